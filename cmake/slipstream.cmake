@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# Three helpers, used by every folder's CMakeLists.txt:
+#   slip_library(NAME SOURCES a.cc ... DEPS slip_base ...)
+#   slip_test(NAME SOURCES a_test.cc ... DEPS ... [LONG])      one GoogleTest binary, one ctest entry
+#   slip_executable(NAME SOURCES ... DEPS ...)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(SLIP_CCACHE ccache)
+if(SLIP_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SLIP_CCACHE})
+endif()
+
+# -ffp-contract=off: a fused multiply-add happens where the source says fma and nowhere else, so that gcc and clang,
+# -O2 and -O3 compute the same bits (the simulator's promise, and contract W's).
+add_library(slip_flags INTERFACE)
+target_compile_options(slip_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off)
+target_include_directories(slip_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+
+function(slip_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_link_libraries(${name} PUBLIC slip_flags ${A_DEPS})
+endfunction()
+
+function(slip_executable name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE slip_flags ${A_DEPS})
+endfunction()
+
+# A LONG test carries the ctest label "long" and runs only under `./run test --long`.
+function(slip_test name)
+  cmake_parse_arguments(A "LONG" "" "SOURCES;DEPS" ${ARGN})
+  if(NOT SLIP_TESTS)
+    return()
+  endif()
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE slip_flags ${A_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    SLIP_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures" SLIP_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    SLIP_SHARED_DATA="${CMAKE_SOURCE_DIR}/../shared/data")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  if(A_LONG)
+    set_tests_properties(${name} PROPERTIES LABELS long TIMEOUT 7200)
+  endif()
+endfunction()

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files: whole reads, atomic writes (beside, then renamed), read-only memory maps.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace slip {
+
+/// Whole file; kBadInput with the system's reason if it cannot be read, is a folder, or exceeds max_bytes.
+Result<std::string> read_file(const std::filesystem::path& file, size_t max_bytes = size_t{1} << 31);
+/// Writes beside and renames: readers see the old file or the new one, never half of one.
+Status write_file(const std::filesystem::path& file, std::string_view bytes);
+
+/// A file that appears under its name only at commit(); removed again if that never happens (Ctrl-C, error).
+class AtomicFile {
+ public:
+  static Result<AtomicFile> create(const std::filesystem::path& file);
+  AtomicFile(AtomicFile&&) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+  Status write(const void* data, size_t bytes);
+  Status write_at(size_t offset, const void* data, size_t bytes);
+  Status commit();
+
+ private:
+  AtomicFile() = default;
+  std::filesystem::path target_, temp_;
+  int fd_ = -1;
+};
+
+/// A read-only map of a whole file; the bytes live as long as any copy of the map. An empty file has an empty span.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::filesystem::path& file);
+  std::span<const std::byte> bytes() const { return bytes_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::shared_ptr<void> hold_;
+  std::span<const std::byte> bytes_;
+  std::filesystem::path path_;
+};
+
+}  // namespace slip

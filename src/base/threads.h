@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small persistent pool: fork-join over an index range, work handed out by an atomic counter (on shared machines a core
+// can be taken away for milliseconds; a static split would wait for it). Workers spin for a while, then sleep.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace slip {
+
+class ThreadPool {
+ public:
+  /// `threads` >= 1, the caller included; 1 starts no thread at all.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  int threads() const { return threads_; }
+
+  /// Calls f(i) for every i in [0, n), from any thread in any order, and returns when all are done. f must not throw and must
+  /// not call run on the same pool. One caller at a time. Never allocates.
+  template <class F>
+  void run(int64_t n, F&& f) {
+    using Fn = std::remove_reference_t<F>;
+    run_erased(n, [](void* p, int64_t i) { (*static_cast<Fn*>(p))(i); }, const_cast<void*>(static_cast<const void*>(&f)));
+  }
+
+ private:
+  struct Shared;
+  void run_erased(int64_t n, void (*call)(void*, int64_t), void* context);
+  int threads_;
+  std::unique_ptr<Shared> shared_;
+};
+
+/// Physical cores this process may use (affinity respected), at least 1.
+int usable_threads();
+
+}  // namespace slip

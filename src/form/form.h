@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// A form: the structure of an answer as ids. Fixed tokens (the scaffold) and fields to fill, in order; sections, blocks and the
+// field graph. Made from JSON Schema (schema.h), from a built-in (builtin.h), or from ids (tests).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "core/ids.h"
+
+namespace slip {
+
+/// What the content of a field may be: a small deterministic automaton over token ids. State 0 is the start.
+/// A state allows either any id but a few, or exactly its listed ids; END and budget are the decoder's business.
+class TokenRules {
+ public:
+  struct Edge { TokenId id; int32_t next; };
+  struct State {
+    bool any = false;            // every id not in `edges` is allowed and stays in `any_next`
+    int32_t any_next = 0;
+    std::vector<Edge> edges;     // ascending ids
+    std::vector<TokenId> denied; // ascending; only with any
+    bool may_end = true;         // END (where the field has one) is allowed here
+  };
+  TokenRules() = default;                                  // anything goes
+  explicit TokenRules(std::vector<State> states);
+  static TokenRules only(std::vector<TokenId> ids);        // the same set at every index
+  /// One of these token sequences; padded with `null` up to `budget` when given.
+  static TokenRules one_of(std::span<const std::vector<TokenId>> sequences, std::optional<TokenId> null, int budget);
+  bool unrestricted() const { return states_.empty(); }
+  /// The state after `content`, or -1 if it breaks the rules.
+  int32_t state_after(std::span<const TokenId> content) const;
+  int32_t next(int32_t state, TokenId id) const;           // -1: not allowed
+  const State& state(int32_t s) const { return states_[static_cast<size_t>(s)]; }
+  size_t size() const { return states_.size(); }
+
+ private:
+  std::vector<State> states_;
+};
+
+struct Field {
+  std::string name;                  // "future_meta_behavior.longitudinal"
+  int32_t budget = 0;                // most content tokens; exactly this many where `end` is absent
+  std::optional<TokenId> end;        // drawn like a token, never appended
+  TokenRules rules;
+  std::vector<int32_t> parents;      // field indices
+  int32_t section = 0;
+  int32_t start = 0;                 // form position of the first content token (budgets reserved)
+};
+
+struct Section {
+  std::string name;
+  int32_t begin = 0, end = 0;        // form positions
+};
+
+/// A half-open run of form positions that one draft covers.
+struct Block { int32_t begin = 0, end = 0; };
+
+struct FixedRun { std::vector<TokenId> ids; int32_t section = 0; };
+struct FieldRef { int32_t field = 0; };
+using Piece = std::variant<FixedRun, FieldRef>;
+
+/// Immutable once made by `Form::make`, which checks what a decoder relies on: budgets >= 1, parents exist and are acyclic, a
+/// fixed token stands directly before every field, sections are contiguous and in order.
+class Form {
+ public:
+  struct Parts {
+    std::string name;
+    std::vector<Piece> pieces;
+    std::vector<Field> fields;       // `start` is filled by make
+    std::vector<std::string> section_names;
+    int32_t block_size = 32;         // value positions per block
+  };
+  /// kBadInput: "form <name>: field <f>: expected a budget of at least 1, got 0", a cycle is named field by field.
+  static Result<Form> make(Parts parts);
+
+  const std::string& name() const { return parts_.name; }
+  std::span<const Piece> pieces() const { return parts_.pieces; }
+  std::span<const Field> fields() const { return parts_.fields; }
+  std::span<const Section> sections() const { return sections_; }
+  /// Fast-dDrive's inference partition (fixtures/decode, partition.json): contiguous, covers 0 .. length.
+  std::span<const Block> blocks() const { return blocks_; }
+  int32_t length() const { return static_cast<int32_t>(fixed_.size()); }       // U: form positions, budgets reserved
+  /// The fixed id at a form position, or nothing where a field's value goes.
+  const std::optional<TokenId>& fixed_at(int32_t u) const { return fixed_[static_cast<size_t>(u)]; }
+  /// The field that position u belongs to, or -1.
+  int32_t field_at(int32_t u) const { return field_of_[static_cast<size_t>(u)]; }
+  int32_t section_at(int32_t u) const { return section_of_[static_cast<size_t>(u)]; }
+  int32_t block_at(int32_t u) const { return block_of_[static_cast<size_t>(u)]; }
+  int32_t fixed_tokens() const;
+
+ private:
+  Parts parts_;
+  std::vector<Section> sections_;
+  std::vector<Block> blocks_;
+  std::vector<std::optional<TokenId>> fixed_;
+  std::vector<int32_t> field_of_, section_of_, block_of_;
+};
+
+}  // namespace slip

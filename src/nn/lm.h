@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass: a set of rows, and each row says what it sees (design, idea 1.1). Every decoder is written against `Lm`; models/
+// implements it with weights, tests with scripts and hashes.
+//
+// Within a pass, every layer first stores the keys and values of all rows in the rows' slots, then each row attends to the
+// slots of its spans, in the spans' order. So a row may see any other row of its own pass, itself included, and whatever
+// earlier passes left in the arena. Contract W: a row's outputs depend on the row, the weights and the ordered keys that it
+// sees, not on company, threads, slots or requests.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "core/ids.h"
+
+namespace slip {
+
+/// Row `index` of Pass::features_ND in place of a token's embedding (an image patch, for example).
+struct Feature {
+  int32_t index = 0;
+  bool operator==(const Feature&) const = default;
+};
+using RowInput = std::variant<TokenId, Feature>;
+
+/// What the caller wants back for a row. kArgmax: largest logit's id, lowest id on ties. kLogits: all V logits.
+enum class Want : uint8_t { kNothing, kArgmax, kLogits };
+
+struct Row {
+  RowInput input;
+  Position position;
+  int32_t slot = 0;                        // where this row's key and value go
+  uint32_t sees_first = 0, sees_count = 0; // into Pass::spans; order matters
+  Want want = Want::kNothing;
+};
+
+/// One forward pass. Views only: the caller keeps rows, spans and features alive during forward.
+struct Pass {
+  std::span<const Row> rows;
+  std::span<const SlotSpan> spans;
+  std::span<const float> features_ND = {};
+};
+
+/// Outputs of one pass; reused by the caller so that a steady-state round allocates nothing.
+struct PassOutput {
+  std::vector<TokenId> argmax;             // per row; meaningful where want != kNothing
+  std::vector<int32_t> logits_row;         // per row: line of logits, or -1
+  std::vector<float> logits_NV;            // lines in the order of the rows that want kLogits
+  int32_t vocab = 0;
+  std::span<const float> logits_V(size_t row) const {
+    return {logits_NV.data() + static_cast<size_t>(logits_row[row]) * static_cast<size_t>(vocab), static_cast<size_t>(vocab)};
+  }
+};
+
+/// How the checkpoint was trained to draft (reference/block_diffusion, section 1). Read from its config, never assumed.
+struct DraftRule {
+  bool shift = false;                      // true: the row before a mask predicts it; false: the mask's own row
+  bool block_causal_context = false;       // finished tokens see their whole block (SDAR, v2): cannot verify itself
+  bool has_mask = false, has_null = false;
+  TokenId mask, null_token;
+  int32_t block_size = 32;
+};
+
+struct LmInfo {
+  std::string name;                        // "qwen2_5_vl", ... for messages
+  int32_t vocab = 0;                       // V: rows of the head
+  int32_t width = 0;                       // D: width of a feature row
+  int32_t slots = 0;                       // capacity of the key/value arena
+  DraftRule rule;
+};
+
+class Lm {
+ public:
+  virtual ~Lm() = default;
+  virtual const LmInfo& info() const = 0;
+  /// Runs the pass. kResource when a slot is outside the arena, kBadInput when a token is outside the vocabulary or a span is
+  /// outside the arena or empty visibility is asked for (a row must see at least one slot). Slots seen must have been written
+  /// by this or an earlier pass (not checked).
+  virtual Status forward(const Pass& pass, PassOutput& out) = 0;
+};
+
+/// A prompt as decoders get it: rows in order, causal, with positions; `next_position` is the position of the first token after.
+struct Prompt {
+  std::vector<RowInput> inputs;
+  std::vector<Position> positions;
+  std::vector<float> features_ND;
+  int32_t next_position = 0;
+};
+
+}  // namespace slip

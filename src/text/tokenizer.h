@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokenizers in Hugging Face form: byte-level BPE from tokenizer.json (or vocab.json + merges.txt), Qwen kind.
+// Semantics of added tokens, NFC and the split pattern: reference/models 2.1, 2.2 and the rules of the `text` fixtures.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "core/ids.h"
+
+namespace slip {
+
+class Tokenizer {
+ public:
+  /// From a model folder (tokenizer.json, else vocab.json + merges.txt; tokenizer_config.json's added tokens override).
+  /// kUnsupported names the part of the file that this version does not do.
+  static Result<Tokenizer> load(const std::filesystem::path& folder);
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  /// Text to ids, added tokens recognised in the text as the library does; no template. `text` must be valid UTF-8 (kBadInput).
+  Result<std::vector<TokenId>> encode(std::string_view text) const;
+  /// Ids to text; ill-formed UTF-8 becomes U+FFFD; unknown ids are skipped.
+  std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
+  /// The bytes a token stands for, after the byte table; empty for an unknown id.
+  std::string_view token_bytes(TokenId id) const;
+  /// The token as the vocabulary spells it.
+  std::string_view token_text(TokenId id) const;
+  /// Id by vocabulary spelling or added token's content.
+  std::optional<TokenId> find(std::string_view content) const;
+  bool is_special(TokenId id) const;
+  bool is_added(TokenId id) const;
+  /// Largest id + 1 (the model's embedding may have more rows).
+  int32_t size() const;
+
+ private:
+  struct Impl;
+  explicit Tokenizer(std::unique_ptr<Impl>);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Sends text as it becomes certain: never half a character, U+FFFD once a sequence cannot become valid.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false);
+  std::string push(TokenId id);
+  std::string flush();
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool skip_special_;
+  std::string pending_;
+};
+
+/// Whether bytes are valid UTF-8, and the same text with each maximal ill-formed part replaced by U+FFFD.
+bool is_valid_utf8(std::string_view bytes);
+std::string to_valid_utf8(std::string_view bytes);
+
+}  // namespace slip
