@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// POSIX files behind file.h.
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/interrupt.h"
+
+namespace slip {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string reason() { return std::strerror(errno); }
+
+struct Fd {
+  int fd = -1;
+  ~Fd() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+// Opens for reading and checks that it is a regular file; the size comes back with it.
+Result<size_t> open_regular(const fs::path& file, Fd& out) {
+  out.fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (out.fd < 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
+  struct stat st {};
+  if (::fstat(out.fd, &st) != 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
+  if (!S_ISREG(st.st_mode)) return bad_input("{}: expected a regular file, got a {}", file.string(),
+                                             S_ISDIR(st.st_mode) ? "folder" : "special file");
+  return static_cast<size_t>(st.st_size);
+}
+
+}  // namespace
+
+Result<std::string> read_file(const fs::path& file, size_t max_bytes) {
+  Fd fd;
+  SLIP_TRY(const size_t size, open_regular(file, fd));
+  if (size > max_bytes) return bad_input("{}: expected at most {} bytes, got {}", file.string(), max_bytes, size);
+  std::string bytes(size, '\0');
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t n = ::read(fd.fd, bytes.data() + done, size - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
+    if (n == 0) return bad_input("{}: expected {} bytes, got {} (the file shrank while it was read)", file.string(), size, done);
+    done += static_cast<size_t>(n);
+  }
+  return bytes;
+}
+
+Status write_file(const fs::path& file, std::string_view bytes) {
+  SLIP_TRY(AtomicFile out, AtomicFile::create(file));
+  SLIP_TRY_(out.write(bytes.data(), bytes.size()));
+  return out.commit();
+}
+
+Result<AtomicFile> AtomicFile::create(const fs::path& file) {
+  static std::atomic<int> serial{0};
+  AtomicFile out;
+  out.target_ = file;
+  out.temp_ = file;
+  out.temp_ += fmt::format(".tmp-{}-{}", ::getpid(), serial++);
+  out.fd_ = ::open(out.temp_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (out.fd_ < 0) return bad_input("{}: expected a writable place, got: {}", file.string(), reason());
+  remember_temporary(out.temp_);
+  return out;
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : target_(std::move(other.target_)), temp_(std::move(other.temp_)), fd_(std::exchange(other.fd_, -1)) {}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temp_.c_str());
+  forget_temporary(temp_);
+}
+
+Status AtomicFile::write(const void* data, size_t bytes) {
+  const char* p = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::write(fd_, p, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return resource_error("{}: expected to write {} bytes, got: {}", target_.string(), bytes, reason());
+    p += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return {};
+}
+
+Status AtomicFile::write_at(size_t offset, const void* data, size_t bytes) {
+  const char* p = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::pwrite(fd_, p, bytes, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return resource_error("{}: expected to write {} bytes, got: {}", target_.string(), bytes, reason());
+    p += n;
+    offset += static_cast<size_t>(n);
+    bytes -= static_cast<size_t>(n);
+  }
+  return {};
+}
+
+Status AtomicFile::commit() {
+  const int fd = std::exchange(fd_, -1);
+  const bool closed = ::close(fd) == 0;
+  const bool ok = closed && ::rename(temp_.c_str(), target_.c_str()) == 0;
+  forget_temporary(temp_);
+  if (ok) return {};
+  const std::string why = reason();
+  ::unlink(temp_.c_str());
+  return resource_error("{}: expected to put the file in place, got: {}", target_.string(), why);
+}
+
+Result<MappedFile> MappedFile::open(const fs::path& file) {
+  Fd fd;
+  SLIP_TRY(const size_t size, open_regular(file, fd));
+  MappedFile out;
+  out.path_ = file;
+  if (size == 0) return out;
+  void* p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.fd, 0);
+  if (p == MAP_FAILED) return resource_error("{}: expected to map {} bytes, got: {}", file.string(), size, reason());
+  out.hold_ = std::shared_ptr<void>(p, [size](void* q) { ::munmap(q, size); });
+  out.bytes_ = {static_cast<const std::byte*>(p), size};
+  return out;
+}
+
+}  // namespace slip

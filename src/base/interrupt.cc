@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// A self-pipe and a watchdog thread, so that file removal happens outside the signal handler.
+#include "base/interrupt.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace slip {
+
+namespace {
+
+std::atomic<bool> g_interrupted{false};
+int g_pipe[2] = {-1, -1};
+
+struct Temporaries {
+  std::mutex mutex;
+  std::set<std::string> files;
+};
+// Never destroyed: the watchdog may use it while statics are torn down.
+Temporaries& temporaries() {
+  static auto* t = new Temporaries;
+  return *t;
+}
+
+void on_signal(int) {
+  const int saved = errno;
+  g_interrupted.store(true, std::memory_order_relaxed);
+  const char c = 1;
+  [[maybe_unused]] const ssize_t n = ::write(g_pipe[1], &c, 1);
+  errno = saved;
+}
+
+[[noreturn]] void end_now() {
+  {
+    const std::lock_guard lock(temporaries().mutex);
+    for (const std::string& f : temporaries().files) ::unlink(f.c_str());
+  }
+  constexpr char kText[] = "slipstream: interrupted\n";
+  [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+  ::_exit(130);
+}
+
+void watch(int grace_ms) {
+  char c = 0;
+  while (::read(g_pipe[0], &c, 1) < 0 && errno == EINTR) {
+  }
+  pollfd p{g_pipe[0], POLLIN, 0};
+  ::poll(&p, 1, grace_ms);  // a second signal ends the grace early
+  end_now();
+}
+
+}  // namespace
+
+void install_interrupt_handler(int grace_ms) {
+  if (g_pipe[0] >= 0 || ::pipe2(g_pipe, O_CLOEXEC) != 0) return;
+  std::thread(watch, grace_ms).detach();
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return g_interrupted.load(std::memory_order_relaxed); }
+
+Status check_interrupt() {
+  if (interrupted()) return Error{ErrorKind::kCancelled, "interrupted"};
+  return {};
+}
+
+void remember_temporary(const std::filesystem::path& file) {
+  const std::lock_guard lock(temporaries().mutex);
+  temporaries().files.insert(std::filesystem::absolute(file).string());
+}
+void forget_temporary(const std::filesystem::path& file) {
+  const std::lock_guard lock(temporaries().mutex);
+  temporaries().files.erase(std::filesystem::absolute(file).string());
+}
+
+}  // namespace slip

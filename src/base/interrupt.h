@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ctrl-C: the first SIGINT or SIGTERM raises a flag that long work polls; the second one (or no poll within 100 ms after the
+// first) removes unfinished output files and ends the process with exit code 130.
+#pragma once
+#include <filesystem>
+
+#include "base/result.h"
+
+namespace slip {
+
+/// Installs the handlers and the watchdog thread. Called once, by main; libraries never install handlers.
+/// `grace_ms`: how long polled work may take to come to an end by itself (a trainer writes its checkpoint: give it longer).
+void install_interrupt_handler(int grace_ms = 100);
+/// Whether the user asked to stop. Cheap; poll it between passes, records, rows.
+bool interrupted();
+/// kCancelled when interrupted, for SLIP_TRY_.
+Status check_interrupt();
+
+/// Files to remove should the process be ended from the handler (AtomicFile does this by itself).
+void remember_temporary(const std::filesystem::path& file);
+void forget_temporary(const std::filesystem::path& file);
+
+}  // namespace slip

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one translation unit that compiles Boost.JSON, and the helpers of json.h.
+#include "base/json.h"
+
+#include <boost/json/src.hpp>
+
+#include "base/file.h"
+
+namespace slip {
+
+namespace {
+
+// 1-based line and column of a byte offset: what an editor shows.
+std::pair<size_t, size_t> line_and_column(std::string_view text, size_t offset) {
+  size_t line = 1, start = 0;
+  for (size_t i = 0; i < offset && i < text.size(); ++i) {
+    if (text[i] == '\n') {
+      ++line;
+      start = i + 1;
+    }
+  }
+  return {line, offset - start + 1};
+}
+
+std::string_view kind_name(const json::value& v) {
+  switch (v.kind()) {
+    case json::kind::null: return "null";
+    case json::kind::bool_: return "a boolean";
+    case json::kind::int64:
+    case json::kind::uint64: return "an integer";
+    case json::kind::double_: return "a number";
+    case json::kind::string: return "a string";
+    case json::kind::array: return "an array";
+    case json::kind::object: return "an object";
+  }
+  return "?";
+}
+
+Error missing(std::string_view where, std::string_view key, std::string_view wanted) {
+  return bad_input("{}: key \"{}\": expected {}, got nothing", where, key, wanted);
+}
+Error mistyped(std::string_view where, std::string_view key, std::string_view wanted, const json::value& v) {
+  return bad_input("{}: key \"{}\": expected {}, got {}", where, key, wanted, kind_name(v));
+}
+
+// Numbers in JSON come as int64, uint64 or double; an integral double (1e6) counts as an integer.
+Result<int64_t> as_int(const json::value& v, std::string_view key, std::string_view where) {
+  if (v.is_int64()) return v.get_int64();
+  if (v.is_uint64() && v.get_uint64() <= uint64_t{INT64_MAX}) return static_cast<int64_t>(v.get_uint64());
+  if (v.is_double()) {
+    const double d = v.get_double();
+    if (d >= -9e15 && d <= 9e15 && d == static_cast<double>(static_cast<int64_t>(d))) return static_cast<int64_t>(d);
+  }
+  return mistyped(where, key, "an integer", v);
+}
+
+void write_pretty(std::string& out, const json::value& v, int depth) {
+  const auto indent = [&](int d) { out.append(static_cast<size_t>(d) * 2, ' '); };
+  if (const auto* o = v.if_object(); o && !o->empty()) {
+    out += "{\n";
+    for (size_t i = 0; const auto& [key, value] : *o) {
+      indent(depth + 1);
+      out += json::serialize(json::string_view(key)) + ": ";
+      write_pretty(out, value, depth + 1);
+      out += ++i < o->size() ? ",\n" : "\n";
+    }
+    indent(depth);
+    out += '}';
+  } else if (const auto* a = v.if_array(); a && !a->empty() && (a->front().is_object() || a->front().is_array())) {
+    out += "[\n";
+    for (size_t i = 0; const auto& value : *a) {
+      indent(depth + 1);
+      write_pretty(out, value, depth + 1);
+      out += ++i < a->size() ? ",\n" : "\n";
+    }
+    indent(depth);
+    out += ']';
+  } else {
+    out += json::serialize(v);
+  }
+}
+
+}  // namespace
+
+Result<json::value> parse_json(std::string_view text, std::string_view name) {
+  boost::system::error_code ec;
+  json::parse_options options;
+  options.max_depth = 64;
+  json::stream_parser parser({}, options);
+  const size_t used = parser.write_some(text.data(), text.size(), ec);
+  size_t at = used;
+  if (!ec && used < text.size()) {
+    if (text.find_first_not_of(" \t\r\n", used) == std::string_view::npos) {
+      parser.finish(ec);
+    } else {
+      ec = json::error::extra_data;
+    }
+  } else if (!ec) {
+    parser.finish(ec);
+  }
+  if (!ec) return parser.release();
+  const auto [line, column] = line_and_column(text, at);
+  return bad_input("{}: expected JSON, got {} at line {}, column {}", name, ec.message(), line, column);
+}
+
+Result<json::value> read_json(const std::filesystem::path& file, size_t max_bytes) {
+  SLIP_TRY(const std::string text, read_file(file, max_bytes));
+  return parse_json(text, file.string());
+}
+
+std::string pretty(const json::value& v) {
+  std::string out;
+  write_pretty(out, v, 0);
+  return out + "\n";
+}
+
+Result<int64_t> get_int(const json::object& o, std::string_view key, std::string_view where) {
+  const json::value* v = o.if_contains(key);
+  if (!v) return missing(where, key, "an integer");
+  return as_int(*v, key, where);
+}
+Result<double> get_number(const json::object& o, std::string_view key, std::string_view where) {
+  const json::value* v = o.if_contains(key);
+  if (!v) return missing(where, key, "a number");
+  if (!v->is_number()) return mistyped(where, key, "a number", *v);
+  return v->to_number<double>();
+}
+Result<std::string> get_string(const json::object& o, std::string_view key, std::string_view where) {
+  const json::value* v = o.if_contains(key);
+  if (!v) return missing(where, key, "a string");
+  if (!v->is_string()) return mistyped(where, key, "a string", *v);
+  return std::string(v->get_string());
+}
+Result<bool> get_bool(const json::object& o, std::string_view key, std::string_view where) {
+  const json::value* v = o.if_contains(key);
+  if (!v) return missing(where, key, "a boolean");
+  if (!v->is_bool()) return mistyped(where, key, "a boolean", *v);
+  return v->get_bool();
+}
+// A null counts as absent: Hugging Face configs write null for "use the default".
+namespace {
+bool absent(const json::object& o, std::string_view key) {
+  const json::value* v = o.if_contains(key);
+  return !v || v->is_null();
+}
+}  // namespace
+Result<int64_t> int_or(const json::object& o, std::string_view key, int64_t other, std::string_view where) {
+  if (absent(o, key)) return other;
+  return get_int(o, key, where);
+}
+Result<double> number_or(const json::object& o, std::string_view key, double other, std::string_view where) {
+  if (absent(o, key)) return other;
+  return get_number(o, key, where);
+}
+Result<std::string> string_or(const json::object& o, std::string_view key, std::string_view other, std::string_view where) {
+  if (absent(o, key)) return std::string(other);
+  return get_string(o, key, where);
+}
+Result<bool> bool_or(const json::object& o, std::string_view key, bool other, std::string_view where) {
+  if (absent(o, key)) return other;
+  return get_bool(o, key, where);
+}
+Result<const json::object*> get_object(const json::object& o, std::string_view key, std::string_view where) {
+  const json::value* v = o.if_contains(key);
+  if (!v) return missing(where, key, "an object");
+  if (!v->is_object()) return mistyped(where, key, "an object", *v);
+  return &v->get_object();
+}
+Result<const json::array*> get_array(const json::object& o, std::string_view key, std::string_view where) {
+  const json::value* v = o.if_contains(key);
+  if (!v) return missing(where, key, "an array");
+  if (!v->is_array()) return mistyped(where, key, "an array", *v);
+  return &v->get_array();
+}
+
+}  // namespace slip
