@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON is Boost.JSON; its implementation is compiled once, in json.cc. Helpers here turn its failures into Result.
+// Trap: version 1.81 reads decimal fractions within 1 ulp, not correctly rounded; where bits matter, store integers.
 #pragma once
 #include <boost/json.hpp>
 #include <filesystem>
