@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types of stored tensors, and the two conversions that everything needs.
+// Element types of stored tensors, and the conversions between f32 and the narrow floats.
 #pragma once
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string_view>
 
 namespace slip {
@@ -49,5 +51,29 @@ constexpr BF16 to_bf16(float f) {
   if ((u & 0x7fffffff) > 0x7f800000) return {static_cast<uint16_t>((u >> 16) | 0x40)};
   return {static_cast<uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16)};
 }
+
+/// The type that safetensors spells so, if there is one.
+std::optional<DType> dtype_named(std::string_view name);
+
+/// IEEE binary16. The widened exponent field is 112 too small; multiplying repairs it, and makes subnormals normal.
+constexpr float f16_to_float(uint16_t h) {
+  const uint32_t magnitude = uint32_t{h & 0x7fffu} << 13;
+  const float scaled = std::bit_cast<float>(magnitude) * 0x1p112F;
+  const uint32_t finite = std::bit_cast<uint32_t>(scaled);
+  const uint32_t bits = magnitude >= 0x0f800000 ? magnitude | 0x7f800000 : finite;
+  return std::bit_cast<float>(bits | (uint32_t{h & 0x8000u} << 16));
+}
+/// OCP FP8 E5M2 is the upper byte of a binary16.
+constexpr float f8_e5m2_to_float(uint8_t b) { return f16_to_float(static_cast<uint16_t>(b << 8)); }
+/// OCP FP8 E4M3: bias 7, no infinity, 0x7f and 0xff are NaN, largest 448.
+constexpr float f8_e4m3_to_float(uint8_t b) {
+  const uint32_t magnitude = uint32_t{b & 0x7fu} << 20;
+  const float value = (b & 0x7f) == 0x7f ? std::numeric_limits<float>::quiet_NaN() : std::bit_cast<float>(magnitude) * 0x1p120F;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | (uint32_t{b & 0x80u} << 24));
+}
+/// Round to nearest, ties to even. Too large: infinity (f16, E5M2), NaN (E4M3, from 464 up). NaN stays NaN.
+uint16_t float_to_f16(float f);
+uint8_t float_to_f8_e4m3(float f);
+uint8_t float_to_f8_e5m2(float f);
 
 }  // namespace slip

@@ -37,6 +37,7 @@ class TokenRules {
   int32_t state_after(std::span<const TokenId> content) const;
   int32_t next(int32_t state, TokenId id) const;           // -1: not allowed
   const State& state(int32_t s) const { return states_[static_cast<size_t>(s)]; }
+  std::span<const State> states() const { return states_; }
   size_t size() const { return states_.size(); }
 
  private:
@@ -75,11 +76,13 @@ class Form {
     std::vector<Field> fields;       // `start` is filled by make
     std::vector<std::string> section_names;
     int32_t block_size = 32;         // value positions per block
+    std::vector<Block> blocks;       // empty: Fast-dDrive's partition; otherwise contiguous and covering 0 .. length
   };
   /// kBadInput: "form <name>: field <f>: expected a budget of at least 1, got 0", a cycle is named field by field.
   static Result<Form> make(Parts parts);
 
   const std::string& name() const { return parts_.name; }
+  const Parts& parts() const { return parts_; }
   std::span<const Piece> pieces() const { return parts_.pieces; }
   std::span<const Field> fields() const { return parts_.fields; }
   std::span<const Section> sections() const { return sections_; }

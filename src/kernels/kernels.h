@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/threads.h"
 #include "core/ids.h"
+#include "kernels/spans.h"
 
 namespace slip {
 
@@ -82,10 +83,6 @@ void matmul_argmax(const PackedMatrix& w, const float* x_TK, int64_t rows, int64
                    ThreadPool& pool, Workspace& workspace);
 /// Largest element's index, lowest on ties, NaN loses; -1 only when all are NaN.
 int64_t argmax(std::span<const float> x);
-
-/// What one query row sees: spans[first .. first + count) of key/value slots, added in that order, keys in fixed blocks counted
-/// along what the row sees (so two span lists that name the same slots in the same order give the same bits).
-struct RowSpans { uint32_t first = 0, count = 0; };
 
 /// out_THK = softmax(scale * q_THK . keys) values, grouped heads: query head h reads key/value head h * G / H.
 /// keys and values: slot s, head g at base + (s * G + g) * K. f32. Softmax in f32 with running maximum per key block. A row that

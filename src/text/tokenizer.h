@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers in Hugging Face form: byte-level BPE from tokenizer.json (or vocab.json + merges.txt), Qwen kind.
+// Tokenizers in Hugging Face form: byte-level BPE from tokenizer.json (or vocab.json + merges.txt), Qwen kind; the Llama-2,
+// Llama-3 and Tekken kinds from tokenizer.json.
 // Semantics of added tokens, NFC and the split pattern: reference/models 2.1, 2.2 and the rules of the `text` fixtures.
 #pragma once
 #include <filesystem>
@@ -40,6 +41,7 @@ class Tokenizer {
   int32_t size() const;
 
  private:
+  friend class StreamDecoder;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl>);
   std::unique_ptr<Impl> impl_;
@@ -56,6 +58,8 @@ class StreamDecoder {
   const Tokenizer& tokenizer_;
   bool skip_special_;
   std::string pending_;
+  bool run_ = false;    // pending_ is a run of byte tokens (Llama-2 kind), which is judged as a whole
+  bool started_ = false;  // the blank that the Llama-2 kind puts in front was dealt with
 };
 
 /// Whether bytes are valid UTF-8, and the same text with each maximal ill-formed part replaced by U+FFFD.

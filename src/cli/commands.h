@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of the command line as plain functions: options in, Status out. Parsing is main.cc's business, so that its heavy
+// header is compiled once. Results go to stdout, progress and logs to stderr.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace slip::cli {
+
+struct InspectOptions {
+  std::string model;
+  bool json = false;
+};
+Status inspect(const InspectOptions& o);
+
+struct TokenizeOptions {
+  std::string model, text, file;
+  bool has_text = false, json = false, lossy = false;
+};
+Status tokenize(const TokenizeOptions& o);
+
+struct DetokenizeOptions {
+  std::string model, ids, file;
+  bool json = false, skip_special = false;
+};
+Status detokenize(const DetokenizeOptions& o);
+
+struct PreprocessOptions {
+  std::string model, out, alpha = "drop";
+  std::vector<std::string> images;
+  bool json = false;
+};
+Status preprocess(const PreprocessOptions& o);
+
+struct ForwardOptions {
+  std::string model, rows, out, dtype = "f32";
+  int threads = 0;
+  int64_t split = 0;
+  bool json = false;
+};
+Status forward(const ForwardOptions& o);
+
+struct FormOptions {
+  std::string form, model;
+  bool json = false, schema = false;
+};
+Status form(const FormOptions& o);
+
+struct RunOptions {
+  std::string model, form = "model", prompt, prompt_file, record, ego;
+  std::vector<std::string> images;
+  std::string decoder = "scaffold-spec", schedule, drafter, verifier, width;
+  double temperature = 0;
+  std::vector<std::string> section_temperatures;  // "trajectory=0.5"
+  uint64_t seed = 0;
+  int rollouts = 1, threads = 0, max_tokens = 256;
+  double threshold = -1;
+  std::string dtype = "auto", fit = "paper", trace, picture;
+  bool json = false, blank_images = false;
+};
+Status run(const RunOptions& o);
+
+struct DemoOptions {
+  std::string model, picture = "out/demo.png";
+  uint64_t seed = 0;
+  int threads = 0;
+  bool json = false;
+};
+Status demo(const DemoOptions& o);
+
+struct VerifyOptions {
+  std::string model, dtype = "auto";
+  int max_width = 64;
+  bool json = false;
+};
+Status verify(const VerifyOptions& o);
+
+struct SimulateOptions {
+  uint64_t seed = 0;
+  int64_t count = 0;
+  std::string out, family, picture;
+  int threads = 0;
+  bool list_families = false, json = false;
+};
+Status simulate(const SimulateOptions& o);
+
+struct EvalOptions {
+  std::string model, records, decoder = "scaffold-spec", dtype = "auto", require, out;
+  int64_t count = 0;
+  uint64_t seed = 0;
+  double temperature = 0;
+  int threads = 0;
+  bool blank_images = false, json = false;
+};
+Status eval(const EvalOptions& o);
+
+struct TrainOptions {
+  std::string config, resume, out;
+  double max_minutes = 0;
+  int64_t steps = 0;
+};
+Status train(const TrainOptions& o, const char* self);
+
+struct BenchForwardOptions {
+  std::string model, dtype = "auto";
+  std::vector<int> widths;
+  int threads = 0, keys = 256;
+  double seconds = 0.3;
+  bool json = false;
+};
+Status bench_forward(const BenchForwardOptions& o);
+
+struct BenchDecodersOptions {
+  RunOptions run;
+  int repeats = 5;
+};
+Status bench_decoders(const BenchDecodersOptions& o);
+
+}  // namespace slip::cli

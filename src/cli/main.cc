@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// The binary `slipstream`: parses the command line (CLI11, in this translation unit only), calls one function of commands.h and
+// turns its Status into an exit code and one line on stderr (with --json also {"error": ...} on stdout).
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+
+#include "base/check.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+#include "cli/commands.h"
+
+namespace slip::cli {
+namespace {
+
+constexpr const char* kVersion = "0.1.0";
+
+// What the parsed command line asks for, and whether it wants JSON.
+struct Chosen {
+  std::function<Status()> go;
+  bool* json = nullptr;
+};
+
+void add_json(CLI::App* c, bool& json) { c->add_flag("--json", json, "machine-readable result on stdout"); }
+void add_model(CLI::App* c, std::string& model) {
+  c->add_option("model,--model", model, "Hugging Face folder")->required()->type_name("MODEL");
+}
+void add_model_flag(CLI::App* c, std::string& model, bool required) {
+  c->add_option("--model", model, "Hugging Face folder")->required(required)->type_name("MODEL");
+}
+void add_dtype(CLI::App* c, std::string& dtype, bool automatic) {
+  c->add_option("--dtype", dtype, automatic ? "weights: auto (as stored), f32, bf16, int8" : "weights: f32, bf16, int8")
+      ->check(automatic ? CLI::IsMember({"auto", "f32", "bf16", "int8"}) : CLI::IsMember({"f32", "bf16", "int8", "int4"}));
+}
+void add_threads(CLI::App* c, int& threads) {
+  c->add_option("--threads", threads, "0: every core this process may use")->check(CLI::Range(0, 1024));
+}
+
+void inspect_command(CLI::App& app, Chosen& chosen) {
+  static InspectOptions o;
+  auto* c = app.add_subcommand("inspect", "architecture, sizes, attributes, tokenizer and memory need of a model folder");
+  add_model(c, o.model);
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return inspect(o); }, &o.json}; });
+}
+
+void tokenize_commands(CLI::App& app, Chosen& chosen) {
+  static TokenizeOptions t;
+  auto* c = app.add_subcommand("tokenize", "text to ids and pieces");
+  add_model_flag(c, t.model, true);
+  auto* text = c->add_option("--text", t.text, "the text itself");
+  c->add_option("--file", t.file, "a file, - for standard input")->excludes(text);
+  c->add_flag("--lossy", t.lossy, "read invalid UTF-8 as U+FFFD instead of refusing it");
+  add_json(c, t.json);
+  c->callback([&chosen, text] {
+    t.has_text = text->count() > 0;
+    chosen = {[] { return tokenize(t); }, &t.json};
+  });
+  static DetokenizeOptions d;
+  auto* e = app.add_subcommand("detokenize", "ids to text");
+  add_model_flag(e, d.model, true);
+  auto* ids = e->add_option("--ids", d.ids, "ids, separated by spaces or commas");
+  e->add_option("--file", d.file, "a file with ids or a JSON array, - for standard input")->excludes(ids);
+  e->add_flag("--skip-special", d.skip_special, "leave special tokens out");
+  add_json(e, d.json);
+  e->callback([&chosen] { chosen = {[] { return detokenize(d); }, &d.json}; });
+}
+
+void preprocess_command(CLI::App& app, Chosen& chosen) {
+  static PreprocessOptions o;
+  auto* c = app.add_subcommand("preprocess", "images as the vision tower gets them: pixel_values and grid_thw");
+  add_model_flag(c, o.model, true);
+  c->add_option("--image", o.images, "image files (JPEG, PNG, WebP, PPM)")->required();
+  c->add_option("--out", o.out, "safetensors file to write")->required();
+  c->add_option("--alpha", o.alpha, "transparency: drop (as transformers) or white (composited)")
+      ->check(CLI::IsMember({"drop", "white"}));
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return preprocess(o); }, &o.json}; });
+}
+
+void forward_command(CLI::App& app, Chosen& chosen) {
+  static ForwardOptions o;
+  auto* c = app.add_subcommand("forward", "logits of rows with explicit visibility");
+  add_model_flag(c, o.model, true);
+  c->add_option("--rows", o.rows, "rows file (JSON)")->required();
+  c->add_option("--out", o.out, "safetensors file to write: logits_TV, f32")->required();
+  add_dtype(c, o.dtype, false);
+  add_threads(c, o.threads);
+  c->add_option("--split", o.split, "passes of at most W rows through the cache; 0: one pass")->check(CLI::NonNegativeNumber);
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return forward(o); }, &o.json}; });
+}
+
+void form_command(CLI::App& app, Chosen& chosen) {
+  static FormOptions o;
+  auto* c = app.add_subcommand("form", "a form explained: fixed tokens, fields, budgets, blocks, graph");
+  c->add_option("form", o.form, "built-in name (wod-e2e) or a JSON Schema file")->required()->type_name("FORM");
+  add_model_flag(c, o.model, false);
+  c->add_flag("--schema", o.schema, "print the form's JSON Schema document instead");
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return form(o); }, &o.json}; });
+}
+
+void add_run_options(CLI::App* c, RunOptions& o) {
+  add_model_flag(c, o.model, true);
+  c->add_option("--form", o.form, "built-in name, JSON Schema file, or `model`: the one that the model folder names");
+  c->add_option("--image", o.images, "camera images: front left, front, front right");
+  auto* prompt = c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go");
+  auto* file = c->add_option("--prompt-file", o.prompt_file, "the same from a file")->excludes(prompt);
+  auto* record = c->add_option("--record", o.record, "SHARD:I, record I of a record set")->excludes(prompt)->excludes(file);
+  c->add_option("--ego", o.ego, "JSON with the route's intent and the ego history: the model's own prompt is made of it")
+      ->excludes(prompt)->excludes(file)->excludes(record);
+  c->add_option("--decoder", o.decoder, "preset: ar, scaffold-ar, section-diffusion, self-spec, scaffold-spec");
+  c->add_option("--schedule", o.schedule, "chain, sections (overrides the preset's)");
+  c->add_option("--drafter", o.drafter, "none, diffusion (overrides the preset's)");
+  c->add_option("--verifier", o.verifier, "exact, confidence:T (overrides the preset's)");
+  c->add_option("--width", o.width, "fixed:N (overrides the preset's)");
+  c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
+  c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
+  c->add_option("--seed", o.seed, "seed of the keyed uniforms");
+  c->add_option("--rollouts", o.rollouts, "sampled trajectories to average")->check(CLI::Range(1, 64));
+  c->add_option("--max-tokens", o.max_tokens, "free text: most tokens")->check(CLI::Range(1, 1 << 20));
+  c->add_option("--fit", o.fit, "waypoints to points: paper (as published), minjerk, linear")
+      ->check(CLI::IsMember({"paper", "minjerk", "linear"}));
+  c->add_flag("--blank-images", o.blank_images, "grey images in place of the real ones (an ablation)");
+  add_dtype(c, o.dtype, true);
+  add_threads(c, o.threads);
+  add_json(c, o.json);
+}
+
+void run_command(CLI::App& app, Chosen& chosen) {
+  static RunOptions o;
+  auto* c = app.add_subcommand("run", "one answer");
+  add_run_options(c, o);
+  c->add_option("--trace", o.trace, "Chrome trace JSON to write");
+  c->add_option("--picture", o.picture, "PNG to write: cameras with the plan, the form, the plan from above");
+  c->callback([&chosen] { chosen = {[] { return run(o); }, &o.json}; });
+}
+
+void demo_command(CLI::App& app, Chosen& chosen) {
+  static DemoOptions o;
+  auto* c = app.add_subcommand("demo", "a held-out simulated scene, answered by four decoders");
+  add_model_flag(c, o.model, true);
+  c->add_option("--seed", o.seed, "which scene; 0: a chosen one");
+  c->add_option("--picture", o.picture, "PNG to write");
+  add_threads(c, o.threads);
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return demo(o); }, &o.json}; });
+}
+
+void verify_command(CLI::App& app, Chosen& chosen) {
+  static VerifyOptions o;
+  auto* c = app.add_subcommand("verify", "proves here: all widths, threads, cache layouts and exact decoders give the same bytes");
+  add_model_flag(c, o.model, true);
+  add_dtype(c, o.dtype, true);
+  c->add_option("--max-width", o.max_width, "widths 1..N")->check(CLI::Range(1, 1024));
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return verify(o); }, &o.json}; });
+}
+
+void simulate_command(CLI::App& app, Chosen& chosen) {
+  static SimulateOptions o;
+  auto* c = app.add_subcommand("simulate", "record sets of procedural scenes with ground truth");
+  c->add_option("--seed", o.seed, "first seed");
+  auto* count = c->add_option("--count", o.count, "records to make")->check(CLI::PositiveNumber);
+  auto* out = c->add_option("--out", o.out, "folder of the record set");
+  c->add_option("--family", o.family, "one scene family only");
+  c->add_option("--picture", o.picture, "draw the record of --seed as a PNG instead of writing a set")->excludes(count);
+  auto* list = c->add_flag("--list-families", o.list_families, "print the families and stop");
+  add_threads(c, o.threads);
+  add_json(c, o.json);
+  c->callback([&chosen, count, out, list] {
+    if (list->count() == 0 && o.picture.empty() && (count->count() == 0 || out->count() == 0))
+      throw CLI::RequiredError("--count and --out (or --picture, or --list-families)");
+    chosen = {[] { return simulate(o); }, &o.json};
+  });
+}
+
+void eval_command(CLI::App& app, Chosen& chosen) {
+  static EvalOptions o;
+  auto* c = app.add_subcommand("eval", "metrics of a decoder over a record set or over held-out seeds");
+  add_model_flag(c, o.model, true);
+  c->add_option("--records", o.records, "record set; without it, scenes are simulated from --seed");
+  c->add_option("--seed", o.seed, "first held-out seed");
+  c->add_option("--count", o.count, "records (default: the whole set, or 500 simulated ones)")->check(CLI::PositiveNumber);
+  c->add_option("--decoder", o.decoder, "preset");
+  c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
+  c->add_option("--require", o.require, "JSON file with limits, e.g. {\"macro_f1\": {\"min\": 0.7}}: exit 6 when missed");
+  c->add_option("--out", o.out, "JSON lines, one per record");
+  c->add_flag("--blank-images", o.blank_images, "grey images in place of the real ones (an ablation)");
+  add_dtype(c, o.dtype, true);
+  add_threads(c, o.threads);
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return eval(o); }, &o.json}; });
+}
+
+void train_command(CLI::App& app, Chosen& chosen, const char* self) {
+  static TrainOptions o;
+  static bool no_json = false;
+  auto* c = app.add_subcommand("train", "the trainer (starts slipstream-train, where it is built)");
+  auto* config = c->add_option("--config", o.config, "training configuration (JSON)");
+  auto* resume = c->add_option("--resume", o.resume, "a training folder to go on from")->excludes(config);
+  c->add_option("--out", o.out, "overrides the configuration's output folder");
+  c->add_option("--max-minutes", o.max_minutes, "stop, with a checkpoint, after so long")->check(CLI::PositiveNumber);
+  c->add_option("--steps", o.steps, "overrides the configuration's number of steps")->check(CLI::PositiveNumber);
+  c->callback([&chosen, config, resume, self] {
+    if (config->count() + resume->count() == 0) throw CLI::RequiredError("--config or --resume");
+    chosen = {[self] { return train(o, self); }, &no_json};
+  });
+}
+
+void bench_commands(CLI::App& app, Chosen& chosen) {
+  auto* bench = app.add_subcommand("bench", "measurements against ceilings measured in the same run");
+  bench->require_subcommand(1);
+  static BenchForwardOptions f;
+  auto* c = bench->add_subcommand("forward", "cost of a pass by width");
+  add_model_flag(c, f.model, true);
+  add_dtype(c, f.dtype, true);
+  c->add_option("--widths", f.widths, "rows per pass (default 1 2 4 8 16 24 32 48 64)")->check(CLI::Range(1, 4096));
+  c->add_option("--keys", f.keys, "cached keys that every row sees")->check(CLI::Range(0, 1 << 20));
+  c->add_option("--seconds", f.seconds, "measuring time per width")->check(CLI::Range(0.01, 600.0));
+  add_threads(c, f.threads);
+  add_json(c, f.json);
+  c->callback([&chosen] { chosen = {[] { return bench_forward(f); }, &f.json}; });
+  static BenchDecodersOptions d;
+  auto* e = bench->add_subcommand("decoders", "all decoders on one request");
+  add_run_options(e, d.run);
+  e->add_option("--repeats", d.repeats, "runs per decoder; the median is shown")->check(CLI::Range(1, 1000));
+  e->callback([&chosen] { chosen = {[] { return bench_decoders(d); }, &d.run.json}; });
+}
+
+int report(const Error& e, bool json) {
+  fmt::print(stderr, "slipstream: {}\n", e.message);
+  if (json) {
+    static constexpr const char* kNames[] = {"ok", "internal", "usage", "bad_input", "unsupported", "resource", "check_failed"};
+    const int kind = static_cast<int>(e.kind);
+    fmt::print("{}\n", json::serialize(json::value{{"error", {{"kind", kind < 7 ? kNames[kind] : "cancelled"},
+                                                              {"exit_code", kind}, {"message", e.message}}}}));
+  }
+  return static_cast<int>(e.kind);
+}
+
+int main_checked(int argc, char** argv) {
+  CLI::App app{"Slipstream: exact, fast decoding of structured answers of driving models."};
+  app.set_version_flag("--version", std::string("slipstream ") + kVersion);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  Chosen chosen;
+  inspect_command(app, chosen);
+  tokenize_commands(app, chosen);
+  preprocess_command(app, chosen);
+  forward_command(app, chosen);
+  form_command(app, chosen);
+  run_command(app, chosen);
+  demo_command(app, chosen);
+  verify_command(app, chosen);
+  simulate_command(app, chosen);
+  eval_command(app, chosen);
+  train_command(app, chosen, argv[0]);
+  bench_commands(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);  // --help, --version
+  } catch (const CLI::ParseError& e) {
+    bool json = false;
+    for (int i = 1; i < argc; ++i) json |= std::string_view(argv[i]) == "--json";
+    return report(usage_error("command line: {} (slipstream --help)", e.what()), json);
+  }
+  install_interrupt_handler();
+  const Status s = chosen.go();
+  return s ? 0 : report(s.error(), *chosen.json);
+}
+
+}  // namespace
+}  // namespace slip::cli
+
+int main(int argc, char** argv) {
+  try {
+    return slip::cli::main_checked(argc, argv);
+  } catch (const slip::CheckFailure& e) {
+    fmt::print(stderr, "slipstream: internal error: {}\n", e.what());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "slipstream: memory: expected enough of it, got an allocation that failed\n");
+    return 5;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "slipstream: internal error: {}\n", e.what());
+  }
+  return 1;
+}

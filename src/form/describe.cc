@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A form explained, for people and for tools. Same content in both.
+#include <algorithm>
+
+#include "form/values.h"
+
+namespace slip {
+namespace {
+
+std::string spelled(std::span<const TokenId> ids, const Tokenizer* tokenizer) {
+  if (tokenizer) return json::serialize(json::string(tokenizer->decode(ids)));
+  std::string s;
+  for (const TokenId id : ids) s += (s.empty() ? "" : " ") + std::to_string(id.value);
+  return s;
+}
+
+std::string parent_names(const Form& form, const Field& f) {
+  std::string s;
+  for (const int32_t p : f.parents) s += (s.empty() ? "" : ", ") + form.fields()[static_cast<size_t>(p)].name;
+  return s.empty() ? "-" : s;
+}
+
+int32_t values_in(const Form& form, const Block& b) {
+  int32_t n = 0;
+  for (int32_t u = b.begin; u < b.end; ++u) n += form.fixed_at(u) ? 0 : 1;
+  return n;
+}
+
+int32_t depth_of(const Form& form, size_t f, std::vector<int32_t>& known) {
+  if (known[f] >= 0) return known[f];
+  int32_t before = 0;
+  for (const int32_t p : form.fields()[f].parents) before = std::max(before, depth_of(form, static_cast<size_t>(p), known));
+  return known[f] = before + form.fields()[f].budget;
+}
+
+}  // namespace
+
+int32_t critical_path(const Form& form) {
+  std::vector<int32_t> known(form.fields().size(), -1);
+  int32_t longest = 0;
+  for (size_t f = 0; f < known.size(); ++f) longest = std::max(longest, depth_of(form, f, known));
+  return longest;
+}
+
+std::string describe(const Form& form, const Tokenizer* tokenizer) {
+  std::string s = fmt::format("form {}: {} positions, {} fixed, {} fields, {} sections, {} blocks, critical path {}\n", form.name(), form.length(),
+                              form.fixed_tokens(), form.fields().size(), form.sections().size(), form.blocks().size(), critical_path(form));
+  for (const Section& section : form.sections()) s += fmt::format("section {:<24} [{}, {})\n", section.name, section.begin, section.end);
+  for (size_t b = 0; b < form.blocks().size(); ++b) {
+    const Block& block = form.blocks()[b];
+    s += fmt::format("block {:<3} [{}, {}), {} values\n", b, block.begin, block.end, values_in(form, block));
+  }
+  int32_t at = 0;
+  for (const Piece& piece : form.pieces()) {
+    if (const auto* run = std::get_if<FixedRun>(&piece)) {
+      s += fmt::format("{:>5}  fixed  {}\n", at, spelled(run->ids, tokenizer));
+      at += static_cast<int32_t>(run->ids.size());
+      continue;
+    }
+    const Field& f = form.fields()[static_cast<size_t>(std::get<FieldRef>(piece).field)];
+    s += fmt::format("{:>5}  field  {}  budget {}  end {}  parents {}\n", at, f.name, f.budget,
+                     f.end ? spelled(std::span(&*f.end, 1), tokenizer) : "-", parent_names(form, f));
+    at += f.budget;
+  }
+  return s;
+}
+
+json::object describe_json(const Form& form, const Tokenizer* tokenizer) {
+  json::object out{{"name", form.name()}, {"positions", form.length()}, {"fixed_tokens", form.fixed_tokens()}, {"critical_path", critical_path(form)}};
+  json::array pieces, fields, sections, blocks;
+  for (const Piece& piece : form.pieces()) {
+    const auto* run = std::get_if<FixedRun>(&piece);
+    if (!run) {
+      pieces.push_back(json::object{{"field", std::get<FieldRef>(piece).field}});
+      continue;
+    }
+    json::array ids;
+    for (const TokenId id : run->ids) ids.push_back(id.value);
+    json::object fixed{{"fixed", std::move(ids)}, {"section", run->section}};
+    if (tokenizer) fixed["text"] = tokenizer->decode(run->ids);
+    pieces.push_back(std::move(fixed));
+  }
+  for (const Field& f : form.fields()) {
+    json::array parents;
+    for (const int32_t p : f.parents) parents.push_back(json::string(form.fields()[static_cast<size_t>(p)].name));
+    json::value end = nullptr;
+    if (f.end) end = f.end->value;
+    fields.push_back(json::object{{"name", f.name}, {"start", f.start}, {"budget", f.budget}, {"end", std::move(end)},
+                                  {"section", form.sections()[static_cast<size_t>(f.section)].name}, {"parents", std::move(parents)}});
+  }
+  for (const Section& s : form.sections()) sections.push_back(json::object{{"name", s.name}, {"begin", s.begin}, {"end", s.end}});
+  for (const Block& b : form.blocks()) blocks.push_back(json::object{{"begin", b.begin}, {"end", b.end}, {"values", values_in(form, b)}});
+  out["sections"] = std::move(sections);
+  out["fields"] = std::move(fields);
+  out["pieces"] = std::move(pieces);
+  out["blocks"] = std::move(blocks);
+  return out;
+}
+
+}  // namespace slip

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Form::make: everything that a decoder relies on without looking again is checked here, once. Messages name the form and the
+// field. Order of the checks: pieces, fields, rules, graph, sections, blocks.
+#include "form/form.h"
+
+#include <algorithm>
+
+#include "form/partition.h"
+
+namespace slip {
+namespace {
+
+/// Positions are 32-bit and a form lives in one arena; a million tokens is far beyond any model's context.
+constexpr int64_t kMostPositions = 1 << 20;
+
+std::string label(const Form::Parts& p, size_t field) {
+  return fmt::format("form {}: field {}", p.name, p.fields[field].name.empty() ? std::to_string(field) : p.fields[field].name);
+}
+
+/// Pieces name every field once, in the order of `fields`, with a fixed token directly before each.
+Status check_pieces(const Form::Parts& p) {
+  size_t expected = 0;
+  bool fixed_before = false;
+  for (const Piece& piece : p.pieces) {
+    if (const auto* run = std::get_if<FixedRun>(&piece)) {
+      if (run->ids.empty()) return bad_input("form {}: expected fixed runs of at least one token, got an empty one", p.name);
+      for (const TokenId id : run->ids)
+        if (id.value < 0) return bad_input("form {}: expected fixed tokens of at least 0, got {}", p.name, id.value);
+      fixed_before = true;
+      continue;
+    }
+    const int32_t f = std::get<FieldRef>(piece).field;
+    if (f < 0 || static_cast<size_t>(f) >= p.fields.size())
+      return bad_input("form {}: expected a field below {}, got a piece with field {}", p.name, p.fields.size(), f);
+    if (static_cast<size_t>(f) != expected)
+      return bad_input("form {}: expected field {} next (fields in the order of the form, each once), got field {}", p.name, expected, f);
+    if (!fixed_before) return bad_input("{}: expected a fixed token directly before it, got none", label(p, expected));
+    ++expected;
+    fixed_before = false;
+  }
+  if (expected != p.fields.size()) return bad_input("form {}: expected {} fields in its pieces, got {}", p.name, p.fields.size(), expected);
+  if (p.pieces.empty()) return bad_input("form {}: expected at least one piece, got none", p.name);
+  return {};
+}
+
+/// No content that the rules allow may lead to a place where nothing is allowed, and a full field is a complete one.
+Status check_rules(const Form::Parts& p, size_t index) {
+  const Field& f = p.fields[index];
+  if (f.rules.unrestricted()) return {};
+  const size_t n = f.rules.size();
+  std::vector<uint8_t> here(n, 0), there(n, 0);
+  here[0] = 1;
+  for (int32_t depth = 0;; ++depth) {
+    std::fill(there.begin(), there.end(), uint8_t{0});
+    for (size_t s = 0; s < n; ++s) {
+      if (!here[s]) continue;
+      const TokenRules::State& state = f.rules.state(static_cast<int32_t>(s));
+      if (depth == f.budget) {
+        if (!state.may_end) return bad_input("{}: expected complete values within its budget of {}, got one that goes on", label(p, index), f.budget);
+        continue;
+      }
+      const bool can_end = f.end && state.may_end;
+      if (!state.any && state.edges.empty() && !can_end)
+        return bad_input("{}: expected an allowed token at index {}, got none", label(p, index), depth);
+      for (const auto& e : state.edges) there[static_cast<size_t>(e.next)] = 1;
+      if (state.any) there[static_cast<size_t>(state.any_next)] = 1;
+    }
+    if (depth == f.budget) return {};
+    if (there == here && depth < f.budget - 1) depth = f.budget - 1;  // a fixed point: only the last step differs
+    here.swap(there);
+  }
+}
+
+Status check_fields(const Form::Parts& p) {
+  for (size_t i = 0; i < p.fields.size(); ++i) {
+    const Field& f = p.fields[i];
+    if (f.budget < 1) return bad_input("{}: expected a budget of at least 1, got {}", label(p, i), f.budget);
+    for (size_t j = 0; j < i; ++j)
+      if (!f.name.empty() && p.fields[j].name == f.name) return bad_input("{}: expected a name of its own, got one used twice", label(p, i));
+    for (const int32_t parent : f.parents)
+      if (parent < 0 || static_cast<size_t>(parent) >= p.fields.size())
+        return bad_input("{}: expected parents below {}, got {}", label(p, i), p.fields.size(), parent);
+    if (f.end && f.end->value < 0) return bad_input("{}: expected an end token of at least 0, got {}", label(p, i), f.end->value);
+    SLIP_TRY_(check_rules(p, i));
+  }
+  return {};
+}
+
+/// Repeatedly closes fields whose parents are closed; what is left holds a cycle, which is then walked and named.
+Status check_acyclic(const Form::Parts& p) {
+  std::vector<uint8_t> closed(p.fields.size(), 0);
+  const auto open_parent = [&](size_t f) {
+    for (const int32_t parent : p.fields[f].parents)
+      if (!closed[static_cast<size_t>(parent)]) return parent;
+    return -1;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t f = 0; f < p.fields.size(); ++f)
+      if (!closed[f] && open_parent(f) < 0) closed[f] = moved = true;
+  }
+  const auto stuck = std::find(closed.begin(), closed.end(), uint8_t{0});
+  if (stuck == closed.end()) return {};
+  std::vector<int32_t> walk{static_cast<int32_t>(stuck - closed.begin())};
+  while (true) {
+    const int32_t parent = open_parent(static_cast<size_t>(walk.back()));
+    const auto seen = std::find(walk.begin(), walk.end(), parent);
+    if (seen != walk.end()) {
+      walk.erase(walk.begin(), seen);
+      break;
+    }
+    walk.push_back(parent);
+  }
+  std::string names;
+  for (const int32_t f : walk) names += p.fields[static_cast<size_t>(f)].name + " <- ";
+  names += p.fields[static_cast<size_t>(walk.front())].name;
+  return bad_input("form {}: expected fields without cycles, got {}", p.name, names);
+}
+
+Status check_blocks(const Form::Parts& p, int32_t length) {
+  int32_t at = 0;
+  for (const Block& b : p.blocks) {
+    if (b.begin != at || b.end <= b.begin)
+      return bad_input("form {}: expected a block that begins at {} and is not empty, got [{}, {})", p.name, at, b.begin, b.end);
+    at = b.end;
+  }
+  if (at != length) return bad_input("form {}: expected blocks up to {}, got {}", p.name, length, at);
+  return {};
+}
+
+}  // namespace
+
+Result<Form> Form::make(Parts parts) {
+  SLIP_TRY_(check_pieces(parts));
+  SLIP_TRY_(check_fields(parts));
+  SLIP_TRY_(check_acyclic(parts));
+  if (parts.block_size < 1) return bad_input("form {}: expected a block size of at least 1, got {}", parts.name, parts.block_size);
+  if (parts.section_names.empty()) parts.section_names = {"answer"};
+
+  Form form;
+  int64_t length = 0;
+  for (const Piece& piece : parts.pieces)
+    length += std::holds_alternative<FixedRun>(piece) ? static_cast<int64_t>(std::get<FixedRun>(piece).ids.size())
+                                                      : parts.fields[static_cast<size_t>(std::get<FieldRef>(piece).field)].budget;
+  if (length > kMostPositions) return bad_input("form {}: expected at most {} positions, got {}", parts.name, kMostPositions, length);
+
+  int32_t section_now = 0;
+  for (const Piece& piece : parts.pieces) {
+    const auto* run = std::get_if<FixedRun>(&piece);
+    const int32_t f = run ? -1 : std::get<FieldRef>(piece).field;
+    const int32_t section = run ? run->section : parts.fields[static_cast<size_t>(f)].section;
+    if (section < section_now || static_cast<size_t>(section) >= parts.section_names.size())
+      return bad_input("form {}: expected sections in order, {} to {}, got {}", parts.name, section_now, parts.section_names.size() - 1, section);
+    section_now = section;
+    if (run) {
+      form.fixed_.insert(form.fixed_.end(), run->ids.begin(), run->ids.end());
+    } else {
+      parts.fields[static_cast<size_t>(f)].start = form.length();
+      form.fixed_.resize(form.fixed_.size() + static_cast<size_t>(parts.fields[static_cast<size_t>(f)].budget));
+    }
+    form.field_of_.resize(form.fixed_.size(), f);
+    form.section_of_.resize(form.fixed_.size(), section);
+  }
+
+  std::vector<uint8_t> is_value(form.fixed_.size());
+  for (size_t u = 0; u < is_value.size(); ++u) is_value[u] = !form.fixed_[u];
+  std::vector<SectionRange> ranges;
+  int32_t at = 0;
+  for (size_t s = 0; s < parts.section_names.size(); ++s) {
+    const int32_t begin = at;
+    while (at < form.length() && form.section_of_[static_cast<size_t>(at)] == static_cast<int32_t>(s)) ++at;
+    ranges.push_back({begin, at});
+    form.sections_.push_back({parts.section_names[s], begin, at});
+  }
+  if (parts.blocks.empty()) {
+    form.blocks_ = blocks_of_ids(partition_ids(is_value, ranges, parts.block_size));
+  } else {
+    SLIP_TRY_(check_blocks(parts, form.length()));
+    form.blocks_ = parts.blocks;
+  }
+  form.block_of_.resize(form.fixed_.size());
+  for (size_t b = 0; b < form.blocks_.size(); ++b)
+    for (int32_t u = form.blocks_[b].begin; u < form.blocks_[b].end; ++u) form.block_of_[static_cast<size_t>(u)] = static_cast<int32_t>(b);
+  form.parts_ = std::move(parts);
+  return form;
+}
+
+int32_t Form::fixed_tokens() const {
+  return static_cast<int32_t>(std::count_if(fixed_.begin(), fixed_.end(), [](const auto& id) { return id.has_value(); }));
+}
+
+}  // namespace slip

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text and fields -> ids. The whole answer is tokenised with many sets of values in place and cut at the fields' borders; the
+// fixed ids must come out the same every time, else the form cannot be decoded canonically and is refused by field.
+#include "form/schema.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "form/schema_text.h"
+
+namespace slip {
+namespace {
+
+/// Ten fills of equal digits show the id of every digit at every place; four mixed ones show that places do not influence each other.
+constexpr int kUniformFills = 10, kMixedFills = 4;
+constexpr std::string_view kProbeTexts[] = {"a", "keep going", "the road"};
+
+/// The whole answer once, as text, with the byte range of every piece.
+struct Probe {
+  std::string text;
+  std::vector<std::pair<size_t, size_t>> ranges;     // per piece
+  std::vector<std::string> values;                   // per field, without NULL
+  std::vector<std::vector<TokenId>> ids;             // per piece; filled by cut
+};
+
+class Compiler {
+ public:
+  Compiler(FormText text, std::string_view name, const FormTokens& tokens) : text_(std::move(text)), name_(name), tokens_(tokens) {}
+
+  Result<CompiledForm> compile() {
+    SLIP_TRY_(probe_all());
+    SLIP_TRY_(fixed_text_is_stable());
+    CompiledForm out;
+    out.null_token = tokens_.null_token;
+    parts_.name = name_;
+    parts_.section_names = text_.section_names;
+    parts_.block_size = text_.block_size;
+    for (size_t p = 0; p < text_.pieces.size(); ++p) {
+      if (text_.pieces[p].field < 0) {
+        append_fixed(probes_[0].ids[p], text_.pieces[p].section);
+      } else {
+        SLIP_TRY(FieldMeaning meaning, field(p));
+        out.meanings.push_back(std::move(meaning));
+      }
+    }
+    SLIP_TRY_(link_parents());
+    SLIP_TRY(out.form, Form::make(std::move(parts_)));
+    return out;
+  }
+
+ private:
+  std::string where(const FieldSpec& f) const { return fmt::format("form {}: {}", name_, f.path); }
+  bool pads(const FieldSpec& f) const { return f.null_pad && !f.end && tokens_.null_token.has_value(); }
+
+  // ---- probes
+
+  Probe fill(int number, bool with_null) const {
+    Probe probe;
+    for (const TextPiece& piece : text_.pieces) {
+      const size_t begin = probe.text.size();
+      probe.text += piece.text;
+      if (piece.field >= 0) {
+        const FieldSpec& f = text_.fields[static_cast<size_t>(piece.field)];
+        probe.values.push_back(value(f, number));
+        probe.text += probe.values.back();
+        if (with_null && pads(f)) probe.text += tokens_.tokenizer->token_text(*tokens_.null_token);
+      }
+      probe.ranges.emplace_back(begin, probe.text.size());
+    }
+    return probe;
+  }
+
+  static std::string value(const FieldSpec& f, int number) {
+    const auto n = static_cast<size_t>(number);
+    if (const auto* choice = std::get_if<ChoiceSpec>(&f.kind)) return choice->words[n % choice->words.size()];
+    if (std::holds_alternative<TextSpec>(f.kind)) return std::string(kProbeTexts[n % std::size(kProbeTexts)]);
+    std::string s = std::get<NumberFormat>(f.kind).render(number % 2 == 0 ? 0.0 : -0.0);
+    size_t place = 0;
+    for (char& c : s)
+      if (c == '0') c = static_cast<char>('0' + (n + (number < kUniformFills ? 0 : 3 * place++)) % 10);
+    return s;
+  }
+
+  /// Cuts the probe's ids at the borders of its pieces; a token over a field's border is refused.
+  Status cut(Probe& probe) const {
+    SLIP_TRY(const std::vector<TokenId> ids, tokens_.tokenizer->encode(probe.text));
+    probe.ids.assign(text_.pieces.size(), {});
+    size_t at = 0, piece = 0;
+    for (const TokenId id : ids) {
+      const std::string_view bytes = tokens_.null_token && id == *tokens_.null_token ? tokens_.tokenizer->token_text(id) : tokens_.tokenizer->token_bytes(id);
+      if (probe.text.compare(at, bytes.size(), bytes) != 0 || bytes.empty())
+        return bad_input("form {}: expected a tokenizer that spells \"{}\" as it is, got another spelling", name_, probe.text.substr(at, 24));
+      while (at >= probe.ranges[piece].second) ++piece;
+      for (size_t p = piece; p < probe.ranges.size() && probe.ranges[p].second < at + bytes.size(); ++p) {
+        const int32_t left = text_.pieces[p].field, right = text_.pieces[p + 1].field;
+        if (left >= 0 || right >= 0)
+          return bad_input("{}: expected tokens that end where the value {}, got \"{}\" across the border",
+                           where(text_.fields[static_cast<size_t>(left >= 0 ? left : right)]), left >= 0 ? "ends" : "begins", bytes);
+      }
+      probe.ids[piece].push_back(id);
+      at += bytes.size();
+    }
+    if (at != probe.text.size()) return bad_input("form {}: expected a tokenizer that spells \"{}\", got nothing for it", name_, probe.text.substr(at, 24));
+    return {};
+  }
+
+  Status probe_all() {
+    size_t fills = kUniformFills + kMixedFills;
+    for (const FieldSpec& f : text_.fields)
+      if (const auto* choice = std::get_if<ChoiceSpec>(&f.kind)) fills = std::max(fills, choice->words.size());
+    for (const bool with_null : {false, true}) {
+      if (with_null && std::none_of(text_.fields.begin(), text_.fields.end(), [&](const FieldSpec& f) { return pads(f); })) break;
+      for (size_t v = 0; v < fills; ++v) {
+        probes_.push_back(fill(static_cast<int>(v), with_null));
+        SLIP_TRY_(cut(probes_.back()));
+      }
+    }
+    return {};
+  }
+
+  Status fixed_text_is_stable() const {
+    for (size_t p = 0; p < text_.pieces.size(); ++p) {
+      if (text_.pieces[p].field >= 0) continue;
+      for (const Probe& probe : probes_) {
+        if (probe.ids[p] == probes_[0].ids[p]) continue;
+        const size_t near = p > 0 && text_.pieces[p - 1].field >= 0 ? p - 1 : p + 1 < text_.pieces.size() ? p + 1 : p;
+        const int32_t f = text_.pieces[near].field;
+        return bad_input("{}: expected \"{}\" beside it to have the same tokens with any value, got others with \"{}\"",
+                         f >= 0 ? where(text_.fields[static_cast<size_t>(f)]) : "form " + name_, text_.pieces[p].text,
+                         f >= 0 ? probe.values[static_cast<size_t>(f)] : "");
+      }
+    }
+    return {};
+  }
+
+  // ---- fields
+
+  void append_fixed(std::span<const TokenId> ids, int32_t section) {
+    if (ids.empty()) return;
+    FixedRun* last = parts_.pieces.empty() ? nullptr : std::get_if<FixedRun>(&parts_.pieces.back());
+    if (last == nullptr || last->section != section) {
+      parts_.pieces.emplace_back(FixedRun{{}, section});
+      last = &std::get<FixedRun>(parts_.pieces.back());
+    }
+    last->ids.insert(last->ids.end(), ids.begin(), ids.end());
+  }
+
+  std::optional<TokenId> first_fixed_after(size_t piece) const {
+    for (size_t p = piece + 1; p < text_.pieces.size() && text_.pieces[p].field < 0; ++p)
+      if (!probes_[0].ids[p].empty()) return probes_[0].ids[p].front();
+    return std::nullopt;
+  }
+
+  Result<FieldMeaning> field(size_t piece) {
+    const FieldSpec& spec = text_.fields[static_cast<size_t>(text_.pieces[piece].field)];
+    Field f;
+    f.name = spec.name;
+    f.section = spec.section;
+    f.budget = spec.budget;
+    FieldMeaning meaning;
+    if (std::holds_alternative<ChoiceSpec>(spec.kind)) {
+      SLIP_TRY(meaning, choice(spec, piece, f));
+    } else if (std::holds_alternative<TextSpec>(spec.kind)) {
+      SLIP_TRY(meaning, free_text(spec, piece, f));
+    } else {
+      SLIP_TRY(meaning, number(spec, piece, f));
+    }
+    parts_.pieces.emplace_back(FieldRef{static_cast<int32_t>(parts_.fields.size())});
+    parts_.fields.push_back(std::move(f));
+    return meaning;
+  }
+
+  Status end_by_next_token(const FieldSpec& spec, size_t piece, Field& f) const {
+    f.end = first_fixed_after(piece);
+    if (!f.end) return bad_input("{}: expected fixed text after a value of varying length, got none", where(spec));
+    return {};
+  }
+
+  Result<FieldMeaning> choice(const FieldSpec& spec, size_t piece, Field& f) {
+    const auto& words = std::get<ChoiceSpec>(spec.kind);
+    ChoiceMeaning meaning{words.words, std::vector<std::vector<TokenId>>(words.words.size()), words.aliases};
+    size_t longest = 0, shortest = SIZE_MAX;
+    for (const Probe& probe : probes_) {
+      const std::string& word = probe.values[static_cast<size_t>(text_.pieces[piece].field)];
+      const auto w = static_cast<size_t>(std::find(words.words.begin(), words.words.end(), word) - words.words.begin());
+      std::vector<TokenId> ids = probe.ids[piece];
+      if (pads(spec) && ids.back() == *tokens_.null_token) ids.pop_back();
+      if (!meaning.ids[w].empty() && meaning.ids[w] != ids)
+        return bad_input("{}: expected one spelling of \"{}\" in tokens, got two", where(spec), word);
+      if (spec.budget > 0 && ids.size() > static_cast<size_t>(spec.budget))
+        return bad_input("{}: expected at most {} tokens for \"{}\", got {}", where(spec), spec.budget, word, ids.size());
+      longest = std::max(longest, ids.size());
+      shortest = std::min(shortest, ids.size());
+      meaning.ids[w] = std::move(ids);
+    }
+    const bool padded = pads(spec);
+    f.budget = static_cast<int32_t>(padded && spec.budget > 0 ? static_cast<size_t>(spec.budget) : longest);
+    f.rules = TokenRules::one_of(meaning.ids, padded ? tokens_.null_token : std::nullopt, f.budget);
+    if (!padded && (shortest != longest || spec.end)) SLIP_TRY_(end_by_next_token(spec, piece, f));
+    return FieldMeaning(std::move(meaning));
+  }
+
+  Result<FieldMeaning> free_text(const FieldSpec& spec, size_t piece, Field& f) {
+    TokenRules::State text{.any = true, .denied = denied()};
+    if (pads(spec)) {
+      text.edges = {{*tokens_.null_token, 1}};
+      f.rules = TokenRules({std::move(text), {.edges = {{*tokens_.null_token, 1}}}});
+    } else {
+      f.rules = TokenRules({std::move(text)});
+      SLIP_TRY_(end_by_next_token(spec, piece, f));
+    }
+    return FieldMeaning(TextMeaning{});
+  }
+
+  /// Ids that free text may not contain: specials and other added tokens, ids without text, quotes, backslashes, controls.
+  const std::vector<TokenId>& denied() {
+    if (!denied_.empty()) return denied_;
+    const int32_t size = tokens_.tokenizer->size();
+    for (int32_t id = 0; id < std::max(size, tokens_.vocab); ++id) {
+      const std::string_view bytes = id < size ? tokens_.tokenizer->token_bytes({id}) : std::string_view();
+      const bool bad = bytes.empty() || tokens_.tokenizer->is_special({id}) || tokens_.tokenizer->is_added({id}) ||
+                       std::any_of(bytes.begin(), bytes.end(), [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; });
+      if (bad) denied_.push_back({id});
+    }
+    return denied_;
+  }
+
+  Result<FieldMeaning> number(const FieldSpec& spec, size_t piece, Field& f) {
+    NumberMeaning meaning{.format = std::get<NumberFormat>(spec.kind)};
+    const auto index = static_cast<size_t>(text_.pieces[piece].field);
+    const size_t count = probes_[0].ids[piece].size();
+    std::vector<size_t> widths;
+    for (const TokenId id : probes_[0].ids[piece]) widths.push_back(tokens_.tokenizer->token_bytes(id).size());
+    meaning.ids.resize(count);
+    for (const Probe& probe : probes_) {
+      const std::string& value = probe.values[index];
+      const auto& ids = probe.ids[piece];
+      if (ids.size() != count) return bad_input("{}: expected {} tokens for any number, got {} for \"{}\"", where(spec), count, ids.size(), value);
+      size_t at = 0;
+      for (size_t i = 0; i < count; ++i) {
+        const size_t width = tokens_.tokenizer->token_bytes(ids[i]).size();
+        // " +" is one token in Qwen's vocabulary; every other token of a number is one character.
+        if (width != widths[i] || width != (i == 0 && value[0] == ' ' && count + 1 == value.size() ? 2u : 1u))
+          return bad_input("{}: expected one token per digit, got \"{}\" in \"{}\"", where(spec), tokens_.tokenizer->token_bytes(ids[i]), value);
+        at += width;
+        const auto [known, added] = meaning.ids[i].try_emplace(value[at - 1], ids[i]);
+        if (!added && known->second != ids[i]) return bad_input("{}: expected one token for '{}' in \"{}\", got two", where(spec), value[at - 1], value);
+      }
+    }
+    // A space that is a token of its own is known beforehand: scaffold.
+    if (meaning.format.space && widths[0] == 1) {
+      append_fixed(std::span(probes_[0].ids[piece]).first(1), spec.section);
+      meaning.ids.erase(meaning.ids.begin());
+      meaning.skip = 1;
+    }
+    f.budget = static_cast<int32_t>(meaning.ids.size());
+    std::vector<TokenRules::State> states(meaning.ids.size() + 1);
+    for (size_t i = 0; i < meaning.ids.size(); ++i) {
+      for (const auto& [c, id] : meaning.ids[i]) states[i].edges.push_back({id, static_cast<int32_t>(i) + 1});
+      std::sort(states[i].edges.begin(), states[i].edges.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+      states[i].may_end = false;
+    }
+    f.rules = TokenRules(std::move(states));
+    return FieldMeaning(std::move(meaning));
+  }
+
+  // ---- graph
+
+  Status link_parents() {
+    for (size_t i = 0; i < text_.fields.size(); ++i) {
+      const FieldSpec& spec = text_.fields[i];
+      auto& parents = parts_.fields[i].parents;
+      const bool after_previous = !text_.any_parents || (spec.in_array && !spec.first_in_array);
+      if (after_previous && i > 0) parents.push_back(static_cast<int32_t>(i) - 1);
+      if (after_previous) continue;
+      for (const std::string& name : spec.parent_names) {
+        bool found = false;
+        for (size_t j = 0; j < text_.fields.size(); ++j) {
+          const std::string& other = text_.fields[j].name;
+          if (other != name && !other.starts_with(name + ".")) continue;
+          found = true;
+          if (std::find(parents.begin(), parents.end(), static_cast<int32_t>(j)) == parents.end()) parents.push_back(static_cast<int32_t>(j));
+        }
+        if (!found) return bad_input("{}: expected names of fields in x-parents, got '{}'", where(spec), name);
+      }
+    }
+    return {};
+  }
+
+  FormText text_;
+  std::string name_;
+  const FormTokens& tokens_;
+  std::vector<Probe> probes_;
+  Form::Parts parts_;
+  std::vector<TokenId> denied_;
+};
+
+}  // namespace
+
+Result<CompiledForm> compile_schema(const json::value& schema, std::string_view name, const FormTokens& tokens) {
+  SLIP_CHECK(tokens.tokenizer != nullptr, "a form is compiled for a tokenizer");
+  SLIP_TRY(FormText text, read_schema(schema, name));
+  return Compiler(std::move(text), name, tokens).compile();
+}
+
+}  // namespace slip

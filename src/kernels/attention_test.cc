@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Span attention: right within the derived bound on all head shapes, and a row's bits depend on the ordered keys it sees alone.
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/testing.h"
+
+namespace slip {
+namespace {
+
+using SpanList = std::vector<SlotSpan>;
+
+struct Shape { int32_t heads, kv_heads, width; };
+constexpr Shape kShapes[] = {{14, 2, 8}, {4, 4, 16}, {6, 1, 40}, {3, 3, 64}, {2, 2, 80}, {16, 2, 128}, {5, 5, 13}, {70, 1, 12}, {1, 1, 256}};
+
+struct Problem {
+  Shape shape;
+  int64_t slots;
+  std::vector<float> q, keys, values;
+  std::vector<SpanList> sees;
+  std::vector<float> q_scale;
+  Problem(Shape s, int64_t slot_count, std::vector<SpanList> lists, uint32_t seed)
+      : shape(s), slots(slot_count), sees(std::move(lists)) {
+    q = plain_numbers(rows() * s.heads * s.width, seed);
+    keys = plain_numbers(slots * s.kv_heads * s.width, seed + 1);
+    values = numbers(slots * s.kv_heads * s.width, seed + 2);
+  }
+  int64_t rows() const { return static_cast<int64_t>(sees.size()); }
+  int64_t row_numbers() const { return int64_t{shape.heads} * shape.width; }
+  float scale() const { return 1 / std::sqrt(static_cast<float>(shape.width)); }
+
+  /// Rows [begin, end) in one call.
+  std::vector<float> run(int64_t begin, int64_t end, ThreadPool& pool) const {
+    std::vector<RowSpans> row_spans;
+    SpanList flat;
+    for (int64_t t = begin; t < end; t++) {
+      row_spans.push_back({static_cast<uint32_t>(flat.size()), static_cast<uint32_t>(sees[t].size())});
+      flat.insert(flat.end(), sees[t].begin(), sees[t].end());
+    }
+    std::vector<float> out((end - begin) * row_numbers(), NAN);
+    Workspace workspace;
+    attention({.q_THK = q.data() + begin * row_numbers(), .keys_SGK = keys.data(), .values_SGK = values.data(), .out_THK = out.data(),
+               .rows = end - begin, .heads = shape.heads, .kv_heads = shape.kv_heads, .head_width = shape.width, .scale = scale(),
+               .row_spans = row_spans, .spans = flat, .q_scale_T = q_scale.empty() ? nullptr : q_scale.data() + begin},
+              pool, workspace);
+    return out;
+  }
+  std::vector<float> run(ThreadPool& pool) const { return run(0, rows(), pool); }
+  std::vector<float> run_alone(ThreadPool& pool) const {
+    std::vector<float> out;
+    for (int64_t t = 0; t < rows(); t++) {
+      const auto row = run(t, t + 1, pool);
+      out.insert(out.end(), row.begin(), row.end());
+    }
+    return out;
+  }
+};
+
+/// Causal rows, rows with holes, rows that see nothing, blocks, and empty spans in between.
+std::vector<SpanList> mixed_lists(int32_t slots, int rows, uint32_t seed) {
+  std::mt19937 engine(seed);
+  const auto below = [&](int32_t n) { return static_cast<int32_t>(engine() % static_cast<uint32_t>(n)); };
+  std::vector<SpanList> lists;
+  for (int t = 0; t < rows; t++) {
+    SpanList list;
+    switch (below(5)) {
+      case 0: break;
+      case 1: list.push_back({0, 1 + below(slots)}); break;
+      case 2: list = {{0, slots / 2}, {slots / 2, slots / 2}, {slots / 2 + 3, slots}}; break;
+      default:
+        for (int i = below(6); i >= 0; i--) {
+          const int32_t begin = below(slots);
+          list.push_back({begin, std::min(slots, begin + below(40))});
+        }
+    }
+    lists.push_back(list);
+  }
+  return lists;
+}
+std::vector<SpanList> causal(int32_t rows, int32_t before) {
+  std::vector<SpanList> lists;
+  for (int32_t t = 0; t < rows; t++) lists.push_back({{0, before + t + 1}});
+  return lists;
+}
+
+TEST(Attention, StaysWithinTheDerivedBound) {
+  ThreadPool pool(2);
+  on_every_isa([&](Isa) {
+    for (const Shape shape : kShapes) {
+      Problem p(shape, 150, mixed_lists(150, 12, 21), 22);
+      p.q_scale = plain_numbers(p.rows(), 23);
+      const auto out = p.run(pool);
+      for (int64_t t = 0; t < p.rows(); t++)
+        for (int64_t h = 0; h < shape.heads; h++) {
+          const int64_t g = h * shape.kv_heads / shape.heads, at = t * p.row_numbers() + h * shape.width;
+          std::vector<const float*> keys, values;
+          for (const SlotSpan s : p.sees[t])
+            for (int32_t i = s.begin; i < s.end; i++) {
+              keys.push_back(&p.keys[(i * shape.kv_heads + g) * shape.width]);
+              values.push_back(&p.values[(i * shape.kv_heads + g) * shape.width]);
+            }
+          std::vector<float> q(&p.q[at], &p.q[at] + shape.width);
+          for (float& x : q) x *= p.q_scale[t];
+          const auto want = attention_ref(q, keys, values, p.scale());
+          for (int64_t k = 0; k < shape.width; k++)
+            ASSERT_TRUE(within(out[at + k], want[k])) << "width " << shape.width << " row " << t << " head " << h << " seen " << keys.size();
+        }
+    }
+  });
+}
+
+TEST(Attention, GivesARowTheSameBitsAmongAnyRowsAndThreads) {
+  ThreadPool one(1), two(2), four(4);
+  on_every_isa([&](Isa) {
+    for (const Shape shape : kShapes) {
+      auto lists = mixed_lists(200, 30, 24);
+      for (const SpanList& l : causal(70, 65)) lists.push_back(l);
+      const Problem p(shape, 200, lists, 25);
+      const auto alone = p.run_alone(one);
+      for (ThreadPool* pool : {&one, &two, &four}) ASSERT_TRUE(same_bits(p.run(*pool), alone)) << "width " << shape.width;
+      for (const int64_t begin : {1, 13, 47})
+        ASSERT_TRUE(same_bits(p.run(begin, begin + 50, two), {&alone[begin * p.row_numbers()], size_t(50 * p.row_numbers())}));
+    }
+  });
+}
+
+TEST(Attention, GivesThreeHundredCausalRowsTheBitsOfEachAlone) {
+  ThreadPool one(1), two(2);
+  on_every_isa([&](Isa) {
+    const Problem p({2, 1, 24}, 300, causal(300, 0), 26);
+    const auto alone = p.run_alone(one);
+    for (const int64_t rows : {1, 2, 3, 5, 31, 32, 33, 64, 100, 255, 300})
+      ASSERT_TRUE(same_bits(p.run(0, rows, two), {alone.data(), size_t(rows * p.row_numbers())})) << rows;
+  });
+}
+
+TEST(Attention, DoesNotDependOnHowSpansAreCut) {
+  ThreadPool pool(2);
+  on_every_isa([&](Isa) {
+    for (const Shape shape : kShapes) {
+      const Problem whole(shape, 200, {{{0, 10}}, {{0, 150}}, {{5, 70}, {90, 180}}}, 27);
+      Problem cut = whole;
+      cut.sees = {{{0, 3}, {3, 10}}, {{0, 63}, {63, 63}, {63, 65}, {65, 149}, {149, 150}}, {{5, 6}, {6, 70}, {90, 91}, {91, 180}}};
+      ASSERT_TRUE(same_bits(whole.run(pool), cut.run(pool)));
+    }
+  });
+}
+
+TEST(Attention, DoesNotDependOnWhereSlotsLie) {
+  ThreadPool pool(2);
+  on_every_isa([&](Isa) {
+    for (const Shape shape : kShapes) {
+      const Problem here(shape, 200, {{{0, 130}}, {{20, 90}}, {{0, 1}}}, 28);
+      Problem there = here;  // slot s moves to place[s]; rows name the new places one by one
+      std::vector<int32_t> place(200);
+      std::iota(place.begin(), place.end(), 0);
+      std::shuffle(place.begin(), place.end(), std::mt19937(29));
+      const int64_t n = int64_t{shape.kv_heads} * shape.width;
+      for (int64_t s = 0; s < 200; s++) {
+        std::copy_n(&here.keys[s * n], n, &there.keys[place[s] * n]);
+        std::copy_n(&here.values[s * n], n, &there.values[place[s] * n]);
+      }
+      for (SpanList& list : there.sees) {
+        const SlotSpan old = list[0];
+        list.clear();
+        for (int32_t s = old.begin; s < old.end; s++) list.push_back({place[s], place[s] + 1});
+      }
+      ASSERT_TRUE(same_bits(here.run(pool), there.run(pool)));
+    }
+  });
+}
+
+TEST(Attention, NeverReadsWhatARowDoesNotSee) {
+  ThreadPool pool(1);
+  on_every_isa([&](Isa) {
+    const Problem clean({4, 2, 24}, 200, {{{3, 80}}, {{3, 60}}, {{100, 101}}, {}}, 30);
+    Problem poisoned = clean;
+    const auto hidden = [](int32_t s) { return s < 3 || (s >= 80 && s != 100); };
+    for (int32_t s = 0; s < 200; s++)
+      for (int64_t i = 0; hidden(s) && i < 48; i++) poisoned.keys[s * 48 + i] = poisoned.values[s * 48 + i] = NAN;
+    ASSERT_TRUE(same_bits(clean.run(pool), poisoned.run(pool)));
+    for (int32_t s = 60; s < 80; s++)  // row 0 sees these, row 1 does not: its bits must not change
+      for (int64_t i = 0; i < 48; i++) poisoned.keys[s * 48 + i] = poisoned.values[s * 48 + i] = INFINITY;
+    const auto a = clean.run(pool), b = poisoned.run(pool);
+    ASSERT_TRUE(same_bits({&a[clean.row_numbers()], size_t(clean.row_numbers())}, {&b[clean.row_numbers()], size_t(clean.row_numbers())}));
+    for (int64_t i = 0; i < clean.row_numbers(); i++) ASSERT_EQ(a[3 * clean.row_numbers() + i], 0.0F) << "a row that sees nothing";
+  });
+}
+
+TEST(Attention, OneKeyIsItsValueAndLargeScoresDoNotOverflow) {
+  ThreadPool pool(1);
+  on_every_isa([&](Isa) {
+    Problem p({2, 2, 16}, 100, {{{7, 8}}, {{0, 100}}}, 31);
+    const auto first = p.run(0, 1, pool);
+    EXPECT_TRUE(same_bits(first, {&p.values[7 * 32], 32}));
+    for (float& x : p.q) x *= 1e4F;
+    for (const float x : p.run(pool)) EXPECT_TRUE(std::isfinite(x));
+  });
+}
+
+TEST(Attention, BitComparisonNoticesAnotherOrderOfKeys) {
+  ThreadPool pool(1);
+  on_every_isa([&](Isa) {
+    const Problem p({2, 2, 16}, 100, {{{0, 100}}}, 32);
+    Problem mutant = p;
+    mutant.sees = {{{50, 100}, {0, 50}}};
+    EXPECT_FALSE(same_bits(p.run(pool), mutant.run(pool)));
+  });
+}
+
+}  // namespace
+}  // namespace slip

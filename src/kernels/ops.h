@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of kernels/: the table of functions that every instruction set fills in. Each works on one piece of an operation on
+// the calling thread; cutting into pieces and handing them to threads is done once, above the table.
+//
+// The files that fill it in are compiled with their own machine flags, so nothing here may be an inline function: the linker
+// keeps one copy of such a function, and that copy might need a machine that is not there.
+#pragma once
+#include <cstdint>
+
+#include "kernels/spans.h"
+
+namespace slip {
+
+/// One word of the inner dimension: 1 f32, 2 bf16 or 4 int8, so that all weight types share one loop. Aliases anything.
+using Word [[gnu::may_alias]] = uint32_t;
+
+constexpr int64_t kBlockColumns = 64;  // columns of a weight block: 4 zmm, the tile that reaches 90 % of the peak (4 rows x 4 zmm)
+constexpr int64_t kGroupRows = 64;     // rows of one piece: its sums are 16 KiB, a third of the L1
+constexpr int64_t kChunkSteps = 64;    // words of a chunk: 64 x 64 x 4 bytes = 16 KiB of weights stay in the L1 for all rows
+constexpr int64_t kKeyBlock = 64;      // keys added between two looks at the running maximum; part of contract W's order
+constexpr int64_t kMaxHeadWidth = 256; // bounds the stack scratch of `attend` (about 300 KiB)
+constexpr int64_t kMaxQueries = 64;    // query rows x heads of one piece of attention
+
+/// sums[r][c] = sum over steps of x_r . w_c for one block of 64 columns, rows <= kGroupRows. `sums` holds f32, or int32 for
+/// int8 weights (activations are stored as value + 128).
+struct ProductArgs {
+  const Word* x = nullptr;
+  int64_t ldx = 0;            // words
+  int64_t rows = 0, steps = 0;
+  const Word* w = nullptr;    // [steps][64]
+  const Word* w_end = nullptr;  // prefetch stops here
+  Word* sums = nullptr;       // [rows][64]
+};
+
+struct FinishArgs {
+  const Word* sums = nullptr;
+  int64_t rows = 0, columns = 0;       // columns <= 64 are written
+  const float* bias = nullptr;         // may be null
+  float* out = nullptr;
+  int64_t ldo = 0;
+  const float* x_scales = nullptr;     // int8 only
+  const float* w_scales = nullptr;
+  const int32_t* w_sums = nullptr;     // 128 * sum over k of w, taken off again
+};
+
+/// Rows [row_begin, row_end), query heads [head_begin, head_begin + head_count) which all read key/value head `kv_head`;
+/// (row_end - row_begin) * head_count <= kMaxQueries.
+struct AttendArgs {
+  const float* q_THK = nullptr;
+  const float* keys_SGK = nullptr;
+  const float* values_SGK = nullptr;
+  float* out_THK = nullptr;
+  int64_t heads = 0, kv_heads = 0, width = 0;
+  float scale = 1;
+  const RowSpans* row_spans = nullptr;
+  const SlotSpan* spans = nullptr;
+  const float* q_scale_T = nullptr;
+  int64_t row_begin = 0, row_end = 0, head_begin = 0, head_count = 0, kv_head = 0;
+};
+
+struct RotateArgs {
+  float* x_THK = nullptr;
+  int64_t rows = 0, ldx = 0, heads = 0, width = 0, half = 0;
+  const float* cos_TK2 = nullptr;
+  const float* sin_TK2 = nullptr;
+};
+
+struct Ops {
+  // Indexed by WeightType: f32, bf16, int8.
+  void (*product[3])(const ProductArgs&);
+  void (*finish[3])(const FinishArgs&);
+  /// words_T = x_TK in the words of the weight type, zero-padded to whole words (int8: scales_T too). Not for f32.
+  void (*pack_x[3])(const float* x_TK, int64_t rows, int64_t k, int64_t ldx, Word* words, int64_t ldw, float* scales_T);
+  void (*attend)(const AttendArgs&);
+  void (*rms_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, float eps, float* out_TD);
+  void (*layer_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D, float eps,
+                     float* out_TD);
+  void (*add)(float* x, const float* y, int64_t n);
+  void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
+  void (*gelu)(float* x, int64_t n, bool tanh_form);
+  void (*rotate)(const RotateArgs&);
+};
+
+/// Null where the build or the machine's instruction set lacks them (no_x86.cc refuses on other processors).
+const Ops* portable_ops();
+const Ops* avx2_ops();
+const Ops* avx512_ops();
+/// The chosen one.
+const Ops& ops();
+
+}  // namespace slip

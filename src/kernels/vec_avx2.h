@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector words of ops_body.h for AVX2 with FMA: 8 lanes.
+#pragma once
+#include <immintrin.h>
+
+#include "kernels/ops.h"
+
+namespace slip {
+namespace {
+
+constexpr int kLanes = 8;
+constexpr int kTileVectors = 2;  // 4 rows x 2 vectors: the 8 sums in flight that two FMA units of latency 4 need
+using Floats = __m256;
+using Words = __m256i;
+
+inline Words load_words(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline void store_words(void* p, Words v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+inline Words splat_word(const Word* p) { return _mm256_set1_epi32(static_cast<int>(*p)); }
+inline Floats load(const float* p) { return _mm256_loadu_ps(p); }
+inline Floats load_part(const float* p, int64_t n) {
+  alignas(32) float v[kLanes] = {};
+  for (int64_t i = 0; i < n; i++) v[i] = p[i];
+  return _mm256_load_ps(v);
+}
+inline Floats zeros() { return _mm256_setzero_ps(); }
+inline Floats add_v(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+inline Floats sub_v(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
+inline Floats splat(float a) { return _mm256_set1_ps(a); }
+inline Floats fma_v(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+struct DotF32 {
+  static inline Words dot(Words sum, Words x, Words w) {
+    return _mm256_castps_si256(_mm256_fmadd_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(w), _mm256_castsi256_ps(sum)));
+  }
+};
+struct DotBF16 {
+  static inline Words dot(Words sum, Words x, Words w) {
+    const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+    const Floats even = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
+                                        _mm256_castsi256_ps(_mm256_slli_epi32(w, 16)), _mm256_castsi256_ps(sum));
+    return _mm256_castps_si256(_mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_and_si256(x, high)),
+                                               _mm256_castsi256_ps(_mm256_and_si256(w, high)), even));
+  }
+};
+struct DotI8 {
+  // Widened to 16 bits: vpmaddubsw would saturate, 2 * 255 * 127 > 32767.
+  static inline Words dot(Words sum, Words x, Words w) {
+    const __m256i x_even = _mm256_and_si256(x, _mm256_set1_epi16(0xff)), x_odd = _mm256_srli_epi16(x, 8);
+    const __m256i w_even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), w_odd = _mm256_srai_epi16(w, 8);
+    return _mm256_add_epi32(sum, _mm256_add_epi32(_mm256_madd_epi16(x_even, w_even), _mm256_madd_epi16(x_odd, w_odd)));
+  }
+};
+
+/// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
+inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {
+  __m256 a[8], b[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(rows[i] + k);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+    b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 4) {
+    a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+    a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+    a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+    a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 4; i++) {
+    _mm256_storeu_ps(out + i * ldo, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+    _mm256_storeu_ps(out + (i + 4) * ldo, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+  }
+}
+
+}  // namespace
+}  // namespace slip

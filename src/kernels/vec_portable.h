@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector words of ops_body.h for any processor: 4 lanes, compiler vectors, products and sums rounded one by one.
+#pragma once
+#include "kernels/ops.h"
+
+namespace slip {
+namespace {
+
+constexpr int kLanes = 4;
+constexpr int kTileVectors = 2;  // 4 rows x 2 vectors of sums fit the 16 registers of SSE2
+typedef float Floats __attribute__((vector_size(16)));
+typedef uint32_t Words __attribute__((vector_size(16)));
+typedef int32_t Ints __attribute__((vector_size(16)));
+
+inline Words load_words(const void* p) { Words v; __builtin_memcpy(&v, p, sizeof v); return v; }
+inline void store_words(void* p, Words v) { __builtin_memcpy(p, &v, sizeof v); }
+inline Words splat_word(const Word* p) { const uint32_t w = *p; return Words{w, w, w, w}; }
+inline Floats load(const float* p) { Floats v; __builtin_memcpy(&v, p, sizeof v); return v; }
+inline Floats load_part(const float* p, int64_t n) {
+  Floats v = {0, 0, 0, 0};
+  for (int64_t i = 0; i < n; i++) v[i] = p[i];
+  return v;
+}
+inline Floats zeros() { return Floats{0, 0, 0, 0}; }
+inline Floats add_v(Floats a, Floats b) { return a + b; }
+inline Floats sub_v(Floats a, Floats b) { return a - b; }
+inline Floats splat(float a) { return Floats{a, a, a, a}; }
+inline Floats fma_v(Floats a, Floats b, Floats c) { return a * b + c; }
+inline float fma_s(float a, float b, float c) { return a * b + c; }
+
+struct DotF32 {
+  static inline Words dot(Words sum, Words x, Words w) { return (Words)((Floats)x * (Floats)w + (Floats)sum); }
+};
+struct DotBF16 {
+  static inline Words dot(Words sum, Words x, Words w) {
+    const Floats even = (Floats)sum + (Floats)(x << 16) * (Floats)(w << 16);
+    return (Words)(even + (Floats)(x & 0xffff0000u) * (Floats)(w & 0xffff0000u));
+  }
+};
+struct DotI8 {
+  static inline Words dot(Words sum, Words x, Words w) {
+    Ints s = (Ints)sum;
+    s += (Ints)(x & 0xffu) * ((Ints)(w << 24) >> 24);
+    s += (Ints)((x >> 8) & 0xffu) * ((Ints)(w << 16) >> 24);
+    s += (Ints)((x >> 16) & 0xffu) * ((Ints)(w << 8) >> 24);
+    s += (Ints)(x >> 24) * ((Ints)w >> 24);
+    return (Words)s;
+  }
+};
+
+/// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
+inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {
+  for (int i = 0; i < kLanes; i++)
+    for (int j = 0; j < kLanes; j++) out[i * ldo + j] = rows[j][k + i];
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Configs as released, with keys missing, and hostile ones: a clear refusal or the library's default, never a crash.
+#include "models/config.h"
+
+#include <gtest/gtest.h>
+
+#include "models/rows_file.h"
+
+namespace slip {
+namespace {
+
+Result<ModelConfig> parse(std::string_view text) {
+  auto value = parse_json(text, "config.json");
+  EXPECT_TRUE(value) << text;
+  return parse_model_config(*value, "config.json");
+}
+
+Error refusal(std::string_view text) {
+  auto config = parse(text);
+  EXPECT_FALSE(config) << text;
+  return config ? Error{} : config.error();
+}
+
+TEST(ModelConfig, MissingKeysTakeTheLibrarysDefaultsOfTheirFamily) {
+  const auto qwen2 = parse(R"({"architectures": ["Qwen2ForCausalLM"]})");
+  ASSERT_TRUE(qwen2) << qwen2.error().message;
+  EXPECT_EQ(qwen2->decoder.width, 4096);
+  EXPECT_EQ(qwen2->decoder.head_width, 128);
+  EXPECT_EQ(qwen2->decoder.rope.theta, 1e4);
+  EXPECT_TRUE(qwen2->decoder.qkv_bias);
+  EXPECT_FALSE(qwen2->decoder.tied_head);
+  const auto qwen3 = parse(R"({"model_type": "qwen3", "hidden_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2})");
+  ASSERT_TRUE(qwen3) << qwen3.error().message;
+  EXPECT_EQ(qwen3->decoder.head_width, 128);
+  EXPECT_TRUE(qwen3->decoder.qk_norm);
+  EXPECT_FALSE(qwen3->decoder.qkv_bias);
+  const auto llama = parse(R"({"architectures": ["LlamaForCausalLM"], "num_attention_heads": 16})");
+  ASSERT_TRUE(llama) << llama.error().message;
+  EXPECT_EQ(llama->decoder.kv_heads, 16);
+}
+
+TEST(ModelConfig, NestedAndFlatKeysAndTheirSynonymsMeanTheSame) {
+  const auto flat = parse(R"({"architectures": ["Qwen2_5_VLForConditionalGeneration"], "hidden_size": 64,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320, "image_token_id": 310, "tie_word_embeddings": true,
+    "torch_dtype": "bfloat16", "rope_theta": 5e5, "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]},
+    "vision_config": {"in_chans": 4, "hidden_size": 32, "num_heads": 2, "out_hidden_size": 64}})");
+  const auto nested = parse(R"({"architectures": ["Qwen2_5_VLForConditionalGeneration"], "image_token_index": 310,
+    "text_config": {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320,
+    "dtype": "bfloat16", "tie_word_embeddings": true,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 5e5, "mrope_section": [2, 3, 3]}},
+    "vision_config": {"in_channels": 4, "hidden_size": 32, "num_heads": 2, "out_hidden_size": 64}})");
+  ASSERT_TRUE(flat) << flat.error().message;
+  ASSERT_TRUE(nested) << nested.error().message;
+  for (const ModelConfig& c : {*flat, *nested}) {
+    EXPECT_EQ(c.stored_dtype, "bfloat16");
+    EXPECT_EQ(c.decoder.rope.sections, (std::array<int32_t, 3>{2, 3, 3}));
+    EXPECT_EQ(c.decoder.rope.theta, 5e5);
+    EXPECT_TRUE(c.decoder.tied_head);
+    EXPECT_EQ(c.image_token, TokenId{310});
+    ASSERT_TRUE(c.vision);
+    EXPECT_EQ(c.vision->channels, 4);
+    EXPECT_EQ(c.vision->depth, 32);
+    EXPECT_EQ(c.vision->full_attention_blocks, (std::vector<int32_t>{7, 15, 23, 31}));
+  }
+}
+
+TEST(ModelConfig, FamiliesKnownForADraftRuleSetItAndKeysOverrideIt) {
+  const auto drive = parse(R"({"architectures": ["Fast_dDriveForConditionalGeneration"], "bd_size": 16})");
+  ASSERT_TRUE(drive) << drive.error().message;
+  EXPECT_TRUE(drive->decoder.rule.shift);
+  EXPECT_FALSE(drive->decoder.rule.block_causal_context);
+  EXPECT_EQ(drive->decoder.rule.block_size, 16);
+  EXPECT_FALSE(drive->decoder.rule.has_mask);
+  const auto v2 = parse(R"({"architectures": ["Fast_dLLM_QwenForCausalLM"]})");
+  ASSERT_TRUE(v2);
+  EXPECT_TRUE(v2->decoder.rule.block_causal_context);
+  const auto plain = parse(R"({"architectures": ["Qwen2ForCausalLM"], "diffusion_shift": true, "mask_token_id": 7})");
+  ASSERT_TRUE(plain);
+  EXPECT_TRUE(plain->decoder.rule.shift);
+  EXPECT_TRUE(plain->decoder.rule.has_mask);
+  EXPECT_EQ(plain->decoder.rule.mask, TokenId{7});
+}
+
+TEST(ModelConfig, UnknownArchitecturesAreNamedTogetherWithWhatIsDone) {
+  const Error e = refusal(R"({"architectures": ["MambaForCausalLM"], "model_type": "mamba"})");
+  EXPECT_EQ(e.kind, ErrorKind::kUnsupported);
+  EXPECT_NE(e.message.find("MambaForCausalLM"), std::string::npos);
+  EXPECT_NE(e.message.find("Qwen2_5_VLForConditionalGeneration"), std::string::npos);
+  EXPECT_EQ(refusal("{}").kind, ErrorKind::kBadInput);
+}
+
+TEST(ModelConfig, WhatIsValidButNotDoneIsUnsupported) {
+  for (const char* text : {
+           R"({"model_type": "qwen2", "hidden_act": "gelu"})",
+           R"({"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 8})",
+           R"({"model_type": "mistral", "sliding_window": 4096})",
+           R"({"model_type": "qwen2", "rope_scaling": {"type": "dynamic", "factor": 2}})",
+           R"({"model_type": "qwen2", "rope_scaling": {"mrope_section": [16, 24, 24], "mrope_interleaved": true}})",
+           R"({"model_type": "qwen2", "quantization_config": {"quant_method": "awq"}})",
+       })
+    EXPECT_EQ(refusal(text).kind, ErrorKind::kUnsupported) << text;
+}
+
+TEST(ModelConfig, HostileNumbersAndTypesAreRefusedWithTheirKey) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"("hidden_size": -1)", "hidden_size"},
+      {R"("hidden_size": 99999999999999)", "hidden_size"},
+      {R"("hidden_size": 1e3)", "hidden_size"},
+      {R"("hidden_size": "big")", "hidden_size"},
+      {R"("hidden_size": 100, "num_attention_heads": 3, "num_key_value_heads": 3)", "hidden_size"},
+      {R"("num_hidden_layers": 0)", "num_hidden_layers"},
+      {R"("num_attention_heads": 8, "num_key_value_heads": 3)", "num_key_value_heads"},
+      {R"("vocab_size": 0)", "vocab_size"},
+      {R"("head_dim": 7)", "head"},
+      {R"("rms_norm_eps": -1)", "rms_norm_eps"},
+      {R"("rope_theta": 0)", "rope_theta"},
+      {R"("rope_scaling": [1])", "rope_scaling"},
+      {R"("rope_scaling": {"mrope_section": [1, 2]})", "mrope_section"},
+      {R"("rope_scaling": {"mrope_section": [-1, 33, 32]})", "mrope_section"},
+      {R"("rope_scaling": {"mrope_section": ["a", "b", "c"]})", "mrope_section"},
+      {R"("rope_scaling": {"rope_type": "yarn", "factor": 0})", "factor"},
+      {R"("mask_token_id": 151936)", "mask_token_id"},
+      {R"("eos_token_id": [1, -2])", "eos_token_id"},
+      {R"("bd_size": 0)", "bd_size"},
+      {R"("diffusion_shift": 2)", "diffusion_shift"},
+      {R"("context_mask": "sideways")", "context_mask"},
+      {R"("tie_word_embeddings": "yes")", "tie_word_embeddings"},
+      {R"("text_config": 3)", "text_config"},
+      {R"("model_type": 3)", "model_type"},
+  };
+  for (const auto& [text, key] : cases) {
+    const Error e = refusal(R"({"architectures": ["Qwen2ForCausalLM"], )" + text + "}");
+    EXPECT_EQ(e.kind, ErrorKind::kBadInput) << text << ": " << e.message;
+    EXPECT_NE(e.message.find(key), std::string::npos) << text << ": " << e.message;
+    EXPECT_NE(e.message.find("config.json"), std::string::npos) << e.message;
+  }
+  EXPECT_EQ(refusal("[]").kind, ErrorKind::kBadInput);
+  EXPECT_EQ(refusal(R"({"architectures": 5})").kind, ErrorKind::kBadInput);
+  EXPECT_EQ(refusal(R"({"architectures": []})").kind, ErrorKind::kBadInput);
+}
+
+TEST(ModelConfig, VisionThatCannotFitIsRefused) {
+  const auto with = [](std::string_view vision) {
+    return R"({"model_type": "qwen2_5_vl", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "image_token_id": 1, "vision_config": {)" + std::string(vision) + "}}";
+  };
+  EXPECT_TRUE(parse(with(R"("hidden_size": 32, "num_heads": 2, "out_hidden_size": 64)")));
+  for (const char* text : {R"("hidden_size": 32, "num_heads": 2, "out_hidden_size": 63)",
+                           R"("hidden_size": 30, "num_heads": 4, "out_hidden_size": 64)",
+                           R"("hidden_size": 32, "num_heads": 16, "out_hidden_size": 64)",
+                           R"("hidden_size": 32, "num_heads": 2, "out_hidden_size": 64, "window_size": 14)",
+                           R"("hidden_size": 32, "num_heads": 2, "out_hidden_size": 64, "fullatt_block_indexes": ["x"])"})
+    EXPECT_EQ(refusal(with(text)).kind, ErrorKind::kBadInput) << text;
+}
+
+// ---- rows file ----
+
+Result<RowsFile> rows(std::string_view text) {
+  auto value = parse_json(text, "rows.json");
+  EXPECT_TRUE(value) << text;
+  return parse_rows(*value, "rows.json", "folder");
+}
+
+TEST(RowsFile, ReadsTokensPatchesPositionsAndSight) {
+  const auto file = rows(R"({"images": ["a.png"], "rows": [{"token": 3, "position": 4},
+    {"image": 0, "patch": 2, "position": [1, 2, 3], "sees": [[1, 2], [0, 1]]}]})");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->images[0], std::filesystem::path("folder/a.png"));
+  EXPECT_EQ(file->rows[0].sees, (IndexRanges{{0, 1}}));
+  EXPECT_EQ(file->rows[0].position, Position::text(4));
+  EXPECT_EQ(std::get<ImagePatch>(file->rows[1].input), (ImagePatch{0, 2}));
+  EXPECT_EQ(file->rows[1].position, (Position{1, 2, 3}));
+  EXPECT_EQ(file->rows[1].sees, (IndexRanges{{1, 2}, {0, 1}}));
+}
+
+TEST(RowsFile, WrongRowsAreRefusedByNumber) {
+  for (const char* row : {R"({})", R"({"token": 1})", R"({"position": 1})", R"({"token": -1, "position": 1})",
+                          R"({"token": 1.5, "position": 1})", R"({"token": 1, "position": -1})",
+                          R"({"token": 1, "position": [1, 2]})", R"({"token": 1, "position": "x"})",
+                          R"({"token": 1, "position": 1, "sees": []})", R"({"token": 1, "position": 1, "sees": [[0, 3]]})",
+                          R"({"token": 1, "position": 1, "sees": [[1, 1]]})", R"({"token": 1, "position": 1, "sees": [[-1, 1]]})",
+                          R"({"token": 1, "position": 1, "sees": [3]})", R"({"token": 1, "position": 1, "sees": 3})",
+                          R"({"image": 0, "patch": 0, "position": 1})", R"({"token": 1, "image": 0, "patch": 0, "position": 1})",
+                          R"({"token": 1, "patch": 0, "position": 1})", R"(7)"}) {
+    const auto file = rows(std::string(R"({"rows": [{"token": 1, "position": 0}, )") + row + "]}");
+    ASSERT_FALSE(file) << row;
+    EXPECT_EQ(file.error().kind, ErrorKind::kBadInput);
+    EXPECT_NE(file.error().message.find("rows.json: row 1"), std::string::npos) << file.error().message;
+  }
+  EXPECT_FALSE(rows(R"({"rows": []})"));
+  EXPECT_FALSE(rows(R"({"rows": 1})"));
+  EXPECT_FALSE(rows(R"({})"));
+  EXPECT_FALSE(rows(R"([])"));
+  EXPECT_FALSE(rows(R"({"images": [1], "rows": [{"token": 1, "position": 0}]})"));
+}
+
+RowsFile seeing(const std::vector<IndexRanges>& sees) {
+  RowsFile file;
+  for (const IndexRanges& s : sees) file.rows.push_back({TokenId{0}, Position{}, s});
+  return file;
+}
+
+TEST(RowsFile, PassesHoldAtMostSplitRowsButNeverPartARowFromLaterOnesItSees) {
+  const RowsFile causal = seeing({{{0, 1}}, {{0, 2}}, {{0, 3}}, {{0, 4}}, {{0, 5}}});
+  EXPECT_EQ(plan_passes(causal, 0), (std::vector<int32_t>{0, 5}));
+  EXPECT_EQ(plan_passes(causal, 2), (std::vector<int32_t>{0, 2, 4, 5}));
+  EXPECT_EQ(plan_passes(causal, 9), (std::vector<int32_t>{0, 5}));
+  const RowsFile block = seeing({{{0, 1}}, {{0, 4}}, {{0, 4}}, {{0, 4}}, {{0, 5}}, {{0, 6}}});
+  EXPECT_EQ(plan_passes(block, 1), (std::vector<int32_t>{0, 1, 4, 5, 6}));
+  EXPECT_EQ(plan_passes(block, 2), (std::vector<int32_t>{0, 1, 4, 6}));
+  const RowsFile chained = seeing({{{0, 2}}, {{2, 3}}, {{0, 1}}, {{3, 4}}});
+  EXPECT_EQ(plan_passes(chained, 1), (std::vector<int32_t>{0, 3, 4}));
+}
+
+}  // namespace
+}  // namespace slip

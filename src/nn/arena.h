@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The key/value cache: a flat arena of slots. Slot s of layer l, head g: keys(l) + (s * G + g) * K, values likewise, f32.
+// What a slot means is the owner's business: a sequence is a list of spans, forking copies the list, cropping shortens it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "core/ids.h"
+
+namespace slip {
+
+/// Keys and values of all layers, mapped once: zeroed, page-aligned, and committed by the system only where written.
+class KvArena {
+ public:
+  /// kResource when the system refuses layers * 2 * slots * kv_heads * head_width * 4 bytes.
+  static Result<KvArena> create(int32_t layers, int32_t slots, int32_t kv_heads, int32_t head_width);
+  static size_t bytes_needed(int32_t layers, int32_t slots, int32_t kv_heads, int32_t head_width);
+
+  float* keys_SGK(int32_t layer) const { return memory_.get() + static_cast<size_t>(2 * layer) * layer_floats_; }
+  float* values_SGK(int32_t layer) const { return memory_.get() + static_cast<size_t>(2 * layer + 1) * layer_floats_; }
+  int32_t slots() const { return slots_; }
+  size_t bytes() const;
+
+ private:
+  struct Unmap {
+    size_t bytes = 0;
+    void operator()(float* p) const;
+  };
+  KvArena(std::unique_ptr<float, Unmap> memory, size_t layer_floats, int32_t slots)
+      : memory_(std::move(memory)), layer_floats_(layer_floats), slots_(slots) {}
+  std::unique_ptr<float, Unmap> memory_;
+  size_t layer_floats_;
+  int32_t slots_;
+};
+
+/// Which slots are in use, with a reference count each, so that forks share a prefix. Not thread-safe.
+class SlotAllocator {
+ public:
+  explicit SlotAllocator(int32_t slots);
+  int32_t free_slots() const { return free_; }
+  /// Appends spans of n free slots to `out`, each with one reference: the lowest run that is long enough, else the lowest
+  /// fragments. kResource when fewer than n are free; nothing is taken then.
+  Status allocate(int32_t n, std::vector<SlotSpan>& out);
+  void retain(std::span<const SlotSpan> spans);
+  /// A slot whose last reference goes is free again; its keys stay until it is written.
+  void release(std::span<const SlotSpan> spans);
+
+ private:
+  void take(SlotSpan span, std::vector<SlotSpan>& out);
+  std::vector<int32_t> references_;
+  int32_t free_;
+};
+
+/// Rows of one request in order, as spans of slots. Copying it is a fork (retain() the spans if an allocator counts).
+class Sequence {
+ public:
+  int32_t size() const { return size_; }
+  std::span<const SlotSpan> spans() const { return spans_; }
+  void append(SlotSpan span);
+  /// Keeps the first n rows; the spans of the others are appended to `dropped` (may be null).
+  void crop(int32_t n, std::vector<SlotSpan>* dropped = nullptr);
+  /// Slot of row i, 0 <= i < size().
+  int32_t slot(int32_t i) const;
+  /// Appends the spans of rows [begin, end) to a pass's list.
+  void view(int32_t begin, int32_t end, std::vector<SlotSpan>& out) const;
+
+ private:
+  std::vector<SlotSpan> spans_;
+  int32_t size_ = 0;
+};
+
+/// Appends a span, joining it with the last one from index `from` on when they touch; an empty span is dropped.
+void append_span(std::vector<SlotSpan>& spans, SlotSpan span, size_t from = 0);
+
+}  // namespace slip

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass through a decoder; formulas and promises in decoder.h.
+#include "nn/decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace slip {
+namespace {
+
+// Copies and look-ups move a few KB per row: below 16 rows a task costs more to hand out than to do.
+constexpr int64_t kCopyRows = 16;
+// The MLP runs in slices of rows, so that 3,000 rows of a prompt at F = 11,008 need 45 MB of gate and up, not 264.
+constexpr int64_t kMlpRows = 512;
+
+template <class F>
+void for_rows(ThreadPool& pool, int64_t rows, F&& f) {
+  pool.run((rows + kCopyRows - 1) / kCopyRows, [&](int64_t task) {
+    for (int64_t t = task * kCopyRows; t < std::min(rows, (task + 1) * kCopyRows); ++t) f(t);
+  });
+}
+
+const float* or_null(const std::vector<float>& v) { return v.empty() ? nullptr : v.data(); }
+
+void copy_floats(float* to, const float* from, int64_t n) { std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); }
+
+size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
+
+}  // namespace
+
+Result<std::unique_ptr<DecoderLm>> DecoderLm::create(DecoderOptions options, DecoderWeights weights, int32_t slots,
+                                                     ThreadPool& pool) {
+  SLIP_TRY(KvArena arena, KvArena::create(options.layers, slots, options.kv_heads, options.head_width));
+  return std::unique_ptr<DecoderLm>(new DecoderLm(std::move(options), std::move(weights), std::move(arena), pool));
+}
+
+DecoderLm::DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena arena, ThreadPool& pool)
+    : options_(std::move(options)),
+      weights_(std::move(weights)),
+      arena_(std::move(arena)),
+      pool_(pool),
+      rope_(rope_frequencies(options_.rope)),
+      written_S_(static_cast<size_t>(arena_.slots()), 0) {
+  SLIP_CHECK(static_cast<int32_t>(weights_.layers.size()) == options_.layers, "the loader fills every layer");
+  info_ = {options_.name, options_.vocab, options_.width, arena_.slots(), options_.rule};
+}
+
+Status DecoderLm::check(const Pass& pass) {
+  const int32_t slots = arena_.slots();
+  const size_t width = static_cast<size_t>(options_.width);
+  if (pass.features_ND.size() % width != 0)
+    return bad_input("features: expected a multiple of {} numbers, got {}", width, pass.features_ND.size());
+  const size_t features = pass.features_ND.size() / width;
+  for (const SlotSpan s : pass.spans)
+    if (s.begin < 0 || s.begin > s.end || s.end > slots)
+      return bad_input("span of slots: expected 0 <= begin <= end <= {}, got [{}, {})", slots, s.begin, s.end);
+  if (++pass_number_ == 0) {
+    std::fill(written_S_.begin(), written_S_.end(), 0);
+    pass_number_ = 1;
+  }
+  for (size_t t = 0; t < pass.rows.size(); ++t) {
+    const Row& row = pass.rows[t];
+    if (const auto* token = std::get_if<TokenId>(&row.input); token && (token->value < 0 || token->value >= options_.vocab))
+      return bad_input("row {}: expected a token below {}, got {}", t, options_.vocab, token->value);
+    if (const auto* feature = std::get_if<Feature>(&row.input);
+        feature && (feature->index < 0 || static_cast<size_t>(feature->index) >= features))
+      return bad_input("row {}: expected a feature below {}, got {}", t, features, feature->index);
+    if (row.slot < 0 || row.slot >= slots)
+      return resource_error("row {}: expected a slot of the key/value cache, 0 to {}, got {}", t, slots - 1, row.slot);
+    if (std::exchange(written_S_[static_cast<size_t>(row.slot)], pass_number_) == pass_number_)
+      return bad_input("row {}: expected a slot of its own, got {}, which an earlier row of the pass writes", t, row.slot);
+    if (row.sees_first > pass.spans.size() || row.sees_count > pass.spans.size() - row.sees_first)
+      return bad_input("row {}: expected spans within the pass's {}, got {} from {}", t, pass.spans.size(), row.sees_count,
+                       row.sees_first);
+    const auto sees = pass.spans.subspan(row.sees_first, row.sees_count);
+    if (std::none_of(sees.begin(), sees.end(), [](SlotSpan s) { return s.end > s.begin; }))
+      return bad_input("row {}: expected to see at least one slot, got none", t);
+  }
+  return {};
+}
+
+Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
+  SLIP_TRY_(check(pass));
+  out.vocab = options_.vocab;
+  out.argmax.assign(pass.rows.size(), TokenId{});
+  out.logits_row.assign(pass.rows.size(), -1);
+  out.logits_NV.clear();
+  if (pass.rows.empty()) return {};
+  prepare(pass);
+  embed(pass);
+  tap("embeds_TD", a_.x_TD.data());
+  for (int32_t layer = 0; layer < options_.layers && rows_ > 0; ++layer) {
+    attention_block(pass, layer);
+    mlp_block(layer);
+    if (tap_) tap(fmt::format("layer_{}_TD", layer), a_.x_TD.data());
+  }
+  head(pass, out);
+  return {};
+}
+
+void DecoderLm::prepare(const Pass& pass) {
+  const DecoderOptions& o = options_;
+  rows_ = static_cast<int64_t>(pass.rows.size());
+  a_.wanted_N.clear();
+  a_.logits_N.clear();
+  a_.argmax_N.clear();
+  a_.positions_T.clear();
+  a_.row_spans_T.clear();
+  a_.q_scale_T.clear();
+  for (size_t t = 0; t < pass.rows.size(); ++t) {
+    const Row& row = pass.rows[t];
+    a_.positions_T.push_back(row.position);
+    a_.row_spans_T.push_back({row.sees_first, row.sees_count});
+    if (row.want != Want::kNothing) a_.wanted_N.push_back(static_cast<int32_t>(t));
+    if (row.want == Want::kLogits) a_.logits_N.push_back(static_cast<int32_t>(t));
+    if (row.want == Want::kArgmax) a_.argmax_N.push_back(static_cast<int32_t>(t));
+    if (o.q_scale_beta != 0)
+      a_.q_scale_T.push_back(query_scale(o.q_scale_beta, o.q_scale_positions, row.position.t));
+  }
+  const int64_t q = int64_t{o.heads} * o.head_width, kv = int64_t{o.kv_heads} * o.head_width;
+  a_.x_TD.grow(count(rows_, o.width));
+  a_.normed_TD.grow(count(rows_, o.width));
+  a_.update_TD.grow(count(rows_, o.width));
+  a_.qkv_TE.grow(count(rows_, q + 2 * kv));
+  a_.q_THK.grow(count(rows_, q));
+  a_.attended_THK.grow(count(rows_, q));
+  a_.k_TGK.grow(count(rows_, kv));
+  a_.gate_up_TF2.grow(count(std::min(rows_, kMlpRows), 2 * int64_t{o.mlp_width}));
+  a_.gated_TF.grow(count(std::min(rows_, kMlpRows), o.mlp_width));
+  fill_rotation();
+}
+
+void DecoderLm::fill_rotation() {
+  const int32_t half = rope_.half();
+  float* cosine = a_.cos_TK2.grow(count(rows_, half));
+  float* sine = a_.sin_TK2.grow(count(rows_, half));
+  pool_.run((rows_ + kCopyRows - 1) / kCopyRows, [&](int64_t task) {
+    const int64_t first = task * kCopyRows, rows = std::min(rows_ - first, kCopyRows);
+    rope_tables(rope_, std::span(a_.positions_T).subspan(static_cast<size_t>(first), static_cast<size_t>(rows)),
+                cosine + first * half, sine + first * half);
+  });
+}
+
+void DecoderLm::embed(const Pass& pass) {
+  const int64_t width = options_.width;
+  for_rows(pool_, rows_, [&](int64_t t) {
+    float* x_D = a_.x_TD.data() + t * width;
+    const RowInput& input = pass.rows[static_cast<size_t>(t)].input;
+    if (const auto* token = std::get_if<TokenId>(&input)) {
+      weights_.embedding.row(token->value, {x_D, static_cast<size_t>(width)});
+    } else {
+      copy_floats(x_D, pass.features_ND.data() + std::get<Feature>(input).index * width, width);
+    }
+  });
+}
+
+void DecoderLm::store(const Pass& pass, int32_t layer) {
+  const int64_t kv = int64_t{options_.kv_heads} * options_.head_width;
+  const int64_t q = int64_t{options_.heads} * options_.head_width, e = q + 2 * kv;
+  float* keys = arena_.keys_SGK(layer);
+  float* values = arena_.values_SGK(layer);
+  for_rows(pool_, rows_, [&](int64_t t) {
+    const int64_t slot = pass.rows[static_cast<size_t>(t)].slot;
+    copy_floats(keys + slot * kv, a_.k_TGK.data() + t * kv, kv);
+    copy_floats(values + slot * kv, a_.qkv_TE.data() + t * e + q + kv, kv);
+  });
+}
+
+// Moves the rows that want something to the front; the others have done their part by storing keys and values.
+void DecoderLm::keep_wanted() {
+  const int64_t width = options_.width, q = int64_t{options_.heads} * options_.head_width;
+  int64_t to = 0;
+  for (const int32_t t : a_.wanted_N) {
+    if (t != to) {
+      copy_floats(a_.x_TD.data() + to * width, a_.x_TD.data() + t * width, width);
+      copy_floats(a_.q_THK.data() + to * q, a_.q_THK.data() + t * q, q);
+      a_.row_spans_T[static_cast<size_t>(to)] = a_.row_spans_T[static_cast<size_t>(t)];
+      if (!a_.q_scale_T.empty()) a_.q_scale_T[static_cast<size_t>(to)] = a_.q_scale_T[static_cast<size_t>(t)];
+    }
+    ++to;
+  }
+  rows_ = to;
+}
+
+void DecoderLm::attention_block(const Pass& pass, int32_t layer) {
+  const DecoderOptions& o = options_;
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const int64_t q = int64_t{o.heads} * o.head_width, kv = int64_t{o.kv_heads} * o.head_width, e = q + 2 * kv;
+  rms_norm(a_.x_TD.data(), rows_, o.width, w.attention_norm_D.data(), o.norm_eps, a_.normed_TD.data(), pool_);
+  matmul(w.qkv, a_.normed_TD.data(), rows_, o.width, or_null(w.qkv_bias), a_.qkv_TE.data(), e, pool_, workspace_);
+  for_rows(pool_, rows_, [&](int64_t t) {
+    copy_floats(a_.q_THK.data() + t * q, a_.qkv_TE.data() + t * e, q);
+    copy_floats(a_.k_TGK.data() + t * kv, a_.qkv_TE.data() + t * e + q, kv);
+  });
+  if (o.qk_norm) {
+    rms_norm(a_.q_THK.data(), rows_ * o.heads, o.head_width, w.q_norm_K.data(), o.norm_eps, a_.q_THK.data(), pool_);
+    rms_norm(a_.k_TGK.data(), rows_ * o.kv_heads, o.head_width, w.k_norm_K.data(), o.norm_eps, a_.k_TGK.data(), pool_);
+  }
+  const int32_t half = rope_.half();
+  rotate(a_.q_THK.data(), rows_, q, o.heads, o.head_width, half, a_.cos_TK2.data(), a_.sin_TK2.data(), pool_);
+  rotate(a_.k_TGK.data(), rows_, kv, o.kv_heads, o.head_width, half, a_.cos_TK2.data(), a_.sin_TK2.data(), pool_);
+  store(pass, layer);
+  if (layer + 1 == o.layers && !tap_) keep_wanted();
+  if (rows_ == 0) return;
+
+  AttentionArgs args;
+  args.q_THK = a_.q_THK.data();
+  args.keys_SGK = arena_.keys_SGK(layer);
+  args.values_SGK = arena_.values_SGK(layer);
+  args.out_THK = a_.attended_THK.data();
+  args.rows = rows_;
+  args.heads = o.heads;
+  args.kv_heads = o.kv_heads;
+  args.head_width = o.head_width;
+  args.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(o.head_width)));
+  args.row_spans = {a_.row_spans_T.data(), static_cast<size_t>(rows_)};
+  args.spans = pass.spans;
+  args.q_scale_T = a_.q_scale_T.empty() ? nullptr : a_.q_scale_T.data();
+  attention(args, pool_, workspace_);
+  matmul(w.o, a_.attended_THK.data(), rows_, q, or_null(w.o_bias), a_.update_TD.data(), o.width, pool_, workspace_);
+  add(a_.x_TD.data(), a_.update_TD.data(), rows_, o.width, pool_);
+}
+
+void DecoderLm::mlp_block(int32_t layer) {
+  const DecoderOptions& o = options_;
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const int64_t f = o.mlp_width;
+  for (int64_t first = 0; first < rows_; first += kMlpRows) {
+    const int64_t rows = std::min(kMlpRows, rows_ - first);
+    float* x_TD = a_.x_TD.data() + first * o.width;
+    float* gate_up = a_.gate_up_TF2.data();
+    rms_norm(x_TD, rows, o.width, w.mlp_norm_D.data(), o.norm_eps, a_.normed_TD.data(), pool_);
+    matmul(w.gate_up, a_.normed_TD.data(), rows, o.width, or_null(w.gate_up_bias), gate_up, 2 * f, pool_, workspace_);
+    float* gated_TF = a_.gated_TF.data();
+    swiglu(gate_up, gate_up + f, rows, f, 2 * f, gated_TF, pool_);
+    matmul(w.down, gated_TF, rows, f, or_null(w.down_bias), a_.update_TD.data(), o.width, pool_, workspace_);
+    add(x_TD, a_.update_TD.data(), rows, o.width, pool_);
+  }
+}
+
+void DecoderLm::head(const Pass& pass, PassOutput& out) {
+  if (rows_ == 0) return;
+  const int64_t width = options_.width, vocab = options_.vocab;
+  const PackedMatrix& head = options_.tied_head ? weights_.embedding : weights_.head;
+  rms_norm(a_.x_TD.data(), rows_, width, weights_.final_norm_D.data(), options_.norm_eps, a_.normed_TD.data(), pool_);
+  tap("final_norm_TD", a_.normed_TD.data());
+  // With a tap all rows are here in order, else the wanted ones: line(i) is where wanted row i lies.
+  const bool all_rows = rows_ == static_cast<int64_t>(pass.rows.size());
+  const auto gather = [&](const std::vector<int32_t>& rows_N) {
+    size_t wanted = 0;
+    float* to = a_.update_TD.data();
+    for (const int32_t t : rows_N) {
+      while (a_.wanted_N[wanted] != t) ++wanted;
+      copy_floats(to, a_.normed_TD.data() + (all_rows ? t : static_cast<int64_t>(wanted)) * width, width);
+      to += width;
+    }
+    return a_.update_TD.data();
+  };
+  if (const auto n = static_cast<int64_t>(a_.argmax_N.size()); n > 0) {
+    a_.best_N.resize(a_.argmax_N.size());
+    matmul_argmax(head, gather(a_.argmax_N), n, width, a_.best_N.data(), nullptr, pool_, workspace_);
+    for (size_t i = 0; i < a_.argmax_N.size(); ++i) out.argmax[static_cast<size_t>(a_.argmax_N[i])] = a_.best_N[i];
+  }
+  if (const auto n = static_cast<int64_t>(a_.logits_N.size()); n > 0) {
+    out.logits_NV.resize(count(n, vocab));
+    matmul(head, gather(a_.logits_N), n, width, nullptr, out.logits_NV.data(), vocab, pool_, workspace_);
+    for (size_t i = 0; i < a_.logits_N.size(); ++i) {
+      const auto t = static_cast<size_t>(a_.logits_N[i]);
+      out.logits_row[t] = static_cast<int32_t>(i);
+      out.argmax[t] = TokenId{static_cast<int32_t>(argmax(out.logits_V(t)))};
+    }
+  }
+}
+
+void DecoderLm::tap(std::string_view name, const float* x) {
+  if (tap_) tap_(name, {x, count(rows_, options_.width)}, options_.width);
+}
+
+}  // namespace slip

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// One decoder with options covers the Qwen2/2.5/3, Qwen2.5-VL text, Llama and Ministral families: pre-norm blocks with
+// RMSNorm, grouped-query attention with rotary positions, SwiGLU. It runs passes of rows and spans over a key/value arena.
+//
+//   x = embedding or feature
+//   per layer:  x += o(attention(rotate(q), spans));  x += down(silu(gate) * up)      (q, k, v one matrix; gate, up one matrix)
+//   logits = head(norm(x))                            only for the rows that want something
+//
+// Contract W: nothing here mixes rows but attention, and that only through the spans. Work that no output needs (the last
+// layer's attention and MLP of rows that want nothing) is left out, which changes no other row's bits.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/threads.h"
+#include "kernels/kernels.h"
+#include "kernels/rope.h"
+#include "nn/arena.h"
+#include "nn/buffer.h"
+#include "nn/lm.h"
+
+namespace slip {
+
+struct DecoderOptions {
+  std::string name;                     // for messages: "qwen2", "qwen2_5_vl", ...
+  int32_t vocab = 0;                    // rows of embedding and head
+  int32_t width = 0;                    // D
+  int32_t layers = 0;                   // L
+  int32_t heads = 0, kv_heads = 0;      // H, G
+  int32_t head_width = 0;               // K
+  int32_t mlp_width = 0;                // F
+  float norm_eps = 1e-6F;
+  bool qkv_bias = false, o_bias = false, mlp_bias = false;
+  bool qk_norm = false;                 // RMSNorm over every head of q and k, before rotation (Qwen3)
+  bool tied_head = false;               // the head is the embedding
+  RopeSpec rope;                        // rope.width is head_width
+  double q_scale_beta = 0;              // query_scale() of every row (Ministral 3); 0: off
+  double q_scale_positions = 1;
+  DraftRule rule;
+};
+
+/// Matrices in the kernels' layout; an absent bias or gain is an empty vector.
+struct LayerWeights {
+  std::vector<float> attention_norm_D, mlp_norm_D, q_norm_K, k_norm_K;
+  PackedMatrix qkv, o, gate_up, down;   // qkv rows: q heads, k heads, v heads; gate_up rows: gate, then up
+  std::vector<float> qkv_bias, o_bias, gate_up_bias, down_bias;
+};
+
+struct DecoderWeights {
+  PackedMatrix embedding;               // V x D; the head too when tied
+  PackedMatrix head;                    // V x D; empty when tied
+  std::vector<LayerWeights> layers;
+  std::vector<float> final_norm_D;
+};
+
+/// Gets named activations as they arise ("embeds_TD", "layer_<i>_TD", "final_norm_TD"), all rows of the pass in order.
+using ActivationTap = std::function<void(std::string_view name, std::span<const float> x, int64_t width)>;
+
+class DecoderLm final : public Lm {
+ public:
+  /// `pool` must outlive it. kResource when the arena cannot be had.
+  static Result<std::unique_ptr<DecoderLm>> create(DecoderOptions options, DecoderWeights weights, int32_t slots,
+                                                   ThreadPool& pool);
+  const LmInfo& info() const override { return info_; }
+  Status forward(const Pass& pass, PassOutput& out) override;
+
+  const DecoderOptions& options() const { return options_; }
+  const KvArena& arena() const { return arena_; }
+  /// For tests; with a tap every row goes through every layer. An empty function removes it.
+  void set_tap(ActivationTap tap) { tap_ = std::move(tap); }
+
+ private:
+  struct Activations {
+    FloatBuffer x_TD, normed_TD, qkv_TE, q_THK, k_TGK, attended_THK, update_TD, gate_up_TF2, gated_TF;
+    FloatBuffer cos_TK2, sin_TK2;
+    std::vector<Position> positions_T;
+    std::vector<float> q_scale_T;
+    std::vector<RowSpans> row_spans_T;
+    std::vector<int32_t> wanted_N, logits_N, argmax_N;  // row indices
+    std::vector<TokenId> best_N;
+  };
+  DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena arena, ThreadPool& pool);
+  Status check(const Pass& pass);
+  void prepare(const Pass& pass);
+  void fill_rotation();
+  void embed(const Pass& pass);
+  void attention_block(const Pass& pass, int32_t layer);
+  void store(const Pass& pass, int32_t layer);
+  void keep_wanted();
+  void mlp_block(int32_t layer);
+  void head(const Pass& pass, PassOutput& out);
+  void tap(std::string_view name, const float* x);
+
+  DecoderOptions options_;
+  DecoderWeights weights_;
+  KvArena arena_;
+  ThreadPool& pool_;
+  RopeFrequencies rope_;
+  LmInfo info_;
+  Workspace workspace_;
+  Activations a_;
+  int64_t rows_ = 0;                     // rows still in work: all, in the last layer those that want something
+  std::vector<uint32_t> written_S_;      // pass number that last wrote a slot: finds slots named twice in a pass
+  uint32_t pass_number_ = 0;
+  ActivationTap tap_;
+};
+
+}  // namespace slip

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is true of a scene: which classes are seen, which of them matter, what the driver does about it, and how to say so.
+#pragma once
+#include <string>
+
+#include "sim/expert.h"
+#include "sim/world.h"
+
+namespace slip::sim {
+
+/// Whether an upright box (pose at its centre) shows at least 12 pixels high and 4 wide in one of the three cameras at t0,
+/// through the fog, and not hidden behind vehicles or buildings.
+bool box_visible(const Scene& sc, const Pose& pose, double length, double width, double bottom, double top, const Actor* self);
+
+/// Everything in Labels but the seed and the family.
+Labels judge(const Scene& sc, const Plan& plan);
+
+/// The sentence pair: what decides, then what to do. Lower-case words of a fixed list of about 150, no digits, no quotes.
+std::string explain(const Scene& sc, const Labels& l);
+
+}  // namespace slip::sim

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wording of the driving prompt.
+#include "task/prompt.h"
+
+#include <cmath>
+
+namespace slip {
+
+namespace {
+
+constexpr std::string_view kTasks =
+    "You are the planner of a car. You see what its three front cameras see now, where the route leads, and how the car "
+    "has moved.\n"
+    "Task 1: for each class of critical object say yes or no: nearby_vehicle, pedestrian, cyclist, construction, "
+    "traffic_element, weather_condition, road_hazard, emergency_vehicle, animal, special_vehicle, conflicting_vehicle, "
+    "door_opening_vehicle.\n"
+    "Task 2: explain in a few sentences what decides the next three seconds.\n"
+    "Task 3: name the behaviour: longitudinal (keep speed, speed up, slow down, come to stop) and lateral (go straight, "
+    "lane follow, turn left, turn right, change left, change right).\n"
+    "Task 4: give five waypoints in metres, one per second, x forward and y to the left.\n"
+    "Input:\n- front left, front and front right camera: ";
+
+// -0.04 rounds to "-0.0" with one decimal: a sign without a meaning, and one more spelling for a model to learn.
+std::string number(float v, int decimals) {
+  std::string s = fmt::format("{:.{}f}", v, decimals);
+  if (s.front() == '-' && s.find_first_not_of("-0.") == std::string::npos) s.erase(0, 1);
+  return s;
+}
+
+std::string full_history(const EgoInput& ego) {
+  std::string out;
+  for (size_t i = 3; i < ego.history.size(); i += 2) {  // t = -3.0, -2.5, ... 0
+    const sim::EgoState& s = ego.history[i];
+    out += fmt::format("(t{}{}s) [{}, {}], Velocity: X {}, Y {} m/s, Acceleration: X {}, Y {} m/s²\n", s.t_s < 0 ? "" : "-",
+                       number(s.t_s, 1), number(s.x, 2), number(s.y, 2), number(s.vx, 2), number(s.vy, 2), number(s.ax, 2),
+                       number(s.ay, 2));
+  }
+  return out;
+}
+
+// Three states, one second apart: position says how the car came, velocity and acceleration where it is going.
+std::string compact_history(const EgoInput& ego) {
+  std::string out;
+  for (const size_t i : {size_t{7}, size_t{11}, size_t{15}}) {  // t = -2, -1, 0
+    const sim::EgoState& s = ego.history[i];
+    out += fmt::format("x {} y {} v {} {} a {}\n", number(s.x, 1), number(s.y, 1), number(s.vx, 1), number(s.vy, 1),
+                       number(s.ax, 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view words(sim::Intent v) {
+  switch (v) {
+    case sim::Intent::kGoStraight: return "GO_STRAIGHT";
+    case sim::Intent::kGoLeft: return "GO_LEFT";
+    case sim::Intent::kGoRight: return "GO_RIGHT";
+  }
+  return "?";
+}
+
+EgoInput ego_of(const sim::Labels& labels) { return {labels.intent, labels.history}; }
+
+namespace {
+
+Result<sim::EgoState> read_state(const json::value& v, std::string_view where, size_t i) {
+  const json::array* a = v.if_array();
+  if (!a || a->size() != 7) return bad_input("{}: history[{}]: expected 7 numbers [t, x, y, vx, vy, ax, ay], got another shape", where, i);
+  std::array<float, 7> n{};
+  for (size_t k = 0; k < 7; ++k) {
+    if (!(*a)[k].is_number()) return bad_input("{}: history[{}][{}]: expected a number, got another type", where, i, k);
+    n[k] = (*a)[k].to_number<float>();
+    if (!std::isfinite(n[k])) return bad_input("{}: history[{}][{}]: expected a finite number, got {}", where, i, k, n[k]);
+  }
+  return sim::EgoState{n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
+}
+
+}  // namespace
+
+Result<EgoInput> read_ego(const std::filesystem::path& file) {
+  SLIP_TRY(const json::value v, read_json(file, size_t{1} << 20));
+  const std::string where = file.string();
+  if (!v.is_object()) return bad_input("{}: expected an object with intent and history, got another type", where);
+  const json::object& o = v.get_object();
+  SLIP_TRY(const std::string intent, get_string(o, "intent", where));
+  EgoInput out;
+  bool known = false;
+  for (const auto candidate : {sim::Intent::kGoStraight, sim::Intent::kGoLeft, sim::Intent::kGoRight}) {
+    if (intent != words(candidate)) continue;
+    out.intent = candidate;
+    known = true;
+  }
+  if (!known) return bad_input("{}: intent: expected GO_STRAIGHT, GO_LEFT or GO_RIGHT, got {}", where, intent);
+  SLIP_TRY(const json::array* history, get_array(o, "history", where));
+  if (history->size() != out.history.size())
+    return bad_input("{}: history: expected {} states at 4 Hz, oldest first, got {}", where, out.history.size(), history->size());
+  for (size_t i = 0; i < out.history.size(); ++i) {
+    SLIP_TRY(out.history[i], read_state((*history)[i], where, i));
+  }
+  return out;
+}
+
+Result<TaskOptions> task_options(const json::object& config, std::string_view where) {
+  TaskOptions out;
+  const json::value* v = config.if_contains("slipstream");
+  if (!v) return out;
+  if (!v->is_object()) return bad_input("{}: key \"slipstream\": expected an object, got another type", where);
+  const json::object& o = v->get_object();
+  SLIP_TRY(const std::string style, string_or(o, "prompt", "full", where));
+  if (style != "full" && style != "compact") return bad_input("{}: slipstream.prompt: expected full or compact, got {}", where, style);
+  out.prompt = style == "full" ? PromptStyle::kFull : PromptStyle::kCompact;
+  const auto bounded = [&](std::string_view key, int other, int64_t high) -> Result<int> {
+    SLIP_TRY(const int64_t n, int_or(o, key, other, where));
+    if (n < 1 || n > high) return bad_input("{}: slipstream.{}: expected 1 to {}, got {}", where, key, high, n);
+    return static_cast<int>(n);
+  };
+  SLIP_TRY(out.explanation_budget, bounded("explanation_budget", out.explanation_budget, 4096));
+  SLIP_TRY(out.behaviour_budget, bounded("behaviour_budget", out.behaviour_budget, 64));
+  SLIP_TRY(out.block_size, bounded("block_size", out.block_size, 1024));
+  return out;
+}
+
+PromptText prompt_text(PromptStyle style, const EgoInput& ego) {
+  if (style == PromptStyle::kCompact) return {"", fmt::format("{}\n{}", words(ego.intent), compact_history(ego))};
+  return {std::string(kTasks), fmt::format("\n- navigation command: {}\n- ego states:\n{}Output:", words(ego.intent), full_history(ego))};
+}
+
+}  // namespace slip

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driving task as a prompt: three front cameras, the route's intent and the ego history (Fast-dDrive's inputs; facts:
+// reference/block_diffusion 4.1, driving 3.1). The wording is ours. Two styles: `full` explains the four tasks and gives seven
+// states at 2 Hz; `compact` gives three states and no explanation, for small models whose prompt is a large part of their work.
+#pragma once
+#include <array>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "sim/record.h"
+
+namespace slip {
+
+/// What the car knows of itself: 16 states at 4 Hz, oldest first, t = -3.75 .. 0 s, ego frame of t = 0 (m, m/s, m/s^2).
+struct EgoInput {
+  sim::Intent intent{};
+  std::array<sim::EgoState, 16> history{};
+};
+EgoInput ego_of(const sim::Labels& labels);
+/// {"intent": "GO_STRAIGHT|GO_LEFT|GO_RIGHT", "history": [[t, x, y, vx, vy, ax, ay] x 16, oldest first]}.
+Result<EgoInput> read_ego(const std::filesystem::path& file);
+
+std::string_view words(sim::Intent v);  // "GO_STRAIGHT", ...
+
+enum class PromptStyle { kFull, kCompact };
+
+/// How a model folder was trained for the task: object "slipstream" of its config.json,
+/// {"form": "wod-e2e", "prompt": "full|compact", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}.
+struct TaskOptions {
+  PromptStyle prompt = PromptStyle::kFull;
+  int explanation_budget = 192;
+  int behaviour_budget = 3;
+  int block_size = 32;
+};
+/// The defaults where config.json has no such object; kBadInput names the key that is wrong.
+Result<TaskOptions> task_options(const json::object& config, std::string_view where);
+
+/// User text around the images.
+struct PromptText {
+  std::string before_images, after_images;
+};
+PromptText prompt_text(PromptStyle style, const EgoInput& ego);
+
+}  // namespace slip

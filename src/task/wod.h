@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driving task as a form: a record's truth as field values, an answer's values as waypoints.
+#pragma once
+#include <vector>
+
+#include "base/result.h"
+#include "form/builtin.h"
+#include "form/values.h"
+#include "sim/record.h"
+#include "task/prompt.h"
+
+namespace slip {
+
+/// The built-in form wod-e2e with the budgets that a model was trained for.
+Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens);
+
+/// Truth of a record in the order of form.fields(): the twelve objects, the explanation (sentences dropped from its end until it fits
+/// the field's budget), behaviour, and the expert's positions at 1 .. n s rounded to multiples of `waypoint_step_m`.
+/// kBadInput for a form with a field that records know nothing of.
+Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const CompiledForm& form, const Tokenizer& tokenizer,
+                                             double waypoint_step_m = 0.01);
+
+/// The numbers of section `trajectory`, two by two: x forward, y to the left, metres. Empty where the form has none.
+std::vector<sim::Vec2> waypoints_of(const Form& form, std::span<const FieldValue> values);
+/// yes/no of the twelve classes as an answer gives them; nothing for a class that the form lacks.
+std::array<std::optional<bool>, 12> objects_of(const Form& form, std::span<const FieldValue> values);
+
+}  // namespace slip
