@@ -96,13 +96,13 @@ TEST(Form, RefusesRulesThatRunDry) {
   EXPECT_EQ(message_of(p), "form two: field a: expected an allowed token at index 1, got none");
   p.fields[0].end = TokenId{12};
   EXPECT_EQ(message_of(p), "made");
-  p.fields[0].rules = TokenRules::one_of(std::vector{ids({5, 6, 7, 8})}, std::nullopt, 4);
+  p.fields[0].rules = TokenRules::one_of(std::vector<std::vector<TokenId>>{ids({5, 6, 7, 8})}, std::nullopt, 4);
   EXPECT_EQ(message_of(p), "form two: field a: expected complete values within its budget of 3, got one that goes on");
 }
 
 TEST(TokenRules, OneOfFollowsTheWordsAndPadsThem) {
   const TokenId null{2};
-  const auto rules = TokenRules::one_of(std::vector{ids({5}), ids({5, 6, 7}), ids({8, 9})}, null, 3);
+  const auto rules = TokenRules::one_of(std::vector<std::vector<TokenId>>{ids({5}), ids({5, 6, 7}), ids({8, 9})}, null, 3);
   EXPECT_GE(rules.state_after(ids({5, 2, 2})), 0);
   EXPECT_GE(rules.state_after(ids({5, 6, 7})), 0);
   EXPECT_GE(rules.state_after(ids({8, 9, 2})), 0);

@@ -32,7 +32,11 @@ std::vector<int32_t> partition_ids(std::span<const uint8_t> is_value, std::span<
     int32_t values = 0;
     for (int32_t u = s.begin; u < s.end; ++u)
       if (is_value[static_cast<size_t>(u)]) ids[static_cast<size_t>(u)] = next_id + values++ / block_size;
-    next_id += values == 0 ? 1 : (values + block_size - 1) / block_size;
+    if (values == 0) {  // uses up an id, and its fixed tokens wait for the end, like what lies outside all sections
+      ++next_id;
+      continue;
+    }
+    next_id += (values + block_size - 1) / block_size;
     for (int32_t u = s.begin; u < s.end; ++u)
       if (ids[static_cast<size_t>(u)] == kNone) ids[static_cast<size_t>(u)] = nearest(ids, u, s.end - s.begin + kReach);
   }

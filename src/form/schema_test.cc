@@ -13,12 +13,10 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr TokenId kToyNull{2};
-
 std::string message_of(std::string_view schema, const Tokenizer& t, std::optional<TokenId> null = std::nullopt) {
   const auto parsed = parse_json(schema, "test");
   if (!parsed) return parsed.error().message;
-  const auto form = compile_schema(*parsed, "f", {&t, null, 64});
+  const auto form = compile_schema(*parsed, "f", {&t, null, 300});
   return form ? "compiled" : form.error().message;
 }
 
@@ -95,7 +93,7 @@ TEST(Schema, CompilesWithACharacterTokenizer) {
     "w": {"type": "string", "x-budget": 9},
     "f": {"type": "boolean"}, "c": {"const": true}}})", "test");
   ASSERT_TRUE(schema) << schema.error().message;
-  const auto form = compile_schema(*schema, "toy", {&t, kToyNull, 64});
+  const auto form = compile_schema(*schema, "toy", {&t, test::kNull, 300});
   ASSERT_TRUE(form) << form.error().message;
   const auto fields = form->form.fields();
   ASSERT_EQ(fields.size(), 4u);

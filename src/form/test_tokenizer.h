@@ -1,18 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers for the tests of forms: the character tokenizer of the decode fixtures, and Qwen's vocabulary with MASK and NULL
+// Tokenizers for the tests of forms: one token per byte, and Qwen's vocabulary with MASK and NULL
 // added, where it is present on this machine.
 #pragma once
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
+#include <gtest/gtest.h>
+
+#include "base/result.h"
 #include "text/tokenizer.h"
 
 namespace slip::test {
 
+inline constexpr TokenId kNull{258};
+
+/// 256 bytes, id = byte, no merges; <|endoftext|> 256, |<MASK>| 257, <|NULL|> 258.
 inline Tokenizer character_tokenizer() {
-  auto t = Tokenizer::load(std::string(SLIP_FIXTURES) + "/decode/models/shift");
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "slip_byte_tokenizer";
+  std::filesystem::create_directories(folder);
+  std::ofstream vocab(folder / "vocab.json");
+  int moved = 0;
+  for (int b = 0; b < 256; ++b) {
+    const bool shown = (b >= '!' && b <= '~') || (b >= 0xA1 && b != 0xAD);  // GPT-2's byte table; the others stand from U+0100 on
+    vocab << (b == 0 ? "{" : ", ") << fmt::format("\"\\u{:04x}\": {}", shown ? b : 256 + moved++, b);
+  }
+  vocab << "}";
+  vocab.close();
+  std::ofstream(folder / "merges.txt") << "#version: 0.2\n";
+  std::ofstream(folder / "tokenizer_config.json") << R"({"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": {
+    "256": {"content": "<|endoftext|>", "lstrip": false, "normalized": false, "rstrip": false, "single_word": false, "special": true},
+    "257": {"content": "|<MASK>|", "lstrip": false, "normalized": false, "rstrip": false, "single_word": false, "special": false},
+    "258": {"content": "<|NULL|>", "lstrip": false, "normalized": false, "rstrip": false, "single_word": false, "special": false}}})";
+  auto t = Tokenizer::load(folder);
   if (!t) throw std::runtime_error(t.error().message);
   return std::move(*t);
 }

@@ -18,7 +18,7 @@ CompiledForm toy(const Tokenizer& t, bool null) {
     "o": {"enum": ["yes", "no", "none"], "x-null-pad": true}, "e": {"type": "string", "x-budget": 12, "x-null-pad": true},
     "p": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "number", "x-format": "+00.00"}},
     "k": {"type": "integer", "x-format": "000"}}})", "toy");
-  auto form = compile_schema(*schema, "toy", {&t, null ? std::optional(TokenId{2}) : std::nullopt, 64});
+  auto form = compile_schema(*schema, "toy", {&t, null ? std::optional(test::kNull) : std::nullopt, 300});
   EXPECT_TRUE(form) << form.error().message;
   return std::move(*form);
 }
@@ -51,7 +51,9 @@ void expect_round_trips(const CompiledForm& form, const Tokenizer& t, int trials
     ASSERT_TRUE(back) << back.error().message;
     ASSERT_EQ(*back, values);
     for (size_t f = 0; f < values.size(); ++f)
-      if (const auto* v = std::get_if<double>(&values[f])) ASSERT_EQ(std::signbit(*v), std::signbit(std::get<double>((*back)[f])));
+      if (const auto* v = std::get_if<double>(&values[f])) {
+        ASSERT_EQ(std::signbit(*v), std::signbit(std::get<double>((*back)[f])));
+      }
     const auto again = render(form, *back, t);
     ASSERT_TRUE(again);
     ASSERT_EQ(*again, *answer);

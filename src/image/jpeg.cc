@@ -146,10 +146,11 @@ Result<Decoded> decode_jpeg(Bytes bytes, std::string_view name, const DecodeOpti
                      height, bytes.size());
 
   const size_t pixels = static_cast<size_t>(width * height), components = static_cast<size_t>(s.codec.num_components);
+  const int orientation = orientation_of(s);  // libjpeg forgets its markers at the end of the picture
   std::vector<uint8_t> stored(pixels * components);
   if (!read_rows(s, stored.data(), static_cast<size_t>(width) * components)) return broken(name, s);
 
-  Decoded d{{static_cast<int>(width), static_cast<int>(height), {}}, orientation_of(s)};
+  Decoded d{{static_cast<int>(width), static_cast<int>(height), {}}, orientation};
   if (components == 3) {
     d.image.rgb = std::move(stored);
     return d;

@@ -12,6 +12,7 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
   if (a.rows <= 0) return;
   SLIP_CHECK(a.head_width > 0 && a.head_width <= kMaxHeadWidth, "head widths of all known models are at most 256");
   SLIP_CHECK(a.kv_heads > 0 && a.heads % a.kv_heads == 0, "every key/value head serves the same number of query heads");
+  SLIP_CHECK(a.scale > 0, "absent keys are -inf before scaling");
   SLIP_CHECK(static_cast<int64_t>(a.row_spans.size()) >= a.rows, "one span list per row");
   const int64_t group = a.heads / a.kv_heads, heads_each = std::min(group, kMaxQueries);
   const int64_t parts = (group + heads_each - 1) / heads_each;

@@ -87,22 +87,25 @@ void gather(Attend& s, const Cursor& c) {
 /// Scores of one query become probabilities relative to its running maximum; what was summed before is scaled down.
 void soften(Attend& s, int64_t i, int64_t count) {
   float* p = s.scores + i * kKeyBlock;
-  for (int64_t j = 0; j < kKeyBlock; j++) p[j] = j < count ? p[j] * s.a.scale : -__builtin_inff();
-  float chain[16];
-  for (int64_t j = 0; j < 16; j++) chain[j] = p[j];
-  for (int64_t j = 16; j < kKeyBlock; j += 16)
-    for (int64_t l = 0; l < 16; l++) chain[l] = chain[l] < p[j + l] ? p[j + l] : chain[l];
-  float top = s.top[i];
-  for (int64_t l = 0; l < 16; l++) top = top < chain[l] ? chain[l] : top;
+  for (int64_t j = count; j < kKeyBlock; j++) p[j] = -__builtin_inff();
+  const Floats scale = splat(s.a.scale);
+  Floats tops = splat(s.top[i]);
+  for (int64_t j = 0; j < kKeyBlock; j += kLanes) {
+    const Floats v = mul_v(load(p + j), scale);
+    store(p + j, v);
+    tops = max_v(tops, v);
+  }
+  const float top = max_lanes(tops);
   for (int64_t j = 0; j < kKeyBlock; j++) p[j] = exp_s(p[j] - top);
-  for (int64_t l = 0; l < 16; l++) chain[l] = (p[l] + p[16 + l]) + (p[32 + l] + p[48 + l]);
-  for (int64_t w = 8; w > 0; w /= 2)
-    for (int64_t l = 0; l < w; l++) chain[l] += chain[l + w];
+  Floats sum = load(p);
+  for (int64_t j = kLanes; j < kKeyBlock; j += kLanes) sum = add_v(sum, load(p + j));
   const float keep = exp_s(s.top[i] - top);
   s.top[i] = top;
-  s.total[i] = s.total[i] * keep + chain[0];
+  s.total[i] = s.total[i] * keep + sum_lanes(sum);
+  if (keep == 1.0F) return;
+  const Floats factor = splat(keep);
   float* sums = s.sums + i * s.padded;
-  for (int64_t k = 0; k < s.padded; k++) sums[k] *= keep;
+  for (int64_t k = 0; k < s.padded; k += kLanes) store(sums + k, mul_v(load(sums + k), factor));
 }
 
 /// Rows [begin, end), neighbours that all see a prefix of the gathered block.

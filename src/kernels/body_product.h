@@ -57,10 +57,12 @@ Tile tile_of(int64_t rows, int64_t vectors) {
 template <class Dot>
 void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word* x, int64_t ldx, const Word* w, int64_t ldw,
               int64_t steps) {
+  // 5 vectors go as 3 + 2: a tile of one vector has 4 chains, a quarter of what two FMA units need.
+  const int64_t tiles = (vectors + kTileVectors - 1) / kTileVectors, each = (vectors + tiles - 1) / tiles;
   for (int64_t r = 0; r < rows; r += 4) {
     const int64_t n = rows - r < 4 ? rows - r : 4;
-    for (int64_t v = 0; v < vectors; v += kTileVectors) {
-      const int64_t m = vectors - v < kTileVectors ? vectors - v : kTileVectors;
+    for (int64_t v = 0; v < vectors; v += each) {
+      const int64_t m = vectors - v < each ? vectors - v : each;
       tile_of<Dot>(n, m)(sums + r * lds + v * kLanes, lds, x + r * ldx, ldx, w + v * kLanes, ldw, steps, nullptr);
     }
   }

@@ -63,14 +63,6 @@ inline float gelu_tanh_s(float x) {
   return x / (1.0F + exp_s(-u2));
 }
 
-inline float sum_lanes(Floats v) {
-  float a[kLanes];
-  __builtin_memcpy(a, &v, sizeof a);
-  for (int w = kLanes / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; i++) a[i] += a[i + w];
-  return a[0];
-}
-
 /// Sum over i of term(x[i..]) in an order that depends on n alone.
 template <class Term>
 inline float sum_of(const float* x, int64_t n, Term term) {
@@ -130,6 +122,23 @@ void gelu_all(float* x, int64_t n, bool tanh_form) {
   } else {
     for (int64_t i = 0; i < n; i++) x[i] = gelu_erf_s(x[i]);
   }
+}
+
+Word fold_words(const Word* words, int64_t n) {
+  Words sums[4] = {load_words(words), load_words(words), load_words(words), load_words(words)};
+  const int64_t quarter = n / 4;
+  for (int64_t i = 0; i < quarter; i += 16) {
+#pragma GCC unroll 4
+    for (int s = 0; s < 4; s++) {
+      const Word* p = words + s * quarter + i;
+      __builtin_prefetch(p + 512);  // 2 KiB ahead
+#pragma GCC unroll 4
+      for (int v = 0; v < 16; v += kLanes) sums[s] ^= load_words(p + v);
+    }
+  }
+  Word out[kLanes];
+  store_words(out, sums[0] ^ sums[1] ^ sums[2] ^ sums[3]);
+  return out[0];
 }
 
 void rotate_rows(const RotateArgs& a) {

@@ -5,7 +5,7 @@
 
 #include "kernels/body_product.h"
 #include "kernels/body_rows.h"
-
+// After both:
 #include "kernels/body_attention.h"
 
 namespace slip {
@@ -22,6 +22,7 @@ const Ops kOps = {
     .swiglu = swiglu_all,
     .gelu = gelu_all,
     .rotate = rotate_rows,
+    .fold = fold_words,
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ const IsaChoice& isa_choice();
 Status force_isa(Isa isa);
 
 /// Grow-only scratch memory, 64-byte aligned; one per engine thread of control, reused by all operations of a pass.
+/// Slots 0 .. 59 are the caller's, 60 .. 63 belong to the operations below.
 class Workspace {
  public:
   /// At least `bytes`, contents undefined; valid until the next call with the same `slot`.
@@ -98,6 +99,7 @@ struct AttentionArgs {
   std::span<const RowSpans> row_spans;   // one per row
   std::span<const SlotSpan> spans;
   const float* q_scale_T = nullptr;      // optional factor per row on q (Ministral 3)
+  // head_width at most 256, scale positive.
 };
 void attention(const AttentionArgs& args, ThreadPool& pool, Workspace& workspace);
 
@@ -108,7 +110,8 @@ void layer_norm(const float* x_TD, int64_t rows, int64_t width, const float* gai
                 ThreadPool& pool);
 /// x_TD += y_TD.
 void add(float* x_TD, const float* y_TD, int64_t rows, int64_t width, ThreadPool& pool);
-/// out_TF = silu(gate_TF) * up_TF; out may alias either. ldg: stride of gate and up (fused gate|up output).
+/// out_TF = silu(gate_TF) * up_TF; out (stride width) may alias either. ldg: stride of gate and up (fused gate|up output; in place
+/// there it runs on the caller alone).
 void swiglu(const float* gate_TF, const float* up_TF, int64_t rows, int64_t width, int64_t ldg, float* out_TF, ThreadPool& pool);
 /// GELU, exact (erf) and tanh form, in place.
 void gelu(float* x_TF, int64_t rows, int64_t width, bool tanh_form, ThreadPool& pool);

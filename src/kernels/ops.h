@@ -79,6 +79,8 @@ struct Ops {
   void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
   void (*gelu)(float* x, int64_t n, bool tanh_form);
   void (*rotate)(const RotateArgs&);
+  /// Some sum of n words, read in four streams at full speed (probe.h); n a multiple of 256.
+  Word (*fold)(const Word* words, int64_t n);
 };
 
 /// Null where the build or the machine's instruction set lacks them (no_x86.cc refuses on other processors).

@@ -33,33 +33,22 @@ double shortest(double budget, const F& f) {
 }  // namespace
 
 double read_bandwidth_gbps(ThreadPool& pool) {
-  constexpr size_t kBytes = size_t{256} << 20, kPiece = 1 << 20, kSlice = 64;  // slices of 64 MiB: twice a large L3, about 1 ms
-  const std::unique_ptr<uint64_t[]> memory(new uint64_t[kBytes / 8]);
-  pool.run(kBytes / kPiece, [&](int64_t i) { std::fill_n(memory.get() + i * (kPiece / 8), kPiece / 8, uint64_t(i)); });
-  std::atomic<uint64_t> keep{0};
-  size_t slice = 0;
+  constexpr int64_t kPieceWords = 1 << 18, kPieces = 256, kSlice = 64;  // slices of 64 MiB, about a millisecond; 256 MiB in all
+  const std::unique_ptr<uint32_t[]> memory(new uint32_t[kPieces * kPieceWords]);
+  pool.run(kPieces, [&](int64_t i) { std::fill_n(memory.get() + i * kPieceWords, kPieceWords, static_cast<uint32_t>(i)); });
+  std::atomic<uint32_t> keep{0};
+  int64_t slice = 0;
   const double best = shortest(0.05, [&] {
-    const uint64_t* p = memory.get() + (slice++ % (kBytes / kPiece / kSlice)) * kSlice * (kPiece / 8);
-    pool.run(kSlice, [&](int64_t i) {
-      const uint64_t* q = p + i * (kPiece / 8);
-      uint64_t a[8] = {};
-      for (size_t k = 0; k < kPiece / 8; k += 32) {  // 4 lines at a time
-        __builtin_prefetch(q + k + 512);
-        __builtin_prefetch(q + k + 520);
-        __builtin_prefetch(q + k + 528);
-        __builtin_prefetch(q + k + 536);
-        for (size_t l = 0; l < 32; l++) a[l % 8] += q[k + l];
-      }
-      keep += a[0] + a[1] + a[2] + a[3] + a[4] + a[5] + a[6] + a[7];
-    });
+    const uint32_t* p = memory.get() + (slice++ % (kPieces / kSlice)) * kSlice * kPieceWords;
+    pool.run(kSlice, [&](int64_t i) { keep += ops().fold(p + i * kPieceWords, kPieceWords); });
   });
-  return keep == 1 ? 0 : double(kSlice * kPiece) / best * 1e-9;
+  return static_cast<double>(kSlice * kPieceWords * int64_t{sizeof(Word)}) / best * 1e-9;
 }
 
 double dot_gops(WeightType type, ThreadPool& pool) {
   constexpr int64_t kRows = 16, kRepeats = 2000, kSteps = kChunkSteps;
   const auto product = ops().product[static_cast<int>(type)];
-  const std::vector<Word> w(kSteps * kBlockColumns), x(kRows * kSteps);
+  const std::vector<uint32_t> w(kSteps * kBlockColumns), x(kRows * kSteps);
   const double best = shortest(0.05, [&] {
     pool.run(pool.threads(), [&](int64_t) {
       alignas(64) Word sums[kRows * kBlockColumns];

@@ -148,7 +148,8 @@ Bounded gelu_tanh_ref(double x) {
   const double u2 = 2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x), e = std::exp(-u2), v = x / (1 + e);
   // u2 has 5 roundings (the constants' included); they count as far as e does.
   const double share = std::isinf(e) ? 1 : e / (1 + e);
-  return {v, std::fabs(v) * (gamma(kExpUlps + 3) + std::expm1(6 * kRoundoff * std::fabs(u2)) * share) + (x < -5 ? 1e-35 : kTiny)};
+  const double argument = v != 0 && share > 0 ? std::expm1(6 * kRoundoff * std::fabs(u2)) * share : 0;
+  return {v, std::fabs(v) * (gamma(kExpUlps + 3) + argument) + (x < -5 ? 1e-35 : kTiny)};
 }
 
 }  // namespace slip

@@ -25,6 +25,20 @@ inline Floats add_v(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 inline Floats sub_v(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
 inline Floats splat(float a) { return _mm512_set1_ps(a); }
 inline Floats fma_v(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Floats max_v(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+// Halves folded onto each other: lane i + lane i + 8, and so on; the same tree in every vec_*.h.
+inline float sum_lanes(Floats v) {
+  const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
+}
+inline float max_lanes(Floats v) {
+  const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
+}
+inline void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
+inline Floats mul_v(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 struct DotF32 {

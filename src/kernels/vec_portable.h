@@ -26,6 +26,17 @@ inline Floats add_v(Floats a, Floats b) { return a + b; }
 inline Floats sub_v(Floats a, Floats b) { return a - b; }
 inline Floats splat(float a) { return Floats{a, a, a, a}; }
 inline Floats fma_v(Floats a, Floats b, Floats c) { return a * b + c; }
+inline Floats max_v(Floats a, Floats b) {
+  for (int i = 0; i < kLanes; i++) a[i] = a[i] > b[i] ? a[i] : b[i];  // b where either is NaN, as maxps
+  return a;
+}
+inline float sum_lanes(Floats v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+inline float max_lanes(Floats v) {
+  const float even = v[0] > v[2] ? v[0] : v[2], odd = v[1] > v[3] ? v[1] : v[3];
+  return even > odd ? even : odd;
+}
+inline void store(float* p, Floats v) { __builtin_memcpy(p, &v, sizeof v); }
+inline Floats mul_v(Floats a, Floats b) { return a * b; }
 inline float fma_s(float a, float b, float c) { return a * b + c; }
 
 struct DotF32 {

@@ -72,34 +72,31 @@ double distance(std::span<const float> x, std::span<const float> ref) {
 constexpr double kTolerance = 2e-5;
 
 // The stored pixels of the fixture's images, so that these tests do not depend on preprocessing.
-struct Pixels {
-  std::vector<float> values;
+std::vector<PatchGrid> stored_pixels(const Checkpoint& c, const VisionConfig& vision) {
   std::vector<PatchGrid> images;
-};
-Pixels stored_pixels(const Checkpoint& c, int32_t patch_numbers) {
-  Pixels p;
-  p.values = tensor(c, "pixel_values");
+  const std::vector<float> values = tensor(c, "pixel_values");
   const std::vector<float> grid = tensor(c, "grid_thw");
-  size_t first = 0;
+  auto first = values.begin();
   for (size_t i = 0; i < grid.size(); i += 3) {
-    PatchGrid g{{}, static_cast<int32_t>(grid[i]), static_cast<int32_t>(grid[i + 1]), static_cast<int32_t>(grid[i + 2])};
-    const size_t n = static_cast<size_t>(g.patches() * patch_numbers);
-    g.pixels_PX = std::span(p.values).subspan(first, n);
-    first += n;
-    p.images.push_back(g);
+    PatchGrid g{static_cast<int>(grid[i]), static_cast<int>(grid[i + 1]), static_cast<int>(grid[i + 2]), vision.patch_numbers(),
+                vision.merge, {}};
+    const auto last = first + int64_t{g.patches()} * g.patch_dim;
+    g.values.assign(first, last);
+    first = last;
+    images.push_back(std::move(g));
   }
-  return p;
+  return images;
 }
 
 RowFeatures features_of(Loaded& m, const fs::path& folder) {
   RowFeatures out;
   if (!m.vision) return out;
   const Checkpoint c = tensors(folder / "expected_images.safetensors");
-  const Pixels pixels = stored_pixels(c, m.config.vision->patch_numbers());
-  const Status encoded = m.vision->encode(pixels.images, out.features_ND);
+  const std::vector<PatchGrid> images = stored_pixels(c, *m.config.vision);
+  const Status encoded = m.vision->encode(images, out.features_ND);
   EXPECT_TRUE(encoded) << encoded.error().message;
   int32_t end = 0;
-  for (const PatchGrid& g : pixels.images) out.ends.push_back(end += static_cast<int32_t>(g.cells(m.config.vision->merge)));
+  for (const PatchGrid& g : images) out.ends.push_back(end += static_cast<int32_t>(g.merged()));
   return out;
 }
 
@@ -192,18 +189,18 @@ TEST_P(VisionFixture, EveryBlockAndTheFeaturesMatchTheReference) {
   Loaded m = load(folder());
   ASSERT_TRUE(m.vision);
   const Checkpoint c = tensors(folder() / "expected_images.safetensors");
-  const Pixels pixels = stored_pixels(c, m.config.vision->patch_numbers());
+  const std::vector<PatchGrid> images = stored_pixels(c, *m.config.vision);
   int taps = 0;
   m.vision->set_tap([&](std::string_view name, std::span<const float> x, int64_t) {
     ++taps;
     EXPECT_LE(distance(x, tensor(c, std::string(name))), kTolerance) << name;
   });
   std::vector<float> features;
-  const Status encoded = m.vision->encode(pixels.images, features);
+  const Status encoded = m.vision->encode(images, features);
   ASSERT_TRUE(encoded) << encoded.error().message;
   EXPECT_EQ(taps, m.config.vision->depth + 1);
   std::vector<float> expected;
-  for (size_t k = 0; k < pixels.images.size(); ++k) {
+  for (size_t k = 0; k < images.size(); ++k) {
     const std::vector<float> one = tensor(c, "features_" + std::to_string(k));
     expected.insert(expected.end(), one.begin(), one.end());
   }
@@ -215,10 +212,10 @@ TEST_P(VisionFixture, EveryBlockAndTheFeaturesMatchTheReference) {
 TEST_P(VisionFixture, AnImageHasTheSameFeaturesAloneAndInCompany) {
   Loaded m = load(folder(), WeightType::kBF16, 2);
   const Checkpoint c = tensors(folder() / "expected_images.safetensors");
-  const Pixels pixels = stored_pixels(c, m.config.vision->patch_numbers());
+  const std::vector<PatchGrid> images = stored_pixels(c, *m.config.vision);
   std::vector<float> together, alone, one;
-  ASSERT_TRUE(m.vision->encode(pixels.images, together));
-  for (const PatchGrid& g : pixels.images) {
+  ASSERT_TRUE(m.vision->encode(images, together));
+  for (const PatchGrid& g : images) {
     ASSERT_TRUE(m.vision->encode({&g, 1}, one));
     alone.insert(alone.end(), one.begin(), one.end());
   }
@@ -227,9 +224,10 @@ TEST_P(VisionFixture, AnImageHasTheSameFeaturesAloneAndInCompany) {
 
 TEST_P(VisionFixture, GridsThatDoNotFitTheirPixelsAreRefused) {
   Loaded m = load(folder());
-  std::vector<float> features, pixels(100);
-  for (const PatchGrid& g : {PatchGrid{pixels, 1, 2, 2}, PatchGrid{pixels, 1, 3, 2}, PatchGrid{pixels, 0, 2, 2},
-                             PatchGrid{pixels, 1, 1 << 30, 1 << 30}, PatchGrid{{}, 1, -2, -2}}) {
+  std::vector<float> features;
+  const std::vector<float> some(100);
+  for (const PatchGrid& g : {PatchGrid{1, 2, 2, 1176, 2, some}, PatchGrid{1, 3, 2, 1176, 2, some}, PatchGrid{0, 2, 2, 1176, 2, some},
+                             PatchGrid{1, 1 << 30, 1 << 30, 1176, 2, some}, PatchGrid{1, -2, -2, 1176, 2, {}}}) {
     const Status refused = m.vision->encode({&g, 1}, features);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
@@ -346,9 +344,15 @@ TEST_F(QuestionedLm, ArgmaxIsTheLargestLogitAndRowsThatWantNothingChangeNothing)
   for (size_t i = 0; i < rows.size(); ++i) rows[i].want = i % 3 == 0 ? Want::kNothing : i % 3 == 1 ? Want::kArgmax : Want::kLogits;
   ASSERT_TRUE(m.lm->forward({rows, causal}, out));
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i % 3 != 0) EXPECT_EQ(out.argmax[i], all.argmax[i]) << i;
-    if (i % 3 != 2) EXPECT_EQ(out.logits_row[i], -1);
-    if (i % 3 == 2) EXPECT_EQ(std::memcmp(out.logits_V(i).data(), all.logits_V(i).data(), 300 * sizeof(float)), 0) << i;
+    if (i % 3 != 0) {
+      EXPECT_EQ(out.argmax[i], all.argmax[i]) << i;
+    }
+    if (i % 3 != 2) {
+      EXPECT_EQ(out.logits_row[i], -1);
+    }
+    if (i % 3 == 2) {
+      EXPECT_EQ(std::memcmp(out.logits_V(i).data(), all.logits_V(i).data(), 300 * sizeof(float)), 0) << i;
+    }
   }
   for (Row& row : rows) row.want = Want::kNothing;
   ASSERT_TRUE(m.lm->forward({rows, causal}, out));

@@ -17,6 +17,8 @@ constexpr int64_t kMlpRows = 1024;
 
 void copy_floats(float* to, const float* from, int64_t n) { std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); }
 size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
+// PatchGrid::patches() is an int: a hostile grid may exceed it.
+int64_t patches_in(const PatchGrid& g) { return int64_t{g.t} * g.h * g.w; }
 const float* or_null(const std::vector<float>& v) { return v.empty() ? nullptr : v.data(); }
 
 }  // namespace
@@ -79,10 +81,10 @@ Status QwenVision::check(std::span<const PatchGrid> images) const {
     if (g.t < 1 || g.h < 1 || g.w < 1 || g.t > kMaxSide || g.h > kMaxSide || g.w > kMaxSide || g.h % config_.merge != 0 ||
         g.w % config_.merge != 0)
       return bad_input("image {}: expected a grid of multiples of {}, got [{}, {}, {}]", i, config_.merge, g.t, g.h, g.w);
-    const int64_t numbers = g.patches() * config_.patch_numbers();
-    if (static_cast<int64_t>(g.pixels_PX.size()) != numbers)
-      return bad_input("image {}: expected {} pixel values for its grid, got {}", i, numbers, g.pixels_PX.size());
-    patches += g.patches();
+    const int64_t numbers = patches_in(g) * config_.patch_numbers();
+    if (static_cast<int64_t>(g.values.size()) != numbers)
+      return bad_input("image {}: expected {} pixel values for its grid, got {}", i, numbers, g.values.size());
+    patches += patches_in(g);
   }
   constexpr int64_t kMaxPatches = 1 << 24;
   if (patches > kMaxPatches) return resource_error("images: expected at most {} patches, got {}", kMaxPatches, patches);
@@ -112,7 +114,7 @@ QwenVision::Layout QwenVision::lay_out(std::span<const PatchGrid> images) const 
                                RowSpans{static_cast<uint32_t>(layout.frames.size()), 1});
       layout.frames.push_back({first + t * frame, first + (t + 1) * frame});
     }
-    layout.patches += g.patches();
+    layout.patches += patches_in(g);
   }
   return layout;
 }
@@ -122,8 +124,8 @@ void QwenVision::patch_embed(std::span<const PatchGrid> images, const Layout& la
   float* embedded = update_.grow(count(layout.patches, d));
   int64_t first = 0;
   for (const PatchGrid& g : images) {
-    matmul(weights_.patch_embed, g.pixels_PX.data(), g.patches(), numbers, nullptr, embedded + first * d, d, pool_, workspace_);
-    first += g.patches();
+    matmul(weights_.patch_embed, g.values.data(), patches_in(g), numbers, nullptr, embedded + first * d, d, pool_, workspace_);
+    first += patches_in(g);
   }
   float* x = x_PD_.grow(count(layout.patches, d));
   pool_.run(layout.patches, [&](int64_t r) { copy_floats(x + r * d, embedded + layout.source_P[static_cast<size_t>(r)] * d, d); });
@@ -134,14 +136,14 @@ void QwenVision::fill_rotation(std::span<const PatchGrid> images, const Layout& 
   const int64_t merge = config_.merge, unit = merge * merge;
   int64_t first = 0;
   for (const PatchGrid& g : images) {
-    for (int64_t r = first; r < first + g.patches(); ++r) {
+    for (int64_t r = first; r < first + patches_in(g); ++r) {
       // Pixels stand in merge-block order: frame, block row, block column, row in the block, column in the block.
       const int64_t in_frame = (layout.source_P[static_cast<size_t>(r)] - first) % (int64_t{g.h} * g.w);
       const int64_t block = in_frame / unit, in_block = in_frame % unit, block_columns = g.w / merge;
       positions[static_cast<size_t>(r)] = {0, static_cast<int32_t>(block / block_columns * merge + in_block / merge),
                                            static_cast<int32_t>(block % block_columns * merge + in_block % merge)};
     }
-    first += g.patches();
+    first += patches_in(g);
   }
   const RopeFrequencies frequencies = vision_rope_frequencies(config_.head_width());
   const size_t numbers = count(layout.patches, frequencies.half());

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "image/qwen_preprocess.h"
 #include "kernels/kernels.h"
 #include "models/config.h"
 #include "models/weight_reader.h"
@@ -37,15 +38,6 @@ struct VisionWeights {
 
 /// Wishes for the tower's tensors under `prefix` ("visual." or "model.visual."); both goes of the reader.
 VisionWeights read_vision_weights(WeightReader& reader, const VisionConfig& config, const std::string& prefix, WeightType type);
-
-/// One image (or clip): rows of pixels in merge-block order, as preprocessing gives them, and its grid in patches.
-struct PatchGrid {
-  std::span<const float> pixels_PX;
-  int32_t t = 1, h = 0, w = 0;
-  int64_t patches() const { return int64_t{t} * h * w; }
-  /// Feature rows that it becomes.
-  int64_t cells(int32_t merge) const { return patches() / (int64_t{merge} * merge); }
-};
 
 /// The order in which cells are worked on: windows of a frame row by row, cells of a window row by row; `ends`: where, counted
 /// in cells, each window ends. Cell numbers count along (t, row, column).

@@ -77,7 +77,7 @@ void cyclist(BodyBuilder& b, const Agent& a) {
   const float l = pick(a.length, 1.4, 2.2) / 2, h = pick(a.height, 1.4, 2.1), r = 0.34F;
   const int strongest = std::max({int{a.looks.colour.r}, int{a.looks.colour.g}, int{a.looks.colour.b}, 1});
   const Rgb jersey = scaled(a.looks.colour, 250.0F / static_cast<float>(strongest)), frame{30, 34, 40};
-  for (const float x : {-l + r, l - r}) b.wheel(x, r, r, {-0.04F, 0.04F}, kTyre, {170, 172, 176});
+  for (const float x : {-l + r, l - r}) b.wheel(x, r, r, {-0.06F, 0.06F}, kTyre, {190, 192, 196});
   b.bar({-l + r, 0, r}, {0.0F, 0, 0.3F}, 0.07F, frame);
   b.bar({-0.15F, 0, 0.9F}, {0.0F, 0, 0.3F}, 0.07F, frame);
   b.bar({0.0F, 0, 0.3F}, {l - r - 0.2F, 0, 0.85F}, 0.07F, frame);
@@ -91,7 +91,7 @@ void cyclist(BodyBuilder& b, const Agent& a) {
   }
   torso_and_head(b, {-0.15F, 0.92F, 0.08F, h - 0.33F, 0.5F, jersey, kWhite, true});
   const bool lit = b.shading().lamps_lit;
-  b.plate(-l + 0.05F, {-0.09F, 0.09F}, {0.72F, 0.9F}, -1, lit || a.looks.brake ? kBrakeOn : Rgb{150, 16, 18}, lit || a.looks.brake ? kLamp : kPlain);
+  b.plate(-l + 0.03F, {-0.13F, 0.13F}, {0.7F, 0.94F}, -1, lit || a.looks.brake ? kBrakeOn : Rgb{196, 16, 20}, lit || a.looks.brake ? kLamp : kPlain);
   if (lit) b.plate(l - 0.1F, {-0.08F, 0.08F}, {0.85F, 1.0F}, 1, {255, 250, 225}, kLamp);
 }
 

@@ -133,7 +133,7 @@ class Driver {
     if (pass.pass) {
       const bool clear = !blocks(a, now, off_, 0.15);
       const bool ahead = now.s + now.half_s > s_ - kEgoRear - 0.5;
-      const double reach = std::abs(pass.offset) > 1.5 ? std::max(16.0, 3.0 * v_) : std::max(10.0, 1.8 * v_);
+      const double reach = std::abs(pass.offset) > 1.5 ? std::max(14.0, 2.2 * v_) : std::max(10.0, 1.8 * v_);
       if (ahead && gap_now < reach) {
         if (pass.offset > 0) goal_high_ = std::max(goal_high_, pass.offset);
         else goal_low_ = std::min(goal_low_, pass.offset);
@@ -143,11 +143,12 @@ class Driver {
       return;
     }
     int in = -1, out = -1;
+    double nearest = 1e9;
     for (int j = 0; j <= 30; j += 3) {
       const TrackPoint& p = at(i, k_ + j);
       const bool inside = p.s + p.half_s > s_ + 1.0 && blocks(a, p, off_goal_, j == 0 ? 0.2 : 0.3);
       if (inside && in < 0) in = j;
-      if (inside) out = j;
+      if (inside) out = j, nearest = std::min(nearest, p.s - p.half_s);
     }
     if (in < 0) { yielding_[i] = false; return; }
     const TrackPoint& p = at(i, k_ + in);
@@ -157,15 +158,16 @@ class Driver {
     const double gap = p.s - p.half_s - (s_ + kEgoFront);
     if (in == 0) {
       if (gap < -2.5) return;
-      if (along < 0.5 || across > along) ask_stop(gap - kStandstill);
+      if (along < 0.5 || across > along) ask_stop(std::min(gap, nearest - (s_ + kEgoFront)) - kStandstill);
       else ask_follow(gap, along);
       return;
     }
     const double speed = std::max(v_, 1.0);
     if (along > 1.5 && along > across) {
-      if (in <= 15 && gap_now > -2) ask_follow(gap_now, along);
+      if (in <= 6 && gap_now > -2) ask_follow(gap_now, along);
       return;
     }
+    const double room = nearest - (s_ + kEgoFront);
     if (!yielding_[i]) {
       const double arrive = gap / speed, cleared = (p.s + p.half_s - s_ + kEgoRear) / speed;
       const bool leaves = out < 30;
@@ -174,7 +176,7 @@ class Driver {
       if (gap < v_ * v_ / 10.0) return;                   // cannot stop before it any more
       yielding_[i] = true;
     }
-    ask_stop(gap - kStandstill);
+    ask_stop(room - kStandstill);
   }
 
   void cap_ahead(double speed, double distance) {

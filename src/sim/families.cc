@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The families: what happens in a scene. Distances follow from the speed, so that the expert's reaction begins 0.4 to 1.7 s
+// The families: what happens in a scene. Distances follow from the speed, so that the expert's reaction begins 0.4 to 1.5 s
 // after t0, whereas the history shows a steady drive. Each class occurs with and without consequence; the latter mostly in
 // surroundings.cc. Families behind kTrainingFamilies are held out: pairs that training never shows together.
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace slip::sim {
 namespace {
 
-constexpr double kNow = 0.4, kLate = 1.7;   // when the reaction may begin, seconds after t0
+constexpr double kNow = 0.4, kLate = 1.5;   // when the reaction may begin, seconds after t0
 
 /// The reaction may already be under way at t0 (one scene in eight): then braking began up to a second ago.
 double onset(Builder& b) {
@@ -34,8 +34,8 @@ AgentType emergency(Builder& b) {
 /// A leader: mostly a car or a truck, at times one of the classes that have their own name.
 Actor& leader(Builder& b, const LaneMotion& m) {
   const double r = b.g.uniform();
-  if (r < 0.16) return b.along(special(b), m, Class::kSpecial);
-  if (r < 0.26) {
+  if (r < 0.18) return b.along(special(b), m, Class::kSpecial);
+  if (r < 0.28) {
     Actor& a = b.along(emergency(b), m, Class::kEmergency);
     a.agent.looks.beacons = true;
     return a;
@@ -96,7 +96,7 @@ void lead_brake(Builder& b) {
 void lead_stopped(Builder& b) {
   lanes(b, 0.0);
   b.straight_road();
-  speed(b, 6, 13);
+  speed(b, 5, 10.5);
   const double s = b.brake_distance(onset(b)) + 2.0;
   Actor& a = leader(b, {.s = 0, .v = 0});
   const Pose p = b.sc.ref.at(s + a.agent.length / 2, 0);
@@ -113,7 +113,7 @@ void crossing_pedestrian(Builder& b, const Path& path, double s) {
 }
 void red_light(Builder& b) {
   lanes(b, 0.4, 0.2);
-  speed(b, 6, 13);
+  speed(b, 5, 10);
   const double s_stop = b.brake_distance(onset(b)) + 1.0;
   b.junction(s_stop + kLane + 4.5, b.chance(0.85), true, 0);
   b.light(b.chance(0.85) ? StopKind::kRed : StopKind::kYellow);
@@ -136,14 +136,14 @@ void green_light(Builder& b) {
 }
 void stop_sign(Builder& b) {
   lanes(b, 0.0);
-  speed(b, 5, 11);
+  speed(b, 4.8, 9);
   const double s_stop = b.brake_distance(onset(b)) + 1.0;
   b.junction(s_stop + kLane + 2.5, b.chance(0.7), true, 0);
   b.stop_sign();
 }
 void pedestrian_crosswalk(Builder& b) {
   lanes(b, 0.3);
-  speed(b, 5, 10);
+  speed(b, 5, 9);
   b.straight_road();
   const double s = b.brake_distance(onset(b)) + 2.6;
   b.sc.crosswalks.push_back(s);
@@ -153,13 +153,13 @@ void pedestrian_crosswalk(Builder& b) {
 }
 void pedestrian_midblock(Builder& b) {
   lanes(b, 0.0);
-  speed(b, 5, 10);
+  speed(b, 5, 9);
   b.straight_road();
   crossing_pedestrian(b, b.sc.ref, b.brake_distance(onset(b)) + 2.6);
 }
 void cyclist_ahead(Builder& b) {
   lanes(b, 0.2);
-  speed(b, 6.5, 12);
+  speed(b, 6, 10.5);
   b.straight_road();
   const double v = b.u(2.5, 4.0);
   const double t = b.u(kNow, kLate);
@@ -172,7 +172,7 @@ void cyclist_ahead(Builder& b) {
 }
 void construction(Builder& b) {
   lanes(b, 0.55);
-  speed(b, 6, 12);
+  speed(b, 5.5, 9.5);
   b.straight_road();
   const bool full = b.chance(0.6);
   const double s = kEgoFront + b.sc.v0 * b.u(1.6, 2.6) + 6;
@@ -191,10 +191,10 @@ void construction(Builder& b) {
 }
 void debris(Builder& b) {
   lanes(b, 0.3);
-  speed(b, 6, 12);
+  speed(b, 5, 8.5);
   b.straight_road();
   const bool centre = b.chance(0.5);
-  const double s = centre ? b.brake_distance(b.u(kNow, kLate)) + 3 : kEgoFront + b.sc.v0 * b.u(1.6, 2.6) + 5;
+  const double s = centre ? b.brake_distance(b.u(kNow, kLate)) + 3 : kEgoFront + b.sc.v0 * b.u(1.6, 2.6) + 4;
   const double d = centre ? b.u(-0.3, 0.3) : b.u(-1.25, -0.95);
   Actor& a = b.parked(AgentType::kDebris, s, d, b.u(-0.5, 0.5), Class::kHazard);
   if (b.chance(0.4)) b.parked(AgentType::kDebris, s + b.u(1, 2), a.track[0].y + b.sc.d0 - 0.4, 0.3, Class::kHazard);
@@ -219,7 +219,7 @@ void emergency_vehicle(Builder& b) {
 }
 void animal(Builder& b) {
   lanes(b, 0.1);
-  speed(b, 6, 12);
+  speed(b, 5, 8.5);
   b.straight_road();
   const double s = b.brake_distance(onset(b)) + 2.8;
   if (b.chance(0.35)) {
@@ -243,7 +243,7 @@ void special_vehicle(Builder& b) {
 void door_opening(Builder& b) {
   lanes(b, 0.2);
   b.sc.road.parking_right = true;
-  speed(b, 6, 11);
+  speed(b, 5.5, 9.5);
   b.straight_road();
   const double t = b.u(kNow, kLate);
   const double s = kEgoFront + 4.5 + b.sc.v0 * t + b.sc.v0 * b.sc.v0 * 0.64 / 3.0;
@@ -256,8 +256,8 @@ void cut_in(Builder& b) {
   speed(b, 8, 16);
   b.straight_road();
   const double v = b.sc.v0 * b.u(0.6, 0.8);
-  Actor& a = b.along(b.any_vehicle(), {.s = kEgoFront + 5 + b.sc.v0 * b.u(0.5, 0.9) + 3, .d = b.u(2.4, 3.0), .v = v,
-                                       .t_side = b.u(-0.2, 0.4), .side_duration = 2.4, .d_end = 0}, Class::kConflicting);
+  Actor& a = b.along(b.any_vehicle(), {.s = kEgoFront + 5 + b.sc.v0 * b.u(0.5, 0.9) + 3, .d = b.u(2.9, 3.3), .v = v,
+                                       .t_side = b.u(0.0, 0.5), .side_duration = 2.4, .d_end = 0}, Class::kConflicting);
   a.agent.looks.indicator_right = true;
 }
 void oncoming_left_turn(Builder& b) {
@@ -267,9 +267,11 @@ void oncoming_left_turn(Builder& b) {
   b.junction(s, true, true, 0);
   // Seen from the ego: coming along d = 3.5, then bending across our lane into the arm on our right.
   const Piece bend[] = {{3, 0, 0}, {3, 0, 0.12}, {7, 0.12, 0.12}, {5, 0.12, 0}, {60, 0, 0}};
-  const Path way(b.sc.ref.at(s + 7, kLane).x > 0 ? Pose{b.sc.ref.at(s + 7, kLane).x, b.sc.ref.at(s + 7, kLane).y, kPi} : Pose{}, bend, 10, 0);
+  const double forward = Path({0, 0, 0}, bend, 0, 0).at(18).x;   // bend's reach along the road
+  const Pose begin = b.sc.ref.at(s - kLane / 2 + forward, kLane);
+  const Path way({begin.x, begin.y, kPi}, bend, 10, 0);
   Actor& a = b.on_path(b.chance(0.8) ? AgentType::kCar : AgentType::kTruck, way,
-                       {.s = b.u(0.0, 2.5), .v = b.u(1.6, 2.6), .t_change = 2.0, .accel = 0.6, .v_end = 5}, Class::kConflicting);
+                       {.s = b.u(1.0, 4.0), .v = b.u(1.6, 2.6), .t_change = 2.5, .accel = 0.5, .v_end = 5}, Class::kConflicting);
   a.agent.looks.indicator_left = true;
 }
 void cross_traffic(Builder& b) {
@@ -321,21 +323,21 @@ void overtake(Builder& b) {
   if (b.sc.road.left_lanes == 0) b.sc.road.dashed_centre = true;
   speed(b, 8, 13);
   b.straight_road();
-  const LaneMotion m{.s = kEgoFront + 6 + b.sc.v0 * b.u(1.8, 2.6), .v = b.u(1.5, 3.5)};
+  const LaneMotion m{.s = kEgoFront + 5 + b.sc.v0 * b.u(2.5, 3.3), .v = b.u(1.0, 3.0)};
   if (b.chance(0.6)) b.along(b.chance(0.6) ? AgentType::kTractor : AgentType::kGarbageTruck, m, Class::kSpecial).agent.looks.hazard = true;
   else b.along(AgentType::kTruck, m, Class::kNearby);
 }
 
 struct Family { std::string_view name; void (*draw)(Builder&); int weight; };
 constexpr Family kFamilies[] = {
-    {"free_flow", free_flow, 4}, {"curve", curve, 5}, {"lead_cruise", lead_cruise, 3}, {"lead_brake", lead_brake, 4},
-    {"lead_stopped", lead_stopped, 3}, {"red_light", red_light, 7}, {"light_start", light_start, 4}, {"green_light", green_light, 2},
-    {"stop_sign", stop_sign, 5}, {"pedestrian_crosswalk", pedestrian_crosswalk, 4}, {"pedestrian_midblock", pedestrian_midblock, 3},
-    {"cyclist_ahead", cyclist_ahead, 8}, {"construction_taper", construction, 8}, {"debris", debris, 8},
-    {"emergency_vehicle", emergency_vehicle, 7}, {"animal_crossing", animal, 9}, {"special_vehicle", special_vehicle, 6},
-    {"door_opening", door_opening, 9}, {"cut_in", cut_in, 5}, {"oncoming_left_turn", oncoming_left_turn, 4},
+    {"free_flow", free_flow, 8}, {"curve", curve, 5}, {"lead_cruise", lead_cruise, 9}, {"lead_brake", lead_brake, 5},
+    {"lead_stopped", lead_stopped, 4}, {"red_light", red_light, 7}, {"light_start", light_start, 4}, {"green_light", green_light, 4},
+    {"stop_sign", stop_sign, 5}, {"pedestrian_crosswalk", pedestrian_crosswalk, 5}, {"pedestrian_midblock", pedestrian_midblock, 4},
+    {"cyclist_ahead", cyclist_ahead, 6}, {"construction_taper", construction, 8}, {"debris", debris, 9},
+    {"emergency_vehicle", emergency_vehicle, 5}, {"animal_crossing", animal, 9}, {"special_vehicle", special_vehicle, 5},
+    {"door_opening", door_opening, 8}, {"cut_in", cut_in, 4}, {"oncoming_left_turn", oncoming_left_turn, 4},
     {"cross_traffic", cross_traffic, 4}, {"adverse_weather", weather, 4}, {"turn_left", [](Builder& b) { turn(b, 1); }, 6},
-    {"turn_right", [](Builder& b) { turn(b, -1); }, 6}, {"lane_change", lane_change, 3}, {"overtake", overtake, 3},
+    {"turn_right", [](Builder& b) { turn(b, -1); }, 6}, {"lane_change", lane_change, 3}, {"overtake", overtake, 4},
     {"night_debris", debris, 0}, {"rain_cut_in", cut_in, 0}};
 constexpr size_t kTrainingFamilies = 26;
 constexpr auto kNames = [] {

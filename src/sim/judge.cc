@@ -117,7 +117,7 @@ bool pre_onset(const Scene& sc, const Plan& p) {
 bool box_visible(const Scene& sc, const Pose& pose, double length, double width, double bottom, double top, const Actor* self) {
   const double x = pose.x - kCameraForward, y = pose.y;
   const double range = det_hypot(x, y);
-  if (range > 60 || range < 0.5) return false;
+  if (range > 65 || range < 0.5) return false;
   if (sc.env.fog_beta_per_m * range > 2.2) return false;   // a contrast of 11 % is left
   for (const double yaw : kYaws) {
     const double c = det_cos(yaw), n = det_sin(yaw);
@@ -128,7 +128,8 @@ bool box_visible(const Scene& sc, const Pose& pose, double length, double width,
     const double span = std::abs(length * det_sin(rel)) + std::abs(width * det_cos(rel));
     const double low = kFocal * (kCameraHeight - bottom) / depth, high = kFocal * (kCameraHeight - top) / depth;
     const double left = std::max(px - 0.5 * kFocal * span / depth, -210.0), right = std::min(px + 0.5 * kFocal * span / depth, 210.0);
-    if (right - left < 4.0 || std::min(low, 224.0) - std::max(high, -224.0) < 12.0) continue;
+    const double tall = std::min(low, 261.0) - std::max(high, -187.0);   // the cameras look 0.12 rad down: 37 px
+    if (right - left < 5.0 || tall < 7.0 || (right - left) * tall < 70.0) continue;
     const double mid = 0.5 * (left + right), half = 0.5 * (right - left);
     for (const double f : {0.0, -0.7, 0.7}) {
       const double at = (mid + f * half) / kFocal * depth;
@@ -158,14 +159,14 @@ Labels judge(const Scene& sc, const Plan& plan) {
   }
   const auto traffic = static_cast<size_t>(Class::kTraffic), bad = static_cast<size_t>(Class::kWeather);
   for (const TrafficLight& t : sc.lights)
-    if (box_visible(sc, t.pose, 0.4, 0.4, t.height - 1.0, t.height + 0.2, nullptr)) l.visible[traffic] = true;
+    if (box_visible(sc, t.pose, 0.2, 1.2, t.height - 1.0, t.height + 1.0, nullptr)) l.visible[traffic] = true;
   for (const Sign& s : sc.signs)
-    if (s.kind == SignKind::kStop && box_visible(sc, s.pose, 0.8, 0.8, s.height - 0.4, s.height + 0.4, nullptr)) l.visible[traffic] = true;
+    if (s.kind == SignKind::kStop && box_visible(sc, s.pose, 0.1, 1.0, s.height - 0.5, s.height + 0.5, nullptr)) l.visible[traffic] = true;
   in_way[traffic] = sc.stop != StopKind::kNone;
   l.visible[bad] = in_way[bad] = adverse(sc.env);
 
   for (size_t c = 0; c < 12; ++c) {
-    bool there = l.visible[c];
+    bool there = l.visible[c] || (c == traffic && sc.stop != StopKind::kNone);
     for (const Actor& a : sc.actors) there = there || static_cast<size_t>(static_cast<int>(a.cls)) == c;
     if (!there) continue;
     const Plan other = drive(sc, 1U << c);

@@ -8,7 +8,7 @@
 
 namespace slip::sim {
 
-/// Whether an upright box (pose at its centre) shows at least 12 pixels high and 4 wide in one of the three cameras at t0,
+/// Whether an upright box (pose at its centre) shows at least 7 pixels high, 5 wide and 70 in area in one of the three cameras at t0,
 /// through the fog, and not hidden behind vehicles or buildings.
 bool box_visible(const Scene& sc, const Pose& pose, double length, double width, double bottom, double top, const Actor* self);
 

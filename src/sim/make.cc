@@ -29,17 +29,31 @@ Vec2 future_at(const Labels& l, double t_s) {
   return {a.x + f * (b.x - a.x), a.y + f * (b.y - a.y)};
 }
 
+namespace {
+/// The expert reacts to something that no camera shows: nothing could be learned from such a picture.
+bool acts_on_the_unseen(const Labels& l) {
+  for (size_t c = 0; c < 12; ++c)
+    if (l.causal[c] && !l.visible[c]) return true;
+  return false;
+}
+}  // namespace
+
 Result<Drawn> draw_accepted(uint64_t seed, std::optional<uint32_t> family) {
   const uint32_t f = family.value_or(family_of_seed(seed));
   if (f >= family_names().size()) return bad_input("family: expected 0 to {}, got {}", family_names().size() - 1, f);
+  int unseen = 0;
   for (uint32_t attempt = 0; attempt < 64; ++attempt) {
     Scene sc = draw_scene(seed, f, attempt);
     const Plan plan = drive(sc);
     if (!plan.ok()) continue;
     Labels l = judge(sc, plan);
+    if (acts_on_the_unseen(l)) {
+      ++unseen;
+      continue;
+    }
     l.seed = seed;
     l.family = f;
-    return Drawn{std::move(sc), std::move(l), static_cast<int>(attempt)};
+    return Drawn{std::move(sc), std::move(l), static_cast<int>(attempt) - unseen, unseen};
   }
   SLIP_CHECK(false, "under one scene in ten is refused, so that 64 in a row do not happen");
 }
@@ -55,9 +69,7 @@ Result<Record> make_record(uint64_t seed, std::optional<uint32_t> family, bool w
   if (with_images) {
     const Moment m = moment_of(d.scene, 0.0, {0, 0, 0}, d.scene.v0);
     r.images.resize(kCameras * kImageBytes);
-    const auto cameras = front_cameras();
-    for (size_t c = 0; c < kCameras; ++c)
-      render(m, cameras[c], std::span<uint8_t>(r.images).subspan(c * kImageBytes, kImageBytes));
+    render_all(m, r.images);
   }
   r.labels = std::move(d.labels);
   return r;

@@ -83,7 +83,7 @@ Rgb sky_colour(const View& v, const Atmosphere& air, int row) {
   return mixed(air.sky_horizon, air.sky_top, static_cast<int>(256 * t * (1.6 - 0.6 * t)));
 }
 
-/// Headlamps by column, of 256: a bright lobe straight ahead and a dim one as wide as the street.
+/// Headlamps by column, of 256 (twice daylight at full): a bright lobe straight ahead and a dim one as wide as the street.
 void beam_columns(const View& v, std::vector<int>& columns) {
   columns.resize(static_cast<size_t>(v.width));
   for (int x = 0; x < v.width; ++x) {
@@ -124,7 +124,7 @@ void finish_row(const Canvas& canvas, const View& v, const Atmosphere& air, cons
     if (tag == kTagEmissive) {
       clear += (256 - clear) >> 2;  // lamps carry farther through fog than paint does
     } else if (tag != kTagSky) {
-      const int lamp = air.headlamps ? beam * columns[static_cast<size_t>(x)] * row_beam >> 16 : 0;
+      const int lamp = air.headlamps ? beam * columns[static_cast<size_t>(x)] * row_beam >> 15 : 0;
       c.r = std::min(c.r * (air.light[0] + lamp) >> 8, 255);
       c.g = std::min(c.g * (air.light[1] + (lamp * 246 >> 8)) >> 8, 255);
       c.b = std::min(c.b * (air.light[2] + (lamp * 214 >> 8)) >> 8, 255);

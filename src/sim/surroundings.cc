@@ -62,6 +62,7 @@ void second_thing(Builder& b) {
   Scene& sc = b.sc;
   const double v0 = sc.v0;
   if (v0 < 5 || sc.intent != Intent::kGoStraight || family_is(sc, "curve") || family_is(sc, "cut_in")) return;
+  if (family_is(sc, "free_flow") || family_is(sc, "lead_cruise") || family_is(sc, "green_light")) return;  // stay calm
   if (family_is(sc, "overtake") || family_is(sc, "cyclist_ahead") || family_is(sc, "construction_taper")) return;
   double nearest = 60;
   for (const Actor& a : sc.actors) nearest = std::min(nearest, sc.ref.project({a.track[0].x, a.track[0].y}).s - a.agent.length / 2);
@@ -187,7 +188,7 @@ void draw_environment(Scene& sc) {
 
 void draw_surroundings(Scene& sc) {
   Builder b(sc, 0x50);
-  if (b.chance(0.45)) second_thing(b);
+  if (b.chance(0.55)) second_thing(b);
   if (!sc.road.parking_right && b.chance(0.15)) sc.road.parking_left = true;
   traffic_around(b);
   const double r = b.g.uniform();

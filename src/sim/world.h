@@ -85,8 +85,9 @@ Moment moment_of(const Scene& scene, double t_s, Pose ego, double ego_speed_mps)
 /// t0 of a seed: the accepted scene that make_record labels.
 Result<Moment> moment_at(uint64_t seed, std::optional<uint32_t> family);
 
-/// The accepted scene with its expert's plan and labels, and how many draws were refused before it.
-struct Drawn { Scene scene; Labels labels; int rejected = 0; };
+/// The accepted scene with its labels, and how many draws were refused before it: because the expert failed, and because it
+/// acted on something that no camera shows.
+struct Drawn { Scene scene; Labels labels; int rejected = 0, unseen = 0; };
 Result<Drawn> draw_accepted(uint64_t seed, std::optional<uint32_t> family);
 
 }  // namespace slip::sim

@@ -69,6 +69,20 @@ Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const Co
   return out;
 }
 
+std::string truth_text(const sim::Labels& labels, double waypoint_step_m) {
+  const NumberFormat format{.space = true, .sign = true, .integer_digits = 3, .decimals = 2};
+  std::string out = "{\"critical_objects\": {";
+  for (size_t i = 0; i < sim::kObjectClasses.size(); ++i)
+    out += fmt::format("{}\"{}\": \"{}\"", i ? ", " : "", sim::kObjectClasses[i], labels.critical[i] ? "yes" : "no");
+  out += fmt::format("}}, \"explanation\": \"{}\", \"future_meta_behavior\": {{\"longitudinal\": \"{}\", \"lateral\": \"{}\"}}, \"trajectory\": \"[",
+                     labels.explanation, words(labels.longitudinal), words(labels.lateral));
+  for (int t = 1; t <= 5; ++t) {
+    const sim::Vec2 p = sim::future_at(labels, t);
+    out += fmt::format("{}[{},{}]", t > 1 ? ", " : "", format.render(to_step(p.x, waypoint_step_m)), format.render(to_step(p.y, waypoint_step_m)));
+  }
+  return out + "]\"}";
+}
+
 std::vector<sim::Vec2> waypoints_of(const Form& form, std::span<const FieldValue> values) {
   std::vector<double> numbers;
   for (size_t f = 0; f < values.size(); ++f) {

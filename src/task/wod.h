@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driving task as a form: a record's truth as field values, an answer's values as waypoints.
 #pragma once
+#include <array>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +22,9 @@ Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tok
 /// kBadInput for a form with a field that records know nothing of.
 Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const CompiledForm& form, const Tokenizer& tokenizer,
                                              double waypoint_step_m = 0.01);
+
+/// The answer that a record calls for, as canonical JSON text without NULL padding: what a tokenizer is trained on.
+std::string truth_text(const sim::Labels& labels, double waypoint_step_m = 0.01);
 
 /// The numbers of section `trajectory`, two by two: x forward, y to the left, metres. Empty where the form has none.
 std::vector<sim::Vec2> waypoints_of(const Form& form, std::span<const FieldValue> values);

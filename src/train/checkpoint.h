@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// OUT/step-N/: a Hugging Face folder (config.json, model.safetensors, the tokenizer's files) that the engine loads, plus what the
+// trainer needs to go on bit for bit: trainer.safetensors (raw weights, moments, average) and trainer.json (step, time, config).
+// Written beside as step-N.partial and renamed.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "train/config.h"
+#include "train/loss_log.h"
+
+namespace slip {
+
+struct TrainState {
+  int64_t step = 0;                      // steps done
+  double elapsed_s = 0;
+  std::span<float> values, first, second, average;  // average: empty without EMA
+};
+
+/// Writes OUT/step-N with loss.jsonl so far, then removes all but the newest `keep` such folders.
+Status save_checkpoint(const TrainConfig& config, const ParameterTable& table, const TrainState& state, const std::string& loss_lines);
+/// Fills the state's spans; sizes must match. `folder`: a step folder.
+Status load_checkpoint(const std::filesystem::path& folder, TrainState& state);
+
+/// `path` itself if it is a step folder, else its newest step-N.
+Result<std::filesystem::path> newest_checkpoint(const std::filesystem::path& path);
+/// The configuration that a checkpoint was trained with.
+Result<TrainConfig> checkpoint_config(const std::filesystem::path& folder);
+
+}  // namespace slip

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainer's configuration: one JSON file. Unknown keys are errors. Relative paths are relative to the working folder.
+//
+//   {"model": "config.json" or a Hugging Face config object,      needed
+//    "init": "DIR",                       start from this checkpoint; absent: random
+//    "init_deviation": 0.02,
+//    "tokenizer": "DIR",                  its files are copied into every checkpoint; given to the source
+//    "data": {"kind": ...},               passed to the source (source.h); needed
+//    "objective": {"kind": "sasd", "minimum_noise": 0.001,
+//                  "sections": [{"name": "trajectory", "weight": 3, "beta": [2, 1]}, ...]}      default: Fast-dDrive's four
+//              or {"kind": "nld", "block_size": 32, "alpha": 0.3, "minimum_noise": 0.001},
+//    "seed": 0, "rank": 0, "steps": 1000, "batch": 8, "accumulate": 1, "first_sample": 0,
+//    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.95], "epsilon": 1e-8, "weight_decay": 0.1, "decay_all": false, "clip": 1},
+//    "schedule": {"kind": "constant" | "cosine" | "linear", "warmup": 100, "final_fraction": 0.1},
+//    "ema_decay": 0,                      > 0: checkpoints hold the average, training goes on with the raw weights
+//    "precision": "f32" | "bf16", "store": "f32" | "bf16",
+//    "out": "DIR", "save_every": 0, "keep": 2, "log_every": 10, "max_minutes": 0, "threads": 0}
+//
+// save_every 0: only at the end. keep: how many step-N folders stay (0: all). max_minutes > 0: stops then, and the schedule's
+// decay follows the larger of time and step progress.
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "train/model_shape.h"
+#include "train/model_torch.h"
+#include "train/objective.h"
+#include "train/optimizer.h"
+#include "train/weights.h"
+
+namespace slip {
+
+struct TrainConfig {
+  json::object source;                   // as read, model resolved: what trainer.json keeps
+  json::object model;
+  ModelShape shape;
+  std::string init, tokenizer;
+  double init_deviation = 0.02;
+  json::object data;
+  bool nld = false;
+  NldRule nld_rule;
+  double minimum_noise = 1e-3;
+  std::vector<SectionRule> sections = fast_ddrive_sections();
+  uint64_t seed = 0;
+  uint32_t rank = 0;
+  int64_t steps = 1000, batch = 8, accumulate = 1, first_sample = 0;
+  AdamWOptions adamw{.decay_all = false};
+  double clip = 1;
+  Schedule schedule;
+  double ema_decay = 0;
+  Precision precision = Precision::kF32;
+  StoreAs store = StoreAs::kF32;
+  std::filesystem::path out;
+  int64_t save_every = 0, keep = 2, log_every = 10;
+  double max_minutes = 0;
+  int threads = 0;                       // 0: all usable cores
+
+  static Result<TrainConfig> parse(const json::object& config, const std::string& where);
+  static Result<TrainConfig> load(const std::filesystem::path& file);
+};
+
+}  // namespace slip

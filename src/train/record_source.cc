@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training samples of the driving task. Config object "data":
+//   {"kind": "records", "records": DIR, "model": "config.json", "waypoint_step_m": 0.01, "first": 0, "count": N}
+//   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.01}
+// `model` is the model's config.json: its "slipstream" object gives prompt style and budgets; preprocessor_config.json stands
+// beside it. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
+// canonical tokens and <|im_end|>, which belongs to the last block and is always masked (Fast-dDrive's always_mask_im_end).
+#include <algorithm>
+#include <numeric>
+
+#include "base/philox.h"
+#include "form/values.h"
+#include "image/qwen_preprocess.h"
+#include "sim/record.h"
+#include "task/wod.h"
+#include "text/chat.h"
+#include "train/source.h"
+
+namespace slip {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> kSections = {"critical_objects", "explanation", "future_meta_behavior", "trajectory"};
+
+struct Setup {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatTemplate> chat;
+  std::unique_ptr<CompiledForm> form;
+  TaskOptions task;
+  PreprocessorConfig preprocessor;
+  TokenId mask, im_end, image_pad;
+  double waypoint_step_m = 0.01;
+};
+
+Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::string& folder) {
+  if (const auto id = t.find(text)) return *id;
+  return bad_input("{}: expected a tokenizer with {}, got none", folder, text);
+}
+
+Result<Setup> set_up(const json::object& data, const std::string& folder) {
+  Setup s;
+  SLIP_TRY(const std::string model, get_string(data, "model", "data"));
+  SLIP_TRY(s.waypoint_step_m, number_or(data, "waypoint_step_m", 0.01, "data"));
+  if (!(s.waypoint_step_m >= 0.01 && s.waypoint_step_m <= 10))
+    return bad_input("data: waypoint_step_m: expected 0.01 to 10, got {}", s.waypoint_step_m);
+  SLIP_TRY(const json::value config, read_json(model));
+  if (!config.is_object()) return bad_input("{}: expected an object, got another type", model);
+  SLIP_TRY(s.task, task_options(config.get_object(), model));
+  SLIP_TRY(s.preprocessor, read_preprocessor_config(std::filesystem::path(model).parent_path() / "preprocessor_config.json"));
+  SLIP_TRY(const int64_t vocab, get_int(config.get_object().contains("text_config") ? config.at("text_config").as_object() : config.get_object(),
+                                        "vocab_size", model));
+  SLIP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
+  s.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+  SLIP_TRY(ChatTemplate chat, ChatTemplate::load(folder));
+  s.chat = std::make_unique<ChatTemplate>(std::move(chat));
+  SLIP_TRY(s.mask, special(*s.tokenizer, "|<MASK>|", folder));
+  SLIP_TRY(s.im_end, special(*s.tokenizer, "<|im_end|>", folder));
+  SLIP_TRY(s.image_pad, special(*s.tokenizer, "<|image_pad|>", folder));
+  SLIP_TRY(CompiledForm form, task_form(s.task, {s.tokenizer.get(), s.tokenizer->find("<|NULL|>"), static_cast<int32_t>(vocab)}));
+  s.form = std::make_unique<CompiledForm>(std::move(form));
+  return s;
+}
+
+// One sample from a record: prompt, answer, blocks, what is fixed.
+class SampleMaker {
+ public:
+  explicit SampleMaker(Setup setup) : s_(std::move(setup)) {
+    for (const Section& section : s_.form->form.sections()) {
+      const auto at = std::find(kSections.begin(), kSections.end(), section.name);
+      section_.push_back(at == kSections.end() ? -1 : static_cast<int32_t>(at - kSections.begin()));
+    }
+  }
+
+  Result<Sample> make(const sim::Labels& labels, std::span<const uint8_t> images) const {
+    Sample out;
+    SLIP_TRY(const std::vector<VisionGrid> grids, add_images(images, out));
+    SLIP_TRY(const ChatPrompt prompt, make_prompt(*s_.chat, *s_.tokenizer, std::vector{message(labels)}, {}, grids));
+    SLIP_TRY(const std::vector<FieldValue> values, truth_values(labels, *s_.form, *s_.tokenizer, s_.waypoint_step_m));
+    SLIP_TRY(const std::vector<TokenId> answer, render(*s_.form, values, *s_.tokenizer));
+    out.image_token = s_.image_pad;
+    out.mask_token = s_.mask;
+    out.tokens = prompt.ids;
+    out.positions = prompt.positions.rows;
+    const size_t n = prompt.ids.size();
+    out.block.assign(n, -1);
+    out.section.assign(n, -1);
+    out.response.assign(n, 0);
+    out.fixed.assign(n, 0);
+    out.always_masked.assign(n, 0);
+    add_answer(answer, prompt.positions.rope_delta, out);
+    return out;
+  }
+
+ private:
+  ChatMessage message(const sim::Labels& labels) const {
+    const PromptText text = prompt_text(s_.task.prompt, ego_of(labels));
+    ChatMessage m{"user", {}};
+    if (!text.before_images.empty()) m.content.emplace_back(TextItem{text.before_images});
+    for (int c = 0; c < sim::kCameras; ++c) m.content.emplace_back(ImageItem{});
+    m.content.emplace_back(TextItem{text.after_images});
+    return m;
+  }
+
+  Result<std::vector<VisionGrid>> add_images(std::span<const uint8_t> images, Sample& out) const {
+    std::vector<VisionGrid> grids;
+    for (size_t c = 0; c < sim::kCameras; ++c) {
+      const auto pixels = images.subspan(c * sim::kImageBytes, sim::kImageBytes);
+      SLIP_TRY(const PatchGrid g, qwen_patches({sim::kImageWidth, sim::kImageHeight, {pixels.begin(), pixels.end()}}, s_.preprocessor));
+      out.pixel_values.insert(out.pixel_values.end(), g.values.begin(), g.values.end());
+      out.grids.push_back({g.t, g.h, g.w});
+      grids.push_back({g.t, g.h, g.w});
+    }
+    return grids;
+  }
+
+  void add_answer(std::span<const TokenId> answer, int32_t rope_delta, Sample& out) const {
+    const Form& form = s_.form->form;
+    for (size_t i = 0; i <= answer.size(); ++i) {
+      const bool closing = i == answer.size();
+      const auto u = static_cast<int32_t>(closing ? i - 1 : i);
+      const auto position = static_cast<int32_t>(out.tokens.size()) + rope_delta;
+      out.tokens.push_back(closing ? s_.im_end : answer[i]);
+      out.positions.push_back(Position::text(position));
+      out.block.push_back(form.block_at(u));
+      out.section.push_back(section_[static_cast<size_t>(form.section_at(u))]);
+      out.response.push_back(1);
+      out.fixed.push_back(!closing && form.fixed_at(u).has_value());
+      out.always_masked.push_back(closing);
+    }
+  }
+
+  Setup s_;
+  std::vector<int32_t> section_;
+};
+
+// The order of an epoch: a keyed affine walk over 0 .. n-1 (step coprime to n), different in every epoch.
+int64_t shuffled(int64_t index, int64_t n) {
+  const auto epoch = static_cast<uint64_t>(index / n);
+  PhiloxStream r(0x5eed, epoch);
+  const auto start = static_cast<int64_t>(r.below(static_cast<uint32_t>(n)));
+  auto step = static_cast<int64_t>(n / 3 + r.below(static_cast<uint32_t>(n / 3 + 1)));
+  while (std::gcd(step, n) != 1) ++step;
+  return (start + (index % n) * step) % n;
+}
+
+class RecordSource : public SampleSource {
+ public:
+  RecordSource(Setup setup, sim::RecordSet set, int64_t first, int64_t count)
+      : maker_(std::move(setup)), set_(std::move(set)), first_(first), count_(count) {}
+  Result<Sample> get(int64_t index) override {
+    const int64_t i = first_ + shuffled(index, count_);
+    SLIP_TRY(const sim::Labels labels, set_.labels(i));
+    return maker_.make(labels, set_.images(i));
+  }
+
+ private:
+  SampleMaker maker_;
+  sim::RecordSet set_;
+  int64_t first_, count_;
+};
+
+class SimulatedSource : public SampleSource {
+ public:
+  SimulatedSource(Setup setup, uint64_t first_seed, int64_t count) : maker_(std::move(setup)), first_seed_(first_seed), count_(count) {}
+  Result<Sample> get(int64_t index) override {
+    SLIP_TRY(const sim::Record r, sim::make_record(first_seed_ + static_cast<uint64_t>(shuffled(index, count_))));
+    return maker_.make(r.labels, r.images);
+  }
+
+ private:
+  SampleMaker maker_;
+  uint64_t first_seed_;
+  int64_t count_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder) {
+  SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
+  if (kind != "records" && kind != "simulated")
+    return unsupported("data: kind: expected records, simulated or toy, got {}", kind);
+  SLIP_TRY(Setup setup, set_up(data, tokenizer_folder));
+  if (kind == "simulated") {
+    SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
+    SLIP_TRY(const int64_t count, get_int(data, "count", "data"));
+    if (count < 3) return bad_input("data: count: expected at least 3, got {}", count);
+    return std::unique_ptr<SampleSource>(std::make_unique<SimulatedSource>(std::move(setup), static_cast<uint64_t>(first), count));
+  }
+  SLIP_TRY(const std::string folder, get_string(data, "records", "data"));
+  SLIP_TRY(sim::RecordSet set, sim::RecordSet::open(folder));
+  SLIP_TRY(const int64_t first, int_or(data, "first", 0, "data"));
+  SLIP_TRY(const int64_t count, int_or(data, "count", set.size() - first, "data"));
+  if (first < 0 || count < 3 || first + count > set.size())
+    return bad_input("data: expected first and count (at least 3) within the {} records of {}, got {} and {}", set.size(), folder, first, count);
+  return std::unique_ptr<SampleSource>(std::make_unique<RecordSource>(std::move(setup), std::move(set), first, count));
+}
+
+}  // namespace slip

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop; contract in trainer.h.
+#include "train/trainer.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
+#include "base/threads.h"
+#include "train/batcher.h"
+#include "train/checkpoint.h"
+#include "train/loss_log.h"
+#include "train/model_torch.h"
+
+namespace slip {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+class Run {
+ public:
+  Run(const TrainConfig& c, SampleSource& source, const RunOptions& options)
+      : c_(c), source_(source), options_(options), model_(c.shape, c.precision), adam_(model_.table(), c.adamw),
+        terminal_(isatty(STDERR_FILENO) != 0) {
+    if (c.ema_decay > 0) average_.resize(static_cast<size_t>(model_.table().size));
+  }
+
+  Status prepare() {
+    std::error_code ec;
+    std::filesystem::create_directories(c_.out, ec);
+    if (ec) return resource_error("{}: expected to create the folder, got {}", c_.out.string(), ec.message());
+    TrainState state = this->state();
+    if (options_.resume) {
+      SLIP_TRY_(load_checkpoint(*options_.resume, state));
+      step_ = state.step;
+      earlier_s_ = state.elapsed_s;
+      SLIP_TRY(points_, read_loss_log(*options_.resume / "loss.jsonl"));
+      for (const LossPoint& p : points_) lines_ += to_line(p);
+      return {};
+    }
+    if (c_.init.empty()) {
+      random_weights(model_.table(), c_.seed, c_.init_deviation, model_.values<float>());
+    } else {
+      SLIP_TRY(const Checkpoint stored, Checkpoint::open_folder(c_.init));
+      SLIP_TRY_(load_weights(stored, model_.table(), model_.values<float>()));
+    }
+    const auto values = model_.values<float>();
+    std::copy_n(values.begin(), average_.size(), average_.begin());
+    return {};
+  }
+
+  Result<TrainReport> loop() {
+    start_ = Clock::now();
+    first_step_ = step_;
+    Batcher batches(source_, c_, step_ + 1);
+    while (step_ < c_.steps) {
+      SLIP_TRY_(one_step(batches));
+      const bool stop = interrupted() || (options_.stop_after > 0 && step_ >= options_.stop_after) || out_of_time();
+      if (stop && step_ < c_.steps) {
+        report_.stopped_early = true;
+        break;
+      }
+      if (c_.save_every > 0 && step_ % c_.save_every == 0 && step_ < c_.steps) SLIP_TRY_(save());
+    }
+    if (terminal_ && !options_.quiet) std::fputc('\n', stderr);
+    SLIP_TRY_(save());
+    report_.steps = step_;
+    return report_;
+  }
+
+ private:
+  TrainState state() { return {step_, elapsed(), model_.values<float>(), adam_.first(), adam_.second(), average_}; }
+  double elapsed() const { return earlier_s_ + (start_ == Clock::time_point{} ? 0 : seconds_since(start_)); }
+  bool out_of_time() const { return c_.max_minutes > 0 && elapsed() > 60 * c_.max_minutes; }
+  double progress() const {
+    if (c_.max_minutes <= 0) return -1;
+    const double by_step = static_cast<double>(step_) / static_cast<double>(c_.steps);
+    return std::max(by_step, elapsed() / (60 * c_.max_minutes));
+  }
+
+  Status one_step(Batcher& batches) {
+    SLIP_TRY(const StepBatches step, batches.next());
+    model_.clear_gradients();
+    LossSums sums;
+    double noisy_weight = 0, ar_weight = 0;
+    for (const RowBatch& part : step.parts) {
+      const LossSums s = model_.forward_backward(part, 1 / step.count);
+      sums.noisy += s.noisy;
+      sums.ar += s.ar;
+      for (const LossTerm& t : part.terms) (t.noisy ? noisy_weight : ar_weight) += t.weight;
+    }
+    const double norm = gradient_norm<float>(model_.gradients<float>());
+    if (!std::isfinite(sums.total()) || !std::isfinite(norm))
+      return check_failed("step {}: expected a finite loss and gradient, got {} and {}", step_ + 1, sums.total(), norm);
+    ++step_;
+    const double lr = c_.schedule.at(step_, progress());
+    adam_.step(model_.values<float>(), model_.gradients<float>(), clip_factor(norm, c_.clip), lr, step_);
+    if (!average_.empty())  // young averages forget their start: decay grows to its final value
+      update_average(average_, model_.values<float>(), std::min(c_.ema_decay, (1.0 + static_cast<double>(step_)) / (10.0 + static_cast<double>(step_))));
+    samples_ += step.samples;
+    report_.loss = sums.total() / step.count;
+    report_.samples_per_s = static_cast<double>(samples_) / seconds_since(start_);
+    points_.push_back({step_, report_.loss, noisy_weight > 0 ? sums.noisy / noisy_weight : 0, ar_weight > 0 ? sums.ar / ar_weight : 0, lr, norm,
+                       report_.samples_per_s, elapsed()});
+    lines_ += to_line(points_.back());
+    return show();
+  }
+
+  /// The progress line, and the log and picture on disk every log_every steps.
+  Status show() {
+    const LossPoint& p = points_.back();
+    const bool due = step_ % c_.log_every == 0 || step_ == c_.steps || step_ == first_step_ + 1;
+    if (!options_.quiet && (terminal_ || due)) {
+      const double pace = seconds_since(start_) / static_cast<double>(step_ - first_step_);
+      double left = pace * static_cast<double>(c_.steps - step_);
+      if (c_.max_minutes > 0) left = std::min(left, std::max(0.0, 60 * c_.max_minutes - elapsed()));
+      fmt::print(stderr, "{}step {}/{}  loss {:.4f}  masked {:.4f}  next {:.4f}  |g| {:.2f}  lr {:.2e}  {:.2f} samples/s  {} left{}", terminal_ ? "\r" : "",
+                 step_, c_.steps, p.loss, p.noisy, p.ar, p.gradient_norm, p.lr, p.samples_per_s, human_duration(left), terminal_ ? "\x1b[K" : "\n");
+    }
+    if (!due || seconds_since(written_) < 5) return {};
+    written_ = Clock::now();
+    return write_log();
+  }
+
+  Status write_log() const {
+    SLIP_TRY_(write_file(c_.out / "loss.jsonl", lines_));
+    return write_file(c_.out / "loss.svg", loss_svg(points_));
+  }
+
+  Status save() {
+    SLIP_TRY_(write_log());
+    SLIP_TRY_(save_checkpoint(c_, model_.table(), state(), lines_));
+    report_.checkpoint = c_.out / fmt::format("step-{}", step_);
+    return {};
+  }
+
+  const TrainConfig& c_;
+  SampleSource& source_;
+  const RunOptions& options_;
+  TrainModel model_;
+  AdamW<float> adam_;
+  std::vector<float> average_;
+  bool terminal_;
+  int64_t step_ = 0, first_step_ = 0, samples_ = 0;
+  double earlier_s_ = 0;
+  Clock::time_point start_{}, written_{};
+  std::vector<LossPoint> points_;
+  std::string lines_;
+  TrainReport report_;
+};
+
+}  // namespace
+
+Result<TrainReport> train(const TrainConfig& config, SampleSource& source, const RunOptions& options) {
+  TrainModel::set_threads(config.threads > 0 ? config.threads : usable_threads());
+  Run run(config, source, options);
+  SLIP_TRY_(run.prepare());
+  return run.loop();
+}
+
+}  // namespace slip

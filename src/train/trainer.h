@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop. Bit for bit the same result whether it ran through or was stopped and resumed (with the same threads).
+#pragma once
+#include <filesystem>
+#include <optional>
+
+#include "train/config.h"
+#include "train/source.h"
+
+namespace slip {
+
+struct TrainReport {
+  int64_t steps = 0;                     // done in total, earlier runs included
+  double loss = 0;                       // of the last step
+  double samples_per_s = 0;              // over this run
+  bool stopped_early = false;            // interrupted or out of time
+  std::filesystem::path checkpoint;      // the last one written
+};
+
+struct RunOptions {
+  std::optional<std::filesystem::path> resume;  // a step folder
+  int64_t stop_after = 0;                // > 0: checkpoint and stop after this step (tests)
+  bool quiet = false;
+};
+
+/// Trains, logs to OUT/loss.jsonl and OUT/loss.svg, writes checkpoints. On Ctrl-C: checkpoint, then stop (report says so).
+Result<TrainReport> train(const TrainConfig& config, SampleSource& source, const RunOptions& options = {});
+
+}  // namespace slip
