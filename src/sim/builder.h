@@ -40,7 +40,7 @@ class Builder {
   Actor& on_path(AgentType type, const Path& path, const LaneMotion& m, Class cls);
 
   /// Where something must be so that the expert's braking from v0 begins `t_on` seconds after t0.
-  double brake_distance(double t_on, double decel = 2.0) const;
+  double brake_distance(double t_on, double decel = 2.5) const;
   AgentType any_vehicle();
   Rgb car_colour();
 

@@ -11,7 +11,7 @@
 namespace slip::sim {
 namespace {
 
-constexpr double kBrakeOn = 2.0;       // m/s^2 that a stop must need before the expert brakes: late, so that onset is a cue
+constexpr double kBrakeOn = 2.5;       // m/s^2 that a stop must need before the expert brakes: late, so that onset is a cue
 constexpr double kBrakeOff = 1.2;      // below which it lets go again
 constexpr double kCurveBrake = 1.5;
 constexpr double kAccel = 1.6, kHeadway = 1.1, kStandstill = 2.0, kComfortBrake = 2.0;

@@ -117,7 +117,7 @@ void red_light(Builder& b) {
   const double s_stop = b.brake_distance(onset(b)) + 1.0;
   b.junction(s_stop + kLane + 4.5, b.chance(0.85), true, 0);
   b.light(b.chance(0.85) ? StopKind::kRed : StopKind::kYellow);
-  if (b.chance(0.35)) crossing_pedestrian(b, b.sc.ref, b.sc.crosswalks.front());
+  if (b.chance(0.4)) crossing_pedestrian(b, b.sc.ref, b.sc.crosswalks.front());
 }
 void light_start(Builder& b) {
   lanes(b, 0.4, 0.2);
@@ -143,7 +143,7 @@ void stop_sign(Builder& b) {
 }
 void pedestrian_crosswalk(Builder& b) {
   lanes(b, 0.3);
-  speed(b, 5, 9);
+  speed(b, 4.8, 8);
   b.straight_road();
   const double s = b.brake_distance(onset(b)) + 2.6;
   b.sc.crosswalks.push_back(s);
@@ -153,7 +153,7 @@ void pedestrian_crosswalk(Builder& b) {
 }
 void pedestrian_midblock(Builder& b) {
   lanes(b, 0.0);
-  speed(b, 5, 9);
+  speed(b, 4.8, 8);
   b.straight_road();
   crossing_pedestrian(b, b.sc.ref, b.brake_distance(onset(b)) + 2.6);
 }
@@ -219,7 +219,7 @@ void emergency_vehicle(Builder& b) {
 }
 void animal(Builder& b) {
   lanes(b, 0.1);
-  speed(b, 5, 8.5);
+  speed(b, 4.8, 8);
   b.straight_road();
   const double s = b.brake_distance(onset(b)) + 2.8;
   if (b.chance(0.35)) {
@@ -330,13 +330,13 @@ void overtake(Builder& b) {
 
 struct Family { std::string_view name; void (*draw)(Builder&); int weight; };
 constexpr Family kFamilies[] = {
-    {"free_flow", free_flow, 8}, {"curve", curve, 5}, {"lead_cruise", lead_cruise, 9}, {"lead_brake", lead_brake, 5},
-    {"lead_stopped", lead_stopped, 4}, {"red_light", red_light, 7}, {"light_start", light_start, 4}, {"green_light", green_light, 4},
-    {"stop_sign", stop_sign, 5}, {"pedestrian_crosswalk", pedestrian_crosswalk, 5}, {"pedestrian_midblock", pedestrian_midblock, 4},
-    {"cyclist_ahead", cyclist_ahead, 6}, {"construction_taper", construction, 8}, {"debris", debris, 9},
-    {"emergency_vehicle", emergency_vehicle, 5}, {"animal_crossing", animal, 9}, {"special_vehicle", special_vehicle, 5},
-    {"door_opening", door_opening, 8}, {"cut_in", cut_in, 4}, {"oncoming_left_turn", oncoming_left_turn, 4},
-    {"cross_traffic", cross_traffic, 4}, {"adverse_weather", weather, 4}, {"turn_left", [](Builder& b) { turn(b, 1); }, 6},
+    {"free_flow", free_flow, 10}, {"curve", curve, 5}, {"lead_cruise", lead_cruise, 11}, {"lead_brake", lead_brake, 6},
+    {"lead_stopped", lead_stopped, 6}, {"red_light", red_light, 7}, {"light_start", light_start, 4}, {"green_light", green_light, 4},
+    {"stop_sign", stop_sign, 5}, {"pedestrian_crosswalk", pedestrian_crosswalk, 7}, {"pedestrian_midblock", pedestrian_midblock, 6},
+    {"cyclist_ahead", cyclist_ahead, 7}, {"construction_taper", construction, 8}, {"debris", debris, 9},
+    {"emergency_vehicle", emergency_vehicle, 7}, {"animal_crossing", animal, 12}, {"special_vehicle", special_vehicle, 7},
+    {"door_opening", door_opening, 9}, {"cut_in", cut_in, 5}, {"oncoming_left_turn", oncoming_left_turn, 5},
+    {"cross_traffic", cross_traffic, 5}, {"adverse_weather", weather, 4}, {"turn_left", [](Builder& b) { turn(b, 1); }, 6},
     {"turn_right", [](Builder& b) { turn(b, -1); }, 6}, {"lane_change", lane_change, 3}, {"overtake", overtake, 4},
     {"night_debris", debris, 0}, {"rain_cut_in", cut_in, 0}};
 constexpr size_t kTrainingFamilies = 26;

@@ -70,7 +70,7 @@ void second_thing(Builder& b) {
   const double low = kEgoFront + 4 + v0 * 0.9, high = std::min(nearest - 6, 32.0);
   if (high < low) return;
   const double s = b.u(low, high);
-  switch (b.g.below(5)) {
+  switch (b.g.below(6)) {
     case 0: {
       sc.road.parking_right = true;
       Actor& a = b.parked(AgentType::kCar, s + 2, -b.u(2.85, 2.95), 0, Class::kDoor);
@@ -81,6 +81,9 @@ void second_thing(Builder& b) {
     case 1: b.along(AgentType::kCyclist, {.s = s, .d = -b.u(1.2, 1.5), .v = std::min(3.5, 0.45 * v0)}, Class::kCyclist); return;
     case 2: b.parked(AgentType::kDebris, s, b.u(-1.25, -0.95), b.u(-0.5, 0.5), Class::kHazard); return;
     case 3:
+      b.parked(AgentType::kAnimal, s + 1, b.u(-0.4, 0.4), b.u(1.2, 1.9), Class::kAnimal);
+      return;
+    case 4:
       for (int i = 0; i < 4; ++i) b.parked(AgentType::kCone, s - 4 + 2.2 * i, -1.7 + 0.5 * std::min(i, 1), 0, Class::kConstruction);
       return;
     default: {
@@ -188,7 +191,7 @@ void draw_environment(Scene& sc) {
 
 void draw_surroundings(Scene& sc) {
   Builder b(sc, 0x50);
-  if (b.chance(0.55)) second_thing(b);
+  if (b.chance(0.65)) second_thing(b);
   if (!sc.road.parking_right && b.chance(0.15)) sc.road.parking_left = true;
   traffic_around(b);
   const double r = b.g.uniform();

@@ -145,11 +145,13 @@ Result<ChatPrompt> make_prompt(const ChatTemplate& chat, const Tokenizer& tokeni
   }
   SLIP_TRY(out.ids, expand_placeholders(out.ids, images, videos, rules));
   SLIP_TRY(out.positions, rope_positions(out.ids, images, videos, rules));
+  size_t image = 0, video = 0;
   for (size_t i = 0; i < out.ids.size(); ++i) {
     if (out.ids[i] != rules.image_pad && out.ids[i] != rules.video_pad) continue;
-    const size_t begin = i;
-    while (i < out.ids.size() && out.ids[i] == out.ids[begin]) ++i;
-    out.vision_spans.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(i)});
+    const VisionGrid& g = out.ids[i] == rules.image_pad ? images[image++] : videos[video++].grid;
+    const int32_t tokens = g.t * (g.h / rules.merge) * (g.w / rules.merge);  // checked by the expansion
+    out.vision_spans.push_back({static_cast<int32_t>(i), static_cast<int32_t>(i) + tokens});
+    i += static_cast<size_t>(tokens) - 1;
   }
   return out;
 }

@@ -82,6 +82,10 @@ TEST(Chat, RendersExpandsAndPositionsAsTheLibraryDoes) {
     EXPECT_EQ(values(prompt->ids), ids_in(c.at("expanded_ids")));
     EXPECT_EQ(prompt->positions.rope_delta, c.at("rope_delta").as_int64());
     EXPECT_EQ(prompt->vision_spans.size(), images.size() + videos.size());
+    for (const SlotSpan span : prompt->vision_spans) {
+      EXPECT_EQ(prompt->ids[static_cast<size_t>(span.begin) - 1], tokenizer->find("<|vision_start|>"));
+      EXPECT_EQ(prompt->ids[static_cast<size_t>(span.end)], tokenizer->find("<|vision_end|>"));
+    }
     ASSERT_EQ(prompt->positions.rows.size(), prompt->ids.size());
     for (size_t i = 0; i < prompt->ids.size(); ++i) {
       Position expected = Position::text(static_cast<int32_t>(i));

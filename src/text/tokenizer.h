@@ -16,6 +16,7 @@
 
 namespace slip {
 
+/// Const members may be called from several threads at once.
 class Tokenizer {
  public:
   /// From a model folder (tokenizer.json, else vocab.json + merges.txt; tokenizer_config.json's added tokens override).

@@ -2,6 +2,7 @@
 // Training samples of the driving task. Config object "data":
 //   {"kind": "records", "records": DIR, "model": "config.json", "waypoint_step_m": 0.01, "first": 0, "count": N}
 //   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.01}
+// "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
 // `model` is the model's config.json: its "slipstream" object gives prompt style and budgets; preprocessor_config.json stands
 // beside it. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
 // canonical tokens and <|im_end|>, which belongs to the last block and is always masked (Fast-dDrive's always_mask_im_end).
@@ -12,6 +13,7 @@
 #include "form/values.h"
 #include "image/qwen_preprocess.h"
 #include "sim/record.h"
+#include "task/task_tokenizer.h"
 #include "task/wod.h"
 #include "text/chat.h"
 #include "train/source.h"
@@ -37,6 +39,17 @@ Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::st
   return bad_input("{}: expected a tokenizer with {}, got none", folder, text);
 }
 
+Status make_missing_tokenizer(const json::object& data, const std::string& folder, const Setup& s) {
+  if (std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json")) return {};
+  TaskTokenizerOptions o{.prompt = s.task.prompt, .waypoint_step_m = s.waypoint_step_m};
+  SLIP_TRY(const int64_t vocab, int_or(data, "tokenizer_vocab", 0, "data"));
+  if (vocab == 0) return {};
+  SLIP_TRY(const int64_t seed, int_or(data, "tokenizer_seed", 0, "data"));
+  o.vocab = static_cast<int32_t>(vocab);
+  o.first_seed = static_cast<uint64_t>(seed);
+  return make_task_tokenizer(folder, o);
+}
+
 Result<Setup> set_up(const json::object& data, const std::string& folder) {
   Setup s;
   SLIP_TRY(const std::string model, get_string(data, "model", "data"));
@@ -49,6 +62,7 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   SLIP_TRY(s.preprocessor, read_preprocessor_config(std::filesystem::path(model).parent_path() / "preprocessor_config.json"));
   SLIP_TRY(const int64_t vocab, get_int(config.get_object().contains("text_config") ? config.at("text_config").as_object() : config.get_object(),
                                         "vocab_size", model));
+  SLIP_TRY_(make_missing_tokenizer(data, folder, s));
   SLIP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
   s.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   SLIP_TRY(ChatTemplate chat, ChatTemplate::load(folder));

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The token that the model's law gives: largest logit, or the keyed draw, among the ids that the field allows.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/philox.h"
+#include "core/ids.h"
+#include "form/form.h"
+
+namespace slip {
+
+/// Ids that may come next: those listed (ascending), and with `any` all that are not denied (ascending).
+struct Allowed {
+  bool any = true;
+  std::span<const TokenId> denied;
+  std::span<const TokenId> listed;
+};
+
+/// Calls visit(id) for every allowed id below `vocab`, ascending.
+template <class F>
+void for_each_allowed(const Allowed& allowed, int32_t vocab, F&& visit) {
+  if (!allowed.any) {
+    for (const TokenId id : allowed.listed)
+      if (id.value < vocab) visit(id);
+    return;
+  }
+  auto denied = allowed.denied.begin();
+  auto listed = allowed.listed.begin();
+  for (int32_t id = 0; id < vocab; ++id) {
+    while (listed != allowed.listed.end() && listed->value < id) ++listed;
+    while (denied != allowed.denied.end() && denied->value < id) ++denied;
+    const bool is_listed = listed != allowed.listed.end() && listed->value == id;
+    const bool is_denied = denied != allowed.denied.end() && denied->value == id;
+    if (is_listed || !is_denied) visit(TokenId{id});
+  }
+}
+
+/// What a state of a field's rules allows, END included where the field has one and the state may end. `buffer` holds the list.
+Allowed allowed_in(const Field& field, int32_t state, std::vector<TokenId>& buffer);
+
+/// Largest logit, lowest id on ties; NaN never wins. Without any allowed number: the lowest allowed id.
+TokenId greedy_choice(std::span<const float> logits_V, const Allowed& allowed);
+/// Smallest id whose cumulative probability exceeds u; softmax(logits / temperature) over the allowed ids in double, ascending.
+TokenId keyed_draw(std::span<const float> logits_V, const Allowed& allowed, double temperature, double u);
+/// Softmax probability of `id` over the allowed ids, in double.
+double probability_of(std::span<const float> logits_V, const Allowed& allowed, TokenId id);
+
+}  // namespace slip

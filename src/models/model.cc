@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading a folder and preparing prompts; contracts in model.h.
+#include "models/model.h"
+
+#include <algorithm>
+
+namespace slip {
+namespace {
+
+namespace fs = std::filesystem;
+
+// More end tokens than config.json names: a number or a list.
+Status read_generation_config(const fs::path& folder, ModelConfig& config) {
+  const fs::path file = folder / "generation_config.json";
+  std::error_code ec;
+  if (!fs::exists(file, ec)) return {};
+  SLIP_TRY(const json::value value, read_json(file, size_t{16} << 20));
+  if (!value.is_object()) return bad_input("{}: expected a JSON object, got {}", file.string(), json::serialize(value).substr(0, 40));
+  const json::value* eos = value.get_object().if_contains("eos_token_id");
+  if (!eos || eos->is_null()) return {};
+  const json::array ids = eos->is_array() ? eos->get_array() : json::array{*eos};
+  for (const json::value& id : ids) {
+    if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() >= config.decoder.vocab)
+      return bad_input("{}: eos_token_id: expected ids below {}, got {}", file.string(), config.decoder.vocab, json::serialize(id));
+    const TokenId token{static_cast<int32_t>(id.get_int64())};
+    if (std::find(config.eos.begin(), config.eos.end(), token) == config.eos.end()) config.eos.push_back(token);
+  }
+  return {};
+}
+
+Result<std::optional<PreprocessorConfig>> load_preprocessor(const fs::path& folder, const VisionConfig& vision) {
+  const fs::path file = folder / "preprocessor_config.json";
+  std::error_code ec;
+  if (!fs::exists(file, ec)) return std::optional<PreprocessorConfig>{};
+  SLIP_TRY(PreprocessorConfig config, read_preprocessor_config(file));
+  if (config.patch_size != vision.patch || config.temporal_patch_size != vision.temporal_patch || config.merge_size != vision.merge)
+    return bad_input("{}: expected patch, temporal patch and merge size {} {} {} as in config.json, got {} {} {}", file.string(),
+                     vision.patch, vision.temporal_patch, vision.merge, config.patch_size, config.temporal_patch_size,
+                     config.merge_size);
+  return std::optional<PreprocessorConfig>{std::move(config)};
+}
+
+Status check_options(const ModelOptions& o) {
+  constexpr int kMaxThreads = 1024, kMaxSlots = 1 << 24;
+  if (o.threads < 0 || o.threads > kMaxThreads) return usage_error("threads: expected 0 to {}, got {}", kMaxThreads, o.threads);
+  if (o.slots < 1 || o.slots > kMaxSlots) return usage_error("slots: expected 1 to {}, got {}", kMaxSlots, o.slots);
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<Tokenizer>> load_tokenizer(const fs::path& folder) {
+  std::error_code ec;
+  if (!fs::exists(folder / "tokenizer.json", ec) && !fs::exists(folder / "vocab.json", ec)) return std::optional<Tokenizer>{};
+  SLIP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
+  return std::optional<Tokenizer>{std::move(tokenizer)};
+}
+
+Result<ModelConfig> load_config(const fs::path& folder, const Tokenizer* tokenizer) {
+  SLIP_TRY(ModelConfig config, read_model_config(folder));
+  SLIP_TRY_(read_generation_config(folder, config));
+  if (tokenizer) resolve_draft_tokens(config, *tokenizer);
+  return config;
+}
+
+Status Model::load_parts(const LoadProgress& progress) {
+  SLIP_TRY(tokenizer_, load_tokenizer(folder_));
+  SLIP_TRY(config_, load_config(folder_, tokenizer()));
+  if (config_.vision) {
+    SLIP_TRY(preprocessor_, load_preprocessor(folder_, *config_.vision));
+  }
+  if (tokenizer_ && tokenizer_->size() > config_.decoder.vocab)
+    notes_.push_back(fmt::format("the tokenizer has {} ids, the model {} rows: ids beyond are refused", tokenizer_->size(),
+                                 config_.decoder.vocab));
+  SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(folder_));
+  SLIP_TRY(LoadedWeights weights, load_weights(checkpoint, config_, options_.type, options_.slots, *pool_, progress, &memory_));
+  text_prefix_ = std::move(weights.text_prefix);
+  vision_prefix_ = std::move(weights.vision_prefix);
+  notes_.insert(notes_.end(), weights.notes.begin(), weights.notes.end());
+  if (weights.vision) vision_.emplace(*config_.vision, std::move(*weights.vision), *pool_);
+  SLIP_TRY(lm_, DecoderLm::create(config_.decoder, std::move(weights.decoder), options_.slots, *pool_));
+  return {};
+}
+
+Result<std::unique_ptr<Model>> load_model(const fs::path& folder, const ModelOptions& options, const LoadProgress& progress) {
+  SLIP_TRY_(check_options(options));
+  std::unique_ptr<Model> model(new Model);
+  model->folder_ = folder;
+  model->options_ = options;
+  if (options.threads == 0) model->options_.threads = usable_threads();
+  model->pool_ = std::make_unique<ThreadPool>(model->options_.threads);
+  SLIP_TRY_(model->load_parts(progress));
+  return model;
+}
+
+Result<PatchGrid> Model::preprocess(const Image& image) const {
+  if (!config_.vision) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
+  if (!preprocessor_) return bad_input("{}: expected preprocessor_config.json for images, got none", folder_.string());
+  return qwen_patches(image, *preprocessor_);
+}
+
+Status Model::encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND) {
+  features_ND.clear();
+  if (images.empty()) return {};
+  if (!vision_) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
+  return vision_->encode(images, features_ND);
+}
+
+Result<Prompt> Model::build_prompt(std::string_view text, std::span<const PatchGrid> images) {
+  if (!tokenizer_) return bad_input("{}: expected a tokenizer for text, got none", folder_.string());
+  SLIP_TRY(const std::vector<TokenId> tokens, tokenizer_->encode(text));
+  return build_prompt(tokens, images);
+}
+
+Result<Prompt> Model::build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images) {
+  if (!config_.vision || !config_.image_token) {
+    if (!images.empty()) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
+    return ::slip::build_prompt(tokens);
+  }
+  std::vector<CellGrid> cells;
+  for (const PatchGrid& g : images) cells.push_back({g.t, g.h / config_.vision->merge, g.w / config_.vision->merge});
+  SLIP_TRY(Prompt prompt, ::slip::build_prompt(tokens, cells, *config_.image_token));
+  SLIP_TRY_(encode_images(images, prompt.features_ND));
+  return prompt;
+}
+
+Result<RowFeatures> Model::row_features(const RowsFile& file) {
+  std::vector<PatchGrid> grids;
+  RowFeatures out;
+  int32_t end = 0;
+  for (const fs::path& path : file.images) {
+    SLIP_TRY(const Image image, load_image(path));
+    SLIP_TRY(PatchGrid grid, preprocess(image));
+    out.ends.push_back(end += grid.merged());
+    grids.push_back(std::move(grid));
+  }
+  SLIP_TRY_(encode_images(grids, out.features_ND));
+  return out;
+}
+
+}  // namespace slip

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Hugging Face folder, loaded: decoder, vision tower, tokenizer, preprocessing. The one object that a session needs.
+//
+//   folder: config.json, *.safetensors; optional generation_config.json (more end tokens), tokenizer.json (or vocab.json and
+//   merges.txt), preprocessor_config.json
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "image/qwen_preprocess.h"
+#include "models/config.h"
+#include "models/loader.h"
+#include "models/prompt.h"
+#include "models/qwen_vision.h"
+#include "models/rows_file.h"
+#include "nn/decoder.h"
+#include "text/tokenizer.h"
+
+namespace slip {
+
+struct ModelOptions {
+  WeightType type = WeightType::kBF16;
+  int threads = 0;      // 0: all physical cores this process may use
+  int slots = 4096;     // rows that the key/value cache holds
+};
+
+class Model {
+ public:
+  const std::filesystem::path& folder() const { return folder_; }
+  const ModelConfig& config() const { return config_; }
+  const ModelOptions& options() const { return options_; }
+  const MemoryNeed& memory() const { return memory_; }
+  /// The tensor-name layout that was found ("model.language_model."), and remarks on the folder.
+  const std::string& text_prefix() const { return text_prefix_; }
+  const std::string& vision_prefix() const { return vision_prefix_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  DecoderLm& lm() { return *lm_; }
+  ThreadPool& pool() { return *pool_; }
+  /// Null when the folder has none.
+  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  QwenVision* vision() { return vision_ ? &*vision_ : nullptr; }
+  const std::optional<PreprocessorConfig>& preprocessor() const { return preprocessor_; }
+
+  /// kUnsupported when the model has no vision tower, kBadInput when its folder has no preprocessor_config.json.
+  Result<PatchGrid> preprocess(const Image& image) const;
+  Status encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND);
+  /// Text as the chat template renders it (one placeholder per image) -> rows with the images' features.
+  Result<Prompt> build_prompt(std::string_view text, std::span<const PatchGrid> images = {});
+  /// The same from tokens.
+  Result<Prompt> build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images = {});
+  /// Loads, preprocesses and encodes the images of a rows file.
+  Result<RowFeatures> row_features(const RowsFile& file);
+
+ private:
+  friend Result<std::unique_ptr<Model>> load_model(const std::filesystem::path&, const ModelOptions&, const LoadProgress&);
+  Model() = default;
+  Status load_parts(const LoadProgress& progress);
+  std::filesystem::path folder_;
+  ModelOptions options_;
+  ModelConfig config_;
+  MemoryNeed memory_;
+  std::string text_prefix_, vision_prefix_;
+  std::vector<std::string> notes_;
+  std::unique_ptr<ThreadPool> pool_;      // before what runs on it
+  std::optional<Tokenizer> tokenizer_;
+  std::optional<PreprocessorConfig> preprocessor_;
+  std::unique_ptr<DecoderLm> lm_;
+  std::optional<QwenVision> vision_;
+};
+
+Result<std::unique_ptr<Model>> load_model(const std::filesystem::path& folder, const ModelOptions& options = {},
+                                          const LoadProgress& progress = {});
+
+/// config.json with what generation_config.json adds; mask and null ids resolved through the tokenizer (may be null).
+Result<ModelConfig> load_config(const std::filesystem::path& folder, const Tokenizer* tokenizer);
+/// The folder's tokenizer, or nothing when it has no tokenizer.json and no vocab.json.
+Result<std::optional<Tokenizer>> load_tokenizer(const std::filesystem::path& folder);
+
+}  // namespace slip

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder end to end: from its files and images to the reference's logits; broken folders get one clear error.
+#include "models/model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include <unistd.h>
+
+#include "base/file.h"
+
+namespace slip {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kFixtures = SLIP_FIXTURES;
+
+class FolderFixture : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(FolderFixture, RowsFileWithImagesGivesTheReferencesLogitsFromTheImageFiles) {
+  const fs::path folder = kFixtures / "models" / GetParam();
+  auto model = load_model(folder, {WeightType::kF32, 2, 64});
+  ASSERT_TRUE(model) << model.error().message;
+  const auto rows = read_rows_file(folder / "rows_causal.json");
+  ASSERT_TRUE(rows);
+  const auto features = (*model)->row_features(*rows);
+  ASSERT_TRUE(features) << features.error().message;
+  const auto logits = forward_rows((*model)->lm(), *rows, *features, {3, {}});
+  ASSERT_TRUE(logits) << logits.error().message;
+  const auto expected = Checkpoint::open_file(folder / "expected_causal.safetensors");
+  ASSERT_TRUE(expected);
+  const std::vector<float> ref = read_as_f32(*expected->find("logits_TV"));
+  ASSERT_EQ(logits->size(), ref.size());
+  for (size_t i = 0; i < ref.size(); ++i) ASSERT_NEAR((*logits)[i], ref[i], 2e-5 * (1 + std::abs(ref[i]))) << i;
+
+  const fs::path out = fs::temp_directory_path() / ("slip_logits_" + GetParam() + ".safetensors");
+  ASSERT_TRUE(write_logits(out, *logits, (*model)->lm().info().vocab));
+  const auto back = Checkpoint::open_file(out);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(read_as_f32(*back->find("logits_TV")), *logits);
+  fs::remove(out);
+}
+
+// The rows of the `causal` case are a prompt: collapsed to one placeholder per image they must come back.
+TEST_P(FolderFixture, PromptFromTokensHasTheReferencesRowsAndPositions) {
+  const fs::path folder = kFixtures / "models" / GetParam();
+  auto model = load_model(folder, {WeightType::kF32, 1, 64});
+  ASSERT_TRUE(model) << model.error().message;
+  const auto file = read_rows_file(folder / "rows_causal.json");
+  ASSERT_TRUE(file);
+  const TokenId pad = *(*model)->config().image_token;
+  std::vector<TokenId> once, repeated;
+  std::vector<PatchGrid> grids;
+  for (const RowsFileRow& row : file->rows) {
+    const auto* patch = std::get_if<ImagePatch>(&row.input);
+    if (!patch || patch->patch == 0) once.push_back(patch ? pad : std::get<TokenId>(row.input));
+    repeated.push_back(patch ? pad : std::get<TokenId>(row.input));
+  }
+  for (const fs::path& path : file->images) {
+    const auto image = load_image(path);
+    ASSERT_TRUE(image);
+    auto grid = (*model)->preprocess(*image);
+    ASSERT_TRUE(grid) << grid.error().message;
+    grids.push_back(std::move(*grid));
+  }
+  for (const auto& tokens : {once, repeated}) {
+    const auto prompt = (*model)->build_prompt(tokens, grids);
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    ASSERT_EQ(prompt->positions.size(), file->rows.size());
+    for (size_t i = 0; i < file->rows.size(); ++i) {
+      EXPECT_EQ(prompt->positions[i], file->rows[i].position) << i;
+      EXPECT_EQ(std::holds_alternative<Feature>(prompt->inputs[i]), std::holds_alternative<ImagePatch>(file->rows[i].input)) << i;
+    }
+  }
+  once.push_back(pad);
+  EXPECT_FALSE((*model)->build_prompt(once, grids));
+  EXPECT_FALSE((*model)->build_prompt(std::span<const TokenId>{}, grids));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, FolderFixture, ::testing::Values("qwen2_5_vl", "qwen2_5_vl_flat"),
+                         [](const auto& info) { return info.param; });
+
+// Published: 3 text tokens, an image of 4 x 6 patches (2 x 3 cells), 2 text tokens.
+TEST(BuildPrompt, TextAfterAnImageStandsBehindItsLargestPosition) {
+  const TokenId pad{9};
+  const std::vector<TokenId> tokens = {{1}, {2}, {3}, pad, {4}, {5}};
+  const std::vector<CellGrid> images = {{1, 2, 3}};
+  const auto prompt = build_prompt(tokens, images, pad);
+  ASSERT_TRUE(prompt);
+  const std::vector<Position> expected = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {3, 3, 4}, {3, 3, 5},
+                                          {3, 4, 3}, {3, 4, 4}, {3, 4, 5}, {6, 6, 6}, {7, 7, 7}};
+  EXPECT_EQ(prompt->positions, expected);
+  EXPECT_EQ(prompt->next_position, 8);
+  EXPECT_EQ(std::get<Feature>(prompt->inputs[8]).index, 5);
+}
+
+TEST(BuildPrompt, InterruptedPlaceholdersAreRefused) {
+  const TokenId pad{9};
+  const std::vector<TokenId> tokens = {pad, {1}, pad};
+  const std::vector<CellGrid> images = {{1, 1, 2}};
+  EXPECT_FALSE(build_prompt(tokens, images, pad));
+}
+
+TEST(LoadModel, TiedHeadThatIsStoredIsNotedAndBothNameLayoutsAreFound) {
+  auto flat = load_model(kFixtures / "models/qwen2_5_vl_flat", {WeightType::kBF16, 1, 8});
+  ASSERT_TRUE(flat) << flat.error().message;
+  EXPECT_EQ((*flat)->text_prefix(), "model.");
+  EXPECT_EQ((*flat)->vision_prefix(), "visual.");
+  ASSERT_EQ((*flat)->notes().size(), 1U);
+  EXPECT_NE((*flat)->notes()[0].find("lm_head.weight"), std::string::npos);
+  auto nested = load_model(kFixtures / "models/qwen2_5_vl", {WeightType::kBF16, 1, 8});
+  ASSERT_TRUE(nested);
+  EXPECT_EQ((*nested)->text_prefix(), "model.language_model.");
+  EXPECT_TRUE((*nested)->notes().empty());
+  EXPECT_GT((*nested)->memory().weights, 100000);
+}
+
+TEST(LoadModel, ProgressEndsAtTheTotal) {
+  int64_t last = 0, all = 0, calls = 0;
+  ASSERT_TRUE(load_model(kFixtures / "models/qwen2", {WeightType::kF32, 1, 8}, [&](int64_t done, int64_t total) {
+    EXPECT_GE(done, last);
+    last = done;
+    all = total;
+    ++calls;
+  }));
+  EXPECT_EQ(last, all);
+  EXPECT_GT(calls, 10);
+}
+
+// A copy of the qwen2 fixture that a test may spoil.
+struct SpoiltFolder : ::testing::Test {
+  fs::path folder = fs::temp_directory_path() / ("slip_spoilt_" + std::to_string(::getpid()));
+  void SetUp() override {
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    for (const char* name : {"config.json", "model.safetensors"}) fs::copy(kFixtures / "models/qwen2" / name, folder / name);
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  Error refusal() {
+    auto model = load_model(folder, {WeightType::kF32, 1, 8});
+    EXPECT_FALSE(model);
+    return model ? Error{} : model.error();
+  }
+  // Writes the tensors again, each through `change`, which may drop one by clearing its name.
+  void rewrite(const std::function<void(TensorToWrite&, std::vector<std::byte>&)>& change) {
+    const auto c = Checkpoint::open_file(kFixtures / "models/qwen2/model.safetensors");
+    std::vector<std::vector<std::byte>> bytes;
+    std::vector<TensorToWrite> tensors;
+    bytes.reserve(c->tensors().size());
+    for (const auto& [name, view] : c->tensors()) {
+      bytes.emplace_back(view.bytes.begin(), view.bytes.end());
+      TensorToWrite t{name, view.dtype, view.shape, {}};
+      change(t, bytes.back());
+      t.bytes = bytes.back();
+      if (!t.name.empty()) tensors.push_back(t);
+    }
+    ASSERT_TRUE(write_safetensors(folder / "model.safetensors", tensors));
+  }
+};
+
+TEST_F(SpoiltFolder, MissingTensorsAreListedByName) {
+  rewrite([](TensorToWrite& t, std::vector<std::byte>&) {
+    if (t.name.find("q_proj") != std::string::npos) t.name.clear();
+  });
+  const Error e = refusal();
+  EXPECT_EQ(e.kind, ErrorKind::kBadInput);
+  for (const char* name : {"model.layers.0.self_attn.q_proj.weight", "model.layers.1.self_attn.q_proj.bias", "4"})
+    EXPECT_NE(e.message.find(name), std::string::npos) << e.message;
+}
+
+TEST_F(SpoiltFolder, WrongShapeNamesTensorExpectedAndFound) {
+  rewrite([](TensorToWrite& t, std::vector<std::byte>&) {
+    if (t.name == "model.layers.1.mlp.down_proj.weight") std::swap(t.shape[0], t.shape[1]);
+  });
+  const Error e = refusal();
+  EXPECT_EQ(e.kind, ErrorKind::kBadInput);
+  EXPECT_NE(e.message.find("model.layers.1.mlp.down_proj.weight: expected shape [112, 148], got [148, 112]"), std::string::npos)
+      << e.message;
+}
+
+TEST_F(SpoiltFolder, NumbersThatAreNotFiniteAreRefusedInMatricesAndVectors) {
+  for (const char* name : {"model.layers.0.self_attn.k_proj.weight", "model.norm.weight", "model.embed_tokens.weight"}) {
+    for (const uint16_t bits : {0x7f80, 0xff80, 0x7fc1}) {
+      rewrite([&](TensorToWrite& t, std::vector<std::byte>& bytes) {
+        if (t.name == name) std::memcpy(bytes.data() + bytes.size() - 2, &bits, 2);
+      });
+      const Error e = refusal();
+      EXPECT_EQ(e.kind, ErrorKind::kBadInput);
+      EXPECT_NE(e.message.find(name), std::string::npos) << e.message;
+      EXPECT_NE(e.message.find("finite"), std::string::npos) << e.message;
+    }
+  }
+}
+
+TEST_F(SpoiltFolder, IntegerTensorsAreUnsupported) {
+  rewrite([](TensorToWrite& t, std::vector<std::byte>&) {
+    if (t.name == "model.norm.weight") t.dtype = DType::kI16;
+  });
+  EXPECT_EQ(refusal().kind, ErrorKind::kUnsupported);
+}
+
+TEST_F(SpoiltFolder, UnknownNameLayoutSaysWhatWasTried) {
+  rewrite([](TensorToWrite& t, std::vector<std::byte>&) { t.name = "transformer." + t.name; });
+  const Error e = refusal();
+  EXPECT_NE(e.message.find("model.language_model.embed_tokens.weight"), std::string::npos) << e.message;
+}
+
+TEST_F(SpoiltFolder, TruncatedWeightsMissingConfigAndFoldersThatAreNoneAreOneError) {
+  fs::resize_file(folder / "model.safetensors", 1000);
+  EXPECT_EQ(refusal().kind, ErrorKind::kBadInput);
+  fs::remove(folder / "model.safetensors");
+  EXPECT_EQ(refusal().kind, ErrorKind::kBadInput);
+  fs::remove(folder / "config.json");
+  EXPECT_EQ(refusal().kind, ErrorKind::kBadInput);
+  fs::remove_all(folder);
+  EXPECT_EQ(refusal().kind, ErrorKind::kBadInput);
+}
+
+TEST_F(SpoiltFolder, ACacheThatCannotFitIsRefusedBeforeAnythingIsLoaded) {
+  int64_t calls = 0;
+  // 2 layers x 2 x 16 M slots x 2 heads x 8 numbers x 4 bytes = 4.3 GB: fits on some machines.
+  auto model = load_model(folder, {WeightType::kF32, 1, 1 << 24}, [&](int64_t, int64_t) { ++calls; });
+  if (!model) {
+    EXPECT_EQ(model.error().kind, ErrorKind::kResource);
+    EXPECT_EQ(calls, 0);
+  }
+  EXPECT_EQ(load_model(folder, {WeightType::kF32, 1, 0}).error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(load_model(folder, {WeightType::kF32, -1, 8}).error().kind, ErrorKind::kUsage);
+}
+
+TEST_F(SpoiltFolder, EndTokensOfGenerationConfigAreAdded) {
+  ASSERT_TRUE(write_file(folder / "generation_config.json", R"({"eos_token_id": [1, 7]})"));
+  const auto config = load_config(folder, nullptr);
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->eos, (std::vector<TokenId>{{1}, {7}}));
+  ASSERT_TRUE(write_file(folder / "generation_config.json", R"({"eos_token_id": 300})"));
+  EXPECT_FALSE(load_config(folder, nullptr));
+}
+
+}  // namespace
+}  // namespace slip
