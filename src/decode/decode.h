@@ -16,6 +16,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -80,7 +81,7 @@ struct Round {
   std::vector<int32_t> committed;             // section-diffusion
   int32_t accepted = 0;
   std::optional<int32_t> stop;                // position of the first miss
-  std::optional<TokenId> bonus;               // taken without a pass before this round
+  std::optional<TokenId> bonus;               // the token after the block, for nothing
   std::vector<TokenId> emitted;               // self-spec
 };
 

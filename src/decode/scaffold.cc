@@ -66,11 +66,11 @@ class SpecRound {
   SpecRound(Work& work, const DraftRule& rule, Chain& chain) : work_(work), rule_(rule), c_(chain), p_(work.passes) {}
 
   /// Returns the token after the block where the last row gives one for nothing.
-  Result<std::optional<TokenId>> run(std::optional<TokenId> bonus_before) {
+  Result<std::optional<TokenId>> run() {
     const int32_t block = c_.walk.form->block_at(c_.walk.position);
     end_ = c_.walk.form->blocks()[static_cast<size_t>(block)].end;
     if (c_.passes.options().trace) {
-      trace_ = Round{.block = c_.walk.form->blocks()[static_cast<size_t>(block)], .bonus = bonus_before};
+      trace_ = Round{.block = c_.walk.form->blocks()[static_cast<size_t>(block)]};
       trace_.rows.begin = c_.cached;
     }
     SLIP_TRY_(draft());
@@ -158,9 +158,11 @@ class SpecRound {
       c_.take(pick);
     }
     c_.cached = c_.length();
+    std::optional<TokenId> bonus;
+    if (c_.walk.at_draw()) bonus = c_.pick(p_.rows() - 1, c_.walk);
+    trace_.bonus = bonus;
     finish_trace(static_cast<int32_t>(work_.draft.size()));
-    if (!c_.walk.at_draw()) return std::optional<TokenId>();
-    return std::optional<TokenId>(c_.pick(p_.rows() - 1, c_.walk));
+    return bonus;
   }
 
   /// All picks, those behind the first miss too, as the fixtures list them.
@@ -230,16 +232,13 @@ Status decode_scaffold_spec(Work& work, const LmInfo& info, const Form& form, De
       c.take_fixed();
       continue;
     }
-    std::optional<TokenId> taken;
     if (bonus) {
-      taken = std::exchange(bonus, std::nullopt);
-      c.take(*taken);
-      if (!c.walk.at_draw()) {
-        work.passes.progress(answer.tokens);
-        last_bonus_only: continue;
-      }
+      c.take(*bonus);
+      bonus.reset();
+      p.progress(answer.tokens);
+      continue;
     }
-    SLIP_TRY(bonus, SpecRound(work, info.rule, c).run(taken));
+    SLIP_TRY(bonus, SpecRound(work, info.rule, c).run());
     p.progress(answer.tokens);
   }
   return {};

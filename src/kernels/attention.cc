@@ -18,15 +18,27 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
   const int64_t parts = (group + heads_each - 1) / heads_each;
   // As many rows as fill a piece, but enough pieces to share: gathering a key block costs as much as 8 queries on it.
   const int64_t full = kMaxQueries / heads_each;
-  const int64_t fair = std::max<int64_t>((a.rows * a.kv_heads * parts + 2 * pool.threads() - 1) / (2 * pool.threads()), 1);
+  const int64_t fair =
+      std::max<int64_t>((a.rows * a.kv_heads * parts + 2 * pool.threads() - 1) / (2 * pool.threads()), 1);
   const int64_t rows_each = std::min(full, fair), groups = (a.rows + rows_each - 1) / rows_each;
   const auto piece = [&](int64_t i) {
     const int64_t part = i % parts, g = i / parts % a.kv_heads, r = i / parts / a.kv_heads;
-    ops().attend({.q_THK = a.q_THK, .keys_SGK = a.keys_SGK, .values_SGK = a.values_SGK, .out_THK = a.out_THK, .heads = a.heads,
-                  .kv_heads = a.kv_heads, .width = a.head_width, .scale = a.scale, .row_spans = a.row_spans.data(),
-                  .spans = a.spans.data(), .q_scale_T = a.q_scale_T, .row_begin = r * rows_each,
-                  .row_end = std::min((r + 1) * rows_each, a.rows), .head_begin = g * group + part * heads_each,
-                  .head_count = std::min(heads_each, group - part * heads_each), .kv_head = g});
+    ops().attend({.q_THK = a.q_THK,
+                  .keys_SGK = a.keys_SGK,
+                  .values_SGK = a.values_SGK,
+                  .out_THK = a.out_THK,
+                  .heads = a.heads,
+                  .kv_heads = a.kv_heads,
+                  .width = a.head_width,
+                  .scale = a.scale,
+                  .row_spans = a.row_spans.data(),
+                  .spans = a.spans.data(),
+                  .q_scale_T = a.q_scale_T,
+                  .row_begin = r * rows_each,
+                  .row_end = std::min((r + 1) * rows_each, a.rows),
+                  .head_begin = g * group + part * heads_each,
+                  .head_count = std::min(heads_each, group - part * heads_each),
+                  .kv_head = g});
   };
   const int64_t pieces = groups * a.kv_heads * parts;
   if (pool.threads() == 1 || pieces == 1) {

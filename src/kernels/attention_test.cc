@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Span attention: right within the derived bound on all head shapes, and a row's bits depend on the ordered keys it sees alone.
+// Span attention: right within the derived bound on all head shapes, and a row's bits depend on the ordered keys it
+// sees alone.
 #include <algorithm>
 #include <numeric>
 
@@ -10,8 +11,11 @@ namespace {
 
 using SpanList = std::vector<SlotSpan>;
 
-struct Shape { int32_t heads, kv_heads, width; };
-constexpr Shape kShapes[] = {{14, 2, 8}, {4, 4, 16}, {6, 1, 40}, {3, 3, 64}, {2, 2, 80}, {16, 2, 128}, {5, 5, 13}, {70, 1, 12}, {1, 1, 256}};
+struct Shape {
+  int32_t heads, kv_heads, width;
+};
+constexpr Shape kShapes[] = {{14, 2, 8},   {4, 4, 16}, {6, 1, 40},  {3, 3, 64}, {2, 2, 80},
+                             {16, 2, 128}, {5, 5, 13}, {70, 1, 12}, {1, 1, 256}};
 
 struct Problem {
   Shape shape;
@@ -39,9 +43,18 @@ struct Problem {
     }
     std::vector<float> out((end - begin) * row_numbers(), NAN);
     Workspace workspace;
-    attention({.q_THK = q.data() + begin * row_numbers(), .keys_SGK = keys.data(), .values_SGK = values.data(), .out_THK = out.data(),
-               .rows = end - begin, .heads = shape.heads, .kv_heads = shape.kv_heads, .head_width = shape.width, .scale = scale(),
-               .row_spans = row_spans, .spans = flat, .q_scale_T = q_scale.empty() ? nullptr : q_scale.data() + begin},
+    attention({.q_THK = q.data() + begin * row_numbers(),
+               .keys_SGK = keys.data(),
+               .values_SGK = values.data(),
+               .out_THK = out.data(),
+               .rows = end - begin,
+               .heads = shape.heads,
+               .kv_heads = shape.kv_heads,
+               .head_width = shape.width,
+               .scale = scale(),
+               .row_spans = row_spans,
+               .spans = flat,
+               .q_scale_T = q_scale.empty() ? nullptr : q_scale.data() + begin},
               pool, workspace);
     return out;
   }
@@ -64,9 +77,14 @@ std::vector<SpanList> mixed_lists(int32_t slots, int rows, uint32_t seed) {
   for (int t = 0; t < rows; t++) {
     SpanList list;
     switch (below(5)) {
-      case 0: break;
-      case 1: list.push_back({0, 1 + below(slots)}); break;
-      case 2: list = {{0, slots / 2}, {slots / 2, slots / 2}, {slots / 2 + 3, slots}}; break;
+      case 0:
+        break;
+      case 1:
+        list.push_back({0, 1 + below(slots)});
+        break;
+      case 2:
+        list = {{0, slots / 2}, {slots / 2, slots / 2}, {slots / 2 + 3, slots}};
+        break;
       default:
         for (int i = below(6); i >= 0; i--) {
           const int32_t begin = below(slots);
@@ -103,7 +121,8 @@ TEST(Attention, StaysWithinTheDerivedBound) {
           for (float& x : q) x *= p.q_scale[t];
           const auto want = attention_ref(q, keys, values, p.scale());
           for (int64_t k = 0; k < shape.width; k++)
-            ASSERT_TRUE(within(out[at + k], want[k])) << "width " << shape.width << " row " << t << " head " << h << " seen " << keys.size();
+            ASSERT_TRUE(within(out[at + k], want[k]))
+                << "width " << shape.width << " row " << t << " head " << h << " seen " << keys.size();
         }
     }
   });
@@ -117,9 +136,11 @@ TEST(Attention, GivesARowTheSameBitsAmongAnyRowsAndThreads) {
       for (const SpanList& l : causal(70, 65)) lists.push_back(l);
       const Problem p(shape, 200, lists, 25);
       const auto alone = p.run_alone(one);
-      for (ThreadPool* pool : {&one, &two, &four}) ASSERT_TRUE(same_bits(p.run(*pool), alone)) << "width " << shape.width;
+      for (ThreadPool* pool : {&one, &two, &four})
+        ASSERT_TRUE(same_bits(p.run(*pool), alone)) << "width " << shape.width;
       for (const int64_t begin : {1, 13, 47})
-        ASSERT_TRUE(same_bits(p.run(begin, begin + 50, two), {&alone[begin * p.row_numbers()], size_t(50 * p.row_numbers())}));
+        ASSERT_TRUE(
+            same_bits(p.run(begin, begin + 50, two), {&alone[begin * p.row_numbers()], size_t(50 * p.row_numbers())}));
     }
   });
 }
@@ -140,7 +161,9 @@ TEST(Attention, DoesNotDependOnHowSpansAreCut) {
     for (const Shape shape : kShapes) {
       const Problem whole(shape, 200, {{{0, 10}}, {{0, 150}}, {{5, 70}, {90, 180}}}, 27);
       Problem cut = whole;
-      cut.sees = {{{0, 3}, {3, 10}}, {{0, 63}, {63, 63}, {63, 65}, {65, 149}, {149, 150}}, {{5, 6}, {6, 70}, {90, 91}, {91, 180}}};
+      cut.sees = {{{0, 3}, {3, 10}},
+                  {{0, 63}, {63, 63}, {63, 65}, {65, 149}, {149, 150}},
+                  {{5, 6}, {6, 70}, {90, 91}, {91, 180}}};
       ASSERT_TRUE(same_bits(whole.run(pool), cut.run(pool)));
     }
   });
@@ -182,8 +205,10 @@ TEST(Attention, NeverReadsWhatARowDoesNotSee) {
     for (int32_t s = 60; s < 80; s++)  // row 0 sees these, row 1 does not: its bits must not change
       for (int64_t i = 0; i < 48; i++) poisoned.keys[s * 48 + i] = poisoned.values[s * 48 + i] = INFINITY;
     const auto a = clean.run(pool), b = poisoned.run(pool);
-    ASSERT_TRUE(same_bits({&a[clean.row_numbers()], size_t(clean.row_numbers())}, {&b[clean.row_numbers()], size_t(clean.row_numbers())}));
-    for (int64_t i = 0; i < clean.row_numbers(); i++) ASSERT_EQ(a[3 * clean.row_numbers() + i], 0.0F) << "a row that sees nothing";
+    ASSERT_TRUE(same_bits({&a[clean.row_numbers()], size_t(clean.row_numbers())},
+                          {&b[clean.row_numbers()], size_t(clean.row_numbers())}));
+    for (int64_t i = 0; i < clean.row_numbers(); i++)
+      ASSERT_EQ(a[3 * clean.row_numbers() + i], 0.0F) << "a row that sees nothing";
   });
 }
 

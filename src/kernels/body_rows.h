@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions, and what is done to one row at a time. The functions are branch-free C on one number: the compiler
-// makes vectors of the loops and keeps every lane's arithmetic (no contraction, no reassociation), so an element's result
-// does not depend on where in a vector, or in the remainder after the last vector, it falls. Sums run in kLanes x 4 chains.
-// Included after a vec_*.h, once per instruction set.
+// Elementary functions, and what is done to one row at a time. The functions are branch-free C on one number: the
+// compiler makes vectors of the loops and keeps every lane's arithmetic (no contraction, no reassociation), so an
+// element's result does not depend on where in a vector, or in the remainder after the last vector, it falls. Sums run
+// in kLanes x 4 chains. Included after a vec_*.h, once per instruction set.
 #pragma once
 
 namespace slip {
 namespace {
 
-inline float from_bits(uint32_t u) { float f; __builtin_memcpy(&f, &u, 4); return f; }
-inline uint32_t to_bits(float f) { uint32_t u; __builtin_memcpy(&u, &f, 4); return u; }
+inline float from_bits(uint32_t u) {
+  float f;
+  __builtin_memcpy(&f, &u, 4);
+  return f;
+}
+inline uint32_t to_bits(float f) {
+  uint32_t u;
+  __builtin_memcpy(&u, &f, 4);
+  return u;
+}
 
 /// e^x within 2 ulp; 0 below -87.3 (where the result would be subnormal), inf above 88.72, NaN stays NaN.
 /// x = n ln 2 + r, |r| <= 0.347; Taylor to r^7 (next term 5e-9); 2^n in two halves, as n = 128 has no float of its own.
 inline float exp_s(float x) {
   float y = x < -87.3F ? -87.3F : x;
   y = y > 89.0F ? 89.0F : y;
-  const float shifted = fma_s(y, 1.44269504F, 12582912.0F);  // 1.5 * 2^23: rounds to an integer, which stands in the low bits
+  const float shifted =
+      fma_s(y, 1.44269504F, 12582912.0F);  // 1.5 * 2^23: rounds to an integer, which stands in the low bits
   const float n = shifted - 12582912.0F;
   float r = fma_s(n, -0.693359375F, y);  // exact: 10 bits
   r = fma_s(n, 2.12194440e-4F, r);
@@ -30,12 +39,14 @@ inline float exp_s(float x) {
   p = fma_s(p, r, 1.0F);
   const int32_t k = static_cast<int32_t>(to_bits(shifted) - 0x4b400000u);
   const int32_t half = k >> 1;
-  const float e = p * from_bits(static_cast<uint32_t>(half + 127) << 23) * from_bits(static_cast<uint32_t>(k - half + 127) << 23);
+  const float e =
+      p * from_bits(static_cast<uint32_t>(half + 127) << 23) * from_bits(static_cast<uint32_t>(k - half + 127) << 23);
   return x < -87.3F ? 0.0F : e;
 }
 
 /// erfc(z) for z >= 0, relative error below 2e-6 up to z = 5: t P(t) e^(-z^2), t = 1 / (1 + 0.4 z). P: interpolation of
-/// erfc(z) e^(z^2) / t at the 9 Chebyshev nodes of z in [0, 10], computed with 40 digits; its own relative error is 9e-8.
+/// erfc(z) e^(z^2) / t at the 9 Chebyshev nodes of z in [0, 10], computed with 40 digits; its own relative error is
+/// 9e-8.
 inline float erfc_s(float z) {
   const float t = 1.0F / fma_s(0.4F, z, 1.0F);
   float p = 0.038508509F;
@@ -91,8 +102,8 @@ void rms_norm_rows(const float* x_TD, int64_t rows, int64_t width, const float* 
   }
 }
 
-void layer_norm_rows(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D, float eps,
-                     float* out_TD) {
+void layer_norm_rows(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D,
+                     float eps, float* out_TD) {
   for (int64_t t = 0; t < rows; t++) {
     const float* x = x_TD + t * width;
     float* out = out_TD + t * width;

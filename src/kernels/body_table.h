@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All bodies, and the table made of them; included by portable_ops.cc, avx2_ops.cc and avx512_ops.cc after their vec_*.h.
+// All bodies, and the table made of them; included by portable_ops.cc, avx2_ops.cc and avx512_ops.cc after their
+// vec_*.h.
 #pragma once
 #include <cstddef>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with packed weights, cut into pieces of (some column blocks) x (up to 64 rows). A piece's sums live on the stack, so
-// that bias, scales and argmax are applied to finished numbers and ragged columns need no second path.
+// Products with packed weights, cut into pieces of (some column blocks) x (up to 64 rows). A piece's sums live on the
+// stack, so that bias, scales and argmax are applied to finished numbers and ragged columns need no second path.
 #include <algorithm>
 #include <cmath>
 
@@ -13,10 +13,13 @@ namespace slip {
 namespace {
 
 constexpr int kSlotWords = 60, kSlotScales = 61, kSlotBest = 62;  // workspace slots of the kernels: 60 and up
-constexpr int64_t kPieceBytes = 256 << 10;   // weights per piece when rows are few: 0.25-0.5 MB hides the counter's cost
-constexpr int64_t kCallerWork = 1 << 16;     // multiply-adds below which a fork-join (0.1-0.4 us) does not pay
+constexpr int64_t kPieceBytes = 256 << 10;  // weights per piece when rows are few: 0.25-0.5 MB hides the counter's cost
+constexpr int64_t kCallerWork = 1 << 16;    // multiply-adds below which a fork-join (0.1-0.4 us) does not pay
 
-struct Best { float value; int32_t id; };
+struct Best {
+  float value;
+  int32_t id;
+};
 
 /// Activations in words, packed where the type asks for it.
 struct Words {
@@ -36,8 +39,10 @@ Words pack_activations(const PackedMatrix& w, const PackedLayout& layout, const 
     const int64_t t = i * piece;
     pack(x_TK + t * ldx, std::min(piece, rows - t), w.k(), ldx, words + t * layout.steps, layout.steps, scales + t);
   };
-  if (pieces == 1) some(0);
-  else pool.run(pieces, some);
+  if (pieces == 1)
+    some(0);
+  else
+    pool.run(pieces, some);
   return {words, layout.steps, scales};
 }
 
@@ -57,8 +62,13 @@ void for_each_block(const PackedMatrix& w, const PackedLayout& layout, const Wor
     const int64_t t = i % groups * kGroupRows, n = std::min(kGroupRows, rows - t);
     alignas(64) Word sums[kGroupRows * kBlockColumns];
     for (int64_t b = first; b < last; b++) {
-      product({.x = x.x + t * x.ldx, .ldx = x.ldx, .rows = n, .steps = layout.steps, .w = data + b * layout.block_words,
-               .w_end = data + last * layout.block_words, .sums = sums});
+      product({.x = x.x + t * x.ldx,
+               .ldx = x.ldx,
+               .rows = n,
+               .steps = layout.steps,
+               .w = data + b * layout.block_words,
+               .w_end = data + last * layout.block_words,
+               .sums = sums});
       take(b, t, n, sums);
     }
   };
@@ -70,13 +80,14 @@ void for_each_block(const PackedMatrix& w, const PackedLayout& layout, const Wor
   }
 }
 
-FinishArgs finish_args(const PackedMatrix& w, const PackedLayout& layout, const Words& x, int64_t block, int64_t t, int64_t rows,
-                       const Word* sums) {
+FinishArgs finish_args(const PackedMatrix& w, const PackedLayout& layout, const Words& x, int64_t block, int64_t t,
+                       int64_t rows, const Word* sums) {
   FinishArgs f{.sums = sums, .rows = rows, .columns = std::min(kBlockColumns, w.n() - block * kBlockColumns)};
   if (w.type() == WeightType::kI8) {
     f.x_scales = x.scales + t;
     f.w_scales = w.scales() + block * kBlockColumns;
-    f.w_sums = reinterpret_cast<const int32_t*>(static_cast<const Word*>(w.data()) + layout.sums_at) + block * kBlockColumns;
+    f.w_sums =
+        reinterpret_cast<const int32_t*>(static_cast<const Word*>(w.data()) + layout.sums_at) + block * kBlockColumns;
   }
   return f;
 }
@@ -88,8 +99,8 @@ void take_better(Best& best, float value, int32_t id) {
 
 }  // namespace
 
-void matmul(const PackedMatrix& w, const float* x_TK, int64_t rows, int64_t ldx, const float* bias_N, float* out_TN, int64_t ldo,
-            ThreadPool& pool, Workspace& workspace) {
+void matmul(const PackedMatrix& w, const float* x_TK, int64_t rows, int64_t ldx, const float* bias_N, float* out_TN,
+            int64_t ldo, ThreadPool& pool, Workspace& workspace) {
   if (rows <= 0) return;
   SLIP_CHECK(ldx >= w.k() || rows == 1, "rows of x do not overlap");
   SLIP_CHECK(ldo >= w.n() || rows == 1, "rows of out do not overlap");
@@ -121,12 +132,14 @@ void matmul_argmax(const PackedMatrix& w, const float* x_TK, int64_t rows, int64
     for (int64_t r = 0; r < n; r++) {
       const int64_t id = argmax({values + r * kBlockColumns, static_cast<size_t>(f.columns)});
       best_TB[(t + r) * layout.blocks + block] =
-          id < 0 ? Best{NAN, -1} : Best{values[r * kBlockColumns + id], static_cast<int32_t>(block * kBlockColumns + id)};
+          id < 0 ? Best{NAN, -1}
+                 : Best{values[r * kBlockColumns + id], static_cast<int32_t>(block * kBlockColumns + id)};
     }
   });
   for (int64_t t = 0; t < rows; t++) {
     Best best{NAN, -1};
-    for (int64_t b = 0; b < layout.blocks; b++) take_better(best, best_TB[t * layout.blocks + b].value, best_TB[t * layout.blocks + b].id);
+    for (int64_t b = 0; b < layout.blocks; b++)
+      take_better(best, best_TB[t * layout.blocks + b].value, best_TB[t * layout.blocks + b].id);
     out_T[t] = TokenId{best.id};
     if (best_T) best_T[t] = best.value;
   }

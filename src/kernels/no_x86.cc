@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the processor is no x86-64: the fast paths refuse, the portable one runs. A file of refusals instead of conditions in
-// the callers.
+// Where the processor is no x86-64: the fast paths refuse, the portable one runs. A file of refusals instead of
+// conditions in the callers.
 #include "kernels/ops.h"
 
 namespace slip {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of kernels/: the table of functions that every instruction set fills in. Each works on one piece of an operation on
-// the calling thread; cutting into pieces and handing them to threads is done once, above the table.
+// Inside of kernels/: the table of functions that every instruction set fills in. Each works on one piece of an
+// operation on the calling thread; cutting into pieces and handing them to threads is done once, above the table.
 //
-// The files that fill it in are compiled with their own machine flags, so nothing here may be an inline function: the linker
-// keeps one copy of such a function, and that copy might need a machine that is not there.
+// The files that fill it in are compiled with their own machine flags, so nothing here may be an inline function: the
+// linker keeps one copy of such a function, and that copy might need a machine that is not there.
 #pragma once
 #include <cstdint>
 
@@ -14,37 +14,39 @@ namespace slip {
 /// One word of the inner dimension: 1 f32, 2 bf16 or 4 int8, so that all weight types share one loop. Aliases anything.
 using Word [[gnu::may_alias]] = uint32_t;
 
-constexpr int64_t kBlockColumns = 64;  // columns of a weight block: 4 zmm, the tile that reaches 90 % of the peak (4 rows x 4 zmm)
-constexpr int64_t kGroupRows = 64;     // rows of one piece: its sums are 16 KiB, a third of the L1
-constexpr int64_t kChunkSteps = 64;    // words of a chunk: 64 x 64 x 4 bytes = 16 KiB of weights stay in the L1 for all rows
-constexpr int64_t kKeyBlock = 64;      // keys added between two looks at the running maximum; part of contract W's order
-constexpr int64_t kMaxHeadWidth = 256; // bounds the stack scratch of `attend` (about 300 KiB)
-constexpr int64_t kMaxQueries = 64;    // query rows x heads of one piece of attention
+constexpr int64_t kBlockColumns =
+    64;  // columns of a weight block: 4 zmm, the tile that reaches 90 % of the peak (4 rows x 4 zmm)
+constexpr int64_t kGroupRows = 64;  // rows of one piece: its sums are 16 KiB, a third of the L1
+constexpr int64_t kChunkSteps =
+    64;  // words of a chunk: 64 x 64 x 4 bytes = 16 KiB of weights stay in the L1 for all rows
+constexpr int64_t kKeyBlock = 64;  // keys added between two looks at the running maximum; part of contract W's order
+constexpr int64_t kMaxHeadWidth = 256;  // bounds the stack scratch of `attend` (about 300 KiB)
+constexpr int64_t kMaxQueries = 64;     // query rows x heads of one piece of attention
 
-/// sums[r][c] = sum over steps of x_r . w_c for one block of 64 columns, rows <= kGroupRows. `sums` holds f32, or int32 for
-/// int8 weights (activations are stored as value + 128).
+/// sums[r][c] = sum over steps of x_r . w_c for one block of 64 columns, rows <= kGroupRows. `sums` holds f32, or int32
+/// for int8 weights (activations are stored as value + 128).
 struct ProductArgs {
   const Word* x = nullptr;
-  int64_t ldx = 0;            // words
+  int64_t ldx = 0;  // words
   int64_t rows = 0, steps = 0;
-  const Word* w = nullptr;    // [steps][64]
+  const Word* w = nullptr;      // [steps][64]
   const Word* w_end = nullptr;  // prefetch stops here
-  Word* sums = nullptr;       // [rows][64]
+  Word* sums = nullptr;         // [rows][64]
 };
 
 struct FinishArgs {
   const Word* sums = nullptr;
-  int64_t rows = 0, columns = 0;       // columns <= 64 are written
-  const float* bias = nullptr;         // may be null
+  int64_t rows = 0, columns = 0;  // columns <= 64 are written
+  const float* bias = nullptr;    // may be null
   float* out = nullptr;
   int64_t ldo = 0;
-  const float* x_scales = nullptr;     // int8 only
+  const float* x_scales = nullptr;  // int8 only
   const float* w_scales = nullptr;
-  const int32_t* w_sums = nullptr;     // 128 * sum over k of w, taken off again
+  const int32_t* w_sums = nullptr;  // 128 * sum over k of w, taken off again
 };
 
-/// Rows [row_begin, row_end), query heads [head_begin, head_begin + head_count) which all read key/value head `kv_head`;
-/// (row_end - row_begin) * head_count <= kMaxQueries.
+/// Rows [row_begin, row_end), query heads [head_begin, head_begin + head_count) which all read key/value head
+/// `kv_head`; (row_end - row_begin) * head_count <= kMaxQueries.
 struct AttendArgs {
   const float* q_THK = nullptr;
   const float* keys_SGK = nullptr;
@@ -73,8 +75,8 @@ struct Ops {
   void (*pack_x[3])(const float* x_TK, int64_t rows, int64_t k, int64_t ldx, Word* words, int64_t ldw, float* scales_T);
   void (*attend)(const AttendArgs&);
   void (*rms_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, float eps, float* out_TD);
-  void (*layer_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D, float eps,
-                     float* out_TD);
+  void (*layer_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D,
+                     float eps, float* out_TD);
   void (*add)(float* x, const float* y, int64_t n);
   void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
   void (*gelu)(float* x, int64_t n, bool tanh_form);

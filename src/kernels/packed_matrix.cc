@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in the order in which the product kernels read them: blocks of 64 columns (output channels), inside a block one
-// 256-byte line of 64 words per step of the inner dimension, a word being 1 f32, 2 bf16 or 4 int8 of one column. Padding is
-// zero. int8 blocks are followed by 128 * sum_k w per column, which takes off the activations' offset (ops.h).
+// Weights in the order in which the product kernels read them: blocks of 64 columns (output channels), inside a block
+// one 256-byte line of 64 words per step of the inner dimension, a word being 1 f32, 2 bf16 or 4 int8 of one column.
+// Padding is zero. int8 blocks are followed by 128 * sum_k w per column, which takes off the activations' offset
+// (ops.h).
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -86,7 +87,10 @@ PackedMatrix pack_matrix(WeightType type, int64_t n, int64_t k, const void* cont
 }
 
 PackedMatrix pack_matrix(WeightType type, int64_t n, int64_t k, const float* w_NK, ThreadPool& pool) {
-  struct Dense { const float* w_NK; int64_t k; };
+  struct Dense {
+    const float* w_NK;
+    int64_t k;
+  };
   const Dense dense{w_NK, k};
   return pack_matrix(
       type, n, k, &dense,

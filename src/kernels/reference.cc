@@ -45,8 +45,8 @@ Bounded matmul_ref(WeightType type, std::span<const float> x_K, std::span<const 
   const std::vector<float> x = stored_activation(type, x_K);
   Bounded b = dot_ref(x, stored_w_K);
   if (type == WeightType::kI8) {
-    // Integer sums are exact; `stored_w_K` is scale * integer, rounded once per number, and four f32 steps follow the sum:
-    // to float, the product of the scales, the product with it, and x's scale itself.
+    // Integer sums are exact; `stored_w_K` is scale * integer, rounded once per number, and four f32 steps follow the
+    // sum: to float, the product of the scales, the product with it, and x's scale itself.
     float largest = 0;
     for (const float v : x_K) largest = std::max(largest, std::fabs(v));
     const double scale = double{largest} / 127.0;
@@ -79,8 +79,8 @@ std::vector<Bounded> attention_ref(std::span<const float> q_K, const std::vector
     s = std::exp(s - top);
     total += s;
   }
-  // A probability is off by a factor e^(2 score_error + subtraction), by exp_s, by one rescaling (exp_s, its argument and two
-  // roundings) per block of 64, and by the sums over keys above and below the line.
+  // A probability is off by a factor e^(2 score_error + subtraction), by exp_s, by one rescaling (exp_s, its argument
+  // and two roundings) per block of 64, and by the sums over keys above and below the line.
   const double blocks = std::ceil(static_cast<double>(seen) / 64);
   const double relative = std::expm1(2 * score_error + 2 * kRoundoff * spread) +
                           gamma(2 * (kExpUlps + 2) + blocks * (kExpUlps + 4) * 2 + 2 * kRoundoff * spread * blocks +
@@ -101,7 +101,8 @@ std::vector<Bounded> rms_norm_ref(std::span<const float> x_D, std::span<const fl
   for (const float x : x_D) squares += double{x} * x;
   const double n = static_cast<double>(x_D.size()), inverse = 1 / std::sqrt(squares / n + eps);
   std::vector<Bounded> out;
-  // Under the root: n additions, a division, an addition; halved by the root, which adds one rounding, as do 1/x and two products.
+  // Under the root: n additions, a division, an addition; halved by the root, which adds one rounding, as do 1/x and
+  // two products.
   for (size_t i = 0; i < x_D.size(); i++) {
     const double v = x_D[i] * inverse * gain_D[i];
     out.push_back({v, gamma((n + 4) / 2 + 5) * std::fabs(v) + kTiny});
@@ -109,21 +110,23 @@ std::vector<Bounded> rms_norm_ref(std::span<const float> x_D, std::span<const fl
   return out;
 }
 
-std::vector<Bounded> layer_norm_ref(std::span<const float> x_D, std::span<const float> gain_D, std::span<const float> bias_D, double eps) {
+std::vector<Bounded> layer_norm_ref(std::span<const float> x_D, std::span<const float> gain_D,
+                                    std::span<const float> bias_D, double eps) {
   const double n = static_cast<double>(x_D.size());
   double sum = 0, size = 0, squares = 0;
   for (const float x : x_D) sum += x, size += std::fabs(x);
   const double mean = sum / n, mean_error = gamma(n + 1) * size / n;
   for (const float x : x_D) squares += (x - mean) * (x - mean);
   const double variance = squares / n, inverse = 1 / std::sqrt(variance + eps);
-  // A wrong mean moves each difference by mean_error, the variance by its square only (the differences add up to zero) and by
-  // the rounding of differences and of the sum.
+  // A wrong mean moves each difference by mean_error, the variance by its square only (the differences add up to zero)
+  // and by the rounding of differences and of the sum.
   const double variance_error = mean_error * mean_error + gamma(n + 6) * (variance + eps);
   const double relative = variance_error / (variance + eps) + gamma(6);
   std::vector<Bounded> out;
   for (size_t i = 0; i < x_D.size(); i++) {
     const double d = (x_D[i] - mean) * inverse * gain_D[i], v = d + (bias_D.empty() ? 0.0 : bias_D[i]);
-    const double shift = (mean_error + kRoundoff * (std::fabs(x_D[i]) + std::fabs(mean))) * inverse * std::fabs(gain_D[i]);
+    const double shift =
+        (mean_error + kRoundoff * (std::fabs(x_D[i]) + std::fabs(mean))) * inverse * std::fabs(gain_D[i]);
     const double bound = relative * std::fabs(d) + shift * (1 + relative);
     out.push_back({v, bound + kRoundoff * (std::fabs(v) + bound) + kTiny});
   }
@@ -145,7 +148,8 @@ Bounded gelu_erf_ref(double x) {
 }
 
 Bounded gelu_tanh_ref(double x) {
-  const double u2 = 2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x), e = std::exp(-u2), v = x / (1 + e);
+  const double u2 = 2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x), e = std::exp(-u2),
+               v = x / (1 + e);
   // u2 has 5 roundings (the constants' included); they count as far as e does.
   const double share = std::isinf(e) ? 1 : e / (1 + e);
   const double argument = v != 0 && share > 0 ? std::expm1(6 * kRoundoff * std::fabs(u2)) * share : 0;

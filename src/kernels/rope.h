@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Angles of rotary embedding [Su et al., RoFormer], as tables for `rotate`: default, multimodal in chunks (Qwen2.5-VL), YaRN
-// [Peng et al.], llama3 scaling, and the 2-D form of vision towers. Inverse frequencies and angles are f32, as in the reference
-// implementation that checkpoints are trained with; cosine and sine of that f32 angle are right to the last bit.
+// Angles of rotary embedding [Su et al., RoFormer], as tables for `rotate`: default, multimodal in chunks (Qwen2.5-VL),
+// YaRN [Peng et al.], llama3 scaling, and the 2-D form of vision towers. Inverse frequencies and angles are f32, as in
+// the reference implementation that checkpoints are trained with; cosine and sine of that f32 angle are right to the
+// last bit.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,16 +16,20 @@
 namespace slip {
 
 struct RopeDefault {};
-/// Without attention_factor: 0.1 mscale ln(factor) + 1 over the same with mscale_all_dim when both are given and not zero,
-/// else 0.1 ln(factor) + 1.
+/// Without attention_factor: 0.1 mscale ln(factor) + 1 over the same with mscale_all_dim when both are given and not
+/// zero, else 0.1 ln(factor) + 1.
 struct RopeYarn {
   double factor = 1, original_max_position = 0, beta_fast = 32, beta_slow = 1;
   std::optional<double> mscale, mscale_all_dim, attention_factor;
   bool truncate = true;  // whole indices as ends of the ramp
 };
-struct RopeLlama3 { double factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_max_position = 8192; };
+struct RopeLlama3 {
+  double factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_max_position = 8192;
+};
 /// "linear": positions divided by the factor.
-struct RopeLinear { double factor = 1; };
+struct RopeLinear {
+  double factor = 1;
+};
 
 struct RopeSpec {
   int32_t width = 0;  // rotated numbers of a head, even; pairs (i, i + width / 2)
@@ -44,12 +49,13 @@ struct RopeFrequencies {
 };
 
 RopeFrequencies rope_frequencies(const RopeSpec& spec);
-/// Vision towers: the first quarter of the head turns with h, the second with w, each with theta^(-4 i / head_width); pairs
-/// (i, i + head_width / 2). Position::t is not used. head_width divisible by 4.
+/// Vision towers: the first quarter of the head turns with h, the second with w, each with theta^(-4 i / head_width);
+/// pairs (i, i + head_width / 2). Position::t is not used. head_width divisible by 4.
 RopeFrequencies vision_rope_frequencies(int32_t head_width, double theta = 1e4);
 
 /// cos_TK2, sin_TK2: positions.size() x half each.
-void rope_tables(const RopeFrequencies& frequencies, std::span<const Position> positions, float* cos_TK2, float* sin_TK2);
+void rope_tables(const RopeFrequencies& frequencies, std::span<const Position> positions, float* cos_TK2,
+                 float* sin_TK2);
 
 /// Ministral 3's factor on q: 1 + beta ln(1 + floor(position / original_max_position)).
 float query_scale(double beta, double original_max_position, int32_t position);

@@ -8,9 +8,12 @@
 namespace slip {
 namespace {
 
-struct Tables { std::vector<float> cos, sin; };
+struct Tables {
+  std::vector<float> cos, sin;
+};
 Tables tables(const RopeFrequencies& f, const std::vector<Position>& positions) {
-  Tables t{std::vector<float>(positions.size() * f.inverse_K2.size()), std::vector<float>(positions.size() * f.inverse_K2.size())};
+  Tables t{std::vector<float>(positions.size() * f.inverse_K2.size()),
+           std::vector<float>(positions.size() * f.inverse_K2.size())};
   rope_tables(f, positions, t.cos.data(), t.sin.data());
   return t;
 }
@@ -56,7 +59,9 @@ TEST(Rope, VisionTurnsOneHalfOfThePairsByRowTheOtherByColumn) {
 
 TEST(Rope, YarnHasThePublishedFrequencies) {
   // Ministral 3 as released: the ramp runs over pairs 20 .. 37.
-  RopeSpec spec{.width = 128, .theta = 1e6, .scaling = RopeYarn{.factor = 16, .original_max_position = 16384, .mscale = 1, .mscale_all_dim = 1}};
+  RopeSpec spec{.width = 128,
+                .theta = 1e6,
+                .scaling = RopeYarn{.factor = 16, .original_max_position = 16384, .mscale = 1, .mscale_all_dim = 1}};
   const RopeFrequencies f = rope_frequencies(spec), plain = rope_frequencies({.width = 128, .theta = 1e6});
   EXPECT_EQ(f.factor, 1);
   EXPECT_FLOAT_EQ(f.inverse_K2[0], 1.0F);

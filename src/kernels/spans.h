@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a row sees, apart from kernels.h so that the instruction-set files can include it without any inline function of the
-// standard library.
+// What a row sees, apart from kernels.h so that the instruction-set files can include it without any inline function of
+// the standard library.
 #pragma once
 #include <cstdint>
 
@@ -8,8 +8,10 @@
 
 namespace slip {
 
-/// What one query row sees: spans[first .. first + count) of key/value slots, added in that order, keys in fixed blocks counted
-/// along what the row sees (so two span lists that name the same slots in the same order give the same bits).
-struct RowSpans { uint32_t first = 0, count = 0; };
+/// What one query row sees: spans[first .. first + count) of key/value slots, added in that order, keys in fixed blocks
+/// counted along what the row sees (so two span lists that name the same slots in the same order give the same bits).
+struct RowSpans {
+  uint32_t first = 0, count = 0;
+};
 
 }  // namespace slip

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of kernels/ share: numbers, all instruction sets of this machine in turn, comparison by bits and by bound.
+// What the tests of kernels/ share: numbers, all instruction sets of this machine in turn, comparison by bits and by
+// bound.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -52,8 +53,8 @@ inline ::testing::AssertionResult same_bits(std::span<const float> a, std::span<
   if (a.size() != b.size()) return ::testing::AssertionFailure() << "sizes " << a.size() << " and " << b.size();
   for (size_t i = 0; i < a.size(); i++)
     if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0)
-      return ::testing::AssertionFailure() << "element " << i << ": " << ::testing::PrintToString(a[i]) << " and "
-                                           << ::testing::PrintToString(b[i]);
+      return ::testing::AssertionFailure()
+             << "element " << i << ": " << ::testing::PrintToString(a[i]) << " and " << ::testing::PrintToString(b[i]);
   return ::testing::AssertionSuccess();
 }
 

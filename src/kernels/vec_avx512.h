@@ -29,12 +29,14 @@ inline Floats max_v(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 // Halves folded onto each other: lane i + lane i + 8, and so on; the same tree in every vec_*.h.
 inline float sum_lanes(Floats v) {
   const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)),
+               d = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
 }
 inline float max_lanes(Floats v) {
   const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)),
+               d = _mm_max_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
 }
 inline void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
@@ -43,7 +45,8 @@ inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); 
 
 struct DotF32 {
   static inline Words dot(Words sum, Words x, Words w) {
-    return _mm512_castps_si512(_mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(w), _mm512_castsi512_ps(sum)));
+    return _mm512_castps_si512(
+        _mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(w), _mm512_castsi512_ps(sum)));
   }
 };
 struct DotBF16 {
@@ -75,7 +78,8 @@ inline void transpose_square(const float* const* rows, int64_t k, float* out, in
   }
 #pragma GCC unroll 16
   for (int c = 0; c < 4; c++) {
-    const __m512 low01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x44), high01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xee);
+    const __m512 low01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x44),
+                 high01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xee);
     const __m512 low23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x44);
     const __m512 high23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xee);
     _mm512_storeu_ps(out + c * ldo, _mm512_shuffle_f32x4(low01, low23, 0x88));

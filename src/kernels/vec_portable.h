@@ -12,10 +12,21 @@ typedef float Floats __attribute__((vector_size(16)));
 typedef uint32_t Words __attribute__((vector_size(16)));
 typedef int32_t Ints __attribute__((vector_size(16)));
 
-inline Words load_words(const void* p) { Words v; __builtin_memcpy(&v, p, sizeof v); return v; }
+inline Words load_words(const void* p) {
+  Words v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
 inline void store_words(void* p, Words v) { __builtin_memcpy(p, &v, sizeof v); }
-inline Words splat_word(const Word* p) { const uint32_t w = *p; return Words{w, w, w, w}; }
-inline Floats load(const float* p) { Floats v; __builtin_memcpy(&v, p, sizeof v); return v; }
+inline Words splat_word(const Word* p) {
+  const uint32_t w = *p;
+  return Words{w, w, w, w};
+}
+inline Floats load(const float* p) {
+  Floats v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
 inline Floats load_part(const float* p, int64_t n) {
   Floats v = {0, 0, 0, 0};
   for (int64_t i = 0; i < n; i++) v[i] = p[i];

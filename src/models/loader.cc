@@ -114,6 +114,12 @@ int64_t available_memory() {
   return -1;
 }
 
+Status check_memory(const MemoryNeed& need, int64_t available, std::string_view where) {
+  if (available < 0 || need.total() <= available) return {};
+  return resource_error("{}: expected {} MB of memory (weights {}, key/value cache {}), got {} MB available", where,
+                        need.total() >> 20, need.weights >> 20, need.cache >> 20, available >> 20);
+}
+
 Result<LoadedWeights> load_weights(const Checkpoint& checkpoint, const ModelConfig& config, WeightType type, int32_t slots,
                                    ThreadPool& pool, const LoadProgress& progress, MemoryNeed* need) {
   SLIP_TRY(const Layout layout, find_layout(checkpoint, config));
@@ -125,10 +131,7 @@ Result<LoadedWeights> load_weights(const Checkpoint& checkpoint, const ModelConf
   SLIP_TRY_(reader.end_check());
   const MemoryNeed estimate = memory_need(reader, config, slots);
   if (need) *need = estimate;
-  if (const int64_t available = available_memory(); available >= 0 && estimate.total() > available)
-    return resource_error("{}: expected {} MB of memory (weights {}, cache of {} slots {}), got {} MB available",
-                          checkpoint.path().string(), estimate.total() >> 20, estimate.weights >> 20, slots, estimate.cache >> 20,
-                          available >> 20);
+  SLIP_TRY_(check_memory(estimate, available_memory(), checkpoint.path().string()));
   read_all(reader, config, layout, type, out);
   SLIP_TRY_(reader.end_load());
   note_stored_head(checkpoint, config, layout, out);

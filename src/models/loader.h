@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/config.h"
@@ -27,6 +28,8 @@ struct MemoryNeed {
 };
 /// MemAvailable of this machine; -1 where that cannot be read.
 int64_t available_memory();
+/// kResource when the need exceeds what is available (>= 0).
+Status check_memory(const MemoryNeed& need, int64_t available, std::string_view where);
 
 /// Checks every tensor first (kBadInput: all missing names, or the first wrong shape), then memory (kResource when weights and a
 /// cache of `slots` do not fit in what is available), then packs. `need` (may be null) gets the estimate.

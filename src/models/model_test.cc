@@ -220,16 +220,33 @@ TEST_F(SpoiltFolder, TruncatedWeightsMissingConfigAndFoldersThatAreNoneAreOneErr
   EXPECT_EQ(refusal().kind, ErrorKind::kBadInput);
 }
 
-TEST_F(SpoiltFolder, ACacheThatCannotFitIsRefusedBeforeAnythingIsLoaded) {
-  int64_t calls = 0;
-  // 2 layers x 2 x 16 M slots x 2 heads x 8 numbers x 4 bytes = 4.3 GB: fits on some machines.
-  auto model = load_model(folder, {WeightType::kF32, 1, 1 << 24}, [&](int64_t, int64_t) { ++calls; });
-  if (!model) {
-    EXPECT_EQ(model.error().kind, ErrorKind::kResource);
-    EXPECT_EQ(calls, 0);
-  }
-  EXPECT_EQ(load_model(folder, {WeightType::kF32, 1, 0}).error().kind, ErrorKind::kUsage);
-  EXPECT_EQ(load_model(folder, {WeightType::kF32, -1, 8}).error().kind, ErrorKind::kUsage);
+TEST(LoadModel, WeightsAndCacheTogetherMustFitWhatIsAvailable) {
+  const MemoryNeed need{6LL << 30, 2LL << 30};
+  EXPECT_TRUE(check_memory(need, 8LL << 30, "folder"));
+  EXPECT_TRUE(check_memory(need, -1, "folder"));
+  const Status refused = check_memory(need, (8LL << 30) - 1, "folder");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kResource);
+  EXPECT_NE(refused.error().message.find("8192 MB"), std::string::npos) << refused.error().message;
+}
+
+TEST(LoadModel, TheEstimateCountsWeightsByTypeAndTheCacheBySlots) {
+  const auto folder = kFixtures / "models/qwen2";
+  const auto config = read_model_config(folder);
+  const auto checkpoint = Checkpoint::open_folder(folder);
+  ASSERT_TRUE(config && checkpoint);
+  ThreadPool pool(1);
+  const auto f32 = estimate_memory(*checkpoint, *config, WeightType::kF32, 100, pool);
+  const auto bf16 = estimate_memory(*checkpoint, *config, WeightType::kBF16, 200, pool);
+  ASSERT_TRUE(f32 && bf16);
+  EXPECT_GT(f32->weights, bf16->weights + bf16->weights / 2);
+  EXPECT_EQ(f32->cache, 2 * 2 * 100 * 2 * 8 * 4);
+  EXPECT_EQ(bf16->cache, 2 * f32->cache);
+}
+
+TEST(LoadModel, OptionsOutsideTheirRangeAreUsageErrors) {
+  EXPECT_EQ(load_model(kFixtures / "models/qwen2", {WeightType::kF32, 1, 0}).error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(load_model(kFixtures / "models/qwen2", {WeightType::kF32, -1, 8}).error().kind, ErrorKind::kUsage);
 }
 
 TEST_F(SpoiltFolder, EndTokensOfGenerationConfigAreAdded) {

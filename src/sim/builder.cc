@@ -43,13 +43,13 @@ Agent shape_of(AgentType type, PhiloxStream& g) {
     case AgentType::kCyclist: size(1.8, 0.65, 1.75); break;
     case AgentType::kPedestrian: size(0.5, 0.6, 1.75); break;
     case AgentType::kWorker: size(0.5, 0.6, 1.8); a.looks.colour = {255, 120, 0}; break;
-    case AgentType::kAnimal: size(1.8, 0.6, 1.5); a.looks.colour = {130, 90, 50}; break;
+    case AgentType::kAnimal: size(2.0, 0.7, 1.6); a.looks.colour = {130, 90, 50}; break;
     case AgentType::kAmbulance: size(6.0, 2.1, 2.6); a.looks.colour = {240, 240, 240}; break;
     case AgentType::kFireTruck: size(8.0, 2.4, 3.1); a.looks.colour = {200, 20, 20}; break;
     case AgentType::kPolice: size(4.7, 1.9, 1.6); a.looks.colour = {30, 40, 90}; break;
-    case AgentType::kCone: size(0.45, 0.45, 0.9); a.looks.colour = {255, 110, 0}; break;
+    case AgentType::kCone: size(0.5, 0.5, 1.0); a.looks.colour = {255, 110, 0}; break;
     case AgentType::kBarrier: size(0.5, 2.0, 1.1); a.looks.colour = {240, 90, 20}; break;
-    case AgentType::kDebris: size(1.2, 1.4, 0.8); a.looks.colour = {110, 80, 50}; break;
+    case AgentType::kDebris: size(1.4, 1.7, 1.0); a.looks.colour = {110, 80, 50}; break;
     case AgentType::kTractor: size(4.2, 2.2, 2.7); a.looks.colour = {40, 130, 40}; break;
   }
   return a;

@@ -175,7 +175,7 @@ void construction(Builder& b) {
   speed(b, 5.5, 9.5);
   b.straight_road();
   const bool full = b.chance(0.6);
-  const double s = kEgoFront + b.sc.v0 * b.u(1.6, 2.6) + 6;
+  const double s = kEgoFront + b.sc.v0 * b.u(1.3, 2.1) + 5;
   const double inner = full ? 0.6 : -1.15;
   const int n = 5 + static_cast<int>(b.g.below(4));
   for (int i = 0; i < n; ++i) {
@@ -191,10 +191,10 @@ void construction(Builder& b) {
 }
 void debris(Builder& b) {
   lanes(b, 0.3);
-  speed(b, 5, 8.5);
+  speed(b, 4.8, 8);
   b.straight_road();
   const bool centre = b.chance(0.5);
-  const double s = centre ? b.brake_distance(b.u(kNow, kLate)) + 3 : kEgoFront + b.sc.v0 * b.u(1.6, 2.6) + 4;
+  const double s = centre ? b.brake_distance(b.u(kNow, kLate)) + 3 : kEgoFront + b.sc.v0 * b.u(1.4, 2.2) + 4;
   const double d = centre ? b.u(-0.3, 0.3) : b.u(-1.25, -0.95);
   Actor& a = b.parked(AgentType::kDebris, s, d, b.u(-0.5, 0.5), Class::kHazard);
   if (b.chance(0.4)) b.parked(AgentType::kDebris, s + b.u(1, 2), a.track[0].y + b.sc.d0 - 0.4, 0.3, Class::kHazard);
@@ -330,12 +330,12 @@ void overtake(Builder& b) {
 
 struct Family { std::string_view name; void (*draw)(Builder&); int weight; };
 constexpr Family kFamilies[] = {
-    {"free_flow", free_flow, 10}, {"curve", curve, 5}, {"lead_cruise", lead_cruise, 11}, {"lead_brake", lead_brake, 6},
-    {"lead_stopped", lead_stopped, 6}, {"red_light", red_light, 7}, {"light_start", light_start, 4}, {"green_light", green_light, 4},
+    {"free_flow", free_flow, 10}, {"curve", curve, 6}, {"lead_cruise", lead_cruise, 11}, {"lead_brake", lead_brake, 6},
+    {"lead_stopped", lead_stopped, 6}, {"red_light", red_light, 7}, {"light_start", light_start, 4}, {"green_light", green_light, 5},
     {"stop_sign", stop_sign, 5}, {"pedestrian_crosswalk", pedestrian_crosswalk, 7}, {"pedestrian_midblock", pedestrian_midblock, 6},
-    {"cyclist_ahead", cyclist_ahead, 7}, {"construction_taper", construction, 8}, {"debris", debris, 9},
-    {"emergency_vehicle", emergency_vehicle, 7}, {"animal_crossing", animal, 12}, {"special_vehicle", special_vehicle, 7},
-    {"door_opening", door_opening, 9}, {"cut_in", cut_in, 5}, {"oncoming_left_turn", oncoming_left_turn, 5},
+    {"cyclist_ahead", cyclist_ahead, 8}, {"construction_taper", construction, 10}, {"debris", debris, 10},
+    {"emergency_vehicle", emergency_vehicle, 8}, {"animal_crossing", animal, 12}, {"special_vehicle", special_vehicle, 8},
+    {"door_opening", door_opening, 10}, {"cut_in", cut_in, 5}, {"oncoming_left_turn", oncoming_left_turn, 5},
     {"cross_traffic", cross_traffic, 5}, {"adverse_weather", weather, 4}, {"turn_left", [](Builder& b) { turn(b, 1); }, 6},
     {"turn_right", [](Builder& b) { turn(b, -1); }, 6}, {"lane_change", lane_change, 3}, {"overtake", overtake, 4},
     {"night_debris", debris, 0}, {"rain_cut_in", cut_in, 0}};

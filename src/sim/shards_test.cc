@@ -98,17 +98,17 @@ TEST_F(Shards, AHeadersRemainIsRefused) {
 }
 TEST_F(Shards, AFlippedLabelBitIsRefused) {
   write(5, false);
-  damage([](std::string t) { t[64 + 2616 + 100] ^= 4; return t; });
+  damage([](std::string t) { return t.replace(64 + 2616 + 100, 1, "\x7f"); });
   expect_refused("checksum");
 }
 TEST_F(Shards, AnotherFileIsRefused) {
   write(5, false);
-  damage([](std::string t) { t[0] = 'X'; return t; });
+  damage([](std::string t) { t.at(0) = 'X'; return t; });
   expect_refused("magic");
 }
 TEST_F(Shards, AnotherVersionIsRefused) {
   write(5, false);
-  damage([](std::string t) { t[8] = 99; return t; });
+  damage([](std::string t) { t.at(8) = 99; return t; });
   expect_refused("simulator version");
 }
 TEST_F(Shards, ASetThatWasNotFinishedDoesNotExist) {

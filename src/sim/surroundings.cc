@@ -62,7 +62,7 @@ void second_thing(Builder& b) {
   Scene& sc = b.sc;
   const double v0 = sc.v0;
   if (v0 < 5 || sc.intent != Intent::kGoStraight || family_is(sc, "curve") || family_is(sc, "cut_in")) return;
-  if (family_is(sc, "free_flow") || family_is(sc, "lead_cruise") || family_is(sc, "green_light")) return;  // stay calm
+  if (family_is(sc, "adverse_weather") || family_is(sc, "free_flow") || family_is(sc, "lead_cruise") || family_is(sc, "green_light")) return;  // stay calm
   if (family_is(sc, "overtake") || family_is(sc, "cyclist_ahead") || family_is(sc, "construction_taper")) return;
   double nearest = 60;
   for (const Actor& a : sc.actors) nearest = std::min(nearest, sc.ref.project({a.track[0].x, a.track[0].y}).s - a.agent.length / 2);
@@ -173,7 +173,7 @@ void draw_environment(Scene& sc) {
   PhiloxStream g(sc.seed, uint64_t{0xE0} << 32 | uint64_t{sc.family} << 8 | sc.attempt);
   Environment& e = sc.env;
   const double light = g.uniform();
-  e.lighting = light < 0.76 ? Lighting::kDay : light < 0.89 ? Lighting::kDusk : Lighting::kNight;
+  e.lighting = light < 0.82 ? Lighting::kDay : light < 0.92 ? Lighting::kDusk : Lighting::kNight;
   const double kind = g.uniform();
   const auto any = [&](double r) { return r < 0.4 ? Weather::kRain : r < 0.7 ? Weather::kFog : Weather::kSnow; };
   if (kind < 0.10) e.weather = any(kind / 0.10);

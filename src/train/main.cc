@@ -19,11 +19,13 @@
 namespace {
 
 /// OpenBLAS 0.3.21 takes Zen 5 for Haswell (a third of the speed) unless told before it loads, which is before main: say it and
-/// start over once. Passive waiting leaves the cores to the batch thread.
+/// start over once. An OPENBLAS_CORETYPE from outside is replaced (SLIP_OPENBLAS_CORETYPE is kept): it is usually set for the machine's
+/// other programs, and f32 products take twice as long with it. Short spinning leaves the cores to the batch thread.
 void prepare_environment(char** argv) {
   if (std::getenv("SLIP_TRAIN_STARTED") != nullptr) return;
   setenv("SLIP_TRAIN_STARTED", "1", 1);
-  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+  if (const char* wanted = std::getenv("SLIP_OPENBLAS_CORETYPE"); wanted != nullptr) setenv("OPENBLAS_CORETYPE", wanted, 1);
+  else if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
   setenv("GOMP_SPINCOUNT", "20000", 0);
   execv("/proc/self/exe", argv);  // on failure: slower, but right
 }

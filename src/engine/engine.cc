@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// See engine.h.
+#include "engine/engine.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "base/interrupt.h"
+
+namespace slip {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+constexpr std::string_view kImageMark = "<image>";
+
+// One user message: all images stand at the mark, or in front where there is none.
+ChatMessage user_message(const std::string& text, size_t images) {
+  ChatMessage m{"user", {}};
+  const size_t mark = text.find(kImageMark);
+  const std::string before = mark == std::string::npos ? "" : text.substr(0, mark);
+  const std::string after = mark == std::string::npos ? text : text.substr(mark + kImageMark.size());
+  if (!before.empty()) m.content.emplace_back(TextItem{before});
+  for (size_t i = 0; i < images; ++i) m.content.emplace_back(ImageItem{});
+  m.content.emplace_back(TextItem{after});
+  return m;
+}
+
+bool has_chat_template(const std::filesystem::path& folder) {
+  std::error_code ec;
+  for (const char* name : {"chat_template.json", "chat_template.jinja"})
+    if (std::filesystem::exists(folder / name, ec)) return true;
+  const auto config = read_json(folder / "tokenizer_config.json");
+  return config && config->is_object() && config->get_object().contains("chat_template");
+}
+
+}  // namespace
+
+Result<WeightType> weight_type(std::string_view word, std::string_view stored_dtype) {
+  if (word == "f32" || (word == "auto" && stored_dtype == "float32")) return WeightType::kF32;
+  if (word == "bf16" || word == "auto") return WeightType::kBF16;
+  if (word == "int8") return WeightType::kI8;
+  return unsupported("--dtype: expected auto, f32, bf16 or int8, got {}", word);
+}
+
+Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder, const EngineOptions& options,
+                                             const LoadProgress& progress) {
+  std::unique_ptr<Engine> out(new Engine);
+  const std::string where = (folder / "config.json").string();
+  SLIP_TRY(const json::value config, read_json(folder / "config.json"));
+  if (!config.is_object()) return bad_input("{}: expected an object, got another type", where);
+  SLIP_TRY(out->task_, task_options(config.get_object(), where));
+  SLIP_TRY(const ModelConfig parsed, parse_model_config(config, where));
+  SLIP_TRY(const WeightType type, weight_type(options.dtype, parsed.stored_dtype));
+  SLIP_TRY(out->model_, load_model(folder, {type, options.threads, options.slots}, progress));
+  return out;
+}
+
+Result<const CompiledForm*> Engine::form(const std::string& name) {
+  if (const auto at = forms_.find(name); at != forms_.end()) return const_cast<const CompiledForm*>(at->second.get());
+  const Tokenizer* tokenizer = model_->tokenizer();
+  if (!tokenizer) return bad_input("{}: a form: expected a tokenizer in the folder, got none", model_->folder().string());
+  const DraftRule& rule = model_->lm().info().rule;
+  const FormTokens tokens{tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt, model_->lm().info().vocab};
+  std::unique_ptr<CompiledForm> made;
+  if (name == "model") {
+    SLIP_TRY(CompiledForm form, task_form(task_, tokens));
+    made = std::make_unique<CompiledForm>(std::move(form));
+  } else {
+    json::value schema;
+    if (auto builtin = builtin_schema(name)) {
+      schema = std::move(*builtin);
+    } else if (name.find('/') == std::string::npos && name.find('.') == std::string::npos) {
+      return bad_input("--form: expected a built-in (wod-e2e), `model`, or a JSON Schema file, got {}", name);
+    } else {
+      SLIP_TRY(schema, read_json(name, size_t{16} << 20));
+    }
+    SLIP_TRY(CompiledForm form, compile_schema(schema, name, tokens));
+    made = std::make_unique<CompiledForm>(std::move(form));
+  }
+  const CompiledForm* out = made.get();
+  forms_.emplace(name, std::move(made));
+  return out;
+}
+
+Result<std::string> Engine::user_text(const Request& request) const {
+  if (!request.ego) return request.prompt;
+  const PromptText text = prompt_text(task_.prompt, *request.ego);
+  return text.before_images + std::string(kImageMark) + text.after_images;
+}
+
+Result<Prompt> Engine::prompt(const Request& request) {
+  std::vector<PatchGrid> grids;
+  for (const Image& image : request.images) {
+    SLIP_TRY_(check_interrupt());
+    SLIP_TRY(PatchGrid g, model_->preprocess(image));
+    grids.push_back(std::move(g));
+  }
+  SLIP_TRY(const std::string text, user_text(request));
+  if (!has_chat_template(model_->folder())) {
+    if (!grids.empty()) return unsupported("{}: images: expected a chat template that says where they go, got none", model_->folder().string());
+    if (text.empty()) return bad_input("--prompt: expected text, got nothing");
+    return model_->build_prompt(std::string_view(text));
+  }
+  SLIP_TRY(const ChatTemplate chat, ChatTemplate::load(model_->folder()));
+  const std::vector<ChatMessage> messages{user_message(text, grids.size())};
+  SLIP_TRY(const std::string rendered, chat.render(messages));
+  return model_->build_prompt(std::string_view(rendered), grids);
+}
+
+Status Engine::fill_plan(const Request& request, const Decoded& decoded, Plan& plan, std::vector<std::vector<sim::Vec2>>& fits) const {
+  (void)decoded;
+  if (plan.waypoints.size() != 5) return {};  // the fits are stated for five waypoints, one a second
+  std::vector<Point> knots;
+  for (const sim::Vec2& p : plan.waypoints) knots.push_back({p.x, p.y});
+  std::optional<Point> v0;
+  if (request.ego) v0 = Point{request.ego->history.back().vx, request.ego->history.back().vy};
+  std::vector<sim::Vec2> points;
+  for (const Point& p : fit_waypoints(knots, request.fit, v0)) points.push_back({p.x, p.y});
+  fits.push_back(std::move(points));
+  return {};
+}
+
+Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer) {
+  DecodeOptions options = request.decode;
+  const Form* form = answer.form ? &answer.form->form : nullptr;
+  for (const auto& [name, temperature] : request.section_temperatures) {
+    bool found = false;
+    for (size_t s = 0; form && s < form->sections().size(); ++s) {
+      if (form->sections()[s].name != name) continue;
+      options.section_temperature.emplace_back(static_cast<int32_t>(s), temperature);
+      found = true;
+    }
+    if (!found) return bad_input("--section-temperature: expected a section of the form, got {}", name);
+  }
+  options.end_tokens = model_->config().eos;
+  Decoder decoder(model_->lm(), request.method);
+  std::vector<std::vector<sim::Vec2>> fits;
+  const Tokenizer& tokenizer = *model_->tokenizer();
+  for (int r = 0; r < request.rollouts; ++r) {
+    options.request = request.decode.request + static_cast<uint32_t>(r);
+    SLIP_TRY(Decoded decoded, decoder.decode(prompt, form, options));
+    Plan one;
+    std::vector<FieldValue> values;
+    if (form && decoded.valid) {
+      SLIP_TRY(values, parse(*answer.form, decoded.tokens, tokenizer));
+      one.waypoints = waypoints_of(*form, values);
+      SLIP_TRY_(fill_plan(request, decoded, one, fits));
+    }
+    if (r == 0) {
+      answer.text = answer.form ? answer_text(*answer.form, decoded.tokens, tokenizer) : tokenizer.decode(decoded.tokens, true);
+      answer.values = std::move(values);
+      answer.plan.waypoints = std::move(one.waypoints);
+      answer.decoded = std::move(decoded);
+    }
+  }
+  const auto start = Clock::now();
+  if (!fits.empty()) {
+    std::vector<std::vector<Point>> rollouts;
+    for (const auto& f : fits) {
+      rollouts.emplace_back();
+      for (const sim::Vec2& p : f) rollouts.back().push_back({p.x, p.y});
+    }
+    const RolloutMean mean = average_rollouts(rollouts);
+    for (const Point& p : mean.points) answer.plan.points.push_back({p.x, p.y});
+    answer.plan.spread_m = mean.spread_m;
+  }
+  answer.stages.plan_ms = ms_since(start);
+  return {};
+}
+
+Result<Answer> Engine::run(const Request& request) {
+  const auto start = Clock::now();
+  Answer out;
+  out.method = request.method;
+  if (!model_->tokenizer()) return bad_input("{}: expected a tokenizer in the folder, got none", model_->folder().string());
+  if (!request.form.empty()) {
+    const auto form_start = Clock::now();
+    SLIP_TRY(out.form, form(request.form));
+    out.stages.form_ms = ms_since(form_start);
+  }
+  const auto encode_start = Clock::now();
+  SLIP_TRY(const Prompt rows, prompt(request));
+  out.stages.encode_ms = ms_since(encode_start);
+  SLIP_TRY_(decode_rollouts(request, rows, out));
+  out.stages.total_ms = ms_since(start);
+  return out;
+}
+
+}  // namespace slip

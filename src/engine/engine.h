@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// One request from images to plan: a loaded model, its forms, and the stages admit, encode, form, prefill, draft, verify,
+// commit, plan, reply.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "decode/decode.h"
+#include "form/values.h"
+#include "image/image.h"
+#include "models/model.h"
+#include "plan/trajectory.h"
+#include "task/wod.h"
+#include "text/chat.h"
+
+namespace slip {
+
+struct EngineOptions {
+  std::string dtype = "auto";   // auto: as stored (f32 stays f32, anything else is bf16); f32, bf16, int8
+  int threads = 0;              // 0: every core this process may use
+  int slots = 4096;             // prompt + answer + drafts, in rows
+};
+
+/// `--dtype`'s word for a folder whose config says `stored_dtype`. kUnsupported for int4.
+Result<WeightType> weight_type(std::string_view word, std::string_view stored_dtype);
+
+struct Request {
+  /// "model": the form that the folder was trained for; a built-in's name; a JSON Schema file; empty: free text.
+  std::string form = "model";
+  std::optional<EgoInput> ego;               // the prompt is made of it, in the model's own style ...
+  std::string prompt;                        // ... or this text; "<image>" marks where all images go (else: in front)
+  std::vector<Image> images;
+  Method method;
+  DecodeOptions decode;
+  std::vector<std::pair<std::string, float>> section_temperatures;
+  int rollouts = 1;                          // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
+  Fit fit = Fit::kJmtPaperCompat;
+};
+
+struct Plan {
+  std::vector<sim::Vec2> waypoints;          // as the answer says, 1 Hz
+  std::vector<sim::Vec2> points;             // after the fit, 4 Hz; empty without waypoints
+  std::vector<double> spread_m;              // per point: root mean square distance of the rollouts from their mean
+};
+
+struct StageTimes {
+  double encode_ms = 0, form_ms = 0, plan_ms = 0, total_ms = 0;
+};
+
+struct Answer {
+  const CompiledForm* form = nullptr;        // lives as long as the engine; null for free text
+  Method method;
+  Decoded decoded;                           // of rollout 0
+  std::string text;
+  std::vector<FieldValue> values;            // in the order of the form's fields
+  Plan plan;
+  StageTimes stages;
+};
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> load(const std::filesystem::path& folder, const EngineOptions& options,
+                                              const LoadProgress& progress = {});
+  Model& model() { return *model_; }
+  const TaskOptions& task() const { return task_; }
+  /// Compiled once per name. kBadInput for an unknown name or a schema that this tokenizer cannot meet.
+  Result<const CompiledForm*> form(const std::string& name);
+  /// The prompt's rows, images encoded (the stages admit and encode).
+  Result<Prompt> prompt(const Request& request);
+  /// kBadInput / kUnsupported for what the request asks, kCancelled after Ctrl-C or a deadline.
+  Result<Answer> run(const Request& request);
+
+ private:
+  Engine() = default;
+  Result<std::string> user_text(const Request& request) const;
+  Status decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer);
+  Status fill_plan(const Request& request, const Decoded& decoded, Plan& plan, std::vector<std::vector<sim::Vec2>>& fits) const;
+  std::unique_ptr<Model> model_;
+  TaskOptions task_;
+  std::map<std::string, std::unique_ptr<CompiledForm>> forms_;
+};
+
+/// The result object of the command line's contract.
+json::object answer_json(const Engine& engine, const Answer& answer, const Request& request, std::string_view model);
+
+}  // namespace slip
