@@ -152,7 +152,8 @@ struct Handler {
     return false;
   }
   bool fail(Code& ec, std::string_view part, std::string_view expected, std::string_view got) {
-    const std::string_view name = in_ == In::kMetadata || header.entries.empty() ? "__metadata__" : header.entries.back().name;
+    const bool of_metadata = in_ == In::kMetadata || header.entries.empty();
+    const std::string_view name = of_metadata ? std::string_view("__metadata__") : std::string_view(header.entries.back().name);
     message = fmt::format("tensor \"{}\": {}: expected {}, got {}", name, part, expected, got);
     return stop(ec);
   }

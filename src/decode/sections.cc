@@ -24,6 +24,7 @@ class Sections {
     p_.clear();
     p_.add_prompt(Want::kNothing);
     SLIP_TRY_(p_.run(PassKind::kPrefill));
+    choices_.reserve(x_.size());
     for (const Block& b : form_.blocks()) {
       if (p_.options().trace) answer_.rounds.push_back({.block = b});
       while (masks_in(b) > 0) {
@@ -61,7 +62,7 @@ class Sections {
       const bool asked = u + shift < b.end && masked(u + shift);
       p_.add(x_[static_cast<size_t>(u)].value_or(info_.rule.mask), u, b.end, asked ? Want::kLogits : Want::kNothing);
     }
-    return p_.run(PassKind::kVerify);
+    return p_.run(PassKind::kDraft);
   }
 
   std::span<const std::optional<TokenId>> content(const Field& f) const {

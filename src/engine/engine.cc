@@ -36,6 +36,20 @@ bool has_chat_template(const std::filesystem::path& folder) {
   return config && config->is_object() && config->get_object().contains("chat_template");
 }
 
+// The fit is stated for any number of waypoints at 1 Hz; a form without a trajectory has no plan.
+Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>& rollouts, Plan& plan) {
+  if (rollouts.empty() || rollouts.front().size() < 2) return {};
+  FitSpec spec{.fit = request.fit, .knots = static_cast<int>(rollouts.front().size())};
+  spec.points = spec.knots * 4;
+  SLIP_TRY(const FitMap map, FitMap::make(spec));
+  Waypoint v0;
+  if (request.ego) v0 = {request.ego->history.back().vx, request.ego->history.back().vy};
+  SLIP_TRY(RolloutFit fit, average_rollouts(map, rollouts, v0));
+  plan.fitted = std::move(fit.mean);
+  plan.spread_m = std::move(fit.spread_m);
+  return {};
+}
+
 }  // namespace
 
 Result<WeightType> weight_type(std::string_view word, std::string_view stored_dtype) {
@@ -110,22 +124,8 @@ Result<Prompt> Engine::prompt(const Request& request) {
   return model_->build_prompt(std::string_view(rendered), grids);
 }
 
-Status Engine::fill_plan(const Request& request, const Decoded& decoded, Plan& plan, std::vector<std::vector<sim::Vec2>>& fits) const {
-  (void)decoded;
-  if (plan.waypoints.size() != 5) return {};  // the fits are stated for five waypoints, one a second
-  std::vector<Point> knots;
-  for (const sim::Vec2& p : plan.waypoints) knots.push_back({p.x, p.y});
-  std::optional<Point> v0;
-  if (request.ego) v0 = Point{request.ego->history.back().vx, request.ego->history.back().vy};
-  std::vector<sim::Vec2> points;
-  for (const Point& p : fit_waypoints(knots, request.fit, v0)) points.push_back({p.x, p.y});
-  fits.push_back(std::move(points));
-  return {};
-}
-
-Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer) {
+Result<DecodeOptions> Engine::decode_options(const Request& request, const Form* form) const {
   DecodeOptions options = request.decode;
-  const Form* form = answer.form ? &answer.form->form : nullptr;
   for (const auto& [name, temperature] : request.section_temperatures) {
     bool found = false;
     for (size_t s = 0; form && s < form->sections().size(); ++s) {
@@ -136,37 +136,31 @@ Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Ans
     if (!found) return bad_input("--section-temperature: expected a section of the form, got {}", name);
   }
   options.end_tokens = model_->config().eos;
+  return options;
+}
+
+Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer) {
+  const Form* form = answer.form ? &answer.form->form : nullptr;
+  SLIP_TRY(DecodeOptions options, decode_options(request, form));
   Decoder decoder(model_->lm(), request.method);
-  std::vector<std::vector<sim::Vec2>> fits;
+  std::vector<std::vector<Waypoint>> rollouts;
   const Tokenizer& tokenizer = *model_->tokenizer();
   for (int r = 0; r < request.rollouts; ++r) {
     options.request = request.decode.request + static_cast<uint32_t>(r);
     SLIP_TRY(Decoded decoded, decoder.decode(prompt, form, options));
-    Plan one;
     std::vector<FieldValue> values;
     if (form && decoded.valid) {
       SLIP_TRY(values, parse(*answer.form, decoded.tokens, tokenizer));
-      one.waypoints = waypoints_of(*form, values);
-      SLIP_TRY_(fill_plan(request, decoded, one, fits));
+      rollouts.push_back(waypoints_of(*form, values));
     }
-    if (r == 0) {
-      answer.text = answer.form ? answer_text(*answer.form, decoded.tokens, tokenizer) : tokenizer.decode(decoded.tokens, true);
-      answer.values = std::move(values);
-      answer.plan.waypoints = std::move(one.waypoints);
-      answer.decoded = std::move(decoded);
-    }
+    if (r > 0) continue;
+    answer.text = answer.form ? answer_text(*answer.form, decoded.tokens, tokenizer) : tokenizer.decode(decoded.tokens, true);
+    if (!rollouts.empty()) answer.plan.waypoints = rollouts.front();
+    answer.values = std::move(values);
+    answer.decoded = std::move(decoded);
   }
   const auto start = Clock::now();
-  if (!fits.empty()) {
-    std::vector<std::vector<Point>> rollouts;
-    for (const auto& f : fits) {
-      rollouts.emplace_back();
-      for (const sim::Vec2& p : f) rollouts.back().push_back({p.x, p.y});
-    }
-    const RolloutMean mean = average_rollouts(rollouts);
-    for (const Point& p : mean.points) answer.plan.points.push_back({p.x, p.y});
-    answer.plan.spread_m = mean.spread_m;
-  }
+  SLIP_TRY_(fit_plan(request, rollouts, answer.plan));
   answer.stages.plan_ms = ms_since(start);
   return {};
 }

@@ -14,7 +14,7 @@
 #include "form/values.h"
 #include "image/image.h"
 #include "models/model.h"
-#include "plan/trajectory.h"
+#include "plan/fit.h"
 #include "task/wod.h"
 #include "text/chat.h"
 
@@ -43,8 +43,8 @@ struct Request {
 };
 
 struct Plan {
-  std::vector<sim::Vec2> waypoints;          // as the answer says, 1 Hz
-  std::vector<sim::Vec2> points;             // after the fit, 4 Hz; empty without waypoints
+  std::vector<Waypoint> waypoints;           // as the answer says, 1 Hz
+  std::optional<Trajectory> fitted;          // after the fit, 4 Hz; nothing without five waypoints
   std::vector<double> spread_m;              // per point: root mean square distance of the rollouts from their mean
 };
 
@@ -79,13 +79,15 @@ class Engine {
   Engine() = default;
   Result<std::string> user_text(const Request& request) const;
   Status decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer);
-  Status fill_plan(const Request& request, const Decoded& decoded, Plan& plan, std::vector<std::vector<sim::Vec2>>& fits) const;
+  Result<DecodeOptions> decode_options(const Request& request, const Form* form) const;
   std::unique_ptr<Model> model_;
   TaskOptions task_;
   std::map<std::string, std::unique_ptr<CompiledForm>> forms_;
 };
 
-/// The result object of the command line's contract.
+/// The parts and the whole of the result object of the command line's contract.
+json::object decoder_json(const Method& method);
+json::object statistics_json(const Answer& answer);
 json::object answer_json(const Engine& engine, const Answer& answer, const Request& request, std::string_view model);
 
 }  // namespace slip

@@ -16,10 +16,10 @@ struct Decoded {
   int orientation = 1;  // EXIF: 1 to 8
 };
 
-Result<Decoded> decode_jpeg(Bytes bytes, std::string_view name, const DecodeOptions& o);
-Result<Decoded> decode_png(Bytes bytes, std::string_view name, const DecodeOptions& o);
-Result<Decoded> decode_webp(Bytes bytes, std::string_view name, const DecodeOptions& o);
-Result<Decoded> decode_ppm(Bytes bytes, std::string_view name, const DecodeOptions& o);
+Result<Decoded> decode_jpeg(Bytes bytes, std::string_view name, const ImageOptions& o);
+Result<Decoded> decode_png(Bytes bytes, std::string_view name, const ImageOptions& o);
+Result<Decoded> decode_webp(Bytes bytes, std::string_view name, const ImageOptions& o);
+Result<Decoded> decode_ppm(Bytes bytes, std::string_view name, const ImageOptions& o);
 
 /// Orientation from a TIFF header with its first directory ("II*\0" or "MM\0*" on); 1 if there is none or it is malformed.
 int exif_orientation(Bytes tiff);
@@ -27,7 +27,7 @@ int exif_orientation(Bytes tiff);
 Image upright(Image image, int orientation);
 
 /// kBadInput unless both sides are at least 1 and the area is at most o.max_pixels.
-Status check_size(int64_t width, int64_t height, std::string_view name, const DecodeOptions& o);
+Status check_size(int64_t width, int64_t height, std::string_view name, const ImageOptions& o);
 
 /// a * alpha + 255 * (255 - alpha), over 255, rounded as Pillow's 8-bit paste rounds.
 constexpr uint8_t over_white(uint8_t a, uint8_t alpha) {

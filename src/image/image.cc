@@ -29,7 +29,7 @@ std::string first_bytes(Bytes bytes) {
   return s + "'";
 }
 
-Result<Decoded> decode_any(Bytes bytes, std::string_view name, const DecodeOptions& o) {
+Result<Decoded> decode_any(Bytes bytes, std::string_view name, const ImageOptions& o) {
   using namespace std::string_view_literals;
   if (starts_with(bytes, 0, "\xff\xd8\xff"sv)) return image_detail::decode_jpeg(bytes, name, o);
   if (starts_with(bytes, 0, "\x89PNG\r\n\x1a\n"sv)) return image_detail::decode_png(bytes, name, o);
@@ -43,7 +43,7 @@ Result<Decoded> decode_any(Bytes bytes, std::string_view name, const DecodeOptio
 
 namespace image_detail {
 
-Status check_size(int64_t width, int64_t height, std::string_view name, const DecodeOptions& o) {
+Status check_size(int64_t width, int64_t height, std::string_view name, const ImageOptions& o) {
   if (width < 1 || height < 1)
     return bad_input("{}: expected an image of at least 1 x 1 pixels, got {} x {}", name, width, height);
   if (width > INT32_MAX || height > INT32_MAX || width > o.max_pixels / height)
@@ -53,7 +53,7 @@ Status check_size(int64_t width, int64_t height, std::string_view name, const De
 
 }  // namespace image_detail
 
-Result<Image> decode_image(std::span<const std::byte> bytes, std::string_view name, const DecodeOptions& o) {
+Result<Image> decode_image(std::span<const std::byte> bytes, std::string_view name, const ImageOptions& o) {
   try {
     SLIP_TRY(Decoded d, decode_any(bytes, name, o));
     return image_detail::upright(std::move(d.image), d.orientation);
@@ -62,7 +62,7 @@ Result<Image> decode_image(std::span<const std::byte> bytes, std::string_view na
   }
 }
 
-Result<Image> load_image(const std::filesystem::path& file, const DecodeOptions& o) {
+Result<Image> load_image(const std::filesystem::path& file, const ImageOptions& o) {
   SLIP_TRY(const std::string bytes, read_file(file));
   return decode_image(std::as_bytes(std::span(bytes)), file.string(), o);
 }

@@ -29,15 +29,15 @@ enum class AlphaMode { kDrop /* as transformers' processor */, kWhite /* composi
 /// What happens to 16-bit grey: min(v, 255) as Pillow does, or v >> 8.
 enum class Grey16 { kClip, kHighByte };
 
-struct DecodeOptions {
+struct ImageOptions {
   AlphaMode alpha = AlphaMode::kDrop;
   int64_t max_pixels = int64_t{1} << 28;  // a larger image is refused before it is decoded
   Grey16 grey16 = Grey16::kClip;
 };
 
 /// kBadInput: "<name>: expected a JPEG, PNG, WebP or PPM image, got ..." or the decoder's reason (a truncated file is an error).
-Result<Image> decode_image(std::span<const std::byte> bytes, std::string_view name, const DecodeOptions& o = {});
-Result<Image> load_image(const std::filesystem::path& file, const DecodeOptions& o = {});
+Result<Image> decode_image(std::span<const std::byte> bytes, std::string_view name, const ImageOptions& o = {});
+Result<Image> load_image(const std::filesystem::path& file, const ImageOptions& o = {});
 /// Pillow 12's BICUBIC on u8: horizontal pass first (vertical first when height > 100 width and the height shrinks).
 /// All four sizes must be at least 1.
 Image resize_bicubic(const Image& in, int width, int height);

@@ -23,8 +23,8 @@ const fs::path kFixtures = fs::path(SLIP_FIXTURES) / "images";
 
 std::string digest(const std::vector<uint8_t>& v) { return sha256_hex(std::as_bytes(std::span(v))); }
 
-DecodeOptions options_of(const std::string& variant) {
-  DecodeOptions o;
+ImageOptions options_of(const std::string& variant) {
+  ImageOptions o;
   if (variant == "white") o.alpha = AlphaMode::kWhite;
   if (variant == "high-byte") o.grey16 = Grey16::kHighByte;
   return o;
@@ -125,7 +125,7 @@ TEST(EncodePng, ComesBackAsItWasAndIsAFunctionOfThePixels) {
 }
 
 TEST(DecodePpm, ReadsTextAndSmallMaximaAndSixteenBits) {
-  const auto decode = [](std::string_view text, const DecodeOptions& o = {}) {
+  const auto decode = [](std::string_view text, const ImageOptions& o = {}) {
     return decode_image(std::as_bytes(std::span(text)), "x.ppm", o);
   };
   using V = std::vector<uint8_t>;

@@ -134,7 +134,7 @@ bool choose_colours(jpeg_decompress_struct& c) {
 
 }  // namespace
 
-Result<Decoded> decode_jpeg(Bytes bytes, std::string_view name, const DecodeOptions& o) {
+Result<Decoded> decode_jpeg(Bytes bytes, std::string_view name, const ImageOptions& o) {
   Session s;
   if (!read_header(s, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) return broken(name, s);
   const int64_t width = s.codec.image_width, height = s.codec.image_height;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PNG through libpng, reading and writing. Reading keeps what Pillow keeps: palettes are expanded, 1, 2 and 4-bit grey is
-// stretched to 8, 16-bit colour loses its low byte, 16-bit grey follows DecodeOptions::grey16, gamma chunks are ignored.
+// stretched to 8, 16-bit colour loses its low byte, 16-bit grey follows ImageOptions::grey16, gamma chunks are ignored.
 //
 // libpng's errors jump back into the one function that set the jump; what owns memory lives in the caller.
 #include <csetjmp>
@@ -87,7 +87,7 @@ int orientation_of(Reader& s) {
 }
 
 /// Rows of `channels` (1 to 4) bytes a pixel, or of 16-bit big-endian grey, to RGB.
-void to_rgb(const std::vector<uint8_t>& stored, size_t channels, bool grey16, const DecodeOptions& o, std::vector<uint8_t>& rgb) {
+void to_rgb(const std::vector<uint8_t>& stored, size_t channels, bool grey16, const ImageOptions& o, std::vector<uint8_t>& rgb) {
   const size_t pixels = rgb.size() / 3;
   if (grey16) {
     for (size_t i = 0; i < pixels; ++i) {
@@ -110,7 +110,7 @@ Error broken(std::string_view name, const Session& s) {
 
 }  // namespace
 
-Result<Decoded> decode_png(Bytes bytes, std::string_view name, const DecodeOptions& o) {
+Result<Decoded> decode_png(Bytes bytes, std::string_view name, const ImageOptions& o) {
   Reader s;
   s.bytes = bytes;
   if (!read_header(s)) return broken(name, s);

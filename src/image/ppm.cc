@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Netpbm greymaps and pixmaps: P5 and P6 (binary), P2 and P3 (text), 1 to 65535 levels. Values are scaled to 0..255 with
-// halves to even, as Pillow does; P5 and P2 with more than 256 levels are 16-bit grey and follow DecodeOptions::grey16.
+// halves to even, as Pillow does; P5 and P2 with more than 256 levels are 16-bit grey and follow ImageOptions::grey16.
 // Bitmaps (P1, P4) are refused.
 #include <cctype>
 #include <charconv>
@@ -86,7 +86,7 @@ Status read_binary(std::string_view body, size_t width_bytes, const Scale& scale
 
 }  // namespace
 
-Result<Decoded> decode_ppm(Bytes bytes, std::string_view name, const DecodeOptions& o) {
+Result<Decoded> decode_ppm(Bytes bytes, std::string_view name, const ImageOptions& o) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const char kind = text[1];
   if (kind == '1' || kind == '4') return unsupported("{}: expected a greymap or pixmap (P2, P3, P5, P6), got P{}", name, kind);

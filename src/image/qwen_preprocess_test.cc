@@ -18,7 +18,7 @@ std::string digest(const std::vector<float>& v) { return sha256_hex(std::as_byte
 
 /// The fixture's images, decoded as each case's variant says.
 Result<Image> image_of(const json::value& c) {
-  DecodeOptions o;
+  ImageOptions o;
   if (c.at("variant").as_string() == "white") o.alpha = AlphaMode::kWhite;
   if (c.at("variant").as_string() == "high-byte") o.grey16 = Grey16::kHighByte;
   return load_image(kFixtures / std::string(c.at("file").as_string()), o);

@@ -34,7 +34,7 @@ bool is_whole(Bytes bytes) { return bytes.size() >= 12 && little_u32(bytes, 4) <
 
 }  // namespace
 
-Result<Decoded> decode_webp(Bytes bytes, std::string_view name, const DecodeOptions& o) {
+Result<Decoded> decode_webp(Bytes bytes, std::string_view name, const ImageOptions& o) {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   WebPBitstreamFeatures features;
   if (WebPGetFeatures(data, bytes.size(), &features) != VP8_STATUS_OK)

@@ -49,11 +49,11 @@ Status check_options(const ModelOptions& o) {
 
 }  // namespace
 
-Result<std::optional<Tokenizer>> load_tokenizer(const fs::path& folder) {
+Result<Tokenizer> load_tokenizer(const fs::path& folder) {
   std::error_code ec;
-  if (!fs::exists(folder / "tokenizer.json", ec) && !fs::exists(folder / "vocab.json", ec)) return std::optional<Tokenizer>{};
-  SLIP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
-  return std::optional<Tokenizer>{std::move(tokenizer)};
+  if (!fs::exists(folder / "tokenizer.json", ec) && !fs::exists(folder / "vocab.json", ec))
+    return bad_input("{}: expected a tokenizer (tokenizer.json, or vocab.json and merges.txt), got none", folder.string());
+  return Tokenizer::load(folder);
 }
 
 Result<ModelConfig> load_config(const fs::path& folder, const Tokenizer* tokenizer) {
@@ -64,8 +64,9 @@ Result<ModelConfig> load_config(const fs::path& folder, const Tokenizer* tokeniz
 }
 
 Status Model::load_parts(const LoadProgress& progress) {
-  SLIP_TRY(tokenizer_, load_tokenizer(folder_));
+  tokenizer_ = load_tokenizer(folder_);
   SLIP_TRY(config_, load_config(folder_, tokenizer()));
+  if (tokenizer_) chat_ = ChatTemplate::load(folder_);
   if (config_.vision) {
     SLIP_TRY(preprocessor_, load_preprocessor(folder_, *config_.vision));
   }
@@ -93,6 +94,11 @@ Result<std::unique_ptr<Model>> load_model(const fs::path& folder, const ModelOpt
   return model;
 }
 
+Result<const Tokenizer*> Model::need_tokenizer() const {
+  if (!tokenizer_) return tokenizer_.error();
+  return &*tokenizer_;
+}
+
 Result<PatchGrid> Model::preprocess(const Image& image) const {
   if (!config_.vision) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
   if (!preprocessor_) return bad_input("{}: expected preprocessor_config.json for images, got none", folder_.string());
@@ -106,20 +112,29 @@ Status Model::encode_images(std::span<const PatchGrid> images, std::vector<float
   return vision_->encode(images, features_ND);
 }
 
+Result<Prompt> Model::build_prompt(std::span<const ChatMessage> messages, std::span<const PatchGrid> images,
+                                   const ChatOptions& options) {
+  if (!chat_) return chat_.error();
+  SLIP_TRY(const std::string text, chat_->render(messages, options));
+  return build_prompt(text, images);
+}
+
 Result<Prompt> Model::build_prompt(std::string_view text, std::span<const PatchGrid> images) {
-  if (!tokenizer_) return bad_input("{}: expected a tokenizer for text, got none", folder_.string());
-  SLIP_TRY(const std::vector<TokenId> tokens, tokenizer_->encode(text));
+  SLIP_TRY(const Tokenizer* tokenizer, need_tokenizer());
+  SLIP_TRY(const std::vector<TokenId> tokens, tokenizer->encode(text));
   return build_prompt(tokens, images);
 }
 
 Result<Prompt> Model::build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images) {
   if (!config_.vision || !config_.image_token) {
     if (!images.empty()) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
-    return ::slip::build_prompt(tokens);
+    return prompt_rows(tokens);
   }
-  std::vector<CellGrid> cells;
-  for (const PatchGrid& g : images) cells.push_back({g.t, g.h / config_.vision->merge, g.w / config_.vision->merge});
-  SLIP_TRY(Prompt prompt, ::slip::build_prompt(tokens, cells, *config_.image_token));
+  std::vector<VisionGrid> grids;
+  for (const PatchGrid& g : images) grids.push_back({g.t, g.h, g.w});
+  const VisionRules rules{*config_.image_token, config_.video_token.value_or(TokenId{-1}), config_.vision->merge,
+                          static_cast<int32_t>(config_.vision->tokens_per_second)};
+  SLIP_TRY(Prompt prompt, prompt_rows(tokens, grids, rules));
   SLIP_TRY_(encode_images(images, prompt.features_ND));
   return prompt;
 }

@@ -2,7 +2,7 @@
 // A Hugging Face folder, loaded: decoder, vision tower, tokenizer, preprocessing. The one object that a session needs.
 //
 //   folder: config.json, *.safetensors; optional generation_config.json (more end tokens), tokenizer.json (or vocab.json and
-//   merges.txt), preprocessor_config.json
+//   merges.txt), a chat template, preprocessor_config.json
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -19,6 +19,7 @@
 #include "models/qwen_vision.h"
 #include "models/rows_file.h"
 #include "nn/decoder.h"
+#include "text/chat.h"
 #include "text/tokenizer.h"
 
 namespace slip {
@@ -42,14 +43,20 @@ class Model {
 
   DecoderLm& lm() { return *lm_; }
   ThreadPool& pool() { return *pool_; }
-  /// Null when the folder has none.
+  /// Null when the folder has none, or one that cannot be read: passes of token ids need none.
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  /// The same with the reason.
+  Result<const Tokenizer*> need_tokenizer() const;
+  const Result<ChatTemplate>& chat() const { return chat_; }
   QwenVision* vision() { return vision_ ? &*vision_ : nullptr; }
   const std::optional<PreprocessorConfig>& preprocessor() const { return preprocessor_; }
 
   /// kUnsupported when the model has no vision tower, kBadInput when its folder has no preprocessor_config.json.
   Result<PatchGrid> preprocess(const Image& image) const;
   Status encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND);
+  /// Messages, rendered by the folder's own template; its loading error when it has none that is known.
+  Result<Prompt> build_prompt(std::span<const ChatMessage> messages, std::span<const PatchGrid> images = {},
+                              const ChatOptions& options = {});
   /// Text as the chat template renders it (one placeholder per image) -> rows with the images' features.
   Result<Prompt> build_prompt(std::string_view text, std::span<const PatchGrid> images = {});
   /// The same from tokens.
@@ -68,7 +75,8 @@ class Model {
   std::string text_prefix_, vision_prefix_;
   std::vector<std::string> notes_;
   std::unique_ptr<ThreadPool> pool_;      // before what runs on it
-  std::optional<Tokenizer> tokenizer_;
+  Result<Tokenizer> tokenizer_ = bad_input("tokenizer: expected one in the folder, got none");
+  Result<ChatTemplate> chat_ = unsupported("chat template: expected a folder with a tokenizer, got none");
   std::optional<PreprocessorConfig> preprocessor_;
   std::unique_ptr<DecoderLm> lm_;
   std::optional<QwenVision> vision_;
@@ -79,7 +87,7 @@ Result<std::unique_ptr<Model>> load_model(const std::filesystem::path& folder, c
 
 /// config.json with what generation_config.json adds; mask and null ids resolved through the tokenizer (may be null).
 Result<ModelConfig> load_config(const std::filesystem::path& folder, const Tokenizer* tokenizer);
-/// The folder's tokenizer, or nothing when it has no tokenizer.json and no vocab.json.
-Result<std::optional<Tokenizer>> load_tokenizer(const std::filesystem::path& folder);
+/// kBadInput when the folder has neither tokenizer.json nor vocab.json, else what Tokenizer::load says.
+Result<Tokenizer> load_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace slip

@@ -84,11 +84,11 @@ INSTANTIATE_TEST_SUITE_P(Models, FolderFixture, ::testing::Values("qwen2_5_vl", 
                          [](const auto& info) { return info.param; });
 
 // Published: 3 text tokens, an image of 4 x 6 patches (2 x 3 cells), 2 text tokens.
-TEST(BuildPrompt, TextAfterAnImageStandsBehindItsLargestPosition) {
-  const TokenId pad{9};
-  const std::vector<TokenId> tokens = {{1}, {2}, {3}, pad, {4}, {5}};
-  const std::vector<CellGrid> images = {{1, 2, 3}};
-  const auto prompt = build_prompt(tokens, images, pad);
+TEST(PromptRows, TextAfterAnImageStandsBehindItsLargestPosition) {
+  const VisionRules rules{.image_pad = TokenId{9}, .video_pad = TokenId{-1}};
+  const std::vector<TokenId> tokens = {{1}, {2}, {3}, rules.image_pad, {4}, {5}};
+  const std::vector<VisionGrid> images = {{1, 4, 6}};
+  const auto prompt = prompt_rows(tokens, images, rules);
   ASSERT_TRUE(prompt);
   const std::vector<Position> expected = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {3, 3, 4}, {3, 3, 5},
                                           {3, 4, 3}, {3, 4, 4}, {3, 4, 5}, {6, 6, 6}, {7, 7, 7}};
@@ -97,11 +97,19 @@ TEST(BuildPrompt, TextAfterAnImageStandsBehindItsLargestPosition) {
   EXPECT_EQ(std::get<Feature>(prompt->inputs[8]).index, 5);
 }
 
-TEST(BuildPrompt, InterruptedPlaceholdersAreRefused) {
-  const TokenId pad{9};
-  const std::vector<TokenId> tokens = {pad, {1}, pad};
-  const std::vector<CellGrid> images = {{1, 1, 2}};
-  EXPECT_FALSE(build_prompt(tokens, images, pad));
+TEST(PromptRows, InterruptedPlaceholdersAreRefused) {
+  const VisionRules rules{.image_pad = TokenId{9}, .video_pad = TokenId{-1}};
+  const std::vector<TokenId> tokens = {rules.image_pad, {1}, rules.image_pad};
+  const std::vector<VisionGrid> images = {{1, 2, 4}};
+  EXPECT_FALSE(prompt_rows(tokens, images, rules));
+}
+
+TEST(PromptRows, MessagesNeedATemplateAndTextNeedsATokenizer) {
+  auto model = load_model(kFixtures / "models/qwen2", {WeightType::kF32, 1, 8});
+  ASSERT_TRUE(model);
+  const std::vector<ChatMessage> messages = {{"user", {TextItem{"hello"}}}};
+  EXPECT_EQ((*model)->build_prompt(messages).error().kind, ErrorKind::kUnsupported);
+  EXPECT_EQ((*model)->build_prompt(std::string_view("hello")).error().kind, ErrorKind::kBadInput);
 }
 
 TEST(LoadModel, TiedHeadThatIsStoredIsNotedAndBothNameLayoutsAreFound) {
@@ -247,6 +255,32 @@ TEST(LoadModel, TheEstimateCountsWeightsByTypeAndTheCacheBySlots) {
 TEST(LoadModel, OptionsOutsideTheirRangeAreUsageErrors) {
   EXPECT_EQ(load_model(kFixtures / "models/qwen2", {WeightType::kF32, 1, 0}).error().kind, ErrorKind::kUsage);
   EXPECT_EQ(load_model(kFixtures / "models/qwen2", {WeightType::kF32, -1, 8}).error().kind, ErrorKind::kUsage);
+}
+
+TEST_F(SpoiltFolder, MessagesGoThroughTheFoldersTemplateAndTokenizer) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) fs::copy(kFixtures / "text/qwen" / name, folder / name);
+  auto model = load_model(folder, {WeightType::kF32, 1, 8});
+  ASSERT_TRUE(model) << model.error().message;
+  ASSERT_TRUE((*model)->need_tokenizer());
+  const std::vector<ChatMessage> messages = {{"user", {TextItem{"hello"}}}};
+  const auto prompt = (*model)->build_prompt(messages);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  const auto text = (*model)->build_prompt(
+      std::string_view("<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n"
+                       "<|im_start|>assistant\n"));
+  ASSERT_TRUE(text);
+  EXPECT_EQ(prompt->inputs, text->inputs);
+  EXPECT_EQ(prompt->positions.back(), Position::text(prompt->next_position - 1));
+}
+
+TEST_F(SpoiltFolder, ATokenizerThatCannotBeReadLeavesPassesOfIdsAndSaysWhyWhenTextComes) {
+  ASSERT_TRUE(write_file(folder / "tokenizer.json", "{"));
+  auto model = load_model(folder, {WeightType::kF32, 1, 8});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ((*model)->tokenizer(), nullptr);
+  const auto prompt = (*model)->build_prompt(std::string_view("hello"));
+  ASSERT_FALSE(prompt);
+  EXPECT_NE(prompt.error().message.find("tokenizer.json"), std::string::npos) << prompt.error().message;
 }
 
 TEST_F(SpoiltFolder, EndTokensOfGenerationConfigAreAdded) {

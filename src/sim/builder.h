@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hands of the families: roads, junctions and actors with their motion, drawn from Philox streams keyed by purpose.
+// Whoever draws twice in one call names the numbers first: compilers differ in the order in which they evaluate arguments.
 #pragma once
 #include "sim/world.h"
 

@@ -73,13 +73,15 @@ void curve(Builder& b) {
     b.curved_all_along(sign / radius);
   } else {
     speed(b, 8, 17);
-    b.bent_road(b.u(0.6, 1.6) * b.sc.v0, sign / radius, radius * b.u(0.7, 1.5));
+    const double lead = b.u(0.6, 1.6) * b.sc.v0;
+    b.bent_road(lead, sign / radius, radius * b.u(0.7, 1.5));
   }
 }
 void lead_cruise(Builder& b) {
   lanes(b, 0.4, 0.2);
   speed(b, 6, 18);
-  if (b.chance(0.3)) b.bent_road(b.u(5, 30), b.u(-0.008, 0.008), 60);
+  const double lead = b.u(5, 30), bend = b.u(-0.008, 0.008);
+  if (b.chance(0.3)) b.bent_road(lead, bend, 60);
   else b.straight_road();
   leader(b, {.s = kEgoFront + 6 + b.sc.v0 * b.u(1.25, 1.9), .v = b.sc.v0});
 }
@@ -108,7 +110,8 @@ void lead_stopped(Builder& b) {
 void crossing_pedestrian(Builder& b, const Path& path, double s) {
   const int dir = b.chance(0.65) ? 1 : -1;
   const double start = dir > 0 ? -b.u(1.6, 2.8) : b.u(2.2, 4.4);
-  b.across(path, AgentType::kPedestrian, s, start, dir, b.u(0.8, 1.3), -b.u(0.0, 0.5), 14, Class::kPedestrian);
+  const double v = b.u(0.8, 1.3), since = b.u(0.0, 0.5);
+  b.across(path, AgentType::kPedestrian, s, start, dir, v, -since, 14, Class::kPedestrian);
   if (b.chance(0.3)) b.across(path, AgentType::kPedestrian, s + 0.9, start - dir * 0.5, dir, b.u(0.8, 1.2), 0, 14, Class::kPedestrian);
 }
 void red_light(Builder& b) {
@@ -124,14 +127,16 @@ void light_start(Builder& b) {
   b.sc.v0 = 0;
   b.sc.v_set = b.u(9, 13);
   b.sc.react_s = b.u(0.2, 0.6);
-  b.junction(kEgoFront + b.u(1.0, 2.0) + kLane + 4.5, b.chance(0.85), true, 0);
+  const double gap = b.u(1.0, 2.0);
+  b.junction(kEgoFront + gap + kLane + 4.5, b.chance(0.85), true, 0);
   b.light(b.chance(0.65) ? StopKind::kGreen : StopKind::kRed);
   if (b.sc.stop == StopKind::kGreen && b.chance(0.25)) crossing_pedestrian(b, b.sc.ref, b.sc.crosswalks.front());
 }
 void green_light(Builder& b) {
   lanes(b, 0.4, 0.2);
   speed(b, 6, 13);
-  b.junction(b.u(25, 40), b.chance(0.85), true, 0);
+  const double s = b.u(25, 40);
+  b.junction(s, b.chance(0.85), true, 0);
   b.light(StopKind::kGreen);
 }
 void stop_sign(Builder& b) {
@@ -167,7 +172,8 @@ void cyclist_ahead(Builder& b) {
     const double gap = (b.sc.v0 * b.sc.v0 * 0.58) / 3.0 + 2 + t * (b.sc.v0 - v);
     b.along(AgentType::kCyclist, {.s = kEgoFront + gap * 0.8 + 1, .d = -b.u(1.2, 1.5), .v = v}, Class::kCyclist);
   } else {
-    b.across(b.sc.ref, AgentType::kCyclist, b.brake_distance(t) + 3, -b.u(2.5, 4.0), 1, b.u(1.4, 2.0), 0.0, 16, Class::kCyclist);
+    const double d = -b.u(2.5, 4.0), across = b.u(1.4, 2.0);
+    b.across(b.sc.ref, AgentType::kCyclist, b.brake_distance(t) + 3, d, 1, across, 0.0, 16, Class::kCyclist);
   }
 }
 void construction(Builder& b) {
@@ -208,13 +214,15 @@ void emergency_vehicle(Builder& b) {
     const bool from_left = b.chance(0.5);
     const double v = b.u(5.0, 7.0);
     const double lane_x = from_left ? -kLane / 2 : kLane / 2;
-    Actor& a = b.across(b.sc.ref, emergency(b), s + lane_x, from_left ? b.u(12, 17) : -b.u(11, 15), from_left ? -1 : 1, v, 0, 80, Class::kEmergency);
+    const double d = from_left ? b.u(12, 17) : -b.u(11, 15);
+    Actor& a = b.across(b.sc.ref, emergency(b), s + lane_x, d, from_left ? -1 : 1, v, 0, 80, Class::kEmergency);
     a.agent.looks.beacons = true;
     return;
   }
   b.straight_road();
   const double s = b.brake_distance(b.u(kNow, kLate)) + 5;
-  Actor& a = b.parked(emergency(b), s, b.chance(0.5) ? b.u(-0.3, 0.3) : -b.u(1.6, 1.9), 0, Class::kEmergency);
+  const double d = b.chance(0.5) ? b.u(-0.3, 0.3) : -b.u(1.6, 1.9);
+  Actor& a = b.parked(emergency(b), s, d, 0, Class::kEmergency);
   a.agent.looks.beacons = true;
 }
 void animal(Builder& b) {
@@ -227,7 +235,8 @@ void animal(Builder& b) {
     return;
   }
   const int dir = b.chance(0.5) ? 1 : -1;
-  b.across(b.sc.ref, AgentType::kAnimal, s, -dir * b.u(1.5, 3.0), dir, b.u(0.7, 1.4), 0, 14, Class::kAnimal);
+  const double d = -dir * b.u(1.5, 3.0), v = b.u(0.7, 1.4);
+  b.across(b.sc.ref, AgentType::kAnimal, s, d, dir, v, 0, 14, Class::kAnimal);
 }
 void special_vehicle(Builder& b) {
   lanes(b, 0.3);
@@ -256,7 +265,8 @@ void cut_in(Builder& b) {
   speed(b, 8, 16);
   b.straight_road();
   const double v = b.sc.v0 * b.u(0.6, 0.8);
-  Actor& a = b.along(b.any_vehicle(), {.s = kEgoFront + 5 + b.sc.v0 * b.u(0.5, 0.9) + 3, .d = b.u(2.9, 3.3), .v = v,
+  const AgentType type = b.any_vehicle();
+  Actor& a = b.along(type, {.s = kEgoFront + 5 + b.sc.v0 * b.u(0.5, 0.9) + 3, .d = b.u(2.9, 3.3), .v = v,
                                        .t_side = b.u(0.0, 0.5), .side_duration = 2.4, .d_end = 0}, Class::kConflicting);
   a.agent.looks.indicator_right = true;
 }
@@ -270,7 +280,8 @@ void oncoming_left_turn(Builder& b) {
   const double forward = Path({0, 0, 0}, bend, 0, 0).at(18).x;   // bend's reach along the road
   const Pose begin = b.sc.ref.at(s - kLane / 2 + forward, kLane);
   const Path way({begin.x, begin.y, kPi}, bend, 10, 0);
-  Actor& a = b.on_path(b.chance(0.8) ? AgentType::kCar : AgentType::kTruck, way,
+  const AgentType type = b.chance(0.8) ? AgentType::kCar : AgentType::kTruck;
+  Actor& a = b.on_path(type, way,
                        {.s = b.u(1.0, 4.0), .v = b.u(1.6, 2.6), .t_change = 2.5, .accel = 0.5, .v_end = 5}, Class::kConflicting);
   a.agent.looks.indicator_left = true;
 }
@@ -280,8 +291,9 @@ void cross_traffic(Builder& b) {
   const double s = b.brake_distance(b.u(kNow, 1.3)) + 5;
   b.junction(s, true, true, 0);
   const bool from_left = b.chance(0.5);
-  b.across(b.sc.ref, b.any_vehicle(), s + (from_left ? -1 : 1) * kLane / 2, from_left ? b.u(8, 13) : -b.u(7, 11), from_left ? -1 : 1,
-           b.u(3.0, 4.5), 0, 80, Class::kConflicting);
+  const AgentType type = b.any_vehicle();
+  const double d = from_left ? b.u(8, 13) : -b.u(7, 11), v = b.u(3.0, 4.5);
+  b.across(b.sc.ref, type, s + (from_left ? -1 : 1) * kLane / 2, d, from_left ? -1 : 1, v, 0, 80, Class::kConflicting);
 }
 void weather(Builder& b) {
   lanes(b, 0.4, 0.2);
@@ -297,7 +309,8 @@ void turn(Builder& b, int side) {
   const double radius = side > 0 ? 11 : 7, v_turn = std::sqrt(2.5 * radius);
   const double slow = std::max(0.0, (b.sc.v0 * b.sc.v0 - v_turn * v_turn) / 3.0);
   const double to_bend = b.sc.v0 * b.u(0.5, 1.6) + slow;
-  b.junction(to_bend + (side > 0 ? 11.5 : 11.5), side > 0 || b.chance(0.5), side < 0 || b.chance(0.5), side);
+  const bool other_arm = b.chance(0.5);
+  b.junction(to_bend + 11.5, side > 0 || other_arm, side < 0 || other_arm, side);
   if (b.chance(0.35)) b.light(StopKind::kGreen);
   const double s_exit = to_bend + radius * kPi / 2 + 6.5;
   if (b.chance(0.4)) {
@@ -330,12 +343,12 @@ void overtake(Builder& b) {
 
 struct Family { std::string_view name; void (*draw)(Builder&); int weight; };
 constexpr Family kFamilies[] = {
-    {"free_flow", free_flow, 10}, {"curve", curve, 6}, {"lead_cruise", lead_cruise, 11}, {"lead_brake", lead_brake, 6},
+    {"free_flow", free_flow, 9}, {"curve", curve, 6}, {"lead_cruise", lead_cruise, 11}, {"lead_brake", lead_brake, 6},
     {"lead_stopped", lead_stopped, 6}, {"red_light", red_light, 7}, {"light_start", light_start, 4}, {"green_light", green_light, 5},
     {"stop_sign", stop_sign, 5}, {"pedestrian_crosswalk", pedestrian_crosswalk, 7}, {"pedestrian_midblock", pedestrian_midblock, 6},
-    {"cyclist_ahead", cyclist_ahead, 8}, {"construction_taper", construction, 10}, {"debris", debris, 10},
-    {"emergency_vehicle", emergency_vehicle, 8}, {"animal_crossing", animal, 12}, {"special_vehicle", special_vehicle, 8},
-    {"door_opening", door_opening, 10}, {"cut_in", cut_in, 5}, {"oncoming_left_turn", oncoming_left_turn, 5},
+    {"cyclist_ahead", cyclist_ahead, 11}, {"construction_taper", construction, 10}, {"debris", debris, 11},
+    {"emergency_vehicle", emergency_vehicle, 11}, {"animal_crossing", animal, 12}, {"special_vehicle", special_vehicle, 10},
+    {"door_opening", door_opening, 11}, {"cut_in", cut_in, 5}, {"oncoming_left_turn", oncoming_left_turn, 5},
     {"cross_traffic", cross_traffic, 5}, {"adverse_weather", weather, 4}, {"turn_left", [](Builder& b) { turn(b, 1); }, 6},
     {"turn_right", [](Builder& b) { turn(b, -1); }, 6}, {"lane_change", lane_change, 3}, {"overtake", overtake, 4},
     {"night_debris", debris, 0}, {"rain_cut_in", cut_in, 0}};

@@ -70,24 +70,31 @@ void second_thing(Builder& b) {
   const double low = kEgoFront + 4 + v0 * 0.9, high = std::min(nearest - 6, 32.0);
   if (high < low) return;
   const double s = b.u(low, high);
-  switch (b.g.below(6)) {
-    case 0: {
+  switch (b.g.below(8)) {   // doors and cyclists twice: their own families are small
+    case 0: case 6: {
       sc.road.parking_right = true;
       Actor& a = b.parked(AgentType::kCar, s + 2, -b.u(2.85, 2.95), 0, Class::kDoor);
       a.agent.looks.door_open = true;
       a.door_m = 0.9;
       return;
     }
-    case 1: b.along(AgentType::kCyclist, {.s = s, .d = -b.u(1.2, 1.5), .v = std::min(3.5, 0.45 * v0)}, Class::kCyclist); return;
-    case 2: b.parked(AgentType::kDebris, s, b.u(-1.25, -0.95), b.u(-0.5, 0.5), Class::kHazard); return;
-    case 3:
-      b.parked(AgentType::kAnimal, s + 1, b.u(-0.4, 0.4), b.u(1.2, 1.9), Class::kAnimal);
+    case 1: case 7: b.along(AgentType::kCyclist, {.s = s, .d = -b.u(1.2, 1.5), .v = std::min(3.5, 0.45 * v0)}, Class::kCyclist); return;
+    case 2: {
+      const double d = b.u(-1.25, -0.95), yaw = b.u(-0.5, 0.5);
+      b.parked(AgentType::kDebris, s, d, yaw, Class::kHazard);
       return;
+    }
+    case 3: {
+      const double d = b.u(-0.4, 0.4), yaw = b.u(1.2, 1.9);
+      b.parked(AgentType::kAnimal, s + 1, d, yaw, Class::kAnimal);
+      return;
+    }
     case 4:
       for (int i = 0; i < 4; ++i) b.parked(AgentType::kCone, s - 4 + 2.2 * i, -1.7 + 0.5 * std::min(i, 1), 0, Class::kConstruction);
       return;
     default: {
-      Actor& a = b.parked(b.chance(0.6) ? AgentType::kPolice : AgentType::kAmbulance, s + 3, -b.u(1.75, 1.95), 0, Class::kEmergency);
+      const double d = -b.u(1.75, 1.95);
+      Actor& a = b.parked(b.chance(0.6) ? AgentType::kPolice : AgentType::kAmbulance, s + 3, d, 0, Class::kEmergency);
       a.agent.looks.beacons = true;
       return;
     }
@@ -103,12 +110,15 @@ void traffic_around(Builder& b) {
     double s = b.u(12, 45);
     for (int i = 0; i < 2; ++i, s += b.u(14, 40)) {
       if (on_an_arm(sc, s, 8)) continue;
-      b.along(b.any_vehicle(), {.s = s, .d = d, .v = sc.stop == StopKind::kNone || sc.stop == StopKind::kGreen ? b.u(6, 13) : 0.0, .direction = -1}, Class::kNone);
+      const AgentType type = b.any_vehicle();
+      b.along(type, {.s = s, .d = d, .v = sc.stop == StopKind::kNone || sc.stop == StopKind::kGreen ? b.u(6, 13) : 0.0, .direction = -1}, Class::kNone);
     }
   }
   const bool lane_used = family_is(sc, "cut_in") || family_is(sc, "lane_change") || family_is(sc, "overtake") || family_is(sc, "construction_taper");
-  if (sc.road.left_lanes > 0 && !lane_used && sc.v0 > 4 && !sc.junction.present && b.chance(0.4))
-    b.along(b.any_vehicle(), {.s = b.u(10, 25), .d = kLane, .v = sc.v0 * b.u(0.95, 1.1)}, Class::kNone);
+  if (sc.road.left_lanes > 0 && !lane_used && sc.v0 > 4 && !sc.junction.present && b.chance(0.4)) {
+    const AgentType type = b.any_vehicle();
+    b.along(type, {.s = b.u(10, 25), .d = kLane, .v = sc.v0 * b.u(0.95, 1.1)}, Class::kNone);
+  }
   if (sc.junction.present && !crossing && sc.stop != StopKind::kGreen && sc.intent == Intent::kGoStraight && b.chance(0.35)) {
     const bool left = sc.junction.left && b.chance(0.5);   // waiting on the side road
     if (left || sc.junction.right) {
@@ -186,7 +196,8 @@ void draw_environment(Scene& sc) {
   if (e.weather == Weather::kRain) e.fog_beta_per_m = 0.006, e.wet = true;
   if (e.weather == Weather::kSnow) e.fog_beta_per_m = 0.012, e.icy = true;
   e.sun_azimuth_rad = g.uniform(-kPi, kPi);
-  e.texture_seed = uint64_t{g.bits()} << 32 | g.bits();
+  e.texture_seed = g.bits();
+  e.texture_seed = e.texture_seed << 32 | g.bits();
 }
 
 void draw_surroundings(Scene& sc) {

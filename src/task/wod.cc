@@ -70,7 +70,7 @@ Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const Co
 }
 
 std::string truth_text(const sim::Labels& labels, double waypoint_step_m) {
-  const NumberFormat format{.space = true, .sign = true, .integer_digits = 3, .decimals = 2};
+  const NumberFormat format{.space = true, .sign = true, .integer_digits = 3, .decimals = 2, .spelled = {}};
   std::string out = "{\"critical_objects\": {";
   for (size_t i = 0; i < sim::kObjectClasses.size(); ++i)
     out += fmt::format("{}\"{}\": \"{}\"", i ? ", " : "", sim::kObjectClasses[i], labels.critical[i] ? "yes" : "no");
@@ -83,13 +83,13 @@ std::string truth_text(const sim::Labels& labels, double waypoint_step_m) {
   return out + "]\"}";
 }
 
-std::vector<sim::Vec2> waypoints_of(const Form& form, std::span<const FieldValue> values) {
+std::vector<Waypoint> waypoints_of(const Form& form, std::span<const FieldValue> values) {
   std::vector<double> numbers;
   for (size_t f = 0; f < values.size(); ++f) {
     const double* v = std::get_if<double>(&values[f]);
     if (v && section_name(form, form.fields()[f]) == "trajectory") numbers.push_back(*v);
   }
-  std::vector<sim::Vec2> out;
+  std::vector<Waypoint> out;
   for (size_t i = 0; i + 1 < numbers.size(); i += 2) out.push_back({numbers[i], numbers[i + 1]});
   return out;
 }

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "form/builtin.h"
 #include "form/values.h"
+#include "plan/trajectory.h"
 #include "sim/record.h"
 #include "task/prompt.h"
 
@@ -27,7 +28,7 @@ Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const Co
 std::string truth_text(const sim::Labels& labels, double waypoint_step_m = 0.01);
 
 /// The numbers of section `trajectory`, two by two: x forward, y to the left, metres. Empty where the form has none.
-std::vector<sim::Vec2> waypoints_of(const Form& form, std::span<const FieldValue> values);
+std::vector<Waypoint> waypoints_of(const Form& form, std::span<const FieldValue> values);
 /// yes/no of the twelve classes as an answer gives them; nothing for a class that the form lacks.
 std::array<std::optional<bool>, 12> objects_of(const Form& form, std::span<const FieldValue> values);
 

@@ -260,7 +260,7 @@ std::set<std::string> special_contents(const json::object& config) {
 
 Status read_beside(const fs::path& folder, bool has_tokenizer_json, TokenizerSpec& spec) {
   std::error_code ec;
-  json::value config{json::object{}};
+  json::value config = json::object();  // braces would make it an array of one
   const fs::path config_file = folder / "tokenizer_config.json", added_file = folder / "added_tokens.json";
   if (fs::exists(config_file, ec)) {
     SLIP_TRY(config, read_json(config_file));

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exactness as a property: thousands of random forms on a model of hashes. And what decoding promises besides: no allocation
+// per round, cancellation between passes, errors that name what is wrong.
+#include "decode/decode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "base/philox.h"
+#include "decode/gates.h"
+#include "decode/hash_lm.h"
+#include "form/values.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}  // namespace
+
+void* operator new(size_t n) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(n == 0 ? 1 : n)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace slip {
+namespace {
+
+using test::HashLm;
+using testing::HasSubstr;
+
+constexpr int32_t kVocab = 24;
+constexpr TokenId kNull{2};
+
+TokenId random_id(PhiloxStream& r) { return {3 + static_cast<int32_t>(r.below(kVocab - 3))}; }
+
+Prompt random_prompt(PhiloxStream& r) {
+  Prompt p;
+  const auto n = static_cast<int32_t>(1 + r.below(6));
+  const auto gap = static_cast<int32_t>(r.below(3));
+  for (int32_t i = 0; i < n; ++i) {
+    p.inputs.emplace_back(random_id(r));
+    p.positions.push_back(Position::text(i));
+  }
+  p.next_position = n + gap;  // images end before their count of rows, or after
+  return p;
+}
+
+TokenRules random_rules(PhiloxStream& r, int32_t budget, bool fixed_size) {
+  switch (r.below(4)) {
+    case 0: {
+      std::vector<TokenId> set{random_id(r)};
+      for (uint32_t n = r.below(5); n > 0; --n) set.push_back(random_id(r));
+      return TokenRules::only(set);
+    }
+    case 1: {
+      std::vector<std::vector<TokenId>> words(1 + r.below(5));
+      for (auto& w : words)
+        for (uint32_t n = 1 + r.below(static_cast<uint32_t>(budget)); n > 0; --n) w.push_back(random_id(r));
+      return TokenRules::one_of(words, fixed_size ? std::optional(kNull) : std::nullopt, budget);
+    }
+    case 2:
+      return TokenRules(std::vector<TokenRules::State>{{.any = true, .edges = {{kNull, 1}}, .denied = {{1}, {5}, {6}}}, {.edges = {{kNull, 1}}}});
+    default:
+      return {};
+  }
+}
+
+/// With `ends`, some fields close by END (the next fixed token).
+Form random_form(PhiloxStream& r, bool ends) {
+  Form::Parts p;
+  p.name = "random";
+  p.block_size = static_cast<int32_t>(1 + r.below(9));
+  int32_t section = 0;
+  const auto fields = static_cast<int32_t>(1 + r.below(5));
+  for (int32_t f = 0; f < fields; ++f) {
+    FixedRun run{{}, section};
+    for (uint32_t n = 1 + r.below(4); n > 0; --n) run.ids.push_back(random_id(r));
+    if (f > 0 && p.fields.back().end) run.ids.front() = *p.fields.back().end;
+    p.pieces.emplace_back(run);
+    Field x{.name = std::to_string(f), .budget = static_cast<int32_t>(1 + r.below(7)), .section = section};
+    if (ends && r.chance(0.6)) x.end = random_id(r);
+    x.rules = random_rules(r, x.budget, !x.end);
+    p.fields.push_back(x);
+    p.pieces.emplace_back(FieldRef{f});
+    section += static_cast<int32_t>(r.below(2));
+  }
+  if (p.fields.back().end || r.chance(0.7)) p.pieces.emplace_back(FixedRun{{p.fields.back().end.value_or(TokenId{9}), {10}}, section});
+  for (int32_t s = 0; s <= section; ++s) p.section_names.push_back(std::to_string(s));
+  auto form = Form::make(std::move(p));
+  if (!form) throw std::runtime_error(form.error().message);
+  return std::move(*form);
+}
+
+struct Trial {
+  HashLm::Options lm;
+  Prompt prompt;
+  Form form;
+  DecodeOptions options;
+};
+
+Trial random_trial(uint64_t number, bool ends) {
+  PhiloxStream r(number, 5);
+  Trial t{{.seed = number + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform()}, random_prompt(r), random_form(r, ends), {}};
+  if (r.chance(0.6)) t.options.temperature = static_cast<float>(r.uniform(0.05, 2));
+  if (r.chance(0.2)) t.options.section_temperature = {{0, 0.7F}};
+  t.options.seed = uint64_t{r.bits()} << 32 | r.bits();
+  t.options.request = r.below(5);
+  return t;
+}
+
+Decoded run(const Trial& t, std::string_view preset, HashLm::Options lm) {
+  HashLm model(lm);
+  auto d = decode(model, t.prompt, &t.form, preset, t.options);
+  if (!d) throw std::runtime_error(d.error().message);
+  EXPECT_EQ(d->statistics.forwards, model.passes);
+  return std::move(*d);
+}
+
+Decoded run(const Trial& t, std::string_view preset) { return run(t, preset, t.lm); }
+
+TEST(ScaffoldSpec, CommitsTheSameTokensAsOneAtATime) {
+  int64_t accepted = 0, tested = 0, one = 0, spec = 0;
+  for (uint64_t n = 0; n < 3000; ++n) {
+    const Trial t = random_trial(n, n % 2 == 1);
+    const Decoded a = run(t, "scaffold-ar"), b = run(t, "scaffold-spec");
+    ASSERT_EQ(a.tokens, b.tokens) << n;
+    ASSERT_EQ(a.fields, b.fields) << n;
+    ASSERT_EQ(a.statistics.forced_tokens, b.statistics.forced_tokens) << n;
+    ASSERT_LE(b.statistics.accepted, b.statistics.tested);
+    ASSERT_LE(b.statistics.tested, b.statistics.proposed);
+    const auto split = split_answer(t.form, a.tokens);
+    ASSERT_TRUE(split) << n << " " << split.error().message;
+    accepted += b.statistics.accepted;
+    tested += b.statistics.tested;
+    one += a.statistics.forwards;
+    spec += b.statistics.forwards;
+  }
+  EXPECT_GT(accepted * 5, tested) << "drafts that never hold would prove nothing";
+  EXPECT_LT(accepted, tested) << "nor would drafts that always hold";
+  RecordProperty("ar_passes", static_cast<int>(one));
+  RecordProperty("spec_passes", static_cast<int>(spec));
+}
+
+TEST(ScaffoldSpec, AWrongDrafterCostsPassesNeverTokens) {
+  int64_t good = 0, bad = 0;
+  for (uint64_t n = 0; n < 500; ++n) {
+    const Trial t = random_trial(n, n % 2 == 1);
+    HashLm::Options spoilt = t.lm;
+    spoilt.spoil_drafts = true;
+    const Decoded a = run(t, "scaffold-ar"), b = run(t, "scaffold-spec"), c = run(t, "scaffold-spec", spoilt);
+    ASSERT_EQ(c.tokens, a.tokens) << n;
+    good += b.statistics.forwards;
+    bad += c.statistics.forwards;
+  }
+  EXPECT_GT(bad, good);
+}
+
+TEST(ScaffoldSpec, AVerifierOffByOneIsCaught) {
+  int differ = 0;
+  for (uint64_t n = 0; n < 200; ++n) {
+    const Trial t = random_trial(n, false);
+    HashLm::Options mutant = t.lm;
+    mutant.verify_off_by_one = true;
+    differ += run(t, "scaffold-ar", mutant).tokens != run(t, "scaffold-spec", mutant).tokens;
+  }
+  EXPECT_GT(differ, 100);
+}
+
+TEST(Ar, ForcedCostsAPassPerTokenAndChangesNone) {
+  for (uint64_t n = 0; n < 300; ++n) {
+    Trial t = random_trial(n, n % 2 == 1);
+    const Decoded a = run(t, "scaffold-ar");
+    t.options.ar_forced = true;
+    const Decoded b = run(t, "ar");
+    ASSERT_EQ(a.tokens, b.tokens);
+    ASSERT_GE(b.statistics.forwards, a.statistics.forwards);
+  }
+}
+
+TEST(Ar, WithAFormIsReadAgainstIt) {
+  const Trial t = random_trial(3, false);
+  HashLm model(t.lm);
+  const auto d = decode(model, t.prompt, &t.form, "ar", {.end_tokens = {{0}}, .limit = 30});
+  ASSERT_TRUE(d);
+  EXPECT_FALSE(d->valid) << "a model of hashes does not write forms";
+}
+
+TEST(SelfSpec, CommitsTheSameTokensAsOneAtATime) {
+  int64_t accepted = 0;
+  for (uint64_t n = 0; n < 1000; ++n) {
+    Trial t = random_trial(n, false);
+    t.options.end_tokens = {{0}};
+    t.options.limit = static_cast<int32_t>(1 + n % 40);
+    HashLm one(t.lm), two(t.lm);
+    Method spec = *method_of("self-spec");
+    spec.width.tokens = static_cast<int32_t>(2 + n % 11);
+    const auto a = decode(one, t.prompt, nullptr, "ar", t.options);
+    const auto b = Decoder(two, spec).decode(t.prompt, nullptr, t.options);
+    ASSERT_TRUE(a && b);
+    ASSERT_EQ(a->tokens, b->tokens) << n;
+    accepted += b->statistics.accepted;
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+TEST(SectionDiffusion, GivesAnswersThatTheFormAllows) {
+  for (uint64_t n = 0; n < 1000; ++n) {
+    const Trial t = random_trial(n, false);
+    HashLm model(t.lm);
+    Method m = *method_of("section-diffusion");
+    m.verifier = ConfidenceVerifier{n % 3 == 0 ? 0.0F : 0.3F};
+    const auto d = Decoder(model, m).decode(t.prompt, &t.form, t.options);
+    ASSERT_TRUE(d) << d.error().message;
+    const auto split = split_answer(t.form, d->tokens);
+    ASSERT_TRUE(split) << n << " " << split.error().message;
+    ASSERT_EQ(*split, d->fields);
+    ASSERT_TRUE(d->lossy);
+  }
+}
+
+TEST(Gates, AllowExactlyWhatCanStillBeCompleted) {
+  PhiloxStream r(9, 2);
+  for (int trial = 0; trial < 400; ++trial) {
+    Field f{.name = "f", .budget = static_cast<int32_t>(1 + r.below(4))};
+    f.rules = random_rules(r, f.budget, true);
+    // All complete contents by enumeration over a small alphabet of ids; the oracle is "some complete content has it there".
+    std::vector<std::vector<TokenId>> complete;
+    std::vector<TokenId> content;
+    const auto enumerate = [&](auto&& self) -> void {
+      if (static_cast<int32_t>(content.size()) == f.budget) {
+        const int32_t s = f.rules.state_after(content);
+        if (s >= 0 && (f.rules.unrestricted() || f.rules.state(s).may_end)) complete.push_back(content);
+        return;
+      }
+      for (int32_t id = 0; id < 12; ++id) {
+        content.push_back({id});
+        if (f.rules.state_after(content) >= 0) self(self);
+        content.pop_back();
+      }
+    };
+    enumerate(enumerate);
+    if (complete.empty()) continue;
+    std::vector<std::optional<TokenId>> decided(static_cast<size_t>(f.budget));
+    const auto& one = complete[r.below(static_cast<uint32_t>(complete.size()))];
+    for (size_t i = 0; i < decided.size(); ++i)
+      if (r.chance(0.4)) decided[i] = one[i];
+    Gates gates;
+    gates.update(f, decided);
+    for (size_t i = 0; i < decided.size(); ++i) {
+      if (decided[i]) continue;
+      std::vector<bool> listed(kVocab, false);
+      for_each_allowed(gates.at(static_cast<int32_t>(i)), kVocab, [&](TokenId id) { listed[static_cast<size_t>(id.value)] = true; });
+      for (int32_t id = 0; id < 12; ++id) {
+        bool possible = false;
+        for (const auto& c : complete) {
+          bool fits = c[i].value == id;
+          for (size_t j = 0; j < c.size(); ++j) fits = fits && (!decided[j] || *decided[j] == c[j]);
+          possible |= fits;
+        }
+        // Words may use ids beyond the enumerated alphabet: what is possible must be allowed, what is allowed must agree with allows().
+        if (possible) ASSERT_TRUE(gates.allows(static_cast<int32_t>(i), {id}));
+        ASSERT_EQ(gates.allows(static_cast<int32_t>(i), {id}), listed[static_cast<size_t>(id)]);
+      }
+    }
+  }
+}
+
+std::vector<int64_t> counts_at_pass;
+
+TEST(Decoder, AllocatesNothingPerRoundAfterTheFirst) {
+  for (const std::string_view preset : {"scaffold-ar", "scaffold-spec", "ar", "self-spec"}) {
+    Trial t = random_trial(12, true);
+    t.options.limit = 40;
+    HashLm model(t.lm);
+    Decoder decoder(model, *method_of(preset));
+    const Form* form = preset.starts_with("scaffold") ? &t.form : nullptr;
+    ASSERT_TRUE(decoder.decode(t.prompt, form, t.options));  // settles the buffers
+    counts_at_pass.clear();
+    counts_at_pass.reserve(1000);
+    model.on_pass = [](int64_t) { counts_at_pass.push_back(allocations.load()); };
+    ASSERT_TRUE(decoder.decode(t.prompt, form, t.options));
+    ASSERT_GT(counts_at_pass.size(), 4u);
+    EXPECT_EQ(counts_at_pass.back() - counts_at_pass.front(), 0) << preset;
+  }
+}
+
+TEST(Decoder, StopsBetweenPassesWhenCancelled) {
+  Trial t = random_trial(12, true);
+  HashLm model(t.lm);
+  std::atomic<bool> cancel{false};
+  t.options.cancel = &cancel;
+  t.options.on_progress = [&](const DecodeProgress& p) { cancel = p.forwards >= 2; };
+  const auto d = decode(model, t.prompt, &t.form, "scaffold-ar", t.options);
+  ASSERT_FALSE(d);
+  EXPECT_EQ(d.error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(model.passes, 2);
+  t.options.cancel = nullptr;
+  t.options.deadline = std::chrono::steady_clock::now();
+  const auto late = decode(model, t.prompt, &t.form, "scaffold-spec", t.options);
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().message, HasSubstr("deadline"));
+}
+
+TEST(Decoder, NamesWhatIsWrong) {
+  Trial t = random_trial(1, true);
+  HashLm model(t.lm);
+  const auto why = [&](std::string_view preset, const Form* form, DecodeOptions o) {
+    const auto d = decode(model, t.prompt, form, preset, o);
+    return d ? std::string("decoded") : d.error().message;
+  };
+  EXPECT_THAT(why("fastest", nullptr, {}), HasSubstr("expected one of ar, self-spec"));
+  EXPECT_THAT(why("scaffold-ar", nullptr, {}), HasSubstr("expected a form"));
+  EXPECT_THAT(why("ar", nullptr, {.temperature = -1}), HasSubstr("expected a temperature"));
+  EXPECT_THAT(why("ar", nullptr, {.limit = 100000}), HasSubstr("expected an arena"));
+  HashLm small({.vocab = 8});
+  EXPECT_THAT(decode(small, {{TokenId{3}}, {Position::text(0)}, {}, 1}, &t.form, "scaffold-ar", {}).error().message, HasSubstr("expected ids below"));
+  EXPECT_THAT(decode(model, {}, nullptr, "ar", {}).error().message, HasSubstr("expected a prompt"));
+}
+
+TEST(Choice, DrawsFollowTheProbabilities) {
+  const std::vector<float> logits{0, 1, 2, std::nanf("")};
+  EXPECT_EQ(greedy_choice(logits, {}).value, 2);
+  EXPECT_EQ(greedy_choice(std::vector<float>{1, 1}, {}).value, 0) << "lowest id on ties";
+  double total = 0;
+  for (int id = 0; id < 3; ++id) total += probability_of(logits, {}, {id});
+  EXPECT_NEAR(total, 1, 1e-15);
+  const double p0 = probability_of(logits, {}, {0}), p1 = probability_of(logits, {}, {1});
+  EXPECT_EQ(keyed_draw(logits, {}, 1, p0 - 1e-9).value, 0);
+  EXPECT_EQ(keyed_draw(logits, {}, 1, p0 + 1e-9).value, 1);
+  EXPECT_EQ(keyed_draw(logits, {}, 1, p0 + p1 + 1e-9).value, 2);
+  EXPECT_EQ(keyed_draw(logits, {}, 1, 1 - 1e-17).value, 2) << "never an id of probability 0";
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reply: an Answer as the JSON object that tools rely on.
+#include "engine/engine.h"
+
+namespace slip {
+
+namespace {
+
+json::array points_json(std::span<const Waypoint> points) {
+  json::array out;
+  for (const Waypoint& p : points) out.push_back(json::array{p.x, p.y});
+  return out;
+}
+
+json::object trajectory_json(const Plan& plan) {
+  json::object out{{"waypoints", points_json(plan.waypoints)}, {"rate_hz", 1}};
+  if (plan.fitted) out["fit"] = {{"rate_hz", plan.fitted->rate_hz}, {"points", points_json(plan.fitted->points)}};
+  json::array spread;
+  for (const double s : plan.spread_m) spread.emplace_back(s);
+  out["spread_m"] = std::move(spread);
+  return out;
+}
+
+}  // namespace
+
+json::object decoder_json(const Method& method) {
+  const MethodWords w = words_of(method);
+  return {{"preset", method.preset}, {"schedule", w.schedule}, {"drafter", w.drafter}, {"verifier", w.verifier}, {"width", w.width},
+          {"lossy", method.lossy()}};
+}
+
+json::object statistics_json(const Answer& a) {
+  const Statistics& s = a.decoded.statistics;
+  return {{"forwards", s.forwards},
+          {"draft_forwards", s.draft_forwards},
+          {"rows", s.rows},
+          {"tokens", s.tokens},
+          {"forced_tokens", s.forced_tokens},
+          {"proposed", s.proposed},
+          {"tested", s.tested},
+          {"accepted", s.accepted},
+          {"critical_path", s.critical_path},
+          {"ms",
+           {{"encode", a.stages.encode_ms}, {"form", a.stages.form_ms}, {"prefill", s.ms.prefill}, {"draft", s.ms.draft},
+            {"verify", s.ms.verify}, {"plan", a.stages.plan_ms}, {"total", a.stages.total_ms}}}};
+}
+
+json::object answer_json(const Engine&, const Answer& a, const Request& request, std::string_view model) {
+  json::array tokens;
+  for (const TokenId t : a.decoded.tokens) tokens.emplace_back(t.value);
+  json::object out{{"answer", a.text},
+                   {"fields", a.form ? values_to_json(a.form->form, a.values) : json::object{}},
+                   {"tokens", std::move(tokens)}};
+  if (a.form) out["trajectory"] = trajectory_json(a.plan);
+  out["valid"] = a.decoded.valid;
+  out["decoder"] = decoder_json(a.method);
+  out["statistics"] = statistics_json(a);
+  out["model"] = model;
+  out["seed"] = request.decode.seed;
+  return out;
+}
+
+}  // namespace slip

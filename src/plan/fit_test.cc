@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Promises of the fits, against the published ones and against what defines them.
+#include "plan/fit.h"
+
+#include <cmath>
+
+#include "plan/json_for_tests.h"
+
+namespace slip {
+namespace {
+
+constexpr double kExact = 1e-9;
+constexpr std::array<std::pair<Fit, const char*>, 5> kFits = {{{Fit::kJmtPaperCompat, "jmt_compat"},
+                                                               {Fit::kJmtFixed, "jmt_fixed"},
+                                                               {Fit::kMinJerkV0, "minjerk_v0"},
+                                                               {Fit::kMinJerkFree, "minjerk_free"},
+                                                               {Fit::kLinear, "linear"}}};
+
+TEST(FitMap, GivesTheFixturesTrajectories) {
+  const json::value fixture = plan_fixture("fits.json");
+  for (const auto& [fit, key] : kFits) {
+    const auto map = FitMap::make({.fit = fit});
+    ASSERT_TRUE(map) << map.error().message;
+    int n = 0;
+    for (const json::value& c : fixture.at("cases").as_array()) {
+      const auto got = map->apply(waypoints(c.at("waypoints")), waypoint(c.at("v0")));
+      ASSERT_TRUE(got) << got.error().message;
+      expect_near(got->points, waypoints(c.at(key)), kExact, std::string(key) + " " + std::string(c.at("name").as_string()));
+      ++n;
+    }
+    EXPECT_GE(n, 50);
+  }
+}
+
+TEST(FitMap, GivesTheFixturesMatrices) {
+  const json::value fixture = plan_fixture("fits.json");
+  for (const auto& [fit, key] : kFits) {
+    if (fit == Fit::kLinear) continue;
+    const auto map = FitMap::make({.fit = fit});
+    const json::array& rows = fixture.at("matrices").at(key).as_array();
+    ASSERT_EQ(rows.size() * map->inputs(), map->matrix().size());
+    for (size_t r = 0; r < rows.size(); ++r)
+      for (size_t c = 0; c < map->inputs(); ++c) EXPECT_NEAR(map->matrix()[r * map->inputs() + c], number(rows[r].as_array()[c]), kExact) << key;
+  }
+}
+
+/// Six waypoints at 2 Hz, 15 points at 5 Hz: knots fall on points only every second.
+FitSpec other_rates(Fit fit) { return {.fit = fit, .knots = 6, .knot_rate_hz = 2, .points = 15, .rate_hz = 5}; }
+
+TEST(FitMap, ReproducesParabolasAtAnyRate) {
+  // x = 3 t + 0.4 t^2 has no jerk, so every minimum-jerk fit must return it.
+  for (const Fit fit : {Fit::kMinJerkFree, Fit::kMinJerkV0}) {
+    const auto map = FitMap::make(other_rates(fit));
+    ASSERT_TRUE(map);
+    std::vector<Waypoint> in;
+    for (int k = 1; k <= 6; ++k) in.push_back({3 * 0.5 * k + 0.4 * 0.25 * k * k, -0.5 * k});
+    const auto out = map->apply(in, {3, -1});
+    ASSERT_TRUE(out);
+    for (size_t i = 0; i < out->points.size(); ++i) {
+      const double t = out->time_s(i);
+      EXPECT_NEAR(out->points[i].x, 3 * t + 0.4 * t * t, kExact);
+      EXPECT_NEAR(out->points[i].y, -t, kExact);
+    }
+  }
+}
+
+TEST(FitMap, PassesThroughItsWaypointsAtAnyRate) {
+  for (const auto& [fit, key] : kFits) {
+    const auto map = FitMap::make(other_rates(fit));
+    const std::vector<Waypoint> in = {{1, 0}, {2.5, .1}, {4, .4}, {5, 1}, {5.5, 2}, {5.5, 3.5}};
+    const auto out = map->apply(in, {2, 0});
+    ASSERT_TRUE(out);
+    for (size_t s = 1; s <= 3; ++s) {
+      EXPECT_NEAR(out->points[5 * s - 1].x, in[2 * s - 1].x, kExact) << key;
+      EXPECT_NEAR(out->points[5 * s - 1].y, in[2 * s - 1].y, kExact) << key;
+    }
+  }
+}
+
+TEST(FitMap, NeverRollsBackFromAStopUnderTheMonotoneRule) {
+  const std::vector<Waypoint> stop = {{4, 0}, {7, 0}, {9, 0}, {10, 0}, {10, 0}};
+  for (const Fit fit : {Fit::kJmtPaperCompat, Fit::kJmtFixed, Fit::kMinJerkV0, Fit::kMinJerkFree}) {
+    const auto plain = FitMap::make({.fit = fit})->apply(stop, {4.5, 0});
+    const auto ruled = FitMap::make({.fit = fit, .monotone_stop = true})->apply(stop, {4.5, 0});
+    ASSERT_TRUE(plain && ruled);
+    EXPECT_GT(plain->points[17].x, 10.01) << name_of(fit);  // what the rule is for
+    double before = 0;
+    for (const Waypoint& w : ruled->points) {
+      EXPECT_GE(w.x, before - kExact) << name_of(fit);
+      EXPECT_LE(w.x, 10 + kExact) << name_of(fit);
+      before = w.x;
+    }
+    EXPECT_NEAR(ruled->points[15].x, 10, kExact);
+  }
+}
+
+TEST(FitMap, LeavesMovingPlansAloneUnderTheMonotoneRule) {
+  const std::vector<Waypoint> moving = {{5, .2}, {9.5, 1.5}, {13, 4.2}, {15, 8}, {15.8, 12.5}};
+  const auto plain = FitMap::make({.fit = Fit::kMinJerkFree})->apply(moving);
+  const auto ruled = FitMap::make({.fit = Fit::kMinJerkFree, .monotone_stop = true})->apply(moving);
+  EXPECT_EQ(plain->points, ruled->points);
+}
+
+TEST(FitMap, StandsStillWhenEveryWaypointDoes) {
+  for (const auto& [fit, key] : kFits) {
+    const auto out = FitMap::make({.fit = fit, .monotone_stop = true})->apply(std::vector<Waypoint>(5));
+    ASSERT_TRUE(out);
+    for (const Waypoint& w : out->points) EXPECT_EQ(w, Waypoint{}) << key;
+  }
+}
+
+TEST(FitMap, RefusesWhatDoesNotFitTogether) {
+  EXPECT_FALSE(FitMap::make({.knots = 0}));
+  EXPECT_FALSE(FitMap::make({.knots = 65}));
+  EXPECT_FALSE(FitMap::make({.fit = Fit::kMinJerkFree, .knots = 1, .points = 4}));
+  EXPECT_FALSE(FitMap::make({.points = 21}));
+  EXPECT_FALSE(FitMap::make({.rate_hz = 0}));
+  const auto map = FitMap::make({});
+  EXPECT_FALSE(map->apply(std::vector<Waypoint>(4)));
+  EXPECT_FALSE(map->apply(std::vector<Waypoint>(5, {NAN, 0})));
+  for (const Fit fit : {Fit::kJmtPaperCompat, Fit::kMinJerkV0, Fit::kLinear}) EXPECT_TRUE(FitMap::make({.fit = fit, .knots = 1, .points = 4}));
+  EXPECT_TRUE(FitMap::make({.fit = Fit::kMinJerkFree, .knots = 2, .points = 8}));
+  EXPECT_TRUE(FitMap::make({.fit = Fit::kMinJerkV0, .knots = 64, .knot_rate_hz = 10, .points = 64, .rate_hz = 10}));
+}
+
+TEST(FitNames, AreTheirOwnInverse) {
+  for (const auto& [fit, key] : kFits) EXPECT_EQ(fit_named(name_of(fit)), fit);
+  EXPECT_FALSE(fit_named("cubic"));
+}
+
+TEST(AverageRollouts, FitsEachAndTakesTheMean) {
+  const auto map = FitMap::make({});
+  const json::value fixture = plan_fixture("rollouts.json");
+  for (const json::value& c : fixture.at("cases").as_array()) {
+    const auto got = average_rollouts(*map, many_waypoints(c.at("waypoints")));
+    ASSERT_TRUE(got);
+    expect_near(got->mean.points, waypoints(c.at("jmt_compat_mean")), kExact, "mean");
+  }
+}
+
+TEST(AverageRollouts, ReportsHowFarTheRolloutsLieApart) {
+  const auto map = FitMap::make({.fit = Fit::kLinear});
+  const std::vector<std::vector<Waypoint>> two = {{{1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}}, {{1, -1}, {2, -1}, {3, -1}, {4, -1}, {5, -1}}};
+  const auto got = average_rollouts(*map, two);
+  EXPECT_NEAR(got->spread_m[19], 1, kExact);
+  EXPECT_NEAR(got->spread_m[0], 0.25, kExact);
+  EXPECT_NEAR(average_rollouts(*map, std::span(two).first(1))->spread_m[19], 0, kExact);
+  EXPECT_FALSE(average_rollouts(*map, {}));
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every decoder against recorded answers of two tiny models, token for token and round for round (fixtures/decode).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "base/philox.h"
+#include "decode/choice.h"
+#include "decode/decode.h"
+#include "tests/tiny_qwen2.h"
+
+namespace slip {
+namespace {
+
+const std::string kFolder = std::string(SLIP_FIXTURES) + "/decode/";
+
+json::value load(const std::string& name) {
+  auto v = read_json(kFolder + name + ".json");
+  if (!v) throw std::runtime_error(v.error().message);
+  return std::move(*v);
+}
+
+int32_t int_of(const json::value& v) { return static_cast<int32_t>(v.as_int64()); }
+
+std::vector<TokenId> ids_of(const json::value& v) {
+  std::vector<TokenId> out;
+  for (const auto& x : v.as_array()) out.push_back({int_of(x)});
+  return out;
+}
+
+std::vector<int32_t> ints_of(const json::value& v) {
+  std::vector<int32_t> out;
+  for (const auto& x : v.as_array()) out.push_back(int_of(x));
+  return out;
+}
+
+Prompt prompt_of(const json::value& c) {
+  Prompt p;
+  for (const TokenId id : ids_of(c.at("prompt"))) {
+    p.positions.push_back(Position::text(static_cast<int32_t>(p.inputs.size())));
+    p.inputs.emplace_back(id);
+  }
+  p.next_position = static_cast<int32_t>(p.inputs.size());
+  return p;
+}
+
+Form form_of(const json::value& c) {
+  Form::Parts parts;
+  parts.name = std::string(c.at("name").as_string());
+  int32_t section = 0;
+  for (const auto& piece : c.at("form").as_array()) {
+    const auto& o = piece.as_object();
+    if (o.contains("section")) section = int_of(o.at("section"));
+    if (o.contains("fixed")) {
+      parts.pieces.emplace_back(FixedRun{ids_of(o.at("fixed")), section});
+      continue;
+    }
+    Field f;
+    f.name = std::string(o.at("field").as_string());
+    f.budget = int_of(o.at("budget"));
+    f.section = section;
+    if (!o.at("end").is_null()) f.end = TokenId{int_of(o.at("end"))};
+    if (!o.at("allowed").is_null()) f.rules = TokenRules::only(ids_of(o.at("allowed")));
+    parts.pieces.emplace_back(FieldRef{static_cast<int32_t>(parts.fields.size())});
+    parts.fields.push_back(std::move(f));
+  }
+  for (int32_t s = 0; s <= section; ++s) parts.section_names.push_back(std::to_string(s));
+  const auto* size = c.as_object().if_contains("block_size");
+  if (size && size->is_int64()) {
+    parts.block_size = int_of(*size);  // the partition must come out as recorded
+  } else if (const auto* blocks = c.as_object().if_contains("blocks")) {
+    for (const auto& b : blocks->as_array()) parts.blocks.push_back({int_of(b.at(0)), int_of(b.at(1))});
+  }
+  auto form = Form::make(std::move(parts));
+  if (!form) throw std::runtime_error(form.error().message);
+  return std::move(*form);
+}
+
+void expect_blocks(const Form& form, const json::value& c) {
+  const auto& list = c.at("blocks").as_array();
+  ASSERT_EQ(form.blocks().size(), list.size());
+  for (size_t b = 0; b < list.size(); ++b) {
+    EXPECT_EQ(form.blocks()[b].begin, int_of(list[b].at(0)));
+    EXPECT_EQ(form.blocks()[b].end, int_of(list[b].at(1)));
+  }
+}
+
+test::TinyQwen2& model_of(const json::value& c) {
+  static std::map<std::string, std::unique_ptr<test::TinyQwen2>> models;
+  auto& m = models[std::string(c.at("model").as_string())];
+  if (!m) m = std::make_unique<test::TinyQwen2>(kFolder + "models/" + std::string(c.at("model").as_string()));
+  return *m;
+}
+
+Decoded run(const json::value& c, std::string_view preset, const Form* form, DecodeOptions options, int32_t width = 8, float threshold = 0.9F) {
+  Method method = *method_of(preset);
+  method.width.tokens = width;
+  if (auto* v = std::get_if<ConfidenceVerifier>(&method.verifier)) v->threshold = threshold;
+  options.trace = true;
+  auto answer = Decoder(model_of(c), method).decode(prompt_of(c), form, options);
+  if (!answer) throw std::runtime_error(answer.error().message);
+  return std::move(*answer);
+}
+
+DecodeOptions text_options(const json::value& c) {
+  DecodeOptions o;
+  o.end_tokens = {{0}};
+  o.limit = int_of(c.at("limit"));
+  return o;
+}
+
+DecodeOptions sampled(const json::value& c, DecodeOptions o) {
+  o.temperature = c.at("temperature").to_number<float>();
+  o.seed = std::stoull(std::string(c.at("seed").as_string()));
+  o.request = static_cast<uint32_t>(c.at("request").as_int64());
+  return o;
+}
+
+void expect_linear(const Decoded& d, const json::object& e) {
+  EXPECT_EQ(d.statistics.forwards, e.at("forwards").as_int64());
+  EXPECT_EQ(d.statistics.draft_forwards, e.at("draft_forwards").as_int64());
+  const auto& rounds = e.at("rounds").as_array();
+  ASSERT_EQ(d.rounds.size(), rounds.size());
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    EXPECT_EQ(d.rounds[r].draft, ids_of(rounds[r].at("draft"))) << r;
+    EXPECT_EQ(d.rounds[r].verify, ids_of(rounds[r].at("verify"))) << r;
+    EXPECT_EQ(d.rounds[r].accepted, int_of(rounds[r].at("accepted"))) << r;
+    EXPECT_EQ(d.rounds[r].emitted, ids_of(rounds[r].at("emitted"))) << r;
+  }
+  for (const auto& [key, mine] : {std::pair{"proposed", d.statistics.proposed}, {"tested", d.statistics.tested}, {"accepted", d.statistics.accepted}})
+    if (e.contains(key)) {
+      EXPECT_EQ(mine, e.at(key).as_int64()) << key;
+    }
+}
+
+void expect_spec(const Decoded& d, const json::object& e) {
+  EXPECT_EQ(d.statistics.forwards, e.at("forwards").as_int64());
+  EXPECT_EQ(d.statistics.draft_forwards, e.at("draft_forwards").as_int64());
+  EXPECT_EQ(d.statistics.proposed, e.at("proposed").as_int64());
+  EXPECT_EQ(d.statistics.tested, e.at("tested").as_int64());
+  EXPECT_EQ(d.statistics.accepted, e.at("accepted").as_int64());
+  const auto& rounds = e.at("rounds").as_array();
+  ASSERT_EQ(d.rounds.size(), rounds.size());
+  for (size_t r = 0; r < rounds.size(); ++r) {
+    const Round& mine = d.rounds[r];
+    const auto& o = rounds[r].as_object();
+    EXPECT_EQ((std::vector<int32_t>{mine.block.begin, mine.block.end}), ints_of(o.at("block"))) << r;
+    EXPECT_EQ((std::vector<int32_t>{mine.rows.begin, mine.rows.end}), ints_of(o.at("rows"))) << r;
+    EXPECT_EQ(mine.positions, ints_of(o.at("positions"))) << r;
+    EXPECT_EQ(mine.draft, ids_of(o.at("draft"))) << r;
+    EXPECT_EQ(mine.verify, ids_of(o.at("verify"))) << r;
+    EXPECT_EQ(mine.accepted, int_of(o.at("accepted"))) << r;
+    EXPECT_EQ(mine.stop.value_or(-1), o.at("stop").is_null() ? -1 : int_of(o.at("stop"))) << r;
+    EXPECT_EQ(mine.bonus.value_or(TokenId{-1}).value, o.contains("bonus") ? int_of(o.at("bonus")) : -1) << r;
+  }
+}
+
+TEST(Fixtures, Ar) {
+  const auto file = load("ar");
+  for (const auto& c : file.at("cases").as_array()) {
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    const Decoded d = run(c, "ar", nullptr, text_options(c));
+    EXPECT_EQ(d.tokens, ids_of(c.at("expected").at("tokens")));
+    EXPECT_EQ(d.statistics.forwards, c.at("expected").at("forwards").as_int64());
+  }
+}
+
+TEST(Fixtures, SelfSpec) {
+  const auto file = load("linear");
+  for (const auto& c : file.at("cases").as_array()) {
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    const Decoded d = run(c, "self-spec", nullptr, text_options(c), int_of(c.at("width")));
+    EXPECT_EQ(d.tokens, ids_of(c.at("expected").at("tokens")));
+    expect_linear(d, c.at("expected").as_object());
+    EXPECT_EQ(run(c, "ar", nullptr, text_options(c)).tokens, d.tokens);
+  }
+}
+
+TEST(Fixtures, ScaffoldAr) {
+  const auto file = load("scaffold_ar");
+  for (const auto& c : file.at("cases").as_array()) {
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    const Form form = form_of(c);
+    const auto& e = c.at("expected");
+    const Decoded d = run(c, "scaffold-ar", &form, {});
+    EXPECT_EQ(d.tokens, ids_of(e.at("tokens")));
+    EXPECT_EQ(d.statistics.forwards, e.at("forwards").as_int64());
+    EXPECT_EQ(d.statistics.forced_tokens, e.at("forced_tokens").as_int64());
+    for (size_t f = 0; f < d.fields.size(); ++f) EXPECT_EQ(d.fields[f], ids_of(e.at("fields").at(form.fields()[f].name)));
+    const Decoded forced = run(c, "ar", &form, {.ar_forced = true});
+    EXPECT_EQ(forced.tokens, d.tokens);
+    EXPECT_GT(forced.statistics.forwards, d.statistics.forwards);
+    EXPECT_EQ(run(c, "scaffold-spec", &form, {}).tokens, d.tokens);
+  }
+}
+
+TEST(Fixtures, ScaffoldSpec) {
+  const auto file = load("scaffold_spec");
+  for (const auto& c : file.at("cases").as_array()) {
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    const Form form = form_of(c);
+    expect_blocks(form, c);
+    const Decoded d = run(c, "scaffold-spec", &form, {});
+    EXPECT_EQ(d.tokens, ids_of(c.at("expected").at("tokens")));
+    expect_spec(d, c.at("expected").as_object());
+    EXPECT_EQ(run(c, "scaffold-ar", &form, {}).tokens, d.tokens);
+  }
+}
+
+TEST(Fixtures, SectionDiffusion) {
+  const auto file = load("section_diffusion");
+  for (const auto& c : file.at("cases").as_array()) {
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    const Form form = form_of(c);
+    expect_blocks(form, c);
+    const auto& e = c.at("expected");
+    const Decoded d = run(c, "section-diffusion", &form, {}, 8, c.at("threshold").to_number<float>());
+    EXPECT_EQ(d.tokens, ids_of(e.at("tokens")));
+    EXPECT_TRUE(d.lossy);
+    EXPECT_EQ(d.statistics.forwards, e.at("forwards").as_int64());
+    EXPECT_EQ(d.statistics.draft_forwards, e.at("draft_forwards").as_int64());
+    size_t r = 0;
+    for (const auto& block : e.at("trace").as_array())
+      for (const auto& pass : block.at("passes").as_array()) {
+        while (r < d.rounds.size() && d.rounds[r].positions.empty()) ++r;
+        ASSERT_LT(r, d.rounds.size());
+        const Round& mine = d.rounds[r++];
+        EXPECT_EQ(mine.positions, ints_of(pass.at("positions")));
+        EXPECT_EQ(mine.draft, ids_of(pass.at("tokens")));
+        EXPECT_EQ(mine.committed, ints_of(pass.at("committed")));
+        for (size_t i = 0; i < mine.confidence.size(); ++i) EXPECT_NEAR(mine.confidence[i], pass.at("confidence").at(i).to_number<double>(), 1e-4);
+      }
+  }
+}
+
+TEST(Fixtures, SampledText) {
+  const auto file = load("sampled_text");
+  for (const auto& c : file.at("cases").as_array()) {
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    const auto& e = c.at("expected");
+    const DecodeOptions o = sampled(c, text_options(c));
+    const Decoded ar = run(c, "ar", nullptr, o);
+    EXPECT_EQ(ar.tokens, ids_of(e.at("tokens")));
+    EXPECT_EQ(ar.statistics.forwards, e.at("ar").at("forwards").as_int64());
+    const Decoded spec = run(c, "self-spec", nullptr, o, int_of(c.at("width").at("self-spec")));
+    EXPECT_EQ(spec.tokens, ar.tokens);
+    expect_linear(spec, e.at("self-spec").as_object());
+  }
+}
+
+TEST(Fixtures, SampledForms) {
+  const auto file = load("sampled_forms");
+  int found = 0;
+  for (const auto& c : file.at("cases").as_array()) {
+    if (!c.at("expected").as_object().contains("scaffold-ar")) continue;
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    ++found;
+    const Form form = form_of(c);
+    const auto& e = c.at("expected");
+    const DecodeOptions o = sampled(c, {});
+    const Decoded ar = run(c, "scaffold-ar", &form, o);
+    EXPECT_EQ(ar.tokens, ids_of(e.at("tokens")));
+    EXPECT_EQ(ar.statistics.forwards, e.at("scaffold-ar").at("forwards").as_int64());
+    const Decoded spec = run(c, "scaffold-spec", &form, o);
+    EXPECT_EQ(spec.tokens, ar.tokens);
+    expect_spec(spec, e.at("scaffold-spec").as_object());
+  }
+  EXPECT_EQ(found, 4);
+}
+
+TEST(Fixtures, KeyedUniformsAndDraws) {
+  const auto file = load("philox");
+  for (const auto& c : file.at("cases").as_array()) {
+    const DrawKey key{static_cast<uint32_t>(c.at("request").as_int64()), static_cast<uint32_t>(c.at("field").as_int64()),
+                      static_cast<uint32_t>(c.at("index").as_int64()), static_cast<Purpose>(c.at("purpose").as_int64())};
+    const uint64_t seed = std::stoull(std::string(c.at("seed").as_string()));
+    const auto words = philox4x32({key.request, key.field, key.index, static_cast<uint32_t>(key.purpose)},
+                                  {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(words[i], c.at("words").at(i).as_int64());
+    // A uniform is a whole number of 2^-25; the JSON reader may be off by one unit in the last place of a double.
+    EXPECT_EQ(keyed_uniform(seed, key) * 0x1p25, std::round(c.at("uniform").as_double() * 0x1p25));
+  }
+  for (const auto& c : file.at("draws").as_array()) {
+    std::vector<float> logits;
+    for (const auto& x : c.at("logits").as_array()) logits.push_back(x.to_number<float>());
+    std::vector<TokenId> listed;
+    Allowed allowed;
+    if (!c.at("allowed").is_null()) {
+      listed = ids_of(c.at("allowed"));
+      allowed = {false, {}, listed};
+    }
+    EXPECT_EQ(keyed_draw(logits, allowed, c.at("temperature").to_number<double>(), c.at("uniform").to_number<double>()).value, int_of(c.at("token")));
+  }
+}
+
+}  // namespace
+}  // namespace slip
