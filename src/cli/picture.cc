@@ -333,3 +333,405 @@ int draw_cameras(Canvas& canvas, const PictureInput& in, Box area) {
   }
   return static_cast<int>(g.rows * g.cell_h + 8.0 * (g.rows - 1));
 }
+
+// ----------------------------------------------------------------------------------------------------- plan from above
+
+/// Metres (ahead to the right, left upwards) to pixels.
+struct PlanView {
+  double scale = 10, x0 = 0, y0 = 0;  // pixels per metre; the metres at the upper left corner
+  Point operator()(Vec2 p) const { return {(p.x - x0) * scale, (y0 - p.y) * scale}; }
+};
+
+/// Everything planned is seen, at least 10 m and at most 150 m ahead; with a moment at least 35 m, which shows the reason.
+PlanView fit_plan(const PictureInput& in, int width, int height) {
+  double back = -5, ahead = in.moment ? 35 : 10, right = -3, left = 3;
+  const auto include = [&](std::span<const Vec2> points, double farthest_back) {
+    for (const Vec2& p : points) {
+      if (!usable(p)) continue;
+      back = std::min(back, std::max(p.x, farthest_back)), ahead = std::max(ahead, std::min(p.x, 150.0));
+      right = std::min(right, std::max(p.y, -75.0)), left = std::max(left, std::min(p.y, 75.0));
+    }
+  };
+  include(in.path, -60), include(in.truth_path, -60), include(in.waypoints, -60);
+  std::vector<Vec2> recent;
+  for (const Vec2& p : in.history)
+    if (p.x > -15 && std::abs(p.y) < 10) recent.push_back(p);
+  include(recent, -15);
+  back -= 1.5, ahead += 0.06 * (ahead - back) + 1, right -= 1.5, left += 1.5;
+  PlanView v;
+  v.scale = std::min(width / (ahead - back), height / (left - right));
+  v.x0 = (back + ahead - width / v.scale) / 2, v.y0 = (left + right + height / v.scale) / 2;
+  return v;
+}
+
+Colour ground_colour(sim::Ground kind) {
+  constexpr std::array<Colour, 11> kColours = {{{29, 38, 32}, {54, 58, 65}, {74, 75, 78}, {176, 180, 184}, {176, 146, 62}, {214, 216, 218},
+                                                {132, 136, 141}, {45, 77, 66}, {26, 26, 28}, {50, 76, 104}, {63, 64, 76}}};
+  const auto i = static_cast<size_t>(kind);
+  return i < kColours.size() ? kColours[i] : kColours[1];
+}
+
+Colour agent_colour(sim::AgentType type) {
+  switch (type) {
+    case sim::AgentType::kPedestrian: case sim::AgentType::kAnimal: return {240, 128, 190};
+    case sim::AgentType::kCyclist: case sim::AgentType::kMotorcycle: return {150, 210, 110};
+    case sim::AgentType::kCone: case sim::AgentType::kBarrier: case sim::AgentType::kDebris: case sim::AgentType::kWorker: return {255, 140, 60};
+    case sim::AgentType::kAmbulance: case sim::AgentType::kFireTruck: case sim::AgentType::kPolice: return {236, 84, 84};
+    case sim::AgentType::kSchoolBus: return {232, 190, 60};
+    default: return {122, 140, 178};
+  }
+}
+
+class PlanDrawing {
+ public:
+  PlanDrawing(Image& image, const PlanView& view) : pen_(image), view_(view), coverage_(image.width, image.height) {}
+
+  void grid(double step_m, double opacity) {
+    const double x1 = view_.x0 + pen_.width() / view_.scale, y1 = view_.y0 - pen_.height() / view_.scale;
+    for (double x = std::ceil(view_.x0 / step_m) * step_m; x <= x1; x += step_m)
+      pen_.rectangle(static_cast<int>(view_({x, 0}).x), 0, 1, pen_.height(), kNormal, opacity);
+    for (double y = std::ceil(y1 / step_m) * step_m; y <= view_.y0; y += step_m)
+      pen_.rectangle(0, static_cast<int>(view_({0, y}).y), pen_.width(), 1, kNormal, opacity);
+  }
+
+  /// Neighbouring patches of one kind are painted together, so that no seam shows between the pieces of a road.
+  void ground(const sim::Moment& m) {
+    for (size_t i = 0; i < m.ground.size(); ++i) {
+      std::vector<Point> corners;
+      for (const Vec2& c : m.ground[i].corners) corners.push_back(view_(to_ego(m.ego, c)));
+      if (corners.size() >= 3 && finite(corners)) coverage_.add(corners);
+      if (i + 1 == m.ground.size() || m.ground[i + 1].kind != m.ground[i].kind) coverage_.paint(pen_, ground_colour(m.ground[i].kind));
+    }
+  }
+
+  void scenery(const sim::Moment& m) {
+    for (const sim::Scenery& s : m.scenery) {
+      if (s.kind == sim::SceneryKind::kTree) pen_.disc(view_(to_ego(m.ego, {s.pose.x, s.pose.y})), 0.5 * s.width * view_.scale, {44, 74, 52}, 0.8);
+      else if (s.kind != sim::SceneryKind::kPole) box(in_ego(m.ego, s.pose), s.length, s.width, {47, 47, 54}, 1);
+    }
+  }
+
+  void agents(const sim::Moment& m) {
+    for (const sim::Agent& a : m.agents) {
+      const sim::Pose p = in_ego(m.ego, a.pose);
+      const Colour colour = agent_colour(a.type);
+      if (std::max(a.length, a.width) * view_.scale < 9) {
+        pen_.disc(view_({p.x, p.y}), 5.5, kDark);
+        pen_.disc(view_({p.x, p.y}), 4, colour);
+        continue;
+      }
+      box(p, a.length + 2 / view_.scale, a.width + 2 / view_.scale, kDark, 1);
+      box(p, a.length, a.width, colour, 1);
+      // The darker fifth is the front.
+      box(ahead_of(p, 0.3 * a.length), 0.2 * a.length, 0.8 * a.width, kDark, 0.45);
+      // Where it will be after one second at this speed.
+      if (a.speed_mps > 0.3 && a.speed_mps < 80) {
+        const sim::Pose nose = ahead_of(p, a.length / 2), there = ahead_of(p, a.length / 2 + a.speed_mps);
+        pen_.line(view_({nose.x, nose.y}), view_({there.x, there.y}), 2, colour, 0.75);
+      }
+    }
+    for (const sim::TrafficLight& l : m.lights) {
+      constexpr std::array<Colour, 3> kLamps = {{{255, 70, 70}, {255, 205, 60}, {80, 220, 110}}};
+      const Point p = view_(to_ego(m.ego, {l.pose.x, l.pose.y}));
+      pen_.disc(p, 8, kDark);
+      pen_.disc(p, 5.5, kLamps[std::min<size_t>(static_cast<size_t>(l.state), 2)]);
+    }
+    for (const sim::Sign& s : m.signs) {
+      const Point p = view_(to_ego(m.ego, {s.pose.x, s.pose.y}));
+      pen_.disc(p, 5, kDark);
+      pen_.circle(p, 4, 2, s.kind == sim::SignKind::kStop ? Colour{255, 70, 70} : Colour{235, 235, 235});
+    }
+  }
+
+  void ego() {
+    const double length = sim::kEgoFront + sim::kEgoRear, middle = (sim::kEgoFront - sim::kEgoRear) / 2, width = 2 * sim::kEgoHalfWidth;
+    box({middle, 0, 0}, length + 3 / view_.scale, width + 3 / view_.scale, kDark, 1);
+    box({middle, 0, 0}, length, width, kBright, 1);
+    box({middle + 0.12 * length, 0, 0}, 0.16 * length, 0.8 * width, {70, 84, 100}, 1);
+    box({middle - 0.3 * length, 0, 0}, 0.1 * length, 0.74 * width, {70, 84, 100}, 1);
+  }
+
+  void path(std::span<const Vec2> points, Colour colour, bool ribbon) {
+    const auto place = [&](Vec2 p) { return std::optional<Point>(view_(p)); };
+    const auto samples = sample_path({}, points);
+    if (ribbon) {
+      add_strip(coverage_, samples, -0.8, 0.8, 1e6, place);
+      coverage_.paint(pen_, colour, 0.28);
+    }
+    const double half = 1.5 / view_.scale;
+    add_strip(coverage_, samples, -half, half, 1e6, place);
+    coverage_.paint(pen_, colour);
+    for (const Vec2& p : points)
+      if (usable(p)) pen_.disc(view_(p), 3.2, colour);
+  }
+
+  void past(std::span<const Vec2> points) {
+    for (const Vec2& p : points)
+      if (usable(p)) pen_.disc(view_(p), 2.6, kPast);
+  }
+
+  void waypoints(std::span<const Vec2> points) {
+    draw_waypoints(pen_, points, 6, [&](Vec2 p) { return std::optional<Point>(view_(p)); });
+  }
+
+ private:
+  static Vec2 to_ego(const sim::Pose& ego, Vec2 p) {
+    const double dx = p.x - ego.x, dy = p.y - ego.y, c = std::cos(ego.yaw), s = std::sin(ego.yaw);
+    return {dx * c + dy * s, dy * c - dx * s};
+  }
+  static sim::Pose in_ego(const sim::Pose& ego, const sim::Pose& p) {
+    const Vec2 at = to_ego(ego, {p.x, p.y});
+    return {at.x, at.y, p.yaw - ego.yaw};
+  }
+  static sim::Pose ahead_of(const sim::Pose& p, double m) { return {p.x + m * std::cos(p.yaw), p.y + m * std::sin(p.yaw), p.yaw}; }
+  static bool finite(std::span<const Point> points) {
+    return std::all_of(points.begin(), points.end(), [](const Point& p) { return std::abs(p.x) < 1e9 && std::abs(p.y) < 1e9; });
+  }
+  void box(const sim::Pose& pose, double length, double width, Colour colour, double opacity) {
+    const double c = std::cos(pose.yaw), s = std::sin(pose.yaw), l = length / 2, w = width / 2;
+    std::array<Point, 4> corners;
+    for (size_t i = 0; i < 4; ++i) {
+      const double u = i == 0 || i == 3 ? -l : l, v = i < 2 ? -w : w;
+      corners[i] = view_({pose.x + u * c - v * s, pose.y + u * s + v * c});
+    }
+    if (!finite(corners)) return;
+    coverage_.add(corners);
+    coverage_.paint(pen_, colour, opacity);
+  }
+
+  Canvas pen_;
+  PlanView view_;
+  Coverage coverage_;
+};
+
+void draw_plan_header(Canvas& canvas, const PictureInput& in, Box area) {
+  write(canvas, area.x + kPad, area.y + 9, "PLAN FROM ABOVE", kDim);
+  struct Entry {
+    std::string_view name;
+    Colour colour;
+    bool shown;
+  };
+  const std::array<Entry, 6> entries = {{{"plan", kPlan, true}, {"truth", kTruth, !in.truth_path.empty()}, {"driven", kPast, !in.history.empty()},
+                                         {"vehicle", agent_colour(sim::AgentType::kCar), in.moment.has_value()},
+                                         {"person", agent_colour(sim::AgentType::kPedestrian), in.moment.has_value()},
+                                         {"obstacle", agent_colour(sim::AgentType::kCone), in.moment.has_value()}}};
+  int x = area.x + area.w - kPad;
+  for (auto e = entries.rbegin(); e != entries.rend(); ++e) {
+    if (!e->shown) continue;
+    x -= width_of(e->name, kText);
+    write(canvas, x, area.y + 9, e->name, kNormal);
+    x -= 20;
+    canvas.disc({x + 7.0, area.y + 16.0}, 5, e->colour);
+    x -= 14;
+  }
+}
+
+void draw_plan(Canvas& canvas, const PictureInput& in, Box area) {
+  canvas.rectangle(area.x, area.y, area.w, area.h, kPanel);
+  draw_plan_header(canvas, in, area);
+  const Box inner{area.x + 52, area.y + 32, area.w - 52 - kPad, area.h - 32 - 30};
+  Image picture = blank_image(inner.w, inner.h, in.moment ? ground_colour(sim::Ground::kGrass) : Colour{20, 23, 28});
+  const PlanView view = fit_plan(in, inner.w, inner.h);
+  PlanDrawing plan(picture, view);
+  if (in.moment) plan.ground(*in.moment), plan.scenery(*in.moment);
+  double step = 1;
+  for (const double s : {2.0, 5.0, 10.0, 20.0, 50.0})
+    if (step * view.scale < 55) step = s;
+  plan.grid(step, 0.16);
+  if (in.moment) plan.agents(*in.moment);
+  plan.past(in.history);
+  plan.path(in.path.empty() ? in.waypoints : in.path, kPlan, true);
+  plan.path(in.truth_path, kTruth, false);
+  plan.ego();
+  plan.waypoints(in.waypoints);
+  canvas.blit(picture, inner.x, inner.y);
+  canvas.outline(inner.x - 1, inner.y - 1, inner.w + 2, inner.h + 2, kRule);
+
+  const int base = inner.y + inner.h + 8;
+  const std::string unit = "m ahead";
+  write_right(canvas, inner.x + inner.w, base, unit, kDim);
+  const double x1 = view.x0 + inner.w / view.scale, y1 = view.y0 - inner.h / view.scale;
+  for (double x = std::ceil(view.x0 / step) * step; x <= x1; x += step) {
+    const std::string label = number(x + 0.0, 0);
+    const int at = inner.x + static_cast<int>(view({x, 0}).x) - width_of(label, kText) / 2;
+    if (at >= inner.x && at + width_of(label, kText) < inner.x + inner.w - width_of(unit, kText) - 12) write(canvas, at, base, label, kDim);
+  }
+  for (double y = std::ceil(y1 / step) * step; y <= view.y0; y += step) {
+    const int at = inner.y + static_cast<int>(view({0, y}).y) - 7;
+    if (at >= inner.y + 20 && at + 15 <= inner.y + inner.h) write_right(canvas, inner.x - 6, at, number(y + 0.0, 0), kDim);
+  }
+  write_right(canvas, inner.x - 6, inner.y + 2, "left", kDim);
+}
+
+// ----------------------------------------------------------------------------------------------------- the answer's column
+
+/// Draws downwards from y_; every part says how high it is.
+class Column {
+ public:
+  Column(Canvas& canvas, const PictureInput& in, Box area)
+      : canvas_(canvas), in_(in), x_(area.x + kPad), w_(area.w - 2 * kPad), y_(area.y + kPad - 2), bottom_(area.y + area.h - kPad + 4) {}
+
+  void draw() {
+    if (!in_.objects.empty()) objects();
+    if (!in_.longitudinal.empty() || !in_.lateral.empty()) behaviour();
+    if (!in_.waypoints.empty()) trajectory();
+    pairs_at_bottom("STATISTICS", in_.facts, 8);
+    pairs_at_bottom("ANSWER", in_.fields, in_.objects.empty() ? 16 : 5);
+    if (!in_.explanation.empty()) explanation();
+  }
+
+ private:
+  static constexpr int kHeading = 25, kBetween = 15;
+
+  void heading(std::string_view name, std::string_view note = {}, Colour note_colour = kDim) {
+    write(canvas_, x_, y_, name, kDim);
+    const int room = w_ - width_of(name, kText) - 18;
+    write_right(canvas_, x_ + w_, y_, cut(note, room, kText), note_colour);
+    canvas_.rectangle(x_, y_ + 18, w_, 1, kRule);
+    y_ += kHeading;
+  }
+
+  void objects() {
+    constexpr int kHeight = 24, kRow = 29;
+    const size_t shown = std::min<size_t>(in_.objects.size(), 14);
+    const auto truth = [&](size_t i) { return i < in_.truth_objects.size() ? in_.truth_objects[i] : std::nullopt; };
+    size_t known = 0, wrong = 0;
+    for (size_t i = 0; i < in_.objects.size(); ++i) known += truth(i).has_value(), wrong += truth(i) && *truth(i) != in_.objects[i].second;
+    std::string note = known == 0 ? "" : std::to_string(known - wrong) + " of " + std::to_string(known) + " right";
+    if (shown < in_.objects.size()) note = "first " + std::to_string(shown) + " of " + std::to_string(in_.objects.size());
+    heading("CRITICAL OBJECTS", note, wrong > 0 ? kWrong : kDim);
+    const int width = (w_ - 8) / 2;
+    for (size_t i = 0; i < shown; ++i) {
+      const bool yes = in_.objects[i].second, bad = truth(i) && *truth(i) != yes;
+      const int x = x_ + (i % 2 == 0 ? 0 : width + 8), y = y_ + static_cast<int>(i / 2) * kRow;
+      canvas_.rectangle(x, y, width, kHeight, yes ? kYes : kRaised);
+      if (yes) canvas_.rectangle(x, y, 4, kHeight, kPlan);
+      std::string name = plain(in_.objects[i].first);
+      std::replace(name.begin(), name.end(), '_', ' ');
+      write(canvas_, x + 10, y + 5, cut(name, width - (bad ? 28 : 12), kText), yes ? kBright : kDim);
+      if (!bad) continue;
+      canvas_.outline(x, y, width, kHeight, kWrong, 2);
+      write_right(canvas_, x + width - 7, y + 5, "!", kWrong);
+    }
+    y_ += static_cast<int>((shown + 1) / 2) * kRow - (kRow - kHeight) + kBetween;
+  }
+
+  void behaviour() {
+    heading("BEHAVIOUR");
+    const int width = (w_ - 8) / 2, height = 46;
+    const std::array<std::pair<std::string_view, const std::string*>, 2> parts = {{{"along the road", &in_.longitudinal}, {"across the road", &in_.lateral}}};
+    for (int i = 0; i < 2; ++i) {
+      const auto& [name, value] = parts[static_cast<size_t>(i)];
+      const int x = x_ + i * (width + 8);
+      canvas_.rectangle(x, y_, width, height, kRaised);
+      write(canvas_, x + 10, y_ + 6, name, kDim, kSmall);
+      const std::string word = plain(*value);
+      const int size = width_of(word, kLarge) <= width - 20 ? kLarge : kText;
+      write(canvas_, x + 10, y_ + (size == kLarge ? 20 : 23), cut(word.empty() ? "-" : word, width - 20, size), kBright, size);
+    }
+    y_ += height + kBetween;
+  }
+
+  void trajectory() {
+    const bool truth = !in_.truth_path.empty();
+    double sum = 0;
+    int n = 0;
+    for (size_t i = 0; i < std::min(in_.path.size(), in_.truth_path.size()); ++i) {
+      if (!usable(in_.path[i]) || !usable(in_.truth_path[i])) continue;
+      sum += std::hypot(in_.path[i].x - in_.truth_path[i].x, in_.path[i].y - in_.truth_path[i].y), ++n;
+    }
+    heading("TRAJECTORY", n > 0 ? "mean error " + number(sum / n, 2) + " m" : "", kTruth);
+    const std::array<std::string_view, 5> kNames = {"t, s", "ahead, m", "left, m", "m/s", "error, m"};
+    const std::array<int, 5> ends = {44, truth ? 148 : 170, truth ? 240 : 296, truth ? 312 : w_ - 8, w_ - 8};
+    const size_t columns = truth ? 5 : 4;
+    for (size_t c = 0; c < columns; ++c) write_right(canvas_, x_ + ends[c], y_, kNames[c], kDim);
+    y_ += kLine + 1;
+    Vec2 before{};
+    for (size_t i = 0; i < std::min<size_t>(in_.waypoints.size(), 6); ++i) {
+      const Vec2 p = in_.waypoints[i], t = 4 * i + 3 < in_.truth_path.size() ? in_.truth_path[4 * i + 3] : Vec2{NAN, NAN};
+      const std::array<std::string, 5> cells = {std::to_string(i + 1), number(p.x, 2, true), number(p.y, 2, true),
+                                                number(std::hypot(p.x - before.x, p.y - before.y), 1), number(std::hypot(p.x - t.x, p.y - t.y), 2)};
+      if (i % 2 == 0) canvas_.rectangle(x_, y_ - 2, w_, kLine, kRaised);
+      for (size_t c = 0; c < columns; ++c) write_right(canvas_, x_ + ends[c], y_, cells[c], c == 4 ? kTruth : kNormal);
+      y_ += kLine;
+      before = p;
+    }
+    y_ += kBetween;
+  }
+
+  /// Two to a line where they fit; takes its space from the bottom.
+  void pairs_at_bottom(std::string_view name, const std::vector<std::pair<std::string, std::string>>& pairs, int most_lines) {
+    if (pairs.empty()) return;
+    struct Cell {
+      std::string name, value;
+      int line = 0;
+      bool half = false, right = false;
+    };
+    const int half = (w_ - 16) / 2;
+    std::vector<Cell> cells;
+    int line = 0;
+    bool open = false;  // the left half of `line` is taken
+    for (const auto& [key, value] : pairs) {
+      Cell c{plain(key), plain(value)};
+      c.half = width_of(c.name, kText) + 9 + width_of(c.value, kText) <= half;
+      if (open && !c.half) ++line, open = false;
+      c.line = line, c.right = open;
+      if (!c.half || open) ++line;
+      open = c.half && !open;
+      cells.push_back(std::move(c));
+    }
+    line += open;
+    const int room = (bottom_ - y_ - kHeading) / kLine - (in_.explanation.empty() ? 0 : 5);
+    const int lines = std::min({line, most_lines, room});
+    if (lines < 1) return;
+    const int after = y_;
+    bottom_ -= kHeading + lines * kLine;
+    y_ = bottom_;
+    heading(name, lines < line ? "not all shown" : "");
+    for (const Cell& c : cells) {
+      if (c.line >= lines) continue;
+      const int width = c.half ? half : w_, x = x_ + (c.right ? half + 16 : 0), y = y_ + c.line * kLine;
+      const std::string key = cut(c.name, width / 2 - 10, kText);
+      write(canvas_, x, y, c.half ? c.name : key, kDim);
+      write_right(canvas_, x + width, y, cut(c.value, width - width_of(c.half ? c.name : key, kText) - 9, kText), kBright);
+    }
+    bottom_ -= kBetween;
+    y_ = after;
+  }
+
+  void explanation() {
+    const int room = (bottom_ - y_ - kHeading) / kLine;
+    if (room < 1) return;
+    heading("EXPLANATION");
+    std::vector<std::string> lines = wrap(plain(in_.explanation), w_, kText);
+    if (static_cast<int>(lines.size()) > room) {
+      lines.resize(static_cast<size_t>(room));
+      std::string& last = lines.back();
+      last.resize(std::min(last.size(), static_cast<size_t>(w_ / width_of("x", kText) - 4)));
+      last += " ...";
+    }
+    for (const std::string& l : lines) write(canvas_, x_, y_, l, kBright), y_ += kLine;
+  }
+
+  Canvas& canvas_;
+  const PictureInput& in_;
+  int x_, w_, y_, bottom_;
+};
+
+}  // namespace
+
+Image draw_picture(const PictureInput& in) {
+  Image out = blank_image(kWidth, kHeight, kBackground);
+  Canvas canvas(out);
+  const int left = kWidth - 2 * kMargin - kGap - kColumn, top = kMargin + kHeader, bottom = kHeight - kMargin;
+  write(canvas, kMargin, kMargin - 2, cut(plain(in.title.empty() ? "Slipstream" : in.title), kWidth - 2 * kMargin, kLarge), kBright, kLarge);
+  const Box column{kWidth - kMargin - kColumn, top, kColumn, bottom - top};
+  canvas.rectangle(column.x, column.y, column.w, column.h, kPanel);
+  Column(canvas, in, column).draw();
+  const int taken = draw_cameras(canvas, in, {kMargin, top, left, 400});
+  const int plan_top = taken > 0 ? top + taken + kGap : top;
+  draw_plan(canvas, in, {kMargin, plan_top, left, bottom - plan_top});
+  return out;
+}
+
+}  // namespace slip

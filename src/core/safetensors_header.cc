@@ -113,7 +113,7 @@ struct Handler {
     }
     if (in_ == In::kEntry && key_ == "dtype") {
       const auto dtype = dtype_named(value);
-      if (!dtype) return fail(ec, "dtype", "one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL F8_E4M3 F8_E5M2", '"' + value + '"');
+      if (!dtype) return fail(ec, "dtype", "one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL F8_E4M3 F8_E5M2", fmt::format("\"{}\"", value));
       header.entries.back().dtype = *dtype;
       has_dtype_ = true;
       return true;

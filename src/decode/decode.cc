@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "decode/methods.h"
+#include "form/values.h"
 
 namespace slip {
 namespace {
@@ -67,26 +68,11 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
 
 /// Reads a freely decoded answer against the form; the end token is not part of it.
 void read_freely(const Form& form, const DecodeOptions& options, Decoded& answer) {
-  size_t at = 0, n = answer.tokens.size();
+  size_t n = answer.tokens.size();
   if (n > 0 && std::find(options.end_tokens.begin(), options.end_tokens.end(), answer.tokens.back()) != options.end_tokens.end()) --n;
-  for (const Piece& piece : form.pieces()) {
-    if (const auto* run = std::get_if<FixedRun>(&piece)) {
-      for (const TokenId id : run->ids) answer.valid = answer.valid && at < n && answer.tokens[at++] == id;
-      continue;
-    }
-    const auto f = static_cast<size_t>(std::get<FieldRef>(piece).field);
-    const Field& field = form.fields()[f];
-    auto& content = answer.fields[f];
-    int32_t state = 0;
-    while (answer.valid && at < n && static_cast<int32_t>(content.size()) < field.budget && !(field.end && answer.tokens[at] == *field.end)) {
-      state = field.rules.next(state, answer.tokens[at]);
-      if (state < 0) break;
-      content.push_back(answer.tokens[at++]);
-    }
-    const bool full = field.end || static_cast<int32_t>(content.size()) == field.budget;
-    answer.valid = answer.valid && full && state >= 0 && (field.rules.unrestricted() || field.rules.state(state).may_end);
-  }
-  answer.valid = answer.valid && at == n;
+  auto fields = split_answer(form, std::span(answer.tokens).first(n));
+  answer.valid = fields.has_value();
+  if (fields) answer.fields = std::move(*fields);
 }
 
 Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* form, Decoded& answer) {

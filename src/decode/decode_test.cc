@@ -183,6 +183,23 @@ TEST(Ar, ForcedCostsAPassPerTokenAndChangesNone) {
 }
 
 TEST(Ar, WithAFormIsReadAgainstIt) {
+  int valid = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    Form::Parts p;
+    p.name = "short";
+    p.pieces = {FixedRun{{{4}}, 0}, FieldRef{0}};
+    p.fields = {Field{.name = "f", .budget = 1}};
+    const Form form = *Form::make(std::move(p));
+    HashLm model({.seed = seed, .vocab = 8});
+    const auto d = decode(model, {{TokenId{3}}, {Position::text(0)}, {}, 1}, &form, "ar", {.limit = 2});
+    ASSERT_TRUE(d);
+    ASSERT_EQ(d->valid, d->tokens[0] == TokenId{4});
+    valid += d->valid;
+  }
+  EXPECT_GT(valid, 0);
+}
+
+TEST(Ar, WhatIsNotTheFormIsMarked) {
   const Trial t = random_trial(3, false);
   HashLm model(t.lm);
   const auto d = decode(model, t.prompt, &t.form, "ar", {.end_tokens = {{0}}, .limit = 30});
@@ -263,7 +280,9 @@ TEST(Gates, AllowExactlyWhatCanStillBeCompleted) {
           possible |= fits;
         }
         // Words may use ids beyond the enumerated alphabet: what is possible must be allowed, what is allowed must agree with allows().
-        if (possible) ASSERT_TRUE(gates.allows(static_cast<int32_t>(i), {id}));
+        if (possible) {
+          ASSERT_TRUE(gates.allows(static_cast<int32_t>(i), {id}));
+        }
         ASSERT_EQ(gates.allows(static_cast<int32_t>(i), {id}), listed[static_cast<size_t>(id)]);
       }
     }

@@ -17,8 +17,8 @@ class HashLm : public Lm {
     int32_t vocab = 24, slots = 512;
     bool shift = true;
     double habit = 0.5;         // weight of what depends on the position alone: a mask can guess that
-    bool spoil_drafts = false;  // passes with masks answer the opposite: drafts are (almost) always wrong
-    bool verify_off_by_one = false;  // mutant: after a pass with masks, a row answers for the row before it
+    bool spoil_drafts = false;  // passes with rows that look ahead answer the opposite: drafts are (almost) always wrong
+    bool verify_off_by_one = false;  // mutant: after a draft pass, a row answers for the row before it
   };
   explicit HashLm(const Options& o) : o_(o), shallow_(static_cast<size_t>(o.slots), 0), deep_(shallow_) {
     info_.name = "hash";
@@ -33,9 +33,9 @@ class HashLm : public Lm {
   Status forward(const Pass& pass, PassOutput& out) override {
     if (on_pass) on_pass(passes);
     ++passes;
-    bool masks = false;
+    bool ahead = false;
     for (const Row& r : pass.rows) {
-      masks |= std::get<TokenId>(r.input).value == 1;
+      for (uint32_t k = 0; k < r.sees_count; ++k) ahead |= pass.spans[r.sees_first + k].end > r.slot + 1;
       shallow_.at(static_cast<size_t>(r.slot)) = mix(mix(o_.seed, static_cast<uint64_t>(std::get<TokenId>(r.input).value)), static_cast<uint64_t>(r.position.t));
     }
     for (const Row& r : pass.rows) deep_.at(static_cast<size_t>(r.slot)) = seen(pass, r, shallow_);
@@ -44,10 +44,10 @@ class HashLm : public Lm {
     out.logits_row.assign(pass.rows.size(), -1);
     out.logits_NV.clear();
     for (size_t i = 0; i < pass.rows.size(); ++i) {
-      const bool late = o_.verify_off_by_one && after_masks_ && !masks && i > 0;
-      answer(pass, pass.rows[late ? i - 1 : i], pass.rows[i].want, masks && o_.spoil_drafts, i, out);
+      const bool late = o_.verify_off_by_one && after_draft_ && !ahead && i > 0;
+      answer(pass, pass.rows[late ? i - 1 : i], pass.rows[i].want, ahead && o_.spoil_drafts, i, out);
     }
-    after_masks_ = masks;
+    after_draft_ = ahead;
     return {};
   }
 
@@ -94,7 +94,7 @@ class HashLm : public Lm {
   Options o_;
   LmInfo info_;
   std::vector<uint64_t> shallow_, deep_;
-  bool after_masks_ = false;
+  bool after_draft_ = false;
 };
 
 }  // namespace slip::test

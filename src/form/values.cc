@@ -121,14 +121,14 @@ Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::sp
     const Field& f = form.fields()[index];
     std::vector<TokenId>& content = contents[index];
     int32_t state = 0;
-    while (at < answer.size() && static_cast<int32_t>(content.size()) < f.budget && !(f.end && answer[at] == *f.end)) {
+    const auto complete = [&] { return f.rules.unrestricted() || f.rules.state(state).may_end; };
+    while (at < answer.size() && static_cast<int32_t>(content.size()) < f.budget && !(f.end && answer[at] == *f.end && complete())) {
       state = f.rules.next(state, answer[at]);
       if (state < 0)
         return bad_input("form {}: field {}: expected an allowed token at index {}, got {}", form.name(), f.name, content.size(), answer[at].value);
       content.push_back(answer[at++]);
     }
-    const bool complete = f.rules.unrestricted() || f.rules.state(state).may_end;
-    if ((!f.end && static_cast<int32_t>(content.size()) < f.budget) || !complete)
+    if ((!f.end && static_cast<int32_t>(content.size()) < f.budget) || !complete())
       return bad_input("form {}: field {}: expected a complete value, got one cut off after {} tokens", form.name(), f.name, content.size());
   }
   if (at != answer.size()) return bad_input("form {}: expected {} tokens, got {}", form.name(), at, answer.size());

@@ -49,11 +49,11 @@ Status check_options(const ModelOptions& o) {
 
 }  // namespace
 
-Result<Tokenizer> load_tokenizer(const fs::path& folder) {
+Result<std::optional<Tokenizer>> load_tokenizer(const fs::path& folder) {
   std::error_code ec;
-  if (!fs::exists(folder / "tokenizer.json", ec) && !fs::exists(folder / "vocab.json", ec))
-    return bad_input("{}: expected a tokenizer (tokenizer.json, or vocab.json and merges.txt), got none", folder.string());
-  return Tokenizer::load(folder);
+  if (!fs::exists(folder / "tokenizer.json", ec) && !fs::exists(folder / "vocab.json", ec)) return std::optional<Tokenizer>{};
+  SLIP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
+  return std::optional<Tokenizer>{std::move(tokenizer)};
 }
 
 Result<ModelConfig> load_config(const fs::path& folder, const Tokenizer* tokenizer) {
@@ -66,12 +66,12 @@ Result<ModelConfig> load_config(const fs::path& folder, const Tokenizer* tokeniz
 Status Model::load_parts(const LoadProgress& progress) {
   tokenizer_ = load_tokenizer(folder_);
   SLIP_TRY(config_, load_config(folder_, tokenizer()));
-  if (tokenizer_) chat_ = ChatTemplate::load(folder_);
+  if (tokenizer()) chat_ = ChatTemplate::load(folder_);
   if (config_.vision) {
     SLIP_TRY(preprocessor_, load_preprocessor(folder_, *config_.vision));
   }
-  if (tokenizer_ && tokenizer_->size() > config_.decoder.vocab)
-    notes_.push_back(fmt::format("the tokenizer has {} ids, the model {} rows: ids beyond are refused", tokenizer_->size(),
+  if (tokenizer() && tokenizer()->size() > config_.decoder.vocab)
+    notes_.push_back(fmt::format("the tokenizer has {} ids, the model {} rows: ids beyond are refused", tokenizer()->size(),
                                  config_.decoder.vocab));
   SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(folder_));
   SLIP_TRY(LoadedWeights weights, load_weights(checkpoint, config_, options_.type, options_.slots, *pool_, progress, &memory_));
@@ -96,7 +96,9 @@ Result<std::unique_ptr<Model>> load_model(const fs::path& folder, const ModelOpt
 
 Result<const Tokenizer*> Model::need_tokenizer() const {
   if (!tokenizer_) return tokenizer_.error();
-  return &*tokenizer_;
+  if (!tokenizer())
+    return bad_input("{}: expected a tokenizer (tokenizer.json, or vocab.json and merges.txt), got none", folder_.string());
+  return tokenizer();
 }
 
 Result<PatchGrid> Model::preprocess(const Image& image) const {

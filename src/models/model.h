@@ -44,7 +44,7 @@ class Model {
   DecoderLm& lm() { return *lm_; }
   ThreadPool& pool() { return *pool_; }
   /// Null when the folder has none, or one that cannot be read: passes of token ids need none.
-  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  const Tokenizer* tokenizer() const { return tokenizer_ && *tokenizer_ ? &**tokenizer_ : nullptr; }
   /// The same with the reason.
   Result<const Tokenizer*> need_tokenizer() const;
   const Result<ChatTemplate>& chat() const { return chat_; }
@@ -75,7 +75,7 @@ class Model {
   std::string text_prefix_, vision_prefix_;
   std::vector<std::string> notes_;
   std::unique_ptr<ThreadPool> pool_;      // before what runs on it
-  Result<Tokenizer> tokenizer_ = bad_input("tokenizer: expected one in the folder, got none");
+  Result<std::optional<Tokenizer>> tokenizer_ = std::optional<Tokenizer>{};
   Result<ChatTemplate> chat_ = unsupported("chat template: expected a folder with a tokenizer, got none");
   std::optional<PreprocessorConfig> preprocessor_;
   std::unique_ptr<DecoderLm> lm_;
@@ -87,7 +87,7 @@ Result<std::unique_ptr<Model>> load_model(const std::filesystem::path& folder, c
 
 /// config.json with what generation_config.json adds; mask and null ids resolved through the tokenizer (may be null).
 Result<ModelConfig> load_config(const std::filesystem::path& folder, const Tokenizer* tokenizer);
-/// kBadInput when the folder has neither tokenizer.json nor vocab.json, else what Tokenizer::load says.
-Result<Tokenizer> load_tokenizer(const std::filesystem::path& folder);
+/// The folder's tokenizer, or nothing when it has no tokenizer.json and no vocab.json.
+Result<std::optional<Tokenizer>> load_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace slip

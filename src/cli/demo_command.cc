@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// `demo`: a held-out simulated scene, answered by four decoders; the same bytes from every exact one, fewer passes each time.
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "cli/output.h"
+#include "cli/requests.h"
+#include "eval/evaluate.h"
+#include "image/image.h"
+
+namespace slip::cli {
+
+namespace {
+
+constexpr uint64_t kDemoSeed = 900'000'017;  // held out: training seeds lie below 100 million
+constexpr std::array<std::string_view, 4> kPresets = {"ar", "scaffold-ar", "section-diffusion", "scaffold-spec"};
+
+// The form's lines as they fill in, for a person at a terminal.
+void show_answer(const Answer& a, const sim::Labels& truth) {
+  const auto objects = objects_of(a.form->form, a.values);
+  std::string yes, wrong;
+  for (size_t c = 0; c < objects.size(); ++c) {
+    if (objects[c].value_or(false)) yes += fmt::format("{}{}", yes.empty() ? "" : ", ", sim::kObjectClasses[c]);
+    if (objects[c].value_or(false) != truth.critical[c]) wrong += fmt::format("{}{}", wrong.empty() ? "" : ", ", sim::kObjectClasses[c]);
+  }
+  print_text(fmt::format("  critical objects   {}{}\n", yes.empty() ? "none" : yes, wrong.empty() ? "" : "   (wrong: " + wrong + ")"));
+  for (size_t f = 0; f < a.values.size(); ++f) {
+    const std::string& name = a.form->form.fields()[f].name;
+    const std::string* text = std::get_if<std::string>(&a.values[f]);
+    if (text && name == "explanation") print_text(fmt::format("  explanation        {}\n", *text));
+    if (text && name == "future_meta_behavior.longitudinal") print_text(fmt::format("  longitudinal       {}   (expert: {})\n", *text, words(truth.longitudinal)));
+    if (text && name == "future_meta_behavior.lateral") print_text(fmt::format("  lateral            {}   (expert: {})\n", *text, words(truth.lateral)));
+  }
+  std::string points, expert;
+  for (const Waypoint& w : a.plan.waypoints) points += fmt::format(" ({:.1f}, {:.1f})", w.x, w.y);
+  for (int t = 1; t <= 5; ++t) {
+    const sim::Vec2 p = sim::future_at(truth, t);
+    expert += fmt::format(" ({:.1f}, {:.1f})", p.x, p.y);
+  }
+  print_text(fmt::format("  waypoints, m      {}\n  the expert drives {}\n\n", points, expert));
+}
+
+}  // namespace
+
+Status demo(const DemoOptions& o) {
+  SLIP_TRY(const sim::Record record, sim::make_record(o.seed ? o.seed : kDemoSeed));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, "auto", o.threads));
+  const sim::Labels& truth = record.labels;
+  if (!o.json) {
+    print_text(fmt::format("Scene {} ({}), {}, {:.1f} m/s: three cameras and the ego history in, the form out.\n\n", truth.seed,
+                           sim::family_names()[truth.family], words(truth.intent), truth.v0_mps));
+  }
+  std::vector<Answer> answers;
+  json::array lines;
+  std::string table = fmt::format("  {:<20} {:>8} {:>10} {:>8} {:>18} {:>10}\n", "decoder", "forwards", "rows", "ms", "accepted/tested", "bytes");
+  for (const std::string_view preset : kPresets) {
+    SLIP_TRY(const Method method, method_of(preset));
+    Request request = request_of(truth, record.images, {.method = method});
+    request.decode.ar_forced = true;
+    SLIP_TRY(Answer first, engine->run(request));   // settles buffers
+    SLIP_TRY(Answer a, engine->run(request));
+    const std::string same = method.lossy() ? "lossy" : answers.empty() || a.decoded.tokens == answers.front().decoded.tokens ? "equal" : "DIFFER";
+    if (same == "DIFFER") return check_failed("demo: {}: expected the tokens of {}, got others", preset, kPresets[0]);
+    const Statistics& s = a.decoded.statistics;
+    table += fmt::format("  {:<20} {:>8} {:>10} {:>8.1f} {:>18} {:>10}\n", preset, s.forwards, s.rows, a.stages.total_ms,
+                         s.tested ? fmt::format("{}/{}", s.accepted, s.tested) : "-", same);
+    lines.push_back(json::object{{"decoder", decoder_json(method)}, {"statistics", statistics_json(a)}, {"equal", method.lossy() ? json::value("lossy") : json::value(true)}});
+    answers.push_back(std::move(a));
+  }
+  if (o.json) {
+    print_json({{"seed", truth.seed}, {"answer", answers.back().text}, {"decoders", lines}});
+  } else {
+    show_answer(answers.back(), truth);
+    print_text(table);
+  }
+  if (!o.picture.empty()) {
+    std::error_code ec;
+    std::filesystem::create_directories(std::filesystem::path(o.picture).parent_path(), ec);
+    Prepared prepared{request_of(truth, record.images, {.method = answers.back().method}), truth, true};
+    SLIP_TRY_(save_png(o.picture, draw_picture(picture_of(prepared, answers.back()))));
+    if (!o.json) print_text(fmt::format("\n  picture: {}\n", o.picture));
+  }
+  return {};
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// See requests.h.
+#include "cli/requests.h"
+
+#include <charconv>
+
+#include "base/progress.h"
+#include "cli/output.h"
+#include "sim/world.h"
+
+namespace slip::cli {
+
+namespace {
+
+// "confidence:0.9" -> {"confidence", 0.9}.
+Result<std::pair<std::string, std::optional<double>>> split_part(const std::string& text, std::string_view flag) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return std::pair<std::string, std::optional<double>>{text, std::nullopt};
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, value);
+  if (error != std::errc{} || stop != end) return usage_error("{}: expected a number after the colon, got {}", flag, text);
+  return std::pair<std::string, std::optional<double>>{text.substr(0, colon), value};
+}
+
+Result<Fit> fit_from(const std::string& word) {
+  if (word == "minjerk") return Fit::kMinJerkV0;
+  if (word == "linear") return Fit::kLinear;
+  return Fit::kJmtPaperCompat;
+}
+
+Result<std::pair<std::string, float>> section_temperature(const std::string& text) {
+  const size_t equals = text.find('=');
+  float value = 0;
+  const char* end = text.data() + text.size();
+  if (equals != std::string::npos) {
+    const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
+    if (error == std::errc{} && stop == end && value >= 0 && value <= 100) return std::pair{text.substr(0, equals), value};
+  }
+  return usage_error("--section-temperature: expected SECTION=T with T from 0 to 100, got {}", text);
+}
+
+// SHARD:I or SET:I.
+Result<Prepared> from_record(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  int64_t index = 0;
+  const char* end = text.data() + text.size();
+  if (colon == std::string::npos || std::from_chars(text.data() + colon + 1, end, index).ptr != end || colon + 1 == text.size())
+    return usage_error("--record: expected SHARD:I, got {}", text);
+  SLIP_TRY(const sim::RecordSet set, sim::RecordSet::open(text.substr(0, colon)));
+  if (index < 0 || index >= set.size()) return bad_input("{}: expected a record from 0 to {}, got {}", text.substr(0, colon), set.size() - 1, index);
+  Prepared out;
+  SLIP_TRY(out.truth, set.labels(index));
+  out.request.ego = ego_of(*out.truth);
+  const auto images = set.images(index);
+  for (size_t c = 0; c < sim::kCameras; ++c) {
+    const auto pixels = images.subspan(c * sim::kImageBytes, sim::kImageBytes);
+    out.request.images.push_back({sim::kImageWidth, sim::kImageHeight, {pixels.begin(), pixels.end()}});
+  }
+  out.simulated_cameras = true;
+  return out;
+}
+
+}  // namespace
+
+Result<Method> method_from(const RunOptions& o) {
+  SLIP_TRY(Method m, method_of(o.decoder));
+  if (!o.schedule.empty()) {
+    if (o.schedule == "chain") m.schedule = Schedule::kChain;
+    else if (o.schedule == "sections") m.schedule = Schedule::kSections;
+    else return unsupported("--schedule: expected chain or sections, got {}", o.schedule);
+  }
+  if (!o.drafter.empty()) {
+    if (o.drafter == "none") m.drafter = NoDrafter{};
+    else if (o.drafter == "diffusion") m.drafter = DiffusionDrafter{};
+    else return unsupported("--drafter: expected none or diffusion, got {}", o.drafter);
+  }
+  if (!o.verifier.empty()) {
+    SLIP_TRY(const auto part, split_part(o.verifier, "--verifier"));
+    if (part.first == "exact") m.verifier = ExactVerifier{};
+    else if (part.first == "confidence") m.verifier = ConfidenceVerifier{static_cast<float>(part.second.value_or(0.9))};
+    else return unsupported("--verifier: expected exact or confidence:T, got {}", o.verifier);
+  }
+  if (!o.width.empty()) {
+    SLIP_TRY(const auto part, split_part(o.width, "--width"));
+    if (part.first != "fixed" || !part.second || *part.second < 2 || *part.second > 1024)
+      return unsupported("--width: expected fixed:N with N from 2 to 1024, got {}", o.width);
+    m.width = FixedWidth{static_cast<int32_t>(*part.second)};
+  }
+  if (m.schedule == Schedule::kSections && !m.lossy())
+    return unsupported("decoder: schedule sections with an exact verifier: expected confidence:T, got exact");
+  if (m.schedule == Schedule::kChain && m.lossy())
+    return unsupported("decoder: schedule chain with a confidence verifier: expected exact, got confidence");
+  if (!o.schedule.empty() || !o.drafter.empty() || !o.verifier.empty() || !o.width.empty()) m.preset += " (changed)";
+  return m;
+}
+
+Result<Prepared> prepare(const RunOptions& o) {
+  Prepared out;
+  if (!o.record.empty()) {
+    SLIP_TRY(out, from_record(o.record));
+  }
+  Request& r = out.request;
+  for (const std::string& file : o.images) {
+    SLIP_TRY(Image image, load_image(file));
+    r.images.push_back(std::move(image));
+  }
+  if (!o.ego.empty()) {
+    SLIP_TRY(r.ego, read_ego(o.ego));
+  }
+  r.prompt = o.prompt;
+  if (!o.prompt_file.empty()) {
+    SLIP_TRY(r.prompt, read_input(o.prompt_file));
+    if (!is_valid_utf8(r.prompt)) return bad_input("{}: expected valid UTF-8, got other bytes", o.prompt_file);
+  }
+  if (!r.ego && r.prompt.empty() && r.images.empty())
+    return usage_error("run: expected --record, --ego, --prompt, --prompt-file or --image, got none of them");
+  if (!r.ego && r.prompt.empty()) r.ego = EgoInput{};  // images alone: a car at rest that goes straight on
+  if (o.blank_images) {
+    for (Image& image : r.images) std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{128});
+  }
+  r.form = o.form == "none" ? "" : o.form;
+  SLIP_TRY(r.method, method_from(o));
+  SLIP_TRY(r.fit, fit_from(o.fit));
+  r.decode.temperature = static_cast<float>(o.temperature);
+  r.decode.seed = o.seed;
+  r.decode.limit = o.max_tokens;
+  r.decode.trace = !o.trace.empty();
+  r.rollouts = o.rollouts;
+  for (const std::string& text : o.section_temperatures) {
+    SLIP_TRY(auto pair, section_temperature(text));
+    r.section_temperatures.push_back(std::move(pair));
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads, int slots) {
+  Progress progress("loading", 0);
+  return Engine::load(model, {dtype, threads, slots},
+                      [&](int64_t done, int64_t total) { progress.update(total > 0 ? done * 100 / total : done, "%"); });
+}
+
+PictureInput picture_of(const Prepared& prepared, const Answer& answer) {
+  PictureInput p;
+  p.title = "Slipstream";
+  p.images = prepared.request.images;
+  p.simulated_cameras = prepared.simulated_cameras;
+  for (const Waypoint& w : answer.plan.waypoints) p.waypoints.push_back({w.x, w.y});
+  if (answer.plan.fitted)
+    for (const Waypoint& w : answer.plan.fitted->points) p.path.push_back({w.x, w.y});
+  if (prepared.request.ego)
+    for (const sim::EgoState& s : prepared.request.ego->history) p.history.push_back({s.x, s.y});
+  if (prepared.truth) {
+    for (int i = 1; i <= 20; ++i) p.truth_path.push_back(sim::future_at(*prepared.truth, i / 4.0));
+    if (auto moment = sim::moment_at(prepared.truth->seed, prepared.truth->family)) p.moment = std::move(*moment);
+    p.title = fmt::format("Slipstream   scene {} ({})   {}", prepared.truth->seed, sim::family_names()[prepared.truth->family],
+                          words(prepared.truth->intent));
+  }
+  if (answer.form) {
+    const auto objects = objects_of(answer.form->form, answer.values);
+    for (size_t c = 0; c < objects.size(); ++c) {
+      if (!objects[c]) continue;
+      p.objects.emplace_back(std::string(sim::kObjectClasses[c]), *objects[c]);
+      p.truth_objects.push_back(prepared.truth ? std::optional<bool>(prepared.truth->critical[c]) : std::nullopt);
+    }
+    for (size_t f = 0; f < answer.values.size(); ++f) {
+      const std::string& name = answer.form->form.fields()[f].name;
+      const std::string* text = std::get_if<std::string>(&answer.values[f]);
+      if (!text) continue;
+      if (name == "explanation") p.explanation = *text;
+      else if (name == "future_meta_behavior.longitudinal") p.longitudinal = *text;
+      else if (name == "future_meta_behavior.lateral") p.lateral = *text;
+      else if (!name.starts_with("critical_objects.")) p.fields.emplace_back(name, *text);
+    }
+  }
+  const Statistics& s = answer.decoded.statistics;
+  p.facts = {{"decoder", answer.method.preset},
+             {"answer", answer.method.lossy() ? "lossy" : "exact"},
+             {"forward passes", fmt::format("{}", s.forwards)},
+             {"tokens", fmt::format("{} ({} forced)", s.tokens, s.forced_tokens)},
+             {"accepted / tested", s.tested ? fmt::format("{} / {}", s.accepted, s.tested) : "no drafts"},
+             {"time", fmt::format("{:.1f} ms", answer.stages.total_ms)}};
+  return p;
+}
+
+json::value trace_of(const Answer& answer) {
+  json::array events;
+  double at_us = 0;
+  const auto event = [&](std::string_view name, double ms, json::object args = {}) {
+    events.push_back(json::object{{"name", name}, {"ph", "X"}, {"ts", at_us}, {"dur", ms * 1000}, {"pid", 1}, {"tid", 1}, {"args", std::move(args)}});
+    at_us += ms * 1000;
+  };
+  const Statistics& s = answer.decoded.statistics;
+  event("form", answer.stages.form_ms);
+  event("encode", answer.stages.encode_ms);
+  event("prefill", s.ms.prefill);
+  // The decoder times drafts and verifies as sums: rounds share them equally, which the name says.
+  const auto rounds = static_cast<double>(answer.decoded.rounds.size());
+  for (size_t i = 0; i < answer.decoded.rounds.size(); ++i) {
+    const Round& r = answer.decoded.rounds[i];
+    json::object args{{"round", i}, {"rows", {r.rows.begin, r.rows.end}}, {"proposed", r.positions.size()}, {"accepted", r.accepted},
+                      {"duration", "mean over the rounds"}};
+    if (s.ms.draft > 0) event("draft", s.ms.draft / rounds, args);
+    event("verify", s.ms.verify / rounds, std::move(args));
+  }
+  if (answer.decoded.rounds.empty()) {
+    event("draft", s.ms.draft);
+    event("verify", s.ms.verify);
+  }
+  event("plan", answer.stages.plan_ms);
+  return json::object{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// From command line options to a Request: shared by `run` and `bench decoders`.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/picture.h"
+#include "engine/engine.h"
+#include "sim/record.h"
+
+namespace slip::cli {
+
+/// A request and what it was made from (the record's truth, for pictures).
+struct Prepared {
+  Request request;
+  std::optional<sim::Labels> truth;
+  bool simulated_cameras = false;
+};
+Result<Prepared> prepare(const RunOptions& o);
+/// The preset with the overrides of --schedule, --drafter, --verifier, --width, --threshold.
+Result<Method> method_from(const RunOptions& o);
+
+/// Loads the model with a progress bar.
+Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads, int slots = 4096);
+
+/// The picture of an answer.
+PictureInput picture_of(const Prepared& prepared, const Answer& answer);
+/// Chrome trace JSON of an answer's stages and rounds.
+json::value trace_of(const Answer& answer);
+
+}  // namespace slip::cli

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// `run`: one answer.
+#include <filesystem>
+
+#include "base/file.h"
+#include "cli/output.h"
+#include "cli/requests.h"
+#include "image/image.h"
+
+namespace slip::cli {
+
+namespace {
+
+void print_answer(const Answer& a) {
+  print_text(a.text + "\n");
+  const Statistics& s = a.decoded.statistics;
+  std::string line = fmt::format("{}{}: {} forward passes, {} rows, {} tokens ({} forced)", a.method.preset, a.method.lossy() ? " (lossy)" : "",
+                                 s.forwards, s.rows, s.tokens, s.forced_tokens);
+  if (s.tested > 0) line += fmt::format(", {}/{} drafts accepted", s.accepted, s.tested);
+  line += fmt::format("; {:.1f} ms: encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}", a.stages.total_ms,
+                      a.stages.encode_ms, s.ms.prefill, s.ms.draft, s.ms.verify, a.stages.plan_ms);
+  fmt::print(stderr, "{}\n", line);
+  if (!a.decoded.valid) fmt::print(stderr, "the answer is not one of the form's\n");
+}
+
+}  // namespace
+
+Status run(const RunOptions& o) {
+  SLIP_TRY(Prepared prepared, prepare(o));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads));
+  SLIP_TRY(const Answer answer, engine->run(prepared.request));
+  if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, json::serialize(trace_of(answer)) + "\n"));
+  if (!o.picture.empty()) SLIP_TRY_(save_png(o.picture, draw_picture(picture_of(prepared, answer))));
+  if (o.json) {
+    print_json(answer_json(*engine, answer, prepared.request, o.model));
+  } else {
+    print_answer(answer);
+  }
+  return {};
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics of a decoder over records: critical objects (F1 per class beside the prior), behaviour, displacement against the
+// expert's future beside constant velocity and standing still, on all records and on those whose manoeuvre starts after t0;
+// validity and passes. The reference of every displacement is the logged (expert's) future, 20 points at 4 Hz.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "engine/engine.h"
+#include "plan/label_scores.h"
+#include "sim/record.h"
+
+namespace slip {
+
+struct EvalSettings {
+  Method method;
+  float temperature = 0;
+  uint64_t seed = 0;
+  bool blank_images = false;     // grey images in place of the real ones: how much the cameras matter
+};
+
+/// Sums over records; means come out of `json`.
+class DisplacementSums {
+ public:
+  void add(std::span<const Waypoint> prediction, std::span<const Waypoint> truth);
+  int64_t count() const { return count_; }
+  double ade_3s() const { return mean(ade_3s_); }
+  double ade_5s() const { return mean(ade_5s_); }
+  double fde_5s() const { return mean(fde_5s_); }
+  json::object to_json() const;
+
+ private:
+  double mean(double sum) const { return count_ ? sum / static_cast<double>(count_) : 0; }
+  double ade_3s_ = 0, ade_5s_ = 0, fde_5s_ = 0;
+  int64_t count_ = 0;
+};
+
+struct Subset {
+  DisplacementSums model, constant_velocity, standing;
+};
+
+struct Evaluation {
+  int64_t records = 0, valid = 0;
+  std::array<YesNoCounts, 12> objects;
+  int64_t longitudinal_right = 0, lateral_right = 0;
+  Subset all, pre_onset;
+  int64_t infeasible = 0;        // plans that a car could not follow (plan/feasibility.h)
+  int64_t forwards = 0, tokens = 0, proposed = 0, tested = 0, accepted = 0;
+  double decode_ms = 0, total_ms = 0;
+  json::object to_json() const;
+};
+
+/// One record through the engine, added to `sums`. The answer comes back for whoever wants it.
+Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings,
+                               Evaluation& sums);
+
+/// The record as a request: ego history, three images.
+Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings);
+/// The expert's future as 20 points at 4 Hz.
+std::vector<Waypoint> truth_points(const sim::Labels& labels);
+
+/// {"macro_f1": {"min": 0.7}, "pre_onset.model.ade_5s": {"max": 3}}: dotted paths into to_json(). kCheckFailed lists what is missed.
+Status check_limits(const json::object& result, const json::object& limits, std::string_view where);
+
+/// A table for people.
+std::string evaluation_table(const Evaluation& e);
+
+}  // namespace slip
