@@ -218,36 +218,44 @@ void add_strip(Coverage& coverage, std::span<const PathSample> path, double righ
   }
 }
 
-/// A numbered dot per waypoint; a label that would touch an earlier one is left out.
+/// A numbered dot per waypoint, nearer over farther. A label stands at the right or the left of its dot, or nowhere when both
+/// places are taken; the last waypoint chooses first, then the others in order.
 template <class Place>
-void draw_waypoints(Canvas& canvas, std::span<const Vec2> waypoints, double radius, const Place& place) {
+void draw_waypoints(Canvas& canvas, std::span<const Vec2> waypoints, double radius_near, double radius_at_40_m, const Place& place) {
   struct Dot {
     Point at;
+    double radius = 0;
     std::string label;
   };
   std::vector<Dot> dots;
   for (size_t i = 0; i < waypoints.size(); ++i) {
     if (!usable(waypoints[i])) continue;
     const std::optional<Point> p = place(waypoints[i]);
-    if (p && p->x >= 0 && p->y >= 0 && p->x < canvas.width() && p->y < canvas.height()) dots.push_back({*p, std::to_string(i + 1) + " s"});
+    if (!p || p->x < 0 || p->y < 0 || p->x >= canvas.width() || p->y >= canvas.height()) continue;
+    const double share = std::min(1.0, std::hypot(waypoints[i].x, waypoints[i].y) / 40);
+    dots.push_back({*p, radius_near + share * (radius_at_40_m - radius_near), std::to_string(i + 1) + " s"});
   }
-  for (const Dot& d : dots) {
-    canvas.disc(d.at, radius + 2, kDark);
-    canvas.disc(d.at, radius, kBright);
-    canvas.disc(d.at, radius - 2, kPlan);
+  for (auto d = dots.rbegin(); d != dots.rend(); ++d) {
+    canvas.disc(d->at, d->radius + 2, kDark);
+    canvas.disc(d->at, d->radius, kBright);
+    canvas.disc(d->at, d->radius - 2, kPlan);
   }
+  if (dots.size() > 1) std::rotate(dots.begin(), dots.end() - 1, dots.end());
   std::vector<Box> taken;
   for (const Dot& d : dots) {
     const int w = width_of(d.label, kText) + 8, h = 18;
-    const int right = static_cast<int>(d.at.x + radius) + 5, left = static_cast<int>(d.at.x - radius) - 5 - w;
-    const Box box{right + w <= canvas.width() ? right : left, std::clamp(static_cast<int>(d.at.y) - h - 3, 0, std::max(0, canvas.height() - h)), w, h};
-    const bool free = std::none_of(taken.begin(), taken.end(), [&](const Box& o) {
-      return box.x < o.x + o.w + 2 && o.x < box.x + box.w + 2 && box.y < o.y + o.h + 2 && o.y < box.y + box.h + 2;
-    });
-    if (!free) continue;
-    taken.push_back(box);
-    canvas.rectangle(box.x, box.y, box.w, box.h, kDark, 0.78);
-    write(canvas, box.x + 4, box.y + 2, d.label, kBright);
+    const int y = std::clamp(static_cast<int>(d.at.y) - h - 3, 0, std::max(0, canvas.height() - h));
+    for (const double x : {d.at.x + d.radius + 5, d.at.x - d.radius - 5 - w}) {
+      const Box box{static_cast<int>(x), y, w, h};
+      const bool free = x >= 0 && box.x + w <= canvas.width() && std::none_of(taken.begin(), taken.end(), [&](const Box& o) {
+        return box.x < o.x + o.w + 2 && o.x < box.x + box.w + 2 && box.y < o.y + o.h + 2 && o.y < box.y + box.h + 2;
+      });
+      if (!free) continue;
+      taken.push_back(box);
+      canvas.rectangle(box.x, box.y, w, h, kDark, 0.78);
+      write(canvas, box.x + 4, box.y + 2, d.label, kBright);
+      break;
+    }
   }
 }
 
@@ -272,13 +280,23 @@ void draw_path_in_camera(Canvas& canvas, const PictureInput& in, const sim::Came
   };
   Coverage coverage(canvas.width(), canvas.height());
   const auto path = sample_path({}, in.path.empty() ? in.waypoints : in.path);
-  add_strip(coverage, path, -0.8, 0.8, 60, place);
-  coverage.paint(canvas, kPlan, 0.42);
+  add_strip(coverage, path, -0.8, 0.8, 45, place);
+  coverage.paint(canvas, kPlan, 0.46);
   for (const double side : {-0.8, 0.72}) add_strip(coverage, path, side, side + 0.08, 60, place);
   coverage.paint(canvas, kBright, 0.8);
-  add_strip(coverage, sample_path({}, in.truth_path), -0.09, 0.09, 1e6, place);
-  coverage.paint(canvas, kTruth, 0.95);
-  draw_waypoints(canvas, in.waypoints, 5, place);
+  const auto truth = sample_path({}, in.truth_path);
+  for (size_t i = 1; i < truth.size(); ++i) {
+    const auto a = place(truth[i - 1].at), b = place(truth[i].at);
+    if (a && b) canvas.line(*a, *b, 2.6, kTruth);
+  }
+  draw_waypoints(canvas, in.waypoints, 6.5, 3.8, place);
+  const bool planned = !in.path.empty() || !in.waypoints.empty();
+  if (planned && (path.empty() || path.back().way_m < 1) && camera.yaw_rad == 0) {
+    const std::string_view note = "the plan stands still";
+    const int w = width_of(note, kText) + 20, x = (canvas.width() - w) / 2, y = canvas.height() - 42;
+    canvas.rectangle(x, y, w, 26, kDark, 0.8);
+    write(canvas, x + 10, y + 6, note, kPlan);
+  }
 }
 
 struct CameraGrid {
@@ -326,7 +344,7 @@ int draw_cameras(Canvas& canvas, const PictureInput& in, Box area) {
     Canvas pen(cell);
     if (simulated) draw_path_in_camera(pen, in, sim::front_cameras()[i]);
     constexpr std::array<std::string_view, 3> kNames = {"front left", "front", "front right"};
-    const std::string name = images.size() == 3 ? std::string(kNames[i]) : "camera " + std::to_string(i + 1);
+    const std::string name = images.size() == 3 ? std::string(kNames[i]) : images.size() == 1 ? "camera" : "camera " + std::to_string(i + 1);
     pen.rectangle(0, 0, width_of(name, kText) + 14, 22, kDark, 0.7);
     write(pen, 7, 4, name, kBright);
     canvas.blit(cell, x, y);
@@ -342,9 +360,10 @@ struct PlanView {
   Point operator()(Vec2 p) const { return {(p.x - x0) * scale, (y0 - p.y) * scale}; }
 };
 
-/// Everything planned is seen, at least 10 m and at most 150 m ahead; with a moment at least 35 m, which shows the reason.
+/// Everything planned is seen, at least 10 m and at most 150 m ahead; with a moment at least 42 m and a quarter more than is
+/// planned, where the reason of the plan stands.
 PlanView fit_plan(const PictureInput& in, int width, int height) {
-  double back = -5, ahead = in.moment ? 35 : 10, right = -3, left = 3;
+  double back = -5, ahead = in.moment ? 42 : 10, right = -3, left = 3;
   const auto include = [&](std::span<const Vec2> points, double farthest_back) {
     for (const Vec2& p : points) {
       if (!usable(p)) continue;
@@ -357,7 +376,8 @@ PlanView fit_plan(const PictureInput& in, int width, int height) {
   for (const Vec2& p : in.history)
     if (p.x > -15 && std::abs(p.y) < 10) recent.push_back(p);
   include(recent, -15);
-  back -= 1.5, ahead += 0.06 * (ahead - back) + 1, right -= 1.5, left += 1.5;
+  if (in.moment && ahead > 42) ahead = std::min(150.0, std::max(42.0, 1.25 * ahead));
+  back -= 1.5, ahead += 0.03 * (ahead - back) + 1, right -= 1.5, left += 1.5;
   PlanView v;
   v.scale = std::min(width / (ahead - back), height / (left - right));
   v.x0 = (back + ahead - width / v.scale) / 2, v.y0 = (left + right + height / v.scale) / 2;
@@ -471,7 +491,7 @@ class PlanDrawing {
   }
 
   void waypoints(std::span<const Vec2> points) {
-    draw_waypoints(pen_, points, 6, [&](Vec2 p) { return std::optional<Point>(view_(p)); });
+    draw_waypoints(pen_, points, 6, 6, [&](Vec2 p) { return std::optional<Point>(view_(p)); });
   }
 
  private:
@@ -506,12 +526,19 @@ class PlanDrawing {
 
 void draw_plan_header(Canvas& canvas, const PictureInput& in, Box area) {
   write(canvas, area.x + kPad, area.y + 9, "PLAN FROM ABOVE", kDim);
+  if (in.moment) {
+    constexpr std::array<std::string_view, 3> kLighting = {"day", "dusk", "night"};
+    constexpr std::array<std::string_view, 4> kWeather = {"clear", "rain", "fog", "snow"};
+    const std::string now = number(in.moment->ego_speed_mps, 1) + " m/s, " + std::string(kLighting[std::min<size_t>(static_cast<size_t>(in.moment->env.lighting), 2)]) +
+                            ", " + std::string(kWeather[std::min<size_t>(static_cast<size_t>(in.moment->env.weather), 3)]);
+    write(canvas, area.x + kPad + 160, area.y + 9, now, kNormal);
+  }
   struct Entry {
     std::string_view name;
     Colour colour;
     bool shown;
   };
-  const std::array<Entry, 6> entries = {{{"plan", kPlan, true}, {"truth", kTruth, !in.truth_path.empty()}, {"driven", kPast, !in.history.empty()},
+  const std::array<Entry, 6> entries = {{{"plan", kPlan, !in.path.empty() || !in.waypoints.empty()}, {"truth", kTruth, !in.truth_path.empty()}, {"driven", kPast, !in.history.empty()},
                                          {"vehicle", agent_colour(sim::AgentType::kCar), in.moment.has_value()},
                                          {"person", agent_colour(sim::AgentType::kPedestrian), in.moment.has_value()},
                                          {"obstacle", agent_colour(sim::AgentType::kCone), in.moment.has_value()}}};
@@ -578,6 +605,8 @@ class Column {
     pairs_at_bottom("STATISTICS", in_.facts, 8);
     pairs_at_bottom("ANSWER", in_.fields, in_.objects.empty() ? 16 : 5);
     if (!in_.explanation.empty()) explanation();
+    const bool nothing = in_.objects.empty() && in_.longitudinal.empty() && in_.lateral.empty() && in_.waypoints.empty() && in_.fields.empty();
+    if (nothing && in_.explanation.empty()) write(canvas_, x_, y_, "no answer", kDim);
   }
 
  private:

@@ -182,6 +182,15 @@ TEST(Picture, AStreetSeenFromAnotherPlaceOfTheWorldLooksTheSame) {
   EXPECT_LE(most, 1) << "rounding of the coordinates may tip one level";
 }
 
+TEST(Picture, APlanThatStandsStillIsSaidInTheFrontCamera) {
+  PictureInput in = full();
+  in.path.assign(20, {0.01, 0}), in.waypoints.assign(5, {0.01, 0}), in.truth_path.clear();
+  const Image still = draw_picture(in);
+  keep(still, "still");
+  in.path.clear(), in.waypoints.clear();
+  EXPECT_GT(changed(still, draw_picture(in), 392, 740, 54, 446), 2000);
+}
+
 TEST(Picture, NothingGivenStillDraws) {
   const Image image = draw_picture({});
   EXPECT_TRUE(is_whole(image));
@@ -232,6 +241,24 @@ TEST(Picture, ExtremeInputStaysInItsPlace) {
       ASSERT_TRUE(in_title || image.rgb[i] == 17) << x << ", " << y;
     }
   }
+}
+
+TEST(Picture, ATurnAndANightKeepTheirPlaces) {
+  PictureInput in = full();
+  in.moment->env.lighting = sim::Lighting::kNight;
+  in.images = cameras(*in.moment);
+  in.path.clear(), in.truth_path.clear(), in.waypoints.clear();
+  for (int i = 1; i <= 20; ++i) {
+    const double turned = std::min(1.57, 0.09 * i), on = std::max(0.0, i - 17.4) * 1.2;
+    in.path.push_back({9 * std::sin(turned), 9 - 9 * std::cos(turned) + on});
+    if (i % 4 == 0) in.waypoints.push_back(in.path.back());
+  }
+  in.truth_objects.clear();
+  in.explanation = std::string(12, 'a');
+  for (int i = 0; i < 60; ++i) in.explanation += " the car waits";
+  const Image image = draw_picture(in);
+  EXPECT_TRUE(is_whole(image));
+  keep(image, "turn");
 }
 
 TEST(Picture, DrawsOneToSixPhotographs) {

@@ -10,13 +10,13 @@ namespace {
 std::string spelled(std::span<const TokenId> ids, const Tokenizer* tokenizer) {
   if (tokenizer) return json::serialize(json::string(tokenizer->decode(ids)));
   std::string s;
-  for (const TokenId id : ids) s += (s.empty() ? "" : " ") + std::to_string(id.value);
+  for (const TokenId id : ids) s += fmt::format("{}{}", s.empty() ? "" : " ", id.value);
   return s;
 }
 
 std::string parent_names(const Form& form, const Field& f) {
   std::string s;
-  for (const int32_t p : f.parents) s += (s.empty() ? "" : ", ") + form.fields()[static_cast<size_t>(p)].name;
+  for (const int32_t p : f.parents) s += fmt::format("{}{}", s.empty() ? "" : ", ", form.fields()[static_cast<size_t>(p)].name);
   return s.empty() ? "-" : s;
 }
 

@@ -66,7 +66,7 @@ TEST(Form, RefusesWhatADecoderCouldNotDecode) {
   p.pieces.erase(p.pieces.begin());
   EXPECT_THAT(message_of(p), HasSubstr("field a: expected a fixed token directly before it"));
   p = two_fields();
-  p.pieces[3] = FieldRef{0};
+  p.pieces[3].emplace<FieldRef>(FieldRef{0});
   EXPECT_THAT(message_of(p), HasSubstr("expected field 1 next"));
   p = two_fields();
   p.pieces.resize(3);
@@ -160,7 +160,7 @@ TEST(Partition, CoversEveryFormWithoutHoles) {
     int32_t section = 0;
     const auto fixed = [&] {
       std::vector<TokenId> run(1 + random.below(12), TokenId{5});
-      p.pieces.push_back(FixedRun{run, section});
+      p.pieces.emplace_back(std::in_place_type<FixedRun>, std::move(run), section);
     };
     for (int32_t f = 0; f < fields; ++f) {
       fixed();
