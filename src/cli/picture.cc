@@ -206,15 +206,15 @@ template <class Place>
 void add_strip(Coverage& coverage, std::span<const PathSample> path, double right_m, double left_m, double fade_m, const Place& place) {
   for (size_t i = 1; i < path.size(); ++i) {
     std::array<Point, 4> quad;
-    bool whole = true;
-    for (size_t k = 0; k < 4 && whole; ++k) {
+    bool visible = true;
+    for (size_t k = 0; k < 4 && visible; ++k) {
       const PathSample& s = path[k == 0 || k == 3 ? i - 1 : i];
       const double aside = k < 2 ? right_m : left_m;
       const std::optional<Point> p = place(Vec2{s.at.x + aside * s.left.x, s.at.y + aside * s.left.y});
-      whole = p.has_value();
+      visible = p.has_value();
       if (p) quad[k] = *p;
     }
-    if (whole) coverage.add(quad, std::clamp(1 - path[i].way_m / fade_m, 0.25, 1.0));
+    if (visible) coverage.add(quad, std::clamp(1 - path[i].way_m / fade_m, 0.25, 1.0));
   }
 }
 
@@ -397,7 +397,6 @@ Colour agent_colour(sim::AgentType type) {
     case sim::AgentType::kCyclist: case sim::AgentType::kMotorcycle: return {150, 210, 110};
     case sim::AgentType::kCone: case sim::AgentType::kBarrier: case sim::AgentType::kDebris: case sim::AgentType::kWorker: return {255, 140, 60};
     case sim::AgentType::kAmbulance: case sim::AgentType::kFireTruck: case sim::AgentType::kPolice: return {236, 84, 84};
-    case sim::AgentType::kSchoolBus: return {232, 190, 60};
     default: return {122, 140, 178};
   }
 }
@@ -525,23 +524,29 @@ class PlanDrawing {
 };
 
 void draw_plan_header(Canvas& canvas, const PictureInput& in, Box area) {
-  write(canvas, area.x + kPad, area.y + 9, "PLAN FROM ABOVE", kDim);
+  write(canvas, area.x + kPad, area.y + 9, "FROM ABOVE", kDim);
   if (in.moment) {
     constexpr std::array<std::string_view, 3> kLighting = {"day", "dusk", "night"};
     constexpr std::array<std::string_view, 4> kWeather = {"clear", "rain", "fog", "snow"};
     const std::string now = number(in.moment->ego_speed_mps, 1) + " m/s, " + std::string(kLighting[std::min<size_t>(static_cast<size_t>(in.moment->env.lighting), 2)]) +
                             ", " + std::string(kWeather[std::min<size_t>(static_cast<size_t>(in.moment->env.weather), 3)]);
-    write(canvas, area.x + kPad + 160, area.y + 9, now, kNormal);
+    write(canvas, area.x + kPad + 108, area.y + 9, now, kNormal);
   }
   struct Entry {
     std::string_view name;
     Colour colour;
     bool shown;
   };
-  const std::array<Entry, 6> entries = {{{"plan", kPlan, !in.path.empty() || !in.waypoints.empty()}, {"truth", kTruth, !in.truth_path.empty()}, {"driven", kPast, !in.history.empty()},
-                                         {"vehicle", agent_colour(sim::AgentType::kCar), in.moment.has_value()},
-                                         {"person", agent_colour(sim::AgentType::kPedestrian), in.moment.has_value()},
-                                         {"obstacle", agent_colour(sim::AgentType::kCone), in.moment.has_value()}}};
+  const auto agents = [&](std::string_view name, sim::AgentType like) {
+    const Colour colour = agent_colour(like);
+    return Entry{name, colour, in.moment && std::any_of(in.moment->agents.begin(), in.moment->agents.end(), [&](const sim::Agent& a) {
+                                 return agent_colour(a.type) == colour;
+                               })};
+  };
+  const std::array<Entry, 8> entries = {Entry{"plan", kPlan, !in.path.empty() || !in.waypoints.empty()}, Entry{"truth", kTruth, !in.truth_path.empty()},
+                                        Entry{"driven", kPast, !in.history.empty()}, agents("vehicle", sim::AgentType::kCar),
+                                        agents("emergency", sim::AgentType::kPolice), agents("person", sim::AgentType::kPedestrian),
+                                        agents("cyclist", sim::AgentType::kCyclist), agents("obstacle", sim::AgentType::kCone)};
   int x = area.x + area.w - kPad;
   for (auto e = entries.rbegin(); e != entries.rend(); ++e) {
     if (!e->shown) continue;
