@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "core/ids.h"
+#include "base/ids.h"
 #include "form/form.h"
 
 namespace slip {

@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "base/threads.h"
-#include "core/ids.h"
+#include "base/ids.h"
 #include "kernels/spans.h"
 
 namespace slip {

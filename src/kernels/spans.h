@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "core/ids.h"
+#include "base/ids.h"
 
 namespace slip {
 

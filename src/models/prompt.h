@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/ids.h"
+#include "base/ids.h"
 #include "nn/lm.h"
 #include "text/chat.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ids.h"
+#include "base/ids.h"
 
 namespace slip {
 

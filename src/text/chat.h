@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/ids.h"
+#include "base/ids.h"
 #include "text/tokenizer.h"
 
 namespace slip {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/ids.h"
+#include "base/ids.h"
 
 namespace slip {
 

@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "core/ids.h"
+#include "base/ids.h"
 
 namespace slip {
 
