@@ -59,7 +59,7 @@ Status demo(const DemoOptions& o) {
   for (const std::string_view preset : kPresets) {
     SLIP_TRY(const Method method, method_of(preset));
     Request request = request_of(truth, record.images, {.method = method});
-    request.decode.ar_forced = true;
+    request.decode.ar_forced = preset == "ar";
     SLIP_TRY(Answer first, engine->run(request));   // settles buffers
     SLIP_TRY(Answer a, engine->run(request));
     const std::string same = method.lossy() ? "lossy" : answers.empty() || a.decoded.tokens == answers.front().decoded.tokens ? "equal" : "DIFFER";

@@ -49,14 +49,13 @@ Status draw_one(Chain& c, bool with_prompt) {
   return {};
 }
 
-/// ar_forced: a pass of its own for every fixed token that nothing is drawn from.
-Status feed_one(Chain& c, bool with_prompt) {
+/// ar_forced: whatever is known and not cached (one token) gets a pass of its own, from which nothing is drawn.
+Status feed_one(Chain& c) {
   Passes& p = c.passes;
+  if (c.cached == c.length()) return {};
   p.clear();
-  if (with_prompt) p.add_prompt(Want::kNothing);
   for (int32_t i = c.cached; i < c.length(); ++i) p.add(c.answer.tokens[static_cast<size_t>(i)], i, i + 1, Want::kNothing);
-  if (p.rows() == 0) return {};
-  SLIP_TRY_(p.run(with_prompt ? PassKind::kPrefill : PassKind::kVerify));
+  SLIP_TRY_(p.run(PassKind::kVerify));
   c.cached = c.length();
   return {};
 }
@@ -201,13 +200,19 @@ class SpecRound {
 Status decode_scaffold(Work& work, const Form& form, Decoded& answer) {
   Chain c{work.passes, answer, FormWalk(form)};
   SLIP_TRY_(work.passes.reserve(form.length()));
+  const bool forced = work.passes.options().ar_forced;
   bool with_prompt = true;
+  if (forced) {  // the plain law: the prompt alone, then one pass for every token but the last
+    c.passes.clear();
+    c.passes.add_prompt(Want::kNothing);
+    SLIP_TRY_(c.passes.run(PassKind::kPrefill));
+    with_prompt = false;
+  }
   while (!c.walk.done()) {
     if (c.walk.at_fixed()) {
+      if (forced) SLIP_TRY_(feed_one(c));
       c.take_fixed();
-      // The row that the next draw comes from costs its pass there.
-      if (!work.passes.options().ar_forced || c.walk.at_draw()) continue;
-      SLIP_TRY_(feed_one(c, with_prompt));
+      continue;
     } else {
       SLIP_TRY_(draw_one(c, with_prompt));
     }
