@@ -60,7 +60,7 @@ struct RunOptions {
   int rollouts = 1, threads = 0, max_tokens = 256;
   double threshold = -1;
   std::string dtype = "auto", fit = "paper", trace, picture;
-  bool json = false, blank_images = false;
+  bool json = false, blank_images = false, has_prompt = false;
 };
 Status run(const RunOptions& o);
 

@@ -11,11 +11,16 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "text/tokenizer.h"
 
 namespace slip::cli {
 namespace {
 
 constexpr const char* kVersion = "0.1.0";
+constexpr int64_t kMostRecords = 1'000'000'000;  // 1.7 PB of pictures: a slip of the hand, not a plan
+
+// CLI11 reads "-1" into an unsigned number as 2^64 - 1.
+std::string not_negative(const std::string& text) { return text.starts_with('-') ? "expected a seed of at least 0, got " + text : ""; }
 
 // What the parsed command line asks for, and whether it wants JSON.
 struct Chosen {
@@ -107,7 +112,8 @@ void add_run_options(CLI::App* c, RunOptions& o) {
   add_model_flag(c, o.model, true);
   c->add_option("--form", o.form, "built-in name, JSON Schema file, or `model`: the one that the model folder names");
   c->add_option("--image", o.images, "camera images: front left, front, front right");
-  auto* prompt = c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go");
+  auto* prompt = c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go")
+                     ->each([&o](const std::string&) { o.has_prompt = true; });
   auto* file = c->add_option("--prompt-file", o.prompt_file, "the same from a file")->excludes(prompt);
   auto* record = c->add_option("--record", o.record, "SHARD:I, record I of a record set")->excludes(prompt)->excludes(file);
   c->add_option("--ego", o.ego, "JSON with the route's intent and the ego history: the model's own prompt is made of it")
@@ -119,7 +125,7 @@ void add_run_options(CLI::App* c, RunOptions& o) {
   c->add_option("--width", o.width, "fixed:N (overrides the preset's)");
   c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
-  c->add_option("--seed", o.seed, "seed of the keyed uniforms");
+  c->add_option("--seed", o.seed, "seed of the keyed uniforms")->check(not_negative);
   c->add_option("--rollouts", o.rollouts, "sampled trajectories to average")->check(CLI::Range(1, 64));
   c->add_option("--max-tokens", o.max_tokens, "free text: most tokens")->check(CLI::Range(1, 1 << 20));
   c->add_option("--fit", o.fit, "waypoints to points: paper (as published), minjerk, linear")
@@ -143,7 +149,7 @@ void demo_command(CLI::App& app, Chosen& chosen) {
   static DemoOptions o;
   auto* c = app.add_subcommand("demo", "a held-out simulated scene, answered by four decoders");
   add_model_flag(c, o.model, true);
-  c->add_option("--seed", o.seed, "which scene; 0: a chosen one");
+  c->add_option("--seed", o.seed, "which scene; 0: a chosen one")->check(not_negative);
   c->add_option("--picture", o.picture, "PNG to write");
   add_threads(c, o.threads);
   add_json(c, o.json);
@@ -163,8 +169,8 @@ void verify_command(CLI::App& app, Chosen& chosen) {
 void simulate_command(CLI::App& app, Chosen& chosen) {
   static SimulateOptions o;
   auto* c = app.add_subcommand("simulate", "record sets of procedural scenes with ground truth");
-  c->add_option("--seed", o.seed, "first seed");
-  auto* count = c->add_option("--count", o.count, "records to make")->check(CLI::PositiveNumber);
+  c->add_option("--seed", o.seed, "first seed")->check(not_negative);
+  auto* count = c->add_option("--count", o.count, "records to make")->check(CLI::Range(int64_t{1}, kMostRecords));
   auto* out = c->add_option("--out", o.out, "folder of the record set");
   c->add_option("--family", o.family, "one scene family only");
   c->add_option("--picture", o.picture, "draw the record of --seed as a PNG instead of writing a set")->excludes(count);
@@ -183,8 +189,8 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("eval", "metrics of a decoder over a record set or over held-out seeds");
   add_model_flag(c, o.model, true);
   c->add_option("--records", o.records, "record set; without it, scenes are simulated from --seed");
-  c->add_option("--seed", o.seed, "first held-out seed");
-  c->add_option("--count", o.count, "records (default: the whole set, or 500 simulated ones)")->check(CLI::PositiveNumber);
+  c->add_option("--seed", o.seed, "first held-out seed")->check(not_negative);
+  c->add_option("--count", o.count, "records (default: the whole set, or 500 simulated ones)")->check(CLI::Range(int64_t{1}, kMostRecords));
   c->add_option("--decoder", o.decoder, "preset");
   c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
   c->add_option("--require", o.require, "JSON file with limits, e.g. {\"macro_f1\": {\"min\": 0.7}}: exit 6 when missed");
@@ -231,7 +237,15 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   e->callback([&chosen] { chosen = {[] { return bench_decoders(d); }, &d.run.json}; });
 }
 
-int report(const Error& e, bool json) {
+// An error is one line, whatever a file's name or a library's words contain.
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  return to_valid_utf8(text);
+}
+
+int report(Error e, bool json) {
+  e.message = one_line(std::move(e.message));
   fmt::print(stderr, "slipstream: {}\n", e.message);
   if (json) {
     static constexpr const char* kNames[] = {"ok", "internal", "usage", "bad_input", "unsupported", "resource", "check_failed"};
@@ -240,6 +254,16 @@ int report(const Error& e, bool json) {
                                                               {"exit_code", kind}, {"message", e.message}}}}));
   }
   return static_cast<int>(e.kind);
+}
+
+// CLI11 says of a mistyped command only that one is required.
+Error usage_of(const CLI::App& app, int argc, char** argv, const CLI::ParseError& e) {
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  const auto named = [first](const CLI::App* c) { return c->get_name() == first; };
+  if (!first.empty() && first.front() != '-' && app.get_subcommands(named).empty())
+    return usage_error("command line: expected a command of `slipstream --help`, got {}", first);
+  return usage_error("command line: expected arguments as in `slipstream {}--help`, got: {}",
+                     first.empty() || first.front() == '-' ? "" : std::string(first) + " ", e.what());
 }
 
 int main_checked(int argc, char** argv) {
@@ -267,7 +291,7 @@ int main_checked(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     bool json = false;
     for (int i = 1; i < argc; ++i) json |= std::string_view(argv[i]) == "--json";
-    return report(usage_error("command line: {} (slipstream --help)", e.what()), json);
+    return report(usage_of(app, argc, argv, e), json);
   }
   install_interrupt_handler();
   const Status s = chosen.go();

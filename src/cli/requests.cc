@@ -2,6 +2,8 @@
 // See requests.h.
 #include "cli/requests.h"
 
+#include <array>
+#include <algorithm>
 #include <charconv>
 
 #include "base/progress.h"
@@ -40,12 +42,25 @@ Result<std::pair<std::string, float>> section_temperature(const std::string& tex
   return usage_error("--section-temperature: expected SECTION=T with T from 0 to 100, got {}", text);
 }
 
+// A camera picture below one merged cell of the tower shows nothing (Qwen2-VL's first processor refused it, the later ones blow it
+// up); above an aspect of 200 the resize refuses it too, but only here is the file's name known.
+Status check_size(const std::string& file, const Image& image) {
+  constexpr int kLeastSide = 28, kMostAspect = 200;
+  const auto [small, large] = std::minmax(image.width, image.height);
+  if (small < kLeastSide)
+    return bad_input("{}: expected an image of at least {} x {} pixels, got {} x {}", file, kLeastSide, kLeastSide, image.width, image.height);
+  if (large / kMostAspect > small || (large / kMostAspect == small && large % kMostAspect != 0))
+    return bad_input("{}: expected an aspect ratio of at most {}, got {} x {}", file, kMostAspect, image.width, image.height);
+  return {};
+}
+
 // SHARD:I or SET:I.
 Result<Prepared> from_record(const std::string& text) {
   const size_t colon = text.rfind(':');
   int64_t index = 0;
   const char* end = text.data() + text.size();
-  if (colon == std::string::npos || std::from_chars(text.data() + colon + 1, end, index).ptr != end || colon + 1 == text.size())
+  const auto [stop, error] = std::from_chars(text.data() + (colon == std::string::npos ? text.size() : colon + 1), end, index);
+  if (error != std::errc{} || stop != end)
     return usage_error("--record: expected SHARD:I, got {}", text);
   SLIP_TRY(const sim::RecordSet set, sim::RecordSet::open(text.substr(0, colon)));
   if (index < 0 || index >= set.size()) return bad_input("{}: expected a record from 0 to {}, got {}", text.substr(0, colon), set.size() - 1, index);
@@ -62,6 +77,9 @@ Result<Prepared> from_record(const std::string& text) {
 }
 
 }  // namespace
+
+std::string_view word_of(Isa isa) { return std::array<std::string_view, 3>{"portable", "avx2", "avx512"}[static_cast<size_t>(isa)]; }
+std::string_view word_of(WeightType type) { return std::array<std::string_view, 3>{"f32", "bf16", "int8"}[static_cast<size_t>(type)]; }
 
 Result<Method> method_from(const RunOptions& o) {
   SLIP_TRY(Method m, method_of(o.decoder));
@@ -83,7 +101,7 @@ Result<Method> method_from(const RunOptions& o) {
   }
   if (!o.width.empty()) {
     SLIP_TRY(const auto part, split_part(o.width, "--width"));
-    if (part.first != "fixed" || !part.second || *part.second < 2 || *part.second > 1024)
+    if (part.first != "fixed" || !part.second || !(*part.second >= 2 && *part.second <= 1024))  // "fixed:nan" too
       return unsupported("--width: expected fixed:N with N from 2 to 1024, got {}", o.width);
     m.width = FixedWidth{static_cast<int32_t>(*part.second)};
   }
@@ -103,6 +121,7 @@ Result<Prepared> prepare(const RunOptions& o) {
   Request& r = out.request;
   for (const std::string& file : o.images) {
     SLIP_TRY(Image image, load_image(file));
+    SLIP_TRY_(check_size(file, image));
     r.images.push_back(std::move(image));
   }
   if (!o.ego.empty()) {
@@ -112,7 +131,9 @@ Result<Prepared> prepare(const RunOptions& o) {
   if (!o.prompt_file.empty()) {
     SLIP_TRY(r.prompt, read_input(o.prompt_file));
     if (!is_valid_utf8(r.prompt)) return bad_input("{}: expected valid UTF-8, got other bytes", o.prompt_file);
+    if (r.prompt.empty()) return bad_input("{}: expected text, got an empty file", o.prompt_file);
   }
+  if (o.has_prompt && r.prompt.empty()) return bad_input("--prompt: expected text, got nothing");
   if (!r.ego && r.prompt.empty() && r.images.empty())
     return usage_error("run: expected --record, --ego, --prompt, --prompt-file or --image, got none of them");
   if (!r.ego && r.prompt.empty()) r.ego = EgoInput{};  // images alone: a car at rest that goes straight on

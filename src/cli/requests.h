@@ -11,6 +11,12 @@
 
 namespace slip::cli {
 
+/// The scene of commands that are given none. Held out: training seeds lie below 100 million.
+inline constexpr uint64_t kHeldOutScene = 900'000'017;
+/// "avx512", "int8": the words of --json results.
+std::string_view word_of(Isa isa);
+std::string_view word_of(WeightType type);
+
 /// A request and what it was made from (the record's truth, for pictures).
 struct Prepared {
   Request request;

@@ -56,6 +56,8 @@ std::string text_of_run(std::string_view run) {
 
 }  // namespace
 
+constexpr int32_t kNoToken = -1;
+
 struct Tokenizer::Impl {
   struct Entry {
     std::string spelling, bytes;
@@ -123,10 +125,11 @@ Status Tokenizer::Impl::build_symbols(const TokenizerSpec& spec, const IdByText&
       append_utf8(spelling, character_of_byte(static_cast<uint8_t>(b)));
     }
     const auto it = vocab.find(spelling);
-    if (it == vocab.end()) {
+    // A small byte-level alphabet may lack bytes: encode() refuses text that needs them.
+    if (it == vocab.end() && sentencepiece) {
       return bad_input("{}: vocab: expected a token for each of the 256 bytes, got none for byte {:#04x} (\"{}\")", spec.where, b, spelling);
     }
-    id_of_byte[static_cast<size_t>(b)] = it->second;
+    id_of_byte[static_cast<size_t>(b)] = it == vocab.end() ? kNoToken : it->second;
   }
   bpe.reserve(spec.merges.size());
   for (size_t rank = 0; rank < spec.merges.size(); ++rank) {
@@ -207,7 +210,10 @@ Status Tokenizer::Impl::encode_segment(std::string_view text, std::vector<TokenI
   std::vector<int32_t> symbols;
   for (const std::string_view piece : pieces) {
     encode_piece(piece, symbols);
-    for (const int32_t id : symbols) out.push_back({id});
+    for (const int32_t id : symbols) {
+      if (id == kNoToken) return bad_input("text: expected characters of the tokenizer's alphabet, got \"{}\"", piece);
+      out.push_back({id});
+    }
   }
   return {};
 }

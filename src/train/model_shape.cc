@@ -12,8 +12,8 @@ const json::object* object_at(const json::object& o, std::string_view key) {
   return v != nullptr ? v->if_object() : nullptr;
 }
 
-Result<VisionConfig> vision_of(const json::object& v, std::string_view where) {
-  VisionConfig c;
+Result<VisionTowerShape> vision_of(const json::object& v, std::string_view where) {
+  VisionTowerShape c;
   const auto read = [&](std::string_view key, int32_t& to, int64_t other) -> Status {
     SLIP_TRY(const int64_t n, other >= 0 ? int_or(v, key, other, where) : get_int(v, key, where));
     if (n < 1) return bad_input("{}: vision_config.{}: expected at least 1, got {}", where, key, n);
@@ -97,7 +97,7 @@ BlockGroups text_block(Layout& l, const ModelShape& s, const std::string& p) {
   return g;
 }
 
-BlockGroups vision_block(Layout& l, const VisionConfig& v, const std::string& p) {
+BlockGroups vision_block(Layout& l, const VisionTowerShape& v, const std::string& p) {
   const int64_t D = v.hidden, F = v.ffn;
   const double residual = 1 / std::sqrt(2.0 * v.depth);
   BlockGroups g;
@@ -114,7 +114,7 @@ BlockGroups vision_block(Layout& l, const VisionConfig& v, const std::string& p)
   return g;
 }
 
-void vision_tower(ParameterTable& t, Layout& l, const VisionConfig& v) {
+void vision_tower(ParameterTable& t, Layout& l, const VisionTowerShape& v) {
   const std::string p = "model.visual.";
   const int64_t D = v.hidden, merged = D * v.merge * v.merge;
   t.patch_embed = l.add({p + "patch_embed.proj.weight"}, {{D, v.channels, v.temporal, v.patch, v.patch}}, InitKind::kNormal);

@@ -14,7 +14,7 @@
 
 namespace slip {
 
-struct VisionConfig {
+struct VisionTowerShape {
   int32_t depth = 0, hidden = 0, heads = 0, ffn = 0, out = 0, patch = 14, temporal = 2, merge = 2, window = 112, channels = 3;
   std::vector<int32_t> full_layers;
   int32_t patch_numbers() const { return channels * temporal * patch * patch; }
@@ -28,7 +28,7 @@ struct ModelShape {
   std::array<int32_t, 3> mrope{};        // pairs per axis; {K/2, 0, 0} for plain text
   bool tied = true;
   int32_t mask_token = -1, image_token = -1;
-  std::optional<VisionConfig> vision;
+  std::optional<VisionTowerShape> vision;
   AttentionShape attention() const { return {heads, kv_heads, head_dim}; }
   VisionShape vision_rows() const { return vision ? vision->rows() : VisionShape{}; }
   static Result<ModelShape> from_config(const json::object& config, std::string_view where);

@@ -279,7 +279,7 @@ struct TrainModel::Impl {
 
   /// Merged features in window order, activations' type.
   Tensor vision_tower(const RowBatch& b) {
-    const VisionConfig& v = *shape.vision;
+    const VisionTowerShape& v = *shape.vision;
     const auto P = static_cast<int64_t>(b.vision.cells.size());
     const Tensor pixels = at::from_blob(const_cast<float*>(b.vision.pixels.data()), {P, v.patch_numbers()}, at::kFloat).to(act);
     const Tensor rotary = vision_rotary_of(b);

@@ -79,10 +79,19 @@ std::array<std::vector<uint8_t>, 2> sasd_masks(const Sample& s, const Noise& noi
   return masks;
 }
 
+namespace {
+// The clean row of a token with a grounding target predicts it (its own row: an image cell has no next token to speak of).
+void add_grounding(const Sample& s, SequenceRows& rows) {
+  for (size_t i = 0; i < s.grounding.size(); ++i)
+    if (s.grounding[i] >= 0) rows.terms.push_back({static_cast<int32_t>(i), s.grounding[i], s.grounding_weight[i], false});
+}
+}  // namespace
+
 SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks, const std::vector<SectionRule>& sections) {
   const std::vector<double> w = weights(s, sections);
   const std::array<NoisyRow, 2> noisy{NoisyRow{masks[0], w}, NoisyRow{masks[1], w}};
   SequenceRows rows = dual_rows(s, turns_of_blocks(s.block), noisy, s.response, true);
+  add_grounding(s, rows);
   rows.count = 2 * response_count(s);
   return rows;
 }
@@ -95,6 +104,7 @@ std::vector<SequenceRows> sasd_rows_unshared(const Sample& s, const std::array<s
     const NoisyRow noisy{masks[k], w};
     const std::vector<uint8_t> none(s.tokens.size(), 0);
     out.push_back(dual_rows(s, turns_of_blocks(s.block), {&noisy, 1}, k == 0 ? s.response : none, true));
+    if (k == 0) add_grounding(s, out.back());
     out.back().count = response_count(s);
   }
   return out;

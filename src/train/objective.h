@@ -4,6 +4,7 @@
 // SASD [Fast-dDrive; reference/block_diffusion 2.2, 2.4] per sample: masked = draw < (1 - e) t_block + e on response tokens that are not
 // scaffold; the closing token always; the second row is the complement.
 //   loss = [ sum over both rows, masked i: w_i CE(noisy i-1, token i) + sum response i: CE(clean i-1, token i) ] / (2 response tokens)
+//   and, where a sample brings grounding targets (grounding.h), + sum g_i CE(clean i, target i) inside the brackets.
 // NLD [Nemotron-Labs-Diffusion; 2.2] no shift, blocks on a fixed grid, weight alpha / p on masked tokens of one noisy row:
 //   loss = [ alpha sum masked i: CE(noisy i, token i) / p + sum i >= 1: CE(clean i-1, token i) ] / (masked + next-token labels)
 // Both are sums over samples divided by counts over samples, whatever the batch is split into.

@@ -3,6 +3,8 @@
 //   {"kind": "records", "records": DIR, "model": "config.json", "waypoint_step_m": 0.01, "first": 0, "count": N}
 //   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.01}
 // "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
+// "grounding": {"weight": 1, "background": 0.1} adds a target to every image cell (grounding.h): the weight of cells that show
+// something, and of those that do not.
 // `model` is the model's config.json: its "slipstream" object gives prompt style and budgets; preprocessor_config.json stands
 // beside it. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
 // canonical tokens and <|im_end|>, which belongs to the last block and is always masked (Fast-dDrive's always_mask_im_end).
@@ -13,9 +15,12 @@
 #include "form/values.h"
 #include "image/qwen_preprocess.h"
 #include "sim/record.h"
+#include "sim/render.h"
+#include "sim/world.h"
 #include "task/task_tokenizer.h"
 #include "task/wod.h"
 #include "text/chat.h"
+#include "train/grounding.h"
 #include "train/source.h"
 
 namespace slip {
@@ -32,6 +37,8 @@ struct Setup {
   PreprocessorConfig preprocessor;
   TokenId mask, im_end, image_pad;
   double waypoint_step_m = 0.01;
+  float grounding = 0, background = 0;                  // weights; 0: no grounding
+  std::array<int32_t, kGroundingWords.size()> words{};  // ids of kGroundingWords
 };
 
 Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::string& folder) {
@@ -48,6 +55,22 @@ Status make_missing_tokenizer(const json::object& data, const std::string& folde
   o.vocab = static_cast<int32_t>(vocab);
   o.first_seed = static_cast<uint64_t>(seed);
   return make_task_tokenizer(folder, o);
+}
+
+Status read_grounding(const json::object& data, Setup& s) {
+  if (!data.contains("grounding")) return {};
+  SLIP_TRY(const json::object* o, get_object(data, "grounding", "data"));
+  SLIP_TRY(const double weight, number_or(*o, "weight", 1, "data: grounding"));
+  SLIP_TRY(const double background, number_or(*o, "background", 0.1, "data: grounding"));
+  if (!(weight > 0 && background >= 0)) return bad_input("data: grounding: expected positive weights, got {} and {}", weight, background);
+  s.grounding = static_cast<float>(weight);
+  s.background = static_cast<float>(background);
+  for (size_t i = 0; i < kGroundingWords.size(); ++i) {
+    SLIP_TRY(const std::vector<TokenId> ids, s.tokenizer->encode(kGroundingWords[i]));
+    if (ids.size() != 1) return bad_input("data: grounding: expected \"{}\" to be one token, got {}", kGroundingWords[i], ids.size());
+    s.words[i] = ids[0].value;
+  }
+  return {};
 }
 
 Result<Setup> set_up(const json::object& data, const std::string& folder) {
@@ -70,6 +93,7 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   SLIP_TRY(s.mask, special(*s.tokenizer, "|<MASK>|", folder));
   SLIP_TRY(s.im_end, special(*s.tokenizer, "<|im_end|>", folder));
   SLIP_TRY(s.image_pad, special(*s.tokenizer, "<|image_pad|>", folder));
+  SLIP_TRY_(read_grounding(data, s));
   SLIP_TRY(CompiledForm form, task_form(s.task, {s.tokenizer.get(), s.tokenizer->find("<|NULL|>"), static_cast<int32_t>(vocab)}));
   s.form = std::make_unique<CompiledForm>(std::move(form));
   return s;
@@ -101,7 +125,10 @@ class SampleMaker {
     out.response.assign(n, 0);
     out.fixed.assign(n, 0);
     out.always_masked.assign(n, 0);
+    if (s_.grounding > 0) SLIP_TRY_(add_grounding(labels, prompt.vision_spans, out));
     add_answer(answer, prompt.positions.rope_delta, out);
+    out.grounding.resize(s_.grounding > 0 ? out.tokens.size() : 0, -1);
+    out.grounding_weight.resize(out.grounding.size(), 0);
     return out;
   }
 
@@ -125,6 +152,24 @@ class SampleMaker {
       grids.push_back({g.t, g.h, g.w});
     }
     return grids;
+  }
+
+  // vision_spans: where each image's tokens stand among the prompt's.
+  Status add_grounding(const sim::Labels& labels, std::span<const SlotSpan> vision_spans, Sample& out) const {
+    SLIP_TRY(const sim::Moment moment, sim::moment_at(labels.seed, labels.family));
+    const auto cameras = sim::front_cameras();
+    out.grounding.assign(out.tokens.size(), -1);
+    out.grounding_weight.assign(out.tokens.size(), 0);
+    for (size_t c = 0; c < sim::kCameras; ++c) {
+      const int merge = s_.preprocessor.merge_size;
+      const std::vector<Seen> cells = seen_in_cells(moment, cameras[c], out.grids[c][1] / merge, out.grids[c][2] / merge);
+      for (size_t i = 0; i < cells.size(); ++i) {
+        const size_t row = static_cast<size_t>(vision_spans[c].begin) + i;
+        out.grounding[row] = s_.words[static_cast<size_t>(cells[i])];
+        out.grounding_weight[row] = cells[i] == Seen::kNothing ? s_.background : s_.grounding;
+      }
+    }
+    return {};
   }
 
   void add_answer(std::span<const TokenId> answer, int32_t rope_delta, Sample& out) const {

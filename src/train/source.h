@@ -21,6 +21,8 @@ struct Sample {
   std::vector<uint8_t> response;       // 1: counts, and is predicted by the clean half
   std::vector<uint8_t> fixed;          // 1: scaffold, never masked
   std::vector<uint8_t> always_masked;  // 1: masked in both rows (the closing <|im_end|>); empty: none
+  std::vector<int32_t> grounding;      // a target id for the clean row itself (image cells), -1: none; empty: none at all
+  std::vector<float> grounding_weight; // of each; same length as grounding
   std::vector<int32_t> section;        // index into TrainConfig::sections, -1 outside; empty: -1 everywhere
   std::vector<Position> positions;     // as the engine gives them
   std::vector<float> pixel_values;     // patches x patch numbers of all images, in order; empty without images

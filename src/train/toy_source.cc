@@ -121,6 +121,8 @@ Status check_sample(const Sample& s) {
   SLIP_TRY_(length(s.always_masked.size(), "always_masked", true));
   SLIP_TRY_(length(s.section.size(), "section", true));
   SLIP_TRY_(length(s.positions.size(), "positions", false));
+  SLIP_TRY_(length(s.grounding.size(), "grounding", true));
+  SLIP_TRY_(length(s.grounding_weight.size(), "grounding_weight", s.grounding.empty()));
   if (s.response[0]) return bad_input("sample: expected a prompt before the response, got a response at token 0");
   if (std::find(s.response.begin(), s.response.end(), 1) == s.response.end()) return bad_input("sample: expected a response, got none");
   for (size_t i = 0; i < n; ++i)

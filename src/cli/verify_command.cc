@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// `verify`: the proof of eval/verify.h for one model, told line by line; golden values where the folder has them.
+//
+// golden.json: {"<isa>": {"<dtype>": "<16 hex digits>"}}, the "hash" of `verify --json` on that instruction set.
+#include <filesystem>
+
+#include "base/progress.h"
+#include "cli/output.h"
+#include "cli/requests.h"
+#include "eval/evaluate.h"
+#include "eval/verify.h"
+
+namespace slip::cli {
+
+namespace {
+
+constexpr std::array<int, 2> kThreads = {1, 2};
+
+bool was_trained_for_driving(const std::filesystem::path& folder) {
+  const auto config = read_json(folder / "config.json");
+  return config && config->is_object() && config->get_object().contains("slipstream");
+}
+
+// Against golden.json; nothing where the folder, the instruction set or the type has no value.
+Result<Check> check_golden(const std::filesystem::path& folder, std::string_view isa, std::string_view type, const std::string& hash) {
+  Check check{.name = "golden", .compared = fmt::format("nothing: no golden value for {} {}", isa, type)};
+  const std::filesystem::path file = folder / "golden.json";
+  std::error_code ec;
+  if (!std::filesystem::exists(file, ec)) return check;
+  SLIP_TRY(const json::value stored, read_json(file));
+  if (!stored.is_object()) return bad_input("{}: expected an object, got another type", file.string());
+  const json::value* types = stored.get_object().if_contains(isa);
+  if (!types) return check;
+  if (!types->is_object()) return bad_input("{}: {}: expected an object, got another type", file.string(), isa);
+  if (!types->get_object().contains(type)) return check;
+  SLIP_TRY(const std::string expected, get_string(types->get_object(), type, file.string()));
+  check.compared = fmt::format("the hash of the logits with golden.json, {} {}", isa, type);
+  check.bytes = sizeof(uint64_t);
+  check.passed = expected == hash;
+  if (!check.passed) check.difference = fmt::format("{} {}: expected 0x{}, got 0x{}", isa, type, expected, hash);
+  return check;
+}
+
+// A simulated record over the driving form, or a form of two fields; free text besides.
+Status check_answers(Engine& engine, std::vector<Check>& checks) {
+  Model& model = engine.model();
+  const int32_t vocab = model.lm().info().vocab;
+  const Prompt plain = random_tokens(32, vocab, 7);
+  Progress progress("decoding", 0);
+  DecodeOptions options{.limit = 48};  // no end tokens: all 48 are compared
+  options.on_progress = [&](const DecodeProgress& p) { progress.update(p.forwards, "passes"); };
+  if (model.tokenizer() && was_trained_for_driving(model.folder())) {
+    SLIP_TRY(const sim::Record record, sim::make_record(kHeldOutScene));
+    SLIP_TRY(const CompiledForm* form, engine.form("model"));
+    SLIP_TRY(const Prompt prompt, engine.prompt(request_of(record.labels, record.images, {})));
+    SLIP_TRY(Check check, check_decoders(model.lm(), prompt, &form->form, options));
+    checks.push_back(std::move(check));
+  } else {
+    SLIP_TRY(const Form form, plain_form(vocab));
+    SLIP_TRY(Check check, check_decoders(model.lm(), plain, &form, options));
+    checks.push_back(std::move(check));
+  }
+  SLIP_TRY(Check text, check_decoders(model.lm(), plain, nullptr, options));
+  checks.push_back(std::move(text));
+  return {};
+}
+
+json::object check_json(const Check& c) {
+  json::object out{{"check", c.name}, {"compared", c.compared}, {"bytes", c.bytes}, {"passed", c.passed}};
+  if (!c.passed) out["difference"] = c.difference;
+  return out;
+}
+
+std::string check_line(const Check& c) {
+  const std::string_view word = !c.passed ? "FAILED" : c.bytes ? "equal" : "-";
+  std::string line = fmt::format("  {:<10} {:<7} {:>14} bytes  {}\n", c.name, word, c.bytes, c.compared);
+  if (!c.passed) line += fmt::format("  {:<10} {}\n", "", c.difference);
+  return line;
+}
+
+Status outcome(const std::vector<Check>& checks) {
+  for (const Check& c : checks)
+    if (!c.passed) return check_failed("verify: {}: {}", c.name, c.difference);
+  return {};
+}
+
+}  // namespace
+
+Status verify(const VerifyOptions& o) {
+  std::shared_ptr<Engine> engine;  // one at a time: a big model fits once
+  const LmFactory make = [&](int threads) -> Result<std::shared_ptr<Lm>> {
+    engine.reset();
+    SLIP_TRY(engine, load_engine(o.model, o.dtype, threads));
+    return std::shared_ptr<Lm>(engine, &engine->model().lm());
+  };
+  VerifySettings settings{.max_width = o.max_width};
+  RowProof proof;
+  {
+    Progress progress("verifying", 0);
+    settings.progress = [&](int64_t done, int64_t total) { progress.update(done, fmt::format("of {}", total)); };
+    SLIP_TRY(proof, prove_rows(make, kThreads, settings));
+  }
+  SLIP_TRY(Check images, check_images(engine->model()));
+  proof.checks.push_back(std::move(images));
+  SLIP_TRY_(check_answers(*engine, proof.checks));
+  const std::string_view isa = word_of(isa_choice().isa), type = word_of(engine->model().options().type);
+  const std::string hash = fmt::format("{:016x}", proof.alone.hash(settings.prompt_rows));
+  SLIP_TRY(Check golden, check_golden(o.model, isa, type, hash));
+  proof.checks.push_back(std::move(golden));
+
+  if (o.json) {
+    json::array lines;
+    for (const Check& c : proof.checks) lines.push_back(check_json(c));
+    print_json(json::object{{"model", o.model}, {"isa", isa}, {"type", type}, {"hash", hash}, {"checks", std::move(lines)}, {"passed", outcome(proof.checks).has_value()}});
+  } else {
+    print_text(fmt::format("{}, {}, {}; hash of the logits {}\n", o.model, type, isa_choice().reason, hash));
+    for (const Check& c : proof.checks) print_text(check_line(c));
+  }
+  return outcome(proof.checks);
+}
+
+}  // namespace slip::cli

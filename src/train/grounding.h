@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grounding: what each merged image cell of a simulated record shows, as one more target of the clean stream. A vision tower
+// that starts from random numbers learns to see from a dozen yes/no answers a scene only slowly; a word per cell (pedestrian,
+// cyclist, construction ...) is a hundred times the signal. Training only: inference asks nothing of image rows.
+// Not part of Fast-dDrive's objective (it starts from a trained tower); docs/decisions/0004.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/record.h"
+#include "sim/scene.h"
+
+namespace slip {
+
+/// What a cell can show; kGroundingWords names each by a word that must be one token.
+enum class Seen : uint8_t { kNothing, kVehicle, kPedestrian, kCyclist, kConstruction, kTraffic, kGreen, kHazard, kEmergency, kAnimal, kSpecial, kDoor };
+constexpr std::array<std::string_view, 12> kGroundingWords = {"no", " vehicle", "pedestrian", "cyclist", "construction", "traffic",
+                                                              "go", "road", "emergency", "animal", "special", "door"};
+
+/// Cells of one camera, row-major, rows x columns over the whole picture; nearer things win. Things farther than 60 m count as
+/// nothing, and occlusion is not considered.
+std::vector<Seen> seen_in_cells(const sim::Moment& moment, const sim::Camera& camera, int rows, int columns);
+
+}  // namespace slip
