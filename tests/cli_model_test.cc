@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line on model folders without a request: inspect, tokenize, detokenize, preprocess, forward, form. The reference
+// implementation's numbers come out of the binary, and the same bytes whatever the passes and the threads.
+#include <cmath>
+
+#include "cli_process.h"
+#include "core/safetensors.h"
+
+namespace slip::test {
+namespace {
+
+struct Case {
+  const char* model;
+  const char* rows;
+};
+
+// Largest |d| / (1 + |ref|) between a tensor of two files; the fixtures' tolerance is 2e-5.
+double distance(const std::string& file, const std::string& reference, const char* name) {
+  const auto got = Checkpoint::open_file(file), ref = Checkpoint::open_file(reference);
+  EXPECT_TRUE(got) << got.error().message;
+  EXPECT_TRUE(ref) << ref.error().message;
+  if (!got || !ref || !got->has(name) || !ref->has(name)) return 1e9;
+  EXPECT_EQ(got->find(name)->shape, ref->find(name)->shape);
+  EXPECT_EQ(got->find(name)->dtype, ref->find(name)->dtype);
+  const std::vector<float> x = read_as_f32(*got->find(name)), y = read_as_f32(*ref->find(name));
+  double worst = x.size() == y.size() && !x.empty() ? 0 : 1e9;
+  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+    const double d = std::abs(double{x[i]} - y[i]) / (1 + std::abs(double{y[i]}));
+    worst = std::isnan(d) ? 1e9 : std::max(worst, d);
+  }
+  return worst;
+}
+
+class Forward : public Cli, public testing::WithParamInterface<Case> {
+ protected:
+  // The bytes of the file that `forward` writes.
+  std::string logits(const std::string& dtype, int split, int threads) {
+    const std::string folder = fixture(std::string("models/") + GetParam().model);
+    const std::string out = path("logits.safetensors");
+    const Ran ran = run({"forward", "--model", folder, "--rows", folder + "/rows_" + GetParam().rows + ".json", "--out", out, "--dtype", dtype,
+                         "--split", std::to_string(split), "--threads", std::to_string(threads)});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_EQ(ran.err, "");
+    return read_bytes(out);
+  }
+};
+
+TEST_P(Forward, WritesTheReferencesLogits) {
+  logits("f32", 0, 1);
+  const std::string reference = fixture(std::string("models/") + GetParam().model + "/expected_" + GetParam().rows + ".safetensors");
+  EXPECT_LE(distance(path("logits.safetensors"), reference, "logits_TV"), 2e-5);
+}
+
+TEST_P(Forward, WritesTheSameBytesWhateverTheSplitAndTheThreads) {
+  for (const char* dtype : {"f32", "bf16", "int8"}) {
+    const std::string whole = logits(dtype, 0, 1);
+    ASSERT_GT(whole.size(), 1000u);
+    for (const auto& [split, threads] : {std::pair{1, 1}, {3, 2}, {7, 1}, {0, 2}})
+      EXPECT_TRUE(logits(dtype, split, threads) == whole) << dtype << " --split " << split << " --threads " << threads;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, Forward,
+                         testing::Values(Case{"qwen2", "block"}, Case{"qwen2", "field_graph"}, Case{"qwen2", "packed"}, Case{"qwen3", "causal"},
+                                         Case{"qwen3", "tree"}, Case{"qwen2_5_vl", "causal"}, Case{"qwen2_5_vl", "draft_verify"},
+                                         Case{"qwen2_5_vl_flat", "causal"}, Case{"qwen2_5_vl_flat", "forked"}),
+                         [](const auto& i) { return std::string(i.param.model) + "_" + i.param.rows; });
+
+TEST_F(Cli, ForwardSaysHowManyRowsAndPasses) {
+  const std::string folder = fixture("models/qwen2");
+  const json::value v = run_json({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", path("x"), "--split", "7"});
+  ASSERT_EQ(missing_keys(v, {"rows", "vocab", "passes", "out"}), "");
+  const int64_t rows = v.at("rows").as_int64();
+  EXPECT_EQ(v.at("vocab").as_int64(), 300);
+  EXPECT_EQ(v.at("passes").as_int64(), (rows + 6) / 7);
+}
+
+TEST_F(Cli, ForwardRefusesRowsThatCannotBe) {
+  const std::string folder = fixture("models/qwen2"), out = path("never.safetensors");
+  const auto rows = [&](const char* text) { return std::vector<std::string>{"forward", "--model", folder, "--rows", write("rows.json", text), "--out", out}; };
+  refused(rows(R"({"rows": [{"token": 5000, "position": 0}]})"), 3, "row 0");
+  refused(rows(R"({"rows": [{"token": 5, "position": 0, "sees": [[0, 9]]}]})"), 3, "rows.json");
+  refused(rows(R"({"rows": [{"token": 5}]})"), 3, "position");
+  refused(rows(R"({"rows": []})"), 3, "rows.json");
+  refused(rows(R"({"rows": [)"), 3, "rows.json");
+  refused(rows(R"({"rows": [{"image": 0, "patch": 0, "position": 0}], "images": ["none.png"]})"), 3, "none.png");
+  refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", out, "--dtype", "int4"}, 4, "int4");
+  refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", path("no/such/place")}, 3, "no/such/place");
+  EXPECT_FALSE(fs::exists(out));
+}
+
+// ---- preprocess
+
+TEST_F(Cli, PreprocessGivesWhatTheReferencesProcessorGives) {
+  for (const char* model : {"qwen2_5_vl", "qwen2_5_vl_flat"}) {
+    const std::string folder = fixture(std::string("models/") + model), out = path("pixels.safetensors");
+    const json::value v = run_json({"preprocess", "--model", folder, "--image", folder + "/image_0.png", folder + "/image_1.png", "--out", out});
+    ASSERT_EQ(missing_keys(v, {"images", "out"}), "");
+    EXPECT_EQ(v.at("images").as_array().size(), 2u);
+    EXPECT_LE(distance(out, folder + "/expected_images.safetensors", "pixel_values"), 1e-6) << model;
+    EXPECT_EQ(distance(out, folder + "/expected_images.safetensors", "grid_thw"), 0) << model;
+  }
+}
+
+TEST_F(Cli, PreprocessNamesTheFileThatIsWrong) {
+  const std::string folder = fixture("models/qwen2_5_vl"), out = path("never.safetensors");
+  refused({"preprocess", "--model", folder, "--image", folder + "/image_0.png", write("note.jpg", "hello\n"), "--out", out}, 3, "note.jpg");
+  refused({"preprocess", "--model", folder, "--image", write_ppm("thin.ppm", 20000, 10), "--out", out}, 3, "thin.ppm");
+  refused({"preprocess", "--model", folder, "--image", path("none.png"), "--out", out}, 3, "none.png");
+  refused({"preprocess", "--model", fixture("models/qwen2"), "--image", folder + "/image_0.png", "--out", out}, 3, "preprocessor_config.json");
+  EXPECT_FALSE(fs::exists(out));
+}
+
+// ---- tokenize, detokenize
+
+TEST_F(Cli, TokenizeAndDetokenizeGiveTheTextBack) {
+  const std::string model = fixture("text/qwen");
+  for (const std::string text : {"hello world", " two  spaces\n\nand\tlines ", "na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x9A\x97 \xE4\xBD\xA0\xE5\xA5\xBD",
+                                 "{\"trajectory\": \"[[ +014.70, -000.04]]\"}", "I'm 12345"}) {
+    const json::value v = run_json({"tokenize", "--model", model, "--text", text});
+    ASSERT_EQ(missing_keys(v, {"ids", "pieces", "count"}), "");
+    EXPECT_EQ(v.at("ids").as_array().size(), v.at("pieces").as_array().size());
+    EXPECT_EQ(v.at("count").to_number<size_t>(), v.at("ids").as_array().size());
+    const Ran back = run({"detokenize", "--model", model, "--file", write("ids.json", json::serialize(v.at("ids")))});
+    EXPECT_EQ(back.code, 0) << back.err;
+    EXPECT_EQ(back.out, text);
+    const Ran piped = run({"tokenize", "--model", model, "--file", "-", "--json"}, text);
+    EXPECT_EQ(parse_json(piped.out, "stdout")->at("ids"), v.at("ids"));
+  }
+}
+
+TEST_F(Cli, TokenizeRefusesInvalidUtf8UnlessToldToBeLossy) {
+  const std::string model = fixture("text/qwen"), file = write("bytes.txt", "a\xFF b");
+  refused({"tokenize", "--model", model, "--file", file}, 3, "bytes.txt");
+  const json::value v = run_json({"tokenize", "--model", model, "--file", file, "--lossy"});
+  EXPECT_EQ(v.at("ids"), run_json({"tokenize", "--model", model, "--text", "a\xEF\xBF\xBD b"}).at("ids"));
+}
+
+TEST_F(Cli, DetokenizeRefusesWhatAreNoIds) {
+  const std::string model = fixture("text/qwen");
+  refused({"detokenize", "--model", model, "--ids", "1 2 99999999"}, 3, "99999999");
+  refused({"detokenize", "--model", model, "--ids", "1 -2"}, 3, "--ids");
+  refused({"detokenize", "--model", model, "--ids", "1 two"}, 3, "two");
+  refused({"detokenize", "--model", path("nowhere"), "--ids", "1"}, 3, "nowhere");
+}
+
+// ---- inspect
+
+TEST_F(Cli, InspectSaysWhatAModelFolderHolds) {
+  const json::value v = run_json({"inspect", fixture("models/qwen2_5_vl")});
+  ASSERT_EQ(missing_keys(v, {"architecture", "model_type", "dtype", "vocab", "width", "layers", "heads", "kv_heads", "draft_rule", "eos", "vision",
+                             "tensors", "parameters", "stored_bytes", "tokenizer", "memory"}), "");
+  EXPECT_EQ(v.at("architecture"), "Qwen2_5_VLForConditionalGeneration");
+  EXPECT_EQ(v.at("vocab").as_int64(), 320);
+  ASSERT_EQ(missing_keys(v.at("draft_rule"), {"shift", "mask", "null", "context", "block_size"}), "");
+  EXPECT_GT(v.at("memory").at("f32").at("weights_bytes").to_number<int64_t>(), v.at("memory").at("bf16").at("weights_bytes").to_number<int64_t>());
+  EXPECT_EQ(run_json({"inspect", "--model", fixture("decode/models/small")}).at("draft_rule").at("mask").as_int64(), 1);
+  const Ran words = run({"inspect", fixture("models/qwen3")});
+  EXPECT_EQ(words.code, 0);
+  EXPECT_NE(words.out.find("Qwen3ForCausalLM"), std::string::npos) << words.out;
+}
+
+// ---- form
+
+TEST_F(Cli, FormPrintsTheDocumentOfABuiltInWithoutAModel) {
+  const json::value v = run_json({"form", "wod-e2e"});
+  ASSERT_EQ(missing_keys(v, {"title", "type", "properties"}), "");
+  std::string order;
+  for (const auto& member : v.at("properties").as_object()) order += std::string(member.key()) + " ";
+  EXPECT_EQ(order, "critical_objects explanation future_meta_behavior trajectory ");
+  EXPECT_EQ(v.at("properties").at("critical_objects").at("properties").as_object().size(), 12u);
+  EXPECT_EQ(v.at("properties").at("explanation").at("x-budget").as_int64(), 192);
+  const Ran words = run({"form", "wod-e2e"});
+  EXPECT_EQ(*parse_json(words.out, "stdout"), v);
+}
+
+TEST_F(Cli, FormExplainsABuiltInForAModel) {
+  const auto model = demo_model();
+  if (!model) GTEST_SKIP() << "models/demo is not there (SLIP_DEMO_MODEL names another folder)";
+  const json::value v = run_json({"form", "wod-e2e", "--model", *model});
+  ASSERT_EQ(missing_keys(v, {"name", "positions", "fixed_tokens", "critical_path", "sections", "blocks", "fields"}), "");
+  EXPECT_EQ(v.at("fields").as_array().size(), 25u);
+  EXPECT_EQ(v.at("sections").as_array().size(), 4u);
+  // The sections tile the form, the blocks too.
+  for (const char* part : {"sections", "blocks"}) {
+    int64_t at = 0;
+    for (const json::value& run : v.at(part).as_array()) {
+      const bool pair = run.is_array();
+      EXPECT_EQ(pair ? run.at(0).as_int64() : run.at("begin").as_int64(), at) << part;
+      at = pair ? run.at(1).as_int64() : run.at("end").as_int64();
+    }
+    EXPECT_EQ(at, v.at("positions").as_int64()) << part;
+  }
+  const Ran words = run({"form", "wod-e2e", "--model", *model});
+  EXPECT_EQ(words.code, 0);
+  for (const char* part : {"25 fields", "4 sections", "critical path", "explanation", "critical_objects.pedestrian"})
+    EXPECT_NE(words.out.find(part), std::string::npos) << part;
+}
+
+TEST_F(Cli, FormRefusesWhatIsNoForm) {
+  const std::string model = fixture("decode/models/small");
+  refused({"form", "nope"}, 3, "nope");
+  refused({"form", path("none.json")}, 3, "none.json");
+  refused({"form", write("broken.json", "{\"type\": ")}, 3, "broken.json");
+  refused({"form", write("number.json", R"({"type": "number"})"), "--model", model}, 3, "x-format");
+  refused({"form", write("kind.json", R"({"type": "banana"})"), "--model", model}, 4, "banana");
+  refused({"form", write("text.json", R"({"type": "object", "properties": {"why": {"type": "string"}}})"), "--model", model}, 3, "x-budget");
+  refused({"form", "wod-e2e", "--model", path("nowhere")}, 3, "nowhere");
+  refused({"form", "wod-e2e", "--model", fixture("models/qwen2")}, 3, "tokenizer");
+}
+
+}  // namespace
+}  // namespace slip::test

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line as such: help, version, wrong usage; the commands that need no model (simulate, train).
+#include <csignal>
+#include <thread>
+
+#include "cli_process.h"
+#include "sim/record.h"
+
+namespace slip::test {
+namespace {
+
+TEST_F(Cli, HelpOfEveryCommandNamesItsOptions) {
+  const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> commands = {
+      {{}, {"inspect", "tokenize", "detokenize", "preprocess", "forward", "form", "run", "verify", "simulate", "eval", "train", "bench", "--version"}},
+      {{"inspect"}, {"--model", "--json"}},
+      {{"tokenize"}, {"--model", "--text", "--file", "--lossy", "--json"}},
+      {{"detokenize"}, {"--model", "--ids", "--file", "--json"}},
+      {{"preprocess"}, {"--model", "--image", "--out", "--alpha"}},
+      {{"forward"}, {"--model", "--rows", "--out", "--dtype", "--threads", "--split"}},
+      {{"form"}, {"--model", "--json"}},
+      {{"run"}, {"--model", "--form", "--image", "--prompt", "--prompt-file", "--record", "--ego", "--decoder", "--schedule", "--drafter",
+                 "--verifier", "--width", "--temperature", "--seed", "--rollouts", "--json", "--trace", "--picture", "--threads", "--dtype"}},
+      {{"verify"}, {"--model", "--dtype", "--json"}},
+      {{"simulate"}, {"--seed", "--count", "--out", "--family", "--threads", "--json"}},
+      {{"eval"}, {"--model", "--records", "--count", "--decoder", "--require", "--json"}},
+      {{"train"}, {"--config", "--resume"}},
+      {{"bench"}, {"forward", "decoders"}},
+      {{"bench", "forward"}, {"--model", "--widths", "--json"}},
+      {{"bench", "decoders"}, {"--model", "--record", "--json"}},
+  };
+  for (const auto& [command, wanted] : commands) {
+    std::vector<std::string> arguments = command;
+    arguments.emplace_back("--help");
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, 0);
+    EXPECT_EQ(ran.err, "");
+    for (const std::string& word : wanted)
+      EXPECT_NE(ran.out.find(word), std::string::npos) << (command.empty() ? "" : command[0]) << ": " << word << "\n" << ran.out;
+  }
+}
+
+TEST_F(Cli, VersionIsOneLine) {
+  const Ran ran = run({"--version"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_TRUE(ran.out.starts_with("slipstream ")) << ran.out;
+  EXPECT_EQ(ran.out.find('\n'), ran.out.size() - 1);
+}
+
+TEST_F(Cli, WrongUsageExitsWithTwoAndSaysWhatWasWrong) {
+  refused({}, 2, "--help");
+  refused({"frobnicate"}, 2, "frobnicate");
+  refused({"inspect"}, 2, "model");
+  refused({"forward", "--model", "m", "--nonsense"}, 2, "forward");
+  refused({"run", "--model", fixture("decode/models/small"), "--prompt", "a", "--nonsense"}, 2, "--nonsense");
+  refused({"run", "--model", "m", "--prompt", "a", "--temperature", "-1"}, 2, "--temperature");
+  refused({"run", "--model", "m", "--prompt", "a", "--temperature", "hot"}, 2, "hot");
+  refused({"run", "--model", "m", "--prompt", "a", "--seed", "-1"}, 2, "--seed");
+  refused({"run", "--model", "m", "--prompt", "a", "--rollouts", "0"}, 2, "--rollouts");
+  refused({"run", "--model", "m", "--prompt", "a", "--record", "s:0"}, 2, "--record");
+  refused({"run", "--model", "m"}, 2, "--prompt");
+  refused({"tokenize", "--model", "m", "--text", "a", "--file", "b"}, 2, "--file");
+  refused({"simulate", "--count", "0", "--out", path("s")}, 2, "--count");
+  refused({"simulate", "--count", "3"}, 2, "--out");
+  refused({"bench"}, 2, "bench");
+  refused_in_words({"train"}, 2, "--config");
+}
+
+TEST_F(Cli, AnErrorIsOneLineWhateverTheNameOfTheFile) {
+  refused({"form", path("two\nlines.json")}, 3, "lines.json");
+  refused({"form", path("bytes\xFF.json")}, 3, "bytes");
+}
+
+// ---- simulate
+
+TEST_F(Cli, SimulateWritesTheSameBytesFromTheSameSeed) {
+  const json::value v = run_json({"simulate", "--seed", "41", "--count", "3", "--out", path("a"), "--threads", "1"});
+  ASSERT_EQ(missing_keys(v, {"records", "out"}), "");
+  EXPECT_EQ(v.at("records").as_int64(), 3);
+  EXPECT_EQ(run({"simulate", "--seed", "41", "--count", "3", "--out", path("b"), "--threads", "2"}).code, 0);
+  EXPECT_EQ(run({"simulate", "--seed", "42", "--count", "3", "--out", path("c")}).code, 0);
+  EXPECT_TRUE(read_bytes(path("a/shard-00000.slip")) == read_bytes(path("b/shard-00000.slip")));
+  EXPECT_EQ(read_bytes(path("a/index.json")), read_bytes(path("b/index.json")));
+  EXPECT_FALSE(read_bytes(path("a/shard-00000.slip")) == read_bytes(path("c/shard-00000.slip")));
+  for (const char* name : {"a", "a/shard-00000.slip"}) {
+    const auto set = sim::RecordSet::open(path(name));
+    ASSERT_TRUE(set) << set.error().message;
+    ASSERT_EQ(set->size(), 3);
+    EXPECT_EQ(set->labels(2)->seed, 43u);
+    EXPECT_EQ(set->images(2).size(), sim::kCameras * sim::kImageBytes);
+  }
+}
+
+TEST_F(Cli, SimulateKeepsToOneFamilyAndKnowsItsNames) {
+  const Ran names = run({"simulate", "--list-families"});
+  EXPECT_EQ(names.code, 0);
+  EXPECT_GE(std::count(names.out.begin(), names.out.end(), '\n'), 10);
+  const std::string family = names.out.substr(0, names.out.find('\n'));
+  EXPECT_EQ(run({"simulate", "--family", family, "--count", "2", "--out", path("f")}).code, 0);
+  const auto set = sim::RecordSet::open(path("f"));
+  ASSERT_TRUE(set) << set.error().message;
+  for (int64_t i = 0; i < set->size(); ++i) EXPECT_EQ(sim::family_names()[set->labels(i)->family], family);
+  refused({"simulate", "--family", "no_such_family", "--count", "2", "--out", path("g")}, 3, "no_such_family");
+  EXPECT_FALSE(fs::exists(path("g")));
+}
+
+TEST_F(Cli, SimulateDoesNotWriteOverASet) {
+  EXPECT_EQ(run({"simulate", "--count", "1", "--out", path("s")}).code, 0);
+  const std::string before = read_bytes(path("s/shard-00000.slip"));
+  refused({"simulate", "--seed", "7", "--count", "1", "--out", path("s")}, 3, path("s"));
+  EXPECT_TRUE(read_bytes(path("s/shard-00000.slip")) == before);
+  refused({"simulate", "--count", "1", "--out", write("file", "x") + "/below"}, 3, "below");
+}
+
+TEST_F(Cli, AnInterruptedSimulationLeavesNoFile) {
+  using namespace std::chrono_literals;
+  const fs::path out = path("set"), streams = path("streams");
+  fs::create_directories(streams);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Process process(streams, {"simulate", "--count", "100000", "--out", out.string()});
+    for (int i = 0; i < 20000 && (!fs::exists(out) || fs::is_empty(out)); ++i) std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(fs::exists(out) && !fs::is_empty(out)) << "nothing was being written";
+    const auto start = std::chrono::steady_clock::now();
+    process.send(signal);
+    const Ran ran = process.wait(20s);
+    const auto took = std::chrono::steady_clock::now() - start;
+    EXPECT_EQ(ran.code, 130) << ran.err;
+    EXPECT_LT(took, 1s);
+    EXPECT_TRUE(fs::is_empty(out)) << fs::directory_iterator(out)->path();
+  }
+}
+
+// ---- train
+
+TEST_F(Cli, TrainNamesWhatItLacks) {
+  const bool built = fs::exists(fs::path(SLIP_BINARY).parent_path() / "slipstream-train");
+  const Ran ran = run({"train", "--config", path("none.json")});
+  EXPECT_EQ(ran.code, built ? 3 : 4) << ran.err;
+  EXPECT_NE(ran.err.find(built ? "none.json" : "slipstream-train"), std::string::npos) << ran.err;
+  EXPECT_EQ(ran.err.find('\n'), ran.err.size() - 1) << ran.err;
+}
+
+}  // namespace
+}  // namespace slip::test
