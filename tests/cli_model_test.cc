@@ -184,10 +184,9 @@ TEST_F(Cli, FormExplainsABuiltInForAModel) {
   // The sections tile the form, the blocks too.
   for (const char* part : {"sections", "blocks"}) {
     int64_t at = 0;
-    for (const json::value& run : v.at(part).as_array()) {
-      const bool pair = run.is_array();
-      EXPECT_EQ(pair ? run.at(0).as_int64() : run.at("begin").as_int64(), at) << part;
-      at = pair ? run.at(1).as_int64() : run.at("end").as_int64();
+    for (const json::value& range : v.at(part).as_array()) {
+      EXPECT_EQ(range.at("begin").as_int64(), at) << part;
+      at = range.at("end").as_int64();
     }
     EXPECT_EQ(at, v.at("positions").as_int64()) << part;
   }

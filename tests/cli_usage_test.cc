@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line as such: help, version, wrong usage; the commands that need no model (simulate, train).
+#include <algorithm>
 #include <csignal>
 #include <thread>
 

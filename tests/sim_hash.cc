@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints a hash of records (labels' bytes and pixels) of some seeds: sim_compilers.sh compares it between compilers.
+#include <cstdio>
+#include <cstring>
+
+#include "sim/record.h"
+
+int main() {
+  uint64_t hash = 1469598103934665603ULL;
+  const auto add = [&](const void* data, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211ULL;
+  };
+  for (uint64_t seed = 0; seed < 56; ++seed) {
+    const auto r = slip::sim::make_record(seed, static_cast<uint32_t>(seed % slip::sim::family_names().size()));
+    if (!r) return std::puts(r.error().message.c_str()), 1;
+    const slip::sim::Labels& l = r->labels;
+    add(l.history.data(), sizeof l.history);
+    add(l.future.data(), sizeof l.future);
+    add(l.critical.data(), sizeof l.critical);
+    add(l.causal.data(), sizeof l.causal);
+    add(l.explanation.data(), l.explanation.size());
+    add(r->images.data(), r->images.size());
+  }
+  std::printf("%016llx\n", static_cast<unsigned long long>(hash));
+}
