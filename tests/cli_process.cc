@@ -28,8 +28,8 @@ std::string joined(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-Process::Process(const fs::path& folder, const std::vector<std::string>& arguments, const std::string& input)
-    : out_(folder / "stdout"), err_(folder / "stderr") {
+Process::Process(const fs::path& folder, const std::vector<std::string>& arguments, const std::string& input, const fs::path& stdout_file)
+    : out_(stdout_file.empty() ? folder / "stdout" : stdout_file), err_(folder / "stderr") {
   write_bytes(folder / "stdin", input);
   const int in = open_for(folder / "stdin", O_RDONLY), out = open_for(out_, O_WRONLY | O_CREAT | O_TRUNC);
   const int err = open_for(err_, O_WRONLY | O_CREAT | O_TRUNC);
@@ -69,7 +69,7 @@ Ran Process::wait(std::chrono::milliseconds limit) {
     ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     pid_ = -1;
   }
-  ran.out = read_bytes(out_);
+  if (fs::is_regular_file(out_)) ran.out = read_bytes(out_);
   ran.err = read_bytes(err_);
   return ran;
 }

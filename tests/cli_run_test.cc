@@ -215,7 +215,7 @@ TEST_F(Small, RefusesModelFoldersThatAreBroken) {
   };
   refused(with_config("{\"model_type\": "), 3, "config.json");
   refused(with_config("[]"), 3, "config.json");
-  refused(with_config("{}"), 4, "config.json");
+  refused(with_config("{}"), 3, "config.json");
   refused(with_value("architectures", R"(["WarpDrive"])"), 4, "WarpDrive");
   refused(with_value("hidden_size", "48"), 3, "[64, 24]");
   refused(with_value("hidden_size", "-24"), 3, "hidden_size");
@@ -281,6 +281,109 @@ TEST_F(Small, RefusesRecordsThatAreNone) {
   refused(ask(path("set") + ":0"), 3, "index.json");
 }
 
+// ---- verify, bench
+
+// The JSON documents of a command that prints one per line.
+std::vector<json::value> lines_of(const Ran& ran) {
+  std::vector<json::value> out;
+  size_t at = 0;
+  for (size_t end = ran.out.find('\n'); end != std::string::npos; at = end + 1, end = ran.out.find('\n', at)) {
+    auto v = parse_json(std::string_view(ran.out).substr(at, end - at), "stdout");
+    EXPECT_TRUE(v) << ran.out.substr(at, end - at);
+    if (v) out.push_back(*v);
+  }
+  EXPECT_EQ(at, ran.out.size()) << "the last line has no end";
+  return out;
+}
+
+TEST_F(Small, VerifyProvesEqualBytesAndHoldsGoldenValues) {
+  const std::string model = copy_fixture("decode/models/small", "model");
+  const json::value v = run_json({"verify", "--model", model, "--max-width", "9"});
+  ASSERT_EQ(missing_keys(v, {"model", "isa", "type", "hash", "checks", "passed"}), "");
+  EXPECT_TRUE(v.at("passed").as_bool());
+  std::map<std::string, int64_t> bytes;
+  for (const json::value& c : v.at("checks").as_array()) {
+    ASSERT_EQ(missing_keys(c, {"check", "compared", "bytes", "passed"}), "");
+    EXPECT_TRUE(c.at("passed").as_bool()) << json::serialize(c);
+    bytes[std::string(c.at("check").as_string())] += c.at("bytes").to_number<int64_t>();
+  }
+  for (const char* check : {"widths", "threads", "layouts", "decoders", "free text"}) EXPECT_GT(bytes[check], 0) << check;
+
+  const std::string isa(v.at("isa").as_string()), hash(v.at("hash").as_string());
+  const auto golden = [&](const std::string& value) {
+    write_bytes(model + "/golden.json", "{\"" + isa + "\": {\"f32\": \"" + value + "\"}}");
+    return run({"verify", "--model", model, "--max-width", "2"});
+  };
+  const Ran same = golden(hash), other = golden("0123456789abcdef");
+  EXPECT_EQ(same.code, 0) << same.out << same.err;
+  EXPECT_EQ(other.code, 6) << other.out;
+  EXPECT_TRUE(other.err.starts_with("slipstream: verify: golden: ")) << other.err;
+  EXPECT_NE(other.err.find("expected 0x0123456789abcdef, got 0x" + hash), std::string::npos) << other.err;
+  refused({"verify", "--model", path("nowhere")}, 3, "nowhere");
+}
+
+TEST_F(Small, VerifyProvesAModelWithATower) {
+  const json::value v = run_json({"verify", "--model", fixture("models/qwen2_5_vl"), "--max-width", "5"});
+  EXPECT_TRUE(v.at("passed").as_bool());
+  for (const json::value& c : v.at("checks").as_array()) {
+    if (c.at("check").as_string() == "images") {
+      EXPECT_GT(c.at("bytes").to_number<int64_t>(), 0);
+    }
+  }
+}
+
+TEST_F(Small, BenchForwardPutsEveryWidthBesideItsCeiling) {
+  const Ran ran = run({"bench", "forward", "--model", fixture("models/qwen2"), "--widths", "1", "8", "64", "--seconds", "0.02", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const std::vector<json::value> lines = lines_of(ran);
+  ASSERT_EQ(lines.size(), 3u);
+  const int widths[] = {1, 8, 64};
+  for (size_t i = 0; i < 3; ++i) {
+    const json::value& v = lines[i];
+    ASSERT_EQ(missing_keys(v, {"rows", "type", "ms", "read_gbps", "dot_gops", "ceiling_ms", "share", "bound", "fork_join_ns"}), "");
+    EXPECT_EQ(v.at("rows").as_int64(), widths[i]);
+    EXPECT_EQ(v.at("type").as_string(), "bf16");
+    for (const char* key : {"ms", "read_gbps", "dot_gops", "ceiling_ms"}) EXPECT_GT(v.at(key).to_number<double>(), 0) << key;
+    EXPECT_NEAR(v.at("share").to_number<double>(), v.at("ceiling_ms").to_number<double>() / v.at("ms").to_number<double>(), 1e-9);
+    EXPECT_TRUE(one_of(v.at("bound"), {"memory", "compute"}));
+  }
+  EXPECT_EQ(run({"bench", "forward", "--model", fixture("models/qwen2"), "--widths", "4", "--seconds", "0.02", "--dtype", "int8"}).code, 0);
+  refused({"bench", "forward", "--model", path("nowhere")}, 3, "nowhere");
+}
+
+void expect_bench_line(const json::value& v) {
+  ASSERT_EQ(missing_keys(v, {"decoder", "statistics", "equal"}), "");
+  ASSERT_EQ(missing_keys(v.at("decoder"), {"preset", "schedule", "drafter", "verifier", "width", "lossy"}), "");
+  const bool lossy = v.at("decoder").at("lossy").as_bool();
+  EXPECT_TRUE(lossy ? one_of(v.at("equal"), {"lossy"}) : v.at("equal").is_bool() && v.at("equal").as_bool()) << json::serialize(v);
+}
+
+TEST_F(Small, BenchDecodersSaysWhichGaveEqualTokens) {
+  const std::vector<std::string> request{"bench", "decoders", "--model", fixture("decode/models/small"), "--prompt", "go on", "--repeats", "1", "--json"};
+  std::vector<std::string> text = request, form = request;
+  text.insert(text.end(), {"--form", "none", "--max-tokens", "12"});
+  form.insert(form.end(), {"--form", write("form.json", kSmallForm)});
+  std::string presets;
+  const Ran over_text = run(text), filled = run(form);
+  EXPECT_EQ(over_text.code, 0) << over_text.err;
+  EXPECT_EQ(filled.code, 0) << filled.err;
+  for (const json::value& v : lines_of(over_text)) {
+    expect_bench_line(v);
+    presets += std::string(v.at("decoder").at("preset").as_string()) + " ";
+  }
+  EXPECT_EQ(presets, "ar self-spec ");
+  std::map<std::string, int64_t> forwards;
+  for (const json::value& v : lines_of(filled)) {
+    expect_bench_line(v);
+    forwards[std::string(v.at("decoder").at("preset").as_string())] = v.at("statistics").at("forwards").as_int64();
+  }
+  ASSERT_TRUE(forwards.contains("ar") && forwards.contains("scaffold-ar") && forwards.contains("scaffold-spec"));
+  // A preset costs here what it costs in `run`.
+  EXPECT_EQ(forwards["scaffold-ar"], run_json(over_form({"--decoder", "scaffold-ar"})).at("statistics").at("forwards").as_int64());
+  EXPECT_EQ(forwards["scaffold-spec"], run_json(over_form({"--decoder", "scaffold-spec"})).at("statistics").at("forwards").as_int64());
+  EXPECT_GT(forwards["ar"], forwards["scaffold-ar"]);
+}
+
 // ---- the driving model
 
 class Demo : public Cli {
@@ -313,7 +416,9 @@ TEST_F(Demo, EveryPresetAnswersARecordAndExactOnesAgree) {
     EXPECT_EQ(answers[preset].at("decoder").at("lossy").as_bool(), std::string_view(preset) == "section-diffusion");
     EXPECT_EQ(answers[preset].at("model").as_string(), std::string_view(model_));
     // A free answer need not be the form's; the others always are.
-    if (answers[preset].at("valid").as_bool()) expect_driving_answer(answers[preset]);
+    if (answers[preset].at("valid").as_bool()) {
+      expect_driving_answer(answers[preset]);
+    }
   }
   for (const char* preset : {"scaffold-ar", "scaffold-spec", "section-diffusion"}) EXPECT_TRUE(answers[preset].at("valid").as_bool()) << preset;
   EXPECT_EQ(answers["scaffold-spec"].at("tokens"), answers["scaffold-ar"].at("tokens"));
@@ -411,6 +516,19 @@ TEST_F(Demo, EvalGivesMetricsAndHoldsThemToLimits) {
   EXPECT_EQ(with(write("broken.json", "{")).code, 3);
   refused({"eval", "--model", model_, "--records", path("nowhere")}, 3, "nowhere");
   refused({"eval", "--model", model_, "--count", "1", "--decoder", "warp-drive"}, 2, "warp-drive");
+}
+
+TEST_F(Demo, BenchDecodersComparesAllPresetsOnOneScene) {
+  const Ran ran = run({"bench", "decoders", "--model", model_, "--repeats", "1", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  std::map<std::string, int64_t> forwards;
+  for (const json::value& v : lines_of(ran)) {
+    expect_bench_line(v);
+    forwards[std::string(v.at("decoder").at("preset").as_string())] = v.at("statistics").at("forwards").as_int64();
+  }
+  ASSERT_EQ(forwards.size(), 4u);
+  EXPECT_GT(forwards["ar"], forwards["scaffold-ar"]);
+  EXPECT_GT(forwards["scaffold-ar"], forwards["scaffold-spec"]);
 }
 
 TEST_F(Demo, AnInterruptedEvaluationLeavesNoFile) {

@@ -71,6 +71,14 @@ TEST_F(Cli, AnErrorIsOneLineWhateverTheNameOfTheFile) {
   refused({"form", path("bytes\xFF.json")}, 3, "bytes");
 }
 
+TEST_F(Cli, AResultThatDoesNotFitOnStdoutIsAnError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  fs::create_directory(path("streams"));
+  const Ran ran = Process(path("streams"), {"form", "wod-e2e"}, "", "/dev/full").wait();
+  EXPECT_EQ(ran.code, 5);
+  EXPECT_TRUE(ran.err.starts_with("slipstream: standard output: expected ")) << ran.err;
+}
+
 // ---- simulate
 
 TEST_F(Cli, SimulateWritesTheSameBytesFromTheSameSeed) {

@@ -37,7 +37,6 @@ Result<Request> request_from(const RunOptions& o) {
     request.ego = scene.ego;
     request.images = scene.images;
   }
-  request.decode.ar_forced = !request.form.empty();
   return std::move(prepared.request);
 }
 
@@ -51,6 +50,7 @@ Status run_round(Engine& engine, Request& request, std::vector<Contender>& conte
   for (Contender& c : contenders) {
     if (!c.left_out.empty()) continue;
     request.method = c.method;
+    request.decode.ar_forced = c.method.preset == "ar" && !request.form.empty();
     auto answer = engine.run(request);
     if (!answer && answer.error().kind == ErrorKind::kUnsupported && c.ms.empty()) {
       c.left_out = answer.error().message;

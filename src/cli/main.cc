@@ -295,7 +295,9 @@ int main_checked(int argc, char** argv) {
   }
   install_interrupt_handler();
   const Status s = chosen.go();
-  return s ? 0 : report(s.error(), *chosen.json);
+  if (!s) return report(s.error(), *chosen.json);
+  if (std::ferror(stdout) != 0) return report(resource_error("standard output: expected a place for the whole result, got one that took a part"), false);
+  return 0;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // See engine.h.
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -149,12 +150,16 @@ Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Ans
     options.request = request.decode.request + static_cast<uint32_t>(r);
     SLIP_TRY(Decoded decoded, decoder.decode(prompt, form, options));
     std::vector<FieldValue> values;
+    // The end token of a freely decoded answer is none of the form's.
+    std::span<const TokenId> body = decoded.tokens;
+    if (form && !body.empty() && std::find(options.end_tokens.begin(), options.end_tokens.end(), body.back()) != options.end_tokens.end())
+      body = body.first(body.size() - 1);
     if (form && decoded.valid) {
-      SLIP_TRY(values, parse(*answer.form, decoded.tokens, tokenizer));
+      SLIP_TRY(values, parse(*answer.form, body, tokenizer));
       rollouts.push_back(waypoints_of(*form, values));
     }
     if (r > 0) continue;
-    answer.text = answer.form ? answer_text(*answer.form, decoded.tokens, tokenizer) : tokenizer.decode(decoded.tokens, true);
+    answer.text = answer.form ? answer_text(*answer.form, body, tokenizer) : tokenizer.decode(decoded.tokens, true);
     if (!rollouts.empty()) answer.plan.waypoints = rollouts.front();
     answer.values = std::move(values);
     answer.decoded = std::move(decoded);

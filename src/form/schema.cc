@@ -83,7 +83,9 @@ class Compiler {
 
   /// Cuts the probe's ids at the borders of its pieces; a token over a field's border is refused.
   Status cut(Probe& probe) const {
-    SLIP_TRY(const std::vector<TokenId> ids, tokens_.tokenizer->encode(probe.text));
+    auto encoded = tokens_.tokenizer->encode(probe.text);
+    if (!encoded) return Error{encoded.error().kind, fmt::format("form {}: {}", name_, encoded.error().message)};
+    const std::vector<TokenId> ids = std::move(*encoded);
     probe.ids.assign(text_.pieces.size(), {});
     size_t at = 0, piece = 0;
     for (const TokenId id : ids) {
