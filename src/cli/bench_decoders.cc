@@ -40,7 +40,7 @@ Result<Request> request_from(const RunOptions& o) {
   return std::move(prepared.request);
 }
 
-// Free text is for the text schedule, a form for all: but self-spec over a form decodes freely and owes other tokens.
+// Free text is for the text schedule, a form for all but self-spec.
 bool fits(const Method& m, bool form) {
   const bool text = m.schedule == Schedule::kText;
   return form ? !text || std::holds_alternative<NoDrafter>(m.drafter) : text;
@@ -50,7 +50,6 @@ Status run_round(Engine& engine, Request& request, std::vector<Contender>& conte
   for (Contender& c : contenders) {
     if (!c.left_out.empty()) continue;
     request.method = c.method;
-    request.decode.ar_forced = c.method.preset == "ar" && !request.form.empty();
     auto answer = engine.run(request);
     if (!answer && answer.error().kind == ErrorKind::kUnsupported && c.ms.empty()) {
       c.left_out = answer.error().message;
@@ -97,7 +96,7 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   for (const std::string_view preset : preset_names()) {
     SLIP_TRY(Method method, method_of(preset));
     const bool fit = fits(method, !request.form.empty());
-    contenders.push_back({.method = std::move(method), .left_out = fit ? "" : request.form.empty() ? "it needs a form" : "over a form it decodes freely"});
+    contenders.push_back({.method = std::move(method), .left_out = fit ? "" : request.form.empty() ? "it needs a form" : "over a form it is refused"});
   }
   {
     Progress progress("decoding", o.repeats + 1);

@@ -58,8 +58,7 @@ Status demo(const DemoOptions& o) {
   std::string table = fmt::format("  {:<20} {:>8} {:>10} {:>8} {:>18} {:>10}\n", "decoder", "forwards", "rows", "ms", "accepted/tested", "bytes");
   for (const std::string_view preset : kPresets) {
     SLIP_TRY(const Method method, method_of(preset));
-    Request request = request_of(truth, record.images, {.method = method});
-    request.decode.ar_forced = preset == "ar";
+    const Request request = request_of(truth, record.images, {.method = method});
     SLIP_TRY(Answer first, engine->run(request));   // settles buffers
     SLIP_TRY(Answer a, engine->run(request));
     const std::string same = method.lossy() ? "lossy" : answers.empty() || a.decoded.tokens == answers.front().decoded.tokens ? "equal" : "DIFFER";

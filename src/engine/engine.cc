@@ -2,7 +2,6 @@
 // See engine.h.
 #include "engine/engine.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -137,6 +136,12 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Form*
     if (!found) return bad_input("--section-temperature: expected a section of the form, got {}", name);
   }
   options.end_tokens = model_->config().eos;
+  if (form && request.method.schedule == Schedule::kText) {
+    // Every exact decoder gives a form's answer the same tokens, so `ar` is read as the chain law, a pass per token (decision 0003).
+    if (!std::holds_alternative<NoDrafter>(request.method.drafter))
+      return unsupported("{}: expected free text (--form none), or scaffold-spec for a form, got a form", request.method.preset);
+    options.ar_forced = true;
+  }
   return options;
 }
 
@@ -150,16 +155,12 @@ Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Ans
     options.request = request.decode.request + static_cast<uint32_t>(r);
     SLIP_TRY(Decoded decoded, decoder.decode(prompt, form, options));
     std::vector<FieldValue> values;
-    // The end token of a freely decoded answer is none of the form's.
-    std::span<const TokenId> body = decoded.tokens;
-    if (form && !body.empty() && std::find(options.end_tokens.begin(), options.end_tokens.end(), body.back()) != options.end_tokens.end())
-      body = body.first(body.size() - 1);
     if (form && decoded.valid) {
-      SLIP_TRY(values, parse(*answer.form, body, tokenizer));
+      SLIP_TRY(values, parse(*answer.form, decoded.tokens, tokenizer));
       rollouts.push_back(waypoints_of(*form, values));
     }
     if (r > 0) continue;
-    answer.text = answer.form ? answer_text(*answer.form, body, tokenizer) : tokenizer.decode(decoded.tokens, true);
+    answer.text = answer.form ? answer_text(*answer.form, decoded.tokens, tokenizer) : tokenizer.decode(decoded.tokens, true);
     if (!rollouts.empty()) answer.plan.waypoints = rollouts.front();
     answer.values = std::move(values);
     answer.decoded = std::move(decoded);
