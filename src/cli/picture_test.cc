@@ -23,7 +23,8 @@ void patch(sim::Moment& m, sim::Ground kind, double x0, double x1, double y0, do
   m.ground.push_back({kind, {{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}});
 }
 
-sim::Agent agent(sim::AgentType type, double x, double y, double yaw, double speed_mps, double length, double width, double height) {
+sim::Agent agent(sim::AgentType type, double x, double y, double yaw, double speed_mps, double length, double width,
+                 double height) {
   sim::Agent a;
   a.type = type, a.pose = {x, y, yaw}, a.speed_mps = speed_mps;
   a.length = length, a.width = width, a.height = height;
@@ -44,9 +45,12 @@ sim::Moment street() {
   for (int i = -3; i < 20; ++i) patch(m, sim::Ground::kLaneLineWhite, 6.0 * i, 6.0 * i + 3, -3.57, -3.43);
   patch(m, sim::Ground::kStopLine, 33, 33.4, -7, 0);
   for (int i = 0; i < 9; ++i) patch(m, sim::Ground::kCrosswalk, 34.5, 37.5, -6.6 + 1.5 * i, -5.9 + 1.5 * i);
-  m.agents = {agent(sim::AgentType::kCar, 24, 1.75, 3.14, 8, 4.5, 1.85, 1.5), agent(sim::AgentType::kTruck, 44, -1.6, 0, 3, 8.5, 2.5, 3.4),
-              agent(sim::AgentType::kPedestrian, 36, -4, 1.57, 1.4, 0.5, 0.6, 1.75), agent(sim::AgentType::kCyclist, 15, -5.8, 0, 4, 1.8, 0.6, 1.75),
-              agent(sim::AgentType::kCone, 20, -6.5, 0, 0, 0.4, 0.4, 0.8), agent(sim::AgentType::kAmbulance, 12, 5, 3.14, 12, 6, 2.1, 2.6)};
+  m.agents = {agent(sim::AgentType::kCar, 24, 1.75, 3.14, 8, 4.5, 1.85, 1.5),
+              agent(sim::AgentType::kTruck, 44, -1.6, 0, 3, 8.5, 2.5, 3.4),
+              agent(sim::AgentType::kPedestrian, 36, -4, 1.57, 1.4, 0.5, 0.6, 1.75),
+              agent(sim::AgentType::kCyclist, 15, -5.8, 0, 4, 1.8, 0.6, 1.75),
+              agent(sim::AgentType::kCone, 20, -6.5, 0, 0, 0.4, 0.4, 0.8),
+              agent(sim::AgentType::kAmbulance, 12, 5, 3.14, 12, 6, 2.1, 2.6)};
   m.lights.push_back({{39, -7.8, 3.14}, 4.5, sim::LightState::kRed});
   m.signs.push_back({sim::SignKind::kSpeedLimit, {14, -7.6, 3.14}, 2.2, 30});
   for (int i = 0; i < 12; ++i) {
@@ -86,8 +90,8 @@ PictureInput full() {
     in.truth_objects.emplace_back(i < 3 || i == 4 || i == 7);
   }
   in.explanation =
-      "A pedestrian walks onto the crosswalk ahead while the light shows red, and a truck stands behind it; the car eases off early, "
-      "keeps clear of the cyclist on the right and comes to rest before the stop line.";
+      "A pedestrian walks onto the crosswalk ahead while the light shows red, and a truck stands behind it; the car eases off "
+      "early, keeps clear of the cyclist on the right and comes to rest before the stop line.";
   in.longitudinal = "come to stop", in.lateral = "lane follow";
   in.facts = {{"decoder", "scaffold spec"}, {"forwards", "23"}, {"tokens", "212"}, {"time", "184.2 ms"}, {"exact", "lossless"},
               {"model", "fast-ddrive-w 0.6B int8"}, {"seed", "1204"}, {"threads", "2"}};
@@ -135,7 +139,8 @@ TEST(Picture, ThePathLiesOnTheRoadOfTheFrontCamera) {
   foreign.simulated_cameras = false;
   PictureInput foreign_without = without;
   foreign_without.simulated_cameras = false;
-  EXPECT_EQ(changed(draw_picture(foreign), draw_picture(foreign_without), 20, 1118, cameras_top, cameras_bottom), 0) << "an unknown camera";
+  const int seen = changed(draw_picture(foreign), draw_picture(foreign_without), 20, 1118, cameras_top, cameras_bottom);
+  EXPECT_EQ(seen, 0) << "an unknown camera";
 }
 
 TEST(Picture, EveryPartOfTheAnswerShows) {

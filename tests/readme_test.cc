@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the README shows exists: every `slipstream` command in its code blocks is one of the binary's, every flag is in that
+// command's --help, and every file or folder of the project that it names is there.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string output_of(const std::string& command) {
+  std::string out;
+  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) out += static_cast<char>(c);
+  EXPECT_EQ(::pclose(pipe), 0) << command;
+  return out;
+}
+
+// Lines of indented or fenced code.
+std::vector<std::string> code_lines(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> out;
+  std::string line;
+  for (bool fenced = false; std::getline(in, line);) {
+    if (line.starts_with("```")) {
+      fenced = !fenced;
+    } else if (fenced || line.starts_with("    ")) {
+      out.push_back(line);
+    }
+  }
+  return out;
+}
+
+TEST(Readme, ShowsCommandsThatExist) {
+  static const std::regex command(R"(slipstream ([a-z]+)( forward| decoders)?)"), flag(R"((--[a-z][a-z-]+))");
+  int commands = 0;
+  for (const char* page : {"README.md", "CONTRIBUTING.md"}) {
+    for (const std::string& line : code_lines(fs::path(SLIP_SOURCE_DIR) / page)) {
+      std::smatch m;
+      if (!std::regex_search(line, m, command)) continue;
+      ++commands;
+      const std::string name = m[1].str() + (m[1] == "bench" ? m[2].str() : "");
+      const std::string help = output_of(std::string(SLIP_BINARY) + " " + name + " --help");
+      for (std::sregex_iterator f(line.begin(), line.end(), flag), end; f != end; ++f)
+        EXPECT_NE(help.find(f->str()), std::string::npos) << page << ": " << line << ": " << name << " has no " << f->str();
+    }
+  }
+  EXPECT_GT(commands, 5);
+}
+
+TEST(Readme, NamesFilesThatExist) {
+  static const std::regex path(R"(`((?:src|tests|docs|configs|models|tools|bench|include)/[A-Za-z0-9_./-]+)`)");
+  for (const char* page : {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"}) {
+    std::ifstream in(fs::path(SLIP_SOURCE_DIR) / page);
+    std::string line;
+    while (std::getline(in, line))
+      for (std::sregex_iterator m(line.begin(), line.end(), path), end; m != end; ++m)
+        EXPECT_TRUE(fs::exists(fs::path(SLIP_SOURCE_DIR) / (*m)[1].str())) << page << ": " << (*m)[1];
+  }
+}
+
+}  // namespace
