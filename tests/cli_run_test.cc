@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kSmallForm = R"({"type": "object", "properties": {
   "light": {"enum": ["red", "green"]},
   "lead": {"enum": ["car", "van", "bus"]},
-  "speed": {"type": "number", "x-format": "+00.0"}}})";
+  "speed": {"type": "string", "x-content": {"type": "number", "x-format": "+00.0"}}}})";
 
 void expect_contract_keys(const json::value& v, bool with_form) {
   ASSERT_EQ(missing_keys(v, {"answer", "fields", "tokens", "decoder", "statistics", "model", "seed"}), "");
@@ -241,7 +241,8 @@ TEST_F(Small, RefusesImagesThatAreNone) {
   refused(ask(write("head.png", read_bytes(fixture("images/files/gradient.png")).substr(0, 60))), 3, "head.png");
   refused(ask(write_ppm("one.ppm", 1, 1)), 3, "one.ppm");
   refused(ask(write_ppm("wide.ppm", 20000, 10)), 3, "wide.ppm");
-  refused(ask(write_ppm("wider.ppm", 20000, 90)), 3, "aspect");
+  refused(ask(write_ppm("wider.ppm", 20000, 200)), 3, "at most 16384 pixels a side");
+  refused(ask(write_ppm("thin.ppm", 16000, 70)), 3, "aspect");
   refused(ask(path("none.png")), 3, "none.png");
   refused(ask(fixture("images/files")), 3, "folder");
   refused(ask(fixture("images/files/gradient.png")), 4, "vision");
@@ -455,7 +456,7 @@ TEST_F(Demo, RolloutsTraceAndPictureAreWritten) {
 }
 
 TEST_F(Demo, AnswersOnImagesOfAnySize) {
-  for (const std::string& image : {write_ppm("wide.ppm", 20000, 200), write_ppm("tall.ppm", 40, 3000), write_ppm("tiny.ppm", 28, 28),
+  for (const std::string& image : {write_ppm("wide.ppm", 16000, 200), write_ppm("tall.ppm", 40, 3000), write_ppm("tiny.ppm", 28, 28),
                                    fixture("images/files/alpha.png"), fixture("images/files/rotated.jpg")}) {
     SCOPED_TRACE(image);
     expect_driving_answer(run_json(ask({"--image", image})));

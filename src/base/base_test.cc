@@ -2,14 +2,21 @@
 // Promises of the ground floor: keyed uniforms against their fixture, JSON errors that point at the place, files that appear
 // whole or not at all, a pool that does every index exactly once.
 #include <gtest/gtest.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 #include <vector>
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/philox.h"
 #include "base/progress.h"
@@ -114,6 +121,69 @@ TEST(AtomicFile, LeavesNothingBehindUnlessCommitted) {
   fs::remove_all(dir);
 }
 
+TEST(AtomicFile, WritesADeviceOrAPipeWhereItStands) {
+  const fs::path dir = temp_dir() / "special";
+  fs::create_directories(dir);
+  const fs::path fifo = dir / "pipe", null = dir / "null";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  ASSERT_TRUE(write_file(fifo, "through"));
+  char got[16] = {};
+  EXPECT_EQ(::read(reader, got, sizeof got), 7);
+  EXPECT_STREQ(got, "through");
+  {
+    auto f = AtomicFile::create(fifo);
+    ASSERT_TRUE(f);
+    const Status s = f->write_at(8, "x", 1);
+    ASSERT_FALSE(s);
+    EXPECT_NE(s.error().message.find("seek"), std::string::npos) << s.error().message;
+  }
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(fifo));
+  fs::create_symlink("/dev/null", null);
+  ASSERT_TRUE(write_file(null, "gone"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_TRUE(fs::is_symlink(null));
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir), {}), 2);
+  EXPECT_FALSE(AtomicFile::create(dir));
+  fs::remove_all(dir);
+}
+
+TEST(AtomicFile, ReplacesWhatALinkNamesAndKeepsTheLink) {
+  const fs::path dir = temp_dir() / "links";
+  fs::create_directories(dir / "far");
+  fs::create_symlink("far/second", dir / "first");
+  fs::create_symlink("real", dir / "far" / "second");
+  for (const char* text : {"new", "newer"}) {  // a dangling chain, then one that ends in a file
+    ASSERT_TRUE(write_file(dir / "first", text));
+    EXPECT_TRUE(fs::is_symlink(dir / "first"));
+    EXPECT_TRUE(fs::is_symlink(dir / "far" / "second"));
+    EXPECT_EQ(*read_file(dir / "far" / "real"), text);
+  }
+  fs::remove_all(dir);
+}
+
+// Ends the process as a signal without anyone polling does.
+[[noreturn]] void interrupt_myself(const fs::path& folder) {
+  install_interrupt_handler(0);
+  remember_temporary(folder);
+  fs::create_directories(folder / "inner");
+  std::thread writer([&] {  // goes on writing while the handler removes
+    for (int i = 0;; ++i) std::ofstream(folder / "inner" / std::to_string(i % 1000));
+  });
+  ::usleep(5000);
+  ::raise(SIGINT);
+  writer.join();
+  std::abort();
+}
+
+TEST(InterruptDeathTest, RemovesUnfinishedFoldersThoughTheyAreStillWritten) {
+  const fs::path folder = temp_dir() / "step-1.partial";
+  EXPECT_EXIT(interrupt_myself(folder), testing::ExitedWithCode(130), "interrupted");
+  EXPECT_FALSE(fs::exists(folder));
+}
+
 TEST(ReadFile, SaysWhatItExpected) {
   EXPECT_EQ(read_file("/nonexistent/x").error().kind, ErrorKind::kBadInput);
   EXPECT_NE(read_file("/").error().message.find("folder"), std::string::npos);
@@ -130,6 +200,55 @@ TEST(ThreadPool, DoesEveryIndexExactlyOnce) {
       if (round % 100 == 99) ::usleep(2000);  // let the workers fall asleep
     }
   }
+}
+
+// Every run has its own function and its own counters on the stack, gone as soon as the run is over: a worker that wakes late and
+// still called it would hit another run's counters (and ThreadSanitizer or AddressSanitizer would say so). Empty runs end before
+// workers wake; pauses let them fall asleep.
+TEST(ThreadPool, ALateWorkerTouchesNothingOfARunThatIsOver) {
+  ThreadPool pool(8);  // more than the cores: some are always late
+  PhiloxStream draw(1, 1);
+  for (int round = 0; round < 4000; ++round) {
+    const auto n = static_cast<int64_t>(2 + draw.below(9));
+    int hits[10] = {};  // not atomic: two hits of one index would be a race
+    const auto work = draw.below(4) == 0 ? 2000 : 0;
+    pool.run(n, [&hits, work](int64_t i) {
+      volatile int sink = 0;
+      for (int k = 0; k < work; ++k) sink = k;
+      (void)sink;
+      ++hits[i];
+    });
+    for (int64_t i = 0; i < 10; ++i) ASSERT_EQ(hits[i], i < n ? 1 : 0) << round;
+    if (round % 500 == 499) ::usleep(1000);
+  }
+}
+
+TEST(ThreadPool, SharesARunWithItsWorkers) {
+  ThreadPool pool(2);  // both must be inside at once for either to go on
+  std::atomic<int> inside{0};
+  pool.run(2, [&](int64_t) {
+    ++inside;
+    while (inside.load() < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(inside.load(), 2);
+}
+
+TEST(ThreadPool, WorksWithTheThreadsItCouldGet) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);  // more than the address space: no thread can start
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  {
+    ThreadPool pool(4);
+    EXPECT_EQ(pool.threads(), 1);
+    int sum = 0;
+    pool.run(5, [&](int64_t i) { sum += static_cast<int>(i); });
+    EXPECT_EQ(sum, 10);
+  }
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&usual);
 }
 
 TEST(Progress, WritesDurationsAsPeopleDo) {

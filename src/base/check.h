@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SLIP_CHECK: an invariant of our own that cannot be broken by any input. Always on; throws CheckFailure, which is caught
+// SLIP_CHECK: an invariant of our own that no input may break (one that does is a bug here). Always on; throws CheckFailure, which is caught
 // at the request boundary, the command line and the language bindings only.
 #pragma once
 #include <stdexcept>

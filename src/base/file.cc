@@ -39,6 +39,17 @@ Result<size_t> open_regular(const fs::path& file, Fd& out) {
   return static_cast<size_t>(st.st_size);
 }
 
+// The file that a chain of symbolic links names, whether or not it exists; 40 hops are Linux's own limit.
+fs::path end_of_links(fs::path file) {
+  std::error_code ec;
+  for (int hop = 0; hop < 40 && fs::is_symlink(fs::symlink_status(file, ec)); ++hop) {
+    const fs::path next = fs::read_symlink(file, ec);
+    if (ec) break;
+    file = file.parent_path() / next;
+  }
+  return file;
+}
+
 }  // namespace
 
 Result<std::string> read_file(const fs::path& file, size_t max_bytes) {
@@ -66,12 +77,23 @@ Status write_file(const fs::path& file, std::string_view bytes) {
 Result<AtomicFile> AtomicFile::create(const fs::path& file) {
   static std::atomic<int> serial{0};
   AtomicFile out;
-  out.target_ = file;
-  out.temp_ = file;
+  struct stat st {};
+  if (::stat(file.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) {
+    out.target_ = file;
+    out.fd_ = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);  // of a folder: the system says that it is one
+    if (out.fd_ < 0) return bad_input("{}: expected a writable place, got: {}", file.string(), reason());
+    return out;
+  }
+  out.target_ = end_of_links(file);
+  out.temp_ = out.target_;
   out.temp_ += fmt::format(".tmp-{}-{}", ::getpid(), serial++);
+  remember_temporary(out.temp_);  // first: an interrupt may come right after open
   out.fd_ = ::open(out.temp_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (out.fd_ < 0) return bad_input("{}: expected a writable place, got: {}", file.string(), reason());
-  remember_temporary(out.temp_);
+  if (out.fd_ < 0) {
+    const std::string why = reason();
+    forget_temporary(out.temp_);
+    return bad_input("{}: expected a writable place, got: {}", file.string(), why);
+  }
   return out;
 }
 
@@ -81,6 +103,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   ::close(fd_);
+  if (temp_.empty()) return;
   ::unlink(temp_.c_str());
   forget_temporary(temp_);
 }
@@ -113,10 +136,14 @@ Status AtomicFile::write_at(size_t offset, const void* data, size_t bytes) {
 Status AtomicFile::commit() {
   const int fd = std::exchange(fd_, -1);
   const bool closed = ::close(fd) == 0;
+  if (temp_.empty()) {
+    if (closed) return {};
+    return resource_error("{}: expected to finish writing, got: {}", target_.string(), reason());
+  }
   const bool ok = closed && ::rename(temp_.c_str(), target_.c_str()) == 0;
+  const std::string why = ok ? "" : reason();
   forget_temporary(temp_);
   if (ok) return {};
-  const std::string why = reason();
   ::unlink(temp_.c_str());
   return resource_error("{}: expected to put the file in place, got: {}", target_.string(), why);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <mutex>
 #include <set>
@@ -39,9 +40,14 @@ void on_signal(int) {
 }
 
 [[noreturn]] void end_now() {
-  {
-    const std::lock_guard lock(temporaries().mutex);
-    for (const std::string& f : temporaries().files) ::unlink(f.c_str());
+  const std::lock_guard lock(temporaries().mutex);  // to the end: whoever would begin another file waits here
+  for (const std::string& f : temporaries().files) {
+    // The other threads still run and may put another file into a folder under our hands; not once it is gone.
+    std::error_code ec;
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      std::filesystem::remove_all(f, ec);
+      if (!ec) break;
+    }
   }
   constexpr char kText[] = "slipstream: interrupted\n";
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kText, sizeof kText - 1);

@@ -16,7 +16,8 @@ bool interrupted();
 /// kCancelled when interrupted, for SLIP_TRY_.
 Status check_interrupt();
 
-/// Files to remove should the process be ended from the handler (AtomicFile does this by itself).
+/// Files and folders (with all that is in them) to remove should the process be ended from the handler. AtomicFile does this by
+/// itself.
 void remember_temporary(const std::filesystem::path& file);
 void forget_temporary(const std::filesystem::path& file);
 

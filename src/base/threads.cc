@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pool of threads.h: one epoch counter wakes the workers, one work counter hands out indices, one done counter joins.
+// The pool of threads.h. A run is one 64-bit ticket: its number in the upper half, the indices that nobody has taken in the lower.
+// Whoever takes an index lowers the ticket by compare-and-swap; the caller returns when as many indices are done as there were,
+// whether or not every worker has woken. Why a late worker cannot touch a run that is over:
+//   - it may use a run's function only after its compare-and-swap on that run's ticket, which fails once the ticket has moved on
+//     (the number would have to come round after 2^32 runs between two instructions);
+//   - after it succeeds, the run is not over before that worker adds its share to `finished`, so neither the function nor the
+//     fields below change meanwhile. What it read of them before a swap that fails is thrown away.
 #include "base/threads.h"
 
 #include <sched.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -24,63 +29,73 @@ inline void relax() {
 
 // Spins before sleeping: about 20 us here, longer than the gaps between two operations of a pass, shorter than a scheduler tick.
 constexpr int kSpins = 4000;
+constexpr uint64_t kLeftMask = 0xFFFFFFFF;  // lower half of a ticket
 
 }  // namespace
 
 struct ThreadPool::Shared {
-  struct alignas(64) Line {
-    std::atomic<int64_t> v{0};
-  };
-  Line epoch, next, running;
-  int64_t n = 0;
-  void (*call)(void*, int64_t) = nullptr;
-  void* context = nullptr;
+  alignas(64) std::atomic<uint64_t> ticket{0};
+  alignas(64) std::atomic<int64_t> finished{0};  // indices done by workers in the present run
+  alignas(64) std::atomic<int> bell{0};          // rung once per run; workers sleep on it (32 bits: a futex)
   std::atomic<bool> stop{false};
-  std::atomic<int> sleepers{0};
-  std::mutex mutex;
-  std::condition_variable wake;
+  // The present run. Atomic because a late worker may read them while the next run is prepared (and drop what it read).
+  std::atomic<int64_t> n{0};
+  std::atomic<void (*)(void*, int64_t)> call{nullptr};
+  std::atomic<void*> context{nullptr};
   std::vector<std::thread> workers;
 
-  void drain() {
-    for (int64_t i = next.v.fetch_add(1, std::memory_order_relaxed); i < n; i = next.v.fetch_add(1, std::memory_order_relaxed))
-      call(context, i);
+  /// Takes and does indices while there are any; how many.
+  int64_t drain() {
+    int64_t done = 0;
+    uint64_t t = ticket.load(std::memory_order_acquire);
+    while ((t & kLeftMask) != 0) {
+      const auto left = static_cast<int64_t>(t & kLeftMask);
+      const int64_t all = n.load(std::memory_order_relaxed);
+      const auto f = call.load(std::memory_order_relaxed);
+      void* const with = context.load(std::memory_order_relaxed);
+      if (!ticket.compare_exchange_weak(t, t - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      f(with, all - left);
+      ++done;
+      t = ticket.load(std::memory_order_acquire);
+    }
+    return done;
   }
 
-  void wait_for(int64_t seen) {
+  void wait_for_another(int rung) {
     for (int spin = 0; spin < kSpins; ++spin) {
-      if (epoch.v.load(std::memory_order_acquire) != seen) return;
+      if (bell.load(std::memory_order_acquire) != rung) return;
       relax();
     }
-    std::unique_lock lock(mutex);
-    sleepers.fetch_add(1, std::memory_order_seq_cst);
-    wake.wait(lock, [&] { return epoch.v.load(std::memory_order_seq_cst) != seen; });
-    sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    bell.wait(rung);
+  }
+
+  void ring() {
+    bell.fetch_add(1);
+    bell.notify_all();  // no system call unless somebody sleeps
   }
 
   void work() {
-    int64_t seen = 0;
     for (;;) {
-      wait_for(seen);
+      const int rung = bell.load(std::memory_order_acquire);  // before drain: a run that begins after it rings again
       if (stop.load(std::memory_order_acquire)) return;
-      ++seen;
-      drain();
-      running.v.fetch_sub(1, std::memory_order_release);
+      if (const int64_t done = drain(); done > 0) finished.fetch_add(done, std::memory_order_release);
+      wait_for_another(rung);
     }
   }
 };
 
-ThreadPool::ThreadPool(int threads) : threads_(threads), shared_(std::make_unique<Shared>()) {
+ThreadPool::ThreadPool(int threads) : threads_(1), shared_(std::make_unique<Shared>()) {
   SLIP_CHECK(threads >= 1, "callers validate the thread count");
-  for (int i = 1; i < threads; ++i) shared_->workers.emplace_back([s = shared_.get()] { s->work(); });
+  try {
+    shared_->workers.reserve(static_cast<size_t>(threads - 1));
+    for (; threads_ < threads; ++threads_) shared_->workers.emplace_back([s = shared_.get()] { s->work(); });
+  } catch (const std::exception&) {  // std::system_error: the system gives no more threads; go on with those there are
+  }
 }
 
 ThreadPool::~ThreadPool() {
   shared_->stop.store(true, std::memory_order_release);
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->epoch.v.fetch_add(1, std::memory_order_seq_cst);
-  }
-  shared_->wake.notify_all();
+  shared_->ring();
   for (std::thread& t : shared_->workers) t.join();
 }
 
@@ -91,18 +106,16 @@ void ThreadPool::run_erased(int64_t n, void (*call)(void*, int64_t), void* conte
     for (int64_t i = 0; i < n; ++i) call(context, i);
     return;
   }
-  s.n = n;
-  s.call = call;
-  s.context = context;
-  s.next.v.store(0, std::memory_order_relaxed);
-  s.running.v.store(static_cast<int64_t>(s.workers.size()), std::memory_order_relaxed);
-  s.epoch.v.fetch_add(1, std::memory_order_seq_cst);
-  if (s.sleepers.load(std::memory_order_seq_cst) > 0) {
-    { const std::lock_guard lock(s.mutex); }
-    s.wake.notify_all();
-  }
-  s.drain();
-  for (int spin = 0; s.running.v.load(std::memory_order_acquire) != 0; ++spin) {
+  SLIP_CHECK(n <= std::numeric_limits<uint32_t>::max(), "an index range fits a ticket");
+  s.n.store(n, std::memory_order_relaxed);
+  s.call.store(call, std::memory_order_relaxed);
+  s.context.store(context, std::memory_order_relaxed);
+  s.finished.store(0, std::memory_order_relaxed);
+  const uint64_t number = (s.ticket.load(std::memory_order_relaxed) >> 32) + 1;
+  s.ticket.store(number << 32 | static_cast<uint64_t>(n), std::memory_order_release);
+  s.ring();
+  const int64_t rest = n - s.drain();
+  for (int spin = 0; s.finished.load(std::memory_order_acquire) != rest; ++spin) {
     if (spin > kSpins) std::this_thread::yield();
     relax();
   }

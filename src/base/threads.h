@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small persistent pool: fork-join over an index range, work handed out by an atomic counter (on shared machines a core
-// can be taken away for milliseconds; a static split would wait for it). Workers spin for a while, then sleep.
+// can be taken away for milliseconds; a static split would wait for it). Workers spin for a while, then sleep; a run does not wait
+// for a worker that has not woken.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,7 +11,8 @@ namespace slip {
 
 class ThreadPool {
  public:
-  /// `threads` >= 1, the caller included; 1 starts no thread at all.
+  /// `threads` >= 1, the caller included; 1 starts no thread at all. Where the system gives fewer, the pool works with those:
+  /// threads() says how many.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -18,7 +20,7 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   /// Calls f(i) for every i in [0, n), from any thread in any order, and returns when all are done. f must not throw and must
-  /// not call run on the same pool. One caller at a time. Never allocates.
+  /// not call run on the same pool. n < 2^32. One caller at a time. Never allocates.
   template <class F>
   void run(int64_t n, F&& f) {
     using Fn = std::remove_reference_t<F>;
@@ -32,7 +34,7 @@ class ThreadPool {
   std::unique_ptr<Shared> shared_;
 };
 
-/// Physical cores this process may use (affinity respected), at least 1.
+/// CPUs in this process's affinity mask (hardware threads, not physical cores), at least 1.
 int usable_threads();
 
 }  // namespace slip

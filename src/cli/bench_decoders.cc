@@ -91,7 +91,8 @@ void print_contender(const Contender& c, const json::value& equal, bool as_json)
 
 Status bench_decoders(const BenchDecodersOptions& o) {
   SLIP_TRY(Request request, request_from(o.run));
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.run.model, o.run.dtype, o.run.threads));
+  SLIP_TRY(const int slots, slots_for(o.run, request));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.run.model, o.run.dtype, o.run.threads, slots));
   std::vector<Contender> contenders;
   for (const std::string_view preset : preset_names()) {
     SLIP_TRY(Method method, method_of(preset));
@@ -111,7 +112,8 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   std::string differs;
   for (const Contender& c : contenders) {
     if (!c.left_out.empty()) {
-      fmt::print(stderr, "{}: left out: {}\n", c.method.preset, c.left_out);
+      if (o.run.json) print_json(json::object{{"decoder", decoder_json(c.method)}, {"left_out", c.left_out}});
+      else fmt::print(stderr, "{}: left out: {}\n", c.method.preset, c.left_out);
       continue;
     }
     const json::value equal = equality(c, contenders.front());

@@ -57,7 +57,7 @@ struct RunOptions {
   double temperature = 0;
   std::vector<std::string> section_temperatures;  // "trajectory=0.5"
   uint64_t seed = 0;
-  int rollouts = 1, threads = 0, max_tokens = 256;
+  int rollouts = 1, threads = 0, max_tokens = 256, slots = 0;
   double threshold = -1;
   std::string dtype = "auto", fit = "paper", trace, picture;
   bool json = false, blank_images = false, has_prompt = false;

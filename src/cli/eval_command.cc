@@ -31,7 +31,7 @@ class Records {
   Result<sim::Record> get(int64_t i) const {
     if (!set_) return sim::make_record(first_seed_ + static_cast<uint64_t>(i));
     SLIP_TRY(const sim::Labels labels, set_->labels(i));
-    const auto images = set_->images(i);
+    SLIP_TRY(const auto images, set_->pictures(i));
     return sim::Record{labels, {images.begin(), images.end()}};
   }
 

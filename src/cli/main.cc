@@ -101,7 +101,7 @@ void forward_command(CLI::App& app, Chosen& chosen) {
 void form_command(CLI::App& app, Chosen& chosen) {
   static FormOptions o;
   auto* c = app.add_subcommand("form", "a form explained: fixed tokens, fields, budgets, blocks, graph");
-  c->add_option("form", o.form, "built-in name (wod-e2e) or a JSON Schema file")->required()->type_name("FORM");
+  c->add_option("form", o.form, "built-in name (wod-e2e), `model`, or a JSON Schema file")->required()->type_name("FORM");
   add_model_flag(c, o.model, false);
   c->add_flag("--schema", o.schema, "print the form's JSON Schema document instead");
   add_json(c, o.json);
@@ -127,6 +127,7 @@ void add_run_options(CLI::App* c, RunOptions& o) {
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
   c->add_option("--seed", o.seed, "seed of the keyed uniforms")->check(not_negative);
   c->add_option("--rollouts", o.rollouts, "sampled trajectories to average")->check(CLI::Range(1, 64));
+  c->add_option("--slots", o.slots, "rows that the key/value cache holds; 0: enough for this request")->check(CLI::Range(0, 1 << 24));
   c->add_option("--max-tokens", o.max_tokens, "free text: most tokens")->check(CLI::Range(1, 1 << 20));
   c->add_option("--fit", o.fit, "waypoints to points: paper (as published), minjerk, linear")
       ->check(CLI::IsMember({"paper", "minjerk", "linear"}));
@@ -304,15 +305,17 @@ int main_checked(int argc, char** argv) {
 }  // namespace slip::cli
 
 int main(int argc, char** argv) {
+  using slip::Error;
+  using slip::ErrorKind;
+  bool json = false;
+  for (int i = 1; i < argc; ++i) json |= std::string_view(argv[i]) == "--json";
   try {
     return slip::cli::main_checked(argc, argv);
   } catch (const slip::CheckFailure& e) {
-    fmt::print(stderr, "slipstream: internal error: {}\n", e.what());
+    return slip::cli::report({ErrorKind::kInternal, fmt::format("internal error: {}", e.what())}, json);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "slipstream: memory: expected enough of it, got an allocation that failed\n");
-    return 5;
+    return slip::cli::report({ErrorKind::kResource, "memory: expected enough of it, got an allocation that failed"}, json);
   } catch (const std::exception& e) {
-    fmt::print(stderr, "slipstream: internal error: {}\n", e.what());
+    return slip::cli::report({ErrorKind::kInternal, fmt::format("internal error: {}", e.what())}, json);
   }
-  return 1;
 }

@@ -125,18 +125,26 @@ Status forward(const ForwardOptions& o) {
 
 namespace {
 
-// The schema document of a built-in or a file.
-Result<json::value> schema_of(const std::string& form) {
+// The schema document of a built-in, a file, or the one that a model folder was trained for.
+Result<json::value> schema_of(const std::string& form, const std::string& model) {
+  if (form == "model") {
+    if (model.empty()) return usage_error("form model: expected --model, got none");
+    const std::string where = (std::filesystem::path(model) / "config.json").string();
+    SLIP_TRY(const json::value config, read_json(where));
+    if (!config.is_object()) return bad_input("{}: expected an object, got another type", where);
+    SLIP_TRY(const TaskOptions task, task_options(config.get_object(), where));
+    return task_schema(task);
+  }
   if (auto builtin = builtin_schema(form)) return std::move(*builtin);
   if (form.find('/') == std::string::npos && form.find('.') == std::string::npos)
-    return bad_input("form: expected a built-in (wod-e2e) or a JSON Schema file, got {}", form);
+    return bad_input("form: expected a built-in (wod-e2e), `model`, or a JSON Schema file, got {}", form);
   return read_json(form, size_t{16} << 20);
 }
 
 }  // namespace
 
 Status form(const FormOptions& o) {
-  SLIP_TRY(json::value schema, schema_of(o.form));
+  SLIP_TRY(json::value schema, schema_of(o.form, o.model));
   if (o.schema || o.model.empty()) {
     // Without a model there are no tokens to explain; the document itself says fields, budgets and sections.
     print_text(o.json ? json::serialize(schema) + "\n" : pretty(schema));

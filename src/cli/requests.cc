@@ -45,10 +45,14 @@ Result<std::pair<std::string, float>> section_temperature(const std::string& tex
 // A camera picture below one merged cell of the tower shows nothing (Qwen2-VL's first processor refused it, the later ones blow it
 // up); above an aspect of 200 the resize refuses it too, but only here is the file's name known.
 Status check_size(const std::string& file, const Image& image) {
-  constexpr int kLeastSide = 28, kMostAspect = 200;
+  // One merged cell of Qwen2.5-VL; its aspect limit; and a width that no camera has (WebP's own limit, rounded up): larger
+  // pictures are panoramas or mistakes.
+  constexpr int kLeastSide = 28, kMostAspect = 200, kMostSide = 16384;
   const auto [small, large] = std::minmax(image.width, image.height);
   if (small < kLeastSide)
     return bad_input("{}: expected an image of at least {} x {} pixels, got {} x {}", file, kLeastSide, kLeastSide, image.width, image.height);
+  if (large > kMostSide)
+    return bad_input("{}: expected an image of at most {} pixels a side, got {} x {}", file, kMostSide, image.width, image.height);
   if (large / kMostAspect > small || (large / kMostAspect == small && large % kMostAspect != 0))
     return bad_input("{}: expected an aspect ratio of at most {}, got {} x {}", file, kMostAspect, image.width, image.height);
   return {};
@@ -67,7 +71,7 @@ Result<Prepared> from_record(const std::string& text) {
   Prepared out;
   SLIP_TRY(out.truth, set.labels(index));
   out.request.ego = ego_of(*out.truth);
-  const auto images = set.images(index);
+  SLIP_TRY(const auto images, set.pictures(index));
   for (size_t c = 0; c < sim::kCameras; ++c) {
     const auto pixels = images.subspan(c * sim::kImageBytes, sim::kImageBytes);
     out.request.images.push_back({sim::kImageWidth, sim::kImageHeight, {pixels.begin(), pixels.end()}});
@@ -136,7 +140,7 @@ Result<Prepared> prepare(const RunOptions& o) {
   if (o.has_prompt && r.prompt.empty()) return bad_input("--prompt: expected text, got nothing");
   if (!r.ego && r.prompt.empty() && r.images.empty())
     return usage_error("run: expected --record, --ego, --prompt, --prompt-file or --image, got none of them");
-  if (!r.ego && r.prompt.empty()) r.ego = EgoInput{};  // images alone: a car at rest that goes straight on
+  if (!r.ego && r.prompt.empty()) r.ego = standing_ego();  // images alone: a car at rest that goes straight on
   if (o.blank_images) {
     for (Image& image : r.images) std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{128});
   }
@@ -159,6 +163,19 @@ Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std:
   Progress progress("loading", 0);
   return Engine::load(model, {dtype, threads, slots},
                       [&](int64_t done, int64_t total) { progress.update(total > 0 ? done * 100 / total : done, "%"); });
+}
+
+Result<int> slots_for(const RunOptions& o, const Request& request) {
+  if (o.slots > 0) return o.slots;
+  int64_t rows = static_cast<int64_t>(request.prompt.size()) + 2 * int64_t{o.max_tokens} + 2048;
+  if (!request.images.empty()) {
+    SLIP_TRY(const PreprocessorConfig config, read_preprocessor_config(std::filesystem::path(o.model) / "preprocessor_config.json"));
+    for (const Image& image : request.images) {
+      SLIP_TRY(const Size size, smart_resize(image.height, image.width, config.factor(), config.min_pixels, config.max_pixels));
+      rows += int64_t{size.height} * size.width / (int64_t{config.factor()} * config.factor());
+    }
+  }
+  return static_cast<int>(std::clamp<int64_t>(rows, kDefaultSlots, int64_t{1} << 24));
 }
 
 PictureInput picture_of(const Prepared& prepared, const Answer& answer) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/progress.h"
 #include "cli/output.h"
 #include "cli/requests.h"
 #include "image/image.h"
@@ -27,8 +28,12 @@ void print_answer(const Answer& a) {
 
 Status run(const RunOptions& o) {
   SLIP_TRY(Prepared prepared, prepare(o));
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads));
+  SLIP_TRY(const int slots, slots_for(o, prepared.request));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, slots));
+  Progress progress("decoding", 0);
+  prepared.request.decode.on_progress = [&](const DecodeProgress& p) { progress.update(static_cast<int64_t>(p.tokens.size()), "tokens"); };
   SLIP_TRY(const Answer answer, engine->run(prepared.request));
+  progress.finish();
   if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, json::serialize(trace_of(answer)) + "\n"));
   if (!o.picture.empty()) SLIP_TRY_(save_png(o.picture, draw_picture(picture_of(prepared, answer))));
   if (o.json) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/progress.h"
+#include "base/threads.h"
 #include "cli/output.h"
 #include "cli/requests.h"
 #include "eval/evaluate.h"
@@ -14,7 +15,12 @@ namespace slip::cli {
 
 namespace {
 
-constexpr std::array<int, 2> kThreads = {1, 2};
+// One, two, and what `run` uses here.
+std::vector<int> thread_counts() {
+  std::vector<int> out{1, 2};
+  if (usable_threads() > 2) out.push_back(usable_threads());
+  return out;
+}
 
 bool was_trained_for_driving(const std::filesystem::path& folder) {
   const auto config = read_json(folder / "config.json");
@@ -98,7 +104,7 @@ Status verify(const VerifyOptions& o) {
   {
     Progress progress("verifying", 0);
     settings.progress = [&](int64_t done, int64_t total) { progress.update(done, fmt::format("of {}", total)); };
-    SLIP_TRY(proof, prove_rows(make, kThreads, settings));
+    SLIP_TRY(proof, prove_rows(make, thread_counts(), settings));
   }
   SLIP_TRY(Check images, check_images(engine->model()));
   proof.checks.push_back(std::move(images));

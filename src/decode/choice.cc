@@ -75,7 +75,8 @@ double probability_of(std::span<const float> logits_V, const Allowed& allowed, T
     const double w = std::exp(logits_V[static_cast<size_t>(x.value)] - top);
     if (!std::isnan(w)) sum += w;
   });
-  return std::exp(logits_V[static_cast<size_t>(id.value)] - top) / sum;
+  const double p = std::exp(logits_V[static_cast<size_t>(id.value)] - top) / sum;
+  return std::isnan(p) ? 0 : p;
 }
 
 }  // namespace slip

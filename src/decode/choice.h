@@ -44,7 +44,7 @@ Allowed allowed_in(const Field& field, int32_t state, std::vector<TokenId>& buff
 TokenId greedy_choice(std::span<const float> logits_V, const Allowed& allowed);
 /// Smallest id whose cumulative probability exceeds u; softmax(logits / temperature) over the allowed ids in double, ascending.
 TokenId keyed_draw(std::span<const float> logits_V, const Allowed& allowed, double temperature, double u);
-/// Softmax probability of `id` over the allowed ids, in double.
+/// Softmax probability of `id` over the allowed ids, in double; 0 where it is no number.
 double probability_of(std::span<const float> logits_V, const Allowed& allowed, TokenId id);
 
 }  // namespace slip

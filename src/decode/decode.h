@@ -9,9 +9,10 @@
 //   scaffold-spec      chain     diffusion  exact       Fast-dDrive, scaffold speculation
 //   section-diffusion  sections  diffusion  confidence  Fast-dDrive, block diffusion over sections; lossy
 //
-// Exact presets over a form give equal tokens, greedy and at any temperature (ScaffoldSpec.CommitsTheSameTokensAsOneAtATime).
-// `ar` with a form decodes freely until an end token and is then read against the form (`Decoded::valid`); with `ar_forced` it
-// decodes the form as scaffold-ar does, but every fixed token costs a pass too: same tokens, more passes.
+// Exact presets that decode a form give equal tokens, greedy and at any temperature (ScaffoldSpec.CommitsTheSameTokensAsOneAtATime).
+// `ar` has two readings of a form. With `ar_forced`, which the engine sets (docs/decisions/0003), it decodes the form as scaffold-ar
+// does, but every fixed token costs a pass too: same tokens, more passes. Without it, it decodes freely until an end token, knows
+// nothing of the form's law, and the answer is then read against the form (`Decoded::valid`); so does `self-spec`.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -68,6 +69,7 @@ struct Statistics {
   int64_t forced_tokens = 0;    // of these: scaffold
   int64_t proposed = 0, tested = 0, accepted = 0;
   int64_t critical_path = 0;    // graph schedules only
+  int64_t nan_rows = 0;         // not finite rows (PassOutput::nan_rows); answers with any are not to be trusted
   struct Milliseconds { double prefill = 0, draft = 0, verify = 0, total = 0; } ms;
 };
 
@@ -88,7 +90,7 @@ struct Round {
 struct Decoded {
   std::vector<TokenId> tokens;
   std::vector<std::vector<TokenId>> fields;   // content per field of the form, END left out
-  bool valid = true;                          // the answer is one of the form's (only `ar` without force can fail)
+  bool valid = true;                          // the answer is one of the form's (only free text read against a form can fail)
   bool lossy = false;
   Statistics statistics;
   std::vector<Round> rounds;
@@ -107,7 +109,11 @@ struct DecodeOptions {
   uint32_t request = 0;
   std::vector<TokenId> end_tokens;            // free text ends with one of these, which is emitted
   int32_t limit = 1024;                       // most tokens of free text
-  bool ar_forced = false;
+  bool ar_forced = false;                     // `ar` with a form: decode the form, a pass per token
+  /// The prompt's slots may still hold this prompt from this decoder's last call, and nobody else ran the Lm since (the caller's
+  /// word): then its rows are not run again, or only the last one where the first token is drawn from it. Compared by content;
+  /// without a match the prompt is run as ever. Same tokens either way.
+  bool reuse_prompt = false;
   bool trace = false;
   std::optional<std::chrono::steady_clock::time_point> deadline;
   const std::atomic<bool>* cancel = nullptr;  // polled before every pass

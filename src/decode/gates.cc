@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// States reachable from the start (forward) and states from which the end can be reached (backward), place by place; a token is
+// allowed where it leads from one of the first to one of the second. Test: Gates.AllowExactlyWhatCanStillBeCompleted.
 #include "decode/gates.h"
 
 #include <algorithm>

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/passes.h"
 
+#include <bit>
+#include <cstring>
+
 #include "base/check.h"
 #include "base/interrupt.h"
 
@@ -11,7 +14,32 @@ using Clock = std::chrono::steady_clock;
 
 double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
+/// Features are megabytes: a hash of 64 bits stands for them (2 ms for 8 MB). Prompts of one caller are no adversaries.
+uint64_t hash_of(std::span<const float> x) {
+  uint64_t h = 0x9E3779B97F4A7C15u ^ x.size();
+  const auto add = [&](uint64_t word) { h = (h ^ word) * 0xBF58476D1CE4E5B9u, h ^= h >> 29; };
+  size_t i = 0;
+  for (; i + 2 <= x.size(); i += 2) {
+    uint64_t word = 0;
+    std::memcpy(&word, x.data() + i, sizeof word);
+    add(word);
+  }
+  if (i < x.size()) add(std::bit_cast<uint32_t>(x[i]));
+  return h;
+}
+
 }  // namespace
+
+bool Passes::Cached::holds(const Prompt& prompt) const {
+  return valid && inputs == prompt.inputs && positions == prompt.positions && features_hash == hash_of(prompt.features_ND);
+}
+
+void Passes::Cached::assign(const Prompt& prompt) {
+  inputs = prompt.inputs;
+  positions = prompt.positions;
+  features_hash = hash_of(prompt.features_ND);
+  valid = true;
+}
 
 void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& options, Statistics& statistics) {
   lm_ = &lm;
@@ -19,6 +47,7 @@ void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeO
   form_ = form;
   options_ = &options;
   statistics_ = &statistics;
+  cached_.valid = options.reuse_prompt && cached_.holds(prompt);
   clear();
 }
 
@@ -34,16 +63,24 @@ Status Passes::reserve(int32_t answer_rows) {
 void Passes::clear() {
   rows_.clear();
   spans_.clear();
-  with_features_ = false;
+  with_features_ = whole_prompt_ = false;
 }
 
-void Passes::add_prompt(Want last) {
+size_t Passes::add_prompt(Want last) {
+  if (cached_.valid && last == Want::kNothing) return 0;
   with_features_ = true;
-  for (size_t i = 0; i < prompt_->inputs.size(); ++i) {
+  whole_prompt_ = !cached_.valid;
+  for (size_t i = cached_.valid ? prompt_->inputs.size() - 1 : 0; i < prompt_->inputs.size(); ++i) {
     spans_.push_back({0, static_cast<int32_t>(i) + 1});
     rows_.push_back({prompt_->inputs[i], prompt_->positions[i], static_cast<int32_t>(i), static_cast<uint32_t>(spans_.size() - 1), 1, Want::kNothing});
   }
   rows_.back().want = last;
+  return rows_.size();
+}
+
+Status Passes::prefill(Want last) {
+  clear();
+  return add_prompt(last) > 0 ? run(PassKind::kPrefill) : Status{};
 }
 
 void Passes::add(TokenId token, int32_t i, int32_t sees_end, Want want) {
@@ -60,9 +97,12 @@ Status Passes::run(PassKind kind) {
     return Error{ErrorKind::kCancelled, fmt::format("decode: expected to finish before the deadline, got {} passes done", statistics_->forwards)};
   const auto begin = Clock::now();
   const std::span<const float> features = with_features_ ? std::span<const float>(prompt_->features_ND) : std::span<const float>();
+  out_.nan_rows = 0;
   SLIP_TRY_(lm_->forward({rows_, spans_, features}, out_));
+  if (whole_prompt_) cached_.assign(*prompt_);
   const double ms = ms_since(begin);
   ++statistics_->forwards;
+  statistics_->nan_rows += out_.nan_rows;
   statistics_->rows += static_cast<int64_t>(rows_.size());
   if (kind == PassKind::kPrefill) statistics_->ms.prefill += ms;
   if (kind == PassKind::kVerify) statistics_->ms.verify += ms;

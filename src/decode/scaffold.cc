@@ -41,9 +41,9 @@ Status draw_one(Chain& c, bool with_prompt) {
   Passes& p = c.passes;
   const Want want = p.want_for(c.walk.field());
   p.clear();
-  if (with_prompt) p.add_prompt(c.length() == 0 ? want : Want::kNothing);
+  const bool prompt = with_prompt && p.add_prompt(c.length() == 0 ? want : Want::kNothing) > 0;
   for (int32_t i = c.cached; i < c.length(); ++i) p.add(c.answer.tokens[static_cast<size_t>(i)], i, i + 1, i + 1 == c.length() ? want : Want::kNothing);
-  SLIP_TRY_(p.run(with_prompt ? PassKind::kPrefill : PassKind::kVerify));
+  SLIP_TRY_(p.run(prompt ? PassKind::kPrefill : PassKind::kVerify));
   c.cached = c.length();
   c.take(c.pick(p.rows() - 1, c.walk));
   return {};
@@ -203,9 +203,7 @@ Status decode_scaffold(Work& work, const Form& form, Decoded& answer) {
   const bool forced = work.passes.options().ar_forced;
   bool with_prompt = true;
   if (forced) {  // the plain law: the prompt alone, then one pass for every token but the last
-    c.passes.clear();
-    c.passes.add_prompt(Want::kNothing);
-    SLIP_TRY_(c.passes.run(PassKind::kPrefill));
+    SLIP_TRY_(c.passes.prefill(Want::kNothing));
     with_prompt = false;
   }
   while (!c.walk.done()) {
@@ -228,9 +226,7 @@ Status decode_scaffold_spec(Work& work, const LmInfo& info, const Form& form, De
   SLIP_TRY_(p.reserve(form.length()));
   work.draft.reserve(static_cast<size_t>(form.length()));
   work.positions.reserve(static_cast<size_t>(form.length()));
-  p.clear();
-  p.add_prompt(Want::kNothing);
-  SLIP_TRY_(p.run(PassKind::kPrefill));
+  SLIP_TRY_(p.prefill(Want::kNothing));
   std::optional<TokenId> bonus;
   while (!c.walk.done()) {
     if (c.walk.at_fixed()) {

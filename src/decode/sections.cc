@@ -5,6 +5,7 @@
 // Prompt causal; an answer row sees the prompt and all answer rows of its own and of earlier blocks. Per block, until no mask is
 // left: the choice and its softmax probability for every masked place, from the row before it (shift) or its own; commit all above
 // the threshold, else the single best (lowest place on ties). Then one pass over the finished block, whose keys stay.
+// Test: SectionDiffusion.GivesAnswersThatTheFormAllows; pass for pass against the reference in tests/decode_fixtures_test.cc.
 // Differs from the paper: choices obey the field's rules (Gates), and places committed in one pass must fit together; one that
 // does not stays masked. Without rules this is the paper's algorithm pass for pass.
 #include "decode/gates.h"
@@ -21,9 +22,7 @@ class Sections {
   }
 
   Status run() {
-    p_.clear();
-    p_.add_prompt(Want::kNothing);
-    SLIP_TRY_(p_.run(PassKind::kPrefill));
+    SLIP_TRY_(p_.prefill(Want::kNothing));
     choices_.reserve(x_.size());
     for (const Block& b : form_.blocks()) {
       if (p_.options().trace) answer_.rounds.push_back({.block = b});

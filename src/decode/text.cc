@@ -22,9 +22,7 @@ bool emit(const DecodeOptions& o, std::vector<TokenId>& tokens, TokenId id) {
 
 Result<bool> first_token(Work& work, Decoded& answer) {
   Passes& p = work.passes;
-  p.clear();
-  p.add_prompt(p.want_for_text());
-  SLIP_TRY_(p.run(PassKind::kPrefill));
+  SLIP_TRY_(p.prefill(p.want_for_text()));
   const bool more = emit(p.options(), answer.tokens, p.pick_text(p.rows() - 1, 0));
   p.progress(answer.tokens);
   return more;

@@ -40,6 +40,7 @@ json::object statistics_json(const Answer& a) {
           {"tested", s.tested},
           {"accepted", s.accepted},
           {"critical_path", s.critical_path},
+          {"nan_rows", s.nan_rows},
           {"ms",
            {{"encode", a.stages.encode_ms}, {"form", a.stages.form_ms}, {"prefill", s.ms.prefill}, {"draft", s.ms.draft},
             {"verify", s.ms.verify}, {"plan", a.stages.plan_ms}, {"total", a.stages.total_ms}}}};

@@ -36,6 +36,21 @@ bool has_chat_template(const std::filesystem::path& folder) {
   return config && config->is_object() && config->get_object().contains("chat_template");
 }
 
+// What all rollouts cost together; tokens stay those of the answer that is shown.
+void add(const Statistics& more, Statistics& sum) {
+  sum.forwards += more.forwards;
+  sum.draft_forwards += more.draft_forwards;
+  sum.rows += more.rows;
+  sum.proposed += more.proposed;
+  sum.tested += more.tested;
+  sum.accepted += more.accepted;
+  sum.nan_rows += more.nan_rows;
+  sum.ms.prefill += more.ms.prefill;
+  sum.ms.draft += more.ms.draft;
+  sum.ms.verify += more.ms.verify;
+  sum.ms.total += more.ms.total;
+}
+
 // The fit is stated for any number of waypoints at 1 Hz; a form without a trajectory has no plan.
 Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>& rollouts, Plan& plan) {
   if (rollouts.empty() || rollouts.front().size() < 2) return {};
@@ -153,13 +168,17 @@ Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Ans
   const Tokenizer& tokenizer = *model_->tokenizer();
   for (int r = 0; r < request.rollouts; ++r) {
     options.request = request.decode.request + static_cast<uint32_t>(r);
+    options.reuse_prompt = r > 0;  // one prefill for all rollouts
     SLIP_TRY(Decoded decoded, decoder.decode(prompt, form, options));
     std::vector<FieldValue> values;
     if (form && decoded.valid) {
       SLIP_TRY(values, parse(*answer.form, decoded.tokens, tokenizer));
       rollouts.push_back(waypoints_of(*form, values));
     }
-    if (r > 0) continue;
+    if (r > 0) {
+      add(decoded.statistics, answer.decoded.statistics);
+      continue;
+    }
     answer.text = answer.form ? answer_text(*answer.form, decoded.tokens, tokenizer) : tokenizer.decode(decoded.tokens, true);
     if (!rollouts.empty()) answer.plan.waypoints = rollouts.front();
     answer.values = std::move(values);

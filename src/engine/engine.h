@@ -20,10 +20,13 @@
 
 namespace slip {
 
+/// Room for Fast-dDrive's request at its own size: 1,440 prompt rows, 404 of the answer and their drafts.
+constexpr int kDefaultSlots = 4096;
+
 struct EngineOptions {
   std::string dtype = "auto";   // auto: as stored (f32 stays f32, anything else is bf16); f32, bf16, int8
   int threads = 0;              // 0: every core this process may use
-  int slots = 4096;             // prompt + answer + drafts, in rows
+  int slots = kDefaultSlots;    // prompt + answer + drafts, in rows
 };
 
 /// `--dtype`'s word for a folder whose config says `stored_dtype`. kUnsupported for int4.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/check.h"
 #include "plan/baselines.h"
 #include "plan/feasibility.h"
 #include "plan/metrics.h"
@@ -71,6 +72,7 @@ std::vector<Waypoint> truth_points(const sim::Labels& labels) {
 }
 
 Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings) {
+  SLIP_CHECK(images.size() == sim::kCameras * sim::kImageBytes, "callers check that there are pictures");
   Request r;
   r.ego = ego_of(labels);
   for (size_t c = 0; c < sim::kCameras; ++c) {
@@ -86,6 +88,8 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
 
 Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings,
                                Evaluation& sums) {
+  if (images.size() != sim::kCameras * sim::kImageBytes)
+    return bad_input("record of seed {}: expected {} bytes of pictures, got {}", labels.seed, sim::kCameras * sim::kImageBytes, images.size());
   SLIP_TRY(Answer answer, engine.run(request_of(labels, images, settings)));
   ++sums.records;
   sums.valid += answer.decoded.valid;

@@ -217,11 +217,9 @@ Check same_answers(const RowAnswers& expected, const RowAnswers& got, int thread
   return check;
 }
 
-// All widths for the first thread count, the powers of two and the largest for the others.
-std::vector<int32_t> widths_for(bool all, int32_t max_width) {
-  std::vector<int32_t> out;
-  for (int32_t w = 1; w <= max_width; ++w)
-    if (all || std::has_single_bit(static_cast<uint32_t>(w)) || w == max_width) out.push_back(w);
+std::vector<int32_t> widths_up_to(int32_t max_width) {
+  std::vector<int32_t> out(static_cast<size_t>(max_width));
+  std::iota(out.begin(), out.end(), 1);
   return out;
 }
 
@@ -258,7 +256,7 @@ Result<RowProof> prove_rows(const LmFactory& make, std::span<const int> thread_c
     SLIP_TRY(RowAnswers alone, trial.alone());
     if (n == 0) proof.alone = std::move(alone);
     else proof.checks.push_back(same_answers(proof.alone, alone, threads));
-    const auto widths = widths_for(n == 0, settings.max_width);
+    const auto widths = widths_up_to(settings.max_width);
     const std::string with = fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
     Check check{"widths", fmt::format("{} rows in passes of {} widths up to {}, each row against the row alone{}", trial.rows(), widths.size(), settings.max_width, with)};
     SLIP_TRY_(trial.widths(proof.alone, widths, check));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "form/json_text.h"
 #include "form/partition.h"
 
 namespace slip {
@@ -14,7 +15,7 @@ namespace {
 constexpr int64_t kMostPositions = 1 << 20;
 
 std::string label(const Form::Parts& p, size_t field) {
-  return fmt::format("form {}: field {}", p.name, p.fields[field].name.empty() ? std::to_string(field) : p.fields[field].name);
+  return fmt::format("form {}: field {}", p.name, p.fields[field].name.empty() ? std::to_string(field) : shown(p.fields[field].name));
 }
 
 /// Pieces name every field once, in the order of `fields`, with a fixed token directly before each.
@@ -111,9 +112,11 @@ Status check_acyclic(const Form::Parts& p) {
     }
     walk.push_back(parent);
   }
+  constexpr size_t kNamed = 8;  // a message is a line
   std::string names;
-  for (const int32_t f : walk) names += p.fields[static_cast<size_t>(f)].name + " <- ";
-  names += p.fields[static_cast<size_t>(walk.front())].name;
+  for (size_t i = 0; i < std::min(kNamed, walk.size()); ++i) names += shown(p.fields[static_cast<size_t>(walk[i])].name) + " <- ";
+  if (walk.size() > kNamed) names += fmt::format("{} more <- ", walk.size() - kNamed);
+  names += shown(p.fields[static_cast<size_t>(walk.front())].name);
   return bad_input("form {}: expected fields without cycles, got {}", p.name, names);
 }
 

@@ -165,7 +165,7 @@ TEST(Partition, CoversEveryFormWithoutHoles) {
     for (int32_t f = 0; f < fields; ++f) {
       fixed();
       p.fields.push_back(Field{.name = std::to_string(f), .budget = 1 + static_cast<int32_t>(random.below(20)), .section = section});
-      p.pieces.push_back(FieldRef{f});
+      p.pieces.emplace_back(FieldRef{f});
       section += static_cast<int32_t>(random.below(3));
     }
     fixed();

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "form/json_text.h"
 #include "form/schema_text.h"
 
 namespace slip {
@@ -13,6 +14,7 @@ namespace {
 
 /// Ten fills of equal digits show the id of every digit at every place; four mixed ones show that places do not influence each other.
 constexpr int kUniformFills = 10, kMixedFills = 4;
+constexpr size_t kMostProbed = size_t{1} << 26;  // bytes of all probes; wod-e2e has 150,000; text and ids take some 8 times as much memory
 constexpr std::string_view kProbeTexts[] = {"a", "keep going", "the road"};
 
 /// The whole answer once, as text, with the byte range of every piece.
@@ -97,7 +99,7 @@ class Compiler {
         const int32_t left = text_.pieces[p].field, right = text_.pieces[p + 1].field;
         if (left >= 0 || right >= 0)
           return bad_input("{}: expected tokens that end where the value {}, got \"{}\" across the border",
-                           where(text_.fields[static_cast<size_t>(left >= 0 ? left : right)]), left >= 0 ? "ends" : "begins", bytes);
+                           where(text_.fields[static_cast<size_t>(left >= 0 ? left : right)]), left >= 0 ? "ends" : "begins", shown(bytes));
       }
       probe.ids[piece].push_back(id);
       at += bytes.size();
@@ -106,10 +108,21 @@ class Compiler {
     return {};
   }
 
+  /// Every word is tried inside the whole answer: long enums in long forms multiply. A piece costs about 64 bytes besides its text.
+  Status probes_fit(size_t fills) const {
+    const size_t one = fill(0, false).text.size() + 64 * text_.pieces.size();
+    if (2 * fills * one <= kMostProbed) return {};
+    const auto words = [](const FieldSpec& f) { return std::holds_alternative<ChoiceSpec>(f.kind) ? std::get<ChoiceSpec>(f.kind).words.size() : 0; };
+    const auto most = std::max_element(text_.fields.begin(), text_.fields.end(), [&](const auto& a, const auto& b) { return words(a) < words(b); });
+    return bad_input("{}: expected {} values to be tried in at most {} bytes of answers, got {}", most == text_.fields.end() ? "form " + name_ : where(*most),
+                     fills, kMostProbed, 2 * fills * one);
+  }
+
   Status probe_all() {
     size_t fills = kUniformFills + kMixedFills;
     for (const FieldSpec& f : text_.fields)
       if (const auto* choice = std::get_if<ChoiceSpec>(&f.kind)) fills = std::max(fills, choice->words.size());
+    SLIP_TRY_(probes_fit(fills));
     for (const bool with_null : {false, true}) {
       if (with_null && std::none_of(text_.fields.begin(), text_.fields.end(), [&](const FieldSpec& f) { return pads(f); })) break;
       for (size_t v = 0; v < fills; ++v) {
@@ -128,8 +141,8 @@ class Compiler {
         const size_t near = p > 0 && text_.pieces[p - 1].field >= 0 ? p - 1 : p + 1 < text_.pieces.size() ? p + 1 : p;
         const int32_t f = text_.pieces[near].field;
         return bad_input("{}: expected \"{}\" beside it to have the same tokens with any value, got others with \"{}\"",
-                         f >= 0 ? where(text_.fields[static_cast<size_t>(f)]) : "form " + name_, text_.pieces[p].text,
-                         f >= 0 ? probe.values[static_cast<size_t>(f)] : "");
+                         f >= 0 ? where(text_.fields[static_cast<size_t>(f)]) : "form " + name_, shown(text_.pieces[p].text),
+                         f >= 0 ? shown(probe.values[static_cast<size_t>(f)]) : "");
       }
     }
     return {};
@@ -188,9 +201,9 @@ class Compiler {
       std::vector<TokenId> ids = probe.ids[piece];
       if (pads(spec) && ids.back() == *tokens_.null_token) ids.pop_back();
       if (!meaning.ids[w].empty() && meaning.ids[w] != ids)
-        return bad_input("{}: expected one spelling of \"{}\" in tokens, got two", where(spec), word);
+        return bad_input("{}: expected one spelling of \"{}\" in tokens, got two", where(spec), shown(word));
       if (spec.budget > 0 && ids.size() > static_cast<size_t>(spec.budget))
-        return bad_input("{}: expected at most {} tokens for \"{}\", got {}", where(spec), spec.budget, word, ids.size());
+        return bad_input("{}: expected at most {} tokens for \"{}\", got {}", where(spec), spec.budget, shown(word), ids.size());
       longest = std::max(longest, ids.size());
       shortest = std::min(shortest, ids.size());
       meaning.ids[w] = std::move(ids);
@@ -283,7 +296,7 @@ class Compiler {
           found = true;
           if (std::find(parents.begin(), parents.end(), static_cast<int32_t>(j)) == parents.end()) parents.push_back(static_cast<int32_t>(j));
         }
-        if (!found) return bad_input("{}: expected names of fields in x-parents, got '{}'", where(spec), name);
+        if (!found) return bad_input("{}: expected names of fields in x-parents, got '{}'", where(spec), shown(name));
       }
     }
     return {};

@@ -6,10 +6,11 @@
 //   {"enum": ["yes", "no"]}                          one of these strings; x-budget, x-null-pad, x-aliases {"alias": "word"}
 //   {"type": "boolean"}                              true or false
 //   {"type": "string", "x-budget": 192}              text without quotes, backslashes, control characters; x-null-pad
-//   {"type": "number", "x-format": " +000.00"}       [space][+] digits [. digits]: every digit one token
-//   {"type": "array", "items": S, "minItems": 5, "maxItems": 5}   x-separator (default ", ")
+//   {"type": "number", "x-format": " +000.00"}       [space][+] digits [. digits]: every digit one token; a sign and more than one
+//                                                    digit before the point inside x-content alone, since JSON's numbers have neither
+//   {"type": "array", "items": S, "minItems": 5, "maxItems": 5}   x-separator (default ", "; outside x-content a comma and spaces)
 //   {"type": "string", "x-content": S}               the text of S inside quotes
-//   {"const": x}                                     fixed
+//   {"const": x}                                     fixed; numbers as Python writes them
 // x-section (a top-level member and those after it), x-parents (names of fields or of what holds them; without any in the whole
 // schema each field's parent is the one before), x-block-size (root), x-end: true (close by END even where NULL exists).
 // A field closes by NULL padding where x-null-pad is set and the model has NULL, needs no closing where all its values are of one

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "form/json_text.h"
 #include "form/schema_text.h"
 
 namespace slip {
@@ -12,8 +13,12 @@ namespace {
 
 using Keys = std::initializer_list<std::string_view>;
 
-constexpr int64_t kMostItems = 4096;       // array items; a longer one is a mistake in the schema
-constexpr int64_t kMostBudget = 1 << 16;
+constexpr int64_t kMostItems = 4096;       // array items, words of an enum; a longer one is a mistake in the schema
+constexpr int64_t kMostBudget = 1 << 16;   // twice the 32,768 positions that the models which forms are for were trained with
+// Arrays in arrays multiply: the whole form is bounded while it is read, before anything of its size is allocated.
+constexpr size_t kMostFields = 4096;       // a text field's rules list some 6,000 ids with Qwen's vocabulary: 100 MB
+constexpr int64_t kMostPositions = 1 << 16;  // of values; as kMostBudget
+constexpr int64_t kMostText = 1 << 18;     // bytes of fixed text: kMostPositions tokens at 4 bytes each
 
 /// What a node hands down to those below it.
 struct Inherited {
@@ -28,6 +33,11 @@ bool needs_escape(std::string_view s) {
   return std::any_of(s.begin(), s.end(), [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; });
 }
 
+/// What JSON lets stand between two items: a comma, spaces around it.
+bool separates(std::string_view s) {
+  return std::count(s.begin(), s.end(), ',') == 1 && s.find_first_not_of(" ,") == std::string_view::npos;
+}
+
 class Reader {
  public:
   explicit Reader(std::string_view form) : form_(form) {}
@@ -40,6 +50,7 @@ class Reader {
       out_.block_size = static_cast<int32_t>(size);
     }
     SLIP_TRY_(node(schema, root));
+    SLIP_TRY_(fits(root));
     if (out_.section_names.empty()) out_.section_names = {"answer"};
     if (out_.pieces.empty()) return bad_input("{}: expected something to write, got nothing", where(root));
     return std::move(out_);
@@ -48,12 +59,20 @@ class Reader {
  private:
   std::string where(const Inherited& at) const { return fmt::format("form {}: {}", form_, at.path); }
 
+  /// Asked before every node: each writes a character or a field, so that no schema grows past this by more than one text of its own.
+  Status fits(const Inherited& at) const {
+    if (out_.fields.size() > kMostFields) return bad_input("{}: expected at most {} fields in the whole form, got more", where(at), kMostFields);
+    if (positions_ > kMostPositions) return bad_input("{}: expected at most {} positions of values in the whole form, got more", where(at), kMostPositions);
+    if (text_bytes_ > kMostText) return bad_input("{}: expected at most {} bytes of fixed text in the whole form, got more", where(at), kMostText);
+    return {};
+  }
+
   Status only_keys(const json::object& o, const Inherited& at, Keys known) const {
     static constexpr std::string_view kAnnotations[] = {"title", "description", "$schema", "$id", "$comment", "x-parents", "x-section", "x-block-size"};
     for (const auto& member : o) {
       const std::string_view key(member.key().data(), member.key().size());
       if (std::find(known.begin(), known.end(), key) == known.end() && std::find(std::begin(kAnnotations), std::end(kAnnotations), key) == std::end(kAnnotations))
-        return unsupported("{}: expected a keyword that forms know here, got '{}'", where(at), key);
+        return unsupported("{}: expected a keyword that forms know here, got '{}'", where(at), shown(key));
       if (key == "x-block-size" && at.path != "$") return bad_input("{}: expected x-block-size at the root alone, got it here", where(at));
     }
     return {};
@@ -64,6 +83,7 @@ class Reader {
     if (out_.pieces.empty() || out_.pieces.back().field >= 0 || out_.pieces.back().section != at.section)
       out_.pieces.push_back({.section = at.section});
     out_.pieces.back().text += text;
+    text_bytes_ += static_cast<int64_t>(text.size());
   }
 
   void field(FieldSpec spec, const Inherited& at) {
@@ -74,8 +94,18 @@ class Reader {
     spec.parent_names = at.parents;
     spec.in_array = at.in_array;
     spec.first_in_array = at.in_array && std::exchange(array_begins_, false);
+    positions_ += spec.budget > 0 ? spec.budget : longest_value(spec);
     out_.pieces.push_back({.field = static_cast<int32_t>(out_.fields.size()), .section = at.section});
     out_.fields.push_back(std::move(spec));
+  }
+
+  /// Bytes, of which no tokenizer makes more tokens.
+  static int64_t longest_value(const FieldSpec& spec) {
+    size_t longest = 1;
+    if (const auto* choice = std::get_if<ChoiceSpec>(&spec.kind))
+      for (const std::string& word : choice->words) longest = std::max(longest, word.size());
+    if (const auto* number = std::get_if<NumberFormat>(&spec.kind)) longest = number->spelled.size();
+    return static_cast<int64_t>(longest);
   }
 
   Status budget(const json::object& o, const Inherited& at, FieldSpec& spec) const {
@@ -93,7 +123,7 @@ class Reader {
     SLIP_TRY(const json::array* list, get_array(o, "x-parents", where(at)));
     at.parents.clear();
     for (const json::value& v : *list) {
-      if (!v.is_string()) return bad_input("{}: expected names in x-parents, got {}", where(at), json::serialize(v));
+      if (!v.is_string()) return bad_input("{}: expected names in x-parents, got {}", where(at), shown_json(v));
       at.parents.emplace_back(v.get_string());
     }
     at.has_parents = out_.any_parents = true;
@@ -101,7 +131,8 @@ class Reader {
   }
 
   Status node(const json::value& schema, Inherited at) {
-    if (!schema.is_object()) return bad_input("{}: expected an object, got {}", where(at), json::serialize(schema));
+    SLIP_TRY_(fits(at));
+    if (!schema.is_object()) return bad_input("{}: expected an object, got {}", where(at), shown_json(schema));
     if (at.depth > 64) return bad_input("{}: expected at most 64 levels, got more", where(at));
     const json::object& o = schema.get_object();
     SLIP_TRY_(parents(o, at));
@@ -114,14 +145,15 @@ class Reader {
     if (type == "string") return o.contains("x-content") ? content(o, at) : text(o, at);
     if (type == "number" || type == "integer") return number(o, at);
     if (type == "boolean") return boolean(o, at);
-    return unsupported("{}: expected type object, array, string, number, integer or boolean, got '{}'", where(at), type);
+    return unsupported("{}: expected type object, array, string, number, integer or boolean, got '{}'", where(at), shown(type));
   }
 
   Status constant(const json::object& o, const Inherited& at) {
     SLIP_TRY_(only_keys(o, at, {"const", "type"}));
     const json::value& v = o.at("const");
-    if (v.is_structured() || (v.is_string() && at.in_text)) return unsupported("{}: expected a plain constant, got {}", where(at), json::serialize(v));
-    write(json::serialize(v), at);
+    if (v.is_structured() || (v.is_string() && at.in_text)) return unsupported("{}: expected a plain constant, got {}", where(at), shown_json(v));
+    if (v.is_double() && !std::isfinite(v.get_double())) return bad_input("{}: expected a number that a double holds, got {}", where(at), shown_json(v));
+    write(plain_json(v), at);
     return {};
   }
 
@@ -130,13 +162,14 @@ class Reader {
     SLIP_TRY(const std::string type, string_or(o, "type", "string", where(at)));
     if (type != "string" || at.in_text) return unsupported("{}: expected an enum of strings outside x-content, got another", where(at));
     SLIP_TRY(const json::array* list, get_array(o, "enum", where(at)));
+    if (list->size() > static_cast<size_t>(kMostItems)) return bad_input("{}: expected at most {} words in enum, got {}", where(at), kMostItems, list->size());
     ChoiceSpec choice;
     for (const json::value& v : *list) {
-      if (!v.is_string()) return unsupported("{}: expected strings in enum, got {}", where(at), json::serialize(v));
+      if (!v.is_string()) return unsupported("{}: expected strings in enum, got {}", where(at), shown_json(v));
       const std::string word(v.get_string());
-      if (word.empty() || needs_escape(word)) return unsupported("{}: expected words without quotes, got {}", where(at), json::serialize(v));
+      if (word.empty() || needs_escape(word)) return unsupported("{}: expected words without quotes, got {}", where(at), shown_json(v));
       if (std::find(choice.words.begin(), choice.words.end(), word) != choice.words.end())
-        return bad_input("{}: expected different words in enum, got '{}' twice", where(at), word);
+        return bad_input("{}: expected different words in enum, got '{}' twice", where(at), shown(word));
       choice.words.push_back(word);
     }
     if (choice.words.empty()) return bad_input("{}: expected at least one word in enum, got none", where(at));
@@ -156,9 +189,9 @@ class Reader {
       const std::string alias(member.key());
       const std::string word = member.value().is_string() ? std::string(member.value().get_string()) : std::string();
       if (std::find(choice.words.begin(), choice.words.end(), word) == choice.words.end())
-        return bad_input("{}: expected x-aliases to lead to words of enum, got {}", where(at), json::serialize(member.value()));
+        return bad_input("{}: expected x-aliases to lead to words of enum, got {}", where(at), shown_json(member.value()));
       if (std::find(choice.words.begin(), choice.words.end(), alias) != choice.words.end())
-        return bad_input("{}: expected aliases that are no words themselves, got '{}'", where(at), alias);
+        return bad_input("{}: expected aliases that are no words themselves, got '{}'", where(at), shown(alias));
       choice.aliases[alias] = word;
     }
     return {};
@@ -202,6 +235,12 @@ class Reader {
     if (!o.contains("x-format")) return bad_input("{}: expected x-format, got none", where(at));
     SLIP_TRY(const std::string spelled, get_string(o, "x-format", where(at)));
     SLIP_TRY(NumberFormat format, parse_number_format(spelled, where(at)));
+    // JSON has no number +1 and none 012; inside a string (x-content) both are text like any other.
+    if (!at.in_text && format.sign)
+      return bad_input("{}: expected an x-format without '+' outside x-content, since +1 is no JSON number, got \"{}\"", where(at), shown(spelled));
+    if (!at.in_text && format.integer_digits > 1)
+      return bad_input("{}: expected an x-format with one digit before the point outside x-content, since 012 is no JSON number, got \"{}\"", where(at),
+                       shown(spelled));
     field({.kind = std::move(format)}, at);
     return {};
   }
@@ -214,7 +253,9 @@ class Reader {
     if (least < 1 || least > kMostItems) return bad_input("{}: expected 1 to {} items, got {}", where(at), kMostItems, least);
     if (!o.contains("items")) return bad_input("{}: expected items, got none", where(at));
     SLIP_TRY(const std::string separator, string_or(o, "x-separator", ", ", where(at)));
-    if (needs_escape(separator)) return bad_input("{}: expected an x-separator without quotes, got '{}'", where(at), separator);
+    if (needs_escape(separator)) return bad_input("{}: expected an x-separator without quotes, got '{}'", where(at), shown(separator));
+    if (!at.in_text && !separates(separator))
+      return bad_input("{}: expected an x-separator of one comma and spaces outside x-content, as JSON has it, got '{}'", where(at), shown(separator));
     if (!at.in_array) array_begins_ = true;
     write("[", at);
     for (int64_t i = 0; i < least; ++i) {
@@ -242,7 +283,7 @@ class Reader {
       Inherited below = at;
       const std::string key(member.key());
       below.name += fmt::format("{}{}", at.name.empty() ? "" : ".", key);
-      below.path += ".properties." + key;
+      below.path += ".properties." + shown(key);
       ++below.depth;
       if (top) {
         SLIP_TRY_(enter_section(member.value(), below));
@@ -266,7 +307,7 @@ class Reader {
       SLIP_TRY(const std::string name, get_string(o, "x-section", where(at)));
       if (out_.section_names.empty() || out_.section_names.back() != name) {
         if (std::find(out_.section_names.begin(), out_.section_names.end(), name) != out_.section_names.end())
-          return bad_input("{}: expected the members of section '{}' side by side, got others between", where(at), name);
+          return bad_input("{}: expected the members of section '{}' side by side, got others between", where(at), shown(name));
         out_.section_names.push_back(name);
       }
     } else if (out_.section_names.empty()) {
@@ -278,18 +319,19 @@ class Reader {
 
   Status required_exist(const json::object& o, const json::object& properties, const Inherited& at) const {
     if (o.contains("additionalProperties") && !(o.at("additionalProperties").is_bool() && !o.at("additionalProperties").get_bool()))
-      return unsupported("{}: expected additionalProperties false, got {}", where(at), json::serialize(o.at("additionalProperties")));
+      return unsupported("{}: expected additionalProperties false, got {}", where(at), shown_json(o.at("additionalProperties")));
     if (!o.contains("required")) return {};
     SLIP_TRY(const json::array* list, get_array(o, "required", where(at)));
     for (const json::value& v : *list)
       if (!v.is_string() || !properties.contains(v.get_string()))
-        return bad_input("{}: expected names of properties in required, got {}", where(at), json::serialize(v));
+        return bad_input("{}: expected names of properties in required, got {}", where(at), shown_json(v));
     return {};
   }
 
   std::string form_;
   FormText out_;
   bool array_begins_ = false;
+  int64_t positions_ = 0, text_bytes_ = 0;
 };
 
 }  // namespace
@@ -309,7 +351,7 @@ Result<NumberFormat> parse_number_format(std::string_view spelled, std::string_v
   while (point && take('0')) ++f.decimals;
   // 15 digits: every such decimal goes through a double and back unchanged.
   if (i != spelled.size() || f.integer_digits < 1 || (point && f.decimals < 1) || f.integer_digits + f.decimals > 15)
-    return bad_input("{}: expected an x-format like \"+000.00\" of at most 15 digits, got \"{}\"", where, spelled);
+    return bad_input("{}: expected an x-format like \"+000.00\" of at most 15 digits, got \"{}\"", where, shown(spelled));
   return f;
 }
 

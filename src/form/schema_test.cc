@@ -4,7 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/philox.h"
 #include "form/builtin.h"
+#include "form/json_text.h"
 #include "form/test_tokenizer.h"
 #include "form/values.h"
 
@@ -125,6 +131,105 @@ TEST(Schema, NamesWhatItDoesNotDo) {
   EXPECT_THAT(message_of("[]", t), HasSubstr("expected an object"));
 }
 
+// Expected spellings are what Python's json.dumps prints.
+TEST(JsonText, WritesNumbersAsPythonDoes) {
+  for (const auto& [value, text] : std::vector<std::pair<double, const char*>>{
+           {1.5, "1.5"}, {1e20, "1e+20"}, {100000.0, "100000.0"}, {1e16, "1e+16"}, {9999999999999998.0, "9999999999999998.0"}, {0.1, "0.1"},
+           {-0.0, "-0.0"}, {0.0, "0.0"}, {0.0001, "0.0001"}, {0.00001, "1e-05"}, {-1.25e-7, "-1.25e-07"}, {1.7976931348623157e308, "1.7976931348623157e+308"},
+           {5e-324, "5e-324"}, {123456.789, "123456.789"}, {2.0, "2.0"}, {0.1 + 0.2, "0.30000000000000004"}, {1.5e300, "1.5e+300"}})
+    EXPECT_EQ(python_number(value), text);
+  PhiloxStream r(1, 7);
+  for (int i = 0; i < 20000; ++i) {
+    const double x = std::bit_cast<double>(uint64_t{r.bits()} << 32 | r.bits());
+    if (!std::isfinite(x)) continue;
+    ASSERT_EQ(std::strtod(python_number(x).c_str(), nullptr), x) << python_number(x);
+  }
+}
+
+TEST(JsonText, ShowsNoMoreThanSixtyCharactersAndNoHalfOnes) {
+  EXPECT_EQ(shown(std::string(60, 'a')), std::string(60, 'a'));
+  EXPECT_EQ(shown(std::string(61, 'a')), std::string(57, 'a') + "...");
+  std::string umlauts;
+  for (int i = 0; i < 100; ++i) umlauts += "\u00e4";
+  EXPECT_EQ(shown(umlauts), umlauts.substr(0, 114) + "...");
+  EXPECT_EQ(shown_json(json::array(200000, 7)).size(), 60u);
+  EXPECT_EQ(shown_json(json::value{1, "b"}), R"([1,"b"])");
+}
+
+std::string text_of(std::string_view schema, std::vector<FieldValue> values) {
+  const Tokenizer t = test::character_tokenizer();
+  const auto form = compile_schema(*parse_json(schema, "test"), "f", {&t, std::nullopt, 300});
+  if (!form) return form.error().message;
+  const auto answer = render(*form, values, t);
+  return answer ? answer_text(*form, *answer, t) : answer.error().message;
+}
+
+TEST(Schema, WritesConstantsAsJsonDumpsDoes) {
+  EXPECT_EQ(text_of(R"({"type": "object", "properties": {"a": {"const": 1.5}, "b": {"const": 1e20}, "c": {"const": -7}, "d": {"const": null},
+    "e": {"const": "\u00fc"}, "f": {"const": 18446744073709551615}, "g": {"const": 0.00001}}})", {}),
+            R"({"a": 1.5, "b": 1e+20, "c": -7, "d": null, "e": "ü", "f": 18446744073709551615, "g": 1e-05})");
+}
+
+TEST(Schema, WritesNothingButJsonOutsideStrings) {
+  const Tokenizer t = test::character_tokenizer();
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"b": {"type": "number", "x-format": "000"}}})", t),
+              HasSubstr("$.properties.b: expected an x-format with one digit before the point outside x-content"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"b": {"type": "number", "x-format": "+0.0"}}})", t),
+              HasSubstr("$.properties.b: expected an x-format without '+' outside x-content"));
+  EXPECT_THAT(message_of(R"({"type": "array", "minItems": 2, "maxItems": 2, "x-separator": "; ", "items": {"const": 1}})", t),
+              HasSubstr("$: expected an x-separator of one comma and spaces"));
+  const std::string text = text_of(R"({"type": "object", "properties": {"b": {"type": "number", "x-format": "0.0"},
+    "c": {"type": "array", "minItems": 2, "maxItems": 2, "x-separator": ",", "items": {"type": "number", "x-format": "0"}},
+    "d": {"type": "string", "x-content": {"type": "number", "x-format": "+000"}}}})", {0.5, 1.0, 2.0, 3.0});
+  EXPECT_EQ(text, R"({"b": 0.5, "c": [1,2], "d": "+003"})");
+  EXPECT_TRUE(parse_json(text, "answer"));
+}
+
+TEST(Schema, BoundsTheWholeFormWhileItIsRead) {
+  const Tokenizer t = test::character_tokenizer();
+  const auto nested = [](const std::string& leaf, int levels) {
+    std::string s = leaf;
+    for (int i = 0; i < levels; ++i) s = R"({"type": "array", "minItems": 4096, "maxItems": 4096, "items": )" + s + "}";
+    return s;
+  };
+  for (const char* leaf : {R"({"type": "number", "x-format": "0"})", R"({"enum": ["yes", "no"]})", R"({"type": "string", "x-budget": 60000})",
+                           R"({"const": 1})", R"({"type": "object", "properties": {}})"}) {
+    const auto form = compile_schema(*parse_json(nested(leaf, 3), "test"), "f", {&t, std::nullopt, 300});
+    ASSERT_FALSE(form) << leaf;
+    EXPECT_EQ(form.error().kind, ErrorKind::kBadInput);
+    EXPECT_THAT(form.error().message, HasSubstr("form f: $.items.items")) << leaf;
+    EXPECT_THAT(form.error().message, HasSubstr("in the whole form, got more"));
+  }
+  std::string words;
+  for (int i = 0; i < 4000; ++i) words += (i ? ", \"" : "\"") + std::to_string(100000 + i) + "\"";
+  const std::string object = R"({"type": "object", "properties": {"w": {"enum": [)" + words + R"(]}, "c": {"const": ")" + std::string(20000, 'x') + "\"}}}";
+  EXPECT_THAT(message_of(object, t), HasSubstr("$.properties.w: expected 4000 values to be tried in at most"));
+  EXPECT_THAT(message_of(R"({"enum": [)" + words + ", \"a\", " + words + "]}", t), HasSubstr("$: expected at most 4096 words in enum, got 8001"));
+}
+
+TEST(Schema, CutsWhatItEchoes) {
+  const Tokenizer t = test::character_tokenizer();
+  const std::string longest(100000, 'k');
+  json::array huge(200000, 7);
+  const auto message = [&](const json::value& schema) {
+    const auto form = compile_schema(schema, "f", {&t, std::nullopt, 300});
+    return form ? std::string("compiled") : form.error().message;
+  };
+  const json::value list(huge);
+  for (const json::value& schema : std::vector<json::value>{
+           list, json::object{{"const", list}}, json::object{{"enum", {list, 1}}}, json::object{{"type", longest}}, json::object{{"type", "string"}, {longest, 1}},
+           json::object{{"enum", {longest, longest}}}, json::object{{"type", "object"}, {"properties", json::object{{longest, list}}}},
+           json::object{{"type", "object"}, {"properties", json::object{}}, {"required", {list, 1}}},
+           json::object{{"type", "object"}, {"properties", json::object{}}, {"additionalProperties", list}},
+           json::object{{"enum", {"a", "b"}}, {"x-parents", {list, 1}}}, json::object{{"enum", {"a", "b"}}, {"x-aliases", json::object{{"c", list}}}},
+           json::object{{"type", "object"}, {"properties", json::object{{longest, json::object{{"enum", {"a", "b"}}, {"x-parents", {longest}}}}}}},
+           json::object{{"type", "number"}, {"x-format", longest}}}) {
+    const std::string said = message(schema);
+    EXPECT_NE(said, "compiled");
+    EXPECT_LT(said.size(), 300u) << said.substr(0, 300);
+  }
+}
+
 TEST(Schema, NamesTheFieldThatTheTokenizerCannotMeet) {
   const Tokenizer t = test::character_tokenizer();
   EXPECT_EQ(message_of(R"({"type": "object", "properties": {"a": {"enum": ["yes", "nothing"], "x-budget": 5}}})", t),
@@ -133,7 +238,7 @@ TEST(Schema, NamesTheFieldThatTheTokenizerCannotMeet) {
   if (!qwen) GTEST_SKIP() << "no Qwen vocabulary here";
   // A separator of brackets merges with what stands beside the digits; "."-words merge with the closing quote.
   EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["e.g.", "no"]}}})", *qwen), HasSubstr("$.properties.a: expected"));
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": "number", "x-format": "+00.0"}}})", *qwen), HasSubstr("$.properties.a: expected"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": "string", "x-content": {"type": "number", "x-format": "+00.0"}}}})", *qwen), HasSubstr("$.properties.a.x-content: expected"));
 }
 
 }  // namespace

@@ -7,23 +7,32 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "form/json_text.h"
 
 namespace slip {
 namespace {
 
-std::string where(const CompiledForm& f, size_t field) { return fmt::format("form {}: field {}", f.form.name(), f.form.fields()[field].name); }
+std::string where(const CompiledForm& f, size_t field) { return fmt::format("form {}: field {}", f.form.name(), shown(f.form.fields()[field].name)); }
+
+/// The words, as many as fit into a message.
+std::string words_of(const ChoiceMeaning& m) {
+  constexpr size_t kNamed = 8;
+  std::string s;
+  for (size_t i = 0; i < std::min(kNamed, m.words.size()); ++i) s += fmt::format("{}\"{}\"", i ? ", " : "", shown(m.words[i]));
+  return m.words.size() > kNamed ? fmt::format("{} and {} more", s, m.words.size() - kNamed) : s;
+}
 
 Result<std::vector<TokenId>> render_choice(const CompiledForm& f, size_t field, const ChoiceMeaning& m, const std::string& value) {
   const auto alias = m.aliases.find(value);
   const std::string& word = alias == m.aliases.end() ? value : alias->second;
   const auto at = std::find(m.words.begin(), m.words.end(), word);
-  if (at == m.words.end()) return bad_input("{}: expected one of \"{}\", got \"{}\"", where(f, field), fmt::join(m.words, "\", \""), value);
+  if (at == m.words.end()) return bad_input("{}: expected one of {}, got \"{}\"", where(f, field), words_of(m), shown(value));
   return m.ids[static_cast<size_t>(at - m.words.begin())];
 }
 
 Result<std::vector<TokenId>> render_text(const CompiledForm& f, size_t field, const std::string& value, const Tokenizer& tokenizer) {
   SLIP_TRY(std::vector<TokenId> ids, tokenizer.encode(value));
-  if (tokenizer.decode(ids) != value) return bad_input("{}: expected text in the tokenizer's normal form, got \"{}\"", where(f, field), value);
+  if (tokenizer.decode(ids) != value) return bad_input("{}: expected text in the tokenizer's normal form, got \"{}\"", where(f, field), shown(value));
   return ids;
 }
 
@@ -46,7 +55,7 @@ Result<FieldValue> parse_number(const CompiledForm& f, size_t field, const Numbe
     if (at != m.ids[i].end()) s += at->first;
   }
   if (content.size() != m.ids.size() || s.size() != m.ids.size())
-    return bad_input("{}: expected a number like \"{}\", got {} tokens that spell \"{}\"", where(f, field), m.format.spelled, content.size(), s);
+    return bad_input("{}: expected a number like \"{}\", got {} tokens that spell \"{}\"", where(f, field), m.format.spelled, content.size(), shown(s));
   const char* begin = s.data() + (s[0] == '+' ? 1 : 0);
   double value = 0;
   const auto [end, error] = std::from_chars(begin, s.data() + s.size(), value);
@@ -76,7 +85,7 @@ Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field
   if (std::holds_alternative<TextMeaning>(meaning) &&
       (f.rules.state_after(ids) < 0 || (form.null_token && std::find(ids.begin(), ids.end(), *form.null_token) != ids.end())))
     return bad_input("{}: expected text without quotes, backslashes, control characters and special tokens, got \"{}\"", where(form, field),
-                     std::get<std::string>(value));
+                     shown(std::get<std::string>(value)));
   if (!f.end && form.null_token) ids.resize(budget, *form.null_token);
   return ids;
 }
@@ -90,7 +99,7 @@ Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span
   if (std::holds_alternative<TextMeaning>(meaning)) return FieldValue(tokenizer.decode(ids));
   const auto& choice = std::get<ChoiceMeaning>(meaning);
   const auto at = std::find(choice.ids.begin(), choice.ids.end(), ids);
-  if (at == choice.ids.end()) return bad_input("{}: expected one of \"{}\", got \"{}\"", where(form, field), fmt::join(choice.words, "\", \""), tokenizer.decode(ids));
+  if (at == choice.ids.end()) return bad_input("{}: expected one of {}, got \"{}\"", where(form, field), words_of(choice), shown(tokenizer.decode(ids)));
   return FieldValue(choice.words[static_cast<size_t>(at - choice.ids.begin())]);
 }
 
@@ -125,11 +134,11 @@ Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::sp
     while (at < answer.size() && static_cast<int32_t>(content.size()) < f.budget && !(f.end && answer[at] == *f.end && complete())) {
       state = f.rules.next(state, answer[at]);
       if (state < 0)
-        return bad_input("form {}: field {}: expected an allowed token at index {}, got {}", form.name(), f.name, content.size(), answer[at].value);
+        return bad_input("form {}: field {}: expected an allowed token at index {}, got {}", form.name(), shown(f.name), content.size(), answer[at].value);
       content.push_back(answer[at++]);
     }
     if ((!f.end && static_cast<int32_t>(content.size()) < f.budget) || !complete())
-      return bad_input("form {}: field {}: expected a complete value, got one cut off after {} tokens", form.name(), f.name, content.size());
+      return bad_input("form {}: field {}: expected a complete value, got one cut off after {} tokens", form.name(), shown(f.name), content.size());
   }
   if (at != answer.size()) return bad_input("form {}: expected {} tokens, got {}", form.name(), at, answer.size());
   return contents;
@@ -173,15 +182,15 @@ Result<std::vector<FieldValue>> values_from_json(const Form& form, const json::o
   std::vector<FieldValue> out;
   for (const Field& f : form.fields()) {
     const json::value* v = values.if_contains(f.name);
-    if (v == nullptr) return bad_input("form {}: field {}: expected a value, got none", form.name(), f.name);
+    if (v == nullptr) return bad_input("form {}: field {}: expected a value, got none", form.name(), shown(f.name));
     if (v->is_string()) out.emplace_back(std::string(v->get_string()));
     else if (v->is_number()) out.emplace_back(v->to_number<double>());
-    else return bad_input("form {}: field {}: expected text or a number, got {}", form.name(), f.name, json::serialize(*v));
+    else return bad_input("form {}: field {}: expected text or a number, got {}", form.name(), shown(f.name), shown_json(*v));
   }
   if (values.size() != out.size())
     for (const auto& member : values)
       if (std::none_of(form.fields().begin(), form.fields().end(), [&](const Field& f) { return f.name == std::string_view(member.key()); }))
-        return bad_input("form {}: expected names of its fields, got '{}'", form.name(), std::string_view(member.key()));
+        return bad_input("form {}: expected names of its fields, got '{}'", form.name(), shown(std::string_view(member.key())));
   return out;
 }
 

@@ -16,8 +16,8 @@ namespace {
 CompiledForm toy(const Tokenizer& t, bool null) {
   const auto schema = parse_json(R"({"type": "object", "properties": {
     "o": {"enum": ["yes", "no", "none"], "x-null-pad": true}, "e": {"type": "string", "x-budget": 12, "x-null-pad": true},
-    "p": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "number", "x-format": "+00.00"}},
-    "k": {"type": "integer", "x-format": "000"}}})", "toy");
+    "p": {"type": "string", "x-content": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "number", "x-format": "+00.00"}}},
+    "k": {"type": "string", "x-content": {"type": "integer", "x-format": "000"}}}})", "toy");
   auto form = compile_schema(*schema, "toy", {&t, null ? std::optional(test::kNull) : std::nullopt, 300});
   EXPECT_TRUE(form) << form.error().message;
   return std::move(*form);

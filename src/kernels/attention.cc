@@ -10,7 +10,7 @@ namespace slip {
 
 void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
   if (a.rows <= 0) return;
-  SLIP_CHECK(a.head_width > 0 && a.head_width <= kMaxHeadWidth, "head widths of all known models are at most 256");
+  SLIP_CHECK(a.head_width > 0 && a.head_width <= kMaxHeadWidth, "the reader of configs refuses wider heads");
   SLIP_CHECK(a.kv_heads > 0 && a.heads % a.kv_heads == 0, "every key/value head serves the same number of query heads");
   SLIP_CHECK(a.scale > 0, "absent keys are -inf before scaling");
   SLIP_CHECK(static_cast<int64_t>(a.row_spans.size()) >= a.rows, "one span list per row");

@@ -99,7 +99,7 @@ struct AttentionArgs {
   std::span<const RowSpans> row_spans;   // one per row
   std::span<const SlotSpan> spans;
   const float* q_scale_T = nullptr;      // optional factor per row on q (Ministral 3)
-  // head_width at most 256, scale positive.
+  // head_width at most kMaxHeadWidth, scale positive.
 };
 void attention(const AttentionArgs& args, ThreadPool& pool, Workspace& workspace);
 

@@ -20,8 +20,7 @@ constexpr int64_t kGroupRows = 64;  // rows of one piece: its sums are 16 KiB, a
 constexpr int64_t kChunkSteps =
     64;  // words of a chunk: 64 x 64 x 4 bytes = 16 KiB of weights stay in the L1 for all rows
 constexpr int64_t kKeyBlock = 64;  // keys added between two looks at the running maximum; part of contract W's order
-constexpr int64_t kMaxHeadWidth = 256;  // bounds the stack scratch of `attend` (about 300 KiB)
-constexpr int64_t kMaxQueries = 64;     // query rows x heads of one piece of attention
+constexpr int64_t kMaxQueries = 64;  // query rows x heads of one piece of attention
 
 /// sums[r][c] = sum over steps of x_r . w_c for one block of 64 columns, rows <= kGroupRows. `sums` holds f32, or int32
 /// for int8 weights (activations are stored as value + 128).

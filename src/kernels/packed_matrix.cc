@@ -55,7 +55,7 @@ void PackedMatrix::Free::operator()(void* p) const { std::free(p); }
 PackedMatrix pack_matrix(WeightType type, int64_t n, int64_t k, const void* context,
                          void (*read_row)(const void*, int64_t, float*), ThreadPool& pool) {
   SLIP_CHECK(n > 0 && k > 0, "a weight matrix has rows and columns");
-  SLIP_CHECK(type != WeightType::kI8 || k <= 65536, "int32 sums hold 65536 products of int8 numbers");
+  SLIP_CHECK(type != WeightType::kI8 || k <= kMaxInt8Inner, "the loader refuses what int32 sums cannot hold");
   const PackedLayout layout(type, n, k);
   PackedMatrix m;
   m.n_ = n;

@@ -50,6 +50,23 @@ constexpr std::array kFamilies = {
     drafting(kMinistral3, "NemotronLabsDiffusionModel", "nemotron_labs_diffusion", false, false),
 };
 
+constexpr int64_t kMaxWidth = 1 << 17;  // 8 times the widest open decoder (16,384, Llama 3.1 405B); larger is a broken file
+constexpr int64_t kMaxVocab = 1 << 22;  // 16 times the largest open vocabularies (262,144); larger is a broken file
+
+/// A file's own words in a message, no longer than its line.
+std::string cut(const json::value& v) {
+  std::string s = json::serialize(v);
+  size_t n = std::min<size_t>(s.size(), 60);
+  while (n < s.size() && (static_cast<unsigned char>(s[n]) & 0xC0) == 0x80) --n;  // no half of a character
+  return s.substr(0, n);
+}
+
+/// The attention kernels' limit is no fault of the file.
+Status check_head_width(std::string_view where, std::string_view key, int64_t width) {
+  if (width > kMaxHeadWidth) return unsupported("{}: {}: expected heads of at most {} numbers, got {}", where, key, kMaxHeadWidth, width);
+  return {};
+}
+
 // An object with the place that messages name, and a second object that is asked for keys that the first lacks.
 struct Keys {
   const json::object& object;
@@ -82,7 +99,7 @@ struct Keys {
     const json::value& v = object.at(key);
     if (v.is_bool()) return v.get_bool();
     if (v.is_int64() && (v.get_int64() == 0 || v.get_int64() == 1)) return v.get_int64() == 1;
-    return bad_input("{}: {}: expected true or false, got {}", where, key, json::serialize(v));
+    return bad_input("{}: {}: expected true or false, got {}", where, key, cut(v));
   }
   Result<std::string> text(std::string_view key, std::string_view other) const {
     if (!has(key)) return std::string(other);
@@ -92,14 +109,12 @@ struct Keys {
   std::string_view either(std::string_view a, std::string_view b) const { return !has(a) && has(b) ? b : a; }
 };
 
-constexpr int64_t kMaxWidth = 1 << 17, kMaxVocab = 1 << 22;
-
 Result<const Family*> find_family(const Keys& top) {
   std::string architecture;
   if (top.has("architectures")) {
     SLIP_TRY(const json::array* list, get_array(top.object, "architectures", top.where));
     if (list->empty() || !(*list)[0].is_string())
-      return bad_input("{}: architectures: expected a list of strings, got {}", top.where, json::serialize(*list));
+      return bad_input("{}: architectures: expected a list of strings, got {}", top.where, cut(*list));
     architecture = std::string(list->at(0).as_string());
   }
   SLIP_TRY(const std::string model_type, top.text("model_type", ""));
@@ -114,16 +129,18 @@ Result<const Family*> find_family(const Keys& top) {
 Result<std::array<int32_t, 3>> read_sections(const Keys& rope, int32_t head_width) {
   std::array<int32_t, 3> sections{};
   SLIP_TRY(const json::array* list, get_array(rope.object, "mrope_section", rope.where));
+  const auto refused = [&] {
+    return bad_input("{}: mrope_section: expected three counts of at least 0 with sum {}, got {}", rope.where, head_width / 2, cut(*list));
+  };
+  if (list->size() != sections.size()) return refused();
   int64_t sum = 0;
-  for (size_t i = 0; i < 3 && list->size() == 3 && (*list)[i].is_int64(); ++i) {
-    const int64_t n = (*list)[i].get_int64();
-    if (n < 0 || n > head_width) break;
-    sections[i] = static_cast<int32_t>(n);
-    sum += n;
+  for (size_t i = 0; i < sections.size(); ++i) {
+    const json::value& n = (*list)[i];
+    if (!n.is_int64() || n.get_int64() < 0 || n.get_int64() > head_width / 2) return refused();
+    sections[i] = static_cast<int32_t>(n.get_int64());
+    sum += sections[i];
   }
-  if (list->size() != 3 || sum != head_width / 2)
-    return bad_input("{}: mrope_section: expected three counts with sum {}, got {}", rope.where, head_width / 2,
-                     json::serialize(*list));
+  if (sum != head_width / 2) return refused();
   return sections;
 }
 
@@ -226,7 +243,8 @@ Result<DecoderOptions> read_decoder(const Keys& text, const Family& family, int3
   const int32_t derived = d.width / d.heads;
   if (!text.has("head_dim") && family.head_width == 0 && d.width % d.heads != 0)
     return bad_input("{}: expected hidden_size to be a multiple of num_attention_heads, got {} and {}", text.where, d.width, d.heads);
-  SLIP_TRY(d.head_width, text.integer("head_dim", family.head_width > 0 ? family.head_width : derived, 2, 1024));
+  SLIP_TRY(d.head_width, text.integer("head_dim", family.head_width > 0 ? family.head_width : derived, 2, kMaxWidth));
+  SLIP_TRY_(check_head_width(text.where, text.has("head_dim") ? "head_dim" : "hidden_size / num_attention_heads", d.head_width));
   if (d.head_width % 2 != 0) return bad_input("{}: expected an even head width, got {}", text.where, d.head_width);
   SLIP_TRY(const double eps, text.number("rms_norm_eps", family.norm_eps, 0, 1));
   d.norm_eps = static_cast<float>(eps);
@@ -287,7 +305,7 @@ Result<VisionConfig> read_vision(const Keys& keys, int32_t text_width) {
     v.full_attention_blocks.clear();
     for (const json::value& i : *list) {
       if (!i.is_int64() || i.get_int64() < 0 || i.get_int64() >= 1 << 20)
-        return bad_input("{}: fullatt_block_indexes: expected block numbers, got {}", keys.where, json::serialize(i));
+        return bad_input("{}: fullatt_block_indexes: expected block numbers, got {}", keys.where, cut(i));
       v.full_attention_blocks.push_back(static_cast<int32_t>(i.get_int64()));
     }
   }
@@ -295,6 +313,7 @@ Result<VisionConfig> read_vision(const Keys& keys, int32_t text_width) {
   if (activation != "silu") return unsupported("{}: hidden_act: expected silu, got {}", keys.where, activation);
   if (v.width % v.heads != 0 || v.head_width() % 4 != 0)
     return bad_input("{}: expected a head width that is a multiple of 4, got {} / {}", keys.where, v.width, v.heads);
+  SLIP_TRY_(check_head_width(keys.where, "hidden_size / num_heads", v.head_width()));
   if (v.window / v.patch / v.merge < 1)
     return bad_input("{}: window_size: expected at least {}, got {}", keys.where, v.patch * v.merge, v.window);
   if (v.out_width != text_width)
@@ -312,7 +331,7 @@ Status read_ids(const Keys& top, ModelConfig& config) {
   if (top.has("eos_token_id") && top.object.at("eos_token_id").is_array()) {
     for (const json::value& id : top.object.at("eos_token_id").get_array()) {
       if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() >= vocab)
-        return bad_input("{}: eos_token_id: expected ids below {}, got {}", top.where, vocab, json::serialize(id));
+        return bad_input("{}: eos_token_id: expected ids below {}, got {}", top.where, vocab, cut(id));
       config.eos.push_back(TokenId{static_cast<int32_t>(id.get_int64())});
     }
   } else {
@@ -331,7 +350,7 @@ std::string supported_architectures() {
 }
 
 Result<ModelConfig> parse_model_config(const json::value& value, std::string_view where) {
-  if (!value.is_object()) return bad_input("{}: expected a JSON object, got {}", where, json::serialize(value).substr(0, 40));
+  if (!value.is_object()) return bad_input("{}: expected a JSON object, got {}", where, cut(value));
   const Keys top{value.get_object(), std::string(where)};
   SLIP_TRY(const Family* family, find_family(top));
   const json::object* inner = &top.object;

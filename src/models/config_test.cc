@@ -101,6 +101,21 @@ TEST(ModelConfig, WhatIsValidButNotDoneIsUnsupported) {
     EXPECT_EQ(refusal(text).kind, ErrorKind::kUnsupported) << text;
 }
 
+TEST(ModelConfig, HeadsWiderThanTheKernelsTakeAreUnsupportedByKeyAndLimit) {
+  EXPECT_TRUE(parse(R"({"model_type": "qwen2", "head_dim": 256})"));
+  for (const auto& [text, key] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"model_type": "qwen2", "head_dim": 258})", "head_dim"},
+           {R"({"model_type": "qwen2", "head_dim": 1024})", "head_dim"},
+           {R"({"model_type": "qwen2", "text_config": {"head_dim": 512}})", "text_config: head_dim"},
+           {R"({"model_type": "qwen2", "hidden_size": 4096, "num_attention_heads": 8, "num_key_value_heads": 8})", "hidden_size / num_attention_heads"},
+           {R"({"model_type": "qwen2_5_vl", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "image_token_id": 1,
+             "vision_config": {"hidden_size": 520, "num_heads": 2, "out_hidden_size": 64}})", "vision_config: hidden_size / num_heads"}}) {
+    const Error e = refusal(text);
+    EXPECT_EQ(e.kind, ErrorKind::kUnsupported) << e.message;
+    EXPECT_NE(e.message.find(key + ": expected heads of at most 256"), std::string::npos) << e.message;
+  }
+}
+
 TEST(ModelConfig, HostileNumbersAndTypesAreRefusedWithTheirKey) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"("hidden_size": -1)", "hidden_size"},
@@ -117,6 +132,12 @@ TEST(ModelConfig, HostileNumbersAndTypesAreRefusedWithTheirKey) {
       {R"("rope_scaling": [1])", "rope_scaling"},
       {R"("rope_scaling": {"mrope_section": [1, 2]})", "mrope_section"},
       {R"("rope_scaling": {"mrope_section": [-1, 33, 32]})", "mrope_section"},
+      {R"("rope_scaling": {"mrope_section": [32, 32, -5]})", "mrope_section"},
+      {R"("rope_scaling": {"mrope_section": [32, 32, "x"]})", "mrope_section"},
+      {R"("rope_scaling": {"mrope_section": [32, 32, 0.5]})", "mrope_section"},
+      {R"("rope_scaling": {"mrope_section": [64, 1e30, 0]})", "mrope_section"},
+      {R"("rope_scaling": {"mrope_section": [65, 0, 0]})", "mrope_section"},
+      {R"("rope_scaling": {"mrope_section": [32, 32, 0, 0]})", "mrope_section"},
       {R"("rope_scaling": {"mrope_section": ["a", "b", "c"]})", "mrope_section"},
       {R"("rope_scaling": {"rope_type": "yarn", "factor": 0})", "factor"},
       {R"("mask_token_id": 151936)", "mask_token_id"},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -328,6 +329,26 @@ TEST_F(QuestionedLm, RefusesWhatIsOutsideVocabularyArenaOrSight) {
   const std::vector<Row> twice = {good, good};
   EXPECT_FALSE(m.lm->forward({twice, sees}, out));
   EXPECT_TRUE(m.lm->forward({{}, {}}, out));
+}
+
+TEST_F(QuestionedLm, ARowWithoutANumberGetsTheLowestIdAndIsCounted) {
+  std::vector<float> features(static_cast<size_t>(m.lm->info().width), 0.1F);
+  features[3] = std::numeric_limits<float>::quiet_NaN();
+  for (const Want want : {Want::kArgmax, Want::kLogits}) {
+    std::vector<Row> rows;
+    for (int32_t i = 0; i < 3; ++i) rows.push_back({TokenId{5 + i}, Position::text(i), i, static_cast<uint32_t>(i), 1, want});
+    const std::vector<SlotSpan> own = {{0, 1}, {1, 2}, {2, 3}};
+    ASSERT_TRUE(m.lm->forward({rows, own}, out));
+    EXPECT_EQ(out.nan_rows, 0);
+    const std::vector<TokenId> good = out.argmax;
+    rows[1].input = Feature{0};
+    ASSERT_TRUE(m.lm->forward({rows, own, features}, out));
+    EXPECT_EQ(out.nan_rows, 1);
+    EXPECT_EQ(out.argmax, (std::vector<TokenId>{good[0], {0}, good[2]}));
+    rows[1].want = Want::kNothing;
+    ASSERT_TRUE(m.lm->forward({rows, own, features}, out));
+    EXPECT_EQ(out.nan_rows, 0) << "nobody asked";
+  }
 }
 
 TEST_F(QuestionedLm, ArgmaxIsTheLargestLogitAndRowsThatWantNothingChangeNothing) {

@@ -21,7 +21,7 @@ Status read_generation_config(const fs::path& folder, ModelConfig& config) {
   const json::array ids = eos->is_array() ? eos->get_array() : json::array{*eos};
   for (const json::value& id : ids) {
     if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() >= config.decoder.vocab)
-      return bad_input("{}: eos_token_id: expected ids below {}, got {}", file.string(), config.decoder.vocab, json::serialize(id));
+      return bad_input("{}: eos_token_id: expected ids below {}, got {}", file.string(), config.decoder.vocab, json::serialize(id).substr(0, 60));
     const TokenId token{static_cast<int32_t>(id.get_int64())};
     if (std::find(config.eos.begin(), config.eos.end(), token) == config.eos.end()) config.eos.push_back(token);
   }
@@ -41,7 +41,8 @@ Result<std::optional<PreprocessorConfig>> load_preprocessor(const fs::path& fold
 }
 
 Status check_options(const ModelOptions& o) {
-  constexpr int kMaxThreads = 1024, kMaxSlots = 1 << 24;
+  constexpr int kMaxThreads = 1024;    // beyond the cores of the machines that this is for: a typing error
+  constexpr int kMaxSlots = 1 << 24;   // 16 million rows; 10 million is the longest published context (Llama 4 Scout)
   if (o.threads < 0 || o.threads > kMaxThreads) return usage_error("threads: expected 0 to {}, got {}", kMaxThreads, o.threads);
   if (o.slots < 1 || o.slots > kMaxSlots) return usage_error("slots: expected 1 to {}, got {}", kMaxSlots, o.slots);
   return {};

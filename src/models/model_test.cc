@@ -11,6 +11,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "core/dtype.h"
+#include "models/loader.h"
+#include "models/rows_file.h"
+#include "models/weight_reader.h"
 
 namespace slip {
 namespace {
@@ -202,6 +206,80 @@ TEST_F(SpoiltFolder, NumbersThatAreNotFiniteAreRefusedInMatricesAndVectors) {
       EXPECT_NE(e.message.find("finite"), std::string::npos) << e.message;
     }
   }
+}
+
+// 3.3962e38 is a finite f32 and rounds to infinity as bf16; 3.3961e38 rounds to its largest, 3.3895e38.
+TEST_F(SpoiltFolder, NumbersBeyondBf16AreRefusedWhereTheyWouldBecomeInfinite) {
+  const auto with = [&](const std::string& name, float value) {
+    rewrite([&](TensorToWrite& t, std::vector<std::byte>& bytes) {
+      if (t.name != name) return;
+      std::vector<float> x(bytes.size() / 2);
+      for (size_t i = 0; i < x.size(); ++i) {
+        uint16_t bits = 0;
+        std::memcpy(&bits, bytes.data() + 2 * i, 2);
+        x[i] = to_float(BF16{bits});
+      }
+      x[5] = value;
+      t.dtype = DType::kF32;
+      bytes.resize(4 * x.size());
+      std::memcpy(bytes.data(), x.data(), bytes.size());
+    });
+  };
+  const auto load = [&](WeightType type) { return load_model(folder, {type, 1, 8}); };
+  const std::string name = "model.layers.1.mlp.down_proj.weight";
+  with(name, -3.3962e38F);
+  const auto refused = load(WeightType::kBF16);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
+  EXPECT_NE(refused.error().message.find("tensor " + name + ": expected numbers that bf16 can hold"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("got -3.396"), std::string::npos) << refused.error().message;
+  EXPECT_TRUE(load(WeightType::kF32));
+  with(name, 3.3961e38F);
+  EXPECT_TRUE(load(WeightType::kBF16));
+  with("model.norm.weight", 3.3962e38F);  // vectors stay f32
+  EXPECT_TRUE(load(WeightType::kBF16));
+}
+
+TEST(WeightReader, RefusesInt8MatricesWiderThanItsSumsByTensorAndLimit) {
+  const fs::path file = fs::temp_directory_path() / ("slip_wide_" + std::to_string(::getpid()) + ".safetensors");
+  for (const int64_t k : {int64_t{65536}, int64_t{65537}}) {
+    const std::vector<float> zeros(static_cast<size_t>(k), 0.0F);
+    const TensorToWrite tensor{"wide", DType::kF32, {1, k}, std::as_bytes(std::span(zeros))};
+    ASSERT_TRUE(write_safetensors(file, {&tensor, 1}));
+    const auto checkpoint = Checkpoint::open_file(file);
+    ASSERT_TRUE(checkpoint);
+    ThreadPool pool(1);
+    for (const WeightType type : {WeightType::kBF16, WeightType::kI8}) {
+      WeightReader reader(*checkpoint, pool, {});
+      reader.matrix(type, {{"wide", {1, k}}});
+      const Status checked = reader.end_check();
+      if (type == WeightType::kBF16 || k == 65536) {
+        ASSERT_TRUE(checked);
+        EXPECT_EQ(reader.matrix(type, {{"wide", {1, k}}}).k(), k);
+        continue;
+      }
+      ASSERT_FALSE(checked);
+      EXPECT_EQ(checked.error().kind, ErrorKind::kUnsupported);
+      EXPECT_NE(checked.error().message.find("tensor wide: expected at most 65536 columns for int8"), std::string::npos) << checked.error().message;
+    }
+  }
+  fs::remove(file);
+}
+
+TEST(ForwardRows, NamesTheFileAndTheRowThatTheModelCannotTake) {
+  auto model = load_model(kFixtures / "models/qwen2", {WeightType::kF32, 1, 4});
+  ASSERT_TRUE(model);
+  const auto why = [&](std::string_view text) {
+    const auto rows = parse_rows(*parse_json(text, "test"), "some/rows.json", "");
+    EXPECT_TRUE(rows);
+    const auto done = forward_rows((*model)->lm(), *rows, {}, {1, {}});
+    return done ? std::string("done") : done.error().message;
+  };
+  EXPECT_EQ(why(R"({"rows": [{"token": 1, "position": 0}, {"token": 300, "position": 1}]})"),
+            "some/rows.json: row 1: token: expected an id below the model's 300, got 300");
+  EXPECT_EQ(why(R"({"images": ["a.png"], "rows": [{"image": 0, "patch": 0, "position": 0}]})").substr(0, 22), "some/rows.json: row 0:");
+  EXPECT_EQ(why(R"({"rows": [{"token": 1, "position": 0}, {"token": 1, "position": 1}, {"token": 1, "position": 2}, {"token": 1, "position": 3},
+    {"token": 1, "position": 4}]})").substr(0, 15), "some/rows.json:");
 }
 
 TEST_F(SpoiltFolder, IntegerTensorsAreUnsupported) {

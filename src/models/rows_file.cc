@@ -10,8 +10,8 @@
 namespace slip {
 namespace {
 
-constexpr int64_t kMaxRows = 1 << 20;
-constexpr int64_t kMaxPosition = 1 << 30;
+constexpr int64_t kMaxRows = 1 << 20;      // a million, the longest contexts in use; more is a broken file
+constexpr int64_t kMaxPosition = 1 << 30;  // far beyond any context, and kMaxRows more still fit in int32
 
 Result<int32_t> bounded(const json::value& v, int64_t limit, const std::string& where, std::string_view what) {
   if (!v.is_int64() || v.get_int64() < 0 || v.get_int64() >= limit)
@@ -76,6 +76,7 @@ Result<RowsFile> parse_rows(const json::value& value, std::string_view where, co
   if (list->empty() || static_cast<int64_t>(list->size()) > kMaxRows)
     return bad_input("{}: rows: expected 1 to {} rows, got {}", where, kMaxRows, list->size());
   RowsFile file;
+  file.where = where;
   if (o.contains("images")) {
     SLIP_TRY(const json::array* images, get_array(o, "images", where));
     for (const json::value& image : *images) {
@@ -127,22 +128,27 @@ struct SlottedRows {
   std::vector<SlotSpan> spans;
 };
 
-Result<RowInput> to_input(const std::variant<TokenId, ImagePatch>& input, const RowFeatures& features, size_t row) {
-  if (const auto* token = std::get_if<TokenId>(&input)) return RowInput{*token};
+Result<RowInput> to_input(const RowsFile& file, size_t row, const RowFeatures& features, int32_t vocab) {
+  const auto& input = file.rows[row].input;
+  if (const auto* token = std::get_if<TokenId>(&input)) {
+    if (token->value < 0 || token->value >= vocab)
+      return bad_input("{}: row {}: token: expected an id below the model's {}, got {}", file.where, row, vocab, token->value);
+    return RowInput{*token};
+  }
   const auto [image, patch] = std::get<ImagePatch>(input);
   const auto k = static_cast<size_t>(image);
-  if (k >= features.ends.size()) return bad_input("row {}: image: expected one of {}, got {}", row, features.ends.size(), image);
+  if (k >= features.ends.size()) return bad_input("{}: row {}: image: expected one of {}, got {}", file.where, row, features.ends.size(), image);
   const int32_t first = k == 0 ? 0 : features.ends[k - 1], n = features.ends[k] - first;
-  if (patch >= n) return bad_input("row {}: patch: expected one of the {} of image {}, got {}", row, n, image, patch);
+  if (patch >= n) return bad_input("{}: row {}: patch: expected one of the {} of image {}, got {}", file.where, row, n, image, patch);
   return RowInput{Feature{first + patch}};
 }
 
-Result<SlottedRows> place_rows(const RowsFile& file, const RowFeatures& features, const std::vector<int32_t>& slots) {
+Result<SlottedRows> place_rows(const RowsFile& file, const RowFeatures& features, const std::vector<int32_t>& slots, int32_t vocab) {
   SlottedRows out;
   for (size_t i = 0; i < file.rows.size(); ++i) {
     const RowsFileRow& from = file.rows[i];
     Row row;
-    SLIP_TRY(row.input, to_input(from.input, features, i));
+    SLIP_TRY(row.input, to_input(file, i, features, vocab));
     row.position = from.position;
     row.slot = slots.empty() ? static_cast<int32_t>(i) : slots[i];
     row.sees_first = static_cast<uint32_t>(out.spans.size());
@@ -165,10 +171,10 @@ Result<SlottedRows> place_rows(const RowsFile& file, const RowFeatures& features
 
 Result<std::vector<float>> forward_rows(Lm& lm, const RowsFile& file, const RowFeatures& features, const RowsRun& run) {
   if (run.slots.empty() && static_cast<int64_t>(file.rows.size()) > lm.info().slots)
-    return resource_error("rows: expected at most {}, the slots of the cache, got {}", lm.info().slots, file.rows.size());
+    return resource_error("{}: rows: expected at most {}, the slots of the cache, got {}", file.where, lm.info().slots, file.rows.size());
   if (!run.slots.empty() && run.slots.size() != file.rows.size())
     return usage_error("slots: expected one for each of {} rows, got {}", file.rows.size(), run.slots.size());
-  SLIP_TRY(const SlottedRows slotted, place_rows(file, features, run.slots));
+  SLIP_TRY(const SlottedRows slotted, place_rows(file, features, run.slots, lm.info().vocab));
   const std::vector<int32_t> starts = plan_passes(file, run.split);
   const auto vocab = static_cast<size_t>(lm.info().vocab);
   std::vector<float> logits_TV;
@@ -176,7 +182,8 @@ Result<std::vector<float>> forward_rows(Lm& lm, const RowsFile& file, const RowF
   PassOutput out;
   for (size_t p = 0; p + 1 < starts.size(); ++p) {
     const auto first = static_cast<size_t>(starts[p]), n = static_cast<size_t>(starts[p + 1]) - first;
-    SLIP_TRY_(lm.forward({std::span(slotted.rows).subspan(first, n), slotted.spans, features.features_ND}, out));
+    if (const Status done = lm.forward({std::span(slotted.rows).subspan(first, n), slotted.spans, features.features_ND}, out); !done)
+      return Error{done.error().kind, fmt::format("{}: rows from {}: {}", file.where, first, done.error().message)};
     for (size_t i = 0; i < n; ++i) {
       const auto line = out.logits_V(i);
       logits_TV.insert(logits_TV.end(), line.begin(), line.end());

@@ -29,6 +29,7 @@ struct RowsFileRow {
 
 struct RowsFile {
   std::vector<RowsFileRow> rows;
+  std::string where = "rows";                  // opens messages: the file
   std::vector<std::filesystem::path> images;   // relative ones are taken from the file's folder
 };
 
@@ -51,7 +52,8 @@ struct RowsRun {
 /// stay in one pass with them.
 std::vector<int32_t> plan_passes(const RowsFile& file, int64_t split);
 
-/// Logits of all rows, T x V, through the cache. kResource when the arena has fewer slots than there are rows.
+/// Logits of all rows, T x V, through the cache. kResource when the arena has fewer slots than there are rows, kBadInput for
+/// a token or patch that this model does not have; messages name file and row.
 Result<std::vector<float>> forward_rows(Lm& lm, const RowsFile& file, const RowFeatures& features, const RowsRun& run = {});
 
 /// One safetensors file with `logits_TV`, f32.

@@ -3,7 +3,9 @@
 #include "models/weight_reader.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <mutex>
 
 #include "base/check.h"
 
@@ -31,21 +33,50 @@ bool finite(std::span<const float> x) {
   return sum == 0;
 }
 
+// The smallest f32 that rounds to infinity as bf16: half a unit of the last place above bf16's largest, 3.3895e38.
+constexpr float kRoundsToInfinity = std::bit_cast<float>(0x7F7F8000U);
+
+// The first of `x` that packing as `type` would turn into, or leave, NaN or infinity; 0 when all is well.
+float unpackable(std::span<const float> x, WeightType type) {
+  if (!finite(x)) return *std::find_if_not(x.begin(), x.end(), [](float v) { return std::isfinite(v); });
+  if (type != WeightType::kBF16) return 0;
+  float largest = 0;
+  for (const float v : x) largest = std::max(largest, std::fabs(v));
+  if (largest < kRoundsToInfinity) return 0;
+  return *std::find_if(x.begin(), x.end(), [](float v) { return std::fabs(v) >= kRoundsToInfinity; });
+}
+
 // What pack_matrix asks rows of: tensors stacked along the rows.
 struct Stack {
   std::vector<const TensorView*> views;
   std::vector<int64_t> first_row;  // of each view
   int64_t k = 0;
-  mutable std::atomic<const TensorView*> not_finite = nullptr;
+  WeightType type = WeightType::kF32;
+  // The first bad row, whichever thread meets it.
+  mutable std::mutex mutex;
+  mutable int64_t bad_row = INT64_MAX;
+  mutable float bad_value = 0;
+  const TensorView& view_of(int64_t row, int64_t* first = nullptr) const {
+    size_t i = views.size() - 1;
+    while (first_row[i] > row) --i;
+    if (first) *first = first_row[i];
+    return *views[i];
+  }
 };
 
 void read_stack_row(const void* context, int64_t n, float* out_K) {
   const Stack& stack = *static_cast<const Stack*>(context);
-  size_t i = stack.views.size() - 1;
-  while (stack.first_row[i] > n) --i;
+  int64_t first = 0;
+  const TensorView& view = stack.view_of(n, &first);
   const std::span<float> out(out_K, static_cast<size_t>(stack.k));
-  read_as_f32(*stack.views[i], (n - stack.first_row[i]) * stack.k, out);
-  if (!finite(out)) stack.not_finite = stack.views[i];
+  read_as_f32(view, (n - first) * stack.k, out);
+  const float bad = unpackable(out, stack.type);
+  if (bad == 0) return;  // NaN is not 0
+  const std::lock_guard lock(stack.mutex);
+  if (n < stack.bad_row) {
+    stack.bad_row = n;
+    stack.bad_value = bad;
+  }
 }
 
 }  // namespace
@@ -60,7 +91,7 @@ int64_t matrix_bytes(WeightType type, int64_t n, int64_t k) {
 }
 
 // First go: remembers what is missing or wrong. True when all parts are there as wished.
-bool WeightReader::note(const std::vector<Part>& parts) {
+bool WeightReader::note(const std::vector<Part>& parts, WeightType type) {
   bool good = true;
   for (const Part& part : parts) {
     const TensorView* view = checkpoint_.find(part.name);
@@ -72,6 +103,9 @@ bool WeightReader::note(const std::vector<Part>& parts) {
     } else if (wrong_ && !readable(view->dtype)) {
       wrong_ = unsupported("{}: tensor {}: expected F32, BF16, F16 or F64, got {}", checkpoint_.path().string(), part.name,
                            name_of(view->dtype));
+    } else if (wrong_ && type == WeightType::kI8 && columns(part) > kMaxInt8Inner) {
+      wrong_ = unsupported("{}: tensor {}: expected at most {} columns for int8 (bf16 and f32 have no limit), got {}",
+                           checkpoint_.path().string(), part.name, kMaxInt8Inner, columns(part));
     }
     good = good && view && wrong_;
     if (view) bytes_total_ += static_cast<int64_t>(view->bytes.size());
@@ -84,8 +118,10 @@ void WeightReader::advance(const std::vector<const TensorView*>& views) {
   if (progress_) progress_(bytes_done_, bytes_total_);
 }
 
-void WeightReader::note_bad(const TensorView& view) {
-  if (not_finite_.empty()) not_finite_ = view.name;
+void WeightReader::note_bad(const TensorView& view, float value) {
+  if (!bad_tensor_.empty()) return;
+  bad_tensor_ = view.name;
+  bad_value_ = value;
 }
 
 PackedMatrix WeightReader::matrix(WeightType type, const std::vector<Part>& parts) {
@@ -93,11 +129,12 @@ PackedMatrix WeightReader::matrix(WeightType type, const std::vector<Part>& part
   int64_t n = 0;
   for (const Part& part : parts) n += part.shape[0];
   if (checking_) {
-    if (note(parts)) bytes_needed_ += matrix_bytes(type, n, k);
+    if (note(parts, type)) bytes_needed_ += matrix_bytes(type, n, k);
     return {};
   }
   Stack stack;
   stack.k = k;
+  stack.type = type;
   int64_t first = 0;
   for (const Part& part : parts) {
     stack.views.push_back(checkpoint_.find(part.name));
@@ -105,14 +142,14 @@ PackedMatrix WeightReader::matrix(WeightType type, const std::vector<Part>& part
     first += part.shape[0];
   }
   PackedMatrix packed = pack_matrix(type, n, k, &stack, read_stack_row, pool_);
-  if (const TensorView* bad = stack.not_finite) note_bad(*bad);
+  if (stack.bad_row < n) note_bad(stack.view_of(stack.bad_row), stack.bad_value);
   advance(stack.views);
   return packed;
 }
 
 std::vector<float> WeightReader::vector(const std::vector<Part>& parts) {
   if (checking_) {
-    if (note(parts))
+    if (note(parts, WeightType::kF32))
       for (const Part& part : parts) bytes_needed_ += part.shape[0] * columns(part) * 4;
     return {};
   }
@@ -120,7 +157,7 @@ std::vector<float> WeightReader::vector(const std::vector<Part>& parts) {
   for (const Part& part : parts) {
     const TensorView* view = checkpoint_.find(part.name);
     const std::vector<float> one = read_as_f32(*view);
-    if (!finite(one)) note_bad(*view);
+    if (const float bad = unpackable(one, WeightType::kF32); bad != 0) note_bad(*view, bad);
     all.insert(all.end(), one.begin(), one.end());
     advance({view});
   }
@@ -141,8 +178,11 @@ Status WeightReader::end_check() {
 }
 
 Status WeightReader::end_load() const {
-  if (not_finite_.empty()) return {};
-  return bad_input("{}: tensor {}: expected finite numbers, got NaN or infinity", checkpoint_.path().string(), not_finite_);
+  if (bad_tensor_.empty()) return {};
+  if (!std::isfinite(bad_value_))
+    return bad_input("{}: tensor {}: expected finite numbers, got NaN or infinity", checkpoint_.path().string(), bad_tensor_);
+  return bad_input("{}: tensor {}: expected numbers that bf16 can hold, below {:.4e}, got {:.9g} (f32 holds it)", checkpoint_.path().string(),
+                   bad_tensor_, kRoundsToInfinity, bad_value_);
 }
 
 }  // namespace slip

@@ -27,6 +27,16 @@ const float* or_null(const std::vector<float>& v) { return v.empty() ? nullptr :
 
 void copy_floats(float* to, const float* from, int64_t n) { std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); }
 
+// x - x is zero for finite numbers and NaN otherwise: one sum without a branch in the loop.
+bool finite(const float* x, int64_t n) {
+  float sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += x[i] - x[i];
+  return sum == 0;
+}
+
+// A row without any number still gets a token, which nn/lm.h fixes as the lowest id; PassOutput::nan_rows tells.
+TokenId id_or_lowest(int64_t argmax) { return TokenId{static_cast<int32_t>(std::max<int64_t>(argmax, 0))}; }
+
 size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
 
 }  // namespace
@@ -88,6 +98,7 @@ Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
   out.argmax.assign(pass.rows.size(), TokenId{});
   out.logits_row.assign(pass.rows.size(), -1);
   out.logits_NV.clear();
+  out.nan_rows = 0;
   if (pass.rows.empty()) return {};
   prepare(pass);
   embed(pass);
@@ -261,16 +272,25 @@ void DecoderLm::head(const Pass& pass, PassOutput& out) {
   };
   if (const auto n = static_cast<int64_t>(a_.argmax_N.size()); n > 0) {
     a_.best_N.resize(a_.argmax_N.size());
-    matmul_argmax(head, gather(a_.argmax_N), n, width, a_.best_N.data(), nullptr, pool_, workspace_);
-    for (size_t i = 0; i < a_.argmax_N.size(); ++i) out.argmax[static_cast<size_t>(a_.argmax_N[i])] = a_.best_N[i];
+    a_.largest_N.resize(a_.argmax_N.size());
+    const float* x_ND = gather(a_.argmax_N);
+    matmul_argmax(head, x_ND, n, width, a_.best_N.data(), a_.largest_N.data(), pool_, workspace_);
+    for (size_t i = 0; i < a_.argmax_N.size(); ++i) {
+      out.argmax[static_cast<size_t>(a_.argmax_N[i])] = id_or_lowest(a_.best_N[i].value);
+      out.nan_rows += !std::isfinite(a_.largest_N[i]) || !finite(x_ND + static_cast<int64_t>(i) * width, width);
+    }
   }
   if (const auto n = static_cast<int64_t>(a_.logits_N.size()); n > 0) {
     out.logits_NV.resize(count(n, vocab));
-    matmul(head, gather(a_.logits_N), n, width, nullptr, out.logits_NV.data(), vocab, pool_, workspace_);
+    const float* x_ND = gather(a_.logits_N);
+    matmul(head, x_ND, n, width, nullptr, out.logits_NV.data(), vocab, pool_, workspace_);
     for (size_t i = 0; i < a_.logits_N.size(); ++i) {
       const auto t = static_cast<size_t>(a_.logits_N[i]);
       out.logits_row[t] = static_cast<int32_t>(i);
-      out.argmax[t] = TokenId{static_cast<int32_t>(argmax(out.logits_V(t)))};
+      const int64_t best = argmax(out.logits_V(t));
+      out.argmax[t] = id_or_lowest(best);
+      out.nan_rows += best < 0 || !std::isfinite(out.logits_V(t)[static_cast<size_t>(best)]) ||
+                      !finite(x_ND + static_cast<int64_t>(i) * width, width);
     }
   }
 }

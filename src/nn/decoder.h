@@ -81,6 +81,7 @@ class DecoderLm final : public Lm {
     std::vector<RowSpans> row_spans_T;
     std::vector<int32_t> wanted_N, logits_N, argmax_N;  // row indices
     std::vector<TokenId> best_N;
+    std::vector<float> largest_N;
   };
   DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena arena, ThreadPool& pool);
   Status check(const Pass& pass);

@@ -25,7 +25,8 @@ struct Feature {
 };
 using RowInput = std::variant<TokenId, Feature>;
 
-/// What the caller wants back for a row. kArgmax: largest logit's id, lowest id on ties. kLogits: all V logits.
+/// What the caller wants back for a row. kArgmax: largest logit's id, lowest id on ties; NaN never wins, and where no logit is a
+/// number the id is 0, the lowest (as greedy_choice without any allowed number). kLogits: all V logits, and the argmax too.
 enum class Want : uint8_t { kNothing, kArgmax, kLogits };
 
 struct Row {
@@ -49,6 +50,7 @@ struct PassOutput {
   std::vector<int32_t> logits_row;         // per row: line of logits, or -1
   std::vector<float> logits_NV;            // lines in the order of the rows that want kLogits
   int32_t vocab = 0;
+  int64_t nan_rows = 0;                    // rows that want something and whose activations or largest logit are not finite
   std::span<const float> logits_V(size_t row) const {
     return {logits_NV.data() + static_cast<size_t>(logits_row[row]) * static_cast<size_t>(vocab), static_cast<size_t>(vocab)};
   }

@@ -83,11 +83,14 @@ class RecordSetWriter {
 };
 class RecordSet {
  public:
-  /// A set's folder or one shard file. Errors name file, expected, got.
+  /// A set's folder or one shard file. Errors name file, expected, got. Reads headers only: a shard's labels are summed at its first use.
   static Result<RecordSet> open(const std::filesystem::path& path);
   int64_t size() const;
   Result<Labels> labels(int64_t i) const;
-  std::span<const uint8_t> images(int64_t i) const;   // kCameras * kImageBytes, memory-mapped
+  /// kCameras * kImageBytes, memory-mapped; an error for a record without.
+  Result<std::span<const uint8_t>> pictures(int64_t i) const;
+  /// The same; empty for a record without pictures.
+  std::span<const uint8_t> images(int64_t i) const;
  private:
   struct Impl;
   std::shared_ptr<const Impl> impl_;

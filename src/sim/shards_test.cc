@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "base/file.h"
 #include "sim/record.h"
@@ -39,9 +40,20 @@ class Shards : public ::testing::Test {
   void expect_refused(std::string_view part) {
     const auto s = RecordSet::open(dir_);
     ASSERT_FALSE(s);
-    EXPECT_EQ(s.error().kind, ErrorKind::kBadInput);
-    EXPECT_NE(s.error().message.find(part), std::string::npos) << s.error().message;
-    EXPECT_NE(s.error().message.find("shard-00000.slip"), std::string::npos) << s.error().message;
+    expect_error(s.error(), part);
+  }
+  void expect_error(const Error& e, std::string_view part) {
+    EXPECT_EQ(e.kind, ErrorKind::kBadInput);
+    EXPECT_NE(e.message.find(part), std::string::npos) << e.message;
+    EXPECT_NE(e.message.find("shard-00000.slip"), std::string::npos) << e.message;
+  }
+  void expect_not_finite(const Record& r) {
+    std::filesystem::remove_all(dir_);
+    auto w = RecordSetWriter::create(dir_, 40, 1, {});
+    ASSERT_TRUE(w && w->add(r) && w->finish());
+    const auto got = RecordSet::open(dir_)->labels(0);
+    ASSERT_FALSE(got);
+    expect_error(got.error(), "record of seed 40: expected finite");
   }
   std::filesystem::path dir_;
 };
@@ -81,9 +93,32 @@ TEST_F(Shards, KeepsEveryPixel) {
   ASSERT_TRUE(set) << set.error().message;
   const auto want = make_record(41, {}, true);
   ASSERT_TRUE(want);
-  const auto got = set->images(1);
-  ASSERT_EQ(got.size(), want->images.size());
-  EXPECT_EQ(std::memcmp(got.data(), want->images.data(), got.size()), 0);
+  const auto got = set->pictures(1);
+  ASSERT_TRUE(got) << got.error().message;
+  ASSERT_EQ(got->size(), want->images.size());
+  EXPECT_EQ(std::memcmp(got->data(), want->images.data(), got->size()), 0);
+  EXPECT_FALSE(set->pictures(3));
+}
+
+TEST_F(Shards, ARecordWithoutPicturesSaysSo) {
+  write(2, false);
+  const auto set = RecordSet::open(dir_);
+  ASSERT_TRUE(set);
+  const auto got = set->pictures(1);
+  ASSERT_FALSE(got);
+  expect_error(got.error(), "expected records with pictures, got none");
+}
+
+TEST_F(Shards, ANumberThatIsNotFiniteIsRefused) {
+  Record r = *make_record(40, {}, false);
+  r.labels.v0_mps = std::numeric_limits<float>::quiet_NaN();
+  expect_not_finite(r);
+  r = *make_record(40, {}, false);
+  r.labels.history[15].vy = std::numeric_limits<float>::infinity();
+  expect_not_finite(r);
+  r = *make_record(40, {}, false);
+  r.labels.future[63].kappa = -std::numeric_limits<float>::infinity();
+  expect_not_finite(r);
 }
 
 TEST_F(Shards, ATruncatedShardIsRefused) {
@@ -96,10 +131,16 @@ TEST_F(Shards, AHeadersRemainIsRefused) {
   damage([](std::string t) { return t.substr(0, 20); });
   expect_refused("expected at least 64 bytes, got 20");
 }
-TEST_F(Shards, AFlippedLabelBitIsRefused) {
+TEST_F(Shards, AFlippedLabelBitIsRefusedWhenTheShardIsFirstUsed) {
   write(5, false);
   damage([](std::string t) { return t.substr(0, 2780) + static_cast<char>(t.at(2780) ^ 4) + t.substr(2781); });
-  expect_refused("checksum");
+  const auto set = RecordSet::open(dir_);
+  ASSERT_TRUE(set) << set.error().message;
+  for (const int64_t i : {4, 0, 1}) {  // the damage is in record 1: the whole shard is refused, every time
+    const auto got = set->labels(i);
+    ASSERT_FALSE(got);
+    expect_error(got.error(), "checksum");
+  }
 }
 TEST_F(Shards, AnotherFileIsRefused) {
   write(5, false);

@@ -60,6 +60,12 @@ std::string_view words(sim::Intent v) {
   return "?";
 }
 
+EgoInput standing_ego() {
+  EgoInput out;
+  for (size_t i = 0; i < out.history.size(); ++i) out.history[i].t_s = (static_cast<float>(i) - 15) / 4;
+  return out;
+}
+
 EgoInput ego_of(const sim::Labels& labels) { return {labels.intent, labels.history}; }
 
 namespace {
@@ -107,6 +113,8 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view wh
   if (!v) return out;
   if (!v->is_object()) return bad_input("{}: key \"slipstream\": expected an object, got another type", where);
   const json::object& o = v->get_object();
+  SLIP_TRY(const std::string form, string_or(o, "form", "wod-e2e", where));
+  if (form != "wod-e2e") return unsupported("{}: slipstream.form: expected wod-e2e, got {}", where, form);
   SLIP_TRY(const std::string style, string_or(o, "prompt", "full", where));
   if (style != "full" && style != "compact") return bad_input("{}: slipstream.prompt: expected full or compact, got {}", where, style);
   out.prompt = style == "full" ? PromptStyle::kFull : PromptStyle::kCompact;

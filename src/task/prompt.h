@@ -19,6 +19,8 @@ struct EgoInput {
   sim::Intent intent{};
   std::array<sim::EgoState, 16> history{};
 };
+/// At rest for the whole history, going straight on: what is said of a car of which nothing is known.
+EgoInput standing_ego();
 EgoInput ego_of(const sim::Labels& labels);
 /// {"intent": "GO_STRAIGHT|GO_LEFT|GO_RIGHT", "history": [[t, x, y, vx, vy, ax, ay] x 16, oldest first]}.
 Result<EgoInput> read_ego(const std::filesystem::path& file);

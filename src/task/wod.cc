@@ -31,12 +31,16 @@ double to_step(double v, double step) {
 
 }  // namespace
 
-Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens) {
+json::value task_schema(const TaskOptions& options) {
   WodE2eOptions o;
   o.explanation_budget = options.explanation_budget;
   o.behaviour_budget = options.behaviour_budget;
   o.block_size = options.block_size;
-  return wod_e2e_form(tokens, o);
+  return wod_e2e_schema(o);
+}
+
+Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens) {
+  return compile_schema(task_schema(options), "wod-e2e", tokens);
 }
 
 Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const CompiledForm& form, const Tokenizer& tokenizer,

@@ -15,7 +15,8 @@
 
 namespace slip {
 
-/// The built-in form wod-e2e with the budgets that a model was trained for.
+/// The built-in form wod-e2e with the budgets that a model was trained for: its schema, and compiled.
+json::value task_schema(const TaskOptions& options);
 Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens);
 
 /// Truth of a record in the order of form.fields(): the twelve objects, the explanation (sentences dropped from its end until it fits

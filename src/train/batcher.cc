@@ -7,10 +7,10 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
-
-#include "base/check.h"
 
 namespace slip {
 
@@ -62,7 +62,9 @@ struct Batcher::Impl {
       Result<StepBatches> made = [&]() -> Result<StepBatches> {
         try {
           return make_step(source, config, step++);
-        } catch (const CheckFailure& e) {
+        } catch (const std::bad_alloc&) {
+          return resource_error("step {}: expected memory for its batches, got none", step - 1);
+        } catch (const std::exception& e) {  // CheckFailure, and whatever a library throws: this thread has nobody above it
           return Error{ErrorKind::kInternal, e.what()};
         }
       }();

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "core/safetensors.h"
 
 namespace slip {
@@ -43,6 +44,22 @@ Status copy_tokenizer(const std::string& from, const fs::path& to) {
   return {};
 }
 
+// A folder that is removed again unless it was kept: on an error, and when an interrupt ends the process meanwhile.
+class PartialFolder {
+ public:
+  explicit PartialFolder(fs::path path) : path_(std::move(path)) { remember_temporary(path_); }
+  PartialFolder(const PartialFolder&) = delete;
+  PartialFolder& operator=(const PartialFolder&) = delete;
+  ~PartialFolder() {
+    std::error_code ec;
+    fs::remove_all(path_, ec);  // nothing there once it was renamed
+    forget_temporary(path_);
+  }
+
+ private:
+  fs::path path_;
+};
+
 Status write_parts(const TrainConfig& c, const ParameterTable& table, const TrainState& s, const std::string& loss_lines, const fs::path& to) {
   json::object config = c.model;
   config["torch_dtype"] = c.store == StoreAs::kBF16 ? "bfloat16" : "float32";
@@ -64,6 +81,7 @@ Status write_parts(const TrainConfig& c, const ParameterTable& table, const Trai
 Status save_checkpoint(const TrainConfig& c, const ParameterTable& table, const TrainState& s, const std::string& loss_lines) {
   const fs::path to = c.out / fmt::format("step-{}", s.step), partial = c.out / fmt::format("step-{}.partial", s.step);
   std::error_code ec;
+  const PartialFolder guard(partial);
   fs::remove_all(partial, ec);
   fs::create_directories(partial, ec);
   if (ec) return resource_error("{}: expected to create the folder, got {}", partial.string(), ec.message());

@@ -21,6 +21,16 @@ Status at_least(int64_t value, int64_t least, std::string_view key, const std::s
   return {};
 }
 
+Status within(int64_t value, int64_t least, int64_t most, std::string_view key, const std::string& where) {
+  SLIP_TRY_(at_least(value, least, key, where));
+  if (value > most) return bad_input("{}: {}: expected at most {}, got {}", where, key, most, value);
+  return {};
+}
+
+// Sample numbers are first_sample + steps * batch * accumulate: with these bounds below 2^62. Steps fit the noise key's 32 bits.
+constexpr int64_t kMostSteps = (int64_t{1} << 31) - 1, kMostBatch = int64_t{1} << 15, kMostFirst = int64_t{1} << 61;
+constexpr int64_t kMostThreads = 4096;
+
 Result<std::array<double, 2>> pair_of(const json::object& o, std::string_view key, std::array<double, 2> other, const std::string& where) {
   if (!o.contains(key)) return other;
   SLIP_TRY(const json::array* a, get_array(o, key, where));
@@ -78,13 +88,17 @@ Status read_optimizer(const json::object& root, TrainConfig& c, const std::strin
   if (!root.contains("schedule")) return {};
   const std::string where = outer + ": schedule";
   SLIP_TRY(const json::object* o, get_object(root, "schedule", outer));
-  SLIP_TRY_(only(*o, {"kind", "warmup", "final_fraction"}, where));
+  SLIP_TRY_(only(*o, {"kind", "warmup", "final_fraction", "by"}, where));
   SLIP_TRY(const std::string kind, string_or(*o, "kind", "constant", where));
   if (kind != "constant" && kind != "cosine" && kind != "linear")
     return bad_input("{}: kind: expected \"constant\", \"cosine\" or \"linear\", got \"{}\"", where, kind);
   c.schedule.decay = kind == "constant" ? Decay::kConstant : kind == "cosine" ? Decay::kCosine : Decay::kLinear;
   SLIP_TRY(c.schedule.warmup, int_or(*o, "warmup", 0, where));
   SLIP_TRY(c.schedule.final_fraction, number_or(*o, "final_fraction", 0.1, where));
+  SLIP_TRY(const std::string by, string_or(*o, "by", "steps", where));
+  if (by != "steps" && by != "time") return bad_input("{}: by: expected \"steps\" or \"time\", got \"{}\"", where, by);
+  c.schedule.by_time = by == "time";
+  if (c.schedule.by_time && !(c.max_minutes > 0)) return bad_input("{}: by: expected max_minutes above 0 with \"time\", got {}", where, c.max_minutes);
   return {};
 }
 
@@ -115,20 +129,23 @@ Status read_counts(const json::object& root, TrainConfig& c, const std::string& 
   SLIP_TRY(const int64_t seed, int_or(root, "seed", 0, where));
   c.seed = static_cast<uint64_t>(seed);
   SLIP_TRY(const int64_t rank, int_or(root, "rank", 0, where));
+  SLIP_TRY_(within(rank, 0, kMostSteps, "rank", where));
   c.rank = static_cast<uint32_t>(rank);
   SLIP_TRY(c.steps, int_or(root, "steps", c.steps, where));
-  SLIP_TRY_(at_least(c.steps, 1, "steps", where));
+  SLIP_TRY_(within(c.steps, 1, kMostSteps, "steps", where));
   SLIP_TRY(c.batch, int_or(root, "batch", c.batch, where));
-  SLIP_TRY_(at_least(c.batch, 1, "batch", where));
+  SLIP_TRY_(within(c.batch, 1, kMostBatch, "batch", where));
   SLIP_TRY(c.accumulate, int_or(root, "accumulate", c.accumulate, where));
-  SLIP_TRY_(at_least(c.accumulate, 1, "accumulate", where));
+  SLIP_TRY_(within(c.accumulate, 1, kMostBatch, "accumulate", where));
   SLIP_TRY(c.first_sample, int_or(root, "first_sample", 0, where));
+  SLIP_TRY_(within(c.first_sample, 0, kMostFirst, "first_sample", where));
   SLIP_TRY(c.save_every, int_or(root, "save_every", c.save_every, where));
   SLIP_TRY(c.keep, int_or(root, "keep", c.keep, where));
   SLIP_TRY(c.log_every, int_or(root, "log_every", c.log_every, where));
   SLIP_TRY_(at_least(c.log_every, 1, "log_every", where));
   SLIP_TRY(c.max_minutes, number_or(root, "max_minutes", 0, where));
   SLIP_TRY(const int64_t threads, int_or(root, "threads", 0, where));
+  SLIP_TRY_(within(threads, 0, kMostThreads, "threads", where));
   c.threads = static_cast<int>(threads);
   return {};
 }

@@ -11,13 +11,14 @@
 //              or {"kind": "nld", "block_size": 32, "alpha": 0.3, "minimum_noise": 0.001},
 //    "seed": 0, "rank": 0, "steps": 1000, "batch": 8, "accumulate": 1, "first_sample": 0,
 //    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.95], "epsilon": 1e-8, "weight_decay": 0.1, "decay_all": false, "clip": 1},
-//    "schedule": {"kind": "constant" | "cosine" | "linear", "warmup": 100, "final_fraction": 0.1},
+//    "schedule": {"kind": "constant" | "cosine" | "linear", "warmup": 100, "final_fraction": 0.1, "by": "steps" | "time"},
 //    "ema_decay": 0,                      > 0: checkpoints hold the average, training goes on with the raw weights
 //    "precision": "f32" | "bf16", "store": "f32" | "bf16",
 //    "out": "DIR", "save_every": 0, "keep": 2, "log_every": 10, "max_minutes": 0, "threads": 0}
 //
-// save_every 0: only at the end. keep: how many step-N folders stay (0: all). max_minutes > 0: stops then, and the schedule's
-// decay follows the larger of time and step progress.
+// save_every 0: only at the end. keep: how many step-N folders stay (0: all). max_minutes > 0: stops then. Schedule "by" (default
+// "steps"): with "time" the decay follows the larger of time (of max_minutes, which it needs) and step progress, at the price of
+// reproducibility (trainer.h).
 #pragma once
 #include <filesystem>
 #include <string>

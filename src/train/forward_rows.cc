@@ -2,6 +2,7 @@
 // Rows from a file through the trainer's model; contracts in forward_rows.h.
 #include "train/forward_rows.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/safetensors.h"
@@ -10,12 +11,17 @@
 namespace slip {
 namespace {
 
+constexpr int64_t kMostPosition = int64_t{1} << 30;
+
+bool is_position(const json::value& v) { return v.is_int64() && v.get_int64() >= -kMostPosition && v.get_int64() <= kMostPosition; }
+bool all_positions(const json::array& a) { return std::all_of(a.begin(), a.end(), is_position); }
+
 Result<Position> position_of(const json::object& row, int32_t other, const std::string& where) {
   const json::value* p = row.if_contains("position");
   if (p == nullptr) return Position::text(other);
-  if (p->is_int64()) return Position::text(static_cast<int32_t>(p->get_int64()));
-  if (!p->is_array() || p->get_array().size() != 3) return bad_input("{}: position: expected a number or [t, h, w], got {}", where, json::serialize(*p));
-  const auto at = [&](size_t i) { return static_cast<int32_t>(p->get_array()[i].to_number<int64_t>()); };
+  if (is_position(*p)) return Position::text(static_cast<int32_t>(p->get_int64()));
+  if (!p->is_array() || p->get_array().size() != 3 || !all_positions(p->get_array())) return bad_input("{}: position: expected a number or [t, h, w], got {}", where, json::serialize(*p));
+  const auto at = [&](size_t i) { return static_cast<int32_t>(p->get_array()[i].get_int64()); };
   return Position{at(0), at(1), at(2)};
 }
 
@@ -25,8 +31,8 @@ Result<IndexRanges> sees_of(const json::object& row, int32_t index, int32_t rows
   if (!s->is_array()) return bad_input("{}: sees: expected a list of ranges, got {}", where, json::serialize(*s));
   IndexRanges out;
   for (const json::value& v : s->get_array()) {
-    if (!v.is_array() || v.get_array().size() != 2) return bad_input("{}: sees: expected [begin, end], got {}", where, json::serialize(v));
-    const auto begin = v.get_array()[0].to_number<int64_t>(), end = v.get_array()[1].to_number<int64_t>();
+    if (!v.is_array() || v.get_array().size() != 2 || !all_positions(v.get_array())) return bad_input("{}: sees: expected [begin, end], got {}", where, json::serialize(v));
+    const int64_t begin = v.get_array()[0].get_int64(), end = v.get_array()[1].get_int64();
     if (begin < 0 || end > rows || begin > end) return bad_input("{}: sees: expected a range within 0 .. {}, got [{}, {}]", where, rows, begin, end);
     append_range(out, static_cast<int32_t>(begin), static_cast<int32_t>(end));
   }
@@ -48,7 +54,15 @@ Result<Pixels> read_pixels(const std::filesystem::path& file) {
   SLIP_TRY(const TensorView* grids, stored.get("grid_thw", triple));
   p.values = read_as_f32(*values);
   const std::vector<float> g = read_as_f32(*grids);
-  for (size_t i = 0; i + 2 < g.size(); i += 3) p.grids.push_back({static_cast<int>(g[i]), static_cast<int>(g[i + 1]), static_cast<int>(g[i + 2])});
+  constexpr float kMostSide = 1000;  // in patches; three of them multiply within 31 bits
+  for (const float side : g)
+    if (!(side >= 1 && side <= kMostSide)) return bad_input("{}: grid_thw: expected numbers from 1 to {}, got {}", file.string(), kMostSide, side);
+  int64_t patches = 0;
+  for (size_t i = 0; i + 2 < g.size(); i += 3) {
+    p.grids.push_back({static_cast<int>(g[i]), static_cast<int>(g[i + 1]), static_cast<int>(g[i + 2])});
+    patches += int64_t{p.grids.back()[0]} * p.grids.back()[1] * p.grids.back()[2];
+  }
+  if (patches != values->shape[0]) return bad_input("{}: expected pixel_values of {} patches by grid_thw, got {}", file.string(), patches, values->shape[0]);
   return p;
 }
 

@@ -12,7 +12,18 @@ namespace slip {
 
 namespace {
 
+// A pedestrian 60 m away is 9 pixels high in the camera's picture (focal length 307 pixels) and 4 in one of half the size, which the
+// demonstration model sees: what stands farther cannot be told.
 constexpr double kFarthest_m = 60;
+// Two lattice points per metre: from 3 m on a cell of that model (56 of the camera's pixels) spans more than the half metre between
+// them. The bounds, 12 m along and 3 m across (a bus), hold a body's cost at 700 projections.
+constexpr double kPointsPerMetre = 2;
+constexpr int kMostAlong = 24, kMostAcross = 6, kHeights = 3;
+// Lamps and signs as sim/bodies_signs.cc draws them, rounded to what a cell can tell: a lamp column 0.4 m wide and 1.2 m high, a
+// plate of 0.9 x 1 m; depths are nominal.
+constexpr double kLamp_m = 0.4, kLampHalf_m = 0.6, kPlateDepth_m = 0.2, kPlate_m = 0.9, kPlateHalf_m = 0.5;
+// A pothole: about a metre of road, flat.
+constexpr double kPothole_m = 1.0, kPotholeHigh_m = 0.05;
 
 Seen seen_of(const sim::Agent& a) {
   using enum sim::AgentType;
@@ -46,10 +57,10 @@ std::vector<Body> bodies_of(const sim::Moment& m) {
   };
   for (const sim::Agent& a : m.agents) add(seen_of(a), a.pose, a.length, a.width, 0, a.height);
   for (const sim::TrafficLight& l : m.lights)
-    add(l.state == sim::LightState::kGreen ? Seen::kGreen : Seen::kTraffic, l.pose, 0.4, 0.4, l.height - 0.6, l.height + 0.6);
+    add(l.state == sim::LightState::kGreen ? Seen::kGreen : Seen::kTraffic, l.pose, kLamp_m, kLamp_m, l.height - kLampHalf_m, l.height + kLampHalf_m);
   for (const sim::Sign& s : m.signs) {
     const Seen what = s.kind == sim::SignKind::kStop ? Seen::kTraffic : s.kind == sim::SignKind::kRoadWork ? Seen::kConstruction : Seen::kNothing;
-    add(what, s.pose, 0.2, 0.9, s.height - 0.5, s.height + 0.5);
+    add(what, s.pose, kPlateDepth_m, kPlate_m, s.height - kPlateHalf_m, s.height + kPlateHalf_m);
   }
   for (const sim::GroundPatch& p : m.ground) {
     if (p.kind != sim::Ground::kPothole || p.corners.empty()) continue;
@@ -58,7 +69,7 @@ std::vector<Body> bodies_of(const sim::Moment& m) {
       centre.x += c.x / static_cast<double>(p.corners.size());
       centre.y += c.y / static_cast<double>(p.corners.size());
     }
-    add(Seen::kHazard, centre, 1.0, 1.0, 0, 0.05);
+    add(Seen::kHazard, centre, kPothole_m, kPothole_m, 0, kPotholeHigh_m);
   }
   // Far to near: what is nearer overwrites.
   std::stable_sort(out.begin(), out.end(), [](const Body& a, const Body& b) { return a.distance_m > b.distance_m; });
@@ -71,13 +82,14 @@ std::vector<Seen> seen_in_cells(const sim::Moment& moment, const sim::Camera& ca
   std::vector<Seen> out(static_cast<size_t>(rows) * static_cast<size_t>(columns), Seen::kNothing);
   for (const Body& b : bodies_of(moment)) {
     const double c = std::cos(b.pose.yaw), s = std::sin(b.pose.yaw);
-    const int along = std::clamp(static_cast<int>(b.length * 2), 1, 24), across = std::clamp(static_cast<int>(b.width * 2), 1, 6);
+    const int along = std::clamp(static_cast<int>(b.length * kPointsPerMetre), 1, kMostAlong);
+    const int across = std::clamp(static_cast<int>(b.width * kPointsPerMetre), 1, kMostAcross);
     for (int i = 0; i <= along; ++i)
       for (int j = 0; j <= across; ++j)
-        for (int k = 0; k <= 3; ++k) {
+        for (int k = 0; k <= kHeights; ++k) {
           const double u = b.length * (static_cast<double>(i) / along - 0.5), v = b.width * (static_cast<double>(j) / across - 0.5);
           const auto at = sim::project(camera, moment.ego, b.pose.x + c * u - s * v, b.pose.y + s * u + c * v,
-                                       b.low + (b.high - b.low) * (0.1 + 0.8 * k / 3.0));
+                                       b.low + (b.high - b.low) * (0.1 + 0.8 * k / static_cast<double>(kHeights)));  // not the very rim
           if (!at) continue;
           const int row = std::clamp(static_cast<int>(at->y / camera.height * rows), 0, rows - 1);
           const int column = std::clamp(static_cast<int>(at->x / camera.width * columns), 0, columns - 1);

@@ -10,6 +10,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
+#include <system_error>
 
 #include "base/check.h"
 #include "base/interrupt.h"
@@ -52,9 +54,28 @@ slip::Status run_training(const Arguments& a) {
              config.precision == slip::Precision::kBF16 ? "bf16" : "f32", core != nullptr ? core : "(its own guess)",
              from ? ", from " + from->string() : "");
   SLIP_TRY(const slip::TrainReport report, slip::train(config, *source, {.resume = from}));
+  if (report.interrupted)
+    return slip::Error{slip::ErrorKind::kCancelled, fmt::format("interrupted after {} steps; --resume goes on from {}", report.steps, report.checkpoint.string())};
   fmt::print(stderr, "slipstream-train: {} after {} steps, loss {:.4f}, {:.2f} samples/s, {}\n", report.stopped_early ? "stopped" : "done",
              report.steps, report.loss, report.samples_per_s, report.checkpoint.string());
   return {};
+}
+
+/// The exception that is being handled. Torch's messages go on with a stack trace after the first line, and its allocator throws
+/// c10::Error, not bad_alloc.
+slip::Error error_of_exception() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return slip::resource_error("memory: expected enough for this run, got less");
+  } catch (const std::system_error& e) {
+    return slip::resource_error("system: expected its help, got: {}", e.what());
+  } catch (const std::exception& e) {
+    const std::string text = e.what(), line = text.substr(0, text.find('\n'));
+    const bool memory = text.find("DefaultCPUAllocator") != std::string::npos;
+    if (memory) return slip::resource_error("memory: expected enough for this run, got: {}", line);
+    return {slip::ErrorKind::kInternal, line};
+  }
 }
 
 slip::Status dispatch(const Arguments& a) {
@@ -63,7 +84,7 @@ slip::Status dispatch(const Arguments& a) {
     const slip::Precision p = a.dtype == "bf16" ? slip::Precision::kBF16 : a.dtype == "f64" ? slip::Precision::kF64 : slip::Precision::kF32;
     return slip::forward_rows(a.model, a.forward, a.pixels, a.out, p);
   }
-  if (a.config.empty() && a.resume.empty()) return slip::usage_error("slipstream-train: expected --config, --resume or --forward, got none");
+  if (a.config.empty() && a.resume.empty()) return slip::usage_error("arguments: expected --config, --resume or --forward, got none of them");
   return run_training(a);
 }
 
@@ -95,8 +116,8 @@ int main(int argc, char** argv) {
   slip::Status status;
   try {
     status = dispatch(a);
-  } catch (const std::exception& e) {
-    status = slip::Error{slip::ErrorKind::kInternal, e.what()};
+  } catch (...) {
+    status = error_of_exception();
   }
   if (status) return 0;
   fmt::print(stderr, "slipstream-train: {}\n", status.error().message);

@@ -2,21 +2,45 @@
 // Shapes from config.json and the flat parameter table; contracts in model_shape.h.
 #include "train/model_shape.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace slip {
 namespace {
 
-const json::object* object_at(const json::object& o, std::string_view key) {
+/// nullptr where there is none; a null counts as none.
+Result<const json::object*> object_at(const json::object& o, std::string_view key, std::string_view where) {
   const json::value* v = o.if_contains(key);
-  return v != nullptr ? v->if_object() : nullptr;
+  if (v == nullptr || v->is_null()) return static_cast<const json::object*>(nullptr);
+  return get_object(o, key, where);
+}
+
+// Products of two sizes and a layer count fit 63 bits; no model is near either bound.
+constexpr int64_t kMostSize = int64_t{1} << 24, kMostLayers = 4096;
+
+Status in_range(int64_t n, std::string_view key, std::string_view where) {
+  const int64_t most = key == "num_hidden_layers" || key == "depth" ? kMostLayers : kMostSize;
+  if (n < 1) return bad_input("{}: {}: expected at least 1, got {}", where, key, n);
+  if (n > most) return bad_input("{}: {}: expected at most {}, got {}", where, key, most, n);
+  return {};
+}
+
+Result<std::vector<int32_t>> small_integers(const json::object& o, std::string_view key, std::string_view where) {
+  SLIP_TRY(const json::array* list, get_array(o, key, where));
+  std::vector<int32_t> out;
+  for (const json::value& v : *list) {
+    if (!v.is_int64() || v.get_int64() < 0 || v.get_int64() > kMostSize)
+      return bad_input("{}: {}: expected integers from 0 to {}, got {}", where, key, kMostSize, json::serialize(v).substr(0, 40));
+    out.push_back(static_cast<int32_t>(v.get_int64()));
+  }
+  return out;
 }
 
 Result<VisionTowerShape> vision_of(const json::object& v, std::string_view where) {
   VisionTowerShape c;
   const auto read = [&](std::string_view key, int32_t& to, int64_t other) -> Status {
     SLIP_TRY(const int64_t n, other >= 0 ? int_or(v, key, other, where) : get_int(v, key, where));
-    if (n < 1) return bad_input("{}: vision_config.{}: expected at least 1, got {}", where, key, n);
+    SLIP_TRY_(in_range(n, key, fmt::format("{}: vision_config", where)));
     to = static_cast<int32_t>(n);
     return {};
   };
@@ -33,8 +57,7 @@ Result<VisionTowerShape> vision_of(const json::object& v, std::string_view where
   if (c.hidden % (4 * c.heads) != 0)
     return bad_input("{}: vision_config.hidden_size: expected a multiple of 4 num_heads = {}, got {}", where, 4 * c.heads, c.hidden);
   if (v.contains("fullatt_block_indexes")) {
-    SLIP_TRY(const json::array* full, get_array(v, "fullatt_block_indexes", where));
-    for (const json::value& i : *full) c.full_layers.push_back(static_cast<int32_t>(i.to_number<int64_t>()));
+    SLIP_TRY(c.full_layers, small_integers(v, "fullatt_block_indexes", where));
   }
   return c;
 }
@@ -42,13 +65,13 @@ Result<VisionTowerShape> vision_of(const json::object& v, std::string_view where
 Status read_rope(const json::object& text, ModelShape& s, std::string_view where) {
   s.mrope = {s.head_dim / 2, 0, 0};
   for (const std::string_view key : {"rope_parameters", "rope_scaling"}) {
-    const json::object* rope = object_at(text, key);
+    SLIP_TRY(const json::object* rope, object_at(text, key, where));
     if (rope == nullptr) continue;
     SLIP_TRY(s.rope_theta, number_or(*rope, "rope_theta", s.rope_theta, where));
     if (!rope->contains("mrope_section")) continue;
-    SLIP_TRY(const json::array* sections, get_array(*rope, "mrope_section", where));
-    if (sections->size() != 3) return bad_input("{}: mrope_section: expected 3 numbers, got {}", where, sections->size());
-    for (size_t i = 0; i < 3; ++i) s.mrope[i] = static_cast<int32_t>((*sections)[i].to_number<int64_t>());
+    SLIP_TRY(const std::vector<int32_t> sections, small_integers(*rope, "mrope_section", where));
+    if (sections.size() != 3) return bad_input("{}: mrope_section: expected 3 numbers, got {}", where, sections.size());
+    std::copy_n(sections.begin(), 3, s.mrope.begin());
   }
   if (s.mrope[0] + s.mrope[1] + s.mrope[2] != s.head_dim / 2)
     return bad_input("{}: mrope_section: expected a sum of {}, got {}", where, s.head_dim / 2, s.mrope[0] + s.mrope[1] + s.mrope[2]);
@@ -129,12 +152,12 @@ void vision_tower(ParameterTable& t, Layout& l, const VisionTowerShape& v) {
 }  // namespace
 
 Result<ModelShape> ModelShape::from_config(const json::object& config, std::string_view where) {
-  const json::object* nested = object_at(config, "text_config");
+  SLIP_TRY(const json::object* nested, object_at(config, "text_config", where));
   const json::object& text = nested != nullptr ? *nested : config;
   ModelShape s;
   const auto read = [&](std::string_view key, int32_t& to, int64_t other) -> Status {
     SLIP_TRY(const int64_t n, other != 0 ? int_or(text, key, other, where) : get_int(text, key, where));
-    if (n < 1) return bad_input("{}: {}: expected at least 1, got {}", where, key, n);
+    SLIP_TRY_(in_range(n, key, where));
     to = static_cast<int32_t>(n);
     return {};
   };
@@ -156,7 +179,8 @@ Result<ModelShape> ModelShape::from_config(const json::object& config, std::stri
   SLIP_TRY(const int64_t image, int_or(config, "image_token_id", -1, where));
   s.mask_token = static_cast<int32_t>(mask);
   s.image_token = static_cast<int32_t>(image);
-  if (const json::object* vision = object_at(config, "vision_config"); vision != nullptr) {
+  SLIP_TRY(const json::object* vision, object_at(config, "vision_config", where));
+  if (vision != nullptr) {
     SLIP_TRY(s.vision, vision_of(*vision, where));
     if (s.vision->out != s.hidden)
       return bad_input("{}: vision_config.out_hidden_size: expected hidden_size {}, got {}", where, s.hidden, s.vision->out);

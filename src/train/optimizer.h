@@ -46,6 +46,7 @@ struct Schedule {
   double lr = 1e-3, final_fraction = 0.1;  // cosine and linear end at lr * final_fraction
   int64_t warmup = 0, steps = 0;
   Decay decay = Decay::kConstant;
+  bool by_time = false;                    // decay follows the time budget, where steps do not outrun it
   /// For step 1, 2, ...; warm-up rises linearly to lr at step `warmup`. `progress` in [0, 1] replaces step / steps when a time
   /// budget ends the run before its steps do; pass a negative number otherwise.
   double at(int64_t step, double progress = -1) const;

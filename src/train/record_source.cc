@@ -83,8 +83,11 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   if (!config.is_object()) return bad_input("{}: expected an object, got another type", model);
   SLIP_TRY(s.task, task_options(config.get_object(), model));
   SLIP_TRY(s.preprocessor, read_preprocessor_config(std::filesystem::path(model).parent_path() / "preprocessor_config.json"));
-  SLIP_TRY(const int64_t vocab, get_int(config.get_object().contains("text_config") ? config.at("text_config").as_object() : config.get_object(),
-                                        "vocab_size", model));
+  const json::object* language = &config.get_object();
+  if (language->contains("text_config")) {
+    SLIP_TRY(language, get_object(config.get_object(), "text_config", model));
+  }
+  SLIP_TRY(const int64_t vocab, get_int(*language, "vocab_size", model));
   SLIP_TRY_(make_missing_tokenizer(data, folder, s));
   SLIP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
   s.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
@@ -192,10 +195,17 @@ class SampleMaker {
   std::vector<int32_t> section_;
 };
 
-// The order of an epoch: a keyed affine walk over 0 .. n-1 (step coprime to n), different in every epoch.
+// Records of one source: products of two such counts fit 63 bits, and one fits PhiloxStream::below.
+constexpr int64_t kMostRecords = int64_t{1} << 31;
+// The key of epochs' orders: fixed, so that a data set has one order whatever the run's seed, and its own, so that no other stream
+// of uniforms is drawn again. The value carries no meaning.
+constexpr uint64_t kOrderSeed = 0x5eed;
+
+// The order of an epoch: a keyed affine walk over 0 .. n-1 (step coprime to n), different in every epoch; 3 <= n <= kMostRecords.
+// Steps from n/3 to 2n/3: records that follow each other in a set (written in order of their seeds) stand far apart in an epoch.
 int64_t shuffled(int64_t index, int64_t n) {
   const auto epoch = static_cast<uint64_t>(index / n);
-  PhiloxStream r(0x5eed, epoch);
+  PhiloxStream r(kOrderSeed, epoch);
   const auto start = static_cast<int64_t>(r.below(static_cast<uint32_t>(n)));
   auto step = static_cast<int64_t>(n / 3 + r.below(static_cast<uint32_t>(n / 3 + 1)));
   while (std::gcd(step, n) != 1) ++step;
@@ -209,7 +219,8 @@ class RecordSource : public SampleSource {
   Result<Sample> get(int64_t index) override {
     const int64_t i = first_ + shuffled(index, count_);
     SLIP_TRY(const sim::Labels labels, set_.labels(i));
-    return maker_.make(labels, set_.images(i));
+    SLIP_TRY(const auto pictures, set_.pictures(i));
+    return maker_.make(labels, pictures);
   }
 
  private:
@@ -242,14 +253,15 @@ Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& dat
   if (kind == "simulated") {
     SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
     SLIP_TRY(const int64_t count, get_int(data, "count", "data"));
-    if (count < 3) return bad_input("data: count: expected at least 3, got {}", count);
+    if (count < 3 || count > kMostRecords) return bad_input("data: count: expected 3 to {}, got {}", kMostRecords, count);
     return std::unique_ptr<SampleSource>(std::make_unique<SimulatedSource>(std::move(setup), static_cast<uint64_t>(first), count));
   }
   SLIP_TRY(const std::string folder, get_string(data, "records", "data"));
   SLIP_TRY(sim::RecordSet set, sim::RecordSet::open(folder));
   SLIP_TRY(const int64_t first, int_or(data, "first", 0, "data"));
-  SLIP_TRY(const int64_t count, int_or(data, "count", set.size() - first, "data"));
-  if (first < 0 || count < 3 || first + count > set.size())
+  if (first < 0 || first > set.size()) return bad_input("data: first: expected 0 to {}, got {}", set.size(), first);
+  SLIP_TRY(const int64_t count, int_or(data, "count", std::min(set.size() - first, kMostRecords), "data"));
+  if (count < 3 || count > std::min(set.size() - first, kMostRecords))
     return bad_input("data: expected first and count (at least 3) within the {} records of {}, got {} and {}", set.size(), folder, first, count);
   return std::unique_ptr<SampleSource>(std::make_unique<RecordSource>(std::move(setup), std::move(set), first, count));
 }

@@ -15,6 +15,7 @@ struct ToyShape {
   int64_t size = 0;                      // distinct samples; 0: endless
 };
 
+constexpr int64_t kMost = 1 << 20;  // of every number: products of three fit 63 bits
 constexpr int32_t kMask = 1, kNull = 2, kEnd = 3, kImage = 4, kColon = 5, kFirstValue = 8;
 
 class ToySource final : public SampleSource {
@@ -36,7 +37,7 @@ class ToySource final : public SampleSource {
     for (int32_t f = 0; f < s_.fields; ++f) {
       for (int32_t i = 0; i < s_.scaffold; ++i) add(s, i + 1 < s_.scaffold ? 6 + i % 2 : kColon, f, true, position);
       for (int32_t i = 0; i < s_.values; ++i) {
-        const int32_t at = f * s_.values + i;
+        const int64_t at = int64_t{f} * s_.values + i;
         add(s, at < s_.prompt ? said[static_cast<size_t>(at)] : kNull, f, false, position);
       }
     }
@@ -83,6 +84,7 @@ Result<std::unique_ptr<SampleSource>> make_toy_source(const json::object& data) 
   const auto read = [&](std::string_view key, int32_t& to, int64_t least) -> Status {
     SLIP_TRY(const int64_t n, int_or(data, key, to, where));
     if (n < least) return bad_input("{}: {}: expected at least {}, got {}", where, key, least, n);
+    if (n > kMost) return bad_input("{}: {}: expected at most {}, got {}", where, key, kMost, n);
     to = static_cast<int32_t>(n);
     return {};
   };

@@ -64,6 +64,7 @@ class Run {
       const bool stop = interrupted() || (options_.stop_after > 0 && step_ >= options_.stop_after) || out_of_time();
       if (stop && step_ < c_.steps) {
         report_.stopped_early = true;
+        report_.interrupted = interrupted();
         break;
       }
       if (c_.save_every > 0 && step_ % c_.save_every == 0 && step_ < c_.steps) SLIP_TRY_(save());
@@ -79,7 +80,7 @@ class Run {
   double elapsed() const { return earlier_s_ + (start_ == Clock::time_point{} ? 0 : seconds_since(start_)); }
   bool out_of_time() const { return c_.max_minutes > 0 && elapsed() > 60 * c_.max_minutes; }
   double progress() const {
-    if (c_.max_minutes <= 0) return -1;
+    if (!c_.schedule.by_time || c_.max_minutes <= 0) return -1;
     const double by_step = static_cast<double>(step_) / static_cast<double>(c_.steps);
     return std::max(by_step, elapsed() / (60 * c_.max_minutes));
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop. Bit for bit the same result whether it ran through or was stopped and resumed (with the same threads).
+// The training loop. With a schedule by steps a run is a function of its configuration and data: bit for bit the same weights when it is
+// repeated, and whether it ran through or was stopped and resumed (with the same threads and machine). With a schedule by time
+// ("schedule": {"by": "time"}) the learning rate reads the clock: such a run is neither bit-reproducible nor resumed bit for bit.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -14,6 +16,7 @@ struct TrainReport {
   double loss = 0;                       // of the last step
   double samples_per_s = 0;              // over this run
   bool stopped_early = false;            // interrupted or out of time
+  bool interrupted = false;              // stopped early by Ctrl-C
   std::filesystem::path checkpoint;      // the last one written
 };
 

@@ -3,13 +3,22 @@
 // against stored logits of a Qwen2.5-VL with images.
 #include "train/trainer.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <csignal>
+#include <exception>
+#include <limits>
+#include <new>
 
 #include "base/file.h"
 #include "core/safetensors.h"
+#include "sim/record.h"
+#include "train/batcher.h"
 #include "train/checkpoint.h"
 #include "train/forward_rows.h"
 #include "train/loss_log.h"
@@ -118,6 +127,124 @@ TEST(Trainer, BatchesDoNotDependOnHowTheyAreAccumulated) {
   EXPECT_NEAR(la[0].gradient_norm, lb[0].gradient_norm, 1e-4 * la[0].gradient_norm);
 }
 
+TEST(Trainer, AScheduleByStepsDoesNotReadTheClock) {
+  const Folder timed("timed"), untimed("untimed");
+  json::object a = tiny_config(timed.path), b = tiny_config(untimed.path);
+  for (json::object* c : {&a, &b}) (*c)["schedule"] = json::object{{"kind", "cosine"}, {"warmup", 2}};
+  a["max_minutes"] = 20;
+  run(a, {.quiet = true});
+  run(b, {.quiet = true});
+  EXPECT_EQ(bytes_of(timed.path / "step-6" / "model.safetensors"), bytes_of(untimed.path / "step-6" / "model.safetensors"));
+  const TrainConfig c = must(TrainConfig::parse(a, "test"));
+  for (const LossPoint& p : must(read_loss_log(timed.path / "loss.jsonl"))) EXPECT_NEAR(p.lr, c.schedule.at(p.step), 1e-5 * p.lr) << p.step;
+}
+
+TEST(Trainer, AFailedCheckpointLeavesNoFolder) {
+  const Folder out("failed"), tokenizer("unreadable");
+  fs::create_directories(tokenizer.path / "tokenizer.json");  // a folder of that name: cannot be copied
+  json::object config = tiny_config(out.path);
+  config["tokenizer"] = tokenizer.path.string(), config["steps"] = 1;
+  const TrainConfig c = must(TrainConfig::parse(config, "test"));
+  const auto source = must(make_source(c.data, c.tokenizer));
+  const auto report = train(c, *source, {.quiet = true});
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, testing::HasSubstr("tokenizer.json"));
+  for (const auto& entry : fs::directory_iterator(out.path)) EXPECT_FALSE(entry.is_directory()) << entry.path();
+}
+
+template <class E>
+class ThrowingSource : public SampleSource {
+ public:
+  Result<Sample> get(int64_t) override { throw E(); }
+};
+
+template <class E>
+Error error_of_batches() {
+  const Folder out("batches");
+  const TrainConfig c = must(TrainConfig::parse(tiny_config(out.path), "test"));
+  ThrowingSource<E> source;
+  Batcher batches(source, c, 1);
+  const auto got = batches.next();
+  return got ? Error{} : got.error();
+}
+
+TEST(Batcher, ReportsWhatASourceThrows) {
+  EXPECT_EQ(error_of_batches<std::bad_alloc>().kind, ErrorKind::kResource);
+  EXPECT_THAT(error_of_batches<std::bad_alloc>().message, testing::HasSubstr("step 1: expected memory"));
+  EXPECT_EQ(error_of_batches<std::bad_exception>().message, std::bad_exception().what());
+}
+
+// A set of records without pictures, and the demonstration model's configuration with one key changed.
+class RecordSource : public testing::Test {
+ protected:
+  RecordSource() : set_("records"), model_("model") {
+    auto w = must(sim::RecordSetWriter::create(set_.path, 7, 5, {}));
+    for (uint64_t seed = 7; seed < 12; ++seed) EXPECT_TRUE(w.add(must(sim::make_record(seed, {}, false))));
+    EXPECT_TRUE(w.finish());
+    fs::copy_file(demo() / "preprocessor_config.json", model_.path / "preprocessor_config.json");
+    config_ = must(read_json(demo() / "config.json")).as_object();
+    data_ = {{"kind", "records"}, {"records", set_.path.string()}, {"model", (model_.path / "config.json").string()}, {"waypoint_step_m", 0.5}};
+  }
+  static fs::path demo() { return fs::path(SLIP_SOURCE_DIR) / "configs" / "demo"; }
+  Result<std::unique_ptr<SampleSource>> make() {
+    EXPECT_TRUE(write_file(model_.path / "config.json", pretty(config_)));
+    return make_record_source(data_, demo().string());
+  }
+  std::string error() {
+    const auto source = make();
+    if (source) return "no error";
+    EXPECT_EQ(source.error().kind, ErrorKind::kBadInput);
+    return source.error().message;
+  }
+  Folder set_, model_;
+  json::object config_, data_;
+};
+
+TEST_F(RecordSource, RefusesRecordsWithoutPictures) {
+  const auto source = must(make());
+  const auto sample = source->get(0);
+  ASSERT_FALSE(sample);
+  EXPECT_EQ(sample.error().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(sample.error().message, testing::HasSubstr("shard-00000.slip: expected records with pictures, got none"));
+}
+
+TEST_F(RecordSource, RefusesRangesOutsideTheSetWithoutOverflow) {
+  data_["first"] = 2, data_["count"] = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(error(), testing::HasSubstr("within the 5 records"));
+  data_["first"] = std::numeric_limits<int64_t>::min();
+  EXPECT_THAT(error(), testing::HasSubstr("first: expected 0 to 5, got -9223372036854775808"));
+  data_ = {{"kind", "simulated"}, {"first_seed", 1}, {"count", int64_t{1} << 32}, {"model", data_["model"]}};
+  EXPECT_THAT(error(), testing::HasSubstr("count: expected 3 to 2147483648, got 4294967296"));
+}
+
+TEST_F(RecordSource, RefusesATextConfigThatIsNoObject) {
+  config_["text_config"] = 7;
+  EXPECT_THAT(error(), testing::HasSubstr("text_config"));
+}
+
+// The binary, interrupted while it trains: a checkpoint, exit code 130, nothing half written.
+TEST(TrainerBinary, WritesACheckpointOnInterruptAndExits130) {
+  const Folder out("interrupt");
+  json::object c = tiny_config(out.path);
+  c["steps"] = 1000000;
+  ASSERT_TRUE(write_file(out.path / "c.json", pretty(c)));
+  const std::string config = (out.path / "c.json").string();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int null = ::open("/dev/null", O_WRONLY);
+    ::dup2(null, STDERR_FILENO);
+    ::execl(SLIP_TRAINER, SLIP_TRAINER, "--config", config.c_str(), nullptr);
+    ::_exit(99);
+  }
+  for (int i = 0; i < 600 && !fs::exists(out.path / "loss.jsonl"); ++i) ::usleep(100000);
+  ::kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_TRUE(newest_checkpoint(out.path));
+  for (const auto& entry : fs::directory_iterator(out.path)) EXPECT_NE(entry.path().extension(), ".partial");
+}
 TEST(TrainConfig, NamesWhatIsWrong) {
   const auto error = [](json::object c) {
     const auto r = TrainConfig::parse(c, "c.json");
@@ -137,6 +264,32 @@ TEST(TrainConfig, NamesWhatIsWrong) {
   c = good;
   c["batch"] = 0;
   EXPECT_THAT(error(c), testing::HasSubstr("batch: expected at least 1, got 0"));
+  c = good;
+  c["batch"] = int64_t{1} << 40;
+  EXPECT_THAT(error(c), testing::HasSubstr("batch: expected at most 32768"));
+  c = good;
+  c["schedule"] = json::object{{"by", "wish"}};
+  EXPECT_THAT(error(c), testing::HasSubstr("by: expected \"steps\" or \"time\", got \"wish\""));
+  c["schedule"] = json::object{{"by", "time"}};
+  EXPECT_THAT(error(c), testing::HasSubstr("by: expected max_minutes above 0 with \"time\", got 0"));
+  c["max_minutes"] = 1;
+  EXPECT_EQ(error(c), "no error");
+  c = good;
+  c["model"].as_object()["text_config"] = 7;
+  EXPECT_THAT(error(c), testing::HasSubstr("key \"text_config\": expected an object, got an integer"));
+  c = good;
+  c["model"].as_object()["vision_config"].as_object()["fullatt_block_indexes"] = json::array{"one"};
+  EXPECT_THAT(error(c), testing::HasSubstr("fullatt_block_indexes: expected integers"));
+}
+
+TEST(RowsFromJson, NamesAWrongPositionOrRange) {
+  const TrainConfig c = must(TrainConfig::parse(tiny_config("x", "f32", false), "test"));
+  for (const char* row : {R"({"token": 1, "position": [0, "a", 0]})", R"({"token": 1, "position": 4294967296})", R"({"token": 1, "sees": [[0, "b"]]})"}) {
+    const json::object rows{{"rows", json::array{*parse_json(row, "row")}}};
+    const auto got = rows_from_json(rows, c.shape, {}, "r.json");
+    ASSERT_FALSE(got) << row;
+    EXPECT_THAT(got.error().message, testing::HasSubstr("r.json: row 0"));
+  }
 }
 
 class QwenVl : public testing::TestWithParam<const char*> {};
