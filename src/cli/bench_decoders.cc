@@ -112,8 +112,7 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   std::string differs;
   for (const Contender& c : contenders) {
     if (!c.left_out.empty()) {
-      if (o.run.json) print_json(json::object{{"decoder", decoder_json(c.method)}, {"left_out", c.left_out}});
-      else fmt::print(stderr, "{}: left out: {}\n", c.method.preset, c.left_out);
+      fmt::print(stderr, "{}: left out: {}\n", c.method.preset, c.left_out);
       continue;
     }
     const json::value equal = equality(c, contenders.front());

@@ -190,7 +190,7 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("eval", "metrics of a decoder over a record set or over held-out seeds");
   add_model_flag(c, o.model, true);
   c->add_option("--records", o.records, "record set; without it, scenes are simulated from --seed");
-  c->add_option("--seed", o.seed, "first held-out seed")->check(not_negative);
+  c->add_option("--seed", o.seed, "first held-out seed (0: 900000000); with --temperature also the seed of the draws")->check(not_negative);
   c->add_option("--count", o.count, "records (default: the whole set, or 500 simulated ones)")->check(CLI::Range(int64_t{1}, kMostRecords));
   c->add_option("--decoder", o.decoder, "preset");
   c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));

@@ -113,7 +113,6 @@ Result<Method> method_from(const RunOptions& o) {
     return unsupported("decoder: schedule sections with an exact verifier: expected confidence:T, got exact");
   if (m.schedule == Schedule::kChain && m.lossy())
     return unsupported("decoder: schedule chain with a confidence verifier: expected exact, got confidence");
-  if (!o.schedule.empty() || !o.drafter.empty() || !o.verifier.empty() || !o.width.empty()) m.preset += " (changed)";
   return m;
 }
 
@@ -168,8 +167,10 @@ Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std:
 Result<int> slots_for(const RunOptions& o, const Request& request) {
   if (o.slots > 0) return o.slots;
   int64_t rows = static_cast<int64_t>(request.prompt.size()) + 2 * int64_t{o.max_tokens} + 2048;
-  if (!request.images.empty()) {
-    SLIP_TRY(const PreprocessorConfig config, read_preprocessor_config(std::filesystem::path(o.model) / "preprocessor_config.json"));
+  const auto file = std::filesystem::path(o.model) / "preprocessor_config.json";
+  std::error_code ec;
+  if (!request.images.empty() && std::filesystem::exists(file, ec)) {  // without it the model says what it lacks
+    SLIP_TRY(const PreprocessorConfig config, read_preprocessor_config(file));
     for (const Image& image : request.images) {
       SLIP_TRY(const Size size, smart_resize(image.height, image.width, config.factor(), config.min_pixels, config.max_pixels));
       rows += int64_t{size.height} * size.width / (int64_t{config.factor()} * config.factor());
