@@ -37,8 +37,8 @@ class Forward : public Cli, public testing::WithParamInterface<Case> {
   std::string logits(const std::string& dtype, int split, int threads) {
     const std::string folder = fixture(std::string("models/") + GetParam().model);
     const std::string out = path("logits.safetensors");
-    const Ran ran = run({"forward", "--model", folder, "--rows", folder + "/rows_" + GetParam().rows + ".json", "--out", out, "--dtype", dtype,
-                         "--split", std::to_string(split), "--threads", std::to_string(threads)});
+    const Ran ran = run({"forward", "--model", folder, "--rows", folder + "/rows_" + GetParam().rows + ".json", "--out", out,
+                         "--dtype", dtype, "--split", std::to_string(split), "--threads", std::to_string(threads)});
     EXPECT_EQ(ran.code, 0) << ran.err;
     EXPECT_EQ(ran.err, "");
     return read_bytes(out);
@@ -47,7 +47,8 @@ class Forward : public Cli, public testing::WithParamInterface<Case> {
 
 TEST_P(Forward, WritesTheReferencesLogits) {
   logits("f32", 0, 1);
-  const std::string reference = fixture(std::string("models/") + GetParam().model + "/expected_" + GetParam().rows + ".safetensors");
+  const std::string reference =
+      fixture(std::string("models/") + GetParam().model + "/expected_" + GetParam().rows + ".safetensors");
   EXPECT_LE(distance(path("logits.safetensors"), reference, "logits_TV"), 2e-5);
 }
 
@@ -61,14 +62,16 @@ TEST_P(Forward, WritesTheSameBytesWhateverTheSplitAndTheThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Forward,
-                         testing::Values(Case{"qwen2", "block"}, Case{"qwen2", "field_graph"}, Case{"qwen2", "packed"}, Case{"qwen3", "causal"},
-                                         Case{"qwen3", "tree"}, Case{"qwen2_5_vl", "causal"}, Case{"qwen2_5_vl", "draft_verify"},
-                                         Case{"qwen2_5_vl_flat", "causal"}, Case{"qwen2_5_vl_flat", "forked"}),
+                         testing::Values(Case{"qwen2", "block"}, Case{"qwen2", "field_graph"}, Case{"qwen2", "packed"},
+                                         Case{"qwen3", "causal"}, Case{"qwen3", "tree"}, Case{"qwen2_5_vl", "causal"},
+                                         Case{"qwen2_5_vl", "draft_verify"}, Case{"qwen2_5_vl_flat", "causal"},
+                                         Case{"qwen2_5_vl_flat", "forked"}),
                          [](const auto& i) { return std::string(i.param.model) + "_" + i.param.rows; });
 
 TEST_F(Cli, ForwardSaysHowManyRowsAndPasses) {
   const std::string folder = fixture("models/qwen2");
-  const json::value v = run_json({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", path("x"), "--split", "7"});
+  const json::value v =
+      run_json({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", path("x"), "--split", "7"});
   ASSERT_EQ(missing_keys(v, {"rows", "vocab", "passes", "out"}), "");
   const int64_t rows = v.at("rows").as_int64();
   EXPECT_EQ(v.at("vocab").as_int64(), 300);
@@ -77,7 +80,9 @@ TEST_F(Cli, ForwardSaysHowManyRowsAndPasses) {
 
 TEST_F(Cli, ForwardRefusesRowsThatCannotBe) {
   const std::string folder = fixture("models/qwen2"), out = path("never.safetensors");
-  const auto rows = [&](const char* text) { return std::vector<std::string>{"forward", "--model", folder, "--rows", write("rows.json", text), "--out", out}; };
+  const auto rows = [&](const char* text) {
+    return std::vector<std::string>{"forward", "--model", folder, "--rows", write("rows.json", text), "--out", out};
+  };
   refused(rows(R"({"rows": [{"token": 5000, "position": 0}]})"), 3, "row 0");
   refused(rows(R"({"rows": [{"token": 5, "position": 0, "sees": [[0, 9]]}]})"), 3, "rows.json");
   refused(rows(R"({"rows": [{"token": 5}]})"), 3, "position");
@@ -85,7 +90,8 @@ TEST_F(Cli, ForwardRefusesRowsThatCannotBe) {
   refused(rows(R"({"rows": [)"), 3, "rows.json");
   refused(rows(R"({"rows": [{"image": 0, "patch": 0, "position": 0}], "images": ["none.png"]})"), 3, "none.png");
   refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", out, "--dtype", "int4"}, 4, "int4");
-  refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", path("no/such/place")}, 3, "no/such/place");
+  refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", path("no/such/place")}, 3,
+          "no/such/place");
   EXPECT_FALSE(fs::exists(out));
 }
 
@@ -94,7 +100,8 @@ TEST_F(Cli, ForwardRefusesRowsThatCannotBe) {
 TEST_F(Cli, PreprocessGivesWhatTheReferencesProcessorGives) {
   for (const char* model : {"qwen2_5_vl", "qwen2_5_vl_flat"}) {
     const std::string folder = fixture(std::string("models/") + model), out = path("pixels.safetensors");
-    const json::value v = run_json({"preprocess", "--model", folder, "--image", folder + "/image_0.png", folder + "/image_1.png", "--out", out});
+    const json::value v =
+        run_json({"preprocess", "--model", folder, "--image", folder + "/image_0.png", folder + "/image_1.png", "--out", out});
     ASSERT_EQ(missing_keys(v, {"images", "out"}), "");
     EXPECT_EQ(v.at("images").as_array().size(), 2u);
     EXPECT_LE(distance(out, folder + "/expected_images.safetensors", "pixel_values"), 1e-6) << model;
@@ -104,10 +111,12 @@ TEST_F(Cli, PreprocessGivesWhatTheReferencesProcessorGives) {
 
 TEST_F(Cli, PreprocessNamesTheFileThatIsWrong) {
   const std::string folder = fixture("models/qwen2_5_vl"), out = path("never.safetensors");
-  refused({"preprocess", "--model", folder, "--image", folder + "/image_0.png", write("note.jpg", "hello\n"), "--out", out}, 3, "note.jpg");
+  refused({"preprocess", "--model", folder, "--image", folder + "/image_0.png", write("note.jpg", "hello\n"), "--out", out}, 3,
+          "note.jpg");
   refused({"preprocess", "--model", folder, "--image", write_ppm("thin.ppm", 20000, 10), "--out", out}, 3, "thin.ppm");
   refused({"preprocess", "--model", folder, "--image", path("none.png"), "--out", out}, 3, "none.png");
-  refused({"preprocess", "--model", fixture("models/qwen2"), "--image", folder + "/image_0.png", "--out", out}, 3, "preprocessor_config.json");
+  refused({"preprocess", "--model", fixture("models/qwen2"), "--image", folder + "/image_0.png", "--out", out}, 3,
+          "preprocessor_config.json");
   EXPECT_FALSE(fs::exists(out));
 }
 
@@ -115,8 +124,9 @@ TEST_F(Cli, PreprocessNamesTheFileThatIsWrong) {
 
 TEST_F(Cli, TokenizeAndDetokenizeGiveTheTextBack) {
   const std::string model = fixture("text/qwen");
-  for (const std::string text : {"hello world", " two  spaces\n\nand\tlines ", "na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x9A\x97 \xE4\xBD\xA0\xE5\xA5\xBD",
-                                 "{\"trajectory\": \"[[ +014.70, -000.04]]\"}", "I'm 12345"}) {
+  for (const std::string text :
+       {"hello world", " two  spaces\n\nand\tlines ", "na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x9A\x97 \xE4\xBD\xA0\xE5\xA5\xBD",
+        "{\"trajectory\": \"[[ +014.70, -000.04]]\"}", "I'm 12345"}) {
     const json::value v = run_json({"tokenize", "--model", model, "--text", text});
     ASSERT_EQ(missing_keys(v, {"ids", "pieces", "count"}), "");
     EXPECT_EQ(v.at("ids").as_array().size(), v.at("pieces").as_array().size());
@@ -148,12 +158,14 @@ TEST_F(Cli, DetokenizeRefusesWhatAreNoIds) {
 
 TEST_F(Cli, InspectSaysWhatAModelFolderHolds) {
   const json::value v = run_json({"inspect", fixture("models/qwen2_5_vl")});
-  ASSERT_EQ(missing_keys(v, {"architecture", "model_type", "dtype", "vocab", "width", "layers", "heads", "kv_heads", "draft_rule", "eos", "vision",
-                             "tensors", "parameters", "stored_bytes", "tokenizer", "memory"}), "");
+  ASSERT_EQ(missing_keys(v, {"architecture", "model_type", "dtype", "vocab", "width", "layers", "heads", "kv_heads", "draft_rule",
+                             "eos", "vision", "tensors", "parameters", "stored_bytes", "tokenizer", "memory"}),
+            "");
   EXPECT_EQ(v.at("architecture"), "Qwen2_5_VLForConditionalGeneration");
   EXPECT_EQ(v.at("vocab").as_int64(), 320);
   ASSERT_EQ(missing_keys(v.at("draft_rule"), {"shift", "mask", "null", "context", "block_size"}), "");
-  EXPECT_GT(v.at("memory").at("f32").at("weights_bytes").to_number<int64_t>(), v.at("memory").at("bf16").at("weights_bytes").to_number<int64_t>());
+  EXPECT_GT(v.at("memory").at("f32").at("weights_bytes").to_number<int64_t>(),
+            v.at("memory").at("bf16").at("weights_bytes").to_number<int64_t>());
   EXPECT_EQ(run_json({"inspect", "--model", fixture("decode/models/small")}).at("draft_rule").at("mask").as_int64(), 1);
   const Ran words = run({"inspect", fixture("models/qwen3")});
   EXPECT_EQ(words.code, 0);
@@ -203,7 +215,8 @@ TEST_F(Cli, FormRefusesWhatIsNoForm) {
   refused({"form", write("broken.json", "{\"type\": ")}, 3, "broken.json");
   refused({"form", write("number.json", R"({"type": "number"})"), "--model", model}, 3, "x-format");
   refused({"form", write("kind.json", R"({"type": "banana"})"), "--model", model}, 4, "banana");
-  refused({"form", write("text.json", R"({"type": "object", "properties": {"why": {"type": "string"}}})"), "--model", model}, 3, "x-budget");
+  refused({"form", write("text.json", R"({"type": "object", "properties": {"why": {"type": "string"}}})"), "--model", model}, 3,
+          "x-budget");
   refused({"form", "wod-e2e", "--model", path("nowhere")}, 3, "nowhere");
   refused({"form", "wod-e2e", "--model", fixture("models/qwen2")}, 3, "tokenizer");
 }

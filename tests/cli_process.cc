@@ -28,7 +28,8 @@ std::string joined(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-Process::Process(const fs::path& folder, const std::vector<std::string>& arguments, const std::string& input, const fs::path& stdout_file)
+Process::Process(const fs::path& folder, const std::vector<std::string>& arguments, const std::string& input,
+                 const fs::path& stdout_file)
     : out_(stdout_file.empty() ? folder / "stdout" : stdout_file), err_(folder / "stderr") {
   write_bytes(folder / "stdin", input);
   const int in = open_for(folder / "stdin", O_RDONLY), out = open_for(out_, O_WRONLY | O_CREAT | O_TRUNC);
@@ -64,7 +65,8 @@ Ran Process::wait(std::chrono::milliseconds limit) {
   Ran ran;
   int status = 0;
   pid_t got = 0;
-  while ((got = ::waitpid(pid_, &status, WNOHANG)) == 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while ((got = ::waitpid(pid_, &status, WNOHANG)) == 0 && Clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (got == pid_) {
     ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     pid_ = -1;
@@ -86,7 +88,9 @@ Cli::~Cli() {
   fs::remove_all(folder_, ec);
 }
 
-Ran Cli::run(const std::vector<std::string>& arguments, const std::string& input) { return Process(work_, arguments, input).wait(); }
+Ran Cli::run(const std::vector<std::string>& arguments, const std::string& input) {
+  return Process(work_, arguments, input).wait();
+}
 
 json::value Cli::run_json(std::vector<std::string> arguments) {
   arguments.emplace_back("--json");

@@ -26,7 +26,8 @@ struct Ran {
 /// One process of the binary. Its output lies in files of `folder` (stdout in `out` where given), so nothing can block on a pipe.
 class Process {
  public:
-  Process(const fs::path& folder, const std::vector<std::string>& arguments, const std::string& input = "", const fs::path& out = {});
+  Process(const fs::path& folder, const std::vector<std::string>& arguments, const std::string& input = "",
+          const fs::path& out = {});
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;

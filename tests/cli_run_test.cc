@@ -22,7 +22,9 @@ void expect_contract_keys(const json::value& v, bool with_form) {
   ASSERT_EQ(missing_keys(v.at("decoder"), {"preset", "schedule", "drafter", "verifier", "width", "lossy"}), "");
   EXPECT_TRUE(v.at("decoder").at("lossy").is_bool());
   const json::value& s = v.at("statistics");
-  ASSERT_EQ(missing_keys(s, {"forwards", "draft_forwards", "rows", "tokens", "forced_tokens", "proposed", "tested", "accepted", "critical_path", "ms"}), "");
+  ASSERT_EQ(missing_keys(s, {"forwards", "draft_forwards", "rows", "tokens", "forced_tokens", "proposed", "tested", "accepted",
+                             "critical_path", "ms"}),
+            "");
   ASSERT_EQ(missing_keys(s.at("ms"), {"encode", "prefill", "draft", "verify", "total"}), "");
   EXPECT_EQ(s.at("tokens").to_number<size_t>(), v.at("tokens").as_array().size());
   EXPECT_LE(s.at("accepted").as_int64(), s.at("tested").as_int64());
@@ -67,7 +69,9 @@ void expect_driving_answer(const json::value& v) {
   }
   const json::value& behaviour = answer->at("future_meta_behavior");
   EXPECT_TRUE(one_of(behaviour.at("longitudinal"), {"keep speed", "speed up", "slow down", "come to stop"})) << text;
-  EXPECT_TRUE(one_of(behaviour.at("lateral"), {"go straight", "lane follow", "turn left", "turn right", "change left", "change right"})) << text;
+  EXPECT_TRUE(
+      one_of(behaviour.at("lateral"), {"go straight", "lane follow", "turn left", "turn right", "change left", "change right"}))
+      << text;
   expect_points(answer->at("trajectory").as_string());
   const json::value& trajectory = v.at("trajectory");
   EXPECT_EQ(trajectory.at("waypoints").as_array().size(), 5u);
@@ -79,7 +83,8 @@ void expect_driving_answer(const json::value& v) {
 
 class Small : public Cli {
  protected:
-  std::vector<std::string> request(std::initializer_list<std::string> more, const std::string& model = fixture("decode/models/small")) {
+  std::vector<std::string> request(std::initializer_list<std::string> more,
+                                   const std::string& model = fixture("decode/models/small")) {
     std::vector<std::string> out{"run", "--model", model, "--prompt", "go on"};
     out.insert(out.end(), more);
     return out;
@@ -112,7 +117,8 @@ TEST_F(Small, ExactPresetsOverAFormGiveTheSameTokens) {
 TEST_F(Small, FreeTextIsTheSameWithAndWithoutDrafts) {
   for (const char* temperature : {"0", "0.9"}) {
     const auto ask = [&](const char* preset) {
-      return run_json(request({"--form", "none", "--decoder", preset, "--max-tokens", "24", "--temperature", temperature, "--seed", "3"}));
+      return run_json(
+          request({"--form", "none", "--decoder", preset, "--max-tokens", "24", "--temperature", temperature, "--seed", "3"}));
     };
     const json::value slow = ask("ar"), fast = ask("self-spec");
     expect_contract_keys(slow, false);
@@ -139,7 +145,8 @@ TEST_F(Small, TheAnswerAloneIsOnStdoutAndStatisticsOnStderr) {
 
 TEST_F(Small, ThePromptMayComeFromAFile) {
   const auto with = [&](const std::string& flag, const std::string& value) {
-    return run_json({"run", "--model", fixture("decode/models/small"), "--form", "none", "--decoder", "ar", "--max-tokens", "8", flag, value});
+    return run_json(
+        {"run", "--model", fixture("decode/models/small"), "--form", "none", "--decoder", "ar", "--max-tokens", "8", flag, value});
   };
   EXPECT_EQ(with("--prompt", "abc").at("tokens"), with("--prompt-file", write("prompt.txt", "abc")).at("tokens"));
 }
@@ -148,7 +155,8 @@ TEST_F(Small, RefusesAPromptThatIsNone) {
   const std::string model = fixture("decode/models/small");
   refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt", ""}, 3, "--prompt");
   refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt-file", write("empty.txt", "")}, 3, "empty.txt");
-  refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt-file", write("bytes.txt", "a\xFF")}, 3, "bytes.txt");
+  refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt-file", write("bytes.txt", "a\xFF")}, 3,
+          "bytes.txt");
   refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt-file", path("none.txt")}, 3, "none.txt");
   refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt", "a\xFF"}, 3, "UTF-8");
 }
@@ -180,7 +188,9 @@ TEST_F(Small, RefusesFormsThatCannotBeMet) {
 
 TEST_F(Small, RefusesModelFoldersThatAreBroken) {
   const std::string source = "decode/models/small";
-  const auto ask = [&](const std::string& model) { return request({"--form", "none", "--decoder", "ar", "--max-tokens", "4"}, model); };
+  const auto ask = [&](const std::string& model) {
+    return request({"--form", "none", "--decoder", "ar", "--max-tokens", "4"}, model);
+  };
   refused(ask(path("nowhere")), 3, "nowhere");
 
   const std::string cut = copy_fixture(source, "cut"), weights = read_bytes(cut + "/model.safetensors");
@@ -249,20 +259,25 @@ TEST_F(Small, RefusesImagesThatAreNone) {
 }
 
 TEST_F(Small, RefusesHistoriesThatAreNone) {
-  const auto ask = [&](const std::string& ego) { return std::vector<std::string>{"run", "--model", fixture("decode/models/small"), "--ego", ego}; };
+  const auto ask = [&](const std::string& ego) {
+    return std::vector<std::string>{"run", "--model", fixture("decode/models/small"), "--ego", ego};
+  };
   refused(ask(path("none.json")), 3, "none.json");
   refused(ask(write("text.json", "hello")), 3, "text.json");
   refused(ask(write("intent.json", R"({"intent": "GO_UP", "history": []})")), 3, "GO_UP");
   refused(ask(write("short.json", R"({"intent": "GO_LEFT", "history": [[0, 0, 0, 0, 0, 0, 0]]})")), 3, "history");
   refused(ask(write("list.json", "[]")), 3, "list.json");
   std::string states;
-  for (int i = 0; i < 16; ++i) states += std::string(i ? ", " : "") + (i == 9 ? "[0, 0, 0, \"fast\", 0, 0, 0]" : "[0, 0, 0, 0, 0, 0, 0]");
+  for (int i = 0; i < 16; ++i)
+    states += std::string(i ? ", " : "") + (i == 9 ? "[0, 0, 0, \"fast\", 0, 0, 0]" : "[0, 0, 0, 0, 0, 0, 0]");
   refused(ask(write("word.json", "{\"intent\": \"GO_LEFT\", \"history\": [" + states + "]}")), 3, "history[9][3]");
 }
 
 TEST_F(Small, RefusesRecordsThatAreNone) {
   ASSERT_EQ(run({"simulate", "--seed", "3", "--count", "2", "--out", path("set")}).code, 0);
-  const auto ask = [&](const std::string& record) { return std::vector<std::string>{"run", "--model", fixture("decode/models/small"), "--record", record}; };
+  const auto ask = [&](const std::string& record) {
+    return std::vector<std::string>{"run", "--model", fixture("decode/models/small"), "--record", record};
+  };
   refused(ask(path("set") + ":2"), 3, "from 0 to 1");
   refused(ask(path("set") + ":-1"), 3, "-1");
   refused(ask(path("set") + ":99999999999999999999"), 2, "99999999999999999999");
@@ -275,7 +290,8 @@ TEST_F(Small, RefusesRecordsThatAreNone) {
   std::string flipped = shard;
   flipped[100] = static_cast<char>(flipped[100] ^ 1);
   refused(ask(write("flipped.slip", flipped) + ":0"), 3, "checksum");
-  refused(ask(write("other.slip", "hello, I am not a shard, but long enough to hold a header of 64 bytes") + ":0"), 3, "other.slip");
+  refused(ask(write("other.slip", "hello, I am not a shard, but long enough to hold a header of 64 bytes") + ":0"), 3,
+          "other.slip");
   write_bytes(path("set/index.json"), "{\"shards\": 7}");
   refused(ask(path("set") + ":0"), 3, "index.json");
 }
@@ -332,7 +348,8 @@ TEST_F(Small, VerifyProvesAModelWithATower) {
 }
 
 TEST_F(Small, BenchForwardPutsEveryWidthBesideItsCeiling) {
-  const Ran ran = run({"bench", "forward", "--model", fixture("models/qwen2"), "--widths", "1", "8", "64", "--seconds", "0.02", "--json"});
+  const Ran ran =
+      run({"bench", "forward", "--model", fixture("models/qwen2"), "--widths", "1", "8", "64", "--seconds", "0.02", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const std::vector<json::value> lines = lines_of(ran);
   ASSERT_EQ(lines.size(), 3u);
@@ -346,7 +363,9 @@ TEST_F(Small, BenchForwardPutsEveryWidthBesideItsCeiling) {
     EXPECT_NEAR(v.at("share").to_number<double>(), v.at("ceiling_ms").to_number<double>() / v.at("ms").to_number<double>(), 1e-9);
     EXPECT_TRUE(one_of(v.at("bound"), {"memory", "compute"}));
   }
-  EXPECT_EQ(run({"bench", "forward", "--model", fixture("models/qwen2"), "--widths", "4", "--seconds", "0.02", "--dtype", "int8"}).code, 0);
+  EXPECT_EQ(
+      run({"bench", "forward", "--model", fixture("models/qwen2"), "--widths", "4", "--seconds", "0.02", "--dtype", "int8"}).code,
+      0);
   refused({"bench", "forward", "--model", path("nowhere")}, 3, "nowhere");
 }
 
@@ -358,7 +377,8 @@ void expect_bench_line(const json::value& v) {
 }
 
 TEST_F(Small, BenchDecodersSaysWhichGaveEqualTokens) {
-  const std::vector<std::string> request{"bench", "decoders", "--model", fixture("decode/models/small"), "--prompt", "go on", "--repeats", "1", "--json"};
+  const std::vector<std::string> request{"bench",     "decoders", "--model", fixture("decode/models/small"), "--prompt", "go on",
+                                         "--repeats", "1",        "--json"};
   std::vector<std::string> text = request, form = request;
   text.insert(text.end(), {"--form", "none", "--max-tokens", "12"});
   form.insert(form.end(), {"--form", write("form.json", kSmallForm)});
@@ -379,7 +399,8 @@ TEST_F(Small, BenchDecodersSaysWhichGaveEqualTokens) {
   ASSERT_TRUE(forwards.contains("ar") && forwards.contains("scaffold-ar") && forwards.contains("scaffold-spec"));
   // A preset costs here what it costs in `run`.
   EXPECT_EQ(forwards["scaffold-ar"], run_json(over_form({"--decoder", "scaffold-ar"})).at("statistics").at("forwards").as_int64());
-  EXPECT_EQ(forwards["scaffold-spec"], run_json(over_form({"--decoder", "scaffold-spec"})).at("statistics").at("forwards").as_int64());
+  EXPECT_EQ(forwards["scaffold-spec"],
+            run_json(over_form({"--decoder", "scaffold-spec"})).at("statistics").at("forwards").as_int64());
   EXPECT_GT(forwards["ar"], forwards["scaffold-ar"]);
 }
 
@@ -422,14 +443,16 @@ TEST_F(Demo, EveryPresetAnswersARecordAndExactOnesAgree) {
   EXPECT_EQ(answers["ar"].at("tokens"), answers["scaffold-ar"].at("tokens"));
   EXPECT_EQ(answers["ar"].at("statistics").at("forwards"), answers["ar"].at("statistics").at("tokens"));
   refused(ask({"--record", record, "--decoder", "self-spec"}), 4, "free text");
-  EXPECT_LT(answers["scaffold-spec"].at("statistics").at("forwards").as_int64(), answers["scaffold-ar"].at("statistics").at("forwards").as_int64());
+  EXPECT_LT(answers["scaffold-spec"].at("statistics").at("forwards").as_int64(),
+            answers["scaffold-ar"].at("statistics").at("forwards").as_int64());
   EXPECT_GT(answers["scaffold-ar"].at("statistics").at("forced_tokens").as_int64(), 100);
 }
 
 TEST_F(Demo, SampledAnswersAgreeAndDependOnTheSeedAlone) {
   const std::string record = simulate(1) + ":0";
   const auto sample = [&](const char* preset, const char* seed, const char* threads) {
-    return run_json(ask({"--record", record, "--decoder", preset, "--temperature", "0.8", "--seed", seed, "--threads", threads})).at("tokens");
+    return run_json(ask({"--record", record, "--decoder", preset, "--temperature", "0.8", "--seed", seed, "--threads", threads}))
+        .at("tokens");
   };
   const json::value fast = sample("scaffold-spec", "11", "2");
   EXPECT_EQ(fast, sample("scaffold-ar", "11", "2"));
@@ -444,8 +467,8 @@ TEST_F(Demo, AnswersWithTheBuiltInFormAndItsLongerBudget) {
 }
 
 TEST_F(Demo, RolloutsTraceAndPictureAreWritten) {
-  const json::value v = run_json(ask({"--record", simulate(1) + ":0", "--section-temperature", "trajectory=0.9", "--rollouts", "3", "--trace",
-                                      path("trace.json"), "--picture", path("picture.png")}));
+  const json::value v = run_json(ask({"--record", simulate(1) + ":0", "--section-temperature", "trajectory=0.9", "--rollouts", "3",
+                                      "--trace", path("trace.json"), "--picture", path("picture.png")}));
   expect_driving_answer(v);
   EXPECT_EQ(v.at("trajectory").at("spread_m").as_array().size(), v.at("trajectory").at("fit").at("points").as_array().size());
   const auto trace = parse_json(read_bytes(path("trace.json")), "trace.json");
@@ -456,12 +479,14 @@ TEST_F(Demo, RolloutsTraceAndPictureAreWritten) {
 }
 
 TEST_F(Demo, AnswersOnImagesOfAnySize) {
-  for (const std::string& image : {write_ppm("wide.ppm", 16000, 200), write_ppm("tall.ppm", 40, 3000), write_ppm("tiny.ppm", 28, 28),
-                                   fixture("images/files/alpha.png"), fixture("images/files/rotated.jpg")}) {
+  for (const std::string& image :
+       {write_ppm("wide.ppm", 16000, 200), write_ppm("tall.ppm", 40, 3000), write_ppm("tiny.ppm", 28, 28),
+        fixture("images/files/alpha.png"), fixture("images/files/rotated.jpg")}) {
     SCOPED_TRACE(image);
     expect_driving_answer(run_json(ask({"--image", image})));
   }
-  expect_driving_answer(run_json(ask({"--prompt", "Left <image> and now?", "--image", fixture("images/files/grey16.png"), fixture("images/files/rotated.jpg")})));
+  expect_driving_answer(run_json(ask(
+      {"--prompt", "Left <image> and now?", "--image", fixture("images/files/grey16.png"), fixture("images/files/rotated.jpg")})));
 }
 
 TEST_F(Demo, AnswersOnRealPhotographs) {
@@ -488,8 +513,10 @@ TEST_F(Demo, AnswersOnARealFrameWithItsOwnHistory) {
 
 TEST_F(Demo, EvalGivesMetricsAndHoldsThemToLimits) {
   const json::value v = run_json({"eval", "--model", model_, "--count", "5", "--out", path("lines.jsonl")});
-  ASSERT_EQ(missing_keys(v, {"records", "valid", "macro_f1", "every_class_above_prior", "classes", "longitudinal_accuracy", "lateral_accuracy", "all",
-                             "pre_onset", "forwards_per_answer", "tokens_per_answer", "acceptance", "decoder", "model"}), "");
+  ASSERT_EQ(missing_keys(v, {"records", "valid", "macro_f1", "every_class_above_prior", "classes", "longitudinal_accuracy",
+                             "lateral_accuracy", "all", "pre_onset", "forwards_per_answer", "tokens_per_answer", "acceptance",
+                             "decoder", "model"}),
+            "");
   EXPECT_EQ(v.at("records").as_int64(), 5);
   EXPECT_EQ(v.at("valid").to_number<double>(), 1);
   EXPECT_EQ(v.at("classes").as_object().size(), 12u);

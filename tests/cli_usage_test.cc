@@ -12,15 +12,18 @@ namespace {
 
 TEST_F(Cli, HelpOfEveryCommandNamesItsOptions) {
   const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> commands = {
-      {{}, {"inspect", "tokenize", "detokenize", "preprocess", "forward", "form", "run", "verify", "simulate", "eval", "train", "bench", "--version"}},
+      {{},
+       {"inspect", "tokenize", "detokenize", "preprocess", "forward", "form", "run", "verify", "simulate", "eval", "train", "bench",
+        "--version"}},
       {{"inspect"}, {"--model", "--json"}},
       {{"tokenize"}, {"--model", "--text", "--file", "--lossy", "--json"}},
       {{"detokenize"}, {"--model", "--ids", "--file", "--json"}},
       {{"preprocess"}, {"--model", "--image", "--out", "--alpha"}},
       {{"forward"}, {"--model", "--rows", "--out", "--dtype", "--threads", "--split"}},
       {{"form"}, {"--model", "--json"}},
-      {{"run"}, {"--model", "--form", "--image", "--prompt", "--prompt-file", "--record", "--ego", "--decoder", "--schedule", "--drafter",
-                 "--verifier", "--width", "--temperature", "--seed", "--rollouts", "--json", "--trace", "--picture", "--threads", "--dtype"}},
+      {{"run"}, {"--model",    "--form",     "--image",   "--prompt",   "--prompt-file", "--record",      "--ego",
+                 "--decoder",  "--schedule", "--drafter", "--verifier", "--width",       "--temperature", "--seed",
+                 "--rollouts", "--json",     "--trace",   "--picture",  "--threads",     "--dtype"}},
       {{"verify"}, {"--model", "--dtype", "--json"}},
       {{"simulate"}, {"--seed", "--count", "--out", "--family", "--threads", "--json"}},
       {{"eval"}, {"--model", "--records", "--count", "--decoder", "--require", "--json"}},

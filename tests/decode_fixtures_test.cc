@@ -95,7 +95,8 @@ test::TinyQwen2& model_of(const json::value& c) {
   return *m;
 }
 
-Decoded run(const json::value& c, std::string_view preset, const Form* form, DecodeOptions options, int32_t width = 8, float threshold = 0.9F) {
+Decoded run(const json::value& c, std::string_view preset, const Form* form, DecodeOptions options, int32_t width = 8,
+            float threshold = 0.9F) {
   Method method = *method_of(preset);
   method.width.tokens = width;
   if (auto* v = std::get_if<ConfidenceVerifier>(&method.verifier)) v->threshold = threshold;
@@ -130,7 +131,8 @@ void expect_linear(const Decoded& d, const json::object& e) {
     EXPECT_EQ(d.rounds[r].accepted, int_of(rounds[r].at("accepted"))) << r;
     EXPECT_EQ(d.rounds[r].emitted, ids_of(rounds[r].at("emitted"))) << r;
   }
-  for (const auto& [key, mine] : {std::pair{"proposed", d.statistics.proposed}, {"tested", d.statistics.tested}, {"accepted", d.statistics.accepted}})
+  for (const auto& [key, mine] :
+       {std::pair{"proposed", d.statistics.proposed}, {"tested", d.statistics.tested}, {"accepted", d.statistics.accepted}})
     if (e.contains(key)) {
       EXPECT_EQ(mine, e.at(key).as_int64()) << key;
     }
@@ -231,7 +233,8 @@ TEST(Fixtures, SectionDiffusion) {
         EXPECT_EQ(mine.positions, ints_of(pass.at("positions")));
         EXPECT_EQ(mine.draft, ids_of(pass.at("tokens")));
         EXPECT_EQ(mine.committed, ints_of(pass.at("committed")));
-        for (size_t i = 0; i < mine.confidence.size(); ++i) EXPECT_NEAR(mine.confidence[i], pass.at("confidence").at(i).to_number<double>(), 1e-4);
+        for (size_t i = 0; i < mine.confidence.size(); ++i)
+          EXPECT_NEAR(mine.confidence[i], pass.at("confidence").at(i).to_number<double>(), 1e-4);
       }
   }
 }
@@ -292,7 +295,8 @@ TEST(Fixtures, KeyedUniformsAndDraws) {
       listed = ids_of(c.at("allowed"));
       allowed = {false, {}, listed};
     }
-    EXPECT_EQ(keyed_draw(logits, allowed, c.at("temperature").to_number<double>(), c.at("uniform").to_number<double>()).value, int_of(c.at("token")));
+    EXPECT_EQ(keyed_draw(logits, allowed, c.at("temperature").to_number<double>(), c.at("uniform").to_number<double>()).value,
+              int_of(c.at("token")));
   }
 }
 

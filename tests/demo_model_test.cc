@@ -23,7 +23,8 @@ class DemoModel : public testing::Test {
   }
   // The JSON of one evaluation; `code` gets the exit code.
   json::object eval(const std::string& more, int expected_code = 0) const {
-    const std::string command = std::string(SLIP_BINARY) + " eval --json --model " + model_.string() + " --count " + std::to_string(records_) + " " + more;
+    const std::string command =
+        std::string(SLIP_BINARY) + " eval --json --model " + model_.string() + " --count " + std::to_string(records_) + " " + more;
     std::string out;
     FILE* pipe = ::popen(command.c_str(), "r");
     for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) out += static_cast<char>(c);
@@ -46,7 +47,8 @@ TEST_F(DemoModel, KeepsWhatTheReadmeSays) {
   EXPECT_LT(pre_onset_ade(spec), spec.at("pre_onset").at("constant_velocity").at("ade_5s").to_number<double>());
   const json::object slow = eval("--decoder scaffold-ar");
   EXPECT_LE(number(spec, "forwards_per_answer"), 0.35 * number(slow, "forwards_per_answer"));
-  for (const char* key : {"macro_f1", "longitudinal_accuracy", "tokens_per_answer"}) EXPECT_EQ(number(spec, key), number(slow, key)) << key;
+  for (const char* key : {"macro_f1", "longitudinal_accuracy", "tokens_per_answer"})
+    EXPECT_EQ(number(spec, key), number(slow, key)) << key;
   EXPECT_EQ(pre_onset_ade(spec), pre_onset_ade(slow)) << "the same tokens give the same plan, to the last bit";
   const json::object blind = eval("--blank-images");
   EXPECT_LT(number(blind, "macro_f1"), 0.5 * number(spec, "macro_f1")) << "the cameras must matter";

@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::map<std::string, int> kFloor = {
-    {"base", 0},   {"core", 1},  {"text", 1},   {"image", 1},  {"kernels", 2}, {"form", 2},  {"plan", 2}, {"sim", 2}, {"nn", 3},
-    {"limits", 3}, {"task", 3},  {"models", 4}, {"decode", 4}, {"engine", 5},  {"train", 5}, {"eval", 6}, {"drive", 6},
-    {"cli", 7},    {"server", 7}, {"python", 7},
+    {"base", 0},  {"core", 1}, {"text", 1},   {"image", 1}, {"kernels", 2}, {"form", 2},   {"plan", 2},
+    {"sim", 2},   {"nn", 3},   {"limits", 3}, {"task", 3},  {"models", 4},  {"decode", 4}, {"engine", 5},
+    {"train", 5}, {"eval", 6}, {"drive", 6},  {"cli", 7},   {"server", 7},  {"python", 7},
 };
 
 // "src/decode/round.cc: includes models/config.h (floor 4, not below floor 4)", one line per offence.
@@ -28,7 +28,8 @@ std::string offence(const std::string& file, const std::string& folder, const st
   if (to == kFloor.end()) return {};
   const int from = kFloor.at(folder);
   if (to->second < from) return {};
-  return file + ": includes " + included + " (floor " + std::to_string(to->second) + ", not below floor " + std::to_string(from) + ")\n";
+  return file + ": includes " + included + " (floor " + std::to_string(to->second) + ", not below floor " + std::to_string(from) +
+         ")\n";
 }
 
 std::string offences_in(const fs::path& file, const std::string& folder) {

@@ -61,7 +61,8 @@ TEST(Readme, NamesFilesThatExist) {
     std::string line;
     while (std::getline(in, line))
       for (std::sregex_iterator m(line.begin(), line.end(), path), end; m != end; ++m)
-        EXPECT_TRUE(fs::exists(fs::path(SLIP_SOURCE_DIR) / (*m)[1].str()) || fs::exists(fs::path(SLIP_SOURCE_DIR) / "src" / (*m)[1].str()))
+        EXPECT_TRUE(fs::exists(fs::path(SLIP_SOURCE_DIR) / (*m)[1].str()) ||
+                    fs::exists(fs::path(SLIP_SOURCE_DIR) / "src" / (*m)[1].str()))
             << page << ": " << (*m)[1];
   }
 }

@@ -89,7 +89,9 @@ class TinyQwen2 : public Lm {
 
  private:
   using Vec = std::vector<double>;
-  struct Layer { Vec in_norm, post_norm, q, k, v, o, q_bias, k_bias, v_bias, gate, up, down; };
+  struct Layer {
+    Vec in_norm, post_norm, q, k, v, o, q_bias, k_bias, v_bias, gate, up, down;
+  };
 
   template <class T>
   static T value_of(Result<T> r) {
@@ -105,15 +107,18 @@ class TinyQwen2 : public Lm {
   void load_layers() {
     for (int l = 0; l < layers_; ++l) {
       const std::string p = "model.layers." + std::to_string(l) + ".", a = p + "self_attn.", m = p + "mlp.";
-      layer_.push_back({tensor(p + "input_layernorm.weight"), tensor(p + "post_attention_layernorm.weight"), tensor(a + "q_proj.weight"),
-                        tensor(a + "k_proj.weight"), tensor(a + "v_proj.weight"), tensor(a + "o_proj.weight"), tensor(a + "q_proj.bias"),
-                        tensor(a + "k_proj.bias"), tensor(a + "v_proj.bias"), tensor(m + "gate_proj.weight"), tensor(m + "up_proj.weight"),
+      layer_.push_back({tensor(p + "input_layernorm.weight"), tensor(p + "post_attention_layernorm.weight"),
+                        tensor(a + "q_proj.weight"), tensor(a + "k_proj.weight"), tensor(a + "v_proj.weight"),
+                        tensor(a + "o_proj.weight"), tensor(a + "q_proj.bias"), tensor(a + "k_proj.bias"),
+                        tensor(a + "v_proj.bias"), tensor(m + "gate_proj.weight"), tensor(m + "up_proj.weight"),
                         tensor(m + "down_proj.weight")});
     }
   }
 
   long at(int l, int32_t slot) const { return (static_cast<long>(l) * info_.slots + slot) * groups_ * k_; }
-  static void add(Vec& x, const Vec& y) { for (size_t i = 0; i < x.size(); ++i) x[i] += y[i]; }
+  static void add(Vec& x, const Vec& y) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  }
 
   Vec norm(const Vec& x, const Vec& gain) const {
     double sum = 0;
@@ -162,7 +167,8 @@ class TinyQwen2 : public Lm {
       for (const double s : score) top = std::max(top, s);
       for (double& s : score) sum += s = std::exp(s - top);
       for (size_t j = 0; j < score.size(); ++j)
-        for (int i = 0; i < k_; ++i) out[static_cast<size_t>(h * k_ + i)] += score[j] / sum * values_[static_cast<size_t>(from[j] + i)];
+        for (int i = 0; i < k_; ++i)
+          out[static_cast<size_t>(h * k_ + i)] += score[j] / sum * values_[static_cast<size_t>(from[j] + i)];
     }
     return out;
   }

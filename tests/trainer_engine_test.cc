@@ -36,11 +36,17 @@ TEST_P(TrainerAndEngine, GiveTheSameRows) {
   if (fs::exists(model / "image_0.png")) {
     std::string images = (model / "image_0.png").string();
     if (fs::exists(model / "image_1.png")) images += " " + (model / "image_1.png").string();
-    ASSERT_EQ(run(std::string(SLIP_BINARY) + " preprocess --model " + model.string() + " --image " + images + " --out " + at("p.safetensors")), 0);
+    ASSERT_EQ(run(std::string(SLIP_BINARY) + " preprocess --model " + model.string() + " --image " + images + " --out " +
+                  at("p.safetensors")),
+              0);
     pixels = " --pixels " + at("p.safetensors");
   }
-  ASSERT_EQ(run(std::string(SLIP_BINARY) + " forward --model " + model.string() + " --rows " + rows + " --out " + at("e.safetensors")), 0);
-  ASSERT_EQ(run(std::string(SLIP_TRAINER) + " --forward " + rows + " --model " + model.string() + pixels + " --out " + at("t.safetensors")), 0);
+  ASSERT_EQ(
+      run(std::string(SLIP_BINARY) + " forward --model " + model.string() + " --rows " + rows + " --out " + at("e.safetensors")),
+      0);
+  ASSERT_EQ(run(std::string(SLIP_TRAINER) + " --forward " + rows + " --model " + model.string() + pixels + " --out " +
+                at("t.safetensors")),
+            0);
   const auto engine = Checkpoint::open_file(dir_ / "e.safetensors");
   const auto trainer = Checkpoint::open_file(dir_ / "t.safetensors");
   ASSERT_TRUE(engine) << engine.error().message;
@@ -55,7 +61,8 @@ TEST_P(TrainerAndEngine, GiveTheSameRows) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, TrainerAndEngine,
                          testing::Values(std::pair{"qwen2", "rows_causal.json"}, std::pair{"qwen2", "rows_block.json"},
-                                         std::pair{"qwen2_5_vl", "rows_causal.json"}, std::pair{"qwen2_5_vl", "rows_field_graph.json"}));
+                                         std::pair{"qwen2_5_vl", "rows_causal.json"},
+                                         std::pair{"qwen2_5_vl", "rows_field_graph.json"}));
 
 }  // namespace
 }  // namespace slip

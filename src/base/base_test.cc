@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Promises of the ground floor: keyed uniforms against their fixture, JSON errors that point at the place, files that appear
 // whole or not at all, a pool that does every index exactly once.
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>

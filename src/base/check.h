@@ -18,7 +18,7 @@ class CheckFailure : public std::logic_error {
 
 }  // namespace slip
 
-#define SLIP_CHECK(cond, why)                                              \
-  do {                                                                     \
-    if (!(cond)) ::slip::check_failed_at(__FILE__, __LINE__, #cond, why);  \
+#define SLIP_CHECK(cond, why)                                             \
+  do {                                                                    \
+    if (!(cond)) ::slip::check_failed_at(__FILE__, __LINE__, #cond, why); \
   } while (0)

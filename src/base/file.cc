@@ -34,8 +34,8 @@ Result<size_t> open_regular(const fs::path& file, Fd& out) {
   if (out.fd < 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
   struct stat st {};
   if (::fstat(out.fd, &st) != 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
-  if (!S_ISREG(st.st_mode)) return bad_input("{}: expected a regular file, got a {}", file.string(),
-                                             S_ISDIR(st.st_mode) ? "folder" : "special file");
+  if (!S_ISREG(st.st_mode))
+    return bad_input("{}: expected a regular file, got a {}", file.string(), S_ISDIR(st.st_mode) ? "folder" : "special file");
   return static_cast<size_t>(st.st_size);
 }
 

@@ -55,12 +55,12 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
-  Result(T value) : v_(std::in_place_index<0>, std::move(value)) {}       // NOLINT: implicit on purpose
-  Result(Error error) : v_(std::in_place_index<1>, std::move(error)) {}   // NOLINT
+  Result(T value) : v_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose
+  Result(Error error) : v_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
   template <class U>
-    requires(std::is_convertible_v<U, T> && !std::is_same_v<std::remove_cvref_t<U>, T> &&
-             !std::is_same_v<std::remove_cvref_t<U>, Error> && !std::is_same_v<std::remove_cvref_t<U>, Result>)
-  Result(U&& value) : v_(std::in_place_index<0>, std::forward<U>(value)) {}  // NOLINT
+  requires(std::is_convertible_v<U, T> && !std::is_same_v<std::remove_cvref_t<U>, T> &&
+           !std::is_same_v<std::remove_cvref_t<U>, Error> && !std::is_same_v<std::remove_cvref_t<U>, Result>) Result(U&& value)
+      : v_(std::in_place_index<0>, std::forward<U>(value)) {}  // NOLINT
 
   bool has_value() const { return v_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -107,12 +107,12 @@ using Status = Result<void>;
 #define SLIP_CAT_(a, b) a##b
 #define SLIP_CAT(a, b) SLIP_CAT_(a, b)
 /// SLIP_TRY(const auto x, expr); declares x from a Result, or returns its error. SLIP_TRY_(expr); for Result<void>.
-#define SLIP_TRY(decl, ...)                                                                     \
-  auto SLIP_CAT(slip_try_, __LINE__) = (__VA_ARGS__);                                           \
-  if (!SLIP_CAT(slip_try_, __LINE__)) return std::move(SLIP_CAT(slip_try_, __LINE__)).error();  \
+#define SLIP_TRY(decl, ...)                                                                    \
+  auto SLIP_CAT(slip_try_, __LINE__) = (__VA_ARGS__);                                          \
+  if (!SLIP_CAT(slip_try_, __LINE__)) return std::move(SLIP_CAT(slip_try_, __LINE__)).error(); \
   decl = std::move(*SLIP_CAT(slip_try_, __LINE__))
-#define SLIP_TRY_(...)                                                                          \
-  do {                                                                                          \
-    auto slip_try_status = (__VA_ARGS__);                                                       \
-    if (!slip_try_status) return std::move(slip_try_status).error();                            \
+#define SLIP_TRY_(...)                                               \
+  do {                                                               \
+    auto slip_try_status = (__VA_ARGS__);                            \
+    if (!slip_try_status) return std::move(slip_try_status).error(); \
   } while (0)

@@ -24,7 +24,8 @@ class ThreadPool {
   template <class F>
   void run(int64_t n, F&& f) {
     using Fn = std::remove_reference_t<F>;
-    run_erased(n, [](void* p, int64_t i) { (*static_cast<Fn*>(p))(i); }, const_cast<void*>(static_cast<const void*>(&f)));
+    run_erased(
+        n, [](void* p, int64_t i) { (*static_cast<Fn*>(p))(i); }, const_cast<void*>(static_cast<const void*>(&f)));
   }
 
  private:

@@ -14,12 +14,14 @@ namespace {
 
 struct Contender {
   Method method;
-  Answer answer;               // of the last round
+  Answer answer;  // of the last round
   std::vector<double> ms;
-  std::string left_out;        // why this model cannot be asked
+  std::string left_out;  // why this model cannot be asked
 };
 
-bool nothing_asked(const RunOptions& o) { return o.record.empty() && o.ego.empty() && o.prompt.empty() && o.prompt_file.empty() && o.images.empty(); }
+bool nothing_asked(const RunOptions& o) {
+  return o.record.empty() && o.ego.empty() && o.prompt.empty() && o.prompt_file.empty() && o.images.empty();
+}
 
 // The request of the command line, or a held-out scene for the form that the model was trained for.
 Result<Request> request_from(const RunOptions& o) {
@@ -78,13 +80,17 @@ void print_contender(const Contender& c, const json::value& equal, bool as_json)
   const double fastest = *std::min_element(c.ms.begin(), c.ms.end());
   const double per_forward = s.forwards ? static_cast<double>(s.tokens) / static_cast<double>(s.forwards) : 0;
   if (as_json) {
-    print_json(json::object{{"decoder", decoder_json(c.method)}, {"statistics", statistics_json(c.answer)},
-                            {"ms", {{"median", median(c.ms)}, {"min", fastest}}}, {"tokens_per_forward", per_forward}, {"equal", equal}});
+    print_json(json::object{{"decoder", decoder_json(c.method)},
+                            {"statistics", statistics_json(c.answer)},
+                            {"ms", {{"median", median(c.ms)}, {"min", fastest}}},
+                            {"tokens_per_forward", per_forward},
+                            {"equal", equal}});
     return;
   }
   const std::string word = equal.is_string() ? "lossy" : equal.as_bool() ? "equal" : "DIFFER";
-  print_text(fmt::format("  {:<20} {:>8} {:>8} {:>8} {:>10.2f} {:>14} {:>10.1f} {:>10.1f} {:>8}\n", c.method.preset, s.forwards, s.rows, s.tokens,
-                         per_forward, s.tested ? fmt::format("{}/{}", s.accepted, s.tested) : "-", median(c.ms), fastest, word));
+  print_text(fmt::format("  {:<20} {:>8} {:>8} {:>8} {:>10.2f} {:>14} {:>10.1f} {:>10.1f} {:>8}\n", c.method.preset, s.forwards,
+                         s.rows, s.tokens, per_forward, s.tested ? fmt::format("{}/{}", s.accepted, s.tested) : "-", median(c.ms),
+                         fastest, word));
 }
 
 }  // namespace
@@ -97,7 +103,10 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   for (const std::string_view preset : preset_names()) {
     SLIP_TRY(Method method, method_of(preset));
     const bool fit = fits(method, !request.form.empty());
-    contenders.push_back({.method = std::move(method), .left_out = fit ? "" : request.form.empty() ? "it needs a form" : "over a form it is refused"});
+    contenders.push_back({.method = std::move(method),
+                          .left_out = fit                    ? ""
+                                      : request.form.empty() ? "it needs a form"
+                                                             : "over a form it is refused"});
   }
   {
     Progress progress("decoding", o.repeats + 1);
@@ -107,8 +116,9 @@ Status bench_decoders(const BenchDecodersOptions& o) {
     }
   }
   if (!o.run.json)
-    print_text(fmt::format("{} rounds, {}\n\n  {:<20} {:>8} {:>8} {:>8} {:>10} {:>14} {:>10} {:>10} {:>8}\n", o.repeats, isa_choice().reason, "decoder", "forwards",
-                           "rows", "tokens", "per pass", "accepted", "median ms", "min ms", "tokens"));
+    print_text(fmt::format("{} rounds, {}\n\n  {:<20} {:>8} {:>8} {:>8} {:>10} {:>14} {:>10} {:>10} {:>8}\n", o.repeats,
+                           isa_choice().reason, "decoder", "forwards", "rows", "tokens", "per pass", "accepted", "median ms",
+                           "min ms", "tokens"));
   std::string differs;
   for (const Contender& c : contenders) {
     if (!c.left_out.empty()) {
@@ -119,7 +129,8 @@ Status bench_decoders(const BenchDecodersOptions& o) {
     if (equal.is_bool() && !equal.as_bool()) differs = c.method.preset;
     print_contender(c, equal, o.run.json);
   }
-  if (!differs.empty()) return check_failed("bench decoders: {}: expected the tokens of {}, got others", differs, contenders.front().method.preset);
+  if (!differs.empty())
+    return check_failed("bench decoders: {}: expected the tokens of {}, got others", differs, contenders.front().method.preset);
   return {};
 }
 

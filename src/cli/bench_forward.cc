@@ -52,13 +52,14 @@ Limit limit_of(double weights, WeightType type, int rows, const Ceilings& c) {
 }
 
 // Rows [begin, end) of a causal sequence in slots 0 ..; all want the argmax when `wanted`.
-Status run_rows(Lm& lm, const Prompt& sequence, int begin, int end, bool wanted, std::vector<Row>& rows, std::vector<SlotSpan>& spans, PassOutput& out) {
+Status run_rows(Lm& lm, const Prompt& sequence, int begin, int end, bool wanted, std::vector<Row>& rows,
+                std::vector<SlotSpan>& spans, PassOutput& out) {
   rows.clear();
   spans.clear();
   for (int i = begin; i < end; ++i) {
     spans.push_back({0, i + 1});
-    rows.push_back({sequence.inputs[static_cast<size_t>(i)], sequence.positions[static_cast<size_t>(i)], i, static_cast<uint32_t>(spans.size() - 1), 1,
-                    wanted ? Want::kArgmax : Want::kNothing});
+    rows.push_back({sequence.inputs[static_cast<size_t>(i)], sequence.positions[static_cast<size_t>(i)], i,
+                    static_cast<uint32_t>(spans.size() - 1), 1, wanted ? Want::kArgmax : Want::kNothing});
   }
   return lm.forward({rows, spans, {}}, out);
 }
@@ -82,21 +83,36 @@ Result<Cost> measure(Lm& lm, const Prompt& sequence, int keys, int width, double
 }
 
 void print_header(const BenchForwardOptions& o, const Model& model, std::string_view type, int threads, const Ceilings& c) {
-  print_text(fmt::format("{} ({}), {}, {} threads, {} cached keys\n{}\nceilings here: {:.1f} GB/s read, {:.0f} G operations/s, fork-join {:.0f} ns\n\n",
-                         o.model, model.config().model_type, type, threads, o.keys, isa_choice().reason, c.read_gbps, c.dot_gops, c.fork_join_ns));
-  print_text(fmt::format("  {:>5} {:>10} {:>10} {:>12} {:>12} {:>7}  {}\n", "rows", "ms", "min ms", "by memory", "by compute", "share", "bound"));
+  print_text(fmt::format(
+      "{} ({}), {}, {} threads, {} cached keys\n{}\nceilings here: {:.1f} GB/s read, {:.0f} G operations/s, fork-join {:.0f} "
+      "ns\n\n",
+      o.model, model.config().model_type, type, threads, o.keys, isa_choice().reason, c.read_gbps, c.dot_gops, c.fork_join_ns));
+  print_text(fmt::format("  {:>5} {:>10} {:>10} {:>12} {:>12} {:>7}  {}\n", "rows", "ms", "min ms", "by memory", "by compute",
+                         "share", "bound"));
 }
 
-void print_cost(const BenchForwardOptions& o, const Cost& cost, const Limit& limit, const Ceilings& c, std::string_view type, int threads) {
+void print_cost(const BenchForwardOptions& o, const Cost& cost, const Limit& limit, const Ceilings& c, std::string_view type,
+                int threads) {
   const std::string_view bound = limit.memory() ? "memory" : "compute";
   if (!o.json) {
-    print_text(fmt::format("  {:>5} {:>10.3f} {:>10.3f} {:>12.3f} {:>12.3f} {:>6.0f}%  {}\n", cost.rows, cost.median_ms, cost.min_ms, limit.memory_ms,
-                           limit.dots_ms, 100 * limit.ms() / cost.median_ms, bound));
+    print_text(fmt::format("  {:>5} {:>10.3f} {:>10.3f} {:>12.3f} {:>12.3f} {:>6.0f}%  {}\n", cost.rows, cost.median_ms,
+                           cost.min_ms, limit.memory_ms, limit.dots_ms, 100 * limit.ms() / cost.median_ms, bound));
     return;
   }
-  print_json(json::object{{"rows", cost.rows}, {"type", type}, {"ms", cost.median_ms}, {"min_ms", cost.min_ms}, {"read_gbps", c.read_gbps},
-                          {"dot_gops", c.dot_gops}, {"ceiling_ms", limit.ms()}, {"memory_ms", limit.memory_ms}, {"compute_ms", limit.dots_ms}, {"share", limit.ms() / cost.median_ms}, {"bound", bound},
-                          {"fork_join_ns", c.fork_join_ns}, {"isa", word_of(isa_choice().isa)}, {"threads", threads}});
+  print_json(json::object{{"rows", cost.rows},
+                          {"type", type},
+                          {"ms", cost.median_ms},
+                          {"min_ms", cost.min_ms},
+                          {"read_gbps", c.read_gbps},
+                          {"dot_gops", c.dot_gops},
+                          {"ceiling_ms", limit.ms()},
+                          {"memory_ms", limit.memory_ms},
+                          {"compute_ms", limit.dots_ms},
+                          {"share", limit.ms() / cost.median_ms},
+                          {"bound", bound},
+                          {"fork_join_ns", c.fork_join_ns},
+                          {"isa", word_of(isa_choice().isa)},
+                          {"threads", threads}});
 }
 
 }  // namespace

@@ -24,15 +24,19 @@ void show_answer(const Answer& a, const sim::Labels& truth) {
   std::string yes, wrong;
   for (size_t c = 0; c < objects.size(); ++c) {
     if (objects[c].value_or(false)) yes += fmt::format("{}{}", yes.empty() ? "" : ", ", sim::kObjectClasses[c]);
-    if (objects[c].value_or(false) != truth.critical[c]) wrong += fmt::format("{}{}", wrong.empty() ? "" : ", ", sim::kObjectClasses[c]);
+    if (objects[c].value_or(false) != truth.critical[c])
+      wrong += fmt::format("{}{}", wrong.empty() ? "" : ", ", sim::kObjectClasses[c]);
   }
-  print_text(fmt::format("  critical objects   {}{}\n", yes.empty() ? "none" : yes, wrong.empty() ? "" : "   (wrong: " + wrong + ")"));
+  print_text(
+      fmt::format("  critical objects   {}{}\n", yes.empty() ? "none" : yes, wrong.empty() ? "" : "   (wrong: " + wrong + ")"));
   for (size_t f = 0; f < a.values.size(); ++f) {
     const std::string& name = a.form->form.fields()[f].name;
     const std::string* text = std::get_if<std::string>(&a.values[f]);
     if (text && name == "explanation") print_text(fmt::format("  explanation        {}\n", *text));
-    if (text && name == "future_meta_behavior.longitudinal") print_text(fmt::format("  longitudinal       {}   (expert: {})\n", *text, words(truth.longitudinal)));
-    if (text && name == "future_meta_behavior.lateral") print_text(fmt::format("  lateral            {}   (expert: {})\n", *text, words(truth.lateral)));
+    if (text && name == "future_meta_behavior.longitudinal")
+      print_text(fmt::format("  longitudinal       {}   (expert: {})\n", *text, words(truth.longitudinal)));
+    if (text && name == "future_meta_behavior.lateral")
+      print_text(fmt::format("  lateral            {}   (expert: {})\n", *text, words(truth.lateral)));
   }
   std::string points, expert;
   for (const Waypoint& w : a.plan.waypoints) points += fmt::format(" ({:.1f}, {:.1f})", w.x, w.y);
@@ -55,18 +59,23 @@ Status demo(const DemoOptions& o) {
   }
   std::vector<Answer> answers;
   json::array lines;
-  std::string table = fmt::format("  {:<20} {:>8} {:>10} {:>8} {:>18} {:>10}\n", "decoder", "forwards", "rows", "ms", "accepted/tested", "bytes");
+  std::string table =
+      fmt::format("  {:<20} {:>8} {:>10} {:>8} {:>18} {:>10}\n", "decoder", "forwards", "rows", "ms", "accepted/tested", "bytes");
   for (const std::string_view preset : kPresets) {
     SLIP_TRY(const Method method, method_of(preset));
     const Request request = request_of(truth, record.images, {.method = method});
-    SLIP_TRY(Answer first, engine->run(request));   // settles buffers
+    SLIP_TRY(Answer first, engine->run(request));  // settles buffers
     SLIP_TRY(Answer a, engine->run(request));
-    const std::string same = method.lossy() ? "lossy" : answers.empty() || a.decoded.tokens == answers.front().decoded.tokens ? "equal" : "DIFFER";
+    const std::string same = method.lossy()                                                          ? "lossy"
+                             : answers.empty() || a.decoded.tokens == answers.front().decoded.tokens ? "equal"
+                                                                                                     : "DIFFER";
     if (same == "DIFFER") return check_failed("demo: {}: expected the tokens of {}, got others", preset, kPresets[0]);
     const Statistics& s = a.decoded.statistics;
     table += fmt::format("  {:<20} {:>8} {:>10} {:>8.1f} {:>18} {:>10}\n", preset, s.forwards, s.rows, a.stages.total_ms,
                          s.tested ? fmt::format("{}/{}", s.accepted, s.tested) : "-", same);
-    lines.push_back(json::object{{"decoder", decoder_json(method)}, {"statistics", statistics_json(a)}, {"equal", method.lossy() ? json::value("lossy") : json::value(true)}});
+    lines.push_back(json::object{{"decoder", decoder_json(method)},
+                                 {"statistics", statistics_json(a)},
+                                 {"equal", method.lossy() ? json::value("lossy") : json::value(true)}});
     answers.push_back(std::move(a));
   }
   if (o.json) {

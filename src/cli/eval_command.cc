@@ -42,12 +42,8 @@ class Records {
 };
 
 json::object record_line(const sim::Labels& labels, const Answer& a) {
-  return {{"seed", labels.seed},
-          {"family", sim::family_names()[labels.family]},
-          {"pre_onset", labels.pre_onset},
-          {"valid", a.decoded.valid},
-          {"fields", values_to_json(a.form->form, a.values)},
-          {"statistics", statistics_json(a)}};
+  return {{"seed", labels.seed},      {"family", sim::family_names()[labels.family]},     {"pre_onset", labels.pre_onset},
+          {"valid", a.decoded.valid}, {"fields", values_to_json(a.form->form, a.values)}, {"statistics", statistics_json(a)}};
 }
 
 }  // namespace

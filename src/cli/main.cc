@@ -20,7 +20,9 @@ constexpr const char* kVersion = "0.1.0";
 constexpr int64_t kMostRecords = 1'000'000'000;  // 1.7 PB of pictures: a slip of the hand, not a plan
 
 // CLI11 reads "-1" into an unsigned number as 2^64 - 1.
-std::string not_negative(const std::string& text) { return text.starts_with('-') ? "expected a seed of at least 0, got " + text : ""; }
+std::string not_negative(const std::string& text) {
+  return text.starts_with('-') ? "expected a seed of at least 0, got " + text : "";
+}
 
 // What the parsed command line asks for, and whether it wants JSON.
 struct Chosen {
@@ -112,12 +114,16 @@ void add_run_options(CLI::App* c, RunOptions& o) {
   add_model_flag(c, o.model, true);
   c->add_option("--form", o.form, "built-in name, JSON Schema file, or `model`: the one that the model folder names");
   c->add_option("--image", o.images, "camera images: front left, front, front right");
-  auto* prompt = c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go")
-                     ->each([&o](const std::string&) { o.has_prompt = true; });
+  auto* prompt =
+      c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go")->each([&o](const std::string&) {
+        o.has_prompt = true;
+      });
   auto* file = c->add_option("--prompt-file", o.prompt_file, "the same from a file")->excludes(prompt);
   auto* record = c->add_option("--record", o.record, "SHARD:I, record I of a record set")->excludes(prompt)->excludes(file);
   c->add_option("--ego", o.ego, "JSON with the route's intent and the ego history: the model's own prompt is made of it")
-      ->excludes(prompt)->excludes(file)->excludes(record);
+      ->excludes(prompt)
+      ->excludes(file)
+      ->excludes(record);
   c->add_option("--decoder", o.decoder, "preset: ar, scaffold-ar, section-diffusion, self-spec, scaffold-spec");
   c->add_option("--schedule", o.schedule, "chain, sections (overrides the preset's)");
   c->add_option("--drafter", o.drafter, "none, diffusion (overrides the preset's)");
@@ -127,7 +133,8 @@ void add_run_options(CLI::App* c, RunOptions& o) {
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
   c->add_option("--seed", o.seed, "seed of the keyed uniforms")->check(not_negative);
   c->add_option("--rollouts", o.rollouts, "sampled trajectories to average")->check(CLI::Range(1, 64));
-  c->add_option("--slots", o.slots, "rows that the key/value cache holds; 0: enough for this request")->check(CLI::Range(0, 1 << 24));
+  c->add_option("--slots", o.slots, "rows that the key/value cache holds; 0: enough for this request")
+      ->check(CLI::Range(0, 1 << 24));
   c->add_option("--max-tokens", o.max_tokens, "free text: most tokens")->check(CLI::Range(1, 1 << 20));
   c->add_option("--fit", o.fit, "waypoints to points: paper (as published), minjerk, linear")
       ->check(CLI::IsMember({"paper", "minjerk", "linear"}));
@@ -190,8 +197,10 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("eval", "metrics of a decoder over a record set or over held-out seeds");
   add_model_flag(c, o.model, true);
   c->add_option("--records", o.records, "record set; without it, scenes are simulated from --seed");
-  c->add_option("--seed", o.seed, "first held-out seed (0: 900000000); with --temperature also the seed of the draws")->check(not_negative);
-  c->add_option("--count", o.count, "records (default: the whole set, or 500 simulated ones)")->check(CLI::Range(int64_t{1}, kMostRecords));
+  c->add_option("--seed", o.seed, "first held-out seed (0: 900000000); with --temperature also the seed of the draws")
+      ->check(not_negative);
+  c->add_option("--count", o.count, "records (default: the whole set, or 500 simulated ones)")
+      ->check(CLI::Range(int64_t{1}, kMostRecords));
   c->add_option("--decoder", o.decoder, "preset");
   c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
   c->add_option("--require", o.require, "JSON file with limits, e.g. {\"macro_f1\": {\"min\": 0.7}}: exit 6 when missed");
@@ -251,8 +260,9 @@ int report(Error e, bool json) {
   if (json) {
     static constexpr const char* kNames[] = {"ok", "internal", "usage", "bad_input", "unsupported", "resource", "check_failed"};
     const int kind = static_cast<int>(e.kind);
-    fmt::print("{}\n", json::serialize(json::value{{"error", {{"kind", kind < 7 ? kNames[kind] : "cancelled"},
-                                                              {"exit_code", kind}, {"message", e.message}}}}));
+    fmt::print("{}\n",
+               json::serialize(json::value{
+                   {"error", {{"kind", kind < 7 ? kNames[kind] : "cancelled"}, {"exit_code", kind}, {"message", e.message}}}}));
   }
   return static_cast<int>(e.kind);
 }
@@ -297,7 +307,8 @@ int main_checked(int argc, char** argv) {
   install_interrupt_handler();
   const Status s = chosen.go();
   if (!s) return report(s.error(), *chosen.json);
-  if (std::ferror(stdout) != 0) return report(resource_error("standard output: expected a place for the whole result, got one that took a part"), false);
+  if (std::ferror(stdout) != 0)
+    return report(resource_error("standard output: expected a place for the whole result, got one that took a part"), false);
   return 0;
 }
 

@@ -18,10 +18,21 @@ json::value id_json(const std::optional<TokenId>& id) { return id ? json::value(
 
 json::object attributes_json(const ModelConfig& c) {
   const DecoderOptions& d = c.decoder;
-  json::object out{{"architecture", c.architecture}, {"model_type", c.model_type}, {"dtype", c.stored_dtype},
-                   {"vocab", d.vocab}, {"width", d.width}, {"layers", d.layers}, {"heads", d.heads}, {"kv_heads", d.kv_heads},
-                   {"head_width", d.head_width}, {"mlp_width", d.mlp_width}, {"norm_eps", d.norm_eps}, {"qkv_bias", d.qkv_bias},
-                   {"qk_norm", d.qk_norm}, {"tied_head", d.tied_head}, {"max_positions", c.max_positions}};
+  json::object out{{"architecture", c.architecture},
+                   {"model_type", c.model_type},
+                   {"dtype", c.stored_dtype},
+                   {"vocab", d.vocab},
+                   {"width", d.width},
+                   {"layers", d.layers},
+                   {"heads", d.heads},
+                   {"kv_heads", d.kv_heads},
+                   {"head_width", d.head_width},
+                   {"mlp_width", d.mlp_width},
+                   {"norm_eps", d.norm_eps},
+                   {"qkv_bias", d.qkv_bias},
+                   {"qk_norm", d.qk_norm},
+                   {"tied_head", d.tied_head},
+                   {"max_positions", c.max_positions}};
   out["draft_rule"] = {{"shift", d.rule.shift},
                        {"context", d.rule.block_causal_context ? "block-causal" : "causal"},
                        {"block_size", d.rule.block_size},
@@ -32,8 +43,8 @@ json::object attributes_json(const ModelConfig& c) {
   out["eos"] = std::move(eos);
   if (c.vision) {
     const VisionConfig& v = *c.vision;
-    out["vision"] = {{"depth", v.depth}, {"width", v.width}, {"heads", v.heads}, {"mlp_width", v.mlp_width}, {"patch", v.patch},
-                     {"merge", v.merge}, {"window", v.window}, {"image_token", id_json(c.image_token)}};
+    out["vision"] = {{"depth", v.depth}, {"width", v.width}, {"heads", v.heads},   {"mlp_width", v.mlp_width},
+                     {"patch", v.patch}, {"merge", v.merge}, {"window", v.window}, {"image_token", id_json(c.image_token)}};
   }
   return out;
 }
@@ -92,8 +103,11 @@ Status preprocess(const PreprocessOptions& o) {
     if (!grid) return bad_input("{}: {}", file, grid.error().message);
     pixels.insert(pixels.end(), grid->values.begin(), grid->values.end());
     grids.insert(grids.end(), {grid->t, grid->h, grid->w});
-    shown.push_back(json::object{{"image", file}, {"width", image.width}, {"height", image.height},
-                                 {"grid_thw", {grid->t, grid->h, grid->w}}, {"tokens", grid->merged()}});
+    shown.push_back(json::object{{"image", file},
+                                 {"width", image.width},
+                                 {"height", image.height},
+                                 {"grid_thw", {grid->t, grid->h, grid->w}},
+                                 {"tokens", grid->merged()}});
   }
   const int64_t patch = config.patch_dim();
   const std::vector<TensorToWrite> tensors{
@@ -154,8 +168,10 @@ Status form(const FormOptions& o) {
   if (!tokenizer) return bad_input("{}: expected a tokenizer, got none", o.model);
   SLIP_TRY(const ModelConfig config, load_config(o.model, &*tokenizer));
   const DraftRule& rule = config.decoder.rule;
-  SLIP_TRY(const CompiledForm form, compile_schema(schema, o.form, {&*tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt,
-                                                                    config.decoder.vocab}));
+  SLIP_TRY(
+      const CompiledForm form,
+      compile_schema(schema, o.form,
+                     {&*tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt, config.decoder.vocab}));
   if (o.json) {
     print_json(describe_json(form.form, &*tokenizer));
   } else {

@@ -21,11 +21,11 @@ struct PictureInput {
   std::vector<sim::Vec2> path, truth_path;  // 4 Hz, first at 0.25 s
   std::vector<sim::Vec2> history;           // oldest first
   std::vector<std::pair<std::string, bool>> objects;
-  std::vector<std::optional<bool>> truth_objects;            // beside objects; may be shorter
+  std::vector<std::optional<bool>> truth_objects;  // beside objects; may be shorter
   std::string explanation, longitudinal, lateral;
-  std::vector<std::pair<std::string, std::string>> fields;   // of a form that has other parts than the above
-  std::vector<std::pair<std::string, std::string>> facts;    // decoder, forwards, milliseconds, ...
-  std::optional<sim::Moment> moment;        // roads and agents for the view from above, seen from moment->ego
+  std::vector<std::pair<std::string, std::string>> fields;  // of a form that has other parts than the above
+  std::vector<std::pair<std::string, std::string>> facts;   // decoder, forwards, milliseconds, ...
+  std::optional<sim::Moment> moment;                        // roads and agents for the view from above, seen from moment->ego
 };
 
 /// 1600 x 900. The same input gives the same bytes. Never fails.

@@ -91,8 +91,7 @@ int draw_cameras(Canvas& canvas, const PictureInput& in, Box area) {
     if (whole(i) && images.size() < 6) images.push_back(&i);
   if (images.empty()) return 0;
   const auto simulated_size = [](const Image* i) { return i->width == sim::Camera{}.width && i->height == sim::Camera{}.height; };
-  const bool simulated =
-      in.simulated_cameras && images.size() == 3 && std::all_of(images.begin(), images.end(), simulated_size);
+  const bool simulated = in.simulated_cameras && images.size() == 3 && std::all_of(images.begin(), images.end(), simulated_size);
   const CameraGrid g = camera_grid(images, area.w, area.h);
   for (size_t i = 0; i < images.size(); ++i) {
     const Image& image = *images[i];
@@ -106,8 +105,10 @@ int draw_cameras(Canvas& canvas, const PictureInput& in, Box area) {
     if (simulated) draw_path_in_camera(pen, in, sim::front_cameras()[i]);
     constexpr std::array<std::string_view, 3> kNames = {"front left", "front", "front right"};
     std::string name = "camera";
-    if (images.size() == 3) name = kNames[i];
-    else if (images.size() > 1) name.append(" ").append(std::to_string(i + 1));
+    if (images.size() == 3)
+      name = kNames[i];
+    else if (images.size() > 1)
+      name.append(" ").append(std::to_string(i + 1));
     pen.rectangle(0, 0, width_of(name, kText) + 14, 22, kDark, 0.7);
     write(pen, 7, 4, name, kBright);
     canvas.blit(cell, x, y);

@@ -117,8 +117,8 @@ class Column {
     for (size_t i = 0; i < std::min<size_t>(in_.waypoints.size(), 6); ++i) {
       const Vec2 p = in_.waypoints[i], t = 4 * i + 3 < in_.truth_path.size() ? in_.truth_path[4 * i + 3] : Vec2{NAN, NAN};
       const double speed = std::hypot(p.x - before.x, p.y - before.y), error = std::hypot(p.x - t.x, p.y - t.y);
-      const std::array<std::string, 5> cells = {std::to_string(i + 1), number(p.x, 2, true), number(p.y, 2, true),
-                                                number(speed, 1), number(error, 2)};
+      const std::array<std::string, 5> cells = {std::to_string(i + 1), number(p.x, 2, true), number(p.y, 2, true), number(speed, 1),
+                                                number(error, 2)};
       if (i % 2 == 0) canvas_.rectangle(x_, y_ - 2, w_, kLine, kRaised);
       for (size_t c = 0; c < columns; ++c) write_right(canvas_, x_ + ends[c], y_, cells[c], c == 4 ? kTruth : kNormal);
       y_ += kLine;

@@ -52,9 +52,17 @@ PlanView fit_plan(const PictureInput& in, int width, int height) {
 }
 
 Colour ground_colour(sim::Ground kind) {
-  constexpr std::array<Colour, 11> kColours = {
-      {{29, 38, 32}, {54, 58, 65}, {74, 75, 78}, {176, 180, 184}, {176, 146, 62}, {214, 216, 218},
-       {132, 136, 141}, {45, 77, 66}, {26, 26, 28}, {50, 76, 104}, {63, 64, 76}}};
+  constexpr std::array<Colour, 11> kColours = {{{29, 38, 32},
+                                                {54, 58, 65},
+                                                {74, 75, 78},
+                                                {176, 180, 184},
+                                                {176, 146, 62},
+                                                {214, 216, 218},
+                                                {132, 136, 141},
+                                                {45, 77, 66},
+                                                {26, 26, 28},
+                                                {50, 76, 104},
+                                                {63, 64, 76}}};
   const auto i = static_cast<size_t>(kind);
   return i < kColours.size() ? kColours[i] : kColours[1];
 }
@@ -62,17 +70,22 @@ Colour ground_colour(sim::Ground kind) {
 Colour agent_colour(sim::AgentType type) {
   switch (type) {
     case sim::AgentType::kPedestrian:
-    case sim::AgentType::kAnimal: return {240, 128, 190};
+    case sim::AgentType::kAnimal:
+      return {240, 128, 190};
     case sim::AgentType::kCyclist:
-    case sim::AgentType::kMotorcycle: return {150, 210, 110};
+    case sim::AgentType::kMotorcycle:
+      return {150, 210, 110};
     case sim::AgentType::kCone:
     case sim::AgentType::kBarrier:
     case sim::AgentType::kDebris:
-    case sim::AgentType::kWorker: return {255, 140, 60};
+    case sim::AgentType::kWorker:
+      return {255, 140, 60};
     case sim::AgentType::kAmbulance:
     case sim::AgentType::kFireTruck:
-    case sim::AgentType::kPolice: return {236, 84, 84};
-    default: return {122, 140, 178};
+    case sim::AgentType::kPolice:
+      return {236, 84, 84};
+    default:
+      return {122, 140, 178};
   }
 }
 
@@ -102,8 +115,10 @@ class PlanDrawing {
   void scenery(const sim::Moment& m) {
     for (const sim::Scenery& s : m.scenery) {
       const sim::Pose p = in_ego(m.ego, s.pose);
-      if (s.kind == sim::SceneryKind::kTree) pen_.disc(view_({p.x, p.y}), 0.5 * s.width * view_.scale, {44, 74, 52}, 0.8);
-      else if (s.kind != sim::SceneryKind::kPole) box(p, s.length, s.width, {47, 47, 54}, 1);
+      if (s.kind == sim::SceneryKind::kTree)
+        pen_.disc(view_({p.x, p.y}), 0.5 * s.width * view_.scale, {44, 74, 52}, 0.8);
+      else if (s.kind != sim::SceneryKind::kPole)
+        box(p, s.length, s.width, {47, 47, 54}, 1);
     }
   }
 

@@ -93,8 +93,9 @@ PictureInput full() {
       "A pedestrian walks onto the crosswalk ahead while the light shows red, and a truck stands behind it; the car eases off "
       "early, keeps clear of the cyclist on the right and comes to rest before the stop line.";
   in.longitudinal = "come to stop", in.lateral = "lane follow";
-  in.facts = {{"decoder", "scaffold spec"}, {"forwards", "23"}, {"tokens", "212"}, {"time", "184.2 ms"}, {"exact", "lossless"},
-              {"model", "fast-ddrive-w 0.6B int8"}, {"seed", "1204"}, {"threads", "2"}};
+  in.facts = {
+      {"decoder", "scaffold spec"},         {"forwards", "23"}, {"tokens", "212"}, {"time", "184.2 ms"}, {"exact", "lossless"},
+      {"model", "fast-ddrive-w 0.6B int8"}, {"seed", "1204"},   {"threads", "2"}};
   return in;
 }
 
@@ -234,8 +235,9 @@ TEST(Picture, ExtremeInputStaysInItsPlace) {
   in.waypoints.assign(30, {0, 0});
   in.path.clear();
   for (int i = 0; i < 400; ++i) in.path.push_back({2.0 * i, 30 * std::sin(0.05 * i)});
-  in.images = {blank_image_of(1, 1), blank_image_of(3000, 10), blank_image_of(10, 3000), blank_image_of(640, 480),
-               Image{5, 5, {1, 2, 3}}, Image{}, blank_image_of(420, 448), blank_image_of(420, 448), blank_image_of(99, 50)};
+  in.images = {blank_image_of(1, 1),     blank_image_of(3000, 10), blank_image_of(10, 3000),
+               blank_image_of(640, 480), Image{5, 5, {1, 2, 3}},   Image{},
+               blank_image_of(420, 448), blank_image_of(420, 448), blank_image_of(99, 50)};
   const Image image = draw_picture(in);
   EXPECT_TRUE(is_whole(image));
   keep(image, "extreme");

@@ -13,9 +13,7 @@ namespace slip::picture {
 inline constexpr int kSmall = 2, kText = 3, kLarge = 4;
 inline constexpr int kLine = 19;  // from line to line of kText
 
-constexpr int width_of(std::string_view s, int size) {
-  return static_cast<int>(s.size()) * Canvas::kGlyphWidth * size / 2;
-}
+constexpr int width_of(std::string_view s, int size) { return static_cast<int>(s.size()) * Canvas::kGlyphWidth * size / 2; }
 
 /// One character per code point: typographic quotes and dashes become ASCII, the rest "?"; control characters become spaces.
 std::string plain(std::string_view s);

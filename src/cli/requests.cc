@@ -2,8 +2,8 @@
 // See requests.h.
 #include "cli/requests.h"
 
-#include <array>
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "base/progress.h"
@@ -50,7 +50,8 @@ Status check_size(const std::string& file, const Image& image) {
   constexpr int kLeastSide = 28, kMostAspect = 200, kMostSide = 16384;
   const auto [small, large] = std::minmax(image.width, image.height);
   if (small < kLeastSide)
-    return bad_input("{}: expected an image of at least {} x {} pixels, got {} x {}", file, kLeastSide, kLeastSide, image.width, image.height);
+    return bad_input("{}: expected an image of at least {} x {} pixels, got {} x {}", file, kLeastSide, kLeastSide, image.width,
+                     image.height);
   if (large > kMostSide)
     return bad_input("{}: expected an image of at most {} pixels a side, got {} x {}", file, kMostSide, image.width, image.height);
   if (large / kMostAspect > small || (large / kMostAspect == small && large % kMostAspect != 0))
@@ -64,10 +65,10 @@ Result<Prepared> from_record(const std::string& text) {
   int64_t index = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data() + (colon == std::string::npos ? text.size() : colon + 1), end, index);
-  if (error != std::errc{} || stop != end)
-    return usage_error("--record: expected SHARD:I, got {}", text);
+  if (error != std::errc{} || stop != end) return usage_error("--record: expected SHARD:I, got {}", text);
   SLIP_TRY(const sim::RecordSet set, sim::RecordSet::open(text.substr(0, colon)));
-  if (index < 0 || index >= set.size()) return bad_input("{}: expected a record from 0 to {}, got {}", text.substr(0, colon), set.size() - 1, index);
+  if (index < 0 || index >= set.size())
+    return bad_input("{}: expected a record from 0 to {}, got {}", text.substr(0, colon), set.size() - 1, index);
   Prepared out;
   SLIP_TRY(out.truth, set.labels(index));
   out.request.ego = ego_of(*out.truth);
@@ -82,26 +83,39 @@ Result<Prepared> from_record(const std::string& text) {
 
 }  // namespace
 
-std::string_view word_of(Isa isa) { return std::array<std::string_view, 3>{"portable", "avx2", "avx512"}[static_cast<size_t>(isa)]; }
-std::string_view word_of(WeightType type) { return std::array<std::string_view, 3>{"f32", "bf16", "int8"}[static_cast<size_t>(type)]; }
+std::string_view word_of(Isa isa) {
+  return std::array<std::string_view, 3>{"portable", "avx2", "avx512"}[static_cast<size_t>(isa)];
+}
+std::string_view word_of(WeightType type) {
+  return std::array<std::string_view, 3>{"f32", "bf16", "int8"}[static_cast<size_t>(type)];
+}
 
 Result<Method> method_from(const RunOptions& o) {
   SLIP_TRY(Method m, method_of(o.decoder));
   if (!o.schedule.empty()) {
-    if (o.schedule == "chain") m.schedule = Schedule::kChain;
-    else if (o.schedule == "sections") m.schedule = Schedule::kSections;
-    else return unsupported("--schedule: expected chain or sections, got {}", o.schedule);
+    if (o.schedule == "chain")
+      m.schedule = Schedule::kChain;
+    else if (o.schedule == "sections")
+      m.schedule = Schedule::kSections;
+    else
+      return unsupported("--schedule: expected chain or sections, got {}", o.schedule);
   }
   if (!o.drafter.empty()) {
-    if (o.drafter == "none") m.drafter = NoDrafter{};
-    else if (o.drafter == "diffusion") m.drafter = DiffusionDrafter{};
-    else return unsupported("--drafter: expected none or diffusion, got {}", o.drafter);
+    if (o.drafter == "none")
+      m.drafter = NoDrafter{};
+    else if (o.drafter == "diffusion")
+      m.drafter = DiffusionDrafter{};
+    else
+      return unsupported("--drafter: expected none or diffusion, got {}", o.drafter);
   }
   if (!o.verifier.empty()) {
     SLIP_TRY(const auto part, split_part(o.verifier, "--verifier"));
-    if (part.first == "exact") m.verifier = ExactVerifier{};
-    else if (part.first == "confidence") m.verifier = ConfidenceVerifier{static_cast<float>(part.second.value_or(0.9))};
-    else return unsupported("--verifier: expected exact or confidence:T, got {}", o.verifier);
+    if (part.first == "exact")
+      m.verifier = ExactVerifier{};
+    else if (part.first == "confidence")
+      m.verifier = ConfidenceVerifier{static_cast<float>(part.second.value_or(0.9))};
+    else
+      return unsupported("--verifier: expected exact or confidence:T, got {}", o.verifier);
   }
   if (!o.width.empty()) {
     SLIP_TRY(const auto part, split_part(o.width, "--width"));
@@ -206,10 +220,14 @@ PictureInput picture_of(const Prepared& prepared, const Answer& answer) {
       const std::string& name = answer.form->form.fields()[f].name;
       const std::string* text = std::get_if<std::string>(&answer.values[f]);
       if (!text) continue;
-      if (name == "explanation") p.explanation = *text;
-      else if (name == "future_meta_behavior.longitudinal") p.longitudinal = *text;
-      else if (name == "future_meta_behavior.lateral") p.lateral = *text;
-      else if (!name.starts_with("critical_objects.")) p.fields.emplace_back(name, *text);
+      if (name == "explanation")
+        p.explanation = *text;
+      else if (name == "future_meta_behavior.longitudinal")
+        p.longitudinal = *text;
+      else if (name == "future_meta_behavior.lateral")
+        p.lateral = *text;
+      else if (!name.starts_with("critical_objects."))
+        p.fields.emplace_back(name, *text);
     }
   }
   const Statistics& s = answer.decoded.statistics;
@@ -226,7 +244,8 @@ json::value trace_of(const Answer& answer) {
   json::array events;
   double at_us = 0;
   const auto event = [&](std::string_view name, double ms, json::object args = {}) {
-    events.push_back(json::object{{"name", name}, {"ph", "X"}, {"ts", at_us}, {"dur", ms * 1000}, {"pid", 1}, {"tid", 1}, {"args", std::move(args)}});
+    events.push_back(json::object{
+        {"name", name}, {"ph", "X"}, {"ts", at_us}, {"dur", ms * 1000}, {"pid", 1}, {"tid", 1}, {"args", std::move(args)}});
     at_us += ms * 1000;
   };
   const Statistics& s = answer.decoded.statistics;
@@ -237,7 +256,10 @@ json::value trace_of(const Answer& answer) {
   const auto rounds = static_cast<double>(answer.decoded.rounds.size());
   for (size_t i = 0; i < answer.decoded.rounds.size(); ++i) {
     const Round& r = answer.decoded.rounds[i];
-    json::object args{{"round", i}, {"rows", {r.rows.begin, r.rows.end}}, {"proposed", r.positions.size()}, {"accepted", r.accepted},
+    json::object args{{"round", i},
+                      {"rows", {r.rows.begin, r.rows.end}},
+                      {"proposed", r.positions.size()},
+                      {"accepted", r.accepted},
                       {"duration", "mean over the rounds"}};
     if (s.ms.draft > 0) event("draft", s.ms.draft / rounds, args);
     event("verify", s.ms.verify / rounds, std::move(args));

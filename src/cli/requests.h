@@ -28,7 +28,8 @@ Result<Prepared> prepare(const RunOptions& o);
 Result<Method> method_from(const RunOptions& o);
 
 /// Loads the model with a progress bar.
-Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads, int slots = kDefaultSlots);
+Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads,
+                                            int slots = kDefaultSlots);
 /// --slots, or what a request needs: its images' tokens, its text at one token a byte, and room for the answer.
 Result<int> slots_for(const RunOptions& o, const Request& request);
 

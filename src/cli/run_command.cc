@@ -15,8 +15,8 @@ namespace {
 void print_answer(const Answer& a) {
   print_text(a.text + "\n");
   const Statistics& s = a.decoded.statistics;
-  std::string line = fmt::format("{}{}: {} forward passes, {} rows, {} tokens ({} forced)", a.method.preset, a.method.lossy() ? " (lossy)" : "",
-                                 s.forwards, s.rows, s.tokens, s.forced_tokens);
+  std::string line = fmt::format("{}{}: {} forward passes, {} rows, {} tokens ({} forced)", a.method.preset,
+                                 a.method.lossy() ? " (lossy)" : "", s.forwards, s.rows, s.tokens, s.forced_tokens);
   if (s.tested > 0) line += fmt::format(", {}/{} drafts accepted", s.accepted, s.tested);
   line += fmt::format("; {:.1f} ms: encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}", a.stages.total_ms,
                       a.stages.encode_ms, s.ms.prefill, s.ms.draft, s.ms.verify, a.stages.plan_ms);
@@ -31,7 +31,9 @@ Status run(const RunOptions& o) {
   SLIP_TRY(const int slots, slots_for(o, prepared.request));
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, slots));
   Progress progress("decoding", 0);
-  prepared.request.decode.on_progress = [&](const DecodeProgress& p) { progress.update(static_cast<int64_t>(p.tokens.size()), "tokens"); };
+  prepared.request.decode.on_progress = [&](const DecodeProgress& p) {
+    progress.update(static_cast<int64_t>(p.tokens.size()), "tokens");
+  };
   SLIP_TRY(const Answer answer, engine->run(prepared.request));
   progress.finish();
   if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, json::serialize(trace_of(answer)) + "\n"));

@@ -141,7 +141,8 @@ Status simulate(const SimulateOptions& o) {
   progress.finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (o.json) {
-    print_json({{"records", o.count}, {"out", o.out}, {"seconds", seconds}, {"frames_per_s", static_cast<double>(o.count) / seconds}});
+    print_json(
+        {{"records", o.count}, {"out", o.out}, {"seconds", seconds}, {"frames_per_s", static_cast<double>(o.count) / seconds}});
   } else {
     print_text(fmt::format("{} records in {}: {:.1f} three-camera frames per second\n", o.count, o.out,
                            static_cast<double>(o.count) / seconds));

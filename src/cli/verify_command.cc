@@ -28,7 +28,8 @@ bool was_trained_for_driving(const std::filesystem::path& folder) {
 }
 
 // Against golden.json; nothing where the folder, the instruction set or the type has no value.
-Result<Check> check_golden(const std::filesystem::path& folder, std::string_view isa, std::string_view type, const std::string& hash) {
+Result<Check> check_golden(const std::filesystem::path& folder, std::string_view isa, std::string_view type,
+                           const std::string& hash) {
   Check check{.name = "golden", .compared = fmt::format("nothing: no golden value for {} {}", isa, type)};
   const std::filesystem::path file = folder / "golden.json";
   std::error_code ec;
@@ -117,7 +118,12 @@ Status verify(const VerifyOptions& o) {
   if (o.json) {
     json::array lines;
     for (const Check& c : proof.checks) lines.push_back(check_json(c));
-    print_json(json::object{{"model", o.model}, {"isa", isa}, {"type", type}, {"hash", hash}, {"checks", std::move(lines)}, {"passed", outcome(proof.checks).has_value()}});
+    print_json(json::object{{"model", o.model},
+                            {"isa", isa},
+                            {"type", type},
+                            {"hash", hash},
+                            {"checks", std::move(lines)},
+                            {"passed", outcome(proof.checks).has_value()}});
   } else {
     print_text(fmt::format("{}, {}, {}; hash of the logits {}\n", o.model, type, isa_choice().reason, hash));
     for (const Check& c : proof.checks) print_text(check_line(c));

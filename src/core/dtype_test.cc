@@ -92,8 +92,8 @@ TEST(DType, NarrowingPicksTheNearestTiesToEven) {
       }
     }
   }
-  EXPECT_EQ(float_to_f16(0x1p-25F), 0);           // tie between 0 and the smallest
-  EXPECT_EQ(float_to_f16(0x1.000002p-25F), 1);    // just above it
+  EXPECT_EQ(float_to_f16(0x1p-25F), 0);         // tie between 0 and the smallest
+  EXPECT_EQ(float_to_f16(0x1.000002p-25F), 1);  // just above it
   EXPECT_EQ(float_to_f16(1.0F + 0x1p-11F), 0x3c00);
   EXPECT_EQ(float_to_f16(1.0F + 0x3p-11F), 0x3c02);
   EXPECT_EQ(float_to_f8_e4m3(464.0F), 0x7e);

@@ -27,14 +27,13 @@ Status check_layout(const SafetensorsHeader& header, uint64_t data_bytes, std::s
   order.reserve(header.entries.size());
   for (const HeaderEntry& e : header.entries) {
     if (e.end > data_bytes) {
-      return bad_input("{}: tensor \"{}\": data_offsets: expected at most {} bytes of data, got [{}, {})", file, e.name,
-                       data_bytes, e.begin, e.end);
+      return bad_input("{}: tensor \"{}\": data_offsets: expected at most {} bytes of data, got [{}, {})", file, e.name, data_bytes,
+                       e.begin, e.end);
     }
     order.push_back(&e);
   }
-  std::sort(order.begin(), order.end(), [](const HeaderEntry* a, const HeaderEntry* b) {
-    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
-  });
+  std::sort(order.begin(), order.end(),
+            [](const HeaderEntry* a, const HeaderEntry* b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); });
   uint64_t at = 0;
   for (const HeaderEntry* e : order) {
     if (e->begin != at) {
@@ -65,8 +64,8 @@ Result<OneFile> open_one(const fs::path& path) {
     return bad_input("{}: header length: expected at most {}, got {}", file, kMaxHeaderBytes, length);
   }
   if (length > bytes.size() - 8) {
-    return bad_input("{}: header length: expected at most the {} bytes that follow, got {} (cut short?)", file,
-                     bytes.size() - 8, length);
+    return bad_input("{}: header length: expected at most the {} bytes that follow, got {} (cut short?)", file, bytes.size() - 8,
+                     length);
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8, length);
   if (text.empty() || text[0] != '{') return bad_input("{}: header: expected JSON that starts with '{{', got something else", file);
@@ -147,8 +146,8 @@ Result<Checkpoint> Checkpoint::open_folder(const fs::path& folder) {
   for (const auto& [shard, names] : names_of_shard) {
     const fs::path path = folder / shard;
     if (!fs::exists(path, ec)) {
-      return bad_input("{}: expected shard {} (of {} tensors, first \"{}\"), got no such file", where, path.string(),
-                       names.size(), names.front());
+      return bad_input("{}: expected shard {} (of {} tensors, first \"{}\"), got no such file", where, path.string(), names.size(),
+                       names.front());
     }
     SLIP_TRY(OneFile one, open_one(path));
     std::map<std::string_view, TensorView*> stored;
@@ -192,18 +191,30 @@ void read_as_f32(const TensorView& t, int64_t first, std::span<float> out) {
   const auto bytes = t.bytes.subspan(static_cast<size_t>(first) * size, out.size() * size);
   const auto plain = [](auto v) { return static_cast<float>(v); };
   switch (t.dtype) {
-    case DType::kF64: return convert_all<double>(bytes, out, plain);
-    case DType::kF32: return void(std::memcpy(out.data(), bytes.data(), bytes.size()));
-    case DType::kF16: return convert_all<uint16_t>(bytes, out, [](uint16_t v) { return f16_to_float(v); });
-    case DType::kBF16: return convert_all<uint16_t>(bytes, out, [](uint16_t v) { return to_float(BF16{v}); });
-    case DType::kI64: return convert_all<int64_t>(bytes, out, plain);
-    case DType::kI32: return convert_all<int32_t>(bytes, out, plain);
-    case DType::kI16: return convert_all<int16_t>(bytes, out, plain);
-    case DType::kI8: return convert_all<int8_t>(bytes, out, plain);
-    case DType::kU8: return convert_all<uint8_t>(bytes, out, plain);
-    case DType::kBool: return convert_all<uint8_t>(bytes, out, [](uint8_t v) { return v ? 1.0F : 0.0F; });
-    case DType::kF8E4M3: return convert_all<uint8_t>(bytes, out, [](uint8_t v) { return f8_e4m3_to_float(v); });
-    case DType::kF8E5M2: return convert_all<uint8_t>(bytes, out, [](uint8_t v) { return f8_e5m2_to_float(v); });
+    case DType::kF64:
+      return convert_all<double>(bytes, out, plain);
+    case DType::kF32:
+      return void(std::memcpy(out.data(), bytes.data(), bytes.size()));
+    case DType::kF16:
+      return convert_all<uint16_t>(bytes, out, [](uint16_t v) { return f16_to_float(v); });
+    case DType::kBF16:
+      return convert_all<uint16_t>(bytes, out, [](uint16_t v) { return to_float(BF16{v}); });
+    case DType::kI64:
+      return convert_all<int64_t>(bytes, out, plain);
+    case DType::kI32:
+      return convert_all<int32_t>(bytes, out, plain);
+    case DType::kI16:
+      return convert_all<int16_t>(bytes, out, plain);
+    case DType::kI8:
+      return convert_all<int8_t>(bytes, out, plain);
+    case DType::kU8:
+      return convert_all<uint8_t>(bytes, out, plain);
+    case DType::kBool:
+      return convert_all<uint8_t>(bytes, out, [](uint8_t v) { return v ? 1.0F : 0.0F; });
+    case DType::kF8E4M3:
+      return convert_all<uint8_t>(bytes, out, [](uint8_t v) { return f8_e4m3_to_float(v); });
+    case DType::kF8E5M2:
+      return convert_all<uint8_t>(bytes, out, [](uint8_t v) { return f8_e5m2_to_float(v); });
   }
 }
 

@@ -113,7 +113,8 @@ struct Handler {
     }
     if (in_ == In::kEntry && key_ == "dtype") {
       const auto dtype = dtype_named(value);
-      if (!dtype) return fail(ec, "dtype", "one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL F8_E4M3 F8_E5M2", fmt::format("\"{}\"", value));
+      if (!dtype)
+        return fail(ec, "dtype", "one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL F8_E4M3 F8_E5M2", fmt::format("\"{}\"", value));
       header.entries.back().dtype = *dtype;
       has_dtype_ = true;
       return true;
@@ -160,12 +161,19 @@ struct Handler {
   // A scalar where the grammar has none of its kind.
   bool scalar(Code& ec, std::string_view got) {
     switch (in_) {
-      case In::kSkip: return true;
-      case In::kStart: break;
-      case In::kTop: message = fmt::format("tensor \"{}\": expected an object, got {}", key_, got); return stop(ec);
-      case In::kMetadata: return fail(ec, key_, "a string", got);
-      case In::kShape: return fail(ec, "shape", "integers from 0 to 2^63 - 1", got);
-      case In::kOffsets: return fail(ec, "data_offsets", "integers from 0 to 2^63 - 1", got);
+      case In::kSkip:
+        return true;
+      case In::kStart:
+        break;
+      case In::kTop:
+        message = fmt::format("tensor \"{}\": expected an object, got {}", key_, got);
+        return stop(ec);
+      case In::kMetadata:
+        return fail(ec, key_, "a string", got);
+      case In::kShape:
+        return fail(ec, "shape", "integers from 0 to 2^63 - 1", got);
+      case In::kOffsets:
+        return fail(ec, "data_offsets", "integers from 0 to 2^63 - 1", got);
       case In::kEntry:
         if (key_ == "dtype") return fail(ec, "dtype", "a string", got);
         if (key_ == "shape" || key_ == "data_offsets") return fail(ec, key_, "an array", got);
@@ -200,8 +208,7 @@ struct Handler {
       }
     }
     if (bytes == e.end - e.begin) return true;
-    return fail(ec, "data_offsets",
-                fmt::format("{} bytes for {} [{}]", bytes, name_of(e.dtype), fmt::join(e.shape, ", ")),
+    return fail(ec, "data_offsets", fmt::format("{} bytes for {} [{}]", bytes, name_of(e.dtype), fmt::join(e.shape, ", ")),
                 fmt::format("{}", e.end - e.begin));
   }
 

@@ -182,7 +182,9 @@ TEST_F(Safetensors, RefusesFilesThatAreCutOrLieAboutTheHeader) {
 }
 
 TEST_F(Safetensors, RefusesWrongEntries) {
-  const auto entry = [&](std::string_view fields, size_t data) { return refused_header(fmt::format("{{\"t\":{{{}}}}}", fields), data); };
+  const auto entry = [&](std::string_view fields, size_t data) {
+    return refused_header(fmt::format("{{\"t\":{{{}}}}}", fields), data);
+  };
   EXPECT_EQ(entry(R"("dtype":"U8","shape":[],"data_offsets":[0,1])", 1), "accepted");
   EXPECT_EQ(entry(R"("dtype":"U8","note":{"x":[1,{"y":2}]},"shape":[1],"data_offsets":[0,1])", 1), "accepted");
   EXPECT_THAT(entry(R"("dtype":"F4","shape":[2],"data_offsets":[0,1])", 1), HasSubstr("got \"F4\""));
@@ -194,16 +196,19 @@ TEST_F(Safetensors, RefusesWrongEntries) {
   EXPECT_THAT(entry(R"("dtype":"U8","shape":[1.5],"data_offsets":[0,1])", 1), HasSubstr("got 1.5"));
   EXPECT_THAT(entry(R"("dtype":"U8","shape":[[1]],"data_offsets":[0,1])", 1), HasSubstr("got an array"));
   EXPECT_THAT(entry(R"("dtype":"U8","shape":1,"data_offsets":[0,1])", 1), HasSubstr("shape: expected an array, got 1"));
-  EXPECT_THAT(entry(R"("dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,1])", 1), HasSubstr("got 18446744073709551615"));
+  EXPECT_THAT(entry(R"("dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,1])", 1),
+              HasSubstr("got 18446744073709551615"));
   EXPECT_THAT(entry(R"("dtype":"U8","shape":[99999999999999999999999],"data_offsets":[0,1])", 1), HasSubstr("got 1e+23"));
   EXPECT_THAT(entry(R"("dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0])", 0), HasSubstr("fewer than 2^63"));
   EXPECT_THAT(entry(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])", 0), HasSubstr("fewer than 2^63"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[2,3],"data_offsets":[0,20])", 20), HasSubstr("expected 24 bytes for F32 [2, 3], got 20"));
+  EXPECT_THAT(entry(R"("dtype":"F32","shape":[2,3],"data_offsets":[0,20])", 20),
+              HasSubstr("expected 24 bytes for F32 [2, 3], got 20"));
   EXPECT_THAT(entry(R"("dtype":"U8","shape":[1],"data_offsets":[1,0])", 1), HasSubstr("expected begin <= end, got [1, 0)"));
   EXPECT_THAT(entry(R"("dtype":"U8","shape":[1],"data_offsets":[0])", 1), HasSubstr("expected two numbers, got 1"));
   EXPECT_THAT(entry(R"("dtype":"U8","shape":[1],"data_offsets":[0,1,1])", 1), HasSubstr("expected two numbers, got 3"));
   EXPECT_THAT(entry(R"("dtype":"U8","shape":[1],"data_offsets":[-1,0])", 1), HasSubstr("got -1"));
-  EXPECT_THAT(entry(R"("dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1])", 1), HasSubstr("dtype: expected one such key, got two"));
+  EXPECT_THAT(entry(R"("dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1])", 1),
+              HasSubstr("dtype: expected one such key, got two"));
   EXPECT_THAT(entry(R"("dtype":"U8","shape":[1],"data_offsets":[9223372036854775806,9223372036854775807])", 1),
               HasSubstr("expected at most 1 bytes of data"));
   const std::vector<int> ones(33, 1);
@@ -238,8 +243,7 @@ TEST_F(Safetensors, ReadsShardsThroughTheIndexAndRefusesBadOnes) {
   const std::vector<TensorToWrite> two = {{"b", DType::kF32, {1}, bytes_of(b)}};
   ASSERT_TRUE(write_safetensors(folder_ / "s1.safetensors", one));
   ASSERT_TRUE(write_safetensors(folder_ / "s2.safetensors", two));
-  put("model.safetensors.index.json",
-      R"({"metadata":{"total_size":12},"weight_map":{"a":"s1.safetensors","b":"s2.safetensors"}})");
+  put("model.safetensors.index.json", R"({"metadata":{"total_size":12},"weight_map":{"a":"s1.safetensors","b":"s2.safetensors"}})");
   {
     const auto r = Checkpoint::open_folder(folder_);
     ASSERT_TRUE(r) << r.error().message;
@@ -250,8 +254,10 @@ TEST_F(Safetensors, ReadsShardsThroughTheIndexAndRefusesBadOnes) {
   }
   EXPECT_THAT(refused_index(R"({"weight_map":{"a":"s9.safetensors"}})"), HasSubstr("s9.safetensors (of 1 tensors, first \"a\")"));
   EXPECT_THAT(refused_index(R"({"weight_map":{"c":"s1.safetensors"}})"), HasSubstr("tensor \"c\": expected it in"));
-  for (const std::string_view path : {"../s1.safetensors", "/etc/passwd", "x/../s1.safetensors", "..", ".", "", "a\\\\b", "s1\\u0000"}) {
-    EXPECT_THAT(refused_index(fmt::format(R"({{"weight_map":{{"a":"{}"}}}})", path)), HasSubstr("expected a file name without a path"));
+  for (const std::string_view path :
+       {"../s1.safetensors", "/etc/passwd", "x/../s1.safetensors", "..", ".", "", "a\\\\b", "s1\\u0000"}) {
+    EXPECT_THAT(refused_index(fmt::format(R"({{"weight_map":{{"a":"{}"}}}})", path)),
+                HasSubstr("expected a file name without a path"));
   }
   EXPECT_THAT(refused_index(R"({"weight_map":{"a":7}})"), HasSubstr("tensor \"a\": expected a file name"));
   EXPECT_THAT(refused_index(R"({"weight_map":[]})"), HasSubstr("expected an object"));
@@ -274,11 +280,21 @@ TEST_F(Safetensors, MutatedFilesGiveAnErrorOrTheRightTensors) {
     for (uint32_t k = 0, n = 1 + random.below(3); k < n; ++k) {
       const size_t at = random.below(static_cast<uint32_t>(bytes.size()));
       switch (random.below(5)) {
-        case 0: bytes[at] = static_cast<char>(random.bits()); break;
-        case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.below(8))); break;
-        case 2: bytes.erase(at, 1 + random.below(4)); break;
-        case 3: bytes.insert(at, 1, "0123456789,:[]{}\"- "[random.below(19)]); break;
-        default: bytes.insert(at, bytes.substr(random.below(static_cast<uint32_t>(bytes.size())), 1 + random.below(20))); break;
+        case 0:
+          bytes[at] = static_cast<char>(random.bits());
+          break;
+        case 1:
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.below(8)));
+          break;
+        case 2:
+          bytes.erase(at, 1 + random.below(4));
+          break;
+        case 3:
+          bytes.insert(at, 1, "0123456789,:[]{}\"- "[random.below(19)]);
+          break;
+        default:
+          bytes.insert(at, bytes.substr(random.below(static_cast<uint32_t>(bytes.size())), 1 + random.below(20)));
+          break;
       }
       if (bytes.empty()) bytes = "x";
     }

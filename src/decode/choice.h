@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/philox.h"
 #include "base/ids.h"
+#include "base/philox.h"
 #include "form/form.h"
 
 namespace slip {

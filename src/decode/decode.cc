@@ -23,11 +23,13 @@ Status check_temperature(float t) {
 
 Status check_model(const LmInfo& info, const Method& m) {
   if (!drafts(m)) return {};
-  if (!info.rule.has_mask) return unsupported("decode: expected a model with a mask token for {}, got {} without", m.preset, info.name);
+  if (!info.rule.has_mask)
+    return unsupported("decode: expected a model with a mask token for {}, got {} without", m.preset, info.name);
   if (info.rule.mask.value < 0 || info.rule.mask.value >= info.vocab)
     return bad_input("decode: expected a mask id below {}, got {}", info.vocab, info.rule.mask.value);
   if (info.rule.block_causal_context && !m.lossy())
-    return unsupported("decode: expected a token-causal model, which can verify itself, for {}, got {} with block-causal context", m.preset, info.name);
+    return unsupported("decode: expected a token-causal model, which can verify itself, for {}, got {} with block-causal context",
+                       m.preset, info.name);
   return {};
 }
 
@@ -47,10 +49,12 @@ Status check_form(const LmInfo& info, const Form& form) {
     if (form.fixed_at(u) && !inside(*form.fixed_at(u)))
       return bad_input("form {}: expected ids below the model's {}, got {}", form.name(), info.vocab, form.fixed_at(u)->value);
   for (const Field& f : form.fields()) {
-    if (f.end && !inside(*f.end)) return bad_input("form {}: field {}: expected an end below {}, got {}", form.name(), f.name, info.vocab, f.end->value);
+    if (f.end && !inside(*f.end))
+      return bad_input("form {}: field {}: expected an end below {}, got {}", form.name(), f.name, info.vocab, f.end->value);
     for (const TokenRules::State& s : f.rules.states())
       for (const auto& e : s.edges)
-        if (!inside(e.id)) return bad_input("form {}: field {}: expected ids below {}, got {}", form.name(), f.name, info.vocab, e.id.value);
+        if (!inside(e.id))
+          return bad_input("form {}: field {}: expected ids below {}, got {}", form.name(), f.name, info.vocab, e.id.value);
   }
   return {};
 }
@@ -58,9 +62,11 @@ Status check_form(const LmInfo& info, const Form& form) {
 Status check_options(const Method& m, const Form* form, const DecodeOptions& o) {
   SLIP_TRY_(check_temperature(o.temperature));
   for (const auto& [section, t] : o.section_temperature) SLIP_TRY_(check_temperature(t));
-  if (m.schedule == Schedule::kText && o.limit < 1) return usage_error("decode: expected a limit of at least 1 token, got {}", o.limit);
+  if (m.schedule == Schedule::kText && o.limit < 1)
+    return usage_error("decode: expected a limit of at least 1 token, got {}", o.limit);
   if (m.schedule != Schedule::kText && form == nullptr) return usage_error("decode: expected a form for {}, got none", m.preset);
-  if (m.width.tokens < 2 && m.schedule == Schedule::kText && drafts(m)) return usage_error("decode: expected a width of at least 2, got {}", m.width.tokens);
+  if (m.width.tokens < 2 && m.schedule == Schedule::kText && drafts(m))
+    return usage_error("decode: expected a width of at least 2, got {}", m.width.tokens);
   if (const auto* c = std::get_if<ConfidenceVerifier>(&m.verifier); c && std::isnan(c->threshold))
     return usage_error("decode: expected a threshold, got {}", c->threshold);
   return {};
@@ -69,7 +75,8 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
 /// Reads a freely decoded answer against the form; the end token is not part of it.
 void read_freely(const Form& form, const DecodeOptions& options, Decoded& answer) {
   size_t n = answer.tokens.size();
-  if (n > 0 && std::find(options.end_tokens.begin(), options.end_tokens.end(), answer.tokens.back()) != options.end_tokens.end()) --n;
+  if (n > 0 && std::find(options.end_tokens.begin(), options.end_tokens.end(), answer.tokens.back()) != options.end_tokens.end())
+    --n;
   auto fields = split_answer(form, std::span(answer.tokens).first(n));
   answer.valid = fields.has_value();
   if (fields) answer.fields = std::move(*fields);
@@ -84,10 +91,12 @@ Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* for
     if (form) read_freely(*form, o, answer);
     return {};
   }
-  if (m.schedule == Schedule::kChain && !confidence) return drafts(m) ? decode_scaffold_spec(work, info, *form, answer) : decode_scaffold(work, *form, answer);
+  if (m.schedule == Schedule::kChain && !confidence)
+    return drafts(m) ? decode_scaffold_spec(work, info, *form, answer) : decode_scaffold(work, *form, answer);
   if (m.schedule == Schedule::kSections && confidence && drafts(m)) return decode_sections(work, info, *form, *confidence, answer);
   const MethodWords w = words_of(m);
-  return unsupported("decode: expected a combination that is built, got schedule {}, drafter {}, verifier {}", w.schedule, w.drafter, w.verifier);
+  return unsupported("decode: expected a combination that is built, got schedule {}, drafter {}, verifier {}", w.schedule,
+                     w.drafter, w.verifier);
 }
 
 }  // namespace
@@ -140,7 +149,8 @@ Result<Decoded> Decoder::decode(const Prompt& prompt, const Form* form, const De
 
   Decoded answer;
   answer.lossy = method_.lossy();
-  answer.tokens.reserve(static_cast<size_t>(form && method_.schedule != Schedule::kText ? form->length() : std::min(options.limit, info.slots)));
+  answer.tokens.reserve(
+      static_cast<size_t>(form && method_.schedule != Schedule::kText ? form->length() : std::min(options.limit, info.slots)));
   if (form) {
     answer.fields.resize(form->fields().size());
     for (size_t f = 0; f < answer.fields.size(); ++f) answer.fields[f].reserve(static_cast<size_t>(form->fields()[f].budget));

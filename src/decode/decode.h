@@ -35,15 +35,19 @@ namespace slip {
 enum class Schedule { kText, kChain, kSections };
 
 struct NoDrafter {};
-struct DiffusionDrafter {};                          // the model itself, masks in a block
+struct DiffusionDrafter {};  // the model itself, masks in a block
 using Drafter = std::variant<NoDrafter, DiffusionDrafter>;
 
-struct ExactVerifier {};                             // the model's own causal law
-struct ConfidenceVerifier { float threshold = 0.9F; };
+struct ExactVerifier {};  // the model's own causal law
+struct ConfidenceVerifier {
+  float threshold = 0.9F;
+};
 using Verifier = std::variant<ExactVerifier, ConfidenceVerifier>;
 
 /// Tokens a round looks at, anchor included (self-spec); forms take their blocks instead.
-struct FixedWidth { int32_t tokens = 8; };
+struct FixedWidth {
+  int32_t tokens = 8;
+};
 
 struct Method {
   std::string preset;
@@ -58,39 +62,43 @@ struct Method {
 Result<Method> method_of(std::string_view preset);
 std::span<const std::string_view> preset_names();
 /// "chain", "diffusion", "exact", "blocks": the words of a result's `decoder` object.
-struct MethodWords { std::string schedule, drafter, verifier, width; };
+struct MethodWords {
+  std::string schedule, drafter, verifier, width;
+};
 MethodWords words_of(const Method& method);
 
 struct Statistics {
-  int64_t forwards = 0;         // passes of the big model: prefill, own drafts, commit passes included
-  int64_t draft_forwards = 0;   // of these: passes that only draft
+  int64_t forwards = 0;        // passes of the big model: prefill, own drafts, commit passes included
+  int64_t draft_forwards = 0;  // of these: passes that only draft
   int64_t rows = 0;
-  int64_t tokens = 0;           // of the answer
-  int64_t forced_tokens = 0;    // of these: scaffold
+  int64_t tokens = 0;         // of the answer
+  int64_t forced_tokens = 0;  // of these: scaffold
   int64_t proposed = 0, tested = 0, accepted = 0;
-  int64_t critical_path = 0;    // graph schedules only
-  int64_t nan_rows = 0;         // not finite rows (PassOutput::nan_rows); answers with any are not to be trusted
-  struct Milliseconds { double prefill = 0, draft = 0, verify = 0, total = 0; } ms;
+  int64_t critical_path = 0;  // graph schedules only
+  int64_t nan_rows = 0;       // not finite rows (PassOutput::nan_rows); answers with any are not to be trusted
+  struct Milliseconds {
+    double prefill = 0, draft = 0, verify = 0, total = 0;
+  } ms;
 };
 
 /// One round as it happened; only filled with DecodeOptions::trace. Positions count from the start of the answer.
 struct Round {
-  Block block{};                              // scaffold-spec, section-diffusion
-  Block rows{};                               // rows of the passes
-  std::vector<int32_t> positions;             // of the drafts
+  Block block{};                   // scaffold-spec, section-diffusion
+  Block rows{};                    // rows of the passes
+  std::vector<int32_t> positions;  // of the drafts
   std::vector<TokenId> draft, verify;
-  std::vector<double> confidence;             // section-diffusion
-  std::vector<int32_t> committed;             // section-diffusion
+  std::vector<double> confidence;  // section-diffusion
+  std::vector<int32_t> committed;  // section-diffusion
   int32_t accepted = 0;
-  std::optional<int32_t> stop;                // position of the first miss
-  std::optional<TokenId> bonus;               // the token after the block, for nothing
-  std::vector<TokenId> emitted;               // self-spec
+  std::optional<int32_t> stop;   // position of the first miss
+  std::optional<TokenId> bonus;  // the token after the block, for nothing
+  std::vector<TokenId> emitted;  // self-spec
 };
 
 struct Decoded {
   std::vector<TokenId> tokens;
-  std::vector<std::vector<TokenId>> fields;   // content per field of the form, END left out
-  bool valid = true;                          // the answer is one of the form's (only free text read against a form can fail)
+  std::vector<std::vector<TokenId>> fields;  // content per field of the form, END left out
+  bool valid = true;                         // the answer is one of the form's (only free text read against a form can fail)
   bool lossy = false;
   Statistics statistics;
   std::vector<Round> rounds;
@@ -103,13 +111,13 @@ struct DecodeProgress {
 };
 
 struct DecodeOptions {
-  float temperature = 0;                      // 0: greedy
+  float temperature = 0;                                       // 0: greedy
   std::vector<std::pair<int32_t, float>> section_temperature;  // (section, temperature), overriding
   uint64_t seed = 0;
   uint32_t request = 0;
-  std::vector<TokenId> end_tokens;            // free text ends with one of these, which is emitted
-  int32_t limit = 1024;                       // most tokens of free text
-  bool ar_forced = false;                     // `ar` with a form: decode the form, a pass per token
+  std::vector<TokenId> end_tokens;  // free text ends with one of these, which is emitted
+  int32_t limit = 1024;             // most tokens of free text
+  bool ar_forced = false;           // `ar` with a form: decode the form, a pass per token
   /// The prompt's slots may still hold this prompt from this decoder's last call, and nobody else ran the Lm since (the caller's
   /// word): then its rows are not run again, or only the last one where the first token is drawn from it. Compared by content;
   /// without a match the prompt is run as ever. Same tokens either way.

@@ -65,7 +65,8 @@ TokenRules random_rules(PhiloxStream& r, int32_t budget, bool fixed_size) {
       return TokenRules::one_of(words, fixed_size ? std::optional(kNull) : std::nullopt, budget);
     }
     case 2:
-      return TokenRules(std::vector<TokenRules::State>{{.any = true, .edges = {{kNull, 1}}, .denied = {{1}, {5}, {6}}}, {.edges = {{kNull, 1}}}});
+      return TokenRules(
+          std::vector<TokenRules::State>{{.any = true, .edges = {{kNull, 1}}, .denied = {{1}, {5}, {6}}}, {.edges = {{kNull, 1}}}});
     default:
       return {};
   }
@@ -90,7 +91,8 @@ Form random_form(PhiloxStream& r, bool ends) {
     p.pieces.emplace_back(FieldRef{f});
     section += static_cast<int32_t>(r.below(2));
   }
-  if (p.fields.back().end || r.chance(0.7)) p.pieces.emplace_back(FixedRun{{p.fields.back().end.value_or(TokenId{9}), {10}}, section});
+  if (p.fields.back().end || r.chance(0.7))
+    p.pieces.emplace_back(FixedRun{{p.fields.back().end.value_or(TokenId{9}), {10}}, section});
   for (int32_t s = 0; s <= section; ++s) p.section_names.push_back(std::to_string(s));
   auto form = Form::make(std::move(p));
   if (!form) throw std::runtime_error(form.error().message);
@@ -106,7 +108,10 @@ struct Trial {
 
 Trial random_trial(uint64_t number, bool ends) {
   PhiloxStream r(number, 5);
-  Trial t{{.seed = number + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform()}, random_prompt(r), random_form(r, ends), {}};
+  Trial t{{.seed = number + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform()},
+          random_prompt(r),
+          random_form(r, ends),
+          {}};
   if (r.chance(0.6)) t.options.temperature = static_cast<float>(r.uniform(0.05, 2));
   if (r.chance(0.2)) t.options.section_temperature = {{0, 0.7F}};
   t.options.seed = uint64_t{r.bits()} << 32 | r.bits();
@@ -273,7 +278,8 @@ TEST(Gates, AllowExactlyWhatCanStillBeCompleted) {
     for (size_t i = 0; i < decided.size(); ++i) {
       if (decided[i]) continue;
       std::vector<bool> listed(kVocab, false);
-      for_each_allowed(gates.at(static_cast<int32_t>(i)), kVocab, [&](TokenId id) { listed[static_cast<size_t>(id.value)] = true; });
+      for_each_allowed(gates.at(static_cast<int32_t>(i)), kVocab,
+                       [&](TokenId id) { listed[static_cast<size_t>(id.value)] = true; });
       for (int32_t id = 0; id < 12; ++id) {
         bool possible = false;
         for (const auto& c : complete) {
@@ -311,9 +317,13 @@ TEST(Decoder, AllocatesNothingPerRoundAfterTheFirst) {
 }
 
 /// What the presets decode: forms but for free `ar` and self-spec.
-struct Way { std::string_view preset; bool form, forced, own_prefill; };
-constexpr Way kWays[] = {{"ar", false, false, true}, {"self-spec", false, false, true}, {"ar", true, true, true}, {"scaffold-ar", true, false, false},
-                         {"scaffold-spec", true, false, true}, {"section-diffusion", true, false, true}};
+struct Way {
+  std::string_view preset;
+  bool form, forced, own_prefill;
+};
+constexpr Way kWays[] = {
+    {"ar", false, false, true},          {"self-spec", false, false, true},    {"ar", true, true, true},
+    {"scaffold-ar", true, false, false}, {"scaffold-spec", true, false, true}, {"section-diffusion", true, false, true}};
 
 TEST(Decoder, ReusesThePromptOfItsLastCallForTheSameTokens) {
   for (const Way& way : kWays) {
@@ -471,7 +481,8 @@ TEST(Decoder, NamesWhatIsWrong) {
   EXPECT_THAT(why("ar", nullptr, {.temperature = -1}), HasSubstr("expected a temperature"));
   EXPECT_THAT(why("ar", nullptr, {.limit = 100000}), HasSubstr("expected an arena"));
   HashLm small({.vocab = 8});
-  EXPECT_THAT(decode(small, {{TokenId{3}}, {Position::text(0)}, {}, 1}, &t.form, "scaffold-ar", {}).error().message, HasSubstr("expected ids below"));
+  EXPECT_THAT(decode(small, {{TokenId{3}}, {Position::text(0)}, {}, 1}, &t.form, "scaffold-ar", {}).error().message,
+              HasSubstr("expected ids below"));
   EXPECT_THAT(decode(model, {}, nullptr, "ar", {}).error().message, HasSubstr("expected a prompt"));
 }
 

@@ -30,7 +30,8 @@ void Gates::update(const Field& field, std::span<const std::optional<TokenId>> c
       if (forward_[i * states_ + s]) steps(i, s, [&](size_t to) { forward_[(i + 1) * states_ + to] = 1; });
   for (size_t s = 0; s < states_; ++s) backward_[n * states_ + s] = field.rules.state(static_cast<int32_t>(s)).may_end;
   for (size_t i = n; i-- > 0;)
-    for (size_t s = 0; s < states_; ++s) steps(i, s, [&](size_t to) { backward_[i * states_ + s] |= backward_[(i + 1) * states_ + to]; });
+    for (size_t s = 0; s < states_; ++s)
+      steps(i, s, [&](size_t to) { backward_[i * states_ + s] |= backward_[(i + 1) * states_ + to]; });
 }
 
 Allowed Gates::at(int32_t index) {
@@ -44,14 +45,17 @@ Allowed Gates::at(int32_t index) {
     const bool open = state.any && backward(index + 1, static_cast<size_t>(state.any_next));
     other_.assign(open ? state.denied.begin() : state.denied.end(), state.denied.end());
     for (const auto& e : state.edges)
-      if (backward(index + 1, static_cast<size_t>(e.next))) listed_.push_back(e.id);
-      else if (open) other_.push_back(e.id);
+      if (backward(index + 1, static_cast<size_t>(e.next)))
+        listed_.push_back(e.id);
+      else if (open)
+        other_.push_back(e.id);
     if (!open) continue;
     std::sort(other_.begin(), other_.end());
     if (!any) {
       denied_.swap(other_);
     } else {  // what either open state allows is allowed
-      denied_.erase(std::remove_if(denied_.begin(), denied_.end(), [&](TokenId id) { return !std::binary_search(other_.begin(), other_.end(), id); }),
+      denied_.erase(std::remove_if(denied_.begin(), denied_.end(),
+                                   [&](TokenId id) { return !std::binary_search(other_.begin(), other_.end(), id); }),
                     denied_.end());
     }
     any = true;

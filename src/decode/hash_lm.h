@@ -16,8 +16,8 @@ class HashLm : public Lm {
     uint64_t seed = 1;
     int32_t vocab = 24, slots = 512;
     bool shift = true;
-    double habit = 0.5;         // weight of what depends on the position alone: a mask can guess that
-    bool spoil_drafts = false;  // passes with rows that look ahead answer the opposite: drafts are (almost) always wrong
+    double habit = 0.5;              // weight of what depends on the position alone: a mask can guess that
+    bool spoil_drafts = false;       // passes with rows that look ahead answer the opposite: drafts are (almost) always wrong
     bool verify_off_by_one = false;  // mutant: after a draft pass, a row answers for the row before it
   };
   explicit HashLm(const Options& o) : o_(o), shallow_(static_cast<size_t>(o.slots), 0), deep_(shallow_) {
@@ -36,7 +36,8 @@ class HashLm : public Lm {
     bool ahead = false;
     for (const Row& r : pass.rows) {
       for (uint32_t k = 0; k < r.sees_count; ++k) ahead |= pass.spans[r.sees_first + k].end > r.slot + 1;
-      shallow_.at(static_cast<size_t>(r.slot)) = mix(mix(o_.seed, static_cast<uint64_t>(std::get<TokenId>(r.input).value)), static_cast<uint64_t>(r.position.t));
+      shallow_.at(static_cast<size_t>(r.slot)) =
+          mix(mix(o_.seed, static_cast<uint64_t>(std::get<TokenId>(r.input).value)), static_cast<uint64_t>(r.position.t));
     }
     for (const Row& r : pass.rows) deep_.at(static_cast<size_t>(r.slot)) = seen(pass, r, shallow_);
     out.vocab = o_.vocab;
@@ -87,8 +88,10 @@ class HashLm : public Lm {
     }
     const auto begin = out.logits_NV.begin() + static_cast<long>(first);
     out.argmax[i] = {static_cast<int32_t>(std::max_element(begin, out.logits_NV.end()) - begin)};
-    if (want == Want::kLogits) out.logits_row[i] = static_cast<int32_t>(first / static_cast<size_t>(o_.vocab));
-    else out.logits_NV.resize(first);
+    if (want == Want::kLogits)
+      out.logits_row[i] = static_cast<int32_t>(first / static_cast<size_t>(o_.vocab));
+    else
+      out.logits_NV.resize(first);
   }
 
   Options o_;

@@ -72,7 +72,8 @@ size_t Passes::add_prompt(Want last) {
   whole_prompt_ = !cached_.valid;
   for (size_t i = cached_.valid ? prompt_->inputs.size() - 1 : 0; i < prompt_->inputs.size(); ++i) {
     spans_.push_back({0, static_cast<int32_t>(i) + 1});
-    rows_.push_back({prompt_->inputs[i], prompt_->positions[i], static_cast<int32_t>(i), static_cast<uint32_t>(spans_.size() - 1), 1, Want::kNothing});
+    rows_.push_back({prompt_->inputs[i], prompt_->positions[i], static_cast<int32_t>(i), static_cast<uint32_t>(spans_.size() - 1),
+                     1, Want::kNothing});
   }
   rows_.back().want = last;
   return rows_.size();
@@ -86,15 +87,18 @@ Status Passes::prefill(Want last) {
 void Passes::add(TokenId token, int32_t i, int32_t sees_end, Want want) {
   const SlotSpan sees{0, prompt_rows() + sees_end};
   if (spans_.empty() || spans_.back() != sees) spans_.push_back(sees);
-  rows_.push_back({token, Position::text(prompt_->next_position + i), prompt_rows() + i, static_cast<uint32_t>(spans_.size() - 1), 1, want});
+  rows_.push_back(
+      {token, Position::text(prompt_->next_position + i), prompt_rows() + i, static_cast<uint32_t>(spans_.size() - 1), 1, want});
 }
 
 Status Passes::run(PassKind kind) {
   SLIP_TRY_(check_interrupt());
   if (options_->cancel && options_->cancel->load(std::memory_order_relaxed))
-    return Error{ErrorKind::kCancelled, fmt::format("decode: expected to finish, got cancelled after {} passes", statistics_->forwards)};
+    return Error{ErrorKind::kCancelled,
+                 fmt::format("decode: expected to finish, got cancelled after {} passes", statistics_->forwards)};
   if (options_->deadline && Clock::now() >= *options_->deadline)
-    return Error{ErrorKind::kCancelled, fmt::format("decode: expected to finish before the deadline, got {} passes done", statistics_->forwards)};
+    return Error{ErrorKind::kCancelled,
+                 fmt::format("decode: expected to finish before the deadline, got {} passes done", statistics_->forwards)};
   const auto begin = Clock::now();
   const std::span<const float> features = with_features_ ? std::span<const float>(prompt_->features_ND) : std::span<const float>();
   out_.nan_rows = 0;

@@ -42,7 +42,8 @@ Status draw_one(Chain& c, bool with_prompt) {
   const Want want = p.want_for(c.walk.field());
   p.clear();
   const bool prompt = with_prompt && p.add_prompt(c.length() == 0 ? want : Want::kNothing) > 0;
-  for (int32_t i = c.cached; i < c.length(); ++i) p.add(c.answer.tokens[static_cast<size_t>(i)], i, i + 1, i + 1 == c.length() ? want : Want::kNothing);
+  for (int32_t i = c.cached; i < c.length(); ++i)
+    p.add(c.answer.tokens[static_cast<size_t>(i)], i, i + 1, i + 1 == c.length() ? want : Want::kNothing);
   SLIP_TRY_(p.run(prompt ? PassKind::kPrefill : PassKind::kVerify));
   c.cached = c.length();
   c.take(c.pick(p.rows() - 1, c.walk));
@@ -106,7 +107,9 @@ class SpecRound {
   }
 
   /// Row of the draft pass that a value at form position u is drafted from.
-  size_t source(int32_t u) const { return static_cast<size_t>(c_.length() + u - c_.walk.position - c_.cached - (rule_.shift ? 1 : 0)); }
+  size_t source(int32_t u) const {
+    return static_cast<size_t>(c_.length() + u - c_.walk.position - c_.cached - (rule_.shift ? 1 : 0));
+  }
 
   Status verify() {
     p_.clear();

@@ -17,7 +17,13 @@ namespace {
 class Sections {
  public:
   Sections(Work& work, const LmInfo& info, const Form& form, float threshold, Decoded& answer)
-      : work_(work), p_(work.passes), info_(info), form_(form), threshold_(threshold), answer_(answer), x_(static_cast<size_t>(form.length())) {
+      : work_(work),
+        p_(work.passes),
+        info_(info),
+        form_(form),
+        threshold_(threshold),
+        answer_(answer),
+        x_(static_cast<size_t>(form.length())) {
     for (int32_t u = 0; u < form.length(); ++u) x_[static_cast<size_t>(u)] = form.fixed_at(u);
   }
 
@@ -36,13 +42,18 @@ class Sections {
       p_.progress(answer_.tokens);
     }
     for (size_t f = 0; f < form_.fields().size(); ++f)
-      for (int32_t i = 0; i < form_.fields()[f].budget; ++i) answer_.fields[f].push_back(*x_[static_cast<size_t>(form_.fields()[f].start + i)]);
+      for (int32_t i = 0; i < form_.fields()[f].budget; ++i)
+        answer_.fields[f].push_back(*x_[static_cast<size_t>(form_.fields()[f].start + i)]);
     answer_.statistics.forced_tokens = form_.fixed_tokens();
     return {};
   }
 
  private:
-  struct Choice { int32_t place; TokenId token; double confidence; };
+  struct Choice {
+    int32_t place;
+    TokenId token;
+    double confidence;
+  };
 
   bool masked(int32_t u) const { return !x_[static_cast<size_t>(u)]; }
   int32_t masks_in(const Block& b) const {
@@ -70,11 +81,13 @@ class Sections {
 
   Choice choose(const Block& b, int32_t u) {
     const int32_t f = form_.field_at(u), index = u - p_.field(f).start;
-    const auto logits_V = from_kept_row(b, u) ? std::span<const float>(work_.kept_logits_V) : p_.logits_V(static_cast<size_t>(u - b.begin - (info_.rule.shift ? 1 : 0)));
+    const auto logits_V = from_kept_row(b, u) ? std::span<const float>(work_.kept_logits_V)
+                                              : p_.logits_V(static_cast<size_t>(u - b.begin - (info_.rule.shift ? 1 : 0)));
     const Allowed allowed = gates_.at(index);
     const float t = p_.temperature_of(p_.field(f).section);
     const DrawKey key{p_.options().request, static_cast<uint32_t>(f), static_cast<uint32_t>(index), Purpose::kToken};
-    const TokenId token = t == 0 ? greedy_choice(logits_V, allowed) : keyed_draw(logits_V, allowed, t, keyed_uniform(p_.options().seed, key));
+    const TokenId token =
+        t == 0 ? greedy_choice(logits_V, allowed) : keyed_draw(logits_V, allowed, t, keyed_uniform(p_.options().seed, key));
     return {u, token, probability_of(logits_V, allowed, token)};
   }
 
@@ -123,7 +136,8 @@ class Sections {
   Status settle(const Block& b) {
     p_.clear();
     const bool keep = info_.rule.shift && masked(b.end);
-    for (int32_t u = b.begin; u < b.end; ++u) p_.add(*x_[static_cast<size_t>(u)], u, b.end, keep && u + 1 == b.end ? Want::kLogits : Want::kNothing);
+    for (int32_t u = b.begin; u < b.end; ++u)
+      p_.add(*x_[static_cast<size_t>(u)], u, b.end, keep && u + 1 == b.end ? Want::kLogits : Want::kNothing);
     SLIP_TRY_(p_.run(PassKind::kVerify));
     if (keep) {
       const auto logits_V = p_.logits_V(p_.rows() - 1);

@@ -12,7 +12,9 @@
 namespace slip {
 namespace {
 
-bool ends(const DecodeOptions& o, TokenId id) { return std::find(o.end_tokens.begin(), o.end_tokens.end(), id) != o.end_tokens.end(); }
+bool ends(const DecodeOptions& o, TokenId id) {
+  return std::find(o.end_tokens.begin(), o.end_tokens.end(), id) != o.end_tokens.end();
+}
 
 /// Emits a token; false when the answer ends with it.
 bool emit(const DecodeOptions& o, std::vector<TokenId>& tokens, TokenId id) {
@@ -57,22 +59,28 @@ Status decode_text_self_spec(Work& work, const LmInfo& info, const Method& metho
     const auto c = static_cast<int32_t>(answer.tokens.size()) - 1;  // answer rows cached
     p.clear();
     for (int32_t j = 0; j < width; ++j)
-      p.add(j == 0 ? answer.tokens.back() : info.rule.mask, c + j, c + width, (info.rule.shift ? j + 1 < width : j > 0) ? Want::kArgmax : Want::kNothing);
+      p.add(j == 0 ? answer.tokens.back() : info.rule.mask, c + j, c + width,
+            (info.rule.shift ? j + 1 < width : j > 0) ? Want::kArgmax : Want::kNothing);
     SLIP_TRY_(p.run(PassKind::kDraft));
     work.draft[0] = answer.tokens.back();
-    for (int32_t j = 1; j < width; ++j) work.draft[static_cast<size_t>(j)] = p.draft_text(static_cast<size_t>(info.rule.shift ? j - 1 : j));
+    for (int32_t j = 1; j < width; ++j)
+      work.draft[static_cast<size_t>(j)] = p.draft_text(static_cast<size_t>(info.rule.shift ? j - 1 : j));
 
     p.clear();
     for (int32_t j = 0; j < width; ++j) p.add(work.draft[static_cast<size_t>(j)], c + j, c + j + 1, p.want_for_text());
     SLIP_TRY_(p.run(PassKind::kVerify));
     for (int32_t j = 0; j < width; ++j) work.verify[static_cast<size_t>(j)] = p.pick_text(static_cast<size_t>(j), c + 1 + j);
     int32_t accepted = 0;
-    while (accepted + 1 < width && work.verify[static_cast<size_t>(accepted)] == work.draft[static_cast<size_t>(accepted) + 1]) ++accepted;
+    while (accepted + 1 < width && work.verify[static_cast<size_t>(accepted)] == work.draft[static_cast<size_t>(accepted) + 1])
+      ++accepted;
     stats.proposed += width - 1;
     stats.accepted += accepted;
     stats.tested += std::min(accepted + 1, width - 1);
     if (p.options().trace)
-      answer.rounds.push_back({.rows = {c, c + width}, .draft = {work.draft.begin() + 1, work.draft.end()}, .verify = work.verify, .accepted = accepted,
+      answer.rounds.push_back({.rows = {c, c + width},
+                               .draft = {work.draft.begin() + 1, work.draft.end()},
+                               .verify = work.verify,
+                               .accepted = accepted,
                                .emitted = {work.verify.begin(), work.verify.begin() + accepted + 1}});
     for (int32_t j = 0; j <= accepted && more; ++j) more = emit(p.options(), answer.tokens, work.verify[static_cast<size_t>(j)]);
     p.progress(answer.tokens);

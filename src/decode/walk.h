@@ -11,9 +11,9 @@ namespace slip {
 struct FormWalk {
   const Form* form = nullptr;
   int32_t piece = 0;
-  int32_t index = 0;          // into the fixed run, or tokens of the field so far
-  int32_t state = 0;          // of the field's rules
-  int32_t position = 0;       // form position of what comes next (budgets reserved)
+  int32_t index = 0;     // into the fixed run, or tokens of the field so far
+  int32_t state = 0;     // of the field's rules
+  int32_t position = 0;  // form position of what comes next (budgets reserved)
 
   explicit FormWalk(const Form& f) : form(&f) {}
   bool done() const { return static_cast<size_t>(piece) == form->pieces().size(); }

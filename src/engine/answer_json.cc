@@ -25,8 +25,8 @@ json::object trajectory_json(const Plan& plan) {
 
 json::object decoder_json(const Method& method) {
   const MethodWords w = words_of(method);
-  return {{"preset", method.preset}, {"schedule", w.schedule}, {"drafter", w.drafter}, {"verifier", w.verifier}, {"width", w.width},
-          {"lossy", method.lossy()}};
+  return {{"preset", method.preset}, {"schedule", w.schedule}, {"drafter", w.drafter},
+          {"verifier", w.verifier},  {"width", w.width},       {"lossy", method.lossy()}};
 }
 
 json::object statistics_json(const Answer& a) {
@@ -42,8 +42,13 @@ json::object statistics_json(const Answer& a) {
           {"critical_path", s.critical_path},
           {"nan_rows", s.nan_rows},
           {"ms",
-           {{"encode", a.stages.encode_ms}, {"form", a.stages.form_ms}, {"prefill", s.ms.prefill}, {"draft", s.ms.draft},
-            {"verify", s.ms.verify}, {"plan", a.stages.plan_ms}, {"total", a.stages.total_ms}}}};
+           {{"encode", a.stages.encode_ms},
+            {"form", a.stages.form_ms},
+            {"prefill", s.ms.prefill},
+            {"draft", s.ms.draft},
+            {"verify", s.ms.verify},
+            {"plan", a.stages.plan_ms},
+            {"total", a.stages.total_ms}}}};
 }
 
 json::object answer_json(const Engine&, const Answer& a, const Request& request, std::string_view model) {

@@ -92,7 +92,8 @@ Result<const CompiledForm*> Engine::form(const std::string& name) {
   const Tokenizer* tokenizer = model_->tokenizer();
   if (!tokenizer) return bad_input("{}: a form: expected a tokenizer in the folder, got none", model_->folder().string());
   const DraftRule& rule = model_->lm().info().rule;
-  const FormTokens tokens{tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt, model_->lm().info().vocab};
+  const FormTokens tokens{tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt,
+                          model_->lm().info().vocab};
   std::unique_ptr<CompiledForm> made;
   if (name == "model") {
     SLIP_TRY(CompiledForm form, task_form(task_, tokens));
@@ -129,7 +130,8 @@ Result<Prompt> Engine::prompt(const Request& request) {
   }
   SLIP_TRY(const std::string text, user_text(request));
   if (!has_chat_template(model_->folder())) {
-    if (!grids.empty()) return unsupported("{}: images: expected a chat template that says where they go, got none", model_->folder().string());
+    if (!grids.empty())
+      return unsupported("{}: images: expected a chat template that says where they go, got none", model_->folder().string());
     if (text.empty()) return bad_input("--prompt: expected text, got nothing");
     return model_->build_prompt(std::string_view(text));
   }

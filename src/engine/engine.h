@@ -24,9 +24,9 @@ namespace slip {
 constexpr int kDefaultSlots = 4096;
 
 struct EngineOptions {
-  std::string dtype = "auto";   // auto: as stored (f32 stays f32, anything else is bf16); f32, bf16, int8
-  int threads = 0;              // 0: every core this process may use
-  int slots = kDefaultSlots;    // prompt + answer + drafts, in rows
+  std::string dtype = "auto";  // auto: as stored (f32 stays f32, anything else is bf16); f32, bf16, int8
+  int threads = 0;             // 0: every core this process may use
+  int slots = kDefaultSlots;   // prompt + answer + drafts, in rows
 };
 
 /// `--dtype`'s word for a folder whose config says `stored_dtype`. kUnsupported for int4.
@@ -35,20 +35,20 @@ Result<WeightType> weight_type(std::string_view word, std::string_view stored_dt
 struct Request {
   /// "model": the form that the folder was trained for; a built-in's name; a JSON Schema file; empty: free text.
   std::string form = "model";
-  std::optional<EgoInput> ego;               // the prompt is made of it, in the model's own style ...
-  std::string prompt;                        // ... or this text; "<image>" marks where all images go (else: in front)
+  std::optional<EgoInput> ego;  // the prompt is made of it, in the model's own style ...
+  std::string prompt;           // ... or this text; "<image>" marks where all images go (else: in front)
   std::vector<Image> images;
   Method method;
   DecodeOptions decode;
   std::vector<std::pair<std::string, float>> section_temperatures;
-  int rollouts = 1;                          // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
+  int rollouts = 1;  // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
   Fit fit = Fit::kJmtPaperCompat;
 };
 
 struct Plan {
-  std::vector<Waypoint> waypoints;           // as the answer says, 1 Hz
-  std::optional<Trajectory> fitted;          // after the fit, 4 Hz; nothing without five waypoints
-  std::vector<double> spread_m;              // per point: root mean square distance of the rollouts from their mean
+  std::vector<Waypoint> waypoints;   // as the answer says, 1 Hz
+  std::optional<Trajectory> fitted;  // after the fit, 4 Hz; nothing without five waypoints
+  std::vector<double> spread_m;      // per point: root mean square distance of the rollouts from their mean
 };
 
 struct StageTimes {
@@ -56,11 +56,11 @@ struct StageTimes {
 };
 
 struct Answer {
-  const CompiledForm* form = nullptr;        // lives as long as the engine; null for free text
+  const CompiledForm* form = nullptr;  // lives as long as the engine; null for free text
   Method method;
-  Decoded decoded;                           // of rollout 0
+  Decoded decoded;  // of rollout 0
   std::string text;
-  std::vector<FieldValue> values;            // in the order of the form's fields
+  std::vector<FieldValue> values;  // in the order of the form's fields
   Plan plan;
   StageTimes stages;
 };

@@ -86,10 +86,11 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
   return r;
 }
 
-Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings,
-                               Evaluation& sums) {
+Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images,
+                               const EvalSettings& settings, Evaluation& sums) {
   if (images.size() != sim::kCameras * sim::kImageBytes)
-    return bad_input("record of seed {}: expected {} bytes of pictures, got {}", labels.seed, sim::kCameras * sim::kImageBytes, images.size());
+    return bad_input("record of seed {}: expected {} bytes of pictures, got {}", labels.seed, sim::kCameras * sim::kImageBytes,
+                     images.size());
   SLIP_TRY(Answer answer, engine.run(request_of(labels, images, settings)));
   ++sums.records;
   sums.valid += answer.decoded.valid;
@@ -126,8 +127,11 @@ json::object Evaluation::to_json() const {
   bool above_prior = true;
   for (size_t c = 0; c < objects.size(); ++c) {
     const YesNoCounts& n = objects[c];
-    classes[sim::kObjectClasses[c]] = {{"f1", n.f1()}, {"precision", n.precision()}, {"recall", n.recall()},
-                                       {"prior", n.prior()}, {"always_yes_f1", n.always_yes_f1()}};
+    classes[sim::kObjectClasses[c]] = {{"f1", n.f1()},
+                                       {"precision", n.precision()},
+                                       {"recall", n.recall()},
+                                       {"prior", n.prior()},
+                                       {"always_yes_f1", n.always_yes_f1()}};
     above_prior = above_prior && n.f1() > n.always_yes_f1();
   }
   return {{"records", records},
@@ -163,14 +167,19 @@ Status check_limits(const json::object& result, const json::object& limits, std:
   std::string missed;
   for (const auto& [path, limit] : limits) {
     const json::value* v = at_path(result, path);
-    if (!v || !(v->is_number() || v->is_bool())) return bad_input("{}: {}: expected the path of a number in the result, got another", where, std::string_view(path));
-    if (!limit.is_object()) return bad_input("{}: {}: expected {{\"min\": x}} or {{\"max\": x}}, got another type", where, std::string_view(path));
+    if (!v || !(v->is_number() || v->is_bool()))
+      return bad_input("{}: {}: expected the path of a number in the result, got another", where, std::string_view(path));
+    if (!limit.is_object())
+      return bad_input("{}: {}: expected {{\"min\": x}} or {{\"max\": x}}, got another type", where, std::string_view(path));
     const double got = v->is_bool() ? v->get_bool() : v->to_number<double>();
     for (const auto& [kind, bound] : limit.get_object()) {
       if ((kind != "min" && kind != "max") || !bound.is_number())
-        return bad_input("{}: {}: expected min or max with a number, got {}", where, std::string_view(path), std::string_view(kind));
+        return bad_input("{}: {}: expected min or max with a number, got {}", where, std::string_view(path),
+                         std::string_view(kind));
       const double b = bound.to_number<double>();
-      if (kind == "min" ? !(got >= b) : !(got <= b)) missed += fmt::format("{}{}: expected {} {}, got {:.4g}", missed.empty() ? "" : "; ", std::string_view(path), kind == "min" ? "at least" : "at most", b, got);
+      if (kind == "min" ? !(got >= b) : !(got <= b))
+        missed += fmt::format("{}{}: expected {} {}, got {:.4g}", missed.empty() ? "" : "; ", std::string_view(path),
+                              kind == "min" ? "at least" : "at most", b, got);
     }
   }
   if (missed.empty()) return {};
@@ -180,26 +189,31 @@ Status check_limits(const json::object& result, const json::object& limits, std:
 std::string evaluation_table(const Evaluation& e) {
   std::string out = fmt::format("records {}   valid answers {:.1f} %   macro F1 {:.3f} (always yes {:.3f})\n\n", e.records,
                                 100 * share(e.valid, e.records), macro_f1(e.objects), macro_always_yes_f1(e.objects));
-  out += fmt::format("{:<22} {:>6} {:>9} {:>9} {:>7} {:>14}\n", "critical object", "F1", "precision", "recall", "prior", "always-yes F1");
+  out += fmt::format("{:<22} {:>6} {:>9} {:>9} {:>7} {:>14}\n", "critical object", "F1", "precision", "recall", "prior",
+                     "always-yes F1");
   for (size_t c = 0; c < e.objects.size(); ++c) {
     const YesNoCounts& n = e.objects[c];
-    out += fmt::format("{:<22} {:>6.3f} {:>9.3f} {:>9.3f} {:>7.3f} {:>14.3f}\n", sim::kObjectClasses[c], n.f1(), n.precision(), n.recall(),
-                       n.prior(), n.always_yes_f1());
+    out += fmt::format("{:<22} {:>6.3f} {:>9.3f} {:>9.3f} {:>7.3f} {:>14.3f}\n", sim::kObjectClasses[c], n.f1(), n.precision(),
+                       n.recall(), n.prior(), n.always_yes_f1());
   }
   out += fmt::format("\nbehaviour: longitudinal {:.1f} %, lateral {:.1f} % right\n\n", 100 * share(e.longitudinal_right, e.records),
                      100 * share(e.lateral_right, e.records));
   out += fmt::format("{:<34} {:>8} {:>8} {:>8}   (metres, against the expert's future)\n", "plan", "ADE@3s", "ADE@5s", "FDE@5s");
-  for (const auto& [name, s] : {std::pair<std::string, const Subset*>{"all", &e.all}, {"manoeuvre starts after t0", &e.pre_onset}}) {
+  for (const auto& [name, s] :
+       {std::pair<std::string, const Subset*>{"all", &e.all}, {"manoeuvre starts after t0", &e.pre_onset}}) {
     const auto line = [&](std::string_view who, const DisplacementSums& d) {
-      out += fmt::format("{:<34} {:>8.3f} {:>8.3f} {:>8.3f}\n", fmt::format("{}: {}", name, who), d.ade_3s(), d.ade_5s(), d.fde_5s());
+      out +=
+          fmt::format("{:<34} {:>8.3f} {:>8.3f} {:>8.3f}\n", fmt::format("{}: {}", name, who), d.ade_3s(), d.ade_5s(), d.fde_5s());
     };
     line(fmt::format("model ({})", s->model.count()), s->model);
     line("constant velocity", s->constant_velocity);
     line("standing still", s->standing);
   }
-  out += fmt::format("\nforward passes per answer {:.1f}, tokens {:.1f}, accepted/tested {:.3f}, {:.1f} ms per answer ({:.1f} ms decoding)\n",
-                     share(e.forwards, e.records), share(e.tokens, e.records), share(e.accepted, e.tested),
-                     e.total_ms / static_cast<double>(std::max<int64_t>(e.records, 1)), e.decode_ms / static_cast<double>(std::max<int64_t>(e.records, 1)));
+  out += fmt::format(
+      "\nforward passes per answer {:.1f}, tokens {:.1f}, accepted/tested {:.3f}, {:.1f} ms per answer ({:.1f} ms decoding)\n",
+      share(e.forwards, e.records), share(e.tokens, e.records), share(e.accepted, e.tested),
+      e.total_ms / static_cast<double>(std::max<int64_t>(e.records, 1)),
+      e.decode_ms / static_cast<double>(std::max<int64_t>(e.records, 1)));
   return out;
 }
 

@@ -22,7 +22,7 @@ struct EvalSettings {
   Method method;
   float temperature = 0;
   uint64_t seed = 0;
-  bool blank_images = false;     // grey images in place of the real ones: how much the cameras matter
+  bool blank_images = false;  // grey images in place of the real ones: how much the cameras matter
 };
 
 /// Sums over records; means come out of `json`.
@@ -50,15 +50,15 @@ struct Evaluation {
   std::array<YesNoCounts, 12> objects;
   int64_t longitudinal_right = 0, lateral_right = 0;
   Subset all, pre_onset;
-  int64_t infeasible = 0;        // plans that a car could not follow (plan/feasibility.h)
+  int64_t infeasible = 0;  // plans that a car could not follow (plan/feasibility.h)
   int64_t forwards = 0, tokens = 0, proposed = 0, tested = 0, accepted = 0;
   double decode_ms = 0, total_ms = 0;
   json::object to_json() const;
 };
 
 /// One record through the engine, added to `sums`. The answer comes back for whoever wants it.
-Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings,
-                               Evaluation& sums);
+Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images,
+                               const EvalSettings& settings, Evaluation& sums);
 
 /// The record as a request: ego history, three images.
 Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings);

@@ -11,7 +11,10 @@ namespace slip {
 
 namespace {
 
-struct Draw { float temperature; uint64_t seed; };
+struct Draw {
+  float temperature;
+  uint64_t seed;
+};
 constexpr std::array<Draw, 4> kDraws = {{{0, 0}, {0.8F, 1}, {0.8F, 2}, {0.8F, 3}}};
 
 // What this model can be asked: drafting needs a mask, and a causal context to verify in.
@@ -29,7 +32,8 @@ void compare_tokens(std::span<const TokenId> expected, std::span<const TokenId> 
     const int32_t want = i < expected.size() ? expected[i].value : -1, have = i < got.size() ? got[i].value : -1;
     if (want == have) continue;
     check.passed = false;
-    check.difference = fmt::format("{}, token {}: expected 0x{:08x}, got 0x{:08x}", where, i, static_cast<uint32_t>(want), static_cast<uint32_t>(have));
+    check.difference = fmt::format("{}, token {}: expected 0x{:08x}, got 0x{:08x}", where, i, static_cast<uint32_t>(want),
+                                   static_cast<uint32_t>(have));
     return;
   }
 }
@@ -65,7 +69,8 @@ Result<Form> plain_form(int32_t vocab) {
 
 Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& base) {
   const auto presets = exact_presets(lm.info().rule, form != nullptr);
-  Check check{.name = form ? "decoders" : "free text", .compared = fmt::format("{}: greedy and three seeds at temperature 0.8", fmt::join(presets, ", "))};
+  Check check{.name = form ? "decoders" : "free text",
+              .compared = fmt::format("{}: greedy and three seeds at temperature 0.8", fmt::join(presets, ", "))};
   if (presets.size() < 2) {
     check.compared = "nothing: without a mask token there is only ar";
     return check;
@@ -78,9 +83,11 @@ Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, con
     std::vector<TokenId> expected;
     for (const std::string_view preset : presets) {
       SLIP_TRY(Decoded decoded, decode(lm, prompt, form, preset, options));
-      if (preset == "ar") expected = std::move(decoded.tokens);
+      if (preset == "ar")
+        expected = std::move(decoded.tokens);
       else if (check.passed)
-        compare_tokens(expected, decoded.tokens, fmt::format("{} against ar, temperature {}, seed {}", preset, draw.temperature, draw.seed), check);
+        compare_tokens(expected, decoded.tokens,
+                       fmt::format("{} against ar, temperature {}, seed {}", preset, draw.temperature, draw.seed), check);
     }
   }
   return check;
@@ -102,7 +109,8 @@ Result<Check> check_images(Model& model) {
   for (size_t i = 0; i < grids.size(); ++i) {
     SLIP_TRY_(check_interrupt());
     SLIP_TRY_(model.encode_images(std::span(&grids[i], 1), one));
-    if (at + one.size() > together.size()) return check_failed("verify: images: expected {} feature numbers together, got {}", at + one.size(), together.size());
+    if (at + one.size() > together.size())
+      return check_failed("verify: images: expected {} feature numbers together, got {}", at + one.size(), together.size());
     compare_features(one, std::span(together).subspan(at, one.size()), i, check);
     at += one.size();
   }

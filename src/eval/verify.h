@@ -21,7 +21,7 @@ namespace slip {
 
 struct VerifySettings {
   int32_t prompt_rows = 48;
-  int32_t max_width = 64;      // passes of 1 .. max_width rows; as many rows follow the prompt
+  int32_t max_width = 64;  // passes of 1 .. max_width rows; as many rows follow the prompt
   uint64_t seed = 1;
   std::function<void(int64_t done, int64_t total)> progress = {};
 };
@@ -31,7 +31,7 @@ struct Check {
   std::string name, compared;
   int64_t bytes = 0;
   bool passed = true;
-  std::string difference;      // the first one: where, and both values in hex
+  std::string difference;  // the first one: where, and both values in hex
 };
 
 /// What each row of the sequence answered.
@@ -47,8 +47,8 @@ struct RowAnswers {
 using LmFactory = std::function<Result<std::shared_ptr<Lm>>(int threads)>;
 
 struct RowProof {
-  std::vector<Check> checks;   // widths, company, drafts, layouts per thread count; threads
-  RowAnswers alone;            // of the first thread count
+  std::vector<Check> checks;  // widths, company, drafts, layouts per thread count; threads
+  RowAnswers alone;           // of the first thread count
 };
 /// kResource when the cache holds fewer than 3 * (prompt_rows + max_width) slots. A difference is a failed check, no error.
 Result<RowProof> prove_rows(const LmFactory& make, std::span<const int> thread_counts, const VerifySettings& settings);

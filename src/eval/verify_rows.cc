@@ -44,8 +44,12 @@ Layout scattered(int32_t rows, int32_t arena, int number, PhiloxStream& random) 
 class RowTrial {
  public:
   RowTrial(Lm& lm, const VerifySettings& settings)
-      : lm_(lm), s_(settings), random_(settings.seed, 2), rows_(settings.prompt_rows + settings.max_width),
-        own_(random_tokens(rows_, lm.info().vocab, settings.seed)), other_(random_tokens(rows_, lm.info().vocab, settings.seed + 1)) {}
+      : lm_(lm),
+        s_(settings),
+        random_(settings.seed, 2),
+        rows_(settings.prompt_rows + settings.max_width),
+        own_(random_tokens(rows_, lm.info().vocab, settings.seed)),
+        other_(random_tokens(rows_, lm.info().vocab, settings.seed + 1)) {}
 
   Result<RowAnswers> alone();
   Status widths(const RowAnswers& expected, std::span<const int32_t> widths, Check& check);
@@ -82,8 +86,10 @@ void RowTrial::add(const Prompt& sequence, const Layout& layout, int32_t i, int3
   for (int32_t k = 0; k < end; ++k) {
     const int32_t slot = layout.slots[static_cast<size_t>(k)];
     const bool joins = spans_.size() > first && spans_.back().end == slot && !(layout.cut > 0 && random_.chance(layout.cut));
-    if (joins) ++spans_.back().end;
-    else spans_.push_back({slot, slot + 1});
+    if (joins)
+      ++spans_.back().end;
+    else
+      spans_.push_back({slot, slot + 1});
   }
   const auto n = static_cast<size_t>(i);
   pass_rows_.push_back({sequence.inputs[n], sequence.positions[n], layout.slots[n], static_cast<uint32_t>(first),
@@ -107,7 +113,8 @@ void RowTrial::compare(const RowAnswers& expected, int32_t row, size_t line, con
   }
   if (out_.argmax[line] == expected.argmax[r]) return;
   check.passed = false;
-  check.difference = fmt::format("{}, row {}, argmax: expected 0x{:08x}, got 0x{:08x}", where, row, expected.argmax[r].value, out_.argmax[line].value);
+  check.difference = fmt::format("{}, row {}, argmax: expected 0x{:08x}, got 0x{:08x}", where, row, expected.argmax[r].value,
+                                 out_.argmax[line].value);
 }
 
 Result<RowAnswers> RowTrial::alone() {
@@ -126,11 +133,13 @@ Result<RowAnswers> RowTrial::alone() {
 }
 
 // All rows, `width` at a time. Every third row asks for its logits, the last one of a pass too; the others for the argmax alone.
-Status RowTrial::passes_of(int32_t width, const Layout& layout, const RowAnswers& expected, const std::string& where, Check& check) {
+Status RowTrial::passes_of(int32_t width, const Layout& layout, const RowAnswers& expected, const std::string& where,
+                           Check& check) {
   for (int32_t first = 0; first < rows_ && check.passed; first += width) {
     const int32_t end = std::min(rows_, first + width);
     clear();
-    for (int32_t i = first; i < end; ++i) add(own_, layout, i, i + 1, i + 1 == end || (i + width) % 3 == 0 ? Want::kLogits : Want::kArgmax);
+    for (int32_t i = first; i < end; ++i)
+      add(own_, layout, i, i + 1, i + 1 == end || (i + width) % 3 == 0 ? Want::kLogits : Want::kArgmax);
     SLIP_TRY_(run());
     for (int32_t i = first; i < end; ++i) compare(expected, i, static_cast<size_t>(i - first), where, check);
   }
@@ -188,7 +197,8 @@ Status RowTrial::drafts(Check& check) {
         continue;
       }
       for (int32_t i = 0; i < width; ++i)
-        compare(expected, i, static_cast<size_t>(n / 2 + i), fmt::format("a block of {} with {} rows of another request", width, n), check);
+        compare(expected, i, static_cast<size_t>(n / 2 + i), fmt::format("a block of {} with {} rows of another request", width, n),
+                check);
     }
   }
   return {};
@@ -205,13 +215,15 @@ Status RowTrial::layouts(const RowAnswers& expected, Check& check) {
 
 // The answers of two thread counts, row by row.
 Check same_answers(const RowAnswers& expected, const RowAnswers& got, int threads) {
-  Check check{.name = "threads", .compared = fmt::format("{} rows with {} threads against the first count", got.argmax.size(), threads)};
+  Check check{.name = "threads",
+              .compared = fmt::format("{} rows with {} threads against the first count", got.argmax.size(), threads)};
   const auto vocab = static_cast<size_t>(expected.vocab);
   for (size_t i = 0; i < expected.logits_NV.size() && check.passed; ++i) {
     const auto want = std::bit_cast<uint32_t>(expected.logits_NV[i]), have = std::bit_cast<uint32_t>(got.logits_NV[i]);
     check.passed = want == have;
     if (!check.passed)
-      check.difference = fmt::format("{} threads, row {}, width 1, logit {}: expected 0x{:08x}, got 0x{:08x}", threads, i / vocab, i % vocab, want, have);
+      check.difference = fmt::format("{} threads, row {}, width 1, logit {}: expected 0x{:08x}, got 0x{:08x}", threads, i / vocab,
+                                     i % vocab, want, have);
   }
   check.bytes = static_cast<int64_t>(got.logits_NV.size() * sizeof(float));
   return check;
@@ -254,17 +266,21 @@ Result<RowProof> prove_rows(const LmFactory& make, std::span<const int> thread_c
     if (lm->info().slots < 3 * trial.rows())
       return resource_error("verify: expected a cache of at least {} slots, got {}", 3 * trial.rows(), lm->info().slots);
     SLIP_TRY(RowAnswers alone, trial.alone());
-    if (n == 0) proof.alone = std::move(alone);
-    else proof.checks.push_back(same_answers(proof.alone, alone, threads));
+    if (n == 0)
+      proof.alone = std::move(alone);
+    else
+      proof.checks.push_back(same_answers(proof.alone, alone, threads));
     const auto widths = widths_up_to(settings.max_width);
     const std::string with = fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
-    Check check{"widths", fmt::format("{} rows in passes of {} widths up to {}, each row against the row alone{}", trial.rows(), widths.size(), settings.max_width, with)};
+    Check check{"widths", fmt::format("{} rows in passes of {} widths up to {}, each row against the row alone{}", trial.rows(),
+                                      widths.size(), settings.max_width, with)};
     SLIP_TRY_(trial.widths(proof.alone, widths, check));
     proof.checks.push_back(check);
     check = {"company", fmt::format("a row with 1 to {} rows of another request{}", settings.max_width, with)};
     SLIP_TRY_(trial.company(proof.alone, check));
     proof.checks.push_back(check);
-    check = {"drafts", fmt::format("blocks of 2 to {} rows that see each other, with and without another request{}", settings.max_width, with)};
+    check = {"drafts", fmt::format("blocks of 2 to {} rows that see each other, with and without another request{}",
+                                   settings.max_width, with)};
     SLIP_TRY_(trial.drafts(check));
     proof.checks.push_back(check);
     check = {"layouts", fmt::format("{} rows in {} cache layouts: offset, permuted, in fragments{}", trial.rows(), kLayouts, with)};

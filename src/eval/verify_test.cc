@@ -25,8 +25,10 @@ class FaultyLm : public Lm {
     SLIP_TRY_(model_->lm().forward(pass, out));
     for (size_t i = 0; i < pass.rows.size(); ++i) {
       if (!strikes(pass, i)) continue;
-      if (fault_ == Fault::kWidthOfArgmax) out.argmax[i].value ^= 1;
-      else if (out.logits_row[i] >= 0) nudge(out, i);
+      if (fault_ == Fault::kWidthOfArgmax)
+        out.argmax[i].value ^= 1;
+      else if (out.logits_row[i] >= 0)
+        nudge(out, i);
     }
     return {};
   }
@@ -34,12 +36,18 @@ class FaultyLm : public Lm {
  private:
   bool strikes(const Pass& pass, size_t i) const {
     switch (fault_) {
-      case Fault::kNone: return false;
-      case Fault::kWidth: return pass.rows.size() > 7;
-      case Fault::kWidthOfArgmax: return pass.rows.size() == 5 && pass.rows[i].want == Want::kArgmax;
-      case Fault::kSlots: return pass.rows[i].slot > 300;
-      case Fault::kThreads: return threads_ == 2;
-      case Fault::kCompany: return pass.rows.front().position.t != 0 && pass.rows.back().position.t < pass.rows.front().position.t;
+      case Fault::kNone:
+        return false;
+      case Fault::kWidth:
+        return pass.rows.size() > 7;
+      case Fault::kWidthOfArgmax:
+        return pass.rows.size() == 5 && pass.rows[i].want == Want::kArgmax;
+      case Fault::kSlots:
+        return pass.rows[i].slot > 300;
+      case Fault::kThreads:
+        return threads_ == 2;
+      case Fault::kCompany:
+        return pass.rows.front().position.t != 0 && pass.rows.back().position.t < pass.rows.front().position.t;
     }
     return false;
   }
@@ -72,7 +80,8 @@ std::string first_failure(Fault fault, WeightType type = WeightType::kF32) {
 }
 
 TEST(Verify, PassesForAModelThatKeepsTheContractInEveryType) {
-  for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kI8}) EXPECT_EQ(first_failure(Fault::kNone, type), "");
+  for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kI8})
+    EXPECT_EQ(first_failure(Fault::kNone, type), "");
 }
 
 TEST(Verify, FindsOneUnitInTheLastPlaceThatDependsOnTheWidth) { EXPECT_EQ(first_failure(Fault::kWidth), "widths"); }

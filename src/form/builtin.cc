@@ -9,27 +9,34 @@ namespace {
 
 constexpr std::array<std::string_view, 1> kNames = {"wod-e2e"};
 constexpr std::array<std::string_view, 12> kObjects = {
-    "nearby_vehicle", "pedestrian", "cyclist", "construction", "traffic_element", "weather_condition", "road_hazard",
-    "emergency_vehicle", "animal", "special_vehicle", "conflicting_vehicle", "door_opening_vehicle"};
+    "nearby_vehicle", "pedestrian",        "cyclist", "construction",    "traffic_element",     "weather_condition",
+    "road_hazard",    "emergency_vehicle", "animal",  "special_vehicle", "conflicting_vehicle", "door_opening_vehicle"};
 
 json::object critical_objects() {
   json::object properties;
   for (const std::string_view name : kObjects) properties[name] = json::object{{"enum", {"yes", "no"}}};
-  return {{"type", "object"}, {"x-section", "critical_objects"}, {"x-parents", json::array{}}, {"properties", std::move(properties)}};
+  return {
+      {"type", "object"}, {"x-section", "critical_objects"}, {"x-parents", json::array{}}, {"properties", std::move(properties)}};
 }
 
 json::object behaviour(const WodE2eOptions& options) {
   // The aliases are the words of the prompt and of other label sets for the same manoeuvres.
-  json::object longitudinal{{"enum", {"keep speed", "speed up", "slow down", "come to stop"}},
-                            {"x-budget", options.behaviour_budget},
-                            {"x-null-pad", true},
-                            {"x-aliases", {{"keep", "keep speed"}, {"accelerate", "speed up"}, {"decelerate", "slow down"}, {"stop", "come to stop"}}}};
+  json::object longitudinal{
+      {"enum", {"keep speed", "speed up", "slow down", "come to stop"}},
+      {"x-budget", options.behaviour_budget},
+      {"x-null-pad", true},
+      {"x-aliases", {{"keep", "keep speed"}, {"accelerate", "speed up"}, {"decelerate", "slow down"}, {"stop", "come to stop"}}}};
   json::object lateral{{"enum", {"go straight", "lane follow", "turn left", "turn right", "change left", "change right"}},
                        {"x-budget", options.behaviour_budget},
                        {"x-null-pad", true},
                        {"x-aliases",
-                        {{"straight", "go straight"}, {"lane_follow", "lane follow"}, {"left_turn", "turn left"}, {"left turn", "turn left"},
-                         {"right_turn", "turn right"}, {"right turn", "turn right"}, {"lane_change_left", "change left"},
+                        {{"straight", "go straight"},
+                         {"lane_follow", "lane follow"},
+                         {"left_turn", "turn left"},
+                         {"left turn", "turn left"},
+                         {"right_turn", "turn right"},
+                         {"right turn", "turn right"},
+                         {"lane_change_left", "change left"},
                          {"lane_change_right", "change right"}}}};
   return {{"type", "object"},
           {"x-section", "future_meta_behavior"},
@@ -48,17 +55,17 @@ json::object trajectory(const WodE2eOptions& options) {
 }  // namespace
 
 json::value wod_e2e_schema(const WodE2eOptions& options) {
-  return json::object{
-      {"title", "wod-e2e"},
-      {"type", "object"},
-      {"x-block-size", options.block_size},
-      {"properties",
-       json::object{{"critical_objects", critical_objects()},
-                    {"explanation",
-                     json::object{{"type", "string"}, {"x-section", "explanation"}, {"x-parents", {"critical_objects"}},
-                                  {"x-budget", options.explanation_budget}, {"x-null-pad", true}}},
-                    {"future_meta_behavior", behaviour(options)},
-                    {"trajectory", trajectory(options)}}}};
+  return json::object{{"title", "wod-e2e"},
+                      {"type", "object"},
+                      {"x-block-size", options.block_size},
+                      {"properties", json::object{{"critical_objects", critical_objects()},
+                                                  {"explanation", json::object{{"type", "string"},
+                                                                               {"x-section", "explanation"},
+                                                                               {"x-parents", {"critical_objects"}},
+                                                                               {"x-budget", options.explanation_budget},
+                                                                               {"x-null-pad", true}}},
+                                                  {"future_meta_behavior", behaviour(options)},
+                                                  {"trajectory", trajectory(options)}}}};
 }
 
 std::span<const std::string_view> builtin_forms() { return kNames; }

@@ -15,10 +15,10 @@ namespace slip {
 
 /// Defaults are Fast-dDrive's.
 struct WodE2eOptions {
-  int32_t explanation_budget = 192;        // 6 blocks of 32, NULL padded
-  int32_t behaviour_budget = 3;            // NULL padded
-  int32_t waypoints = 5;                   // one per second
-  int32_t block_size = 32;                 // value positions per block
+  int32_t explanation_budget = 192;  // 6 blocks of 32, NULL padded
+  int32_t behaviour_budget = 3;      // NULL padded
+  int32_t waypoints = 5;             // one per second
+  int32_t block_size = 32;           // value positions per block
 };
 
 json::value wod_e2e_schema(const WodE2eOptions& options = {});

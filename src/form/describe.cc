@@ -43,9 +43,11 @@ int32_t critical_path(const Form& form) {
 }
 
 std::string describe(const Form& form, const Tokenizer* tokenizer) {
-  std::string s = fmt::format("form {}: {} positions, {} fixed, {} fields, {} sections, {} blocks, critical path {}\n", form.name(), form.length(),
-                              form.fixed_tokens(), form.fields().size(), form.sections().size(), form.blocks().size(), critical_path(form));
-  for (const Section& section : form.sections()) s += fmt::format("section {:<24} [{}, {})\n", section.name, section.begin, section.end);
+  std::string s = fmt::format("form {}: {} positions, {} fixed, {} fields, {} sections, {} blocks, critical path {}\n", form.name(),
+                              form.length(), form.fixed_tokens(), form.fields().size(), form.sections().size(),
+                              form.blocks().size(), critical_path(form));
+  for (const Section& section : form.sections())
+    s += fmt::format("section {:<24} [{}, {})\n", section.name, section.begin, section.end);
   for (size_t b = 0; b < form.blocks().size(); ++b) {
     const Block& block = form.blocks()[b];
     s += fmt::format("block {:<3} [{}, {}), {} values\n", b, block.begin, block.end, values_in(form, block));
@@ -66,7 +68,10 @@ std::string describe(const Form& form, const Tokenizer* tokenizer) {
 }
 
 json::object describe_json(const Form& form, const Tokenizer* tokenizer) {
-  json::object out{{"name", form.name()}, {"positions", form.length()}, {"fixed_tokens", form.fixed_tokens()}, {"critical_path", critical_path(form)}};
+  json::object out{{"name", form.name()},
+                   {"positions", form.length()},
+                   {"fixed_tokens", form.fixed_tokens()},
+                   {"critical_path", critical_path(form)}};
   json::array pieces, fields, sections, blocks;
   for (const Piece& piece : form.pieces()) {
     const auto* run = std::get_if<FixedRun>(&piece);
@@ -85,11 +90,16 @@ json::object describe_json(const Form& form, const Tokenizer* tokenizer) {
     for (const int32_t p : f.parents) parents.push_back(json::string(form.fields()[static_cast<size_t>(p)].name));
     json::value end = nullptr;
     if (f.end) end = f.end->value;
-    fields.push_back(json::object{{"name", f.name}, {"start", f.start}, {"budget", f.budget}, {"end", std::move(end)},
-                                  {"section", form.sections()[static_cast<size_t>(f.section)].name}, {"parents", std::move(parents)}});
+    fields.push_back(json::object{{"name", f.name},
+                                  {"start", f.start},
+                                  {"budget", f.budget},
+                                  {"end", std::move(end)},
+                                  {"section", form.sections()[static_cast<size_t>(f.section)].name},
+                                  {"parents", std::move(parents)}});
   }
   for (const Section& s : form.sections()) sections.push_back(json::object{{"name", s.name}, {"begin", s.begin}, {"end", s.end}});
-  for (const Block& b : form.blocks()) blocks.push_back(json::object{{"begin", b.begin}, {"end", b.end}, {"values", values_in(form, b)}});
+  for (const Block& b : form.blocks())
+    blocks.push_back(json::object{{"begin", b.begin}, {"end", b.end}, {"values", values_in(form, b)}});
   out["sections"] = std::move(sections);
   out["fields"] = std::move(fields);
   out["pieces"] = std::move(pieces);

@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kMostPositions = 1 << 20;
 
 std::string label(const Form::Parts& p, size_t field) {
-  return fmt::format("form {}: field {}", p.name, p.fields[field].name.empty() ? std::to_string(field) : shown(p.fields[field].name));
+  return fmt::format("form {}: field {}", p.name,
+                     p.fields[field].name.empty() ? std::to_string(field) : shown(p.fields[field].name));
 }
 
 /// Pieces name every field once, in the order of `fields`, with a fixed token directly before each.
@@ -34,12 +35,14 @@ Status check_pieces(const Form::Parts& p) {
     if (f < 0 || static_cast<size_t>(f) >= p.fields.size())
       return bad_input("form {}: expected a field below {}, got a piece with field {}", p.name, p.fields.size(), f);
     if (static_cast<size_t>(f) != expected)
-      return bad_input("form {}: expected field {} next (fields in the order of the form, each once), got field {}", p.name, expected, f);
+      return bad_input("form {}: expected field {} next (fields in the order of the form, each once), got field {}", p.name,
+                       expected, f);
     if (!fixed_before) return bad_input("{}: expected a fixed token directly before it, got none", label(p, expected));
     ++expected;
     fixed_before = false;
   }
-  if (expected != p.fields.size()) return bad_input("form {}: expected {} fields in its pieces, got {}", p.name, p.fields.size(), expected);
+  if (expected != p.fields.size())
+    return bad_input("form {}: expected {} fields in its pieces, got {}", p.name, p.fields.size(), expected);
   if (p.pieces.empty()) return bad_input("form {}: expected at least one piece, got none", p.name);
   return {};
 }
@@ -57,7 +60,8 @@ Status check_rules(const Form::Parts& p, size_t index) {
       if (!here[s]) continue;
       const TokenRules::State& state = f.rules.state(static_cast<int32_t>(s));
       if (depth == f.budget) {
-        if (!state.may_end) return bad_input("{}: expected complete values within its budget of {}, got one that goes on", label(p, index), f.budget);
+        if (!state.may_end)
+          return bad_input("{}: expected complete values within its budget of {}, got one that goes on", label(p, index), f.budget);
         continue;
       }
       const bool can_end = f.end && state.may_end;
@@ -77,7 +81,8 @@ Status check_fields(const Form::Parts& p) {
     const Field& f = p.fields[i];
     if (f.budget < 1) return bad_input("{}: expected a budget of at least 1, got {}", label(p, i), f.budget);
     for (size_t j = 0; j < i; ++j)
-      if (!f.name.empty() && p.fields[j].name == f.name) return bad_input("{}: expected a name of its own, got one used twice", label(p, i));
+      if (!f.name.empty() && p.fields[j].name == f.name)
+        return bad_input("{}: expected a name of its own, got one used twice", label(p, i));
     for (const int32_t parent : f.parents)
       if (parent < 0 || static_cast<size_t>(parent) >= p.fields.size())
         return bad_input("{}: expected parents below {}, got {}", label(p, i), p.fields.size(), parent);
@@ -145,7 +150,8 @@ Result<Form> Form::make(Parts parts) {
   for (const Piece& piece : parts.pieces)
     length += std::holds_alternative<FixedRun>(piece) ? static_cast<int64_t>(std::get<FixedRun>(piece).ids.size())
                                                       : parts.fields[static_cast<size_t>(std::get<FieldRef>(piece).field)].budget;
-  if (length > kMostPositions) return bad_input("form {}: expected at most {} positions, got {}", parts.name, kMostPositions, length);
+  if (length > kMostPositions)
+    return bad_input("form {}: expected at most {} positions, got {}", parts.name, kMostPositions, length);
 
   int32_t section_now = 0;
   for (const Piece& piece : parts.pieces) {
@@ -153,7 +159,8 @@ Result<Form> Form::make(Parts parts) {
     const int32_t f = run ? -1 : std::get<FieldRef>(piece).field;
     const int32_t section = run ? run->section : parts.fields[static_cast<size_t>(f)].section;
     if (section < section_now || static_cast<size_t>(section) >= parts.section_names.size())
-      return bad_input("form {}: expected sections in order, {} to {}, got {}", parts.name, section_now, parts.section_names.size() - 1, section);
+      return bad_input("form {}: expected sections in order, {} to {}, got {}", parts.name, section_now,
+                       parts.section_names.size() - 1, section);
     section_now = section;
     if (run) {
       form.fixed_.insert(form.fixed_.end(), run->ids.begin(), run->ids.end());
@@ -183,7 +190,8 @@ Result<Form> Form::make(Parts parts) {
   }
   form.block_of_.resize(form.fixed_.size());
   for (size_t b = 0; b < form.blocks_.size(); ++b)
-    for (int32_t u = form.blocks_[b].begin; u < form.blocks_[b].end; ++u) form.block_of_[static_cast<size_t>(u)] = static_cast<int32_t>(b);
+    for (int32_t u = form.blocks_[b].begin; u < form.blocks_[b].end; ++u)
+      form.block_of_[static_cast<size_t>(u)] = static_cast<int32_t>(b);
   form.parts_ = std::move(parts);
   return form;
 }

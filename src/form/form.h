@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/result.h"
 #include "base/ids.h"
+#include "base/result.h"
 
 namespace slip {
 
@@ -19,23 +19,26 @@ namespace slip {
 /// A state allows either any id but a few, or exactly its listed ids; END and budget are the decoder's business.
 class TokenRules {
  public:
-  struct Edge { TokenId id; int32_t next; };
-  struct State {
-    bool any = false;            // every id not in `edges` is allowed and stays in `any_next`
-    int32_t any_next = 0;
-    std::vector<Edge> edges;     // ascending ids
-    std::vector<TokenId> denied; // ascending; only with any
-    bool may_end = true;         // END (where the field has one) is allowed here
+  struct Edge {
+    TokenId id;
+    int32_t next;
   };
-  TokenRules() = default;                                  // anything goes
+  struct State {
+    bool any = false;  // every id not in `edges` is allowed and stays in `any_next`
+    int32_t any_next = 0;
+    std::vector<Edge> edges;      // ascending ids
+    std::vector<TokenId> denied;  // ascending; only with any
+    bool may_end = true;          // END (where the field has one) is allowed here
+  };
+  TokenRules() = default;  // anything goes
   explicit TokenRules(std::vector<State> states);
-  static TokenRules only(std::vector<TokenId> ids);        // the same set at every index
+  static TokenRules only(std::vector<TokenId> ids);  // the same set at every index
   /// One of these token sequences; padded with `null` up to `budget` when given.
   static TokenRules one_of(std::span<const std::vector<TokenId>> sequences, std::optional<TokenId> null, int budget);
   bool unrestricted() const { return states_.empty(); }
   /// The state after `content`, or -1 if it breaks the rules.
   int32_t state_after(std::span<const TokenId> content) const;
-  int32_t next(int32_t state, TokenId id) const;           // -1: not allowed
+  int32_t next(int32_t state, TokenId id) const;  // -1: not allowed
   const State& state(int32_t s) const { return states_[static_cast<size_t>(s)]; }
   std::span<const State> states() const { return states_; }
   size_t size() const { return states_.size(); }
@@ -45,25 +48,32 @@ class TokenRules {
 };
 
 struct Field {
-  std::string name;                  // "future_meta_behavior.longitudinal"
-  int32_t budget = 0;                // most content tokens; exactly this many where `end` is absent
-  std::optional<TokenId> end;        // drawn like a token, never appended
+  std::string name;            // "future_meta_behavior.longitudinal"
+  int32_t budget = 0;          // most content tokens; exactly this many where `end` is absent
+  std::optional<TokenId> end;  // drawn like a token, never appended
   TokenRules rules;
-  std::vector<int32_t> parents;      // field indices
+  std::vector<int32_t> parents;  // field indices
   int32_t section = 0;
-  int32_t start = 0;                 // form position of the first content token (budgets reserved)
+  int32_t start = 0;  // form position of the first content token (budgets reserved)
 };
 
 struct Section {
   std::string name;
-  int32_t begin = 0, end = 0;        // form positions
+  int32_t begin = 0, end = 0;  // form positions
 };
 
 /// A half-open run of form positions that one draft covers.
-struct Block { int32_t begin = 0, end = 0; };
+struct Block {
+  int32_t begin = 0, end = 0;
+};
 
-struct FixedRun { std::vector<TokenId> ids; int32_t section = 0; };
-struct FieldRef { int32_t field = 0; };
+struct FixedRun {
+  std::vector<TokenId> ids;
+  int32_t section = 0;
+};
+struct FieldRef {
+  int32_t field = 0;
+};
 using Piece = std::variant<FixedRun, FieldRef>;
 
 /// Immutable once made by `Form::make`, which checks what a decoder relies on: budgets >= 1, parents exist and are acyclic, a
@@ -73,10 +83,10 @@ class Form {
   struct Parts {
     std::string name;
     std::vector<Piece> pieces;
-    std::vector<Field> fields;       // `start` is filled by make
+    std::vector<Field> fields;  // `start` is filled by make
     std::vector<std::string> section_names;
-    int32_t block_size = 32;         // value positions per block
-    std::vector<Block> blocks;       // empty: Fast-dDrive's partition; otherwise contiguous and covering 0 .. length
+    int32_t block_size = 32;    // value positions per block
+    std::vector<Block> blocks;  // empty: Fast-dDrive's partition; otherwise contiguous and covering 0 .. length
   };
   /// kBadInput: "form <name>: field <f>: expected a budget of at least 1, got 0", a cycle is named field by field.
   static Result<Form> make(Parts parts);
@@ -88,7 +98,7 @@ class Form {
   std::span<const Section> sections() const { return sections_; }
   /// Fast-dDrive's inference partition (fixtures/decode, partition.json): contiguous, covers 0 .. length.
   std::span<const Block> blocks() const { return blocks_; }
-  int32_t length() const { return static_cast<int32_t>(fixed_.size()); }       // U: form positions, budgets reserved
+  int32_t length() const { return static_cast<int32_t>(fixed_.size()); }  // U: form positions, budgets reserved
   /// The fixed id at a form position, or nothing where a field's value goes.
   const std::optional<TokenId>& fixed_at(int32_t u) const { return fixed_[static_cast<size_t>(u)]; }
   /// The field that position u belongs to, or -1.

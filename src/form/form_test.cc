@@ -114,7 +114,8 @@ TEST(TokenRules, OneOfFollowsTheWordsAndPadsThem) {
 }
 
 TEST(TokenRules, AnyMeansAnyButTheDenied) {
-  const TokenRules rules(std::vector<TokenRules::State>{{.any = true, .edges = {{{2}, 1}}, .denied = ids({3, 4})}, {.edges = {{{2}, 1}}}});
+  const TokenRules rules(
+      std::vector<TokenRules::State>{{.any = true, .edges = {{{2}, 1}}, .denied = ids({3, 4})}, {.edges = {{{2}, 1}}}});
   EXPECT_GE(rules.state_after(ids({100, 0, 2, 2})), 0);
   EXPECT_EQ(rules.state_after(ids({100, 3})), -1);
   EXPECT_EQ(rules.state_after(ids({2, 100})), -1);
@@ -133,7 +134,8 @@ TEST(Partition, EqualsFastDDrives) {
     std::vector<SectionRange> sections;
     for (const auto& x : v.at("values").as_array()) values.push_back(static_cast<uint8_t>(x.as_int64()));
     for (const auto& x : v.at("block_ids").as_array()) expected.push_back(static_cast<int32_t>(x.as_int64()));
-    for (const auto& x : v.at("sections").as_array()) sections.push_back({static_cast<int32_t>(x.at(0).as_int64()), static_cast<int32_t>(x.at(1).as_int64())});
+    for (const auto& x : v.at("sections").as_array())
+      sections.push_back({static_cast<int32_t>(x.at(0).as_int64()), static_cast<int32_t>(x.at(1).as_int64())});
     const auto found = partition_ids(values, sections, static_cast<int32_t>(v.at("block_size").as_int64()));
     EXPECT_EQ(found, expected) << v.at("name");
     const auto blocks = blocks_of_ids(found);
@@ -164,7 +166,8 @@ TEST(Partition, CoversEveryFormWithoutHoles) {
     };
     for (int32_t f = 0; f < fields; ++f) {
       fixed();
-      p.fields.push_back(Field{.name = std::to_string(f), .budget = 1 + static_cast<int32_t>(random.below(20)), .section = section});
+      p.fields.push_back(
+          Field{.name = std::to_string(f), .budget = 1 + static_cast<int32_t>(random.below(20)), .section = section});
       p.pieces.emplace_back(FieldRef{f});
       section += static_cast<int32_t>(random.below(3));
     }

@@ -30,13 +30,16 @@ std::string python_number(double value) {
     if (c >= '0' && c <= '9') digits += c;
   const auto count = static_cast<int>(digits.size());
   if (exponent < -4 || exponent >= 16)  // Python's bounds of plain notation
-    return fmt::format("{}{}{}{}e{}{:02}", sign, digits[0], count > 1 ? "." : "", digits.substr(1), exponent < 0 ? '-' : '+', std::abs(exponent));
+    return fmt::format("{}{}{}{}e{}{:02}", sign, digits[0], count > 1 ? "." : "", digits.substr(1), exponent < 0 ? '-' : '+',
+                       std::abs(exponent));
   if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
   if (count <= exponent + 1) return sign + digits + std::string(static_cast<size_t>(exponent + 1 - count), '0') + ".0";
   return sign + digits.insert(static_cast<size_t>(exponent) + 1, ".");
 }
 
-std::string plain_json(const json::value& value) { return value.is_double() ? python_number(value.get_double()) : json::serialize(value); }
+std::string plain_json(const json::value& value) {
+  return value.is_double() ? python_number(value.get_double()) : json::serialize(value);
+}
 
 std::string shown(std::string_view text) {
   size_t end = 0, characters = 0, cut = 0;

@@ -12,7 +12,9 @@
 namespace slip {
 
 /// A half-open run of positions that the partition treats as one section; gaps between sections are allowed.
-struct SectionRange { int32_t begin = 0, end = 0; };
+struct SectionRange {
+  int32_t begin = 0, end = 0;
+};
 
 /// Block id of every position. Ids may skip numbers: a section without values uses one up and joins its neighbours at the end. A position that finds no neighbour
 /// with an id gets 0 (only where no section has a value).

@@ -14,15 +14,16 @@ namespace {
 
 /// Ten fills of equal digits show the id of every digit at every place; four mixed ones show that places do not influence each other.
 constexpr int kUniformFills = 10, kMixedFills = 4;
-constexpr size_t kMostProbed = size_t{1} << 26;  // bytes of all probes; wod-e2e has 150,000; text and ids take some 8 times as much memory
+constexpr size_t kMostProbed =
+    size_t{1} << 26;  // bytes of all probes; wod-e2e has 150,000; text and ids take some 8 times as much memory
 constexpr std::string_view kProbeTexts[] = {"a", "keep going", "the road"};
 
 /// The whole answer once, as text, with the byte range of every piece.
 struct Probe {
   std::string text;
-  std::vector<std::pair<size_t, size_t>> ranges;     // per piece
-  std::vector<std::string> values;                   // per field, without NULL
-  std::vector<std::vector<TokenId>> ids;             // per piece; filled by cut
+  std::vector<std::pair<size_t, size_t>> ranges;  // per piece
+  std::vector<std::string> values;                // per field, without NULL
+  std::vector<std::vector<TokenId>> ids;          // per piece; filled by cut
 };
 
 class Compiler {
@@ -91,20 +92,24 @@ class Compiler {
     probe.ids.assign(text_.pieces.size(), {});
     size_t at = 0, piece = 0;
     for (const TokenId id : ids) {
-      const std::string_view bytes = tokens_.null_token && id == *tokens_.null_token ? tokens_.tokenizer->token_text(id) : tokens_.tokenizer->token_bytes(id);
+      const std::string_view bytes =
+          tokens_.null_token && id == *tokens_.null_token ? tokens_.tokenizer->token_text(id) : tokens_.tokenizer->token_bytes(id);
       if (probe.text.compare(at, bytes.size(), bytes) != 0 || bytes.empty())
-        return bad_input("form {}: expected a tokenizer that spells \"{}\" as it is, got another spelling", name_, probe.text.substr(at, 24));
+        return bad_input("form {}: expected a tokenizer that spells \"{}\" as it is, got another spelling", name_,
+                         probe.text.substr(at, 24));
       while (at >= probe.ranges[piece].second) ++piece;
       for (size_t p = piece; p < probe.ranges.size() && probe.ranges[p].second < at + bytes.size(); ++p) {
         const int32_t left = text_.pieces[p].field, right = text_.pieces[p + 1].field;
         if (left >= 0 || right >= 0)
           return bad_input("{}: expected tokens that end where the value {}, got \"{}\" across the border",
-                           where(text_.fields[static_cast<size_t>(left >= 0 ? left : right)]), left >= 0 ? "ends" : "begins", shown(bytes));
+                           where(text_.fields[static_cast<size_t>(left >= 0 ? left : right)]), left >= 0 ? "ends" : "begins",
+                           shown(bytes));
       }
       probe.ids[piece].push_back(id);
       at += bytes.size();
     }
-    if (at != probe.text.size()) return bad_input("form {}: expected a tokenizer that spells \"{}\", got nothing for it", name_, probe.text.substr(at, 24));
+    if (at != probe.text.size())
+      return bad_input("form {}: expected a tokenizer that spells \"{}\", got nothing for it", name_, probe.text.substr(at, 24));
     return {};
   }
 
@@ -112,10 +117,13 @@ class Compiler {
   Status probes_fit(size_t fills) const {
     const size_t one = fill(0, false).text.size() + 64 * text_.pieces.size();
     if (2 * fills * one <= kMostProbed) return {};
-    const auto words = [](const FieldSpec& f) { return std::holds_alternative<ChoiceSpec>(f.kind) ? std::get<ChoiceSpec>(f.kind).words.size() : 0; };
-    const auto most = std::max_element(text_.fields.begin(), text_.fields.end(), [&](const auto& a, const auto& b) { return words(a) < words(b); });
-    return bad_input("{}: expected {} values to be tried in at most {} bytes of answers, got {}", most == text_.fields.end() ? "form " + name_ : where(*most),
-                     fills, kMostProbed, 2 * fills * one);
+    const auto words = [](const FieldSpec& f) {
+      return std::holds_alternative<ChoiceSpec>(f.kind) ? std::get<ChoiceSpec>(f.kind).words.size() : 0;
+    };
+    const auto most = std::max_element(text_.fields.begin(), text_.fields.end(),
+                                       [&](const auto& a, const auto& b) { return words(a) < words(b); });
+    return bad_input("{}: expected {} values to be tried in at most {} bytes of answers, got {}",
+                     most == text_.fields.end() ? "form " + name_ : where(*most), fills, kMostProbed, 2 * fills * one);
   }
 
   Status probe_all() {
@@ -234,7 +242,8 @@ class Compiler {
     for (int32_t id = 0; id < std::max(size, tokens_.vocab); ++id) {
       const std::string_view bytes = id < size ? tokens_.tokenizer->token_bytes({id}) : std::string_view();
       const bool bad = bytes.empty() || tokens_.tokenizer->is_special({id}) || tokens_.tokenizer->is_added({id}) ||
-                       std::any_of(bytes.begin(), bytes.end(), [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; });
+                       std::any_of(bytes.begin(), bytes.end(),
+                                   [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; });
       if (bad) denied_.push_back({id});
     }
     return denied_;
@@ -250,16 +259,19 @@ class Compiler {
     for (const Probe& probe : probes_) {
       const std::string& value = probe.values[index];
       const auto& ids = probe.ids[piece];
-      if (ids.size() != count) return bad_input("{}: expected {} tokens for any number, got {} for \"{}\"", where(spec), count, ids.size(), value);
+      if (ids.size() != count)
+        return bad_input("{}: expected {} tokens for any number, got {} for \"{}\"", where(spec), count, ids.size(), value);
       size_t at = 0;
       for (size_t i = 0; i < count; ++i) {
         const size_t width = tokens_.tokenizer->token_bytes(ids[i]).size();
         // " +" is one token in Qwen's vocabulary; every other token of a number is one character.
         if (width != widths[i] || width != (i == 0 && value[0] == ' ' && count + 1 == value.size() ? 2u : 1u))
-          return bad_input("{}: expected one token per digit, got \"{}\" in \"{}\"", where(spec), tokens_.tokenizer->token_bytes(ids[i]), value);
+          return bad_input("{}: expected one token per digit, got \"{}\" in \"{}\"", where(spec),
+                           tokens_.tokenizer->token_bytes(ids[i]), value);
         at += width;
         const auto [known, added] = meaning.ids[i].try_emplace(value[at - 1], ids[i]);
-        if (!added && known->second != ids[i]) return bad_input("{}: expected one token for '{}' in \"{}\", got two", where(spec), value[at - 1], value);
+        if (!added && known->second != ids[i])
+          return bad_input("{}: expected one token for '{}' in \"{}\", got two", where(spec), value[at - 1], value);
       }
     }
     // A space that is a token of its own is known beforehand: scaffold.
@@ -294,7 +306,8 @@ class Compiler {
           const std::string& other = text_.fields[j].name;
           if (other != name && !other.starts_with(name + ".")) continue;
           found = true;
-          if (std::find(parents.begin(), parents.end(), static_cast<int32_t>(j)) == parents.end()) parents.push_back(static_cast<int32_t>(j));
+          if (std::find(parents.begin(), parents.end(), static_cast<int32_t>(j)) == parents.end())
+            parents.push_back(static_cast<int32_t>(j));
         }
         if (!found) return bad_input("{}: expected names of fields in x-parents, got '{}'", where(spec), shown(name));
       }

@@ -35,8 +35,8 @@ namespace slip {
 /// What a form needs to know of the model. `tokenizer` is only used while compiling.
 struct FormTokens {
   const Tokenizer* tokenizer = nullptr;
-  std::optional<TokenId> null_token;       // |NULL|, where the checkpoint was trained with it
-  int32_t vocab = 0;                       // rows of the model's head; ids beyond the tokenizer are denied in free text
+  std::optional<TokenId> null_token;  // |NULL|, where the checkpoint was trained with it
+  int32_t vocab = 0;                  // rows of the model's head; ids beyond the tokenizer are denied in free text
 };
 
 /// " +000.00": a leading space, a forced sign, digits before and after the point.
@@ -53,14 +53,14 @@ struct NumberFormat {
 /// A field's values and their tokens in place.
 struct ChoiceMeaning {
   std::vector<std::string> words;
-  std::vector<std::vector<TokenId>> ids;   // content tokens of each word, without NULL
+  std::vector<std::vector<TokenId>> ids;  // content tokens of each word, without NULL
   std::map<std::string, std::string> aliases;
 };
 struct TextMeaning {};
 struct NumberMeaning {
   NumberFormat format;
-  int32_t skip = 0;                        // leading characters that went into the scaffold (a space that is its own token)
-  std::vector<std::map<char, TokenId>> ids;// per content token; keyed by its last character
+  int32_t skip = 0;                          // leading characters that went into the scaffold (a space that is its own token)
+  std::vector<std::map<char, TokenId>> ids;  // per content token; keyed by its last character
 };
 using FieldMeaning = std::variant<ChoiceMeaning, TextMeaning, NumberMeaning>;
 

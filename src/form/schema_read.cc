@@ -13,12 +13,12 @@ namespace {
 
 using Keys = std::initializer_list<std::string_view>;
 
-constexpr int64_t kMostItems = 4096;       // array items, words of an enum; a longer one is a mistake in the schema
-constexpr int64_t kMostBudget = 1 << 16;   // twice the 32,768 positions that the models which forms are for were trained with
+constexpr int64_t kMostItems = 4096;      // array items, words of an enum; a longer one is a mistake in the schema
+constexpr int64_t kMostBudget = 1 << 16;  // twice the 32,768 positions that the models which forms are for were trained with
 // Arrays in arrays multiply: the whole form is bounded while it is read, before anything of its size is allocated.
-constexpr size_t kMostFields = 4096;       // a text field's rules list some 6,000 ids with Qwen's vocabulary: 100 MB
+constexpr size_t kMostFields = 4096;         // a text field's rules list some 6,000 ids with Qwen's vocabulary: 100 MB
 constexpr int64_t kMostPositions = 1 << 16;  // of values; as kMostBudget
-constexpr int64_t kMostText = 1 << 18;     // bytes of fixed text: kMostPositions tokens at 4 bytes each
+constexpr int64_t kMostText = 1 << 18;       // bytes of fixed text: kMostPositions tokens at 4 bytes each
 
 /// What a node hands down to those below it.
 struct Inherited {
@@ -61,19 +61,25 @@ class Reader {
 
   /// Asked before every node: each writes a character or a field, so that no schema grows past this by more than one text of its own.
   Status fits(const Inherited& at) const {
-    if (out_.fields.size() > kMostFields) return bad_input("{}: expected at most {} fields in the whole form, got more", where(at), kMostFields);
-    if (positions_ > kMostPositions) return bad_input("{}: expected at most {} positions of values in the whole form, got more", where(at), kMostPositions);
-    if (text_bytes_ > kMostText) return bad_input("{}: expected at most {} bytes of fixed text in the whole form, got more", where(at), kMostText);
+    if (out_.fields.size() > kMostFields)
+      return bad_input("{}: expected at most {} fields in the whole form, got more", where(at), kMostFields);
+    if (positions_ > kMostPositions)
+      return bad_input("{}: expected at most {} positions of values in the whole form, got more", where(at), kMostPositions);
+    if (text_bytes_ > kMostText)
+      return bad_input("{}: expected at most {} bytes of fixed text in the whole form, got more", where(at), kMostText);
     return {};
   }
 
   Status only_keys(const json::object& o, const Inherited& at, Keys known) const {
-    static constexpr std::string_view kAnnotations[] = {"title", "description", "$schema", "$id", "$comment", "x-parents", "x-section", "x-block-size"};
+    static constexpr std::string_view kAnnotations[] = {"title",    "description", "$schema",   "$id",
+                                                        "$comment", "x-parents",   "x-section", "x-block-size"};
     for (const auto& member : o) {
       const std::string_view key(member.key().data(), member.key().size());
-      if (std::find(known.begin(), known.end(), key) == known.end() && std::find(std::begin(kAnnotations), std::end(kAnnotations), key) == std::end(kAnnotations))
+      if (std::find(known.begin(), known.end(), key) == known.end() &&
+          std::find(std::begin(kAnnotations), std::end(kAnnotations), key) == std::end(kAnnotations))
         return unsupported("{}: expected a keyword that forms know here, got '{}'", where(at), shown(key));
-      if (key == "x-block-size" && at.path != "$") return bad_input("{}: expected x-block-size at the root alone, got it here", where(at));
+      if (key == "x-block-size" && at.path != "$")
+        return bad_input("{}: expected x-block-size at the root alone, got it here", where(at));
     }
     return {};
   }
@@ -151,8 +157,10 @@ class Reader {
   Status constant(const json::object& o, const Inherited& at) {
     SLIP_TRY_(only_keys(o, at, {"const", "type"}));
     const json::value& v = o.at("const");
-    if (v.is_structured() || (v.is_string() && at.in_text)) return unsupported("{}: expected a plain constant, got {}", where(at), shown_json(v));
-    if (v.is_double() && !std::isfinite(v.get_double())) return bad_input("{}: expected a number that a double holds, got {}", where(at), shown_json(v));
+    if (v.is_structured() || (v.is_string() && at.in_text))
+      return unsupported("{}: expected a plain constant, got {}", where(at), shown_json(v));
+    if (v.is_double() && !std::isfinite(v.get_double()))
+      return bad_input("{}: expected a number that a double holds, got {}", where(at), shown_json(v));
     write(plain_json(v), at);
     return {};
   }
@@ -160,14 +168,17 @@ class Reader {
   Status choice(const json::object& o, const Inherited& at) {
     SLIP_TRY_(only_keys(o, at, {"enum", "type", "x-budget", "x-null-pad", "x-end", "x-aliases"}));
     SLIP_TRY(const std::string type, string_or(o, "type", "string", where(at)));
-    if (type != "string" || at.in_text) return unsupported("{}: expected an enum of strings outside x-content, got another", where(at));
+    if (type != "string" || at.in_text)
+      return unsupported("{}: expected an enum of strings outside x-content, got another", where(at));
     SLIP_TRY(const json::array* list, get_array(o, "enum", where(at)));
-    if (list->size() > static_cast<size_t>(kMostItems)) return bad_input("{}: expected at most {} words in enum, got {}", where(at), kMostItems, list->size());
+    if (list->size() > static_cast<size_t>(kMostItems))
+      return bad_input("{}: expected at most {} words in enum, got {}", where(at), kMostItems, list->size());
     ChoiceSpec choice;
     for (const json::value& v : *list) {
       if (!v.is_string()) return unsupported("{}: expected strings in enum, got {}", where(at), shown_json(v));
       const std::string word(v.get_string());
-      if (word.empty() || needs_escape(word)) return unsupported("{}: expected words without quotes, got {}", where(at), shown_json(v));
+      if (word.empty() || needs_escape(word))
+        return unsupported("{}: expected words without quotes, got {}", where(at), shown_json(v));
       if (std::find(choice.words.begin(), choice.words.end(), word) != choice.words.end())
         return bad_input("{}: expected different words in enum, got '{}' twice", where(at), shown(word));
       choice.words.push_back(word);
@@ -237,10 +248,12 @@ class Reader {
     SLIP_TRY(NumberFormat format, parse_number_format(spelled, where(at)));
     // JSON has no number +1 and none 012; inside a string (x-content) both are text like any other.
     if (!at.in_text && format.sign)
-      return bad_input("{}: expected an x-format without '+' outside x-content, since +1 is no JSON number, got \"{}\"", where(at), shown(spelled));
-    if (!at.in_text && format.integer_digits > 1)
-      return bad_input("{}: expected an x-format with one digit before the point outside x-content, since 012 is no JSON number, got \"{}\"", where(at),
+      return bad_input("{}: expected an x-format without '+' outside x-content, since +1 is no JSON number, got \"{}\"", where(at),
                        shown(spelled));
+    if (!at.in_text && format.integer_digits > 1)
+      return bad_input(
+          "{}: expected an x-format with one digit before the point outside x-content, since 012 is no JSON number, got \"{}\"",
+          where(at), shown(spelled));
     field({.kind = std::move(format)}, at);
     return {};
   }
@@ -249,13 +262,16 @@ class Reader {
     SLIP_TRY_(only_keys(o, at, {"type", "items", "minItems", "maxItems", "x-separator"}));
     SLIP_TRY(const int64_t least, int_or(o, "minItems", -1, where(at)));
     SLIP_TRY(const int64_t most, int_or(o, "maxItems", -1, where(at)));
-    if (least != most || least < 0) return unsupported("{}: expected minItems equal to maxItems, got {} and {}", where(at), least, most);
+    if (least != most || least < 0)
+      return unsupported("{}: expected minItems equal to maxItems, got {} and {}", where(at), least, most);
     if (least < 1 || least > kMostItems) return bad_input("{}: expected 1 to {} items, got {}", where(at), kMostItems, least);
     if (!o.contains("items")) return bad_input("{}: expected items, got none", where(at));
     SLIP_TRY(const std::string separator, string_or(o, "x-separator", ", ", where(at)));
-    if (needs_escape(separator)) return bad_input("{}: expected an x-separator without quotes, got '{}'", where(at), shown(separator));
+    if (needs_escape(separator))
+      return bad_input("{}: expected an x-separator without quotes, got '{}'", where(at), shown(separator));
     if (!at.in_text && !separates(separator))
-      return bad_input("{}: expected an x-separator of one comma and spaces outside x-content, as JSON has it, got '{}'", where(at), shown(separator));
+      return bad_input("{}: expected an x-separator of one comma and spaces outside x-content, as JSON has it, got '{}'", where(at),
+                       shown(separator));
     if (!at.in_array) array_begins_ = true;
     write("[", at);
     for (int64_t i = 0; i < least; ++i) {
@@ -363,8 +379,6 @@ std::string NumberFormat::render(double value) const {
   return s + fmt::format("{:0{}.{}f}", std::fabs(value), width, decimals);
 }
 
-double NumberFormat::largest() const {
-  return std::pow(10.0, integer_digits) - std::pow(10.0, -decimals);
-}
+double NumberFormat::largest() const { return std::pow(10.0, integer_digits) - std::pow(10.0, -decimals); }
 
 }  // namespace slip

@@ -66,12 +66,13 @@ TEST(WodE2e, WritesTheAnswerAsTheDataSetDoes) {
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->size(), 404u);
   const std::string text = answer_text(*form, *answer, *tokenizer);
-  EXPECT_EQ(text,
-            R"({"critical_objects": {"nearby_vehicle": "yes", "pedestrian": "no", "cyclist": "no", "construction": "no", )"
-            R"("traffic_element": "no", "weather_condition": "no", "road_hazard": "no", "emergency_vehicle": "no", "animal": "no", )"
-            R"("special_vehicle": "no", "conflicting_vehicle": "no", "door_opening_vehicle": "no"}, "explanation": "There is a vehicle )"
-            R"(ahead, roughly 20-30 meters away.", "future_meta_behavior": {"longitudinal": "come to stop", "lateral": "go straight"}, )"
-            R"("trajectory": "[[ +014.70, -000.04], [ +029.55, -000.21], [ +044.51, -000.56], [ +059.50, -001.06], [ +074.39, -001.69]]"})");
+  EXPECT_EQ(
+      text,
+      R"({"critical_objects": {"nearby_vehicle": "yes", "pedestrian": "no", "cyclist": "no", "construction": "no", )"
+      R"("traffic_element": "no", "weather_condition": "no", "road_hazard": "no", "emergency_vehicle": "no", "animal": "no", )"
+      R"("special_vehicle": "no", "conflicting_vehicle": "no", "door_opening_vehicle": "no"}, "explanation": "There is a vehicle )"
+      R"(ahead, roughly 20-30 meters away.", "future_meta_behavior": {"longitudinal": "come to stop", "lateral": "go straight"}, )"
+      R"("trajectory": "[[ +014.70, -000.04], [ +029.55, -000.21], [ +044.51, -000.56], [ +059.50, -001.06], [ +074.39, -001.69]]"})");
   // With NULL in place the whole answer tokenises to the very same ids.
   const auto again = tokenizer->encode(tokenizer->decode(*answer));
   ASSERT_TRUE(again);
@@ -97,7 +98,8 @@ TEST(Schema, CompilesWithACharacterTokenizer) {
     "o": {"enum": ["yes", "no"], "x-null-pad": true, "x-budget": 4, "x-section": "one"},
     "n": {"type": "string", "x-section": "two", "x-content": {"type": "number", "x-format": " +00.0"}},
     "w": {"type": "string", "x-budget": 9},
-    "f": {"type": "boolean"}, "c": {"const": true}}})", "test");
+    "f": {"type": "boolean"}, "c": {"const": true}}})",
+                                 "test");
   ASSERT_TRUE(schema) << schema.error().message;
   const auto form = compile_schema(*schema, "toy", {&t, test::kNull, 300});
   ASSERT_TRUE(form) << form.error().message;
@@ -118,25 +120,48 @@ TEST(Schema, NamesWhatItDoesNotDo) {
   const Tokenizer t = test::character_tokenizer();
   EXPECT_EQ(message_of(R"({"type": "object", "properties": {"a": {"type": "string", "x-budget": 3, "pattern": "b"}}})", t),
             "form f: $.properties.a: expected a keyword that forms know here, got 'pattern'");
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"anyOf": []}}})", t), HasSubstr("$.properties.a: expected 'type', 'enum' or 'const'"));
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": "string"}}})", t), HasSubstr("$.properties.a: expected x-budget, got none"));
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": "number", "x-format": "0."}}})", t), HasSubstr("expected an x-format like"));
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": "array", "items": {}, "minItems": 1}}})", t), HasSubstr("minItems equal to maxItems"));
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["yes", 3]}}})", t), HasSubstr("expected strings in enum, got 3"));
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["yes"], "x-aliases": {"y": "ya"}}}})", t), HasSubstr("expected x-aliases to lead"));
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["yes", "no"], "x-parents": ["b"]}}})", t), HasSubstr("expected names of fields in x-parents, got 'b'"));
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["yes", "no"], "x-parents": ["b"]}, "b": {"enum": ["x"], "x-parents": ["a"]}}})", t),
-              HasSubstr("expected fields without cycles, got a <- b <- a"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"anyOf": []}}})", t),
+              HasSubstr("$.properties.a: expected 'type', 'enum' or 'const'"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": "string"}}})", t),
+              HasSubstr("$.properties.a: expected x-budget, got none"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": "number", "x-format": "0."}}})", t),
+              HasSubstr("expected an x-format like"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": "array", "items": {}, "minItems": 1}}})", t),
+              HasSubstr("minItems equal to maxItems"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["yes", 3]}}})", t),
+              HasSubstr("expected strings in enum, got 3"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["yes"], "x-aliases": {"y": "ya"}}}})", t),
+              HasSubstr("expected x-aliases to lead"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["yes", "no"], "x-parents": ["b"]}}})", t),
+              HasSubstr("expected names of fields in x-parents, got 'b'"));
+  EXPECT_THAT(
+      message_of(
+          R"({"type": "object", "properties": {"a": {"enum": ["yes", "no"], "x-parents": ["b"]}, "b": {"enum": ["x"], "x-parents": ["a"]}}})",
+          t),
+      HasSubstr("expected fields without cycles, got a <- b <- a"));
   EXPECT_THAT(message_of(R"({"type": "object", "properties": {}, "required": ["a"]})", t), HasSubstr("required"));
   EXPECT_THAT(message_of("[]", t), HasSubstr("expected an object"));
 }
 
 // Expected spellings are what Python's json.dumps prints.
 TEST(JsonText, WritesNumbersAsPythonDoes) {
-  for (const auto& [value, text] : std::vector<std::pair<double, const char*>>{
-           {1.5, "1.5"}, {1e20, "1e+20"}, {100000.0, "100000.0"}, {1e16, "1e+16"}, {9999999999999998.0, "9999999999999998.0"}, {0.1, "0.1"},
-           {-0.0, "-0.0"}, {0.0, "0.0"}, {0.0001, "0.0001"}, {0.00001, "1e-05"}, {-1.25e-7, "-1.25e-07"}, {1.7976931348623157e308, "1.7976931348623157e+308"},
-           {5e-324, "5e-324"}, {123456.789, "123456.789"}, {2.0, "2.0"}, {0.1 + 0.2, "0.30000000000000004"}, {1.5e300, "1.5e+300"}})
+  for (const auto& [value, text] : std::vector<std::pair<double, const char*>>{{1.5, "1.5"},
+                                                                               {1e20, "1e+20"},
+                                                                               {100000.0, "100000.0"},
+                                                                               {1e16, "1e+16"},
+                                                                               {9999999999999998.0, "9999999999999998.0"},
+                                                                               {0.1, "0.1"},
+                                                                               {-0.0, "-0.0"},
+                                                                               {0.0, "0.0"},
+                                                                               {0.0001, "0.0001"},
+                                                                               {0.00001, "1e-05"},
+                                                                               {-1.25e-7, "-1.25e-07"},
+                                                                               {1.7976931348623157e308, "1.7976931348623157e+308"},
+                                                                               {5e-324, "5e-324"},
+                                                                               {123456.789, "123456.789"},
+                                                                               {2.0, "2.0"},
+                                                                               {0.1 + 0.2, "0.30000000000000004"},
+                                                                               {1.5e300, "1.5e+300"}})
     EXPECT_EQ(python_number(value), text);
   PhiloxStream r(1, 7);
   for (int i = 0; i < 20000; ++i) {
@@ -165,9 +190,12 @@ std::string text_of(std::string_view schema, std::vector<FieldValue> values) {
 }
 
 TEST(Schema, WritesConstantsAsJsonDumpsDoes) {
-  EXPECT_EQ(text_of(R"({"type": "object", "properties": {"a": {"const": 1.5}, "b": {"const": 1e20}, "c": {"const": -7}, "d": {"const": null},
-    "e": {"const": "\u00fc"}, "f": {"const": 18446744073709551615}, "g": {"const": 0.00001}}})", {}),
-            R"({"a": 1.5, "b": 1e+20, "c": -7, "d": null, "e": "ü", "f": 18446744073709551615, "g": 1e-05})");
+  EXPECT_EQ(
+      text_of(
+          R"({"type": "object", "properties": {"a": {"const": 1.5}, "b": {"const": 1e20}, "c": {"const": -7}, "d": {"const": null},
+    "e": {"const": "\u00fc"}, "f": {"const": 18446744073709551615}, "g": {"const": 0.00001}}})",
+          {}),
+      R"({"a": 1.5, "b": 1e+20, "c": -7, "d": null, "e": "ü", "f": 18446744073709551615, "g": 1e-05})");
 }
 
 TEST(Schema, WritesNothingButJsonOutsideStrings) {
@@ -180,7 +208,8 @@ TEST(Schema, WritesNothingButJsonOutsideStrings) {
               HasSubstr("$: expected an x-separator of one comma and spaces"));
   const std::string text = text_of(R"({"type": "object", "properties": {"b": {"type": "number", "x-format": "0.0"},
     "c": {"type": "array", "minItems": 2, "maxItems": 2, "x-separator": ",", "items": {"type": "number", "x-format": "0"}},
-    "d": {"type": "string", "x-content": {"type": "number", "x-format": "+000"}}}})", {0.5, 1.0, 2.0, 3.0});
+    "d": {"type": "string", "x-content": {"type": "number", "x-format": "+000"}}}})",
+                                   {0.5, 1.0, 2.0, 3.0});
   EXPECT_EQ(text, R"({"b": 0.5, "c": [1,2], "d": "+003"})");
   EXPECT_TRUE(parse_json(text, "answer"));
 }
@@ -192,8 +221,9 @@ TEST(Schema, BoundsTheWholeFormWhileItIsRead) {
     for (int i = 0; i < levels; ++i) s = R"({"type": "array", "minItems": 4096, "maxItems": 4096, "items": )" + s + "}";
     return s;
   };
-  for (const char* leaf : {R"({"type": "number", "x-format": "0"})", R"({"enum": ["yes", "no"]})", R"({"type": "string", "x-budget": 60000})",
-                           R"({"const": 1})", R"({"type": "object", "properties": {}})"}) {
+  for (const char* leaf :
+       {R"({"type": "number", "x-format": "0"})", R"({"enum": ["yes", "no"]})", R"({"type": "string", "x-budget": 60000})",
+        R"({"const": 1})", R"({"type": "object", "properties": {}})"}) {
     const auto form = compile_schema(*parse_json(nested(leaf, 3), "test"), "f", {&t, std::nullopt, 300});
     ASSERT_FALSE(form) << leaf;
     EXPECT_EQ(form.error().kind, ErrorKind::kBadInput);
@@ -202,9 +232,11 @@ TEST(Schema, BoundsTheWholeFormWhileItIsRead) {
   }
   std::string words;
   for (int i = 0; i < 4000; ++i) words += (i ? ", \"" : "\"") + std::to_string(100000 + i) + "\"";
-  const std::string object = R"({"type": "object", "properties": {"w": {"enum": [)" + words + R"(]}, "c": {"const": ")" + std::string(20000, 'x') + "\"}}}";
+  const std::string object = R"({"type": "object", "properties": {"w": {"enum": [)" + words + R"(]}, "c": {"const": ")" +
+                             std::string(20000, 'x') + "\"}}}";
   EXPECT_THAT(message_of(object, t), HasSubstr("$.properties.w: expected 4000 values to be tried in at most"));
-  EXPECT_THAT(message_of(R"({"enum": [)" + words + ", \"a\", " + words + "]}", t), HasSubstr("$: expected at most 4096 words in enum, got 8001"));
+  EXPECT_THAT(message_of(R"({"enum": [)" + words + ", \"a\", " + words + "]}", t),
+              HasSubstr("$: expected at most 4096 words in enum, got 8001"));
 }
 
 TEST(Schema, CutsWhatItEchoes) {
@@ -217,12 +249,15 @@ TEST(Schema, CutsWhatItEchoes) {
   };
   const json::value list(huge);
   for (const json::value& schema : std::vector<json::value>{
-           list, json::object{{"const", list}}, json::object{{"enum", {list, 1}}}, json::object{{"type", longest}}, json::object{{"type", "string"}, {longest, 1}},
-           json::object{{"enum", {longest, longest}}}, json::object{{"type", "object"}, {"properties", json::object{{longest, list}}}},
+           list, json::object{{"const", list}}, json::object{{"enum", {list, 1}}}, json::object{{"type", longest}},
+           json::object{{"type", "string"}, {longest, 1}}, json::object{{"enum", {longest, longest}}},
+           json::object{{"type", "object"}, {"properties", json::object{{longest, list}}}},
            json::object{{"type", "object"}, {"properties", json::object{}}, {"required", {list, 1}}},
            json::object{{"type", "object"}, {"properties", json::object{}}, {"additionalProperties", list}},
-           json::object{{"enum", {"a", "b"}}, {"x-parents", {list, 1}}}, json::object{{"enum", {"a", "b"}}, {"x-aliases", json::object{{"c", list}}}},
-           json::object{{"type", "object"}, {"properties", json::object{{longest, json::object{{"enum", {"a", "b"}}, {"x-parents", {longest}}}}}}},
+           json::object{{"enum", {"a", "b"}}, {"x-parents", {list, 1}}},
+           json::object{{"enum", {"a", "b"}}, {"x-aliases", json::object{{"c", list}}}},
+           json::object{{"type", "object"},
+                        {"properties", json::object{{longest, json::object{{"enum", {"a", "b"}}, {"x-parents", {longest}}}}}}},
            json::object{{"type", "number"}, {"x-format", longest}}}) {
     const std::string said = message(schema);
     EXPECT_NE(said, "compiled");
@@ -237,8 +272,13 @@ TEST(Schema, NamesTheFieldThatTheTokenizerCannotMeet) {
   const auto qwen = test::qwen_tokenizer();
   if (!qwen) GTEST_SKIP() << "no Qwen vocabulary here";
   // A separator of brackets merges with what stands beside the digits; "."-words merge with the closing quote.
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["e.g.", "no"]}}})", *qwen), HasSubstr("$.properties.a: expected"));
-  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": "string", "x-content": {"type": "number", "x-format": "+00.0"}}}})", *qwen), HasSubstr("$.properties.a.x-content: expected"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"enum": ["e.g.", "no"]}}})", *qwen),
+              HasSubstr("$.properties.a: expected"));
+  EXPECT_THAT(
+      message_of(
+          R"({"type": "object", "properties": {"a": {"type": "string", "x-content": {"type": "number", "x-format": "+00.0"}}}})",
+          *qwen),
+      HasSubstr("$.properties.a.x-content: expected"));
 }
 
 }  // namespace

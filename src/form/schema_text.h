@@ -9,13 +9,16 @@
 
 namespace slip {
 
-struct ChoiceSpec { std::vector<std::string> words; std::map<std::string, std::string> aliases; };
+struct ChoiceSpec {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> aliases;
+};
 struct TextSpec {};
 
 struct FieldSpec {
-  std::string name, path;                  // "future_meta_behavior.lateral", "$.properties.future..."
+  std::string name, path;  // "future_meta_behavior.lateral", "$.properties.future..."
   std::variant<ChoiceSpec, TextSpec, NumberFormat> kind;
-  int32_t budget = 0;                      // 0: as long as the longest value
+  int32_t budget = 0;  // 0: as long as the longest value
   bool null_pad = false, end = false;
   bool has_parents = false, in_array = false, first_in_array = false;
   std::vector<std::string> parent_names;
@@ -25,7 +28,7 @@ struct FieldSpec {
 /// A run of fixed text, or the place of a field.
 struct TextPiece {
   std::string text;
-  int32_t field = -1;                      // >= 0: text is empty
+  int32_t field = -1;  // >= 0: text is empty
   int32_t section = 0;
 };
 

@@ -12,7 +12,9 @@
 namespace slip {
 namespace {
 
-std::string where(const CompiledForm& f, size_t field) { return fmt::format("form {}: field {}", f.form.name(), shown(f.form.fields()[field].name)); }
+std::string where(const CompiledForm& f, size_t field) {
+  return fmt::format("form {}: field {}", f.form.name(), shown(f.form.fields()[field].name));
+}
 
 /// The words, as many as fit into a message.
 std::string words_of(const ChoiceMeaning& m) {
@@ -30,9 +32,11 @@ Result<std::vector<TokenId>> render_choice(const CompiledForm& f, size_t field, 
   return m.ids[static_cast<size_t>(at - m.words.begin())];
 }
 
-Result<std::vector<TokenId>> render_text(const CompiledForm& f, size_t field, const std::string& value, const Tokenizer& tokenizer) {
+Result<std::vector<TokenId>> render_text(const CompiledForm& f, size_t field, const std::string& value,
+                                         const Tokenizer& tokenizer) {
   SLIP_TRY(std::vector<TokenId> ids, tokenizer.encode(value));
-  if (tokenizer.decode(ids) != value) return bad_input("{}: expected text in the tokenizer's normal form, got \"{}\"", where(f, field), shown(value));
+  if (tokenizer.decode(ids) != value)
+    return bad_input("{}: expected text in the tokenizer's normal form, got \"{}\"", where(f, field), shown(value));
   return ids;
 }
 
@@ -55,7 +59,8 @@ Result<FieldValue> parse_number(const CompiledForm& f, size_t field, const Numbe
     if (at != m.ids[i].end()) s += at->first;
   }
   if (content.size() != m.ids.size() || s.size() != m.ids.size())
-    return bad_input("{}: expected a number like \"{}\", got {} tokens that spell \"{}\"", where(f, field), m.format.spelled, content.size(), shown(s));
+    return bad_input("{}: expected a number like \"{}\", got {} tokens that spell \"{}\"", where(f, field), m.format.spelled,
+                     content.size(), shown(s));
   const char* begin = s.data() + (s[0] == '+' ? 1 : 0);
   double value = 0;
   const auto [end, error] = std::from_chars(begin, s.data() + s.size(), value);
@@ -65,7 +70,8 @@ Result<FieldValue> parse_number(const CompiledForm& f, size_t field, const Numbe
 
 }  // namespace
 
-Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field, const FieldValue& value, const Tokenizer& tokenizer) {
+Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field, const FieldValue& value,
+                                          const Tokenizer& tokenizer) {
   const FieldMeaning& meaning = form.meanings[field];
   const Field& f = form.form.fields()[field];
   const auto* number = std::get_if<NumberMeaning>(&meaning);
@@ -84,13 +90,14 @@ Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field
   // NULL written in a text would be taken for padding.
   if (std::holds_alternative<TextMeaning>(meaning) &&
       (f.rules.state_after(ids) < 0 || (form.null_token && std::find(ids.begin(), ids.end(), *form.null_token) != ids.end())))
-    return bad_input("{}: expected text without quotes, backslashes, control characters and special tokens, got \"{}\"", where(form, field),
-                     shown(std::get<std::string>(value)));
+    return bad_input("{}: expected text without quotes, backslashes, control characters and special tokens, got \"{}\"",
+                     where(form, field), shown(std::get<std::string>(value)));
   if (!f.end && form.null_token) ids.resize(budget, *form.null_token);
   return ids;
 }
 
-Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span<const TokenId> content, const Tokenizer& tokenizer) {
+Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span<const TokenId> content,
+                               const Tokenizer& tokenizer) {
   const FieldMeaning& meaning = form.meanings[field];
   if (const auto* number = std::get_if<NumberMeaning>(&meaning)) return parse_number(form, field, *number, content);
   std::vector<TokenId> ids;
@@ -99,7 +106,8 @@ Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span
   if (std::holds_alternative<TextMeaning>(meaning)) return FieldValue(tokenizer.decode(ids));
   const auto& choice = std::get<ChoiceMeaning>(meaning);
   const auto at = std::find(choice.ids.begin(), choice.ids.end(), ids);
-  if (at == choice.ids.end()) return bad_input("{}: expected one of {}, got \"{}\"", where(form, field), words_of(choice), shown(tokenizer.decode(ids)));
+  if (at == choice.ids.end())
+    return bad_input("{}: expected one of {}, got \"{}\"", where(form, field), words_of(choice), shown(tokenizer.decode(ids)));
   return FieldValue(choice.words[static_cast<size_t>(at - choice.ids.begin())]);
 }
 
@@ -121,7 +129,8 @@ Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::sp
     if (const auto* run = std::get_if<FixedRun>(&piece)) {
       for (const TokenId id : run->ids) {
         if (at >= answer.size() || answer[at] != id)
-          return bad_input("form {}: token {}: expected {}, got {}", form.name(), at, id.value, at < answer.size() ? std::to_string(answer[at].value) : "the end");
+          return bad_input("form {}: token {}: expected {}, got {}", form.name(), at, id.value,
+                           at < answer.size() ? std::to_string(answer[at].value) : "the end");
         ++at;
       }
       continue;
@@ -131,21 +140,25 @@ Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::sp
     std::vector<TokenId>& content = contents[index];
     int32_t state = 0;
     const auto complete = [&] { return f.rules.unrestricted() || f.rules.state(state).may_end; };
-    while (at < answer.size() && static_cast<int32_t>(content.size()) < f.budget && !(f.end && answer[at] == *f.end && complete())) {
+    while (at < answer.size() && static_cast<int32_t>(content.size()) < f.budget &&
+           !(f.end && answer[at] == *f.end && complete())) {
       state = f.rules.next(state, answer[at]);
       if (state < 0)
-        return bad_input("form {}: field {}: expected an allowed token at index {}, got {}", form.name(), shown(f.name), content.size(), answer[at].value);
+        return bad_input("form {}: field {}: expected an allowed token at index {}, got {}", form.name(), shown(f.name),
+                         content.size(), answer[at].value);
       content.push_back(answer[at++]);
     }
     if ((!f.end && static_cast<int32_t>(content.size()) < f.budget) || !complete())
-      return bad_input("form {}: field {}: expected a complete value, got one cut off after {} tokens", form.name(), shown(f.name), content.size());
+      return bad_input("form {}: field {}: expected a complete value, got one cut off after {} tokens", form.name(), shown(f.name),
+                       content.size());
   }
   if (at != answer.size()) return bad_input("form {}: expected {} tokens, got {}", form.name(), at, answer.size());
   return contents;
 }
 
 Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const FieldValue> values, const Tokenizer& tokenizer) {
-  if (values.size() != form.meanings.size()) return bad_input("form {}: expected {} values, got {}", form.form.name(), form.meanings.size(), values.size());
+  if (values.size() != form.meanings.size())
+    return bad_input("form {}: expected {} values, got {}", form.form.name(), form.meanings.size(), values.size());
   std::vector<std::vector<TokenId>> contents;
   for (size_t i = 0; i < values.size(); ++i) {
     SLIP_TRY(std::vector<TokenId> ids, render_field(form, i, values[i], tokenizer));
@@ -173,8 +186,7 @@ std::string answer_text(const CompiledForm& form, std::span<const TokenId> answe
 
 json::object values_to_json(const Form& form, std::span<const FieldValue> values) {
   json::object o;
-  for (size_t i = 0; i < values.size(); ++i)
-    std::visit([&](const auto& v) { o[form.fields()[i].name] = v; }, values[i]);
+  for (size_t i = 0; i < values.size(); ++i) std::visit([&](const auto& v) { o[form.fields()[i].name] = v; }, values[i]);
   return o;
 }
 
@@ -183,13 +195,17 @@ Result<std::vector<FieldValue>> values_from_json(const Form& form, const json::o
   for (const Field& f : form.fields()) {
     const json::value* v = values.if_contains(f.name);
     if (v == nullptr) return bad_input("form {}: field {}: expected a value, got none", form.name(), shown(f.name));
-    if (v->is_string()) out.emplace_back(std::string(v->get_string()));
-    else if (v->is_number()) out.emplace_back(v->to_number<double>());
-    else return bad_input("form {}: field {}: expected text or a number, got {}", form.name(), shown(f.name), shown_json(*v));
+    if (v->is_string())
+      out.emplace_back(std::string(v->get_string()));
+    else if (v->is_number())
+      out.emplace_back(v->to_number<double>());
+    else
+      return bad_input("form {}: field {}: expected text or a number, got {}", form.name(), shown(f.name), shown_json(*v));
   }
   if (values.size() != out.size())
     for (const auto& member : values)
-      if (std::none_of(form.fields().begin(), form.fields().end(), [&](const Field& f) { return f.name == std::string_view(member.key()); }))
+      if (std::none_of(form.fields().begin(), form.fields().end(),
+                       [&](const Field& f) { return f.name == std::string_view(member.key()); }))
         return bad_input("form {}: expected names of its fields, got '{}'", form.name(), shown(std::string_view(member.key())));
   return out;
 }

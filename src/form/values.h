@@ -16,9 +16,11 @@ using FieldValue = std::variant<std::string, double>;
 
 /// Content tokens of one field: no END; padded by NULL to the budget where the field has no END.
 /// kBadInput names the field: a word that is not of the enum (aliases count), text with quotes or too long, a number too large.
-Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field, const FieldValue& value, const Tokenizer& tokenizer);
+Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field, const FieldValue& value,
+                                          const Tokenizer& tokenizer);
 /// The value that content tokens stand for. NULL is stripped.
-Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span<const TokenId> content, const Tokenizer& tokenizer);
+Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span<const TokenId> content,
+                               const Tokenizer& tokenizer);
 
 /// The answer: fixed tokens and the fields' contents in order.
 std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<TokenId>> contents);

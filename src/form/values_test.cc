@@ -17,7 +17,8 @@ CompiledForm toy(const Tokenizer& t, bool null) {
   const auto schema = parse_json(R"({"type": "object", "properties": {
     "o": {"enum": ["yes", "no", "none"], "x-null-pad": true}, "e": {"type": "string", "x-budget": 12, "x-null-pad": true},
     "p": {"type": "string", "x-content": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "number", "x-format": "+00.00"}}},
-    "k": {"type": "string", "x-content": {"type": "integer", "x-format": "000"}}}})", "toy");
+    "k": {"type": "string", "x-content": {"type": "integer", "x-format": "000"}}}})",
+                                 "toy");
   auto form = compile_schema(*schema, "toy", {&t, null ? std::optional(test::kNull) : std::nullopt, 300});
   EXPECT_TRUE(form) << form.error().message;
   return std::move(*form);
@@ -34,7 +35,8 @@ std::vector<FieldValue> random_values(const CompiledForm& form, PhiloxStream& ra
       values.emplace_back(n->format.sign && random.chance(0.5) ? -(whole / unit) : whole / unit);
     } else {
       std::string text;
-      for (uint32_t k = random.below(static_cast<uint32_t>(form.form.fields()[i].budget) + 1); k > 0; --k) text += "abcdefgh kn."[random.below(12)];
+      for (uint32_t k = random.below(static_cast<uint32_t>(form.form.fields()[i].budget) + 1); k > 0; --k)
+        text += "abcdefgh kn."[random.below(12)];
       values.emplace_back(text);
     }
   }

@@ -102,7 +102,8 @@ void Canvas::blit(const Image& picture, int x, int y) {
   if (xs.end <= xs.begin) return;
   const size_t bytes = size_t{3} * static_cast<size_t>(xs.end - xs.begin);
   for (int py = ys.begin; py < ys.end; ++py) {
-    const size_t from = size_t{3} * (static_cast<size_t>(py - y) * static_cast<size_t>(picture.width) + static_cast<size_t>(xs.begin - x));
+    const size_t from =
+        size_t{3} * (static_cast<size_t>(py - y) * static_cast<size_t>(picture.width) + static_cast<size_t>(xs.begin - x));
     const size_t to = size_t{3} * (static_cast<size_t>(py) * static_cast<size_t>(width()) + static_cast<size_t>(xs.begin));
     std::memcpy(&image_.rgb[to], &picture.rgb[from], bytes);
   }
@@ -115,7 +116,8 @@ int Canvas::text(int x, int y, std::string_view text, Colour c, int scale) {
     const image_detail::Glyph glyph = image_detail::glyph_of(static_cast<unsigned char>(character));
     for (int row = 0; row < 8; ++row)
       for (int column = 0; column < 5; ++column)
-        if (glyph[static_cast<size_t>(row)] >> (4 - column) & 1) rectangle(x + column * scale, y + (row + 1) * scale, scale, scale, c);
+        if (glyph[static_cast<size_t>(row)] >> (4 - column) & 1)
+          rectangle(x + column * scale, y + (row + 1) * scale, scale, scale, c);
     x += kGlyphWidth * scale;
   }
   return x;

@@ -107,8 +107,6 @@ constexpr Glyph kBox = {0x1f, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1f, 0x00};
 
 }  // namespace
 
-Glyph glyph_of(unsigned char character) {
-  return character >= 32 && character <= 126 ? kGlyphs[character - 32u] : kBox;
-}
+Glyph glyph_of(unsigned char character) { return character >= 32 && character <= 126 ? kGlyphs[character - 32u] : kBox; }
 
 }  // namespace slip::image_detail

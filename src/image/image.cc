@@ -44,8 +44,7 @@ Result<Decoded> decode_any(Bytes bytes, std::string_view name, const ImageOption
 namespace image_detail {
 
 Status check_size(int64_t width, int64_t height, std::string_view name, const ImageOptions& o) {
-  if (width < 1 || height < 1)
-    return bad_input("{}: expected an image of at least 1 x 1 pixels, got {} x {}", name, width, height);
+  if (width < 1 || height < 1) return bad_input("{}: expected an image of at least 1 x 1 pixels, got {} x {}", name, width, height);
   if (width > INT32_MAX || height > INT32_MAX || width > o.max_pixels / height)
     return bad_input("{}: expected at most {} pixels, got {} x {}", name, o.max_pixels, width, height);
   return {};

@@ -42,16 +42,26 @@ void mutate(std::vector<std::byte>& b, PhiloxStream& random) {
     const auto n = static_cast<uint32_t>(b.size());
     const uint32_t at = random.below(n), run = 1 + random.below(std::min(n - at, 64u));
     switch (random.below(6)) {
-      case 0: b[at] = static_cast<std::byte>(random.bits()); break;
-      case 1: b[at] ^= static_cast<std::byte>(1u << random.below(8)); break;
-      case 2: b.erase(b.begin() + at, b.begin() + at + run); break;
+      case 0:
+        b[at] = static_cast<std::byte>(random.bits());
+        break;
+      case 1:
+        b[at] ^= static_cast<std::byte>(1u << random.below(8));
+        break;
+      case 2:
+        b.erase(b.begin() + at, b.begin() + at + run);
+        break;
       case 3: {
         const std::vector<std::byte> copy(b.begin() + at, b.begin() + at + run);
         b.insert(b.begin() + at, copy.begin(), copy.end());
         break;
       }
-      case 4: b.resize(1 + random.below(n)); break;
-      default: b[random.below(std::min(n, 64u))] = static_cast<std::byte>(random.bits()); break;  // headers deserve more
+      case 4:
+        b.resize(1 + random.below(n));
+        break;
+      default:
+        b[random.below(std::min(n, 64u))] = static_cast<std::byte>(random.bits());
+        break;  // headers deserve more
     }
   }
 }
@@ -70,7 +80,8 @@ TEST(DecodeImage, SurvivesAThousandMutatedFiles) {
       EXPECT_EQ(image->rgb.size(), size_t{3} * image->width * image->height);
     } else {
       ++errors;
-      EXPECT_TRUE(image.error().kind == ErrorKind::kBadInput || image.error().kind == ErrorKind::kUnsupported) << image.error().message;
+      EXPECT_TRUE(image.error().kind == ErrorKind::kBadInput || image.error().kind == ErrorKind::kUnsupported)
+          << image.error().message;
       EXPECT_TRUE(is_one_line(image.error().message)) << image.error().message;
     }
   }
@@ -94,7 +105,8 @@ TEST(DecodeImage, RefusesEveryTruncationOfEveryFile) {
 TEST(DecodeImage, SaysWhatItGotInOneLine) {
   const auto message = [](std::string_view s) { return decode_image(std::as_bytes(std::span(s)), "a.jpg").error().message; };
   EXPECT_EQ(message(""), "a.jpg: expected a JPEG, PNG, WebP or PPM image, got an empty file");
-  EXPECT_EQ(message("GIF89a\x01\n"), "a.jpg: expected a JPEG, PNG, WebP or PPM image, got a file that starts with 'GIF89a\\x01\\x0a'");
+  EXPECT_EQ(message("GIF89a\x01\n"),
+            "a.jpg: expected a JPEG, PNG, WebP or PPM image, got a file that starts with 'GIF89a\\x01\\x0a'");
 }
 
 TEST(DecodeImage, RefusesTooManyPixelsBeforeDecoding) {

@@ -113,8 +113,7 @@ constexpr uint8_t product_255(unsigned a, unsigned b) {
 void cmyk_to_rgb(const std::vector<uint8_t>& cmyk, std::vector<uint8_t>& rgb) {
   for (size_t i = 0; i < cmyk.size() / 4; ++i) {
     const unsigned light = cmyk[4 * i + 3];
-    for (size_t c = 0; c < 3; ++c)
-      rgb[3 * i + c] = static_cast<uint8_t>(light - product_255(255u - cmyk[4 * i + c], light));
+    for (size_t c = 0; c < 3; ++c) rgb[3 * i + c] = static_cast<uint8_t>(light - product_255(255u - cmyk[4 * i + c], light));
   }
 }
 
@@ -125,10 +124,17 @@ Error broken(std::string_view name, const Session& s) {
 /// Chooses the output colours: grey stays grey, four inks stay inks, three components become RGB.
 bool choose_colours(jpeg_decompress_struct& c) {
   switch (c.num_components) {
-    case 1: c.out_color_space = JCS_GRAYSCALE; return true;
-    case 3: c.out_color_space = JCS_RGB; return true;
-    case 4: c.out_color_space = JCS_CMYK; return true;
-    default: return false;
+    case 1:
+      c.out_color_space = JCS_GRAYSCALE;
+      return true;
+    case 3:
+      c.out_color_space = JCS_RGB;
+      return true;
+    case 4:
+      c.out_color_space = JCS_CMYK;
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -163,8 +163,8 @@ bool write_all(Writer& s, const Image& image) {
   s.info = png_create_info_struct(s.png);
   if (s.info == nullptr) png_error(s.png, "no memory");
   png_set_write_fn(s.png, &s, on_write, [](png_structp) {});
-  png_set_IHDR(s.png, s.info, static_cast<png_uint_32>(image.width), static_cast<png_uint_32>(image.height), 8,
-               PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(s.png, s.info, static_cast<png_uint_32>(image.width), static_cast<png_uint_32>(image.height), 8, PNG_COLOR_TYPE_RGB,
+               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(s.png, s.info);
   for (int y = 0; y < image.height; ++y)
     png_write_row(s.png, image.rgb.data() + static_cast<size_t>(y) * static_cast<size_t>(image.width) * 3);
@@ -181,7 +181,8 @@ Result<std::vector<std::byte>> encode_png(const Image& image) {
   std::vector<std::byte> out;
   image_detail::Writer s;
   s.out = &out;
-  if (!image_detail::write_all(s, image)) return resource_error("PNG: expected to write {} x {} pixels, got: {}", image.width, image.height, s.message);
+  if (!image_detail::write_all(s, image))
+    return resource_error("PNG: expected to write {} x {} pixels, got: {}", image.width, image.height, s.message);
   return out;
 }
 

@@ -59,7 +59,6 @@ struct Scale {
   }
 };
 
-
 Error too_large(std::string_view name, int64_t levels, int64_t v) {
   return bad_input("{}: expected values up to {}, got {}", name, levels, v);
 }

@@ -65,8 +65,8 @@ Status read_pixels(const json::object& o, std::string_view where, PreprocessorCo
     SLIP_TRY(*to, get_int(o, key, where));
   }
   if (c.min_pixels < 1 || c.min_pixels > c.max_pixels || c.min_pixels > kMostPixels)
-    return bad_input("{}: expected 1 <= min_pixels <= max_pixels, min_pixels <= {}, got {} and {}", where, kMostPixels, c.min_pixels,
-                     c.max_pixels);
+    return bad_input("{}: expected 1 <= min_pixels <= max_pixels, min_pixels <= {}, got {} and {}", where, kMostPixels,
+                     c.min_pixels, c.max_pixels);
   c.max_pixels = std::min(c.max_pixels, kMostPixels);
   return {};
 }
@@ -77,8 +77,7 @@ Table normalising_table(const PreprocessorConfig& c) {
   Table t;
   for (size_t channel = 0; channel < 3; ++channel) {
     const float mean = static_cast<float>(c.image_mean[channel]), std = static_cast<float>(c.image_std[channel]);
-    for (size_t x = 0; x < 256; ++x)
-      t[channel][x] = (static_cast<float>(static_cast<double>(x) * c.rescale_factor) - mean) / std;
+    for (size_t x = 0; x < 256; ++x) t[channel][x] = (static_cast<float>(static_cast<double>(x) * c.rescale_factor) - mean) / std;
   }
   return t;
 }

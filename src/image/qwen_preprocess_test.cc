@@ -104,7 +104,8 @@ TEST(OpenvlaPlanes, EqualTorchvisionForEveryFixture) {
 
 TEST(PreprocessorConfig, ReadsBothSpellingsAndFallsBackToTheClass) {
   const auto read = [](const char* text) { return preprocessor_config(parse_json(text, "p.json")->as_object(), "p.json"); };
-  const auto old = read(R"({"min_pixels": 3136, "max_pixels": 12845056, "image_std": [0.5, 0.5, 0.5], "rescale_factor": 0.00392156862745098})");
+  const auto old =
+      read(R"({"min_pixels": 3136, "max_pixels": 12845056, "image_std": [0.5, 0.5, 0.5], "rescale_factor": 0.00392156862745098})");
   ASSERT_TRUE(old) << old.error().message;
   EXPECT_EQ(old->max_pixels, 12845056);
   EXPECT_EQ(old->image_std[1], 0.5);

@@ -41,7 +41,8 @@ Result<Decoded> decode_webp(Bytes bytes, std::string_view name, const ImageOptio
     return bad_input("{}: expected an intact WebP, got a header that libwebp refuses", name);
   if (features.has_animation) return unsupported("{}: expected a still WebP, got an animation", name);
   SLIP_TRY_(check_size(features.width, features.height, name, o));
-  if (!is_whole(bytes)) return bad_input("{}: expected {} bytes of WebP, got {}", name, little_u32(bytes, 4) + size_t{8}, bytes.size());
+  if (!is_whole(bytes))
+    return bad_input("{}: expected {} bytes of WebP, got {}", name, little_u32(bytes, 4) + size_t{8}, bytes.size());
 
   const size_t pixels = static_cast<size_t>(features.width) * static_cast<size_t>(features.height);
   const bool white = o.alpha == AlphaMode::kWhite && features.has_alpha;

@@ -18,8 +18,7 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
   const int64_t parts = (group + heads_each - 1) / heads_each;
   // As many rows as fill a piece, but enough pieces to share: gathering a key block costs as much as 8 queries on it.
   const int64_t full = kMaxQueries / heads_each;
-  const int64_t fair =
-      std::max<int64_t>((a.rows * a.kv_heads * parts + 2 * pool.threads() - 1) / (2 * pool.threads()), 1);
+  const int64_t fair = std::max<int64_t>((a.rows * a.kv_heads * parts + 2 * pool.threads() - 1) / (2 * pool.threads()), 1);
   const int64_t rows_each = std::min(full, fair), groups = (a.rows + rows_each - 1) / rows_each;
   const auto piece = [&](int64_t i) {
     const int64_t part = i % parts, g = i / parts % a.kv_heads, r = i / parts / a.kv_heads;

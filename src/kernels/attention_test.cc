@@ -136,11 +136,9 @@ TEST(Attention, GivesARowTheSameBitsAmongAnyRowsAndThreads) {
       for (const SpanList& l : causal(70, 65)) lists.push_back(l);
       const Problem p(shape, 200, lists, 25);
       const auto alone = p.run_alone(one);
-      for (ThreadPool* pool : {&one, &two, &four})
-        ASSERT_TRUE(same_bits(p.run(*pool), alone)) << "width " << shape.width;
+      for (ThreadPool* pool : {&one, &two, &four}) ASSERT_TRUE(same_bits(p.run(*pool), alone)) << "width " << shape.width;
       for (const int64_t begin : {1, 13, 47})
-        ASSERT_TRUE(
-            same_bits(p.run(begin, begin + 50, two), {&alone[begin * p.row_numbers()], size_t(50 * p.row_numbers())}));
+        ASSERT_TRUE(same_bits(p.run(begin, begin + 50, two), {&alone[begin * p.row_numbers()], size_t(50 * p.row_numbers())}));
     }
   });
 }
@@ -161,9 +159,7 @@ TEST(Attention, DoesNotDependOnHowSpansAreCut) {
     for (const Shape shape : kShapes) {
       const Problem whole(shape, 200, {{{0, 10}}, {{0, 150}}, {{5, 70}, {90, 180}}}, 27);
       Problem cut = whole;
-      cut.sees = {{{0, 3}, {3, 10}},
-                  {{0, 63}, {63, 63}, {63, 65}, {65, 149}, {149, 150}},
-                  {{5, 6}, {6, 70}, {90, 91}, {91, 180}}};
+      cut.sees = {{{0, 3}, {3, 10}}, {{0, 63}, {63, 63}, {63, 65}, {65, 149}, {149, 150}}, {{5, 6}, {6, 70}, {90, 91}, {91, 180}}};
       ASSERT_TRUE(same_bits(whole.run(pool), cut.run(pool)));
     }
   });
@@ -205,10 +201,9 @@ TEST(Attention, NeverReadsWhatARowDoesNotSee) {
     for (int32_t s = 60; s < 80; s++)  // row 0 sees these, row 1 does not: its bits must not change
       for (int64_t i = 0; i < 48; i++) poisoned.keys[s * 48 + i] = poisoned.values[s * 48 + i] = INFINITY;
     const auto a = clean.run(pool), b = poisoned.run(pool);
-    ASSERT_TRUE(same_bits({&a[clean.row_numbers()], size_t(clean.row_numbers())},
-                          {&b[clean.row_numbers()], size_t(clean.row_numbers())}));
-    for (int64_t i = 0; i < clean.row_numbers(); i++)
-      ASSERT_EQ(a[3 * clean.row_numbers() + i], 0.0F) << "a row that sees nothing";
+    ASSERT_TRUE(
+        same_bits({&a[clean.row_numbers()], size_t(clean.row_numbers())}, {&b[clean.row_numbers()], size_t(clean.row_numbers())}));
+    for (int64_t i = 0; i < clean.row_numbers(); i++) ASSERT_EQ(a[3 * clean.row_numbers() + i], 0.0F) << "a row that sees nothing";
   });
 }
 

@@ -22,8 +22,7 @@ struct Cursor {
 };
 
 struct Attend {
-  explicit Attend(const AttendArgs& args)
-      : a(args) {}  // the scratch stays as it is: zeroing 300 KiB costs more than a row
+  explicit Attend(const AttendArgs& args) : a(args) {}  // the scratch stays as it is: zeroing 300 KiB costs more than a row
   const AttendArgs& a;
   int64_t rows, queries, padded;  // padded: head width in whole vectors
   Cursor cursor[kMaxRows];
@@ -78,8 +77,7 @@ void gather(Attend& s, const Cursor& c) {
     }
   }
   for (int64_t j = 0; j < c.count; j++) {
-    __builtin_memcpy(s.values_SK + j * s.padded, values + c.slots[j] * stride,
-                     static_cast<size_t>(width) * sizeof(float));
+    __builtin_memcpy(s.values_SK + j * s.padded, values + c.slots[j] * stride, static_cast<size_t>(width) * sizeof(float));
     for (int64_t k = width; k < s.padded; k++) s.values_SK[j * s.padded + k] = 0;
   }
   s.values = s.values_SK;
@@ -116,16 +114,15 @@ void add_block(Attend& s, int64_t begin, int64_t end, int64_t gathered) {
   const int64_t vectors = (gathered + kLanes - 1) / kLanes;
   float* scores = s.scores + first * kKeyBlock;
   __builtin_memset(scores, 0, static_cast<size_t>(n * kKeyBlock) * sizeof(float));
-  multiply<DotF32>(reinterpret_cast<Word*>(scores), kKeyBlock, n, vectors,
-                   reinterpret_cast<const Word*>(s.q + first * s.a.width), s.a.width,
-                   reinterpret_cast<const Word*>(s.keys_KS), kKeyBlock, s.a.width);
+  multiply<DotF32>(reinterpret_cast<Word*>(scores), kKeyBlock, n, vectors, reinterpret_cast<const Word*>(s.q + first * s.a.width),
+                   s.a.width, reinterpret_cast<const Word*>(s.keys_KS), kKeyBlock, s.a.width);
   for (int64_t t = begin; t < end; t++)
     for (int64_t h = 0; h < heads; h++) soften(s, t * heads + h, s.cursor[t].count);
   for (int64_t t = begin; t < end;) {
     int64_t u = t + 1;
     while (u < end && s.cursor[u].count == s.cursor[t].count) u++;
-    multiply<DotF32>(reinterpret_cast<Word*>(s.sums + t * heads * s.padded), s.padded, (u - t) * heads,
-                     s.padded / kLanes, reinterpret_cast<const Word*>(s.scores + t * heads * kKeyBlock), kKeyBlock,
+    multiply<DotF32>(reinterpret_cast<Word*>(s.sums + t * heads * s.padded), s.padded, (u - t) * heads, s.padded / kLanes,
+                     reinterpret_cast<const Word*>(s.scores + t * heads * kKeyBlock), kKeyBlock,
                      reinterpret_cast<const Word*>(s.values), s.ldv, s.cursor[t].count);
     t = u;
   }
@@ -147,8 +144,8 @@ bool step(Attend& s) {
     const Cursor& c = s.cursor[lead];
     gather(s, c);
     const auto goes_along = [&](int64_t t) {
-      return s.pending[t] && __builtin_memcmp(s.cursor[t].slots, c.slots,
-                                              static_cast<size_t>(s.cursor[t].count) * sizeof(int32_t)) == 0;
+      return s.pending[t] &&
+             __builtin_memcmp(s.cursor[t].slots, c.slots, static_cast<size_t>(s.cursor[t].count) * sizeof(int32_t)) == 0;
     };
     for (int64_t t = 0; t < s.rows;) {
       if (!goes_along(t)) {

@@ -9,8 +9,8 @@ namespace {
 
 /// sums[r][v] += x[r][s] . w[s][v] for s ascending. Fetches kFetch lines of 64 bytes per step from `ahead`.
 template <class Dot, int kRows, int kVectors, int kFetch>
-[[gnu::noinline]] void tile(Word* sums, int64_t lds, const Word* x, int64_t ldx, const Word* w, int64_t ldw,
-                            int64_t steps, const char* ahead) {
+[[gnu::noinline]] void tile(Word* sums, int64_t lds, const Word* x, int64_t ldx, const Word* w, int64_t ldw, int64_t steps,
+                            const char* ahead) {
   Words a[kRows][kVectors];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; r++)
@@ -39,8 +39,8 @@ using Tile = void (*)(Word*, int64_t, const Word*, int64_t, const Word*, int64_t
 
 template <class Dot, int kVectors, int kFetch>
 Tile tile_of_rows(int64_t rows) {
-  constexpr Tile kTiles[4] = {tile<Dot, 1, kVectors, kFetch>, tile<Dot, 2, kVectors, kFetch>,
-                              tile<Dot, 3, kVectors, kFetch>, tile<Dot, 4, kVectors, kFetch>};
+  constexpr Tile kTiles[4] = {tile<Dot, 1, kVectors, kFetch>, tile<Dot, 2, kVectors, kFetch>, tile<Dot, 3, kVectors, kFetch>,
+                              tile<Dot, 4, kVectors, kFetch>};
   return kTiles[rows - 1];
 }
 
@@ -55,8 +55,8 @@ Tile tile_of(int64_t rows, int64_t vectors) {
 
 /// sums (rows x vectors of kLanes) += x w, any number of rows and vectors.
 template <class Dot>
-void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word* x, int64_t ldx, const Word* w,
-              int64_t ldw, int64_t steps) {
+void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word* x, int64_t ldx, const Word* w, int64_t ldw,
+              int64_t steps) {
   // 5 vectors go as 3 + 2: a tile of one vector has 4 chains, a quarter of what two FMA units need.
   const int64_t tiles = (vectors + kTileVectors - 1) / kTileVectors, each = (vectors + tiles - 1) / tiles;
   for (int64_t r = 0; r < rows; r += 4) {
@@ -92,8 +92,7 @@ void product(const ProductArgs& a) {
       const char* ahead = reinterpret_cast<const char*>(next) + t * lines_each * steps * 64;
       for (int64_t c = 0; c < kBlockColumns; c += kTileVectors * kLanes) {
         const Tile f = fetch && c == 0 ? fetching_tile<Dot>(n, t, tiles) : tile_of_rows<Dot, kTileVectors, 0>(n);
-        f(a.sums + r * kBlockColumns + c, kBlockColumns, a.x + r * a.ldx + s, a.ldx, w + c, kBlockColumns, steps,
-          ahead);
+        f(a.sums + r * kBlockColumns + c, kBlockColumns, a.x + r * a.ldx + s, a.ldx, w + c, kBlockColumns, steps, ahead);
       }
     }
   }
@@ -157,8 +156,7 @@ void pack_int8(const float* x_TK, int64_t rows, int64_t k, int64_t ldx, Word* wo
     scales_T[t] = usable ? largest / 127.0F : top < 0x7f800000u ? 0.0F : __builtin_nanf("");
     unsigned char* out = reinterpret_cast<unsigned char*>(words + t * ldw);
     for (int64_t i = 0; i < k; i++) {
-      const float shifted =
-          x[i] * inverse + 12583040.0F;  // 1.5 * 2^23 + 128: the last mantissa byte is q + 128, rounded to even
+      const float shifted = x[i] * inverse + 12583040.0F;  // 1.5 * 2^23 + 128: the last mantissa byte is q + 128, rounded to even
       uint32_t u;
       __builtin_memcpy(&u, &shifted, 4);
       out[i] = static_cast<unsigned char>(u);

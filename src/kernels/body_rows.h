@@ -24,8 +24,7 @@ inline uint32_t to_bits(float f) {
 inline float exp_s(float x) {
   float y = x < -87.3F ? -87.3F : x;
   y = y > 89.0F ? 89.0F : y;
-  const float shifted =
-      fma_s(y, 1.44269504F, 12582912.0F);  // 1.5 * 2^23: rounds to an integer, which stands in the low bits
+  const float shifted = fma_s(y, 1.44269504F, 12582912.0F);  // 1.5 * 2^23: rounds to an integer, which stands in the low bits
   const float n = shifted - 12582912.0F;
   float r = fma_s(n, -0.693359375F, y);  // exact: 10 bits
   r = fma_s(n, 2.12194440e-4F, r);
@@ -39,8 +38,7 @@ inline float exp_s(float x) {
   p = fma_s(p, r, 1.0F);
   const int32_t k = static_cast<int32_t>(to_bits(shifted) - 0x4b400000u);
   const int32_t half = k >> 1;
-  const float e =
-      p * from_bits(static_cast<uint32_t>(half + 127) << 23) * from_bits(static_cast<uint32_t>(k - half + 127) << 23);
+  const float e = p * from_bits(static_cast<uint32_t>(half + 127) << 23) * from_bits(static_cast<uint32_t>(k - half + 127) << 23);
   return x < -87.3F ? 0.0F : e;
 }
 
@@ -102,8 +100,8 @@ void rms_norm_rows(const float* x_TD, int64_t rows, int64_t width, const float* 
   }
 }
 
-void layer_norm_rows(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D,
-                     float eps, float* out_TD) {
+void layer_norm_rows(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D, float eps,
+                     float* out_TD) {
   for (int64_t t = 0; t < rows; t++) {
     const float* x = x_TD + t * width;
     float* out = out_TD + t * width;

@@ -18,9 +18,8 @@ bool cpu_has(Isa isa) {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (isa == Isa::kAvx2) return avx2;
   if (isa == Isa::kAvx512)
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
 #endif
   return isa == Isa::kPortable;
 }
@@ -34,8 +33,7 @@ const Ops* table_of(Isa isa) {
 
 IsaChoice best_isa() {
   if (table_of(Isa::kAvx512)) return {Isa::kAvx512, fmt::format("avx512: cpu has {}", kAvx512Needs)};
-  if (table_of(Isa::kAvx2))
-    return {Isa::kAvx2, fmt::format("avx2: cpu has avx2, fma, and lacks one of {}", kAvx512Needs)};
+  if (table_of(Isa::kAvx2)) return {Isa::kAvx2, fmt::format("avx2: cpu has avx2, fma, and lacks one of {}", kAvx512Needs)};
   return {Isa::kPortable, "portable: cpu lacks avx2 or fma"};
 }
 
@@ -64,8 +62,7 @@ const IsaChoice& isa_choice() { return choice(); }
 
 Status force_isa(Isa isa) {
   const Ops* table = table_of(isa);
-  if (table == nullptr)
-    return unsupported("instruction set: expected one that this machine has, got {}", name_of_isa(isa));
+  if (table == nullptr) return unsupported("instruction set: expected one that this machine has, got {}", name_of_isa(isa));
   choice() = {isa, fmt::format("{}: forced", name_of_isa(isa))};
   g_ops.store(table, std::memory_order_release);
   return {};

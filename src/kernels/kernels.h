@@ -12,16 +12,19 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "base/threads.h"
-#include "base/ids.h"
 #include "kernels/spans.h"
 
 namespace slip {
 
 enum class Isa : uint8_t { kPortable, kAvx2, kAvx512 };
 /// What runs here, and why ("avx512: cpu has avx512f bw vl bf16 vnni").
-struct IsaChoice { Isa isa; std::string reason; };
+struct IsaChoice {
+  Isa isa;
+  std::string reason;
+};
 const IsaChoice& isa_choice();
 /// For tests: run everything on another path from now on. kUnsupported when this machine lacks it.
 Status force_isa(Isa isa);
@@ -33,11 +36,19 @@ class Workspace {
   /// At least `bytes`, contents undefined; valid until the next call with the same `slot`.
   void* get(int slot, size_t bytes);
   template <class T>
-  T* get(int slot, size_t count) { return static_cast<T*>(get(slot, count * sizeof(T))); }
+  T* get(int slot, size_t count) {
+    return static_cast<T*>(get(slot, count * sizeof(T)));
+  }
   size_t bytes() const;
+
  private:
-  struct Free { void operator()(void* p) const; };
-  struct Buffer { std::unique_ptr<void, Free> memory; size_t bytes = 0; };
+  struct Free {
+    void operator()(void* p) const;
+  };
+  struct Buffer {
+    std::unique_ptr<void, Free> memory;
+    size_t bytes = 0;
+  };
   std::vector<Buffer> buffers_;
 };
 
@@ -56,9 +67,10 @@ class PackedMatrix {
   void row(int64_t n, std::span<float> out_K) const;
 
  private:
-  friend PackedMatrix pack_matrix(WeightType, int64_t, int64_t, const void*,
-                                  void (*)(const void*, int64_t, float*), ThreadPool&);
-  struct Free { void operator()(void* p) const; };
+  friend PackedMatrix pack_matrix(WeightType, int64_t, int64_t, const void*, void (*)(const void*, int64_t, float*), ThreadPool&);
+  struct Free {
+    void operator()(void* p) const;
+  };
   std::unique_ptr<void, Free> data_;
   std::unique_ptr<float, Free> scales_;
   int64_t n_ = 0, k_ = 0;
@@ -67,8 +79,8 @@ class PackedMatrix {
 };
 
 /// Packs w_NK; `read_row(context, n, out_K)` delivers one row as f32 (called from many threads).
-PackedMatrix pack_matrix(WeightType type, int64_t n, int64_t k, const void* context,
-                         void (*read_row)(const void*, int64_t, float*), ThreadPool& pool);
+PackedMatrix pack_matrix(WeightType type, int64_t n, int64_t k, const void* context, void (*read_row)(const void*, int64_t, float*),
+                         ThreadPool& pool);
 /// The same from a dense f32 matrix.
 PackedMatrix pack_matrix(WeightType type, int64_t n, int64_t k, const float* w_NK, ThreadPool& pool);
 
@@ -96,9 +108,9 @@ struct AttentionArgs {
   int64_t rows = 0;
   int32_t heads = 0, kv_heads = 0, head_width = 0;
   float scale = 1;
-  std::span<const RowSpans> row_spans;   // one per row
+  std::span<const RowSpans> row_spans;  // one per row
   std::span<const SlotSpan> spans;
-  const float* q_scale_T = nullptr;      // optional factor per row on q (Ministral 3)
+  const float* q_scale_T = nullptr;  // optional factor per row on q (Ministral 3)
   // head_width at most kMaxHeadWidth, scale positive.
 };
 void attention(const AttentionArgs& args, ThreadPool& pool, Workspace& workspace);

@@ -80,14 +80,13 @@ void for_each_block(const PackedMatrix& w, const PackedLayout& layout, const Wor
   }
 }
 
-FinishArgs finish_args(const PackedMatrix& w, const PackedLayout& layout, const Words& x, int64_t block, int64_t t,
-                       int64_t rows, const Word* sums) {
+FinishArgs finish_args(const PackedMatrix& w, const PackedLayout& layout, const Words& x, int64_t block, int64_t t, int64_t rows,
+                       const Word* sums) {
   FinishArgs f{.sums = sums, .rows = rows, .columns = std::min(kBlockColumns, w.n() - block * kBlockColumns)};
   if (w.type() == WeightType::kI8) {
     f.x_scales = x.scales + t;
     f.w_scales = w.scales() + block * kBlockColumns;
-    f.w_sums =
-        reinterpret_cast<const int32_t*>(static_cast<const Word*>(w.data()) + layout.sums_at) + block * kBlockColumns;
+    f.w_sums = reinterpret_cast<const int32_t*>(static_cast<const Word*>(w.data()) + layout.sums_at) + block * kBlockColumns;
   }
   return f;
 }
@@ -99,8 +98,8 @@ void take_better(Best& best, float value, int32_t id) {
 
 }  // namespace
 
-void matmul(const PackedMatrix& w, const float* x_TK, int64_t rows, int64_t ldx, const float* bias_N, float* out_TN,
-            int64_t ldo, ThreadPool& pool, Workspace& workspace) {
+void matmul(const PackedMatrix& w, const float* x_TK, int64_t rows, int64_t ldx, const float* bias_N, float* out_TN, int64_t ldo,
+            ThreadPool& pool, Workspace& workspace) {
   if (rows <= 0) return;
   SLIP_CHECK(ldx >= w.k() || rows == 1, "rows of x do not overlap");
   SLIP_CHECK(ldo >= w.n() || rows == 1, "rows of out do not overlap");
@@ -132,8 +131,7 @@ void matmul_argmax(const PackedMatrix& w, const float* x_TK, int64_t rows, int64
     for (int64_t r = 0; r < n; r++) {
       const int64_t id = argmax({values + r * kBlockColumns, static_cast<size_t>(f.columns)});
       best_TB[(t + r) * layout.blocks + block] =
-          id < 0 ? Best{NAN, -1}
-                 : Best{values[r * kBlockColumns + id], static_cast<int32_t>(block * kBlockColumns + id)};
+          id < 0 ? Best{NAN, -1} : Best{values[r * kBlockColumns + id], static_cast<int32_t>(block * kBlockColumns + id)};
     }
   });
   for (int64_t t = 0; t < rows; t++) {

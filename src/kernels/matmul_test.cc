@@ -13,8 +13,8 @@ struct Case {
 };
 constexpr Case kCases[] = {{1, 1}, {3, 5}, {64, 64}, {65, 77}, {130, 64}, {200, 129}, {70, 513}, {129, 896}};
 
-std::vector<float> product(const PackedMatrix& w, const std::vector<float>& x, int64_t rows, const float* bias,
-                           ThreadPool& pool, int64_t ldx = 0) {
+std::vector<float> product(const PackedMatrix& w, const std::vector<float>& x, int64_t rows, const float* bias, ThreadPool& pool,
+                           int64_t ldx = 0) {
   Workspace workspace;
   std::vector<float> out(static_cast<size_t>(rows * w.n()), NAN);
   matmul(w, x.data(), rows, ldx ? ldx : w.k(), bias, out.data(), w.n(), pool, workspace);
@@ -36,8 +36,7 @@ TEST(Matmul, StaysWithinTheDerivedBound) {
             w.row(c, w_K);
             for (int64_t t = 0; t < rows; t++)
               ASSERT_TRUE(within(out[t * n + c], matmul_ref(type, {&x[t * k], static_cast<size_t>(k)}, w_K, bias[c])))
-                  << "type " << int(type) << " n " << n << " k " << k << " row " << t << " of " << rows << " column "
-                  << c;
+                  << "type " << int(type) << " n " << n << " k " << k << " row " << t << " of " << rows << " column " << c;
           }
         }
       }
@@ -78,8 +77,7 @@ TEST(Matmul, DoesNotDependOnStridesOrOnWhereARowStands) {
       Workspace workspace;
       matmul(w, wide.data(), rows, ldx, nullptr, out.data(), ldo, pool, workspace);
       for (int64_t t = 0; t < rows; t++) {
-        ASSERT_TRUE(
-            same_bits({&out[(rows - 1 - t) * ldo], static_cast<size_t>(n)}, {&dense[t * n], static_cast<size_t>(n)}));
+        ASSERT_TRUE(same_bits({&out[(rows - 1 - t) * ldo], static_cast<size_t>(n)}, {&dense[t * n], static_cast<size_t>(n)}));
         for (int64_t c = n; c < ldo; c++) ASSERT_EQ(out[t * ldo + c], -7.0F) << "wrote past the last column";
       }
     }
@@ -164,10 +162,7 @@ TEST(PackedMatrix, GivesBackWhatWasStored) {
   std::vector<float> row(k);
   for (const WeightType type : kWeightTypes) {
     const PackedMatrix w = pack_matrix(type, n, k, weights.data(), pool);
-    EXPECT_GE(w.bytes(), static_cast<size_t>(n * k *
-                                             (type == WeightType::kF32    ? 4
-                                              : type == WeightType::kBF16 ? 2
-                                                                          : 1)));
+    EXPECT_GE(w.bytes(), static_cast<size_t>(n * k * (type == WeightType::kF32 ? 4 : type == WeightType::kBF16 ? 2 : 1)));
     for (int64_t r = 0; r < n; r++) {
       w.row(r, row);
       float largest = 0;

@@ -14,13 +14,11 @@ namespace slip {
 /// One word of the inner dimension: 1 f32, 2 bf16 or 4 int8, so that all weight types share one loop. Aliases anything.
 using Word [[gnu::may_alias]] = uint32_t;
 
-constexpr int64_t kBlockColumns =
-    64;  // columns of a weight block: 4 zmm, the tile that reaches 90 % of the peak (4 rows x 4 zmm)
-constexpr int64_t kGroupRows = 64;  // rows of one piece: its sums are 16 KiB, a third of the L1
-constexpr int64_t kChunkSteps =
-    64;  // words of a chunk: 64 x 64 x 4 bytes = 16 KiB of weights stay in the L1 for all rows
-constexpr int64_t kKeyBlock = 64;  // keys added between two looks at the running maximum; part of contract W's order
-constexpr int64_t kMaxQueries = 64;  // query rows x heads of one piece of attention
+constexpr int64_t kBlockColumns = 64;  // columns of a weight block: 4 zmm, the tile that reaches 90 % of the peak (4 rows x 4 zmm)
+constexpr int64_t kGroupRows = 64;     // rows of one piece: its sums are 16 KiB, a third of the L1
+constexpr int64_t kChunkSteps = 64;    // words of a chunk: 64 x 64 x 4 bytes = 16 KiB of weights stay in the L1 for all rows
+constexpr int64_t kKeyBlock = 64;      // keys added between two looks at the running maximum; part of contract W's order
+constexpr int64_t kMaxQueries = 64;    // query rows x heads of one piece of attention
 
 /// sums[r][c] = sum over steps of x_r . w_c for one block of 64 columns, rows <= kGroupRows. `sums` holds f32, or int32
 /// for int8 weights (activations are stored as value + 128).
@@ -74,8 +72,8 @@ struct Ops {
   void (*pack_x[3])(const float* x_TK, int64_t rows, int64_t k, int64_t ldx, Word* words, int64_t ldw, float* scales_T);
   void (*attend)(const AttendArgs&);
   void (*rms_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, float eps, float* out_TD);
-  void (*layer_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D,
-                     float eps, float* out_TD);
+  void (*layer_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D, float eps,
+                     float* out_TD);
   void (*add)(float* x, const float* y, int64_t n);
   void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
   void (*gelu)(float* x, int64_t n, bool tanh_form);

@@ -32,8 +32,7 @@ float pack_column(WeightType type, const float* w_K, int64_t k, int64_t c, Word*
     return 1;
   }
   if (type == WeightType::kBF16) {
-    for (int64_t i = 0; i < k; i++)
-      block[i / 2 * kBlockColumns + c] |= static_cast<Word>(to_bf16(w_K[i]).bits) << (16 * (i % 2));
+    for (int64_t i = 0; i < k; i++) block[i / 2 * kBlockColumns + c] |= static_cast<Word>(to_bf16(w_K[i]).bits) << (16 * (i % 2));
     return 1;
   }
   float largest = 0;
@@ -52,8 +51,8 @@ float pack_column(WeightType type, const float* w_K, int64_t k, int64_t c, Word*
 
 void PackedMatrix::Free::operator()(void* p) const { std::free(p); }
 
-PackedMatrix pack_matrix(WeightType type, int64_t n, int64_t k, const void* context,
-                         void (*read_row)(const void*, int64_t, float*), ThreadPool& pool) {
+PackedMatrix pack_matrix(WeightType type, int64_t n, int64_t k, const void* context, void (*read_row)(const void*, int64_t, float*),
+                         ThreadPool& pool) {
   SLIP_CHECK(n > 0 && k > 0, "a weight matrix has rows and columns");
   SLIP_CHECK(type != WeightType::kI8 || k <= kMaxInt8Inner, "the loader refuses what int32 sums cannot hold");
   const PackedLayout layout(type, n, k);

@@ -36,8 +36,7 @@ double read_bandwidth_gbps(ThreadPool& pool) {
   constexpr int64_t kPieceWords = 1 << 18, kPieces = 256,
                     kSlice = 64;  // slices of 64 MiB, about a millisecond; 256 MiB in all
   const std::unique_ptr<uint32_t[]> memory(new uint32_t[kPieces * kPieceWords]);
-  pool.run(kPieces,
-           [&](int64_t i) { std::fill_n(memory.get() + i * kPieceWords, kPieceWords, static_cast<uint32_t>(i)); });
+  pool.run(kPieces, [&](int64_t i) { std::fill_n(memory.get() + i * kPieceWords, kPieceWords, static_cast<uint32_t>(i)); });
   std::atomic<uint32_t> keep{0};
   int64_t slice = 0;
   const double best = shortest(0.05, [&] {
@@ -55,13 +54,7 @@ double dot_gops(WeightType type, ThreadPool& pool) {
     pool.run(pool.threads(), [&](int64_t) {
       alignas(64) Word sums[kRows * kBlockColumns];
       for (int64_t i = 0; i < kRepeats; i++)
-        product({.x = x.data(),
-                 .ldx = kSteps,
-                 .rows = kRows,
-                 .steps = kSteps,
-                 .w = w.data(),
-                 .w_end = w.data(),
-                 .sums = sums});
+        product({.x = x.data(), .ldx = kSteps, .rows = kRows, .steps = kSteps, .w = w.data(), .w_end = w.data(), .sums = sums});
     });
   });
   const double per_word = type == WeightType::kF32 ? 1 : type == WeightType::kBF16 ? 2 : 4;

@@ -82,9 +82,9 @@ std::vector<Bounded> attention_ref(std::span<const float> q_K, const std::vector
   // A probability is off by a factor e^(2 score_error + subtraction), by exp_s, by one rescaling (exp_s, its argument
   // and two roundings) per block of 64, and by the sums over keys above and below the line.
   const double blocks = std::ceil(static_cast<double>(seen) / 64);
-  const double relative = std::expm1(2 * score_error + 2 * kRoundoff * spread) +
-                          gamma(2 * (kExpUlps + 2) + blocks * (kExpUlps + 4) * 2 + 2 * kRoundoff * spread * blocks +
-                                2 * static_cast<double>(seen) + 4);
+  const double relative =
+      std::expm1(2 * score_error + 2 * kRoundoff * spread) +
+      gamma(2 * (kExpUlps + 2) + blocks * (kExpUlps + 4) * 2 + 2 * kRoundoff * spread * blocks + 2 * static_cast<double>(seen) + 4);
   for (size_t k = 0; k < width; k++) {
     double sum = 0, size = 0;
     for (size_t s = 0; s < seen; s++) {
@@ -110,8 +110,8 @@ std::vector<Bounded> rms_norm_ref(std::span<const float> x_D, std::span<const fl
   return out;
 }
 
-std::vector<Bounded> layer_norm_ref(std::span<const float> x_D, std::span<const float> gain_D,
-                                    std::span<const float> bias_D, double eps) {
+std::vector<Bounded> layer_norm_ref(std::span<const float> x_D, std::span<const float> gain_D, std::span<const float> bias_D,
+                                    double eps) {
   const double n = static_cast<double>(x_D.size());
   double sum = 0, size = 0, squares = 0;
   for (const float x : x_D) sum += x, size += std::fabs(x);
@@ -125,8 +125,7 @@ std::vector<Bounded> layer_norm_ref(std::span<const float> x_D, std::span<const 
   std::vector<Bounded> out;
   for (size_t i = 0; i < x_D.size(); i++) {
     const double d = (x_D[i] - mean) * inverse * gain_D[i], v = d + (bias_D.empty() ? 0.0 : bias_D[i]);
-    const double shift =
-        (mean_error + kRoundoff * (std::fabs(x_D[i]) + std::fabs(mean))) * inverse * std::fabs(gain_D[i]);
+    const double shift = (mean_error + kRoundoff * (std::fabs(x_D[i]) + std::fabs(mean))) * inverse * std::fabs(gain_D[i]);
     const double bound = relative * std::fabs(d) + shift * (1 + relative);
     out.push_back({v, bound + kRoundoff * (std::fabs(v) + bound) + kTiny});
   }
@@ -148,8 +147,7 @@ Bounded gelu_erf_ref(double x) {
 }
 
 Bounded gelu_tanh_ref(double x) {
-  const double u2 = 2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x), e = std::exp(-u2),
-               v = x / (1 + e);
+  const double u2 = 2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x), e = std::exp(-u2), v = x / (1 + e);
   // u2 has 5 roundings (the constants' included); they count as far as e does.
   const double share = std::isinf(e) ? 1 : e / (1 + e);
   const double argument = v != 0 && share > 0 ? std::expm1(6 * kRoundoff * std::fabs(u2)) * share : 0;

@@ -32,8 +32,8 @@ std::vector<Bounded> attention_ref(std::span<const float> q_K, const std::vector
                                    const std::vector<const float*>& values, double scale);
 
 std::vector<Bounded> rms_norm_ref(std::span<const float> x_D, std::span<const float> gain_D, double eps);
-std::vector<Bounded> layer_norm_ref(std::span<const float> x_D, std::span<const float> gain_D,
-                                    std::span<const float> bias_D, double eps);
+std::vector<Bounded> layer_norm_ref(std::span<const float> x_D, std::span<const float> gain_D, std::span<const float> bias_D,
+                                    double eps);
 Bounded silu_ref(double x);
 Bounded gelu_erf_ref(double x);
 Bounded gelu_tanh_ref(double x);

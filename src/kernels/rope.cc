@@ -41,11 +41,9 @@ void scale(const RopeYarn& y, const RopeSpec& spec, RopeFrequencies& out) {
   if (low == high) high += 0.001;
   for (int32_t i = 0; i < spec.width / 2; i++) {
     const float p = period(spec.theta, i, spec.width);
-    const float ramp =
-        std::clamp((static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0F, 1.0F);
+    const float ramp = std::clamp((static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0F, 1.0F);
     const float keep = 1.0F - ramp;
-    out.inverse_K2[static_cast<size_t>(i)] =
-        1.0F / (static_cast<float>(y.factor) * p) * (1.0F - keep) + 1.0F / p * keep;
+    out.inverse_K2[static_cast<size_t>(i)] = 1.0F / (static_cast<float>(y.factor) * p) * (1.0F - keep) + 1.0F / p * keep;
   }
   const bool both = y.mscale.value_or(0) != 0 && y.mscale_all_dim.value_or(0) != 0;
   const double factor =
@@ -54,17 +52,15 @@ void scale(const RopeYarn& y, const RopeSpec& spec, RopeFrequencies& out) {
 }
 
 void scale(const RopeLlama3& s, const RopeSpec&, RopeFrequencies& out) {
-  const double longest = s.original_max_position / s.low_freq_factor,
-               shortest = s.original_max_position / s.high_freq_factor;
+  const double longest = s.original_max_position / s.low_freq_factor, shortest = s.original_max_position / s.high_freq_factor;
   for (float& f : out.inverse_K2) {
     const float wavelength = static_cast<float>(2 * std::numbers::pi) / f;
     const float slow = f / static_cast<float>(s.factor);
     if (wavelength > static_cast<float>(longest)) {
       f = slow;
     } else if (wavelength >= static_cast<float>(shortest)) {
-      const float smooth =
-          (static_cast<float>(s.original_max_position) / wavelength - static_cast<float>(s.low_freq_factor)) /
-          static_cast<float>(s.high_freq_factor - s.low_freq_factor);
+      const float smooth = (static_cast<float>(s.original_max_position) / wavelength - static_cast<float>(s.low_freq_factor)) /
+                           static_cast<float>(s.high_freq_factor - s.low_freq_factor);
       f = (1.0F - smooth) * slow + smooth * f;
     }
   }

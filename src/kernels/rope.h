@@ -54,8 +54,7 @@ RopeFrequencies rope_frequencies(const RopeSpec& spec);
 RopeFrequencies vision_rope_frequencies(int32_t head_width, double theta = 1e4);
 
 /// cos_TK2, sin_TK2: positions.size() x half each.
-void rope_tables(const RopeFrequencies& frequencies, std::span<const Position> positions, float* cos_TK2,
-                 float* sin_TK2);
+void rope_tables(const RopeFrequencies& frequencies, std::span<const Position> positions, float* cos_TK2, float* sin_TK2);
 
 /// Ministral 3's factor on q: 1 + beta ln(1 + floor(position / original_max_position)).
 float query_scale(double beta, double original_max_position, int32_t position);

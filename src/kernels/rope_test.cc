@@ -12,8 +12,7 @@ struct Tables {
   std::vector<float> cos, sin;
 };
 Tables tables(const RopeFrequencies& f, const std::vector<Position>& positions) {
-  Tables t{std::vector<float>(positions.size() * f.inverse_K2.size()),
-           std::vector<float>(positions.size() * f.inverse_K2.size())};
+  Tables t{std::vector<float>(positions.size() * f.inverse_K2.size()), std::vector<float>(positions.size() * f.inverse_K2.size())};
   rope_tables(f, positions, t.cos.data(), t.sin.data());
   return t;
 }

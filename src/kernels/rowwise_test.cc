@@ -10,9 +10,8 @@ namespace {
 constexpr int64_t kWidths[] = {1, 7, 15, 16, 17, 40, 64, 100, 129, 1280, 2048};
 
 /// op(x, rows, pool) -> out: every row alone must give the bits it gives among all, for 1, 2 and 4 threads.
-void expect_rows_independent(
-    int64_t rows, int64_t width,
-    const std::function<std::vector<float>(const std::vector<float>&, int64_t, ThreadPool&)>& op) {
+void expect_rows_independent(int64_t rows, int64_t width,
+                             const std::function<std::vector<float>(const std::vector<float>&, int64_t, ThreadPool&)>& op) {
   const auto x = numbers(rows * width, 41);
   ThreadPool one(1), two(2), four(4);
   const auto all = op(x, rows, one);
@@ -141,8 +140,7 @@ TEST(Swiglu, WorksInPlaceInAFusedBuffer) {
     for (int64_t i = 0; i < width; i += 97) {
       const Bounded s = silu_ref(both[2 * width + i]);
       const double up = both[3 * width + i];
-      EXPECT_TRUE(within(out[width + i],
-                         {s.value * up, std::fabs(up) * (s.bound + 2 * kRoundoff * std::fabs(s.value)) + 1e-37}));
+      EXPECT_TRUE(within(out[width + i], {s.value * up, std::fabs(up) * (s.bound + 2 * kRoundoff * std::fabs(s.value)) + 1e-37}));
     }
   });
 }

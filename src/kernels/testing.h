@@ -53,8 +53,8 @@ inline ::testing::AssertionResult same_bits(std::span<const float> a, std::span<
   if (a.size() != b.size()) return ::testing::AssertionFailure() << "sizes " << a.size() << " and " << b.size();
   for (size_t i = 0; i < a.size(); i++)
     if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0)
-      return ::testing::AssertionFailure()
-             << "element " << i << ": " << ::testing::PrintToString(a[i]) << " and " << ::testing::PrintToString(b[i]);
+      return ::testing::AssertionFailure() << "element " << i << ": " << ::testing::PrintToString(a[i]) << " and "
+                                           << ::testing::PrintToString(b[i]);
   return ::testing::AssertionSuccess();
 }
 

@@ -29,13 +29,11 @@ inline Floats splat(float a) { return _mm256_set1_ps(a); }
 inline Floats fma_v(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
 inline Floats max_v(Floats a, Floats b) { return _mm256_max_ps(a, b); }
 inline float sum_lanes(Floats v) {
-  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)),
-               d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)), d = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
 }
 inline float max_lanes(Floats v) {
-  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)),
-               d = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)), d = _mm_max_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
 }
 inline void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
@@ -44,8 +42,7 @@ inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); 
 
 struct DotF32 {
   static inline Words dot(Words sum, Words x, Words w) {
-    return _mm256_castps_si256(
-        _mm256_fmadd_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(w), _mm256_castsi256_ps(sum)));
+    return _mm256_castps_si256(_mm256_fmadd_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(w), _mm256_castsi256_ps(sum)));
   }
 };
 struct DotBF16 {
@@ -53,8 +50,8 @@ struct DotBF16 {
     const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
     const Floats even = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
                                         _mm256_castsi256_ps(_mm256_slli_epi32(w, 16)), _mm256_castsi256_ps(sum));
-    return _mm256_castps_si256(_mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_and_si256(x, high)),
-                                               _mm256_castsi256_ps(_mm256_and_si256(w, high)), even));
+    return _mm256_castps_si256(
+        _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_and_si256(x, high)), _mm256_castsi256_ps(_mm256_and_si256(w, high)), even));
   }
 };
 struct DotI8 {

@@ -17,9 +17,7 @@ inline Words load_words(const void* p) { return _mm512_loadu_si512(p); }
 inline void store_words(void* p, Words v) { _mm512_storeu_si512(p, v); }
 inline Words splat_word(const Word* p) { return _mm512_set1_epi32(static_cast<int>(*p)); }
 inline Floats load(const float* p) { return _mm512_loadu_ps(p); }
-inline Floats load_part(const float* p, int64_t n) {
-  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
-}
+inline Floats load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p); }
 inline Floats zeros() { return _mm512_setzero_ps(); }
 inline Floats add_v(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 inline Floats sub_v(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
@@ -29,14 +27,12 @@ inline Floats max_v(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 // Halves folded onto each other: lane i + lane i + 8, and so on; the same tree in every vec_*.h.
 inline float sum_lanes(Floats v) {
   const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)),
-               d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
 }
 inline float max_lanes(Floats v) {
   const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)),
-               d = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_max_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
 }
 inline void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
@@ -45,8 +41,7 @@ inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); 
 
 struct DotF32 {
   static inline Words dot(Words sum, Words x, Words w) {
-    return _mm512_castps_si512(
-        _mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(w), _mm512_castsi512_ps(sum)));
+    return _mm512_castps_si512(_mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(w), _mm512_castsi512_ps(sum)));
   }
 };
 struct DotBF16 {
@@ -78,8 +73,7 @@ inline void transpose_square(const float* const* rows, int64_t k, float* out, in
   }
 #pragma GCC unroll 16
   for (int c = 0; c < 4; c++) {
-    const __m512 low01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x44),
-                 high01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xee);
+    const __m512 low01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x44), high01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xee);
     const __m512 low23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x44);
     const __m512 high23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xee);
     _mm512_storeu_ps(out + c * ldo, _mm512_shuffle_f32x4(low01, low23, 0x88));

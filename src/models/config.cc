@@ -19,14 +19,46 @@ struct Family {
   bool shift = false, block_causal = false;
 };
 
-constexpr Family kQwen2{"Qwen2ForCausalLM", "qwen2", "qwen2", 151936, 4096, 22016, 32, 32, 32, 0, 1e-6, 1e4, 32768, true, false, false};
-constexpr Family kQwen3{"Qwen3ForCausalLM", "qwen3", "qwen3", 151936, 4096, 22016, 32, 32, 32, 128, 1e-6, 1e4, 32768, false, true, false};
-constexpr Family kQwen25Vl{"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", "qwen2_5_vl", 152064, 8192, 29568, 80, 64, 8, 0,
-                           1e-5, 1e6, 32768, true, false, true};
-constexpr Family kLlama{"LlamaForCausalLM", "llama", "llama", 32000, 4096, 11008, 32, 32, 0, 0, 1e-6, 1e4, 2048, false, false, false};
-constexpr Family kMistral{"MistralForCausalLM", "mistral", "mistral", 32000, 4096, 14336, 32, 32, 8, 0, 1e-6, 1e4, 131072, false, false, false};
-constexpr Family kMinistral3{"Ministral3ForCausalLM", "ministral3", "ministral3", 131072, 4096, 14336, 34, 32, 8, 128, 1e-5, 1e6,
-                             262144, false, false, false};
+constexpr Family kQwen2{
+    "Qwen2ForCausalLM", "qwen2", "qwen2", 151936, 4096, 22016, 32, 32, 32, 0, 1e-6, 1e4, 32768, true, false, false};
+constexpr Family kQwen3{
+    "Qwen3ForCausalLM", "qwen3", "qwen3", 151936, 4096, 22016, 32, 32, 32, 128, 1e-6, 1e4, 32768, false, true, false};
+constexpr Family kQwen25Vl{"Qwen2_5_VLForConditionalGeneration",
+                           "qwen2_5_vl",
+                           "qwen2_5_vl",
+                           152064,
+                           8192,
+                           29568,
+                           80,
+                           64,
+                           8,
+                           0,
+                           1e-5,
+                           1e6,
+                           32768,
+                           true,
+                           false,
+                           true};
+constexpr Family kLlama{
+    "LlamaForCausalLM", "llama", "llama", 32000, 4096, 11008, 32, 32, 0, 0, 1e-6, 1e4, 2048, false, false, false};
+constexpr Family kMistral{
+    "MistralForCausalLM", "mistral", "mistral", 32000, 4096, 14336, 32, 32, 8, 0, 1e-6, 1e4, 131072, false, false, false};
+constexpr Family kMinistral3{"Ministral3ForCausalLM",
+                             "ministral3",
+                             "ministral3",
+                             131072,
+                             4096,
+                             14336,
+                             34,
+                             32,
+                             8,
+                             128,
+                             1e-5,
+                             1e6,
+                             262144,
+                             false,
+                             false,
+                             false};
 
 constexpr Family drafting(Family f, std::string_view architecture, std::string_view model_type, bool shift, bool block_causal) {
   f.architecture = architecture;
@@ -63,7 +95,8 @@ std::string cut(const json::value& v) {
 
 /// The attention kernels' limit is no fault of the file.
 Status check_head_width(std::string_view where, std::string_view key, int64_t width) {
-  if (width > kMaxHeadWidth) return unsupported("{}: {}: expected heads of at most {} numbers, got {}", where, key, kMaxHeadWidth, width);
+  if (width > kMaxHeadWidth)
+    return unsupported("{}: {}: expected heads of at most {} numbers, got {}", where, key, kMaxHeadWidth, width);
   return {};
 }
 
@@ -130,7 +163,8 @@ Result<std::array<int32_t, 3>> read_sections(const Keys& rope, int32_t head_widt
   std::array<int32_t, 3> sections{};
   SLIP_TRY(const json::array* list, get_array(rope.object, "mrope_section", rope.where));
   const auto refused = [&] {
-    return bad_input("{}: mrope_section: expected three counts of at least 0 with sum {}, got {}", rope.where, head_width / 2, cut(*list));
+    return bad_input("{}: mrope_section: expected three counts of at least 0 with sum {}, got {}", rope.where, head_width / 2,
+                     cut(*list));
   };
   if (list->size() != sections.size()) return refused();
   int64_t sum = 0;
@@ -242,7 +276,8 @@ Result<DecoderOptions> read_decoder(const Keys& text, const Family& family, int3
                      d.kv_heads);
   const int32_t derived = d.width / d.heads;
   if (!text.has("head_dim") && family.head_width == 0 && d.width % d.heads != 0)
-    return bad_input("{}: expected hidden_size to be a multiple of num_attention_heads, got {} and {}", text.where, d.width, d.heads);
+    return bad_input("{}: expected hidden_size to be a multiple of num_attention_heads, got {} and {}", text.where, d.width,
+                     d.heads);
   SLIP_TRY(d.head_width, text.integer("head_dim", family.head_width > 0 ? family.head_width : derived, 2, kMaxWidth));
   SLIP_TRY_(check_head_width(text.where, text.has("head_dim") ? "head_dim" : "hidden_size / num_attention_heads", d.head_width));
   if (d.head_width % 2 != 0) return bad_input("{}: expected an even head width, got {}", text.where, d.head_width);
@@ -267,9 +302,7 @@ Result<std::optional<TokenId>> read_token(const Keys& keys, std::string_view key
 
 Result<DraftRule> read_rule(const Keys& top, const Keys& text, const Family& family, int32_t vocab) {
   DraftRule rule;
-  const auto holder = [&](std::string_view a, std::string_view b) -> const Keys& {
-    return top.has(a) || top.has(b) ? top : text;
-  };
+  const auto holder = [&](std::string_view a, std::string_view b) -> const Keys& { return top.has(a) || top.has(b) ? top : text; };
   SLIP_TRY(rule.shift, holder("diffusion_shift", "").flag("diffusion_shift", family.shift));
   const Keys& context = holder("context_mask", "");
   SLIP_TRY(const std::string mask, context.text("context_mask", family.block_causal ? "block_causal" : "causal"));

@@ -27,8 +27,8 @@ struct VisionConfig {
 };
 
 struct ModelConfig {
-  std::string architecture, model_type;     // as stored
-  std::string stored_dtype;                 // "bfloat16", or empty
+  std::string architecture, model_type;  // as stored
+  std::string stored_dtype;              // "bfloat16", or empty
   DecoderOptions decoder;
   int32_t max_positions = 0;
   std::optional<VisionConfig> vision;

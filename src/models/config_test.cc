@@ -103,13 +103,16 @@ TEST(ModelConfig, WhatIsValidButNotDoneIsUnsupported) {
 
 TEST(ModelConfig, HeadsWiderThanTheKernelsTakeAreUnsupportedByKeyAndLimit) {
   EXPECT_TRUE(parse(R"({"model_type": "qwen2", "head_dim": 256})"));
-  for (const auto& [text, key] : std::vector<std::pair<std::string, std::string>>{
-           {R"({"model_type": "qwen2", "head_dim": 258})", "head_dim"},
-           {R"({"model_type": "qwen2", "head_dim": 1024})", "head_dim"},
-           {R"({"model_type": "qwen2", "text_config": {"head_dim": 512}})", "text_config: head_dim"},
-           {R"({"model_type": "qwen2", "hidden_size": 4096, "num_attention_heads": 8, "num_key_value_heads": 8})", "hidden_size / num_attention_heads"},
-           {R"({"model_type": "qwen2_5_vl", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "image_token_id": 1,
-             "vision_config": {"hidden_size": 520, "num_heads": 2, "out_hidden_size": 64}})", "vision_config: hidden_size / num_heads"}}) {
+  for (
+      const auto& [text, key] : std::vector<std::pair<std::string, std::string>>{
+          {R"({"model_type": "qwen2", "head_dim": 258})", "head_dim"},
+          {R"({"model_type": "qwen2", "head_dim": 1024})", "head_dim"},
+          {R"({"model_type": "qwen2", "text_config": {"head_dim": 512}})", "text_config: head_dim"},
+          {R"({"model_type": "qwen2", "hidden_size": 4096, "num_attention_heads": 8, "num_key_value_heads": 8})",
+           "hidden_size / num_attention_heads"},
+          {R"({"model_type": "qwen2_5_vl", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "image_token_id": 1,
+             "vision_config": {"hidden_size": 520, "num_heads": 2, "out_hidden_size": 64}})",
+           "vision_config: hidden_size / num_heads"}}) {
     const Error e = refusal(text);
     EXPECT_EQ(e.kind, ErrorKind::kUnsupported) << e.message;
     EXPECT_NE(e.message.find(key + ": expected heads of at most 256"), std::string::npos) << e.message;
@@ -163,7 +166,8 @@ TEST(ModelConfig, HostileNumbersAndTypesAreRefusedWithTheirKey) {
 TEST(ModelConfig, VisionThatCannotFitIsRefused) {
   const auto with = [](std::string_view vision) {
     return R"({"model_type": "qwen2_5_vl", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
-      "image_token_id": 1, "vision_config": {)" + std::string(vision) + "}}";
+      "image_token_id": 1, "vision_config": {)" +
+           std::string(vision) + "}}";
   };
   EXPECT_TRUE(parse(with(R"("hidden_size": 32, "num_heads": 2, "out_hidden_size": 64)")));
   for (const char* text : {R"("hidden_size": 32, "num_heads": 2, "out_hidden_size": 63)",
@@ -195,14 +199,14 @@ TEST(RowsFile, ReadsTokensPatchesPositionsAndSight) {
 }
 
 TEST(RowsFile, WrongRowsAreRefusedByNumber) {
-  for (const char* row : {R"({})", R"({"token": 1})", R"({"position": 1})", R"({"token": -1, "position": 1})",
-                          R"({"token": 1.5, "position": 1})", R"({"token": 1, "position": -1})",
-                          R"({"token": 1, "position": [1, 2]})", R"({"token": 1, "position": "x"})",
-                          R"({"token": 1, "position": 1, "sees": []})", R"({"token": 1, "position": 1, "sees": [[0, 3]]})",
-                          R"({"token": 1, "position": 1, "sees": [[1, 1]]})", R"({"token": 1, "position": 1, "sees": [[-1, 1]]})",
-                          R"({"token": 1, "position": 1, "sees": [3]})", R"({"token": 1, "position": 1, "sees": 3})",
-                          R"({"image": 0, "patch": 0, "position": 1})", R"({"token": 1, "image": 0, "patch": 0, "position": 1})",
-                          R"({"token": 1, "patch": 0, "position": 1})", R"(7)"}) {
+  for (const char* row :
+       {R"({})", R"({"token": 1})", R"({"position": 1})", R"({"token": -1, "position": 1})", R"({"token": 1.5, "position": 1})",
+        R"({"token": 1, "position": -1})", R"({"token": 1, "position": [1, 2]})", R"({"token": 1, "position": "x"})",
+        R"({"token": 1, "position": 1, "sees": []})", R"({"token": 1, "position": 1, "sees": [[0, 3]]})",
+        R"({"token": 1, "position": 1, "sees": [[1, 1]]})", R"({"token": 1, "position": 1, "sees": [[-1, 1]]})",
+        R"({"token": 1, "position": 1, "sees": [3]})", R"({"token": 1, "position": 1, "sees": 3})",
+        R"({"image": 0, "patch": 0, "position": 1})", R"({"token": 1, "image": 0, "patch": 0, "position": 1})",
+        R"({"token": 1, "patch": 0, "position": 1})", R"(7)"}) {
     const auto file = rows(std::string(R"({"rows": [{"token": 1, "position": 0}, )") + row + "]}");
     ASSERT_FALSE(file) << row;
     EXPECT_EQ(file.error().kind, ErrorKind::kBadInput);

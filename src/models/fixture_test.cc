@@ -79,8 +79,12 @@ std::vector<PatchGrid> stored_pixels(const Checkpoint& c, const VisionConfig& vi
   const std::vector<float> grid = tensor(c, "grid_thw");
   auto first = values.begin();
   for (size_t i = 0; i < grid.size(); i += 3) {
-    PatchGrid g{static_cast<int>(grid[i]), static_cast<int>(grid[i + 1]), static_cast<int>(grid[i + 2]), vision.patch_numbers(),
-                vision.merge, {}};
+    PatchGrid g{static_cast<int>(grid[i]),
+                static_cast<int>(grid[i + 1]),
+                static_cast<int>(grid[i + 2]),
+                vision.patch_numbers(),
+                vision.merge,
+                {}};
     const auto last = first + int64_t{g.patches()} * g.patch_dim;
     g.values.assign(first, last);
     first = last;
@@ -140,7 +144,8 @@ TEST_P(ModelFixture, EveryCaseMatchesTheReferenceLayerByLayer) {
     const RowsFile rows = rows_of(folder() / ("rows_" + name + ".json"));
     const Checkpoint expected = tensors(folder() / ("expected_" + name + ".safetensors"));
     std::map<std::string, std::vector<float>> taps;
-    m.lm->set_tap([&](std::string_view tap, std::span<const float> x, int64_t) { taps[std::string(tap)].assign(x.begin(), x.end()); });
+    m.lm->set_tap(
+        [&](std::string_view tap, std::span<const float> x, int64_t) { taps[std::string(tap)].assign(x.begin(), x.end()); });
     const std::vector<float> logits = logits_of(m, rows, features);
     m.lm->set_tap({});
     double worst = distance(logits, tensor(expected, "logits_TV"));
@@ -178,7 +183,7 @@ TEST_P(ModelFixture, SplittingThePassesThreadsAndSlotsKeepTheBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ModelFixture, 
+INSTANTIATE_TEST_SUITE_P(Models, ModelFixture,
                          ::testing::Values("qwen2", "qwen3", "qwen2_5_vl", "qwen2_5_vl_flat", "llama", "llama3", "ministral3",
                                            "ministral3_ramp", "nemotron_labs_diffusion"),
                          [](const auto& info) { return info.param; });
@@ -229,8 +234,9 @@ TEST_P(VisionFixture, GridsThatDoNotFitTheirPixelsAreRefused) {
   Loaded m = load(folder());
   std::vector<float> features;
   const std::vector<float> some(100);
-  for (const PatchGrid& g : {PatchGrid{1, 2, 2, 1176, 2, some}, PatchGrid{1, 3, 2, 1176, 2, some}, PatchGrid{0, 2, 2, 1176, 2, some},
-                             PatchGrid{1, 1 << 30, 1 << 30, 1176, 2, some}, PatchGrid{1, -2, -2, 1176, 2, {}}}) {
+  for (const PatchGrid& g :
+       {PatchGrid{1, 2, 2, 1176, 2, some}, PatchGrid{1, 3, 2, 1176, 2, some}, PatchGrid{0, 2, 2, 1176, 2, some},
+        PatchGrid{1, 1 << 30, 1 << 30, 1176, 2, some}, PatchGrid{1, -2, -2, 1176, 2, {}}}) {
     const Status refused = m.vision->encode({&g, 1}, features);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
@@ -273,7 +279,8 @@ TEST_P(DecodeRows, EveryVisibilityMatchesTheReferenceAtEverySplit) {
     const RowsFile rows = rows_of(entry.path());
     const std::vector<float> whole = logits_of(m, rows, {});
     EXPECT_LE(distance(whole, tensor(expected, GetParam() + "/" + name)), kTolerance) << name;
-    for (const int64_t split : {1, 3, 7}) EXPECT_TRUE(same_bits(whole, logits_of(m, rows, {}, {split, {}}))) << name << ' ' << split;
+    for (const int64_t split : {1, 3, 7})
+      EXPECT_TRUE(same_bits(whole, logits_of(m, rows, {}, {split, {}}))) << name << ' ' << split;
     ++cases;
   }
   EXPECT_GE(cases, 10);

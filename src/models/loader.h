@@ -17,8 +17,8 @@ namespace slip {
 struct LoadedWeights {
   DecoderWeights decoder;
   std::optional<VisionWeights> vision;
-  std::string text_prefix, vision_prefix;   // the name layout that was found
-  std::vector<std::string> notes;           // what a person should know: a stored head that is not used ...
+  std::string text_prefix, vision_prefix;  // the name layout that was found
+  std::vector<std::string> notes;          // what a person should know: a stored head that is not used ...
 };
 
 /// Bytes that loading will take, and that the machine can give.

@@ -15,13 +15,15 @@ Status read_generation_config(const fs::path& folder, ModelConfig& config) {
   std::error_code ec;
   if (!fs::exists(file, ec)) return {};
   SLIP_TRY(const json::value value, read_json(file, size_t{16} << 20));
-  if (!value.is_object()) return bad_input("{}: expected a JSON object, got {}", file.string(), json::serialize(value).substr(0, 40));
+  if (!value.is_object())
+    return bad_input("{}: expected a JSON object, got {}", file.string(), json::serialize(value).substr(0, 40));
   const json::value* eos = value.get_object().if_contains("eos_token_id");
   if (!eos || eos->is_null()) return {};
   const json::array ids = eos->is_array() ? eos->get_array() : json::array{*eos};
   for (const json::value& id : ids) {
     if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() >= config.decoder.vocab)
-      return bad_input("{}: eos_token_id: expected ids below {}, got {}", file.string(), config.decoder.vocab, json::serialize(id).substr(0, 60));
+      return bad_input("{}: eos_token_id: expected ids below {}, got {}", file.string(), config.decoder.vocab,
+                       json::serialize(id).substr(0, 60));
     const TokenId token{static_cast<int32_t>(id.get_int64())};
     if (std::find(config.eos.begin(), config.eos.end(), token) == config.eos.end()) config.eos.push_back(token);
   }
@@ -41,8 +43,8 @@ Result<std::optional<PreprocessorConfig>> load_preprocessor(const fs::path& fold
 }
 
 Status check_options(const ModelOptions& o) {
-  constexpr int kMaxThreads = 1024;    // beyond the cores of the machines that this is for: a typing error
-  constexpr int kMaxSlots = 1 << 24;   // 16 million rows; 10 million is the longest published context (Llama 4 Scout)
+  constexpr int kMaxThreads = 1024;   // beyond the cores of the machines that this is for: a typing error
+  constexpr int kMaxSlots = 1 << 24;  // 16 million rows; 10 million is the longest published context (Llama 4 Scout)
   if (o.threads < 0 || o.threads > kMaxThreads) return usage_error("threads: expected 0 to {}, got {}", kMaxThreads, o.threads);
   if (o.slots < 1 || o.slots > kMaxSlots) return usage_error("slots: expected 1 to {}, got {}", kMaxSlots, o.slots);
   return {};
@@ -103,7 +105,8 @@ Result<const Tokenizer*> Model::need_tokenizer() const {
 }
 
 Result<PatchGrid> Model::preprocess(const Image& image) const {
-  if (!config_.vision) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
+  if (!config_.vision)
+    return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
   if (!preprocessor_) return bad_input("{}: expected preprocessor_config.json for images, got none", folder_.string());
   return qwen_patches(image, *preprocessor_);
 }
@@ -130,7 +133,8 @@ Result<Prompt> Model::build_prompt(std::string_view text, std::span<const PatchG
 
 Result<Prompt> Model::build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images) {
   if (!config_.vision || !config_.image_token) {
-    if (!images.empty()) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
+    if (!images.empty())
+      return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
     return prompt_rows(tokens);
   }
   std::vector<VisionGrid> grids;

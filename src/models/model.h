@@ -26,8 +26,8 @@ namespace slip {
 
 struct ModelOptions {
   WeightType type = WeightType::kBF16;
-  int threads = 0;      // 0: all physical cores this process may use
-  int slots = 4096;     // rows that the key/value cache holds
+  int threads = 0;   // 0: all physical cores this process may use
+  int slots = 4096;  // rows that the key/value cache holds
 };
 
 class Model {
@@ -74,7 +74,7 @@ class Model {
   MemoryNeed memory_;
   std::string text_prefix_, vision_prefix_;
   std::vector<std::string> notes_;
-  std::unique_ptr<ThreadPool> pool_;      // before what runs on it
+  std::unique_ptr<ThreadPool> pool_;  // before what runs on it
   Result<std::optional<Tokenizer>> tokenizer_ = std::optional<Tokenizer>{};
   Result<ChatTemplate> chat_ = unsupported("chat template: expected a folder with a tokenizer, got none");
   std::optional<PreprocessorConfig> preprocessor_;

@@ -231,7 +231,8 @@ TEST_F(SpoiltFolder, NumbersBeyondBf16AreRefusedWhereTheyWouldBecomeInfinite) {
   const auto refused = load(WeightType::kBF16);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
-  EXPECT_NE(refused.error().message.find("tensor " + name + ": expected numbers that bf16 can hold"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("tensor " + name + ": expected numbers that bf16 can hold"), std::string::npos)
+      << refused.error().message;
   EXPECT_NE(refused.error().message.find("got -3.396"), std::string::npos) << refused.error().message;
   EXPECT_TRUE(load(WeightType::kF32));
   with(name, 3.3961e38F);
@@ -260,7 +261,8 @@ TEST(WeightReader, RefusesInt8MatricesWiderThanItsSumsByTensorAndLimit) {
       }
       ASSERT_FALSE(checked);
       EXPECT_EQ(checked.error().kind, ErrorKind::kUnsupported);
-      EXPECT_NE(checked.error().message.find("tensor wide: expected at most 65536 columns for int8"), std::string::npos) << checked.error().message;
+      EXPECT_NE(checked.error().message.find("tensor wide: expected at most 65536 columns for int8"), std::string::npos)
+          << checked.error().message;
     }
   }
   fs::remove(file);
@@ -277,9 +279,13 @@ TEST(ForwardRows, NamesTheFileAndTheRowThatTheModelCannotTake) {
   };
   EXPECT_EQ(why(R"({"rows": [{"token": 1, "position": 0}, {"token": 300, "position": 1}]})"),
             "some/rows.json: row 1: token: expected an id below the model's 300, got 300");
-  EXPECT_EQ(why(R"({"images": ["a.png"], "rows": [{"image": 0, "patch": 0, "position": 0}]})").substr(0, 22), "some/rows.json: row 0:");
-  EXPECT_EQ(why(R"({"rows": [{"token": 1, "position": 0}, {"token": 1, "position": 1}, {"token": 1, "position": 2}, {"token": 1, "position": 3},
-    {"token": 1, "position": 4}]})").substr(0, 15), "some/rows.json:");
+  EXPECT_EQ(why(R"({"images": ["a.png"], "rows": [{"image": 0, "patch": 0, "position": 0}]})").substr(0, 22),
+            "some/rows.json: row 0:");
+  EXPECT_EQ(
+      why(R"({"rows": [{"token": 1, "position": 0}, {"token": 1, "position": 1}, {"token": 1, "position": 2}, {"token": 1, "position": 3},
+    {"token": 1, "position": 4}]})")
+          .substr(0, 15),
+      "some/rows.json:");
 }
 
 TEST_F(SpoiltFolder, IntegerTensorsAreUnsupported) {

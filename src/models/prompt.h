@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
 #include "base/ids.h"
+#include "base/result.h"
 #include "nn/lm.h"
 #include "text/chat.h"
 

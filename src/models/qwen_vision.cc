@@ -11,7 +11,7 @@
 namespace slip {
 namespace {
 
-constexpr float kEps = 1e-6F;      // literal in the reference: not the text decoder's rms_norm_eps
+constexpr float kEps = 1e-6F;  // literal in the reference: not the text decoder's rms_norm_eps
 // As in the decoder: a slice of rows bounds the MLP's memory (12,696 patches at F = 3,420 would need 350 MB).
 constexpr int64_t kMlpRows = 1024;
 
@@ -27,8 +27,8 @@ VisionWeights read_vision_weights(WeightReader& reader, const VisionConfig& c, c
   using Parts = std::vector<WeightReader::Part>;
   const int64_t d = c.width, f = c.mlp_width, cell = d * c.merge * c.merge;
   VisionWeights w;
-  w.patch_embed = reader.matrix(
-      type, Parts{{prefix + "patch_embed.proj.weight", {d, c.channels, c.temporal_patch, c.patch, c.patch}}});
+  w.patch_embed =
+      reader.matrix(type, Parts{{prefix + "patch_embed.proj.weight", {d, c.channels, c.temporal_patch, c.patch, c.patch}}});
   for (int32_t i = 0; i < c.depth; ++i) {
     const std::string p = prefix + "blocks." + std::to_string(i) + ".";
     VisionBlockWeights b;
@@ -69,7 +69,7 @@ WindowOrder window_order(int32_t t, int32_t cell_rows, int32_t cell_columns, int
 struct QwenVision::Layout {
   int64_t patches = 0;
   std::vector<int32_t> source_P;
-  std::vector<SlotSpan> windows, frames;           // in gathered patches
+  std::vector<SlotSpan> windows, frames;  // in gathered patches
   std::vector<RowSpans> window_of_P, frame_of_P;
 };
 

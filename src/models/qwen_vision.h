@@ -29,7 +29,7 @@ struct VisionBlockWeights {
 };
 
 struct VisionWeights {
-  PackedMatrix patch_embed;              // D x patch numbers
+  PackedMatrix patch_embed;  // D x patch numbers
   std::vector<VisionBlockWeights> blocks;
   std::vector<float> merger_norm_D;
   PackedMatrix merger_0, merger_2;

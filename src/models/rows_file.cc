@@ -43,7 +43,8 @@ Result<std::variant<TokenId, ImagePatch>> parse_input(const json::object& row, s
     SLIP_TRY(const int32_t id, bounded(*token, int64_t{1} << 31, where, "token"));
     return Input{TokenId{id}};
   }
-  if (token || !image || !patch) return bad_input("{}: expected `token`, or `image` and `patch`, got {}", where, json::serialize(row).substr(0, 80));
+  if (token || !image || !patch)
+    return bad_input("{}: expected `token`, or `image` and `patch`, got {}", where, json::serialize(row).substr(0, 80));
   if (images == 0) return bad_input("{}: image: expected a file with images, got none", where);
   SLIP_TRY(const int32_t k, bounded(*image, static_cast<int64_t>(images), where, "image"));
   SLIP_TRY(const int32_t j, bounded(*patch, int64_t{1} << 31, where, "patch"));
@@ -70,7 +71,8 @@ Result<IndexRanges> parse_sees(const json::object& row, int32_t index, int32_t r
 }  // namespace
 
 Result<RowsFile> parse_rows(const json::value& value, std::string_view where, const std::filesystem::path& folder) {
-  if (!value.is_object()) return bad_input("{}: expected a JSON object with `rows`, got {}", where, json::serialize(value).substr(0, 40));
+  if (!value.is_object())
+    return bad_input("{}: expected a JSON object with `rows`, got {}", where, json::serialize(value).substr(0, 40));
   const json::object& o = value.get_object();
   SLIP_TRY(const json::array* list, get_array(o, "rows", where));
   if (list->empty() || static_cast<int64_t>(list->size()) > kMaxRows)
@@ -80,7 +82,8 @@ Result<RowsFile> parse_rows(const json::value& value, std::string_view where, co
   if (o.contains("images")) {
     SLIP_TRY(const json::array* images, get_array(o, "images", where));
     for (const json::value& image : *images) {
-      if (!image.is_string()) return bad_input("{}: images: expected file names, got {}", where, json::serialize(image).substr(0, 60));
+      if (!image.is_string())
+        return bad_input("{}: images: expected file names, got {}", where, json::serialize(image).substr(0, 60));
       file.images.push_back(folder / std::string(image.get_string()));
     }
   }
@@ -107,8 +110,8 @@ std::vector<int32_t> plan_passes(const RowsFile& file, int64_t split) {
   const auto rows = static_cast<int32_t>(file.rows.size());
   if (split <= 0) return {0, rows};
   std::vector<int32_t> starts = {0};
-  int32_t group = 0;       // first row of the rows that must stay together
-  int32_t needs_until = 0; // they need the rows below this one
+  int32_t group = 0;        // first row of the rows that must stay together
+  int32_t needs_until = 0;  // they need the rows below this one
   for (int32_t i = 0; i < rows; ++i) {
     needs_until = std::max(needs_until, i + 1);
     for (const IndexRange r : file.rows[static_cast<size_t>(i)].sees) needs_until = std::max(needs_until, r.end);
@@ -137,13 +140,16 @@ Result<RowInput> to_input(const RowsFile& file, size_t row, const RowFeatures& f
   }
   const auto [image, patch] = std::get<ImagePatch>(input);
   const auto k = static_cast<size_t>(image);
-  if (k >= features.ends.size()) return bad_input("{}: row {}: image: expected one of {}, got {}", file.where, row, features.ends.size(), image);
+  if (k >= features.ends.size())
+    return bad_input("{}: row {}: image: expected one of {}, got {}", file.where, row, features.ends.size(), image);
   const int32_t first = k == 0 ? 0 : features.ends[k - 1], n = features.ends[k] - first;
-  if (patch >= n) return bad_input("{}: row {}: patch: expected one of the {} of image {}, got {}", file.where, row, n, image, patch);
+  if (patch >= n)
+    return bad_input("{}: row {}: patch: expected one of the {} of image {}, got {}", file.where, row, n, image, patch);
   return RowInput{Feature{first + patch}};
 }
 
-Result<SlottedRows> place_rows(const RowsFile& file, const RowFeatures& features, const std::vector<int32_t>& slots, int32_t vocab) {
+Result<SlottedRows> place_rows(const RowsFile& file, const RowFeatures& features, const std::vector<int32_t>& slots,
+                               int32_t vocab) {
   SlottedRows out;
   for (size_t i = 0; i < file.rows.size(); ++i) {
     const RowsFileRow& from = file.rows[i];
@@ -171,7 +177,8 @@ Result<SlottedRows> place_rows(const RowsFile& file, const RowFeatures& features
 
 Result<std::vector<float>> forward_rows(Lm& lm, const RowsFile& file, const RowFeatures& features, const RowsRun& run) {
   if (run.slots.empty() && static_cast<int64_t>(file.rows.size()) > lm.info().slots)
-    return resource_error("{}: rows: expected at most {}, the slots of the cache, got {}", file.where, lm.info().slots, file.rows.size());
+    return resource_error("{}: rows: expected at most {}, the slots of the cache, got {}", file.where, lm.info().slots,
+                          file.rows.size());
   if (!run.slots.empty() && run.slots.size() != file.rows.size())
     return usage_error("slots: expected one for each of {} rows, got {}", file.rows.size(), run.slots.size());
   SLIP_TRY(const SlottedRows slotted, place_rows(file, features, run.slots, lm.info().vocab));
@@ -182,7 +189,8 @@ Result<std::vector<float>> forward_rows(Lm& lm, const RowsFile& file, const RowF
   PassOutput out;
   for (size_t p = 0; p + 1 < starts.size(); ++p) {
     const auto first = static_cast<size_t>(starts[p]), n = static_cast<size_t>(starts[p + 1]) - first;
-    if (const Status done = lm.forward({std::span(slotted.rows).subspan(first, n), slotted.spans, features.features_ND}, out); !done)
+    if (const Status done = lm.forward({std::span(slotted.rows).subspan(first, n), slotted.spans, features.features_ND}, out);
+        !done)
       return Error{done.error().kind, fmt::format("{}: rows from {}: {}", file.where, first, done.error().message)};
     for (size_t i = 0; i < n; ++i) {
       const auto line = out.logits_V(i);

@@ -29,8 +29,8 @@ struct RowsFileRow {
 
 struct RowsFile {
   std::vector<RowsFileRow> rows;
-  std::string where = "rows";                  // opens messages: the file
-  std::vector<std::filesystem::path> images;   // relative ones are taken from the file's folder
+  std::string where = "rows";                 // opens messages: the file
+  std::vector<std::filesystem::path> images;  // relative ones are taken from the file's folder
 };
 
 /// kBadInput names the row and the key. `where` opens messages; `folder` is where relative image paths start.
@@ -44,8 +44,8 @@ struct RowFeatures {
 };
 
 struct RowsRun {
-  int64_t split = 0;                           // at most this many rows a pass; 0: one pass
-  std::vector<int32_t> slots;                  // slot of each row; empty: row i in slot i
+  int64_t split = 0;           // at most this many rows a pass; 0: one pass
+  std::vector<int32_t> slots;  // slot of each row; empty: row i in slot i
 };
 
 /// First rows of the passes, and the number of rows as last element: at most `split` rows each, but rows that see later rows

@@ -83,9 +83,12 @@ void read_stack_row(const void* context, int64_t n, float* out_K) {
 
 int64_t matrix_bytes(WeightType type, int64_t n, int64_t k) {
   switch (type) {
-    case WeightType::kF32: return n * k * 4;
-    case WeightType::kBF16: return n * k * 2;
-    case WeightType::kI8: return n * k + n * 4;
+    case WeightType::kF32:
+      return n * k * 4;
+    case WeightType::kBF16:
+      return n * k * 2;
+    case WeightType::kI8:
+      return n * k + n * 4;
   }
   return 0;
 }
@@ -98,8 +101,8 @@ bool WeightReader::note(const std::vector<Part>& parts, WeightType type) {
     if (!view) {
       missing_.push_back(part.name);
     } else if (wrong_ && !std::equal(view->shape.begin(), view->shape.end(), part.shape.begin(), part.shape.end())) {
-      wrong_ = bad_input("{}: tensor {}: expected shape {}, got {}", checkpoint_.path().string(), part.name,
-                         shape_text(part.shape), shape_text(view->shape));
+      wrong_ = bad_input("{}: tensor {}: expected shape {}, got {}", checkpoint_.path().string(), part.name, shape_text(part.shape),
+                         shape_text(view->shape));
     } else if (wrong_ && !readable(view->dtype)) {
       wrong_ = unsupported("{}: tensor {}: expected F32, BF16, F16 or F64, got {}", checkpoint_.path().string(), part.name,
                            name_of(view->dtype));
@@ -181,8 +184,8 @@ Status WeightReader::end_load() const {
   if (bad_tensor_.empty()) return {};
   if (!std::isfinite(bad_value_))
     return bad_input("{}: tensor {}: expected finite numbers, got NaN or infinity", checkpoint_.path().string(), bad_tensor_);
-  return bad_input("{}: tensor {}: expected numbers that bf16 can hold, below {:.4e}, got {:.9g} (f32 holds it)", checkpoint_.path().string(),
-                   bad_tensor_, kRoundsToInfinity, bad_value_);
+  return bad_input("{}: tensor {}: expected numbers that bf16 can hold, below {:.4e}, got {:.9g} (f32 holds it)",
+                   checkpoint_.path().string(), bad_tensor_, kRoundsToInfinity, bad_value_);
 }
 
 }  // namespace slip

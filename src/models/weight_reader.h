@@ -50,7 +50,7 @@ class WeightReader {
   std::vector<std::string> missing_;
   Status wrong_;
   int64_t bytes_needed_ = 0, bytes_total_ = 0, bytes_done_ = 0;
-  std::string bad_tensor_;                 // the first with numbers that cannot be packed
+  std::string bad_tensor_;  // the first with numbers that cannot be packed
   float bad_value_ = 0;
 };
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
 #include "base/ids.h"
+#include "base/result.h"
 
 namespace slip {
 

@@ -128,8 +128,7 @@ void DecoderLm::prepare(const Pass& pass) {
     if (row.want != Want::kNothing) a_.wanted_N.push_back(static_cast<int32_t>(t));
     if (row.want == Want::kLogits) a_.logits_N.push_back(static_cast<int32_t>(t));
     if (row.want == Want::kArgmax) a_.argmax_N.push_back(static_cast<int32_t>(t));
-    if (o.q_scale_beta != 0)
-      a_.q_scale_T.push_back(query_scale(o.q_scale_beta, o.q_scale_positions, row.position.t));
+    if (o.q_scale_beta != 0) a_.q_scale_T.push_back(query_scale(o.q_scale_beta, o.q_scale_positions, row.position.t));
   }
   const int64_t q = int64_t{o.heads} * o.head_width, kv = int64_t{o.kv_heads} * o.head_width;
   a_.x_TD.grow(count(rows_, o.width));

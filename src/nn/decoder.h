@@ -25,19 +25,19 @@
 namespace slip {
 
 struct DecoderOptions {
-  std::string name;                     // for messages: "qwen2", "qwen2_5_vl", ...
-  int32_t vocab = 0;                    // rows of embedding and head
-  int32_t width = 0;                    // D
-  int32_t layers = 0;                   // L
-  int32_t heads = 0, kv_heads = 0;      // H, G
-  int32_t head_width = 0;               // K
-  int32_t mlp_width = 0;                // F
+  std::string name;                 // for messages: "qwen2", "qwen2_5_vl", ...
+  int32_t vocab = 0;                // rows of embedding and head
+  int32_t width = 0;                // D
+  int32_t layers = 0;               // L
+  int32_t heads = 0, kv_heads = 0;  // H, G
+  int32_t head_width = 0;           // K
+  int32_t mlp_width = 0;            // F
   float norm_eps = 1e-6F;
   bool qkv_bias = false, o_bias = false, mlp_bias = false;
-  bool qk_norm = false;                 // RMSNorm over every head of q and k, before rotation (Qwen3)
-  bool tied_head = false;               // the head is the embedding
-  RopeSpec rope;                        // rope.width is head_width
-  double q_scale_beta = 0;              // query_scale() of every row (Ministral 3); 0: off
+  bool qk_norm = false;     // RMSNorm over every head of q and k, before rotation (Qwen3)
+  bool tied_head = false;   // the head is the embedding
+  RopeSpec rope;            // rope.width is head_width
+  double q_scale_beta = 0;  // query_scale() of every row (Ministral 3); 0: off
   double q_scale_positions = 1;
   DraftRule rule;
 };
@@ -45,13 +45,13 @@ struct DecoderOptions {
 /// Matrices in the kernels' layout; an absent bias or gain is an empty vector.
 struct LayerWeights {
   std::vector<float> attention_norm_D, mlp_norm_D, q_norm_K, k_norm_K;
-  PackedMatrix qkv, o, gate_up, down;   // qkv rows: q heads, k heads, v heads; gate_up rows: gate, then up
+  PackedMatrix qkv, o, gate_up, down;  // qkv rows: q heads, k heads, v heads; gate_up rows: gate, then up
   std::vector<float> qkv_bias, o_bias, gate_up_bias, down_bias;
 };
 
 struct DecoderWeights {
-  PackedMatrix embedding;               // V x D; the head too when tied
-  PackedMatrix head;                    // V x D; empty when tied
+  PackedMatrix embedding;  // V x D; the head too when tied
+  PackedMatrix head;       // V x D; empty when tied
   std::vector<LayerWeights> layers;
   std::vector<float> final_norm_D;
 };
@@ -62,8 +62,7 @@ using ActivationTap = std::function<void(std::string_view name, std::span<const 
 class DecoderLm final : public Lm {
  public:
   /// `pool` must outlive it. kResource when the arena cannot be had.
-  static Result<std::unique_ptr<DecoderLm>> create(DecoderOptions options, DecoderWeights weights, int32_t slots,
-                                                   ThreadPool& pool);
+  static Result<std::unique_ptr<DecoderLm>> create(DecoderOptions options, DecoderWeights weights, int32_t slots, ThreadPool& pool);
   const LmInfo& info() const override { return info_; }
   Status forward(const Pass& pass, PassOutput& out) override;
 
@@ -103,8 +102,8 @@ class DecoderLm final : public Lm {
   LmInfo info_;
   Workspace workspace_;
   Activations a_;
-  int64_t rows_ = 0;                     // rows still in work: all, in the last layer those that want something
-  std::vector<uint32_t> written_S_;      // pass number that last wrote a slot: finds slots named twice in a pass
+  int64_t rows_ = 0;                 // rows still in work: all, in the last layer those that want something
+  std::vector<uint32_t> written_S_;  // pass number that last wrote a slot: finds slots named twice in a pass
   uint32_t pass_number_ = 0;
   ActivationTap tap_;
 };

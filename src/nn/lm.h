@@ -13,8 +13,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/result.h"
 #include "base/ids.h"
+#include "base/result.h"
 
 namespace slip {
 
@@ -32,8 +32,8 @@ enum class Want : uint8_t { kNothing, kArgmax, kLogits };
 struct Row {
   RowInput input;
   Position position;
-  int32_t slot = 0;                        // where this row's key and value go
-  uint32_t sees_first = 0, sees_count = 0; // into Pass::spans; order matters
+  int32_t slot = 0;                         // where this row's key and value go
+  uint32_t sees_first = 0, sees_count = 0;  // into Pass::spans; order matters
   Want want = Want::kNothing;
 };
 
@@ -46,11 +46,11 @@ struct Pass {
 
 /// Outputs of one pass; reused by the caller so that a steady-state round allocates nothing.
 struct PassOutput {
-  std::vector<TokenId> argmax;             // per row; meaningful where want != kNothing
-  std::vector<int32_t> logits_row;         // per row: line of logits, or -1
-  std::vector<float> logits_NV;            // lines in the order of the rows that want kLogits
+  std::vector<TokenId> argmax;      // per row; meaningful where want != kNothing
+  std::vector<int32_t> logits_row;  // per row: line of logits, or -1
+  std::vector<float> logits_NV;     // lines in the order of the rows that want kLogits
   int32_t vocab = 0;
-  int64_t nan_rows = 0;                    // rows that want something and whose activations or largest logit are not finite
+  int64_t nan_rows = 0;  // rows that want something and whose activations or largest logit are not finite
   std::span<const float> logits_V(size_t row) const {
     return {logits_NV.data() + static_cast<size_t>(logits_row[row]) * static_cast<size_t>(vocab), static_cast<size_t>(vocab)};
   }
@@ -58,18 +58,18 @@ struct PassOutput {
 
 /// How the checkpoint was trained to draft (reference/block_diffusion, section 1). Read from its config, never assumed.
 struct DraftRule {
-  bool shift = false;                      // true: the row before a mask predicts it; false: the mask's own row
-  bool block_causal_context = false;       // finished tokens see their whole block (SDAR, v2): cannot verify itself
+  bool shift = false;                 // true: the row before a mask predicts it; false: the mask's own row
+  bool block_causal_context = false;  // finished tokens see their whole block (SDAR, v2): cannot verify itself
   bool has_mask = false, has_null = false;
   TokenId mask, null_token;
   int32_t block_size = 32;
 };
 
 struct LmInfo {
-  std::string name;                        // "qwen2_5_vl", ... for messages
-  int32_t vocab = 0;                       // V: rows of the head
-  int32_t width = 0;                       // D: width of a feature row
-  int32_t slots = 0;                       // capacity of the key/value arena
+  std::string name;   // "qwen2_5_vl", ... for messages
+  int32_t vocab = 0;  // V: rows of the head
+  int32_t width = 0;  // D: width of a feature row
+  int32_t slots = 0;  // capacity of the key/value arena
   DraftRule rule;
 };
 

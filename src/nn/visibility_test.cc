@@ -34,13 +34,27 @@ TEST(Visibility, DualStreamNoisySeesOwnTurnAndEarlierCleanTurnsCleanIsCausal) {
   const auto sees = dual_stream(turn);
   const auto mask = dense_mask(sees, 10);
   //                            noisy   clean
-  EXPECT_EQ(line(mask, 0, 10), "11000" "00000");
-  EXPECT_EQ(line(mask, 1, 10), "11000" "00000");
-  EXPECT_EQ(line(mask, 2, 10), "00110" "11000");
-  EXPECT_EQ(line(mask, 3, 10), "00110" "11000");
-  EXPECT_EQ(line(mask, 4, 10), "00001" "11110");
-  EXPECT_EQ(line(mask, 5, 10), "00000" "10000");
-  EXPECT_EQ(line(mask, 9, 10), "00000" "11111");
+  EXPECT_EQ(line(mask, 0, 10),
+            "11000"
+            "00000");
+  EXPECT_EQ(line(mask, 1, 10),
+            "11000"
+            "00000");
+  EXPECT_EQ(line(mask, 2, 10),
+            "00110"
+            "11000");
+  EXPECT_EQ(line(mask, 3, 10),
+            "00110"
+            "11000");
+  EXPECT_EQ(line(mask, 4, 10),
+            "00001"
+            "11110");
+  EXPECT_EQ(line(mask, 5, 10),
+            "00000"
+            "10000");
+  EXPECT_EQ(line(mask, 9, 10),
+            "00000"
+            "11111");
   // Finished keys are added before the block's own.
   EXPECT_EQ(sees[2], (IndexRanges{{5, 7}, {2, 4}}));
 }

@@ -15,7 +15,8 @@ double edge(int k) {
 
 Status check(std::span<const double> action, const ActionStatistics& s) {
   if (s.q01.size() != action.size() || s.q99.size() != action.size() || s.mask.size() != action.size())
-    return bad_input("action statistics: expected {} numbers each, got {}, {} and {}", action.size(), s.q01.size(), s.q99.size(), s.mask.size());
+    return bad_input("action statistics: expected {} numbers each, got {}, {} and {}", action.size(), s.q01.size(), s.q99.size(),
+                     s.mask.size());
   return {};
 }
 

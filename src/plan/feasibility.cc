@@ -10,7 +10,7 @@
 namespace slip {
 namespace {
 
-constexpr double kShortestStep = 0.125;                     // metres: 0.5 m/s at 4 Hz
+constexpr double kShortestStep = 0.125;                                 // metres: 0.5 m/s at 4 Hz
 constexpr double kTurn = 15 * std::numbers::pi / 180, kLaneChange = 2;  // rad, m
 constexpr double kStopped = 1, kFaster = 1.15, kSlower = 0.85;
 
@@ -79,15 +79,20 @@ MetaBehaviour meta_behaviour(const Trajectory& t, double v0) {
   MetaBehaviour m;
   const double seconds = static_cast<double>(second) / t.rate_hz;
   const double v = second > 0 ? distance_m(p.back(), p[p.size() - 1 - second]) / seconds : 0;
-  if (v < kStopped) m.longitudinal = LongitudinalBehaviour::kComeToStop;
-  else if (v > kFaster * v0) m.longitudinal = LongitudinalBehaviour::kSpeedUp;
-  else if (v < kSlower * v0) m.longitudinal = LongitudinalBehaviour::kSlowDown;
+  if (v < kStopped)
+    m.longitudinal = LongitudinalBehaviour::kComeToStop;
+  else if (v > kFaster * v0)
+    m.longitudinal = LongitudinalBehaviour::kSpeedUp;
+  else if (v < kSlower * v0)
+    m.longitudinal = LongitudinalBehaviour::kSlowDown;
 
   // Reversing straight back points the steps at 180 degrees; the car's heading is the opposite of them.
   double yaw = final_heading(p);
   if (p.back().x < 0 && std::abs(yaw) > std::numbers::pi / 2) yaw -= std::copysign(std::numbers::pi, yaw);
-  if (std::abs(yaw) > kTurn) m.lateral = yaw > 0 ? LateralBehaviour::kTurnLeft : LateralBehaviour::kTurnRight;
-  else if (std::abs(p.back().y) > kLaneChange) m.lateral = p.back().y > 0 ? LateralBehaviour::kChangeLeft : LateralBehaviour::kChangeRight;
+  if (std::abs(yaw) > kTurn)
+    m.lateral = yaw > 0 ? LateralBehaviour::kTurnLeft : LateralBehaviour::kTurnRight;
+  else if (std::abs(p.back().y) > kLaneChange)
+    m.lateral = p.back().y > 0 ? LateralBehaviour::kChangeLeft : LateralBehaviour::kChangeRight;
   return m;
 }
 

@@ -11,7 +11,7 @@ namespace slip {
 
 /// Limits of the check: a car's tightest turn and the friction of a dry road.
 struct KinematicLimits {
-  double curvature_1pm = 0.2;      // 1 / m
+  double curvature_1pm = 0.2;  // 1 / m
   double acceleration_mps2 = 9.8;
 };
 struct Kinematics {

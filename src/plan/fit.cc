@@ -176,11 +176,16 @@ Matrix min_jerk_pieces(size_t knots, size_t inputs, std::optional<double> v0_sca
 Matrix pieces_of(const FitSpec& s, size_t inputs, const Stops& stops) {
   const auto knots = static_cast<size_t>(s.knots);
   switch (s.fit) {
-    case Fit::kJmtPaperCompat: return quintics(finite_differences(knots, inputs, -1, stops), knots, inputs);
-    case Fit::kJmtFixed: return quintics(finite_differences(knots, inputs, 1, stops), knots, inputs);
-    case Fit::kMinJerkV0: return min_jerk_pieces(knots, inputs, 1 / s.knot_rate_hz, stops);
-    case Fit::kMinJerkFree: return min_jerk_pieces(knots, inputs, std::nullopt, stops);
-    case Fit::kLinear: break;
+    case Fit::kJmtPaperCompat:
+      return quintics(finite_differences(knots, inputs, -1, stops), knots, inputs);
+    case Fit::kJmtFixed:
+      return quintics(finite_differences(knots, inputs, 1, stops), knots, inputs);
+    case Fit::kMinJerkV0:
+      return min_jerk_pieces(knots, inputs, 1 / s.knot_rate_hz, stops);
+    case Fit::kMinJerkFree:
+      return min_jerk_pieces(knots, inputs, std::nullopt, stops);
+    case Fit::kLinear:
+      break;
   }
   return linear_pieces(knots, inputs);
 }
@@ -233,19 +238,22 @@ std::optional<Fit> fit_named(std::string_view name) {
 
 Result<FitMap> FitMap::make(const FitSpec& s) {
   const int least = s.fit == Fit::kMinJerkFree ? 2 : 1;
-  if (s.knots < least || s.knots > kMostKnots) return bad_input("fit {}: expected {} to {} waypoints, got {}", name_of(s.fit), least, kMostKnots, s.knots);
+  if (s.knots < least || s.knots > kMostKnots)
+    return bad_input("fit {}: expected {} to {} waypoints, got {}", name_of(s.fit), least, kMostKnots, s.knots);
   if (!(s.knot_rate_hz > 0) || !(s.rate_hz > 0) || !std::isfinite(s.knot_rate_hz) || !std::isfinite(s.rate_hz))
     return bad_input("fit: expected positive rates, got {} Hz waypoints and {} Hz points", s.knot_rate_hz, s.rate_hz);
   constexpr double kSlack = 1 + 1e-9;  // 64 points at 10 Hz end where 32 waypoints at 5 Hz do, up to rounding
   if (s.points < 1 || s.points / s.rate_hz > s.knots / s.knot_rate_hz * kSlack)
-    return bad_input("fit: expected points from 1 up to the last waypoint ({} s), got {} points at {} Hz", s.knots / s.knot_rate_hz, s.points, s.rate_hz);
+    return bad_input("fit: expected points from 1 up to the last waypoint ({} s), got {} points at {} Hz", s.knots / s.knot_rate_hz,
+                     s.points, s.rate_hz);
   FitMap map(s);
   map.matrix_ = sampled(s, map.inputs(), {});
   return map;
 }
 
 Result<Trajectory> FitMap::apply(std::span<const Waypoint> waypoints, Waypoint v0_mps) const {
-  if (waypoints.size() != static_cast<size_t>(spec_.knots)) return bad_input("fit: expected {} waypoints, got {}", spec_.knots, waypoints.size());
+  if (waypoints.size() != static_cast<size_t>(spec_.knots))
+    return bad_input("fit: expected {} waypoints, got {}", spec_.knots, waypoints.size());
   if (!std::all_of(waypoints.begin(), waypoints.end(), is_finite) || !is_finite(v0_mps))
     return bad_input("fit: expected finite waypoints and start velocity, got a number that is not");
   std::vector<double> special;
@@ -277,7 +285,8 @@ Result<RolloutFit> average_rollouts(const FitMap& map, std::span<const std::vect
   }
   const auto count = static_cast<double>(fits.size());
   for (size_t k = 0; k < points; ++k) {
-    for (const Trajectory& t : fits) out.mean.points[k] = {out.mean.points[k].x + t.points[k].x, out.mean.points[k].y + t.points[k].y};
+    for (const Trajectory& t : fits)
+      out.mean.points[k] = {out.mean.points[k].x + t.points[k].x, out.mean.points[k].y + t.points[k].y};
     out.mean.points[k] = {out.mean.points[k].x / count, out.mean.points[k].y / count};
     double sum = 0;
     for (const Trajectory& t : fits) sum += std::pow(distance_m(t.points[k], out.mean.points[k]), 2);

@@ -32,9 +32,9 @@ std::optional<Fit> fit_named(std::string_view name);
 
 struct FitSpec {
   Fit fit = Fit::kJmtPaperCompat;
-  int knots = 5;            // W: waypoints at 1 / knot_rate_hz, 2 / knot_rate_hz, ...
+  int knots = 5;  // W: waypoints at 1 / knot_rate_hz, 2 / knot_rate_hz, ...
   double knot_rate_hz = 1;
-  int points = 20;          // results at 1 / rate_hz, 2 / rate_hz, ...; the last one not after the last knot
+  int points = 20;  // results at 1 / rate_hz, 2 / rate_hz, ...; the last one not after the last knot
   double rate_hz = 4;
   /// Where consecutive waypoints lie within 5 cm, the ego stands: velocity and acceleration are zero at both, so that the fit
   /// does not overshoot a stop and roll back. Off in the papers' fits. No effect on kLinear.

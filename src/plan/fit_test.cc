@@ -40,7 +40,8 @@ TEST(FitMap, GivesTheFixturesMatrices) {
     const json::array& rows = fixture.at("matrices").at(key).as_array();
     ASSERT_EQ(rows.size() * map->inputs(), map->matrix().size());
     for (size_t r = 0; r < rows.size(); ++r)
-      for (size_t c = 0; c < map->inputs(); ++c) EXPECT_NEAR(map->matrix()[r * map->inputs() + c], number(rows[r].as_array()[c]), kExact) << key;
+      for (size_t c = 0; c < map->inputs(); ++c)
+        EXPECT_NEAR(map->matrix()[r * map->inputs() + c], number(rows[r].as_array()[c]), kExact) << key;
   }
 }
 
@@ -118,7 +119,8 @@ TEST(FitMap, RefusesWhatDoesNotFitTogether) {
   const auto map = FitMap::make({});
   EXPECT_FALSE(map->apply(std::vector<Waypoint>(4)));
   EXPECT_FALSE(map->apply(std::vector<Waypoint>(5, {NAN, 0})));
-  for (const Fit fit : {Fit::kJmtPaperCompat, Fit::kMinJerkV0, Fit::kLinear}) EXPECT_TRUE(FitMap::make({.fit = fit, .knots = 1, .points = 4}));
+  for (const Fit fit : {Fit::kJmtPaperCompat, Fit::kMinJerkV0, Fit::kLinear})
+    EXPECT_TRUE(FitMap::make({.fit = fit, .knots = 1, .points = 4}));
   EXPECT_TRUE(FitMap::make({.fit = Fit::kMinJerkFree, .knots = 2, .points = 8}));
   EXPECT_TRUE(FitMap::make({.fit = Fit::kMinJerkV0, .knots = 64, .knot_rate_hz = 10, .points = 64, .rate_hz = 10}));
 }
@@ -140,7 +142,8 @@ TEST(AverageRollouts, FitsEachAndTakesTheMean) {
 
 TEST(AverageRollouts, ReportsHowFarTheRolloutsLieApart) {
   const auto map = FitMap::make({.fit = Fit::kLinear});
-  const std::vector<std::vector<Waypoint>> two = {{{1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}}, {{1, -1}, {2, -1}, {3, -1}, {4, -1}, {5, -1}}};
+  const std::vector<std::vector<Waypoint>> two = {{{1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}},
+                                                  {{1, -1}, {2, -1}, {3, -1}, {4, -1}, {5, -1}}};
   const auto got = average_rollouts(*map, two);
   EXPECT_NEAR(got->spread_m[19], 1, kExact);
   EXPECT_NEAR(got->spread_m[0], 0.25, kExact);

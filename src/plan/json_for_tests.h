@@ -34,7 +34,8 @@ inline std::vector<std::vector<Waypoint>> many_waypoints(const json::value& v) {
   for (const json::value& w : v.as_array()) out.push_back(waypoints(w));
   return out;
 }
-inline void expect_near(const std::vector<Waypoint>& got, const std::vector<Waypoint>& want, double tolerance, const std::string& what) {
+inline void expect_near(const std::vector<Waypoint>& got, const std::vector<Waypoint>& want, double tolerance,
+                        const std::string& what) {
   ASSERT_EQ(got.size(), want.size()) << what;
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_NEAR(got[i].x, want[i].x, tolerance) << what << " x" << i;

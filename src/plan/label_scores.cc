@@ -21,9 +21,7 @@ double mean_of(std::span<const YesNoCounts> classes, Score score) {
 
 }  // namespace
 
-void YesNoCounts::add(bool predicted, bool truth) {
-  ++(predicted ? (truth ? true_yes : false_yes) : (truth ? false_no : true_no));
-}
+void YesNoCounts::add(bool predicted, bool truth) { ++(predicted ? (truth ? true_yes : false_yes) : (truth ? false_no : true_no)); }
 double YesNoCounts::precision() const { return ratio(true_yes, true_yes + false_yes); }
 double YesNoCounts::recall() const { return ratio(true_yes, true_yes + false_no); }
 double YesNoCounts::f1() const { return ratio(2 * true_yes, 2 * true_yes + false_yes + false_no); }

@@ -11,7 +11,8 @@ namespace {
 
 Status check_lengths(std::span<const Waypoint> prediction, std::span<const Waypoint> truth, size_t n) {
   if (n == 0 || prediction.size() < n || truth.size() < n)
-    return bad_input("displacement: expected at least {} points on both sides, got {} and {}", std::max<size_t>(n, 1), prediction.size(), truth.size());
+    return bad_input("displacement: expected at least {} points on both sides, got {} and {}", std::max<size_t>(n, 1),
+                     prediction.size(), truth.size());
   return {};
 }
 
@@ -29,7 +30,8 @@ Result<double> final_displacement(std::span<const Waypoint> prediction, std::spa
   return distance_m(prediction[n - 1], truth[n - 1]);
 }
 
-Result<Displacement> displacement(std::span<const std::vector<Waypoint>> predictions, std::span<const Waypoint> truth, double rate_hz) {
+Result<Displacement> displacement(std::span<const std::vector<Waypoint>> predictions, std::span<const Waypoint> truth,
+                                  double rate_hz) {
   if (predictions.empty()) return bad_input("displacement: expected at least one prediction, got none");
   if (!(rate_hz > 0 && rate_hz <= 1000)) return bad_input("displacement: expected a rate of up to 1000 Hz, got {}", rate_hz);
   const auto n3 = static_cast<size_t>(std::llround(3 * rate_hz)), n5 = static_cast<size_t>(std::llround(5 * rate_hz));
@@ -72,9 +74,11 @@ NuscenesL2::Summary NuscenesL2::mean(const std::array<double, 3>& sums, int64_t 
   return s;
 }
 
-Result<double> meta_action_iou(std::span<const std::vector<std::string>> predicted, std::span<const std::vector<std::string>> truth) {
+Result<double> meta_action_iou(std::span<const std::vector<std::string>> predicted,
+                               std::span<const std::vector<std::string>> truth) {
   if (predicted.size() != truth.size() || truth.empty())
-    return bad_input("meta-actions: expected the same number of intervals on both sides, got {} and {}", predicted.size(), truth.size());
+    return bad_input("meta-actions: expected the same number of intervals on both sides, got {} and {}", predicted.size(),
+                     truth.size());
   double sum = 0;
   for (size_t i = 0; i < truth.size(); ++i) {
     const std::set<std::string_view> a(predicted[i].begin(), predicted[i].end()), b(truth[i].begin(), truth[i].end());

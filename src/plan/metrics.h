@@ -22,15 +22,16 @@ Result<double> final_displacement(std::span<const Waypoint> prediction, std::spa
 struct Displacement {
   double ade_3s = 0, ade_5s = 0, fde_3s = 0, fde_5s = 0, min_ade_5s = 0, min_fde_5s = 0;
 };
-Result<Displacement> displacement(std::span<const std::vector<Waypoint>> predictions, std::span<const Waypoint> truth, double rate_hz = 4);
+Result<Displacement> displacement(std::span<const std::vector<Waypoint>> predictions, std::span<const Waypoint> truth,
+                                  double rate_hz = 4);
 
 /// nuScenes planning L2: six points at 2 Hz. UniAD takes the error at 1, 2, 3 s, and a step without truth counts 0 m over all
 /// samples; ST-P3 (and VAD) take the mean error up to 1, 2, 3 s, over the samples that have a whole future. About 2x apart.
 class NuscenesL2 {
  public:
   struct Row {
-    std::array<double, 3> uniad{};                // at 1, 2, 3 s
-    std::optional<std::array<double, 3>> stp3;    // none: no whole future
+    std::array<double, 3> uniad{};              // at 1, 2, 3 s
+    std::optional<std::array<double, 3>> stp3;  // none: no whole future
   };
   struct Summary {
     std::array<double, 3> at_1s_2s_3s{};
@@ -56,9 +57,9 @@ struct RatedFrame {
   double v0_mps = 0;           // speed now; widens the trust region from half (1.4 m/s) to full size (11 m/s)
 };
 struct RaterFeedback {
-  double score = 0;                 // sum of probability * proposal score
-  std::vector<double> proposals;    // at least 4 each where outside all trust regions
-  std::vector<bool> inside;         // within some rater's trust region at both times
+  double score = 0;               // sum of probability * proposal score
+  std::vector<double> proposals;  // at least 4 each where outside all trust regions
+  std::vector<bool> inside;       // within some rater's trust region at both times
 };
 /// kBadInput where there is no rater, a trajectory is empty or too short, or counts differ.
 Result<RaterFeedback> rater_feedback_score(std::span<const std::vector<Waypoint>> proposals, std::span<const double> probabilities,
@@ -70,11 +71,13 @@ struct SplitScore {
   std::vector<double> cluster_means;  // NaN where a cluster has no frame
 };
 constexpr size_t kWaymoClusters = 11;
-Result<SplitScore> split_score(std::span<const double> scores, std::span<const size_t> cluster_of_frame, size_t clusters = kWaymoClusters);
+Result<SplitScore> split_score(std::span<const double> scores, std::span<const size_t> cluster_of_frame,
+                               size_t clusters = kWaymoClusters);
 
 /// Mean over intervals of |A n B| / |A u B| of the sets of meta-actions; two empty sets agree (1). Our own definition of what
 /// FastDriveCoT describes in prose (64 intervals of 0.1 s); not comparable with its table.
-Result<double> meta_action_iou(std::span<const std::vector<std::string>> predicted, std::span<const std::vector<std::string>> truth);
+Result<double> meta_action_iou(std::span<const std::vector<std::string>> predicted,
+                               std::span<const std::vector<std::string>> truth);
 /// One kind of action as runs [name, intervals]; an empty name means none.
 struct ActionRun {
   std::string name;

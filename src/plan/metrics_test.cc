@@ -32,7 +32,8 @@ TEST(Displacement, EqualsTheFixture) {
 
 TEST(Displacement, RefusesShortTrajectories) {
   const std::vector<Waypoint> nineteen(19), twenty(20);
-  EXPECT_EQ(average_displacement(nineteen, twenty, 20).error().message, "displacement: expected at least 20 points on both sides, got 19 and 20");
+  EXPECT_EQ(average_displacement(nineteen, twenty, 20).error().message,
+            "displacement: expected at least 20 points on both sides, got 19 and 20");
   EXPECT_FALSE(displacement({}, twenty));
 }
 
@@ -97,7 +98,7 @@ TEST(RaterFeedback, DecaysTenfoldPerThresholdAndNeverBelowFourOutside) {
   std::vector<Waypoint> rater, beside;
   for (int t = 1; t <= 20; ++t) rater.push_back({0.5 * t, 0});
   beside = rater;
-  beside[11].y = 2.0;   // twice the 3 s threshold at full speed
+  beside[11].y = 2.0;  // twice the 3 s threshold at full speed
   beside[19].y = 3.6;
   const auto score = [&](double label) {
     const RatedFrame frame{{rater}, {label}, 30};
@@ -129,7 +130,8 @@ std::vector<std::vector<ActionRun>> runs(const json::value& v) {
   std::vector<std::vector<ActionRun>> out;
   for (const json::value& kind : v.as_array()) {
     out.emplace_back();
-    for (const json::value& r : kind.as_array()) out.back().push_back({std::string(r.as_array()[0].as_string()), r.as_array()[1].as_int64()});
+    for (const json::value& r : kind.as_array())
+      out.back().push_back({std::string(r.as_array()[0].as_string()), r.as_array()[1].as_int64()});
   }
   return out;
 }

@@ -13,10 +13,10 @@ namespace slip {
 namespace {
 
 constexpr size_t kRaters = 3, kPoints = 20;
-constexpr std::array<size_t, 2> kTimes = {11, 19};               // 3 s and 5 s at 4 Hz
-constexpr std::array<double, 2> kAcross = {1.0, 1.8};            // metres, at full speed scale
+constexpr std::array<size_t, 2> kTimes = {11, 19};     // 3 s and 5 s at 4 Hz
+constexpr std::array<double, 2> kAcross = {1.0, 1.8};  // metres, at full speed scale
 constexpr double kAlongPerAcross = 4, kDecay = 0.1, kFloor = 4;
-constexpr double kSlow = 1.4, kFast = 11;                        // m/s
+constexpr double kSlow = 1.4, kFast = 11;  // m/s
 
 /// A rater at the two times that count.
 struct Anchor {
@@ -48,7 +48,8 @@ Status check(std::span<const std::vector<Waypoint>> proposals, std::span<const d
   if (f.raters.empty() || f.raters.size() != f.labels.size())
     return bad_input("rated frame: expected raters with one label each, got {} and {}", f.raters.size(), f.labels.size());
   if (proposals.empty() || proposals.size() != probabilities.size())
-    return bad_input("rated frame: expected proposals with one probability each, got {} and {}", proposals.size(), probabilities.size());
+    return bad_input("rated frame: expected proposals with one probability each, got {} and {}", proposals.size(),
+                     probabilities.size());
   for (const auto& r : f.raters)
     if (r.empty()) return bad_input("rated frame: expected rater trajectories with points, got an empty one");
   for (const auto& p : proposals)
@@ -93,7 +94,8 @@ Result<SplitScore> split_score(std::span<const double> scores, std::span<const s
   std::vector<double> sums(clusters, 0.0), counts(clusters, 0.0);
   SplitScore out;
   for (size_t i = 0; i < scores.size(); ++i) {
-    if (cluster_of_frame[i] >= clusters) return bad_input("split: expected clusters below {}, got {}", clusters, cluster_of_frame[i]);
+    if (cluster_of_frame[i] >= clusters)
+      return bad_input("split: expected clusters below {}, got {}", clusters, cluster_of_frame[i]);
     out.frame_mean += scores[i];
     sums[cluster_of_frame[i]] += scores[i];
     counts[cluster_of_frame[i]] += 1;

@@ -184,14 +184,18 @@ void BodyBuilder::side_plate(float y, Range x, Range z, int facing, Rgb c, uint8
 void build_agent(BodyBuilder& b, const Agent& a) {
   switch (a.type) {
     case AgentType::kMotorcycle:
-    case AgentType::kCyclist: return build_rider(b, a);
+    case AgentType::kCyclist:
+      return build_rider(b, a);
     case AgentType::kPedestrian:
     case AgentType::kWorker:
-    case AgentType::kAnimal: return build_walker(b, a);
+    case AgentType::kAnimal:
+      return build_walker(b, a);
     case AgentType::kCone:
     case AgentType::kBarrier:
-    case AgentType::kDebris: return build_obstacle(b, a);
-    default: return build_vehicle(b, a);
+    case AgentType::kDebris:
+      return build_obstacle(b, a);
+    default:
+      return build_vehicle(b, a);
   }
 }
 

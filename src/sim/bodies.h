@@ -12,20 +12,26 @@
 
 namespace slip::sim {
 
-struct Vec3 { float x = 0, y = 0, z = 0; };
+struct Vec3 {
+  float x = 0, y = 0, z = 0;
+};
 
 /// kEmissive: shines by itself, whatever the hour. kGlow: and lights the air around it.
 enum FaceFlag : uint8_t { kPlain = 0, kEmissive = 1, kGlow = 2, kLamp = 3 };
 
 struct Face {
-  uint32_t first = 0;   // of its vertices, counter-clockwise seen from outside
+  uint32_t first = 0;  // of its vertices, counter-clockwise seen from outside
   uint8_t count = 0;
   uint8_t flags = kPlain;
-  Rgb colour;           // shaded already
-  Vec3 normal;          // not normalised
+  Rgb colour;   // shaded already
+  Vec3 normal;  // not normalised
 };
 /// Faces [first_face, first_face + face_count) lie within `radius` of `centre`.
-struct Body { uint32_t first_face = 0, face_count = 0; Vec3 centre; float radius = 0; };
+struct Body {
+  uint32_t first_face = 0, face_count = 0;
+  Vec3 centre;
+  float radius = 0;
+};
 struct Mesh {
   std::vector<Vec3> vertices;
   std::vector<Face> faces;
@@ -34,9 +40,15 @@ struct Mesh {
 };
 
 /// How the sun shades a face: ambient + diffuse * max(0, normal . sun), sun as a unit vector in the ego frame.
-struct Shading { float ambient = 0.6F, diffuse = 0.5F; Vec3 sun{0, 0, 1}; bool lamps_lit = false, snow = false; };
+struct Shading {
+  float ambient = 0.6F, diffuse = 0.5F;
+  Vec3 sun{0, 0, 1};
+  bool lamps_lit = false, snow = false;
+};
 
-struct Range { float low = 0, high = 0; };
+struct Range {
+  float low = 0, high = 0;
+};
 
 /// Adds faces in the frame of one thing at a time: x along its yaw, y to its left, z up from the ground.
 class BodyBuilder {

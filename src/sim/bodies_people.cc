@@ -22,12 +22,16 @@ float stride(const Agent& a) {
   return static_cast<float>(t < 0.5 ? 4 * t - 1 : 3 - 4 * t);
 }
 
-struct Person { float hip_x, hip_z, shoulder_x, shoulder_z, width; Rgb torso, head; bool helmet; };
+struct Person {
+  float hip_x, hip_z, shoulder_x, shoulder_z, width;
+  Rgb torso, head;
+  bool helmet;
+};
 
 void torso_and_head(BodyBuilder& b, const Person& p) {
   const float lean = p.shoulder_x - p.hip_x, depth = 0.14F;
-  b.frustum({p.hip_x - depth, p.hip_x + depth}, {-0.4F * p.width, 0.4F * p.width}, p.hip_z, {p.shoulder_x - depth, p.shoulder_x + depth},
-            {-0.5F * p.width, 0.5F * p.width}, p.shoulder_z, p.torso, p.torso);
+  b.frustum({p.hip_x - depth, p.hip_x + depth}, {-0.4F * p.width, 0.4F * p.width}, p.hip_z,
+            {p.shoulder_x - depth, p.shoulder_x + depth}, {-0.5F * p.width, 0.5F * p.width}, p.shoulder_z, p.torso, p.torso);
   const float hx = p.shoulder_x + 0.3F * lean, hz = p.shoulder_z + 0.05F;
   b.column(hx, 0, 0.13F, 0.12F, {hz - 0.04F, hz + 0.2F}, 6, kSkin);
   b.column(hx, 0, p.helmet ? 0.18F : 0.14F, 0.08F, {hz + 0.12F, hz + (p.helmet ? 0.32F : 0.26F)}, 6, p.head);
@@ -51,25 +55,30 @@ void walker(BodyBuilder& b, const Agent& a) {
   for (const int side : {-1, 1}) {
     const float x = static_cast<float>(side) * 0.155F;
     b.plate(x, {-0.43F * w, 0.43F * w}, {hip + 0.1F, hip + 0.2F}, side, kLime, kEmissive);
-    for (const float y : {-0.3F, 0.2F}) b.plate(x, {y * w, (y + 0.12F) * w}, {hip + 0.2F, shoulder - 0.02F}, side, kLime, kEmissive);
+    for (const float y : {-0.3F, 0.2F})
+      b.plate(x, {y * w, (y + 0.12F) * w}, {hip + 0.2F, shoulder - 0.02F}, side, kLime, kEmissive);
   }
 }
 
 /// Four legs, a barrel of a trunk, a neck and a head: a deer or a large dog by its height.
 void animal(BodyBuilder& b, const Agent& a) {
   const float h = pick(a.height, 0.4, 2.0), l = pick(a.length, 0.6, 2.5) / 2, w = std::max(pick(a.width, 0.2, 1.0) / 2, 0.16F);
-  const Rgb brown = a.looks.colour.r + a.looks.colour.g + a.looks.colour.b > 60 ? mixed(a.looks.colour, {146, 88, 36}, 216) : Rgb{146, 88, 36};
+  const Rgb brown =
+      a.looks.colour.r + a.looks.colour.g + a.looks.colour.b > 60 ? mixed(a.looks.colour, {146, 88, 36}, 216) : Rgb{146, 88, 36};
   const float swing = 0.2F * h * stride(a), belly = 0.42F * h, back = 0.78F * h;
   for (const float side : {-1.0F, 1.0F}) {
-    b.bar({-0.75F * l + side * swing, side * 0.7F * w, 0}, {-0.75F * l, side * 0.7F * w, belly + 0.05F}, 0.12F, mixed(brown, {30, 20, 10}, 90));
-    b.bar({0.6F * l - side * swing, side * 0.7F * w, 0}, {0.6F * l, side * 0.7F * w, belly + 0.05F}, 0.12F, mixed(brown, {30, 20, 10}, 90));
+    b.bar({-0.75F * l + side * swing, side * 0.7F * w, 0}, {-0.75F * l, side * 0.7F * w, belly + 0.05F}, 0.12F,
+          mixed(brown, {30, 20, 10}, 90));
+    b.bar({0.6F * l - side * swing, side * 0.7F * w, 0}, {0.6F * l, side * 0.7F * w, belly + 0.05F}, 0.12F,
+          mixed(brown, {30, 20, 10}, 90));
   }
   b.frustum({-0.9F * l, 0.75F * l}, {-w, w}, belly, {-0.85F * l, 0.7F * l}, {-0.7F * w, 0.7F * w}, back, brown, brown);
   b.bar({0.6F * l, 0, back - 0.1F}, {0.88F * l, 0, h}, 0.22F, brown);
   b.box({0.78F * l, 1.15F * l}, {-0.12F, 0.12F}, {h - 0.12F, h + 0.1F}, mixed(brown, {20, 14, 8}, 60));
   b.plate(-0.9F * l - 0.01F, {-0.5F * w, 0.5F * w}, {belly + 0.1F, back - 0.05F}, -1, {238, 232, 220});
   b.bar({-0.88F * l, 0, back - 0.05F}, {-1.05F * l, 0, back - 0.25F}, 0.1F, kWhite);
-  for (const float side : {-1.0F, 1.0F}) b.bar({0.85F * l, side * 0.08F, h + 0.08F}, {0.75F * l, side * 0.22F, h + 0.3F}, 0.06F, mixed(brown, {240, 220, 180}, 120));
+  for (const float side : {-1.0F, 1.0F})
+    b.bar({0.85F * l, side * 0.08F, h + 0.08F}, {0.75F * l, side * 0.22F, h + 0.3F}, 0.06F, mixed(brown, {240, 220, 180}, 120));
 }
 
 /// Thin wheels, an upright rider in a bright jersey and a white helmet.
@@ -91,7 +100,8 @@ void cyclist(BodyBuilder& b, const Agent& a) {
   }
   torso_and_head(b, {-0.15F, 0.92F, 0.08F, h - 0.33F, 0.5F, jersey, kWhite, true});
   const bool lit = b.shading().lamps_lit;
-  b.plate(-l + 0.03F, {-0.13F, 0.13F}, {0.7F, 0.94F}, -1, lit || a.looks.brake ? kBrakeOn : Rgb{196, 16, 20}, lit || a.looks.brake ? kLamp : kPlain);
+  b.plate(-l + 0.03F, {-0.13F, 0.13F}, {0.7F, 0.94F}, -1, lit || a.looks.brake ? kBrakeOn : Rgb{196, 16, 20},
+          lit || a.looks.brake ? kLamp : kPlain);
   if (lit) b.plate(l - 0.1F, {-0.08F, 0.08F}, {0.85F, 1.0F}, 1, {255, 250, 225}, kLamp);
 }
 
@@ -112,7 +122,13 @@ void motorcycle(BodyBuilder& b, const Agent& a) {
   }
   torso_and_head(b, {-0.3F, 0.85F, 0.12F, 1.4F, 0.52F, leather, mixed(paint, {20, 20, 20}, 60), true});
   const bool lit = b.shading().lamps_lit, brake = a.looks.brake;
-  b.plate(-0.96F * l, {-0.17F, 0.17F}, {0.66F, 0.92F}, -1, brake ? kBrakeOn : lit ? Rgb{150, 14, 12} : Rgb{96, 12, 14}, brake ? kLamp : lit ? kEmissive : kPlain);
+  b.plate(-0.96F * l, {-0.17F, 0.17F}, {0.66F, 0.92F}, -1,
+          brake ? kBrakeOn
+          : lit ? Rgb{150, 14, 12}
+                : Rgb{96, 12, 14},
+          brake ? kLamp
+          : lit ? kEmissive
+                : kPlain);
   b.disc(0.68F * l, 0, 0.95F, 0.16F, 8, 0, 1, {255, 250, 225}, lit ? kLamp : kEmissive);
   for (const int side : {-1, 1}) {
     const bool on = a.looks.hazard || (side > 0 ? a.looks.indicator_left : a.looks.indicator_right);
@@ -140,13 +156,17 @@ void barrier(BodyBuilder& b, const Agent& a) {
     const float t1 = -half + 2 * half * static_cast<float>(i + 1) / static_cast<float>(stripes);
     const Rgb c = i % 2 == 0 ? Rgb{220, 24, 26} : kWhite;
     for (const float z : {0.5F, 0.12F}) {
-      if (along) b.box({t0, t1}, {-thick, thick}, {z * h, z * h + 0.32F * h}, c);
-      else b.box({-thick, thick}, {t0, t1}, {z * h, z * h + 0.32F * h}, c);
+      if (along)
+        b.box({t0, t1}, {-thick, thick}, {z * h, z * h + 0.32F * h}, c);
+      else
+        b.box({-thick, thick}, {t0, t1}, {z * h, z * h + 0.32F * h}, c);
     }
   }
   for (const float t : {-0.8F, 0.8F}) {
-    if (along) b.box({t * half - 0.06F, t * half + 0.06F}, {-1.4F * thick, 1.4F * thick}, {0, 0.95F * h}, kSteel);
-    else b.box({-1.4F * thick, 1.4F * thick}, {t * half - 0.06F, t * half + 0.06F}, {0, 0.95F * h}, kSteel);
+    if (along)
+      b.box({t * half - 0.06F, t * half + 0.06F}, {-1.4F * thick, 1.4F * thick}, {0, 0.95F * h}, kSteel);
+    else
+      b.box({-1.4F * thick, 1.4F * thick}, {t * half - 0.06F, t * half + 0.06F}, {0, 0.95F * h}, kSteel);
   }
   const Vec3 lamp = along ? Vec3{0.8F * half, 0, h} : Vec3{0, 0.8F * half, h};
   b.box({lamp.x - 0.1F, lamp.x + 0.1F}, {lamp.y - 0.1F, lamp.y + 0.1F}, {h - 0.05F, h + 0.18F}, {255, 180, 0}, kEmissive);
@@ -165,8 +185,10 @@ void debris(BodyBuilder& b, const Agent& a) {
   const Rgb dark[4] = {{58, 46, 36}, {78, 66, 52}, {40, 40, 44}, {96, 72, 44}};
   for (uint32_t i = 0; i < 6; ++i) {
     const auto at = [&](uint32_t k) { return static_cast<float>(look_hash(a.id, i, k) % 1000) / 500.0F - 1.0F; };
-    const float x = 0.65F * l * at(1), y = 0.65F * w * at(2), s = 0.35F * std::min(l, w) + 0.05F, top = h * (0.55F + 0.45F * at(3) * at(3));
-    b.frustum({x - s, x + 0.9F * s}, {y - 0.8F * s, y + s}, 0, {x - 0.6F * s, x + 0.5F * s}, {y - 0.7F * s, y + 0.4F * s}, top, dark[i % 4], dark[(i + 1) % 4]);
+    const float x = 0.65F * l * at(1), y = 0.65F * w * at(2), s = 0.35F * std::min(l, w) + 0.05F,
+                top = h * (0.55F + 0.45F * at(3) * at(3));
+    b.frustum({x - s, x + 0.9F * s}, {y - 0.8F * s, y + s}, 0, {x - 0.6F * s, x + 0.5F * s}, {y - 0.7F * s, y + 0.4F * s}, top,
+              dark[i % 4], dark[(i + 1) % 4]);
   }
   b.bar({-l, -0.5F * w, 0.1F}, {0.8F * l, 0.8F * w, 0.8F * h}, 0.12F, {120, 92, 58});
 }

@@ -15,10 +15,15 @@ uint32_t place_hash(const Scenery& s) {
 
 float pick(double v, double low, double high) { return static_cast<float>(v >= low ? std::min(v, high) : low); }
 
-struct Wall { int facing; bool along_x; float at, half; };
+struct Wall {
+  int facing;
+  bool along_x;
+  float at, half;
+};
 
 void windows(BodyBuilder& b, const Wall& w, float top, uint32_t seed) {
-  const int columns = std::clamp(static_cast<int>(w.half * 2 / 3.2F), 1, 12), floors = std::clamp(static_cast<int>(top / 3.1F), 1, 9);
+  const int columns = std::clamp(static_cast<int>(w.half * 2 / 3.2F), 1, 12),
+            floors = std::clamp(static_cast<int>(top / 3.1F), 1, 9);
   const float pitch = 2 * w.half / static_cast<float>(columns), storey = top / static_cast<float>(floors);
   for (int f = 0; f < floors; ++f) {
     for (int c = 0; c < columns; ++c) {
@@ -26,10 +31,13 @@ void windows(BodyBuilder& b, const Wall& w, float top, uint32_t seed) {
       const float middle = -w.half + pitch * (static_cast<float>(c) + 0.5F), z = storey * (static_cast<float>(f) + 0.32F);
       const Range across{middle - 0.27F * pitch, middle + 0.27F * pitch}, up{z, z + 0.46F * storey};
       const bool lit = b.shading().lamps_lit && h % 5 < 2;
-      const Rgb pane = lit ? Rgb{255, static_cast<uint8_t>(196 + h % 40), static_cast<uint8_t>(110 + h % 50)} : scaled({74, 92, 110}, 0.75F + 0.001F * static_cast<float>(h % 500));
+      const Rgb pane = lit ? Rgb{255, static_cast<uint8_t>(196 + h % 40), static_cast<uint8_t>(110 + h % 50)}
+                           : scaled({74, 92, 110}, 0.75F + 0.001F * static_cast<float>(h % 500));
       const uint8_t flags = lit ? kEmissive : kPlain;
-      if (w.along_x) b.side_plate(w.at, across, up, w.facing, pane, flags);
-      else b.plate(w.at, across, up, w.facing, pane, flags);
+      if (w.along_x)
+        b.side_plate(w.at, across, up, w.facing, pane, flags);
+      else
+        b.plate(w.at, across, up, w.facing, pane, flags);
     }
   }
 }
@@ -49,7 +57,9 @@ void building(BodyBuilder& b, const Scenery& s) {
 void tree(BodyBuilder& b, const Scenery& s) {
   const float h = pick(s.height, 2, 20), r = std::max(0.22F * h, pick(s.width, 0.8, 8) * 0.4F) * 0.8F;
   const uint32_t seed = place_hash(s);
-  Rgb leaf = s.colour.g > s.colour.r && s.colour.g > 40 ? s.colour : Rgb{static_cast<uint8_t>(44 + seed % 30), static_cast<uint8_t>(96 + seed / 64 % 40), 40};
+  Rgb leaf = s.colour.g > s.colour.r && s.colour.g > 40
+                 ? s.colour
+                 : Rgb{static_cast<uint8_t>(44 + seed % 30), static_cast<uint8_t>(96 + seed / 64 % 40), 40};
   if (b.shading().snow) leaf = mixed(leaf, {236, 240, 246}, 130);
   b.column(0, 0, 0.05F * h * 0.6F, 0.03F * h, {0, 0.5F * h}, 6, {88, 64, 44});
   if (seed / 7 % 3 == 0) {  // a conifer
@@ -82,8 +92,10 @@ void parked_row(BodyBuilder& b, const Scenery& s) {
     const float x = -l + 2 * l * (static_cast<float>(i) + 0.5F) / static_cast<float>(cars);
     const Rgb paint = kPaints[h / 8 % 6];
     b.box({x - 2.1F, x + 2.1F}, {-w, w}, {0.24F, 0.82F}, paint);
-    b.frustum({x - 1.6F, x + 1.0F}, {-0.92F * w, 0.92F * w}, 0.82F, {x - 1.1F, x + 0.3F}, {-0.75F * w, 0.75F * w}, 1.42F, {38, 50, 64}, paint);
-    for (const float dx : {-1.35F, 1.35F}) b.box({x + dx - 0.32F, x + dx + 0.32F}, {-w - 0.02F, w + 0.02F}, {0.0F, 0.62F}, {22, 22, 24});
+    b.frustum({x - 1.6F, x + 1.0F}, {-0.92F * w, 0.92F * w}, 0.82F, {x - 1.1F, x + 0.3F}, {-0.75F * w, 0.75F * w}, 1.42F,
+              {38, 50, 64}, paint);
+    for (const float dx : {-1.35F, 1.35F})
+      b.box({x + dx - 0.32F, x + dx + 0.32F}, {-w - 0.02F, w + 0.02F}, {0.0F, 0.62F}, {22, 22, 24});
     b.plate(x - 2.12F, {-0.9F * w, -0.6F * w}, {0.55F, 0.72F}, -1, {96, 12, 14});
     b.plate(x - 2.12F, {0.6F * w, 0.9F * w}, {0.55F, 0.72F}, -1, {96, 12, 14});
   }
@@ -93,10 +105,14 @@ void parked_row(BodyBuilder& b, const Scenery& s) {
 
 void build_scenery(BodyBuilder& b, const Scenery& s) {
   switch (s.kind) {
-    case SceneryKind::kBuilding: return building(b, s);
-    case SceneryKind::kTree: return tree(b, s);
-    case SceneryKind::kPole: return lamp_post(b, s);
-    case SceneryKind::kParkedRow: return parked_row(b, s);
+    case SceneryKind::kBuilding:
+      return building(b, s);
+    case SceneryKind::kTree:
+      return tree(b, s);
+    case SceneryKind::kPole:
+      return lamp_post(b, s);
+    case SceneryKind::kParkedRow:
+      return parked_row(b, s);
   }
 }
 

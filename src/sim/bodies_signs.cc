@@ -34,8 +34,12 @@ void number(BodyBuilder& b, int value, float x, float z, float height, Rgb c) {
 void figure(BodyBuilder& b, float x, float y, float z, float k, Rgb c) {
   b.disc(x, y, z + 0.4F * k, 0.11F * k, 8, 0, 1, c);
   b.plate(x, {y - 0.1F * k, y + 0.1F * k}, {z - 0.1F * k, z + 0.28F * k}, 1, c);
-  b.polygon({Vec3{x, y - 0.1F * k, z - 0.1F * k}, Vec3{x, y - 0.32F * k, z - 0.5F * k}, Vec3{x, y - 0.2F * k, z - 0.5F * k}, Vec3{x, y + 0.06F * k, z - 0.1F * k}}, c);
-  b.polygon({Vec3{x, y - 0.06F * k, z - 0.1F * k}, Vec3{x, y + 0.2F * k, z - 0.5F * k}, Vec3{x, y + 0.32F * k, z - 0.5F * k}, Vec3{x, y + 0.1F * k, z - 0.1F * k}}, c);
+  b.polygon({Vec3{x, y - 0.1F * k, z - 0.1F * k}, Vec3{x, y - 0.32F * k, z - 0.5F * k}, Vec3{x, y - 0.2F * k, z - 0.5F * k},
+             Vec3{x, y + 0.06F * k, z - 0.1F * k}},
+            c);
+  b.polygon({Vec3{x, y - 0.06F * k, z - 0.1F * k}, Vec3{x, y + 0.2F * k, z - 0.5F * k}, Vec3{x, y + 0.32F * k, z - 0.5F * k},
+             Vec3{x, y + 0.1F * k, z - 0.1F * k}},
+            c);
   b.plate(x, {y - 0.28F * k, y + 0.28F * k}, {z + 0.1F * k, z + 0.2F * k}, 1, c);
 }
 
@@ -94,10 +98,14 @@ void build_sign(BodyBuilder& b, const Sign& sign) {
       b.plate(0.08F, {0.02F, 0.1F}, {z - 0.25F, z + 0.12F}, 1, kBlack);
       b.plate(0.08F, {-0.16F, 0.1F}, {z + 0.05F, z + 0.13F}, 1, kBlack);
       b.polygon({Vec3{0.08F, -0.16F, z - 0.02F}, Vec3{0.08F, -0.16F, z + 0.2F}, Vec3{0.08F, -0.3F, z + 0.09F}}, kBlack);
-      b.polygon({Vec3{0.09F, -0.36F, z + 0.28F}, Vec3{0.09F, 0.28F, z - 0.36F}, Vec3{0.09F, 0.36F, z - 0.28F}, Vec3{0.09F, -0.28F, z + 0.36F}}, kRed);
+      b.polygon({Vec3{0.09F, -0.36F, z + 0.28F}, Vec3{0.09F, 0.28F, z - 0.36F}, Vec3{0.09F, 0.36F, z - 0.28F},
+                 Vec3{0.09F, -0.28F, z + 0.36F}},
+                kRed);
       break;
     case SignKind::kSchoolZone:
-      b.polygon({Vec3{0.05F, -kHalf, z - kHalf}, Vec3{0.05F, kHalf, z - kHalf}, Vec3{0.05F, kHalf, z + 0.15F}, Vec3{0.05F, 0, z + 0.62F}, Vec3{0.05F, -kHalf, z + 0.15F}}, {190, 240, 20});
+      b.polygon({Vec3{0.05F, -kHalf, z - kHalf}, Vec3{0.05F, kHalf, z - kHalf}, Vec3{0.05F, kHalf, z + 0.15F},
+                 Vec3{0.05F, 0, z + 0.62F}, Vec3{0.05F, -kHalf, z + 0.15F}},
+                {190, 240, 20});
       figure(b, 0.06F, -0.17F, z - 0.08F, 0.62F, kBlack);
       figure(b, 0.06F, 0.2F, z - 0.13F, 0.48F, kBlack);
       break;

@@ -13,13 +13,17 @@ constexpr Rgb kBrakeOn{255, 22, 16}, kBrakeOff{96, 12, 14}, kTailLit{150, 14, 12
 constexpr Rgb kHeadLit{255, 250, 225}, kHeadOff{214, 220, 226}, kRedBeacon{255, 24, 30}, kBlueBeacon{30, 70, 255};
 
 /// The footprint as half extents, and the height, kept within what a drawing can show.
-struct Size { float l, w, h; };
+struct Size {
+  float l, w, h;
+};
 Size size_of(const Agent& a, double low_l, double low_w, double low_h) {
   const auto pick = [](double v, double low, double high) { return static_cast<float>(v >= low ? std::min(v, high) : low); };
   return {pick(a.length, low_l, 30) / 2, pick(a.width, low_w, 6) / 2, pick(a.height, low_h, 8)};
 }
 
-struct LampSpots { float x_rear, x_front, half_width, z_rear, z_front, size; };
+struct LampSpots {
+  float x_rear, x_front, half_width, z_rear, z_front, size;
+};
 
 /// Tail, brake, indicator and head lamps. A lit brake lamp is half as large again as a dark one, and a bar joins the pair.
 void lamps(BodyBuilder& b, const Agent& a, const LampSpots& s) {
@@ -40,11 +44,15 @@ void lamps(BodyBuilder& b, const Agent& a, const LampSpots& s) {
     b.plate(s.x_rear - 0.02F, across(0.02F, 0.02F + 1.1F * tail), {s.z_rear, s.z_rear + tail}, -1, tail_colour, tail_flags);
     b.plate(s.x_rear - 0.03F, across(-0.06F, blink), {s.z_rear - blink, s.z_rear - 0.02F}, -1, amber, amber_flags);
     b.plate(s.x_front + 0.03F, across(-0.06F, blink), {s.z_front - blink, s.z_front - 0.02F}, 1, amber, amber_flags);
-    if (on) b.side_plate(sign * (s.half_width + 0.03F), {s.x_front - 0.9F, s.x_front - 0.4F}, {s.z_front, s.z_front + 0.25F}, side, amber, kLamp);
+    if (on)
+      b.side_plate(sign * (s.half_width + 0.03F), {s.x_front - 0.9F, s.x_front - 0.4F}, {s.z_front, s.z_front + 0.25F}, side, amber,
+                   kLamp);
     b.plate(s.x_front + 0.02F, across(0.05F, 0.05F + 1.2F * s.size), {s.z_front, s.z_front + 0.8F * s.size}, 1,
             lit ? kHeadLit : kHeadOff, lit ? kLamp : kPlain);
   }
-  if (k.brake) b.plate(s.x_rear - 0.02F, {-0.35F * s.half_width, 0.35F * s.half_width}, {s.z_rear + 0.9F * tail, s.z_rear + 1.2F * tail}, -1, kBrakeOn, kEmissive);
+  if (k.brake)
+    b.plate(s.x_rear - 0.02F, {-0.35F * s.half_width, 0.35F * s.half_width}, {s.z_rear + 0.9F * tail, s.z_rear + 1.2F * tail}, -1,
+            kBrakeOn, kEmissive);
 }
 
 void wheels(BodyBuilder& b, std::initializer_list<float> axles, float radius, float half_width) {
@@ -92,15 +100,21 @@ void car(BodyBuilder& b, const Agent& a) {
   const float waist = 0.58F * s.h, r = std::min(0.36F, 0.24F * s.h);
   b.frustum({-s.l, s.l}, {-s.w, s.w}, 0.22F, {-0.97F * s.l, 0.97F * s.l}, {-0.96F * s.w, 0.96F * s.w}, waist, paint, paint);
   b.box({-s.l - 0.01F, s.l + 0.01F}, {-s.w - 0.01F, s.w + 0.01F}, {0.22F, 0.36F}, kTrim);
-  b.frustum({-0.74F * s.l, 0.42F * s.l}, {-0.92F * s.w, 0.92F * s.w}, waist, {-0.48F * s.l, 0.12F * s.l}, {-0.74F * s.w, 0.74F * s.w}, s.h - 0.05F, kGlass, paint);
-  b.frustum({-0.5F * s.l, 0.14F * s.l}, {-0.76F * s.w, 0.76F * s.w}, s.h - 0.06F, {-0.47F * s.l, 0.1F * s.l}, {-0.7F * s.w, 0.7F * s.w}, s.h, paint, paint);
-  for (const float side : {-1.0F, 1.0F}) b.bar({-0.2F * s.l, side * 0.93F * s.w, waist}, {-0.18F * s.l, side * 0.76F * s.w, s.h - 0.05F}, 0.1F, paint);
+  b.frustum({-0.74F * s.l, 0.42F * s.l}, {-0.92F * s.w, 0.92F * s.w}, waist, {-0.48F * s.l, 0.12F * s.l},
+            {-0.74F * s.w, 0.74F * s.w}, s.h - 0.05F, kGlass, paint);
+  b.frustum({-0.5F * s.l, 0.14F * s.l}, {-0.76F * s.w, 0.76F * s.w}, s.h - 0.06F, {-0.47F * s.l, 0.1F * s.l},
+            {-0.7F * s.w, 0.7F * s.w}, s.h, paint, paint);
+  for (const float side : {-1.0F, 1.0F})
+    b.bar({-0.2F * s.l, side * 0.93F * s.w, waist}, {-0.18F * s.l, side * 0.76F * s.w, s.h - 0.05F}, 0.1F, paint);
   if (police) {
     for (const int side : {-1, 1}) {
-      b.side_plate(static_cast<float>(side) * (s.w + 0.015F), {-0.85F * s.l, 0.85F * s.l}, {0.42F, 0.78F * waist + 0.12F}, side, {24, 60, 170});
+      b.side_plate(static_cast<float>(side) * (s.w + 0.015F), {-0.85F * s.l, 0.85F * s.l}, {0.42F, 0.78F * waist + 0.12F}, side,
+                   {24, 60, 170});
     }
     b.plate(-s.l - 0.015F, {-0.55F * s.w, 0.55F * s.w}, {0.4F, waist - 0.06F}, -1, {24, 60, 170});
-    b.polygon({Vec3{0.5F * s.l, -0.8F * s.w, waist + 0.01F}, Vec3{0.95F * s.l, -0.8F * s.w, waist + 0.01F}, Vec3{0.95F * s.l, 0.8F * s.w, waist + 0.01F}, Vec3{0.5F * s.l, 0.8F * s.w, waist + 0.01F}}, {24, 60, 170});
+    b.polygon({Vec3{0.5F * s.l, -0.8F * s.w, waist + 0.01F}, Vec3{0.95F * s.l, -0.8F * s.w, waist + 0.01F},
+               Vec3{0.95F * s.l, 0.8F * s.w, waist + 0.01F}, Vec3{0.5F * s.l, 0.8F * s.w, waist + 0.01F}},
+              {24, 60, 170});
     beacons(b, a.looks.beacons, -0.18F * s.l, 0.8F * s.w, s.h);
   }
   wheels(b, {-0.62F * s.l, 0.64F * s.l}, r, s.w);
@@ -127,8 +141,10 @@ void truck(BodyBuilder& b, const Agent& a) {
   b.box({-s.l, back}, {-s.w, s.w}, {1.0F, s.h}, cargo);
   b.box({-s.l, s.l - 0.1F}, {-0.6F * s.w, 0.6F * s.w}, {0.5F, 1.02F}, kTrim);
   b.plate(-s.l - 0.01F, {-0.03F, 0.03F}, {1.05F, s.h - 0.05F}, -1, {70, 70, 74});
-  for (const float y : {-0.93F, 0.88F}) b.plate(-s.l - 0.01F, {y * s.w, (y + 0.05F) * s.w}, {1.05F, s.h - 0.05F}, -1, {110, 110, 112});
-  for (const int side : {-1, 1}) b.side_plate(static_cast<float>(side) * (s.w + 0.01F), {-0.96F * s.l, back - 0.15F}, {1.5F, 1.9F}, side, paint);
+  for (const float y : {-0.93F, 0.88F})
+    b.plate(-s.l - 0.01F, {y * s.w, (y + 0.05F) * s.w}, {1.05F, s.h - 0.05F}, -1, {110, 110, 112});
+  for (const int side : {-1, 1})
+    b.side_plate(static_cast<float>(side) * (s.w + 0.01F), {-0.96F * s.l, back - 0.15F}, {1.5F, 1.9F}, side, paint);
   wheels(b, {-0.8F * s.l, -0.8F * s.l + 1.15F, s.l - 1.0F}, 0.5F, s.w);
   number_plate(b, -s.l, s.l, 0.62F);
   lamps(b, a, {-s.l, s.l, s.w, 0.72F, 0.78F, 0.32F});
@@ -230,7 +246,8 @@ void ambulance(BodyBuilder& b, const Agent& a) {
   const float cab_x = s.l - 0.55F * s.l;
   b.box({-s.l, cab_x}, {-s.w, s.w}, {0.4F, s.h}, kWhite);
   b.box({cab_x, s.l}, {-0.95F * s.w, 0.95F * s.w}, {0.4F, 0.5F * s.h}, kWhite);
-  b.frustum({cab_x, s.l - 0.25F * s.l}, {-0.93F * s.w, 0.93F * s.w}, 0.5F * s.h, {cab_x, cab_x + 0.12F * s.l}, {-0.85F * s.w, 0.85F * s.w}, 0.85F * s.h, kGlass, kWhite);
+  b.frustum({cab_x, s.l - 0.25F * s.l}, {-0.93F * s.w, 0.93F * s.w}, 0.5F * s.h, {cab_x, cab_x + 0.12F * s.l},
+            {-0.85F * s.w, 0.85F * s.w}, 0.85F * s.h, kGlass, kWhite);
   const float z = 0.68F * s.h, arm = 0.19F * s.h, bar = 0.07F * s.h;
   for (const int side : {-1, 1}) {
     const float y = static_cast<float>(side) * (s.w + 0.01F), mid = -0.35F * s.l;
@@ -262,7 +279,8 @@ void fire_truck(BodyBuilder& b, const Agent& a) {
       const float x = -0.92F * s.l + (cab_x + 0.92F * s.l) * static_cast<float>(i) / 3;
       b.side_plate(y, {x, x + 0.28F * (cab_x + 0.92F * s.l)}, {0.48F * s.h, 0.8F * s.h}, side, steel);
     }
-    b.bar({-s.l - 0.1F, static_cast<float>(side) * 0.35F, s.h - 0.02F}, {s.l - 0.4F, static_cast<float>(side) * 0.35F, s.h + 0.1F}, 0.12F, steel);
+    b.bar({-s.l - 0.1F, static_cast<float>(side) * 0.35F, s.h - 0.02F}, {s.l - 0.4F, static_cast<float>(side) * 0.35F, s.h + 0.1F},
+          0.12F, steel);
   }
   for (int i = 0; i < 9; ++i) {
     const float x = -s.l + 2 * s.l * (static_cast<float>(i) + 0.3F) / 9;
@@ -284,7 +302,8 @@ void tractor(BodyBuilder& b, const Agent& a) {
   const float big = 0.32F * s.h, small = 0.19F * s.h, waist = 0.52F * s.h;
   b.box({-0.1F * s.l, 0.95F * s.l}, {-0.36F * s.w, 0.36F * s.w}, {small, waist}, paint);
   b.box({-0.75F * s.l, 0.0F}, {-0.5F * s.w, 0.5F * s.w}, {0.5F * big, waist}, paint);
-  b.frustum({-0.75F * s.l, 0.05F * s.l}, {-0.52F * s.w, 0.52F * s.w}, waist, {-0.7F * s.l, -0.02F}, {-0.46F * s.w, 0.46F * s.w}, s.h - 0.12F, {96, 128, 148}, kWhite);
+  b.frustum({-0.75F * s.l, 0.05F * s.l}, {-0.52F * s.w, 0.52F * s.w}, waist, {-0.7F * s.l, -0.02F}, {-0.46F * s.w, 0.46F * s.w},
+            s.h - 0.12F, {96, 128, 148}, kWhite);
   b.box({-0.78F * s.l, 0.05F * s.l}, {-0.55F * s.w, 0.55F * s.w}, {s.h - 0.13F, s.h}, paint);
   for (const float side : {-1.0F, 1.0F}) {
     const Range wide = side < 0 ? Range{-s.w, -0.55F * s.w} : Range{0.55F * s.w, s.w};
@@ -293,7 +312,9 @@ void tractor(BodyBuilder& b, const Agent& a) {
     b.wheel(s.l - small, small, small, narrow, kTyre, rim);
   }
   b.column(0.4F * s.l, 0.2F * s.w, 0.06F, 0.06F, {waist, s.h}, 6, kTrim);
-  b.polygon({Vec3{-0.8F * s.l, -0.32F, waist - 0.1F}, Vec3{-0.8F * s.l, 0.0F, waist + 0.45F}, Vec3{-0.8F * s.l, 0.32F, waist - 0.1F}}, {255, 110, 10});
+  b.polygon(
+      {Vec3{-0.8F * s.l, -0.32F, waist - 0.1F}, Vec3{-0.8F * s.l, 0.0F, waist + 0.45F}, Vec3{-0.8F * s.l, 0.32F, waist - 0.1F}},
+      {255, 110, 10});
   const bool flash = a.looks.beacons || a.looks.hazard;
   b.box({-0.5F * s.l, -0.3F * s.l}, {-0.12F, 0.12F}, {s.h, s.h + 0.25F}, kAmberOn, flash ? kLamp : kPlain);
   lamps(b, a, {-0.79F * s.l, 0.95F * s.l, 0.52F * s.w, 0.38F * s.h, 0.38F * s.h, 0.24F});
@@ -303,14 +324,21 @@ void tractor(BodyBuilder& b, const Agent& a) {
 
 void build_vehicle(BodyBuilder& b, const Agent& a) {
   switch (a.type) {
-    case AgentType::kTruck: return truck(b, a);
+    case AgentType::kTruck:
+      return truck(b, a);
     case AgentType::kBus:
-    case AgentType::kSchoolBus: return bus(b, a);
-    case AgentType::kGarbageTruck: return garbage_truck(b, a);
-    case AgentType::kAmbulance: return ambulance(b, a);
-    case AgentType::kFireTruck: return fire_truck(b, a);
-    case AgentType::kTractor: return tractor(b, a);
-    default: return car(b, a);
+    case AgentType::kSchoolBus:
+      return bus(b, a);
+    case AgentType::kGarbageTruck:
+      return garbage_truck(b, a);
+    case AgentType::kAmbulance:
+      return ambulance(b, a);
+    case AgentType::kFireTruck:
+      return fire_truck(b, a);
+    case AgentType::kTractor:
+      return tractor(b, a);
+    default:
+      return car(b, a);
   }
 }
 

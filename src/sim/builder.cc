@@ -34,23 +34,68 @@ Agent shape_of(AgentType type, PhiloxStream& g) {
     a.length = l * f, a.width = w * f, a.height = h * f;
   };
   switch (type) {
-    case AgentType::kCar: size(4.5, 1.85, 1.5); break;
-    case AgentType::kTruck: size(8.0, 2.4, 3.2); break;
-    case AgentType::kBus: size(11.0, 2.5, 3.1); break;
-    case AgentType::kSchoolBus: size(9.5, 2.4, 3.0); a.looks.colour = {245, 180, 20}; break;
-    case AgentType::kGarbageTruck: size(8.0, 2.4, 3.2); a.looks.colour = {60, 140, 70}; break;
-    case AgentType::kMotorcycle: size(2.1, 0.8, 1.5); break;
-    case AgentType::kCyclist: size(1.8, 0.65, 1.75); break;
-    case AgentType::kPedestrian: size(0.5, 0.6, 1.75); break;
-    case AgentType::kWorker: size(0.5, 0.6, 1.8); a.looks.colour = {255, 120, 0}; break;
-    case AgentType::kAnimal: size(2.0, 0.7, 1.6); a.looks.colour = {130, 90, 50}; break;
-    case AgentType::kAmbulance: size(6.0, 2.1, 2.6); a.looks.colour = {240, 240, 240}; break;
-    case AgentType::kFireTruck: size(8.0, 2.4, 3.1); a.looks.colour = {200, 20, 20}; break;
-    case AgentType::kPolice: size(4.7, 1.9, 1.6); a.looks.colour = {30, 40, 90}; break;
-    case AgentType::kCone: size(0.5, 0.5, 1.0); a.looks.colour = {255, 110, 0}; break;
-    case AgentType::kBarrier: size(0.5, 2.0, 1.1); a.looks.colour = {240, 90, 20}; break;
-    case AgentType::kDebris: size(1.4, 1.7, 1.0); a.looks.colour = {110, 80, 50}; break;
-    case AgentType::kTractor: size(4.2, 2.2, 2.7); a.looks.colour = {40, 130, 40}; break;
+    case AgentType::kCar:
+      size(4.5, 1.85, 1.5);
+      break;
+    case AgentType::kTruck:
+      size(8.0, 2.4, 3.2);
+      break;
+    case AgentType::kBus:
+      size(11.0, 2.5, 3.1);
+      break;
+    case AgentType::kSchoolBus:
+      size(9.5, 2.4, 3.0);
+      a.looks.colour = {245, 180, 20};
+      break;
+    case AgentType::kGarbageTruck:
+      size(8.0, 2.4, 3.2);
+      a.looks.colour = {60, 140, 70};
+      break;
+    case AgentType::kMotorcycle:
+      size(2.1, 0.8, 1.5);
+      break;
+    case AgentType::kCyclist:
+      size(1.8, 0.65, 1.75);
+      break;
+    case AgentType::kPedestrian:
+      size(0.5, 0.6, 1.75);
+      break;
+    case AgentType::kWorker:
+      size(0.5, 0.6, 1.8);
+      a.looks.colour = {255, 120, 0};
+      break;
+    case AgentType::kAnimal:
+      size(2.0, 0.7, 1.6);
+      a.looks.colour = {130, 90, 50};
+      break;
+    case AgentType::kAmbulance:
+      size(6.0, 2.1, 2.6);
+      a.looks.colour = {240, 240, 240};
+      break;
+    case AgentType::kFireTruck:
+      size(8.0, 2.4, 3.1);
+      a.looks.colour = {200, 20, 20};
+      break;
+    case AgentType::kPolice:
+      size(4.7, 1.9, 1.6);
+      a.looks.colour = {30, 40, 90};
+      break;
+    case AgentType::kCone:
+      size(0.5, 0.5, 1.0);
+      a.looks.colour = {255, 110, 0};
+      break;
+    case AgentType::kBarrier:
+      size(0.5, 2.0, 1.1);
+      a.looks.colour = {240, 90, 20};
+      break;
+    case AgentType::kDebris:
+      size(1.4, 1.7, 1.0);
+      a.looks.colour = {110, 80, 50};
+      break;
+    case AgentType::kTractor:
+      size(4.2, 2.2, 2.7);
+      a.looks.colour = {40, 130, 40};
+      break;
   }
   return a;
 }
@@ -59,7 +104,8 @@ Builder::Builder(Scene& scene, uint64_t stream)
     : g(scene.seed, stream << 32 | uint64_t{scene.family} << 8 | scene.attempt), sc(scene) {}
 
 Rgb Builder::car_colour() {
-  constexpr Rgb kColours[] = {{200, 200, 205}, {40, 40, 45}, {120, 120, 125}, {160, 30, 30}, {30, 60, 130}, {235, 235, 235}, {90, 70, 50}};
+  constexpr Rgb kColours[] = {{200, 200, 205}, {40, 40, 45},    {120, 120, 125}, {160, 30, 30},
+                              {30, 60, 130},   {235, 235, 235}, {90, 70, 50}};
   return kColours[g.below(7)];
 }
 AgentType Builder::any_vehicle() {
@@ -113,14 +159,16 @@ void Builder::light(StopKind state) {
   sc.stop = state;
   sc.stop_s = s - sc.junction.half_width - 4.5;
   sc.crosswalks.push_back(s - sc.junction.half_width - 2.0);
-  const LightState lamp = state == StopKind::kRed ? LightState::kRed : state == StopKind::kYellow ? LightState::kYellow : LightState::kGreen;
+  const LightState lamp = state == StopKind::kRed      ? LightState::kRed
+                          : state == StopKind::kYellow ? LightState::kYellow
+                                                       : LightState::kGreen;
   const auto put = [&](double at_s, double d, double height) {
     const Pose p = sc.ref.at(at_s, d);
     sc.lights.push_back({{p.x, p.y, wrap_angle(p.yaw + kPi)}, height, lamp});
   };
-  put(sc.stop_s + 0.5, sc.road.right_edge() - 0.7, 3.2);        // near side, on both kerbs
+  put(sc.stop_s + 0.5, sc.road.right_edge() - 0.7, 3.2);  // near side, on both kerbs
   put(sc.stop_s + 0.5, sc.road.left_edge() + 0.7, 3.2);
-  put(s + sc.junction.half_width + 2.5, 0.0, 4.8);              // far side, over the lane
+  put(s + sc.junction.half_width + 2.5, 0.0, 4.8);  // far side, over the lane
 }
 void Builder::stop_sign() {
   sc.stop = StopKind::kSign;
@@ -160,7 +208,8 @@ Actor& Builder::on_path(AgentType type, const Path& path, const LaneMotion& m, C
 }
 Actor& Builder::along(AgentType type, const LaneMotion& m, Class cls) { return on_path(type, sc.ref, m, cls); }
 
-Actor& Builder::across(const Path& path, AgentType type, double s, double d, int dir, double v, double t_start, double distance_m, Class cls) {
+Actor& Builder::across(const Path& path, AgentType type, double s, double d, int dir, double v, double t_start, double distance_m,
+                       Class cls) {
   Actor& a = add(type, cls);
   for (int k = 0; k < kTrackSteps; ++k) {
     const double gone = std::clamp(v * (k * kDt - t_start), 0.0, distance_m);
@@ -174,9 +223,7 @@ Actor& Builder::across(const Path& path, AgentType type, double s, double d, int
   return a;
 }
 
-double Builder::brake_distance(double t_on, double decel) const {
-  return kEgoFront + sc.v0 * t_on + sc.v0 * sc.v0 / (2 * decel);
-}
+double Builder::brake_distance(double t_on, double decel) const { return kEgoFront + sc.v0 * t_on + sc.v0 * sc.v0 / (2 * decel); }
 
 void finish_tracks(Scene& sc) {
   for (Actor& a : sc.actors) {

@@ -36,7 +36,8 @@ class Builder {
   Actor& parked(AgentType type, double s, double d, double yaw, Class cls);
   Actor& along(AgentType type, const LaneMotion& m, Class cls);
   /// Across `path` at s, from d in direction sign(-d) or `dir`, walking from t_start on, for `distance_m`.
-  Actor& across(const Path& path, AgentType type, double s, double d, int dir, double v, double t_start, double distance_m, Class cls);
+  Actor& across(const Path& path, AgentType type, double s, double d, int dir, double v, double t_start, double distance_m,
+                Class cls);
   /// Along a path of its own; speeds as in LaneMotion.
   Actor& on_path(AgentType type, const Path& path, const LaneMotion& m, Class cls);
 
@@ -53,8 +54,8 @@ Agent shape_of(AgentType type, PhiloxStream& g);
 bool is_person(AgentType type);
 
 void draw_environment(Scene& scene);
-void draw_surroundings(Scene& scene);   // parked rows, oncoming cars, decoys, scenery
-void draw_family(Builder& b);           // families.cc
+void draw_surroundings(Scene& scene);  // parked rows, oncoming cars, decoys, scenery
+void draw_family(Builder& b);          // families.cc
 /// (s, d) of every track point along the route; after the route is final.
 void finish_tracks(Scene& scene);
 size_t training_families();

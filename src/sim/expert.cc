@@ -11,25 +11,35 @@
 namespace slip::sim {
 namespace {
 
-constexpr double kBrakeOn = 2.5;       // m/s^2 that a stop must need before the expert brakes: late, so that onset is a cue
-constexpr double kBrakeOff = 1.2;      // below which it lets go again
+constexpr double kBrakeOn = 2.5;   // m/s^2 that a stop must need before the expert brakes: late, so that onset is a cue
+constexpr double kBrakeOff = 1.2;  // below which it lets go again
 constexpr double kCurveBrake = 1.5;
 constexpr double kAccel = 1.6, kHeadway = 1.1, kStandstill = 2.0, kComfortBrake = 2.0;
 constexpr double kLateralComfort = 2.5;
 constexpr double kNudgeMax = 1.05;
 
-struct Pass { bool pass = false; double offset = 0, cap = 1e9; };
+struct Pass {
+  bool pass = false;
+  double offset = 0, cap = 1e9;
+};
 
-double pass_clearance(const Actor& a) {
-  return a.cls == Class::kCyclist || a.cls == Class::kPedestrian ? 0.7 : 0.45;
-}
+double pass_clearance(const Actor& a) { return a.cls == Class::kCyclist || a.cls == Class::kPedestrian ? 0.7 : 0.45; }
 double pass_factor(Class c) {
   switch (c) {
-    case Class::kEmergency: return 0.55;
-    case Class::kDoor: case Class::kConstruction: case Class::kSpecial: return 0.6;
-    case Class::kCyclist: case Class::kPedestrian: case Class::kAnimal: return 0.65;
-    case Class::kHazard: return 0.7;
-    default: return 1.0;
+    case Class::kEmergency:
+      return 0.55;
+    case Class::kDoor:
+    case Class::kConstruction:
+    case Class::kSpecial:
+      return 0.6;
+    case Class::kCyclist:
+    case Class::kPedestrian:
+    case Class::kAnimal:
+      return 0.65;
+    case Class::kHazard:
+      return 0.7;
+    default:
+      return 1.0;
   }
 }
 double reach_left(const Actor& a, const TrackPoint& p) { return p.d + p.half_d + a.door_m; }
@@ -54,8 +64,8 @@ class Driver {
       k_ = k;
       step();
       FutureState& f = plan_.future[static_cast<size_t>(k)];
-      f = {static_cast<float>(x_), static_cast<float>(y_), static_cast<float>(yaw_), static_cast<float>(v_),
-           static_cast<float>(a_), static_cast<float>(kappa_)};
+      f = {static_cast<float>(x_), static_cast<float>(y_), static_cast<float>(yaw_),
+           static_cast<float>(v_), static_cast<float>(a_), static_cast<float>(kappa_)};
       check(k + 1);
     }
     return plan_;
@@ -63,9 +73,7 @@ class Driver {
 
  private:
   bool present(size_t i) const { return (removed_ & class_bit(sc_.actors[i].cls)) == 0; }
-  const TrackPoint& at(size_t i, int k) const {
-    return sc_.actors[i].track[static_cast<size_t>(std::min(k, kTrackSteps - 1))];
-  }
+  const TrackPoint& at(size_t i, int k) const { return sc_.actors[i].track[static_cast<size_t>(std::min(k, kTrackSteps - 1))]; }
   double base() const { return sc_.shift; }
   bool blocks(const Actor& a, const TrackPoint& p, double offset, double margin) const {
     return reach_left(a, p) > offset - kEgoHalfWidth - margin && reach_right(p) < offset + kEgoHalfWidth + margin;
@@ -135,8 +143,10 @@ class Driver {
       const bool ahead = now.s + now.half_s > s_ - kEgoRear - 0.5;
       const double reach = std::abs(pass.offset) > 1.5 ? std::max(14.0, 2.2 * v_) : std::max(10.0, 1.8 * v_);
       if (ahead && gap_now < reach) {
-        if (pass.offset > 0) goal_high_ = std::max(goal_high_, pass.offset);
-        else goal_low_ = std::min(goal_low_, pass.offset);
+        if (pass.offset > 0)
+          goal_high_ = std::max(goal_high_, pass.offset);
+        else
+          goal_low_ = std::min(goal_low_, pass.offset);
       }
       if (ahead) cap_ahead(pass.cap, std::max(0.0, gap_now - 2.0));
       if (!clear && ahead && gap_now < 12 && gap_now > -3) ask_stop(gap_now - 1.0);
@@ -150,7 +160,10 @@ class Driver {
       if (inside && in < 0) in = j;
       if (inside) out = j, nearest = std::min(nearest, p.s - p.half_s);
     }
-    if (in < 0) { yielding_[i] = false; return; }
+    if (in < 0) {
+      yielding_[i] = false;
+      return;
+    }
     const TrackPoint& p = at(i, k_ + in);
     const TrackPoint& next = at(i, k_ + in + 1);
     const double along = (next.s - p.s) / kDt;
@@ -158,8 +171,10 @@ class Driver {
     const double gap = p.s - p.half_s - (s_ + kEgoFront);
     if (in == 0) {
       if (gap < -2.5) return;
-      if (along < 0.5 || across > along) ask_stop(std::min(gap, nearest - (s_ + kEgoFront)) - kStandstill);
-      else ask_follow(gap, along);
+      if (along < 0.5 || across > along)
+        ask_stop(std::min(gap, nearest - (s_ + kEgoFront)) - kStandstill);
+      else
+        ask_follow(gap, along);
       return;
     }
     const double speed = std::max(v_, 1.0);
@@ -171,9 +186,9 @@ class Driver {
     if (!yielding_[i]) {
       const double arrive = gap / speed, cleared = (p.s + p.half_s - s_ + kEgoRear) / speed;
       const bool leaves = out < 30;
-      if (cleared < 0.1 * in - 0.4) return;               // the ego is through before
+      if (cleared < 0.1 * in - 0.4) return;                  // the ego is through before
       if (leaves && arrive > 0.1 * (out + 3) + 0.6) return;  // the other is
-      if (gap < v_ * v_ / 10.0) return;                   // cannot stop before it any more
+      if (gap < v_ * v_ / 10.0) return;                      // cannot stop before it any more
       yielding_[i] = true;
     }
     ask_stop(room - kStandstill);
@@ -188,12 +203,15 @@ class Driver {
     const double gap = sc_.stop_s - (s_ + kEgoFront);
     if (gap < -1.5) return;
     switch (sc_.stop) {
-      case StopKind::kNone: case StopKind::kGreen: return;
+      case StopKind::kNone:
+      case StopKind::kGreen:
+        return;
       case StopKind::kYellow:
         if (k_ == 0) runs_yellow_ = v_ * v_ / (2 * std::max(gap, 0.1)) > 3.5;
         if (runs_yellow_) return;
         [[fallthrough]];
-      case StopKind::kRed: return ask_stop(gap - 1.0);
+      case StopKind::kRed:
+        return ask_stop(gap - 1.0);
       case StopKind::kSign:
         if (v_ < 0.2 && gap < 3.5) stood_ += 1;
         if (stood_ < 15) ask_stop(gap - 1.0);
@@ -210,9 +228,12 @@ class Driver {
     for (size_t i = 0; i < sc_.actors.size(); ++i)
       if (present(i)) consider(i);
     off_goal_ = t >= sc_.shift_s ? base() : 0.0;
-    if (goal_high_ > 0 && goal_low_ < 0) off_goal_ = goal_high_ + goal_low_;
-    else if (goal_high_ > 0) off_goal_ = std::max(off_goal_, goal_high_);
-    else if (goal_low_ < 0) off_goal_ = std::min(off_goal_, goal_low_);
+    if (goal_high_ > 0 && goal_low_ < 0)
+      off_goal_ = goal_high_ + goal_low_;
+    else if (goal_high_ > 0)
+      off_goal_ = std::max(off_goal_, goal_high_);
+    else if (goal_low_ < 0)
+      off_goal_ = std::min(off_goal_, goal_low_);
     rules();
     for (double ahead = 0; ahead < 60; ahead += 2) {
       const double k = std::abs(sc_.route.curvature(s_ + ahead));

@@ -10,8 +10,8 @@ namespace slip::sim {
 struct Plan {
   std::array<FutureState, kFutureSteps> future{};
   bool collided = false, left_lane = false, uncomfortable = false;
-  double offset_5s = 0;          // sideways offset from the route, at 5 s
-  double max_offset_5s = 0;      // the largest by magnitude until then
+  double offset_5s = 0;      // sideways offset from the route, at 5 s
+  double max_offset_5s = 0;  // the largest by magnitude until then
   bool ok() const { return !collided && !left_lane && !uncomfortable; }
 };
 /// Drives 6.4 s without the classes whose bit (class_bit) is set in `removed`.

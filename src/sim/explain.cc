@@ -22,10 +22,14 @@ const Actor* nearest(const Scene& sc, Class c) {
 
 Choice traffic_words(const Scene& sc) {
   switch (sc.stop) {
-    case StopKind::kRed: return {"The light ahead is red.", "There is a red light ahead.", "A red light controls this lane."};
-    case StopKind::kYellow: return {"The light ahead is yellow.", "There is a yellow light ahead.", "A yellow light controls this lane."};
-    case StopKind::kGreen: return {"The light ahead is green.", "There is a green light ahead.", "A green light controls this lane."};
-    default: return {"There is a stop sign ahead.", "A stop sign controls this lane.", "The road ahead has a stop sign."};
+    case StopKind::kRed:
+      return {"The light ahead is red.", "There is a red light ahead.", "A red light controls this lane."};
+    case StopKind::kYellow:
+      return {"The light ahead is yellow.", "There is a yellow light ahead.", "A yellow light controls this lane."};
+    case StopKind::kGreen:
+      return {"The light ahead is green.", "There is a green light ahead.", "A green light controls this lane."};
+    default:
+      return {"There is a stop sign ahead.", "A stop sign controls this lane.", "The road ahead has a stop sign."};
   }
 }
 
@@ -33,31 +37,50 @@ Choice words_for(const Scene& sc, Class c) {
   const Actor* a = nearest(sc, c);
   const bool moving = a != nullptr && a->track[0].v > 0.3;
   switch (c) {
-    case Class::kPedestrian: return {"A pedestrian is crossing ahead.", "A pedestrian steps into the road.", "Someone is crossing the road ahead."};
-    case Class::kAnimal: return moving ? Choice{"An animal is crossing the road.", "An animal runs into the road ahead.", "An animal is crossing ahead."}
-                                       : Choice{"An animal is standing in the lane.", "An animal blocks the road ahead.", "There is an animal in the lane."};
-    case Class::kCyclist: return {"A cyclist is riding ahead.", "There is a cyclist in the lane ahead.", "A cyclist is close to our path."};
-    case Class::kConstruction: return {"Cones mark road work ahead.", "There is construction in the lane ahead.", "Road work narrows the lane ahead."};
-    case Class::kHazard: return {"Debris is lying in the lane.", "There is debris on the road ahead.", "An object lies on the road ahead."};
-    case Class::kEmergency: return moving ? Choice{"An emergency vehicle is passing ahead.", "An emergency vehicle needs the road.", "An emergency vehicle is driving ahead."}
-                                          : Choice{"An emergency vehicle stands ahead.", "An emergency vehicle blocks the lane.", "There is an emergency vehicle stopped ahead."};
-    case Class::kSpecial: return moving ? Choice{"A slow vehicle is driving ahead.", "A special vehicle is ahead.", "There is a slow special vehicle ahead."}
-                                        : Choice{"A special vehicle is stopped ahead.", "A large vehicle has stopped ahead.", "There is a special vehicle standing ahead."};
-    case Class::kConflicting: return {"Another vehicle is entering our path.", "A vehicle crosses our path.", "A vehicle moves into our way."};
-    case Class::kDoor: return {"A parked car has an open door.", "A car door is open on the right.", "A door opens on a parked car."};
-    case Class::kNearby: return moving ? Choice{"A vehicle is driving ahead.", "There is a lead vehicle in our lane.", "We follow a vehicle ahead."}
-                                       : Choice{"A vehicle has stopped ahead.", "There is a stopped vehicle in our lane.", "The vehicle ahead is standing."};
+    case Class::kPedestrian:
+      return {"A pedestrian is crossing ahead.", "A pedestrian steps into the road.", "Someone is crossing the road ahead."};
+    case Class::kAnimal:
+      return moving
+                 ? Choice{"An animal is crossing the road.", "An animal runs into the road ahead.", "An animal is crossing ahead."}
+                 : Choice{"An animal is standing in the lane.", "An animal blocks the road ahead.",
+                          "There is an animal in the lane."};
+    case Class::kCyclist:
+      return {"A cyclist is riding ahead.", "There is a cyclist in the lane ahead.", "A cyclist is close to our path."};
+    case Class::kConstruction:
+      return {"Cones mark road work ahead.", "There is construction in the lane ahead.", "Road work narrows the lane ahead."};
+    case Class::kHazard:
+      return {"Debris is lying in the lane.", "There is debris on the road ahead.", "An object lies on the road ahead."};
+    case Class::kEmergency:
+      return moving ? Choice{"An emergency vehicle is passing ahead.", "An emergency vehicle needs the road.",
+                             "An emergency vehicle is driving ahead."}
+                    : Choice{"An emergency vehicle stands ahead.", "An emergency vehicle blocks the lane.",
+                             "There is an emergency vehicle stopped ahead."};
+    case Class::kSpecial:
+      return moving ? Choice{"A slow vehicle is driving ahead.", "A special vehicle is ahead.",
+                             "There is a slow special vehicle ahead."}
+                    : Choice{"A special vehicle is stopped ahead.", "A large vehicle has stopped ahead.",
+                             "There is a special vehicle standing ahead."};
+    case Class::kConflicting:
+      return {"Another vehicle is entering our path.", "A vehicle crosses our path.", "A vehicle moves into our way."};
+    case Class::kDoor:
+      return {"A parked car has an open door.", "A car door is open on the right.", "A door opens on a parked car."};
+    case Class::kNearby:
+      return moving ? Choice{"A vehicle is driving ahead.", "There is a lead vehicle in our lane.", "We follow a vehicle ahead."}
+                    : Choice{"A vehicle has stopped ahead.", "There is a stopped vehicle in our lane.",
+                             "The vehicle ahead is standing."};
     case Class::kWeather:
       if (sc.env.weather == Weather::kFog) return {"Fog limits the view.", "The road is in fog.", "There is fog ahead."};
       if (sc.env.weather == Weather::kSnow) return {"Snow covers the road.", "The road is in snow.", "It is snowing."};
       return {"Rain makes the road wet.", "The road is wet from rain.", "It is raining."};
-    default: return traffic_words(sc);
+    default:
+      return traffic_words(sc);
   }
 }
 
 Class decisive(const Labels& l) {
-  constexpr Class kOrder[] = {Class::kPedestrian, Class::kAnimal, Class::kConflicting, Class::kEmergency, Class::kSpecial, Class::kDoor,
-                              Class::kCyclist, Class::kConstruction, Class::kHazard, Class::kTraffic, Class::kNearby, Class::kWeather};
+  constexpr Class kOrder[] = {Class::kPedestrian, Class::kAnimal,  Class::kConflicting, Class::kEmergency,
+                              Class::kSpecial,    Class::kDoor,    Class::kCyclist,     Class::kConstruction,
+                              Class::kHazard,     Class::kTraffic, Class::kNearby,      Class::kWeather};
   for (const bool need_cause : {true, false})
     for (const Class c : kOrder) {
       const auto i = static_cast<size_t>(c);
@@ -67,13 +90,15 @@ Class decisive(const Labels& l) {
 }
 
 std::string_view action(Longitudinal lon, uint32_t pick) {
-  constexpr std::string_view kLon[4][2] = {{"Keep the speed", "Hold the speed"}, {"Speed up", "Drive faster"},
-                                           {"Slow down", "Reduce the speed"}, {"Slow down and stop", "Come to a stop"}};
+  constexpr std::string_view kLon[4][2] = {{"Keep the speed", "Hold the speed"},
+                                           {"Speed up", "Drive faster"},
+                                           {"Slow down", "Reduce the speed"},
+                                           {"Slow down and stop", "Come to a stop"}};
   return kLon[static_cast<int>(lon)][pick];
 }
 std::string_view direction(Lateral lat) {
-  constexpr std::string_view kLat[] = {" and go straight.", " and follow the lane.", " and turn left.", " and turn right.",
-                                       " and change to the left.", " and change to the right."};
+  constexpr std::string_view kLat[] = {" and go straight.", " and follow the lane.",    " and turn left.",
+                                       " and turn right.",  " and change to the left.", " and change to the right."};
   return kLat[static_cast<int>(lat)];
 }
 

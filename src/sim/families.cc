@@ -11,7 +11,7 @@
 namespace slip::sim {
 namespace {
 
-constexpr double kNow = 0.4, kLate = 1.5;   // when the reaction may begin, seconds after t0
+constexpr double kNow = 0.4, kLate = 1.5;  // when the reaction may begin, seconds after t0
 
 /// The reaction may already be under way at t0 (one scene in eight): then braking began up to a second ago.
 double onset(Builder& b) {
@@ -55,7 +55,7 @@ void speed(Builder& b, double low, double high) {
 
 void free_flow(Builder& b) {
   lanes(b, 0.5, 0.2);
-  if (b.chance(0.45)) {   // so slow on an open road: it will speed up
+  if (b.chance(0.45)) {  // so slow on an open road: it will speed up
     b.sc.v0 = b.u(2.0, 4.5);
     b.sc.v_set = b.u(11, 13);
     b.sc.react_s = b.u(0.4, 0.8);
@@ -81,8 +81,10 @@ void lead_cruise(Builder& b) {
   lanes(b, 0.4, 0.2);
   speed(b, 6, 18);
   const double lead = b.u(5, 30), bend = b.u(-0.008, 0.008);
-  if (b.chance(0.3)) b.bent_road(lead, bend, 60);
-  else b.straight_road();
+  if (b.chance(0.3))
+    b.bent_road(lead, bend, 60);
+  else
+    b.straight_road();
   leader(b, {.s = kEgoFront + 6 + b.sc.v0 * b.u(1.25, 1.9), .v = b.sc.v0});
 }
 void lead_brake(Builder& b) {
@@ -91,8 +93,11 @@ void lead_brake(Builder& b) {
   speed(b, 7, 16);
   b.straight_road();
   const double end = b.chance(0.6) ? 0.0 : b.sc.v0 * b.u(0.3, 0.6);
-  Actor& a = leader(b, {.s = kEgoFront + 6 + b.sc.v0 * b.u(1.2, 1.7), .v = b.sc.v0, .t_change = b.u(0.0, 0.7),
-                        .accel = -b.u(2.4, 3.6), .v_end = end});
+  Actor& a = leader(b, {.s = kEgoFront + 6 + b.sc.v0 * b.u(1.2, 1.7),
+                        .v = b.sc.v0,
+                        .t_change = b.u(0.0, 0.7),
+                        .accel = -b.u(2.4, 3.6),
+                        .v_end = end});
   a.agent.looks.brake = true;
 }
 void lead_stopped(Builder& b) {
@@ -112,7 +117,8 @@ void crossing_pedestrian(Builder& b, const Path& path, double s) {
   const double start = dir > 0 ? -b.u(1.6, 2.8) : b.u(2.2, 4.4);
   const double v = b.u(0.8, 1.3), since = b.u(0.0, 0.5);
   b.across(path, AgentType::kPedestrian, s, start, dir, v, -since, 14, Class::kPedestrian);
-  if (b.chance(0.3)) b.across(path, AgentType::kPedestrian, s + 0.9, start - dir * 0.5, dir, b.u(0.8, 1.2), 0, 14, Class::kPedestrian);
+  if (b.chance(0.3))
+    b.across(path, AgentType::kPedestrian, s + 0.9, start - dir * 0.5, dir, b.u(0.8, 1.2), 0, 14, Class::kPedestrian);
 }
 void red_light(Builder& b) {
   lanes(b, 0.4, 0.2);
@@ -266,8 +272,14 @@ void cut_in(Builder& b) {
   b.straight_road();
   const double v = b.sc.v0 * b.u(0.6, 0.8);
   const AgentType type = b.any_vehicle();
-  Actor& a = b.along(type, {.s = kEgoFront + 5 + b.sc.v0 * b.u(0.5, 0.9) + 3, .d = b.u(2.9, 3.3), .v = v,
-                                       .t_side = b.u(0.0, 0.5), .side_duration = 2.4, .d_end = 0}, Class::kConflicting);
+  Actor& a = b.along(type,
+                     {.s = kEgoFront + 5 + b.sc.v0 * b.u(0.5, 0.9) + 3,
+                      .d = b.u(2.9, 3.3),
+                      .v = v,
+                      .t_side = b.u(0.0, 0.5),
+                      .side_duration = 2.4,
+                      .d_end = 0},
+                     Class::kConflicting);
   a.agent.looks.indicator_right = true;
 }
 void oncoming_left_turn(Builder& b) {
@@ -277,12 +289,12 @@ void oncoming_left_turn(Builder& b) {
   b.junction(s, true, true, 0);
   // Seen from the ego: coming along d = 3.5, then bending across our lane into the arm on our right.
   const Piece bend[] = {{3, 0, 0}, {3, 0, 0.12}, {7, 0.12, 0.12}, {5, 0.12, 0}, {60, 0, 0}};
-  const double forward = Path({0, 0, 0}, bend, 0, 0).at(18).x;   // bend's reach along the road
+  const double forward = Path({0, 0, 0}, bend, 0, 0).at(18).x;  // bend's reach along the road
   const Pose begin = b.sc.ref.at(s - kLane / 2 + forward, kLane);
   const Path way({begin.x, begin.y, kPi}, bend, 10, 0);
   const AgentType type = b.chance(0.8) ? AgentType::kCar : AgentType::kTruck;
-  Actor& a = b.on_path(type, way,
-                       {.s = b.u(1.0, 4.0), .v = b.u(1.6, 2.6), .t_change = 2.5, .accel = 0.5, .v_end = 5}, Class::kConflicting);
+  Actor& a = b.on_path(type, way, {.s = b.u(1.0, 4.0), .v = b.u(1.6, 2.6), .t_change = 2.5, .accel = 0.5, .v_end = 5},
+                       Class::kConflicting);
   a.agent.looks.indicator_left = true;
 }
 void cross_traffic(Builder& b) {
@@ -317,9 +329,11 @@ void turn(Builder& b, int side) {
     b.sc.exit_crosswalk = s_exit;
     if (b.chance(0.6)) crossing_pedestrian(b, b.sc.route, s_exit);
   }
-  if (b.chance(0.15)) b.on_path(b.chance(0.5) ? AgentType::kCar : special(b), b.sc.route, {.s = s_exit + 6, .v = 1.5}, Class::kNearby);
+  if (b.chance(0.15))
+    b.on_path(b.chance(0.5) ? AgentType::kCar : special(b), b.sc.route, {.s = s_exit + 6, .v = 1.5}, Class::kNearby);
   for (Actor& a : b.sc.actors)
-    if (a.agent.type == AgentType::kSchoolBus || a.agent.type == AgentType::kGarbageTruck || a.agent.type == AgentType::kTractor) a.cls = Class::kSpecial;
+    if (a.agent.type == AgentType::kSchoolBus || a.agent.type == AgentType::kGarbageTruck || a.agent.type == AgentType::kTractor)
+      a.cls = Class::kSpecial;
 }
 void lane_change(Builder& b) {
   const bool left = b.chance(0.5);
@@ -337,21 +351,45 @@ void overtake(Builder& b) {
   speed(b, 8, 13);
   b.straight_road();
   const LaneMotion m{.s = kEgoFront + 5 + b.sc.v0 * b.u(2.5, 3.3), .v = b.u(1.0, 3.0)};
-  if (b.chance(0.6)) b.along(b.chance(0.6) ? AgentType::kTractor : AgentType::kGarbageTruck, m, Class::kSpecial).agent.looks.hazard = true;
-  else b.along(AgentType::kTruck, m, Class::kNearby);
+  if (b.chance(0.6))
+    b.along(b.chance(0.6) ? AgentType::kTractor : AgentType::kGarbageTruck, m, Class::kSpecial).agent.looks.hazard = true;
+  else
+    b.along(AgentType::kTruck, m, Class::kNearby);
 }
 
-struct Family { std::string_view name; void (*draw)(Builder&); int weight; };
-constexpr Family kFamilies[] = {
-    {"free_flow", free_flow, 9}, {"curve", curve, 6}, {"lead_cruise", lead_cruise, 11}, {"lead_brake", lead_brake, 6},
-    {"lead_stopped", lead_stopped, 6}, {"red_light", red_light, 7}, {"light_start", light_start, 4}, {"green_light", green_light, 5},
-    {"stop_sign", stop_sign, 5}, {"pedestrian_crosswalk", pedestrian_crosswalk, 7}, {"pedestrian_midblock", pedestrian_midblock, 6},
-    {"cyclist_ahead", cyclist_ahead, 11}, {"construction_taper", construction, 10}, {"debris", debris, 11},
-    {"emergency_vehicle", emergency_vehicle, 11}, {"animal_crossing", animal, 12}, {"special_vehicle", special_vehicle, 10},
-    {"door_opening", door_opening, 11}, {"cut_in", cut_in, 5}, {"oncoming_left_turn", oncoming_left_turn, 5},
-    {"cross_traffic", cross_traffic, 5}, {"adverse_weather", weather, 4}, {"turn_left", [](Builder& b) { turn(b, 1); }, 6},
-    {"turn_right", [](Builder& b) { turn(b, -1); }, 6}, {"lane_change", lane_change, 3}, {"overtake", overtake, 4},
-    {"night_debris", debris, 0}, {"rain_cut_in", cut_in, 0}};
+struct Family {
+  std::string_view name;
+  void (*draw)(Builder&);
+  int weight;
+};
+constexpr Family kFamilies[] = {{"free_flow", free_flow, 9},
+                                {"curve", curve, 6},
+                                {"lead_cruise", lead_cruise, 11},
+                                {"lead_brake", lead_brake, 6},
+                                {"lead_stopped", lead_stopped, 6},
+                                {"red_light", red_light, 7},
+                                {"light_start", light_start, 4},
+                                {"green_light", green_light, 5},
+                                {"stop_sign", stop_sign, 5},
+                                {"pedestrian_crosswalk", pedestrian_crosswalk, 7},
+                                {"pedestrian_midblock", pedestrian_midblock, 6},
+                                {"cyclist_ahead", cyclist_ahead, 11},
+                                {"construction_taper", construction, 10},
+                                {"debris", debris, 11},
+                                {"emergency_vehicle", emergency_vehicle, 11},
+                                {"animal_crossing", animal, 12},
+                                {"special_vehicle", special_vehicle, 10},
+                                {"door_opening", door_opening, 11},
+                                {"cut_in", cut_in, 5},
+                                {"oncoming_left_turn", oncoming_left_turn, 5},
+                                {"cross_traffic", cross_traffic, 5},
+                                {"adverse_weather", weather, 4},
+                                {"turn_left", [](Builder& b) { turn(b, 1); }, 6},
+                                {"turn_right", [](Builder& b) { turn(b, -1); }, 6},
+                                {"lane_change", lane_change, 3},
+                                {"overtake", overtake, 4},
+                                {"night_debris", debris, 0},
+                                {"rain_cut_in", cut_in, 0}};
 constexpr size_t kTrainingFamilies = 26;
 constexpr auto kNames = [] {
   std::array<std::string_view, std::size(kFamilies)> names{};

@@ -12,11 +12,13 @@
 namespace slip::sim {
 namespace {
 
-constexpr double kFocal = 306.95;                // 210 px / tan(0.6)
+constexpr double kFocal = 306.95;  // 210 px / tan(0.6)
 constexpr double kCameraForward = 1.5, kCameraHeight = 1.6;
 constexpr std::array<double, 3> kYaws = {kPi / 4, 0.0, -kPi / 4};
 
-struct Shadow { double x, y, c, n, half_l, half_w; };
+struct Shadow {
+  double x, y, c, n, half_l, half_w;
+};
 
 /// Does the segment from (x0, y0) to (x1, y1) meet the rectangle?
 bool meets(const Shadow& r, double x0, double y0, double x1, double y1) {
@@ -39,11 +41,13 @@ bool hidden(const Scene& sc, double x, double y, double top, const Actor* self) 
   for (const Actor& a : sc.actors) {
     if (&a == self || a.agent.height < 1.3 || a.agent.width < 1.0 || a.agent.height + 0.4 < top) continue;
     const TrackPoint& p = a.track[0];
-    if (meets({p.x, p.y, det_cos(p.yaw), det_sin(p.yaw), a.agent.length / 2, a.agent.width / 2}, kCameraForward, 0, x, y)) return true;
+    if (meets({p.x, p.y, det_cos(p.yaw), det_sin(p.yaw), a.agent.length / 2, a.agent.width / 2}, kCameraForward, 0, x, y))
+      return true;
   }
   for (const Scenery& o : sc.scenery) {
     if (o.kind != SceneryKind::kBuilding) continue;
-    if (meets({o.pose.x, o.pose.y, det_cos(o.pose.yaw), det_sin(o.pose.yaw), o.length / 2, o.width / 2}, kCameraForward, 0, x, y)) return true;
+    if (meets({o.pose.x, o.pose.y, det_cos(o.pose.yaw), det_sin(o.pose.yaw), o.length / 2, o.width / 2}, kCameraForward, 0, x, y))
+      return true;
   }
   return false;
 }
@@ -64,7 +68,7 @@ bool relevant_region(const Scene& sc, const Actor& a) {
 
 Longitudinal longitudinal_of(const Plan& p, double v0) {
   const FutureState &a = p.future[39], &b = p.future[49];
-  const double v = det_hypot(b.x - a.x, b.y - a.y);   // mean speed of the fifth second
+  const double v = det_hypot(b.x - a.x, b.y - a.y);  // mean speed of the fifth second
   if (v < 1.0) return Longitudinal::kComeToStop;
   if (v > 1.15 * v0) return Longitudinal::kSpeedUp;
   if (v < 0.85 * v0) return Longitudinal::kSlowDown;
@@ -89,15 +93,21 @@ void history(const Scene& sc, Labels& l) {
   const double began = sc.brake_began_s;
   for (int i = 0; i < 16; ++i) {
     const double t = 0.25 * (i - 15);
-    const double before = sc.v0 - sc.a0 * (-began);            // the steady speed before braking
+    const double before = sc.v0 - sc.a0 * (-began);  // the steady speed before braking
     const double v = sc.a0 == 0 ? sc.v0 : t > began ? sc.v0 + sc.a0 * t : before;
-    const double s = sc.a0 == 0 ? sc.v0 * t : t > began ? sc.v0 * t + 0.5 * sc.a0 * t * t
-                                                  : sc.v0 * began + 0.5 * sc.a0 * began * began + before * (t - began);
+    const double s = sc.a0 == 0  ? sc.v0 * t
+                     : t > began ? sc.v0 * t + 0.5 * sc.a0 * t * t
+                                 : sc.v0 * began + 0.5 * sc.a0 * began * began + before * (t - began);
     const Pose p = sc.route.at(s, sc.d0);
     const double c = det_cos(p.yaw), n = det_sin(p.yaw);
     const double k = sc.route.curvature(s), a = sc.a0 != 0 && t > began ? sc.a0 : 0.0;
-    l.history[static_cast<size_t>(i)] = {static_cast<float>(t), static_cast<float>(p.x), static_cast<float>(p.y),
-        static_cast<float>(v * c), static_cast<float>(v * n), static_cast<float>(a * c - v * v * k * n), static_cast<float>(a * n + v * v * k * c)};
+    l.history[static_cast<size_t>(i)] = {static_cast<float>(t),
+                                         static_cast<float>(p.x),
+                                         static_cast<float>(p.y),
+                                         static_cast<float>(v * c),
+                                         static_cast<float>(v * n),
+                                         static_cast<float>(a * c - v * v * k * n),
+                                         static_cast<float>(a * n + v * v * k * c)};
   }
 }
 
@@ -118,7 +128,7 @@ bool box_visible(const Scene& sc, const Pose& pose, double length, double width,
   const double x = pose.x - kCameraForward, y = pose.y;
   const double range = det_hypot(x, y);
   if (range > 65 || range < 0.5) return false;
-  if (sc.env.fog_beta_per_m * range > 2.2) return false;   // a contrast of 11 % is left
+  if (sc.env.fog_beta_per_m * range > 2.2) return false;  // a contrast of 11 % is left
   for (const double yaw : kYaws) {
     const double c = det_cos(yaw), n = det_sin(yaw);
     const double depth = x * c + y * n, side = -x * n + y * c;
@@ -127,8 +137,9 @@ bool box_visible(const Scene& sc, const Pose& pose, double length, double width,
     const double rel = pose.yaw - yaw;
     const double span = std::abs(length * det_sin(rel)) + std::abs(width * det_cos(rel));
     const double low = kFocal * (kCameraHeight - bottom) / depth, high = kFocal * (kCameraHeight - top) / depth;
-    const double left = std::max(px - 0.5 * kFocal * span / depth, -210.0), right = std::min(px + 0.5 * kFocal * span / depth, 210.0);
-    const double tall = std::min(low, 261.0) - std::max(high, -187.0);   // the cameras look 0.12 rad down: 37 px
+    const double left = std::max(px - 0.5 * kFocal * span / depth, -210.0),
+                 right = std::min(px + 0.5 * kFocal * span / depth, 210.0);
+    const double tall = std::min(low, 261.0) - std::max(high, -187.0);  // the cameras look 0.12 rad down: 37 px
     if (right - left < 5.0 || tall < 7.0 || (right - left) * tall < 70.0) continue;
     const double mid = 0.5 * (left + right), half = 0.5 * (right - left);
     for (const double f : {0.0, -0.7, 0.7}) {
@@ -161,7 +172,8 @@ Labels judge(const Scene& sc, const Plan& plan) {
   for (const TrafficLight& t : sc.lights)
     if (box_visible(sc, t.pose, 0.2, 1.2, t.height - 1.0, t.height + 1.0, nullptr)) l.visible[traffic] = true;
   for (const Sign& s : sc.signs)
-    if (s.kind == SignKind::kStop && box_visible(sc, s.pose, 0.1, 1.0, s.height - 0.5, s.height + 0.5, nullptr)) l.visible[traffic] = true;
+    if (s.kind == SignKind::kStop && box_visible(sc, s.pose, 0.1, 1.0, s.height - 0.5, s.height + 0.5, nullptr))
+      l.visible[traffic] = true;
   in_way[traffic] = sc.stop != StopKind::kNone;
   l.visible[bad] = in_way[bad] = adverse(sc.env);
 

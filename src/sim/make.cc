@@ -23,7 +23,8 @@ Vec2 future_at(const Labels& l, double t_s) {
   const auto i = static_cast<size_t>(u);
   const double f = u - static_cast<double>(i);
   const auto at = [&](size_t k) {
-    return k == 0 ? Vec2{} : Vec2{l.future[std::min<size_t>(k, kFutureSteps) - 1].x, l.future[std::min<size_t>(k, kFutureSteps) - 1].y};
+    return k == 0 ? Vec2{}
+                  : Vec2{l.future[std::min<size_t>(k, kFutureSteps) - 1].x, l.future[std::min<size_t>(k, kFutureSteps) - 1].y};
   };
   const Vec2 a = at(i), b = at(i + 1);
   return {a.x + f * (b.x - a.x), a.y + f * (b.y - a.y)};

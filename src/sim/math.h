@@ -55,20 +55,28 @@ constexpr double det_sin(double x) {
   const int64_t n = det_round(x * (2.0 / kPi));
   const double r = detail::quarter_reduce(x, n);
   switch (n & 3) {
-    case 0: return detail::sin_series(r);
-    case 1: return detail::cos_series(r);
-    case 2: return -detail::sin_series(r);
-    default: return -detail::cos_series(r);
+    case 0:
+      return detail::sin_series(r);
+    case 1:
+      return detail::cos_series(r);
+    case 2:
+      return -detail::sin_series(r);
+    default:
+      return -detail::cos_series(r);
   }
 }
 constexpr double det_cos(double x) {
   const int64_t n = det_round(x * (2.0 / kPi));
   const double r = detail::quarter_reduce(x, n);
   switch (n & 3) {
-    case 0: return detail::cos_series(r);
-    case 1: return -detail::sin_series(r);
-    case 2: return -detail::cos_series(r);
-    default: return detail::sin_series(r);
+    case 0:
+      return detail::cos_series(r);
+    case 1:
+      return -detail::sin_series(r);
+    case 2:
+      return -detail::cos_series(r);
+    default:
+      return detail::sin_series(r);
   }
 }
 constexpr double det_tan(double x) { return det_sin(x) / det_cos(x); }

@@ -10,8 +10,12 @@
 namespace slip::sim {
 
 /// Curvature goes linearly from k0 to k1 (1/m, left positive) over the length.
-struct Piece { double length = 0, k0 = 0, k1 = 0; };
-struct Frenet { double s = 0, d = 0; };
+struct Piece {
+  double length = 0, k0 = 0, k1 = 0;
+};
+struct Frenet {
+  double s = 0, d = 0;
+};
 
 class Path {
  public:
@@ -31,7 +35,9 @@ class Path {
   bool empty() const { return points_.empty(); }
 
  private:
-  struct Point { double x, y, yaw, k, c, s; };
+  struct Point {
+    double x, y, yaw, k, c, s;
+  };
   Frenet refine(Vec2 p, size_t low, size_t high) const;
   static constexpr double kStep = 0.5;
   std::vector<Point> points_;

@@ -47,8 +47,10 @@ void paint_patches(Canvas& canvas, const View& v, const Moment& m) {
   for (const GroundPatch& patch : m.ground) {
     corners.clear();
     for (const Vec2 c : patch.corners) corners.push_back(to_ego(c));
-    if (patch.kind == Ground::kCrosswalk) paint_crosswalk(canvas, v, corners);
-    else paint_ground(canvas, v, corners, patch.kind, false);
+    if (patch.kind == Ground::kCrosswalk)
+      paint_crosswalk(canvas, v, corners);
+    else
+      paint_ground(canvas, v, corners, patch.kind, false);
   }
 }
 

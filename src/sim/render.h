@@ -26,7 +26,9 @@ void render(const Moment& moment, const Camera& camera, std::span<uint8_t> rgb);
 /// The three front_cameras() one after another: byte for byte three calls of render, but bodies are built once.
 void render_all(const Moment& moment, std::span<uint8_t> three_images);
 
-struct Pixel { double x = 0, y = 0; };
+struct Pixel {
+  double x = 0, y = 0;
+};
 /// Where the world point (x, y, z) appears: x to the right, y down, pixel (0, 0) covers [0, 1) x [0, 1). Nothing when the
 /// point lies nearer than 0.2 m to the image plane or behind it, or outside the picture.
 std::optional<Pixel> project(const Camera& camera, const Pose& ego, double x, double y, double z);

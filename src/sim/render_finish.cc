@@ -33,10 +33,15 @@ uint32_t to_fixed(double metres) {  // 1/65536 m, wrapping every 65 km; texture 
   return std::fabs(metres) < 1e9 ? static_cast<uint32_t>(det_floor(metres * 65536.0)) : 0;
 }
 
-struct Colour { int r, g, b; };
+struct Colour {
+  int r, g, b;
+};
 
 /// What the ground texture needs, constant along one row.
-struct GroundLine { uint32_t x = 0, y = 0, step_x = 0, step_y = 0, shift = 12; int graze = 0, clearness = 256, beam = 0; };
+struct GroundLine {
+  uint32_t x = 0, y = 0, step_x = 0, step_y = 0, shift = 12;
+  int graze = 0, clearness = 256, beam = 0;
+};
 
 GroundLine ground_line(const View& v, int row, const Atmosphere& air, const Pose& ego) {
   const GroundRow g = ground_row(v, row);
@@ -96,7 +101,8 @@ void beam_columns(const View& v, std::vector<int>& columns) {
 
 uint8_t to_byte(int v) { return static_cast<uint8_t>(std::clamp(v, 0, 255)); }
 
-void finish_row(const Canvas& canvas, const View& v, const Atmosphere& air, const Pose& ego, int row, const std::vector<int>& columns, uint8_t* out) {
+void finish_row(const Canvas& canvas, const View& v, const Atmosphere& air, const Pose& ego, int row,
+                const std::vector<int>& columns, uint8_t* out) {
   const NoiseTile& tile = noise_tile();
   const GroundLine line = ground_line(v, row, air, ego);
   const Rgb sky = sky_colour(v, air, row);
@@ -143,7 +149,8 @@ void add(uint8_t* p, Rgb c, int k) {
   p[0] = to_byte(p[0] + (c.r * k >> 8)), p[1] = to_byte(p[1] + (c.g * k >> 8)), p[2] = to_byte(p[2] + (c.b * k >> 8));
 }
 void blend(uint8_t* p, Rgb c, int k) {
-  p[0] = to_byte(p[0] + ((c.r - p[0]) * k >> 8)), p[1] = to_byte(p[1] + ((c.g - p[1]) * k >> 8)), p[2] = to_byte(p[2] + ((c.b - p[2]) * k >> 8));
+  p[0] = to_byte(p[0] + ((c.r - p[0]) * k >> 8)), p[1] = to_byte(p[1] + ((c.g - p[1]) * k >> 8)),
+  p[2] = to_byte(p[2] + ((c.b - p[2]) * k >> 8));
 }
 
 /// Light scattered around one lamp, unless something nearer hides the lamp's middle.
@@ -154,12 +161,19 @@ void draw_glow(const Canvas& canvas, const Atmosphere& air, const Glow& g, std::
   const int32_t there = canvas.inverse_depth[static_cast<size_t>(cy) * static_cast<size_t>(w) + static_cast<size_t>(cx)];
   if (there - g.inverse_depth > g.inverse_depth / 32) return;
   const bool murky = air.weather != Weather::kClear;
-  const int strength = ((air.headlamps ? 170 : air.shading.lamps_lit ? 120 : 60) + (murky ? 30 : 0)) * air.clearness[depth_step(g.inverse_depth)] >> 8;
+  const int strength = ((air.headlamps           ? 170
+                         : air.shading.lamps_lit ? 120
+                                                 : 60) +
+                        (murky ? 30 : 0)) *
+                           air.clearness[depth_step(g.inverse_depth)] >>
+                       8;
   const int r = static_cast<int>(g.radius_px) + (air.headlamps ? 3 : 1);
   for (int y = std::max(0, cy - r); y <= std::min(h - 1, cy + r); ++y) {
     for (int x = std::max(0, cx - r); x <= std::min(w - 1, cx + r); ++x) {
       const int fall = 256 - ((x - cx) * (x - cx) + (y - cy) * (y - cy)) * 256 / (r * r);
-      if (fall > 0) add(&rgb[(static_cast<size_t>(y) * static_cast<size_t>(w) + static_cast<size_t>(x)) * 3], g.colour, (fall * fall >> 8) * strength >> 8);
+      if (fall > 0)
+        add(&rgb[(static_cast<size_t>(y) * static_cast<size_t>(w) + static_cast<size_t>(x)) * 3], g.colour,
+            (fall * fall >> 8) * strength >> 8);
     }
   }
 }
@@ -198,7 +212,8 @@ void finish(Canvas& canvas, const View& v, const Atmosphere& air, const Pose& eg
   thread_local std::vector<int> columns;
   if (air.headlamps) beam_columns(v, columns);
   const size_t row_bytes = static_cast<size_t>(canvas.width) * 3;
-  for (int row = 0; row < canvas.height; ++row) finish_row(canvas, v, air, ego, row, columns, &rgb[static_cast<size_t>(row) * row_bytes]);
+  for (int row = 0; row < canvas.height; ++row)
+    finish_row(canvas, v, air, ego, row, columns, &rgb[static_cast<size_t>(row) * row_bytes]);
   for (const Glow& g : canvas.glows) draw_glow(canvas, air, g, rgb);
   const uint32_t seed = look_hash(air.seed, frame);
   if (air.weather == Weather::kRain) draw_drops(canvas, air, seed, rgb);

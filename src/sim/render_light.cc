@@ -49,9 +49,9 @@ void set_sky(Atmosphere& air, const Environment& env) {
 
 void set_ground(Atmosphere& air, const Environment& env) {
   auto& g = air.ground;
-  g = {GroundLook{{84, 116, 54}, 30, 22, 0},   GroundLook{{92, 93, 97}, 12, 6, 24},    GroundLook{{166, 161, 152}, 11, 8, 10},
-       GroundLook{{232, 232, 226}, 16, 8, 10}, GroundLook{{236, 186, 36}, 16, 8, 10},  GroundLook{{240, 240, 236}, 14, 6, 10},
-       GroundLook{{238, 238, 234}, 14, 6, 10}, GroundLook{{150, 66, 52}, 18, 10, 16},  GroundLook{{38, 34, 32}, 26, 14, 0},
+  g = {GroundLook{{84, 116, 54}, 30, 22, 0},   GroundLook{{92, 93, 97}, 12, 6, 24},   GroundLook{{166, 161, 152}, 11, 8, 10},
+       GroundLook{{232, 232, 226}, 16, 8, 10}, GroundLook{{236, 186, 36}, 16, 8, 10}, GroundLook{{240, 240, 236}, 14, 6, 10},
+       GroundLook{{238, 238, 234}, 14, 6, 10}, GroundLook{{150, 66, 52}, 18, 10, 16}, GroundLook{{38, 34, 32}, 26, 14, 0},
        GroundLook{{96, 112, 130}, 4, 6, 120},  GroundLook{{114, 114, 124}, 12, 6, 20}};
   const auto at = [&](Ground k) -> GroundLook& { return g[static_cast<size_t>(k)]; };
   const bool wet = env.wet || env.weather == Weather::kRain;
@@ -85,7 +85,8 @@ void set_depth_tables(Atmosphere& air, double beta) {
 
 Atmosphere make_atmosphere(const Environment& env, double ego_yaw) {
   Atmosphere air;
-  const bool night = env.lighting == Lighting::kNight, dusk = env.lighting == Lighting::kDusk, clear = env.weather == Weather::kClear;
+  const bool night = env.lighting == Lighting::kNight, dusk = env.lighting == Lighting::kDusk,
+             clear = env.weather == Weather::kClear;
   const double turn = std::fabs(env.sun_azimuth_rad) < 1e4 && std::fabs(ego_yaw) < 1e4 ? env.sun_azimuth_rad - ego_yaw : 0;
   const double up = dusk ? 0.30 : 0.62, flat = std::sqrt(1 - up * up);
   air.shading.sun = {static_cast<float>(flat * det_cos(turn)), static_cast<float>(flat * det_sin(turn)), static_cast<float>(up)};

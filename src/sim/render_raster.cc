@@ -14,8 +14,12 @@ namespace slip::sim {
 namespace {
 
 constexpr int kMaxCorners = 32;
-struct Snapped { int64_t x = 0, y = 0; };  // 1/256 pixel
-struct RowRange { int begin = 0, end = 0; };
+struct Snapped {
+  int64_t x = 0, y = 0;
+};  // 1/256 pixel
+struct RowRange {
+  int begin = 0, end = 0;
+};
 
 constexpr int kSub = 256;
 constexpr int64_t kFraction = int64_t{1} << 24;  // of a pixel, in the edge walk
@@ -79,7 +83,10 @@ Snapped snap(const View& v, const CameraPoint& p) {
   return {static_cast<int64_t>(std::floor(x + 0.5)), static_cast<int64_t>(std::floor(y + 0.5))};
 }
 
-struct DepthPlane { double per_x = 0, per_y = 0, at_origin = 0; int32_t low = 0, high = 0; };
+struct DepthPlane {
+  double per_x = 0, per_y = 0, at_origin = 0;
+  int32_t low = 0, high = 0;
+};
 
 /// 1/f over the picture, from n . p = d and p = f (x', y', 1).
 DepthPlane depth_plane(const View& v, Vec3 normal, const CameraPoint* p, int n) {
@@ -157,7 +164,8 @@ void draw_face(Canvas& canvas, const View& v, const Mesh& mesh, const Face& face
 }
 
 bool may_be_seen(const View& v, const Body& body) {
-  const CameraPoint c = to_camera(v, static_cast<double>(body.centre.x), static_cast<double>(body.centre.y), static_cast<double>(body.centre.z));
+  const CameraPoint c =
+      to_camera(v, static_cast<double>(body.centre.x), static_cast<double>(body.centre.y), static_cast<double>(body.centre.z));
   const double r = static_cast<double>(body.radius);
   if (c.f + r < kNearM) return false;
   // Distance to the side planes of the frustum, whose normals are (focal, half width).

@@ -33,15 +33,24 @@ struct View {
 View make_view(const Camera& camera);
 
 /// A point in camera axes: to the right, up, forward.
-struct CameraPoint { double r = 0, u = 0, f = 0; };
+struct CameraPoint {
+  double r = 0, u = 0, f = 0;
+};
 CameraPoint to_camera(const View& v, double x, double y, double z);
 
 /// One row of the ground plane: forward depth, and the ego-frame point of pixel 0's centre with its step per pixel.
-struct GroundRow { bool seen = false; double depth_m = 0, x = 0, y = 0, step_x = 0, step_y = 0; };
+struct GroundRow {
+  bool seen = false;
+  double depth_m = 0, x = 0, y = 0, step_x = 0, step_y = 0;
+};
 GroundRow ground_row(const View& v, int row);
 
 /// A lamp that was drawn and lights the air around it.
-struct Glow { float x, y, radius_px; int32_t inverse_depth; Rgb colour; };
+struct Glow {
+  float x, y, radius_px;
+  int32_t inverse_depth;
+  Rgb colour;
+};
 
 struct Canvas {
   int width = 0, height = 0;

@@ -56,9 +56,10 @@ void rectangle(Moment& m, Ground kind, double x0, double x1, double y0, double y
 }
 
 Agent agent(AgentType type, double x, double y, double yaw = 0) {
-  constexpr double kSize[][3] = {{4.5, 1.85, 1.5}, {8.5, 2.5, 3.4}, {11, 2.55, 3.1}, {10, 2.5, 3.1}, {8, 2.5, 3.4}, {2.1, 0.8, 1.5},
-                                 {1.8, 0.6, 1.75}, {0.5, 0.6, 1.75}, {1.6, 0.5, 1.3}, {6, 2.1, 2.6}, {9, 2.5, 3.3}, {4.7, 1.9, 1.5},
-                                 {0.4, 0.4, 0.8}, {0.4, 2.4, 1.0}, {1.2, 1.0, 0.6}, {0.5, 0.6, 1.8}, {4.2, 2.2, 2.8}};
+  constexpr double kSize[][3] = {{4.5, 1.85, 1.5}, {8.5, 2.5, 3.4},  {11, 2.55, 3.1},  {10, 2.5, 3.1},  {8, 2.5, 3.4},
+                                 {2.1, 0.8, 1.5},  {1.8, 0.6, 1.75}, {0.5, 0.6, 1.75}, {1.6, 0.5, 1.3}, {6, 2.1, 2.6},
+                                 {9, 2.5, 3.3},    {4.7, 1.9, 1.5},  {0.4, 0.4, 0.8},  {0.4, 2.4, 1.0}, {1.2, 1.0, 0.6},
+                                 {0.5, 0.6, 1.8},  {4.2, 2.2, 2.8}};
   Agent a;
   a.id = static_cast<uint32_t>(type) + 1;
   a.type = type;
@@ -91,7 +92,8 @@ Moment street() {
   for (int i = 0; i < 28; ++i) {
     const double x = 20.0 * (i / 2) - 20, side = i % 2 == 0 ? 1 : -1;
     const auto shade = static_cast<uint8_t>(110 + i * 29 % 90);
-    m.scenery.push_back({SceneryKind::kBuilding, {x, side * 20, 0}, 16, 12, 7.0 + i * 7 % 11, {shade, static_cast<uint8_t>(shade - 10), 110}});
+    m.scenery.push_back(
+        {SceneryKind::kBuilding, {x, side * 20, 0}, 16, 12, 7.0 + i * 7 % 11, {shade, static_cast<uint8_t>(shade - 10), 110}});
     m.scenery.push_back({SceneryKind::kTree, {x + 3, side * 11.5, 0}, 4, 4, 6.0 + i % 3, {}});
     m.scenery.push_back({SceneryKind::kPole, {x + 9, side * 9.3, side > 0 ? -1.57 : 1.57}, 1, 1, 7, {}});
   }
@@ -105,7 +107,8 @@ Moment street() {
     m.agents.push_back(a);
   }
   for (int i = 0; i < 3; ++i) m.lights.push_back({{26.0 + 8 * i, i == 1 ? 8.0 : -8.0, kPi}, 4.5, static_cast<LightState>(i)});
-  for (int i = 0; i < 7; ++i) m.signs.push_back({static_cast<SignKind>(i), {9.0 + 3 * i, i % 2 ? 7.6 : -7.6, kPi}, 2.2, 30 + 10 * i});
+  for (int i = 0; i < 7; ++i)
+    m.signs.push_back({static_cast<SignKind>(i), {9.0 + 3 * i, i % 2 ? 7.6 : -7.6, kPi}, 2.2, 30 + 10 * i});
   return m;
 }
 
@@ -113,12 +116,23 @@ Moment golden_moment(int i) {
   Moment m = street();
   m.env.texture_seed = 100 + static_cast<uint64_t>(i);
   switch (i) {
-    case 0: break;
-    case 1: m.env.weather = Weather::kRain, m.env.wet = true, m.ego = {3.25, -5, 0.1}; break;
-    case 2: m.env.weather = Weather::kFog, m.env.fog_beta_per_m = 0.04; break;
-    case 3: m.env.weather = Weather::kSnow, m.env.icy = true, m.ego = {-4, 2, 3.0}; break;
-    case 4: m.env.lighting = Lighting::kDusk, m.ego.yaw = -0.4; break;
-    default: m.env.lighting = Lighting::kNight, m.env.weather = Weather::kRain, m.env.wet = true; break;
+    case 0:
+      break;
+    case 1:
+      m.env.weather = Weather::kRain, m.env.wet = true, m.ego = {3.25, -5, 0.1};
+      break;
+    case 2:
+      m.env.weather = Weather::kFog, m.env.fog_beta_per_m = 0.04;
+      break;
+    case 3:
+      m.env.weather = Weather::kSnow, m.env.icy = true, m.ego = {-4, 2, 3.0};
+      break;
+    case 4:
+      m.env.lighting = Lighting::kDusk, m.ego.yaw = -0.4;
+      break;
+    default:
+      m.env.lighting = Lighting::kNight, m.env.weather = Weather::kRain, m.env.wet = true;
+      break;
   }
   return m;
 }
@@ -153,7 +167,9 @@ TEST(Render, AllCamerasTogetherEqualEachAlone) {
   EXPECT_EQ(pictures(m), alone);
 }
 
-struct Corner { long double x, y; };
+struct Corner {
+  long double x, y;
+};
 
 /// The pinhole written down once more, with the C library and no basis vectors: turn by yaw, tilt by pitch, divide.
 Corner project_oracle(const Camera& c, long double x, long double y, long double z) {
@@ -194,7 +210,9 @@ struct Stage {
     canvas.clear(v);
     draw_bodies(canvas, v, mesh);
   }
-  uint32_t at(int x, int y) const { return canvas.colour[static_cast<size_t>(y) * static_cast<size_t>(canvas.width) + static_cast<size_t>(x)]; }
+  uint32_t at(int x, int y) const {
+    return canvas.colour[static_cast<size_t>(y) * static_cast<size_t>(canvas.width) + static_cast<size_t>(x)];
+  }
 };
 
 TEST(Render, ABoxCoversTheHullOfItsProjectedCorners) {
@@ -203,7 +221,8 @@ TEST(Render, ABoxCoversTheHullOfItsProjectedCorners) {
     const Camera camera = front_cameras()[static_cast<size_t>(round % 3)];
     const double range = rng.uniform(7, 40), bearing = camera.yaw_rad + rng.uniform(-0.4, 0.4);
     const Pose pose{camera.forward_m + range * det_cos(bearing), range * det_sin(bearing), rng.uniform(-3, 3)};
-    const auto l = static_cast<float>(rng.uniform(0.3, 3)), w = static_cast<float>(rng.uniform(0.3, 2)), h = static_cast<float>(rng.uniform(0.5, 4));
+    const auto l = static_cast<float>(rng.uniform(0.3, 3)), w = static_cast<float>(rng.uniform(0.3, 2)),
+               h = static_cast<float>(rng.uniform(0.5, 4));
     Stage stage;
     stage.box(pose, {-l, l}, {-w, w}, {0.3F, h + 0.3F}, {200, 10, 10});
     stage.draw(camera);
@@ -211,7 +230,8 @@ TEST(Render, ABoxCoversTheHullOfItsProjectedCorners) {
     for (int i = 0; i < 8; ++i) {
       const long double x = static_cast<long double>(i & 1 ? l : -l), y = static_cast<long double>(i & 2 ? w : -w);
       const long double c = std::cos(static_cast<long double>(pose.yaw)), s = std::sin(static_cast<long double>(pose.yaw));
-      corners.push_back(project_oracle(camera, static_cast<long double>(pose.x) + x * c - y * s, static_cast<long double>(pose.y) + x * s + y * c,
+      corners.push_back(project_oracle(camera, static_cast<long double>(pose.x) + x * c - y * s,
+                                       static_cast<long double>(pose.y) + x * s + y * c,
                                        static_cast<long double>(i & 4 ? h + 0.3F : 0.3F)));
     }
     int wrong = 0;
@@ -240,7 +260,8 @@ TEST(Render, ProjectSaysWhereTheOracleSays) {
       EXPECT_TRUE(ahead > 0.1 || !got);
       continue;
     }
-    const Corner want = project_oracle(camera, static_cast<long double>(x), static_cast<long double>(y), static_cast<long double>(z));
+    const Corner want =
+        project_oracle(camera, static_cast<long double>(x), static_cast<long double>(y), static_cast<long double>(z));
     const bool inside = want.x >= 0 && want.x < camera.width && want.y >= 0 && want.y < camera.height;
     ASSERT_EQ(got.has_value(), inside);
     if (got) {
@@ -254,8 +275,10 @@ TEST(Render, NearerHidesFartherInEitherOrder) {
   for (const bool near_first : {true, false}) {
     Stage stage;
     for (const bool near : {near_first, !near_first}) {
-      if (near) stage.box({10, 0, 0.4}, {-1, 1}, {-1, 1}, {0, 2}, {250, 0, 0});
-      else stage.box({20, 0, 0.1}, {-1, 1}, {-8, 8}, {0, 3.5F}, {0, 250, 0});
+      if (near)
+        stage.box({10, 0, 0.4}, {-1, 1}, {-1, 1}, {0, 2}, {250, 0, 0});
+      else
+        stage.box({20, 0, 0.1}, {-1, 1}, {-8, 8}, {0, 3.5F}, {0, 250, 0});
     }
     const Camera camera = front_cameras()[1];
     stage.draw(camera);
@@ -277,7 +300,10 @@ TEST(Render, PatchesThatShareAnEdgeNeitherOverlapNorLeaveAGap) {
   };
   for (int i = 0; i < 60; ++i) {
     const double x = rng.uniform(-3, 40), y = rng.uniform(-10, 10);
-    const Vec2 p[4] = {{x, y}, {x + rng.uniform(2, 40), y + rng.uniform(-1, 1)}, {x + rng.uniform(2, 30), y + rng.uniform(3, 9)}, {x + rng.uniform(-1, 1), y + rng.uniform(3, 9)}};
+    const Vec2 p[4] = {{x, y},
+                       {x + rng.uniform(2, 40), y + rng.uniform(-1, 1)},
+                       {x + rng.uniform(2, 30), y + rng.uniform(3, 9)},
+                       {x + rng.uniform(-1, 1), y + rng.uniform(3, 9)}};
     Canvas parts, whole;
     parts.clear(v), whole.clear(v);
     const Vec2 a[3] = {p[0], p[1], p[2]}, b[3] = {p[0], p[2], p[3]};
@@ -297,12 +323,18 @@ TEST(Render, PatchesThatShareAnEdgeNeitherOverlapNorLeaveAGap) {
 
 double wild(PhiloxStream& rng) {
   switch (rng.below(12)) {
-    case 0: return std::numeric_limits<double>::quiet_NaN();
-    case 1: return std::numeric_limits<double>::infinity();
-    case 2: return -1e300;
-    case 3: return 0;
-    case 4: return rng.uniform(-1e7, 1e7);
-    default: return rng.uniform(-12, 12);
+    case 0:
+      return std::numeric_limits<double>::quiet_NaN();
+    case 1:
+      return std::numeric_limits<double>::infinity();
+    case 2:
+      return -1e300;
+    case 3:
+      return 0;
+    case 4:
+      return rng.uniform(-1e7, 1e7);
+    default:
+      return rng.uniform(-12, 12);
   }
 }
 
@@ -317,12 +349,25 @@ TEST(Render, DrawsAnyMomentWithoutHarm) {
     const auto number = [&] { return tame ? rng.uniform(-12, 12) : wild(rng); };
     const auto pose = [&] { return Pose{number(), number(), number()}; };
     if (!tame) m.ego = pose();
-    m.env = {static_cast<Lighting>(rng.below(3)), static_cast<Weather>(rng.below(4)), number(), number(), rng.chance(0.5), rng.chance(0.5), rng.bits()};
+    m.env = {static_cast<Lighting>(rng.below(3)),
+             static_cast<Weather>(rng.below(4)),
+             number(),
+             number(),
+             rng.chance(0.5),
+             rng.chance(0.5),
+             rng.bits()};
     for (int i = 0; i < 20; ++i) {
       GroundPatch patch{static_cast<Ground>(rng.below(11)), {}};
       for (uint32_t k = rng.below(7); k > 0; --k) patch.corners.push_back({number(), number()});
       m.ground.push_back(patch);
-      Agent a{static_cast<uint32_t>(i), static_cast<AgentType>(rng.below(kAgentTypes)), pose(), number(), number(), number(), number(), {}};
+      Agent a{static_cast<uint32_t>(i),
+              static_cast<AgentType>(rng.below(kAgentTypes)),
+              pose(),
+              number(),
+              number(),
+              number(),
+              number(),
+              {}};
       a.looks.brake = a.looks.beacons = a.looks.hazard = a.looks.door_open = a.looks.stop_arm = rng.chance(0.5);
       m.agents.push_back(a);
       m.lights.push_back({pose(), number(), static_cast<LightState>(rng.below(3))});
@@ -369,7 +414,8 @@ TEST(Render, LampsAndPartsChangePixelsDayAndNight) {
     };
     for (int t = 0; t < kAgentTypes; ++t) {
       const auto type = static_cast<AgentType>(t);
-      const bool vehicle = t <= static_cast<int>(AgentType::kMotorcycle) || (t >= static_cast<int>(AgentType::kAmbulance) && t <= static_cast<int>(AgentType::kPolice));
+      const bool vehicle = t <= static_cast<int>(AgentType::kMotorcycle) ||
+                           (t >= static_cast<int>(AgentType::kAmbulance) && t <= static_cast<int>(AgentType::kPolice));
       if (!vehicle) continue;
       EXPECT_GE(differs(type, [](AgentLooks& k) { k.brake = true; }), 10) << "brake " << t;
       EXPECT_GE(differs(type, [](AgentLooks& k) { k.indicator_left = true; }), 6) << "left " << t;
@@ -410,8 +456,10 @@ TEST(Render, TheLitLampStandsInItsPlaceWithItsColour) {
       ASSERT_TRUE(at);
       const Bytes p = picture(m);
       const uint8_t* c = &p[(static_cast<size_t>(at->y) * 420 + static_cast<size_t>(at->x)) * 3];
-      if (state == 2) EXPECT_GT(c[1], c[0] + 50);
-      else EXPECT_GT(c[0], c[2] + 50);
+      if (state == 2)
+        EXPECT_GT(c[1], c[0] + 50);
+      else
+        EXPECT_GT(c[0], c[2] + 50);
       EXPECT_EQ(state == 0, c[0] > c[1] + 60);
     }
   }

@@ -11,7 +11,7 @@ namespace slip::sim {
 namespace {
 
 constexpr double kParkingWidth = 2.4, kShoulder = 0.5, kBikeWidth = 1.6, kPavement = 3.0;
-constexpr double kSeen = 92;                     // how far ahead ground is laid out
+constexpr double kSeen = 92;  // how far ahead ground is laid out
 
 using Corners = std::vector<Vec2>;
 
@@ -108,19 +108,21 @@ class GroundMaker {
 
 }  // namespace
 
-double Road::left_edge() const {
-  return centre() + kLane * opposite_lanes + kShoulder + (parking_left ? kParkingWidth : 0);
-}
+double Road::left_edge() const { return centre() + kLane * opposite_lanes + kShoulder + (parking_left ? kParkingWidth : 0); }
 double Road::right_edge() const {
   return -kLane * (right_lanes + 0.5) - (bike_lane ? kBikeWidth : 0) - (parking_right ? kParkingWidth - 0.0 : kShoulder);
 }
 
 double weather_speed(const Environment& env) {
   switch (env.weather) {
-    case Weather::kRain: return 13.0;
-    case Weather::kFog: return 9.0;
-    case Weather::kSnow: return 8.0;
-    default: return 30.0;
+    case Weather::kRain:
+      return 13.0;
+    case Weather::kFog:
+      return 9.0;
+    case Weather::kSnow:
+      return 8.0;
+    default:
+      return 30.0;
   }
 }
 bool adverse(const Environment& env) { return env.weather != Weather::kClear; }

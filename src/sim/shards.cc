@@ -94,7 +94,9 @@ LabelBlock pack(const Labels& l) {
 Result<Labels> unpack(const LabelBlock& b, const std::string& name) {
   if (b.intent > 2 || b.longitudinal > 3 || b.lateral > 5 || b.text_bytes > kTextBytes || b.family >= family_names().size())
     return bad_input("{}: record of seed {}: expected enumerators and lengths in range, got others", name, b.seed);
-  const auto finite = [](const float* from, size_t n) { return std::all_of(from, from + n, [](float v) { return std::isfinite(v); }); };
+  const auto finite = [](const float* from, size_t n) {
+    return std::all_of(from, from + n, [](float v) { return std::isfinite(v); });
+  };
   if (!finite(&b.v0, 1) || !finite(&b.history[0][0], 16 * 7) || !finite(&b.future[0][0], 64 * 6))
     return bad_input("{}: record of seed {}: expected finite speeds, history and future, got others", name, b.seed);
   Labels l;
@@ -129,7 +131,9 @@ struct Shard {
     Status status;
   };
   std::unique_ptr<Sum> sum = std::make_unique<Sum>();
-  const std::byte* record(int64_t i) const { return map.bytes().data() + sizeof(Header) + static_cast<size_t>(i) * header.record_bytes; }
+  const std::byte* record(int64_t i) const {
+    return map.bytes().data() + sizeof(Header) + static_cast<size_t>(i) * header.record_bytes;
+  }
 };
 
 Result<Shard> open_shard(const std::filesystem::path& file) {
@@ -141,8 +145,10 @@ Result<Shard> open_shard(const std::filesystem::path& file) {
   std::memcpy(&h, bytes.data(), sizeof h);
   if (h.magic != kMagic) return bad_input("{}: expected a record shard (magic SLIPREC1), got another file", name);
   if (h.version != kSimVersion) return bad_input("{}: expected simulator version {}, got {}", name, kSimVersion, h.version);
-  if (h.label_bytes != kLabelBytes || (h.image_bytes != 0 && h.image_bytes != kCameras * kImageBytes) || h.record_bytes != h.label_bytes + h.image_bytes)
-    return bad_input("{}: expected records of {} + {} bytes, got {} + {}", name, kLabelBytes, kCameras * kImageBytes, h.label_bytes, h.image_bytes);
+  if (h.label_bytes != kLabelBytes || (h.image_bytes != 0 && h.image_bytes != kCameras * kImageBytes) ||
+      h.record_bytes != h.label_bytes + h.image_bytes)
+    return bad_input("{}: expected records of {} + {} bytes, got {} + {}", name, kLabelBytes, kCameras * kImageBytes, h.label_bytes,
+                     h.image_bytes);
   const uint64_t want = sizeof(Header) + uint64_t{h.records} * h.record_bytes;
   if (bytes.size() != want) return bad_input("{}: expected {} bytes for {} records, got {}", name, want, h.records, bytes.size());
   Shard s{std::move(map), h};
@@ -170,7 +176,7 @@ struct RecordSetWriter::Impl {
   int64_t count = 0, added = 0;
   std::optional<uint32_t> family;
   std::optional<AtomicFile> open;
-  std::vector<AtomicFile> full;                  // complete, not yet renamed
+  std::vector<AtomicFile> full;  // complete, not yet renamed
   std::vector<std::pair<std::string, uint32_t>> shards;
   Header header;
 
@@ -201,7 +207,8 @@ RecordSetWriter::RecordSetWriter(std::unique_ptr<Impl> impl) : impl_(std::move(i
 RecordSetWriter::RecordSetWriter(RecordSetWriter&&) noexcept = default;
 RecordSetWriter::~RecordSetWriter() = default;
 
-Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir, uint64_t first_seed, int64_t count, std::optional<uint32_t> family) {
+Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir, uint64_t first_seed, int64_t count,
+                                                std::optional<uint32_t> family) {
   if (count < 0) return usage_error("record set: expected a count of at least 0, got {}", count);
   std::error_code ec;
   std::filesystem::create_directories(dir, ec);
@@ -218,13 +225,16 @@ Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir
 Status RecordSetWriter::add(const Record& r) {
   Impl& w = *impl_;
   if (!r.images.empty() && r.images.size() != kCameras * kImageBytes)
-    return bad_input("record of seed {}: expected {} image bytes or none, got {}", r.labels.seed, kCameras * kImageBytes, r.images.size());
+    return bad_input("record of seed {}: expected {} image bytes or none, got {}", r.labels.seed, kCameras * kImageBytes,
+                     r.images.size());
   if (r.labels.explanation.size() > kTextBytes)
-    return bad_input("record of seed {}: expected an explanation of at most {} bytes, got {}", r.labels.seed, kTextBytes, r.labels.explanation.size());
+    return bad_input("record of seed {}: expected an explanation of at most {} bytes, got {}", r.labels.seed, kTextBytes,
+                     r.labels.explanation.size());
   if (w.open && w.header.records == kPerShard) SLIP_TRY_(w.close());
   if (!w.open) SLIP_TRY_(w.begin(r.images.size()));
   if (w.header.image_bytes != r.images.size())
-    return bad_input("record of seed {}: expected {} image bytes like its shard, got {}", r.labels.seed, w.header.image_bytes, r.images.size());
+    return bad_input("record of seed {}: expected {} image bytes like its shard, got {}", r.labels.seed, w.header.image_bytes,
+                     r.images.size());
   const LabelBlock b = pack(r.labels);
   w.header.checksum = fnv(w.header.checksum, &b, sizeof b);
   SLIP_TRY_(w.open->write(&b, sizeof b));
@@ -240,7 +250,8 @@ Status RecordSetWriter::finish() {
   SLIP_TRY_(w.close());
   json::array shards;
   for (const auto& [name, n] : w.shards) shards.push_back(json::object{{"file", name}, {"records", n}});
-  json::object index{{"format", "slipstream record set"}, {"version", kSimVersion}, {"records", w.added}, {"first_seed", w.first_seed}};
+  json::object index{
+      {"format", "slipstream record set"}, {"version", kSimVersion}, {"records", w.added}, {"first_seed", w.first_seed}};
   if (w.family) index["family"] = family_names()[*w.family];
   index["shards"] = std::move(shards);
   for (AtomicFile& f : w.full) SLIP_TRY_(f.commit());
@@ -258,7 +269,7 @@ struct RecordSet::Impl {
 
 Result<RecordSet> RecordSet::open(const std::filesystem::path& path) {
   auto impl = std::make_shared<Impl>();
-  std::vector<std::pair<std::filesystem::path, int64_t>> files;   // expected count, or -1
+  std::vector<std::pair<std::filesystem::path, int64_t>> files;  // expected count, or -1
   std::error_code ec;
   if (std::filesystem::is_directory(path, ec)) {
     const std::string where = (path / "index.json").string();
@@ -269,7 +280,8 @@ Result<RecordSet> RecordSet::open(const std::filesystem::path& path) {
       if (!e.is_object()) return bad_input("{}: shards: expected objects, got another value", where);
       SLIP_TRY(const std::string file, get_string(e.as_object(), "file", where));
       SLIP_TRY(const int64_t n, get_int(e.as_object(), "records", where));
-      if (file.empty() || file.find('/') != std::string::npos) return bad_input("{}: file: expected a name in this folder, got {}", where, file);
+      if (file.empty() || file.find('/') != std::string::npos)
+        return bad_input("{}: file: expected a name in this folder, got {}", where, file);
       files.emplace_back(path / file, n);
     }
   } else {
@@ -277,7 +289,8 @@ Result<RecordSet> RecordSet::open(const std::filesystem::path& path) {
   }
   for (const auto& [file, want] : files) {
     SLIP_TRY(Shard s, open_shard(file));
-    if (want >= 0 && want != s.header.records) return bad_input("{}: expected {} records by the index, got {}", file.string(), want, s.header.records);
+    if (want >= 0 && want != s.header.records)
+      return bad_input("{}: expected {} records by the index, got {}", file.string(), want, s.header.records);
     s.first = impl->size;
     impl->size += s.header.records;
     if (s.header.records > 0) impl->shards.push_back(std::move(s));

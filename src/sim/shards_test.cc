@@ -17,7 +17,8 @@ namespace {
 class Shards : public ::testing::Test {
  protected:
   void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() / fmt::format("slip-shards-{}-{}", ::getpid(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    dir_ = std::filesystem::temp_directory_path() /
+           fmt::format("slip-shards-{}-{}", ::getpid(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::remove_all(dir_);
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
@@ -144,12 +145,18 @@ TEST_F(Shards, AFlippedLabelBitIsRefusedWhenTheShardIsFirstUsed) {
 }
 TEST_F(Shards, AnotherFileIsRefused) {
   write(5, false);
-  damage([](std::string t) { t.at(0) = 'X'; return t; });
+  damage([](std::string t) {
+    t.at(0) = 'X';
+    return t;
+  });
   expect_refused("magic");
 }
 TEST_F(Shards, AnotherVersionIsRefused) {
   write(5, false);
-  damage([](std::string t) { t.at(8) = 99; return t; });
+  damage([](std::string t) {
+    t.at(8) = 99;
+    return t;
+  });
   expect_refused("simulator version");
 }
 TEST_F(Shards, ASetThatWasNotFinishedDoesNotExist) {

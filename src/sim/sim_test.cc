@@ -81,7 +81,7 @@ TEST(SimFamilies, EveryFamilyYieldsValidLabelsAndAnExpertThatHitsNothing) {
         ASSERT_GE(s.v, 0);
         ASSERT_LE(s.v, 21);
         ASSERT_LE(std::abs(s.kappa), 0.2001);
-        const double mid = 1.4;   // the ego's middle is 1.4 m before its rear axle
+        const double mid = 1.4;  // the ego's middle is 1.4 m before its rear axle
         Vec2 ego[4], other[4];
         corners(s.x + mid * std::cos(s.yaw), s.y + mid * std::sin(s.yaw), s.yaw, 4.7, 1.8, ego);
         const Moment m = k % 8 == 7 ? moment_of(d->scene, 0.1 * static_cast<double>(k + 1), {s.x, s.y, s.yaw}, s.v) : Moment{};
@@ -107,7 +107,7 @@ TEST(SimFamilies, TheFutureContinuesTheHistory) {
     ASSERT_NEAR(det_hypot(now.vx, now.vy), l.v0_mps, 1e-3);
     ASSERT_NEAR(l.future[0].x, 0.1 * l.v0_mps, 0.05);
     ASSERT_NEAR(l.future[0].v, l.v0_mps, 0.45);
-    for (size_t i = 1; i < 16; ++i) {   // positions are the integral of velocities
+    for (size_t i = 1; i < 16; ++i) {  // positions are the integral of velocities
       const EgoState &a = l.history[i - 1], &b = l.history[i];
       ASSERT_NEAR(b.x - a.x, 0.125 * (a.vx + b.vx), 0.12);
       ASSERT_NEAR(b.y - a.y, 0.125 * (a.vy + b.vy), 0.12);
@@ -145,7 +145,10 @@ TEST(SimLabels, RatesAreBoundedAndEveryClassOccursWithAndWithoutConsequence) {
     decoys += decoy;
     std::string word;
     for (const char c : l.explanation + " ") {
-      if (c != ' ') { word += c; continue; }
+      if (c != ' ') {
+        word += c;
+        continue;
+      }
       words.insert(word);
       word.clear();
     }
@@ -164,9 +167,11 @@ TEST(SimLabels, RatesAreBoundedAndEveryClassOccursWithAndWithoutConsequence) {
     EXPECT_LE(yes[c], kScenes * 0.45) << kObjectClasses[c];
     EXPECT_GE(idle[c], kScenes * 0.005) << kObjectClasses[c];
   }
-  std::printf("expert refused %.2f %%, unseen cause %.2f %%, decoys in %.1f %%, two classes in %.1f %%, before onset %.1f %% "
-              "(constant velocity ADE@5s %.2f m), %zu words\n", 100.0 * rejected / (kScenes + rejected),
-              100.0 * unseen / (kScenes + unseen), 100.0 * decoys / kScenes, 100.0 * both / kScenes, 100.0 * before_onset / kScenes, cv, words.size());
+  std::printf(
+      "expert refused %.2f %%, unseen cause %.2f %%, decoys in %.1f %%, two classes in %.1f %%, before onset %.1f %% "
+      "(constant velocity ADE@5s %.2f m), %zu words\n",
+      100.0 * rejected / (kScenes + rejected), 100.0 * unseen / (kScenes + unseen), 100.0 * decoys / kScenes,
+      100.0 * both / kScenes, 100.0 * before_onset / kScenes, cv, words.size());
   EXPECT_LT(rejected, kScenes / 10);
   EXPECT_LT(unseen, kScenes / 10);
   EXPECT_GT(decoys, kScenes / 4);
@@ -184,7 +189,8 @@ TEST(SimLabels, RemovingADecoyChangesNothing) {
       if (!d->labels.visible[c] || d->labels.causal[c]) continue;
       const Plan other = drive(d->scene, 1U << c);
       double ade = 0;
-      for (size_t k = 0; k < 50; ++k) ade += det_hypot(full.future[k].x - other.future[k].x, full.future[k].y - other.future[k].y) / 50;
+      for (size_t k = 0; k < 50; ++k)
+        ade += det_hypot(full.future[k].x - other.future[k].x, full.future[k].y - other.future[k].y) / 50;
       ASSERT_LE(ade, 0.3) << seed << " " << kObjectClasses[c];
     }
   }
@@ -203,7 +209,8 @@ uint64_t hash_of(const Labels& l) {
     const uint8_t bits[3] = {l.critical[c], l.visible[c], l.causal[c]};
     add(bits, 3);
   }
-  const uint8_t rest[4] = {static_cast<uint8_t>(l.intent), static_cast<uint8_t>(l.longitudinal), static_cast<uint8_t>(l.lateral), l.pre_onset};
+  const uint8_t rest[4] = {static_cast<uint8_t>(l.intent), static_cast<uint8_t>(l.longitudinal), static_cast<uint8_t>(l.lateral),
+                           l.pre_onset};
   add(rest, 4);
   add(l.explanation.data(), l.explanation.size());
   return h;
@@ -212,11 +219,10 @@ uint64_t hash_of(const Labels& l) {
 // Golden bytes of kSimVersion 1: gcc 12 and clang 14, -O2 and -O3, agree on them. A change here is a new kSimVersion.
 TEST(SimDeterminism, TwentySeedsHaveTheGoldenBytes) {
   constexpr uint64_t kGolden[20] = {
-      0xE05CB332FFE83984ULL, 0x962B36D762A21C75ULL, 0xFBA9AEE62F9FD661ULL, 0x90B7BB95622EBA86ULL,
-      0x08858504F0A50C36ULL, 0xB8FE58BE0773043AULL, 0x1AB37D34AE573DACULL, 0x49312DEC67B4E19FULL,
-      0x73AC1A48EB0C3805ULL, 0x63D972643A374EB8ULL, 0xCA5F72C5E30046BAULL, 0xD2094F16955615C6ULL,
-      0x9AA09054BA93D88BULL, 0x3E8526EA251B83B0ULL, 0x587C4D8B72810F6BULL, 0x5E176C852815C6A9ULL,
-      0x148866AE3C1D3F80ULL, 0x35A5DD5511F54D0EULL, 0x823BC89B7819B829ULL, 0xE0D69FA5F0DB2804ULL,
+      0xE05CB332FFE83984ULL, 0x962B36D762A21C75ULL, 0xFBA9AEE62F9FD661ULL, 0x90B7BB95622EBA86ULL, 0x08858504F0A50C36ULL,
+      0xB8FE58BE0773043AULL, 0x1AB37D34AE573DACULL, 0x49312DEC67B4E19FULL, 0x73AC1A48EB0C3805ULL, 0x63D972643A374EB8ULL,
+      0xCA5F72C5E30046BAULL, 0xD2094F16955615C6ULL, 0x9AA09054BA93D88BULL, 0x3E8526EA251B83B0ULL, 0x587C4D8B72810F6BULL,
+      0x5E176C852815C6A9ULL, 0x148866AE3C1D3F80ULL, 0x35A5DD5511F54D0EULL, 0x823BC89B7819B829ULL, 0xE0D69FA5F0DB2804ULL,
   };
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const auto r = make_record(seed * 7919, {}, false);

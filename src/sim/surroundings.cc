@@ -14,14 +14,22 @@ bool family_is(const Scene& sc, std::string_view name) { return family_names()[s
 
 AgentType decoy_type(Class c, PhiloxStream& g) {
   switch (c) {
-    case Class::kPedestrian: return AgentType::kPedestrian;
-    case Class::kCyclist: return AgentType::kCyclist;
-    case Class::kConstruction: return g.chance(0.5) ? AgentType::kCone : AgentType::kBarrier;
-    case Class::kHazard: return AgentType::kDebris;
-    case Class::kEmergency: return g.chance(0.6) ? AgentType::kPolice : g.chance(0.5) ? AgentType::kAmbulance : AgentType::kFireTruck;
-    case Class::kAnimal: return AgentType::kAnimal;
-    case Class::kSpecial: return g.chance(0.5) ? AgentType::kSchoolBus : g.chance(0.5) ? AgentType::kGarbageTruck : AgentType::kTractor;
-    default: return AgentType::kCar;
+    case Class::kPedestrian:
+      return AgentType::kPedestrian;
+    case Class::kCyclist:
+      return AgentType::kCyclist;
+    case Class::kConstruction:
+      return g.chance(0.5) ? AgentType::kCone : AgentType::kBarrier;
+    case Class::kHazard:
+      return AgentType::kDebris;
+    case Class::kEmergency:
+      return g.chance(0.6) ? AgentType::kPolice : g.chance(0.5) ? AgentType::kAmbulance : AgentType::kFireTruck;
+    case Class::kAnimal:
+      return AgentType::kAnimal;
+    case Class::kSpecial:
+      return g.chance(0.5) ? AgentType::kSchoolBus : g.chance(0.5) ? AgentType::kGarbageTruck : AgentType::kTractor;
+    default:
+      return AgentType::kCar;
   }
 }
 
@@ -31,12 +39,12 @@ bool on_an_arm(const Scene& sc, double s, double margin) {
 }
 
 void decoy(Builder& b) {
-  constexpr Class kKinds[] = {Class::kPedestrian, Class::kCyclist, Class::kConstruction, Class::kHazard, Class::kEmergency,
-                              Class::kAnimal, Class::kSpecial, Class::kDoor};
+  constexpr Class kKinds[] = {Class::kPedestrian, Class::kCyclist, Class::kConstruction, Class::kHazard,
+                              Class::kEmergency,  Class::kAnimal,  Class::kSpecial,      Class::kDoor};
   const Class c = kKinds[b.g.below(8)];
   const double s = b.u(12, 32);
   if (on_an_arm(b.sc, s, 7)) return;
-  if (c == Class::kDoor) {   // on the far side of the road, the door towards that side's pavement
+  if (c == Class::kDoor) {  // on the far side of the road, the door towards that side's pavement
     b.sc.road.parking_left = true;
     Actor& a = b.parked(AgentType::kCar, s, b.sc.road.left_edge() - 1.2, kPi, Class::kDoor);
     a.agent.looks.door_open = true;
@@ -62,7 +70,9 @@ void second_thing(Builder& b) {
   Scene& sc = b.sc;
   const double v0 = sc.v0;
   if (v0 < 5 || sc.intent != Intent::kGoStraight || family_is(sc, "curve") || family_is(sc, "cut_in")) return;
-  if (family_is(sc, "adverse_weather") || family_is(sc, "free_flow") || family_is(sc, "lead_cruise") || family_is(sc, "green_light")) return;  // stay calm
+  if (family_is(sc, "adverse_weather") || family_is(sc, "free_flow") || family_is(sc, "lead_cruise") ||
+      family_is(sc, "green_light"))
+    return;  // stay calm
   if (family_is(sc, "overtake") || family_is(sc, "cyclist_ahead") || family_is(sc, "construction_taper")) return;
   double nearest = 60;
   for (const Actor& a : sc.actors) nearest = std::min(nearest, sc.ref.project({a.track[0].x, a.track[0].y}).s - a.agent.length / 2);
@@ -70,15 +80,19 @@ void second_thing(Builder& b) {
   const double low = kEgoFront + 4 + v0 * 0.9, high = std::min(nearest - 6, 32.0);
   if (high < low) return;
   const double s = b.u(low, high);
-  switch (b.g.below(8)) {   // doors and cyclists twice: their own families are small
-    case 0: case 6: {
+  switch (b.g.below(8)) {  // doors and cyclists twice: their own families are small
+    case 0:
+    case 6: {
       sc.road.parking_right = true;
       Actor& a = b.parked(AgentType::kCar, s + 2, -b.u(2.85, 2.95), 0, Class::kDoor);
       a.agent.looks.door_open = true;
       a.door_m = 0.9;
       return;
     }
-    case 1: case 7: b.along(AgentType::kCyclist, {.s = s, .d = -b.u(1.2, 1.5), .v = std::min(3.5, 0.45 * v0)}, Class::kCyclist); return;
+    case 1:
+    case 7:
+      b.along(AgentType::kCyclist, {.s = s, .d = -b.u(1.2, 1.5), .v = std::min(3.5, 0.45 * v0)}, Class::kCyclist);
+      return;
     case 2: {
       const double d = b.u(-1.25, -0.95), yaw = b.u(-0.5, 0.5);
       b.parked(AgentType::kDebris, s, d, yaw, Class::kHazard);
@@ -111,16 +125,19 @@ void traffic_around(Builder& b) {
     for (int i = 0; i < 2; ++i, s += b.u(14, 40)) {
       if (on_an_arm(sc, s, 8)) continue;
       const AgentType type = b.any_vehicle();
-      b.along(type, {.s = s, .d = d, .v = sc.stop == StopKind::kNone || sc.stop == StopKind::kGreen ? b.u(6, 13) : 0.0, .direction = -1}, Class::kNone);
+      b.along(type,
+              {.s = s, .d = d, .v = sc.stop == StopKind::kNone || sc.stop == StopKind::kGreen ? b.u(6, 13) : 0.0, .direction = -1},
+              Class::kNone);
     }
   }
-  const bool lane_used = family_is(sc, "cut_in") || family_is(sc, "lane_change") || family_is(sc, "overtake") || family_is(sc, "construction_taper");
+  const bool lane_used =
+      family_is(sc, "cut_in") || family_is(sc, "lane_change") || family_is(sc, "overtake") || family_is(sc, "construction_taper");
   if (sc.road.left_lanes > 0 && !lane_used && sc.v0 > 4 && !sc.junction.present && b.chance(0.4)) {
     const AgentType type = b.any_vehicle();
     b.along(type, {.s = b.u(10, 25), .d = kLane, .v = sc.v0 * b.u(0.95, 1.1)}, Class::kNone);
   }
   if (sc.junction.present && !crossing && sc.stop != StopKind::kGreen && sc.intent == Intent::kGoStraight && b.chance(0.35)) {
-    const bool left = sc.junction.left && b.chance(0.5);   // waiting on the side road
+    const bool left = sc.junction.left && b.chance(0.5);  // waiting on the side road
     if (left || sc.junction.right) {
       const double d = left ? sc.road.left_edge() + b.u(4.5, 6) : sc.road.right_edge() - b.u(4.5, 6);
       b.parked(AgentType::kCar, sc.junction.s + (left ? -1 : 1) * kLane / 2, d, left ? -kPi / 2 : kPi / 2, Class::kConflicting);
@@ -169,8 +186,9 @@ void scenery(Builder& b) {
         o.width = house ? 8.0 : o.length;
         o.height = house ? b.u(5, 14) : b.u(4, 7);
         const auto grey = static_cast<uint8_t>(110 + b.g.below(110));
-        o.colour = house ? Rgb{grey, static_cast<uint8_t>(grey - 10 - b.g.below(30)), static_cast<uint8_t>(grey - 20 - b.g.below(50))}
-                         : Rgb{static_cast<uint8_t>(30 + b.g.below(40)), static_cast<uint8_t>(80 + b.g.below(60)), 40};
+        o.colour = house
+                       ? Rgb{grey, static_cast<uint8_t>(grey - 10 - b.g.below(30)), static_cast<uint8_t>(grey - 20 - b.g.below(50))}
+                       : Rgb{static_cast<uint8_t>(30 + b.g.below(40)), static_cast<uint8_t>(80 + b.g.below(60)), 40};
       }
       s += 2 * half + b.u(3, 14);
     }

@@ -18,42 +18,58 @@ namespace slip::sim {
 
 /// Index into kObjectClasses; kNone is scenery with wheels.
 enum class Class : int8_t {
-  kNone = -1, kNearby, kPedestrian, kCyclist, kConstruction, kTraffic, kWeather,
-  kHazard, kEmergency, kAnimal, kSpecial, kConflicting, kDoor
+  kNone = -1,
+  kNearby,
+  kPedestrian,
+  kCyclist,
+  kConstruction,
+  kTraffic,
+  kWeather,
+  kHazard,
+  kEmergency,
+  kAnimal,
+  kSpecial,
+  kConflicting,
+  kDoor
 };
 constexpr uint32_t class_bit(Class c) { return c == Class::kNone ? 0U : 1U << static_cast<int>(c); }
 
-constexpr int kFutureSteps = 64;                 // 10 Hz
-constexpr int kTrackSteps = kFutureSteps + 31;   // the expert looks 3 s past the horizon
+constexpr int kFutureSteps = 64;                // 10 Hz
+constexpr int kTrackSteps = kFutureSteps + 31;  // the expert looks 3 s past the horizon
 constexpr double kDt = 0.1;
 constexpr double kLane = 3.5;
 constexpr double kEgoFront = 3.8, kEgoRear = 1.0, kEgoHalfWidth = 0.95;
 
 /// One instant of an actor: pose and speed in the world; (s, d) and half extents along and across the ego's route.
-struct TrackPoint { double x = 0, y = 0, yaw = 0, v = 0, s = 0, d = 0, half_s = 0, half_d = 0; };
+struct TrackPoint {
+  double x = 0, y = 0, yaw = 0, v = 0, s = 0, d = 0, half_s = 0, half_d = 0;
+};
 struct Actor {
-  Agent agent;                                   // looks and size; pose and speed are those of t0
+  Agent agent;  // looks and size; pose and speed are those of t0
   Class cls = Class::kNone;
-  double door_m = 0;                             // how far an open door reaches out to the left
+  double door_m = 0;  // how far an open door reaches out to the left
   std::array<TrackPoint, kTrackSteps> track{};
 };
 
 struct Road {
-  int left_lanes = 0, right_lanes = 0;           // same direction, beside the ego's
+  int left_lanes = 0, right_lanes = 0;  // same direction, beside the ego's
   int opposite_lanes = 1;
-  bool dashed_centre = false;                    // the expert may use the opposite lane to pass
+  bool dashed_centre = false;  // the expert may use the opposite lane to pass
   bool parking_right = false, parking_left = false, bike_lane = false, sidewalk = true;
-  double left_edge() const;                      // of the asphalt, metres left of the ego lane's centre
-  double right_edge() const;                     // negative
+  double left_edge() const;   // of the asphalt, metres left of the ego lane's centre
+  double right_edge() const;  // negative
   double centre() const { return kLane * (left_lanes + 0.5); }
 };
-struct Junction { bool present = false, left = false, right = false; double s = 0, half_width = kLane; };
+struct Junction {
+  bool present = false, left = false, right = false;
+  double s = 0, half_width = kLane;
+};
 enum class StopKind : uint8_t { kNone, kRed, kYellow, kGreen, kSign };
 
 struct Scene {
   uint64_t seed = 0;
   uint32_t family = 0, attempt = 0;
-  Path ref, route;                               // the road's course in the ego's lane; the ego's way
+  Path ref, route;  // the road's course in the ego's lane; the ego's way
   Road road;
   Junction junction;
   Environment env;
@@ -62,15 +78,15 @@ struct Scene {
   std::vector<Sign> signs;
   std::vector<Scenery> scenery;
   std::vector<GroundPatch> extra_ground;
-  std::vector<double> crosswalks;                // s on ref
-  std::optional<double> exit_crosswalk;          // s on route
+  std::vector<double> crosswalks;        // s on ref
+  std::optional<double> exit_crosswalk;  // s on route
   StopKind stop = StopKind::kNone;
   double stop_s = 0;
   Intent intent{};
   double v0 = 0, v_set = 0, a0 = 0, brake_began_s = 0;  // a0 since brake_began_s (negative time)
   double d0 = 0;
-  double react_s = 0.7;                          // wishes for another speed wait until then
-  double shift = 0, shift_s = 0;                 // a lane change that the route demands: metres to the left, from when
+  double react_s = 0.7;           // wishes for another speed wait until then
+  double shift = 0, shift_s = 0;  // a lane change that the route demands: metres to the left, from when
 };
 
 /// Above this the expert slows for the weather, metres per second.
@@ -87,7 +103,11 @@ Result<Moment> moment_at(uint64_t seed, std::optional<uint32_t> family);
 
 /// The accepted scene with its labels, and how many draws were refused before it: because the expert failed, and because it
 /// acted on something that no camera shows.
-struct Drawn { Scene scene; Labels labels; int rejected = 0, unseen = 0; };
+struct Drawn {
+  Scene scene;
+  Labels labels;
+  int rejected = 0, unseen = 0;
+};
 Result<Drawn> draw_accepted(uint64_t seed, std::optional<uint32_t> family);
 
 }  // namespace slip::sim

@@ -43,8 +43,8 @@ std::string compact_history(const EgoInput& ego) {
   std::string out;
   for (const size_t i : {size_t{7}, size_t{11}, size_t{15}}) {  // t = -2, -1, 0
     const sim::EgoState& s = ego.history[i];
-    out += fmt::format("x {} y {} v {} {} a {}\n", number(s.x, 1), number(s.y, 1), number(s.vx, 1), number(s.vy, 1),
-                       number(s.ax, 1));
+    out +=
+        fmt::format("x {} y {} v {} {} a {}\n", number(s.x, 1), number(s.y, 1), number(s.vx, 1), number(s.vy, 1), number(s.ax, 1));
   }
   return out;
 }
@@ -53,9 +53,12 @@ std::string compact_history(const EgoInput& ego) {
 
 std::string_view words(sim::Intent v) {
   switch (v) {
-    case sim::Intent::kGoStraight: return "GO_STRAIGHT";
-    case sim::Intent::kGoLeft: return "GO_LEFT";
-    case sim::Intent::kGoRight: return "GO_RIGHT";
+    case sim::Intent::kGoStraight:
+      return "GO_STRAIGHT";
+    case sim::Intent::kGoLeft:
+      return "GO_LEFT";
+    case sim::Intent::kGoRight:
+      return "GO_RIGHT";
   }
   return "?";
 }
@@ -72,7 +75,8 @@ namespace {
 
 Result<sim::EgoState> read_state(const json::value& v, std::string_view where, size_t i) {
   const json::array* a = v.if_array();
-  if (!a || a->size() != 7) return bad_input("{}: history[{}]: expected 7 numbers [t, x, y, vx, vy, ax, ay], got another shape", where, i);
+  if (!a || a->size() != 7)
+    return bad_input("{}: history[{}]: expected 7 numbers [t, x, y, vx, vy, ax, ay], got another shape", where, i);
   std::array<float, 7> n{};
   for (size_t k = 0; k < 7; ++k) {
     if (!(*a)[k].is_number()) return bad_input("{}: history[{}][{}]: expected a number, got another type", where, i, k);
@@ -116,7 +120,8 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view wh
   SLIP_TRY(const std::string form, string_or(o, "form", "wod-e2e", where));
   if (form != "wod-e2e") return unsupported("{}: slipstream.form: expected wod-e2e, got {}", where, form);
   SLIP_TRY(const std::string style, string_or(o, "prompt", "full", where));
-  if (style != "full" && style != "compact") return bad_input("{}: slipstream.prompt: expected full or compact, got {}", where, style);
+  if (style != "full" && style != "compact")
+    return bad_input("{}: slipstream.prompt: expected full or compact, got {}", where, style);
   out.prompt = style == "full" ? PromptStyle::kFull : PromptStyle::kCompact;
   const auto bounded = [&](std::string_view key, int other, int64_t high) -> Result<int> {
     SLIP_TRY(const int64_t n, int_or(o, key, other, where));
@@ -131,7 +136,8 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view wh
 
 PromptText prompt_text(PromptStyle style, const EgoInput& ego) {
   if (style == PromptStyle::kCompact) return {"", fmt::format("{}\n{}", words(ego.intent), compact_history(ego))};
-  return {std::string(kTasks), fmt::format("\n- navigation command: {}\n- ego states:\n{}Output:", words(ego.intent), full_history(ego))};
+  return {std::string(kTasks),
+          fmt::format("\n- navigation command: {}\n- ego states:\n{}Output:", words(ego.intent), full_history(ego))};
 }
 
 }  // namespace slip

@@ -11,8 +11,8 @@ namespace slip {
 
 struct TaskTokenizerOptions {
   PromptStyle prompt = PromptStyle::kCompact;
-  int32_t vocab = 768;             // everything counted: 256 bytes, merges, special tokens
-  uint64_t first_seed = 0;         // records whose texts are learned from
+  int32_t vocab = 768;      // everything counted: 256 bytes, merges, special tokens
+  uint64_t first_seed = 0;  // records whose texts are learned from
   int64_t records = 2000;
   double waypoint_step_m = 0.01;
 };

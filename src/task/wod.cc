@@ -52,7 +52,8 @@ Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const Co
     const std::string_view name = field.name;
     if (name.starts_with(kObjects)) {
       const auto at = std::find(sim::kObjectClasses.begin(), sim::kObjectClasses.end(), name.substr(kObjects.size()));
-      if (at == sim::kObjectClasses.end()) return bad_input("form {}: field {}: expected one of the twelve classes", form.form.name(), name);
+      if (at == sim::kObjectClasses.end())
+        return bad_input("form {}: field {}: expected one of the twelve classes", form.form.name(), name);
       out.emplace_back(std::string(labels.critical[static_cast<size_t>(at - sim::kObjectClasses.begin())] ? "yes" : "no"));
     } else if (name == "explanation") {
       SLIP_TRY(std::string text, fitting_explanation(labels.explanation, form, f, tokenizer));
@@ -78,11 +79,14 @@ std::string truth_text(const sim::Labels& labels, double waypoint_step_m) {
   std::string out = "{\"critical_objects\": {";
   for (size_t i = 0; i < sim::kObjectClasses.size(); ++i)
     out += fmt::format("{}\"{}\": \"{}\"", i ? ", " : "", sim::kObjectClasses[i], labels.critical[i] ? "yes" : "no");
-  out += fmt::format("}}, \"explanation\": \"{}\", \"future_meta_behavior\": {{\"longitudinal\": \"{}\", \"lateral\": \"{}\"}}, \"trajectory\": \"[",
-                     labels.explanation, words(labels.longitudinal), words(labels.lateral));
+  out += fmt::format(
+      "}}, \"explanation\": \"{}\", \"future_meta_behavior\": {{\"longitudinal\": \"{}\", \"lateral\": \"{}\"}}, \"trajectory\": "
+      "\"[",
+      labels.explanation, words(labels.longitudinal), words(labels.lateral));
   for (int t = 1; t <= 5; ++t) {
     const sim::Vec2 p = sim::future_at(labels, t);
-    out += fmt::format("{}[{},{}]", t > 1 ? ", " : "", format.render(to_step(p.x, waypoint_step_m)), format.render(to_step(p.y, waypoint_step_m)));
+    out += fmt::format("{}[{},{}]", t > 1 ? ", " : "", format.render(to_step(p.x, waypoint_step_m)),
+                       format.render(to_step(p.y, waypoint_step_m)));
   }
   return out + "]\"}";
 }

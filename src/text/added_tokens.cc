@@ -12,7 +12,8 @@ void AddedTokenMatcher::add(std::string_view content, const AddedToken& token) {
   if (content.empty()) return;
   int node = 0;
   for (const char c : content) {
-    const auto [it, fresh] = nodes_[static_cast<size_t>(node)].next.try_emplace(static_cast<uint8_t>(c), static_cast<int>(nodes_.size()));
+    const auto [it, fresh] =
+        nodes_[static_cast<size_t>(node)].next.try_emplace(static_cast<uint8_t>(c), static_cast<int>(nodes_.size()));
     node = it->second;
     if (fresh) nodes_.emplace_back();
   }
@@ -37,8 +38,7 @@ int AddedTokenMatcher::longest(std::string_view text, size_t at, size_t& end) co
   return found;
 }
 
-void AddedTokenMatcher::split(std::string_view text,
-                              const std::function<void(std::string_view, const AddedToken*)>& part) const {
+void AddedTokenMatcher::split(std::string_view text, const std::function<void(std::string_view, const AddedToken*)>& part) const {
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
     size_t begin = at, end = 0;
@@ -47,7 +47,7 @@ void AddedTokenMatcher::split(std::string_view text,
       ++at;
       continue;
     }
-    at = end;  // also when the match is dropped below: that frees no shorter one
+    at = end;                    // also when the match is dropped below: that frees no shorter one
     if (begin < done) continue;  // swallowed by the one before
     const AddedToken& token = tokens_[static_cast<size_t>(found)];
     if (token.single_word) {

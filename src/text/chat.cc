@@ -56,10 +56,12 @@ Result<std::string> template_in(const fs::path& file) {
       const json::object* o = item.if_object();
       const json::value* name = o ? o->if_contains("name") : nullptr;
       const json::value* text = o ? o->if_contains("template") : nullptr;
-      if (name && text && name->is_string() && text->is_string() && name->get_string() == "default") return std::string(text->get_string());
+      if (name && text && name->is_string() && text->is_string() && name->get_string() == "default")
+        return std::string(text->get_string());
     }
   }
-  return bad_input("{}: key \"chat_template\": expected a string or a list with one named default, got another kind of JSON", file.string());
+  return bad_input("{}: key \"chat_template\": expected a string or a list with one named default, got another kind of JSON",
+                   file.string());
 }
 
 // A role stands in the prompt's framing: a line end or a special token in it would forge one.
@@ -100,7 +102,8 @@ Result<ChatTemplate> ChatTemplate::load(const fs::path& folder) {
     }
     if (!text.empty()) return recognise(text, file.string());
   }
-  return unsupported("{}: expected a chat_template in tokenizer_config.json, chat_template.json or chat_template.jinja, got none", folder.string());
+  return unsupported("{}: expected a chat_template in tokenizer_config.json, chat_template.json or chat_template.jinja, got none",
+                     folder.string());
 }
 
 Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages, const ChatOptions& options) const {
@@ -121,7 +124,8 @@ Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages, 
         out += text->text;
         continue;
       }
-      if (kind_ != ChatKind::kQwenVl) return bad_input("message: expected text alone, got an image or video (the model's template has none)");
+      if (kind_ != ChatKind::kQwenVl)
+        return bad_input("message: expected text alone, got an image or video (the model's template has none)");
       if (std::holds_alternative<ImageItem>(item)) {
         placeholder("Picture", ++pictures, "<|image_pad|>");
       } else {

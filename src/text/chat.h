@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/result.h"
 #include "base/ids.h"
+#include "base/result.h"
 #include "text/tokenizer.h"
 
 namespace slip {
@@ -91,8 +91,8 @@ Result<RopePositions> rope_positions(std::span<const TokenId> expanded, std::spa
                                      std::span<const Video> videos, const VisionRules& rules);
 
 struct ChatPrompt {
-  std::string text;            // as rendered, one placeholder per image
-  std::vector<TokenId> ids;    // expanded
+  std::string text;                    // as rendered, one placeholder per image
+  std::vector<TokenId> ids;            // expanded
   std::vector<SlotSpan> vision_spans;  // where the images' and videos' tokens stand, in order of appearance
   RopePositions positions;
 };

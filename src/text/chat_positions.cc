@@ -12,11 +12,13 @@ constexpr int64_t kMaxTokens = int64_t{1} << 24;  // of one image or video; posi
 
 Result<int64_t> tokens_of(const VisionGrid& g, const VisionRules& rules, std::string_view what, size_t number) {
   if (g.t < 1 || g.h < rules.merge || g.w < rules.merge || g.h % rules.merge != 0 || g.w % rules.merge != 0) {
-    return bad_input("{} {}: expected a patch grid whose sides are multiples of {}, got {} x {} x {}", what, number, rules.merge, g.t, g.h, g.w);
+    return bad_input("{} {}: expected a patch grid whose sides are multiples of {}, got {} x {} x {}", what, number, rules.merge,
+                     g.t, g.h, g.w);
   }
   const int64_t area = int64_t{g.h / rules.merge} * (g.w / rules.merge);
   if (area > kMaxTokens || area * g.t > kMaxTokens) {
-    return bad_input("{} {}: expected at most {} tokens, got a grid of {} x {} x {} patches", what, number, kMaxTokens, g.t, g.h, g.w);
+    return bad_input("{} {}: expected at most {} tokens, got a grid of {} x {} x {} patches", what, number, kMaxTokens, g.t, g.h,
+                     g.w);
   }
   return area * g.t;
 }
@@ -98,8 +100,9 @@ Result<RopePositions> rope_positions(std::span<const TokenId> expanded, std::spa
     }
     SLIP_TRY(const Walk::Item item, walk.next(expanded[i]));
     const auto run = static_cast<size_t>(item.tokens);
-    if (expanded.size() - i < run || std::count(expanded.begin() + static_cast<std::ptrdiff_t>(i),
-                                                expanded.begin() + static_cast<std::ptrdiff_t>(i + run), expanded[i]) != item.tokens) {
+    if (expanded.size() - i < run ||
+        std::count(expanded.begin() + static_cast<std::ptrdiff_t>(i), expanded.begin() + static_cast<std::ptrdiff_t>(i + run),
+                   expanded[i]) != item.tokens) {
       return bad_input("ids: expected {} placeholders from {} on, got fewer", run, i);
     }
     const int32_t rows = item.grid.h / rules.merge, columns = item.grid.w / rules.merge;

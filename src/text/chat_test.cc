@@ -156,7 +156,8 @@ TEST(Chat, RecognisesTemplatesAndRefusesOthersWithTheReason) {
   ASSERT_TRUE(own);
   EXPECT_EQ(own->kind(), ChatKind::kQwenVl);
   EXPECT_EQ(own->default_system(), "You are a helpful assistant.");
-  const auto text = ChatTemplate::recognise("<|im_start|> <|im_end|> You are Qwen, created by Alibaba Cloud. You are a helpful assistant.", "t");
+  const auto text =
+      ChatTemplate::recognise("<|im_start|> <|im_end|> You are Qwen, created by Alibaba Cloud. You are a helpful assistant.", "t");
   ASSERT_TRUE(text);
   EXPECT_EQ(text->kind(), ChatKind::kQwenText);
   EXPECT_THAT(text->default_system(), HasSubstr("Alibaba"));
@@ -174,7 +175,8 @@ TEST(Chat, ReadsNamedTemplatesAndFilesOfTheirOwn) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("slip-chat-{}", ::getpid());
   fs::create_directories(folder);
   const auto put = [&](const char* name, std::string_view text) { ASSERT_TRUE(write_file(folder / name, text)); };
-  put("tokenizer_config.json", R"({"chat_template":[{"name":"tool","template":"x"},{"name":"default","template":"<|im_start|><|im_end|>"}]})");
+  put("tokenizer_config.json",
+      R"({"chat_template":[{"name":"tool","template":"x"},{"name":"default","template":"<|im_start|><|im_end|>"}]})");
   auto r = ChatTemplate::load(folder);
   ASSERT_TRUE(r) << r.error().message;
   EXPECT_EQ(r->kind(), ChatKind::kQwenText);

@@ -51,7 +51,8 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern, std::string_vie
   PCRE2_SIZE at = 0;
   pcre2_code* compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
                                        PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, nullptr);
-  if (!compiled) return unsupported("{}: split pattern: expected one that PCRE2 takes, got: {} in {}", where, message_of(code), pattern);
+  if (!compiled)
+    return unsupported("{}: split pattern: expected one that PCRE2 takes, got: {} in {}", where, message_of(code), pattern);
   SplitRegex out;
   out.code_ = std::shared_ptr<void>(compiled, [](void* p) { pcre2_code_free(static_cast<pcre2_code*>(p)); });
   pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);  // without JIT (no memory to execute) matching is slower, not wrong
@@ -60,7 +61,8 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern, std::string_vie
 
 Status SplitRegex::split(std::string_view text, std::vector<std::string_view>& out) const {
   const auto* code = static_cast<const pcre2_code*>(code_.get());
-  const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match(pcre2_match_data_create(1, nullptr), pcre2_match_data_free);
+  const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match(pcre2_match_data_create(1, nullptr),
+                                                                             pcre2_match_data_free);
   if (!match) return resource_error("text: expected memory for a match, got none");
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(match.get());
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());

@@ -30,7 +30,8 @@ using IdByText = std::unordered_map<std::string, int32_t, HashText, std::equal_t
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   size_t at = 0;
-  for (size_t hit; (hit = text.find(from, at)) != std::string_view::npos; at = hit + from.size()) out.append(text, at, hit - at).append(to);
+  for (size_t hit; (hit = text.find(from, at)) != std::string_view::npos; at = hit + from.size())
+    out.append(text, at, hit - at).append(to);
   return out.append(text, at);
 }
 
@@ -127,7 +128,8 @@ Status Tokenizer::Impl::build_symbols(const TokenizerSpec& spec, const IdByText&
     const auto it = vocab.find(spelling);
     // A small byte-level alphabet may lack bytes: encode() refuses text that needs them.
     if (it == vocab.end() && sentencepiece) {
-      return bad_input("{}: vocab: expected a token for each of the 256 bytes, got none for byte {:#04x} (\"{}\")", spec.where, b, spelling);
+      return bad_input("{}: vocab: expected a token for each of the 256 bytes, got none for byte {:#04x} (\"{}\")", spec.where, b,
+                       spelling);
     }
     id_of_byte[static_cast<size_t>(b)] = it == vocab.end() ? kNoToken : it->second;
   }

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "base/ids.h"
+#include "base/result.h"
 
 namespace slip {
 
@@ -59,7 +59,7 @@ class StreamDecoder {
   const Tokenizer& tokenizer_;
   bool skip_special_;
   std::string pending_;
-  bool run_ = false;    // pending_ is a run of byte tokens (Llama-2 kind), which is judged as a whole
+  bool run_ = false;      // pending_ is a run of byte tokens (Llama-2 kind), which is judged as a whole
   bool started_ = false;  // the blank that the Llama-2 kind puts in front was dealt with
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 // What ByteLevel itself splits by when use_regex is on (GPT-2).
 constexpr const char* kGpt2SplitPattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr int64_t kMaxId = int64_t{1} << 20;  // tables are indexed by id; the largest vocabularies have 2^18
+constexpr int64_t kMaxId = int64_t{1} << 20;    // tables are indexed by id; the largest vocabularies have 2^18
 constexpr const char* kBlank = "\xe2\x96\x81";  // U+2581
 
 bool is_present(const json::object& o, std::string_view key) {
@@ -29,7 +29,8 @@ bool is_present(const json::object& o, std::string_view key) {
 }
 
 Result<int32_t> id_of(int64_t id, std::string_view token, std::string_view where) {
-  if (id < 0 || id >= kMaxId) return bad_input("{}: token \"{}\": expected an id from 0 to {}, got {}", where, token, kMaxId - 1, id);
+  if (id < 0 || id >= kMaxId)
+    return bad_input("{}: token \"{}\": expected an id from 0 to {}, got {}", where, token, kMaxId - 1, id);
   return static_cast<int32_t>(id);
 }
 
@@ -62,9 +63,11 @@ Status read_vocab(const json::object& vocab, TokenizerSpec& spec) {
   spec.vocab.reserve(vocab.size());
   for (const auto& [key, value] : vocab) {
     std::string token(key);
-    if (!value.is_int64()) return bad_input("{}: vocab: token \"{}\": expected an integer id, got another kind of JSON", spec.where, token);
+    if (!value.is_int64())
+      return bad_input("{}: vocab: token \"{}\": expected an integer id, got another kind of JSON", spec.where, token);
     SLIP_TRY(const int32_t id, id_of(value.get_int64(), token, spec.where));
-    if (!seen.insert(id).second) return bad_input("{}: vocab: token \"{}\": expected an id of its own, got {}, which another has", spec.where, token, id);
+    if (!seen.insert(id).second)
+      return bad_input("{}: vocab: token \"{}\": expected an id of its own, got {}, which another has", spec.where, token, id);
     spec.vocab.emplace_back(std::move(token), id);
   }
   return {};
@@ -72,7 +75,8 @@ Status read_vocab(const json::object& vocab, TokenizerSpec& spec) {
 
 Status put_merge(std::string_view line, TokenizerSpec& spec) {
   const size_t blank = line.find(' ');
-  if (blank == 0 || blank == std::string_view::npos || blank + 1 == line.size() || line.find(' ', blank + 1) != std::string_view::npos) {
+  if (blank == 0 || blank == std::string_view::npos || blank + 1 == line.size() ||
+      line.find(' ', blank + 1) != std::string_view::npos) {
     return bad_input("{}: merge {}: expected two tokens with a blank between, got \"{}\"", spec.where, spec.merges.size(), line);
   }
   spec.merges.emplace_back(line.substr(0, blank), line.substr(blank + 1));
@@ -145,13 +149,15 @@ Status read_normalizer(const json::object& root, TokenizerSpec& spec) {
     return {};
   }
   if (kinds != "Prepend Replace") {
-    return unsupported("{}: normalizer: expected Prepend and Replace beside byte_fallback, got {}", spec.where, kinds.empty() ? "none" : kinds);
+    return unsupported("{}: normalizer: expected Prepend and Replace beside byte_fallback, got {}", spec.where,
+                       kinds.empty() ? "none" : kinds);
   }
   SLIP_TRY(const std::string prepend, get_string(*parts[0], "prepend", spec.where));
   SLIP_TRY(const std::string from, pattern_of(*parts[1], "String", spec.where));
   SLIP_TRY(const std::string to, get_string(*parts[1], "content", spec.where));
   if (prepend != kBlank || from != " " || to != kBlank) {
-    return unsupported("{}: normalizer: expected U+2581 in front and for blanks, got \"{}\", \"{}\" for \"{}\"", spec.where, prepend, to, from);
+    return unsupported("{}: normalizer: expected U+2581 in front and for blanks, got \"{}\", \"{}\" for \"{}\"", spec.where,
+                       prepend, to, from);
   }
   return {};
 }
@@ -176,7 +182,9 @@ Status read_pre_tokenizer(const json::object& root, TokenizerSpec& spec) {
     } else if (type == "Split") {
       SLIP_TRY(const std::string behavior, get_string(*part, "behavior", where));
       SLIP_TRY(const bool invert, bool_or(*part, "invert", false, where));
-      if (behavior != "Isolated" || invert) return unsupported("{}: Split: expected behavior Isolated, not inverted, got {}{}", where, behavior, invert ? ", inverted" : "");
+      if (behavior != "Isolated" || invert)
+        return unsupported("{}: Split: expected behavior Isolated, not inverted, got {}{}", where, behavior,
+                           invert ? ", inverted" : "");
       SLIP_TRY(std::string pattern, pattern_of(*part, "Regex", where));
       spec.split_patterns.push_back(std::move(pattern));
     } else {
@@ -195,7 +203,8 @@ Status check_decoder(const json::object& root, const TokenizerSpec& spec) {
     kinds += (kinds.empty() ? "" : " ") + type;
   }
   const char* const expected = spec.sentencepiece ? "Replace ByteFallback Fuse Strip" : "ByteLevel";
-  if (kinds != expected) return unsupported("{}: decoder: expected {}, got {}", spec.where, expected, kinds.empty() ? "none" : kinds);
+  if (kinds != expected)
+    return unsupported("{}: decoder: expected {}, got {}", spec.where, expected, kinds.empty() ? "none" : kinds);
   return {};
 }
 
@@ -270,7 +279,8 @@ Status read_beside(const fs::path& folder, bool has_tokenizer_json, TokenizerSpe
   if (!has_tokenizer_json) {
     SLIP_TRY(const std::string kind, string_or(c, "tokenizer_class", "Qwen2Tokenizer", config_file.string()));
     if (!kind.starts_with("Qwen")) {
-      return unsupported("{}: tokenizer_class: expected Qwen2Tokenizer beside vocab.json without tokenizer.json, got {}", config_file.string(), kind);
+      return unsupported("{}: tokenizer_class: expected Qwen2Tokenizer beside vocab.json without tokenizer.json, got {}",
+                         config_file.string(), kind);
     }
     if (fs::exists(added_file, ec)) {
       SLIP_TRY(const json::value added, read_json(added_file));
@@ -279,7 +289,8 @@ Status read_beside(const fs::path& folder, bool has_tokenizer_json, TokenizerSpe
       for (const auto& [key, value] : added.get_object()) {
         AddedToken t;
         t.content = std::string(key);
-        if (!value.is_int64()) return bad_input("{}: token \"{}\": expected an integer id, got another kind of JSON", added_file.string(), t.content);
+        if (!value.is_int64())
+          return bad_input("{}: token \"{}\": expected an integer id, got another kind of JSON", added_file.string(), t.content);
         SLIP_TRY(t.id, id_of(value.get_int64(), t.content, added_file.string()));
         t.special = special.contains(t.content);
         t.normalized = !t.special;
@@ -292,7 +303,8 @@ Status read_beside(const fs::path& folder, bool has_tokenizer_json, TokenizerSpe
   SLIP_TRY(const json::object* decoder, get_object(c, "added_tokens_decoder", config_file.string()));
   for (const auto& [key, value] : *decoder) {
     const std::string digits(key);
-    if (digits.empty() || digits.size() > 9 || !std::all_of(digits.begin(), digits.end(), [](char d) { return d >= '0' && d <= '9'; })) {
+    if (digits.empty() || digits.size() > 9 ||
+        !std::all_of(digits.begin(), digits.end(), [](char d) { return d >= '0' && d <= '9'; })) {
       return bad_input("{}: expected an id, got \"{}\"", where, digits);
     }
     SLIP_TRY(AddedToken token, read_added(value, std::stol(digits), where));

@@ -180,7 +180,8 @@ TEST_F(Files, VocabAndMergesGiveTheSameAsTokenizerJson) {
   for (const json::value& added : whole.at("added_tokens").as_array()) {
     decoder[std::to_string(added.at("id").as_int64())] = added;
   }
-  put("tokenizer_config.json", json::serialize(json::object{{"tokenizer_class", "Qwen2Tokenizer"}, {"added_tokens_decoder", decoder}}));
+  put("tokenizer_config.json",
+      json::serialize(json::object{{"tokenizer_class", "Qwen2Tokenizer"}, {"added_tokens_decoder", decoder}}));
   const auto t = Tokenizer::load(folder_);
   ASSERT_TRUE(t) << t.error().message;
   const json::value cases = fixture(kFixtures / "qwen/cases.json");
@@ -223,7 +224,8 @@ TEST_F(Files, RefusesWhatItDoesNotDoByName) {
   refused(with("pre_tokenizer", {{"type", "Whitespace"}}), ErrorKind::kUnsupported, "pre_tokenizer");
   refused(with("pre_tokenizer", nullptr), ErrorKind::kUnsupported, "expected ByteLevel, got none");
   refused(with("pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", true}}), ErrorKind::kUnsupported, "add_prefix_space");
-  refused(with("pre_tokenizer", {{"type", "Split"}, {"behavior", "Removed"}, {"pattern", {{"Regex", "a"}}}}), ErrorKind::kUnsupported, "Removed");
+  refused(with("pre_tokenizer", {{"type", "Split"}, {"behavior", "Removed"}, {"pattern", {{"Regex", "a"}}}}),
+          ErrorKind::kUnsupported, "Removed");
   refused(with("decoder", {{"type", "WordPiece"}}), ErrorKind::kUnsupported, "decoder");
   refused(with_model("type", "Unigram"), ErrorKind::kUnsupported, "got Unigram");
   refused(with_model("dropout", 0.1), ErrorKind::kUnsupported, "dropout");

@@ -80,7 +80,8 @@ class Vocabulary {
   Bpe bpe_;
 };
 
-Result<std::vector<Word>> count_words(std::span<const std::string> texts, const std::vector<AddedToken>& added, const SplitRegex& split) {
+Result<std::vector<Word>> count_words(std::span<const std::string> texts, const std::vector<AddedToken>& added,
+                                      const SplitRegex& split) {
   AddedTokenMatcher matcher;
   for (const AddedToken& t : added) matcher.add(t.content, t);
   std::map<std::string, int64_t, std::less<>> counts;
@@ -110,7 +111,8 @@ std::vector<Pair> learn(std::vector<Word> words, size_t tokens, int64_t min_coun
   };
   for (const Word& w : words) count(w, 1);
   while (vocabulary.tokens().size() < tokens) {
-    const auto best = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto best =
+        std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     if (best == counts.end() || best->second < min_count) break;
     const Pair pair = best->first;
     const int32_t merged = vocabulary.merge(pair);
@@ -132,7 +134,8 @@ Result<std::vector<AddedToken>> collect_added(const TrainBpeOptions& options) {
   std::set<std::string> seen;
   const auto take = [&](const std::vector<std::string>& contents, bool special) -> Status {
     for (const std::string& content : contents) {
-      if (content.empty() || !is_valid_utf8(content)) return bad_input("added token {}: expected UTF-8 text, got \"{}\"", out.size(), to_valid_utf8(content));
+      if (content.empty() || !is_valid_utf8(content))
+        return bad_input("added token {}: expected UTF-8 text, got \"{}\"", out.size(), to_valid_utf8(content));
       if (!seen.insert(content).second) return bad_input("added token \"{}\": expected it once, got it twice", content);
       out.push_back({.content = content, .special = special});
     }
@@ -144,8 +147,8 @@ Result<std::vector<AddedToken>> collect_added(const TrainBpeOptions& options) {
 }
 
 json::object describe(const AddedToken& t) {
-  return {{"content", t.content},  {"single_word", t.single_word}, {"lstrip", t.lstrip},
-          {"rstrip", t.rstrip},    {"normalized", t.normalized},   {"special", t.special}};
+  return {{"content", t.content}, {"single_word", t.single_word}, {"lstrip", t.lstrip},
+          {"rstrip", t.rstrip},   {"normalized", t.normalized},   {"special", t.special}};
 }
 
 json::object tokenizer_json(const TrainedBpe& bpe) {
@@ -164,10 +167,8 @@ json::object tokenizer_json(const TrainedBpe& bpe) {
   const auto byte_level = [](bool trim) {
     return json::object{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", trim}, {"use_regex", false}};
   };
-  const json::object split{{"type", "Split"},
-                           {"pattern", json::object{{"Regex", kQwenSplitPattern}}},
-                           {"behavior", "Isolated"},
-                           {"invert", false}};
+  const json::object split{
+      {"type", "Split"}, {"pattern", json::object{{"Regex", kQwenSplitPattern}}}, {"behavior", "Isolated"}, {"invert", false}};
   json::array steps;
   steps.push_back(split);
   steps.push_back(byte_level(false));
@@ -218,14 +219,18 @@ Result<TrainedBpe> train_bpe(std::span<const std::string> texts, const TrainBpeO
   SLIP_TRY(const SplitRegex split, SplitRegex::compile(kQwenSplitPattern, "train_bpe"));
   std::vector<std::string> whole;
   for (const std::string& piece : options.whole) {
-    if (piece.empty() || !is_valid_utf8(piece)) return bad_input("whole token: expected UTF-8 text, got \"{}\"", to_valid_utf8(piece));
+    if (piece.empty() || !is_valid_utf8(piece))
+      return bad_input("whole token: expected UTF-8 text, got \"{}\"", to_valid_utf8(piece));
     whole.push_back(nfc(piece));
     std::vector<std::string_view> parts;
     SLIP_TRY_(split.split(whole.back(), parts));
-    if (parts.size() != 1) return bad_input("whole token \"{}\": expected one piece under the split pattern, got {}", piece, parts.size());
+    if (parts.size() != 1)
+      return bad_input("whole token \"{}\": expected one piece under the split pattern, got {}", piece, parts.size());
   }
   const int64_t budget = int64_t{options.vocab_size} - static_cast<int64_t>(out.added.size());
-  if (budget < 256) return bad_input("vocab_size: expected at least {} (256 bytes and the added tokens), got {}", 256 + out.added.size(), options.vocab_size);
+  if (budget < 256)
+    return bad_input("vocab_size: expected at least {} (256 bytes and the added tokens), got {}", 256 + out.added.size(),
+                     options.vocab_size);
   SLIP_TRY(std::vector<Word> words, count_words(texts, out.added, split));
   const std::vector<Pair> learned = learn(std::move(words), static_cast<size_t>(budget), std::max<int64_t>(1, options.min_count));
 

@@ -19,8 +19,8 @@ struct TrainBpeOptions {
   int32_t vocab_size = 1000;  // everything counted; fewer come out when no pair is left that occurs min_count times
   int64_t min_count = 2;
   /// Found in texts before anything is split, never learned from. Specials are left out of decoded text.
-  std::vector<std::string> special_tokens = {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>",
-                                             "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"};
+  std::vector<std::string> special_tokens = {"<|endoftext|>",  "<|im_start|>",   "<|im_end|>",    "<|vision_start|>",
+                                             "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"};
   std::vector<std::string> added_tokens;  // the same, but not special
   /// Pieces such as " left" that must be one token each; they must be one piece under the split pattern.
   std::vector<std::string> whole;

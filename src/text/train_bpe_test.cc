@@ -147,7 +147,8 @@ TEST_F(TrainBpe, WritesTheKeysThatTheLibraryWrites) {
         }
       };
   same(*own, *theirs, "");
-  EXPECT_EQ(own->at("pre_tokenizer").at("pretokenizers").as_array()[0], theirs->at("pre_tokenizer").at("pretokenizers").as_array()[0]);
+  EXPECT_EQ(own->at("pre_tokenizer").at("pretokenizers").as_array()[0],
+            theirs->at("pre_tokenizer").at("pretokenizers").as_array()[0]);
 }
 
 TEST_F(TrainBpe, RefusesWhatCannotBe) {

@@ -24,9 +24,11 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_
       const int64_t in_step = part * c.batch + i, index = c.first_sample + (step - 1) * per_step + in_step;
       SLIP_TRY(const Sample s, source.get(index));
       SLIP_TRY_(check_sample(s));
-      if (!s.grids.empty() && !c.shape.vision) return bad_input("sample {}: expected no images for a model without vision, got {}", index, s.grids.size());
+      if (!s.grids.empty() && !c.shape.vision)
+        return bad_input("sample {}: expected no images for a model without vision, got {}", index, s.grids.size());
       for (const TokenId t : s.tokens)
-        if (t.value < 0 || t.value >= c.shape.vocab) return bad_input("sample {}: expected token ids below {}, got {}", index, c.shape.vocab, t.value);
+        if (t.value < 0 || t.value >= c.shape.vocab)
+          return bad_input("sample {}: expected token ids below {}, got {}", index, c.shape.vocab, t.value);
       const NoiseKey key{c.seed, c.rank, static_cast<uint32_t>(step), static_cast<uint32_t>(in_step)};
       const SequenceRows rows = c.nld ? nld_rows(s, nld_noise(s, c.nld_rule, key), c.nld_rule)
                                       : sasd_rows(s, sasd_masks(s, sasd_noise(s, c.sections, key), c.minimum_noise), c.sections);
@@ -97,8 +99,10 @@ Result<StepBatches> Batcher::next() {
   std::unique_lock lock(impl_->mutex);
   impl_->changed.wait(lock, [&] { return !impl_->ready.empty(); });
   Result<StepBatches> out = std::move(impl_->ready.front());
-  if (out) impl_->ready.pop_front();
-  else return out.error();
+  if (out)
+    impl_->ready.pop_front();
+  else
+    return out.error();
   impl_->changed.notify_all();
   return out;
 }

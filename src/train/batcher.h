@@ -12,8 +12,8 @@
 namespace slip {
 
 struct StepBatches {
-  std::vector<RowBatch> parts;           // `accumulate` of them
-  double count = 0;                      // denominator of the whole step
+  std::vector<RowBatch> parts;  // `accumulate` of them
+  double count = 0;             // denominator of the whole step
   int64_t samples = 0;
 };
 

@@ -33,8 +33,9 @@ std::vector<std::pair<int64_t, fs::path>> step_folders(const fs::path& out) {
 
 Status copy_tokenizer(const std::string& from, const fs::path& to) {
   if (from.empty()) return {};
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json",
-                           "chat_template.json", "chat_template.jinja", "preprocessor_config.json", "generation_config.json", "slipstream.json"}) {
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json",
+        "chat_template.json", "chat_template.jinja", "preprocessor_config.json", "generation_config.json", "slipstream.json"}) {
     const fs::path source = fs::path(from) / name;
     std::error_code ec;
     if (!fs::exists(source, ec)) continue;
@@ -60,7 +61,8 @@ class PartialFolder {
   fs::path path_;
 };
 
-Status write_parts(const TrainConfig& c, const ParameterTable& table, const TrainState& s, const std::string& loss_lines, const fs::path& to) {
+Status write_parts(const TrainConfig& c, const ParameterTable& table, const TrainState& s, const std::string& loss_lines,
+                   const fs::path& to) {
   json::object config = c.model;
   config["torch_dtype"] = c.store == StoreAs::kBF16 ? "bfloat16" : "float32";
   SLIP_TRY_(write_file(to / "config.json", pretty(config)));
@@ -103,7 +105,8 @@ Status load_checkpoint(const fs::path& folder, TrainState& s) {
   SLIP_TRY(s.step, get_int(v.get_object(), "step", where));
   SLIP_TRY(s.elapsed_s, get_number(v.get_object(), "elapsed_s", where));
   SLIP_TRY(const Checkpoint stored, Checkpoint::open_file(folder / "trainer.safetensors"));
-  for (const auto& [name, data] : {std::pair{"values", s.values}, {"first", s.first}, {"second", s.second}, {"average", s.average}}) {
+  for (const auto& [name, data] :
+       {std::pair{"values", s.values}, {"first", s.first}, {"second", s.second}, {"average", s.average}}) {
     if (data.empty()) continue;
     // A run that starts averaging now starts from the weights.
     const char* source = std::string_view(name) == "average" && !stored.has(name) ? "values" : name;

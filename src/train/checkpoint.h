@@ -14,13 +14,14 @@
 namespace slip {
 
 struct TrainState {
-  int64_t step = 0;                      // steps done
+  int64_t step = 0;  // steps done
   double elapsed_s = 0;
   std::span<float> values, first, second, average;  // average: empty without EMA
 };
 
 /// Writes OUT/step-N with loss.jsonl so far, then removes all but the newest `keep` such folders.
-Status save_checkpoint(const TrainConfig& config, const ParameterTable& table, const TrainState& state, const std::string& loss_lines);
+Status save_checkpoint(const TrainConfig& config, const ParameterTable& table, const TrainState& state,
+                       const std::string& loss_lines);
 /// Fills the state's spans; sizes must match. `folder`: a step folder.
 Status load_checkpoint(const std::filesystem::path& folder, TrainState& state);
 

@@ -11,7 +11,8 @@ namespace {
 Status only(const json::object& o, std::initializer_list<std::string_view> known, const std::string& where) {
   for (const auto& [key, value] : o) {
     const std::string_view name(key.data(), key.size());
-    if (std::find(known.begin(), known.end(), name) == known.end()) return bad_input("{}: expected a known key, got \"{}\"", where, name);
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return bad_input("{}: expected a known key, got \"{}\"", where, name);
   }
   return {};
 }
@@ -31,10 +32,12 @@ Status within(int64_t value, int64_t least, int64_t most, std::string_view key, 
 constexpr int64_t kMostSteps = (int64_t{1} << 31) - 1, kMostBatch = int64_t{1} << 15, kMostFirst = int64_t{1} << 61;
 constexpr int64_t kMostThreads = 4096;
 
-Result<std::array<double, 2>> pair_of(const json::object& o, std::string_view key, std::array<double, 2> other, const std::string& where) {
+Result<std::array<double, 2>> pair_of(const json::object& o, std::string_view key, std::array<double, 2> other,
+                                      const std::string& where) {
   if (!o.contains(key)) return other;
   SLIP_TRY(const json::array* a, get_array(o, key, where));
-  if (a->size() != 2 || !(*a)[0].is_number() || !(*a)[1].is_number()) return bad_input("{}: {}: expected two numbers, got {}", where, key, json::serialize(*a));
+  if (a->size() != 2 || !(*a)[0].is_number() || !(*a)[1].is_number())
+    return bad_input("{}: {}: expected two numbers, got {}", where, key, json::serialize(*a));
   return std::array<double, 2>{(*a)[0].to_number<double>(), (*a)[1].to_number<double>()};
 }
 
@@ -62,7 +65,8 @@ Status read_objective(const json::object& root, TrainConfig& c, const std::strin
     SLIP_TRY(rule.name, string_or(s, "name", "", where));
     SLIP_TRY(rule.weight, number_or(s, "weight", 1, where));
     SLIP_TRY(const auto beta, pair_of(s, "beta", {1, 1}, where));
-    if (beta[0] <= 0 || beta[1] <= 0) return bad_input("{}: beta: expected positive numbers, got {} and {}", where, beta[0], beta[1]);
+    if (beta[0] <= 0 || beta[1] <= 0)
+      return bad_input("{}: beta: expected positive numbers, got {} and {}", where, beta[0], beta[1]);
     rule.beta_a = beta[0];
     rule.beta_b = beta[1];
     c.sections.push_back(std::move(rule));
@@ -98,7 +102,8 @@ Status read_optimizer(const json::object& root, TrainConfig& c, const std::strin
   SLIP_TRY(const std::string by, string_or(*o, "by", "steps", where));
   if (by != "steps" && by != "time") return bad_input("{}: by: expected \"steps\" or \"time\", got \"{}\"", where, by);
   c.schedule.by_time = by == "time";
-  if (c.schedule.by_time && !(c.max_minutes > 0)) return bad_input("{}: by: expected max_minutes above 0 with \"time\", got {}", where, c.max_minutes);
+  if (c.schedule.by_time && !(c.max_minutes > 0))
+    return bad_input("{}: by: expected max_minutes above 0 with \"time\", got {}", where, c.max_minutes);
   return {};
 }
 
@@ -107,7 +112,8 @@ Status read_model(const json::object& root, TrainConfig& c, const std::string& w
   if (m == nullptr) return bad_input("{}: model: expected a config object or a file's name, got nothing", where);
   if (m->is_string()) {
     SLIP_TRY(const json::value read, read_json(std::string(m->get_string().c_str())));
-    if (!read.is_object()) return bad_input("{}: expected an object, got {}", m->get_string().c_str(), json::serialize(read).substr(0, 40));
+    if (!read.is_object())
+      return bad_input("{}: expected an object, got {}", m->get_string().c_str(), json::serialize(read).substr(0, 40));
     c.model = read.get_object();
   } else if (m->is_object()) {
     c.model = m->get_object();
@@ -153,9 +159,10 @@ Status read_counts(const json::object& root, TrainConfig& c, const std::string& 
 }  // namespace
 
 Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::string& where) {
-  SLIP_TRY_(only(root, {"model", "init", "init_deviation", "tokenizer", "data", "objective", "seed", "rank", "steps", "batch", "accumulate",
-                        "first_sample", "optimizer", "schedule", "ema_decay", "precision", "store", "out", "save_every", "keep",
-                        "log_every", "max_minutes", "threads"}, where));
+  SLIP_TRY_(only(root, {"model", "init",  "init_deviation", "tokenizer",    "data",      "objective",   "seed",      "rank",
+                        "steps", "batch", "accumulate",     "first_sample", "optimizer", "schedule",    "ema_decay", "precision",
+                        "store", "out",   "save_every",     "keep",         "log_every", "max_minutes", "threads"},
+                 where));
   TrainConfig c;
   c.source = root;
   SLIP_TRY_(read_model(root, c, where));
@@ -168,7 +175,8 @@ Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::stri
   SLIP_TRY_(read_objective(root, c, where));
   SLIP_TRY_(read_optimizer(root, c, where));
   SLIP_TRY(c.ema_decay, number_or(root, "ema_decay", 0, where));
-  if (c.ema_decay < 0 || c.ema_decay >= 1) return bad_input("{}: ema_decay: expected a number in [0, 1), got {}", where, c.ema_decay);
+  if (c.ema_decay < 0 || c.ema_decay >= 1)
+    return bad_input("{}: ema_decay: expected a number in [0, 1), got {}", where, c.ema_decay);
   SLIP_TRY(const bool bf16, is_bf16(root, "precision", where));
   c.precision = bf16 ? Precision::kBF16 : Precision::kF32;
   SLIP_TRY(const bool narrow, is_bf16(root, "store", where));

@@ -32,7 +32,7 @@
 namespace slip {
 
 struct TrainConfig {
-  json::object source;                   // as read, model resolved: what trainer.json keeps
+  json::object source;  // as read, model resolved: what trainer.json keeps
   json::object model;
   ModelShape shape;
   std::string init, tokenizer;
@@ -54,7 +54,7 @@ struct TrainConfig {
   std::filesystem::path out;
   int64_t save_every = 0, keep = 2, log_every = 10;
   double max_minutes = 0;
-  int threads = 0;                       // 0: all usable cores
+  int threads = 0;  // 0: all usable cores
 
   static Result<TrainConfig> parse(const json::object& config, const std::string& where);
   static Result<TrainConfig> load(const std::filesystem::path& file);

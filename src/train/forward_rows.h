@@ -14,7 +14,8 @@ namespace slip {
 
 /// A pass over the file's rows that wants every row's logits. `pixels`: a safetensors file with pixel_values (P x numbers) and
 /// grid_thw (C x 3) when rows name images; may be empty.
-Result<RowBatch> rows_from_json(const json::object& rows, const ModelShape& shape, const std::filesystem::path& pixels, const std::string& where);
+Result<RowBatch> rows_from_json(const json::object& rows, const ModelShape& shape, const std::filesystem::path& pixels,
+                                const std::string& where);
 /// A model with a checkpoint's weights.
 Result<TrainModel> load_model(const std::filesystem::path& folder, Precision precision);
 /// `slipstream-train --forward`: writes {"logits": rows x V}.

@@ -29,14 +29,31 @@ Seen seen_of(const sim::Agent& a) {
   using enum sim::AgentType;
   if (a.looks.door_open) return Seen::kDoor;
   switch (a.type) {
-    case kCar: case kTruck: case kBus: case kMotorcycle: return Seen::kVehicle;
-    case kSchoolBus: case kGarbageTruck: case kTractor: return Seen::kSpecial;
-    case kCyclist: return Seen::kCyclist;
-    case kPedestrian: return Seen::kPedestrian;
-    case kAnimal: return Seen::kAnimal;
-    case kAmbulance: case kFireTruck: case kPolice: return Seen::kEmergency;
-    case kCone: case kBarrier: case kWorker: return Seen::kConstruction;
-    case kDebris: return Seen::kHazard;
+    case kCar:
+    case kTruck:
+    case kBus:
+    case kMotorcycle:
+      return Seen::kVehicle;
+    case kSchoolBus:
+    case kGarbageTruck:
+    case kTractor:
+      return Seen::kSpecial;
+    case kCyclist:
+      return Seen::kCyclist;
+    case kPedestrian:
+      return Seen::kPedestrian;
+    case kAnimal:
+      return Seen::kAnimal;
+    case kAmbulance:
+    case kFireTruck:
+    case kPolice:
+      return Seen::kEmergency;
+    case kCone:
+    case kBarrier:
+    case kWorker:
+      return Seen::kConstruction;
+    case kDebris:
+      return Seen::kHazard;
   }
   return Seen::kNothing;
 }
@@ -57,9 +74,12 @@ std::vector<Body> bodies_of(const sim::Moment& m) {
   };
   for (const sim::Agent& a : m.agents) add(seen_of(a), a.pose, a.length, a.width, 0, a.height);
   for (const sim::TrafficLight& l : m.lights)
-    add(l.state == sim::LightState::kGreen ? Seen::kGreen : Seen::kTraffic, l.pose, kLamp_m, kLamp_m, l.height - kLampHalf_m, l.height + kLampHalf_m);
+    add(l.state == sim::LightState::kGreen ? Seen::kGreen : Seen::kTraffic, l.pose, kLamp_m, kLamp_m, l.height - kLampHalf_m,
+        l.height + kLampHalf_m);
   for (const sim::Sign& s : m.signs) {
-    const Seen what = s.kind == sim::SignKind::kStop ? Seen::kTraffic : s.kind == sim::SignKind::kRoadWork ? Seen::kConstruction : Seen::kNothing;
+    const Seen what = s.kind == sim::SignKind::kStop       ? Seen::kTraffic
+                      : s.kind == sim::SignKind::kRoadWork ? Seen::kConstruction
+                                                           : Seen::kNothing;
     add(what, s.pose, kPlateDepth_m, kPlate_m, s.height - kPlateHalf_m, s.height + kPlateHalf_m);
   }
   for (const sim::GroundPatch& p : m.ground) {
@@ -88,8 +108,9 @@ std::vector<Seen> seen_in_cells(const sim::Moment& moment, const sim::Camera& ca
       for (int j = 0; j <= across; ++j)
         for (int k = 0; k <= kHeights; ++k) {
           const double u = b.length * (static_cast<double>(i) / along - 0.5), v = b.width * (static_cast<double>(j) / across - 0.5);
-          const auto at = sim::project(camera, moment.ego, b.pose.x + c * u - s * v, b.pose.y + s * u + c * v,
-                                       b.low + (b.high - b.low) * (0.1 + 0.8 * k / static_cast<double>(kHeights)));  // not the very rim
+          const auto at =
+              sim::project(camera, moment.ego, b.pose.x + c * u - s * v, b.pose.y + s * u + c * v,
+                           b.low + (b.high - b.low) * (0.1 + 0.8 * k / static_cast<double>(kHeights)));  // not the very rim
           if (!at) continue;
           const int row = std::clamp(static_cast<int>(at->y / camera.height * rows), 0, rows - 1);
           const int column = std::clamp(static_cast<int>(at->x / camera.width * columns), 0, columns - 1);

@@ -14,9 +14,22 @@
 namespace slip {
 
 /// What a cell can show; kGroundingWords names each by a word that must be one token.
-enum class Seen : uint8_t { kNothing, kVehicle, kPedestrian, kCyclist, kConstruction, kTraffic, kGreen, kHazard, kEmergency, kAnimal, kSpecial, kDoor };
+enum class Seen : uint8_t {
+  kNothing,
+  kVehicle,
+  kPedestrian,
+  kCyclist,
+  kConstruction,
+  kTraffic,
+  kGreen,
+  kHazard,
+  kEmergency,
+  kAnimal,
+  kSpecial,
+  kDoor
+};
 constexpr std::array<std::string_view, 12> kGroundingWords = {"no", " vehicle", "pedestrian", "cyclist", "construction", "traffic",
-                                                              "go", "road", "emergency", "animal", "special", "door"};
+                                                              "go", "road",     "emergency",  "animal",  "special",      "door"};
 
 /// Cells of one camera, row-major, rows x columns over the whole picture; nearer things win. Things farther than 60 m count as
 /// nothing, and occlusion is not considered.

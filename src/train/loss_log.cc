@@ -48,9 +48,12 @@ std::string loss_svg(const std::vector<LossPoint>& points) {
     for (const double v : {p.noisy, p.ar}) low = std::min(low, floor_of(v)), high = std::max(high, floor_of(v));
   if (points.empty() || low >= high) low = 0.1, high = 10;
   const double bottom = std::log10(low), span = std::log10(high) - bottom;
-  const double first = points.empty() ? 0 : static_cast<double>(points.front().step), last = points.empty() ? 1 : static_cast<double>(points.back().step);
+  const double first = points.empty() ? 0 : static_cast<double>(points.front().step),
+               last = points.empty() ? 1 : static_cast<double>(points.back().step);
   const auto x = [&](double step) { return kLeft + (kWidth - kLeft - kRight) * (step - first) / std::max(1.0, last - first); };
-  const auto y = [&](double v) { return kHeight - kBottom - (kHeight - kBottom - kTop) * (std::log10(floor_of(v)) - bottom) / span; };
+  const auto y = [&](double v) {
+    return kHeight - kBottom - (kHeight - kBottom - kTop) * (std::log10(floor_of(v)) - bottom) / span;
+  };
   const size_t group = points.size() / 600 + 1;
   const auto line = [&](double LossPoint::*what, const char* colour) {
     std::string path;
@@ -63,17 +66,21 @@ std::string loss_svg(const std::vector<LossPoint>& points) {
   };
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" "
-      "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n", kWidth, kHeight);
+      "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+      kWidth, kHeight);
   for (double decade = std::pow(10, std::floor(bottom)); decade <= high * 1.01; decade *= 10)
     for (const double v : {decade, 2 * decade, 5 * decade})
       if (v >= low && v <= high)
-        svg += fmt::format("<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/><text x=\"{3}\" y=\"{4:.1f}\" "
-                           "text-anchor=\"end\">{5:.3g}</text>\n", kLeft, kWidth - kRight, y(v), kLeft - 6, y(v) + 4, v);
+        svg += fmt::format(
+            "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/><text x=\"{3}\" y=\"{4:.1f}\" "
+            "text-anchor=\"end\">{5:.3g}</text>\n",
+            kLeft, kWidth - kRight, y(v), kLeft - 6, y(v) + 4, v);
   svg += line(&LossPoint::noisy, "#c0392b") + line(&LossPoint::ar, "#2c5f9e");
-  svg += fmt::format("<text x=\"{}\" y=\"16\" fill=\"#c0392b\">masked tokens</text><text x=\"{}\" y=\"16\" fill=\"#2c5f9e\">next token</text>\n",
-                     kLeft, kLeft + 110);
-  svg += fmt::format("<text x=\"{}\" y=\"{}\">step {}</text><text x=\"{}\" y=\"{}\" text-anchor=\"end\">step {}</text>\n</svg>\n", kLeft,
-                     kHeight - 10, static_cast<int64_t>(first), kWidth - kRight, kHeight - 10, static_cast<int64_t>(last));
+  svg += fmt::format(
+      "<text x=\"{}\" y=\"16\" fill=\"#c0392b\">masked tokens</text><text x=\"{}\" y=\"16\" fill=\"#2c5f9e\">next token</text>\n",
+      kLeft, kLeft + 110);
+  svg += fmt::format("<text x=\"{}\" y=\"{}\">step {}</text><text x=\"{}\" y=\"{}\" text-anchor=\"end\">step {}</text>\n</svg>\n",
+                     kLeft, kHeight - 10, static_cast<int64_t>(first), kWidth - kRight, kHeight - 10, static_cast<int64_t>(last));
   return svg;
 }
 

@@ -27,8 +27,10 @@ namespace {
 void prepare_environment(char** argv) {
   if (std::getenv("SLIP_TRAIN_STARTED") != nullptr) return;
   setenv("SLIP_TRAIN_STARTED", "1", 1);
-  if (const char* wanted = std::getenv("SLIP_OPENBLAS_CORETYPE"); wanted != nullptr) setenv("OPENBLAS_CORETYPE", wanted, 1);
-  else if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
+  if (const char* wanted = std::getenv("SLIP_OPENBLAS_CORETYPE"); wanted != nullptr)
+    setenv("OPENBLAS_CORETYPE", wanted, 1);
+  else if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+    setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
   setenv("GOMP_SPINCOUNT", "20000", 0);
   execv("/proc/self/exe", argv);  // on failure: slower, but right
 }
@@ -55,9 +57,11 @@ slip::Status run_training(const Arguments& a) {
              from ? ", from " + from->string() : "");
   SLIP_TRY(const slip::TrainReport report, slip::train(config, *source, {.resume = from}));
   if (report.interrupted)
-    return slip::Error{slip::ErrorKind::kCancelled, fmt::format("interrupted after {} steps; --resume goes on from {}", report.steps, report.checkpoint.string())};
-  fmt::print(stderr, "slipstream-train: {} after {} steps, loss {:.4f}, {:.2f} samples/s, {}\n", report.stopped_early ? "stopped" : "done",
-             report.steps, report.loss, report.samples_per_s, report.checkpoint.string());
+    return slip::Error{slip::ErrorKind::kCancelled, fmt::format("interrupted after {} steps; --resume goes on from {}",
+                                                                report.steps, report.checkpoint.string())};
+  fmt::print(stderr, "slipstream-train: {} after {} steps, loss {:.4f}, {:.2f} samples/s, {}\n",
+             report.stopped_early ? "stopped" : "done", report.steps, report.loss, report.samples_per_s,
+             report.checkpoint.string());
   return {};
 }
 
@@ -80,11 +84,15 @@ slip::Error error_of_exception() {
 
 slip::Status dispatch(const Arguments& a) {
   if (!a.forward.empty()) {
-    if (a.model.empty() || a.out.empty()) return slip::usage_error("--forward: expected --model and --out, got {}", a.model.empty() ? "no --model" : "no --out");
-    const slip::Precision p = a.dtype == "bf16" ? slip::Precision::kBF16 : a.dtype == "f64" ? slip::Precision::kF64 : slip::Precision::kF32;
+    if (a.model.empty() || a.out.empty())
+      return slip::usage_error("--forward: expected --model and --out, got {}", a.model.empty() ? "no --model" : "no --out");
+    const slip::Precision p = a.dtype == "bf16"  ? slip::Precision::kBF16
+                              : a.dtype == "f64" ? slip::Precision::kF64
+                                                 : slip::Precision::kF32;
     return slip::forward_rows(a.model, a.forward, a.pixels, a.out, p);
   }
-  if (a.config.empty() && a.resume.empty()) return slip::usage_error("arguments: expected --config, --resume or --forward, got none of them");
+  if (a.config.empty() && a.resume.empty())
+    return slip::usage_error("arguments: expected --config, --resume or --forward, got none of them");
   return run_training(a);
 }
 

@@ -55,7 +55,8 @@ Result<VisionTowerShape> vision_of(const json::object& v, std::string_view where
   SLIP_TRY_(read("window_size", c.window, 112));
   SLIP_TRY_(read(v.contains("in_chans") ? "in_chans" : "in_channels", c.channels, 3));
   if (c.hidden % (4 * c.heads) != 0)
-    return bad_input("{}: vision_config.hidden_size: expected a multiple of 4 num_heads = {}, got {}", where, 4 * c.heads, c.hidden);
+    return bad_input("{}: vision_config.hidden_size: expected a multiple of 4 num_heads = {}, got {}", where, 4 * c.heads,
+                     c.hidden);
   if (v.contains("fullatt_block_indexes")) {
     SLIP_TRY(c.full_layers, small_integers(v, "fullatt_block_indexes", where));
   }
@@ -74,7 +75,8 @@ Status read_rope(const json::object& text, ModelShape& s, std::string_view where
     std::copy_n(sections.begin(), 3, s.mrope.begin());
   }
   if (s.mrope[0] + s.mrope[1] + s.mrope[2] != s.head_dim / 2)
-    return bad_input("{}: mrope_section: expected a sum of {}, got {}", where, s.head_dim / 2, s.mrope[0] + s.mrope[1] + s.mrope[2]);
+    return bad_input("{}: mrope_section: expected a sum of {}, got {}", where, s.head_dim / 2,
+                     s.mrope[0] + s.mrope[1] + s.mrope[2]);
   return {};
 }
 
@@ -83,7 +85,8 @@ class Layout {
  public:
   explicit Layout(ParameterTable& table) : table_(table) {}
   /// One tensor, or several stacked along the first dimension.
-  Group add(const std::vector<std::string>& names, const std::vector<std::vector<int64_t>>& shapes, InitKind init, double scale = 1) {
+  Group add(const std::vector<std::string>& names, const std::vector<std::vector<int64_t>>& shapes, InitKind init,
+            double scale = 1) {
     table_.size = (table_.size + 15) / 16 * 16;
     Group g{table_.size, 0, 0};
     for (size_t i = 0; i < names.size(); ++i) {

@@ -25,7 +25,7 @@ struct VisionTowerShape {
 struct ModelShape {
   int32_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
   double eps = 1e-6, rope_theta = 1e6;
-  std::array<int32_t, 3> mrope{};        // pairs per axis; {K/2, 0, 0} for plain text
+  std::array<int32_t, 3> mrope{};  // pairs per axis; {K/2, 0, 0} for plain text
   bool tied = true;
   int32_t mask_token = -1, image_token = -1;
   std::optional<VisionTowerShape> vision;
@@ -36,21 +36,25 @@ struct ModelShape {
 
 enum class InitKind : uint8_t { kNormal, kOne, kZero };
 struct Parameter {
-  std::string name;                      // as stored
+  std::string name;  // as stored
   std::vector<int64_t> shape;
-  int64_t offset = 0, count = 0;         // in the flat buffer
+  int64_t offset = 0, count = 0;  // in the flat buffer
   InitKind init = InitKind::kNormal;
-  double init_scale = 1;                 // factor on the standard deviation
+  double init_scale = 1;  // factor on the standard deviation
 };
 
 /// A run of the flat buffer that the forward pass uses as one tensor (rows x columns; columns 0: a vector of `rows`).
-struct Group { int64_t offset = 0, rows = 0, columns = 0; };
-struct BlockGroups { Group norm1, qkv, qkv_bias, out, out_bias, norm2, gate_up, gate_up_bias, down, down_bias; };
+struct Group {
+  int64_t offset = 0, rows = 0, columns = 0;
+};
+struct BlockGroups {
+  Group norm1, qkv, qkv_bias, out, out_bias, norm2, gate_up, gate_up_bias, down, down_bias;
+};
 
 struct ParameterTable {
   std::vector<Parameter> parameters;
-  int64_t size = 0;                      // numbers in the flat buffer, padding included
-  Group embed, norm, head;               // head == embed when tied
+  int64_t size = 0;         // numbers in the flat buffer, padding included
+  Group embed, norm, head;  // head == embed when tied
   std::vector<BlockGroups> layers;
   Group patch_embed, merger_norm, merger_up, merger_up_bias, merger_down, merger_down_bias;
   std::vector<BlockGroups> vision;

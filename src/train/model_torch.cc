@@ -24,29 +24,41 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-template <class T> T* data(const Tensor& t) { return static_cast<T*>(t.data_ptr()); }
-template <class T> T* data_or_null(const Tensor& t) { return t.defined() ? data<T>(t) : nullptr; }
+template <class T>
+T* data(const Tensor& t) {
+  return static_cast<T*>(t.data_ptr());
+}
+template <class T>
+T* data_or_null(const Tensor& t) {
+  return t.defined() ? data<T>(t) : nullptr;
+}
 Tensor dense(const Tensor& t) { return t.defined() ? t.contiguous() : t; }
 
 /// f(T{}, A{}) for the residual type T that goes with activation type `act`.
 template <class F>
 void with_types(at::ScalarType act, F&& f) {
-  if (act == at::kBFloat16) f(float{}, BF16{});
-  else if (act == at::kDouble) f(double{}, double{});
-  else f(float{}, float{});
+  if (act == at::kBFloat16)
+    f(float{}, BF16{});
+  else if (act == at::kDouble)
+    f(double{}, double{});
+  else
+    f(float{}, float{});
 }
 
 /// {x + delta, norm(x + delta)}, or {x, norm(x)} without delta. y has type `y_type`: the activations' or the residual's.
 struct AddNorm : torch::autograd::Function<AddNorm> {
-  static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& delta, const Tensor& gain, double eps, bool wide) {
+  static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& delta, const Tensor& gain, double eps,
+                               bool wide) {
     const int64_t R = x.size(0), D = x.size(1);
     const Tensor sum = at::empty_like(x), scale = at::empty({R}, x.options());
     const Tensor y = at::empty({R, D}, wide ? x.options() : delta.options());
     with_types(delta.scalar_type(), [&](auto t, auto a) {
       using T = decltype(t);
       using A = decltype(a);
-      if (wide) add_norm_forward<T, A, T>(R, D, eps, data<T>(x), data<A>(delta), data<T>(gain), data<T>(sum), data<T>(y), data<T>(scale));
-      else add_norm_forward<T, A, A>(R, D, eps, data<T>(x), data<A>(delta), data<T>(gain), data<T>(sum), data<A>(y), data<T>(scale));
+      if (wide)
+        add_norm_forward<T, A, T>(R, D, eps, data<T>(x), data<A>(delta), data<T>(gain), data<T>(sum), data<T>(y), data<T>(scale));
+      else
+        add_norm_forward<T, A, A>(R, D, eps, data<T>(x), data<A>(delta), data<T>(gain), data<T>(sum), data<A>(y), data<T>(scale));
     });
     ctx->save_for_backward({sum, scale, gain});
     ctx->saved_data["wide"] = wide;
@@ -68,8 +80,12 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
       using T = decltype(t);
       using A = decltype(a);
       A* narrow = d_delta.is_same(d_x) ? nullptr : data<A>(d_delta);
-      if (wide) add_norm_backward<T, A, T>(R, D, data<T>(d_y), data_or_null<T>(d_sum), data<T>(sum), data<T>(gain), data<T>(scale), data<T>(d_x), narrow, data<T>(d_gain));
-      else add_norm_backward<T, A, A>(R, D, data<A>(d_y), data_or_null<T>(d_sum), data<T>(sum), data<T>(gain), data<T>(scale), data<T>(d_x), narrow, data<T>(d_gain));
+      if (wide)
+        add_norm_backward<T, A, T>(R, D, data<T>(d_y), data_or_null<T>(d_sum), data<T>(sum), data<T>(gain), data<T>(scale),
+                                   data<T>(d_x), narrow, data<T>(d_gain));
+      else
+        add_norm_backward<T, A, A>(R, D, data<A>(d_y), data_or_null<T>(d_sum), data<T>(sum), data<T>(gain), data<T>(scale),
+                                   data<T>(d_x), narrow, data<T>(d_gain));
     });
     return {d_x, d_delta, d_gain, Tensor(), Tensor()};
   }
@@ -96,7 +112,8 @@ struct Norm : torch::autograd::Function<Norm> {
     with_types(d_y.scalar_type(), [&](auto t, auto a) {
       using T = decltype(t);
       using A = decltype(a);
-      add_norm_backward<T, A, A>(x.size(0), x.size(1), data<A>(d_y), nullptr, data<T>(x), data<T>(gain), data<T>(scale), data<T>(d_x), nullptr, data<T>(d_gain));
+      add_norm_backward<T, A, A>(x.size(0), x.size(1), data<A>(d_y), nullptr, data<T>(x), data<T>(gain), data<T>(scale),
+                                 data<T>(d_x), nullptr, data<T>(d_gain));
     });
     return {d_x, d_gain, Tensor(), Tensor()};
   }
@@ -127,7 +144,8 @@ struct Attend : torch::autograd::Function<Attend> {
   static Tensor forward(AutogradContext* ctx, const Tensor& qkv, const Tensor& rotary, int64_t plan_address, int64_t H, int64_t G) {
     const auto& plan = *reinterpret_cast<const AttentionPlan*>(plan_address);
     const AttentionShape s{static_cast<int32_t>(H), static_cast<int32_t>(G), static_cast<int32_t>(qkv.size(1) / (H + 2 * G))};
-    const Tensor work = at::empty({qkv.size(0), qkv.size(1)}, rotary.options()), scores = at::empty({plan.scores * H}, rotary.options());
+    const Tensor work = at::empty({qkv.size(0), qkv.size(1)}, rotary.options()),
+                 scores = at::empty({plan.scores * H}, rotary.options());
     const Tensor out = at::empty({static_cast<int64_t>(plan.query_row.size()), H * s.K}, qkv.options());
     with_types(qkv.scalar_type(), [&](auto t, auto a) {
       using T = decltype(t);
@@ -150,7 +168,8 @@ struct Attend : torch::autograd::Function<Attend> {
     with_types(d_out.scalar_type(), [&](auto t, auto a) {
       using T = decltype(t);
       using A = decltype(a);
-      attention_backward<T, A>(plan, s, data<A>(d_out), data<T>(rotary), data<T>(work), data<T>(scores), data<T>(d_work), data<A>(d_qkv));
+      attention_backward<T, A>(plan, s, data<A>(d_out), data<T>(rotary), data<T>(work), data<T>(scores), data<T>(d_work),
+                               data<A>(d_qkv));
     });
     return {d_qkv, Tensor(), Tensor(), Tensor(), Tensor()};
   }
@@ -200,8 +219,12 @@ struct TrainModel::Impl {
   RotaryTable text_rotary, vision_rotary;
 
   Impl(const ModelShape& s, Precision p)
-      : shape(s), table(ParameterTable::of(s)), precision(p), wide(p == Precision::kF64 ? at::kDouble : at::kFloat),
-        act(p == Precision::kBF16 ? at::kBFloat16 : wide), text_rotary(frequencies(s.rope_theta, s.head_dim)),
+      : shape(s),
+        table(ParameterTable::of(s)),
+        precision(p),
+        wide(p == Precision::kF64 ? at::kDouble : at::kFloat),
+        act(p == Precision::kBF16 ? at::kBFloat16 : wide),
+        text_rotary(frequencies(s.rope_theta, s.head_dim)),
         vision_rotary(frequencies(1e4, s.vision ? s.vision->hidden / s.vision->heads / 2 : 2)) {
     values = at::zeros({table.size}, at::TensorOptions(wide));
     gradients = at::zeros({table.size}, at::TensorOptions(wide));
@@ -251,7 +274,8 @@ struct TrainModel::Impl {
     with_types(wide, [&](auto t, auto) {
       auto* to = data<decltype(t)>(out);
       for (const auto& cell : b.vision.cells) {
-        for (int32_t i = 0; i < half; ++i) vision_rotary.write(cell[i < quarter ? 0 : 1], static_cast<size_t>(i % quarter), to[i], to[i + half]);
+        for (int32_t i = 0; i < half; ++i)
+          vision_rotary.write(cell[i < quarter ? 0 : 1], static_cast<size_t>(i % quarter), to[i], to[i + half]);
         to += K;
       }
     });
@@ -286,7 +310,8 @@ struct TrainModel::Impl {
     Tensor x = at::mm(pixels, weight(table.patch_embed).t()).to(wide), delta;
     for (int32_t i = 0; i < v.depth; ++i) {
       const bool full = std::find(v.full_layers.begin(), v.full_layers.end(), i) != v.full_layers.end();
-      block(table.vision[static_cast<size_t>(i)], full ? b.vision.full : b.vision.windows, v.attention(), 1e-6, rotary, nullptr, x, delta);
+      block(table.vision[static_cast<size_t>(i)], full ? b.vision.full : b.vision.windows, v.attention(), 1e-6, rotary, nullptr, x,
+            delta);
     }
     const Tensor y = AddNorm::apply(x, delta, leaf(table.merger_norm), 1e-6, false)[1];
     const int64_t unit = int64_t{v.merge} * v.merge;
@@ -307,7 +332,8 @@ struct TrainModel::Impl {
     Tensor delta;
     for (int32_t i = 0; i < shape.layers; ++i) {
       const bool last = i + 1 == shape.layers;
-      block(table.layers[static_cast<size_t>(i)], last ? b.last : b.all, shape.attention(), shape.eps, rotary, last ? &wanted : nullptr, x, delta);
+      block(table.layers[static_cast<size_t>(i)], last ? b.last : b.all, shape.attention(), shape.eps, rotary,
+            last ? &wanted : nullptr, x, delta);
     }
     return AddNorm::apply(x, delta, leaf(table.norm), shape.eps, true)[1];
   }

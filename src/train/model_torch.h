@@ -33,8 +33,10 @@ class TrainModel {
   Precision precision() const;
 
   /// The flat buffers. T is double for kF64, else float.
-  template <class T> std::span<T> values();
-  template <class T> std::span<T> gradients();
+  template <class T>
+  std::span<T> values();
+  template <class T>
+  std::span<T> gradients();
   void clear_gradients();
 
   /// Adds the gradient of scale * (sum of all terms) to the gradients; returns the sums, unscaled.

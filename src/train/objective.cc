@@ -14,7 +14,8 @@ namespace {
 
 double section_weight(const Sample& s, size_t i, const std::vector<SectionRule>& sections) {
   const int32_t section = s.section.empty() ? -1 : s.section[i];
-  const double rule = section >= 0 && static_cast<size_t>(section) < sections.size() ? sections[static_cast<size_t>(section)].weight : 1.0;
+  const double rule =
+      section >= 0 && static_cast<size_t>(section) < sections.size() ? sections[static_cast<size_t>(section)].weight : 1.0;
   return rule * (s.weight.empty() ? 1.0 : static_cast<double>(s.weight[i]));
 }
 
@@ -32,14 +33,18 @@ double response_count(const Sample& s) {
 
 /// A stream of its own for (rank, step, sample, block).
 PhiloxStream stream_of(const NoiseKey& k, uint32_t block) {
-  const Philox4 word = philox4x32({k.rank, k.step, k.sample, block}, {static_cast<uint32_t>(k.seed), static_cast<uint32_t>(k.seed >> 32)});
+  const Philox4 word =
+      philox4x32({k.rank, k.step, k.sample, block}, {static_cast<uint32_t>(k.seed), static_cast<uint32_t>(k.seed >> 32)});
   return {(uint64_t{word[1]} << 32) | word[0], (uint64_t{word[3]} << 32) | word[2]};
 }
 
 }  // namespace
 
 std::vector<SectionRule> fast_ddrive_sections() {
-  return {{"critical_objects", 1.5, 1, 2}, {"explanation", 1.0, 1, 1}, {"future_meta_behavior", 2.0, 1, 1.5}, {"trajectory", 3.0, 2, 1}};
+  return {{"critical_objects", 1.5, 1, 2},
+          {"explanation", 1.0, 1, 1},
+          {"future_meta_behavior", 2.0, 1, 1.5},
+          {"trajectory", 3.0, 2, 1}};
 }
 
 double beta_quantile(double a, double b, double u) {
@@ -87,7 +92,8 @@ void add_grounding(const Sample& s, SequenceRows& rows) {
 }
 }  // namespace
 
-SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks, const std::vector<SectionRule>& sections) {
+SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks,
+                       const std::vector<SectionRule>& sections) {
   const std::vector<double> w = weights(s, sections);
   const std::array<NoisyRow, 2> noisy{NoisyRow{masks[0], w}, NoisyRow{masks[1], w}};
   SequenceRows rows = dual_rows(s, turns_of_blocks(s.block), noisy, s.response, true);

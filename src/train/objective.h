@@ -20,7 +20,7 @@ namespace slip {
 struct SectionRule {
   std::string name;
   double weight = 1;
-  double beta_a = 1, beta_b = 1;         // t ~ Beta(a, b)
+  double beta_a = 1, beta_b = 1;  // t ~ Beta(a, b)
 };
 
 /// Fast-dDrive's table [reference/block_diffusion 2.4].
@@ -33,8 +33,8 @@ struct NoiseKey {
 
 /// Noise level of a block and one uniform per token.
 struct Noise {
-  std::vector<double> t_of_block;        // by block id
-  std::vector<double> draw;              // n
+  std::vector<double> t_of_block;  // by block id
+  std::vector<double> draw;        // n
 };
 /// t by the section of the block's first token that is not scaffold; every number depends on (key, block) alone.
 Noise sasd_noise(const Sample& s, const std::vector<SectionRule>& sections, const NoiseKey& key);
@@ -45,8 +45,14 @@ double beta_quantile(double a, double b, double u);
 std::array<std::vector<uint8_t>, 2> sasd_masks(const Sample& s, const Noise& noise, double minimum_noise);
 SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks, const std::vector<SectionRule>& sections);
 
-struct NldRule { int32_t block_size = 32; double alpha = 0.3, minimum_noise = 1e-3; };
-struct NldNoise { double t = 0; std::vector<double> draw; };
+struct NldRule {
+  int32_t block_size = 32;
+  double alpha = 0.3, minimum_noise = 1e-3;
+};
+struct NldNoise {
+  double t = 0;
+  std::vector<double> draw;
+};
 NldNoise nld_noise(const Sample& s, const NldRule& rule, const NoiseKey& key);
 SequenceRows nld_rows(const Sample& s, const NldNoise& noise, const NldRule& rule);
 

@@ -68,7 +68,8 @@ RowBatch sasd_batch(const json::object& f, bool saving) {
 
 RowBatch nld_batch(const json::object& f) {
   RowBatch batch;
-  const NldRule rule{static_cast<int32_t>(f.at("block_size").as_int64()), f.at("alpha").to_number<double>(), f.at("minimum_noise").to_number<double>()};
+  const NldRule rule{static_cast<int32_t>(f.at("block_size").as_int64()), f.at("alpha").to_number<double>(),
+                     f.at("minimum_noise").to_number<double>()};
   for (const auto& v : f.at("samples").as_array()) {
     const auto& o = v.as_object();
     append(batch, nld_rows(sample_of(o), {o.at("t").to_number<double>(), numbers<double>(o.at("draw"))}, rule), true);
@@ -109,12 +110,14 @@ AdamWOptions adamw_of(const json::object& f) {
 
 /// Loss, gradients and the step of one objective against the stored ones.
 template <class T>
-void check_step(const std::string& name, const RowBatch& batch, double gradient_tolerance, double loss_tolerance, double step_tolerance) {
+void check_step(const std::string& name, const RowBatch& batch, double gradient_tolerance, double loss_tolerance,
+                double step_tolerance) {
   const json::object f = fixture(name + ".json");
   constexpr bool kDouble = std::is_same_v<T, double>;
   TrainModel model = model_of(f, kDouble ? Precision::kF64 : Precision::kF32);
   const LossSums sums = model.forward_backward(batch, 1 / batch.count);
-  const double loss = sums.total() / batch.count, expected = f.at(kDouble ? "f64" : "f32").as_object().at("loss").to_number<double>();
+  const double loss = sums.total() / batch.count,
+               expected = f.at(kDouble ? "f64" : "f32").as_object().at("loss").to_number<double>();
   EXPECT_NEAR(loss, expected, loss_tolerance * expected);
 
   const Checkpoint stored = must(Checkpoint::open_file(kFixtures / (name + (kDouble ? "_f64.safetensors" : "_f32.safetensors"))));
@@ -139,9 +142,13 @@ TEST(Sasd, MasksFollowTheDraws) {
   }
 }
 
-TEST(Sasd, StepMatchesTheStoredOneInDouble) { check_step<double>("sasd", sasd_batch(fixture("sasd.json"), true), 1e-9, 1e-10, 1e-9); }
+TEST(Sasd, StepMatchesTheStoredOneInDouble) {
+  check_step<double>("sasd", sasd_batch(fixture("sasd.json"), true), 1e-9, 1e-10, 1e-9);
+}
 TEST(Sasd, StepMatchesTheStoredOneInFloat) { check_step<float>("sasd", sasd_batch(fixture("sasd.json"), true), 2e-5, 1e-5, 2e-5); }
-TEST(Sasd, FullLayoutMatchesTheStoredStepToo) { check_step<double>("sasd", sasd_batch(fixture("sasd.json"), false), 1e-9, 1e-10, 1e-9); }
+TEST(Sasd, FullLayoutMatchesTheStoredStepToo) {
+  check_step<double>("sasd", sasd_batch(fixture("sasd.json"), false), 1e-9, 1e-10, 1e-9);
+}
 TEST(Nld, StepMatchesTheStoredOneInDouble) { check_step<double>("nld", nld_batch(fixture("nld.json")), 1e-9, 1e-10, 1e-9); }
 TEST(Nld, StepMatchesTheStoredOneInFloat) { check_step<float>("nld", nld_batch(fixture("nld.json")), 2e-5, 1e-5, 2e-5); }
 
@@ -154,7 +161,8 @@ TEST(Sasd, SavingsDropRowsButChangeNeitherLossNorGradient) {
   EXPECT_EQ(full.count, lean.count);
   EXPECT_NEAR(la.noisy, lb.noisy, 1e-9 * la.noisy);
   EXPECT_NEAR(la.ar, lb.ar, 1e-9 * la.ar);
-  EXPECT_LE(largest_difference<double>(a.gradients<double>(), b.gradients<double>()), 1e-9 * largest<double>(a.gradients<double>()));
+  EXPECT_LE(largest_difference<double>(a.gradients<double>(), b.gradients<double>()),
+            1e-9 * largest<double>(a.gradients<double>()));
 }
 
 TEST(Sasd, SplittingABatchAddsUpToTheSameGradient) {
@@ -167,7 +175,8 @@ TEST(Sasd, SplittingABatchAddsUpToTheSameGradient) {
     append(one, sasd_rows(sample_of(v.as_object()), stored_masks(v.as_object()), {}), true);
     b.forward_backward(one, 1 / whole.count);
   }
-  EXPECT_LE(largest_difference<double>(a.gradients<double>(), b.gradients<double>()), 1e-12 * largest<double>(a.gradients<double>()));
+  EXPECT_LE(largest_difference<double>(a.gradients<double>(), b.gradients<double>()),
+            1e-12 * largest<double>(a.gradients<double>()));
 }
 
 TEST(Sasd, Bfloat16StaysNearFloat) {
@@ -194,9 +203,9 @@ TEST(Noise, DependsOnItsKeyAndNothingElse) {
 }
 
 TEST(Noise, BetaQuantileInvertsTheDistribution) {
-  EXPECT_NEAR(beta_quantile(1, 2, 0.75), 0.5, 1e-12);       // F(t) = 1 - (1 - t)^2
-  EXPECT_NEAR(beta_quantile(2, 1, 0.25), 0.5, 1e-12);       // F(t) = t^2
-  EXPECT_NEAR(beta_quantile(2, 2, 0.15625), 0.25, 1e-12);   // F(t) = 3 t^2 - 2 t^3
+  EXPECT_NEAR(beta_quantile(1, 2, 0.75), 0.5, 1e-12);      // F(t) = 1 - (1 - t)^2
+  EXPECT_NEAR(beta_quantile(2, 1, 0.25), 0.5, 1e-12);      // F(t) = t^2
+  EXPECT_NEAR(beta_quantile(2, 2, 0.15625), 0.25, 1e-12);  // F(t) = 3 t^2 - 2 t^3
 }
 
 }  // namespace

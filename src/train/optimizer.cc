@@ -32,8 +32,10 @@ AdamW<T>::AdamW(const ParameterTable& table, AdamWOptions options)
     : options_(options), first_(static_cast<size_t>(table.size), T(0)), second_(static_cast<size_t>(table.size), T(0)) {
   for (const Parameter& p : table.parameters) {
     const double decay = options.decay_all || p.shape.size() > 1 ? options.weight_decay : 0.0;
-    if (!runs_.empty() && runs_.back().decay == decay) runs_.back().end = p.offset + p.count;  // padding in between stays zero
-    else runs_.push_back({p.offset, p.offset + p.count, decay});
+    if (!runs_.empty() && runs_.back().decay == decay)
+      runs_.back().end = p.offset + p.count;  // padding in between stays zero
+    else
+      runs_.push_back({p.offset, p.offset + p.count, decay});
   }
 }
 
@@ -42,8 +44,9 @@ void AdamW<T>::step(std::span<T> values, std::span<const T> gradients, double fa
   const auto t = static_cast<double>(step);
   const double rate = lr / (1 - std::pow(options_.beta1, t)), root2 = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
   for (const Run& r : runs_)
-    adam_run<T>(r.end - r.begin, values.data() + r.begin, gradients.data() + r.begin, first_.data() + r.begin, second_.data() + r.begin,
-                T(factor), T(options_.beta1), T(options_.beta2), T(options_.epsilon), T(1 - lr * r.decay), T(rate), T(root2));
+    adam_run<T>(r.end - r.begin, values.data() + r.begin, gradients.data() + r.begin, first_.data() + r.begin,
+                second_.data() + r.begin, T(factor), T(options_.beta1), T(options_.beta2), T(options_.epsilon), T(1 - lr * r.decay),
+                T(rate), T(root2));
 }
 template class AdamW<float>;
 template class AdamW<double>;

@@ -15,7 +15,7 @@ namespace slip {
 
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
-  bool decay_all = true;                 // false: matrices only, not norms and biases
+  bool decay_all = true;  // false: matrices only, not norms and biases
 };
 
 /// Moments of one flat buffer. Every number of the buffer has its own decay (0 or 1 times the weight decay).
@@ -29,7 +29,10 @@ class AdamW {
   std::span<T> second() { return second_; }
 
  private:
-  struct Run { int64_t begin, end; double decay; };
+  struct Run {
+    int64_t begin, end;
+    double decay;
+  };
   AdamWOptions options_;
   std::vector<Run> runs_;
   std::vector<T> first_, second_;
@@ -46,7 +49,7 @@ struct Schedule {
   double lr = 1e-3, final_fraction = 0.1;  // cosine and linear end at lr * final_fraction
   int64_t warmup = 0, steps = 0;
   Decay decay = Decay::kConstant;
-  bool by_time = false;                    // decay follows the time budget, where steps do not outrun it
+  bool by_time = false;  // decay follows the time budget, where steps do not outrun it
   /// For step 1, 2, ...; warm-up rises linearly to lr at step `warmup`. `progress` in [0, 1] replaces step / steps when a time
   /// budget ends the run before its steps do; pass a negative number otherwise.
   double at(int64_t step, double progress = -1) const;

@@ -62,12 +62,14 @@ Status read_grounding(const json::object& data, Setup& s) {
   SLIP_TRY(const json::object* o, get_object(data, "grounding", "data"));
   SLIP_TRY(const double weight, number_or(*o, "weight", 1, "data: grounding"));
   SLIP_TRY(const double background, number_or(*o, "background", 0.1, "data: grounding"));
-  if (!(weight > 0 && background >= 0)) return bad_input("data: grounding: expected positive weights, got {} and {}", weight, background);
+  if (!(weight > 0 && background >= 0))
+    return bad_input("data: grounding: expected positive weights, got {} and {}", weight, background);
   s.grounding = static_cast<float>(weight);
   s.background = static_cast<float>(background);
   for (size_t i = 0; i < kGroundingWords.size(); ++i) {
     SLIP_TRY(const std::vector<TokenId> ids, s.tokenizer->encode(kGroundingWords[i]));
-    if (ids.size() != 1) return bad_input("data: grounding: expected \"{}\" to be one token, got {}", kGroundingWords[i], ids.size());
+    if (ids.size() != 1)
+      return bad_input("data: grounding: expected \"{}\" to be one token, got {}", kGroundingWords[i], ids.size());
     s.words[i] = ids[0].value;
   }
   return {};
@@ -149,7 +151,8 @@ class SampleMaker {
     std::vector<VisionGrid> grids;
     for (size_t c = 0; c < sim::kCameras; ++c) {
       const auto pixels = images.subspan(c * sim::kImageBytes, sim::kImageBytes);
-      SLIP_TRY(const PatchGrid g, qwen_patches({sim::kImageWidth, sim::kImageHeight, {pixels.begin(), pixels.end()}}, s_.preprocessor));
+      SLIP_TRY(const PatchGrid g,
+               qwen_patches({sim::kImageWidth, sim::kImageHeight, {pixels.begin(), pixels.end()}}, s_.preprocessor));
       out.pixel_values.insert(out.pixel_values.end(), g.values.begin(), g.values.end());
       out.grids.push_back({g.t, g.h, g.w});
       grids.push_back({g.t, g.h, g.w});
@@ -231,7 +234,8 @@ class RecordSource : public SampleSource {
 
 class SimulatedSource : public SampleSource {
  public:
-  SimulatedSource(Setup setup, uint64_t first_seed, int64_t count) : maker_(std::move(setup)), first_seed_(first_seed), count_(count) {}
+  SimulatedSource(Setup setup, uint64_t first_seed, int64_t count)
+      : maker_(std::move(setup)), first_seed_(first_seed), count_(count) {}
   Result<Sample> get(int64_t index) override {
     SLIP_TRY(const sim::Record r, sim::make_record(first_seed_ + static_cast<uint64_t>(shuffled(index, count_))));
     return maker_.make(r.labels, r.images);
@@ -247,8 +251,7 @@ class SimulatedSource : public SampleSource {
 
 Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder) {
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
-  if (kind != "records" && kind != "simulated")
-    return unsupported("data: kind: expected records, simulated or toy, got {}", kind);
+  if (kind != "records" && kind != "simulated") return unsupported("data: kind: expected records, simulated or toy, got {}", kind);
   SLIP_TRY(Setup setup, set_up(data, tokenizer_folder));
   if (kind == "simulated") {
     SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
@@ -262,7 +265,8 @@ Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& dat
   if (first < 0 || first > set.size()) return bad_input("data: first: expected 0 to {}, got {}", set.size(), first);
   SLIP_TRY(const int64_t count, int_or(data, "count", std::min(set.size() - first, kMostRecords), "data"));
   if (count < 3 || count > std::min(set.size() - first, kMostRecords))
-    return bad_input("data: expected first and count (at least 3) within the {} records of {}, got {} and {}", set.size(), folder, first, count);
+    return bad_input("data: expected first and count (at least 3) within the {} records of {}, got {} and {}", set.size(), folder,
+                     first, count);
   return std::unique_ptr<SampleSource>(std::make_unique<RecordSource>(std::move(setup), std::move(set), first, count));
 }
 

@@ -22,7 +22,10 @@ namespace {
 
 constexpr int64_t kSlices = 32;  // of rows: fixed, so that sums over rows do not depend on the thread count
 
-template <class T> SLIP_INLINE T load(const T& v) { return v; }
+template <class T>
+SLIP_INLINE T load(const T& v) {
+  return v;
+}
 SLIP_INLINE float load(const BF16& v) { return std::bit_cast<float>(uint32_t{v.bits} << 16); }
 SLIP_INLINE void store(float& to, float v) { to = v; }
 SLIP_INLINE void store(double& to, double v) { to = v; }
@@ -202,14 +205,14 @@ SLIP_INLINE void softmax_back(int32_t n, const T* p, T* d) {
 }
 
 // The cloned entry points: one name per combination of types, since a clone cannot be a template.
-#define SLIP_ADD_NORM(name, T, A, Y)                                                                                          \
-  SLIP_CLONES void name(int64_t b, int64_t e, int64_t D, T eps, const T* x, const A* delta, const T* gain, T* x_out, Y* y,    \
-                        T* scale) {                                                                                           \
-    add_norm_rows<T, A, Y>(b, e, D, eps, x, delta, gain, x_out, y, scale);                                                    \
-  }                                                                                                                           \
-  SLIP_CLONES void name##_back(int64_t b, int64_t e, int64_t D, const Y* d_y, const T* d_sum, const T* x, const T* gain,      \
-                               const T* scale, T* d_x, A* d_delta, T* d_gain) {                                               \
-    add_norm_back_rows<T, A, Y>(b, e, D, d_y, d_sum, x, gain, scale, d_x, d_delta, d_gain);                                   \
+#define SLIP_ADD_NORM(name, T, A, Y)                                                                                       \
+  SLIP_CLONES void name(int64_t b, int64_t e, int64_t D, T eps, const T* x, const A* delta, const T* gain, T* x_out, Y* y, \
+                        T* scale) {                                                                                        \
+    add_norm_rows<T, A, Y>(b, e, D, eps, x, delta, gain, x_out, y, scale);                                                 \
+  }                                                                                                                        \
+  SLIP_CLONES void name##_back(int64_t b, int64_t e, int64_t D, const Y* d_y, const T* d_sum, const T* x, const T* gain,   \
+                               const T* scale, T* d_x, A* d_delta, T* d_gain) {                                            \
+    add_norm_back_rows<T, A, Y>(b, e, D, d_y, d_sum, x, gain, scale, d_x, d_delta, d_gain);                                \
   }
 SLIP_ADD_NORM(add_norm_fff, float, float, float)
 SLIP_ADD_NORM(add_norm_fbb, float, BF16, BF16)
@@ -217,26 +220,24 @@ SLIP_ADD_NORM(add_norm_fbf, float, BF16, float)
 SLIP_ADD_NORM(add_norm_ddd, double, double, double)
 #undef SLIP_ADD_NORM
 
-#define SLIP_SWIGLU(name, T, A)                                                                            \
-  SLIP_CLONES void name(int64_t b, int64_t e, int64_t F, const A* gu, A* y) {                              \
-    swiglu_rows<T, A>(b, e, F, gu, y);                                                                     \
-  }                                                                                                        \
-  SLIP_CLONES void name##_back(int64_t b, int64_t e, int64_t F, const A* gu, const A* d_y, A* d_gu) {      \
-    swiglu_back_rows<T, A>(b, e, F, gu, d_y, d_gu);                                                        \
+#define SLIP_SWIGLU(name, T, A)                                                                                    \
+  SLIP_CLONES void name(int64_t b, int64_t e, int64_t F, const A* gu, A* y) { swiglu_rows<T, A>(b, e, F, gu, y); } \
+  SLIP_CLONES void name##_back(int64_t b, int64_t e, int64_t F, const A* gu, const A* d_y, A* d_gu) {              \
+    swiglu_back_rows<T, A>(b, e, F, gu, d_y, d_gu);                                                                \
   }
 SLIP_SWIGLU(swiglu_ff, float, float)
 SLIP_SWIGLU(swiglu_fb, float, BF16)
 SLIP_SWIGLU(swiglu_dd, double, double)
 #undef SLIP_SWIGLU
 
-#define SLIP_SOFT(T, suffix)                                                                                             \
-  SLIP_CLONES void cross_entropy_##suffix(int64_t b, int64_t e, int64_t V, T* z, const int32_t* t, const double* w,      \
-                                          double* loss) {                                                                \
-    cross_entropy_rows<T>(b, e, V, z, t, w, loss);                                                                       \
-  }                                                                                                                      \
-  SLIP_CLONES void softmax_##suffix(T* row, int32_t n, const IndexRange* seen, int32_t ranges) {                         \
-    softmax_ranges_row<T>(row, n, seen, ranges);                                                                         \
-  }                                                                                                                      \
+#define SLIP_SOFT(T, suffix)                                                                                        \
+  SLIP_CLONES void cross_entropy_##suffix(int64_t b, int64_t e, int64_t V, T* z, const int32_t* t, const double* w, \
+                                          double* loss) {                                                           \
+    cross_entropy_rows<T>(b, e, V, z, t, w, loss);                                                                  \
+  }                                                                                                                 \
+  SLIP_CLONES void softmax_##suffix(T* row, int32_t n, const IndexRange* seen, int32_t ranges) {                    \
+    softmax_ranges_row<T>(row, n, seen, ranges);                                                                    \
+  }                                                                                                                 \
   SLIP_CLONES void softmax_back_##suffix(int32_t n, const T* p, T* d) { softmax_back<T>(n, p, d); }
 SLIP_SOFT(float, f)
 SLIP_SOFT(double, d)
@@ -251,21 +252,21 @@ void for_slices(int64_t R, F&& f) {
 
 }  // namespace
 
-#define SLIP_DEFINE_NORM(name, T, A, Y)                                                                                      \
-  template <>                                                                                                                \
-  void add_norm_forward<T, A, Y>(int64_t R, int64_t D, double eps, const T* x, const A* delta, const T* gain, T* x_out,      \
-                                 Y* y, T* scale) {                                                                           \
-    for_slices(R, [&](int64_t, int64_t b, int64_t e) { name(b, e, D, T(eps), x, delta, gain, x_out, y, scale); });           \
-  }                                                                                                                          \
-  template <>                                                                                                                \
-  void add_norm_backward<T, A, Y>(int64_t R, int64_t D, const Y* d_y, const T* d_sum, const T* x, const T* gain,             \
-                                  const T* scale, T* d_x, A* d_delta, T* d_gain) {                                           \
-    std::vector<T> parts(static_cast<size_t>(kSlices * D), T(0));                                                            \
-    for_slices(R, [&](int64_t s, int64_t b, int64_t e) {                                                                     \
-      name##_back(b, e, D, d_y, d_sum, x, gain, scale, d_x, d_delta, parts.data() + s * D);                                  \
-    });                                                                                                                      \
-    for (int64_t s = 0; s < kSlices; ++s)                                                                                    \
-      for (int64_t d = 0; d < D; ++d) d_gain[d] += parts[static_cast<size_t>(s * D + d)];                                    \
+#define SLIP_DEFINE_NORM(name, T, A, Y)                                                                                          \
+  template <>                                                                                                                    \
+  void add_norm_forward<T, A, Y>(int64_t R, int64_t D, double eps, const T* x, const A* delta, const T* gain, T* x_out, Y* y,    \
+                                 T* scale) {                                                                                     \
+    for_slices(R, [&](int64_t, int64_t b, int64_t e) { name(b, e, D, T(eps), x, delta, gain, x_out, y, scale); });               \
+  }                                                                                                                              \
+  template <>                                                                                                                    \
+  void add_norm_backward<T, A, Y>(int64_t R, int64_t D, const Y* d_y, const T* d_sum, const T* x, const T* gain, const T* scale, \
+                                  T* d_x, A* d_delta, T* d_gain) {                                                               \
+    std::vector<T> parts(static_cast<size_t>(kSlices * D), T(0));                                                                \
+    for_slices(R, [&](int64_t s, int64_t b, int64_t e) {                                                                         \
+      name##_back(b, e, D, d_y, d_sum, x, gain, scale, d_x, d_delta, parts.data() + s * D);                                      \
+    });                                                                                                                          \
+    for (int64_t s = 0; s < kSlices; ++s)                                                                                        \
+      for (int64_t d = 0; d < D; ++d) d_gain[d] += parts[static_cast<size_t>(s * D + d)];                                        \
   }
 SLIP_DEFINE_NORM(add_norm_fff, float, float, float)
 SLIP_DEFINE_NORM(add_norm_fbb, float, BF16, BF16)
@@ -273,32 +274,32 @@ SLIP_DEFINE_NORM(add_norm_fbf, float, BF16, float)
 SLIP_DEFINE_NORM(add_norm_ddd, double, double, double)
 #undef SLIP_DEFINE_NORM
 
-#define SLIP_DEFINE_SWIGLU(name, T, A)                                                                   \
-  template <>                                                                                            \
-  void swiglu_forward<T, A>(int64_t R, int64_t F, const A* gu, A* y) {                                   \
-    for_slices(R, [&](int64_t, int64_t b, int64_t e) { name(b, e, F, gu, y); });                         \
-  }                                                                                                      \
-  template <>                                                                                            \
-  void swiglu_backward<T, A>(int64_t R, int64_t F, const A* gu, const A* d_y, A* d_gu) {                 \
-    for_slices(R, [&](int64_t, int64_t b, int64_t e) { name##_back(b, e, F, gu, d_y, d_gu); });          \
+#define SLIP_DEFINE_SWIGLU(name, T, A)                                                          \
+  template <>                                                                                   \
+  void swiglu_forward<T, A>(int64_t R, int64_t F, const A* gu, A* y) {                          \
+    for_slices(R, [&](int64_t, int64_t b, int64_t e) { name(b, e, F, gu, y); });                \
+  }                                                                                             \
+  template <>                                                                                   \
+  void swiglu_backward<T, A>(int64_t R, int64_t F, const A* gu, const A* d_y, A* d_gu) {        \
+    for_slices(R, [&](int64_t, int64_t b, int64_t e) { name##_back(b, e, F, gu, d_y, d_gu); }); \
   }
 SLIP_DEFINE_SWIGLU(swiglu_ff, float, float)
 SLIP_DEFINE_SWIGLU(swiglu_fb, float, BF16)
 SLIP_DEFINE_SWIGLU(swiglu_dd, double, double)
 #undef SLIP_DEFINE_SWIGLU
 
-#define SLIP_DEFINE_SOFT(T, suffix)                                                                                   \
-  template <>                                                                                                         \
-  void cross_entropy<T>(int64_t R, int64_t V, T* z, const int32_t* target, const double* weight, double* loss) {      \
-    for_slices(R, [&](int64_t, int64_t b, int64_t e) { cross_entropy_##suffix(b, e, V, z, target, weight, loss); });  \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void softmax_ranges<T>(T* row, int32_t n, const IndexRange* seen, int32_t ranges) {                                 \
-    softmax_##suffix(row, n, seen, ranges);                                                                           \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void softmax_backward_row<T>(int32_t n, const T* p, T* d) {                                                         \
-    softmax_back_##suffix(n, p, d);                                                                                   \
+#define SLIP_DEFINE_SOFT(T, suffix)                                                                                  \
+  template <>                                                                                                        \
+  void cross_entropy<T>(int64_t R, int64_t V, T * z, const int32_t* target, const double* weight, double* loss) {    \
+    for_slices(R, [&](int64_t, int64_t b, int64_t e) { cross_entropy_##suffix(b, e, V, z, target, weight, loss); }); \
+  }                                                                                                                  \
+  template <>                                                                                                        \
+  void softmax_ranges<T>(T * row, int32_t n, const IndexRange* seen, int32_t ranges) {                               \
+    softmax_##suffix(row, n, seen, ranges);                                                                          \
+  }                                                                                                                  \
+  template <>                                                                                                        \
+  void softmax_backward_row<T>(int32_t n, const T* p, T* d) {                                                        \
+    softmax_back_##suffix(n, p, d);                                                                                  \
   }
 SLIP_DEFINE_SOFT(float, f)
 SLIP_DEFINE_SOFT(double, d)

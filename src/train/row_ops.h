@@ -17,8 +17,8 @@ void add_norm_forward(int64_t R, int64_t D, double eps, const T* x_RD, const A* 
                       T* scale_R);
 /// x_RD: the sum that was normalised. d_sum may be null (nobody else used the sum). Writes d_x, and d_delta unless null; adds to d_gain.
 template <class T, class A, class Y>
-void add_norm_backward(int64_t R, int64_t D, const Y* d_y_RD, const T* d_sum_RD, const T* x_RD, const T* gain_D,
-                       const T* scale_R, T* d_x_RD, A* d_delta_RD, T* d_gain_D);
+void add_norm_backward(int64_t R, int64_t D, const Y* d_y_RD, const T* d_sum_RD, const T* x_RD, const T* gain_D, const T* scale_R,
+                       T* d_x_RD, A* d_delta_RD, T* d_gain_D);
 
 /// y = silu(gate) up; gate is the first F numbers of a row of gate_up, up the rest.
 template <class T, class A>

@@ -78,7 +78,8 @@ void append_image(VisionRows& v, std::span<const float> pixels, std::array<int, 
 
 }  // namespace
 
-void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput& images, const VisionShape& vision, bool drop_unreached) {
+void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput& images, const VisionShape& vision,
+                     bool drop_unreached) {
   const size_t n = rows.tokens.size();
   SLIP_CHECK(rows.positions.size() == n && rows.sees.size() == n && rows.feature.size() == n, "one entry per row");
   std::vector<uint8_t> wanted(n, 0);
@@ -106,7 +107,8 @@ void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput&
   for (size_t i = 0; i < n; ++i) {
     if (!kept[i]) continue;
     IndexRanges sees;
-    for (const IndexRange r : rows.sees[i]) append_range(sees, new_row[static_cast<size_t>(r.begin)], new_row[static_cast<size_t>(r.end)]);
+    for (const IndexRange r : rows.sees[i])
+      append_range(sees, new_row[static_cast<size_t>(r.begin)], new_row[static_cast<size_t>(r.end)]);
     if (rows.feature[i] >= 0) {
       SLIP_CHECK(static_cast<size_t>(rows.feature[i]) < place_of_cell.size(), "features exist");
       batch.feature_rows.push_back(new_row[i]);
@@ -126,8 +128,7 @@ void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput&
   append_part(batch.all, all_rows, all_sees);
   append_part(batch.last, wanted_rows, wanted_sees);
   batch.all.rows = batch.last.rows = static_cast<int32_t>(batch.tokens.size());
-  for (const auto& t : rows.terms)
-    batch.terms.push_back({wanted_index[static_cast<size_t>(t.row)], t.target, t.weight, t.noisy});
+  for (const auto& t : rows.terms) batch.terms.push_back({wanted_index[static_cast<size_t>(t.row)], t.target, t.weight, t.noisy});
   batch.samples += 1;
   batch.full_rows += static_cast<int64_t>(n);
   batch.count += rows.count;

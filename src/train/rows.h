@@ -24,7 +24,7 @@ struct VisionShape {
 };
 
 struct LossTerm {
-  int32_t wanted = 0;                    // index into RowBatch::wanted_rows
+  int32_t wanted = 0;  // index into RowBatch::wanted_rows
   int32_t target = 0;
   double weight = 1;
   bool noisy = false;
@@ -32,21 +32,21 @@ struct LossTerm {
 
 /// All images of a pass, patches in window order.
 struct VisionRows {
-  std::vector<float> pixels;             // P x patch numbers
+  std::vector<float> pixels;                  // P x patch numbers
   std::vector<std::array<int32_t, 2>> cells;  // (row, column) of each patch, in patches
   AttentionPlan full, windows;
 };
 
 struct RowBatch {
-  std::vector<int32_t> tokens;           // R; 0 where a feature stands
-  std::vector<Position> positions;       // R
+  std::vector<int32_t> tokens;                    // R; 0 where a feature stands
+  std::vector<Position> positions;                // R
   std::vector<int32_t> feature_rows, feature_of;  // rows that take a merged feature, and which (window order)
-  AttentionPlan all, last;               // last: rows in wanted_rows attend
-  std::vector<int32_t> wanted_rows;      // ascending
+  AttentionPlan all, last;                        // last: rows in wanted_rows attend
+  std::vector<int32_t> wanted_rows;               // ascending
   std::vector<LossTerm> terms;
   VisionRows vision;
-  int64_t samples = 0, full_rows = 0;    // full_rows: what the plain layout would have had
-  double count = 0;                      // sum of the batch's loss denominators
+  int64_t samples = 0, full_rows = 0;  // full_rows: what the plain layout would have had
+  double count = 0;                    // sum of the batch's loss denominators
 };
 
 struct GridInput {
@@ -58,21 +58,26 @@ struct GridInput {
 struct SequenceRows {
   std::vector<int32_t> tokens;
   std::vector<Position> positions;
-  std::vector<int32_t> feature;          // merged feature in patch order over the sequence's images, or -1
+  std::vector<int32_t> feature;  // merged feature in patch order over the sequence's images, or -1
   std::vector<IndexRanges> sees;
-  struct Term { int32_t row, target; double weight; bool noisy; };
+  struct Term {
+    int32_t row, target;
+    double weight;
+    bool noisy;
+  };
   std::vector<Term> terms;
-  std::vector<int32_t> wanted;           // more rows whose logits are wanted, without a loss
+  std::vector<int32_t> wanted;  // more rows whose logits are wanted, without a loss
   double count = 0;
 };
 
 /// Appends a sequence and its images. Rows on which no wanted row depends are dropped when `drop_unreached`.
-void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput& images, const VisionShape& vision, bool drop_unreached);
+void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput& images, const VisionShape& vision,
+                     bool drop_unreached);
 
 /// A teacher-forced sample's masks for one noisy row.
 struct NoisyRow {
-  std::vector<uint8_t> masked;           // n
-  std::vector<double> weight;            // n, read where masked
+  std::vector<uint8_t> masked;  // n
+  std::vector<double> weight;   // n, read where masked
 };
 
 /// The dual stream of one sample: any number of noisy rows over one clean stream. `shift`: row i - 1 predicts token i in the

@@ -14,8 +14,8 @@ extern "C" {
 // The two routines of CBLAS that are needed (102 column-major is not used: 101 row-major; 111 as is, 112 transposed).
 void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
                  int ldb, float beta, float* c, int ldc);
-void cblas_dgemm(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double* a, int lda,
-                 const double* b, int ldb, double beta, double* c, int ldc);
+void cblas_dgemm(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double* a, int lda, const double* b,
+                 int ldb, double beta, double* c, int ldc);
 }
 
 namespace slip {
@@ -78,7 +78,8 @@ struct HeadView {
 
 /// Rows (head of the group, row of the tile) x K.
 template <class T, class From>
-void gather(const HeadView<T>& v, const AttentionTile& tile, const From* from, int64_t line, bool by_query_row, std::vector<T>& to) {
+void gather(const HeadView<T>& v, const AttentionTile& tile, const From* from, int64_t line, bool by_query_row,
+            std::vector<T>& to) {
   const int32_t K = v.s.K;
   to.resize(static_cast<size_t>(v.group()) * static_cast<size_t>(tile.rows) * static_cast<size_t>(K));
   T* out = to.data();
@@ -115,7 +116,8 @@ void tile_forward(const HeadView<T>& v, const AttentionTile& tile, const T* work
   const int64_t line = int64_t{v.s.H} * K;
   for (int32_t m = 0; m < M; ++m) {
     A* to = out + int64_t{tile.first + m % tile.rows} * line + v.query_column(m / tile.rows);
-    for (int32_t k = 0; k < K; ++k) put(to[k], buffers.out[static_cast<size_t>(m) * static_cast<size_t>(K) + static_cast<size_t>(k)]);
+    for (int32_t k = 0; k < K; ++k)
+      put(to[k], buffers.out[static_cast<size_t>(m) * static_cast<size_t>(K) + static_cast<size_t>(k)]);
   }
 }
 
@@ -131,9 +133,10 @@ void tile_backward(const HeadView<T>& v, const AttentionTile& tile, const A* d_o
   T* d_scores = buffers.d_scores.data();
   for (int32_t at = 0; const IndexRange r : tile.keys) {
     const int n = r.end - r.begin;
-    gemm(Op::kAsIs, Op::kTransposed, M, n, K, buffers.out.data(), K, work + r.begin * v.N() + v.value_column(), N, 0,
-         d_scores + at, S);
-    gemm(Op::kTransposed, Op::kAsIs, n, K, M, scores + at, S, buffers.out.data(), K, 1, d_work + r.begin * v.N() + v.value_column(), N);
+    gemm(Op::kAsIs, Op::kTransposed, M, n, K, buffers.out.data(), K, work + r.begin * v.N() + v.value_column(), N, 0, d_scores + at,
+         S);
+    gemm(Op::kTransposed, Op::kAsIs, n, K, M, scores + at, S, buffers.out.data(), K, 1, d_work + r.begin * v.N() + v.value_column(),
+         N);
     at += n;
   }
   for (int32_t m = 0; m < M; ++m) softmax_backward_row(S, scores + int64_t{m} * S, d_scores + int64_t{m} * S);
@@ -141,7 +144,8 @@ void tile_backward(const HeadView<T>& v, const AttentionTile& tile, const A* d_o
     const int n = r.end - r.begin;
     gemm(Op::kAsIs, Op::kAsIs, M, K, n, d_scores + at, S, work + r.begin * v.N() + v.key_column(), N, at == 0 ? T(0) : T(1),
          buffers.d_q.data(), K);
-    gemm(Op::kTransposed, Op::kAsIs, n, K, M, d_scores + at, S, buffers.q.data(), K, 1, d_work + r.begin * v.N() + v.key_column(), N);
+    gemm(Op::kTransposed, Op::kAsIs, n, K, M, d_scores + at, S, buffers.q.data(), K, 1, d_work + r.begin * v.N() + v.key_column(),
+         N);
     at += n;
   }
   for (int32_t m = 0; m < M; ++m) {
@@ -155,8 +159,9 @@ template <class F>
 void for_tasks(const AttentionPlan& plan, int32_t G, F&& f) {
   std::vector<int32_t> order(plan.parts.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return plan.parts[static_cast<size_t>(a)].work > plan.parts[static_cast<size_t>(b)].work; });
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return plan.parts[static_cast<size_t>(a)].work > plan.parts[static_cast<size_t>(b)].work;
+  });
   const auto tasks = static_cast<int64_t>(order.size()) * G;
 #pragma omp parallel for schedule(dynamic, 1)
   for (int64_t task = 0; task < tasks; ++task)
@@ -179,7 +184,8 @@ void forward_all(const AttentionPlan& plan, AttentionShape s, const A* qkv, cons
     TileBuffers<T> buffers;
     const HeadView<T> v{plan, s, g};
     for (const AttentionTile& tile : part.tiles)
-      tile_forward(v, tile, work, scores + (tile.score_offset * s.H + int64_t{tile.rows} * tile.key_count * g * v.group()), out, buffers);
+      tile_forward(v, tile, work, scores + (tile.score_offset * s.H + int64_t{tile.rows} * tile.key_count * g * v.group()), out,
+                   buffers);
   });
 }
 

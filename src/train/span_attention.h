@@ -20,8 +20,8 @@ struct AttentionTile {
   int32_t first = 0, rows = 0, key_count = 0;
   std::vector<IndexRange> keys;
   std::vector<IndexRange> seen;
-  std::vector<int32_t> seen_begin;     // rows + 1
-  int64_t score_offset = 0;            // numbers per head before this tile
+  std::vector<int32_t> seen_begin;  // rows + 1
+  int64_t score_offset = 0;         // numbers per head before this tile
 };
 
 /// Tiles whose keys no other part sees: a sample, an image. Parts run in parallel without touching each other's gradients.
@@ -31,16 +31,18 @@ struct AttentionPart {
 };
 
 struct AttentionPlan {
-  std::vector<int32_t> query_row;      // Q: the row of qkv that output row i asks for
+  std::vector<int32_t> query_row;  // Q: the row of qkv that output row i asks for
   std::vector<AttentionPart> parts;
-  int64_t scores = 0;                  // numbers per head over all tiles
-  int32_t rows = 0;                    // R
+  int64_t scores = 0;  // numbers per head over all tiles
+  int32_t rows = 0;    // R
 };
 
 /// Appends one part: rows `query_rows` (ascending) of the pass, each seeing sees[i].
 void append_part(AttentionPlan& plan, std::span<const int32_t> query_rows, std::span<const IndexRanges> sees);
 
-struct AttentionShape { int32_t H = 0, G = 0, K = 0; };
+struct AttentionShape {
+  int32_t H = 0, G = 0, K = 0;
+};
 
 /// Element types: float activations, bfloat16 activations (as raw 16 bits) with float inside, or double throughout.
 /// rotary_RK: cos in the first K/2 numbers of a row, sin in the rest; pairs (i, i + K/2).

@@ -12,7 +12,7 @@ namespace {
 struct ToyShape {
   uint64_t seed = 1;
   int32_t vocab = 64, prompt = 12, fields = 4, scaffold = 3, values = 3, images = 0, grid_h = 10, grid_w = 12, patch_numbers = 1176;
-  int64_t size = 0;                      // distinct samples; 0: endless
+  int64_t size = 0;  // distinct samples; 0: endless
 };
 
 constexpr int64_t kMost = 1 << 20;  // of every number: products of three fit 63 bits
@@ -126,13 +126,16 @@ Status check_sample(const Sample& s) {
   SLIP_TRY_(length(s.grounding.size(), "grounding", true));
   SLIP_TRY_(length(s.grounding_weight.size(), "grounding_weight", s.grounding.empty()));
   if (s.response[0]) return bad_input("sample: expected a prompt before the response, got a response at token 0");
-  if (std::find(s.response.begin(), s.response.end(), 1) == s.response.end()) return bad_input("sample: expected a response, got none");
+  if (std::find(s.response.begin(), s.response.end(), 1) == s.response.end())
+    return bad_input("sample: expected a response, got none");
   for (size_t i = 0; i < n; ++i)
-    if (s.response[i] && s.block[i] < 0) return bad_input("sample: token {}: expected a block id on a response token, got {}", i, s.block[i]);
+    if (s.response[i] && s.block[i] < 0)
+      return bad_input("sample: token {}: expected a block id on a response token, got {}", i, s.block[i]);
   int64_t patches = 0;
   for (const auto& g : s.grids) patches += int64_t{g[0]} * g[1] * g[2];
   const auto images = static_cast<int64_t>(std::count(s.tokens.begin(), s.tokens.end(), s.image_token));
-  if (!s.grids.empty() && images * 4 != patches) return bad_input("sample: expected {} image tokens for {} patches, got {}", patches / 4, patches, images);
+  if (!s.grids.empty() && images * 4 != patches)
+    return bad_input("sample: expected {} image tokens for {} patches, got {}", patches / 4, patches, images);
   if (!s.grids.empty() && (patches == 0 || s.pixel_values.size() % static_cast<size_t>(patches) != 0))
     return bad_input("sample: pixel_values: expected a multiple of {} patches, got {} numbers", patches, s.pixel_values.size());
   return {};

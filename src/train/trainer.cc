@@ -26,7 +26,11 @@ double seconds_since(Clock::time_point t) { return std::chrono::duration<double>
 class Run {
  public:
   Run(const TrainConfig& c, SampleSource& source, const RunOptions& options)
-      : c_(c), source_(source), options_(options), model_(c.shape, c.precision), adam_(model_.table(), c.adamw),
+      : c_(c),
+        source_(source),
+        options_(options),
+        model_(c.shape, c.precision),
+        adam_(model_.table(), c.adamw),
         terminal_(isatty(STDERR_FILENO) != 0) {
     if (c.ema_decay > 0) average_.resize(static_cast<size_t>(model_.table().size));
   }
@@ -103,12 +107,13 @@ class Run {
     const double lr = c_.schedule.at(step_, progress());
     adam_.step(model_.values<float>(), model_.gradients<float>(), clip_factor(norm, c_.clip), lr, step_);
     if (!average_.empty())  // young averages forget their start: decay grows to its final value
-      update_average(average_, model_.values<float>(), std::min(c_.ema_decay, (1.0 + static_cast<double>(step_)) / (10.0 + static_cast<double>(step_))));
+      update_average(average_, model_.values<float>(),
+                     std::min(c_.ema_decay, (1.0 + static_cast<double>(step_)) / (10.0 + static_cast<double>(step_))));
     samples_ += step.samples;
     report_.loss = sums.total() / step.count;
     report_.samples_per_s = static_cast<double>(samples_) / seconds_since(start_);
-    points_.push_back({step_, report_.loss, noisy_weight > 0 ? sums.noisy / noisy_weight : 0, ar_weight > 0 ? sums.ar / ar_weight : 0, lr, norm,
-                       report_.samples_per_s, elapsed()});
+    points_.push_back({step_, report_.loss, noisy_weight > 0 ? sums.noisy / noisy_weight : 0,
+                       ar_weight > 0 ? sums.ar / ar_weight : 0, lr, norm, report_.samples_per_s, elapsed()});
     lines_ += to_line(points_.back());
     return show();
   }
@@ -121,8 +126,10 @@ class Run {
       const double pace = seconds_since(start_) / static_cast<double>(step_ - first_step_);
       double left = pace * static_cast<double>(c_.steps - step_);
       if (c_.max_minutes > 0) left = std::min(left, std::max(0.0, 60 * c_.max_minutes - elapsed()));
-      fmt::print(stderr, "{}step {}/{}  loss {:.4f}  masked {:.4f}  next {:.4f}  |g| {:.2f}  lr {:.2e}  {:.2f} samples/s  {} left{}", terminal_ ? "\r" : "",
-                 step_, c_.steps, p.loss, p.noisy, p.ar, p.gradient_norm, p.lr, p.samples_per_s, human_duration(left), terminal_ ? "\x1b[K" : "\n");
+      fmt::print(stderr,
+                 "{}step {}/{}  loss {:.4f}  masked {:.4f}  next {:.4f}  |g| {:.2f}  lr {:.2e}  {:.2f} samples/s  {} left{}",
+                 terminal_ ? "\r" : "", step_, c_.steps, p.loss, p.noisy, p.ar, p.gradient_norm, p.lr, p.samples_per_s,
+                 human_duration(left), terminal_ ? "\x1b[K" : "\n");
     }
     if (!due || seconds_since(written_) < 5) return {};
     written_ = Clock::now();

@@ -12,17 +12,17 @@
 namespace slip {
 
 struct TrainReport {
-  int64_t steps = 0;                     // done in total, earlier runs included
-  double loss = 0;                       // of the last step
-  double samples_per_s = 0;              // over this run
-  bool stopped_early = false;            // interrupted or out of time
-  bool interrupted = false;              // stopped early by Ctrl-C
-  std::filesystem::path checkpoint;      // the last one written
+  int64_t steps = 0;                 // done in total, earlier runs included
+  double loss = 0;                   // of the last step
+  double samples_per_s = 0;          // over this run
+  bool stopped_early = false;        // interrupted or out of time
+  bool interrupted = false;          // stopped early by Ctrl-C
+  std::filesystem::path checkpoint;  // the last one written
 };
 
 struct RunOptions {
   std::optional<std::filesystem::path> resume;  // a step folder
-  int64_t stop_after = 0;                // > 0: checkpoint and stop after this step (tests)
+  int64_t stop_after = 0;                       // > 0: checkpoint and stop after this step (tests)
   bool quiet = false;
 };
 

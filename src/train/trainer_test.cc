@@ -36,7 +36,8 @@ T must(Result<T> r) {
 
 class Folder {
  public:
-  explicit Folder(const std::string& name) : path(fs::temp_directory_path() / ("slip_trainer_" + name + std::to_string(::getpid()))) {
+  explicit Folder(const std::string& name)
+      : path(fs::temp_directory_path() / ("slip_trainer_" + name + std::to_string(::getpid()))) {
     fs::remove_all(path);
     fs::create_directories(path);
   }
@@ -45,15 +46,19 @@ class Folder {
 };
 
 json::object tiny_config(const fs::path& out, const std::string& precision = "f32", bool vision = true) {
-  json::object model = parse_json(R"({"model_type": "qwen2_5_vl", "tie_word_embeddings": true, "mask_token_id": 1, "image_token_id": 4,
+  json::object model =
+      parse_json(R"({"model_type": "qwen2_5_vl", "tie_word_embeddings": true, "mask_token_id": 1, "image_token_id": 4,
     "text_config": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
       "vocab_size": 24, "rope_theta": 10000, "rope_scaling": {"mrope_section": [2, 1, 1]}},
     "vision_config": {"depth": 2, "hidden_size": 16, "num_heads": 2, "intermediate_size": 24, "out_hidden_size": 32, "patch_size": 4,
-      "window_size": 16, "fullatt_block_indexes": [1], "in_chans": 3}})", "model")->as_object();
+      "window_size": 16, "fullatt_block_indexes": [1], "in_chans": 3}})",
+                 "model")
+          ->as_object();
   if (!vision) model.erase("vision_config");
   json::object data = {{"kind", "toy"}, {"vocab", 24}, {"prompt", 6}, {"fields", 2}, {"values", 3}};
   if (vision) data["images"] = 2, data["grid_h"] = 4, data["grid_w"] = 6, data["patch_numbers"] = 96;
-  return {{"model", model}, {"data", data}, {"steps", 6}, {"batch", 3}, {"out", out.string()}, {"precision", precision}, {"threads", 2}, {"seed", 5}};
+  return {{"model", model},      {"data", data},           {"steps", 6},   {"batch", 3},
+          {"out", out.string()}, {"precision", precision}, {"threads", 2}, {"seed", 5}};
 }
 
 TrainReport run(const json::object& config, const RunOptions& options) {
@@ -136,7 +141,8 @@ TEST(Trainer, AScheduleByStepsDoesNotReadTheClock) {
   run(b, {.quiet = true});
   EXPECT_EQ(bytes_of(timed.path / "step-6" / "model.safetensors"), bytes_of(untimed.path / "step-6" / "model.safetensors"));
   const TrainConfig c = must(TrainConfig::parse(a, "test"));
-  for (const LossPoint& p : must(read_loss_log(timed.path / "loss.jsonl"))) EXPECT_NEAR(p.lr, c.schedule.at(p.step), 1e-5 * p.lr) << p.step;
+  for (const LossPoint& p : must(read_loss_log(timed.path / "loss.jsonl")))
+    EXPECT_NEAR(p.lr, c.schedule.at(p.step), 1e-5 * p.lr) << p.step;
 }
 
 TEST(Trainer, AFailedCheckpointLeavesNoFolder) {
@@ -183,7 +189,10 @@ class RecordSource : public testing::Test {
     EXPECT_TRUE(w.finish());
     fs::copy_file(demo() / "preprocessor_config.json", model_.path / "preprocessor_config.json");
     config_ = must(read_json(demo() / "config.json")).as_object();
-    data_ = {{"kind", "records"}, {"records", set_.path.string()}, {"model", (model_.path / "config.json").string()}, {"waypoint_step_m", 0.5}};
+    data_ = {{"kind", "records"},
+             {"records", set_.path.string()},
+             {"model", (model_.path / "config.json").string()},
+             {"waypoint_step_m", 0.5}};
   }
   static fs::path demo() { return fs::path(SLIP_SOURCE_DIR) / "configs" / "demo"; }
   Result<std::unique_ptr<SampleSource>> make() {
@@ -284,7 +293,8 @@ TEST(TrainConfig, NamesWhatIsWrong) {
 
 TEST(RowsFromJson, NamesAWrongPositionOrRange) {
   const TrainConfig c = must(TrainConfig::parse(tiny_config("x", "f32", false), "test"));
-  for (const char* row : {R"({"token": 1, "position": [0, "a", 0]})", R"({"token": 1, "position": 4294967296})", R"({"token": 1, "sees": [[0, "b"]]})"}) {
+  for (const char* row : {R"({"token": 1, "position": [0, "a", 0]})", R"({"token": 1, "position": 4294967296})",
+                          R"({"token": 1, "sees": [[0, "b"]]})"}) {
     const json::object rows{{"rows", json::array{*parse_json(row, "row")}}};
     const auto got = rows_from_json(rows, c.shape, {}, "r.json");
     ASSERT_FALSE(got) << row;
@@ -305,7 +315,8 @@ TEST_P(QwenVl, LogitsMatchTheStoredOnes) {
   const std::vector<float> ref = read_as_f32(*must(expected.get("logits_TV")));
   ASSERT_EQ(logits.size(), ref.size());
   double worst = 0;
-  for (size_t i = 0; i < ref.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(logits[i]) - ref[i]) / (1 + std::abs(ref[i])));
+  for (size_t i = 0; i < ref.size(); ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(logits[i]) - ref[i]) / (1 + std::abs(ref[i])));
   EXPECT_LE(worst, 2e-5);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, QwenVl, testing::Values("causal", "block", "draft_verify", "packed", "field_graph", "forked"));

@@ -82,7 +82,8 @@ Status save_weights(const std::filesystem::path& file, const ParameterTable& tab
   std::vector<TensorToWrite> tensors;
   for (const Parameter& p : table.parameters) {
     const auto at = static_cast<size_t>(p.offset), n = static_cast<size_t>(p.count);
-    const auto bytes = type == StoreAs::kBF16 ? std::as_bytes(std::span(narrow).subspan(at, n)) : std::as_bytes(values.subspan(at, n));
+    const auto bytes =
+        type == StoreAs::kBF16 ? std::as_bytes(std::span(narrow).subspan(at, n)) : std::as_bytes(values.subspan(at, n));
     tensors.push_back({p.name, type == StoreAs::kBF16 ? DType::kBF16 : DType::kF32, p.shape, bytes});
   }
   return write_safetensors(file, tensors);
