@@ -300,12 +300,12 @@ TEST(Gates, AllowExactlyWhatCanStillBeCompleted) {
 std::vector<int64_t> counts_at_pass;
 
 TEST(Decoder, AllocatesNothingPerRoundAfterTheFirst) {
-  for (const std::string_view preset : {"scaffold-ar", "scaffold-spec", "ar", "self-spec"}) {
-    Trial t = random_trial(12, true);
+  for (const std::string_view preset : {"scaffold-ar", "scaffold-spec", "ar", "self-spec", "section-diffusion"}) {
+    Trial t = random_trial(12, preset != "section-diffusion");
     t.options.limit = 40;
     HashLm model(t.lm);
     Decoder decoder(model, *method_of(preset));
-    const Form* form = preset.starts_with("scaffold") ? &t.form : nullptr;
+    const Form* form = preset.starts_with("s") && preset != "self-spec" ? &t.form : nullptr;
     ASSERT_TRUE(decoder.decode(t.prompt, form, t.options));  // settles the buffers
     counts_at_pass.clear();
     counts_at_pass.reserve(1000);

@@ -7,6 +7,24 @@
 
 namespace slip {
 
+void Gates::reserve(const Form& form) {
+  size_t places = 0, edges = 0, denied = 0;
+  for (const Field& f : form.fields()) {
+    places = std::max(places, (static_cast<size_t>(f.budget) + 1) * f.rules.size());
+    size_t field_edges = 0;
+    for (const TokenRules::State& s : f.rules.states()) {
+      field_edges += s.edges.size();
+      denied = std::max(denied, s.denied.size() + s.edges.size());
+    }
+    edges = std::max(edges, field_edges);
+  }
+  forward_.reserve(places);
+  backward_.reserve(places);
+  listed_.reserve(edges);
+  denied_.reserve(denied);
+  other_.reserve(denied);
+}
+
 void Gates::update(const Field& field, std::span<const std::optional<TokenId>> content) {
   field_ = &field;
   states_ = field.rules.size();

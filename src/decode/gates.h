@@ -14,6 +14,8 @@ namespace slip {
 
 class Gates {
  public:
+  /// Room for every field of a form, so that nothing later allocates.
+  void reserve(const Form& form);
   /// `content`: budget places of the field, decided or not. Recomputed whenever one is decided. Fields without END.
   void update(const Field& field, std::span<const std::optional<TokenId>> content);
   /// Valid until the next call. The decided places themselves are allowed what they hold.

@@ -28,8 +28,10 @@ class Sections {
   }
 
   Status run() {
-    SLIP_TRY_(p_.prefill(Want::kNothing));
     choices_.reserve(x_.size());
+    answer_.tokens.reserve(x_.size());
+    gates_.reserve(form_);
+    SLIP_TRY_(p_.prefill(Want::kNothing));
     for (const Block& b : form_.blocks()) {
       if (p_.options().trace) answer_.rounds.push_back({.block = b});
       while (masks_in(b) > 0) {
