@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/philox.h"
 #include "base/progress.h"
 #include "base/threads.h"
@@ -249,6 +250,20 @@ TEST(ThreadPool, WorksWithTheThreadsItCouldGet) {
   ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
   pthread_attr_destroy(&huge);
   pthread_attr_destroy(&usual);
+}
+
+TEST(Log, ShowsWhatTheLevelAsksForOnOneLineEach) {
+  const LogLevel before = log_level();
+  set_log_level(LogLevel::kInfo);
+  testing::internal::CaptureStderr();
+  log(LogLevel::kDebug, "not {}", "shown");
+  log(LogLevel::kInfo, "two\nlines {}", 1);
+  set_log_level(LogLevel::kOff);
+  log(LogLevel::kError, "nor this");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "slipstream: info: two lines 1\n");
+  set_log_level(before);
+  EXPECT_EQ(log_level_named("debug"), LogLevel::kDebug);
+  EXPECT_EQ(log_level_named("loud"), LogLevel::kWarn);
 }
 
 TEST(Progress, WritesDurationsAsPeopleDo) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/interrupt.h"
+#include "base/log.h"
 
 namespace slip {
 
@@ -84,6 +85,14 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
   SLIP_TRY(const ModelConfig parsed, parse_model_config(config, where));
   SLIP_TRY(const WeightType type, weight_type(options.dtype, parsed.stored_dtype));
   SLIP_TRY(out->model_, load_model(folder, {type, options.threads, options.slots}, progress));
+  const Model& model = *out->model_;
+  log(LogLevel::kInfo, "admit: {}: {}, names {}*, {}, {} slots; {}", folder.string(), model.config().model_type,
+      model.text_prefix(),
+      type == WeightType::kF32    ? "f32"
+      : type == WeightType::kBF16 ? "bf16"
+                                  : "int8",
+      options.slots, isa_choice().reason);
+  for (const std::string& note : model.notes()) log(LogLevel::kInfo, "admit: {}", note);
   return out;
 }
 
@@ -207,6 +216,12 @@ Result<Answer> Engine::run(const Request& request) {
   out.stages.encode_ms = ms_since(encode_start);
   SLIP_TRY_(decode_rollouts(request, rows, out));
   out.stages.total_ms = ms_since(start);
+  const Statistics& n = out.decoded.statistics;
+  log(LogLevel::kDebug,
+      "reply: {}: form {:.1f}, encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}, total {:.1f} ms; {} passes",
+      out.method.preset, out.stages.form_ms, out.stages.encode_ms, n.ms.prefill, n.ms.draft, n.ms.verify, out.stages.plan_ms,
+      out.stages.total_ms, n.forwards);
+  if (n.nan_rows > 0) log(LogLevel::kWarn, "reply: {} rows were not finite: the answer is not to be trusted", n.nan_rows);
   return out;
 }
 
