@@ -42,12 +42,11 @@ void on_signal(int) {
 [[noreturn]] void end_now() {
   const std::lock_guard lock(temporaries().mutex);  // to the end: whoever would begin another file waits here
   for (const std::string& f : temporaries().files) {
-    // The other threads still run and may put another file into a folder under our hands; not once it is gone.
+    // The other threads still run and may put another file into a folder under our hands: out of their reach first, then away.
+    const std::string gone = f + ".gone";
     std::error_code ec;
-    for (int attempt = 0; attempt < 100; ++attempt) {
-      std::filesystem::remove_all(f, ec);
-      if (!ec) break;
-    }
+    std::filesystem::rename(f, gone, ec);
+    if (!ec) std::filesystem::remove_all(gone, ec);
   }
   constexpr char kText[] = "slipstream: interrupted\n";
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kText, sizeof kText - 1);
