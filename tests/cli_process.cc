@@ -173,12 +173,7 @@ std::string missing_keys(const json::value& object, const std::vector<std::strin
   return missing;
 }
 
-std::optional<std::string> demo_model() {
-  const char* other = std::getenv("SLIP_DEMO_MODEL");
-  const fs::path folder = other != nullptr ? fs::path(other) : fs::path(SLIP_SOURCE_DIR) / "models/demo";
-  if (!fs::exists(folder / "config.json")) return std::nullopt;
-  return folder.string();
-}
+std::string demo_model() { return (fs::path(SLIP_SOURCE_DIR) / "models/demo").string(); }
 
 std::optional<std::string> shared_data(const std::string& relative) {
   const fs::path at = fs::path(SLIP_SHARED_DATA) / relative;

@@ -70,8 +70,8 @@ std::string read_bytes(const fs::path& file);
 void write_bytes(const fs::path& file, std::string_view bytes);
 /// "{a, b}" of an object's keys that are missing from `wanted`'s list; empty when all are there.
 std::string missing_keys(const json::value& object, const std::vector<std::string>& wanted);
-/// The folder of a trained driving model: models/demo, or what SLIP_DEMO_MODEL names.
-std::optional<std::string> demo_model();
+/// The driving model of the tree: a test that needs it fails without it.
+std::string demo_model();
 /// A folder of test inputs beside the checkout that may be absent.
 std::optional<std::string> shared_data(const std::string& relative);
 
