@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grounding: what each merged image cell of a simulated record shows, as one more target of the clean stream. A vision tower
 // that starts from random numbers learns to see from a dozen yes/no answers a scene only slowly; a word per cell (pedestrian,
-// cyclist, construction ...) is a hundred times the signal. Training only: inference asks nothing of image rows.
+// cyclist, construction ...) gives 168 answers a scene in place of twelve. Training only: inference asks nothing of image rows.
 // Not part of Fast-dDrive's objective (it starts from a trained tower); docs/decisions/0004.
 #pragma once
 #include <array>
