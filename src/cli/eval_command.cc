@@ -11,15 +11,13 @@ namespace slip::cli {
 
 namespace {
 
-constexpr uint64_t kHeldOutSeed = 900'000'000;  // training seeds lie below 100 million
-
 // Records of a set, or made from seeds.
 class Records {
  public:
   static Result<Records> open(const EvalOptions& o) {
     Records out;
     if (o.records.empty()) {
-      out.first_seed_ = o.seed ? o.seed : kHeldOutSeed;
+      out.first_seed_ = o.seed ? o.seed : kFirstHeldOutScene;
       out.size_ = o.count > 0 ? o.count : 500;
       return out;
     }

@@ -25,7 +25,7 @@ Result<std::pair<std::string, std::optional<double>>> split_part(const std::stri
   return std::pair<std::string, std::optional<double>>{text.substr(0, colon), value};
 }
 
-Result<Fit> fit_from(const std::string& word) {
+Fit fit_from(const std::string& word) {
   if (word == "minjerk") return Fit::kMinJerkV0;
   if (word == "linear") return Fit::kLinear;
   return Fit::kJmtPaperCompat;
@@ -73,10 +73,7 @@ Result<Prepared> from_record(const std::string& text) {
   SLIP_TRY(out.truth, set.labels(index));
   out.request.ego = ego_of(*out.truth);
   SLIP_TRY(const auto images, set.pictures(index));
-  for (size_t c = 0; c < sim::kCameras; ++c) {
-    const auto pixels = images.subspan(c * sim::kImageBytes, sim::kImageBytes);
-    out.request.images.push_back({sim::kImageWidth, sim::kImageHeight, {pixels.begin(), pixels.end()}});
-  }
+  out.request.images = camera_images(images);
   out.simulated_cameras = true;
   return out;
 }
@@ -159,7 +156,7 @@ Result<Prepared> prepare(const RunOptions& o) {
   }
   r.form = o.form == "none" ? "" : o.form;
   SLIP_TRY(r.method, method_from(o));
-  SLIP_TRY(r.fit, fit_from(o.fit));
+  r.fit = fit_from(o.fit);
   r.decode.temperature = static_cast<float>(o.temperature);
   r.decode.seed = o.seed;
   r.decode.limit = o.max_tokens;

@@ -12,7 +12,7 @@
 namespace slip::cli {
 
 /// The scene of commands that are given none. Held out: training seeds lie below 100 million.
-inline constexpr uint64_t kHeldOutScene = 900'000'017;
+inline constexpr uint64_t kFirstHeldOutScene = 900'000'000, kHeldOutScene = kFirstHeldOutScene + 17;
 /// "avx512", "int8": the words of --json results.
 std::string_view word_of(Isa isa);
 std::string_view word_of(WeightType type);

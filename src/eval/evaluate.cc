@@ -72,14 +72,9 @@ std::vector<Waypoint> truth_points(const sim::Labels& labels) {
 }
 
 Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings) {
-  SLIP_CHECK(images.size() == sim::kCameras * sim::kImageBytes, "callers check that there are pictures");
   Request r;
   r.ego = ego_of(labels);
-  for (size_t c = 0; c < sim::kCameras; ++c) {
-    const auto pixels = images.subspan(c * sim::kImageBytes, sim::kImageBytes);
-    r.images.push_back({sim::kImageWidth, sim::kImageHeight, {pixels.begin(), pixels.end()}});
-    if (settings.blank_images) std::fill(r.images.back().rgb.begin(), r.images.back().rgb.end(), uint8_t{128});
-  }
+  r.images = camera_images(images, settings.blank_images);
   r.method = settings.method;
   r.decode.temperature = settings.temperature;
   r.decode.seed = settings.seed;

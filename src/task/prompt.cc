@@ -2,7 +2,10 @@
 // Wording of the driving prompt.
 #include "task/prompt.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/check.h"
 
 namespace slip {
 
@@ -66,6 +69,17 @@ std::string_view words(sim::Intent v) {
 EgoInput standing_ego() {
   EgoInput out;
   for (size_t i = 0; i < out.history.size(); ++i) out.history[i].t_s = (static_cast<float>(i) - 15) / 4;
+  return out;
+}
+
+std::vector<Image> camera_images(std::span<const uint8_t> pictures, bool blank) {
+  SLIP_CHECK(pictures.size() == sim::kCameras * sim::kImageBytes, "callers check that there are pictures");
+  std::vector<Image> out;
+  for (size_t c = 0; c < sim::kCameras; ++c) {
+    const auto pixels = pictures.subspan(c * sim::kImageBytes, sim::kImageBytes);
+    out.push_back({sim::kImageWidth, sim::kImageHeight, {pixels.begin(), pixels.end()}});
+    if (blank) std::fill(out.back().rgb.begin(), out.back().rgb.end(), uint8_t{128});
+  }
   return out;
 }
 

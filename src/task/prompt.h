@@ -5,11 +5,14 @@
 #pragma once
 #include <array>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "base/result.h"
+#include "image/image.h"
 #include "sim/record.h"
 
 namespace slip {
@@ -24,6 +27,10 @@ EgoInput standing_ego();
 EgoInput ego_of(const sim::Labels& labels);
 /// {"intent": "GO_STRAIGHT|GO_LEFT|GO_RIGHT", "history": [[t, x, y, vx, vy, ax, ay] x 16, oldest first]}.
 Result<EgoInput> read_ego(const std::filesystem::path& file);
+
+/// A record's pictures (kCameras * kImageBytes: an invariant, RecordSet::pictures checks files) as images, front left first; all one
+/// grey when `blank`: the ablation that shows how much the cameras matter.
+std::vector<Image> camera_images(std::span<const uint8_t> pictures, bool blank = false);
 
 std::string_view words(sim::Intent v);  // "GO_STRAIGHT", ...
 

@@ -149,10 +149,8 @@ class SampleMaker {
 
   Result<std::vector<VisionGrid>> add_images(std::span<const uint8_t> images, Sample& out) const {
     std::vector<VisionGrid> grids;
-    for (size_t c = 0; c < sim::kCameras; ++c) {
-      const auto pixels = images.subspan(c * sim::kImageBytes, sim::kImageBytes);
-      SLIP_TRY(const PatchGrid g,
-               qwen_patches({sim::kImageWidth, sim::kImageHeight, {pixels.begin(), pixels.end()}}, s_.preprocessor));
+    for (const Image& image : camera_images(images)) {
+      SLIP_TRY(const PatchGrid g, qwen_patches(image, s_.preprocessor));
       out.pixel_values.insert(out.pixel_values.end(), g.values.begin(), g.values.end());
       out.grids.push_back({g.t, g.h, g.w});
       grids.push_back({g.t, g.h, g.w});
