@@ -196,6 +196,14 @@ Result<Form> Form::make(Parts parts) {
   return form;
 }
 
+int32_t instances_in(const Field& enumeration, std::span<const TokenId> content) {
+  if (content.empty() || std::equal(content.begin(), content.end(), enumeration.placeholder.begin(), enumeration.placeholder.end()))
+    return 0;
+  const auto& s = enumeration.separators;
+  return 1 + static_cast<int32_t>(std::count_if(content.begin(), content.end(),
+                                                [&](TokenId id) { return std::binary_search(s.begin(), s.end(), id); }));
+}
+
 int32_t Form::fixed_tokens() const {
   return static_cast<int32_t>(std::count_if(fixed_.begin(), fixed_.end(), [](const auto& id) { return id.has_value(); }));
 }

@@ -55,7 +55,19 @@ struct Field {
   std::vector<int32_t> parents;  // field indices
   int32_t section = 0;
   int32_t start = 0;  // form position of the first content token (budgets reserved)
+
+  // Fields with several instances work in two stages: an enumeration names what there is, one further field per instance says more.
+  std::vector<TokenId> separators;  // of an enumeration, ascending: each one begins a further instance
+  std::vector<TokenId> placeholder;  // "N/A": all that an unused instance says, and an enumeration that names nothing
+  struct InstanceOf {
+    int32_t field = 0;     // the enumeration, a parent or ancestor that stands before this field
+    int32_t instance = 0;  // filled when the enumeration names more than this many; otherwise the placeholder is forced
+  };
+  std::optional<InstanceOf> instance_of;
 };
+
+/// How many instances an enumeration's content names: 0 if empty or the placeholder, otherwise 1 + its separators.
+int32_t instances_in(const Field& enumeration, std::span<const TokenId> content);
 
 struct Section {
   std::string name;

@@ -42,6 +42,8 @@ struct Pass {
   std::span<const Row> rows;
   std::span<const SlotSpan> spans;
   std::span<const float> features_ND = {};
+  bool draft_adapter = false;  // run with the drafter's low-rank adapter (LmInfo::has_draft_adapter); keys of such passes are drafts'
+  bool taps = false;           // PassOutput::taps_NE is wanted, for every row
 };
 
 /// Outputs of one pass; reused by the caller so that a steady-state round allocates nothing.
@@ -50,7 +52,8 @@ struct PassOutput {
   std::vector<int32_t> logits_row;  // per row: line of logits, or -1
   std::vector<float> logits_NV;     // lines in the order of the rows that want kLogits
   int32_t vocab = 0;
-  int64_t nan_rows = 0;  // rows that want something and whose activations or largest logit are not finite
+  std::vector<float> taps_NE;    // with Pass::taps: per row the hidden states behind LmInfo::tap_layers, joined; E = layers x D
+  int64_t nan_rows = 0;          // rows that want something and whose activations or largest logit are not finite
   std::span<const float> logits_V(size_t row) const {
     return {logits_NV.data() + static_cast<size_t>(logits_row[row]) * static_cast<size_t>(vocab), static_cast<size_t>(vocab)};
   }
@@ -71,6 +74,8 @@ struct LmInfo {
   int32_t width = 0;  // D: width of a feature row
   int32_t slots = 0;  // capacity of the key/value arena
   DraftRule rule;
+  bool has_draft_adapter = false;
+  std::vector<int32_t> tap_layers;  // decoder layers, from 0, whose outputs a draft head reads; empty: none asked for (Lm::set_taps)
 };
 
 class Lm {
@@ -81,6 +86,8 @@ class Lm {
   /// outside the arena or empty visibility is asked for (a row must see at least one slot). Slots seen must have been written
   /// by this or an earlier pass (not checked).
   virtual Status forward(const Pass& pass, PassOutput& out) = 0;
+  /// Chooses LmInfo::tap_layers. kUnsupported where there are no layers to speak of, kBadInput for a layer that does not exist.
+  virtual Status set_taps(std::span<const int32_t> layers);
 };
 
 /// A prompt as decoders get it: rows in order, causal, with positions; `next_position` is the position of the first token after.

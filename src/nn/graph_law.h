@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph law: who sees whom when the fields of a form are decoded along their graph [FastDriveCoT; design, section 2]. One
+// source for the engine's spans and the trainer's masks, free of slots and row numbers: it speaks of form positions and fields.
+//
+//   scaffold row u   the fixed token at form position u, run once with the prompt: sees the prompt and scaffold rows up to itself
+//   row (v, 0)       the hand-off row of field v: the fixed token before it again, at the same position
+//   row (v, i)       token i - 1 of the field, at position start + i - 1
+// A row of field v sees the prompt; then, in order of position, the scaffold rows before the field's start without the originals
+// of the hand-off tokens of v and of v's ancestors, and all rows of all ancestors; then v's own rows up to itself. So it sees
+// every position once. Row (v, i) gives the law of token i, END included. Positions behind a field's last token stay empty.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "form/form.h"
+
+namespace slip {
+
+class GraphLaw {
+ public:
+  explicit GraphLaw(const Form& form);
+
+  /// A stretch of what a field's rows see before their own: scaffold rows [begin, end) by form position (fixed tokens only),
+  /// or, with field >= 0, all rows of that field, hand-off first (then begin and end are 0).
+  struct Segment {
+    int32_t field = -1;
+    int32_t begin = 0, end = 0;
+    bool operator==(const Segment&) const = default;
+  };
+  std::span<const Segment> context(int32_t field) const { return contexts_[static_cast<size_t>(field)]; }
+  /// Fields that are reachable through parents, ascending, the field itself left out.
+  std::span<const int32_t> ancestors(int32_t field) const { return ancestors_[static_cast<size_t>(field)]; }
+  /// Fields that name this one as a parent, ascending.
+  std::span<const int32_t> children(int32_t field) const { return children_[static_cast<size_t>(field)]; }
+  /// Fields, parents before children, in the form's order where the graph leaves a choice.
+  std::span<const int32_t> order() const { return order_; }
+  /// Passes of the longest path of fields that take `passes[field]` each: max over fields of finish(v) = passes(v) + max finish(parents).
+  int64_t longest_path(std::span<const int32_t> passes) const;
+  /// The longest path from each field, itself included, to the end of the graph: the priority where passes are short of rows.
+  std::vector<int64_t> remaining_path(std::span<const int32_t> passes) const;
+
+ private:
+  const Form* form_;
+  std::vector<std::vector<Segment>> contexts_;
+  std::vector<std::vector<int32_t>> ancestors_, children_;
+  std::vector<int32_t> order_;
+};
+
+}  // namespace slip
