@@ -64,6 +64,10 @@ Form form_of(const json::value& c) {
     f.section = section;
     if (!o.at("end").is_null()) f.end = TokenId{int_of(o.at("end"))};
     if (!o.at("allowed").is_null()) f.rules = TokenRules::only(ids_of(o.at("allowed")));
+    if (const auto* parents = o.if_contains("parents"))
+      for (const auto& name : parents->as_array())
+        for (size_t q = 0; q < parts.fields.size(); ++q)
+          if (parts.fields[q].name == name.as_string()) f.parents.push_back(static_cast<int32_t>(q));
     parts.pieces.emplace_back(FieldRef{static_cast<int32_t>(parts.fields.size())});
     parts.fields.push_back(std::move(f));
   }
@@ -192,7 +196,7 @@ TEST(Fixtures, ScaffoldAr) {
     EXPECT_EQ(d.statistics.forwards, e.at("forwards").as_int64());
     EXPECT_EQ(d.statistics.forced_tokens, e.at("forced_tokens").as_int64());
     for (size_t f = 0; f < d.fields.size(); ++f) EXPECT_EQ(d.fields[f], ids_of(e.at("fields").at(form.fields()[f].name)));
-    const Decoded forced = run(c, "ar", &form, {.ar_forced = true});
+    const Decoded forced = run(c, "ar", &form, {.forced = true});
     EXPECT_EQ(forced.tokens, d.tokens);
     EXPECT_GT(forced.statistics.forwards, d.statistics.forwards);
     EXPECT_EQ(run(c, "scaffold-spec", &form, {}).tokens, d.tokens);
@@ -272,6 +276,119 @@ TEST(Fixtures, SampledForms) {
     expect_spec(spec, e.at("scaffold-spec").as_object());
   }
   EXPECT_EQ(found, 4);
+}
+
+void expect_fields(const Form& form, const Decoded& d, const json::value& e) {
+  for (size_t f = 0; f < form.fields().size(); ++f) EXPECT_EQ(d.fields[f], ids_of(e.at(form.fields()[f].name))) << f;
+}
+
+/// The engine runs the first round with the prefill: one pass fewer than the plain algorithm.
+TEST(Fixtures, Fields) {
+  const auto file = load("fields");
+  for (const auto& c : file.at("cases").as_array()) {
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    const Form form = form_of(c);
+    const auto& e = c.at("expected");
+    DecodeOptions o{.law = Law::kGraph};
+    const Decoded one = run(c, "scaffold-ar", &form, o);
+    expect_fields(form, one, e.at("fields"));
+    EXPECT_EQ(one.statistics.forwards, e.at("sequential").at("forwards").as_int64() - 1);
+    EXPECT_EQ(one.statistics.critical_path, e.at("sequential").at("critical_path").as_int64());
+    const Decoded all = run(c, "fields", &form, o);
+    expect_fields(form, all, e.at("fields"));
+    EXPECT_EQ(all.statistics.forwards, e.at("parallel").at("passes").as_int64());
+    EXPECT_EQ(all.statistics.critical_path, e.at("parallel").at("passes").as_int64());
+    if (c.at("equals_chain_law").as_bool()) {
+      EXPECT_EQ(run(c, "scaffold-ar", &form, {}).fields, all.fields);
+    }
+  }
+}
+
+/// Rounds of one pass, by field, against a fixture's list.
+void expect_field_trace(const Form& form, const Decoded& d, const json::array& passes) {
+  size_t at = 0;
+  for (const auto& pass : passes) {
+    for (const auto& mine : pass.as_array()) {
+      ASSERT_LT(at, d.rounds.size());
+      const auto name = mine.at("field").as_string();
+      // Fields of one pass stand in the graph's order here, in the form's order there.
+      size_t found = at;
+      while (found < d.rounds.size() && form.fields()[static_cast<size_t>(d.rounds[found].field)].name != name) ++found;
+      ASSERT_LT(found, d.rounds.size());
+      const Round& r = d.rounds[found];
+      EXPECT_EQ(r.number, d.rounds[at].number);
+      const Field& f = form.fields()[static_cast<size_t>(r.field)];
+      std::vector<TokenId> draft;
+      for (const auto& x : mine.at("draft").as_array()) draft.push_back(x.is_string() ? *f.end : TokenId{int_of(x)});
+      EXPECT_EQ(r.draft, draft);
+      const auto* discarded = mine.as_object().if_contains("discarded");
+      EXPECT_EQ(r.discarded, discarded && discarded->as_bool());
+      if (!r.discarded) {
+        EXPECT_EQ(r.emitted, ids_of(mine.at("committed")));
+        EXPECT_EQ(r.closed, mine.at("closed").as_bool());
+      }
+    }
+    at += pass.as_array().size();
+  }
+  EXPECT_EQ(at, d.rounds.size());
+}
+
+/// A stored token that the field does not allow is dropped here, where the plain algorithm tests it in vain: same passes, fewer rows.
+bool all_allowed(const Form& form, const PreviousAnswer& previous) {
+  for (size_t f = 0; f < form.fields().size(); ++f)
+    if (form.fields()[f].rules.state_after(previous.fields[f]) < 0) return false;
+  return true;
+}
+
+TEST(Fixtures, FieldsSpecFromStoredDrafts) {
+  const auto file = load("fields_spec_stored");
+  int traced = 0;
+  for (const auto& c : file.at("cases").as_array()) {
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    const Form form = form_of(c);
+    const auto& e = c.at("expected");
+    PreviousAnswer previous{.form = form.name(), .fields = {}, .tokens = {}};
+    for (const Field& f : form.fields()) previous.fields.push_back(ids_of(e.at("drafts").at(f.name)));
+    for (const bool activation : {false, true}) {
+      const auto& x = e.at(activation ? "with_activation" : "without_activation").as_object();
+      Method m = *method_of("fields");
+      m.drafter = PreviousDrafter{};
+      m.width.tokens = int_of(c.at("width"));
+      DecodeOptions o{.law = Law::kGraph, .activation = activation, .previous = &previous, .trace = true};
+      const auto d = Decoder(model_of(c), m).decode(prompt_of(c), &form, o);
+      ASSERT_TRUE(d) << d.error().message;
+      expect_fields(form, *d, e.at("fields"));
+      EXPECT_EQ(d->statistics.forwards, x.at("passes").as_int64());
+      EXPECT_EQ(d->statistics.accepted, x.at("accepted").as_int64());
+      if (!all_allowed(form, previous)) continue;
+      ++traced;
+      EXPECT_EQ(d->statistics.proposed, x.at("proposed").as_int64());
+      EXPECT_EQ(d->statistics.tested, x.at("tested").as_int64());
+      expect_field_trace(form, *d, x.at("trace").as_array());
+    }
+  }
+  EXPECT_GT(traced, 20);
+}
+
+TEST(Fixtures, FieldsSpecByDiffusion) {
+  const auto file = load("fields_spec_self");
+  for (const auto& c : file.at("cases").as_array()) {
+    SCOPED_TRACE(std::string(c.at("name").as_string()));
+    const Form form = form_of(c);
+    const auto& e = c.at("expected");
+    DecodeOptions o{.law = Law::kGraph, .activation = false};
+    const Decoded d = run(c, "fields-spec", &form, o, int_of(c.at("width")));
+    expect_fields(form, d, e.at("fields"));
+    EXPECT_EQ(d.statistics.forwards, e.at("forwards").as_int64() - 1);
+    EXPECT_EQ(d.statistics.proposed, e.at("proposed").as_int64());
+    EXPECT_EQ(d.statistics.tested, e.at("tested").as_int64());
+    EXPECT_EQ(d.statistics.accepted, e.at("accepted").as_int64());
+    expect_field_trace(form, d, e.at("trace").as_array());
+    o.activation = true;
+    const Decoded started = run(c, "fields-spec", &form, o, int_of(c.at("width")));
+    EXPECT_EQ(started.fields, d.fields);
+    EXPECT_LE(started.statistics.forwards, d.statistics.forwards);
+  }
 }
 
 TEST(Fixtures, KeyedUniformsAndDraws) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints a hash of records (labels' bytes and pixels) of some seeds: sim_compilers.sh compares it between compilers.
+// Prints a hash of records and frames (labels' bytes, pixels, texts) of some seeds: sim_compilers.sh compares it between compilers.
 #include <cstdio>
 #include <cstring>
 
+#include "sim/cot.h"
 #include "sim/record.h"
 
 int main() {
@@ -20,6 +21,13 @@ int main() {
     add(l.causal.data(), sizeof l.causal);
     add(l.explanation.data(), l.explanation.size());
     add(r->images.data(), r->images.size());
+    const auto frame = slip::sim::make_frame(seed, l.family, 0.7, false);
+    const auto cot = slip::sim::cot_labels(seed, l.family, 0.7);
+    if (!frame || !cot) return std::puts("no frame"), 1;
+    add(frame->labels.history.data(), sizeof l.history);
+    add(frame->labels.future.data(), sizeof l.future);
+    for (const std::string& text : {cot->junction, cot->lanes, cot->critical_objects, cot->object[0].position, cot->ego_behavior})
+      add(text.data(), text.size());
   }
   std::printf("%016llx\n", static_cast<unsigned long long>(hash));
 }

@@ -53,12 +53,14 @@ Status form(const FormOptions& o);
 struct RunOptions {
   std::string model, form = "model", prompt, prompt_file, record, ego;
   std::vector<std::string> images;
-  std::string decoder = "scaffold-spec", schedule, drafter, verifier, width;
-  double temperature = 0;
+  std::string decoder, schedule, drafter, verifier, width;
+  std::string law;  // "", "chain", "graph"
+  double temperature = 0, top_p = 1, min_p = 0, repetition = 1;
+  int top_k = 0, repetition_last = 64, most_rows = 0;
+  bool no_activation = false;
   std::vector<std::string> section_temperatures;  // "trajectory=0.5"
   uint64_t seed = 0;
   int rollouts = 1, threads = 0, max_tokens = 256, slots = 0;
-  double threshold = -1;
   std::string dtype = "auto", fit = "paper", trace, picture;
   bool json = false, blank_images = false, has_prompt = false;
 };
@@ -89,7 +91,9 @@ struct SimulateOptions {
 Status simulate(const SimulateOptions& o);
 
 struct EvalOptions {
-  std::string model, records, decoder = "scaffold-spec", dtype = "auto", require, out;
+  std::string model, records, decoder, schedule, drafter, verifier, width, dtype = "auto", require, out;
+  double every_s = 0;  // > 0: frames of each scene so many seconds apart; with drafter `previous` each starts from the one before
+  int frames = 2;
   int64_t count = 0;
   uint64_t seed = 0;
   double temperature = 0;
@@ -116,6 +120,7 @@ Status bench_forward(const BenchForwardOptions& o);
 
 struct BenchDecodersOptions {
   RunOptions run;
+  std::string draft_model, dflash;  // folders, for the presets that need one
   int repeats = 5;
 };
 Status bench_decoders(const BenchDecodersOptions& o);

@@ -26,7 +26,9 @@ class Records {
     return out;
   }
   int64_t size() const { return size_; }
-  Result<sim::Record> get(int64_t i) const {
+  /// Frame `frame` of simulated scene i, `every_s` apart.
+  Result<sim::Record> get(int64_t i, int frame, double every_s) const {
+    if (frame > 0) return sim::make_frame(first_seed_ + static_cast<uint64_t>(i), {}, frame * every_s);
     if (!set_) return sim::make_record(first_seed_ + static_cast<uint64_t>(i));
     SLIP_TRY(const sim::Labels labels, set_->labels(i));
     SLIP_TRY(const auto images, set_->pictures(i));
@@ -46,8 +48,47 @@ json::object record_line(const sim::Labels& labels, const Answer& a) {
 
 }  // namespace
 
+namespace {
+
+/// All frames of all records. With drafter `previous` a scene's first frame only makes the answer that the next one starts from.
+Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, EvalSettings settings, Evaluation& sums,
+                std::string& lines) {
+  const int frames = o.every_s > 0 ? o.frames : 1;
+  const bool from_previous = std::holds_alternative<PreviousDrafter>(settings.method.drafter);
+  EvalSettings first = settings;
+  if (from_previous) {
+    SLIP_TRY(first.method, method_from(MethodFlags{}, &engine, true));
+  }
+  PreviousAnswer previous;
+  Progress progress("evaluating", records.size());
+  for (int64_t i = 0; i < records.size(); ++i) {
+    for (int frame = 0; frame < frames; ++frame) {
+      SLIP_TRY_(check_interrupt());
+      SLIP_TRY(const sim::Record r, records.get(i, frame, o.every_s));
+      const bool warm = from_previous && frame == 0;
+      Evaluation aside;
+      settings.previous = warm ? nullptr : &previous;
+      SLIP_TRY(const Answer answer, evaluate_record(engine, r.labels, r.images, warm ? first : settings, warm ? aside : sums));
+      previous = {answer.form->form.name(), answer.decoded.fields, answer.decoded.tokens};
+      if (!o.out.empty() && !warm) lines += json::serialize(record_line(r.labels, answer)) + "\n";
+    }
+    progress.update(i + 1);
+  }
+  progress.finish();
+  return {};
+}
+
+}  // namespace
+
 Status eval(const EvalOptions& o) {
-  SLIP_TRY(const Method method, method_of(o.decoder));
+  const bool previous = o.drafter == "previous" || o.drafter.starts_with("previous:");
+  if (previous && (!o.records.empty() || o.every_s <= 0))
+    return usage_error("eval: --drafter previous: expected simulated scenes and --every, got a set or no interval");
+  if (o.every_s > 0 && !o.records.empty()) return usage_error("eval: --every: expected simulated scenes, got a record set");
+  if (o.every_s * (o.frames - 1) > sim::kMostFrameS)
+    return usage_error("eval: --every: expected the last frame within {} s, got {}", sim::kMostFrameS, o.every_s * (o.frames - 1));
+  const MethodFlags flags{o.decoder, o.schedule, previous ? "previous:frame before" : std::string_view(o.drafter), o.verifier, o.width};
+  SLIP_TRY_(check_words(flags));
   json::value limits;
   if (!o.require.empty()) {
     SLIP_TRY(limits, read_json(o.require));
@@ -55,18 +96,12 @@ Status eval(const EvalOptions& o) {
   }
   SLIP_TRY(const Records records, Records::open(o));
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads));
-  EvalSettings settings{method, static_cast<float>(o.temperature), o.seed, o.blank_images};
+  SLIP_TRY(const Method method, method_from(flags, engine.get(), true));
   Evaluation sums;
   std::string lines;
-  Progress progress("evaluating", records.size());
-  for (int64_t i = 0; i < records.size(); ++i) {
-    SLIP_TRY_(check_interrupt());
-    SLIP_TRY(const sim::Record r, records.get(i));
-    SLIP_TRY(const Answer answer, evaluate_record(*engine, r.labels, r.images, settings, sums));
-    if (!o.out.empty()) lines += json::serialize(record_line(r.labels, answer)) + "\n";
-    progress.update(i + 1);
-  }
-  progress.finish();
+  const EvalSettings settings{
+      .method = method, .temperature = static_cast<float>(o.temperature), .seed = o.seed, .blank_images = o.blank_images};
+  SLIP_TRY_(evaluate(*engine, records, o, settings, sums, lines));
   if (!o.out.empty()) SLIP_TRY_(write_file(o.out, lines));
   json::object result = sums.to_json();
   result["decoder"] = decoder_json(method);

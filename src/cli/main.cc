@@ -110,6 +110,19 @@ void form_command(CLI::App& app, Chosen& chosen) {
   c->callback([&chosen] { chosen = {[] { return form(o); }, &o.json}; });
 }
 
+void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule, std::string& drafter, std::string& verifier,
+                        std::string& width) {
+  c->add_option("--decoder", decoder,
+                "preset: ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, "
+                "draft-model, dflash (default: fields-spec under the graph law, otherwise scaffold-spec, or self-spec for free text)");
+  c->add_option("--schedule", schedule, "text, chain, sections, fields (overrides the preset's)");
+  c->add_option("--drafter", drafter,
+                "none, diffusion, diffusion:lora, quadratic, lookup[:N], previous:FILE, model:DIR, dflash:DIR (overrides the preset's)");
+  c->add_option("--verifier", verifier,
+                "exact, rejection, relaxed:R, ensemble:L, confidence:T, sampler:DIR (overrides the preset's; all but the first two are lossy)");
+  c->add_option("--width", width, "fixed:N, blocks, measured[:FILE], blockpilot:FILE (overrides the preset's)");
+}
+
 void add_run_options(CLI::App* c, RunOptions& o) {
   add_model_flag(c, o.model, true);
   c->add_option("--form", o.form, "built-in name, JSON Schema file, or `model`: the one that the model folder names");
@@ -124,12 +137,18 @@ void add_run_options(CLI::App* c, RunOptions& o) {
       ->excludes(prompt)
       ->excludes(file)
       ->excludes(record);
-  c->add_option("--decoder", o.decoder, "preset: ar, scaffold-ar, section-diffusion, self-spec, scaffold-spec");
-  c->add_option("--schedule", o.schedule, "chain, sections (overrides the preset's)");
-  c->add_option("--drafter", o.drafter, "none, diffusion (overrides the preset's)");
-  c->add_option("--verifier", o.verifier, "exact, confidence:T (overrides the preset's)");
-  c->add_option("--width", o.width, "fixed:N (overrides the preset's)");
+  add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
+  c->add_option("--law", o.law, "chain or graph: who sees whom in the form (default: what the model was trained for)")
+      ->check(CLI::IsMember({"chain", "graph"}));
+  c->add_option("--max-rows", o.most_rows, "graph law: rows of a pass at most, fields with the longest way to go first; 0: no limit")
+      ->check(CLI::Range(0, 1 << 16));
+  c->add_flag("--no-activation", o.no_activation, "graph law: children wait until their parents are verified");
   c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
+  c->add_option("--top-k", o.top_k, "sample among the k likeliest; 0: all")->check(CLI::Range(0, 1 << 20));
+  c->add_option("--top-p", o.top_p, "sample among the fewest that reach this probability")->check(CLI::Range(0.0, 1.0));
+  c->add_option("--min-p", o.min_p, "sample among those of at least this share of the likeliest")->check(CLI::Range(0.0, 1.0));
+  c->add_option("--repetition-penalty", o.repetition, "divides logits of recent tokens; 1: off")->check(CLI::Range(0.1, 10.0));
+  c->add_option("--repetition-last", o.repetition_last, "how many tokens are recent")->check(CLI::Range(0, 1 << 20));
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
   c->add_option("--seed", o.seed, "seed of the keyed uniforms")->check(not_negative);
   c->add_option("--rollouts", o.rollouts, "sampled trajectories to average")->check(CLI::Range(1, 64));
@@ -201,7 +220,11 @@ void eval_command(CLI::App& app, Chosen& chosen) {
       ->check(not_negative);
   c->add_option("--count", o.count, "records (default: the whole set, or 500 simulated ones)")
       ->check(CLI::Range(int64_t{1}, kMostRecords));
-  c->add_option("--decoder", o.decoder, "preset");
+  add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
+  c->add_option("--every", o.every_s,
+                "frames of each simulated scene, so many seconds apart; --drafter previous then drafts from the frame before")
+      ->check(CLI::Range(0.0, 1.5));
+  c->add_option("--frames", o.frames, "with --every: frames of a scene")->check(CLI::Range(2, 16));
   c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
   c->add_option("--require", o.require, "JSON file with limits, e.g. {\"macro_f1\": {\"min\": 0.7}}: exit 6 when missed");
   c->add_option("--out", o.out, "JSON lines, one per record");
@@ -244,6 +267,8 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   auto* e = bench->add_subcommand("decoders", "all decoders on one request");
   add_run_options(e, d.run);
   e->add_option("--repeats", d.repeats, "runs per decoder; the median is shown")->check(CLI::Range(1, 1000));
+  e->add_option("--draft-model", d.draft_model, "folder of a smaller model: the preset draft-model takes part");
+  e->add_option("--dflash", d.dflash, "folder of a draft head: the preset dflash takes part");
   e->callback([&chosen] { chosen = {[] { return bench_decoders(d); }, &d.run.json}; });
 }
 

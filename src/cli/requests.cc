@@ -8,22 +8,12 @@
 
 #include "base/progress.h"
 #include "cli/output.h"
+#include "decode/method.h"
 #include "sim/world.h"
 
 namespace slip::cli {
 
 namespace {
-
-// "confidence:0.9" -> {"confidence", 0.9}.
-Result<std::pair<std::string, std::optional<double>>> split_part(const std::string& text, std::string_view flag) {
-  const size_t colon = text.find(':');
-  if (colon == std::string::npos) return std::pair<std::string, std::optional<double>>{text, std::nullopt};
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, value);
-  if (error != std::errc{} || stop != end) return usage_error("{}: expected a number after the colon, got {}", flag, text);
-  return std::pair<std::string, std::optional<double>>{text.substr(0, colon), value};
-}
 
 Fit fit_from(const std::string& word) {
   if (word == "minjerk") return Fit::kMinJerkV0;
@@ -87,44 +77,30 @@ std::string_view word_of(WeightType type) {
   return std::array<std::string_view, 3>{"f32", "bf16", "int8"}[static_cast<size_t>(type)];
 }
 
-Result<Method> method_from(const RunOptions& o) {
-  SLIP_TRY(Method m, method_of(o.decoder));
-  if (!o.schedule.empty()) {
-    if (o.schedule == "chain")
-      m.schedule = Schedule::kChain;
-    else if (o.schedule == "sections")
-      m.schedule = Schedule::kSections;
-    else
-      return unsupported("--schedule: expected chain or sections, got {}", o.schedule);
-  }
-  if (!o.drafter.empty()) {
-    if (o.drafter == "none")
-      m.drafter = NoDrafter{};
-    else if (o.drafter == "diffusion")
-      m.drafter = DiffusionDrafter{};
-    else
-      return unsupported("--drafter: expected none or diffusion, got {}", o.drafter);
-  }
-  if (!o.verifier.empty()) {
-    SLIP_TRY(const auto part, split_part(o.verifier, "--verifier"));
-    if (part.first == "exact")
-      m.verifier = ExactVerifier{};
-    else if (part.first == "confidence")
-      m.verifier = ConfidenceVerifier{static_cast<float>(part.second.value_or(0.9))};
-    else
-      return unsupported("--verifier: expected exact or confidence:T, got {}", o.verifier);
-  }
-  if (!o.width.empty()) {
-    SLIP_TRY(const auto part, split_part(o.width, "--width"));
-    if (part.first != "fixed" || !part.second || !(*part.second >= 2 && *part.second <= 1024))  // "fixed:nan" too
-      return unsupported("--width: expected fixed:N with N from 2 to 1024, got {}", o.width);
-    m.width = FixedWidth{static_cast<int32_t>(*part.second)};
-  }
-  if (m.schedule == Schedule::kSections && !m.lossy())
-    return unsupported("decoder: schedule sections with an exact verifier: expected confidence:T, got exact");
-  if (m.schedule == Schedule::kChain && m.lossy())
-    return unsupported("decoder: schedule chain with a confidence verifier: expected exact, got confidence");
-  return m;
+namespace {
+
+std::string_view default_preset(const Engine* engine, bool form) {
+  const bool drafts = !engine || const_cast<Engine*>(engine)->model().lm().info().rule.has_mask;
+  if (!form) return drafts ? "self-spec" : "ar";
+  if (engine && engine->law() == Law::kGraph) return drafts ? "fields-spec" : "fields";
+  return drafts ? "scaffold-spec" : "scaffold-ar";
+}
+
+}  // namespace
+
+Result<Method> method_from(const MethodFlags& f, const Engine* engine, bool form) {
+  SLIP_TRY(Method m, method_of(f.decoder.empty() ? default_preset(engine, form) : f.decoder));
+  return with_parts(std::move(m), f.schedule, f.drafter, f.verifier, f.width);
+}
+
+Status check_words(const MethodFlags& f) {
+  auto m = method_from(f, nullptr, true);
+  if (!m && m.error().kind == ErrorKind::kUsage) return m.error();
+  return {};
+}
+
+Result<Method> method_from(const RunOptions& o, const Engine* engine, bool form) {
+  return method_from(MethodFlags{o.decoder, o.schedule, o.drafter, o.verifier, o.width}, engine, form);
 }
 
 Result<Prepared> prepare(const RunOptions& o) {
@@ -155,7 +131,15 @@ Result<Prepared> prepare(const RunOptions& o) {
     for (Image& image : r.images) std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{128});
   }
   r.form = o.form == "none" ? "" : o.form;
-  SLIP_TRY(r.method, method_from(o));
+  SLIP_TRY_(check_words({o.decoder, o.schedule, o.drafter, o.verifier, o.width}));
+  if (!o.law.empty()) r.law = o.law == "graph" ? Law::kGraph : Law::kChain;
+  r.decode.sampling = {.top_k = o.top_k,
+                       .top_p = static_cast<float>(o.top_p),
+                       .min_p = static_cast<float>(o.min_p),
+                       .repetition = static_cast<float>(o.repetition),
+                       .repetition_last = o.repetition_last};
+  r.decode.most_rows = o.most_rows;
+  r.decode.activation = !o.no_activation;
   r.fit = fit_from(o.fit);
   r.decode.temperature = static_cast<float>(o.temperature);
   r.decode.seed = o.seed;

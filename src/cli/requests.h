@@ -24,8 +24,15 @@ struct Prepared {
   bool simulated_cameras = false;
 };
 Result<Prepared> prepare(const RunOptions& o);
-/// The preset with the overrides of --schedule, --drafter, --verifier, --width, --threshold.
-Result<Method> method_from(const RunOptions& o);
+/// The preset with the overrides of --schedule, --drafter, --verifier, --width. Without a preset the model's law and abilities choose:
+/// fields-spec, scaffold-spec, self-spec, or without a mask token fields, scaffold-ar, ar. Words are checked with or without an engine.
+struct MethodFlags {
+  std::string_view decoder, schedule, drafter, verifier, width;
+};
+Result<Method> method_from(const MethodFlags& flags, const Engine* engine, bool form);
+Result<Method> method_from(const RunOptions& o, const Engine* engine, bool form);
+/// Are the words some decoder's? What they mean for a model is seen when there is one.
+Status check_words(const MethodFlags& flags);
 
 /// Loads the model with a progress bar.
 Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads,

@@ -30,9 +30,10 @@ Status run(const RunOptions& o) {
   SLIP_TRY(Prepared prepared, prepare(o));
   SLIP_TRY(const int slots, slots_for(o, prepared.request));
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, slots));
+  SLIP_TRY(prepared.request.method, method_from(o, engine.get(), !prepared.request.form.empty()));
   Progress progress("decoding", 0);
   prepared.request.decode.on_progress = [&](const DecodeProgress& p) {
-    progress.update(static_cast<int64_t>(p.tokens.size()), "tokens");
+    progress.update(p.decided, "tokens");
   };
   SLIP_TRY(const Answer answer, engine->run(prepared.request));
   progress.finish();

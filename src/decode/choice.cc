@@ -68,6 +68,23 @@ TokenId keyed_draw(std::span<const float> logits_V, const Allowed& allowed, doub
   return drawn.value >= 0 ? drawn : last;
 }
 
+TopTwo top_two(std::span<const float> logits_V, const Allowed& allowed) {
+  const double top = largest(logits_V, allowed);
+  double sum = 0, first = 0, second = 0;
+  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId id) {
+    const double w = std::exp(logits_V[static_cast<size_t>(id.value)] - top);
+    if (std::isnan(w)) return;
+    sum += w;
+    if (w > first) {
+      second = first;
+      first = w;
+    } else if (w > second) {
+      second = w;
+    }
+  });
+  return sum > 0 ? TopTwo{first / sum, second / sum} : TopTwo{};
+}
+
 double probability_of(std::span<const float> logits_V, const Allowed& allowed, TokenId id) {
   const double top = largest(logits_V, allowed);
   double sum = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Presets, the checks that every method relies on, and the choice of the method.
+// The checks that every method relies on, and the putting together of its parts.
 #include "decode/decode.h"
 
 #include <algorithm>
@@ -8,13 +8,16 @@
 
 #include "decode/methods.h"
 #include "form/values.h"
+#include "nn/draft_head.h"
 
 namespace slip {
 namespace {
 
-constexpr std::array<std::string_view, 5> kPresets = {"ar", "self-spec", "scaffold-ar", "scaffold-spec", "section-diffusion"};
-
-bool drafts(const Method& m) { return std::holds_alternative<DiffusionDrafter>(m.drafter); }
+/// Does the model itself draft, from masks?
+bool needs_mask(const Method& m) {
+  return std::holds_alternative<DiffusionDrafter>(m.drafter) || std::holds_alternative<QuadraticDrafter>(m.drafter);
+}
+bool drafts(const Method& m) { return !std::holds_alternative<NoDrafter>(m.drafter); }
 
 Status check_temperature(float t) {
   if (!(t >= 0) || !std::isfinite(t)) return usage_error("decode: expected a temperature of at least 0, got {}", t);
@@ -22,12 +25,16 @@ Status check_temperature(float t) {
 }
 
 Status check_model(const LmInfo& info, const Method& m) {
-  if (!drafts(m)) return {};
+  if (!needs_mask(m)) return {};
   if (!info.rule.has_mask)
     return unsupported("decode: expected a model with a mask token for {}, got {} without", m.preset, info.name);
   if (info.rule.mask.value < 0 || info.rule.mask.value >= info.vocab)
     return bad_input("decode: expected a mask id below {}, got {}", info.vocab, info.rule.mask.value);
-  if (info.rule.block_causal_context && !m.lossy())
+  const auto* diffusion = std::get_if<DiffusionDrafter>(&m.drafter);
+  if (diffusion && diffusion->adapter && !info.has_draft_adapter)
+    return unsupported("decode: expected a model with a draft adapter (linear_spec_lora) for drafter diffusion:lora, got {} without",
+                       info.name);
+  if (info.rule.block_causal_context && m.schedule != Schedule::kSections)
     return unsupported("decode: expected a token-causal model, which can verify itself, for {}, got {} with block-causal context",
                        m.preset, info.name);
   return {};
@@ -65,10 +72,20 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
   if (m.schedule == Schedule::kText && o.limit < 1)
     return usage_error("decode: expected a limit of at least 1 token, got {}", o.limit);
   if (m.schedule != Schedule::kText && form == nullptr) return usage_error("decode: expected a form for {}, got none", m.preset);
-  if (m.width.tokens < 2 && m.schedule == Schedule::kText && drafts(m))
-    return usage_error("decode: expected a width of at least 2, got {}", m.width.tokens);
+  const bool diffusion = std::holds_alternative<DiffusionDrafter>(m.drafter);
+  const int32_t least = diffusion ? 2 : 1;  // a block holds the newest row too
+  if (drafts(m) && m.width.kind == Width::Kind::kFixed && m.schedule != Schedule::kSections && m.width.tokens < least)
+    return usage_error("decode: expected a width of at least {}, got {}", least, m.width.tokens);
   if (const auto* c = std::get_if<ConfidenceVerifier>(&m.verifier); c && std::isnan(c->threshold))
     return usage_error("decode: expected a threshold, got {}", c->threshold);
+  return {};
+}
+
+Status check_previous(const Method& m, const Form& form, const DecodeOptions& o) {
+  if (!std::holds_alternative<PreviousDrafter>(m.drafter) || !o.previous) return {};
+  if (o.previous->form != form.name() || o.previous->fields.size() != form.fields().size())
+    return bad_input("--drafter previous: expected an answer of form {} with {} fields, got one of {} with {}", form.name(),
+                     form.fields().size(), o.previous->form, o.previous->fields.size());
   return {};
 }
 
@@ -82,21 +99,40 @@ void read_freely(const Form& form, const DecodeOptions& options, Decoded& answer
   if (fields) answer.fields = std::move(*fields);
 }
 
-Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* form, Decoded& answer) {
-  const auto* confidence = std::get_if<ConfidenceVerifier>(&m.verifier);
-  const DecodeOptions& o = work.passes.options();
-  if (m.schedule == Schedule::kText && !confidence) {
-    if (form && o.ar_forced && !drafts(m)) return decode_scaffold(work, *form, answer);
-    SLIP_TRY_(drafts(m) ? decode_text_self_spec(work, info, m, answer) : decode_text(work, info, m, answer));
-    if (form) read_freely(*form, o, answer);
-    return {};
-  }
-  if (m.schedule == Schedule::kChain && !confidence)
-    return drafts(m) ? decode_scaffold_spec(work, info, *form, answer) : decode_scaffold(work, *form, answer);
-  if (m.schedule == Schedule::kSections && confidence && drafts(m)) return decode_sections(work, info, *form, *confidence, answer);
-  const MethodWords w = words_of(m);
-  return unsupported("decode: expected a combination that is built, got schedule {}, drafter {}, verifier {}", w.schedule,
-                     w.drafter, w.verifier);
+/// The prompt in a pass of its own, its last row's logits for the width policy. Its rows stay known: no schedule runs them again.
+Status show_prompt(Passes& p, Drafting& drafting, WidthPolicy& width) {
+  p.defer_prefill(true);
+  p.begin();
+  p.want(p.prompt_last_row(), Want::kLogits);
+  if (drafting.wants_taps()) p.want_taps();
+  SLIP_TRY_(p.run(PassKind::kPrefill));
+  SLIP_TRY_(drafting.after_pass());
+  width.prompt_logits(p.logits_V(p.prompt_last_row()));
+  return {};
+}
+
+Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* form, std::vector<Decoded>& answers) {
+  Passes& p = work.passes;
+  const DecodeOptions& o = p.options();
+  if (m.schedule == Schedule::kSections) return decode_sections(work, info, *form, m, answers[0]);
+  const bool as_form = form && (m.schedule != Schedule::kText || o.forced);
+  const bool graph = as_form && (o.law == Law::kGraph || m.schedule == Schedule::kFields);
+  SLIP_TRY(const auto drafting, make_drafting(m, info, p));
+  SLIP_TRY(const auto judge, make_judge(m, info, p, *drafting));
+  SLIP_TRY(const auto width, make_width(m, as_form ? form : nullptr, o));
+  p.want_facts(width->wants_facts());
+  p.want_sampled_drafts(judge->samples_drafts());
+  if (!as_form) p.forget_form();
+  if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafting, *width));
+  Rounds rounds(p, *drafting, *judge, *width, !drafts(m));
+  const int32_t widest = !drafts(m) ? 0 : m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured;
+  Task task{work, rounds, *drafting, info, as_form ? form : nullptr, answers, widest};
+  if (graph) return decode_fields(task, m.schedule != Schedule::kFields);
+  if (as_form) return decode_chain(task, m.schedule == Schedule::kText && !drafts(m));
+  SLIP_TRY_(decode_text(task));
+  if (form)
+    for (Decoded& answer : answers) read_freely(*form, o, answer);
+  return {};
 }
 
 }  // namespace
@@ -105,61 +141,57 @@ struct Decoder::Scratch {
   Work work;
 };
 
-std::span<const std::string_view> preset_names() { return kPresets; }
-
-Result<Method> method_of(std::string_view preset) {
-  Method m{.preset = std::string(preset)};
-  if (preset == "ar") return m;
-  if (preset == "self-spec") {
-    m.drafter = DiffusionDrafter{};
-  } else if (preset == "scaffold-ar") {
-    m.schedule = Schedule::kChain;
-  } else if (preset == "scaffold-spec") {
-    m.schedule = Schedule::kChain;
-    m.drafter = DiffusionDrafter{};
-  } else if (preset == "section-diffusion") {
-    m.schedule = Schedule::kSections;
-    m.drafter = DiffusionDrafter{};
-    m.verifier = ConfidenceVerifier{};
-  } else {
-    return usage_error("--decoder: expected one of {}, got '{}'", fmt::join(kPresets, ", "), preset);
-  }
-  return m;
-}
-
-MethodWords words_of(const Method& m) {
-  constexpr std::array<std::string_view, 3> kSchedules = {"text", "chain", "sections"};
-  const auto* confidence = std::get_if<ConfidenceVerifier>(&m.verifier);
-  std::string width = !drafts(m) ? "1" : m.schedule == Schedule::kText ? fmt::format("fixed:{}", m.width.tokens) : "blocks";
-  return {std::string(kSchedules[static_cast<size_t>(m.schedule)]), drafts(m) ? "diffusion" : "none",
-          confidence ? fmt::format("confidence:{}", confidence->threshold) : "exact", std::move(width)};
-}
-
 Decoder::Decoder(Lm& lm, Method method) : lm_(&lm), method_(std::move(method)), scratch_(std::make_unique<Scratch>()) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 
 Result<Decoded> Decoder::decode(const Prompt& prompt, const Form* form, const DecodeOptions& options) {
+  SLIP_TRY(auto answers, rollouts(prompt, form, options, 1));
+  return std::move(answers.front());
+}
+
+Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form* form, const DecodeOptions& options, int32_t count) {
   const auto begin = std::chrono::steady_clock::now();
   const LmInfo& info = lm_->info();
+  if (count < 1) return usage_error("decode: expected at least 1 rollout, got {}", count);
   SLIP_TRY_(check_options(method_, form, options));
   SLIP_TRY_(check_model(info, method_));
   SLIP_TRY_(check_prompt(info, prompt));
   if (form) SLIP_TRY_(check_form(info, *form));
+  if (form) SLIP_TRY_(check_previous(method_, *form, options));
+  if (std::holds_alternative<DFlashDrafter>(method_.drafter) && options.draft_head)
+    SLIP_TRY_(lm_->set_taps(options.draft_head->info().tap_layers));
 
-  Decoded answer;
-  answer.lossy = method_.lossy();
-  answer.tokens.reserve(
-      static_cast<size_t>(form && method_.schedule != Schedule::kText ? form->length() : std::min(options.limit, info.slots)));
-  if (form) {
+  std::vector<Decoded> answers(static_cast<size_t>(count));
+  for (Decoded& answer : answers) {
+    answer.lossy = method_.lossy();
+    answer.tokens.reserve(
+        static_cast<size_t>(form && method_.schedule != Schedule::kText ? form->length() : std::min(options.limit, info.slots)));
+    if (!form) continue;
     answer.fields.resize(form->fields().size());
     for (size_t f = 0; f < answer.fields.size(); ++f) answer.fields[f].reserve(static_cast<size_t>(form->fields()[f].budget));
   }
-  scratch_->work.passes.start(*lm_, prompt, form, options, answer.statistics);
-  SLIP_TRY_(dispatch(scratch_->work, info, method_, form, answer));
-  answer.statistics.tokens = static_cast<int64_t>(answer.tokens.size());
-  answer.statistics.ms.total = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  return answer;
+  if (count > 1 && method_.schedule == Schedule::kSections) {
+    SLIP_TRY_(one_after_another(prompt, form, options, answers));
+  } else {
+    scratch_->work.passes.start(*lm_, prompt, form, options, answers[0].statistics);
+    SLIP_TRY_(dispatch(scratch_->work, info, method_, form, answers));
+  }
+  for (Decoded& answer : answers) answer.statistics.tokens = static_cast<int64_t>(answer.tokens.size());
+  answers[0].statistics.ms.total = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return answers;
+}
+
+/// Diffusion over sections has no strands to fork: a request after the other, behind one prefill.
+Status Decoder::one_after_another(const Prompt& prompt, const Form* form, const DecodeOptions& options, std::vector<Decoded>& answers) {
+  DecodeOptions each = options;
+  for (size_t r = 0; r < answers.size(); ++r) {
+    each.request = options.request + static_cast<uint32_t>(r);
+    each.reuse_prompt = options.reuse_prompt || r > 0;
+    SLIP_TRY(answers[r], decode(prompt, form, each));
+    if (r > 0) answers[0].statistics.add(answers[r].statistics);
+  }
+  return {};
 }
 
 Result<Decoded> decode(Lm& lm, const Prompt& prompt, const Form* form, std::string_view preset, const DecodeOptions& options) {

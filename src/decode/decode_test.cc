@@ -181,7 +181,7 @@ TEST(Ar, ForcedCostsAPassPerTokenAndChangesNone) {
   for (uint64_t n = 0; n < 300; ++n) {
     Trial t = random_trial(n, n % 2 == 1);
     const Decoded a = run(t, "scaffold-ar");
-    t.options.ar_forced = true;
+    t.options.forced = true;
     const Decoded b = run(t, "ar");
     ASSERT_EQ(a.tokens, b.tokens);
     ASSERT_GE(b.statistics.forwards, b.statistics.tokens);  // END draws cost passes too, and are no tokens
@@ -331,7 +331,7 @@ TEST(Decoder, ReusesThePromptOfItsLastCallForTheSameTokens) {
       Trial t = random_trial(n, n % 2 == 1 && way.preset != "section-diffusion");
       t.options.temperature = 0.8F;
       t.options.limit = 12;
-      t.options.ar_forced = way.forced;
+      t.options.forced = way.forced;
       const Form* form = way.form ? &t.form : nullptr;
       const auto prompt_rows = static_cast<int64_t>(t.prompt.inputs.size());
       HashLm model(t.lm);
@@ -428,7 +428,7 @@ TEST(Decoder, CountsRowsWithoutNumbersAndStillAnswersInIdsOfTheModel) {
     for (uint64_t n = 0; n < 40; ++n) {
       Trial t = random_trial(n, n % 2 == 1 && way.preset != "section-diffusion");
       t.options.limit = 9;
-      t.options.ar_forced = way.forced;
+      t.options.forced = way.forced;
       const Form* form = way.form ? &t.form : nullptr;
       NanLm model;
       const auto d = decode(model, t.prompt, form, way.preset, t.options);

@@ -3,6 +3,7 @@
 // depends on what its row saw, so that stale keys, a wrong span, a wrong position or a wrong order change the answer.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <vector>
 
@@ -18,12 +19,14 @@ class HashLm : public Lm {
     bool shift = true;
     double habit = 0.5;              // weight of what depends on the position alone: a mask can guess that
     bool spoil_drafts = false;       // passes with rows that look ahead answer the opposite: drafts are (almost) always wrong
+    bool spoil_rows = false;         // only the rows that look ahead do: for passes that hold both kinds
     bool verify_off_by_one = false;  // mutant: after a draft pass, a row answers for the row before it
   };
   explicit HashLm(const Options& o) : o_(o), shallow_(static_cast<size_t>(o.slots), 0), deep_(shallow_) {
     info_.name = "hash";
     info_.vocab = o.vocab;
     info_.slots = o.slots;
+    info_.width = 2;
     info_.rule = {.shift = o.shift, .has_mask = true, .has_null = true, .mask = TokenId{1}, .null_token = TokenId{2}};
   }
   const LmInfo& info() const override { return info_; }
@@ -35,7 +38,7 @@ class HashLm : public Lm {
     ++passes;
     bool ahead = false;
     for (const Row& r : pass.rows) {
-      for (uint32_t k = 0; k < r.sees_count; ++k) ahead |= pass.spans[r.sees_first + k].end > r.slot + 1;
+      ahead |= looks_ahead(pass, r);
       shallow_.at(static_cast<size_t>(r.slot)) =
           mix(mix(o_.seed, static_cast<uint64_t>(std::get<TokenId>(r.input).value)), static_cast<uint64_t>(r.position.t));
     }
@@ -46,13 +49,37 @@ class HashLm : public Lm {
     out.logits_NV.clear();
     for (size_t i = 0; i < pass.rows.size(); ++i) {
       const bool late = o_.verify_off_by_one && after_draft_ && !ahead && i > 0;
-      answer(pass, pass.rows[late ? i - 1 : i], pass.rows[i].want, ahead && o_.spoil_drafts, i, out);
+      const bool spoil = (ahead && o_.spoil_drafts) || (o_.spoil_rows && looks_ahead(pass, pass.rows[i]));
+      answer(pass, pass.rows[late ? i - 1 : i], pass.rows[i].want, spoil, i, out);
     }
+    out.taps_NE.clear();
+    for (size_t i = 0; pass.taps && i < pass.rows.size(); ++i)
+      for (const int32_t layer : info_.tap_layers)
+        for (const float x : tap(pass.rows[i].slot, layer)) out.taps_NE.push_back(x);
     after_draft_ = ahead;
     return {};
   }
 
+  Status set_taps(std::span<const int32_t> layers) override {
+    info_.tap_layers.assign(layers.begin(), layers.end());
+    return {};
+  }
+  /// What a pass with taps says of the row that is in a slot now.
+  std::array<float, 2> tap(int32_t slot, int32_t layer) const {
+    const uint64_t h = mix(deep_.at(static_cast<size_t>(slot)), static_cast<uint64_t>(layer));
+    return {static_cast<float>(h >> 44), static_cast<float>(h & 0xFFFFF)};
+  }
+  /// The part of a logit that the position alone gives.
+  float guess(int32_t position, int32_t id) const {
+    return static_cast<float>(8 * unit(mix(mix(o_.seed, static_cast<uint64_t>(position)), static_cast<uint64_t>(id))));
+  }
+
  private:
+  static bool looks_ahead(const Pass& pass, const Row& r) {
+    bool ahead = false;
+    for (uint32_t k = 0; k < r.sees_count; ++k) ahead |= pass.spans[r.sees_first + k].end > r.slot + 1;
+    return ahead;
+  }
   static uint64_t mix(uint64_t h, uint64_t x) {
     h ^= x + 0x9E3779B97F4A7C15u + (h << 6) + (h >> 2);
     h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;

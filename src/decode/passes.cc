@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/passes.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -34,7 +35,8 @@ bool Passes::Cached::holds(const Prompt& prompt) const {
   return valid && inputs == prompt.inputs && positions == prompt.positions && features_hash == hash_of(prompt.features_ND);
 }
 
-void Passes::Cached::assign(const Prompt& prompt) {
+void Passes::Cached::assign(const Prompt& prompt, const DraftHead* head) {
+  draft_head = head;
   inputs = prompt.inputs;
   positions = prompt.positions;
   features_hash = hash_of(prompt.features_ND);
@@ -47,7 +49,9 @@ void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeO
   form_ = form;
   options_ = &options;
   statistics_ = &statistics;
-  cached_.valid = options.reuse_prompt && cached_.holds(prompt);
+  cached_.valid = options.reuse_prompt && cached_.draft_head == options.draft_head && cached_.holds(prompt);
+  deferred_ = false;
+  hook_ = {};
   clear();
 }
 
@@ -63,7 +67,35 @@ Status Passes::reserve(int32_t answer_rows) {
 void Passes::clear() {
   rows_.clear();
   spans_.clear();
-  with_features_ = whole_prompt_ = false;
+  with_features_ = whole_prompt_ = taps_ = adapter_ = carries_prefill_ = false;
+}
+
+void Passes::defer_prefill(bool last, std::span<const TokenId> scaffold, std::span<const int32_t> scaffold_positions) {
+  deferred_ = true;
+  deferred_last_ = last;
+  scaffold_ = scaffold;
+  scaffold_positions_ = scaffold_positions;
+}
+
+void Passes::begin() {
+  clear();
+  if (deferred_) {
+    // A cached prompt runs no row but a last one that is asked for; who asks raises its want.
+    const size_t rows = add_prompt(deferred_last_ ? Want::kArgmax : Want::kNothing);
+    if (rows > 0) prompt_last_row_ = rows - 1;
+    for (size_t k = 0; k < scaffold_.size(); ++k) {
+      const int32_t slot = prompt_rows() + static_cast<int32_t>(k);
+      add_row(scaffold_[k], prompt_->next_position + scaffold_positions_[k], slot, add_spans({}, {0, slot + 1}), Want::kNothing);
+    }
+    carries_prefill_ = !rows_.empty();
+    deferred_ = false;
+  }
+  if (hook_) hook_();
+}
+
+Status Passes::run_prefill() {
+  begin();
+  return rows_.empty() ? Status{} : run(PassKind::kPrefill);
 }
 
 size_t Passes::add_prompt(Want last) {
@@ -91,7 +123,28 @@ void Passes::add(TokenId token, int32_t i, int32_t sees_end, Want want) {
       {token, Position::text(prompt_->next_position + i), prompt_rows() + i, static_cast<uint32_t>(spans_.size() - 1), 1, want});
 }
 
-Status Passes::run(PassKind kind) {
+Passes::Sees Passes::add_spans(std::span<const SlotSpan> context, SlotSpan own) {
+  Sees sees{static_cast<uint32_t>(spans_.size()), 0};
+  const auto append = [&](SlotSpan s) {
+    if (s.begin >= s.end) return;
+    if (sees.count > 0 && spans_.back().end == s.begin) {
+      spans_.back().end = s.end;
+      return;
+    }
+    spans_.push_back(s);
+    ++sees.count;
+  };
+  for (const SlotSpan& s : context) append(s);
+  append(own);
+  return sees;
+}
+
+size_t Passes::add_row(TokenId token, int32_t position, int32_t slot, Sees sees, Want want) {
+  rows_.push_back({token, Position::text(position), slot, sees.first, sees.count, want});
+  return rows_.size() - 1;
+}
+
+Status Passes::poll() const {
   SLIP_TRY_(check_interrupt());
   if (options_->cancel && options_->cancel->load(std::memory_order_relaxed))
     return Error{ErrorKind::kCancelled,
@@ -99,11 +152,17 @@ Status Passes::run(PassKind kind) {
   if (options_->deadline && Clock::now() >= *options_->deadline)
     return Error{ErrorKind::kCancelled,
                  fmt::format("decode: expected to finish before the deadline, got {} passes done", statistics_->forwards)};
+  return {};
+}
+
+Status Passes::run(PassKind kind) {
+  SLIP_TRY_(poll());
+  if (carries_prefill_) kind = PassKind::kPrefill;
   const auto begin = Clock::now();
   const std::span<const float> features = with_features_ ? std::span<const float>(prompt_->features_ND) : std::span<const float>();
   out_.nan_rows = 0;
-  SLIP_TRY_(lm_->forward({rows_, spans_, features}, out_));
-  if (whole_prompt_) cached_.assign(*prompt_);
+  SLIP_TRY_(lm_->forward({rows_, spans_, features, adapter_, taps_}, out_));
+  if (whole_prompt_) cached_.assign(*prompt_, options_->draft_head);
   const double ms = ms_since(begin);
   ++statistics_->forwards;
   statistics_->nan_rows += out_.nan_rows;
@@ -123,41 +182,99 @@ float Passes::temperature_of(int32_t section) const {
   return options_->temperature;
 }
 
-Want Passes::want_for(int32_t f) const {
-  const Field& x = field(f);
-  return x.rules.unrestricted() && temperature_of(x.section) == 0 ? Want::kArgmax : Want::kLogits;
+Sampling Passes::sampling_at(const Place& place) const {
+  Sampling s = options_->sampling;
+  s.temperature = temperature_at(place);
+  return s;
 }
 
-Want Passes::want_for_text() const { return options_->temperature == 0 ? Want::kArgmax : Want::kLogits; }
-
-TokenId Passes::pick(size_t row, int32_t f, int32_t index, int32_t state) {
-  return want_for(f) == Want::kArgmax ? out_.argmax[row] : pick_from(out_.logits_V(row), f, index, state);
+Allowed Passes::allowed_at(const Place& place) {
+  return place.field < 0 ? Allowed{} : allowed_in(field(place.field), place.state, listed_);
 }
 
-TokenId Passes::pick_from(std::span<const float> logits_V, int32_t f, int32_t index, int32_t state) {
-  const Field& x = field(f);
-  const Allowed allowed = allowed_in(x, state, listed_);
-  const float temperature = temperature_of(x.section);
-  if (temperature == 0) return greedy_choice(logits_V, allowed);
-  const DrawKey key{options_->request, static_cast<uint32_t>(f), static_cast<uint32_t>(index), Purpose::kToken};
-  return keyed_draw(logits_V, allowed, temperature, keyed_uniform(options_->seed, key));
+Want Passes::want_at(const Place& place) const {
+  const bool free = place.field < 0 || field(place.field).rules.unrestricted();
+  return free && temperature_at(place) == 0 && options_->sampling.repetition == 1 ? Want::kArgmax : Want::kLogits;
 }
 
-Want Passes::draft_want(int32_t f) const { return field(f).rules.unrestricted() ? Want::kArgmax : Want::kLogits; }
-
-TokenId Passes::draft(size_t row, int32_t f, int32_t state) {
-  if (draft_want(f) == Want::kArgmax) return out_.argmax[row];
-  return greedy_choice(out_.logits_V(row), allowed_in(field(f), state, listed_));
+double Passes::uniform(uint32_t request, const Place& place, Purpose purpose) const {
+  const auto f = static_cast<uint32_t>(std::max(place.field, 0));
+  return keyed_uniform(options_->seed, {request, f, static_cast<uint32_t>(place.index), purpose});
 }
 
-TokenId Passes::pick_text(size_t row, int32_t index) {
-  if (options_->temperature == 0) return out_.argmax[row];
-  const DrawKey key{options_->request, 0, static_cast<uint32_t>(index), Purpose::kToken};
-  return keyed_draw(out_.logits_V(row), {}, options_->temperature, keyed_uniform(options_->seed, key));
+TokenId Passes::pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
+  if (want_at(place) == Want::kArgmax) return out_.argmax[row];
+  const Sampling s = sampling_at(place);
+  const Allowed allowed = allowed_at(place);
+  const std::span<const float> logits_V = out_.logits_V(row);
+  if (!s.plain()) return choose(logits_V, allowed, s, history, s.temperature == 0 ? 0 : uniform(request, place, Purpose::kToken), choice_);
+  if (s.temperature == 0) return greedy_choice(logits_V, allowed);
+  return keyed_draw(logits_V, allowed, s.temperature, uniform(request, place, Purpose::kToken));
+}
+
+Want Passes::draft_want_at(const Place& place) const {
+  return place.field < 0 || field(place.field).rules.unrestricted() ? Want::kArgmax : Want::kLogits;
+}
+
+TokenId Passes::draft_at(size_t row, const Place& place) {
+  if (out_.logits_row[row] < 0) return out_.argmax[row];
+  return greedy_choice(out_.logits_V(row), allowed_at(place));
+}
+
+TokenId Passes::draft_from(size_t row, const Strand& strand, Draw& draw) {
+  return out_.logits_row[row] < 0 ? out_.argmax[row] : propose_from(out_.logits_V(row), strand, draw);
+}
+
+TokenId Passes::propose_from(std::span<const float> logits_V, const Strand& strand, Draw& draw) {
+  const Allowed allowed = allowed_at(draw.place);
+  if (facts_) {
+    const TopTwo top = top_two(logits_V, allowed);
+    draw.facts.top = static_cast<float>(top.first);
+    draw.facts.margin = static_cast<float>(top.first - top.second);
+  }
+  Sampling s = sampling_at(draw.place);
+  if (!sampled_drafts_) s.temperature = 0;
+  if (s.temperature == 0 && s.repetition == 1) return greedy_choice(logits_V, allowed);
+  const auto history = strand.history(draw.place, draw.row);
+  if (s.temperature == 0) return choose(logits_V, allowed, s, history, 0, choice_);
+  distribution(logits_V, allowed, s, history, choice_);
+  draw.q = keep_q(choice_);
+  return drawn(choice_, uniform(strand.request, draw.place, Purpose::kDraft));
+}
+
+void Passes::clear_q() {
+  q_ids_.clear();
+  q_weights_.clear();
+  q_ends_.clear();
+}
+
+int32_t Passes::keep_q(const Distribution& q) {
+  // Room for whole lines: supports differ in length, and a round that is as wide as an earlier one must not allocate.
+  const size_t room = (q_ends_.size() + 1) * static_cast<size_t>(vocab());
+  q_ids_.reserve(room);
+  q_weights_.reserve(room);
+  q_ids_.insert(q_ids_.end(), q.ids.begin(), q.ids.end());
+  q_weights_.insert(q_weights_.end(), q.weights.begin(), q.weights.end());
+  q_ends_.push_back(q_ids_.size());
+  return static_cast<int32_t>(q_ends_.size()) - 1;
+}
+
+Distribution Passes::q_of(int32_t line) const {
+  const auto i = static_cast<size_t>(line);
+  const size_t begin = i == 0 ? 0 : q_ends_[i - 1], count = q_ends_[i] - begin;
+  return {std::span(q_ids_).subspan(begin, count), std::span(q_weights_).subspan(begin, count)};
 }
 
 void Passes::progress(std::span<const TokenId> tokens) const {
-  if (options_->on_progress) options_->on_progress({tokens, statistics_->forwards});
+  if (options_->on_progress)
+    options_->on_progress({.tokens = tokens, .fields = {}, .decided = static_cast<int64_t>(tokens.size()), .forwards = statistics_->forwards});
+}
+
+void Passes::progress(std::span<const std::vector<TokenId>> fields) const {
+  if (!options_->on_progress) return;
+  int64_t decided = 0;
+  for (const auto& f : fields) decided += static_cast<int64_t>(f.size());
+  options_->on_progress({.tokens = {}, .fields = fields, .decided = decided, .forwards = statistics_->forwards});
 }
 
 }  // namespace slip

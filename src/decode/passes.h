@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of decode.h: rows in, choices out. Every pass of a decoder goes through `Passes::run`, which polls for cancellation,
-// counts and times. The prompt of the last answer stays known, so that its rows can be reused. On a chain, slot i of the arena holds token i of prompt and answer, so whatever a row sees is [0, end).
+// counts and times. The prompt of the last answer stays known, so that its rows can be reused. The prompt lies in the arena's
+// first slots; where strands' rows go is the schedule's business.
 #pragma once
 #include <chrono>
 #include <span>
@@ -8,6 +9,7 @@
 
 #include "decode/choice.h"
 #include "decode/decode.h"
+#include "decode/strand.h"
 
 namespace slip {
 
@@ -22,45 +24,95 @@ class Passes {
   Status reserve(int32_t answer_rows);
 
   void clear();
+  /// The prompt's rows travel with the next pass (begin), behind them those of a graph's scaffold: ids and form positions. With
+  /// `last` the prompt's last row can be asked for (free text).
+  void defer_prefill(bool last, std::span<const TokenId> scaffold = {}, std::span<const int32_t> scaffold_positions = {});
+  bool prefill_deferred() const { return deferred_; }
+  /// Clears, adds the deferred prefill if there is one, and what a schedule's hook adds. The pass must then be run.
+  void begin();
+  void on_begin(std::function<void()> hook) { hook_ = std::move(hook); }
+  /// Runs the deferred prefill in a pass of its own.
+  Status run_prefill();
+  size_t prompt_last_row() const { return prompt_last_row_; }
   /// All rows of the prompt, causal; the last one wants `last`. Of a prompt that is cached, the last row where it wants something.
   /// Returns how many were added.
   size_t add_prompt(Want last);
   /// A pass over the prompt alone; none where add_prompt adds nothing.
   Status prefill(Want last);
-  /// Row of answer index `i`, which sees prompt and answer rows before `sees_end` (i + 1: causal).
+  /// Row of answer index `i` in slot prompt_rows() + i, which sees prompt and answer rows before `sees_end` (i + 1: causal).
   void add(TokenId token, int32_t i, int32_t sees_end, Want want);
+  /// Spans for rows that follow; joined where they touch. `own` may be empty.
+  struct Sees {
+    uint32_t first = 0, count = 0;
+  };
+  Sees add_spans(std::span<const SlotSpan> context, SlotSpan own);
+  size_t add_row(TokenId token, int32_t position, int32_t slot, Sees sees, Want want);
+  const Row& row(size_t i) const { return rows_[i]; }
   size_t rows() const { return rows_.size(); }
   void want(size_t row, Want w) { rows_[row].want = w; }
+  /// Taps and the draft adapter for the pass that is being laid out.
+  void want_taps() { taps_ = true; }
+  void use_adapter() { adapter_ = true; }
+  /// kCancelled if the answer is no longer wanted: before every pass, another model's too.
+  Status poll() const;
   Status run(PassKind kind);
+  /// The prompt's rows need not run: they are in the arena, and what its taps said in the draft head's.
+  bool prompt_cached() const { return cached_.valid; }
+  const PassOutput& output() const { return out_; }
+  int32_t vocab() const { return lm_->info().vocab; }
   std::span<const float> logits_V(size_t row) const { return out_.logits_V(row); }
 
   // ---- choices from the last pass's rows
+  ChoiceBuffers& choice_buffers() { return choice_; }
 
   float temperature_of(int32_t section) const;
-  /// What a row must deliver so that field `f`'s token can be picked from it.
-  Want want_for(int32_t f) const;
-  Want want_for_text() const;
-  /// The law's token number `index` of field `f`, whose content so far led to `state`.
-  TokenId pick(size_t row, int32_t f, int32_t index, int32_t state);
-  TokenId pick_from(std::span<const float> logits_V, int32_t f, int32_t index, int32_t state);
+  /// At a place: the section's temperature, or the text's.
+  float temperature_at(const Place& place) const { return place.field < 0 ? options_->temperature : temperature_of(field(place.field).section); }
+  /// The sampling settings at a place.
+  Sampling sampling_at(const Place& place) const;
+  Allowed allowed_at(const Place& place);
+  /// What a row must deliver so that the law's token at a place can be picked from it; and that token.
+  Want want_at(const Place& place) const;
+  TokenId pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
   /// Greedy, under the field's rules: what a drafter proposes.
-  Want draft_want(int32_t f) const;
-  TokenId draft(size_t row, int32_t f, int32_t state);
-  TokenId pick_text(size_t row, int32_t index);
-  TokenId draft_text(size_t row) const { return out_.argmax[row]; }
+  Want draft_want_at(const Place& place) const;
+  TokenId draft_at(size_t row, const Place& place);
+  /// A drafter's proposal for a draw from a row of the last pass, with its facts where somebody wants them (want_facts).
+  TokenId draft_from(size_t row, const Strand& strand, Draw& draw);
+  /// The same from any logits over the target's vocabulary (another model's, a head's). Greedy under the field's rules; where the
+  /// verifier samples drafts (want_sampled_drafts) drawn with purpose kDraft from the settings' distribution, which is kept as line
+  /// Draw::q of q_of until the next round's clear_q. The strand's path must end where the draw is made (propose_along).
+  TokenId propose_from(std::span<const float> logits_V, const Strand& strand, Draw& draw);
+  void want_sampled_drafts(bool wanted) { sampled_drafts_ = wanted; }
+  void clear_q();
+  /// Keeps a drafter's distribution; its line.
+  int32_t keep_q(const Distribution& q);
+  Distribution q_of(int32_t line) const;
+  /// Mask 1 of every group must deliver logits, and draws be told of it (Draw::group_row).
+  void want_group_rows(bool wanted) { group_rows_ = wanted; }
+  bool wants_group_rows() const { return group_rows_; }
+  void want_facts(bool wanted) { facts_ = wanted; }
+  bool wants_draft_logits() const { return facts_ || sampled_drafts_ || options_->sampling.repetition != 1; }
+  double uniform(uint32_t request, const Place& place, Purpose purpose) const;
   const Field& field(int32_t f) const { return form_->fields()[static_cast<size_t>(f)]; }
+  const Form* form() const { return form_; }
+  void forget_form() { form_ = nullptr; }  // free text that is read against a form afterwards
+  const Prompt& prompt() const { return *prompt_; }
+  Statistics& statistics() { return *statistics_; }
   const DecodeOptions& options() const { return *options_; }
   void progress(std::span<const TokenId> tokens) const;
+  void progress(std::span<const std::vector<TokenId>> fields) const;
 
  private:
   /// What the arena's first slots hold after a whole prompt has run.
   struct Cached {
     bool valid = false;
+    const DraftHead* draft_head = nullptr;  // that was given the prompt's taps
     std::vector<RowInput> inputs;
     std::vector<Position> positions;
     uint64_t features_hash = 0;
     bool holds(const Prompt& prompt) const;
-    void assign(const Prompt& prompt);
+    void assign(const Prompt& prompt, const DraftHead* head);
   };
   Lm* lm_ = nullptr;
   const Prompt* prompt_ = nullptr;
@@ -71,7 +123,16 @@ class Passes {
   std::vector<SlotSpan> spans_;
   std::vector<TokenId> listed_;
   PassOutput out_;
-  bool with_features_ = false, whole_prompt_ = false;
+  ChoiceBuffers choice_;
+  std::function<void()> hook_;
+  std::span<const TokenId> scaffold_;
+  std::span<const int32_t> scaffold_positions_;
+  size_t prompt_last_row_ = 0;
+  bool deferred_ = false, deferred_last_ = false, carries_prefill_ = false;
+  bool with_features_ = false, whole_prompt_ = false, taps_ = false, adapter_ = false, facts_ = false, sampled_drafts_ = false, group_rows_ = false;
+  std::vector<TokenId> q_ids_;
+  std::vector<double> q_weights_;
+  std::vector<size_t> q_ends_;
   Cached cached_;
 };
 

@@ -5,23 +5,30 @@
 // Prompt causal; an answer row sees the prompt and all answer rows of its own and of earlier blocks. Per block, until no mask is
 // left: the choice and its softmax probability for every masked place, from the row before it (shift) or its own; commit all above
 // the threshold, else the single best (lowest place on ties). Then one pass over the finished block, whose keys stay.
-// Test: SectionDiffusion.GivesAnswersThatTheFormAllows; pass for pass against the reference in tests/decode_fixtures_test.cc.
+// Tests: SectionDiffusion.GivesAnswersThatTheFormAllows, CommitSampling.*; pass for pass against the reference in tests/decode_fixtures_test.cc.
+// With a commit sampler [Nemotron-Labs-Diffusion, App. A] a small network that sees the whole block says how likely each place's likeliest
+// token is the one that will stand there; that takes the confidence's place. A choice that is not the likeliest token (the rules or a
+// temperature took another) was not judged by it and counts 0.
 // Differs from the paper: choices obey the field's rules (Gates), and places committed in one pass must fit together; one that
 // does not stays masked. Without rules this is the paper's algorithm pass for pass.
+#include <cmath>
+
 #include "decode/gates.h"
 #include "decode/methods.h"
+#include "nn/commit_sampler.h"
 
 namespace slip {
 namespace {
 
 class Sections {
  public:
-  Sections(Work& work, const LmInfo& info, const Form& form, float threshold, Decoded& answer)
+  Sections(Work& work, const LmInfo& info, const Form& form, float threshold, CommitSampler* sampler, Decoded& answer)
       : work_(work),
         p_(work.passes),
         info_(info),
         form_(form),
         threshold_(threshold),
+        sampler_(sampler),
         answer_(answer),
         x_(static_cast<size_t>(form.length())) {
     for (int32_t u = 0; u < form.length(); ++u) x_[static_cast<size_t>(u)] = form.fixed_at(u);
@@ -36,7 +43,9 @@ class Sections {
       if (p_.options().trace) answer_.rounds.push_back({.block = b});
       while (masks_in(b) > 0) {
         SLIP_TRY_(pass(b));
-        commit(b);
+        choose_all(b);
+        if (sampler_) SLIP_TRY_(ask_sampler(b));
+        commit();
       }
       if (b.end < form_.length()) SLIP_TRY_(settle(b));
       answer_.tokens.clear();
@@ -81,19 +90,71 @@ class Sections {
     return std::span(x_).subspan(static_cast<size_t>(f.start), static_cast<size_t>(f.budget));
   }
 
+  std::span<const float> logits_at(const Block& b, int32_t u) const {
+    return from_kept_row(b, u) ? std::span<const float>(work_.kept_logits_V)
+                               : p_.logits_V(static_cast<size_t>(u - b.begin - (info_.rule.shift ? 1 : 0)));
+  }
+
   Choice choose(const Block& b, int32_t u) {
     const int32_t f = form_.field_at(u), index = u - p_.field(f).start;
-    const auto logits_V = from_kept_row(b, u) ? std::span<const float>(work_.kept_logits_V)
-                                              : p_.logits_V(static_cast<size_t>(u - b.begin - (info_.rule.shift ? 1 : 0)));
+    const auto logits_V = logits_at(b, u);
     const Allowed allowed = gates_.at(index);
-    const float t = p_.temperature_of(p_.field(f).section);
-    const DrawKey key{p_.options().request, static_cast<uint32_t>(f), static_cast<uint32_t>(index), Purpose::kToken};
-    const TokenId token =
-        t == 0 ? greedy_choice(logits_V, allowed) : keyed_draw(logits_V, allowed, t, keyed_uniform(p_.options().seed, key));
+    const Sampling s = p_.sampling_at({.field = f, .index = index});
+    const double uniform = s.temperature == 0 ? 0 : p_.uniform(p_.options().request, {.field = f, .index = index}, Purpose::kToken);
+    TokenId token;
+    if (!s.plain()) {
+      history_.clear();  // what is decided of the field before the place; masks are nothing
+      for (const auto& x : content(p_.field(f)).first(static_cast<size_t>(index)))
+        if (x) history_.push_back(*x);
+      token = slip::choose(logits_V, allowed, s, history_, uniform, p_.choice_buffers());
+    } else {
+      token = s.temperature == 0 ? greedy_choice(logits_V, allowed) : keyed_draw(logits_V, allowed, s.temperature, uniform);
+    }
     return {u, token, probability_of(logits_V, allowed, token)};
   }
 
-  void commit(const Block& b) {
+  /// What the sampler sees of a masked place: the whole vocabulary's distribution, rules and settings aside.
+  void describe(std::span<const float> logits_V, CommitPlace& place) {
+    distribution(logits_V, {}, {.temperature = 1}, {}, p_.choice_buffers());
+    const Distribution p = p_.choice_buffers();
+    std::array<double, 3> best{};
+    double entropy = 0;
+    for (size_t i = 0; i < p.ids.size(); ++i) {
+      const double w = p.weights[i];
+      if (w > 0) entropy -= w * std::log(w);
+      if (w <= best[2]) continue;
+      size_t at = 2;
+      for (; at > 0 && w > best[at - 1]; --at) {
+        best[at] = best[at - 1];
+        place.top[at] = place.top[at - 1];
+      }
+      best[at] = w;
+      place.top[at] = p.ids[i];
+    }
+    for (size_t k = 0; k < 3; ++k) place.probability[k] = static_cast<float>(best[k]);
+    place.entropy = static_cast<float>(entropy);
+  }
+
+  /// The sampler's numbers in place of the choices' confidence.
+  Status ask_sampler(const Block& b) {
+    block_.assign(static_cast<size_t>(b.end - b.begin), {});
+    for (int32_t u = b.begin; u < b.end; ++u) {
+      CommitPlace& place = block_[static_cast<size_t>(u - b.begin)];
+      place.masked = masked(u);
+      if (place.masked)
+        describe(logits_at(b, u), place);
+      else
+        place.top[0] = *x_[static_cast<size_t>(u)];
+    }
+    SLIP_TRY_(sampler_->probabilities(block_, probability_));
+    for (Choice& c : choices_) {
+      const auto i = static_cast<size_t>(c.place - b.begin);
+      c.confidence = c.token == block_[i].top[0] ? static_cast<double>(probability_[i]) : 0;
+    }
+    return {};
+  }
+
+  void choose_all(const Block& b) {
     choices_.clear();
     int32_t last_field = -1;
     for (int32_t u = b.begin; u < b.end; ++u) {
@@ -103,6 +164,10 @@ class Sections {
       last_field = f;
       choices_.push_back(choose(b, u));
     }
+  }
+
+  /// Everything above the threshold, else the single best.
+  void commit() {
     size_t best = 0;
     bool above = false;
     for (size_t i = 0; i < choices_.size(); ++i) {
@@ -153,19 +218,42 @@ class Sections {
   const LmInfo& info_;
   const Form& form_;
   float threshold_;
+  CommitSampler* sampler_;
   Decoded& answer_;
   std::vector<std::optional<TokenId>> x_;
   std::vector<Choice> choices_;
+  std::vector<CommitPlace> block_;
+  std::vector<float> probability_;
+  std::vector<TokenId> history_;
   Gates gates_;
 };
 
+Status check_sampler(const CommitSampler* sampler, const LmInfo& info, const Form& form) {
+  if (!sampler) return usage_error("--verifier sampler: expected a commit sampler (sampler:DIR), got none");
+  const CommitSamplerInfo& s = sampler->info();
+  if (s.vocab != info.vocab) return bad_input("commit sampler {}: expected a vocabulary of {}, got {}", s.name, info.vocab, s.vocab);
+  for (const Block& b : form.blocks())
+    if (b.end - b.begin > s.max_block)
+      return unsupported("commit sampler {}: expected blocks of at most {} places, got {} in form {}", s.name, s.max_block, b.end - b.begin,
+                         form.name());
+  return {};
+}
+
 }  // namespace
 
-Status decode_sections(Work& work, const LmInfo& info, const Form& form, const ConfidenceVerifier& verifier, Decoded& answer) {
+Status decode_sections(Work& work, const LmInfo& info, const Form& form, const Method& method, Decoded& answer) {
   for (const Field& f : form.fields())
     if (f.end) return unsupported("decode: expected fields of fixed size for section-diffusion, got '{}' with an end", f.name);
   SLIP_TRY_(work.passes.reserve(form.length()));
-  return Sections(work, info, form, verifier.threshold, answer).run();
+  const auto* confidence = std::get_if<ConfidenceVerifier>(&method.verifier);
+  const auto* sampler = std::get_if<SamplerVerifier>(&method.verifier);
+  if (!(confidence || sampler) || !std::holds_alternative<DiffusionDrafter>(method.drafter))
+    return unsupported("decode: expected drafter diffusion and verifier confidence or sampler for schedule sections, got {} and {}",
+                       words_of(method).drafter, words_of(method).verifier);
+  if (!sampler) return Sections(work, info, form, confidence->threshold, nullptr, answer).run();
+  CommitSampler* network = work.passes.options().commit_sampler;
+  SLIP_TRY_(check_sampler(network, info, form));
+  return Sections(work, info, form, sampler->threshold.value_or(network->info().threshold), network, answer).run();
 }
 
 }  // namespace slip

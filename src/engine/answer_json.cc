@@ -33,12 +33,16 @@ json::object statistics_json(const Answer& a) {
   const Statistics& s = a.decoded.statistics;
   return {{"forwards", s.forwards},
           {"draft_forwards", s.draft_forwards},
+          {"drafter_forwards", s.drafter_forwards},
+          {"rounds", s.rounds},
           {"rows", s.rows},
           {"tokens", s.tokens},
           {"forced_tokens", s.forced_tokens},
           {"proposed", s.proposed},
           {"tested", s.tested},
           {"accepted", s.accepted},
+          {"relaxed_accepts", s.relaxed_accepts},
+          {"discarded", s.discarded},
           {"critical_path", s.critical_path},
           {"nan_rows", s.nan_rows},
           {"ms",
@@ -57,6 +61,7 @@ json::object answer_json(const Engine&, const Answer& a, const Request& request,
   json::object out{{"answer", a.text},
                    {"fields", a.form ? values_to_json(a.form->form, a.values) : json::object{}},
                    {"tokens", std::move(tokens)}};
+  if (a.form) out["form"] = a.form->form.name();
   if (a.form) out["trajectory"] = trajectory_json(a.plan);
   out["valid"] = a.decoded.valid;
   out["decoder"] = decoder_json(a.method);

@@ -37,21 +37,6 @@ bool has_chat_template(const std::filesystem::path& folder) {
   return config && config->is_object() && config->get_object().contains("chat_template");
 }
 
-// What all rollouts cost together; tokens stay those of the answer that is shown.
-void add(const Statistics& more, Statistics& sum) {
-  sum.forwards += more.forwards;
-  sum.draft_forwards += more.draft_forwards;
-  sum.rows += more.rows;
-  sum.proposed += more.proposed;
-  sum.tested += more.tested;
-  sum.accepted += more.accepted;
-  sum.nan_rows += more.nan_rows;
-  sum.ms.prefill += more.ms.prefill;
-  sum.ms.draft += more.ms.draft;
-  sum.ms.verify += more.ms.verify;
-  sum.ms.total += more.ms.total;
-}
-
 // The fit is stated for any number of waypoints at 1 Hz; a form without a trajectory has no plan.
 Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>& rollouts, Plan& plan) {
   if (rollouts.empty() || rollouts.front().size() < 2) return {};
@@ -78,6 +63,7 @@ Result<WeightType> weight_type(std::string_view word, std::string_view stored_dt
 Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder, const EngineOptions& options,
                                              const LoadProgress& progress) {
   std::unique_ptr<Engine> out(new Engine);
+  out->options_ = options;
   const std::string where = (folder / "config.json").string();
   SLIP_TRY(const json::value config, read_json(folder / "config.json"));
   if (!config.is_object()) return bad_input("{}: expected an object, got another type", where);
@@ -126,7 +112,7 @@ Result<const CompiledForm*> Engine::form(const std::string& name) {
 
 Result<std::string> Engine::user_text(const Request& request) const {
   if (!request.ego) return request.prompt;
-  const PromptText text = prompt_text(task_.prompt, *request.ego);
+  const PromptText text = prompt_text(task_.prompt, *request.ego, task_.form);
   return text.before_images + std::string(kImageMark) + text.after_images;
 }
 
@@ -150,7 +136,8 @@ Result<Prompt> Engine::prompt(const Request& request) {
   return model_->build_prompt(std::string_view(rendered), grids);
 }
 
-Result<DecodeOptions> Engine::decode_options(const Request& request, const Form* form) const {
+Result<DecodeOptions> Engine::decode_options(const Request& request, const CompiledForm* compiled) {
+  const Form* form = compiled ? &compiled->form : nullptr;
   DecodeOptions options = request.decode;
   for (const auto& [name, temperature] : request.section_temperatures) {
     bool found = false;
@@ -162,40 +149,38 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Form*
     if (!found) return bad_input("--section-temperature: expected a section of the form, got {}", name);
   }
   options.end_tokens = model_->config().eos;
-  if (form && request.method.schedule == Schedule::kText) {
-    // Every exact decoder gives a form's answer the same tokens, so `ar` is read as the chain law, a pass per token (decision 0003).
-    if (!std::holds_alternative<NoDrafter>(request.method.drafter))
-      return unsupported("{}: expected free text (--form none), or scaffold-spec for a form, got a form", request.method.preset);
-    options.ar_forced = true;
-  }
+  options.forced = form != nullptr;  // every exact decoder gives a form's answer the same tokens (decision 0003)
+  options.law = request.law.value_or(law());
+  const bool graph_schedule = request.method.schedule == Schedule::kFields, graph = options.law == Law::kGraph;
+  if (form && graph_schedule && !graph)
+    return unsupported("{}: expected a model trained for the graph law (--law graph decodes by it all the same), got one of the chain law",
+                       request.method.preset);
+  if (form && request.method.schedule == Schedule::kSections && graph)
+    return unsupported("{}: expected a model of the chain law, got one of the graph law (--law chain decodes by it all the same)",
+                       request.method.preset);
+  SLIP_TRY_(resources_.attach(*this, request, compiled, options));
   return options;
 }
 
 Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer) {
   const Form* form = answer.form ? &answer.form->form : nullptr;
-  SLIP_TRY(DecodeOptions options, decode_options(request, form));
-  Decoder decoder(model_->lm(), request.method);
+  SLIP_TRY(const DecodeOptions options, decode_options(request, answer.form));
+  SLIP_TRY_(resolve_method(answer.method, answer.form));
+  SLIP_TRY(std::vector<Decoded> decoded, Decoder(model_->lm(), answer.method).rollouts(prompt, form, options, request.rollouts));
+  const auto start = Clock::now();
   std::vector<std::vector<Waypoint>> rollouts;
   const Tokenizer& tokenizer = *model_->tokenizer();
-  for (int r = 0; r < request.rollouts; ++r) {
-    options.request = request.decode.request + static_cast<uint32_t>(r);
-    options.reuse_prompt = r > 0;  // one prefill for all rollouts
-    SLIP_TRY(Decoded decoded, decoder.decode(prompt, form, options));
-    std::vector<FieldValue> values;
-    if (form && decoded.valid) {
-      SLIP_TRY(values, parse(*answer.form, decoded.tokens, tokenizer));
-      rollouts.push_back(waypoints_of(*form, values));
+  for (size_t r = 0; r < decoded.size(); ++r) {
+    if (!form || !decoded[r].valid) continue;
+    SLIP_TRY(std::vector<FieldValue> values, parse(*answer.form, decoded[r].tokens, tokenizer));
+    rollouts.push_back(waypoints_of(*form, values));
+    if (r == 0) {
+      answer.plan.waypoints = rollouts.front();
+      answer.values = std::move(values);
     }
-    if (r > 0) {
-      add(decoded.statistics, answer.decoded.statistics);
-      continue;
-    }
-    answer.text = answer.form ? answer_text(*answer.form, decoded.tokens, tokenizer) : tokenizer.decode(decoded.tokens, true);
-    if (!rollouts.empty()) answer.plan.waypoints = rollouts.front();
-    answer.values = std::move(values);
-    answer.decoded = std::move(decoded);
   }
-  const auto start = Clock::now();
+  answer.decoded = std::move(decoded.front());
+  answer.text = answer.form ? answer_text(*answer.form, answer.decoded.tokens, tokenizer) : tokenizer.decode(answer.decoded.tokens, true);
   SLIP_TRY_(fit_plan(request, rollouts, answer.plan));
   answer.stages.plan_ms = ms_since(start);
   return {};

@@ -13,6 +13,7 @@
 #include "decode/decode.h"
 #include "form/values.h"
 #include "image/image.h"
+#include "engine/resources.h"
 #include "models/model.h"
 #include "plan/fit.h"
 #include "task/wod.h"
@@ -39,7 +40,8 @@ struct Request {
   std::string prompt;           // ... or this text; "<image>" marks where all images go (else: in front)
   std::vector<Image> images;
   Method method;
-  DecodeOptions decode;
+  DecodeOptions decode;  // its law is the model's, unless `law` says otherwise
+  std::optional<Law> law;
   std::vector<std::pair<std::string, float>> section_temperatures;
   int rollouts = 1;  // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
   Fit fit = Fit::kJmtPaperCompat;
@@ -58,7 +60,7 @@ struct StageTimes {
 struct Answer {
   const CompiledForm* form = nullptr;  // lives as long as the engine; null for free text
   Method method;
-  Decoded decoded;  // of rollout 0
+  Decoded decoded;  // of rollout 0; its statistics are those of all rollouts
   std::string text;
   std::vector<FieldValue> values;  // in the order of the form's fields
   Plan plan;
@@ -71,6 +73,9 @@ class Engine {
                                               const LoadProgress& progress = {});
   Model& model() { return *model_; }
   const TaskOptions& task() const { return task_; }
+  const EngineOptions& options() const { return options_; }
+  /// The law that the model was trained for.
+  Law law() const { return task_.law == TaskLaw::kGraph ? Law::kGraph : Law::kChain; }
   /// Compiled once per name. kBadInput for an unknown name or a schema that this tokenizer cannot meet.
   Result<const CompiledForm*> form(const std::string& name);
   /// The prompt's rows, images encoded (the stages admit and encode).
@@ -82,11 +87,16 @@ class Engine {
   Engine() = default;
   Result<std::string> user_text(const Request& request) const;
   Status decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer);
-  Result<DecodeOptions> decode_options(const Request& request, const Form* form) const;
+  Result<DecodeOptions> decode_options(const Request& request, const CompiledForm* form);
   std::unique_ptr<Model> model_;
   TaskOptions task_;
   std::map<std::string, std::unique_ptr<CompiledForm>> forms_;
+  EngineOptions options_;
+  Resources resources_;
 };
+
+/// The method as it will run: relaxed bins get the form's ids. kUnsupported where the form has none.
+Status resolve_method(Method& method, const CompiledForm* form);
 
 /// The parts and the whole of the result object of the command line's contract.
 json::object decoder_json(const Method& method);

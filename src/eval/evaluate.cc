@@ -2,12 +2,14 @@
 // See evaluate.h.
 #include "eval/evaluate.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
 #include "plan/baselines.h"
 #include "plan/feasibility.h"
 #include "plan/metrics.h"
+#include "sim/cot.h"
 
 namespace slip {
 
@@ -21,20 +23,37 @@ double mean_distance(std::span<const Waypoint> a, std::span<const Waypoint> b, s
   return sum / static_cast<double>(n);
 }
 
-const std::string* text_value(const CompiledForm& form, std::span<const FieldValue> values, std::string_view name) {
-  for (size_t f = 0; f < values.size(); ++f)
-    if (form.form.fields()[f].name == name) return std::get_if<std::string>(&values[f]);
-  return nullptr;
+const std::string* text_value(const Answer& a, size_t f) {
+  return f < a.values.size() ? std::get_if<std::string>(&a.values[f]) : nullptr;
 }
 
 void add_labels(const Answer& a, const sim::Labels& labels, Evaluation& sums) {
   const auto objects = objects_of(a.form->form, a.values);
   for (size_t c = 0; c < objects.size(); ++c)
     if (objects[c]) sums.objects[c].add(*objects[c], labels.critical[c]);
-  const std::string* longitudinal = text_value(*a.form, a.values, "future_meta_behavior.longitudinal");
-  const std::string* lateral = text_value(*a.form, a.values, "future_meta_behavior.lateral");
-  sums.longitudinal_right += longitudinal && *longitudinal == words(labels.longitudinal);
-  sums.lateral_right += lateral && *lateral == words(labels.lateral);
+  for (size_t f = 0; f < a.form->form.fields().size(); ++f) {
+    const std::string_view name = a.form->form.fields()[f].name;
+    const std::string_view truth = behaviour_truth(labels, name);
+    if (truth.empty()) continue;
+    const std::string* said = text_value(a, f);
+    (name.ends_with(".lateral") ? sums.lateral_right : sums.longitudinal_right) += said && *said == truth;
+  }
+}
+
+/// Texts that the scene has a truth for: the fields of drive-cot.
+Status add_texts(const Answer& a, const sim::Labels& labels, const Tokenizer& tokenizer, Evaluation& sums) {
+  const auto fields = a.form->form.fields();
+  const sim::CotLabels names;
+  if (std::none_of(fields.begin(), fields.end(), [&](const Field& f) { return names.find(f.name) != nullptr; })) return {};
+  SLIP_TRY(const std::vector<FieldValue> truth, truth_values(labels, *a.form, tokenizer));
+  for (size_t f = 0; f < fields.size(); ++f) {
+    if (!names.find(fields[f].name)) continue;
+    const auto known = [&](const auto& t) { return t.first == fields[f].name; };
+    auto at = std::find_if(sums.texts.begin(), sums.texts.end(), known);
+    if (at == sums.texts.end()) at = sums.texts.insert(at, {fields[f].name, {}});
+    at->second.add(text_value(a, f), std::get<std::string>(truth[f]));
+  }
+  return {};
 }
 
 void add_plan(const Answer& a, const sim::Labels& labels, Evaluation& sums) {
@@ -52,6 +71,31 @@ void add_plan(const Answer& a, const sim::Labels& labels, Evaluation& sums) {
 }
 
 }  // namespace
+
+void TextAgreement::add(const std::string* answer, const std::string& truth) {
+  ++count_;
+  equal_ += answer && *answer == truth;
+  ++truths_[truth];
+}
+
+double TextAgreement::agreement() const { return count_ ? static_cast<double>(equal_) / static_cast<double>(count_) : 0; }
+
+double TextAgreement::prior() const {
+  int64_t most = 0;
+  for (const auto& [text, n] : truths_) most = std::max(most, n);
+  return count_ ? static_cast<double>(most) / static_cast<double>(count_) : 0;
+}
+
+namespace {
+double mean_over_texts(const Evaluation& e, double (TextAgreement::*of)() const) {
+  double sum = 0;
+  for (const auto& [name, t] : e.texts) sum += (t.*of)();
+  return e.texts.empty() ? 0 : sum / static_cast<double>(e.texts.size());
+}
+}  // namespace
+
+double Evaluation::text_agreement() const { return mean_over_texts(*this, &TextAgreement::agreement); }
+double Evaluation::text_prior() const { return mean_over_texts(*this, &TextAgreement::prior); }
 
 void DisplacementSums::add(std::span<const Waypoint> prediction, std::span<const Waypoint> truth) {
   ade_3s_ += mean_distance(prediction, truth, 12);
@@ -78,6 +122,7 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
   r.method = settings.method;
   r.decode.temperature = settings.temperature;
   r.decode.seed = settings.seed;
+  r.decode.previous = settings.previous;
   return r;
 }
 
@@ -90,6 +135,7 @@ Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::s
   ++sums.records;
   sums.valid += answer.decoded.valid;
   add_labels(answer, labels, sums);
+  SLIP_TRY_(add_texts(answer, labels, *engine.model().tokenizer(), sums));
   add_plan(answer, labels, sums);
   const Statistics& s = answer.decoded.statistics;
   sums.forwards += s.forwards;
@@ -117,11 +163,17 @@ double share(int64_t part, int64_t whole) { return whole ? static_cast<double>(p
 
 }  // namespace
 
-json::object Evaluation::to_json() const {
+namespace {
+
+bool has_objects(const Evaluation& e) {
+  return std::any_of(e.objects.begin(), e.objects.end(), [](const YesNoCounts& n) { return n.total() > 0; });
+}
+
+void put_objects(const Evaluation& e, json::object& out) {
   json::object classes;
   bool above_prior = true;
-  for (size_t c = 0; c < objects.size(); ++c) {
-    const YesNoCounts& n = objects[c];
+  for (size_t c = 0; c < e.objects.size(); ++c) {
+    const YesNoCounts& n = e.objects[c];
     classes[sim::kObjectClasses[c]] = {{"f1", n.f1()},
                                        {"precision", n.precision()},
                                        {"recall", n.recall()},
@@ -129,31 +181,51 @@ json::object Evaluation::to_json() const {
                                        {"always_yes_f1", n.always_yes_f1()}};
     above_prior = above_prior && n.f1() > n.always_yes_f1();
   }
-  return {{"records", records},
-          {"valid", share(valid, records)},
-          {"macro_f1", macro_f1(objects)},
-          {"macro_always_yes_f1", macro_always_yes_f1(objects)},
-          {"every_class_above_prior", above_prior},
-          {"classes", std::move(classes)},
-          {"longitudinal_accuracy", share(longitudinal_right, records)},
-          {"lateral_accuracy", share(lateral_right, records)},
-          {"all", subset_json(all)},
-          {"pre_onset", subset_json(pre_onset)},
-          {"infeasible", share(infeasible, records)},
-          {"forwards_per_answer", share(forwards, records)},
-          {"tokens_per_answer", share(tokens, records)},
-          {"acceptance", share(accepted, tested)},
-          {"decode_ms_per_answer", records ? decode_ms / static_cast<double>(records) : 0},
-          {"total_ms_per_answer", records ? total_ms / static_cast<double>(records) : 0}};
+  out["macro_f1"] = macro_f1(e.objects);
+  out["macro_always_yes_f1"] = macro_always_yes_f1(e.objects);
+  out["every_class_above_prior"] = above_prior;
+  out["classes"] = std::move(classes);
+}
+
+void put_texts(const Evaluation& e, json::object& out) {
+  json::object fields;
+  for (const auto& [name, t] : e.texts) fields[name] = {{"agreement", t.agreement()}, {"prior", t.prior()}};
+  out["text_agreement"] = e.text_agreement();
+  out["text_prior"] = e.text_prior();
+  out["texts"] = std::move(fields);
+}
+
+}  // namespace
+
+json::object Evaluation::to_json() const {
+  json::object out{{"records", records}, {"valid", share(valid, records)}};
+  if (has_objects(*this) || texts.empty()) put_objects(*this, out);
+  if (!texts.empty()) put_texts(*this, out);
+  const json::object rest{{"longitudinal_accuracy", share(longitudinal_right, records)},
+                          {"lateral_accuracy", share(lateral_right, records)},
+                          {"all", subset_json(all)},
+                          {"pre_onset", subset_json(pre_onset)},
+                          {"infeasible", share(infeasible, records)},
+                          {"forwards_per_answer", share(forwards, records)},
+                          {"tokens_per_answer", share(tokens, records)},
+                          {"acceptance", share(accepted, tested)},
+                          {"decode_ms_per_answer", records ? decode_ms / static_cast<double>(records) : 0},
+                          {"total_ms_per_answer", records ? total_ms / static_cast<double>(records) : 0}};
+  out.insert(rest.begin(), rest.end());
+  return out;
 }
 
 namespace {
 
 const json::value* at_path(const json::object& o, std::string_view path) {
-  const size_t dot = path.find('.');
-  const json::value* v = o.if_contains(path.substr(0, dot));
-  if (!v || dot == std::string_view::npos) return v;
-  return v->is_object() ? at_path(v->get_object(), path.substr(dot + 1)) : nullptr;
+  if (const json::value* v = o.if_contains(path)) return v;
+  // Names of fields have dots themselves: every dot may be the one.
+  for (size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.', dot + 1)) {
+    const json::value* v = o.if_contains(path.substr(0, dot));
+    const json::value* found = v && v->is_object() ? at_path(v->get_object(), path.substr(dot + 1)) : nullptr;
+    if (found) return found;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -181,16 +253,39 @@ Status check_limits(const json::object& result, const json::object& limits, std:
   return check_failed("eval: {}", missed);
 }
 
-std::string evaluation_table(const Evaluation& e) {
-  std::string out = fmt::format("records {}   valid answers {:.1f} %   macro F1 {:.3f} (always yes {:.3f})\n\n", e.records,
-                                100 * share(e.valid, e.records), macro_f1(e.objects), macro_always_yes_f1(e.objects));
-  out += fmt::format("{:<22} {:>6} {:>9} {:>9} {:>7} {:>14}\n", "critical object", "F1", "precision", "recall", "prior",
-                     "always-yes F1");
+namespace {
+
+std::string objects_table(const Evaluation& e) {
+  std::string out = fmt::format("{:<22} {:>6} {:>9} {:>9} {:>7} {:>14}\n", "critical object", "F1", "precision", "recall", "prior",
+                                "always-yes F1");
   for (size_t c = 0; c < e.objects.size(); ++c) {
     const YesNoCounts& n = e.objects[c];
     out += fmt::format("{:<22} {:>6.3f} {:>9.3f} {:>9.3f} {:>7.3f} {:>14.3f}\n", sim::kObjectClasses[c], n.f1(), n.precision(),
                        n.recall(), n.prior(), n.always_yes_f1());
   }
+  return out;
+}
+
+std::string texts_table(const Evaluation& e) {
+  std::string out = fmt::format("{:<26} {:>9} {:>7}\n", "text equals the truth", "agreement", "prior");
+  const auto line = [&](std::string_view name, double agreement, double prior) {
+    out += fmt::format("{:<26} {:>9.3f} {:>7.3f}\n", name, agreement, prior);
+  };
+  for (const auto& [name, t] : e.texts) line(name, t.agreement(), t.prior());
+  line("mean", e.text_agreement(), e.text_prior());
+  return out;
+}
+
+}  // namespace
+
+std::string evaluation_table(const Evaluation& e) {
+  const bool objects = has_objects(e) || e.texts.empty();
+  std::string out = fmt::format("records {}   valid answers {:.1f} %", e.records, 100 * share(e.valid, e.records));
+  if (objects) out += fmt::format("   macro F1 {:.3f} (always yes {:.3f})", macro_f1(e.objects), macro_always_yes_f1(e.objects));
+  out += "\n\n";
+  if (objects) out += objects_table(e);
+  if (objects && !e.texts.empty()) out += "\n";
+  if (!e.texts.empty()) out += texts_table(e);
   out += fmt::format("\nbehaviour: longitudinal {:.1f} %, lateral {:.1f} % right\n\n", 100 * share(e.longitudinal_right, e.records),
                      100 * share(e.lateral_right, e.records));
   out += fmt::format("{:<34} {:>8} {:>8} {:>8}   (metres, against the expert's future)\n", "plan", "ADE@3s", "ADE@5s", "FDE@5s");

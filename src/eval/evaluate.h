@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics of a decoder over records: critical objects (F1 per class beside the prior), behaviour, displacement against the
-// expert's future beside constant velocity and standing still, on all records and on those whose manoeuvre starts after t0;
+// Metrics of a decoder over records: critical objects (F1 per class beside the prior), texts of drive-cot (agreement per field
+// beside the share of the most frequent truth), behaviour, displacement against the expert's future beside constant velocity and standing still, on all records and on those whose manoeuvre starts after t0;
 // validity and passes. The reference of every displacement is the logged (expert's) future, 20 points at 4 Hz.
 #pragma once
 #include <array>
@@ -22,7 +22,8 @@ struct EvalSettings {
   Method method;
   float temperature = 0;
   uint64_t seed = 0;
-  bool blank_images = false;  // grey images in place of the real ones: how much the cameras matter
+  const PreviousAnswer* previous = nullptr;  // for the drafter of that name
+  bool blank_images = false;                 // grey images in place of the real ones: how much the cameras matter
 };
 
 /// Sums over records; means come out of `json`.
@@ -45,9 +46,26 @@ struct Subset {
   DisplacementSums model, constant_velocity, standing;
 };
 
+/// Exact agreement of one field's text with the truth. An answer without values agrees nowhere.
+class TextAgreement {
+ public:
+  void add(const std::string* answer, const std::string& truth);
+  int64_t count() const { return count_; }
+  double agreement() const;
+  /// What the most frequent truth as a constant answer would reach.
+  double prior() const;
+
+ private:
+  int64_t count_ = 0, equal_ = 0;
+  std::map<std::string, int64_t> truths_;
+};
+
 struct Evaluation {
   int64_t records = 0, valid = 0;
-  std::array<YesNoCounts, 12> objects;
+  std::array<YesNoCounts, 12> objects;                       // empty counts where the form has no yes/no classes
+  std::vector<std::pair<std::string, TextAgreement>> texts;  // fields of drive-cot, in their order; empty for other forms
+  double text_agreement() const;                             // mean over the fields
+  double text_prior() const;
   int64_t longitudinal_right = 0, lateral_right = 0;
   Subset all, pre_onset;
   int64_t infeasible = 0;  // plans that a car could not follow (plan/feasibility.h)

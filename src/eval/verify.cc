@@ -11,19 +11,47 @@ namespace slip {
 
 namespace {
 
-struct Draw {
+struct Trial {
   float temperature;
   uint64_t seed;
 };
-constexpr std::array<Draw, 4> kDraws = {{{0, 0}, {0.8F, 1}, {0.8F, 2}, {0.8F, 3}}};
+constexpr std::array<Trial, 4> kTrials = {{{0, 0}, {0.8F, 1}, {0.8F, 2}, {0.8F, 3}}};
 
-// What this model can be asked: drafting needs a mask, and a causal context to verify in.
-std::vector<std::string_view> exact_presets(const DraftRule& rule, bool form) {
-  const bool drafts = rule.has_mask && !rule.block_causal_context;
-  std::vector<std::string_view> out{"ar"};
-  if (form) out.push_back("scaffold-ar");
-  if (drafts) out.push_back(form ? "scaffold-spec" : "self-spec");
+Method with_drafter(Method m, Drafter drafter, int32_t tokens) {
+  m.drafter = std::move(drafter);
+  m.width = {Width::Kind::kFixed, tokens, {}};
+  return m;
+}
+
+// What this model can be asked beside `ar`, which comes first: self-drafting needs a mask, and a causal context to verify in.
+std::vector<Method> exact_methods(const LmInfo& info, bool form, Law law, const PreviousAnswer& previous) {
+  const bool drafts = info.rule.has_mask && !info.rule.block_causal_context;
+  std::vector<Method> out{*method_of("ar")};
+  if (form) out.push_back(*method_of("scaffold-ar"));
+  std::vector<std::string_view> schedules{form ? "scaffold-ar" : "ar"};
+  if (form && law == Law::kGraph) {
+    out.push_back(*method_of("fields"));
+    schedules.push_back("fields");
+  }
+  for (const std::string_view schedule : schedules) {
+    const Method plain = *method_of(schedule);
+    out.push_back(with_drafter(plain, LookupDrafter{}, 6));
+    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousDrafter{}, 24));
+    if (!drafts) continue;
+    out.push_back(with_drafter(plain, DiffusionDrafter{}, 8));
+    if (info.has_draft_adapter) out.push_back(with_drafter(plain, DiffusionDrafter{.adapter = true}, 8));
+    out.push_back(with_drafter(plain, QuadraticDrafter{}, 3));
+  }
+  if (drafts && form) {
+    out.push_back(*method_of("scaffold-spec"));
+    if (law == Law::kGraph) out.push_back(*method_of("fields-spec"));
+  }
   return out;
+}
+
+std::string name_of(const Method& m) {
+  const MethodWords w = words_of(m);
+  return fmt::format("{} x {} x {}", w.schedule, w.drafter, w.width);
 }
 
 void compare_tokens(std::span<const TokenId> expected, std::span<const TokenId> got, const std::string& where, Check& check) {
@@ -68,26 +96,28 @@ Result<Form> plain_form(int32_t vocab) {
 }
 
 Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& base) {
-  const auto presets = exact_presets(lm.info().rule, form != nullptr);
+  DecodeOptions options = base;
+  options.forced = true;
+  // The earlier answer is one of another seed: right in places.
+  options.temperature = 0.8F;
+  options.seed = 99;
+  SLIP_TRY(const Decoded earlier, decode(lm, prompt, form, "ar", options));
+  const PreviousAnswer previous{form ? form->name() : "", earlier.fields, earlier.tokens};
+  const std::vector<Method> methods = exact_methods(lm.info(), form != nullptr, base.law, previous);
   Check check{.name = form ? "decoders" : "free text",
-              .compared = fmt::format("{}: greedy and three seeds at temperature 0.8", fmt::join(presets, ", "))};
-  if (presets.size() < 2) {
-    check.compared = "nothing: without a mask token there is only ar";
-    return check;
-  }
-  for (const Draw& draw : kDraws) {
-    DecodeOptions options = base;
-    options.ar_forced = true;
-    options.temperature = draw.temperature;
-    options.seed = draw.seed;
+              .compared = fmt::format("{} exact decoders, greedy and three seeds at temperature 0.8", methods.size())};
+  options.previous = &previous;
+  for (const Trial& trial : kTrials) {
+    options.temperature = trial.temperature;
+    options.seed = trial.seed;
     std::vector<TokenId> expected;
-    for (const std::string_view preset : presets) {
-      SLIP_TRY(Decoded decoded, decode(lm, prompt, form, preset, options));
-      if (preset == "ar")
+    for (const Method& m : methods) {
+      SLIP_TRY(Decoded decoded, Decoder(lm, m).decode(prompt, form, options));
+      if (m.preset == "ar" && std::holds_alternative<NoDrafter>(m.drafter))
         expected = std::move(decoded.tokens);
       else if (check.passed)
         compare_tokens(expected, decoded.tokens,
-                       fmt::format("{} against ar, temperature {}, seed {}", preset, draw.temperature, draw.seed), check);
+                       fmt::format("{} against ar, temperature {}, seed {}", name_of(m), trial.temperature, trial.seed), check);
     }
   }
   return check;

@@ -7,7 +7,7 @@
 namespace slip {
 namespace {
 
-constexpr std::array<std::string_view, 1> kNames = {"wod-e2e"};
+constexpr std::array<std::string_view, 5> kNames = {"wod-e2e", "drive-cot", "openvla-action", "minivla-action", "alpamayo-coc"};
 constexpr std::array<std::string_view, 12> kObjects = {
     "nearby_vehicle", "pedestrian",        "cyclist", "construction",    "traffic_element",     "weather_condition",
     "road_hazard",    "emergency_vehicle", "animal",  "special_vehicle", "conflicting_vehicle", "door_opening_vehicle"};
@@ -72,6 +72,10 @@ std::span<const std::string_view> builtin_forms() { return kNames; }
 
 std::optional<json::value> builtin_schema(std::string_view name) {
   if (name == kNames[0]) return wod_e2e_schema();
+  if (name == kNames[1]) return drive_cot_schema();
+  if (name == kNames[2]) return openvla_action_schema();
+  if (name == kNames[3]) return openvla_action_schema({.extra_tokens = true});
+  if (name == kNames[4]) return alpamayo_coc_schema();
   return std::nullopt;
 }
 

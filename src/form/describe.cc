@@ -14,10 +14,43 @@ std::string spelled(std::span<const TokenId> ids, const Tokenizer* tokenizer) {
   return s;
 }
 
+json::array ids_json(std::span<const TokenId> ids) {
+  json::array out;
+  for (const TokenId id : ids) out.push_back(id.value);
+  return out;
+}
+
 std::string parent_names(const Form& form, const Field& f) {
   std::string s;
   for (const int32_t p : f.parents) s += fmt::format("{}{}", s.empty() ? "" : ", ", form.fields()[static_cast<size_t>(p)].name);
   return s.empty() ? "-" : s;
+}
+
+/// What an enumeration or an instance has besides; empty for a plain field.
+std::string stages(const Form& form, const Field& f, const Tokenizer* tokenizer) {
+  std::string s;
+  if (!f.separators.empty()) s += fmt::format("  enumerates, {} separators", f.separators.size());
+  if (f.instance_of)
+    s += fmt::format("  instance {} of {}", f.instance_of->instance, form.fields()[static_cast<size_t>(f.instance_of->field)].name);
+  if (!f.placeholder.empty()) s += fmt::format("  placeholder {}", spelled(f.placeholder, tokenizer));
+  return s;
+}
+
+/// Fields by the number of fields on the longest way to them: those of one wave may be decoded side by side.
+std::vector<std::vector<size_t>> waves_of(const Form& form) {
+  std::vector<size_t> wave(form.fields().size(), 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t f = 0; f < wave.size(); ++f)
+      for (const int32_t p : form.fields()[f].parents)
+        if (wave[f] <= wave[static_cast<size_t>(p)]) wave[f] = wave[static_cast<size_t>(p)] + 1, moved = true;
+  }
+  std::vector<std::vector<size_t>> out;
+  for (size_t f = 0; f < wave.size(); ++f) {
+    if (out.size() <= wave[f]) out.resize(wave[f] + 1);
+    out[wave[f]].push_back(f);
+  }
+  return out;
 }
 
 int32_t values_in(const Form& form, const Block& b) {
@@ -52,6 +85,12 @@ std::string describe(const Form& form, const Tokenizer* tokenizer) {
     const Block& block = form.blocks()[b];
     s += fmt::format("block {:<3} [{}, {}), {} values\n", b, block.begin, block.end, values_in(form, block));
   }
+  const auto waves = waves_of(form);
+  for (size_t w = 0; w < waves.size(); ++w) {
+    s += fmt::format("wave {:<4}", w);
+    for (size_t i = 0; i < waves[w].size(); ++i) s += (i ? ", " : "") + form.fields()[waves[w][i]].name;
+    s += "\n";
+  }
   int32_t at = 0;
   for (const Piece& piece : form.pieces()) {
     if (const auto* run = std::get_if<FixedRun>(&piece)) {
@@ -60,8 +99,8 @@ std::string describe(const Form& form, const Tokenizer* tokenizer) {
       continue;
     }
     const Field& f = form.fields()[static_cast<size_t>(std::get<FieldRef>(piece).field)];
-    s += fmt::format("{:>5}  field  {}  budget {}  end {}  parents {}\n", at, f.name, f.budget,
-                     f.end ? spelled(std::span(&*f.end, 1), tokenizer) : "-", parent_names(form, f));
+    s += fmt::format("{:>5}  field  {}  budget {}  end {}  parents {}{}\n", at, f.name, f.budget,
+                     f.end ? spelled(std::span(&*f.end, 1), tokenizer) : "-", parent_names(form, f), stages(form, f, tokenizer));
     at += f.budget;
   }
   return s;
@@ -72,16 +111,14 @@ json::object describe_json(const Form& form, const Tokenizer* tokenizer) {
                    {"positions", form.length()},
                    {"fixed_tokens", form.fixed_tokens()},
                    {"critical_path", critical_path(form)}};
-  json::array pieces, fields, sections, blocks;
+  json::array pieces, fields, sections, blocks, waves;
   for (const Piece& piece : form.pieces()) {
     const auto* run = std::get_if<FixedRun>(&piece);
     if (!run) {
       pieces.push_back(json::object{{"field", std::get<FieldRef>(piece).field}});
       continue;
     }
-    json::array ids;
-    for (const TokenId id : run->ids) ids.push_back(id.value);
-    json::object fixed{{"fixed", std::move(ids)}, {"section", run->section}};
+    json::object fixed{{"fixed", ids_json(run->ids)}, {"section", run->section}};
     if (tokenizer) fixed["text"] = tokenizer->decode(run->ids);
     pieces.push_back(std::move(fixed));
   }
@@ -90,16 +127,28 @@ json::object describe_json(const Form& form, const Tokenizer* tokenizer) {
     for (const int32_t p : f.parents) parents.push_back(json::string(form.fields()[static_cast<size_t>(p)].name));
     json::value end = nullptr;
     if (f.end) end = f.end->value;
-    fields.push_back(json::object{{"name", f.name},
-                                  {"start", f.start},
-                                  {"budget", f.budget},
-                                  {"end", std::move(end)},
-                                  {"section", form.sections()[static_cast<size_t>(f.section)].name},
-                                  {"parents", std::move(parents)}});
+    json::object field{{"name", f.name},
+                       {"start", f.start},
+                       {"budget", f.budget},
+                       {"end", std::move(end)},
+                       {"section", form.sections()[static_cast<size_t>(f.section)].name},
+                       {"parents", std::move(parents)}};
+    if (!f.separators.empty()) field["separators"] = ids_json(f.separators);
+    if (!f.placeholder.empty()) field["placeholder"] = ids_json(f.placeholder);
+    if (f.instance_of)
+      field["instance_of"] = json::object{{"field", form.fields()[static_cast<size_t>(f.instance_of->field)].name},
+                                          {"instance", f.instance_of->instance}};
+    fields.push_back(std::move(field));
+  }
+  for (const auto& wave : waves_of(form)) {
+    json::array names;
+    for (const size_t f : wave) names.push_back(json::string(form.fields()[f].name));
+    waves.push_back(std::move(names));
   }
   for (const Section& s : form.sections()) sections.push_back(json::object{{"name", s.name}, {"begin", s.begin}, {"end", s.end}});
   for (const Block& b : form.blocks())
     blocks.push_back(json::object{{"begin", b.begin}, {"end", b.end}, {"values", values_in(form, b)}});
+  out["waves"] = std::move(waves);
   out["sections"] = std::move(sections);
   out["fields"] = std::move(fields);
   out["pieces"] = std::move(pieces);

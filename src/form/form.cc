@@ -13,6 +13,7 @@ namespace {
 
 /// Positions are 32-bit and a form lives in one arena; a million tokens is far beyond any model's context.
 constexpr int64_t kMostPositions = 1 << 20;
+constexpr size_t kMostEnumerations = 8;  // FastDriveCoT has two
 
 std::string label(const Form::Parts& p, size_t field) {
   return fmt::format("form {}: field {}", p.name,
@@ -125,6 +126,54 @@ Status check_acyclic(const Form::Parts& p) {
   return bad_input("form {}: expected fields without cycles, got {}", p.name, names);
 }
 
+bool is_ancestor(const Form::Parts& p, size_t field, size_t ancestor) {
+  std::vector<uint8_t> seen(p.fields.size(), 0);
+  std::vector<size_t> open{field};
+  while (!open.empty()) {
+    const size_t at = open.back();
+    open.pop_back();
+    for (const int32_t parent : p.fields[at].parents)
+      if (!std::exchange(seen[static_cast<size_t>(parent)], uint8_t{1})) open.push_back(static_cast<size_t>(parent));
+  }
+  return seen[ancestor] != 0;
+}
+
+Status check_placeholder(const Form::Parts& p, size_t index) {
+  const Field& f = p.fields[index];
+  const size_t n = f.placeholder.size();
+  const auto budget = static_cast<size_t>(f.budget);
+  if (n > budget || (!f.end && n != budget))
+    return bad_input("{}: expected a placeholder of {}{} tokens, got {}", label(p, index), f.end ? "at most " : "", budget, n);
+  const int32_t state = f.rules.state_after(f.placeholder);
+  if (state < 0 || !(f.rules.unrestricted() || f.rules.state(state).may_end))
+    return bad_input("{}: expected a placeholder that its rules allow, got another", label(p, index));
+  return {};
+}
+
+/// Both stages of fields with several instances: what enumerates, and what says more of one instance.
+Status check_instances(const Form::Parts& p) {
+  size_t enumerations = 0;
+  for (size_t i = 0; i < p.fields.size(); ++i) {
+    const Field& f = p.fields[i];
+    if (!std::is_sorted(f.separators.begin(), f.separators.end()) || (!f.separators.empty() && f.separators.front().value < 0))
+      return bad_input("{}: expected separators of at least 0 in ascending order, got others", label(p, i));
+    if (!f.separators.empty() && ++enumerations > kMostEnumerations)
+      return bad_input("form {}: expected at most {} enumerations, got more", p.name, kMostEnumerations);
+    if (!f.placeholder.empty()) SLIP_TRY_(check_placeholder(p, i));
+    if (!f.instance_of) continue;
+    const int32_t of = f.instance_of->field;
+    if (f.placeholder.empty()) return bad_input("{}: expected a placeholder for an unused instance, got none", label(p, i));
+    if (f.instance_of->instance < 0)
+      return bad_input("{}: expected an instance of at least 0, got {}", label(p, i), f.instance_of->instance);
+    if (of < 0 || static_cast<size_t>(of) >= i || p.fields[static_cast<size_t>(of)].separators.empty())
+      return bad_input("{}: expected to be an instance of an enumeration that stands before it, got field {}", label(p, i), of);
+    if (!is_ancestor(p, i, static_cast<size_t>(of)))
+      return bad_input("{}: expected its enumeration {} among its ancestors, got a graph without that", label(p, i),
+                       shown(p.fields[static_cast<size_t>(of)].name));
+  }
+  return {};
+}
+
 Status check_blocks(const Form::Parts& p, int32_t length) {
   int32_t at = 0;
   for (const Block& b : p.blocks) {
@@ -142,6 +191,7 @@ Result<Form> Form::make(Parts parts) {
   SLIP_TRY_(check_pieces(parts));
   SLIP_TRY_(check_fields(parts));
   SLIP_TRY_(check_acyclic(parts));
+  SLIP_TRY_(check_instances(parts));
   if (parts.block_size < 1) return bad_input("form {}: expected a block size of at least 1, got {}", parts.name, parts.block_size);
   if (parts.section_names.empty()) parts.section_names = {"answer"};
 

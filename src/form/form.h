@@ -57,7 +57,7 @@ struct Field {
   int32_t start = 0;  // form position of the first content token (budgets reserved)
 
   // Fields with several instances work in two stages: an enumeration names what there is, one further field per instance says more.
-  std::vector<TokenId> separators;  // of an enumeration, ascending: each one begins a further instance
+  std::vector<TokenId> separators;   // of an enumeration, ascending: each one begins a further instance
   std::vector<TokenId> placeholder;  // "N/A": all that an unused instance says, and an enumeration that names nothing
   struct InstanceOf {
     int32_t field = 0;     // the enumeration, a parent or ancestor that stands before this field
@@ -89,7 +89,8 @@ struct FieldRef {
 using Piece = std::variant<FixedRun, FieldRef>;
 
 /// Immutable once made by `Form::make`, which checks what a decoder relies on: budgets >= 1, parents exist and are acyclic, a
-/// fixed token stands directly before every field, sections are contiguous and in order.
+/// fixed token stands directly before every field, sections are contiguous and in order; at most 8 enumerations, an instance's
+/// enumeration stands before it and is an ancestor, its placeholder is a value that its rules and budget allow.
 class Form {
  public:
   struct Parts {

@@ -100,6 +100,63 @@ TEST(Form, RefusesRulesThatRunDry) {
   EXPECT_EQ(message_of(p), "form two: field a: expected complete values within its budget of 3, got one that goes on");
 }
 
+/// F e F i F: an enumeration separated by 5, placeholder 7 8, and its second instance.
+Form::Parts two_stages() {
+  auto p = two_fields();
+  const auto no_five = [] { return TokenRules(std::vector<TokenRules::State>{{.any = true, .denied = ids({5})}}); };
+  p.fields[0] = Field{.name = "e", .budget = 3, .end = TokenId{12}, .separators = ids({5}), .placeholder = ids({7, 8})};
+  p.fields[1] = Field{.name = "i",
+                      .budget = 2,
+                      .rules = no_five(),
+                      .parents = {0},
+                      .placeholder = ids({7, 8}),
+                      .instance_of = Field::InstanceOf{0, 1}};
+  return p;
+}
+
+TEST(Form, ChecksBothStagesOfInstances) {
+  EXPECT_EQ(message_of(two_stages()), "made");
+  auto p = two_stages();
+  p.fields[1].placeholder.clear();
+  EXPECT_EQ(message_of(p), "form two: field i: expected a placeholder for an unused instance, got none");
+  p = two_stages();
+  p.fields[1].placeholder = ids({7});
+  EXPECT_EQ(message_of(p), "form two: field i: expected a placeholder of 2 tokens, got 1") << "a field without END is full";
+  p = two_stages();
+  p.fields[0].placeholder = ids({7, 8, 9, 9});
+  EXPECT_EQ(message_of(p), "form two: field e: expected a placeholder of at most 3 tokens, got 4");
+  p = two_stages();
+  p.fields[1].placeholder = ids({7, 5});
+  EXPECT_EQ(message_of(p), "form two: field i: expected a placeholder that its rules allow, got another");
+  p = two_stages();
+  p.fields[1].instance_of->instance = -1;
+  EXPECT_EQ(message_of(p), "form two: field i: expected an instance of at least 0, got -1");
+  for (const int32_t of : {-1, 1, 2}) {
+    p = two_stages();
+    p.fields[1].instance_of->field = of;
+    EXPECT_EQ(
+        message_of(p),
+        fmt::format("form two: field i: expected to be an instance of an enumeration that stands before it, got field {}", of));
+  }
+  p = two_stages();
+  p.fields[0].separators.clear();
+  EXPECT_THAT(message_of(p), HasSubstr("field i: expected to be an instance of an enumeration"));
+  p = two_stages();
+  p.fields[0].separators = ids({6, 5});
+  EXPECT_EQ(message_of(p), "form two: field e: expected separators of at least 0 in ascending order, got others");
+  p = two_stages();
+  p.fields[1].parents.clear();
+  EXPECT_EQ(message_of(p), "form two: field i: expected its enumeration e among its ancestors, got a graph without that");
+}
+
+TEST(Form, CountsInstancesBySeparators) {
+  const auto p = two_stages();
+  EXPECT_EQ(instances_in(p.fields[0], {}), 0);
+  EXPECT_EQ(instances_in(p.fields[0], ids({7, 8})), 0);
+  EXPECT_EQ(instances_in(p.fields[0], ids({7})), 1);
+  EXPECT_EQ(instances_in(p.fields[0], ids({1, 5, 5})), 3);
+}
+
 TEST(TokenRules, OneOfFollowsTheWordsAndPadsThem) {
   const TokenId null{2};
   const auto rules = TokenRules::one_of(std::vector<std::vector<TokenId>>{ids({5}), ids({5, 6, 7}), ids({8, 9})}, null, 3);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "form/json_text.h"
 #include "form/schema_text.h"
+#include "form/text_rules.h"
 
 namespace slip {
 namespace {
@@ -28,11 +29,14 @@ struct Probe {
 
 class Compiler {
  public:
-  Compiler(FormText text, std::string_view name, const FormTokens& tokens) : text_(std::move(text)), name_(name), tokens_(tokens) {}
+  Compiler(FormText text, std::string_view name, const FormTokens& tokens)
+      : text_(std::move(text)), name_(name), tokens_(tokens), text_rules_(tokens, text_.layout) {}
 
   Result<CompiledForm> compile() {
+    SLIP_TRY_(spell_fixed());
     SLIP_TRY_(probe_all());
     SLIP_TRY_(fixed_text_is_stable());
+    SLIP_TRY_(colons_stand_alone());
     CompiledForm out;
     out.null_token = tokens_.null_token;
     parts_.name = name_;
@@ -65,6 +69,7 @@ class Compiler {
       if (piece.field >= 0) {
         const FieldSpec& f = text_.fields[static_cast<size_t>(piece.field)];
         probe.values.push_back(value(f, number));
+        if (f.space) probe.text += ' ';
         probe.text += probe.values.back();
         if (with_null && pads(f)) probe.text += tokens_.tokenizer->token_text(*tokens_.null_token);
       }
@@ -76,7 +81,11 @@ class Compiler {
   static std::string value(const FieldSpec& f, int number) {
     const auto n = static_cast<size_t>(number);
     if (const auto* choice = std::get_if<ChoiceSpec>(&f.kind)) return choice->words[n % choice->words.size()];
-    if (std::holds_alternative<TextSpec>(f.kind)) return std::string(kProbeTexts[n % std::size(kProbeTexts)]);
+    if (std::holds_alternative<TextSpec>(f.kind)) {
+      const size_t text = n % (std::size(kProbeTexts) + (f.placeholder.empty() ? 0 : 1));
+      return text < std::size(kProbeTexts) ? std::string(kProbeTexts[text]) : f.placeholder;
+    }
+    if (std::holds_alternative<BinsSpec>(f.kind)) return {};
     std::string s = std::get<NumberFormat>(f.kind).render(number % 2 == 0 ? 0.0 : -0.0);
     size_t place = 0;
     for (char& c : s)
@@ -86,6 +95,7 @@ class Compiler {
 
   /// Cuts the probe's ids at the borders of its pieces; a token over a field's border is refused.
   Status cut(Probe& probe) const {
+    if (text_.layout == Layout::kTokens) return spell(probe);
     auto encoded = tokens_.tokenizer->encode(probe.text);
     if (!encoded) return Error{encoded.error().kind, fmt::format("form {}: {}", name_, encoded.error().message)};
     const std::vector<TokenId> ids = std::move(*encoded);
@@ -110,6 +120,34 @@ class Compiler {
     }
     if (at != probe.text.size())
       return bad_input("form {}: expected a tokenizer that spells \"{}\", got nothing for it", name_, probe.text.substr(at, 24));
+    return {};
+  }
+
+  /// In a layout of tokens every piece stands by itself: specials are borders that nothing merges across.
+  Status spell(Probe& probe) const {
+    for (size_t p = 0; p < text_.pieces.size(); ++p) {
+      const auto [begin, end] = probe.ranges[p];
+      auto ids = text_.pieces[p].field < 0 ? Result(spelled_[p]) : tokens_.tokenizer->encode(probe.text.substr(begin, end - begin));
+      if (!ids) return Error{ids.error().kind, fmt::format("form {}: {}", name_, ids.error().message)};
+      probe.ids.push_back(std::move(*ids));
+    }
+    return {};
+  }
+
+  Result<TokenId> find(std::string_view spelling, const std::string& at) const {
+    const auto id = tokens_.tokenizer->find(spelling);
+    if (id) return *id;
+    return bad_input("{}: expected a tokenizer with the token \"{}\", got one without", at, shown(spelling));
+  }
+
+  /// A model that was not made for the form is refused here, by the token that it lacks.
+  Status spell_fixed() {
+    spelled_.resize(text_.pieces.size());
+    for (size_t p = 0; p < text_.pieces.size(); ++p)
+      for (const std::string& token : text_.pieces[p].tokens) {
+        SLIP_TRY(const TokenId id, find(token, "form " + name_));
+        spelled_[p].push_back(id);
+      }
     return {};
   }
 
@@ -156,6 +194,18 @@ class Compiler {
     return {};
   }
 
+  /// The hand-off row of a field on a line is its label's colon.
+  Status colons_stand_alone() const {
+    for (size_t p = 1; p < text_.pieces.size(); ++p) {
+      if (text_.pieces[p].field < 0 || !text_.fields[static_cast<size_t>(text_.pieces[p].field)].on_line) continue;
+      const std::string_view last = tokens_.tokenizer->token_bytes(probes_[0].ids[p - 1].back());
+      if (last != ":")
+        return bad_input("{}: expected a label whose colon is a token of its own, got \"{}\"",
+                         where(text_.fields[static_cast<size_t>(text_.pieces[p].field)]), shown(last));
+    }
+    return {};
+  }
+
   // ---- fields
 
   void append_fixed(std::span<const TokenId> ids, int32_t section) {
@@ -180,11 +230,14 @@ class Compiler {
     f.name = spec.name;
     f.section = spec.section;
     f.budget = spec.budget;
+    f.instance_of = spec.instance_of;
     FieldMeaning meaning;
     if (std::holds_alternative<ChoiceSpec>(spec.kind)) {
       SLIP_TRY(meaning, choice(spec, piece, f));
     } else if (std::holds_alternative<TextSpec>(spec.kind)) {
       SLIP_TRY(meaning, free_text(spec, piece, f));
+    } else if (const auto* range = std::get_if<BinsSpec>(&spec.kind)) {
+      SLIP_TRY(meaning, bins(spec, *range, f));
     } else {
       SLIP_TRY(meaning, number(spec, piece, f));
     }
@@ -216,6 +269,10 @@ class Compiler {
       shortest = std::min(shortest, ids.size());
       meaning.ids[w] = std::move(ids);
     }
+    if (!spec.placeholder.empty())
+      f.placeholder =
+          meaning
+              .ids[static_cast<size_t>(std::find(words.words.begin(), words.words.end(), spec.placeholder) - words.words.begin())];
     const bool padded = pads(spec);
     f.budget = static_cast<int32_t>(padded && spec.budget > 0 ? static_cast<size_t>(spec.budget) : longest);
     f.rules = TokenRules::one_of(meaning.ids, padded ? tokens_.null_token : std::nullopt, f.budget);
@@ -224,29 +281,22 @@ class Compiler {
   }
 
   Result<FieldMeaning> free_text(const FieldSpec& spec, size_t piece, Field& f) {
-    TokenRules::State text{.any = true, .denied = denied()};
-    if (pads(spec)) {
-      text.edges = {{*tokens_.null_token, 1}};
-      f.rules = TokenRules({std::move(text), {.edges = {{*tokens_.null_token, 1}}}});
-    } else {
-      f.rules = TokenRules({std::move(text)});
-      SLIP_TRY_(end_by_next_token(spec, piece, f));
-    }
-    return FieldMeaning(TextMeaning{});
+    SLIP_TRY_(find_placeholder(spec, piece, f));
+    f.rules = text_rules_.rules(spec, pads(spec));
+    if (spec.separator != 0) f.separators = text_rules_.containing(spec.separator);
+    if (!pads(spec)) SLIP_TRY_(end_by_next_token(spec, piece, f));
+    return FieldMeaning(TextMeaning{spec.space, spec.placeholder});
   }
 
-  /// Ids that free text may not contain: specials and other added tokens, ids without text, quotes, backslashes, controls.
-  const std::vector<TokenId>& denied() {
-    if (!denied_.empty()) return denied_;
-    const int32_t size = tokens_.tokenizer->size();
-    for (int32_t id = 0; id < std::max(size, tokens_.vocab); ++id) {
-      const std::string_view bytes = id < size ? tokens_.tokenizer->token_bytes({id}) : std::string_view();
-      const bool bad = bytes.empty() || tokens_.tokenizer->is_special({id}) || tokens_.tokenizer->is_added({id}) ||
-                       std::any_of(bytes.begin(), bytes.end(),
-                                   [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; });
-      if (bad) denied_.push_back({id});
+  Status find_placeholder(const FieldSpec& spec, size_t piece, Field& f) const {
+    if (spec.placeholder.empty()) return {};
+    for (const Probe& probe : probes_) {
+      if (probe.values[static_cast<size_t>(text_.pieces[piece].field)] != spec.placeholder) continue;
+      if (!f.placeholder.empty() && f.placeholder != probe.ids[piece])
+        return bad_input("{}: expected one spelling of \"{}\" in tokens, got two", where(spec), shown(spec.placeholder));
+      f.placeholder = probe.ids[piece];
     }
-    return denied_;
+    return {};
   }
 
   Result<FieldMeaning> number(const FieldSpec& spec, size_t piece, Field& f) {
@@ -291,15 +341,32 @@ class Compiler {
     return FieldMeaning(std::move(meaning));
   }
 
+  Result<FieldMeaning> bins(const FieldSpec& spec, const BinsSpec& range, Field& f) const {
+    BinsMeaning m{
+        .count = range.count, .number = range.number, .descending = range.descending, .low = range.low, .high = range.high};
+    SLIP_TRY(m.first, find(range.first, where(spec)));
+    SLIP_TRY(m.last, find(range.last, where(spec)));
+    if (m.size() != range.ids || range.ids < 2)
+      return bad_input("{}: expected {} ids (at least 2) from \"{}\" to \"{}\", got {}", where(spec), range.ids, shown(range.first),
+                       shown(range.last), m.size());
+    f.budget = std::max(range.count, 1);
+    std::vector<TokenId> ids;
+    for (int32_t id = m.first.value; id <= m.last.value; ++id) ids.push_back({id});
+    f.rules = TokenRules::only(std::move(ids));
+    return FieldMeaning(m);
+  }
+
   // ---- graph
 
   Status link_parents() {
     for (size_t i = 0; i < text_.fields.size(); ++i) {
       const FieldSpec& spec = text_.fields[i];
       auto& parents = parts_.fields[i].parents;
-      const bool after_previous = !text_.any_parents || (spec.in_array && !spec.first_in_array);
-      if (after_previous && i > 0) parents.push_back(static_cast<int32_t>(i) - 1);
-      if (after_previous) continue;
+      if (spec.after)
+        parents = *spec.after;
+      else if (!text_.any_parents && spec.field_before >= 0)
+        parents = {spec.field_before};
+      if (spec.after || !text_.any_parents) continue;
       for (const std::string& name : spec.parent_names) {
         bool found = false;
         for (size_t j = 0; j < text_.fields.size(); ++j) {
@@ -320,7 +387,8 @@ class Compiler {
   const FormTokens& tokens_;
   std::vector<Probe> probes_;
   Form::Parts parts_;
-  std::vector<TokenId> denied_;
+  TextRules text_rules_;
+  std::vector<std::vector<TokenId>> spelled_;  // of fixed pieces, in a layout of tokens
 };
 
 }  // namespace

@@ -14,9 +14,21 @@
 // x-section (a top-level member and those after it), x-parents (names of fields or of what holds them; without any in the whole
 // schema each field's parent is the one before), x-block-size (root), x-end: true (close by END even where NULL exists).
 // A field closes by NULL padding where x-null-pad is set and the model has NULL, needs no closing where all its values are of one
-// length, and otherwise ends by END = the fixed token after it. Array items are a chain: each has the one before as parent.
+// length, and otherwise ends by END = the fixed token after it. Array items are a chain: each has the one before as parent; with
+// x-independent: true on the array each has the array's own parents.
 // Canonical tokens: a schema whose values merge with the fixed text around them is refused (kBadInput), except that free text may
 // begin or end in a character that the tokenizer would merge: there the cut is forced.
+//
+// x-layout (root) "lines" [FastDriveCoT]: a line `label: content` per value. Label: x-label, or the field's name with spaces for
+// underscores and dots. A field's last fixed token is the colon, its content begins with the space (which is no part of the value)
+// and is never empty; END is the line break. Text may hold quotes and backslashes. x-content is not needed around arrays.
+// x-layout "tokens": values between vocabulary entries, x-before and x-after on any node: ["<|cot_start|>"], as the vocabulary spells
+// them; x-space: true lets a content begin with a space. Instead of numbers, ids of a range, alone or as an array = one field:
+//   {"type": "integer", "x-bins": {"first": "<i0>", "last": "<i767>", "count": 768}}      the value is the id's place, descending: true
+//   {"type": "number", "x-bins": {..., "low": -1, "high": 1}}                             the middle of the bin (BinsMeaning)
+// Two stages: x-instances: 4 makes a text field an enumeration of at most four things with x-instance-separator (default ";", one
+// character) between them; x-placeholder (default "N/A") is what it says of none. Fields after it with x-instance-of: its name and
+// x-instance: 0 .. 3 (on them or on what holds them) say more of one, and exactly the placeholder where it names fewer.
 #pragma once
 #include <map>
 #include <optional>
@@ -56,13 +68,30 @@ struct ChoiceMeaning {
   std::vector<std::vector<TokenId>> ids;  // content tokens of each word, without NULL
   std::map<std::string, std::string> aliases;
 };
-struct TextMeaning {};
+struct TextMeaning {
+  bool space = false;       // written behind a space that belongs to the content
+  std::string placeholder;  // of enumerations and instances
+};
 struct NumberMeaning {
   NumberFormat format;
   int32_t skip = 0;                          // leading characters that went into the scaffold (a space that is its own token)
   std::vector<std::map<char, TokenId>> ids;  // per content token; keyed by its last character
 };
-using FieldMeaning = std::variant<ChoiceMeaning, TextMeaning, NumberMeaning>;
+/// Ids of a range, in ascending order of values or descending: bin b of n stands for the integer b, or for the number in the middle
+/// of [edge(b), edge(b + 1)] between n edges that divide low .. high evenly; the last bin, which is above all edges, for the number
+/// of the one before it [OpenVLA, ActionTokenizer; reference/models 3.4].
+struct BinsMeaning {
+  TokenId first, last;
+  int32_t count = 0;  // numbers of an array, side by side in one field; 0: one number by itself
+  bool number = false, descending = false;
+  double low = 0, high = 0;
+  int32_t size() const { return last.value - first.value + 1; }
+  TokenId id_of(int32_t bin) const { return {descending ? last.value - bin : first.value + bin}; }
+  int32_t bin_of(TokenId id) const { return descending ? last.value - id.value : id.value - first.value; }
+  double value_of(int32_t bin) const;
+  int32_t bin_holding(double value) const;  // clipped to low .. high
+};
+using FieldMeaning = std::variant<ChoiceMeaning, TextMeaning, NumberMeaning, BinsMeaning>;
 
 /// A form together with what its fields mean; meanings are in the order of form.fields().
 struct CompiledForm {

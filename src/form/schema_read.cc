@@ -1,36 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schema's tree walked in order into text and fields. Keywords are an allow-list per kind of node: what is not known is
-// refused by name and place, since a keyword silently dropped would be a promise broken.
+// The tree of a schema: layouts, objects, arrays, what is inherited, and the fixed text between values.
 #include <algorithm>
-#include <cmath>
-#include <initializer_list>
 
 #include "form/json_text.h"
-#include "form/schema_text.h"
+#include "form/schema_reader.h"
 
 namespace slip {
 namespace {
 
-using Keys = std::initializer_list<std::string_view>;
-
-constexpr int64_t kMostItems = 4096;      // array items, words of an enum; a longer one is a mistake in the schema
-constexpr int64_t kMostBudget = 1 << 16;  // twice the 32,768 positions that the models which forms are for were trained with
 // Arrays in arrays multiply: the whole form is bounded while it is read, before anything of its size is allocated.
-constexpr size_t kMostFields = 4096;         // a text field's rules list some 6,000 ids with Qwen's vocabulary: 100 MB
+constexpr size_t kMostFields = 4096;
+constexpr int64_t kMostRules = 8192;         // lists of the 6,000 ids that text may not hold in Qwen's vocabulary: 200 MB
 constexpr int64_t kMostPositions = 1 << 16;  // of values; as kMostBudget
 constexpr int64_t kMostText = 1 << 18;       // bytes of fixed text: kMostPositions tokens at 4 bytes each
 
-/// What a node hands down to those below it.
-struct Inherited {
-  std::string name, path;
-  int32_t section = 0;
-  std::vector<std::string> parents;
-  bool has_parents = false, in_array = false, in_text = false;
-  int depth = 0;
-};
-
-bool needs_escape(std::string_view s) {
-  return std::any_of(s.begin(), s.end(), [](char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; });
+/// "object_1" -> "object 1"
+std::string spaced(std::string_view key) {
+  std::string s(key);
+  std::replace_if(
+      s.begin(), s.end(), [](char c) { return c == '_' || c == '.'; }, ' ');
+  return s;
 }
 
 /// What JSON lets stand between two items: a comma, spaces around it.
@@ -38,347 +27,282 @@ bool separates(std::string_view s) {
   return std::count(s.begin(), s.end(), ',') == 1 && s.find_first_not_of(" ,") == std::string_view::npos;
 }
 
-class Reader {
- public:
-  explicit Reader(std::string_view form) : form_(form) {}
-
-  Result<FormText> read(const json::value& schema) {
-    Inherited root{.path = "$"};
-    if (schema.is_object() && schema.get_object().contains("x-block-size")) {
-      SLIP_TRY(const int64_t size, get_int(schema.get_object(), "x-block-size", where(root)));
-      if (size < 1 || size > kMostBudget) return bad_input("{}: expected an x-block-size of at least 1, got {}", where(root), size);
-      out_.block_size = static_cast<int32_t>(size);
-    }
-    SLIP_TRY_(node(schema, root));
-    SLIP_TRY_(fits(root));
-    if (out_.section_names.empty()) out_.section_names = {"answer"};
-    if (out_.pieces.empty()) return bad_input("{}: expected something to write, got nothing", where(root));
-    return std::move(out_);
-  }
-
- private:
-  std::string where(const Inherited& at) const { return fmt::format("form {}: {}", form_, at.path); }
-
-  /// Asked before every node: each writes a character or a field, so that no schema grows past this by more than one text of its own.
-  Status fits(const Inherited& at) const {
-    if (out_.fields.size() > kMostFields)
-      return bad_input("{}: expected at most {} fields in the whole form, got more", where(at), kMostFields);
-    if (positions_ > kMostPositions)
-      return bad_input("{}: expected at most {} positions of values in the whole form, got more", where(at), kMostPositions);
-    if (text_bytes_ > kMostText)
-      return bad_input("{}: expected at most {} bytes of fixed text in the whole form, got more", where(at), kMostText);
-    return {};
-  }
-
-  Status only_keys(const json::object& o, const Inherited& at, Keys known) const {
-    static constexpr std::string_view kAnnotations[] = {"title",    "description", "$schema",   "$id",
-                                                        "$comment", "x-parents",   "x-section", "x-block-size"};
-    for (const auto& member : o) {
-      const std::string_view key(member.key().data(), member.key().size());
-      if (std::find(known.begin(), known.end(), key) == known.end() &&
-          std::find(std::begin(kAnnotations), std::end(kAnnotations), key) == std::end(kAnnotations))
-        return unsupported("{}: expected a keyword that forms know here, got '{}'", where(at), shown(key));
-      if (key == "x-block-size" && at.path != "$")
-        return bad_input("{}: expected x-block-size at the root alone, got it here", where(at));
-    }
-    return {};
-  }
-
-  void write(std::string_view text, const Inherited& at) {
-    if (text.empty()) return;
-    if (out_.pieces.empty() || out_.pieces.back().field >= 0 || out_.pieces.back().section != at.section)
-      out_.pieces.push_back({.section = at.section});
-    out_.pieces.back().text += text;
-    text_bytes_ += static_cast<int64_t>(text.size());
-  }
-
-  void field(FieldSpec spec, const Inherited& at) {
-    spec.name = at.name.empty() ? "answer" : at.name;
-    spec.path = at.path;
-    spec.section = at.section;
-    spec.has_parents = at.has_parents;
-    spec.parent_names = at.parents;
-    spec.in_array = at.in_array;
-    spec.first_in_array = at.in_array && std::exchange(array_begins_, false);
-    positions_ += spec.budget > 0 ? spec.budget : longest_value(spec);
-    out_.pieces.push_back({.field = static_cast<int32_t>(out_.fields.size()), .section = at.section});
-    out_.fields.push_back(std::move(spec));
-  }
-
-  /// Bytes, of which no tokenizer makes more tokens.
-  static int64_t longest_value(const FieldSpec& spec) {
-    size_t longest = 1;
-    if (const auto* choice = std::get_if<ChoiceSpec>(&spec.kind))
-      for (const std::string& word : choice->words) longest = std::max(longest, word.size());
-    if (const auto* number = std::get_if<NumberFormat>(&spec.kind)) longest = number->spelled.size();
-    return static_cast<int64_t>(longest);
-  }
-
-  Status budget(const json::object& o, const Inherited& at, FieldSpec& spec) const {
-    SLIP_TRY(const int64_t n, int_or(o, "x-budget", 0, where(at)));
-    if (o.contains("x-budget") && (n < 1 || n > kMostBudget))
-      return bad_input("{}: expected an x-budget of 1 to {}, got {}", where(at), kMostBudget, n);
-    spec.budget = static_cast<int32_t>(n);
-    SLIP_TRY(spec.null_pad, bool_or(o, "x-null-pad", false, where(at)));
-    SLIP_TRY(spec.end, bool_or(o, "x-end", false, where(at)));
-    return {};
-  }
-
-  Status parents(const json::object& o, Inherited& at) {
-    if (!o.contains("x-parents")) return {};
-    SLIP_TRY(const json::array* list, get_array(o, "x-parents", where(at)));
-    at.parents.clear();
-    for (const json::value& v : *list) {
-      if (!v.is_string()) return bad_input("{}: expected names in x-parents, got {}", where(at), shown_json(v));
-      at.parents.emplace_back(v.get_string());
-    }
-    at.has_parents = out_.any_parents = true;
-    return {};
-  }
-
-  Status node(const json::value& schema, Inherited at) {
-    SLIP_TRY_(fits(at));
-    if (!schema.is_object()) return bad_input("{}: expected an object, got {}", where(at), shown_json(schema));
-    if (at.depth > 64) return bad_input("{}: expected at most 64 levels, got more", where(at));
-    const json::object& o = schema.get_object();
-    SLIP_TRY_(parents(o, at));
-    if (o.contains("const")) return constant(o, at);
-    if (o.contains("enum")) return choice(o, at);
-    if (!o.contains("type")) return unsupported("{}: expected 'type', 'enum' or 'const', got none of them", where(at));
-    SLIP_TRY(const std::string type, get_string(o, "type", where(at)));
-    if (type == "object") return object(o, at);
-    if (type == "array") return array(o, at);
-    if (type == "string") return o.contains("x-content") ? content(o, at) : text(o, at);
-    if (type == "number" || type == "integer") return number(o, at);
-    if (type == "boolean") return boolean(o, at);
-    return unsupported("{}: expected type object, array, string, number, integer or boolean, got '{}'", where(at), shown(type));
-  }
-
-  Status constant(const json::object& o, const Inherited& at) {
-    SLIP_TRY_(only_keys(o, at, {"const", "type"}));
-    const json::value& v = o.at("const");
-    if (v.is_structured() || (v.is_string() && at.in_text))
-      return unsupported("{}: expected a plain constant, got {}", where(at), shown_json(v));
-    if (v.is_double() && !std::isfinite(v.get_double()))
-      return bad_input("{}: expected a number that a double holds, got {}", where(at), shown_json(v));
-    write(plain_json(v), at);
-    return {};
-  }
-
-  Status choice(const json::object& o, const Inherited& at) {
-    SLIP_TRY_(only_keys(o, at, {"enum", "type", "x-budget", "x-null-pad", "x-end", "x-aliases"}));
-    SLIP_TRY(const std::string type, string_or(o, "type", "string", where(at)));
-    if (type != "string" || at.in_text)
-      return unsupported("{}: expected an enum of strings outside x-content, got another", where(at));
-    SLIP_TRY(const json::array* list, get_array(o, "enum", where(at)));
-    if (list->size() > static_cast<size_t>(kMostItems))
-      return bad_input("{}: expected at most {} words in enum, got {}", where(at), kMostItems, list->size());
-    ChoiceSpec choice;
-    for (const json::value& v : *list) {
-      if (!v.is_string()) return unsupported("{}: expected strings in enum, got {}", where(at), shown_json(v));
-      const std::string word(v.get_string());
-      if (word.empty() || needs_escape(word))
-        return unsupported("{}: expected words without quotes, got {}", where(at), shown_json(v));
-      if (std::find(choice.words.begin(), choice.words.end(), word) != choice.words.end())
-        return bad_input("{}: expected different words in enum, got '{}' twice", where(at), shown(word));
-      choice.words.push_back(word);
-    }
-    if (choice.words.empty()) return bad_input("{}: expected at least one word in enum, got none", where(at));
-    SLIP_TRY_(aliases(o, at, choice));
-    FieldSpec spec{.kind = std::move(choice)};
-    SLIP_TRY_(budget(o, at, spec));
-    write("\"", at);
-    field(std::move(spec), at);
-    write("\"", at);
-    return {};
-  }
-
-  Status aliases(const json::object& o, const Inherited& at, ChoiceSpec& choice) const {
-    if (!o.contains("x-aliases")) return {};
-    SLIP_TRY(const json::object* map, get_object(o, "x-aliases", where(at)));
-    for (const auto& member : *map) {
-      const std::string alias(member.key());
-      const std::string word = member.value().is_string() ? std::string(member.value().get_string()) : std::string();
-      if (std::find(choice.words.begin(), choice.words.end(), word) == choice.words.end())
-        return bad_input("{}: expected x-aliases to lead to words of enum, got {}", where(at), shown_json(member.value()));
-      if (std::find(choice.words.begin(), choice.words.end(), alias) != choice.words.end())
-        return bad_input("{}: expected aliases that are no words themselves, got '{}'", where(at), shown(alias));
-      choice.aliases[alias] = word;
-    }
-    return {};
-  }
-
-  Status boolean(const json::object& o, const Inherited& at) {
-    SLIP_TRY_(only_keys(o, at, {"type", "x-budget", "x-null-pad", "x-end"}));
-    FieldSpec spec{.kind = ChoiceSpec{{"true", "false"}, {}}};
-    SLIP_TRY_(budget(o, at, spec));
-    field(std::move(spec), at);
-    return {};
-  }
-
-  Status text(const json::object& o, const Inherited& at) {
-    SLIP_TRY_(only_keys(o, at, {"type", "x-budget", "x-null-pad", "x-end"}));
-    if (at.in_text) return unsupported("{}: expected numbers inside x-content, got a string", where(at));
-    FieldSpec spec{.kind = TextSpec{}};
-    SLIP_TRY_(budget(o, at, spec));
-    if (spec.budget == 0) return bad_input("{}: expected x-budget, got none", where(at));
-    write("\"", at);
-    field(std::move(spec), at);
-    write("\"", at);
-    return {};
-  }
-
-  Status content(const json::object& o, Inherited at) {
-    SLIP_TRY_(only_keys(o, at, {"type", "x-content"}));
-    if (at.in_text) return unsupported("{}: expected x-content once, got it inside another", where(at));
-    write("\"", at);
-    Inherited below = at;
-    below.path += ".x-content";
-    below.in_text = true;
-    ++below.depth;
-    SLIP_TRY_(node(o.at("x-content"), below));
-    write("\"", at);
-    return {};
-  }
-
-  Status number(const json::object& o, const Inherited& at) {
-    SLIP_TRY_(only_keys(o, at, {"type", "x-format"}));
-    if (!o.contains("x-format")) return bad_input("{}: expected x-format, got none", where(at));
-    SLIP_TRY(const std::string spelled, get_string(o, "x-format", where(at)));
-    SLIP_TRY(NumberFormat format, parse_number_format(spelled, where(at)));
-    // JSON has no number +1 and none 012; inside a string (x-content) both are text like any other.
-    if (!at.in_text && format.sign)
-      return bad_input("{}: expected an x-format without '+' outside x-content, since +1 is no JSON number, got \"{}\"", where(at),
-                       shown(spelled));
-    if (!at.in_text && format.integer_digits > 1)
-      return bad_input(
-          "{}: expected an x-format with one digit before the point outside x-content, since 012 is no JSON number, got \"{}\"",
-          where(at), shown(spelled));
-    field({.kind = std::move(format)}, at);
-    return {};
-  }
-
-  Status array(const json::object& o, Inherited at) {
-    SLIP_TRY_(only_keys(o, at, {"type", "items", "minItems", "maxItems", "x-separator"}));
-    SLIP_TRY(const int64_t least, int_or(o, "minItems", -1, where(at)));
-    SLIP_TRY(const int64_t most, int_or(o, "maxItems", -1, where(at)));
-    if (least != most || least < 0)
-      return unsupported("{}: expected minItems equal to maxItems, got {} and {}", where(at), least, most);
-    if (least < 1 || least > kMostItems) return bad_input("{}: expected 1 to {} items, got {}", where(at), kMostItems, least);
-    if (!o.contains("items")) return bad_input("{}: expected items, got none", where(at));
-    SLIP_TRY(const std::string separator, string_or(o, "x-separator", ", ", where(at)));
-    if (needs_escape(separator))
-      return bad_input("{}: expected an x-separator without quotes, got '{}'", where(at), shown(separator));
-    if (!at.in_text && !separates(separator))
-      return bad_input("{}: expected an x-separator of one comma and spaces outside x-content, as JSON has it, got '{}'", where(at),
-                       shown(separator));
-    if (!at.in_array) array_begins_ = true;
-    write("[", at);
-    for (int64_t i = 0; i < least; ++i) {
-      if (i > 0) write(separator, at);
-      Inherited below = at;
-      below.name += fmt::format("{}{}", at.name.empty() ? "" : ".", i);
-      below.path += ".items";
-      below.in_array = true;
-      ++below.depth;
-      SLIP_TRY_(node(o.at("items"), below));
-    }
-    write("]", at);
-    return {};
-  }
-
-  Status object(const json::object& o, Inherited at) {
-    SLIP_TRY_(only_keys(o, at, {"type", "properties", "required", "additionalProperties"}));
-    if (at.in_text) return unsupported("{}: expected arrays and numbers inside x-content, got an object", where(at));
-    SLIP_TRY(const json::object* properties, get_object(o, "properties", where(at)));
-    SLIP_TRY_(required_exist(o, *properties, at));
-    const bool top = at.path == "$";
-    bool first = true;
-    std::string before = "{";
-    for (const auto& member : *properties) {
-      Inherited below = at;
-      const std::string key(member.key());
-      below.name += fmt::format("{}{}", at.name.empty() ? "" : ".", key);
-      below.path += ".properties." + shown(key);
-      ++below.depth;
-      if (top) {
-        SLIP_TRY_(enter_section(member.value(), below));
-        at.section = below.section;
-      } else if (member.value().is_object() && member.value().get_object().contains("x-section")) {
-        return bad_input("{}: expected x-section on members of the root alone, got it here", where(below));
-      }
-      write(before + json::serialize(json::string_view(key)) + ": ", below);
-      SLIP_TRY_(node(member.value(), below));
-      before = ", ";
-      first = false;
-    }
-    write(first ? "{}" : "}", at);
-    return {};
-  }
-
-  Status enter_section(const json::value& member, Inherited& at) {
-    if (!member.is_object()) return {};
-    const json::object& o = member.get_object();
-    if (o.contains("x-section")) {
-      SLIP_TRY(const std::string name, get_string(o, "x-section", where(at)));
-      if (out_.section_names.empty() || out_.section_names.back() != name) {
-        if (std::find(out_.section_names.begin(), out_.section_names.end(), name) != out_.section_names.end())
-          return bad_input("{}: expected the members of section '{}' side by side, got others between", where(at), shown(name));
-        out_.section_names.push_back(name);
-      }
-    } else if (out_.section_names.empty()) {
-      out_.section_names.push_back("answer");
-    }
-    at.section = static_cast<int32_t>(out_.section_names.size()) - 1;
-    return {};
-  }
-
-  Status required_exist(const json::object& o, const json::object& properties, const Inherited& at) const {
-    if (o.contains("additionalProperties") && !(o.at("additionalProperties").is_bool() && !o.at("additionalProperties").get_bool()))
-      return unsupported("{}: expected additionalProperties false, got {}", where(at), shown_json(o.at("additionalProperties")));
-    if (!o.contains("required")) return {};
-    SLIP_TRY(const json::array* list, get_array(o, "required", where(at)));
-    for (const json::value& v : *list)
-      if (!v.is_string() || !properties.contains(v.get_string()))
-        return bad_input("{}: expected names of properties in required, got {}", where(at), shown_json(v));
-    return {};
-  }
-
-  std::string form_;
-  FormText out_;
-  bool array_begins_ = false;
-  int64_t positions_ = 0, text_bytes_ = 0;
-};
-
 }  // namespace
 
-Result<FormText> read_schema(const json::value& schema, std::string_view form_name) { return Reader(form_name).read(schema); }
+Result<FormText> read_schema(const json::value& schema, std::string_view form_name) { return SchemaReader(form_name).read(schema); }
 
-Result<NumberFormat> parse_number_format(std::string_view spelled, std::string_view where) {
-  NumberFormat f;
-  f.spelled = spelled;
-  f.integer_digits = 0;
-  size_t i = 0;
-  const auto take = [&](char c) { return i < spelled.size() && spelled[i] == c && ++i; };
-  f.space = take(' ');
-  f.sign = take('+');
-  while (take('0')) ++f.integer_digits;
-  const bool point = take('.');
-  while (point && take('0')) ++f.decimals;
-  // 15 digits: every such decimal goes through a double and back unchanged.
-  if (i != spelled.size() || f.integer_digits < 1 || (point && f.decimals < 1) || f.integer_digits + f.decimals > 15)
-    return bad_input("{}: expected an x-format like \"+000.00\" of at most 15 digits, got \"{}\"", where, shown(spelled));
-  return f;
+bool has_control(std::string_view s) {
+  return std::any_of(s.begin(), s.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
 }
 
-std::string NumberFormat::render(double value) const {
-  std::string s;
-  if (space) s += ' ';
-  if (sign) s += std::signbit(value) ? '-' : '+';
-  const int width = integer_digits + (decimals > 0 ? decimals + 1 : 0);
-  return s + fmt::format("{:0{}.{}f}", std::fabs(value), width, decimals);
+bool needs_escape(std::string_view s) { return has_control(s) || s.find_first_of("\"\\") != std::string_view::npos; }
+
+Result<FormText> SchemaReader::read(const json::value& schema) {
+  Inherited root{.path = "$"};
+  if (schema.is_object() && schema.get_object().contains("x-block-size")) {
+    SLIP_TRY(const int64_t size, get_int(schema.get_object(), "x-block-size", where(root)));
+    if (size < 1 || size > kMostBudget) return bad_input("{}: expected an x-block-size of at least 1, got {}", where(root), size);
+    out_.block_size = static_cast<int32_t>(size);
+  }
+  SLIP_TRY_(layout(schema, root));
+  SLIP_TRY_(node(schema, root));
+  SLIP_TRY_(fits(root));
+  if (out_.section_names.empty()) out_.section_names = {"answer"};
+  if (out_.pieces.empty()) return bad_input("{}: expected something to write, got nothing", where(root));
+  return std::move(out_);
 }
 
-double NumberFormat::largest() const { return std::pow(10.0, integer_digits) - std::pow(10.0, -decimals); }
+/// Asked before every node: each writes a character or a field, so that no schema grows past this by more than one text of its own.
+Status SchemaReader::fits(const Inherited& at) const {
+  if (out_.fields.size() > kMostFields)
+    return bad_input("{}: expected at most {} fields in the whole form, got more", where(at), kMostFields);
+  if (rules_ > kMostRules)
+    return bad_input("{}: expected less free text in the whole form (fields, lines and instances count {}), got more", where(at),
+                     kMostRules);
+  if (positions_ > kMostPositions)
+    return bad_input("{}: expected at most {} positions of values in the whole form, got more", where(at), kMostPositions);
+  if (text_bytes_ > kMostText)
+    return bad_input("{}: expected at most {} bytes of fixed text in the whole form, got more", where(at), kMostText);
+  return {};
+}
+
+Status SchemaReader::layout(const json::value& schema, const Inherited& root) {
+  if (!schema.is_object()) return {};
+  SLIP_TRY(const std::string name, string_or(schema.get_object(), "x-layout", "json", where(root)));
+  if (name == "lines")
+    out_.layout = Layout::kLines;
+  else if (name == "tokens")
+    out_.layout = Layout::kTokens;
+  else if (name != "json")
+    return unsupported("{}: expected an x-layout of 'json', 'lines' or 'tokens', got '{}'", where(root), shown(name));
+  SLIP_TRY(const std::string type, string_or(schema.get_object(), "type", "object", where(root)));
+  if (!json_text() && type != "object")
+    return bad_input("{}: expected type object at the root of {}, got '{}'", where(root), name, shown(type));
+  return {};
+}
+
+Status SchemaReader::only_keys(const json::object& o, const Inherited& at, Keys known) const {
+  static constexpr std::string_view kAnnotations[] = {"title",     "description", "$schema",       "$id",       "$comment",
+                                                      "x-parents", "x-section",   "x-block-size",  "x-layout",  "x-label",
+                                                      "x-before",  "x-after",     "x-instance-of", "x-instance"};
+  for (const auto& member : o) {
+    const std::string_view key(member.key().data(), member.key().size());
+    if (std::find(known.begin(), known.end(), key) == known.end() &&
+        std::find(std::begin(kAnnotations), std::end(kAnnotations), key) == std::end(kAnnotations))
+      return unsupported("{}: expected a keyword that forms know here, got '{}'", where(at), shown(key));
+    if ((key == "x-block-size" || key == "x-layout") && at.path != "$")
+      return bad_input("{}: expected {} at the root alone, got it here", where(at), key);
+    if (key == "x-label" && (!on_line(at) || at.path == "$"))
+      return bad_input("{}: expected x-label on the members of a layout of lines alone, got it here", where(at));
+    if ((key == "x-before" || key == "x-after") && out_.layout != Layout::kTokens)
+      return bad_input("{}: expected {} in a layout of tokens alone, got it here", where(at), key);
+  }
+  return {};
+}
+
+void SchemaReader::write(std::string_view text, const Inherited& at) {
+  if (text.empty()) return;
+  if (out_.pieces.empty() || out_.pieces.back().field >= 0 || out_.pieces.back().section != at.section)
+    out_.pieces.push_back({.section = at.section});
+  out_.pieces.back().text += text;
+  text_bytes_ += static_cast<int64_t>(text.size());
+}
+
+Status SchemaReader::write_tokens(const json::object& o, const char* key, const Inherited& at) {
+  if (!o.contains(key)) return {};
+  SLIP_TRY(const json::array* list, get_array(o, key, where(at)));
+  for (const json::value& v : *list) {
+    if (!v.is_string() || v.get_string().empty())
+      return bad_input("{}: expected tokens as the vocabulary spells them in {}, got {}", where(at), key, shown_json(v));
+    write(v.get_string(), at);
+    out_.pieces.back().tokens.emplace_back(v.get_string());
+  }
+  return {};
+}
+
+Status SchemaReader::inherit_instance(const json::object& o, Inherited& at) const {
+  if (o.contains("x-instance-of")) {
+    SLIP_TRY(at.instance_of, get_string(o, "x-instance-of", where(at)));
+  }
+  if (o.contains("x-instance")) {
+    SLIP_TRY(at.instance, get_int(o, "x-instance", where(at)));
+  }
+  return {};
+}
+
+Status SchemaReader::parents(const json::object& o, Inherited& at) {
+  if (!o.contains("x-parents")) return {};
+  SLIP_TRY(const json::array* list, get_array(o, "x-parents", where(at)));
+  at.parents.clear();
+  for (const json::value& v : *list) {
+    if (!v.is_string()) return bad_input("{}: expected names in x-parents, got {}", where(at), shown_json(v));
+    at.parents.emplace_back(v.get_string());
+  }
+  out_.any_parents = true;
+  return {};
+}
+
+Status SchemaReader::node(const json::value& schema, Inherited at) {
+  SLIP_TRY_(fits(at));
+  if (!schema.is_object()) return bad_input("{}: expected an object, got {}", where(at), shown_json(schema));
+  if (at.depth > 64) return bad_input("{}: expected at most 64 levels, got more", where(at));
+  const json::object& o = schema.get_object();
+  SLIP_TRY_(parents(o, at));
+  SLIP_TRY_(inherit_instance(o, at));
+  SLIP_TRY_(write_tokens(o, "x-before", at));
+  SLIP_TRY_(value(o, at));
+  return write_tokens(o, "x-after", at);
+}
+
+Status SchemaReader::value(const json::object& o, const Inherited& at) {
+  if (o.contains("const")) return constant(o, at);
+  if (o.contains("enum")) return choice(o, at);
+  if (!o.contains("type")) return unsupported("{}: expected 'type', 'enum' or 'const', got none of them", where(at));
+  SLIP_TRY(const std::string type, get_string(o, "type", where(at)));
+  if (type == "object") return object(o, at);
+  if (type == "array") return array(o, at);
+  if (type == "string") return o.contains("x-content") ? content(o, at) : text(o, at);
+  if (type == "number" || type == "integer") return o.contains("x-bins") ? bins(o, at, 0) : number(o, at);
+  if (type == "boolean") return boolean(o, at);
+  return unsupported("{}: expected type object, array, string, number, integer or boolean, got '{}'", where(at), shown(type));
+}
+
+Status SchemaReader::content(const json::object& o, Inherited at) {
+  SLIP_TRY_(only_keys(o, at, {"type", "x-content"}));
+  if (at.in_text) return unsupported("{}: expected x-content once, got it inside another", where(at));
+  Inherited below = at;
+  below.path += ".x-content";
+  ++below.depth;
+  if (!json_text()) return node(o.at("x-content"), below);  // a line is text already
+  write("\"", at);
+  below.in_text = true;
+  SLIP_TRY_(node(o.at("x-content"), below));
+  write("\"", at);
+  return {};
+}
+
+Status SchemaReader::array(const json::object& o, Inherited at) {
+  SLIP_TRY_(only_keys(o, at, {"type", "items", "minItems", "maxItems", "x-separator", "x-independent"}));
+  SLIP_TRY(const int64_t least, int_or(o, "minItems", -1, where(at)));
+  SLIP_TRY(const int64_t most, int_or(o, "maxItems", -1, where(at)));
+  if (least != most || least < 0)
+    return unsupported("{}: expected minItems equal to maxItems, got {} and {}", where(at), least, most);
+  if (least < 1 || least > kMostItems) return bad_input("{}: expected 1 to {} items, got {}", where(at), kMostItems, least);
+  if (!o.contains("items")) return bad_input("{}: expected items, got none", where(at));
+  const json::object* item = o.at("items").if_object();
+  if (item && item->contains("x-bins")) return bins(o, at, least);
+  if (out_.layout == Layout::kTokens)
+    return unsupported("{}: expected items of x-bins in a layout of tokens, got others", where(at));
+  SLIP_TRY(const std::string separator, string_or(o, "x-separator", ", ", where(at)));
+  if (!json_text() ? has_control(separator) : needs_escape(separator))
+    return bad_input("{}: expected an x-separator without {}, got '{}'", where(at), !json_text() ? "line breaks" : "quotes",
+                     shown(separator));
+  if (!in_text(at) && !separates(separator))
+    return bad_input("{}: expected an x-separator of one comma and spaces outside x-content, as JSON has it, got '{}'", where(at),
+                     shown(separator));
+  SLIP_TRY(const bool independent, bool_or(o, "x-independent", false, where(at)));
+  open(at, false);
+  write(on_line(at) ? " [" : "[", at);
+  SLIP_TRY_(items(o.at("items"), at, least, separator, independent));
+  write("]", at);
+  close(at, false);
+  return {};
+}
+
+/// Items depend on the item before, or, side by side, each on what the array depends on.
+Status SchemaReader::items(const json::value& item, const Inherited& at, int64_t count, const std::string& separator,
+                           bool independent) {
+  Inherited below = at;
+  below.path += ".items";
+  below.in_array = true;
+  below.in_text = in_text(at);
+  if (!below.before_array) below.before_array = static_cast<int32_t>(out_.fields.size()) - 1;
+  ++below.depth;
+  std::vector<int32_t> all;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0) write(separator, at);
+    below.name = fmt::format("{}{}{}", at.name, at.name.empty() ? "" : ".", i);
+    last_.clear();
+    SLIP_TRY_(node(item, below));
+    if (independent)
+      all.insert(all.end(), last_.begin(), last_.end());
+    else if (!last_.empty())
+      below.after = all = last_;
+  }
+  last_ = std::move(all);
+  return {};
+}
+
+Status SchemaReader::object(const json::object& o, Inherited at) {
+  SLIP_TRY_(only_keys(o, at, {"type", "properties", "required", "additionalProperties"}));
+  if (at.in_text) return unsupported("{}: expected arrays and numbers inside x-content, got an object", where(at));
+  SLIP_TRY(const json::object* properties, get_object(o, "properties", where(at)));
+  SLIP_TRY_(required_exist(o, *properties, at));
+  const bool top = at.path == "$";
+  bool first = true;
+  for (const auto& member : *properties) {
+    Inherited below = at;
+    const std::string key(member.key());
+    below.name += fmt::format("{}{}", at.name.empty() ? "" : ".", key);
+    below.path += ".properties." + shown(key);
+    ++below.depth;
+    if (top) {
+      SLIP_TRY_(enter_section(member.value(), below));
+      at.section = below.section;
+    } else if (member.value().is_object() && member.value().get_object().contains("x-section")) {
+      return bad_input("{}: expected x-section on members of the root alone, got it here", where(below));
+    }
+    if (on_line(at))
+      SLIP_TRY_(enter_line(member.value(), key, below));
+    else if (json_text())
+      write((first ? "{" : ", ") + json::serialize(json::string_view(key)) + ": ", below);
+    last_.clear();
+    SLIP_TRY_(node(member.value(), below));
+    if (at.in_array && !last_.empty()) at.after = last_;  // members of an item are a chain
+    first = false;
+  }
+  if (json_text()) write(first ? "{}" : "}", at);
+  return {};
+}
+
+/// A member's label: its own, or its name behind that of the object around it.
+Status SchemaReader::enter_line(const json::value& member, const std::string& key, Inherited& at) const {
+  const std::string named = (at.label.empty() ? "" : at.label + " ") + spaced(key);
+  at.label = named;
+  if (member.is_object()) {
+    SLIP_TRY(at.label, string_or(member.get_object(), "x-label", named, where(at)));
+  }
+  if (at.label.empty() || has_control(at.label))
+    return bad_input("{}: expected a label of one line, got '{}'", where(at), shown(at.label));
+  return {};
+}
+
+Status SchemaReader::enter_section(const json::value& member, Inherited& at) {
+  if (!member.is_object()) return {};
+  const json::object& o = member.get_object();
+  if (o.contains("x-section")) {
+    SLIP_TRY(const std::string name, get_string(o, "x-section", where(at)));
+    if (out_.section_names.empty() || out_.section_names.back() != name) {
+      if (std::find(out_.section_names.begin(), out_.section_names.end(), name) != out_.section_names.end())
+        return bad_input("{}: expected the members of section '{}' side by side, got others between", where(at), shown(name));
+      out_.section_names.push_back(name);
+    }
+  } else if (out_.section_names.empty()) {
+    out_.section_names.push_back("answer");
+  }
+  at.section = static_cast<int32_t>(out_.section_names.size()) - 1;
+  return {};
+}
+
+Status SchemaReader::required_exist(const json::object& o, const json::object& properties, const Inherited& at) const {
+  if (o.contains("additionalProperties") && !(o.at("additionalProperties").is_bool() && !o.at("additionalProperties").get_bool()))
+    return unsupported("{}: expected additionalProperties false, got {}", where(at), shown_json(o.at("additionalProperties")));
+  if (!o.contains("required")) return {};
+  SLIP_TRY(const json::array* list, get_array(o, "required", where(at)));
+  for (const json::value& v : *list)
+    if (!v.is_string() || !properties.contains(v.get_string()))
+      return bad_input("{}: expected names of properties in required, got {}", where(at), shown_json(v));
+  return {};
+}
 
 }  // namespace slip

@@ -32,10 +32,13 @@ Result<std::vector<TokenId>> render_choice(const CompiledForm& f, size_t field, 
   return m.ids[static_cast<size_t>(at - m.words.begin())];
 }
 
-Result<std::vector<TokenId>> render_text(const CompiledForm& f, size_t field, const std::string& value,
+Result<std::vector<TokenId>> render_text(const CompiledForm& f, size_t field, const TextMeaning& m, const std::string& value,
                                          const Tokenizer& tokenizer) {
-  SLIP_TRY(std::vector<TokenId> ids, tokenizer.encode(value));
-  if (tokenizer.decode(ids) != value)
+  if (!m.placeholder.empty() && value == m.placeholder) return f.form.fields()[field].placeholder;
+  if (m.space && value.empty()) return bad_input("{}: expected text, got none", where(f, field));
+  const std::string text = m.space ? " " + value : value;
+  SLIP_TRY(std::vector<TokenId> ids, tokenizer.encode(text));
+  if (tokenizer.decode(ids) != text)
     return bad_input("{}: expected text in the tokenizer's normal form, got \"{}\"", where(f, field), shown(value));
   return ids;
 }
@@ -68,30 +71,84 @@ Result<FieldValue> parse_number(const CompiledForm& f, size_t field, const Numbe
   return FieldValue(value);
 }
 
+Result<std::vector<TokenId>> render_bins(const CompiledForm& f, size_t field, const BinsMeaning& m, const FieldValue& value) {
+  const auto* one = std::get_if<double>(&value);
+  const std::span<const double> numbers = one ? std::span(one, 1) : std::span<const double>(std::get<std::vector<double>>(value));
+  if (numbers.size() != static_cast<size_t>(f.form.fields()[field].budget))
+    return bad_input("{}: expected {} numbers, got {}", where(f, field), f.form.fields()[field].budget, numbers.size());
+  std::vector<TokenId> ids;
+  for (const double x : numbers) {
+    // Integers are bins; numbers outside low .. high are refused here and clipped only where a caller asks bin_holding itself.
+    const double low = m.number ? m.low : 0, high = m.number ? m.high : m.size() - 1;
+    if (!(x >= low && x <= high) || (!m.number && x != std::floor(x)))
+      return bad_input("{}: expected {} of {} to {}, got {}", where(f, field), m.number ? "numbers" : "integers", low, high, x);
+    ids.push_back(m.id_of(m.number ? m.bin_holding(x) : static_cast<int32_t>(x)));
+  }
+  return ids;
+}
+
+Result<FieldValue> parse_bins(const CompiledForm& f, size_t field, const BinsMeaning& m, std::span<const TokenId> content) {
+  std::vector<double> numbers;
+  for (const TokenId id : content) {
+    if (id < m.first || m.last < id)
+      return bad_input("{}: expected ids of {} to {}, got {}", where(f, field), m.first.value, m.last.value, id.value);
+    numbers.push_back(m.number ? m.value_of(m.bin_of(id)) : m.bin_of(id));
+  }
+  if (numbers.size() != static_cast<size_t>(f.form.fields()[field].budget))
+    return bad_input("{}: expected {} ids, got {}", where(f, field), f.form.fields()[field].budget, numbers.size());
+  return m.count == 0 ? FieldValue(numbers[0]) : FieldValue(std::move(numbers));
+}
+
+/// Which alternative of FieldValue a meaning has, and what messages call it.
+size_t kind_of(const FieldMeaning& m) {
+  if (const auto* bins = std::get_if<BinsMeaning>(&m)) return bins->count == 0 ? 1 : 2;
+  return std::holds_alternative<NumberMeaning>(m) ? 1 : 0;
+}
+constexpr const char* kKinds[] = {"text", "a number", "a list of numbers"};
+
 }  // namespace
+
+double BinsMeaning::value_of(int32_t bin) const {
+  const int32_t k = std::clamp(bin, 0, size() - 2);
+  const double step = (high - low) / (size() - 1);
+  const auto edge = [&](int32_t i) { return i == size() - 1 ? high : i * step + low; };
+  return (edge(k) + edge(k + 1)) / 2.0;
+}
+
+int32_t BinsMeaning::bin_holding(double value) const {
+  const double step = (high - low) / (size() - 1), x = std::clamp(value, low, high);
+  const auto edge = [&](int32_t i) { return i == size() - 1 ? high : i * step + low; };
+  auto bin = std::clamp(static_cast<int32_t>((x - low) / step), 0, size() - 1);
+  while (bin + 1 < size() && edge(bin + 1) <= x) ++bin;  // the quotient may be off by a rounding
+  while (bin > 0 && x < edge(bin)) --bin;
+  return bin;
+}
 
 Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field, const FieldValue& value,
                                           const Tokenizer& tokenizer) {
   const FieldMeaning& meaning = form.meanings[field];
   const Field& f = form.form.fields()[field];
-  const auto* number = std::get_if<NumberMeaning>(&meaning);
-  if ((number != nullptr) != std::holds_alternative<double>(value))
-    return bad_input("{}: expected {}, got {}", where(form, field), number ? "a number" : "text", number ? "text" : "a number");
+  if (value.index() != kind_of(meaning))
+    return bad_input("{}: expected {}, got {}", where(form, field), kKinds[kind_of(meaning)], kKinds[value.index()]);
+  if (const auto* bins = std::get_if<BinsMeaning>(&meaning)) return render_bins(form, field, *bins, value);
   std::vector<TokenId> ids;
   if (const auto* choice = std::get_if<ChoiceMeaning>(&meaning)) {
     SLIP_TRY(ids, render_choice(form, field, *choice, std::get<std::string>(value)));
-  } else if (number) {
+  } else if (const auto* number = std::get_if<NumberMeaning>(&meaning)) {
     SLIP_TRY(ids, render_number(form, field, *number, std::get<double>(value)));
   } else {
-    SLIP_TRY(ids, render_text(form, field, std::get<std::string>(value), tokenizer));
+    SLIP_TRY(ids, render_text(form, field, std::get<TextMeaning>(meaning), std::get<std::string>(value), tokenizer));
   }
   const auto budget = static_cast<size_t>(f.budget);
   if (ids.size() > budget) return bad_input("{}: expected at most {} tokens, got {}", where(form, field), budget, ids.size());
   // NULL written in a text would be taken for padding.
-  if (std::holds_alternative<TextMeaning>(meaning) &&
+  if (const auto* text = std::get_if<TextMeaning>(&meaning);
+      text &&
       (f.rules.state_after(ids) < 0 || (form.null_token && std::find(ids.begin(), ids.end(), *form.null_token) != ids.end())))
-    return bad_input("{}: expected text without quotes, backslashes, control characters and special tokens, got \"{}\"",
-                     where(form, field), shown(std::get<std::string>(value)));
+    return bad_input("{}: expected text without {}control characters and special tokens{}, got \"{}\"", where(form, field),
+                     text->space ? "line breaks, " : "quotes, backslashes, ",
+                     f.separators.empty() ? "" : " that names no more than there are instances for",
+                     shown(std::get<std::string>(value)));
   if (!f.end && form.null_token) ids.resize(budget, *form.null_token);
   return ids;
 }
@@ -100,15 +157,34 @@ Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span
                                const Tokenizer& tokenizer) {
   const FieldMeaning& meaning = form.meanings[field];
   if (const auto* number = std::get_if<NumberMeaning>(&meaning)) return parse_number(form, field, *number, content);
+  if (const auto* bins = std::get_if<BinsMeaning>(&meaning)) return parse_bins(form, field, *bins, content);
   std::vector<TokenId> ids;
   for (const TokenId id : content)
     if (!form.null_token || id != *form.null_token) ids.push_back(id);
-  if (std::holds_alternative<TextMeaning>(meaning)) return FieldValue(tokenizer.decode(ids));
+  if (const auto* text = std::get_if<TextMeaning>(&meaning)) {
+    if (!text->placeholder.empty() && ids == form.form.fields()[field].placeholder) return FieldValue(text->placeholder);
+    std::string value = tokenizer.decode(ids);
+    if (text->space && value.starts_with(' ')) value.erase(0, 1);
+    return FieldValue(std::move(value));
+  }
   const auto& choice = std::get<ChoiceMeaning>(meaning);
   const auto at = std::find(choice.ids.begin(), choice.ids.end(), ids);
   if (at == choice.ids.end())
     return bad_input("{}: expected one of {}, got \"{}\"", where(form, field), words_of(choice), shown(tokenizer.decode(ids)));
   return FieldValue(choice.words[static_cast<size_t>(at - choice.ids.begin())]);
+}
+
+Status check_instances(const Form& form, std::span<const std::vector<TokenId>> contents) {
+  for (size_t i = 0; i < contents.size(); ++i) {
+    const Field& f = form.fields()[i];
+    if (!f.instance_of || contents[i] == f.placeholder) continue;
+    const auto of = static_cast<size_t>(f.instance_of->field);
+    const int32_t named = instances_in(form.fields()[of], contents[of]);
+    if (named <= f.instance_of->instance)
+      return bad_input("form {}: field {}: expected the placeholder of an unused instance ({} names {}), got another value",
+                       form.name(), shown(f.name), shown(form.fields()[of].name), named);
+  }
+  return {};
 }
 
 std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<TokenId>> contents) {
@@ -153,6 +229,7 @@ Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::sp
                        content.size());
   }
   if (at != answer.size()) return bad_input("form {}: expected {} tokens, got {}", form.name(), at, answer.size());
+  SLIP_TRY_(check_instances(form, contents));
   return contents;
 }
 
@@ -164,6 +241,7 @@ Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const Fi
     SLIP_TRY(std::vector<TokenId> ids, render_field(form, i, values[i], tokenizer));
     contents.push_back(std::move(ids));
   }
+  SLIP_TRY_(check_instances(form.form, contents));
   return assemble(form.form, contents);
 }
 
@@ -186,7 +264,8 @@ std::string answer_text(const CompiledForm& form, std::span<const TokenId> answe
 
 json::object values_to_json(const Form& form, std::span<const FieldValue> values) {
   json::object o;
-  for (size_t i = 0; i < values.size(); ++i) std::visit([&](const auto& v) { o[form.fields()[i].name] = v; }, values[i]);
+  for (size_t i = 0; i < values.size(); ++i)
+    std::visit([&](const auto& v) { o[form.fields()[i].name] = json::value_from(v); }, values[i]);
   return o;
 }
 
@@ -199,8 +278,11 @@ Result<std::vector<FieldValue>> values_from_json(const Form& form, const json::o
       out.emplace_back(std::string(v->get_string()));
     else if (v->is_number())
       out.emplace_back(v->to_number<double>());
+    else if (v->is_array() &&
+             std::all_of(v->get_array().begin(), v->get_array().end(), [](const auto& x) { return x.is_number(); }))
+      out.emplace_back(json::value_to<std::vector<double>>(*v));
     else
-      return bad_input("form {}: field {}: expected text or a number, got {}", form.name(), shown(f.name), shown_json(*v));
+      return bad_input("form {}: field {}: expected text, a number or numbers, got {}", form.name(), shown(f.name), shown_json(*v));
   }
   if (values.size() != out.size())
     for (const auto& member : values)

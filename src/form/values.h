@@ -11,8 +11,8 @@
 
 namespace slip {
 
-/// A word or text, or a number.
-using FieldValue = std::variant<std::string, double>;
+/// A word or text, a number, or the numbers of a field that is a run of bins.
+using FieldValue = std::variant<std::string, double, std::vector<double>>;
 
 /// Content tokens of one field: no END; padded by NULL to the budget where the field has no END.
 /// kBadInput names the field: a word that is not of the enum (aliases count), text with quotes or too long, a number too large.
@@ -24,7 +24,10 @@ Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span
 
 /// The answer: fixed tokens and the fields' contents in order.
 std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<TokenId>> contents);
-/// The contents of an answer's fields. kBadInput where a fixed token is missing, a rule is broken, or something follows the end.
+/// kBadInput: an instance that its enumeration does not name says something else than its placeholder.
+Status check_instances(const Form& form, std::span<const std::vector<TokenId>> contents);
+/// The contents of an answer's fields. kBadInput where a fixed token is missing, a rule is broken, an unused instance is filled, or
+/// something follows the end.
 Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::span<const TokenId> answer);
 
 Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const FieldValue> values, const Tokenizer& tokenizer);

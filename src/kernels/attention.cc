@@ -14,11 +14,17 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
   SLIP_CHECK(a.kv_heads > 0 && a.heads % a.kv_heads == 0, "every key/value head serves the same number of query heads");
   SLIP_CHECK(a.scale > 0, "absent keys are -inf before scaling");
   SLIP_CHECK(static_cast<int64_t>(a.row_spans.size()) >= a.rows, "one span list per row");
-  const int64_t group = a.heads / a.kv_heads, heads_each = std::min(group, kMaxQueries);
-  const int64_t parts = (group + heads_each - 1) / heads_each;
+  const int64_t group = a.heads / a.kv_heads;
+  int64_t parts = (group + kMaxQueries - 1) / kMaxQueries;
+  // A single row is shared by heads; each part gathers the keys anew, which costs a fifth of a row.
+  if (a.rows * a.kv_heads * parts < pool.threads())
+    parts = std::min<int64_t>(group, (pool.threads() + a.rows * a.kv_heads - 1) / (a.rows * a.kv_heads));
+  const int64_t heads_each = (group + parts - 1) / parts;
+  parts = (group + heads_each - 1) / heads_each;
   // As many rows as fill a piece, but enough pieces to share: gathering a key block costs as much as 8 queries on it.
   const int64_t full = kMaxQueries / heads_each;
-  const int64_t fair = std::max<int64_t>((a.rows * a.kv_heads * parts + 2 * pool.threads() - 1) / (2 * pool.threads()), 1);
+  const int64_t wanted = pool.threads() == 1 ? 1 : 2 * pool.threads();
+  const int64_t fair = std::max<int64_t>((a.rows * a.kv_heads * parts + wanted - 1) / wanted, 1);
   const int64_t rows_each = std::min(full, fair), groups = (a.rows + rows_each - 1) / rows_each;
   const auto piece = [&](int64_t i) {
     const int64_t part = i % parts, g = i / parts % a.kv_heads, r = i / parts / a.kv_heads;

@@ -12,13 +12,18 @@ namespace slip {
 namespace {
 
 constexpr int64_t kMaxRows = kMaxQueries;
+constexpr int64_t kTileQueries = 8;  // whose scores (2 KiB) are in work at a time
 
-/// Where a row stands in its span list, and the slots of its current key block.
+struct Run {
+  int32_t begin, count;
+};
+
+/// Where a row stands in its span list, and the slots of its current key block as runs of neighbours, as long as they go.
 struct Cursor {
   uint32_t span = 0;
   int32_t offset = 0;
-  int32_t count = 0;
-  int32_t slots[kKeyBlock];
+  int32_t count = 0, runs = 0;  // slots, runs
+  Run run[kKeyBlock];
 };
 
 struct Attend {
@@ -27,103 +32,227 @@ struct Attend {
   int64_t rows, queries, padded;  // padded: head width in whole vectors
   Cursor cursor[kMaxRows];
   bool pending[kMaxRows];
-  float top[kMaxQueries], total[kMaxQueries];
+  float top[kMaxQueries + kLanes], total[kMaxQueries + kLanes];  // read in whole vectors
   alignas(64) float q[kMaxQueries * kMaxHeadWidth];
   alignas(64) float sums[kMaxQueries * kMaxHeadWidth];
-  alignas(64) float scores[kMaxQueries * kKeyBlock];
   alignas(64) float keys_KS[kMaxHeadWidth * kKeyBlock];
   alignas(64) float values_SK[kKeyBlock * kMaxHeadWidth];
-  const float* values;  // of the block in hand: values_SK, or in place
-  int64_t ldv;
+  const float* values;  // of the block in hand: in place, or values_SK where the head width is no whole number of vectors
+  int64_t at[kKeyBlock];  // where a key of the block lies, and its values from `values` on
 };
 
 void next_block(const AttendArgs& a, int64_t t, Cursor& c) {
   const RowSpans list = a.row_spans[t];
-  c.count = 0;
+  c.count = c.runs = 0;
   while (c.count < kKeyBlock && c.span < list.count) {
     const SlotSpan s = a.spans[list.first + c.span];
-    const int32_t left = s.end - s.begin - c.offset;
+    const int32_t begin = s.begin + c.offset, left = s.end - begin;
     const int32_t room = static_cast<int32_t>(kKeyBlock) - c.count, n = left < room ? left : room;
-    for (int32_t i = 0; i < n; i++) c.slots[c.count + i] = s.begin + c.offset + i;
-    if (n > 0) c.count += n;
-    c.offset += n > 0 ? n : 0;
+    if (n > 0) {
+      Run& last = c.run[c.runs - (c.runs > 0)];
+      if (c.runs > 0 && last.begin + last.count == begin)
+        last.count += n;
+      else
+        c.run[c.runs++] = {begin, n};
+      c.count += n;
+    }
     if (n == left || left <= 0) {
       c.span++;
       c.offset = 0;
+    } else {
+      c.offset += n;
     }
   }
 }
 
-/// Keys transposed, columns up to the next whole vector repeat the last key (finite, and never used).
+/// Whether a's block is the beginning of b's: the same runs, the last perhaps shorter.
+bool is_prefix(const Cursor& a, const Cursor& b) {
+  if (a.count > b.count || a.runs > b.runs) return false;
+  for (int32_t i = 0; i + 1 < a.runs; i++)
+    if (a.run[i].begin != b.run[i].begin || a.run[i].count != b.run[i].count) return false;
+  const Run x = a.run[a.runs - 1], y = b.run[a.runs - 1];
+  return x.begin == y.begin && x.count <= y.count;
+}
+
+/// Keys transposed, columns up to the next whole vector repeat the last key (finite, and never used); values where they lie.
 void gather(Attend& s, const Cursor& c) {
   const int64_t width = s.a.width, stride = s.a.kv_heads * width;
   const float* keys = s.a.keys_SGK + s.a.kv_head * width;
-  for (int64_t j = 0; j < c.count; j += kLanes) {
+  const float* values = s.a.values_SGK + s.a.kv_head * width;
+  int64_t filled = 0;
+  for (int32_t i = 0; i < c.runs; i++)
+    for (int64_t j = 0; j < c.run[i].count; j++) s.at[filled++] = (c.run[i].begin + j) * stride;
+  for (; filled % kLanes != 0; filled++) s.at[filled] = s.at[c.count - 1];
+  for (int64_t j = 0; j < filled; j += kLanes) {
     const float* rows[kLanes];
-    for (int64_t i = 0; i < kLanes; i++) rows[i] = keys + c.slots[j + i < c.count ? j + i : c.count - 1] * stride;
+    for (int64_t i = 0; i < kLanes; i++) rows[i] = keys + s.at[j + i];
     int64_t k = 0;
     for (; k + kLanes <= width; k += kLanes) transpose_square(rows, k, s.keys_KS + k * kKeyBlock + j, kKeyBlock);
     for (; k < width; k++)
       for (int64_t i = 0; i < kLanes; i++) s.keys_KS[k * kKeyBlock + j + i] = rows[i][k];
   }
-  const float* values = s.a.values_SGK + s.a.kv_head * width;
-  if (c.slots[c.count - 1] - c.slots[0] == c.count - 1 && s.padded == width) {
-    bool in_order = true;
-    for (int32_t j = 1; j < c.count; j++) in_order &= c.slots[j] == c.slots[0] + j;
-    if (in_order) {
-      s.values = values + c.slots[0] * stride;
-      s.ldv = stride;
-      return;
-    }
-  }
+  s.values = values;
+  if (s.padded == width) return;
   for (int64_t j = 0; j < c.count; j++) {
-    __builtin_memcpy(s.values_SK + j * s.padded, values + c.slots[j] * stride, static_cast<size_t>(width) * sizeof(float));
+    __builtin_memcpy(s.values_SK + j * s.padded, values + s.at[j], static_cast<size_t>(width) * sizeof(float));
     for (int64_t k = width; k < s.padded; k++) s.values_SK[j * s.padded + k] = 0;
+    s.at[j] = j * s.padded;
   }
   s.values = s.values_SK;
-  s.ldv = s.padded;
 }
 
-/// Scores of one query become probabilities relative to its running maximum; what was summed before is scaled down.
-void soften(Attend& s, int64_t i, int64_t count) {
-  float* p = s.scores + i * kKeyBlock;
-  for (int64_t j = count; j < kKeyBlock; j++) p[j] = -__builtin_inff();
+/// e^x for x <= 0 (or NaN): the bits of exp_s, whose scaling in two halves is exact here, and so is one addition to
+/// the exponent; below the lowest x that has a normal result everything becomes 0, so nothing need be kept in range.
+inline Floats exp_down_v(Floats x) {
+  const Floats lowest = splat(-87.3F), magic = splat(12582912.0F);
+  const Floats shifted = fma_v(x, splat(1.44269504F), magic);
+  const Floats n = sub_v(shifted, magic);
+  Floats r = fma_v(n, splat(-0.693359375F), x);
+  r = fma_v(n, splat(2.12194440e-4F), r);
+  Floats p = splat(1.0F / 5040);
+  p = fma_v(p, r, splat(1.0F / 720));
+  p = fma_v(p, r, splat(1.0F / 120));
+  p = fma_v(p, r, splat(1.0F / 24));
+  p = fma_v(p, r, splat(1.0F / 6));
+  p = fma_v(p, r, splat(0.5F));
+  p = fma_v(p, r, splat(1.0F));
+  p = fma_v(p, r, splat(1.0F));
+  return add_to_exponent_or_zero(p, shifted, x, lowest);
+}
+
+/// Scores of n <= 8 queries from query i on become probabilities relative to their running maxima; keep[]: what earlier sums are
+/// scaled by. Places after the last key hold -inf to the end of their vector; vectors after that would add +0 to a sum and are
+/// left out.
+template <int kVectors>
+void soften(Attend& s, int64_t i, int64_t n, float* p, float* keep) {
+  Floats folded[kTileQueries];
   const Floats scale = splat(s.a.scale);
-  Floats tops = splat(s.top[i]);
-  for (int64_t j = 0; j < kKeyBlock; j += kLanes) {
-    const Floats v = mul_v(load(p + j), scale);
-    store(p + j, v);
-    tops = max_v(tops, v);
+  for (int64_t r = 0; r < n; r++) {
+    float* row = p + r * kKeyBlock;
+    Floats most;
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; v++) {
+      const Floats x = mul_v(load(row + v * kLanes), scale);
+      store(row + v * kLanes, x);
+      most = v == 0 ? x : max_v(most, x);
+    }
+    folded[r] = most;
   }
-  const float top = max_lanes(tops);
-  for (int64_t j = 0; j < kKeyBlock; j++) p[j] = exp_s(p[j] - top);
-  Floats sum = load(p);
-  for (int64_t j = kLanes; j < kKeyBlock; j += kLanes) sum = add_v(sum, load(p + j));
-  const float keep = exp_s(s.top[i] - top);
-  s.top[i] = top;
-  s.total[i] = s.total[i] * keep + sum_lanes(sum);
-  if (keep == 1.0F) return;
-  const Floats factor = splat(keep);
-  float* sums = s.sums + i * s.padded;
-  for (int64_t k = 0; k < s.padded; k += kLanes) store(sums + k, mul_v(load(sums + k), factor));
+  for (int64_t r = n; r < kTileQueries; r++) folded[r] = zeros();
+  // One number per query from here on, in registers: through memory these would be narrow stores read by wide loads.
+  Eight tops = max_lanes_of_8(folded), kept;
+  for (int e = 0; e < kEight; e++) {
+    const Floats before = load(s.top + i + e * kLanes);
+    tops.v[e] = max_v(before, tops.v[e]);
+    kept.v[e] = exp_down_v(sub_v(before, tops.v[e]));
+  }
+  store_first(s.top + i, tops, n);
+  store_first(keep, kept, kTileQueries);
+  for (int64_t r = 0; r < n; r++) {
+    float* row = p + r * kKeyBlock;
+    const Floats top = splat_lane(tops, r);
+    Floats sum;
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; v++) {
+      const Floats e = exp_down_v(sub_v(load(row + v * kLanes), top));
+      store(row + v * kLanes, e);
+      sum = v == 0 ? e : add_v(sum, e);
+    }
+    folded[r] = sum;
+  }
+  Eight totals = sum_lanes_of_8(folded);
+  for (int e = 0; e < kEight; e++)
+    totals.v[e] = add_v(mul_v(load(s.total + i + e * kLanes), kept.v[e]), totals.v[e]);
+  store_first(s.total + i, totals, n);
+}
+
+using Soften = void (*)(Attend&, int64_t, int64_t, float*, float*);
+
+template <int kMost = kKeyBlock / kLanes>
+Soften soften_of(int64_t vectors) {
+  if constexpr (kMost > 1)
+    if (vectors < kMost) return soften_of<kMost - 1>(vectors);
+  return soften<kMost>;
+}
+
+/// sums = sums * keep + p values, one chain per sum over the keys in their order.
+template <int kRows, int kVectors>
+[[gnu::noinline]] void weigh(float* sums, int64_t lds, const float* keep, const float* p, const float* values, const int64_t* at,
+                             int64_t count) {
+  Floats a[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; v++) a[r][v] = mul_v(load(sums + r * lds + v * kLanes), splat(keep[r]));
+  for (int64_t j = 0; j < count; j++) {
+    const float* row = values + at[j];
+    Floats b[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; v++) b[v] = load(row + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; r++) {
+      const Floats pr = splat(p[r * kKeyBlock + j]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; v++) a[r][v] = fma_v(pr, b[v], a[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; v++) store(sums + r * lds + v * kLanes, a[r][v]);
+}
+
+using Weigh = void (*)(float*, int64_t, const float*, const float*, const float*, const int64_t*, int64_t);
+
+template <int kVectors>
+Weigh weigh_of_rows(int64_t rows) {
+  constexpr Weigh kFew[4] = {weigh<1, kVectors>, weigh<2, kVectors>, weigh<3, kVectors>, weigh<4, kVectors>};
+  if constexpr (kVectors * 8 <= kSumsInFlight) {
+    constexpr Weigh kMany[4] = {weigh<5, kVectors>, weigh<6, kVectors>, weigh<7, kVectors>, weigh<8, kVectors>};
+    if (rows > 4) return kMany[rows - 5];
+  }
+  return kFew[rows - 1];
+}
+
+/// Weighted values of n <= 8 queries whose probabilities stand in p.
+void add_values(const Attend& s, float* sums, int64_t n, const float* keep, const float* p, int64_t count) {
+  constexpr int64_t kWide = kTileVectors == 4 ? 2 : 1;  // vectors at which 8 queries fill the registers
+  const int64_t vectors = s.padded / kLanes;
+  for (int64_t v = 0; v < vectors;) {
+    const int64_t left = vectors - v, m = left >= kTileVectors && left != kTileVectors + 1 ? kTileVectors : left < 2 ? 1 : 2;
+    const int64_t rows_each = m <= kWide ? 8 : 4;
+    for (int64_t r = 0; r < n; r += rows_each) {
+      const int64_t rows = n - r < rows_each ? n - r : rows_each;
+      const Weigh f = m == 1 ? weigh_of_rows<1>(rows) : m == 2 ? weigh_of_rows<2>(rows) : weigh_of_rows<kTileVectors>(rows);
+      f(sums + r * s.padded + v * kLanes, s.padded, keep + r, p + r * kKeyBlock, s.values + v * kLanes, s.at, count);
+    }
+    v += m;
+  }
+}
+
+/// Queries [begin, end) that all see `count` keys of the gathered block, eight at a time, so that their scores stay in the L1.
+void add_queries(Attend& s, int64_t begin, int64_t end, int64_t count) {
+  alignas(64) float p[kTileQueries * kKeyBlock], keep[kTileQueries];
+  const int64_t vectors = (count + kLanes - 1) / kLanes;
+  const Soften soften = soften_of(vectors);
+  for (int64_t i = begin; i < end; i += kTileQueries) {
+    const int64_t n = end - i < kTileQueries ? end - i : kTileQueries;
+    multiply<DotF32>(reinterpret_cast<Word*>(p), kKeyBlock, n, vectors, reinterpret_cast<const Word*>(s.q + i * s.a.width),
+                           s.a.width, reinterpret_cast<const Word*>(s.keys_KS), kKeyBlock, s.a.width);
+    if (count < vectors * kLanes)
+      for (int64_t r = 0; r < n; r++)
+        for (int64_t j = count; j < vectors * kLanes; j++) p[r * kKeyBlock + j] = -__builtin_inff();
+    soften(s, i, n, p, keep);
+    add_values(s, s.sums + i * s.padded, n, keep, p, count);
+  }
 }
 
 /// Rows [begin, end), neighbours that all see a prefix of the gathered block.
-void add_block(Attend& s, int64_t begin, int64_t end, int64_t gathered) {
-  const int64_t heads = s.a.head_count, first = begin * heads, n = (end - begin) * heads;
-  const int64_t vectors = (gathered + kLanes - 1) / kLanes;
-  float* scores = s.scores + first * kKeyBlock;
-  __builtin_memset(scores, 0, static_cast<size_t>(n * kKeyBlock) * sizeof(float));
-  multiply<DotF32>(reinterpret_cast<Word*>(scores), kKeyBlock, n, vectors, reinterpret_cast<const Word*>(s.q + first * s.a.width),
-                   s.a.width, reinterpret_cast<const Word*>(s.keys_KS), kKeyBlock, s.a.width);
-  for (int64_t t = begin; t < end; t++)
-    for (int64_t h = 0; h < heads; h++) soften(s, t * heads + h, s.cursor[t].count);
+void add_block(Attend& s, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end;) {
     int64_t u = t + 1;
     while (u < end && s.cursor[u].count == s.cursor[t].count) u++;
-    multiply<DotF32>(reinterpret_cast<Word*>(s.sums + t * heads * s.padded), s.padded, (u - t) * heads, s.padded / kLanes,
-                     reinterpret_cast<const Word*>(s.scores + t * heads * kKeyBlock), kKeyBlock,
-                     reinterpret_cast<const Word*>(s.values), s.ldv, s.cursor[t].count);
+    add_queries(s, t * s.a.head_count, u * s.a.head_count, s.cursor[t].count);
     t = u;
   }
 }
@@ -143,10 +272,7 @@ bool step(Attend& s) {
     if (lead < 0) return any;
     const Cursor& c = s.cursor[lead];
     gather(s, c);
-    const auto goes_along = [&](int64_t t) {
-      return s.pending[t] &&
-             __builtin_memcmp(s.cursor[t].slots, c.slots, static_cast<size_t>(s.cursor[t].count) * sizeof(int32_t)) == 0;
-    };
+    const auto goes_along = [&](int64_t t) { return s.pending[t] && is_prefix(s.cursor[t], c); };
     for (int64_t t = 0; t < s.rows;) {
       if (!goes_along(t)) {
         t++;
@@ -154,7 +280,7 @@ bool step(Attend& s) {
       }
       int64_t u = t;
       for (; u < s.rows && goes_along(u); u++) s.pending[u] = false;
-      add_block(s, t, u, c.count);
+      add_block(s, t, u);
       t = u;
     }
   }
@@ -175,7 +301,7 @@ void attend(const AttendArgs& a) {
       for (int64_t k = 0; k < a.width; k++) out[k] = q[k] * factor;
     }
   }
-  for (int64_t i = 0; i < s.queries; i++) {
+  for (int64_t i = 0; i < s.queries + kLanes; i++) {
     s.top[i] = -__builtin_inff();
     s.total[i] = 0;
   }

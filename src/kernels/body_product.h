@@ -7,53 +7,54 @@
 namespace slip {
 namespace {
 
-/// sums[r][v] += x[r][s] . w[s][v] for s ascending. Fetches kFetch lines of 64 bytes per step from `ahead`.
+/// sums[r][v] += x[r][s] . w[s][v] for s ascending; from zero when `fresh`. Fetches kFetch lines of 64 bytes per step from
+/// `ahead`.
 template <class Dot, int kRows, int kVectors, int kFetch>
 [[gnu::noinline]] void tile(Word* sums, int64_t lds, const Word* x, int64_t ldx, const Word* w, int64_t ldw, int64_t steps,
-                            const char* ahead) {
+                            bool fresh, const char* ahead) {
   Words a[kRows][kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; v++) a[r][v] = load_words(sums + r * lds + v * kLanes);
+    for (int v = 0; v < kVectors; v++) a[r][v] = fresh ? no_words() : load_words(sums + r * lds + v * kLanes);
   for (int64_t s = 0; s < steps; s++) {
     Words b[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; v++) b[v] = load_words(w + s * ldw + v * kLanes);
 #pragma GCC unroll 4
     for (int f = 0; f < kFetch; f++) __builtin_prefetch(ahead + (s * kFetch + f) * 64);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; r++) {
       const Words xr = splat_word(x + r * ldx + s);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; v++) a[r][v] = Dot::dot(a[r][v], xr, b[v]);
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; v++) store_words(sums + r * lds + v * kLanes, a[r][v]);
 }
 
-using Tile = void (*)(Word*, int64_t, const Word*, int64_t, const Word*, int64_t, int64_t, const char*);
+using Tile = void (*)(Word*, int64_t, const Word*, int64_t, const Word*, int64_t, int64_t, bool, const char*);
 
-template <class Dot, int kVectors, int kFetch>
+template <class Dot, int kVectors, int kFetch, int kMost>
 Tile tile_of_rows(int64_t rows) {
-  constexpr Tile kTiles[4] = {tile<Dot, 1, kVectors, kFetch>, tile<Dot, 2, kVectors, kFetch>, tile<Dot, 3, kVectors, kFetch>,
-                              tile<Dot, 4, kVectors, kFetch>};
-  return kTiles[rows - 1];
+  if constexpr (kMost > 1)
+    if (rows < kMost) return tile_of_rows<Dot, kVectors, kFetch, kMost - 1>(rows);
+  return tile<Dot, kMost, kVectors, kFetch>;
 }
 
 template <class Dot>
 Tile tile_of(int64_t rows, int64_t vectors) {
   if constexpr (kTileVectors == 4) {
-    if (vectors == 4) return tile_of_rows<Dot, kTileVectors, 0>(rows);
-    if (vectors == 3) return tile_of_rows<Dot, kTileVectors - 1, 0>(rows);
+    if (vectors == 4) return tile_of_rows<Dot, kTileVectors, 0, 4>(rows);
+    if (vectors == 3) return tile_of_rows<Dot, kTileVectors - 1, 0, 4>(rows);
   }
-  return vectors == 2 ? tile_of_rows<Dot, 2, 0>(rows) : tile_of_rows<Dot, 1, 0>(rows);
+  return vectors == 2 ? tile_of_rows<Dot, 2, 0, 4>(rows) : tile_of_rows<Dot, 1, 0, 4>(rows);
 }
 
-/// sums (rows x vectors of kLanes) += x w, any number of rows and vectors.
+/// sums (rows x vectors of kLanes) = x w, any number of rows and vectors.
 template <class Dot>
 void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word* x, int64_t ldx, const Word* w, int64_t ldw,
               int64_t steps) {
@@ -63,7 +64,7 @@ void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word
     const int64_t n = rows - r < 4 ? rows - r : 4;
     for (int64_t v = 0; v < vectors; v += each) {
       const int64_t m = vectors - v < each ? vectors - v : each;
-      tile_of<Dot>(n, m)(sums + r * lds + v * kLanes, lds, x + r * ldx, ldx, w + v * kLanes, ldw, steps, nullptr);
+      tile_of<Dot>(n, m)(sums + r * lds + v * kLanes, lds, x + r * ldx, ldx, w + v * kLanes, ldw, steps, true, nullptr);
     }
   }
 }
@@ -72,30 +73,53 @@ void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word
 /// more.
 template <class Dot>
 Tile fetching_tile(int64_t rows, int64_t index, int64_t count) {
-  if (count == 1) return tile_of_rows<Dot, kTileVectors, 4>(rows);
-  if (count < 4) return index < 2 ? tile_of_rows<Dot, kTileVectors, 2>(rows) : tile_of_rows<Dot, kTileVectors, 0>(rows);
-  return index < 4 ? tile_of_rows<Dot, kTileVectors, 1>(rows) : tile_of_rows<Dot, kTileVectors, 0>(rows);
+  if (count == 1) return tile_of_rows<Dot, kTileVectors, 4, kTileRows>(rows);
+  if (count < 4)
+    return index < 2 ? tile_of_rows<Dot, kTileVectors, 2, kTileRows>(rows) : tile_of_rows<Dot, kTileVectors, 0, kTileRows>(rows);
+  return index < 4 ? tile_of_rows<Dot, kTileVectors, 1, kTileRows>(rows) : tile_of_rows<Dot, kTileVectors, 0, kTileRows>(rows);
+}
+
+/// Rows cut into tiles. A tile of 1 to 3 rows takes about as long as one of 4 (the latency of a dot product), so where
+/// registers allow, 9 rows go as 5 + 4, not 4 + 4 + 1.
+struct RowTiles {
+  explicit RowTiles(int64_t rows)
+      : rows(rows), count(kTileRows < 6 || rows == 7 ? (rows + 3) / 4 : rows < 4 ? 1 : rows / 4), more(rows - 4 * count) {}
+  int64_t first(int64_t i) const { return more > 0 ? i * (rows / count) + (i < rows % count ? i : rows % count) : 4 * i; }
+  int64_t size(int64_t i) const { return (i + 1 < count ? first(i + 1) : rows) - first(i); }
+  int64_t rows, count, more;
+};
+
+/// Steps [s, s + steps) of a block.
+template <class Dot>
+void product_chunk(const ProductArgs& a, int64_t s, int64_t steps) {
+  const Word* w = a.w + s * kBlockColumns;
+  if (kTileVectors == 4 && a.columns <= 2 * kLanes) {  // a ragged last block: half the columns, twice the rows
+    for (int64_t r = 0; r < a.rows; r += 8) {
+      const int64_t n = a.rows - r < 8 ? a.rows - r : 8;
+      tile_of_rows<Dot, 2, 0, kTileVectors == 4 ? 8 : 4>(n)(a.sums + r * kBlockColumns, kBlockColumns, a.x + r * a.ldx + s, a.ldx, w,
+                                                            kBlockColumns, steps, s == 0, nullptr);
+    }
+    return;
+  }
+  const Word* next = w + steps * kBlockColumns;
+  const bool fetch = next + steps * kBlockColumns <= a.w_end;
+  const RowTiles tiles(a.rows);
+  for (int64_t t = 0; t < tiles.count; t++) {
+    const int64_t r = tiles.first(t), n = tiles.size(t);
+    const int64_t lines_each = tiles.count == 1 ? 4 : tiles.count < 4 ? 2 : 1;
+    const char* ahead = reinterpret_cast<const char*>(next) + t * lines_each * steps * 64;
+    for (int64_t c = 0; c < a.columns; c += kTileVectors * kLanes) {
+      const Tile f =
+          fetch && c == 0 ? fetching_tile<Dot>(n, t, tiles.count) : tile_of_rows<Dot, kTileVectors, 0, kTileRows>(n);
+      f(a.sums + r * kBlockColumns + c, kBlockColumns, a.x + r * a.ldx + s, a.ldx, w + c, kBlockColumns, steps, s == 0, ahead);
+    }
+  }
 }
 
 template <class Dot>
 void product(const ProductArgs& a) {
-  __builtin_memset(a.sums, 0, static_cast<size_t>(a.rows * kBlockColumns) * sizeof(Word));
-  const int64_t tiles = (a.rows + 3) / 4;
-  for (int64_t s = 0; s < a.steps; s += kChunkSteps) {
-    const int64_t steps = a.steps - s < kChunkSteps ? a.steps - s : kChunkSteps;
-    const Word* w = a.w + s * kBlockColumns;
-    const Word* next = w + steps * kBlockColumns;
-    const bool fetch = next + steps * kBlockColumns <= a.w_end;
-    for (int64_t t = 0; t < tiles; t++) {
-      const int64_t r = t * 4, n = a.rows - r < 4 ? a.rows - r : 4;
-      const int64_t lines_each = tiles == 1 ? 4 : tiles < 4 ? 2 : 1;
-      const char* ahead = reinterpret_cast<const char*>(next) + t * lines_each * steps * 64;
-      for (int64_t c = 0; c < kBlockColumns; c += kTileVectors * kLanes) {
-        const Tile f = fetch && c == 0 ? fetching_tile<Dot>(n, t, tiles) : tile_of_rows<Dot, kTileVectors, 0>(n);
-        f(a.sums + r * kBlockColumns + c, kBlockColumns, a.x + r * a.ldx + s, a.ldx, w + c, kBlockColumns, steps, ahead);
-      }
-    }
-  }
+  for (int64_t s = 0; s < a.steps; s += kChunkSteps)
+    product_chunk<Dot>(a, s, a.steps - s < kChunkSteps ? a.steps - s : kChunkSteps);
 }
 
 void finish_float(const FinishArgs& a) {

@@ -14,7 +14,9 @@ namespace {
 
 constexpr int kSlotWords = 60, kSlotScales = 61, kSlotBest = 62;  // workspace slots of the kernels: 60 and up
 constexpr int64_t kPieceBytes = 256 << 10;  // weights per piece when rows are few: 0.25-0.5 MB hides the counter's cost
-constexpr int64_t kCallerWork = 1 << 16;    // multiply-adds below which a fork-join (0.1-0.4 us) does not pay
+constexpr int64_t kFewStripes = 16, kSplitRows = 16;
+constexpr int64_t kCallerWork = 150'000;     // about 2 us: handing out and meeting again takes 0.2 to 0.9 us, as cores lie to each other
+constexpr int64_t kPackNumbers = 32 << 10;   // of activations in a piece: 1.7 us
 
 struct Best {
   float value;
@@ -34,7 +36,7 @@ Words pack_activations(const PackedMatrix& w, const PackedLayout& layout, const 
   if (pack == nullptr) return {reinterpret_cast<const Word*>(x_TK), ldx, nullptr};
   Word* words = workspace.get<Word>(kSlotWords, static_cast<size_t>(rows * layout.steps));
   float* scales = workspace.get<float>(kSlotScales, static_cast<size_t>(rows));
-  const int64_t piece = std::max<int64_t>(1, kCallerWork / 4 / w.k()), pieces = (rows + piece - 1) / piece;
+  const int64_t piece = std::max<int64_t>(1, kPackNumbers / w.k()), pieces = (rows + piece - 1) / piece;
   const auto some = [&](int64_t i) {
     const int64_t t = i * piece;
     pack(x_TK + t * ldx, std::min(piece, rows - t), w.k(), ldx, words + t * layout.steps, layout.steps, scales + t);
@@ -52,20 +54,25 @@ void for_each_block(const PackedMatrix& w, const PackedLayout& layout, const Wor
                     const Take& take) {
   const auto product = ops().product[static_cast<int>(w.type())];
   const Word* data = static_cast<const Word*>(w.data());
-  const int64_t groups = (rows + kGroupRows - 1) / kGroupRows;
   const int64_t per_block = layout.block_words * static_cast<int64_t>(sizeof(Word));
   const int64_t fair = std::max<int64_t>(1, layout.blocks / (4 * pool.threads()));
   const int64_t blocks_each = std::clamp<int64_t>(kPieceBytes / per_block, 1, fair);
   const int64_t stripes = (layout.blocks + blocks_each - 1) / blocks_each;
+  // With few stripes one more or less is a lot (224 columns are 2 and 1.5 blocks for two threads): rows are cut as well. Weights
+  // are then read more than once, but neighbouring pieces run at about the same time, and 16 rows keep the dot products busy.
+  const bool few = pool.threads() > 1 && stripes <= kFewStripes * pool.threads();
+  const int64_t rows_each = few && rows >= 2 * kSplitRows ? kSplitRows : kGroupRows;
+  const int64_t groups = (rows + rows_each - 1) / rows_each;
   const auto piece = [&](int64_t i) {
     const int64_t first = i / groups * blocks_each, last = std::min(first + blocks_each, layout.blocks);
-    const int64_t t = i % groups * kGroupRows, n = std::min(kGroupRows, rows - t);
+    const int64_t t = i % groups * rows_each, n = std::min(rows_each, rows - t);
     alignas(64) Word sums[kGroupRows * kBlockColumns];
     for (int64_t b = first; b < last; b++) {
       product({.x = x.x + t * x.ldx,
                .ldx = x.ldx,
                .rows = n,
                .steps = layout.steps,
+               .columns = std::min(kBlockColumns, w.n() - b * kBlockColumns),
                .w = data + b * layout.block_words,
                .w_end = data + last * layout.block_words,
                .sums = sums});
@@ -73,7 +80,7 @@ void for_each_block(const PackedMatrix& w, const PackedLayout& layout, const Wor
     }
   };
   const int64_t pieces = stripes * groups;
-  if (pool.threads() == 1 || pieces == 1 || rows * w.n() * w.k() < kCallerWork) {
+  if (pool.threads() == 1 || pieces == 1 || w.n() * w.k() * (4 + rows) / 4 < kCallerWork) {
     for (int64_t i = 0; i < pieces; i++) piece(i);
   } else {
     pool.run(pieces, piece);

@@ -20,12 +20,12 @@ constexpr int64_t kChunkSteps = 64;    // words of a chunk: 64 x 64 x 4 bytes = 
 constexpr int64_t kKeyBlock = 64;      // keys added between two looks at the running maximum; part of contract W's order
 constexpr int64_t kMaxQueries = 64;    // query rows x heads of one piece of attention
 
-/// sums[r][c] = sum over steps of x_r . w_c for one block of 64 columns, rows <= kGroupRows. `sums` holds f32, or int32
-/// for int8 weights (activations are stored as value + 128).
+/// sums[r][c] = sum over steps of x_r . w_c for the first `columns` of a block of 64, rows <= kGroupRows; the others may hold
+/// anything. `sums` holds f32, or int32 for int8 weights (activations are stored as value + 128).
 struct ProductArgs {
   const Word* x = nullptr;
   int64_t ldx = 0;  // words
-  int64_t rows = 0, steps = 0;
+  int64_t rows = 0, steps = 0, columns = kBlockColumns;
   const Word* w = nullptr;      // [steps][64]
   const Word* w_end = nullptr;  // prefetch stops here
   Word* sums = nullptr;         // [rows][64]

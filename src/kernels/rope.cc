@@ -72,6 +72,16 @@ void scale(const RopeLinear& s, const RopeSpec&, RopeFrequencies& out) {
 
 void scale(const RopeDefault&, const RopeSpec&, RopeFrequencies&) {}
 
+/// Axes do not matter here: all three are the position.
+void fill_table(RopeFrequencies& out) {
+  std::vector<Position> positions;
+  for (int32_t p = 0; p < kTablePositions; p++) positions.push_back({p, p, p});
+  std::vector<float> cosines(positions.size() * out.inverse_K2.size()), sines(cosines.size());
+  rope_tables(out, positions, cosines.data(), sines.data());
+  out.cos_PK2 = std::move(cosines);
+  out.sin_PK2 = std::move(sines);
+}
+
 }  // namespace
 
 RopeFrequencies rope_frequencies(const RopeSpec& spec) {
@@ -80,6 +90,7 @@ RopeFrequencies rope_frequencies(const RopeSpec& spec) {
   out.inverse_K2 = default_inverse(spec.theta, spec.width);
   std::visit([&](const auto& s) { scale(s, spec, out); }, spec.scaling);
   out.axis_K2.assign(out.inverse_K2.size(), RopeFrequencies::Axis::kT);
+  fill_table(out);
   const auto [t, h, w] = spec.sections;
   if (t + h + w == 0) return out;
   SLIP_CHECK(t + h + w == out.half(), "sections add up to the pairs of a head");
@@ -100,11 +111,18 @@ RopeFrequencies vision_rope_frequencies(int32_t head_width, double theta) {
 }
 
 void rope_tables(const RopeFrequencies& f, std::span<const Position> positions, float* cos_TK2, float* sin_TK2) {
+  const size_t half = f.inverse_K2.size();
+  const int32_t known = f.cos_PK2.empty() ? 0 : kTablePositions;
   size_t n = 0;
   for (const Position& p : positions) {
-    for (size_t i = 0; i < f.inverse_K2.size(); i++, n++) {
+    for (size_t i = 0; i < half; i++, n++) {
       const RopeFrequencies::Axis axis = f.axis_K2[i];
       const int32_t at = axis == RopeFrequencies::Axis::kT ? p.t : axis == RopeFrequencies::Axis::kH ? p.h : p.w;
+      if (at >= 0 && at < known) {
+        cos_TK2[n] = f.cos_PK2[static_cast<size_t>(at) * half + i];
+        sin_TK2[n] = f.sin_PK2[static_cast<size_t>(at) * half + i];
+        continue;
+      }
       const float angle = static_cast<float>(at) * f.inverse_K2[i];
       cos_TK2[n] = static_cast<float>(std::cos(static_cast<double>(angle))) * f.factor;
       sin_TK2[n] = static_cast<float>(std::sin(static_cast<double>(angle))) * f.factor;

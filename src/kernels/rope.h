@@ -39,12 +39,17 @@ struct RopeSpec {
   std::array<int32_t, 3> sections{};
 };
 
+/// Positions whose cosines are computed once (1 ms for a head of 32): a double-precision cosine takes 5 ns, a row of a pass 16.
+inline constexpr int32_t kTablePositions = 2048;
+
 /// angle of pair i at position p = p.axis[i] * inverse_K2[i]; cosine and sine are multiplied by `factor` (YaRN).
 struct RopeFrequencies {
   enum class Axis : uint8_t { kT, kH, kW };
   std::vector<float> inverse_K2;
   std::vector<Axis> axis_K2;
   float factor = 1;
+  /// Cosines (then sines) of positions 0 .. kTablePositions - 1, as rope_tables gives them: position x half. May be empty.
+  std::vector<float> cos_PK2, sin_PK2;
   int32_t half() const { return static_cast<int32_t>(inverse_K2.size()); }
 };
 

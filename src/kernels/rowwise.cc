@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms, gates and rotations: rows are handed out in runs of about 16 Ki numbers (some microseconds of work).
+// Norms, gates and rotations: rows are handed out in runs of about a microsecond of work or more.
 #include <algorithm>
 
 #include "base/check.h"
@@ -10,13 +10,14 @@ namespace slip {
 namespace {
 
 constexpr int64_t kPieceNumbers = 16 << 10;
+constexpr int64_t kPieceExponentials = 4 << 10;  // a number with an exponential in it takes about four times as long
 
 /// Calls f(first_row, rows) over all rows.
 template <class F>
-void for_rows(int64_t rows, int64_t width, ThreadPool& pool, const F& f) {
+void for_rows(int64_t rows, int64_t width, ThreadPool& pool, const F& f, int64_t numbers = kPieceNumbers) {
   if (rows <= 0 || width <= 0) return;
-  const int64_t each = std::max<int64_t>(1, kPieceNumbers / width), pieces = (rows + each - 1) / each;
-  if (pool.threads() == 1 || pieces == 1) return f(int64_t{0}, rows);
+  const int64_t each = std::max<int64_t>(1, numbers / width), pieces = (rows + each - 1) / each;
+  if (pool.threads() == 1 || rows * width < 2 * numbers) return f(int64_t{0}, rows);
   pool.run(pieces, [&](int64_t i) { f(i * each, std::min(each, rows - i * each)); });
 }
 
@@ -44,11 +45,12 @@ void swiglu(const float* gate_TF, const float* up_TF, int64_t rows, int64_t widt
   // In place in a fused gate|up buffer, row t lands on rows that are read before it: right only in ascending order.
   const bool overlaps = out_TF + rows * width > gate_TF && out_TF < std::max(gate_TF, up_TF) + rows * ldg;
   if (overlaps && ldg != width) return some(0, rows);
-  for_rows(rows, width, pool, some);
+  for_rows(rows, width, pool, some, kPieceExponentials);
 }
 
 void gelu(float* x_TF, int64_t rows, int64_t width, bool tanh_form, ThreadPool& pool) {
-  for_rows(rows, width, pool, [&](int64_t t, int64_t n) { ops().gelu(x_TF + t * width, n * width, tanh_form); });
+  for_rows(
+      rows, width, pool, [&](int64_t t, int64_t n) { ops().gelu(x_TF + t * width, n * width, tanh_form); }, kPieceExponentials);
 }
 
 void rotate(float* x_THK, int64_t rows, int64_t ldx, int32_t heads, int32_t head_width, int32_t half, const float* cos_TK2,

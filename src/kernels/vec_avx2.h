@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kLanes = 8;
 constexpr int kTileVectors = 2;  // 4 rows x 2 vectors: the 8 sums in flight that two FMA units of latency 4 need
+constexpr int kTileRows = 4;
 using Floats = __m256;
 using Words = __m256i;
 
@@ -39,6 +40,38 @@ inline float max_lanes(Floats v) {
 inline void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
 inline Floats mul_v(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
 inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+inline Words no_words() { return _mm256_setzero_si256(); }
+constexpr int kSumsInFlight = 8;  // registers for sums in attention
+/// a * 2^n for n in the low bits of `shifted` (exp_s), whose result must be normal; +0 where x < limit.
+inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats limit) {
+  const Words n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+  return _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), n)));
+}
+
+
+/// One number for each of eight queries.
+constexpr int kEight = 1;
+struct Eight {
+  Floats v[kEight];
+};
+inline void store_first(float* p, Eight x, int64_t n) { __builtin_memcpy(p, &x, static_cast<size_t>(n) * sizeof(float)); }
+inline Floats splat_lane(Eight x, int64_t r) { return _mm256_permutevar8x32_ps(x.v[0], _mm256_set1_epi32(static_cast<int>(r))); }
+/// Number r: the lanes of v[r] folded by `op` in the order of sum_lanes, eight at once.
+template <class Op>
+inline Eight fold_lanes_of_8(const Floats* v, Op op) {
+  Floats halves[4], quarters[2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)  // lane + lane 4: queries i and i + 4 side by side
+    halves[i] = op(_mm256_permute2f128_ps(v[i], v[i + 4], 0x20), _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++)  // lane + lane 2: four queries
+    quarters[i] = op(_mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0x44),
+                     _mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0xee));
+  return {{op(_mm256_shuffle_ps(quarters[0], quarters[1], 0x88), _mm256_shuffle_ps(quarters[0], quarters[1], 0xdd))}};
+}
+inline Eight sum_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, add_v); }
+inline Eight max_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, max_v); }
 
 struct DotF32 {
   static inline Words dot(Words sum, Words x, Words w) {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kLanes = 16;
 constexpr int kTileVectors = 4;  // 4 rows x 4 zmm
+constexpr int kTileRows = 6;  // at most: 24 sums, 4 weights and x in 32 registers
 using Floats = __m512;
 using Words = __m512i;
 
@@ -38,6 +39,43 @@ inline float max_lanes(Floats v) {
 inline void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
 inline Floats mul_v(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+inline Words no_words() { return _mm512_setzero_si512(); }
+constexpr int kSumsInFlight = 16;  // registers for sums in attention
+/// a * 2^n for n in the low bits of `shifted` (exp_s), whose result must be normal; +0 where x < limit.
+inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats limit) {
+  const Words n = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
+  return _mm512_castsi512_ps(_mm512_maskz_add_epi32(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), _mm512_castps_si512(a), n));
+}
+
+
+/// One number for each of eight queries.
+constexpr int kEight = 1;
+struct Eight {
+  Floats v[kEight];  // the upper half is of no use
+};
+inline void store_first(float* p, Eight x, int64_t n) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v[0]);
+}
+inline Floats splat_lane(Eight x, int64_t r) { return _mm512_permutexvar_ps(_mm512_set1_epi32(static_cast<int>(r)), x.v[0]); }
+/// Number r: the lanes of v[r] folded by `op` in the order of sum_lanes, eight at once: 24 steps in place of 64.
+template <class Op>
+inline Eight fold_lanes_of_8(const Floats* v, Op op) {
+  Floats halves[4], quarters[2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)  // lane + lane 8: two queries side by side
+    halves[i] = op(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44), _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++)  // lane + lane 4: four queries
+    quarters[i] = op(_mm512_shuffle_f32x4(halves[2 * i], halves[2 * i + 1], 0x88),
+                     _mm512_shuffle_f32x4(halves[2 * i], halves[2 * i + 1], 0xdd));
+  const Floats pairs = op(_mm512_shuffle_ps(quarters[0], quarters[1], 0x44), _mm512_shuffle_ps(quarters[0], quarters[1], 0xee));
+  const Floats all = op(pairs, _mm512_permute_ps(pairs, 0xb1));  // query r at lane 4 r, query 4 + r at lane 4 r + 2
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 4, 8, 12, 2, 6, 10, 14);
+  return {{_mm512_permutexvar_ps(order, all)}};
+}
+inline Eight sum_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, add_v); }
+inline Eight max_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, max_v); }
 
 struct DotF32 {
   static inline Words dot(Words sum, Words x, Words w) {

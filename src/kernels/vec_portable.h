@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector words of ops_body.h for any processor: 4 lanes, compiler vectors, products and sums rounded one by one.
 #pragma once
+#include <cstddef>
+
 #include "kernels/ops.h"
 
 namespace slip {
@@ -8,6 +10,7 @@ namespace {
 
 constexpr int kLanes = 4;
 constexpr int kTileVectors = 2;  // 4 rows x 2 vectors of sums fit the 16 registers of SSE2
+constexpr int kTileRows = 4;
 typedef float Floats __attribute__((vector_size(16)));
 typedef uint32_t Words __attribute__((vector_size(16)));
 typedef int32_t Ints __attribute__((vector_size(16)));
@@ -49,6 +52,32 @@ inline float max_lanes(Floats v) {
 inline void store(float* p, Floats v) { __builtin_memcpy(p, &v, sizeof v); }
 inline Floats mul_v(Floats a, Floats b) { return a * b; }
 inline float fma_s(float a, float b, float c) { return a * b + c; }
+
+inline Words no_words() { return Words{0, 0, 0, 0}; }
+constexpr int kSumsInFlight = 8;  // registers for sums in attention
+/// a * 2^n for n in the low bits of `shifted` (exp_s), whose result must be normal; +0 where x < limit.
+inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats limit) {
+  return (Floats)(((Words)a + ((Words)shifted << 23)) & ~(Words)(x < limit));
+}
+
+
+/// One number for each of eight queries.
+constexpr int kEight = 2;
+struct Eight {
+  Floats v[kEight];
+};
+inline void store_first(float* p, Eight x, int64_t n) { __builtin_memcpy(p, &x, static_cast<size_t>(n) * sizeof(float)); }
+inline Floats splat_lane(Eight x, int64_t r) { return splat(x.v[r / kLanes][r % kLanes]); }
+inline Eight sum_lanes_of_8(const Floats* v) {
+  Eight out;
+  for (int r = 0; r < 8; r++) out.v[r / kLanes][r % kLanes] = sum_lanes(v[r]);
+  return out;
+}
+inline Eight max_lanes_of_8(const Floats* v) {
+  Eight out;
+  for (int r = 0; r < 8; r++) out.v[r / kLanes][r % kLanes] = max_lanes(v[r]);
+  return out;
+}
 
 struct DotF32 {
   static inline Words dot(Words sum, Words x, Words w) { return (Words)((Floats)x * (Floats)w + (Floats)sum); }

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "models/keys.h"
+
 namespace slip {
 namespace {
 
@@ -85,62 +87,12 @@ constexpr std::array kFamilies = {
 constexpr int64_t kMaxWidth = 1 << 17;  // 8 times the widest open decoder (16,384, Llama 3.1 405B); larger is a broken file
 constexpr int64_t kMaxVocab = 1 << 22;  // 16 times the largest open vocabularies (262,144); larger is a broken file
 
-/// A file's own words in a message, no longer than its line.
-std::string cut(const json::value& v) {
-  std::string s = json::serialize(v);
-  size_t n = std::min<size_t>(s.size(), 60);
-  while (n < s.size() && (static_cast<unsigned char>(s[n]) & 0xC0) == 0x80) --n;  // no half of a character
-  return s.substr(0, n);
-}
-
 /// The attention kernels' limit is no fault of the file.
 Status check_head_width(std::string_view where, std::string_view key, int64_t width) {
   if (width > kMaxHeadWidth)
     return unsupported("{}: {}: expected heads of at most {} numbers, got {}", where, key, kMaxHeadWidth, width);
   return {};
 }
-
-// An object with the place that messages name, and a second object that is asked for keys that the first lacks.
-struct Keys {
-  const json::object& object;
-  std::string where;
-
-  bool has(std::string_view key) const {
-    const json::value* v = object.if_contains(key);
-    return v && !v->is_null();
-  }
-  Result<int32_t> integer(std::string_view key, int64_t other, int64_t low, int64_t high) const {
-    int64_t value = other;
-    if (has(key)) {
-      SLIP_TRY(value, get_int(object, key, where));
-    }
-    if (value < low || value > high)
-      return bad_input("{}: {}: expected an integer from {} to {}, got {}", where, key, low, high, value);
-    return static_cast<int32_t>(value);
-  }
-  Result<double> number(std::string_view key, double other, double low, double high) const {
-    double value = other;
-    if (has(key)) {
-      SLIP_TRY(value, get_number(object, key, where));
-    }
-    if (!(value >= low && value <= high))
-      return bad_input("{}: {}: expected a number from {} to {}, got {}", where, key, low, high, value);
-    return value;
-  }
-  Result<bool> flag(std::string_view key, bool other) const {
-    if (!has(key)) return other;
-    const json::value& v = object.at(key);
-    if (v.is_bool()) return v.get_bool();
-    if (v.is_int64() && (v.get_int64() == 0 || v.get_int64() == 1)) return v.get_int64() == 1;
-    return bad_input("{}: {}: expected true or false, got {}", where, key, cut(v));
-  }
-  Result<std::string> text(std::string_view key, std::string_view other) const {
-    if (!has(key)) return std::string(other);
-    return get_string(object, key, where);
-  }
-  /// The first of the keys that is there, else the first.
-  std::string_view either(std::string_view a, std::string_view b) const { return !has(a) && has(b) ? b : a; }
-};
 
 Result<const Family*> find_family(const Keys& top) {
   std::string architecture;

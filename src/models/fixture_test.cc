@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 
+#include "models/adapter.h"
 #include "models/config.h"
 #include "models/loader.h"
 #include "models/rows_file.h"
@@ -42,6 +43,11 @@ Loaded load(const fs::path& folder, WeightType type = WeightType::kF32, int thre
   EXPECT_TRUE(weights) << weights.error().message;
   m.notes = weights->notes;
   if (weights->vision) m.vision = std::make_unique<QwenVision>(*m.config.vision, std::move(*weights->vision), *m.pool);
+  if (fs::exists(folder / kDraftAdapterFolder)) {
+    auto adapter = load_draft_adapter(folder / kDraftAdapterFolder, m.config.decoder, type, *m.pool);
+    EXPECT_TRUE(adapter) << adapter.error().message;
+    weights->decoder.adapter = std::move(*adapter);
+  }
   auto lm = DecoderLm::create(m.config.decoder, std::move(weights->decoder), slots, *m.pool);
   EXPECT_TRUE(lm) << lm.error().message;
   m.lm = std::move(*lm);
@@ -132,6 +138,9 @@ std::vector<std::string> cases_of(const fs::path& folder) {
   return names;
 }
 
+// Cases that end so are run with the folder's draft adapter.
+bool with_adapter(const std::string& name) { return name.ends_with("_lora"); }
+
 class ModelFixture : public ::testing::TestWithParam<std::string> {
  protected:
   fs::path folder() const { return kFixtures / "models" / GetParam(); }
@@ -146,7 +155,7 @@ TEST_P(ModelFixture, EveryCaseMatchesTheReferenceLayerByLayer) {
     std::map<std::string, std::vector<float>> taps;
     m.lm->set_tap(
         [&](std::string_view tap, std::span<const float> x, int64_t) { taps[std::string(tap)].assign(x.begin(), x.end()); });
-    const std::vector<float> logits = logits_of(m, rows, features);
+    const std::vector<float> logits = logits_of(m, rows, features, {0, {}, with_adapter(name)});
     m.lm->set_tap({});
     double worst = distance(logits, tensor(expected, "logits_TV"));
     EXPECT_LE(worst, kTolerance) << name << " logits_TV";
@@ -158,7 +167,7 @@ TEST_P(ModelFixture, EveryCaseMatchesTheReferenceLayerByLayer) {
     }
     RecordProperty(name, std::to_string(worst));
     std::printf("%s %s: largest |d| / (1 + |ref|) %.2g\n", GetParam().c_str(), name.c_str(), worst);
-    EXPECT_TRUE(same_bits(logits, logits_of(m, rows, features))) << "the tap changed bits";
+    EXPECT_TRUE(same_bits(logits, logits_of(m, rows, features, {0, {}, with_adapter(name)}))) << "the tap changed bits";
   }
 }
 
@@ -170,15 +179,16 @@ TEST_P(ModelFixture, SplittingThePassesThreadsAndSlotsKeepTheBits) {
     EXPECT_EQ(features.features_ND, features_of(two, folder()).features_ND);
     for (const std::string& name : cases_of(folder())) {
       const RowsFile rows = rows_of(folder() / ("rows_" + name + ".json"));
-      const std::vector<float> whole = logits_of(one, rows, features);
+      const bool lora = with_adapter(name);
+      const std::vector<float> whole = logits_of(one, rows, features, {0, {}, lora});
       for (const int64_t split : {1, 3, 7}) {
-        EXPECT_TRUE(same_bits(whole, logits_of(one, rows, features, {split, {}}))) << name << " split " << split;
-        EXPECT_TRUE(same_bits(whole, logits_of(two, rows, features, {split, {}}))) << name << " two threads, split " << split;
+        EXPECT_TRUE(same_bits(whole, logits_of(one, rows, features, {split, {}, lora}))) << name << " split " << split;
+        EXPECT_TRUE(same_bits(whole, logits_of(two, rows, features, {split, {}, lora}))) << name << " two threads, split " << split;
       }
-      EXPECT_TRUE(same_bits(whole, logits_of(two, rows, features))) << name << " two threads";
+      EXPECT_TRUE(same_bits(whole, logits_of(two, rows, features, {0, {}, lora}))) << name << " two threads";
       std::vector<int32_t> slots(rows.rows.size());  // 7 is prime to 512: no slot twice, neighbours far apart
       for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int32_t>((i * 7 + 300) % 512);
-      EXPECT_TRUE(same_bits(whole, logits_of(two, rows, features, {3, slots}))) << name << " other slots";
+      EXPECT_TRUE(same_bits(whole, logits_of(two, rows, features, {3, slots, lora}))) << name << " other slots";
     }
   }
 }

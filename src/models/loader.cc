@@ -12,7 +12,6 @@ namespace {
 
 using Parts = std::vector<WeightReader::Part>;
 
-constexpr std::array<std::string_view, 4> kTextPrefixes = {"model.", "model.language_model.", "language_model.model.", "encoder."};
 constexpr std::array<std::string_view, 2> kVisionPrefixes = {"visual.", "model.visual."};
 constexpr std::array<std::string_view, 3> kHeads = {"lm_head.weight", "language_model.lm_head.weight", "diffusion_head.weight"};
 
@@ -67,8 +66,9 @@ void read_all(WeightReader& reader, const ModelConfig& config, const Layout& lay
   // An embedding of its own is looked up, never multiplied: int8 would cost accuracy and save nothing per pass.
   const WeightType embedding = !o.tied_head && type == WeightType::kI8 ? WeightType::kBF16 : type;
   DecoderWeights& w = out.decoder;
-  w.embedding = reader.matrix(embedding, {{layout.text + "embed_tokens.weight", {o.vocab, o.width}}});
-  if (!o.tied_head) w.head = reader.matrix(type, {{layout.head, {o.vocab, o.width}}});
+  const auto shared = [](PackedMatrix m) { return std::make_shared<const PackedMatrix>(std::move(m)); };
+  w.embedding = shared(reader.matrix(embedding, {{layout.text + "embed_tokens.weight", {o.vocab, o.width}}}));
+  if (!o.tied_head) w.head = shared(reader.matrix(type, {{layout.head, {o.vocab, o.width}}}));
   w.layers.clear();
   for (int32_t i = 0; i < o.layers; ++i)
     w.layers.push_back(read_layer(reader, o, layout.text + "layers." + std::to_string(i) + ".", type));

@@ -2,6 +2,7 @@
 // A checkpoint's names -> the decoder's and the tower's weights. Releases prefix the same tensors differently; the prefix whose
 // anchor tensor is there wins, and is reported. A tied head is the embedding, whether or not a copy is stored.
 #pragma once
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,10 @@
 #include "models/weight_reader.h"
 
 namespace slip {
+
+/// What releases put before `layers.0. ...` and `embed_tokens.weight`.
+inline constexpr std::array<std::string_view, 4> kTextPrefixes = {"model.", "model.language_model.", "language_model.model.",
+                                                                  "encoder."};
 
 struct LoadedWeights {
   DecoderWeights decoder;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/adapter.h"
+
 namespace slip {
 namespace {
 
@@ -66,6 +68,19 @@ Result<ModelConfig> load_config(const fs::path& folder, const Tokenizer* tokeniz
   return config;
 }
 
+Result<DraftAdapter> Model::load_adapter() {
+  fs::path folder = options_.draft_adapter;
+  if (folder == "none") return DraftAdapter{};
+  if (folder.empty()) {
+    folder = folder_ / kDraftAdapterFolder;
+    std::error_code ec;
+    if (!fs::is_directory(folder, ec)) return DraftAdapter{};
+  }
+  SLIP_TRY(DraftAdapter adapter, load_draft_adapter(folder, config_.decoder, options_.type, *pool_));
+  notes_.push_back(fmt::format("draft adapter {}: rank {}, scale {}", folder.string(), adapter.rank, adapter.scale));
+  return adapter;
+}
+
 Status Model::load_parts(const LoadProgress& progress) {
   tokenizer_ = load_tokenizer(folder_);
   SLIP_TRY(config_, load_config(folder_, tokenizer()));
@@ -76,12 +91,16 @@ Status Model::load_parts(const LoadProgress& progress) {
   if (tokenizer() && tokenizer()->size() > config_.decoder.vocab)
     notes_.push_back(fmt::format("the tokenizer has {} ids, the model {} rows: ids beyond are refused", tokenizer()->size(),
                                  config_.decoder.vocab));
+  SLIP_TRY(DraftAdapter adapter, load_adapter());  // before the weights: small, and may be refused
   SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(folder_));
   SLIP_TRY(LoadedWeights weights, load_weights(checkpoint, config_, options_.type, options_.slots, *pool_, progress, &memory_));
   text_prefix_ = std::move(weights.text_prefix);
   vision_prefix_ = std::move(weights.vision_prefix);
   notes_.insert(notes_.end(), weights.notes.begin(), weights.notes.end());
   if (weights.vision) vision_.emplace(*config_.vision, std::move(*weights.vision), *pool_);
+  for (const DraftAdapter::Layer& layer : adapter.layers)
+    memory_.weights += static_cast<int64_t>(layer.a.bytes() + layer.b.bytes());
+  weights.decoder.adapter = std::move(adapter);
   SLIP_TRY(lm_, DecoderLm::create(config_.decoder, std::move(weights.decoder), options_.slots, *pool_));
   return {};
 }

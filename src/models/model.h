@@ -2,7 +2,7 @@
 // A Hugging Face folder, loaded: decoder, vision tower, tokenizer, preprocessing. The one object that a session needs.
 //
 //   folder: config.json, *.safetensors; optional generation_config.json (more end tokens), tokenizer.json (or vocab.json and
-//   merges.txt), a chat template, preprocessor_config.json
+//   merges.txt), a chat template, preprocessor_config.json, linear_spec_lora/ (a draft adapter, models/adapter.h)
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -28,6 +28,8 @@ struct ModelOptions {
   WeightType type = WeightType::kBF16;
   int threads = 0;   // 0: all physical cores this process may use
   int slots = 4096;  // rows that the key/value cache holds
+  /// Folder of a draft adapter; empty: the model folder's own where it has one; "none": without.
+  std::filesystem::path draft_adapter = {};
 };
 
 class Model {
@@ -68,6 +70,7 @@ class Model {
   friend Result<std::unique_ptr<Model>> load_model(const std::filesystem::path&, const ModelOptions&, const LoadProgress&);
   Model() = default;
   Status load_parts(const LoadProgress& progress);
+  Result<DraftAdapter> load_adapter();
   std::filesystem::path folder_;
   ModelOptions options_;
   ModelConfig config_;

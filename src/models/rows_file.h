@@ -46,6 +46,7 @@ struct RowFeatures {
 struct RowsRun {
   int64_t split = 0;           // at most this many rows a pass; 0: one pass
   std::vector<int32_t> slots;  // slot of each row; empty: row i in slot i
+  bool draft_adapter = false;  // run with the model's draft adapter
 };
 
 /// First rows of the passes, and the number of rows as last element: at most `split` rows each, but rows that see later rows

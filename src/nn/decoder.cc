@@ -55,12 +55,28 @@ DecoderLm::DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena are
       rope_(rope_frequencies(options_.rope)),
       written_S_(static_cast<size_t>(arena_.slots()), 0) {
   SLIP_CHECK(static_cast<int32_t>(weights_.layers.size()) == options_.layers, "the loader fills every layer");
-  info_ = {options_.name, options_.vocab, options_.width, arena_.slots(), options_.rule};
+  SLIP_CHECK(weights_.embedding && (options_.tied_head || weights_.head), "the loader fills embedding and head");
+  const size_t adapted = weights_.adapter.layers.size();
+  SLIP_CHECK(adapted == 0 || adapted == weights_.layers.size(), "the loader fills an adapter for every layer or none");
+  info_ = {options_.name, options_.vocab, options_.width, arena_.slots(), options_.rule, adapted > 0, {}};
+}
+
+Status DecoderLm::set_taps(std::span<const int32_t> layers) {
+  for (const int32_t layer : layers)
+    if (layer < 0 || layer >= options_.layers)
+      return bad_input("{}: tapped layer: expected one of 0 to {}, got {}", options_.name, options_.layers - 1, layer);
+  info_.tap_layers.assign(layers.begin(), layers.end());
+  return {};
 }
 
 Status DecoderLm::check(const Pass& pass) {
   const int32_t slots = arena_.slots();
   const size_t width = static_cast<size_t>(options_.width);
+  const int64_t vocab = weights_.embedding->n();
+  if (pass.draft_adapter && !info_.has_draft_adapter)
+    return unsupported("{}: expected a model with a draft adapter for a pass that uses one, got one without", options_.name);
+  if (pass.taps && info_.tap_layers.empty())
+    return bad_input("{}: expected layers chosen by set_taps for a pass with taps, got none", options_.name);
   if (pass.features_ND.size() % width != 0)
     return bad_input("features: expected a multiple of {} numbers, got {}", width, pass.features_ND.size());
   const size_t features = pass.features_ND.size() / width;
@@ -73,8 +89,8 @@ Status DecoderLm::check(const Pass& pass) {
   }
   for (size_t t = 0; t < pass.rows.size(); ++t) {
     const Row& row = pass.rows[t];
-    if (const auto* token = std::get_if<TokenId>(&row.input); token && (token->value < 0 || token->value >= options_.vocab))
-      return bad_input("row {}: expected a token below {}, got {}", t, options_.vocab, token->value);
+    if (const auto* token = std::get_if<TokenId>(&row.input); token && (token->value < 0 || token->value >= vocab))
+      return bad_input("row {}: expected a token below {}, got {}", t, vocab, token->value);
     if (const auto* feature = std::get_if<Feature>(&row.input);
         feature && (feature->index < 0 || static_cast<size_t>(feature->index) >= features))
       return bad_input("row {}: expected a feature below {}, got {}", t, features, feature->index);
@@ -99,6 +115,7 @@ Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
   out.logits_row.assign(pass.rows.size(), -1);
   out.logits_NV.clear();
   out.nan_rows = 0;
+  out.taps_NE.resize(pass.taps ? count(static_cast<int64_t>(pass.rows.size()), info_.width) * info_.tap_layers.size() : 0);
   if (pass.rows.empty()) return {};
   prepare(pass);
   embed(pass);
@@ -106,6 +123,7 @@ Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
   for (int32_t layer = 0; layer < options_.layers && rows_ > 0; ++layer) {
     attention_block(pass, layer);
     mlp_block(layer);
+    if (pass.taps) copy_taps(layer, out);
     if (tap_) tap(fmt::format("layer_{}_TD", layer), a_.x_TD.data());
   }
   head(pass, out);
@@ -160,7 +178,7 @@ void DecoderLm::embed(const Pass& pass) {
     float* x_D = a_.x_TD.data() + t * width;
     const RowInput& input = pass.rows[static_cast<size_t>(t)].input;
     if (const auto* token = std::get_if<TokenId>(&input)) {
-      weights_.embedding.row(token->value, {x_D, static_cast<size_t>(width)});
+      weights_.embedding->row(token->value, {x_D, static_cast<size_t>(width)});
     } else {
       copy_floats(x_D, pass.features_ND.data() + std::get<Feature>(input).index * width, width);
     }
@@ -213,7 +231,7 @@ void DecoderLm::attention_block(const Pass& pass, int32_t layer) {
   rotate(a_.q_THK.data(), rows_, q, o.heads, o.head_width, half, a_.cos_TK2.data(), a_.sin_TK2.data(), pool_);
   rotate(a_.k_TGK.data(), rows_, kv, o.kv_heads, o.head_width, half, a_.cos_TK2.data(), a_.sin_TK2.data(), pool_);
   store(pass, layer);
-  if (layer + 1 == o.layers && !tap_) keep_wanted();
+  if (layer + 1 == o.layers && !needs_every_row(pass)) keep_wanted();
   if (rows_ == 0) return;
 
   AttentionArgs args;
@@ -231,7 +249,36 @@ void DecoderLm::attention_block(const Pass& pass, int32_t layer) {
   args.q_scale_T = a_.q_scale_T.empty() ? nullptr : a_.q_scale_T.data();
   attention(args, pool_, workspace_);
   matmul(w.o, a_.attended_THK.data(), rows_, q, or_null(w.o_bias), a_.update_TD.data(), o.width, pool_, workspace_);
+  if (pass.draft_adapter) add_adapter(layer);
   add(a_.x_TD.data(), a_.update_TD.data(), rows_, o.width, pool_);
+}
+
+// The scale goes on the R numbers between the products: R of them instead of D, and with bf16 a power of two costs no bit.
+void DecoderLm::add_adapter(int32_t layer) {
+  const DraftAdapter& adapter = weights_.adapter;
+  const DraftAdapter::Layer& w = adapter.layers[static_cast<size_t>(layer)];
+  const int64_t q = int64_t{options_.heads} * options_.head_width, rank = adapter.rank, width = options_.width;
+  float* low_TR = a_.low_TR.grow(count(rows_, rank));
+  matmul(w.a, a_.attended_THK.data(), rows_, q, nullptr, low_TR, rank, pool_, workspace_);
+  for (int64_t i = 0; i < rows_ * rank; ++i) low_TR[i] *= adapter.scale;
+  // normed_TD is free between the norms of attention and MLP.
+  matmul(w.b, low_TR, rows_, rank, nullptr, a_.normed_TD.data(), width, pool_, workspace_);
+  add(a_.update_TD.data(), a_.normed_TD.data(), rows_, width, pool_);
+}
+
+void DecoderLm::copy_taps(int32_t layer, PassOutput& out) {
+  const int64_t width = options_.width, line = width * static_cast<int64_t>(info_.tap_layers.size());
+  for (size_t i = 0; i < info_.tap_layers.size(); ++i) {
+    if (info_.tap_layers[i] != layer) continue;
+    float* to = out.taps_NE.data() + static_cast<int64_t>(i) * width;
+    for_rows(pool_, rows_, [&](int64_t t) { copy_floats(to + t * line, a_.x_TD.data() + t * width, width); });
+  }
+}
+
+// Taps of the last layer are wanted for rows whose logits nobody wants.
+bool DecoderLm::needs_every_row(const Pass& pass) const {
+  const auto& taps = info_.tap_layers;
+  return tap_ || (pass.taps && std::find(taps.begin(), taps.end(), options_.layers - 1) != taps.end());
 }
 
 void DecoderLm::mlp_block(int32_t layer) {
@@ -252,12 +299,12 @@ void DecoderLm::mlp_block(int32_t layer) {
 }
 
 void DecoderLm::head(const Pass& pass, PassOutput& out) {
-  if (rows_ == 0) return;
+  if (rows_ == 0 || (a_.wanted_N.empty() && !tap_)) return;
   const int64_t width = options_.width, vocab = options_.vocab;
-  const PackedMatrix& head = options_.tied_head ? weights_.embedding : weights_.head;
+  const PackedMatrix& head = *head_matrix();
   rms_norm(a_.x_TD.data(), rows_, width, weights_.final_norm_D.data(), options_.norm_eps, a_.normed_TD.data(), pool_);
   tap("final_norm_TD", a_.normed_TD.data());
-  // With a tap all rows are here in order, else the wanted ones: line(i) is where wanted row i lies.
+  // With taps all rows may be here in order, else the wanted ones: line(i) is where wanted row i lies.
   const bool all_rows = rows_ == static_cast<int64_t>(pass.rows.size());
   const auto gather = [&](const std::vector<int32_t>& rows_N) {
     size_t wanted = 0;

@@ -6,6 +6,10 @@
 //   per layer:  x += o(attention(rotate(q), spans));  x += down(silu(gate) * up)      (q, k, v one matrix; gate, up one matrix)
 //   logits = head(norm(x))                            only for the rows that want something
 //
+// A pass with the draft adapter adds a low-rank product on the output projection [PEFT's LoRA; reference/speculation, section 6]:
+// x += o(a) + B(scale A(a)). The base weights stay apart, so the other passes' bits do not know that it is there. A pass with
+// taps hands out x behind the layers that set_taps chose, before the final norm.
+//
 // Contract W: nothing here mixes rows but attention, and that only through the spans. Work that no output needs (the last
 // layer's attention and MLP of rows that want nothing) is left out, which changes no other row's bits.
 #pragma once
@@ -26,7 +30,7 @@ namespace slip {
 
 struct DecoderOptions {
   std::string name;                 // for messages: "qwen2", "qwen2_5_vl", ...
-  int32_t vocab = 0;                // rows of embedding and head
+  int32_t vocab = 0;                // rows of the head; the embedding may have more (a draft head's short vocabulary)
   int32_t width = 0;                // D
   int32_t layers = 0;               // L
   int32_t heads = 0, kv_heads = 0;  // H, G
@@ -49,11 +53,23 @@ struct LayerWeights {
   std::vector<float> qkv_bias, o_bias, gate_up_bias, down_bias;
 };
 
+/// Low-rank additions to the output projections, for the passes that draft; no layers: there is none.
+struct DraftAdapter {
+  struct Layer {
+    PackedMatrix a, b;  // R x HK and D x R
+  };
+  std::vector<Layer> layers;
+  int32_t rank = 0;
+  float scale = 1;  // alpha / rank
+};
+
+/// Embedding and head may be shared: a draft head borrows its target's.
 struct DecoderWeights {
-  PackedMatrix embedding;  // V x D; the head too when tied
-  PackedMatrix head;       // V x D; empty when tied
+  std::shared_ptr<const PackedMatrix> embedding;  // V x D; the head too when tied
+  std::shared_ptr<const PackedMatrix> head;       // V x D; null when tied
   std::vector<LayerWeights> layers;
   std::vector<float> final_norm_D;
+  DraftAdapter adapter;
 };
 
 /// Gets named activations as they arise ("embeds_TD", "layer_<i>_TD", "final_norm_TD"), all rows of the pass in order.
@@ -65,15 +81,20 @@ class DecoderLm final : public Lm {
   static Result<std::unique_ptr<DecoderLm>> create(DecoderOptions options, DecoderWeights weights, int32_t slots, ThreadPool& pool);
   const LmInfo& info() const override { return info_; }
   Status forward(const Pass& pass, PassOutput& out) override;
+  /// A layer may be named twice; the order is that of the taps' numbers.
+  Status set_taps(std::span<const int32_t> layers) override;
 
   const DecoderOptions& options() const { return options_; }
   const KvArena& arena() const { return arena_; }
+  const LayerWeights& layer(int32_t i) const { return weights_.layers[static_cast<size_t>(i)]; }
+  const std::shared_ptr<const PackedMatrix>& embedding() const { return weights_.embedding; }
+  const std::shared_ptr<const PackedMatrix>& head_matrix() const { return options_.tied_head ? weights_.embedding : weights_.head; }
   /// For tests; with a tap every row goes through every layer. An empty function removes it.
   void set_tap(ActivationTap tap) { tap_ = std::move(tap); }
 
  private:
   struct Activations {
-    FloatBuffer x_TD, normed_TD, qkv_TE, q_THK, k_TGK, attended_THK, update_TD, gate_up_TF2, gated_TF;
+    FloatBuffer x_TD, normed_TD, qkv_TE, q_THK, k_TGK, attended_THK, update_TD, gate_up_TF2, gated_TF, low_TR;
     FloatBuffer cos_TK2, sin_TK2;
     std::vector<Position> positions_T;
     std::vector<float> q_scale_T;
@@ -89,6 +110,9 @@ class DecoderLm final : public Lm {
   void embed(const Pass& pass);
   void attention_block(const Pass& pass, int32_t layer);
   void store(const Pass& pass, int32_t layer);
+  void add_adapter(int32_t layer);
+  void copy_taps(int32_t layer, PassOutput& out);
+  bool needs_every_row(const Pass& pass) const;
   void keep_wanted();
   void mlp_block(int32_t layer);
   void head(const Pass& pass, PassOutput& out);

@@ -47,7 +47,8 @@ double reach_right(const TrackPoint& p) { return p.d - p.half_d; }
 
 class Driver {
  public:
-  Driver(const Scene& scene, uint32_t removed) : sc_(scene), removed_(removed) {
+  Driver(const Scene& scene, uint32_t removed, int from) : sc_(scene), from_(from), removed_then_(removed) {
+    if (from_ == 0) removed_ = removed_then_;
     passes_.resize(sc_.actors.size());
     yielding_.assign(sc_.actors.size(), false);
     for (size_t i = 0; i < sc_.actors.size(); ++i)
@@ -57,21 +58,41 @@ class Driver {
     braking_ = sc_.a0 < -0.5;
     off_ = sc_.d0;
     kappa_ = sc_.route.curvature(0);
-    v_cap_ = (removed_ & class_bit(Class::kWeather)) ? sc_.v_set : std::min(sc_.v_set, weather_speed(sc_.env));
+    cap_for_weather();
   }
   Plan run() {
-    for (int k = 0; k < kFutureSteps; ++k) {
+    for (int k = 0; k < from_ + kFutureSteps; ++k) {
       k_ = k;
+      if (k == from_) begin_plan();
       step();
-      FutureState& f = plan_.future[static_cast<size_t>(k)];
-      f = {static_cast<float>(x_), static_cast<float>(y_), static_cast<float>(yaw_),
-           static_cast<float>(v_), static_cast<float>(a_), static_cast<float>(kappa_)};
+      if (k < from_) continue;
+      plan_.future[static_cast<size_t>(k - from_)] = here();
       check(k + 1);
     }
     return plan_;
   }
 
  private:
+  void cap_for_weather() {
+    v_cap_ = (removed_ & class_bit(Class::kWeather)) ? sc_.v_set : std::min(sc_.v_set, weather_speed(sc_.env));
+  }
+  void begin_plan() {
+    plan_.start = {x_, y_, yaw_};
+    plan_.start_v = v_;
+    plan_.start_a = a_;
+    plan_.start_offset = off_;
+    removed_ = removed_then_;
+    cap_for_weather();
+  }
+  FutureState here() const {
+    const auto state = [&](double x, double y, double yaw) {
+      return FutureState{static_cast<float>(x),  static_cast<float>(y),  static_cast<float>(yaw),
+                         static_cast<float>(v_), static_cast<float>(a_), static_cast<float>(kappa_)};
+    };
+    if (from_ == 0) return state(x_, y_, yaw_);
+    const Pose p = seen_from(plan_.start, {x_, y_, yaw_});
+    return state(p.x, p.y, p.yaw);
+  }
   bool present(size_t i) const { return (removed_ & class_bit(sc_.actors[i].cls)) == 0; }
   const TrackPoint& at(size_t i, int k) const { return sc_.actors[i].track[static_cast<size_t>(std::min(k, kTrackSteps - 1))]; }
   double base() const { return sc_.shift; }
@@ -284,8 +305,9 @@ class Driver {
   }
 
   void check(int k) {
-    if (k <= 50 && std::abs(off_) > std::abs(plan_.max_offset_5s)) plan_.max_offset_5s = off_;
-    if (k == 50) plan_.offset_5s = off_;
+    const double gone = off_ - (plan_.start_offset - sc_.d0);
+    if (k - from_ <= 50 && std::abs(gone) > std::abs(plan_.max_offset_5s)) plan_.max_offset_5s = gone;
+    if (k - from_ == 50) plan_.offset_5s = off_;
     if (a_ < -6.0 || v_ * v_ * std::abs(kappa_) > 4.89) ++rough_;
     plan_.uncomfortable = rough_ > 2;
     if (std::abs(d_ - off_) > 1.1) plan_.left_lane = true;
@@ -310,7 +332,8 @@ class Driver {
   }
 
   const Scene& sc_;
-  uint32_t removed_;
+  int from_;
+  uint32_t removed_ = 0, removed_then_;
   std::vector<Pass> passes_;
   std::vector<bool> yielding_;
   Plan plan_;
@@ -323,6 +346,6 @@ class Driver {
 
 }  // namespace
 
-Plan drive(const Scene& scene, uint32_t removed) { return Driver(scene, removed).run(); }
+Plan drive(const Scene& scene, uint32_t removed, int from_step) { return Driver(scene, removed, from_step).run(); }
 
 }  // namespace slip::sim

@@ -52,20 +52,6 @@ bool hidden(const Scene& sc, double x, double y, double top, const Actor* self) 
   return false;
 }
 
-bool relevant_region(const Scene& sc, const Actor& a) {
-  const int steps = a.cls == Class::kNearby ? 30 : 40;
-  const double reach = std::max(22.0, sc.v0 * (a.cls == Class::kNearby ? 3.0 : 4.0)) + 5;
-  for (int k = 0; k <= steps; k += 2) {
-    const TrackPoint& p = a.track[static_cast<size_t>(k)];
-    if (p.s - p.half_s < 0 || p.s - p.half_s > reach) continue;
-    const double left = p.d + p.half_d + a.door_m, right = p.d - p.half_d;
-    const double margin = kEgoHalfWidth + 0.25;
-    if (left > -margin && right < margin) return true;
-    if (sc.shift != 0 && left > sc.shift - margin && right < sc.shift + margin) return true;
-  }
-  return false;
-}
-
 Longitudinal longitudinal_of(const Plan& p, double v0) {
   const FutureState &a = p.future[39], &b = p.future[49];
   const double v = det_hypot(b.x - a.x, b.y - a.y);  // mean speed of the fifth second
@@ -89,18 +75,45 @@ double ade5(const Plan& a, const Plan& b) {
   return sum / 50;
 }
 
-void history(const Scene& sc, Labels& l) {
+/// The ego along a path of the scene: pose, speed and accelerations along and across.
+struct Kinematics {
+  Pose p;
+  double v = 0, a = 0, k = 0;
+};
+/// t <= 0: before the scene begins, steady or braking.
+Kinematics before(const Scene& sc, double t) {
   const double began = sc.brake_began_s;
+  const double steady = sc.v0 - sc.a0 * (-began);  // the speed before braking
+  const double v = sc.a0 == 0 ? sc.v0 : t > began ? sc.v0 + sc.a0 * t : steady;
+  const double s = sc.a0 == 0  ? sc.v0 * t
+                   : t > began ? sc.v0 * t + 0.5 * sc.a0 * t * t
+                               : sc.v0 * began + 0.5 * sc.a0 * began * began + steady * (t - began);
+  return {sc.route.at(s, sc.d0), v, sc.a0 != 0 && t > began ? sc.a0 : 0.0, sc.route.curvature(s)};
+}
+/// t > 0: on the plan, linear between its steps.
+Kinematics on_plan(const Scene& sc, const Plan& plan, double t) {
+  const auto i = static_cast<size_t>(det_floor(t / kDt));
+  const double f = t / kDt - static_cast<double>(i);
+  const Kinematics a = i == 0 ? before(sc, 0)
+                              : Kinematics{{plan.future[i - 1].x, plan.future[i - 1].y, plan.future[i - 1].yaw},
+                                           plan.future[i - 1].v,
+                                           plan.future[i - 1].a,
+                                           plan.future[i - 1].kappa};
+  const FutureState& b = plan.future[i];
+  return {{a.p.x + f * (b.x - a.p.x), a.p.y + f * (b.y - a.p.y), a.p.yaw + f * (b.yaw - a.p.yaw)},
+          a.v + f * (b.v - a.v),
+          a.a + f * (b.a - a.a),
+          a.k + f * (b.kappa - a.k)};
+}
+
+void history(const Scene& whole, const Plan& first, int step, const Pose& origin, Labels& l) {
   for (int i = 0; i < 16; ++i) {
-    const double t = 0.25 * (i - 15);
-    const double before = sc.v0 - sc.a0 * (-began);  // the steady speed before braking
-    const double v = sc.a0 == 0 ? sc.v0 : t > began ? sc.v0 + sc.a0 * t : before;
-    const double s = sc.a0 == 0  ? sc.v0 * t
-                     : t > began ? sc.v0 * t + 0.5 * sc.a0 * t * t
-                                 : sc.v0 * began + 0.5 * sc.a0 * began * began + before * (t - began);
-    const Pose p = sc.route.at(s, sc.d0);
+    const double t = 0.25 * (i - 15), then = kDt * step + t;
+    Kinematics at = step > 0 && then > 0 ? on_plan(whole, first, then) : before(whole, then);
+    if (step > 0) at.p = seen_from(origin, at.p);
+    const Pose& p = at.p;
     const double c = det_cos(p.yaw), n = det_sin(p.yaw);
-    const double k = sc.route.curvature(s), a = sc.a0 != 0 && t > began ? sc.a0 : 0.0;
+    const double v = at.v, k = at.k, a = at.a;
     l.history[static_cast<size_t>(i)] = {static_cast<float>(t),
                                          static_cast<float>(p.x),
                                          static_cast<float>(p.y),
@@ -123,6 +136,20 @@ bool pre_onset(const Scene& sc, const Plan& p) {
 }
 
 }  // namespace
+
+bool comes_in_the_way(const Scene& sc, const Actor& a) {
+  const int steps = a.cls == Class::kNearby ? 30 : 40;
+  const double reach = std::max(22.0, sc.v0 * (a.cls == Class::kNearby ? 3.0 : 4.0)) + 5;
+  for (int k = 0; k <= steps; k += 2) {
+    const TrackPoint& p = a.track[static_cast<size_t>(k)];
+    if (p.s - p.half_s < 0 || p.s - p.half_s > reach) continue;
+    const double left = p.d + p.half_d + a.door_m, right = p.d - p.half_d;
+    const double margin = kEgoHalfWidth + 0.25;
+    if (left > -margin && right < margin) return true;
+    if (sc.shift != 0 && left > sc.shift - margin && right < sc.shift + margin) return true;
+  }
+  return false;
+}
 
 bool box_visible(const Scene& sc, const Pose& pose, double length, double width, double bottom, double top, const Actor* self) {
   const double x = pose.x - kCameraForward, y = pose.y;
@@ -150,12 +177,14 @@ bool box_visible(const Scene& sc, const Pose& pose, double length, double width,
   return false;
 }
 
-Labels judge(const Scene& sc, const Plan& plan) {
+Labels judge(const Scene& sc, const Plan& plan) { return judge(sc, plan, sc, plan, 0); }
+
+Labels judge(const Scene& sc, const Plan& plan, const Scene& whole, const Plan& first, int step) {
   Labels l;
   l.intent = sc.intent;
   l.v0_mps = static_cast<float>(sc.v0);
   l.future = plan.future;
-  history(sc, l);
+  history(whole, first, step, plan.start, l);
   l.longitudinal = longitudinal_of(plan, sc.v0);
   l.lateral = lateral_of(sc, plan);
   l.pre_onset = pre_onset(sc, plan);
@@ -166,7 +195,7 @@ Labels judge(const Scene& sc, const Plan& plan) {
     const auto c = static_cast<size_t>(a.cls);
     if (!box_visible(sc, a.agent.pose, a.agent.length, a.agent.width, 0, a.agent.height, &a)) continue;
     l.visible[c] = true;
-    in_way[c] = in_way[c] || relevant_region(sc, a);
+    in_way[c] = in_way[c] || comes_in_the_way(sc, a);
   }
   const auto traffic = static_cast<size_t>(Class::kTraffic), bad = static_cast<size_t>(Class::kWeather);
   for (const TrafficLight& t : sc.lights)
@@ -181,7 +210,7 @@ Labels judge(const Scene& sc, const Plan& plan) {
     bool there = l.visible[c] || (c == traffic && sc.stop != StopKind::kNone);
     for (const Actor& a : sc.actors) there = there || static_cast<size_t>(static_cast<int>(a.cls)) == c;
     if (!there) continue;
-    const Plan other = drive(sc, 1U << c);
+    const Plan other = drive(whole, 1U << c, step);
     l.causal[c] = ade5(plan, other) > 0.3 || longitudinal_of(other, sc.v0) != l.longitudinal || lateral_of(sc, other) != l.lateral;
     l.critical[c] = l.visible[c] && (l.causal[c] || in_way[c]);
   }

@@ -12,8 +12,13 @@ namespace slip::sim {
 /// through the fog, and not hidden behind vehicles or buildings.
 bool box_visible(const Scene& sc, const Pose& pose, double length, double width, double bottom, double top, const Actor* self);
 
-/// Everything in Labels but the seed and the family.
+/// Inside the ego's corridor, or that of its lane change, within 4 s (3 s for nearby vehicles).
+bool comes_in_the_way(const Scene& sc, const Actor& a);
+
+/// Everything in Labels but the seed, the family and the frame.
 Labels judge(const Scene& sc, const Plan& plan);
+/// The same for a frame: `sc` and `plan` begin `step` tenths of a second into `whole`, which was driven as `first` until then.
+Labels judge(const Scene& sc, const Plan& plan, const Scene& whole, const Plan& first, int step);
 
 /// The sentence pair: what decides, then what to do. Lower-case words of a fixed list of about 150, no digits, no quotes.
 std::string explain(const Scene& sc, const Labels& l);

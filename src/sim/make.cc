@@ -59,11 +59,6 @@ Result<Drawn> draw_accepted(uint64_t seed, std::optional<uint32_t> family) {
   SLIP_CHECK(false, "under one scene in ten is refused, so that 64 in a row do not happen");
 }
 
-Result<Moment> moment_at(uint64_t seed, std::optional<uint32_t> family) {
-  SLIP_TRY(const Drawn d, draw_accepted(seed, family));
-  return moment_of(d.scene, 0.0, {0, 0, 0}, d.scene.v0);
-}
-
 Result<Record> make_record(uint64_t seed, std::optional<uint32_t> family, bool with_images) {
   SLIP_TRY(Drawn d, draw_accepted(seed, family));
   Record r;

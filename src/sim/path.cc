@@ -38,6 +38,22 @@ Path::Path(Pose origin, std::span<const Piece> pieces, double back_m, double k_b
   }
 }
 
+Pose seen_from(const Pose& origin, const Pose& p) {
+  const double c = det_cos(origin.yaw), n = det_sin(origin.yaw);
+  const double dx = p.x - origin.x, dy = p.y - origin.y;
+  return {dx * c + dy * n, -dx * n + dy * c, p.yaw - origin.yaw};
+}
+
+Path Path::seen_from(const Pose& origin, double s0) const {
+  Path out = *this;
+  out.begin_ -= s0;
+  for (Point& q : out.points_) {
+    const Pose p = sim::seen_from(origin, {q.x, q.y, q.yaw});
+    q.x = p.x, q.y = p.y, q.yaw = p.yaw, q.c = det_cos(p.yaw), q.s = det_sin(p.yaw);
+  }
+  return out;
+}
+
 Pose Path::at(double s, double d) const {
   const double u = (s - begin_) / kStep;
   const auto last = static_cast<int64_t>(points_.size()) - 1;

@@ -9,6 +9,9 @@
 
 namespace slip::sim {
 
+/// A pose in the coordinates of another; yaws are not wrapped, so that a curve's stay continuous.
+Pose seen_from(const Pose& origin, const Pose& p);
+
 /// Curvature goes linearly from k0 to k1 (1/m, left positive) over the length.
 struct Piece {
   double length = 0, k0 = 0, k1 = 0;
@@ -22,6 +25,9 @@ class Path {
   Path() = default;
   /// s = 0 is `origin`; `back_m` metres before it have the curvature `k_back`.
   Path(Pose origin, std::span<const Piece> pieces, double back_m, double k_back);
+
+  /// The same curve in the coordinates of `origin`, with s = 0 where it had `s0`.
+  Path seen_from(const Pose& origin, double s0) const;
 
   /// The pose at (s, d), looking along the curve.
   Pose at(double s, double d = 0) const;

@@ -51,6 +51,7 @@ struct Labels {
   std::array<FutureState, 64> future{};  // 10 Hz, t = 0.1 .. 6.4 s, expert
   bool pre_onset = false;                // the manoeuvre starts more than 0.5 s after t0
   float v0_mps = 0;
+  float frame_s = 0;  // of make_frame: seconds behind the scene's start; record sets hold frames of 0 s alone
 };
 /// Future position at t seconds (linear between the 10 Hz samples), t in (0, 6.4].
 Vec2 future_at(const Labels& l, double t_s);
@@ -71,6 +72,12 @@ uint32_t family_of_seed(uint64_t seed);
 /// Simulates and labels; renders when `with_images`. Same bytes from the same (version, seed, family) on any machine and compiler.
 /// kBadInput for an unknown family.
 Result<Record> make_record(uint64_t seed, std::optional<uint32_t> family = {}, bool with_images = true);
+
+/// A later frame of the same scene: the ego has followed the expert's plan for t_s (rounded to tenths of a second), actors have
+/// moved; history, labels and future are those of that moment, in its own ego frame. t_s = 0 is make_record, byte for byte.
+/// kBadInput for t_s outside 0 .. kMostFrameS.
+constexpr double kMostFrameS = 1.5;
+Result<Record> make_frame(uint64_t seed, std::optional<uint32_t> family, double t_s, bool with_images = true);
 
 /// Record sets: `DIR/index.json` and `DIR/shard-00000.slip`: fixed header, little endian, fixed-size records, memory-mapped.
 class RecordSetWriter {

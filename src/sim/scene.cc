@@ -17,7 +17,8 @@ using Corners = std::vector<Vec2>;
 
 class GroundMaker {
  public:
-  GroundMaker(const Scene& sc, std::vector<GroundPatch>& out) : sc_(sc), out_(out) {}
+  GroundMaker(const Scene& sc, const Pose& ego, std::vector<GroundPatch>& out)
+      : sc_(sc), ahead_(ego.x == 0 && ego.y == 0 ? 0.0 : std::max(0.0, sc.ref.project({ego.x, ego.y}).s)), out_(out) {}
 
   void make() {
     const double left = sc_.road.left_edge(), right = sc_.road.right_edge();
@@ -51,7 +52,7 @@ class GroundMaker {
   }
   void strip(const Path& path, Ground kind, double d0, double d1) {
     double s = -6;
-    while (s < kSeen) {
+    while (s < kSeen + ahead_) {
       const double step = bent(s, s + 16) ? 4.0 : 16.0;
       box(path, kind, s, s + step, d0, d1);
       s += step;
@@ -85,7 +86,7 @@ class GroundMaker {
   }
   void line(Ground kind, double d, bool dashed) {
     const double on = 3, period = dashed ? 8 : 4;
-    for (double s = -6; s < 75; s += period) {
+    for (double s = -6; s < 75 + ahead_; s += period) {
       const double length = dashed ? on : period;
       if (!in_junction(s, s + length)) box(sc_.ref, kind, s, s + length, d - 0.09, d + 0.09);
     }
@@ -103,6 +104,7 @@ class GroundMaker {
   }
 
   const Scene& sc_;
+  double ahead_;  // how far the ego has come
   std::vector<GroundPatch>& out_;
 };
 
@@ -148,7 +150,7 @@ Moment moment_of(const Scene& sc, double t_s, Pose ego, double ego_speed_mps) {
   m.ego = ego;
   m.ego_speed_mps = ego_speed_mps;
   m.env = sc.env;
-  GroundMaker(sc, m.ground).make();
+  GroundMaker(sc, ego, m.ground).make();
   const double u = std::clamp(t_s / kDt, 0.0, kTrackSteps - 1.0);
   const auto k = static_cast<size_t>(det_floor(u));
   const size_t n = std::min<size_t>(k + 1, kTrackSteps - 1);

@@ -227,6 +227,8 @@ Status RecordSetWriter::add(const Record& r) {
   if (!r.images.empty() && r.images.size() != kCameras * kImageBytes)
     return bad_input("record of seed {}: expected {} image bytes or none, got {}", r.labels.seed, kCameras * kImageBytes,
                      r.images.size());
+  if (r.labels.frame_s != 0)
+    return bad_input("record of seed {}: expected a scene's first frame, got that of {} s", r.labels.seed, r.labels.frame_s);
   if (r.labels.explanation.size() > kTextBytes)
     return bad_input("record of seed {}: expected an explanation of at most {} bytes, got {}", r.labels.seed, kTextBytes,
                      r.labels.explanation.size());

@@ -98,8 +98,8 @@ Scene draw_scene(uint64_t seed, uint32_t family, uint32_t attempt);
 /// What the cameras see at time t in 0 .. 6.4 s, with the ego at `ego`.
 Moment moment_of(const Scene& scene, double t_s, Pose ego, double ego_speed_mps);
 
-/// t0 of a seed: the accepted scene that make_record labels.
-Result<Moment> moment_at(uint64_t seed, std::optional<uint32_t> family);
+/// What the cameras of make_frame see.
+Result<Moment> moment_at(uint64_t seed, std::optional<uint32_t> family, double t_s = 0);
 
 /// The accepted scene with its labels, and how many draws were refused before it: because the expert failed, and because it
 /// acted on something that no camera shows.
@@ -109,5 +109,16 @@ struct Drawn {
   int rejected = 0, unseen = 0;
 };
 Result<Drawn> draw_accepted(uint64_t seed, std::optional<uint32_t> family);
+
+/// A frame of an accepted scene: the scene in the ego's coordinates of that time, what is true of it, and where
+/// the ego is in the coordinates of the whole scene.
+struct DrawnFrame {
+  Scene whole, scene;
+  Labels labels;
+  double t_s = 0;
+  Pose ego;
+  double ego_speed_mps = 0;
+};
+Result<DrawnFrame> draw_frame(uint64_t seed, std::optional<uint32_t> family, double t_s);
 
 }  // namespace slip::sim

@@ -11,17 +11,32 @@ namespace slip {
 
 namespace {
 
-constexpr std::string_view kTasks =
+constexpr std::string_view kRole =
     "You are the planner of a car. You see what its three front cameras see now, where the route leads, and how the car "
-    "has moved.\n"
+    "has moved.\n";
+constexpr std::string_view kBehaviours =
+    "name the behaviour: longitudinal (keep speed, speed up, slow down, come to stop) and lateral (go straight, "
+    "lane follow, turn left, turn right, change left, change right).\n";
+constexpr std::string_view kWaypoints = "give five waypoints in metres, one per second, x forward and y to the left.\n";
+constexpr std::string_view kInput = "Input:\n- front left, front and front right camera: ";
+
+constexpr std::string_view kWodTasks =
     "Task 1: for each class of critical object say yes or no: nearby_vehicle, pedestrian, cyclist, construction, "
     "traffic_element, weather_condition, road_hazard, emergency_vehicle, animal, special_vehicle, conflicting_vehicle, "
     "door_opening_vehicle.\n"
-    "Task 2: explain in a few sentences what decides the next three seconds.\n"
-    "Task 3: name the behaviour: longitudinal (keep speed, speed up, slow down, come to stop) and lateral (go straight, "
-    "lane follow, turn left, turn right, change left, change right).\n"
-    "Task 4: give five waypoints in metres, one per second, x forward and y to the left.\n"
-    "Input:\n- front left, front and front right camera: ";
+    "Task 2: explain in a few sentences what decides the next three seconds.\n";
+constexpr std::string_view kCotTasks =
+    "Task 1: describe light, road, weather, junction and kind of road, each on its line.\n"
+    "Task 2: divide the next six seconds by what our lane does, and describe each part.\n"
+    "Task 3: name the critical objects, the most important first, and of each its position, its type and why it matters.\n"
+    "Task 4: name traffic light, traffic sign and further rules, then sum up rules, surroundings and other road users, and say "
+    "what the car does and why.\n";
+
+std::string tasks(TaskForm form) {
+  const bool wod = form == TaskForm::kWodE2e;
+  return fmt::format("{}{}Task {}: {}Task {}: {}{}", kRole, wod ? kWodTasks : kCotTasks, wod ? 3 : 5, kBehaviours, wod ? 4 : 6,
+                     kWaypoints, kInput);
+}
 
 // -0.04 rounds to "-0.0" with one decimal: a sign without a meaning, and one more spelling for a model to learn.
 std::string number(float v, int decimals) {
@@ -125,33 +140,64 @@ Result<EgoInput> read_ego(const std::filesystem::path& file) {
   return out;
 }
 
-Result<TaskOptions> task_options(const json::object& config, std::string_view where) {
+std::string_view words(TaskForm v) { return v == TaskForm::kWodE2e ? "wod-e2e" : "drive-cot"; }
+std::string_view words(TaskLaw v) { return v == TaskLaw::kChain ? "chain" : "graph"; }
+
+namespace {
+
+Result<int> bounded(const json::object& o, std::string_view key, int other, int64_t high, std::string_view where) {
+  SLIP_TRY(const int64_t n, int_or(o, key, other, where));
+  if (n < 1 || n > high) return bad_input("{}: {}: expected 1 to {}, got {}", where, key, high, n);
+  return static_cast<int>(n);
+}
+
+Status read_budgets(const json::object& slipstream, std::string_view where, DriveCotOptions& out) {
+  if (!slipstream.contains("budgets")) return {};
+  SLIP_TRY(const json::object* o, get_object(slipstream, "budgets", where));
+  const std::pair<std::string_view, int32_t*> known[] = {
+      {"condition", &out.condition_budget},      {"lanes", &out.lanes_budget},       {"lane", &out.lane_budget},
+      {"objects", &out.objects_budget},          {"position", &out.position_budget}, {"type", &out.type_budget},
+      {"regulation", &out.regulation_budget},    {"summary", &out.summary_budget},   {"justification", &out.justification_budget},
+      {"ego_behavior", &out.ego_behavior_budget}};
+  const std::string at = fmt::format("{}.budgets", where);
+  for (const auto& member : *o)
+    if (std::none_of(std::begin(known), std::end(known), [&](const auto& k) { return k.first == std::string_view(member.key()); }))
+      return bad_input("{}: expected the name of a budget, got {}", at, std::string_view(member.key()));
+  for (const auto& [key, budget] : known) {
+    SLIP_TRY(*budget, bounded(*o, key, *budget, 4096, at));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TaskOptions> task_options(const json::object& config, std::string_view file) {
   TaskOptions out;
   const json::value* v = config.if_contains("slipstream");
   if (!v) return out;
-  if (!v->is_object()) return bad_input("{}: key \"slipstream\": expected an object, got another type", where);
+  if (!v->is_object()) return bad_input("{}: key \"slipstream\": expected an object, got another type", file);
   const json::object& o = v->get_object();
+  const std::string where = fmt::format("{}: slipstream", file);
   SLIP_TRY(const std::string form, string_or(o, "form", "wod-e2e", where));
-  if (form != "wod-e2e") return unsupported("{}: slipstream.form: expected wod-e2e, got {}", where, form);
+  if (form != "wod-e2e" && form != "drive-cot") return unsupported("{}: form: expected wod-e2e or drive-cot, got {}", where, form);
+  out.form = form == "wod-e2e" ? TaskForm::kWodE2e : TaskForm::kDriveCot;
+  SLIP_TRY(const std::string law, string_or(o, "law", out.form == TaskForm::kDriveCot ? "graph" : "chain", where));
+  if (law != "chain" && law != "graph") return bad_input("{}: law: expected chain or graph, got {}", where, law);
+  out.law = law == "chain" ? TaskLaw::kChain : TaskLaw::kGraph;
   SLIP_TRY(const std::string style, string_or(o, "prompt", "full", where));
-  if (style != "full" && style != "compact")
-    return bad_input("{}: slipstream.prompt: expected full or compact, got {}", where, style);
+  if (style != "full" && style != "compact") return bad_input("{}: prompt: expected full or compact, got {}", where, style);
   out.prompt = style == "full" ? PromptStyle::kFull : PromptStyle::kCompact;
-  const auto bounded = [&](std::string_view key, int other, int64_t high) -> Result<int> {
-    SLIP_TRY(const int64_t n, int_or(o, key, other, where));
-    if (n < 1 || n > high) return bad_input("{}: slipstream.{}: expected 1 to {}, got {}", where, key, high, n);
-    return static_cast<int>(n);
-  };
-  SLIP_TRY(out.explanation_budget, bounded("explanation_budget", out.explanation_budget, 4096));
-  SLIP_TRY(out.behaviour_budget, bounded("behaviour_budget", out.behaviour_budget, 64));
-  SLIP_TRY(out.block_size, bounded("block_size", out.block_size, 1024));
+  SLIP_TRY(out.explanation_budget, bounded(o, "explanation_budget", out.explanation_budget, 4096, where));
+  SLIP_TRY(out.behaviour_budget, bounded(o, "behaviour_budget", out.behaviour_budget, 64, where));
+  SLIP_TRY(out.block_size, bounded(o, "block_size", out.block_size, 1024, where));
+  SLIP_TRY_(read_budgets(o, where, out.drive_cot));
+  out.drive_cot.block_size = out.block_size;
   return out;
 }
 
-PromptText prompt_text(PromptStyle style, const EgoInput& ego) {
+PromptText prompt_text(PromptStyle style, const EgoInput& ego, TaskForm form) {
   if (style == PromptStyle::kCompact) return {"", fmt::format("{}\n{}", words(ego.intent), compact_history(ego))};
-  return {std::string(kTasks),
-          fmt::format("\n- navigation command: {}\n- ego states:\n{}Output:", words(ego.intent), full_history(ego))};
+  return {tasks(form), fmt::format("\n- navigation command: {}\n- ego states:\n{}Output:", words(ego.intent), full_history(ego))};
 }
 
 }  // namespace slip

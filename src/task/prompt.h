@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driving task as a prompt: three front cameras, the route's intent and the ego history (Fast-dDrive's inputs; facts:
-// reference/block_diffusion 4.1, driving 3.1). The wording is ours. Two styles: `full` explains the four tasks and gives seven
+// reference/block_diffusion 4.1, driving 3.1). The wording is ours. Two styles: `full` explains the tasks of the answer's form and gives seven
 // states at 2 Hz; `compact` gives three states and no explanation, for small models whose prompt is a large part of their work.
 #pragma once
 #include <array>
@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "form/builtin.h"
 #include "image/image.h"
 #include "sim/record.h"
 
@@ -36,13 +37,35 @@ std::string_view words(sim::Intent v);  // "GO_STRAIGHT", ...
 
 enum class PromptStyle { kFull, kCompact };
 
+/// The answers that the task can be given in (form/builtin.h), and what the fields of an answer see: everything before them, or the
+/// prompt, the scaffold and their ancestors in the field graph.
+enum class TaskForm : uint8_t { kWodE2e, kDriveCot };
+enum class TaskLaw : uint8_t { kChain, kGraph };
+std::string_view words(TaskForm v);  // "wod-e2e", "drive-cot"
+std::string_view words(TaskLaw v);   // "chain", "graph"
+
 /// How a model folder was trained for the task: object "slipstream" of its config.json,
-/// {"form": "wod-e2e", "prompt": "full|compact", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}.
+/// {"form": "wod-e2e", "law": "chain", "prompt": "full|compact", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}
+/// {"form": "drive-cot", "law": "graph", "prompt": "full|compact", "budgets": {"condition": 16, ...}, "block_size": 32}
+/// `budgets` names fields of DriveCotOptions without their "_budget". The law is the form's own where none is given.
 struct TaskOptions {
   PromptStyle prompt = PromptStyle::kFull;
   int explanation_budget = 192;
   int behaviour_budget = 3;
   int block_size = 32;
+  TaskForm form = TaskForm::kWodE2e;
+  TaskLaw law = TaskLaw::kChain;
+  // Room for every text of sim/cot.h in the vocabulary of make_task_tokenizer; a byte-level vocabulary needs more.
+  DriveCotOptions drive_cot{.condition_budget = 16,
+                            .lanes_budget = 20,
+                            .lane_budget = 8,
+                            .objects_budget = 16,
+                            .position_budget = 8,
+                            .type_budget = 8,
+                            .justification_budget = 12,
+                            .regulation_budget = 12,
+                            .summary_budget = 24,
+                            .ego_behavior_budget = 20};
 };
 /// The defaults where config.json has no such object; kBadInput names the key that is wrong.
 Result<TaskOptions> task_options(const json::object& config, std::string_view where);
@@ -51,6 +74,6 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view wh
 struct PromptText {
   std::string before_images, after_images;
 };
-PromptText prompt_text(PromptStyle style, const EgoInput& ego);
+PromptText prompt_text(PromptStyle style, const EgoInput& ego, TaskForm form = TaskForm::kWodE2e);
 
 }  // namespace slip

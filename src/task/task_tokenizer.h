@@ -10,6 +10,7 @@
 namespace slip {
 
 struct TaskTokenizerOptions {
+  TaskForm form = TaskForm::kWodE2e;
   PromptStyle prompt = PromptStyle::kCompact;
   int32_t vocab = 768;      // everything counted: 256 bytes, merges, special tokens
   uint64_t first_seed = 0;  // records whose texts are learned from
@@ -18,7 +19,8 @@ struct TaskTokenizerOptions {
 };
 
 /// Writes tokenizer.json and tokenizer_config.json. Words of the form (yes, no, behaviours, class names) are single tokens;
-/// |<MASK>| and <|NULL|> are added tokens. A function of the options alone.
+/// |<MASK>| and <|NULL|> are added tokens. For drive-cot the answers of both forms are learned from, so that one vocabulary speaks
+/// either: its words are single tokens, and so are line break, colon, semicolon and digits. A function of the options alone.
 Status make_task_tokenizer(const std::filesystem::path& folder, const TaskTokenizerOptions& options);
 
 }  // namespace slip

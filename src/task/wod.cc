@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cot.h"
+
 namespace slip {
 
 namespace {
@@ -13,14 +15,15 @@ constexpr std::string_view kObjects = "critical_objects.";
 
 std::string_view section_name(const Form& form, const Field& f) { return form.sections()[static_cast<size_t>(f.section)].name; }
 
-// Drops sentences from the end until the text renders within the field's budget.
-Result<std::string> fitting_explanation(std::string text, const CompiledForm& form, size_t field, const Tokenizer& tokenizer) {
+// Drops what follows the last `stop` until the text renders within the field's budget; `keep` of the stop's characters stay.
+Result<std::string> fitting_text(std::string text, std::string_view stop, size_t keep, const CompiledForm& form, size_t field,
+                                 const Tokenizer& tokenizer) {
   for (;;) {
     const auto ids = render_field(form, field, text, tokenizer);
     if (ids) return text;
-    const size_t last_dot = text.rfind('.', text.size() < 2 ? 0 : text.size() - 2);
-    if (last_dot == std::string::npos || last_dot == 0) return ids.error();
-    text.resize(last_dot + 1);
+    const size_t last = text.rfind(stop, text.size() < 2 ? 0 : text.size() - 2);
+    if (last == std::string::npos || last == 0) return ids.error();
+    text.resize(last + keep);
   }
 }
 
@@ -32,6 +35,7 @@ double to_step(double v, double step) {
 }  // namespace
 
 json::value task_schema(const TaskOptions& options) {
+  if (options.form == TaskForm::kDriveCot) return drive_cot_schema(options.drive_cot);
   WodE2eOptions o;
   o.explanation_budget = options.explanation_budget;
   o.behaviour_budget = options.behaviour_budget;
@@ -40,55 +44,145 @@ json::value task_schema(const TaskOptions& options) {
 }
 
 Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens) {
-  return compile_schema(task_schema(options), "wod-e2e", tokens);
+  return compile_schema(task_schema(options), words(options.form), tokens);
 }
+
+std::string_view behaviour_truth(const sim::Labels& labels, std::string_view field) {
+  for (const std::string_view group : {"future_meta_behavior.", "meta_action."}) {
+    if (!field.starts_with(group)) continue;
+    const std::string_view part = field.substr(group.size());
+    if (part == "longitudinal") return words(labels.longitudinal);
+    if (part == "lateral") return words(labels.lateral);
+  }
+  return {};
+}
+
+namespace {
+
+/// Field by field; the scene's texts are made when the first field asks for them.
+class Truth {
+ public:
+  Truth(const sim::Labels& labels, const CompiledForm& form, const Tokenizer& tokenizer, double step)
+      : labels_(labels), form_(form), tokenizer_(tokenizer), step_(step) {}
+
+  Result<FieldValue> value(size_t f) {
+    const Field& field = form_.form.fields()[f];
+    const std::string_view name = field.name;
+    if (const std::string_view word = behaviour_truth(labels_, name); !word.empty()) return FieldValue(std::string(word));
+    if (section_name(form_.form, field) == "trajectory" && std::holds_alternative<NumberMeaning>(form_.meanings[f]))
+      return number(f);
+    if (name == "explanation") {
+      SLIP_TRY(std::string text, fitting_text(labels_.explanation, ".", 1, form_, f, tokenizer_));
+      return FieldValue(std::move(text));
+    }
+    if (name.starts_with(kObjects)) {
+      const auto at = std::find(sim::kObjectClasses.begin(), sim::kObjectClasses.end(), name.substr(kObjects.size()));
+      if (at != sim::kObjectClasses.end())
+        return FieldValue(std::string(labels_.critical[static_cast<size_t>(at - sim::kObjectClasses.begin())] ? "yes" : "no"));
+    }
+    return scene_text(f);
+  }
+
+ private:
+  FieldValue number(size_t f) {
+    const sim::Vec2 p = sim::future_at(labels_, number_ / 2 + 1.0);
+    const double largest = std::get<NumberMeaning>(form_.meanings[f]).format.largest();
+    return std::clamp(to_step(number_++ % 2 == 0 ? p.x : p.y, step_), -largest, largest);
+  }
+
+  Result<FieldValue> scene_text(size_t f) {
+    const Field& field = form_.form.fields()[f];
+    if (!sim::CotLabels().find(field.name) || !std::holds_alternative<TextMeaning>(form_.meanings[f]))
+      return bad_input("form {}: field {}: expected a field that records have a truth for, got another", form_.form.name(),
+                       field.name);
+    if (!cot_) {
+      SLIP_TRY(cot_, sim::cot_labels(labels_.seed, labels_.family, labels_.frame_s));
+    }
+    const std::string& text = *cot_->find(field.name);
+    // A shorter enumeration would leave instances without a name: it has no place to be cut.
+    const std::string_view stop = field.separators.empty() ? ", " : "\n";
+    SLIP_TRY(std::string fitting, fitting_text(text, stop, 0, form_, f, tokenizer_));
+    return FieldValue(std::move(fitting));
+  }
+
+  const sim::Labels& labels_;
+  const CompiledForm& form_;
+  const Tokenizer& tokenizer_;
+  double step_;
+  int number_ = 0;
+  std::optional<sim::CotLabels> cot_;
+};
+
+}  // namespace
 
 Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const CompiledForm& form, const Tokenizer& tokenizer,
                                              double waypoint_step_m) {
+  Truth truth(labels, form, tokenizer, waypoint_step_m);
   std::vector<FieldValue> out;
-  int number = 0;
   for (size_t f = 0; f < form.form.fields().size(); ++f) {
-    const Field& field = form.form.fields()[f];
-    const std::string_view name = field.name;
-    if (name.starts_with(kObjects)) {
-      const auto at = std::find(sim::kObjectClasses.begin(), sim::kObjectClasses.end(), name.substr(kObjects.size()));
-      if (at == sim::kObjectClasses.end())
-        return bad_input("form {}: field {}: expected one of the twelve classes", form.form.name(), name);
-      out.emplace_back(std::string(labels.critical[static_cast<size_t>(at - sim::kObjectClasses.begin())] ? "yes" : "no"));
-    } else if (name == "explanation") {
-      SLIP_TRY(std::string text, fitting_explanation(labels.explanation, form, f, tokenizer));
-      out.emplace_back(std::move(text));
-    } else if (name == "future_meta_behavior.longitudinal") {
-      out.emplace_back(std::string(words(labels.longitudinal)));
-    } else if (name == "future_meta_behavior.lateral") {
-      out.emplace_back(std::string(words(labels.lateral)));
-    } else if (section_name(form.form, field) == "trajectory" && std::holds_alternative<NumberMeaning>(form.meanings[f])) {
-      const sim::Vec2 p = sim::future_at(labels, number / 2 + 1.0);
-      const double largest = std::get<NumberMeaning>(form.meanings[f]).format.largest();
-      out.emplace_back(std::clamp(to_step(number % 2 == 0 ? p.x : p.y, waypoint_step_m), -largest, largest));
-      ++number;
-    } else {
-      return bad_input("form {}: field {}: expected a field that records have a truth for, got another", form.form.name(), name);
-    }
+    SLIP_TRY(FieldValue value, truth.value(f));
+    out.push_back(std::move(value));
   }
   return out;
 }
 
-std::string truth_text(const sim::Labels& labels, double waypoint_step_m) {
+namespace {
+
+std::string trajectory_text(const sim::Labels& labels, double waypoint_step_m) {
   const NumberFormat format{.space = true, .sign = true, .integer_digits = 3, .decimals = 2, .spelled = {}};
-  std::string out = "{\"critical_objects\": {";
-  for (size_t i = 0; i < sim::kObjectClasses.size(); ++i)
-    out += fmt::format("{}\"{}\": \"{}\"", i ? ", " : "", sim::kObjectClasses[i], labels.critical[i] ? "yes" : "no");
-  out += fmt::format(
-      "}}, \"explanation\": \"{}\", \"future_meta_behavior\": {{\"longitudinal\": \"{}\", \"lateral\": \"{}\"}}, \"trajectory\": "
-      "\"[",
-      labels.explanation, words(labels.longitudinal), words(labels.lateral));
+  std::string out = "[";
   for (int t = 1; t <= 5; ++t) {
     const sim::Vec2 p = sim::future_at(labels, t);
     out += fmt::format("{}[{},{}]", t > 1 ? ", " : "", format.render(to_step(p.x, waypoint_step_m)),
                        format.render(to_step(p.y, waypoint_step_m)));
   }
-  return out + "]\"}";
+  return out + "]";
+}
+
+std::string wod_text(const sim::Labels& labels, double waypoint_step_m) {
+  std::string out = "{\"critical_objects\": {";
+  for (size_t i = 0; i < sim::kObjectClasses.size(); ++i)
+    out += fmt::format("{}\"{}\": \"{}\"", i ? ", " : "", sim::kObjectClasses[i], labels.critical[i] ? "yes" : "no");
+  out += fmt::format(
+      "}}, \"explanation\": \"{}\", \"future_meta_behavior\": {{\"longitudinal\": \"{}\", \"lateral\": \"{}\"}}, \"trajectory\": "
+      "\"",
+      labels.explanation, words(labels.longitudinal), words(labels.lateral));
+  return out + trajectory_text(labels, waypoint_step_m) + "\"}";
+}
+
+// The form's lines: "label: content", the label being the field's name in words.
+Result<std::string> cot_text(const sim::Labels& labels, double waypoint_step_m) {
+  SLIP_TRY(const sim::CotLabels cot, sim::cot_labels(labels.seed, labels.family, labels.frame_s));
+  std::string out;
+  const auto line = [&](const std::string& name) {
+    std::string label = name;
+    std::replace_if(
+        label.begin(), label.end(), [](char c) { return c == '_' || c == '.'; }, ' ');
+    const std::string* text = cot.find(name);
+    const std::string_view word = behaviour_truth(labels, name);
+    out += fmt::format("{}: {}\n", label,
+                       text            ? *text
+                       : !word.empty() ? std::string(word)
+                                       : trajectory_text(labels, waypoint_step_m));
+  };
+  const json::value schema = drive_cot_schema();
+  for (const auto& member : schema.at("properties").as_object()) {
+    const std::string name(member.key());
+    const json::value* inner = member.value().as_object().if_contains("properties");
+    if (!inner) {
+      line(name);
+      continue;
+    }
+    for (const auto& part : inner->as_object()) line(name + "." + std::string(part.key()));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::string> truth_text(TaskForm form, const sim::Labels& labels, double waypoint_step_m) {
+  if (form == TaskForm::kDriveCot) return cot_text(labels, waypoint_step_m);
+  return wod_text(labels, waypoint_step_m);
 }
 
 std::vector<Waypoint> waypoints_of(const Form& form, std::span<const FieldValue> values) {

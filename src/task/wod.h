@@ -15,18 +15,22 @@
 
 namespace slip {
 
-/// The built-in form wod-e2e with the budgets that a model was trained for: its schema, and compiled.
+/// The built-in form that a model was trained for, with its budgets: its schema, and compiled.
 json::value task_schema(const TaskOptions& options);
 Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens);
 
-/// Truth of a record in the order of form.fields(): the twelve objects, the explanation (sentences dropped from its end until it fits
-/// the field's budget), behaviour, and the expert's positions at 1 .. n s rounded to multiples of `waypoint_step_m`.
-/// kBadInput for a form with a field that records know nothing of.
+/// Truth of a record in the order of form.fields(). wod-e2e: the twelve objects, the explanation (sentences dropped from its end
+/// until it fits the field's budget), behaviour. drive-cot: sim::cot_labels of the record's scene and frame (clauses dropped from
+/// the end of a text that is too long), behaviour. Both: the expert's positions at 1 .. n s rounded to multiples of `waypoint_step_m`.
+/// kBadInput for a form with a field that records know nothing of, and for an enumeration beyond its budget.
 Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const CompiledForm& form, const Tokenizer& tokenizer,
                                              double waypoint_step_m = 0.01);
 
-/// The answer that a record calls for, as canonical JSON text without NULL padding: what a tokenizer is trained on.
-std::string truth_text(const sim::Labels& labels, double waypoint_step_m = 0.01);
+/// The answer that a record calls for, as canonical text without NULL padding: what a tokenizer is trained on.
+Result<std::string> truth_text(TaskForm form, const sim::Labels& labels, double waypoint_step_m = 0.01);
+
+/// What a record says of a field of behaviour, "future_meta_behavior.longitudinal" or "meta_action.lateral"; empty for other fields.
+std::string_view behaviour_truth(const sim::Labels& labels, std::string_view field);
 
 /// The numbers of section `trajectory`, two by two: x forward, y to the left, metres. Empty where the form has none.
 std::vector<Waypoint> waypoints_of(const Form& form, std::span<const FieldValue> values);

@@ -13,6 +13,31 @@
 #include <thread>
 
 namespace slip {
+namespace {
+
+Result<SequenceRows> objective_rows(const Sample& s, const TrainConfig& c, const NoiseKey& key) {
+  switch (c.objective) {
+    case ObjectiveKind::kSasd:
+      return sasd_rows(s, sasd_masks(s, sasd_noise(s, c.sections, key), c.minimum_noise), c.sections);
+    case ObjectiveKind::kNld:
+      return nld_rows(s, nld_noise(s, c.nld_rule, key), c.nld_rule);
+    case ObjectiveKind::kGraph:
+      SLIP_TRY_(check_graph_sample(s));
+      return graph_rows(s, draft_blocks(s, c.graph_rule, key), c.graph_rule).rows;
+  }
+  return Error{ErrorKind::kInternal, "objective: expected one of three, got another"};
+}
+
+Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
+  SLIP_TRY_(check_sample(s));
+  if (s.graph && c.objective != ObjectiveKind::kGraph)
+    return bad_input("sample {}: expected an objective of kind \"graph\" for a model with law \"graph\", got another", index);
+  if (!s.grids.empty() && !c.shape.vision)
+    return bad_input("sample {}: expected no images for a model without vision, got {}", index, s.grids.size());
+  return {};
+}
+
+}  // namespace
 
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step) {
   StepBatches out;
@@ -23,15 +48,12 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_
     for (int64_t i = 0; i < c.batch; ++i) {
       const int64_t in_step = part * c.batch + i, index = c.first_sample + (step - 1) * per_step + in_step;
       SLIP_TRY(const Sample s, source.get(index));
-      SLIP_TRY_(check_sample(s));
-      if (!s.grids.empty() && !c.shape.vision)
-        return bad_input("sample {}: expected no images for a model without vision, got {}", index, s.grids.size());
-      for (const TokenId t : s.tokens)
-        if (t.value < 0 || t.value >= c.shape.vocab)
-          return bad_input("sample {}: expected token ids below {}, got {}", index, c.shape.vocab, t.value);
+      SLIP_TRY_(check_for_model(s, c, index));
       const NoiseKey key{c.seed, c.rank, static_cast<uint32_t>(step), static_cast<uint32_t>(in_step)};
-      const SequenceRows rows = c.nld ? nld_rows(s, nld_noise(s, c.nld_rule, key), c.nld_rule)
-                                      : sasd_rows(s, sasd_masks(s, sasd_noise(s, c.sections, key), c.minimum_noise), c.sections);
+      SLIP_TRY(const SequenceRows rows, objective_rows(s, c, key));
+      for (const int32_t t : rows.tokens)
+        if (t < 0 || t >= c.shape.vocab)
+          return bad_input("sample {}: expected token ids below {}, got {}", index, c.shape.vocab, t);
       append_sequence(batch, rows, {s.pixel_values, s.grids}, vision, true);
     }
     out.count += batch.count;

@@ -41,14 +41,48 @@ Result<std::array<double, 2>> pair_of(const json::object& o, std::string_view ke
   return std::array<double, 2>{(*a)[0].to_number<double>(), (*a)[1].to_number<double>()};
 }
 
+// A width beyond this makes more rows of masks than any answer has tokens.
+constexpr int64_t kMostDraftWidth = 4096;
+
+Status read_graph(const json::object& o, TrainConfig& c, const std::string& where) {
+  SLIP_TRY_(only(o, {"kind", "draft_width", "draft_share", "draft_first", "draft_narrow", "draft_weight", "weights"}, where));
+  SLIP_TRY(const int64_t shift, int_or(c.model, "diffusion_shift", 0, where));
+  if (shift != 1) return bad_input("{}: expected a model with diffusion_shift 1 for \"graph\", got {}", where, shift);
+  GraphRule& g = c.graph_rule;
+  SLIP_TRY(const int64_t width, int_or(o, "draft_width", g.draft_width, where));
+  SLIP_TRY_(within(width, 2, kMostDraftWidth, "draft_width", where));
+  g.draft_width = static_cast<int32_t>(width);
+  for (const auto& [key, value] :
+       {std::pair{"draft_share", &g.draft_share}, {"draft_first", &g.draft_first}, {"draft_narrow", &g.draft_narrow}}) {
+    SLIP_TRY(*value, number_or(o, key, *value, where));
+    if (!(*value >= 0 && *value <= 1)) return bad_input("{}: {}: expected a number in [0, 1], got {}", where, key, *value);
+  }
+  SLIP_TRY(g.draft_weight, number_or(o, "draft_weight", g.draft_weight, where));
+  if (!(g.draft_weight >= 0)) return bad_input("{}: draft_weight: expected at least 0, got {}", where, g.draft_weight);
+  if (!o.contains("weights")) return {};
+  SLIP_TRY(const json::array* weights, get_array(o, "weights", where));
+  for (const json::value& v : *weights) {
+    if (!v.is_object()) return bad_input("{}: weights: expected objects, got {}", where, json::serialize(v));
+    SLIP_TRY_(only(v.get_object(), {"of", "weight"}, where + ": weights"));
+    GraphWeight rule;
+    SLIP_TRY(rule.of, get_string(v.get_object(), "of", where + ": weights"));
+    SLIP_TRY(rule.weight, get_number(v.get_object(), "weight", where + ": weights"));
+    if (!(rule.weight >= 0)) return bad_input("{}: weights: {}: expected at least 0, got {}", where, rule.of, rule.weight);
+    g.weights.push_back(std::move(rule));
+  }
+  return {};
+}
+
 Status read_objective(const json::object& root, TrainConfig& c, const std::string& outer) {
   if (!root.contains("objective")) return {};
   const std::string where = outer + ": objective";
   SLIP_TRY(const json::object* o, get_object(root, "objective", outer));
-  SLIP_TRY_(only(*o, {"kind", "minimum_noise", "sections", "block_size", "alpha"}, where));
   SLIP_TRY(const std::string kind, string_or(*o, "kind", "sasd", where));
-  if (kind != "sasd" && kind != "nld") return bad_input("{}: kind: expected \"sasd\" or \"nld\", got \"{}\"", where, kind);
-  c.nld = kind == "nld";
+  if (kind != "sasd" && kind != "nld" && kind != "graph")
+    return bad_input("{}: kind: expected \"sasd\", \"nld\" or \"graph\", got \"{}\"", where, kind);
+  c.objective = kind == "nld" ? ObjectiveKind::kNld : kind == "graph" ? ObjectiveKind::kGraph : ObjectiveKind::kSasd;
+  if (c.objective == ObjectiveKind::kGraph) return read_graph(*o, c, where);
+  SLIP_TRY_(only(*o, {"kind", "minimum_noise", "sections", "block_size", "alpha"}, where));
   SLIP_TRY(c.minimum_noise, number_or(*o, "minimum_noise", c.minimum_noise, where));
   SLIP_TRY(const int64_t block, int_or(*o, "block_size", 32, where));
   SLIP_TRY_(at_least(block, 1, "block_size", where));
@@ -159,9 +193,10 @@ Status read_counts(const json::object& root, TrainConfig& c, const std::string& 
 }  // namespace
 
 Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::string& where) {
-  SLIP_TRY_(only(root, {"model", "init",  "init_deviation", "tokenizer",    "data",      "objective",   "seed",      "rank",
-                        "steps", "batch", "accumulate",     "first_sample", "optimizer", "schedule",    "ema_decay", "precision",
-                        "store", "out",   "save_every",     "keep",         "log_every", "max_minutes", "threads"},
+  SLIP_TRY_(only(root, {"model",        "init",       "init_tokenizer", "init_deviation", "tokenizer",   "data",
+                        "objective",    "seed",       "rank",           "steps",          "batch",       "accumulate",
+                        "first_sample", "optimizer",  "schedule",       "ema_decay",      "precision",   "store",
+                        "out",          "save_every", "keep",           "log_every",      "max_minutes", "threads"},
                  where));
   TrainConfig c;
   c.source = root;
@@ -169,6 +204,10 @@ Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::stri
   SLIP_TRY(c.init, string_or(root, "init", "", where));
   SLIP_TRY(c.init_deviation, number_or(root, "init_deviation", c.init_deviation, where));
   SLIP_TRY(c.tokenizer, string_or(root, "tokenizer", "", where));
+  SLIP_TRY(c.init_tokenizer, string_or(root, "init_tokenizer", "", where));
+  if (!c.init_tokenizer.empty() && (c.init.empty() || c.tokenizer.empty()))
+    return bad_input("{}: init_tokenizer: expected \"init\" and \"tokenizer\" with it, got no \"{}\"", where,
+                     c.init.empty() ? "init" : "tokenizer");
   SLIP_TRY(const json::object* data, get_object(root, "data", where));
   c.data = *data;
   SLIP_TRY_(read_counts(root, c, where));

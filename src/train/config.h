@@ -3,12 +3,17 @@
 //
 //   {"model": "config.json" or a Hugging Face config object,      needed
 //    "init": "DIR",                       start from this checkpoint; absent: random
+//    "init_tokenizer": "DIR",             the tokenizer of `init`, where it is another one: embedding rows go by the tokens' text,
+//                                         rows of tokens that it lacks are random (init_vocabulary.h); needs "tokenizer"
 //    "init_deviation": 0.02,
 //    "tokenizer": "DIR",                  its files are copied into every checkpoint; given to the source
 //    "data": {"kind": ...},               passed to the source (source.h); needed
 //    "objective": {"kind": "sasd", "minimum_noise": 0.001,
 //                  "sections": [{"name": "trajectory", "weight": 3, "beta": [2, 1]}, ...]}      default: Fast-dDrive's four
 //              or {"kind": "nld", "block_size": 32, "alpha": 0.3, "minimum_noise": 0.001},
+//              or {"kind": "graph", "draft_width": 12, "draft_share": 0.5, "draft_first": 0.5, "draft_narrow": 0.5, "draft_weight": 1,
+//                  "weights": [{"of": "trajectory", "weight": 2}, ...]}      graph_objective.h: GraphRule; needs a model
+//                                         with diffusion_shift 1 and "law": "graph" (task/prompt.h)
 //    "seed": 0, "rank": 0, "steps": 1000, "batch": 8, "accumulate": 1, "first_sample": 0,
 //    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.95], "epsilon": 1e-8, "weight_decay": 0.1, "decay_all": false, "clip": 1},
 //    "schedule": {"kind": "constant" | "cosine" | "linear", "warmup": 100, "final_fraction": 0.1, "by": "steps" | "time"},
@@ -23,6 +28,7 @@
 #include <filesystem>
 #include <string>
 
+#include "train/graph_objective.h"
 #include "train/model_shape.h"
 #include "train/model_torch.h"
 #include "train/objective.h"
@@ -31,15 +37,18 @@
 
 namespace slip {
 
+enum class ObjectiveKind : uint8_t { kSasd, kNld, kGraph };
+
 struct TrainConfig {
   json::object source;  // as read, model resolved: what trainer.json keeps
   json::object model;
   ModelShape shape;
-  std::string init, tokenizer;
+  std::string init, init_tokenizer, tokenizer;
   double init_deviation = 0.02;
   json::object data;
-  bool nld = false;
+  ObjectiveKind objective = ObjectiveKind::kSasd;
   NldRule nld_rule;
+  GraphRule graph_rule;
   double minimum_noise = 1e-3;
   std::vector<SectionRule> sections = fast_ddrive_sections();
   uint64_t seed = 0;

@@ -37,6 +37,9 @@ Result<IndexRanges> sees_of(const json::object& row, int32_t index, int32_t rows
     const int64_t begin = v.get_array()[0].get_int64(), end = v.get_array()[1].get_int64();
     if (begin < 0 || end > rows || begin > end)
       return bad_input("{}: sees: expected a range within 0 .. {}, got [{}, {}]", where, rows, begin, end);
+    for (const IndexRange r : out)
+      if (begin < r.end && r.begin < end)
+        return bad_input("{}: sees: expected every row once, got [{}, {}] again", where, begin, end);
     append_range(out, static_cast<int32_t>(begin), static_cast<int32_t>(end));
   }
   if (out.empty()) return bad_input("{}: sees: expected at least one row, got none", where);

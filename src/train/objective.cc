@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "base/philox.h"
 
 namespace slip {
 namespace {
@@ -31,14 +30,13 @@ double response_count(const Sample& s) {
   return static_cast<double>(std::count_if(s.response.begin(), s.response.end(), [](uint8_t r) { return r != 0; }));
 }
 
-/// A stream of its own for (rank, step, sample, block).
-PhiloxStream stream_of(const NoiseKey& k, uint32_t block) {
+}  // namespace
+
+PhiloxStream noise_stream(const NoiseKey& k, uint32_t block) {
   const Philox4 word =
       philox4x32({k.rank, k.step, k.sample, block}, {static_cast<uint32_t>(k.seed), static_cast<uint32_t>(k.seed >> 32)});
   return {(uint64_t{word[1]} << 32) | word[0], (uint64_t{word[3]} << 32) | word[2]};
 }
-
-}  // namespace
 
 std::vector<SectionRule> fast_ddrive_sections() {
   return {{"critical_objects", 1.5, 1, 2},
@@ -59,7 +57,7 @@ Noise sasd_noise(const Sample& s, const std::vector<SectionRule>& sections, cons
   noise.t_of_block.resize(static_cast<size_t>(std::max(blocks, 0)));
   noise.draw.assign(s.tokens.size(), 1.0);
   for (int32_t b = 0; b < blocks; ++b) {
-    PhiloxStream stream = stream_of(key, static_cast<uint32_t>(b));
+    PhiloxStream stream = noise_stream(key, static_cast<uint32_t>(b));
     int32_t section = -1;
     for (size_t i = s.tokens.size(); i-- > 0;)
       if (s.block[i] == b && !s.fixed[i] && !s.section.empty()) section = s.section[i];
@@ -84,13 +82,10 @@ std::array<std::vector<uint8_t>, 2> sasd_masks(const Sample& s, const Noise& noi
   return masks;
 }
 
-namespace {
-// The clean row of a token with a grounding target predicts it (its own row: an image cell has no next token to speak of).
 void add_grounding(const Sample& s, SequenceRows& rows) {
   for (size_t i = 0; i < s.grounding.size(); ++i)
     if (s.grounding[i] >= 0) rows.terms.push_back({static_cast<int32_t>(i), s.grounding[i], s.grounding_weight[i], false});
 }
-}  // namespace
 
 SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks,
                        const std::vector<SectionRule>& sections) {
@@ -117,7 +112,7 @@ std::vector<SequenceRows> sasd_rows_unshared(const Sample& s, const std::array<s
 }
 
 NldNoise nld_noise(const Sample& s, const NldRule&, const NoiseKey& key) {
-  PhiloxStream stream = stream_of(key, 0);
+  PhiloxStream stream = noise_stream(key, 0);
   NldNoise noise;
   noise.t = stream.uniform();
   for (size_t i = 0; i < s.tokens.size(); ++i) noise.draw.push_back(stream.uniform());

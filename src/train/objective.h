@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two dual-stream objectives, as masks and weights; rows.h turns them into a pass.
+// The two dual-stream objectives, as masks and weights; rows.h turns them into a pass. (The third objective: graph_objective.h.)
 //
 // SASD [Fast-dDrive; reference/block_diffusion 2.2, 2.4] per sample: masked = draw < (1 - e) t_block + e on response tokens that are not
 // scaffold; the closing token always; the second row is the complement.
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/philox.h"
 #include "train/rows.h"
 
 namespace slip {
@@ -30,6 +31,9 @@ struct NoiseKey {
   uint64_t seed = 0;
   uint32_t rank = 0, step = 0, sample = 0;  // sample: index within the step's batch
 };
+
+/// A stream of its own for (rank, step, sample, block).
+PhiloxStream noise_stream(const NoiseKey& key, uint32_t block);
 
 /// Noise level of a block and one uniform per token.
 struct Noise {
@@ -55,6 +59,10 @@ struct NldNoise {
 };
 NldNoise nld_noise(const Sample& s, const NldRule& rule, const NoiseKey& key);
 SequenceRows nld_rows(const Sample& s, const NldNoise& noise, const NldRule& rule);
+
+/// Terms of a sample's grounding targets: the clean row of such a token predicts the target itself (an image cell has no next
+/// token to speak of). Clean row i must be row i of `rows`.
+void add_grounding(const Sample& s, SequenceRows& rows);
 
 /// The whole dual stream with nothing shared or dropped: what the savings of rows.h are tested against. Two sequences, one per
 /// noisy row, the next-token loss in the first.

@@ -5,6 +5,7 @@
 // "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
 // "grounding": {"weight": 1, "background": 0.1} adds a target to every image cell (grounding.h): the weight of cells that show
 // something, and of those that do not.
+// A model whose config says "law": "graph" (task/prompt.h) gets the answer as contents of the form's fields, for the graph objective.
 // `model` is the model's config.json: its "slipstream" object gives prompt style and budgets; preprocessor_config.json stands
 // beside it. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
 // canonical tokens and <|im_end|>, which belongs to the last block and is always masked (Fast-dDrive's always_mask_im_end).
@@ -33,6 +34,7 @@ struct Setup {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat;
   std::unique_ptr<CompiledForm> form;
+  std::shared_ptr<const GraphForm> graph;  // set where the law is the graph's
   TaskOptions task;
   PreprocessorConfig preprocessor;
   TokenId mask, im_end, image_pad;
@@ -48,7 +50,7 @@ Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::st
 
 Status make_missing_tokenizer(const json::object& data, const std::string& folder, const Setup& s) {
   if (std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json")) return {};
-  TaskTokenizerOptions o{.prompt = s.task.prompt, .waypoint_step_m = s.waypoint_step_m};
+  TaskTokenizerOptions o{.form = s.task.form, .prompt = s.task.prompt, .waypoint_step_m = s.waypoint_step_m};
   SLIP_TRY(const int64_t vocab, int_or(data, "tokenizer_vocab", 0, "data"));
   if (vocab == 0) return {};
   SLIP_TRY(const int64_t seed, int_or(data, "tokenizer_seed", 0, "data"));
@@ -101,6 +103,7 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   SLIP_TRY_(read_grounding(data, s));
   SLIP_TRY(CompiledForm form, task_form(s.task, {s.tokenizer.get(), s.tokenizer->find("<|NULL|>"), static_cast<int32_t>(vocab)}));
   s.form = std::make_unique<CompiledForm>(std::move(form));
+  if (s.task.law == TaskLaw::kGraph) s.graph = std::make_shared<GraphForm>(s.form->form);
   return s;
 }
 
@@ -119,7 +122,6 @@ class SampleMaker {
     SLIP_TRY(const std::vector<VisionGrid> grids, add_images(images, out));
     SLIP_TRY(const ChatPrompt prompt, make_prompt(*s_.chat, *s_.tokenizer, std::vector{message(labels)}, {}, grids));
     SLIP_TRY(const std::vector<FieldValue> values, truth_values(labels, *s_.form, *s_.tokenizer, s_.waypoint_step_m));
-    SLIP_TRY(const std::vector<TokenId> answer, render(*s_.form, values, *s_.tokenizer));
     out.image_token = s_.image_pad;
     out.mask_token = s_.mask;
     out.tokens = prompt.ids;
@@ -131,6 +133,16 @@ class SampleMaker {
     out.fixed.assign(n, 0);
     out.always_masked.assign(n, 0);
     if (s_.grounding > 0) SLIP_TRY_(add_grounding(labels, prompt.vision_spans, out));
+    if (s_.graph) {
+      out.graph = s_.graph;
+      out.next_position = static_cast<int32_t>(n) + prompt.positions.rope_delta;
+      for (size_t f = 0; f < values.size(); ++f) {
+        SLIP_TRY(auto content, render_field(*s_.form, f, values[f], *s_.tokenizer));
+        out.contents.push_back(std::move(content));
+      }
+      return out;
+    }
+    SLIP_TRY(const std::vector<TokenId> answer, render(*s_.form, values, *s_.tokenizer));
     add_answer(answer, prompt.positions.rope_delta, out);
     out.grounding.resize(s_.grounding > 0 ? out.tokens.size() : 0, -1);
     out.grounding_weight.resize(out.grounding.size(), 0);
@@ -139,7 +151,7 @@ class SampleMaker {
 
  private:
   ChatMessage message(const sim::Labels& labels) const {
-    const PromptText text = prompt_text(s_.task.prompt, ego_of(labels));
+    const PromptText text = prompt_text(s_.task.prompt, ego_of(labels), s_.task.form);
     ChatMessage m{"user", {}};
     if (!text.before_images.empty()) m.content.emplace_back(TextItem{text.before_images});
     for (int c = 0; c < sim::kCameras; ++c) m.content.emplace_back(ImageItem{});

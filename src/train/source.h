@@ -10,25 +10,39 @@
 #include "base/ids.h"
 #include "base/json.h"
 #include "base/result.h"
+#include "nn/graph_law.h"
 
 namespace slip {
 
-/// One teacher-forced sequence. All per-token vectors have tokens.size() entries unless said otherwise.
+/// A form and its law, shared by all samples of a source.
+struct GraphForm {
+  explicit GraphForm(Form f) : form(std::move(f)), law(form) {}
+  GraphForm(const GraphForm&) = delete;  // the law points into the form
+  GraphForm& operator=(const GraphForm&) = delete;
+  Form form;
+  GraphLaw law;
+};
+
+/// One teacher-forced sequence. All per-token vectors have tokens.size() entries unless said otherwise. Where `graph` is set the
+/// tokens are the prompt alone, block, response and fixed may be empty, and the answer is `contents`.
 struct Sample {
   std::vector<TokenId> tokens;
-  std::vector<int32_t> block;             // prompt: -1; response: block id, a run of equal ids is one turn
-  std::vector<float> weight;              // factor on top of the section's weight; empty: 1 everywhere
-  std::vector<uint8_t> response;          // 1: counts, and is predicted by the clean half
-  std::vector<uint8_t> fixed;             // 1: scaffold, never masked
-  std::vector<uint8_t> always_masked;     // 1: masked in both rows (the closing <|im_end|>); empty: none
-  std::vector<int32_t> grounding;         // a target id for the clean row itself (image cells), -1: none; empty: none at all
-  std::vector<float> grounding_weight;    // of each; same length as grounding
-  std::vector<int32_t> section;           // index into TrainConfig::sections, -1 outside; empty: -1 everywhere
-  std::vector<Position> positions;        // as the engine gives them
-  std::vector<float> pixel_values;        // patches x patch numbers of all images, in order; empty without images
-  std::vector<std::array<int, 3>> grids;  // (t, h, w) in patches, one per image
-  TokenId image_token{-1};                // k-th token of this id takes the k-th merged feature; -1: no images
-  TokenId mask_token;                     // what stands in for a masked token
+  std::vector<int32_t> block;                  // prompt: -1; response: block id, a run of equal ids is one turn
+  std::vector<float> weight;                   // factor on top of the section's weight; empty: 1 everywhere
+  std::vector<uint8_t> response;               // 1: counts, and is predicted by the clean half
+  std::vector<uint8_t> fixed;                  // 1: scaffold, never masked
+  std::vector<uint8_t> always_masked;          // 1: masked in both rows (the closing <|im_end|>); empty: none
+  std::vector<int32_t> grounding;              // a target id for the clean row itself (image cells), -1: none; empty: none at all
+  std::vector<float> grounding_weight;         // of each; same length as grounding
+  std::vector<int32_t> section;                // index into TrainConfig::sections, -1 outside; empty: -1 everywhere
+  std::vector<Position> positions;             // as the engine gives them
+  std::vector<float> pixel_values;             // patches x patch numbers of all images, in order; empty without images
+  std::vector<std::array<int, 3>> grids;       // (t, h, w) in patches, one per image
+  TokenId image_token{-1};                     // k-th token of this id takes the k-th merged feature; -1: no images
+  TokenId mask_token;                          // what stands in for a masked token
+  std::shared_ptr<const GraphForm> graph;      // for the graph objective
+  std::vector<std::vector<TokenId>> contents;  // of each field of the graph's form, END left out
+  int32_t next_position = 0;                   // of the form's first token
 };
 
 class SampleSource {

@@ -213,26 +213,68 @@ void backward_all(const AttentionPlan& plan, AttentionShape s, const A* d_out, c
   }
 }
 
-void finish_tile(AttentionPlan& plan, AttentionPart& part, std::span<const IndexRanges> sees, int32_t first, int32_t rows,
-                 int32_t first_out) {
+/// Rows that become a tile, and the keys that at least one of them sees: ascending, apart from each other.
+struct Draft {
+  int32_t first = 0, rows = 0;
+  IndexRanges keys;
+};
+
+/// A range costs six calls of a product, each as much as some 150 scores of 7 heads x 32 numbers.
+constexpr int64_t kRangeCost = 150;
+int64_t cost(const Draft& d) {
+  int64_t n = 0;
+  for (const IndexRange r : d.keys) n += r.end - r.begin;
+  return d.rows * n + kRangeCost * static_cast<int64_t>(d.keys.size());
+}
+
+bool by_begin(IndexRange a, IndexRange b) { return a.begin < b.begin; }
+
+/// Union of two lists, as for tiles of `rows` rows: a hole that costs less than a range more is filled.
+IndexRanges united(const IndexRanges& a, const IndexRanges& b, int32_t rows) {
+  IndexRanges all(a), out;
+  all.insert(all.end(), b.begin(), b.end());
+  std::sort(all.begin(), all.end(), by_begin);
+  for (const IndexRange r : all) {
+    if (!out.empty() && (r.begin <= out.back().end || int64_t{r.begin - out.back().end} * rows <= kRangeCost))
+      out.back().end = std::max(out.back().end, r.end);
+    else
+      out.push_back(r);
+  }
+  return out;
+}
+
+/// The longest run of rows from `first` on that see the same, the last range growing.
+Draft run_of(std::span<const IndexRanges> sees, int32_t first) {
+  const auto n = static_cast<int32_t>(sees.size());
+  int32_t end = first + 1;
+  while (end < n && end - first < kTileRows && joins(sees[static_cast<size_t>(end - 1)], sees[static_cast<size_t>(end)])) ++end;
+  return {first, end - first, united(sees[static_cast<size_t>(end - 1)], {}, end - first)};
+}
+
+void finish_tile(AttentionPlan& plan, AttentionPart& part, std::span<const IndexRanges> sees, Draft d, int32_t first_out) {
   AttentionTile tile;
-  tile.first = first_out + first;
-  tile.rows = rows;
-  tile.keys = sees[static_cast<size_t>(first + rows - 1)];
+  tile.first = first_out + d.first;
+  tile.rows = d.rows;
+  tile.keys = std::move(d.keys);
+  for (const IndexRange r : tile.keys) tile.key_count += r.end - r.begin;
   tile.seen_begin.push_back(0);
-  for (int32_t i = first; i < first + rows; ++i) {
-    int32_t at = 0;
-    const IndexRanges& own = sees[static_cast<size_t>(i)];
-    for (size_t k = 0; k < own.size(); ++k) {
-      append_range(tile.seen, at, at + own[k].end - own[k].begin);
-      at += tile.keys[k].end - tile.keys[k].begin;
+  for (int32_t i = d.first; i < d.first + d.rows; ++i) {
+    IndexRanges own = sees[static_cast<size_t>(i)];
+    std::sort(own.begin(), own.end(), by_begin);
+    IndexRanges seen;
+    int32_t at = 0, last = 0;
+    for (size_t k = 0; const IndexRange r : own) {  // both ascend, and every range lies within one of the tile's
+      SLIP_CHECK(r.begin >= last, "a row names a key once");
+      last = r.end;
+      for (; tile.keys[k].end < r.end; ++k) at += tile.keys[k].end - tile.keys[k].begin;
+      append_range(seen, at + r.begin - tile.keys[k].begin, at + r.end - tile.keys[k].begin);
     }
+    tile.seen.insert(tile.seen.end(), seen.begin(), seen.end());
     tile.seen_begin.push_back(static_cast<int32_t>(tile.seen.size()));
-    tile.key_count = at;
   }
   tile.score_offset = plan.scores;
-  plan.scores += int64_t{rows} * tile.key_count;
-  part.work += int64_t{rows} * tile.key_count;
+  plan.scores += int64_t{tile.rows} * tile.key_count;
+  part.work += int64_t{tile.rows} * tile.key_count;
   part.tiles.push_back(std::move(tile));
 }
 
@@ -244,12 +286,23 @@ void append_part(AttentionPlan& plan, std::span<const int32_t> query_rows, std::
   plan.query_row.insert(plan.query_row.end(), query_rows.begin(), query_rows.end());
   AttentionPart part;
   const auto n = static_cast<int32_t>(sees.size());
-  for (int32_t begin = 0, i = 1; i <= n; ++i) {
-    SLIP_CHECK(!sees[static_cast<size_t>(i - 1)].empty(), "a row sees at least one key");
-    if (i < n && i - begin < kTileRows && joins(sees[static_cast<size_t>(i - 1)], sees[static_cast<size_t>(i)])) continue;
-    finish_tile(plan, part, sees, begin, i - begin, first_out);
-    begin = i;
+  for (const IndexRanges& own : sees) SLIP_CHECK(!own.empty(), "a row sees at least one key");
+  // Neighbouring runs share a tile where that is cheaper than two: the rows of many short fields see nearly the same keys.
+  Draft open;
+  for (int32_t at = 0; at < n;) {
+    Draft next = run_of(sees, at);
+    at += next.rows;
+    if (open.rows > 0 && open.rows + next.rows <= kTileRows) {
+      Draft both{open.first, open.rows + next.rows, united(open.keys, next.keys, open.rows + next.rows)};
+      if (cost(both) <= cost(open) + cost(next)) {
+        open = std::move(both);
+        continue;
+      }
+    }
+    if (open.rows > 0) finish_tile(plan, part, sees, std::move(open), first_out);
+    open = std::move(next);
   }
+  if (open.rows > 0) finish_tile(plan, part, sees, std::move(open), first_out);
   plan.parts.push_back(std::move(part));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training attention over half-open key ranges, forward and backward, on the CPU. The ranges are those of nn/visibility.h;
-// nothing of size rows x rows exists: consecutive rows that see the same ranges (the last range may grow, as it does for a
-// causal run) form a tile, and a tile is a handful of small matrix products over exactly the ranges it sees.
+// nothing of size rows x rows exists: consecutive rows that see nearly the same keys form a tile, and a tile is a handful of small
+// matrix products over the ranges that its rows see; what a single row does not see gets no weight.
 //
 // Keys: R rows of this pass · Q rows that attend (all, or those a loss depends on) · H query heads · G key/value heads ·
 // K head width. qkv_R_N, N = (H + 2 G) K: queries, keys, values, heads contiguous.
@@ -14,8 +14,8 @@
 
 namespace slip {
 
-/// Rows [first, first + rows) of the output, and the union of what they see. `seen` lists, row by row, ranges in union
-/// coordinates (0 .. key_count).
+/// Rows [first, first + rows) of the output, and ranges that cover what they see, ascending. `seen` lists, row by row, ascending
+/// ranges in the coordinates of those keys (0 .. key_count).
 struct AttentionTile {
   int32_t first = 0, rows = 0, key_count = 0;
   std::vector<IndexRange> keys;
@@ -37,7 +37,8 @@ struct AttentionPlan {
   int32_t rows = 0;    // R
 };
 
-/// Appends one part: rows `query_rows` (ascending) of the pass, each seeing sees[i].
+/// Appends one part: rows `query_rows` (ascending) of the pass, each seeing sees[i], where no key comes twice. All rows from the
+/// first to the last that are seen must be this part's.
 void append_part(AttentionPlan& plan, std::span<const int32_t> query_rows, std::span<const IndexRanges> sees);
 
 struct AttentionShape {

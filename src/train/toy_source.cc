@@ -116,19 +116,20 @@ Status check_sample(const Sample& s) {
     return {};
   };
   if (n < 2) return bad_input("sample: expected at least 2 tokens, got {}", n);
-  SLIP_TRY_(length(s.block.size(), "block", false));
+  const bool graph = s.graph != nullptr;
+  SLIP_TRY_(length(s.block.size(), "block", graph));
   SLIP_TRY_(length(s.weight.size(), "weight", true));
-  SLIP_TRY_(length(s.response.size(), "response", false));
-  SLIP_TRY_(length(s.fixed.size(), "fixed", false));
+  SLIP_TRY_(length(s.response.size(), "response", graph));
+  SLIP_TRY_(length(s.fixed.size(), "fixed", graph));
   SLIP_TRY_(length(s.always_masked.size(), "always_masked", true));
   SLIP_TRY_(length(s.section.size(), "section", true));
   SLIP_TRY_(length(s.positions.size(), "positions", false));
   SLIP_TRY_(length(s.grounding.size(), "grounding", true));
   SLIP_TRY_(length(s.grounding_weight.size(), "grounding_weight", s.grounding.empty()));
-  if (s.response[0]) return bad_input("sample: expected a prompt before the response, got a response at token 0");
-  if (std::find(s.response.begin(), s.response.end(), 1) == s.response.end())
+  if (!graph && s.response[0]) return bad_input("sample: expected a prompt before the response, got a response at token 0");
+  if (!graph && std::find(s.response.begin(), s.response.end(), 1) == s.response.end())
     return bad_input("sample: expected a response, got none");
-  for (size_t i = 0; i < n; ++i)
+  for (size_t i = 0; i < s.response.size(); ++i)
     if (s.response[i] && s.block[i] < 0)
       return bad_input("sample: token {}: expected a block id on a response token, got {}", i, s.block[i]);
   int64_t patches = 0;

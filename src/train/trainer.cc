@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "base/threads.h"
 #include "train/batcher.h"
 #include "train/checkpoint.h"
+#include "train/init_vocabulary.h"
 #include "train/loss_log.h"
 #include "train/model_torch.h"
 
@@ -48,12 +50,9 @@ class Run {
       for (const LossPoint& p : points_) lines_ += to_line(p);
       return {};
     }
-    if (c_.init.empty()) {
+    if (c_.init.empty() || !c_.init_tokenizer.empty())
       random_weights(model_.table(), c_.seed, c_.init_deviation, model_.values<float>());
-    } else {
-      SLIP_TRY(const Checkpoint stored, Checkpoint::open_folder(c_.init));
-      SLIP_TRY_(load_weights(stored, model_.table(), model_.values<float>()));
-    }
+    if (!c_.init.empty()) SLIP_TRY_(load_initial());
     const auto values = model_.values<float>();
     std::copy_n(values.begin(), average_.size(), average_.begin());
     return {};
@@ -87,6 +86,15 @@ class Run {
     if (!c_.schedule.by_time || c_.max_minutes <= 0) return -1;
     const double by_step = static_cast<double>(step_) / static_cast<double>(c_.steps);
     return std::max(by_step, elapsed() / (60 * c_.max_minutes));
+  }
+
+  Status load_initial() {
+    SLIP_TRY(const Checkpoint stored, Checkpoint::open_folder(c_.init));
+    if (c_.init_tokenizer.empty()) return load_weights(stored, model_.table(), model_.values<float>());
+    SLIP_TRY(const std::vector<int32_t> rows, rows_of_vocabulary(c_.init_tokenizer, c_.tokenizer));
+    const auto kept = std::count_if(rows.begin(), rows.end(), [](int32_t r) { return r >= 0; });
+    if (!options_.quiet) fmt::print(stderr, "slipstream-train: {} of {} tokens start from {}\n", kept, rows.size(), c_.init);
+    return load_weights_by_rows(stored, model_.table(), model_.values<float>(), rows);
   }
 
   Status one_step(Batcher& batches) {

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <exception>
@@ -90,7 +91,7 @@ TEST(Trainer, StoppingAndResumingGivesTheSameBytesInBfloat16) { expect_resume_is
 TEST(Trainer, LearnsToCopyThePrompt) {
   const Folder out("learns");
   json::object c = tiny_config(out.path, "f32", false);
-  c["steps"] = 150, c["batch"] = 8;
+  c["steps"] = 150, c["batch"] = 8, c["threads"] = 1;
   c["data"].as_object()["size"] = 4;
   c["optimizer"] = json::object{{"lr", 1e-2}, {"weight_decay", 0.0}};
   c["schedule"] = json::object{{"kind", "cosine"}, {"warmup", 10}};
@@ -156,6 +157,115 @@ TEST(Trainer, AFailedCheckpointLeavesNoFolder) {
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().message, testing::HasSubstr("tokenizer.json"));
   for (const auto& entry : fs::directory_iterator(out.path)) EXPECT_FALSE(entry.is_directory()) << entry.path();
+}
+
+/// Two fields that repeat the prompt's two tokens, and one that depends on both and says the first again, END behind each.
+class EchoSource : public SampleSource {
+ public:
+  EchoSource() {
+    Form::Parts p;
+    p.name = "echo";
+    for (int f = 0; f < 3; ++f) {
+      p.pieces.emplace_back(FixedRun{{{6 + f % 2}, {5}}, 0});
+      p.pieces.emplace_back(FieldRef{f});
+      p.fields.push_back({.name = "f" + std::to_string(f), .budget = 3, .end = TokenId{3}});
+    }
+    p.fields[2].parents = {0, 1};
+    graph_ = std::make_shared<GraphForm>(must(Form::make(std::move(p))));
+  }
+  Result<Sample> get(int64_t index) override {
+    const TokenId a{8 + static_cast<int32_t>(index % 5)}, b{13 + static_cast<int32_t>(index % 3)};
+    Sample s;
+    s.graph = graph_;
+    s.mask_token = {1};
+    s.tokens = {a, b};
+    s.positions = {Position::text(0), Position::text(1)};
+    s.next_position = 2;
+    s.contents = {{a}, {b, b}, {a}};
+    return s;
+  }
+
+ private:
+  std::shared_ptr<const GraphForm> graph_;
+};
+
+TEST(Trainer, LearnsAGraphAndItsDrafts) {
+  const Folder out("graph");
+  json::object config = tiny_config(out.path, "f32", false);
+  config["model"].as_object()["diffusion_shift"] = 1;
+  config["steps"] = 120, config["batch"] = 8, config["threads"] = 1;
+  config["objective"] = json::object{{"kind", "graph"}, {"draft_width", 4}};
+  config["optimizer"] = json::object{{"lr", 1e-2}, {"weight_decay", 0.0}};
+  config["schedule"] = json::object{{"kind", "cosine"}, {"warmup", 10}};
+  const TrainConfig c = must(TrainConfig::parse(config, "test"));
+  EchoSource source;
+  must(train(c, source, {.quiet = true}));
+  const auto log = must(read_loss_log(out.path / "loss.jsonl"));
+  EXPECT_GT(log.front().ar, 2.5);  // ln 24 = 3.2 for a guess
+  EXPECT_LT(log.back().ar, 0.3);
+  EXPECT_LT(log.back().noisy, 0.3);
+}
+
+TEST(Trainer, ObjectiveAndSourceMustSpeakOfTheSameAnswer) {
+  const Folder out("mismatch");
+  json::object config = tiny_config(out.path, "f32", false);
+  EchoSource fields;
+  const auto sasd = must(TrainConfig::parse(config, "test"));
+  const auto refused = make_step(fields, sasd, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("sample 0: expected an objective of kind \"graph\""));
+  config["model"].as_object()["diffusion_shift"] = 1;
+  config["objective"] = json::object{{"kind", "graph"}};
+  const auto graph = must(TrainConfig::parse(config, "test"));
+  const auto tokens = must(make_source(graph.data, graph.tokenizer));
+  const auto also = make_step(*tokens, graph, 1);
+  ASSERT_FALSE(also);
+  EXPECT_THAT(also.error().message, testing::HasSubstr("expected a form with fields"));
+}
+
+// A vocabulary of single letters: tokens that both know keep their rows, whatever their ids; the others are random.
+void write_letters(const fs::path& folder, const std::string& letters) {
+  json::object vocab;
+  int id = 0;
+  for (const char c : letters) vocab[std::string(1, c)] = id++;
+  const json::object file{{"model", json::object{{"type", "BPE"}, {"vocab", vocab}, {"merges", json::array{}}}},
+                          {"pre_tokenizer", json::object{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}},
+                          {"decoder", json::object{{"type", "ByteLevel"}}}};
+  ASSERT_TRUE(write_file(folder / "tokenizer.json", pretty(file)));
+}
+
+TEST(Trainer, StartsFromAModelWithAnotherTokenizer) {
+  const Folder first("init_first"), second("init_second"), old_letters("old_letters"), new_letters("new_letters");
+  write_letters(old_letters.path, "abcdef");
+  write_letters(new_letters.path, "xfybaz");
+  json::object config = tiny_config(first.path);
+  config["steps"] = 1;
+  run(config, {.quiet = true});
+  config["init"] = (first.path / "step-1").string(), config["init_tokenizer"] = old_letters.path.string();
+  config["tokenizer"] = new_letters.path.string(), config["out"] = second.path.string();
+  config["model"].as_object()["text_config"].as_object()["vocab_size"] = 26;  // more rows than before
+  config["optimizer"] = json::object{{"lr", 0.0}};
+  run(config, {.quiet = true});
+  const Checkpoint a = must(Checkpoint::open_folder(first.path / "step-1")),
+                   b = must(Checkpoint::open_folder(second.path / "step-1"));
+  const std::string embed = "model.language_model.embed_tokens.weight", norm = "model.language_model.norm.weight";
+  const auto old_rows = read_as_f32(*must(a.get(embed))), new_rows = read_as_f32(*must(b.get(embed)));
+  const auto same = [&](size_t now, size_t before) {
+    return std::equal(new_rows.begin() + static_cast<long>(now * 32), new_rows.begin() + static_cast<long>(now * 32 + 32),
+                      old_rows.begin() + static_cast<long>(before * 32));
+  };
+  ASSERT_EQ(new_rows.size(), 26U * 32);
+  EXPECT_TRUE(same(1, 5) && same(3, 1) && same(4, 0));  // f, b, a
+  for (size_t before = 0; before < 24; ++before) EXPECT_FALSE(same(0, before) || same(2, before) || same(5, before));
+  EXPECT_EQ(read_as_f32(*must(a.get(norm))), read_as_f32(*must(b.get(norm))));
+
+  config["model"].as_object()["text_config"].as_object()["intermediate_size"] = 56;
+  const TrainConfig other = must(TrainConfig::parse(config, "test"));
+  const auto source = must(make_source(other.data, other.tokenizer));
+  const auto refused = train(other, *source, {.quiet = true});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("expected"));
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("numbers in 56 rows"));
 }
 
 template <class E>
@@ -231,6 +341,33 @@ TEST_F(RecordSource, RefusesATextConfigThatIsNoObject) {
   EXPECT_THAT(error(), testing::HasSubstr("text_config"));
 }
 
+TEST(SimulatedSource, GivesAModelOfTheGraphLawContentsOfItsForm) {
+  const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo-cot";
+  const json::object data{{"kind", "simulated"},
+                          {"first_seed", 1},
+                          {"count", 3},
+                          {"model", (folder / "config.json").string()},
+                          {"waypoint_step_m", 0.5},
+                          {"grounding", json::object{{"weight", 0.5}}}};
+  const auto source = must(make_record_source(data, folder.string()));
+  const Sample s = must(source->get(0));
+  ASSERT_TRUE(check_sample(s));
+  ASSERT_TRUE(check_graph_sample(s));
+  EXPECT_EQ(std::count(s.response.begin(), s.response.end(), 1), 0);
+  EXPECT_EQ(s.grids.size(), 3U);
+  const GraphRows g = graph_rows(s, draft_blocks(s, {}, {}), {});
+  double items = 0, cells = 0, drafts = 0;
+  for (size_t f = 0; f < s.contents.size(); ++f)
+    if (!is_forced(s.graph->form, s.contents, f))
+      items += static_cast<double>(drawn_items(s.graph->form.fields()[f], s.contents[f]).size());
+  for (const int32_t target : s.grounding) cells += target >= 0;
+  for (const auto& t : g.rows.terms) drafts += t.noisy;
+  EXPECT_EQ(cells, 3 * 56);
+  EXPECT_GT(items, 100);
+  EXPECT_EQ(g.rows.count, items + drafts);  // cells are not counted, as in the dual stream
+  EXPECT_EQ(static_cast<double>(g.rows.terms.size()), items + drafts + cells);
+}
+
 // The binary, interrupted while it trains: a checkpoint, exit code 130, nothing half written.
 TEST(TrainerBinary, WritesACheckpointOnInterruptAndExits130) {
   const Folder out("interrupt");
@@ -283,6 +420,22 @@ TEST(TrainConfig, NamesWhatIsWrong) {
   EXPECT_THAT(error(c), testing::HasSubstr("by: expected max_minutes above 0 with \"time\", got 0"));
   c["max_minutes"] = 1;
   EXPECT_EQ(error(c), "no error");
+  c = good;
+  c["objective"] = json::object{{"kind", "tree"}};
+  EXPECT_THAT(error(c), testing::HasSubstr("kind: expected \"sasd\", \"nld\" or \"graph\", got \"tree\""));
+  c["objective"] = json::object{{"kind", "graph"}};
+  EXPECT_THAT(error(c), testing::HasSubstr("expected a model with diffusion_shift 1 for \"graph\", got 0"));
+  c["model"].as_object()["diffusion_shift"] = 1;
+  EXPECT_EQ(error(c), "no error");
+  c["objective"].as_object()["draft_width"] = 1;
+  EXPECT_THAT(error(c), testing::HasSubstr("draft_width: expected at least 2, got 1"));
+  c["objective"] = json::object{{"kind", "graph"}, {"draft_share", 1.5}};
+  EXPECT_THAT(error(c), testing::HasSubstr("draft_share: expected a number in [0, 1], got 1.5"));
+  c["objective"] = json::object{{"kind", "graph"}, {"weights", json::array{json::object{{"of", "x"}, {"weight", -1}}}}};
+  EXPECT_THAT(error(c), testing::HasSubstr("weights: x: expected at least 0, got -1"));
+  c = good;
+  c["init_tokenizer"] = "somewhere";
+  EXPECT_THAT(error(c), testing::HasSubstr("init_tokenizer: expected \"init\" and \"tokenizer\" with it, got no \"init\""));
   c = good;
   c["model"].as_object()["text_config"] = 7;
   EXPECT_THAT(error(c), testing::HasSubstr("key \"text_config\": expected an object, got an integer"));

@@ -21,6 +21,11 @@ void random_weights(const ParameterTable& table, uint64_t seed, double deviation
 template <class T>
 Status load_weights(const Checkpoint& stored, const ParameterTable& table, std::span<T> values, const std::string& prefix = {});
 
+/// As load_weights, but row v of the embedding (and of the head, where it is not tied) is the stored row `stored_row[v]`, and is
+/// left as it is where that is -1. The stored rows may be any number above the largest of `stored_row`.
+Status load_weights_by_rows(const Checkpoint& stored, const ParameterTable& table, std::span<float> values,
+                            std::span<const int32_t> stored_row);
+
 enum class StoreAs : uint8_t { kF32, kBF16 };
 /// model.safetensors, tensors in the table's order.
 Status save_weights(const std::filesystem::path& file, const ParameterTable& table, std::span<const float> values, StoreAs type);

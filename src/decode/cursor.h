@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of decode.h: what comes next in a strand. A cursor knows whether that is a fixed token, a draw or nothing, and takes it;
+// fields that close early leave no hole in a chain. It is a small value, so that a draft can walk ahead on a copy.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "form/form.h"
+
+namespace slip {
+
+/// The place of a draw: its field (-1: free text), the number of the token in it, the state of the field's rules.
+struct Place {
+  int32_t field = -1, index = 0, state = 0;
+};
+
+class Cursor {
+ public:
+  Cursor() = default;
+  /// Free text that already has `index` tokens; never done by itself: end tokens and limits are the caller's.
+  static Cursor text(int32_t index);
+  /// The whole form. Fields of instances that the enumeration does not name count as fixed: their placeholder.
+  static Cursor chain(const Form& form);
+  /// One field; with `forced` its content is its placeholder.
+  static Cursor of_field(const Form& form, int32_t field, bool forced);
+
+  bool done() const { return done_; }
+  bool at_fixed() const { return !done_ && fixed_; }
+  bool at_draw() const { return !done_ && !fixed_; }
+  TokenId fixed() const;
+  /// The field whose content the fixed token is (a placeholder), or -1.
+  int32_t fixed_field() const { return forced_ ? field_ : -1; }
+  Place place() const { return {field_, index_, state_}; }
+  /// Form position of what comes next (budgets reserved); in free text the number of the token.
+  int32_t position() const { return position_; }
+  /// The only token that the rules allow here, where there is no choice: the law gives it whatever the model says.
+  std::optional<TokenId> only() const;
+
+  void take_fixed();
+  /// Takes a drawn token; false if it was END, which is not part of the answer. A full field is left without drawing END.
+  bool take(TokenId token);
+
+ private:
+  void enter();
+  void leave();
+  const Field& field() const { return form_->fields()[static_cast<size_t>(field_)]; }
+
+  const Form* form_ = nullptr;
+  int32_t piece_ = 0, index_ = 0, state_ = 0, position_ = 0, field_ = -1;
+  bool single_ = false, done_ = false, fixed_ = false, forced_ = false;
+  // Of the enumeration under way: separators seen, and whether it is its placeholder so far.
+  int16_t separators_ = 0;
+  bool is_placeholder_ = true;
+  std::array<int16_t, 8> instances_{};  // by enumeration, in the form's order (Form::make allows so many)
+};
+
+}  // namespace slip

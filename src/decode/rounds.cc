@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Order-ideal acceptance: a strand's draws are kept up to its first miss, which the law's token replaces; where all held, the row
+// behind them gives one more. Strands of one pass do not see each other (or are discarded when what they saw did not hold), so the
+// rows' laws are exact whatever travels with them.
+#include "decode/rounds.h"
+
+#include <algorithm>
+
+namespace slip {
+
+void begin_path(Strand& s) {
+  s.draws.clear();
+  s.path.assign(s.tokens.begin(), s.tokens.end());
+  s.ahead = s.cursor;
+  s.feed_last = s.has_next = false;
+  s.next_group_row = -1;
+}
+
+namespace {
+
+void walk_fixed(Strand& s) {
+  while (s.ahead.at_fixed() && s.ahead.position() < s.window_end) {
+    s.path.push_back(s.ahead.fixed());
+    s.ahead.take_fixed();
+  }
+}
+
+}  // namespace
+
+bool allowed_here(const Form* form, const Cursor& at, TokenId token) {
+  const Place place = at.place();
+  if (place.field < 0 || form == nullptr) return true;
+  const Field& f = form->fields()[static_cast<size_t>(place.field)];
+  if (f.rules.unrestricted()) return true;
+  if (f.end && token == *f.end) return f.rules.state(place.state).may_end || f.rules.next(place.state, token) >= 0;
+  return f.rules.next(place.state, token) >= 0;
+}
+
+/// Drafts that were drawn (rejection sampling) may go only because of what came before them: the facts of later draws know which
+/// token was drawn (reference/speculation 3.3). The policy sees growing beginnings, and a draw stays if it stays as the last one.
+void Rounds::choose_without_looking_ahead() {
+  shown_.assign(fact_spans_.begin(), fact_spans_.end());
+  kept_.assign(keep_.size(), 0);
+  for (int32_t depth = 1;; ++depth) {
+    bool grows = false;
+    for (size_t i = 0; i < shown_.size(); ++i) {
+      const bool next = kept_[i] == depth - 1 && static_cast<int32_t>(fact_spans_[i].size()) >= depth;
+      grows |= next;
+      keep_[i] = next ? depth : kept_[i];
+      shown_[i] = fact_spans_[i].first(static_cast<size_t>(keep_[i]));
+    }
+    if (!grows) break;
+    width_.choose(shown_, keep_);
+    for (size_t i = 0; i < shown_.size(); ++i)
+      if (keep_[i] == depth) kept_[i] = depth;
+  }
+  keep_ = kept_;
+}
+
+/// Cuts every strand's drafts to what the policy keeps; sure draws behind a cut go with it.
+void Rounds::cut(std::span<Strand* const> strands) {
+  facts_.clear();
+  fact_spans_.clear();
+  keep_.clear();
+  for (const Strand* s : strands)
+    for (const Draw& d : s->draws) {
+      facts_.push_back(d.facts);
+      facts_.back().row = d.row;
+      facts_.back().sure = d.sure;
+    }
+  size_t at = 0;
+  for (const Strand* s : strands) {
+    fact_spans_.push_back(std::span<const DraftFacts>(facts_).subspan(at, s->draws.size()));
+    keep_.push_back(static_cast<int32_t>(s->draws.size()));
+    at += s->draws.size();
+  }
+  if (judge_.samples_drafts())
+    choose_without_looking_ahead();
+  else
+    width_.choose(fact_spans_, keep_);
+  for (size_t i = 0; i < strands.size(); ++i) {
+    Strand& s = *strands[i];
+    const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.draws.size())));
+    if (keep == s.draws.size()) continue;
+    statistics_.proposed += static_cast<int64_t>(std::count_if(s.draws.begin() + static_cast<ptrdiff_t>(keep), s.draws.end(), [](const Draw& d) { return !d.sure; }));
+    s.draws.resize(keep);
+    s.path.assign(s.tokens.begin(), s.tokens.end());
+    s.ahead = s.cursor;
+    for (const Draw& d : s.draws) {
+      while (s.ahead.at_fixed()) {
+        s.path.push_back(s.ahead.fixed());
+        s.ahead.take_fixed();
+      }
+      if (s.ahead.take(d.token)) s.path.push_back(d.token);
+    }
+  }
+}
+
+void Drafting::propose_child(Strand&) {}
+
+Rounds::Rounds(Passes& passes, Drafting& drafting, Judge& judge, WidthPolicy& width, bool drafts_nothing)
+    : passes_(passes),
+      drafting_(drafting),
+      judge_(judge),
+      width_(width),
+      statistics_(passes.statistics()),
+      drafts_nothing_(drafts_nothing) {}
+
+Status Rounds::run(std::span<Strand* const> strands) {
+  SLIP_TRY_(propose(strands));
+  begin_verify();
+  for (Strand* s : strands) add(*s);
+  SLIP_TRY_(verify(strands));
+  for (Strand* s : strands) commit(*s);
+  return {};
+}
+
+Status Rounds::propose(std::span<Strand* const> strands) {
+  passes_.clear_q();
+  for (Strand* s : strands) s->take_fixed();
+  width_.open_all(strands);
+  for (Strand* s : strands) {
+    s->window_end = std::min(s->window_end, s->shared_end);
+    s->block_rows_end = 0;
+    begin_path(*s);
+  }
+  SLIP_TRY_(drafting_.propose(strands));
+  if (width_.window_ends_with_drafts())
+    for (Strand* s : strands) s->window_end = s->shared_end;
+  if (width_.chooses()) cut(strands);
+  return {};
+}
+
+void Rounds::propose_child(Strand& s) {
+  width_.open(s);
+  begin_path(s);
+  drafting_.propose_child(s);
+  walk_fixed(s);
+}
+
+void Rounds::begin_verify() { passes_.begin(); }
+
+size_t Rounds::pass_row(const Strand& s, int32_t row) const {
+  return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - s.cached);
+}
+
+void Rounds::add(Strand& s) {
+  // Fixed tokens behind the drafts come along up to the next draw, whose pick they make possible.
+  walk_fixed(s);
+  s.has_next = s.ahead.at_draw() && s.ahead.position() < s.shared_end;
+  if (s.has_next) s.next_place = s.ahead.place();
+  auto end = static_cast<int32_t>(s.path.size());
+  if (s.ahead.done() && !s.feed_last) {  // nothing follows: rows behind the last one that is asked are not needed
+    end = s.cached;
+    for (const Draw& d : s.draws) end = std::max(end, d.row + 1);
+  }
+  s.pass_row = passes_.rows();
+  s.fed = end;
+  for (int32_t i = s.cached; i < end; ++i)
+    passes_.add_row(s.path[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
+                    passes_.add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
+  const auto ask = [&](int32_t row, const Place& place) {
+    const size_t at = pass_row(s, row);
+    passes_.want(at, std::max(passes_.row(at).want, judge_.want(s, place)));  // rollouts share the prompt's last row
+  };
+  for (const Draw& d : s.draws)
+    if (!d.sure) ask(d.row, d.place);
+  if (s.has_next) ask(static_cast<int32_t>(s.path.size()) - 1, s.next_place);
+}
+
+Status Rounds::verify(std::span<Strand* const> strands) {
+  drafting_.add_rows(strands);
+  if (drafting_.wants_taps()) passes_.want_taps();
+  SLIP_TRY_(passes_.run(PassKind::kVerify));
+  ++statistics_.rounds;
+  SLIP_TRY_(drafting_.after_pass());
+  drafting_.read_rows(strands);
+  return {};
+}
+
+std::span<const TokenId> Rounds::history(const Strand& s, const Place& place, int32_t row) const {
+  return s.history(place, row);
+}
+
+bool Rounds::commit(Strand& s) {
+  const int32_t cached = s.cached;
+  const auto row_of = [&](int32_t row) { return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached); };
+  const int32_t before = s.length();
+  int32_t kept = 0;
+  bool held = true;
+  for (const Draw& d : s.draws) statistics_.proposed += !d.sure;
+  for (const Draw& d : s.draws) {
+    s.take_fixed();
+    if (d.sure) {
+      s.take(d.token);
+      ++kept;
+      continue;
+    }
+    const Verdict v = judge_.check(row_of(d.row), s, d, history(s, d.place, d.row));
+    ++statistics_.tested;
+    width_.seen(d.facts, v.kept);
+    if (!v.kept) {
+      s.cached = std::min(s.fed, s.length());
+      s.take(v.token);
+      held = false;
+      break;
+    }
+    ++statistics_.accepted;
+    statistics_.relaxed_accepts += v.relaxed;
+    ++kept;
+    s.take(v.token);
+  }
+  if (held) {
+    if (!s.cursor.done() && s.cursor.position() < s.window_end) s.take_fixed();
+    s.cached = std::min(s.fed, s.length());
+    if (s.has_next) {
+      const auto row = static_cast<int32_t>(s.path.size()) - 1;
+      s.take(judge_.draw(row_of(row), s, s.next_place, history(s, s.next_place, row), !s.draws.empty()));
+    }
+  }
+  if (passes_.options().trace) trace(s, cached, before, kept, false);
+  drafting_.committed(s, kept);
+  return held;
+}
+
+void Rounds::discard(Strand& s) {
+  for (const Draw& d : s.draws) {
+    statistics_.proposed += !d.sure;
+    statistics_.discarded += !d.sure;
+  }
+  if (passes_.options().trace) trace(s, s.cached, s.length(), 0, true);
+  drafting_.discarded(s);
+}
+
+void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept, bool discarded) {
+  if (s.draws.empty() && drafts_nothing_) return;
+  if (cached == 0 && s.field < 0 && s.draws.empty() && (before == 0 || passes_.form())) return;  // the prefill's own token
+  const auto row_of = [&](int32_t row) { return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached); };
+  Round r{.number = statistics_.rounds, .field = s.field, .closed = s.done(), .discarded = discarded};
+  r.block = s.block;
+  r.rows = {cached, std::max(s.fed, s.block_rows_end)};
+  r.accepted = kept;
+  for (const Draw& d : s.draws) {
+    r.draft.push_back(d.token);
+    r.positions.push_back(d.position);
+  }
+  if (discarded) {
+    s.answer->rounds.push_back(std::move(r));
+    return;
+  }
+  if (kept < static_cast<int32_t>(s.draws.size())) r.stop = r.positions[static_cast<size_t>(kept)];
+  // Every row's own pick, those behind the first miss too.
+  for (const Draw& d : s.draws) r.verify.push_back(d.sure ? d.token : judge_.draw(row_of(d.row), s, d.place, history(s, d.place, d.row), true));
+  const auto last = static_cast<int32_t>(s.path.size()) - 1;
+  std::optional<TokenId> next;
+  if (s.has_next) next = judge_.draw(row_of(last), s, s.next_place, history(s, s.next_place, last), true);
+  if (!r.stop) r.bonus = next;
+  if (s.next_place.field < 0 && next) r.verify.push_back(*next);  // free text: width picks
+  r.emitted.assign(s.tokens.begin() + before, s.tokens.end());
+  s.answer->rounds.push_back(std::move(r));
+}
+
+}  // namespace slip

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of decode.h: one round over any number of strands: propose, verify in one pass, commit.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "decode/drafting.h"
+#include "decode/judge.h"
+#include "decode/width.h"
+
+namespace slip {
+
+class Rounds {
+ public:
+  Rounds(Passes& passes, Drafting& drafting, Judge& judge, WidthPolicy& width, bool drafts_nothing);
+
+  Passes& passes() { return passes_; }
+  /// All of a round for strands that are ready and do not depend on each other. A strand at a fixed token takes it first.
+  Status run(std::span<Strand* const> strands);
+
+  // ---- the steps of run, for schedules that start children in between
+  Status propose(std::span<Strand* const> strands);
+  /// Clears the pass and lays out rows of strands: parents before children.
+  /// Drafts for a strand that starts on its parents' drafts.
+  void propose_child(Strand& strand);
+  void begin_verify();
+  void add(Strand& strand);
+  Status verify(std::span<Strand* const> strands);
+  /// Commits a strand's round; true if every draft held.
+  bool commit(Strand& strand);
+  /// Drops a child's round: its parent turned out otherwise than drafted.
+  void discard(Strand& strand);
+
+ private:
+  std::span<const TokenId> history(const Strand& strand, const Place& place, int32_t row) const;
+  void trace(const Strand& strand, int32_t cached, int32_t before, int32_t kept, bool discarded);
+  void cut(std::span<Strand* const> strands);
+  void choose_without_looking_ahead();
+  size_t pass_row(const Strand& strand, int32_t row) const;
+
+  Passes& passes_;
+  Drafting& drafting_;
+  Judge& judge_;
+  WidthPolicy& width_;
+  Statistics& statistics_;
+  bool drafts_nothing_;
+  std::vector<DraftFacts> facts_;
+  std::vector<std::span<const DraftFacts>> fact_spans_, shown_;
+  std::vector<int32_t> keep_, kept_;
+};
+
+}  // namespace slip

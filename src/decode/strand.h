@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of decode.h: a strand is a sequence that grows token by token: free text, the chain of a form, one field of a graph, or a
+// rollout's copy of one of these. Schedules make strands, drafters propose draws for them, rounds verify and commit them.
+//
+// Row i of a strand holds token i, at position first_position + i, in slot first_slot + i. It sees `context` (spans that are final:
+// the prompt, what was decided before the strand began) and the strand's own rows: up to itself, or to a block's end.
+// A field of a graph begins with its hand-off token, so every draw has a row before it; free text begins with its first token.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "decode/cursor.h"
+#include "decode/decode.h"
+
+namespace slip {
+
+/// What a width policy may know of a draft: how it came about, never which token it is (no anticipation).
+struct DraftFacts {
+  float top = 1, margin = 1;  // probability of the draft's first choice, and its lead over the second
+  int32_t ahead = 0;          // draws before it in this round
+  Place place;                // field and index
+  int32_t row = 0;            // of the strand: the row that gives the draw's law (Draw::row)
+  bool sure = false;
+};
+
+/// A draw that a drafter has proposed.
+struct Draw {
+  Place place;
+  TokenId token;
+  bool sure = false;  // the rules allow nothing else: no draft, no test
+  int32_t row = 0;    // of the strand: its logits give the law of this draw; -1: the prompt's last row
+  int32_t position = 0;  // form position (free text: number of the token)
+  int32_t q = -1;     // rejection: line of the drafter's distribution (Passes::q_of), or -1: all on the token
+  /// Ensemble: pass row of mask 1 in the group of the head before this draw (its own place's diffusion law), with logits; -1: no
+  /// group, the law is p_ar alone. The quadratic drafter sets it in add_rows where Passes::wants_group_rows().
+  int32_t group_row = -1;
+  DraftFacts facts;
+};
+
+struct Strand {
+  int32_t field = -1;    // graph law: the field
+  uint32_t request = 0;  // of the uniforms
+  Decoded* answer = nullptr;
+  Cursor cursor;                // behind `tokens`
+  std::vector<TokenId> tokens;  // rows 0 ..
+  int32_t cached = 0;           // rows whose keys are final
+  std::vector<SlotSpan> context;
+  int32_t first_slot = 0, first_position = 0;
+  int32_t shared_end = std::numeric_limits<int32_t>::max();  // several rollouts' strand: form position from where on they differ
+  int32_t scratch_slot = 0;     // rows of its own for drafts that may not overwrite its rows (quadratic)
+
+  int32_t fork_at = std::numeric_limits<int32_t>::max();  // rollouts: form position that only branches may draw, for each its own
+
+  // ---- one round
+  int32_t window_draws = 0;                                       // most draws to propose, sure ones not counted
+  int32_t window_end = std::numeric_limits<int32_t>::max();       // form position where the window ends
+  Block block{};                                                  // of the form, where the policy goes by blocks
+  int32_t block_rows_end = 0;                                     // rows of the draft pass, where there was one
+  std::vector<Draw> draws;
+  std::vector<TokenId> path;  // tokens, then what the draft adds; row i of the verifying pass holds path[i]
+  Cursor ahead;               // behind `path`
+  bool feed_last = false;     // the path's last row is needed though the strand would close (children see it)
+  bool has_next = false;      // a draw behind all drafts: its pick is the round's bonus
+  Place next_place;
+  int32_t next_group_row = -1;  // group_row of that draw; set like it, reset by begin_path
+  size_t pass_row = 0;        // of row `cached` in the pass
+  int32_t fed = 0;            // rows 0 .. fed are in the arena after the verifying pass
+
+  /// Where the verifying pass holds what its masks say of the next draws (quadratic): the rows of a pass, from a form position on.
+  struct Group {
+    int64_t pass = -1;  // Statistics::forwards after it
+    size_t row = 0;
+    int32_t position = 0, count = 0;
+  } group;
+
+  /// Makes it new, keeping its buffers.
+  void reset(Decoded& to) {
+    field = -1;
+    request = 0;
+    answer = &to;
+    cursor = {};
+    tokens.clear();
+    cached = 0;
+    context.clear();
+    fork_at = std::numeric_limits<int32_t>::max();
+    first_slot = first_position = scratch_slot = 0;
+    window_draws = 0;
+    shared_end = std::numeric_limits<int32_t>::max();
+    window_end = std::numeric_limits<int32_t>::max();
+    block = {};
+    block_rows_end = 0;
+    draws.clear();
+    path.clear();
+    group = {};
+  }
+  /// Content of a place's field (or text) before it, as the path has it up to row `row`: what history-dependent settings see.
+  std::span<const TokenId> history(const Place& place, int32_t row) const {
+    const auto before = std::span(path).first(static_cast<size_t>(row + 1));
+    return before.last(std::min(before.size(), static_cast<size_t>(place.index)));
+  }
+  int32_t length() const { return static_cast<int32_t>(tokens.size()); }
+  bool done() const { return cursor.done(); }
+  /// Appends the fixed tokens that come next.
+  void take_fixed() {
+    while (cursor.at_fixed()) take_fixed_once();
+  }
+  void take_fixed_once() {
+    tokens.push_back(cursor.fixed());
+    ++answer->statistics.forced_tokens;
+    if (cursor.fixed_field() >= 0) answer->fields[static_cast<size_t>(cursor.fixed_field())].push_back(tokens.back());
+    cursor.take_fixed();
+  }
+  void take(TokenId token) {
+    const int32_t f = cursor.place().field;
+    if (!cursor.take(token)) return;
+    tokens.push_back(token);
+    if (f >= 0) answer->fields[static_cast<size_t>(f)].push_back(token);
+  }
+};
+
+}  // namespace slip

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode/width.h"
+
+#include <limits>
+
+#include "decode/width_methods.h"
+#include "decode/width_model.h"
+
+namespace slip {
+namespace {
+
+constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
+
+class NoWidth : public WidthPolicy {
+ public:
+  void open(Strand& s) override {
+    s.window_draws = 0;
+    s.window_end = kNoEnd;
+  }
+};
+
+/// A block of `tokens` rows, the newest known one included: the window ends tokens - 1 positions ahead.
+class BlockWidth : public WidthPolicy {
+ public:
+  explicit BlockWidth(int32_t tokens) : tokens_(tokens) {}
+  void open(Strand& s) override {
+    s.window_draws = kNoEnd;
+    s.window_end = s.tokens.empty() ? s.cursor.position() : s.cursor.position() + tokens_ - 1;
+  }
+
+ private:
+  int32_t tokens_;
+};
+
+class DrawsWidth : public WidthPolicy {
+ public:
+  explicit DrawsWidth(int32_t draws) : draws_(draws) {}
+  void open(Strand& s) override {
+    s.window_draws = draws_;
+    s.window_end = kNoEnd;
+  }
+
+ private:
+  int32_t draws_;
+};
+
+/// To the end of the form's block that the next draw is in.
+class FormBlocks : public WidthPolicy {
+ public:
+  explicit FormBlocks(const Form& form) : form_(form) {}
+  void open(Strand& s) override {
+    s.window_draws = kNoEnd;
+    if (!s.done()) s.block = form_.blocks()[static_cast<size_t>(form_.block_at(s.cursor.position()))];
+    s.window_end = s.block.end;
+  }
+
+ private:
+  const Form& form_;
+};
+
+Result<std::unique_ptr<WidthPolicy>> plain_width(const Method& m, const Form* form, const DecodeOptions& o) {
+  if (std::holds_alternative<NoDrafter>(m.drafter)) return std::unique_ptr<WidthPolicy>(std::make_unique<NoWidth>());
+  switch (m.width.kind) {
+    case Width::Kind::kBlocks:
+      if (!form) return usage_error("--width: expected fixed:N for free text, got blocks");
+      return std::unique_ptr<WidthPolicy>(std::make_unique<FormBlocks>(*form));
+    case Width::Kind::kMeasured:
+      if (!o.width_model)
+        return usage_error("--width measured: expected a width.json beside the model (eval --calibrate FILE makes one), got none");
+      SLIP_TRY_(check_width_model(*o.width_model, form));
+      return make_measured_width(m, form, *o.width_model, o);
+    case Width::Kind::kBlockPilot:
+      if (!o.block_pilot) return usage_error("--width blockpilot: expected a classifier (blockpilot:FILE), got none");
+      if (std::holds_alternative<QuadraticDrafter>(m.drafter))
+        return unsupported("--width blockpilot: expected a drafter of blocks, got {}", words_of(m).drafter);
+      return make_pilot_width(m, *o.block_pilot);
+    case Width::Kind::kFixed:
+      break;
+  }
+  if (std::holds_alternative<DiffusionDrafter>(m.drafter)) return std::unique_ptr<WidthPolicy>(std::make_unique<BlockWidth>(m.width.tokens));
+  return std::unique_ptr<WidthPolicy>(std::make_unique<DrawsWidth>(m.width.tokens));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WidthPolicy>> make_width(const Method& m, const Form* form, const DecodeOptions& o) {
+  SLIP_TRY(auto policy, plain_width(m, form, o));
+  if (o.width_observer) policy = make_observed_width(std::move(policy), *o.width_observer);
+  return policy;
+}
+
+}  // namespace slip

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// Widths in the engine: no policy changes a token, and the engine's counters are the simulator's (gate 25).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/philox.h"
+#include "decode/hash_lm.h"
+#include "decode/methods.h"
+#include "decode/method.h"
+#include "decode/width_collect.h"
+#include "decode/width_pilot.h"
+#include "decode/width_replay.h"
+
+namespace slip {
+namespace {
+
+using test::HashLm;
+using testing::HasSubstr;
+
+constexpr int32_t kVocab = 12;
+
+TokenId random_id(PhiloxStream& r) { return {3 + static_cast<int32_t>(r.below(kVocab - 3))}; }
+
+/// Fields without rules; parents among the earlier ones.
+Form random_graph(PhiloxStream& r, bool ends) {
+  Form::Parts p;
+  p.name = "random";
+  p.block_size = static_cast<int32_t>(2 + r.below(8));
+  const auto fields = static_cast<int32_t>(1 + r.below(7));
+  for (int32_t f = 0; f < fields; ++f) {
+    FixedRun run;
+    for (uint32_t n = 1 + r.below(4); n > 0; --n) run.ids.push_back(random_id(r));
+    if (f > 0 && p.fields.back().end) run.ids.front() = *p.fields.back().end;
+    p.pieces.emplace_back(run);
+    Field x{.name = std::to_string(f), .budget = static_cast<int32_t>(1 + r.below(9))};
+    if (ends && r.chance(0.7)) x.end = random_id(r);
+    for (int32_t q = 0; q < f; ++q)
+      if (r.chance(0.3)) x.parents.push_back(q);
+    p.fields.push_back(x);
+    p.pieces.emplace_back(FieldRef{f});
+  }
+  p.pieces.emplace_back(FixedRun{{p.fields.back().end.value_or(TokenId{9})}, 0});
+  return *Form::make(std::move(p));
+}
+
+CostTable random_costs(PhiloxStream& r) {
+  std::vector<int32_t> rows;
+  std::vector<double> ms;
+  double now = r.uniform(0.5, 8);
+  for (int32_t n = 1; n <= 64; n += 1 + static_cast<int32_t>(r.below(4))) {
+    rows.push_back(n);
+    ms.push_back(now);
+    if (r.chance(0.4)) now += r.uniform(0, 3);
+  }
+  return *CostTable::make(rows, ms, "test");
+}
+
+WidthModel random_model(PhiloxStream& r, const Form* form) {
+  WidthModel m = WidthModel::uninformed(random_costs(r), form);
+  const auto fields = static_cast<int32_t>(m.fields.size());
+  for (int n = 0; n < 40; ++n) {
+    const auto tested = static_cast<int64_t>(1 + r.below(40));
+    m.survival.add({.field = static_cast<int32_t>(r.below(static_cast<uint32_t>(fields) + 1)) - 1,
+                    .ahead = static_cast<int32_t>(r.below(Survival::kAhead)),
+                    .index = static_cast<int32_t>(r.below(Survival::kIndex)),
+                    .top = static_cast<int32_t>(r.below(Survival::kTop))},
+                   {static_cast<int64_t>(r.below(static_cast<uint32_t>(tested) + 1)), tested});
+  }
+  m.survival.fit();
+  for (int32_t f = 0; f < fields; ++f)
+    for (int n = 0; n < 5; ++n) m.lengths.add(f, static_cast<int32_t>(r.below(static_cast<uint32_t>(form->fields()[static_cast<size_t>(f)].budget) + 1)));
+  m.most_draws = static_cast<int32_t>(1 + r.below(32));
+  m.static_width = static_cast<int32_t>(1 + r.below(8));
+  return m;
+}
+
+Prompt short_prompt(PhiloxStream& r) {
+  Prompt p;
+  const auto n = static_cast<int32_t>(1 + r.below(5));
+  for (int32_t i = 0; i < n; ++i) {
+    p.inputs.emplace_back(random_id(r));
+    p.positions.push_back(Position::text(i));
+  }
+  p.next_position = n;
+  return p;
+}
+
+Method with(std::string_view preset, Drafter drafter, Width width) {
+  Method m = *method_of(preset);
+  m.drafter = std::move(drafter);
+  m.width = std::move(width);
+  return m;
+}
+const Width kMeasured{.kind = Width::Kind::kMeasured};
+
+Decoded decoded(const HashLm::Options& o, const Prompt& prompt, const Form* form, const Method& m, const DecodeOptions& options) {
+  HashLm lm(o);
+  auto d = Decoder(lm, m).decode(prompt, form, options);
+  if (!d) throw std::runtime_error(d.error().message);
+  EXPECT_EQ(d->statistics.forwards, lm.passes);
+  return std::move(*d);
+}
+
+DecodeOptions random_options(PhiloxStream& r, uint64_t n) {
+  DecodeOptions o;
+  o.seed = n;
+  if (r.chance(0.5)) o.temperature = static_cast<float>(r.uniform(0.1, 1.5));
+  o.end_tokens = {{0}};
+  o.limit = static_cast<int32_t>(1 + r.below(40));
+  o.activation = r.chance(0.7);
+  if (r.chance(0.2)) o.most_rows = static_cast<int32_t>(1 + r.below(80));
+  return o;
+}
+
+TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
+  int64_t tested = 0, proposed = 0;
+  for (uint64_t n = 0; n < 1200; ++n) {
+    PhiloxStream r(n, 11);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform()};
+    const Form form = random_graph(r, true);
+    const Prompt prompt = short_prompt(r);
+    DecodeOptions o = random_options(r, n);
+    const WidthModel model = random_model(r, &form);
+    const WidthModel text = random_model(r, nullptr);
+    WidthTracker tracker;
+    o.width_model = &model;
+    if (r.chance(0.5)) o.width_tracker = &tracker;
+    PreviousAnswer previous{.form = form.name()};
+    const Decoded chain = decoded(lm, prompt, &form, *method_of("scaffold-ar"), o);
+    previous.fields = chain.fields;
+    o.previous = &previous;
+    for (const Drafter& d : {Drafter(DiffusionDrafter{}), Drafter(PreviousDrafter{})}) {
+      const Decoded c = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), o);
+      ASSERT_EQ(c.tokens, chain.tokens) << n;
+      DecodeOptions g = o;
+      g.law = Law::kGraph;
+      const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g);
+      const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g);
+      ASSERT_EQ(f.tokens, graph.tokens) << n;
+      const Decoded one = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), g);
+      ASSERT_EQ(one.tokens, graph.tokens) << n;
+      tested += f.statistics.tested + c.statistics.tested;
+      proposed += f.statistics.proposed + c.statistics.proposed;
+    }
+    o.width_model = &text;
+    o.previous = nullptr;
+    const Decoded a = decoded(lm, prompt, nullptr, *method_of("ar"), o), b = decoded(lm, prompt, nullptr, with("self-spec", DiffusionDrafter{}, kMeasured), o);
+    ASSERT_EQ(a.tokens, b.tokens) << n;
+  }
+  EXPECT_GT(tested, 1000);
+  EXPECT_GT(proposed, tested);
+}
+
+/// Opens and keeps as dice say.
+class RandomWidth : public WidthPolicy {
+ public:
+  explicit RandomWidth(uint64_t seed) : r_(seed, 12) {}
+  void open(Strand& s) override {
+    s.window_draws = r_.chance(0.5) ? std::numeric_limits<int32_t>::max() : static_cast<int32_t>(r_.below(9));
+    s.window_end = s.cursor.position() + (s.tokens.empty() ? 0 : static_cast<int32_t>(r_.below(12)));
+    ends_ = r_.chance(0.5);
+  }
+  bool window_ends_with_drafts() const override { return ends_; }
+  bool chooses() const override { return true; }
+  void choose(std::span<const std::span<const DraftFacts>>, std::span<int32_t> keep) override {
+    for (int32_t& k : keep) k = static_cast<int32_t>(r_.below(static_cast<uint32_t>(k) + 1));
+  }
+
+ private:
+  PhiloxStream r_;
+  bool ends_ = false;
+};
+
+TEST(AnyWidth, ChangesNoToken) {
+  for (uint64_t n = 0; n < 1000; ++n) {
+    PhiloxStream r(n, 13);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform()};
+    const Form form = random_graph(r, true);
+    const Prompt prompt = short_prompt(r);
+    const DecodeOptions o = random_options(r, n);
+    for (const std::string_view preset : {"self-spec", "scaffold-spec", "fields-spec"}) {
+      const Method m = *method_of(preset);
+      const bool text = m.schedule == Schedule::kText;
+      HashLm model(lm);
+      std::vector<Decoded> answers(1);
+      if (!text) answers[0].fields.resize(form.fields().size());
+      Work work;
+      work.passes.start(model, prompt, text ? nullptr : &form, o, answers[0].statistics);
+      const auto drafting = *make_drafting(m, model.info(), work.passes);
+      const auto judge = *make_judge(m, model.info(), work.passes, *drafting);
+      RandomWidth width(n);
+      work.passes.want_facts(true);
+      Rounds rounds(work.passes, *drafting, *judge, width, false);
+      Task task{work, rounds, *drafting, model.info(), text ? nullptr : &form, answers, 16};
+      ASSERT_TRUE(text ? decode_text(task) : m.schedule == Schedule::kChain ? decode_chain(task, false) : decode_fields(task, false));
+      const Decoded want = decoded(lm, prompt, text ? nullptr : &form, *method_of(text ? "ar" : m.schedule == Schedule::kChain ? "scaffold-ar" : "fields"), o);
+      ASSERT_EQ(answers[0].tokens, want.tokens) << preset << " " << n;
+    }
+  }
+}
+
+void expect_same(const Statistics& s, const ReplayCounts& c, const std::string& what) {
+  ASSERT_EQ(s.forwards, c.forwards) << what;
+  ASSERT_EQ(s.draft_forwards, c.draft_forwards) << what;
+  ASSERT_EQ(s.rounds, c.rounds) << what;
+  ASSERT_EQ(s.proposed, c.proposed) << what;
+  ASSERT_EQ(s.tested, c.tested) << what;
+  ASSERT_EQ(s.accepted, c.accepted) << what;
+  ASSERT_EQ(s.discarded, c.discarded) << what;
+}
+
+TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
+  int64_t discarded = 0, accepted = 0, tested = 0;
+  for (uint64_t n = 0; n < 2000; ++n) {
+    PhiloxStream r(n, 14);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab};
+    const Form form = random_graph(r, true);
+    const Prompt prompt = short_prompt(r);
+    const bool graph = r.chance(0.6);
+    DecodeOptions o = random_options(r, n);
+    o.most_rows = 0;
+    const Decoded truth = decoded(lm, prompt, &form, *method_of(graph ? "fields" : "scaffold-ar"), o);
+    // An earlier answer that differs here and there, in length too.
+    PreviousAnswer previous{.form = form.name(), .fields = truth.fields, .tokens = {}};
+    ReplayScript script;
+    const double wrong = r.uniform(0, 0.5);
+    for (size_t f = 0; f < form.fields().size(); ++f) {
+      const Field& x = form.fields()[f];
+      auto& said = previous.fields[f];
+      const auto other = [&](TokenId not_this) {
+        TokenId id = random_id(r);
+        while (id == not_this || (x.end && id == *x.end)) id = {(id.value + 1) % kVocab};
+        return id;
+      };
+      for (TokenId& id : said)
+        if (r.chance(wrong)) id = other(id);
+      if (x.end && r.chance(wrong / 2)) said.resize(r.below(static_cast<uint32_t>(said.size()) + 1));
+      if (x.end && static_cast<int32_t>(said.size()) < x.budget && r.chance(wrong / 2)) said.push_back(other({-1}));
+      const auto length = truth.fields[f].size();
+      ReplayScript::Field told{.content = static_cast<int32_t>(length), .draft = static_cast<int32_t>(said.size()), .right = {}, .top = {}};
+      for (size_t i = 0; i <= said.size(); ++i)
+        told.right.push_back(i < said.size() ? i < length && said[i] == truth.fields[f][i] : i == length);
+      script.fields.push_back(told);
+    }
+    o.previous = &previous;
+    const WidthModel model = random_model(r, &form);
+    o.width_model = &model;
+    Method m = with(graph ? "fields-spec" : "scaffold-spec", PreviousDrafter{}, Width{.tokens = static_cast<int32_t>(1 + r.below(9))});
+    if (r.chance(0.5)) m.width = kMeasured;
+    const Decoded d = decoded(lm, prompt, &form, m, o);
+    ASSERT_EQ(d.tokens, truth.tokens);
+    const auto width = *make_width(m, &form, o);
+    const ReplayCounts c = replay(form, script, {.graph = graph, .activation = o.activation}, *width);
+    expect_same(d.statistics, c, std::to_string(n) + (graph ? " graph" : " chain"));
+    discarded += c.discarded;
+    accepted += c.accepted;
+    tested += c.tested;
+  }
+  EXPECT_GT(discarded, 100);
+  EXPECT_GT(accepted, 1000);
+  EXPECT_LT(accepted, tested);
+}
+
+struct Recorder : WidthObserver {
+  void seen(const DraftFacts& f, bool kept) override { bits.emplace_back(f.place, kept); }
+  std::vector<std::pair<Place, bool>> bits;
+};
+
+TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
+  for (uint64_t n = 0; n < 1000; ++n) {
+    PhiloxStream r(n, 15);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform(0.3, 1)};
+    const Form form = random_graph(r, false);
+    const Prompt prompt = short_prompt(r);
+    const bool graph = r.chance(0.6);
+    DecodeOptions o = random_options(r, n);
+    o.most_rows = 0;
+    Recorder bits;
+    o.width_observer = &bits;
+    Method m = with(graph ? "fields-spec" : "scaffold-spec", DiffusionDrafter{}, Width{.tokens = static_cast<int32_t>(2 + r.below(9))});
+    if (!graph && r.chance(0.5)) m.width.kind = Width::Kind::kBlocks;
+    const Decoded d = decoded(lm, prompt, &form, m, o);
+    ReplayScript script;
+    for (const Field& f : form.fields())
+      script.fields.push_back({.content = f.budget, .draft = f.budget, .right = std::vector<uint8_t>(static_cast<size_t>(f.budget)), .top = {}});
+    for (const auto& [place, kept] : bits.bits) script.fields[static_cast<size_t>(place.field)].right[static_cast<size_t>(place.index)] = kept;
+    o.width_observer = nullptr;
+    const auto width = *make_width(m, &form, o);
+    expect_same(d.statistics, replay(form, script, {.graph = graph, .activation = o.activation, .drafts_in_passes = true}, *width), std::to_string(n));
+  }
+}
+
+TEST(MeasuredWidth, SaysWhatItNeeds) {
+  PhiloxStream r(1, 1);
+  const Form form = random_graph(r, true);
+  const Prompt prompt = short_prompt(r);
+  HashLm lm({.vocab = kVocab});
+  const auto error = [&](const Width& w, const DecodeOptions& o) {
+    const auto d = Decoder(lm, with("fields-spec", DiffusionDrafter{}, w)).decode(prompt, &form, o);
+    return d ? std::string() : d.error().message;
+  };
+  EXPECT_THAT(error(kMeasured, {}), HasSubstr("expected a width.json beside the model (eval --calibrate FILE makes one)"));
+  WidthModel other = WidthModel::uninformed(random_costs(r), &form);
+  other.form = "other";
+  EXPECT_THAT(error(kMeasured, {.width_model = &other}), HasSubstr("got one for other"));
+  EXPECT_THAT(error({.kind = Width::Kind::kBlockPilot}, {}), HasSubstr("expected a classifier"));
+}
+
+TEST(WidthCollector, CalibratesOnTheEnginesOwnAnswers) {
+  PhiloxStream r(5, 5);
+  const Form form = random_graph(r, true);
+  WidthCollector c(&form);
+  for (uint64_t n = 0; n < 1500; ++n) {
+    c.begin(static_cast<int64_t>(n / 10));
+    DecodeOptions o;
+    o.width_observer = &c;
+    o.temperature = 0.7F;
+    o.seed = n;
+    const Decoded d = decoded({.seed = 7, .vocab = kVocab, .habit = 0.6}, short_prompt(r), &form, *method_of("fields-spec"), o);
+    c.answered(d);
+  }
+  const auto k = c.finish();
+  ASSERT_TRUE(k) << k.error().message;
+  EXPECT_LT(k->ece, 0.03);
+  EXPECT_GT(k->tested, 2000);
+}
+
+TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
+  const auto file = std::filesystem::temp_directory_path() / ("slip_pilot_" + std::to_string(::getpid()) + ".safetensors");
+  // Outputs are the first five logits, so that the class is the largest of them.
+  std::vector<float> w0(static_cast<size_t>(5 * kVocab), 0), w1(25, 0), w2(25, 0), zeros(5, 0);
+  for (size_t i = 0; i < 5; ++i) w0[i * kVocab + i] = w2[i * 5 + i] = 1;
+  const auto bytes = [](const std::vector<float>& x) { return std::as_bytes(std::span(x)); };
+  const TensorToWrite tensors[] = {{"layers.0.weight", DType::kF32, {5, kVocab}, bytes(w0)}, {"layers.0.bias", DType::kF32, {5}, bytes(zeros)},
+                                   {"layers.1.weight", DType::kF32, {5, 5}, bytes(w1)},     {"layers.1.bias", DType::kF32, {5}, bytes(zeros)},
+                                   {"fc_out.weight", DType::kF32, {5, 5}, bytes(w2)},       {"fc_out.bias", DType::kF32, {5}, bytes(zeros)}};
+  ASSERT_TRUE(write_safetensors(file, tensors));
+  const BlockPilot pilot = *BlockPilot::open(file);
+  std::filesystem::remove(file);
+  std::vector<int> widths(8, 0);
+  for (uint64_t n = 0; n < 300; ++n) {
+    PhiloxStream r(n, 16);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = 0.9};
+    const Form form = random_graph(r, true);
+    const Prompt prompt = short_prompt(r);
+    DecodeOptions o = random_options(r, n);
+    o.block_pilot = &pilot;
+    o.trace = true;
+    for (const std::string_view preset : {"self-spec", "scaffold-spec", "fields-spec"}) {
+      const bool text = preset == "self-spec";
+      const Method m = with(preset, DiffusionDrafter{}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5});
+      const Decoded d = decoded(lm, prompt, text ? nullptr : &form, m, o);
+      ASSERT_EQ(d.tokens, decoded(lm, prompt, text ? nullptr : &form, *method_of(text ? "ar" : preset == "scaffold-spec" ? "scaffold-ar" : "fields"), o).tokens);
+      size_t widest = 0;
+      for (const Round& round : d.rounds) widest = std::max(widest, round.draft.size());
+      ASSERT_LE(widest, 6u);
+      ++widths[widest];
+    }
+  }
+  for (size_t w = 2; w <= 6; ++w) EXPECT_GT(widths[w], 0) << w;
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// See resources.h.
+#include "engine/resources.h"
+
+#include <unordered_map>
+
+#include "engine/engine.h"
+#include "models/commit_sampler.h"
+#include "models/dflash.h"
+
+namespace slip {
+namespace {
+
+constexpr int32_t kHeadBlockRows = 1024;  // blocks of all strands of a pass together
+
+/// The bins of a form's first field that has any.
+const BinsMeaning* bins_of(const CompiledForm* form) {
+  if (!form) return nullptr;
+  for (const FieldMeaning& m : form->meanings)
+    if (const auto* bins = std::get_if<BinsMeaning>(&m)) return bins;
+  return nullptr;
+}
+
+/// A token's identity across vocabularies: its bytes, or, for added tokens, its spelling.
+std::string key_of(const Tokenizer& t, TokenId id) {
+  if (t.is_added(id)) return "a" + std::string(t.token_text(id));
+  const std::string_view bytes = t.token_bytes(id);
+  return bytes.empty() ? std::string() : "b" + std::string(bytes);
+}
+
+void map_bins(const BinsMeaning& target, const BinsMeaning& draft, VocabularyMaps& maps) {
+  for (int32_t b = 0; b < std::min(target.size(), draft.size()); ++b) {
+    const TokenId t = target.id_of(b), d = draft.id_of(b);
+    maps.to_draft[static_cast<size_t>(t.value)] = d;
+    maps.to_target[static_cast<size_t>(d.value)] = t;
+  }
+}
+
+}  // namespace
+
+Result<VocabularyMaps> map_vocabularies(const Tokenizer& target, int32_t target_vocab, const Tokenizer& draft, int32_t draft_vocab,
+                                        const CompiledForm* target_form, const CompiledForm* draft_form) {
+  VocabularyMaps maps{std::vector<TokenId>(static_cast<size_t>(target_vocab), TokenId{-1}),
+                      std::vector<TokenId>(static_cast<size_t>(draft_vocab), TokenId{-1})};
+  std::unordered_map<std::string, TokenId> known;
+  for (int32_t d = 0; d < std::min(draft.size(), draft_vocab); ++d)
+    if (std::string key = key_of(draft, {d}); !key.empty()) known.try_emplace(std::move(key), TokenId{d});
+  int32_t shared = 0;
+  for (int32_t t = 0; t < std::min(target.size(), target_vocab); ++t) {
+    const auto at = known.find(key_of(target, {t}));
+    if (at == known.end() || maps.to_target[static_cast<size_t>(at->second.value)].value >= 0) continue;
+    maps.to_draft[static_cast<size_t>(t)] = at->second;
+    maps.to_target[static_cast<size_t>(at->second.value)] = {t};
+    ++shared;
+  }
+  const BinsMeaning *target_bins = bins_of(target_form), *draft_bins = bins_of(draft_form);
+  if (target_bins) {
+    if (!draft_bins || draft_bins->size() != target_bins->size())
+      return bad_input("draft model: expected {} action bins as the target has, got {}", target_bins->size(),
+                       draft_bins ? draft_bins->size() : 0);
+    map_bins(*target_bins, *draft_bins, maps);
+  } else if (shared == 0) {
+    return bad_input("draft model: expected a vocabulary that shares tokens with the target's {}, got none of {}", target.size(),
+                     draft.size());
+  }
+  return maps;
+}
+
+Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Form* form) {
+  const std::string where = file.string();
+  SLIP_TRY(const json::value v, read_json(file));
+  if (!v.is_object()) return bad_input("{}: expected the result of run --json, got another type", where);
+  const json::object& o = v.get_object();
+  SLIP_TRY(const json::array* tokens, get_array(o, "tokens", where));
+  SLIP_TRY(const std::string name, string_or(o, "form", "", where));
+  PreviousAnswer out{.form = name, .fields = {}, .tokens = {}};
+  for (const json::value& t : *tokens) {
+    if (!t.is_int64() || t.get_int64() < 0 || t.get_int64() > (int64_t{1} << 30))
+      return bad_input("{}: tokens: expected ids, got {}", where, json::serialize(t));
+    out.tokens.push_back({static_cast<int32_t>(t.get_int64())});
+  }
+  if (!form) return out;
+  if (name != form->name()) return bad_input("{}: expected an answer of form {}, got one of {}", where, form->name(), name.empty() ? "none" : name);
+  auto fields = split_answer(*form, out.tokens);
+  if (!fields) return bad_input("{}: expected an answer of form {}, got another: {}", where, form->name(), fields.error().message);
+  out.fields = std::move(*fields);
+  return out;
+}
+
+struct Resources::Parts {
+  std::string draft_name, head_name, sampler_name;
+  std::unique_ptr<Engine> draft_engine;
+  DraftModel draft;
+  std::unique_ptr<DFlashHead> head;
+  std::unique_ptr<LearnedCommitSampler> sampler;
+  PreviousAnswer previous;
+
+  Status attach_draft(Engine& engine, const std::string& name, const Request& request, const CompiledForm* form) {
+    if (!draft_engine || draft_name != name) {
+      draft_engine.reset();
+      SLIP_TRY(draft_engine, Engine::load(name, engine.options()));
+      draft_name = name;
+    }
+    Model &target = engine.model(), &small = draft_engine->model();
+    if (!target.tokenizer() || !small.tokenizer())
+      return bad_input("{}: expected a tokenizer in both models' folders, got one without", name);
+    const CompiledForm* own = nullptr;
+    if (bins_of(form)) {
+      SLIP_TRY(own, draft_engine->form("model"));
+    }
+    SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
+                                                   small.lm().info().vocab, form, own));
+    draft.lm = &small.lm();
+    draft.to_draft = std::move(maps.to_draft);
+    draft.to_target = std::move(maps.to_target);
+    Request its = request;
+    if (!small.vision()) its.images.clear();
+    SLIP_TRY(draft.prompt, draft_engine->prompt(its));
+    return {};
+  }
+};
+
+Resources::Resources() : parts_(std::make_unique<Parts>()) {}
+Resources::~Resources() = default;
+Resources::Resources(Resources&&) noexcept = default;
+
+Status Resources::attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeOptions& options) {
+  Parts& p = *parts_;
+  if (const auto* d = std::get_if<ModelDrafter>(&request.method.drafter); d && !options.draft_model) {
+    if (d->name.empty()) return usage_error("--drafter: expected model:DIR for preset {}, got no folder", request.method.preset);
+    SLIP_TRY_(p.attach_draft(engine, d->name, request, form));
+    options.draft_model = &p.draft;
+  }
+  if (const auto* d = std::get_if<DFlashDrafter>(&request.method.drafter); d && !options.draft_head) {
+    if (d->name.empty()) return usage_error("--drafter: expected dflash:DIR for preset {}, got no folder", request.method.preset);
+    if (!p.head || p.head_name != d->name) {
+      SLIP_TRY(p.head, load_dflash(d->name, engine.model(), kHeadBlockRows));
+      p.head_name = d->name;
+    }
+    options.draft_head = p.head.get();
+  }
+  if (const auto* d = std::get_if<PreviousDrafter>(&request.method.drafter); d && !options.previous) {
+    SLIP_TRY(p.previous, read_previous(d->name, form ? &form->form : nullptr));
+    options.previous = &p.previous;
+  }
+  if (const auto* v = std::get_if<SamplerVerifier>(&request.method.verifier); v && !options.commit_sampler) {
+    if (!p.sampler || p.sampler_name != v->name) {
+      SLIP_TRY(p.sampler, load_commit_sampler(v->name, engine.model()));
+      p.sampler_name = v->name;
+    }
+    options.commit_sampler = p.sampler.get();
+  }
+  return {};
+}
+
+Status resolve_method(Method& method, const CompiledForm* form) {
+  auto* relaxed = std::get_if<RelaxedVerifier>(&method.verifier);
+  if (!relaxed || relaxed->end.value > relaxed->first.value) return {};
+  const BinsMeaning* bins = bins_of(form);
+  if (!bins) return unsupported("--verifier relaxed: expected a form with action bins, got {}", form ? form->form.name() : "free text");
+  relaxed->first = bins->first;
+  relaxed->end = {bins->last.value + 1};
+  return {};
+}
+
+}  // namespace slip

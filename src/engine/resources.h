@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a method names beside the model: a draft model, a draft head, an earlier answer, a commit sampler, a width model. Loaded
+// when a request first asks for them, kept while requests ask for the same.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "decode/decode.h"
+#include "form/schema.h"
+#include "text/tokenizer.h"
+
+namespace slip {
+
+class Engine;
+struct Request;
+
+class Resources {
+ public:
+  Resources();
+  ~Resources();
+  Resources(Resources&&) noexcept;
+
+  /// Points `options` at what the request's method needs; valid until the next call.
+  Status attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeOptions& options);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// The result of an earlier `run --json`, read for a form (or free text when null). kBadInput: an answer of another form, or one
+/// whose tokens are not the form's.
+Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Form* form);
+
+/// Ids of two vocabularies that stand for the same bytes (special and added tokens: the same spelling), and action bins of the same
+/// number where both forms have bins. -1: the other has no such token.
+struct VocabularyMaps {
+  std::vector<TokenId> to_draft, to_target;
+};
+Result<VocabularyMaps> map_vocabularies(const Tokenizer& target, int32_t target_vocab, const Tokenizer& draft, int32_t draft_vocab,
+                                        const CompiledForm* target_form, const CompiledForm* draft_form);
+
+}  // namespace slip

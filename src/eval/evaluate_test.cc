@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Promises of the evaluation's sums: texts are compared byte for byte beside what a constant would reach, a form without yes/no
+// classes prints none, and limits reach fields whose names have dots.
+#include "eval/evaluate.h"
+
+#include <gtest/gtest.h>
+
+namespace slip {
+namespace {
+
+TEST(TextAgreement, CountsEqualTextsBesideTheMostFrequentTruth) {
+  TextAgreement t;
+  EXPECT_EQ(t.agreement(), 0);
+  EXPECT_EQ(t.prior(), 0);
+  const std::string day = "day", almost = "day ", night = "night";
+  t.add(&day, "day");
+  t.add(&almost, "day");  // one byte more is another text
+  t.add(&night, "night");
+  t.add(nullptr, "night");  // no answer agrees with nothing
+  t.add(&day, "night");
+  EXPECT_EQ(t.count(), 5);
+  EXPECT_DOUBLE_EQ(t.agreement(), 0.4);
+  EXPECT_DOUBLE_EQ(t.prior(), 0.6);
+}
+
+Evaluation with_texts() {
+  Evaluation e;
+  e.records = 2;
+  e.valid = 2;
+  const std::string n = "N/A", car = "car";
+  e.texts.resize(2);
+  e.texts[0].first = "lighting";
+  e.texts[1].first = "object_1.type";
+  e.texts[0].second.add(&n, "day");
+  e.texts[0].second.add(&n, "dusk");
+  e.texts[1].second.add(&car, "car");
+  e.texts[1].second.add(&car, "car");
+  return e;
+}
+
+TEST(Evaluation, TextsAreReportedPerFieldAndAsAMeanWithoutYesNoClasses) {
+  const Evaluation e = with_texts();
+  EXPECT_DOUBLE_EQ(e.text_agreement(), 0.5);
+  EXPECT_DOUBLE_EQ(e.text_prior(), 0.75);
+  const json::object o = e.to_json();
+  EXPECT_EQ(o.at("text_agreement").as_double(), 0.5);
+  EXPECT_EQ(o.at("texts").as_object().at("object_1.type").as_object().at("agreement").as_double(), 1.0);
+  EXPECT_FALSE(o.contains("macro_f1"));
+  EXPECT_TRUE(o.contains("longitudinal_accuracy"));
+  const std::string table = evaluation_table(e);
+  EXPECT_NE(table.find("object_1.type"), std::string::npos);
+  EXPECT_EQ(table.find("macro F1"), std::string::npos);
+}
+
+TEST(Evaluation, AFormOfYesAndNoKeepsItsReport) {
+  Evaluation e;
+  e.records = 1;
+  e.objects[0].add(true, true);
+  const json::object o = e.to_json();
+  EXPECT_TRUE(o.contains("macro_f1"));
+  EXPECT_TRUE(o.at("classes").as_object().contains("pedestrian"));
+  EXPECT_FALSE(o.contains("texts"));
+  EXPECT_NE(evaluation_table(e).find("macro F1"), std::string::npos);
+  EXPECT_EQ(evaluation_table(e).find("text equals"), std::string::npos);
+}
+
+TEST(CheckLimits, ReachFieldsWhoseNamesHaveDots) {
+  const json::object result = with_texts().to_json();
+  const json::object met{{"text_agreement", json::object{{"min", 0.5}}},
+                         {"texts.object_1.type.agreement", json::object{{"min", 1.0}}},
+                         {"all.model.ade_5s", json::object{{"max", 1.0}}}};
+  EXPECT_TRUE(check_limits(result, met, "limits.json"));
+  const auto missed = check_limits(result, {{"texts.lighting.agreement", json::object{{"min", 0.5}}}}, "limits.json");
+  ASSERT_FALSE(missed);
+  EXPECT_EQ(missed.error().kind, ErrorKind::kCheckFailed);
+  EXPECT_EQ(missed.error().message, "eval: texts.lighting.agreement: expected at least 0.5, got 0");
+  const auto unknown = check_limits(result, {{"texts.object_9.type.agreement", json::object{{"min", 0}}}}, "limits.json");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().kind, ErrorKind::kBadInput);
+}
+
+}  // namespace
+}  // namespace slip

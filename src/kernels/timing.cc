@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// `kernels_timing`: what each operation of a pass costs at the shapes of the demonstration model, by rows; for
+// docs/lab. Shortest of many repeats, because a shared machine only ever adds time:
+//
+//   kernels_timing [threads] [rows,rows,...] [filter]
+//
+// One line per operation: microseconds per pass of a whole model (5 layers), and per row. To compare two versions, build
+// both and run them in alternation.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <sstream>
+#include <string>
+
+#include "kernels/kernels.h"
+#include "kernels/rope.h"
+
+namespace slip {
+namespace {
+
+constexpr int64_t kWidth = 224, kHeads = 7, kHeadWidth = 32, kMlp = 608, kVocab = 720, kSlots = 1024;
+constexpr int kLayers = 5;
+
+std::vector<float> numbers(int64_t n, uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> out(static_cast<size_t>(n));
+  for (float& x : out) x = normal(engine);
+  return out;
+}
+
+double shortest_us(double seconds, const std::function<void()>& f) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  double best = 1e9;
+  for (int i = 0; i < 20 || std::chrono::duration<double>(Clock::now() - begin).count() < seconds; i++) {
+    const auto t = Clock::now();
+    f();
+    best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - t).count());
+  }
+  return best;
+}
+
+/// One matrix per layer, so that weights come from where they come from in a pass.
+std::vector<PackedMatrix> layers_of(int64_t n, int64_t k, ThreadPool& pool) {
+  std::vector<PackedMatrix> out;
+  const auto w = numbers(n * k, 1);
+  for (int i = 0; i < kLayers; i++) out.push_back(pack_matrix(WeightType::kBF16, n, k, w.data(), pool));
+  return out;
+}
+
+struct Timing {
+  ThreadPool pool;
+  std::string filter;
+  Workspace workspace;
+  std::vector<PackedMatrix> qkv, o, gate_up, down;
+  PackedMatrix head;
+  std::vector<float> x, y, wide, keys, values, gain, cosine, sine;
+  RopeFrequencies rope;
+
+  Timing(int threads, std::string only)
+      : pool(threads),
+        filter(std::move(only)),
+        qkv(layers_of(kWidth + 2 * kHeadWidth, kWidth, pool)),
+        o(layers_of(kWidth, kWidth, pool)),
+        gate_up(layers_of(2 * kMlp, kWidth, pool)),
+        down(layers_of(kWidth, kMlp, pool)),
+        head(pack_matrix(WeightType::kBF16, kVocab, kWidth, numbers(kVocab * kWidth, 2).data(), pool)),
+        x(numbers(512 * 2 * kMlp, 3)),
+        y(512 * 2 * kMlp),
+        wide(512 * 2 * kMlp),
+        keys(numbers(kLayers * kSlots * kHeadWidth, 4)),
+        values(numbers(kLayers * kSlots * kHeadWidth, 5)),
+        gain(numbers(kWidth, 6)),
+        cosine(512 * kHeadWidth / 2),
+        sine(cosine),
+        rope(rope_frequencies({.width = kHeadWidth, .theta = 1e4, .sections = {4, 6, 6}})) {}
+
+  void line(const std::string& name, int64_t rows, const std::function<void()>& f) {
+    if (name.find(filter) == std::string::npos) return;
+    const double us = shortest_us(0.05, f);
+    std::printf("%-28s %4ld rows %9.2f us %8.3f us/row\n", name.c_str(), static_cast<long>(rows), us, us / static_cast<double>(rows));
+  }
+
+  void products(int64_t rows) {
+    const auto each = [&](const char* name, const std::vector<PackedMatrix>& w) {
+      line(name, rows, [&] {
+        for (const PackedMatrix& m : w) matmul(m, x.data(), rows, m.k(), nullptr, y.data(), m.n(), pool, workspace);
+      });
+    };
+    each("matmul qkv", qkv);
+    each("matmul o", o);
+    each("matmul gate_up", gate_up);
+    each("matmul down", down);
+    line("matmul all, as in a pass", rows, [&] {
+      for (size_t i = 0; i < qkv.size(); i++)
+        for (const PackedMatrix* m : {&qkv[i], &o[i], &gate_up[i], &down[i]})
+          matmul(*m, x.data(), rows, m->k(), nullptr, y.data(), m->n(), pool, workspace);
+    });
+    std::vector<TokenId> best(static_cast<size_t>(rows));
+    line("head argmax", rows, [&] { matmul_argmax(head, x.data(), rows, kWidth, best.data(), nullptr, pool, workspace); });
+  }
+
+  void rowwise(int64_t rows) {
+    const auto five = [&](const char* name, const std::function<void()>& f) {
+      line(name, rows, [&] {
+        for (int i = 0; i < kLayers; i++) f();
+      });
+    };
+    five("rms_norm x2", [&] {
+      for (int i = 0; i < 2; i++) rms_norm(x.data(), rows, kWidth, gain.data(), 1e-6F, y.data(), pool);
+    });
+    five("add x2", [&] {
+      for (int i = 0; i < 2; i++) add(y.data(), x.data(), rows, kWidth, pool);
+    });
+    five("swiglu", [&] { swiglu(x.data(), x.data() + kMlp, rows, kMlp, 2 * kMlp, y.data(), pool); });
+    five("rotate q and k", [&] {
+      rotate(wide.data(), rows, kWidth, kHeads, kHeadWidth, kHeadWidth / 2, cosine.data(), sine.data(), pool);
+      rotate(wide.data(), rows, kHeadWidth, 1, kHeadWidth, kHeadWidth / 2, cosine.data(), sine.data(), pool);
+    });
+    std::vector<Position> positions;
+    for (int32_t t = 0; t < rows; t++) positions.push_back({400 + t, 400 + t, 400 + t});
+    line("rope tables", rows, [&] { rope_tables(rope, positions, cosine.data(), sine.data()); });
+  }
+
+  void attend(const char* name, const std::vector<std::vector<SlotSpan>>& lists) {
+    std::vector<RowSpans> row_spans;
+    std::vector<SlotSpan> flat;
+    for (const auto& list : lists) {
+      row_spans.push_back({static_cast<uint32_t>(flat.size()), static_cast<uint32_t>(list.size())});
+      flat.insert(flat.end(), list.begin(), list.end());
+    }
+    line(name, static_cast<int64_t>(lists.size()), [&] {
+      for (int64_t layer = 0; layer < kLayers; layer++)
+        attention({.q_THK = x.data(),
+                   .keys_SGK = keys.data() + layer * kSlots * kHeadWidth,
+                   .values_SGK = values.data() + layer * kSlots * kHeadWidth,
+                   .out_THK = y.data(),
+                   .rows = static_cast<int64_t>(lists.size()),
+                   .heads = kHeads,
+                   .kv_heads = 1,
+                   .head_width = kHeadWidth,
+                   .scale = 0.1767767F,
+                   .row_spans = row_spans,
+                   .spans = flat},
+                  pool, workspace);
+    });
+  }
+
+  void attentions(int64_t rows) {
+    std::vector<std::vector<SlotSpan>> same, causal, short_same, graph;
+    std::mt19937 engine(7);
+    const auto short_spans = [&] {  // a prompt, then 30 spans of 1 to 15 slots in ascending order
+      std::vector<SlotSpan> list{{0, 220}};
+      int32_t at = 221;
+      for (int i = 0; i < 30; i++) {
+        const int32_t begin = at + static_cast<int32_t>(engine() % 3), end = begin + 1 + static_cast<int32_t>(engine() % 15);
+        list.push_back({begin, end});
+        at = end + 1;
+      }
+      return list;
+    };
+    const auto shared = short_spans();
+    for (int32_t t = 0; t < rows; t++) {
+      same.push_back({{0, 450}});
+      causal.push_back({{0, 450 + t + 1}});
+      short_same.push_back(shared);
+      graph.push_back(short_spans());
+    }
+    attend("attention, 450 shared", same);
+    attend("attention, 450 causal", causal);
+    attend("attention, short spans equal", short_same);
+    attend("attention, short spans differ", graph);
+  }
+};
+
+}  // namespace
+}  // namespace slip
+
+int main(int argc, char** argv) {
+  const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
+  std::stringstream rows_list(argc > 2 ? argv[2] : "1,4,8,16,32,64");
+  slip::Timing timing(threads, argc > 3 ? argv[3] : "");
+  for (std::string word; std::getline(rows_list, word, ',');) {
+    const int64_t rows = std::clamp<int64_t>(std::atoll(word.c_str()), 1, 512);
+    timing.products(rows);
+    timing.rowwise(rows);
+    timing.attentions(rows);
+  }
+}

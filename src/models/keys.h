@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading the JSON configurations of model folders: typed keys with a default and bounds, null read as absent (as the libraries
+// that write these files mean it), errors that name the file and the key.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace slip {
+
+/// A file's own words in a message, no longer than its line.
+inline std::string cut(const json::value& v) {
+  std::string s = json::serialize(v);
+  size_t n = std::min<size_t>(s.size(), 60);
+  while (n < s.size() && (static_cast<unsigned char>(s[n]) & 0xC0) == 0x80) --n;  // no half of a character
+  return s.substr(0, n);
+}
+
+/// An object with the place that messages name.
+struct Keys {
+  const json::object& object;
+  std::string where;
+
+  bool has(std::string_view key) const {
+    const json::value* v = object.if_contains(key);
+    return v && !v->is_null();
+  }
+  Result<int32_t> integer(std::string_view key, int64_t other, int64_t low, int64_t high) const {
+    int64_t value = other;
+    if (has(key)) {
+      SLIP_TRY(value, get_int(object, key, where));
+    }
+    if (value < low || value > high)
+      return bad_input("{}: {}: expected an integer from {} to {}, got {}", where, key, low, high, value);
+    return static_cast<int32_t>(value);
+  }
+  Result<double> number(std::string_view key, double other, double low, double high) const {
+    double value = other;
+    if (has(key)) {
+      SLIP_TRY(value, get_number(object, key, where));
+    }
+    if (!(value >= low && value <= high))
+      return bad_input("{}: {}: expected a number from {} to {}, got {}", where, key, low, high, value);
+    return value;
+  }
+  Result<bool> flag(std::string_view key, bool other) const {
+    if (!has(key)) return other;
+    const json::value& v = object.at(key);
+    if (v.is_bool()) return v.get_bool();
+    if (v.is_int64() && (v.get_int64() == 0 || v.get_int64() == 1)) return v.get_int64() == 1;
+    return bad_input("{}: {}: expected true or false, got {}", where, key, cut(v));
+  }
+  Result<std::string> text(std::string_view key, std::string_view other) const {
+    if (!has(key)) return std::string(other);
+    return get_string(object, key, where);
+  }
+  /// The first of the keys that is there, else the first.
+  std::string_view either(std::string_view a, std::string_view b) const { return !has(a) && has(b) ? b : a; }
+};
+
+}  // namespace slip

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Promises of the driving task: options name what is wrong, a record's truth renders and parses back, drive-cot's texts fit the
+// budgets of configs/demo-cot, and its tokenizer is what make_task_tokenizer makes.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/file.h"
+#include "sim/cot.h"
+#include "task/task_tokenizer.h"
+#include "task/wod.h"
+
+namespace slip {
+namespace {
+
+const std::filesystem::path kFolder = std::filesystem::path(SLIP_SOURCE_DIR) / "configs/demo-cot";
+
+template <class T>
+T must(Result<T> r) {
+  if (r) return std::move(*r);
+  ADD_FAILURE() << r.error().message;
+  std::abort();
+}
+
+struct Demo {
+  Tokenizer tokenizer = must(Tokenizer::load(kFolder));
+  TaskOptions options = must(task_options(must(read_json(kFolder / "config.json")).as_object(), "config.json"));
+  FormTokens tokens{&tokenizer, tokenizer.find("<|NULL|>"), 944};
+  CompiledForm form = must(task_form(options, tokens));
+};
+
+TaskOptions read_options(std::string_view text, std::string* error = nullptr) {
+  const auto options = task_options(must(parse_json(text, "test")).as_object(), "config.json");
+  if (error) *error = options ? "" : options.error().message;
+  return options ? *options : TaskOptions{};
+}
+
+TEST(TaskOptions, TheFormHasItsOwnLaw) {
+  EXPECT_EQ(read_options("{}").form, TaskForm::kWodE2e);
+  EXPECT_EQ(read_options(R"({"slipstream": {}})").law, TaskLaw::kChain);
+  EXPECT_EQ(read_options(R"({"slipstream": {"form": "drive-cot"}})").law, TaskLaw::kGraph);
+  EXPECT_EQ(read_options(R"({"slipstream": {"form": "drive-cot", "law": "chain"}})").law, TaskLaw::kChain);
+  EXPECT_EQ(read_options(R"({"slipstream": {"form": "wod-e2e", "law": "graph"}})").law, TaskLaw::kGraph);
+  const TaskOptions o = read_options(R"({"slipstream": {"form": "drive-cot", "block_size": 16, "budgets": {"summary": 40}}})");
+  EXPECT_EQ(o.drive_cot.summary_budget, 40);
+  EXPECT_EQ(o.drive_cot.block_size, 16);
+}
+
+TEST(TaskOptions, WhatIsWrongIsNamed) {
+  const std::pair<std::string_view, std::string_view> kWrong[] = {
+      {R"({"slipstream": {"form": "haiku"}})", "config.json: slipstream: form: expected wod-e2e or drive-cot, got haiku"},
+      {R"({"slipstream": {"law": "tree"}})", "config.json: slipstream: law: expected chain or graph, got tree"},
+      {R"({"slipstream": {"prompt": "long"}})", "config.json: slipstream: prompt: expected full or compact, got long"},
+      {R"({"slipstream": {"budgets": {"summary": 0}}})", "config.json: slipstream.budgets: summary: expected 1 to 4096, got 0"},
+      {R"({"slipstream": {"budgets": {"poem": 3}}})", "config.json: slipstream.budgets: expected the name of a budget, got poem"},
+      {R"({"slipstream": {"explanation_budget": 5000}})",
+       "config.json: slipstream: explanation_budget: expected 1 to 4096, got 5000"}};
+  for (const auto& [text, message] : kWrong) {
+    std::string error;
+    read_options(text, &error);
+    EXPECT_EQ(error, message);
+  }
+}
+
+TEST(TaskPrompt, FullExplainsTheFormsOwnTasks) {
+  const std::string wod = prompt_text(PromptStyle::kFull, standing_ego()).before_images;
+  const std::string cot = prompt_text(PromptStyle::kFull, standing_ego(), TaskForm::kDriveCot).before_images;
+  EXPECT_NE(wod.find("Task 1: for each class of critical object say yes or no"), std::string::npos);
+  EXPECT_NE(wod.find("Task 4: give five waypoints"), std::string::npos);
+  EXPECT_NE(cot.find("Task 6: give five waypoints"), std::string::npos);
+  EXPECT_EQ(cot.find("yes or no"), std::string::npos);
+}
+
+TEST(DriveCotTruth, RendersParsesBackAndReadsAsTheText) {
+  const Demo demo;
+  double content = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    const auto r = sim::make_frame(seed, {}, seed % 4 == 3 ? 0.5 : 0, false);
+    ASSERT_TRUE(r);
+    const auto values = truth_values(r->labels, demo.form, demo.tokenizer, 0.5);
+    ASSERT_TRUE(values) << values.error().message;
+    const auto answer = render(demo.form, *values, demo.tokenizer);
+    ASSERT_TRUE(answer) << answer.error().message;
+    content += static_cast<double>(answer->size()) - demo.form.form.fixed_tokens();
+    const auto back = parse(demo.form, *answer, demo.tokenizer);
+    ASSERT_TRUE(back) << back.error().message;
+    ASSERT_EQ(*back, *values) << seed;
+    const std::string text = answer_text(demo.form, *answer, demo.tokenizer);
+    ASSERT_EQ(text, *truth_text(TaskForm::kDriveCot, r->labels, 0.5)) << seed;
+    ASSERT_EQ(*demo.tokenizer.encode(text), *answer) << "canonical tokens, seed " << seed;
+  }
+  EXPECT_NEAR(content / 1000, 205, 10);
+}
+
+TEST(DriveCotTruth, TextsFitTheBudgetsWithoutLosingAClause) {
+  const Demo demo;
+  int cut = 0;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    const auto r = sim::make_record(seed, static_cast<uint32_t>(seed % sim::family_names().size()), false);
+    ASSERT_TRUE(r);
+    const auto values = truth_values(r->labels, demo.form, demo.tokenizer);
+    ASSERT_TRUE(values) << values.error().message;
+    const auto cot = sim::cot_labels(seed, r->labels.family);
+    bool whole = true;
+    for (size_t f = 0; f < values->size(); ++f)
+      if (const std::string* text = cot->find(demo.form.form.fields()[f].name)) whole = whole && (*values)[f] == FieldValue(*text);
+    cut += !whole;
+  }
+  EXPECT_LE(cut, 10);  // 99.5 %
+}
+
+TEST(DriveCotTruth, ALongTextLosesItsLastClauseAndALongEnumerationIsRefused) {
+  const Demo demo;
+  const Tokenizer& tokenizer = demo.tokenizer;
+  TaskOptions options = demo.options;
+  options.drive_cot.justification_budget = 4;
+  const CompiledForm brief = must(task_form(options, demo.tokens));
+  options.drive_cot.lanes_budget = 6;
+  const CompiledForm narrow = must(task_form(options, demo.tokens));
+  bool refused = false, shortened = false;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const auto r = sim::make_record(seed, {}, false);
+    const auto cot = sim::cot_labels(seed);
+    const auto values = truth_values(r->labels, brief, tokenizer);
+    ASSERT_TRUE(values) << values.error().message;
+    for (size_t f = 0; f < values->size(); ++f) {
+      if (brief.form.fields()[f].name != "object_1.justification") continue;
+      const std::string& full = cot->object[0].justification;
+      const std::string& text = std::get<std::string>((*values)[f]);
+      ASSERT_TRUE(full == text || full.starts_with(text + ", ")) << text;
+      shortened = shortened || full != text;
+    }
+    const auto none = truth_values(r->labels, narrow, tokenizer);
+    ASSERT_EQ(none.has_value(), cot->lanes == "now to 6 s") << seed;
+    if (none) continue;
+    refused = true;
+    ASSERT_NE(none.error().message.find("field lanes: expected at most 6 tokens"), std::string::npos) << none.error().message;
+  }
+  EXPECT_TRUE(refused && shortened);
+}
+
+TEST(DriveCotTruth, WaypointsAreTheExpertsAndObjectsHaveNoYesOrNo) {
+  const Demo demo;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const auto r = sim::make_record(seed, {}, false);
+    const auto values = truth_values(r->labels, demo.form, demo.tokenizer, 0.5);
+    ASSERT_TRUE(values);
+    const std::vector<Waypoint> points = waypoints_of(demo.form.form, *values);
+    ASSERT_EQ(points.size(), 5U);
+    for (size_t i = 0; i < 5; ++i) {
+      const sim::Vec2 p = sim::future_at(r->labels, static_cast<double>(i) + 1);
+      ASSERT_NEAR(points[i].x, p.x, 0.2501);
+      ASSERT_NEAR(points[i].y, p.y, 0.2501);
+      ASSERT_EQ(points[i].x * 2, std::round(points[i].x * 2));
+    }
+    for (const auto& object : objects_of(demo.form.form, *values)) ASSERT_FALSE(object.has_value());
+  }
+}
+
+// A frame's labels say which frame they are of: the truth is that of the frame.
+TEST(DriveCotTruth, AFramesTruthIsTheFrames) {
+  const Demo demo;
+  int changed = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const auto first = sim::make_record(seed, {}, false), later = sim::make_frame(seed, {}, 1.0, false);
+    const auto a = truth_values(first->labels, demo.form, demo.tokenizer),
+               b = truth_values(later->labels, demo.form, demo.tokenizer);
+    ASSERT_TRUE(a && b);
+    const auto cot = sim::cot_labels(seed, {}, 1.0);
+    for (size_t f = 0; f < b->size(); ++f)
+      if (const std::string* text = cot->find(demo.form.form.fields()[f].name)) {
+        ASSERT_EQ((*b)[f], FieldValue(*text));
+      }
+    changed += *a != *b;
+  }
+  EXPECT_GT(changed, 30);
+}
+
+TEST(TaskTokenizer, DriveCotsWordsAreTokensAndALineBreakNeverMerges) {
+  const Demo demo;
+  const Tokenizer& t = demo.tokenizer;
+  for (const char* piece :
+       {"\n",       ":",     ";",  ",",  "0",   "9",  " N",       "/A",           " ",   " pedestrian", " crossroads",
+        " because", " lane", " +", " -", "yes", "no", " vehicle", "construction", "door"})
+    EXPECT_EQ(t.encode(piece)->size(), 1U) << piece;
+  for (int32_t id = 0; id < t.size(); ++id)
+    EXPECT_TRUE(t.token_bytes({id}).size() <= 1 || t.token_bytes({id}).find('\n') == std::string_view::npos) << id;
+  for (const Field& f : demo.form.form.fields()) EXPECT_TRUE(!f.end || *f.end == t.encode("\n")->front()) << f.name;
+}
+
+TEST(TaskTokenizer, TheFolderInTheTreeIsWhatTheOptionsMake) {
+  const auto out = std::filesystem::temp_directory_path() / fmt::format("slip_task_tokenizer_{}", ::getpid());
+  TaskTokenizerOptions o;
+  o.form = TaskForm::kDriveCot;
+  o.vocab = 1024;
+  o.waypoint_step_m = 0.5;
+  const auto made = make_task_tokenizer(out, o);
+  ASSERT_TRUE(made) << made.error().message;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+    EXPECT_EQ(*read_file(out / name), *read_file(kFolder / name)) << name;
+  std::filesystem::remove_all(out);
+}
+
+// One vocabulary speaks both forms: the same config with another "form" is a model of wod-e2e.
+TEST(TaskTokenizer, TheSameVocabularySpeaksWodE2e) {
+  const Demo demo;
+  const Tokenizer& tokenizer = demo.tokenizer;
+  TaskOptions options;
+  options.explanation_budget = 32;
+  const auto form = task_form(options, demo.tokens);
+  ASSERT_TRUE(form) << form.error().message;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const auto r = sim::make_record(seed, {}, false);
+    const auto values = truth_values(r->labels, *form, tokenizer, 0.5);
+    ASSERT_TRUE(values) << values.error().message;
+    const auto answer = render(*form, *values, tokenizer);
+    ASSERT_TRUE(answer) << answer.error().message;
+    EXPECT_EQ(answer_text(*form, *answer, tokenizer), *truth_text(TaskForm::kWodE2e, r->labels, 0.5));
+  }
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// A row trained is a row decoded: the graph objective's rows against the engine's, which runs prompt, scaffold, fields and draft
+// blocks as passes of their own over its arena, with the law's spans in the law's order.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/model.h"
+#include "train/forward_rows.h"
+#include "train/graph_cases.h"
+#include "train/graph_objective.h"
+
+namespace slip {
+namespace {
+
+/// The engine's side: every row has a slot; logits are kept by the trainer's row number.
+class Engine {
+ public:
+  Engine(Model& model, const Sample& s, const GraphRows& g) : lm_(model.lm()), s_(s), g_(g), logits_(g.rows.tokens.size()) {}
+
+  /// handoff: whether hand-off rows stand in for the originals, as the law says.
+  void run(std::span<const DraftBlock> blocks, bool handoff) {
+    const Form& form = s_.graph->form;
+    for (int32_t i = 0; i < g_.prompt; ++i) add(i, {{0, i + 1}});
+    pass();
+    for (int32_t u = 0; u < form.length(); ++u)
+      if (const int32_t row = g_.scaffold[static_cast<size_t>(u)]; row >= 0) add(row, {{0, row + 1}});
+    pass();
+    for (const int32_t v : s_.graph->law.order()) {
+      const auto f = static_cast<size_t>(v);
+      for (size_t i = 0; i <= s_.contents[f].size(); ++i) {
+        std::vector<SlotSpan> spans = context(v, handoff);
+        const auto row = g_.field_row[f] + static_cast<int32_t>(i);
+        spans.push_back({g_.field_row[f], row + 1});
+        add(row, std::move(spans));
+        pass();  // token by token, as it is decoded
+      }
+    }
+    for (size_t f = 0; f < blocks.size(); ++f) {
+      if (g_.draft_row[f] < 0) continue;
+      int32_t end = g_.draft_row[f];
+      const auto next = static_cast<size_t>(end);
+      while (static_cast<size_t>(end) < g_.rows.tokens.size() && g_.rows.sees[static_cast<size_t>(end)] == g_.rows.sees[next])
+        ++end;
+      for (int32_t row = g_.draft_row[f]; row < end; ++row) {
+        std::vector<SlotSpan> spans = context(static_cast<int32_t>(f), handoff);
+        if (blocks[f].cut > 0) spans.push_back({g_.field_row[f], g_.field_row[f] + blocks[f].cut});
+        spans.push_back({g_.draft_row[f], end});
+        add(row, std::move(spans));
+      }
+    }
+    pass();  // all fields' drafts in one
+  }
+  const std::vector<float>& logits(size_t row) const { return logits_[row]; }
+
+ private:
+  std::vector<SlotSpan> context(int32_t field, bool handoff) const {
+    std::vector<SlotSpan> spans{{0, g_.prompt}};
+    const Field& own = s_.graph->form.fields()[static_cast<size_t>(field)];
+    if (!handoff) {
+      for (int32_t u = 0; u < own.start; ++u)
+        if (const int32_t row = g_.scaffold[static_cast<size_t>(u)]; row >= 0) spans.push_back({row, row + 1});
+    }
+    for (const GraphLaw::Segment& segment : s_.graph->law.context(field)) {
+      if (segment.field >= 0) {
+        const auto a = static_cast<size_t>(segment.field);
+        spans.push_back({g_.field_row[a], g_.field_row[a] + 1 + static_cast<int32_t>(s_.contents[a].size())});
+        continue;
+      }
+      for (int32_t u = segment.begin; handoff && u < segment.end; ++u)
+        if (const int32_t row = g_.scaffold[static_cast<size_t>(u)]; row >= 0) spans.push_back({row, row + 1});
+    }
+    return spans;
+  }
+  void add(int32_t row, std::vector<SlotSpan> spans) {
+    const auto r = static_cast<size_t>(row);
+    rows_.push_back({TokenId{g_.rows.tokens[r]}, g_.rows.positions[r], row, static_cast<uint32_t>(spans_.size()),
+                     static_cast<uint32_t>(spans.size()), Want::kLogits});
+    spans_.insert(spans_.end(), spans.begin(), spans.end());
+  }
+  void pass() {
+    if (rows_.empty()) return;
+    const Status done = lm_.forward({.rows = rows_, .spans = spans_}, out_);
+    ASSERT_TRUE(done) << done.error().message;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const auto line = out_.logits_V(i);
+      logits_[static_cast<size_t>(rows_[i].slot)].assign(line.begin(), line.end());
+    }
+    rows_.clear();
+    spans_.clear();
+  }
+
+  Lm& lm_;
+  const Sample& s_;
+  const GraphRows& g_;
+  std::vector<std::vector<float>> logits_;
+  std::vector<Row> rows_;
+  std::vector<SlotSpan> spans_;
+  PassOutput out_;
+};
+
+struct Compared {
+  double worst = 0;
+  int rows = 0, drafts = 0;
+};
+
+Compared compare(bool handoff) {
+  Compared result;
+  std::map<std::string, std::unique_ptr<Model>> engines;
+  std::map<std::string, TrainModel> trainers;
+  uint32_t number = 0;
+  for (const Case& c : cases_of("fields.json")) {
+    const std::string name(c.source.at("model").as_string());
+    if (!engines.contains(name)) {
+      engines[name] =
+          must(load_model(kDecode / "models" / name, ModelOptions{.type = WeightType::kF32, .threads = 1, .slots = 512}));
+      trainers.emplace(name, must(load_model(kDecode / "models" / name, Precision::kF32)));
+    }
+    const auto blocks = draft_blocks(c.sample, {.draft_width = 5, .draft_share = 0.7}, {.seed = 1, .sample = number++});
+    GraphRows g = graph_rows(c.sample, blocks, {});
+    for (size_t i = 0; i < g.rows.tokens.size(); ++i) g.rows.wanted.push_back(static_cast<int32_t>(i));
+    RowBatch batch;
+    append_sequence(batch, g.rows, {}, VisionShape{}, true);
+    const std::vector<float> trained = trainers.at(name).logits(batch);
+    Engine engine(*engines[name], c.sample, g);
+    engine.run(blocks, handoff);
+    for (size_t row = 0; row < g.rows.tokens.size(); ++row, ++result.rows) {
+      const std::vector<float>& e = engine.logits(row);
+      for (size_t v = 0; v < e.size(); ++v)
+        result.worst = std::max(result.worst, static_cast<double>(std::abs(e[v] - trained[row * e.size() + v])));
+    }
+    for (const int32_t d : g.draft_row) result.drafts += d >= 0;
+  }
+  return result;
+}
+
+TEST(GraphRowsAndEngine, GiveTheSameLogitsInEveryRow) {
+  const Compared c = compare(true);
+  EXPECT_GT(c.rows, 500);
+  EXPECT_GT(c.drafts, 30);
+  EXPECT_LE(c.worst, 1e-4);  // f32: as tests/trainer_engine_test.cc
+}
+
+TEST(GraphRowsAndEngine, ThatTestSeesOriginalsInPlaceOfHandOffRows) { EXPECT_GT(compare(false).worst, 1e-2); }
+
+}  // namespace
+}  // namespace slip
