@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quadratic self-speculation and a second model as drafter against recorded answers of tiny models, token for token, round for round,
-// pass for pass (fixtures/decode). And every drafter over the recorded answers of forms.
+// Quadratic self-speculation and a second model as drafter against recorded answers of tiny models, token for token, round for
+// round, pass for pass (fixtures/decode); look-up against ar's tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <memory>
-#include <numeric>
 
 #include "decode/decode.h"
 #include "tests/tiny_qwen2.h"
@@ -81,14 +80,18 @@ DraftModel small_drafter(const Prompt& prompt) {
 
 void expect_counts(const Decoded& d, const json::object& e) {
   const Statistics& s = d.statistics;
-  for (const auto& [key, mine] : {std::pair{"forwards", s.forwards}, {"draft_forwards", s.draft_forwards}, {"drafter_forwards", s.drafter_forwards},
-                                  {"proposed", s.proposed}, {"tested", s.tested}, {"accepted", s.accepted}})
+  for (const auto& [key, mine] : {std::pair{"forwards", s.forwards},
+                                  {"draft_forwards", s.draft_forwards},
+                                  {"drafter_forwards", s.drafter_forwards},
+                                  {"proposed", s.proposed},
+                                  {"tested", s.tested},
+                                  {"accepted", s.accepted}})
     if (const auto* want = e.if_contains(key)) {
       EXPECT_EQ(mine, want->as_int64()) << key;
     }
 }
 
-/// `drafts`: the recorded round's drafts; quadratic records them behind the newest token, as heads.
+/// `heads`: quadratic records its drafts behind the newest token, as heads.
 void expect_rounds(const Decoded& d, const json::array& rounds, bool heads) {
   ASSERT_EQ(d.rounds.size(), rounds.size());
   for (size_t r = 0; r < rounds.size(); ++r) {

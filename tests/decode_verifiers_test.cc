@@ -106,7 +106,10 @@ TEST(VerifierFixtures, Rejection) {
 }
 
 RelaxedVerifier relaxed_of(const json::value& c) {
-  return {.radius = int_of(c.at("radius")), .first = {int_of(c.at("bins").at(0))}, .end = {int_of(c.at("bins").at(1))}, .radius_of_field = {}};
+  return {.radius = int_of(c.at("radius")),
+          .first = {int_of(c.at("bins").at(0))},
+          .end = {int_of(c.at("bins").at(1))},
+          .radius_of_field = {}};
 }
 
 TEST(VerifierFixtures, Relaxed) {
@@ -221,7 +224,8 @@ TEST(RejectionOnForms, TwoSamplesOfOneLawAreAlikeAndALossyOneIsNot) {
     o.sampling.repetition = 1.2F;
     o.law = way.law;
     o.previous = &earlier;
-    Method spec = parts(way.preset, RejectionVerifier{}), lossy = parts(way.preset, RelaxedVerifier{.radius = 1, .first = {3}, .end = {9}, .radius_of_field = {}});
+    Method spec = parts(way.preset, RejectionVerifier{}),
+           lossy = parts(way.preset, RelaxedVerifier{.radius = 1, .first = {3}, .end = {9}, .radius_of_field = {}});
     if (way.previous) spec.drafter = lossy.drafter = PreviousDrafter{};
     Counts honest, mutant;
     o.seed = 1;
@@ -287,10 +291,17 @@ TEST(Settings, EveryExactDecoderGivesTheSameTokensUnderThem) {
     std::string_view preset, schedule, drafter;
     int32_t width;
   };
-  const Way text[] = {{"ar", "", "", 1}, {"self-spec", "", "", 6}, {"self-spec-quadratic", "", "", 3}, {"self-spec", "", "lookup", 4}};
-  const Way chain[] = {{"scaffold-ar", "", "", 1}, {"scaffold-spec", "", "", 6}, {"scaffold-spec", "", "quadratic", 3},
-                       {"scaffold-spec", "", "lookup", 4}, {"self-spec", "", "", 5}};
-  const Way graph[] = {{"fields", "chain", "", 1}, {"fields", "", "", 1}, {"fields-spec", "", "", 6}, {"fields-spec", "", "quadratic", 3},
+  const Way text[] = {
+      {"ar", "", "", 1}, {"self-spec", "", "", 6}, {"self-spec-quadratic", "", "", 3}, {"self-spec", "", "lookup", 4}};
+  const Way chain[] = {{"scaffold-ar", "", "", 1},
+                       {"scaffold-spec", "", "", 6},
+                       {"scaffold-spec", "", "quadratic", 3},
+                       {"scaffold-spec", "", "lookup", 4},
+                       {"self-spec", "", "", 5}};
+  const Way graph[] = {{"fields", "chain", "", 1},
+                       {"fields", "", "", 1},
+                       {"fields-spec", "", "", 6},
+                       {"fields-spec", "", "quadratic", 3},
                        {"fields-spec", "", "lookup", 4}};
   int64_t accepted = 0;
   for (uint64_t n = 0; n < 400; ++n) {
@@ -304,8 +315,11 @@ TEST(Settings, EveryExactDecoderGivesTheSameTokensUnderThem) {
       o.law = kind == 2 ? Law::kGraph : Law::kChain;
       o.forced = kind == 1;
       std::optional<Decoded> first;
-      for (const Way& way : kind == 0 ? std::span<const Way>(text) : kind == 1 ? std::span<const Way>(chain) : std::span<const Way>(graph)) {
-        auto m = with_parts(*method_of(way.preset), way.schedule, way.drafter, "", way.width > 1 ? fmt::format("fixed:{}", way.width) : "");
+      for (const Way& way : kind == 0   ? std::span<const Way>(text)
+                            : kind == 1 ? std::span<const Way>(chain)
+                                        : std::span<const Way>(graph)) {
+        auto m = with_parts(*method_of(way.preset), way.schedule, way.drafter, "",
+                            way.width > 1 ? fmt::format("fixed:{}", way.width) : "");
         ASSERT_TRUE(m) << m.error().message;
         HashLm model(lm);
         Decoded d = must(Decoder(model, *m).decode(prompt_of(ids), kind == 0 ? nullptr : &form, o));
@@ -322,7 +336,7 @@ TEST(Settings, EveryExactDecoderGivesTheSameTokensUnderThem) {
   EXPECT_GT(accepted, 5000);
 }
 
-TEST(Settings, RolloutsByRejectionEqualTheirOwnCalls) {
+TEST(Settings, RolloutsEqualTheirOwnCallsUnderThem) {
   for (uint64_t n = 0; n < 300; ++n) {
     PhiloxStream r(n, 19);
     const Form form = random_form(r);
@@ -335,7 +349,7 @@ TEST(Settings, RolloutsByRejectionEqualTheirOwnCalls) {
     const std::string_view preset = n % 3 == 0 ? "self-spec" : n % 3 == 1 ? "scaffold-spec" : "fields-spec";
     o.law = n % 3 == 2 ? Law::kGraph : Law::kChain;
     const Form* of = n % 3 == 0 ? nullptr : &form;
-    const Method m = std::getenv("XX") ? parts(preset, ExactVerifier{}, fixed(5)) : parts(preset, RejectionVerifier{}, fixed(5));
+    const Method m = n % 4 < 2 ? parts(preset, RejectionVerifier{}, fixed(5)) : parts(preset, ExactVerifier{}, fixed(5));
     HashLm model(lm);
     const auto all = Decoder(model, m).rollouts(prompt_of({{3}, {4}}), of, o, 3);
     ASSERT_TRUE(all);
@@ -352,7 +366,9 @@ TEST(Settings, RolloutsByRejectionEqualTheirOwnCalls) {
 
 class FakeSampler : public CommitSampler {
  public:
-  explicit FakeSampler(int32_t vocab, int32_t max_block = 64) { info_ = {.name = "fake", .max_block = max_block, .vocab = vocab, .threshold = 0.5F}; }
+  explicit FakeSampler(int32_t vocab, int32_t max_block = 64) {
+    info_ = {.name = "fake", .max_block = max_block, .vocab = vocab, .threshold = 0.5F};
+  }
   const CommitSamplerInfo& info() const override { return info_; }
   Status probabilities(std::span<const CommitPlace> block, std::vector<float>& out) override {
     ++calls;
@@ -404,7 +420,8 @@ TEST(CommitSampling, AskingForTheOwnProbabilityIsConfidence) {
     SamplerVerifier v{.name = "fake"};
     if (n % 3 == 0) v.threshold = threshold;  // else the folder's advice
     const Decoded a = must(Decoder(lm, parts("section-diffusion", v)).decode(prompt_of({{0}}), &form, o));
-    const Decoded b = must(Decoder(lm, parts("section-diffusion", ConfidenceVerifier{threshold})).decode(prompt_of({{0}}), &form, o));
+    const Decoded b =
+        must(Decoder(lm, parts("section-diffusion", ConfidenceVerifier{threshold})).decode(prompt_of({{0}}), &form, o));
     ASSERT_EQ(a.tokens, b.tokens);
     ASSERT_EQ(a.statistics.forwards, b.statistics.forwards);
     ASSERT_EQ(a.rounds.size(), b.rounds.size());
@@ -422,9 +439,11 @@ TEST(CommitSampling, CommitsAllOfABlockOrOnePlaceAPassAsItSays) {
   o.commit_sampler = &sampler;
   const Method m = parts("section-diffusion", SamplerVerifier{});
   sampler.says = 1;
-  EXPECT_EQ(must(Decoder(lm, m).decode(prompt_of({{0}}), &form, o)).statistics.forwards, 1 + 2 * static_cast<int64_t>(form.blocks().size()) - 1);
+  EXPECT_EQ(must(Decoder(lm, m).decode(prompt_of({{0}}), &form, o)).statistics.forwards,
+            1 + 2 * static_cast<int64_t>(form.blocks().size()) - 1);
   sampler.says = 0;
-  EXPECT_EQ(must(Decoder(lm, m).decode(prompt_of({{0}}), &form, o)).statistics.forwards, 1 + 13 + static_cast<int64_t>(form.blocks().size()) - 1);
+  EXPECT_EQ(must(Decoder(lm, m).decode(prompt_of({{0}}), &form, o)).statistics.forwards,
+            1 + 13 + static_cast<int64_t>(form.blocks().size()) - 1);
 }
 
 TEST(CommitSampling, AnswersAreTheFormsWhateverTheSamplerSays) {
@@ -455,7 +474,8 @@ TEST(CommitSampling, ASamplerThatDoesNotFitIsNamed) {
   EXPECT_EQ(none.error().message, "--verifier sampler: expected a commit sampler (sampler:DIR), got none");
   FakeSampler other(9), narrow(12, 3);
   o.commit_sampler = &other;
-  EXPECT_EQ(Decoder(lm, m).decode(prompt_of({{0}}), &form, o).error().message, "commit sampler fake: expected a vocabulary of 12, got 9");
+  EXPECT_EQ(Decoder(lm, m).decode(prompt_of({{0}}), &form, o).error().message,
+            "commit sampler fake: expected a vocabulary of 12, got 9");
   o.commit_sampler = &narrow;
   const auto wide = Decoder(lm, m).decode(prompt_of({{0}}), &form, o);
   ASSERT_FALSE(wide);

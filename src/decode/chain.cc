@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Free text and forms on a chain: one strand, or, for rollouts, one up to the first sampled token and a branch for each from there.
+// Free text and forms on a chain: one strand, and for rollouts a strand per group of answers that are equal so far.
 //
 // Presets: ar, self-spec [Nemotron-Labs-Diffusion; Fast-dVLM], scaffold-ar, scaffold-spec [Fast-dDrive], and every other drafter.
 // Differs from Fast-dDrive: fields may end early (END): their masks are laid out to the budget in the draft pass and dropped in the
 // verifying pass, and the rest of the block moves up. With fixed sizes it is the paper's algorithm pass for pass.
+//
+// Rollouts: rows of equal answers are equal, so a group runs once and each of its answers picks from the same rows with its own
+// uniforms. Answers that pick otherwise leave the group: what both have is context, the rest becomes the first rows of a strand of
+// their own. So whatever is greedy costs one answer, and so do the sampled tokens on which all agree.
 // Tests: ScaffoldSpec.CommitsTheSameTokensAsOneAtATime, SelfSpec.CommitsTheSameTokensAsOneAtATime, Rollouts.*
 #include <algorithm>
 
@@ -12,137 +16,235 @@
 namespace slip {
 namespace {
 
-/// Moves new tokens into the answer; false when it ends with one of them.
-bool emit(const DecodeOptions& o, Strand& s) {
-  std::vector<TokenId>& out = s.answer->tokens;
-  const auto ends = [&](TokenId id) { return std::find(o.end_tokens.begin(), o.end_tokens.end(), id) != o.end_tokens.end(); };
-  for (size_t i = out.size(); i < s.tokens.size(); ++i) {
-    out.push_back(s.tokens[i]);
-    if (ends(out.back()) || static_cast<int32_t>(out.size()) >= o.limit) return false;
+class ChainRun {
+ public:
+  ChainRun(Task& task, bool pass_per_token) : t_(task), p_(task.work.passes), pass_per_token_(pass_per_token) {}
+
+  Status run() {
+    const auto n = static_cast<int32_t>(t_.answers.size());
+    room_ = t_.form ? t_.form->length() : p_.options().limit + t_.widest;
+    SLIP_TRY_(p_.reserve((room_ + t_.drafting.scratch_slots()) * n));
+    t_.work.make_strands(static_cast<size_t>(n), t_.answers[0]);
+    begin(n);
+    p_.defer_prefill(!t_.form);
+    if (t_.form && (pass_per_token_ || t_.drafting.drafts_in_passes())) SLIP_TRY_(p_.run_prefill());
+    for (;;) {
+      SLIP_TRY_(take_fixed());
+      std::erase_if(groups_, [&](const Group& g) { return t_.form && g.lead->done() && finish(g); });
+      if (groups_.empty()) return {};
+      SLIP_TRY_(round());
+    }
   }
-  return true;
-}
 
-void place_on_chain(Strand& s, const Passes& p, int32_t first_row, int32_t first_slot) {
-  s.context.assign(1, {0, p.prompt_rows()});
-  if (first_row > 0) s.context.push_back({p.prompt_rows(), p.prompt_rows() + first_row});
-  s.first_slot = first_slot;
-  s.first_position = p.prompt().next_position + first_row;
-}
+ private:
+  /// Answers that are equal so far; the first of them is the lead's own.
+  struct Group {
+    Strand* lead = nullptr;
+    std::vector<int32_t> members;
+  };
 
-/// ar over a form: whatever is known and not cached (one token) gets a pass of its own, from which nothing is drawn.
-Status feed(Passes& p, Strand& s) {
-  if (s.cached == s.length()) return {};
-  p.begin();
-  for (int32_t i = s.cached; i < s.length(); ++i)
-    p.add_row(s.tokens[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
-              p.add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
-  s.cached = s.length();
-  return p.run(PassKind::kVerify);
-}
+  void begin(int32_t n) {
+    // Drafts that are drawn (rejection) are each answer's own, so that no two share rows.
+    const int32_t groups = p_.samples_drafts() ? n : 1;
+    for (int32_t g = 0; g < groups; ++g) {
+      Strand& s = new_strand();
+      s.cursor = t_.form ? Cursor::chain(*t_.form) : Cursor::text(0);
+      s.context.assign(1, {0, p_.prompt_rows()});
+      s.first_position = p_.prompt().next_position;
+      groups_.push_back({&s, {}});
+    }
+    for (int32_t r = 0; r < n; ++r) groups_[static_cast<size_t>(r % groups)].members.push_back(r);
+    for (Group& g : groups_) own(g);
+  }
 
-/// Does the strand's next draw differ between rollouts?
-bool is_sampled(const Passes& p, const Strand& s) { return p.temperature_at(s.cursor.place()) > 0; }
+  /// The next strand with its region of slots.
+  Strand& new_strand() {
+    const int32_t i = strands_++;
+    const auto n = static_cast<int32_t>(t_.answers.size());
+    Strand& s = t_.work.strands[static_cast<size_t>(i)];
+    s.first_slot = p_.prompt_rows() + room_ * i;
+    s.scratch_slot = p_.prompt_rows() + room_ * n + t_.drafting.scratch_slots() * i;
+    return s;
+  }
 
-/// Form position where the first field from `position` on begins that differs between rollouts; behind all where none does.
-int32_t first_sampled(const Passes& p, const Form& form, int32_t position) {
-  for (const Field& f : form.fields())
-    if (f.start >= position && p.temperature_of(f.section) > 0) return f.start;
-  return std::numeric_limits<int32_t>::max();
-}
+  /// The lead works for its first member.
+  void own(Group& g) {
+    g.lead->request = p_.options().request + static_cast<uint32_t>(g.members.front());
+    g.lead->answer = &t_.answers[static_cast<size_t>(g.members.front())];
+  }
 
-/// Branch r: what the prefix has cached is context, its newest tokens are the branch's first rows.
-void fork(Task& t, const Strand& prefix, Strand& branch, size_t r, int32_t slots_each) {
-  const Passes& p = t.work.passes;
-  branch = prefix;
-  branch.answer = &t.answers[r];
-  branch.request = p.options().request + static_cast<uint32_t>(r);
-  const int32_t before = std::min(prefix.cached, prefix.length() - 1);  // the first draw needs a row before it
-  branch.tokens.assign(prefix.tokens.begin() + before, prefix.tokens.end());
-  branch.cached = 0;
-  branch.shared_end = std::numeric_limits<int32_t>::max();
-  place_on_chain(branch, p, before, p.prompt_rows() + slots_each * static_cast<int32_t>(r + 1));
-  if (r > 0) branch.answer->fields = prefix.answer->fields;
-}
+  Status take_fixed() {
+    for (Group& g : groups_) {
+      if (!pass_per_token_) g.lead->take_fixed();
+      while (pass_per_token_ && g.lead->cursor.at_fixed()) {
+        SLIP_TRY_(feed(*g.lead));
+        g.lead->take_fixed_once();
+      }
+    }
+    return {};
+  }
+
+  /// ar over a form: whatever is known and not cached (one token) gets a pass of its own, from which nothing is drawn.
+  Status feed(Strand& s) {
+    if (s.cached == s.length()) return {};
+    p_.begin();
+    for (int32_t i = s.cached; i < s.length(); ++i)
+      p_.add_row(s.tokens[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
+                 p_.add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
+    s.cached = s.length();
+    return p_.run(PassKind::kVerify);
+  }
+
+  Status round() {
+    auto& ready = t_.work.ready;
+    ready.clear();
+    for (const Group& g : groups_) ready.push_back(g.lead);
+    SLIP_TRY_(t_.rounds.propose(ready));
+    t_.rounds.begin_verify();
+    for (Strand* s : ready) t_.rounds.add(*s);
+    SLIP_TRY_(t_.rounds.verify(ready));
+    const size_t groups = groups_.size();  // split() appends
+    for (size_t g = 0; g < groups; ++g) commit(g);
+    if (!t_.form) std::erase_if(groups_, [&](const Group& g) { return !emit(g); });
+    p_.progress(t_.answers[0].tokens.empty() ? std::span<const TokenId>(t_.work.strands[0].tokens) : t_.answers[0].tokens);
+    return {};
+  }
+
+  /// The lead's round, and with it those of its followers; who picked otherwise leaves.
+  void commit(size_t g) {
+    if (groups_[g].members.size() == 1) {
+      t_.rounds.commit(*groups_[g].lead);
+      return;
+    }
+    outcomes_.clear();
+    for (size_t m = 1; m < groups_[g].members.size(); ++m) {
+      outcomes_.push_back(*groups_[g].lead);
+      Strand& other = outcomes_.back();
+      aside_ = *other.answer;
+      aside_.rounds.clear();
+      other.request = p_.options().request + static_cast<uint32_t>(groups_[g].members[m]);
+      other.answer = &aside_;
+      t_.rounds.commit_beside(other);
+      aside_fields_.push_back(aside_.fields);
+    }
+    t_.rounds.commit(*groups_[g].lead);
+    split(g);
+    aside_fields_.clear();
+  }
+
+  bool ends(TokenId id) const {
+    const auto& e = p_.options().end_tokens;
+    return std::find(e.begin(), e.end(), id) != e.end();
+  }
+  /// Tokens that count: free text ends with its first end token, or at its limit.
+  std::span<const TokenId> counted(const Strand& s) const {
+    size_t n = s.tokens.size();
+    if (!t_.form) {
+      const size_t emitted = s.answer->tokens.size() - static_cast<size_t>(s.first_row);
+      for (size_t i = emitted; i < n; ++i)
+        if (ends(s.tokens[i])) n = i + 1;
+      n = std::min(n, static_cast<size_t>(p_.options().limit - s.first_row));
+    }
+    return std::span(s.tokens).first(n);
+  }
+  bool equal(const Strand& a, const Strand& b) const {
+    const auto x = counted(a), y = counted(b);
+    return std::equal(x.begin(), x.end(), y.begin(), y.end()) && (!t_.form || a.cursor.position() == b.cursor.position());
+  }
+
+  void split(size_t g) {
+    std::vector<int32_t> stay{groups_[g].members.front()};
+    const size_t first_new = groups_.size();
+    std::vector<size_t> outcome_of;  // of each new group
+    for (size_t o = 0; o < outcomes_.size(); ++o) {
+      const int32_t member = groups_[g].members[o + 1];
+      if (equal(outcomes_[o], *groups_[g].lead)) {
+        stay.push_back(member);
+        continue;
+      }
+      size_t k = 0;
+      while (k < outcome_of.size() && !equal(outcomes_[outcome_of[k]], outcomes_[o])) ++k;
+      if (k == outcome_of.size()) {
+        outcome_of.push_back(o);
+        groups_.push_back({nullptr, {}});
+      }
+      groups_[first_new + k].members.push_back(member);
+    }
+    groups_[g].members = std::move(stay);
+    for (size_t k = 0; k < outcome_of.size(); ++k) leave(*groups_[g].lead, outcome_of[k], groups_[first_new + k]);
+  }
+
+  /// A strand for a new group: rows that both have stay the old lead's, as context; one row at least is left to draw from.
+  void leave(const Strand& lead, size_t outcome, Group& group) {
+    const Strand& picked = outcomes_[outcome];
+    const auto [a, b] = std::mismatch(lead.tokens.begin(), lead.tokens.end(), picked.tokens.begin(), picked.tokens.end());
+    const int32_t common = std::min({static_cast<int32_t>(a - lead.tokens.begin()), lead.cached, picked.cached, picked.length() - 1});
+    Strand& s = new_strand();
+    const int32_t first_slot = s.first_slot, scratch_slot = s.scratch_slot;
+    s = picked;
+    s.first_slot = first_slot;
+    s.scratch_slot = scratch_slot;
+    s.first_row = lead.first_row + common;
+    s.first_position = lead.first_position + common;
+    s.before.insert(s.before.end(), lead.tokens.begin(), lead.tokens.begin() + common);
+    s.tokens.erase(s.tokens.begin(), s.tokens.begin() + common);
+    s.cached = 0;
+    s.context.push_back({lead.first_slot, lead.first_slot + common});
+    s.group = {};
+    group.lead = &s;
+    own(group);
+    Decoded& answer = *s.answer;
+    answer.fields = aside_fields_[outcome];
+    // The answer holds what stands before the strand; a lead's does too, and in free text more.
+    answer.tokens.assign(lead.answer->tokens.begin(), lead.answer->tokens.begin() + lead.first_row);
+    answer.tokens.insert(answer.tokens.end(), lead.tokens.begin(), lead.tokens.begin() + common);
+  }
+
+  /// Moves new tokens of free text into the answer; false when it ends with one of them.
+  bool emit(const Group& g) {
+    const DecodeOptions& o = p_.options();
+    const Strand& s = *g.lead;
+    std::vector<TokenId>& out = s.answer->tokens;
+    for (size_t i = out.size() - static_cast<size_t>(s.first_row); i < s.tokens.size(); ++i) {
+      out.push_back(s.tokens[i]);
+      if (ends(out.back()) || static_cast<int32_t>(out.size()) >= o.limit) {
+        share(g);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool finish(const Group& g) {
+    Strand& s = *g.lead;
+    s.answer->tokens.insert(s.answer->tokens.end(), s.tokens.begin(), s.tokens.end());
+    share(g);
+    return true;
+  }
+
+  void share(const Group& g) {
+    for (const int32_t m : g.members) {
+      Decoded& d = t_.answers[static_cast<size_t>(m)];
+      if (&d == g.lead->answer) continue;
+      d.tokens = g.lead->answer->tokens;
+      d.fields = g.lead->answer->fields;
+    }
+  }
+
+  Task& t_;
+  Passes& p_;
+  bool pass_per_token_;
+  int32_t room_ = 0, strands_ = 0;
+  std::vector<Group> groups_;
+  std::vector<Strand> outcomes_;
+  std::vector<std::vector<std::vector<TokenId>>> aside_fields_;
+  Decoded aside_;
+};
 
 }  // namespace
 
-Status decode_text(Task& t) {
-  Passes& p = t.work.passes;
-  const auto n = static_cast<int32_t>(t.answers.size());
-  const int32_t room = p.options().limit + t.widest;
-  SLIP_TRY_(p.reserve((room + t.drafting.scratch_slots()) * n));
-  t.work.make_strands(static_cast<size_t>(n), t.answers[0]);
-  auto& ready = t.work.ready;
-  ready.clear();
-  for (int32_t r = 0; r < n; ++r) {
-    Strand& s = t.work.strands[static_cast<size_t>(r)];
-    s.answer = &t.answers[static_cast<size_t>(r)];
-    s.request = p.options().request + static_cast<uint32_t>(r);
-    s.cursor = Cursor::text(0);
-    place_on_chain(s, p, 0, p.prompt_rows() + room * r);
-    s.scratch_slot = p.prompt_rows() + room * n + t.drafting.scratch_slots() * r;
-    ready.push_back(&s);
-  }
-  p.defer_prefill(true);
-  while (!ready.empty()) {
-    SLIP_TRY_(t.rounds.run(ready));
-    std::erase_if(ready, [&](Strand* s) { return !emit(p.options(), *s); });
-    p.progress(t.answers[0].tokens);
-  }
-  return {};
-}
+Status decode_text(Task& task) { return ChainRun(task, false).run(); }
 
-Status decode_chain(Task& t, bool pass_per_token) {
-  Passes& p = t.work.passes;
-  const auto n = static_cast<int32_t>(t.answers.size());
-  const int32_t room = t.form->length(), regions = n == 1 ? 1 : n + 1;
-  SLIP_TRY_(p.reserve(room * regions + t.drafting.scratch_slots() * n));
-  t.work.make_strands(static_cast<size_t>(regions), t.answers[0]);
-  Strand& first = t.work.strands[0];
-  first.request = p.options().request;
-  first.cursor = Cursor::chain(*t.form);
-  place_on_chain(first, p, 0, p.prompt_rows());
-  first.scratch_slot = p.prompt_rows() + room * regions;
-  p.defer_prefill(false);
-  if (pass_per_token || t.drafting.drafts_in_passes()) SLIP_TRY_(p.run_prefill());
-  auto& ready = t.work.ready;
-  ready.assign(1, &first);
-  const auto finish = [](Strand& s) {
-    s.answer->tokens.insert(s.answer->tokens.end(), s.tokens.begin(), s.tokens.end());
-    return true;
-  };
-  while (!ready.empty()) {
-    for (Strand* s : ready) {
-      if (!pass_per_token) s->take_fixed();
-      while (pass_per_token && s->cursor.at_fixed()) {
-        SLIP_TRY_(feed(p, *s));
-        s->take_fixed_once();
-      }
-    }
-    if (n > 1 && ready.front() == &first && first.cursor.at_draw() && is_sampled(p, first)) {
-      const std::vector<TokenId> prefix(first.tokens.begin(), first.tokens.begin() + std::min(first.cached, first.length() - 1));
-      ready.clear();
-      for (int32_t r = 0; r < n; ++r) {
-        Strand& branch = t.work.strands[static_cast<size_t>(r + 1)];
-        fork(t, first, branch, static_cast<size_t>(r), room);
-        branch.scratch_slot = p.prompt_rows() + room * regions + t.drafting.scratch_slots() * r;
-        branch.answer->tokens = prefix;
-        ready.push_back(&branch);
-      }
-    }
-    std::erase_if(ready, [&](Strand* s) { return s->done() && finish(*s); });
-    if (ready.empty()) break;
-    if (n > 1) first.shared_end = first_sampled(p, *t.form, first.cursor.position());
-    SLIP_TRY_(t.rounds.run(ready));
-    if (ready.front() == &first) p.progress(first.tokens);
-  }
-  for (int32_t r = 1; r < n; ++r)  // nothing was sampled: all answers are the first
-    if (t.answers[static_cast<size_t>(r)].tokens.empty()) {
-      t.answers[static_cast<size_t>(r)].tokens = t.answers[0].tokens;
-      t.answers[static_cast<size_t>(r)].fields = t.answers[0].fields;
-    }
-  return {};
-}
+Status decode_chain(Task& task, bool pass_per_token) { return ChainRun(task, pass_per_token).run(); }
 
 }  // namespace slip

@@ -58,8 +58,8 @@ struct ChoiceBuffers {
 };
 /// The distribution that a draw comes from: `ids` ascending and their probabilities, summing to 1, in double; after repetition,
 /// temperature, top_k, top_p and min_p among the allowed ids, in that order. With temperature 0 all on the greedy choice.
-void distribution(std::span<const float> logits_V, const Allowed& allowed, const Sampling& sampling, std::span<const TokenId> history,
-                  ChoiceBuffers& out);
+void distribution(std::span<const float> logits_V, const Allowed& allowed, const Sampling& sampling,
+                  std::span<const TokenId> history, ChoiceBuffers& out);
 /// Smallest id whose cumulative probability exceeds u; where rounding keeps the sum below u, the last id that has any.
 TokenId drawn(const Distribution& p, double u);
 /// The draw from distribution(): greedy with temperature 0, otherwise drawn().
@@ -69,8 +69,8 @@ TokenId choose(std::span<const float> logits_V, const Allowed& allowed, const Sa
 /// Ensemble law [Nemotron-Labs-Diffusion; reference/speculation 7.2]: (1 - weight) p_diffusion + weight p_ar, softmaxes over the
 /// allowed ids behind repetition; temperature, top_k, top_p and min_p act on the mixture, so that greedy is its largest probability
 /// and the limit of low temperatures. `work` and `out` are filled.
-void mixture(std::span<const float> diffusion_V, std::span<const float> ar_V, double weight, const Allowed& allowed, const Sampling& sampling,
-             std::span<const TokenId> history, ChoiceBuffers& work, ChoiceBuffers& out);
+void mixture(std::span<const float> diffusion_V, std::span<const float> ar_V, double weight, const Allowed& allowed,
+             const Sampling& sampling, std::span<const TokenId> history, ChoiceBuffers& work, ChoiceBuffers& out);
 
 /// Speculative sampling [Leviathan 2211.17192]: the probability min(1, p/q) of keeping a draft drawn from q; with q empty all of
 /// q's mass is on the draft.

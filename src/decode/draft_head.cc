@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drafting by a head on the target's hidden states [DFlash; reference/speculation, section 1].
 //
-//   taps      hidden states of the target's rows, brought by every verifying pass (the prefill travels with the first): stored by slot
+//   taps      hidden states of the target's rows, brought by every verifying pass (the prefill travels with the first), stored by
+//             slot
 //   block     [anchor, mask, mask, ...] in one pass of the head: sees stored context and itself; a mask's own row predicts it
 //
-// The anchor, the strand's newest token, has not been in the target yet. Context of a block is what the newest row of the strand sees,
-// cut down to slots whose stored row is the row that stands there: not rows of rejected drafts, not a closed ancestor's last token that
-// no pass has fed, not image rows for a head that was trained without. In a form, known tokens that wait for the next pass stand before
-// the masks, fixed tokens between them. Blocks of several strands share a pass of the head as far as its block slots go.
+// The anchor, the strand's newest token, has not been in the target yet. Context of a block is what the newest row of the strand
+// sees, cut down to slots whose stored row is the row that stands there: not rows of rejected drafts, not a closed ancestor's last
+// token that no pass has fed, not image rows for a head that was trained without. In a form, known tokens that wait for the next
+// pass stand before the masks, fixed tokens between them. Blocks of several strands share a pass of the head as far as its block
+// slots go.
 //
 // Differs from the paper: fixed tokens in blocks, fields of a graph, and blocks narrower than the head's near the end of a form.
 // Tests: DFlash.*, tests/decode_drafters_test.cc
@@ -51,7 +53,9 @@ class HeadDrafting : public Drafting {
       slots_.push_back(row.slot);
       positions_.push_back(row.position.t);
       is_stored_[static_cast<size_t>(row.slot)] = 1;
-      if (!info_.image_context) kept_taps_NE_.insert(kept_taps_NE_.end(), taps_NE.begin() + static_cast<ptrdiff_t>(i * width), taps_NE.begin() + static_cast<ptrdiff_t>((i + 1) * width));
+      if (!info_.image_context)
+        kept_taps_NE_.insert(kept_taps_NE_.end(), taps_NE.begin() + static_cast<ptrdiff_t>(i * width),
+                             taps_NE.begin() + static_cast<ptrdiff_t>((i + 1) * width));
     }
     if (slots_.empty()) return {};
     return head_.store(slots_, positions_, info_.image_context ? taps_NE : kept_taps_NE_);
@@ -133,7 +137,9 @@ class HeadDrafting : public Drafting {
     }
   }
 
-  Want want_of(int32_t field) const { return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field}); }
+  Want want_of(int32_t field) const {
+    return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field});
+  }
 
   /// The parts of a span that are stored.
   void add_stored(const SlotSpan& span, uint32_t first) {
@@ -183,8 +189,8 @@ Result<std::unique_ptr<Drafting>> make_head_drafting(DraftHead* head, const LmIn
                      info.tap_layers.size(), info.taps_width);
   if (info.block < 2) return bad_input("draft head {}: expected a block of at least 2 rows, got {}", info.name, info.block);
   if (info.context_slots < target.slots || info.block_slots < info.block)
-    return resource_error("draft head {}: expected an arena of at least {} slots and {} for a block, got {} and {}", info.name, target.slots,
-                          info.block, info.context_slots, info.block_slots);
+    return resource_error("draft head {}: expected an arena of at least {} slots and {} for a block, got {} and {}", info.name,
+                          target.slots, info.block, info.context_slots, info.block_slots);
   return std::unique_ptr<Drafting>(std::make_unique<HeadDrafting>(*head, target.slots, passes));
 }
 

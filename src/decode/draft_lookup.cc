@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Look-up drafting (prompt look-up, n-gram copying): the longest run of last tokens, at most `longest`, that stands earlier in the
-// prompt or in the answer so far; what followed it there is proposed, the most recent of equally long ones. Where a form's fixed tokens
-// lead away from what followed, the run behind them is looked up anew.
+// prompt or in the answer so far; what followed it there is proposed, the most recent of equally long ones. Where a form's fixed
+// tokens lead away from what followed, the run behind them is looked up anew.
 //
 // What is searched: prompt tokens (image rows left out), then what the strand knows: in text and on a chain the answer so far, in a
-// field of a graph the scaffold before it and its ancestors' contents, in the form's order, and its own content. One pass over a few
-// thousand ids per strand and round: microseconds. Tests: Lookup.*
+// field of a graph the scaffold before it and its ancestors' contents, in the form's order, and its own content. One pass over a
+// few thousand ids per strand and round: microseconds. Tests: Lookup.*
 #include <algorithm>
 
 #include "decode/draft_methods.h"
@@ -50,9 +50,7 @@ class LookupDrafting : public Drafting {
   }
 
   /// Most ids that an answer adds, so that nothing allocates after the first round.
-  size_t room() const {
-    return static_cast<size_t>(passes_.form() ? 2 * passes_.form()->length() : 2 * passes_.options().limit);
-  }
+  size_t room() const { return static_cast<size_t>(passes_.form() ? 2 * passes_.form()->length() : 2 * passes_.options().limit); }
 
   void take(TokenId id) {
     if (followed_ != kNowhere) followed_ = known_[followed_] == id ? followed_ + 1 : kNowhere;

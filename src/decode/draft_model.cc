@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speculative decoding with a second model [Leviathan et al.; the OpenVLA + MiniVLA report, reference/speculation 5]: it proposes one
-// token per pass of its own, all strands side by side, under the target's rules for the field.
+// Speculative decoding with a second model [Leviathan et al.; the OpenVLA + MiniVLA report, reference/speculation 5]: it proposes
+// one token per pass of its own, all strands side by side, under the target's rules for the field.
 //
-// The drafter keeps keys of what it was fed, by its own ids; a round begins by comparing that with the strand and feeds what is new (the
-// drafts that held are there already) together with the newest token, so that catching up costs rows and no pass. Its prompt travels
-// with its first pass. Rolling back is overwriting.
+// The drafter keeps keys of what it was fed, by its own ids; a round begins by comparing that with the strand and feeds what is
+// new (the drafts that held are there already) together with the newest token, so that catching up costs rows and no pass. Its
+// prompt travels with its first pass. Rolling back is overwriting.
 //
-// Two vocabularies: a draft is the drafter's choice among ids that name a token of the target. Where nothing but its own first choice
-// decides (no rules) and that names none, the draft ends there. A token of the answer that the drafter has no id for ends drafting in
-// its strand for good: everything behind it would be drafted from a text that was never written. Nothing is clamped or replaced.
+// Two vocabularies: a draft is the drafter's choice among ids that name a token of the target. Where nothing but its own first
+// choice decides (no rules) and that names none, the draft ends there. A token of the answer that the drafter has no id for ends
+// drafting in its strand for good: everything behind it would be drafted from a text that was never written. Nothing is clamped or
+// replaced.
 //
 // Coupled: the drafter draws with the verifier's own uniform and temperature, and meets it more often than its argmax does.
 // A strand without tokens (free text before its first) drafts nothing: the token that the prefill gives comes first.
@@ -43,9 +44,9 @@ class ModelDrafting : public Drafting {
   struct Mirror {
     const Strand* strand = nullptr;
     int32_t first_slot = 0;
-    int32_t fed = 0;            // ids whose keys are there
-    size_t answer_before = 0;   // tokens of the answer that are not in the strand (a branch of rollouts)
-    std::vector<TokenId> ids;   // by the drafter's names: before the strand, its path
+    int32_t fed = 0;           // ids whose keys are there
+    size_t answer_before = 0;  // tokens of the answer that are not in the strand (a branch of rollouts)
+    std::vector<TokenId> ids;  // by the drafter's names: before the strand, its path
     bool mute = false;
   };
   struct Active {
@@ -67,7 +68,7 @@ class ModelDrafting : public Drafting {
     Mirror& m = mirrors_.emplace_back();
     m.strand = &s;
     m.first_slot = static_cast<int32_t>(slot);
-    m.answer_before = passes_.form() ? s.answer->tokens.size() : 0;
+    m.answer_before = static_cast<size_t>(s.first_row);
     m.ids.reserve(static_cast<size_t>(room_));
     return mirrors_.size() - 1;
   }
@@ -118,7 +119,8 @@ class ModelDrafting : public Drafting {
     features_ = p.features_ND;
     for (size_t i = 0; i < p.inputs.size(); ++i) {
       spans_.push_back({0, static_cast<int32_t>(i) + 1});
-      rows_.push_back({p.inputs[i], p.positions[i], static_cast<int32_t>(i), static_cast<uint32_t>(spans_.size() - 1), 1, Want::kNothing});
+      rows_.push_back(
+          {p.inputs[i], p.positions[i], static_cast<int32_t>(i), static_cast<uint32_t>(spans_.size() - 1), 1, Want::kNothing});
     }
   }
 
@@ -130,7 +132,8 @@ class ModelDrafting : public Drafting {
       const auto first = static_cast<uint32_t>(spans_.size());
       spans_.push_back({0, static_cast<int32_t>(model_.prompt.inputs.size())});
       spans_.push_back({m.first_slot, m.first_slot + i + 1});
-      rows_.push_back({m.ids[static_cast<size_t>(i)], Position::text(model_.prompt.next_position + i), m.first_slot + i, first, 2, Want::kNothing});
+      rows_.push_back({m.ids[static_cast<size_t>(i)], Position::text(model_.prompt.next_position + i), m.first_slot + i, first, 2,
+                       Want::kNothing});
     }
     rows_.back().want = a.want;
     a.row = rows_.size() - 1;
@@ -175,8 +178,9 @@ class ModelDrafting : public Drafting {
     if (!says_anything(target_logits_V_, passes_.allowed_at(draw.place))) return std::nullopt;
     const TokenId token = passes_.propose_from(target_logits_V_, *a.strand, draw);
     if (!couples(draw.place) || draw.q >= 0) return token;
-    return choose(target_logits_V_, passes_.allowed_at(draw.place), passes_.sampling_at(draw.place), a.strand->history(draw.place, draw.row),
-                  passes_.uniform(a.strand->request, draw.place, Purpose::kToken), passes_.choice_buffers());
+    return choose(target_logits_V_, passes_.allowed_at(draw.place), passes_.sampling_at(draw.place),
+                  a.strand->history(draw.place, draw.row), passes_.uniform(a.strand->request, draw.place, Purpose::kToken),
+                  passes_.choice_buffers());
   }
 
   /// The drafter's logits by the target's ids; where several of its ids name one, the largest.
@@ -208,7 +212,8 @@ Status check_map(std::span<const TokenId> map, int32_t from, int32_t to, std::st
   if (static_cast<int64_t>(map.size()) != from)
     return bad_input("drafter: {}: expected {} ids, one per token of the vocabulary, got {}", name, from, map.size());
   for (size_t i = 0; i < map.size(); ++i)
-    if (map[i].value >= to) return bad_input("drafter: {}: id {}: expected an id below {} or none, got {}", name, i, to, map[i].value);
+    if (map[i].value >= to)
+      return bad_input("drafter: {}: id {}: expected an id below {} or none, got {}", name, i, to, map[i].value);
   return {};
 }
 

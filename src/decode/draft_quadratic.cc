@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quadratic self-speculation [Nemotron-Labs-Diffusion, released code; reference/speculation 7.1]: the verifying pass carries drafts for
-// every outcome of itself, so that a round is one pass. Per strand and k:
+// Quadratic self-speculation [Nemotron-Labs-Diffusion, released code; reference/speculation 7.1]: the verifying pass carries
+// drafts for every outcome of itself, so that a round is one pass. Per strand and k:
 //
 //   heads   the newest row and k - 1 drafts, as in every verifying pass: they see the strand up to themselves and never a mask
 //   group   behind every head whose logits are asked: k masks, which see what the head sees and each other
 //
 // Whatever the walk keeps, the group behind its last head says what comes next: element 0 stands where the law's own token now is,
-// elements 1 .. k-1 are the drafts of the next round. Without token shift a mask's own row predicts it, with token shift the row before
-// it does; element 1 is then read from element 0's row. The prefill carries the first group.
+// elements 1 .. k-1 are the drafts of the next round. Without token shift a mask's own row predicts it, with token shift the row
+// before it does; element 1 is then read from element 0's row. The prefill carries the first group.
 //
-// Differs from the code: in a form the group lays out what follows by form positions, fixed tokens in place (2k rows at most), masks to
-// the end of a field's budget; several strands share the pass. Groups lie in scratch slots, so heads need no compaction afterwards.
-// A group is a function of the path before it, k and the form: so is an ensemble's law.
+// Differs from the code: in a form the group lays out what follows by form positions, fixed tokens in place (2k rows at most),
+// masks to the end of a field's budget; several strands share the pass. Groups lie in scratch slots, so heads need no compaction
+// afterwards. A group is a function of the path before it, k and the form: so is an ensemble's law.
 // Tests: Quadratic.*, tests/decode_drafters_test.cc
 #include <algorithm>
 
@@ -23,7 +23,8 @@ namespace {
 
 class QuadraticDrafting : public Drafting {
  public:
-  QuadraticDrafting(const DraftRule& rule, int32_t k, bool graph, Passes& passes) : rule_(rule), k_(k), graph_(graph), passes_(passes) {}
+  QuadraticDrafting(const DraftRule& rule, int32_t k, bool graph, Passes& passes)
+      : rule_(rule), k_(k), graph_(graph), passes_(passes) {}
 
   int32_t scratch_slots() const override { return k_ * group_rows(); }
 
@@ -80,7 +81,9 @@ class QuadraticDrafting : public Drafting {
     return e == groups_.end() ? nullptr : &*e;
   }
 
-  int32_t field_at(const Strand& s, int32_t u) const { return s.field >= 0 ? s.field : passes_.form() ? passes_.form()->field_at(u) : -1; }
+  int32_t field_at(const Strand& s, int32_t u) const {
+    return s.field >= 0 ? s.field : passes_.form() ? passes_.form()->field_at(u) : -1;
+  }
 
   /// Form positions u .. end of the group behind a row: at most k masks, no fixed tokens behind the last.
   int32_t group_end(const Strand& s, int32_t u) const {
@@ -108,7 +111,8 @@ class QuadraticDrafting : public Drafting {
     groups_.push_back({row < 0 ? nullptr : &s, row, passes_.rows(), u, count});
     for (int32_t e = 0; e < count; ++e) {
       const auto fixed = s.field < 0 && passes_.form() ? passes_.form()->fixed_at(u + e) : std::nullopt;
-      const size_t at = passes_.add_row(fixed.value_or(rule_.mask), s.first_position + row + 1 + e, slot_ + e, sees, Want::kNothing);
+      const size_t at =
+          passes_.add_row(fixed.value_or(rule_.mask), s.first_position + row + 1 + e, slot_ + e, sees, Want::kNothing);
       if (fixed) continue;
       if (e > 0) passes_.want(at - (rule_.shift ? 1 : 0), want_of(field_at(s, u + e)));
       if (e == 0 && passes_.wants_group_rows() && !rule_.shift) passes_.want(at, Want::kLogits);
@@ -117,7 +121,9 @@ class QuadraticDrafting : public Drafting {
     return groups_.back().first;
   }
 
-  Want want_of(int32_t field) const { return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field}); }
+  Want want_of(int32_t field) const {
+    return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field});
+  }
 
   std::optional<TokenId> read(const Strand& s, int32_t u, Draw& draw) {
     const int32_t e = u - s.group.position;

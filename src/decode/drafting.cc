@@ -131,8 +131,9 @@ std::unique_ptr<Drafting> make_diffusion_drafting(const DraftRule& rule, bool ad
 
 bool says_anything(std::span<const float> logits_V, const Allowed& allowed) {
   bool any = false;
-  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()),
-                   [&](TokenId id) { any = any || logits_V[static_cast<size_t>(id.value)] > -std::numeric_limits<float>::infinity(); });
+  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId id) {
+    any = any || logits_V[static_cast<size_t>(id.value)] > -std::numeric_limits<float>::infinity();
+  });
   return any;
 }
 
@@ -151,9 +152,9 @@ Result<std::unique_ptr<Drafting>> make_drafting(const Method& m, const LmInfo& i
   if (std::holds_alternative<DFlashDrafter>(m.drafter)) return make_head_drafting(o.draft_head, info, p);
   const auto& model = std::get<ModelDrafter>(m.drafter);
   if (!o.draft_model) return usage_error("--drafter model: expected a model (model:DIR), got none");
-  if (graph)
-    return unsupported("decode: drafter model: expected the chain law, under which it was trained, got a form's graph");
-  const int32_t room = as_form ? p.form()->length() : o.limit + (m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured);
+  if (graph) return unsupported("decode: drafter model: expected the chain law, under which it was trained, got a form's graph");
+  const int32_t room =
+      as_form ? p.form()->length() : o.limit + (m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured);
   return make_model_drafting(*o.draft_model, model.coupled, room, p);
 }
 

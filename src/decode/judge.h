@@ -16,7 +16,7 @@
 namespace slip {
 
 struct Verdict {
-  TokenId token;     // what is committed
+  TokenId token;      // what is committed
   bool kept = false;  // the draft held
   bool relaxed = false;
 };

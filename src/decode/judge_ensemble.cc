@@ -37,10 +37,11 @@ class EnsembleJudge : public Judge {
 
   TokenId pick(size_t row, int32_t group_row, uint32_t request, const Place& place, std::span<const TokenId> history) {
     if (group_row < 0) return passes_.pick_at(row, request, place, history);
-    SLIP_CHECK(passes_.output().logits_row[static_cast<size_t>(group_row)] >= 0, "a drafter asks for logits of group rows (wants_group_rows)");
+    SLIP_CHECK(passes_.output().logits_row[static_cast<size_t>(group_row)] >= 0,
+               "a drafter asks for logits of group rows (wants_group_rows)");
     const Sampling settings = passes_.sampling_at(place);
-    mixture(passes_.logits_V(static_cast<size_t>(group_row)), passes_.logits_V(row), weight_, passes_.allowed_at(place), settings, history,
-            work_, law_);
+    mixture(passes_.logits_V(static_cast<size_t>(group_row)), passes_.logits_V(row), weight_, passes_.allowed_at(place), settings,
+            history, work_, law_);
     return drawn(law_, settings.temperature == 0 ? 0 : passes_.uniform(request, place, Purpose::kToken));
   }
 

@@ -13,7 +13,7 @@
 // overwritten, as a strand's next rows take their slots (6); ends and limits act on committed tokens (7: schedules); one draft per
 // place, no trees (8); widths see no ids (9: width.h); an id that the drafter's vocabulary lacks has q = 0 (10: drafters).
 // A uniform drawn for a draft that was never tested may be used again: no decision depended on it.
-// Tests: Rejection.* and its mutants in judge_test.cc.
+// Tests: Rejection.* and its mutants in rejection_test.cc, Residuals.*.
 #include "decode/judge.h"
 
 namespace slip {
@@ -36,7 +36,8 @@ class RejectionJudge : public Judge {
     }
     distribution(passes_.logits_V(row), passes_.allowed_at(draw.place), settings, history, p_);
     const Distribution q = draw.q < 0 ? Distribution{} : passes_.q_of(draw.q);
-    if (passes_.uniform(s.request, draw.place, Purpose::kAccept) < acceptance(p_, q, draw.token)) return {.token = draw.token, .kept = true};
+    if (passes_.uniform(s.request, draw.place, Purpose::kAccept) < acceptance(p_, q, draw.token))
+      return {.token = draw.token, .kept = true};
     residual(p_, q, draw.token, residual_);
     return {.token = drawn(residual_, passes_.uniform(s.request, draw.place, Purpose::kResidual))};
   }

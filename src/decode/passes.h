@@ -84,6 +84,7 @@ class Passes {
   /// Draw::q of q_of until the next round's clear_q. The strand's path must end where the draw is made (propose_along).
   TokenId propose_from(std::span<const float> logits_V, const Strand& strand, Draw& draw);
   void want_sampled_drafts(bool wanted) { sampled_drafts_ = wanted; }
+  bool samples_drafts() const { return sampled_drafts_; }
   void clear_q();
   /// Keeps a drafter's distribution; its line.
   int32_t keep_q(const Distribution& q);

@@ -60,7 +60,8 @@ inline Form random_graph_form(PhiloxStream& r) {
     if (r.chance(0.6)) x.end = random_id(r);
     x.rules = random_rules(r, x.budget, !x.end);
     for (int32_t q = 0; q < fields; ++q)
-      if (rank[static_cast<size_t>(q)] < rank[static_cast<size_t>(f)] && !(enumerates && q > f) && r.chance(0.4)) x.parents.push_back(q);
+      if (rank[static_cast<size_t>(q)] < rank[static_cast<size_t>(f)] && !(enumerates && q > f) && r.chance(0.4))
+        x.parents.push_back(q);
     if (enumerates && f == 0) {
       x.end = random_id(r);
       x.parents.clear();

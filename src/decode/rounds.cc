@@ -120,13 +120,12 @@ Status Rounds::propose(std::span<Strand* const> strands) {
   for (Strand* s : strands) s->take_fixed();
   width_.open_all(strands);
   for (Strand* s : strands) {
-    s->window_end = std::min(s->window_end, s->shared_end);
     s->block_rows_end = 0;
     begin_path(*s);
   }
   SLIP_TRY_(drafting_.propose(strands));
   if (width_.window_ends_with_drafts())
-    for (Strand* s : strands) s->window_end = s->shared_end;
+    for (Strand* s : strands) s->window_end = std::numeric_limits<int32_t>::max();
   if (width_.chooses()) cut(strands);
   return {};
 }
@@ -147,7 +146,7 @@ size_t Rounds::pass_row(const Strand& s, int32_t row) const {
 void Rounds::add(Strand& s) {
   // Fixed tokens behind the drafts come along up to the next draw, whose pick they make possible.
   walk_fixed(s);
-  s.has_next = s.ahead.at_draw() && s.ahead.position() < s.shared_end;
+  s.has_next = s.ahead.at_draw();
   if (s.has_next) s.next_place = s.ahead.place();
   auto end = static_cast<int32_t>(s.path.size());
   if (s.ahead.done() && !s.feed_last) {  // nothing follows: rows behind the last one that is asked are not needed
@@ -183,9 +182,18 @@ std::span<const TokenId> Rounds::history(const Strand& s, const Place& place, in
 }
 
 bool Rounds::commit(Strand& s) {
+  const int32_t cached = s.cached, before = s.length();
+  const auto [held, kept] = judge_draws(s);
+  if (passes_.options().trace) trace(s, cached, before, kept, false);
+  drafting_.committed(s, kept);
+  return held;
+}
+
+void Rounds::commit_beside(Strand& s) { judge_draws(s); }
+
+Rounds::Outcome Rounds::judge_draws(Strand& s) {
   const int32_t cached = s.cached;
   const auto row_of = [&](int32_t row) { return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached); };
-  const int32_t before = s.length();
   int32_t kept = 0;
   bool held = true;
   for (const Draw& d : s.draws) statistics_.proposed += !d.sure;
@@ -218,9 +226,7 @@ bool Rounds::commit(Strand& s) {
       s.take(judge_.draw(row_of(row), s, s.next_place, history(s, s.next_place, row), !s.draws.empty()));
     }
   }
-  if (passes_.options().trace) trace(s, cached, before, kept, false);
-  drafting_.committed(s, kept);
-  return held;
+  return {held, kept};
 }
 
 void Rounds::discard(Strand& s) {

@@ -21,18 +21,25 @@ class Rounds {
 
   // ---- the steps of run, for schedules that start children in between
   Status propose(std::span<Strand* const> strands);
-  /// Clears the pass and lays out rows of strands: parents before children.
   /// Drafts for a strand that starts on its parents' drafts.
   void propose_child(Strand& strand);
+  /// Clears the pass and lays out rows of strands: parents before children.
   void begin_verify();
   void add(Strand& strand);
   Status verify(std::span<Strand* const> strands);
   /// Commits a strand's round; true if every draft held.
   bool commit(Strand& strand);
+  /// Judges a copy of a strand that another answer shares with it so far: with the copy's request number, on the same rows.
+  void commit_beside(Strand& copy);
   /// Drops a child's round: its parent turned out otherwise than drafted.
   void discard(Strand& strand);
 
  private:
+  struct Outcome {
+    bool held;
+    int32_t kept;
+  };
+  Outcome judge_draws(Strand& strand);
   std::span<const TokenId> history(const Strand& strand, const Place& place, int32_t row) const;
   void trace(const Strand& strand, int32_t cached, int32_t before, int32_t kept, bool discarded);
   void cut(std::span<Strand* const> strands);

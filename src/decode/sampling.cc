@@ -19,7 +19,9 @@ void penalise(const Sampling& s, std::span<const TokenId> history, ChoiceBuffers
   const auto recent = history.last(std::min(history.size(), static_cast<size_t>(std::max(s.repetition_last, 0))));
   const auto factor = static_cast<double>(s.repetition);
   for (size_t i = 0; i < recent.size(); ++i) {
-    if (std::find(recent.begin(), recent.begin() + static_cast<ptrdiff_t>(i), recent[i]) != recent.begin() + static_cast<ptrdiff_t>(i)) continue;
+    if (std::find(recent.begin(), recent.begin() + static_cast<ptrdiff_t>(i), recent[i]) !=
+        recent.begin() + static_cast<ptrdiff_t>(i))
+      continue;
     const auto at = std::lower_bound(out.ids.begin(), out.ids.end(), recent[i]);
     if (at == out.ids.end() || *at != recent[i]) continue;
     double& x = out.weights[static_cast<size_t>(at - out.ids.begin())];
@@ -116,7 +118,8 @@ void settle(const Sampling& s, TokenId first, ChoiceBuffers& out) {
     double reached = 0;
     keep_largest(out, [&](double w) { return (reached += w / sum) < static_cast<double>(s.top_p); });
   }
-  if (s.min_p > 0) filter(out, [&](size_t i) { return out.weights[i] >= static_cast<double>(s.min_p); });  // the largest weight is 1
+  if (s.min_p > 0)
+    filter(out, [&](size_t i) { return out.weights[i] >= static_cast<double>(s.min_p); });  // the largest weight is 1
   normalise(out);
 }
 
@@ -153,8 +156,8 @@ void distribution(std::span<const float> logits_V, const Allowed& allowed, const
   settle(s, first, out);
 }
 
-void mixture(std::span<const float> diffusion_V, std::span<const float> ar_V, double weight, const Allowed& allowed, const Sampling& s,
-             std::span<const TokenId> history, ChoiceBuffers& work, ChoiceBuffers& out) {
+void mixture(std::span<const float> diffusion_V, std::span<const float> ar_V, double weight, const Allowed& allowed,
+             const Sampling& s, std::span<const TokenId> history, ChoiceBuffers& work, ChoiceBuffers& out) {
   softmax(gather(diffusion_V, allowed, s, history, out), out);
   const TokenId first = gather(ar_V, allowed, s, history, work);
   softmax(first, work);
@@ -209,8 +212,8 @@ TokenId drawn(const Distribution& p, double u) {
   return last;
 }
 
-TokenId choose(std::span<const float> logits_V, const Allowed& allowed, const Sampling& s, std::span<const TokenId> history, double u,
-               ChoiceBuffers& buffers) {
+TokenId choose(std::span<const float> logits_V, const Allowed& allowed, const Sampling& s, std::span<const TokenId> history,
+               double u, ChoiceBuffers& buffers) {
   distribution(logits_V, allowed, s, history, buffers);
   return drawn(buffers, u);
 }

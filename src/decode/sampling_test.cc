@@ -79,7 +79,8 @@ Law reference(std::vector<Candidate> c, const Sampling& s) {
     c.resize(std::max<size_t>(n, 1));
   }
   if (s.min_p > 0)
-    std::erase_if(c, [first = c.front().x, &s](const Candidate& k) { return std::exp(k.x - first) < static_cast<double>(s.min_p); });
+    std::erase_if(c,
+                  [first = c.front().x, &s](const Candidate& k) { return std::exp(k.x - first) < static_cast<double>(s.min_p); });
   return normal(c);
 }
 
@@ -179,7 +180,8 @@ TEST(Ensemble, TheMixtureIsOfProbabilities) {
     for (size_t i = 0; i < c.logits.size(); ++i) other.push_back(static_cast<float>(r.uniform(-4, 4)));
     const double w = trial % 5 == 0 ? trial % 2 : r.uniform();
     mixture(other, c.logits, w, c.rules(), c.s, c.history, work, out);
-    const Law ar = normal(candidates(c.logits, c.allowed, c.s, c.history)), diffusion = normal(candidates(other, c.allowed, c.s, c.history));
+    const Law ar = normal(candidates(c.logits, c.allowed, c.s, c.history)),
+              diffusion = normal(candidates(other, c.allowed, c.s, c.history));
     std::vector<Candidate> mixed;
     for (const auto& [id, p] : ar) mixed.push_back({id, std::log((1 - w) * diffusion.at(id) + w * p)});
     expect_equal(law_of(out), reference(mixed, c.s), 1e-11);
@@ -234,7 +236,8 @@ TEST(Residuals, RatesAndResidualsAreTheRecordedOnes) {
     for (const double w : expected) rest += w;
     if (rest < 1e-12) continue;  // p = q: nothing is refused
     residual(p, q, {0}, out);
-    for (size_t y = 0; y < expected.size(); ++y) EXPECT_NEAR(Distribution(out).of({static_cast<int32_t>(y)}), expected[y] / rest, 1e-12);
+    for (size_t y = 0; y < expected.size(); ++y)
+      EXPECT_NEAR(Distribution(out).of({static_cast<int32_t>(y)}), expected[y] / rest, 1e-12);
   }
 }
 

@@ -231,11 +231,12 @@ class Sections {
 Status check_sampler(const CommitSampler* sampler, const LmInfo& info, const Form& form) {
   if (!sampler) return usage_error("--verifier sampler: expected a commit sampler (sampler:DIR), got none");
   const CommitSamplerInfo& s = sampler->info();
-  if (s.vocab != info.vocab) return bad_input("commit sampler {}: expected a vocabulary of {}, got {}", s.name, info.vocab, s.vocab);
+  if (s.vocab != info.vocab)
+    return bad_input("commit sampler {}: expected a vocabulary of {}, got {}", s.name, info.vocab, s.vocab);
   for (const Block& b : form.blocks())
     if (b.end - b.begin > s.max_block)
-      return unsupported("commit sampler {}: expected blocks of at most {} places, got {} in form {}", s.name, s.max_block, b.end - b.begin,
-                         form.name());
+      return unsupported("commit sampler {}: expected blocks of at most {} places, got {} in form {}", s.name, s.max_block,
+                         b.end - b.begin, form.name());
   return {};
 }
 

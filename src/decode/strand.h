@@ -46,13 +46,13 @@ struct Strand {
   Decoded* answer = nullptr;
   Cursor cursor;                // behind `tokens`
   std::vector<TokenId> tokens;  // rows 0 ..
+  std::vector<TokenId> before;  // a branch of rollouts: the lead's tokens before row 0
   int32_t cached = 0;           // rows whose keys are final
   std::vector<SlotSpan> context;
   int32_t first_slot = 0, first_position = 0;
-  int32_t shared_end = std::numeric_limits<int32_t>::max();  // several rollouts' strand: form position from where on they differ
+  int32_t first_row = 0;        // tokens of the answer before row 0 (a rollout that has left others), in its Decoded::tokens
   int32_t scratch_slot = 0;     // rows of its own for drafts that may not overwrite its rows (quadratic)
 
-  int32_t fork_at = std::numeric_limits<int32_t>::max();  // rollouts: form position that only branches may draw, for each its own
 
   // ---- one round
   int32_t window_draws = 0;                                       // most draws to propose, sure ones not counted
@@ -83,12 +83,11 @@ struct Strand {
     answer = &to;
     cursor = {};
     tokens.clear();
+    before.clear();
     cached = 0;
     context.clear();
-    fork_at = std::numeric_limits<int32_t>::max();
-    first_slot = first_position = scratch_slot = 0;
+    first_slot = first_position = scratch_slot = first_row = 0;
     window_draws = 0;
-    shared_end = std::numeric_limits<int32_t>::max();
     window_end = std::numeric_limits<int32_t>::max();
     block = {};
     block_rows_end = 0;
@@ -98,8 +97,13 @@ struct Strand {
   }
   /// Content of a place's field (or text) before it, as the path has it up to row `row`: what history-dependent settings see.
   std::span<const TokenId> history(const Place& place, int32_t row) const {
-    const auto before = std::span(path).first(static_cast<size_t>(row + 1));
-    return before.last(std::min(before.size(), static_cast<size_t>(place.index)));
+    const auto own = std::span(path).first(static_cast<size_t>(row + 1));
+    const auto n = static_cast<size_t>(place.index);
+    if (n <= own.size() || before.empty()) return own.last(std::min(own.size(), n));
+    const size_t more = std::min(before.size(), n - own.size());
+    history_.assign(before.end() - static_cast<ptrdiff_t>(more), before.end());
+    history_.insert(history_.end(), own.begin(), own.end());
+    return history_;
   }
   int32_t length() const { return static_cast<int32_t>(tokens.size()); }
   bool done() const { return cursor.done(); }
@@ -119,6 +123,9 @@ struct Strand {
     tokens.push_back(token);
     if (f >= 0) answer->fields[static_cast<size_t>(f)].push_back(token);
   }
+
+ private:
+  mutable std::vector<TokenId> history_;
 };
 
 }  // namespace slip

@@ -54,8 +54,8 @@ Result<Calibration> WidthCollector::finish(int64_t least) const {
       half.add(s.cell, {s.kept, 1});
   }
   if (std::min(c.held_out, c.tested - c.held_out) < least)
-    return bad_input("calibrate: expected at least {} tested drafts in drives of odd and of even number, got {} and {}", least, c.held_out,
-                     c.tested - c.held_out);
+    return bad_input("calibrate: expected at least {} tested drafts in drives of odd and of even number, got {} and {}", least,
+                     c.held_out, c.tested - c.held_out);
   c.survival.fit();
   half.fit();
   CalibrationError error;

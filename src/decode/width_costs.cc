@@ -38,7 +38,8 @@ class Bench {
     spans_.clear();
     for (int32_t i = first; i < first + n; ++i) {
       spans_.push_back({0, i + 1});
-      rows_.push_back({TokenId{(i * 7 + 1) % lm_.info().vocab}, Position::text(i), i, static_cast<uint32_t>(spans_.size() - 1), 1, want});
+      rows_.push_back(
+          {TokenId{(i * 7 + 1) % lm_.info().vocab}, Position::text(i), i, static_cast<uint32_t>(spans_.size() - 1), 1, want});
     }
   }
   Lm& lm_;
@@ -51,7 +52,8 @@ class Bench {
 }  // namespace
 
 Result<CostTable> measure_costs(Lm& lm, const CostSettings& s) {
-  if (s.visible < 1 || s.most_rows < 1) return usage_error("width: expected at least 1 visible key and 1 row, got {} and {}", s.visible, s.most_rows);
+  if (s.visible < 1 || s.most_rows < 1)
+    return usage_error("width: expected at least 1 visible key and 1 row, got {} and {}", s.visible, s.most_rows);
   if (lm.info().slots < s.visible + s.most_rows)
     return resource_error("width: expected an arena of at least {} slots, got {}", s.visible + s.most_rows, lm.info().slots);
   Bench bench(lm, s);

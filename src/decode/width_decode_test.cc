@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 
 #include "base/philox.h"
 #include "decode/hash_lm.h"
-#include "decode/methods.h"
 #include "decode/method.h"
+#include "decode/methods.h"
 #include "decode/width_collect.h"
 #include "decode/width_pilot.h"
 #include "decode/width_replay.h"
@@ -70,7 +73,8 @@ WidthModel random_model(PhiloxStream& r, const Form* form) {
   }
   m.survival.fit();
   for (int32_t f = 0; f < fields; ++f)
-    for (int n = 0; n < 5; ++n) m.lengths.add(f, static_cast<int32_t>(r.below(static_cast<uint32_t>(form->fields()[static_cast<size_t>(f)].budget) + 1)));
+    for (int n = 0; n < 5; ++n)
+      m.lengths.add(f, static_cast<int32_t>(r.below(static_cast<uint32_t>(form->fields()[static_cast<size_t>(f)].budget) + 1)));
   m.most_draws = static_cast<int32_t>(1 + r.below(32));
   m.static_width = static_cast<int32_t>(1 + r.below(8));
   return m;
@@ -146,7 +150,8 @@ TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
     }
     o.width_model = &text;
     o.previous = nullptr;
-    const Decoded a = decoded(lm, prompt, nullptr, *method_of("ar"), o), b = decoded(lm, prompt, nullptr, with("self-spec", DiffusionDrafter{}, kMeasured), o);
+    const Decoded a = decoded(lm, prompt, nullptr, *method_of("ar"), o),
+                  b = decoded(lm, prompt, nullptr, with("self-spec", DiffusionDrafter{}, kMeasured), o);
     ASSERT_EQ(a.tokens, b.tokens) << n;
   }
   EXPECT_GT(tested, 1000);
@@ -194,8 +199,14 @@ TEST(AnyWidth, ChangesNoToken) {
       work.passes.want_facts(true);
       Rounds rounds(work.passes, *drafting, *judge, width, false);
       Task task{work, rounds, *drafting, model.info(), text ? nullptr : &form, answers, 16};
-      ASSERT_TRUE(text ? decode_text(task) : m.schedule == Schedule::kChain ? decode_chain(task, false) : decode_fields(task, false));
-      const Decoded want = decoded(lm, prompt, text ? nullptr : &form, *method_of(text ? "ar" : m.schedule == Schedule::kChain ? "scaffold-ar" : "fields"), o);
+      ASSERT_TRUE(text                             ? decode_text(task)
+                  : m.schedule == Schedule::kChain ? decode_chain(task, false)
+                                                   : decode_fields(task, false));
+      const Decoded want = decoded(lm, prompt, text ? nullptr : &form,
+                                   *method_of(text                             ? "ar"
+                                              : m.schedule == Schedule::kChain ? "scaffold-ar"
+                                                                               : "fields"),
+                                   o);
       ASSERT_EQ(answers[0].tokens, want.tokens) << preset << " " << n;
     }
   }
@@ -239,7 +250,8 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
       if (x.end && r.chance(wrong / 2)) said.resize(r.below(static_cast<uint32_t>(said.size()) + 1));
       if (x.end && static_cast<int32_t>(said.size()) < x.budget && r.chance(wrong / 2)) said.push_back(other({-1}));
       const auto length = truth.fields[f].size();
-      ReplayScript::Field told{.content = static_cast<int32_t>(length), .draft = static_cast<int32_t>(said.size()), .right = {}, .top = {}};
+      ReplayScript::Field told{
+          .content = static_cast<int32_t>(length), .draft = static_cast<int32_t>(said.size()), .right = {}, .top = {}};
       for (size_t i = 0; i <= said.size(); ++i)
         told.right.push_back(i < said.size() ? i < length && said[i] == truth.fields[f][i] : i == length);
       script.fields.push_back(told);
@@ -247,7 +259,8 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
     o.previous = &previous;
     const WidthModel model = random_model(r, &form);
     o.width_model = &model;
-    Method m = with(graph ? "fields-spec" : "scaffold-spec", PreviousDrafter{}, Width{.tokens = static_cast<int32_t>(1 + r.below(9))});
+    Method m =
+        with(graph ? "fields-spec" : "scaffold-spec", PreviousDrafter{}, Width{.tokens = static_cast<int32_t>(1 + r.below(9))});
     if (r.chance(0.5)) m.width = kMeasured;
     const Decoded d = decoded(lm, prompt, &form, m, o);
     ASSERT_EQ(d.tokens, truth.tokens);
@@ -279,17 +292,131 @@ TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
     o.most_rows = 0;
     Recorder bits;
     o.width_observer = &bits;
-    Method m = with(graph ? "fields-spec" : "scaffold-spec", DiffusionDrafter{}, Width{.tokens = static_cast<int32_t>(2 + r.below(9))});
+    Method m =
+        with(graph ? "fields-spec" : "scaffold-spec", DiffusionDrafter{}, Width{.tokens = static_cast<int32_t>(2 + r.below(9))});
     if (!graph && r.chance(0.5)) m.width.kind = Width::Kind::kBlocks;
     const Decoded d = decoded(lm, prompt, &form, m, o);
     ReplayScript script;
     for (const Field& f : form.fields())
-      script.fields.push_back({.content = f.budget, .draft = f.budget, .right = std::vector<uint8_t>(static_cast<size_t>(f.budget)), .top = {}});
-    for (const auto& [place, kept] : bits.bits) script.fields[static_cast<size_t>(place.field)].right[static_cast<size_t>(place.index)] = kept;
+      script.fields.push_back(
+          {.content = f.budget, .draft = f.budget, .right = std::vector<uint8_t>(static_cast<size_t>(f.budget)), .top = {}});
+    for (const auto& [place, kept] : bits.bits)
+      script.fields[static_cast<size_t>(place.field)].right[static_cast<size_t>(place.index)] = kept;
     o.width_observer = nullptr;
     const auto width = *make_width(m, &form, o);
-    expect_same(d.statistics, replay(form, script, {.graph = graph, .activation = o.activation, .drafts_in_passes = true}, *width), std::to_string(n));
+    expect_same(d.statistics, replay(form, script, {.graph = graph, .activation = o.activation, .drafts_in_passes = true}, *width),
+                std::to_string(n));
   }
+}
+
+/// Two chains of fields side by side; odds of drafts that the top probability tells of. What a measured width
+/// is for: on none of these machines is any fixed width quicker (docs/lab/0004-widths.md has the large form).
+TEST(MeasuredWidth, IsQuickerThanAnyFixedWidth) {
+  Form::Parts p;
+  p.name = "two chains";
+  for (int32_t f = 0; f < 8; ++f) {
+    p.pieces.emplace_back(FixedRun{{{5}, {4}, {6}}, 0});
+    p.pieces.emplace_back(FieldRef{f});
+    p.fields.push_back({.name = std::to_string(f), .budget = f % 4 == 0 ? 30 : 12, .end = TokenId{5}});
+    if (f % 4 > 0) p.fields.back().parents = {f - 1};
+  }
+  p.pieces.emplace_back(FixedRun{{{5}}, 0});
+  const Form form = *Form::make(std::move(p));
+  const auto script_of = [&](uint64_t n) {
+    PhiloxStream r(n, 20);
+    ReplayScript s;
+    for (const Field& f : form.fields()) {
+      ReplayScript::Field t{
+          .content = std::max(1, f.budget - 8 + static_cast<int32_t>(r.below(8))), .draft = 0, .right = {}, .top = {}};
+      for (int32_t i = 0; i <= f.budget; ++i) {
+        const double odds = std::min(0.98, 0.2 + r.uniform());
+        t.right.push_back(r.chance(odds));
+        t.top.push_back(static_cast<float>(odds));
+      }
+      t.draft = t.content + !t.right[static_cast<size_t>(t.content)];
+      s.fields.push_back(t);
+    }
+    return s;
+  };
+  const auto table = [](const std::function<double(int32_t)>& ms) {
+    std::vector<int32_t> rows;
+    std::vector<double> times;
+    for (int32_t n = 1; n <= 200; ++n) rows.push_back(n), times.push_back(ms(n));
+    return *CostTable::make(rows, times, "test");
+  };
+  const CostTable machines[] = {table([](int32_t n) { return 30 + 0.5 * ((n + 7) / 8 * 8); }),
+                                table([](int32_t n) { return std::max(60.0, 20 + 5.0 * ((n + 3) / 4 * 4)); }),
+                                table([](int32_t n) { return 10.0 + 10 * n; })};
+  for (const bool passes : {false, true}) {
+    Method m = with("fields-spec", passes ? Drafter(DiffusionDrafter{}) : Drafter(PreviousDrafter{}), Width{.tokens = 16});
+    for (const CostTable& costs : machines) {
+      const ReplayMethod how{.drafts_in_passes = passes, .cost = &costs};
+      WidthModel model = WidthModel::uninformed(costs, &form);
+      WidthCollector c(&form);
+      for (uint64_t n = 0; n < 60; ++n) {
+        c.begin(static_cast<int64_t>(n));
+        DecodeOptions o;
+        o.width_observer = &c;
+        m.width = {.tokens = 16};
+        const ReplayScript s = script_of(n);
+        replay(form, s, how, **make_width(m, &form, o));
+        for (size_t f = 0; f < s.fields.size(); ++f) model.lengths.add(static_cast<int32_t>(f), s.fields[f].content);
+      }
+      model.survival = c.finish()->survival;
+      const auto cost_of = [&](const Width& width) {
+        m.width = width;
+        double ms = 0;
+        for (uint64_t n = 1000; n < 1060; ++n)
+          ms += replay(form, script_of(n), how, **make_width(m, &form, {.width_model = &model})).ms;
+        return ms;
+      };
+      const double measured = cost_of(kMeasured);
+      for (const int32_t fixed : {2, 3, 4, 6, 8, 12, 16})
+        EXPECT_LT(measured, cost_of({.tokens = fixed})) << fixed << " at " << costs.ms(16) << " ms";
+    }
+  }
+}
+
+/// The whole decision, facts to widths, at 30 strands of 64 draws; the yardstick is arithmetic of the same run.
+TEST(MeasuredWidth, DecidesQuickly) {
+  PhiloxStream r(3, 3);
+  const WidthModel model = random_model(r, nullptr);
+  DecodeOptions o;
+  o.width_model = &model;
+  const auto width = *make_width(with("self-spec", DiffusionDrafter{}, kMeasured), nullptr, o);
+  Decoded answer;
+  std::vector<Strand> strands(30);
+  std::vector<Strand*> pointers;
+  std::vector<std::vector<DraftFacts>> facts(30);
+  std::vector<std::span<const DraftFacts>> spans;
+  for (size_t i = 0; i < 30; ++i) {
+    strands[i].reset(answer);
+    strands[i].cursor = Cursor::text(10);
+    strands[i].tokens.assign(11, TokenId{3});
+    strands[i].cached = 10;
+    pointers.push_back(&strands[i]);
+    for (int32_t k = 0; k < 64; ++k)
+      facts[i].push_back({.top = static_cast<float>(r.uniform()), .ahead = k, .place = {-1, 10 + k, 0}, .row = 10 + k});
+    spans.emplace_back(facts[i]);
+  }
+  using Clock = std::chrono::steady_clock;
+  const auto us = [](Clock::time_point begin) { return std::chrono::duration<double, std::micro>(Clock::now() - begin).count(); };
+  double best = 1e9, yardstick = 1e9;
+  std::vector<int32_t> keep(30);
+  for (int n = 0; n < 50; ++n) {
+    width->open_all(pointers);
+    std::fill(keep.begin(), keep.end(), 64);
+    auto begin = Clock::now();
+    width->choose(spans, keep);
+    best = std::min(best, us(begin));
+    begin = Clock::now();
+    double x = 0;
+    for (int k = 1; k <= 30 * 64; ++k) x += std::log(k + std::sqrt(x));
+    yardstick = std::min(yardstick, us(begin));
+    ASSERT_GT(x, 0);
+  }
+  RecordProperty("microseconds", std::to_string(best));
+  EXPECT_LT(best, 3 * yardstick) << best << " us against " << yardstick;
 }
 
 TEST(MeasuredWidth, SaysWhatItNeeds) {
@@ -333,9 +460,10 @@ TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
   std::vector<float> w0(static_cast<size_t>(5 * kVocab), 0), w1(25, 0), w2(25, 0), zeros(5, 0);
   for (size_t i = 0; i < 5; ++i) w0[i * kVocab + i] = w2[i * 5 + i] = 1;
   const auto bytes = [](const std::vector<float>& x) { return std::as_bytes(std::span(x)); };
-  const TensorToWrite tensors[] = {{"layers.0.weight", DType::kF32, {5, kVocab}, bytes(w0)}, {"layers.0.bias", DType::kF32, {5}, bytes(zeros)},
-                                   {"layers.1.weight", DType::kF32, {5, 5}, bytes(w1)},     {"layers.1.bias", DType::kF32, {5}, bytes(zeros)},
-                                   {"fc_out.weight", DType::kF32, {5, 5}, bytes(w2)},       {"fc_out.bias", DType::kF32, {5}, bytes(zeros)}};
+  const TensorToWrite tensors[] = {
+      {"layers.0.weight", DType::kF32, {5, kVocab}, bytes(w0)}, {"layers.0.bias", DType::kF32, {5}, bytes(zeros)},
+      {"layers.1.weight", DType::kF32, {5, 5}, bytes(w1)},      {"layers.1.bias", DType::kF32, {5}, bytes(zeros)},
+      {"fc_out.weight", DType::kF32, {5, 5}, bytes(w2)},        {"fc_out.bias", DType::kF32, {5}, bytes(zeros)}};
   ASSERT_TRUE(write_safetensors(file, tensors));
   const BlockPilot pilot = *BlockPilot::open(file);
   std::filesystem::remove(file);
@@ -352,7 +480,12 @@ TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
       const bool text = preset == "self-spec";
       const Method m = with(preset, DiffusionDrafter{}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5});
       const Decoded d = decoded(lm, prompt, text ? nullptr : &form, m, o);
-      ASSERT_EQ(d.tokens, decoded(lm, prompt, text ? nullptr : &form, *method_of(text ? "ar" : preset == "scaffold-spec" ? "scaffold-ar" : "fields"), o).tokens);
+      ASSERT_EQ(d.tokens, decoded(lm, prompt, text ? nullptr : &form,
+                                  *method_of(text                        ? "ar"
+                                             : preset == "scaffold-spec" ? "scaffold-ar"
+                                                                         : "fields"),
+                                  o)
+                              .tokens);
       size_t widest = 0;
       for (const Round& round : d.rounds) widest = std::max(widest, round.draft.size());
       ASSERT_LE(widest, 6u);

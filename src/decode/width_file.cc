@@ -49,9 +49,10 @@ Result<CostTable> costs_of(const json::object& o, std::string_view key, const st
 Status read_cells(const json::array& cells, int32_t field, const std::string& where, Survival& to) {
   for (const json::value& v : cells) {
     SLIP_TRY(const auto x, integers(v, where));
-    if (x.size() != 5 || x[0] >= Survival::kAhead || x[1] >= Survival::kIndex || x[2] >= Survival::kTop || x[3] > x[4] || x[4] > (int64_t{1} << 40))
-      return bad_input("{}: expected [ahead < {}, index < {}, top < {}, kept, tested], got {}", where, Survival::kAhead, Survival::kIndex,
-                       Survival::kTop, json::serialize(v).substr(0, 60));
+    if (x.size() != 5 || x[0] >= Survival::kAhead || x[1] >= Survival::kIndex || x[2] >= Survival::kTop || x[3] > x[4] ||
+        x[4] > (int64_t{1} << 40))
+      return bad_input("{}: expected [ahead < {}, index < {}, top < {}, kept, tested], got {}", where, Survival::kAhead,
+                       Survival::kIndex, Survival::kTop, json::serialize(v).substr(0, 60));
     to.add({field, static_cast<int32_t>(x[0]), static_cast<int32_t>(x[1]), static_cast<int32_t>(x[2])}, {x[3], x[4]});
   }
   return {};
@@ -68,7 +69,8 @@ Status read_fields(const json::array& fields, const std::string& file, WidthMode
     m.fields.push_back(std::move(name));
     SLIP_TRY(const json::array* a, get_array(*o, "lengths", where));
     SLIP_TRY(auto counts, integers(*a, where + ".lengths"));
-    if (counts.empty() || counts.size() > 65536) return bad_input("{}.lengths: expected budget + 1 counts, got {}", where, counts.size());
+    if (counts.empty() || counts.size() > 65536)
+      return bad_input("{}.lengths: expected budget + 1 counts, got {}", where, counts.size());
     budgets.push_back(static_cast<int32_t>(counts.size()) - 1);
     lengths.push_back(std::move(counts));
   }
@@ -94,7 +96,8 @@ Status write_width_model(const WidthModel& m, const std::filesystem::path& file)
   for (size_t f = 0; f < m.fields.size(); ++f) {
     json::array lengths;
     for (const int64_t n : m.lengths.counts(static_cast<int32_t>(f))) lengths.emplace_back(n);
-    fields.emplace_back(json::object{{"name", m.fields[f]}, {"lengths", std::move(lengths)}, {"survival", std::move(cells[f + 1])}});
+    fields.emplace_back(
+        json::object{{"name", m.fields[f]}, {"lengths", std::move(lengths)}, {"survival", std::move(cells[f + 1])}});
   }
   json::object o{{"format", kFormat},
                  {"version", kVersion},

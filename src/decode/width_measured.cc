@@ -21,7 +21,7 @@ constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
 constexpr int32_t kMostRows = 256;
 /// A draw that is reached less often than this is not laid out where laying out costs anything.
 constexpr float kNever = 1e-4F;
-constexpr double kUrgency = 1;
+constexpr double kUrgency = 4;
 
 class MeasuredWidth : public WidthPolicy {
  public:
@@ -145,7 +145,8 @@ class MeasuredWidth : public WidthPolicy {
     behind_.assign(n, 0);
     weight_.assign(n, 1);
     whole_.assign(n, 1);
-    for (size_t f = 0; f < n; ++f) children_[f].assign(law.children(static_cast<int32_t>(f)).begin(), law.children(static_cast<int32_t>(f)).end());
+    for (size_t f = 0; f < n; ++f)
+      children_[f].assign(law.children(static_cast<int32_t>(f)).begin(), law.children(static_cast<int32_t>(f)).end());
     for (size_t k = n; k-- > 0;) {
       const auto f = static_cast<size_t>(law.order()[k]);
       for (const int32_t c : children_[f]) behind_[f] = std::max(behind_[f], behind_[static_cast<size_t>(c)] + draws_from(c, 0));
@@ -185,7 +186,8 @@ class MeasuredWidth : public WidthPolicy {
     firsts_.push_back(values_.size());
     for (size_t i = 0; i < strands.size(); ++i) {
       const auto known = static_cast<float>(strands[i]->length() - strands[i]->cached);
-      strands_.push_back({std::span(values_).subspan(firsts_[i], firsts_[i + 1] - firsts_[i]), weight_of(strands[i]->field), known, known});
+      strands_.push_back(
+          {std::span(values_).subspan(firsts_[i], firsts_[i + 1] - firsts_[i]), weight_of(strands[i]->field), known, known});
     }
     take_.assign(strands.size(), model_.static_width);
     if (!drifted) choose_windows();
@@ -224,7 +226,9 @@ class MeasuredWidth : public WidthPolicy {
       }
       return;
     }
-    const int32_t end = s.field < 0 ? form_->length() : form_->fields()[static_cast<size_t>(s.field)].start + form_->fields()[static_cast<size_t>(s.field)].budget;
+    const int32_t end =
+        s.field < 0 ? form_->length()
+                    : form_->fields()[static_cast<size_t>(s.field)].start + form_->fields()[static_cast<size_t>(s.field)].budget;
     double survival = weight;
     float fixed = 0;
     int32_t ahead = 0;
@@ -265,7 +269,7 @@ class MeasuredWidth : public WidthPolicy {
   RoundCost cost_;
   double paid_ = 0;  // for the drafts of the round
   std::vector<std::vector<int32_t>> children_;
-  std::vector<double> behind_;  // by field: draws of the longest path behind it
+  std::vector<double> behind_;         // by field: draws of the longest path behind it
   std::vector<float> weight_, whole_;  // whole: how likely the drafts of this round hold to their last
   double round_gain_ = 0, round_rows_ = 0;
   std::vector<DrawValue> values_;
@@ -282,7 +286,9 @@ class ObservedWidth : public WidthPolicy {
   void open(Strand& s) override { policy_->open(s); }
   void open_all(std::span<Strand* const> s) override { policy_->open_all(s); }
   bool window_ends_with_drafts() const override { return policy_->window_ends_with_drafts(); }
-  void choose(std::span<const std::span<const DraftFacts>> facts, std::span<int32_t> keep) override { policy_->choose(facts, keep); }
+  void choose(std::span<const std::span<const DraftFacts>> facts, std::span<int32_t> keep) override {
+    policy_->choose(facts, keep);
+  }
   bool chooses() const override { return policy_->chooses(); }
   bool wants_facts() const override { return true; }
   void seen(const DraftFacts& f, bool kept) override {
@@ -299,7 +305,8 @@ class ObservedWidth : public WidthPolicy {
 
 }  // namespace
 
-std::unique_ptr<WidthPolicy> make_measured_width(const Method& m, const Form* form, const WidthModel& model, const DecodeOptions& o) {
+std::unique_ptr<WidthPolicy> make_measured_width(const Method& m, const Form* form, const WidthModel& model,
+                                                 const DecodeOptions& o) {
   return std::make_unique<MeasuredWidth>(m, form, model, o);
 }
 

@@ -39,7 +39,8 @@ Result<CostTable> CostTable::make(std::vector<int32_t> rows, std::vector<double>
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < 1 || rows[i] > 65536 || (i > 0 && rows[i] <= rows[i - 1]))
       return bad_input("{}: expected ascending numbers of rows from 1 to 65536, got {}", where, rows[i]);
-    if (!(ms[i] > 0) || !std::isfinite(ms[i])) return bad_input("{}: expected milliseconds above 0, got {} for {} rows", where, ms[i], rows[i]);
+    if (!(ms[i] > 0) || !std::isfinite(ms[i]))
+      return bad_input("{}: expected milliseconds above 0, got {} for {} rows", where, ms[i], rows[i]);
   }
   CostTable t;
   t.dense_.resize(static_cast<size_t>(rows.back()) + 1, ms.front());
@@ -112,7 +113,8 @@ void Survival::fit() {
         double weight = 0, mean = 0;
         for (int32_t t = 0; t < kTop; ++t) {
           const double everywhere = static_cast<double>(sum(-2, -1, -1, t).tested) + 1;
-          const double w = static_cast<double>(sum(f, -1, i, t).tested) + kLean * everywhere / (static_cast<double>(sum(-2, -1, -1, -1).tested) + kTop);
+          const double w = static_cast<double>(sum(f, -1, i, t).tested) +
+                           kLean * everywhere / (static_cast<double>(sum(-2, -1, -1, -1).tested) + kTop);
           weight += w;
           mean += w * table_[at({f, a, i, t})];
         }
@@ -180,8 +182,10 @@ Status check_width_model(const WidthModel& m, const Form* form) {
   bool same = m.fields.size() == form->fields().size() && m.survival.fields() == static_cast<int32_t>(m.fields.size()) &&
               m.lengths.fields() == m.survival.fields();
   for (size_t f = 0; same && f < m.fields.size(); ++f)
-    same = m.fields[f] == form->fields()[f].name && m.lengths.counts(static_cast<int32_t>(f)).size() == static_cast<size_t>(form->fields()[f].budget) + 1;
-  if (!same) return bad_input("width model: expected the fields and budgets of form {} as it is now, got those of an earlier one", m.form);
+    same = m.fields[f] == form->fields()[f].name &&
+           m.lengths.counts(static_cast<int32_t>(f)).size() == static_cast<size_t>(form->fields()[f].budget) + 1;
+  if (!same)
+    return bad_input("width model: expected the fields and budgets of form {} as it is now, got those of an earlier one", m.form);
   return {};
 }
 

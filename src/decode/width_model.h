@@ -66,7 +66,9 @@ class Survival {
   }
 
  private:
-  size_t at(const Cell& c) const { return static_cast<size_t>((((c.field + 1) * kAhead + c.ahead) * kIndex + c.index) * kTop + c.top); }
+  size_t at(const Cell& c) const {
+    return static_cast<size_t>((((c.field + 1) * kAhead + c.ahead) * kIndex + c.index) * kTop + c.top);
+  }
   int32_t fields_ = 0;
   std::vector<Count> counts_;
   std::vector<float> table_, before_;

@@ -66,7 +66,8 @@ namespace {
 
 class PilotWidth : public WidthPolicy {
  public:
-  PilotWidth(const BlockPilot& pilot, int32_t block, bool by_positions) : pilot_(pilot), block_(block), by_positions_(by_positions) {}
+  PilotWidth(const BlockPilot& pilot, int32_t block, bool by_positions)
+      : pilot_(pilot), block_(block), by_positions_(by_positions) {}
   bool wants_prompt_logits() const override { return true; }
   void prompt_logits(std::span<const float> logits_V) override { block_ = std::clamp(pilot_.block(logits_V, block_), 2, 64); }
   void open(Strand& s) override {

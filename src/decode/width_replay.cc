@@ -39,7 +39,9 @@ class Replay {
   const ReplayScript::Field& told(int32_t f) const { return script_.fields[static_cast<size_t>(f)]; }
   /// Any token of the content, whatever it is, and the END.
   TokenId content_token(int32_t f) const { return TokenId{field(f).end && field(f).end->value == 0 ? 1 : 0}; }
-  TokenId true_token(const Place& p) const { return p.index == told(p.field).content ? *field(p.field).end : content_token(p.field); }
+  TokenId true_token(const Place& p) const {
+    return p.index == told(p.field).content ? *field(p.field).end : content_token(p.field);
+  }
   TokenId drafted_token(const Place& p) const {
     return field(p.field).end && p.index == told(p.field).draft ? *field(p.field).end : content_token(p.field);
   }
@@ -77,7 +79,9 @@ class Replay {
     const auto fields = static_cast<int32_t>(form_.fields().size());
     nodes_.resize(form_.fields().size());
     std::vector<Node*> round;
-    const auto parents = [&](int32_t f, auto&& each) { return std::all_of(field(f).parents.begin(), field(f).parents.end(), each); };
+    const auto parents = [&](int32_t f, auto&& each) {
+      return std::all_of(field(f).parents.begin(), field(f).parents.end(), each);
+    };
     // Parents stand before their children in repeated sweeps: the graph's depth many.
     while (true) {
       round.clear();
@@ -96,7 +100,9 @@ class Replay {
       for (Node* n : round) lay(*n);
       pass(round);
       for (Node* n : round) {
-        if (n->early && !parents(n->s.field, [&](int32_t q) { return closed(q) && (!nodes_[static_cast<size_t>(q)].in_round || nodes_[static_cast<size_t>(q)].whole); })) {
+        if (n->early && !parents(n->s.field, [&](int32_t q) {
+              return closed(q) && (!nodes_[static_cast<size_t>(q)].in_round || nodes_[static_cast<size_t>(q)].whole);
+            })) {
           counts_.proposed += static_cast<int64_t>(n->s.draws.size());
           counts_.discarded += static_cast<int64_t>(n->s.draws.size());
           n->in_round = false;

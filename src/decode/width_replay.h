@@ -25,8 +25,8 @@ struct ReplayScript {
 
 struct ReplayMethod {
   bool graph = true, activation = true;
-  bool drafts_in_passes = false;      // diffusion: a draft pass before every round; children start without drafts
-  const CostTable* cost = nullptr;    // of passes; the prefill is left out
+  bool drafts_in_passes = false;    // diffusion: a draft pass before every round; children start without drafts
+  const CostTable* cost = nullptr;  // of passes; left out: the prefill, and rows that only feed closed fields
 };
 
 struct ReplayCounts {

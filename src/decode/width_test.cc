@@ -90,7 +90,8 @@ TEST(WidthChoice, IsTheBestOfAllOnAnyStaircase) {
   for (int n = 0; n < 3000; ++n) {
     const CostTable pass = random_stairs(r, 40), draft = random_stairs(r, 40);
     const Scene s = random_scene(r, 1 + r.below(3), 6, false);
-    const RoundCost cost{.pass = &pass, .draft = &draft, .drafts = r.chance(0.5) ? RoundCost::Drafts::kRows : RoundCost::Drafts::kPaid};
+    const RoundCost cost{
+        .pass = &pass, .draft = &draft, .drafts = r.chance(0.5) ? RoundCost::Drafts::kRows : RoundCost::Drafts::kPaid};
     std::vector<int32_t> take(s.strands.size());
     choice.choose(s.strands, cost, 1000, take);
     ASSERT_NEAR(rate_of(s, take, cost), best_rate(s, cost), 1e-6) << n;
@@ -219,7 +220,11 @@ TEST(CostTable, IsMeasured) {
 
 /// Odds that depend on field, draws ahead and top, as an engine's would; a collector sees two thousand requests.
 double true_odds(const DraftFacts& f) {
-  const double x = -1 + 3.5 * static_cast<double>(f.top) - 0.12 * f.ahead + (f.place.field == 1 ? 0.8 : f.place.field == 2 ? -0.9 : 0) + (f.place.index == 0 ? 0.4 : 0);
+  const double x = -1 + 3.5 * static_cast<double>(f.top) - 0.12 * f.ahead +
+                   (f.place.field == 1   ? 0.8
+                    : f.place.field == 2 ? -0.9
+                                         : 0) +
+                   (f.place.index == 0 ? 0.4 : 0);
   return 1 / (1 + std::exp(-x));
 }
 Form three_fields() {
@@ -234,7 +239,9 @@ Form three_fields() {
   return *Form::make(std::move(p));
 }
 DraftFacts random_facts(PhiloxStream& r) {
-  return {.top = static_cast<float>(std::sqrt(r.uniform())), .ahead = static_cast<int32_t>(r.below(14)), .place = {static_cast<int32_t>(r.below(3)), static_cast<int32_t>(r.below(12)), 0}};
+  return {.top = static_cast<float>(std::sqrt(r.uniform())),
+          .ahead = static_cast<int32_t>(r.below(14)),
+          .place = {static_cast<int32_t>(r.below(3)), static_cast<int32_t>(r.below(12)), 0}};
 }
 WidthCollector collected(const Form& form, int requests, uint64_t seed, double shift = 0) {
   WidthCollector c(&form);
@@ -387,7 +394,8 @@ TEST(WidthFile, ReadsWhatItWrote) {
   };
   EXPECT_THAT(broken("slipstream-width", "slipstream-wide"), HasSubstr("expected format slipstream-width version 1"));
   EXPECT_THAT(broken("10001", "-1"), HasSubstr("pass.microseconds: expected whole numbers"));
-  EXPECT_THAT(broken("\"static_width\": 8", "\"static_width\": 800"), HasSubstr("static_width: expected a number from 1 to 64, got 800"));
+  EXPECT_THAT(broken("\"static_width\": 8", "\"static_width\": 800"),
+              HasSubstr("static_width: expected a number from 1 to 64, got 800"));
   EXPECT_THAT(broken("\"name\": \"a\"", "\"name\": 3"), HasSubstr("fields[0]"));
   std::filesystem::remove(file);
 }
@@ -396,16 +404,20 @@ TEST(WidthFile, ReadsWhatItWrote) {
 TEST(WidthPolicy, NeverSeesIds) {
   [[maybe_unused]] auto [top, margin, ahead, place, row, sure] = DraftFacts{};
   [[maybe_unused]] auto [field, index, state] = place;
-  static_assert(std::is_same_v<decltype(top), float> && std::is_same_v<decltype(margin), float> && std::is_same_v<decltype(ahead), int32_t> &&
-                std::is_same_v<decltype(row), int32_t> && std::is_same_v<decltype(sure), bool>);
-  static_assert(std::is_same_v<decltype(field), int32_t> && std::is_same_v<decltype(index), int32_t> && std::is_same_v<decltype(state), int32_t>);
+  static_assert(std::is_same_v<decltype(top), float> && std::is_same_v<decltype(margin), float> &&
+                std::is_same_v<decltype(ahead), int32_t> && std::is_same_v<decltype(row), int32_t> &&
+                std::is_same_v<decltype(sure), bool>);
+  static_assert(std::is_same_v<decltype(field), int32_t> && std::is_same_v<decltype(index), int32_t> &&
+                std::is_same_v<decltype(state), int32_t>);
   static_assert(!std::is_convertible_v<TokenId, int32_t>);
 }
 
-Status write_pilot(const std::filesystem::path& file, int64_t vocab, int64_t hidden, std::vector<float> w0, std::vector<float> w1, std::vector<float> w2,
-                   bool with_out = true) {
+Status write_pilot(const std::filesystem::path& file, int64_t vocab, int64_t hidden, std::vector<float> w0, std::vector<float> w1,
+                   std::vector<float> w2, bool with_out = true) {
   const std::vector<float> zeros(64, 0);
-  const auto bytes = [](const std::vector<float>& x, int64_t n) { return std::as_bytes(std::span(x).first(static_cast<size_t>(n))); };
+  const auto bytes = [](const std::vector<float>& x, int64_t n) {
+    return std::as_bytes(std::span(x).first(static_cast<size_t>(n)));
+  };
   std::vector<TensorToWrite> t{{"layers.0.weight", DType::kF32, {hidden, vocab}, bytes(w0, hidden * vocab)},
                                {"layers.0.bias", DType::kF32, {hidden}, bytes(zeros, hidden)},
                                {"layers.1.weight", DType::kF32, {hidden, hidden}, bytes(w1, hidden * hidden)},

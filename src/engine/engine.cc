@@ -118,7 +118,8 @@ Result<std::string> Engine::user_text(const Request& request) const {
 
 Result<Prompt> Engine::prompt(const Request& request) {
   std::vector<PatchGrid> grids;
-  for (const Image& image : request.images) {
+  const bool blind = request.ego && !task_.cameras;  // records bring pictures that this model was not trained to see
+  for (const Image& image : blind ? std::span<const Image>() : request.images) {
     SLIP_TRY_(check_interrupt());
     SLIP_TRY(PatchGrid g, model_->preprocess(image));
     grids.push_back(std::move(g));

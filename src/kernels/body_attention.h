@@ -37,7 +37,7 @@ struct Attend {
   alignas(64) float sums[kMaxQueries * kMaxHeadWidth];
   alignas(64) float keys_KS[kMaxHeadWidth * kKeyBlock];
   alignas(64) float values_SK[kKeyBlock * kMaxHeadWidth];
-  const float* values;  // of the block in hand: in place, or values_SK where the head width is no whole number of vectors
+  const float* values;    // of the block in hand: in place, or values_SK where the head width is no whole number of vectors
   int64_t at[kKeyBlock];  // where a key of the block lies, and its values from `values` on
 };
 
@@ -161,8 +161,7 @@ void soften(Attend& s, int64_t i, int64_t n, float* p, float* keep) {
     folded[r] = sum;
   }
   Eight totals = sum_lanes_of_8(folded);
-  for (int e = 0; e < kEight; e++)
-    totals.v[e] = add_v(mul_v(load(s.total + i + e * kLanes), kept.v[e]), totals.v[e]);
+  for (int e = 0; e < kEight; e++) totals.v[e] = add_v(mul_v(load(s.total + i + e * kLanes), kept.v[e]), totals.v[e]);
   store_first(s.total + i, totals, n);
 }
 
@@ -238,7 +237,7 @@ void add_queries(Attend& s, int64_t begin, int64_t end, int64_t count) {
   for (int64_t i = begin; i < end; i += kTileQueries) {
     const int64_t n = end - i < kTileQueries ? end - i : kTileQueries;
     multiply<DotF32>(reinterpret_cast<Word*>(p), kKeyBlock, n, vectors, reinterpret_cast<const Word*>(s.q + i * s.a.width),
-                           s.a.width, reinterpret_cast<const Word*>(s.keys_KS), kKeyBlock, s.a.width);
+                     s.a.width, reinterpret_cast<const Word*>(s.keys_KS), kKeyBlock, s.a.width);
     if (count < vectors * kLanes)
       for (int64_t r = 0; r < n; r++)
         for (int64_t j = count; j < vectors * kLanes; j++) p[r * kKeyBlock + j] = -__builtin_inff();

@@ -83,7 +83,11 @@ Tile fetching_tile(int64_t rows, int64_t index, int64_t count) {
 /// registers allow, 9 rows go as 5 + 4, not 4 + 4 + 1.
 struct RowTiles {
   explicit RowTiles(int64_t rows)
-      : rows(rows), count(kTileRows < 6 || rows == 7 ? (rows + 3) / 4 : rows < 4 ? 1 : rows / 4), more(rows - 4 * count) {}
+      : rows(rows),
+        count(kTileRows < 6 || rows == 7 ? (rows + 3) / 4
+              : rows < 4                 ? 1
+                                         : rows / 4),
+        more(rows - 4 * count) {}
   int64_t first(int64_t i) const { return more > 0 ? i * (rows / count) + (i < rows % count ? i : rows % count) : 4 * i; }
   int64_t size(int64_t i) const { return (i + 1 < count ? first(i + 1) : rows) - first(i); }
   int64_t rows, count, more;
@@ -96,8 +100,8 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps) {
   if (kTileVectors == 4 && a.columns <= 2 * kLanes) {  // a ragged last block: half the columns, twice the rows
     for (int64_t r = 0; r < a.rows; r += 8) {
       const int64_t n = a.rows - r < 8 ? a.rows - r : 8;
-      tile_of_rows<Dot, 2, 0, kTileVectors == 4 ? 8 : 4>(n)(a.sums + r * kBlockColumns, kBlockColumns, a.x + r * a.ldx + s, a.ldx, w,
-                                                            kBlockColumns, steps, s == 0, nullptr);
+      tile_of_rows<Dot, 2, 0, kTileVectors == 4 ? 8 : 4>(n)(a.sums + r * kBlockColumns, kBlockColumns, a.x + r * a.ldx + s, a.ldx,
+                                                            w, kBlockColumns, steps, s == 0, nullptr);
     }
     return;
   }
@@ -109,8 +113,7 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps) {
     const int64_t lines_each = tiles.count == 1 ? 4 : tiles.count < 4 ? 2 : 1;
     const char* ahead = reinterpret_cast<const char*>(next) + t * lines_each * steps * 64;
     for (int64_t c = 0; c < a.columns; c += kTileVectors * kLanes) {
-      const Tile f =
-          fetch && c == 0 ? fetching_tile<Dot>(n, t, tiles.count) : tile_of_rows<Dot, kTileVectors, 0, kTileRows>(n);
+      const Tile f = fetch && c == 0 ? fetching_tile<Dot>(n, t, tiles.count) : tile_of_rows<Dot, kTileVectors, 0, kTileRows>(n);
       f(a.sums + r * kBlockColumns + c, kBlockColumns, a.x + r * a.ldx + s, a.ldx, w + c, kBlockColumns, steps, s == 0, ahead);
     }
   }

@@ -15,8 +15,9 @@ namespace {
 constexpr int kSlotWords = 60, kSlotScales = 61, kSlotBest = 62;  // workspace slots of the kernels: 60 and up
 constexpr int64_t kPieceBytes = 256 << 10;  // weights per piece when rows are few: 0.25-0.5 MB hides the counter's cost
 constexpr int64_t kFewStripes = 16, kSplitRows = 16;
-constexpr int64_t kCallerWork = 150'000;     // about 2 us: handing out and meeting again takes 0.2 to 0.9 us, as cores lie to each other
-constexpr int64_t kPackNumbers = 32 << 10;   // of activations in a piece: 1.7 us
+constexpr int64_t kCallerWork =
+    150'000;  // about 2 us: handing out and meeting again takes 0.2 to 0.9 us, as cores lie to each other
+constexpr int64_t kPackNumbers = 32 << 10;  // of activations in a piece: 1.7 us
 
 struct Best {
   float value;

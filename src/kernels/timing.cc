@@ -82,7 +82,8 @@ struct Timing {
   void line(const std::string& name, int64_t rows, const std::function<void()>& f) {
     if (name.find(filter) == std::string::npos) return;
     const double us = shortest_us(0.05, f);
-    std::printf("%-28s %4ld rows %9.2f us %8.3f us/row\n", name.c_str(), static_cast<long>(rows), us, us / static_cast<double>(rows));
+    std::printf("%-28s %4ld rows %9.2f us %8.3f us/row\n", name.c_str(), static_cast<long>(rows), us,
+                us / static_cast<double>(rows));
   }
 
   void products(int64_t rows) {

@@ -49,7 +49,6 @@ inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats
   return _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), n)));
 }
 
-
 /// One number for each of eight queries.
 constexpr int kEight = 1;
 struct Eight {
@@ -66,8 +65,8 @@ inline Eight fold_lanes_of_8(const Floats* v, Op op) {
     halves[i] = op(_mm256_permute2f128_ps(v[i], v[i + 4], 0x20), _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
 #pragma GCC unroll 2
   for (int i = 0; i < 2; i++)  // lane + lane 2: four queries
-    quarters[i] = op(_mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0x44),
-                     _mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0xee));
+    quarters[i] =
+        op(_mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0x44), _mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0xee));
   return {{op(_mm256_shuffle_ps(quarters[0], quarters[1], 0x88), _mm256_shuffle_ps(quarters[0], quarters[1], 0xdd))}};
 }
 inline Eight sum_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, add_v); }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kLanes = 16;
 constexpr int kTileVectors = 4;  // 4 rows x 4 zmm
-constexpr int kTileRows = 6;  // at most: 24 sums, 4 weights and x in 32 registers
+constexpr int kTileRows = 6;     // at most: 24 sums, 4 weights and x in 32 registers
 using Floats = __m512;
 using Words = __m512i;
 
@@ -48,15 +48,12 @@ inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats
   return _mm512_castsi512_ps(_mm512_maskz_add_epi32(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), _mm512_castps_si512(a), n));
 }
 
-
 /// One number for each of eight queries.
 constexpr int kEight = 1;
 struct Eight {
   Floats v[kEight];  // the upper half is of no use
 };
-inline void store_first(float* p, Eight x, int64_t n) {
-  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v[0]);
-}
+inline void store_first(float* p, Eight x, int64_t n) { _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v[0]); }
 inline Floats splat_lane(Eight x, int64_t r) { return _mm512_permutexvar_ps(_mm512_set1_epi32(static_cast<int>(r)), x.v[0]); }
 /// Number r: the lanes of v[r] folded by `op` in the order of sum_lanes, eight at once: 24 steps in place of 64.
 template <class Op>

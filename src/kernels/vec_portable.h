@@ -60,7 +60,6 @@ inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats
   return (Floats)(((Words)a + ((Words)shifted << 23)) & ~(Words)(x < limit));
 }
 
-
 /// One number for each of eight queries.
 constexpr int kEight = 2;
 struct Eight {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "task/action.h"
 
 namespace slip {
 
@@ -33,6 +34,8 @@ constexpr std::string_view kCotTasks =
     "what the car does and why.\n";
 
 std::string tasks(TaskForm form) {
+  if (form == TaskForm::kAction)
+    return fmt::format("{}Task: give the mean acceleration in each of the next half seconds, in m/s².\n{}", kRole, kInput);
   const bool wod = form == TaskForm::kWodE2e;
   return fmt::format("{}{}Task {}: {}Task {}: {}{}", kRole, wod ? kWodTasks : kCotTasks, wod ? 3 : 5, kBehaviours, wod ? 4 : 6,
                      kWaypoints, kInput);
@@ -140,7 +143,10 @@ Result<EgoInput> read_ego(const std::filesystem::path& file) {
   return out;
 }
 
-std::string_view words(TaskForm v) { return v == TaskForm::kWodE2e ? "wod-e2e" : "drive-cot"; }
+namespace {
+constexpr std::array<std::string_view, 3> kForms = {"wod-e2e", "drive-cot", "action"};  // in the order of TaskForm
+}
+std::string_view words(TaskForm v) { return kForms[static_cast<size_t>(v)]; }
 std::string_view words(TaskLaw v) { return v == TaskLaw::kChain ? "chain" : "graph"; }
 
 namespace {
@@ -169,6 +175,23 @@ Status read_budgets(const json::object& slipstream, std::string_view where, Driv
   return {};
 }
 
+Status read_action(const json::object& slipstream, std::string_view where, ActionOptions& out) {
+  if (!slipstream.contains("action")) return {};
+  SLIP_TRY(const json::object* o, get_object(slipstream, "action", where));
+  const std::string at = fmt::format("{}.action", where);
+  constexpr std::array<std::string_view, 6> kKeys = {"dimensions", "bins", "tokens", "descending", "low", "high"};
+  for (const auto& member : *o)
+    if (std::find(kKeys.begin(), kKeys.end(), std::string_view(member.key())) == kKeys.end())
+      return bad_input("{}: expected dimensions, bins, tokens, descending, low or high, got {}", at, std::string_view(member.key()));
+  SLIP_TRY(out.dimensions, bounded(*o, "dimensions", out.dimensions, kMostActionSteps, at));
+  SLIP_TRY(out.bins, bounded(*o, "bins", out.bins, 65536, at));
+  SLIP_TRY(out.tokens, string_or(*o, "tokens", out.tokens, at));
+  SLIP_TRY(out.descending, bool_or(*o, "descending", out.descending, at));
+  SLIP_TRY(out.low, number_or(*o, "low", out.low, at));
+  SLIP_TRY(out.high, number_or(*o, "high", out.high, at));
+  return {};
+}
+
 }  // namespace
 
 Result<TaskOptions> task_options(const json::object& config, std::string_view file) {
@@ -179,8 +202,9 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   const json::object& o = v->get_object();
   const std::string where = fmt::format("{}: slipstream", file);
   SLIP_TRY(const std::string form, string_or(o, "form", "wod-e2e", where));
-  if (form != "wod-e2e" && form != "drive-cot") return unsupported("{}: form: expected wod-e2e or drive-cot, got {}", where, form);
-  out.form = form == "wod-e2e" ? TaskForm::kWodE2e : TaskForm::kDriveCot;
+  const auto* known = std::find(kForms.begin(), kForms.end(), form);
+  if (known == kForms.end()) return unsupported("{}: form: expected wod-e2e, drive-cot or action, got {}", where, form);
+  out.form = static_cast<TaskForm>(known - kForms.begin());
   SLIP_TRY(const std::string law, string_or(o, "law", out.form == TaskForm::kDriveCot ? "graph" : "chain", where));
   if (law != "chain" && law != "graph") return bad_input("{}: law: expected chain or graph, got {}", where, law);
   out.law = law == "chain" ? TaskLaw::kChain : TaskLaw::kGraph;
@@ -190,7 +214,9 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   SLIP_TRY(out.explanation_budget, bounded(o, "explanation_budget", out.explanation_budget, 4096, where));
   SLIP_TRY(out.behaviour_budget, bounded(o, "behaviour_budget", out.behaviour_budget, 64, where));
   SLIP_TRY(out.block_size, bounded(o, "block_size", out.block_size, 1024, where));
+  SLIP_TRY(out.cameras, bool_or(o, "cameras", out.cameras, where));
   SLIP_TRY_(read_budgets(o, where, out.drive_cot));
+  SLIP_TRY_(read_action(o, where, out.action));
   out.drive_cot.block_size = out.block_size;
   return out;
 }

@@ -39,15 +39,26 @@ enum class PromptStyle { kFull, kCompact };
 
 /// The answers that the task can be given in (form/builtin.h), and what the fields of an answer see: everything before them, or the
 /// prompt, the scaffold and their ancestors in the field graph.
-enum class TaskForm : uint8_t { kWodE2e, kDriveCot };
+enum class TaskForm : uint8_t { kWodE2e, kDriveCot, kAction };
 enum class TaskLaw : uint8_t { kChain, kGraph };
-std::string_view words(TaskForm v);  // "wod-e2e", "drive-cot"
+std::string_view words(TaskForm v);  // "wod-e2e", "drive-cot", "action"
 std::string_view words(TaskLaw v);   // "chain", "graph"
+
+/// An answer of one action (task/action.h). Its bins are the tokens <|NAME_0|> .. <|NAME_255|>, neighbours in the vocabulary.
+struct ActionOptions {
+  int dimensions = 7;
+  int bins = 256;
+  std::string tokens = "action";  // NAME
+  bool descending = true;         // OpenVLA: the largest value has the smallest id
+  double low = -6, high = 6;      // m/s^2
+};
 
 /// How a model folder was trained for the task: object "slipstream" of its config.json,
 /// {"form": "wod-e2e", "law": "chain", "prompt": "full|compact", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}
 /// {"form": "drive-cot", "law": "graph", "prompt": "full|compact", "budgets": {"condition": 16, ...}, "block_size": 32}
-/// `budgets` names fields of DriveCotOptions without their "_budget". The law is the form's own where none is given.
+/// {"form": "action", "prompt": "compact", "cameras": false, "action": {"dimensions": 7, "bins": 256, "tokens": "action",
+///                                                                      "descending": true, "low": -6, "high": 6}}
+/// Without cameras (any form) a record's pictures are not shown to the model. `budgets` names fields of DriveCotOptions without their "_budget". The law is the form's own where none is given.
 struct TaskOptions {
   PromptStyle prompt = PromptStyle::kFull;
   int explanation_budget = 192;
@@ -55,6 +66,8 @@ struct TaskOptions {
   int block_size = 32;
   TaskForm form = TaskForm::kWodE2e;
   TaskLaw law = TaskLaw::kChain;
+  bool cameras = true;
+  ActionOptions action;
   // Room for every text of sim/cot.h in the vocabulary of make_task_tokenizer; a byte-level vocabulary needs more.
   DriveCotOptions drive_cot{.condition_budget = 16,
                             .lanes_budget = 20,

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/cot.h"
+#include "task/action.h"
 
 namespace slip {
 
@@ -36,6 +37,7 @@ double to_step(double v, double step) {
 
 json::value task_schema(const TaskOptions& options) {
   if (options.form == TaskForm::kDriveCot) return drive_cot_schema(options.drive_cot);
+  if (options.form == TaskForm::kAction) return action_schema(options.action);
   WodE2eOptions o;
   o.explanation_budget = options.explanation_budget;
   o.behaviour_budget = options.behaviour_budget;
@@ -69,6 +71,8 @@ class Truth {
     const Field& field = form_.form.fields()[f];
     const std::string_view name = field.name;
     if (const std::string_view word = behaviour_truth(labels_, name); !word.empty()) return FieldValue(std::string(word));
+    if (const auto* bins = std::get_if<BinsMeaning>(&form_.meanings[f]); bins && form_.form.name() == words(TaskForm::kAction))
+      return action(*bins);
     if (section_name(form_.form, field) == "trajectory" && std::holds_alternative<NumberMeaning>(form_.meanings[f]))
       return number(f);
     if (name == "explanation") {
@@ -88,6 +92,12 @@ class Truth {
     const sim::Vec2 p = sim::future_at(labels_, number_ / 2 + 1.0);
     const double largest = std::get<NumberMeaning>(form_.meanings[f]).format.largest();
     return std::clamp(to_step(number_++ % 2 == 0 ? p.x : p.y, step_), -largest, largest);
+  }
+
+  FieldValue action(const BinsMeaning& bins) const {
+    std::vector<double> out = action_of(labels_, bins.count);
+    for (double& a : out) a = std::clamp(a, bins.low, bins.high);
+    return out;
   }
 
   Result<FieldValue> scene_text(size_t f) {

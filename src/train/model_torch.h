@@ -49,8 +49,10 @@ class TrainModel {
 
   static void set_threads(int threads);
 
+  struct Impl;                               // torch_model.h
+  Impl& impl() const { return *impl_; }
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

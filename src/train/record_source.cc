@@ -5,6 +5,7 @@
 // "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
 // "grounding": {"weight": 1, "background": 0.1} adds a target to every image cell (grounding.h): the weight of cells that show
 // something, and of those that do not.
+// A model whose config says "form": "action" gets other samples: action_source.h.
 // A model whose config says "law": "graph" (task/prompt.h) gets the answer as contents of the form's fields, for the graph objective.
 // `model` is the model's config.json: its "slipstream" object gives prompt style and budgets; preprocessor_config.json stands
 // beside it. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
@@ -21,6 +22,7 @@
 #include "task/task_tokenizer.h"
 #include "task/wod.h"
 #include "text/chat.h"
+#include "train/action_source.h"
 #include "train/grounding.h"
 #include "train/source.h"
 
@@ -257,11 +259,20 @@ class SimulatedSource : public SampleSource {
   int64_t count_;
 };
 
+Result<TaskOptions> task_of(const json::object& data) {
+  SLIP_TRY(const std::string model, get_string(data, "model", "data"));
+  SLIP_TRY(const json::value config, read_json(model));
+  if (!config.is_object()) return bad_input("{}: expected an object, got another type", model);
+  return task_options(config.get_object(), model);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder) {
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
   if (kind != "records" && kind != "simulated") return unsupported("data: kind: expected records, simulated or toy, got {}", kind);
+  SLIP_TRY(const TaskOptions task, task_of(data));
+  if (task.form == TaskForm::kAction) return make_action_source(data, task, tokenizer_folder);
   SLIP_TRY(Setup setup, set_up(data, tokenizer_folder));
   if (kind == "simulated") {
     SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
