@@ -206,9 +206,22 @@ TEST_F(Cli, FormExplainsABuiltInForAModel) {
     EXPECT_NE(words.out.find(part), std::string::npos) << part;
 }
 
+TEST_F(Cli, FormKnowsEveryBuiltInAndSaysWhichTokensAModelLacks) {
+  for (const char* name : {"drive-cot", "openvla-action", "minivla-action", "alpamayo-coc"}) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(run_json({"form", name}).at("title"), name);
+  }
+  const json::value cot = run_json({"form", "drive-cot", "--model", demo_model()});
+  EXPECT_EQ(cot.at("fields").as_array().size(), 41u);
+  EXPECT_EQ(cot.at("waves").as_array().size(), 7u) << "images, instances, justifications, summaries, behaviour, actions, waypoints";
+  refused({"form", "openvla-action", "--model", demo_model()}, 3, "form openvla-action: expected a tokenizer with the token");
+  refused({"form", "minivla-action", "--model", demo_model()}, 3, "<|extra_0|>");
+  refused({"form", "alpamayo-coc", "--model", demo_model()}, 3, "<|cot_start|>");
+}
+
 TEST_F(Cli, FormRefusesWhatIsNoForm) {
   const std::string model = fixture("decode/models/small");
-  refused({"form", "nope"}, 3, "nope");
+  refused({"form", "nope"}, 3, "expected a built-in (wod-e2e, drive-cot, openvla-action, minivla-action, alpamayo-coc), `model`");
   refused({"form", path("none.json")}, 3, "none.json");
   refused({"form", write("broken.json", "{\"type\": ")}, 3, "broken.json");
   refused({"form", write("number.json", R"({"type": "number"})"), "--model", model}, 3, "x-format");

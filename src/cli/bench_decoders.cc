@@ -73,7 +73,7 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, cons
   SLIP_TRY_(add(base + " lookup", plain, "lookup", "fixed:8"));
   if (form) SLIP_TRY_(add(base + " quadratic", plain, "quadratic", "fixed:3"));
   if (form) SLIP_TRY_(add(base + " measured", spec, "", "measured"));
-  if (earlier) SLIP_TRY_(add(base + " previous", plain, "previous:earlier frame", "fixed:64"));
+  if (earlier) SLIP_TRY_(add(base + " previous", spec, "previous:earlier frame", ""));
   for (Contender& c : out) {
     const Schedule s = c.method.schedule;
     if (!form && s != Schedule::kText) c.left_out = "it needs a form";

@@ -91,7 +91,7 @@ struct SimulateOptions {
 Status simulate(const SimulateOptions& o);
 
 struct EvalOptions {
-  std::string model, records, decoder, schedule, drafter, verifier, width, dtype = "auto", require, out;
+  std::string model, records, decoder, schedule, drafter, verifier, width, dtype = "auto", require, out, calibrate;
   double every_s = 0;  // > 0: frames of each scene so many seconds apart; with drafter `previous` each starts from the one before
   int frames = 2;
   int64_t count = 0;

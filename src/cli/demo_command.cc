@@ -2,6 +2,7 @@
 // `demo`: a held-out simulated scene, answered by four decoders; the same bytes from every exact one, fewer passes each time.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -10,6 +11,7 @@
 #include "cli/requests.h"
 #include "eval/evaluate.h"
 #include "image/image.h"
+#include "sim/cot.h"
 
 namespace slip::cli {
 
@@ -21,36 +23,58 @@ std::vector<std::string_view> presets_for(Law law) {
   return {"ar", "scaffold-ar", "section-diffusion", "scaffold-spec"};
 }
 
-// The form's lines as they fill in, for a person at a terminal.
-void show_answer(const Answer& a, const sim::Labels& truth) {
+// The answer for a person at a terminal, the expert's beside it; instances that say they are none are left out.
+class Shown {
+ public:
+  void line(std::string name, std::string text) { lines_.emplace_back(std::move(name), std::move(text)); }
+  void print() const {
+    size_t width = 17;
+    for (const auto& [name, text] : lines_) width = std::max(width, name.size());
+    for (const auto& [name, text] : lines_) print_text(fmt::format("  {:<{}}  {}\n", name, width, text));
+    print_text("\n");
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> lines_;
+};
+
+void add_objects(const Answer& a, const sim::Labels& truth, Shown& shown) {
   const auto objects = objects_of(a.form->form, a.values);
+  if (std::none_of(objects.begin(), objects.end(), [](const auto& x) { return x.has_value(); })) return;
   std::string yes, wrong;
   for (size_t c = 0; c < objects.size(); ++c) {
     if (objects[c].value_or(false)) yes += fmt::format("{}{}", yes.empty() ? "" : ", ", sim::kObjectClasses[c]);
     if (objects[c].value_or(false) != truth.critical[c])
       wrong += fmt::format("{}{}", wrong.empty() ? "" : ", ", sim::kObjectClasses[c]);
   }
-  const bool classes = std::any_of(objects.begin(), objects.end(), [](const auto& x) { return x.has_value(); });
-  if (classes) print_text(
-      fmt::format("  critical objects   {}{}\n", yes.empty() ? "none" : yes, wrong.empty() ? "" : "   (wrong: " + wrong + ")"));
+  shown.line("critical objects", (yes.empty() ? "none" : yes) + (wrong.empty() ? "" : "   (wrong: " + wrong + ")"));
+}
+
+void show_answer(const Answer& a, const sim::Labels& truth) {
+  Shown shown;
+  add_objects(a, truth, shown);
   for (size_t f = 0; f < a.values.size(); ++f) {
-    const std::string& name = a.form->form.fields()[f].name;
+    std::string name = a.form->form.fields()[f].name;
     const std::string* text = std::get_if<std::string>(&a.values[f]);
-    if (!text || name.starts_with("critical_objects.")) continue;
+    if (!text || *text == sim::kCotNone || name.starts_with("critical_objects.")) continue;
+    const std::string_view expert = behaviour_truth(truth, name);
     const bool lengthwise = name.ends_with(".longitudinal");
-    if (lengthwise || name.ends_with(".lateral"))
-      print_text(fmt::format("  {:<18} {}   (expert: {})\n", lengthwise ? "longitudinal" : "lateral", *text,
-                             lengthwise ? words(truth.longitudinal) : words(truth.lateral)));
-    else
-      print_text(fmt::format("  {:<24} {}\n", name, *text));
+    if (lengthwise || name.ends_with(".lateral")) name = lengthwise ? "longitudinal" : "lateral";
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return c == '_' || c == '.'; }, ' ');
+    shown.line(name, *text + (expert.empty() ? "" : fmt::format("   (expert: {})", expert)));
   }
   std::string points, expert;
-  for (const Waypoint& w : a.plan.waypoints) points += fmt::format(" ({:.1f}, {:.1f})", w.x, w.y);
+  for (const Waypoint& w : a.plan.waypoints) points += fmt::format("{}({:.1f}, {:.1f})", points.empty() ? "" : " ", w.x, w.y);
   for (int t = 1; t <= 5; ++t) {
     const sim::Vec2 p = sim::future_at(truth, t);
-    expert += fmt::format(" ({:.1f}, {:.1f})", p.x, p.y);
+    expert += fmt::format("{}({:.1f}, {:.1f})", t == 1 ? "" : " ", p.x, p.y);
   }
-  print_text(fmt::format("  waypoints, m      {}\n  the expert drives {}\n\n", points, expert));
+  if (!points.empty()) {
+    shown.line("waypoints, m", points);
+    shown.line("the expert drives", expert);
+  }
+  shown.print();
 }
 
 }  // namespace
@@ -80,7 +104,7 @@ Status demo(const DemoOptions& o) {
     const Statistics& s = a.decoded.statistics;
     table += fmt::format("  {:<20} {:>8} {:>10} {:>8.1f} {:>18} {:>10}\n", preset, s.forwards, s.rows, a.stages.total_ms,
                          s.tested ? fmt::format("{}/{}", s.accepted, s.tested) : "-", same);
-    lines.push_back(json::object{{"decoder", decoder_json(method)},
+    lines.push_back(json::object{{"decoder", decoder_json(a.method, a.form)},
                                  {"statistics", statistics_json(a)},
                                  {"equal", method.lossy() ? json::value("lossy") : json::value(true)}});
     answers.push_back(std::move(a));

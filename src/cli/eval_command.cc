@@ -5,6 +5,7 @@
 #include "base/progress.h"
 #include "cli/output.h"
 #include "cli/requests.h"
+#include "decode/width_collect.h"
 #include "eval/evaluate.h"
 
 namespace slip::cli {
@@ -51,8 +52,8 @@ json::object record_line(const sim::Labels& labels, const Answer& a) {
 namespace {
 
 /// All frames of all records. With drafter `previous` a scene's first frame only makes the answer that the next one starts from.
-Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, EvalSettings settings, Evaluation& sums,
-                std::string& lines) {
+Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, EvalSettings settings, WidthCollector* collector,
+                Evaluation& sums, std::string& lines) {
   const int frames = o.every_s > 0 ? o.frames : 1;
   const bool from_previous = std::holds_alternative<PreviousDrafter>(settings.method.drafter);
   EvalSettings first = settings;
@@ -68,7 +69,10 @@ Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, Ev
       const bool warm = from_previous && frame == 0;
       Evaluation aside;
       settings.previous = warm ? nullptr : &previous;
+      settings.width_observer = warm ? nullptr : collector;
+      if (collector) collector->begin(i);
       SLIP_TRY(const Answer answer, evaluate_record(engine, r.labels, r.images, warm ? first : settings, warm ? aside : sums));
+      if (collector && !warm) collector->answered(answer.decoded);
       previous = {answer.form->form.name(), answer.decoded.fields, answer.decoded.tokens};
       if (!o.out.empty() && !warm) lines += json::serialize(record_line(r.labels, answer)) + "\n";
     }
@@ -76,6 +80,24 @@ Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, Ev
   }
   progress.finish();
   return {};
+}
+
+Status write_calibration(Engine& engine, const WidthCollector& collector, const Method& method, const EvalOptions& o) {
+  SLIP_TRY(Calibration found, collector.finish());
+  SLIP_TRY(const CompiledForm* form, engine.form("model"));
+  SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = 512}));
+  WidthModel w = WidthModel::uninformed(std::move(cost), &form->form);
+  w.model = std::filesystem::path(o.model).filename().string();
+  w.drafter = words_of(method).drafter;
+  w.machine = isa_choice().reason;
+  w.visible = 512;
+  w.survival = std::move(found.survival);
+  w.lengths = std::move(found.lengths);
+  w.ece = found.ece;
+  w.most_draws = method.width.kind == Width::Kind::kFixed ? method.width.tokens : 32;
+  fmt::print(stderr, "calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested, found.ece,
+             found.held_out);
+  return write_width_model(w, o.calibrate);
 }
 
 }  // namespace
@@ -101,7 +123,13 @@ Status eval(const EvalOptions& o) {
   std::string lines;
   const EvalSettings settings{
       .method = method, .temperature = static_cast<float>(o.temperature), .seed = o.seed, .blank_images = o.blank_images};
-  SLIP_TRY_(evaluate(*engine, records, o, settings, sums, lines));
+  std::optional<WidthCollector> collector;
+  if (!o.calibrate.empty()) {
+    SLIP_TRY(const CompiledForm* form, engine->form("model"));
+    collector.emplace(&form->form);
+  }
+  SLIP_TRY_(evaluate(*engine, records, o, settings, collector ? &*collector : nullptr, sums, lines));
+  if (collector) SLIP_TRY_(write_calibration(*engine, *collector, method, o));
   if (!o.out.empty()) SLIP_TRY_(write_file(o.out, lines));
   json::object result = sums.to_json();
   result["decoder"] = decoder_json(method);

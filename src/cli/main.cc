@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "form/builtin.h"
 #include "text/tokenizer.h"
 
 namespace slip::cli {
@@ -100,10 +101,15 @@ void forward_command(CLI::App& app, Chosen& chosen) {
   c->callback([&chosen] { chosen = {[] { return forward(o); }, &o.json}; });
 }
 
+std::string forms_help() {
+  return fmt::format("`model` (the one that the model folder was trained for), {}, or a JSON Schema file",
+                     fmt::join(builtin_forms(), ", "));
+}
+
 void form_command(CLI::App& app, Chosen& chosen) {
   static FormOptions o;
   auto* c = app.add_subcommand("form", "a form explained: fixed tokens, fields, budgets, blocks, graph");
-  c->add_option("form", o.form, "built-in name (wod-e2e), `model`, or a JSON Schema file")->required()->type_name("FORM");
+  c->add_option("form", o.form, forms_help())->required()->type_name("FORM");
   add_model_flag(c, o.model, false);
   c->add_flag("--schema", o.schema, "print the form's JSON Schema document instead");
   add_json(c, o.json);
@@ -112,20 +118,24 @@ void form_command(CLI::App& app, Chosen& chosen) {
 
 void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule, std::string& drafter, std::string& verifier,
                         std::string& width) {
-  c->add_option("--decoder", decoder,
-                "preset: ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, "
-                "draft-model, dflash (default: fields-spec under the graph law, otherwise scaffold-spec, or self-spec for free text)");
+  c->add_option(
+      "--decoder", decoder,
+      "preset: ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, "
+      "draft-model, dflash; over a form every exact one gives the same tokens (default: fields-spec under the graph law, otherwise "
+      "scaffold-spec, or self-spec for free text)");
   c->add_option("--schedule", schedule, "text, chain, sections, fields (overrides the preset's)");
-  c->add_option("--drafter", drafter,
-                "none, diffusion, diffusion:lora, quadratic, lookup[:N], previous:FILE, model:DIR, dflash:DIR (overrides the preset's)");
+  c->add_option(
+      "--drafter", drafter,
+      "none, diffusion, diffusion:lora, quadratic, lookup[:N], previous:FILE, model:DIR, dflash:DIR (overrides the preset's)");
   c->add_option("--verifier", verifier,
-                "exact, rejection, relaxed:R, ensemble:L, confidence:T, sampler:DIR (overrides the preset's; all but the first two are lossy)");
+                "exact, rejection, relaxed:R, ensemble:L, confidence:T, sampler:DIR (overrides the preset's; all but the first two "
+                "are lossy)");
   c->add_option("--width", width, "fixed:N, blocks, measured[:FILE], blockpilot:FILE (overrides the preset's)");
 }
 
 void add_run_options(CLI::App* c, RunOptions& o) {
   add_model_flag(c, o.model, true);
-  c->add_option("--form", o.form, "built-in name, JSON Schema file, or `model`: the one that the model folder names");
+  c->add_option("--form", o.form, forms_help() + ", or none: free text");
   c->add_option("--image", o.images, "camera images: front left, front, front right");
   auto* prompt =
       c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go")->each([&o](const std::string&) {
@@ -140,7 +150,8 @@ void add_run_options(CLI::App* c, RunOptions& o) {
   add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
   c->add_option("--law", o.law, "chain or graph: who sees whom in the form (default: what the model was trained for)")
       ->check(CLI::IsMember({"chain", "graph"}));
-  c->add_option("--max-rows", o.most_rows, "graph law: rows of a pass at most, fields with the longest way to go first; 0: no limit")
+  c->add_option("--max-rows", o.most_rows,
+                "graph law: rows of a pass at most, fields with the longest way to go first; 0: no limit")
       ->check(CLI::Range(0, 1 << 16));
   c->add_flag("--no-activation", o.no_activation, "graph law: children wait until their parents are verified");
   c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
@@ -221,6 +232,8 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--count", o.count, "records (default: the whole set, or 500 simulated ones)")
       ->check(CLI::Range(int64_t{1}, kMostRecords));
   add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
+  c->add_option("--calibrate", o.calibrate,
+                "width.json to write: how often drafts held, how long fields were, what passes cost here (for --width measured)");
   c->add_option("--every", o.every_s,
                 "frames of each simulated scene, so many seconds apart; --drafter previous then drafts from the frame before")
       ->check(CLI::Range(0.0, 1.5));

@@ -151,7 +151,8 @@ Result<json::value> schema_of(const std::string& form, const std::string& model)
   }
   if (auto builtin = builtin_schema(form)) return std::move(*builtin);
   if (form.find('/') == std::string::npos && form.find('.') == std::string::npos)
-    return bad_input("form: expected a built-in (wod-e2e), `model`, or a JSON Schema file, got {}", form);
+    return bad_input("form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
+                     form);
   return read_json(form, size_t{16} << 20);
 }
 

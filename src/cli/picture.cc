@@ -12,7 +12,8 @@ using namespace picture;
 
 namespace {
 
-constexpr int kWidth = 1600, kHeight = 900, kMargin = 20, kGap = 12, kHeader = 34, kColumn = 450, kCamerasHeight = 400;
+constexpr int kWidth = 1600, kHeight = 900, kMargin = 20, kGap = 12, kHeader = 34, kColumn = 450, kWideColumn = 580,
+              kCamerasHeight = 400;
 constexpr Colour kBackground{17, 20, 24};
 
 }  // namespace
@@ -20,10 +21,11 @@ constexpr Colour kBackground{17, 20, 24};
 Image draw_picture(const PictureInput& in) {
   Image out = blank_image(kWidth, kHeight, kBackground);
   Canvas canvas(out);
-  const int left = kWidth - 2 * kMargin - kGap - kColumn, top = kMargin + kHeader, bottom = kHeight - kMargin;
+  const int width = in.reasoning.empty() ? kColumn : kWideColumn;
+  const int left = kWidth - 2 * kMargin - kGap - width, top = kMargin + kHeader, bottom = kHeight - kMargin;
   const std::string title = plain(in.title.empty() ? "Slipstream" : in.title);
   write(canvas, kMargin, kMargin - 2, cut(title, kWidth - 2 * kMargin, kLarge), kBright, kLarge);
-  const Box column{kWidth - kMargin - kColumn, top, kColumn, bottom - top};
+  const Box column{kWidth - kMargin - width, top, width, bottom - top};
   canvas.rectangle(column.x, column.y, column.w, column.h, kPanel);
   draw_column(canvas, in, column);
   const int taken = draw_cameras(canvas, in, {kMargin, top, left, kCamerasHeight});

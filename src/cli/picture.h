@@ -12,6 +12,16 @@
 
 namespace slip {
 
+/// One line of a reasoning: `text` beside its label, `more` below it in a dimmer colour.
+struct PictureLine {
+  std::string label, text, more;
+  int weight = 0;  // where there is no room the lines of the largest weight are left out first
+};
+struct PictureGroup {
+  std::string heading, note;  // the note: what differs from the truth
+  std::vector<PictureLine> lines;
+};
+
 /// Positions are metres in the ego frame: x forward, y to the left, origin at the rear axle.
 struct PictureInput {
   std::string title;
@@ -22,6 +32,7 @@ struct PictureInput {
   std::vector<sim::Vec2> history;           // oldest first
   std::vector<std::pair<std::string, bool>> objects;
   std::vector<std::optional<bool>> truth_objects;  // beside objects; may be shorter
+  std::vector<PictureGroup> reasoning;             // with it the answer's column is wider
   std::string explanation, longitudinal, lateral;
   std::vector<std::pair<std::string, std::string>> fields;  // of a form that has other parts than the above
   std::vector<std::pair<std::string, std::string>> facts;   // decoder, forwards, milliseconds, ...

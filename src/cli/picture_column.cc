@@ -34,25 +34,35 @@ class Column {
 
   void draw() {
     if (!in_.objects.empty()) objects();
+    if (!in_.reasoning.empty()) reasoning();
     if (!in_.longitudinal.empty() || !in_.lateral.empty()) behaviour();
     if (!in_.waypoints.empty()) trajectory();
     pairs_at_bottom("STATISTICS", in_.facts, 8);
-    pairs_at_bottom("ANSWER", in_.fields, in_.objects.empty() ? 16 : 5);
+    pairs_at_bottom("ANSWER", in_.fields, in_.objects.empty() && in_.reasoning.empty() ? 16 : 5);
     if (!in_.explanation.empty()) explanation();
     const bool unsaid = in_.longitudinal.empty() && in_.lateral.empty() && in_.explanation.empty();
-    if (unsaid && in_.objects.empty() && in_.waypoints.empty() && in_.fields.empty()) write(canvas_, x_, y_, "no answer", kDim);
+    if (unsaid && in_.objects.empty() && in_.reasoning.empty() && in_.waypoints.empty() && in_.fields.empty())
+      write(canvas_, x_, y_, "no answer", kDim);
   }
 
  private:
-  static constexpr int kHeading = 25, kBetween = 15;
+  static constexpr int kTiles = 46;  // height of the behaviour's two
 
   void heading(std::string_view name, std::string_view note = {}, Colour note_colour = kDim) {
-    write(canvas_, x_, y_, name, kDim);
-    const int room = w_ - width_of(name, kText) - 18;
-    write_right(canvas_, x_ + w_, y_, cut(note, room, kText), note_colour);
-    canvas_.rectangle(x_, y_ + 18, w_, 1, kRule);
+    draw_heading(canvas_, x_, y_, w_, name, note, note_colour);
     y_ += kHeading;
   }
+
+  /// Behind it come the parts of a fixed height, three lines of explanation, and facts two to a line.
+  void reasoning() {
+    int after = 0;
+    if (!in_.longitudinal.empty() || !in_.lateral.empty()) after += kHeading + kTiles + kBetween;
+    if (!in_.waypoints.empty()) after += kHeading + (1 + static_cast<int>(shown_waypoints())) * kLine + 1 + kBetween;
+    if (!in_.explanation.empty()) after += kHeading + 3 * kLine + kBetween;
+    if (!in_.facts.empty()) after += kHeading + std::min(8, (static_cast<int>(in_.facts.size()) + 1) / 2) * kLine + kBetween;
+    y_ += draw_reasoning(canvas_, in_.reasoning, {x_, y_, w_, bottom_ - y_ - after});
+  }
+  size_t shown_waypoints() const { return std::min<size_t>(in_.waypoints.size(), 6); }
 
   void objects() {
     constexpr int kHeight = 24, kRow = 29;
@@ -84,7 +94,7 @@ class Column {
 
   void behaviour() {
     heading("BEHAVIOUR");
-    const int width = (w_ - 8) / 2, height = 46;
+    const int width = (w_ - 8) / 2, height = kTiles;
     const std::array<std::pair<std::string_view, const std::string*>, 2> parts = {
         {{"along the road", &in_.longitudinal}, {"across the road", &in_.lateral}}};
     for (int i = 0; i < 2; ++i) {
@@ -109,12 +119,14 @@ class Column {
     }
     heading("TRAJECTORY", n > 0 ? "mean error " + number(sum / n, 2) + " m" : "", kTruth);
     const std::array<std::string_view, 5> kNames = {"t, s", "ahead, m", "left, m", "m/s", "error, m"};
-    const std::array<int, 5> ends = {44, truth ? 148 : 170, truth ? 240 : 296, truth ? 312 : w_ - 8, w_ - 8};
+    // Set for 418 pixels; what is wider spreads the columns.
+    const auto end = [&](int at) { return at * (w_ - 8) / 410; };
+    const std::array<int, 5> ends = {44, end(truth ? 148 : 170), end(truth ? 240 : 296), truth ? end(312) : w_ - 8, w_ - 8};
     const size_t columns = truth ? 5 : 4;
     for (size_t c = 0; c < columns; ++c) write_right(canvas_, x_ + ends[c], y_, kNames[c], kDim);
     y_ += kLine + 1;
     Vec2 before{};
-    for (size_t i = 0; i < std::min<size_t>(in_.waypoints.size(), 6); ++i) {
+    for (size_t i = 0; i < shown_waypoints(); ++i) {
       const Vec2 p = in_.waypoints[i], t = 4 * i + 3 < in_.truth_path.size() ? in_.truth_path[4 * i + 3] : Vec2{NAN, NAN};
       const double speed = std::hypot(p.x - before.x, p.y - before.y), error = std::hypot(p.x - t.x, p.y - t.y);
       const std::array<std::string, 5> cells = {std::to_string(i + 1), number(p.x, 2, true), number(p.y, 2, true), number(speed, 1),
@@ -187,6 +199,12 @@ class Column {
 };
 
 }  // namespace
+
+void draw_heading(Canvas& canvas, int x, int y, int width, std::string_view name, std::string_view note, Colour note_colour) {
+  write(canvas, x, y, name, kDim);
+  write_right(canvas, x + width, y, cut(note, width - width_of(name, kText) - 18, kText), note_colour);
+  canvas.rectangle(x, y + 18, width, 1, kRule);
+}
 
 void draw_column(Canvas& canvas, const PictureInput& in, Box area) { Column(canvas, in, area).draw(); }
 

@@ -165,6 +165,53 @@ TEST(Picture, EveryPartOfTheAnswerShows) {
   differs([](PictureInput& in) { in.moment.reset(); }, 10000);
 }
 
+/// A reasoning in lines in place of the classes, as drive-cot gives it.
+PictureInput reasoned(int objects) {
+  PictureInput in = full();
+  in.objects.clear(), in.truth_objects.clear();
+  PictureGroup scene{"SCENE", "", {}}, things{"CRITICAL OBJECTS", "truth: cyclist", {}};
+  for (const char* name : {"light", "weather", "road", "road type", "lane", "traffic light", "rules"})
+    scene.lines.push_back({name, "two lanes our way, one oncoming, parking on the right, sidewalk", "",
+                           name[0] == 't'   ? 3
+                           : name[0] == 'l' ? 0
+                                            : 1});
+  for (int i = 0; i < objects; ++i)
+    things.lines.push_back({"open door", "parked car, door open; ahead right, 10 m", "reaches into our lane, we keep clear", 0});
+  in.reasoning = {scene, things};
+  return in;
+}
+
+TEST(Picture, AReasoningShowsInLinesAndKeepsToItsPlace) {
+  const PictureInput base = reasoned(2);
+  const Image image = draw_picture(base);
+  keep(image, "reasoning");
+  const auto differs = [&](auto change, int least) {
+    PictureInput in = base;
+    change(in);
+    EXPECT_GE(changed(image, draw_picture(in), 1000, 1600, 0, 900), least);
+  };
+  differs([](PictureInput& in) { in.reasoning[0].lines[0].text = "night"; }, 100);
+  differs([](PictureInput& in) { in.reasoning[1].lines[1].label = "car"; }, 50);
+  differs([](PictureInput& in) { in.reasoning[1].lines[1].more = "stands"; }, 100);
+  differs([](PictureInput& in) { in.reasoning[1].note.clear(); }, 50);
+  differs([](PictureInput& in) { in.reasoning[1].lines.pop_back(); }, 500);
+  // However much is said, behaviour, trajectory, explanation and statistics stand where they stood, and nothing leaves the panel.
+  const Image long_one = draw_picture(reasoned(40)), longer = draw_picture(reasoned(60));
+  keep(long_one, "reasoning-long");
+  EXPECT_EQ(changed(long_one, longer, 0, 1600, 0, 900), 0);
+  EXPECT_EQ(changed(image, long_one, 1000, 1600, 800, 900), 0) << "statistics";
+  EXPECT_EQ(changed(image, long_one, 1580, 1600, 0, 900), 0) << "margin";
+}
+
+TEST(Picture, WhatMattersLeastOfAReasoningIsLeftOutFirst) {
+  PictureInput in = reasoned(3);  // more than there is room for
+  const Image image = draw_picture(in);
+  in.reasoning[0].lines[5].text = "red";  // the heaviest weight: not shown
+  EXPECT_EQ(changed(image, draw_picture(in), 0, 1600, 0, 900), 0);
+  in.reasoning[1].lines[2].more = "far away";  // weight 0
+  EXPECT_GT(changed(image, draw_picture(in), 0, 1600, 0, 900), 100);
+}
+
 TEST(Picture, AStreetSeenFromAnotherPlaceOfTheWorldLooksTheSame) {
   PictureInput in = full();
   in.images.clear();

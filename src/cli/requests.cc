@@ -9,7 +9,6 @@
 #include "base/progress.h"
 #include "cli/output.h"
 #include "decode/method.h"
-#include "sim/world.h"
 
 namespace slip::cli {
 
@@ -172,85 +171,6 @@ Result<int> slots_for(const RunOptions& o, const Request& request) {
     }
   }
   return static_cast<int>(std::clamp<int64_t>(rows, kDefaultSlots, int64_t{1} << 24));
-}
-
-PictureInput picture_of(const Prepared& prepared, const Answer& answer) {
-  PictureInput p;
-  p.title = "Slipstream";
-  p.images = prepared.request.images;
-  p.simulated_cameras = prepared.simulated_cameras;
-  for (const Waypoint& w : answer.plan.waypoints) p.waypoints.push_back({w.x, w.y});
-  if (answer.plan.fitted)
-    for (const Waypoint& w : answer.plan.fitted->points) p.path.push_back({w.x, w.y});
-  if (prepared.request.ego)
-    for (const sim::EgoState& s : prepared.request.ego->history) p.history.push_back({s.x, s.y});
-  if (prepared.truth) {
-    for (int i = 1; i <= 20; ++i) p.truth_path.push_back(sim::future_at(*prepared.truth, i / 4.0));
-    if (auto moment = sim::moment_at(prepared.truth->seed, prepared.truth->family)) p.moment = std::move(*moment);
-    p.title = fmt::format("Slipstream   scene {} ({})   {}", prepared.truth->seed, sim::family_names()[prepared.truth->family],
-                          words(prepared.truth->intent));
-  }
-  if (answer.form) {
-    const auto objects = objects_of(answer.form->form, answer.values);
-    for (size_t c = 0; c < objects.size(); ++c) {
-      if (!objects[c]) continue;
-      p.objects.emplace_back(std::string(sim::kObjectClasses[c]), *objects[c]);
-      p.truth_objects.push_back(prepared.truth ? std::optional<bool>(prepared.truth->critical[c]) : std::nullopt);
-    }
-    for (size_t f = 0; f < answer.values.size(); ++f) {
-      const std::string& name = answer.form->form.fields()[f].name;
-      const std::string* text = std::get_if<std::string>(&answer.values[f]);
-      if (!text) continue;
-      if (name == "explanation")
-        p.explanation = *text;
-      else if (name == "future_meta_behavior.longitudinal")
-        p.longitudinal = *text;
-      else if (name == "future_meta_behavior.lateral")
-        p.lateral = *text;
-      else if (!name.starts_with("critical_objects."))
-        p.fields.emplace_back(name, *text);
-    }
-  }
-  const Statistics& s = answer.decoded.statistics;
-  p.facts = {{"decoder", answer.method.preset},
-             {"answer", answer.method.lossy() ? "lossy" : "exact"},
-             {"forward passes", fmt::format("{}", s.forwards)},
-             {"tokens", fmt::format("{} ({} forced)", s.tokens, s.forced_tokens)},
-             {"accepted / tested", s.tested ? fmt::format("{} / {}", s.accepted, s.tested) : "no drafts"},
-             {"time", fmt::format("{:.1f} ms", answer.stages.total_ms)}};
-  return p;
-}
-
-json::value trace_of(const Answer& answer) {
-  json::array events;
-  double at_us = 0;
-  const auto event = [&](std::string_view name, double ms, json::object args = {}) {
-    events.push_back(json::object{
-        {"name", name}, {"ph", "X"}, {"ts", at_us}, {"dur", ms * 1000}, {"pid", 1}, {"tid", 1}, {"args", std::move(args)}});
-    at_us += ms * 1000;
-  };
-  const Statistics& s = answer.decoded.statistics;
-  event("form", answer.stages.form_ms);
-  event("encode", answer.stages.encode_ms);
-  event("prefill", s.ms.prefill);
-  // The decoder times drafts and verifies as sums: rounds share them equally, which the name says.
-  const auto rounds = static_cast<double>(answer.decoded.rounds.size());
-  for (size_t i = 0; i < answer.decoded.rounds.size(); ++i) {
-    const Round& r = answer.decoded.rounds[i];
-    json::object args{{"round", i},
-                      {"rows", {r.rows.begin, r.rows.end}},
-                      {"proposed", r.positions.size()},
-                      {"accepted", r.accepted},
-                      {"duration", "mean over the rounds"}};
-    if (s.ms.draft > 0) event("draft", s.ms.draft / rounds, args);
-    event("verify", s.ms.verify / rounds, std::move(args));
-  }
-  if (answer.decoded.rounds.empty()) {
-    event("draft", s.ms.draft);
-    event("verify", s.ms.verify);
-  }
-  event("plan", answer.stages.plan_ms);
-  return json::object{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
 }
 
 }  // namespace slip::cli

@@ -40,9 +40,9 @@ Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std:
 /// --slots, or what a request needs: its images' tokens, its text at one token a byte, and room for the answer.
 Result<int> slots_for(const RunOptions& o, const Request& request);
 
-/// The picture of an answer.
+/// The picture of an answer (answer_picture.cc).
 PictureInput picture_of(const Prepared& prepared, const Answer& answer);
-/// Chrome trace JSON of an answer's stages and rounds.
+/// Chrome trace JSON of an answer's stages and rounds; under the graph law one lane per field (trace.cc).
 json::value trace_of(const Answer& answer);
 
 }  // namespace slip::cli

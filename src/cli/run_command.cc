@@ -15,9 +15,13 @@ namespace {
 void print_answer(const Answer& a) {
   print_text(a.text + "\n");
   const Statistics& s = a.decoded.statistics;
-  std::string line = fmt::format("{}{}: {} forward passes, {} rows, {} tokens ({} forced)", a.method.preset,
-                                 a.method.lossy() ? " (lossy)" : "", s.forwards, s.rows, s.tokens, s.forced_tokens);
+  const MethodWords w = words_of(a.method);
+  std::string line = fmt::format("{} ({} x {} x {}, width {}){}: {} forward passes, {} rows, {} tokens ({} forced)",
+                                 a.method.preset, w.schedule, w.drafter, w.verifier, w.width, a.method.lossy() ? " (lossy)" : "",
+                                 s.forwards, s.rows, s.tokens, s.forced_tokens);
+  if (s.drafter_forwards > 0) line += fmt::format(", {} passes of the drafter", s.drafter_forwards);
   if (s.tested > 0) line += fmt::format(", {}/{} drafts accepted", s.accepted, s.tested);
+  if (s.relaxed_accepts > 0) line += fmt::format(", {} of them by relaxed bins", s.relaxed_accepts);
   line += fmt::format("; {:.1f} ms: encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}", a.stages.total_ms,
                       a.stages.encode_ms, s.ms.prefill, s.ms.draft, s.ms.verify, a.stages.plan_ms);
   fmt::print(stderr, "{}\n", line);
@@ -32,9 +36,7 @@ Status run(const RunOptions& o) {
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, slots));
   SLIP_TRY(prepared.request.method, method_from(o, engine.get(), !prepared.request.form.empty()));
   Progress progress("decoding", 0);
-  prepared.request.decode.on_progress = [&](const DecodeProgress& p) {
-    progress.update(p.decided, "tokens");
-  };
+  prepared.request.decode.on_progress = [&](const DecodeProgress& p) { progress.update(p.decided, "tokens"); };
   SLIP_TRY(const Answer answer, engine->run(prepared.request));
   progress.finish();
   if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, json::serialize(trace_of(answer)) + "\n"));

@@ -15,7 +15,9 @@ namespace {
 
 /// Does the model itself draft, from masks?
 bool needs_mask(const Method& m) {
-  return std::holds_alternative<DiffusionDrafter>(m.drafter) || std::holds_alternative<QuadraticDrafter>(m.drafter);
+  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
+  return std::holds_alternative<DiffusionDrafter>(m.drafter) || std::holds_alternative<QuadraticDrafter>(m.drafter) ||
+         (previous && previous->then);
 }
 bool drafts(const Method& m) { return !std::holds_alternative<NoDrafter>(m.drafter); }
 

@@ -56,7 +56,8 @@ struct LookupDrafter {
 };
 /// What an earlier answer said at the same place of the same field (DecodeOptions::previous).
 struct PreviousDrafter {
-  std::string name;  // file, for words
+  std::string name;                      // file, for words
+  std::optional<DiffusionDrafter> then;  // drafts the rest of a field in which the earlier answer has missed
 };
 /// Another, smaller model (DecodeOptions::draft_model).
 struct ModelDrafter {

@@ -18,17 +18,30 @@ class NoDrafting : public Drafting {
   Status propose(std::span<Strand* const>) override { return {}; }
 };
 
+/// The earlier answer drafts a field to its end; where it has missed, what follows there is likely wrong too, and `then`, if there is
+/// one, drafts the rest of the field.
 class PreviousDrafting : public Drafting {
  public:
-  PreviousDrafting(const PreviousAnswer& previous, Passes& passes) : previous_(previous), passes_(passes) {}
+  PreviousDrafting(const PreviousAnswer& previous, std::unique_ptr<Drafting> then, Passes& passes)
+      : previous_(previous), then_(std::move(then)), passes_(passes) {}
   Status propose(std::span<Strand* const> strands) override {
-    for (Strand* s : strands) along(*s);
-    return {};
+    missed_.clear();
+    for (Strand* s : strands) {
+      if (then_ && s->missed_field == s->cursor.place().field)
+        missed_.push_back(s);
+      else
+        along(*s);
+    }
+    return missed_.empty() ? Status{} : then_->propose(missed_);
   }
   void propose_child(Strand& s) override { along(s); }
 
  private:
   void along(Strand& s) {
+    if (then_) {  // the width is that of masks
+      s.window_draws = kMostStored;
+      s.window_end = std::numeric_limits<int32_t>::max();
+    }
     propose_along(s, passes_.form(), [&](const Cursor& at, Draw&) { return said(at.place()); });
   }
   std::optional<TokenId> said(const Place& place) const {
@@ -38,8 +51,11 @@ class PreviousDrafting : public Drafting {
     if (i < content.size()) return content[i];
     return i == content.size() ? passes_.field(place.field).end : std::nullopt;
   }
+  static constexpr int32_t kMostStored = 64;  // draws of a strand in a round
   const PreviousAnswer& previous_;
+  std::unique_ptr<Drafting> then_;
   Passes& passes_;
+  std::vector<Strand*> missed_;
 };
 
 class DiffusionDrafting : public Drafting {
@@ -50,10 +66,10 @@ class DiffusionDrafting : public Drafting {
   bool drafts_in_passes() const override { return true; }
 
   Status propose(std::span<Strand* const> strands) override {
-    if (adapter_ && passes_.prefill_deferred()) SLIP_TRY_(passes_.run_prefill());  // the prompt's keys are final: without adapter
     const auto has_block = [&](const Strand* s) { return block_end(*s) > s->cursor.position(); };
     if (std::none_of(strands.begin(), strands.end(), has_block)) return {};
-    passes_.begin();
+    if (adapter_ && passes_.prefill_deferred()) SLIP_TRY_(passes_.run_prefill());  // the prompt's keys are final: without adapter
+    passes_.begin(adapter_);
     first_row_.clear();
     for (Strand* s : strands) {
       first_row_.push_back(passes_.rows());
@@ -121,8 +137,8 @@ class DiffusionDrafting : public Drafting {
 
 std::unique_ptr<Drafting> make_no_drafting() { return std::make_unique<NoDrafting>(); }
 
-std::unique_ptr<Drafting> make_previous_drafting(const PreviousAnswer& previous, Passes& passes) {
-  return std::make_unique<PreviousDrafting>(previous, passes);
+std::unique_ptr<Drafting> make_previous_drafting(const PreviousAnswer& previous, std::unique_ptr<Drafting> then, Passes& passes) {
+  return std::make_unique<PreviousDrafting>(previous, std::move(then), passes);
 }
 
 std::unique_ptr<Drafting> make_diffusion_drafting(const DraftRule& rule, bool adapter, Passes& passes) {
@@ -141,9 +157,9 @@ Result<std::unique_ptr<Drafting>> make_drafting(const Method& m, const LmInfo& i
   const DecodeOptions& o = p.options();
   if (std::holds_alternative<NoDrafter>(m.drafter)) return make_no_drafting();
   if (const auto* d = std::get_if<DiffusionDrafter>(&m.drafter)) return make_diffusion_drafting(info.rule, d->adapter, p);
-  if (std::holds_alternative<PreviousDrafter>(m.drafter)) {
+  if (const auto* d = std::get_if<PreviousDrafter>(&m.drafter)) {
     if (!o.previous) return usage_error("--drafter previous: expected an earlier answer (previous:FILE), got none");
-    return make_previous_drafting(*o.previous, p);
+    return make_previous_drafting(*o.previous, d->then ? make_diffusion_drafting(info.rule, d->then->adapter, p) : nullptr, p);
   }
   const bool as_form = p.form() && (m.schedule != Schedule::kText || o.forced);
   const bool graph = as_form && (o.law == Law::kGraph || m.schedule == Schedule::kFields);

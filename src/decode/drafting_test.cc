@@ -728,5 +728,34 @@ TEST(Decoder, AllocatesNothingPerRoundAfterTheFirst) {
     }
 }
 
+/// Passes with the adapter leave keys that no exact row may see, whatever waits to be fed when they run.
+TEST(DraftAdapter, ChangesDraftsAndNeverTokens) {
+  for (const Path path : {Path::kText, Path::kChain, Path::kFields, Path::kOneByOne})
+    for (uint64_t n = 0; n < 500; ++n) {
+      Trial t = trial_on(path, n);
+      t.lm.adapter = true;
+      HashLm lm(t.lm);
+      expect_same(t, path, lm, method_on(path, DiffusionDrafter{.adapter = true}, static_cast<int32_t>(2 + n % 6)), rollouts_of(n), n);
+    }
+}
+
+/// What the earlier answer drafts, and what diffusion drafts where it has missed.
+TEST(Previous, ThenDiffusionWritesWhatOneAtATimeWrites) {
+  for (const Path path : {Path::kText, Path::kChain, Path::kFields, Path::kOneByOne})
+    for (uint64_t n = 0; n < 500; ++n) {
+      Trial t = trial_on(path, n);
+      Trial other = t;
+      other.options.seed += n % 4;  // the same answer, and others
+      const Decoded earlier = one_at_a_time(other, path, 1).front();
+      const PreviousAnswer previous{t.form.name(), earlier.fields, earlier.tokens};
+      t.options.previous = &previous;
+      HashLm lm(t.lm);
+      const Statistics s = expect_same(t, path, lm, method_on(path, PreviousDrafter{.name = "", .then = DiffusionDrafter{}}, 5), 1, n);
+      if (n % 4 == 0) {
+        EXPECT_EQ(s.accepted, s.tested) << n;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace slip

@@ -41,7 +41,7 @@ class FieldRun {
     State state = State::kWaiting;
     bool in_pass = false;   // rows of this round
     bool started = false;   // speculatively, on its parents' drafts
-    bool has_context = false;
+    int64_t fed_before = -1;  // passes that had run when its waiting rows were last added
   };
 
   size_t rollouts() const { return t_.answers.size(); }
@@ -137,7 +137,6 @@ class FieldRun {
 
   /// The strand's hand-off token and cursor; a forced placeholder closes it at once.
   void open(Strand& s) {
-    Node& n = node_of(s);
     const Field& f = p_.field(s.field);
     bool forced = false;
     if (f.instance_of) {
@@ -148,7 +147,6 @@ class FieldRun {
     s.tokens.assign(1, *form_.fixed_at(f.start - 1));
     s.cached = 0;
     make_context(s);
-    n.has_context = true;
   }
 
   bool parents_closed(const Strand& s) {
@@ -192,8 +190,8 @@ class FieldRun {
     std::stable_sort(ready_.begin(), ready_.end(), [&](const Strand* a, const Strand* b) {
       return remaining_[static_cast<size_t>(a->field)] > remaining_[static_cast<size_t>(b->field)];
     });
-    // A strand's rows in a pass: its newest row and its window.
-    const int32_t each = 1 + t_.widest;
+    // A strand's rows in a pass: its newest row, its window, and what the drafter adds.
+    const int32_t each = 1 + t_.widest + t_.drafting.scratch_slots();
     ready_.resize(std::min(ready_.size(), static_cast<size_t>(std::max(1, most / each))));
     std::sort(ready_.begin(), ready_.end(), [&](const Strand* a, const Strand* b) { return index_of(a) < index_of(b); });
   }
@@ -205,11 +203,12 @@ class FieldRun {
       if (!std::binary_search(law_.ancestors(s.field).begin(), law_.ancestors(s.field).end(), a)) continue;
       Node& n = node(a, rollout_of(s));
       Strand& q = *n.strand;
-      if (n.state != State::kClosed || q.cached == q.length()) continue;
+      if (n.state != State::kClosed || q.cached == q.length() || n.fed_before == p_.statistics().forwards) continue;
+      n.fed_before = p_.statistics().forwards;  // once in a pass, though several strands descend from it
       for (int32_t i = q.cached; i < q.length(); ++i)
         p_.add_row(q.tokens[static_cast<size_t>(i)], q.first_position + i, q.first_slot + i,
                    p_.add_spans(q.context, {q.first_slot, q.first_slot + i + 1}), Want::kNothing);
-      q.cached = q.length();
+      if (!p_.provisional()) q.cached = q.length();
     }
   }
 

@@ -21,12 +21,16 @@ class HashLm : public Lm {
     bool spoil_drafts = false;       // passes with rows that look ahead answer the opposite: drafts are (almost) always wrong
     bool spoil_rows = false;         // only the rows that look ahead do: for passes that hold both kinds
     bool verify_off_by_one = false;  // mutant: after a draft pass, a row answers for the row before it
+    bool keeps_first = false;        // mutant: the first row written to a slot stays, whatever comes later
+    bool adapter = false;            // has a draft adapter: other keys and logits in passes that use it
+    bool counts_rows = false;        // mutant: logits depend on how many rows travel together
   };
   explicit HashLm(const Options& o) : o_(o), shallow_(static_cast<size_t>(o.slots), 0), deep_(shallow_) {
     info_.name = "hash";
     info_.vocab = o.vocab;
     info_.slots = o.slots;
     info_.width = 2;
+    info_.has_draft_adapter = o.adapter;
     info_.rule = {.shift = o.shift, .has_mask = true, .has_null = true, .mask = TokenId{1}, .null_token = TokenId{2}};
   }
   const LmInfo& info() const override { return info_; }
@@ -39,8 +43,9 @@ class HashLm : public Lm {
     bool ahead = false;
     for (const Row& r : pass.rows) {
       ahead |= looks_ahead(pass, r);
+      if (o_.keeps_first && shallow_.at(static_cast<size_t>(r.slot)) != 0) continue;
       shallow_.at(static_cast<size_t>(r.slot)) =
-          mix(mix(o_.seed, static_cast<uint64_t>(std::get<TokenId>(r.input).value)), static_cast<uint64_t>(r.position.t));
+          mix(mix(o_.seed + pass.draft_adapter, static_cast<uint64_t>(std::get<TokenId>(r.input).value)), static_cast<uint64_t>(r.position.t));
     }
     for (const Row& r : pass.rows) deep_.at(static_cast<size_t>(r.slot)) = seen(pass, r, shallow_);
     out.vocab = o_.vocab;
@@ -104,7 +109,7 @@ class HashLm : public Lm {
 
   void answer(const Pass& pass, const Row& r, Want want, bool spoil, size_t i, PassOutput& out) const {
     if (want == Want::kNothing) return;
-    const uint64_t context = seen(pass, r, deep_);
+    const uint64_t context = o_.counts_rows ? mix(seen(pass, r, deep_), pass.rows.size()) : seen(pass, r, deep_);
     const bool own = !o_.shift && std::get<TokenId>(r.input).value == 1;
     const auto target = static_cast<uint64_t>(r.position.t + (own ? 0 : 1));
     const size_t first = out.logits_NV.size();

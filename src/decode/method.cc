@@ -25,7 +25,9 @@ std::string drafter_word(const Drafter& d) {
                                [](const DiffusionDrafter& x) { return std::string(x.adapter ? "diffusion:lora" : "diffusion"); },
                                [](const QuadraticDrafter&) { return std::string("quadratic"); },
                                [](const LookupDrafter&) { return std::string("lookup"); },
-                               [](const PreviousDrafter& x) { return named("previous", x.name); },
+                               [](const PreviousDrafter& x) {
+                                 return named("previous", x.name) + (!x.then ? "" : x.then->adapter ? ", then diffusion:lora" : ", then diffusion");
+                               },
                                [](const ModelDrafter& x) { return named("model", x.name); },
                                [](const DFlashDrafter& x) { return named("dflash", x.name); }},
                     d);
@@ -258,7 +260,10 @@ Result<Method> with_parts(Method m, std::string_view schedule, std::string_view 
     m.schedule = schedule == "text" ? Schedule::kText : schedule == "chain" ? Schedule::kChain : schedule == "sections" ? Schedule::kSections : Schedule::kFields;
   }
   if (!drafter.empty()) {
+    const auto own = m.drafter;
     SLIP_TRY(m.drafter, drafter_of(drafter));
+    if (auto* previous = std::get_if<PreviousDrafter>(&m.drafter))
+      if (const auto* diffusion = std::get_if<DiffusionDrafter>(&own)) previous->then = *diffusion;
   }
   if (!verifier.empty()) {
     SLIP_TRY(m.verifier, verifier_of(verifier));

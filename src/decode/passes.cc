@@ -77,8 +77,9 @@ void Passes::defer_prefill(bool last, std::span<const TokenId> scaffold, std::sp
   scaffold_positions_ = scaffold_positions;
 }
 
-void Passes::begin() {
+void Passes::begin(bool provisional) {
   clear();
+  provisional_ = provisional;
   if (deferred_) {
     // A cached prompt runs no row but a last one that is asked for; who asks raises its want.
     const size_t rows = add_prompt(deferred_last_ ? Want::kArgmax : Want::kNothing);

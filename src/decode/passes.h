@@ -28,8 +28,10 @@ class Passes {
   /// `last` the prompt's last row can be asked for (free text).
   void defer_prefill(bool last, std::span<const TokenId> scaffold = {}, std::span<const int32_t> scaffold_positions = {});
   bool prefill_deferred() const { return deferred_; }
-  /// Clears, adds the deferred prefill if there is one, and what a schedule's hook adds. The pass must then be run.
-  void begin();
+  /// Clears, adds the deferred prefill if there is one, and what a schedule's hook adds. The pass must then be run. `provisional`: its
+  /// keys are not final (a pass with the draft adapter); what the hook adds must come again.
+  void begin(bool provisional = false);
+  bool provisional() const { return provisional_; }
   void on_begin(std::function<void()> hook) { hook_ = std::move(hook); }
   /// Runs the deferred prefill in a pass of its own.
   Status run_prefill();
@@ -129,7 +131,7 @@ class Passes {
   std::span<const TokenId> scaffold_;
   std::span<const int32_t> scaffold_positions_;
   size_t prompt_last_row_ = 0;
-  bool deferred_ = false, deferred_last_ = false, carries_prefill_ = false;
+  bool deferred_ = false, deferred_last_ = false, carries_prefill_ = false, provisional_ = false;
   bool with_features_ = false, whole_prompt_ = false, taps_ = false, adapter_ = false, facts_ = false, sampled_drafts_ = false, group_rows_ = false;
   std::vector<TokenId> q_ids_;
   std::vector<double> q_weights_;

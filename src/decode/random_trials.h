@@ -13,6 +13,12 @@ inline constexpr int32_t kTrialVocab = 24;
 
 inline TokenId random_id(PhiloxStream& r) { return {3 + static_cast<int32_t>(r.below(kTrialVocab - 3))}; }
 
+/// An END that is not the placeholder: a placeholder that ends itself could not be read back.
+inline TokenId end_but(int32_t placeholder, PhiloxStream& r) {
+  const TokenId id = random_id(r);
+  return id.value == placeholder ? TokenId{11} : id;
+}
+
 inline Prompt random_prompt(PhiloxStream& r) {
   Prompt p;
   const auto n = static_cast<int32_t>(1 + r.below(6));
@@ -63,13 +69,13 @@ inline Form random_graph_form(PhiloxStream& r) {
       if (rank[static_cast<size_t>(q)] < rank[static_cast<size_t>(f)] && !(enumerates && q > f) && r.chance(0.4))
         x.parents.push_back(q);
     if (enumerates && f == 0) {
-      x.end = random_id(r);
+      x.end = end_but(9, r);
       x.parents.clear();
       x.rules = {};
       for (int32_t id = 3; id < 9; ++id) x.separators.push_back({id});
       x.placeholder = {{9}};
     } else if (enumerates && r.chance(0.6)) {
-      x.end = random_id(r);
+      x.end = end_but(10, r);
       x.rules = {};
       x.placeholder = {{10}};
       x.parents.assign(1, 0);

@@ -209,6 +209,7 @@ Rounds::Outcome Rounds::judge_draws(Strand& s) {
     width_.seen(d.facts, v.kept);
     if (!v.kept) {
       s.cached = std::min(s.fed, s.length());
+      s.missed_field = d.place.field;
       s.take(v.token);
       held = false;
       break;

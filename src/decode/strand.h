@@ -51,6 +51,7 @@ struct Strand {
   std::vector<SlotSpan> context;
   int32_t first_slot = 0, first_position = 0;
   int32_t first_row = 0;        // tokens of the answer before row 0 (a rollout that has left others), in its Decoded::tokens
+  int32_t missed_field = -2;    // the field (-1: text) in which a draft last missed
   int32_t scratch_slot = 0;     // rows of its own for drafts that may not overwrite its rows (quadratic)
 
 
@@ -91,6 +92,7 @@ struct Strand {
     window_end = std::numeric_limits<int32_t>::max();
     block = {};
     block_rows_end = 0;
+    missed_field = -2;
     draws.clear();
     path.clear();
     group = {};

@@ -77,7 +77,8 @@ Result<std::unique_ptr<WidthPolicy>> plain_width(const Method& m, const Form* fo
     case Width::Kind::kFixed:
       break;
   }
-  if (std::holds_alternative<DiffusionDrafter>(m.drafter))
+  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
+  if (std::holds_alternative<DiffusionDrafter>(m.drafter) || (previous && previous->then))
     return std::unique_ptr<WidthPolicy>(std::make_unique<BlockWidth>(m.width.tokens));
   return std::unique_ptr<WidthPolicy>(std::make_unique<DrawsWidth>(m.width.tokens));
 }

@@ -21,12 +21,30 @@ json::object trajectory_json(const Plan& plan) {
   return out;
 }
 
+// Per field of bins and per dimension of it: how far a kept draft may lie from the law's token, in bins and in what bins stand for.
+json::object relaxed_json(const RelaxedVerifier& v, const CompiledForm& form) {
+  json::object out;
+  for (size_t f = 0; f < form.meanings.size(); ++f) {
+    const auto* bins = std::get_if<BinsMeaning>(&form.meanings[f]);
+    if (!bins || bins->first < v.first || bins->last >= v.end) continue;
+    const int32_t radius = f < v.radius_of_field.size() ? v.radius_of_field[f] : v.radius;
+    const double step = bins->number ? (bins->high - bins->low) / (bins->size() - 1) : 1;
+    const auto dimensions = static_cast<size_t>(std::max(1, bins->count));
+    out[form.form.fields()[f].name] = {{"bins", json::array(dimensions, radius)},
+                                       {"units", json::array(dimensions, radius * step)}};
+  }
+  return out;
+}
+
 }  // namespace
 
-json::object decoder_json(const Method& method) {
+json::object decoder_json(const Method& method, const CompiledForm* form) {
   const MethodWords w = words_of(method);
-  return {{"preset", method.preset}, {"schedule", w.schedule}, {"drafter", w.drafter},
-          {"verifier", w.verifier},  {"width", w.width},       {"lossy", method.lossy()}};
+  json::object out{{"preset", method.preset}, {"schedule", w.schedule}, {"drafter", w.drafter},
+                   {"verifier", w.verifier},  {"width", w.width},       {"lossy", method.lossy()}};
+  const auto* relaxed = std::get_if<RelaxedVerifier>(&method.verifier);
+  if (relaxed && form) out["relaxed"] = relaxed_json(*relaxed, *form);
+  return out;
 }
 
 json::object statistics_json(const Answer& a) {
@@ -64,7 +82,7 @@ json::object answer_json(const Engine&, const Answer& a, const Request& request,
   if (a.form) out["form"] = a.form->form.name();
   if (a.form) out["trajectory"] = trajectory_json(a.plan);
   out["valid"] = a.decoded.valid;
-  out["decoder"] = decoder_json(a.method);
+  out["decoder"] = decoder_json(a.method, a.form);
   out["statistics"] = statistics_json(a);
   out["model"] = model;
   out["seed"] = request.decode.seed;

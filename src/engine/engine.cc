@@ -98,7 +98,7 @@ Result<const CompiledForm*> Engine::form(const std::string& name) {
     if (auto builtin = builtin_schema(name)) {
       schema = std::move(*builtin);
     } else if (name.find('/') == std::string::npos && name.find('.') == std::string::npos) {
-      return bad_input("--form: expected a built-in (wod-e2e), `model`, or a JSON Schema file, got {}", name);
+      return bad_input("--form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "), name);
     } else {
       SLIP_TRY(schema, read_json(name, size_t{16} << 20));
     }
@@ -165,7 +165,8 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
 
 Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer) {
   const Form* form = answer.form ? &answer.form->form : nullptr;
-  SLIP_TRY(const DecodeOptions options, decode_options(request, answer.form));
+  SLIP_TRY(DecodeOptions options, decode_options(request, answer.form));
+  SLIP_TRY_(resources_.attach_width(*this, request, answer.form, prompt, options));
   SLIP_TRY_(resolve_method(answer.method, answer.form));
   SLIP_TRY(std::vector<Decoded> decoded, Decoder(model_->lm(), answer.method).rollouts(prompt, form, options, request.rollouts));
   const auto start = Clock::now();

@@ -74,6 +74,7 @@ class Engine {
   Model& model() { return *model_; }
   const TaskOptions& task() const { return task_; }
   const EngineOptions& options() const { return options_; }
+  const std::filesystem::path& folder() const { return model_->folder(); }
   /// The law that the model was trained for.
   Law law() const { return task_.law == TaskLaw::kGraph ? Law::kGraph : Law::kChain; }
   /// Compiled once per name. kBadInput for an unknown name or a schema that this tokenizer cannot meet.
@@ -98,8 +99,8 @@ class Engine {
 /// The method as it will run: relaxed bins get the form's ids. kUnsupported where the form has none.
 Status resolve_method(Method& method, const CompiledForm* form);
 
-/// The parts and the whole of the result object of the command line's contract.
-json::object decoder_json(const Method& method);
+/// The parts and the whole of the result object of the command line's contract. `relaxed` is told per dimension for a form with bins.
+json::object decoder_json(const Method& method, const CompiledForm* form = nullptr);
 json::object statistics_json(const Answer& answer);
 json::object answer_json(const Engine& engine, const Answer& answer, const Request& request, std::string_view model);
 

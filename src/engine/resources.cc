@@ -4,6 +4,8 @@
 
 #include <unordered_map>
 
+#include "decode/width_model.h"
+#include "decode/width_pilot.h"
 #include "engine/engine.h"
 #include "models/commit_sampler.h"
 #include "models/dflash.h"
@@ -23,9 +25,9 @@ const BinsMeaning* bins_of(const CompiledForm* form) {
 
 /// A token's identity across vocabularies: its bytes, or, for added tokens, its spelling.
 std::string key_of(const Tokenizer& t, TokenId id) {
-  if (t.is_added(id)) return "a" + std::string(t.token_text(id));
+  if (t.is_added(id)) return std::string("a").append(t.token_text(id));
   const std::string_view bytes = t.token_bytes(id);
-  return bytes.empty() ? std::string() : "b" + std::string(bytes);
+  return bytes.empty() ? std::string() : std::string("b").append(bytes);
 }
 
 void map_bins(const BinsMeaning& target, const BinsMeaning& draft, VocabularyMaps& maps) {
@@ -94,6 +96,11 @@ struct Resources::Parts {
   std::unique_ptr<DFlashHead> head;
   std::unique_ptr<LearnedCommitSampler> sampler;
   PreviousAnswer previous;
+  // Of width measured, by file and form; and of blockpilot.
+  std::string width_key, pilot_name;
+  std::optional<WidthModel> width;
+  std::unique_ptr<WidthTracker> tracker;
+  std::optional<BlockPilot> pilot;
 
   Status attach_draft(Engine& engine, const std::string& name, const Request& request, const CompiledForm* form) {
     if (!draft_engine || draft_name != name) {
@@ -106,7 +113,9 @@ struct Resources::Parts {
       return bad_input("{}: expected a tokenizer in both models' folders, got one without", name);
     const CompiledForm* own = nullptr;
     if (bins_of(form)) {
-      SLIP_TRY(own, draft_engine->form("model"));
+      auto made = draft_engine->form("model");
+      if (!made) return bad_input("{}: expected a draft model with action bins as the target has, got one without: {}", name, made.error().message);
+      own = *made;
     }
     SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
                                                    small.lm().info().vocab, form, own));
@@ -150,6 +159,48 @@ Status Resources::attach(Engine& engine, const Request& request, const CompiledF
     }
     options.commit_sampler = p.sampler.get();
   }
+  return {};
+}
+
+namespace {
+
+/// The folder's own calibration, or the file that was named; nothing where neither is there.
+Result<std::optional<WidthModel>> stored_width(const Engine& engine, const std::string& name, const Form* form) {
+  const std::filesystem::path file = name.empty() ? engine.folder() / "width.json" : std::filesystem::path(name);
+  std::error_code ec;
+  if (name.empty() && !std::filesystem::exists(file, ec)) return std::optional<WidthModel>();
+  SLIP_TRY(WidthModel model, read_width_model(file));
+  SLIP_TRY_(check_width_model(model, form));
+  return std::optional(std::move(model));
+}
+
+}  // namespace
+
+Status Resources::attach_width(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
+                               DecodeOptions& options) {
+  Parts& p = *parts_;
+  const Width& w = request.method.width;
+  if (w.kind == Width::Kind::kBlockPilot && !options.block_pilot) {
+    if (!p.pilot || p.pilot_name != w.name) {
+      SLIP_TRY(p.pilot, BlockPilot::open(w.name));
+      p.pilot_name = w.name;
+    }
+    options.block_pilot = &*p.pilot;
+  }
+  if (w.kind != Width::Kind::kMeasured || options.width_model) return {};
+  const std::string key = fmt::format("{}|{}|{}", w.name, form ? form->form.name() : "", words_of(request.method).drafter);
+  if (!p.width || p.width_key != key) {
+    const Form* f = form ? &form->form : nullptr;
+    SLIP_TRY(std::optional<WidthModel> stored, stored_width(engine, w.name, f));
+    // Costs are this machine's, whatever the file says of the one that it was made on.
+    SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = static_cast<int32_t>(prompt.inputs.size()) + 128}));
+    p.width = stored ? std::move(*stored) : WidthModel::uninformed(cost, f);
+    p.width->pass = std::move(cost);
+    p.width_key = key;
+    p.tracker = std::make_unique<WidthTracker>();
+  }
+  options.width_model = &*p.width;
+  options.width_tracker = p.tracker.get();
   return {};
 }
 

@@ -123,6 +123,7 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
   r.decode.temperature = settings.temperature;
   r.decode.seed = settings.seed;
   r.decode.previous = settings.previous;
+  r.decode.width_observer = settings.width_observer;
   return r;
 }
 

@@ -36,9 +36,10 @@ std::vector<Method> exact_methods(const LmInfo& info, bool form, Law law, const 
   for (const std::string_view schedule : schedules) {
     const Method plain = *method_of(schedule);
     out.push_back(with_drafter(plain, LookupDrafter{}, 6));
-    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousDrafter{}, 24));
+    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousDrafter{.name = "", .then = {}}, 24));
     if (!drafts) continue;
     out.push_back(with_drafter(plain, DiffusionDrafter{}, 8));
+    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousDrafter{.name = "", .then = DiffusionDrafter{}}, 8));
     if (info.has_draft_adapter) out.push_back(with_drafter(plain, DiffusionDrafter{.adapter = true}, 8));
     out.push_back(with_drafter(plain, QuadraticDrafter{}, 3));
   }

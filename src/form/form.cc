@@ -147,6 +147,12 @@ Status check_placeholder(const Form::Parts& p, size_t index) {
   const int32_t state = f.rules.state_after(f.placeholder);
   if (state < 0 || !(f.rules.unrestricted() || f.rules.state(state).may_end))
     return bad_input("{}: expected a placeholder that its rules allow, got another", label(p, index));
+  for (size_t i = 0; f.end && i < n; ++i) {  // it could not be told from a field that ended there
+    if (f.placeholder[i] != *f.end) continue;
+    const int32_t before = f.rules.state_after(std::span(f.placeholder).first(i));
+    if (f.rules.unrestricted() || f.rules.state(before).may_end)
+      return bad_input("{}: expected a placeholder without the field's end, got {} at {}", label(p, index), f.end->value, i);
+  }
   return {};
 }
 

@@ -11,10 +11,13 @@
 namespace slip {
 namespace {
 
-// Copies and look-ups move a few KB per row: below 16 rows a task costs more to hand out than to do.
-constexpr int64_t kCopyRows = 16;
+// Copies and look-ups move a few KB per row: below 64 rows a task costs more to hand out (0.3 to 1 us) than to do.
+constexpr int64_t kCopyRows = 64;
 // The MLP runs in slices of rows, so that 3,000 rows of a prompt at F = 11,008 need 45 MB of gate and up, not 264.
 constexpr int64_t kMlpRows = 512;
+// Weights up to here are read by every thread for its own rows: half of a third-level cache of 32 MB.
+constexpr size_t kCachedBytes = 16 << 20;
+constexpr int64_t kShareRows = 4;  // rows per thread below which threads share the products instead
 
 template <class F>
 void for_rows(ThreadPool& pool, int64_t rows, F&& f) {
@@ -58,6 +61,10 @@ DecoderLm::DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena are
   SLIP_CHECK(weights_.embedding && (options_.tied_head || weights_.head), "the loader fills embedding and head");
   const size_t adapted = weights_.adapter.layers.size();
   SLIP_CHECK(adapted == 0 || adapted == weights_.layers.size(), "the loader fills an adapter for every layer or none");
+  size_t bytes = 0;
+  for (const LayerWeights& w : weights_.layers) bytes += w.qkv.bytes() + w.o.bytes() + w.gate_up.bytes() + w.down.bytes();
+  if (bytes <= kCachedBytes)
+    for (int i = 0; i < (pool_.threads() > 1 ? pool_.threads() : 0); ++i) alone_.push_back(std::make_unique<Alone>());
   info_ = {options_.name, options_.vocab, options_.width, arena_.slots(), options_.rule, adapted > 0, {}};
 }
 
@@ -120,14 +127,38 @@ Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
   prepare(pass);
   embed(pass);
   tap("embeds_TD", a_.x_TD.data());
-  for (int32_t layer = 0; layer < options_.layers && rows_ > 0; ++layer) {
-    attention_block(pass, layer);
-    mlp_block(layer);
-    if (pass.taps) copy_taps(layer, out);
-    if (tap_) tap(fmt::format("layer_{}_TD", layer), a_.x_TD.data());
-  }
+  layers(pass, out);
   head(pass, out);
   return {};
+}
+
+/// Calls f with shares that cover all rows: one for each thread, or one with all threads.
+template <class F>
+void DecoderLm::for_shares(F&& f) {
+  const auto threads = static_cast<int64_t>(alone_.size());
+  if (threads == 0 || tap_ || rows_ < kShareRows * threads || rows_ > kMlpRows) return f(Share{0, rows_, pool_, workspace_});
+  pool_.run(threads, [&](int64_t i) {
+    const int64_t first = rows_ * i / threads;
+    Alone& alone = *alone_[static_cast<size_t>(i)];
+    f(Share{first, rows_ * (i + 1) / threads - first, alone.pool, alone.workspace});
+  });
+}
+
+// A run ends where rows need each other's keys: it is the second half of a layer and the first half of the next.
+void DecoderLm::layers(const Pass& pass, PassOutput& out) {
+  const int32_t last = options_.layers - 1;
+  for_shares([&](const Share& s) { project(pass, 0, s); });
+  for (int32_t layer = 0; layer <= last; ++layer) {
+    if (layer == last && !needs_every_row(pass)) keep_wanted();
+    if (rows_ == 0) return;
+    for_shares([&](const Share& s) {
+      attend(pass, layer, s);
+      mlp_block(layer, s);
+      if (pass.taps) copy_taps(layer, out, s);
+      if (tap_) tap(fmt::format("layer_{}_TD", layer), a_.x_TD.data());
+      if (layer < last) project(pass, layer + 1, s);
+    });
+  }
 }
 
 void DecoderLm::prepare(const Pass& pass) {
@@ -156,6 +187,7 @@ void DecoderLm::prepare(const Pass& pass) {
   a_.q_THK.grow(count(rows_, q));
   a_.attended_THK.grow(count(rows_, q));
   a_.k_TGK.grow(count(rows_, kv));
+  if (pass.draft_adapter) a_.low_TR.grow(count(rows_, weights_.adapter.rank));
   a_.gate_up_TF2.grow(count(std::min(rows_, kMlpRows), 2 * int64_t{o.mlp_width}));
   a_.gated_TF.grow(count(std::min(rows_, kMlpRows), o.mlp_width));
   fill_rotation();
@@ -185,13 +217,13 @@ void DecoderLm::embed(const Pass& pass) {
   });
 }
 
-void DecoderLm::store(const Pass& pass, int32_t layer) {
+void DecoderLm::store(const Pass& pass, int32_t layer, const Share& s) {
   const int64_t kv = int64_t{options_.kv_heads} * options_.head_width;
   const int64_t q = int64_t{options_.heads} * options_.head_width, e = q + 2 * kv;
   float* keys = arena_.keys_SGK(layer);
   float* values = arena_.values_SGK(layer);
-  for_rows(pool_, rows_, [&](int64_t t) {
-    const int64_t slot = pass.rows[static_cast<size_t>(t)].slot;
+  for_rows(s.pool, s.rows, [&](int64_t i) {
+    const int64_t t = s.first + i, slot = pass.rows[static_cast<size_t>(t)].slot;
     copy_floats(keys + slot * kv, a_.k_TGK.data() + t * kv, kv);
     copy_floats(values + slot * kv, a_.qkv_TE.data() + t * e + q + kv, kv);
   });
@@ -213,65 +245,76 @@ void DecoderLm::keep_wanted() {
   rows_ = to;
 }
 
-void DecoderLm::attention_block(const Pass& pass, int32_t layer) {
+void DecoderLm::project(const Pass& pass, int32_t layer, const Share& s) {
   const DecoderOptions& o = options_;
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   const int64_t q = int64_t{o.heads} * o.head_width, kv = int64_t{o.kv_heads} * o.head_width, e = q + 2 * kv;
-  rms_norm(a_.x_TD.data(), rows_, o.width, w.attention_norm_D.data(), o.norm_eps, a_.normed_TD.data(), pool_);
-  matmul(w.qkv, a_.normed_TD.data(), rows_, o.width, or_null(w.qkv_bias), a_.qkv_TE.data(), e, pool_, workspace_);
-  for_rows(pool_, rows_, [&](int64_t t) {
-    copy_floats(a_.q_THK.data() + t * q, a_.qkv_TE.data() + t * e, q);
-    copy_floats(a_.k_TGK.data() + t * kv, a_.qkv_TE.data() + t * e + q, kv);
+  float* normed_TD = a_.normed_TD.data() + s.first * o.width;
+  float* qkv_TE = a_.qkv_TE.data() + s.first * e;
+  float* q_THK = a_.q_THK.data() + s.first * q;
+  float* k_TGK = a_.k_TGK.data() + s.first * kv;
+  rms_norm(a_.x_TD.data() + s.first * o.width, s.rows, o.width, w.attention_norm_D.data(), o.norm_eps, normed_TD, s.pool);
+  matmul(w.qkv, normed_TD, s.rows, o.width, or_null(w.qkv_bias), qkv_TE, e, s.pool, s.workspace);
+  for_rows(s.pool, s.rows, [&](int64_t t) {
+    copy_floats(q_THK + t * q, qkv_TE + t * e, q);
+    copy_floats(k_TGK + t * kv, qkv_TE + t * e + q, kv);
   });
   if (o.qk_norm) {
-    rms_norm(a_.q_THK.data(), rows_ * o.heads, o.head_width, w.q_norm_K.data(), o.norm_eps, a_.q_THK.data(), pool_);
-    rms_norm(a_.k_TGK.data(), rows_ * o.kv_heads, o.head_width, w.k_norm_K.data(), o.norm_eps, a_.k_TGK.data(), pool_);
+    rms_norm(q_THK, s.rows * o.heads, o.head_width, w.q_norm_K.data(), o.norm_eps, q_THK, s.pool);
+    rms_norm(k_TGK, s.rows * o.kv_heads, o.head_width, w.k_norm_K.data(), o.norm_eps, k_TGK, s.pool);
   }
   const int32_t half = rope_.half();
-  rotate(a_.q_THK.data(), rows_, q, o.heads, o.head_width, half, a_.cos_TK2.data(), a_.sin_TK2.data(), pool_);
-  rotate(a_.k_TGK.data(), rows_, kv, o.kv_heads, o.head_width, half, a_.cos_TK2.data(), a_.sin_TK2.data(), pool_);
-  store(pass, layer);
-  if (layer + 1 == o.layers && !needs_every_row(pass)) keep_wanted();
-  if (rows_ == 0) return;
+  const float* cosine = a_.cos_TK2.data() + s.first * half;
+  const float* sine = a_.sin_TK2.data() + s.first * half;
+  rotate(q_THK, s.rows, q, o.heads, o.head_width, half, cosine, sine, s.pool);
+  rotate(k_TGK, s.rows, kv, o.kv_heads, o.head_width, half, cosine, sine, s.pool);
+  store(pass, layer, s);
+}
 
+void DecoderLm::attend(const Pass& pass, int32_t layer, const Share& s) {
+  const DecoderOptions& o = options_;
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const int64_t q = int64_t{o.heads} * o.head_width;
+  float* update_TD = a_.update_TD.data() + s.first * o.width;
   AttentionArgs args;
-  args.q_THK = a_.q_THK.data();
+  args.q_THK = a_.q_THK.data() + s.first * q;
   args.keys_SGK = arena_.keys_SGK(layer);
   args.values_SGK = arena_.values_SGK(layer);
-  args.out_THK = a_.attended_THK.data();
-  args.rows = rows_;
+  args.out_THK = a_.attended_THK.data() + s.first * q;
+  args.rows = s.rows;
   args.heads = o.heads;
   args.kv_heads = o.kv_heads;
   args.head_width = o.head_width;
   args.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(o.head_width)));
-  args.row_spans = {a_.row_spans_T.data(), static_cast<size_t>(rows_)};
+  args.row_spans = {a_.row_spans_T.data() + s.first, static_cast<size_t>(s.rows)};
   args.spans = pass.spans;
-  args.q_scale_T = a_.q_scale_T.empty() ? nullptr : a_.q_scale_T.data();
-  attention(args, pool_, workspace_);
-  matmul(w.o, a_.attended_THK.data(), rows_, q, or_null(w.o_bias), a_.update_TD.data(), o.width, pool_, workspace_);
-  if (pass.draft_adapter) add_adapter(layer);
-  add(a_.x_TD.data(), a_.update_TD.data(), rows_, o.width, pool_);
+  args.q_scale_T = a_.q_scale_T.empty() ? nullptr : a_.q_scale_T.data() + s.first;
+  attention(args, s.pool, s.workspace);
+  matmul(w.o, args.out_THK, s.rows, q, or_null(w.o_bias), update_TD, o.width, s.pool, s.workspace);
+  if (pass.draft_adapter) add_adapter(layer, s);
+  add(a_.x_TD.data() + s.first * o.width, update_TD, s.rows, o.width, s.pool);
 }
 
 // The scale goes on the R numbers between the products: R of them instead of D, and with bf16 a power of two costs no bit.
-void DecoderLm::add_adapter(int32_t layer) {
+void DecoderLm::add_adapter(int32_t layer, const Share& s) {
   const DraftAdapter& adapter = weights_.adapter;
   const DraftAdapter::Layer& w = adapter.layers[static_cast<size_t>(layer)];
   const int64_t q = int64_t{options_.heads} * options_.head_width, rank = adapter.rank, width = options_.width;
-  float* low_TR = a_.low_TR.grow(count(rows_, rank));
-  matmul(w.a, a_.attended_THK.data(), rows_, q, nullptr, low_TR, rank, pool_, workspace_);
-  for (int64_t i = 0; i < rows_ * rank; ++i) low_TR[i] *= adapter.scale;
-  // normed_TD is free between the norms of attention and MLP.
-  matmul(w.b, low_TR, rows_, rank, nullptr, a_.normed_TD.data(), width, pool_, workspace_);
-  add(a_.update_TD.data(), a_.normed_TD.data(), rows_, width, pool_);
+  float* low_TR = a_.low_TR.data() + s.first * rank;
+  float* normed_TD = a_.normed_TD.data() + s.first * width;  // free between the norms of attention and MLP
+  matmul(w.a, a_.attended_THK.data() + s.first * q, s.rows, q, nullptr, low_TR, rank, s.pool, s.workspace);
+  for (int64_t i = 0; i < s.rows * rank; ++i) low_TR[i] *= adapter.scale;
+  matmul(w.b, low_TR, s.rows, rank, nullptr, normed_TD, width, s.pool, s.workspace);
+  add(a_.update_TD.data() + s.first * width, normed_TD, s.rows, width, s.pool);
 }
 
-void DecoderLm::copy_taps(int32_t layer, PassOutput& out) {
+void DecoderLm::copy_taps(int32_t layer, PassOutput& out, const Share& s) {
   const int64_t width = options_.width, line = width * static_cast<int64_t>(info_.tap_layers.size());
   for (size_t i = 0; i < info_.tap_layers.size(); ++i) {
     if (info_.tap_layers[i] != layer) continue;
-    float* to = out.taps_NE.data() + static_cast<int64_t>(i) * width;
-    for_rows(pool_, rows_, [&](int64_t t) { copy_floats(to + t * line, a_.x_TD.data() + t * width, width); });
+    float* to = out.taps_NE.data() + s.first * line + static_cast<int64_t>(i) * width;
+    const float* x_TD = a_.x_TD.data() + s.first * width;
+    for_rows(s.pool, s.rows, [&](int64_t t) { copy_floats(to + t * line, x_TD + t * width, width); });
   }
 }
 
@@ -281,20 +324,23 @@ bool DecoderLm::needs_every_row(const Pass& pass) const {
   return tap_ || (pass.taps && std::find(taps.begin(), taps.end(), options_.layers - 1) != taps.end());
 }
 
-void DecoderLm::mlp_block(int32_t layer) {
+void DecoderLm::mlp_block(int32_t layer, const Share& s) {
   const DecoderOptions& o = options_;
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   const int64_t f = o.mlp_width;
-  for (int64_t first = 0; first < rows_; first += kMlpRows) {
-    const int64_t rows = std::min(kMlpRows, rows_ - first);
-    float* x_TD = a_.x_TD.data() + first * o.width;
-    float* gate_up = a_.gate_up_TF2.data();
-    rms_norm(x_TD, rows, o.width, w.mlp_norm_D.data(), o.norm_eps, a_.normed_TD.data(), pool_);
-    matmul(w.gate_up, a_.normed_TD.data(), rows, o.width, or_null(w.gate_up_bias), gate_up, 2 * f, pool_, workspace_);
-    float* gated_TF = a_.gated_TF.data();
-    swiglu(gate_up, gate_up + f, rows, f, 2 * f, gated_TF, pool_);
-    matmul(w.down, gated_TF, rows, f, or_null(w.down_bias), a_.update_TD.data(), o.width, pool_, workspace_);
-    add(x_TD, a_.update_TD.data(), rows, o.width, pool_);
+  // Shares have slices of their own: they exist only where all rows fit one slice.
+  float* gate_up = a_.gate_up_TF2.data() + s.first * 2 * f;
+  float* gated_TF = a_.gated_TF.data() + s.first * f;
+  float* normed_TD = a_.normed_TD.data() + s.first * o.width;
+  float* update_TD = a_.update_TD.data() + s.first * o.width;
+  for (int64_t first = 0; first < s.rows; first += kMlpRows) {
+    const int64_t rows = std::min(kMlpRows, s.rows - first);
+    float* x_TD = a_.x_TD.data() + (s.first + first) * o.width;
+    rms_norm(x_TD, rows, o.width, w.mlp_norm_D.data(), o.norm_eps, normed_TD, s.pool);
+    matmul(w.gate_up, normed_TD, rows, o.width, or_null(w.gate_up_bias), gate_up, 2 * f, s.pool, s.workspace);
+    swiglu(gate_up, gate_up + f, rows, f, 2 * f, gated_TF, s.pool);
+    matmul(w.down, gated_TF, rows, f, or_null(w.down_bias), update_TD, o.width, s.pool, s.workspace);
+    add(x_TD, update_TD, rows, o.width, s.pool);
   }
 }
 

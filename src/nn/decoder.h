@@ -10,6 +10,9 @@
 // x += o(a) + B(scale A(a)). The base weights stay apart, so the other passes' bits do not know that it is there. A pass with
 // taps hands out x behind the layers that set_taps chose, before the final norm.
 //
+// Where the weights fit the caches, every thread takes a share of the rows through a whole layer, and threads meet once per layer,
+// between writing keys and reading them; else all threads share each product, so that weights are read once.
+//
 // Contract W: nothing here mixes rows but attention, and that only through the spans. Work that no output needs (the last
 // layer's attention and MLP of rows that want nothing) is left out, which changes no other row's bits.
 #pragma once
@@ -108,13 +111,23 @@ class DecoderLm final : public Lm {
   void prepare(const Pass& pass);
   void fill_rotation();
   void embed(const Pass& pass);
-  void attention_block(const Pass& pass, int32_t layer);
-  void store(const Pass& pass, int32_t layer);
-  void add_adapter(int32_t layer);
-  void copy_taps(int32_t layer, PassOutput& out);
+  /// Rows [first, first + rows) and what they are worked on with.
+  struct Share {
+    int64_t first, rows;
+    ThreadPool& pool;
+    Workspace& workspace;
+  };
+  template <class F>
+  void for_shares(F&& f);
+  void layers(const Pass& pass, PassOutput& out);
+  void project(const Pass& pass, int32_t layer, const Share& s);
+  void attend(const Pass& pass, int32_t layer, const Share& s);
+  void store(const Pass& pass, int32_t layer, const Share& s);
+  void add_adapter(int32_t layer, const Share& s);
+  void copy_taps(int32_t layer, PassOutput& out, const Share& s);
   bool needs_every_row(const Pass& pass) const;
   void keep_wanted();
-  void mlp_block(int32_t layer);
+  void mlp_block(int32_t layer, const Share& s);
   void head(const Pass& pass, PassOutput& out);
   void tap(std::string_view name, const float* x);
 
@@ -125,6 +138,11 @@ class DecoderLm final : public Lm {
   RopeFrequencies rope_;
   LmInfo info_;
   Workspace workspace_;
+  struct Alone {
+    ThreadPool pool{1};
+    Workspace workspace;
+  };
+  std::vector<std::unique_ptr<Alone>> alone_;  // per thread, for shares of a pass; empty when weights exceed the caches
   Activations a_;
   int64_t rows_ = 0;                 // rows still in work: all, in the last layer those that want something
   std::vector<uint32_t> written_S_;  // pass number that last wrote a slot: finds slots named twice in a pass

@@ -15,8 +15,12 @@ std::string bin_token(const ActionOptions& o, int i) { return fmt::format("<|{}_
 }  // namespace
 
 json::value action_schema(const ActionOptions& o) {
-  const json::object bins{{"first", bin_token(o, 0)}, {"last", bin_token(o, o.bins - 1)}, {"count", o.bins},
-                          {"descending", o.descending}, {"low", o.low}, {"high", o.high}};
+  const json::object bins{{"first", bin_token(o, 0)},
+                          {"last", bin_token(o, o.bins - 1)},
+                          {"count", o.bins},
+                          {"descending", o.descending},
+                          {"low", o.low},
+                          {"high", o.high}};
   const json::object action{{"type", "array"},
                             {"minItems", o.dimensions},
                             {"maxItems", o.dimensions},

@@ -24,8 +24,10 @@ Result<SequenceRows> objective_rows(const Sample& s, const TrainConfig& c, const
     case ObjectiveKind::kGraph:
       SLIP_TRY_(check_graph_sample(s));
       return graph_rows(s, draft_blocks(s, c.graph_rule, key), c.graph_rule).rows;
+    case ObjectiveKind::kLora:
+      break;  // its rows are the decoder's
   }
-  return Error{ErrorKind::kInternal, "objective: expected one of three, got another"};
+  return Error{ErrorKind::kInternal, "objective: expected one with rows of its own, got another"};
 }
 
 Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
@@ -37,9 +39,25 @@ Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
   return {};
 }
 
+Result<StepBatches> make_lessons(SampleSource& source, const TrainConfig& c, int64_t step) {
+  StepBatches out;
+  const int64_t samples = c.batch * c.accumulate;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t index = c.first_sample + (step - 1) * samples + i;
+    SLIP_TRY(const Sample s, source.get(index));
+    SLIP_TRY_(check_for_model(s, c, index));
+    SLIP_TRY(LoraTask task, lora_task(s));
+    out.parts.push_back(prompt_batch(s, c.shape.vision_rows()));
+    out.tasks.push_back(std::move(task));
+    ++out.samples;
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step) {
+  if (c.objective == ObjectiveKind::kLora) return make_lessons(source, c, step);
   StepBatches out;
   const VisionShape vision = c.shape.vision_rows();
   const int64_t per_step = c.batch * c.accumulate;

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "train/config.h"
+#include "train/lora_lesson.h"
 #include "train/rows.h"
 #include "train/source.h"
 
 namespace slip {
 
 struct StepBatches {
-  std::vector<RowBatch> parts;  // `accumulate` of them
+  std::vector<RowBatch> parts;  // `accumulate` of them; for the adapter one per sample, the prompt alone
+  std::vector<LoraTask> tasks;  // for the adapter: of each part
   double count = 0;             // denominator of the whole step
   int64_t samples = 0;
 };

@@ -63,12 +63,16 @@ class PartialFolder {
 
 Status write_parts(const TrainConfig& c, const ParameterTable& table, const TrainState& s, const std::string& loss_lines,
                    const fs::path& to) {
-  json::object config = c.model;
-  config["torch_dtype"] = c.store == StoreAs::kBF16 ? "bfloat16" : "float32";
-  SLIP_TRY_(write_file(to / "config.json", pretty(config)));
   const std::span<const float> published = s.average.empty() ? s.values : s.average;
-  SLIP_TRY_(save_weights(to / "model.safetensors", table, published, c.store));
-  SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
+  if (c.objective == ObjectiveKind::kLora) {
+    SLIP_TRY_(save_lora(to / kLoraFolder, table, published, c.lora_rule, c.init, c.store));
+  } else {
+    json::object config = c.model;
+    config["torch_dtype"] = c.store == StoreAs::kBF16 ? "bfloat16" : "float32";
+    SLIP_TRY_(write_file(to / "config.json", pretty(config)));
+    SLIP_TRY_(save_weights(to / "model.safetensors", table, published, c.store));
+    SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
+  }
   const auto n = static_cast<int64_t>(s.values.size());
   std::vector<TensorToWrite> flat;
   for (const auto& [name, data] : {std::pair{"values", s.values}, {"first", s.first}, {"second", s.second}, {"average", s.average}})

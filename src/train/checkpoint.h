@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OUT/step-N/: a Hugging Face folder (config.json, model.safetensors, the tokenizer's files) that the engine loads, plus what the
+// OUT/step-N/: a Hugging Face folder (config.json, model.safetensors, the tokenizer's files) that the engine loads, or for a draft
+// adapter PEFT's folder linear_spec_lora/, which the engine reads inside the model's; plus what the
 // trainer needs to go on bit for bit: trainer.safetensors (raw weights, moments, average) and trainer.json (step, time, config).
 // Written beside as step-N.partial and renamed.
 #pragma once

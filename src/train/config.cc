@@ -73,14 +73,54 @@ Status read_graph(const json::object& o, TrainConfig& c, const std::string& wher
   return {};
 }
 
+Status read_lk(const json::object& o, LkRule& lk, const std::string& where) {
+  for (const auto& [key, value] :
+       {std::pair{"tau", &lk.tau}, {"eta", &lk.eta}, {"lk_weight", &lk.lk_weight}, {"ce_weight", &lk.ce_weight}}) {
+    SLIP_TRY(*value, number_or(o, key, *value, where));
+    if (!(*value >= 0)) return bad_input("{}: {}: expected at least 0, got {}", where, key, *value);
+  }
+  if (!(lk.tau > 0)) return bad_input("{}: tau: expected above 0, got {}", where, lk.tau);
+  SLIP_TRY(const int64_t top, int_or(o, "top", lk.top, where));
+  SLIP_TRY_(within(top, 1, kMostSteps, "top", where));
+  lk.top = static_cast<int32_t>(top);
+  return {};
+}
+
+Status read_lora(const json::object& root, const json::object& o, TrainConfig& c, const std::string& where) {
+  SLIP_TRY_(only(o, {"kind", "rank", "alpha", "tau", "eta", "top", "lk_weight", "ce_weight", "mean", "width"}, where));
+  if (!root.contains("init")) return bad_input("{}: expected \"init\", the model that drafts, with \"lora\", got none", where);
+  if (c.shape.mask_token < 0) return bad_input("{}: expected a model with a mask_token_id for \"lora\", got none", where);
+  SLIP_TRY(const std::string context, string_or(c.model, "context_mask", "causal", where));
+  if (context != "causal") return bad_input("{}: expected a model with context_mask causal for \"lora\", got {}", where, context);
+  LoraRule& r = c.lora_rule;
+  constexpr int64_t kMostRank = 1 << 14;  // what the engine reads (models/adapter.cc)
+  SLIP_TRY(const int64_t rank, int_or(o, "rank", r.rank, where));
+  SLIP_TRY_(within(rank, 1, kMostRank, "rank", where));
+  r.rank = static_cast<int32_t>(rank);
+  SLIP_TRY(r.alpha, number_or(o, "alpha", r.alpha, where));
+  SLIP_TRY_(read_lk(o, r.lk, where));
+  SLIP_TRY(const std::string mean, string_or(o, "mean", "blocks", where));
+  if (mean != "blocks" && mean != "positions")
+    return bad_input("{}: mean: expected \"blocks\" or \"positions\", got \"{}\"", where, mean);
+  r.by_blocks = mean == "blocks";
+  SLIP_TRY(const int64_t width, int_or(o, "width", r.width, where));
+  SLIP_TRY_(within(width, 2, kMostDraftWidth, "width", where));
+  r.width = static_cast<int32_t>(width);
+  return {};
+}
+
 Status read_objective(const json::object& root, TrainConfig& c, const std::string& outer) {
   if (!root.contains("objective")) return {};
   const std::string where = outer + ": objective";
   SLIP_TRY(const json::object* o, get_object(root, "objective", outer));
   SLIP_TRY(const std::string kind, string_or(*o, "kind", "sasd", where));
-  if (kind != "sasd" && kind != "nld" && kind != "graph")
-    return bad_input("{}: kind: expected \"sasd\", \"nld\" or \"graph\", got \"{}\"", where, kind);
-  c.objective = kind == "nld" ? ObjectiveKind::kNld : kind == "graph" ? ObjectiveKind::kGraph : ObjectiveKind::kSasd;
+  if (kind != "sasd" && kind != "nld" && kind != "graph" && kind != "lora")
+    return bad_input("{}: kind: expected \"sasd\", \"nld\", \"graph\" or \"lora\", got \"{}\"", where, kind);
+  c.objective = kind == "nld"     ? ObjectiveKind::kNld
+                : kind == "graph" ? ObjectiveKind::kGraph
+                : kind == "lora"  ? ObjectiveKind::kLora
+                                  : ObjectiveKind::kSasd;
+  if (c.objective == ObjectiveKind::kLora) return read_lora(root, *o, c, where);
   if (c.objective == ObjectiveKind::kGraph) return read_graph(*o, c, where);
   SLIP_TRY_(only(*o, {"kind", "minimum_noise", "sections", "block_size", "alpha"}, where));
   SLIP_TRY(c.minimum_noise, number_or(*o, "minimum_noise", c.minimum_noise, where));
@@ -155,6 +195,8 @@ Status read_model(const json::object& root, TrainConfig& c, const std::string& w
     return bad_input("{}: model: expected a config object or a file's name, got {}", where, json::serialize(*m));
   }
   c.source["model"] = c.model;
+  SLIP_TRY(const int64_t shift, int_or(c.model, "diffusion_shift", 0, where + ": model"));
+  c.diffusion_shift = shift == 1;
   SLIP_TRY(c.shape, ModelShape::from_config(c.model, where + ": model"));
   return {};
 }

@@ -14,6 +14,9 @@
 //              or {"kind": "graph", "draft_width": 12, "draft_share": 0.5, "draft_first": 0.5, "draft_narrow": 0.5, "draft_weight": 1,
 //                  "weights": [{"of": "trajectory", "weight": 2}, ...]}      graph_objective.h: GraphRule; needs a model
 //                                         with diffusion_shift 1 and "law": "graph" (task/prompt.h)
+//              or {"kind": "lora", "rank": 8, "alpha": 32, "tau": 3, "eta": 0.5, "top": 200, "lk_weight": 1, "ce_weight": 1,
+//                  "mean": "blocks" | "positions", "width": 32},      lora.h: LoraRule; needs "init": only the draft adapter of
+//                                         that model is trained, and a checkpoint holds linear_spec_lora/ in the model's place
 //    "seed": 0, "rank": 0, "steps": 1000, "batch": 8, "accumulate": 1, "first_sample": 0,
 //    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.95], "epsilon": 1e-8, "weight_decay": 0.1, "decay_all": false, "clip": 1},
 //    "schedule": {"kind": "constant" | "cosine" | "linear", "warmup": 100, "final_fraction": 0.1, "by": "steps" | "time"},
@@ -29,6 +32,7 @@
 #include <string>
 
 #include "train/graph_objective.h"
+#include "train/lora.h"
 #include "train/model_shape.h"
 #include "train/model_torch.h"
 #include "train/objective.h"
@@ -37,7 +41,7 @@
 
 namespace slip {
 
-enum class ObjectiveKind : uint8_t { kSasd, kNld, kGraph };
+enum class ObjectiveKind : uint8_t { kSasd, kNld, kGraph, kLora };
 
 struct TrainConfig {
   json::object source;  // as read, model resolved: what trainer.json keeps
@@ -49,6 +53,8 @@ struct TrainConfig {
   ObjectiveKind objective = ObjectiveKind::kSasd;
   NldRule nld_rule;
   GraphRule graph_rule;
+  LoraRule lora_rule;
+  bool diffusion_shift = false;  // of the model: the row before a mask predicts it
   double minimum_noise = 1e-3;
   std::vector<SectionRule> sections = fast_ddrive_sections();
   uint64_t seed = 0;
@@ -56,7 +62,7 @@ struct TrainConfig {
   int64_t steps = 1000, batch = 8, accumulate = 1, first_sample = 0;
   AdamWOptions adamw{.decay_all = false};
   double clip = 1;
-  Schedule schedule;
+  RateSchedule schedule;
   double ema_decay = 0;
   Precision precision = Precision::kF32;
   StoreAs store = StoreAs::kF32;

@@ -14,13 +14,15 @@ namespace slip {
 
 class LoraLm final : public Lm {
  public:
-  /// The base's weights are shared and must not change. The adapter is zero: fill values(). `slots`: of the arena.
-  LoraLm(const TrainModel& base, const LoraRule& rule, DraftRule draft, int32_t slots);
+  /// The base's weights are shared and must not change. The adapter is zero: fill values().
+  LoraLm(const TrainModel& base, const LoraRule& rule, DraftRule draft);
   /// The same base and adapter values, gradients and arena of its own.
   static std::unique_ptr<LoraLm> beside(const LoraLm& other);
   ~LoraLm() override;
 
   const LmInfo& info() const override;
+  /// At least so many slots; none at first. A larger arena is empty.
+  void reserve(int32_t slots);
   const LoraTable& table() const;
   /// T is double for kF64, else float.
   template <class T>

@@ -2,7 +2,7 @@
 // A frozen model with a draft adapter on torch; contract in lora_lm.h, the model's blocks in torch_model.h. The arena holds every layer's
 // queries, keys and values as the projections gave them; a pass attends over its slots as one part (span_attention.h).
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 #include "train/lora_lm.h"
 #include "train/torch_model.h"
@@ -40,14 +40,22 @@ struct LoraLm::Impl {
       t.mutable_grad() = view(gradients);
       return t;
     };
-    const auto& s = base.shape;
-    const int64_t width = int64_t{s.heads + 2 * s.kv_heads} * s.head_dim;
     for (size_t l = 0; l < table.a.size(); ++l) {
       a.push_back(leaf(table.a[l]));
       b.push_back(leaf(table.b[l]));
-      arena.push_back(at::zeros({info.slots, width}, at::TensorOptions(base.act)));
     }
-    rotary = at::zeros({info.slots, s.head_dim}, wide);
+    const int32_t slots = std::exchange(info.slots, 0);
+    reserve(slots);
+  }
+
+  void reserve(int32_t slots) {
+    if (slots <= info.slots) return;
+    const auto& s = base.shape;
+    const int64_t width = int64_t{s.heads + 2 * s.kv_heads} * s.head_dim;
+    arena.clear();
+    for (int32_t l = 0; l < s.layers; ++l) arena.push_back(at::zeros({slots, width}, at::TensorOptions(base.act)));
+    rotary = at::zeros({slots, s.head_dim}, at::TensorOptions(base.wide));
+    info.slots = slots;
   }
 
   Tensor embed(const Pass& pass) {
@@ -69,7 +77,8 @@ struct LoraLm::Impl {
   /// Final-norm outputs of the rows in `wanted`. With the adapter the arena stays as it is.
   Tensor hidden(const Pass& pass, const Tensor& slots, int64_t top, const Tensor& wanted, const AttentionPlan& all, const AttentionPlan& last) {
     const AttentionShape s = base.shape.attention();
-    const Tensor angles = rotary.narrow(0, 0, top);
+    // The graph keeps the angles; the arena's are written by the verifying pass before the gradient is taken.
+    const Tensor angles = pass.draft_adapter ? rotary.narrow(0, 0, top).clone() : rotary.narrow(0, 0, top);
     Tensor x = embed(pass), delta;
     for (size_t l = 0; l < arena.size(); ++l) {
       const BlockGroups& g = base.table.layers[l];
@@ -132,6 +141,10 @@ struct LoraLm::Impl {
       wanted_rows.push_back(static_cast<int32_t>(i));
       kept.t.push_back(r.position.t);
     }
+    if (slot_of.empty()) {
+      answer(pass, {}, out);
+      return {};
+    }
     int64_t top = 0;
     for (const SlotSpan& s : pass.spans) top = std::max<int64_t>(top, s.end);
     top = std::max<int64_t>(top, slot_of.back() + 1);
@@ -180,12 +193,11 @@ struct LoraLm::Impl {
   }
 };
 
-LoraLm::LoraLm(const TrainModel& base, const LoraRule& rule, DraftRule draft, int32_t slots) {
+LoraLm::LoraLm(const TrainModel& base, const LoraRule& rule, DraftRule draft) {
   LmInfo info;
   info.name = "adapter";
   info.vocab = base.shape().vocab;
   info.width = base.shape().hidden;
-  info.slots = slots;
   info.rule = draft;
   info.has_draft_adapter = true;
   LoraTable table = LoraTable::of(base.shape(), rule.rank);
@@ -213,6 +225,7 @@ std::span<T> LoraLm::gradients() {
   SLIP_CHECK(impl_->values.element_size() == sizeof(T), "double for kF64, else float");
   return {on_torch::data<T>(impl_->gradients), static_cast<size_t>(impl_->table.table.size)};
 }
+void LoraLm::reserve(int32_t slots) { impl_->reserve(slots); }
 void LoraLm::clear_gradients() { impl_->gradients.zero_(); }
 
 Status LoraLm::forward(const Pass& pass, PassOutput& out) { return impl_->forward(pass, out); }

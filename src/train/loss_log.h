@@ -12,8 +12,9 @@ namespace slip {
 struct LossPoint {
   int64_t step = 0;
   double loss = 0;           // the objective
-  double noisy = 0, ar = 0;  // per term: weighted mean of masked tokens, mean next-token loss
+  double noisy = 0, ar = 0;  // per term: weighted mean of masked tokens, mean next-token loss (adapter: LK-hybrid, cross-entropy)
   double lr = 0, gradient_norm = 0, samples_per_s = 0, elapsed_s = 0;
+  double acceptance = -1;    // of drafts; below 0: not logged
 };
 
 std::string to_line(const LossPoint& p);

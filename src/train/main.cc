@@ -17,6 +17,7 @@
 #include "base/interrupt.h"
 #include "train/checkpoint.h"
 #include "train/forward_rows.h"
+#include "train/learner.h"
 #include "train/trainer.h"
 
 namespace {
@@ -52,7 +53,7 @@ slip::Status run_training(const Arguments& a) {
   if (a.max_minutes >= 0) config.max_minutes = a.max_minutes;
   SLIP_TRY(const auto source, slip::make_source(config.data, config.tokenizer));
   const char* core = std::getenv("OPENBLAS_CORETYPE");
-  fmt::print(stderr, "slipstream-train: {} numbers, {}, OPENBLAS_CORETYPE={}{}\n", slip::ParameterTable::of(config.shape).size,
+  fmt::print(stderr, "slipstream-train: {} numbers, {}, OPENBLAS_CORETYPE={}{}\n", slip::numbers_trained(config),
              config.precision == slip::Precision::kBF16 ? "bf16" : "f32", core != nullptr ? core : "(its own guess)",
              from ? ", from " + from->string() : "");
   SLIP_TRY(const slip::TrainReport report, slip::train(config, *source, {.resume = from}));

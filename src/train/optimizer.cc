@@ -72,7 +72,7 @@ template double gradient_norm<double>(std::span<const double>);
 
 double clip_factor(double norm, double clip) { return clip > 0 && norm > clip ? clip / (norm + 1e-6) : 1.0; }
 
-double Schedule::at(int64_t step, double progress) const {
+double RateSchedule::at(int64_t step, double progress) const {
   if (warmup > 0 && step < warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
   if (decay == Decay::kConstant) return lr;
   double done = progress;

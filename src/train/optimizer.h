@@ -45,7 +45,7 @@ double gradient_norm(std::span<const T> gradients);
 double clip_factor(double norm, double clip);
 
 enum class Decay : uint8_t { kConstant, kCosine, kLinear };
-struct Schedule {
+struct RateSchedule {
   double lr = 1e-3, final_fraction = 0.1;  // cosine and linear end at lr * final_fraction
   int64_t warmup = 0, steps = 0;
   Decay decay = Decay::kConstant;

@@ -37,6 +37,7 @@ struct Setup {
   std::unique_ptr<ChatTemplate> chat;
   std::unique_ptr<CompiledForm> form;
   std::shared_ptr<const GraphForm> graph;  // set where the law is the graph's
+  std::shared_ptr<const Form> chain;       // set where it is the chain's
   TaskOptions task;
   PreprocessorConfig preprocessor;
   TokenId mask, im_end, image_pad;
@@ -105,7 +106,10 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   SLIP_TRY_(read_grounding(data, s));
   SLIP_TRY(CompiledForm form, task_form(s.task, {s.tokenizer.get(), s.tokenizer->find("<|NULL|>"), static_cast<int32_t>(vocab)}));
   s.form = std::make_unique<CompiledForm>(std::move(form));
-  if (s.task.law == TaskLaw::kGraph) s.graph = std::make_shared<GraphForm>(s.form->form);
+  if (s.task.law == TaskLaw::kGraph)
+    s.graph = std::make_shared<GraphForm>(s.form->form);
+  else
+    s.chain = std::make_shared<Form>(s.form->form);
   return s;
 }
 
@@ -126,6 +130,7 @@ class SampleMaker {
     SLIP_TRY(const std::vector<FieldValue> values, truth_values(labels, *s_.form, *s_.tokenizer, s_.waypoint_step_m));
     out.image_token = s_.image_pad;
     out.mask_token = s_.mask;
+    out.form = s_.chain;
     out.tokens = prompt.ids;
     out.positions = prompt.positions.rows;
     const size_t n = prompt.ids.size();

@@ -43,6 +43,7 @@ struct Sample {
   std::shared_ptr<const GraphForm> graph;      // for the graph objective
   std::vector<std::vector<TokenId>> contents;  // of each field of the graph's form, END left out
   int32_t next_position = 0;                   // of the form's first token
+  std::shared_ptr<const Form> form;            // of the response under the chain law; null: free text
 };
 
 class SampleSource {

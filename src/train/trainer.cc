@@ -13,9 +13,8 @@
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/threads.h"
-#include "train/batcher.h"
 #include "train/checkpoint.h"
-#include "train/init_vocabulary.h"
+#include "train/learner.h"
 #include "train/loss_log.h"
 #include "train/model_torch.h"
 
@@ -29,18 +28,18 @@ class Run {
  public:
   Run(const TrainConfig& c, SampleSource& source, const RunOptions& options)
       : c_(c),
-        source_(source),
         options_(options),
-        model_(c.shape, c.precision),
-        adam_(model_.table(), c.adamw),
+        learner_(make_learner(c, source)),
+        adam_(learner_->table(), c.adamw),
         terminal_(isatty(STDERR_FILENO) != 0) {
-    if (c.ema_decay > 0) average_.resize(static_cast<size_t>(model_.table().size));
+    if (c.ema_decay > 0) average_.resize(static_cast<size_t>(learner_->table().size));
   }
 
   Status prepare() {
     std::error_code ec;
     std::filesystem::create_directories(c_.out, ec);
     if (ec) return resource_error("{}: expected to create the folder, got {}", c_.out.string(), ec.message());
+    SLIP_TRY_(learner_->open());
     TrainState state = this->state();
     if (options_.resume) {
       SLIP_TRY_(load_checkpoint(*options_.resume, state));
@@ -50,10 +49,8 @@ class Run {
       for (const LossPoint& p : points_) lines_ += to_line(p);
       return {};
     }
-    if (c_.init.empty() || !c_.init_tokenizer.empty())
-      random_weights(model_.table(), c_.seed, c_.init_deviation, model_.values<float>());
-    if (!c_.init.empty()) SLIP_TRY_(load_initial());
-    const auto values = model_.values<float>();
+    SLIP_TRY_(learner_->start(options_.quiet));
+    const auto values = learner_->values();
     std::copy_n(values.begin(), average_.size(), average_.begin());
     return {};
   }
@@ -61,9 +58,10 @@ class Run {
   Result<TrainReport> loop() {
     start_ = Clock::now();
     first_step_ = step_;
-    Batcher batches(source_, c_, step_ + 1);
     while (step_ < c_.steps) {
-      SLIP_TRY_(one_step(batches));
+      const Status done = one_step();
+      const bool cut_short = !done && done.error().kind == ErrorKind::kCancelled && interrupted();  // in the middle of a step
+      if (!done && !cut_short) return done.error();
       const bool stop = interrupted() || (options_.stop_after > 0 && step_ >= options_.stop_after) || out_of_time();
       if (stop && step_ < c_.steps) {
         report_.stopped_early = true;
@@ -79,7 +77,7 @@ class Run {
   }
 
  private:
-  TrainState state() { return {step_, elapsed(), model_.values<float>(), adam_.first(), adam_.second(), average_}; }
+  TrainState state() { return {step_, elapsed(), learner_->values(), adam_.first(), adam_.second(), average_}; }
   double elapsed() const { return earlier_s_ + (start_ == Clock::time_point{} ? 0 : seconds_since(start_)); }
   bool out_of_time() const { return c_.max_minutes > 0 && elapsed() > 60 * c_.max_minutes; }
   double progress() const {
@@ -88,40 +86,21 @@ class Run {
     return std::max(by_step, elapsed() / (60 * c_.max_minutes));
   }
 
-  Status load_initial() {
-    SLIP_TRY(const Checkpoint stored, Checkpoint::open_folder(c_.init));
-    if (c_.init_tokenizer.empty()) return load_weights(stored, model_.table(), model_.values<float>());
-    SLIP_TRY(const std::vector<int32_t> rows, rows_of_vocabulary(c_.init_tokenizer, c_.tokenizer));
-    const auto kept = std::count_if(rows.begin(), rows.end(), [](int32_t r) { return r >= 0; });
-    if (!options_.quiet) fmt::print(stderr, "slipstream-train: {} of {} tokens start from {}\n", kept, rows.size(), c_.init);
-    return load_weights_by_rows(stored, model_.table(), model_.values<float>(), rows);
-  }
-
-  Status one_step(Batcher& batches) {
-    SLIP_TRY(const StepBatches step, batches.next());
-    model_.clear_gradients();
-    LossSums sums;
-    double noisy_weight = 0, ar_weight = 0;
-    for (const RowBatch& part : step.parts) {
-      const LossSums s = model_.forward_backward(part, 1 / step.count);
-      sums.noisy += s.noisy;
-      sums.ar += s.ar;
-      for (const LossTerm& t : part.terms) (t.noisy ? noisy_weight : ar_weight) += t.weight;
-    }
-    const double norm = gradient_norm<float>(model_.gradients<float>());
-    if (!std::isfinite(sums.total()) || !std::isfinite(norm))
-      return check_failed("step {}: expected a finite loss and gradient, got {} and {}", step_ + 1, sums.total(), norm);
+  Status one_step() {
+    SLIP_TRY(const LearnedStep step, learner_->learn(step_ + 1));
+    const double norm = gradient_norm<float>(learner_->gradients());
+    if (!std::isfinite(step.loss) || !std::isfinite(norm))
+      return check_failed("step {}: expected a finite loss and gradient, got {} and {}", step_ + 1, step.loss, norm);
     ++step_;
     const double lr = c_.schedule.at(step_, progress());
-    adam_.step(model_.values<float>(), model_.gradients<float>(), clip_factor(norm, c_.clip), lr, step_);
+    adam_.step(learner_->values(), learner_->gradients(), clip_factor(norm, c_.clip), lr, step_);
     if (!average_.empty())  // young averages forget their start: decay grows to its final value
-      update_average(average_, model_.values<float>(),
+      update_average(average_, learner_->values(),
                      std::min(c_.ema_decay, (1.0 + static_cast<double>(step_)) / (10.0 + static_cast<double>(step_))));
     samples_ += step.samples;
-    report_.loss = sums.total() / step.count;
+    report_.loss = step.loss;
     report_.samples_per_s = static_cast<double>(samples_) / seconds_since(start_);
-    points_.push_back({step_, report_.loss, noisy_weight > 0 ? sums.noisy / noisy_weight : 0,
-                       ar_weight > 0 ? sums.ar / ar_weight : 0, lr, norm, report_.samples_per_s, elapsed()});
+    points_.push_back({step_, step.loss, step.noisy, step.ar, lr, norm, report_.samples_per_s, elapsed(), step.acceptance});
     lines_ += to_line(points_.back());
     return show();
   }
@@ -134,9 +113,11 @@ class Run {
       const double pace = seconds_since(start_) / static_cast<double>(step_ - first_step_);
       double left = pace * static_cast<double>(c_.steps - step_);
       if (c_.max_minutes > 0) left = std::min(left, std::max(0.0, 60 * c_.max_minutes - elapsed()));
+      const bool drafts = p.acceptance >= 0;
       fmt::print(stderr,
-                 "{}step {}/{}  loss {:.4f}  masked {:.4f}  next {:.4f}  |g| {:.2f}  lr {:.2e}  {:.2f} samples/s  {} left{}",
-                 terminal_ ? "\r" : "", step_, c_.steps, p.loss, p.noisy, p.ar, p.gradient_norm, p.lr, p.samples_per_s,
+                 "{}step {}/{}  loss {:.4f}  {} {:.4f}  {} {:.4f}{}  |g| {:.2f}  lr {:.2e}  {:.2f} samples/s  {} left{}",
+                 terminal_ ? "\r" : "", step_, c_.steps, p.loss, drafts ? "lk" : "masked", p.noisy,
+                 drafts ? "ce" : "next", p.ar, drafts ? fmt::format("  accepted {:.3f}", p.acceptance) : "", p.gradient_norm, p.lr, p.samples_per_s,
                  human_duration(left), terminal_ ? "\x1b[K" : "\n");
     }
     if (!due || seconds_since(written_) < 5) return {};
@@ -151,15 +132,14 @@ class Run {
 
   Status save() {
     SLIP_TRY_(write_log());
-    SLIP_TRY_(save_checkpoint(c_, model_.table(), state(), lines_));
+    SLIP_TRY_(save_checkpoint(c_, learner_->table(), state(), lines_));
     report_.checkpoint = c_.out / fmt::format("step-{}", step_);
     return {};
   }
 
   const TrainConfig& c_;
-  SampleSource& source_;
   const RunOptions& options_;
-  TrainModel model_;
+  std::unique_ptr<Learner> learner_;
   AdamW<float> adam_;
   std::vector<float> average_;
   bool terminal_;
