@@ -37,8 +37,9 @@ inline std::string name_of(const Way& w) {
   constexpr const char* paths[] = {"text", "forced", "chain", "fields", "one-by-one"};
   constexpr const char* drafts[] = {"none", "diffusion", "quadratic", "lookup", "previous", "model", "head"};
   return std::string(paths[static_cast<int>(w.path)]) + " x " + drafts[static_cast<int>(w.drafts)] + " x width " +
-         std::to_string(static_cast<int>(w.width.kind)) + ":" + std::to_string(w.width.tokens) + (w.activation ? "" : ", no activation") +
-         ", rows " + std::to_string(w.most_rows) + ", rollouts " + std::to_string(w.rollouts);
+         std::to_string(static_cast<int>(w.width.kind)) + ":" + std::to_string(w.width.tokens) +
+         (w.activation ? "" : ", no activation") + ", rows " + std::to_string(w.most_rows) + ", rollouts " +
+         std::to_string(w.rollouts);
 }
 
 /// Path x drafter: all that is exact. A second model has no graph.
@@ -67,8 +68,9 @@ inline Method method_of_way(const Way& w) {
   m.schedule = w.path == Path::kText || w.path == Path::kForced ? Schedule::kText
                : w.path == Path::kFields                        ? Schedule::kFields
                                                                 : Schedule::kChain;
-  const std::array<Drafter, 7> all = {NoDrafter{}, DiffusionDrafter{}, QuadraticDrafter{}, LookupDrafter{2},
-                                      PreviousDrafter{"test"}, ModelDrafter{"test"}, DFlashDrafter{"test"}};
+  const std::array<Drafter, 7> all = {NoDrafter{},          DiffusionDrafter{},      QuadraticDrafter{},
+                                      LookupDrafter{2},     PreviousDrafter{"test"}, ModelDrafter{"test"},
+                                      DFlashDrafter{"test"}};
   m.drafter = all[static_cast<size_t>(w.drafts)];
   return m;
 }
@@ -77,8 +79,14 @@ inline Method method_of_way(const Way& w) {
 class HintHead : public DraftHead {
  public:
   HintHead(const HashLm& target, int32_t block) : target_(target) {
-    info_ = {.name = "hint", .block = block, .tap_layers = {1, 4}, .taps_width = 4, .vocab = target.info().vocab, .mask = TokenId{1},
-             .context_slots = target.info().slots, .block_slots = 16 * block};
+    info_ = {.name = "hint",
+             .block = block,
+             .tap_layers = {1, 4},
+             .taps_width = 4,
+             .vocab = target.info().vocab,
+             .mask = TokenId{1},
+             .context_slots = target.info().slots,
+             .block_slots = 16 * block};
   }
   const DraftHeadInfo& info() const override { return info_; }
   std::function<void(const Pass&)> look = [](const Pass&) {};
@@ -122,7 +130,9 @@ class Bench {
   const Form* form(const Way& w) const { return w.path == Path::kText ? nullptr : &t.form; }
 
   /// The slow law: answer r alone, a token a pass, fields one after another.
-  const Decoded& slow(const Way& w, int32_t r) { return slow(w, r, t.lm, kept_[w.path == Path::kText ? 0 : of_graph(w.path) ? 2 : 1]); }
+  const Decoded& slow(const Way& w, int32_t r) {
+    return slow(w, r, t.lm, kept_[w.path == Path::kText ? 0 : of_graph(w.path) ? 2 : 1]);
+  }
 
   /// With `lm` in place of the trial's own model; `previous` as it was, or spoilt by `r`.
   Result<std::vector<Decoded>> run(const Way& w, Lm& lm, HashLm& hashes, PhiloxStream& r) {

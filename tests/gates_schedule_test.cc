@@ -315,7 +315,12 @@ TEST(Scaffold, FieldsThatAreForcedCostNoPass) {
     for (int32_t i = 0; i < instances; ++i) {
       p.pieces.emplace_back(FixedRun{{i == 0 ? TokenId{11} : TokenId{12}, TokenId{7}}, 0});
       p.pieces.emplace_back(FieldRef{1 + i});
-      p.fields.push_back({.name = std::to_string(i), .budget = 5, .end = TokenId{12}, .parents = {0}, .placeholder = {{10}}, .instance_of = Field::InstanceOf{0, i}});
+      p.fields.push_back({.name = std::to_string(i),
+                          .budget = 5,
+                          .end = TokenId{12},
+                          .parents = {0},
+                          .placeholder = {{10}},
+                          .instance_of = Field::InstanceOf{0, i}});
     }
     p.pieces.emplace_back(FixedRun{{instances == 0 ? TokenId{11} : TokenId{12}}, 0});
     p.fields[0].rules = TokenRules::one_of(std::vector<std::vector<TokenId>>{{TokenId{9}}}, std::nullopt, 4);

@@ -218,15 +218,6 @@ class PlanDrawing {
 
 void draw_plan_header(Canvas& canvas, const PictureInput& in, Box area) {
   write(canvas, area.x + kPad, area.y + 9, "FROM ABOVE", kDim);
-  if (in.moment) {
-    constexpr std::array<std::string_view, 3> kLighting = {"day", "dusk", "night"};
-    constexpr std::array<std::string_view, 4> kWeather = {"clear", "rain", "fog", "snow"};
-    const auto lighting = std::min<size_t>(static_cast<size_t>(in.moment->env.lighting), 2);
-    const auto weather = std::min<size_t>(static_cast<size_t>(in.moment->env.weather), 3);
-    std::string now = number(in.moment->ego_speed_mps, 1) + " m/s, ";
-    now.append(kLighting[lighting]).append(", ").append(kWeather[weather]);
-    write(canvas, area.x + kPad + 108, area.y + 9, now, kNormal);
-  }
   struct Entry {
     std::string_view name;
     Colour colour;
@@ -253,6 +244,16 @@ void draw_plan_header(Canvas& canvas, const PictureInput& in, Box area) {
     x -= 20;
     canvas.disc({x + 7.0, area.y + 16.0}, 5, e->colour);
     x -= 14;
+  }
+  if (in.moment) {
+    constexpr std::array<std::string_view, 3> kLighting = {"day", "dusk", "night"};
+    constexpr std::array<std::string_view, 4> kWeather = {"clear", "rain", "fog", "snow"};
+    const auto lighting = std::min<size_t>(static_cast<size_t>(in.moment->env.lighting), 2);
+    const auto weather = std::min<size_t>(static_cast<size_t>(in.moment->env.weather), 3);
+    std::string now = number(in.moment->ego_speed_mps, 1) + " m/s, ";
+    now.append(kLighting[lighting]).append(", ").append(kWeather[weather]);
+    const int from = area.x + kPad + 108, room = x - from;  // what the legend leaves
+    if (room >= width_of("0.0 m/s...", kText)) write(canvas, from, area.y + 9, cut(now, room, kText), kNormal);
   }
 }
 

@@ -25,17 +25,15 @@ struct Group {
 
 std::string label_of(const PictureLine& l) { return cut(plain(l.label), kMostLabel * width_of("x", kText), kText); }
 
-/// The lines of at most that weight, wrapped.
-std::vector<Group> laid_out(const std::vector<PictureGroup>& groups, int weight, int width) {
+/// The lines, wrapped.
+std::vector<Group> laid_out(const std::vector<PictureGroup>& groups, int width) {
   std::vector<Group> out;
   for (const PictureGroup& g : groups) {
     Group group{plain(g.heading), plain(g.note), {}};
     int labels = 0;
-    for (const PictureLine& l : g.lines)
-      if (l.weight <= weight) labels = std::max(labels, width_of(label_of(l), kText));
+    for (const PictureLine& l : g.lines) labels = std::max(labels, width_of(label_of(l), kText));
     const int room = width - labels - kIndent;
     for (const PictureLine& l : g.lines) {
-      if (l.weight > weight) continue;
       std::string label = label_of(l);
       const auto add = [&](const std::string& text, Colour colour) {
         for (std::string& part : wrap(plain(text), room, kText)) {
@@ -56,6 +54,21 @@ int height_of(const std::vector<Group>& groups) {
   int height = 0;
   for (const Group& g : groups) height += kHeading + static_cast<int>(g.rows.size()) * kRow + kBetween;
   return height;
+}
+
+/// Leaves out one line, the last of the largest weight; false where only lines of weight 0 are left.
+bool drop_one(std::vector<PictureGroup>& groups) {
+  PictureGroup* from = nullptr;
+  size_t at = 0;
+  int weight = 1;
+  for (PictureGroup& g : groups) {
+    for (size_t i = 0; i < g.lines.size(); ++i) {
+      if (g.lines[i].weight < weight) continue;
+      from = &g, at = i, weight = g.lines[i].weight;
+    }
+  }
+  if (from) from->lines.erase(from->lines.begin() + static_cast<std::ptrdiff_t>(at));
+  return from != nullptr;
 }
 
 /// Cuts rows from the end until all fits.
@@ -82,11 +95,9 @@ int draw_group(Canvas& canvas, const Group& g, Box area) {
 }  // namespace
 
 int draw_reasoning(Canvas& canvas, const std::vector<PictureGroup>& groups, Box area) {
-  int weight = 0;
-  for (const PictureGroup& g : groups)
-    for (const PictureLine& l : g.lines) weight = std::max(weight, l.weight);
-  std::vector<Group> shown = laid_out(groups, weight, area.w);
-  while (weight > 0 && height_of(shown) > area.h) shown = laid_out(groups, --weight, area.w);
+  std::vector<PictureGroup> kept = groups;
+  std::vector<Group> shown = laid_out(kept, area.w);
+  while (height_of(shown) > area.h && drop_one(kept)) shown = laid_out(kept, area.w);
   shorten(shown, area.h);
   int taken = 0;
   for (const Group& g : shown) taken += draw_group(canvas, g, {area.x, area.y + taken, area.w, area.h - taken});

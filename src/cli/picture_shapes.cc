@@ -30,11 +30,12 @@ bool overlap(const Box& a, const Box& b) {  // or closer than two pixels
   return a.x < b.x + b.w + 2 && b.x < a.x + a.w + 2 && a.y < b.y + b.h + 2 && b.y < a.y + a.h + 2;
 }
 
-/// Beside and above each dot, else below; over another dot only where there is no free place, never over another label.
+/// Above each dot, at its right or left; over another dot only where both places have one, never over another label.
 void draw_labels(Canvas& canvas, std::span<const Dot> dots) {
   std::vector<Box> taken;
   for (const Dot& d : dots) {
-    const int w = width_of(d.label, kText) + 8, h = 18, most = std::max(0, canvas.height() - h);
+    const int w = width_of(d.label, kText) + 8, h = 18;
+    const int y = std::clamp(static_cast<int>(d.at.y) - h - 3, 0, std::max(0, canvas.height() - h));
     const auto free_of_dots = [&](const Box& box) {
       return std::none_of(dots.begin(), dots.end(), [&](const Dot& o) {
         return &o != &d && o.at.x + o.radius > box.x && o.at.x - o.radius < box.x + w && o.at.y + o.radius > box.y &&
@@ -42,14 +43,11 @@ void draw_labels(Canvas& canvas, std::span<const Dot> dots) {
       });
     };
     std::optional<Box> place;
-    for (const int y : {std::clamp(static_cast<int>(d.at.y) - h - 3, 0, most), std::clamp(static_cast<int>(d.at.y) + 3, 0, most)}) {
-      for (const double x : {d.at.x + d.radius + 5, d.at.x - d.radius - 5 - w}) {
-        const Box box{static_cast<int>(x), y, w, h};
-        if (x < 0 || box.x + w > canvas.width()) continue;
-        if (std::any_of(taken.begin(), taken.end(), [&](const Box& other) { return overlap(box, other); })) continue;
-        const bool better = !place || (free_of_dots(box) && !free_of_dots(*place));
-        if (better) place = box;
-      }
+    for (const double x : {d.at.x + d.radius + 5, d.at.x - d.radius - 5 - w}) {
+      const Box box{static_cast<int>(x), y, w, h};
+      if (x < 0 || box.x + w > canvas.width()) continue;
+      if (std::any_of(taken.begin(), taken.end(), [&](const Box& other) { return overlap(box, other); })) continue;
+      if (!place || (free_of_dots(box) && !free_of_dots(*place))) place = box;
     }
     if (!place) continue;
     taken.push_back(*place);

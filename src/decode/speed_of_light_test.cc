@@ -169,7 +169,9 @@ Published published(const BlockModel& model, Block x, const std::vector<TokenId>
     std::vector<int32_t> places;
     for (size_t i = 0; i < at.size(); ++i)
       if (!at[i] && g[i].top == t[i]) places.push_back(static_cast<int32_t>(i));
-    std::stable_sort(places.begin(), places.end(), [&](int32_t a, int32_t b) { return g[static_cast<size_t>(a)].confidence > g[static_cast<size_t>(b)].confidence; });
+    std::stable_sort(places.begin(), places.end(), [&](int32_t a, int32_t b) {
+      return g[static_cast<size_t>(a)].confidence > g[static_cast<size_t>(b)].confidence;
+    });
     return places;
   };
   const auto with = [&](Block at, std::span<const int32_t> places) {
@@ -227,7 +229,8 @@ TEST(SpeedOfLight, SaysWhatIsWrong) {
   int64_t asked = 0;
   const BlockModel model = hash_model(1, 4, 0, asked);
   EXPECT_THAT(speed_of_light(Block(65), model, {}).error().message, testing::HasSubstr("at most 64 places, got 65"));
-  EXPECT_THAT(speed_of_light(Block(2), model, {.budget = -1}).error().message, testing::HasSubstr("a budget of at least 0, got -1"));
+  EXPECT_THAT(speed_of_light(Block(2), model, {.budget = -1}).error().message,
+              testing::HasSubstr("a budget of at least 0, got -1"));
   const BlockModel broken = [](auto, auto) -> Status { return bad_input("model: expected a pass, got none"); };
   EXPECT_EQ(speed_of_light(Block(2), broken, {}).error().kind, ErrorKind::kBadInput);
   const SpeedOfLight nothing = must(speed_of_light({}, model, {}));

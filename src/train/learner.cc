@@ -58,7 +58,8 @@ class ModelLearner : public Learner {
 }  // namespace
 
 int64_t numbers_trained(const TrainConfig& c) {
-  return c.objective == ObjectiveKind::kLora ? LoraTable::of(c.shape, c.lora_rule.rank).table.size : ParameterTable::of(c.shape).size;
+  return c.objective == ObjectiveKind::kLora ? LoraTable::of(c.shape, c.lora_rule.rank).table.size
+                                             : ParameterTable::of(c.shape).size;
 }
 
 std::unique_ptr<Learner> make_learner(const TrainConfig& config, SampleSource& source) {

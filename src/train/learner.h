@@ -11,10 +11,10 @@
 namespace slip {
 
 struct LearnedStep {
-  double loss = 0;            // the objective
-  double noisy = 0, ar = 0;   // its two parts (loss_log.h)
+  double loss = 0;           // the objective
+  double noisy = 0, ar = 0;  // its two parts (loss_log.h)
   int64_t samples = 0;
-  double acceptance = -1;     // of drafts, where the objective runs a decoder
+  double acceptance = -1;  // of drafts, where the objective runs a decoder
 };
 
 class Learner {

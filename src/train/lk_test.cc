@@ -60,8 +60,7 @@ TEST(Lk, ValuesAndGradientsAreTheStoredOnes) {
       // The verifier's argmax ends the active set where the draft is another id.
       const bool held = p.target == f.at("drafts").as_array()[b].as_array()[i].as_int64();
       EXPECT_TRUE(held || i + 1 == active);
-      for (const auto& [key, value] :
-           {std::pair{"alpha", p.alpha}, {"lambda", p.lambda}, {"kl", p.kl}, {"tv", p.tv}, {"ce", p.ce}})
+      for (const auto& [key, value] : {std::pair{"alpha", p.alpha}, {"lambda", p.lambda}, {"kl", p.kl}, {"tv", p.tv}, {"ce", p.ce}})
         EXPECT_NEAR(value, e.at(key).to_number<double>(), 1e-9) << key;
       loss += scale * (p.lk + p.ce);
     }
@@ -73,7 +72,8 @@ TEST(Lk, ValuesAndGradientsAreTheStoredOnes) {
 }
 
 /// The loss with lambda held, as the gradient sees it.
-double frozen(LkLoss& lk, std::span<const double> draft, std::span<const double> verify, std::span<const TokenId> allowed, double lambda) {
+double frozen(LkLoss& lk, std::span<const double> draft, std::span<const double> verify, std::span<const TokenId> allowed,
+              double lambda) {
   const LkPosition p = lk.position<double>(draft, verify, allowed, 1, {});
   return lk.rule().lk_weight * (lambda * p.kl + (1 - lambda) * p.tv) + lk.rule().ce_weight * p.ce;
 }

@@ -33,15 +33,15 @@ LoraTable LoraTable::of(const ModelShape& shape, int32_t rank) {
   return out;
 }
 
-Status save_lora(const std::filesystem::path& folder, const ParameterTable& table, std::span<const float> values, const LoraRule& rule,
-                 const std::string& base, StoreAs type) {
+Status save_lora(const std::filesystem::path& folder, const ParameterTable& table, std::span<const float> values,
+                 const LoraRule& rule, const std::string& base, StoreAs type) {
   std::error_code ec;
   std::filesystem::create_directories(folder, ec);
   if (ec) return resource_error("{}: expected to create the folder, got {}", folder.string(), ec.message());
-  const json::object config = {{"peft_type", "LORA"},   {"task_type", "CAUSAL_LM"}, {"base_model_name_or_path", base},
-                               {"r", rule.rank},        {"lora_alpha", rule.alpha}, {"lora_dropout", 0.0},
-                               {"bias", "none"},        {"use_rslora", false},      {"use_dora", false},
-                               {"fan_in_fan_out", false}, {"inference_mode", true}, {"target_modules", json::array{"o_proj"}}};
+  const json::object config = {{"peft_type", "LORA"},     {"task_type", "CAUSAL_LM"}, {"base_model_name_or_path", base},
+                               {"r", rule.rank},          {"lora_alpha", rule.alpha}, {"lora_dropout", 0.0},
+                               {"bias", "none"},          {"use_rslora", false},      {"use_dora", false},
+                               {"fan_in_fan_out", false}, {"inference_mode", true},   {"target_modules", json::array{"o_proj"}}};
   SLIP_TRY_(write_file(folder / "adapter_config.json", pretty(config)));
   return save_weights(folder / "adapter_model.safetensors", table, values, type);
 }

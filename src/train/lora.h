@@ -21,7 +21,7 @@ struct LoraRule {
 };
 
 struct LoraTable {
-  ParameterTable table;      // names as PEFT stores them
+  ParameterTable table;     // names as PEFT stores them
   std::vector<Group> a, b;  // by layer: rank x HK, D x rank
   static LoraTable of(const ModelShape& shape, int32_t rank);
 };
@@ -30,7 +30,7 @@ struct LoraTable {
 inline constexpr std::string_view kLoraFolder = "linear_spec_lora";
 
 /// adapter_config.json and adapter_model.safetensors. `base`: name of the model that it stands on.
-Status save_lora(const std::filesystem::path& folder, const ParameterTable& table, std::span<const float> values, const LoraRule& rule,
-                 const std::string& base, StoreAs type);
+Status save_lora(const std::filesystem::path& folder, const ParameterTable& table, std::span<const float> values,
+                 const LoraRule& rule, const std::string& base, StoreAs type);
 
 }  // namespace slip

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/philox.h"
 #include "models/model.h"
@@ -48,6 +50,28 @@ class LoraAndEngine : public ::testing::Test {
     return d;
   }
 
+  /// Of all draws of an answer: by how much the law's largest logit leads.
+  double smallest_lead(const Prompt& prompt, std::span<const TokenId> answer) {
+    std::vector<Row> rows;
+    std::vector<SlotSpan> spans;
+    PassOutput out;
+    const auto add = [&](RowInput input) {
+      const auto i = static_cast<int32_t>(rows.size());
+      spans.push_back({0, i + 1});
+      rows.push_back({input, Position::text(i), i, static_cast<uint32_t>(i), 1, Want::kLogits});
+    };
+    for (const RowInput& input : prompt.inputs) add(input);
+    for (const TokenId id : answer) add(id);
+    EXPECT_TRUE(engine_->lm().forward({.rows = rows, .spans = spans}, out));
+    double lead = 1e9;
+    for (size_t i = prompt.inputs.size() - 1; i + 1 < rows.size(); ++i) {
+      std::vector<float> z(out.logits_V(i).begin(), out.logits_V(i).end());
+      std::partial_sort(z.begin(), z.begin() + 2, z.end(), std::greater<>());
+      lead = std::min(lead, static_cast<double>(z[0] - z[1]));
+    }
+    return lead;
+  }
+
   const LoraRule rule_{.rank = 3, .alpha = 6, .width = 5};
   fs::path folder_;
   TrainModel base_;
@@ -77,12 +101,13 @@ TEST_F(LoraAndEngine, GiveTheSameLogitsWithAndWithoutIt) {
   both(true);
   EXPECT_LE(worst(trained, served), 1e-4);
   double change = 0;
-  for (size_t i = 0; i < plain.size(); ++i) change = std::max(change, static_cast<double>(std::abs(plain[i] - trained.logits_NV[i])));
+  for (size_t i = 0; i < plain.size(); ++i)
+    change = std::max(change, static_cast<double>(std::abs(plain[i] - trained.logits_NV[i])));
   EXPECT_GT(change, 0.1) << "the adapter says something";
 }
 
 TEST_F(LoraAndEngine, DecodeTheSameAnswersWithTheSameDraftsKept) {
-  int64_t tested = 0;
+  int64_t tested = 0, compared = 0;
   for (int32_t n = 0; n < 8; ++n) {
     RowBatch rows;
     Prompt prompt{.next_position = 6};
@@ -98,12 +123,15 @@ TEST_F(LoraAndEngine, DecodeTheSameAnswersWithTheSameDraftsKept) {
     method.drafter = DiffusionDrafter{.adapter = true};
     method.width.tokens = rule_.width;
     const Decoded served = must(Decoder(engine_->lm(), method).decode(prompt, nullptr, {.limit = 24}));
-    EXPECT_TRUE(std::equal(served.tokens.begin(), served.tokens.end(), lesson.tokens().begin(), lesson.tokens().end()));
+    if (smallest_lead(prompt, lesson.tokens()) < 1e-4) continue;  // two libraries' roundings may choose between two ids there
+    ++compared;
+    EXPECT_EQ(served.tokens, std::vector<TokenId>(lesson.tokens().begin(), lesson.tokens().end())) << n;
     EXPECT_EQ(served.statistics.tested, taught.tested);
     EXPECT_EQ(served.statistics.accepted, taught.accepted);
     EXPECT_EQ(served.statistics.forwards, taught.forwards);
     tested += taught.tested;
   }
+  EXPECT_GE(compared, 5);
   EXPECT_GT(tested, 20);
 }
 

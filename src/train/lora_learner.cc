@@ -23,7 +23,8 @@ class LoraLearner : public Learner {
                           .block_size = c.lora_rule.width};
     lms_.push_back(std::make_unique<LoraLm>(base_, c.lora_rule, draft));
     const int threads = c.threads > 0 ? c.threads : usable_threads();
-    while (lms_.size() < static_cast<size_t>(std::min<int64_t>(threads, c.batch * c.accumulate))) lms_.push_back(LoraLm::beside(*lms_[0]));
+    while (lms_.size() < static_cast<size_t>(std::min<int64_t>(threads, c.batch * c.accumulate)))
+      lms_.push_back(LoraLm::beside(*lms_[0]));
     for (const auto& lm : lms_) lessons_.push_back(std::make_unique<LoraLesson>(*lm, c.lora_rule));
   }
 

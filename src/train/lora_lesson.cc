@@ -32,7 +32,8 @@ Method method_for(const LoraTask& task, const LoraRule& rule, bool adapter) {
 Prompt prompt_of(const RowBatch& rows, const LoraTask& task, LoraLm& lm) {
   Prompt p;
   for (const int32_t id : rows.tokens) p.inputs.emplace_back(TokenId{id});
-  for (size_t i = 0; i < rows.feature_rows.size(); ++i) p.inputs[static_cast<size_t>(rows.feature_rows[i])] = Feature{rows.feature_of[i]};
+  for (size_t i = 0; i < rows.feature_rows.size(); ++i)
+    p.inputs[static_cast<size_t>(rows.feature_rows[i])] = Feature{rows.feature_of[i]};
   p.positions = rows.positions;
   if (!rows.feature_rows.empty()) p.features_ND = lm.features(rows);
   p.next_position = task.next_position;
@@ -129,7 +130,8 @@ class LoraLesson::Loop : public Lm, public WidthObserver {
     if (tested_.empty()) return;
     const double unit = rule_.by_blocks ? 1.0 / static_cast<double>(tested_.size()) : 1.0;
     for (const Place& place : tested_) {
-      const int32_t index = place.field < 0 ? place.index : task_->form->fields()[static_cast<size_t>(place.field)].start + place.index;
+      const int32_t index =
+          place.field < 0 ? place.index : task_->form->fields()[static_cast<size_t>(place.field)].start + place.index;
       const int32_t law = task_->next_position + index - 1;
       const int32_t draft = lm_.info().rule.shift ? law : law + 1;
       const auto d = lm_.logits<float>(true, draft), v = lm_.logits<float>(false, law);

@@ -69,8 +69,8 @@ std::vector<double> stored_numbers(const Checkpoint& c, const std::string& name)
 }
 
 /// One stored block: both passes, their logits against the stored ones, loss and gradient of the active set.
-double teach_block(LoraLm& lm, LkLoss& lk, const json::object& block, const json::object& detail, double blocks, const Checkpoint& stored,
-                   size_t number) {
+double teach_block(LoraLm& lm, LkLoss& lk, const json::object& block, const json::object& detail, double blocks,
+                   const Checkpoint& stored, size_t number) {
   const std::vector<int32_t> context = ids_of(block.at("context")), drafts = ids_of(block.at("drafts"));
   const auto n = static_cast<int32_t>(context.size()), width = static_cast<int32_t>(drafts.size());
   RowList prompt, draft, verify;
@@ -181,18 +181,32 @@ class Folder {
 
 /// A tiny model with images, taught for a moment: it drafts, but not well.
 json::object base_config(const fs::path& out) {
-  const json::object model = parse_json(R"({"model_type": "qwen2_5_vl", "tie_word_embeddings": true, "mask_token_id": 1, "image_token_id": 4,
+  const json::object model =
+      parse_json(R"({"model_type": "qwen2_5_vl", "tie_word_embeddings": true, "mask_token_id": 1, "image_token_id": 4,
     "diffusion_shift": 1,
     "text_config": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
       "vocab_size": 24, "rope_theta": 10000, "rope_scaling": {"mrope_section": [2, 1, 1]}},
     "vision_config": {"depth": 1, "hidden_size": 16, "num_heads": 2, "intermediate_size": 24, "out_hidden_size": 32, "patch_size": 4,
       "window_size": 16, "fullatt_block_indexes": [0], "in_chans": 3}})",
-                                        "model")
-                                 ->as_object();
+                 "model")
+          ->as_object();
   return {{"model", model},
-          {"data", {{"kind", "toy"}, {"vocab", 24}, {"prompt", 6}, {"fields", 2}, {"values", 3}, {"size", 8},
-                    {"images", 1}, {"grid_h", 4}, {"grid_w", 6}, {"patch_numbers", 96}}},
-          {"steps", 40}, {"batch", 8}, {"out", out.string()}, {"threads", 1}, {"seed", 5},
+          {"data",
+           {{"kind", "toy"},
+            {"vocab", 24},
+            {"prompt", 6},
+            {"fields", 2},
+            {"values", 3},
+            {"size", 8},
+            {"images", 1},
+            {"grid_h", 4},
+            {"grid_w", 6},
+            {"patch_numbers", 96}}},
+          {"steps", 40},
+          {"batch", 8},
+          {"out", out.string()},
+          {"threads", 1},
+          {"seed", 5},
           {"optimizer", {{"lr", 5e-3}, {"weight_decay", 0.0}}}};
 }
 
@@ -241,11 +255,11 @@ TEST(Lora, StoppingAndResumingGivesTheSameBytesAtAnyNumberOfThreads) {
   run(a);
   EXPECT_EQ(run(b, {.stop_after = 2, .quiet = true}).steps, 2);
   run(b, {.resume = must(newest_checkpoint(halves.path)), .quiet = true});
-  for (const char* file : {"linear_spec_lora/adapter_model.safetensors", "linear_spec_lora/adapter_config.json", "trainer.safetensors"})
+  for (const char* file :
+       {"linear_spec_lora/adapter_model.safetensors", "linear_spec_lora/adapter_config.json", "trainer.safetensors"})
     EXPECT_EQ(must(read_file(whole.path / "step-4" / file)), must(read_file(halves.path / "step-4" / file))) << file;
   EXPECT_FALSE(fs::exists(whole.path / "step-4" / "model.safetensors")) << "the base is not copied";
 }
-
 
 TEST(Lora, ALessonIsTheDeployedLoop) {
   const Folder folder("lesson");

@@ -15,9 +15,9 @@ struct LoraLm::Impl {
   LoraTable table;
   double scale;
   Tensor values, gradients;
-  std::vector<Tensor> a, b;    // leaves, by layer
-  std::vector<Tensor> arena;   // by layer: slots x N
-  Tensor rotary;               // slots x head width
+  std::vector<Tensor> a, b;   // leaves, by layer
+  std::vector<Tensor> arena;  // by layer: slots x N
+  Tensor rotary;              // slots x head width
 
   /// What a pass left: logits of the rows that wanted something, and whose they are.
   struct Kept {
@@ -31,11 +31,17 @@ struct LoraLm::Impl {
   AttentionPlan with_all, with_last;  // outlive the graph of `with`
 
   Impl(const TrainModel::Impl& model, LoraTable lora, double scale_of_product, LmInfo i, const Tensor& shared_values)
-      : base(model, TrainModel::Impl::Frozen{}), info(std::move(i)), table(std::move(lora)), scale(scale_of_product), values(shared_values) {
+      : base(model, TrainModel::Impl::Frozen{}),
+        info(std::move(i)),
+        table(std::move(lora)),
+        scale(scale_of_product),
+        values(shared_values) {
     const auto wide = at::TensorOptions(base.wide);
     gradients = at::zeros({table.table.size}, wide);
     const auto leaf = [&](const Group& g) {
-      const auto view = [&](const Tensor& flat) { return flat.detach().narrow(0, g.offset, g.rows * g.columns).view({g.rows, g.columns}); };
+      const auto view = [&](const Tensor& flat) {
+        return flat.detach().narrow(0, g.offset, g.rows * g.columns).view({g.rows, g.columns});
+      };
       Tensor t = view(values).requires_grad_(true);
       t.mutable_grad() = view(gradients);
       return t;
@@ -75,7 +81,8 @@ struct LoraLm::Impl {
   }
 
   /// Final-norm outputs of the rows in `wanted`. With the adapter the arena stays as it is.
-  Tensor hidden(const Pass& pass, const Tensor& slots, int64_t top, const Tensor& wanted, const AttentionPlan& all, const AttentionPlan& last) {
+  Tensor hidden(const Pass& pass, const Tensor& slots, int64_t top, const Tensor& wanted, const AttentionPlan& all,
+                const AttentionPlan& last) {
     const AttentionShape s = base.shape.attention();
     // The graph keeps the angles; the arena's are written by the verifying pass before the gradient is taken.
     const Tensor angles = pass.draft_adapter ? rotary.narrow(0, 0, top).clone() : rotary.narrow(0, 0, top);
@@ -90,8 +97,7 @@ struct LoraLm::Impl {
       const AttentionPlan& plan = is_last ? last : all;
       const Tensor mixed = Attend::apply(qkv, angles, reinterpret_cast<int64_t>(&plan), int64_t{s.H}, int64_t{s.G});
       Tensor projected = base.linear(mixed, g.out, g.out_bias);
-      if (pass.draft_adapter)
-        projected = projected + scale * at::mm(at::mm(mixed, a[l].to(base.act).t()), b[l].to(base.act).t());
+      if (pass.draft_adapter) projected = projected + scale * at::mm(at::mm(mixed, a[l].to(base.act).t()), b[l].to(base.act).t());
       if (is_last) x = x.index_select(0, wanted);
       base.after_attention(g, base.shape.eps, projected, x, delta);
     }
@@ -102,9 +108,11 @@ struct LoraLm::Impl {
     if (pass.taps) return unsupported("training {}: expected passes without taps, got one with", info.name);
     for (size_t i = 0; i < pass.rows.size(); ++i) {
       const Row& r = pass.rows[i];
-      if (r.slot < 0 || r.slot >= info.slots) return resource_error("training {}: expected slots below {}, got {}", info.name, info.slots, r.slot);
+      if (r.slot < 0 || r.slot >= info.slots)
+        return resource_error("training {}: expected slots below {}, got {}", info.name, info.slots, r.slot);
       if (i > 0 && r.slot <= pass.rows[i - 1].slot)
-        return unsupported("training {}: expected rows whose slots ascend, got {} behind {}", info.name, r.slot, pass.rows[i - 1].slot);
+        return unsupported("training {}: expected rows whose slots ascend, got {} behind {}", info.name, r.slot,
+                           pass.rows[i - 1].slot);
       const auto* token = std::get_if<TokenId>(&r.input);
       if (token && (token->value < 0 || token->value >= info.vocab))
         return bad_input("training {}: expected ids below {}, got {}", info.name, info.vocab, token->value);
@@ -121,7 +129,8 @@ struct LoraLm::Impl {
       if (wanted_only && r.want == Want::kNothing) continue;
       rows.push_back(r.slot);
       IndexRanges ranges;
-      for (uint32_t k = 0; k < r.sees_count; ++k) append_range(ranges, pass.spans[r.sees_first + k].begin, pass.spans[r.sees_first + k].end);
+      for (uint32_t k = 0; k < r.sees_count; ++k)
+        append_range(ranges, pass.spans[r.sees_first + k].begin, pass.spans[r.sees_first + k].end);
       sees.push_back(std::move(ranges));
     }
     if (!rows.empty()) append_part(plan, rows, sees);

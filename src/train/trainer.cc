@@ -114,10 +114,9 @@ class Run {
       double left = pace * static_cast<double>(c_.steps - step_);
       if (c_.max_minutes > 0) left = std::min(left, std::max(0.0, 60 * c_.max_minutes - elapsed()));
       const bool drafts = p.acceptance >= 0;
-      fmt::print(stderr,
-                 "{}step {}/{}  loss {:.4f}  {} {:.4f}  {} {:.4f}{}  |g| {:.2f}  lr {:.2e}  {:.2f} samples/s  {} left{}",
-                 terminal_ ? "\r" : "", step_, c_.steps, p.loss, drafts ? "lk" : "masked", p.noisy,
-                 drafts ? "ce" : "next", p.ar, drafts ? fmt::format("  accepted {:.3f}", p.acceptance) : "", p.gradient_norm, p.lr, p.samples_per_s,
+      fmt::print(stderr, "{}step {}/{}  loss {:.4f}  {} {:.4f}  {} {:.4f}{}  |g| {:.2f}  lr {:.2e}  {:.2f} samples/s  {} left{}",
+                 terminal_ ? "\r" : "", step_, c_.steps, p.loss, drafts ? "lk" : "masked", p.noisy, drafts ? "ce" : "next", p.ar,
+                 drafts ? fmt::format("  accepted {:.3f}", p.acceptance) : "", p.gradient_norm, p.lr, p.samples_per_s,
                  human_duration(left), terminal_ ? "\x1b[K" : "\n");
     }
     if (!due || seconds_since(written_) < 5) return {};
