@@ -117,7 +117,7 @@ void print_contender(const Contender& c, const json::value& equal, bool as_json)
   const double per_forward = s.forwards ? static_cast<double>(s.tokens) / static_cast<double>(s.forwards) : 0;
   if (as_json) {
     print_json(json::object{{"label", c.label},
-                            {"decoder", decoder_json(c.method)},
+                            {"decoder", decoder_json(c.method, c.answer.form)},
                             {"statistics", statistics_json(c.answer)},
                             {"ms", {{"median", median(c.ms)}, {"min", fastest}}},
                             {"tokens_per_forward", per_forward},

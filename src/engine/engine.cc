@@ -125,15 +125,18 @@ Result<Prompt> Engine::prompt(const Request& request) {
     grids.push_back(std::move(g));
   }
   SLIP_TRY(const std::string text, user_text(request));
-  if (!has_chat_template(model_->folder())) {
+  if (!chat_known_ && has_chat_template(model_->folder())) {
+    SLIP_TRY(chat_, ChatTemplate::load(model_->folder()));
+  }
+  chat_known_ = true;
+  if (!chat_) {
     if (!grids.empty())
       return unsupported("{}: images: expected a chat template that says where they go, got none", model_->folder().string());
     if (text.empty()) return bad_input("--prompt: expected text, got nothing");
     return model_->build_prompt(std::string_view(text));
   }
-  SLIP_TRY(const ChatTemplate chat, ChatTemplate::load(model_->folder()));
   const std::vector<ChatMessage> messages{user_message(text, grids.size())};
-  SLIP_TRY(const std::string rendered, chat.render(messages));
+  SLIP_TRY(const std::string rendered, chat_->render(messages));
   return model_->build_prompt(std::string_view(rendered), grids);
 }
 

@@ -92,6 +92,8 @@ class Engine {
   std::unique_ptr<Model> model_;
   TaskOptions task_;
   std::map<std::string, std::unique_ptr<CompiledForm>> forms_;
+  std::optional<ChatTemplate> chat_;  // the folder's, read with the first prompt
+  bool chat_known_ = false;
   EngineOptions options_;
   Resources resources_;
 };

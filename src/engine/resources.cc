@@ -93,6 +93,7 @@ struct Resources::Parts {
   std::string draft_name, head_name, sampler_name;
   std::unique_ptr<Engine> draft_engine;
   DraftModel draft;
+  const CompiledForm* mapped_for = nullptr;  // the form that the draft's maps were made for
   std::unique_ptr<DFlashHead> head;
   std::unique_ptr<LearnedCommitSampler> sampler;
   PreviousAnswer previous;
@@ -105,25 +106,31 @@ struct Resources::Parts {
   Status attach_draft(Engine& engine, const std::string& name, const Request& request, const CompiledForm* form) {
     if (!draft_engine || draft_name != name) {
       draft_engine.reset();
+      draft.lm = nullptr;
       SLIP_TRY(draft_engine, Engine::load(name, engine.options()));
       draft_name = name;
     }
     Model &target = engine.model(), &small = draft_engine->model();
     if (!target.tokenizer() || !small.tokenizer())
       return bad_input("{}: expected a tokenizer in both models' folders, got one without", name);
-    const CompiledForm* own = nullptr;
-    if (bins_of(form)) {
-      auto made = draft_engine->form("model");
-      if (!made) return bad_input("{}: expected a draft model with action bins as the target has, got one without: {}", name, made.error().message);
-      own = *made;
+    if (!draft.lm || mapped_for != form) {
+      const CompiledForm* own = nullptr;
+      if (bins_of(form)) {
+        auto made = draft_engine->form("model");
+        if (!made) return bad_input("{}: expected a draft model with action bins as the target has, got one without: {}", name, made.error().message);
+        own = *made;
+      }
+      SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
+                                                     small.lm().info().vocab, form, own));
+      draft.lm = &small.lm();
+      draft.to_draft = std::move(maps.to_draft);
+      draft.to_target = std::move(maps.to_target);
+      mapped_for = form;
     }
-    SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
-                                                   small.lm().info().vocab, form, own));
-    draft.lm = &small.lm();
-    draft.to_draft = std::move(maps.to_draft);
-    draft.to_target = std::move(maps.to_target);
-    Request its = request;
-    if (!small.vision()) its.images.clear();
+    Request its;
+    its.ego = request.ego;
+    its.prompt = request.prompt;
+    if (small.vision()) its.images = request.images;
     SLIP_TRY(draft.prompt, draft_engine->prompt(its));
     return {};
   }

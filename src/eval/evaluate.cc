@@ -145,6 +145,10 @@ Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::s
   sums.tested += s.tested;
   sums.accepted += s.accepted;
   sums.decode_ms += s.ms.total;
+  sums.encode_ms += answer.stages.encode_ms;
+  sums.prefill_ms += s.ms.prefill;
+  sums.draft_ms += s.ms.draft;
+  sums.verify_ms += s.ms.verify;
   sums.total_ms += answer.stages.total_ms;
   return answer;
 }
@@ -202,6 +206,7 @@ json::object Evaluation::to_json() const {
   json::object out{{"records", records}, {"valid", share(valid, records)}};
   if (has_objects(*this) || texts.empty()) put_objects(*this, out);
   if (!texts.empty()) put_texts(*this, out);
+  const auto per_record = [&](double ms) { return records ? ms / static_cast<double>(records) : 0.0; };
   const json::object rest{{"longitudinal_accuracy", share(longitudinal_right, records)},
                           {"lateral_accuracy", share(lateral_right, records)},
                           {"all", subset_json(all)},
@@ -210,8 +215,13 @@ json::object Evaluation::to_json() const {
                           {"forwards_per_answer", share(forwards, records)},
                           {"tokens_per_answer", share(tokens, records)},
                           {"acceptance", share(accepted, tested)},
-                          {"decode_ms_per_answer", records ? decode_ms / static_cast<double>(records) : 0},
-                          {"total_ms_per_answer", records ? total_ms / static_cast<double>(records) : 0}};
+                          {"decode_ms_per_answer", per_record(decode_ms)},
+                          {"total_ms_per_answer", per_record(total_ms)},
+                          {"stage_ms_per_answer",
+                           {{"encode", per_record(encode_ms)},
+                            {"prefill", per_record(prefill_ms)},
+                            {"draft", per_record(draft_ms)},
+                            {"verify", per_record(verify_ms)}}}};
   out.insert(rest.begin(), rest.end());
   return out;
 }

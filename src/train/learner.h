@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the training loop (trainer.cc) drives: parameters with gradients, and a step's loss. Two kinds: a whole model under a teacher-forced
-// objective, and a draft adapter on a frozen model (lora_lesson.h).
+// What the training loop (trainer.cc) drives: parameters with gradients, and a step's loss. Two kinds: a whole model under a
+// teacher-forced objective, and a draft adapter on a frozen model (lora_lesson.h).
 #pragma once
 #include <memory>
 #include <span>

@@ -2,7 +2,7 @@
 // The LK-hybrid loss of one draft position [Nemotron-Labs-Diffusion, App. B; reference/speculation, section 6].
 //
 //   U = top-`top` ids of the verifier's logits united with top-`top` of the drafter's; on U
-//   p, q = softmax(verifier's / tau), softmax(drafter's / tau)       alpha = sum min(p, q)       lambda = exp(-eta alpha), a constant
+//   p, q = softmax(verifier's / tau), softmax(drafter's / tau)     alpha = sum min(p, q)     lambda = exp(-eta alpha), a constant
 //   lk = lambda KL(p || q) + (1 - lambda) sum |p - q| / 2            ce = -log softmax(drafter's on U)[argmax of the verifier's]
 //
 // What the reference corrects: y, the verifier's argmax, is in U by definition (checked); the KL part needs no truncation, only the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The draft adapter as parameters: low-rank additions to every layer's o_proj, out + alpha / rank B (A x), and PEFT's folder of it, which
-// the engine reads (models/adapter.h). B starts at zero: the first draft is the model's own.
+// The draft adapter as parameters: low-rank additions to every layer's o_proj, out + alpha / rank B (A x), and PEFT's folder of
+// it, which the engine reads (models/adapter.h). B starts at zero: the first draft is the model's own.
 #pragma once
 #include <filesystem>
 

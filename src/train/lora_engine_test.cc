@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An adapter trained is an adapter drafted with: the folder that the trainer writes, read by the engine, gives the trainer's draft logits
-// and, over an answer, the same drafts kept.
+// An adapter trained is an adapter drafted with: the folder that the trainer writes, read by the engine, gives the trainer's draft
+// logits and, over an answer, the same drafts kept.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

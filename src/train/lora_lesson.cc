@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lessons from the deployed loop; contracts in lora_lesson.h. The decoder knows nothing of it: an observer of widths hears which draws were
-// tested, a wrapper around the model hears where a round ends, and rows are found again by their positions.
+// Lessons from the deployed loop; contracts in lora_lesson.h. The decoder knows nothing of it: an observer of widths hears which
+// draws were tested, a wrapper around the model hears where a round ends, and rows are found again by their positions.
 #include "train/lora_lesson.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One answer as a lesson for the draft adapter: the deployed decoder (scaffold-spec over a form, self-spec over free text, greedy) runs on
-// the model under training, and every round of it is one example.
+// One answer as a lesson for the draft adapter: the deployed decoder (scaffold-spec over a form, self-spec over free text, greedy)
+// runs on the model under training, and every round of it is one example.
 //
 //   draft pass     adapter on: [newest rows, fixed tokens in place, masks], behind the verified prefix's keys
 //   verify pass    adapter off, causal: the frozen model's logits for the same draws
-//   active set     draws that were tested: the accepted ones and the first miss; what stands behind it is counterfactual and teaches
+//   active set     draws that were tested: the accepted ones and the first miss; what is behind it is counterfactual and teaches
 //                  nothing. Draws that the rules decide alone are no examples.
 //
 // The verified prefix is the frozen model's own greedy answer, whatever the adapter says: the verifier is exact. Differs from
@@ -34,8 +34,8 @@ struct LoraSums {
   void add(const LoraSums& more);
 };
 
-/// The prompt of a sample, its rows causal, as a batch of one sequence; and its task. kUnsupported where the loop cannot teach it: a graph,
-/// fields with an END.
+/// The prompt of a sample, its rows causal, as a batch of one sequence; and its task. kUnsupported where the loop cannot teach it:
+/// a graph, fields with an END.
 Result<LoraTask> lora_task(const Sample& sample);
 RowBatch prompt_batch(const Sample& sample, const VisionShape& vision);
 

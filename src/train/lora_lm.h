@@ -36,7 +36,7 @@ class LoraLm final : public Lm {
   /// Merged image features, window order, by the frozen tower.
   std::vector<float> features(const RowBatch& images);
 
-  /// Logits of the last pass with (without) the adapter, for the row at temporal position `t`; empty if no row there wanted anything.
+  /// Logits of the last pass with (without) the adapter, for the row at temporal position `t`; empty if it wanted nothing.
   template <class T>
   std::span<const T> logits(bool adapter, int32_t t) const;
   /// Where the loss's gradient by such logits of the last adapter pass goes; zero before.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The draft adapter under training: the stored step (fixtures/train, lora.json), what passes without it owe it (nothing), lessons from the
-// deployed loop, and a run that raises acceptance.
+// The draft adapter under training: the stored step (fixtures/train, lora.json), what passes without it owe it (nothing), lessons
+// from the deployed loop, and a run that raises acceptance.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -184,9 +184,11 @@ json::object base_config(const fs::path& out) {
   const json::object model =
       parse_json(R"({"model_type": "qwen2_5_vl", "tie_word_embeddings": true, "mask_token_id": 1, "image_token_id": 4,
     "diffusion_shift": 1,
-    "text_config": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
+    "text_config": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "intermediate_size": 48,
       "vocab_size": 24, "rope_theta": 10000, "rope_scaling": {"mrope_section": [2, 1, 1]}},
-    "vision_config": {"depth": 1, "hidden_size": 16, "num_heads": 2, "intermediate_size": 24, "out_hidden_size": 32, "patch_size": 4,
+    "vision_config": {"depth": 1, "hidden_size": 16, "num_heads": 2, "intermediate_size": 24, "out_hidden_size": 32,
+      "patch_size": 4,
       "window_size": 16, "fullatt_block_indexes": [0], "in_chans": 3}})",
                  "model")
           ->as_object();

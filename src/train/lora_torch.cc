@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A frozen model with a draft adapter on torch; contract in lora_lm.h, the model's blocks in torch_model.h. The arena holds every layer's
-// queries, keys and values as the projections gave them; a pass attends over its slots as one part (span_attention.h).
+// A frozen model with a draft adapter on torch; contract in lora_lm.h, the model's blocks in torch_model.h. The arena holds every
+// layer's queries, keys and values as the projections gave them; a pass attends over its slots as one part (span_attention.h).
 #include <algorithm>
 #include <utility>
 
