@@ -65,7 +65,8 @@ TEST(DraftHeads, DFlashIsExactOverFormsGraphsAndTemperatures) {
   auto head = load_dflash(kModels / "qwen3_dflash", *target, 64);
   ASSERT_TRUE(head) << head.error().message;
   Form::Parts parts{.name = "two lines", .section_names = {"all"}};
-  parts.pieces = {FixedRun{{{11}, {12}}, 0}, FieldRef{0}, FixedRun{{{13}, {14}}, 0}, FieldRef{1}, FixedRun{{{13}, {15}}, 0}, FieldRef{2}};
+  parts.pieces = {FixedRun{{{11}, {12}}, 0}, FieldRef{0}, FixedRun{{{13}, {14}}, 0}, FieldRef{1},
+                  FixedRun{{{13}, {15}}, 0}, FieldRef{2}};
   parts.fields = {Field{.name = "a", .budget = 9, .end = TokenId{13}}, Field{.name = "b", .budget = 7, .end = TokenId{13}},
                   Field{.name = "c", .budget = 6, .parents = {0, 1}}};
   const Form form = *Form::make(std::move(parts));

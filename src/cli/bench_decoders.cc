@@ -126,9 +126,9 @@ void print_contender(const Contender& c, const json::value& equal, bool as_json)
   }
   const std::string word = equal.is_string() ? "lossy" : equal.as_bool() ? "equal" : "DIFFER";
   print_text(fmt::format("  {:<22} {:>8} {:>6} {:>8} {:>8} {:>10.2f} {:>14} {:>8} {:>9.1f} {:>9.1f} {:>8}\n", c.label, s.forwards,
-                         s.draft_forwards + s.drafter_forwards, s.rows, s.tokens, per_forward, s.tested ? fmt::format("{}/{}/{}", s.accepted, s.tested, s.proposed) : "-",
-                         s.critical_path ? std::to_string(s.critical_path) : "-", median(c.ms),
-                         fastest, word));
+                         s.draft_forwards + s.drafter_forwards, s.rows, s.tokens, per_forward,
+                         s.tested ? fmt::format("{}/{}/{}", s.accepted, s.tested, s.proposed) : "-",
+                         s.critical_path ? std::to_string(s.critical_path) : "-", median(c.ms), fastest, word));
 }
 
 }  // namespace

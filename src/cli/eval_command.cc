@@ -109,7 +109,8 @@ Status eval(const EvalOptions& o) {
   if (o.every_s > 0 && !o.records.empty()) return usage_error("eval: --every: expected simulated scenes, got a record set");
   if (o.every_s * (o.frames - 1) > sim::kMostFrameS)
     return usage_error("eval: --every: expected the last frame within {} s, got {}", sim::kMostFrameS, o.every_s * (o.frames - 1));
-  const MethodFlags flags{o.decoder, o.schedule, previous ? "previous:frame before" : std::string_view(o.drafter), o.verifier, o.width};
+  const MethodFlags flags{o.decoder, o.schedule, previous ? "previous:frame before" : std::string_view(o.drafter), o.verifier,
+                          o.width};
   SLIP_TRY_(check_words(flags));
   json::value limits;
   if (!o.require.empty()) {

@@ -178,7 +178,8 @@ class ChainRun {
   void leave(const Strand& lead, size_t outcome, Group& group) {
     const Strand& picked = outcomes_[outcome];
     const auto [a, b] = std::mismatch(lead.tokens.begin(), lead.tokens.end(), picked.tokens.begin(), picked.tokens.end());
-    const int32_t common = std::min({static_cast<int32_t>(a - lead.tokens.begin()), lead.cached, picked.cached, picked.length() - 1});
+    const int32_t common =
+        std::min({static_cast<int32_t>(a - lead.tokens.begin()), lead.cached, picked.cached, picked.length() - 1});
     Strand& s = new_strand();
     const int32_t first_slot = s.first_slot, scratch_slot = s.scratch_slot;
     s = picked;

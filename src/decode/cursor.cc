@@ -118,8 +118,7 @@ void Cursor::enter() {
     return;
   }
   field_ = std::get<FieldRef>(piece).field;
-  if (const auto& of = field().instance_of)
-    fixed_ = forced_ = instances_[enumeration_number(*form_, of->field)] <= of->instance;
+  if (const auto& of = field().instance_of) fixed_ = forced_ = instances_[enumeration_number(*form_, of->field)] <= of->instance;
 }
 
 }  // namespace slip

@@ -34,8 +34,8 @@ Status check_model(const LmInfo& info, const Method& m) {
     return bad_input("decode: expected a mask id below {}, got {}", info.vocab, info.rule.mask.value);
   const auto* diffusion = std::get_if<DiffusionDrafter>(&m.drafter);
   if (diffusion && diffusion->adapter && !info.has_draft_adapter)
-    return unsupported("decode: expected a model with a draft adapter (linear_spec_lora) for drafter diffusion:lora, got {} without",
-                       info.name);
+    return unsupported(
+        "decode: expected a model with a draft adapter (linear_spec_lora) for drafter diffusion:lora, got {} without", info.name);
   if (info.rule.block_causal_context && m.schedule != Schedule::kSections)
     return unsupported("decode: expected a token-causal model, which can verify itself, for {}, got {} with block-causal context",
                        m.preset, info.name);
@@ -152,7 +152,8 @@ Result<Decoded> Decoder::decode(const Prompt& prompt, const Form* form, const De
   return std::move(answers.front());
 }
 
-Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form* form, const DecodeOptions& options, int32_t count) {
+Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form* form, const DecodeOptions& options,
+                                               int32_t count) {
   const auto begin = std::chrono::steady_clock::now();
   const LmInfo& info = lm_->info();
   if (count < 1) return usage_error("decode: expected at least 1 rollout, got {}", count);
@@ -185,7 +186,8 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
 }
 
 /// Diffusion over sections has no strands to fork: a request after the other, behind one prefill.
-Status Decoder::one_after_another(const Prompt& prompt, const Form* form, const DecodeOptions& options, std::vector<Decoded>& answers) {
+Status Decoder::one_after_another(const Prompt& prompt, const Form* form, const DecodeOptions& options,
+                                  std::vector<Decoded>& answers) {
   DecodeOptions each = options;
   for (size_t r = 0; r < answers.size(); ++r) {
     each.request = options.request + static_cast<uint32_t>(r);

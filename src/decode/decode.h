@@ -111,7 +111,9 @@ struct Method {
   Drafter drafter;
   Verifier verifier;
   Width width;
-  bool lossy() const { return !std::holds_alternative<ExactVerifier>(verifier) && !std::holds_alternative<RejectionVerifier>(verifier); }
+  bool lossy() const {
+    return !std::holds_alternative<ExactVerifier>(verifier) && !std::holds_alternative<RejectionVerifier>(verifier);
+  }
 };
 
 /// kUsage with the list of presets for an unknown name.
@@ -130,12 +132,12 @@ struct Statistics {
   int64_t tokens = 0;         // of the answer
   int64_t forced_tokens = 0;  // of these: scaffold
   int64_t proposed = 0, tested = 0, accepted = 0;
-  int64_t critical_path = 0;      // graph law: drawn tokens on the longest path, ENDs included
-  int64_t drafter_forwards = 0;   // passes of another model or of a draft head
-  int64_t relaxed_accepts = 0;    // relaxed verifier: kept though the law says another token
-  int64_t rounds = 0;             // passes that verified something
-  int64_t discarded = 0;          // proposed for a child whose parent turned out otherwise
-  int64_t nan_rows = 0;       // not finite rows (PassOutput::nan_rows); answers with any are not to be trusted
+  int64_t critical_path = 0;     // graph law: drawn tokens on the longest path, ENDs included
+  int64_t drafter_forwards = 0;  // passes of another model or of a draft head
+  int64_t relaxed_accepts = 0;   // relaxed verifier: kept though the law says another token
+  int64_t rounds = 0;            // passes that verified something
+  int64_t discarded = 0;         // proposed for a child whose parent turned out otherwise
+  int64_t nan_rows = 0;          // not finite rows (PassOutput::nan_rows); answers with any are not to be trusted
   struct Milliseconds {
     double prefill = 0, draft = 0, verify = 0, total = 0;
   } ms;
@@ -145,8 +147,8 @@ struct Statistics {
 
 /// One round of one strand as it happened; only filled with DecodeOptions::trace. Positions count from the start of the answer.
 struct Round {
-  int64_t number = 0;              // rounds that ran in one pass share it
-  int32_t field = -1;              // graph law
+  int64_t number = 0;  // rounds that ran in one pass share it
+  int32_t field = -1;  // graph law
   bool closed = false, discarded = false;
   Block block{};                   // scaffold-spec, section-diffusion
   Block rows{};                    // rows of the passes
@@ -171,9 +173,9 @@ struct Decoded {
 
 /// What a caller sees while decoding: tokens that are decided, in order.
 struct DecodeProgress {
-  std::span<const TokenId> tokens;                     // chain and text: the answer so far
-  std::span<const std::vector<TokenId>> fields;        // graph law: contents so far
-  int64_t decided = 0;                                 // tokens of either
+  std::span<const TokenId> tokens;               // chain and text: the answer so far
+  std::span<const std::vector<TokenId>> fields;  // graph law: contents so far
+  int64_t decided = 0;                           // tokens of either
   int64_t forwards = 0;
 };
 
@@ -181,10 +183,10 @@ struct DecodeProgress {
 /// 0; then only repetition matters. Defaults change nothing.
 struct Sampling {
   float temperature = 0;
-  int32_t top_k = 0;           // > 0: the k largest (lower id first on ties)
-  float top_p = 1;             // < 1: the fewest largest whose probabilities reach p
-  float min_p = 0;             // > 0: ids of at least min_p times the largest probability
-  float repetition = 1;        // logits of ids in the history are divided by it where positive, multiplied where negative
+  int32_t top_k = 0;             // > 0: the k largest (lower id first on ties)
+  float top_p = 1;               // < 1: the fewest largest whose probabilities reach p
+  float min_p = 0;               // > 0: ids of at least min_p times the largest probability
+  float repetition = 1;          // logits of ids in the history are divided by it where positive, multiplied where negative
   int32_t repetition_last = 64;  // the history: so many last tokens of the field's content, or of free text
   bool plain() const { return top_k <= 0 && top_p >= 1 && min_p <= 0 && repetition == 1; }
 };
@@ -227,10 +229,10 @@ struct DecodeOptions {
   const DraftModel* draft_model = nullptr;
   DraftHead* draft_head = nullptr;
   CommitSampler* commit_sampler = nullptr;
-  const WidthModel* width_model = nullptr;   // width measured (width_model.h)
-  WidthTracker* width_tracker = nullptr;     // what the width learns from answer to answer; without: from each answer alone
-  WidthObserver* width_observer = nullptr;   // sees every tested draft's facts, whatever the width
-  const BlockPilot* block_pilot = nullptr;   // width blockpilot (width_pilot.h)
+  const WidthModel* width_model = nullptr;  // width measured (width_model.h)
+  WidthTracker* width_tracker = nullptr;    // what the width learns from answer to answer; without: from each answer alone
+  WidthObserver* width_observer = nullptr;  // sees every tested draft's facts, whatever the width
+  const BlockPilot* block_pilot = nullptr;  // width blockpilot (width_pilot.h)
   /// The prompt's slots may still hold this prompt from this decoder's last call, and nobody else ran the Lm since (the caller's
   /// word): then its rows are not run again, or only the last one where the first token is drawn from it. Compared by content;
   /// without a match the prompt is run as ever. Same tokens either way.

@@ -39,15 +39,17 @@ class FieldRun {
   struct Node {
     Strand* strand = nullptr;
     State state = State::kWaiting;
-    bool in_pass = false;   // rows of this round
-    bool started = false;   // speculatively, on its parents' drafts
+    bool in_pass = false;     // rows of this round
+    bool started = false;     // speculatively, on its parents' drafts
     int64_t fed_before = -1;  // passes that had run when its waiting rows were last added
   };
 
   size_t rollouts() const { return t_.answers.size(); }
   size_t fields() const { return form_.fields().size(); }
   /// Node of field f for rollout r: shared fields have one for all.
-  Node& node(int32_t f, size_t r) { return nodes_[shared_[static_cast<size_t>(f)] ? static_cast<size_t>(f) : r * fields() + static_cast<size_t>(f)]; }
+  Node& node(int32_t f, size_t r) {
+    return nodes_[shared_[static_cast<size_t>(f)] ? static_cast<size_t>(f) : r * fields() + static_cast<size_t>(f)];
+  }
   Node& node_of(const Strand& s) { return node(s.field, s.request - p_.options().request); }
   size_t rollout_of(const Strand& s) const { return s.request - p_.options().request; }
 
@@ -141,7 +143,8 @@ class FieldRun {
     bool forced = false;
     if (f.instance_of) {
       const Node& e = node(f.instance_of->field, rollout_of(s));
-      forced = instances_in(p_.field(f.instance_of->field), content_of(*e.strand, e.state != State::kClosed)) <= f.instance_of->instance;
+      forced =
+          instances_in(p_.field(f.instance_of->field), content_of(*e.strand, e.state != State::kClosed)) <= f.instance_of->instance;
     }
     s.cursor = Cursor::of_field(form_, s.field, forced);
     s.tokens.assign(1, *form_.fixed_at(f.start - 1));

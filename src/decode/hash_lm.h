@@ -45,7 +45,8 @@ class HashLm : public Lm {
       ahead |= looks_ahead(pass, r);
       if (o_.keeps_first && shallow_.at(static_cast<size_t>(r.slot)) != 0) continue;
       shallow_.at(static_cast<size_t>(r.slot)) =
-          mix(mix(o_.seed + pass.draft_adapter, static_cast<uint64_t>(std::get<TokenId>(r.input).value)), static_cast<uint64_t>(r.position.t));
+          mix(mix(o_.seed + pass.draft_adapter, static_cast<uint64_t>(std::get<TokenId>(r.input).value)),
+              static_cast<uint64_t>(r.position.t));
     }
     for (const Row& r : pass.rows) deep_.at(static_cast<size_t>(r.slot)) = seen(pass, r, shallow_);
     out.vocab = o_.vocab;

@@ -8,8 +8,9 @@
 namespace slip {
 namespace {
 
-constexpr std::array<std::string_view, 10> kPresets = {"ar",     "self-spec",   "self-spec-quadratic", "draft-model", "dflash",
-                                                       "scaffold-ar", "scaffold-spec", "section-diffusion",   "fields",      "fields-spec"};
+constexpr std::array<std::string_view, 10> kPresets = {"ar",     "self-spec",   "self-spec-quadratic", "draft-model",
+                                                       "dflash", "scaffold-ar", "scaffold-spec",       "section-diffusion",
+                                                       "fields", "fields-spec"};
 
 template <class... F>
 struct Overloaded : F... {
@@ -26,7 +27,9 @@ std::string drafter_word(const Drafter& d) {
                                [](const QuadraticDrafter&) { return std::string("quadratic"); },
                                [](const LookupDrafter&) { return std::string("lookup"); },
                                [](const PreviousDrafter& x) {
-                                 return named("previous", x.name) + (!x.then ? "" : x.then->adapter ? ", then diffusion:lora" : ", then diffusion");
+                                 return named("previous", x.name) + (!x.then           ? ""
+                                                                     : x.then->adapter ? ", then diffusion:lora"
+                                                                                       : ", then diffusion");
                                },
                                [](const ModelDrafter& x) { return named("model", x.name); },
                                [](const DFlashDrafter& x) { return named("dflash", x.name); }},
@@ -102,7 +105,8 @@ Result<Method> method_of(std::string_view preset) {
 
 MethodWords words_of(const Method& m) {
   constexpr std::array<std::string_view, 4> kSchedules = {"text", "chain", "sections", "fields"};
-  return {std::string(kSchedules[static_cast<size_t>(m.schedule)]), drafter_word(m.drafter), verifier_word(m.verifier), width_word(m)};
+  return {std::string(kSchedules[static_cast<size_t>(m.schedule)]), drafter_word(m.drafter), verifier_word(m.verifier),
+          width_word(m)};
 }
 
 void Statistics::add(const Statistics& more) {
@@ -140,7 +144,8 @@ Result<double> number_of(const Word& w, std::string_view flag, double least, dou
   const char* end = w.rest.data() + w.rest.size();
   const auto [stop, error] = std::from_chars(w.rest.data(), end, value);
   if (!w.has_rest || error != std::errc{} || stop != end || !(value >= least && value <= most))
-    return usage_error("{}: expected {}:X with X from {} to {}, got {}{}{}", flag, w.head, least, most, w.head, w.has_rest ? ":" : "", w.rest);
+    return usage_error("{}: expected {}:X with X from {} to {}, got {}{}{}", flag, w.head, least, most, w.head,
+                       w.has_rest ? ":" : "", w.rest);
   return value;
 }
 
@@ -183,7 +188,8 @@ Result<Drafter> drafter_of(std::string_view text) {
     return Drafter(DFlashDrafter{w.rest});
   }
   return usage_error(
-      "--drafter: expected none, diffusion, diffusion:lora, quadratic, model:DIR, dflash:DIR, lookup or previous:FILE, got {}", text);
+      "--drafter: expected none, diffusion, diffusion:lora, quadratic, model:DIR, dflash:DIR, lookup or previous:FILE, got {}",
+      text);
 }
 
 Result<Verifier> verifier_of(std::string_view text) {
@@ -235,15 +241,17 @@ Status check_sense(const Method& m) {
   const bool none = std::holds_alternative<NoDrafter>(m.drafter), diffusion = std::holds_alternative<DiffusionDrafter>(m.drafter);
   const bool places = std::holds_alternative<ConfidenceVerifier>(m.verifier) || std::holds_alternative<SamplerVerifier>(m.verifier);
   if (m.schedule == Schedule::kSections && !(places && diffusion))
-    return unsupported("decoder: schedule sections: expected drafter diffusion and verifier confidence:T or sampler:DIR, got {} and {}",
-                       w.drafter, w.verifier);
+    return unsupported(
+        "decoder: schedule sections: expected drafter diffusion and verifier confidence:T or sampler:DIR, got {} and {}", w.drafter,
+        w.verifier);
   if (m.schedule != Schedule::kSections && places)
     return unsupported("decoder: verifier {}: expected schedule sections, got {}", w.verifier, w.schedule);
   if (none && !std::holds_alternative<ExactVerifier>(m.verifier))
     return unsupported("decoder: verifier {}: expected a drafter, got none", w.verifier);
   if (std::holds_alternative<EnsembleVerifier>(m.verifier) && !std::holds_alternative<QuadraticDrafter>(m.drafter))
-    return unsupported("decoder: verifier {}: expected drafter quadratic, whose masks see no draft but their own row's head, got {}",
-                       w.verifier, w.drafter);
+    return unsupported(
+        "decoder: verifier {}: expected drafter quadratic, whose masks see no draft but their own row's head, got {}", w.verifier,
+        w.drafter);
   if (m.width.kind == Width::Kind::kBlocks && (m.schedule == Schedule::kText || m.schedule == Schedule::kFields))
     return unsupported("decoder: width blocks: expected schedule chain or sections, got {}", w.schedule);
   return {};
@@ -257,7 +265,10 @@ Result<Method> with_parts(Method m, std::string_view schedule, std::string_view 
   if (!schedule.empty()) {
     if (schedule != "text" && schedule != "chain" && schedule != "sections" && schedule != "fields")
       return usage_error("--schedule: expected text, chain, sections or fields, got {}", schedule);
-    m.schedule = schedule == "text" ? Schedule::kText : schedule == "chain" ? Schedule::kChain : schedule == "sections" ? Schedule::kSections : Schedule::kFields;
+    m.schedule = schedule == "text"       ? Schedule::kText
+                 : schedule == "chain"    ? Schedule::kChain
+                 : schedule == "sections" ? Schedule::kSections
+                                          : Schedule::kFields;
   }
   if (!drafter.empty()) {
     const auto own = m.drafter;
@@ -270,7 +281,8 @@ Result<Method> with_parts(Method m, std::string_view schedule, std::string_view 
   }
   if (!width.empty()) {
     SLIP_TRY(m.width, width_of(width, m.width));
-  } else if (m.width.kind == Width::Kind::kBlocks && before != m.schedule && m.schedule != Schedule::kSections && m.schedule != Schedule::kChain) {
+  } else if (m.width.kind == Width::Kind::kBlocks && before != m.schedule && m.schedule != Schedule::kSections &&
+             m.schedule != Schedule::kChain) {
     m.width = {Width::Kind::kFixed, 16, {}};
   }
   SLIP_TRY_(check_sense(m));

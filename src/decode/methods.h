@@ -8,9 +8,6 @@
 
 namespace slip {
 
-
-
-
 /// Draws that a round looks at where no number was given.
 inline constexpr int32_t kWidestMeasured = 64;
 

@@ -208,7 +208,8 @@ TokenId Passes::pick_at(size_t row, uint32_t request, const Place& place, std::s
   const Sampling s = sampling_at(place);
   const Allowed allowed = allowed_at(place);
   const std::span<const float> logits_V = out_.logits_V(row);
-  if (!s.plain()) return choose(logits_V, allowed, s, history, s.temperature == 0 ? 0 : uniform(request, place, Purpose::kToken), choice_);
+  if (!s.plain())
+    return choose(logits_V, allowed, s, history, s.temperature == 0 ? 0 : uniform(request, place, Purpose::kToken), choice_);
   if (s.temperature == 0) return greedy_choice(logits_V, allowed);
   return keyed_draw(logits_V, allowed, s.temperature, uniform(request, place, Purpose::kToken));
 }
@@ -268,7 +269,8 @@ Distribution Passes::q_of(int32_t line) const {
 
 void Passes::progress(std::span<const TokenId> tokens) const {
   if (options_->on_progress)
-    options_->on_progress({.tokens = tokens, .fields = {}, .decided = static_cast<int64_t>(tokens.size()), .forwards = statistics_->forwards});
+    options_->on_progress(
+        {.tokens = tokens, .fields = {}, .decided = static_cast<int64_t>(tokens.size()), .forwards = statistics_->forwards});
 }
 
 void Passes::progress(std::span<const std::vector<TokenId>> fields) const {

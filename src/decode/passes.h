@@ -69,7 +69,9 @@ class Passes {
 
   float temperature_of(int32_t section) const;
   /// At a place: the section's temperature, or the text's.
-  float temperature_at(const Place& place) const { return place.field < 0 ? options_->temperature : temperature_of(field(place.field).section); }
+  float temperature_at(const Place& place) const {
+    return place.field < 0 ? options_->temperature : temperature_of(field(place.field).section);
+  }
   /// The sampling settings at a place.
   Sampling sampling_at(const Place& place) const;
   Allowed allowed_at(const Place& place);
@@ -132,7 +134,8 @@ class Passes {
   std::span<const int32_t> scaffold_positions_;
   size_t prompt_last_row_ = 0;
   bool deferred_ = false, deferred_last_ = false, carries_prefill_ = false, provisional_ = false;
-  bool with_features_ = false, whole_prompt_ = false, taps_ = false, adapter_ = false, facts_ = false, sampled_drafts_ = false, group_rows_ = false;
+  bool with_features_ = false, whole_prompt_ = false, taps_ = false, adapter_ = false, facts_ = false, sampled_drafts_ = false,
+       group_rows_ = false;
   std::vector<TokenId> q_ids_;
   std::vector<double> q_weights_;
   std::vector<size_t> q_ends_;

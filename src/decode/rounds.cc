@@ -82,7 +82,8 @@ void Rounds::cut(std::span<Strand* const> strands) {
     Strand& s = *strands[i];
     const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.draws.size())));
     if (keep == s.draws.size()) continue;
-    statistics_.proposed += static_cast<int64_t>(std::count_if(s.draws.begin() + static_cast<ptrdiff_t>(keep), s.draws.end(), [](const Draw& d) { return !d.sure; }));
+    statistics_.proposed += static_cast<int64_t>(
+        std::count_if(s.draws.begin() + static_cast<ptrdiff_t>(keep), s.draws.end(), [](const Draw& d) { return !d.sure; }));
     s.draws.resize(keep);
     s.path.assign(s.tokens.begin(), s.tokens.end());
     s.ahead = s.cursor;
@@ -177,9 +178,7 @@ Status Rounds::verify(std::span<Strand* const> strands) {
   return {};
 }
 
-std::span<const TokenId> Rounds::history(const Strand& s, const Place& place, int32_t row) const {
-  return s.history(place, row);
-}
+std::span<const TokenId> Rounds::history(const Strand& s, const Place& place, int32_t row) const { return s.history(place, row); }
 
 bool Rounds::commit(Strand& s) {
   const int32_t cached = s.cached, before = s.length();
@@ -193,7 +192,9 @@ void Rounds::commit_beside(Strand& s) { judge_draws(s); }
 
 Rounds::Outcome Rounds::judge_draws(Strand& s) {
   const int32_t cached = s.cached;
-  const auto row_of = [&](int32_t row) { return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached); };
+  const auto row_of = [&](int32_t row) {
+    return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached);
+  };
   int32_t kept = 0;
   bool held = true;
   for (const Draw& d : s.draws) statistics_.proposed += !d.sure;
@@ -242,7 +243,9 @@ void Rounds::discard(Strand& s) {
 void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept, bool discarded) {
   if (s.draws.empty() && drafts_nothing_) return;
   if (cached == 0 && s.field < 0 && s.draws.empty() && (before == 0 || passes_.form())) return;  // the prefill's own token
-  const auto row_of = [&](int32_t row) { return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached); };
+  const auto row_of = [&](int32_t row) {
+    return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached);
+  };
   Round r{.number = statistics_.rounds, .field = s.field, .closed = s.done(), .discarded = discarded};
   r.block = s.block;
   r.rows = {cached, std::max(s.fed, s.block_rows_end)};
@@ -257,7 +260,8 @@ void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept
   }
   if (kept < static_cast<int32_t>(s.draws.size())) r.stop = r.positions[static_cast<size_t>(kept)];
   // Every row's own pick, those behind the first miss too.
-  for (const Draw& d : s.draws) r.verify.push_back(d.sure ? d.token : judge_.draw(row_of(d.row), s, d.place, history(s, d.place, d.row), true));
+  for (const Draw& d : s.draws)
+    r.verify.push_back(d.sure ? d.token : judge_.draw(row_of(d.row), s, d.place, history(s, d.place, d.row), true));
   const auto last = static_cast<int32_t>(s.path.size()) - 1;
   std::optional<TokenId> next;
   if (s.has_next) next = judge_.draw(row_of(last), s, s.next_place, history(s, s.next_place, last), true);

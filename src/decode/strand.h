@@ -30,10 +30,10 @@ struct DraftFacts {
 struct Draw {
   Place place;
   TokenId token;
-  bool sure = false;  // the rules allow nothing else: no draft, no test
-  int32_t row = 0;    // of the strand: its logits give the law of this draw; -1: the prompt's last row
+  bool sure = false;     // the rules allow nothing else: no draft, no test
+  int32_t row = 0;       // of the strand: its logits give the law of this draw; -1: the prompt's last row
   int32_t position = 0;  // form position (free text: number of the token)
-  int32_t q = -1;     // rejection: line of the drafter's distribution (Passes::q_of), or -1: all on the token
+  int32_t q = -1;        // rejection: line of the drafter's distribution (Passes::q_of), or -1: all on the token
   /// Ensemble: pass row of mask 1 in the group of the head before this draw (its own place's diffusion law), with logits; -1: no
   /// group, the law is p_ar alone. The quadratic drafter sets it in add_rows where Passes::wants_group_rows().
   int32_t group_row = -1;
@@ -50,16 +50,15 @@ struct Strand {
   int32_t cached = 0;           // rows whose keys are final
   std::vector<SlotSpan> context;
   int32_t first_slot = 0, first_position = 0;
-  int32_t first_row = 0;        // tokens of the answer before row 0 (a rollout that has left others), in its Decoded::tokens
-  int32_t missed_field = -2;    // the field (-1: text) in which a draft last missed
-  int32_t scratch_slot = 0;     // rows of its own for drafts that may not overwrite its rows (quadratic)
-
+  int32_t first_row = 0;      // tokens of the answer before row 0 (a rollout that has left others), in its Decoded::tokens
+  int32_t missed_field = -2;  // the field (-1: text) in which a draft last missed
+  int32_t scratch_slot = 0;   // rows of its own for drafts that may not overwrite its rows (quadratic)
 
   // ---- one round
-  int32_t window_draws = 0;                                       // most draws to propose, sure ones not counted
-  int32_t window_end = std::numeric_limits<int32_t>::max();       // form position where the window ends
-  Block block{};                                                  // of the form, where the policy goes by blocks
-  int32_t block_rows_end = 0;                                     // rows of the draft pass, where there was one
+  int32_t window_draws = 0;                                  // most draws to propose, sure ones not counted
+  int32_t window_end = std::numeric_limits<int32_t>::max();  // form position where the window ends
+  Block block{};                                             // of the form, where the policy goes by blocks
+  int32_t block_rows_end = 0;                                // rows of the draft pass, where there was one
   std::vector<Draw> draws;
   std::vector<TokenId> path;  // tokens, then what the draft adds; row i of the verifying pass holds path[i]
   Cursor ahead;               // behind `path`
@@ -67,8 +66,8 @@ struct Strand {
   bool has_next = false;      // a draw behind all drafts: its pick is the round's bonus
   Place next_place;
   int32_t next_group_row = -1;  // group_row of that draw; set like it, reset by begin_path
-  size_t pass_row = 0;        // of row `cached` in the pass
-  int32_t fed = 0;            // rows 0 .. fed are in the arena after the verifying pass
+  size_t pass_row = 0;          // of row `cached` in the pass
+  int32_t fed = 0;              // rows 0 .. fed are in the arena after the verifying pass
 
   /// Where the verifying pass holds what its masks say of the next draws (quadratic): the rows of a pass, from a form position on.
   struct Group {

@@ -98,7 +98,8 @@ Result<const CompiledForm*> Engine::form(const std::string& name) {
     if (auto builtin = builtin_schema(name)) {
       schema = std::move(*builtin);
     } else if (name.find('/') == std::string::npos && name.find('.') == std::string::npos) {
-      return bad_input("--form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "), name);
+      return bad_input("--form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
+                       name);
     } else {
       SLIP_TRY(schema, read_json(name, size_t{16} << 20));
     }
@@ -157,8 +158,9 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
   options.law = request.law.value_or(law());
   const bool graph_schedule = request.method.schedule == Schedule::kFields, graph = options.law == Law::kGraph;
   if (form && graph_schedule && !graph)
-    return unsupported("{}: expected a model trained for the graph law (--law graph decodes by it all the same), got one of the chain law",
-                       request.method.preset);
+    return unsupported(
+        "{}: expected a model trained for the graph law (--law graph decodes by it all the same), got one of the chain law",
+        request.method.preset);
   if (form && request.method.schedule == Schedule::kSections && graph)
     return unsupported("{}: expected a model of the chain law, got one of the graph law (--law chain decodes by it all the same)",
                        request.method.preset);
@@ -185,7 +187,8 @@ Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Ans
     }
   }
   answer.decoded = std::move(decoded.front());
-  answer.text = answer.form ? answer_text(*answer.form, answer.decoded.tokens, tokenizer) : tokenizer.decode(answer.decoded.tokens, true);
+  answer.text =
+      answer.form ? answer_text(*answer.form, answer.decoded.tokens, tokenizer) : tokenizer.decode(answer.decoded.tokens, true);
   SLIP_TRY_(fit_plan(request, rollouts, answer.plan));
   answer.stages.plan_ms = ms_since(start);
   return {};

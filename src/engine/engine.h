@@ -11,9 +11,9 @@
 
 #include "base/result.h"
 #include "decode/decode.h"
+#include "engine/resources.h"
 #include "form/values.h"
 #include "image/image.h"
-#include "engine/resources.h"
 #include "models/model.h"
 #include "plan/fit.h"
 #include "task/wod.h"

@@ -82,7 +82,8 @@ Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Fo
     out.tokens.push_back({static_cast<int32_t>(t.get_int64())});
   }
   if (!form) return out;
-  if (name != form->name()) return bad_input("{}: expected an answer of form {}, got one of {}", where, form->name(), name.empty() ? "none" : name);
+  if (name != form->name())
+    return bad_input("{}: expected an answer of form {}, got one of {}", where, form->name(), name.empty() ? "none" : name);
   auto fields = split_answer(*form, out.tokens);
   if (!fields) return bad_input("{}: expected an answer of form {}, got another: {}", where, form->name(), fields.error().message);
   out.fields = std::move(*fields);
@@ -117,7 +118,9 @@ struct Resources::Parts {
       const CompiledForm* own = nullptr;
       if (bins_of(form)) {
         auto made = draft_engine->form("model");
-        if (!made) return bad_input("{}: expected a draft model with action bins as the target has, got one without: {}", name, made.error().message);
+        if (!made)
+          return bad_input("{}: expected a draft model with action bins as the target has, got one without: {}", name,
+                           made.error().message);
         own = *made;
       }
       SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
@@ -215,7 +218,8 @@ Status resolve_method(Method& method, const CompiledForm* form) {
   auto* relaxed = std::get_if<RelaxedVerifier>(&method.verifier);
   if (!relaxed || relaxed->end.value > relaxed->first.value) return {};
   const BinsMeaning* bins = bins_of(form);
-  if (!bins) return unsupported("--verifier relaxed: expected a form with action bins, got {}", form ? form->form.name() : "free text");
+  if (!bins)
+    return unsupported("--verifier relaxed: expected a form with action bins, got {}", form ? form->form.name() : "free text");
   relaxed->first = bins->first;
   relaxed->end = {bins->last.value + 1};
   return {};

@@ -27,7 +27,8 @@ class Resources {
   Status attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeOptions& options);
   /// Width measured: the model's width.json (or the one that the method names), or, where there is none, an uninformed one; costs are
   /// measured on this machine once, behind the prompt of the first request. The tracker follows from answer to answer.
-  Status attach_width(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt, DecodeOptions& options);
+  Status attach_width(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
+                      DecodeOptions& options);
 
  private:
   struct Parts;

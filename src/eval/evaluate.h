@@ -71,7 +71,7 @@ struct Evaluation {
   Subset all, pre_onset;
   int64_t infeasible = 0;  // plans that a car could not follow (plan/feasibility.h)
   int64_t forwards = 0, tokens = 0, proposed = 0, tested = 0, accepted = 0;
-  double decode_ms = 0, total_ms = 0;                              // decode: prefill, draft, verify and what is between
+  double decode_ms = 0, total_ms = 0;  // decode: prefill, draft, verify and what is between
   double encode_ms = 0, prefill_ms = 0, draft_ms = 0, verify_ms = 0;
   json::object to_json() const;
 };

@@ -130,7 +130,8 @@ TEST(Form, ChecksBothStagesOfInstances) {
   EXPECT_EQ(message_of(p), "form two: field i: expected a placeholder that its rules allow, got another");
   p = two_stages();
   p.fields[0].placeholder = ids({7, 12});
-  EXPECT_EQ(message_of(p), "form two: field e: expected a placeholder without the field's end, got 12 at 1") << "it could not be read back";
+  EXPECT_EQ(message_of(p), "form two: field e: expected a placeholder without the field's end, got 12 at 1")
+      << "it could not be read back";
   p = two_stages();
   p.fields[1].instance_of->instance = -1;
   EXPECT_EQ(message_of(p), "form two: field i: expected an instance of at least 0, got -1");

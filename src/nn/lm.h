@@ -42,8 +42,9 @@ struct Pass {
   std::span<const Row> rows;
   std::span<const SlotSpan> spans;
   std::span<const float> features_ND = {};
-  bool draft_adapter = false;  // run with the drafter's low-rank adapter (LmInfo::has_draft_adapter); keys of such passes are drafts'
-  bool taps = false;           // PassOutput::taps_NE is wanted, for every row
+  bool draft_adapter =
+      false;          // run with the drafter's low-rank adapter (LmInfo::has_draft_adapter); keys of such passes are drafts'
+  bool taps = false;  // PassOutput::taps_NE is wanted, for every row
 };
 
 /// Outputs of one pass; reused by the caller so that a steady-state round allocates nothing.
@@ -52,8 +53,8 @@ struct PassOutput {
   std::vector<int32_t> logits_row;  // per row: line of logits, or -1
   std::vector<float> logits_NV;     // lines in the order of the rows that want kLogits
   int32_t vocab = 0;
-  std::vector<float> taps_NE;    // with Pass::taps: per row the hidden states behind LmInfo::tap_layers, joined; E = layers x D
-  int64_t nan_rows = 0;          // rows that want something and whose activations or largest logit are not finite
+  std::vector<float> taps_NE;  // with Pass::taps: per row the hidden states behind LmInfo::tap_layers, joined; E = layers x D
+  int64_t nan_rows = 0;        // rows that want something and whose activations or largest logit are not finite
   std::span<const float> logits_V(size_t row) const {
     return {logits_NV.data() + static_cast<size_t>(logits_row[row]) * static_cast<size_t>(vocab), static_cast<size_t>(vocab)};
   }
@@ -75,7 +76,8 @@ struct LmInfo {
   int32_t slots = 0;  // capacity of the key/value arena
   DraftRule rule;
   bool has_draft_adapter = false;
-  std::vector<int32_t> tap_layers;  // decoder layers, from 0, whose outputs a draft head reads; empty: none asked for (Lm::set_taps)
+  std::vector<int32_t>
+      tap_layers;  // decoder layers, from 0, whose outputs a draft head reads; empty: none asked for (Lm::set_taps)
 };
 
 class Lm {

@@ -182,7 +182,8 @@ Status read_action(const json::object& slipstream, std::string_view where, Actio
   constexpr std::array<std::string_view, 6> kKeys = {"dimensions", "bins", "tokens", "descending", "low", "high"};
   for (const auto& member : *o)
     if (std::find(kKeys.begin(), kKeys.end(), std::string_view(member.key())) == kKeys.end())
-      return bad_input("{}: expected dimensions, bins, tokens, descending, low or high, got {}", at, std::string_view(member.key()));
+      return bad_input("{}: expected dimensions, bins, tokens, descending, low or high, got {}", at,
+                       std::string_view(member.key()));
   SLIP_TRY(out.dimensions, bounded(*o, "dimensions", out.dimensions, kMostActionSteps, at));
   SLIP_TRY(out.bins, bounded(*o, "bins", out.bins, 65536, at));
   SLIP_TRY(out.tokens, string_or(*o, "tokens", out.tokens, at));

@@ -14,7 +14,7 @@ struct LossPoint {
   double loss = 0;           // the objective
   double noisy = 0, ar = 0;  // per term: weighted mean of masked tokens, mean next-token loss (adapter: LK-hybrid, cross-entropy)
   double lr = 0, gradient_norm = 0, samples_per_s = 0, elapsed_s = 0;
-  double acceptance = -1;    // of drafts; below 0: not logged
+  double acceptance = -1;  // of drafts; below 0: not logged
 };
 
 std::string to_line(const LossPoint& p);

@@ -49,7 +49,7 @@ class TrainModel {
 
   static void set_threads(int threads);
 
-  struct Impl;                               // torch_model.h
+  struct Impl;  // torch_model.h
   Impl& impl() const { return *impl_; }
 
  private:

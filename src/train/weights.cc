@@ -23,8 +23,9 @@ const TensorView* find_any(const Checkpoint& stored, const std::string& name, co
   const auto renamed = [&](std::string_view from, std::string_view to) {
     return name.starts_with(from) ? std::string(to) + name.substr(from.size()) : std::string();
   };
-  for (const std::string& candidate : {name, renamed("model.language_model.", "model."), renamed("model.visual.", "visual."),
-                                       renamed("model.", "model.language_model.")}) {  // the last: the text half of a model with eyes
+  for (const std::string& candidate :
+       {name, renamed("model.language_model.", "model."), renamed("model.visual.", "visual."),
+        renamed("model.", "model.language_model.")}) {  // the last: the text half of a model with eyes
     if (candidate.empty()) continue;
     if (const TensorView* t = stored.find(prefix + candidate); t != nullptr) return t;
   }
