@@ -76,6 +76,7 @@ Status demo(const DemoOptions& o);
 
 struct VerifyOptions {
   std::string model, dtype = "auto";
+  std::string draft_model, dflash;  // folders: their presets are compared too
   int max_width = 64;
   bool json = false;
 };

@@ -199,6 +199,8 @@ void verify_command(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("verify", "proves here: all widths, threads, cache layouts and exact decoders give the same bytes");
   add_model_flag(c, o.model, true);
   add_dtype(c, o.dtype, true);
+  c->add_option("--draft-model", o.draft_model, "folder of a smaller model: the preset draft-model is compared too");
+  c->add_option("--dflash", o.dflash, "folder of a draft head: the preset dflash is compared too");
   c->add_option("--max-width", o.max_width, "widths 1..N")->check(CLI::Range(1, 1024));
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return verify(o); }, &o.json}; });

@@ -8,6 +8,7 @@
 #include "base/threads.h"
 #include "cli/output.h"
 #include "cli/requests.h"
+#include "decode/method.h"
 #include "eval/evaluate.h"
 #include "eval/verify.h"
 
@@ -48,8 +49,25 @@ Result<Check> check_golden(const std::filesystem::path& folder, std::string_view
   return check;
 }
 
+// A preset that needs a folder beside the model, over the scene's form, against ar.
+Result<Check> check_helper(Engine& engine, std::string_view preset, const std::string& drafter, const sim::Record& record) {
+  Check check{.name = std::string(preset), .compared = fmt::format("{} against ar, greedy and a seed at temperature 0.8", drafter)};
+  for (const float temperature : {0.0F, 0.8F}) {
+    Request request = request_of(record.labels, record.images, {.temperature = temperature, .seed = 1});
+    SLIP_TRY(request.method, method_of("ar"));
+    SLIP_TRY(const Answer slow, engine.run(request));
+    SLIP_TRY(request.method, with_parts(*method_of(preset), "", drafter, "", ""));
+    SLIP_TRY(const Answer fast, engine.run(request));
+    check.bytes += static_cast<int64_t>(fast.decoded.tokens.size() * sizeof(TokenId));
+    if (fast.decoded.tokens == slow.decoded.tokens || !check.passed) continue;
+    check.passed = false;
+    check.difference = fmt::format("{} at temperature {}: expected the tokens of ar, got others", preset, temperature);
+  }
+  return check;
+}
+
 // A simulated record over the driving form, or a form of two fields; free text besides.
-Status check_answers(Engine& engine, std::vector<Check>& checks) {
+Status check_answers(Engine& engine, const VerifyOptions& o, std::vector<Check>& checks) {
   Model& model = engine.model();
   const int32_t vocab = model.lm().info().vocab;
   const Prompt plain = random_tokens(32, vocab, 7);
@@ -62,6 +80,14 @@ Status check_answers(Engine& engine, std::vector<Check>& checks) {
     SLIP_TRY(const Prompt prompt, engine.prompt(request_of(record.labels, record.images, {})));
     SLIP_TRY(Check check, check_decoders(model.lm(), prompt, &form->form, options));
     checks.push_back(std::move(check));
+    for (const auto& [preset, drafter, folder] :
+         {std::tuple{"draft-model", "model:", o.draft_model}, {"dflash", "dflash:", o.dflash}}) {
+      if (folder.empty()) continue;
+      SLIP_TRY(Check one, check_helper(engine, preset, drafter + folder, record));
+      checks.push_back(std::move(one));
+    }
+  } else if (!o.draft_model.empty() || !o.dflash.empty()) {
+    return unsupported("verify: --draft-model and --dflash: expected a model that was trained for the driving task, got another");
   } else {
     SLIP_TRY(const Form form, plain_form(vocab));
     SLIP_TRY(Check check, check_decoders(model.lm(), plain, &form, options));
@@ -109,7 +135,7 @@ Status verify(const VerifyOptions& o) {
   }
   SLIP_TRY(Check images, check_images(engine->model()));
   proof.checks.push_back(std::move(images));
-  SLIP_TRY_(check_answers(*engine, proof.checks));
+  SLIP_TRY_(check_answers(*engine, o, proof.checks));
   const std::string_view isa = word_of(isa_choice().isa), type = word_of(engine->model().options().type);
   const std::string hash = fmt::format("{:016x}", proof.alone.hash(settings.prompt_rows));
   SLIP_TRY(Check golden, check_golden(o.model, isa, type, hash));
