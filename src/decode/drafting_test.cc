@@ -4,24 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "base/count_allocations.h"
 #include "decode/drafting_trials.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-// Not inlined: g++ 12 takes an inlined free() for a mismatch with its own operator new.
-[[gnu::noinline]] void* operator new(size_t n) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(n == 0 ? 1 : n)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace slip {
 namespace {

@@ -4,32 +4,18 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <new>
 
+#include "base/count_allocations.h"
 #include "base/philox.h"
 #include "decode/hash_lm.h"
 #include "decode/methods.h"
 
-namespace {
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-// Not inlined: g++ 12 takes an inlined free() for a mismatch with its own operator new.
-[[gnu::noinline]] void* operator new(size_t n) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(n == 0 ? 1 : n)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
-
 namespace slip {
 namespace {
 
+using test::allocations;
 using test::HashLm;
 
 Prompt one_token() {

@@ -2,28 +2,14 @@
 // A steady-state pass allocates nothing: operator new is counted in this binary.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "base/count_allocations.h"
 #include "models/dflash.h"
 #include "models/model.h"
 
-namespace {
-std::atomic<int64_t> allocations = 0;
-}  // namespace
-
-// Not inlined: g++ 12 takes an inlined free() for a mismatch with its own operator new.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  ++allocations;
-  if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
-
 namespace slip {
 namespace {
+
+using test::allocations;
 
 TEST(DecoderLm, SteadyStatePassesAllocateNothing) {
   for (const WeightType type : {WeightType::kF32, WeightType::kBF16}) {
