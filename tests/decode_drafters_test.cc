@@ -4,52 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <memory>
 
 #include "decode/decode.h"
-#include "tests/tiny_qwen2.h"
+#include "tests/decode_fixtures.h"
 
 namespace slip {
 namespace {
 
-const std::string kFolder = std::string(SLIP_FIXTURES) + "/decode/";
-
-json::value load(const std::string& name) {
-  auto v = read_json(kFolder + name + ".json");
-  if (!v) throw std::runtime_error(v.error().message);
-  return std::move(*v);
-}
-
-int32_t int_of(const json::value& v) { return static_cast<int32_t>(v.as_int64()); }
-
-std::vector<TokenId> ids_of(const json::value& v) {
-  std::vector<TokenId> out;
-  for (const auto& x : v.as_array()) out.push_back({int_of(x)});
-  return out;
-}
-
-Prompt prompt_of(const json::value& c) {
-  Prompt p;
-  for (const TokenId id : ids_of(c.at("prompt"))) {
-    p.positions.push_back(Position::text(static_cast<int32_t>(p.inputs.size())));
-    p.inputs.emplace_back(id);
-  }
-  p.next_position = static_cast<int32_t>(p.inputs.size());
-  return p;
-}
-
-test::TinyQwen2& model_named(const std::string& name) {
-  static std::map<std::string, std::unique_ptr<test::TinyQwen2>> models;
-  auto& m = models[name];
-  if (!m) m = std::make_unique<test::TinyQwen2>(kFolder + "models/" + name);
-  return *m;
-}
-test::TinyQwen2& model_of(const json::value& c) { return model_named(std::string(c.at("model").as_string())); }
+using namespace test;  // fixtures
 
 Decoded run(const json::value& c, const Method& method, DecodeOptions options) {
   options.trace = true;
-  auto answer = Decoder(model_of(c), method).decode(prompt_of(c), nullptr, options);
+  auto answer = Decoder(model_of(c), method).decode(prompt_of_case(c), nullptr, options);
   if (!answer) throw std::runtime_error(answer.error().message);
   return std::move(*answer);
 }
@@ -114,7 +80,8 @@ TEST(DrafterFixtures, Quadratic) {
     expect_counts(d, e);
     expect_rounds(d, e.at("rounds").as_array(), true);
     const int64_t k = int_of(c.at("k"));
-    EXPECT_EQ(d.statistics.rows, static_cast<int64_t>(prompt_of(c).inputs.size()) + k + (d.statistics.forwards - 1) * (k * k + k));
+    EXPECT_EQ(d.statistics.rows,
+              static_cast<int64_t>(prompt_of_case(c).inputs.size()) + k + (d.statistics.forwards - 1) * (k * k + k));
   }
 }
 
@@ -124,7 +91,7 @@ TEST(DrafterFixtures, DraftModel) {
     SCOPED_TRACE(std::string(c.at("name").as_string()));
     const auto& e = c.at("expected").as_object();
     DecodeOptions o = options_of(c);
-    const DraftModel drafter = small_drafter(prompt_of(c));
+    const DraftModel drafter = small_drafter(prompt_of_case(c));
     o.draft_model = &drafter;
     const Decoded d = run(c, method_with("draft-model", int_of(c.at("width"))), o);
     EXPECT_EQ(d.tokens, ids_of(e.at("tokens")));
@@ -140,7 +107,7 @@ TEST(DrafterFixtures, SampledText) {
     SCOPED_TRACE(std::string(c.at("name").as_string()));
     const auto& all = c.at("expected").as_object();
     DecodeOptions o = options_of(c);
-    const DraftModel drafter = small_drafter(prompt_of(c));
+    const DraftModel drafter = small_drafter(prompt_of_case(c));
     o.draft_model = &drafter;
     for (const std::string way : {"draft-model", "draft-model-coupled", "self-spec-quadratic"}) {
       const auto* e = all.if_contains(way);

@@ -4,47 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <memory>
 
 #include "base/philox.h"
 #include "decode/choice.h"
 #include "decode/decode.h"
-#include "tests/tiny_qwen2.h"
+#include "tests/decode_fixtures.h"
 
 namespace slip {
 namespace {
 
-const std::string kFolder = std::string(SLIP_FIXTURES) + "/decode/";
-
-json::value load(const std::string& name) {
-  auto v = read_json(kFolder + name + ".json");
-  if (!v) throw std::runtime_error(v.error().message);
-  return std::move(*v);
-}
-
-int32_t int_of(const json::value& v) { return static_cast<int32_t>(v.as_int64()); }
-
-std::vector<TokenId> ids_of(const json::value& v) {
-  std::vector<TokenId> out;
-  for (const auto& x : v.as_array()) out.push_back({int_of(x)});
-  return out;
-}
+using namespace test;  // fixtures
 
 std::vector<int32_t> ints_of(const json::value& v) {
   std::vector<int32_t> out;
   for (const auto& x : v.as_array()) out.push_back(int_of(x));
   return out;
-}
-
-Prompt prompt_of(const json::value& c) {
-  Prompt p;
-  for (const TokenId id : ids_of(c.at("prompt"))) {
-    p.positions.push_back(Position::text(static_cast<int32_t>(p.inputs.size())));
-    p.inputs.emplace_back(id);
-  }
-  p.next_position = static_cast<int32_t>(p.inputs.size());
-  return p;
 }
 
 Form form_of(const json::value& c) {
@@ -92,20 +66,13 @@ void expect_blocks(const Form& form, const json::value& c) {
   }
 }
 
-test::TinyQwen2& model_of(const json::value& c) {
-  static std::map<std::string, std::unique_ptr<test::TinyQwen2>> models;
-  auto& m = models[std::string(c.at("model").as_string())];
-  if (!m) m = std::make_unique<test::TinyQwen2>(kFolder + "models/" + std::string(c.at("model").as_string()));
-  return *m;
-}
-
 Decoded run(const json::value& c, std::string_view preset, const Form* form, DecodeOptions options, int32_t width = 8,
             float threshold = 0.9F) {
   Method method = *method_of(preset);
   method.width.tokens = width;
   if (auto* v = std::get_if<ConfidenceVerifier>(&method.verifier)) v->threshold = threshold;
   options.trace = true;
-  auto answer = Decoder(model_of(c), method).decode(prompt_of(c), form, options);
+  auto answer = Decoder(model_of(c), method).decode(prompt_of_case(c), form, options);
   if (!answer) throw std::runtime_error(answer.error().message);
   return std::move(*answer);
 }
@@ -355,7 +322,7 @@ TEST(Fixtures, FieldsSpecFromStoredDrafts) {
       m.drafter = PreviousDrafter{};
       m.width.tokens = int_of(c.at("width"));
       DecodeOptions o{.law = Law::kGraph, .activation = activation, .previous = &previous, .trace = true};
-      const auto d = Decoder(model_of(c), m).decode(prompt_of(c), &form, o);
+      const auto d = Decoder(model_of(c), m).decode(prompt_of_case(c), &form, o);
       ASSERT_TRUE(d) << d.error().message;
       expect_fields(form, *d, e.at("fields"));
       EXPECT_EQ(d->statistics.forwards, x.at("passes").as_int64());

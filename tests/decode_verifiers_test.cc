@@ -16,45 +16,14 @@
 #include "decode/method.h"
 #include "form/values.h"
 #include "nn/commit_sampler.h"
-#include "tests/tiny_qwen2.h"
+#include "tests/decode_fixtures.h"
 
 namespace slip {
 namespace {
 
+using namespace test;  // fixtures
+
 using test::HashLm;
-
-const std::string kFolder = std::string(SLIP_FIXTURES) + "/decode/";
-
-json::value load(const std::string& name) {
-  auto v = read_json(kFolder + name + ".json");
-  if (!v) throw std::runtime_error(v.error().message);
-  return std::move(*v);
-}
-
-int32_t int_of(const json::value& v) { return static_cast<int32_t>(v.as_int64()); }
-
-std::vector<TokenId> ids_of(const json::value& v) {
-  std::vector<TokenId> out;
-  for (const auto& x : v.as_array()) out.push_back({int_of(x)});
-  return out;
-}
-
-Prompt prompt_of(const std::vector<TokenId>& ids) {
-  Prompt p;
-  for (const TokenId id : ids) {
-    p.positions.push_back(Position::text(static_cast<int32_t>(p.inputs.size())));
-    p.inputs.emplace_back(id);
-  }
-  p.next_position = static_cast<int32_t>(p.inputs.size());
-  return p;
-}
-
-test::TinyQwen2& model_named(const std::string& name) {
-  static std::map<std::string, std::unique_ptr<test::TinyQwen2>> models;
-  auto& m = models[name];
-  if (!m) m = std::make_unique<test::TinyQwen2>(kFolder + "models/" + name);
-  return *m;
-}
 
 std::string text_of(const json::value& v) { return std::string(v.as_string()); }
 

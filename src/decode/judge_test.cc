@@ -10,6 +10,7 @@
 #include "base/count_allocations.h"
 #include "base/philox.h"
 #include "decode/hash_lm.h"
+#include "decode/judge_trials.h"
 #include "decode/methods.h"
 
 namespace slip {
@@ -17,6 +18,8 @@ namespace {
 
 using test::allocations;
 using test::HashLm;
+using test::text_options;
+using test::with;
 
 Prompt one_token() {
   Prompt p;
@@ -37,21 +40,6 @@ class Draws : public WidthPolicy {
  private:
   int32_t n_;
 };
-
-Method with(std::string_view preset, Verifier v, int32_t width) {
-  Method m = *method_of(preset);
-  m.verifier = std::move(v);
-  m.width = {Width::Kind::kFixed, width, {}};
-  return m;
-}
-
-DecodeOptions text_options(float temperature, int32_t limit) {
-  DecodeOptions o;
-  o.temperature = temperature;
-  o.limit = limit;
-  o.trace = true;
-  return o;
-}
 
 /// Drafts written down: what is right and what is not is the test's.
 class ScriptDrafting : public Drafting {

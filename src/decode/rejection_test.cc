@@ -10,12 +10,15 @@
 #include "base/philox.h"
 #include "decode/hash_lm.h"
 #include "decode/judge.h"
+#include "decode/judge_trials.h"
 #include "decode/methods.h"
 
 namespace slip {
 namespace {
 
 using test::HashLm;
+using test::text_options;
+using test::with;
 
 // ---- chi-square
 
@@ -326,21 +329,6 @@ TEST(Rejection, EveryMutantIsFound) {
 }
 
 // ---- rounds as they ran
-
-Method with(std::string_view preset, Verifier v, int32_t width) {
-  Method m = *method_of(preset);
-  m.verifier = std::move(v);
-  m.width = {Width::Kind::kFixed, width, {}};
-  return m;
-}
-
-DecodeOptions text_options(float temperature, int32_t limit) {
-  DecodeOptions o;
-  o.temperature = temperature;
-  o.limit = limit;
-  o.trace = true;
-  return o;
-}
 
 TEST(Rejection, RoundsEmitTheirDraftsAndNeverTheOneTheyRefused) {
   int64_t refused = 0, whole = 0;
