@@ -218,11 +218,6 @@ Want Passes::draft_want_at(const Place& place) const {
   return place.field < 0 || field(place.field).rules.unrestricted() ? Want::kArgmax : Want::kLogits;
 }
 
-TokenId Passes::draft_at(size_t row, const Place& place) {
-  if (out_.logits_row[row] < 0) return out_.argmax[row];
-  return greedy_choice(out_.logits_V(row), allowed_at(place));
-}
-
 TokenId Passes::draft_from(size_t row, const Strand& strand, Draw& draw) {
   return out_.logits_row[row] < 0 ? out_.argmax[row] : propose_from(out_.logits_V(row), strand, draw);
 }

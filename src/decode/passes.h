@@ -78,9 +78,8 @@ class Passes {
   /// What a row must deliver so that the law's token at a place can be picked from it; and that token.
   Want want_at(const Place& place) const;
   TokenId pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
-  /// Greedy, under the field's rules: what a drafter proposes.
+  /// What a row must deliver for a draft, greedy under the field's rules.
   Want draft_want_at(const Place& place) const;
-  TokenId draft_at(size_t row, const Place& place);
   /// A drafter's proposal for a draw from a row of the last pass, with its facts where somebody wants them (want_facts).
   TokenId draft_from(size_t row, const Strand& strand, Draw& draw);
   /// The same from any logits over the target's vocabulary (another model's, a head's). Greedy under the field's rules; where the
