@@ -89,7 +89,7 @@ TEST_F(Cli, ForwardRefusesRowsThatCannotBe) {
   refused(rows(R"({"rows": []})"), 3, "rows.json");
   refused(rows(R"({"rows": [)"), 3, "rows.json");
   refused(rows(R"({"rows": [{"image": 0, "patch": 0, "position": 0}], "images": ["none.png"]})"), 3, "none.png");
-  refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", out, "--dtype", "int4"}, 4, "int4");
+  refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", out, "--dtype", "int3"}, 2, "int3");
   refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", path("no/such/place")}, 3,
           "no/such/place");
   EXPECT_FALSE(fs::exists(out));
@@ -166,6 +166,14 @@ TEST_F(Cli, InspectSaysWhatAModelFolderHolds) {
   ASSERT_EQ(missing_keys(v.at("draft_rule"), {"shift", "mask", "null", "context", "block_size"}), "");
   EXPECT_GT(v.at("memory").at("f32").at("weights_bytes").to_number<int64_t>(),
             v.at("memory").at("bf16").at("weights_bytes").to_number<int64_t>());
+  EXPECT_EQ(v.at("family"), "qwen2_5_vl");
+  EXPECT_EQ(v.at("layout").at("text"), "model.language_model.");
+  EXPECT_EQ(v.at("tower"), "qwen2_5_vl");
+  ASSERT_GT(v.at("options").as_array().size(), 20u);
+  ASSERT_EQ(missing_keys(v.at("options").at(0), {"key", "value", "from"}), "");
+  const json::value mistral = run_json({"inspect", fixture("models/mistral")});
+  EXPECT_EQ(mistral.at("config_class"), "MistralConfig");
+  EXPECT_EQ(mistral.at("window").at("keys").as_int64(), 16);
   EXPECT_EQ(run_json({"inspect", "--model", fixture("decode/models/small")}).at("draft_rule").at("mask").as_int64(), 1);
   const Ran words = run({"inspect", fixture("models/qwen3")});
   EXPECT_EQ(words.code, 0);

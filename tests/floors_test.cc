@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 const std::map<std::string, int> kFloor = {
     {"base", 0},  {"core", 1}, {"text", 1},   {"image", 1}, {"kernels", 2}, {"form", 2},   {"plan", 2},
-    {"sim", 2},   {"nn", 3},   {"limits", 3}, {"task", 3},  {"models", 4},  {"decode", 4}, {"engine", 5},
+    {"sim", 2},   {"nn", 3},   {"limits", 3}, {"task", 3},  {"models", 4},  {"cuda", 4},   {"decode", 4}, {"engine", 5},
     {"train", 5}, {"eval", 6}, {"drive", 6},  {"cli", 7},   {"server", 7},  {"python", 7},
 };
 

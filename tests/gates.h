@@ -20,7 +20,10 @@ namespace slip::test {
 
 /// Free text; a form read as text (forced), on its chain; along its graph, all ready fields or one after another.
 enum class Path { kText, kForced, kChain, kFields, kOneByOne };
-enum class Drafts { kNone, kDiffusion, kQuadratic, kLookup, kPrevious, kModel, kHead };
+enum class Drafts { kNone, kDiffusion, kQuadratic, kLookup, kPrevious, kModel, kHead, kAhead, kPreviousAhead };
+
+/// Masks behind the verifying pass's rows: along a graph alone.
+inline bool is_ahead(Drafts d) { return d == Drafts::kAhead || d == Drafts::kPreviousAhead; }
 
 inline bool of_graph(Path p) { return p == Path::kFields || p == Path::kOneByOne; }
 
@@ -35,25 +38,28 @@ struct Way {
 
 inline std::string name_of(const Way& w) {
   constexpr const char* paths[] = {"text", "forced", "chain", "fields", "one-by-one"};
-  constexpr const char* drafts[] = {"none", "diffusion", "quadratic", "lookup", "previous", "model", "head"};
+  constexpr const char* drafts[] = {"none", "diffusion", "quadratic",           "lookup", "previous", "model",
+                                    "head", "ahead",     "previous, then ahead"};
   return std::string(paths[static_cast<int>(w.path)]) + " x " + drafts[static_cast<int>(w.drafts)] + " x width " +
          std::to_string(static_cast<int>(w.width.kind)) + ":" + std::to_string(w.width.tokens) +
          (w.activation ? "" : ", no activation") + ", rows " + std::to_string(w.most_rows) + ", rollouts " +
          std::to_string(w.rollouts);
 }
 
-/// Path x drafter: all that is exact. A second model has no graph.
+/// Path x drafter: all that is exact. A second model has no graph, masks ahead nothing else.
 inline std::vector<Way> all_ways() {
   std::vector<Way> ways;
   for (const Path p : {Path::kText, Path::kForced, Path::kChain, Path::kFields, Path::kOneByOne})
-    for (int d = 0; d <= static_cast<int>(Drafts::kHead); ++d)
-      if (!(of_graph(p) && static_cast<Drafts>(d) == Drafts::kModel)) ways.push_back({.path = p, .drafts = static_cast<Drafts>(d)});
+    for (int d = 0; d <= static_cast<int>(Drafts::kPreviousAhead); ++d) {
+      const auto drafts = static_cast<Drafts>(d);
+      if (of_graph(p) ? drafts != Drafts::kModel : !is_ahead(drafts)) ways.push_back({.path = p, .drafts = drafts});
+    }
   return ways;
 }
 
 inline void vary(Way& w, PhiloxStream& r) {
   w.width = {Width::Kind::kFixed, static_cast<int32_t>(1 + r.below(9)), {}};
-  if (w.drafts == Drafts::kDiffusion) w.width.tokens += 1;
+  if (w.drafts == Drafts::kDiffusion || is_ahead(w.drafts)) w.width.tokens += 1;
   if (w.drafts == Drafts::kQuadratic) w.width.tokens = std::min(w.width.tokens, 5);
   const bool measured = w.drafts != Drafts::kNone && w.drafts != Drafts::kQuadratic && r.chance(0.2);
   if (measured) w.width.kind = Width::Kind::kMeasured;
@@ -68,9 +74,16 @@ inline Method method_of_way(const Way& w) {
   m.schedule = w.path == Path::kText || w.path == Path::kForced ? Schedule::kText
                : w.path == Path::kFields                        ? Schedule::kFields
                                                                 : Schedule::kChain;
-  const std::array<Drafter, 7> all = {NoDrafter{},          DiffusionDrafter{},      QuadraticDrafter{},
-                                      LookupDrafter{2},     PreviousDrafter{"test"}, ModelDrafter{"test"},
-                                      DFlashDrafter{"test"}};
+  const DiffusionDrafter ahead{.ahead = true};
+  const std::array<Drafter, 9> all = {NoDrafter{},
+                                      DiffusionDrafter{},
+                                      QuadraticDrafter{},
+                                      LookupDrafter{2},
+                                      PreviousDrafter{"test"},
+                                      ModelDrafter{"test"},
+                                      DFlashDrafter{"test"},
+                                      ahead,
+                                      PreviousDrafter{"test", ahead}};
   m.drafter = all[static_cast<size_t>(w.drafts)];
   return m;
 }
@@ -145,7 +158,7 @@ class Bench {
     HintHead head(hashes, static_cast<int32_t>(2 + r.below(8)));
     head.look = look_at_head;
     WidthModel model;
-    if (w.drafts == Drafts::kPrevious) {
+    if (w.drafts == Drafts::kPrevious || w.drafts == Drafts::kPreviousAhead) {
       previous = spoilt(slow(w, 0), r);
       o.previous = &previous;
     }

@@ -69,7 +69,7 @@ std::map<Drafts, int> caught(void (*change)(HashLm::Options&)) {
   std::map<Drafts, int> differ;
   for (const Way& way : all_ways()) {
     if (way.drafts == Drafts::kNone) continue;
-    for (uint64_t n = 0; n < 40; ++n) {
+    for (uint64_t n = 0; n < (is_ahead(way.drafts) ? 100U : 40U); ++n) {  // 80 to 200 a drafter, whatever paths it has
       Bench b(random_trial(n));
       b.t.options.limit = 20;
       b.t.lm.habit = 0.5;

@@ -102,8 +102,9 @@ TEST(DownSets, AcceptedDrawsAreClosedTowardsWhatTheySaw) {
     Bench b(random_trial(n));
     b.t.options.trace = true;
     PhiloxStream r(n, 41);
-    const Drafts kinds[] = {Drafts::kPrevious, Drafts::kDiffusion, Drafts::kLookup, Drafts::kHead, Drafts::kQuadratic};
-    Way w{.path = Path::kFields, .drafts = kinds[n % 5], .width = {.tokens = static_cast<int32_t>(2 + r.below(9))}};
+    const Drafts kinds[] = {Drafts::kPrevious,  Drafts::kDiffusion, Drafts::kLookup,       Drafts::kHead,
+                            Drafts::kQuadratic, Drafts::kAhead,     Drafts::kPreviousAhead};
+    Way w{.path = Path::kFields, .drafts = kinds[n % 7], .width = {.tokens = static_cast<int32_t>(2 + r.below(9))}};
     if (w.drafts == Drafts::kQuadratic) w.width.tokens = 4;
     const Decoded d = run(b, w, r);
     ASSERT_EQ(d.tokens, b.slow(w, 0).tokens) << n << ": " << name_of(w);
@@ -263,8 +264,9 @@ TEST(Passes, KeepTheRowCapWithDrafts) {
   for (uint64_t n = 0; n < 2000; ++n) {
     Bench b(random_trial(n));
     PhiloxStream r(n, 48);
-    const Drafts kinds[] = {Drafts::kDiffusion, Drafts::kLookup, Drafts::kPrevious, Drafts::kHead, Drafts::kQuadratic};
-    Way w{.path = Path::kFields, .drafts = kinds[n % 5], .width = {.tokens = static_cast<int32_t>(2 + r.below(3))}};
+    const Drafts kinds[] = {Drafts::kDiffusion, Drafts::kLookup,    Drafts::kPrevious,
+                            Drafts::kHead,      Drafts::kQuadratic, Drafts::kAhead};
+    Way w{.path = Path::kFields, .drafts = kinds[n % 6], .width = {.tokens = static_cast<int32_t>(2 + r.below(3))}};
     w.most_rows = static_cast<int32_t>(24 + r.below(20));  // more than one strand needs
     HashLm hashes(b.t.lm);
     WatchedLm lm(hashes);

@@ -56,15 +56,15 @@ using Line = std::array<float, 2 * 2 * 8>;
 inline Line line_of(const DecoderLm& lm, int32_t slot) {
   Line line;
   for (int32_t l = 0; l < 2; ++l) {
-    std::memcpy(&line[static_cast<size_t>(16 * l)], lm.arena().keys_SGK(l) + 8 * slot, 32);
-    std::memcpy(&line[static_cast<size_t>(16 * l + 8)], lm.arena().values_SGK(l) + 8 * slot, 32);
+    std::memcpy(&line[static_cast<size_t>(16 * l)], static_cast<float*>(lm.arena().keys(l)) + 8 * slot, 32);
+    std::memcpy(&line[static_cast<size_t>(16 * l + 8)], static_cast<float*>(lm.arena().values(l)) + 8 * slot, 32);
   }
   return line;
 }
 inline void set_line(const DecoderLm& lm, int32_t slot, const Line& line) {
   for (int32_t l = 0; l < 2; ++l) {
-    std::memcpy(lm.arena().keys_SGK(l) + 8 * slot, &line[static_cast<size_t>(16 * l)], 32);
-    std::memcpy(lm.arena().values_SGK(l) + 8 * slot, &line[static_cast<size_t>(16 * l + 8)], 32);
+    std::memcpy(static_cast<float*>(lm.arena().keys(l)) + 8 * slot, &line[static_cast<size_t>(16 * l)], 32);
+    std::memcpy(static_cast<float*>(lm.arena().values(l)) + 8 * slot, &line[static_cast<size_t>(16 * l + 8)], 32);
   }
 }
 inline bool equal(const Line& a, const Line& b) { return std::memcmp(a.data(), b.data(), sizeof a) == 0; }

@@ -37,7 +37,7 @@ struct PreprocessOptions {
 Status preprocess(const PreprocessOptions& o);
 
 struct ForwardOptions {
-  std::string model, rows, out, dtype = "f32";
+  std::string model, rows, out, dtype;  // empty: f32, or what a packed folder is
   int threads = 0;
   int64_t split = 0;
   bool json = false;
@@ -55,6 +55,7 @@ struct RunOptions {
   std::vector<std::string> images;
   std::string decoder, schedule, drafter, verifier, width;
   std::string law;  // "", "chain", "graph"
+  std::string unnorm_key;
   double temperature = 0, top_p = 1, min_p = 0, repetition = 1;
   int top_k = 0, repetition_last = 64, most_rows = 0;
   bool no_activation = false;
@@ -91,6 +92,28 @@ struct SimulateOptions {
 };
 Status simulate(const SimulateOptions& o);
 
+struct QuantizeCommand {
+  std::string model, type, out;
+  int records = 8, threads = 0;
+  bool no_compare = false, json = false;
+};
+Status quantize(const QuantizeCommand& o);
+
+struct SynthesizeCommand {
+  std::string like, dtype = "bf16", out;
+  std::vector<std::string> tokenizer;
+  uint64_t seed = 0;
+  int layers = 0, threads = 0;
+  bool tiny = false, json = false;
+};
+Status synthesize(const SynthesizeCommand& o);
+
+struct ConvertCommand {
+  std::string source, out, tokenizer;
+  bool json = false;
+};
+Status convert(const ConvertCommand& o);
+
 struct EvalOptions {
   std::string model, records, decoder, schedule, drafter, verifier, width, dtype = "auto", require, out, calibrate;
   double every_s = 0;  // > 0: frames of each scene so many seconds apart; with drafter `previous` each starts from the one before
@@ -99,7 +122,7 @@ struct EvalOptions {
   uint64_t seed = 0;
   double temperature = 0;
   int threads = 0;
-  bool blank_images = false, json = false;
+  bool blank_images = false, no_reuse = false, json = false;
 };
 Status eval(const EvalOptions& o);
 
@@ -111,18 +134,41 @@ struct TrainOptions {
 Status train(const TrainOptions& o, const char* self);
 
 struct BenchForwardOptions {
-  std::string model, dtype = "auto";
+  std::string model;
+  std::vector<std::string> dtypes = {"auto"};
   std::vector<int> widths;
   int threads = 0, keys = 256;
   double seconds = 0.3;
   bool json = false;
 };
 Status bench_forward(const BenchForwardOptions& o);
+Status bench_prefill(const BenchForwardOptions& o);
+
+struct BenchVisionOptions {
+  std::string model, dtype = "auto";
+  std::vector<std::string> images;
+  int cameras = 3, width = 972, height = 1079;  // Waymo's front cameras as Fast-dDrive crops them
+  int64_t max_pixels = 200704;
+  int threads = 0, repeats = 3;
+  bool json = false;
+};
+Status bench_vision(const BenchVisionOptions& o);
+
+struct BenchAnswerOptions {
+  std::string model, dtype = "auto";
+  std::vector<std::string> presets = {"ar", "scaffold-ar", "scaffold-spec", "fields-spec"};
+  int rows = 1440, cameras = 3, width = 972, height = 1079;
+  double per_pass = 4.9;
+  int every = 8, threads = 0;
+  bool reuse = false, no_images = false, json = false;
+};
+Status bench_answer(const BenchAnswerOptions& o);
 
 struct BenchDecodersOptions {
   RunOptions run;
   std::string draft_model, dflash;  // folders, for the presets that need one
   int repeats = 5;
+  bool reuse = false;
 };
 Status bench_decoders(const BenchDecodersOptions& o);
 

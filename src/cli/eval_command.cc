@@ -123,7 +123,8 @@ Status eval(const EvalOptions& o) {
   Evaluation sums;
   std::string lines;
   const EvalSettings settings{
-      .method = method, .temperature = static_cast<float>(o.temperature), .seed = o.seed, .blank_images = o.blank_images};
+      .method = method, .temperature = static_cast<float>(o.temperature), .seed = o.seed, .blank_images = o.blank_images,
+      .reuse_prompt = !o.no_reuse};
   std::optional<WidthCollector> collector;
   if (!o.calibrate.empty()) {
     SLIP_TRY(const CompiledForm* form, engine->form("model"));

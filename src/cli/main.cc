@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "form/builtin.h"
+#include "models/synthesize.h"
 #include "text/tokenizer.h"
 
 namespace slip::cli {
@@ -39,8 +40,9 @@ void add_model_flag(CLI::App* c, std::string& model, bool required) {
   c->add_option("--model", model, "Hugging Face folder")->required(required)->type_name("MODEL");
 }
 void add_dtype(CLI::App* c, std::string& dtype, bool automatic) {
-  c->add_option("--dtype", dtype, automatic ? "weights: auto (as stored), f32, bf16, int8" : "weights: f32, bf16, int8")
-      ->check(automatic ? CLI::IsMember({"auto", "f32", "bf16", "int8"}) : CLI::IsMember({"f32", "bf16", "int8", "int4"}));
+  // Without `auto` (forward): f32, except for a packed folder, which has its own type.
+  c->add_option("--dtype", dtype, automatic ? "weights: auto (as stored), f32, bf16, int8, int4" : "weights: f32, bf16, int8, int4")
+      ->check(automatic ? CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}) : CLI::IsMember({"f32", "bf16", "int8", "int4"}));
 }
 void add_threads(CLI::App* c, int& threads) {
   c->add_option("--threads", threads, "0: every core this process may use")->check(CLI::Range(0, 1024));
@@ -126,7 +128,8 @@ void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule
   c->add_option("--schedule", schedule, "text, chain, sections, fields (overrides the preset's)");
   c->add_option(
       "--drafter", drafter,
-      "none, diffusion, diffusion:lora, quadratic, lookup[:N], previous:FILE, model:DIR, dflash:DIR (overrides the preset's)");
+      "none, diffusion, diffusion:lora, diffusion:ahead, quadratic, lookup[:N], previous:FILE, model:DIR, coupled:DIR (draws with the "
+      "verifier's uniforms), dflash:DIR (overrides the preset's)");
   c->add_option("--verifier", verifier,
                 "exact, rejection, relaxed:R, ensemble:L, confidence:T, sampler:DIR (overrides the preset's; all but the first two "
                 "are lossy)");
@@ -150,6 +153,8 @@ void add_run_options(CLI::App* c, RunOptions& o) {
   add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
   c->add_option("--law", o.law, "chain or graph: who sees whom in the form (default: what the model was trained for)")
       ->check(CLI::IsMember({"chain", "graph"}));
+  c->add_option("--unnorm-key", o.unnorm_key,
+                "OpenVLA: the data set whose statistics put actions in physical units (default: the only one)");
   c->add_option("--max-rows", o.most_rows,
                 "graph law: rows of a pass at most, fields with the longest way to go first; 0: no limit")
       ->check(CLI::Range(0, 1 << 16));
@@ -244,6 +249,7 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--require", o.require, "JSON file with limits, e.g. {\"macro_f1\": {\"min\": 0.7}}: exit 6 when missed");
   c->add_option("--out", o.out, "JSON lines, one per record");
   c->add_flag("--blank-images", o.blank_images, "grey images in place of the real ones (an ablation)");
+  c->add_flag("--no-reuse", o.no_reuse, "run every prompt whole, though its first rows are those of the record before");
   add_dtype(c, o.dtype, true);
   add_threads(c, o.threads);
   add_json(c, o.json);
@@ -265,26 +271,116 @@ void train_command(CLI::App& app, Chosen& chosen, const char* self) {
   });
 }
 
+void bench_forward_commands(CLI::App* bench, Chosen& chosen) {
+  const auto options = [](CLI::App* c, BenchForwardOptions& o, const char* widths) {
+    add_model_flag(c, o.model, true);
+    c->add_option("--dtype", o.dtypes, "weights, several one after the other: bf16,int8,int4 (auto: as stored; f32)")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
+    c->add_option("--widths", o.widths, widths)->delimiter(',')->check(CLI::Range(1, 4096));
+    c->add_option("--seconds", o.seconds, "measuring time per width; at least three rounds over all widths")
+        ->check(CLI::Range(0.01, 600.0));
+    add_threads(c, o.threads);
+    add_json(c, o.json);
+  };
+  static BenchForwardOptions f;
+  auto* c = bench->add_subcommand("forward", "cost of a pass and of its matrix products, by width and type");
+  options(c, f, "rows per pass (default 1 2 4 8 16 24 32 48 64)");
+  c->add_option("--keys", f.keys, "cached keys that every row sees")->check(CLI::Range(0, 1 << 20));
+  c->callback([&chosen] { chosen = {[] { return bench_forward(f); }, &f.json}; });
+  static BenchForwardOptions p;
+  p.keys = 0;
+  auto* e = bench->add_subcommand("prefill", "cost of a prompt's pass by its length");
+  options(e, p, "rows of the prompt (default 128 512 1440 3000)");
+  e->callback([&chosen] { chosen = {[] { return bench_prefill(p); }, &p.json}; });
+}
+
+void bench_request_commands(CLI::App* bench, Chosen& chosen) {
+  static BenchVisionOptions v;
+  auto* c = bench->add_subcommand("vision", "a driving request's pictures to feature rows, stage by stage");
+  add_model_flag(c, v.model, true);
+  add_dtype(c, v.dtype, true);
+  c->add_option("--image", v.images, "image files (default: made ones)");
+  c->add_option("--cameras", v.cameras, "made pictures")->check(CLI::Range(1, 64));
+  c->add_option("--width", v.width, "of a made picture")->check(CLI::Range(28, 16384));
+  c->add_option("--height", v.height, "of a made picture")->check(CLI::Range(28, 16384));
+  c->add_option("--max-pixels", v.max_pixels, "of a picture after resizing")->check(CLI::Range(int64_t{784}, int64_t{1} << 28));
+  c->add_option("--repeats", v.repeats, "the median is shown")->check(CLI::Range(1, 1000));
+  add_threads(c, v.threads);
+  add_json(c, v.json);
+  c->callback([&chosen] { chosen = {[] { return bench_vision(v); }, &v.json}; });
+  static BenchAnswerOptions a;
+  auto* e = bench->add_subcommand("answer", "a three-camera request with a recorded answer: milliseconds per stage");
+  add_model_flag(e, a.model, true);
+  add_dtype(e, a.dtype, true);
+  e->add_option("--decoders", a.presets, "presets (default ar scaffold-ar scaffold-spec fields-spec)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"ar", "scaffold-ar", "scaffold-spec", "self-spec", "fields", "fields-spec"}));
+  e->add_option("--rows", a.rows, "rows of the prompt, the pictures' included")->check(CLI::Range(1, 100000));
+  e->add_option("--tokens-per-pass", a.per_pass, "what scaffold-spec shall reach: sets the odds that a draft holds")
+      ->check(CLI::Range(1.0, 16.0));
+  e->add_option("--every", a.every, "of passes of one row each n-th runs and stands for its neighbours; 1: all run")
+      ->check(CLI::Range(1, 1000));
+  e->add_flag("--reuse", a.reuse, "the frame before was asked too: its unchanged first rows are not run again");
+  e->add_flag("--no-images", a.no_images, "text rows in place of the pictures'");
+  add_threads(e, a.threads);
+  add_json(e, a.json);
+  e->callback([&chosen] { chosen = {[] { return bench_answer(a); }, &a.json}; });
+}
+
 void bench_commands(CLI::App& app, Chosen& chosen) {
   auto* bench = app.add_subcommand("bench", "measurements against ceilings measured in the same run");
   bench->require_subcommand(1);
-  static BenchForwardOptions f;
-  auto* c = bench->add_subcommand("forward", "cost of a pass by width");
-  add_model_flag(c, f.model, true);
-  add_dtype(c, f.dtype, true);
-  c->add_option("--widths", f.widths, "rows per pass (default 1 2 4 8 16 24 32 48 64)")->check(CLI::Range(1, 4096));
-  c->add_option("--keys", f.keys, "cached keys that every row sees")->check(CLI::Range(0, 1 << 20));
-  c->add_option("--seconds", f.seconds, "measuring time per width")->check(CLI::Range(0.01, 600.0));
-  add_threads(c, f.threads);
-  add_json(c, f.json);
-  c->callback([&chosen] { chosen = {[] { return bench_forward(f); }, &f.json}; });
+  bench_forward_commands(bench, chosen);
+  bench_request_commands(bench, chosen);
   static BenchDecodersOptions d;
   auto* e = bench->add_subcommand("decoders", "all decoders on one request");
   add_run_options(e, d.run);
   e->add_option("--repeats", d.repeats, "runs per decoder; the median is shown")->check(CLI::Range(1, 1000));
+  e->add_flag("--reuse", d.reuse, "leave out what the prompt shares with the one before, which here is all of it");
   e->add_option("--draft-model", d.draft_model, "folder of a smaller model: the preset draft-model takes part");
   e->add_option("--dflash", d.dflash, "folder of a draft head: the preset dflash takes part");
   e->callback([&chosen] { chosen = {[] { return bench_decoders(d); }, &d.run.json}; });
+}
+
+void quantize_command(CLI::App& app, Chosen& chosen) {
+  static QuantizeCommand o;
+  auto* c = app.add_subcommand("quantize", "a packed copy of a model folder, mapped at start, with a report of its errors");
+  add_model(c, o.model);
+  c->add_option("--type", o.type, "int8, int4, bf16, f32")->required()->check(CLI::IsMember({"int8", "int4", "bf16", "f32"}));
+  c->add_option("--out", o.out, "folder to write")->required();
+  c->add_option("--records", o.records, "simulated records whose greedy answers are compared, for driving models; 0: none")
+      ->check(CLI::Range(0, 10000));
+  c->add_flag("--no-compare", o.no_compare, "leave out what needs both models to run");
+  add_threads(c, o.threads);
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return quantize(o); }, &o.json}; });
+}
+
+void synthesize_command(CLI::App& app, Chosen& chosen) {
+  static SynthesizeCommand o;
+  auto* c = app.add_subcommand("synthesize", "a random-weight model folder of a real shape, for benchmarks");
+  c->add_option("--like", o.like, "the shape: " + synthetic_shapes())->required();
+  c->add_option("--dtype", o.dtype, "numbers as stored: bf16, f32, f16, fp8 (128 x 128 scales)");
+  c->add_option("--out", o.out, "folder to write")->required();
+  c->add_option("--seed", o.seed, "seed of the numbers")->check(not_negative);
+  c->add_option("--layers", o.layers, "a thinner one: decoder layers, towers in proportion; 0: all")->check(CLI::Range(0, 1024));
+  c->add_flag("--tiny", o.tiny, "the same family at the widths of a unit test");
+  c->add_option("--tokenizer", o.tokenizer,
+                "the released tokenizer's files (tokenizer.json, or vocab.json and merges.txt); none: bytes and made-up words");
+  add_threads(c, o.threads);
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return synthesize(o); }, &o.json}; });
+}
+
+void convert_command(CLI::App& app, Chosen& chosen) {
+  static ConvertCommand o;
+  auto* c = app.add_subcommand("convert", "a native Prismatic checkpoint (MiniVLA's .pt) as a Hugging Face folder");
+  c->add_option("source", o.source, "the .pt file, or the run's folder")->required()->type_name("FILE.pt|DIR");
+  c->add_option("--out", o.out, "folder to write")->required();
+  c->add_option("--tokenizer", o.tokenizer, "folder with the text model's tokenizer; MiniVLA's extra tokens are added to it");
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return convert(o); }, &o.json}; });
 }
 
 // An error is one line, whatever a file's name or a library's words contain.
@@ -332,6 +428,9 @@ int main_checked(int argc, char** argv) {
   demo_command(app, chosen);
   verify_command(app, chosen);
   simulate_command(app, chosen);
+  quantize_command(app, chosen);
+  convert_command(app, chosen);
+  synthesize_command(app, chosen);
   eval_command(app, chosen);
   train_command(app, chosen, argv[0]);
   bench_commands(app, chosen);

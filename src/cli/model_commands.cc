@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `inspect`, `preprocess`, `forward`, `form`: commands about a model folder that answer no request.
+// `preprocess`, `forward`, `form`: commands about a model folder that answer no request (`inspect`: inspect_command.cc).
 #include <algorithm>
 
 #include "base/progress.h"
@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "core/safetensors.h"
 #include "engine/engine.h"
+#include "models/image_rules.h"
 #include "models/model.h"
 #include "models/rows_file.h"
 
@@ -14,105 +15,48 @@ namespace slip::cli {
 
 namespace {
 
-json::value id_json(const std::optional<TokenId>& id) { return id ? json::value(id->value) : json::value(nullptr); }
-
-json::object attributes_json(const ModelConfig& c) {
-  const DecoderOptions& d = c.decoder;
-  json::object out{{"architecture", c.architecture},
-                   {"model_type", c.model_type},
-                   {"dtype", c.stored_dtype},
-                   {"vocab", d.vocab},
-                   {"width", d.width},
-                   {"layers", d.layers},
-                   {"heads", d.heads},
-                   {"kv_heads", d.kv_heads},
-                   {"head_width", d.head_width},
-                   {"mlp_width", d.mlp_width},
-                   {"norm_eps", d.norm_eps},
-                   {"qkv_bias", d.qkv_bias},
-                   {"qk_norm", d.qk_norm},
-                   {"tied_head", d.tied_head},
-                   {"max_positions", c.max_positions}};
-  out["draft_rule"] = {{"shift", d.rule.shift},
-                       {"context", d.rule.block_causal_context ? "block-causal" : "causal"},
-                       {"block_size", d.rule.block_size},
-                       {"mask", d.rule.has_mask ? json::value(d.rule.mask.value) : json::value(nullptr)},
-                       {"null", d.rule.has_null ? json::value(d.rule.null_token.value) : json::value(nullptr)}};
-  json::array eos;
-  for (const TokenId e : c.eos) eos.emplace_back(e.value);
-  out["eos"] = std::move(eos);
-  if (c.vision) {
-    const VisionConfig& v = *c.vision;
-    out["vision"] = {{"depth", v.depth}, {"width", v.width}, {"heads", v.heads},   {"mlp_width", v.mlp_width},
-                     {"patch", v.patch}, {"merge", v.merge}, {"window", v.window}, {"image_token", id_json(c.image_token)}};
+// Patches of all images as one matrix (Qwen2-VL), or planes: C x H x W of one image, N x C x H x W of several.
+Result<std::vector<int64_t>> pixel_shape(const std::vector<PatchGrid>& grids, std::span<const std::string> files) {
+  const PatchGrid& first = grids.front();
+  int64_t numbers = 0;
+  for (size_t i = 0; i < grids.size(); ++i) {
+    numbers += static_cast<int64_t>(grids[i].values.size());
+    if (first.plane_height > 0 && (grids[i].plane_height != first.plane_height || grids[i].plane_width != first.plane_width))
+      return unsupported("{}: expected planes of one size, {} x {}, got {} x {}", files[i], first.plane_width, first.plane_height,
+                         grids[i].plane_width, grids[i].plane_height);
   }
-  return out;
-}
-
-void print_rows(const json::object& o, const std::string& indent) {
-  for (const auto& [key, value] : o) {
-    if (const json::object* inner = value.if_object()) {
-      print_text(fmt::format("{}{}\n", indent, std::string_view(key)));
-      print_rows(*inner, indent + "  ");
-    } else {
-      const std::string text = value.is_string() ? std::string(value.get_string()) : json::serialize(value);
-      print_text(fmt::format("{}{:<{}} {}\n", indent, std::string_view(key), 22 - static_cast<int>(indent.size()), text));
-    }
-  }
+  if (first.plane_height == 0) return std::vector<int64_t>{numbers / first.patch_dim, first.patch_dim};
+  const int64_t n = static_cast<int64_t>(grids.size()), area = int64_t{first.plane_height} * first.plane_width;
+  std::vector<int64_t> shape{numbers / n / area, first.plane_height, first.plane_width};
+  if (n > 1) shape.insert(shape.begin(), n);
+  return shape;
 }
 
 }  // namespace
 
-Status inspect(const InspectOptions& o) {
-  SLIP_TRY(const std::optional<Tokenizer> tokenizer, load_tokenizer(o.model));
-  SLIP_TRY(const ModelConfig config, load_config(o.model, tokenizer ? &*tokenizer : nullptr));
-  SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(o.model));
-  json::object out = attributes_json(config);
-  int64_t parameters = 0, bytes = 0;
-  for (const auto& [name, t] : checkpoint.tensors()) {
-    parameters += t.elements();
-    bytes += static_cast<int64_t>(t.bytes.size());
-  }
-  out["tensors"] = checkpoint.tensors().size();
-  out["parameters"] = parameters;
-  out["stored_bytes"] = bytes;
-  out["tokenizer"] = tokenizer ? json::value(tokenizer->size()) : json::value("none");
-  json::object memory;
-  ThreadPool pool(1);
-  for (const auto& [word, type] : {std::pair{"f32", WeightType::kF32}, {"bf16", WeightType::kBF16}, {"int8", WeightType::kI8}}) {
-    SLIP_TRY(const MemoryNeed need, estimate_memory(checkpoint, config, type, 4096, pool));
-    memory[word] = {{"weights_bytes", need.weights}, {"cache_bytes_at_4096_slots", need.cache}};
-  }
-  out["memory"] = std::move(memory);
-  if (o.json) {
-    print_json(out);
-  } else {
-    print_rows(out, "");
-  }
-  return {};
-}
-
 Status preprocess(const PreprocessOptions& o) {
-  SLIP_TRY(const PreprocessorConfig config, read_preprocessor_config(std::filesystem::path(o.model) / "preprocessor_config.json"));
+  SLIP_TRY(const ImageRules rules, ImageRules::need(o.model));
   std::vector<float> pixels;
-  std::vector<int64_t> grids;
+  std::vector<int64_t> sizes;
+  std::vector<PatchGrid> grids;
   json::array shown;
   for (const std::string& file : o.images) {
     SLIP_TRY(const Image image, load_image(file, ImageOptions{.alpha = o.alpha == "white" ? AlphaMode::kWhite : AlphaMode::kDrop}));
-    auto grid = qwen_patches(image, config);
-    if (!grid) return bad_input("{}: {}", file, grid.error().message);
+    auto grid = rules.apply(image);
+    if (!grid) return Error{grid.error().kind, fmt::format("{}: {}", file, grid.error().message)};
     pixels.insert(pixels.end(), grid->values.begin(), grid->values.end());
-    grids.insert(grids.end(), {grid->t, grid->h, grid->w});
+    sizes.insert(sizes.end(), {grid->t, grid->h, grid->w});
     shown.push_back(json::object{{"image", file},
                                  {"width", image.width},
                                  {"height", image.height},
                                  {"grid_thw", {grid->t, grid->h, grid->w}},
                                  {"tokens", grid->merged()}});
+    grids.push_back(std::move(*grid));
   }
-  const int64_t patch = config.patch_dim();
+  SLIP_TRY(const std::vector<int64_t> shape, pixel_shape(grids, o.images));
   const std::vector<TensorToWrite> tensors{
-      {"pixel_values", DType::kF32, {static_cast<int64_t>(pixels.size()) / patch, patch}, std::as_bytes(std::span(pixels))},
-      {"grid_thw", DType::kI64, {static_cast<int64_t>(o.images.size()), 3}, std::as_bytes(std::span(grids))}};
+      {"pixel_values", DType::kF32, shape, std::as_bytes(std::span(pixels))},
+      {"grid_thw", DType::kI64, {static_cast<int64_t>(o.images.size()), 3}, std::as_bytes(std::span(sizes))}};
   SLIP_TRY_(write_safetensors(o.out, tensors));
   if (o.json) {
     print_json({{"images", shown}, {"out", o.out}});
@@ -124,7 +68,8 @@ Status preprocess(const PreprocessOptions& o) {
 
 Status forward(const ForwardOptions& o) {
   SLIP_TRY(const RowsFile file, read_rows_file(o.rows));
-  SLIP_TRY(const WeightType type, weight_type(o.dtype, ""));
+  SLIP_TRY(const WeightType natural, natural_type(o.model, "float32"));
+  SLIP_TRY(const WeightType type, o.dtype.empty() ? natural : weight_type(o.dtype, ""));
   const int slots = std::max<int>(64, static_cast<int>(file.rows.size()));
   SLIP_TRY(const std::unique_ptr<Model> model, load_model(o.model, {type, o.threads, slots}));
   SLIP_TRY(const RowFeatures features, model->row_features(file));
@@ -146,6 +91,12 @@ Result<json::value> schema_of(const std::string& form, const std::string& model)
     const std::string where = (std::filesystem::path(model) / "config.json").string();
     SLIP_TRY(const json::value config, read_json(where));
     if (!config.is_object()) return bad_input("{}: expected an object, got another type", where);
+    if (is_openvla_config(config.get_object())) {
+      SLIP_TRY(const std::optional<Tokenizer> tokenizer, load_tokenizer(model));
+      SLIP_TRY(const ModelConfig parsed, load_config(model, tokenizer ? &*tokenizer : nullptr));
+      if (!tokenizer) return bad_input("{}: a form: expected a tokenizer in the folder, got none", model);
+      if (parsed.action) return own_action_schema(*parsed.action, *tokenizer, {});
+    }
     SLIP_TRY(const TaskOptions task, task_options(config.get_object(), where));
     return task_schema(task);
   }

@@ -73,7 +73,7 @@ std::string_view word_of(Isa isa) {
   return std::array<std::string_view, 3>{"portable", "avx2", "avx512"}[static_cast<size_t>(isa)];
 }
 std::string_view word_of(WeightType type) {
-  return std::array<std::string_view, 3>{"f32", "bf16", "int8"}[static_cast<size_t>(type)];
+  return std::array<std::string_view, kWeightTypeCount>{"f32", "bf16", "int8", "int4"}[static_cast<size_t>(type)];
 }
 
 namespace {
@@ -130,6 +130,7 @@ Result<Prepared> prepare(const RunOptions& o) {
     for (Image& image : r.images) std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{128});
   }
   r.form = o.form == "none" ? "" : o.form;
+  r.unnorm_key = o.unnorm_key;
   SLIP_TRY_(check_words({o.decoder, o.schedule, o.drafter, o.verifier, o.width}));
   if (!o.law.empty()) r.law = o.law == "graph" ? Law::kGraph : Law::kChain;
   r.decode.sampling = {.top_k = o.top_k,
@@ -164,10 +165,10 @@ Result<int> slots_for(const RunOptions& o, const Request& request) {
   const auto file = std::filesystem::path(o.model) / "preprocessor_config.json";
   std::error_code ec;
   if (!request.images.empty() && std::filesystem::exists(file, ec)) {  // without it the model says what it lacks
-    SLIP_TRY(const PreprocessorConfig config, read_preprocessor_config(file));
+    SLIP_TRY(const ImageRules rules, ImageRules::need(o.model));
     for (const Image& image : request.images) {
-      SLIP_TRY(const Size size, smart_resize(image.height, image.width, config.factor(), config.min_pixels, config.max_pixels));
-      rows += int64_t{size.height} * size.width / (int64_t{config.factor()} * config.factor());
+      SLIP_TRY(const int64_t n, rules.rows(image.height, image.width));
+      rows += n;
     }
   }
   return static_cast<int>(std::clamp<int64_t>(rows, kDefaultSlots, int64_t{1} << 24));

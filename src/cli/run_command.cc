@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `run`: one answer.
+#include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
@@ -12,8 +13,17 @@ namespace slip::cli {
 
 namespace {
 
+/// Bins are ids without a spelling that says anything: their numbers do.
+bool answers_in_bins(const Answer& a) {
+  return a.form && a.decoded.valid && std::any_of(a.form->meanings.begin(), a.form->meanings.end(), [](const FieldMeaning& m) {
+           return std::holds_alternative<BinsMeaning>(m);
+         });
+}
+
 void print_answer(const Answer& a) {
   print_text(a.text + "\n");
+  if (!a.action && answers_in_bins(a)) print_text(json::serialize(values_to_json(a.form->form, a.values)) + "\n");
+  if (a.action) print_text(fmt::format("{}: {:.6f}\n", a.action->unnorm_key, fmt::join(a.action->values, " ")));
   const Statistics& s = a.decoded.statistics;
   const MethodWords w = words_of(a.method);
   std::string line = fmt::format("{} ({} x {} x {}, width {}){}: {} forward passes, {} rows, {} tokens ({} forced)",

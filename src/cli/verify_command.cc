@@ -53,7 +53,7 @@ Result<Check> check_golden(const std::filesystem::path& folder, std::string_view
 Result<Check> check_helper(Engine& engine, std::string_view preset, const std::string& drafter, const sim::Record& record) {
   Check check{.name = std::string(preset), .compared = fmt::format("{} against ar, greedy and a seed at temperature 0.8", drafter)};
   for (const float temperature : {0.0F, 0.8F}) {
-    Request request = request_of(record.labels, record.images, {.temperature = temperature, .seed = 1});
+    Request request = request_of(record.labels, record.images, {.temperature = temperature, .seed = 1, .reuse_prompt = false});
     SLIP_TRY(request.method, method_of("ar"));
     SLIP_TRY(const Answer slow, engine.run(request));
     SLIP_TRY(request.method, with_parts(*method_of(preset), "", drafter, "", ""));

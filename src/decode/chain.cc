@@ -99,7 +99,9 @@ class ChainRun {
     auto& ready = t_.work.ready;
     ready.clear();
     for (const Group& g : groups_) ready.push_back(g.lead);
-    SLIP_TRY_(t_.rounds.propose(ready));
+    // Branches that have parted draft no more where drafts take passes: a draft pass of all branches costs as many rows as all their
+    // blocks, for drafts that the sampled tokens leave soon (docs/lab/0011-decoders.md).
+    SLIP_TRY_(t_.rounds.propose(ready, groups_.size() == 1 || t_.drafts_decide || !t_.drafting.drafts_in_passes()));
     t_.rounds.begin_verify();
     for (Strand* s : ready) t_.rounds.add(*s);
     SLIP_TRY_(t_.rounds.verify(ready));

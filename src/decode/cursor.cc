@@ -45,6 +45,13 @@ TokenId Cursor::fixed() const {
   return std::get<FixedRun>(form_->pieces()[static_cast<size_t>(piece_)]).ids[static_cast<size_t>(index_)];
 }
 
+bool Cursor::last_draw() const {
+  if (!at_draw() || field_ < 0 || index_ + 1 < field().budget) return false;
+  if (single_) return true;
+  const auto behind = form_->pieces().subspan(static_cast<size_t>(piece_) + 1);
+  return std::none_of(behind.begin(), behind.end(), [](const Piece& p) { return std::holds_alternative<FieldRef>(p); });
+}
+
 std::optional<TokenId> Cursor::only() const {
   if (field_ < 0 || field().rules.unrestricted()) return std::nullopt;
   const TokenRules::State& s = field().rules.state(state_);

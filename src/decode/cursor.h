@@ -36,6 +36,8 @@ class Cursor {
   Place place() const { return {field_, index_, state_}; }
   /// Form position of what comes next (budgets reserved); in free text the number of the token.
   int32_t position() const { return position_; }
+  /// Is what comes next a draw behind which none follows, whatever it is?
+  bool last_draw() const;
   /// The only token that the rules allow here, where there is no choice: the law gives it whatever the model says.
   std::optional<TokenId> only() const;
 

@@ -68,9 +68,21 @@ Status check_form(const LmInfo& info, const Form& form) {
   return {};
 }
 
+Status check_sampling(const Sampling& s) {
+  if (s.top_k < 0) return usage_error("decode: expected a top_k of at least 0, got {}", s.top_k);
+  if (!(s.top_p > 0)) return usage_error("decode: expected a top_p above 0, got {}", s.top_p);
+  if (!(s.min_p >= 0 && s.min_p <= 1)) return usage_error("decode: expected a min_p from 0 to 1, got {}", s.min_p);
+  if (!(s.repetition > 0) || !std::isfinite(s.repetition))
+    return usage_error("decode: expected a repetition penalty above 0, got {}", s.repetition);
+  if (s.repetition_last < 0)
+    return usage_error("decode: expected a repetition history of at least 0 tokens, got {}", s.repetition_last);
+  return {};
+}
+
 Status check_options(const Method& m, const Form* form, const DecodeOptions& o) {
   SLIP_TRY_(check_temperature(o.temperature));
   for (const auto& [section, t] : o.section_temperature) SLIP_TRY_(check_temperature(t));
+  SLIP_TRY_(check_sampling(o.sampling));
   if (m.schedule == Schedule::kText && o.limit < 1)
     return usage_error("decode: expected a limit of at least 1 token, got {}", o.limit);
   if (m.schedule != Schedule::kText && form == nullptr) return usage_error("decode: expected a form for {}, got none", m.preset);
@@ -128,7 +140,8 @@ Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* for
   if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafting, *width));
   Rounds rounds(p, *drafting, *judge, *width, !drafts(m));
   const int32_t widest = !drafts(m) ? 0 : m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured;
-  Task task{work, rounds, *drafting, info, as_form ? form : nullptr, answers, widest};
+  Task task{
+      work, rounds, *drafting, info, as_form ? form : nullptr, answers, widest, !std::holds_alternative<ExactVerifier>(m.verifier)};
   if (graph) return decode_fields(task, m.schedule != Schedule::kFields);
   if (as_form) return decode_chain(task, m.schedule == Schedule::kText && !drafts(m));
   SLIP_TRY_(decode_text(task));

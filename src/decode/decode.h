@@ -44,9 +44,11 @@ enum class Schedule : uint8_t { kText, kChain, kSections, kFields };
 enum class Law : uint8_t { kChain, kGraph };
 
 struct NoDrafter {};
-/// The model itself, masks in a block; with `adapter` its low-rank draft adapter is on in draft passes.
+/// The model itself, masks in a block; with `adapter` its low-rank draft adapter is on in draft passes. `ahead`, along a graph: no
+/// draft passes, masks travel behind the verifying passes' last rows (draft_ahead.cc).
 struct DiffusionDrafter {
   bool adapter = false;
+  bool ahead = false;
 };
 /// k rows of one head and k masks in every pass; width: k.
 struct QuadraticDrafter {};
@@ -137,9 +139,11 @@ struct Statistics {
   int64_t relaxed_accepts = 0;   // relaxed verifier: kept though the law says another token
   int64_t rounds = 0;            // passes that verified something
   int64_t discarded = 0;         // proposed for a child whose parent turned out otherwise
+  int64_t reused_rows = 0;       // rows of the prompt that were in the arena already and did not run
   int64_t nan_rows = 0;          // not finite rows (PassOutput::nan_rows); answers with any are not to be trusted
   struct Milliseconds {
     double prefill = 0, draft = 0, verify = 0, total = 0;
+    double drafter_prompt = 0;  // of draft: the pass that carried another model's prompt
   } ms;
   /// What several answers cost together; tokens stay this one's.
   void add(const Statistics& more);
@@ -208,6 +212,29 @@ struct DraftModel {
 
 class DraftHead;
 class CommitSampler;
+
+/// Rows of a prompt whose keys are in an arena's first slots, so that a later prompt runs only what differs. Holds for one Lm; whoever
+/// calls decoders one after another on it keeps one.
+class PromptMemory {
+ public:
+  /// Forgets what an Lm that ran other passes in between may have overwritten, and all but the longest common prefix with `prompt`:
+  /// equal tokens, equal positions, and for image rows equal feature bits. How many rows are left.
+  int32_t crop_to(const Lm& lm, const Prompt& prompt, const DraftHead* head);
+  /// The prompt's rows are all there.
+  void assign(const Prompt& prompt, int32_t width, const DraftHead* head);
+  /// Passes of the Lm after which this holds.
+  void ran(const Lm& lm);
+  int32_t rows() const { return static_cast<int32_t>(inputs_.size()); }
+
+ private:
+  void crop(size_t rows);
+  std::vector<RowInput> inputs_;  // features numbered by their order among the rows
+  std::vector<Position> positions_;
+  std::vector<float> features_ND_;
+  const DraftHead* head_ = nullptr;  // that was given the rows' taps
+  uint64_t passes_ = 0;
+};
+
 struct WidthModel;
 class WidthTracker;
 class WidthObserver;
@@ -233,10 +260,12 @@ struct DecodeOptions {
   WidthTracker* width_tracker = nullptr;    // what the width learns from answer to answer; without: from each answer alone
   WidthObserver* width_observer = nullptr;  // sees every tested draft's facts, whatever the width
   const BlockPilot* block_pilot = nullptr;  // width blockpilot (width_pilot.h)
-  /// The prompt's slots may still hold this prompt from this decoder's last call, and nobody else ran the Lm since (the caller's
-  /// word): then its rows are not run again, or only the last one where the first token is drawn from it. Compared by content;
-  /// without a match the prompt is run as ever. Same tokens either way.
+  /// The arena's first slots may still hold this prompt's first rows from an earlier call: of this decoder, or, with `prompt_memory`, of
+  /// any that was given the same one. These rows are not run again, but for the last one where the first token is drawn from it.
+  /// Compared by content; an Lm that does not count its passes (Lm::passes) must not have been run by others since (the caller's
+  /// word). Same tokens either way.
   bool reuse_prompt = false;
+  PromptMemory* prompt_memory = nullptr;
   bool trace = false;
   std::optional<std::chrono::steady_clock::time_point> deadline;
   const std::atomic<bool>* cancel = nullptr;  // polled before every pass

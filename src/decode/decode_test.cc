@@ -359,22 +359,31 @@ TEST(Decoder, RunsAPromptThatItsArenaDoesNotHold) {
     EXPECT_EQ(d->tokens, fresh->tokens);
     return fresh->statistics.rows - d->statistics.rows;
   };
-  const Prompt one{{TokenId{3}, TokenId{4}}, {Position::text(0), Position::text(1)}, {0, 1, 2}, 2};
-  Prompt token = one, position = one, feature = one, longer = one;
+  const auto text = [](int32_t i) { return Position::text(i); };
+  const Prompt one{{TokenId{3}, TokenId{4}, Feature{0}, Feature{1}, TokenId{6}},
+                   {text(0), text(1), text(2), text(3), text(4)},
+                   {0, 1, 2, 3},
+                   5};
+  Prompt token = one, position = one, feature = one, other_place = one, longer = one, shorter = one;
   token.inputs[0] = TokenId{5};
-  position.positions[1] = Position::text(2);
-  feature.features_ND[2] = 3;
+  position.positions[1] = text(2);
+  feature.features_ND[3] = 4;
+  other_place.inputs[2] = Feature{2};  // the same numbers in another line
+  other_place.features_ND.insert(other_place.features_ND.end(), {0, 1});
   longer.inputs.push_back(TokenId{4});
-  longer.positions.push_back(Position::text(2));
+  longer.positions.push_back(text(5));
+  shorter.inputs.resize(3);
+  shorter.positions.resize(3);
   EXPECT_EQ(rows(one, true), 0) << "the first call";
-  EXPECT_EQ(rows(one, true), 2);
-  for (const Prompt& other : {token, position, feature, longer}) {
-    EXPECT_EQ(rows(other, true), 0) << "another prompt";
-    EXPECT_EQ(rows(one, true), 0) << "overwritten by another prompt";
-    EXPECT_EQ(rows(one, true), 2);
+  EXPECT_EQ(rows(one, true), 5);
+  const std::pair<Prompt, int64_t> others[] = {{token, 0}, {position, 1}, {feature, 3}, {other_place, 5}, {longer, 5}, {shorter, 3}};
+  for (const auto& [other, common] : others) {
+    EXPECT_EQ(rows(other, true), common);
+    EXPECT_EQ(rows(one, true), common) << "the rest is overwritten by another prompt or by an answer";
+    EXPECT_EQ(rows(one, true), 5);
   }
   EXPECT_EQ(rows(one, false), 0) << "not asked for";
-  EXPECT_EQ(rows(one, true), 2);
+  EXPECT_EQ(rows(one, true), 5);
   DecodeOptions late = t.options;
   late.reuse_prompt = false;
   late.deadline = std::chrono::steady_clock::now();

@@ -25,9 +25,8 @@ class HeadDrafting : public Drafting {
  public:
   HeadDrafting(DraftHead& head, int32_t slots, Passes& passes) : head_(head), info_(head.info()), passes_(passes) {
     is_stored_.assign(static_cast<size_t>(slots), 0);
-    if (!passes.prompt_cached()) return;
     const Prompt& p = passes.prompt();
-    for (size_t i = 0; i < p.inputs.size(); ++i) is_stored_[i] = is_context(p.inputs[i]);
+    for (size_t i = 0; i < static_cast<size_t>(passes.cached_rows()); ++i) is_stored_[i] = is_context(p.inputs[i]);
   }
 
   bool wants_taps() const override { return true; }

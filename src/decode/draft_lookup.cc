@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "decode/draft_methods.h"
-#include "nn/graph_law.h"
+#include "decode/known_law.h"
 
 namespace slip {
 namespace {
@@ -20,7 +20,7 @@ class LookupDrafting : public Drafting {
     for (const RowInput& input : passes.prompt().inputs)
       if (const auto* id = std::get_if<TokenId>(&input)) known_.push_back(*id);
     prompt_ids_ = known_.size();
-    if (graph) law_.emplace(*passes.form());
+    if (graph) law_ = known_law(*passes.form());
   }
 
   Status propose(std::span<Strand* const> strands) override {
@@ -93,7 +93,7 @@ class LookupDrafting : public Drafting {
 
   size_t longest_;
   Passes& passes_;
-  std::optional<GraphLaw> law_;
+  std::shared_ptr<const GraphLaw> law_;
   std::vector<TokenId> known_;
   size_t prompt_ids_ = 0, followed_ = kNowhere;
 };

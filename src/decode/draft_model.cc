@@ -108,8 +108,11 @@ class ModelDrafting : public Drafting {
     for (Active& a : active_) add_rows(a);
     const auto begin = std::chrono::steady_clock::now();
     SLIP_TRY_(model_.lm->forward({rows_, spans_, features_}, out_));
-    passes_.statistics().ms.draft += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    ++passes_.statistics().drafter_forwards;
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    Statistics& sum = passes_.statistics();
+    sum.ms.draft += ms;
+    if (!prompt_ran_) sum.ms.drafter_prompt += ms;
+    ++sum.drafter_forwards;
     prompt_ran_ = true;
     return {};
   }
@@ -145,7 +148,8 @@ class ModelDrafting : public Drafting {
   bool walk(Active& a) {
     Strand& s = *a.strand;
     bool asks = false;
-    propose_along(s, passes_.form(), [&](const Cursor&, Draw& draw) -> std::optional<TokenId> {
+    propose_along(s, passes_.form(), [&](const Cursor& at, Draw& draw) -> std::optional<TokenId> {
+      if (at.last_draw()) return std::nullopt;  // where all before it hold, the verifying pass says it anyway
       if (a.asked) {
         a.asked = false;
         return draft(a, draw);

@@ -35,6 +35,22 @@ class PreviousDrafting : public Drafting {
     return missed_.empty() ? Status{} : then_->propose(missed_);
   }
   void propose_child(Strand& s) override { along(s); }
+  int32_t scratch_slots() const override { return then_ ? then_->scratch_slots() : 0; }
+  void add_rows(std::span<Strand* const> strands) override {
+    if (!then_) return;
+    missed_.clear();
+    for (Strand* s : strands) {
+      s->group = {};
+      if (s->has_next && s->missed_field == s->next_place.field) missed_.push_back(s);
+    }
+    then_->add_rows(missed_);
+  }
+  void committed(Strand& s, int32_t kept) override {
+    if (then_) then_->committed(s, kept);
+  }
+  void discarded(Strand& s) override {
+    if (then_) then_->discarded(s);
+  }
 
  private:
   void along(Strand& s) {
@@ -153,16 +169,35 @@ bool says_anything(std::span<const float> logits_V, const Allowed& allowed) {
   return any;
 }
 
+namespace {
+
+/// Masks of a field that a pass carries at most: contents are short, and scratch slots are reserved for all fields.
+constexpr int32_t kMostMasks = 16;
+
+Result<std::unique_ptr<Drafting>> make_own_drafting(const DiffusionDrafter& d, const Method& m, const LmInfo& info, bool graph,
+                                                    Passes& p) {
+  if (!d.ahead) return make_diffusion_drafting(info.rule, d.adapter, p);
+  if (!graph) return unsupported("--drafter diffusion:ahead: expected a form's graph, got the {} schedule", words_of(m).schedule);
+  const int32_t most = m.width.kind == Width::Kind::kFixed ? std::min(m.width.tokens - 1, kMostMasks) : kMostMasks;
+  return make_ahead_drafting(info.rule, most, p);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Drafting>> make_drafting(const Method& m, const LmInfo& info, Passes& p) {
   const DecodeOptions& o = p.options();
   if (std::holds_alternative<NoDrafter>(m.drafter)) return make_no_drafting();
-  if (const auto* d = std::get_if<DiffusionDrafter>(&m.drafter)) return make_diffusion_drafting(info.rule, d->adapter, p);
-  if (const auto* d = std::get_if<PreviousDrafter>(&m.drafter)) {
-    if (!o.previous) return usage_error("--drafter previous: expected an earlier answer (previous:FILE), got none");
-    return make_previous_drafting(*o.previous, d->then ? make_diffusion_drafting(info.rule, d->then->adapter, p) : nullptr, p);
-  }
   const bool as_form = p.form() && (m.schedule != Schedule::kText || o.forced);
   const bool graph = as_form && (o.law == Law::kGraph || m.schedule == Schedule::kFields);
+  if (const auto* d = std::get_if<DiffusionDrafter>(&m.drafter)) return make_own_drafting(*d, m, info, graph, p);
+  if (const auto* d = std::get_if<PreviousDrafter>(&m.drafter)) {
+    if (!o.previous) return usage_error("--drafter previous: expected an earlier answer (previous:FILE), got none");
+    std::unique_ptr<Drafting> then;
+    if (d->then) {
+      SLIP_TRY(then, make_own_drafting(*d->then, m, info, graph, p));
+    }
+    return make_previous_drafting(*o.previous, std::move(then), p);
+  }
   if (std::holds_alternative<QuadraticDrafter>(m.drafter)) return make_quadratic_drafting(info.rule, m.width.tokens, graph, p);
   if (const auto* d = std::get_if<LookupDrafter>(&m.drafter)) return make_lookup_drafting(d->longest, graph, p);
   if (std::holds_alternative<DFlashDrafter>(m.drafter)) return make_head_drafting(o.draft_head, info, p);

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "decode/known_law.h"
 #include "decode/methods.h"
 #include "form/values.h"
 
@@ -19,7 +20,8 @@ namespace {
 
 class FieldRun {
  public:
-  FieldRun(Task& task, bool one_by_one) : t_(task), p_(task.work.passes), form_(*task.form), law_(form_), one_by_one_(one_by_one) {}
+  FieldRun(Task& task, bool one_by_one)
+      : t_(task), p_(task.work.passes), form_(*task.form), law_of_(known_law(form_)), law_(*law_of_), one_by_one_(one_by_one) {}
 
   Status run() {
     SLIP_TRY_(lay_out());
@@ -219,7 +221,7 @@ class FieldRun {
     p_.on_begin([this] {
       for (const Strand* s : ready_) feed_ancestors(*s);
     });
-    SLIP_TRY_(t_.rounds.propose(ready_));
+    SLIP_TRY_(t_.rounds.propose(ready_, drafts_pay()));
     if (p_.options().activation && !one_by_one_ && p_.options().most_rows <= 0) start_children();
     t_.rounds.begin_verify();
     for (Strand* s : ready_) t_.rounds.add(*s);
@@ -229,11 +231,18 @@ class FieldRun {
     return {};
   }
 
+  /// Fields that every rollout has for itself are drafted no more where drafts take passes of their own: rollouts times their blocks of
+  /// masks (docs/lab/0011-decoders.md).
+  bool drafts_pay() const {
+    const auto own = [&](const Strand* s) { return !shared_[static_cast<size_t>(s->field)]; };
+    return t_.drafts_decide || !t_.drafting.drafts_in_passes() || std::none_of(ready_.begin(), ready_.end(), own);
+  }
+
   /// Children whose open parents are all drafted to their very end in this pass, to any depth.
   void start_children() {
     for (Strand* s : order_) {
       Node& n = node_of(*s);
-      if (n.state != State::kWaiting || !drafted_parents(*s)) continue;
+      if (n.state != State::kWaiting || !drafted_parents(*s) || !t_.rounds.starts(*s)) continue;
       open(*s);
       n.started = n.in_pass = true;
       for (const int32_t a : law_.ancestors(s->field)) node(a, rollout_of(*s)).strand->feed_last = true;
@@ -299,7 +308,8 @@ class FieldRun {
   Task& t_;
   Passes& p_;
   const Form& form_;
-  GraphLaw law_;
+  std::shared_ptr<const GraphLaw> law_of_;
+  const GraphLaw& law_;
   bool one_by_one_;
   std::vector<TokenId> scaffold_;
   std::vector<int32_t> scaffold_at_, ordinal_;

@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <stdexcept>
 #include <vector>
 
@@ -45,8 +46,7 @@ class HashLm : public Lm {
       ahead |= looks_ahead(pass, r);
       if (o_.keeps_first && shallow_.at(static_cast<size_t>(r.slot)) != 0) continue;
       shallow_.at(static_cast<size_t>(r.slot)) =
-          mix(mix(o_.seed + pass.draft_adapter, static_cast<uint64_t>(std::get<TokenId>(r.input).value)),
-              static_cast<uint64_t>(r.position.t));
+          mix(mix(o_.seed + pass.draft_adapter, input_hash(pass, r.input)), static_cast<uint64_t>(r.position.t));
     }
     for (const Row& r : pass.rows) deep_.at(static_cast<size_t>(r.slot)) = seen(pass, r, shallow_);
     out.vocab = o_.vocab;
@@ -81,6 +81,14 @@ class HashLm : public Lm {
   }
 
  private:
+  uint64_t input_hash(const Pass& pass, const RowInput& input) const {
+    if (const auto* token = std::get_if<TokenId>(&input)) return static_cast<uint64_t>(token->value);
+    uint64_t h = 99;
+    const auto width = static_cast<size_t>(info_.width), index = static_cast<size_t>(std::get<Feature>(input).index);
+    if ((index + 1) * width > pass.features_ND.size()) return mix(h, index);  // a test that names features and brings none
+    for (const float x : pass.features_ND.subspan(index * width, width)) h = mix(h, std::bit_cast<uint32_t>(x));
+    return h;
+  }
   static bool looks_ahead(const Pass& pass, const Row& r) {
     bool ahead = false;
     for (uint32_t k = 0; k < r.sees_count; ++k) ahead |= pass.spans[r.sees_first + k].end > r.slot + 1;
@@ -111,7 +119,7 @@ class HashLm : public Lm {
   void answer(const Pass& pass, const Row& r, Want want, bool spoil, size_t i, PassOutput& out) const {
     if (want == Want::kNothing) return;
     const uint64_t context = o_.counts_rows ? mix(seen(pass, r, deep_), pass.rows.size()) : seen(pass, r, deep_);
-    const bool own = !o_.shift && std::get<TokenId>(r.input).value == 1;
+    const bool own = !o_.shift && r.input == RowInput{TokenId{1}};
     const auto target = static_cast<uint64_t>(r.position.t + (own ? 0 : 1));
     const size_t first = out.logits_NV.size();
     for (int32_t v = 0; v < o_.vocab; ++v) {

@@ -21,19 +21,20 @@ std::string named(std::string_view kind, const std::string& name) {
   return name.empty() ? std::string(kind) : fmt::format("{}:{}", kind, name);
 }
 
+std::string diffusion_word(const DiffusionDrafter& d) {
+  return d.ahead ? "diffusion:ahead" : d.adapter ? "diffusion:lora" : "diffusion";
+}
+
 std::string drafter_word(const Drafter& d) {
-  return std::visit(Overloaded{[](const NoDrafter&) { return std::string("none"); },
-                               [](const DiffusionDrafter& x) { return std::string(x.adapter ? "diffusion:lora" : "diffusion"); },
-                               [](const QuadraticDrafter&) { return std::string("quadratic"); },
-                               [](const LookupDrafter&) { return std::string("lookup"); },
-                               [](const PreviousDrafter& x) {
-                                 return named("previous", x.name) + (!x.then           ? ""
-                                                                     : x.then->adapter ? ", then diffusion:lora"
-                                                                                       : ", then diffusion");
-                               },
-                               [](const ModelDrafter& x) { return named("model", x.name); },
-                               [](const DFlashDrafter& x) { return named("dflash", x.name); }},
-                    d);
+  return std::visit(
+      Overloaded{
+          [](const NoDrafter&) { return std::string("none"); }, [](const DiffusionDrafter& x) { return diffusion_word(x); },
+          [](const QuadraticDrafter&) { return std::string("quadratic"); },
+          [](const LookupDrafter&) { return std::string("lookup"); },
+          [](const PreviousDrafter& x) { return named("previous", x.name) + (x.then ? ", then " + diffusion_word(*x.then) : ""); },
+          [](const ModelDrafter& x) { return named(x.coupled ? "coupled" : "model", x.name); },
+          [](const DFlashDrafter& x) { return named("dflash", x.name); }},
+      d);
 }
 
 std::string verifier_word(const Verifier& v) {
@@ -120,9 +121,11 @@ void Statistics::add(const Statistics& more) {
   relaxed_accepts += more.relaxed_accepts;
   rounds += more.rounds;
   discarded += more.discarded;
+  reused_rows += more.reused_rows;
   nan_rows += more.nan_rows;
   ms.prefill += more.ms.prefill;
   ms.draft += more.ms.draft;
+  ms.drafter_prompt += more.ms.drafter_prompt;
   ms.verify += more.ms.verify;
   ms.total += more.ms.total;
 }
@@ -163,8 +166,9 @@ Result<Drafter> drafter_of(std::string_view text) {
   constexpr std::string_view kFlag = "--drafter";
   const Word w = split(text);
   if (w.head == "diffusion") {
-    if (w.has_rest && w.rest != "lora") return usage_error("--drafter: expected diffusion or diffusion:lora, got {}", text);
-    return Drafter(DiffusionDrafter{w.has_rest});
+    if (w.has_rest && w.rest != "lora" && w.rest != "ahead")
+      return usage_error("--drafter: expected diffusion, diffusion:lora or diffusion:ahead, got {}", text);
+    return Drafter(DiffusionDrafter{.adapter = w.rest == "lora", .ahead = w.rest == "ahead"});
   }
   if (w.head == "none" || w.head == "quadratic") {
     SLIP_TRY_(no_rest(w, kFlag));
@@ -179,16 +183,18 @@ Result<Drafter> drafter_of(std::string_view text) {
     SLIP_TRY_(needs_rest(w, kFlag, "FILE"));
     return Drafter(PreviousDrafter{w.rest});
   }
-  if (w.head == "model") {
+  if (w.head == "model" || w.head == "coupled") {
     SLIP_TRY_(needs_rest(w, kFlag, "DIR"));
-    return Drafter(ModelDrafter{w.rest});
+    return Drafter(ModelDrafter{.name = w.rest, .coupled = w.head == "coupled"});
   }
   if (w.head == "dflash") {
     SLIP_TRY_(needs_rest(w, kFlag, "DIR"));
     return Drafter(DFlashDrafter{w.rest});
   }
   return usage_error(
-      "--drafter: expected none, diffusion, diffusion:lora, quadratic, model:DIR, dflash:DIR, lookup or previous:FILE, got {}",
+      "--drafter: expected none, diffusion, diffusion:lora, diffusion:ahead, quadratic, model:DIR, coupled:DIR, dflash:DIR, lookup "
+      "or "
+      "previous:FILE, got {}",
       text);
 }
 
@@ -259,6 +265,18 @@ Status check_sense(const Method& m) {
 
 }  // namespace
 
+namespace {
+
+/// Along a graph the measured width is made for masks that travel with the verifying passes: fewer passes and fewer rows than draft
+/// passes (docs/lab/0011-decoders.md). Who names diffusion gets draft passes.
+void draft_ahead(Method& m, std::string_view asked) {
+  auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
+  auto* own = previous && previous->then ? &*previous->then : asked.empty() ? std::get_if<DiffusionDrafter>(&m.drafter) : nullptr;
+  if (own && !own->adapter) own->ahead = true;
+}
+
+}  // namespace
+
 Result<Method> with_parts(Method m, std::string_view schedule, std::string_view drafter, std::string_view verifier,
                           std::string_view width) {
   const Schedule before = m.schedule;
@@ -285,6 +303,7 @@ Result<Method> with_parts(Method m, std::string_view schedule, std::string_view 
              m.schedule != Schedule::kChain) {
     m.width = {Width::Kind::kFixed, 16, {}};
   }
+  if (m.schedule == Schedule::kFields && m.width.kind == Width::Kind::kMeasured) draft_ahead(m, drafter);
   SLIP_TRY_(check_sense(m));
   return m;
 }

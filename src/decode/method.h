@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a decoder as words of the command line:
 //   --schedule text|chain|sections|fields
-//   --drafter none|diffusion[:lora]|quadratic|model:DIR|dflash:DIR|lookup[:N]|previous:FILE
+//   --drafter none|diffusion[:lora|:ahead]|quadratic|model:DIR|coupled:DIR|dflash:DIR|lookup[:N]|previous:FILE
 //   --verifier exact|rejection|relaxed:R|ensemble:L|confidence:T|sampler:DIR      --width fixed:N|blocks|measured[:FILE]|blockpilot:FILE
 #pragma once
 #include <string>

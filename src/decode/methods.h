@@ -35,6 +35,7 @@ struct Task {
   const Form* form;
   std::vector<Decoded>& answers;
   int32_t widest = 0;  // draws of a round at most: room behind the limit of free text
+  bool drafts_decide = false;  // the verifier's answer depends on what was drafted: a schedule may not leave drafts out
 };
 
 Status decode_text(Task& task);

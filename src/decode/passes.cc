@@ -2,8 +2,6 @@
 #include "decode/passes.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/interrupt.h"
@@ -15,33 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
-/// Features are megabytes: a hash of 64 bits stands for them (2 ms for 8 MB). Prompts of one caller are no adversaries.
-uint64_t hash_of(std::span<const float> x) {
-  uint64_t h = 0x9E3779B97F4A7C15u ^ x.size();
-  const auto add = [&](uint64_t word) { h = (h ^ word) * 0xBF58476D1CE4E5B9u, h ^= h >> 29; };
-  size_t i = 0;
-  for (; i + 2 <= x.size(); i += 2) {
-    uint64_t word = 0;
-    std::memcpy(&word, x.data() + i, sizeof word);
-    add(word);
-  }
-  if (i < x.size()) add(std::bit_cast<uint32_t>(x[i]));
-  return h;
-}
-
 }  // namespace
-
-bool Passes::Cached::holds(const Prompt& prompt) const {
-  return valid && inputs == prompt.inputs && positions == prompt.positions && features_hash == hash_of(prompt.features_ND);
-}
-
-void Passes::Cached::assign(const Prompt& prompt, const DraftHead* head) {
-  draft_head = head;
-  inputs = prompt.inputs;
-  positions = prompt.positions;
-  features_hash = hash_of(prompt.features_ND);
-  valid = true;
-}
 
 void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& options, Statistics& statistics) {
   lm_ = &lm;
@@ -49,7 +21,10 @@ void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeO
   form_ = form;
   options_ = &options;
   statistics_ = &statistics;
-  cached_.valid = options.reuse_prompt && cached_.draft_head == options.draft_head && cached_.holds(prompt);
+  memory_ = options.prompt_memory ? options.prompt_memory : &own_memory_;
+  static const Prompt kNone;
+  cached_rows_ = memory_->crop_to(lm, options.reuse_prompt ? prompt : kNone, options.draft_head);
+  statistics.reused_rows = cached_rows_;
   deferred_ = false;
   hook_ = {};
   clear();
@@ -67,7 +42,7 @@ Status Passes::reserve(int32_t answer_rows) {
 void Passes::clear() {
   rows_.clear();
   spans_.clear();
-  with_features_ = whole_prompt_ = taps_ = adapter_ = carries_prefill_ = false;
+  with_features_ = prompt_runs_ = taps_ = adapter_ = carries_prefill_ = false;
 }
 
 void Passes::defer_prefill(bool last, std::span<const TokenId> scaffold, std::span<const int32_t> scaffold_positions) {
@@ -100,10 +75,11 @@ Status Passes::run_prefill() {
 }
 
 size_t Passes::add_prompt(Want last) {
-  if (cached_.valid && last == Want::kNothing) return 0;
-  with_features_ = true;
-  whole_prompt_ = !cached_.valid;
-  for (size_t i = cached_.valid ? prompt_->inputs.size() - 1 : 0; i < prompt_->inputs.size(); ++i) {
+  const int32_t first = last == Want::kNothing ? cached_rows_ : std::min(cached_rows_, prompt_rows() - 1);
+  statistics_->reused_rows = std::min<int64_t>(statistics_->reused_rows, first);
+  if (first == prompt_rows()) return 0;
+  with_features_ = prompt_runs_ = true;
+  for (auto i = static_cast<size_t>(first); i < prompt_->inputs.size(); ++i) {
     spans_.push_back({0, static_cast<int32_t>(i) + 1});
     rows_.push_back({prompt_->inputs[i], prompt_->positions[i], static_cast<int32_t>(i), static_cast<uint32_t>(spans_.size() - 1),
                      1, Want::kNothing});
@@ -163,7 +139,11 @@ Status Passes::run(PassKind kind) {
   const std::span<const float> features = with_features_ ? std::span<const float>(prompt_->features_ND) : std::span<const float>();
   out_.nan_rows = 0;
   SLIP_TRY_(lm_->forward({rows_, spans_, features, adapter_, taps_}, out_));
-  if (whole_prompt_) cached_.assign(*prompt_, options_->draft_head);
+  if (prompt_runs_) {
+    memory_->assign(*prompt_, lm_->info().width, options_->draft_head);
+    cached_rows_ = prompt_rows();
+  }
+  memory_->ran(*lm_);
   const double ms = ms_since(begin);
   ++statistics_->forwards;
   statistics_->nan_rows += out_.nan_rows;

@@ -36,7 +36,7 @@ class Passes {
   /// Runs the deferred prefill in a pass of its own.
   Status run_prefill();
   size_t prompt_last_row() const { return prompt_last_row_; }
-  /// All rows of the prompt, causal; the last one wants `last`. Of a prompt that is cached, the last row where it wants something.
+  /// The rows of the prompt that are not cached, causal; the last one wants `last`, and runs again where it wants something.
   /// Returns how many were added.
   size_t add_prompt(Want last);
   /// A pass over the prompt alone; none where add_prompt adds nothing.
@@ -58,8 +58,9 @@ class Passes {
   /// kCancelled if the answer is no longer wanted: before every pass, another model's too.
   Status poll() const;
   Status run(PassKind kind);
-  /// The prompt's rows need not run: they are in the arena, and what its taps said in the draft head's.
-  bool prompt_cached() const { return cached_.valid; }
+  /// Rows of the prompt that need not run: they are in the arena, and what their taps said in the draft head's.
+  int32_t cached_rows() const { return cached_rows_; }
+  bool prompt_cached() const { return cached_rows_ == prompt_rows(); }
   const PassOutput& output() const { return out_; }
   int32_t vocab() const { return lm_->info().vocab; }
   std::span<const float> logits_V(size_t row) const { return out_.logits_V(row); }
@@ -108,16 +109,6 @@ class Passes {
   void progress(std::span<const std::vector<TokenId>> fields) const;
 
  private:
-  /// What the arena's first slots hold after a whole prompt has run.
-  struct Cached {
-    bool valid = false;
-    const DraftHead* draft_head = nullptr;  // that was given the prompt's taps
-    std::vector<RowInput> inputs;
-    std::vector<Position> positions;
-    uint64_t features_hash = 0;
-    bool holds(const Prompt& prompt) const;
-    void assign(const Prompt& prompt, const DraftHead* head);
-  };
   Lm* lm_ = nullptr;
   const Prompt* prompt_ = nullptr;
   const Form* form_ = nullptr;
@@ -133,12 +124,14 @@ class Passes {
   std::span<const int32_t> scaffold_positions_;
   size_t prompt_last_row_ = 0;
   bool deferred_ = false, deferred_last_ = false, carries_prefill_ = false, provisional_ = false;
-  bool with_features_ = false, whole_prompt_ = false, taps_ = false, adapter_ = false, facts_ = false, sampled_drafts_ = false,
+  bool with_features_ = false, prompt_runs_ = false, taps_ = false, adapter_ = false, facts_ = false, sampled_drafts_ = false,
        group_rows_ = false;
   std::vector<TokenId> q_ids_;
   std::vector<double> q_weights_;
   std::vector<size_t> q_ends_;
-  Cached cached_;
+  PromptMemory own_memory_;
+  PromptMemory* memory_ = nullptr;
+  int32_t cached_rows_ = 0;
 };
 
 }  // namespace slip

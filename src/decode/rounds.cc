@@ -5,6 +5,7 @@
 #include "decode/rounds.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace slip {
 
@@ -116,9 +117,17 @@ Status Rounds::run(std::span<Strand* const> strands) {
   return {};
 }
 
-Status Rounds::propose(std::span<Strand* const> strands) {
+Status Rounds::propose(std::span<Strand* const> strands, bool drafts) {
   passes_.clear_q();
   for (Strand* s : strands) s->take_fixed();
+  if (!drafts) {
+    for (Strand* s : strands) {
+      s->window_draws = s->block_rows_end = 0;
+      s->window_end = std::numeric_limits<int32_t>::max();
+      begin_path(*s);
+    }
+    return {};
+  }
   width_.open_all(strands);
   for (Strand* s : strands) {
     s->block_rows_end = 0;
@@ -169,6 +178,7 @@ void Rounds::add(Strand& s) {
 }
 
 Status Rounds::verify(std::span<Strand* const> strands) {
+  width_.lay_masks(strands);
   drafting_.add_rows(strands);
   if (drafting_.wants_taps()) passes_.want_taps();
   SLIP_TRY_(passes_.run(PassKind::kVerify));
@@ -241,7 +251,7 @@ void Rounds::discard(Strand& s) {
 }
 
 void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept, bool discarded) {
-  if (s.draws.empty() && drafts_nothing_) return;
+  if (s.draws.empty() && drafts_nothing_ && s.field < 0) return;
   if (cached == 0 && s.field < 0 && s.draws.empty() && (before == 0 || passes_.form())) return;  // the prefill's own token
   const auto row_of = [&](int32_t row) {
     return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached);

@@ -59,6 +59,7 @@ struct Strand {
   int32_t window_end = std::numeric_limits<int32_t>::max();  // form position where the window ends
   Block block{};                                             // of the form, where the policy goes by blocks
   int32_t block_rows_end = 0;                                // rows of the draft pass, where there was one
+  int32_t masks = 0;                                         // drafts that the verifying pass shall make for the next round
   std::vector<Draw> draws;
   std::vector<TokenId> path;  // tokens, then what the draft adds; row i of the verifying pass holds path[i]
   Cursor ahead;               // behind `path`
@@ -90,7 +91,7 @@ struct Strand {
     window_draws = 0;
     window_end = std::numeric_limits<int32_t>::max();
     block = {};
-    block_rows_end = 0;
+    block_rows_end = masks = 0;
     missed_field = -2;
     draws.clear();
     path.clear();

@@ -27,6 +27,9 @@ class BlockWidth : public WidthPolicy {
     s.window_draws = kNoEnd;
     s.window_end = s.tokens.empty() ? s.cursor.position() : s.cursor.position() + tokens_ - 1;
   }
+  void lay_masks(std::span<Strand* const> strands) override {
+    for (Strand* s : strands) s->masks = tokens_ - 1;
+  }
 
  private:
   int32_t tokens_;
@@ -58,6 +61,13 @@ class FormBlocks : public WidthPolicy {
   const Form& form_;
 };
 
+/// Do masks travel with the verifying passes?
+bool drafts_ahead(const Method& m) {
+  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
+  const auto* diffusion = std::get_if<DiffusionDrafter>(&m.drafter);
+  return (diffusion && diffusion->ahead) || (previous && previous->then && previous->then->ahead);
+}
+
 Result<std::unique_ptr<WidthPolicy>> plain_width(const Method& m, const Form* form, const DecodeOptions& o) {
   if (std::holds_alternative<NoDrafter>(m.drafter)) return std::unique_ptr<WidthPolicy>(std::make_unique<NoWidth>());
   switch (m.width.kind) {
@@ -68,6 +78,7 @@ Result<std::unique_ptr<WidthPolicy>> plain_width(const Method& m, const Form* fo
       if (!o.width_model)
         return usage_error("--width measured: expected a width.json beside the model (eval --calibrate FILE makes one), got none");
       SLIP_TRY_(check_width_model(*o.width_model, form));
+      if (form && drafts_ahead(m)) return make_levels_width(m, *form, *o.width_model, o);
       return make_measured_width(m, form, *o.width_model, o);
     case Width::Kind::kBlockPilot:
       if (!o.block_pilot) return usage_error("--width blockpilot: expected a classifier (blockpilot:FILE), got none");

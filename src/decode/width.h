@@ -29,6 +29,10 @@ class WidthPolicy {
   virtual bool chooses() const { return false; }
   /// Facts cost rows of logits in place of argmaxes.
   virtual bool wants_facts() const { return chooses(); }
+  /// May a child start on its parents' drafts in this round? Asked before its strand is opened; only its field is set.
+  virtual bool starts(const Strand& /*child*/) { return true; }
+  /// Before the verifying pass: Strand::masks, for drafters that draft in it.
+  virtual void lay_masks(std::span<Strand* const> /*strands*/) {}
   /// After the verdicts: what was seen of each tested draw (for calibration that follows the drive).
   virtual void seen(const DraftFacts&, bool /*kept*/) {}
   /// Once per answer, before its first round: the logits of the prompt's last row, for a pass more.

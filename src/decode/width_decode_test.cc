@@ -119,7 +119,7 @@ DecodeOptions random_options(PhiloxStream& r, uint64_t n) {
 }
 
 TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
-  int64_t tested = 0, proposed = 0;
+  int64_t tested = 0, proposed = 0, levels = 0;
   for (uint64_t n = 0; n < 1200; ++n) {
     PhiloxStream r(n, 11);
     const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform()};
@@ -135,6 +135,15 @@ TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
     const Decoded chain = decoded(lm, prompt, &form, *method_of("scaffold-ar"), o);
     previous.fields = chain.fields;
     o.previous = &previous;
+    const DiffusionDrafter ahead{.ahead = true};
+    for (const Drafter& d : {Drafter(ahead), Drafter(PreviousDrafter{"test", ahead})}) {
+      DecodeOptions g = o;
+      g.law = Law::kGraph;
+      const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g);
+      const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g);
+      ASSERT_EQ(f.tokens, graph.tokens) << n;
+      levels += f.statistics.accepted;
+    }
     for (const Drafter& d : {Drafter(DiffusionDrafter{}), Drafter(PreviousDrafter{})}) {
       const Decoded c = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), o);
       ASSERT_EQ(c.tokens, chain.tokens) << n;
@@ -155,6 +164,7 @@ TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
     ASSERT_EQ(a.tokens, b.tokens) << n;
   }
   EXPECT_GT(tested, 1000);
+  EXPECT_GT(levels, 500);
   EXPECT_GT(proposed, tested);
 }
 

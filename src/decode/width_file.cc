@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kFormat = "slipstream-width";
 constexpr int64_t kVersion = 1;
+constexpr int64_t kMostCount = int64_t{1} << 40;  // sums of as many as a file holds stay in 64 bits
 
 json::value to_json(const CostTable& t) {
   json::array rows, us;
@@ -26,7 +27,8 @@ Result<std::vector<int64_t>> integers(const json::value& v, std::string_view whe
   std::vector<int64_t> out;
   for (const json::value& x : *a) {
     const int64_t* n = x.if_int64();
-    if (!n || *n < 0) return bad_input("{}: expected whole numbers from 0 up, got {}", where, json::serialize(x).substr(0, 40));
+    if (!n || *n < 0 || *n > kMostCount)
+      return bad_input("{}: expected whole numbers from 0 to {}, got {}", where, kMostCount, json::serialize(x).substr(0, 40));
     out.push_back(*n);
   }
   return out;

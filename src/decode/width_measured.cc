@@ -9,9 +9,9 @@
 #include <cmath>
 #include <limits>
 
+#include "decode/known_law.h"
 #include "decode/width_choice.h"
 #include "decode/width_methods.h"
-#include "nn/graph_law.h"
 
 namespace slip {
 namespace {
@@ -139,7 +139,8 @@ class MeasuredWidth : public WidthPolicy {
   float weight_of(int32_t field) const { return field < 0 || weight_.empty() ? 1 : weight_[static_cast<size_t>(field)]; }
 
   void lay_graph() {
-    const GraphLaw law(*form_);
+    const std::shared_ptr<const GraphLaw> known = known_law(*form_);
+    const GraphLaw& law = *known;
     const auto n = form_->fields().size();
     children_.resize(n);
     behind_.assign(n, 0);
@@ -295,6 +296,8 @@ class ObservedWidth : public WidthPolicy {
     policy_->seen(f, kept);
     observer_.seen(f, kept);
   }
+  bool starts(const Strand& s) override { return policy_->starts(s); }
+  void lay_masks(std::span<Strand* const> s) override { policy_->lay_masks(s); }
   bool wants_prompt_logits() const override { return policy_->wants_prompt_logits(); }
   void prompt_logits(std::span<const float> logits_V) override { policy_->prompt_logits(logits_V); }
 

@@ -21,6 +21,17 @@ json::object trajectory_json(const Plan& plan) {
   return out;
 }
 
+json::object action_json(const DecodedAction& a) {
+  json::array tokens, is_action;
+  for (const TokenId t : a.tokens) tokens.emplace_back(t.value);
+  for (const bool b : a.is_action) is_action.emplace_back(b);
+  return {{"unnorm_key", a.unnorm_key},
+          {"values", json::value_from(a.values)},
+          {"normalized", json::value_from(a.normalized)},
+          {"tokens", std::move(tokens)},
+          {"is_action", std::move(is_action)}};
+}
+
 // Per field of bins and per dimension of it: how far a kept draft may lie from the law's token, in bins and in what bins stand for.
 json::object relaxed_json(const RelaxedVerifier& v, const CompiledForm& form) {
   json::object out;
@@ -62,6 +73,7 @@ json::object statistics_json(const Answer& a) {
           {"relaxed_accepts", s.relaxed_accepts},
           {"discarded", s.discarded},
           {"critical_path", s.critical_path},
+          {"reused_rows", s.reused_rows},
           {"nan_rows", s.nan_rows},
           {"ms",
            {{"encode", a.stages.encode_ms},
@@ -81,6 +93,7 @@ json::object answer_json(const Engine&, const Answer& a, const Request& request,
                    {"tokens", std::move(tokens)}};
   if (a.form) out["form"] = a.form->form.name();
   if (a.form) out["trajectory"] = trajectory_json(a.plan);
+  if (a.action) out["action"] = action_json(*a.action);
   out["valid"] = a.decoded.valid;
   out["decoder"] = decoder_json(a.method, a.form);
   out["statistics"] = statistics_json(a);

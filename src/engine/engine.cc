@@ -54,10 +54,9 @@ Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>
 }  // namespace
 
 Result<WeightType> weight_type(std::string_view word, std::string_view stored_dtype) {
-  if (word == "f32" || (word == "auto" && stored_dtype == "float32")) return WeightType::kF32;
-  if (word == "bf16" || word == "auto") return WeightType::kBF16;
-  if (word == "int8") return WeightType::kI8;
-  return unsupported("--dtype: expected auto, f32, bf16 or int8, got {}", word);
+  if (word == "auto") return stored_dtype == "float32" ? WeightType::kF32 : WeightType::kBF16;
+  if (const auto type = weight_type_named(word)) return *type;
+  return unsupported("--dtype: expected auto, f32, bf16, int8 or int4, got {}", word);
 }
 
 Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder, const EngineOptions& options,
@@ -69,20 +68,22 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
   if (!config.is_object()) return bad_input("{}: expected an object, got another type", where);
   SLIP_TRY(out->task_, task_options(config.get_object(), where));
   SLIP_TRY(const ModelConfig parsed, parse_model_config(config, where));
-  SLIP_TRY(const WeightType type, weight_type(options.dtype, parsed.stored_dtype));
+  SLIP_TRY(WeightType type, weight_type(options.dtype, parsed.stored_dtype));
+  if (options.dtype == "auto") {
+    SLIP_TRY(type, natural_type(folder, parsed.stored_dtype));
+  }
   SLIP_TRY(out->model_, load_model(folder, {type, options.threads, options.slots}, progress));
   const Model& model = *out->model_;
   log(LogLevel::kInfo, "admit: {}: {}, names {}*, {}, {} slots; {}", folder.string(), model.config().model_type,
       model.text_prefix(),
-      type == WeightType::kF32    ? "f32"
-      : type == WeightType::kBF16 ? "bf16"
-                                  : "int8",
+      word_of_type(type),
       options.slots, isa_choice().reason);
   for (const std::string& note : model.notes()) log(LogLevel::kInfo, "admit: {}", note);
   return out;
 }
 
-Result<const CompiledForm*> Engine::form(const std::string& name) {
+Result<const CompiledForm*> Engine::form(const std::string& asked, std::string_view unnorm_key) {
+  const std::string name = is_action_form(asked) ? fmt::format("actions as in {}", unnorm_key) : asked;
   if (const auto at = forms_.find(name); at != forms_.end()) return const_cast<const CompiledForm*>(at->second.get());
   const Tokenizer* tokenizer = model_->tokenizer();
   if (!tokenizer) return bad_input("{}: a form: expected a tokenizer in the folder, got none", model_->folder().string());
@@ -90,7 +91,11 @@ Result<const CompiledForm*> Engine::form(const std::string& name) {
   const FormTokens tokens{tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt,
                           model_->lm().info().vocab};
   std::unique_ptr<CompiledForm> made;
-  if (name == "model") {
+  if (is_action_form(asked)) {
+    SLIP_TRY(const json::value schema, own_action_schema(*model_->config().action, *tokenizer, unnorm_key));
+    SLIP_TRY(CompiledForm form, compile_schema(schema, std::string_view(schema.at("title").as_string()), tokens));
+    made = std::make_unique<CompiledForm>(std::move(form));
+  } else if (name == "model") {
     SLIP_TRY(CompiledForm form, task_form(task_, tokens));
     made = std::make_unique<CompiledForm>(std::move(form));
   } else {
@@ -114,17 +119,38 @@ Result<const CompiledForm*> Engine::form(const std::string& name) {
 Result<std::string> Engine::user_text(const Request& request) const {
   if (!request.ego) return request.prompt;
   const PromptText text = prompt_text(task_.prompt, *request.ego, task_.form);
-  return text.before_images + std::string(kImageMark) + text.after_images;
+  std::string history;  // the row of a model that takes the ego history as one
+  if (const auto& h = model_->config().history) {
+    SLIP_TRY(const Tokenizer* tokenizer, model_->need_tokenizer());
+    history = tokenizer->token_text(h->token);
+  }
+  return text.before_images + std::string(kImageMark) + history + text.after_images;
+}
+
+// Cameras side by side: each is one thread's work of some ten milliseconds, and the tower, which follows, keeps all threads busy.
+Status Engine::preprocess(std::span<const Image> images, std::vector<PatchGrid>& grids) {
+  std::vector<std::optional<Result<PatchGrid>>> made(images.size());
+  model_->pool().run(static_cast<int64_t>(images.size()), [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    try {
+      made[at] = model_->preprocess(images[at]);
+    } catch (const std::bad_alloc&) {
+      made[at] = resource_error("image {}: expected memory for its patches, got none", i);
+    }
+  });
+  for (auto& grid : made) {
+    if (!*grid) return grid->error();
+    grids.push_back(std::move(**grid));
+  }
+  return {};
 }
 
 Result<Prompt> Engine::prompt(const Request& request) {
   std::vector<PatchGrid> grids;
   const bool blind = request.ego && !task_.cameras;  // records bring pictures that this model was not trained to see
-  for (const Image& image : blind ? std::span<const Image>() : request.images) {
-    SLIP_TRY_(check_interrupt());
-    SLIP_TRY(PatchGrid g, model_->preprocess(image));
-    grids.push_back(std::move(g));
-  }
+  SLIP_TRY_(check_interrupt());
+  SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request.images, grids));
+  if (model_->config().action) return action_prompt(request, grids);
   SLIP_TRY(const std::string text, user_text(request));
   if (!chat_known_ && has_chat_template(model_->folder())) {
     SLIP_TRY(chat_, ChatTemplate::load(model_->folder()));
@@ -138,7 +164,7 @@ Result<Prompt> Engine::prompt(const Request& request) {
   }
   const std::vector<ChatMessage> messages{user_message(text, grids.size())};
   SLIP_TRY(const std::string rendered, chat_->render(messages));
-  return model_->build_prompt(std::string_view(rendered), grids);
+  return model_->build_prompt(std::string_view(rendered), grids, history_numbers(request));
 }
 
 Result<DecodeOptions> Engine::decode_options(const Request& request, const CompiledForm* compiled) {
@@ -154,8 +180,15 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
     if (!found) return bad_input("--section-temperature: expected a section of the form, got {}", name);
   }
   options.end_tokens = model_->config().eos;
+  if (const auto& action = model_->config().action; action && !form) {  // as published: as many tokens as numbers, no end token
+    SLIP_TRY(const auto* statistics, choose_statistics(*action, request.unnorm_key));
+    options.limit = static_cast<int>(statistics->second.q01.size());
+    options.end_tokens.clear();
+  }
   options.forced = form != nullptr;  // every exact decoder gives a form's answer the same tokens (decision 0003)
   options.law = request.law.value_or(law());
+  options.reuse_prompt = options.reuse_prompt || request.reuse_prompt;
+  if (request.reuse_prompt && !options.prompt_memory) options.prompt_memory = &prompt_memory_;
   const bool graph_schedule = request.method.schedule == Schedule::kFields, graph = options.law == Law::kGraph;
   if (form && graph_schedule && !graph)
     return unsupported(
@@ -201,13 +234,15 @@ Result<Answer> Engine::run(const Request& request) {
   if (!model_->tokenizer()) return bad_input("{}: expected a tokenizer in the folder, got none", model_->folder().string());
   if (!request.form.empty()) {
     const auto form_start = Clock::now();
-    SLIP_TRY(out.form, form(request.form));
+    if (is_action_form(request.form)) SLIP_TRY_(check_statistics(request));
+    SLIP_TRY(out.form, form(request.form, request.unnorm_key));
     out.stages.form_ms = ms_since(form_start);
   }
   const auto encode_start = Clock::now();
   SLIP_TRY(const Prompt rows, prompt(request));
   out.stages.encode_ms = ms_since(encode_start);
   SLIP_TRY_(decode_rollouts(request, rows, out));
+  SLIP_TRY_(read_action(request, out));
   out.stages.total_ms = ms_since(start);
   const Statistics& n = out.decoded.statistics;
   log(LogLevel::kDebug,

@@ -15,6 +15,7 @@
 #include "form/values.h"
 #include "image/image.h"
 #include "models/model.h"
+#include "models/openvla.h"
 #include "plan/fit.h"
 #include "task/wod.h"
 #include "text/chat.h"
@@ -25,12 +26,12 @@ namespace slip {
 constexpr int kDefaultSlots = 4096;
 
 struct EngineOptions {
-  std::string dtype = "auto";  // auto: as stored (f32 stays f32, anything else is bf16); f32, bf16, int8
+  std::string dtype = "auto";  // auto: as stored (a packed folder's type; f32 stays f32, anything else is bf16); f32, bf16, int8, int4
   int threads = 0;             // 0: every core this process may use
   int slots = kDefaultSlots;   // prompt + answer + drafts, in rows
 };
 
-/// `--dtype`'s word for a folder whose config says `stored_dtype`. kUnsupported for int4.
+/// `--dtype`'s word for a folder whose config says `stored_dtype`. kUnsupported for an unknown one.
 Result<WeightType> weight_type(std::string_view word, std::string_view stored_dtype);
 
 struct Request {
@@ -39,12 +40,16 @@ struct Request {
   std::optional<EgoInput> ego;  // the prompt is made of it, in the model's own style ...
   std::string prompt;           // ... or this text; "<image>" marks where all images go (else: in front)
   std::vector<Image> images;
+  std::string unnorm_key;       // OpenVLA: whose statistics put actions in physical units; empty: the only ones
   Method method;
   DecodeOptions decode;  // its law is the model's, unless `law` says otherwise
   std::optional<Law> law;
   std::vector<std::pair<std::string, float>> section_temperatures;
   int rollouts = 1;  // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
   Fit fit = Fit::kJmtPaperCompat;
+  /// Rows at the prompt's beginning that the request before had too (the same text; of images the same features) are not run again.
+  /// Same answer either way; off where times of whole requests are compared.
+  bool reuse_prompt = true;
 };
 
 struct Plan {
@@ -64,6 +69,7 @@ struct Answer {
   std::string text;
   std::vector<FieldValue> values;  // in the order of the form's fields
   Plan plan;
+  std::optional<DecodedAction> action;  // of models that answer with actions (config().action)
   StageTimes stages;
 };
 
@@ -78,7 +84,9 @@ class Engine {
   /// The law that the model was trained for.
   Law law() const { return task_.law == TaskLaw::kGraph ? Law::kGraph : Law::kChain; }
   /// Compiled once per name. kBadInput for an unknown name or a schema that this tokenizer cannot meet.
-  Result<const CompiledForm*> form(const std::string& name);
+  /// A model of actions has its own form under the names model, openvla-action and minivla-action, with as many dimensions as the
+  /// statistics of `unnorm_key`.
+  Result<const CompiledForm*> form(const std::string& name, std::string_view unnorm_key = {});
   /// The prompt's rows, images encoded (the stages admit and encode).
   Result<Prompt> prompt(const Request& request);
   /// kBadInput / kUnsupported for what the request asks, kCancelled after Ctrl-C or a deadline.
@@ -87,6 +95,12 @@ class Engine {
  private:
   Engine() = default;
   Result<std::string> user_text(const Request& request) const;
+  Status preprocess(std::span<const Image> images, std::vector<PatchGrid>& grids);
+  bool is_action_form(std::string_view name) const;
+  Result<Prompt> action_prompt(const Request& request, std::span<const PatchGrid> images);
+  std::vector<float> history_numbers(const Request& request) const;
+  Status check_statistics(const Request& request) const;
+  Status read_action(const Request& request, Answer& answer) const;
   Status decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer);
   Result<DecodeOptions> decode_options(const Request& request, const CompiledForm* form);
   std::unique_ptr<Model> model_;
@@ -96,7 +110,13 @@ class Engine {
   bool chat_known_ = false;
   EngineOptions options_;
   Resources resources_;
+  PromptMemory prompt_memory_;
 };
+
+/// The form of a model of actions, with its own bins as its vocabulary spells them, and as many numbers as the statistics of
+/// `unnorm_key` have (7 where the key is empty and there are several). kUsage for an unknown key, kBadInput when the tokenizer has
+/// not all the ids.
+Result<json::value> own_action_schema(const ActionConfig& action, const Tokenizer& tokenizer, std::string_view unnorm_key);
 
 /// The method as it will run: relaxed bins get the form's ids. kUnsupported where the form has none.
 Status resolve_method(Method& method, const CompiledForm* form);

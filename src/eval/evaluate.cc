@@ -56,7 +56,14 @@ Status add_texts(const Answer& a, const sim::Labels& labels, const Tokenizer& to
   return {};
 }
 
+/// Numbers in bins are an action for the next moment, no plan whose displacement could be told.
+bool answers_with_action(const Answer& a) {
+  return std::any_of(a.form->meanings.begin(), a.form->meanings.end(),
+                     [](const FieldMeaning& m) { return std::holds_alternative<BinsMeaning>(m); });
+}
+
 void add_plan(const Answer& a, const sim::Labels& labels, Evaluation& sums) {
+  if (answers_with_action(a)) return;
   const std::vector<Waypoint> truth = truth_points(labels);
   const Waypoint v0{labels.history.back().vx, labels.history.back().vy};
   // An answer without a plan counts as standing still: leaving it out would reward not answering.
@@ -124,6 +131,7 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
   r.decode.seed = settings.seed;
   r.decode.previous = settings.previous;
   r.decode.width_observer = settings.width_observer;
+  r.reuse_prompt = settings.reuse_prompt;
   return r;
 }
 

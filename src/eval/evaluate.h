@@ -25,6 +25,7 @@ struct EvalSettings {
   const PreviousAnswer* previous = nullptr;  // for the drafter of that name
   WidthObserver* width_observer = nullptr;   // sees every tested draft
   bool blank_images = false;                 // grey images in place of the real ones: how much the cameras matter
+  bool reuse_prompt = true;                  // Request::reuse_prompt
 };
 
 /// Sums over records; means come out of `json`.

@@ -42,6 +42,10 @@ std::vector<Method> exact_methods(const LmInfo& info, bool form, Law law, const 
     if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousDrafter{.name = "", .then = DiffusionDrafter{}}, 8));
     if (info.has_draft_adapter) out.push_back(with_drafter(plain, DiffusionDrafter{.adapter = true}, 8));
     out.push_back(with_drafter(plain, QuadraticDrafter{}, 3));
+    if (plain.schedule != Schedule::kFields) continue;
+    const DiffusionDrafter ahead{.ahead = true};
+    out.push_back(with_drafter(plain, ahead, 8));
+    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousDrafter{.name = "", .then = ahead}, 8));
   }
   if (drafts && form) {
     out.push_back(*method_of("scaffold-spec"));

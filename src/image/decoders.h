@@ -29,6 +29,10 @@ Image upright(Image image, int orientation);
 /// kBadInput unless both sides are at least 1 and the area is at most o.max_pixels.
 Status check_size(int64_t width, int64_t height, std::string_view name, const ImageOptions& o);
 
+/// For codes without a bound on pixels per byte, where flat areas cost nothing: kBadInput for a picture of more than 2^24 pixels
+/// (48 MiB as RGB) with more than 1024 pixels a byte, so that a few bytes cannot ask for hundreds of megabytes.
+Status check_density(int64_t width, int64_t height, size_t bytes, std::string_view name);
+
 /// a * alpha + 255 * (255 - alpha), over 255, rounded as Pillow's 8-bit paste rounds.
 constexpr uint8_t over_white(uint8_t a, uint8_t alpha) {
   const unsigned t = a * unsigned{alpha} + 255u * (255u - alpha) + 128u;

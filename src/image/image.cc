@@ -50,6 +50,13 @@ Status check_size(int64_t width, int64_t height, std::string_view name, const Im
   return {};
 }
 
+Status check_density(int64_t width, int64_t height, size_t bytes, std::string_view name) {
+  constexpr int64_t kFreePixels = int64_t{1} << 24, kPixelsPerByte = 1024;
+  const int64_t pixels = width * height, least = pixels / kPixelsPerByte;
+  if (pixels <= kFreePixels || least <= static_cast<int64_t>(bytes)) return {};
+  return bad_input("{}: expected at least {} bytes for {} x {} pixels, got {}", name, least, width, height, bytes);
+}
+
 }  // namespace image_detail
 
 Result<Image> decode_image(std::span<const std::byte> bytes, std::string_view name, const ImageOptions& o) {

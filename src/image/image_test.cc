@@ -62,6 +62,31 @@ TEST(DecodeImage, GivesPillowsPixelsForEveryFixtureAndVariant) {
   EXPECT_GE(n, 15);
 }
 
+// All colour types and depths of PNG, plain and interlaced; JPEG with and without Adobe's marker, grey, four inks, all samplings, all
+// orientations; WebP of both kinds. Expected values are Pillow 9.4's (tests/fixtures/images/formats/make.py).
+TEST(DecodeImage, GivesPillowsPixelsForEveryFormat) {
+  const auto cases = read_json(kFixtures / "formats" / "cases.json");
+  ASSERT_TRUE(cases) << cases.error().message;
+  int n = 0;
+  for (const json::value& c : cases->at("cases").as_array()) {
+    const std::string file(c.at("file").as_string());
+    for (const auto& [variant, mode] : {std::pair{"drop", AlphaMode::kDrop}, std::pair{"white", AlphaMode::kWhite}}) {
+      const json::value* want = c.as_object().if_contains(variant);
+      if (!want) want = &c.at("drop");  // nothing to see through
+      const auto image = load_image(kFixtures / "formats" / file, {.alpha = mode});
+      ASSERT_TRUE(image) << image.error().message;
+      EXPECT_EQ(image->width, want->at("width").as_int64()) << file;
+      EXPECT_EQ(image->height, want->at("height").as_int64()) << file;
+      EXPECT_EQ(digest(image->rgb), want->at("sha256").as_string()) << file << " " << variant;
+    }
+    ++n;
+  }
+  EXPECT_EQ(n, 62);
+  const auto animated = load_image(kFixtures / "formats" / "webp-animated.webp");
+  ASSERT_FALSE(animated);
+  EXPECT_EQ(animated.error().kind, ErrorKind::kUnsupported);
+}
+
 TEST(ResizeBicubic, EqualsPillowBitForBit) {
   const auto table = read_json(kFixtures / "resize.json");
   const auto tensors = Checkpoint::open_file(kFixtures / "resize.safetensors");

@@ -147,6 +147,7 @@ Result<Decoded> decode_jpeg(Bytes bytes, std::string_view name, const ImageOptio
   SLIP_TRY_(check_size(width, height, name, o));
   if (!choose_colours(s.codec))
     return unsupported("{}: expected a JPEG of 1, 3 or 4 components, got {}", name, s.codec.num_components);
+  if (s.codec.arith_code) SLIP_TRY_(check_density(width, height, bytes.size(), name));
   if (!s.codec.arith_code && width * height / kMaxPixelsPerByte > static_cast<int64_t>(bytes.size()))
     return bad_input("{}: expected at least {} bytes for {} x {} pixels, got {}", name, width * height / kMaxPixelsPerByte, width,
                      height, bytes.size());

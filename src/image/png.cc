@@ -19,6 +19,25 @@ namespace {
 // Deflate never expands more than 1032 to 1 (zlib's technical notes), so a short file cannot hold a large picture.
 constexpr int64_t kMaxInflation = 1032;
 
+uint32_t big_u32(Bytes b, size_t at) {
+  uint32_t v = 0;
+  for (size_t i = 0; i < 4; ++i) v = v << 8 | std::to_integer<uint32_t>(b[at + i]);
+  return v;
+}
+
+/// libpng asks for the memory that a chunk claims (EXIF, profiles, texts) before it reads: up to 2 GB for a file of 70 bytes. So the
+/// claims are held against the file first: signature, then chunks of length, type, body, sum.
+Status check_chunks(Bytes bytes, std::string_view name) {
+  for (size_t at = 8; bytes.size() - at >= 12;) {
+    const size_t length = big_u32(bytes, at), rest = bytes.size() - at - 12;
+    if (length > rest)
+      return bad_input("{}: expected PNG chunks inside the file, got one of {} bytes before the last {}", name, length, rest);
+    if (std::memcmp(bytes.data() + at + 4, "IEND", 4) == 0) break;
+    at += 12 + length;
+  }
+  return {};
+}
+
 struct Session {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -111,6 +130,7 @@ Error broken(std::string_view name, const Session& s) {
 }  // namespace
 
 Result<Decoded> decode_png(Bytes bytes, std::string_view name, const ImageOptions& o) {
+  SLIP_TRY_(check_chunks(bytes, name));
   Reader s;
   s.bytes = bytes;
   if (!read_header(s)) return broken(name, s);

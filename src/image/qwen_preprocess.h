@@ -47,6 +47,8 @@ Result<Size> smart_resize(int height, int width, int factor, int64_t min_pixels,
 struct PatchGrid {
   int t = 0, h = 0, w = 0, patch_dim = 0, merge_size = 1;
   std::vector<float> values;
+  /// > 0 for a plain ViT (openvla_preprocess.h): `values` are planes [channel][y][x] of this size, not patches.
+  int plane_height = 0, plane_width = 0;
   int patches() const { return t * h * w; }
   int merged() const { return patches() / (merge_size * merge_size); }
 };

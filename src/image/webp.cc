@@ -41,6 +41,7 @@ Result<Decoded> decode_webp(Bytes bytes, std::string_view name, const ImageOptio
     return bad_input("{}: expected an intact WebP, got a header that libwebp refuses", name);
   if (features.has_animation) return unsupported("{}: expected a still WebP, got an animation", name);
   SLIP_TRY_(check_size(features.width, features.height, name, o));
+  SLIP_TRY_(check_density(features.width, features.height, bytes.size(), name));
   if (!is_whole(bytes))
     return bad_input("{}: expected {} bytes of WebP, got {}", name, little_u32(bytes, 4) + size_t{8}, bytes.size());
 

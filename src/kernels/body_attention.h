@@ -1,37 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Span attention for up to 64 queries (rows x heads of one key/value head): 64 keys at a time are gathered and
+// Span attention over f32 keys for up to kMaxQueries queries (rows x heads of one key/value head): 64 keys at a time are gathered and
 // transposed once for all queries that see them, then scores and weighted values are the products of body_product.h
 // with a running softmax in between [Dao et al., FlashAttention, for the running maximum].
-//
-// Contract W: a row's keys are cut into blocks of 64 counted along its own span list. A score is one chain over the
-// head width; a value sum is one chain over the keys of the block that this row sees; a block's probabilities are added
-// in one order over 64 places, absent keys giving +0. So it does not matter with which rows a block was shared.
 #pragma once
+#include "kernels/body_keys.h"
 
 namespace slip {
 namespace {
 
-constexpr int64_t kMaxRows = kMaxQueries;
-constexpr int64_t kTileQueries = 8;  // whose scores (2 KiB) are in work at a time
-
-struct Run {
-  int32_t begin, count;
-};
-
-/// Where a row stands in its span list, and the slots of its current key block as runs of neighbours, as long as they go.
-struct Cursor {
-  uint32_t span = 0;
-  int32_t offset = 0;
-  int32_t count = 0, runs = 0;  // slots, runs
-  Run run[kKeyBlock];
-};
-
 struct Attend {
-  explicit Attend(const AttendArgs& args) : a(args) {}  // the scratch stays as it is: zeroing 300 KiB costs more than a row
+  explicit Attend(const AttendArgs& args)
+      : a(args), walk(args) {}  // the scratch stays as it is: zeroing 450 KiB costs more than a row
   const AttendArgs& a;
-  int64_t rows, queries, padded;  // padded: head width in whole vectors
-  Cursor cursor[kMaxRows];
-  bool pending[kMaxRows];
+  Walk walk;
+  int64_t queries, padded;                                       // padded: head width in whole vectors
   float top[kMaxQueries + kLanes], total[kMaxQueries + kLanes];  // read in whole vectors
   alignas(64) float q[kMaxQueries * kMaxHeadWidth];
   alignas(64) float sums[kMaxQueries * kMaxHeadWidth];
@@ -41,48 +23,12 @@ struct Attend {
   int64_t at[kKeyBlock];  // where a key of the block lies, and its values from `values` on
 };
 
-void next_block(const AttendArgs& a, int64_t t, Cursor& c) {
-  const RowSpans list = a.row_spans[t];
-  c.count = c.runs = 0;
-  while (c.count < kKeyBlock && c.span < list.count) {
-    const SlotSpan s = a.spans[list.first + c.span];
-    const int32_t begin = s.begin + c.offset, left = s.end - begin;
-    const int32_t room = static_cast<int32_t>(kKeyBlock) - c.count, n = left < room ? left : room;
-    if (n > 0) {
-      Run& last = c.run[c.runs - (c.runs > 0)];
-      if (c.runs > 0 && last.begin + last.count == begin)
-        last.count += n;
-      else
-        c.run[c.runs++] = {begin, n};
-      c.count += n;
-    }
-    if (n == left || left <= 0) {
-      c.span++;
-      c.offset = 0;
-    } else {
-      c.offset += n;
-    }
-  }
-}
-
-/// Whether a's block is the beginning of b's: the same runs, the last perhaps shorter.
-bool is_prefix(const Cursor& a, const Cursor& b) {
-  if (a.count > b.count || a.runs > b.runs) return false;
-  for (int32_t i = 0; i + 1 < a.runs; i++)
-    if (a.run[i].begin != b.run[i].begin || a.run[i].count != b.run[i].count) return false;
-  const Run x = a.run[a.runs - 1], y = b.run[a.runs - 1];
-  return x.begin == y.begin && x.count <= y.count;
-}
-
 /// Keys transposed, columns up to the next whole vector repeat the last key (finite, and never used); values where they lie.
-void gather(Attend& s, const Cursor& c) {
-  const int64_t width = s.a.width, stride = s.a.kv_heads * width;
-  const float* keys = s.a.keys_SGK + s.a.kv_head * width;
-  const float* values = s.a.values_SGK + s.a.kv_head * width;
-  int64_t filled = 0;
-  for (int32_t i = 0; i < c.runs; i++)
-    for (int64_t j = 0; j < c.run[i].count; j++) s.at[filled++] = (c.run[i].begin + j) * stride;
-  for (; filled % kLanes != 0; filled++) s.at[filled] = s.at[c.count - 1];
+void gather(Attend& s, const Cursor& c, int64_t) {
+  const int64_t width = s.a.width, stride = s.a.slot_stride;
+  const float* keys = static_cast<const float*>(s.a.keys_SGK) + s.a.kv_head * s.a.head_stride;
+  const float* values = static_cast<const float*>(s.a.values_SGK) + s.a.kv_head * s.a.head_stride;
+  const int64_t filled = slots_of(c, stride, s.at);
   for (int64_t j = 0; j < filled; j += kLanes) {
     const float* rows[kLanes];
     for (int64_t i = 0; i < kLanes; i++) rows[i] = keys + s.at[j + i];
@@ -246,56 +192,14 @@ void add_queries(Attend& s, int64_t begin, int64_t end, int64_t count) {
   }
 }
 
-/// Rows [begin, end), neighbours that all see a prefix of the gathered block.
-void add_block(Attend& s, int64_t begin, int64_t end) {
-  for (int64_t t = begin; t < end;) {
-    int64_t u = t + 1;
-    while (u < end && s.cursor[u].count == s.cursor[t].count) u++;
-    add_queries(s, t * s.a.head_count, u * s.a.head_count, s.cursor[t].count);
-    t = u;
-  }
-}
-
-/// One key block of every row that still has one: the longest list leads, rows whose list is a prefix of it go along.
-bool step(Attend& s) {
-  bool any = false;
-  for (int64_t t = 0; t < s.rows; t++) {
-    next_block(s.a, s.a.row_begin + t, s.cursor[t]);
-    s.pending[t] = s.cursor[t].count > 0;
-    any |= s.pending[t];
-  }
-  for (;;) {
-    int64_t lead = -1;
-    for (int64_t t = 0; t < s.rows; t++)
-      if (s.pending[t] && (lead < 0 || s.cursor[t].count > s.cursor[lead].count)) lead = t;
-    if (lead < 0) return any;
-    const Cursor& c = s.cursor[lead];
-    gather(s, c);
-    const auto goes_along = [&](int64_t t) { return s.pending[t] && is_prefix(s.cursor[t], c); };
-    for (int64_t t = 0; t < s.rows;) {
-      if (!goes_along(t)) {
-        t++;
-        continue;
-      }
-      int64_t u = t;
-      for (; u < s.rows && goes_along(u); u++) s.pending[u] = false;
-      add_block(s, t, u);
-      t = u;
-    }
-  }
-}
-
 void attend(const AttendArgs& a) {
   Attend s(a);
-  s.rows = a.row_end - a.row_begin;
-  s.queries = s.rows * a.head_count;
+  s.queries = s.walk.rows * a.head_count;
   s.padded = (a.width + kLanes - 1) / kLanes * kLanes;
-  for (int64_t t = 0; t < s.rows; t++) {
-    s.cursor[t].span = 0;
-    s.cursor[t].offset = 0;
+  for (int64_t t = 0; t < s.walk.rows; t++) {
     const float factor = a.q_scale_T ? a.q_scale_T[a.row_begin + t] : 1.0F;
     for (int64_t h = 0; h < a.head_count; h++) {
-      const float* q = a.q_THK + ((a.row_begin + t) * a.heads + a.head_begin + h) * a.width;
+      const float* q = query_of(a, t, h);
       float* out = s.q + (t * a.head_count + h) * a.width;
       for (int64_t k = 0; k < a.width; k++) out[k] = q[k] * factor;
     }
@@ -307,11 +211,7 @@ void attend(const AttendArgs& a) {
   __builtin_memset(s.sums, 0, static_cast<size_t>(s.queries * s.padded) * sizeof(float));
   while (step(s)) {
   }
-  for (int64_t i = 0; i < s.queries; i++) {
-    float* out = a.out_THK + ((a.row_begin + i / a.head_count) * a.heads + a.head_begin + i % a.head_count) * a.width;
-    const bool blind = s.top[i] == -__builtin_inff() && s.total[i] == 0;
-    for (int64_t k = 0; k < a.width; k++) out[k] = blind ? 0.0F : s.sums[i * s.padded + k] / s.total[i];
-  }
+  write_out(s);
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace slip {
 namespace {
 
 /// sums[r][v] += x[r][s] . w[s][v] for s ascending; from zero when `fresh`. Fetches kFetch lines of 64 bytes per step from
-/// `ahead`.
+/// `ahead`: one line (several row tiles share the weights) into the L2, else into the L1, where the next chunk is read but once or
+/// twice (docs/lab/0007: the other way round costs 2 % at 32 rows and 10 % at 8).
 template <class Dot, int kRows, int kVectors, int kFetch>
 [[gnu::noinline]] void tile(Word* sums, int64_t lds, const Word* x, int64_t ldx, const Word* w, int64_t ldw, int64_t steps,
                             bool fresh, const char* ahead) {
@@ -22,10 +23,10 @@ template <class Dot, int kRows, int kVectors, int kFetch>
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; v++) b[v] = load_words(w + s * ldw + v * kLanes);
 #pragma GCC unroll 4
-    for (int f = 0; f < kFetch; f++) __builtin_prefetch(ahead + (s * kFetch + f) * 64);
+    for (int f = 0; f < kFetch; f++) __builtin_prefetch(ahead + (s * kFetch + f) * 64, 0, kFetch == 1 ? 2 : 3);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; r++) {
-      const Words xr = splat_word(x + r * ldx + s);
+      const auto xr = Dot::at(x + r * ldx, s);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; v++) a[r][v] = Dot::dot(a[r][v], xr, b[v]);
     }
@@ -69,14 +70,18 @@ void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word
   }
 }
 
-/// The tile that also fetches its share of the next chunk: all of it for one row tile, a quarter each for four and
-/// more.
+/// The tile that also fetches its share of the next chunk, which has `lines` (2 or 4) of 64 bytes per step: all for one row tile,
+/// half for two or three, one for more.
+inline int fetched_lines(int64_t index, int64_t count, int lines) {
+  const int each = count == 1 ? lines : count < 4 ? (lines + 1) / 2 : 1;
+  return index * each < lines ? each : 0;
+}
 template <class Dot>
-Tile fetching_tile(int64_t rows, int64_t index, int64_t count) {
-  if (count == 1) return tile_of_rows<Dot, kTileVectors, 4, kTileRows>(rows);
-  if (count < 4)
-    return index < 2 ? tile_of_rows<Dot, kTileVectors, 2, kTileRows>(rows) : tile_of_rows<Dot, kTileVectors, 0, kTileRows>(rows);
-  return index < 4 ? tile_of_rows<Dot, kTileVectors, 1, kTileRows>(rows) : tile_of_rows<Dot, kTileVectors, 0, kTileRows>(rows);
+Tile fetching_tile(int64_t rows, int fetch) {
+  if (fetch == 4) return tile_of_rows<Dot, kTileVectors, 4, kTileRows>(rows);
+  if (fetch == 2) return tile_of_rows<Dot, kTileVectors, 2, kTileRows>(rows);
+  if (fetch == 1) return tile_of_rows<Dot, kTileVectors, 1, kTileRows>(rows);
+  return tile_of_rows<Dot, kTileVectors, 0, kTileRows>(rows);
 }
 
 /// Rows cut into tiles. A tile of 1 to 3 rows takes about as long as one of 4 (the latency of a dot product), so where
@@ -93,102 +98,82 @@ struct RowTiles {
   int64_t rows, count, more;
 };
 
-/// Steps [s, s + steps) of a block.
+/// Steps [s, s + steps) of a block, whose words are at w; `ahead` (may be null) is what the next chunk will read, `lines` of 64
+/// bytes per step.
 template <class Dot>
-void product_chunk(const ProductArgs& a, int64_t s, int64_t steps) {
-  const Word* w = a.w + s * kBlockColumns;
+void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w, const char* ahead, int lines) {
+  const Word* x = a.x + s / kChunkSteps * a.chunk;
   if (kTileVectors == 4 && a.columns <= 2 * kLanes) {  // a ragged last block: half the columns, twice the rows
     for (int64_t r = 0; r < a.rows; r += 8) {
       const int64_t n = a.rows - r < 8 ? a.rows - r : 8;
-      tile_of_rows<Dot, 2, 0, kTileVectors == 4 ? 8 : 4>(n)(a.sums + r * kBlockColumns, kBlockColumns, a.x + r * a.ldx + s, a.ldx,
-                                                            w, kBlockColumns, steps, s == 0, nullptr);
+      tile_of_rows<Dot, 2, 0, kTileVectors == 4 ? 8 : 4>(n)(a.sums + r * kBlockColumns, kBlockColumns, x + r * a.ldx, a.ldx, w,
+                                                            kBlockColumns, steps, s == 0, nullptr);
     }
     return;
   }
-  const Word* next = w + steps * kBlockColumns;
-  const bool fetch = next + steps * kBlockColumns <= a.w_end;
+  if constexpr (kTileVectors == 2) {
+    // One row of the narrow tile would be two chains of dot products. Not for int4, which is bound by unpacking and got 1.5 times slower.
+    if (a.rows == 1 && lines == 4) {
+      for (int64_t c = 0; c < a.columns; c += 8 * kLanes)
+        (c == 0 && ahead ? tile<Dot, 1, 8, 4> : tile<Dot, 1, 8, 0>)(a.sums + c, kBlockColumns, x, a.ldx, w + c, kBlockColumns,
+                                                                    steps, s == 0, ahead);
+      return;
+    }
+  }
   const RowTiles tiles(a.rows);
   for (int64_t t = 0; t < tiles.count; t++) {
     const int64_t r = tiles.first(t), n = tiles.size(t);
-    const int64_t lines_each = tiles.count == 1 ? 4 : tiles.count < 4 ? 2 : 1;
-    const char* ahead = reinterpret_cast<const char*>(next) + t * lines_each * steps * 64;
+    const int fetch = ahead ? fetched_lines(t, tiles.count, lines) : 0;
     for (int64_t c = 0; c < a.columns; c += kTileVectors * kLanes) {
-      const Tile f = fetch && c == 0 ? fetching_tile<Dot>(n, t, tiles.count) : tile_of_rows<Dot, kTileVectors, 0, kTileRows>(n);
-      f(a.sums + r * kBlockColumns + c, kBlockColumns, a.x + r * a.ldx + s, a.ldx, w + c, kBlockColumns, steps, s == 0, ahead);
+      const Tile f = fetching_tile<Dot>(n, c == 0 ? fetch : 0);
+      f(a.sums + r * kBlockColumns + c, kBlockColumns, x + r * a.ldx, a.ldx, w + c, kBlockColumns, steps, s == 0,
+        fetch ? ahead + t * fetch * steps * 64 : nullptr);
     }
   }
 }
 
 template <class Dot>
 void product(const ProductArgs& a) {
-  for (int64_t s = 0; s < a.steps; s += kChunkSteps)
-    product_chunk<Dot>(a, s, a.steps - s < kChunkSteps ? a.steps - s : kChunkSteps);
+  const Word* w = static_cast<const Word*>(a.w);
+  for (int64_t s = 0; s < a.steps; s += kChunkSteps) {
+    const int64_t steps = a.steps - s < kChunkSteps ? a.steps - s : kChunkSteps;
+    const Word* chunk = w + s * kBlockColumns;
+    const void* after = s + steps == a.steps ? a.next : chunk + steps * kBlockColumns;
+    product_chunk<Dot>(a, s, steps, chunk, static_cast<const char*>(after), 4);
+  }
+}
+
+inline void write_row(const FinishArgs& a, const float* values, float* out) {
+  // The compiler makes vectors of each loop; one loop with the choices inside it would stay scalar.
+  if (!a.accumulate && a.bias == nullptr && a.columns == kBlockColumns)
+    __builtin_memcpy(out, values, kBlockColumns * sizeof(float));
+  else if (a.accumulate && a.bias)
+    for (int64_t c = 0; c < a.columns; c++) out[c] += values[c] + a.bias[c];
+  else if (a.accumulate)
+    for (int64_t c = 0; c < a.columns; c++) out[c] += values[c];
+  else if (a.bias)
+    for (int64_t c = 0; c < a.columns; c++) out[c] = values[c] + a.bias[c];
+  else
+    __builtin_memcpy(out, values, static_cast<size_t>(a.columns) * sizeof(float));
 }
 
 void finish_float(const FinishArgs& a) {
   for (int64_t r = 0; r < a.rows; r++) {
-    const Word* sums = a.sums + r * kBlockColumns;
-    float* out = a.out + r * a.ldo;
-    __builtin_memcpy(out, sums, static_cast<size_t>(a.columns) * sizeof(float));
-    if (a.bias)
-      for (int64_t c = 0; c < a.columns; c++) out[c] += a.bias[c];
+    float values[kBlockColumns];
+    __builtin_memcpy(values, a.sums + r * kBlockColumns, sizeof values);
+    write_row(a, values, a.out + r * a.ldo);
   }
 }
 
-void finish_int8(const FinishArgs& a) {
+/// Scales and sums of padding columns are there (packed_layout.h), so all 64 are computed.
+void finish_int(const FinishArgs& a) {
   for (int64_t r = 0; r < a.rows; r++) {
     const Word* sums = a.sums + r * kBlockColumns;
-    float* out = a.out + r * a.ldo;
-    for (int64_t c = 0; c < a.columns; c++)
-      out[c] = static_cast<float>(static_cast<int32_t>(sums[c]) - a.w_sums[c]) * (a.x_scales[r] * a.w_scales[c]);
-    if (a.bias)
-      for (int64_t c = 0; c < a.columns; c++) out[c] += a.bias[c];
-  }
-}
-
-/// Round to nearest even, as to_bf16 of core/dtype.h (which is inline, so not for these files).
-inline uint32_t bf16_bits(float f) {
-  uint32_t u;
-  __builtin_memcpy(&u, &f, 4);
-  const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
-  return (u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
-}
-
-void pack_bf16(const float* x_TK, int64_t rows, int64_t k, int64_t ldx, Word* words, int64_t ldw, float*) {
-  for (int64_t t = 0; t < rows; t++) {
-    const float* x = x_TK + t * ldx;
-    Word* out = words + t * ldw;
-    for (int64_t i = 0; i < k / 2; i++) out[i] = bf16_bits(x[2 * i]) | bf16_bits(x[2 * i + 1]) << 16;
-    if (k % 2) out[k / 2] = bf16_bits(x[k - 1]);
-  }
-}
-
-/// x = scale * q, q = round_half_even(x * (127 / max|x|)), stored as q + 128; a row with an inf or NaN gets a NaN
-/// scale.
-void pack_int8(const float* x_TK, int64_t rows, int64_t k, int64_t ldx, Word* words, int64_t ldw, float* scales_T) {
-  for (int64_t t = 0; t < rows; t++) {
-    const float* x = x_TK + t * ldx;
-    uint32_t top = 0;
-    for (int64_t i = 0; i < k; i++) {
-      uint32_t u;
-      __builtin_memcpy(&u, x + i, 4);
-      u &= 0x7fffffffu;
-      top = u > top ? u : top;
-    }
-    float largest;
-    __builtin_memcpy(&largest, &top, 4);
-    // Below 2^-100 the inverse would overflow; such a row is zero in any pass that means something.
-    const bool usable = top < 0x7f800000u && largest > 7.9e-31F;
-    const float inverse = usable ? 127.0F / largest : 0.0F;
-    scales_T[t] = usable ? largest / 127.0F : top < 0x7f800000u ? 0.0F : __builtin_nanf("");
-    unsigned char* out = reinterpret_cast<unsigned char*>(words + t * ldw);
-    for (int64_t i = 0; i < k; i++) {
-      const float shifted = x[i] * inverse + 12583040.0F;  // 1.5 * 2^23 + 128: the last mantissa byte is q + 128, rounded to even
-      uint32_t u;
-      __builtin_memcpy(&u, &shifted, 4);
-      out[i] = static_cast<unsigned char>(u);
-    }
-    for (int64_t i = k; i < (k + 3) / 4 * 4; i++) out[i] = 0;
+    const float x_scale = a.x_scales[r];
+    float values[kBlockColumns];
+    for (int64_t c = 0; c < kBlockColumns; c++)
+      values[c] = static_cast<float>(static_cast<int32_t>(sums[c] - static_cast<Word>(a.w_sums[c]))) * (x_scale * a.w_scales[c]);
+    write_row(a, values, a.out + r * a.ldo);
   }
 }
 

@@ -90,12 +90,16 @@ inline float sum_of(const float* x, int64_t n, Term term) {
   return sum_lanes(add_v(add_v(a[0], a[1]), add_v(a[2], a[3]))) + tail;
 }
 
+inline float inverse_rms(const float* x, int64_t width, float eps) {
+  const float squares = sum_of(x, width, [](Floats sum, Floats v) { return fma_v(v, v, sum); });
+  return 1.0F / __builtin_sqrtf(squares / static_cast<float>(width) + eps);
+}
+
 void rms_norm_rows(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, float eps, float* out_TD) {
   for (int64_t t = 0; t < rows; t++) {
     const float* x = x_TD + t * width;
     float* out = out_TD + t * width;
-    const float squares = sum_of(x, width, [](Floats sum, Floats v) { return fma_v(v, v, sum); });
-    const float inverse = 1.0F / __builtin_sqrtf(squares / static_cast<float>(width) + eps);
+    const float inverse = inverse_rms(x, width, eps);
     for (int64_t i = 0; i < width; i++) out[i] = x[i] * inverse * gain_D[i];
   }
 }

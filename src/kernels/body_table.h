@@ -7,16 +7,25 @@
 #include "kernels/body_product.h"
 #include "kernels/body_rows.h"
 // After both:
+#include "kernels/body_int4.h"
+#include "kernels/body_pack.h"
+#include "kernels/body_stats.h"
+// After these:
 #include "kernels/body_attention.h"
+#include "kernels/body_attention_pairs.h"
 
 namespace slip {
 namespace {
 
 const Ops kOps = {
-    .product = {product<DotF32>, product<DotBF16>, product<DotI8>},
-    .finish = {finish_float, finish_float, finish_int8},
-    .pack_x = {nullptr, pack_bf16, pack_int8},
-    .attend = attend,
+    .product = {product<DotF32>, product<DotBF16>, product<DotI8>, product_int4},
+    .finish = {finish_float, finish_float, finish_int, finish_int},
+    .pack_x = {pack_rows<PackF32>, pack_rows<PackBF16>, pack_rows<PackInt>, pack_rows<PackInt>},
+    .x_words = {DotF32::kWords, DotBF16::kWords, DotI8::kWords, DotI8::kWords},
+    .stats = block_stats,
+    .sum_of_stats = sum_of_stats,
+    .attend = {attend, attend_pairs},
+    .to_kv = {to_f32, to_bf16_all},
     .rms_norm = rms_norm_rows,
     .layer_norm = layer_norm_rows,
     .add = add_all,

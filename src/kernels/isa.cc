@@ -10,7 +10,7 @@
 namespace slip {
 namespace {
 
-constexpr const char* kAvx512Needs = "avx512 f bw vl dq bf16 vnni, fma";
+constexpr const char* kAvx512Needs = "avx512 f bw vl dq bf16 vnni vbmi, fma";
 
 bool cpu_has(Isa isa) {
 #if defined(__x86_64__)
@@ -19,7 +19,8 @@ bool cpu_has(Isa isa) {
   if (isa == Isa::kAvx2) return avx2;
   if (isa == Isa::kAvx512)
     return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
+           __builtin_cpu_supports("avx512vbmi");
 #endif
   return isa == Isa::kPortable;
 }

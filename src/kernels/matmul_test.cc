@@ -103,7 +103,7 @@ TEST(Matmul, FastPathsAgreeWithThePortableOneWithinTheBoundOnRandomShapes) {
   const auto up_to = [&](int64_t n) { return 1 + static_cast<int64_t>(engine() % static_cast<uint32_t>(n)); };
   for (int round = 0; round < 60; round++) {
     const int64_t n = up_to(200), k = up_to(300), rows = up_to(80);
-    const WeightType type = kWeightTypes[engine() % 3];
+    const WeightType type = kWeightTypes[engine() % 4];
     const auto weights = numbers(n * k, engine()), x = numbers(rows * k, engine());
     const PackedMatrix w = pack_matrix(type, n, k, weights.data(), pool);
     const Isa before = isa_choice().isa;
@@ -111,7 +111,7 @@ TEST(Matmul, FastPathsAgreeWithThePortableOneWithinTheBoundOnRandomShapes) {
     const auto plain = product(w, x, rows, nullptr, pool);
     ASSERT_TRUE(force_isa(before));
     const auto fast = product(w, x, rows, nullptr, pool);
-    if (type == WeightType::kI8) {
+    if (type == WeightType::kI8 || type == WeightType::kI4) {
       ASSERT_TRUE(same_bits(plain, fast)) << "integer sums are exact";
     }
     std::vector<float> w_K(static_cast<size_t>(k));
@@ -162,7 +162,12 @@ TEST(PackedMatrix, GivesBackWhatWasStored) {
   std::vector<float> row(k);
   for (const WeightType type : kWeightTypes) {
     const PackedMatrix w = pack_matrix(type, n, k, weights.data(), pool);
-    EXPECT_GE(w.bytes(), static_cast<size_t>(n * k * (type == WeightType::kF32 ? 4 : type == WeightType::kBF16 ? 2 : 1)));
+    EXPECT_GE(w.bytes(), static_cast<size_t>(n * k *
+                                             (type == WeightType::kF32    ? 8
+                                              : type == WeightType::kBF16 ? 4
+                                              : type == WeightType::kI8   ? 2
+                                                                          : 1) /
+                                             2));
     for (int64_t r = 0; r < n; r++) {
       w.row(r, row);
       float largest = 0;
@@ -170,7 +175,8 @@ TEST(PackedMatrix, GivesBackWhatWasStored) {
       for (int64_t i = 0; i < k; i++) {
         const float want = weights[r * k + i];
         const float stored = type == WeightType::kBF16 ? to_float(to_bf16(want)) : want;
-        const float slack = type == WeightType::kI8 ? largest / 127 * 0.5001F : 0;
+        // int4: half the widest step between levels, 28 / 127, or what the next smaller code may cut off.
+        const float slack = type == WeightType::kI8 ? largest / 127 * 0.5001F : type == WeightType::kI4 ? largest * 0.26F : 0;
         ASSERT_LE(std::fabs(row[i] - stored), slack);
       }
     }

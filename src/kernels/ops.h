@@ -18,17 +18,17 @@ constexpr int64_t kBlockColumns = 64;  // columns of a weight block: 4 zmm, the 
 constexpr int64_t kGroupRows = 64;     // rows of one piece: its sums are 16 KiB, a third of the L1
 constexpr int64_t kChunkSteps = 64;    // words of a chunk: 64 x 64 x 4 bytes = 16 KiB of weights stay in the L1 for all rows
 constexpr int64_t kKeyBlock = 64;      // keys added between two looks at the running maximum; part of contract W's order
-constexpr int64_t kMaxQueries = 64;    // query rows x heads of one piece of attention
+constexpr int64_t kMaxQueries = 128;   // query rows x heads of one piece of attention
 
 /// sums[r][c] = sum over steps of x_r . w_c for the first `columns` of a block of 64, rows <= kGroupRows; the others may hold
-/// anything. `sums` holds f32, or int32 for int8 weights (activations are stored as value + 128).
+/// anything. `sums` holds f32, or int32 for integer weights (activations are stored as value + 128).
 struct ProductArgs {
   const Word* x = nullptr;
-  int64_t ldx = 0;  // words
+  int64_t ldx = 0, chunk = kChunkSteps;  // words from a row to the next, and from kChunkSteps words of a row to its next
   int64_t rows = 0, steps = 0, columns = kBlockColumns;
-  const Word* w = nullptr;      // [steps][64]
-  const Word* w_end = nullptr;  // prefetch stops here
-  Word* sums = nullptr;         // [rows][64]
+  const void* w = nullptr;     // one block (packed_layout.h)
+  const void* next = nullptr;  // what this thread reads after the block: prefetched; may be null
+  Word* sums = nullptr;        // [rows][64]
 };
 
 struct FinishArgs {
@@ -37,19 +37,48 @@ struct FinishArgs {
   const float* bias = nullptr;    // may be null
   float* out = nullptr;
   int64_t ldo = 0;
-  const float* x_scales = nullptr;  // int8 only
+  bool accumulate = false;          // out = out + (product + bias)
+  const float* x_scales = nullptr;  // integer weights only
   const float* w_scales = nullptr;
   const int32_t* w_sums = nullptr;  // 128 * sum over k of w, taken off again
+};
+
+/// words = x_TK in the words of the weight type, zero-padded to `steps` words per row (int types: scales_T too). With `gain_K` the
+/// rows are what rms_norm makes of x; without it f32 needs no packing. Words of all rows stand chunk by chunk, so that what a product
+/// reads at a time is contiguous: rows 4 KiB apart would share 4 of the L1's 64 sets.
+struct PackArgs {
+  const float* x_TK = nullptr;
+  int64_t rows = 0, k = 0, ldx = 0;
+  const float* gain_K = nullptr;
+  float eps = 0;
+  Word* words = nullptr;         // of row t: at t * kChunkSteps * x_words, then every `chunk` words
+  int64_t steps = 0, chunk = 0;
+  float* scales_T = nullptr;
+};
+
+/// What is known of some numbers of one row: the largest that is no NaN, where it is (-1: nowhere), the largest of the others, and
+/// the sum of e^(number - largest), NaN where a number is NaN.
+struct LogitStats {
+  float largest = 0, second = 0, sum = 0;
+  int32_t at = -1;
+};
+struct StatsArgs {
+  const float* values = nullptr;  // [64]; reads all, uses those in `allowed`
+  uint64_t allowed = 0;           // a bit per column
+  bool sum = false;               // whether `sum` is wanted
+  LogitStats* out = nullptr;
 };
 
 /// Rows [row_begin, row_end), query heads [head_begin, head_begin + head_count) which all read key/value head
 /// `kv_head`; (row_end - row_begin) * head_count <= kMaxQueries.
 struct AttendArgs {
   const float* q_THK = nullptr;
-  const float* keys_SGK = nullptr;
-  const float* values_SGK = nullptr;
+  int64_t ldq = 0;
+  const void* keys_SGK = nullptr;  // float, or uint16_t (bf16) in attend[1]
+  const void* values_SGK = nullptr;
   float* out_THK = nullptr;
-  int64_t heads = 0, kv_heads = 0, width = 0;
+  int64_t slot_stride = 0, head_stride = 0;  // of keys and values, in numbers
+  int64_t heads = 0, width = 0;
   float scale = 1;
   const RowSpans* row_spans = nullptr;
   const SlotSpan* spans = nullptr;
@@ -65,12 +94,17 @@ struct RotateArgs {
 };
 
 struct Ops {
-  // Indexed by WeightType: f32, bf16, int8.
-  void (*product[3])(const ProductArgs&);
-  void (*finish[3])(const FinishArgs&);
-  /// words_T = x_TK in the words of the weight type, zero-padded to whole words (int8: scales_T too). Not for f32.
-  void (*pack_x[3])(const float* x_TK, int64_t rows, int64_t k, int64_t ldx, Word* words, int64_t ldw, float* scales_T);
-  void (*attend)(const AttendArgs&);
+  // Indexed by WeightType: f32, bf16, int8, int4.
+  void (*product[4])(const ProductArgs&);
+  void (*finish[4])(const FinishArgs&);
+  void (*pack_x[4])(const PackArgs&);
+  int x_words[4];  // words of memory per word of packed activations
+  void (*stats)(const StatsArgs&);
+  /// Sum of sum_b * e^(largest_b - largest) over blocks with at >= 0, NaN where one of the sums is NaN.
+  float (*sum_of_stats)(const LogitStats* stats_B, int64_t blocks, float largest);
+  void (*attend[2])(const AttendArgs&);  // by KvType
+  /// Numbers of the key/value cache by KvType; out may lie at any multiple of a number's size.
+  void (*to_kv[2])(const float* x, int64_t n, void* out);
   void (*rms_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, float eps, float* out_TD);
   void (*layer_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D, float eps,
                      float* out_TD);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations for: any processor. Everything is in the bodies;
 // this file is compiled with its own machine flags (CMakeLists.txt) and is called only after a look at the processor.
-#include "kernels/vec_portable.h"
+#include "kernels/pairs_portable.h"
 
 #include "kernels/body_table.h"
 

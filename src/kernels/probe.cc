@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "kernels/packed_layout.h"
 
 namespace slip {
 namespace {
@@ -32,32 +33,43 @@ double shortest(double budget, const F& f) {
 
 }  // namespace
 
-double read_bandwidth_gbps(ThreadPool& pool) {
-  constexpr int64_t kPieceWords = 1 << 18, kPieces = 256,
-                    kSlice = 64;  // slices of 64 MiB, about a millisecond; 256 MiB in all
-  const std::unique_ptr<uint32_t[]> memory(new uint32_t[kPieces * kPieceWords]);
-  pool.run(kPieces, [&](int64_t i) { std::fill_n(memory.get() + i * kPieceWords, kPieceWords, static_cast<uint32_t>(i)); });
+namespace {
+constexpr int64_t kPieceWords = 1 << 18, kPieces = 256, kSlice = 64;  // slices of 64 MiB, about a millisecond; 256 MiB in all
+}
+
+ReadProbe::ReadProbe(ThreadPool& pool) : pool_(pool), memory_(new uint32_t[kPieces * kPieceWords]) {
+  pool.run(kPieces, [&](int64_t i) { std::fill_n(memory_.get() + i * kPieceWords, kPieceWords, static_cast<uint32_t>(i)); });
+}
+
+double ReadProbe::gbps(double seconds) {
   std::atomic<uint32_t> keep{0};
-  int64_t slice = 0;
-  const double best = shortest(0.05, [&] {
-    const uint32_t* p = memory.get() + (slice++ % (kPieces / kSlice)) * kSlice * kPieceWords;
-    pool.run(kSlice, [&](int64_t i) { keep += ops().fold(p + i * kPieceWords, kPieceWords); });
+  const double best = shortest(seconds, [&] {
+    const uint32_t* p = memory_.get() + (slice_++ % (kPieces / kSlice)) * kSlice * kPieceWords;
+    pool_.run(kSlice, [&](int64_t i) { keep += ops().fold(p + i * kPieceWords, kPieceWords); });
   });
   return static_cast<double>(kSlice * kPieceWords * int64_t{sizeof(Word)}) / best * 1e-9;
 }
 
+double read_bandwidth_gbps(ThreadPool& pool) { return ReadProbe(pool).gbps(0.05); }
+
 double dot_gops(WeightType type, ThreadPool& pool) {
   constexpr int64_t kRows = 16, kRepeats = 2000, kSteps = kChunkSteps;
-  const auto product = ops().product[static_cast<int>(type)];
-  const std::vector<uint32_t> w(kSteps * kBlockColumns), x(kRows * kSteps);
+  // The peak of int4 is that of the int8 dot products that it is made of.
+  const auto product = ops().product[static_cast<int>(type == WeightType::kI4 ? WeightType::kI8 : type)];
+  const std::vector<uint32_t> w(kSteps * kBlockColumns), x(kRows * kSteps * 2);
   const double best = shortest(0.05, [&] {
     pool.run(pool.threads(), [&](int64_t) {
       alignas(64) Word sums[kRows * kBlockColumns];
       for (int64_t i = 0; i < kRepeats; i++)
-        product({.x = x.data(), .ldx = kSteps, .rows = kRows, .steps = kSteps, .w = w.data(), .w_end = w.data(), .sums = sums});
+        product({.x = x.data(),
+                 .ldx = kSteps * ops().x_words[static_cast<int>(type)],
+                 .rows = kRows,
+                 .steps = kSteps,
+                 .w = w.data(),
+                 .sums = sums});
     });
   });
-  const double per_word = type == WeightType::kF32 ? 1 : type == WeightType::kBF16 ? 2 : 4;
+  const double per_word = static_cast<double>(kNumbersPerWord[static_cast<int>(type)]);
   return 2 * per_word * double(kRows * kSteps * kBlockColumns) * kRepeats * pool.threads() / best * 1e-9;
 }
 

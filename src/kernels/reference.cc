@@ -32,7 +32,7 @@ std::vector<float> stored_activation(WeightType type, std::span<const float> x_K
   std::vector<float> out(x_K.begin(), x_K.end());
   if (type == WeightType::kBF16)
     for (float& x : out) x = to_float(to_bf16(x));
-  if (type == WeightType::kI8) {
+  if (type == WeightType::kI8 || type == WeightType::kI4) {
     float largest = 0;
     for (const float x : out) largest = std::max(largest, std::fabs(x));
     const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
@@ -44,7 +44,7 @@ std::vector<float> stored_activation(WeightType type, std::span<const float> x_K
 Bounded matmul_ref(WeightType type, std::span<const float> x_K, std::span<const float> stored_w_K, float bias) {
   const std::vector<float> x = stored_activation(type, x_K);
   Bounded b = dot_ref(x, stored_w_K);
-  if (type == WeightType::kI8) {
+  if (type == WeightType::kI8 || type == WeightType::kI4) {
     // Integer sums are exact; `stored_w_K` is scale * integer, rounded once per number, and four f32 steps follow the
     // sum: to float, the product of the scales, the product with it, and x's scale itself.
     float largest = 0;

@@ -15,7 +15,7 @@
 
 namespace slip {
 
-constexpr WeightType kWeightTypes[] = {WeightType::kF32, WeightType::kBF16, WeightType::kI8};
+constexpr WeightType kWeightTypes[] = {WeightType::kF32, WeightType::kBF16, WeightType::kI8, WeightType::kI4};
 
 /// Calls f once per instruction set that this machine has; the first choice is restored.
 template <class F>

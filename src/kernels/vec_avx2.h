@@ -3,6 +3,7 @@
 #pragma once
 #include <immintrin.h>
 
+#include "kernels/int4.h"
 #include "kernels/ops.h"
 
 namespace slip {
@@ -72,12 +73,17 @@ inline Eight fold_lanes_of_8(const Floats* v, Op op) {
 inline Eight sum_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, add_v); }
 inline Eight max_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, max_v); }
 
-struct DotF32 {
+/// How a product takes word s of a row of activations; kWords: words of memory per word.
+struct WordByWord {
+  static constexpr int kWords = 1;
+  static inline Words at(const Word* x, int64_t s) { return splat_word(x + s); }
+};
+struct DotF32 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) {
     return _mm256_castps_si256(_mm256_fmadd_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(w), _mm256_castsi256_ps(sum)));
   }
 };
-struct DotBF16 {
+struct DotBF16 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) {
     const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
     const Floats even = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
@@ -87,13 +93,51 @@ struct DotBF16 {
   }
 };
 struct DotI8 {
-  // Widened to 16 bits: vpmaddubsw would saturate, 2 * 255 * 127 > 32767.
-  static inline Words dot(Words sum, Words x, Words w) {
-    const __m256i x_even = _mm256_and_si256(x, _mm256_set1_epi16(0xff)), x_odd = _mm256_srli_epi16(x, 8);
+  // Widened to 16 bits: vpmaddubsw would saturate, 2 * 255 * 127 > 32767. Activations lie in memory as 16-bit numbers, first and third
+  // of a word, then second and fourth, so that only the weights are widened here: 38 instructions for 8 words, not 46.
+  static constexpr int kWords = 2;
+  struct Pairs {
+    Words even, odd;
+  };
+  static inline Pairs at(const Word* x, int64_t s) { return {splat_word(x + 2 * s), splat_word(x + 2 * s + 1)}; }
+  static inline Words dot(Words sum, Pairs x, Words w) {
     const __m256i w_even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), w_odd = _mm256_srai_epi16(w, 8);
-    return _mm256_add_epi32(sum, _mm256_add_epi32(_mm256_madd_epi16(x_even, w_even), _mm256_madd_epi16(x_odd, w_odd)));
+    return _mm256_add_epi32(_mm256_add_epi32(sum, _mm256_madd_epi16(x.even, w_even)), _mm256_madd_epi16(x.odd, w_odd));
   }
 };
+
+/// Factors of the codes of columns 8 v .. 8 v + 7, twice per column.
+inline Words int4_factors(const char* codes, int64_t v) {
+  const __m256i table = _mm256_broadcastsi128_si256(_mm_packus_epi16(
+      _mm_loadu_si128(reinterpret_cast<const __m128i*>(kInt4Factors)), _mm_setzero_si128()));  // 128 is a byte, unsigned
+  const Words pairs = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + 8 * (v % 4))));
+  const Words code = _mm256_and_si256(v < 4 ? pairs : _mm256_srli_epi32(pairs, 4), _mm256_set1_epi32(7));
+  const Words both = _mm256_or_si256(code, _mm256_slli_epi32(code, 16));
+  return _mm256_shuffle_epi8(table, _mm256_or_si256(both, _mm256_set1_epi32(static_cast<int>(0x80008000u))));
+}
+/// 32 int8 weights of the levels in the low halves of q.
+inline Words int4_values(Words q, Words factors) {
+  const __m256i levels = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kInt4Levels)));
+  const Words b = _mm256_shuffle_epi8(levels, _mm256_and_si256(q, _mm256_set1_epi8(15)));
+  const Words even = _mm256_mulhrs_epi16(_mm256_slli_epi16(b, 8), factors);
+  const Words odd = _mm256_mulhrs_epi16(_mm256_and_si256(b, _mm256_set1_epi16(static_cast<short>(0xff00))), factors);
+  return _mm256_or_si256(_mm256_and_si256(even, _mm256_set1_epi16(0xff)), _mm256_slli_epi16(odd, 8));
+}
+/// A chunk of int4 weights as int8 words, [steps][64].
+inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {
+  const char* line = chunk + int4_code_bytes(steps);
+  for (int64_t s = 0; s < steps; s += kInt4GroupSteps, line += 4 * 256) {
+    for (int64_t v = 0; v < kBlockColumns / kLanes; v++) {
+      const Words factors = int4_factors(chunk + s / kInt4GroupSteps * 32, v);
+      for (int64_t p = 0; p < kInt4GroupSteps / 2; p++) {
+        const Words q = load_words(line + p * 256 + v * 32);
+        Word* out = words + (s + 2 * p) * kBlockColumns + v * kLanes;
+        store_words(out, int4_values(q, factors));
+        store_words(out + kBlockColumns, int4_values(_mm256_srli_epi16(q, 4), factors));
+      }
+    }
+  }
+}
 
 /// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
 inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <immintrin.h>
 
+#include "kernels/int4.h"
 #include "kernels/ops.h"
 
 namespace slip {
@@ -74,19 +75,63 @@ inline Eight fold_lanes_of_8(const Floats* v, Op op) {
 inline Eight sum_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, add_v); }
 inline Eight max_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, max_v); }
 
-struct DotF32 {
+/// How a product takes word s of a row of activations; kWords: words of memory per word.
+struct WordByWord {
+  static constexpr int kWords = 1;
+  static inline Words at(const Word* x, int64_t s) { return splat_word(x + s); }
+};
+struct DotF32 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) {
     return _mm512_castps_si512(_mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(w), _mm512_castsi512_ps(sum)));
   }
 };
-struct DotBF16 {
+struct DotBF16 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) {
     return _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum), (__m512bh)x, (__m512bh)w));
   }
 };
-struct DotI8 {
+struct DotI8 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) { return _mm512_dpbusd_epi32(sum, x, w); }
 };
+
+/// Where the 16 values of a column's code start, for each byte of columns 16 v .. 16 v + 15.
+inline Words int4_starts(const char* codes, int64_t v) {
+  const Words pairs = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)));
+  const Words columns =
+      _mm512_set_epi32(0x0f0f0f0f, 0x0e0e0e0e, 0x0d0d0d0d, 0x0c0c0c0c, 0x0b0b0b0b, 0x0a0a0a0a, 0x09090909, 0x08080808, 0x07070707,
+                       0x06060606, 0x05050505, 0x04040404, 0x03030303, 0x02020202, 0x01010101, 0);
+  const Words code = _mm512_permutexvar_epi8(v % 2 ? _mm512_add_epi8(columns, _mm512_set1_epi8(16)) : columns, pairs);
+  return _mm512_and_si512(v < 2 ? _mm512_slli_epi16(code, 4) : code, _mm512_set1_epi8(0x70));
+}
+struct Int4Table {
+  Words low, high;
+};
+inline Int4Table int4_table() { return {load_words(kInt4Values.at), load_words(kInt4Values.at + 64)}; }
+/// 64 int8 weights of the levels in the low halves of q.
+inline Words int4_values(Words q, Words starts, const Int4Table& t) {
+  const Words at = _mm512_ternarylogic_epi32(q, _mm512_set1_epi8(15), starts, 0xea);  // q & 15 | starts
+  return _mm512_permutex2var_epi8(t.low, at, t.high);
+}
+/// A chunk of int4 weights as int8 words, [steps][64].
+inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {
+  const char* line = chunk + int4_code_bytes(steps);
+  const Int4Table table = int4_table();
+  for (int64_t s = 0; s < steps; s += kInt4GroupSteps, line += 4 * 256) {
+    Words starts[4];
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < 4; v++) starts[v] = int4_starts(chunk + s / kInt4GroupSteps * 32, v);
+#pragma GCC unroll 4
+    for (int64_t p = 0; p < kInt4GroupSteps / 2; p++) {
+#pragma GCC unroll 4
+      for (int64_t v = 0; v < 4; v++) {
+        const Words q = load_words(line + p * 256 + v * 64);
+        Word* out = words + (s + 2 * p) * kBlockColumns + v * kLanes;
+        store_words(out, int4_values(q, starts[v], table));
+        store_words(out + kBlockColumns, int4_values(_mm512_srli_epi16(q, 4), starts[v], table));
+      }
+    }
+  }
+}
 
 /// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
 inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {

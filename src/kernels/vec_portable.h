@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 
+#include "kernels/int4.h"
 #include "kernels/ops.h"
 
 namespace slip {
@@ -14,6 +15,7 @@ constexpr int kTileRows = 4;
 typedef float Floats __attribute__((vector_size(16)));
 typedef uint32_t Words __attribute__((vector_size(16)));
 typedef int32_t Ints __attribute__((vector_size(16)));
+typedef int16_t Shorts __attribute__((vector_size(16)));
 
 inline Words load_words(const void* p) {
   Words v;
@@ -78,25 +80,46 @@ inline Eight max_lanes_of_8(const Floats* v) {
   return out;
 }
 
-struct DotF32 {
+/// How a product takes word s of a row of activations; kWords: words of memory per word.
+struct WordByWord {
+  static constexpr int kWords = 1;
+  static inline Words at(const Word* x, int64_t s) { return splat_word(x + s); }
+};
+struct DotF32 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) { return (Words)((Floats)x * (Floats)w + (Floats)sum); }
 };
-struct DotBF16 {
+struct DotBF16 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) {
     const Floats even = (Floats)sum + (Floats)(x << 16) * (Floats)(w << 16);
     return (Words)(even + (Floats)(x & 0xffff0000u) * (Floats)(w & 0xffff0000u));
   }
 };
-struct DotI8 {
+struct DotI8 : WordByWord {
+  // 16-bit products (255 * 127 fits), widened before they are added: SSE2 has no 32-bit product.
   static inline Words dot(Words sum, Words x, Words w) {
-    Ints s = (Ints)sum;
-    s += (Ints)(x & 0xffu) * ((Ints)(w << 24) >> 24);
-    s += (Ints)((x >> 8) & 0xffu) * ((Ints)(w << 16) >> 24);
-    s += (Ints)((x >> 16) & 0xffu) * ((Ints)(w << 8) >> 24);
-    s += (Ints)(x >> 24) * ((Ints)w >> 24);
-    return (Words)s;
+    const Shorts even = (Shorts)(x & 0x00ff00ffu) * ((Shorts)(w << 8) >> 8),
+                 odd = (Shorts)((x >> 8) & 0x00ff00ffu) * ((Shorts)w >> 8);
+    const Ints low = (((Ints)even << 16) >> 16) + (((Ints)odd << 16) >> 16), high = ((Ints)even >> 16) + ((Ints)odd >> 16);
+    return (Words)((Ints)sum + (low + high));
   }
 };
+
+/// A chunk of int4 weights as int8 words, [steps][64].
+inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {
+  const unsigned char* codes = reinterpret_cast<const unsigned char*>(chunk);
+  const unsigned char* line = codes + int4_code_bytes(steps);
+  signed char* out = reinterpret_cast<signed char*>(words);
+  for (int64_t s = 0; s < steps; s += 2, line += 256, out += 512) {
+    const unsigned char* code_C = codes + s / kInt4GroupSteps * 32;
+    for (int64_t c = 0; c < kBlockColumns; c++) {
+      const int8_t* values = kInt4Values.at + 16 * (c < 32 ? code_C[c] & 7 : code_C[c - 32] >> 4 & 7);
+      for (int64_t j = 4 * c; j < 4 * c + 4; j++) {
+        out[j] = values[line[j] & 15];
+        out[256 + j] = values[line[j] >> 4];
+      }
+    }
+  }
+}
 
 /// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
 inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {

@@ -81,7 +81,7 @@ Result<DraftAdapter> load_draft_adapter(const fs::path& folder, const DecoderOpt
   SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_file(folder / "adapter_model.safetensors"));
   SLIP_TRY(const std::string prefix, find_layout(checkpoint));
   const int64_t q = int64_t{decoder.heads} * decoder.head_width, rank = config.rank;
-  const WeightType stored = type == WeightType::kI8 ? WeightType::kBF16 : type;
+  const WeightType stored = embedding_type(type, false);  // low-rank products are small: integers would save nothing
   WeightReader reader(checkpoint, pool, {});
   DraftAdapter adapter;
   adapter.rank = config.rank;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.json of a Hugging Face folder -> what the decoder and the vision tower are. Missing keys take the defaults of the
-// library's configuration class, per family; both the flat and the nested (`text_config`) form are read, and the synonyms that
-// releases differ in. How the checkpoint drafts (shift, context mask, block size, mask and null ids) is read, never assumed:
-// keys `diffusion_shift`, `context_mask`, `bd_size` / `block_size`, `mask_token_id`, `null_token_id`; a family that is known for
-// one rule (Fast-dVLM, Fast-dDrive, Fast-dLLM v2, Nemotron-Labs-Diffusion) sets the default.
+// library's configuration class, per family (the table: families.h); both the flat and the nested (`text_config`) form are read,
+// and the synonyms that releases differ in. What would change the numbers and is not done is refused by key (config_decoder.cc).
+// How the checkpoint drafts (shift, context mask, block size, mask and null ids) is read, never assumed: keys `diffusion_shift`,
+// `context_mask`, `bd_size` / `block_size`, `mask_token_id`, `null_token_id`; a family that is known for one rule sets the default.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -12,6 +12,9 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "models/families.h"
+#include "models/keys.h"
+#include "models/vit_config.h"
 #include "nn/decoder.h"
 #include "text/tokenizer.h"
 
@@ -28,20 +31,27 @@ struct VisionConfig {
 
 struct ModelConfig {
   std::string architecture, model_type;  // as stored
+  const Family* family = nullptr;        // never null after parsing
+  std::string config_class;              // whose defaults missing keys take: "Qwen2Config"
+  std::string quantization;              // quant_method of the stored matrices ("fp8"), or empty
   std::string stored_dtype;              // "bfloat16", or empty
   DecoderOptions decoder;
   int32_t max_positions = 0;
-  std::optional<VisionConfig> vision;
+  std::optional<VisionConfig> vision;  // Qwen2.5-VL's tower
+  std::optional<VitTowerConfig> vit_tower;  // plain ViTs (openvla.h, dino_qwen.h)
+  std::optional<ActionConfig> action;       // answers with actions (openvla.h)
+  std::optional<HistoryConfig> history;     // takes the ego history as a row (dino_qwen.h)
   std::optional<TokenId> image_token, video_token, vision_start, vision_end, bos;
   std::vector<TokenId> eos;
+  std::vector<ConfigOption> options;  // everything above as it is in force, and where each came from
+  std::vector<std::string> notes;     // what a person should know: a tower that is not read ...
 };
 
 /// `where` (the file) opens every message. kUnsupported names the architecture or option that this version does not do.
 Result<ModelConfig> parse_model_config(const json::value& config, std::string_view where);
 Result<ModelConfig> read_model_config(const std::filesystem::path& folder);
-/// Mask and null ids that the config does not give, by the strings `|<MASK>|` and `<|NULL|>`, where the tokenizer has them.
+/// Mask and null ids that the config does not give, by the family's texts (`|<MASK>|` and `<|NULL|>`, SDAR: `<MASK>`), where the
+/// tokenizer has them.
 void resolve_draft_tokens(ModelConfig& config, const Tokenizer& tokenizer);
-/// The architectures that parse_model_config takes, in a line for messages.
-std::string supported_architectures();
 
 }  // namespace slip

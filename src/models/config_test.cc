@@ -92,13 +92,148 @@ TEST(ModelConfig, UnknownArchitecturesAreNamedTogetherWithWhatIsDone) {
 TEST(ModelConfig, WhatIsValidButNotDoneIsUnsupported) {
   for (const char* text : {
            R"({"model_type": "qwen2", "hidden_act": "gelu"})",
-           R"({"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 8})",
-           R"({"model_type": "mistral", "sliding_window": 4096})",
+           R"({"model_type": "llama", "sliding_window": 4096})",
+           R"({"model_type": "llama", "rope_scaling": {"rope_type": "longrope", "factor": 2}})",
+           R"({"model_type": "llama", "rope_parameters": {"full_attention": {"rope_type": "default"}}})",
+           R"({"model_type": "llama", "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}})",
+           R"({"model_type": "llama", "rope_scaling": {"rope_type": "linear", "factor": 2, "llama_4_scaling_beta": 0.1}})",
+           R"({"model_type": "mistral", "attention_bias": true})",
+           R"({"model_type": "qwen2", "mlp_bias": true})",
+           R"({"model_type": "mistral", "num_local_experts": 8})",
+           R"({"model_type": "qwen3", "num_experts": 128})",
+           R"({"model_type": "llama", "attn_logit_softcapping": 50.0})",
+           R"({"model_type": "llama", "final_logit_softcapping": 30.0})",
+           R"({"model_type": "llama", "attention_sinks": true})",
+           R"({"model_type": "llama", "sliding_window_pattern": 6})",
+           R"({"model_type": "llama", "attention_chunk_size": 8192})",
+           R"({"model_type": "llama", "logit_scale": 0.0625})",
+           R"({"model_type": "llama", "query_pre_attn_scalar": 256})",
+           R"({"model_type": "qwen2", "layer_types": ["linear_attention"], "num_hidden_layers": 1})",
+           R"({"model_type": "qwen2", "layer_types": ["sliding_attention"], "num_hidden_layers": 1})",
+           R"({"model_type": "mistral", "layer_types": ["full_attention"], "num_hidden_layers": 1})",
+           R"({"architectures": ["Mistral3ForConditionalGeneration"], "text_config": {"model_type": "gemma"}})",
+           R"({"architectures": ["Qwen3VLForConditionalGeneration"]})",
+           R"({"model_type": "qwen2", "quantization_config": {}})",
            R"({"model_type": "qwen2", "rope_scaling": {"type": "dynamic", "factor": 2}})",
            R"({"model_type": "qwen2", "rope_scaling": {"mrope_section": [16, 24, 24], "mrope_interleaved": true}})",
            R"({"model_type": "qwen2", "quantization_config": {"quant_method": "awq"}})",
        })
     EXPECT_EQ(refusal(text).kind, ErrorKind::kUnsupported) << text;
+}
+
+TEST(ModelConfig, RefusalsNameTheKeyWhatIsExpectedAndWhatCame) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"model_type": "llama", "hidden_act": "gelu"})", "config.json: hidden_act: expected silu, got gelu"},
+      {R"({"model_type": "llama", "final_logit_softcapping": 30.0})",
+       "config.json: final_logit_softcapping: expected no softcap, got 3E1"},
+      {R"({"model_type": "mistral", "num_local_experts": 8})", "config.json: num_local_experts: expected a dense MLP, got 8"},
+      {R"({"model_type": "llama", "rope_scaling": {"rope_type": "longrope"}})",
+       "config.json: rope_scaling: expected rope type default, mrope, linear, llama3 or yarn, got longrope"},
+      {R"({"model_type": "llama", "quantization_config": {"quant_method": "awq"}})",
+       "config.json: quantization_config: quant_method: expected fp8, or f32, bf16 or f16 weights without a quantization_config, "
+       "got awq"},
+      {R"({"architectures": ["MixtralForCausalLM"]})", "got MixtralForCausalLM: a mixture of experts"},
+  };
+  for (const auto& [text, message] : cases) {
+    const Error e = refusal(text);
+    EXPECT_NE(e.message.find(message), std::string::npos) << e.message;
+  }
+}
+
+TEST(ModelConfig, NeutralValuesOfForeignKeysAreTaken) {
+  for (
+      const char* text : {
+          R"({"model_type": "llama", "attn_logit_softcapping": null, "final_logit_softcapping": 0.0, "num_experts": 0})",
+          R"({"model_type": "qwen2", "attention_sinks": false, "logit_scale": 1.0, "partial_rotary_factor": 1.0, "no_rope_layers": []})",
+          R"({"model_type": "llama", "hidden_act": "swish", "sliding_window": null, "is_encoder_decoder": false})",
+          R"({"model_type": "mistral", "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}})",
+      }) {
+    const auto config = parse(text);
+    EXPECT_TRUE(config) << config.error().message;
+  }
+  EXPECT_EQ(parse(R"({"model_type": "mistral", "quantization_config": {"quant_method": "fp8"}})")->quantization, "fp8");
+}
+
+TEST(ModelConfig, WindowsFollowTheRuleOfTheClass) {
+  const auto window = [](std::string_view text) {
+    const auto c = parse(text);
+    EXPECT_TRUE(c) << c.error().message;
+    return c ? std::pair{c->decoder.window, c->decoder.slides_L} : std::pair{-1, std::vector<uint8_t>{}};
+  };
+  using Slides = std::vector<uint8_t>;
+  EXPECT_EQ(window(R"({"model_type": "mistral", "num_hidden_layers": 2})"), (std::pair{4096, Slides{1, 1}}));
+  EXPECT_EQ(window(R"({"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": null})"), (std::pair{0, Slides{}}));
+  EXPECT_EQ(window(R"({"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 16})"), (std::pair{16, Slides{1, 1}}));
+  EXPECT_EQ(window(R"({"model_type": "ministral3", "num_hidden_layers": 2})"), (std::pair{0, Slides{}}));
+  EXPECT_EQ(window(R"({"model_type": "ministral3", "num_hidden_layers": 2, "sliding_window": 8})"), (std::pair{8, Slides{1, 1}}));
+  EXPECT_EQ(window(R"({"model_type": "qwen2", "sliding_window": 8})"), (std::pair{0, Slides{}}));
+  EXPECT_EQ(window(R"({"model_type": "qwen2", "num_hidden_layers": 3, "use_sliding_window": true, "sliding_window": 8,
+    "max_window_layers": 1})"),
+            (std::pair{8, Slides{0, 1, 1}}));
+  EXPECT_EQ(window(R"({"model_type": "qwen3", "num_hidden_layers": 30, "use_sliding_window": true})").first, 4096);
+  EXPECT_EQ(window(R"({"model_type": "qwen2", "num_hidden_layers": 3, "use_sliding_window": true, "max_window_layers": 3})"),
+            (std::pair{0, Slides{}}));
+  EXPECT_EQ(window(R"({"model_type": "qwen2", "num_hidden_layers": 2, "use_sliding_window": true, "sliding_window": 4,
+    "layer_types": ["sliding_attention", "full_attention"]})"),
+            (std::pair{4, Slides{1, 0}}));
+  EXPECT_EQ(window(R"({"model_type": "qwen2", "num_hidden_layers": 1, "sliding_window": 4, "layer_types": ["full_attention"]})"),
+            (std::pair{0, Slides{}}));
+  EXPECT_EQ(refusal(R"({"model_type": "qwen2", "layer_types": ["full_attention"]})").kind, ErrorKind::kBadInput);
+  EXPECT_EQ(refusal(R"({"model_type": "mistral", "sliding_window": 0})").kind, ErrorKind::kBadInput);
+}
+
+TEST(ModelConfig, MinistralWithoutRopeKeysTurnsByYarnAndScalesQueries) {
+  const auto c = parse(R"({"model_type": "ministral3"})");
+  ASSERT_TRUE(c) << c.error().message;
+  const auto* yarn = std::get_if<RopeYarn>(&c->decoder.rope.scaling);
+  ASSERT_NE(yarn, nullptr);
+  EXPECT_EQ(yarn->factor, 16);
+  EXPECT_EQ(yarn->original_max_position, 16384);
+  EXPECT_EQ(yarn->mscale, 1);
+  EXPECT_EQ(c->decoder.rope.theta, 1e6);
+  EXPECT_EQ(c->decoder.q_scale_beta, 0.1);
+  EXPECT_EQ(c->decoder.q_scale_positions, 16384);
+  const auto plain = parse(R"({"model_type": "ministral3", "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}})");
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->decoder.rope.scaling.index(), 0u);
+  EXPECT_EQ(plain->decoder.q_scale_beta, 0);
+  EXPECT_EQ(plain->decoder.rope.theta, 5e5);
+}
+
+TEST(ModelConfig, DraftersHaveTheirFamilysMaskAndBlock) {
+  const auto nemotron = parse(R"({"architectures": ["NemotronLabsDiffusionModel"]})");
+  ASSERT_TRUE(nemotron) << nemotron.error().message;
+  EXPECT_FALSE(nemotron->decoder.rule.shift);
+  EXPECT_FALSE(nemotron->decoder.rule.block_causal_context);
+  EXPECT_TRUE(nemotron->decoder.rule.has_mask);
+  EXPECT_EQ(nemotron->decoder.rule.mask, TokenId{100});
+  EXPECT_EQ(nemotron->decoder.rule.block_size, 32);
+  const auto sdar = parse(R"({"architectures": ["SDARForCausalLM"], "model_type": "sdar", "block_size": 8})");
+  ASSERT_TRUE(sdar) << sdar.error().message;
+  EXPECT_TRUE(sdar->decoder.qk_norm);
+  EXPECT_TRUE(sdar->decoder.rule.block_causal_context);
+  EXPECT_FALSE(sdar->decoder.rule.shift);
+  EXPECT_EQ(sdar->decoder.rule.block_size, 8);
+  EXPECT_EQ(sdar->family->draft.mask, "<MASK>");
+}
+
+TEST(ModelConfig, EveryOptionSaysWhereItCameFrom) {
+  const auto c = parse(R"({"architectures": ["Qwen2_5_VLForConditionalGeneration"], "image_token_id": 7, "bd_size": 16,
+    "text_config": {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "rope_parameters": {"rope_theta": 5e5}},
+    "vision_config": {"hidden_size": 32, "num_heads": 2, "out_hidden_size": 64}})");
+  ASSERT_TRUE(c) << c.error().message;
+  const auto from = [&](std::string_view key) {
+    for (const ConfigOption& o : c->options)
+      if (o.key == key) return json::serialize(o.value) + " " + o.from;
+    return std::string("not there");
+  };
+  EXPECT_EQ(from("hidden_size"), "64 config.json: text_config");
+  EXPECT_EQ(from("vocab_size"), "152064 default of Qwen2_5_VLTextConfig");
+  EXPECT_EQ(from("rope.rope_theta"), "5E5 config.json: text_config: rope_parameters");
+  EXPECT_EQ(from("bd_size"), "16 config.json");
+  EXPECT_EQ(from("diffusion_shift"), "false default of the family qwen2_5_vl");
+  EXPECT_EQ(from("vision.hidden_size"), "32 config.json: vision_config");
+  EXPECT_EQ(from("vision.depth"), "32 default of Qwen2_5_VLVisionConfig");
 }
 
 TEST(ModelConfig, HeadsWiderThanTheKernelsTakeAreUnsupportedByKeyAndLimit) {

@@ -91,8 +91,9 @@ Result<DFlashWeights> read_weights(const fs::path& folder, const DFlashConfig& c
   read_all(reader, config, type, weights);
   SLIP_TRY_(reader.end_check());
   SLIP_TRY_(refuse_more_tensors(checkpoint, config.decoder.layers));
-  memory.weights =
-      reader.bytes_needed() + matrix_bytes(type, static_cast<int64_t>(config.draft_vocab.size()), config.decoder.width);
+  memory.weights = reader.bytes_needed();
+  if (!config.draft_vocab.empty())
+    memory.weights += matrix_bytes(type, static_cast<int64_t>(config.draft_vocab.size()), config.decoder.width);
   SLIP_TRY_(check_memory(memory, available_memory(), folder.string()));
   read_all(reader, config, type, weights);
   SLIP_TRY_(reader.end_load());
@@ -115,7 +116,8 @@ Result<std::unique_ptr<DFlashHead>> load_dflash(const fs::path& folder, Model& t
   const DecoderOptions& o = config.decoder;
   const int32_t context = lm.info().slots;
   MemoryNeed memory;
-  memory.cache = static_cast<int64_t>(KvArena::bytes_needed(o.layers, context + block_slots, o.kv_heads, o.head_width));
+  memory.cache = static_cast<int64_t>(KvArena::bytes_needed(o.layers, context + block_slots, o.kv_heads,
+                                                            o.head_width, kv_type_of(target.options().type)));
   SLIP_TRY(DFlashWeights weights, read_weights(folder, config, target, pool, memory));
   DecoderOptions options = o;
   weights.decoder.embedding = lm.embedding();
@@ -176,11 +178,8 @@ void DFlashHead::store_slice(std::span<const int32_t> slots, std::span<const int
     for (int64_t t = 0; t < rows; ++t) std::copy_n(kv_T2GK + t * 2 * keys, keys, keys_TGK + t * keys);
     rms_norm(keys_TGK, rows * o.kv_heads, o.head_width, lm_->layer(layer).k_norm_K.data(), o.norm_eps, keys_TGK, pool_);
     rotate(keys_TGK, rows, keys, o.kv_heads, o.head_width, static_cast<int32_t>(half), cosine, sine, pool_);
-    for (int64_t t = 0; t < rows; ++t) {
-      const int64_t slot = slots[static_cast<size_t>(t)];
-      std::copy_n(keys_TGK + t * keys, keys, lm_->arena().keys_SGK(layer) + slot * keys);
-      std::copy_n(kv_T2GK + t * 2 * keys + keys, keys, lm_->arena().values_SGK(layer) + slot * keys);
-    }
+    for (int64_t t = 0; t < rows; ++t)
+      lm_->arena().store(layer, slots[static_cast<size_t>(t)], keys_TGK + t * keys, kv_T2GK + t * 2 * keys + keys);
   }
 }
 
@@ -194,6 +193,8 @@ Status DFlashHead::forward(const Pass& pass, PassOutput& out) {
                             slot);
     if (!std::holds_alternative<TokenId>(pass.rows[t].input))
       return bad_input("{}: row {}: expected a token, got a feature", info_.name, t);
+    if (pass.rows[t].allowed >= 0 && !draft_vocab_.empty())
+      return unsupported("{}: row {}: expected no list of allowed ids with a short draft vocabulary, got one", info_.name, t);
   }
   if (draft_vocab_.empty()) return lm_->forward(pass, out);
   SLIP_TRY_(lm_->forward(pass, short_));
@@ -208,6 +209,7 @@ void DFlashHead::scatter(const Pass& pass, PassOutput& out) const {
   out.nan_rows = short_.nan_rows;
   out.taps_NE.clear();
   out.logits_row = short_.logits_row;
+  out.statistics = short_.statistics;
   out.argmax.resize(pass.rows.size());
   const size_t lines = short_.logits_NV.size() / draft_vocab_.size();
   out.logits_NV.assign(lines * vocab, -std::numeric_limits<float>::infinity());

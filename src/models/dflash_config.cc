@@ -24,6 +24,8 @@ Result<DecoderOptions> read_decoder(json::object config, const std::string& wher
   config["model_type"] = "qwen3";
   SLIP_TRY(const ModelConfig parsed, parse_model_config(config, where));
   DecoderOptions decoder = parsed.decoder;
+  if (decoder.window > 0)
+    return unsupported("{}: use_sliding_window: expected full attention in every layer, got a window of {}", where, decoder.window);
   decoder.name = "dflash";
   decoder.tied_head = false;  // both are borrowed
   decoder.rule = {};

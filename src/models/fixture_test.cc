@@ -194,8 +194,8 @@ TEST_P(ModelFixture, SplittingThePassesThreadsAndSlotsKeepTheBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ModelFixture,
-                         ::testing::Values("qwen2", "qwen3", "qwen2_5_vl", "qwen2_5_vl_flat", "llama", "llama3", "ministral3",
-                                           "ministral3_ramp", "nemotron_labs_diffusion"),
+                         ::testing::Values("qwen2", "qwen3", "qwen2_5_vl", "qwen2_5_vl_flat", "llama", "llama3", "mistral",
+                                           "ministral3", "ministral3_ramp", "nemotron_labs_diffusion"),
                          [](const auto& info) { return info.param; });
 
 class VisionFixture : public ::testing::TestWithParam<std::string> {

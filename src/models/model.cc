@@ -5,6 +5,10 @@
 #include <algorithm>
 
 #include "models/adapter.h"
+#include "models/openvla.h"
+#include "models/patch_prompt.h"
+#include "models/qwen_vision.h"
+#include "models/vit_tower.h"
 
 namespace slip {
 namespace {
@@ -32,16 +36,16 @@ Status read_generation_config(const fs::path& folder, ModelConfig& config) {
   return {};
 }
 
-Result<std::optional<PreprocessorConfig>> load_preprocessor(const fs::path& folder, const VisionConfig& vision) {
-  const fs::path file = folder / "preprocessor_config.json";
+// Statistics of a fine-tuned OpenVLA, which override those of config.json.
+Status read_dataset_statistics(const fs::path& folder, ModelConfig& config) {
+  const fs::path file = folder / "dataset_statistics.json";
   std::error_code ec;
-  if (!fs::exists(file, ec)) return std::optional<PreprocessorConfig>{};
-  SLIP_TRY(PreprocessorConfig config, read_preprocessor_config(file));
-  if (config.patch_size != vision.patch || config.temporal_patch_size != vision.temporal_patch || config.merge_size != vision.merge)
-    return bad_input("{}: expected patch, temporal patch and merge size {} {} {} as in config.json, got {} {} {}", file.string(),
-                     vision.patch, vision.temporal_patch, vision.merge, config.patch_size, config.temporal_patch_size,
-                     config.merge_size);
-  return std::optional<PreprocessorConfig>{std::move(config)};
+  if (!config.action || !fs::exists(file, ec)) return {};
+  SLIP_TRY(const json::value value, read_json(file, size_t{64} << 20));
+  if (!value.is_object())
+    return bad_input("{}: expected a JSON object, got {}", file.string(), json::serialize(value).substr(0, 40));
+  SLIP_TRY(config.action->statistics, read_action_statistics(value.get_object(), file.string()));
+  return {};
 }
 
 Status check_options(const ModelOptions& o) {
@@ -64,6 +68,7 @@ Result<std::optional<Tokenizer>> load_tokenizer(const fs::path& folder) {
 Result<ModelConfig> load_config(const fs::path& folder, const Tokenizer* tokenizer) {
   SLIP_TRY(ModelConfig config, read_model_config(folder));
   SLIP_TRY_(read_generation_config(folder, config));
+  SLIP_TRY_(read_dataset_statistics(folder, config));
   if (tokenizer) resolve_draft_tokens(config, *tokenizer);
   return config;
 }
@@ -85,8 +90,9 @@ Status Model::load_parts(const LoadProgress& progress) {
   tokenizer_ = load_tokenizer(folder_);
   SLIP_TRY(config_, load_config(folder_, tokenizer()));
   if (tokenizer()) chat_ = ChatTemplate::load(folder_);
-  if (config_.vision) {
-    SLIP_TRY(preprocessor_, load_preprocessor(folder_, *config_.vision));
+  if (config_.vision || config_.vit_tower) {
+    SLIP_TRY(image_rules_, ImageRules::load(folder_, config_));
+    if (image_rules_ && image_rules_->qwen()) preprocessor_ = *image_rules_->qwen();
   }
   if (tokenizer() && tokenizer()->size() > config_.decoder.vocab)
     notes_.push_back(fmt::format("the tokenizer has {} ids, the model {} rows: ids beyond are refused", tokenizer()->size(),
@@ -97,7 +103,7 @@ Status Model::load_parts(const LoadProgress& progress) {
   text_prefix_ = std::move(weights.text_prefix);
   vision_prefix_ = std::move(weights.vision_prefix);
   notes_.insert(notes_.end(), weights.notes.begin(), weights.notes.end());
-  if (weights.vision) vision_.emplace(*config_.vision, std::move(*weights.vision), *pool_);
+  make_towers(weights);
   for (const DraftAdapter::Layer& layer : adapter.layers)
     memory_.weights += static_cast<int64_t>(layer.a.bytes() + layer.b.bytes());
   weights.decoder.adapter = std::move(adapter);
@@ -116,6 +122,12 @@ Result<std::unique_ptr<Model>> load_model(const fs::path& folder, const ModelOpt
   return model;
 }
 
+void Model::make_towers(LoadedWeights& weights) {
+  if (weights.vision) vision_ = std::make_unique<QwenVision>(*config_.vision, std::move(*weights.vision), *pool_);
+  if (weights.vit_tower) vision_ = std::make_unique<VitTower>(*config_.vit_tower, std::move(*weights.vit_tower), *pool_);
+  if (weights.history) history_.emplace(*config_.history, std::move(*weights.history), *pool_);
+}
+
 Result<const Tokenizer*> Model::need_tokenizer() const {
   if (!tokenizer_) return tokenizer_.error();
   if (!tokenizer())
@@ -124,10 +136,9 @@ Result<const Tokenizer*> Model::need_tokenizer() const {
 }
 
 Result<PatchGrid> Model::preprocess(const Image& image) const {
-  if (!config_.vision)
-    return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
-  if (!preprocessor_) return bad_input("{}: expected preprocessor_config.json for images, got none", folder_.string());
-  return qwen_patches(image, *preprocessor_);
+  if (!vision_) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
+  if (!image_rules_) return bad_input("{}: expected preprocessor_config.json for images, got none", folder_.string());
+  return image_rules_->apply(image);
 }
 
 Status Model::encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND) {
@@ -144,13 +155,37 @@ Result<Prompt> Model::build_prompt(std::span<const ChatMessage> messages, std::s
   return build_prompt(text, images);
 }
 
-Result<Prompt> Model::build_prompt(std::string_view text, std::span<const PatchGrid> images) {
+Result<std::vector<TokenId>> Model::prompt_tokens(std::string_view text) const {
   SLIP_TRY(const Tokenizer* tokenizer, need_tokenizer());
-  SLIP_TRY(const std::vector<TokenId> tokens, tokenizer->encode(text));
-  return build_prompt(tokens, images);
+  SLIP_TRY(std::vector<TokenId> tokens, tokenizer->encode(text));
+  // OpenVLA's patches stand behind BOS, which Llama's tokenizer puts in front of every text; Qwen has none.
+  const bool starts = config_.vit_tower && !config_.image_token && config_.bos && !config_.decoder.name.starts_with("qwen");
+  if (starts && (tokens.empty() || tokens.front() != *config_.bos)) tokens.insert(tokens.begin(), *config_.bos);
+  return tokens;
 }
 
-Result<Prompt> Model::build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images) {
+Result<Prompt> Model::build_prompt(std::string_view text, std::span<const PatchGrid> images, std::span<const float> history) {
+  SLIP_TRY(const std::vector<TokenId> tokens, prompt_tokens(text));
+  return build_prompt(tokens, images, history);
+}
+
+Result<Prompt> Model::patch_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images,
+                                   std::span<const float> history) {
+  std::vector<int32_t> rows;
+  for (const PatchGrid& g : images) rows.push_back(static_cast<int32_t>(g.merged()));
+  PatchRules rules{config_.image_token, {}};
+  if (config_.history) rules.history = config_.history->token;
+  SLIP_TRY(Prompt prompt, patch_prompt_rows(tokens, rows, !history.empty(), rules));
+  SLIP_TRY_(encode_images(images, prompt.features_ND));
+  if (!history.empty()) SLIP_TRY_(history_->encode(history, prompt.features_ND));
+  return prompt;
+}
+
+Result<Prompt> Model::build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images,
+                                   std::span<const float> history) {
+  if (!history.empty() && !history_)
+    return unsupported("{}: expected a model that takes the ego history as a row, got {}", folder_.string(), config_.architecture);
+  if (config_.vit_tower) return patch_prompt(tokens, images, history);
   if (!config_.vision || !config_.image_token) {
     if (!images.empty())
       return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);

@@ -14,10 +14,12 @@
 #include "base/result.h"
 #include "image/qwen_preprocess.h"
 #include "models/config.h"
+#include "models/dino_qwen.h"
+#include "models/image_rules.h"
 #include "models/loader.h"
 #include "models/prompt.h"
-#include "models/qwen_vision.h"
 #include "models/rows_file.h"
+#include "models/vision_tower.h"
 #include "nn/decoder.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
@@ -50,7 +52,9 @@ class Model {
   /// The same with the reason.
   Result<const Tokenizer*> need_tokenizer() const;
   const Result<ChatTemplate>& chat() const { return chat_; }
-  QwenVision* vision() { return vision_ ? &*vision_ : nullptr; }
+  /// Null without a vision tower.
+  VisionTower* vision() { return vision_.get(); }
+  /// Of Qwen2-VL's kind; nothing for other towers, and for folders without preprocessor_config.json.
   const std::optional<PreprocessorConfig>& preprocessor() const { return preprocessor_; }
 
   /// kUnsupported when the model has no vision tower, kBadInput when its folder has no preprocessor_config.json.
@@ -59,10 +63,15 @@ class Model {
   /// Messages, rendered by the folder's own template; its loading error when it has none that is known.
   Result<Prompt> build_prompt(std::span<const ChatMessage> messages, std::span<const PatchGrid> images = {},
                               const ChatOptions& options = {});
-  /// Text as the chat template renders it (one placeholder per image) -> rows with the images' features.
-  Result<Prompt> build_prompt(std::string_view text, std::span<const PatchGrid> images = {});
+  /// Text to ids as this model's prompts have them: with BOS in front for OpenVLA.
+  Result<std::vector<TokenId>> prompt_tokens(std::string_view text) const;
+  /// Text as the chat template renders it (one placeholder per image) -> rows with the images' features. OpenVLA: text without
+  /// placeholders, its patches behind the first token. `history`: the numbers of the ego history's row, for models that take one
+  /// (config().history).
+  Result<Prompt> build_prompt(std::string_view text, std::span<const PatchGrid> images = {}, std::span<const float> history = {});
   /// The same from tokens.
-  Result<Prompt> build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images = {});
+  Result<Prompt> build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images = {},
+                              std::span<const float> history = {});
   /// Loads, preprocesses and encodes the images of a rows file.
   Result<RowFeatures> row_features(const RowsFile& file);
 
@@ -71,6 +80,8 @@ class Model {
   Model() = default;
   Status load_parts(const LoadProgress& progress);
   Result<DraftAdapter> load_adapter();
+  void make_towers(LoadedWeights& weights);
+  Result<Prompt> patch_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images, std::span<const float> history);
   std::filesystem::path folder_;
   ModelOptions options_;
   ModelConfig config_;
@@ -82,7 +93,9 @@ class Model {
   Result<ChatTemplate> chat_ = unsupported("chat template: expected a folder with a tokenizer, got none");
   std::optional<PreprocessorConfig> preprocessor_;
   std::unique_ptr<DecoderLm> lm_;
-  std::optional<QwenVision> vision_;
+  std::optional<ImageRules> image_rules_;
+  std::unique_ptr<VisionTower> vision_;
+  std::optional<HistoryEncoder> history_;
 };
 
 Result<std::unique_ptr<Model>> load_model(const std::filesystem::path& folder, const ModelOptions& options = {},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens and image grids -> the rows of a prompt: each image placeholder becomes one row per merged cell, and positions follow
+// Tokens, image and video grids -> the rows of a prompt: each placeholder becomes one row per merged cell, and positions follow
 // Qwen2.5-VL's rule (text/chat.h: rope_positions).
 #pragma once
 #include <span>
@@ -12,8 +12,12 @@
 
 namespace slip {
 
-/// `tokens` holds each image's placeholder once, or already repeated once per cell. Rows of images take features 0, 1, ... in
-/// order; features_ND stays empty for the caller. kBadInput when placeholders and images differ in number.
+/// `tokens` holds each placeholder once, or already repeated once per cell (images and videos alike). Rows of images take features
+/// 0, 1, ... in order, those of videos the ones behind; features_ND stays empty for the caller. kBadInput when placeholders and grids
+/// differ in number.
+Result<Prompt> prompt_rows(std::span<const TokenId> tokens, std::span<const VisionGrid> images, std::span<const Video> videos,
+                           const VisionRules& rules);
+/// The same without videos.
 Result<Prompt> prompt_rows(std::span<const TokenId> tokens, std::span<const VisionGrid> images, const VisionRules& rules);
 /// The same without images: positions 0, 1, ...
 Prompt prompt_rows(std::span<const TokenId> tokens);

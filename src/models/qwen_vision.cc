@@ -3,8 +3,10 @@
 #include "models/qwen_vision.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "kernels/rope.h"
 
@@ -12,14 +14,32 @@ namespace slip {
 namespace {
 
 constexpr float kEps = 1e-6F;  // literal in the reference: not the text decoder's rms_norm_eps
-// As in the decoder: a slice of rows bounds the MLP's memory (12,696 patches at F = 3,420 would need 350 MB).
-constexpr int64_t kMlpRows = 1024;
+// Rows that go through a whole block together (through its halves, where attention is over frames): what lies between two products
+// stays in the caches and the memory is bounded (12,696 patches at F = 3,420 would need 350 MB). More rows than this read the
+// weights no more often than the products' own row groups do.
+constexpr int64_t kSliceRows = 1024;
+constexpr int64_t kCopyRows = 32;  // of a task that only moves rows
 
 void copy_floats(float* to, const float* from, int64_t n) { std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); }
 size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
 // PatchGrid::patches() is an int: a hostile grid may exceed it.
 int64_t patches_in(const PatchGrid& g) { return int64_t{g.t} * g.h * g.w; }
 const float* or_null(const std::vector<float>& v) { return v.empty() ? nullptr : v.data(); }
+
+template <class F>
+void for_rows(ThreadPool& pool, int64_t rows, const F& f) {
+  pool.run((rows + kCopyRows - 1) / kCopyRows, [&](int64_t task) {
+    for (int64_t r = task * kCopyRows; r < std::min(rows, (task + 1) * kCopyRows); ++r) f(r);
+  });
+}
+
+using Clock = std::chrono::steady_clock;
+
+/// Milliseconds since `last`, which becomes now.
+double lap(Clock::time_point& last) {
+  const auto now = Clock::now();
+  return std::chrono::duration<double, std::milli>(now - std::exchange(last, now)).count();
+}
 
 }  // namespace
 
@@ -71,7 +91,17 @@ struct QwenVision::Layout {
   std::vector<int32_t> source_P;
   std::vector<SlotSpan> windows, frames;  // in gathered patches
   std::vector<RowSpans> window_of_P, frame_of_P;
+  std::vector<Slice> slices;  // whole windows each
+  void cut();
 };
+
+void QwenVision::Layout::cut() {
+  for (const SlotSpan& window : windows) {
+    const int64_t rows = window.end - window.begin;
+    if (slices.empty() || slices.back().rows + rows > kSliceRows) slices.push_back({window.begin, 0});
+    slices.back().rows += rows;
+  }
+}
 
 Status QwenVision::check(std::span<const PatchGrid> images) const {
   int64_t patches = 0;
@@ -116,19 +146,21 @@ QwenVision::Layout QwenVision::lay_out(std::span<const PatchGrid> images) const 
     }
     layout.patches += patches_in(g);
   }
+  layout.cut();
   return layout;
 }
 
 void QwenVision::patch_embed(std::span<const PatchGrid> images, const Layout& layout) {
   const int64_t d = config_.width, numbers = config_.patch_numbers();
-  float* embedded = update_.grow(count(layout.patches, d));
+  float* embedded = k_PD_.grow(count(layout.patches, d));
   int64_t first = 0;
   for (const PatchGrid& g : images) {
     matmul(weights_.patch_embed, g.values.data(), patches_in(g), numbers, nullptr, embedded + first * d, d, pool_, workspace_);
     first += patches_in(g);
   }
   float* x = x_PD_.grow(count(layout.patches, d));
-  pool_.run(layout.patches, [&](int64_t r) { copy_floats(x + r * d, embedded + layout.source_P[static_cast<size_t>(r)] * d, d); });
+  for_rows(pool_, layout.patches,
+           [&](int64_t r) { copy_floats(x + r * d, embedded + layout.source_P[static_cast<size_t>(r)] * d, d); });
 }
 
 void QwenVision::fill_rotation(std::span<const PatchGrid> images, const Layout& layout) {
@@ -150,88 +182,120 @@ void QwenVision::fill_rotation(std::span<const PatchGrid> images, const Layout& 
   rope_tables(frequencies, positions, cos_.grow(numbers), sin_.grow(numbers));
 }
 
+bool QwenVision::sees_whole_frame(size_t number) const {
+  const auto& full = config_.full_attention_blocks;
+  return std::find(full.begin(), full.end(), static_cast<int32_t>(number)) != full.end();
+}
+
+// Windows do not see each other, so a slice of them goes through the whole block; where patches see their frame, all rows must have
+// left their keys first.
 void QwenVision::block(size_t number, const Layout& layout) {
   const VisionBlockWeights& w = weights_.blocks[number];
-  const int64_t p = layout.patches, d = config_.width, f = config_.mlp_width;
-  const int32_t head_width = config_.head_width(), half = head_width / 2;
-  float* x = x_PD_.data();
-  float* normed = normed_PD_.grow(count(p, d));
-  float* qkv = qkv_.grow(count(p, 3 * d));
-  float* q = q_.grow(count(p, d));
-  float* k = k_.grow(count(p, d));
-  float* v = v_.grow(count(p, d));
-  float* attended = attended_.grow(count(p, d));
-  float* update = update_.grow(count(p, d));
+  const int64_t line = 3 * int64_t{config_.width};
+  k_PD_.grow(count(layout.patches, config_.width));
+  v_PD_.grow(count(layout.patches, config_.width));
+  if (sees_whole_frame(number)) {
+    float* qkv = qkv_.grow(count(layout.patches, line));
+    for (const Slice& s : layout.slices) project(w, s, qkv + s.first * line);
+    for (const Slice& s : layout.slices) {
+      attend(w, s, qkv + s.first * line, layout.frame_of_P, layout.frames);
+      mlp(w, s);
+    }
+    return;
+  }
+  for (const Slice& s : layout.slices) {
+    float* qkv = qkv_.grow(count(s.rows, line));
+    project(w, s, qkv);
+    attend(w, s, qkv, layout.window_of_P, layout.windows);
+    mlp(w, s);
+  }
+}
 
-  rms_norm(x, p, d, w.norm1_D.data(), kEps, normed, pool_);
-  matmul(w.qkv, normed, p, d, or_null(w.qkv_bias), qkv, 3 * d, pool_, workspace_);
-  pool_.run(p, [&](int64_t r) {
-    copy_floats(q + r * d, qkv + r * 3 * d, d);
+/// qkv: the slice's lines; queries stay there, keys and values go where attention reads them.
+void QwenVision::project(const VisionBlockWeights& w, const Slice& s, float* qkv) {
+  const int64_t d = config_.width;
+  const int32_t head_width = config_.head_width(), half = head_width / 2;
+  matmul(w.qkv, ProductInput{x_PD_.data() + s.first * d, s.rows, d, w.norm1_D.data(), kEps},
+         ProductOutput{qkv, 3 * d, or_null(w.qkv_bias)}, pool_, workspace_);
+  // A line's queries and keys are heads side by side.
+  rotate(qkv, s.rows, 3 * d, 2 * config_.heads, head_width, half, cos_.data() + s.first * half, sin_.data() + s.first * half,
+         pool_);
+  float* k = k_PD_.data() + s.first * d;
+  float* v = v_PD_.data() + s.first * d;
+  for_rows(pool_, s.rows, [&](int64_t r) {
     copy_floats(k + r * d, qkv + r * 3 * d + d, d);
     copy_floats(v + r * d, qkv + r * 3 * d + 2 * d, d);
   });
-  rotate(q, p, d, config_.heads, head_width, half, cos_.data(), sin_.data(), pool_);
-  rotate(k, p, d, config_.heads, head_width, half, cos_.data(), sin_.data(), pool_);
+}
 
-  const auto& full = config_.full_attention_blocks;
-  const bool whole_frame = std::find(full.begin(), full.end(), static_cast<int32_t>(number)) != full.end();
+void QwenVision::attend(const VisionBlockWeights& w, const Slice& s, const float* qkv, std::span<const RowSpans> row_spans,
+                        std::span<const SlotSpan> spans) {
+  const int64_t d = config_.width;
+  float* attended = attended_.grow(count(s.rows, d));
   AttentionArgs args;
-  args.q_THK = q;
-  args.keys_SGK = k;
-  args.values_SGK = v;
+  args.q_THK = qkv;
+  args.ldq = 3 * d;
+  args.keys_SGK = k_PD_.data();
+  args.values_SGK = v_PD_.data();
   args.out_THK = attended;
-  args.rows = p;
+  args.rows = s.rows;
   args.heads = args.kv_heads = config_.heads;
-  args.head_width = head_width;
-  args.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head_width)));
-  args.row_spans = whole_frame ? layout.frame_of_P : layout.window_of_P;
-  args.spans = whole_frame ? layout.frames : layout.windows;
+  args.head_width = config_.head_width();
+  args.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(config_.head_width())));
+  args.row_spans = row_spans.subspan(static_cast<size_t>(s.first), static_cast<size_t>(s.rows));
+  args.spans = spans;
   attention(args, pool_, workspace_);
-  matmul(w.proj, attended, p, d, or_null(w.proj_bias), update, d, pool_, workspace_);
-  add(x, update, p, d, pool_);
+  matmul(w.proj, ProductInput{attended, s.rows, d}, ProductOutput{x_PD_.data() + s.first * d, d, or_null(w.proj_bias), true}, pool_,
+         workspace_);
+}
 
-  float* gate_up = gate_up_.grow(count(std::min(p, kMlpRows), 2 * f));
-  float* gated = gated_.grow(count(std::min(p, kMlpRows), f));
-  for (int64_t first = 0; first < p; first += kMlpRows) {
-    const int64_t rows = std::min(kMlpRows, p - first);
-    rms_norm(x + first * d, rows, d, w.norm2_D.data(), kEps, normed, pool_);
-    matmul(w.gate_up, normed, rows, d, or_null(w.gate_up_bias), gate_up, 2 * f, pool_, workspace_);
-    swiglu(gate_up, gate_up + f, rows, f, 2 * f, gated, pool_);
-    matmul(w.down, gated, rows, f, or_null(w.down_bias), update, d, pool_, workspace_);
-    add(x + first * d, update, rows, d, pool_);
-  }
+void QwenVision::mlp(const VisionBlockWeights& w, const Slice& s) {
+  const int64_t d = config_.width, f = config_.mlp_width;
+  float* x = x_PD_.data() + s.first * d;
+  float* gated = gated_.grow(count(s.rows, f));
+  matmul_swiglu(w.gate_up, ProductInput{x, s.rows, d, w.norm2_D.data(), kEps}, or_null(w.gate_up_bias), gated, f, pool_,
+                workspace_);
+  matmul(w.down, ProductInput{gated, s.rows, f}, ProductOutput{x, d, or_null(w.down_bias), true}, pool_, workspace_);
 }
 
 void QwenVision::merge(const Layout& layout, std::vector<float>& features_ND) {
   const int64_t unit = int64_t{config_.merge} * config_.merge, cells = layout.patches / unit;
   const int64_t d = config_.width, cell = d * unit, out = config_.out_width;
-  float* normed = normed_PD_.grow(count(layout.patches, d));
-  float* hidden = qkv_.grow(count(cells, cell));
-  float* merged = q_.grow(count(cells, out));
-  rms_norm(x_PD_.data(), layout.patches, d, weights_.merger_norm_D.data(), kEps, normed, pool_);
-  matmul(weights_.merger_0, normed, cells, cell, or_null(weights_.merger_0_bias), hidden, cell, pool_, workspace_);
-  gelu(hidden, cells, cell, false, pool_);
-  matmul(weights_.merger_2, hidden, cells, cell, or_null(weights_.merger_2_bias), merged, out, pool_, workspace_);
   features_ND.resize(count(cells, out));
-  pool_.run(cells, [&](int64_t c) {
-    const int64_t to = layout.source_P[static_cast<size_t>(c * unit)] / unit;
-    copy_floats(features_ND.data() + to * out, merged + c * out, out);
-  });
+  for (int64_t first = 0; first < cells; first += kSliceRows) {
+    const int64_t rows = std::min(kSliceRows, cells - first);
+    float* normed = normed_.grow(count(rows, cell));
+    float* hidden = qkv_.grow(count(rows, cell));
+    float* merged = gated_.grow(count(rows, out));
+    rms_norm(x_PD_.data() + first * cell, rows * unit, d, weights_.merger_norm_D.data(), kEps, normed, pool_);
+    matmul(weights_.merger_0, normed, rows, cell, or_null(weights_.merger_0_bias), hidden, cell, pool_, workspace_);
+    gelu(hidden, rows, cell, false, pool_);
+    matmul(weights_.merger_2, hidden, rows, cell, or_null(weights_.merger_2_bias), merged, out, pool_, workspace_);
+    for_rows(pool_, rows, [&](int64_t c) {
+      const int64_t to = layout.source_P[static_cast<size_t>((first + c) * unit)] / unit;
+      copy_floats(features_ND.data() + to * out, merged + c * out, out);
+    });
+  }
 }
 
 Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>& features_ND) {
   SLIP_TRY_(check(images));
   features_ND.clear();
   if (images.empty()) return {};
+  times_ = {};
+  auto last = Clock::now();
   const Layout layout = lay_out(images);
   patch_embed(images, layout);
   tap("patch_embed_PD", layout);
   fill_rotation(images, layout);
+  times_.patch_embed = lap(last);
   for (size_t i = 0; i < weights_.blocks.size(); ++i) {
     block(i, layout);
+    (sees_whole_frame(i) ? times_.full : times_.windowed) += lap(last);
     if (tap_) tap(fmt::format("block_{}_PD", i), layout);
   }
   merge(layout, features_ND);
+  times_.merger = lap(last);
   return {};
 }
 

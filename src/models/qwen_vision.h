@@ -16,6 +16,7 @@
 #include "image/qwen_preprocess.h"
 #include "kernels/kernels.h"
 #include "models/config.h"
+#include "models/vision_tower.h"
 #include "models/weight_reader.h"
 #include "nn/buffer.h"
 #include "nn/decoder.h"
@@ -47,14 +48,15 @@ struct WindowOrder {
 };
 WindowOrder window_order(int32_t t, int32_t cell_rows, int32_t cell_columns, int32_t window_cells);
 
-class QwenVision {
+class QwenVision final : public VisionTower {
  public:
   QwenVision(VisionConfig config, VisionWeights weights, ThreadPool& pool)
       : config_(std::move(config)), weights_(std::move(weights)), pool_(pool) {}
   const VisionConfig& config() const { return config_; }
 
   /// features_ND: the images' feature rows one behind the other. kBadInput for a grid that does not fit its pixels.
-  Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND);
+  Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND) override;
+  VisionTimes times() const override { return times_; }
   /// For tests: "patch_embed_PD", "block_<i>_PD" in the order of the pixels.
   void set_tap(ActivationTap tap) { tap_ = std::move(tap); }
 
@@ -64,7 +66,15 @@ class QwenVision {
   Layout lay_out(std::span<const PatchGrid> images) const;
   void patch_embed(std::span<const PatchGrid> images, const Layout& layout);
   void fill_rotation(std::span<const PatchGrid> images, const Layout& layout);
+  struct Slice {
+    int64_t first = 0, rows = 0;
+  };
+  bool sees_whole_frame(size_t number) const;
   void block(size_t number, const Layout& layout);
+  void project(const VisionBlockWeights& w, const Slice& s, float* qkv);
+  void attend(const VisionBlockWeights& w, const Slice& s, const float* qkv, std::span<const RowSpans> row_spans,
+              std::span<const SlotSpan> spans);
+  void mlp(const VisionBlockWeights& w, const Slice& s);
   void merge(const Layout& layout, std::vector<float>& features_ND);
   void tap(std::string_view name, const Layout& layout);
 
@@ -72,7 +82,8 @@ class QwenVision {
   VisionWeights weights_;
   ThreadPool& pool_;
   Workspace workspace_;
-  FloatBuffer x_PD_, normed_PD_, qkv_, q_, k_, v_, attended_, update_, gate_up_, gated_, cos_, sin_;
+  FloatBuffer x_PD_, normed_, qkv_, k_PD_, v_PD_, attended_, gated_, cos_, sin_;
+  VisionTimes times_;
   ActivationTap tap_;
 };
 

@@ -6,19 +6,42 @@
 
 #include <cstdint>
 
+#include "core/dtype.h"
+
 namespace slip {
 namespace {
 
 TEST(KvArena, LayersAreDisjointZeroedAndAligned) {
-  auto arena = KvArena::create(3, 5, 2, 3);
-  ASSERT_TRUE(arena);
-  for (int32_t layer = 0; layer < 3; ++layer) {
-    for (float* p : {arena->keys_SGK(layer), arena->values_SGK(layer)}) {
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0U);
-      for (int i = 0; i < 30; ++i) EXPECT_EQ(p[i], 0.0F);
-      for (int i = 0; i < 30; ++i) p[i] = 1;
+  for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+    auto arena = KvArena::create(3, 5, 2, 3, type);
+    ASSERT_TRUE(arena);
+    const size_t bytes = 5 * 2 * 3 * size_of(type);
+    EXPECT_GE(arena->bytes(), 6 * bytes);
+    for (int32_t layer = 0; layer < 3; ++layer) {
+      for (void* memory : {arena->keys(layer), arena->values(layer)}) {
+        auto* p = static_cast<unsigned char*>(memory);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0U);
+        for (size_t i = 0; i < bytes; ++i) EXPECT_EQ(p[i], 0);
+        for (size_t i = 0; i < bytes; ++i) p[i] = 1;
+      }
     }
   }
+}
+
+TEST(KvArena, StoresASlotWhereItsStridesSayRoundedToItsType) {
+  const float keys[4] = {1, 2, 3, 1 + 0x1p-9F}, values[4] = {-1, -2, 0.5F, 1 + 0x3p-9F};
+  auto wide = KvArena::create(2, 5, 2, 2), narrow = KvArena::create(2, 5, 2, 2, KvType::kBF16);
+  ASSERT_TRUE(wide && narrow);
+  wide->store(1, 3, keys, values);
+  narrow->store(1, 3, keys, values);
+  for (int64_t g = 0; g < 2; ++g)
+    for (int64_t k = 0; k < 2; ++k) {
+      const int64_t at = 3 * wide->slot_stride() + g * wide->head_stride() + k, i = 2 * g + k;
+      EXPECT_EQ(static_cast<float*>(wide->keys(1))[at], keys[i]);
+      EXPECT_EQ(static_cast<float*>(wide->values(1))[at], values[i]);
+      EXPECT_EQ(static_cast<uint16_t*>(narrow->keys(1))[at], to_bf16(keys[i]).bits);
+      EXPECT_EQ(static_cast<uint16_t*>(narrow->values(1))[at], to_bf16(values[i]).bits);
+    }
 }
 
 TEST(KvArena, ImpossibleSizeIsRefusedWithItsNumbers) {

@@ -7,13 +7,14 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "nn/window.h"
 
 namespace slip {
 namespace {
 
 // Copies and look-ups move a few KB per row: below 64 rows a task costs more to hand out (0.3 to 1 us) than to do.
 constexpr int64_t kCopyRows = 64;
-// The MLP runs in slices of rows, so that 3,000 rows of a prompt at F = 11,008 need 45 MB of gate and up, not 264.
+// The MLP runs in slices of rows, so that 3,000 rows of a prompt at F = 11,008 need 23 MB between the products, not 132.
 constexpr int64_t kMlpRows = 512;
 // Weights up to here are read by every thread for its own rows: half of a third-level cache of 32 MB.
 constexpr size_t kCachedBytes = 16 << 20;
@@ -46,7 +47,9 @@ size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast
 
 Result<std::unique_ptr<DecoderLm>> DecoderLm::create(DecoderOptions options, DecoderWeights weights, int32_t slots,
                                                      ThreadPool& pool) {
-  SLIP_TRY(KvArena arena, KvArena::create(options.layers, slots, options.kv_heads, options.head_width));
+  SLIP_CHECK(!weights.layers.empty(), "the loader fills every layer");
+  const KvType type = kv_type_of(weights.layers[0].qkv.type());
+  SLIP_TRY(KvArena arena, KvArena::create(options.layers, slots, options.kv_heads, options.head_width, type));
   return std::unique_ptr<DecoderLm>(new DecoderLm(std::move(options), std::move(weights), std::move(arena), pool));
 }
 
@@ -56,9 +59,11 @@ DecoderLm::DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena are
       arena_(std::move(arena)),
       pool_(pool),
       rope_(rope_frequencies(options_.rope)),
-      written_S_(static_cast<size_t>(arena_.slots()), 0) {
+      check_(arena_.slots(), weights_.embedding ? weights_.embedding->n() : 0) {
   SLIP_CHECK(static_cast<int32_t>(weights_.layers.size()) == options_.layers, "the loader fills every layer");
   SLIP_CHECK(weights_.embedding && (options_.tied_head || weights_.head), "the loader fills embedding and head");
+  SLIP_CHECK(options_.window == 0 || static_cast<int32_t>(options_.slides_L.size()) == options_.layers,
+             "a window names its layers");
   const size_t adapted = weights_.adapter.layers.size();
   SLIP_CHECK(adapted == 0 || adapted == weights_.layers.size(), "the loader fills an adapter for every layer or none");
   size_t bytes = 0;
@@ -76,51 +81,13 @@ Status DecoderLm::set_taps(std::span<const int32_t> layers) {
   return {};
 }
 
-Status DecoderLm::check(const Pass& pass) {
-  const int32_t slots = arena_.slots();
-  const size_t width = static_cast<size_t>(options_.width);
-  const int64_t vocab = weights_.embedding->n();
-  if (pass.draft_adapter && !info_.has_draft_adapter)
-    return unsupported("{}: expected a model with a draft adapter for a pass that uses one, got one without", options_.name);
-  if (pass.taps && info_.tap_layers.empty())
-    return bad_input("{}: expected layers chosen by set_taps for a pass with taps, got none", options_.name);
-  if (pass.features_ND.size() % width != 0)
-    return bad_input("features: expected a multiple of {} numbers, got {}", width, pass.features_ND.size());
-  const size_t features = pass.features_ND.size() / width;
-  for (const SlotSpan s : pass.spans)
-    if (s.begin < 0 || s.begin > s.end || s.end > slots)
-      return bad_input("span of slots: expected 0 <= begin <= end <= {}, got [{}, {})", slots, s.begin, s.end);
-  if (++pass_number_ == 0) {
-    std::fill(written_S_.begin(), written_S_.end(), 0);
-    pass_number_ = 1;
-  }
-  for (size_t t = 0; t < pass.rows.size(); ++t) {
-    const Row& row = pass.rows[t];
-    if (const auto* token = std::get_if<TokenId>(&row.input); token && (token->value < 0 || token->value >= vocab))
-      return bad_input("row {}: expected a token below {}, got {}", t, vocab, token->value);
-    if (const auto* feature = std::get_if<Feature>(&row.input);
-        feature && (feature->index < 0 || static_cast<size_t>(feature->index) >= features))
-      return bad_input("row {}: expected a feature below {}, got {}", t, features, feature->index);
-    if (row.slot < 0 || row.slot >= slots)
-      return resource_error("row {}: expected a slot of the key/value cache, 0 to {}, got {}", t, slots - 1, row.slot);
-    if (std::exchange(written_S_[static_cast<size_t>(row.slot)], pass_number_) == pass_number_)
-      return bad_input("row {}: expected a slot of its own, got {}, which an earlier row of the pass writes", t, row.slot);
-    if (row.sees_first > pass.spans.size() || row.sees_count > pass.spans.size() - row.sees_first)
-      return bad_input("row {}: expected spans within the pass's {}, got {} from {}", t, pass.spans.size(), row.sees_count,
-                       row.sees_first);
-    const auto sees = pass.spans.subspan(row.sees_first, row.sees_count);
-    if (std::none_of(sees.begin(), sees.end(), [](SlotSpan s) { return s.end > s.begin; }))
-      return bad_input("row {}: expected to see at least one slot, got none", t);
-  }
-  return {};
-}
-
 Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
-  SLIP_TRY_(check(pass));
+  SLIP_TRY_(check_(pass, info_));
   out.vocab = options_.vocab;
   out.argmax.assign(pass.rows.size(), TokenId{});
   out.logits_row.assign(pass.rows.size(), -1);
   out.logits_NV.clear();
+  out.statistics.clear();
   out.nan_rows = 0;
   out.taps_NE.resize(pass.taps ? count(static_cast<int64_t>(pass.rows.size()), info_.width) * info_.tap_layers.size() : 0);
   if (pass.rows.empty()) return {};
@@ -147,7 +114,7 @@ void DecoderLm::for_shares(F&& f) {
 // A run ends where rows need each other's keys: it is the second half of a layer and the first half of the next.
 void DecoderLm::layers(const Pass& pass, PassOutput& out) {
   const int32_t last = options_.layers - 1;
-  for_shares([&](const Share& s) { project(pass, 0, s); });
+  for_shares([&](const Share& s) { project(0, s); });
   for (int32_t layer = 0; layer <= last; ++layer) {
     if (layer == last && !needs_every_row(pass)) keep_wanted();
     if (rows_ == 0) return;
@@ -156,7 +123,7 @@ void DecoderLm::layers(const Pass& pass, PassOutput& out) {
       mlp_block(layer, s);
       if (pass.taps) copy_taps(layer, out, s);
       if (tap_) tap(fmt::format("layer_{}_TD", layer), a_.x_TD.data());
-      if (layer < last) project(pass, layer + 1, s);
+      if (layer < last) project(layer + 1, s);
     });
   }
 }
@@ -168,29 +135,39 @@ void DecoderLm::prepare(const Pass& pass) {
   a_.logits_N.clear();
   a_.argmax_N.clear();
   a_.positions_T.clear();
+  a_.slots_T.clear();
   a_.row_spans_T.clear();
   a_.q_scale_T.clear();
   for (size_t t = 0; t < pass.rows.size(); ++t) {
     const Row& row = pass.rows[t];
     a_.positions_T.push_back(row.position);
+    a_.slots_T.push_back(row.slot);
     a_.row_spans_T.push_back({row.sees_first, row.sees_count});
     if (row.want != Want::kNothing) a_.wanted_N.push_back(static_cast<int32_t>(t));
     if (row.want == Want::kLogits) a_.logits_N.push_back(static_cast<int32_t>(t));
     if (row.want == Want::kArgmax) a_.argmax_N.push_back(static_cast<int32_t>(t));
     if (o.q_scale_beta != 0) a_.q_scale_T.push_back(query_scale(o.q_scale_beta, o.q_scale_positions, row.position.t));
   }
+  if (o.window > 0) trim_to_window(pass);
   const int64_t q = int64_t{o.heads} * o.head_width, kv = int64_t{o.kv_heads} * o.head_width;
   a_.x_TD.grow(count(rows_, o.width));
   a_.normed_TD.grow(count(rows_, o.width));
   a_.update_TD.grow(count(rows_, o.width));
   a_.qkv_TE.grow(count(rows_, q + 2 * kv));
-  a_.q_THK.grow(count(rows_, q));
   a_.attended_THK.grow(count(rows_, q));
-  a_.k_TGK.grow(count(rows_, kv));
   if (pass.draft_adapter) a_.low_TR.grow(count(rows_, weights_.adapter.rank));
-  a_.gate_up_TF2.grow(count(std::min(rows_, kMlpRows), 2 * int64_t{o.mlp_width}));
   a_.gated_TF.grow(count(std::min(rows_, kMlpRows), o.mlp_width));
   fill_rotation();
+}
+
+void DecoderLm::trim_to_window(const Pass& pass) {
+  a_.window_spans_T.clear();
+  a_.windowed.clear();
+  for (const Row& row : pass.rows) {
+    const auto first = static_cast<uint32_t>(a_.windowed.size());
+    append_window(pass.spans.subspan(row.sees_first, row.sees_count), row.slot, options_.window, a_.windowed);
+    a_.window_spans_T.push_back({first, static_cast<uint32_t>(a_.windowed.size()) - first});
+  }
 }
 
 void DecoderLm::fill_rotation() {
@@ -217,27 +194,17 @@ void DecoderLm::embed(const Pass& pass) {
   });
 }
 
-void DecoderLm::store(const Pass& pass, int32_t layer, const Share& s) {
-  const int64_t kv = int64_t{options_.kv_heads} * options_.head_width;
-  const int64_t q = int64_t{options_.heads} * options_.head_width, e = q + 2 * kv;
-  float* keys = arena_.keys_SGK(layer);
-  float* values = arena_.values_SGK(layer);
-  for_rows(s.pool, s.rows, [&](int64_t i) {
-    const int64_t t = s.first + i, slot = pass.rows[static_cast<size_t>(t)].slot;
-    copy_floats(keys + slot * kv, a_.k_TGK.data() + t * kv, kv);
-    copy_floats(values + slot * kv, a_.qkv_TE.data() + t * e + q + kv, kv);
-  });
-}
-
 // Moves the rows that want something to the front; the others have done their part by storing keys and values.
 void DecoderLm::keep_wanted() {
   const int64_t width = options_.width, q = int64_t{options_.heads} * options_.head_width;
+  const int64_t line = q + 2 * int64_t{options_.kv_heads} * options_.head_width;
   int64_t to = 0;
   for (const int32_t t : a_.wanted_N) {
     if (t != to) {
       copy_floats(a_.x_TD.data() + to * width, a_.x_TD.data() + t * width, width);
-      copy_floats(a_.q_THK.data() + to * q, a_.q_THK.data() + t * q, q);
+      copy_floats(a_.qkv_TE.data() + to * line, a_.qkv_TE.data() + t * line, q);
       a_.row_spans_T[static_cast<size_t>(to)] = a_.row_spans_T[static_cast<size_t>(t)];
+      if (options_.window > 0) a_.window_spans_T[static_cast<size_t>(to)] = a_.window_spans_T[static_cast<size_t>(t)];
       if (!a_.q_scale_T.empty()) a_.q_scale_T[static_cast<size_t>(to)] = a_.q_scale_T[static_cast<size_t>(t)];
     }
     ++to;
@@ -245,54 +212,65 @@ void DecoderLm::keep_wanted() {
   rows_ = to;
 }
 
-void DecoderLm::project(const Pass& pass, int32_t layer, const Share& s) {
+void DecoderLm::project(int32_t layer, const Share& s) {
   const DecoderOptions& o = options_;
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  const int64_t q = int64_t{o.heads} * o.head_width, kv = int64_t{o.kv_heads} * o.head_width, e = q + 2 * kv;
-  float* normed_TD = a_.normed_TD.data() + s.first * o.width;
-  float* qkv_TE = a_.qkv_TE.data() + s.first * e;
-  float* q_THK = a_.q_THK.data() + s.first * q;
-  float* k_TGK = a_.k_TGK.data() + s.first * kv;
-  rms_norm(a_.x_TD.data() + s.first * o.width, s.rows, o.width, w.attention_norm_D.data(), o.norm_eps, normed_TD, s.pool);
-  matmul(w.qkv, normed_TD, s.rows, o.width, or_null(w.qkv_bias), qkv_TE, e, s.pool, s.workspace);
-  for_rows(s.pool, s.rows, [&](int64_t t) {
-    copy_floats(q_THK + t * q, qkv_TE + t * e, q);
-    copy_floats(k_TGK + t * kv, qkv_TE + t * e + q, kv);
-  });
+  const int64_t line = int64_t{o.heads + 2 * o.kv_heads} * o.head_width, half = rope_.half();
+  float* qkv_TE = a_.qkv_TE.data() + s.first * line;
+  matmul(w.qkv, ProductInput{a_.x_TD.data() + s.first * o.width, s.rows, o.width, w.attention_norm_D.data(), o.norm_eps},
+         ProductOutput{qkv_TE, line, or_null(w.qkv_bias)}, s.pool, s.workspace);
+  RotateStoreArgs args;
+  args.qkv_TE = qkv_TE;
+  args.rows = s.rows;
+  args.heads = o.heads;
+  args.kv_heads = o.kv_heads;
+  args.head_width = o.head_width;
+  args.half = static_cast<int32_t>(half);
+  args.cos_TK2 = a_.cos_TK2.data() + s.first * half;
+  args.sin_TK2 = a_.sin_TK2.data() + s.first * half;
   if (o.qk_norm) {
-    rms_norm(q_THK, s.rows * o.heads, o.head_width, w.q_norm_K.data(), o.norm_eps, q_THK, s.pool);
-    rms_norm(k_TGK, s.rows * o.kv_heads, o.head_width, w.k_norm_K.data(), o.norm_eps, k_TGK, s.pool);
+    args.q_gain_K = w.q_norm_K.data();
+    args.k_gain_K = w.k_norm_K.data();
+    args.eps = o.norm_eps;
   }
-  const int32_t half = rope_.half();
-  const float* cosine = a_.cos_TK2.data() + s.first * half;
-  const float* sine = a_.sin_TK2.data() + s.first * half;
-  rotate(q_THK, s.rows, q, o.heads, o.head_width, half, cosine, sine, s.pool);
-  rotate(k_TGK, s.rows, kv, o.kv_heads, o.head_width, half, cosine, sine, s.pool);
-  store(pass, layer, s);
+  args.kv_type = arena_.type();
+  args.keys = arena_.keys(layer);
+  args.values = arena_.values(layer);
+  args.slot_stride = arena_.slot_stride();
+  args.head_stride = arena_.head_stride();
+  args.slots_T = a_.slots_T.data() + s.first;
+  rotate_store(args, s.pool);
 }
 
 void DecoderLm::attend(const Pass& pass, int32_t layer, const Share& s) {
   const DecoderOptions& o = options_;
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  const int64_t q = int64_t{o.heads} * o.head_width;
-  float* update_TD = a_.update_TD.data() + s.first * o.width;
+  const int64_t q = int64_t{o.heads} * o.head_width, line = q + 2 * int64_t{o.kv_heads} * o.head_width;
   AttentionArgs args;
-  args.q_THK = a_.q_THK.data() + s.first * q;
-  args.keys_SGK = arena_.keys_SGK(layer);
-  args.values_SGK = arena_.values_SGK(layer);
+  args.q_THK = a_.qkv_TE.data() + s.first * line;
+  args.ldq = line;
+  args.kv_type = arena_.type();
+  args.keys_SGK = arena_.keys(layer);
+  args.values_SGK = arena_.values(layer);
+  args.slot_stride = arena_.slot_stride();
+  args.head_stride = arena_.head_stride();
   args.out_THK = a_.attended_THK.data() + s.first * q;
   args.rows = s.rows;
   args.heads = o.heads;
   args.kv_heads = o.kv_heads;
   args.head_width = o.head_width;
   args.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(o.head_width)));
-  args.row_spans = {a_.row_spans_T.data() + s.first, static_cast<size_t>(s.rows)};
-  args.spans = pass.spans;
+  args.row_spans = {(slides(layer) ? a_.window_spans_T : a_.row_spans_T).data() + s.first, static_cast<size_t>(s.rows)};
+  args.spans = slides(layer) ? std::span<const SlotSpan>(a_.windowed) : pass.spans;
   args.q_scale_T = a_.q_scale_T.empty() ? nullptr : a_.q_scale_T.data() + s.first;
   attention(args, s.pool, s.workspace);
-  matmul(w.o, args.out_THK, s.rows, q, or_null(w.o_bias), update_TD, o.width, s.pool, s.workspace);
-  if (pass.draft_adapter) add_adapter(layer, s);
-  add(a_.x_TD.data() + s.first * o.width, update_TD, s.rows, o.width, s.pool);
+  const ProductInput attended{args.out_THK, s.rows, q};
+  float* x_TD = a_.x_TD.data() + s.first * o.width;
+  if (!pass.draft_adapter) return matmul(w.o, attended, ProductOutput{x_TD, o.width, or_null(w.o_bias), true}, s.pool, s.workspace);
+  float* update_TD = a_.update_TD.data() + s.first * o.width;
+  matmul(w.o, attended, ProductOutput{update_TD, o.width, or_null(w.o_bias)}, s.pool, s.workspace);
+  add_adapter(layer, s);
+  add(x_TD, update_TD, s.rows, o.width, s.pool);
 }
 
 // The scale goes on the R numbers between the products: R of them instead of D, and with bf16 a power of two costs no bit.
@@ -329,18 +307,13 @@ void DecoderLm::mlp_block(int32_t layer, const Share& s) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   const int64_t f = o.mlp_width;
   // Shares have slices of their own: they exist only where all rows fit one slice.
-  float* gate_up = a_.gate_up_TF2.data() + s.first * 2 * f;
   float* gated_TF = a_.gated_TF.data() + s.first * f;
-  float* normed_TD = a_.normed_TD.data() + s.first * o.width;
-  float* update_TD = a_.update_TD.data() + s.first * o.width;
   for (int64_t first = 0; first < s.rows; first += kMlpRows) {
     const int64_t rows = std::min(kMlpRows, s.rows - first);
     float* x_TD = a_.x_TD.data() + (s.first + first) * o.width;
-    rms_norm(x_TD, rows, o.width, w.mlp_norm_D.data(), o.norm_eps, normed_TD, s.pool);
-    matmul(w.gate_up, normed_TD, rows, o.width, or_null(w.gate_up_bias), gate_up, 2 * f, s.pool, s.workspace);
-    swiglu(gate_up, gate_up + f, rows, f, 2 * f, gated_TF, s.pool);
-    matmul(w.down, gated_TF, rows, f, or_null(w.down_bias), update_TD, o.width, s.pool, s.workspace);
-    add(x_TD, update_TD, rows, o.width, s.pool);
+    matmul_swiglu(w.gate_up, ProductInput{x_TD, rows, o.width, w.mlp_norm_D.data(), o.norm_eps}, or_null(w.gate_up_bias), gated_TF,
+                  f, s.pool, s.workspace);
+    matmul(w.down, ProductInput{gated_TF, rows, f}, ProductOutput{x_TD, o.width, or_null(w.down_bias), true}, s.pool, s.workspace);
   }
 }
 
@@ -362,16 +335,7 @@ void DecoderLm::head(const Pass& pass, PassOutput& out) {
     }
     return a_.update_TD.data();
   };
-  if (const auto n = static_cast<int64_t>(a_.argmax_N.size()); n > 0) {
-    a_.best_N.resize(a_.argmax_N.size());
-    a_.largest_N.resize(a_.argmax_N.size());
-    const float* x_ND = gather(a_.argmax_N);
-    matmul_argmax(head, x_ND, n, width, a_.best_N.data(), a_.largest_N.data(), pool_, workspace_);
-    for (size_t i = 0; i < a_.argmax_N.size(); ++i) {
-      out.argmax[static_cast<size_t>(a_.argmax_N[i])] = id_or_lowest(a_.best_N[i].value);
-      out.nan_rows += !std::isfinite(a_.largest_N[i]) || !finite(x_ND + static_cast<int64_t>(i) * width, width);
-    }
-  }
+  if (!a_.argmax_N.empty()) best_of(pass, gather(a_.argmax_N), out);
   if (const auto n = static_cast<int64_t>(a_.logits_N.size()); n > 0) {
     out.logits_NV.resize(count(n, vocab));
     const float* x_ND = gather(a_.logits_N);
@@ -380,10 +344,41 @@ void DecoderLm::head(const Pass& pass, PassOutput& out) {
       const auto t = static_cast<size_t>(a_.logits_N[i]);
       out.logits_row[t] = static_cast<int32_t>(i);
       const int64_t best = argmax(out.logits_V(t));
-      out.argmax[t] = id_or_lowest(best);
+      out.argmax[t] =
+          pass.rows[t].allowed < 0 ? id_or_lowest(best) : choose_from(out.logits_V(t), allowed_of(pass, pass.rows[t])).argmax;
       out.nan_rows += best < 0 || !std::isfinite(out.logits_V(t)[static_cast<size_t>(best)]) ||
                       !finite(x_ND + static_cast<int64_t>(i) * width, width);
     }
+  }
+}
+
+// Rows that want the argmax: never their logits.
+void DecoderLm::best_of(const Pass& pass, const float* x_ND, PassOutput& out) {
+  const auto n = static_cast<int64_t>(a_.argmax_N.size()), width = int64_t{options_.width};
+  a_.allowed_N.clear();
+  bool restricted = false, statistics = false;
+  for (const int32_t t : a_.argmax_N) {
+    const Row& row = pass.rows[static_cast<size_t>(t)];
+    a_.allowed_N.push_back(allowed_of(pass, row));
+    restricted |= row.allowed >= 0;
+    statistics |= row.statistics;
+  }
+  if (!restricted) a_.allowed_N.clear();
+  for (std::vector<float>* x : {&a_.largest_N, &a_.second_N, &a_.log_sum_exp_N}) x->resize(a_.argmax_N.size());
+  a_.best_N.resize(a_.argmax_N.size());
+  HeadOutput head{.best_T = a_.best_N.data(), .largest_T = a_.largest_N.data()};
+  if (statistics) {
+    head.second_T = a_.second_N.data();
+    head.log_sum_exp_T = a_.log_sum_exp_N.data();
+    out.statistics.resize(pass.rows.size());
+  }
+  matmul_head(*head_matrix(), {.x_TK = x_ND, .rows = n, .ldx = width}, a_.allowed_N, head, pool_, workspace_);
+  for (size_t i = 0; i < a_.argmax_N.size(); ++i) {
+    const auto t = static_cast<size_t>(a_.argmax_N[i]);
+    const TokenId best = a_.best_N[i], lowest = restricted && !a_.allowed_N[i].empty() ? a_.allowed_N[i].front() : TokenId{0};
+    out.argmax[t] = best.value < 0 ? lowest : best;
+    out.nan_rows += !std::isfinite(a_.largest_N[i]) || !finite(x_ND + static_cast<int64_t>(i) * width, width);
+    if (pass.rows[t].statistics) out.statistics[t] = {a_.largest_N[i], a_.second_N[i], a_.log_sum_exp_N[i]};
   }
 }
 

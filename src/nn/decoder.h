@@ -28,6 +28,7 @@
 #include "nn/arena.h"
 #include "nn/buffer.h"
 #include "nn/lm.h"
+#include "nn/pass_check.h"
 
 namespace slip {
 
@@ -46,6 +47,8 @@ struct DecoderOptions {
   RopeSpec rope;            // rope.width is head_width
   double q_scale_beta = 0;  // query_scale() of every row (Ministral 3); 0: off
   double q_scale_positions = 1;
+  int32_t window = 0;             // keys that a row sees in a layer that slides, its own included (nn/window.h); 0: no layer does
+  std::vector<uint8_t> slides_L;  // which layers slide; empty: none
   DraftRule rule;
 };
 
@@ -84,6 +87,7 @@ class DecoderLm final : public Lm {
   static Result<std::unique_ptr<DecoderLm>> create(DecoderOptions options, DecoderWeights weights, int32_t slots, ThreadPool& pool);
   const LmInfo& info() const override { return info_; }
   Status forward(const Pass& pass, PassOutput& out) override;
+  uint64_t passes() const override { return check_.passes(); }
   /// A layer may be named twice; the order is that of the taps' numbers.
   Status set_taps(std::span<const int32_t> layers) override;
 
@@ -97,18 +101,23 @@ class DecoderLm final : public Lm {
 
  private:
   struct Activations {
-    FloatBuffer x_TD, normed_TD, qkv_TE, q_THK, k_TGK, attended_THK, update_TD, gate_up_TF2, gated_TF, low_TR;
+    FloatBuffer x_TD, normed_TD, qkv_TE, attended_THK, update_TD, gated_TF, low_TR;
     FloatBuffer cos_TK2, sin_TK2;
     std::vector<Position> positions_T;
+    std::vector<int32_t> slots_T;
     std::vector<float> q_scale_T;
     std::vector<RowSpans> row_spans_T;
+    std::vector<RowSpans> window_spans_T;  // the same for layers that slide, into windowed
+    std::vector<SlotSpan> windowed;
     std::vector<int32_t> wanted_N, logits_N, argmax_N;  // row indices
     std::vector<TokenId> best_N;
-    std::vector<float> largest_N;
+    std::vector<float> largest_N, second_N, log_sum_exp_N;
+    std::vector<std::span<const TokenId>> allowed_N;
   };
   DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena arena, ThreadPool& pool);
-  Status check(const Pass& pass);
   void prepare(const Pass& pass);
+  void trim_to_window(const Pass& pass);
+  bool slides(int32_t layer) const { return options_.window > 0 && options_.slides_L[static_cast<size_t>(layer)] != 0; }
   void fill_rotation();
   void embed(const Pass& pass);
   /// Rows [first, first + rows) and what they are worked on with.
@@ -120,15 +129,15 @@ class DecoderLm final : public Lm {
   template <class F>
   void for_shares(F&& f);
   void layers(const Pass& pass, PassOutput& out);
-  void project(const Pass& pass, int32_t layer, const Share& s);
+  void project(int32_t layer, const Share& s);
   void attend(const Pass& pass, int32_t layer, const Share& s);
-  void store(const Pass& pass, int32_t layer, const Share& s);
   void add_adapter(int32_t layer, const Share& s);
   void copy_taps(int32_t layer, PassOutput& out, const Share& s);
   bool needs_every_row(const Pass& pass) const;
   void keep_wanted();
   void mlp_block(int32_t layer, const Share& s);
   void head(const Pass& pass, PassOutput& out);
+  void best_of(const Pass& pass, const float* x_ND, PassOutput& out);
   void tap(std::string_view name, const float* x);
 
   DecoderOptions options_;
@@ -144,9 +153,8 @@ class DecoderLm final : public Lm {
   };
   std::vector<std::unique_ptr<Alone>> alone_;  // per thread, for shares of a pass; empty when weights exceed the caches
   Activations a_;
-  int64_t rows_ = 0;                 // rows still in work: all, in the last layer those that want something
-  std::vector<uint32_t> written_S_;  // pass number that last wrote a slot: finds slots named twice in a pass
-  uint32_t pass_number_ = 0;
+  int64_t rows_ = 0;  // rows still in work: all, in the last layer those that want something
+  PassCheck check_;
   ActivationTap tap_;
 };
 

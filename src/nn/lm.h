@@ -26,7 +26,7 @@ struct Feature {
 using RowInput = std::variant<TokenId, Feature>;
 
 /// What the caller wants back for a row. kArgmax: largest logit's id, lowest id on ties; NaN never wins, and where no logit is a
-/// number the id is 0, the lowest (as greedy_choice without any allowed number). kLogits: all V logits, and the argmax too.
+/// number the id is the lowest allowed one (as greedy_choice). kLogits: all V logits, and the argmax too.
 enum class Want : uint8_t { kNothing, kArgmax, kLogits };
 
 struct Row {
@@ -35,6 +35,8 @@ struct Row {
   int32_t slot = 0;                         // where this row's key and value go
   uint32_t sees_first = 0, sees_count = 0;  // into Pass::spans; order matters
   Want want = Want::kNothing;
+  int32_t allowed = -1;     // index into Pass::allowed: only these ids compete for the argmax; -1: all do
+  bool statistics = false;  // with kArgmax: PassOutput::statistics is wanted
 };
 
 /// One forward pass. Views only: the caller keeps rows, spans and features alive during forward.
@@ -45,6 +47,13 @@ struct Pass {
   bool draft_adapter =
       false;          // run with the drafter's low-rank adapter (LmInfo::has_draft_adapter); keys of such passes are drafts'
   bool taps = false;  // PassOutput::taps_NE is wanted, for every row
+  std::span<const std::span<const TokenId>> allowed = {};  // lists of ids that rows name: ascending, none empty
+};
+
+/// What width policies and verifiers ask of a row's logits, over the ids that it allows.
+struct RowStatistics {
+  float largest = 0, second = 0;  // second: of the other ids (equal on a tie); -inf where there is none
+  float log_sum_exp = 0;          // NaN where a logit is NaN
 };
 
 /// Outputs of one pass; reused by the caller so that a steady-state round allocates nothing.
@@ -53,12 +62,26 @@ struct PassOutput {
   std::vector<int32_t> logits_row;  // per row: line of logits, or -1
   std::vector<float> logits_NV;     // lines in the order of the rows that want kLogits
   int32_t vocab = 0;
+  std::vector<RowStatistics> statistics;  // per row, meaningful where asked for; empty where no row asks
   std::vector<float> taps_NE;  // with Pass::taps: per row the hidden states behind LmInfo::tap_layers, joined; E = layers x D
   int64_t nan_rows = 0;        // rows that want something and whose activations or largest logit are not finite
   std::span<const float> logits_V(size_t row) const {
     return {logits_NV.data() + static_cast<size_t>(logits_row[row]) * static_cast<size_t>(vocab), static_cast<size_t>(vocab)};
   }
 };
+
+/// For implementations that have the logits: a row's argmax and statistics, as the row wants them.
+struct RowChoice {
+  TokenId argmax;
+  RowStatistics statistics;
+};
+RowChoice choose_from(std::span<const float> logits_V, std::span<const TokenId> allowed);
+/// The ids that a row allows, none: every id.
+inline std::span<const TokenId> allowed_of(const Pass& pass, const Row& row) {
+  return row.allowed < 0 ? std::span<const TokenId>() : pass.allowed[static_cast<size_t>(row.allowed)];
+}
+/// Fills argmax and statistics of row `i` from its logits; `out.argmax` has its length already.
+void answer_row(const Pass& pass, size_t i, std::span<const float> logits_V, PassOutput& out);
 
 /// How the checkpoint was trained to draft (reference/block_diffusion, section 1). Read from its config, never assumed.
 struct DraftRule {
@@ -88,6 +111,8 @@ class Lm {
   /// outside the arena or empty visibility is asked for (a row must see at least one slot). Slots seen must have been written
   /// by this or an earlier pass (not checked).
   virtual Status forward(const Pass& pass, PassOutput& out) = 0;
+  /// Changes with every pass: by it the keeper of keys in the arena knows that nobody else ran one. 0: not counted.
+  virtual uint64_t passes() const { return 0; }
   /// Chooses LmInfo::tap_layers. kUnsupported where there are no layers to speak of, kBadInput for a layer that does not exist.
   virtual Status set_taps(std::span<const int32_t> layers);
 };

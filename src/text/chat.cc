@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rendering, recognition of a folder's template, and the prompt as a whole. Positions are in chat_positions.cc.
+// A folder's template and special tokens, what the template sees, and the prompt as a whole. Positions are in chat_positions.cc.
 #include "text/chat.h"
+
+#include <algorithm>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -10,9 +12,6 @@ namespace slip {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr const char* kQwenSystem = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
-constexpr const char* kPlainSystem = "You are a helpful assistant.";
 
 constexpr const char* kQwenVlTemplate =
     "{%- set count = namespace(picture=0, video=0) -%}\n"
@@ -64,6 +63,27 @@ Result<std::string> template_in(const fs::path& file) {
                    file.string());
 }
 
+using Tokens = std::vector<std::pair<std::string, std::string>>;
+
+// bos_token and the like of tokenizer_config.json (a text, or an added token's object), else of special_tokens_map.json.
+Result<Tokens> tokens_of(const fs::path& folder) {
+  Tokens out;
+  std::error_code ec;
+  for (const char* file : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    if (!fs::exists(folder / file, ec)) continue;
+    SLIP_TRY(const json::value value, read_json(folder / file));
+    const json::object* config = value.if_object();
+    if (!config) return bad_input("{}: expected an object, got another kind of JSON", (folder / file).string());
+    for (const char* name : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+      const json::value* v = config->if_contains(name);
+      if (v && v->is_object()) v = v->get_object().if_contains("content");
+      const bool known = std::any_of(out.begin(), out.end(), [&](const auto& pair) { return pair.first == name; });
+      if (v && v->is_string() && !known) out.emplace_back(name, std::string(v->get_string()));
+    }
+  }
+  return out;
+}
+
 // A role stands in the prompt's framing: a line end or a special token in it would forge one.
 bool is_role(std::string_view role) {
   if (role.empty() || role.size() > 64) return false;
@@ -77,16 +97,15 @@ bool is_role(std::string_view role) {
 
 std::string_view qwen_vl_template_text() { return kQwenVlTemplate; }
 
-Result<ChatTemplate> ChatTemplate::recognise(std::string_view jinja, std::string_view where) {
-  if (!contains(jinja, "<|im_start|>") || !contains(jinja, "<|im_end|>")) {
-    return unsupported("{}: chat_template: expected a Qwen ChatML template, got one without <|im_start|> and <|im_end|>", where);
-  }
-  if (contains(jinja, "<think>") || contains(jinja, "enable_thinking")) {
-    return unsupported("{}: chat_template: expected one of Qwen2 or Qwen2.5, got one that handles <think> sections", where);
-  }
-  const bool vision = contains(jinja, "<|vision_start|>") && contains(jinja, "<|image_pad|>");
-  std::string system = contains(jinja, kQwenSystem) ? kQwenSystem : contains(jinja, kPlainSystem) ? kPlainSystem : "";
-  return ChatTemplate(vision ? ChatKind::kQwenVl : ChatKind::kQwenText, std::move(system));
+Result<ChatTemplate> ChatTemplate::compile(std::string_view jinja, std::string_view where,
+                                           std::vector<std::pair<std::string, std::string>> tokens) {
+  SLIP_TRY(jinja::Template program, jinja::Template::compile(jinja, fmt::format("{}: chat_template", where)));
+  ChatTemplate out;
+  out.program_ = std::make_shared<const jinja::Template>(std::move(program));
+  out.tokens_ = std::move(tokens);
+  out.takes_images_ = contains(jinja, "<|image_pad|>");
+  out.knows_images_ = contains(jinja, "image");
+  return out;
 }
 
 Result<ChatTemplate> ChatTemplate::load(const fs::path& folder) {
@@ -100,42 +119,58 @@ Result<ChatTemplate> ChatTemplate::load(const fs::path& folder) {
     } else {
       SLIP_TRY(text, template_in(file));
     }
-    if (!text.empty()) return recognise(text, file.string());
+    if (text.empty()) continue;
+    SLIP_TRY(Tokens tokens, tokens_of(folder));
+    return compile(text, file.string(), std::move(tokens));
   }
   return unsupported("{}: expected a chat_template in tokenizer_config.json, chat_template.json or chat_template.jinja, got none",
                      folder.string());
 }
 
-Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages, const ChatOptions& options) const {
-  std::string out;
-  if (!default_system_.empty() && (messages.empty() || messages[0].role != "system")) {
-    out += "<|im_start|>system\n" + default_system_ + "<|im_end|>\n";
+namespace {
+
+// Text alone is a string, as callers of the library pass it and text-only templates need it; else a list of items.
+jinja::Value content_of(const ChatMessage& m) {
+  const auto is_text = [](const ContentItem& item) { return std::holds_alternative<TextItem>(item); };
+  if (std::all_of(m.content.begin(), m.content.end(), is_text)) {
+    std::string all;
+    for (const ContentItem& item : m.content) all += std::get<TextItem>(item).text;
+    return all;
   }
-  int pictures = 0, videos = 0;
-  const auto placeholder = [&](std::string_view name, int number, std::string_view pad) {
-    if (options.add_vision_id) out += fmt::format("{} {}: ", name, number);
-    out += fmt::format("<|vision_start|>{}<|vision_end|>", pad);
-  };
+  jinja::List items;
+  for (const ContentItem& item : m.content) {
+    jinja::Dict d;
+    if (const auto* text = std::get_if<TextItem>(&item)) {
+      d.set("type", "text");
+      d.set("text", text->text);
+    } else {
+      d.set("type", std::holds_alternative<ImageItem>(item) ? "image" : "video");
+    }
+    items.push_back(std::move(d));
+  }
+  return items;
+}
+
+}  // namespace
+
+Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages, const ChatOptions& options) const {
+  jinja::List list;
   for (const ChatMessage& m : messages) {
     if (!is_role(m.role)) return bad_input("message: role: expected one word such as user, got \"{}\"", to_valid_utf8(m.role));
-    out += "<|im_start|>" + m.role + "\n";
-    for (const ContentItem& item : m.content) {
-      if (const auto* text = std::get_if<TextItem>(&item)) {
-        out += text->text;
-        continue;
-      }
-      if (kind_ != ChatKind::kQwenVl)
-        return bad_input("message: expected text alone, got an image or video (the model's template has none)");
-      if (std::holds_alternative<ImageItem>(item)) {
-        placeholder("Picture", ++pictures, "<|image_pad|>");
-      } else {
-        placeholder("Video", ++videos, "<|video_pad|>");
-      }
-    }
-    out += "<|im_end|>\n";
+    jinja::Value content = content_of(m);
+    if (content.list() && !knows_images_)
+      return bad_input("message: expected text alone, got an image or video (the model's template has none)");
+    list.push_back(jinja::Dict{{{"role", m.role}, {"content", std::move(content)}}});
   }
-  if (options.add_generation_prompt) out += "<|im_start|>assistant\n";
-  return out;
+  jinja::Dict context{{{"messages", std::move(list)},
+                       {"tools", jinja::None{}},
+                       {"documents", jinja::None{}},
+                       {"add_generation_prompt", options.add_generation_prompt}}};
+  if (options.add_vision_id) context.set("add_vision_id", true);
+  if (options.enable_thinking) context.set("enable_thinking", *options.enable_thinking);
+  if (!options.date.empty()) context.set("strftime_now", options.date);
+  for (const auto& [name, text] : tokens_) context.set(name, text);
+  return program_->render(context);
 }
 
 Result<ChatPrompt> make_prompt(const ChatTemplate& chat, const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
@@ -144,7 +179,7 @@ Result<ChatPrompt> make_prompt(const ChatTemplate& chat, const Tokenizer& tokeni
   SLIP_TRY(out.text, chat.render(messages, options));
   SLIP_TRY(out.ids, tokenizer.encode(out.text));
   VisionRules rules{.image_pad = {-1}, .video_pad = {-1}};  // no id: all is text
-  if (chat.kind() == ChatKind::kQwenVl) {
+  if (chat.takes_images()) {
     SLIP_TRY(rules, vision_rules(tokenizer));
   }
   SLIP_TRY(out.ids, expand_placeholders(out.ids, images, videos, rules));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placeholder expansion and three-row positions of chat.h.
 #include <algorithm>
+#include <cmath>
 
 #include "text/chat.h"
 
@@ -91,9 +92,10 @@ Result<RopePositions> rope_positions(std::span<const TokenId> expanded, std::spa
   RopePositions out;
   out.rows.reserve(expanded.size());
   Walk walk{images, videos, rules};
-  int64_t s = 0;
+  int64_t s = 0, furthest = -1;
   for (size_t i = 0; i < expanded.size();) {
     if (!walk.is_vision(expanded[i])) {
+      furthest = std::max(furthest, s);
       out.rows.push_back(Position::text(static_cast<int32_t>(s++)));
       ++i;
       continue;
@@ -109,7 +111,8 @@ Result<RopePositions> rope_positions(std::span<const TokenId> expanded, std::spa
     int64_t last = 0;
     for (int32_t t = 0; t < item.grid.t; ++t) {
       // f32 products in this order, truncated, as torch forms them.
-      const auto time = static_cast<int64_t>(static_cast<float>(t) * item.seconds * static_cast<float>(rules.tokens_per_second));
+      const float seconds = rules.videos == VideoPositions::k5Whole ? std::trunc(item.seconds) : item.seconds;
+      const auto time = static_cast<int64_t>(static_cast<float>(t) * seconds * static_cast<float>(rules.tokens_per_second));
       last = time;
       for (int32_t h = 0; h < rows; ++h) {
         for (int32_t w = 0; w < columns; ++w) {
@@ -117,12 +120,13 @@ Result<RopePositions> rope_positions(std::span<const TokenId> expanded, std::spa
         }
       }
     }
-    s += std::max<int64_t>({last, rows - 1, columns - 1}) + 1;
-    if (s > INT32_MAX / 2) return bad_input("ids: expected positions below 2^30, got {}", s);
+    furthest = std::max(furthest, s + std::max<int64_t>({last, rows - 1, columns - 1}));
+    s += rules.videos == VideoPositions::k4 ? std::max<int64_t>({last, rows - 1, columns - 1}) + 1 : std::max(rows, columns);
+    if (furthest > INT32_MAX / 2) return bad_input("ids: expected positions below 2^30, got {}", furthest);
     i += run;
   }
   SLIP_TRY_(walk.finish());
-  out.rope_delta = static_cast<int32_t>(s - static_cast<int64_t>(expanded.size()));
+  out.rope_delta = static_cast<int32_t>(furthest + 1 - static_cast<int64_t>(expanded.size()));
   return out;
 }
 

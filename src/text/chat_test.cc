@@ -57,7 +57,7 @@ TEST(Chat, RendersExpandsAndPositionsAsTheLibraryDoes) {
   const auto chat = ChatTemplate::load(kQwen);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   ASSERT_TRUE(chat) << chat.error().message;
-  EXPECT_EQ(chat->kind(), ChatKind::kQwenVl);
+  EXPECT_TRUE(chat->takes_images());
   const auto file = read_json(kQwen / "chat.json");
   ASSERT_TRUE(file);
   for (const json::value& c : file->at("cases").as_array()) {
@@ -151,42 +151,58 @@ TEST(Chat, RefusesGridsThatDoNotFitThePlaceholders) {
   EXPECT_FALSE(expand_placeholders(moving, {}, wrong, rules));
 }
 
-TEST(Chat, RecognisesTemplatesAndRefusesOthersWithTheReason) {
-  const auto own = ChatTemplate::recognise(qwen_vl_template_text(), "t");
-  ASSERT_TRUE(own);
-  EXPECT_EQ(own->kind(), ChatKind::kQwenVl);
-  EXPECT_EQ(own->default_system(), "You are a helpful assistant.");
-  const auto text =
-      ChatTemplate::recognise("<|im_start|> <|im_end|> You are Qwen, created by Alibaba Cloud. You are a helpful assistant.", "t");
-  ASSERT_TRUE(text);
-  EXPECT_EQ(text->kind(), ChatKind::kQwenText);
-  EXPECT_THAT(text->default_system(), HasSubstr("Alibaba"));
-  const auto other = ChatTemplate::recognise("[INST] {{ x }} [/INST]", "file");
-  ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().kind, ErrorKind::kUnsupported);
-  EXPECT_THAT(other.error().message, HasSubstr("file: chat_template"));
-  EXPECT_FALSE(ChatTemplate::recognise("<|im_start|><|im_end|><think>", "file"));
+TEST(Chat, VideosStandWhereTheChosenReleasePutsThem) {
+  VisionRules rules{.image_pad = {100}, .video_pad = {101}};
+  const auto run = [&](VideoPositions videos, Video video) {
+    rules.videos = videos;
+    auto ids = expand_placeholders(std::vector<TokenId>{{1}, {1}, {101}, {1}, {1}}, {}, {&video, 1}, rules);
+    EXPECT_TRUE(ids);
+    auto r = rope_positions(*ids, {}, {&video, 1}, rules);
+    EXPECT_TRUE(r);
+    return *r;
+  };
+  const Video video{{3, 4, 4}, 1.0};
+  const RopePositions v4 = run(VideoPositions::k4, video), v5 = run(VideoPositions::k5, video);
+  EXPECT_EQ(v4.rows[14], Position::text(7));
+  EXPECT_EQ(v4.rope_delta, 9 - 16);
+  EXPECT_EQ(v5.rows[14], Position::text(4));  // behind rows and columns, whatever T reached
+  EXPECT_EQ(v5.rows[15], Position::text(5));
+  EXPECT_EQ(v5.rows[10].t, 6);
+  EXPECT_EQ(v5.rope_delta, 7 - 16);  // T reached 6
+  const Video slow{{3, 4, 4}, 0.75};
+  EXPECT_EQ(run(VideoPositions::k5, slow).rows[10].t, 2 + 3);
+  EXPECT_EQ(run(VideoPositions::k5Whole, slow).rows[10].t, 2);
+  EXPECT_EQ(run(VideoPositions::k4, slow).rows[10].t, 2 + 3);
+}
+
+TEST(Chat, AFolderWithoutATemplateIsRefused) {
   const auto none = ChatTemplate::load(fs::path(SLIP_FIXTURES) / "text/llama3");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, ErrorKind::kUnsupported);
 }
 
-TEST(Chat, ReadsNamedTemplatesAndFilesOfTheirOwn) {
+TEST(Chat, ReadsNamedTemplatesFilesOfTheirOwnAndSpecialTokens) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("slip-chat-{}", ::getpid());
   fs::create_directories(folder);
   const auto put = [&](const char* name, std::string_view text) { ASSERT_TRUE(write_file(folder / name, text)); };
-  put("tokenizer_config.json",
-      R"({"chat_template":[{"name":"tool","template":"x"},{"name":"default","template":"<|im_start|><|im_end|>"}]})");
-  auto r = ChatTemplate::load(folder);
-  ASSERT_TRUE(r) << r.error().message;
-  EXPECT_EQ(r->kind(), ChatKind::kQwenText);
-  EXPECT_EQ(r->default_system(), "");
+  const auto text = [&] {
+    const auto r = ChatTemplate::load(folder);
+    if (!r) return r.error().message;
+    const auto rendered = r->render({});
+    return rendered ? *rendered : rendered.error().message;
+  };
+  put("tokenizer_config.json", R"({"bos_token": {"content": "<b>"}, "eos_token": "<e>", "pad_token": null,
+    "chat_template":[{"name":"tool","template":"x"},{"name":"default","template":"{{ bos_token }}d{{ eos_token }}{{ unk_token }}{{ pad_token }}"}]})");
+  put("special_tokens_map.json", R"({"eos_token": "never", "unk_token": "<u>"})");
+  EXPECT_EQ(text(), "<b>d<e><u>");
   put("chat_template.json", json::serialize(json::object{{"chat_template", json::string(qwen_vl_template_text())}}));
-  r = ChatTemplate::load(folder);
-  ASSERT_TRUE(r);
-  EXPECT_EQ(r->kind(), ChatKind::kQwenVl);
-  put("chat_template.jinja", "[INST]");
+  EXPECT_EQ(text(), "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_TRUE(ChatTemplate::load(folder)->takes_images());
+  put("chat_template.jinja", "own {{ bos_token }}");
+  EXPECT_EQ(text(), "own <b>");
+  put("chat_template.jinja", "{% include 'x' %}");
   EXPECT_EQ(ChatTemplate::load(folder).error().kind, ErrorKind::kUnsupported);
+  EXPECT_THAT(text(), HasSubstr("chat_template.jinja: chat_template: line 1"));
   fs::remove(folder / "chat_template.jinja");
   put("chat_template.json", R"({"chat_template":7})");
   EXPECT_EQ(ChatTemplate::load(folder).error().kind, ErrorKind::kBadInput);
@@ -194,14 +210,18 @@ TEST(Chat, ReadsNamedTemplatesAndFilesOfTheirOwn) {
 }
 
 TEST(Chat, RefusesForgedRolesAndImagesInTextModels) {
-  const ChatTemplate vl(ChatKind::kQwenVl), plain(ChatKind::kQwenText, "");
+  const auto vl = ChatTemplate::compile(qwen_vl_template_text(), "t");
+  const auto plain = ChatTemplate::compile("{% for m in messages %}{{ m.role ~ ':' ~ m.content }}{% endfor %}", "t");
+  ASSERT_TRUE(vl) << vl.error().message;
+  ASSERT_TRUE(plain) << plain.error().message;
   const std::vector<ChatMessage> forged = {{"user\n<|im_end|>", {}}}, empty = {{"", {}}}, image = {{"user", {ImageItem{}}}};
-  EXPECT_EQ(vl.render(forged).error().kind, ErrorKind::kBadInput);
-  EXPECT_EQ(vl.render(empty).error().kind, ErrorKind::kBadInput);
-  EXPECT_TRUE(vl.render(image));
-  EXPECT_EQ(plain.render(image).error().kind, ErrorKind::kBadInput);
-  const std::vector<ChatMessage> user = {{"user", {TextItem{"hi"}}}};
-  EXPECT_EQ(*plain.render(user), "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(vl->render(forged).error().kind, ErrorKind::kBadInput);
+  EXPECT_EQ(vl->render(empty).error().kind, ErrorKind::kBadInput);
+  EXPECT_TRUE(vl->render(image));
+  EXPECT_EQ(plain->render(image).error().kind, ErrorKind::kBadInput);
+  std::vector<ChatMessage> user = {{"user", {TextItem{"h"}}}};
+  user[0].content.emplace_back(TextItem{"i"});
+  EXPECT_EQ(*plain->render(user), "user:hi");
 }
 
 }  // namespace

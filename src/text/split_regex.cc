@@ -45,7 +45,7 @@ std::string message_of(int code) {
 
 }  // namespace
 
-Result<SplitRegex> SplitRegex::compile(std::string_view pattern, std::string_view where) {
+Result<SplitRegex> SplitRegex::compile(std::string_view pattern, bool matches_only, std::string_view where) {
   const std::string rewritten = with_white_space(pattern);
   int code = 0;
   PCRE2_SIZE at = 0;
@@ -54,6 +54,7 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern, std::string_vie
   if (!compiled)
     return unsupported("{}: split pattern: expected one that PCRE2 takes, got: {} in {}", where, message_of(code), pattern);
   SplitRegex out;
+  out.matches_only_ = matches_only;
   out.code_ = std::shared_ptr<void>(compiled, [](void* p) { pcre2_code_free(static_cast<pcre2_code*>(p)); });
   pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);  // without JIT (no memory to execute) matching is slower, not wrong
   return out;
@@ -74,11 +75,11 @@ Status SplitRegex::split(std::string_view text, std::vector<std::string_view>& o
     }
     if (rc == PCRE2_ERROR_NOMATCH) break;
     if (rc < 0) return bad_input("text: expected the split pattern to match at byte {}, got: {}", at, message_of(rc));
-    if (span[0] > done) out.push_back(text.substr(done, span[0] - done));
+    if (span[0] > done && !matches_only_) out.push_back(text.substr(done, span[0] - done));
     out.push_back(text.substr(span[0], span[1] - span[0]));
     done = at = span[1];
   }
-  if (done < text.size()) out.push_back(text.substr(done));
+  if (done < text.size() && !matches_only_) out.push_back(text.substr(done));
   return {};
 }
 

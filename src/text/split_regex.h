@@ -14,12 +14,13 @@ namespace slip {
 class SplitRegex {
  public:
   /// `where` opens the error message; kUnsupported for a pattern that PCRE2 does not compile.
-  static Result<SplitRegex> compile(std::string_view pattern, std::string_view where);
-  /// Cuts valid UTF-8 into matches and what lies between them, in order, appended to `out`. Thread-safe.
+  static Result<SplitRegex> compile(std::string_view pattern, bool matches_only, std::string_view where);
+  /// Cuts valid UTF-8 into matches and, unless `matches_only`, what lies between them, in order, appended to `out`. Thread-safe.
   Status split(std::string_view text, std::vector<std::string_view>& out) const;
 
  private:
   std::shared_ptr<void> code_;
+  bool matches_only_ = false;
 };
 
 }  // namespace slip

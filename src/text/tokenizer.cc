@@ -72,13 +72,17 @@ struct Tokenizer::Impl {
   Bpe bpe;
   AddedTokenMatcher raw, normalized;
   std::vector<SplitRegex> splits;
-  bool nfc = false, ignore_merges = false, sentencepiece = false;
+  bool nfc = false, ignore_merges = false, sentencepiece = false, cut_at_blanks = false, strip_blank = true;
+  BlankInFront blank = BlankInFront::kNormalizer;
+  TemplateIds around;
 
   Status build(const TokenizerSpec& spec);
   Status build_symbols(const TokenizerSpec& spec, const IdByText& vocab);
   void build_added(const TokenizerSpec& spec);
   std::string normalize(std::string_view text) const;
-  Status encode_segment(std::string_view normalized_text, std::vector<TokenId>& out) const;
+  /// `first`: the segment is the text's start.
+  Status encode_segment(std::string_view normalized_text, bool first, std::vector<TokenId>& out) const;
+  Result<std::vector<std::string_view>> pieces_of(std::string_view segment) const;
   void encode_piece(std::string_view piece, std::vector<int32_t>& symbols) const;
   void characters(std::string_view text, std::vector<int32_t>& symbols) const;
   const Entry* entry(TokenId id) const {
@@ -92,6 +96,10 @@ Status Tokenizer::Impl::build(const TokenizerSpec& spec) {
   nfc = spec.nfc;
   ignore_merges = spec.ignore_merges;
   sentencepiece = spec.sentencepiece;
+  cut_at_blanks = spec.cut_at_blanks;
+  strip_blank = spec.strip_blank;
+  blank = spec.blank;
+  around = spec.around;
   int32_t largest = -1;
   for (const auto& [token, id] : spec.vocab) largest = std::max(largest, id);
   for (const AddedToken& t : spec.added) largest = std::max(largest, t.id);
@@ -110,8 +118,8 @@ Status Tokenizer::Impl::build(const TokenizerSpec& spec) {
     }
   }
   SLIP_TRY_(build_symbols(spec, id_of_spelling));
-  for (const std::string& pattern : spec.split_patterns) {
-    SLIP_TRY(SplitRegex split, SplitRegex::compile(pattern, spec.where));
+  for (const TokenizerSpec::Split& s : spec.splits) {
+    SLIP_TRY(SplitRegex split, SplitRegex::compile(s.pattern, s.matches_only, spec.where));
     splits.push_back(std::move(split));
   }
   build_added(spec);
@@ -169,7 +177,7 @@ void Tokenizer::Impl::build_added(const TokenizerSpec& spec) {
 
 std::string Tokenizer::Impl::normalize(std::string_view text) const {
   if (nfc) return slip::nfc(text);
-  if (sentencepiece && !text.empty()) return kBlank + replace_all(text, " ", kBlank);
+  if (sentencepiece && blank == BlankInFront::kNormalizer && !text.empty()) return kBlank + replace_all(text, " ", kBlank);
   return std::string(text);
 }
 
@@ -202,13 +210,32 @@ void Tokenizer::Impl::encode_piece(std::string_view piece, std::vector<int32_t>&
   bpe.merge(symbols);
 }
 
-Status Tokenizer::Impl::encode_segment(std::string_view text, std::vector<TokenId>& out) const {
-  std::vector<std::string_view> pieces = {text};
+Result<std::vector<std::string_view>> Tokenizer::Impl::pieces_of(std::string_view segment) const {
+  std::vector<std::string_view> pieces = {segment};
   for (const SplitRegex& split : splits) {
     std::vector<std::string_view> finer;
     for (const std::string_view piece : pieces) SLIP_TRY_(split.split(piece, finer));
     pieces = std::move(finer);
   }
+  if (!cut_at_blanks) return pieces;
+  pieces.clear();
+  for (size_t at = 0; at < segment.size();) {
+    const size_t end = std::min(segment.find(kBlank, at + 1), segment.size());
+    pieces.push_back(segment.substr(at, end - at));
+    at = end;
+  }
+  return pieces;
+}
+
+Status Tokenizer::Impl::encode_segment(std::string_view text, bool first, std::vector<TokenId>& out) const {
+  std::string metaspace;
+  if (sentencepiece && blank != BlankInFront::kNormalizer) {
+    metaspace = replace_all(text, " ", kBlank);
+    const bool wanted = blank == BlankInFront::kAlways || (blank == BlankInFront::kFirst && first);
+    if (wanted && !metaspace.starts_with(kBlank)) metaspace.insert(0, kBlank);
+    text = metaspace;
+  }
+  SLIP_TRY(const auto pieces, pieces_of(text));
   std::vector<int32_t> symbols;
   for (const std::string_view piece : pieces) {
     encode_piece(piece, symbols);
@@ -246,7 +273,7 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text) const {
       if (inner) {
         out.push_back({inner->id});
       } else if (status) {
-        status = impl_->encode_segment(piece, out);
+        status = impl_->encode_segment(piece, part.data() == text.data() && piece.data() == normal.data(), out);
       }
     });
   });
@@ -260,6 +287,8 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) c
   for (const TokenId id : ids) out += decoder.push(id);
   return out + decoder.flush();
 }
+
+const TemplateIds& Tokenizer::template_ids() const { return impl_->around; }
 
 std::string_view Tokenizer::token_bytes(TokenId id) const {
   const Impl::Entry* e = impl_->entry(id);
@@ -300,7 +329,7 @@ std::string StreamDecoder::push(TokenId id) {
     out = run_ ? text_of_run(std::exchange(pending_, {})) : std::string();
     run_ = false;
     out += e->bytes;
-    if (!started_ && out.starts_with(' ')) out.erase(0, 1);
+    if (!started_ && impl.strip_blank && out.starts_with(' ')) out.erase(0, 1);
     started_ = started_ || !e->bytes.empty();
     return out;
   }
@@ -326,7 +355,7 @@ std::string StreamDecoder::flush() {
   const bool run = std::exchange(run_, false);
   std::string out = run ? text_of_run(pending_) : to_valid_utf8(pending_);
   pending_.clear();
-  if (run && !started_ && out.starts_with(' ')) out.erase(0, 1);
+  if (run && !started_ && tokenizer_.impl_->strip_blank && out.starts_with(' ')) out.erase(0, 1);
   started_ = false;
   return out;
 }

@@ -16,6 +16,12 @@
 
 namespace slip {
 
+/// What the file's template puts around a text of its own (begin-of-text in front, for most that have one).
+struct TemplateIds {
+  std::vector<TokenId> front, back;
+  bool operator==(const TemplateIds&) const = default;
+};
+
 /// Const members may be called from several threads at once.
 class Tokenizer {
  public:
@@ -28,6 +34,8 @@ class Tokenizer {
 
   /// Text to ids, added tokens recognised in the text as the library does; no template. `text` must be valid UTF-8 (kBadInput).
   Result<std::vector<TokenId>> encode(std::string_view text) const;
+  /// encode() adds none of these: a chat template spells its own.
+  const TemplateIds& template_ids() const;
   /// Ids to text; ill-formed UTF-8 becomes U+FFFD; unknown ids are skipped.
   std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
   /// The bytes a token stands for, after the byte table; empty for an unknown id.

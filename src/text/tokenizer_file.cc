@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "text/tokenizer.h"
 
 namespace slip {
 
@@ -148,9 +147,10 @@ Status read_normalizer(const json::object& root, TokenizerSpec& spec) {
     spec.nfc = !kinds.empty();
     return {};
   }
+  if (kinds.empty() && is_present(root, "pre_tokenizer")) return {};  // Metaspace does the same later
   if (kinds != "Prepend Replace") {
-    return unsupported("{}: normalizer: expected Prepend and Replace beside byte_fallback, got {}", spec.where,
-                       kinds.empty() ? "none" : kinds);
+    return unsupported("{}: normalizer: expected Prepend and Replace, or none and Metaspace, beside byte_fallback, got {}",
+                       spec.where, kinds.empty() ? "none" : kinds);
   }
   SLIP_TRY(const std::string prepend, get_string(*parts[0], "prepend", spec.where));
   SLIP_TRY(const std::string from, pattern_of(*parts[1], "String", spec.where));
@@ -162,12 +162,41 @@ Status read_normalizer(const json::object& root, TokenizerSpec& spec) {
   return {};
 }
 
+// Files from before `prepend_scheme` say add_prefix_space.
+Status read_metaspace(const json::object& part, const std::string& where, TokenizerSpec& spec) {
+  SLIP_TRY(const std::string type, get_string(part, "type", where));
+  if (type != "Metaspace") return unsupported("{}: expected Metaspace or none beside byte_fallback, got {}", where, type);
+  SLIP_TRY(const std::string blank, string_or(part, "replacement", kBlank, where));
+  if (blank != kBlank) return unsupported("{}: Metaspace: expected replacement U+2581, got \"{}\"", where, blank);
+  SLIP_TRY(const bool prefix, bool_or(part, "add_prefix_space", true, where));
+  SLIP_TRY(const std::string scheme, string_or(part, "prepend_scheme", prefix ? "always" : "never", where));
+  if (scheme != "always" && scheme != "first" && scheme != "never")
+    return unsupported("{}: Metaspace: expected prepend_scheme always, first or never, got \"{}\"", where, scheme);
+  spec.blank = scheme == "always" ? BlankInFront::kAlways : scheme == "first" ? BlankInFront::kFirst : BlankInFront::kNever;
+  SLIP_TRY(spec.cut_at_blanks, bool_or(part, "split", true, where));
+  return {};
+}
+
+Status read_split(const json::object& part, const std::string& where, TokenizerSpec& spec) {
+  SLIP_TRY(const std::string behavior, get_string(part, "behavior", where));
+  SLIP_TRY(const bool invert, bool_or(part, "invert", false, where));
+  const bool isolated = behavior == "Isolated" && !invert, matches_only = behavior == "Removed" && invert;
+  if (!isolated && !matches_only)
+    return unsupported("{}: Split: expected behavior Isolated, or Removed and inverted, got {}{}", where, behavior,
+                       invert ? ", inverted" : "");
+  SLIP_TRY(std::string pattern, pattern_of(part, "Regex", where));
+  spec.splits.push_back({std::move(pattern), matches_only});
+  return {};
+}
+
 Status read_pre_tokenizer(const json::object& root, TokenizerSpec& spec) {
   const std::string where = spec.where + ": pre_tokenizer";
   SLIP_TRY(const auto parts, parts_of(root, "pre_tokenizer", "pretokenizers", spec.where));
   if (spec.sentencepiece) {
-    if (!parts.empty()) return unsupported("{}: expected none beside byte_fallback, got one", where);
-    return {};
+    if (parts.empty()) return {};
+    if (is_present(root, "normalizer") || parts.size() > 1)
+      return unsupported("{}: expected Metaspace alone beside byte_fallback, got more", where);
+    return read_metaspace(*parts[0], where, spec);
   }
   bool byte_level = false;
   for (const json::object* part : parts) {
@@ -177,16 +206,10 @@ Status read_pre_tokenizer(const json::object& root, TokenizerSpec& spec) {
       SLIP_TRY(const bool prefix, bool_or(*part, "add_prefix_space", true, where));
       if (prefix) return unsupported("{}: ByteLevel: expected add_prefix_space false, got true", where);
       SLIP_TRY(const bool regex, bool_or(*part, "use_regex", true, where));
-      if (regex) spec.split_patterns.emplace_back(kGpt2SplitPattern);
+      if (regex) spec.splits.push_back({kGpt2SplitPattern});
       byte_level = true;
     } else if (type == "Split") {
-      SLIP_TRY(const std::string behavior, get_string(*part, "behavior", where));
-      SLIP_TRY(const bool invert, bool_or(*part, "invert", false, where));
-      if (behavior != "Isolated" || invert)
-        return unsupported("{}: Split: expected behavior Isolated, not inverted, got {}{}", where, behavior,
-                           invert ? ", inverted" : "");
-      SLIP_TRY(std::string pattern, pattern_of(*part, "Regex", where));
-      spec.split_patterns.push_back(std::move(pattern));
+      SLIP_TRY_(read_split(*part, where, spec));
     } else {
       return unsupported("{}: expected Split and ByteLevel, got {}", where, type);
     }
@@ -195,16 +218,58 @@ Status read_pre_tokenizer(const json::object& root, TokenizerSpec& spec) {
   return {};
 }
 
-Status check_decoder(const json::object& root, const TokenizerSpec& spec) {
+Status check_decoder(const json::object& root, TokenizerSpec& spec) {
   SLIP_TRY(const auto parts, parts_of(root, "decoder", "decoders", spec.where));
   std::string kinds;
   for (const json::object* part : parts) {
     SLIP_TRY(const std::string type, get_string(*part, "type", spec.where + ": decoder"));
     kinds += (kinds.empty() ? "" : " ") + type;
   }
-  const char* const expected = spec.sentencepiece ? "Replace ByteFallback Fuse Strip" : "ByteLevel";
+  spec.strip_blank = kinds != "Replace ByteFallback Fuse";
+  const char* const expected = !spec.sentencepiece ? "ByteLevel"
+                               : spec.strip_blank  ? "Replace ByteFallback Fuse Strip"
+                                                   : kinds.c_str();
   if (kinds != expected)
     return unsupported("{}: decoder: expected {}, got {}", spec.where, expected, kinds.empty() ? "none" : kinds);
+  return {};
+}
+
+// TemplateProcessing's `single`: special tokens around sequence A. ByteLevel adds nothing.
+Status read_template(const json::object& part, const std::string& where, TemplateIds& around) {
+  SLIP_TRY(const json::array* single, get_array(part, "single", where));
+  SLIP_TRY(const json::object* specials, get_object(part, "special_tokens", where));
+  bool behind = false;
+  for (const json::value& v : *single) {
+    const json::object* piece = v.if_object();
+    if (piece && piece->contains("Sequence")) {
+      behind = true;
+      continue;
+    }
+    if (!piece) return bad_input("{}: single: expected objects, got another kind of JSON", where);
+    SLIP_TRY(const json::object* token, get_object(*piece, "SpecialToken", where));
+    SLIP_TRY(const std::string name, get_string(*token, "id", where));
+    SLIP_TRY(const json::object* special, get_object(*specials, name, where));
+    SLIP_TRY(const json::array* ids, get_array(*special, "ids", where));
+    for (const json::value& id : *ids) {
+      if (!id.is_int64()) return bad_input("{}: token \"{}\": expected integer ids, got another kind of JSON", where, name);
+      SLIP_TRY(const int32_t n, id_of(id.get_int64(), name, where));
+      (behind ? around.back : around.front).push_back({n});
+    }
+  }
+  return {};
+}
+
+Status read_post_processor(const json::object& root, TokenizerSpec& spec) {
+  const std::string where = spec.where + ": post_processor";
+  SLIP_TRY(const auto parts, parts_of(root, "post_processor", "processors", spec.where));
+  for (const json::object* part : parts) {
+    SLIP_TRY(const std::string type, get_string(*part, "type", where));
+    if (type == "TemplateProcessing") {
+      SLIP_TRY_(read_template(*part, where, spec.around));
+    } else if (type != "ByteLevel") {
+      return unsupported("{}: expected TemplateProcessing and ByteLevel, got {}", where, type);
+    }
+  }
   return {};
 }
 
@@ -217,6 +282,7 @@ Status read_tokenizer_json(const fs::path& file, TokenizerSpec& spec) {
   SLIP_TRY_(read_normalizer(root, spec));
   SLIP_TRY_(read_pre_tokenizer(root, spec));
   SLIP_TRY_(check_decoder(root, spec));
+  SLIP_TRY_(read_post_processor(root, spec));
   if (!is_present(root, "added_tokens")) return {};
   SLIP_TRY(const json::array* added, get_array(root, "added_tokens", spec.where));
   for (const json::value& v : *added) {
@@ -245,7 +311,7 @@ Status read_vocab_and_merges(const fs::path& folder, TokenizerSpec& spec) {
     SLIP_TRY_(put_merge(line, spec));
   }
   spec.nfc = true;
-  spec.split_patterns = {kQwenSplitPattern};
+  spec.splits = {{kQwenSplitPattern}};
   return {};
 }
 

@@ -10,11 +10,16 @@
 
 #include "base/result.h"
 #include "text/added_tokens.h"
+#include "text/tokenizer.h"
 
 namespace slip {
 
 /// Qwen2's split pattern: contractions, words with one leading mark, single digits, punctuation runs, line ends, blanks.
 extern const char* const kQwenSplitPattern;
+
+/// Where the SentencePiece-like kind puts U+2581 in front: the normalizer before every segment, or Metaspace before every segment,
+/// before the text's first, or nowhere; Metaspace only where none is there already.
+enum class BlankInFront { kNormalizer, kAlways, kFirst, kNever };
 
 struct TokenizerSpec {
   std::string where;  // the file, for messages
@@ -23,9 +28,17 @@ struct TokenizerSpec {
   std::vector<AddedToken> added;
   bool nfc = false;
   bool ignore_merges = false;  // a whole piece that is in the vocabulary is that token
-  std::vector<std::string> split_patterns;
-  /// SentencePiece-like (Llama-2): blanks are U+2581, one in front of each segment; bytes as <0xNN>; no splitting.
+  struct Split {
+    std::string pattern;
+    bool matches_only = false;  // what lies between matches is dropped
+  };
+  std::vector<Split> splits;
+  /// SentencePiece-like (Llama-2): blanks are U+2581, bytes as <0xNN>.
   bool sentencepiece = false;
+  BlankInFront blank = BlankInFront::kNormalizer;
+  bool cut_at_blanks = false;  // a piece begins at every U+2581
+  bool strip_blank = true;     // decoding drops one blank at the start
+  TemplateIds around;
 };
 
 /// kUnsupported names the part that this version does not do.

@@ -1,44 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tokenizer against what the `tokenizers` library 0.23.1 makes of 300 strings in each of four kinds, byte decoding and
-// streaming, ill-formed UTF-8, hostile files, and the vectors of the real Qwen vocabulary where it is at hand.
+// streaming, ill-formed UTF-8 and hostile files.
 #include "text/tokenizer.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
-
-#include "base/file.h"
-#include "base/json.h"
 #include "base/philox.h"
 #include "text/bpe.h"
+#include "text/tokenizer_testing.h"
 
 namespace slip {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-
-const fs::path kFixtures = fs::path(SLIP_FIXTURES) / "text";
-
-json::value fixture(const fs::path& file) {
-  auto r = read_json(file);
-  EXPECT_TRUE(r) << r.error().message;
-  return r ? *r : json::value();
-}
-std::vector<TokenId> ids_in(const json::value& v) {
-  std::vector<TokenId> out;
-  for (const json::value& id : v.as_array()) out.push_back({static_cast<int32_t>(id.as_int64())});
-  return out;
-}
-std::vector<int> values(const std::vector<TokenId>& ids) {
-  std::vector<int> out;
-  for (const TokenId id : ids) out.push_back(id.value);
-  return out;
-}
-std::string text_in(const json::value& v) { return std::string(v.as_string()); }
+using namespace tokenizer_testing;
 
 class Kind : public testing::TestWithParam<const char*> {
  protected:
@@ -62,6 +36,9 @@ TEST_P(Kind, EncodesAndDecodesAsTheLibraryDoes) {
     ASSERT_TRUE(ids) << ids.error().message;
     EXPECT_EQ(values(*ids), values(ids_in(c.at("ids")))) << text;
     EXPECT_EQ(t.decode(*ids), text_in(c.at("decoded"))) << text;
+    TemplateIds around;
+    if (const json::value* bos = c.as_object().if_contains("bos")) around.front = {{static_cast<int32_t>(bos->as_int64())}};
+    EXPECT_EQ(t.template_ids(), around);
     const json::value* skipped = c.as_object().if_contains("decoded_skip_special");
     EXPECT_EQ(t.decode(*ids, true), text_in(skipped ? *skipped : c.at("decoded"))) << text;
   }
@@ -154,25 +131,6 @@ TEST(Tokenizer, MovesWithItsTables) {
   EXPECT_EQ(*before, *after);
 }
 
-class Files : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / fmt::format("slip-tokenizer-{}", ::getpid());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  void put(std::string_view name, std::string_view text) { ASSERT_TRUE(write_file(folder_ / name, text)); }
-  void refused(const json::value& tokenizer, ErrorKind kind, std::string_view part) {
-    put("tokenizer.json", json::serialize(tokenizer));
-    const auto r = Tokenizer::load(folder_);
-    ASSERT_FALSE(r) << part;
-    EXPECT_EQ(r.error().kind, kind) << r.error().message;
-    EXPECT_THAT(r.error().message, HasSubstr(std::string(part)));
-    EXPECT_THAT(r.error().message, HasSubstr(folder_.string()));
-  }
-  fs::path folder_;
-};
-
 TEST_F(Files, VocabAndMergesGiveTheSameAsTokenizerJson) {
   for (const char* name : {"vocab.json", "merges.txt"}) fs::copy_file(kFixtures / "qwen" / name, folder_ / name);
   const json::value whole = fixture(kFixtures / "qwen/tokenizer.json");
@@ -227,10 +185,20 @@ TEST_F(Files, RefusesWhatItDoesNotDoByName) {
   refused(with("pre_tokenizer", {{"type", "Split"}, {"behavior", "Removed"}, {"pattern", {{"Regex", "a"}}}}),
           ErrorKind::kUnsupported, "Removed");
   refused(with("decoder", {{"type", "WordPiece"}}), ErrorKind::kUnsupported, "decoder");
+  refused(with("post_processor", {{"type", "RobertaProcessing"}}), ErrorKind::kUnsupported,
+          "post_processor: expected TemplateProcessing and ByteLevel, got RobertaProcessing");
   refused(with_model("type", "Unigram"), ErrorKind::kUnsupported, "got Unigram");
   refused(with_model("dropout", 0.1), ErrorKind::kUnsupported, "dropout");
   refused(with_model("end_of_word_suffix", "</w>"), ErrorKind::kUnsupported, "end_of_word_suffix");
   refused(with_model("byte_fallback", true), ErrorKind::kUnsupported, "normalizer");
+  json::value spaces = fixture(kFixtures / "llama2/tokenizer.json");
+  spaces.as_object()["pre_tokenizer"] = json::object{{"type", "Metaspace"}};
+  refused(spaces, ErrorKind::kUnsupported, "expected Metaspace alone");
+  spaces.as_object()["normalizer"] = nullptr;
+  spaces.at("pre_tokenizer").as_object()["prepend_scheme"] = "last";
+  refused(spaces, ErrorKind::kUnsupported, "prepend_scheme");
+  spaces.at("pre_tokenizer").as_object() = {{"type", "Metaspace"}, {"replacement", "_"}};
+  refused(spaces, ErrorKind::kUnsupported, "U+2581");
   json::value bad = good;
   bad.at("pre_tokenizer").at("pretokenizers").as_array()[0].at("pattern").as_object()["Regex"] = "(";
   refused(bad, ErrorKind::kUnsupported, "split pattern");
@@ -302,66 +270,6 @@ TEST(Bpe, HeapAndScanMergeTheSame) {
     bpe.merge_by_heap(b);
     ASSERT_EQ(a, b);
   }
-}
-
-// 47 texts with the ids that the Qwen2 vocabulary gives them; the files are too large to keep here.
-class RealQwen : public Files {
- protected:
-  void SetUp() override {
-    Files::SetUp();
-    const fs::path data = fs::path(SLIP_SHARED_DATA) / "tokenizers";
-    if (!fs::exists(data / "qwen_vocab.json")) GTEST_SKIP() << "no Qwen vocabulary at " << data;
-    fs::create_symlink(fs::absolute(data / "qwen_vocab.json"), folder_ / "vocab.json");
-    fs::create_symlink(fs::absolute(data / "qwen_merges.txt"), folder_ / "merges.txt");
-    auto t = Tokenizer::load(folder_);
-    ASSERT_TRUE(t) << t.error().message;
-    tokenizer_.emplace(std::move(*t));
-  }
-  std::optional<Tokenizer> tokenizer_;
-};
-
-TEST_F(RealQwen, GivesThe47PublishedVectors) {
-  const fs::path data = fs::path(SLIP_SHARED_DATA) / "tokenizers";
-  const std::string in = *read_file(data / "vectors_qwen2.inp"), out = *read_file(data / "vectors_qwen2.out");
-  const std::string separator = "\n__ggml_vocab_test__\n";
-  std::istringstream lines(out);
-  int count = 0;
-  for (size_t at = 0; at <= in.size(); ++count) {  // the last text is empty and has no line of ids
-    const size_t end = std::min(in.find(separator, at), in.size());
-    const std::string text = in.substr(at, end - at);
-    at = end + separator.size();
-    std::string line;
-    std::getline(lines, line);
-    std::istringstream numbers(line);
-    std::vector<int> expected;
-    for (int id; numbers >> id;) expected.push_back(id);
-    EXPECT_EQ(expected.empty(), text.empty());
-    EXPECT_EQ(values(*tokenizer_->encode(text)), expected) << text;
-    EXPECT_EQ(tokenizer_->decode(*tokenizer_->encode(text)), text);
-  }
-  EXPECT_EQ(count, 47);
-}
-
-TEST_F(RealQwen, FoldsLongSAndComposes) {
-  EXPECT_EQ(values(*tokenizer_->encode("'\u017fo")), (std::vector<int>{6, 144815, 78}));
-  EXPECT_EQ(values(*tokenizer_->encode("e\u0301")), (std::vector<int>{963}));
-  EXPECT_EQ(values(*tokenizer_->encode("\u212b")), (std::vector<int>{144044}));
-  EXPECT_EQ(tokenizer_->size(), 151643);
-}
-
-TEST_F(RealQwen, EncodesAMegabyteInUnderASecond) {
-  const std::string in = *read_file(fs::path(SLIP_SHARED_DATA) / "tokenizers/vectors_qwen2.inp");
-  std::string text;
-  while (text.size() < (size_t{1} << 20)) text += in;
-  const auto start = std::chrono::steady_clock::now();
-  const auto ids = tokenizer_->encode(text);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  ASSERT_TRUE(ids);
-  std::printf("%.1f MB/s\n", static_cast<double>(text.size()) / 1e6 / seconds.count());
-  EXPECT_LT(seconds.count(), 1.0);
-  const std::string run(size_t{1} << 20, 'a'), blanks(size_t{1} << 20, ' ');  // one piece each
-  EXPECT_EQ(tokenizer_->decode(*tokenizer_->encode(run)), run);
-  EXPECT_EQ(tokenizer_->decode(*tokenizer_->encode(blanks)), blanks);
 }
 
 }  // namespace

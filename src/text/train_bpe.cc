@@ -216,7 +216,7 @@ json::object config_json(const TrainedBpe& bpe) {
 Result<TrainedBpe> train_bpe(std::span<const std::string> texts, const TrainBpeOptions& options) {
   TrainedBpe out;
   SLIP_TRY(out.added, collect_added(options));
-  SLIP_TRY(const SplitRegex split, SplitRegex::compile(kQwenSplitPattern, "train_bpe"));
+  SLIP_TRY(const SplitRegex split, SplitRegex::compile(kQwenSplitPattern, false, "train_bpe"));
   std::vector<std::string> whole;
   for (const std::string& piece : options.whole) {
     if (piece.empty() || !is_valid_utf8(piece))

@@ -179,7 +179,7 @@ class SampleMaker {
 
   // vision_spans: where each image's tokens stand among the prompt's.
   Status add_grounding(const sim::Labels& labels, std::span<const SlotSpan> vision_spans, Sample& out) const {
-    SLIP_TRY(const sim::Moment moment, sim::moment_at(labels.seed, labels.family));
+    SLIP_TRY(const sim::Moment moment, sim::moment_at(labels.seed, labels.family, static_cast<double>(labels.frame_s)));
     const auto cameras = sim::front_cameras();
     out.grounding.assign(out.tokens.size(), -1);
     out.grounding_weight.assign(out.tokens.size(), 0);

@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Slipstream beside llama.cpp (Debian forky's package, in a chroot) and oneDNN (libdnnl-dev), in alternation, on the shape of
+# Qwen2.5-VL-3B's text decoder. Prints a table of ratios (compare_table.py); the JSON lines go to OUT.
+#
+#   bench/compare.sh WORK [OUT]
+#
+# WORK gets everything that is made or installed (2 GB for 8 layers, 15 GB for 36). Root is needed for debootstrap and chroot.
+#   LAYERS=8          of 36: weights still exceed every cache by far, and a round takes seconds. 36 for the whole model
+#   ROUNDS=3          alternations   ROWS="1 8 32 512"   TYPES="bf16 int8 int4"   THREADS=2
+#   SLIPSTREAM=...    the binary     RUN=...   a prefix for every measuring command (a lock, a priority)
+#   MODEL=DIR         a synthesized folder to use in place of making one   MIRROR=URL   of Debian; else the one that apt uses
+#
+# Like for like: one pass of so many rows behind no keys, logits of the last row. llama.cpp's nearest types: BF16, Q8_0, Q4_0 (its own
+# kernels, weights repacked as its CPU backend does by default). oneDNN has no pass: it is compared with the matrix products, head on
+# all rows. Our run stands before and after every other's; a round in which the read bandwidth between the two changed by more than 12 %
+# says nothing and is left out.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work=${1:?usage: compare.sh WORK [OUT]}
+mkdir -p "$work"
+out=${2:-$work/compare.jsonl}
+layers=${LAYERS:-8} rounds=${ROUNDS:-3} rows=${ROWS:-1 8 32 512} types=${TYPES:-bf16 int8 int4} threads=${THREADS:-2} run=${RUN:-}
+slip=${SLIPSTREAM:-$here/../build/release/slipstream}
+model=${MODEL:-$work/thin-3b-$layers}
+chroot=$work/forky
+width=2048 heads=16 kv_heads=2 mlp=11008 vocab=151936
+
+[ -d "$model" ] || "$slip" synthesize --like qwen2.5-vl-3b --layers "$layers" --dtype bf16 --out "$model"
+have_llama=1
+if [ ! -x "$chroot/usr/bin/llama-bench" ]; then
+  debootstrap --variant=minbase --include=llama.cpp forky "$chroot" "${MIRROR:-$(sed -n 's/^URIs: *//p;s/^deb \(\[[^]]*\] \)\?\([^ ]*\).*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -1)}" /usr/share/debootstrap/scripts/sid \
+    > "$work/debootstrap.log" 2>&1 || have_llama=0
+fi
+[ $have_llama = 1 ] || echo "compare: llama.cpp: expected Debian forky's package in $chroot, got no installation ($work/debootstrap.log)" >&2
+[ -x "$work/random_gguf" ] || c++ -O2 -std=c++20 -o "$work/random_gguf" "$here/random_gguf.cc"
+have_dnnl=1
+[ -x "$work/onednn_products" ] || c++ -O2 -std=c++20 -o "$work/onednn_products" "$here/onednn_products.cc" -ldnnl || have_dnnl=0
+[ $have_dnnl = 1 ] || echo "compare: oneDNN: expected libdnnl-dev, got none" >&2
+
+declare -A gguf=([bf16]=bf16 [int8]=q8_0 [int4]=q4_0)
+gguf_of() { echo "random-$layers-${gguf[$1]}.gguf"; }
+list() { echo "$rows" | tr ' ' ','; }
+ours() { # TYPE COMMAND: a line per width, marked with what it is
+  $run "$slip" bench "$2" --model "$model" --dtype "$1" --widths "$(list)" --threads "$threads" --seconds 0.05 --json \
+    ${3:-} | sed "s/^{/{\"engine\": \"slipstream\", \"round\": $round, /" >> "$out"
+}
+llama() { # TYPE
+  local file; file=$(gguf_of "$1")
+  [ -f "$chroot/$file" ] || "$work/random_gguf" "$chroot/$file" "${gguf[$1]}" "$layers" $width $heads $kv_heads $mlp $vocab
+  $run chroot "$chroot" llama-bench -m "/$file" -p "$(list)" -n 0 -r 3 -t "$threads" -b 2048 -ub 2048 -o jsonl 2>> "$work/llama.log" |
+    sed "s/^{/{\"engine\": \"llama.cpp\", \"type\": \"$1\", \"round\": $round, \"layers\": $layers, /" >> "$out"
+}
+dnnl() { # TYPE
+  OMP_NUM_THREADS=$threads $run "$work/onednn_products" "$1" "$layers" $width $((width / heads * kv_heads)) $mlp $vocab 5 $rows |
+    sed "s/^{/{\"round\": $round, \"layers\": $layers, /" >> "$out"
+}
+
+: > "$out"
+for round in $(seq 1 "$rounds"); do
+  for type in $types; do
+    if [ $have_llama = 1 ]; then
+      ours "$type" prefill
+      llama "$type"
+      ours "$type" prefill
+    fi
+    if [ $have_dnnl = 1 ] && [ "$type" != int4 ]; then
+      ours "$type" forward "--keys 0"
+      dnnl "$type"
+      ours "$type" forward "--keys 0"
+    fi
+  done
+done
+python3 "$here/compare_table.py" "$out"

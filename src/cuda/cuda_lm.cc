@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/cuda_lm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "base/check.h"
+
+namespace slip::cuda {
+namespace {
+
+constexpr size_t kMostGraphs = 256;  // some 2 MB each on a device; decoding needs a few dozen
+
+int32_t padded_inner(int64_t k) { return static_cast<int32_t>((k + kInnerStep - 1) / kInnerStep * kInnerStep); }
+
+int rounded_queries(int queries) { return queries <= 8 ? 8 : queries <= 16 ? 16 : queries <= 32 ? 32 : 64; }
+
+template <class T>
+T* as(const Memory& m) {
+  return m.data<T>();
+}
+
+}  // namespace
+
+CudaLm::CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t slots)
+    : device_(std::move(device)),
+      options_(std::move(options)),
+      rope_(rope_frequencies(options_.rope)),
+      info_{options_.name, options_.vocab, options_.width, slots, options_.rule, false, {}},
+      check_(slots, options_.vocab),
+      planner_(options_.heads / options_.kv_heads),
+      padded_(padded_inner(options_.head_width)) {}
+
+Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, const DecoderOptions& options,
+                                               const DecoderWeights& weights, int32_t slots, ThreadPool& pool) {
+  if (weights.embedding->type() != WeightType::kBF16)
+    return unsupported("{} on {}: expected bf16 weights, got another type", options.name, device->name());
+  if (options.window > 0)
+    return unsupported("{} on {}: expected full attention in every layer, got a sliding window", options.name, device->name());
+  if (options.heads / options.kv_heads > kMostQueries)
+    return unsupported("{} on {}: expected at most {} query heads per key head, got {}", options.name, device->name(), kMostQueries,
+                       options.heads / options.kv_heads);
+  std::unique_ptr<CudaLm> lm(new CudaLm(std::move(device), options, slots));
+  SLIP_TRY_(lm->upload_weights(weights, pool));
+  return lm;
+}
+
+size_t CudaLm::arena_numbers() const {
+  return static_cast<size_t>(info_.slots) * static_cast<size_t>(options_.kv_heads) * static_cast<size_t>(padded_);
+}
+
+Result<CudaLm::Layer> CudaLm::upload_layer(const LayerWeights& w, ThreadPool& pool) {
+  Layer l;
+  Device& d = *device_;
+  SLIP_TRY(l.attention_norm_D, upload(d, w.attention_norm_D));
+  SLIP_TRY(l.mlp_norm_D, upload(d, w.mlp_norm_D));
+  SLIP_TRY(l.q_norm_K, upload(d, w.q_norm_K));
+  SLIP_TRY(l.k_norm_K, upload(d, w.k_norm_K));
+  SLIP_TRY(l.qkv_bias, upload(d, w.qkv_bias));
+  SLIP_TRY(l.o_bias, upload(d, w.o_bias));
+  SLIP_TRY(l.gate_up_bias, upload(d, order_gate_up(w.gate_up_bias)));
+  SLIP_TRY(l.down_bias, upload(d, w.down_bias));
+  SLIP_TRY(l.qkv, upload(d, w.qkv, pool));
+  SLIP_TRY(l.o, upload(d, w.o, pool));
+  SLIP_TRY(l.gate_up, upload_gate_up(d, w.gate_up, pool));
+  SLIP_TRY(l.down, upload(d, w.down, pool));
+  return l;
+}
+
+Status CudaLm::upload_weights(const DecoderWeights& weights, ThreadPool& pool) {
+  SLIP_TRY(embedding_, upload(*device_, *weights.embedding, pool));
+  if (!options_.tied_head) {
+    SLIP_TRY(head_, upload(*device_, *weights.head, pool));
+  }
+  SLIP_TRY(final_norm_D_, upload(*device_, weights.final_norm_D));
+  for (const LayerWeights& w : weights.layers) {
+    SLIP_TRY(Layer layer, upload_layer(w, pool));
+    layers_.push_back(std::move(layer));
+  }
+  const DraftAdapter& adapter = weights.adapter;
+  for (size_t i = 0; i < adapter.layers.size(); ++i) {
+    SLIP_TRY(layers_[i].low, upload(*device_, adapter.layers[i].a, pool));
+    SLIP_TRY(layers_[i].high, upload(*device_, adapter.layers[i].b, pool));
+  }
+  info_.has_draft_adapter = !adapter.layers.empty();
+  rank_ = adapter.rank;
+  adapter_scale_ = adapter.scale;
+  const size_t bytes = layers_.size() * arena_numbers() * sizeof(Bf16);
+  SLIP_TRY(keys_, device_->allocate(bytes, "the key/value cache"));
+  SLIP_TRY(values_, device_->allocate(bytes, "the key/value cache"));
+  return {};
+}
+
+Status CudaLm::make_room(const Pass& pass, const Room& room) {
+  const Room most{std::max(room.rows, largest_.rows), std::max(room.items, largest_.items),
+                  std::max(room.item_rows, largest_.item_rows), std::max(room.slots, largest_.slots)};
+  const size_t features = pass.features_ND.size_bytes();
+  if (features > b_.features_ND.bytes()) {
+    SLIP_TRY_(device_->wait());
+    graphs_.clear();
+    SLIP_TRY(b_.features_ND, device_->allocate(features, "image features"));
+  }
+  if (most == largest_) return {};
+  SLIP_TRY_(device_->wait());  // what runs still uses the old ones
+  graphs_.clear();
+  largest_ = {};
+  const DecoderOptions& o = options_;
+  const auto rows = static_cast<size_t>(most.rows), heads = static_cast<size_t>(o.heads);
+  const auto q = heads * static_cast<size_t>(o.head_width),
+             kv = static_cast<size_t>(o.kv_heads) * static_cast<size_t>(o.head_width);
+  const size_t partials = static_cast<size_t>(most.item_rows) * heads;
+  const auto get = [&](Memory& m, size_t bytes) -> Status {
+    m = {};
+    SLIP_TRY(m, device_->allocate(bytes, "activations"));
+    return {};
+  };
+  SLIP_TRY_(get(b_.x_TD, rows * static_cast<size_t>(o.width) * sizeof(float)));
+  SLIP_TRY_(get(b_.normed_TD, rows * static_cast<size_t>(padded_inner(o.width)) * sizeof(Bf16)));
+  SLIP_TRY_(get(b_.qkv_TE, rows * (q + 2 * kv) * sizeof(float)));
+  SLIP_TRY_(get(b_.q_THP, rows * heads * static_cast<size_t>(padded_) * sizeof(Bf16)));
+  SLIP_TRY_(get(b_.attended_THK, rows * static_cast<size_t>(padded_inner(static_cast<int64_t>(q))) * sizeof(Bf16)));
+  SLIP_TRY_(get(b_.gated_TF, rows * static_cast<size_t>(padded_inner(o.mlp_width)) * sizeof(Bf16)));
+  SLIP_TRY_(get(b_.sums_NHP, partials * static_cast<size_t>(padded_) * sizeof(float)));
+  SLIP_TRY_(get(b_.tops_NH, partials * sizeof(float)));
+  SLIP_TRY_(get(b_.totals_NH, partials * sizeof(float)));
+  const Tiles& head = (o.tied_head ? embedding_ : head_).tiles;
+  SLIP_TRY_(get(b_.best_TB, rows * static_cast<size_t>(head.tiles / head.tiles_per_block) * sizeof(Best)));
+  SLIP_TRY_(get(b_.best_T, rows * sizeof(Best)));
+  SLIP_TRY_(get(b_.low_TR, rows * static_cast<size_t>(rank_) * sizeof(float)));
+  SLIP_TRY_(get(b_.rounded_TR, rows * static_cast<size_t>(padded_inner(rank_)) * sizeof(Bf16)));
+  SLIP_TRY_(get(b_.taps_TE, rows * taps_width() * sizeof(float)));
+  SLIP_TRY(taps_host_, device_->allocate_host(rows * taps_width() * sizeof(float)));
+  const size_t bytes = PassLayout(most, rope_.half()).bytes;
+  SLIP_TRY_(get(pass_memory_, bytes));
+  SLIP_TRY(pass_host_, device_->allocate_host(bytes));
+  SLIP_TRY(best_host_, device_->allocate_host(rows * sizeof(Best)));
+  largest_ = most;
+  return {};
+}
+
+Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
+  char* host = pass_host_.data<char>();
+  const size_t rows = pass.rows.size();
+  auto* counts = reinterpret_cast<PassCounts*>(host + layout.counts);
+  *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(argmax_N_.size()), static_cast<int32_t>(plan_.items.size()),
+             static_cast<int32_t>(logits_N_.size())};
+  auto* inputs = reinterpret_cast<int32_t*>(host + layout.inputs);
+  auto* slots = reinterpret_cast<int32_t*>(host + layout.slots_of_rows);
+  auto* scales = reinterpret_cast<float*>(host + layout.q_scales);
+  positions_.clear();
+  for (size_t t = 0; t < rows; ++t) {
+    const Row& row = pass.rows[t];
+    const auto* token = std::get_if<TokenId>(&row.input);
+    inputs[t] = token ? token->value : -1 - std::get<Feature>(row.input).index;
+    slots[t] = row.slot;
+    positions_.push_back(row.position);
+    if (options_.q_scale_beta != 0) scales[t] = query_scale(options_.q_scale_beta, options_.q_scale_positions, row.position.t);
+  }
+  rope_tables(rope_, positions_, reinterpret_cast<float*>(host + layout.cosines), reinterpret_cast<float*>(host + layout.sines));
+  const auto put = [&](size_t at, const auto& list) {
+    if (!list.empty()) std::memcpy(host + at, list.data(), list.size() * sizeof(list[0]));
+  };
+  put(layout.wanted, argmax_N_);
+  put(layout.wanted + argmax_N_.size() * sizeof(int32_t), logits_N_);
+  put(layout.first_partial, plan_.first_partial_T);
+  put(layout.items, plan_.items);
+  put(layout.item_rows, plan_.item_rows);
+  put(layout.slots, plan_.slots);
+  if (!pass.features_ND.empty())
+    SLIP_TRY_(device_->copy_in(b_.features_ND.data(), pass.features_ND.data(), pass.features_ND.size_bytes()));
+  return device_->copy_in(pass_memory_.data(), host, layout.bytes);
+}
+
+void CudaLm::launch_layer(int32_t number, const Shape& shape, const PassLayout& layout) {
+  const DecoderOptions& o = options_;
+  const Layer& l = layers_[static_cast<size_t>(number)];
+  const int rows = shape.room.rows;
+  void* stream = device_->stream();
+  const auto* counts = in_pass<const PassCounts>(layout.counts);
+  const size_t arena = static_cast<size_t>(number) * arena_numbers();
+  Bf16 *keys = as<Bf16>(keys_) + arena, *values = as<Bf16>(values_) + arena;
+  const int32_t width = padded_inner(o.width), q = o.heads * o.head_width, e = q + 2 * o.kv_heads * o.head_width;
+  const float factor = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(o.head_width)));
+  norm({&counts->rows, nullptr, as<float>(b_.x_TD), as<float>(l.attention_norm_D), o.norm_eps, o.width, width,
+        as<Bf16>(b_.normed_TD)},
+       rows, stream);
+  product({&counts->rows, l.qkv.tiles, as<Bf16>(b_.normed_TD), width, as<float>(l.qkv_bias), Then::kStore, as<float>(b_.qkv_TE),
+           nullptr, e, nullptr},
+          rows, stream);
+  place({counts, as<float>(b_.qkv_TE), in_pass<float>(layout.cosines), in_pass<float>(layout.sines), as<float>(l.q_norm_K),
+         as<float>(l.k_norm_K), o.norm_eps, o.q_scale_beta != 0 ? in_pass<float>(layout.q_scales) : nullptr, factor,
+         in_pass<int32_t>(layout.slots_of_rows), o.heads, o.kv_heads, o.head_width, rope_.half(), padded_, as<Bf16>(b_.q_THP), keys,
+         values},
+        rows, stream);
+  attend(
+      {counts, in_pass<Item>(layout.items), in_pass<ItemRow>(layout.item_rows), in_pass<int32_t>(layout.slots), as<Bf16>(b_.q_THP),
+       keys, values, o.heads, o.kv_heads, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
+      shape.room.items, shape.queries, stream);
+  join({counts, in_pass<int32_t>(layout.first_partial), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH),
+        o.heads, o.head_width, padded_, padded_inner(q), as<Bf16>(b_.attended_THK)},
+       rows, stream);
+  product({&counts->rows, l.o.tiles, as<Bf16>(b_.attended_THK), padded_inner(q), as<float>(l.o_bias), Then::kAdd,
+           as<float>(b_.x_TD), nullptr, o.width, nullptr},
+          rows, stream);
+  if (shape.adapter) launch_adapter(l, shape, layout);
+  norm({&counts->rows, nullptr, as<float>(b_.x_TD), as<float>(l.mlp_norm_D), o.norm_eps, o.width, width, as<Bf16>(b_.normed_TD)},
+       rows, stream);
+  product({&counts->rows, l.gate_up.tiles, as<Bf16>(b_.normed_TD), width, as<float>(l.gate_up_bias), Then::kSwiglu, nullptr,
+           as<Bf16>(b_.gated_TF), padded_inner(o.mlp_width), nullptr},
+          rows, stream);
+  product({&counts->rows, l.down.tiles, as<Bf16>(b_.gated_TF), padded_inner(o.mlp_width), as<float>(l.down_bias), Then::kAdd,
+           as<float>(b_.x_TD), nullptr, o.width, nullptr},
+          rows, stream);
+  if (shape.taps) launch_taps(number, shape, layout);
+}
+
+void CudaLm::launch_adapter(const Layer& l, const Shape& shape, const PassLayout& layout) {
+  const int32_t* count = &in_pass<const PassCounts>(layout.counts)->rows;
+  const int32_t q = padded_inner(int64_t{options_.heads} * options_.head_width), rank = padded_inner(rank_);
+  void* stream = device_->stream();
+  product({count, l.low.tiles, as<Bf16>(b_.attended_THK), q, nullptr, Then::kStore, as<float>(b_.low_TR), nullptr, rank_, nullptr},
+          shape.room.rows, stream);
+  round({count, as<float>(b_.low_TR), adapter_scale_, rank_, rank, as<Bf16>(b_.rounded_TR)}, shape.room.rows, stream);
+  product({count, l.high.tiles, as<Bf16>(b_.rounded_TR), rank, nullptr, Then::kAdd, as<float>(b_.x_TD), nullptr, options_.width,
+           nullptr},
+          shape.room.rows, stream);
+}
+
+void CudaLm::launch_taps(int32_t number, const Shape& shape, const PassLayout& layout) {
+  for (size_t i = 0; i < info_.tap_layers.size(); ++i)
+    if (info_.tap_layers[i] == number)
+      copy({&in_pass<const PassCounts>(layout.counts)->rows, as<float>(b_.x_TD), options_.width, static_cast<int32_t>(taps_width()),
+            as<float>(b_.taps_TE) + i * static_cast<size_t>(options_.width)},
+           shape.room.rows, device_->stream());
+}
+
+void CudaLm::launch_best(const Shape& shape, const PassLayout& layout) {
+  const Tiles& head = (options_.tied_head ? embedding_ : head_).tiles;
+  const auto* counts = in_pass<const PassCounts>(layout.counts);
+  void* stream = device_->stream();
+  const int32_t width = padded_inner(options_.width);
+  norm({&counts->wanted, in_pass<int32_t>(layout.wanted), as<float>(b_.x_TD), as<float>(final_norm_D_), options_.norm_eps,
+        options_.width, width, as<Bf16>(b_.normed_TD)},
+       shape.wanted, stream);
+  product({&counts->wanted, head, as<Bf16>(b_.normed_TD), width, nullptr, Then::kBest, nullptr, nullptr, 0, as<Best>(b_.best_TB)},
+          shape.wanted, stream);
+  pick({&counts->wanted, as<Best>(b_.best_TB), head.tiles / head.tiles_per_block, as<Best>(b_.best_T)}, shape.wanted, stream);
+}
+
+Status CudaLm::launch_body(const Shape& shape, const PassLayout& layout) {
+  const auto* counts = in_pass<const PassCounts>(layout.counts);
+  embed({counts, in_pass<int32_t>(layout.inputs), embedding_.tiles, as<float>(b_.features_ND), as<float>(b_.x_TD)}, shape.room.rows,
+        device_->stream());
+  for (int32_t i = 0; i < options_.layers; ++i) launch_layer(i, shape, layout);
+  if (shape.taps)
+    SLIP_TRY_(device_->copy_out(taps_host_.data(), b_.taps_TE.data(),
+                                static_cast<size_t>(shape.room.rows) * taps_width() * sizeof(float)));
+  if (shape.wanted == 0) return {};
+  launch_best(shape, layout);
+  return device_->copy_out(best_host_.data(), b_.best_T.data(), static_cast<size_t>(shape.wanted) * sizeof(Best));
+}
+
+Status CudaLm::run(const Pass& pass, const Shape& shape, const PassLayout& layout) {
+  if (pass.rows.size() > kRowGroup) return launch_body(shape, layout);
+  auto found = graphs_.find(shape);
+  if (found == graphs_.end()) {
+    if (graphs_.size() >= kMostGraphs) graphs_.clear();
+    SLIP_TRY(auto graph, device_->capture([this, shape, layout] { return launch_body(shape, layout); }));
+    found = graphs_.emplace(shape, std::move(graph)).first;
+  }
+  return device_->launch(*found->second);
+}
+
+// A row without any number gets the lowest id, as nn/lm.h fixes it.
+void CudaLm::read_best(PassOutput& out) {
+  const Best* best = best_host_.data<Best>();
+  for (size_t i = 0; i < argmax_N_.size(); ++i) {
+    out.argmax[static_cast<size_t>(argmax_N_[i])] = TokenId{std::max(best[i].id, 0)};
+    out.nan_rows += best[i].id < 0 || !std::isfinite(best[i].value);
+  }
+}
+
+// Rare (sampling, lossy verifiers, tests), so not captured; the sums are those of launch_best.
+Status CudaLm::read_logits(const PassLayout& layout, PassOutput& out) {
+  const Tiles& head = (options_.tied_head ? embedding_ : head_).tiles;
+  const auto n = static_cast<int>(logits_N_.size());
+  const size_t numbers = logits_N_.size() * static_cast<size_t>(options_.vocab);
+  if (b_.logits_TV.bytes() < numbers * sizeof(float)) {
+    b_.logits_TV = {};
+    SLIP_TRY(b_.logits_TV, device_->allocate(numbers * sizeof(float), "logits"));
+  }
+  const int32_t* count = &in_pass<const PassCounts>(layout.counts)->spare;
+  const int32_t width = padded_inner(options_.width);
+  norm({count, in_pass<int32_t>(layout.wanted) + argmax_N_.size(), as<float>(b_.x_TD), as<float>(final_norm_D_), options_.norm_eps,
+        options_.width, width, as<Bf16>(b_.normed_TD)},
+       n, device_->stream());
+  product({count, head, as<Bf16>(b_.normed_TD), width, nullptr, Then::kStore, as<float>(b_.logits_TV), nullptr, options_.vocab,
+           nullptr},
+          n, device_->stream());
+  out.logits_NV.resize(numbers);
+  SLIP_TRY_(device_->copy_out(out.logits_NV.data(), b_.logits_TV.data(), numbers * sizeof(float)));
+  SLIP_TRY_(device_->wait());
+  for (size_t i = 0; i < logits_N_.size(); ++i) {
+    const auto t = static_cast<size_t>(logits_N_[i]);
+    out.logits_row[t] = static_cast<int32_t>(i);
+    const int64_t best = argmax(out.logits_V(t));
+    out.argmax[t] = TokenId{static_cast<int32_t>(std::max<int64_t>(best, 0))};
+    out.nan_rows += best < 0 || !std::isfinite(out.logits_V(t)[static_cast<size_t>(best)]);
+  }
+  return {};
+}
+
+Status CudaLm::set_taps(std::span<const int32_t> layers) {
+  for (const int32_t layer : layers)
+    if (layer < 0 || layer >= options_.layers)
+      return bad_input("{}: tapped layer: expected one of 0 to {}, got {}", options_.name, options_.layers - 1, layer);
+  SLIP_TRY_(device_->wait());
+  info_.tap_layers.assign(layers.begin(), layers.end());
+  graphs_.clear();
+  largest_ = {};
+  return {};
+}
+
+Status CudaLm::forward(const Pass& pass, PassOutput& out) {
+  SLIP_TRY_(check_(pass, info_));
+  out.vocab = options_.vocab;
+  out.argmax.assign(pass.rows.size(), TokenId{});
+  out.logits_row.assign(pass.rows.size(), -1);
+  out.logits_NV.clear();
+  out.taps_NE.clear();
+  out.nan_rows = 0;
+  if (pass.rows.empty()) return {};
+  argmax_N_.clear();
+  logits_N_.clear();
+  for (size_t t = 0; t < pass.rows.size(); ++t) {
+    if (pass.rows[t].want == Want::kArgmax) argmax_N_.push_back(static_cast<int32_t>(t));
+    if (pass.rows[t].want == Want::kLogits) logits_N_.push_back(static_cast<int32_t>(t));
+  }
+  planner_.plan(pass, plan_);
+  const Room room = room_for(pass.rows.size(), plan_);
+  SLIP_TRY_(make_room(pass, room));
+  const PassLayout layout(room, rope_.half());
+  SLIP_TRY_(write_pass(pass, layout));
+  const int wanted = argmax_N_.empty() ? 0 : pass.rows.size() <= kRowGroup ? room.rows : static_cast<int>(argmax_N_.size());
+  const Shape shape{room, rounded_queries(plan_.most_rows * (options_.heads / options_.kv_heads)), wanted, pass.draft_adapter,
+                    pass.taps};
+  SLIP_TRY_(run(pass, shape, layout));
+  SLIP_TRY_(device_->wait());
+  read_best(out);
+  if (pass.taps) {
+    const float* taps = taps_host_.data<float>();
+    out.taps_NE.assign(taps, taps + pass.rows.size() * taps_width());
+  }
+  return logits_N_.empty() ? Status{} : read_logits(layout, out);
+}
+
+}  // namespace slip::cuda

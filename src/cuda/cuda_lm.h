@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder on a device: the Lm of nn/lm.h with weights, arena and activations in the device's memory. The host sends a pass's rows, spans and
+// angles in one copy and gets one id and one number per row back; passes of up to 64 rows run as captured graphs, one per size. Weights and
+// keys are bf16, norms, softmax and the residual stream f32. Contract W holds as it does on the processor; the bits are the device's own.
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "cuda/pass_plan.h"
+#include "cuda/runtime.h"
+#include "cuda/tiles.h"
+#include "nn/decoder.h"
+#include "nn/pass_check.h"
+
+namespace slip::cuda {
+
+class CudaLm final : public Lm {
+ public:
+  /// Copies the weights to the device. kResource when its memory does not hold them and an arena of `slots`; kUnsupported for what has no
+  /// kernel here: weights that are not bf16, sliding windows.
+  static Result<std::unique_ptr<CudaLm>> create(std::unique_ptr<Device> device, const DecoderOptions& options,
+                                                const DecoderWeights& weights, int32_t slots, ThreadPool& pool);
+  const LmInfo& info() const override { return info_; }
+  Status forward(const Pass& pass, PassOutput& out) override;
+  Status set_taps(std::span<const int32_t> layers) override;
+
+  int graphs() const { return static_cast<int>(graphs_.size()); }  // captured so far
+
+ private:
+  struct Layer {
+    Memory attention_norm_D, mlp_norm_D, q_norm_K, k_norm_K, qkv_bias, o_bias, gate_up_bias, down_bias;
+    DeviceMatrix qkv, o, gate_up, down;
+    DeviceMatrix low, high;  // the draft adapter's; nothing where there is none
+  };
+  struct Buffers {
+    Memory x_TD, normed_TD, qkv_TE, q_THP, attended_THK, gated_TF, sums_NHP, tops_NH, totals_NH, best_TB, best_T, logits_TV,
+        features_ND, low_TR, rounded_TR, taps_TE;
+  };
+  /// What a captured graph depends on.
+  struct Shape {
+    Room room;
+    int queries = 0;  // of the largest item, as the kernel rounds them
+    int wanted = 0;   // room for rows that want their argmax
+    bool adapter = false, taps = false;
+    auto operator<=>(const Shape&) const = default;
+  };
+  explicit CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t slots);
+  size_t taps_width() const { return info_.tap_layers.size() * static_cast<size_t>(options_.width); }
+  Status upload_weights(const DecoderWeights& weights, ThreadPool& pool);
+  Result<Layer> upload_layer(const LayerWeights& w, ThreadPool& pool);
+  Status make_room(const Pass& pass, const Room& room);
+  Status write_pass(const Pass& pass, const PassLayout& layout);
+  Status run(const Pass& pass, const Shape& shape, const PassLayout& layout);
+  Status launch_body(const Shape& shape, const PassLayout& layout);
+  void launch_layer(int32_t number, const Shape& shape, const PassLayout& layout);
+  void launch_adapter(const Layer& l, const Shape& shape, const PassLayout& layout);
+  void launch_taps(int32_t number, const Shape& shape, const PassLayout& layout);
+  void launch_best(const Shape& shape, const PassLayout& layout);
+  void read_best(PassOutput& out);
+  Status read_logits(const PassLayout& layout, PassOutput& out);
+  template <class T>
+  T* in_pass(size_t offset) const {
+    return reinterpret_cast<T*>(pass_memory_.data<char>() + offset);
+  }
+  size_t arena_numbers() const;
+
+  std::unique_ptr<Device> device_;  // before what lives on it
+  DecoderOptions options_;
+  RopeFrequencies rope_;
+  LmInfo info_;
+  PassCheck check_;
+  AttentionPlanner planner_;
+  AttentionPlan plan_;
+  int32_t rank_ = 0;  // of the draft adapter
+  float adapter_scale_ = 1;
+  int32_t padded_ = 0;  // head width in the arena: whole steps of the inner dimension
+  DeviceMatrix embedding_, head_;
+  Memory final_norm_D_, keys_, values_;
+  std::vector<Layer> layers_;
+  Buffers b_;
+  Room largest_;
+  Memory pass_memory_, pass_host_, best_host_, taps_host_;
+  std::vector<int32_t> argmax_N_, logits_N_;  // row indices
+  std::vector<Position> positions_;
+  std::map<Shape, std::unique_ptr<Graph>> graphs_;
+};
+
+}  // namespace slip::cuda

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device's decoder on the emulated device: against the reference implementation's numbers (as near as the processor's own bf16 path, which
+// shares none of this code), and contract W by ==.
+#include "cuda/cuda_lm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+#include <random>
+
+#include "models/adapter.h"
+#include "models/config.h"
+#include "models/loader.h"
+#include "models/rows_file.h"
+
+namespace slip::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int32_t kSlots = 512;
+
+struct Case {
+  std::string folder, rows;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.folder << " " << c.rows; }
+
+DecoderWeights read_weights(const std::string& folder, ModelConfig& config, ThreadPool& pool) {
+  const fs::path path = fs::path(SLIP_FIXTURES) / "models" / folder;
+  auto read = read_model_config(path);
+  EXPECT_TRUE(read) << read.error().message;
+  config = *read;
+  auto checkpoint = Checkpoint::open_folder(path);
+  EXPECT_TRUE(checkpoint) << checkpoint.error().message;
+  auto weights = load_weights(*checkpoint, config, WeightType::kBF16, kSlots, pool);
+  EXPECT_TRUE(weights) << weights.error().message;
+  return std::move(weights->decoder);
+}
+
+std::unique_ptr<Device> device() {
+  auto opened = Device::open(0);
+  if (!opened) {
+    std::fprintf(stderr, "%s\n", opened.error().message.c_str());
+    std::exit(static_cast<int>(opened.error().kind));
+  }
+  return std::move(*opened);
+}
+
+std::unique_ptr<CudaLm> on_device(const std::string& folder, ThreadPool& pool) {
+  ModelConfig config;
+  const DecoderWeights weights = read_weights(folder, config, pool);
+  auto lm = CudaLm::create(device(), config.decoder, weights, kSlots, pool);
+  EXPECT_TRUE(lm) << lm.error().message;
+  return std::move(*lm);
+}
+
+std::unique_ptr<DecoderLm> on_processor(const std::string& folder, ThreadPool& pool) {
+  ModelConfig config;
+  DecoderWeights weights = read_weights(folder, config, pool);
+  return std::move(*DecoderLm::create(config.decoder, std::move(weights), kSlots, pool));
+}
+
+RowsFile rows_of(const Case& c) {
+  auto file = read_rows_file(fs::path(SLIP_FIXTURES) / "models" / c.folder / ("rows_" + c.rows + ".json"));
+  EXPECT_TRUE(file) << file.error().message;
+  return *file;
+}
+
+std::vector<float> logits(Lm& lm, const RowsFile& file, const RowsRun& run = {}) {
+  auto out = forward_rows(lm, file, {}, run);
+  EXPECT_TRUE(out) << out.error().message;
+  return out ? *out : std::vector<float>{};
+}
+
+double root_mean_square(std::span<const float> x, std::span<const float> ref) {
+  double sum = 0;
+  for (size_t i = 0; i < ref.size(); ++i) sum += (double{x[i]} - ref[i]) * (double{x[i]} - ref[i]);
+  return std::sqrt(sum / static_cast<double>(ref.size()));
+}
+
+class OnDevice : public testing::TestWithParam<Case> {};
+
+TEST_P(OnDevice, IsAsNearToTheReferenceAsTheProcessorsBf16) {
+  ThreadPool pool(1);
+  const RowsFile file = rows_of(GetParam());
+  const auto expected = Checkpoint::open_file(fs::path(SLIP_FIXTURES) / "models" / GetParam().folder /
+                                              ("expected_" + GetParam().rows + ".safetensors"));
+  ASSERT_TRUE(expected) << expected.error().message;
+  const std::vector<float> ref = read_as_f32(*expected->find("logits_TV"));
+  const std::vector<float> here = logits(*on_device(GetParam().folder, pool), file);
+  const std::vector<float> there = logits(*on_processor(GetParam().folder, pool), file);
+  ASSERT_EQ(here.size(), ref.size());
+  const double mine = root_mean_square(here, ref), processors = root_mean_square(there, ref);
+  EXPECT_LT(mine, 1.5 * processors);
+  EXPECT_GT(mine, 0);
+}
+
+TEST_P(OnDevice, GivesARowTheSameBitsInAnyCompanyAndAnySlot) {
+  ThreadPool pool(1);
+  const RowsFile file = rows_of(GetParam());
+  const auto lm = on_device(GetParam().folder, pool);
+  const std::vector<float> whole = logits(*lm, file);
+  std::vector<int32_t> slots(static_cast<size_t>(kSlots));
+  std::iota(slots.begin(), slots.end(), 0);
+  std::mt19937 random(7);
+  std::shuffle(slots.begin(), slots.end(), random);
+  slots.resize(file.rows.size());
+  EXPECT_EQ(whole, logits(*lm, file, {.split = 5}));
+  EXPECT_EQ(whole, logits(*lm, file, {.split = 20, .slots = slots}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, OnDevice,
+                         testing::Values(Case{"qwen2", "causal"}, Case{"qwen2", "field_graph"}, Case{"qwen3", "tree"},
+                                         Case{"qwen3", "forked"}, Case{"llama3", "causal"}, Case{"ministral3", "jumps"},
+                                         Case{"ministral3_ramp", "causal"}, Case{"nemotron_labs_diffusion", "block"}));
+
+// A pass of 1 .. 80 rows behind 300 cached ones, all wanting their argmax.
+std::vector<TokenId> picks(CudaLm& lm, int32_t first, int32_t rows, Want want) {
+  std::vector<Row> list;
+  std::vector<SlotSpan> spans;
+  for (int32_t i = 0; i < rows; ++i) {
+    const int32_t at = first + i;
+    spans.push_back({0, at + 1});
+    list.push_back({TokenId{(at * 31 + 5) % lm.info().vocab}, Position::text(at), at, static_cast<uint32_t>(i), 1, want});
+  }
+  PassOutput out;
+  const Status done = lm.forward({list, spans}, out);
+  EXPECT_TRUE(done) << done.error().message;
+  return out.argmax;
+}
+
+TEST(CudaLm, GivesARowAloneTheSameBits) {
+  ThreadPool pool(1);
+  const RowsFile file = rows_of({"qwen2", "causal"});
+  const auto lm = on_device("qwen2", pool);
+  EXPECT_EQ(logits(*lm, file), logits(*lm, file, {.split = 1}));
+}
+
+TEST(CudaLm, PicksWhatTheLogitsSayThroughCapturedGraphs) {
+  ThreadPool pool(1);
+  const auto lm = on_device("qwen3", pool);
+  picks(*lm, 0, 280, Want::kNothing);
+  for (const int32_t rows : {1, 8, 9, 40, 80})
+    EXPECT_EQ(picks(*lm, 280, rows, Want::kArgmax), picks(*lm, 280, rows, Want::kLogits)) << rows;
+  const int graphs = lm->graphs();
+  EXPECT_GE(graphs, 3);
+  for (const int32_t rows : {2, 7, 10, 33}) picks(*lm, 280, rows, Want::kArgmax);
+  EXPECT_EQ(lm->graphs(), graphs) << "passes of like size share a graph";
+}
+
+TEST(CudaLm, DraftAdapterAndTapsAreTheProcessorsUpToRounding) {
+  ThreadPool pool(1);
+  const fs::path folder = fs::path(SLIP_FIXTURES) / "models" / "nemotron_labs_diffusion";
+  ModelConfig config;
+  DecoderWeights weights = read_weights("nemotron_labs_diffusion", config, pool);
+  weights.adapter = *load_draft_adapter(folder / kDraftAdapterFolder, config.decoder, WeightType::kBF16, pool);
+  const auto here = *CudaLm::create(device(), config.decoder, weights, kSlots, pool);
+  const auto there = *DecoderLm::create(config.decoder, std::move(weights), kSlots, pool);
+  const RowsFile file = rows_of({"nemotron_labs_diffusion", "causal"});
+  const std::vector<float> with = logits(*here, file, {.draft_adapter = true}), without = logits(*here, file);
+  const std::vector<float> ref_with = logits(*there, file, {.draft_adapter = true}), ref_without = logits(*there, file);
+  // What the adapter does is many times what rounding does.
+  EXPECT_LT(root_mean_square(with, ref_with), 0.1 * root_mean_square(ref_with, ref_without));
+  EXPECT_LT(root_mean_square(without, ref_without), 0.1 * root_mean_square(ref_with, ref_without));
+  const std::vector<int32_t> taps = {1, 0};
+  for (Lm* lm : {static_cast<Lm*>(here.get()), static_cast<Lm*>(there.get())}) ASSERT_TRUE(lm->set_taps(taps));
+  std::vector<Row> rows;
+  std::vector<SlotSpan> spans;
+  for (int32_t i = 0; i < 11; ++i) {
+    spans.push_back({0, i + 1});
+    rows.push_back({TokenId{i + 3}, Position::text(i), i, static_cast<uint32_t>(i), 1, Want::kNothing});
+  }
+  PassOutput mine, theirs;
+  ASSERT_TRUE(here->forward({rows, spans, {}, false, true}, mine));
+  ASSERT_TRUE(there->forward({rows, spans, {}, false, true}, theirs));
+  ASSERT_EQ(mine.taps_NE.size(), theirs.taps_NE.size());
+  const std::vector<float> zeros(theirs.taps_NE.size(), 0.0F);
+  EXPECT_LT(root_mean_square(mine.taps_NE, theirs.taps_NE), 0.01 * root_mean_square(theirs.taps_NE, zeros));
+}
+
+TEST(CudaLm, RefusesWhatItCannotRun) {
+  ThreadPool pool(1);
+  const auto lm = on_device("qwen3", pool);
+  Row row{TokenId{lm->info().vocab}, Position::text(0), 0, 0, 1, Want::kArgmax};
+  const std::vector<SlotSpan> spans = {{0, 1}};
+  PassOutput out;
+  EXPECT_EQ(lm->forward({{&row, 1}, spans}, out).error().kind, ErrorKind::kBadInput);
+  row = {TokenId{1}, Position::text(0), kSlots, 0, 1, Want::kArgmax};
+  EXPECT_EQ(lm->forward({{&row, 1}, spans}, out).error().kind, ErrorKind::kResource);
+  EXPECT_EQ(Device::open(1000).error().kind, ErrorKind::kResource);
+}
+
+}  // namespace
+}  // namespace slip::cuda

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device's own instructions (sm_80 and later); meanings as in gpu_emulated.h, source: PTX ISA 8.x.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace slip::gpu {
+
+__device__ inline int thread() { return static_cast<int>(threadIdx.x); }
+__device__ inline int block_x() { return static_cast<int>(blockIdx.x); }
+__device__ inline int block_y() { return static_cast<int>(blockIdx.y); }
+__device__ inline void sync_block() { __syncthreads(); }
+
+extern __shared__ __align__(128) unsigned char dynamic_shared[];
+__device__ inline unsigned char* shared() { return dynamic_shared; }
+
+__device__ inline float shuffle_xor(float v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+
+__device__ inline void mma_bf16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ inline void load_matrix_4_transposed(uint32_t (&r)[4], const void* shared_row) {
+  const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(shared_row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at));
+}
+
+/// Weights are read once per pass: they go past the L1.
+__device__ inline uint4 load_once(const uint4* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
+
+__device__ inline void copy_16_async(void* shared_to, const void* global_from) {
+  const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared_to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(global_from));
+}
+__device__ inline void wait_for_copies() { asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;\n" ::); }
+
+__device__ inline float reciprocal_root(float x) { return rsqrtf(x); }
+__device__ inline float power_of_2(float x) { return exp2f(x); }
+__device__ inline float power_of_e(float x) { return expf(x); }
+
+using Stream = cudaStream_t;
+
+/// A kernel may be started while the one before it ends (programmatic dependent launch, sm_90): let_next_start() allows that to the next,
+/// wait_for_previous() comes before the first use of anything that an earlier kernel wrote.
+__device__ inline void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
+}
+__device__ inline void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n" ::);
+#endif
+}
+
+/// Blocks columns x rows of `threads`, each with `shared_bytes` of dynamic shared memory.
+template <class Args>
+void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t shared_bytes, Stream stream, const Args& args) {
+  if (columns <= 0 || rows <= 0) return;
+  if (shared_bytes > 48 << 10)
+    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(shared_bytes));
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(rows));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &overlap;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, args);  // an error comes out of the next cudaGetLastError
+}
+
+}  // namespace slip::gpu

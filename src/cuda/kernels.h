@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of a pass on a device: what each is given, and the functions that launch them. Everything is device memory; counts that
+// change from pass to pass are read on the device, so that a captured graph serves every pass of its size.
+//
+// Contract W: a row's numbers depend on the row and the ordered keys it sees. One shape of tile per matrix, whatever the rows; a product's
+// inner dimension goes to eight warps by turns of 32 and their sums are added in the order of warps; attention's keys are cut into blocks of
+// 64 and chunks of 256 along what the row sees, chunks joined in their order.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace slip::cuda {
+
+using Bf16 = uint16_t;
+
+constexpr int kRowGroup = 64;      // rows that one block multiplies: eight 8-column tiles of the matrix instruction
+constexpr int kInnerStep = 32;     // of the inner dimension per turn: 16 bytes per lane
+constexpr int kTileChannels = 16;  // output channels of a tile
+constexpr int kProductWarps = 8;
+constexpr int kKeyBlock = 64;
+constexpr int kKeyChunk = 256;  // keys of one piece of attention; partial sums of 33 floats per 256 keys and head width 32
+constexpr int kMostQueries = 64;
+
+/// How many of each a pass has; the first thing in the device's copy of a pass.
+struct PassCounts {
+  int32_t rows = 0, wanted = 0, items = 0, spare = 0;
+};
+
+/// A matrix w_NK in tiles of 16 channels x 32 inner numbers of 1 KiB: [tile][step][half][lane][8], where lane 4 g + t of half h holds
+/// channel 8 h + g and inner numbers 8 t .. 8 t + 7. Padding is zero; tiles is a multiple of tiles_per_block.
+struct Tiles {
+  const void* data = nullptr;
+  int32_t n = 0, k = 0;  // real channels and inner dimension
+  int32_t tiles = 0, steps = 0, tiles_per_block = 1;
+};
+
+struct EmbedArgs {
+  const PassCounts* counts;
+  const int32_t* inputs_T;  // a token, or -1 - index of a feature row
+  Tiles embedding;
+  const float* features_ND;
+  float* x_TD;
+};
+
+/// out_TK = bf16(x_TD * rsqrt(mean(x^2) + eps) * gain_D); with `rows` row i is x[rows[i]]. Padding of out is not written.
+struct NormArgs {
+  const int32_t* count;
+  const int32_t* rows;  // may be null
+  const float* x_TD;
+  const float* gain_D;
+  float eps;
+  int32_t width, ldo;
+  Bf16* out_TK;
+};
+
+enum class Then : int32_t {
+  kStore,   // out_TN = sums + bias
+  kAdd,     // out_TN += sums + bias
+  kSwiglu,  // tiles come in pairs gate, up: gated_TF = bf16(silu(gate) * up)
+  kBest     // best_TB: the largest of a block's channels per row
+};
+
+struct Best {
+  float value;
+  int32_t id;  // -1: no number among them
+};
+
+struct ProductArgs {
+  const int32_t* count;  // rows
+  Tiles w;
+  const Bf16* x_TK;
+  int32_t ldx;
+  const float* bias_N;  // may be null; in the order of the tiles' channels
+  Then then;
+  float* out;
+  Bf16* gated;
+  int32_t ldo;
+  Best* best_TB;
+};
+
+/// From qkv_TE: q rotated, normed where asked for, times its factors, bf16 and padded to `padded`; k and v into their slots.
+struct PlaceArgs {
+  const PassCounts* counts;
+  const float* qkv_TE;
+  const float *cos_TK2, *sin_TK2;
+  const float *q_norm_K, *k_norm_K;  // may be null
+  float eps;
+  const float* q_scale_T;  // may be null
+  float q_factor;          // softmax's scale times log2 e
+  const int32_t* slots_T;
+  int32_t heads, kv_heads, width, half, padded;
+  Bf16 *q_THP, *keys_SGP, *values_SGP;
+};
+
+/// A piece of attention: up to 256 slots, and the rows that see them or their beginning.
+struct Item {
+  int32_t first_slot, slots, first_row, rows;
+};
+struct ItemRow {
+  int32_t row, sees, partial;  // `partial`: where the sums go
+};
+
+struct AttendArgs {
+  const PassCounts* counts;
+  const Item* items;
+  const ItemRow* item_rows;
+  const int32_t* slots;
+  const Bf16 *q_THP, *keys_SGP, *values_SGP;
+  int32_t heads, kv_heads, padded;
+  float* sums_NHP;  // per partial and head
+  float* tops_NH;   // in powers of two
+  float* totals_NH;
+};
+
+struct JoinArgs {
+  const PassCounts* counts;
+  const int32_t* first_partial_T;  // rows + 1 numbers
+  const float *sums_NHP, *tops_NH, *totals_NH;
+  int32_t heads, width, padded, ldo;
+  Bf16* out_TK;
+};
+
+/// out_TR = bf16(x_TR * factor).
+struct RoundArgs {
+  const int32_t* count;
+  const float* x_TR;
+  float factor;
+  int32_t width, ldo;
+  Bf16* out_TR;
+};
+
+/// out_TE at `out` (stride ldo) = x_TD.
+struct CopyArgs {
+  const int32_t* count;
+  const float* x_TD;
+  int32_t width, ldo;
+  float* out;
+};
+
+struct PickArgs {
+  const int32_t* count;
+  const Best* best_TB;
+  int32_t blocks;
+  Best* out_T;
+};
+
+using StreamHandle = void*;  // cudaStream_t
+
+// `rows`, `items`: how many the grid has room for; the device's counts say how many there are.
+void embed(const EmbedArgs& args, int rows, StreamHandle stream);
+void norm(const NormArgs& args, int rows, StreamHandle stream);
+void product(const ProductArgs& args, int rows, StreamHandle stream);
+void place(const PlaceArgs& args, int rows, StreamHandle stream);
+void attend(const AttendArgs& args, int items, int queries, StreamHandle stream);
+void join(const JoinArgs& args, int rows, StreamHandle stream);
+void round(const RoundArgs& args, int rows, StreamHandle stream);
+void copy(const CopyArgs& args, int rows, StreamHandle stream);
+void pick(const PickArgs& args, int rows, StreamHandle stream);
+
+}  // namespace slip::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pass as the device gets it: one block of memory with everything that changes from pass to pass, laid out by capacities that are powers of
+// two, so that passes of like size share one captured graph; and attention's work cut into items that share keys among rows.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cuda/kernels.h"
+#include "kernels/rope.h"
+#include "nn/lm.h"
+
+namespace slip::cuda {
+
+/// Attention's work: a row's keys in chunks of 256 along what it sees. Neighbouring rows whose chunks are equal, or the beginning of one
+/// another, share an item: rows of a block behind one prompt, or 64 rows of a prefill, read a key once for all.
+struct AttentionPlan {
+  std::vector<Item> items;
+  std::vector<ItemRow> item_rows;  // an item's rows side by side
+  std::vector<int32_t> slots;
+  std::vector<int32_t> first_partial_T;  // rows + 1 numbers
+  int most_rows = 0;                     // of an item
+};
+
+class AttentionPlanner {
+ public:
+  explicit AttentionPlanner(int heads_per_group)
+      : most_rows_(heads_per_group >= kMostQueries ? 1 : kMostQueries / heads_per_group) {}
+  /// Allocates only while sizes grow.
+  void plan(const Pass& pass, AttentionPlan& out);
+
+ private:
+  void add_chunk(int32_t row, size_t chunk, std::span<const int32_t> slots, int32_t partial, AttentionPlan& out);
+  int most_rows_;
+  struct Open {
+    int32_t item = -1;
+  };
+  std::vector<int32_t> row_slots_;
+  std::vector<int32_t> open_;                  // per chunk number: the item that may take more rows, or -1
+  std::vector<std::vector<ItemRow>> rows_of_;  // per item
+};
+
+/// Capacities of a pass's block of memory.
+struct Room {
+  int32_t rows = 0, items = 0, item_rows = 0, slots = 0;
+  auto operator<=>(const Room&) const = default;
+};
+/// The smallest room of powers of two that holds them; rows: 8, 16, 32, 64, then multiples of 64.
+Room room_for(size_t rows, const AttentionPlan& plan);
+
+/// Byte offsets in the block.
+struct PassLayout {
+  PassLayout(const Room& room, int32_t half);
+  size_t counts, inputs, slots_of_rows, cosines, sines, q_scales, wanted, first_partial, items, item_rows, slots, bytes;
+};
+
+}  // namespace slip::cuda

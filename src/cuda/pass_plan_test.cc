@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/pass_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace slip::cuda {
+namespace {
+
+struct Rows {
+  std::vector<Row> rows;
+  std::vector<SlotSpan> spans;
+  void add(std::vector<SlotSpan> sees) {
+    Row r;
+    r.input = TokenId{0};
+    r.slot = static_cast<int32_t>(rows.size());
+    r.sees_first = static_cast<uint32_t>(spans.size());
+    r.sees_count = static_cast<uint32_t>(sees.size());
+    spans.insert(spans.end(), sees.begin(), sees.end());
+    rows.push_back(r);
+  }
+  Pass pass() const { return {rows, spans}; }
+};
+
+AttentionPlan planned(const Rows& rows, int heads_per_group) {
+  AttentionPlanner planner(heads_per_group);
+  AttentionPlan plan;
+  planner.plan(rows.pass(), plan);
+  return plan;
+}
+
+// Every row's partials, in order, name exactly the slots that it sees.
+void expect_whole(const Rows& rows, const AttentionPlan& plan) {
+  std::vector<std::vector<int32_t>> parts(plan.item_rows.size());
+  for (const Item& item : plan.items)
+    for (int32_t i = 0; i < item.rows; ++i) {
+      const ItemRow& r = plan.item_rows[static_cast<size_t>(item.first_row + i)];
+      ASSERT_LE(r.sees, item.slots);
+      const auto first = plan.slots.begin() + item.first_slot;
+      parts[static_cast<size_t>(r.partial)].assign(first, first + r.sees);
+    }
+  for (size_t t = 0; t < rows.rows.size(); ++t) {
+    std::vector<int32_t> want, got;
+    for (uint32_t s = 0; s < rows.rows[t].sees_count; ++s)
+      for (int32_t i = rows.spans[rows.rows[t].sees_first + s].begin; i < rows.spans[rows.rows[t].sees_first + s].end; ++i)
+        want.push_back(i);
+    for (int32_t p = plan.first_partial_T[t]; p < plan.first_partial_T[t + 1]; ++p) {
+      const bool last = p + 1 == plan.first_partial_T[t + 1];
+      ASSERT_TRUE(last || parts[static_cast<size_t>(p)].size() == kKeyChunk) << "chunks are full but for the last";
+      got.insert(got.end(), parts[static_cast<size_t>(p)].begin(), parts[static_cast<size_t>(p)].end());
+    }
+    ASSERT_EQ(got, want) << "row " << t;
+  }
+}
+
+TEST(AttentionPlan, GivesEveryRowItsKeysInOrder) {
+  std::mt19937 random(3);
+  const auto dice = [&](int n) { return static_cast<int32_t>(random() % static_cast<unsigned>(n)); };
+  for (int trial = 0; trial < 300; ++trial) {
+    Rows rows;
+    const int32_t prefix = 1 + dice(700);
+    const int n = 1 + dice(70);
+    for (int t = 0; t < n; ++t) {
+      std::vector<SlotSpan> sees = {{0, prefix}};
+      for (int s = dice(4); s > 0; --s) {
+        const int32_t begin = 800 + dice(100);
+        sees.push_back({begin, begin + dice(40)});
+      }
+      if (dice(3) == 0) sees.erase(sees.begin(), sees.end() - 1);
+      if (sees.front().begin == sees.front().end) sees.front().end++;
+      rows.add(sees);
+    }
+    expect_whole(rows, planned(rows, 1 + dice(9)));
+  }
+}
+
+TEST(AttentionPlan, RowsBehindOnePromptShareItsKeys) {
+  Rows rows;
+  for (int32_t t = 0; t < 8; ++t) rows.add({{0, 1024 + t + 1}});
+  const AttentionPlan plan = planned(rows, 8);
+  expect_whole(rows, plan);
+  EXPECT_EQ(plan.items.size(), 5U) << "four chunks of the prompt and the block's own";
+  EXPECT_EQ(plan.slots.size(), 1032U);
+}
+
+TEST(AttentionPlan, APrefillReadsKeysOnceForEightRowsOfAGroupOfEightHeads) {
+  Rows rows;
+  for (int32_t t = 0; t < 1440; ++t) rows.add({{0, t + 1}});
+  const AttentionPlan plan = planned(rows, 8);
+  expect_whole(rows, plan);
+  EXPECT_LT(plan.slots.size(), 1440U * 1440U / 2 / 7);
+}
+
+}  // namespace
+}  // namespace slip::cuda

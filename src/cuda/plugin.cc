@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// libslipstream_cuda.so's one symbol.
+#include "cuda/cuda_lm.h"
+#include "nn/device_plugin.h"
+
+namespace {
+
+slip::Result<std::unique_ptr<slip::Lm>> create(int index, const slip::DecoderOptions& options, const slip::DecoderWeights& weights,
+                                               int32_t slots, slip::ThreadPool& pool) {
+  SLIP_TRY(auto device, slip::cuda::Device::open(index));
+  SLIP_TRY(auto lm, slip::cuda::CudaLm::create(std::move(device), options, weights, slots, pool));
+  return std::unique_ptr<slip::Lm>(std::move(lm));
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const slip::DevicePlugin* slipstream_device_plugin() {
+  static const slip::DevicePlugin plugin{.create = create};
+  return &plugin;
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/runtime.h"
+
+namespace slip::cuda {
+
+Result<Memory> Device::allocate(size_t bytes, std::string_view what) {
+  Memory m;
+  SLIP_TRY(m.data_, get(bytes > 0 ? bytes : 1, false, what));
+  m.bytes_ = bytes;
+  return m;
+}
+
+Result<Memory> Device::allocate_host(size_t bytes) {
+  Memory m;
+  SLIP_TRY(m.data_, get(bytes > 0 ? bytes : 1, true, "a pass's rows"));
+  m.bytes_ = bytes;
+  return m;
+}
+
+}  // namespace slip::cuda

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights on a device: from the processor's packed matrices, row by row, to the tiles of kernels.h.
+#pragma once
+#include <functional>
+#include <span>
+
+#include "base/threads.h"
+#include "cuda/kernels.h"
+#include "cuda/runtime.h"
+#include "kernels/kernels.h"
+
+namespace slip::cuda {
+
+struct DeviceMatrix {
+  Memory memory;
+  Tiles tiles;
+};
+
+/// Channels n of w as they are.
+Result<DeviceMatrix> upload(Device& device, const PackedMatrix& w, ThreadPool& pool);
+/// gate_up (2F channels: gate, then up) with tiles of gate and up taking turns; channels beyond F are zero. `gated_width`: F.
+Result<DeviceMatrix> upload_gate_up(Device& device, const PackedMatrix& w, ThreadPool& pool);
+/// The order of upload_gate_up for a bias of 2F numbers.
+std::vector<float> order_gate_up(std::span<const float> bias);
+/// Numbers as they are; nothing for an empty span.
+Result<Memory> upload(Device& device, std::span<const float> numbers);
+
+}  // namespace slip::cuda

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of Engine for models that are no drivers by text: OpenVLA and MiniVLA (instruction and picture in, one action out), and
+// the ego history as a row (dino_qwen).
+//
+// Two ways to ask OpenVLA: over its form, where every token is one of the 256 bins; and as free text (`--form none`), which is the
+// published decoder to the letter: plain greedy decoding of as many tokens as the action has numbers, no end token, ids that are no
+// bins clipped. Both end in Answer::action.
+#include "engine/engine.h"
+
+namespace slip {
+
+bool Engine::is_action_form(std::string_view name) const {
+  return model_->config().action && (name == "model" || name == "openvla-action" || name == "minivla-action");
+}
+
+Result<json::value> own_action_schema(const ActionConfig& action, const Tokenizer& t, std::string_view unnorm_key) {
+  OpenVlaOptions options{.extra_tokens = action.prompt == ActionConfig::Prompt::kQwen};
+  if (const auto chosen = choose_statistics(action, unnorm_key)) {
+    options.dimensions = static_cast<int>((*chosen)->second.q01.size());
+  } else if (!unnorm_key.empty()) {
+    return chosen.error();
+  }
+  const ActionBins bins(action.bound);
+  if (bins.last().value >= t.size())
+    return bad_input("actions: expected a tokenizer with the ids {} to {}, got {} ids", bins.first().value, bins.last().value,
+                     t.size());
+  json::value schema = openvla_action_schema(options);
+  json::object& field = schema.at("properties").at("action").as_object();
+  json::object& range = field.at("items").at("x-bins").as_object();
+  range["first"] = t.token_text(bins.first());
+  range["last"] = t.token_text(bins.last());
+  field["x-before"] = {action_blank(action.prompt)};
+  return schema;
+}
+
+Result<Prompt> Engine::action_prompt(const Request& request, std::span<const PatchGrid> images) {
+  if (request.ego)
+    return unsupported("{}: expected --prompt with an instruction, since its actions are a robot's, got an ego history",
+                       model_->folder().string());
+  if (request.prompt.empty()) return bad_input("--prompt: expected an instruction, got nothing");
+  const ActionConfig& action = *model_->config().action;
+  SLIP_TRY(std::vector<TokenId> tokens, model_->prompt_tokens(openvla_prompt(action.prompt, request.prompt)));
+  // Over a form this token is the form's first.
+  if (const auto blank = model_->tokenizer()->find(action_blank(action.prompt));
+      request.form.empty() && blank && (tokens.empty() || tokens.back() != *blank))
+    tokens.push_back(*blank);
+  return model_->build_prompt(tokens, images);
+}
+
+Status Engine::check_statistics(const Request& request) const {
+  const auto chosen = choose_statistics(*model_->config().action, request.unnorm_key);
+  return chosen ? Status() : Status(chosen.error());
+}
+
+Status Engine::read_action(const Request& request, Answer& answer) const {
+  const auto& action = model_->config().action;
+  if (!action || !answer.decoded.valid) return {};
+  std::vector<TokenId> tokens = answer.decoded.tokens;
+  if (answer.form) {
+    if (!is_action_form(request.form)) return {};
+    SLIP_TRY(const auto contents, split_answer(answer.form->form, answer.decoded.tokens));
+    tokens = contents.front();
+  }
+  SLIP_TRY(answer.action, decode_action(*action, tokens, request.unnorm_key));
+  return {};
+}
+
+std::vector<float> Engine::history_numbers(const Request& request) const {
+  const auto& config = model_->config().history;
+  std::vector<float> out;
+  if (!config || !request.ego) return out;
+  const auto& states = request.ego->history;
+  const auto n = std::min(static_cast<size_t>(config->states), states.size());
+  // More states than are known: the oldest stands for those before it.
+  for (int32_t i = static_cast<int32_t>(n); i < config->states; ++i) {
+    const sim::EgoState& s = states.front();
+    out.insert(out.end(), {s.x, s.y, s.vx, s.vy, s.ax, s.ay});
+  }
+  for (size_t i = states.size() - n; i < states.size(); ++i) {
+    const sim::EgoState& s = states[i];
+    out.insert(out.end(), {s.x, s.y, s.vx, s.vy, s.ax, s.ay});
+  }
+  return out;
+}
+
+}  // namespace slip

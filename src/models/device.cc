@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/device.h"
+
+#include <dlfcn.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <vector>
+
+namespace slip {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> places(const std::string& library) {
+  std::vector<std::string> out;
+  if (const char* folder = std::getenv("SLIPSTREAM_PLUGINS")) out.push_back((fs::path(folder) / library).string());
+  std::error_code ec;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ec);
+  if (!ec) out.push_back((program.parent_path() / library).string());
+  out.push_back(library);
+  return out;
+}
+
+Result<const DevicePlugin*> load_plugin(const std::string& kind) {
+  const std::string library = "libslipstream_" + kind + ".so";
+  std::string last;
+  for (const std::string& place : places(library)) {
+    void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      // The file that is there and does not load is the interesting one.
+      std::error_code ec;
+      const char* why = dlerror();
+      if (last.empty() || fs::exists(place, ec)) last = why ? why : place;
+      continue;
+    }
+    const auto entry = reinterpret_cast<const DevicePlugin* (*)()>(dlsym(handle, kDevicePluginSymbol));
+    const DevicePlugin* plugin = entry ? entry() : nullptr;
+    const DevicePlugin mine;
+    if (plugin == nullptr || plugin->abi != mine.abi || plugin->options_bytes != mine.options_bytes ||
+        plugin->weights_bytes != mine.weights_bytes)
+      return resource_error("{}: expected a plug-in of this build (interface {}), got {}", place, mine.abi,
+                            plugin ? std::to_string(plugin->abi) : "a library without " + std::string(kDevicePluginSymbol));
+    return plugin;
+  }
+  return resource_error("device {}: expected {} beside the program, got none: {}", kind, library, last);
+}
+
+}  // namespace
+
+Result<DeviceName> parse_device(std::string_view word) {
+  if (word == "cpu") return DeviceName{};
+  DeviceName name{"cuda", 0};
+  if (word == "cuda") return name;
+  if (word.starts_with("cuda:")) {
+    const std::string_view digits = word.substr(5);
+    const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), name.index);
+    if (code == std::errc() && end == digits.data() + digits.size() && name.index >= 0) return name;
+  }
+  return usage_error("--device: expected cpu or cuda:N, got {}", word);
+}
+
+Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
+                                           ThreadPool& pool) {
+  static std::map<std::string, const DevicePlugin*> loaded;  // a plug-in stays for the life of the process
+  const DevicePlugin*& plugin = loaded[name.kind];
+  if (plugin == nullptr) {
+    SLIP_TRY(plugin, load_plugin(name.kind));
+  }
+  return plugin->create(name.index, options, weights, slots, pool);
+}
+
+}  // namespace slip

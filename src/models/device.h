@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// `--device cpu|cuda:N`: finds a device's plug-in beside the program, in SLIPSTREAM_PLUGINS or where the system's loader looks, and opens a
+// decoder on it. Nothing here knows what a device is.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "nn/device_plugin.h"
+
+namespace slip {
+
+struct DeviceName {
+  std::string kind = "cpu";  // "cpu" or "cuda"
+  int index = 0;
+  bool cpu() const { return kind == "cpu"; }
+  std::string text() const { return cpu() ? kind : kind + ":" + std::to_string(index); }
+};
+/// "cpu", "cuda", "cuda:1"; kUsage for anything else.
+Result<DeviceName> parse_device(std::string_view word);
+
+/// Loads the plug-in once per process. kResource with the reason when it is missing, stale, or finds no device.
+Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
+                                           ThreadPool& pool);
+
+}  // namespace slip

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model needs of a vision tower, whichever it is: preprocessed images (image_rules.h) become feature rows in the decoder's
+// width. Qwen2.5-VL's tower (qwen_vision.h), plain ViTs with a projector (vit_tower.h).
+#pragma once
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "image/qwen_preprocess.h"
+
+namespace slip {
+
+/// Milliseconds of the last encode() by stage; zeros where a tower does not tell. Windowed blocks attend within windows, full ones
+/// within frames.
+struct VisionTimes {
+  double patch_embed = 0, windowed = 0, full = 0, merger = 0;
+};
+
+class VisionTower {
+ public:
+  virtual ~VisionTower() = default;
+  /// features_ND: the images' feature rows one behind the other; images of one call never see each other. kBadInput for a grid
+  /// that does not fit its pixels.
+  virtual Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND) = 0;
+  virtual VisionTimes times() const { return {}; }
+};
+
+}  // namespace slip

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device's plug-in gives the engine: a decoder that runs there. The library is looked for at run time (models/device.h), so the engine
+// links nothing of a device and runs where there is none. Both sides are built from one tree; `abi` tells a stale one.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "base/threads.h"
+#include "nn/decoder.h"
+
+namespace slip {
+
+/// Changes with every change of a type that crosses.
+inline constexpr uint32_t kDeviceAbi = 1;
+
+struct DevicePlugin {
+  uint32_t abi = kDeviceAbi;
+  uint32_t options_bytes = sizeof(DecoderOptions);
+  uint32_t weights_bytes = sizeof(DecoderWeights);
+  /// Weights are copied; `pool` is used during the call only. kResource for anything about the device.
+  Result<std::unique_ptr<Lm>> (*create)(int index, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
+                                        ThreadPool& pool) = nullptr;
+};
+
+/// The library's one symbol: extern "C" const DevicePlugin* slipstream_device_plugin().
+inline constexpr const char* kDevicePluginSymbol = "slipstream_device_plugin";
+
+}  // namespace slip

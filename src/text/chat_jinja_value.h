@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of the template language, and what rendering one template may cost.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace slip::jinja {
+
+struct Value;
+struct Node;
+using List = std::vector<Value>;
+
+/// In order of insertion; a few entries each, so it is searched from the front.
+struct Dict {
+  std::vector<std::pair<std::string, Value>> entries;
+  bool is_namespace = false;  // made by namespace(): the only thing that a template can change
+  const Value* find(std::string_view key) const;
+  void set(std::string_view key, Value value);
+};
+
+struct Undefined {
+  bool operator==(const Undefined&) const = default;
+};
+struct None {
+  bool operator==(const None&) const = default;
+};
+
+template <class T>
+inline constexpr bool kIsResult = false;
+template <class T>
+inline constexpr bool kIsResult<Result<T>> = true;
+
+struct Value {
+  std::variant<Undefined, None, bool, int64_t, double, std::string, std::shared_ptr<const List>, std::shared_ptr<Dict>, const Node*>
+      v;
+
+  Value() = default;
+  // Not a Result: whether one converts to a Value would depend on itself (clang 19).
+  template <class T>
+  requires(!kIsResult<T>) Value(T x) : v(std::move(x)) {}           // NOLINT: implicit on purpose
+  Value(const char* s) : v(std::string(s)) {}                       // NOLINT
+  Value(int x) : v(int64_t{x}) {}                                   // NOLINT
+  Value(List x) : v(std::make_shared<const List>(std::move(x))) {}  // NOLINT
+  Value(Dict x) : v(std::make_shared<Dict>(std::move(x))) {}        // NOLINT
+
+  bool undefined() const { return std::holds_alternative<Undefined>(v); }
+  bool none() const { return std::holds_alternative<None>(v); }
+  const std::string* string() const { return std::get_if<std::string>(&v); }
+  const List* list() const {
+    const auto* p = std::get_if<std::shared_ptr<const List>>(&v);
+    return p ? p->get() : nullptr;
+  }
+  Dict* dict() const {
+    const auto* p = std::get_if<std::shared_ptr<Dict>>(&v);
+    return p ? p->get() : nullptr;
+  }
+  const bool* boolean() const { return std::get_if<bool>(&v); }
+  bool is_number() const { return std::holds_alternative<int64_t>(v) || std::holds_alternative<double>(v) || boolean(); }
+  /// Of a number or a boolean, as Python counts them.
+  double number() const;
+  /// An integer or a boolean; false for anything else.
+  bool integer(int64_t& out) const;
+  bool truthy() const;
+  const char* type_name() const;  // "a string", for messages
+};
+
+/// 1 million steps and 64 MB of text and lists: a thousand times what a prompt of a few pages takes.
+struct Budget {
+  int64_t steps = 1 << 20, bytes = 64 << 20;
+  Status take(int64_t n_steps, int64_t n_bytes) {
+    steps -= n_steps;
+    bytes -= n_bytes;
+    if (steps < 0 || bytes < 0)
+      return bad_input("expected a template that comes to an end, got one that takes too long or writes too much");
+    return {};
+  }
+};
+
+Result<bool> equal(const Value& a, const Value& b, Budget& budget);
+/// Python's `<` on two numbers or two strings; kBadInput for others.
+Result<bool> less(const Value& a, const Value& b);
+/// Python's `in`.
+Result<bool> contains(const Value& inside, const Value& value, Budget& budget);
+/// As {{ }} prints it; lists and dictionaries are refused.
+Result<std::string> to_text(const Value& value);
+/// json.dumps with ensure_ascii off; indent -1: on one line.
+Status to_json(const Value& value, int indent, int depth, Budget& budget, std::string& out);
+/// Characters, not bytes, as Python counts them.
+int64_t characters(std::string_view s);
+/// The characters [begin, end) of valid UTF-8.
+std::string_view characters_of(std::string_view s, int64_t begin, int64_t end);
+
+}  // namespace slip::jinja
