@@ -74,7 +74,7 @@ class Measuring {
       : run_(run),
         lm_(run.model.lm()),
         sequence_(random_tokens(run.o.keys + widest, lm_.info().vocab, 11)),
-        products_(run.model.lm(), widest, run.model.pool()),
+        products_(*run.model.decoder(), widest, run.model.pool()),
         watch_(run.model.pool()) {}
   const Products& products() const { return products_; }
 
@@ -183,7 +183,7 @@ json::object json_of(const Run& run, int rows, const Summary& s) {
                    {"threads", run.model.pool().threads()},
                    {"bench", run.prefill ? "prefill" : "forward"},
                    {"model", run.o.model},
-                   {"layers", run.model.lm().options().layers},
+                   {"layers", run.model.config().decoder.layers},
                    {"keys", run.o.keys},
                    {"products_ms", s.products_ms},
                    {"products_min_ms", s.products_min_ms},
@@ -199,7 +199,7 @@ void print_text_of(const Run& run, const std::vector<Summary>& lines) {
   print_text(fmt::format(
       "{} ({}, {} layers), {}, {} threads, {} cached keys\n{}\nceilings here: {:.1f} GB/s read, {:.0f} G operations/s, fork-join "
       "{:.0f} ns\n\n",
-      run.o.model, run.model.config().model_type, run.model.lm().options().layers, run.type, run.model.pool().threads(), run.o.keys,
+      run.o.model, run.model.config().model_type, run.model.config().decoder.layers, run.type, run.model.pool().threads(), run.o.keys,
       isa_choice().reason, run.usual_gbps, run.dot_gops, run.fork_join_ns));
   print_text(fmt::format("  {:>5} {:>10} {:>10} {:>11} {:>8} {:>10} {:>8} {:>10} {:>10}  {}\n", "rows", "pass ms", "products",
                          "ceiling", "GB/s", "share", "of pass", "pass/prod", "/1st row", "bound"));

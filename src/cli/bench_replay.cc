@@ -87,7 +87,9 @@ Status ReplayLm::forward(const Pass& pass, PassOutput& out) {
     const Row& r = pass.rows[i];
     if (r.want == Want::kNothing) continue;
     const bool own = !info_.rule.shift && r.input == RowInput{info_.rule.mask};
-    out.argmax[i] = said(r.position.t + (own ? 0 : 1) - recording_.first_position, draft);
+    const TokenId says = said(r.position.t + (own ? 0 : 1) - recording_.first_position, draft);
+    const std::span<const TokenId> allowed = allowed_of(pass, r);
+    out.argmax[i] = allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), says) ? says : allowed.front();
     if (out.logits_row[i] < 0) continue;
     const size_t line = static_cast<size_t>(out.logits_row[i]) * static_cast<size_t>(out.vocab);
     out.logits_NV[line + static_cast<size_t>(out.argmax[i].value)] = kSure;

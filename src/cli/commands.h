@@ -38,6 +38,7 @@ Status preprocess(const PreprocessOptions& o);
 
 struct ForwardOptions {
   std::string model, rows, out, dtype;  // empty: f32, or what a packed folder is
+  std::string device = "cpu";
   int threads = 0;
   int64_t split = 0;
   bool json = false;
@@ -62,7 +63,7 @@ struct RunOptions {
   std::vector<std::string> section_temperatures;  // "trajectory=0.5"
   uint64_t seed = 0;
   int rollouts = 1, threads = 0, max_tokens = 256, slots = 0;
-  std::string dtype = "auto", fit = "paper", trace, picture;
+  std::string dtype = "auto", device = "cpu", fit = "paper", trace, picture;
   bool json = false, blank_images = false, has_prompt = false;
 };
 Status run(const RunOptions& o);
@@ -76,7 +77,7 @@ struct DemoOptions {
 Status demo(const DemoOptions& o);
 
 struct VerifyOptions {
-  std::string model, dtype = "auto";
+  std::string model, dtype = "auto", device = "cpu";
   std::string draft_model, dflash;  // folders: their presets are compared too
   int max_width = 64;
   bool json = false;
@@ -115,7 +116,7 @@ struct ConvertCommand {
 Status convert(const ConvertCommand& o);
 
 struct EvalOptions {
-  std::string model, records, decoder, schedule, drafter, verifier, width, dtype = "auto", require, out, calibrate;
+  std::string model, records, decoder, schedule, drafter, verifier, width, dtype = "auto", device = "cpu", require, out, calibrate;
   double every_s = 0;  // > 0: frames of each scene so many seconds apart; with drafter `previous` each starts from the one before
   int frames = 2;
   int64_t count = 0;

@@ -118,7 +118,7 @@ Status eval(const EvalOptions& o) {
     if (!limits.is_object()) return bad_input("{}: expected an object, got another type", o.require);
   }
   SLIP_TRY(const Records records, Records::open(o));
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, kDefaultSlots, o.device));
   SLIP_TRY(const Method method, method_from(flags, engine.get(), true));
   Evaluation sums;
   std::string lines;

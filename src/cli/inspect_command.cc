@@ -106,7 +106,7 @@ void add_sizes(const Checkpoint& checkpoint, const std::optional<PackedFolder>& 
   for (const auto& [name, t] : checkpoint.tensors()) {
     const auto matrix = packed ? packed->matrices.find(name) : decltype(packed->matrices.end()){};
     const bool is_packed = packed && matrix != packed->matrices.end();
-    parameters += is_packed ? matrix->second.rows * matrix->second.columns : t.elements();
+    parameters += is_packed ? (matrix->second.rows - matrix->second.padding) * matrix->second.columns : t.elements();
     bytes += static_cast<int64_t>(t.bytes.size());
   }
   if (packed)

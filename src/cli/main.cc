@@ -37,12 +37,17 @@ void add_model(CLI::App* c, std::string& model) {
   c->add_option("model,--model", model, "Hugging Face folder")->required()->type_name("MODEL");
 }
 void add_model_flag(CLI::App* c, std::string& model, bool required) {
-  c->add_option("--model", model, "Hugging Face folder")->required(required)->type_name("MODEL");
+  c->add_option("--model", model, "Hugging Face folder, as it is or packed by quantize")->required(required)->type_name("MODEL");
 }
 void add_dtype(CLI::App* c, std::string& dtype, bool automatic) {
   // Without `auto` (forward): f32, except for a packed folder, which has its own type.
-  c->add_option("--dtype", dtype, automatic ? "weights: auto (as stored), f32, bf16, int8, int4" : "weights: f32, bf16, int8, int4")
+  c->add_option("--dtype", dtype,
+                automatic ? "weights: auto (as stored), f32, bf16, int8, int4"
+                          : "weights: f32, bf16, int8, int4 (default: f32, or what a packed folder is)")
       ->check(automatic ? CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}) : CLI::IsMember({"f32", "bf16", "int8", "int4"}));
+}
+void add_device(CLI::App* c, std::string& device) {
+  c->add_option("--device", device, "where the decoder runs: cpu, cuda:N (docs/decisions/0010-devices.md)")->type_name("DEVICE");
 }
 void add_threads(CLI::App* c, int& threads) {
   c->add_option("--threads", threads, "0: every core this process may use")->check(CLI::Range(0, 1024));
@@ -97,6 +102,7 @@ void forward_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--rows", o.rows, "rows file (JSON)")->required();
   c->add_option("--out", o.out, "safetensors file to write: logits_TV, f32")->required();
   add_dtype(c, o.dtype, false);
+  add_device(c, o.device);
   add_threads(c, o.threads);
   c->add_option("--split", o.split, "passes of at most W rows through the cache; 0: one pass")->check(CLI::NonNegativeNumber);
   add_json(c, o.json);
@@ -126,20 +132,21 @@ void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule
       "draft-model, dflash; over a form every exact one gives the same tokens (default: fields-spec under the graph law, otherwise "
       "scaffold-spec, or self-spec for free text)");
   c->add_option("--schedule", schedule, "text, chain, sections, fields (overrides the preset's)");
-  c->add_option(
-      "--drafter", drafter,
-      "none, diffusion, diffusion:lora, diffusion:ahead, quadratic, lookup[:N], previous:FILE, model:DIR, coupled:DIR (draws with the "
-      "verifier's uniforms), dflash:DIR (overrides the preset's)");
+  c->add_option("--drafter", drafter,
+                "none, diffusion, diffusion:lora, diffusion:ahead, quadratic, lookup[:N], previous:FILE, model:DIR, coupled:DIR "
+                "(draws with the "
+                "verifier's uniforms), dflash:DIR (overrides the preset's)");
   c->add_option("--verifier", verifier,
                 "exact, rejection, relaxed:R, ensemble:L, confidence:T, sampler:DIR (overrides the preset's; all but the first two "
                 "are lossy)");
   c->add_option("--width", width, "fixed:N, blocks, measured[:FILE], blockpilot:FILE (overrides the preset's)");
 }
 
-void add_run_options(CLI::App* c, RunOptions& o) {
+/// `method`: which decoder is the caller's choice too.
+void add_run_options(CLI::App* c, RunOptions& o, bool method = true) {
   add_model_flag(c, o.model, true);
   c->add_option("--form", o.form, forms_help() + ", or none: free text");
-  c->add_option("--image", o.images, "camera images: front left, front, front right");
+  c->add_option("--image", o.images, "camera images in the model's order (driving models here: front left, front, front right)");
   auto* prompt =
       c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go")->each([&o](const std::string&) {
         o.has_prompt = true;
@@ -150,7 +157,7 @@ void add_run_options(CLI::App* c, RunOptions& o) {
       ->excludes(prompt)
       ->excludes(file)
       ->excludes(record);
-  add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
+  if (method) add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
   c->add_option("--law", o.law, "chain or graph: who sees whom in the form (default: what the model was trained for)")
       ->check(CLI::IsMember({"chain", "graph"}));
   c->add_option("--unnorm-key", o.unnorm_key,
@@ -175,6 +182,7 @@ void add_run_options(CLI::App* c, RunOptions& o) {
       ->check(CLI::IsMember({"paper", "minjerk", "linear"}));
   c->add_flag("--blank-images", o.blank_images, "grey images in place of the real ones (an ablation)");
   add_dtype(c, o.dtype, true);
+  add_device(c, o.device);
   add_threads(c, o.threads);
   add_json(c, o.json);
 }
@@ -204,6 +212,7 @@ void verify_command(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("verify", "proves here: all widths, threads, cache layouts and exact decoders give the same bytes");
   add_model_flag(c, o.model, true);
   add_dtype(c, o.dtype, true);
+  add_device(c, o.device);
   c->add_option("--draft-model", o.draft_model, "folder of a smaller model: the preset draft-model is compared too");
   c->add_option("--dflash", o.dflash, "folder of a draft head: the preset dflash is compared too");
   c->add_option("--max-width", o.max_width, "widths 1..N")->check(CLI::Range(1, 1024));
@@ -251,6 +260,7 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   c->add_flag("--blank-images", o.blank_images, "grey images in place of the real ones (an ablation)");
   c->add_flag("--no-reuse", o.no_reuse, "run every prompt whole, though its first rows are those of the record before");
   add_dtype(c, o.dtype, true);
+  add_device(c, o.device);
   add_threads(c, o.threads);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return eval(o); }, &o.json}; });
@@ -335,7 +345,7 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   bench_request_commands(bench, chosen);
   static BenchDecodersOptions d;
   auto* e = bench->add_subcommand("decoders", "all decoders on one request");
-  add_run_options(e, d.run);
+  add_run_options(e, d.run, false);
   e->add_option("--repeats", d.repeats, "runs per decoder; the median is shown")->check(CLI::Range(1, 1000));
   e->add_flag("--reuse", d.reuse, "leave out what the prompt shares with the one before, which here is all of it");
   e->add_option("--draft-model", d.draft_model, "folder of a smaller model: the preset draft-model takes part");

@@ -71,7 +71,7 @@ Status forward(const ForwardOptions& o) {
   SLIP_TRY(const WeightType natural, natural_type(o.model, "float32"));
   SLIP_TRY(const WeightType type, o.dtype.empty() ? natural : weight_type(o.dtype, ""));
   const int slots = std::max<int>(64, static_cast<int>(file.rows.size()));
-  SLIP_TRY(const std::unique_ptr<Model> model, load_model(o.model, {type, o.threads, slots}));
+  SLIP_TRY(const std::unique_ptr<Model> model, load_model(o.model, {.type = type, .threads = o.threads, .slots = slots, .device = o.device}));
   SLIP_TRY(const RowFeatures features, model->row_features(file));
   SLIP_TRY(const std::vector<float> logits, forward_rows(model->lm(), file, features, {.split = o.split, .slots = {}}));
   const int64_t vocab = model->lm().info().vocab;

@@ -153,9 +153,10 @@ Result<Prepared> prepare(const RunOptions& o) {
   return out;
 }
 
-Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads, int slots) {
+Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads, int slots,
+                                            const std::string& device) {
   Progress progress("loading", 0);
-  return Engine::load(model, {dtype, threads, slots},
+  return Engine::load(model, {dtype, threads, slots, device},
                       [&](int64_t done, int64_t total) { progress.update(total > 0 ? done * 100 / total : done, "%"); });
 }
 

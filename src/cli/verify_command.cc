@@ -123,7 +123,7 @@ Status verify(const VerifyOptions& o) {
   std::shared_ptr<Engine> engine;  // one at a time: a big model fits once
   const LmFactory make = [&](int threads) -> Result<std::shared_ptr<Lm>> {
     engine.reset();
-    SLIP_TRY(engine, load_engine(o.model, o.dtype, threads));
+    SLIP_TRY(engine, load_engine(o.model, o.dtype, threads, kDefaultSlots, o.device));
     return std::shared_ptr<Lm>(engine, &engine->model().lm());
   };
   VerifySettings settings{.max_width = o.max_width};
@@ -136,7 +136,8 @@ Status verify(const VerifyOptions& o) {
   SLIP_TRY(Check images, check_images(engine->model()));
   proof.checks.push_back(std::move(images));
   SLIP_TRY_(check_answers(*engine, o, proof.checks));
-  const std::string_view isa = word_of(isa_choice().isa), type = word_of(engine->model().options().type);
+  const std::string_view isa = o.device == "cpu" ? word_of(isa_choice().isa) : std::string_view("cuda"),
+                         type = word_of(engine->model().options().type);
   const std::string hash = fmt::format("{:016x}", proof.alone.hash(settings.prompt_rows));
   SLIP_TRY(Check golden, check_golden(o.model, isa, type, hash));
   proof.checks.push_back(std::move(golden));

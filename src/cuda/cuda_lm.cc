@@ -15,6 +15,9 @@ constexpr size_t kMostGraphs = 256;  // some 2 MB each on a device; decoding nee
 
 int32_t padded_inner(int64_t k) { return static_cast<int32_t>((k + kInnerStep - 1) / kInnerStep * kInnerStep); }
 
+// launch_best knows neither lists of ids nor statistics.
+bool needs_logits(const Row& row) { return row.allowed >= 0 || row.statistics; }
+
 int rounded_queries(int queries) { return queries <= 8 ? 8 : queries <= 16 ? 16 : queries <= 32 ? 32 : 64; }
 
 template <class T>
@@ -35,7 +38,8 @@ CudaLm::CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t s
 
 Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, const DecoderOptions& options,
                                                const DecoderWeights& weights, int32_t slots, ThreadPool& pool) {
-  if (weights.embedding->type() != WeightType::kBF16)
+  const auto is_bf16 = [](const LayerWeights& w) { return w.qkv.type() == WeightType::kBF16; };
+  if (weights.embedding->type() != WeightType::kBF16 || !std::all_of(weights.layers.begin(), weights.layers.end(), is_bf16))
     return unsupported("{} on {}: expected bf16 weights, got another type", options.name, device->name());
   if (options.window > 0)
     return unsupported("{} on {}: expected full attention in every layer, got a sliding window", options.name, device->name());
@@ -282,8 +286,8 @@ void CudaLm::read_best(PassOutput& out) {
   }
 }
 
-// Rare (sampling, lossy verifiers, tests), so not captured; the sums are those of launch_best.
-Status CudaLm::read_logits(const PassLayout& layout, PassOutput& out) {
+// Not captured: sampling, lossy verifiers, rows of restricted fields; the sums are those of launch_best.
+Status CudaLm::read_logits(const Pass& pass, const PassLayout& layout, PassOutput& out) {
   const Tiles& head = (options_.tied_head ? embedding_ : head_).tiles;
   const auto n = static_cast<int>(logits_N_.size());
   const size_t numbers = logits_N_.size() * static_cast<size_t>(options_.vocab);
@@ -302,13 +306,24 @@ Status CudaLm::read_logits(const PassLayout& layout, PassOutput& out) {
   out.logits_NV.resize(numbers);
   SLIP_TRY_(device_->copy_out(out.logits_NV.data(), b_.logits_TV.data(), numbers * sizeof(float)));
   SLIP_TRY_(device_->wait());
+  const auto vocab = static_cast<size_t>(options_.vocab);
+  size_t lines = 0;
   for (size_t i = 0; i < logits_N_.size(); ++i) {
     const auto t = static_cast<size_t>(logits_N_[i]);
-    out.logits_row[t] = static_cast<int32_t>(i);
-    const int64_t best = argmax(out.logits_V(t));
+    const Row& row = pass.rows[t];
+    const std::span<const float> logits_V = std::span<const float>(out.logits_NV).subspan(i * vocab, vocab);
+    if (row.want == Want::kLogits) out.logits_row[t] = static_cast<int32_t>(lines++);
+    if (needs_logits(row)) {
+      answer_row(pass, t, logits_V, out);
+      const float x = logits_V[static_cast<size_t>(out.argmax[t].value)];
+      out.nan_rows += !std::isfinite(x);
+      continue;
+    }
+    const int64_t best = argmax(logits_V);
     out.argmax[t] = TokenId{static_cast<int32_t>(std::max<int64_t>(best, 0))};
-    out.nan_rows += best < 0 || !std::isfinite(out.logits_V(t)[static_cast<size_t>(best)]);
+    out.nan_rows += best < 0 || !std::isfinite(logits_V[static_cast<size_t>(best)]);
   }
+  out.logits_NV.resize(lines * vocab);
   return {};
 }
 
@@ -335,9 +350,12 @@ Status CudaLm::forward(const Pass& pass, PassOutput& out) {
   argmax_N_.clear();
   logits_N_.clear();
   for (size_t t = 0; t < pass.rows.size(); ++t) {
-    if (pass.rows[t].want == Want::kArgmax) argmax_N_.push_back(static_cast<int32_t>(t));
-    if (pass.rows[t].want == Want::kLogits) logits_N_.push_back(static_cast<int32_t>(t));
+    const Row& row = pass.rows[t];
+    if (row.want == Want::kArgmax && !needs_logits(row)) argmax_N_.push_back(static_cast<int32_t>(t));
+    if (row.want == Want::kLogits) logits_N_.push_back(static_cast<int32_t>(t));
   }
+  for (size_t t = 0; t < pass.rows.size(); ++t)  // behind those whose lines the caller gets
+    if (pass.rows[t].want == Want::kArgmax && needs_logits(pass.rows[t])) logits_N_.push_back(static_cast<int32_t>(t));
   planner_.plan(pass, plan_);
   const Room room = room_for(pass.rows.size(), plan_);
   SLIP_TRY_(make_room(pass, room));
@@ -353,7 +371,7 @@ Status CudaLm::forward(const Pass& pass, PassOutput& out) {
     const float* taps = taps_host_.data<float>();
     out.taps_NE.assign(taps, taps + pass.rows.size() * taps_width());
   }
-  return logits_N_.empty() ? Status{} : read_logits(layout, out);
+  return logits_N_.empty() ? Status{} : read_logits(pass, layout, out);
 }
 
 }  // namespace slip::cuda

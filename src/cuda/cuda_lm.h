@@ -58,7 +58,7 @@ class CudaLm final : public Lm {
   void launch_taps(int32_t number, const Shape& shape, const PassLayout& layout);
   void launch_best(const Shape& shape, const PassLayout& layout);
   void read_best(PassOutput& out);
-  Status read_logits(const PassLayout& layout, PassOutput& out);
+  Status read_logits(const Pass& pass, const PassLayout& layout, PassOutput& out);
   template <class T>
   T* in_pass(size_t offset) const {
     return reinterpret_cast<T*>(pass_memory_.data<char>() + offset);

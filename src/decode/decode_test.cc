@@ -10,6 +10,7 @@
 
 #include "base/count_allocations.h"
 #include "base/philox.h"
+#include "decode/allowed_lists.h"
 #include "decode/gates.h"
 #include "decode/hash_lm.h"
 #include "form/values.h"
@@ -284,6 +285,81 @@ TEST(Gates, AllowExactlyWhatCanStillBeCompleted) {
   }
 }
 
+TEST(AllowedLists, AreWhatTheRulesAllowWhereThatIsFew) {
+  int64_t few = 0, none = 0;
+  AllowedLists lists;
+  for (uint64_t n = 0; n < 300; ++n) {
+    const Trial t = random_trial(n, n % 2 == 1);
+    lists.start(&t.form, kVocab);
+    EXPECT_EQ(lists.at({}), -1) << "free text";
+    for (size_t f = 0; f < t.form.fields().size(); ++f) {
+      const Field& field = t.form.fields()[f];
+      for (int32_t state = 0; state < std::max(1, static_cast<int32_t>(field.rules.size())); ++state) {
+        const Place place{.field = static_cast<int32_t>(f), .state = state};
+        std::vector<TokenId> buffer, ids;
+        const Allowed allowed = allowed_in(field, state, buffer);
+        for_each_allowed(allowed, kVocab, [&](TokenId id) { ids.push_back(id); });
+        const bool listed = !allowed.any && !ids.empty() && ids.size() <= kVocab / 2;
+        const int32_t number = lists.at(place);
+        ASSERT_EQ(number >= 0, listed);
+        ASSERT_EQ(lists.at(place), number);
+        (listed ? few : none) += 1;
+        if (!listed) continue;
+        const auto list = lists.lists()[static_cast<size_t>(number)];
+        ASSERT_EQ(std::vector<TokenId>(list.begin(), list.end()), ids);
+      }
+    }
+  }
+  EXPECT_GT(few, 300);
+  EXPECT_GT(none, 100);
+}
+
+/// Greedy rows of restricted fields name the few ids that may win, and then ask for no logits.
+TEST(Decoder, AsksForNoLogitsWhereAGreedyRowsFieldListsFewIds) {
+  const auto tokens = [](std::initializer_list<int32_t> ids) {
+    std::vector<TokenId> out;
+    for (const int32_t id : ids) out.push_back({id});
+    return out;
+  };
+  Form::Parts parts{
+      .name = "digits", .pieces = {FixedRun{tokens({9})}, FieldRef{0}, FixedRun{tokens({10})}}, .section_names = {"all"}};
+  Field field;
+  field.name = "digit";
+  field.budget = 3;
+  field.end = TokenId{3};
+  field.rules = TokenRules::only(tokens({4, 5, 6}));
+  parts.fields = {field};
+  auto form = Form::make(std::move(parts));
+  ASSERT_TRUE(form) << form.error().message;
+  for (const float temperature : {0.0F, 0.8F}) {
+    Trial t = random_trial(3, true);
+    t.options.temperature = temperature;
+    HashLm model(t.lm);
+    class Watch : public Lm {
+     public:
+      explicit Watch(Lm& lm) : lm_(lm) {}
+      const LmInfo& info() const override { return lm_.info(); }
+      Status forward(const Pass& pass, PassOutput& out) override {
+        for (const Row& row : pass.rows) {
+          logits += row.want == Want::kLogits;
+          if (row.allowed < 0) continue;
+          ++restricted;
+          const auto ids = allowed_of(pass, row);
+          EXPECT_EQ(std::vector<TokenId>(ids.begin(), ids.end()), (std::vector<TokenId>{{3}, {4}, {5}, {6}}));
+        }
+        return lm_.forward(pass, out);
+      }
+      int64_t logits = 0, restricted = 0;
+
+     private:
+      Lm& lm_;
+    } watch(model);
+    ASSERT_TRUE(decode(watch, t.prompt, &*form, "scaffold-ar", t.options));
+    EXPECT_EQ(watch.logits > 0, temperature > 0);
+    EXPECT_EQ(watch.restricted > 0, temperature == 0);
+  }
+}
+
 std::vector<int64_t> counts_at_pass;
 
 TEST(Decoder, AllocatesNothingPerRoundAfterTheFirst) {
@@ -360,10 +436,8 @@ TEST(Decoder, RunsAPromptThatItsArenaDoesNotHold) {
     return fresh->statistics.rows - d->statistics.rows;
   };
   const auto text = [](int32_t i) { return Position::text(i); };
-  const Prompt one{{TokenId{3}, TokenId{4}, Feature{0}, Feature{1}, TokenId{6}},
-                   {text(0), text(1), text(2), text(3), text(4)},
-                   {0, 1, 2, 3},
-                   5};
+  const Prompt one{
+      {TokenId{3}, TokenId{4}, Feature{0}, Feature{1}, TokenId{6}}, {text(0), text(1), text(2), text(3), text(4)}, {0, 1, 2, 3}, 5};
   Prompt token = one, position = one, feature = one, other_place = one, longer = one, shorter = one;
   token.inputs[0] = TokenId{5};
   position.positions[1] = text(2);
@@ -376,7 +450,8 @@ TEST(Decoder, RunsAPromptThatItsArenaDoesNotHold) {
   shorter.positions.resize(3);
   EXPECT_EQ(rows(one, true), 0) << "the first call";
   EXPECT_EQ(rows(one, true), 5);
-  const std::pair<Prompt, int64_t> others[] = {{token, 0}, {position, 1}, {feature, 3}, {other_place, 5}, {longer, 5}, {shorter, 3}};
+  const std::pair<Prompt, int64_t> others[] = {{token, 0},       {position, 1}, {feature, 3},
+                                               {other_place, 5}, {longer, 5},   {shorter, 3}};
   for (const auto& [other, common] : others) {
     EXPECT_EQ(rows(other, true), common);
     EXPECT_EQ(rows(one, true), common) << "the rest is overwritten by another prompt or by an answer";
@@ -408,6 +483,7 @@ class NanLm : public Lm {
     out.logits_NV.clear();
     for (size_t i = 0; i < pass.rows.size(); ++i) {
       out.nan_rows += pass.rows[i].want != Want::kNothing;
+      answer_row(pass, i, std::vector<float>(kVocab, std::nanf("")), out);
       if (pass.rows[i].want != Want::kLogits) continue;
       out.logits_row[i] = static_cast<int32_t>(out.logits_NV.size() / kVocab);
       out.logits_NV.insert(out.logits_NV.end(), kVocab, std::nanf(""));

@@ -354,7 +354,7 @@ TEST(DFlash, LeavesImageRowsOutWhereTheHeadWasTrainedWithout) {
         std::vector<Row> rows(pass.rows.begin(), pass.rows.end());
         for (Row& r : rows)
           if (std::holds_alternative<Feature>(r.input)) r.input = TokenId{5};
-        return lm_.forward({rows, pass.spans, pass.features_ND, false, pass.taps}, out);
+        return lm_.forward({rows, pass.spans, pass.features_ND, false, pass.taps, pass.allowed}, out);
       }
 
      private:

@@ -53,6 +53,7 @@ class HashLm : public Lm {
     out.argmax.assign(pass.rows.size(), TokenId{-1});
     out.logits_row.assign(pass.rows.size(), -1);
     out.logits_NV.clear();
+    out.statistics.clear();
     for (size_t i = 0; i < pass.rows.size(); ++i) {
       const bool late = o_.verify_off_by_one && after_draft_ && !ahead && i > 0;
       const bool spoil = (ahead && o_.spoil_drafts) || (o_.spoil_rows && looks_ahead(pass, pass.rows[i]));
@@ -127,8 +128,7 @@ class HashLm : public Lm {
       const double x = (1 - o_.habit) * unit(mix(context, id)) + o_.habit * unit(mix(mix(o_.seed, target), id));
       out.logits_NV.push_back(static_cast<float>(spoil ? -8 * x : 8 * x));
     }
-    const auto begin = out.logits_NV.begin() + static_cast<long>(first);
-    out.argmax[i] = {static_cast<int32_t>(std::max_element(begin, out.logits_NV.end()) - begin)};
+    answer_row(pass, i, std::span<const float>(out.logits_NV).subspan(first), out);
     if (want == Want::kLogits)
       out.logits_row[i] = static_cast<int32_t>(first / static_cast<size_t>(o_.vocab));
     else

@@ -25,6 +25,7 @@ void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeO
   static const Prompt kNone;
   cached_rows_ = memory_->crop_to(lm, options.reuse_prompt ? prompt : kNone, options.draft_head);
   statistics.reused_rows = cached_rows_;
+  lists_.start(form, lm.info().vocab);
   deferred_ = false;
   hook_ = {};
   clear();
@@ -138,7 +139,7 @@ Status Passes::run(PassKind kind) {
   const auto begin = Clock::now();
   const std::span<const float> features = with_features_ ? std::span<const float>(prompt_->features_ND) : std::span<const float>();
   out_.nan_rows = 0;
-  SLIP_TRY_(lm_->forward({rows_, spans_, features, adapter_, taps_}, out_));
+  SLIP_TRY_(lm_->forward({rows_, spans_, features, adapter_, taps_, lists_.lists()}, out_));
   if (prompt_runs_) {
     memory_->assign(*prompt_, lm_->info().width, options_->draft_head);
     cached_rows_ = prompt_rows();
@@ -173,9 +174,22 @@ Allowed Passes::allowed_at(const Place& place) {
   return place.field < 0 ? Allowed{} : allowed_in(field(place.field), place.state, listed_);
 }
 
-Want Passes::want_at(const Place& place) const {
+Want Passes::want_at(const Place& place) {
+  if (temperature_at(place) != 0 || options_->sampling.repetition != 1) return Want::kLogits;
   const bool free = place.field < 0 || field(place.field).rules.unrestricted();
-  return free && temperature_at(place) == 0 && options_->sampling.repetition == 1 ? Want::kArgmax : Want::kLogits;
+  return free || lists_.at(place) >= 0 ? Want::kArgmax : Want::kLogits;
+}
+
+void Passes::ask(size_t row, Want w, const Place& place) {
+  Row& r = rows_[row];
+  const int32_t allowed = w == Want::kArgmax ? lists_.at(place) : -1;
+  if (r.want == Want::kNothing) {
+    r.want = w;
+    r.allowed = allowed;
+  } else if (r.want != w || r.allowed != allowed) {  // two questions of one row: its logits answer both
+    r.want = Want::kLogits;
+    r.allowed = -1;
+  }
 }
 
 double Passes::uniform(uint32_t request, const Place& place, Purpose purpose) const {
@@ -184,7 +198,7 @@ double Passes::uniform(uint32_t request, const Place& place, Purpose purpose) co
 }
 
 TokenId Passes::pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
-  if (want_at(place) == Want::kArgmax) return out_.argmax[row];
+  if (want_at(place) == Want::kArgmax && rows_[row].allowed == lists_.at(place)) return out_.argmax[row];
   const Sampling s = sampling_at(place);
   const Allowed allowed = allowed_at(place);
   const std::span<const float> logits_V = out_.logits_V(row);

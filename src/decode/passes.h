@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "decode/allowed_lists.h"
 #include "decode/choice.h"
 #include "decode/decode.h"
 #include "decode/strand.h"
@@ -52,6 +53,8 @@ class Passes {
   const Row& row(size_t i) const { return rows_[i]; }
   size_t rows() const { return rows_.size(); }
   void want(size_t row, Want w) { rows_[row].want = w; }
+  /// A row shall say what comes at a place, besides what it is asked already; kArgmax: among what the place allows.
+  void ask(size_t row, Want w, const Place& place);
   /// Taps and the draft adapter for the pass that is being laid out.
   void want_taps() { taps_ = true; }
   void use_adapter() { adapter_ = true; }
@@ -77,7 +80,7 @@ class Passes {
   Sampling sampling_at(const Place& place) const;
   Allowed allowed_at(const Place& place);
   /// What a row must deliver so that the law's token at a place can be picked from it; and that token.
-  Want want_at(const Place& place) const;
+  Want want_at(const Place& place);
   TokenId pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
   /// What a row must deliver for a draft, greedy under the field's rules.
   Want draft_want_at(const Place& place) const;
@@ -117,6 +120,7 @@ class Passes {
   std::vector<Row> rows_;
   std::vector<SlotSpan> spans_;
   std::vector<TokenId> listed_;
+  AllowedLists lists_;
   PassOutput out_;
   ChoiceBuffers choice_;
   std::function<void()> hook_;

@@ -169,8 +169,7 @@ void Rounds::add(Strand& s) {
     passes_.add_row(s.path[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
                     passes_.add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
   const auto ask = [&](int32_t row, const Place& place) {
-    const size_t at = pass_row(s, row);
-    passes_.want(at, std::max(passes_.row(at).want, judge_.want(s, place)));  // rollouts share the prompt's last row
+    passes_.ask(pass_row(s, row), judge_.want(s, place), place);  // rollouts share the prompt's last row
   };
   for (const Draw& d : s.draws)
     if (!d.sure) ask(d.row, d.place);

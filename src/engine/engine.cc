@@ -72,12 +72,12 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
   if (options.dtype == "auto") {
     SLIP_TRY(type, natural_type(folder, parsed.stored_dtype));
   }
-  SLIP_TRY(out->model_, load_model(folder, {type, options.threads, options.slots}, progress));
+  SLIP_TRY(
+      out->model_,
+      load_model(folder, {.type = type, .threads = options.threads, .slots = options.slots, .device = options.device}, progress));
   const Model& model = *out->model_;
   log(LogLevel::kInfo, "admit: {}: {}, names {}*, {}, {} slots; {}", folder.string(), model.config().model_type,
-      model.text_prefix(),
-      word_of_type(type),
-      options.slots, isa_choice().reason);
+      model.text_prefix(), word_of_type(type), options.slots, isa_choice().reason);
   for (const std::string& note : model.notes()) log(LogLevel::kInfo, "admit: {}", note);
   return out;
 }

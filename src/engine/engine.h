@@ -29,6 +29,7 @@ struct EngineOptions {
   std::string dtype = "auto";  // auto: as stored (a packed folder's type; f32 stays f32, anything else is bf16); f32, bf16, int8, int4
   int threads = 0;             // 0: every core this process may use
   int slots = kDefaultSlots;   // prompt + answer + drafts, in rows
+  std::string device = "cpu";  // where the decoder runs: cpu, cuda:0
 };
 
 /// `--dtype`'s word for a folder whose config says `stored_dtype`. kUnsupported for an unknown one.

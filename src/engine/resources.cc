@@ -2,6 +2,8 @@
 // See resources.h.
 #include "engine/resources.h"
 
+#include <map>
+
 #include <unordered_map>
 
 #include "decode/width_model.h"
@@ -98,10 +100,13 @@ struct Resources::Parts {
   std::unique_ptr<DFlashHead> head;
   std::unique_ptr<LearnedCommitSampler> sampler;
   PreviousAnswer previous;
-  // Of width measured, by file and form; and of blockpilot.
-  std::string width_key, pilot_name;
-  std::optional<WidthModel> width;
-  std::unique_ptr<WidthTracker> tracker;
+  struct Measured {
+    WidthModel model;
+    WidthTracker tracker;
+  };
+  std::map<std::string, Measured, std::less<>> widths;  // by file, form and drafter: callers take turns among them
+  std::optional<CostTable> cost;                        // a quarter of a second to measure
+  std::string pilot_name;
   std::optional<BlockPilot> pilot;
 
   Status attach_draft(Engine& engine, const std::string& name, const Request& request, const CompiledForm* form) {
@@ -199,18 +204,20 @@ Status Resources::attach_width(Engine& engine, const Request& request, const Com
   }
   if (w.kind != Width::Kind::kMeasured || options.width_model) return {};
   const std::string key = fmt::format("{}|{}|{}", w.name, form ? form->form.name() : "", words_of(request.method).drafter);
-  if (!p.width || p.width_key != key) {
+  auto at = p.widths.find(key);
+  if (at == p.widths.end()) {
     const Form* f = form ? &form->form : nullptr;
     SLIP_TRY(std::optional<WidthModel> stored, stored_width(engine, w.name, f));
     // Costs are this machine's, whatever the file says of the one that it was made on.
-    SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = static_cast<int32_t>(prompt.inputs.size()) + 128}));
-    p.width = stored ? std::move(*stored) : WidthModel::uninformed(cost, f);
-    p.width->pass = std::move(cost);
-    p.width_key = key;
-    p.tracker = std::make_unique<WidthTracker>();
+    if (!p.cost) {
+      SLIP_TRY(p.cost, measure_costs(engine.model().lm(), {.visible = static_cast<int32_t>(prompt.inputs.size()) + 128}));
+    }
+    WidthModel model = stored ? std::move(*stored) : WidthModel::uninformed(*p.cost, f);
+    model.pass = *p.cost;
+    at = p.widths.emplace(key, Parts::Measured{std::move(model), {}}).first;
   }
-  options.width_model = &*p.width;
-  options.width_tracker = p.tracker.get();
+  options.width_model = &at->second.model;
+  options.width_tracker = &at->second.tracker;
   return {};
 }
 

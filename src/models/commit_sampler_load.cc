@@ -52,7 +52,7 @@ Result<CommitSamplerOptions> read_options(const Keys& keys, Model& target) {
   if (o.width % o.heads != 0 || o.width / o.heads > kMaxHeadWidth)
     return bad_input("{}: expected hidden_size / num_attention_heads whole and at most {}, got {} / {}", keys.where, kMaxHeadWidth,
                      o.width, o.heads);
-  const DecoderOptions& t = target.lm().options();
+  const DecoderOptions& t = target.config().decoder;
   const auto as_target = [&](std::string_view key, int32_t expected) -> Result<int32_t> {
     SLIP_TRY(const int32_t got, keys.integer(key, expected, 1, 1 << 30));
     if (got == expected) return got;
@@ -121,7 +121,8 @@ Result<std::unique_ptr<LearnedCommitSampler>> load_commit_sampler(const fs::path
                      options.layers, checkpoint.tensors().size());
   CommitSamplerWeights weights = read_all(reader, options);
   SLIP_TRY_(reader.end_load());
-  return std::make_unique<LearnedCommitSampler>(folder.string(), std::move(options), std::move(weights), target.lm().embedding(),
+  SLIP_TRY(const DecoderLm* decoder, target.need_decoder("a commit sampler"));
+  return std::make_unique<LearnedCommitSampler>(folder.string(), std::move(options), std::move(weights), decoder->embedding(),
                                                 target.pool());
 }
 

@@ -215,7 +215,7 @@ TEST_F(Sampler, ProbabilitiesAreTheFormulasOfTheFolder) {
   ASSERT_TRUE(sampler) << sampler.error().message;
   EXPECT_EQ((*sampler)->info().threshold, 0.75F);
   EXPECT_EQ((*sampler)->info().max_block, kMaxBlock);
-  const Reference reference{tensors, *target->lm().embedding()};
+  const Reference reference{tensors, *target->decoder()->embedding()};
   std::vector<float> probability;
   double low = 1, high = 0;
   for (unsigned seed = 0; seed < 20; ++seed) {

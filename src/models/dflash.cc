@@ -112,12 +112,13 @@ Result<std::unique_ptr<DFlashHead>> load_dflash(const fs::path& folder, Model& t
   if (block_slots < config.block)
     return usage_error("{}: slots for blocks: expected at least {}, one block, got {}", folder.string(), config.block, block_slots);
   ThreadPool& pool = target.pool();
-  DecoderLm& lm = target.lm();
+  SLIP_TRY(DecoderLm * decoder, target.need_decoder("a draft head"));
+  DecoderLm& lm = *decoder;
   const DecoderOptions& o = config.decoder;
   const int32_t context = lm.info().slots;
   MemoryNeed memory;
-  memory.cache = static_cast<int64_t>(KvArena::bytes_needed(o.layers, context + block_slots, o.kv_heads,
-                                                            o.head_width, kv_type_of(target.options().type)));
+  memory.cache = static_cast<int64_t>(
+      KvArena::bytes_needed(o.layers, context + block_slots, o.kv_heads, o.head_width, kv_type_of(target.options().type)));
   SLIP_TRY(DFlashWeights weights, read_weights(folder, config, target, pool, memory));
   DecoderOptions options = o;
   weights.decoder.embedding = lm.embedding();

@@ -42,7 +42,7 @@ Status check_windows(const Keys& top) {
 }
 
 Status check_target(const Keys& top, const DecoderOptions& decoder, Model& target) {
-  const DecoderOptions& t = target.lm().options();
+  const DecoderOptions& t = target.config().decoder;
   const std::string name = target.folder().string();
   SLIP_TRY(const int32_t layers, top.integer("num_target_layers", t.layers, 1, 1 << 20));
   const auto differ = [&](std::string_view key, int32_t expected, int32_t got) {
@@ -56,7 +56,7 @@ Status check_target(const Keys& top, const DecoderOptions& decoder, Model& targe
 }
 
 Result<std::vector<int32_t>> read_taps(const Keys& dflash, const DecoderOptions& decoder, Model& target) {
-  const int32_t layers = target.lm().options().layers;
+  const int32_t layers = target.config().decoder.layers;
   if (!dflash.has("target_layer_ids")) return dflash_tap_layers(layers, decoder.layers);
   SLIP_TRY(const json::array* ids, get_array(dflash.object, "target_layer_ids", dflash.where));
   std::vector<int32_t> taps;
@@ -116,9 +116,9 @@ Result<DFlashConfig> read_dflash_config(const fs::path& folder, Model& target) {
   config.mask = TokenId{mask};
   SLIP_TRY(config.tap_layers, read_taps(dflash, config.decoder, target));
   for (const int32_t layer : config.tap_layers)
-    if (layer < 0 || layer >= target.lm().options().layers)
+    if (layer < 0 || layer >= target.config().decoder.layers)
       return bad_input("{}: target_layer_ids: expected a list, as the published rule has none for the {} layers of the target {}",
-                       dflash.where, target.lm().options().layers, target.folder().string());
+                       dflash.where, target.config().decoder.layers, target.folder().string());
   SLIP_TRY(config.image_context, dflash.flag("image_context", !target.config().vision));
   SLIP_TRY(config.draft_vocab, read_draft_vocab(folder / "draft_vocab.json", config.decoder.vocab));
   return config;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/adapter.h"
+#include "models/device.h"
 #include "models/openvla.h"
 #include "models/patch_prompt.h"
 #include "models/qwen_vision.h"
@@ -107,12 +108,30 @@ Status Model::load_parts(const LoadProgress& progress) {
   for (const DraftAdapter::Layer& layer : adapter.layers)
     memory_.weights += static_cast<int64_t>(layer.a.bytes() + layer.b.bytes());
   weights.decoder.adapter = std::move(adapter);
-  SLIP_TRY(lm_, DecoderLm::create(config_.decoder, std::move(weights.decoder), options_.slots, *pool_));
+  return make_lm(std::move(weights.decoder));
+}
+
+Status Model::make_lm(DecoderWeights weights) {
+  SLIP_TRY(const DeviceName device, parse_device(options_.device));
+  if (!device.cpu()) {
+    SLIP_TRY(lm_, open_on_device(device, config_.decoder, weights, options_.slots, *pool_));
+    notes_.push_back("the decoder runs on " + device.text());
+    return {};
+  }
+  SLIP_TRY(auto lm, DecoderLm::create(config_.decoder, std::move(weights), options_.slots, *pool_));
+  decoder_ = lm.get();
+  lm_ = std::move(lm);
   return {};
+}
+
+Result<DecoderLm*> Model::need_decoder(std::string_view what) {
+  if (decoder_) return decoder_;
+  return unsupported("{}: {}: expected a model on the cpu, got one on {}", folder_.string(), what, options_.device);
 }
 
 Result<std::unique_ptr<Model>> load_model(const fs::path& folder, const ModelOptions& options, const LoadProgress& progress) {
   SLIP_TRY_(check_options(options));
+  if (const auto device = parse_device(options.device); !device) return device.error();
   std::unique_ptr<Model> model(new Model);
   model->folder_ = folder;
   model->options_ = options;

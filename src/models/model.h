@@ -32,6 +32,8 @@ struct ModelOptions {
   int slots = 4096;  // rows that the key/value cache holds
   /// Folder of a draft adapter; empty: the model folder's own where it has one; "none": without.
   std::filesystem::path draft_adapter = {};
+  /// "cpu", or where the decoder runs: "cuda:0" (device.h). Towers and draft heads run on the processor.
+  std::string device = "cpu";
 };
 
 class Model {
@@ -45,7 +47,11 @@ class Model {
   const std::string& vision_prefix() const { return vision_prefix_; }
   const std::vector<std::string>& notes() const { return notes_; }
 
-  DecoderLm& lm() { return *lm_; }
+  Lm& lm() { return *lm_; }
+  /// The same as what it is on the processor; null where a device runs it.
+  DecoderLm* decoder() { return decoder_; }
+  /// kUnsupported on a device; `what` needs it.
+  Result<DecoderLm*> need_decoder(std::string_view what);
   ThreadPool& pool() { return *pool_; }
   /// Null when the folder has none, or one that cannot be read: passes of token ids need none.
   const Tokenizer* tokenizer() const { return tokenizer_ && *tokenizer_ ? &**tokenizer_ : nullptr; }
@@ -79,6 +85,7 @@ class Model {
   friend Result<std::unique_ptr<Model>> load_model(const std::filesystem::path&, const ModelOptions&, const LoadProgress&);
   Model() = default;
   Status load_parts(const LoadProgress& progress);
+  Status make_lm(DecoderWeights weights);
   Result<DraftAdapter> load_adapter();
   void make_towers(LoadedWeights& weights);
   Result<Prompt> patch_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images, std::span<const float> history);
@@ -92,7 +99,8 @@ class Model {
   Result<std::optional<Tokenizer>> tokenizer_ = std::optional<Tokenizer>{};
   Result<ChatTemplate> chat_ = unsupported("chat template: expected a folder with a tokenizer, got none");
   std::optional<PreprocessorConfig> preprocessor_;
-  std::unique_ptr<DecoderLm> lm_;
+  std::unique_ptr<Lm> lm_;
+  DecoderLm* decoder_ = nullptr;
   std::optional<ImageRules> image_rules_;
   std::unique_ptr<VisionTower> vision_;
   std::optional<HistoryEncoder> history_;

@@ -23,6 +23,11 @@ Result<PackedEntry> read_entry(const json::object& o, const std::string& where) 
     SLIP_TRY(*to, get_int(o, key, where));
     if (*to < 1 || *to > INT32_MAX) return bad_input("{}: {}: expected 1 to {}, got {}", where, key, INT32_MAX, *to);
   }
+  if (o.contains("padding")) {
+    SLIP_TRY(e.padding, get_int(o, "padding", where));
+    if (e.padding < 0 || e.padding >= e.rows)
+      return bad_input("{}: padding: expected 0 to {}, got {}", where, e.rows - 1, e.padding);
+  }
   SLIP_TRY(const json::array* parts, get_array(o, "parts", where));
   for (const json::value& p : *parts) {
     if (!p.is_string()) return bad_input("{}: parts: expected tensor names, got {}", where, json::serialize(p).substr(0, 40));
@@ -72,8 +77,11 @@ json::value packed_folder_json(const PackedFolder& folder) {
   for (const auto& [name, e] : folder.matrices) {
     json::array parts;
     for (const std::string& p : e.parts) parts.emplace_back(p);
-    matrices[name] =
-        json::object{{"type", word_of_type(e.type)}, {"rows", e.rows}, {"columns", e.columns}, {"parts", std::move(parts)}};
+    matrices[name] = json::object{{"type", word_of_type(e.type)},
+                                  {"rows", e.rows},
+                                  {"columns", e.columns},
+                                  {"padding", e.padding},
+                                  {"parts", std::move(parts)}};
   }
   return json::object{{"packed", json::object{{"version", kPackedVersion},
                                               {"type", word_of_type(folder.type)},

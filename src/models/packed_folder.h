@@ -2,7 +2,7 @@
 // A model folder whose matrices are stored as the product kernels read them: the files of the folder that it was made from, with
 //   model.safetensors  one U8 tensor per packed matrix (PackedMatrix::blob, under the name of its first part; the other parts of a
 //                      fused matrix are gone), norms and biases as F32 under their own names; metadata: format = slipstream-packed
-//   slipstream.json    {"packed": {"version", "type", "source", "errors", "matrices": {name: {"type", "rows", "columns", "parts"}}}}
+//   slipstream.json    {"packed": {"version", "type", "source", "errors", "matrices": {name: {"type", "rows", "columns", "padding", "parts"}}}}
 // Loading maps the file and computes on the matrices where they lie. A folder of another kPackedVersion has to be made again.
 #pragma once
 #include <filesystem>
@@ -29,6 +29,7 @@ struct PackedEntry {
   WeightType type{};
   int64_t rows = 0, columns = 0;
   std::vector<std::string> parts;
+  int64_t padding = 0;  // rows of zeros, which no checkpoint stores
 };
 
 struct PackedFolder {

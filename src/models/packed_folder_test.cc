@@ -112,7 +112,7 @@ TEST_F(PackedFolders, LieInTheFileAndCarryEverythingElseAlong) {
   auto loaded = load_model(packed, {WeightType::kI8, 1, 16});
   ASSERT_TRUE(loaded);
   const auto file = MappedFile::open(packed / "model.safetensors");
-  const auto blob = (*loaded)->lm().layer(0).gate_up.blob();
+  const auto blob = (*loaded)->decoder()->layer(0).gate_up.blob();
   ASSERT_TRUE(file);
   // Not the same mapping, but the same bytes at a 64-byte boundary of the file.
   const auto at = std::search(file->bytes().begin(), file->bytes().end(), blob.begin(), blob.end());

@@ -30,7 +30,10 @@ class FileSink final : public WeightSink {
     const int64_t bytes = static_cast<int64_t>(PackedMatrix::packed_bytes(w.type, w.n, w.k));
     matrices_.push_back({w.name, DType::kU8, {bytes}});
     PackedEntry entry{w.type, w.n, w.k, {}};
-    for (const WeightReader::Part& part : w.parts) entry.parts.push_back(part.name);
+    for (const WeightReader::Part& part : w.parts) {
+      entry.parts.push_back(part.name);
+      entry.padding += part.zeros;
+    }
     packed_.matrices.emplace(w.name, std::move(entry));
   }
   void plan_vector(const WeightReader::Part& part) override { vectors_.push_back({part.name, DType::kF32, part.shape}); }

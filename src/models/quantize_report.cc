@@ -65,7 +65,7 @@ Result<Outputs> run_texts(const fs::path& folder, WeightType type, int threads) 
   Outputs out;
   out.vocab = model->config().decoder.vocab;
   out.layers.resize(static_cast<size_t>(model->config().decoder.layers));
-  model->lm().set_tap([&](std::string_view name, std::span<const float> x, int64_t) {
+  model->decoder()->set_tap([&](std::string_view name, std::span<const float> x, int64_t) {
     if (!name.starts_with("layer_")) return;
     const size_t layer = std::stoul(std::string(name.substr(6)));
     out.layers.at(layer).insert(out.layers.at(layer).end(), x.begin(), x.end());

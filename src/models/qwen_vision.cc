@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "kernels/rope.h"
@@ -33,6 +34,10 @@ void for_rows(ThreadPool& pool, int64_t rows, const F& f) {
   });
 }
 
+// Gate and up begin with a block of columns each (64, kernels.h), so that their product is fused with SwiGLU: 3,420 becomes 3,456.
+// The rows between are zeros, and `down` does not read what comes of them.
+int64_t gated_width(const VisionConfig& c) { return (int64_t{c.mlp_width} + 63) / 64 * 64; }
+
 using Clock = std::chrono::steady_clock;
 
 /// Milliseconds since `last`, which becomes now.
@@ -46,6 +51,7 @@ double lap(Clock::time_point& last) {
 VisionWeights read_vision_weights(WeightReader& reader, const VisionConfig& c, const std::string& prefix, WeightType type) {
   using Parts = std::vector<WeightReader::Part>;
   const int64_t d = c.width, f = c.mlp_width, cell = d * c.merge * c.merge;
+  const int64_t zeros = gated_width(c) - f;
   VisionWeights w;
   w.patch_embed =
       reader.matrix(type, Parts{{prefix + "patch_embed.proj.weight", {d, c.channels, c.temporal_patch, c.patch, c.patch}}});
@@ -58,8 +64,8 @@ VisionWeights read_vision_weights(WeightReader& reader, const VisionConfig& c, c
     b.qkv_bias = reader.vector(Parts{{p + "attn.qkv.bias", {3 * d}}});
     b.proj = reader.matrix(type, Parts{{p + "attn.proj.weight", {d, d}}});
     b.proj_bias = reader.vector(Parts{{p + "attn.proj.bias", {d}}});
-    b.gate_up = reader.matrix(type, Parts{{p + "mlp.gate_proj.weight", {f, d}}, {p + "mlp.up_proj.weight", {f, d}}});
-    b.gate_up_bias = reader.vector(Parts{{p + "mlp.gate_proj.bias", {f}}, {p + "mlp.up_proj.bias", {f}}});
+    b.gate_up = reader.matrix(type, Parts{{p + "mlp.gate_proj.weight", {f, d}, zeros}, {p + "mlp.up_proj.weight", {f, d}, zeros}});
+    b.gate_up_bias = reader.vector(Parts{{p + "mlp.gate_proj.bias", {f}, zeros}, {p + "mlp.up_proj.bias", {f}, zeros}});
     b.down = reader.matrix(type, Parts{{p + "mlp.down_proj.weight", {d, f}}});
     b.down_bias = reader.vector(Parts{{p + "mlp.down_proj.bias", {d}}});
     w.blocks.push_back(std::move(b));
@@ -89,6 +95,7 @@ WindowOrder window_order(int32_t t, int32_t cell_rows, int32_t cell_columns, int
 struct QwenVision::Layout {
   int64_t patches = 0;
   std::vector<int32_t> source_P;
+  std::vector<int32_t> slot_P;            // where keys and values lie: 0, 1, ..
   std::vector<SlotSpan> windows, frames;  // in gathered patches
   std::vector<RowSpans> window_of_P, frame_of_P;
   std::vector<Slice> slices;  // whole windows each
@@ -146,13 +153,15 @@ QwenVision::Layout QwenVision::lay_out(std::span<const PatchGrid> images) const 
     }
     layout.patches += patches_in(g);
   }
+  layout.slot_P.resize(layout.source_P.size());
+  std::iota(layout.slot_P.begin(), layout.slot_P.end(), 0);
   layout.cut();
   return layout;
 }
 
 void QwenVision::patch_embed(std::span<const PatchGrid> images, const Layout& layout) {
   const int64_t d = config_.width, numbers = config_.patch_numbers();
-  float* embedded = k_PD_.grow(count(layout.patches, d));
+  float* embedded = qkv_.grow(count(layout.patches, d));
   int64_t first = 0;
   for (const PatchGrid& g : images) {
     matmul(weights_.patch_embed, g.values.data(), patches_in(g), numbers, nullptr, embedded + first * d, d, pool_, workspace_);
@@ -192,11 +201,11 @@ bool QwenVision::sees_whole_frame(size_t number) const {
 void QwenVision::block(size_t number, const Layout& layout) {
   const VisionBlockWeights& w = weights_.blocks[number];
   const int64_t line = 3 * int64_t{config_.width};
-  k_PD_.grow(count(layout.patches, config_.width));
-  v_PD_.grow(count(layout.patches, config_.width));
+  for (FloatBuffer* kept : {&keys_, &values_})
+    kept->grow(count(layout.patches, config_.width) * size_of(kv_type()) / sizeof(float));
   if (sees_whole_frame(number)) {
     float* qkv = qkv_.grow(count(layout.patches, line));
-    for (const Slice& s : layout.slices) project(w, s, qkv + s.first * line);
+    for (const Slice& s : layout.slices) project(w, layout, s, qkv + s.first * line);
     for (const Slice& s : layout.slices) {
       attend(w, s, qkv + s.first * line, layout.frame_of_P, layout.frames);
       mlp(w, s);
@@ -205,27 +214,33 @@ void QwenVision::block(size_t number, const Layout& layout) {
   }
   for (const Slice& s : layout.slices) {
     float* qkv = qkv_.grow(count(s.rows, line));
-    project(w, s, qkv);
+    project(w, layout, s, qkv);
     attend(w, s, qkv, layout.window_of_P, layout.windows);
     mlp(w, s);
   }
 }
 
 /// qkv: the slice's lines; queries stay there, keys and values go where attention reads them.
-void QwenVision::project(const VisionBlockWeights& w, const Slice& s, float* qkv) {
+void QwenVision::project(const VisionBlockWeights& w, const Layout& layout, const Slice& s, float* qkv) {
   const int64_t d = config_.width;
   const int32_t head_width = config_.head_width(), half = head_width / 2;
   matmul(w.qkv, ProductInput{x_PD_.data() + s.first * d, s.rows, d, w.norm1_D.data(), kEps},
          ProductOutput{qkv, 3 * d, or_null(w.qkv_bias)}, pool_, workspace_);
-  // A line's queries and keys are heads side by side.
-  rotate(qkv, s.rows, 3 * d, 2 * config_.heads, head_width, half, cos_.data() + s.first * half, sin_.data() + s.first * half,
-         pool_);
-  float* k = k_PD_.data() + s.first * d;
-  float* v = v_PD_.data() + s.first * d;
-  for_rows(pool_, s.rows, [&](int64_t r) {
-    copy_floats(k + r * d, qkv + r * 3 * d + d, d);
-    copy_floats(v + r * d, qkv + r * 3 * d + 2 * d, d);
-  });
+  RotateStoreArgs args;
+  args.qkv_TE = qkv;
+  args.rows = s.rows;
+  args.heads = args.kv_heads = config_.heads;
+  args.head_width = head_width;
+  args.half = half;
+  args.cos_TK2 = cos_.data() + s.first * half;
+  args.sin_TK2 = sin_.data() + s.first * half;
+  args.kv_type = kv_type();
+  args.keys = keys_.data();
+  args.values = values_.data();
+  args.slot_stride = d;
+  args.head_stride = head_width;
+  args.slots_T = layout.slot_P.data() + s.first;
+  rotate_store(args, pool_);
 }
 
 void QwenVision::attend(const VisionBlockWeights& w, const Slice& s, const float* qkv, std::span<const RowSpans> row_spans,
@@ -235,8 +250,9 @@ void QwenVision::attend(const VisionBlockWeights& w, const Slice& s, const float
   AttentionArgs args;
   args.q_THK = qkv;
   args.ldq = 3 * d;
-  args.keys_SGK = k_PD_.data();
-  args.values_SGK = v_PD_.data();
+  args.kv_type = kv_type();
+  args.keys_SGK = keys_.data();
+  args.values_SGK = values_.data();
   args.out_THK = attended;
   args.rows = s.rows;
   args.heads = args.kv_heads = config_.heads;
@@ -250,7 +266,7 @@ void QwenVision::attend(const VisionBlockWeights& w, const Slice& s, const float
 }
 
 void QwenVision::mlp(const VisionBlockWeights& w, const Slice& s) {
-  const int64_t d = config_.width, f = config_.mlp_width;
+  const int64_t d = config_.width, f = gated_width(config_);
   float* x = x_PD_.data() + s.first * d;
   float* gated = gated_.grow(count(s.rows, f));
   matmul_swiglu(w.gate_up, ProductInput{x, s.rows, d, w.norm2_D.data(), kEps}, or_null(w.gate_up_bias), gated, f, pool_,

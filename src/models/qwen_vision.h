@@ -5,6 +5,7 @@
 //     x += proj(attention(rotate2d(qkv(norm1(x)))));  x += down(silu(gate) * up)   (biases everywhere, RMSNorm eps 1e-6)
 //   attention: a patch sees its window (ragged at the edges, no padding), in the blocks of `full_attention_blocks` its frame
 //   features = mlp2(gelu_erf(mlp0(norm(x) of a cell's patches side by side))), put back into the cells' own order.
+// Keys and values are bf16 unless the weights are f32.
 // Source: reference implementation in transformers, models/qwen2_5_vl. Images of one call never see each other.
 #pragma once
 #include <functional>
@@ -71,7 +72,9 @@ class QwenVision final : public VisionTower {
   };
   bool sees_whole_frame(size_t number) const;
   void block(size_t number, const Layout& layout);
-  void project(const VisionBlockWeights& w, const Slice& s, float* qkv);
+  /// Of keys and values: as wide as the weights ask for.
+  KvType kv_type() const { return weights_.patch_embed.type() == WeightType::kF32 ? KvType::kF32 : KvType::kBF16; }
+  void project(const VisionBlockWeights& w, const Layout& layout, const Slice& s, float* qkv);
   void attend(const VisionBlockWeights& w, const Slice& s, const float* qkv, std::span<const RowSpans> row_spans,
               std::span<const SlotSpan> spans);
   void mlp(const VisionBlockWeights& w, const Slice& s);
@@ -82,7 +85,7 @@ class QwenVision final : public VisionTower {
   VisionWeights weights_;
   ThreadPool& pool_;
   Workspace workspace_;
-  FloatBuffer x_PD_, normed_, qkv_, k_PD_, v_PD_, attended_, gated_, cos_, sin_;
+  FloatBuffer x_PD_, normed_, qkv_, keys_, values_, attended_, gated_, cos_, sin_;
   VisionTimes times_;
   ActivationTap tap_;
 };

@@ -145,6 +145,10 @@ void read_stack_row(const void* context, int64_t n, float* out_K) {
   const TensorView& view = *stack.views[part];
   const int64_t row = n - stack.first_row[part];
   const std::span<float> out(out_K, static_cast<size_t>(stack.k));
+  if (row >= view.shape[0]) {
+    std::fill(out.begin(), out.end(), 0.0F);
+    return;
+  }
   read_as_f32(view, row * stack.k, out);
   if (!stack.scales[part].values.empty()) stack.scales[part].apply(row, out);
   const float bad = unpackable(out, stack.type);
@@ -240,7 +244,7 @@ bool WeightReader::note_packed(const std::vector<Part>& parts, WeightType type) 
   if (!wrong_) return false;
   const PackedEntry& e = entry->second;
   int64_t n = 0;
-  for (const Part& part : parts) n += part.shape[0];
+  for (const Part& part : parts) n += part.rows();
   std::vector<std::string> names;
   for (const Part& part : parts) names.push_back(part.name);
   const std::string where = fmt::format("{}: matrix {}", checkpoint_.path().string(), name);
@@ -281,7 +285,7 @@ PackedMatrix WeightReader::view_packed(WeightType type, const std::string& name,
 PackedMatrix WeightReader::matrix(WeightType type, const std::vector<Part>& parts) {
   const int64_t k = columns(parts.front());
   int64_t n = 0;
-  for (const Part& part : parts) n += part.shape[0];
+  for (const Part& part : parts) n += part.rows();
   const WeightSink::Wish wish{parts.front().name, type, n, k, parts};
   if (checking_) {
     if (!(packed_ ? note_packed(parts, type) : note(parts, type, true))) return {};
@@ -300,7 +304,7 @@ PackedMatrix WeightReader::matrix(WeightType type, const std::vector<Part>& part
   for (const Part& part : parts) {
     stack.views.push_back(checkpoint_.find(part.name));
     stack.first_row.push_back(first);
-    first += part.shape[0];
+    first += part.rows();
     Scales& scales = stack.scales.emplace_back();
     if (stack.views.back()->dtype != DType::kF8E4M3) continue;
     const TensorView* stored = find_scales(checkpoint_, part.name);
@@ -334,7 +338,7 @@ std::vector<float> WeightReader::vector(const std::vector<Part>& parts) {
   if (checking_) {
     if (!note(parts, WeightType::kF32, false)) return {};
     for (const Part& part : parts) {
-      bytes_needed_ += part.shape[0] * columns(part) * 4;
+      bytes_needed_ += part.rows() * columns(part) * 4;
       if (sink_) sink_->plan_vector(part);
     }
     return {};
@@ -347,6 +351,7 @@ std::vector<float> WeightReader::vector(const std::vector<Part>& parts) {
     if (sink_ && failed_) failed_ = sink_->vector(part, one);
     if (sink_) source_hash_ += hash_tensor(*view, pool_);
     all.insert(all.end(), one.begin(), one.end());
+    all.insert(all.end(), static_cast<size_t>(part.zeros * columns(part)), 0.0F);
     advance({view});
   }
   return all;

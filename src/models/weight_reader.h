@@ -34,6 +34,8 @@ class WeightReader {
   struct Part {
     std::string name;
     std::vector<int64_t> shape;
+    int64_t zeros = 0;  // rows of zeros behind the stored ones, so that what follows begins with a block of columns
+    int64_t rows() const { return shape[0] + zeros; }
   };
   WeightReader(const Checkpoint& checkpoint, ThreadPool& pool, LoadProgress progress, WeightSink* sink = nullptr);
 
