@@ -13,8 +13,8 @@
 #
 # Like for like: one pass of so many rows behind no keys, logits of the last row. llama.cpp's nearest types: BF16, Q8_0, Q4_0 (its own
 # kernels, weights repacked as its CPU backend does by default). oneDNN has no pass: it is compared with the matrix products, head on
-# all rows. Our run stands before and after every other's; a round in which the read bandwidth between the two changed by more than 12 %
-# says nothing and is left out.
+# all rows. Our run stands before and after every other's; a pair that memory binds and between whose runs the read bandwidth changed by
+# more than 12 % says nothing and is left out.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=${1:?usage: compare.sh WORK [OUT]}

@@ -11,7 +11,7 @@
 namespace slip::cuda {
 namespace {
 
-constexpr size_t kMostGraphs = 256;  // some 2 MB each on a device; decoding needs a few dozen
+constexpr size_t kMostGraphs = 256;  // a bound on what they hold; sizes are powers of two, so decoding needs a few dozen
 
 int32_t padded_inner(int64_t k) { return static_cast<int32_t>((k + kInnerStep - 1) / kInnerStep * kInnerStep); }
 
