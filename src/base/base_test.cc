@@ -190,6 +190,23 @@ TEST(ReadFile, SaysWhatItExpected) {
   EXPECT_NE(read_file("/").error().message.find("folder"), std::string::npos);
 }
 
+TEST(MappedFile, HasTheFilesBytesInWhateverPagesItIsCached) {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / ("slip-pages-" + std::to_string(::getpid()));
+  std::string bytes(size_t{5} << 20, ' ');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 2654435761U >> 24);
+  ASSERT_TRUE(write_file(file, bytes));
+  const auto before = MappedFile::open(file);  // holds its pages while the system is told to forget them
+  ASSERT_TRUE(before);
+  cache_in_large_pages(file);
+  const auto after = MappedFile::open(file);
+  ASSERT_TRUE(after);
+  after->prefer_large_pages();
+  for (const MappedFile* map : {&*before, &*after})
+    EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(map->bytes().data()), map->bytes().size()), bytes);
+  std::filesystem::remove(file);
+  cache_in_large_pages(file);  // not there any more: nothing happens
+}
+
 TEST(ThreadPool, DoesEveryIndexExactlyOnce) {
   for (int threads : {1, 2, 4}) {
     ThreadPool pool(threads);

@@ -161,4 +161,21 @@ Result<MappedFile> MappedFile::open(const fs::path& file) {
   return out;
 }
 
+void MappedFile::prefer_large_pages() const {
+  if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_HUGEPAGE);
+}
+
+void cache_in_large_pages(const fs::path& file) {
+  {
+    Fd fd;
+    if (!open_regular(file, fd) || ::fdatasync(fd.fd) != 0) return;  // pages that are not written yet cannot be forgotten
+    if (::posix_fadvise(fd.fd, 0, 0, POSIX_FADV_DONTNEED) != 0) return;
+  }
+  const auto map = MappedFile::open(file);
+  if (!map) return;
+  map->prefer_large_pages();
+  for (size_t i = 0; i < map->bytes().size(); i += size_t{1} << 12)
+    static_cast<void>(*static_cast<volatile const std::byte*>(&map->bytes()[i]));
+}
+
 }  // namespace slip

@@ -42,11 +42,18 @@ class MappedFile {
   static Result<MappedFile> open(const std::filesystem::path& file);
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
+  /// Asks for pages of 2 MB, which spare page walks where a whole map is streamed. Granted for what the system has yet to read, by
+  /// file systems that cache files in large pieces (ext4 from Linux 6.16 on, xfs); nothing changes where it is not.
+  void prefer_large_pages() const;
 
  private:
   std::shared_ptr<void> hold_;
   std::span<const std::byte> bytes_;
   std::filesystem::path path_;
 };
+
+/// Has the system forget what it caches of a file and read it again in large pages, if it can: a file that was just written is cached
+/// in small ones, and every map of it gets those. Takes the time of writing and reading it; a failure changes nothing.
+void cache_in_large_pages(const std::filesystem::path& file);
 
 }  // namespace slip

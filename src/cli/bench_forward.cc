@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/requests.h"
 #include "eval/verify.h"
+#include "models/device.h"
 
 namespace slip::cli {
 
@@ -217,6 +218,8 @@ Status bench_type(const BenchForwardOptions& o, bool prefill, const std::string&
   std::vector<int> widths = o.widths;
   if (widths.empty() && prefill) widths.assign(kPrefillWidths.begin(), kPrefillWidths.end());
   if (widths.empty()) widths.assign(kWidths.begin(), kWidths.end());
+  SLIP_TRY(const DeviceName device, parse_device(o.device));
+  if (!device.cpu()) return bench_on_device(o, prefill, dtype, widths);
   const int widest = *std::max_element(widths.begin(), widths.end());
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, dtype, o.threads, o.keys + widest));
   Run run{o, engine->model(), prefill, word_of(engine->model().options().type)};

@@ -135,7 +135,7 @@ struct TrainOptions {
 Status train(const TrainOptions& o, const char* self);
 
 struct BenchForwardOptions {
-  std::string model;
+  std::string model, device = "cpu";
   std::vector<std::string> dtypes = {"auto"};
   std::vector<int> widths;
   int threads = 0, keys = 256;

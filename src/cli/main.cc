@@ -290,6 +290,7 @@ void bench_forward_commands(CLI::App* bench, Chosen& chosen) {
     c->add_option("--widths", o.widths, widths)->delimiter(',')->check(CLI::Range(1, 4096));
     c->add_option("--seconds", o.seconds, "measuring time per width; at least three rounds over all widths")
         ->check(CLI::Range(0.01, 600.0));
+    add_device(c, o.device);
     add_threads(c, o.threads);
     add_json(c, o.json);
   };

@@ -41,6 +41,10 @@ class Checkpoint {
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
   const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
   const std::filesystem::path& path() const { return path_; }
+  /// For matrices that are streamed where they lie.
+  void prefer_large_pages() const {
+    for (const MappedFile& file : files_) file.prefer_large_pages();
+  }
 
  private:
   std::filesystem::path path_;

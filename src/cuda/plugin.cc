@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libslipstream_cuda.so's one symbol.
 #include "cuda/cuda_lm.h"
+#include "cuda/probe.h"
 #include "nn/device_plugin.h"
 
 namespace {
@@ -12,9 +13,14 @@ slip::Result<std::unique_ptr<slip::Lm>> create(int index, const slip::DecoderOpt
   return std::unique_ptr<slip::Lm>(std::move(lm));
 }
 
+slip::Result<slip::DeviceCeilings> ceilings(int index) {
+  SLIP_TRY(auto device, slip::cuda::Device::open(index));
+  return slip::cuda::measure_ceilings(*device);
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const slip::DevicePlugin* slipstream_device_plugin() {
-  static const slip::DevicePlugin plugin{.create = create};
+  static const slip::DevicePlugin plugin{.create = create, .ceilings = ceilings};
   return &plugin;
 }

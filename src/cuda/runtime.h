@@ -36,6 +36,12 @@ class Graph {
   virtual ~Graph() = default;
 };
 
+/// How much a measurement of the ceilings should ask for: a few milliseconds of work per slice.
+struct ProbeSize {
+  int64_t bytes = 0;
+  int blocks = 0, repeats = 0, multiply_turns = 0;
+};
+
 class Device {
  public:
   /// Number `index` of this machine. kResource when there is no driver, no such device, or one that is too old (before sm_80).
@@ -44,6 +50,7 @@ class Device {
   virtual const std::string& name() const = 0;
   virtual void* stream() = 0;
   virtual int64_t free_bytes() = 0;
+  virtual ProbeSize probe_size() const = 0;
 
   /// Zeroed; `what` is for the message.
   Result<Memory> allocate(size_t bytes, std::string_view what);

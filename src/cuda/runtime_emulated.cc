@@ -16,6 +16,7 @@ class Emulated final : public Device {
   const std::string& name() const override { return name_; }
   void* stream() override { return nullptr; }
   int64_t free_bytes() override { return int64_t{1} << 40; }
+  ProbeSize probe_size() const override { return {1 << 16, 2, 1, 2}; }
   Status copy_in(void* to, const void* from, size_t bytes) override { return copy(to, from, bytes); }
   Status copy_out(void* to, const void* from, size_t bytes) override { return copy(to, from, bytes); }
   Status wait() override { return {}; }

@@ -48,6 +48,16 @@ Result<const DevicePlugin*> load_plugin(const std::string& kind) {
   return resource_error("device {}: expected {} beside the program, got none: {}", kind, library, last);
 }
 
+// A plug-in stays for the life of the process.
+Result<const DevicePlugin*> plugin_of(const std::string& kind) {
+  static std::map<std::string, const DevicePlugin*> loaded;
+  const DevicePlugin*& plugin = loaded[kind];
+  if (plugin == nullptr) {
+    SLIP_TRY(plugin, load_plugin(kind));
+  }
+  return plugin;
+}
+
 }  // namespace
 
 Result<DeviceName> parse_device(std::string_view word) {
@@ -64,12 +74,13 @@ Result<DeviceName> parse_device(std::string_view word) {
 
 Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
                                            ThreadPool& pool) {
-  static std::map<std::string, const DevicePlugin*> loaded;  // a plug-in stays for the life of the process
-  const DevicePlugin*& plugin = loaded[name.kind];
-  if (plugin == nullptr) {
-    SLIP_TRY(plugin, load_plugin(name.kind));
-  }
+  SLIP_TRY(const DevicePlugin* const plugin, plugin_of(name.kind));
   return plugin->create(name.index, options, weights, slots, pool);
+}
+
+Result<DeviceCeilings> device_ceilings(const DeviceName& name) {
+  SLIP_TRY(const DevicePlugin* const plugin, plugin_of(name.kind));
+  return plugin->ceilings(name.index);
 }
 
 }  // namespace slip

@@ -23,4 +23,7 @@ Result<DeviceName> parse_device(std::string_view word);
 Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
                                            ThreadPool& pool);
 
+/// What it can do at best (nn/device_plugin.h); not for the processor. Errors as above.
+Result<DeviceCeilings> device_ceilings(const DeviceName& name);
+
 }  // namespace slip

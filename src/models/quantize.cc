@@ -190,6 +190,7 @@ Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::p
   uint64_t hash = 0;
   SLIP_TRY_(stream_weights(checkpoint, config, options.type, pool, progress, sink, planned, &hash));
   SLIP_TRY_(sink.commit());
+  cache_in_large_pages(made->path() / "model.safetensors");
   SLIP_TRY_(copy_rest(model, made->path()));
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::error_code ec;

@@ -195,6 +195,7 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, ThreadPool& pool, LoadP
   } else {
     packed_ = std::move(**packed);
     owner_ = std::make_shared<const Checkpoint>(checkpoint);
+    checkpoint.prefer_large_pages();
   }
 }
 

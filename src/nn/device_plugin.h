@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/threads.h"
 #include "nn/decoder.h"
@@ -11,7 +12,14 @@
 namespace slip {
 
 /// Changes with every change of a type that crosses.
-inline constexpr uint32_t kDeviceAbi = 1;
+inline constexpr uint32_t kDeviceAbi = 2;
+
+/// Of a device, measured on it.
+struct DeviceCeilings {
+  std::string name;
+  double read_gbps = 0;  // of its memory, 1e9 bytes per second
+  double dot_gops = 0;   // of its products' matrix instruction, 1e9 operations per second; a multiply and an add are two
+};
 
 struct DevicePlugin {
   uint32_t abi = kDeviceAbi;
@@ -20,6 +28,8 @@ struct DevicePlugin {
   /// Weights are copied; `pool` is used during the call only. kResource for anything about the device.
   Result<std::unique_ptr<Lm>> (*create)(int index, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
                                         ThreadPool& pool) = nullptr;
+  /// kResource as above.
+  Result<DeviceCeilings> (*ceilings)(int index) = nullptr;
 };
 
 /// The library's one symbol: extern "C" const DevicePlugin* slipstream_device_plugin().
