@@ -49,6 +49,8 @@ TEST_F(Bench, VisionTimesEveryStage) {
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].at("images").to_number<int64_t>(), 2);
   EXPECT_GT(number(all[0], "patches"), 0);
+  EXPECT_GT(number(all[0], "samples"), 0);
+  EXPECT_TRUE(all[0].at("steady").is_bool());
   const json::value& ms = all[0].at("ms");
   double stages = 0;
   for (const char* key : {"patch_embed", "windowed_blocks", "full_blocks", "merger"}) stages += number(ms, key);

@@ -59,14 +59,44 @@ TEST_F(Decoders, TheSameUnderTheGraphLawWhereOnePassServesManyFields) {
                                            {"--decoder", "fields-spec"},
                                            {"--decoder", "fields-spec", "--no-activation"},
                                            {"--decoder", "fields-spec", "--max-rows", "4"},
-                                           {"--decoder", "fields", "--drafter", "previous:" + previous}}) {
+                                           {"--decoder", "fields", "--drafter", "previous:" + previous},
+                                           {"--decoder", "fields", "--drafter", "model:" + small_},
+                                           {"--decoder", "draft-model", "--drafter", "model:" + small_}}) {
     SCOPED_TRACE(testing::PrintToString(c));
     const json::value v = run_json(over(joined(c, graph)));
     expect_contract_keys(v, true);
     EXPECT_EQ(v.at("tokens"), slow.at("tokens"));
-    EXPECT_EQ(v.at("decoder").at("schedule"), "fields");
+    EXPECT_NE(v.at("decoder").at("schedule"), "chain");
     EXPECT_GT(v.at("statistics").at("critical_path").as_int64(), 0);
   }
+}
+
+// `--log-forced`: tokens of the template that the model would not have drawn; the same list whatever drafts, and no other answer.
+TEST_F(Decoders, ForcedTokensAreListedWhereThatIsAskedFor) {
+  const json::value plain = run_json(over({"--decoder", "scaffold-ar"}));
+  EXPECT_FALSE(plain.as_object().contains("forced"));
+  std::map<int64_t, json::value> first;  // by position; `ar` alone runs rows behind the last draw
+  for (const char* decoder : {"scaffold-ar", "scaffold-spec", "ar"}) {
+    const json::value v = run_json(over({"--decoder", decoder, "--log-forced"}));
+    EXPECT_EQ(v.at("tokens"), plain.at("tokens"));
+    const json::value& log = v.at("forced");
+    const json::array& misses = log.at("misses").as_array();
+    EXPECT_EQ(log.at("count").to_number<size_t>(), misses.size());
+    EXPECT_GE(log.at("compared").to_number<size_t>(), misses.size());
+    EXPECT_GT(misses.size(), 0u) << "random weights know no form";
+    std::map<int64_t, json::value> own;
+    for (const json::value& m : misses) {
+      ASSERT_EQ(missing_keys(m, {"position", "field", "forced", "own", "p_forced", "p_own"}), "");
+      EXPECT_NE(m.at("forced"), m.at("own"));
+      EXPECT_GE(m.at("p_own").to_number<double>(), m.at("p_forced").to_number<double>());
+      EXPECT_TRUE(one_of(m.at("field"), {"light", "lead", "speed", ""})) << json::serialize(m);
+      EXPECT_EQ(m.as_object().contains("before"), m.at("field") != "");
+      if (m.at("field") != "") own[m.at("position").as_int64()] = m.at("own");
+    }
+    if (first.empty()) first = own;
+    EXPECT_EQ(own, first) << decoder;
+  }
+  refused(over({"--decoder", "section-diffusion", "--log-forced"}), 4, "log of forced tokens");
 }
 
 TEST_F(Decoders, PassesOfADraftModelAreCounted) {

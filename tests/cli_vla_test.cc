@@ -140,6 +140,31 @@ TEST_F(OpenVla, DecodersThatAreExactGiveTheSameAction) {
   EXPECT_EQ(slow.at("action"), fast.at("action"));
 }
 
+// A radius of R bins is R (q99 - q01) / 2 times a bin of the normalised range where the mask says so; asked for in physical units it is the
+// bins that are no further.
+TEST_F(OpenVla, RelaxedBinsAreToldInPhysicalUnitsPerDimension) {
+  const json::value stats = read(model_ + "/config.json").at("norm_stats").at("bridge_orig").at("action");
+  const auto relaxed = [&](const char* verifier) {
+    return run_json(ask({"--form", "model", "--unnorm-key", "bridge_orig", "--decoder", "scaffold-ar", "--drafter", "lookup",
+                         "--verifier", verifier}))
+        .at("decoder")
+        .at("relaxed")
+        .at("action");
+  };
+  const json::value in_bins = relaxed("relaxed:3"), in_units = relaxed("relaxed:0.01u");
+  for (size_t i = 0; i < 7; ++i) {
+    const double scale =
+        i == 6 ? 1 : 0.5 * (stats.at("q99").as_array()[i].to_number<double>() - stats.at("q01").as_array()[i].to_number<double>());
+    const auto number = [&](const json::value& v, const char* key) { return v.at(key).as_array().at(i).to_number<double>(); };
+    const double bin = number(in_bins, "units") / 3;
+    EXPECT_EQ(number(in_bins, "bins"), 3);
+    EXPECT_NEAR(bin, scale * 2 / 255, 0.02 * bin) << "255 steps or so over -1 .. 1";
+    EXPECT_LE(number(in_units, "units"), 0.01 + 1e-9) << i;
+    EXPECT_GT(number(in_units, "units") + bin, 0.01) << i;
+    EXPECT_NEAR(number(in_units, "units"), number(in_units, "bins") * bin, 1e-12);
+  }
+}
+
 TEST_F(OpenVla, WhatIsMissingIsNamed) {
   refused(ask({"--form", "model"}), 2, "bridge_orig, no_mask");
   refused(ask({"--form", "none", "--unnorm-key", "x"}), 2, "bridge_orig, no_mask");

@@ -86,7 +86,7 @@ TEST(VerifierFixtures, Relaxed) {
   for (const auto& row : file.at("table").as_array()) {
     const auto draft = ids_of(row.at("draft")), law = ids_of(row.at("target")), emitted = ids_of(row.at("emitted"));
     size_t kept = 0;
-    while (kept < draft.size() && within_radius(relaxed_of(row), -1, draft[kept], law[kept])) ++kept;
+    while (kept < draft.size() && within_radius(relaxed_of(row), -1, 0, draft[kept], law[kept])) ++kept;
     EXPECT_EQ(static_cast<int32_t>(kept), int_of(row.at("accepted")));
     for (size_t i = 0; i < emitted.size(); ++i) EXPECT_EQ(emitted[i], i < kept ? draft[i] : law[i]);
   }

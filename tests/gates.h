@@ -34,6 +34,7 @@ struct Way {
   bool activation = true;
   int32_t most_rows = 0;
   int32_t rollouts = 1;
+  bool log_forced = false;
 };
 
 inline std::string name_of(const Way& w) {
@@ -46,13 +47,13 @@ inline std::string name_of(const Way& w) {
          std::to_string(w.rollouts);
 }
 
-/// Path x drafter: all that is exact. A second model has no graph, masks ahead nothing else.
+/// Path x drafter: all that is exact. Masks ahead need a graph.
 inline std::vector<Way> all_ways() {
   std::vector<Way> ways;
   for (const Path p : {Path::kText, Path::kForced, Path::kChain, Path::kFields, Path::kOneByOne})
     for (int d = 0; d <= static_cast<int>(Drafts::kPreviousAhead); ++d) {
       const auto drafts = static_cast<Drafts>(d);
-      if (of_graph(p) ? drafts != Drafts::kModel : !is_ahead(drafts)) ways.push_back({.path = p, .drafts = drafts});
+      if (of_graph(p) || !is_ahead(drafts)) ways.push_back({.path = p, .drafts = drafts});
     }
   return ways;
 }
@@ -66,7 +67,8 @@ inline void vary(Way& w, PhiloxStream& r) {
   if (w.path == Path::kChain && w.drafts == Drafts::kDiffusion && r.chance(0.4)) w.width.kind = Width::Kind::kBlocks;
   w.activation = r.chance(0.7);
   w.most_rows = w.path == Path::kFields && r.chance(0.25) ? static_cast<int32_t>(1 + r.below(30)) : 0;
-  w.rollouts = r.chance(0.25) ? 3 : 1;
+  w.rollouts = r.chance(0.25) ? static_cast<int32_t>(2 + r.below(4)) : 1;
+  w.log_forced = r.chance(0.1);
 }
 
 inline Method method_of_way(const Way& w) {
@@ -138,6 +140,7 @@ class Bench {
     o.forced = w.path == Path::kForced;
     o.activation = w.activation;
     o.most_rows = w.most_rows;
+    o.log_forced = w.log_forced;
     return o;
   }
   const Form* form(const Way& w) const { return w.path == Path::kText ? nullptr : &t.form; }

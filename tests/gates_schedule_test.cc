@@ -102,9 +102,9 @@ TEST(DownSets, AcceptedDrawsAreClosedTowardsWhatTheySaw) {
     Bench b(random_trial(n));
     b.t.options.trace = true;
     PhiloxStream r(n, 41);
-    const Drafts kinds[] = {Drafts::kPrevious,  Drafts::kDiffusion, Drafts::kLookup,       Drafts::kHead,
-                            Drafts::kQuadratic, Drafts::kAhead,     Drafts::kPreviousAhead};
-    Way w{.path = Path::kFields, .drafts = kinds[n % 7], .width = {.tokens = static_cast<int32_t>(2 + r.below(9))}};
+    const Drafts kinds[] = {Drafts::kPrevious,  Drafts::kDiffusion, Drafts::kLookup,        Drafts::kHead,
+                            Drafts::kQuadratic, Drafts::kAhead,     Drafts::kPreviousAhead, Drafts::kModel};
+    Way w{.path = Path::kFields, .drafts = kinds[n % 8], .width = {.tokens = static_cast<int32_t>(2 + r.below(9))}};
     if (w.drafts == Drafts::kQuadratic) w.width.tokens = 4;
     const Decoded d = run(b, w, r);
     ASSERT_EQ(d.tokens, b.slow(w, 0).tokens) << n << ": " << name_of(w);
@@ -304,6 +304,90 @@ TEST(Scaffold, AnswersParseAndHoldTheTemplatesTokens) {
       break;
     }
   }
+}
+
+/// The model's own greedy token behind a prompt and what stands behind it, at positions from the prompt's end on.
+TokenId next_of(const Bench& b, std::span<const std::pair<TokenId, int32_t>> behind) {
+  Prompt so_far = b.t.prompt;
+  for (const auto& [id, position] : behind) {
+    so_far.inputs.emplace_back(id);
+    so_far.positions.push_back(Position::text(b.t.prompt.next_position + position));
+    so_far.next_position = b.t.prompt.next_position + position + 1;
+  }
+  HashLm lm(b.t.lm);
+  const auto d = decode(lm, so_far, nullptr, "ar", {.limit = 1});
+  if (!d) throw std::runtime_error(d.error().message);
+  return d->tokens.front();
+}
+
+/// Where the last field begins that is drawn: rows behind its draws do not run.
+int32_t last_drawn(const Form& form, const Decoded& d) {
+  int32_t start = 0;
+  for (size_t f = 0; f < form.fields().size(); ++f)
+    if (!forced_in(form, d, static_cast<int32_t>(f))) start = form.fields()[f].start;
+  return start;
+}
+
+/// Of the template before there: form position -> the model's own token, asked one by one. Not what follows an END; along a
+/// graph not what follows a field.
+std::map<int32_t, TokenId> own_tokens(const Bench& b, const Decoded& d, bool graph) {
+  std::map<int32_t, TokenId> own;
+  std::vector<std::pair<TokenId, int32_t>> behind;
+  const auto put = [&](TokenId id, int32_t u) { behind.emplace_back(id, graph ? u : static_cast<int32_t>(behind.size())); };
+  int32_t u = 0;
+  bool ended = false;
+  for (const Piece& piece : b.t.form.pieces()) {
+    if (const auto* fixed = std::get_if<FixedRun>(&piece)) {
+      for (size_t i = 0; i < fixed->ids.size(); ++i, ++u) {
+        if (u >= last_drawn(b.t.form, d)) return own;
+        if (i > 0 || u == 0 || (!graph && !ended)) own[u] = next_of(b, behind);
+        put(fixed->ids[i], u);
+      }
+      continue;
+    }
+    const auto f = static_cast<size_t>(std::get<FieldRef>(piece).field);
+    if (!graph)
+      for (const TokenId id : d.fields[f]) put(id, 0);
+    const int32_t budget = b.t.form.fields()[f].budget;
+    ended = static_cast<int32_t>(d.fields[f].size()) < budget && !forced_in(b.t.form, d, static_cast<int32_t>(f));
+    u += budget;
+  }
+  return own;
+}
+
+TEST(Scaffold, LogsWhatTheModelWouldNotHaveDrawn) {
+  std::vector<Way> ways;
+  for (const Way& w : all_ways())
+    if (w.path != Path::kText) ways.push_back(w);
+  size_t compared = 0, missed = 0;
+  for (uint64_t n = 0; n < 1500; ++n) {
+    Bench b(trial_with_settings(n));
+    b.t.lm.habit = 0.8;
+    PhiloxStream r(n, 51);
+    Way w = ways[n % ways.size()];
+    vary(w, r);
+    w.log_forced = true;
+    const Decoded d = run(b, w, r);
+    ASSERT_EQ(d.tokens, b.slow(w, 0).tokens) << n << ": " << name_of(w);
+    const int32_t end = last_drawn(b.t.form, d);
+    std::map<int32_t, TokenId> logged;
+    for (const ForcedLog::Miss& m : d.forced.misses) {
+      ASSERT_EQ(b.t.form.fixed_at(m.position), m.forced) << n;
+      ASSERT_NE(m.own, m.forced);
+      ASSERT_GE(m.p_own, m.p_forced);
+      if (m.position < end) logged[m.position] = m.own;
+    }
+    std::map<int32_t, TokenId> own = own_tokens(b, d, of_graph(w.path));
+    ASSERT_GE(d.forced.compared, static_cast<int64_t>(own.size())) << n << ": " << name_of(w);
+    compared += own.size();
+    std::erase_if(own, [&](const auto& x) { return b.t.form.fixed_at(x.first) == x.second; });
+    ASSERT_EQ(logged, own) << n << ": " << name_of(w);
+    missed += own.size();
+    w.log_forced = false;
+    ASSERT_EQ(run(b, w, r).forced.compared, 0);
+  }
+  EXPECT_GT(missed, 1000U);
+  EXPECT_GT(compared, missed + 100) << "and some that it would have drawn";
 }
 
 /// An enumeration whose rules leave nothing but its placeholder, and what it could have named: all is forced or sure.

@@ -209,15 +209,16 @@ json::object json_of(const BenchAnswerOptions& o, Model& model, const std::strin
                       {"threads", model.pool().threads()}};
 }
 
-void print_row(const std::string& preset, const Outcome& out) {
+void print_row(const std::string& preset, const Outcome& out, const MachineState& state) {
   const Stages& m = out.ms;
   const Statistics& s = out.statistics;
   print_text(
       fmt::format("  {:<14} {:>5} {:>6} {:>6} {:>7.2f} {:>7} | {:>7.1f} {:>8.1f} {:>6.2f} {:>9.1f} {:>9.1f} {:>9.1f} {:>7.1f} "
-                  "{:>6.2f} {:>10.1f}{}\n",
+                  "{:>6.2f} {:>10.1f}{}{}\n",
                   preset, s.forwards, s.rows, s.tokens, static_cast<double>(s.tokens) / static_cast<double>(s.forwards),
                   s.reused_rows, m.admit, m.encode, m.form, m.prefill, m.draft, m.verify, m.commit, m.plan, m.total(),
-                  out.passes_run < out.passes ? fmt::format("  ({} of {} passes run)", out.passes_run, out.passes) : ""));
+                  out.passes_run < out.passes ? fmt::format("  ({} of {} passes run)", out.passes_run, out.passes) : "",
+                  state.steady() ? "" : "  unsteady: the bandwidth changed"));
 }
 
 }  // namespace
@@ -246,7 +247,7 @@ Status bench_answer(const BenchAnswerOptions& o) {
     if (o.json)
       print_json(json_of(o, model, preset, asked, out, state, peak, odds));
     else
-      print_row(preset, out);
+      print_row(preset, out, state);
   }
   return {};
 }

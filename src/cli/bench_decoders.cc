@@ -206,7 +206,8 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   Request& request = requests.request;
   request.reuse_prompt = o.reuse;
   SLIP_TRY(const int slots, slots_for(o.run, request));
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.run.model, o.run.dtype, o.run.threads, slots, o.run.device));
+  SLIP_TRY(const std::unique_ptr<Engine> engine,
+           load_engine(o.run.model, o.run.dtype, o.run.threads, slots, o.run.device, o.run.kv));
   PreviousAnswer previous;
   if (requests.earlier) {
     SLIP_TRY(requests.earlier->method, method_from(MethodFlags{}, engine.get(), !request.form.empty()));

@@ -67,7 +67,7 @@ Status measure(const BenchForwardOptions& o, Lm& lm, const Prompt& sequence, std
 Status bench_on_device(const BenchForwardOptions& o, bool prefill, const std::string& dtype, const std::vector<int>& widths) {
   SLIP_TRY(const DeviceName name, parse_device(o.device));
   const int widest = *std::max_element(widths.begin(), widths.end());
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, dtype, o.threads, o.keys + widest, o.device));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, dtype, o.threads, o.keys + widest, o.device, o.kv));
   SLIP_TRY(const DeviceCeilings ceilings, device_ceilings(name));
   Model& model = engine->model();
   std::vector<Line> lines;

@@ -200,8 +200,8 @@ void print_text_of(const Run& run, const std::vector<Summary>& lines) {
   print_text(fmt::format(
       "{} ({}, {} layers), {}, {} threads, {} cached keys\n{}\nceilings here: {:.1f} GB/s read, {:.0f} G operations/s, fork-join "
       "{:.0f} ns\n\n",
-      run.o.model, run.model.config().model_type, run.model.config().decoder.layers, run.type, run.model.pool().threads(), run.o.keys,
-      isa_choice().reason, run.usual_gbps, run.dot_gops, run.fork_join_ns));
+      run.o.model, run.model.config().model_type, run.model.config().decoder.layers, run.type, run.model.pool().threads(),
+      run.o.keys, isa_choice().reason, run.usual_gbps, run.dot_gops, run.fork_join_ns));
   print_text(fmt::format("  {:>5} {:>10} {:>10} {:>11} {:>8} {:>10} {:>8} {:>10} {:>10}  {}\n", "rows", "pass ms", "products",
                          "ceiling", "GB/s", "share", "of pass", "pass/prod", "/1st row", "bound"));
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -221,7 +221,7 @@ Status bench_type(const BenchForwardOptions& o, bool prefill, const std::string&
   SLIP_TRY(const DeviceName device, parse_device(o.device));
   if (!device.cpu()) return bench_on_device(o, prefill, dtype, widths);
   const int widest = *std::max_element(widths.begin(), widths.end());
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, dtype, o.threads, o.keys + widest));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, dtype, o.threads, o.keys + widest, "cpu", o.kv));
   Run run{o, engine->model(), prefill, word_of(engine->model().options().type)};
   for (const int width : widths) run.lines.push_back({width, {}});
   Measuring measuring(run, widest);

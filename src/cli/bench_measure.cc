@@ -21,6 +21,21 @@ MachineState StateWatch::next() {
   return {(before + last_) / 2, std::abs(before - last_) / std::max(before, last_)};
 }
 
+Steady steady_samples(std::span<const MachineState> states) {
+  std::vector<double> gbps;
+  for (const MachineState& s : states) gbps.push_back(s.read_gbps);
+  const double usual = median(gbps);
+  Steady out;
+  for (size_t i = 0; i < states.size(); ++i)
+    if (states[i].steady() && states[i].like(usual)) out.samples.push_back(i);
+  out.is = !out.samples.empty();
+  for (size_t i = 0; !out.is && i < states.size(); ++i) out.samples.push_back(i);
+  gbps.clear();
+  for (const size_t i : out.samples) gbps.push_back(states[i].read_gbps);
+  out.read_gbps = median(std::move(gbps));
+  return out;
+}
+
 namespace {
 
 constexpr int kSlice = 1024;  // rows of the MLP at once, as in a pass

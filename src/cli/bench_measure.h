@@ -24,6 +24,14 @@ struct MachineState {
   static constexpr double kSteady = 0.12;  // the two states lie 1.6 apart, noise within one is some percent
 };
 
+/// The samples of a run that count: steady ones in the state of most; all, and `is` false, where none is.
+struct Steady {
+  bool is = true;
+  double read_gbps = 0;  // median over them
+  std::vector<size_t> samples;
+};
+Steady steady_samples(std::span<const MachineState> states);
+
 /// Reads bandwidth between samples: each sample's state lies between two readings.
 class StateWatch {
  public:

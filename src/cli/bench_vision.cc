@@ -109,16 +109,18 @@ Status bench_vision(const BenchVisionOptions& o) {
   StateWatch watch(model.pool());
   double peak = 0;
   std::vector<EncodedPictures> runs;
+  std::vector<MachineState> states;
   for (int i = 0; i < o.repeats; ++i) {
     SLIP_TRY_(check_interrupt());
     peak = std::max(peak, dot_gops(model.options().type, model.pool()));
     SLIP_TRY(EncodedPictures run, encode_pictures(model, pictures, o.max_pixels));
     runs.push_back(std::move(run));
+    states.push_back(watch.next());
   }
-  const MachineState state = watch.next();
+  const Steady steady = steady_samples(states);
   const auto of = [&](auto number) {
     std::vector<double> v;
-    for (const EncodedPictures& r : runs) v.push_back(number(r));
+    for (const size_t i : steady.samples) v.push_back(number(runs[i]));
     return median(std::move(v));
   };
   const TowerWork work = work_of(*model.config().vision, best.grids);
@@ -144,7 +146,9 @@ Status bench_vision(const BenchVisionOptions& o) {
                             {"attention_gflop", work.attention * 1e-9},
                             {"share", share},
                             {"dot_gops", peak},
-                            {"read_gbps", state.read_gbps},
+                            {"read_gbps", steady.read_gbps},
+                            {"samples", steady.samples.size()},
+                            {"steady", steady.is},
                             {"isa", word_of(isa_choice().isa)},
                             {"threads", model.pool().threads()}});
     return {};
@@ -153,8 +157,8 @@ Status bench_vision(const BenchVisionOptions& o) {
                          word_of(model.options().type), pictures.size(), patches, work.products * 1e-9, peak));
   for (const auto& [name, value] : ms)
     print_text(fmt::format("  {:<16} {:>10.1f} ms\n", std::string_view(name), value.as_double()));
-  print_text(fmt::format("\n  the tower's products alone would take {:.1f} ms at the peak: share {:.0f}%\n",
-                         work.products / (peak * 1e6), 100 * share));
+  print_text(fmt::format("\n  the tower's products alone would take {:.1f} ms at the peak: share {:.0f}%{}\n",
+                         work.products / (peak * 1e6), 100 * share, steady.is ? "" : "; unsteady: the bandwidth changed"));
   return {};
 }
 

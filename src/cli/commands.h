@@ -59,11 +59,11 @@ struct RunOptions {
   std::string unnorm_key;
   double temperature = 0, top_p = 1, min_p = 0, repetition = 1;
   int top_k = 0, repetition_last = 64, most_rows = 0;
-  bool no_activation = false;
+  bool no_activation = false, log_forced = false;
   std::vector<std::string> section_temperatures;  // "trajectory=0.5"
   uint64_t seed = 0;
   int rollouts = 1, threads = 0, max_tokens = 256, slots = 0;
-  std::string dtype = "auto", device = "cpu", fit = "paper", trace, picture;
+  std::string dtype = "auto", device = "cpu", kv = "auto", fit = "paper", trace, picture;
   bool json = false, blank_images = false, has_prompt = false;
 };
 Status run(const RunOptions& o);
@@ -77,7 +77,7 @@ struct DemoOptions {
 Status demo(const DemoOptions& o);
 
 struct VerifyOptions {
-  std::string model, dtype = "auto", device = "cpu";
+  std::string model, dtype = "auto", device = "cpu", kv = "auto";
   std::string draft_model, dflash;  // folders: their presets are compared too
   int max_width = 64;
   bool json = false;
@@ -117,6 +117,7 @@ Status convert(const ConvertCommand& o);
 
 struct EvalOptions {
   std::string model, records, decoder, schedule, drafter, verifier, width, dtype = "auto", device = "cpu", require, out, calibrate;
+  std::string kv = "auto";
   double every_s = 0;  // > 0: frames of each scene so many seconds apart; with drafter `previous` each starts from the one before
   int frames = 2;
   int64_t count = 0;
@@ -135,7 +136,7 @@ struct TrainOptions {
 Status train(const TrainOptions& o, const char* self);
 
 struct BenchForwardOptions {
-  std::string model, device = "cpu";
+  std::string model, device = "cpu", kv = "auto";
   std::vector<std::string> dtypes = {"auto"};
   std::vector<int> widths;
   int threads = 0, keys = 256;

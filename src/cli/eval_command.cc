@@ -118,13 +118,15 @@ Status eval(const EvalOptions& o) {
     if (!limits.is_object()) return bad_input("{}: expected an object, got another type", o.require);
   }
   SLIP_TRY(const Records records, Records::open(o));
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, kDefaultSlots, o.device));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, kDefaultSlots, o.device, o.kv));
   SLIP_TRY(const Method method, method_from(flags, engine.get(), true));
   Evaluation sums;
   std::string lines;
-  const EvalSettings settings{
-      .method = method, .temperature = static_cast<float>(o.temperature), .seed = o.seed, .blank_images = o.blank_images,
-      .reuse_prompt = !o.no_reuse};
+  const EvalSettings settings{.method = method,
+                              .temperature = static_cast<float>(o.temperature),
+                              .seed = o.seed,
+                              .blank_images = o.blank_images,
+                              .reuse_prompt = !o.no_reuse};
   std::optional<WidthCollector> collector;
   if (!o.calibrate.empty()) {
     SLIP_TRY(const CompiledForm* form, engine->form("model"));

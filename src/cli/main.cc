@@ -49,6 +49,11 @@ void add_dtype(CLI::App* c, std::string& dtype, bool automatic) {
 void add_device(CLI::App* c, std::string& device) {
   c->add_option("--device", device, "where the decoder runs: cpu, cuda:N (docs/decisions/0010-devices.md)")->type_name("DEVICE");
 }
+void add_kv(CLI::App* c, std::string& kv) {
+  c->add_option("--kv", kv,
+                "keys and values: auto (f32 beside f32 weights, else bf16), f32, bf16, int8 (docs/decisions/0011-int8-keys.md)")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
+}
 void add_threads(CLI::App* c, int& threads) {
   c->add_option("--threads", threads, "0: every core this process may use")->check(CLI::Range(0, 1024));
 }
@@ -137,7 +142,8 @@ void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule
                 "(draws with the "
                 "verifier's uniforms), dflash:DIR (overrides the preset's)");
   c->add_option("--verifier", verifier,
-                "exact, rejection, relaxed:R, ensemble:L, confidence:T, sampler:DIR (overrides the preset's; all but the first two "
+                "exact, rejection, relaxed:R (bins), relaxed:Xu (physical units), ensemble:L, confidence:T, sampler:DIR (overrides "
+                "the preset's; all but the first two "
                 "are lossy)");
   c->add_option("--width", width, "fixed:N, blocks, measured[:FILE], blockpilot:FILE (overrides the preset's)");
 }
@@ -166,6 +172,7 @@ void add_run_options(CLI::App* c, RunOptions& o, bool method = true) {
                 "graph law: rows of a pass at most, fields with the longest way to go first; 0: no limit")
       ->check(CLI::Range(0, 1 << 16));
   c->add_flag("--no-activation", o.no_activation, "graph law: children wait until their parents are verified");
+  c->add_flag("--log-forced", o.log_forced, "list tokens of the form's template that the model itself would not have drawn");
   c->add_option("--temperature", o.temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
   c->add_option("--top-k", o.top_k, "sample among the k likeliest; 0: all")->check(CLI::Range(0, 1 << 20));
   c->add_option("--top-p", o.top_p, "sample among the fewest that reach this probability")->check(CLI::Range(0.0, 1.0));
@@ -183,6 +190,7 @@ void add_run_options(CLI::App* c, RunOptions& o, bool method = true) {
   c->add_flag("--blank-images", o.blank_images, "grey images in place of the real ones (an ablation)");
   add_dtype(c, o.dtype, true);
   add_device(c, o.device);
+  add_kv(c, o.kv);
   add_threads(c, o.threads);
   add_json(c, o.json);
 }
@@ -213,6 +221,7 @@ void verify_command(CLI::App& app, Chosen& chosen) {
   add_model_flag(c, o.model, true);
   add_dtype(c, o.dtype, true);
   add_device(c, o.device);
+  add_kv(c, o.kv);
   c->add_option("--draft-model", o.draft_model, "folder of a smaller model: the preset draft-model is compared too");
   c->add_option("--dflash", o.dflash, "folder of a draft head: the preset dflash is compared too");
   c->add_option("--max-width", o.max_width, "widths 1..N")->check(CLI::Range(1, 1024));
@@ -261,6 +270,7 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   c->add_flag("--no-reuse", o.no_reuse, "run every prompt whole, though its first rows are those of the record before");
   add_dtype(c, o.dtype, true);
   add_device(c, o.device);
+  add_kv(c, o.kv);
   add_threads(c, o.threads);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return eval(o); }, &o.json}; });
@@ -291,6 +301,7 @@ void bench_forward_commands(CLI::App* bench, Chosen& chosen) {
     c->add_option("--seconds", o.seconds, "measuring time per width; at least three rounds over all widths")
         ->check(CLI::Range(0.01, 600.0));
     add_device(c, o.device);
+    add_kv(c, o.kv);
     add_threads(c, o.threads);
     add_json(c, o.json);
   };

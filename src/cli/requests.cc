@@ -70,7 +70,7 @@ Result<Prepared> from_record(const std::string& text) {
 }  // namespace
 
 std::string_view word_of(Isa isa) {
-  return std::array<std::string_view, 3>{"portable", "avx2", "avx512"}[static_cast<size_t>(isa)];
+  return std::array<std::string_view, 4>{"portable", "avx2", "avx512", "neon"}[static_cast<size_t>(isa)];
 }
 std::string_view word_of(WeightType type) {
   return std::array<std::string_view, kWeightTypeCount>{"f32", "bf16", "int8", "int4"}[static_cast<size_t>(type)];
@@ -140,6 +140,7 @@ Result<Prepared> prepare(const RunOptions& o) {
                        .repetition_last = o.repetition_last};
   r.decode.most_rows = o.most_rows;
   r.decode.activation = !o.no_activation;
+  r.decode.log_forced = o.log_forced;
   r.fit = fit_from(o.fit);
   r.decode.temperature = static_cast<float>(o.temperature);
   r.decode.seed = o.seed;
@@ -154,9 +155,9 @@ Result<Prepared> prepare(const RunOptions& o) {
 }
 
 Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads, int slots,
-                                            const std::string& device) {
+                                            const std::string& device, const std::string& keys) {
   Progress progress("loading", 0);
-  return Engine::load(model, {dtype, threads, slots, device},
+  return Engine::load(model, {dtype, threads, slots, device, keys},
                       [&](int64_t done, int64_t total) { progress.update(total > 0 ? done * 100 / total : done, "%"); });
 }
 

@@ -36,7 +36,8 @@ Status check_words(const MethodFlags& flags);
 
 /// Loads the model with a progress bar.
 Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads,
-                                            int slots = kDefaultSlots, const std::string& device = "cpu");
+                                            int slots = kDefaultSlots, const std::string& device = "cpu",
+                                            const std::string& keys = "auto");
 /// --slots, or what a request needs: its images' tokens, its text at one token a byte, and room for the answer.
 Result<int> slots_for(const RunOptions& o, const Request& request);
 

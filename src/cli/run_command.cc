@@ -43,7 +43,7 @@ void print_answer(const Answer& a) {
 Status run(const RunOptions& o) {
   SLIP_TRY(Prepared prepared, prepare(o));
   SLIP_TRY(const int slots, slots_for(o, prepared.request));
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, slots, o.device));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, slots, o.device, o.kv));
   SLIP_TRY(prepared.request.method, method_from(o, engine.get(), !prepared.request.form.empty()));
   Progress progress("decoding", 0);
   prepared.request.decode.on_progress = [&](const DecodeProgress& p) { progress.update(p.decided, "tokens"); };

@@ -123,7 +123,7 @@ Status verify(const VerifyOptions& o) {
   std::shared_ptr<Engine> engine;  // one at a time: a big model fits once
   const LmFactory make = [&](int threads) -> Result<std::shared_ptr<Lm>> {
     engine.reset();
-    SLIP_TRY(engine, load_engine(o.model, o.dtype, threads, kDefaultSlots, o.device));
+    SLIP_TRY(engine, load_engine(o.model, o.dtype, threads, kDefaultSlots, o.device, o.kv));
     return std::shared_ptr<Lm>(engine, &engine->model().lm());
   };
   VerifySettings settings{.max_width = o.max_width};

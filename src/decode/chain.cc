@@ -10,6 +10,7 @@
 // their own. So whatever is greedy costs one answer, and so do the sampled tokens on which all agree.
 // Tests: ScaffoldSpec.CommitsTheSameTokensAsOneAtATime, SelfSpec.CommitsTheSameTokensAsOneAtATime, Rollouts.*
 #include <algorithm>
+#include <deque>
 
 #include "decode/methods.h"
 
@@ -37,6 +38,14 @@ class ChainRun {
   }
 
  private:
+  /// What the answers that picked otherwise than their lead hold after the round.
+  struct Outcome {
+    Rounds::Picks picks;
+    Strand strand;
+    Decoded answer;
+  };
+  static constexpr int32_t kStays = -1;
+
   /// Answers that are equal so far; the first of them is the lead's own.
   struct Group {
     Strand* lead = nullptr;
@@ -55,6 +64,7 @@ class ChainRun {
     }
     for (int32_t r = 0; r < n; ++r) groups_[static_cast<size_t>(r % groups)].members.push_back(r);
     for (Group& g : groups_) own(g);
+    groups_.front().lead->logs = t_.form && p_.options().log_forced;
   }
 
   /// The next strand with its region of slots.
@@ -91,6 +101,7 @@ class ChainRun {
     for (int32_t i = s.cached; i < s.length(); ++i)
       p_.add_row(s.tokens[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
                  p_.add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
+    if (s.logs && s.cursor.fixed_field() < 0) p_.compare(p_.rows() - 1, s.cursor.position(), s.cursor.fixed());
     s.cached = s.length();
     return p_.run(PassKind::kVerify);
   }
@@ -114,24 +125,34 @@ class ChainRun {
 
   /// The lead's round, and with it those of its followers; who picked otherwise leaves.
   void commit(size_t g) {
+    Strand& lead = *groups_[g].lead;
     if (groups_[g].members.size() == 1) {
-      t_.rounds.commit(*groups_[g].lead);
+      t_.rounds.commit(lead);
       return;
     }
     outcomes_.clear();
+    outcome_of_.clear();
+    t_.rounds.judge(lead, lead.request, picks_);
     for (size_t m = 1; m < groups_[g].members.size(); ++m) {
-      outcomes_.push_back(*groups_[g].lead);
-      Strand& other = outcomes_.back();
-      aside_ = *other.answer;
-      aside_.rounds.clear();
-      other.request = p_.options().request + static_cast<uint32_t>(groups_[g].members[m]);
-      other.answer = &aside_;
-      t_.rounds.commit_beside(other);
-      aside_fields_.push_back(aside_.fields);
+      const int32_t member = groups_[g].members[m];
+      t_.rounds.judge(lead, p_.options().request + static_cast<uint32_t>(member), other_picks_);
+      outcome_of_.push_back(other_picks_ == picks_ ? kStays : outcome(lead, member, other_picks_));
     }
-    t_.rounds.commit(*groups_[g].lead);
+    t_.rounds.commit(lead, picks_);
     split(g);
-    aside_fields_.clear();
+  }
+
+  /// The index of what an answer that picked otherwise than the lead holds now: one for all that picked so.
+  int32_t outcome(const Strand& lead, int32_t member, const Rounds::Picks& picks) {
+    for (size_t k = 0; k < outcomes_.size(); ++k)
+      if (outcomes_[k].picks == picks) return static_cast<int32_t>(k);
+    outcomes_.push_back({picks, lead, *lead.answer});
+    Outcome& o = outcomes_.back();
+    o.strand.request = p_.options().request + static_cast<uint32_t>(member);
+    o.answer.rounds.clear();
+    o.strand.answer = &o.answer;
+    t_.rounds.commit_beside(o.strand, picks);
+    return static_cast<int32_t>(outcomes_.size()) - 1;
   }
 
   bool ends(TokenId id) const {
@@ -155,30 +176,30 @@ class ChainRun {
   }
 
   void split(size_t g) {
-    std::vector<int32_t> stay{groups_[g].members.front()};
+    const std::vector<int32_t> members = std::move(groups_[g].members);
+    groups_[g].members.assign(1, members.front());
     const size_t first_new = groups_.size();
-    std::vector<size_t> outcome_of;  // of each new group
-    for (size_t o = 0; o < outcomes_.size(); ++o) {
-      const int32_t member = groups_[g].members[o + 1];
-      if (equal(outcomes_[o], *groups_[g].lead)) {
-        stay.push_back(member);
+    std::vector<size_t> of;  // the outcome of each new group
+    for (size_t m = 1; m < members.size(); ++m) {
+      const int32_t o = outcome_of_[m - 1];
+      if (o == kStays || equal(outcomes_[static_cast<size_t>(o)].strand, *groups_[g].lead)) {
+        groups_[g].members.push_back(members[m]);
         continue;
       }
       size_t k = 0;
-      while (k < outcome_of.size() && !equal(outcomes_[outcome_of[k]], outcomes_[o])) ++k;
-      if (k == outcome_of.size()) {
-        outcome_of.push_back(o);
+      while (k < of.size() && !equal(outcomes_[of[k]].strand, outcomes_[static_cast<size_t>(o)].strand)) ++k;
+      if (k == of.size()) {
+        of.push_back(static_cast<size_t>(o));
         groups_.push_back({nullptr, {}});
       }
-      groups_[first_new + k].members.push_back(member);
+      groups_[first_new + k].members.push_back(members[m]);
     }
-    groups_[g].members = std::move(stay);
-    for (size_t k = 0; k < outcome_of.size(); ++k) leave(*groups_[g].lead, outcome_of[k], groups_[first_new + k]);
+    for (size_t k = 0; k < of.size(); ++k) leave(*groups_[g].lead, outcomes_[of[k]], groups_[first_new + k]);
   }
 
   /// A strand for a new group: rows that both have stay the old lead's, as context; one row at least is left to draw from.
-  void leave(const Strand& lead, size_t outcome, Group& group) {
-    const Strand& picked = outcomes_[outcome];
+  void leave(const Strand& lead, const Outcome& outcome, Group& group) {
+    const Strand& picked = outcome.strand;
     const auto [a, b] = std::mismatch(lead.tokens.begin(), lead.tokens.end(), picked.tokens.begin(), picked.tokens.end());
     const int32_t common =
         std::min({static_cast<int32_t>(a - lead.tokens.begin()), lead.cached, picked.cached, picked.length() - 1});
@@ -192,12 +213,13 @@ class ChainRun {
     s.before.insert(s.before.end(), lead.tokens.begin(), lead.tokens.begin() + common);
     s.tokens.erase(s.tokens.begin(), s.tokens.begin() + common);
     s.cached = 0;
+    s.logs = false;
     s.context.push_back({lead.first_slot, lead.first_slot + common});
     s.group = {};
     group.lead = &s;
     own(group);
     Decoded& answer = *s.answer;
-    answer.fields = aside_fields_[outcome];
+    answer.fields = outcome.answer.fields;
     // The answer holds what stands before the strand; a lead's does too, and in free text more.
     answer.tokens.assign(lead.answer->tokens.begin(), lead.answer->tokens.begin() + lead.first_row);
     answer.tokens.insert(answer.tokens.end(), lead.tokens.begin(), lead.tokens.begin() + common);
@@ -239,9 +261,9 @@ class ChainRun {
   bool pass_per_token_;
   int32_t room_ = 0, strands_ = 0;
   std::vector<Group> groups_;
-  std::vector<Strand> outcomes_;
-  std::vector<std::vector<std::vector<TokenId>>> aside_fields_;
-  Decoded aside_;
+  std::deque<Outcome> outcomes_;  // a strand points to the answer beside it
+  std::vector<int32_t> outcome_of_;
+  Rounds::Picks picks_, other_picks_;
 };
 
 }  // namespace

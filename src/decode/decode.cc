@@ -86,6 +86,8 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
   if (m.schedule == Schedule::kText && o.limit < 1)
     return usage_error("decode: expected a limit of at least 1 token, got {}", o.limit);
   if (m.schedule != Schedule::kText && form == nullptr) return usage_error("decode: expected a form for {}, got none", m.preset);
+  if (o.log_forced && m.schedule == Schedule::kSections)
+    return unsupported("decode: log of forced tokens: expected schedule text, chain or fields, got sections");
   const bool diffusion = std::holds_alternative<DiffusionDrafter>(m.drafter);
   const int32_t least = diffusion ? 2 : 1;  // a block holds the newest row too
   if (drafts(m) && m.width.kind == Width::Kind::kFixed && m.schedule != Schedule::kSections && m.width.tokens < least)
@@ -111,6 +113,18 @@ void read_freely(const Form& form, const DecodeOptions& options, Decoded& answer
   auto fields = split_answer(form, std::span(answer.tokens).first(n));
   answer.valid = fields.has_value();
   if (fields) answer.fields = std::move(*fields);
+}
+
+/// Does the position stand behind a field that closed with its END? A draft that filled the field and did not hold may have been looked at.
+bool behind_end(const Form& form, const std::vector<std::vector<TokenId>>& contents, int32_t position) {
+  for (size_t f = 0; f < contents.size(); ++f) {
+    const Field& x = form.fields()[f];
+    if (x.start + x.budget != position || static_cast<int32_t>(contents[f].size()) == x.budget) continue;
+    if (!x.instance_of) return true;
+    const auto of = static_cast<size_t>(x.instance_of->field);
+    return instances_in(form.fields()[of], contents[of]) > x.instance_of->instance;
+  }
+  return false;
 }
 
 /// The prompt in a pass of its own, its last row's logits for the width policy. Its rows stay known: no schedule runs them again.
@@ -192,6 +206,9 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
   } else {
     scratch_->work.passes.start(*lm_, prompt, form, options, answers[0].statistics);
     SLIP_TRY_(dispatch(scratch_->work, info, method_, form, answers));
+    answers[0].forced = scratch_->work.passes.forced_log();
+    if (form)
+      std::erase_if(answers[0].forced.misses, [&](const auto& m) { return behind_end(*form, answers[0].fields, m.position); });
   }
   for (Decoded& answer : answers) answer.statistics.tokens = static_cast<int64_t>(answer.tokens.size());
   answers[0].statistics.ms.total = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();

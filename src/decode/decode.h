@@ -81,6 +81,13 @@ struct RelaxedVerifier {
   int32_t radius = 0;
   TokenId first{}, end{};
   std::vector<int32_t> radius_of_field;  // in bins; where empty `radius` holds for all
+  /// Asked for in physical units (relaxed:Xu) in place of `radius`: each number of a field gets the bins that are no further.
+  std::optional<double> units = {};
+  /// By field and number in it, where whoever knows the form has filled them: the radius, and what a bin is in physical units.
+  std::vector<std::vector<int32_t>> radius_of_number = {};
+  std::vector<std::vector<double>> unit_of_number = {};
+
+  int32_t radius_at(int32_t field, int32_t index) const;
 };
 /// Lossy: the law is (1 - weight) p_diffusion + weight p_ar [Nemotron-Labs-Diffusion].
 struct EnsembleVerifier {
@@ -166,6 +173,19 @@ struct Round {
   std::vector<TokenId> emitted;  // self-spec
 };
 
+/// What the model itself would have drawn in the template's place (DecodeOptions::log_forced): greedily among all ids, behind what the row
+/// before it sees. Left out are tokens whose row no pass runs, behind the last draw; the one behind a field that closed with its END, which
+/// the row before it drew; and along a graph the one behind any field, where no row of the scaffold sees the field.
+struct ForcedLog {
+  struct Miss {
+    int32_t position = 0;  // of the form
+    TokenId forced, own;
+    double p_forced = 0, p_own = 0;
+  };
+  int64_t compared = 0;
+  std::vector<Miss> misses;  // by position
+};
+
 struct Decoded {
   std::vector<TokenId> tokens;
   std::vector<std::vector<TokenId>> fields;  // content per field of the form, END left out
@@ -173,6 +193,7 @@ struct Decoded {
   bool lossy = false;
   Statistics statistics;
   std::vector<Round> rounds;
+  ForcedLog forced;  // of rollouts: the first one's
 };
 
 /// What a caller sees while decoding: tokens that are decided, in order.
@@ -195,6 +216,10 @@ struct Sampling {
   bool plain() const { return top_k <= 0 && top_p >= 1 && min_p <= 0 && repetition == 1; }
 };
 
+class DraftHead;
+class CommitSampler;
+class PromptMemory;
+
 /// An earlier answer of the same form: contents per field, or free text.
 struct PreviousAnswer {
   std::string form;  // name of the form it answers
@@ -208,10 +233,9 @@ struct DraftModel {
   Prompt prompt;
   std::vector<TokenId> to_draft;   // per target id; -1: the drafter has no such token
   std::vector<TokenId> to_target;  // per drafter id; -1: the target has none: such a draft is dropped, never put to another id
+  /// With DecodeOptions::reuse_prompt, what `lm`'s arena holds of the prompt, for callers whose decoders do not live from answer to answer.
+  PromptMemory* memory = nullptr;
 };
-
-class DraftHead;
-class CommitSampler;
 
 /// Rows of a prompt whose keys are in an arena's first slots, so that a later prompt runs only what differs. Holds for one Lm; whoever
 /// calls decoders one after another on it keeps one.
@@ -267,6 +291,7 @@ struct DecodeOptions {
   bool reuse_prompt = false;
   PromptMemory* prompt_memory = nullptr;
   bool trace = false;
+  bool log_forced = false;  // Decoded::forced, for logits of the rows before forced tokens; without, it costs nothing
   std::optional<std::chrono::steady_clock::time_point> deadline;
   const std::atomic<bool>* cancel = nullptr;  // polled before every pass
   std::function<void(const DecodeProgress&)> on_progress = {};

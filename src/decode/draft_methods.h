@@ -14,8 +14,10 @@ std::unique_ptr<Drafting> make_ahead_drafting(const DraftRule& rule, int32_t mos
 /// k heads and a group of k masks behind each. `graph`: strands are fields.
 std::unique_ptr<Drafting> make_quadratic_drafting(const DraftRule& rule, int32_t k, bool graph, Passes& passes);
 std::unique_ptr<Drafting> make_lookup_drafting(int32_t longest, bool graph, Passes& passes);
-/// `room`: most rows of one strand. Errors: kUsage (no model), kBadInput (maps or prompt that do not fit), kResource (its arena).
-Result<std::unique_ptr<Drafting>> make_model_drafting(const DraftModel& model, bool coupled, int32_t room, Passes& passes);
+/// `room`: most rows of one strand; `graph`: strands are fields. Errors: kUsage (no model), kBadInput (maps or prompt that do not fit),
+/// kResource (its arena).
+Result<std::unique_ptr<Drafting>> make_model_drafting(const DraftModel& model, bool coupled, int32_t room, bool graph,
+                                                      Passes& passes);
 /// Errors: kUsage (no head), kBadInput (a head for another target), kResource (its arena).
 Result<std::unique_ptr<Drafting>> make_head_drafting(DraftHead* head, const LmInfo& target, Passes& passes);
 

@@ -203,10 +203,9 @@ Result<std::unique_ptr<Drafting>> make_drafting(const Method& m, const LmInfo& i
   if (std::holds_alternative<DFlashDrafter>(m.drafter)) return make_head_drafting(o.draft_head, info, p);
   const auto& model = std::get<ModelDrafter>(m.drafter);
   if (!o.draft_model) return usage_error("--drafter model: expected a model (model:DIR), got none");
-  if (graph) return unsupported("decode: drafter model: expected the chain law, under which it was trained, got a form's graph");
   const int32_t room =
       as_form ? p.form()->length() : o.limit + (m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured);
-  return make_model_drafting(*o.draft_model, model.coupled, room, p);
+  return make_model_drafting(*o.draft_model, model.coupled, room, graph, p);
 }
 
 }  // namespace slip

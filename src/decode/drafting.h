@@ -37,6 +37,8 @@ class Drafting {
   virtual void committed(Strand&, int32_t /*kept*/) {}
   /// A child started early whose rows did not hold; its strand may be opened again.
   virtual void discarded(Strand&) {}
+  /// Along a graph: a field's strand has all its tokens, drawn or forced.
+  virtual void closed(Strand&) {}
 };
 
 /// Starts a round for a strand: no draws, path = tokens.
@@ -53,8 +55,7 @@ void propose_along(Strand& s, const Form* form, F&& token_at) {
   for (const Draw& d : s.draws) drafted += !d.sure;
   while (!s.ahead.done() && s.ahead.position() < s.window_end) {
     if (s.ahead.at_fixed()) {
-      s.path.push_back(s.ahead.fixed());
-      s.ahead.take_fixed();
+      s.walk_fixed();
       continue;
     }
     Draw d{.place = s.ahead.place(), .row = static_cast<int32_t>(s.path.size()) - 1, .position = s.ahead.position()};
@@ -71,7 +72,7 @@ void propose_along(Strand& s, const Form* form, F&& token_at) {
       ++drafted;
     }
     s.draws.push_back(d);
-    if (s.ahead.take(d.token)) s.path.push_back(d.token);
+    s.walk(d.token);
   }
 }
 

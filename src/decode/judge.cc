@@ -31,7 +31,7 @@ class RelaxedJudge : public ExactJudge {
   RelaxedJudge(RelaxedVerifier relaxed, Passes& passes) : ExactJudge(passes), relaxed_(std::move(relaxed)) {}
   Verdict check(size_t row, const Strand& s, const Draw& draw, std::span<const TokenId> history) override {
     Verdict v = ExactJudge::check(row, s, draw, history);
-    if (!v.kept && within_radius(relaxed_, draw.place.field, draw.token, v.token))
+    if (!v.kept && within_radius(relaxed_, draw.place.field, draw.place.index, draw.token, v.token))
       v = {.token = draw.token, .kept = true, .relaxed = true};
     return v;
   }
@@ -42,12 +42,16 @@ class RelaxedJudge : public ExactJudge {
 
 }  // namespace
 
-bool within_radius(const RelaxedVerifier& r, int32_t field, TokenId draft, TokenId law) {
+int32_t RelaxedVerifier::radius_at(int32_t field, int32_t index) const {
+  const auto f = static_cast<size_t>(field), i = static_cast<size_t>(index);
+  if (field >= 0 && f < radius_of_number.size() && i < radius_of_number[f].size()) return radius_of_number[f][i];
+  return field >= 0 && f < radius_of_field.size() ? radius_of_field[f] : radius;
+}
+
+bool within_radius(const RelaxedVerifier& r, int32_t field, int32_t index, TokenId draft, TokenId law) {
   if (draft == law) return true;
   const auto is_bin = [&](TokenId id) { return id >= r.first && id < r.end; };
-  const auto f = static_cast<size_t>(field);
-  const int32_t radius = field >= 0 && f < r.radius_of_field.size() ? r.radius_of_field[f] : r.radius;
-  return is_bin(draft) && is_bin(law) && std::abs(draft.value - law.value) <= radius;
+  return is_bin(draft) && is_bin(law) && std::abs(draft.value - law.value) <= r.radius_at(field, index);
 }
 
 Result<std::unique_ptr<Judge>> make_judge(const Method& method, const LmInfo&, Passes& passes, Drafting&) {

@@ -35,9 +35,9 @@ class Judge {
   virtual bool samples_drafts() const { return false; }
 };
 
-/// Does a relaxed verifier let the draft stand where the law says another token? Both must be bins and no further apart than the field's
-/// radius; ids outside [first, end) need equality. `field`: -1 for free text, where `radius` holds.
-bool within_radius(const RelaxedVerifier& relaxed, int32_t field, TokenId draft, TokenId law);
+/// Does a relaxed verifier let the draft stand where the law says another token? Both must be bins and no further apart than the place's
+/// radius; ids outside [first, end) need equality. `field`: -1 for free text, where `radius` holds; `index`: number of the token in it.
+bool within_radius(const RelaxedVerifier& relaxed, int32_t field, int32_t index, TokenId draft, TokenId law);
 
 /// Speculative sampling: its obligations (reference/speculation 3.2) are named in the file.
 std::unique_ptr<Judge> make_rejection_judge(Passes& passes);

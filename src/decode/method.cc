@@ -40,7 +40,9 @@ std::string drafter_word(const Drafter& d) {
 std::string verifier_word(const Verifier& v) {
   return std::visit(Overloaded{[](const ExactVerifier&) { return std::string("exact"); },
                                [](const RejectionVerifier&) { return std::string("rejection"); },
-                               [](const RelaxedVerifier& x) { return fmt::format("relaxed:{}", x.radius); },
+                               [](const RelaxedVerifier& x) {
+                                 return x.units ? fmt::format("relaxed:{}u", *x.units) : fmt::format("relaxed:{}", x.radius);
+                               },
                                [](const EnsembleVerifier& x) { return fmt::format("ensemble:{}", x.weight); },
                                [](const ConfidenceVerifier& x) { return fmt::format("confidence:{}", x.threshold); },
                                [](const SamplerVerifier& x) { return named("sampler", x.name); }},
@@ -206,8 +208,12 @@ Result<Verifier> verifier_of(std::string_view text) {
     return w.head == "exact" ? Verifier(ExactVerifier{}) : Verifier(RejectionVerifier{});
   }
   if (w.head == "relaxed") {
-    SLIP_TRY(const double r, number_of(w, kFlag, 0, 65536));
-    return Verifier(RelaxedVerifier{.radius = static_cast<int32_t>(r), .first = {}, .end = {}, .radius_of_field = {}});
+    const bool units = w.rest.ends_with('u');
+    SLIP_TRY(const double r,
+             number_of({w.head, units ? w.rest.substr(0, w.rest.size() - 1) : w.rest, w.has_rest}, kFlag, 0, 65536));
+    RelaxedVerifier relaxed{.radius = units ? 0 : static_cast<int32_t>(r), .first = {}, .end = {}, .radius_of_field = {}};
+    if (units) relaxed.units = r;
+    return Verifier(std::move(relaxed));
   }
   if (w.head == "ensemble") {
     SLIP_TRY(const double l, number_of(w, kFlag, 0, 1));
@@ -221,7 +227,8 @@ Result<Verifier> verifier_of(std::string_view text) {
     SLIP_TRY_(needs_rest(w, kFlag, "DIR"));
     return Verifier(SamplerVerifier{w.rest});
   }
-  return usage_error("--verifier: expected exact, rejection, relaxed:R, ensemble:L, confidence:T or sampler:DIR, got {}", text);
+  return usage_error(
+      "--verifier: expected exact, rejection, relaxed:R, relaxed:Xu, ensemble:L, confidence:T or sampler:DIR, got {}", text);
 }
 
 Result<Width> width_of(std::string_view text, Width now) {

@@ -28,6 +28,7 @@ void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeO
   lists_.start(form, lm.info().vocab);
   deferred_ = false;
   hook_ = {};
+  compared_.clear();
   clear();
 }
 
@@ -43,6 +44,7 @@ Status Passes::reserve(int32_t answer_rows) {
 void Passes::clear() {
   rows_.clear();
   spans_.clear();
+  comparisons_.clear();
   with_features_ = prompt_runs_ = taps_ = adapter_ = carries_prefill_ = false;
 }
 
@@ -58,9 +60,13 @@ void Passes::begin(bool provisional) {
   provisional_ = provisional;
   if (deferred_) {
     // A cached prompt runs no row but a last one that is asked for; who asks raises its want.
-    const size_t rows = add_prompt(deferred_last_ ? Want::kArgmax : Want::kNothing);
+    const bool log = options_->log_forced && form_;
+    const size_t rows = add_prompt(deferred_last_ || log ? Want::kArgmax : Want::kNothing);
     if (rows > 0) prompt_last_row_ = rows - 1;
+    if (log && form_->fixed_at(0)) compare(prompt_last_row_, 0, *form_->fixed_at(0));
     for (size_t k = 0; k < scaffold_.size(); ++k) {
+      if (log && k > 0 && scaffold_positions_[k] == scaffold_positions_[k - 1] + 1)
+        compare(this->rows() - 1, scaffold_positions_[k], scaffold_[k]);
       const int32_t slot = prompt_rows() + static_cast<int32_t>(k);
       add_row(scaffold_[k], prompt_->next_position + scaffold_positions_[k], slot, add_spans({}, {0, slot + 1}), Want::kNothing);
     }
@@ -145,6 +151,7 @@ Status Passes::run(PassKind kind) {
     cached_rows_ = prompt_rows();
   }
   memory_->ran(*lm_);
+  read_comparisons();
   const double ms = ms_since(begin);
   ++statistics_->forwards;
   statistics_->nan_rows += out_.nan_rows;
@@ -178,6 +185,28 @@ Want Passes::want_at(const Place& place) {
   if (temperature_at(place) != 0 || options_->sampling.repetition != 1) return Want::kLogits;
   const bool free = place.field < 0 || field(place.field).rules.unrestricted();
   return free || lists_.at(place) >= 0 ? Want::kArgmax : Want::kLogits;
+}
+
+void Passes::compare(size_t row, int32_t position, TokenId forced) {
+  rows_[row].want = Want::kLogits;
+  rows_[row].allowed = -1;
+  comparisons_.push_back({row, position, forced});
+}
+
+void Passes::read_comparisons() {
+  for (const Comparison& c : comparisons_) {
+    const std::span<const float> logits = logits_V(c.row);
+    const TokenId own = greedy_choice(logits, {});
+    compared_[c.position] = {c.position, c.forced, own, probability_of(logits, {}, c.forced), probability_of(logits, {}, own)};
+  }
+  comparisons_.clear();
+}
+
+ForcedLog Passes::forced_log() const {
+  ForcedLog log{.compared = static_cast<int64_t>(compared_.size()), .misses = {}};
+  for (const auto& [position, miss] : compared_)
+    if (miss.own != miss.forced) log.misses.push_back(miss);
+  return log;
 }
 
 void Passes::ask(size_t row, Want w, const Place& place) {

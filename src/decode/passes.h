@@ -4,6 +4,7 @@
 // first slots; where strands' rows go is the schedule's business.
 #pragma once
 #include <chrono>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,17 @@ class Passes {
   /// `last` the prompt's last row can be asked for (free text).
   void defer_prefill(bool last, std::span<const TokenId> scaffold = {}, std::span<const int32_t> scaffold_positions = {});
   bool prefill_deferred() const { return deferred_; }
+  /// A graph's scaffold rows, behind the prompt's in the arena, and their form positions.
+  std::span<const TokenId> scaffold() const { return scaffold_; }
+  std::span<const int32_t> scaffold_positions() const { return scaffold_positions_; }
+  /// What another model's arena holds of its prompt.
+  PromptMemory& draft_memory() {
+    const DraftModel& m = *options_->draft_model;
+    if (m.memory) return *m.memory;
+    if (draft_memory_of_ != m.lm) own_draft_memory_ = {};
+    draft_memory_of_ = m.lm;
+    return own_draft_memory_;
+  }
   /// Clears, adds the deferred prefill if there is one, and what a schedule's hook adds. The pass must then be run. `provisional`: its
   /// keys are not final (a pass with the draft adapter); what the hook adds must come again.
   void begin(bool provisional = false);
@@ -57,6 +69,10 @@ class Passes {
   void ask(size_t row, Want w, const Place& place);
   /// Taps and the draft adapter for the pass that is being laid out.
   void want_taps() { taps_ = true; }
+  /// DecodeOptions::log_forced: what the row says is next, beside the token that the form forces at a position. Rows that turn out not
+  /// to hold run again; the last word on a position counts.
+  void compare(size_t row, int32_t position, TokenId forced);
+  ForcedLog forced_log() const;
   void use_adapter() { adapter_ = true; }
   /// kCancelled if the answer is no longer wanted: before every pass, another model's too.
   Status poll() const;
@@ -130,10 +146,19 @@ class Passes {
   bool deferred_ = false, deferred_last_ = false, carries_prefill_ = false, provisional_ = false;
   bool with_features_ = false, prompt_runs_ = false, taps_ = false, adapter_ = false, facts_ = false, sampled_drafts_ = false,
        group_rows_ = false;
+  struct Comparison {
+    size_t row;
+    int32_t position;
+    TokenId forced;
+  };
+  void read_comparisons();
+  std::vector<Comparison> comparisons_;
+  std::map<int32_t, ForcedLog::Miss> compared_;  // by position; own == forced where the model agrees
   std::vector<TokenId> q_ids_;
   std::vector<double> q_weights_;
   std::vector<size_t> q_ends_;
-  PromptMemory own_memory_;
+  PromptMemory own_memory_, own_draft_memory_;
+  const Lm* draft_memory_of_ = nullptr;
   PromptMemory* memory_ = nullptr;
   int32_t cached_rows_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace slip {
 
@@ -13,6 +14,7 @@ void begin_path(Strand& s) {
   s.draws.clear();
   s.path.assign(s.tokens.begin(), s.tokens.end());
   s.ahead = s.cursor;
+  s.ahead_behind_end = s.behind_end;
   s.feed_last = s.has_next = false;
   s.next_group_row = -1;
 }
@@ -20,11 +22,10 @@ void begin_path(Strand& s) {
 namespace {
 
 void walk_fixed(Strand& s) {
-  while (s.ahead.at_fixed() && s.ahead.position() < s.window_end) {
-    s.path.push_back(s.ahead.fixed());
-    s.ahead.take_fixed();
-  }
+  while (s.ahead.at_fixed() && s.ahead.position() < s.window_end) s.walk_fixed();
 }
+
+constexpr size_t kUsualPicks = 128;  // of a round; more of them allocate
 
 }  // namespace
 
@@ -88,12 +89,11 @@ void Rounds::cut(std::span<Strand* const> strands) {
     s.draws.resize(keep);
     s.path.assign(s.tokens.begin(), s.tokens.end());
     s.ahead = s.cursor;
+    s.ahead_behind_end = s.behind_end;
+    s.forget_ahead();
     for (const Draw& d : s.draws) {
-      while (s.ahead.at_fixed()) {
-        s.path.push_back(s.ahead.fixed());
-        s.ahead.take_fixed();
-      }
-      if (s.ahead.take(d.token)) s.path.push_back(d.token);
+      while (s.ahead.at_fixed()) s.walk_fixed();
+      s.walk(d.token);
     }
   }
 }
@@ -106,7 +106,9 @@ Rounds::Rounds(Passes& passes, Drafting& drafting, Judge& judge, WidthPolicy& wi
       judge_(judge),
       width_(width),
       statistics_(passes.statistics()),
-      drafts_nothing_(drafts_nothing) {}
+      drafts_nothing_(drafts_nothing) {
+  picks_.tokens.reserve(kUsualPicks);
+}
 
 Status Rounds::run(std::span<Strand* const> strands) {
   SLIP_TRY_(propose(strands));
@@ -174,6 +176,12 @@ void Rounds::add(Strand& s) {
   for (const Draw& d : s.draws)
     if (!d.sure) ask(d.row, d.place);
   if (s.has_next) ask(static_cast<int32_t>(s.path.size()) - 1, s.next_place);
+  if (!s.logs) return;
+  for (const auto& [row, position] : s.template_rows)
+    if (row > s.cached && row <= end) passes_.compare(pass_row(s, row - 1), position, s.path[static_cast<size_t>(row)]);
+  if (s.ahead.at_fixed() && s.ahead.fixed_field() < 0 && !s.ahead_behind_end &&
+      end > s.cached)  // the window ended among fixed tokens
+    passes_.compare(pass_row(s, end - 1), s.ahead.position(), s.ahead.fixed());
 }
 
 Status Rounds::verify(std::span<Strand* const> strands) {
@@ -190,54 +198,60 @@ Status Rounds::verify(std::span<Strand* const> strands) {
 std::span<const TokenId> Rounds::history(const Strand& s, const Place& place, int32_t row) const { return s.history(place, row); }
 
 bool Rounds::commit(Strand& s) {
-  const int32_t cached = s.cached, before = s.length();
-  const auto [held, kept] = judge_draws(s);
-  if (passes_.options().trace) trace(s, cached, before, kept, false);
-  drafting_.committed(s, kept);
-  return held;
+  judge(s, s.request, picks_);
+  return commit(s, picks_);
 }
 
-void Rounds::commit_beside(Strand& s) { judge_draws(s); }
+bool Rounds::commit(Strand& s, const Picks& picks) {
+  const int32_t cached = s.cached, before = s.length();
+  const int32_t kept = commit_beside(s, picks);
+  if (passes_.options().trace) trace(s, cached, before, kept, false);
+  drafting_.committed(s, kept);
+  return picks.held;
+}
 
-Rounds::Outcome Rounds::judge_draws(Strand& s) {
-  const int32_t cached = s.cached;
-  const auto row_of = [&](int32_t row) {
-    return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached);
-  };
-  int32_t kept = 0;
-  bool held = true;
+void Rounds::judge(Strand& s, uint32_t request, Picks& picks) {
+  const uint32_t own = std::exchange(s.request, request);
+  picks.tokens.clear();
+  picks.held = true;
   for (const Draw& d : s.draws) statistics_.proposed += !d.sure;
   for (const Draw& d : s.draws) {
-    s.take_fixed();
-    if (d.sure) {
-      s.take(d.token);
-      ++kept;
-      continue;
-    }
-    const Verdict v = judge_.check(row_of(d.row), s, d, history(s, d.place, d.row));
+    if (d.sure) continue;
+    const Verdict v = judge_.check(pass_row(s, d.row), s, d, history(s, d.place, d.row));
     ++statistics_.tested;
     width_.seen(d.facts, v.kept);
-    if (!v.kept) {
-      s.cached = std::min(s.fed, s.length());
-      s.missed_field = d.place.field;
-      s.take(v.token);
-      held = false;
-      break;
-    }
+    picks.tokens.push_back(v.token);
+    picks.held = v.kept;
+    if (!v.kept) break;
     ++statistics_.accepted;
     statistics_.relaxed_accepts += v.relaxed;
-    ++kept;
-    s.take(v.token);
   }
-  if (held) {
-    if (!s.cursor.done() && s.cursor.position() < s.window_end) s.take_fixed();
-    s.cached = std::min(s.fed, s.length());
-    if (s.has_next) {
-      const auto row = static_cast<int32_t>(s.path.size()) - 1;
-      s.take(judge_.draw(row_of(row), s, s.next_place, history(s, s.next_place, row), !s.draws.empty()));
+  if (picks.held && s.has_next) {
+    const auto row = static_cast<int32_t>(s.path.size()) - 1;
+    picks.tokens.push_back(judge_.draw(pass_row(s, row), s, s.next_place, history(s, s.next_place, row), !s.draws.empty()));
+  }
+  s.request = own;
+}
+
+int32_t Rounds::commit_beside(Strand& s, const Picks& picks) {
+  int32_t kept = 0;
+  auto pick = picks.tokens.begin();
+  s.forget_ahead();
+  for (const Draw& d : s.draws) {
+    s.take_fixed();
+    if (!d.sure && !picks.held && pick + 1 == picks.tokens.end()) {
+      s.cached = std::min(s.fed, s.length());
+      s.missed_field = d.place.field;
+      s.take(*pick);
+      return kept;
     }
+    s.take(d.sure ? d.token : *pick++);
+    ++kept;
   }
-  return {held, kept};
+  if (!s.cursor.done() && s.cursor.position() < s.window_end) s.take_fixed();
+  s.cached = std::min(s.fed, s.length());
+  if (s.has_next) s.take(*pick);
+  return kept;
 }
 
 void Rounds::discard(Strand& s) {

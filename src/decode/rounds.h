@@ -30,19 +30,23 @@ class Rounds {
   void begin_verify();
   void add(Strand& strand);
   Status verify(std::span<Strand* const> strands);
+  /// What an answer picks along a strand's draws, up to its first miss or to the draw behind them all. Equal picks: equal tokens.
+  struct Picks {
+    std::vector<TokenId> tokens;
+    bool held = true;  // else the last one replaces a draft
+    bool operator==(const Picks&) const = default;
+  };
+  /// Judges a strand's round, which is not committed yet, with another answer's uniforms: an answer that shares the strand so far.
+  void judge(Strand& strand, uint32_t request, Picks& picks);
   /// Commits a strand's round; true if every draft held.
   bool commit(Strand& strand);
-  /// Judges a copy of a strand that another answer shares with it so far: with the copy's request number, on the same rows.
-  void commit_beside(Strand& copy);
+  bool commit(Strand& strand, const Picks& picks);
+  /// Commits a copy of a strand that an answer leaves with picks of its own, before the strand's own commit; how many draws it kept.
+  int32_t commit_beside(Strand& copy, const Picks& picks);
   /// Drops a child's round: its parent turned out otherwise than drafted.
   void discard(Strand& strand);
 
  private:
-  struct Outcome {
-    bool held;
-    int32_t kept;
-  };
-  Outcome judge_draws(Strand& strand);
   std::span<const TokenId> history(const Strand& strand, const Place& place, int32_t row) const;
   void trace(const Strand& strand, int32_t cached, int32_t before, int32_t kept, bool discarded);
   void cut(std::span<Strand* const> strands);
@@ -58,6 +62,7 @@ class Rounds {
   std::vector<DraftFacts> facts_;
   std::vector<std::span<const DraftFacts>> fact_spans_, shown_;
   std::vector<int32_t> keep_, kept_;
+  Picks picks_;
 };
 
 }  // namespace slip

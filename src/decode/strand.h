@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "decode/cursor.h"
@@ -52,7 +53,10 @@ struct Strand {
   int32_t first_slot = 0, first_position = 0;
   int32_t first_row = 0;      // tokens of the answer before row 0 (a rollout that has left others), in its Decoded::tokens
   int32_t missed_field = -2;  // the field (-1: text) in which a draft last missed
-  int32_t scratch_slot = 0;   // rows of its own for drafts that may not overwrite its rows (quadratic)
+  bool logs = false;          // DecodeOptions::log_forced
+  bool behind_end = false, ahead_behind_end = false;       // the newest draw, of the tokens or of the path, was END
+  std::vector<std::pair<int32_t, int32_t>> template_rows;  // then: rows of `path` that hold the template's tokens, form positions
+  int32_t scratch_slot = 0;                                // rows of its own for drafts that may not overwrite its rows (quadratic)
 
   // ---- one round
   int32_t window_draws = 0;                                  // most draws to propose, sure ones not counted
@@ -93,6 +97,8 @@ struct Strand {
     block = {};
     block_rows_end = masks = 0;
     missed_field = -2;
+    logs = behind_end = ahead_behind_end = false;
+    template_rows.clear();
     draws.clear();
     path.clear();
     group = {};
@@ -114,14 +120,33 @@ struct Strand {
     while (cursor.at_fixed()) take_fixed_once();
   }
   void take_fixed_once() {
+    if (logs && cursor.fixed_field() < 0 && !behind_end) template_rows.emplace_back(length(), cursor.position());
+    behind_end = false;
     tokens.push_back(cursor.fixed());
     ++answer->statistics.forced_tokens;
     if (cursor.fixed_field() >= 0) answer->fields[static_cast<size_t>(cursor.fixed_field())].push_back(tokens.back());
     cursor.take_fixed();
   }
+  /// The same ahead of them, in the path.
+  void walk_fixed() {
+    if (logs && ahead.fixed_field() < 0 && !ahead_behind_end)
+      template_rows.emplace_back(static_cast<int32_t>(path.size()), ahead.position());
+    ahead_behind_end = false;
+    path.push_back(ahead.fixed());
+    ahead.take_fixed();
+  }
+  void walk(TokenId token) {
+    ahead_behind_end = !ahead.take(token);
+    if (!ahead_behind_end) path.push_back(token);
+  }
+  /// What was ahead is no more.
+  void forget_ahead() {
+    std::erase_if(template_rows, [&](const auto& r) { return r.first >= length(); });
+  }
   void take(TokenId token) {
     const int32_t f = cursor.place().field;
-    if (!cursor.take(token)) return;
+    behind_end = !cursor.take(token);
+    if (behind_end) return;
     tokens.push_back(token);
     if (f >= 0) answer->fields[static_cast<size_t>(f)].push_back(token);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Widths in the engine: no policy changes a token, and the engine's counters are the simulator's (gate 25).
+// Widths in the engine: no policy changes a token.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,108 +15,13 @@
 #include "decode/width_collect.h"
 #include "decode/width_pilot.h"
 #include "decode/width_replay.h"
+#include "decode/width_trials.h"
 
 namespace slip {
 namespace {
 
-using test::HashLm;
+using namespace test;  // NOLINT: the trials' own header
 using testing::HasSubstr;
-
-constexpr int32_t kVocab = 12;
-
-TokenId random_id(PhiloxStream& r) { return {3 + static_cast<int32_t>(r.below(kVocab - 3))}; }
-
-/// Fields without rules; parents among the earlier ones.
-Form random_graph(PhiloxStream& r, bool ends) {
-  Form::Parts p;
-  p.name = "random";
-  p.block_size = static_cast<int32_t>(2 + r.below(8));
-  const auto fields = static_cast<int32_t>(1 + r.below(7));
-  for (int32_t f = 0; f < fields; ++f) {
-    FixedRun run;
-    for (uint32_t n = 1 + r.below(4); n > 0; --n) run.ids.push_back(random_id(r));
-    if (f > 0 && p.fields.back().end) run.ids.front() = *p.fields.back().end;
-    p.pieces.emplace_back(run);
-    Field x{.name = std::to_string(f), .budget = static_cast<int32_t>(1 + r.below(9))};
-    if (ends && r.chance(0.7)) x.end = random_id(r);
-    for (int32_t q = 0; q < f; ++q)
-      if (r.chance(0.3)) x.parents.push_back(q);
-    p.fields.push_back(x);
-    p.pieces.emplace_back(FieldRef{f});
-  }
-  p.pieces.emplace_back(FixedRun{{p.fields.back().end.value_or(TokenId{9})}, 0});
-  return *Form::make(std::move(p));
-}
-
-CostTable random_costs(PhiloxStream& r) {
-  std::vector<int32_t> rows;
-  std::vector<double> ms;
-  double now = r.uniform(0.5, 8);
-  for (int32_t n = 1; n <= 64; n += 1 + static_cast<int32_t>(r.below(4))) {
-    rows.push_back(n);
-    ms.push_back(now);
-    if (r.chance(0.4)) now += r.uniform(0, 3);
-  }
-  return *CostTable::make(rows, ms, "test");
-}
-
-WidthModel random_model(PhiloxStream& r, const Form* form) {
-  WidthModel m = WidthModel::uninformed(random_costs(r), form);
-  const auto fields = static_cast<int32_t>(m.fields.size());
-  for (int n = 0; n < 40; ++n) {
-    const auto tested = static_cast<int64_t>(1 + r.below(40));
-    m.survival.add({.field = static_cast<int32_t>(r.below(static_cast<uint32_t>(fields) + 1)) - 1,
-                    .ahead = static_cast<int32_t>(r.below(Survival::kAhead)),
-                    .index = static_cast<int32_t>(r.below(Survival::kIndex)),
-                    .top = static_cast<int32_t>(r.below(Survival::kTop))},
-                   {static_cast<int64_t>(r.below(static_cast<uint32_t>(tested) + 1)), tested});
-  }
-  m.survival.fit();
-  for (int32_t f = 0; f < fields; ++f)
-    for (int n = 0; n < 5; ++n)
-      m.lengths.add(f, static_cast<int32_t>(r.below(static_cast<uint32_t>(form->fields()[static_cast<size_t>(f)].budget) + 1)));
-  m.most_draws = static_cast<int32_t>(1 + r.below(32));
-  m.static_width = static_cast<int32_t>(1 + r.below(8));
-  return m;
-}
-
-Prompt short_prompt(PhiloxStream& r) {
-  Prompt p;
-  const auto n = static_cast<int32_t>(1 + r.below(5));
-  for (int32_t i = 0; i < n; ++i) {
-    p.inputs.emplace_back(random_id(r));
-    p.positions.push_back(Position::text(i));
-  }
-  p.next_position = n;
-  return p;
-}
-
-Method with(std::string_view preset, Drafter drafter, Width width) {
-  Method m = *method_of(preset);
-  m.drafter = std::move(drafter);
-  m.width = std::move(width);
-  return m;
-}
-const Width kMeasured{.kind = Width::Kind::kMeasured};
-
-Decoded decoded(const HashLm::Options& o, const Prompt& prompt, const Form* form, const Method& m, const DecodeOptions& options) {
-  HashLm lm(o);
-  auto d = Decoder(lm, m).decode(prompt, form, options);
-  if (!d) throw std::runtime_error(d.error().message);
-  EXPECT_EQ(d->statistics.forwards, lm.passes);
-  return std::move(*d);
-}
-
-DecodeOptions random_options(PhiloxStream& r, uint64_t n) {
-  DecodeOptions o;
-  o.seed = n;
-  if (r.chance(0.5)) o.temperature = static_cast<float>(r.uniform(0.1, 1.5));
-  o.end_tokens = {{0}};
-  o.limit = static_cast<int32_t>(1 + r.below(40));
-  o.activation = r.chance(0.7);
-  if (r.chance(0.2)) o.most_rows = static_cast<int32_t>(1 + r.below(80));
-  return o;
-}
 
 TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
   int64_t tested = 0, proposed = 0, levels = 0;
@@ -219,103 +124,6 @@ TEST(AnyWidth, ChangesNoToken) {
                                    o);
       ASSERT_EQ(answers[0].tokens, want.tokens) << preset << " " << n;
     }
-  }
-}
-
-void expect_same(const Statistics& s, const ReplayCounts& c, const std::string& what) {
-  ASSERT_EQ(s.forwards, c.forwards) << what;
-  ASSERT_EQ(s.draft_forwards, c.draft_forwards) << what;
-  ASSERT_EQ(s.rounds, c.rounds) << what;
-  ASSERT_EQ(s.proposed, c.proposed) << what;
-  ASSERT_EQ(s.tested, c.tested) << what;
-  ASSERT_EQ(s.accepted, c.accepted) << what;
-  ASSERT_EQ(s.discarded, c.discarded) << what;
-}
-
-TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
-  int64_t discarded = 0, accepted = 0, tested = 0;
-  for (uint64_t n = 0; n < 2000; ++n) {
-    PhiloxStream r(n, 14);
-    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab};
-    const Form form = random_graph(r, true);
-    const Prompt prompt = short_prompt(r);
-    const bool graph = r.chance(0.6);
-    DecodeOptions o = random_options(r, n);
-    o.most_rows = 0;
-    const Decoded truth = decoded(lm, prompt, &form, *method_of(graph ? "fields" : "scaffold-ar"), o);
-    // An earlier answer that differs here and there, in length too.
-    PreviousAnswer previous{.form = form.name(), .fields = truth.fields, .tokens = {}};
-    ReplayScript script;
-    const double wrong = r.uniform(0, 0.5);
-    for (size_t f = 0; f < form.fields().size(); ++f) {
-      const Field& x = form.fields()[f];
-      auto& said = previous.fields[f];
-      const auto other = [&](TokenId not_this) {
-        TokenId id = random_id(r);
-        while (id == not_this || (x.end && id == *x.end)) id = {(id.value + 1) % kVocab};
-        return id;
-      };
-      for (TokenId& id : said)
-        if (r.chance(wrong)) id = other(id);
-      if (x.end && r.chance(wrong / 2)) said.resize(r.below(static_cast<uint32_t>(said.size()) + 1));
-      if (x.end && static_cast<int32_t>(said.size()) < x.budget && r.chance(wrong / 2)) said.push_back(other({-1}));
-      const auto length = truth.fields[f].size();
-      ReplayScript::Field told{
-          .content = static_cast<int32_t>(length), .draft = static_cast<int32_t>(said.size()), .right = {}, .top = {}};
-      for (size_t i = 0; i <= said.size(); ++i)
-        told.right.push_back(i < said.size() ? i < length && said[i] == truth.fields[f][i] : i == length);
-      script.fields.push_back(told);
-    }
-    o.previous = &previous;
-    const WidthModel model = random_model(r, &form);
-    o.width_model = &model;
-    Method m =
-        with(graph ? "fields-spec" : "scaffold-spec", PreviousDrafter{}, Width{.tokens = static_cast<int32_t>(1 + r.below(9))});
-    if (r.chance(0.5)) m.width = kMeasured;
-    const Decoded d = decoded(lm, prompt, &form, m, o);
-    ASSERT_EQ(d.tokens, truth.tokens);
-    const auto width = *make_width(m, &form, o);
-    const ReplayCounts c = replay(form, script, {.graph = graph, .activation = o.activation}, *width);
-    expect_same(d.statistics, c, std::to_string(n) + (graph ? " graph" : " chain"));
-    discarded += c.discarded;
-    accepted += c.accepted;
-    tested += c.tested;
-  }
-  EXPECT_GT(discarded, 100);
-  EXPECT_GT(accepted, 1000);
-  EXPECT_LT(accepted, tested);
-}
-
-struct Recorder : WidthObserver {
-  void seen(const DraftFacts& f, bool kept) override { bits.emplace_back(f.place, kept); }
-  std::vector<std::pair<Place, bool>> bits;
-};
-
-TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
-  for (uint64_t n = 0; n < 1000; ++n) {
-    PhiloxStream r(n, 15);
-    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform(0.3, 1)};
-    const Form form = random_graph(r, false);
-    const Prompt prompt = short_prompt(r);
-    const bool graph = r.chance(0.6);
-    DecodeOptions o = random_options(r, n);
-    o.most_rows = 0;
-    Recorder bits;
-    o.width_observer = &bits;
-    Method m =
-        with(graph ? "fields-spec" : "scaffold-spec", DiffusionDrafter{}, Width{.tokens = static_cast<int32_t>(2 + r.below(9))});
-    if (!graph && r.chance(0.5)) m.width.kind = Width::Kind::kBlocks;
-    const Decoded d = decoded(lm, prompt, &form, m, o);
-    ReplayScript script;
-    for (const Field& f : form.fields())
-      script.fields.push_back(
-          {.content = f.budget, .draft = f.budget, .right = std::vector<uint8_t>(static_cast<size_t>(f.budget)), .top = {}});
-    for (const auto& [place, kept] : bits.bits)
-      script.fields[static_cast<size_t>(place.field)].right[static_cast<size_t>(place.index)] = kept;
-    o.width_observer = nullptr;
-    const auto width = *make_width(m, &form, o);
-    expect_same(d.statistics, replay(form, script, {.graph = graph, .activation = o.activation, .drafts_in_passes = true}, *width),
-                std::to_string(n));
   }
 }
 

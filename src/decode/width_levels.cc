@@ -90,6 +90,8 @@ class LevelsWidth : public WidthPolicy {
 
   void lay_masks(std::span<Strand* const> strands) override {
     double target = 0;
+    beside_.assign(chain_.size(), 0);
+    for (const Strand* s : strands) ++beside_[field(s)];
     for (const Strand* s : strands) target = std::max(target, behind_[field(s)] + std::max(0.0, planned(*s) - 1));
     for (Strand* s : strands) {
       s->masks = 0;
@@ -102,6 +104,9 @@ class LevelsWidth : public WidthPolicy {
       const double masks = left + behind_[field(s)] - target;
       const double holds = chain_[field(s)] * held(s->field);
       if (masks < kTie || holds * cost_.pass < cost_.row) continue;
+      // Rollouts that have parted: a mask for each, and the pass is saved only where all of them hold.
+      const int32_t n = beside_[field(s)];
+      if (n > 1 && std::pow(holds * kept_before(s->field, 1, 1), n) * cost_.pass < n * cost_.row) continue;
       s->masks = std::min({static_cast<int32_t>(std::lround(masks)), static_cast<int32_t>(std::lround(left)), model_.most_draws});
     }
   }
@@ -200,9 +205,9 @@ class LevelsWidth : public WidthPolicy {
   std::shared_ptr<const GraphLaw> law_of_;
   const GraphLaw& law_;
   LinearCost cost_;
-  bool stored_, chooses_;     // stored: drafts are an earlier answer's, as long as the field
-  std::vector<float> chain_;  // by field: how likely its drafts of this round hold, those of its open parents included
-  std::vector<int32_t> fields_;
+  bool stored_, chooses_;                 // stored: drafts are an earlier answer's, as long as the field
+  std::vector<float> chain_;              // by field: how likely its drafts of this round hold, those of its open parents included
+  std::vector<int32_t> fields_, beside_;  // beside: strands of each field in this round
   std::vector<double> draws_, plan_, starts_, behind_;  // by field, in passes
   std::vector<double> price_;                           // of a mask that holds, in milliseconds
   std::vector<size_t> critical_;

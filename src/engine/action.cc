@@ -52,6 +52,15 @@ Status Engine::check_statistics(const Request& request) const {
   return chosen ? Status() : Status(chosen.error());
 }
 
+Result<std::vector<double>> Engine::action_scale(const Request& request) const {
+  std::vector<double> scale;
+  if (!is_action_form(request.form)) return scale;
+  SLIP_TRY(const auto* chosen, choose_statistics(*model_->config().action, request.unnorm_key));
+  const ActionStatistics& s = chosen->second;
+  for (size_t i = 0; i < s.q01.size(); ++i) scale.push_back(s.mask[i] ? (s.q99[i] - s.q01[i]) / 2 : 1);
+  return scale;
+}
+
 Status Engine::read_action(const Request& request, Answer& answer) const {
   const auto& action = model_->config().action;
   if (!action || !answer.decoded.valid) return {};

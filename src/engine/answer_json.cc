@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reply: an Answer as the JSON object that tools rely on.
+#include <algorithm>
+
 #include "engine/engine.h"
 
 namespace slip {
@@ -32,17 +34,39 @@ json::object action_json(const DecodedAction& a) {
           {"is_action", std::move(is_action)}};
 }
 
-// Per field of bins and per dimension of it: how far a kept draft may lie from the law's token, in bins and in what bins stand for.
+// Tokens of the template that the model would not have drawn: by the field that they stand before ("": behind the last) and how many
+// positions before it.
+json::object forced_json(const ForcedLog& log, const Form& form) {
+  json::array misses;
+  for (const ForcedLog::Miss& m : log.misses) {
+    const auto& fields = form.fields();
+    const auto next = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.start > m.position; });
+    json::object miss{{"position", m.position}, {"field", next == fields.end() ? "" : next->name}};
+    if (next != fields.end()) miss["before"] = next->start - m.position;
+    miss["forced"] = m.forced.value;
+    miss["own"] = m.own.value;
+    miss["p_forced"] = m.p_forced;
+    miss["p_own"] = m.p_own;
+    misses.push_back(std::move(miss));
+  }
+  return {{"compared", log.compared}, {"count", log.misses.size()}, {"misses", std::move(misses)}};
+}
+
+// Per field of bins and per dimension of it: how far a kept draft may lie from the law's token, in bins and in physical units
+// (un-normalised where the model's statistics do that).
 json::object relaxed_json(const RelaxedVerifier& v, const CompiledForm& form) {
   json::object out;
   for (size_t f = 0; f < form.meanings.size(); ++f) {
     const auto* bins = std::get_if<BinsMeaning>(&form.meanings[f]);
     if (!bins || bins->first < v.first || bins->last >= v.end) continue;
-    const int32_t radius = f < v.radius_of_field.size() ? v.radius_of_field[f] : v.radius;
-    const double step = bins->number ? (bins->high - bins->low) / (bins->size() - 1) : 1;
-    const auto dimensions = static_cast<size_t>(std::max(1, bins->count));
-    out[form.form.fields()[f].name] = {{"bins", json::array(dimensions, radius)},
-                                       {"units", json::array(dimensions, radius * step)}};
+    if (f >= v.unit_of_number.size()) continue;
+    json::array radii, units;
+    for (size_t i = 0; i < v.unit_of_number[f].size(); ++i) {
+      const int32_t radius = v.radius_at(static_cast<int32_t>(f), static_cast<int32_t>(i));
+      radii.emplace_back(radius);
+      units.emplace_back(radius * v.unit_of_number[f][i]);
+    }
+    out[form.form.fields()[f].name] = {{"bins", std::move(radii)}, {"units", std::move(units)}};
   }
   return out;
 }
@@ -96,6 +120,7 @@ json::object answer_json(const Engine&, const Answer& a, const Request& request,
   if (a.action) out["action"] = action_json(*a.action);
   out["valid"] = a.decoded.valid;
   out["decoder"] = decoder_json(a.method, a.form);
+  if (request.decode.log_forced && a.form) out["forced"] = forced_json(a.decoded.forced, a.form->form);
   out["statistics"] = statistics_json(a);
   out["model"] = model;
   out["seed"] = request.decode.seed;

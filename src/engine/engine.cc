@@ -59,6 +59,14 @@ Result<WeightType> weight_type(std::string_view word, std::string_view stored_dt
   return unsupported("--dtype: expected auto, f32, bf16, int8 or int4, got {}", word);
 }
 
+Result<std::optional<KvType>> key_type(std::string_view word) {
+  if (word == "auto") return std::optional<KvType>{};
+  if (word == "f32") return std::optional(KvType::kF32);
+  if (word == "bf16") return std::optional(KvType::kBF16);
+  if (word == "int8") return std::optional(KvType::kI8);
+  return unsupported("--kv: expected auto, f32, bf16 or int8, got {}", word);
+}
+
 Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder, const EngineOptions& options,
                                              const LoadProgress& progress) {
   std::unique_ptr<Engine> out(new Engine);
@@ -72,9 +80,14 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
   if (options.dtype == "auto") {
     SLIP_TRY(type, natural_type(folder, parsed.stored_dtype));
   }
-  SLIP_TRY(
-      out->model_,
-      load_model(folder, {.type = type, .threads = options.threads, .slots = options.slots, .device = options.device}, progress));
+  SLIP_TRY(const std::optional<KvType> keys, key_type(options.keys));
+  const ModelOptions how{.type = type,
+                         .threads = options.threads,
+                         .slots = options.slots,
+                         .draft_adapter = {},
+                         .device = options.device,
+                         .keys = keys};
+  SLIP_TRY(out->model_, load_model(folder, how, progress));
   const Model& model = *out->model_;
   log(LogLevel::kInfo, "admit: {}: {}, names {}*, {}, {} slots; {}", folder.string(), model.config().model_type,
       model.text_prefix(), word_of_type(type), options.slots, isa_choice().reason);
@@ -205,7 +218,8 @@ Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Ans
   const Form* form = answer.form ? &answer.form->form : nullptr;
   SLIP_TRY(DecodeOptions options, decode_options(request, answer.form));
   SLIP_TRY_(resources_.attach_width(*this, request, answer.form, prompt, options));
-  SLIP_TRY_(resolve_method(answer.method, answer.form));
+  SLIP_TRY(const std::vector<double> scale, action_scale(request));
+  SLIP_TRY_(resolve_method(answer.method, answer.form, scale));
   SLIP_TRY(std::vector<Decoded> decoded, Decoder(model_->lm(), answer.method).rollouts(prompt, form, options, request.rollouts));
   const auto start = Clock::now();
   std::vector<std::vector<Waypoint>> rollouts;

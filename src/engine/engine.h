@@ -26,14 +26,19 @@ namespace slip {
 constexpr int kDefaultSlots = 4096;
 
 struct EngineOptions {
-  std::string dtype = "auto";  // auto: as stored (a packed folder's type; f32 stays f32, anything else is bf16); f32, bf16, int8, int4
-  int threads = 0;             // 0: every core this process may use
+  std::string dtype =
+      "auto";       // auto: as stored (a packed folder's type; f32 stays f32, anything else is bf16); f32, bf16, int8, int4
+  int threads = 0;  // 0: every core this process may use
   int slots = kDefaultSlots;   // prompt + answer + drafts, in rows
   std::string device = "cpu";  // where the decoder runs: cpu, cuda:0
+  std::string keys = "auto";   // of the key/value cache: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
 };
 
 /// `--dtype`'s word for a folder whose config says `stored_dtype`. kUnsupported for an unknown one.
 Result<WeightType> weight_type(std::string_view word, std::string_view stored_dtype);
+
+/// `--kv`'s word; nothing for "auto". kUnsupported for an unknown one.
+Result<std::optional<KvType>> key_type(std::string_view word);
 
 struct Request {
   /// "model": the form that the folder was trained for; a built-in's name; a JSON Schema file; empty: free text.
@@ -41,7 +46,7 @@ struct Request {
   std::optional<EgoInput> ego;  // the prompt is made of it, in the model's own style ...
   std::string prompt;           // ... or this text; "<image>" marks where all images go (else: in front)
   std::vector<Image> images;
-  std::string unnorm_key;       // OpenVLA: whose statistics put actions in physical units; empty: the only ones
+  std::string unnorm_key;  // OpenVLA: whose statistics put actions in physical units; empty: the only ones
   Method method;
   DecodeOptions decode;  // its law is the model's, unless `law` says otherwise
   std::optional<Law> law;
@@ -102,6 +107,8 @@ class Engine {
   std::vector<float> history_numbers(const Request& request) const;
   Status check_statistics(const Request& request) const;
   Status read_action(const Request& request, Answer& answer) const;
+  /// Physical units per normalised one, by dimension, of an action form's numbers; empty for other forms.
+  Result<std::vector<double>> action_scale(const Request& request) const;
   Status decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer);
   Result<DecodeOptions> decode_options(const Request& request, const CompiledForm* form);
   std::unique_ptr<Model> model_;
@@ -119,8 +126,9 @@ class Engine {
 /// not all the ids.
 Result<json::value> own_action_schema(const ActionConfig& action, const Tokenizer& tokenizer, std::string_view unnorm_key);
 
-/// The method as it will run: relaxed bins get the form's ids. kUnsupported where the form has none.
-Status resolve_method(Method& method, const CompiledForm* form);
+/// The method as it will run: relaxed bins get the form's ids, and a radius per number in physical units. `scale`: how many of those a
+/// unit of the form's numbers is, by dimension (empty: 1). kUnsupported where the form has no bins.
+Status resolve_method(Method& method, const CompiledForm* form, std::span<const double> scale = {});
 
 /// The parts and the whole of the result object of the command line's contract. `relaxed` is told per dimension for a form with bins.
 json::object decoder_json(const Method& method, const CompiledForm* form = nullptr);

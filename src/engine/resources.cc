@@ -96,6 +96,7 @@ struct Resources::Parts {
   std::string draft_name, head_name, sampler_name;
   std::unique_ptr<Engine> draft_engine;
   DraftModel draft;
+  PromptMemory draft_memory;                 // of the draft engine's model
   const CompiledForm* mapped_for = nullptr;  // the form that the draft's maps were made for
   std::unique_ptr<DFlashHead> head;
   std::unique_ptr<LearnedCommitSampler> sampler;
@@ -113,6 +114,7 @@ struct Resources::Parts {
     if (!draft_engine || draft_name != name) {
       draft_engine.reset();
       draft.lm = nullptr;
+      draft_memory = {};
       SLIP_TRY(draft_engine, Engine::load(name, engine.options()));
       draft_name = name;
     }
@@ -131,6 +133,7 @@ struct Resources::Parts {
       SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
                                                      small.lm().info().vocab, form, own));
       draft.lm = &small.lm();
+      draft.memory = &draft_memory;
       draft.to_draft = std::move(maps.to_draft);
       draft.to_target = std::move(maps.to_target);
       mapped_for = form;
@@ -221,7 +224,7 @@ Status Resources::attach_width(Engine& engine, const Request& request, const Com
   return {};
 }
 
-Status resolve_method(Method& method, const CompiledForm* form) {
+Status resolve_method(Method& method, const CompiledForm* form, std::span<const double> scale) {
   auto* relaxed = std::get_if<RelaxedVerifier>(&method.verifier);
   if (!relaxed || relaxed->end.value > relaxed->first.value) return {};
   const BinsMeaning* bins = bins_of(form);
@@ -229,6 +232,20 @@ Status resolve_method(Method& method, const CompiledForm* form) {
     return unsupported("--verifier relaxed: expected a form with action bins, got {}", form ? form->form.name() : "free text");
   relaxed->first = bins->first;
   relaxed->end = {bins->last.value + 1};
+  relaxed->radius_of_number.resize(form->meanings.size());
+  relaxed->unit_of_number.resize(form->meanings.size());
+  for (size_t f = 0; f < form->meanings.size(); ++f) {
+    const auto* its = std::get_if<BinsMeaning>(&form->meanings[f]);
+    if (!its || its->first < relaxed->first || its->last >= relaxed->end) continue;
+    const double step = its->number ? (its->high - its->low) / (its->size() - 1) : 1;
+    for (size_t i = 0; i < static_cast<size_t>(std::max(1, its->count)); ++i) {
+      const double unit = std::abs(step * (i < scale.size() ? scale[i] : 1));
+      // A number that never moves (q01 = q99) is no further off in any bin.
+      const double bins_within = !relaxed->units ? relaxed->radius : unit > 0 ? *relaxed->units / unit + 1e-9 : its->size();
+      relaxed->unit_of_number[f].push_back(unit);
+      relaxed->radius_of_number[f].push_back(static_cast<int32_t>(std::min<double>(bins_within, its->size())));
+    }
+  }
   return {};
 }
 

@@ -32,6 +32,9 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
   SLIP_CHECK(a.scale > 0, "absent keys are -inf before scaling");
   SLIP_CHECK(static_cast<int64_t>(a.row_spans.size()) >= a.rows, "one span list per row");
   SLIP_CHECK(a.kv_type == KvType::kF32 || a.head_width % 2 == 0, "bf16 keys are pairs");
+  SLIP_CHECK(a.kv_type != KvType::kI8 || (a.head_width % 4 == 0 && a.slot_stride % a.head_width == 0 &&
+                                          a.head_stride % a.head_width == 0 && a.key_scales_SG && a.value_scales_SG),
+             "int8 keys are quads, with a scale for each");
   const auto attend = ops().attend[static_cast<int>(a.kv_type)];
   const int64_t group = a.heads / a.kv_heads;
   int64_t parts = (group + kMaxQueries - 1) / kMaxQueries;
@@ -48,6 +51,8 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
             .ldq = a.ldq ? a.ldq : int64_t{a.heads} * a.head_width,
             .keys_SGK = a.keys_SGK,
             .values_SGK = a.values_SGK,
+            .key_scales_SG = a.key_scales_SG,
+            .value_scales_SG = a.value_scales_SG,
             .out_THK = a.out_THK,
             .slot_stride = a.slot_stride ? a.slot_stride : int64_t{a.kv_heads} * a.head_width,
             .head_stride = a.head_stride ? a.head_stride : a.head_width,
@@ -71,13 +76,29 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
   }
 }
 
+namespace {
+
+/// One head's key and value, `at` numbers into the cache.
+void store_head(const Ops& o, const RotateStoreArgs& a, int64_t at, const float* key, const float* value) {
+  const int64_t width = a.head_width;
+  if (a.kv_type == KvType::kI8) {
+    o.to_bytes(key, width, true, static_cast<uint8_t*>(a.keys) + at, a.key_scales + at / width);
+    o.to_bytes(value, width, false, static_cast<uint8_t*>(a.values) + at, a.value_scales + at / width);
+    return;
+  }
+  const auto store = o.to_kv[static_cast<int>(a.kv_type)];
+  const auto size = static_cast<int64_t>(size_of(a.kv_type));
+  store(key, width, static_cast<char*>(a.keys) + at * size);
+  store(value, width, static_cast<char*>(a.values) + at * size);
+}
+
+}  // namespace
+
 void rotate_store(const RotateStoreArgs& a, ThreadPool& pool) {
   constexpr int64_t kTaskNumbers = 32 << 10;  // of a task: 3 us; a smaller one costs more to hand out (0.3 to 1 us)
   const int64_t width = a.head_width, q = a.heads * width, kv = a.kv_heads * width, line = q + 2 * kv;
   const int64_t each = std::max<int64_t>(1, kTaskNumbers / line), tasks = (a.rows + each - 1) / each;
   const Ops& o = ops();
-  const auto store = o.to_kv[static_cast<int>(a.kv_type)];
-  const auto size = static_cast<int64_t>(size_of(a.kv_type));
   const auto task = [&](int64_t i) {
     const int64_t first = i * each, last = std::min(first + each, a.rows);
     for (int64_t t = first; a.q_gain_K && t < last; t++) {
@@ -96,9 +117,7 @@ void rotate_store(const RotateStoreArgs& a, ThreadPool& pool) {
     for (int64_t t = first; t < last; t++)
       for (int64_t g = 0; g < a.kv_heads; g++) {
         const float* k = a.qkv_TE + t * line + q + g * width;
-        const int64_t at = (a.slots_T[t] * a.slot_stride + g * a.head_stride) * size;
-        store(k, width, static_cast<char*>(a.keys) + at);
-        store(k + kv, width, static_cast<char*>(a.values) + at);
+        store_head(o, a, a.slots_T[t] * a.slot_stride + g * a.head_stride, k, k + kv);
       }
   };
   if (tasks == 1 || pool.threads() == 1) {
@@ -108,6 +127,11 @@ void rotate_store(const RotateStoreArgs& a, ThreadPool& pool) {
   }
 }
 
-void to_kv(KvType type, const float* x, int64_t n, void* out) { ops().to_kv[static_cast<int>(type)](x, n, out); }
+void to_kv(KvType type, const float* x, int64_t n, void* out) {
+  SLIP_CHECK(type != KvType::kI8, "bytes have a scale: to_kv_i8");
+  ops().to_kv[static_cast<int>(type)](x, n, out);
+}
+
+void to_kv_i8(const float* x, int64_t n, bool key, uint8_t* out, float* scale) { ops().to_bytes(x, n, key, out, scale); }
 
 }  // namespace slip

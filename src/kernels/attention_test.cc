@@ -1,134 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Span attention over f32 and bf16 keys: right within the derived bounds on all head shapes, and a row's bits depend on the ordered
-// keys it sees alone.
+// Span attention: over f32 and bf16 keys right within the derived bounds on all head shapes, and over all types of keys a row's bits
+// depend on the ordered keys it sees alone. attention_int8_test.cc has the bounds of int8 keys.
 #include <algorithm>
 #include <numeric>
 
-#include "core/dtype.h"
-#include "kernels/testing.h"
+#include "kernels/attention_problem.h"
 
 namespace slip {
 namespace {
-
-using SpanList = std::vector<SlotSpan>;
-
-struct Shape {
-  int32_t heads, kv_heads, width;
-};
-constexpr KvType kTypes[] = {KvType::kF32, KvType::kBF16};
-
-std::vector<Shape> shapes(KvType type) {
-  return {{14, 2, 8},  {4, 4, 16}, {6, 1, 40}, {3, 3, 64}, {2, 2, 80}, {16, 2, 128}, {5, 5, 14 - (type == KvType::kF32)},
-          {70, 1, 12}, {1, 1, 256}};  // pairs: even widths
-}
-
-/// Calls f(type) for both types of keys, on every instruction set.
-template <class F>
-void on_every_isa_and_type(const F& f) {
-  on_every_isa([&](Isa) {
-    for (const KvType type : kTypes) {
-      SCOPED_TRACE(type == KvType::kF32 ? "f32" : "bf16");
-      f(type);
-    }
-  });
-}
-
-/// `keys` and `values` are numbers of `type` as f32.
-struct Problem {
-  Shape shape;
-  KvType type;
-  int64_t slots;
-  std::vector<float> q, keys, values;
-  std::vector<SpanList> sees;
-  std::vector<float> q_scale;
-  Problem(Shape s, KvType kv, int64_t slot_count, std::vector<SpanList> lists, uint32_t seed)
-      : shape(s), type(kv), slots(slot_count), sees(std::move(lists)) {
-    q = plain_numbers(rows() * s.heads * s.width, seed);
-    keys = plain_numbers(slots * s.kv_heads * s.width, seed + 1);
-    values = numbers(slots * s.kv_heads * s.width, seed + 2);
-    for (std::vector<float>* x : {&keys, &values})
-      for (float& v : *x)
-        if (type == KvType::kBF16) v = to_float(to_bf16(v));
-  }
-  static std::vector<uint16_t> as_bf16(const std::vector<float>& x) {
-    std::vector<uint16_t> out;
-    for (const float v : x) out.push_back(to_bf16(v).bits);
-    return out;
-  }
-  int64_t rows() const { return static_cast<int64_t>(sees.size()); }
-  int64_t row_numbers() const { return int64_t{shape.heads} * shape.width; }
-  float scale() const { return 1 / std::sqrt(static_cast<float>(shape.width)); }
-
-  /// Rows [begin, end) in one call.
-  std::vector<float> run(int64_t begin, int64_t end, ThreadPool& pool) const {
-    std::vector<RowSpans> row_spans;
-    SpanList flat;
-    for (int64_t t = begin; t < end; t++) {
-      row_spans.push_back({static_cast<uint32_t>(flat.size()), static_cast<uint32_t>(sees[t].size())});
-      flat.insert(flat.end(), sees[t].begin(), sees[t].end());
-    }
-    std::vector<float> out((end - begin) * row_numbers(), NAN);
-    Workspace workspace;
-    const bool pairs = type == KvType::kBF16;
-    const std::vector<uint16_t> keys_16 = as_bf16(keys), values_16 = as_bf16(values);
-    attention({.q_THK = q.data() + begin * row_numbers(),
-               .kv_type = type,
-               .keys_SGK = pairs ? static_cast<const void*>(keys_16.data()) : keys.data(),
-               .values_SGK = pairs ? static_cast<const void*>(values_16.data()) : values.data(),
-               .out_THK = out.data(),
-               .rows = end - begin,
-               .heads = shape.heads,
-               .kv_heads = shape.kv_heads,
-               .head_width = shape.width,
-               .scale = scale(),
-               .row_spans = row_spans,
-               .spans = flat,
-               .q_scale_T = q_scale.empty() ? nullptr : q_scale.data() + begin},
-              pool, workspace);
-    return out;
-  }
-  std::vector<float> run(ThreadPool& pool) const { return run(0, rows(), pool); }
-  std::vector<float> run_alone(ThreadPool& pool) const {
-    std::vector<float> out;
-    for (int64_t t = 0; t < rows(); t++) {
-      const auto row = run(t, t + 1, pool);
-      out.insert(out.end(), row.begin(), row.end());
-    }
-    return out;
-  }
-};
-
-/// Causal rows, rows with holes, rows that see nothing, blocks, and empty spans in between.
-std::vector<SpanList> mixed_lists(int32_t slots, int rows, uint32_t seed) {
-  std::mt19937 engine(seed);
-  const auto below = [&](int32_t n) { return static_cast<int32_t>(engine() % static_cast<uint32_t>(n)); };
-  std::vector<SpanList> lists;
-  for (int t = 0; t < rows; t++) {
-    SpanList list;
-    switch (below(5)) {
-      case 0:
-        break;
-      case 1:
-        list.push_back({0, 1 + below(slots)});
-        break;
-      case 2:
-        list = {{0, slots / 2}, {slots / 2, slots / 2}, {slots / 2 + 3, slots}};
-        break;
-      default:
-        for (int i = below(6); i >= 0; i--) {
-          const int32_t begin = below(slots);
-          list.push_back({begin, std::min(slots, begin + below(40))});
-        }
-    }
-    lists.push_back(list);
-  }
-  return lists;
-}
-std::vector<SpanList> causal(int32_t rows, int32_t before) {
-  std::vector<SpanList> lists;
-  for (int32_t t = 0; t < rows; t++) lists.push_back({{0, before + t + 1}});
-  return lists;
-}
 
 /// One query over bf16 keys, in double from the numbers that are really multiplied, with the bound of a right f32 version.
 ///
@@ -177,6 +56,7 @@ std::vector<Bounded> attention_pairs_ref(std::span<const float> q_K, float facto
 TEST(Attention, StaysWithinTheDerivedBound) {
   ThreadPool pool(2);
   on_every_isa_and_type([&](KvType type) {
+    if (type == KvType::kI8) return;
     for (const Shape shape : shapes(type)) {
       Problem p(shape, type, 150, mixed_lists(150, 12, 21), 22);
       p.q_scale = plain_numbers(p.rows(), 23);
@@ -323,7 +203,15 @@ TEST(Attention, OneKeyIsItsValueAndLargeScoresDoNotOverflow) {
   on_every_isa_and_type([&](KvType type) {
     Problem p({2, 2, 16}, type, 100, {{{7, 8}}, {{0, 100}}}, 31);
     const auto first = p.run(0, 1, pool);
-    EXPECT_TRUE(same_bits(first, {&p.values[7 * 32], 32}));
+    const Bytes stored(p.values, 16, false);
+    for (size_t i = 0; type == KvType::kI8 && i < 32; i++) {
+      const float value = stored.scales[14 + i / 16] * static_cast<int8_t>(stored.numbers[7 * 32 + i]);
+      EXPECT_NEAR(first[i], value,
+                  8 * kRoundoff * std::fabs(value));  // its weight, 255, and that of the block cancel up to roundings
+    }
+    if (type != KvType::kI8) {
+      EXPECT_TRUE(same_bits(first, {&p.values[7 * 32], 32}));
+    }
     for (float& x : p.q) x *= 1e4F;
     for (const float x : p.run(pool)) EXPECT_TRUE(std::isfinite(x));
   });

@@ -20,7 +20,8 @@ constexpr int64_t kInWork = 2 * kLanes;                  // queries whose scores
 constexpr int64_t kLineQueries = kMaxQueries + kInWork;  // of the transposed queries; whole vectors are read from any query on
 
 struct AttendPairs {
-  explicit AttendPairs(const AttendArgs& args) : a(args), walk(args) {}  // not zeroed, as Attend
+  explicit AttendPairs(const AttendArgs& args) : a(args), walk(args) {}           // not zeroed, as Attend
+  static constexpr int64_t kNumberBytes = 2, kTilesPerGroup = kKeyBlock / 8 + 2;  // between which the next block is fetched
   const AttendArgs& a;
   Walk walk;
   int64_t queries, padded, steps;  // padded: head width in whole vectors; steps: pairs of a head
@@ -41,7 +42,8 @@ constexpr int64_t kTilesOfKeys = 8;  // keys of a score tile
 constexpr int64_t kFetchWidth = 64;  // narrower heads' caches are small, and the planning would be an eighth of a single row's work
 
 /// What the leading row sees next will be fetched while this block is worked on.
-void plan_fetch(AttendPairs& s, const Cursor& c, int64_t t) {
+template <class S>
+void plan_fetch(S& s, const Cursor& c, int64_t t) {
   s.fetch_keys = s.fetched = s.fetch_each = 0;
   if (s.a.width < kFetchWidth) return;
   Cursor next;
@@ -50,17 +52,18 @@ void plan_fetch(AttendPairs& s, const Cursor& c, int64_t t) {
   next_block(s.a, s.a.row_begin + t, next);
   s.fetch_keys = next.count;
   if (next.count > 0) slots_of(next, s.a.slot_stride, s.fetch_at);
-  const int64_t groups = (s.queries + kInWork - 1) / kInWork, tiles = groups * (kKeyBlock / kTilesOfKeys + 2);
+  const int64_t groups = (s.queries + kInWork - 1) / kInWork, tiles = groups * S::kTilesPerGroup;
   s.fetch_each = (2 * s.fetch_keys + tiles - 1) / tiles;
 }
 
 /// Starts fetching some of the next block's keys and values. Called between tiles: a burst of fetches would stand in the way of loads.
-inline void fetch_ahead(AttendPairs& s) {
-  const int64_t lines = (s.a.width * 2 + 63) / 64, head = s.a.kv_head * s.a.head_stride;
+template <class S>
+inline void fetch_ahead(S& s) {
+  const int64_t lines = (s.a.width * S::kNumberBytes + 63) / 64, head = s.a.kv_head * s.a.head_stride;
   const int64_t end = s.fetched + s.fetch_each < 2 * s.fetch_keys ? s.fetched + s.fetch_each : 2 * s.fetch_keys;
   for (; s.fetched < end; s.fetched++) {
     const void* base = s.fetched % 2 ? s.a.values_SGK : s.a.keys_SGK;
-    const char* from = reinterpret_cast<const char*>(static_cast<const uint16_t*>(base) + head + s.fetch_at[s.fetched / 2]);
+    const char* from = static_cast<const char*>(base) + (head + s.fetch_at[s.fetched / 2]) * S::kNumberBytes;
     for (int64_t i = 0; i < lines; i++) __builtin_prefetch(from + i * 64, 0, 2);
   }
 }
@@ -267,7 +270,9 @@ void weigh(AttendPairs& s, float* sums, int64_t n, const Word* weights, const Wo
   }
 }
 
-void add_values(AttendPairs& s, float* sums, int64_t n, int64_t count) {
+/// What n queries have so far, relative to their new maxima.
+template <class S>
+void keep_sums(const S& s, float* sums, int64_t n) {
   for (int64_t r = 0; r < n; r++) {
     if (s.keep[r] == 1.0F) continue;  // the maximum stands: most blocks
     for (int64_t k = 0; k < s.padded; k += kLanes) {
@@ -275,6 +280,10 @@ void add_values(AttendPairs& s, float* sums, int64_t n, int64_t count) {
       store(at, mul_v(load(at), splat(s.keep[r])));
     }
   }
+}
+
+void add_values(AttendPairs& s, float* sums, int64_t n, int64_t count) {
+  keep_sums(s, sums, n);
   weigh(s, sums, n, s.weights_PQ, s.values_PK, count / 2);
   if (count % 2 == 0) return;
   // Beside the last key lies one that this row does not see: its value may be anything.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with int4 weights (int4.h, packed_layout.h). Sums are exact integers, so the two forms give the same bits: few rows unpack
-// in registers while the weights pass by; many rows share one unpacking into the L1. Included after body_product.h.
+// Products with int4 weights (int4.h, packed_layout.h). Sums are exact integers, so all forms give the same bits: few rows unpack
+// in registers while the weights pass by (AVX-512: up to eight; AVX2 and NEON: one); more share one unpacking into the L1. Included
+// after body_product.h.
 #pragma once
 
 namespace slip {
@@ -14,7 +15,7 @@ void product_int4_unpacked(const ProductArgs& a) {
     const int64_t steps = a.steps - s < kChunkSteps ? a.steps - s : kChunkSteps;
     unpack_int4(chunk, steps, words);
     chunk += int4_chunk_bytes(steps);
-    product_chunk<DotI8>(a, s, steps, words, s + steps == a.steps ? static_cast<const char*>(a.next) : chunk, 2);
+    product_chunk<DotWeightI8>(a, s, steps, words, s + steps == a.steps ? static_cast<const char*>(a.next) : chunk, 2);
   }
 }
 
@@ -49,13 +50,13 @@ template <int kRows, int kVectors, int kFetch>
       for (int r = 0; r < kRows; r++) {
         const Words x0 = splat_word(x + r * ldx + s + p);
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; v++) a[r][v] = DotI8::dot(a[r][v], x0, low[v]);
+        for (int v = 0; v < kVectors; v++) a[r][v] = DotWeightI8::dot(a[r][v], x0, low[v]);
       }
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; r++) {
         const Words x1 = splat_word(x + r * ldx + s + p + 1);
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; v++) a[r][v] = DotI8::dot(a[r][v], x1, high[v]);
+        for (int v = 0; v < kVectors; v++) a[r][v] = DotWeightI8::dot(a[r][v], x1, high[v]);
       }
     }
   }
@@ -90,7 +91,60 @@ void product_int4(const ProductArgs& a) {
   }
 }
 #else
+#if defined(__AVX2__) || defined(__ARM_FEATURE_DOTPROD)
+/// One row, 8 columns of a chunk: the words of 4 lines are transposed, so that 16 bytes belong to one column and find their numbers in
+/// a table of 16. A sum's parts lie in the four words of half a vector until the end.
+template <bool kFetch>
+inline Words int4_columns(const Words* x_even, const Words* x_odd, const char* chunk, int64_t steps, int64_t column,
+                          const char* ahead) {
+  Words sums[4] = {no_words(), no_words(), no_words(), no_words()};
+  const char* line = chunk + int4_code_bytes(steps) + column * 4;
+  const auto* codes = reinterpret_cast<const unsigned char*>(chunk) + column % 32;
+  const int shift = column < 32 ? 4 : 0;  // 16 * code is where its table begins
+  for (int64_t g = 0; g < steps / kInt4GroupSteps; g++, line += 4 * 256) {
+    if constexpr (kFetch) {
+      __builtin_prefetch(ahead + g * 128);
+      __builtin_prefetch(ahead + g * 128 + 64);
+    }
+    Words q[4] = {load_words(line), load_words(line + 256), load_words(line + 512), load_words(line + 768)};
+    transpose_halves(q);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < 4; i++) {
+      const Words table = two_halves(kInt4Values.at + (codes[g * 32 + i] << shift & 0x70),
+                                     kInt4Values.at + (codes[g * 32 + i + 4] << shift & 0x70));
+      sums[i] = DotWeightI8::dot(sums[i], x_even[g], look_up_low(table, q[i]));
+      sums[i] = DotWeightI8::dot(sums[i], x_odd[g], look_up_high(table, q[i]));
+    }
+  }
+  return add_across_halves(sums);
+}
+
+void product_int4_row(const ProductArgs& a) {
+  constexpr int64_t kGroups = kChunkSteps / kInt4GroupSteps;
+  const char* chunk = static_cast<const char*>(a.w);
+  for (int64_t s = 0; s < a.steps; s += kChunkSteps) {
+    const int64_t steps = a.steps - s < kChunkSteps ? a.steps - s : kChunkSteps;
+    const Word* x = a.x + s / kChunkSteps * a.chunk;
+    Words x_even[kGroups], x_odd[kGroups];
+    for (int64_t g = 0; g < steps / kInt4GroupSteps; g++) {
+      x_even[g] = every_other(x + g * kInt4GroupSteps, false);
+      x_odd[g] = every_other(x + g * kInt4GroupSteps, true);
+    }
+    const char* after = s + steps == a.steps ? static_cast<const char*>(a.next) : chunk + int4_chunk_bytes(steps);
+    for (int64_t c = 0; c < a.columns; c += kLanes) {
+      // Eight turns over the columns fetch what a chunk has: 2 lines of 64 bytes per step.
+      const Words sum = after ? int4_columns<true>(x_even, x_odd, chunk, steps, c, after + c * 2 * steps)
+                              : int4_columns<false>(x_even, x_odd, chunk, steps, c, after);
+      Word* out = a.sums + c;
+      store_words(out, s == 0 ? sum : add_words(load_words(out), sum));
+    }
+    chunk += int4_chunk_bytes(steps);
+  }
+}
+void product_int4(const ProductArgs& a) { a.rows == 1 ? product_int4_row(a) : product_int4_unpacked(a); }
+#else
 void product_int4(const ProductArgs& a) { product_int4_unpacked(a); }
+#endif
 #endif
 
 }  // namespace

@@ -52,15 +52,24 @@ struct PackBF16 {
   }
   template <class Row>
   static void words(Row row, int64_t s, int64_t n, int64_t k, float, Word* out) {
+    // As a pair, or, where a product takes two words, each as f32.
+    const auto put = [](Word* to, int64_t i, uint32_t low, uint32_t high) {
+      if constexpr (kWords == 2) {
+        to[2 * i] = low << 16;
+        to[2 * i + 1] = high << 16;
+      } else {
+        to[i] = low | high << 16;
+      }
+    };
     const int64_t whole = k / 2 - s < n ? k / 2 - s : n;
-    for (int64_t i = 0; i < whole; i++) out[i] = bf16_bits(row(2 * (s + i))) | bf16_bits(row(2 * (s + i) + 1)) << 16;
-    for (int64_t i = whole > 0 ? whole : 0; i < n; i++) out[i] = 2 * (s + i) < k ? bf16_bits(row(k - 1)) : 0;
+    for (int64_t i = 0; i < whole; i++) put(out, i, bf16_bits(row(2 * (s + i))), bf16_bits(row(2 * (s + i) + 1)));
+    for (int64_t i = whole > 0 ? whole : 0; i < n; i++) put(out, i, 2 * (s + i) < k ? bf16_bits(row(k - 1)) : 0, 0);
   }
 };
 
-/// x = scale * q, q = round_half_even(x * (127 / max|x|)), stored as q + 128; a row with an inf or NaN gets a NaN scale.
+/// x = scale * q, q = round_half_even(x * (127 / max|x|)), stored as q + kOffset; a row with an inf or NaN gets a NaN scale.
 struct PackInt {
-  static constexpr int kWords = DotI8::kWords;
+  static constexpr int kWords = DotWeightI8::kWords;
   template <class Row>
   static float prepare(Row row, int64_t k, float* scale) {
     uint32_t top = 0;
@@ -84,7 +93,8 @@ struct PackInt {
     unsigned char* out = reinterpret_cast<unsigned char*>(kWords == 2 ? four : words);
     const int64_t whole = k - 4 * s < 4 * n ? k - 4 * s : 4 * n;
     for (int64_t i = 0; i < whole; i++) {
-      const float shifted = row(4 * s + i) * inverse + 12583040.0F;  // 1.5 * 2^23 + 128: the last byte is q + 128, half to even
+      // 1.5 * 2^23 + an even offset: the last byte is q + offset, half to even.
+      const float shifted = row(4 * s + i) * inverse + (12582912.0F + DotWeightI8::kOffset);
       uint32_t u;
       __builtin_memcpy(&u, &shifted, 4);
       out[i] = static_cast<unsigned char>(u);

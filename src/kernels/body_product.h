@@ -16,24 +16,24 @@ template <class Dot, int kRows, int kVectors, int kFetch>
   Words a[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) a[r][v] = fresh ? no_words() : load_words(sums + r * lds + v * kLanes);
   for (int64_t s = 0; s < steps; s++) {
     Words b[kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) b[v] = load_words(w + s * ldw + v * kLanes);
 #pragma GCC unroll 4
     for (int f = 0; f < kFetch; f++) __builtin_prefetch(ahead + (s * kFetch + f) * 64, 0, kFetch == 1 ? 2 : 3);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; r++) {
       const auto xr = Dot::at(x + r * ldx, s);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; v++) a[r][v] = Dot::dot(a[r][v], xr, b[v]);
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) store_words(sums + r * lds + v * kLanes, a[r][v]);
 }
 
@@ -70,8 +70,8 @@ void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word
   }
 }
 
-/// The tile that also fetches its share of the next chunk, which has `lines` (2 or 4) of 64 bytes per step: all for one row tile,
-/// half for two or three, one for more.
+/// Tile number `index` of `count` also fetches its share of the next chunk, which has `lines` (2 or 4) of 64 bytes per step: all of
+/// one, half of two or three, one of more.
 inline int fetched_lines(int64_t index, int64_t count, int lines) {
   const int each = count == 1 ? lines : count < 4 ? (lines + 1) / 2 : 1;
   return index * each < lines ? each : 0;
@@ -112,7 +112,7 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w
     return;
   }
   if constexpr (kTileVectors == 2) {
-    // One row of the narrow tile would be two chains of dot products. Not for int4, which is bound by unpacking and got 1.5 times slower.
+    // One row of the narrow tile would be two chains of dot products. (Two lines per step: int4, bound by its unpacking.)
     if (a.rows == 1 && lines == 4) {
       for (int64_t c = 0; c < a.columns; c += 8 * kLanes)
         (c == 0 && ahead ? tile<Dot, 1, 8, 4> : tile<Dot, 1, 8, 0>)(a.sums + c, kBlockColumns, x, a.ldx, w + c, kBlockColumns,
@@ -121,13 +121,15 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w
     }
   }
   const RowTiles tiles(a.rows);
+  const int64_t count = tiles.count * ((a.columns + kTileVectors * kLanes - 1) / (kTileVectors * kLanes));
+  int64_t i = 0;
   for (int64_t t = 0; t < tiles.count; t++) {
     const int64_t r = tiles.first(t), n = tiles.size(t);
-    const int fetch = ahead ? fetched_lines(t, tiles.count, lines) : 0;
-    for (int64_t c = 0; c < a.columns; c += kTileVectors * kLanes) {
-      const Tile f = fetching_tile<Dot>(n, c == 0 ? fetch : 0);
+    for (int64_t c = 0; c < a.columns; c += kTileVectors * kLanes, i++) {
+      const int fetch = ahead ? fetched_lines(i, count, lines) : 0;
+      const Tile f = fetching_tile<Dot>(n, fetch);
       f(a.sums + r * kBlockColumns + c, kBlockColumns, x + r * a.ldx, a.ldx, w + c, kBlockColumns, steps, s == 0,
-        fetch ? ahead + t * fetch * steps * 64 : nullptr);
+        fetch ? ahead + i * fetch * steps * 64 : nullptr);
     }
   }
 }
@@ -165,14 +167,16 @@ void finish_float(const FinishArgs& a) {
   }
 }
 
-/// Scales and sums of padding columns are there (packed_layout.h), so all 64 are computed.
+/// Scales and sums of padding columns are there (packed_layout.h), so all 64 are computed. w_sums takes off an offset of 128.
 void finish_int(const FinishArgs& a) {
   for (int64_t r = 0; r < a.rows; r++) {
     const Word* sums = a.sums + r * kBlockColumns;
     const float x_scale = a.x_scales[r];
     float values[kBlockColumns];
-    for (int64_t c = 0; c < kBlockColumns; c++)
-      values[c] = static_cast<float>(static_cast<int32_t>(sums[c] - static_cast<Word>(a.w_sums[c]))) * (x_scale * a.w_scales[c]);
+    for (int64_t c = 0; c < kBlockColumns; c++) {
+      const Word offset = DotWeightI8::kOffset ? static_cast<Word>(a.w_sums[c]) : 0;
+      values[c] = static_cast<float>(static_cast<int32_t>(sums[c] - offset)) * (x_scale * a.w_scales[c]);
+    }
     write_row(a, values, a.out + r * a.ldo);
   }
 }

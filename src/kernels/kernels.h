@@ -3,8 +3,8 @@
 // on that row (and, in attention, on the ordered keys that it sees), never on T, the thread count or where things lie.
 //
 // Layouts are row-major; a suffix names the dimensions (T rows, K inner, N outer, H query heads, G key/value heads).
-// Implementations: avx512 (bf16 dot products), avx2, portable; chosen once at run time, SLIPSTREAM_ISA=portable|avx2|avx512
-// overrides. Nothing here allocates after set-up; scratch comes from the caller's Workspace.
+// Implementations: avx512 (bf16 dot products), avx2, neon (the bits of avx2), portable; chosen once at run time,
+// SLIPSTREAM_ISA=portable|avx2|avx512|neon overrides. Nothing here allocates after set-up; scratch comes from the caller's Workspace.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace slip {
 
-enum class Isa : uint8_t { kPortable, kAvx2, kAvx512 };
+enum class Isa : uint8_t { kPortable, kAvx2, kAvx512, kNeon };
 /// What runs here, and why ("avx512: cpu has avx512f bw vl bf16 vnni").
 struct IsaChoice {
   Isa isa;
@@ -151,20 +151,25 @@ void matmul_argmax(const PackedMatrix& w, const float* x_TK, int64_t rows, int64
 /// Largest element's index, lowest on ties, NaN loses; -1 only when all are NaN.
 int64_t argmax(std::span<const float> x);
 
-/// Numbers of the key/value cache.
-enum class KvType : uint8_t { kF32, kBF16 };
-constexpr size_t size_of(KvType type) { return type == KvType::kF32 ? 4 : 2; }
+/// Numbers of the key/value cache. kI8: bytes and a scale per slot and head, keys spread (body_attention_quads.h).
+enum class KvType : uint8_t { kF32, kBF16, kI8 };
+constexpr size_t size_of(KvType type) { return type == KvType::kF32 ? 4 : type == KvType::kBF16 ? 2 : 1; }
 
 /// out_THK = softmax(scale * q_THK . keys) values, grouped heads: query head h reads key/value head h * G / H.
-/// keys and values: slot s, head g at base + s * slot_stride + g * head_stride, numbers of kv_type. Softmax in f32 with running maximum per key block.
+/// keys and values: slot s, head g at base + s * slot_stride + g * head_stride, numbers of kv_type. Softmax in f32 with running maximum
+/// per key block.
 /// bf16: head_width even; q * scale and probabilities are rounded to bf16, sums are f32 (body_attention_pairs.h has the order,
-/// attention_test.cc the bound). A row that sees nothing gets zeros. out may not alias q.
+/// attention_test.cc the bound). i8: head_width and strides multiples of 4, slot_stride and head_stride of head_width; q and the
+/// probabilities of a block are quantised, sums of a block exact; the same bits on every instruction set (body_attention_quads.h).
+/// A row that sees nothing gets zeros. out may not alias q.
 struct AttentionArgs {
   const float* q_THK = nullptr;
   int64_t ldq = 0;  // row stride of q; 0: heads * head_width
   KvType kv_type = KvType::kF32;
   const void* keys_SGK = nullptr;
   const void* values_SGK = nullptr;
+  const float* key_scales_SG = nullptr;  // i8: of slot s, head g at (s * slot_stride + g * head_stride) / head_width
+  const float* value_scales_SG = nullptr;
   int64_t slot_stride = 0, head_stride = 0;  // of keys and values; 0: kv_heads * head_width and head_width
   float* out_THK = nullptr;
   int64_t rows = 0;
@@ -178,7 +183,8 @@ struct AttentionArgs {
 void attention(const AttentionArgs& args, ThreadPool& pool, Workspace& workspace);
 
 /// What follows the product with q, k and v: per row RMSNorm of every head of q and k (where gains are given), rotation of q and k in
-/// place (pairs (i, i + half) of every head, as `rotate`), and k and v into the cache at the row's slot (bf16: rounded to nearest even).
+/// place (pairs (i, i + half) of every head, as `rotate`), and k and v into the cache at the row's slot (bf16: rounded to nearest even;
+/// i8: as to_kv_i8).
 struct RotateStoreArgs {
   float* qkv_TE = nullptr;  // rows of H + 2 G heads: q, k, v
   int64_t rows = 0;
@@ -191,12 +197,17 @@ struct RotateStoreArgs {
   KvType kv_type = KvType::kF32;
   void* keys = nullptr;
   void* values = nullptr;
+  float* key_scales = nullptr;  // i8
+  float* value_scales = nullptr;
   int64_t slot_stride = 0, head_stride = 0;  // as AttentionArgs, given
   const int32_t* slots_T = nullptr;
 };
 void rotate_store(const RotateStoreArgs& args, ThreadPool& pool);
-/// numbers of kv_type = x, rounded.
+/// f32 or bf16 numbers = x, rounded.
 void to_kv(KvType type, const float* x, int64_t n, void* out);
+/// i8: one head's key or value in bytes, and its scale: x (a key: spread) = scale * q, |q| <= 127, halves to even. Keys are stored as
+/// q + 128. 0 and all but 0 (below 2^-100): scale 0; a number that is not finite: scale NaN. n <= kMaxHeadWidth.
+void to_kv_i8(const float* x, int64_t n, bool key, uint8_t* out, float* scale);
 
 /// out_TD = x_TD * rsqrt(mean_d(x^2) + eps) * gain_D. out may alias x.
 void rms_norm(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, float eps, float* out_TD, ThreadPool& pool);

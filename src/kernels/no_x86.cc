@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the processor is no x86-64: the fast paths refuse, the portable one runs. A file of refusals instead of
+// Where the processor is no x86-64: its fast paths refuse. A file of refusals instead of
 // conditions in the callers.
 #include "kernels/ops.h"
 

@@ -21,7 +21,7 @@ constexpr int64_t kKeyBlock = 64;      // keys added between two looks at the ru
 constexpr int64_t kMaxQueries = 128;   // query rows x heads of one piece of attention
 
 /// sums[r][c] = sum over steps of x_r . w_c for the first `columns` of a block of 64, rows <= kGroupRows; the others may hold
-/// anything. `sums` holds f32, or int32 for integer weights (activations are stored as value + 128).
+/// anything. `sums` holds f32, or int32 for integer weights (activations are stored as value + DotWeightI8::kOffset).
 struct ProductArgs {
   const Word* x = nullptr;
   int64_t ldx = 0, chunk = kChunkSteps;  // words from a row to the next, and from kChunkSteps words of a row to its next
@@ -40,7 +40,7 @@ struct FinishArgs {
   bool accumulate = false;          // out = out + (product + bias)
   const float* x_scales = nullptr;  // integer weights only
   const float* w_scales = nullptr;
-  const int32_t* w_sums = nullptr;  // 128 * sum over k of w, taken off again
+  const int32_t* w_sums = nullptr;  // 128 * sum over k of w, taken off again where activations have an offset
 };
 
 /// words = x_TK in the words of the weight type, zero-padded to `steps` words per row (int types: scales_T too). With `gain_K` the
@@ -51,7 +51,7 @@ struct PackArgs {
   int64_t rows = 0, k = 0, ldx = 0;
   const float* gain_K = nullptr;
   float eps = 0;
-  Word* words = nullptr;         // of row t: at t * kChunkSteps * x_words, then every `chunk` words
+  Word* words = nullptr;  // of row t: at t * kChunkSteps * x_words, then every `chunk` words
   int64_t steps = 0, chunk = 0;
   float* scales_T = nullptr;
 };
@@ -74,8 +74,10 @@ struct StatsArgs {
 struct AttendArgs {
   const float* q_THK = nullptr;
   int64_t ldq = 0;
-  const void* keys_SGK = nullptr;  // float, or uint16_t (bf16) in attend[1]
+  const void* keys_SGK = nullptr;  // float, uint16_t (bf16) in attend[1], uint8_t in attend[2]
   const void* values_SGK = nullptr;
+  const float* key_scales_SG = nullptr;  // attend[2] only, as AttentionArgs
+  const float* value_scales_SG = nullptr;
   float* out_THK = nullptr;
   int64_t slot_stride = 0, head_stride = 0;  // of keys and values, in numbers
   int64_t heads = 0, width = 0;
@@ -102,9 +104,10 @@ struct Ops {
   void (*stats)(const StatsArgs&);
   /// Sum of sum_b * e^(largest_b - largest) over blocks with at >= 0, NaN where one of the sums is NaN.
   float (*sum_of_stats)(const LogitStats* stats_B, int64_t blocks, float largest);
-  void (*attend[2])(const AttendArgs&);  // by KvType
-  /// Numbers of the key/value cache by KvType; out may lie at any multiple of a number's size.
+  void (*attend[3])(const AttendArgs&);  // by KvType
+  /// Numbers of the key/value cache by KvType, those with a scale apart; out may lie at any multiple of a number's size.
   void (*to_kv[2])(const float* x, int64_t n, void* out);
+  void (*to_bytes)(const float* x, int64_t n, bool key, uint8_t* out, float* scale);
   void (*rms_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, float eps, float* out_TD);
   void (*layer_norm)(const float* x_TD, int64_t rows, int64_t width, const float* gain_D, const float* bias_D, float eps,
                      float* out_TD);
@@ -116,10 +119,11 @@ struct Ops {
   Word (*fold)(const Word* words, int64_t n);
 };
 
-/// Null where the build or the machine's instruction set lacks them (no_x86.cc refuses on other processors).
+/// Null where the build or the machine's instruction set lacks them (no_x86.cc and no_arm.cc refuse on other processors).
 const Ops* portable_ops();
 const Ops* avx2_ops();
 const Ops* avx512_ops();
+const Ops* neon_ops();
 /// The chosen one.
 const Ops& ops();
 

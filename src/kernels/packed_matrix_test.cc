@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "kernels/int4.h"
 #include "kernels/testing.h"
@@ -105,6 +106,14 @@ TEST(PackedMatrix, AnyBytesOfInt4AreSafeAndGiveTheSameBitsOnEveryInstructionSet)
   std::memcpy(copy.at + bytes - scales.size() * 4, scales.data(), scales.size() * 4);
   const auto w = PackedMatrix::view(WeightType::kI4, n, k, {copy.at, bytes}, nullptr);
   ASSERT_TRUE(w) << w.error().message;
+  // The sums of the columns are right: an instruction set whose activations have no offset does not read them.
+  for (int64_t c = 0; c < n; c++) {
+    std::vector<float> row(k);
+    w->row(c, row);
+    // Weights behind the last count as well; they meet zeros, stored with the offset or without.
+    const auto sum = static_cast<int32_t>(128 * 2 * std::accumulate(row.begin(), row.end(), 0.0F));
+    std::memcpy(copy.at + bytes - 2 * scales.size() * 4 + c * 4, &sum, sizeof sum);
+  }
   const auto x = plain_numbers(70 * k, 36);
   std::vector<float> first;
   on_every_isa([&](Isa) {

@@ -105,6 +105,15 @@ struct DotI8 {
     return _mm256_add_epi32(_mm256_add_epi32(sum, _mm256_madd_epi16(x.even, w_even)), _mm256_madd_epi16(x.odd, w_odd));
   }
 };
+/// With int8 weights: |w| times x with the sign of w, so that a pair of products fits 16 bits (2 * 128 * 127 < 32768). Of the four
+/// instructions per dot product two multiply, as with DotI8, but weights cost one (|w|, for all rows), not three.
+struct DotWeightI8 : WordByWord {
+  static constexpr int kOffset = 0;
+  static inline Words dot(Words sum, Words x, Words w) {
+    const Words pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+};
 
 /// Factors of the codes of columns 8 v .. 8 v + 7, twice per column.
 inline Words int4_factors(const char* codes, int64_t v) {
@@ -138,6 +147,34 @@ inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {
     }
   }
 }
+
+/// What int4 products of one row need (body_int4.h). A half of a vector is 16 bytes.
+/// The 4 x 4 words in each half of r[0] .. r[3], transposed: r[i] gets what stood at i in each.
+inline void transpose_halves(Words* r) {
+  const Words ab = _mm256_unpacklo_epi32(r[0], r[1]), AB = _mm256_unpackhi_epi32(r[0], r[1]);
+  const Words cd = _mm256_unpacklo_epi32(r[2], r[3]), CD = _mm256_unpackhi_epi32(r[2], r[3]);
+  r[0] = _mm256_unpacklo_epi64(ab, cd);
+  r[1] = _mm256_unpackhi_epi64(ab, cd);
+  r[2] = _mm256_unpacklo_epi64(AB, CD);
+  r[3] = _mm256_unpackhi_epi64(AB, CD);
+}
+/// 16 bytes from each of two places.
+inline Words two_halves(const void* low, const void* high) {
+  return _mm256_loadu2_m128i(static_cast<const __m128i*>(high), static_cast<const __m128i*>(low));
+}
+/// Words 0, 2, 4, 6 of eight in both halves; with words 1, 3, 5, 7 for `odd`.
+inline Words every_other(const Word* x, bool odd) {
+  const Words even = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
+  return _mm256_permutevar8x32_epi32(load_words(x), odd ? _mm256_or_si256(even, _mm256_set1_epi32(1)) : even);
+}
+/// Bytes of each half's table, by the lower and by the upper four bits of q.
+inline Words look_up_low(Words table, Words q) { return _mm256_shuffle_epi8(table, _mm256_and_si256(q, _mm256_set1_epi8(15))); }
+inline Words look_up_high(Words table, Words q) { return look_up_low(table, _mm256_srli_epi16(q, 4)); }
+/// Word i of each half: the sum of the words in that half of v[i].
+inline Words add_across_halves(const Words* v) {
+  return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+}
+inline Words add_words(Words a, Words b) { return _mm256_add_epi32(a, b); }
 
 /// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
 inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {

@@ -93,6 +93,10 @@ struct DotBF16 : WordByWord {
 struct DotI8 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) { return _mm512_dpbusd_epi32(sum, x, w); }
 };
+/// With int8 weights, activations stored as value + kOffset.
+struct DotWeightI8 : DotI8 {
+  static constexpr int kOffset = 128;
+};
 
 /// Where the 16 values of a column's code start, for each byte of columns 16 v .. 16 v + 15.
 inline Words int4_starts(const char* codes, int64_t v) {

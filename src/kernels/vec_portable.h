@@ -103,6 +103,10 @@ struct DotI8 : WordByWord {
     return (Words)((Ints)sum + (low + high));
   }
 };
+/// With int8 weights, activations stored as value + kOffset.
+struct DotWeightI8 : DotI8 {
+  static constexpr int kOffset = 128;
+};
 
 /// A chunk of int4 weights as int8 words, [steps][64].
 inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {

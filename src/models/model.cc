@@ -101,6 +101,9 @@ Status Model::load_parts(const LoadProgress& progress) {
   SLIP_TRY(DraftAdapter adapter, load_adapter());  // before the weights: small, and may be refused
   SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(folder_));
   SLIP_TRY(LoadedWeights weights, load_weights(checkpoint, config_, options_.type, options_.slots, *pool_, progress, &memory_));
+  if (options_.keys)
+    memory_.cache = static_cast<int64_t>(KvArena::bytes_needed(config_.decoder.layers, options_.slots, config_.decoder.kv_heads,
+                                                               config_.decoder.head_width, *options_.keys));
   text_prefix_ = std::move(weights.text_prefix);
   vision_prefix_ = std::move(weights.vision_prefix);
   notes_.insert(notes_.end(), weights.notes.begin(), weights.notes.end());
@@ -114,11 +117,13 @@ Status Model::load_parts(const LoadProgress& progress) {
 Status Model::make_lm(DecoderWeights weights) {
   SLIP_TRY(const DeviceName device, parse_device(options_.device));
   if (!device.cpu()) {
+    if (options_.keys && *options_.keys != KvType::kBF16)
+      return unsupported("{} on {}: keys: expected bf16, the only ones there, got another type", folder_.string(), device.text());
     SLIP_TRY(lm_, open_on_device(device, config_.decoder, weights, options_.slots, *pool_));
     notes_.push_back("the decoder runs on " + device.text());
     return {};
   }
-  SLIP_TRY(auto lm, DecoderLm::create(config_.decoder, std::move(weights), options_.slots, *pool_));
+  SLIP_TRY(auto lm, DecoderLm::create(config_.decoder, std::move(weights), options_.slots, *pool_, options_.keys));
   decoder_ = lm.get();
   lm_ = std::move(lm);
   return {};

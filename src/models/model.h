@@ -34,6 +34,7 @@ struct ModelOptions {
   std::filesystem::path draft_adapter = {};
   /// "cpu", or where the decoder runs: "cuda:0" (device.h). Towers and draft heads run on the processor.
   std::string device = "cpu";
+  std::optional<KvType> keys = {};  // numbers of the key/value cache; none: as kv_type_of(type). int8 on the processor only
 };
 
 class Model {

@@ -336,6 +336,20 @@ TEST(LoadModel, TheEstimateCountsWeightsByTypeAndTheCacheBySlots) {
   EXPECT_EQ(bf16->cache, f32->cache) << "twice the slots, half the bytes";
 }
 
+TEST(LoadModel, KeepsKeysInTheTypeThatIsAskedForAndCountsThem) {
+  const auto folder = kFixtures / "models/qwen2";
+  ModelOptions options{WeightType::kBF16, 1, 100};
+  for (const KvType keys : {KvType::kF32, KvType::kBF16, KvType::kI8}) {
+    options.keys = keys;
+    const auto model = load_model(folder, options);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ((*model)->decoder()->arena().type(), keys);
+    EXPECT_EQ((*model)->memory().cache, static_cast<int64_t>((*model)->decoder()->arena().bytes()));
+  }
+  options.device = "cuda:0";
+  EXPECT_EQ(load_model(folder, options).error().kind, ErrorKind::kUnsupported) << "before anyone looks for a device";
+}
+
 TEST(LoadModel, OptionsOutsideTheirRangeAreUsageErrors) {
   EXPECT_EQ(load_model(kFixtures / "models/qwen2", {WeightType::kF32, 1, 0}).error().kind, ErrorKind::kUsage);
   EXPECT_EQ(load_model(kFixtures / "models/qwen2", {WeightType::kF32, -1, 8}).error().kind, ErrorKind::kUsage);

@@ -13,10 +13,13 @@
 namespace slip {
 namespace {
 
-// Each layer's keys and values start on a cache line of their own.
+size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Each layer's keys and values, and the scales of bytes behind them, start on a cache line of their own.
 size_t layer_bytes(int32_t slots, int32_t kv_heads, int32_t head_width, KvType type) {
-  const size_t numbers = static_cast<size_t>(slots) * static_cast<size_t>(kv_heads) * static_cast<size_t>(head_width);
-  return (numbers * size_of(type) + 63) / 64 * 64;
+  const size_t heads = static_cast<size_t>(slots) * static_cast<size_t>(kv_heads),
+               numbers = heads * static_cast<size_t>(head_width);
+  return whole_lines(numbers * size_of(type)) + (type == KvType::kI8 ? whole_lines(heads * sizeof(float)) : 0);
 }
 
 // Attention reads thousands of lines per layer in the order of slots: with pages of 2 MB a fifth faster at one row. Smaller arenas
@@ -49,10 +52,22 @@ Result<KvArena> KvArena::create(int32_t layers, int32_t slots, int32_t kv_heads,
 
 void KvArena::store(int32_t layer, int64_t slot, const float* keys_GK, const float* values_GK) const {
   for (int64_t g = 0; g < kv_heads_; ++g) {
-    const int64_t at = (slot * slot_stride() + g * head_stride()) * static_cast<int64_t>(size_of(type_));
+    const int64_t number = slot * slot_stride() + g * head_stride(), at = number * static_cast<int64_t>(size_of(type_));
+    if (type_ == KvType::kI8) {
+      const int64_t scale = slot + g * slots_;
+      to_kv_i8(keys_GK + g * head_width_, head_width_, true, static_cast<uint8_t*>(keys(layer)) + at, key_scales(layer) + scale);
+      to_kv_i8(values_GK + g * head_width_, head_width_, false, static_cast<uint8_t*>(values(layer)) + at,
+               value_scales(layer) + scale);
+      continue;
+    }
     to_kv(type_, keys_GK + g * head_width_, head_width_, static_cast<std::byte*>(keys(layer)) + at);
     to_kv(type_, values_GK + g * head_width_, head_width_, static_cast<std::byte*>(values(layer)) + at);
   }
+}
+
+float* KvArena::scales(void* numbers_SGK) const {
+  if (type_ != KvType::kI8) return nullptr;
+  return reinterpret_cast<float*>(static_cast<std::byte*>(numbers_SGK) + whole_lines(numbers()));
 }
 
 size_t KvArena::bytes() const { return memory_.get_deleter().bytes; }

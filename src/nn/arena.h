@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key/value cache: a flat arena of slots, f32 or bf16. Slot s of layer l, head g: keys(l) + s * slot_stride() + g * head_stride(),
+// The key/value cache: a flat arena of slots, f32, bf16 or int8. Slot s of layer l, head g: keys(l) + s * slot_stride() + g * head_stride(),
 // values likewise. A head's slots lie one behind the other: a thread that works on one head reads memory in one stream, without the
 // other heads' lines between (2.3 times faster at one row and width 128).
 // What a slot means is the owner's business: a sequence is a list of spans, forking copies the list, cropping shortens it.
@@ -16,7 +16,8 @@
 
 namespace slip {
 
-/// What keys and values are stored as beside weights of a type: f32 stays the oracle.
+/// What keys and values are stored as beside weights of a type unless asked otherwise: f32 stays the oracle, int8 is a choice
+/// (docs/decisions/0011-int8-keys.md).
 constexpr KvType kv_type_of(WeightType weights) { return weights == WeightType::kF32 ? KvType::kF32 : KvType::kBF16; }
 
 /// Keys and values of all layers, mapped once: zeroed, page-aligned, and committed by the system only where written.
@@ -26,9 +27,12 @@ class KvArena {
   static Result<KvArena> create(int32_t layers, int32_t slots, int32_t kv_heads, int32_t head_width, KvType type = KvType::kF32);
   static size_t bytes_needed(int32_t layers, int32_t slots, int32_t kv_heads, int32_t head_width, KvType type = KvType::kF32);
 
-  /// float or uint16_t (bf16).
+  /// float, uint16_t (bf16) or bytes.
   void* keys(int32_t layer) const { return memory_.get() + static_cast<size_t>(2 * layer) * layer_bytes_; }
   void* values(int32_t layer) const { return memory_.get() + static_cast<size_t>(2 * layer + 1) * layer_bytes_; }
+  /// int8: of slot s, head g at s + g * slots(), behind the numbers; else null.
+  float* key_scales(int32_t layer) const { return scales(keys(layer)); }
+  float* value_scales(int32_t layer) const { return scales(values(layer)); }
   /// One slot of a layer, all heads: rounded to the arena's type.
   void store(int32_t layer, int64_t slot, const float* keys_GK, const float* values_GK) const;
   KvType type() const { return type_; }
@@ -38,6 +42,8 @@ class KvArena {
   size_t bytes() const;
 
  private:
+  size_t numbers() const { return static_cast<size_t>(kv_heads_) * static_cast<size_t>(head_stride()); }
+  float* scales(void* numbers_SGK) const;
   struct Unmap {
     size_t bytes = 0;
     void operator()(std::byte* p) const;

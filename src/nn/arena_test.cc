@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "core/dtype.h"
 
@@ -12,10 +13,10 @@ namespace slip {
 namespace {
 
 TEST(KvArena, LayersAreDisjointZeroedAndAligned) {
-  for (const KvType type : {KvType::kF32, KvType::kBF16}) {
-    auto arena = KvArena::create(3, 5, 2, 3, type);
+  for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kI8}) {
+    auto arena = KvArena::create(3, 5, 2, 4, type);
     ASSERT_TRUE(arena);
-    const size_t bytes = 5 * 2 * 3 * size_of(type);
+    const size_t bytes = 5 * 2 * 4 * size_of(type);
     EXPECT_GE(arena->bytes(), 6 * bytes);
     for (int32_t layer = 0; layer < 3; ++layer) {
       for (void* memory : {arena->keys(layer), arena->values(layer)}) {
@@ -23,6 +24,13 @@ TEST(KvArena, LayersAreDisjointZeroedAndAligned) {
         EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0U);
         for (size_t i = 0; i < bytes; ++i) EXPECT_EQ(p[i], 0);
         for (size_t i = 0; i < bytes; ++i) p[i] = 1;
+      }
+      for (float* scales : {arena->key_scales(layer), arena->value_scales(layer)}) {
+        ASSERT_EQ(scales != nullptr, type == KvType::kI8);
+        for (size_t i = 0; scales && i < 10; ++i) {
+          EXPECT_EQ(scales[i], 0);
+          scales[i] = 1;
+        }
       }
     }
   }
@@ -42,6 +50,26 @@ TEST(KvArena, StoresASlotWhereItsStridesSayRoundedToItsType) {
       EXPECT_EQ(static_cast<uint16_t*>(narrow->keys(1))[at], to_bf16(keys[i]).bits);
       EXPECT_EQ(static_cast<uint16_t*>(narrow->values(1))[at], to_bf16(values[i]).bits);
     }
+}
+
+TEST(KvArena, StoresBytesWithTheirScaleWhereItsSlotsSay) {
+  auto arena = KvArena::create(2, 5, 2, 4, KvType::kI8);
+  ASSERT_TRUE(arena);
+  const float keys[8] = {1, 2, 3, 4, 0, 0, 0, 0}, values[8] = {-1, 2, 0.5F, 127, 0, 0, 0, 1};
+  arena->store(1, 3, keys, values);
+  for (int64_t g = 0; g < 2; ++g) {
+    uint8_t key[4], value[4];
+    float key_scale = 0, value_scale = 0;
+    to_kv_i8(keys + 4 * g, 4, true, key, &key_scale);
+    to_kv_i8(values + 4 * g, 4, false, value, &value_scale);
+    const int64_t at = 3 * arena->slot_stride() + g * arena->head_stride(), scale = 3 + g * arena->slots();
+    EXPECT_EQ(scale, at / 4) << "attention finds it there";
+    EXPECT_EQ(std::memcmp(static_cast<uint8_t*>(arena->keys(1)) + at, key, 4), 0);
+    EXPECT_EQ(std::memcmp(static_cast<uint8_t*>(arena->values(1)) + at, value, 4), 0);
+    EXPECT_EQ(arena->key_scales(1)[scale], key_scale);
+    EXPECT_EQ(arena->value_scales(1)[scale], value_scale);
+  }
+  EXPECT_EQ(static_cast<int8_t*>(arena->values(1))[3 * arena->slot_stride() + 3], 127);
 }
 
 TEST(KvArena, ImpossibleSizeIsRefusedWithItsNumbers) {

@@ -46,9 +46,13 @@ size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast
 }  // namespace
 
 Result<std::unique_ptr<DecoderLm>> DecoderLm::create(DecoderOptions options, DecoderWeights weights, int32_t slots,
-                                                     ThreadPool& pool) {
+                                                     ThreadPool& pool, std::optional<KvType> keys) {
   SLIP_CHECK(!weights.layers.empty(), "the loader fills every layer");
-  const KvType type = kv_type_of(weights.layers[0].qkv.type());
+  const KvType type = keys.value_or(kv_type_of(weights.layers[0].qkv.type()));
+  if (type == KvType::kI8 && options.head_width % 4 != 0)
+    return unsupported("{}: int8 keys: expected a head width that is a multiple of 4, got {}", options.name, options.head_width);
+  if (type == KvType::kBF16 && options.head_width % 2 != 0)
+    return unsupported("{}: bf16 keys: expected an even head width, got {}", options.name, options.head_width);
   SLIP_TRY(KvArena arena, KvArena::create(options.layers, slots, options.kv_heads, options.head_width, type));
   return std::unique_ptr<DecoderLm>(new DecoderLm(std::move(options), std::move(weights), std::move(arena), pool));
 }
@@ -236,6 +240,8 @@ void DecoderLm::project(int32_t layer, const Share& s) {
   args.kv_type = arena_.type();
   args.keys = arena_.keys(layer);
   args.values = arena_.values(layer);
+  args.key_scales = arena_.key_scales(layer);
+  args.value_scales = arena_.value_scales(layer);
   args.slot_stride = arena_.slot_stride();
   args.head_stride = arena_.head_stride();
   args.slots_T = a_.slots_T.data() + s.first;
@@ -252,6 +258,8 @@ void DecoderLm::attend(const Pass& pass, int32_t layer, const Share& s) {
   args.kv_type = arena_.type();
   args.keys_SGK = arena_.keys(layer);
   args.values_SGK = arena_.values(layer);
+  args.key_scales_SG = arena_.key_scales(layer);
+  args.value_scales_SG = arena_.value_scales(layer);
   args.slot_stride = arena_.slot_stride();
   args.head_stride = arena_.head_stride();
   args.out_THK = a_.attended_THK.data() + s.first * q;

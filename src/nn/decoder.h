@@ -18,6 +18,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,8 +84,10 @@ using ActivationTap = std::function<void(std::string_view name, std::span<const 
 
 class DecoderLm final : public Lm {
  public:
-  /// `pool` must outlive it. kResource when the arena cannot be had.
-  static Result<std::unique_ptr<DecoderLm>> create(DecoderOptions options, DecoderWeights weights, int32_t slots, ThreadPool& pool);
+  /// `pool` must outlive it. `keys`: type of the cache; none: kv_type_of the weights. kResource when the arena cannot be had,
+  /// kUnsupported for int8 keys of a head width that is no multiple of 4.
+  static Result<std::unique_ptr<DecoderLm>> create(DecoderOptions options, DecoderWeights weights, int32_t slots, ThreadPool& pool,
+                                                   std::optional<KvType> keys = {});
   const LmInfo& info() const override { return info_; }
   Status forward(const Pass& pass, PassOutput& out) override;
   uint64_t passes() const override { return check_.passes(); }

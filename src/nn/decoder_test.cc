@@ -13,7 +13,7 @@ namespace {
 
 constexpr int32_t kVocab = 200, kSlots = 256;
 
-std::unique_ptr<DecoderLm> random_decoder(WeightType type, ThreadPool& pool) {
+std::unique_ptr<DecoderLm> random_decoder(WeightType type, ThreadPool& pool, std::optional<KvType> keys = {}) {
   std::mt19937 engine(5);
   std::normal_distribution<float> normal;
   DecoderOptions o{.name = "random", .vocab = kVocab, .width = 32, .layers = 2, .heads = 4, .kv_heads = 2, .head_width = 16};
@@ -38,7 +38,7 @@ std::unique_ptr<DecoderLm> random_decoder(WeightType type, ThreadPool& pool) {
     w.layers.push_back(std::move(x));
   }
   w.final_norm_D.assign(32, 1);
-  auto lm = DecoderLm::create(std::move(o), std::move(w), kSlots, pool);
+  auto lm = DecoderLm::create(std::move(o), std::move(w), kSlots, pool, keys);
   EXPECT_TRUE(lm) << lm.error().message;
   return std::move(*lm);
 }
@@ -68,8 +68,10 @@ TEST(DecoderLm, KeepsKeysInBF16BesideNarrowWeights) {
 
 TEST(DecoderLm, GivesARowTheSameLogitsAtEveryWidthAndThreadCount) {
   ThreadPool one(1), two(2);
-  for (const WeightType type : kTypes) {
-    const auto narrow = random_decoder(type, one), wide = random_decoder(type, two);
+  for (int i = 0; i < 2 * kWeightTypeCount; ++i) {
+    const WeightType type = kTypes[i / 2];
+    const auto keys = i % 2 ? std::optional(KvType::kI8) : std::nullopt;
+    const auto narrow = random_decoder(type, one, keys), wide = random_decoder(type, two, keys);
     const Rows all = causal(150, Want::kLogits);
     PassOutput whole, part;
     ASSERT_TRUE(wide->forward({all.rows, all.spans}, whole));
@@ -79,6 +81,32 @@ TEST(DecoderLm, GivesARowTheSameLogitsAtEveryWidthAndThreadCount) {
       for (size_t i = 0; i < rows.size(); ++i)
         ASSERT_EQ(std::memcmp(part.logits_V(i).data(), whole.logits_V(first + i).data(), kVocab * sizeof(float)), 0) << first + i;
     }
+  }
+}
+
+// A fork reads the slots that it shares where they lie; a crop and another end write over those behind it, numbers and scales alike.
+TEST(DecoderLm, GivesAForkInInt8KeysTheLogitsOfARowOnItsOwn) {
+  ThreadPool pool(1);
+  const auto lm = random_decoder(WeightType::kI8, pool, KvType::kI8), fresh = random_decoder(WeightType::kI8, pool, KvType::kI8);
+  Rows rows = causal(100, Want::kLogits);
+  PassOutput out, want;
+  ASSERT_TRUE(lm->forward({rows.rows, rows.spans}, out));
+  // Rows 70 .. 99 again with other tokens: over the old slots, and in slots 200 .. of a fork.
+  Rows other = causal(100, Want::kLogits), fork = other;
+  for (int32_t i = 70; i < 100; ++i) {
+    const auto at = static_cast<size_t>(i);
+    other.rows[at].input = fork.rows[at].input = TokenId{(11 * i + 5) % kVocab};
+    fork.rows[at].slot = 130 + i;
+    fork.rows[at].sees_first = static_cast<uint32_t>(fork.spans.size());
+    fork.rows[at].sees_count = 2;
+    fork.spans.push_back({0, 70});
+    fork.spans.push_back({200, 131 + i});
+  }
+  ASSERT_TRUE(fresh->forward({other.rows, other.spans}, want));
+  for (const Rows* r : {&fork, &other}) {
+    ASSERT_TRUE(lm->forward({std::span(r->rows).subspan(70), r->spans}, out));
+    for (size_t i = 0; i < 30; ++i)
+      ASSERT_EQ(std::memcmp(out.logits_V(i).data(), want.logits_V(70 + i).data(), kVocab * sizeof(float)), 0) << i;
   }
 }
 

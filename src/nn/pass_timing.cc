@@ -3,7 +3,7 @@
 // shape (every layer has memory of its own). Built on demand; docs/lab/0008-pass.md has results.
 //
 //   pass_timing SHAPE TYPE [rows,rows,...] [keys,keys,...] [seconds per cell] [layers]
-//   SHAPE: 3b (Qwen2.5-VL-3B's decoder), 0.5b, demo (models/demo); TYPE: f32, bf16, int8, int4
+//   SHAPE: 3b (Qwen2.5-VL-3B's decoder), 0.5b, demo (models/demo); TYPE: f32, bf16, int8, int4; int8+kv8, ...: with int8 keys
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -66,7 +66,8 @@ struct Numbers {
   }
 };
 
-std::unique_ptr<DecoderLm> random_model(const DecoderOptions& o, WeightType type, int32_t slots, ThreadPool& pool) {
+std::unique_ptr<DecoderLm> random_model(const DecoderOptions& o, WeightType type, std::optional<KvType> keys, int32_t slots,
+                                        ThreadPool& pool) {
   Numbers numbers;
   DecoderWeights w;
   const int64_t d = o.width, q = int64_t{o.heads} * o.head_width, e = q + 2 * int64_t{o.kv_heads} * o.head_width;
@@ -83,7 +84,7 @@ std::unique_ptr<DecoderLm> random_model(const DecoderOptions& o, WeightType type
     w.layers.push_back(std::move(l));
   }
   w.final_norm_D.assign(static_cast<size_t>(d), 1);
-  auto lm = DecoderLm::create(o, std::move(w), slots, pool);
+  auto lm = DecoderLm::create(o, std::move(w), slots, pool, keys);
   if (!lm) {
     std::fprintf(stderr, "%s\n", lm.error().message.c_str());
     std::exit(1);
@@ -167,8 +168,11 @@ std::vector<int32_t> list_of(const char* text) {
 int run(int argc, char** argv) {
   const std::map<std::string, WeightType> types = {
       {"f32", WeightType::kF32}, {"bf16", WeightType::kBF16}, {"int8", WeightType::kI8}, {"int4", WeightType::kI4}};
-  if (argc < 3 || !types.count(argv[2]) || options_of(argv[1]).width == 0) {
-    std::fprintf(stderr, "pass_timing 3b|0.5b|demo f32|bf16|int8|int4 [rows,...] [keys,...] [seconds] [layers]\n");
+  std::string type = argc > 2 ? argv[2] : "";
+  const bool int8_keys = type.ends_with("+kv8");
+  if (int8_keys) type.resize(type.size() - 4);
+  if (argc < 3 || !types.count(type) || options_of(argv[1]).width == 0) {
+    std::fprintf(stderr, "pass_timing 3b|0.5b|demo f32|bf16|int8|int4[+kv8] [rows,...] [keys,...] [seconds] [layers]\n");
     return 2;
   }
   Case c{argv[1], argv[2]};
@@ -180,7 +184,8 @@ int run(int argc, char** argv) {
   ThreadPool pool(usable_threads());
   const int32_t slots =
       std::max(4096, *std::max_element(c.rows.begin(), c.rows.end()) + *std::max_element(c.keys.begin(), c.keys.end()));
-  const auto lm = random_model(o, types.at(c.type), slots, pool);
+  const auto keys = int8_keys ? std::optional(KvType::kI8) : std::nullopt;
+  const auto lm = random_model(o, types.at(type), keys, slots, pool);
   size_t weights = lm->embedding()->bytes();
   for (int32_t i = 0; i < o.layers; ++i)
     for (const PackedMatrix* m : {&lm->layer(i).qkv, &lm->layer(i).o, &lm->layer(i).gate_up, &lm->layer(i).down})
