@@ -23,7 +23,7 @@ struct Contender {
 };
 
 bool nothing_asked(const RunOptions& o) {
-  return o.record.empty() && o.ego.empty() && o.prompt.empty() && o.prompt_file.empty() && o.images.empty();
+  return o.record.empty() && o.ego.empty() && o.prompt.empty() && o.prompt_file.empty() && o.images.empty() && o.videos.empty();
 }
 
 constexpr double kFrameS = 0.5;  // between the frame whose answer is the earlier one and the frame that is asked about

@@ -53,7 +53,8 @@ Status form(const FormOptions& o);
 
 struct RunOptions {
   std::string model, form = "model", prompt, prompt_file, record, ego;
-  std::vector<std::string> images;
+  std::vector<std::string> images, videos;
+  double fps = 2;
   std::string decoder, schedule, drafter, verifier, width;
   std::string law;  // "", "chain", "graph"
   std::string unnorm_key;

@@ -153,6 +153,8 @@ void add_run_options(CLI::App* c, RunOptions& o, bool method = true) {
   add_model_flag(c, o.model, true);
   c->add_option("--form", o.form, forms_help() + ", or none: free text");
   c->add_option("--image", o.images, "camera images in the model's order (driving models here: front left, front, front right)");
+  c->add_option("--video", o.videos, "folder of a video's frames, one image each, in the order of their names; repeatable");
+  c->add_option("--fps", o.fps, "frames per second of --video");
   auto* prompt =
       c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go")->each([&o](const std::string&) {
         o.has_prompt = true;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
+#include <filesystem>
 
 #include "base/progress.h"
 #include "cli/output.h"
@@ -46,6 +48,30 @@ Status check_size(const std::string& file, const Image& image) {
   if (large / kMostAspect > small || (large / kMostAspect == small && large % kMostAspect != 0))
     return bad_input("{}: expected an aspect ratio of at most {}, got {} x {}", file, kMostAspect, image.width, image.height);
   return {};
+}
+
+// The frames' files, in the order of their names.
+Result<std::vector<std::string>> frame_files(const std::string& folder) {
+  constexpr size_t kMostFrames = 768;  // Qwen2.5-VL's own limit
+  std::vector<std::string> out;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
+    std::string extension = it->path().extension().string();
+    std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) { return std::tolower(c); });
+    constexpr std::array<std::string_view, 5> kKnown{".jpg", ".jpeg", ".png", ".webp", ".ppm"};
+    if (std::find(kKnown.begin(), kKnown.end(), extension) != kKnown.end()) out.push_back(it->path().string());
+  }
+  if (ec) return bad_input("{}: expected a folder of frames, got {}", folder, ec.message());
+  if (out.empty()) return bad_input("{}: expected frames (JPEG, PNG, WebP, PPM), got none", folder);
+  if (out.size() > kMostFrames) return bad_input("{}: expected at most {} frames, got {}", folder, kMostFrames, out.size());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Result<Image> picture_from(const std::string& file) {
+  SLIP_TRY(Image image, load_image(file));
+  SLIP_TRY_(check_size(file, image));
+  return image;
 }
 
 // SHARD:I or SET:I.
@@ -109,9 +135,17 @@ Result<Prepared> prepare(const RunOptions& o) {
   }
   Request& r = out.request;
   for (const std::string& file : o.images) {
-    SLIP_TRY(Image image, load_image(file));
-    SLIP_TRY_(check_size(file, image));
+    SLIP_TRY(Image image, picture_from(file));
     r.images.push_back(std::move(image));
+  }
+  for (const std::string& folder : o.videos) {
+    SLIP_TRY(const std::vector<std::string> files, frame_files(folder));
+    VideoClip& clip = r.videos.emplace_back();
+    clip.fps = o.fps;
+    for (const std::string& file : files) {
+      SLIP_TRY(Image frame, picture_from(file));
+      clip.frames.push_back(std::move(frame));
+    }
   }
   if (!o.ego.empty()) {
     SLIP_TRY(r.ego, read_ego(o.ego));
@@ -123,11 +157,13 @@ Result<Prepared> prepare(const RunOptions& o) {
     if (r.prompt.empty()) return bad_input("{}: expected text, got an empty file", o.prompt_file);
   }
   if (o.has_prompt && r.prompt.empty()) return bad_input("--prompt: expected text, got nothing");
-  if (!r.ego && r.prompt.empty() && r.images.empty())
-    return usage_error("run: expected --record, --ego, --prompt, --prompt-file or --image, got none of them");
+  if (!r.ego && r.prompt.empty() && r.images.empty() && r.videos.empty())
+    return usage_error("run: expected --record, --ego, --prompt, --prompt-file, --image or --video, got none of them");
   if (!r.ego && r.prompt.empty()) r.ego = standing_ego();  // images alone: a car at rest that goes straight on
   if (o.blank_images) {
-    for (Image& image : r.images) std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{128});
+    const auto grey = [](Image& image) { std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{128}); };
+    std::for_each(r.images.begin(), r.images.end(), grey);
+    for (VideoClip& clip : r.videos) std::for_each(clip.frames.begin(), clip.frames.end(), grey);
   }
   r.form = o.form == "none" ? "" : o.form;
   r.unnorm_key = o.unnorm_key;
@@ -166,11 +202,17 @@ Result<int> slots_for(const RunOptions& o, const Request& request) {
   int64_t rows = static_cast<int64_t>(request.prompt.size()) + 2 * int64_t{o.max_tokens} + 2048;
   const auto file = std::filesystem::path(o.model) / "preprocessor_config.json";
   std::error_code ec;
-  if (!request.images.empty() && std::filesystem::exists(file, ec)) {  // without it the model says what it lacks
+  if ((!request.images.empty() || !request.videos.empty()) &&
+      std::filesystem::exists(file, ec)) {  // without it the model says what it lacks
     SLIP_TRY(const ImageRules rules, ImageRules::need(o.model));
     for (const Image& image : request.images) {
       SLIP_TRY(const int64_t n, rules.rows(image.height, image.width));
       rows += n;
+    }
+    for (const VideoClip& clip : request.videos) {  // a group of frames has as many rows as a still
+      SLIP_TRY(const int64_t n, rules.rows(clip.frames[0].height, clip.frames[0].width));
+      const int64_t group = rules.qwen() ? rules.qwen()->temporal_patch_size : 1;
+      rows += n * ((static_cast<int64_t>(clip.frames.size()) + group - 1) / group);
     }
   }
   return static_cast<int>(std::clamp<int64_t>(rows, kDefaultSlots, int64_t{1} << 24));

@@ -17,14 +17,15 @@ double ms_since(Clock::time_point start) { return std::chrono::duration<double, 
 
 constexpr std::string_view kImageMark = "<image>";
 
-// One user message: all images stand at the mark, or in front where there is none.
-ChatMessage user_message(const std::string& text, size_t images) {
+// One user message: all images, then all videos stand at the mark, or in front where there is none.
+ChatMessage user_message(const std::string& text, size_t images, size_t videos) {
   ChatMessage m{"user", {}};
   const size_t mark = text.find(kImageMark);
   const std::string before = mark == std::string::npos ? "" : text.substr(0, mark);
   const std::string after = mark == std::string::npos ? text : text.substr(mark + kImageMark.size());
   if (!before.empty()) m.content.emplace_back(TextItem{before});
   for (size_t i = 0; i < images; ++i) m.content.emplace_back(ImageItem{});
+  for (size_t i = 0; i < videos; ++i) m.content.emplace_back(VideoItem{});
   m.content.emplace_back(TextItem{after});
   return m;
 }
@@ -158,11 +159,25 @@ Status Engine::preprocess(std::span<const Image> images, std::vector<PatchGrid>&
   return {};
 }
 
+Result<std::vector<VideoPatches>> Engine::preprocess(std::span<const VideoClip> clips) const {
+  std::vector<VideoPatches> out;
+  if (clips.empty()) return out;
+  if (!model_->preprocessor() || !model_->config().video_token)
+    return unsupported("{}: videos: expected a model with Qwen2.5-VL's tower and a token for videos, got {}", folder().string(),
+                       model_->config().architecture);
+  for (const VideoClip& clip : clips) {
+    SLIP_TRY(VideoPatches made, video_patches(clip.frames, clip.fps, *model_->preprocessor()));
+    out.push_back(std::move(made));
+  }
+  return out;
+}
+
 Result<Prompt> Engine::prompt(const Request& request) {
   std::vector<PatchGrid> grids;
   const bool blind = request.ego && !task_.cameras;  // records bring pictures that this model was not trained to see
   SLIP_TRY_(check_interrupt());
   SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request.images, grids));
+  SLIP_TRY(const std::vector<VideoPatches> videos, preprocess(request.videos));
   if (model_->config().action) return action_prompt(request, grids);
   SLIP_TRY(const std::string text, user_text(request));
   if (!chat_known_ && has_chat_template(model_->folder())) {
@@ -170,13 +185,17 @@ Result<Prompt> Engine::prompt(const Request& request) {
   }
   chat_known_ = true;
   if (!chat_) {
-    if (!grids.empty())
+    if (!grids.empty() || !videos.empty())
       return unsupported("{}: images: expected a chat template that says where they go, got none", model_->folder().string());
     if (text.empty()) return bad_input("--prompt: expected text, got nothing");
     return model_->build_prompt(std::string_view(text));
   }
-  const std::vector<ChatMessage> messages{user_message(text, grids.size())};
+  const std::vector<ChatMessage> messages{user_message(text, grids.size(), videos.size())};
   SLIP_TRY(const std::string rendered, chat_->render(messages));
+  if (!videos.empty()) {
+    SLIP_TRY(const std::vector<TokenId> tokens, model_->prompt_tokens(rendered));
+    return build_video_prompt(*model_, tokens, grids, videos);
+  }
   return model_->build_prompt(std::string_view(rendered), grids, history_numbers(request));
 }
 

@@ -16,6 +16,7 @@
 #include "image/image.h"
 #include "models/model.h"
 #include "models/openvla.h"
+#include "models/video_prompt.h"
 #include "plan/fit.h"
 #include "task/wod.h"
 #include "text/chat.h"
@@ -40,13 +41,20 @@ Result<WeightType> weight_type(std::string_view word, std::string_view stored_dt
 /// `--kv`'s word; nothing for "auto". kUnsupported for an unknown one.
 Result<std::optional<KvType>> key_type(std::string_view word);
 
+/// Frames in order of time, at a steady rate.
+struct VideoClip {
+  std::vector<Image> frames;
+  double fps = 2;
+};
+
 struct Request {
   /// "model": the form that the folder was trained for; a built-in's name; a JSON Schema file; empty: free text.
   std::string form = "model";
   std::optional<EgoInput> ego;  // the prompt is made of it, in the model's own style ...
-  std::string prompt;           // ... or this text; "<image>" marks where all images go (else: in front)
+  std::string prompt;           // ... or this text; "<image>" marks where all images and videos go (else: in front)
   std::vector<Image> images;
-  std::string unnorm_key;  // OpenVLA: whose statistics put actions in physical units; empty: the only ones
+  std::vector<VideoClip> videos;  // behind the images; of models with Qwen2.5-VL's tower
+  std::string unnorm_key;         // OpenVLA: whose statistics put actions in physical units; empty: the only ones
   Method method;
   DecodeOptions decode;  // its law is the model's, unless `law` says otherwise
   std::optional<Law> law;
@@ -102,6 +110,7 @@ class Engine {
   Engine() = default;
   Result<std::string> user_text(const Request& request) const;
   Status preprocess(std::span<const Image> images, std::vector<PatchGrid>& grids);
+  Result<std::vector<VideoPatches>> preprocess(std::span<const VideoClip> clips) const;
   bool is_action_form(std::string_view name) const;
   Result<Prompt> action_prompt(const Request& request, std::span<const PatchGrid> images);
   std::vector<float> history_numbers(const Request& request) const;

@@ -142,6 +142,7 @@ struct Resources::Parts {
     its.ego = request.ego;
     its.prompt = request.prompt;
     if (small.vision()) its.images = request.images;
+    if (small.config().video_token) its.videos = request.videos;
     SLIP_TRY(draft.prompt, draft_engine->prompt(its));
     return {};
   }

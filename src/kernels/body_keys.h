@@ -130,8 +130,13 @@ void write_out(const S& s) {
   const AttendArgs& a = s.a;
   for (int64_t i = 0; i < s.queries; i++) {
     float* out = a.out_THK + ((a.row_begin + i / a.head_count) * a.heads + a.head_begin + i % a.head_count) * a.width;
-    const bool blind = s.top[i] == -__builtin_inff() && s.total[i] == 0;
-    for (int64_t k = 0; k < a.width; k++) out[k] = blind ? 0.0F : s.sums[i * s.padded + k] / s.total[i];
+    const float *sums = s.sums + i * s.padded, total = s.total[i];
+    if (s.top[i] == -__builtin_inff() && total == 0) {
+      __builtin_memset(out, 0, static_cast<size_t>(a.width) * sizeof(float));
+      continue;
+    }
+#pragma GCC ivdep
+    for (int64_t k = 0; k < a.width; k++) out[k] = sums[k] / total;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // That rows share the reading and unpacking of weights: the point of the product kernels. Times are compared inside one run, medians
-// of interleaved ratios; a lost tile path costs 8 rows 8 times one row, and the limits lie far above what is reached (docs/lab/0007).
+// of interleaved ratios; a lost tile path costs 8 rows 8 times one row (docs/lab/0007).
 #include <algorithm>
 #include <chrono>
 
@@ -31,18 +31,27 @@ double median_ratio_of_8_rows_to_1(const PackedMatrix& w, ThreadPool& pool) {
   return ratios[ratios.size() / 2];
 }
 
+// Reached on one core: of a Zen 5, avx512 1.1 to 1.6 and avx2 1.3 to 3.2; of a Zen 4, whose dot products are half as fast beside the same
+// caches, avx512 1.7 to 3.5 (int4) and avx2 1.9 to 6.4 (int8). Nothing to hold where arithmetic binds the first row already: 0.
+double limit_of(Isa isa, WeightType type) {
+  constexpr double kLimits[][kWeightTypeCount] = {
+      {4.5, 0, 0, 4.0},      // portable: f32, bf16, int8, int4
+      {4.0, 6.0, 7.5, 7.0},  // avx2
+      {4.0, 4.0, 4.5, 5.0},  // avx512
+      {4.0, 6.0, 6.0, 6.0},  // neon
+  };
+  return kLimits[static_cast<size_t>(isa)][static_cast<size_t>(type)];
+}
+
 TEST(ProductGate, EightRowsCostLittleMoreThanOne) {
-  // Reached on two cores: avx512 1.1 to 1.6, avx2 1.3 to 3.2; the portable path is bound by arithmetic from the first row.
   const int64_t n = 2048, k = 4096;
   ThreadPool pool(1);
   const auto weights = plain_numbers(n * k, 62);
   on_every_isa([&](Isa isa) {
     for (const WeightType type : kWeightTypes) {
-      const PackedMatrix w = pack_matrix(type, n, k, weights.data(), pool);
-      const double limit = isa == Isa::kAvx512     ? 3.5
-                           : isa == Isa::kPortable ? 10.0
-                                                   : 6.0,
-                   ratio = median_ratio_of_8_rows_to_1(w, pool);
+      const double limit = limit_of(isa, type);
+      if (limit == 0) continue;
+      const double ratio = median_ratio_of_8_rows_to_1(pack_matrix(type, n, k, weights.data(), pool), pool);
       RecordProperty("ratio_" + std::to_string(int(isa)) + "_" + std::to_string(int(type)), std::to_string(ratio));
       EXPECT_LT(ratio, limit) << "type " << int(type);
     }
