@@ -9,11 +9,12 @@
 #   LAYERS=8          of 36: weights still exceed every cache by far, and a round takes seconds. 36 for the whole model
 #   ROUNDS=3          alternations   ROWS="1 8 32 512"   TYPES="bf16 int8 int4"   THREADS=2
 #   SLIPSTREAM=...    the binary     RUN=...   a prefix for every measuring command (a lock, a priority)
+#   IK_LLAMA=DIR      a built checkout of ik_llama.cpp (build/ggml/src/libggml.so), which no package has; without it, it is left out
 #   MODEL=DIR         a synthesized folder to use in place of making one   MIRROR=URL   of Debian; else the one that apt uses
 #
 # Like for like: one pass of so many rows behind no keys, logits of the last row. llama.cpp's nearest types: BF16, Q8_0, Q4_0 (its own
-# kernels, weights repacked as its CPU backend does by default). oneDNN has no pass: it is compared with the matrix products, head on
-# all rows. Our run stands before and after every other's; a pair that memory binds and between whose runs the read bandwidth changed by
+# kernels, weights repacked as its CPU backend does by default). oneDNN and ik_llama.cpp's ggml are compared with the matrix products
+# alone, head on all rows. Our run stands before and after every other's; a pair that memory binds and between whose runs the read bandwidth changed by
 # more than 12 % says nothing and is left out.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -38,6 +39,14 @@ have_dnnl=1
 [ -x "$work/onednn_products" ] || c++ -O2 -std=c++20 -o "$work/onednn_products" "$here/onednn_products.cc" -ldnnl || have_dnnl=0
 [ $have_dnnl = 1 ] || echo "compare: oneDNN: expected libdnnl-dev, got none" >&2
 
+have_ik=0
+if [ -n "${IK_LLAMA:-}" ]; then
+  ik_lib=$IK_LLAMA/build/ggml/src
+  [ -x "$work/ik_products" ] ||
+    c++ -O2 -std=c++20 -I"$IK_LLAMA/ggml/include" -o "$work/ik_products" "$here/ik_products.cc" -L"$ik_lib" -lggml -Wl,-rpath,"$ik_lib"
+  have_ik=1
+fi
+
 declare -A gguf=([bf16]=bf16 [int8]=q8_0 [int4]=q4_0)
 gguf_of() { echo "random-$layers-${gguf[$1]}.gguf"; }
 list() { echo "$rows" | tr ' ' ','; }
@@ -55,6 +64,12 @@ dnnl() { # TYPE
   OMP_NUM_THREADS=$threads $run "$work/onednn_products" "$1" "$layers" $width $((width / heads * kv_heads)) $mlp $vocab 5 $rows |
     sed "s/^{/{\"round\": $round, \"layers\": $layers, /" >> "$out"
 }
+ik() { # TYPE: weights as they lie, and repacked
+  for repack in 0 1; do
+    $run "$work/ik_products" "$1" $repack "$layers" $width $((width / heads * kv_heads)) $mlp $vocab 5 "$threads" $rows |
+      sed "s/^{/{\"round\": $round, \"layers\": $layers, /" >> "$out"
+  done
+}
 
 : > "$out"
 for round in $(seq 1 "$rounds"); do
@@ -67,6 +82,11 @@ for round in $(seq 1 "$rounds"); do
     if [ $have_dnnl = 1 ] && [ "$type" != int4 ]; then
       ours "$type" forward "--keys 0"
       dnnl "$type"
+      ours "$type" forward "--keys 0"
+    fi
+    if [ $have_ik = 1 ]; then
+      ours "$type" forward "--keys 0"
+      ik "$type"
       ours "$type" forward "--keys 0"
     fi
   done

@@ -41,9 +41,14 @@ def main():
     lines = read(sys.argv[1])
     found, dropped = {}, 0
     g = groups(lines)
-    for before, other, after in zip(g, g[1:], g[2:]):
+    ours_at = [i for i, x in enumerate(g) if x[0][0] == "slipstream"]
+    for i, other in enumerate(g):
         engine = other[0][0]
-        if engine == "slipstream" or before[0][0] != "slipstream" or after[0][0] != "slipstream":
+        earlier, later = [j for j in ours_at if j < i], [j for j in ours_at if j > i]
+        if engine == "slipstream" or not earlier or not later:
+            continue
+        before, after = g[earlier[-1]], g[later[0]]
+        if before[0][2] != other[0][2] or after[0][2] != other[0][2]:
             continue
         for line in other[1]:
             rows = l_rows(line)
@@ -55,15 +60,15 @@ def main():
             if gbps[1] - gbps[0] > STEADY * gbps[1] and a["bound"] == "memory":
                 dropped += 1
                 continue
-            key = "products_ms" if engine == "onednn" else "ms"
+            key = "ms" if engine == "llama.cpp" else "products_ms"
             ours = (a[key] + b[key]) / 2
             found.setdefault((engine, line["type"], rows), []).append((other_ms(line) / ours, ours, other_ms(line), sum(gbps) / 2))
     layers = sorted({x["layers"] for x in lines if "layers" in x})
     print(f"layers of the shape: {', '.join(map(str, layers))} (Qwen2.5-VL-3B has 36); pairs left out for the bandwidth: {dropped}\n")
-    print(f"  {'engine':<10} {'type':<5} {'rows':>5} {'pairs':>5} {'ours ms':>9} {'its ms':>9} {'GB/s':>6} {'times longer':>13}")
+    print(f"  {'engine':<11} {'type':<5} {'rows':>5} {'pairs':>5} {'ours ms':>9} {'its ms':>9} {'GB/s':>6} {'times longer':>13}")
     for (engine, kind, rows), pairs in sorted(found.items()):
         ratio, ours, its, gbps = (statistics.median(p[i] for p in pairs) for i in range(4))
-        print(f"  {engine:<10} {kind:<5} {rows:>5} {len(pairs):>5} {ours:>9.2f} {its:>9.2f} {gbps:>6.1f} {ratio:>12.2f}x")
+        print(f"  {engine:<11} {kind:<5} {rows:>5} {len(pairs):>5} {ours:>9.2f} {its:>9.2f} {gbps:>6.1f} {ratio:>12.2f}x")
         print(json.dumps({"compare": engine, "type": kind, "rows": rows, "pairs": len(pairs), "ours_ms": ours, "ms": its,
                           "read_gbps": gbps, "ratio": ratio}), file=sys.stderr)
 

@@ -83,27 +83,16 @@ void gather(AttendPairs& s, const Cursor& c, int64_t lead) {
 
 /// 2^x for x <= 0 (or NaN), relative error below 3.5e-6; exactly 1 at 0; 0 below -126. x = n + r, |r| <= 1/2; 1 + c1 r .. c4 r^4 is
 /// the minimax fit with that form (Lawson's iteration, 30 digits: 2.83e-6), a thousandth of what rounding to bf16 costs afterwards.
-template <int kCount>
-inline void exp2_down(Floats (&x)[kCount]) {
-  constexpr float kPowers[] = {0.00958285108F, 0.0559064299F, 0.240240991F, 0.693124175F, 1.0F};
-  Floats shifted[kCount], r[kCount], p[kCount];
-#pragma GCC unroll 4
-  for (int i = 0; i < kCount; i++) {
-    shifted[i] = add_v(x[i], splat(12582912.0F));
-    r[i] = sub_v(x[i], sub_v(shifted[i], splat(12582912.0F)));
-    p[i] = splat(kPowers[0]);
-  }
-#pragma GCC unroll 4
-  for (int n = 1; n < 5; n++)
-#pragma GCC unroll 4
-    for (int i = 0; i < kCount; i++) p[i] = fma_v(p[i], r[i], splat(kPowers[n]));
-#pragma GCC unroll 4
-  for (int i = 0; i < kCount; i++) x[i] = add_to_exponent_or_zero(p[i], shifted[i], x[i], splat(-126.0F));
-}
 inline Floats exp2_down_v(Floats x) {
-  Floats one[] = {x};
-  exp2_down(one);
-  return one[0];
+  const Floats magic = splat(12582912.0F);
+  const Floats shifted = add_v(x, magic);
+  const Floats r = sub_v(x, sub_v(shifted, magic));
+  Floats p = splat(0.00958285108F);
+  p = fma_v(p, r, splat(0.0559064299F));
+  p = fma_v(p, r, splat(0.240240991F));
+  p = fma_v(p, r, splat(0.693124175F));
+  p = fma_v(p, r, splat(1.0F));
+  return add_to_exponent_or_zero(p, shifted, x, splat(-126.0F));
 }
 
 /// scores[key][query] for kKeys keys and kVectors vectors of queries; most[] gets the largest so far.
@@ -198,23 +187,6 @@ void score_all(AttendPairs& s, const Word* q_KQ, bool narrow, int64_t count, flo
   }
 }
 
-constexpr int kTogether = kTileVectors == 4 ? 4 : 2;  // keys whose exponentials are in work side by side: one waits for itself
-
-/// Scores of keys 2 j .. 2 j + kKeys - 1 become words of probabilities, added to `sum` in their order.
-template <int kKeys>
-inline void soften_pairs(const float* scores, int64_t j, Floats top, Word* out, Words& sum) {
-  Floats p[kKeys];
-#pragma GCC unroll 4
-  for (int i = 0; i < kKeys; i++) p[i] = sub_v(load(scores + (2 * j + i) * kInWork), top);
-  exp2_down(p);
-#pragma GCC unroll 2
-  for (int i = 0; i < kKeys / 2; i++) {
-    const Words w = pair_lanes(p[2 * i], p[2 * i + 1]);
-    store_words(out + (j + i) * kInWork, w);
-    add_dot(sum, w, ones());
-  }
-}
-
 /// Scores of kVectors vectors of queries become probabilities relative to their running maxima, a pair of keys to a word; keep: what
 /// earlier sums are scaled by; totals are brought up to date. `most`: the block's largest scores.
 template <int kVectors>
@@ -225,9 +197,12 @@ void soften(AttendPairs& s, int64_t count, const float* top_before, const float*
     Word* out = s.weights_PQ + v * kLanes;
     const Floats before = load(top_before + v * kLanes), top = max_v(before, load(most + v * kLanes));
     Words sum = no_words();
-    int64_t j = 0;
-    for (; j + kTogether / 2 <= count / 2; j += kTogether / 2) soften_pairs<kTogether>(scores, j, top, out, sum);
-    for (; j < count / 2; j++) soften_pairs<2>(scores, j, top, out, sum);
+    for (int64_t j = 0; j < count / 2; j++) {
+      const float* two = scores + j * 2 * kInWork;
+      const Words w = pair_lanes(exp2_down_v(sub_v(load(two), top)), exp2_down_v(sub_v(load(two + kInWork), top)));
+      store_words(out + j * kInWork, w);
+      add_dot(sum, w, ones());
+    }
     if (count % 2) {
       const Words w = pair_lanes(exp2_down_v(sub_v(load(scores + (count - 1) * kInWork), top)), zeros());
       store_words(out + count / 2 * kInWork, w);

@@ -91,22 +91,14 @@ void gather(AttendQuads& s, const Cursor& c, int64_t lead) {
 }
 
 /// 2^x for x <= 0, or little above (or NaN), relative error below 1.02e-4; 0 below -126. As exp2_down_v, one power less.
-template <int kCount>
-inline void exp2_rough(Floats (&x)[kCount]) {
-  constexpr float kPowers[] = {0.0550090217F, 0.242211312F, 0.693282956F, 1.0F};
-  Floats shifted[kCount], r[kCount], p[kCount];
-#pragma GCC unroll 4
-  for (int i = 0; i < kCount; i++) {
-    shifted[i] = add_v(x[i], splat(12582912.0F));
-    r[i] = sub_v(x[i], sub_v(shifted[i], splat(12582912.0F)));
-    p[i] = splat(kPowers[0]);
-  }
-#pragma GCC unroll 4
-  for (int n = 1; n < 4; n++)
-#pragma GCC unroll 4
-    for (int i = 0; i < kCount; i++) p[i] = add_v(mul_v(p[i], r[i]), splat(kPowers[n]));
-#pragma GCC unroll 4
-  for (int i = 0; i < kCount; i++) x[i] = add_to_exponent_or_zero(p[i], shifted[i], x[i], splat(-126.0F));
+inline Floats exp2_rough_v(Floats x) {
+  const Floats magic = splat(12582912.0F);
+  const Floats shifted = add_v(x, magic);
+  const Floats r = sub_v(x, sub_v(shifted, magic));
+  Floats p = add_v(mul_v(splat(0.0550090217F), r), splat(0.242211312F));
+  p = add_v(mul_v(p, r), splat(0.693282956F));
+  p = add_v(mul_v(p, r), splat(1.0F));
+  return add_to_exponent_or_zero(p, shifted, x, splat(-126.0F));
 }
 
 /// What follows a tile of sums: times the keys' scales (not yet the queries'), and the largest so far.
@@ -207,45 +199,35 @@ struct Shares {
   Floats sum, largest;
 };
 
-/// Keys j .. j + kKeys - 1 of share_out.
-template <int kKeys>
-inline void share_out_keys(const AttendQuads& s, float* scores, int64_t j, Floats q_scale, Floats top, Floats& total, Shares& out) {
-  Floats p[kKeys];
-#pragma GCC unroll 4
-  for (int i = 0; i < kKeys; i++) p[i] = sub_v(mul_v(load(scores + (j + i) * kInWork), q_scale), top);
-  exp2_rough(p);
-#pragma GCC unroll 4
-  for (int i = 0; i < kKeys; i++) {
-    const Floats u = mul_v(p[i], splat(s.value_scale[j + i]));
-    total = add_v(total, p[i]);
-    out.sum = add_v(out.sum, u);
-    out.largest = max_v(out.largest, u);
-    store(scores + (j + i) * kInWork, u);
-  }
-}
-
 /// Scores of a vector of queries become probabilities relative to `top`, times their values' scales; `total` gets the probabilities.
 inline Shares share_out(const AttendQuads& s, float* scores, int64_t count, Floats q_scale, Floats top, Floats& total) {
   Shares out = {zeros(), zeros()};
-  int64_t j = 0;
-  for (; j + kTogether <= count; j += kTogether) share_out_keys<kTogether>(s, scores, j, q_scale, top, total, out);
-  for (; j < count; j++) share_out_keys<1>(s, scores, j, q_scale, top, total, out);
-  for (; j % 4 != 0; j++) store(scores + j * kInWork, zeros());
+  for (int64_t j = 0; j < count; j++) {
+    const Floats p = exp2_rough_v(sub_v(mul_v(load(scores + j * kInWork), q_scale), top));
+    const Floats u = mul_v(p, splat(s.value_scale[j]));
+    total = add_v(total, p);
+    out.sum = add_v(out.sum, u);
+    out.largest = max_v(out.largest, u);
+    store(scores + j * kInWork, u);
+  }
+  for (int64_t j = count; j % 4 != 0; j++) store(scores + j * kInWork, zeros());
   return out;
 }
 
 /// The products as bytes, rounded to nearest even; returns the sum of them.
 inline Floats to_weights(const float* scores, int64_t count, Floats inverse, Word* out) {
   const Floats magic = splat(12582912.0F);  // 1.5 * 2^23: the last byte is the rounded number
-  Words whole = no_words();
+  Floats whole = zeros();
   for (int64_t j = 0; j < count; j += 4, scores += 4 * kInWork, out += kPlanes * kInWork) {
     Floats x[4];
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) x[i] = add_v(mul_v(load(scores + i * kInWork), inverse), magic);
+    for (int i = 0; i < 4; i++) {
+      x[i] = add_v(mul_v(load(scores + i * kInWork), inverse), magic);
+      whole = add_v(whole, sub_v(x[i], magic));  // exact, so in any order
+    }
     store_quads(x[0], x[1], x[2], x[3], out, kInWork);
-    add_numbers_of_quads(whole, out, kInWork);
   }
-  return to_floats(whole);
+  return whole;
 }
 
 /// Scores of kVectors vectors of queries become weights; s.keep, s.gain, `top` and `total` are brought up to date. `most`: the block's
@@ -256,10 +238,8 @@ void soften(AttendQuads& s, int64_t i, int64_t count, const float* most, float* 
   for (int v = 0; v < kVectors; v++) {
     const int64_t q = i + v * kLanes, lane = v * kLanes;
     const Floats scale = load(s.q_scale + q), before = load(s.top + q);
-    const Floats top = max_v(before, mul_v(load(most + lane), scale));
-    Floats kept[] = {sub_v(before, top)};
-    exp2_rough(kept);
-    Floats total = mul_v(load(s.total + q), kept[0]);
+    const Floats top = max_v(before, mul_v(load(most + lane), scale)), kept = exp2_rough_v(sub_v(before, top));
+    Floats total = mul_v(load(s.total + q), kept);
     const Shares shares = share_out(s, s.scores_SQ + lane, count, scale, top, total);
     alignas(64) float inverse[kLanes], before_rounding[kLanes], whole[kLanes];
     store(inverse, shares.largest);
@@ -267,7 +247,7 @@ void soften(AttendQuads& s, int64_t i, int64_t count, const float* most, float* 
     store(whole, to_weights(s.scores_SQ + lane, count, load(inverse), s.weights_QQ + lane));
     store(before_rounding, shares.sum);
     for (int l = 0; l < kLanes; l++) s.gain[lane + l] = before_rounding[l] / (whole[l] > 1.0F ? whole[l] : 1.0F);
-    store(s.keep + lane, kept[0]);
+    store(s.keep + lane, kept);
     store(top_after + lane, top);
     store(total_after + lane, total);
   }

@@ -38,13 +38,6 @@ inline auto stored_quad_at(const Word* p, int64_t) {
   return DotI8::at(p, 0);
 }
 
-/// sum += the four numbers of the quads stored at `p`, lane by lane.
-template <class Dot = DotI8>
-inline void add_numbers_of_quads(Words& sum, const Word* p, int64_t) {
-  static constexpr Word kOnes = 0x01010101u;
-  sum = Dot::dot(sum, load_words(p), splat_word(&kOnes));
-}
-
 /// The lanes' side in memory: DotI8::kWords planes of signed quads, `plane` words apart.
 template <int = 0>
 inline void store_lanes(Words w, Word* out, int64_t) {

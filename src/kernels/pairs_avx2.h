@@ -66,9 +66,6 @@ inline void store_quads(Floats a, Floats b, Floats c, Floats d, Word* out, int64
   store_words(out + plane, _mm256_and_si256(bd, low));
 }
 inline DotI8::Pairs stored_quad_at(const Word* p, int64_t plane) { return {splat_word(p), splat_word(p + plane)}; }
-inline void add_numbers_of_quads(Words& sum, const Word* p, int64_t plane) {
-  sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_add_epi16(load_words(p), load_words(p + plane)), _mm256_set1_epi16(1)));
-}
 /// First and third number of a quad, and second and fourth, as 16-bit numbers.
 inline void store_lanes(Words w, Word* out, int64_t plane) {
   store_words(out, _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8));

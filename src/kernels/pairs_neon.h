@@ -56,12 +56,5 @@ inline Words lower_of(Words w) {
 /// 1 in both halves of every word.
 inline Words ones() { return {vdupq_n_u32(0x3f803f80), vdupq_n_u32(0x3f803f80)}; }
 
-/// body_quads.h; DotI8 takes its unsigned side with another sign.
-inline void add_numbers_of_quads(Words& sum, const Word* p, int64_t) {
-  const Words w = load_words(p);
-  sum.low = vpadalq_u16(sum.low, vpaddlq_u8(vreinterpretq_u8_u32(w.low)));
-  sum.high = vpadalq_u16(sum.high, vpaddlq_u8(vreinterpretq_u8_u32(w.high)));
-}
-
 }  // namespace
 }  // namespace slip
