@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
     }
   for (const int64_t r : rows) {
     std::sort(ms[r].begin(), ms[r].end());
-    std::printf("{\"engine\": \"%s\", \"type\": \"%s\", \"rows\": %ld, \"ms\": %.4f, \"min_ms\": %.4f}\n", b.repack ? "ik repacked" : "ik", argv[1], r, ms[r][ms[r].size() / 2], ms[r].front());
+    std::printf("{\"engine\": \"%s\", \"type\": \"%s\", \"rows\": %ld, \"ms\": %.4f, \"min_ms\": %.4f}\n",
+                b.repack ? "ik repacked" : "ik", argv[1], r, ms[r][ms[r].size() / 2], ms[r].front());
   }
 }

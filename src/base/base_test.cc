@@ -89,6 +89,15 @@ TEST(Json, RefusesTrailingTextDeepNestingAndHalfADocument) {
   EXPECT_TRUE(parse_json(" {\"a\": [1, 2]} \n", "t"));
 }
 
+TEST(Json, RefusesNumbersBeyondTheDoublesAndSaysWhere) {
+  for (const char* number : {"1e999", "-1e309", "1.7976935e308"}) {
+    const auto r = parse_json(R"({"a": [0, {"b": )" + std::string(number) + "}]}", "x.json");
+    ASSERT_FALSE(r) << number;
+    EXPECT_NE(r.error().message.find("x.json: $.a[1].b: "), std::string::npos) << r.error().message;
+  }
+  EXPECT_TRUE(parse_json("[1.797693134862315e308, -1e308, 1e-999]", "t"));
+}
+
 TEST(Json, TypedAccessNamesFileKeyExpectedAndGot) {
   const json::value v = *parse_json(R"({"n": "five", "f": 2.5, "i": 1e6, "z": null})", "t");
   const json::object& o = v.as_object();

@@ -3,6 +3,8 @@
 #include "base/json.h"
 
 #include <boost/json/src.hpp>
+#include <cmath>
+#include <optional>
 
 #include "base/file.h"
 
@@ -87,6 +89,19 @@ void write_pretty(std::string& out, const json::value& v, int depth) {
   }
 }
 
+/// Where a number beyond the doubles lies (".a[3]"), which the parser reads as infinity and which could not be written again.
+std::optional<std::string> infinite_at(const json::value& v) {
+  if (const double* d = v.if_double()) return std::isfinite(*d) ? std::nullopt : std::optional<std::string>("");
+  if (const auto* o = v.if_object()) {
+    for (const auto& [key, value] : *o)
+      if (auto rest = infinite_at(value)) return "." + std::string(key) + *rest;
+  } else if (const auto* a = v.if_array()) {
+    for (size_t i = 0; i < a->size(); ++i)
+      if (auto rest = infinite_at((*a)[i])) return "[" + std::to_string(i) + "]" + *rest;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<json::value> parse_json(std::string_view text, std::string_view name) {
@@ -105,7 +120,12 @@ Result<json::value> parse_json(std::string_view text, std::string_view name) {
   } else if (!ec) {
     parser.finish(ec);
   }
-  if (!ec) return parser.release();
+  if (!ec) {
+    json::value value = parser.release();
+    if (const auto where = infinite_at(value))
+      return bad_input("{}: ${}: expected a number below 1.8e308, got a larger one", name, *where);
+    return value;
+  }
   const auto [line, column] = line_and_column(text, at);
   return bad_input("{}: expected JSON, got {} at line {}, column {}", name, ec.message(), line, column);
 }

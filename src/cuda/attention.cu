@@ -218,24 +218,35 @@ __global__ void attend_kernel(AttendArgs a) {
   store<kTiles, kColumns>(a, item, room, sums);
 }
 
+constexpr int kJoinChunk = 128;  // partials whose factors are made at a time
+
+/// A thread per number of the head; every one adds the partials in their order.
 __global__ void join_kernel(JoinArgs a) {
   let_next_start();
   wait_for_previous();
-  const int t = block_x(), h = block_y();
+  const int t = block_x(), h = block_y(), k = thread(), threads = (a.width + 31) / 32 * 32;
   if (t >= a.counts->rows) return;
+  float *factors = reinterpret_cast<float*>(shared()), *totals = factors + kJoinChunk;
   const int first = a.first_partial_T[t], last = a.first_partial_T[t + 1];
   const auto at = [&](int i) { return static_cast<size_t>(i) * static_cast<size_t>(a.heads) + static_cast<size_t>(h); };
   float top = kNothing;
   for (int i = first; i < last; ++i) top = a.tops_NH[at(i)] > top ? a.tops_NH[at(i)] : top;
-  float total = 0;
-  for (int i = first; i < last; ++i) total += a.totals_NH[at(i)] * power_of_2(a.tops_NH[at(i)] - top);
-  Bf16* out = a.out_TK + static_cast<size_t>(t) * static_cast<size_t>(a.ldo) + h * a.width;
-  for (int k = thread(); k < a.width; k += 32) {
-    float sum = 0;
-    for (int i = first; i < last; ++i)
-      sum += a.sums_NHP[at(i) * static_cast<size_t>(a.padded) + static_cast<size_t>(k)] * power_of_2(a.tops_NH[at(i)] - top);
-    out[k] = to_bf16(sum / total);
+  float total = 0, sum = 0;
+  for (int begin = first; begin < last; begin += kJoinChunk) {
+    const int n = last - begin < kJoinChunk ? last - begin : kJoinChunk;
+    sync_block();  // the last chunk's factors were used
+    for (int i = k; i < n; i += threads) {
+      factors[i] = power_of_2(a.tops_NH[at(begin + i)] - top);
+      totals[i] = a.totals_NH[at(begin + i)];
+    }
+    sync_block();
+    for (int i = 0; i < n; ++i) {
+      total += totals[i] * factors[i];
+      if (k < a.width) sum += a.sums_NHP[at(begin + i) * static_cast<size_t>(a.padded) + static_cast<size_t>(k)] * factors[i];
+    }
   }
+  if (k < a.width)
+    a.out_TK[static_cast<size_t>(t) * static_cast<size_t>(a.ldo) + static_cast<size_t>(h * a.width + k)] = to_bf16(sum / total);
 }
 
 template <int kTiles, int kColumns>
@@ -261,7 +272,8 @@ void attend(const AttendArgs& args, int items, int queries, StreamHandle stream)
 }
 
 void join(const JoinArgs& args, int rows, StreamHandle stream) {
-  launch(join_kernel, rows, args.heads, 32, 0, static_cast<Stream>(stream), args);
+  launch(join_kernel, rows, args.heads, (args.width + 31) / 32 * 32, 2 * kJoinChunk * sizeof(float), static_cast<Stream>(stream),
+         args);
 }
 
 }  // namespace slip::cuda

@@ -344,6 +344,7 @@ Status CudaLm::forward(const Pass& pass, PassOutput& out) {
   out.argmax.assign(pass.rows.size(), TokenId{});
   out.logits_row.assign(pass.rows.size(), -1);
   out.logits_NV.clear();
+  out.statistics.clear();
   out.taps_NE.clear();
   out.nan_rows = 0;
   if (pass.rows.empty()) return {};

@@ -24,6 +24,7 @@ class CudaLm final : public Lm {
   const LmInfo& info() const override { return info_; }
   Status forward(const Pass& pass, PassOutput& out) override;
   Status set_taps(std::span<const int32_t> layers) override;
+  uint64_t passes() const override { return check_.passes(); }
 
   int graphs() const { return static_cast<int>(graphs_.size()); }  // captured so far
 

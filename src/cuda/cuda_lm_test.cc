@@ -183,6 +183,20 @@ TEST(CudaLm, DraftAdapterAndTapsAreTheProcessorsUpToRounding) {
   EXPECT_LT(root_mean_square(mine.taps_NE, theirs.taps_NE), 0.01 * root_mean_square(theirs.taps_NE, zeros));
 }
 
+// What was kept of a prompt is trusted only while nobody else ran the model, and statistics belong to one pass.
+TEST(CudaLm, CountsPassesAndForgetsTheLastOnesStatistics) {
+  ThreadPool pool(1);
+  const auto lm = on_device("qwen3", pool);
+  const Row row{.input = TokenId{1}, .position = Position::text(0), .slot = 0, .sees_count = 1, .want = Want::kArgmax};
+  const std::vector<SlotSpan> spans = {{0, 1}};
+  PassOutput out;
+  out.statistics.resize(3);
+  const uint64_t before = lm->passes();
+  ASSERT_TRUE(lm->forward({{&row, 1}, spans}, out));
+  EXPECT_NE(lm->passes(), before);
+  EXPECT_TRUE(out.statistics.empty());
+}
+
 TEST(CudaLm, RefusesWhatItCannotRun) {
   ThreadPool pool(1);
   const auto lm = on_device("qwen3", pool);

@@ -27,6 +27,7 @@ unsigned char* shared();
 
 /// v of lane (own lane ^ mask). As all warp functions: every lane of the warp must come here.
 float shuffle_xor(float v, int mask);
+inline int shuffle_xor(int v, int mask) { return __builtin_bit_cast(int, shuffle_xor(__builtin_bit_cast(float, v), mask)); }
 
 /// d (16 x 8) += a (16 x 16) b (16 x 8), bf16 pairs. With g = lane / 4, t = lane % 4, low half first:
 ///   a0: row g, k 2t; a1: row g + 8, k 2t; a2: row g, k 2t + 8; a3: row g + 8, k 2t + 8; b0: k 2t, column g; b1: k 2t + 8, column g;

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstdlib>
 
 namespace slip::gpu {
 
@@ -16,6 +17,7 @@ extern __shared__ __align__(128) unsigned char dynamic_shared[];
 __device__ inline unsigned char* shared() { return dynamic_shared; }
 
 __device__ inline float shuffle_xor(float v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+__device__ inline int shuffle_xor(int v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
 
 __device__ inline void mma_bf16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
   asm volatile(
@@ -65,6 +67,15 @@ __device__ inline void let_next_start() {
 #endif
 }
 
+/// Whether this device's code of a kernel was compiled with the two above: code for sm_80 that a later device translates has neither, and
+/// must not overlap. SLIPSTREAM_CUDA_OVERLAP=0 turns overlapping off.
+inline bool may_overlap(const void* kernel) {
+  const char* asked = std::getenv("SLIPSTREAM_CUDA_OVERLAP");
+  if (asked != nullptr && asked[0] == '0') return false;
+  cudaFuncAttributes f{};
+  return cudaFuncGetAttributes(&f, kernel) == cudaSuccess && f.ptxVersion >= 90;
+}
+
 /// Blocks columns x rows of `threads`, each with `shared_bytes` of dynamic shared memory.
 template <class Args>
 void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t shared_bytes, Stream stream, const Args& args) {
@@ -72,6 +83,7 @@ void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t sha
   if (shared_bytes > 48 << 10)
     cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(shared_bytes));
+  static const bool overlaps = may_overlap(reinterpret_cast<const void*>(kernel));
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
@@ -81,7 +93,7 @@ void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t sha
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &overlap;
-  config.numAttrs = 1;
+  config.numAttrs = overlaps ? 1 : 0;
   cudaLaunchKernelEx(&config, kernel, args);  // an error comes out of the next cudaGetLastError
 }
 

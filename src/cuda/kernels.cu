@@ -63,6 +63,17 @@ __device__ inline bool better(Best a, Best b) {
   return b.id < 0 ? a.id >= 0 : a.id >= 0 && (a.value > b.value || (a.value == b.value && a.id < b.id));
 }
 
+/// The best of a warp's lanes, in all of them; `better` is a total order, so nothing depends on who meets whom.
+__device__ inline Best best_of_warp(Best best) {
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const Best other{shuffle_xor(best.value, mask), shuffle_xor(best.id, mask)};
+    if (better(other, best)) best = other;
+  }
+  return best;
+}
+
+constexpr int kSkew = 4;  // numbers between rows of sums in shared memory, so that a warp's stores meet 32 banks
+
 /// A lane's sums of all channel and row tiles of a block, over this warp's turns of the inner dimension. The first turns' weights are asked for
 /// before the rows are there.
 template <int kTiles, int kColumns>
@@ -95,14 +106,25 @@ __device__ inline void multiply(const ProductArgs& a, int first_row, float (&sum
     const int row = first_row + n * 8 + g;  // rows that are not there repeat the last one; their sums go nowhere
     x[n] = a.x_TK + static_cast<size_t>(row < rows ? row : rows - 1) * static_cast<size_t>(a.ldx) + t * 8;
   }
+  // With few rows the next turn's numbers are asked for as well: a turn is shorter than the way to the L2.
+  constexpr bool kRowsAhead = kColumns <= 2;
+  uint4 b[kColumns];
+  const auto read_rows = [&](int s) {
+    if (s >= steps) return;
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) b[n] = *reinterpret_cast<const uint4*>(x[n] + s * kInnerStep);
+  };
+  if (kRowsAhead) read_rows(warp);
   for (int first = warp; first < steps; first += kAhead * kProductWarps)
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       const int s = first + i * kProductWarps;
       if (s >= steps) break;
-      uint4 b[kColumns], l[kTiles], h[kTiles];
+      uint4 now[kColumns], l[kTiles], h[kTiles];
+      if (!kRowsAhead) read_rows(s);
 #pragma unroll
-      for (int n = 0; n < kColumns; ++n) b[n] = *reinterpret_cast<const uint4*>(x[n] + s * kInnerStep);
+      for (int n = 0; n < kColumns; ++n) now[n] = b[n];
+      if (kRowsAhead) read_rows(s + kProductWarps);
 #pragma unroll
       for (int m = 0; m < kTiles; ++m) {
         l[m] = low[i][m];
@@ -113,17 +135,17 @@ __device__ inline void multiply(const ProductArgs& a, int first_row, float (&sum
       for (int m = 0; m < kTiles; ++m)
 #pragma unroll
         for (int n = 0; n < kColumns; ++n) {
-          mma_bf16(sums[m][n], l[m].x, h[m].x, l[m].y, h[m].y, b[n].x, b[n].y);
-          mma_bf16(sums[m][n], l[m].z, h[m].z, l[m].w, h[m].w, b[n].z, b[n].w);
+          mma_bf16(sums[m][n], l[m].x, h[m].x, l[m].y, h[m].y, now[n].x, now[n].y);
+          mma_bf16(sums[m][n], l[m].z, h[m].z, l[m].w, h[m].w, now[n].z, now[n].w);
         }
     }
 }
 
-/// All warps' sums added in the order of warps: total[row][channel] in shared memory, channels kTiles * 16 apart.
+/// All warps' sums added in the order of warps: total[row][channel] in shared memory, rows kTiles * 16 + kSkew apart.
 template <int kTiles, int kColumns>
 __device__ inline void gather_sums(const float (&sums)[kTiles][kColumns][4], float* total) {
   const int warp = thread() / 32, lane = thread() % 32, g = lane / 4, t = lane % 4;
-  constexpr int kChannels = kTiles * kTileChannels;
+  constexpr int kStride = kTiles * kTileChannels + kSkew;
   for (int turn = 0; turn < kProductWarps; ++turn) {
     if (warp == turn)
 #pragma unroll
@@ -132,7 +154,7 @@ __device__ inline void gather_sums(const float (&sums)[kTiles][kColumns][4], flo
         for (int n = 0; n < kColumns; ++n)
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            float& to = total[(n * 8 + 2 * t + e % 2) * kChannels + m * kTileChannels + g + 8 * (e / 2)];
+            float& to = total[(n * 8 + 2 * t + e % 2) * kStride + m * kTileChannels + g + 8 * (e / 2)];
             to = turn == 0 ? sums[m][n][e] : to + sums[m][n][e];
           }
     sync_block();
@@ -145,7 +167,7 @@ __device__ inline void store_sums(const ProductArgs& a, const float* total, int 
     const int r = i / channels, c = i % channels, n = first + c;
     if (n >= a.w.n) continue;
     float* out = a.out + static_cast<size_t>(first_row + r) * static_cast<size_t>(a.ldo) + n;
-    const float sum = total[r * channels + c] + (a.bias_N ? a.bias_N[n] : 0.0F);
+    const float sum = total[r * (channels + kSkew) + c] + (a.bias_N ? a.bias_N[n] : 0.0F);
     *out = a.then == Then::kAdd ? *out + sum : sum;
   }
 }
@@ -156,8 +178,9 @@ __device__ inline void store_gated(const ProductArgs& a, const float* total, int
     const int r = i / each, c = i % each, pair = c / kTileChannels * 2 * kTileChannels + c % kTileChannels;
     if (first + c >= a.ldo) continue;
     const int at = block_x() * channels + pair;
-    const float gate = total[r * channels + pair] + (a.bias_N ? a.bias_N[at] : 0.0F);
-    const float up = total[r * channels + pair + kTileChannels] + (a.bias_N ? a.bias_N[at + kTileChannels] : 0.0F);
+    const float* pairs = total + r * (channels + kSkew) + pair;
+    const float gate = pairs[0] + (a.bias_N ? a.bias_N[at] : 0.0F);
+    const float up = pairs[kTileChannels] + (a.bias_N ? a.bias_N[at + kTileChannels] : 0.0F);
     a.gated[static_cast<size_t>(first_row + r) * static_cast<size_t>(a.ldo) + static_cast<size_t>(first + c)] =
         to_bf16(gate / (1 + power_of_e(-gate)) * up);
   }
@@ -165,14 +188,16 @@ __device__ inline void store_gated(const ProductArgs& a, const float* total, int
 
 __device__ inline void store_best(const ProductArgs& a, const float* total, int channels, int first_row, int rows) {
   const int blocks = a.w.tiles / a.w.tiles_per_block, first = block_x() * channels;
-  const int r = thread();
-  if (r >= rows) return;
-  Best best{0, -1};
-  for (int c = 0; c < channels && first + c < a.w.n; ++c) {
-    const float v = total[r * channels + c];
-    if (v == v && better({v, first + c}, best)) best = {v, first + c};
+  for (int r = thread() / 32; r < rows; r += kThreads / 32) {
+    Best best{0, -1};
+    for (int c = thread() % 32; c < channels && first + c < a.w.n; c += 32) {
+      const float v = total[r * (channels + kSkew) + c];
+      if (v == v && better({v, first + c}, best)) best = {v, first + c};
+    }
+    best = best_of_warp(best);
+    if (thread() % 32 == 0)
+      a.best_TB[static_cast<size_t>(first_row + r) * static_cast<size_t>(blocks) + static_cast<size_t>(block_x())] = best;
   }
-  a.best_TB[static_cast<size_t>(first_row + r) * static_cast<size_t>(blocks) + static_cast<size_t>(block_x())] = best;
 }
 
 template <int kTiles, int kColumns>
@@ -275,10 +300,11 @@ __global__ void pick_kernel(PickArgs a) {
     const Best other = a.best_TB[static_cast<size_t>(t) * static_cast<size_t>(a.blocks) + static_cast<size_t>(b)];
     if (better(other, best)) best = other;
   }
-  found[thread()] = best;
+  best = best_of_warp(best);
+  if (thread() % 32 == 0) found[thread() / 32] = best;
   sync_block();
   if (thread() != 0) return;
-  for (int i = 1; i < kThreads; ++i)
+  for (int i = 1; i < kThreads / 32; ++i)
     if (better(found[i], best)) best = found[i];
   a.out_T[t] = best;
 }
@@ -286,7 +312,7 @@ __global__ void pick_kernel(PickArgs a) {
 template <int kTiles, int kColumns>
 void launch_product(const ProductArgs& args, int rows, StreamHandle stream) {
   launch(product_kernel<kTiles, kColumns>, args.w.tiles / kTiles, (rows + kRowGroup - 1) / kRowGroup, kThreads,
-         sizeof(float) * kTiles * kTileChannels * kColumns * 8, static_cast<Stream>(stream), args);
+         sizeof(float) * (kTiles * kTileChannels + kSkew) * kColumns * 8, static_cast<Stream>(stream), args);
 }
 
 template <int kTiles>
@@ -320,7 +346,7 @@ void copy(const CopyArgs& args, int rows, StreamHandle stream) {
   launch(copy_kernel, rows, 1, kThreads, 0, static_cast<Stream>(stream), args);
 }
 void pick(const PickArgs& args, int rows, StreamHandle stream) {
-  launch(pick_kernel, rows, 1, kThreads, sizeof(Best) * kThreads, static_cast<Stream>(stream), args);
+  launch(pick_kernel, rows, 1, kThreads, sizeof(Best) * kThreads / 32, static_cast<Stream>(stream), args);
 }
 
 }  // namespace slip::cuda

@@ -17,7 +17,7 @@ struct ProbeReadArgs {
   uint32_t* out;
 };
 
-/// bf16 products from registers; `seed` is not known to the compiler. out: a number per block.
+/// bf16 products from registers; `seed`: the pair of numbers that is multiplied with, not known to the compiler. out: a number per block.
 struct ProbeMultiplyArgs {
   int32_t turns;
   uint32_t seed;

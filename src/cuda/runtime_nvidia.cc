@@ -11,6 +11,7 @@ constexpr int kOldestMajor = 8;  // sm_80: the first with bf16 matrix instructio
 
 Status said(cudaError_t code, std::string_view asked) {
   if (code == cudaSuccess) return {};
+  cudaGetLastError();  // told here; the next pass may be right
   return resource_error("cuda: expected {} to succeed, got {}: {}", asked, cudaGetErrorName(code), cudaGetErrorString(code));
 }
 
@@ -28,40 +29,50 @@ class Nvidia final : public Device {
   const std::string& name() const override { return name_; }
   void* stream() override { return stream_; }
   int64_t free_bytes() override {
+    choose();
     size_t free = 0, total = 0;
     return cudaMemGetInfo(&free, &total) == cudaSuccess ? static_cast<int64_t>(free) : 0;
   }
   // Eight blocks per processor of a large device; 10 GB and 1e13 operations a slice: milliseconds on an H100.
   ProbeSize probe_size() const override { return {int64_t{1} << 30, 1056, 10, 4096}; }
   Status copy_in(void* to, const void* from, size_t bytes) override {
+    choose();
     return said(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "a copy to the device");
   }
   Status copy_out(void* to, const void* from, size_t bytes) override {
+    choose();
     return said(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "a copy from the device");
   }
   Status wait() override {
+    choose();
     SLIP_TRY_(said(cudaGetLastError(), "a kernel's launch"));
     return said(cudaStreamSynchronize(stream_), "a pass");
   }
   Result<std::unique_ptr<Graph>> capture(const std::function<Status()>& work) override {
+    choose();
     SLIP_TRY_(said(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "the beginning of a capture"));
-    const Status done = work();
+    Status done = work();
+    // A launch that was refused leaves the capture valid, and a graph without it.
+    if (done) done = said(cudaGetLastError(), "a kernel's launch");
     cudaGraph_t graph = nullptr;
     const Status ended = said(cudaStreamEndCapture(stream_, &graph), "the end of a capture");
-    SLIP_TRY_(done);
-    SLIP_TRY_(ended);
+    if (done) done = ended;
     auto made = std::make_unique<NvidiaGraph>();
-    const Status ready = said(cudaGraphInstantiate(&made->exec, graph, 0), "a captured pass");
-    cudaGraphDestroy(graph);
-    SLIP_TRY_(ready);
+    if (done) done = said(cudaGraphInstantiate(&made->exec, graph, 0), "a captured pass");
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    SLIP_TRY_(done);
     return std::unique_ptr<Graph>(std::move(made));
   }
   Status launch(Graph& graph) override {
+    choose();
     return said(cudaGraphLaunch(static_cast<NvidiaGraph&>(graph).exec, stream_), "a captured pass");
   }
 
  private:
+  // The current device is each thread's own, and another model may have chosen another.
+  void choose() const { cudaSetDevice(index_); }
   Result<std::shared_ptr<void>> get(size_t bytes, bool host, std::string_view what) override {
+    choose();
     void* p = nullptr;
     const cudaError_t code = host ? cudaMallocHost(&p, bytes) : cudaMalloc(&p, bytes);
     if (code != cudaSuccess) {

@@ -103,7 +103,8 @@ std::vector<std::string> seeds_packed() {
   PackedFolder folder{.type = WeightType::kI8, .matrices = {}, .source = {{"folder", "x"}}, .errors = {}};
   folder.matrices["model.embed_tokens.weight"] = {WeightType::kBF16, 870, 32, {"model.embed_tokens.weight"}};
   folder.matrices["q"] = {WeightType::kI8, 96, 32, {"q", "k", "v"}};
-  return {json::serialize(packed_folder_json(folder)), "{}", R"({"packed":{"version":1}})"};
+  return {json::serialize(packed_folder_json(folder)), "{}", R"({"packed":{"version":1}})",
+          R"({"packed":{"version":1,"type":"int8","source":{},"errors":{"x":1e999},"matrices":{}}})"};
 }
 
 }  // namespace slip::fuzz
