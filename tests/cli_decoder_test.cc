@@ -211,6 +211,31 @@ TEST_F(Decoders, RefusesEarlierAnswersThatAreNotTheForms) {
   refused(with("beyond.json", "tokens", json::array{1 << 20}), 3, "beyond.json");
   refused(with("negative.json", "tokens", json::array{-1}), 3, "negative.json: tokens: expected ids, got -1");
   refused(with("words.json", "tokens", json::array{"a"}), 3, "words.json: tokens: expected ids");
+  // Free text: an answer of a form is none, and ids that no rules look at are looked at here.
+  const auto text = [&](const std::string& file) {
+    return request({"--form", "none", "--max-tokens", "4", "--decoder", "ar", "--drafter", "previous:" + file});
+  };
+  EXPECT_EQ(run(text(path("of-text.json"))).code, 0);
+  refused(text(path("good.json")), 3, "good.json: expected an answer in free text, got one of form");
+  json::value far = *parse_json(read_bytes(path("of-text.json")), "of-text.json");
+  far.as_object()["tokens"] = json::array{1 << 20};
+  refused(text(write("far.json", json::serialize(far))), 3, "far.json: tokens: expected ids below the model's");
+}
+
+TEST_F(Decoders, RefusesAnEarlierAnswerWhereEvalMakesItsOwn) {
+  refused({"eval", "--model", small_, "--count", "1", "--every", "0.5", "--drafter", "previous:answer.json"}, 2,
+          "previous without more (each scene's own earlier frame), got previous:answer.json");
+}
+
+// `--law` says how the request is decoded, whatever the model was trained for: so do the contenders.
+TEST_F(Decoders, BenchGoesByTheLawThatIsAskedFor) {
+  const Ran ran = run({"bench", "decoders", "--model", small_, "--form", write("form.json", kSmallForm), "--law", "graph",
+                       "--prompt", "go on", "--repeats", "1", "--json"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  std::set<std::string> labels;
+  for (const json::value& v : lines_of(ran)) labels.emplace(v.at("label").as_string());
+  for (const char* label : {"fields", "fields-spec", "fields-spec ahead"}) EXPECT_TRUE(labels.contains(label)) << label;
+  EXPECT_FALSE(labels.contains("section-diffusion"));
 }
 
 /// A copy of the fixture whose vocabulary shares no token with it: other bytes, other names of special tokens.
@@ -271,15 +296,18 @@ TEST_F(Decoders, RefusesWordsThatAreNone) {
   refused(over({"--drafter", "model:"}), 2, "model:DIR");
   refused(over({"--drafter", "dflash"}), 2, "dflash:DIR");
   refused(over({"--drafter", "lookup:0"}), 2, "lookup:0");
+  refused(over({"--drafter", "lookup:2.5"}), 2, "a whole number N from 1 to 64, got lookup:2.5");
   refused(over({"--verifier", "hope"}), 2, "hope");
   refused(over({"--verifier", "exact:2"}), 2, "exact:2");
   refused(over({"--verifier", "confidence:much"}), 2, "confidence:much");
   refused(over({"--verifier", "relaxed:-1"}), 2, "relaxed:-1");
+  refused(over({"--verifier", "relaxed:1.5"}), 2, "a whole number N from 0 to 65536, got relaxed:1.5");
   refused(over({"--verifier", "ensemble:2"}), 2, "ensemble:2");
   refused(over({"--verifier", "sampler"}), 2, "sampler:DIR");
   refused(over({"--width", "wide"}), 2, "wide");
   refused(over({"--width", "fixed:nan"}), 2, "fixed:nan");
   refused(over({"--width", "fixed:0"}), 2, "fixed:0");
+  refused(over({"--width", "fixed:3.9"}), 2, "a whole number N from 1 to 1024, got fixed:3.9");
   refused(over({"--width", "blockpilot"}), 2, "blockpilot:FILE");
   refused(over({"--law", "murphy"}), 2, "--law");
   refused(over({"--temperature", "nan"}), 2, "temperature");
@@ -302,6 +330,17 @@ TEST_F(Decoders, RefusesCombinationsThatMakeNoSense) {
 }
 
 // ---- the driving model
+
+TEST_F(Demo, EvalNamesTheDecoderBesideItsNumbers) {
+  const Ran ran = run({"eval", "--model", model_, "--count", "1", "--decoder", "section-diffusion", "--out", path("lines.jsonl")});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(ran.out.starts_with("decoder section-diffusion (sections x diffusion x confidence:0.9, width blocks) (lossy)\n"))
+      << ran.out;
+  const auto line = parse_json(read_bytes(path("lines.jsonl")), "lines.jsonl");
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->at("decoder").at("preset"), "section-diffusion");
+  EXPECT_TRUE(line->at("decoder").at("lossy").as_bool());
+}
 
 TEST_F(Demo, DraftersOfEveryKindGiveTheTokensOfScaffoldAr) {
   const std::string record = simulate(1) + ":0";

@@ -52,6 +52,16 @@ TEST_F(Small, TheAnswerAloneIsOnStdoutAndStatisticsOnStderr) {
   EXPECT_EQ(json.err, "");
 }
 
+// Without --slots there is room for them all, over a form and in free text.
+TEST_F(Small, ManyRolloutsFindRoom) {
+  const std::string form = write("long.json", R"({"type": "object", "properties": {"lead": {"type": "string", "x-budget": 80}}})");
+  const json::value filled = run_json(request({"--form", form, "--rollouts", "64", "--temperature", "1"}));
+  EXPECT_TRUE(filled.at("valid").as_bool());
+  const json::value text =
+      run_json(request({"--form", "none", "--decoder", "ar", "--max-tokens", "80", "--rollouts", "64", "--temperature", "1"}));
+  EXPECT_GT(text.at("tokens").as_array().size(), 0u);
+}
+
 TEST_F(Small, ThePromptMayComeFromAFile) {
   const auto with = [&](const std::string& flag, const std::string& value) {
     return run_json(

@@ -274,6 +274,39 @@ TEST_F(MiniVla, WhatCannotBeConvertedIsRefusedWithTheReason) {
   damaged(std::string(100, 'x'), 3, "zip");
 }
 
+TEST_F(MiniVla, TheActionTokenizersNameSaysWhichIdsAreActions) {
+  const std::string native = copy_fixture("torch/minivla", "native"), tokenizer = fixture("torch/minivla/tokenizer");
+  for (const char* part : {"/checkpoints", "/tokenizer"}) fs::create_directories(native + part);
+  write_bytes(native + "/checkpoints/step-000010.pt", read_bytes(fixture("torch/minivla/checkpoints/step-000010.pt")));
+  json::value words = read(tokenizer + "/tokenizer.json");
+  words.at("added_tokens").as_array().push_back(json::object{{"id", 259}, {"content", "<PAD>"}, {"special", true}});
+  write_bytes(native + "/tokenizer/tokenizer.json", json::serialize(words));
+  const json::value config = read(native + "/config.json");
+  const auto with = [&](json::value name) {
+    json::value changed = config;
+    json::object& vla = changed.at("vla").as_object();
+    name.is_null() ? void(vla.erase("action_tokenizer")) : void(vla["action_tokenizer"] = name);
+    write_bytes(native + "/config.json", json::serialize(changed));
+  };
+  int made = 0;
+  const auto bound = [&](const std::string& words_at) {
+    const std::string out = path("made" + std::to_string(made++));
+    const Ran ran = run({"convert", native, "--out", out, "--tokenizer", words_at});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    const json::value c = read(out + "/config.json");
+    return c.at("text_config").at("vocab_size").as_int64() - c.at("pad_to_multiple_of").as_int64();
+  };
+  with("action_tokenizer");  // although the base's name has "extra" in it
+  EXPECT_EQ(bound(tokenizer), 256) << "the vocabulary without its special tokens";
+  EXPECT_EQ(bound(native + "/tokenizer"), 256) << "nor the padding token behind them";
+  with(nullptr);
+  EXPECT_EQ(bound(tokenizer), 259 + 256) << "by the base's name";
+  for (const char* name : {"libero_vq_extra_action_tokenizer", "bridge_vq_extra_action_tokenizer"}) {
+    with(name);
+    refused({"convert", native, "--out", path("never"), "--tokenizer", tokenizer}, 4, name);
+  }
+}
+
 // ---- dino_qwen: DINOv2 features and ego history
 
 class DinoQwen : public Cli {

@@ -20,10 +20,15 @@ namespace slip::test {
 
 /// Free text; a form read as text (forced), on its chain; along its graph, all ready fields or one after another.
 enum class Path { kText, kForced, kChain, kFields, kOneByOne };
-enum class Drafts { kNone, kDiffusion, kQuadratic, kLookup, kPrevious, kModel, kHead, kAhead, kPreviousAhead };
+enum class Drafts { kNone, kDiffusion, kQuadratic, kLookup, kPrevious, kModel, kHead, kAhead, kPreviousAhead, kPreviousDiffusion };
 
 /// Masks behind the verifying pass's rows: along a graph alone.
 inline bool is_ahead(Drafts d) { return d == Drafts::kAhead || d == Drafts::kPreviousAhead; }
+
+/// Starts from an earlier answer.
+inline bool is_previous(Drafts d) {
+  return d == Drafts::kPrevious || d == Drafts::kPreviousAhead || d == Drafts::kPreviousDiffusion;
+}
 
 inline bool of_graph(Path p) { return p == Path::kFields || p == Path::kOneByOne; }
 
@@ -39,8 +44,16 @@ struct Way {
 
 inline std::string name_of(const Way& w) {
   constexpr const char* paths[] = {"text", "forced", "chain", "fields", "one-by-one"};
-  constexpr const char* drafts[] = {"none", "diffusion", "quadratic",           "lookup", "previous", "model",
-                                    "head", "ahead",     "previous, then ahead"};
+  constexpr const char* drafts[] = {"none",
+                                    "diffusion",
+                                    "quadratic",
+                                    "lookup",
+                                    "previous",
+                                    "model",
+                                    "head",
+                                    "ahead",
+                                    "previous, then ahead",
+                                    "previous, then diffusion"};
   return std::string(paths[static_cast<int>(w.path)]) + " x " + drafts[static_cast<int>(w.drafts)] + " x width " +
          std::to_string(static_cast<int>(w.width.kind)) + ":" + std::to_string(w.width.tokens) +
          (w.activation ? "" : ", no activation") + ", rows " + std::to_string(w.most_rows) + ", rollouts " +
@@ -51,7 +64,7 @@ inline std::string name_of(const Way& w) {
 inline std::vector<Way> all_ways() {
   std::vector<Way> ways;
   for (const Path p : {Path::kText, Path::kForced, Path::kChain, Path::kFields, Path::kOneByOne})
-    for (int d = 0; d <= static_cast<int>(Drafts::kPreviousAhead); ++d) {
+    for (int d = 0; d <= static_cast<int>(Drafts::kPreviousDiffusion); ++d) {
       const auto drafts = static_cast<Drafts>(d);
       if (of_graph(p) || !is_ahead(drafts)) ways.push_back({.path = p, .drafts = drafts});
     }
@@ -60,7 +73,7 @@ inline std::vector<Way> all_ways() {
 
 inline void vary(Way& w, PhiloxStream& r) {
   w.width = {Width::Kind::kFixed, static_cast<int32_t>(1 + r.below(9)), {}};
-  if (w.drafts == Drafts::kDiffusion || is_ahead(w.drafts)) w.width.tokens += 1;
+  if (w.drafts == Drafts::kDiffusion || w.drafts == Drafts::kPreviousDiffusion || is_ahead(w.drafts)) w.width.tokens += 1;
   if (w.drafts == Drafts::kQuadratic) w.width.tokens = std::min(w.width.tokens, 5);
   const bool measured = w.drafts != Drafts::kNone && w.drafts != Drafts::kQuadratic && r.chance(0.2);
   if (measured) w.width.kind = Width::Kind::kMeasured;
@@ -77,15 +90,16 @@ inline Method method_of_way(const Way& w) {
                : w.path == Path::kFields                        ? Schedule::kFields
                                                                 : Schedule::kChain;
   const DiffusionDrafter ahead{.ahead = true};
-  const std::array<Drafter, 9> all = {NoDrafter{},
-                                      DiffusionDrafter{},
-                                      QuadraticDrafter{},
-                                      LookupDrafter{2},
-                                      PreviousDrafter{"test"},
-                                      ModelDrafter{"test"},
-                                      DFlashDrafter{"test"},
-                                      ahead,
-                                      PreviousDrafter{"test", ahead}};
+  const std::array<Drafter, 10> all = {NoDrafter{},
+                                       DiffusionDrafter{},
+                                       QuadraticDrafter{},
+                                       LookupDrafter{2},
+                                       PreviousDrafter{"test"},
+                                       ModelDrafter{"test"},
+                                       DFlashDrafter{"test"},
+                                       ahead,
+                                       PreviousDrafter{"test", ahead},
+                                       PreviousDrafter{"test", DiffusionDrafter{}}};
   m.drafter = all[static_cast<size_t>(w.drafts)];
   return m;
 }
@@ -161,7 +175,7 @@ class Bench {
     HintHead head(hashes, static_cast<int32_t>(2 + r.below(8)));
     head.look = look_at_head;
     WidthModel model;
-    if (w.drafts == Drafts::kPrevious || w.drafts == Drafts::kPreviousAhead) {
+    if (is_previous(w.drafts)) {
       previous = spoilt(slow(w, 0), r);
       o.previous = &previous;
     }

@@ -110,7 +110,7 @@ Heard hear(Lm& lm, const Trial& t, const Way& w) {
 Way company_way(uint64_t n) {
   std::vector<Way> ways;
   for (const Way& w : watched_ways())
-    if (w.drafts != Drafts::kPrevious && w.drafts != Drafts::kPreviousAhead) ways.push_back(w);
+    if (!is_previous(w.drafts)) ways.push_back(w);
   Way w = ways[n % ways.size()];
   w.width.tokens = w.drafts == Drafts::kQuadratic ? 3 : 5;
   return w;

@@ -264,9 +264,9 @@ TEST(Passes, KeepTheRowCapWithDrafts) {
   for (uint64_t n = 0; n < 2000; ++n) {
     Bench b(random_trial(n));
     PhiloxStream r(n, 48);
-    const Drafts kinds[] = {Drafts::kDiffusion, Drafts::kLookup,    Drafts::kPrevious,
-                            Drafts::kHead,      Drafts::kQuadratic, Drafts::kAhead};
-    Way w{.path = Path::kFields, .drafts = kinds[n % 6], .width = {.tokens = static_cast<int32_t>(2 + r.below(3))}};
+    const Drafts kinds[] = {Drafts::kDiffusion, Drafts::kLookup, Drafts::kPrevious,      Drafts::kHead,
+                            Drafts::kQuadratic, Drafts::kAhead,  Drafts::kPreviousAhead, Drafts::kPreviousDiffusion};
+    Way w{.path = Path::kFields, .drafts = kinds[n % 8], .width = {.tokens = static_cast<int32_t>(2 + r.below(3))}};
     w.most_rows = static_cast<int32_t>(24 + r.below(20));  // more than one strand needs
     HashLm hashes(b.t.lm);
     WatchedLm lm(hashes);

@@ -51,15 +51,17 @@ Result<Requests> requests_from(const RunOptions& o) {
   return out;
 }
 
-// Presets, and the parts that no preset names; `earlier`: there is an answer to draft from.
-Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, const Engine& engine, bool form, bool earlier) {
+// Presets, and the parts that no preset names, for the law that the request is decoded by; `earlier`: there is an answer to draft
+// from.
+Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, const Engine& engine, const Request& request,
+                                             bool earlier) {
+  const bool form = !request.form.empty(), graph = request.law.value_or(engine.law()) == Law::kGraph;
   std::vector<Contender> out;
   const auto add = [&](std::string label, std::string_view preset, std::string_view drafter, std::string_view width) -> Status {
     SLIP_TRY(Method m, method_from(MethodFlags{preset, "", drafter, "", width}, &engine, form));
     out.push_back({.label = std::move(label), .method = std::move(m)});
     return {};
   };
-  const bool graph = engine.law() == Law::kGraph;
   for (const std::string_view preset : preset_names()) {
     std::string drafter;
     if (preset == "draft-model" && !o.draft_model.empty()) drafter = "model:" + o.draft_model;
@@ -81,8 +83,8 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, cons
   for (Contender& c : out) {
     const Schedule s = c.method.schedule;
     if (!form && s != Schedule::kText) c.left_out = "it needs a form";
-    if (form && !graph && s == Schedule::kFields) c.left_out = "it needs a model of the graph law";
-    if (form && graph && s == Schedule::kSections) c.left_out = "it needs a model of the chain law";
+    if (form && !graph && s == Schedule::kFields) c.left_out = "it needs the graph law";
+    if (form && graph && s == Schedule::kSections) c.left_out = "it needs the chain law";
   }
   return out;
 }
@@ -211,11 +213,12 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   PreviousAnswer previous;
   if (requests.earlier) {
     SLIP_TRY(requests.earlier->method, method_from(MethodFlags{}, engine.get(), !request.form.empty()));
+    requests.earlier->law.reset();  // the decoder is that of the model's own law; drafts may come from there
     SLIP_TRY(const Answer earlier, engine->run(*requests.earlier));
     previous = {earlier.form ? earlier.form->form.name() : "", earlier.decoded.fields, earlier.decoded.tokens};
     request.decode.previous = &previous;
   }
-  SLIP_TRY(std::vector<Contender> contenders, contenders_of(o, *engine, !request.form.empty(), requests.earlier.has_value()));
+  SLIP_TRY(std::vector<Contender> contenders, contenders_of(o, *engine, request, requests.earlier.has_value()));
   {
     Progress progress("decoding", o.repeats + 1);
     for (int round = 0; round <= o.repeats; ++round) {  // round 0 settles buffers

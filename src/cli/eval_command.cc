@@ -43,8 +43,13 @@ class Records {
 };
 
 json::object record_line(const sim::Labels& labels, const Answer& a) {
-  return {{"seed", labels.seed},      {"family", sim::family_names()[labels.family]},     {"pre_onset", labels.pre_onset},
-          {"valid", a.decoded.valid}, {"fields", values_to_json(a.form->form, a.values)}, {"statistics", statistics_json(a)}};
+  return {{"seed", labels.seed},
+          {"family", sim::family_names()[labels.family]},
+          {"pre_onset", labels.pre_onset},
+          {"valid", a.decoded.valid},
+          {"fields", values_to_json(a.form->form, a.values)},
+          {"statistics", statistics_json(a)},
+          {"decoder", decoder_json(a.method, a.form)}};
 }
 
 }  // namespace
@@ -103,7 +108,9 @@ Status write_calibration(Engine& engine, const WidthCollector& collector, const 
 }  // namespace
 
 Status eval(const EvalOptions& o) {
-  const bool previous = o.drafter == "previous" || o.drafter.starts_with("previous:");
+  if (o.drafter.starts_with("previous:"))
+    return usage_error("eval: --drafter: expected previous without more (each scene's own earlier frame), got {}", o.drafter);
+  const bool previous = o.drafter == "previous";
   if (previous && (!o.records.empty() || o.every_s <= 0))
     return usage_error("eval: --drafter previous: expected simulated scenes and --every, got a set or no interval");
   if (o.every_s > 0 && !o.records.empty()) return usage_error("eval: --every: expected simulated scenes, got a record set");
@@ -142,7 +149,7 @@ Status eval(const EvalOptions& o) {
   if (o.json) {
     print_json(result);
   } else {
-    print_text(evaluation_table(sums));
+    print_text(evaluation_table(sums, &method));
   }
   if (!o.require.empty()) return check_limits(result, limits.get_object(), o.require);
   return {};

@@ -197,9 +197,22 @@ Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std:
                       [&](int64_t done, int64_t total) { progress.update(total > 0 ? done * 100 / total : done, "%"); });
 }
 
+namespace {
+
+// Rows of one rollout's answer. The form is not compiled yet, so it is taken for the longest built-in one: drive-cot has 511 positions
+// in fields, a row more for each of the 41 fields and 17 for its masks (diffusion:ahead): 1,249 in all; on a chain 677. Free text may
+// draft behind its limit: 64 tokens of an earlier answer, and a quadratic drafter's masks.
+int64_t rollout_rows(const RunOptions& o, const Request& request) {
+  constexpr int64_t kLongestForm = 1280, kDraftsOfText = 128;
+  return request.form.empty() ? 2 * int64_t{o.max_tokens} + kDraftsOfText : kLongestForm;
+}
+
+}  // namespace
+
 Result<int> slots_for(const RunOptions& o, const Request& request) {
   if (o.slots > 0) return o.slots;
   int64_t rows = static_cast<int64_t>(request.prompt.size()) + 2 * int64_t{o.max_tokens} + 2048;
+  rows += (o.rollouts - 1) * rollout_rows(o, request);  // none shares its rows with another where all part at the first token
   const auto file = std::filesystem::path(o.model) / "preprocessor_config.json";
   std::error_code ec;
   if ((!request.images.empty() || !request.videos.empty()) &&

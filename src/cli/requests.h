@@ -38,7 +38,7 @@ Status check_words(const MethodFlags& flags);
 Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads,
                                             int slots = kDefaultSlots, const std::string& device = "cpu",
                                             const std::string& keys = "auto");
-/// --slots, or what a request needs: its images' tokens, its text at one token a byte, and room for the answer.
+/// --slots, or what a request needs: its images' tokens, its text at one token a byte, and room for the answers of its rollouts.
 Result<int> slots_for(const RunOptions& o, const Request& request);
 
 /// The picture of an answer (answer_picture.cc).

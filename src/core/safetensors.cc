@@ -49,7 +49,7 @@ Status check_layout(const SafetensorsHeader& header, uint64_t data_bytes, std::s
 struct OneFile {
   MappedFile map;
   std::vector<TensorView> tensors;
-  std::map<std::string, std::string, std::less<>> metadata;
+  std::map<std::string, std::string, std::less<>> metadata, unread;
 };
 
 Result<OneFile> open_one(const fs::path& path) {
@@ -74,6 +74,10 @@ Result<OneFile> open_one(const fs::path& path) {
   SLIP_TRY_(check_layout(header, data.size(), file));
   out.tensors.reserve(header.entries.size());
   for (HeaderEntry& e : header.entries) {
+    if (!e.unread.empty()) {
+      out.unread.emplace(std::move(e.name), std::move(e.unread));
+      continue;
+    }
     out.tensors.push_back({std::move(e.name), e.dtype, std::move(e.shape), data.subspan(e.begin, e.end - e.begin)});
   }
   out.metadata = std::move(header.metadata);
@@ -95,6 +99,19 @@ void convert_all(std::span<const std::byte> bytes, std::span<float> out, Convert
   }
 }
 
+// Weights in a form that is not read here: the first by name; empty without any.
+std::string foreign_weights(const fs::path& folder) {
+  std::error_code ec;
+  std::string found;
+  for (const auto& e : fs::directory_iterator(folder, ec)) {
+    const std::string name = e.path().filename().string();
+    const bool foreign = (name.starts_with("pytorch_model") && name.ends_with(".bin")) ||
+                         (name.starts_with("consolidated") && name.ends_with(".safetensors")) || name.ends_with(".gguf");
+    if (foreign && (found.empty() || name < found)) found = name;
+  }
+  return found;
+}
+
 }  // namespace
 
 int64_t TensorView::elements() const {
@@ -113,6 +130,7 @@ Result<Checkpoint> Checkpoint::open_file(const fs::path& file) {
     out.tensors_.emplace(std::move(name), std::move(t));
   }
   out.metadata_ = std::move(one.metadata);
+  out.unread_ = std::move(one.unread);
   return out;
 }
 
@@ -121,6 +139,8 @@ Result<Checkpoint> Checkpoint::open_folder(const fs::path& folder) {
   std::error_code ec;
   if (!fs::exists(index, ec)) {
     if (!fs::exists(single, ec)) {
+      if (const std::string other = foreign_weights(folder); !other.empty())
+        return unsupported("{}: expected model.safetensors or model.safetensors.index.json, got {}", folder.string(), other);
       return bad_input("{}: expected model.safetensors or model.safetensors.index.json, got neither", folder.string());
     }
     SLIP_TRY(Checkpoint out, open_file(single));
@@ -153,6 +173,10 @@ Result<Checkpoint> Checkpoint::open_folder(const fs::path& folder) {
     std::map<std::string_view, TensorView*> stored;
     for (TensorView& t : one.tensors) stored.emplace(t.name, &t);
     for (const std::string& name : names) {
+      if (const auto other = one.unread.find(name); other != one.unread.end()) {
+        out.unread_.insert(*other);
+        continue;
+      }
       const auto it = stored.find(name);
       if (it == stored.end()) {
         return bad_input("{}: tensor \"{}\": expected it in {}, got a file without it", where, name, path.string());
@@ -170,8 +194,16 @@ const TensorView* Checkpoint::find(std::string_view name) const {
   return it == tensors_.end() ? nullptr : &it->second;
 }
 
+const std::string* Checkpoint::unread(std::string_view name) const {
+  const auto it = unread_.find(name);
+  return it == unread_.end() ? nullptr : &it->second;
+}
+
 Result<const TensorView*> Checkpoint::get(std::string_view name, std::span<const int64_t> shape) const {
   const TensorView* t = find(name);
+  if (const std::string* type = unread(name))
+    return unsupported("{}: tensor {}: expected one of the types F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL F8_E4M3 F8_E5M2, got {}",
+                       path_.string(), name, *type);
   if (!t) return bad_input("{}: tensor {}: expected it, got no tensor of that name", path_.string(), name);
   if (shape.empty()) return t;
   const bool same = std::equal(shape.begin(), shape.end(), t->shape.begin(), t->shape.end(),

@@ -37,7 +37,10 @@ class Checkpoint {
   bool has(std::string_view name) const { return find(name) != nullptr; }
   const TensorView* find(std::string_view name) const;
   /// The tensor, or kBadInput "<folder>: tensor <name>: expected shape [..], got .."; shape {-1, 5}: -1 matches any.
+  /// kUnsupported for one of a type that is not read.
   Result<const TensorView*> get(std::string_view name, std::span<const int64_t> shape = {}) const;
+  /// The type's name of a tensor that is stored in one that is not read here (find() does not know it); null: no such tensor.
+  const std::string* unread(std::string_view name) const;
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
   const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
   const std::filesystem::path& path() const { return path_; }
@@ -51,6 +54,7 @@ class Checkpoint {
   std::vector<MappedFile> files_;
   std::map<std::string, TensorView, std::less<>> tensors_;
   std::map<std::string, std::string, std::less<>> metadata_;
+  std::map<std::string, std::string, std::less<>> unread_;
 };
 
 /// Elements first, first + out.size() as f32 (exact for bf16/f16/f32/i8/u8/f8; rounded for f64/i32/i64). Any alignment.

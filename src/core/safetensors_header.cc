@@ -4,6 +4,7 @@
 // Other keys of an entry are skipped, as other readers do.
 #include "core/safetensors_header.h"
 
+#include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <set>
 
@@ -14,6 +15,13 @@ namespace slip {
 namespace {
 
 constexpr size_t kMaxRank = 32;  // what NumPy 1.x allows; nothing real exceeds 5
+
+// Spelled as the format's types are, known here or not: F4, U16, F8_E8M0, C64.
+bool names_a_type(std::string_view s) {
+  constexpr size_t kLongest = 16;
+  return !s.empty() && s.size() <= kLongest && s[0] >= 'A' && s[0] <= 'Z' &&
+         std::all_of(s.begin(), s.end(), [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
+}
 
 struct Handler {
   static constexpr size_t max_object_size = SIZE_MAX;
@@ -113,9 +121,13 @@ struct Handler {
     }
     if (in_ == In::kEntry && key_ == "dtype") {
       const auto dtype = dtype_named(value);
-      if (!dtype)
+      if (!dtype && !names_a_type(value))
         return fail(ec, "dtype", "one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL F8_E4M3 F8_E5M2", fmt::format("\"{}\"", value));
-      header.entries.back().dtype = *dtype;
+      if (dtype) {
+        header.entries.back().dtype = *dtype;
+      } else {
+        header.entries.back().unread = value;
+      }
       has_dtype_ = true;
       return true;
     }
@@ -201,6 +213,7 @@ struct Handler {
     if (!has_shape_) return fail(ec, "shape", "an array", "nothing");
     if (!has_offsets_) return fail(ec, "data_offsets", "an array", "nothing");
     if (e.begin > e.end) return fail(ec, "data_offsets", "begin <= end", fmt::format("[{}, {})", e.begin, e.end));
+    if (!e.unread.empty()) return true;
     uint64_t bytes = size_of(e.dtype);
     for (const int64_t n : e.shape) {
       if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(n), &bytes) || bytes > uint64_t{INT64_MAX}) {

@@ -19,6 +19,7 @@ struct HeaderEntry {
   DType dtype{};
   std::vector<int64_t> shape;
   uint64_t begin = 0, end = 0;  // relative to the byte after the header
+  std::string unread = {};      // its type's name where that is none of ours (dtype means nothing then)
 };
 
 struct SafetensorsHeader {
@@ -26,7 +27,8 @@ struct SafetensorsHeader {
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
-/// Parses the JSON text of a header. Checks types, names, dtypes, signs and that end - begin = product(shape) * size.
+/// Parses the JSON text of a header. Checks types, names, dtypes, signs and that end - begin = product(shape) * size; a type that
+/// is not known ("F4", "U16") is kept by name, its size as the offsets say: not every tensor of a file is needed.
 /// `file` opens the error message.
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view text, std::string_view file);
 

@@ -259,6 +259,9 @@ class TorchWalk {
   }
 
   Status tensor(const PickleNode& node) {
+    constexpr uint64_t kMaxPaths = uint64_t{64} << 20;  // a 7B checkpoint's 1,000 tensors take 200 KB
+    for (const std::string& part : path_) path_bytes_ += sizeof(part) + part.size();
+    if (path_bytes_ > kMaxPaths) return bad_input("{}: expected at most {} bytes of tensors' names, got more", where_, kMaxPaths);
     SLIP_TRY(const Strided t, strided(node));
     const size_t each = size_of(t.dtype);
     Bytes bytes;
@@ -278,6 +281,7 @@ class TorchWalk {
   TorchFile& out_;
   std::vector<std::string> path_;
   int64_t visits_ = 0, copied_bytes_ = 0;
+  uint64_t path_bytes_ = 0;  // of all tensors so far
 };
 
 Result<Entries> read_zip(Bytes bytes, std::string_view where) {

@@ -233,6 +233,17 @@ TEST_F(TorchZip, KeysThatWouldBeCopiedAgainAndAgainAreBounded) {
             ErrorKind::kBadInput);
 }
 
+TEST_F(TorchZip, SharedDictsUnderLongKeysAreBoundedByTheBytesOfAllNames) {
+  // A tensor in 10 dicts, each of which holds the one before twice, under keys of 4,080 bytes: 80 KB of keys, 1,024 names of 41 KB.
+  std::string body = tensor_of(storage(6), 0, {2}, {1}) + "q" + le(0, 1);
+  for (int i = 1; i <= 10; ++i) {
+    const std::string inner = std::string("h") + le(static_cast<uint64_t>(i - 1), 1);
+    body += std::string("}") + "(" + text(std::string(4080, 'k')) + inner + text(std::string(4080, 'l')) + inner + "uq" +
+            le(static_cast<uint64_t>(i), 1);
+  }
+  EXPECT_EQ(refusal(archive(pickled("(" + body + "t")), "67108864 bytes of tensors' names"), ErrorKind::kBadInput);
+}
+
 TEST_F(TorchZip, TensorsBeyondTheirStorageAreErrors) {
   const auto refused = [&](const std::string& tensor, std::string_view named) {
     EXPECT_EQ(refusal(archive(pickled(dict("w", tensor))), named), ErrorKind::kBadInput);

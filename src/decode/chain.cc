@@ -132,10 +132,10 @@ class ChainRun {
     }
     outcomes_.clear();
     outcome_of_.clear();
-    t_.rounds.judge(lead, lead.request, picks_);
+    t_.rounds.judge(lead, lead.request, picks_, true);
     for (size_t m = 1; m < groups_[g].members.size(); ++m) {
       const int32_t member = groups_[g].members[m];
-      t_.rounds.judge(lead, p_.options().request + static_cast<uint32_t>(member), other_picks_);
+      t_.rounds.judge(lead, p_.options().request + static_cast<uint32_t>(member), other_picks_, false);
       outcome_of_.push_back(other_picks_ == picks_ ? kStays : outcome(lead, member, other_picks_));
     }
     t_.rounds.commit(lead, picks_);

@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 
+#include "decode/draft_methods.h"
 #include "decode/methods.h"
+#include "decode/width_pilot.h"
 #include "form/values.h"
 #include "nn/draft_head.h"
 
@@ -97,6 +99,13 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
   return {};
 }
 
+/// A classifier reads as many logits as it has inputs; a padded head may have more.
+Status check_pilot(const LmInfo& info, const Method& m, const DecodeOptions& o) {
+  if (!drafts(m) || m.width.kind != Width::Kind::kBlockPilot || !o.block_pilot || o.block_pilot->vocab() <= info.vocab) return {};
+  return bad_input("--width {}: expected a classifier of at most the model's {} logits, got one of {}", words_of(m).width,
+                   info.vocab, o.block_pilot->vocab());
+}
+
 Status check_previous(const Method& m, const Form& form, const DecodeOptions& o) {
   if (!std::holds_alternative<PreviousDrafter>(m.drafter) || !o.previous) return {};
   if (o.previous->form != form.name() || o.previous->fields.size() != form.fields().size())
@@ -139,6 +148,14 @@ Status show_prompt(Passes& p, Drafting& drafting, WidthPolicy& width) {
   return {};
 }
 
+/// Draws of a round at most, whatever the width: an earlier answer with masks behind it drafts past the width that is the masks'.
+int32_t widest_round(const Method& m, const DecodeOptions& o) {
+  if (!drafts(m)) return 0;
+  const int32_t width = m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured;
+  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
+  return previous && previous->then && o.most_rows <= 0 ? std::max(width, kMostStored) : width;
+}
+
 Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* form, std::vector<Decoded>& answers) {
   Passes& p = work.passes;
   const DecodeOptions& o = p.options();
@@ -153,9 +170,14 @@ Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* for
   if (!as_form) p.forget_form();
   if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafting, *width));
   Rounds rounds(p, *drafting, *judge, *width, !drafts(m));
-  const int32_t widest = !drafts(m) ? 0 : m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured;
-  Task task{
-      work, rounds, *drafting, info, as_form ? form : nullptr, answers, widest, !std::holds_alternative<ExactVerifier>(m.verifier)};
+  Task task{work,
+            rounds,
+            *drafting,
+            info,
+            as_form ? form : nullptr,
+            answers,
+            widest_round(m, o),
+            !std::holds_alternative<ExactVerifier>(m.verifier)};
   if (graph) return decode_fields(task, m.schedule != Schedule::kFields);
   if (as_form) return decode_chain(task, m.schedule == Schedule::kText && !drafts(m));
   SLIP_TRY_(decode_text(task));
@@ -186,6 +208,7 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
   if (count < 1) return usage_error("decode: expected at least 1 rollout, got {}", count);
   SLIP_TRY_(check_options(method_, form, options));
   SLIP_TRY_(check_model(info, method_));
+  SLIP_TRY_(check_pilot(info, method_, options));
   SLIP_TRY_(check_prompt(info, prompt));
   if (form) SLIP_TRY_(check_form(info, *form));
   if (form) SLIP_TRY_(check_previous(method_, *form, options));

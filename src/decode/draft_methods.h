@@ -9,6 +9,8 @@ namespace slip {
 std::unique_ptr<Drafting> make_no_drafting();
 std::unique_ptr<Drafting> make_previous_drafting(const PreviousAnswer& previous, std::unique_ptr<Drafting> then, Passes& passes);
 std::unique_ptr<Drafting> make_diffusion_drafting(const DraftRule& rule, bool adapter, Passes& passes);
+/// Draws of a strand in a round that an earlier answer proposes at most, where `then` drafts what it misses.
+inline constexpr int32_t kMostStored = 64;
 /// Masks behind the last row of every verifying pass, at most `most` per field; strands are fields of a graph.
 std::unique_ptr<Drafting> make_ahead_drafting(const DraftRule& rule, int32_t most, Passes& passes);
 /// k heads and a group of k masks behind each. `graph`: strands are fields.

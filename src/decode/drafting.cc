@@ -54,7 +54,7 @@ class PreviousDrafting : public Drafting {
 
  private:
   void along(Strand& s) {
-    if (then_) {  // the width is that of masks
+    if (then_ && passes_.options().most_rows <= 0) {  // the width is the masks'; under a row cap it is everyone's
       s.window_draws = kMostStored;
       s.window_end = std::numeric_limits<int32_t>::max();
     }
@@ -67,7 +67,6 @@ class PreviousDrafting : public Drafting {
     if (i < content.size()) return content[i];
     return i == content.size() ? passes_.field(place.field).end : std::nullopt;
   }
-  static constexpr int32_t kMostStored = 64;  // draws of a strand in a round
   const PreviousAnswer& previous_;
   std::unique_ptr<Drafting> then_;
   Passes& passes_;
@@ -105,6 +104,8 @@ class DiffusionDrafting : public Drafting {
     int32_t end = s.window_end;
     if (s.field >= 0) end = std::min(end, passes_.field(s.field).start + passes_.field(s.field).budget);
     if (s.field < 0 && passes_.form()) end = std::min(end, passes_.form()->length());
+    // Free text has no end of its own, and its slots are reserved for so many tokens (chain.cc).
+    if (s.field < 0 && !passes_.form()) end = std::min(end, passes_.options().limit + kWidestMeasured);
     return std::max(first, end);
   }
 

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/count_allocations.h"
 #include "decode/drafting_trials.h"
+#include "decode/width_model.h"
 
 namespace slip {
 namespace {
@@ -237,6 +240,66 @@ TEST(Previous, ThenDiffusionWritesWhatOneAtATimeWrites) {
         EXPECT_EQ(s.accepted, s.tested) << n;
       }
     }
+}
+
+/// An earlier answer longer than this one may be, and a width below what it drafts: rollouts that have parted draft side by side.
+TEST(Previous, ThenDiffusionKeepsRolloutsInSlotsOfTheirOwn) {
+  for (uint64_t n = 0; n < 200 && !testing::Test::HasFailure(); ++n) {
+    Trial t = trial_on(Path::kText, n);
+    t.options.end_tokens.clear();
+    t.options.temperature = 0.4F;
+    t.options.section_temperature.clear();
+    t.options.limit = 10;
+    Trial longer = t;
+    longer.options.limit = 60;
+    const PreviousAnswer previous{"", {}, one_at_a_time(longer, Path::kText, 1).front().tokens};
+    t.options.previous = &previous;
+    HashLm hashes(t.lm);
+    Wrapped lm(hashes);
+    lm.look = [&](const Pass& pass) {
+      std::set<int32_t> slots;
+      for (const Row& r : pass.rows) slots.insert(r.slot);
+      EXPECT_EQ(slots.size(), pass.rows.size()) << n << ": two rows in a slot";
+    };
+    expect_same(t, Path::kText, lm, method_on(Path::kText, PreviousDrafter{.name = "", .then = DiffusionDrafter{}}, 2), 4, n);
+  }
+}
+
+class Verdicts : public WidthObserver {
+ public:
+  void seen(const DraftFacts&, bool) override { ++count; }
+  int64_t count = 0;
+};
+
+/// Rollouts that agree on every token share all rows: they count what one of them does.
+TEST(Rollouts, CountTheDraftsOfSharedRowsOnce) {
+  int64_t equal = 0;
+  for (const Path path : kPaths)
+    for (uint64_t n = 0; n < 100; ++n) {
+      Trial t = trial_on(path, n);
+      t.options.temperature = 1e-3F;  // sampled, so that nothing is known to be the same beforehand
+      t.options.section_temperature.clear();
+      t.lm.habit = 0.8;
+      const auto with = [&](int32_t count, Verdicts& verdicts) {
+        DecodeOptions o = t.options;
+        o.width_observer = &verdicts;
+        HashLm lm(t.lm);
+        auto d = Decoder(lm, method_on(path, DiffusionDrafter{}, 5)).rollouts(t.prompt, form_on(path, t), o, count);
+        if (!d) throw std::runtime_error(d.error().message);
+        return std::move(*d);
+      };
+      Verdicts of_one, of_three;
+      const Decoded one = with(1, of_one).front();
+      const std::vector<Decoded> three = with(3, of_three);
+      EXPECT_EQ(of_three.count, three[0].statistics.tested) << n;
+      if (three[1].tokens != three[0].tokens || three[2].tokens != three[0].tokens) continue;
+      if (three[0].statistics.forwards != one.statistics.forwards) continue;  // they parted behind an end token
+      ++equal;
+      EXPECT_EQ(three[0].statistics.proposed, one.statistics.proposed) << n << " path " << static_cast<int>(path);
+      EXPECT_EQ(three[0].statistics.tested, one.statistics.tested) << n;
+      EXPECT_EQ(three[0].statistics.accepted, one.statistics.accepted) << n;
+    }
+  EXPECT_GT(equal, 100);
 }
 
 }  // namespace

@@ -353,10 +353,10 @@ class FieldRun {
     }
     const size_t first = first_of(s);
     leavers_.clear();
-    t_.rounds.judge(s, s.request, picks_);
+    t_.rounds.judge(s, s.request, picks_, true);
     for (size_t m = first + 1; m < rollouts(); ++m) {
       if (!has(s, m)) continue;
-      t_.rounds.judge(s, p_.options().request + static_cast<uint32_t>(m), other_picks_);
+      t_.rounds.judge(s, p_.options().request + static_cast<uint32_t>(m), other_picks_, false);
       if (other_picks_ != picks_) leave(s, m);
     }
     n.held = t_.rounds.commit(s, picks_);

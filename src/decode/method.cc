@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 
 namespace slip {
 namespace {
@@ -154,6 +155,14 @@ Result<double> number_of(const Word& w, std::string_view flag, double least, dou
   return value;
 }
 
+Result<int32_t> whole_number_of(const Word& w, std::string_view flag, int32_t least, int32_t most) {
+  SLIP_TRY(const double value, number_of(w, flag, least, most));
+  if (value != std::trunc(value))
+    return usage_error("{}: expected {}:N with a whole number N from {} to {}, got {}:{}", flag, w.head, least, most, w.head,
+                       w.rest);
+  return static_cast<int32_t>(value);
+}
+
 Status no_rest(const Word& w, std::string_view flag) {
   if (w.has_rest) return usage_error("{}: expected {} without more, got {}:{}", flag, w.head, w.head, w.rest);
   return {};
@@ -178,8 +187,8 @@ Result<Drafter> drafter_of(std::string_view text) {
   }
   if (w.head == "lookup") {
     if (!w.has_rest) return Drafter(LookupDrafter{});
-    SLIP_TRY(const double n, number_of(w, kFlag, 1, 64));
-    return Drafter(LookupDrafter{static_cast<int32_t>(n)});
+    SLIP_TRY(const int32_t n, whole_number_of(w, kFlag, 1, 64));
+    return Drafter(LookupDrafter{n});
   }
   if (w.head == "previous") {
     SLIP_TRY_(needs_rest(w, kFlag, "FILE"));
@@ -208,11 +217,13 @@ Result<Verifier> verifier_of(std::string_view text) {
     return w.head == "exact" ? Verifier(ExactVerifier{}) : Verifier(RejectionVerifier{});
   }
   if (w.head == "relaxed") {
-    const bool units = w.rest.ends_with('u');
-    SLIP_TRY(const double r,
-             number_of({w.head, units ? w.rest.substr(0, w.rest.size() - 1) : w.rest, w.has_rest}, kFlag, 0, 65536));
-    RelaxedVerifier relaxed{.radius = units ? 0 : static_cast<int32_t>(r), .first = {}, .end = {}, .radius_of_field = {}};
-    if (units) relaxed.units = r;
+    constexpr int32_t kMostRadius = 65536;
+    RelaxedVerifier relaxed{.radius = 0, .first = {}, .end = {}, .radius_of_field = {}};
+    if (w.rest.ends_with('u')) {
+      SLIP_TRY(relaxed.units, number_of({w.head, w.rest.substr(0, w.rest.size() - 1), w.has_rest}, kFlag, 0, kMostRadius));
+    } else {
+      SLIP_TRY(relaxed.radius, whole_number_of(w, kFlag, 0, kMostRadius));
+    }
     return Verifier(std::move(relaxed));
   }
   if (w.head == "ensemble") {
@@ -234,8 +245,8 @@ Result<Verifier> verifier_of(std::string_view text) {
 Result<Width> width_of(std::string_view text, Width now) {
   const Word w = split(text);
   if (w.head == "fixed") {
-    SLIP_TRY(const double n, number_of(w, "--width", 1, 1024));
-    return Width{Width::Kind::kFixed, static_cast<int32_t>(n), {}};
+    SLIP_TRY(const int32_t n, whole_number_of(w, "--width", 1, 1024));
+    return Width{Width::Kind::kFixed, n, {}};
   }
   if (w.head == "blocks") {
     SLIP_TRY_(no_rest(w, "--width"));

@@ -198,7 +198,7 @@ Status Rounds::verify(std::span<Strand* const> strands) {
 std::span<const TokenId> Rounds::history(const Strand& s, const Place& place, int32_t row) const { return s.history(place, row); }
 
 bool Rounds::commit(Strand& s) {
-  judge(s, s.request, picks_);
+  judge(s, s.request, picks_, true);
   return commit(s, picks_);
 }
 
@@ -210,21 +210,22 @@ bool Rounds::commit(Strand& s, const Picks& picks) {
   return picks.held;
 }
 
-void Rounds::judge(Strand& s, uint32_t request, Picks& picks) {
+void Rounds::judge(Strand& s, uint32_t request, Picks& picks, bool leads) {
   const uint32_t own = std::exchange(s.request, request);
   picks.tokens.clear();
   picks.held = true;
-  for (const Draw& d : s.draws) statistics_.proposed += !d.sure;
   for (const Draw& d : s.draws) {
     if (d.sure) continue;
+    statistics_.proposed += leads;
+    if (!picks.held) continue;
     const Verdict v = judge_.check(pass_row(s, d.row), s, d, history(s, d.place, d.row));
-    ++statistics_.tested;
-    width_.seen(d.facts, v.kept);
     picks.tokens.push_back(v.token);
     picks.held = v.kept;
-    if (!v.kept) break;
-    ++statistics_.accepted;
-    statistics_.relaxed_accepts += v.relaxed;
+    if (!leads) continue;
+    ++statistics_.tested;
+    width_.seen(d.facts, v.kept);
+    statistics_.accepted += v.kept;
+    statistics_.relaxed_accepts += v.kept && v.relaxed;
   }
   if (picks.held && s.has_next) {
     const auto row = static_cast<int32_t>(s.path.size()) - 1;

@@ -36,8 +36,9 @@ class Rounds {
     bool held = true;  // else the last one replaces a draft
     bool operator==(const Picks&) const = default;
   };
-  /// Judges a strand's round, which is not committed yet, with another answer's uniforms: an answer that shares the strand so far.
-  void judge(Strand& strand, uint32_t request, Picks& picks);
+  /// Judges a strand's round, which is not committed yet, with an answer's uniforms: the lead's, or those of one that shares the
+  /// strand so far. Drafts that share rows count once: statistics and the width hear of the lead's verdicts alone.
+  void judge(Strand& strand, uint32_t request, Picks& picks, bool leads);
   /// Commits a strand's round; true if every draft held.
   bool commit(Strand& strand);
   bool commit(Strand& strand, const Picks& picks);

@@ -88,13 +88,16 @@ Result<std::unique_ptr<WidthPolicy>> plain_width(const Method& m, const Form* fo
     case Width::Kind::kFixed:
       break;
   }
-  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
-  if (std::holds_alternative<DiffusionDrafter>(m.drafter) || (previous && previous->then))
-    return std::unique_ptr<WidthPolicy>(std::make_unique<BlockWidth>(m.width.tokens));
+  if (lays_blocks(m)) return std::unique_ptr<WidthPolicy>(std::make_unique<BlockWidth>(m.width.tokens));
   return std::unique_ptr<WidthPolicy>(std::make_unique<DrawsWidth>(m.width.tokens));
 }
 
 }  // namespace
+
+bool lays_blocks(const Method& m) {
+  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
+  return std::holds_alternative<DiffusionDrafter>(m.drafter) || (previous && previous->then);
+}
 
 Result<std::unique_ptr<WidthPolicy>> make_width(const Method& m, const Form* form, const DecodeOptions& o) {
   SLIP_TRY(auto policy, plain_width(m, form, o));

@@ -272,19 +272,26 @@ TEST(WidthCollector, CalibratesOnTheEnginesOwnAnswers) {
   EXPECT_GT(k->tested, 2000);
 }
 
-TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
+/// A classifier over so many logits; its class is the largest of the first five.
+BlockPilot pilot_of(int32_t vocab) {
   const auto file = std::filesystem::temp_directory_path() / ("slip_pilot_" + std::to_string(::getpid()) + ".safetensors");
-  // Outputs are the first five logits, so that the class is the largest of them.
-  std::vector<float> w0(static_cast<size_t>(5 * kVocab), 0), w1(25, 0), w2(25, 0), zeros(5, 0);
-  for (size_t i = 0; i < 5; ++i) w0[i * kVocab + i] = w2[i * 5 + i] = 1;
+  const auto inputs = static_cast<size_t>(vocab);
+  std::vector<float> w0(5 * inputs, 0), w1(25, 0), w2(25, 0), zeros(5, 0);
+  for (size_t i = 0; i < 5; ++i) w0[i * inputs + i] = w2[i * 5 + i] = 1;
   const auto bytes = [](const std::vector<float>& x) { return std::as_bytes(std::span(x)); };
   const TensorToWrite tensors[] = {
-      {"layers.0.weight", DType::kF32, {5, kVocab}, bytes(w0)}, {"layers.0.bias", DType::kF32, {5}, bytes(zeros)},
-      {"layers.1.weight", DType::kF32, {5, 5}, bytes(w1)},      {"layers.1.bias", DType::kF32, {5}, bytes(zeros)},
-      {"fc_out.weight", DType::kF32, {5, 5}, bytes(w2)},        {"fc_out.bias", DType::kF32, {5}, bytes(zeros)}};
-  ASSERT_TRUE(write_safetensors(file, tensors));
-  const BlockPilot pilot = *BlockPilot::open(file);
+      {"layers.0.weight", DType::kF32, {5, vocab}, bytes(w0)}, {"layers.0.bias", DType::kF32, {5}, bytes(zeros)},
+      {"layers.1.weight", DType::kF32, {5, 5}, bytes(w1)},     {"layers.1.bias", DType::kF32, {5}, bytes(zeros)},
+      {"fc_out.weight", DType::kF32, {5, 5}, bytes(w2)},       {"fc_out.bias", DType::kF32, {5}, bytes(zeros)}};
+  if (const auto written = write_safetensors(file, tensors); !written) throw std::runtime_error(written.error().message);
+  auto pilot = BlockPilot::open(file);
   std::filesystem::remove(file);
+  if (!pilot) throw std::runtime_error(pilot.error().message);
+  return std::move(*pilot);
+}
+
+TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
+  const BlockPilot pilot = pilot_of(kVocab);
   std::vector<int> widths(8, 0);
   for (uint64_t n = 0; n < 300; ++n) {
     PhiloxStream r(n, 16);
@@ -311,6 +318,49 @@ TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
     }
   }
   for (size_t w = 2; w <= 6; ++w) EXPECT_GT(widths[w], 0) << w;
+}
+
+TEST(BlockPilot, RefusesOneThatReadsMoreLogitsThanThereAre) {
+  PhiloxStream r(1, 18);
+  const BlockPilot pilot = pilot_of(kVocab + 8);
+  DecodeOptions o;
+  o.block_pilot = &pilot;
+  HashLm lm({.vocab = kVocab});
+  const auto d = Decoder(lm, with("self-spec", DiffusionDrafter{}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5}))
+                     .decode(short_prompt(r), nullptr, o);
+  ASSERT_FALSE(d);
+  EXPECT_EQ(d.error().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(d.error().message, HasSubstr("at most the model's 12 logits, got one of 20"));
+}
+
+/// Where the earlier answer has missed, diffusion drafts, and free text has no end that would bound its block.
+TEST(AnyWidth, BoundsTheBlocksBehindAnEarlierAnswer) {
+  const BlockPilot pilot = pilot_of(kVocab);
+  int64_t passes = 0;
+  for (uint64_t n = 0; n < 100; ++n) {
+    PhiloxStream r(n, 17);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = 0.8};
+    const Prompt prompt = short_prompt(r);
+    const WidthModel model = random_model(r, nullptr);
+    DecodeOptions o;
+    o.seed = n;
+    o.temperature = n % 2 ? 0.7F : 0;
+    o.limit = 30;
+    o.width_model = &model;
+    o.block_pilot = &pilot;
+    const Decoded slow = decoded(lm, prompt, nullptr, *method_of("ar"), o);
+    PreviousAnswer previous{.form = "", .fields = {}, .tokens = slow.tokens};
+    for (size_t i = 4; i < previous.tokens.size(); i += 5) previous.tokens[i] = random_id(r);
+    o.previous = &previous;
+    for (const Width& w : {kMeasured, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5}, Width{.tokens = 5}}) {
+      const Decoded d = decoded(lm, prompt, nullptr, with("self-spec", PreviousDrafter{"test", DiffusionDrafter{}}, w), o);
+      ASSERT_EQ(d.tokens, slow.tokens) << n;
+      const auto most = static_cast<int64_t>(prompt.inputs.size()) + o.limit + kWidestMeasured;
+      ASSERT_LE(d.statistics.rows, d.statistics.forwards * most) << n;
+      passes += d.statistics.draft_forwards;
+    }
+  }
+  EXPECT_GT(passes, 100);
 }
 
 }  // namespace

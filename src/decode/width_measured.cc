@@ -32,7 +32,7 @@ class MeasuredWidth : public WidthPolicy {
         chooses_(!std::holds_alternative<RejectionVerifier>(m.verifier)),
         most_rows_(o.most_rows > 0 ? o.most_rows : kMostRows) {
     cost_.pass = &model.pass;
-    if (std::holds_alternative<DiffusionDrafter>(m.drafter)) {
+    if (lays_blocks(m)) {
       by_positions_ = true;
       cost_.drafts = RoundCost::Drafts::kRows;
       cost_.draft = &model.pass;

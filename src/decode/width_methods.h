@@ -7,6 +7,9 @@
 
 namespace slip {
 
+/// Does the drafter lay blocks of masks, so that its window is one of positions? Diffusion, or an earlier answer with it behind.
+bool lays_blocks(const Method& method);
+
 /// `model` fits the form (check_width_model). Without a tracker each answer starts from the calibration.
 std::unique_ptr<WidthPolicy> make_measured_width(const Method& method, const Form* form, const WidthModel& model,
                                                  const DecodeOptions& options);

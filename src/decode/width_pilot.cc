@@ -85,8 +85,8 @@ class PilotWidth : public WidthPolicy {
 }  // namespace
 
 std::unique_ptr<WidthPolicy> make_pilot_width(const Method& m, const BlockPilot& pilot) {
-  const bool diffusion = std::holds_alternative<DiffusionDrafter>(m.drafter);
-  return std::make_unique<PilotWidth>(pilot, m.width.tokens + !diffusion, diffusion);
+  const bool blocks = lays_blocks(m);
+  return std::make_unique<PilotWidth>(pilot, m.width.tokens + !blocks, blocks);
 }
 
 }  // namespace slip

@@ -70,7 +70,7 @@ Result<VocabularyMaps> map_vocabularies(const Tokenizer& target, int32_t target_
   return maps;
 }
 
-Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Form* form) {
+Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Form* form, int32_t vocab) {
   const std::string where = file.string();
   SLIP_TRY(const json::value v, read_json(file));
   if (!v.is_object()) return bad_input("{}: expected the result of run --json, got another type", where);
@@ -81,8 +81,11 @@ Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Fo
   for (const json::value& t : *tokens) {
     if (!t.is_int64() || t.get_int64() < 0 || t.get_int64() > (int64_t{1} << 30))
       return bad_input("{}: tokens: expected ids, got {}", where, json::serialize(t));
+    if (t.get_int64() >= vocab)
+      return bad_input("{}: tokens: expected ids below the model's {}, got {}", where, vocab, t.get_int64());
     out.tokens.push_back({static_cast<int32_t>(t.get_int64())});
   }
+  if (!form && !name.empty()) return bad_input("{}: expected an answer in free text, got one of form {}", where, name);
   if (!form) return out;
   if (name != form->name())
     return bad_input("{}: expected an answer of form {}, got one of {}", where, form->name(), name.empty() ? "none" : name);
@@ -168,7 +171,7 @@ Status Resources::attach(Engine& engine, const Request& request, const CompiledF
     options.draft_head = p.head.get();
   }
   if (const auto* d = std::get_if<PreviousDrafter>(&request.method.drafter); d && !options.previous) {
-    SLIP_TRY(p.previous, read_previous(d->name, form ? &form->form : nullptr));
+    SLIP_TRY(p.previous, read_previous(d->name, form ? &form->form : nullptr, engine.model().lm().info().vocab));
     options.previous = &p.previous;
   }
   if (const auto* v = std::get_if<SamplerVerifier>(&request.method.verifier); v && !options.commit_sampler) {
@@ -183,13 +186,22 @@ Status Resources::attach(Engine& engine, const Request& request, const CompiledF
 
 namespace {
 
-/// The folder's own calibration, or the file that was named; nothing where neither is there.
+/// What a step of the second model costs behind its prompt.
+Result<CostTable> draft_costs(const DraftModel& draft) {
+  constexpr int32_t kMostStrands = 32;  // a step is a row per strand, fields or rollouts
+  return measure_costs(*draft.lm, {.visible = static_cast<int32_t>(draft.prompt.inputs.size()) + 128, .most_rows = kMostStrands});
+}
+
+/// The folder's own calibration, or the file that was named; nothing where neither is there. Nobody has asked for the folder's: one for
+/// another form says nothing of this one, and the width learns from the answers instead.
 Result<std::optional<WidthModel>> stored_width(const Engine& engine, const std::string& name, const Form* form) {
   const std::filesystem::path file = name.empty() ? engine.folder() / "width.json" : std::filesystem::path(name);
   std::error_code ec;
   if (name.empty() && !std::filesystem::exists(file, ec)) return std::optional<WidthModel>();
   SLIP_TRY(WidthModel model, read_width_model(file));
-  SLIP_TRY_(check_width_model(model, form));
+  const bool of_another = !model.form.empty() && (!form || model.form != form->name());
+  if (name.empty() && of_another) return std::optional<WidthModel>();
+  if (const Status fits = check_width_model(model, form); !fits) return bad_input("{}: {}", file.string(), fits.error().message);
   return std::optional(std::move(model));
 }
 
@@ -218,6 +230,9 @@ Status Resources::attach_width(Engine& engine, const Request& request, const Com
     }
     WidthModel model = stored ? std::move(*stored) : WidthModel::uninformed(*p.cost, f);
     model.pass = *p.cost;
+    if (std::holds_alternative<ModelDrafter>(request.method.drafter) && options.draft_model && options.draft_model->lm) {
+      SLIP_TRY(model.draft, draft_costs(*options.draft_model));
+    }
     at = p.widths.emplace(key, Parts::Measured{std::move(model), {}}).first;
   }
   options.width_model = &at->second.model;

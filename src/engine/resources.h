@@ -3,6 +3,7 @@
 // when a request first asks for them, kept while requests ask for the same.
 #pragma once
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,8 @@ class Resources {
   /// Points `options` at what the request's method needs; valid until the next call.
   Status attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeOptions& options);
   /// Width measured: the model's width.json (or the one that the method names), or, where there is none, an uninformed one; costs are
-  /// measured on this machine once, behind the prompt of the first request. The tracker follows from answer to answer.
+  /// measured on this machine once, behind the prompt of the first request; a second model's with it. The
+  /// tracker follows from answer to answer.
   Status attach_width(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
                       DecodeOptions& options);
 
@@ -35,9 +37,10 @@ class Resources {
   std::unique_ptr<Parts> parts_;
 };
 
-/// The result of an earlier `run --json`, read for a form (or free text when null). kBadInput: an answer of another form, or one
-/// whose tokens are not the form's.
-Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Form* form);
+/// The result of an earlier `run --json`, read for a form (or free text when null). kBadInput: an answer of another form (of any where
+/// there is none), one whose tokens are not the form's, ids that are not below `vocab`.
+Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Form* form,
+                                     int32_t vocab = std::numeric_limits<int32_t>::max());
 
 /// Ids of two vocabularies that stand for the same bytes (special and added tokens: the same spelling), and action bins of the same
 /// number where both forms have bins. -1: the other has no such token.

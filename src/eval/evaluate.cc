@@ -274,6 +274,12 @@ Status check_limits(const json::object& result, const json::object& limits, std:
 
 namespace {
 
+std::string decoder_line(const Method& m) {
+  const MethodWords w = words_of(m);
+  return fmt::format("decoder {} ({} x {} x {}, width {}){}\n", m.preset, w.schedule, w.drafter, w.verifier, w.width,
+                     m.lossy() ? " (lossy)" : "");
+}
+
 std::string objects_table(const Evaluation& e) {
   std::string out = fmt::format("{:<22} {:>6} {:>9} {:>9} {:>7} {:>14}\n", "critical object", "F1", "precision", "recall", "prior",
                                 "always-yes F1");
@@ -297,9 +303,10 @@ std::string texts_table(const Evaluation& e) {
 
 }  // namespace
 
-std::string evaluation_table(const Evaluation& e) {
+std::string evaluation_table(const Evaluation& e, const Method* method) {
   const bool objects = has_objects(e) || e.texts.empty();
-  std::string out = fmt::format("records {}   valid answers {:.1f} %", e.records, 100 * share(e.valid, e.records));
+  std::string out = method ? decoder_line(*method) : "";
+  out += fmt::format("records {}   valid answers {:.1f} %", e.records, 100 * share(e.valid, e.records));
   if (objects) out += fmt::format("   macro F1 {:.3f} (always yes {:.3f})", macro_f1(e.objects), macro_always_yes_f1(e.objects));
   out += "\n\n";
   if (objects) out += objects_table(e);

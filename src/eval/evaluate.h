@@ -89,7 +89,7 @@ std::vector<Waypoint> truth_points(const sim::Labels& labels);
 /// {"macro_f1": {"min": 0.7}, "pre_onset.model.ade_5s": {"max": 3}}: dotted paths into to_json(). kCheckFailed lists what is missed.
 Status check_limits(const json::object& result, const json::object& limits, std::string_view where);
 
-/// A table for people.
-std::string evaluation_table(const Evaluation& e);
+/// A table for people, headed by the decoder where it is given, and "lossy" where that is.
+std::string evaluation_table(const Evaluation& e, const Method* method = nullptr);
 
 }  // namespace slip

@@ -64,6 +64,14 @@ TEST(Evaluation, AFormOfYesAndNoKeepsItsReport) {
   EXPECT_EQ(evaluation_table(e).find("text equals"), std::string::npos);
 }
 
+TEST(Evaluation, ATableSaysWhichDecoderAndWhetherItIsLossy) {
+  const Evaluation e = with_texts();
+  const Method exact = *method_of("scaffold-spec"), lossy = *method_of("section-diffusion");
+  EXPECT_TRUE(evaluation_table(e, &exact).starts_with("decoder scaffold-spec (chain x diffusion x exact, width blocks)\n"));
+  EXPECT_NE(evaluation_table(e, &lossy).find(", width blocks) (lossy)\n"), std::string::npos);
+  EXPECT_TRUE(evaluation_table(e).starts_with("records 2"));
+}
+
 TEST(CheckLimits, ReachFieldsWhoseNamesHaveDots) {
   const json::object result = with_texts().to_json();
   const json::object met{{"text_agreement", json::object{{"min", 0.5}}},

@@ -12,8 +12,8 @@ namespace slip {
 namespace {
 
 constexpr int64_t kMaxAspect = 200;
-// More than any released file asks for; keeps a damaged one from asking for all memory.
-constexpr int64_t kMostPixels = int64_t{1} << 28;
+// Released files ask for up to 12,845,056. Every pixel becomes 24 bytes of patches, so a damaged file can ask for 0.8 GB.
+constexpr int64_t kMostPixels = int64_t{1} << 25;
 
 /// round(a / b) with halves to even, for a >= 0, b > 0.
 int64_t half_even(int64_t a, int64_t b) {

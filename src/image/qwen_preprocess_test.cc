@@ -129,6 +129,8 @@ TEST(PreprocessorConfig, RefusesWhatItCannotDo) {
   EXPECT_EQ(read(R"({"patch_size": 0})").error().message, "p.json: patch_size: expected 1 to 256, got 0");
   EXPECT_EQ(read(R"({"image_std": [0, 1, 1]})").error().kind, ErrorKind::kBadInput);
   EXPECT_EQ(read(R"({"min_pixels": 10, "max_pixels": 5})").error().kind, ErrorKind::kBadInput);
+  EXPECT_EQ(read(R"({"min_pixels": 33554433, "max_pixels": 1099511627776})").error().kind, ErrorKind::kBadInput);
+  EXPECT_EQ(read(R"({"max_pixels": 1099511627776})")->max_pixels, 33554432) << "more than twice what is released";
 }
 
 }  // namespace

@@ -97,6 +97,15 @@ Result<VisionConfig> read_vision(const Keys& keys, int32_t text_width) {
   return v;
 }
 
+// The first and last token that the class means by no key at all; a null means none.
+void default_ids(const Keys& top, const Keys& text, const ConfigClass& defaults, ModelConfig& config) {
+  const auto missing = [&](std::string_view key, int32_t id) {
+    return id >= 0 && id < config.decoder.vocab && !top.object.contains(key) && !text.object.contains(key);
+  };
+  if (missing("bos_token_id", defaults.bos)) config.bos = TokenId{text.noted("bos_token_id", defaults.bos)};
+  if (missing("eos_token_id", defaults.eos)) config.eos = {TokenId{text.noted("eos_token_id", defaults.eos)}};
+}
+
 // Text tokens may stand in the text_config alone.
 Status read_ids(const Keys& top, const Keys& text, ModelConfig& config) {
   const int32_t vocab = config.decoder.vocab;
@@ -129,17 +138,6 @@ Result<const ConfigClass*> text_class(const Keys& top, const Keys& text, const F
   return own != nullptr && family.tower == Tower::kNotDone ? own : family.text;
 }
 
-Status read_quantization(const Keys& keys, ModelConfig& config) {
-  if (!keys.has("quantization_config")) return {};
-  SLIP_TRY(const json::object* object, get_object(keys.object, "quantization_config", keys.where));
-  const Keys quantized{*object, keys.where + ": quantization_config", keys.log, "quantization."};
-  SLIP_TRY(config.quantization, quantized.text("quant_method", ""));
-  if (config.quantization != "fp8")
-    return unsupported("{}: quant_method: expected fp8, or f32, bf16 or f16 weights without a quantization_config, got {}",
-                       quantized.where, config.quantization.empty() ? "none" : config.quantization);
-  return {};
-}
-
 Status read_tower(const Keys& top, ModelConfig& config) {
   if (!top.has("vision_config") || config.family->tower == Tower::kNone) return {};
   if (config.family->tower == Tower::kNotDone) {
@@ -149,6 +147,9 @@ Status read_tower(const Keys& top, ModelConfig& config) {
   SLIP_TRY(const json::object* vision, get_object(top.object, "vision_config", top.where));
   SLIP_TRY(config.vision, read_vision({*vision, top.where + ": vision_config", top.log, "vision."}, config.decoder.width));
   if (!config.image_token) return bad_input("{}: expected image_token_id beside vision_config, got none", top.where);
+  // Without sections every pair would follow t, and the patches of an image would stand in one place.
+  if (config.decoder.rope.sections == std::array<int32_t, 3>{})
+    return bad_input("{}: mrope_section: expected three counts among the rope keys beside vision_config, got none", top.where);
   return {};
 }
 
@@ -184,13 +185,15 @@ Result<ModelConfig> parse_model_config(const json::value& value, std::string_vie
   SLIP_TRY(config.model_type, Keys{top}.text("model_type", family->model_type));
   const Keys& dtype = top.has("torch_dtype") || top.has("dtype") ? top : text;
   SLIP_TRY(config.stored_dtype, dtype.text(dtype.either("torch_dtype", "dtype"), ""));
-  SLIP_TRY_(read_quantization(top.has("quantization_config") ? top : text, config));
+  SLIP_TRY(config.quantization, read_quantization(top.has("quantization_config") ? top : text));
   SLIP_TRY(config.decoder, read_decoder(text, *defaults, config.max_positions));
   config.decoder.name = std::string(family->name);
   SLIP_TRY(config.decoder.tied_head, (top.has("tie_word_embeddings") ? top : text).flag("tie_word_embeddings", false));
   log.defaults = fmt::format("default of the family {}", family->name);
   SLIP_TRY(config.decoder.rule, read_rule(top, text, family->draft, config.decoder.vocab));
   SLIP_TRY_(read_ids(top, text, config));
+  log.defaults = fmt::format("default of {}", defaults->name);
+  default_ids(top, text, *defaults, config);
   log.defaults = "default of Qwen2_5_VLVisionConfig";
   SLIP_TRY_(read_tower(top, config));
   take_log(log, where, config);
@@ -199,6 +202,9 @@ Result<ModelConfig> parse_model_config(const json::value& value, std::string_vie
 
 Result<ModelConfig> read_model_config(const std::filesystem::path& folder) {
   const auto file = folder / "config.json";
+  std::error_code ec;
+  if (!std::filesystem::exists(file, ec) && std::filesystem::exists(folder / "params.json", ec))
+    return unsupported("{}: expected a folder in the Hugging Face form (config.json), got params.json alone", folder.string());
   SLIP_TRY(const json::value value, read_json(file, size_t{16} << 20));
   return parse_model_config(value, file.string());
 }

@@ -125,7 +125,8 @@ Status read_window(const Keys& text, const ConfigClass& defaults, DecoderOptions
 
 Status read_heads(const Keys& text, const ConfigClass& defaults, DecoderOptions& d) {
   SLIP_TRY(d.heads, text.integer("num_attention_heads", defaults.heads, 1, 4096));
-  SLIP_TRY(d.kv_heads, text.integer("num_key_value_heads", defaults.kv_heads > 0 ? defaults.kv_heads : d.heads, 1, 4096));
+  const bool null = text.object.contains("num_key_value_heads") && !text.has("num_key_value_heads");  // as many in every class
+  SLIP_TRY(d.kv_heads, text.integer("num_key_value_heads", defaults.kv_heads > 0 && !null ? defaults.kv_heads : d.heads, 1, 4096));
   if (d.heads % d.kv_heads != 0)
     return bad_input("{}: expected num_attention_heads to be a multiple of num_key_value_heads, got {} and {}", text.where, d.heads,
                      d.kv_heads);
@@ -145,6 +146,17 @@ Status check_head_width(std::string_view where, std::string_view key, int64_t wi
   if (width > kMaxHeadWidth)
     return unsupported("{}: {}: expected heads of at most {} numbers, got {}", where, key, kMaxHeadWidth, width);
   return {};
+}
+
+Result<std::string> read_quantization(const Keys& keys) {
+  if (!keys.has("quantization_config")) return std::string();
+  SLIP_TRY(const json::object* object, get_object(keys.object, "quantization_config", keys.where));
+  const Keys quantized{*object, keys.where + ": quantization_config", keys.log, "quantization."};
+  SLIP_TRY(std::string method, quantized.text("quant_method", ""));
+  if (method != "fp8")
+    return unsupported("{}: quant_method: expected fp8, or f32, bf16 or f16 weights without a quantization_config, got {}",
+                       quantized.where, method.empty() ? "none" : method);
+  return method;
 }
 
 Result<DecoderOptions> read_decoder(const Keys& text, const ConfigClass& defaults, int32_t& max_positions) {

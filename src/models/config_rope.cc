@@ -33,9 +33,15 @@ Result<std::optional<double>> optional_number(const Keys& keys, std::string_view
   return std::optional<double>{value};
 }
 
+// The library has no default for these: it fails where one is missing.
+Result<double> required(const Keys& rope, std::string_view key, double low, double high) {
+  if (!rope.has(key)) return bad_input("{}: {}: expected it beside this rope type, got none", rope.where, key);
+  return rope.number(key, 0, low, high);
+}
+
 Result<RopeYarn> read_yarn(const Keys& rope, int32_t max_positions) {
   RopeYarn y;
-  SLIP_TRY(y.factor, rope.number("factor", 1, 1e-3, 1e6));
+  SLIP_TRY(y.factor, required(rope, "factor", 1e-3, 1e6));
   SLIP_TRY(y.original_max_position, rope.number("original_max_position_embeddings", max_positions, 1, 1e9));
   SLIP_TRY(y.beta_fast, rope.number("beta_fast", 32, 1e-6, 1e6));
   SLIP_TRY(y.beta_slow, rope.number("beta_slow", 1, 1e-6, 1e6));
@@ -46,12 +52,12 @@ Result<RopeYarn> read_yarn(const Keys& rope, int32_t max_positions) {
   return y;
 }
 
-Result<RopeLlama3> read_llama3(const Keys& rope, int32_t max_positions) {
+Result<RopeLlama3> read_llama3(const Keys& rope) {
   RopeLlama3 l;
-  SLIP_TRY(l.factor, rope.number("factor", 8, 1e-3, 1e6));
-  SLIP_TRY(l.low_freq_factor, rope.number("low_freq_factor", 1, 1e-6, 1e6));
-  SLIP_TRY(l.high_freq_factor, rope.number("high_freq_factor", 4, 1e-6, 1e6));
-  SLIP_TRY(l.original_max_position, rope.number("original_max_position_embeddings", max_positions, 1, 1e9));
+  SLIP_TRY(l.factor, required(rope, "factor", 1e-3, 1e6));
+  SLIP_TRY(l.low_freq_factor, required(rope, "low_freq_factor", 1e-6, 1e6));
+  SLIP_TRY(l.high_freq_factor, required(rope, "high_freq_factor", 1e-6, 1e6));
+  SLIP_TRY(l.original_max_position, required(rope, "original_max_position_embeddings", 1, 1e9));
   if (l.high_freq_factor <= l.low_freq_factor)
     return bad_input("{}: expected high_freq_factor above low_freq_factor, got {} and {}", rope.where, l.high_freq_factor,
                      l.low_freq_factor);
@@ -70,9 +76,9 @@ Status read_scaling(const Keys& rope, std::string_view type, int32_t max_positio
   if (beta != 0)
     return unsupported("{}: llama_4_scaling_beta: expected with rope type yarn alone, got it with {}", rope.where, type);
   if (type == "llama3") {
-    SLIP_TRY(spec.scaling, read_llama3(rope, max_positions));
+    SLIP_TRY(spec.scaling, read_llama3(rope));
   } else if (type == "linear") {
-    SLIP_TRY(const double factor, rope.number("factor", 1, 1e-3, 1e6));
+    SLIP_TRY(const double factor, required(rope, "factor", 1e-3, 1e6));
     spec.scaling = RopeLinear{factor};
   } else if (type != "default" && type != "mrope") {
     return unsupported("{}: expected rope type default, mrope, linear, llama3 or yarn, got {}", rope.where, type);

@@ -3,7 +3,9 @@
 #include "models/config.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "models/rows_file.h"
 
 namespace slip {
@@ -37,6 +39,72 @@ TEST(ModelConfig, MissingKeysTakeTheLibrarysDefaultsOfTheirFamily) {
   const auto llama = parse(R"({"architectures": ["LlamaForCausalLM"], "num_attention_heads": 16})");
   ASSERT_TRUE(llama) << llama.error().message;
   EXPECT_EQ(llama->decoder.kv_heads, 16);
+}
+
+TEST(ModelConfig, ANullForKeyHeadsMeansAsManyAsHeads) {
+  for (const char* type : {"qwen2", "mistral", "llama"}) {
+    const auto c = parse(fmt::format(R"({{"model_type": "{}", "num_attention_heads": 16, "num_key_value_heads": null}})", type));
+    ASSERT_TRUE(c) << c.error().message;
+    EXPECT_EQ(c->decoder.kv_heads, 16) << type;
+  }
+  EXPECT_EQ(parse(R"({"model_type": "mistral", "num_attention_heads": 16})")->decoder.kv_heads, 8) << "a missing key";
+}
+
+TEST(ModelConfig, FirstAndLastTokensThatAreMissingAreTheClasss) {
+  const auto ids = [](std::string_view text) {
+    const auto c = parse(text);
+    EXPECT_TRUE(c) << c.error().message;
+    return c ? std::pair{c->bos, c->eos} : std::pair{std::optional<TokenId>{}, std::vector<TokenId>{}};
+  };
+  const std::optional<TokenId> none;
+  for (const char* type : {"llama", "mistral", "ministral3"})
+    EXPECT_EQ(ids(fmt::format(R"({{"model_type": "{}"}})", type)), (std::pair{std::optional{TokenId{1}}, std::vector{TokenId{2}}}));
+  EXPECT_EQ(ids(R"({"model_type": "llama", "bos_token_id": 5, "eos_token_id": [7, 8]})"),
+            (std::pair{std::optional{TokenId{5}}, std::vector{TokenId{7}, TokenId{8}}}));
+  EXPECT_EQ(ids(R"({"model_type": "llama", "bos_token_id": null, "eos_token_id": null})"),
+            (std::pair{none, std::vector<TokenId>{}}));
+  EXPECT_EQ(ids(R"({"model_type": "llama", "vocab_size": 2})"), (std::pair{std::optional{TokenId{1}}, std::vector<TokenId>{}}));
+  EXPECT_EQ(ids(R"({"model_type": "qwen2"})"), (std::pair{none, std::vector<TokenId>{}}));
+}
+
+TEST(ModelConfig, ImagesNeedSectionsOfTheRotation) {
+  const Error e = refusal(R"({"model_type": "qwen2_5_vl", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "image_token_id": 1, "vision_config": {"hidden_size": 32, "num_heads": 2, "out_hidden_size": 64}})");
+  EXPECT_EQ(e.kind, ErrorKind::kBadInput);
+  EXPECT_NE(e.message.find("mrope_section: expected three counts"), std::string::npos) << e.message;
+  EXPECT_TRUE(parse(R"({"model_type": "qwen2_5_vl"})")) << "text alone needs none";
+}
+
+TEST(ModelConfig, QuantisedFoldersOfActionModelsAreRefusedByMethod) {
+  const auto with = [](std::string_view file, std::string_view quantization) {
+    json::object o = *read_json(std::filesystem::path(SLIP_FIXTURES) / file)->if_object();
+    o["quantization_config"] = *parse_json(quantization, "quantization");
+    return parse_model_config(o, "config.json");
+  };
+  const auto config = with("models/openvla/config.json", R"({"quant_method": "bitsandbytes", "load_in_4bit": true})");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().kind, ErrorKind::kUnsupported);
+  EXPECT_NE(config.error().message.find("quantization_config: quant_method: expected fp8"), std::string::npos);
+  EXPECT_NE(config.error().message.find("got bitsandbytes"), std::string::npos);
+  const auto fp8 = with("models/openvla/config.json", R"({"quant_method": "fp8"})");
+  ASSERT_TRUE(fp8) << fp8.error().message;
+  EXPECT_EQ(fp8->quantization, "fp8");
+  const Error dino = refusal(R"({"architectures": ["DinoQwenForCausalLM"], "image_token_id": 5,
+    "quantization_config": {"quant_method": "bitsandbytes"}, "text_config": {"model_type": "qwen3"}, "vision_config": {}})");
+  EXPECT_EQ(dino.kind, ErrorKind::kUnsupported);
+  EXPECT_NE(dino.message.find("got bitsandbytes"), std::string::npos) << dino.message;
+}
+
+TEST(ModelConfig, MistralsOwnFoldersAreRefusedByTheirForm) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("slip_params_{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  EXPECT_EQ(read_model_config(folder).error().kind, ErrorKind::kBadInput);
+  ASSERT_TRUE(write_file(folder / "params.json", "{}"));
+  const auto refused = read_model_config(folder);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUnsupported);
+  EXPECT_NE(refused.error().message.find("got params.json"), std::string::npos) << refused.error().message;
+  std::filesystem::remove_all(folder);
 }
 
 TEST(ModelConfig, NestedAndFlatKeysAndTheirSynonymsMeanTheSame) {
@@ -219,7 +287,8 @@ TEST(ModelConfig, DraftersHaveTheirFamilysMaskAndBlock) {
 
 TEST(ModelConfig, EveryOptionSaysWhereItCameFrom) {
   const auto c = parse(R"({"architectures": ["Qwen2_5_VLForConditionalGeneration"], "image_token_id": 7, "bd_size": 16,
-    "text_config": {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "rope_parameters": {"rope_theta": 5e5}},
+    "text_config": {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "rope_parameters": {"rope_theta": 5e5, "mrope_section": [2, 3, 3]}},
     "vision_config": {"hidden_size": 32, "num_heads": 2, "out_hidden_size": 64}})");
   ASSERT_TRUE(c) << c.error().message;
   const auto from = [&](std::string_view key) {
@@ -278,6 +347,17 @@ TEST(ModelConfig, HostileNumbersAndTypesAreRefusedWithTheirKey) {
       {R"("rope_scaling": {"mrope_section": [32, 32, 0, 0]})", "mrope_section"},
       {R"("rope_scaling": {"mrope_section": ["a", "b", "c"]})", "mrope_section"},
       {R"("rope_scaling": {"rope_type": "yarn", "factor": 0})", "factor"},
+      {R"("rope_scaling": {"rope_type": "yarn"})", "rope_scaling: factor"},
+      {R"("rope_scaling": {"rope_type": "linear"})", "rope_scaling: factor"},
+      {R"("rope_scaling": {"rope_type": "llama3", "low_freq_factor": 1, "high_freq_factor": 4,
+          "original_max_position_embeddings": 64})",
+       "rope_scaling: factor"},
+      {R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "high_freq_factor": 4, "original_max_position_embeddings": 64})",
+       "low_freq_factor"},
+      {R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "original_max_position_embeddings": 64})",
+       "high_freq_factor"},
+      {R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4})",
+       "original_max_position_embeddings"},
       {R"("mask_token_id": 151936)", "mask_token_id"},
       {R"("eos_token_id": [1, -2])", "eos_token_id"},
       {R"("bd_size": 0)", "bd_size"},
@@ -301,7 +381,7 @@ TEST(ModelConfig, HostileNumbersAndTypesAreRefusedWithTheirKey) {
 TEST(ModelConfig, VisionThatCannotFitIsRefused) {
   const auto with = [](std::string_view vision) {
     return R"({"model_type": "qwen2_5_vl", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
-      "image_token_id": 1, "vision_config": {)" +
+      "image_token_id": 1, "rope_scaling": {"mrope_section": [2, 3, 3]}, "vision_config": {)" +
            std::string(vision) + "}}";
   };
   EXPECT_TRUE(parse(with(R"("hidden_size": 32, "num_heads": 2, "out_hidden_size": 64)")));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/config_decoder.h"
 #include "models/keys.h"
 
 namespace slip {
@@ -110,6 +111,9 @@ Result<ModelConfig> parse_dino_qwen_config(const json::object& object, std::stri
   config.model_type = std::string(kModelType);
   if (top.has("torch_dtype") || top.has("dtype")) {
     SLIP_TRY(config.stored_dtype, top.text(top.either("torch_dtype", "dtype"), ""));
+  }
+  if (top.has("quantization_config")) {
+    SLIP_TRY(config.quantization, read_quantization(top));
   }
   if (!top.has("image_token_id")) return bad_input("{}: expected image_token_id, got none", where);
   SLIP_TRY(const int32_t image, top.integer("image_token_id", 0, 0, config.decoder.vocab - 1));

@@ -31,7 +31,9 @@ constexpr ConfigClass kLlama{.name = "LlamaConfig",
                              .window_rule = kNever,
                              .window = 0,
                              .window_layers = 0,
-                             .yarn = false};
+                             .yarn = false,
+                             .bos = 1,
+                             .eos = 2};
 
 constexpr ConfigClass mistral() {
   ConfigClass c = kLlama;
@@ -77,6 +79,7 @@ constexpr ConfigClass qwen2() {
   c.window_rule = kFromLayer;
   c.window = 4096;
   c.window_layers = 28;
+  c.bos = c.eos = -1;
   return c;
 }
 constexpr ConfigClass kQwen2 = qwen2();

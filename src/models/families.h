@@ -39,6 +39,7 @@ struct ConfigClass {
   int32_t window;         // of a config without the key `sliding_window`; 0: none
   int32_t window_layers;  // max_window_layers of a config without it
   bool yarn;              // without rope keys: YaRN x 16 over 16,384 positions, queries scaled by position (Ministral 3)
+  int32_t bos, eos;       // of a config without these keys; -1: none
 };
 
 /// How a family drafts when its config does not say.

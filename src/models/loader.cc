@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <span>
 
 namespace slip {
@@ -98,15 +99,44 @@ int64_t pass_numbers(const DecoderOptions& o) {
 }
 int64_t tower_numbers(const VisionConfig& v) { return int64_t{10} * v.width + int64_t{3} * v.mlp_width; }
 
-MemoryNeed memory_need(const WeightReader& reader, const ModelConfig& config, WeightType type, int32_t slots) {
+MemoryNeed memory_need(const WeightReader& reader, const ModelConfig& config, KvType keys, int32_t slots) {
   const DecoderOptions& o = config.decoder;
   MemoryNeed need;
   need.weights = reader.bytes_needed();
-  need.cache = static_cast<int64_t>(KvArena::bytes_needed(o.layers, slots, o.kv_heads, o.head_width, kv_type_of(type)));
+  need.cache = static_cast<int64_t>(KvArena::bytes_needed(o.layers, slots, o.kv_heads, o.head_width, keys));
   const int64_t rows = std::min<int64_t>(slots, kPassRows);
   need.activations = rows * pass_numbers(o) * 4;
   if (config.vision) need.activations += rows * config.vision->merge * config.vision->merge * tower_numbers(*config.vision) * 4;
   return need;
+}
+
+// The number behind `key` in a file of lines "key number ..."; with an empty key the file's first. -1: none ("max" too).
+int64_t value_of(const std::filesystem::path& path, std::string_view key) {
+  std::ifstream file(path);
+  std::string word;
+  int64_t number = 0;
+  if (key.empty()) return file >> number ? number : -1;
+  while (file >> word) {
+    if (word == key) return file >> number ? number : -1;
+    file.ignore(256, '\n');
+  }
+  return -1;
+}
+
+struct GroupFiles {
+  const char *folder, *limit, *used, *inactive, *active;
+};
+constexpr GroupFiles kVersion2 = {"", "memory.max", "memory.current", "inactive_file", "active_file"};
+constexpr GroupFiles kVersion1 = {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+                                  "total_active_file"};
+
+// Bytes that a control group may still take; without a limit the largest number.
+int64_t left_in(const std::filesystem::path& group, const GroupFiles& names) {
+  const int64_t limit = value_of(group / names.limit, ""), used = value_of(group / names.used, "");
+  if (limit < 0 || used < 0) return std::numeric_limits<int64_t>::max();
+  const int64_t pages = std::max<int64_t>(value_of(group / "memory.stat", names.inactive), 0) +
+                        std::max<int64_t>(value_of(group / "memory.stat", names.active), 0);
+  return std::max<int64_t>(limit - std::max<int64_t>(used - pages, 0), 0);
 }
 
 }  // namespace
@@ -122,15 +152,30 @@ Result<NameLayout> find_layout(const Checkpoint& checkpoint, const ModelConfig& 
   return layout;
 }
 
-int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  int64_t kilobytes = 0;
-  while (file >> key >> kilobytes) {
-    if (key == "MemAvailable:") return kilobytes * 1024;
-    file.ignore(256, '\n');
+int64_t available_memory(const MemoryFiles& files) {
+  int64_t available = value_of(files.meminfo, "MemAvailable:");
+  if (available < 0) return -1;
+  available *= 1024;
+  std::ifstream own(files.own_groups);
+  std::string line;
+  const auto ask = [&](const GroupFiles& names, std::string_view group) {  // and those that hold it
+    const std::filesystem::path root = files.groups / names.folder;
+    for (;; group = group.substr(0, group.rfind('/'))) {
+      available = std::min(available, left_in(root / group.substr(std::min<size_t>(group.size(), 1)), names));
+      if (group.empty()) return;
+    }
+  };
+  ask(kVersion2, "");
+  ask(kVersion1, "");
+  while (std::getline(own, line)) {  // "0::/a/b", or "4:memory:/a/b" in version 1
+    const std::string_view text = line;
+    const size_t first = text.find(':'), second = text.find(':', first + 1);
+    if (second == std::string_view::npos || text.size() <= second + 1 || text[second + 1] != '/') continue;
+    const std::string_view controllers = text.substr(first + 1, second - first - 1);
+    if (controllers.empty()) ask(kVersion2, text.substr(second + 1));
+    if (controllers == "memory") ask(kVersion1, text.substr(second + 1));
   }
-  return -1;
+  return available;
 }
 
 Status check_memory(const MemoryNeed& need, int64_t available, std::string_view where) {
@@ -140,7 +185,7 @@ Status check_memory(const MemoryNeed& need, int64_t available, std::string_view 
 }
 
 Result<LoadedWeights> load_weights(const Checkpoint& checkpoint, const ModelConfig& config, WeightType type, int32_t slots,
-                                   ThreadPool& pool, const LoadProgress& progress, MemoryNeed* need) {
+                                   ThreadPool& pool, const LoadProgress& progress, MemoryNeed* need, std::optional<KvType> keys) {
   SLIP_TRY(const NameLayout layout, find_layout(checkpoint, config));
   WeightReader reader(checkpoint, pool, progress);
   LoadedWeights out;
@@ -148,7 +193,7 @@ Result<LoadedWeights> load_weights(const Checkpoint& checkpoint, const ModelConf
   out.vision_prefix = layout.vision;
   read_all(reader, config, layout, type, out);
   SLIP_TRY_(reader.end_check());
-  const MemoryNeed estimate = memory_need(reader, config, type, slots);
+  const MemoryNeed estimate = memory_need(reader, config, keys.value_or(kv_type_of(type)), slots);
   if (need) *need = estimate;
   SLIP_TRY_(check_memory(estimate, available_memory(), checkpoint.path().string()));
   read_all(reader, config, layout, type, out);
@@ -158,7 +203,8 @@ Result<LoadedWeights> load_weights(const Checkpoint& checkpoint, const ModelConf
 }
 
 Status stream_weights(const Checkpoint& checkpoint, const ModelConfig& config, WeightType type, ThreadPool& pool,
-                      const LoadProgress& progress, WeightSink& sink, const std::function<Status(int64_t)>& planned, uint64_t* hash) {
+                      const LoadProgress& progress, WeightSink& sink, const std::function<Status(int64_t)>& planned,
+                      uint64_t* hash) {
   SLIP_TRY(const NameLayout layout, find_layout(checkpoint, config));
   WeightReader reader(checkpoint, pool, progress, &sink);
   LoadedWeights unused;
@@ -172,13 +218,13 @@ Status stream_weights(const Checkpoint& checkpoint, const ModelConfig& config, W
 }
 
 Result<MemoryNeed> estimate_memory(const Checkpoint& checkpoint, const ModelConfig& config, WeightType type, int32_t slots,
-                                   ThreadPool& pool) {
+                                   ThreadPool& pool, std::optional<KvType> keys) {
   SLIP_TRY(const NameLayout layout, find_layout(checkpoint, config));
   WeightReader reader(checkpoint, pool, {});
   LoadedWeights unused;
   read_all(reader, config, layout, type, unused);
   SLIP_TRY_(reader.end_check());
-  return memory_need(reader, config, type, slots);
+  return memory_need(reader, config, keys.value_or(kv_type_of(type)), slots);
 }
 
 }  // namespace slip

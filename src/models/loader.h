@@ -3,6 +3,7 @@
 // anchor tensor is there wins, and is reported. A tied head is the embedding, whether or not a copy is stored.
 #pragma once
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,23 +49,33 @@ struct MemoryNeed {
 };
 /// Rows that the estimate of activations is for. A longer prompt needs more.
 inline constexpr int64_t kPassRows = 512;
-/// MemAvailable of this machine; -1 where that cannot be read.
-int64_t available_memory();
+/// Where the system says what it can give; other files in tests.
+struct MemoryFiles {
+  std::filesystem::path meminfo = "/proc/meminfo";
+  std::filesystem::path own_groups = "/proc/self/cgroup";  // the process's groups
+  std::filesystem::path groups = "/sys/fs/cgroup";         // version 2 here, version 1 in memory/
+};
+/// MemAvailable of this machine, or less where a control group that holds the process has less left (file pages, which can be
+/// dropped, are not counted as used); -1 where that cannot be read.
+int64_t available_memory(const MemoryFiles& files = {});
 /// kResource when the need exceeds what is available (>= 0).
 Status check_memory(const MemoryNeed& need, int64_t available, std::string_view where);
 
 /// Checks every tensor first (kBadInput: all missing names, or the first wrong shape), then memory (kResource when weights and a
-/// cache of `slots` do not fit in what is available), then packs. `need` (may be null) gets the estimate.
+/// cache of `slots` do not fit in what is available), then packs. `need` (may be null) gets the estimate. `keys`: the cache's numbers;
+/// none: kv_type_of(type).
 Result<LoadedWeights> load_weights(const Checkpoint& checkpoint, const ModelConfig& config, WeightType type, int32_t slots,
-                                   ThreadPool& pool, const LoadProgress& progress = {}, MemoryNeed* need = nullptr);
+                                   ThreadPool& pool, const LoadProgress& progress = {}, MemoryNeed* need = nullptr,
+                                   std::optional<KvType> keys = {});
 
 /// The same wishes, but what they become goes to `sink` (a packed folder in the making). `planned` is called between the two goes with
 /// the bytes that will be read; its error ends the work. `hash` (may be null) gets WeightReader::source_hash.
 Status stream_weights(const Checkpoint& checkpoint, const ModelConfig& config, WeightType type, ThreadPool& pool,
-                      const LoadProgress& progress, WeightSink& sink, const std::function<Status(int64_t)>& planned, uint64_t* hash);
+                      const LoadProgress& progress, WeightSink& sink, const std::function<Status(int64_t)>& planned,
+                      uint64_t* hash);
 
 /// The estimate alone, no tensor touched.
 Result<MemoryNeed> estimate_memory(const Checkpoint& checkpoint, const ModelConfig& config, WeightType type, int32_t slots,
-                                   ThreadPool& pool);
+                                   ThreadPool& pool, std::optional<KvType> keys = {});
 
 }  // namespace slip

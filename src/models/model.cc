@@ -49,6 +49,21 @@ Status read_dataset_statistics(const fs::path& folder, ModelConfig& config) {
   return {};
 }
 
+// OpenVLA-OFT stores heads of its own beside the weights: actions come from a regression on hidden states, not from tokens.
+Status refuse_oft(const fs::path& folder) {
+  std::error_code ec;
+  std::string found;  // the first by name, so that a folder has one message
+  for (const auto& e : fs::directory_iterator(folder, ec)) {
+    const std::string name = e.path().filename().string();
+    const bool head = name.starts_with("action_head--") || name.starts_with("proprio_projector--") ||
+                      name.starts_with("noisy_action_projector--");
+    if (head && name.ends_with(".pt") && (found.empty() || name < found)) found = name;
+  }
+  if (found.empty()) return {};
+  return unsupported("{}: expected an OpenVLA that answers with action tokens, got an OpenVLA-OFT folder ({})", folder.string(),
+                     found);
+}
+
 Status check_options(const ModelOptions& o) {
   constexpr int kMaxThreads = 1024;   // beyond the cores of the machines that this is for: a typing error
   constexpr int kMaxSlots = 1 << 24;  // 16 million rows; 10 million is the longest published context (Llama 4 Scout)
@@ -68,6 +83,7 @@ Result<std::optional<Tokenizer>> load_tokenizer(const fs::path& folder) {
 
 Result<ModelConfig> load_config(const fs::path& folder, const Tokenizer* tokenizer) {
   SLIP_TRY(ModelConfig config, read_model_config(folder));
+  if (config.action) SLIP_TRY_(refuse_oft(folder));
   SLIP_TRY_(read_generation_config(folder, config));
   SLIP_TRY_(read_dataset_statistics(folder, config));
   if (tokenizer) resolve_draft_tokens(config, *tokenizer);
@@ -100,10 +116,8 @@ Status Model::load_parts(const LoadProgress& progress) {
                                  config_.decoder.vocab));
   SLIP_TRY(DraftAdapter adapter, load_adapter());  // before the weights: small, and may be refused
   SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(folder_));
-  SLIP_TRY(LoadedWeights weights, load_weights(checkpoint, config_, options_.type, options_.slots, *pool_, progress, &memory_));
-  if (options_.keys)
-    memory_.cache = static_cast<int64_t>(KvArena::bytes_needed(config_.decoder.layers, options_.slots, config_.decoder.kv_heads,
-                                                               config_.decoder.head_width, *options_.keys));
+  SLIP_TRY(LoadedWeights weights,
+           load_weights(checkpoint, config_, options_.type, options_.slots, *pool_, progress, &memory_, options_.keys));
   text_prefix_ = std::move(weights.text_prefix);
   vision_prefix_ = std::move(weights.vision_prefix);
   notes_.insert(notes_.end(), weights.notes.begin(), weights.notes.end());
@@ -154,9 +168,13 @@ void Model::make_towers(LoadedWeights& weights) {
 
 Result<const Tokenizer*> Model::need_tokenizer() const {
   if (!tokenizer_) return tokenizer_.error();
-  if (!tokenizer())
-    return bad_input("{}: expected a tokenizer (tokenizer.json, or vocab.json and merges.txt), got none", folder_.string());
-  return tokenizer();
+  if (tokenizer()) return tokenizer();
+  std::error_code ec;
+  for (const char* other : {"tokenizer.model", "tekken.json"})
+    if (fs::exists(folder_ / other, ec))
+      return unsupported("{}: expected a tokenizer (tokenizer.json, or vocab.json and merges.txt), got {}", folder_.string(),
+                         other);
+  return bad_input("{}: expected a tokenizer (tokenizer.json, or vocab.json and merges.txt), got none", folder_.string());
 }
 
 Result<PatchGrid> Model::preprocess(const Image& image) const {

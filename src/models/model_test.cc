@@ -184,6 +184,28 @@ TEST_F(SpoiltFolder, MissingTensorsAreListedByName) {
     EXPECT_NE(e.message.find(name), std::string::npos) << e.message;
 }
 
+TEST_F(SpoiltFolder, ATypeThatIsNotReadIsNamedWithItsTensor) {
+  std::string bytes = *read_file(folder / "model.safetensors");
+  const size_t type = bytes.find("\"BF16\"", bytes.find("\"model.norm.weight\""));
+  ASSERT_LT(type, bytes.find('}', bytes.find("\"model.norm.weight\"")));
+  bytes.replace(type, 6, "\"BF99\"");
+  ASSERT_TRUE(write_file(folder / "model.safetensors", bytes));
+  const Error e = refusal();
+  EXPECT_EQ(e.kind, ErrorKind::kUnsupported);
+  EXPECT_NE(e.message.find("tensor model.norm.weight"), std::string::npos) << e.message;
+  EXPECT_NE(e.message.find("got BF99"), std::string::npos) << e.message;
+}
+
+TEST_F(SpoiltFolder, OtherTokenizersAreNamedWhenTextComes) {
+  ASSERT_TRUE(write_file(folder / "tokenizer.model", "x"));
+  auto model = load_model(folder, {WeightType::kF32, 1, 8});
+  ASSERT_TRUE(model) << model.error().message;
+  const auto prompt = (*model)->build_prompt(std::string_view("hello"));
+  ASSERT_FALSE(prompt);
+  EXPECT_EQ(prompt.error().kind, ErrorKind::kUnsupported);
+  EXPECT_NE(prompt.error().message.find("got tokenizer.model"), std::string::npos) << prompt.error().message;
+}
+
 TEST_F(SpoiltFolder, WrongShapeNamesTensorExpectedAndFound) {
   rewrite([](TensorToWrite& t, std::vector<std::byte>&) {
     if (t.name == "model.layers.1.mlp.down_proj.weight") std::swap(t.shape[0], t.shape[1]);
@@ -336,6 +358,55 @@ TEST(LoadModel, TheEstimateCountsWeightsByTypeAndTheCacheBySlots) {
   EXPECT_EQ(bf16->cache, f32->cache) << "twice the slots, half the bytes";
 }
 
+TEST(LoadModel, TheEstimateCountsTheCacheInTheTypeThatIsAskedFor) {
+  const auto folder = kFixtures / "models/qwen2";
+  const auto config = read_model_config(folder);
+  const auto checkpoint = Checkpoint::open_folder(folder);
+  ASSERT_TRUE(config && checkpoint);
+  ThreadPool pool(1);
+  const auto cache = [&](std::optional<KvType> keys) {
+    return estimate_memory(*checkpoint, *config, WeightType::kBF16, 100, pool, keys)->cache;
+  };
+  EXPECT_EQ(cache({}), cache(KvType::kBF16));
+  EXPECT_EQ(cache(KvType::kF32), 2 * cache(KvType::kBF16));
+  EXPECT_LT(cache(KvType::kI8), cache(KvType::kBF16));
+  MemoryNeed need;  // what the check before loading compares
+  ASSERT_TRUE(load_weights(*checkpoint, *config, WeightType::kBF16, 100, pool, {}, &need, KvType::kF32));
+  EXPECT_EQ(need.cache, cache(KvType::kF32));
+}
+
+TEST(LoadModel, AControlGroupsLimitCountsWhereItLeavesLessThanTheMachine) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("slip_groups_{}", ::getpid());
+  const auto put = [&](const char* name, std::string_view text) {
+    fs::create_directories((folder / name).parent_path());
+    ASSERT_TRUE(write_file(folder / name, text));
+  };
+  const MemoryFiles files{folder / "meminfo", folder / "own", folder / "groups"};
+  EXPECT_EQ(available_memory(files), -1);
+  put("meminfo", "MemTotal: 9000 kB\nMemAvailable: 8000 kB\nBuffers: 1 kB\n");
+  const int64_t machine = 8000 * 1024;
+  EXPECT_EQ(available_memory(files), machine) << "no groups";
+  put("groups/memory.max", "max\n");
+  put("groups/memory.current", "1000\n");
+  EXPECT_EQ(available_memory(files), machine) << "no limit";
+  put("groups/memory.max", "5000000\n");
+  EXPECT_EQ(available_memory(files), 4999000) << "as in a container";
+  put("groups/memory.stat", "anon 400\nfile 600\ninactive_file 200\nactive_file 300\n");
+  EXPECT_EQ(available_memory(files), 4999500) << "file pages can be dropped";
+  put("own", "0::/service/part\n");
+  put("groups/service/memory.max", "3000\n");
+  put("groups/service/memory.current", "1000\n");
+  EXPECT_EQ(available_memory(files), 2000) << "a group above the process's own";
+  put("own", "5:devices:/x\n4:memory:/job\n0::/\n");
+  put("groups/memory/job/memory.limit_in_bytes", "700\n");
+  put("groups/memory/job/memory.usage_in_bytes", "900\n");
+  EXPECT_EQ(available_memory(files), 0) << "version 1, over its limit";
+  put("own", "nonsense\n0:\n0::\n");
+  EXPECT_EQ(available_memory(files), 4999500);
+  fs::remove_all(folder);
+  EXPECT_GT(available_memory(), 0);
+}
+
 TEST(LoadModel, KeepsKeysInTheTypeThatIsAskedForAndCountsThem) {
   const auto folder = kFixtures / "models/qwen2";
   ModelOptions options{WeightType::kBF16, 1, 100};
@@ -388,6 +459,21 @@ TEST_F(SpoiltFolder, EndTokensOfGenerationConfigAreAdded) {
   EXPECT_EQ(config->eos, (std::vector<TokenId>{{1}, {7}}));
   ASSERT_TRUE(write_file(folder / "generation_config.json", R"({"eos_token_id": 300})"));
   EXPECT_FALSE(load_config(folder, nullptr));
+}
+
+TEST(LoadConfig, OpenVlaOftFoldersAreRefusedByTheFileThatTellsThem) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("slip_oft_{}", ::getpid());
+  fs::create_directories(folder);
+  fs::copy(kFixtures / "models/openvla/config.json", folder / "config.json");
+  EXPECT_TRUE(load_config(folder, nullptr));
+  for (const char* name : {"proprio_projector--150000_checkpoint.pt", "action_head--150000_checkpoint.pt"}) {
+    ASSERT_TRUE(write_file(folder / name, ""));
+    const auto refused = load_config(folder, nullptr);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::kUnsupported);
+    EXPECT_NE(refused.error().message.find(name), std::string::npos) << refused.error().message;
+  }
+  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 
+#include "models/config_decoder.h"
 #include "models/keys.h"
+#include "text/unicode.h"
 
 namespace slip {
 namespace {
@@ -175,15 +177,15 @@ Result<ModelConfig> parse_openvla_config(const json::object& object, std::string
   SLIP_TRY(ModelConfig config, parse_model_config(*text, top.where + ": text_config"));
   if (config.vision || config.vit_tower)
     return unsupported("{}: text_config: expected a text model, got {}", where, config.model_type);
-  const bool llama = config.model_type == "llama";
-  if (llama && !config.bos) config.bos = TokenId{1};  // the configuration class's defaults
-  if (llama && config.eos.empty() && config.decoder.vocab > 2) config.eos = {TokenId{2}};
   const std::string_view name = architecture_of(object);
   const bool acts = name == kNames[0] || name == kNames[1];
   config.architecture = std::string(acts ? kNames[0] : kNames[2]);
   SLIP_TRY(config.model_type, top.text("model_type", acts ? kNames[1] : kNames[3]));
   if (top.has("torch_dtype") || top.has("dtype")) {
     SLIP_TRY(config.stored_dtype, top.text(top.either("torch_dtype", "dtype"), ""));
+  }
+  if (top.has("quantization_config")) {
+    SLIP_TRY(config.quantization, read_quantization(top));
   }
   SLIP_TRY(config.vit_tower, read_towers(top, config.decoder.width));
   if (acts) {
@@ -230,9 +232,7 @@ Result<const std::pair<std::string, ActionStatistics>*> choose_statistics(const 
 std::string openvla_prompt(ActionConfig::Prompt kind, std::string_view instruction) {
   for (const std::string_view frame : {"In: ", "A chat between ", "<|im_start|>"})
     if (instruction.starts_with(frame)) return std::string(instruction);
-  std::string lower(instruction);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const std::string lower = to_lower(instruction);
   switch (kind) {
     case ActionConfig::Prompt::kPure:
       return fmt::format("In: What action should the robot take to {}?\nOut:", lower);

@@ -204,12 +204,27 @@ const json::object* object_at(const json::object& o, std::string_view key) {
   return v ? v->if_object() : nullptr;
 }
 
-// Which ids are actions: MiniVLA's 256 extra tokens behind the tokenizer's own, or the last 256 of the base vocabulary.
-bool extra_tokens(const json::object& config) {
+// Which ids are actions: MiniVLA's 256 extra tokens behind the tokenizer's own, or the last 256 of the base vocabulary. The action
+// tokenizer's name says which; only runs without one are judged by the name of the model below. The other published names
+// (libero_vq_extra_action_tokenizer, bridge_vq_extra_...) decode ids through a learned codebook.
+Result<bool> extra_tokens(const json::object& config, const std::string& where) {
   const json::object* vla = object_at(config, "vla");
-  const std::string all =
-      vla ? text_at(*vla, "action_tokenizer") + " " + text_at(*vla, "base_vlm") : text_at(config, "llm_backbone_id");
-  return all.find("extra") != std::string::npos;
+  const json::value* name = vla ? vla->if_contains("action_tokenizer") : nullptr;
+  if (!name || name->is_null())
+    return text_at(vla ? *vla : config, vla ? "base_vlm" : "llm_backbone_id").find("extra") != std::string::npos;
+  if (*name == json::value("extra_action_tokenizer")) return true;
+  if (*name == json::value("action_tokenizer")) return false;
+  return unsupported("{}: vla: action_tokenizer: expected action_tokenizer or extra_action_tokenizer, got {}", where, cut(*name));
+}
+
+// Ids of the vocabulary without its added tokens, as the native action tokenizer counts them (`vocab_size` of the library's
+// tokenizers): 32000 of Llama 2 with a padding token behind, 151643 of Qwen2.5 with its special tokens.
+Result<int32_t> base_vocabulary(const json::value& tokenizer, const std::string& where) {
+  const json::object* root = tokenizer.if_object();
+  const json::object* model = root ? object_at(*root, "model") : nullptr;
+  const json::object* vocab = model ? object_at(*model, "vocab") : nullptr;
+  if (!vocab) return bad_input("{}: expected model.vocab, got none", where);
+  return static_cast<int32_t>(vocab->size());
 }
 
 // tokenizer.json with <|extra_0|> .. <|extra_255|> behind its ids, unless they are there.
@@ -225,8 +240,7 @@ Status write_tokenizer(const fs::path& from, const fs::path& to, bool extra, int
   if (!fs::exists(file, ec)) return bad_input("{}: expected tokenizer.json, got none", from.string());
   SLIP_TRY(json::value value, read_json(file));
   if (!extra) {
-    bound = tokenizer.size();
-    if (const auto end = tokenizer.find("<|endoftext|>")) bound = end->value;  // base vocabulary: special tokens come behind it
+    SLIP_TRY(bound, base_vocabulary(value, file.string()));
   } else if (const auto last = tokenizer.find(fmt::format("<|extra_{}|>", kExtraTokens - 1))) {
     bound = last->value + 1;
   } else {
@@ -351,7 +365,7 @@ Status make_config(Folder& f, const std::string& where) {
 // Everything but the weights' numbers.
 Status write_around(const ConvertOptions& options, const fs::path& to, Folder& f, Converted& done) {
   const auto vocab = static_cast<int32_t>(f.tensors.at("language_model.model.embed_tokens.weight").shape[0]);
-  const bool extra = extra_tokens(f.source.config);
+  SLIP_TRY(const bool extra, extra_tokens(f.source.config, (f.source.folder / "config.json").string()));
   int32_t bound = 0;
   if (options.tokenizer.empty()) {
     SLIP_TRY(bound, known_bound(vocab, extra));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A prompt with an image and a video of six frames against transformers 5.12 on the same folder (tests/fixtures/video): pixels,
-// features, positions by both rules, logits.
+// features, positions by the rules of 4.49 and of 5.x, logits.
 #include "models/video_prompt.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 namespace slip {
 namespace {
@@ -94,7 +95,7 @@ TEST_F(VideoPrompt, AnOddLastFrameStandsTwice) {
 TEST_F(VideoPrompt, HasTheReferencesFeaturesPositionsAndLogits) {
   for (const auto& [fps, name] : {std::pair{2.0, "1"}, {5.0, "0_4"}}) {  // 1 and 0.4 seconds per grid
     const std::vector<VideoPatches> videos{*video_patches(frames_, fps, *model_->preprocessor())};
-    for (const auto& [rule, word] : {std::pair{VideoPositions::k4, "k4_"}, {VideoPositions::k5Whole, "k5_"}}) {
+    for (const auto& [rule, word] : {std::pair{VideoPositions::k4Float, "k4_"}, {VideoPositions::k5Whole, "k5_"}}) {
       SCOPED_TRACE(std::string(word) + name);
       const auto prompt = build_video_prompt(*model_, tokens_, images_, videos, rule);
       ASSERT_TRUE(prompt) << prompt.error().message;
@@ -106,6 +107,45 @@ TEST_F(VideoPrompt, HasTheReferencesFeaturesPositionsAndLogits) {
       expect_near(std::span(prompt->features_ND).subspan(static_cast<size_t>(images_[0].merged()) * width), "video_features");
       expect_near(logits(*prompt), std::string("logits_") + word + name);
     }
+  }
+}
+
+// The default. With one second per grid the rule of 4.49 gives the same; with 0.4 no time passes, as in 5.x, but text goes on
+// behind the furthest, which is then the columns' number as there.
+TEST_F(VideoPrompt, SecondsAreWholeInTheRuleOf450To457) {
+  for (const auto& [fps, name, seconds] : {std::tuple{2.0, "k4_1", 1}, {5.0, "k5_0_4", 0}, {0.8, "", 2}}) {
+    SCOPED_TRACE(fps);
+    const std::vector<VideoPatches> videos{*video_patches(frames_, fps, *model_->preprocessor())};
+    const auto prompt = build_video_prompt(*model_, tokens_, images_, videos);
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    std::vector<int32_t> positions, expected;
+    for (const Position& p : prompt->positions) positions.insert(positions.end(), {p.t, p.h, p.w});
+    const PatchGrid& still = images_[0];
+    int32_t s = 0;
+    for (size_t i = 0; i < tokens_.size();) {
+      const bool image = tokens_[i].value == 310, video = tokens_[i].value == 311;
+      const int32_t times = video ? 3 : 1,
+                    rows = image   ? still.h / 2
+                           : video ? 2
+                                   : 1,
+                    columns = image   ? still.w / 2
+                              : video ? 3
+                                      : 1;
+      int32_t furthest = 0;
+      for (int32_t t = 0; t < times; ++t)
+        for (int32_t h = 0; h < rows; ++h)
+          for (int32_t w = 0; w < columns; ++w, ++i) {
+            const int32_t time = s + t * seconds * 2;  // tokens_per_second
+            expected.insert(expected.end(), {time, s + h, s + w});
+            furthest = std::max({furthest, time, s + h, s + w});
+          }
+      s = furthest + 1;
+    }
+    EXPECT_EQ(positions, expected);
+    EXPECT_EQ(prompt->next_position, s);
+    if (*name == 0) continue;
+    EXPECT_EQ(positions, numbers(std::string("positions_") + name));
+    expect_near(logits(*prompt), std::string("logits_") + name);
   }
 }
 

@@ -285,6 +285,9 @@ TEST(OpenVla, StatisticsAreChosenByKeyAndNeverGuessed) {
 TEST(OpenVla, PromptsAreThoseOfTheCheckpointsAuthors) {
   using P = ActionConfig::Prompt;
   EXPECT_EQ(openvla_prompt(P::kPure, "Pick up the CUP"), "In: What action should the robot take to pick up the cup?\nOut:");
+  EXPECT_EQ(openvla_prompt(P::kPure, "\u00c9TAG\u00c8RE \u0416 \U00010400 \u0130"),
+            "In: What action should the robot take to \u00e9tag\u00e8re \u0436 \U00010428 i\u0307?\nOut:");
+  EXPECT_EQ(openvla_prompt(P::kPure, "A\xff\xc3"), "In: What action should the robot take to a\xff\xc3?\nOut:");
   EXPECT_EQ(openvla_prompt(P::kPure, "In: anything\nOut:"), "In: anything\nOut:");
   EXPECT_TRUE(openvla_prompt(P::kVicuna, "go").ends_with("USER: What action should the robot take to go? ASSISTANT:"));
   EXPECT_TRUE(

@@ -208,7 +208,11 @@ bool WeightReader::note(const std::vector<Part>& parts, WeightType type, bool is
     const TensorView* scales = fp8 ? find_scales(checkpoint_, part.name) : nullptr;
     int64_t per_row = 0;
     const std::string where = checkpoint_.path().string();
-    if (!view) {
+    if (const std::string* type_name = checkpoint_.unread(part.name)) {
+      if (wrong_)
+        wrong_ =
+            unsupported("{}: tensor {}: expected F32, BF16, F16, F64 or (matrices) F8_E4M3, got {}", where, part.name, *type_name);
+    } else if (!view) {
       missing_.push_back(part.name);
     } else if (wrong_ && !std::equal(view->shape.begin(), view->shape.end(), part.shape.begin(), part.shape.end())) {
       wrong_ =

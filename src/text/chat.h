@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chat messages to ids and positions: the folder's own chat template, run (chat_jinja.h); image and video placeholders repeated to one per merged patch; three-row positions for multimodal RoPE (the rule of
-// transformers 4.49 to 4.57, or of 5.x; reference/models 1.6). Message text that spells a special token becomes that token, as it
+// Chat messages to ids and positions: the folder's own chat template, run (chat_jinja.h); image and video placeholders repeated
+// to one per merged patch; three-row positions for multimodal RoPE (the rule of transformers 4.50 to 4.57, of 4.49, or of 5.x:
+// docs/decisions/0013-video-positions.md). Message text that spells a special token becomes that token, as it
 // does in the library: whoever passes on foreign text must look for "<|" first.
 #pragma once
 #include <cstdint>
@@ -77,9 +78,10 @@ struct Video {
 };
 /// Releases of transformers place videos differently (images agree but for 5.0 to 5.3, whose stills were a bug).
 enum class VideoPositions : uint8_t {
-  k4,       // T = s + trunc(ti seconds tokens_per_second); text goes on at the largest of the run + 1 (4.49 to 4.57)
-  k5Whole,  // T = s + ti trunc(seconds) tokens_per_second; text goes on at s + max(rows, columns), whatever T reached (5.4 on)
-  k5,       // the same with T = s + trunc(ti seconds tokens_per_second)
+  k4,       // T = s + ti trunc(seconds) tokens_per_second; text goes on at the largest of the run + 1 (4.50 to 4.57)
+  k4Float,  // the same with T = s + trunc(ti seconds tokens_per_second) (4.49)
+  k5Whole,  // T as in k4; text goes on at s + max(rows, columns), whatever T reached (5.4 on)
+  k5,       // the same with T as in k4Float
 };
 struct VisionRules {
   TokenId image_pad, video_pad;

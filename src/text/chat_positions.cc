@@ -92,6 +92,8 @@ Result<RopePositions> rope_positions(std::span<const TokenId> expanded, std::spa
   RopePositions out;
   out.rows.reserve(expanded.size());
   Walk walk{images, videos, rules};
+  const bool whole = rules.videos == VideoPositions::k4 || rules.videos == VideoPositions::k5Whole;
+  const bool behind_time = rules.videos == VideoPositions::k4 || rules.videos == VideoPositions::k4Float;
   int64_t s = 0, furthest = -1;
   for (size_t i = 0; i < expanded.size();) {
     if (!walk.is_vision(expanded[i])) {
@@ -111,7 +113,7 @@ Result<RopePositions> rope_positions(std::span<const TokenId> expanded, std::spa
     int64_t last = 0;
     for (int32_t t = 0; t < item.grid.t; ++t) {
       // f32 products in this order, truncated, as torch forms them.
-      const float seconds = rules.videos == VideoPositions::k5Whole ? std::trunc(item.seconds) : item.seconds;
+      const float seconds = whole ? std::trunc(item.seconds) : item.seconds;
       const auto time = static_cast<int64_t>(static_cast<float>(t) * seconds * static_cast<float>(rules.tokens_per_second));
       last = time;
       for (int32_t h = 0; h < rows; ++h) {
@@ -121,7 +123,7 @@ Result<RopePositions> rope_positions(std::span<const TokenId> expanded, std::spa
       }
     }
     furthest = std::max(furthest, s + std::max<int64_t>({last, rows - 1, columns - 1}));
-    s += rules.videos == VideoPositions::k4 ? std::max<int64_t>({last, rows - 1, columns - 1}) + 1 : std::max(rows, columns);
+    s += behind_time ? std::max<int64_t>({last, rows - 1, columns - 1}) + 1 : std::max(rows, columns);
     if (furthest > INT32_MAX / 2) return bad_input("ids: expected positions below 2^30, got {}", furthest);
     i += run;
   }

@@ -121,9 +121,13 @@ TEST(Chat, PositionsFollowTheWorkedExamples) {
   // Two images that touch are told apart by their grids.
   const auto touching = run({{100}, {100}}, {{1, 2, 4}, {1, 4, 2}}, {});
   EXPECT_EQ(touching.rows, (std::vector<Position>{{0, 0, 0}, {0, 0, 1}, {2, 2, 2}, {2, 3, 2}}));
-  // A fraction of a second per grid: T is truncated after multiplying by the index.
-  const auto slow = run({{101}}, {}, {{{4, 2, 2}, 0.3}});
-  EXPECT_EQ((std::vector<int>{slow.rows[0].t, slow.rows[1].t, slow.rows[2].t, slow.rows[3].t}), (std::vector<int>{0, 0, 1, 1}));
+  // Seconds per grid become whole ones before they are multiplied: below one, T stands still.
+  const auto times = [&](double seconds) {
+    const auto r = run({{101}}, {}, {{{4, 2, 2}, seconds}});
+    return std::vector<int>{r.rows[0].t, r.rows[1].t, r.rows[2].t, r.rows[3].t};
+  };
+  EXPECT_EQ(times(0.3), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(times(2.9), (std::vector<int>{0, 4, 8, 12}));
 }
 
 TEST(Chat, RefusesGridsThatDoNotFitThePlaceholders) {
@@ -168,11 +172,20 @@ TEST(Chat, VideosStandWhereTheChosenReleasePutsThem) {
   EXPECT_EQ(v5.rows[14], Position::text(4));  // behind rows and columns, whatever T reached
   EXPECT_EQ(v5.rows[15], Position::text(5));
   EXPECT_EQ(v5.rows[10].t, 6);
-  EXPECT_EQ(v5.rope_delta, 7 - 16);  // T reached 6
+  EXPECT_EQ(v5.rope_delta, 7 - 16);                              // T reached 6
+  EXPECT_EQ(run(VideoPositions::k4Float, video).rows, v4.rows);  // whole seconds: one rule
   const Video slow{{3, 4, 4}, 0.75};
   EXPECT_EQ(run(VideoPositions::k5, slow).rows[10].t, 2 + 3);
   EXPECT_EQ(run(VideoPositions::k5Whole, slow).rows[10].t, 2);
-  EXPECT_EQ(run(VideoPositions::k4, slow).rows[10].t, 2 + 3);
+  EXPECT_EQ(run(VideoPositions::k4, slow).rows[10].t, 2);
+  EXPECT_EQ(run(VideoPositions::k4Float, slow).rows[10].t, 2 + 3);
+  EXPECT_EQ(run(VideoPositions::k4Float, slow).rows[14], Position::text(6));  // behind T, the furthest
+  EXPECT_EQ(run(VideoPositions::k4, slow).rows[14], Position::text(4));       // behind rows and columns, the furthest
+  EXPECT_EQ(VisionRules{}.videos, VideoPositions::k4);
+  const Video long_one{{3, 4, 4}, 2.5};
+  EXPECT_EQ(run(VideoPositions::k4, long_one).rows[10].t, 2 + 8);
+  EXPECT_EQ(run(VideoPositions::k4, long_one).rows[14], Position::text(11));
+  EXPECT_EQ(run(VideoPositions::k4Float, long_one).rows[10].t, 2 + 10);
 }
 
 TEST(Chat, AFolderWithoutATemplateIsRefused) {

@@ -47,14 +47,22 @@ Result<AddedToken> read_added(const json::value& v, int64_t id, std::string_view
   return t;
 }
 
-void put_added(TokenizerSpec& spec, AddedToken token) {
-  for (AddedToken& t : spec.added) {
-    if (t.id == token.id) {
-      t = std::move(token);
-      return;
-    }
+// A later token of an id replaces the one before. The matcher takes some 100 bytes of memory per byte of content.
+Status put_added(TokenizerSpec& spec, AddedToken token, std::string_view where) {
+  constexpr size_t kLongest = size_t{1} << 16, kTogether = size_t{16} << 20;  // published: 100 bytes, and 65,536 tokens of 25
+  if (token.content.size() > kLongest)
+    return bad_input("{}: added token {}: expected at most {} bytes, got {}", where, token.id, kLongest, token.content.size());
+  spec.added_bytes += token.content.size();
+  const auto [at, fresh] = spec.added_at.try_emplace(token.id, spec.added.size());
+  if (!fresh) spec.added_bytes -= spec.added[at->second].content.size();
+  if (spec.added_bytes > kTogether)
+    return bad_input("{}: added tokens: expected at most {} bytes together, got more", where, kTogether);
+  if (fresh) {
+    spec.added.push_back(std::move(token));
+  } else {
+    spec.added[at->second] = std::move(token);
   }
-  spec.added.push_back(std::move(token));
+  return {};
 }
 
 Status read_vocab(const json::object& vocab, TokenizerSpec& spec) {
@@ -289,7 +297,7 @@ Status read_tokenizer_json(const fs::path& file, TokenizerSpec& spec) {
     if (!v.is_object()) return bad_input("{}: added_tokens: expected objects, got another kind of JSON", spec.where);
     SLIP_TRY(const int64_t id, get_int(v.get_object(), "id", spec.where + ": added_tokens"));
     SLIP_TRY(AddedToken token, read_added(v, id, spec.where));
-    put_added(spec, std::move(token));
+    SLIP_TRY_(put_added(spec, std::move(token), spec.where));
   }
   return {};
 }
@@ -360,7 +368,7 @@ Status read_beside(const fs::path& folder, bool has_tokenizer_json, TokenizerSpe
         SLIP_TRY(t.id, id_of(value.get_int64(), t.content, added_file.string()));
         t.special = special.contains(t.content);
         t.normalized = !t.special;
-        put_added(spec, std::move(t));
+        SLIP_TRY_(put_added(spec, std::move(t), added_file.string()));
       }
     }
   }
@@ -374,7 +382,7 @@ Status read_beside(const fs::path& folder, bool has_tokenizer_json, TokenizerSpe
       return bad_input("{}: expected an id, got \"{}\"", where, digits);
     }
     SLIP_TRY(AddedToken token, read_added(value, std::stol(digits), where));
-    put_added(spec, std::move(token));
+    SLIP_TRY_(put_added(spec, std::move(token), where));
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct TokenizerSpec {
   std::vector<std::pair<std::string, int32_t>> vocab;
   std::vector<std::pair<std::string, std::string>> merges;  // by rank
   std::vector<AddedToken> added;
+  std::unordered_map<int32_t, size_t> added_at;  // their indices by id
+  size_t added_bytes = 0;                        // of their contents
   bool nfc = false;
   bool ignore_merges = false;  // a whole piece that is in the vocabulary is that token
   struct Split {

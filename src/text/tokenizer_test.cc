@@ -249,9 +249,30 @@ TEST_F(Files, RefusesBrokenFilesWithTheReason) {
   out = good;
   out.at("added_tokens").as_array().push_back({{"id", -5}, {"content", "x"}});
   refused(out, ErrorKind::kBadInput, "expected an id from 0");
+  out = good;
+  out.at("added_tokens").as_array().push_back({{"id", 5000}, {"content", std::string(65537, 'x')}});
+  refused(out, ErrorKind::kBadInput, "added token 5000: expected at most 65536 bytes, got 65537");
   put("tokenizer.json", "{\"model\":");
   EXPECT_EQ(Tokenizer::load(folder_).error().kind, ErrorKind::kBadInput);
   EXPECT_EQ(Tokenizer::load(folder_ / "none").error().kind, ErrorKind::kBadInput);
+}
+
+TEST_F(Files, ContentsOfAddedTokensAreBoundedTogetherAndManyTokensAreReadAtOnce) {
+  const json::value good = fixture(kFixtures / "qwen/tokenizer.json");
+  json::value out = good;
+  for (int i = 0; i < 257; ++i)
+    out.at("added_tokens")
+        .as_array()
+        .push_back({{"id", 5000 + i}, {"content", std::string(65536, static_cast<char>('a' + i % 26))}});
+  refused(out, ErrorKind::kBadInput, "expected at most 16777216 bytes together");
+  out = good;
+  for (int i = 0; i < 257; ++i)  // one id again and again: the last counts
+    out.at("added_tokens").as_array().push_back({{"id", 5000}, {"content", i < 256 ? std::string(65536, 'a') : "<last>"}});
+  put("tokenizer.json", json::serialize(out));
+  const auto last = Tokenizer::load(folder_);
+  ASSERT_TRUE(last) << last.error().message;
+  EXPECT_EQ(last->find("<last>"), TokenId{5000});
+  EXPECT_TRUE(last->is_added({5000}));
 }
 
 TEST(Bpe, HeapAndScanMergeTheSame) {

@@ -174,6 +174,21 @@ bool is_word(char32_t c) {
   }
 }
 
+std::string to_lower(std::string_view text) {
+  constexpr char32_t kDottedI = 0x130;  // the one character whose lower case is two: i and a dot above
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    if (utf8_length(text, at) == 0) {
+      out += text[at++];
+      continue;
+    }
+    const char32_t c = next_character(text, at);
+    append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+    if (c == kDottedI) append_utf8(out, 0x307);
+  }
+  return out;
+}
+
 std::string nfc(std::string_view text) {
   // Below U+0300 nothing decomposes further or combines: lead bytes up to 0xcb.
   bool plain = true;

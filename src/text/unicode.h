@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tokenizer needs of Unicode: UTF-8 stepping, the classes \s and \w as the `regex` crate has them, NFC, and the
-// printable stand-ins for bytes that byte-level vocabularies are written in.
+// What the tokenizer needs of Unicode: UTF-8 stepping, the classes \s and \w as the `regex` crate has them, lower case,
+// NFC, and the printable stand-ins for bytes that byte-level vocabularies are written in.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -21,6 +21,10 @@ void append_utf8(std::string& out, char32_t c);
 
 bool is_space(char32_t c);  // White_Space
 bool is_word(char32_t c);   // Alphabetic, M, Nd, Pc, Join_Control
+
+/// Lower case character by character as Python's str.lower() has it, but for the capital sigma at a word's end. Ill-formed bytes
+/// stay.
+std::string to_lower(std::string_view text);
 
 /// NFC of valid UTF-8.
 std::string nfc(std::string_view text);
