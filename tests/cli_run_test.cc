@@ -62,6 +62,44 @@ TEST_F(Small, ManyRolloutsFindRoom) {
   EXPECT_GT(text.at("tokens").as_array().size(), 0u);
 }
 
+// What a tokenizer's own template puts around a text stands around a prompt where no chat template spells it.
+TEST_F(Small, APromptWithoutATemplateBeginsAsTheTokenizerSays) {
+  const std::string folder = copy_fixture("decode/models/small", "begins");
+  const std::string file = folder + "/tokenizer.json";
+  json::value v = *parse_json(read_bytes(file), file);
+  v.as_object()["post_processor"] = *parse_json(R"({"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [0], "tokens": ["<|endoftext|>"]}}})",
+                                                "post_processor");
+  write_bytes(file, json::serialize(v));
+  const auto ask = [&](const std::string& model, const std::string& prompt) {
+    return run_json({"run", "--model", model, "--form", "none", "--decoder", "ar", "--max-tokens", "8", "--prompt", prompt});
+  };
+  const json::value begun = ask(folder, "go on"), spelled = ask(fixture("decode/models/small"), "<|endoftext|>go on");
+  EXPECT_EQ(begun.at("tokens"), spelled.at("tokens"));
+  EXPECT_EQ(begun.at("statistics").at("rows"), spelled.at("statistics").at("rows"));
+  EXPECT_EQ(begun.at("tokens"), ask(folder, "<|endoftext|>go on").at("tokens"));
+  const json::value plain = ask(fixture("decode/models/small"), "go on");
+  ASSERT_EQ(begun.at("tokens").as_array().size(), plain.at("tokens").as_array().size());
+  EXPECT_EQ(begun.at("statistics").at("rows").as_int64(), plain.at("statistics").at("rows").as_int64() + 1);
+}
+
+// The head has 944 rows, the tokenizer 929 ids, and 927 is the mask: at this temperature one draw in 60 would be one of them.
+TEST_F(Small, FreeTextDrawsNeitherIdsWithoutATextNorTheMask) {
+  const std::string model = (fs::path(demo_model()).parent_path() / "demo-cot").string();
+  size_t drawn = 0;
+  for (const char* seed : {"1", "2", "3"}) {
+    const json::value v = run_json({"run", "--model", model, "--form", "none", "--prompt", "x", "--decoder", "self-spec",
+                                    "--temperature", "100", "--max-tokens", "300", "--seed", seed});
+    for (const json::value& t : v.at("tokens").as_array()) {
+      EXPECT_LT(t.as_int64(), 929);
+      EXPECT_NE(t.as_int64(), 927);
+      ++drawn;
+    }
+  }
+  EXPECT_GT(drawn, 150u);
+}
+
 TEST_F(Small, ThePromptMayComeFromAFile) {
   const auto with = [&](const std::string& flag, const std::string& value) {
     return run_json(

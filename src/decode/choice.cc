@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/kernels.h"
+
 namespace slip {
 namespace {
 
@@ -34,6 +36,10 @@ Allowed allowed_in(const Field& field, int32_t state, std::vector<TokenId>& buff
 }
 
 TokenId greedy_choice(std::span<const float> logits_V, const Allowed& allowed) {
+  if (allowed.any && allowed.listed.empty()) {  // nearly all ids: the best of all is nearly always one of them
+    const auto all = static_cast<int32_t>(argmax(logits_V));
+    if (all >= 0 && !std::ranges::binary_search(allowed.denied, TokenId{all})) return {all};
+  }
   TokenId best{-1}, first{-1};
   float top = 0;
   for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId id) {

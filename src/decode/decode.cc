@@ -88,6 +88,7 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
   if (m.schedule == Schedule::kText && o.limit < 1)
     return usage_error("decode: expected a limit of at least 1 token, got {}", o.limit);
   if (m.schedule != Schedule::kText && form == nullptr) return usage_error("decode: expected a form for {}, got none", m.preset);
+  if (!std::ranges::is_sorted(o.denied)) return usage_error("decode: expected denied ids in ascending order, got another");
   if (o.log_forced && m.schedule == Schedule::kSections)
     return unsupported("decode: log of forced tokens: expected schedule text, chain or fields, got sections");
   const bool diffusion = std::holds_alternative<DiffusionDrafter>(m.drafter);

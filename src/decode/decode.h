@@ -273,6 +273,7 @@ struct DecodeOptions {
   uint32_t request = 0;
   std::vector<TokenId> end_tokens;  // free text ends with one of these, which is emitted
   int32_t limit = 1024;             // most tokens of free text
+  std::vector<TokenId> denied;      // ascending: what free text may not draw, such as ids without a text, and the mask
   bool forced = false;              // text presets with a form: decode the form
   bool activation = true;           // fields: children may start on their parents' drafts
   int32_t most_rows = 0;            // > 0: rows of a pass after the prefill; fields with the longest way to go first

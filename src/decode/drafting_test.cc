@@ -265,6 +265,26 @@ TEST(Previous, ThenDiffusionKeepsRolloutsInSlotsOfTheirOwn) {
   }
 }
 
+/// Ids without a text and the mask, whoever drafts them.
+TEST(FreeText, NeverDrawsWhatIsDenied) {
+  int64_t drawn = 0;
+  for (uint64_t n = 0; n < 100 && !testing::Test::HasFailure(); ++n) {
+    Trial t = trial_on(Path::kText, n);
+    t.options.temperature = n % 2 ? 0.8F : 0;
+    const std::vector<TokenId> unbound = one_at_a_time(t, Path::kText, 1).front().tokens;
+    for (const TokenId id : {TokenId{1}, TokenId{4}, TokenId{9}}) {
+      drawn += std::ranges::count(unbound, id);
+      t.options.denied.push_back(id);
+    }
+    for (const Decoded& d : one_at_a_time(t, Path::kText, 3))
+      for (const TokenId id : d.tokens) ASSERT_FALSE(std::ranges::binary_search(t.options.denied, id)) << n;
+    HashLm lm(t.lm);
+    for (const Drafter& drafter : {Drafter(DiffusionDrafter{}), Drafter(QuadraticDrafter{}), Drafter(LookupDrafter{2})})
+      expect_same(t, Path::kText, lm, method_on(Path::kText, drafter, 4), 3, n);
+  }
+  EXPECT_GT(drawn, 100) << "else nothing was asked";
+}
+
 class Verdicts : public WidthObserver {
  public:
   void seen(const DraftFacts&, bool) override { ++count; }

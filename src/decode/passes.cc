@@ -178,12 +178,13 @@ Sampling Passes::sampling_at(const Place& place) const {
 }
 
 Allowed Passes::allowed_at(const Place& place) {
-  return place.field < 0 ? Allowed{} : allowed_in(field(place.field), place.state, listed_);
+  return place.field < 0 ? Allowed{.any = true, .denied = options_->denied, .listed = {}}
+                         : allowed_in(field(place.field), place.state, listed_);
 }
 
 Want Passes::want_at(const Place& place) {
   if (temperature_at(place) != 0 || options_->sampling.repetition != 1) return Want::kLogits;
-  const bool free = place.field < 0 || field(place.field).rules.unrestricted();
+  const bool free = place.field < 0 ? options_->denied.empty() : field(place.field).rules.unrestricted();
   return free || lists_.at(place) >= 0 ? Want::kArgmax : Want::kLogits;
 }
 

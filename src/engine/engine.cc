@@ -2,6 +2,7 @@
 // See engine.h.
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -36,6 +37,26 @@ bool has_chat_template(const std::filesystem::path& folder) {
     if (std::filesystem::exists(folder / name, ec)) return true;
   const auto config = read_json(folder / "tokenizer_config.json");
   return config && config->is_object() && config->get_object().contains("chat_template");
+}
+
+// Text without a chat template, between what the tokenizer's own template puts around a text (a Llama's BOS), unless it is spelled out.
+Result<Prompt> plain_prompt(Model& model, std::string_view text) {
+  SLIP_TRY(std::vector<TokenId> tokens, model.prompt_tokens(text));
+  const TemplateIds& around = model.tokenizer()->template_ids();
+  if (!std::ranges::equal(std::span(tokens).first(std::min(tokens.size(), around.front.size())), around.front))
+    tokens.insert(tokens.begin(), around.front.begin(), around.front.end());
+  tokens.insert(tokens.end(), around.back.begin(), around.back.end());
+  return model.build_prompt(tokens);
+}
+
+// What free text may not draw: rows of the head that no id of the tokenizer names, which nobody trained, and the mask.
+std::vector<TokenId> denied_in_text(Model& model) {
+  const LmInfo& info = model.lm().info();
+  std::vector<TokenId> out;
+  const int32_t named = std::min(model.tokenizer() ? model.tokenizer()->size() : info.vocab, info.vocab);
+  if (info.rule.has_mask && info.rule.mask.value < named) out.push_back(info.rule.mask);
+  for (int32_t id = named; id < info.vocab; ++id) out.push_back({id});
+  return out;
 }
 
 // The fit is stated for any number of waypoints at 1 Hz; a form without a trajectory has no plan.
@@ -188,7 +209,7 @@ Result<Prompt> Engine::prompt(const Request& request) {
     if (!grids.empty() || !videos.empty())
       return unsupported("{}: images: expected a chat template that says where they go, got none", model_->folder().string());
     if (text.empty()) return bad_input("--prompt: expected text, got nothing");
-    return model_->build_prompt(std::string_view(text));
+    return plain_prompt(*model_, text);
   }
   const std::vector<ChatMessage> messages{user_message(text, grids.size(), videos.size())};
   SLIP_TRY(const std::string rendered, chat_->render(messages));
@@ -212,6 +233,7 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
     if (!found) return bad_input("--section-temperature: expected a section of the form, got {}", name);
   }
   options.end_tokens = model_->config().eos;
+  if (!form && !model_->config().action) options.denied = denied_in_text(*model_);  // actions: as published, from all rows
   if (const auto& action = model_->config().action; action && !form) {  // as published: as many tokens as numbers, no end token
     SLIP_TRY(const auto* statistics, choose_statistics(*action, request.unnorm_key));
     options.limit = static_cast<int>(statistics->second.q01.size());
