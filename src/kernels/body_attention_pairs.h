@@ -217,15 +217,18 @@ void soften(AttendPairs& s, int64_t count, const float* top_before, const float*
   }
 }
 
-/// sums[query][number] += weights[pair][query] values[pair][number], one chain per sum over the pairs.
+/// sums[query][number] = keep sums[query][number] + weights[pair][query] values[pair][number], one chain per sum over the pairs.
 template <int kRows, int kVectors>
-[[gnu::noinline]] void weigh_tile(float* sums, int64_t lds, const Word* weights_PQ, const Word* values, int64_t ldv,
-                                  int64_t pairs) {
+[[gnu::noinline]] void weigh_tile(float* sums, int64_t lds, const float* keep, const Word* weights_PQ, const Word* values,
+                                  int64_t ldv, int64_t pairs) {
   Words a[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; v++) a[r][v] = load_words(sums + r * lds + v * kLanes);
+    for (int v = 0; v < kVectors; v++) {
+      const Floats so_far = mul_v(load(sums + r * lds + v * kLanes), splat(keep[r]));
+      __builtin_memcpy(&a[r][v], &so_far, sizeof so_far);
+    }
   for (int64_t j = 0; j < pairs; j++) {
     Words b[kVectors];
 #pragma GCC unroll 4
@@ -243,7 +246,7 @@ template <int kRows, int kVectors>
     for (int v = 0; v < kVectors; v++) store_words(sums + r * lds + v * kLanes, a[r][v]);
 }
 
-using WeighTile = void (*)(float*, int64_t, const Word*, const Word*, int64_t, int64_t);
+using WeighTile = void (*)(float*, int64_t, const float*, const Word*, const Word*, int64_t, int64_t);
 
 template <int kVectors, int kMost>
 WeighTile weigh_tile_of(int64_t rows) {
@@ -252,7 +255,7 @@ WeighTile weigh_tile_of(int64_t rows) {
   return weigh_tile<kMost, kVectors>;
 }
 
-/// Weighted values of n <= kInWork queries.
+/// Weighted values of n <= kInWork queries, added to s.keep times what they have so far.
 void weigh(AttendPairs& s, float* sums, int64_t n, const Word* weights, const Word* values, int64_t pairs) {
   constexpr int64_t kWide = kTileVectors == 4 ? 2 : 1;  // vectors at which 8 queries fill the registers
   const int64_t vectors = s.padded / kLanes;
@@ -264,32 +267,20 @@ void weigh(AttendPairs& s, float* sums, int64_t n, const Word* weights, const Wo
       fetch_ahead(s);
       const WeighTile f = m == 1 ? weigh_tile_of<1, 8>(rows) : m == 2 ? weigh_tile_of < 2,
                       kWide == 2 ? 8 : 4 > (rows) : weigh_tile_of<kTileVectors, 4>(rows);
-      f(sums + r * s.padded + v * kLanes, s.padded, weights + r, values + v * kLanes, s.padded, pairs);
+      f(sums + r * s.padded + v * kLanes, s.padded, s.keep + r, weights + r, values + v * kLanes, s.padded, pairs);
     }
     v += m;
   }
 }
 
-/// What n queries have so far, relative to their new maxima.
-template <class S>
-void keep_sums(const S& s, float* sums, int64_t n) {
-  for (int64_t r = 0; r < n; r++) {
-    if (s.keep[r] == 1.0F) continue;  // the maximum stands: most blocks
-    for (int64_t k = 0; k < s.padded; k += kLanes) {
-      float* at = sums + r * s.padded + k;
-      store(at, mul_v(load(at), splat(s.keep[r])));
-    }
-  }
-}
-
 void add_values(AttendPairs& s, float* sums, int64_t n, int64_t count) {
-  keep_sums(s, sums, n);
   weigh(s, sums, n, s.weights_PQ, s.values_PK, count / 2);
   if (count % 2 == 0) return;
   // Beside the last key lies one that this row does not see: its value may be anything.
   alignas(64) Word alone[kMaxHeadWidth];
   for (int64_t k = 0; k < s.padded; k += kLanes)
     store_words(alone + k, lower_of(load_words(s.values_PK + count / 2 * s.padded + k)));
+  for (float& x : s.keep) x = 1.0F;
   weigh(s, sums, n, s.weights_PQ + count / 2 * kInWork, alone, 1);
 }
 

@@ -253,10 +253,10 @@ void soften(AttendQuads& s, int64_t i, int64_t count, const float* most, float* 
   }
 }
 
-/// sums[query][number] += gain * (weights[quad][query] . values[quad][number]).
+/// sums[query][number] = keep * sums[query][number] + gain * (weights[quad][query] . values[quad][number]).
 template <int kRows, int kVectors>
-[[gnu::noinline]] void weigh_quads(float* sums, int64_t lds, const float* gain, const Word* weights, const Word* values,
-                                   int64_t ldv, int64_t quads) {
+[[gnu::noinline]] void weigh_quads(float* sums, int64_t lds, const float* keep, const float* gain, const Word* weights,
+                                   const Word* values, int64_t ldv, int64_t quads) {
   Words a[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
@@ -278,11 +278,11 @@ template <int kRows, int kVectors>
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; v++) {
       float* at = sums + r * lds + v * kLanes;
-      store(at, add_v(load(at), mul_v(to_floats(a[r][v]), splat(gain[r]))));
+      store(at, add_v(mul_v(load(at), splat(keep[r])), mul_v(to_floats(a[r][v]), splat(gain[r]))));
     }
 }
 
-using WeighQuads = void (*)(float*, int64_t, const float*, const Word*, const Word*, int64_t, int64_t);
+using WeighQuads = void (*)(float*, int64_t, const float*, const float*, const Word*, const Word*, int64_t, int64_t);
 
 template <int kVectors, int kMost>
 WeighQuads weigh_quads_of(int64_t rows) {
@@ -291,7 +291,7 @@ WeighQuads weigh_quads_of(int64_t rows) {
   return weigh_quads<kMost, kVectors>;
 }
 
-/// Weighted values of n <= kInWork queries.
+/// Weighted values of n <= kInWork queries, times s.gain, added to s.keep times what they have so far.
 void weigh(AttendQuads& s, float* sums, int64_t n, int64_t quads) {
   constexpr int64_t kWide = kTileVectors == 4 ? 2 : 1;  // vectors at which 8 queries fill the registers
   const int64_t vectors = s.padded / kLanes;
@@ -304,7 +304,7 @@ void weigh(AttendQuads& s, float* sums, int64_t n, int64_t quads) {
       const WeighQuads f = m == 1   ? weigh_quads_of<1, 8>(rows)
                            : m == 2 ? weigh_quads_of<2, (kWide == 2 ? 8 : 4)>(rows)
                                     : weigh_quads_of<kTileVectors, 4>(rows);
-      f(sums + r * s.padded + v * kLanes, s.padded, s.gain + r, s.weights_QQ + r, s.values_QK + v * kLanes, s.padded, quads);
+      f(sums + r * s.padded + v * kLanes, s.padded, s.keep + r, s.gain + r, s.weights_QQ + r, s.values_QK + v * kLanes, s.padded, quads);
     }
     v += m;
   }
@@ -324,7 +324,6 @@ void add_queries(AttendQuads& s, int64_t begin, int64_t end, int64_t count) {
       soften<2>(s, i, count, most, top, total);
     __builtin_memcpy(s.top + i, top, static_cast<size_t>(n) * sizeof(float));
     __builtin_memcpy(s.total + i, total, static_cast<size_t>(n) * sizeof(float));
-    keep_sums(s, s.sums + i * s.padded, n);
     weigh(s, s.sums + i * s.padded, n, (count + 3) / 4);
   }
 }
