@@ -83,5 +83,21 @@ TEST_F(BenchDecoders, CountsAHeadsDraftsAsOnePass) {
   EXPECT_FALSE(all.contains("draft-model")) << "it needs --draft-model";
 }
 
+TEST_F(BenchDecoders, NamesEachLineByThePresetThatRuns) {
+  const std::string small = fixture("decode/models/small"), form = write("form.json", kSmallForm);
+  for (const auto& [over, lookup] : {std::pair{Words{"--form", "none", "--max-tokens", "8"}, "ar lookup"},
+                                     {Words{"--form", form}, "scaffold-ar lookup"},
+                                     {Words{"--form", form, "--law", "graph"}, "fields lookup"}}) {
+    Words ask{"--model", small};
+    ask.insert(ask.end(), over.begin(), over.end());
+    const auto all = lines(ask);
+    EXPECT_TRUE(all.contains(lookup));
+    for (const auto& [label, line] : all) {
+      const std::string preset(line.at("decoder").at("preset").as_string());
+      EXPECT_TRUE(label == preset || label.starts_with(preset + " ")) << label << " runs " << preset;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace slip::test

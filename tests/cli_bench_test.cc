@@ -31,6 +31,8 @@ TEST_F(Bench, ForwardTakesSeveralTypesAndTellsProductsFromPasses) {
     EXPECT_EQ(all[i].at("rows").as_int64(), i % 2 == 0 ? 1 : 8);
     for (const char* key : {"ms", "products_ms", "products_share", "pass_over_products"}) EXPECT_GT(number(all[i], key), 0) << key;
     EXPECT_GE(all[i].at("samples").as_int64(), 1);
+    for (const char* key : {"over_first", "products_over_first"})
+      EXPECT_TRUE(all[i].at(key).is_double() || all[i].at(key).is_null()) << key << ": on every line";
   }
 }
 

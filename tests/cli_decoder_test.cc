@@ -96,7 +96,10 @@ TEST_F(Decoders, ForcedTokensAreListedWhereThatIsAskedFor) {
     if (first.empty()) first = own;
     EXPECT_EQ(own, first) << decoder;
   }
-  refused(over({"--decoder", "section-diffusion", "--log-forced"}), 4, "log of forced tokens");
+  const Ran sections = run(over({"--decoder", "section-diffusion", "--log-forced", "--json"}));
+  EXPECT_EQ(sections.code, 4);
+  EXPECT_NE(sections.err.find("log of forced tokens"), std::string::npos) << sections.err;
+  refused_in_words(over({"--log-forced"}), 2, "--json");
 }
 
 TEST_F(Decoders, PassesOfADraftModelAreCounted) {
@@ -238,6 +241,33 @@ TEST_F(Decoders, BenchGoesByTheLawThatIsAskedFor) {
   EXPECT_FALSE(labels.contains("section-diffusion"));
 }
 
+TEST_F(Decoders, TheLawThatIsAskedForChoosesTheDecoder) {
+  const json::value graph = run_json(over({"--law", "graph"})), chain = run_json(over({}));
+  EXPECT_EQ(graph.at("decoder").at("preset"), "fields-spec");
+  EXPECT_EQ(graph.at("law"), "graph");
+  EXPECT_EQ(chain.at("decoder").at("preset"), "scaffold-spec");
+  EXPECT_EQ(chain.at("law"), "chain");
+  const std::string cot = (fs::path(demo_model()).parent_path() / "demo-cot").string();
+  EXPECT_EQ(run_json({"run", "--model", cot, "--prompt", "x", "--law", "chain"}).at("decoder").at("preset"), "scaffold-spec");
+}
+
+// Without --slots there is room for all that a quadratic drafter lays beside the rows: k groups of k masks per strand.
+TEST_F(Decoders, QuadraticDraftsFindRoom) {
+  for (const Words& law : {Words{"--law", "chain"}, Words{"--law", "graph"}}) {
+    const Words wide{"--decoder", "scaffold-ar", "--drafter", "quadratic", "--width", "fixed:64"};
+    const json::value slow = run_json(over(joined(law, {"--decoder", "scaffold-ar"}))), fast = run_json(over(joined(law, wide)));
+    EXPECT_EQ(fast.at("tokens"), slow.at("tokens")) << law[1];
+  }
+  const auto text = [&](const Words& more) {
+    return run_json(joined(request({"--form", "none", "--max-tokens", "6", "--temperature", "1", "--rollouts", "3"}), more));
+  };
+  EXPECT_EQ(text({"--decoder", "self-spec-quadratic", "--width", "fixed:64"}).at("tokens"), text({"--decoder", "ar"}).at("tokens"));
+  const std::string cot = (fs::path(demo_model()).parent_path() / "demo-cot").string();
+  const Words ask{"run", "--model", cot, "--prompt", "x"};
+  EXPECT_EQ(run_json(joined(ask, {"--drafter", "quadratic"})).at("tokens"),
+            run_json(joined(ask, {"--decoder", "ar"})).at("tokens"));
+}
+
 /// A copy of the fixture whose vocabulary shares no token with it: other bytes, other names of special tokens.
 std::string foreign_vocabulary(const std::string& folder) {
   json::value tokenizer = *parse_json(read_bytes(folder + "/tokenizer.json"), "tokenizer.json");
@@ -313,6 +343,7 @@ TEST_F(Decoders, RefusesWordsThatAreNone) {
   refused(over({"--temperature", "nan"}), 2, "temperature");
   refused(over({"--section-temperature", "nowhere=warm"}), 2, "nowhere=warm");
   refused(over({"--section-temperature", "nowhere=0.5"}), 3, "nowhere");
+  refused(over({"--section-temperature", "answer=0.5", "--section-temperature", "answer=0"}), 2, "answer twice");
 }
 
 TEST_F(Decoders, RefusesCombinationsThatMakeNoSense) {
@@ -322,11 +353,25 @@ TEST_F(Decoders, RefusesCombinationsThatMakeNoSense) {
   refused(over({"--drafter", "none", "--verifier", "rejection"}), 4, "expected a drafter, got none");
   refused(over({"--drafter", "diffusion", "--verifier", "ensemble:0.5"}), 4, "expected drafter quadratic");
   refused(over({"--schedule", "fields", "--width", "blocks"}), 4, "width blocks");
+  refused(over({"--decoder", "ar", "--width", "fixed:8"}), 4, "width fixed:8: expected a drafter, got none");
+  refused(over({"--decoder", "section-diffusion", "--width", "fixed:4"}), 4, "expected width blocks");
   refused(over({"--decoder", "fields"}), 4, "graph law");
   refused(over({"--decoder", "fields-spec"}), 4, "--law graph");
   refused(over({"--decoder", "section-diffusion", "--law", "graph"}), 4, "chain law");
   refused(over({"--decoder", "scaffold-spec", "--drafter", "diffusion:lora"}), 4, "draft adapter");
   refused(request({"--form", "none", "--decoder", "scaffold-spec"}), 2, "expected a form for scaffold-spec, got none");
+}
+
+TEST_F(Decoders, RefusesOptionsThatCouldNotAct) {
+  refused(over({"--max-rows", "4"}), 2, "--max-rows: expected the graph law, got the chain law");
+  refused(over({"--no-activation"}), 2, "--no-activation: expected the graph law, got the chain law");
+  refused(over({"--no-activation", "--law", "chain"}), 2, "got the chain law");
+  refused(request({"--form", "none", "--max-rows", "4"}), 2, "--max-rows: expected a form");
+  refused(over({"--max-tokens", "9"}), 2, "--max-tokens: expected free text");
+  refused(over({"--unnorm-key", "x"}), 2, "--unnorm-key: expected a model of actions");
+  refused(over({"--rollouts", "4"}), 2, "--rollouts: expected a temperature above 0");
+  refused(over({"--rollouts", "4", "--section-temperature", "light=0"}), 2, "--rollouts: expected a temperature above 0");
+  refused({"bench", "decoders", "--model", small_, "--prompt", "go on", "--rollouts", "2"}, 2, "--rollouts");
 }
 
 // ---- the driving model

@@ -15,7 +15,7 @@ TEST_F(Demo, EveryPresetAnswersARecordAndExactOnesAgree) {
   std::map<std::string, json::value> answers;
   for (const char* preset : {"scaffold-ar", "scaffold-spec", "section-diffusion", "ar"}) {
     SCOPED_TRACE(preset);
-    answers[preset] = run_json(ask({"--record", record, "--decoder", preset, "--max-tokens", "512"}));
+    answers[preset] = run_json(ask({"--record", record, "--decoder", preset}));
     ASSERT_EQ(missing_keys(answers[preset], {"answer", "tokens", "decoder", "statistics", "valid", "model", "seed"}), "");
     EXPECT_EQ(answers[preset].at("decoder").at("preset"), preset);
     EXPECT_EQ(answers[preset].at("decoder").at("lossy").as_bool(), std::string_view(preset) == "section-diffusion");
@@ -60,6 +60,15 @@ TEST_F(Demo, RolloutsTraceAndPictureAreWritten) {
   EXPECT_GT(trace->at("traceEvents").as_array().size(), 4u);
   EXPECT_TRUE(read_bytes(path("picture.png")).starts_with("\x89PNG"));
   refused(ask({"--record", path("set") + ":0", "--picture", path("no/where.png")}), 3, "no/where.png");
+}
+
+TEST_F(Demo, DrawsWhereItIsToldToAndNowhereElse) {
+  const Ran plain = run({"demo", "--model", model_});
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_EQ(plain.out.find("picture:"), std::string::npos) << plain.out;
+  const Ran drawn = run({"demo", "--model", model_, "--picture", path("new/demo.png")});
+  EXPECT_NE(drawn.out.find("picture: " + path("new/demo.png")), std::string::npos) << drawn.out;
+  EXPECT_TRUE(read_bytes(path("new/demo.png")).starts_with("\x89PNG"));
 }
 
 TEST_F(Demo, AnswersOnImagesOfAnySize) {

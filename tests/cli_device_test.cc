@@ -38,8 +38,8 @@ TEST_F(Device, RunsAPassWithTheSameBitsAtAnyWidth) {
 }
 
 TEST_F(Device, IsMeasuredBesideItsOwnCeilings) {
-  const Ran ran = run({"bench", "forward", "--model", fixture("models/qwen3"), "--dtype", "bf16", "--device", "cuda:0", "--widths", "1,3", "--keys", "5",
-                       "--seconds", "0.01", "--json"});
+  const Ran ran = run({"bench", "forward", "--model", fixture("models/qwen3"), "--dtype", "bf16", "--device", "cuda:0", "--widths",
+                       "1,3", "--keys", "5", "--seconds", "0.01", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   std::istringstream lines(ran.out);
   std::string text;
@@ -49,13 +49,19 @@ TEST_F(Device, IsMeasuredBesideItsOwnCeilings) {
   for (const json::value& line : found) {
     EXPECT_EQ(line.at("device_name").as_string(), "emulated");
     for (const char* key : {"ms", "min_ms", "read_gbps", "dot_gops", "floor_ms"}) EXPECT_GT(line.at(key).as_double(), 0) << key;
+    ASSERT_EQ(missing_keys(line, {"rows", "type", "ms", "read_gbps", "dot_gops", "ceiling_ms", "share", "bound", "fork_join_ns"}),
+              "");
+    EXPECT_EQ(line.at("ceiling_ms"), line.at("floor_ms"));
+    EXPECT_NEAR(line.at("share").as_double(), line.at("ceiling_ms").as_double() / line.at("ms").as_double(), 1e-12);
+    EXPECT_TRUE(line.at("fork_join_ns").is_null());
     EXPECT_NEAR(line.at("over_floor").as_double(), line.at("ms").as_double() / line.at("floor_ms").as_double(), 1e-9);
   }
   EXPECT_EQ(found[1].at("rows").as_int64(), 3);
   // Qwen3's fixture, two bytes a weight: layers x (q, k, v, o, gate, up, down) and the head.
   const json::value config = json::parse(*read_file(fixture("models/qwen3") + "/config.json"));
   const auto of = [&](const char* key) { return static_cast<double>(config.at(key).as_int64()); };
-  const double width = of("hidden_size"), q = of("num_attention_heads") * of("head_dim"), kv = of("num_key_value_heads") * of("head_dim");
+  const double width = of("hidden_size"), q = of("num_attention_heads") * of("head_dim"),
+               kv = of("num_key_value_heads") * of("head_dim");
   const double layer = width * (2 * q + 2 * kv) + 3 * width * of("intermediate_size");
   const double bytes = 2 * (of("num_hidden_layers") * layer + width * of("vocab_size"));
   EXPECT_NEAR(found[0].at("memory_ms").as_double() * found[0].at("read_gbps").as_double() * 1e6, bytes, 1e-6 * bytes);

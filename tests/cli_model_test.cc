@@ -87,12 +87,25 @@ TEST_F(Cli, ForwardRefusesRowsThatCannotBe) {
   refused(rows(R"({"rows": [{"token": 5, "position": 0, "sees": [[0, 9]]}]})"), 3, "rows.json");
   refused(rows(R"({"rows": [{"token": 5}]})"), 3, "position");
   refused(rows(R"({"rows": []})"), 3, "rows.json");
+  refused(rows(R"({"rows": [{"token": 5, "position": 0, "spans": [[0, 1]]}]})"), 3, "row 0: expected the keys");
+  refused(rows(R"({"rows": [{"token": 5, "position": 0}], "pictures": []})"), 3, "got pictures");
   refused(rows(R"({"rows": [)"), 3, "rows.json");
   refused(rows(R"({"rows": [{"image": 0, "patch": 0, "position": 0}], "images": ["none.png"]})"), 3, "none.png");
   refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", out, "--dtype", "int3"}, 2, "int3");
   refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", path("no/such/place")}, 3,
           "no/such/place");
   EXPECT_FALSE(fs::exists(out));
+}
+
+TEST_F(Cli, ForwardTakesRowsFromStandardInput) {
+  const std::string folder = fixture("models/qwen2"), rows = folder + "/rows_causal.json";
+  ASSERT_EQ(run({"forward", "--model", folder, "--rows", rows, "--out", path("file")}).code, 0);
+  const Ran piped = run({"forward", "--model", folder, "--rows", "-", "--out", path("piped")}, read_bytes(rows));
+  ASSERT_EQ(piped.code, 0) << piped.err;
+  EXPECT_TRUE(read_bytes(path("piped")) == read_bytes(path("file")));
+  const Ran broken = run({"forward", "--model", folder, "--rows", "-", "--out", path("broken")}, "{");
+  EXPECT_EQ(broken.code, 3);
+  EXPECT_TRUE(broken.err.starts_with("slipstream: standard input")) << broken.err;
 }
 
 // ---- preprocess
@@ -151,6 +164,9 @@ TEST_F(Cli, DetokenizeRefusesWhatAreNoIds) {
   refused({"detokenize", "--model", model, "--ids", "1 2 99999999"}, 3, "99999999");
   refused({"detokenize", "--model", model, "--ids", "1 -2"}, 3, "--ids");
   refused({"detokenize", "--model", model, "--ids", "1 two"}, 3, "two");
+  const Ran none = run({"detokenize", "--model", model, "--ids", ""}, "1 2");
+  EXPECT_EQ(none.code, 0) << none.err;
+  EXPECT_EQ(none.out, "") << "standard input is not asked where --ids are given";
   refused({"detokenize", "--model", path("nowhere"), "--ids", "1"}, 3, "nowhere");
 }
 
@@ -182,16 +198,50 @@ TEST_F(Cli, InspectSaysWhatAModelFolderHolds) {
 
 // ---- form
 
-TEST_F(Cli, FormPrintsTheDocumentOfABuiltInWithoutAModel) {
-  const json::value v = run_json({"form", "wod-e2e"});
+TEST_F(Cli, FormPrintsTheDocumentOfABuiltInWhenAskedForIt) {
+  const json::value v = run_json({"form", "wod-e2e", "--schema"});
   ASSERT_EQ(missing_keys(v, {"title", "type", "properties"}), "");
   std::string order;
   for (const auto& member : v.at("properties").as_object()) order += std::string(member.key()) + " ";
   EXPECT_EQ(order, "critical_objects explanation future_meta_behavior trajectory ");
   EXPECT_EQ(v.at("properties").at("critical_objects").at("properties").as_object().size(), 12u);
   EXPECT_EQ(v.at("properties").at("explanation").at("x-budget").as_int64(), 192);
-  const Ran words = run({"form", "wod-e2e"});
+  const Ran words = run({"form", "wod-e2e", "--schema"});
   EXPECT_EQ(*parse_json(words.out, "stdout"), v);
+  EXPECT_EQ(run_json({"form", "wod-e2e"}).at("schema"), v);
+}
+
+// Fixed text without spaces: a number's own may be the form's or the number's.
+std::string fixed_text(const json::value& explained) {
+  std::string out;
+  for (const json::value& piece : explained.at("pieces").as_array())
+    if (const json::value* text = piece.as_object().if_contains("text")) out += std::string(text->as_string());
+  std::erase(out, ' ');
+  return out;
+}
+
+TEST_F(Cli, FormExplainsABuiltInWithoutAModel) {
+  for (const char* name : {"wod-e2e", "drive-cot"}) {
+    SCOPED_TRACE(name);
+    const json::value v = run_json({"form", name}), made = run_json({"form", name, "--model", demo_model()});
+    EXPECT_EQ(v.at("at_most"), true);
+    for (const char* count : {"critical_path", "positions", "fixed_tokens"})
+      EXPECT_GE(v.at(count).as_int64(), made.at(count).as_int64()) << count;
+    EXPECT_EQ(v.at("waves"), made.at("waves"));
+    EXPECT_EQ(fixed_text(v), fixed_text(made));
+    const json::array &fields = v.at("fields").as_array(), &made_fields = made.at("fields").as_array();
+    ASSERT_EQ(fields.size(), made_fields.size());
+    for (size_t i = 0; i < fields.size(); ++i) {
+      for (const char* key : {"name", "section", "parents"}) EXPECT_EQ(fields[i].at(key), made_fields[i].at(key)) << i;
+      EXPECT_GE(fields[i].at("budget").as_int64(), made_fields[i].at("budget").as_int64()) << i;
+    }
+    const Ran words = run({"form", name});
+    EXPECT_EQ(words.code, 0);
+    for (const char* part : {"critical path at most ", "wave 0", "section ", "fixed  ", "budget "})
+      EXPECT_NE(words.out.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(run_json({"form", "wod-e2e"}).at("critical_path").as_int64(), 3 + 192 + 3 + 10 * 8)
+      << "\"yes\", explanation, behaviour, the characters of ten numbers";
 }
 
 TEST_F(Cli, FormExplainsABuiltInForAModel) {
@@ -217,7 +267,7 @@ TEST_F(Cli, FormExplainsABuiltInForAModel) {
 TEST_F(Cli, FormKnowsEveryBuiltInAndSaysWhichTokensAModelLacks) {
   for (const char* name : {"drive-cot", "openvla-action", "minivla-action", "alpamayo-coc"}) {
     SCOPED_TRACE(name);
-    EXPECT_EQ(run_json({"form", name}).at("title"), name);
+    EXPECT_EQ(run_json({"form", name}).at("schema").at("title"), name);
   }
   const json::value cot = run_json({"form", "drive-cot", "--model", demo_model()});
   EXPECT_EQ(cot.at("fields").as_array().size(), 41u);
@@ -229,6 +279,8 @@ TEST_F(Cli, FormKnowsEveryBuiltInAndSaysWhichTokensAModelLacks) {
 
 TEST_F(Cli, FormRefusesWhatIsNoForm) {
   const std::string model = fixture("decode/models/small");
+  refused({"form", write("alone.json", R"({"type": "banana"})")}, 4, "banana");
+  refused({"form", "wod-e2e", "--model", demo_model(), "--unnorm-key", "x"}, 2, "--unnorm-key");
   refused({"form", "nope"}, 3, "expected a built-in (wod-e2e, drive-cot, openvla-action, minivla-action, alpamayo-coc), `model`");
   refused({"form", path("none.json")}, 3, "none.json");
   refused({"form", write("broken.json", "{\"type\": ")}, 3, "broken.json");

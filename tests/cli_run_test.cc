@@ -62,6 +62,29 @@ TEST_F(Small, ManyRolloutsFindRoom) {
   EXPECT_GT(text.at("tokens").as_array().size(), 0u);
 }
 
+// With them, the question, the decoder and the seed the answer can be had again.
+TEST_F(Small, AnAnswerTellsItsSettings) {
+  const json::value v =
+      run_json(over_form({"--temperature", "0.7", "--top-k", "5", "--top-p", "0.9", "--min-p", "0.01", "--repetition-penalty",
+                          "1.2", "--repetition-last", "8", "--rollouts", "3", "--dtype", "bf16", "--kv", "f32"}));
+  EXPECT_EQ(v.at("temperature").to_number<double>(), 0.7);
+  EXPECT_EQ(v.at("top_k").as_int64(), 5);
+  EXPECT_EQ(v.at("top_p").to_number<double>(), 0.9);
+  EXPECT_EQ(v.at("min_p").to_number<double>(), 0.01);
+  EXPECT_EQ(v.at("repetition_penalty").to_number<double>(), 1.2);
+  EXPECT_EQ(v.at("repetition_last").as_int64(), 8);
+  EXPECT_EQ(v.at("rollouts").as_int64(), 3);
+  EXPECT_EQ(v.at("dtype"), "bf16");
+  EXPECT_EQ(v.at("kv"), "f32");
+  EXPECT_EQ(v.at("law"), "chain");
+  EXPECT_FALSE(v.as_object().contains("max_tokens"));
+  const json::value text = run_json(request({"--form", "none", "--decoder", "ar", "--max-tokens", "4"}));
+  EXPECT_EQ(text.at("max_tokens").as_int64(), 4);
+  EXPECT_EQ(text.at("dtype"), "f32");
+  EXPECT_EQ(text.at("kv"), "f32");
+  EXPECT_FALSE(text.as_object().contains("law"));
+}
+
 // What a tokenizer's own template puts around a text stands around a prompt where no chat template spells it.
 TEST_F(Small, APromptWithoutATemplateBeginsAsTheTokenizerSays) {
   const std::string folder = copy_fixture("decode/models/small", "begins");
@@ -115,7 +138,7 @@ TEST_F(Small, RefusesAPromptThatIsNone) {
   refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt-file", write("bytes.txt", "a\xFF")}, 3,
           "bytes.txt");
   refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt-file", path("none.txt")}, 3, "none.txt");
-  refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt", "a\xFF"}, 3, "UTF-8");
+  refused({"run", "--model", model, "--form", "none", "--decoder", "ar", "--prompt", "a\xFF"}, 3, "--prompt: expected valid UTF-8");
 }
 
 TEST_F(Small, RefusesFormsThatCannotBeMet) {

@@ -177,6 +177,27 @@ TEST_F(OpenVla, WhatIsMissingIsNamed) {
   refused(ask({"--form", "model"}), 3, "preprocessor_config.json");
 }
 
+TEST_F(OpenVla, FormShowsItsOwnBinsAndAsManyNumbersAsItsStatisticsHave) {
+  for (const char* name : {"openvla-action", "model"}) {
+    SCOPED_TRACE(name);
+    const json::value v = run_json({"form", name, "--model", model_});
+    EXPECT_EQ(v.at("fields").at(0).at("budget").as_int64(), 7);
+    EXPECT_EQ(v.at("critical_path").as_int64(), 7);
+    EXPECT_EQ(v.at("pieces").at(0).at("fixed"), (json::array{36})) << "the blank that its prompt ends in";
+  }
+  const json::value bins =
+      run_json({"form", "openvla-action", "--model", model_, "--schema"}).at("properties").at("action").at("items").at("x-bins");
+  EXPECT_NE(bins.at("first"),
+            run_json({"form", "openvla-action", "--schema"}).at("properties").at("action").at("items").at("x-bins").at("first"));
+  refused({"form", "openvla-action", "--model", model_, "--unnorm-key", "x"}, 2, "bridge_orig, no_mask");
+  std::ofstream(model_ + "/dataset_statistics.json")
+      << R"({"mine": {"action": {"q01": [0], "q99": [2]}}, "two": {"action": {"q01": [0, 0], "q99": [2, 2]}}})";
+  for (const auto& [key, numbers] : {std::pair{"mine", 1}, {"two", 2}}) {
+    const json::value v = run_json({"form", "openvla-action", "--model", model_, "--unnorm-key", key});
+    EXPECT_EQ(v.at("fields").at(0).at("budget").as_int64(), numbers) << key;
+  }
+}
+
 TEST_F(OpenVla, PreprocessGivesWhatTheReferencesProcessorGives) {
   const std::string folder = fixture("models/openvla"), out = path("pixels.safetensors");
   run_json({"preprocess", "--model", folder, "--image", folder + "/image_0.png", "--out", out});

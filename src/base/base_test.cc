@@ -19,6 +19,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/measure.h"
 #include "base/philox.h"
 #include "base/progress.h"
 #include "base/threads.h"
@@ -79,6 +80,21 @@ TEST(Json, PointsAtTheLineAndColumnOfAMistake) {
   EXPECT_EQ(r.error().kind, ErrorKind::kBadInput);
   EXPECT_NE(r.error().message.find("x.json"), std::string::npos);
   EXPECT_NE(r.error().message.find("line 3"), std::string::npos) << r.error().message;
+}
+
+TEST(Measure, TheMedianOfAnEvenCountIsTheUpperMiddleAndOfNoneZero) {
+  EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({4, 1, 3}), 3);
+  EXPECT_EQ(median({4, 1, 3, 2}), 3);
+}
+
+TEST(Measure, ALapEndsWhereTheNextBegins) {
+  const Clock::time_point start = Clock::now();
+  Clock::time_point last = start;
+  const double laps = lap(last) + lap(last), whole = std::chrono::duration<double, std::milli>(last - start).count();
+  EXPECT_NEAR(laps, whole, 1e-9 * (1 + whole));
+  EXPECT_GE(ms_since(start), whole);
 }
 
 TEST(Json, RefusesTrailingTextDeepNestingAndHalfADocument) {

@@ -28,14 +28,17 @@ struct Fd {
   }
 };
 
+std::string_view kind_of(mode_t mode) {
+  return S_ISDIR(mode) ? "folder" : S_ISFIFO(mode) ? "pipe" : S_ISCHR(mode) || S_ISBLK(mode) ? "device" : "special file";
+}
+
 // Opens for reading and checks that it is a regular file; the size comes back with it.
 Result<size_t> open_regular(const fs::path& file, Fd& out) {
-  out.fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  out.fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer would wait for one
   if (out.fd < 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
   struct stat st {};
   if (::fstat(out.fd, &st) != 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
-  if (!S_ISREG(st.st_mode))
-    return bad_input("{}: expected a regular file, got a {}", file.string(), S_ISDIR(st.st_mode) ? "folder" : "special file");
+  if (!S_ISREG(st.st_mode)) return bad_input("{}: expected a regular file, got a {}", file.string(), kind_of(st.st_mode));
   return static_cast<size_t>(st.st_size);
 }
 
@@ -78,22 +81,28 @@ Result<AtomicFile> AtomicFile::create(const fs::path& file) {
   static std::atomic<int> serial{0};
   AtomicFile out;
   struct stat st {};
-  if (::stat(file.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) {
+  const bool there = ::stat(file.c_str(), &st) == 0;
+  if (there && !S_ISREG(st.st_mode)) {
     out.target_ = file;
     out.fd_ = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);  // of a folder: the system says that it is one
     if (out.fd_ < 0) return bad_input("{}: expected a writable place, got: {}", file.string(), reason());
     return out;
   }
+  // Renaming asks only for the folder's permission: the file's own is asked for here.
+  if (there && ::access(file.c_str(), W_OK) != 0)
+    return bad_input("{}: expected a writable file, got: {}", file.string(), reason());
+  const mode_t mode = there ? st.st_mode & 0777 : 0644;
   out.target_ = end_of_links(file);
   out.temp_ = out.target_;
   out.temp_ += fmt::format(".tmp-{}-{}", ::getpid(), serial++);
   remember_temporary(out.temp_);  // first: an interrupt may come right after open
-  out.fd_ = ::open(out.temp_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  out.fd_ = ::open(out.temp_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
   if (out.fd_ < 0) {
     const std::string why = reason();
     forget_temporary(out.temp_);
     return bad_input("{}: expected a writable place, got: {}", file.string(), why);
   }
+  if (there) ::fchmod(out.fd_, mode);  // whatever the umask took; a file system without modes has none to keep
   return out;
 }
 

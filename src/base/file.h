@@ -12,14 +12,15 @@
 
 namespace slip {
 
-/// Whole file; kBadInput with the system's reason if it cannot be read, is a folder, or exceeds max_bytes.
+/// Whole file; kBadInput with the system's reason if it cannot be read, is a folder or a pipe (without waiting for its writer), or
+/// exceeds max_bytes.
 Result<std::string> read_file(const std::filesystem::path& file, size_t max_bytes = size_t{1} << 31);
 /// Writes beside and renames: readers see the old file or the new one, never half of one (devices and pipes: see AtomicFile).
 Status write_file(const std::filesystem::path& file, std::string_view bytes);
 
 /// A file that appears under its name only at commit(); removed again if that never happens (Ctrl-C, error). A symbolic link stays:
-/// what it points to is replaced. A target that is there and no regular file (/dev/null, a pipe) is written to directly, and
-/// write_at fails where it cannot seek.
+/// what it points to is replaced. A file that is there must be writable, and its mode stays. A target that is there and no regular
+/// file (/dev/null, a pipe) is written to directly, and write_at fails where it cannot seek.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& file);

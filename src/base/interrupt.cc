@@ -72,6 +72,9 @@ void install_interrupt_handler(int grace_ms) {
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  struct sigaction before {};
+  if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool interrupted() { return g_interrupted.load(std::memory_order_relaxed); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C: the first SIGINT or SIGTERM raises a flag that long work polls; the second one (or no poll within 100 ms after the
-// first) removes unfinished output files and ends the process with exit code 130.
+// Ctrl-C: the first SIGINT, SIGTERM or SIGHUP raises a flag that long work polls; the second one (or no poll within 100 ms after
+// the first) removes unfinished output files and ends the process with exit code 130.
 #pragma once
 #include <filesystem>
 
@@ -8,7 +8,8 @@
 
 namespace slip {
 
-/// Installs the handlers and the watchdog thread. Called once, by main; libraries never install handlers.
+/// Installs the handlers and the watchdog thread. Called once, by main; libraries never install handlers. SIGHUP stays ignored
+/// where it is (nohup); SIGXFSZ is ignored, so that a write beyond the limit on file sizes fails with EFBIG.
 /// `grace_ms`: how long polled work may take to come to an end by itself (a trainer writes its checkpoint: give it longer).
 void install_interrupt_handler(int grace_ms = 100);
 /// Whether the user asked to stop. Cheap; poll it between passes, records, rows.

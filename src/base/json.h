@@ -13,7 +13,8 @@ namespace slip {
 
 namespace json = boost::json;
 
-/// Parses text; `name` (a file's path) opens the error message, which gives line, column and what was expected.
+/// Parses text; `name` (a file's path) opens the error message, which gives line, column and what was expected. A number beyond the
+/// doubles (1e999) is refused by its place in the document: it could not be written again.
 Result<json::value> parse_json(std::string_view text, std::string_view name);
 /// Reads and parses a file of at most `max_bytes`.
 Result<json::value> read_json(const std::filesystem::path& file, size_t max_bytes = size_t{256} << 20);

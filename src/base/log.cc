@@ -4,8 +4,9 @@
 
 #include <array>
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
+
+#include "base/standard_streams.h"
 
 namespace slip {
 
@@ -37,7 +38,7 @@ void write_log(LogLevel level, std::string_view text) {
   for (char& c : line)
     if (c == '\n' || c == '\r') c = ' ';
   line += '\n';
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  say(line);
 }
 
 }  // namespace slip

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "base/standard_streams.h"
 
 namespace slip {
 
@@ -22,23 +22,21 @@ void Progress::update(int64_t done, const std::string& note) {
   last_ = now;
   shown_ = true;
   if (total_ <= 0) {
-    fmt::print(stderr, "\r\033[K{}  {}  {}", what_, done, note);
+    say(fmt::format("\r\033[K{}  {}  {}", what_, done, note));
   } else {
     constexpr int kWidth = 30;
     const double share = static_cast<double>(done) / static_cast<double>(total_);
     const int full = static_cast<int>(share * kWidth);
     const double left_s = share > 0 ? elapsed_s * (1 - share) / share : 0;
-    fmt::print(stderr, "\r\033[K{}  [{}{}] {}/{}  {} left  {}", what_, std::string(static_cast<size_t>(full), '#'),
-               std::string(static_cast<size_t>(kWidth - full), '.'), done, total_, human_duration(left_s), note);
+    say(fmt::format("\r\033[K{}  [{}{}] {}/{}  {} left  {}", what_, std::string(static_cast<size_t>(full), '#'),
+                    std::string(static_cast<size_t>(kWidth - full), '.'), done, total_, human_duration(left_s), note));
   }
-  std::fflush(stderr);
 }
 
 void Progress::finish() {
   if (!shown_) return;
   shown_ = false;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  say("\r\033[K");
 }
 
 std::string human_duration(double seconds) {

@@ -3,10 +3,10 @@
 // the engine's decoders' own; what they say is a recorded answer, and drafts hold with odds that bring scaffold-spec to the published
 // tokens per pass (bench_replay.h). The stage `commit` is everything of decoding that is not a pass.
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 #include "base/interrupt.h"
+#include "base/measure.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_pictures.h"
 #include "cli/bench_replay.h"
@@ -18,9 +18,6 @@
 namespace slip::cli {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
 struct Stages {
   double admit = 0, encode = 0, form = 0, prefill = 0, draft = 0, verify = 0, commit = 0, plan = 0;

@@ -3,7 +3,9 @@
 // is forced onto it, so that all exact presets owe the same tokens.
 #include <algorithm>
 
+#include "base/measure.h"
 #include "base/progress.h"
+#include "base/standard_streams.h"
 #include "cli/output.h"
 #include "cli/requests.h"
 #include "eval/evaluate.h"
@@ -51,8 +53,8 @@ Result<Requests> requests_from(const RunOptions& o) {
   return out;
 }
 
-// Presets, and the parts that no preset names, for the law that the request is decoded by; `earlier`: there is an answer to draft
-// from.
+// Presets, and the parts that no preset names, for the law that the request is decoded by; a label begins with the preset that runs.
+// `earlier`: there is an answer to draft from.
 Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, const Engine& engine, const Request& request,
                                              bool earlier) {
   const bool form = !request.form.empty(), graph = request.law.value_or(engine.law()) == Law::kGraph;
@@ -74,8 +76,8 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, cons
   const std::string_view plain = !form ? "ar" : graph ? "fields" : "scaffold-ar";
   const std::string base(spec);
   SLIP_TRY_(add(base + " lora", spec, "diffusion:lora", ""));
-  SLIP_TRY_(add(base + " lookup", plain, "lookup", "fixed:8"));
-  if (form) SLIP_TRY_(add(base + " quadratic", plain, "quadratic", "fixed:3"));
+  SLIP_TRY_(add(std::string(plain) + " lookup", plain, "lookup", "fixed:8"));
+  if (form) SLIP_TRY_(add(std::string(plain) + " quadratic", plain, "quadratic", "fixed:3"));
   if (form) SLIP_TRY_(add(base + " measured", spec, "", "measured"));
   if (form && graph) SLIP_TRY_(add(base + " ahead", spec, "diffusion:ahead", "fixed:8"));
   if (earlier) SLIP_TRY_(add(base + " previous", spec, "previous:earlier frame", ""));
@@ -87,11 +89,6 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, cons
     if (form && graph && s == Schedule::kSections) c.left_out = "it needs the chain law";
   }
   return out;
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
 }
 
 // Milliseconds of a pass behind the prompt, and of one of the drafter's: its prompt, where it has one, travels with its first.
@@ -233,7 +230,7 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   std::string differs;
   for (const Contender& c : contenders) {
     if (!c.left_out.empty()) {
-      fmt::print(stderr, "{}: left out: {}\n", c.label, c.left_out);
+      say(fmt::format("{}: left out: {}\n", c.label, c.left_out));
       continue;
     }
     const json::value equal = equality(c, contenders.front());

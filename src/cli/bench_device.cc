@@ -3,10 +3,11 @@
 //
 //   floor_ms = max(2 weights / read bandwidth, 2 * weights * rows / peak of the matrix instruction)
 // over the matrices that a pass reads, two bytes a weight: decoder layers and head. Times are the host's, from the call of a pass to its results.
+// In JSON the floor is `ceiling_ms` too, as on the processor (bench_forward.cc), and `fork_join_ns` is null: no threads join.
 #include <algorithm>
-#include <chrono>
 
 #include "base/interrupt.h"
+#include "base/measure.h"
 #include "cli/bench_measure.h"
 #include "cli/output.h"
 #include "cli/requests.h"
@@ -15,8 +16,6 @@
 
 namespace slip::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kFewestRounds = 5, kMostRounds = 1000;
 
@@ -49,15 +48,13 @@ Status measure(const BenchForwardOptions& o, Lm& lm, const Prompt& sequence, std
   const auto pass = [&](const Line& line) { return rows.run(lm, sequence, o.keys, o.keys + line.rows, line.wanted); };
   for (const Line& line : lines) SLIP_TRY_(pass(line));  // settles buffers, captures what is launched again
   const auto start = Clock::now();
-  const double budget = o.seconds * static_cast<double>(lines.size());
-  for (int round = 0;
-       round < kFewestRounds || (std::chrono::duration<double>(Clock::now() - start).count() < budget && round < kMostRounds);
-       ++round)
+  const double budget = 1000 * o.seconds * static_cast<double>(lines.size());
+  for (int round = 0; round < kFewestRounds || (ms_since(start) < budget && round < kMostRounds); ++round)
     for (Line& line : lines) {
       SLIP_TRY_(check_interrupt());
       const auto begin = Clock::now();
       SLIP_TRY_(pass(line));
-      line.ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+      line.ms.push_back(ms_since(begin));
     }
   return {};
 }
@@ -106,6 +103,9 @@ Status bench_on_device(const BenchForwardOptions& o, bool prefill, const std::st
                             {"dot_gops", ceilings.dot_gops},
                             {"memory_ms", floor.memory_ms},
                             {"compute_ms", floor.dots_ms},
+                            {"ceiling_ms", floor.ms()},
+                            {"share", floor.ms() / ms},
+                            {"fork_join_ns", nullptr},
                             {"floor_ms", floor.ms()},
                             {"over_floor", ms / floor.ms()},
                             {"bound", bound}});

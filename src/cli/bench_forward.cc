@@ -7,10 +7,10 @@
 // then the share exceeds 1. Widths take turns in rounds, so that what the machine does to one it does to all; a sample in another
 // bandwidth state than most of the run's is left out, and ratios between widths are medians over rounds.
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 #include "base/interrupt.h"
+#include "base/measure.h"
 #include "cli/bench_measure.h"
 #include "cli/output.h"
 #include "cli/requests.h"
@@ -20,9 +20,6 @@
 namespace slip::cli {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
 constexpr std::array<int, 9> kWidths = {1, 2, 4, 8, 16, 24, 32, 48, 64};
 constexpr std::array<int, 4> kPrefillWidths = {128, 512, 1440, 3000};  // 1440: Fast-dDrive's prompt; 3000: a long one
@@ -191,7 +188,9 @@ json::object json_of(const Run& run, int rows, const Summary& s) {
                    {"products_share", s.products_share},
                    {"pass_over_products", s.ratio},
                    {"samples", s.samples},
-                   {"steady", s.steady}};
+                   {"steady", s.steady},
+                   {"over_first", nullptr},  // no round has a steady sample of both widths
+                   {"products_over_first", nullptr}};
   if (s.over_first) out["over_first"] = *s.over_first, out["products_over_first"] = *s.products_over_first;
   return out;
 }

@@ -5,13 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-namespace slip::cli {
+#include "base/measure.h"
 
-double median(std::vector<double> v) {
-  if (v.empty()) return 0;
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
+namespace slip::cli {
 
 bool MachineState::like(double gbps) const { return std::abs(read_gbps - gbps) <= kSteady * gbps; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmarks share: the machine's state around every measurement, the matrix products of a pass alone, and medians.
+// What the benchmarks share: the machine's state around every measurement, and the matrix products of a pass alone.
 //
 // A shared machine changes under a benchmark: its read bandwidth flips between two states for seconds at a time, and cores are taken
 // away for milliseconds. So every sample carries the bandwidth measured right before and right after it, samples whose state is not
@@ -13,8 +13,6 @@
 #include "nn/decoder.h"
 
 namespace slip::cli {
-
-double median(std::vector<double> v);
 
 struct MachineState {
   double read_gbps = 0;  // around the sample

@@ -3,13 +3,11 @@
 #include "cli/bench_replay.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "base/measure.h"
 
 namespace slip::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
 uint64_t mix(uint64_t h) {
   h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;

@@ -3,11 +3,11 @@
 // tower's patch embedding, its blocks within windows, its blocks within frames, its merger. Pictures are files, or noise over a slope as
 // PNG in memory, at the size of Waymo's cropped cameras and with Fast-dDrive's budget of pixels: 3 x 960 patches, 3 x 240 features.
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "base/measure.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_pictures.h"
 #include "cli/output.h"
@@ -16,13 +16,6 @@
 namespace slip::cli {
 
 namespace {
-using Clock = std::chrono::steady_clock;
-
-double lap(Clock::time_point& last) {
-  const auto now = Clock::now();
-  return std::chrono::duration<double, std::milli>(now - std::exchange(last, now)).count();
-}
-
 Image noise(int width, int height, uint32_t seed) {
   Image out{width, height, std::vector<uint8_t>(size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height))};
   uint32_t h = seed * 2654435761U + 1;
@@ -99,42 +92,57 @@ TowerWork work_of(const VisionConfig& c, std::span<const PatchGrid> grids) {
   return w;
 }
 
+struct VisionRuns {
+  std::vector<EncodedPictures> runs;
+  Steady steady;
+  double peak_gops = 0;
+  // The median over the runs that count.
+  double of(auto number) const {
+    std::vector<double> v;
+    for (const size_t i : steady.samples) v.push_back(number(runs[i]));
+    return median(std::move(v));
+  }
+  json::object ms() const {
+    return {{"decode", of([](auto& r) { return r.decode_ms; })},
+            {"resize", of([](auto& r) { return r.resize_ms; })},
+            {"patch_embed", of([](auto& r) { return r.tower.patch_embed; })},
+            {"windowed_blocks", of([](auto& r) { return r.tower.windowed; })},
+            {"full_blocks", of([](auto& r) { return r.tower.full; })},
+            {"merger", of([](auto& r) { return r.tower.merger; })},
+            {"tower", of([](auto& r) { return r.tower_ms; })}};
+  }
+};
+
+Result<VisionRuns> measure(Model& model, std::span<const PictureBytes> pictures, const BenchVisionOptions& o) {
+  SLIP_TRY_(encode_pictures(model, pictures, o.max_pixels));  // settles buffers
+  StateWatch watch(model.pool());
+  VisionRuns out;
+  std::vector<MachineState> states;
+  for (int i = 0; i < o.repeats; ++i) {
+    SLIP_TRY_(check_interrupt());
+    out.peak_gops = std::max(out.peak_gops, dot_gops(model.options().type, model.pool()));
+    SLIP_TRY(EncodedPictures run, encode_pictures(model, pictures, o.max_pixels));
+    out.runs.push_back(std::move(run));
+    states.push_back(watch.next());
+  }
+  out.steady = steady_samples(states);
+  return out;
+}
+
 }  // namespace
 
 Status bench_vision(const BenchVisionOptions& o) {
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, 64));
   Model& model = engine->model();
   SLIP_TRY(const std::vector<PictureBytes> pictures, driving_pictures(o.images, o.cameras, o.width, o.height));
-  SLIP_TRY(EncodedPictures best, encode_pictures(model, pictures, o.max_pixels));  // settles buffers
-  StateWatch watch(model.pool());
-  double peak = 0;
-  std::vector<EncodedPictures> runs;
-  std::vector<MachineState> states;
-  for (int i = 0; i < o.repeats; ++i) {
-    SLIP_TRY_(check_interrupt());
-    peak = std::max(peak, dot_gops(model.options().type, model.pool()));
-    SLIP_TRY(EncodedPictures run, encode_pictures(model, pictures, o.max_pixels));
-    runs.push_back(std::move(run));
-    states.push_back(watch.next());
-  }
-  const Steady steady = steady_samples(states);
-  const auto of = [&](auto number) {
-    std::vector<double> v;
-    for (const size_t i : steady.samples) v.push_back(number(runs[i]));
-    return median(std::move(v));
-  };
-  const TowerWork work = work_of(*model.config().vision, best.grids);
+  SLIP_TRY(const VisionRuns runs, measure(model, pictures, o));
+  const std::vector<PatchGrid>& grids = runs.runs.front().grids;
+  const TowerWork work = work_of(*model.config().vision, grids);
   int patches = 0;
-  for (const PatchGrid& g : best.grids) patches += g.patches();
-  const double tower = of([](auto& r) { return r.tower_ms; });
-  const double share = work.products / (peak * 1e6) / tower;
-  const json::object ms{{"decode", of([](auto& r) { return r.decode_ms; })},
-                        {"resize", of([](auto& r) { return r.resize_ms; })},
-                        {"patch_embed", of([](auto& r) { return r.tower.patch_embed; })},
-                        {"windowed_blocks", of([](auto& r) { return r.tower.windowed; })},
-                        {"full_blocks", of([](auto& r) { return r.tower.full; })},
-                        {"merger", of([](auto& r) { return r.tower.merger; })},
-                        {"tower", tower}};
+  for (const PatchGrid& g : grids) patches += g.patches();
+  const json::object ms = runs.ms();
+  const Steady& steady = runs.steady;
+  const double peak = runs.peak_gops, share = work.products / (peak * 1e6) / ms.at("tower").as_double();
   if (o.json) {
     print_json(json::object{{"bench", "vision"},
                             {"model", o.model},

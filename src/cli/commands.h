@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the command line as plain functions: options in, Status out. Parsing is main.cc's business, so that its heavy
-// header is compiled once. Results go to stdout, progress and logs to stderr.
+// The commands of the command line as plain functions: options in, Status out. Parsing is the business of main.cc, options.cc and
+// bench_options.cc, so that its heavy header is compiled nowhere else. Results go to stdout, progress and logs to stderr.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -25,7 +25,7 @@ Status tokenize(const TokenizeOptions& o);
 
 struct DetokenizeOptions {
   std::string model, ids, file;
-  bool json = false, skip_special = false;
+  bool has_ids = false, json = false, skip_special = false;
 };
 Status detokenize(const DetokenizeOptions& o);
 
@@ -46,10 +46,12 @@ struct ForwardOptions {
 Status forward(const ForwardOptions& o);
 
 struct FormOptions {
-  std::string form, model;
+  std::string form, model, unnorm_key;
   bool json = false, schema = false;
 };
 Status form(const FormOptions& o);
+
+constexpr int kDefaultTokens = 256;  // of free text
 
 struct RunOptions {
   std::string model, form = "model", prompt, prompt_file, record, ego;
@@ -63,14 +65,15 @@ struct RunOptions {
   bool no_activation = false, log_forced = false;
   std::vector<std::string> section_temperatures;  // "trajectory=0.5"
   uint64_t seed = 0;
-  int rollouts = 1, threads = 0, max_tokens = 256, slots = 0;
+  int rollouts = 1, threads = 0, slots = 0;
+  std::optional<int> max_tokens;  // of free text; none: kDefaultTokens
   std::string dtype = "auto", device = "cpu", kv = "auto", fit = "paper", trace, picture;
   bool json = false, blank_images = false, has_prompt = false;
 };
 Status run(const RunOptions& o);
 
 struct DemoOptions {
-  std::string model, picture = "out/demo.png";
+  std::string model, picture;
   uint64_t seed = 0;
   int threads = 0;
   bool json = false;

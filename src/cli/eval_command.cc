@@ -3,10 +3,12 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
+#include "base/standard_streams.h"
 #include "cli/output.h"
 #include "cli/requests.h"
 #include "decode/width_collect.h"
 #include "eval/evaluate.h"
+#include "text/tokenizer.h"
 
 namespace slip::cli {
 
@@ -58,7 +60,7 @@ namespace {
 
 /// All frames of all records. With drafter `previous` a scene's first frame only makes the answer that the next one starts from.
 Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, EvalSettings settings, WidthCollector* collector,
-                Evaluation& sums, std::string& lines) {
+                Evaluation& sums, std::optional<AtomicFile>& lines) {
   const int frames = o.every_s > 0 ? o.frames : 1;
   const bool from_previous = std::holds_alternative<PreviousDrafter>(settings.method.drafter);
   EvalSettings first = settings;
@@ -79,7 +81,9 @@ Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, Ev
       SLIP_TRY(const Answer answer, evaluate_record(engine, r.labels, r.images, warm ? first : settings, warm ? aside : sums));
       if (collector && !warm) collector->answered(answer.decoded);
       previous = {answer.form->form.name(), answer.decoded.fields, answer.decoded.tokens};
-      if (!o.out.empty() && !warm) lines += json::serialize(record_line(r.labels, answer)) + "\n";
+      if (!lines || warm) continue;
+      const std::string line = to_valid_utf8(json::serialize(record_line(r.labels, answer))) + "\n";
+      SLIP_TRY_(lines->write(line.data(), line.size()));
     }
     progress.update(i + 1);
   }
@@ -92,43 +96,74 @@ Status write_calibration(Engine& engine, const WidthCollector& collector, const 
   SLIP_TRY(const CompiledForm* form, engine.form("model"));
   SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = 512}));
   WidthModel w = WidthModel::uninformed(std::move(cost), &form->form);
-  w.model = std::filesystem::path(o.model).filename().string();
-  w.drafter = words_of(method).drafter;
+  w.model = to_valid_utf8(std::filesystem::path(o.model).filename().string());
+  w.drafter = to_valid_utf8(words_of(method).drafter);
   w.machine = isa_choice().reason;
   w.visible = 512;
   w.survival = std::move(found.survival);
   w.lengths = std::move(found.lengths);
   w.ece = found.ece;
   w.most_draws = method.width.kind == Width::Kind::kFixed ? method.width.tokens : 32;
-  fmt::print(stderr, "calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested, found.ece,
-             found.held_out);
+  say(fmt::format("calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested, found.ece,
+                  found.held_out));
   return write_width_model(w, o.calibrate);
+}
+
+Status check_options(const EvalOptions& o, const MethodFlags& flags) {
+  if (o.drafter.starts_with("previous:"))
+    return usage_error("eval: --drafter: expected previous without more (each scene's own earlier frame), got {}", o.drafter);
+  if (o.drafter == "previous" && (!o.records.empty() || o.every_s <= 0))
+    return usage_error("eval: --drafter previous: expected simulated scenes and --every, got a set or no interval");
+  if (o.every_s > 0 && !o.records.empty()) return usage_error("eval: --every: expected simulated scenes, got a record set");
+  if (o.every_s * (o.frames - 1) > sim::kMostFrameS)
+    return usage_error("eval: --every: expected the last frame within {} s, got {}", sim::kMostFrameS, o.every_s * (o.frames - 1));
+  return check_words(flags);
+}
+
+/// What the command line names beside the records. Hours of evaluation may lie between opening and use: what is wrong is said before.
+struct Files {
+  json::object limits;
+  std::optional<AtomicFile> lines;
+};
+
+Result<Files> open_files(const EvalOptions& o) {
+  Files files;
+  if (!o.require.empty()) {
+    SLIP_TRY(json::value limits, read_json(o.require));
+    SLIP_TRY_(check_limit_shapes(limits, o.require));
+    files.limits = std::move(limits.get_object());
+  }
+  if (!o.out.empty()) {
+    SLIP_TRY(AtomicFile lines, AtomicFile::create(o.out));
+    files.lines.emplace(std::move(lines));
+  }
+  // Written by another hand later: can it be? Its reader would take the end of a pipe opened here for the end of all.
+  std::error_code ec;
+  if (!o.calibrate.empty() && !std::filesystem::is_fifo(o.calibrate, ec)) {
+    SLIP_TRY(const AtomicFile trial, AtomicFile::create(o.calibrate));
+  }
+  return files;
+}
+
+/// What is left to do once the numbers are there; the first that fails is the error.
+Status conclude(Engine& engine, const std::optional<WidthCollector>& collector, const Method& method, const EvalOptions& o,
+                const json::object& result, Files& files) {
+  if (files.lines) SLIP_TRY_(files.lines->commit());
+  if (collector) SLIP_TRY_(write_calibration(engine, *collector, method, o));
+  return check_limits(result, files.limits, o.require);
 }
 
 }  // namespace
 
 Status eval(const EvalOptions& o) {
-  if (o.drafter.starts_with("previous:"))
-    return usage_error("eval: --drafter: expected previous without more (each scene's own earlier frame), got {}", o.drafter);
-  const bool previous = o.drafter == "previous";
-  if (previous && (!o.records.empty() || o.every_s <= 0))
-    return usage_error("eval: --drafter previous: expected simulated scenes and --every, got a set or no interval");
-  if (o.every_s > 0 && !o.records.empty()) return usage_error("eval: --every: expected simulated scenes, got a record set");
-  if (o.every_s * (o.frames - 1) > sim::kMostFrameS)
-    return usage_error("eval: --every: expected the last frame within {} s, got {}", sim::kMostFrameS, o.every_s * (o.frames - 1));
-  const MethodFlags flags{o.decoder, o.schedule, previous ? "previous:frame before" : std::string_view(o.drafter), o.verifier,
-                          o.width};
-  SLIP_TRY_(check_words(flags));
-  json::value limits;
-  if (!o.require.empty()) {
-    SLIP_TRY(limits, read_json(o.require));
-    if (!limits.is_object()) return bad_input("{}: expected an object, got another type", o.require);
-  }
+  const MethodFlags flags{o.decoder, o.schedule, o.drafter == "previous" ? "previous:frame before" : std::string_view(o.drafter),
+                          o.verifier, o.width};
+  SLIP_TRY_(check_options(o, flags));
+  SLIP_TRY(Files files, open_files(o));
   SLIP_TRY(const Records records, Records::open(o));
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, kDefaultSlots, o.device, o.kv));
+  SLIP_TRY(const std::unique_ptr<Engine> engine,
+           load_engine(o.model, o.dtype, o.threads, slots_for(flags, o.model), o.device, o.kv));
   SLIP_TRY(const Method method, method_from(flags, engine.get(), true));
-  Evaluation sums;
-  std::string lines;
   const EvalSettings settings{.method = method,
                               .temperature = static_cast<float>(o.temperature),
                               .seed = o.seed,
@@ -136,23 +171,20 @@ Status eval(const EvalOptions& o) {
                               .reuse_prompt = !o.no_reuse};
   std::optional<WidthCollector> collector;
   if (!o.calibrate.empty()) {
+    if (std::holds_alternative<NoDrafter>(method.drafter))
+      return usage_error("eval: --calibrate: expected a decoder that drafts, got {} without drafts", method.preset);
     SLIP_TRY(const CompiledForm* form, engine->form("model"));
     collector.emplace(&form->form);
   }
-  SLIP_TRY_(evaluate(*engine, records, o, settings, collector ? &*collector : nullptr, sums, lines));
-  if (collector) SLIP_TRY_(write_calibration(*engine, *collector, method, o));
-  if (!o.out.empty()) SLIP_TRY_(write_file(o.out, lines));
+  Evaluation sums;
+  SLIP_TRY_(evaluate(*engine, records, o, settings, collector ? &*collector : nullptr, sums, files.lines));
   json::object result = sums.to_json();
   result["decoder"] = decoder_json(method);
   result["blank_images"] = o.blank_images;
   result["model"] = o.model;
-  if (o.json) {
-    print_json(result);
-  } else {
-    print_text(evaluation_table(sums, &method));
-  }
-  if (!o.require.empty()) return check_limits(result, limits.get_object(), o.require);
-  return {};
+  if (!o.json) print_text(evaluation_table(sums, &method));
+  Status done = conclude(*engine, collector, method, o, result, files);
+  return o.json ? print_result(std::move(result), std::move(done)) : done;
 }
 
 }  // namespace slip::cli

@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "core/safetensors.h"
 #include "engine/engine.h"
+#include "form/outline.h"
 #include "models/image_rules.h"
 #include "models/model.h"
 #include "models/rows_file.h"
@@ -66,12 +67,25 @@ Status preprocess(const PreprocessOptions& o) {
   return {};
 }
 
+namespace {
+
+// "-" is standard input; its images start where the program runs.
+Result<RowsFile> rows_from(const std::string& file) {
+  if (file != "-") return read_rows_file(file);
+  SLIP_TRY(const std::string text, read_input(file));
+  SLIP_TRY(const json::value value, parse_json(text, "standard input"));
+  return parse_rows(value, "standard input", "");
+}
+
+}  // namespace
+
 Status forward(const ForwardOptions& o) {
-  SLIP_TRY(const RowsFile file, read_rows_file(o.rows));
+  SLIP_TRY(const RowsFile file, rows_from(o.rows));
   SLIP_TRY(const WeightType natural, natural_type(o.model, "float32"));
   SLIP_TRY(const WeightType type, o.dtype.empty() ? natural : weight_type(o.dtype, ""));
   const int slots = std::max<int>(64, static_cast<int>(file.rows.size()));
-  SLIP_TRY(const std::unique_ptr<Model> model, load_model(o.model, {.type = type, .threads = o.threads, .slots = slots, .device = o.device}));
+  SLIP_TRY(const std::unique_ptr<Model> model,
+           load_model(o.model, {.type = type, .threads = o.threads, .slots = slots, .device = o.device}));
   SLIP_TRY(const RowFeatures features, model->row_features(file));
   SLIP_TRY(const std::vector<float> logits, forward_rows(model->lm(), file, features, {.split = o.split, .slots = {}}));
   const int64_t vocab = model->lm().info().vocab;
@@ -84,38 +98,71 @@ Status forward(const ForwardOptions& o) {
 
 namespace {
 
+bool is_action_form(std::string_view form) { return form == "openvla-action" || form == "minivla-action"; }
+
+Result<json::value> config_of(const std::string& model) {
+  const std::string where = (std::filesystem::path(model) / "config.json").string();
+  SLIP_TRY(json::value config, read_json(where));
+  if (!config.is_object()) return bad_input("{}: expected an object, got another type", where);
+  return config;
+}
+
+// The form of actions with a model's own bins and as many numbers as its statistics have; nothing for another model.
+Result<std::optional<json::value>> action_schema_of(const FormOptions& o) {
+  if (o.model.empty()) return std::optional<json::value>{};
+  SLIP_TRY(const json::value config, config_of(o.model));
+  if (!is_openvla_config(config.get_object())) return std::optional<json::value>{};
+  SLIP_TRY(const std::optional<Tokenizer> tokenizer, load_tokenizer(o.model));
+  SLIP_TRY(const ModelConfig parsed, load_config(o.model, tokenizer ? &*tokenizer : nullptr));
+  if (!tokenizer) return bad_input("{}: a form: expected a tokenizer in the folder, got none", o.model);
+  if (!parsed.action) return std::optional<json::value>{};
+  SLIP_TRY(json::value schema, own_action_schema(*parsed.action, *tokenizer, o.unnorm_key));
+  return std::optional(std::move(schema));
+}
+
 // The schema document of a built-in, a file, or the one that a model folder was trained for.
-Result<json::value> schema_of(const std::string& form, const std::string& model) {
-  if (form == "model") {
-    if (model.empty()) return usage_error("form model: expected --model, got none");
-    const std::string where = (std::filesystem::path(model) / "config.json").string();
-    SLIP_TRY(const json::value config, read_json(where));
-    if (!config.is_object()) return bad_input("{}: expected an object, got another type", where);
-    if (is_openvla_config(config.get_object())) {
-      SLIP_TRY(const std::optional<Tokenizer> tokenizer, load_tokenizer(model));
-      SLIP_TRY(const ModelConfig parsed, load_config(model, tokenizer ? &*tokenizer : nullptr));
-      if (!tokenizer) return bad_input("{}: a form: expected a tokenizer in the folder, got none", model);
-      if (parsed.action) return own_action_schema(*parsed.action, *tokenizer, {});
-    }
-    SLIP_TRY(const TaskOptions task, task_options(config.get_object(), where));
+Result<json::value> schema_of(const FormOptions& o) {
+  if (o.form == "model" && o.model.empty()) return usage_error("form model: expected --model, got none");
+  if (o.form == "model" || is_action_form(o.form)) {
+    SLIP_TRY(std::optional<json::value> own, action_schema_of(o));
+    if (own) return std::move(*own);
+  }
+  if (!o.unnorm_key.empty())
+    return usage_error("--unnorm-key: expected the form of actions of a model with statistics, got form {}", o.form);
+  if (o.form == "model") {
+    SLIP_TRY(const json::value config, config_of(o.model));
+    SLIP_TRY(const TaskOptions task, task_options(config.get_object(), (std::filesystem::path(o.model) / "config.json").string()));
     return task_schema(task);
   }
-  if (auto builtin = builtin_schema(form)) return std::move(*builtin);
-  if (form.find('/') == std::string::npos && form.find('.') == std::string::npos)
+  if (auto builtin = builtin_schema(o.form)) return std::move(*builtin);
+  if (o.form.find('/') == std::string::npos && o.form.find('.') == std::string::npos)
     return bad_input("form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
-                     form);
-  return read_json(form, size_t{16} << 20);
+                     o.form);
+  return read_json(o.form, size_t{16} << 20);
+}
+
+// Without a model: what the schema alone says, and the document itself in JSON.
+Status explain_schema(const FormOptions& o, json::value schema) {
+  if (!o.json) {
+    SLIP_TRY(const std::string text, outline(schema, o.form));
+    print_text(text);
+    return {};
+  }
+  SLIP_TRY(json::object shown, outline_json(schema, o.form));
+  shown["schema"] = std::move(schema);
+  print_json(shown);
+  return {};
 }
 
 }  // namespace
 
 Status form(const FormOptions& o) {
-  SLIP_TRY(json::value schema, schema_of(o.form, o.model));
-  if (o.schema || o.model.empty()) {
-    // Without a model there are no tokens to explain; the document itself says fields, budgets and sections.
+  SLIP_TRY(json::value schema, schema_of(o));
+  if (o.schema) {
     print_text(o.json ? json::serialize(schema) + "\n" : pretty(schema));
     return {};
   }
+  if (o.model.empty()) return explain_schema(o, std::move(schema));
   SLIP_TRY(const std::optional<Tokenizer> tokenizer, load_tokenizer(o.model));
   if (!tokenizer) return bad_input("{}: expected a tokenizer, got none", o.model);
   SLIP_TRY(const ModelConfig config, load_config(o.model, &*tokenizer));

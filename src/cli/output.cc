@@ -2,15 +2,44 @@
 // See output.h.
 #include "cli/output.h"
 
-#include <iostream>
-#include <iterator>
+#include <array>
+#include <cerrno>
+#include <cstring>
 
 #include "base/file.h"
 #include "base/threads.h"
+#include "text/tokenizer.h"
 
 namespace slip::cli {
 
-void print_json(const json::value& v) { print_text(json::serialize(v) + "\n"); }
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  return to_valid_utf8(text);
+}
+
+json::object error_json(const Error& e) {
+  static constexpr const char* kNames[] = {"ok", "internal", "usage", "bad_input", "unsupported", "resource", "check_failed"};
+  const int kind = static_cast<int>(e.kind);
+  return {{"kind", kind < 7 ? kNames[kind] : "cancelled"}, {"exit_code", kind}, {"message", one_line(e.message)}};
+}
+
+void print_json(const json::value& v) { print_text(to_valid_utf8(json::serialize(v)) + "\n"); }
+
+namespace {
+bool told = false;
+}
+
+Status print_result(json::object result, Status done) {
+  if (!done) {
+    result["error"] = error_json(done.error());
+    told = true;
+  }
+  print_json(result);
+  return done;
+}
+
+bool failure_is_printed() { return told; }
 
 void print_text(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -19,7 +48,11 @@ void print_text(std::string_view text) {
 
 Result<std::string> read_input(const std::string& file) {
   if (file != "-") return read_file(file);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  std::string text;
+  std::array<char, 1 << 16> part;
+  while (const size_t n = std::fread(part.data(), 1, part.size(), stdin)) text.append(part.data(), n);
+  if (std::ferror(stdin) != 0) return bad_input("standard input: expected bytes to read, got: {}", std::strerror(errno));
+  return text;
 }
 
 int thread_count(int asked) { return asked > 0 ? asked : usable_threads(); }

@@ -12,11 +12,19 @@
 
 namespace slip::cli {
 
-/// One JSON document on one line of stdout.
+/// An error is one line, whatever a file's name or a library's words contain.
+std::string one_line(std::string text);
+/// {"kind", "exit_code", "message"}: what stands under "error" on stdout.
+json::object error_json(const Error& e);
+/// One JSON document on one line of stdout, in valid UTF-8: other bytes, as of a folder's name, become U+FFFD.
 void print_json(const json::value& v);
+/// The result of a command, what failed at its end under "error": still one document. Returns `done`.
+Status print_result(json::object result, Status done);
+/// Has print_result told what failed?
+bool failure_is_printed();
 /// Text to stdout as it is.
 void print_text(std::string_view text);
-/// A file's bytes; "-" is standard input.
+/// A file's bytes; "-" is standard input, and kBadInput where that is closed.
 Result<std::string> read_input(const std::string& file);
 /// --threads: 0 means every core that this process may use.
 int thread_count(int asked);

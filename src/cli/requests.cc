@@ -104,17 +104,38 @@ std::string_view word_of(WeightType type) {
 
 namespace {
 
-std::string_view default_preset(const Engine* engine, bool form) {
+// Nothing where config.json cannot be read: loading says why.
+std::optional<json::object> config_of(const std::string& model) {
+  auto config = read_json(std::filesystem::path(model) / "config.json");
+  if (!config || !config->is_object()) return std::nullopt;
+  return std::move(config->get_object());
+}
+
+std::optional<Law> law_asked(const RunOptions& o) {
+  if (o.law.empty()) return std::nullopt;
+  return o.law == "graph" ? Law::kGraph : Law::kChain;
+}
+
+std::string_view default_preset(const Engine* engine, std::optional<Law> law, bool form) {
   const bool drafts = !engine || const_cast<Engine*>(engine)->model().lm().info().rule.has_mask;
   if (!form) return drafts ? "self-spec" : "ar";
-  if (engine && engine->law() == Law::kGraph) return drafts ? "fields-spec" : "fields";
+  if (!law && engine) law = engine->law();
+  if (law == Law::kGraph) return drafts ? "fields-spec" : "fields";
   return drafts ? "scaffold-spec" : "scaffold-ar";
 }
 
 }  // namespace
 
+std::optional<Law> law_of_folder(const std::string& model) {
+  const auto config = config_of(model);
+  if (!config) return std::nullopt;
+  const auto task = task_options(*config, "config.json");
+  if (!task) return std::nullopt;
+  return task->law == TaskLaw::kGraph ? Law::kGraph : Law::kChain;
+}
+
 Result<Method> method_from(const MethodFlags& f, const Engine* engine, bool form) {
-  SLIP_TRY(Method m, method_of(f.decoder.empty() ? default_preset(engine, form) : f.decoder));
+  SLIP_TRY(Method m, method_of(f.decoder.empty() ? default_preset(engine, f.law, form) : f.decoder));
   return with_parts(std::move(m), f.schedule, f.drafter, f.verifier, f.width);
 }
 
@@ -125,15 +146,14 @@ Status check_words(const MethodFlags& f) {
 }
 
 Result<Method> method_from(const RunOptions& o, const Engine* engine, bool form) {
-  return method_from(MethodFlags{o.decoder, o.schedule, o.drafter, o.verifier, o.width}, engine, form);
+  MethodFlags flags{o.decoder, o.schedule, o.drafter, o.verifier, o.width};
+  flags.law = law_asked(o);
+  return method_from(flags, engine, form);
 }
 
-Result<Prepared> prepare(const RunOptions& o) {
-  Prepared out;
-  if (!o.record.empty()) {
-    SLIP_TRY(out, from_record(o.record));
-  }
-  Request& r = out.request;
+namespace {
+
+Status read_pictures(const RunOptions& o, Request& r) {
   for (const std::string& file : o.images) {
     SLIP_TRY(Image image, picture_from(file));
     r.images.push_back(std::move(image));
@@ -147,6 +167,11 @@ Result<Prepared> prepare(const RunOptions& o) {
       clip.frames.push_back(std::move(frame));
     }
   }
+  return {};
+}
+
+// What is asked: an ego history, a text, or pictures alone.
+Status read_question(const RunOptions& o, Request& r) {
   if (!o.ego.empty()) {
     SLIP_TRY(r.ego, read_ego(o.ego));
   }
@@ -157,18 +182,24 @@ Result<Prepared> prepare(const RunOptions& o) {
     if (r.prompt.empty()) return bad_input("{}: expected text, got an empty file", o.prompt_file);
   }
   if (o.has_prompt && r.prompt.empty()) return bad_input("--prompt: expected text, got nothing");
+  if (o.has_prompt && !is_valid_utf8(r.prompt)) return bad_input("--prompt: expected valid UTF-8, got other bytes");
   if (!r.ego && r.prompt.empty() && r.images.empty() && r.videos.empty())
     return usage_error("run: expected --record, --ego, --prompt, --prompt-file, --image or --video, got none of them");
   if (!r.ego && r.prompt.empty()) r.ego = standing_ego();  // images alone: a car at rest that goes straight on
-  if (o.blank_images) {
-    const auto grey = [](Image& image) { std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{128}); };
-    std::for_each(r.images.begin(), r.images.end(), grey);
-    for (VideoClip& clip : r.videos) std::for_each(clip.frames.begin(), clip.frames.end(), grey);
-  }
+  return {};
+}
+
+void blank(Request& r) {
+  const auto grey = [](Image& image) { std::fill(image.rgb.begin(), image.rgb.end(), uint8_t{128}); };
+  std::for_each(r.images.begin(), r.images.end(), grey);
+  for (VideoClip& clip : r.videos) std::for_each(clip.frames.begin(), clip.frames.end(), grey);
+}
+
+Status take_options(const RunOptions& o, Request& r) {
   r.form = o.form == "none" ? "" : o.form;
   r.unnorm_key = o.unnorm_key;
   SLIP_TRY_(check_words({o.decoder, o.schedule, o.drafter, o.verifier, o.width}));
-  if (!o.law.empty()) r.law = o.law == "graph" ? Law::kGraph : Law::kChain;
+  r.law = law_asked(o);
   r.decode.sampling = {.top_k = o.top_k,
                        .top_p = static_cast<float>(o.top_p),
                        .min_p = static_cast<float>(o.min_p),
@@ -180,13 +211,51 @@ Result<Prepared> prepare(const RunOptions& o) {
   r.fit = fit_from(o.fit);
   r.decode.temperature = static_cast<float>(o.temperature);
   r.decode.seed = o.seed;
-  r.decode.limit = o.max_tokens;
+  r.decode.limit = o.max_tokens.value_or(kDefaultTokens);
   r.decode.trace = !o.trace.empty();
   r.rollouts = o.rollouts;
   for (const std::string& text : o.section_temperatures) {
     SLIP_TRY(auto pair, section_temperature(text));
     r.section_temperatures.push_back(std::move(pair));
   }
+  const bool samples = o.temperature > 0 || std::any_of(r.section_temperatures.begin(), r.section_temperatures.end(),
+                                                        [](const auto& section) { return section.second > 0; });
+  if (o.rollouts > 1 && !samples)
+    return usage_error("--rollouts: expected a temperature above 0 (--temperature, --section-temperature) for {} of them, got 0",
+                       o.rollouts);
+  return {};
+}
+
+// What could not act is refused: an answer under an option is taken for what the option says.
+Status check_use(const RunOptions& o) {
+  const bool text = o.form == "none";
+  if (o.max_tokens && !text) return usage_error("--max-tokens: expected free text (--form none), got form {}", o.form);
+  if (o.log_forced && text) return usage_error("--log-forced: expected a form, got free text");
+  if (o.most_rows > 0 || o.no_activation) {
+    const std::string_view flag = o.no_activation ? "--no-activation" : "--max-rows";
+    if (text) return usage_error("{}: expected a form under the graph law, got free text", flag);
+    if ((o.law.empty() ? law_of_folder(o.model) : law_asked(o)) == Law::kChain)
+      return usage_error("{}: expected the graph law, got the chain law", flag);
+  }
+  if (o.unnorm_key.empty()) return {};
+  const auto config = config_of(o.model);
+  if (config && !is_openvla_config(*config))
+    return usage_error("--unnorm-key: expected a model of actions with statistics, got {}", o.model);
+  return {};
+}
+
+}  // namespace
+
+Result<Prepared> prepare(const RunOptions& o) {
+  SLIP_TRY_(check_use(o));
+  Prepared out;
+  if (!o.record.empty()) {
+    SLIP_TRY(out, from_record(o.record));
+  }
+  SLIP_TRY_(read_pictures(o, out.request));
+  SLIP_TRY_(read_question(o, out.request));
+  if (o.blank_images) blank(out.request);
+  SLIP_TRY_(take_options(o, out.request));
   return out;
 }
 
@@ -195,40 +264,6 @@ Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std:
   Progress progress("loading", 0);
   return Engine::load(model, {dtype, threads, slots, device, keys},
                       [&](int64_t done, int64_t total) { progress.update(total > 0 ? done * 100 / total : done, "%"); });
-}
-
-namespace {
-
-// Rows of one rollout's answer. The form is not compiled yet, so it is taken for the longest built-in one: drive-cot has 511 positions
-// in fields, a row more for each of the 41 fields and 17 for its masks (diffusion:ahead): 1,249 in all; on a chain 677. Free text may
-// draft behind its limit: 64 tokens of an earlier answer, and a quadratic drafter's masks.
-int64_t rollout_rows(const RunOptions& o, const Request& request) {
-  constexpr int64_t kLongestForm = 1280, kDraftsOfText = 128;
-  return request.form.empty() ? 2 * int64_t{o.max_tokens} + kDraftsOfText : kLongestForm;
-}
-
-}  // namespace
-
-Result<int> slots_for(const RunOptions& o, const Request& request) {
-  if (o.slots > 0) return o.slots;
-  int64_t rows = static_cast<int64_t>(request.prompt.size()) + 2 * int64_t{o.max_tokens} + 2048;
-  rows += (o.rollouts - 1) * rollout_rows(o, request);  // none shares its rows with another where all part at the first token
-  const auto file = std::filesystem::path(o.model) / "preprocessor_config.json";
-  std::error_code ec;
-  if ((!request.images.empty() || !request.videos.empty()) &&
-      std::filesystem::exists(file, ec)) {  // without it the model says what it lacks
-    SLIP_TRY(const ImageRules rules, ImageRules::need(o.model));
-    for (const Image& image : request.images) {
-      SLIP_TRY(const int64_t n, rules.rows(image.height, image.width));
-      rows += n;
-    }
-    for (const VideoClip& clip : request.videos) {  // a group of frames has as many rows as a still
-      SLIP_TRY(const int64_t n, rules.rows(clip.frames[0].height, clip.frames[0].width));
-      const int64_t group = rules.qwen() ? rules.qwen()->temporal_patch_size : 1;
-      rows += n * ((static_cast<int64_t>(clip.frames.size()) + group - 1) / group);
-    }
-  }
-  return static_cast<int>(std::clamp<int64_t>(rows, kDefaultSlots, int64_t{1} << 24));
 }
 
 }  // namespace slip::cli

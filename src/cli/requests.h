@@ -24,10 +24,11 @@ struct Prepared {
   bool simulated_cameras = false;
 };
 Result<Prepared> prepare(const RunOptions& o);
-/// The preset with the overrides of --schedule, --drafter, --verifier, --width. Without a preset the model's law and abilities choose:
+/// The preset with the overrides of --schedule, --drafter, --verifier, --width. Without a preset the law and the model's abilities choose:
 /// fields-spec, scaffold-spec, self-spec, or without a mask token fields, scaffold-ar, ar. Words are checked with or without an engine.
 struct MethodFlags {
   std::string_view decoder, schedule, drafter, verifier, width;
+  std::optional<Law> law = {};  // that is decoded by; none: the model's own
 };
 Result<Method> method_from(const MethodFlags& flags, const Engine* engine, bool form);
 Result<Method> method_from(const RunOptions& o, const Engine* engine, bool form);
@@ -38,8 +39,14 @@ Status check_words(const MethodFlags& flags);
 Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads,
                                             int slots = kDefaultSlots, const std::string& device = "cpu",
                                             const std::string& keys = "auto");
-/// --slots, or what a request needs: its images' tokens, its text at one token a byte, and room for the answers of its rollouts.
+inline constexpr int kMostSlots = 1 << 24;
+/// --slots, or what a request needs: its images' tokens, its text at one token a byte, and room for the answers of its rollouts with
+/// the slots that their drafter takes (request_slots.cc).
 Result<int> slots_for(const RunOptions& o, const Request& request);
+/// kDefaultSlots, and what the drafter takes beside an answer in the model's own form: for records, one answer at a time.
+int slots_for(const MethodFlags& flags, const std::string& model);
+/// The law that the folder was trained for, by its config.json alone; nothing where that cannot be read.
+std::optional<Law> law_of_folder(const std::string& model);
 
 /// The picture of an answer (answer_picture.cc).
 PictureInput picture_of(const Prepared& prepared, const Answer& answer);

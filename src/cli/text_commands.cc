@@ -66,8 +66,8 @@ Status tokenize(const TokenizeOptions& o) {
 
 Status detokenize(const DetokenizeOptions& o) {
   std::string text = o.ids;
-  const std::string where = o.ids.empty() ? (o.file.empty() ? "standard input" : o.file) : "--ids";
-  if (o.ids.empty()) {
+  const std::string where = o.has_ids ? "--ids" : o.file.empty() ? "standard input" : o.file;
+  if (!o.has_ids) {
     SLIP_TRY(text, read_input(o.file.empty() ? "-" : o.file));
   }
   SLIP_TRY(const Tokenizer tokenizer, Tokenizer::load(o.model));

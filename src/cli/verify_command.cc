@@ -145,16 +145,13 @@ Status verify(const VerifyOptions& o) {
   if (o.json) {
     json::array lines;
     for (const Check& c : proof.checks) lines.push_back(check_json(c));
-    print_json(json::object{{"model", o.model},
-                            {"isa", isa},
-                            {"type", type},
-                            {"hash", hash},
-                            {"checks", std::move(lines)},
-                            {"passed", outcome(proof.checks).has_value()}});
-  } else {
-    print_text(fmt::format("{}, {}, {}; hash of the logits {}\n", o.model, type, isa_choice().reason, hash));
-    for (const Check& c : proof.checks) print_text(check_line(c));
+    Status passed = outcome(proof.checks);
+    json::object result{{"model", o.model}, {"isa", isa},      {"type", type},
+                        {"hash", hash},     {"checks", lines}, {"passed", passed.has_value()}};
+    return print_result(std::move(result), std::move(passed));
   }
+  print_text(fmt::format("{}, {}, {}; hash of the logits {}\n", o.model, type, isa_choice().reason, hash));
+  for (const Check& c : proof.checks) print_text(check_line(c));
   return outcome(proof.checks);
 }
 

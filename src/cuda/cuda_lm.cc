@@ -328,9 +328,7 @@ Status CudaLm::read_logits(const Pass& pass, const PassLayout& layout, PassOutpu
 }
 
 Status CudaLm::set_taps(std::span<const int32_t> layers) {
-  for (const int32_t layer : layers)
-    if (layer < 0 || layer >= options_.layers)
-      return bad_input("{}: tapped layer: expected one of 0 to {}, got {}", options_.name, options_.layers - 1, layer);
+  SLIP_TRY_(check_taps(layers, options_.layers, options_.name));
   SLIP_TRY_(device_->wait());
   info_.tap_layers.assign(layers.begin(), layers.end());
   graphs_.clear();

@@ -167,6 +167,9 @@ TEST(CudaLm, DraftAdapterAndTapsAreTheProcessorsUpToRounding) {
   // What the adapter does is many times what rounding does.
   EXPECT_LT(root_mean_square(with, ref_with), 0.1 * root_mean_square(ref_with, ref_without));
   EXPECT_LT(root_mean_square(without, ref_without), 0.1 * root_mean_square(ref_with, ref_without));
+  const std::vector<int32_t> none = {0, config.decoder.layers};
+  ASSERT_FALSE(there->set_taps(none));
+  EXPECT_EQ(here->set_taps(none).error().message, there->set_taps(none).error().message);
   const std::vector<int32_t> taps = {1, 0};
   for (Lm* lm : {static_cast<Lm*>(here.get()), static_cast<Lm*>(there.get())}) ASSERT_TRUE(lm->set_taps(taps));
   std::vector<Row> rows;

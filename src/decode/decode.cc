@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/interrupt.h"
 #include "decode/draft_methods.h"
 #include "decode/methods.h"
 #include "decode/width_pilot.h"
@@ -188,6 +189,16 @@ Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* for
 }
 
 }  // namespace
+
+Status check_wanted(const DecodeOptions& o, std::string_view stage, int64_t done, std::string_view what) {
+  SLIP_TRY_(check_interrupt());
+  if (o.cancel && o.cancel->load(std::memory_order_relaxed))
+    return Error{ErrorKind::kCancelled, fmt::format("{}: expected to finish, got cancelled after {} {}", stage, done, what)};
+  if (o.deadline && std::chrono::steady_clock::now() >= *o.deadline)
+    return Error{ErrorKind::kCancelled,
+                 fmt::format("{}: expected to finish before the deadline, got {} {} done", stage, done, what)};
+  return {};
+}
 
 struct Decoder::Scratch {
   Work work;

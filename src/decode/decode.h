@@ -294,9 +294,13 @@ struct DecodeOptions {
   bool trace = false;
   bool log_forced = false;  // Decoded::forced, for logits of the rows before forced tokens; without, it costs nothing
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  const std::atomic<bool>* cancel = nullptr;  // polled before every pass
+  const std::atomic<bool>* cancel = nullptr;  // polled before every pass, and between a request's images
   std::function<void(const DecodeProgress&)> on_progress = {};
 };
+
+/// kCancelled where Ctrl-C, `cancel` or the deadline says that nobody waits for the answer any more; told after `done` of `what`:
+/// "<stage>: expected to finish, got cancelled after 3 passes". For work of a request between whose parts one may stop.
+Status check_wanted(const DecodeOptions& options, std::string_view stage, int64_t done, std::string_view what);
 
 /// Decodes one answer. Buffers live as long as the object: after the first round of the first answer of a size nothing
 /// allocates (with trace off and the Lm's own buffers settled). Not for two threads at once. The arena's slots 0 .. are used.

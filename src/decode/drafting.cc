@@ -56,7 +56,7 @@ class PreviousDrafting : public Drafting {
   void along(Strand& s) {
     if (then_ && passes_.options().most_rows <= 0) {  // the width is the masks'; under a row cap it is everyone's
       s.window_draws = kMostStored;
-      s.window_end = std::numeric_limits<int32_t>::max();
+      s.window_end = kNoEnd;
     }
     propose_along(s, passes_.form(), [&](const Cursor& at, Draw&) { return said(at.place()); });
   }

@@ -299,7 +299,7 @@ class FieldRun {
   /// Children whose open parents are all drafted to their very end in this pass, to any depth.
   void start_children() {
     sweep([&](int32_t f, size_t r, Strand* waits) {
-      if (waits || !drafted_parents(f, r) || !t_.rounds.starts(region(f, r))) return;
+      if (waits || !drafted_parents(f, r) || !t_.rounds.starts(f)) return;
       Strand& s = open(f, r);
       Node& n = node_of(s);
       n.started = n.in_pass = true;

@@ -32,10 +32,7 @@ Prompt one_token() {
 class Draws : public WidthPolicy {
  public:
   explicit Draws(int32_t n) : n_(n) {}
-  void open(Strand& s) override {
-    s.window_draws = n_;
-    s.window_end = std::numeric_limits<int32_t>::max();
-  }
+  void open(WidthView s) override { s.set_window(n_, kNoEnd); }
 
  private:
   int32_t n_;

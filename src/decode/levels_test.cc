@@ -144,6 +144,18 @@ TEST(LevelsWidth, DraftsAllThatIsOnTheWayWhereRowsAreFree) {
   EXPECT_LE(decoded(lm, form, measured(), {.width_model = &model}).statistics.forwards, 4);
 }
 
+/// More fields than the plan cuts one by one (width_plan.h).
+TEST(LevelsWidth, DraftsAlongALongChainToo) {
+  std::vector<FieldOf> fields(150, FieldOf{3, {}});
+  for (int32_t f = 1; f < 150; ++f) fields[static_cast<size_t>(f)].parents = {f - 1};
+  const Form form = form_of(fields);
+  const WidthModel model = model_of(form, 5, 0.1);
+  HashLm lm({.seed = 5, .slots = 4096, .habit = 1}), plain({.seed = 5, .slots = 4096, .habit = 1});
+  const Decoded d = decoded(lm, form, measured(), {.width_model = &model}), slow = decoded(plain, form, *method_of("fields"));
+  EXPECT_EQ(d.tokens, slow.tokens);
+  EXPECT_LT(4 * d.statistics.forwards, 3 * slow.statistics.forwards);
+}
+
 TEST(Ahead, IsRefusedWithoutAGraph) {
   const Form form = form_of({{3, {}}});
   Method m = *method_of("scaffold-spec");

@@ -317,6 +317,10 @@ Result<Method> with_parts(Method m, std::string_view schedule, std::string_view 
   }
   if (!width.empty()) {
     SLIP_TRY(m.width, width_of(width, m.width));
+    if (std::holds_alternative<NoDrafter>(m.drafter))
+      return unsupported("decoder: width {}: expected a drafter, got none: one token a pass", width);
+    if (m.schedule == Schedule::kSections && m.width.kind != Width::Kind::kBlocks)
+      return unsupported("decoder: schedule sections: expected width blocks, got {}", width);
   } else if (m.width.kind == Width::Kind::kBlocks && before != m.schedule && m.schedule != Schedule::kSections &&
              m.schedule != Schedule::kChain) {
     m.width = {Width::Kind::kFixed, 16, {}};

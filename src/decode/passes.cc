@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/interrupt.h"
 
 namespace slip {
 namespace {
@@ -128,16 +127,7 @@ size_t Passes::add_row(TokenId token, int32_t position, int32_t slot, Sees sees,
   return rows_.size() - 1;
 }
 
-Status Passes::poll() const {
-  SLIP_TRY_(check_interrupt());
-  if (options_->cancel && options_->cancel->load(std::memory_order_relaxed))
-    return Error{ErrorKind::kCancelled,
-                 fmt::format("decode: expected to finish, got cancelled after {} passes", statistics_->forwards)};
-  if (options_->deadline && Clock::now() >= *options_->deadline)
-    return Error{ErrorKind::kCancelled,
-                 fmt::format("decode: expected to finish before the deadline, got {} passes done", statistics_->forwards)};
-  return {};
-}
+Status Passes::poll() const { return check_wanted(*options_, "decode", statistics_->forwards, "passes"); }
 
 Status Passes::run(PassKind kind) {
   SLIP_TRY_(poll());

@@ -11,7 +11,9 @@ namespace slip::test {
 
 inline constexpr int32_t kTrialVocab = 24;
 
-inline TokenId random_id(PhiloxStream& r) { return {3 + static_cast<int32_t>(r.below(kTrialVocab - 3))}; }
+inline TokenId random_id(PhiloxStream& r, int32_t vocab = kTrialVocab) {
+  return {3 + static_cast<int32_t>(r.below(static_cast<uint32_t>(vocab) - 3))};
+}
 
 /// An END that is not the placeholder: a placeholder that ends itself could not be read back.
 inline TokenId end_but(int32_t placeholder, PhiloxStream& r) {
@@ -19,14 +21,20 @@ inline TokenId end_but(int32_t placeholder, PhiloxStream& r) {
   return id.value == placeholder ? TokenId{11} : id;
 }
 
-inline Prompt random_prompt(PhiloxStream& r) {
+/// So many ids.
+inline Prompt text_prompt(PhiloxStream& r, int32_t rows, int32_t vocab = kTrialVocab) {
   Prompt p;
-  const auto n = static_cast<int32_t>(1 + r.below(6));
-  for (int32_t i = 0; i < n; ++i) {
-    p.inputs.emplace_back(random_id(r));
+  for (int32_t i = 0; i < rows; ++i) {
+    p.inputs.emplace_back(random_id(r, vocab));
     p.positions.push_back(Position::text(i));
   }
-  p.next_position = n + static_cast<int32_t>(r.below(3));  // images end before their count of rows, or after
+  p.next_position = rows;
+  return p;
+}
+
+inline Prompt random_prompt(PhiloxStream& r) {
+  Prompt p = text_prompt(r, static_cast<int32_t>(1 + r.below(6)));
+  p.next_position += static_cast<int32_t>(r.below(3));  // images end before their count of rows, or after
   return p;
 }
 

@@ -5,7 +5,6 @@
 #include "decode/rounds.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace slip {
@@ -125,25 +124,25 @@ Status Rounds::propose(std::span<Strand* const> strands, bool drafts) {
   if (!drafts) {
     for (Strand* s : strands) {
       s->window_draws = s->block_rows_end = 0;
-      s->window_end = std::numeric_limits<int32_t>::max();
+      s->window_end = kNoEnd;
       begin_path(*s);
     }
     return {};
   }
-  width_.open_all(strands);
+  width_.open_all(WidthViews(strands));
   for (Strand* s : strands) {
     s->block_rows_end = 0;
     begin_path(*s);
   }
   SLIP_TRY_(drafting_.propose(strands));
   if (width_.window_ends_with_drafts())
-    for (Strand* s : strands) s->window_end = std::numeric_limits<int32_t>::max();
+    for (Strand* s : strands) s->window_end = kNoEnd;
   if (width_.chooses()) cut(strands);
   return {};
 }
 
 void Rounds::propose_child(Strand& s) {
-  width_.open(s);
+  width_.open(WidthView(s));
   begin_path(s);
   drafting_.propose_child(s);
   walk_fixed(s);
@@ -185,7 +184,7 @@ void Rounds::add(Strand& s) {
 }
 
 Status Rounds::verify(std::span<Strand* const> strands) {
-  width_.lay_masks(strands);
+  width_.lay_masks(WidthViews(strands));
   drafting_.add_rows(strands);
   if (drafting_.wants_taps()) passes_.want_taps();
   SLIP_TRY_(passes_.run(PassKind::kVerify));

@@ -22,8 +22,8 @@ class Rounds {
   // ---- the steps of run, for schedules that start children in between
   /// Without `drafts` the drafter is not asked: a token per strand.
   Status propose(std::span<Strand* const> strands, bool drafts = true);
-  /// Shall a child start on its parents' drafts? Its strand need not be open.
-  bool starts(const Strand& child) { return width_.starts(child); }
+  /// Shall a field start on its parents' drafts?
+  bool starts(int32_t field) { return width_.starts(field); }
   /// Drafts for a strand that starts on its parents' drafts.
   void propose_child(Strand& strand);
   /// Clears the pass and lays out rows of strands: parents before children.

@@ -8,24 +8,15 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "decode/cursor.h"
 #include "decode/decode.h"
+#include "decode/width_view.h"
 
 namespace slip {
-
-/// What a width policy may know of a draft: how it came about, never which token it is (no anticipation).
-struct DraftFacts {
-  float top = 1, margin = 1;  // probability of the draft's first choice, and its lead over the second
-  int32_t ahead = 0;          // draws before it in this round
-  Place place;                // field and index
-  int32_t row = 0;            // of the strand: the row that gives the draw's law (Draw::row)
-  bool sure = false;
-};
 
 /// A draw that a drafter has proposed.
 struct Draw {
@@ -59,11 +50,11 @@ struct Strand {
   int32_t scratch_slot = 0;                                // rows of its own for drafts that may not overwrite its rows (quadratic)
 
   // ---- one round
-  int32_t window_draws = 0;                                  // most draws to propose, sure ones not counted
-  int32_t window_end = std::numeric_limits<int32_t>::max();  // form position where the window ends
-  Block block{};                                             // of the form, where the policy goes by blocks
-  int32_t block_rows_end = 0;                                // rows of the draft pass, where there was one
-  int32_t masks = 0;                                         // drafts that the verifying pass shall make for the next round
+  int32_t window_draws = 0;     // most draws to propose, sure ones not counted
+  int32_t window_end = kNoEnd;  // form position where the window ends
+  Block block{};                // of the form, where the policy goes by blocks
+  int32_t block_rows_end = 0;   // rows of the draft pass, where there was one
+  int32_t masks = 0;            // drafts that the verifying pass shall make for the next round
   std::vector<Draw> draws;
   std::vector<TokenId> path;  // tokens, then what the draft adds; row i of the verifying pass holds path[i]
   Cursor ahead;               // behind `path`
@@ -93,7 +84,7 @@ struct Strand {
     context.clear();
     first_slot = first_position = scratch_slot = first_row = 0;
     window_draws = 0;
-    window_end = std::numeric_limits<int32_t>::max();
+    window_end = kNoEnd;
     block = {};
     block_rows_end = masks = 0;
     missed_field = -2;

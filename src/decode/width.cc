@@ -1,34 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/width.h"
 
-#include <limits>
-
 #include "decode/width_methods.h"
 #include "decode/width_model.h"
 
 namespace slip {
 namespace {
 
-constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
-
 class NoWidth : public WidthPolicy {
  public:
-  void open(Strand& s) override {
-    s.window_draws = 0;
-    s.window_end = kNoEnd;
-  }
+  void open(WidthView s) override { s.set_window(0, kNoEnd); }
 };
 
 /// A block of `tokens` rows, the newest known one included: the window ends tokens - 1 positions ahead.
 class BlockWidth : public WidthPolicy {
  public:
   explicit BlockWidth(int32_t tokens) : tokens_(tokens) {}
-  void open(Strand& s) override {
-    s.window_draws = kNoEnd;
-    s.window_end = s.tokens.empty() ? s.cursor.position() : s.cursor.position() + tokens_ - 1;
-  }
-  void lay_masks(std::span<Strand* const> strands) override {
-    for (Strand* s : strands) s->masks = tokens_ - 1;
+  void open(WidthView s) override { s.set_window(kNoEnd, s.position() + (s.rows() == 0 ? 0 : tokens_ - 1)); }
+  void lay_masks(WidthViews strands) override {
+    for (WidthView s : strands) s.set_masks(tokens_ - 1);
   }
 
  private:
@@ -38,10 +28,7 @@ class BlockWidth : public WidthPolicy {
 class DrawsWidth : public WidthPolicy {
  public:
   explicit DrawsWidth(int32_t draws) : draws_(draws) {}
-  void open(Strand& s) override {
-    s.window_draws = draws_;
-    s.window_end = kNoEnd;
-  }
+  void open(WidthView s) override { s.set_window(draws_, kNoEnd); }
 
  private:
   int32_t draws_;
@@ -51,10 +38,9 @@ class DrawsWidth : public WidthPolicy {
 class FormBlocks : public WidthPolicy {
  public:
   explicit FormBlocks(const Form& form) : form_(form) {}
-  void open(Strand& s) override {
-    s.window_draws = kNoEnd;
-    if (!s.done()) s.block = form_.blocks()[static_cast<size_t>(form_.block_at(s.cursor.position()))];
-    s.window_end = s.block.end;
+  void open(WidthView s) override {
+    s.set_window(kNoEnd, kNoEnd);
+    if (!s.done()) s.set_block(form_.blocks()[static_cast<size_t>(form_.block_at(s.position()))]);
   }
 
  private:

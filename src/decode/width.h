@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of decode.h: how many tokens a round looks at. A policy is given what passes cost and how drafts came about, never the
-// drafted ids: a draft that is dropped because of its own value would bias the law (reference/speculation 3.3). The types see to it.
+// drafted ids: a draft that is dropped because of its own value would bias the law (reference/speculation 3.3). The types see to it:
+// a policy gets views of strands (width_view.h) and facts of drafts.
 //
 // Where the verifier tests drafts that were drawn (rejection, ensemble), even the facts of later draws tell of earlier ids: what a
 // drafter says next depends on what it said. There a policy decides before the drafts only (chooses() is false).
@@ -8,18 +9,19 @@
 #include <memory>
 #include <span>
 
-#include "decode/strand.h"
+#include "decode/decode.h"
+#include "decode/width_view.h"
 
 namespace slip {
 
 class WidthPolicy {
  public:
   virtual ~WidthPolicy() = default;
-  /// Before the drafts: sets the strand's window (window_draws, window_end).
-  virtual void open(Strand& strand) = 0;
+  /// Before the drafts: sets the strand's window.
+  virtual void open(WidthView strand) = 0;
   /// The same for all strands of a round. Strands that start on their parents' drafts are opened one by one behind it.
-  virtual void open_all(std::span<Strand* const> strands) {
-    for (Strand* s : strands) open(*s);
+  virtual void open_all(WidthViews strands) {
+    for (const WidthView s : strands) open(s);
   }
   /// The window bounds what is drafted; fixed tokens behind it are verified along (else they wait for the next round).
   virtual bool window_ends_with_drafts() const { return false; }
@@ -29,10 +31,10 @@ class WidthPolicy {
   virtual bool chooses() const { return false; }
   /// Facts cost rows of logits in place of argmaxes.
   virtual bool wants_facts() const { return chooses(); }
-  /// May a child start on its parents' drafts in this round? Asked before its strand is opened; only its field is set.
-  virtual bool starts(const Strand& /*child*/) { return true; }
-  /// Before the verifying pass: Strand::masks, for drafters that draft in it.
-  virtual void lay_masks(std::span<Strand* const> /*strands*/) {}
+  /// May this field start on its parents' drafts in this round? Asked before its strand is opened.
+  virtual bool starts(int32_t /*field*/) { return true; }
+  /// Before the verifying pass: how many masks each strand gets, for drafters that draft in it.
+  virtual void lay_masks(WidthViews /*strands*/) {}
   /// After the verdicts: what was seen of each tested draw (for calibration that follows the drive).
   virtual void seen(const DraftFacts&, bool /*kept*/) {}
   /// Once per answer, before its first round: the logits of the prompt's last row, for a pass more.

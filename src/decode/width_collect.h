@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "decode/decode.h"
 #include "decode/width_model.h"
 
 namespace slip {

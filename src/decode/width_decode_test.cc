@@ -77,9 +77,9 @@ TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
 class RandomWidth : public WidthPolicy {
  public:
   explicit RandomWidth(uint64_t seed) : r_(seed, 12) {}
-  void open(Strand& s) override {
-    s.window_draws = r_.chance(0.5) ? std::numeric_limits<int32_t>::max() : static_cast<int32_t>(r_.below(9));
-    s.window_end = s.cursor.position() + (s.tokens.empty() ? 0 : static_cast<int32_t>(r_.below(12)));
+  void open(WidthView s) override {
+    const int32_t draws = r_.chance(0.5) ? kNoEnd : static_cast<int32_t>(r_.below(9));
+    s.set_window(draws, s.position() + (s.rows() == 0 ? 0 : static_cast<int32_t>(r_.below(12))));
     ends_ = r_.chance(0.5);
   }
   bool window_ends_with_drafts() const override { return ends_; }
@@ -222,7 +222,7 @@ TEST(MeasuredWidth, DecidesQuickly) {
   double best = 1e9, yardstick = 1e9;
   std::vector<int32_t> keep(30);
   for (int n = 0; n < 50; ++n) {
-    width->open_all(pointers);
+    width->open_all(WidthViews(pointers));
     std::fill(keep.begin(), keep.end(), 64);
     auto begin = Clock::now();
     width->choose(spans, keep);
@@ -320,6 +320,28 @@ TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
   for (size_t w = 2; w <= 6; ++w) EXPECT_GT(widths[w], 0) << w;
 }
 
+TEST(BlockPilot, SaysHowManyMasksTravelAhead) {
+  const BlockPilot pilot = pilot_of(kVocab);
+  int64_t accepted = 0;
+  for (uint64_t n = 0; n < 100; ++n) {
+    PhiloxStream r(n, 19);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = 0.9};
+    const Form form = random_graph(r, true);
+    const Prompt prompt = short_prompt(r);
+    DecodeOptions o = random_options(r, n);
+    o.law = Law::kGraph;
+    o.block_pilot = &pilot;
+    o.trace = true;
+    const Method m = with("fields-spec", DiffusionDrafter{.ahead = true}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5});
+    const Decoded d = decoded(lm, prompt, &form, m, o);
+    ASSERT_EQ(d.tokens, decoded(lm, prompt, &form, *method_of("fields"), o).tokens) << n;
+    ASSERT_EQ(d.statistics.draft_forwards, 0);
+    for (const Round& round : d.rounds) ASSERT_LE(round.draft.size(), 6u) << n;
+    accepted += d.statistics.accepted;
+  }
+  EXPECT_GT(accepted, 50);
+}
+
 TEST(BlockPilot, RefusesOneThatReadsMoreLogitsThanThereAre) {
   PhiloxStream r(1, 18);
   const BlockPilot pilot = pilot_of(kVocab + 8);
@@ -350,7 +372,7 @@ TEST(AnyWidth, BoundsTheBlocksBehindAnEarlierAnswer) {
     o.block_pilot = &pilot;
     const Decoded slow = decoded(lm, prompt, nullptr, *method_of("ar"), o);
     PreviousAnswer previous{.form = "", .fields = {}, .tokens = slow.tokens};
-    for (size_t i = 4; i < previous.tokens.size(); i += 5) previous.tokens[i] = random_id(r);
+    for (size_t i = 4; i < previous.tokens.size(); i += 5) previous.tokens[i] = random_id(r, kVocab);
     o.previous = &previous;
     for (const Width& w : {kMeasured, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5}, Width{.tokens = 5}}) {
       const Decoded d = decoded(lm, prompt, nullptr, with("self-spec", PreviousDrafter{"test", DiffusionDrafter{}}, w), o);

@@ -7,7 +7,6 @@
 // round, to the power kUrgency: passes are saved where the longest path shortens (docs/lab/0004-widths.md has the alternatives).
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "decode/known_law.h"
 #include "decode/width_choice.h"
@@ -16,7 +15,6 @@
 namespace slip {
 namespace {
 
-constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
 /// Rows of a pass: beyond, tables are extrapolated and attention is no longer small.
 constexpr int32_t kMostRows = 256;
 /// A draw that is reached less often than this is not laid out where laying out costs anything.
@@ -34,6 +32,7 @@ class MeasuredWidth : public WidthPolicy {
     cost_.pass = &model.pass;
     if (lays_blocks(m)) {
       by_positions_ = true;
+      stored_ = std::holds_alternative<PreviousDrafter>(m.drafter);
       cost_.drafts = RoundCost::Drafts::kRows;
       cost_.draft = &model.pass;
     } else if (!model.draft.empty() && std::holds_alternative<ModelDrafter>(m.drafter)) {
@@ -50,19 +49,18 @@ class MeasuredWidth : public WidthPolicy {
 
   /// A child that starts on its parents' drafts: nothing is chosen after its own, so that its window is what it will cost, beside what
   /// the round holds already; its draws count only where the parents hold as drafted.
-  void open(Strand& s) override {
+  void open(WidthView s) override {
     if (by_positions_) {  // its drafts would need a draft pass: it has none
-      s.window_draws = 0;
-      s.window_end = kNoEnd;
+      s.set_window(0, kNoEnd);
       return;
     }
     float held = 1;
     if (!weight_.empty())
-      for (const int32_t q : form_->fields()[static_cast<size_t>(s.field)].parents) held *= whole_[static_cast<size_t>(q)];
+      for (const int32_t q : form_->fields()[static_cast<size_t>(s.field())].parents) held *= whole_[static_cast<size_t>(q)];
     values_.clear();
     ends_.clear();
-    walk(s, held * weight_of(s.field));
-    strands_.assign(1, {values_, held * weight_of(s.field), 1, 0});
+    walk(s, held * weight_of(s.field()));
+    strands_.assign(1, {values_, held * weight_of(s.field()), 1, 0});
     strands_.push_back({{}, static_cast<float>(round_gain_), static_cast<float>(round_rows_), 0});
     take_.assign(2, 0);
     if (tracker_.drifted())
@@ -75,9 +73,9 @@ class MeasuredWidth : public WidthPolicy {
       round_gain_ = choice_.gain();
       round_rows_ = choice_.verify_rows();
     }
-    if (!weight_.empty()) whole_[static_cast<size_t>(s.field)] = n > 0 ? values_[n - 1].gain / weight_of(s.field) : held;
+    if (!weight_.empty()) whole_[static_cast<size_t>(s.field())] = n > 0 ? values_[n - 1].gain / weight_of(s.field()) : held;
   }
-  void open_all(std::span<Strand* const> strands) override {
+  void open_all(WidthViews strands) override {
     weigh(strands);
     plan(strands);
     round_gain_ = choice_.gain();
@@ -85,9 +83,9 @@ class MeasuredWidth : public WidthPolicy {
     std::fill(whole_.begin(), whole_.end(), 1.0F);
     base_.clear();
     fields_.clear();
-    for (const Strand* s : strands) {
-      base_.push_back({s->cached, static_cast<float>(s->length() - s->cached)});
-      fields_.push_back(s->field);
+    for (const WidthView s : strands) {
+      base_.push_back({s.cached(), static_cast<float>(s.rows() - s.cached())});
+      fields_.push_back(s.field());
     }
   }
   bool window_ends_with_drafts() const override { return true; }
@@ -160,66 +158,80 @@ class MeasuredWidth : public WidthPolicy {
     const double content = model_.lengths.mean(f, i, x.budget);
     return std::max(1.0, std::min<double>(content + 1, x.budget) - i);
   }
-  void weigh(std::span<Strand* const> strands) {
+  void weigh(WidthViews strands) {
     if (weight_.empty()) return;
     double longest = 0;
-    for (const Strand* s : strands)
-      if (!s->done()) longest = std::max(longest, to_go(*s));
-    for (const Strand* s : strands)
-      if (!s->done()) weight_[static_cast<size_t>(s->field)] = static_cast<float>(std::pow(to_go(*s) / longest, kUrgency));
+    for (const WidthView s : strands)
+      if (!s.done()) longest = std::max(longest, to_go(s));
+    for (const WidthView s : strands)
+      if (!s.done()) weight_[static_cast<size_t>(s.field())] = static_cast<float>(std::pow(to_go(s) / longest, kUrgency));
   }
-  double to_go(const Strand& s) const {
-    return behind_[static_cast<size_t>(s.field)] + draws_from(s.field, s.cursor.at_draw() ? s.cursor.place().index : 0);
-  }
+  double to_go(WidthView s) const { return behind_[static_cast<size_t>(s.field())] + draws_from(s.field(), s.index()); }
 
   /// Windows of strands that share a pass.
-  void plan(std::span<Strand* const> strands) {
-    const bool drifted = tracker_.drifted();
+  void plan(WidthViews strands) {
+    foresee(strands);
+    take_.assign(strands.size(), model_.static_width);
+    if (!tracker_.drifted()) choose_windows();
+    double draft_rows = 0;
+    for (size_t i = 0; i < strands.size(); ++i) {
+      const auto n = std::min<size_t>(static_cast<size_t>(take_[i]), strands_[i].draws.size());
+      close(strands[i], n, n > 0 ? ends_[firsts_[i] + n - 1] : strands[i].position());
+      draft_rows += strands_[i].draft_rows;
+      for (size_t k = 0; k < n; ++k) draft_rows += strands_[i].draws[k].draft_rows;
+    }
+    paid_ = cost_.drafts == RoundCost::Drafts::kRows ? cost_.draft->ms(static_cast<int32_t>(std::lround(draft_rows))) : 0;
+    if (cost_.drafts == RoundCost::Drafts::kSteps && strands.size() > 0)
+      paid_ = *std::max_element(take_.begin(), take_.end()) * cost_.draft->ms(static_cast<int32_t>(strands.size()));
+  }
+  /// What each strand's draws are worth and cost, before any window.
+  void foresee(WidthViews strands) {
     values_.clear();
     ends_.clear();
     strands_.clear();
     values_.reserve(strands.size() * 2 * static_cast<size_t>(model_.most_draws));
     firsts_.clear();
-    for (const Strand* s : strands) {
+    free_ = cost_.drafts == RoundCost::Drafts::kPaid || stored_;
+    for (const WidthView s : strands) {
       firsts_.push_back(values_.size());
-      if (!s->done() && !(by_positions_ && s->tokens.empty())) walk(*s, weight_of(s->field));
+      if (!s.done() && !(by_positions_ && s.rows() == 0)) walk(s, weight_of(s.field()));
+      if (stored_) charge_misses(s, firsts_.back());
     }
     firsts_.push_back(values_.size());
     for (size_t i = 0; i < strands.size(); ++i) {
-      const auto known = static_cast<float>(strands[i]->length() - strands[i]->cached);
-      strands_.push_back(
-          {std::span(values_).subspan(firsts_[i], firsts_[i + 1] - firsts_[i]), weight_of(strands[i]->field), known, known});
+      const auto known = static_cast<float>(strands[i].rows() - strands[i].cached());
+      strands_.push_back({std::span(values_).subspan(firsts_[i], firsts_[i + 1] - firsts_[i]), weight_of(strands[i].field()), known,
+                          stored_ ? 0 : known});
     }
-    take_.assign(strands.size(), model_.static_width);
-    if (!drifted) choose_windows();
-    double draft_rows = 0;
-    for (size_t i = 0; i < strands.size(); ++i) {
-      const auto n = std::min<size_t>(static_cast<size_t>(take_[i]), strands_[i].draws.size());
-      close(*strands[i], n, n > 0 ? ends_[firsts_[i] + n - 1] : strands[i]->cursor.position());
-      draft_rows += strands_[i].draft_rows;
-      for (size_t k = 0; k < n; ++k) draft_rows += strands_[i].draws[k].draft_rows;
+  }
+  /// Behind an earlier answer a draft pass runs for strands that it has missed alone; what they know travels with their first draw.
+  void charge_misses(WidthView s, size_t first) {
+    if (!s.missed()) {
+      for (size_t k = first; k < values_.size(); ++k) values_[k].draft_rows = 0;
+    } else if (first < values_.size()) {
+      values_[first].draft_rows += static_cast<float>(s.rows() - s.cached());
+      free_ = false;
     }
-    paid_ = cost_.drafts == RoundCost::Drafts::kRows ? cost_.draft->ms(static_cast<int32_t>(std::lround(draft_rows))) : 0;
-    if (cost_.drafts == RoundCost::Drafts::kSteps && !strands.empty())
-      paid_ = *std::max_element(take_.begin(), take_.end()) * cost_.draft->ms(static_cast<int32_t>(strands.size()));
   }
   void choose_windows() {
-    if (cost_.drafts == RoundCost::Drafts::kPaid && chooses_) {  // drafts for nothing: all, to be chosen from later
+    if (free_ && chooses_) {  // drafts for nothing: all, to be chosen from later
       for (size_t i = 0; i < strands_.size(); ++i) take_[i] = static_cast<int32_t>(strands_[i].draws.size());
       return;
     }
     choice_.choose(strands_, cost_, most_rows_, take_);
   }
-  void close(Strand& s, size_t draws, int32_t end) const {
-    s.window_draws = by_positions_ ? kNoEnd : static_cast<int32_t>(draws);
-    s.window_end = by_positions_ ? end : kNoEnd;
+  void close(WidthView s, size_t draws, int32_t end) const {
+    if (by_positions_)
+      s.set_window(kNoEnd, end);
+    else
+      s.set_window(static_cast<int32_t>(draws), kNoEnd);
   }
 
   /// Draws ahead of a strand as far as they can be foreseen.
-  void walk(const Strand& s, float weight) {
-    int32_t u = s.cursor.position();
+  void walk(WidthView s, float weight) {
+    int32_t u = s.position();
     const int32_t most = model_.most_draws;
-    if (s.field < 0 && !form_) {
+    if (s.field() < 0 && !form_) {
       double survival = weight;
       for (int32_t a = 0; a < most; ++a) {
         survival *= kept_before(-1, a, u + a);
@@ -227,9 +239,9 @@ class MeasuredWidth : public WidthPolicy {
       }
       return;
     }
-    const int32_t end =
-        s.field < 0 ? form_->length()
-                    : form_->fields()[static_cast<size_t>(s.field)].start + form_->fields()[static_cast<size_t>(s.field)].budget;
+    const int32_t end = s.field() < 0 ? form_->length()
+                                      : form_->fields()[static_cast<size_t>(s.field())].start +
+                                            form_->fields()[static_cast<size_t>(s.field())].budget;
     double survival = weight;
     float fixed = 0;
     int32_t ahead = 0;
@@ -266,6 +278,8 @@ class MeasuredWidth : public WidthPolicy {
   WidthTracker own_;
   WidthTracker& tracker_;
   bool chooses_, by_positions_ = false;
+  bool stored_ = false;            // by positions: an earlier answer drafts, and the blocks where it has missed
+  bool free_ = true;               // the drafts of this round cost nothing
   int32_t most_rows_, group_ = 0;  // quadratic: masks behind every row that is asked
   RoundCost cost_;
   double paid_ = 0;  // for the drafts of the round
@@ -284,8 +298,8 @@ class MeasuredWidth : public WidthPolicy {
 class ObservedWidth : public WidthPolicy {
  public:
   ObservedWidth(std::unique_ptr<WidthPolicy> policy, WidthObserver& observer) : policy_(std::move(policy)), observer_(observer) {}
-  void open(Strand& s) override { policy_->open(s); }
-  void open_all(std::span<Strand* const> s) override { policy_->open_all(s); }
+  void open(WidthView s) override { policy_->open(s); }
+  void open_all(WidthViews s) override { policy_->open_all(s); }
   bool window_ends_with_drafts() const override { return policy_->window_ends_with_drafts(); }
   void choose(std::span<const std::span<const DraftFacts>> facts, std::span<int32_t> keep) override {
     policy_->choose(facts, keep);
@@ -296,8 +310,8 @@ class ObservedWidth : public WidthPolicy {
     policy_->seen(f, kept);
     observer_.seen(f, kept);
   }
-  bool starts(const Strand& s) override { return policy_->starts(s); }
-  void lay_masks(std::span<Strand* const> s) override { policy_->lay_masks(s); }
+  bool starts(int32_t field) override { return policy_->starts(field); }
+  void lay_masks(WidthViews s) override { policy_->lay_masks(s); }
   bool wants_prompt_logits() const override { return policy_->wants_prompt_logits(); }
   void prompt_logits(std::span<const float> logits_V) override { policy_->prompt_logits(logits_V); }
 

@@ -4,12 +4,14 @@
 #pragma once
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "decode/strand.h"
+#include "decode/width_view.h"
+#include "nn/draft_head.h"
 #include "nn/lm.h"
 
 namespace slip {
@@ -111,16 +113,31 @@ Status check_width_model(const WidthModel& model, const Form* form);
 Result<WidthModel> read_width_model(const std::filesystem::path& file);
 Status write_width_model(const WidthModel& model, const std::filesystem::path& file);
 
+/// What a measurement has found so far, by point.
+struct CostTimes {
+  std::vector<int32_t> rows;
+  std::vector<std::vector<double>> ms;
+  size_t next = 0;      // point
+  double spent_ms = 0;  // of the budget
+};
+
 struct CostSettings {
   int32_t visible = 512;  // keys that the rows see; slots 0 .. visible are used and must be written where `fill` is off
   bool fill = true;       // runs a pass that writes them first
   int32_t most_rows = 128;
   double budget_ms = 200;  // of measuring; every point is run at least once
   Want want = Want::kArgmax;
+  /// Asked before the first pass and between points; its error ends the measurement, as Ctrl-C does. Every call that gets past the
+  /// first asking comes to a point at least, so that calls that are ended come to the end together.
+  std::function<Status()> poll = {};
+  CostTimes* times = nullptr;  // goes on from a measurement with about the same settings that was ended
 };
 /// Median milliseconds of passes of 1 .. most_rows rows. Points are visited in turns, so that a machine that slows down meanwhile
 /// bends no curve. kResource where the arena is too small.
 Result<CostTable> measure_costs(Lm& lm, const CostSettings& settings);
+/// The same for a round of a draft head: it stores the context of n rows and drafts in blocks of n rows together, all logits wanted.
+/// Writes context slots from `first_slot` on: what is stored before it stays. kResource where context or blocks are too small.
+Result<CostTable> measure_costs(DraftHead& head, int32_t first_slot, const CostSettings& settings);
 
 /// Follows the drive: per field a correction of the calibrated odds, and whether prediction and sight have parted. Kept by the caller
 /// from answer to answer; one thread at a time.

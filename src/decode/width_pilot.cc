@@ -2,7 +2,6 @@
 #include "decode/width_pilot.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "decode/width_methods.h"
 
@@ -70,10 +69,14 @@ class PilotWidth : public WidthPolicy {
       : pilot_(pilot), block_(block), by_positions_(by_positions) {}
   bool wants_prompt_logits() const override { return true; }
   void prompt_logits(std::span<const float> logits_V) override { block_ = std::clamp(pilot_.block(logits_V, block_), 2, 64); }
-  void open(Strand& s) override {
-    constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
-    s.window_draws = by_positions_ ? kNoEnd : block_ - 1;
-    s.window_end = !by_positions_ ? kNoEnd : s.tokens.empty() ? s.cursor.position() : s.cursor.position() + block_ - 1;
+  void open(WidthView s) override {
+    if (by_positions_)
+      s.set_window(kNoEnd, s.position() + (s.rows() == 0 ? 0 : block_ - 1));
+    else
+      s.set_window(block_ - 1, kNoEnd);
+  }
+  void lay_masks(WidthViews strands) override {
+    for (WidthView s : strands) s.set_masks(block_ - 1);
   }
 
  private:

@@ -2,14 +2,12 @@
 #include "decode/width_replay.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
+#include "decode/strand.h"
 
 namespace slip {
 namespace {
-
-constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
 
 class Replay {
  public:
@@ -125,7 +123,7 @@ class Replay {
         if (!parents(f, [&](int32_t q) { return closed(q) || nodes_[static_cast<size_t>(q)].drafted_end; })) continue;
         open(f);
         n.in_round = n.early = more = true;
-        width_.open(n.s);
+        width_.open(WidthView(n.s));
         n.s.draws.clear();
         n.s.ahead = n.s.cursor;
         if (!m_.drafts_in_passes) draft(n, n.s.window_end);
@@ -138,7 +136,7 @@ class Replay {
   void propose(std::vector<Node*>& round) {
     strands_.clear();
     for (Node* n : round) strands_.push_back(&n->s);
-    width_.open_all(strands_);
+    width_.open_all(WidthViews(strands_));
     int32_t rows = 0;
     bool any = false;
     for (Node* n : round) {

@@ -39,7 +39,7 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
       const Field& x = form.fields()[f];
       auto& said = previous.fields[f];
       const auto other = [&](TokenId not_this) {
-        TokenId id = random_id(r);
+        TokenId id = random_id(r, kVocab);
         while (id == not_this || (x.end && id == *x.end)) id = {(id.value + 1) % kVocab};
         return id;
       };

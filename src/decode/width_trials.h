@@ -5,16 +5,13 @@
 
 #include <stdexcept>
 
-#include "base/philox.h"
-#include "decode/hash_lm.h"
 #include "decode/method.h"
+#include "decode/random_trials.h"
 #include "decode/width_model.h"
 
 namespace slip::test {
 
 inline constexpr int32_t kVocab = 12;
-
-inline TokenId random_id(PhiloxStream& r) { return {3 + static_cast<int32_t>(r.below(kVocab - 3))}; }
 
 /// Fields without rules; parents among the earlier ones.
 inline Form random_graph(PhiloxStream& r, bool ends) {
@@ -24,11 +21,11 @@ inline Form random_graph(PhiloxStream& r, bool ends) {
   const auto fields = static_cast<int32_t>(1 + r.below(7));
   for (int32_t f = 0; f < fields; ++f) {
     FixedRun run;
-    for (uint32_t n = 1 + r.below(4); n > 0; --n) run.ids.push_back(random_id(r));
+    for (uint32_t n = 1 + r.below(4); n > 0; --n) run.ids.push_back(random_id(r, kVocab));
     if (f > 0 && p.fields.back().end) run.ids.front() = *p.fields.back().end;
     p.pieces.emplace_back(run);
     Field x{.name = std::to_string(f), .budget = static_cast<int32_t>(1 + r.below(9))};
-    if (ends && r.chance(0.7)) x.end = random_id(r);
+    if (ends && r.chance(0.7)) x.end = random_id(r, kVocab);
     for (int32_t q = 0; q < f; ++q)
       if (r.chance(0.3)) x.parents.push_back(q);
     p.fields.push_back(x);
@@ -70,16 +67,7 @@ inline WidthModel random_model(PhiloxStream& r, const Form* form) {
   return m;
 }
 
-inline Prompt short_prompt(PhiloxStream& r) {
-  Prompt p;
-  const auto n = static_cast<int32_t>(1 + r.below(5));
-  for (int32_t i = 0; i < n; ++i) {
-    p.inputs.emplace_back(random_id(r));
-    p.positions.push_back(Position::text(i));
-  }
-  p.next_position = n;
-  return p;
-}
+inline Prompt short_prompt(PhiloxStream& r) { return text_prompt(r, static_cast<int32_t>(1 + r.below(5)), kVocab); }
 
 inline Method with(std::string_view preset, Drafter drafter, Width width) {
   Method m = *method_of(preset);

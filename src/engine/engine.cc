@@ -3,10 +3,10 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 
-#include "base/interrupt.h"
 #include "base/log.h"
 
 namespace slip {
@@ -163,15 +163,21 @@ Result<std::string> Engine::user_text(const Request& request) const {
 }
 
 // Cameras side by side: each is one thread's work of some ten milliseconds, and the tower, which follows, keeps all threads busy.
-Status Engine::preprocess(std::span<const Image> images, std::vector<PatchGrid>& grids) {
+Status Engine::preprocess(std::span<const Image> images, const DecodeOptions& options, std::vector<PatchGrid>& grids) {
   std::vector<std::optional<Result<PatchGrid>>> made(images.size());
+  std::atomic<int64_t> done{0};
   model_->pool().run(static_cast<int64_t>(images.size()), [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
+    if (const Status wanted = check_wanted(options, "encode", done, "images"); !wanted) {
+      made[at] = wanted.error();
+      return;
+    }
     try {
       made[at] = model_->preprocess(images[at]);
     } catch (const std::bad_alloc&) {
       made[at] = resource_error("image {}: expected memory for its patches, got none", i);
     }
+    ++done;
   });
   for (auto& grid : made) {
     if (!*grid) return grid->error();
@@ -180,13 +186,14 @@ Status Engine::preprocess(std::span<const Image> images, std::vector<PatchGrid>&
   return {};
 }
 
-Result<std::vector<VideoPatches>> Engine::preprocess(std::span<const VideoClip> clips) const {
+Result<std::vector<VideoPatches>> Engine::preprocess(std::span<const VideoClip> clips, const DecodeOptions& options) const {
   std::vector<VideoPatches> out;
   if (clips.empty()) return out;
   if (!model_->preprocessor() || !model_->config().video_token)
     return unsupported("{}: videos: expected a model with Qwen2.5-VL's tower and a token for videos, got {}", folder().string(),
                        model_->config().architecture);
   for (const VideoClip& clip : clips) {
+    SLIP_TRY_(check_wanted(options, "encode", static_cast<int64_t>(out.size()), "videos"));
     SLIP_TRY(VideoPatches made, video_patches(clip.frames, clip.fps, *model_->preprocessor()));
     out.push_back(std::move(made));
   }
@@ -196,9 +203,9 @@ Result<std::vector<VideoPatches>> Engine::preprocess(std::span<const VideoClip> 
 Result<Prompt> Engine::prompt(const Request& request) {
   std::vector<PatchGrid> grids;
   const bool blind = request.ego && !task_.cameras;  // records bring pictures that this model was not trained to see
-  SLIP_TRY_(check_interrupt());
-  SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request.images, grids));
-  SLIP_TRY(const std::vector<VideoPatches> videos, preprocess(request.videos));
+  SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request.images, request.decode, grids));
+  SLIP_TRY(const std::vector<VideoPatches> videos, preprocess(request.videos, request.decode));
+  SLIP_TRY_(check_wanted(request.decode, "encode", static_cast<int64_t>(grids.size() + videos.size()), "images"));
   if (model_->config().action) return action_prompt(request, grids);
   SLIP_TRY(const std::string text, user_text(request));
   if (!chat_known_ && has_chat_template(model_->folder())) {
@@ -231,6 +238,9 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
       found = true;
     }
     if (!found) return bad_input("--section-temperature: expected a section of the form, got {}", name);
+    if (std::count_if(request.section_temperatures.begin(), request.section_temperatures.end(),
+                      [&](const auto& other) { return other.first == name; }) > 1)
+      return usage_error("--section-temperature: expected each section once, got {} twice", name);
   }
   options.end_tokens = model_->config().eos;
   if (!form && !model_->config().action) options.denied = denied_in_text(*model_);  // actions: as published, from all rows
@@ -245,11 +255,10 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
   if (request.reuse_prompt && !options.prompt_memory) options.prompt_memory = &prompt_memory_;
   const bool graph_schedule = request.method.schedule == Schedule::kFields, graph = options.law == Law::kGraph;
   if (form && graph_schedule && !graph)
-    return unsupported(
-        "{}: expected a model trained for the graph law (--law graph decodes by it all the same), got one of the chain law",
-        request.method.preset);
+    return unsupported("{}: expected the graph law (a model trained for it, or --law graph), got the chain law",
+                       request.method.preset);
   if (form && request.method.schedule == Schedule::kSections && graph)
-    return unsupported("{}: expected a model of the chain law, got one of the graph law (--law chain decodes by it all the same)",
+    return unsupported("{}: expected the chain law (a model trained for it, or --law chain), got the graph law",
                        request.method.preset);
   SLIP_TRY_(resources_.attach(*this, request, compiled, options));
   return options;

@@ -101,7 +101,7 @@ class Engine {
   /// A model of actions has its own form under the names model, openvla-action and minivla-action, with as many dimensions as the
   /// statistics of `unnorm_key`.
   Result<const CompiledForm*> form(const std::string& name, std::string_view unnorm_key = {});
-  /// The prompt's rows, images encoded (the stages admit and encode).
+  /// The prompt's rows, images encoded (the stages admit and encode). kCancelled between images as the request's `decode` says.
   Result<Prompt> prompt(const Request& request);
   /// kBadInput / kUnsupported for what the request asks, kCancelled after Ctrl-C or a deadline.
   Result<Answer> run(const Request& request);
@@ -109,8 +109,8 @@ class Engine {
  private:
   Engine() = default;
   Result<std::string> user_text(const Request& request) const;
-  Status preprocess(std::span<const Image> images, std::vector<PatchGrid>& grids);
-  Result<std::vector<VideoPatches>> preprocess(std::span<const VideoClip> clips) const;
+  Status preprocess(std::span<const Image> images, const DecodeOptions& options, std::vector<PatchGrid>& grids);
+  Result<std::vector<VideoPatches>> preprocess(std::span<const VideoClip> clips, const DecodeOptions& options) const;
   bool is_action_form(std::string_view name) const;
   Result<Prompt> action_prompt(const Request& request, std::span<const PatchGrid> images);
   std::vector<float> history_numbers(const Request& request) const;

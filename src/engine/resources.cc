@@ -2,10 +2,11 @@
 // See resources.h.
 #include "engine/resources.h"
 
+#include <algorithm>
 #include <map>
-
 #include <unordered_map>
 
+#include "base/log.h"
 #include "decode/width_model.h"
 #include "decode/width_pilot.h"
 #include "engine/engine.h"
@@ -108,8 +109,12 @@ struct Resources::Parts {
     WidthModel model;
     WidthTracker tracker;
   };
-  std::map<std::string, Measured, std::less<>> widths;  // by file, form and drafter: callers take turns among them
+  std::map<std::string, Measured, std::less<>> widths;  // by file, form and kind of drafter: callers take turns among them
   std::optional<CostTable> cost;                        // a quarter of a second to measure
+  struct Measuring {
+    std::string of;
+    CostTimes times;
+  } measuring;  // what a deadline has ended: the next request goes on with it, so that short ones come to an end too
   std::string pilot_name;
   std::optional<BlockPilot> pilot;
 
@@ -142,6 +147,8 @@ struct Resources::Parts {
       mapped_for = form;
     }
     Request its;
+    its.decode.cancel = request.decode.cancel;
+    its.decode.deadline = request.decode.deadline;
     its.ego = request.ego;
     its.prompt = request.prompt;
     if (small.vision()) its.images = request.images;
@@ -149,6 +156,14 @@ struct Resources::Parts {
     SLIP_TRY(draft.prompt, draft_engine->prompt(its));
     return {};
   }
+
+  CostSettings settings(const DecodeOptions& options, const std::string& of) {
+    if (measuring.of != of) measuring = {of, {}};
+    return {.poll = [&options, done = int64_t{0}]() mutable { return check_wanted(options, "width", done++, "measurements"); },
+            .times = &measuring.times};
+  }
+  Result<WidthModel> measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
+                                    const DecodeOptions& options);
 };
 
 Resources::Resources() : parts_(std::make_unique<Parts>()) {}
@@ -186,10 +201,35 @@ Status Resources::attach(Engine& engine, const Request& request, const CompiledF
 
 namespace {
 
+constexpr int32_t kAnswerKeys = 128;  // that a row sees behind the prompt, half-way through an answer
+
 /// What a step of the second model costs behind its prompt.
-Result<CostTable> draft_costs(const DraftModel& draft) {
+Result<CostTable> step_costs(const DraftModel& draft, CostSettings s) {
   constexpr int32_t kMostStrands = 32;  // a step is a row per strand, fields or rollouts
-  return measure_costs(*draft.lm, {.visible = static_cast<int32_t>(draft.prompt.inputs.size()) + 128, .most_rows = kMostStrands});
+  s.visible = static_cast<int32_t>(draft.prompt.inputs.size()) + kAnswerKeys;
+  s.most_rows = kMostStrands;
+  return measure_costs(*draft.lm, s);
+}
+
+/// What a round of a draft head costs behind what it keeps of the prompt, which stays.
+Result<CostTable> round_costs(DraftHead& head, const Prompt& prompt, CostSettings s) {
+  const DraftHeadInfo& info = head.info();
+  const auto first = static_cast<int32_t>(prompt.inputs.size());
+  const auto kept = info.image_context
+                        ? first
+                        : static_cast<int32_t>(std::count_if(prompt.inputs.begin(), prompt.inputs.end(),
+                                                             [](const RowInput& x) { return std::holds_alternative<TokenId>(x); }));
+  const int32_t room = info.context_slots - first;
+  s.visible = std::max(1, std::min(kept + kAnswerKeys, room));
+  s.most_rows = std::max(1, std::min({s.most_rows, info.block_slots, room}));
+  return measure_costs(head, first, s);
+}
+
+/// The drafter's kind and its network. Not the file of an earlier answer: that is another one every frame, and how its drafts hold is
+/// learned from frame to frame.
+std::string kind_of_drafter(Method m) {
+  if (auto* previous = std::get_if<PreviousDrafter>(&m.drafter)) previous->name.clear();
+  return words_of(m).drafter;
 }
 
 /// The folder's own calibration, or the file that was named; nothing where neither is there. Nobody has asked for the folder's: one for
@@ -207,6 +247,34 @@ Result<std::optional<WidthModel>> stored_width(const Engine& engine, const std::
 
 }  // namespace
 
+Result<WidthModel> Resources::Parts::measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
+                                                    const DecodeOptions& options) {
+  SLIP_TRY(std::optional<WidthModel> stored, stored_width(engine, request.method.width.name, form));
+  // Costs are this machine's, whatever the file says of the one that it was made on.
+  if (!cost) {
+    CostSettings s = settings(options, "passes");
+    s.visible = static_cast<int32_t>(prompt.inputs.size()) + kAnswerKeys;
+    SLIP_TRY(cost, measure_costs(engine.model().lm(), s));
+  }
+  WidthModel model = stored ? std::move(*stored) : WidthModel::uninformed(*cost, form);
+  model.pass = *cost;
+  const std::string drafter = kind_of_drafter(request.method);
+  const auto head = [](std::string_view word) { return word.substr(0, word.find(':')); };
+  if (const std::string& file = request.method.width.name;
+      !file.empty() && !model.drafter.empty() && head(model.drafter) != head(drafter))
+    log(LogLevel::kWarn, "width: {}: calibrated for drafter {}, used for {}: how its drafts hold is learned anew", file,
+        model.drafter, drafter);
+  if (std::holds_alternative<ModelDrafter>(request.method.drafter) && options.draft_model && options.draft_model->lm) {
+    SLIP_TRY(model.draft, step_costs(*options.draft_model, settings(options, drafter)));
+  }
+  if (std::holds_alternative<DFlashDrafter>(request.method.drafter) && options.draft_head) {
+    SLIP_TRY(model.draft, round_costs(*options.draft_head, prompt, settings(options, drafter)));
+    model.most_draws = std::min(model.most_draws, std::max(1, options.draft_head->info().block - 1));
+  }
+  measuring = {};
+  return model;
+}
+
 Status Resources::attach_width(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
                                DecodeOptions& options) {
   Parts& p = *parts_;
@@ -219,20 +287,10 @@ Status Resources::attach_width(Engine& engine, const Request& request, const Com
     options.block_pilot = &*p.pilot;
   }
   if (w.kind != Width::Kind::kMeasured || options.width_model) return {};
-  const std::string key = fmt::format("{}|{}|{}", w.name, form ? form->form.name() : "", words_of(request.method).drafter);
+  const std::string key = fmt::format("{}|{}|{}", w.name, form ? form->form.name() : "", kind_of_drafter(request.method));
   auto at = p.widths.find(key);
   if (at == p.widths.end()) {
-    const Form* f = form ? &form->form : nullptr;
-    SLIP_TRY(std::optional<WidthModel> stored, stored_width(engine, w.name, f));
-    // Costs are this machine's, whatever the file says of the one that it was made on.
-    if (!p.cost) {
-      SLIP_TRY(p.cost, measure_costs(engine.model().lm(), {.visible = static_cast<int32_t>(prompt.inputs.size()) + 128}));
-    }
-    WidthModel model = stored ? std::move(*stored) : WidthModel::uninformed(*p.cost, f);
-    model.pass = *p.cost;
-    if (std::holds_alternative<ModelDrafter>(request.method.drafter) && options.draft_model && options.draft_model->lm) {
-      SLIP_TRY(model.draft, draft_costs(*options.draft_model));
-    }
+    SLIP_TRY(WidthModel model, p.measured_width(engine, request, form ? &form->form : nullptr, prompt, options));
     at = p.widths.emplace(key, Parts::Measured{std::move(model), {}}).first;
   }
   options.width_model = &at->second.model;

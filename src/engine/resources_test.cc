@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+
 #include "decode/width_model.h"
 #include "engine/engine.h"
+#include "sim/record.h"
 
 namespace slip {
 namespace {
@@ -82,6 +86,120 @@ TEST_F(WidthsOfAFolder, KnowWhatASecondModelsStepsCost) {
   const auto slow = (*engine)->run(text(*method_of("ar"))), fast = (*engine)->run(request);
   ASSERT_TRUE(slow && fast);
   EXPECT_EQ(fast->decoded.tokens, slow->decoded.tokens);
+}
+
+/// Every frame of a drive brings another file: what was measured and learned stays, and nothing piles up.
+TEST_F(WidthsOfAFolder, LearnFromFrameToFrameWhicheverFileAnEarlierAnswerComesFrom) {
+  auto engine = Engine::load(folder_, {.threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message;
+  Request request = text(measured("self-spec", ""));
+  const auto prompt = (*engine)->prompt(request);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  Resources resources;
+  const auto tracker = [&](const Drafter& drafter) -> WidthTracker* {
+    request.method.drafter = drafter;
+    DecodeOptions options = request.decode;
+    const Status attached = resources.attach_width(**engine, request, nullptr, *prompt, options);
+    EXPECT_TRUE(attached) << (attached ? "" : attached.error().message);
+    return options.width_tracker;
+  };
+  WidthTracker* const first = tracker(PreviousDrafter{"frame 1.json"});
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(tracker(PreviousDrafter{"frame 2.json"}), first);
+  EXPECT_NE(tracker(PreviousDrafter{"frame 2.json", DiffusionDrafter{}}), first) << "another kind of drafter";
+  EXPECT_NE(tracker(DiffusionDrafter{}), first);
+  EXPECT_EQ(tracker(PreviousDrafter{"frame 3.json"}), first);
+}
+
+TEST_F(WidthsOfAFolder, EndWithARequestThatNobodyWaitsForAndGoOnWithTheNext) {
+  auto engine = Engine::load(folder_, {.threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const Request request = text(measured("self-spec", ""));
+  const auto prompt = (*engine)->prompt(request);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  Resources resources;
+  DecodeOptions options = request.decode;
+  options.deadline = std::chrono::steady_clock::now();
+  const Status late = resources.attach_width(**engine, request, nullptr, *prompt, options);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(late.error().message, "width: expected to finish before the deadline, got 0 measurements done");
+  EXPECT_EQ(options.width_model, nullptr);
+  options.deadline.reset();
+  const Status now = resources.attach_width(**engine, request, nullptr, *prompt, options);
+  ASSERT_TRUE(now) << now.error().message;
+  EXPECT_GT(options.width_model->pass.ms(1), 0);
+}
+
+TEST_F(WidthsOfAFolder, ASecondModelsPromptEndsWithItsRequest) {
+  auto engine = Engine::load(folder_, {.threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message;
+  Request request = text(*method_of("draft-model"));
+  request.method.drafter = ModelDrafter{.name = kSmall};
+  std::atomic<bool> cancel{true};
+  request.decode.cancel = &cancel;
+  Resources resources;
+  DecodeOptions options = request.decode;
+  const Status attached = resources.attach(**engine, request, nullptr, options);
+  ASSERT_FALSE(attached);
+  EXPECT_EQ(attached.error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(attached.error().message, "encode: expected to finish, got cancelled after 0 images");
+  cancel = false;
+  EXPECT_TRUE(resources.attach(**engine, request, nullptr, options));
+}
+
+/// A head's passes are no more free than a second model's, and it drafts no more than a block.
+TEST(WidthsOfADraftHead, KnowWhatItsRoundsCost) {
+  const fs::path models = fs::path(SLIP_FIXTURES) / "models";
+  auto engine = Engine::load(models / "qwen3", {.dtype = "f32", .threads = 1, .slots = 512});
+  ASSERT_TRUE(engine) << engine.error().message;
+  Prompt prompt;
+  for (const int32_t id : {11, 40, 7, 99}) {
+    prompt.positions.push_back(Position::text(static_cast<int32_t>(prompt.inputs.size())));
+    prompt.inputs.emplace_back(TokenId{id});
+  }
+  prompt.next_position = 4;
+  Request request;
+  request.form.clear();
+  request.method = *method_of("dflash");
+  request.method.drafter = DFlashDrafter{(models / "qwen3_dflash").string()};
+  request.method.width = {.kind = Width::Kind::kMeasured};
+  request.decode.limit = 12;
+  Resources resources;
+  DecodeOptions options = request.decode;
+  ASSERT_TRUE(resources.attach(**engine, request, nullptr, options));
+  const Status attached = resources.attach_width(**engine, request, nullptr, prompt, options);
+  ASSERT_TRUE(attached) << attached.error().message;
+  EXPECT_GT(options.width_model->draft.ms(1), 0) << "else its passes count as free";
+  EXPECT_EQ(options.width_model->most_draws, 7) << "blocks of 8, the anchor included";
+  const auto fast = Decoder((*engine)->model().lm(), request.method).decode(prompt, nullptr, options);
+  ASSERT_TRUE(fast) << fast.error().message;
+  const auto slow = decode((*engine)->model().lm(), prompt, nullptr, "ar", options);
+  ASSERT_TRUE(slow) << slow.error().message;
+  EXPECT_EQ(fast->tokens, slow->tokens);
+}
+
+/// Between images and before the first.
+TEST(Images, AreNotEncodedForARequestThatNobodyWaitsFor) {
+  auto engine = Engine::load(SLIP_SOURCE_DIR "/models/demo", {.threads = 2});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const sim::Record record = *sim::make_record(900000001);
+  Request request;
+  request.ego = ego_of(record.labels);
+  request.images = camera_images(record.images);
+  std::atomic<bool> cancel{true};
+  request.decode.cancel = &cancel;
+  const auto cancelled = (*engine)->prompt(request);
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(cancelled.error().message, "encode: expected to finish, got cancelled after 0 images");
+  cancel = false;
+  request.decode.deadline = std::chrono::steady_clock::now();
+  const auto late = (*engine)->prompt(request);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().message, "encode: expected to finish before the deadline, got 0 images done");
+  request.decode.deadline.reset();
+  EXPECT_TRUE((*engine)->prompt(request));
 }
 
 }  // namespace

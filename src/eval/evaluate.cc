@@ -249,19 +249,29 @@ const json::value* at_path(const json::object& o, std::string_view path) {
 
 }  // namespace
 
+Status check_limit_shapes(const json::value& limits, std::string_view where) {
+  if (!limits.is_object()) return bad_input("{}: expected an object, got another type", where);
+  for (const auto& [path, limit] : limits.get_object()) {
+    const std::string_view name(path);
+    if (!limit.is_object() || limit.get_object().empty())
+      return bad_input("{}: {}: expected {{\"min\": x}} or {{\"max\": x}}, got {}", where, name,
+                       limit.is_object() ? "neither" : "another type");
+    for (const auto& [kind, bound] : limit.get_object())
+      if ((kind != "min" && kind != "max") || !bound.is_number())
+        return bad_input("{}: {}: expected min or max with a number, got {}", where, name, std::string_view(kind));
+  }
+  return {};
+}
+
 Status check_limits(const json::object& result, const json::object& limits, std::string_view where) {
+  SLIP_TRY_(check_limit_shapes(limits, where));
   std::string missed;
   for (const auto& [path, limit] : limits) {
     const json::value* v = at_path(result, path);
     if (!v || !(v->is_number() || v->is_bool()))
       return bad_input("{}: {}: expected the path of a number in the result, got another", where, std::string_view(path));
-    if (!limit.is_object())
-      return bad_input("{}: {}: expected {{\"min\": x}} or {{\"max\": x}}, got another type", where, std::string_view(path));
     const double got = v->is_bool() ? v->get_bool() : v->to_number<double>();
     for (const auto& [kind, bound] : limit.get_object()) {
-      if ((kind != "min" && kind != "max") || !bound.is_number())
-        return bad_input("{}: {}: expected min or max with a number, got {}", where, std::string_view(path),
-                         std::string_view(kind));
       const double b = bound.to_number<double>();
       if (kind == "min" ? !(got >= b) : !(got <= b))
         missed += fmt::format("{}{}: expected {} {}, got {:.4g}", missed.empty() ? "" : "; ", std::string_view(path),

@@ -86,7 +86,9 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
 /// The expert's future as 20 points at 4 Hz.
 std::vector<Waypoint> truth_points(const sim::Labels& labels);
 
-/// {"macro_f1": {"min": 0.7}, "pre_onset.model.ade_5s": {"max": 3}}: dotted paths into to_json(). kCheckFailed lists what is missed.
+/// {"macro_f1": {"min": 0.7}, "pre_onset.model.ade_5s": {"max": 3}}: what can be said of limits before there is a result.
+Status check_limit_shapes(const json::value& limits, std::string_view where);
+/// Such limits' dotted paths lead into to_json(). kCheckFailed lists what is missed.
 Status check_limits(const json::object& result, const json::object& limits, std::string_view where);
 
 /// A table for people, headed by the decoder where it is given, and "lossy" where that is.

@@ -87,5 +87,19 @@ TEST(CheckLimits, ReachFieldsWhoseNamesHaveDots) {
   EXPECT_EQ(unknown.error().kind, ErrorKind::kBadInput);
 }
 
+TEST(Limits, AreReadWithoutAResult) {
+  const auto error = [](const char* text) {
+    const Status s = check_limit_shapes(*parse_json(text, "text"), "l.json");
+    return s ? std::string("no error") : s.error().message;
+  };
+  EXPECT_EQ(error(R"({"a.b": {"min": 0, "max": 1.5}, "c": {"max": -1}})"), "no error");
+  EXPECT_EQ(error("{}"), "no error");
+  EXPECT_EQ(error("[]"), "l.json: expected an object, got another type");
+  EXPECT_EQ(error(R"({"a": 0.5})"), "l.json: a: expected {\"min\": x} or {\"max\": x}, got another type");
+  EXPECT_EQ(error(R"({"a": {}})"), "l.json: a: expected {\"min\": x} or {\"max\": x}, got neither");
+  EXPECT_EQ(error(R"({"a": {"above": 1}})"), "l.json: a: expected min or max with a number, got above");
+  EXPECT_EQ(error(R"({"a": {"min": "1"}})"), "l.json: a: expected min or max with a number, got min");
+}
+
 }  // namespace
 }  // namespace slip

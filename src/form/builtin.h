@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built-in forms, each a JSON Schema document like any user's (`slipstream form NAME --json` prints it).
+// Built-in forms, each a JSON Schema document like any user's (`slipstream form NAME --schema` prints it).
 //   wod-e2e  the answer that Fast-dDrive is trained on: 12 critical objects, explanation, behaviour, trajectory string
 //            [Fast-dDrive, preprocessing and template; reference/driving 3.2].
 //   drive-cot  FastDriveCoT's reasoning as lines with a graph, meta-actions, five waypoints [FastDriveCoT; reference/driving 3.4].

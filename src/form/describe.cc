@@ -20,10 +20,8 @@ json::array ids_json(std::span<const TokenId> ids) {
   return out;
 }
 
-std::string parent_names(const Form& form, const Field& f) {
-  std::string s;
-  for (const int32_t p : f.parents) s += fmt::format("{}{}", s.empty() ? "" : ", ", form.fields()[static_cast<size_t>(p)].name);
-  return s.empty() ? "-" : s;
+std::string parents_line(const Form& form, const Field& f) {
+  return f.parents.empty() ? "-" : fmt::format("{}", fmt::join(parent_names(form, f), ", "));
 }
 
 /// What an enumeration or an instance has besides; empty for a plain field.
@@ -34,23 +32,6 @@ std::string stages(const Form& form, const Field& f, const Tokenizer* tokenizer)
     s += fmt::format("  instance {} of {}", f.instance_of->instance, form.fields()[static_cast<size_t>(f.instance_of->field)].name);
   if (!f.placeholder.empty()) s += fmt::format("  placeholder {}", spelled(f.placeholder, tokenizer));
   return s;
-}
-
-/// Fields by the number of fields on the longest way to them: those of one wave may be decoded side by side.
-std::vector<std::vector<size_t>> waves_of(const Form& form) {
-  std::vector<size_t> wave(form.fields().size(), 0);
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (size_t f = 0; f < wave.size(); ++f)
-      for (const int32_t p : form.fields()[f].parents)
-        if (wave[f] <= wave[static_cast<size_t>(p)]) wave[f] = wave[static_cast<size_t>(p)] + 1, moved = true;
-  }
-  std::vector<std::vector<size_t>> out;
-  for (size_t f = 0; f < wave.size(); ++f) {
-    if (out.size() <= wave[f]) out.resize(wave[f] + 1);
-    out[wave[f]].push_back(f);
-  }
-  return out;
 }
 
 int32_t values_in(const Form& form, const Block& b) {
@@ -67,6 +48,28 @@ int32_t depth_of(const Form& form, size_t f, std::vector<int32_t>& known) {
 }
 
 }  // namespace
+
+std::vector<std::vector<size_t>> waves_of(const Form& form) {
+  std::vector<size_t> wave(form.fields().size(), 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t f = 0; f < wave.size(); ++f)
+      for (const int32_t p : form.fields()[f].parents)
+        if (wave[f] <= wave[static_cast<size_t>(p)]) wave[f] = wave[static_cast<size_t>(p)] + 1, moved = true;
+  }
+  std::vector<std::vector<size_t>> out;
+  for (size_t f = 0; f < wave.size(); ++f) {
+    if (out.size() <= wave[f]) out.resize(wave[f] + 1);
+    out[wave[f]].push_back(f);
+  }
+  return out;
+}
+
+std::vector<std::string> parent_names(const Form& form, const Field& field) {
+  std::vector<std::string> names;
+  for (const int32_t p : field.parents) names.push_back(form.fields()[static_cast<size_t>(p)].name);
+  return names;
+}
 
 int32_t critical_path(const Form& form) {
   std::vector<int32_t> known(form.fields().size(), -1);
@@ -100,7 +103,7 @@ std::string describe(const Form& form, const Tokenizer* tokenizer) {
     }
     const Field& f = form.fields()[static_cast<size_t>(std::get<FieldRef>(piece).field)];
     s += fmt::format("{:>5}  field  {}  budget {}  end {}  parents {}{}\n", at, f.name, f.budget,
-                     f.end ? spelled(std::span(&*f.end, 1), tokenizer) : "-", parent_names(form, f), stages(form, f, tokenizer));
+                     f.end ? spelled(std::span(&*f.end, 1), tokenizer) : "-", parents_line(form, f), stages(form, f, tokenizer));
     at += f.budget;
   }
   return s;
@@ -123,8 +126,6 @@ json::object describe_json(const Form& form, const Tokenizer* tokenizer) {
     pieces.push_back(std::move(fixed));
   }
   for (const Field& f : form.fields()) {
-    json::array parents;
-    for (const int32_t p : f.parents) parents.push_back(json::string(form.fields()[static_cast<size_t>(p)].name));
     json::value end = nullptr;
     if (f.end) end = f.end->value;
     json::object field{{"name", f.name},
@@ -132,7 +133,7 @@ json::object describe_json(const Form& form, const Tokenizer* tokenizer) {
                        {"budget", f.budget},
                        {"end", std::move(end)},
                        {"section", form.sections()[static_cast<size_t>(f.section)].name},
-                       {"parents", std::move(parents)}};
+                       {"parents", json::value_from(parent_names(form, f))}};
     if (!f.separators.empty()) field["separators"] = ids_json(f.separators);
     if (!f.placeholder.empty()) field["placeholder"] = ids_json(f.placeholder);
     if (f.instance_of)

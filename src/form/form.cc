@@ -180,6 +180,15 @@ Status check_instances(const Form::Parts& p) {
   return {};
 }
 
+Status check_length(const Form::Parts& p) {
+  int64_t length = 0;
+  for (const Piece& piece : p.pieces)
+    length += std::holds_alternative<FixedRun>(piece) ? static_cast<int64_t>(std::get<FixedRun>(piece).ids.size())
+                                                      : p.fields[static_cast<size_t>(std::get<FieldRef>(piece).field)].budget;
+  if (length <= kMostPositions) return {};
+  return bad_input("form {}: expected at most {} positions, got {}", p.name, kMostPositions, length);
+}
+
 Status check_blocks(const Form::Parts& p, int32_t length) {
   int32_t at = 0;
   for (const Block& b : p.blocks) {
@@ -200,56 +209,59 @@ Result<Form> Form::make(Parts parts) {
   SLIP_TRY_(check_instances(parts));
   if (parts.block_size < 1) return bad_input("form {}: expected a block size of at least 1, got {}", parts.name, parts.block_size);
   if (parts.section_names.empty()) parts.section_names = {"answer"};
-
+  SLIP_TRY_(check_length(parts));
   Form form;
-  int64_t length = 0;
-  for (const Piece& piece : parts.pieces)
-    length += std::holds_alternative<FixedRun>(piece) ? static_cast<int64_t>(std::get<FixedRun>(piece).ids.size())
-                                                      : parts.fields[static_cast<size_t>(std::get<FieldRef>(piece).field)].budget;
-  if (length > kMostPositions)
-    return bad_input("form {}: expected at most {} positions, got {}", parts.name, kMostPositions, length);
+  form.parts_ = std::move(parts);
+  SLIP_TRY_(form.place_pieces());
+  SLIP_TRY_(form.divide());
+  return form;
+}
 
+/// Every position's fixed token, field and section.
+Status Form::place_pieces() {
   int32_t section_now = 0;
-  for (const Piece& piece : parts.pieces) {
+  for (const Piece& piece : parts_.pieces) {
     const auto* run = std::get_if<FixedRun>(&piece);
     const int32_t f = run ? -1 : std::get<FieldRef>(piece).field;
-    const int32_t section = run ? run->section : parts.fields[static_cast<size_t>(f)].section;
-    if (section < section_now || static_cast<size_t>(section) >= parts.section_names.size())
-      return bad_input("form {}: expected sections in order, {} to {}, got {}", parts.name, section_now,
-                       parts.section_names.size() - 1, section);
+    const int32_t section = run ? run->section : parts_.fields[static_cast<size_t>(f)].section;
+    if (section < section_now || static_cast<size_t>(section) >= parts_.section_names.size())
+      return bad_input("form {}: expected sections in order, {} to {}, got {}", parts_.name, section_now,
+                       parts_.section_names.size() - 1, section);
     section_now = section;
     if (run) {
-      form.fixed_.insert(form.fixed_.end(), run->ids.begin(), run->ids.end());
+      fixed_.insert(fixed_.end(), run->ids.begin(), run->ids.end());
     } else {
-      parts.fields[static_cast<size_t>(f)].start = form.length();
-      form.fixed_.resize(form.fixed_.size() + static_cast<size_t>(parts.fields[static_cast<size_t>(f)].budget));
+      parts_.fields[static_cast<size_t>(f)].start = length();
+      fixed_.resize(fixed_.size() + static_cast<size_t>(parts_.fields[static_cast<size_t>(f)].budget));
     }
-    form.field_of_.resize(form.fixed_.size(), f);
-    form.section_of_.resize(form.fixed_.size(), section);
+    field_of_.resize(fixed_.size(), f);
+    section_of_.resize(fixed_.size(), section);
   }
+  return {};
+}
 
-  std::vector<uint8_t> is_value(form.fixed_.size());
-  for (size_t u = 0; u < is_value.size(); ++u) is_value[u] = !form.fixed_[u];
+/// Sections and blocks as ranges of positions.
+Status Form::divide() {
+  std::vector<uint8_t> is_value(fixed_.size());
+  for (size_t u = 0; u < is_value.size(); ++u) is_value[u] = !fixed_[u];
   std::vector<SectionRange> ranges;
   int32_t at = 0;
-  for (size_t s = 0; s < parts.section_names.size(); ++s) {
+  for (size_t s = 0; s < parts_.section_names.size(); ++s) {
     const int32_t begin = at;
-    while (at < form.length() && form.section_of_[static_cast<size_t>(at)] == static_cast<int32_t>(s)) ++at;
+    while (at < length() && section_of_[static_cast<size_t>(at)] == static_cast<int32_t>(s)) ++at;
     ranges.push_back({begin, at});
-    form.sections_.push_back({parts.section_names[s], begin, at});
+    sections_.push_back({parts_.section_names[s], begin, at});
   }
-  if (parts.blocks.empty()) {
-    form.blocks_ = blocks_of_ids(partition_ids(is_value, ranges, parts.block_size));
+  if (parts_.blocks.empty()) {
+    blocks_ = blocks_of_ids(partition_ids(is_value, ranges, parts_.block_size));
   } else {
-    SLIP_TRY_(check_blocks(parts, form.length()));
-    form.blocks_ = parts.blocks;
+    SLIP_TRY_(check_blocks(parts_, length()));
+    blocks_ = parts_.blocks;
   }
-  form.block_of_.resize(form.fixed_.size());
-  for (size_t b = 0; b < form.blocks_.size(); ++b)
-    for (int32_t u = form.blocks_[b].begin; u < form.blocks_[b].end; ++u)
-      form.block_of_[static_cast<size_t>(u)] = static_cast<int32_t>(b);
-  form.parts_ = std::move(parts);
-  return form;
+  block_of_.resize(fixed_.size());
+  for (size_t b = 0; b < blocks_.size(); ++b)
+    for (int32_t u = blocks_[b].begin; u < blocks_[b].end; ++u) block_of_[static_cast<size_t>(u)] = static_cast<int32_t>(b);
+  return {};
 }
 
 int32_t instances_in(const Field& enumeration, std::span<const TokenId> content) {

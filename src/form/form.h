@@ -121,6 +121,9 @@ class Form {
   int32_t fixed_tokens() const;
 
  private:
+  Status place_pieces();
+  Status divide();
+
   Parts parts_;
   std::vector<Section> sections_;
   std::vector<Block> blocks_;

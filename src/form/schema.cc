@@ -50,7 +50,7 @@ class Compiler {
         out.meanings.push_back(std::move(meaning));
       }
     }
-    SLIP_TRY_(link_parents());
+    SLIP_TRY_(link_parents(text_, name_, parts_.fields));
     SLIP_TRY(out.form, Form::make(std::move(parts_)));
     return out;
   }
@@ -354,32 +354,6 @@ class Compiler {
     for (int32_t id = m.first.value; id <= m.last.value; ++id) ids.push_back({id});
     f.rules = TokenRules::only(std::move(ids));
     return FieldMeaning(m);
-  }
-
-  // ---- graph
-
-  Status link_parents() {
-    for (size_t i = 0; i < text_.fields.size(); ++i) {
-      const FieldSpec& spec = text_.fields[i];
-      auto& parents = parts_.fields[i].parents;
-      if (spec.after)
-        parents = *spec.after;
-      else if (!text_.any_parents && spec.field_before >= 0)
-        parents = {spec.field_before};
-      if (spec.after || !text_.any_parents) continue;
-      for (const std::string& name : spec.parent_names) {
-        bool found = false;
-        for (size_t j = 0; j < text_.fields.size(); ++j) {
-          const std::string& other = text_.fields[j].name;
-          if (other != name && !other.starts_with(name + ".")) continue;
-          found = true;
-          if (std::find(parents.begin(), parents.end(), static_cast<int32_t>(j)) == parents.end())
-            parents.push_back(static_cast<int32_t>(j));
-        }
-        if (!found) return bad_input("{}: expected names of fields in x-parents, got '{}'", where(spec), shown(name));
-      }
-    }
-    return {};
   }
 
   FormText text_;

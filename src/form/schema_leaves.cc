@@ -12,16 +12,6 @@ namespace {
 constexpr int64_t kSpaceRules = 16;     // 90,000 of Qwen's ids have no space in front
 constexpr int64_t kMostInstances = 64;  // of one enumeration; the largest in the literature names 4 [FastDriveCoT]
 
-/// Bytes, of which no tokenizer makes more tokens.
-int64_t longest_value(const FieldSpec& spec) {
-  size_t longest = 1;
-  if (const auto* choice = std::get_if<ChoiceSpec>(&spec.kind))
-    for (const std::string& word : choice->words) longest = std::max(longest, word.size());
-  if (const auto* number = std::get_if<NumberFormat>(&spec.kind)) longest = number->spelled.size();
-  if (const auto* bins = std::get_if<BinsSpec>(&spec.kind)) longest = static_cast<size_t>(std::max(bins->count, 1));
-  return static_cast<int64_t>(longest);
-}
-
 }  // namespace
 
 Status SchemaReader::field(FieldSpec spec, const Inherited& at) {

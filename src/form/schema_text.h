@@ -2,6 +2,7 @@
 // Inside of schema.h: a schema read into pieces of text, before any tokenizer is asked.
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -62,6 +63,11 @@ struct FormText {
 };
 
 Result<FormText> read_schema(const json::value& schema, std::string_view form_name);
+/// Bytes of a field's longest value, of which no tokenizer makes more tokens; ids where it is a run of them. 1 for free text, whose
+/// length is its budget.
+int64_t longest_value(const FieldSpec& spec);
+/// Fills `parents` of the fields, which are those of the text in order. kBadInput for a name that no field has.
+Status link_parents(const FormText& text, std::string_view form_name, std::span<Field> fields);
 /// "[space][+]0..0[.0..0]"
 Result<NumberFormat> parse_number_format(std::string_view spelled, std::string_view where);
 

@@ -44,5 +44,8 @@ std::string describe(const Form& form, const Tokenizer* tokenizer = nullptr);
 json::object describe_json(const Form& form, const Tokenizer* tokenizer = nullptr);
 /// Most passes that any chain of parents needs: per field its budget (a full field closes without drawing END).
 int32_t critical_path(const Form& form);
+/// Fields by the number of fields on the longest way to them: those of one wave may be decoded side by side.
+std::vector<std::vector<size_t>> waves_of(const Form& form);
+std::vector<std::string> parent_names(const Form& form, const Field& field);
 
 }  // namespace slip

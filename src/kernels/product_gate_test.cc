@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // That rows share the reading and unpacking of weights: the point of the product kernels. Times are compared inside one run, medians
 // of interleaved ratios; a lost tile path costs 8 rows 8 times one row (docs/lab/0007).
-#include <algorithm>
 #include <chrono>
 
+#include "base/measure.h"
 #include "kernels/testing.h"
 
 namespace slip {
@@ -27,8 +27,7 @@ double median_ratio_of_8_rows_to_1(const PackedMatrix& w, ThreadPool& pool) {
     const double one = seconds_of([&] { product(1); }), eight = seconds_of([&] { product(8); });
     ratios.push_back(eight / one);
   }
-  std::sort(ratios.begin(), ratios.end());
-  return ratios[ratios.size() / 2];
+  return median(std::move(ratios));
 }
 
 // Reached on one core: of a Zen 5, avx512 1.1 to 1.6 and avx2 1.3 to 3.2; of a Zen 4, whose dot products are half as fast beside the same

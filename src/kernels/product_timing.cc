@@ -11,13 +11,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <string>
 
+#include "base/measure.h"
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
 #include "kernels/probe.h"
@@ -27,17 +27,11 @@ namespace {
 
 constexpr int64_t kWidth = 2048, kQkv = 2560, kMlp = 11008, kVocab = 151936, kAllLayers = 36;
 
-using Clock = std::chrono::steady_clock;
 template <class F>
 double seconds_of(const F& f) {
   const auto begin = Clock::now();
   f();
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x.empty() ? 0 : x[x.size() / 2];
 }
 
 /// A blob of random numbers that are neither NaN nor subnormal; scales are 1e-3.

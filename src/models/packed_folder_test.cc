@@ -270,18 +270,23 @@ TEST_F(PackedFolders, MemoryIsRefusedBeforeItIsTaken) {
   EXPECT_TRUE(check_memory(*need, need->total(), "here"));
 }
 
-// A copy of a fixture whose decoder matrices are stored as fp8 with scales of each published kind, beside one with the products in
-// f32: both must give the same bits.
+// A copy of a fixture whose matrices are stored as fp8 with scales of each published kind, beside one with the products in f32: both
+// must give the same bits.
 struct Fp8Case {
   const char* ending;
   std::vector<int64_t> (*shape)(int64_t n, int64_t k);
 };
 
-void write_fp8_pair(const Fp8Case& c, const fs::path& fp8, const fs::path& plain) {
-  const Checkpoint source = *Checkpoint::open_folder(kFixtures / "llama");
+// Those of the layers, of a tower's blocks and of its projector.
+bool is_fp8(const std::string& name, const TensorView& t) {
+  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+  return t.shape.size() == 2 && name.ends_with(".weight") && (has("proj") || has(".qkv.") || has(".fc"));
+}
+
+void write_fp8_pair(const Fp8Case& c, const fs::path& fp8, const fs::path& plain, const std::string& fixture = "llama") {
+  const Checkpoint source = *Checkpoint::open_folder(kFixtures / fixture);
   std::vector<std::vector<std::byte>> memory;
   std::vector<TensorToWrite> stored, dense;
-  std::vector<std::pair<std::string, size_t>> unused;
   const auto keep = [&](auto span) {
     const auto bytes = std::as_bytes(span);
     memory.emplace_back(bytes.begin(), bytes.end());
@@ -289,7 +294,7 @@ void write_fp8_pair(const Fp8Case& c, const fs::path& fp8, const fs::path& plain
   };
   memory.reserve(1000);
   for (const auto& [name, t] : source.tensors()) {
-    if (t.shape.size() != 2 || name.find("proj") == std::string::npos) {
+    if (!is_fp8(name, t)) {
       stored.push_back({name, t.dtype, t.shape, t.bytes});
       dense.push_back(stored.back());
       continue;
@@ -315,10 +320,11 @@ void write_fp8_pair(const Fp8Case& c, const fs::path& fp8, const fs::path& plain
     stored.push_back({name + c.ending, DType::kF32, shape, keep(std::span(scales))});
     dense.push_back({name, DType::kF32, t.shape, keep(std::span(product))});
   }
-  json::value config = *read_json(kFixtures / "llama/config.json");
+  json::value config = *read_json(kFixtures / fixture / "config.json");
   for (const fs::path& out : {fp8, plain}) {
     fs::create_directories(out);
-    ASSERT_TRUE(write_safetensors(out / "model.safetensors", &out == &fp8 ? stored : dense));
+    if (const fs::path images = kFixtures / fixture / "preprocessor_config.json"; fs::exists(images))
+      fs::copy_file(images, out / images.filename());
   }
   ASSERT_TRUE(write_safetensors(fp8 / "model.safetensors", stored));
   ASSERT_TRUE(write_safetensors(plain / "model.safetensors", dense));
@@ -347,6 +353,39 @@ TEST_F(PackedFolders, Fp8WeightsAreStoredNumbersTimesTheirScales) {
     write_fp8_pair(cases[i], fp8, plain);
     for (const WeightType type : {WeightType::kF32, WeightType::kI8})
       EXPECT_TRUE(same_bits(logits_of(fp8, type), logits_of(plain, type)));
+  }
+}
+
+// OpenVLA: the towers' matrices, the projector's and the language model's.
+TEST_F(PackedFolders, Fp8HoldsInTheTowersOfAnOpenVlaToo) {
+  const auto features = [](const fs::path& folder, WeightType type) {
+    std::vector<float> out;
+    const auto model = load_model(folder, {type, 2, 16});
+    EXPECT_TRUE(model) << model.error().message;
+    const auto image = load_image(kFixtures / "openvla/image_0.png");
+    EXPECT_TRUE(image) << image.error().message;
+    if (!model || !image) return out;
+    const auto patches = (*model)->preprocess(*image);
+    EXPECT_TRUE(patches) << patches.error().message;
+    EXPECT_TRUE(patches && (*model)->encode_images({&*patches, 1}, out));
+    return out;
+  };
+  const fs::path fp8 = root / "vla-fp8", plain = root / "vla-plain";
+  write_fp8_pair({"_scale_inv",
+                  [](int64_t n, int64_t k) {
+                    return std::vector<int64_t>{(n + 127) / 128, (k + 127) / 128};
+                  }},
+                 fp8, plain, "openvla");
+  const Checkpoint stored = *Checkpoint::open_folder(fp8);
+  for (const char* name : {"vision_backbone.featurizer.blocks.0.attn.qkv.weight", "projector.fc1.weight",
+                           "language_model.model.layers.1.mlp.down_proj.weight"}) {
+    ASSERT_NE(stored.find(name), nullptr) << name;
+    EXPECT_EQ(stored.find(name)->dtype, DType::kF8E4M3) << name;
+  }
+  for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kI8}) {
+    SCOPED_TRACE(word_of_type(type));
+    EXPECT_TRUE(same_bits(features(fp8, type), features(plain, type)));
+    EXPECT_TRUE(same_bits(logits_of(fp8, type), logits_of(plain, type)));
   }
 }
 

@@ -45,12 +45,13 @@ Result<fs::path> newest_step(const fs::path& folder) {
 Result<Source> find_source(const fs::path& path) {
   Source s;
   std::error_code ec;
+  if (!fs::exists(path, ec)) return bad_input("{}: expected a .pt file or a run's folder, got nothing there", path.string());
   if (fs::is_directory(path, ec)) {
     s.folder = path;
     SLIP_TRY(s.checkpoint, newest_step(path));
   } else {
     s.checkpoint = path;
-    s.folder = path.parent_path();
+    s.folder = fs::absolute(path, ec).parent_path();
     if (s.folder.filename() == "checkpoints") s.folder = s.folder.parent_path();
   }
   const fs::path config = s.folder / "config.json";

@@ -3,12 +3,12 @@
 #include "models/qwen_vision.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
+#include "base/measure.h"
 #include "kernels/rope.h"
 
 namespace slip {
@@ -37,14 +37,6 @@ void for_rows(ThreadPool& pool, int64_t rows, const F& f) {
 // Gate and up begin with a block of columns each (64, kernels.h), so that their product is fused with SwiGLU: 3,420 becomes 3,456.
 // The rows between are zeros, and `down` does not read what comes of them.
 int64_t gated_width(const VisionConfig& c) { return (int64_t{c.mlp_width} + 63) / 64 * 64; }
-
-using Clock = std::chrono::steady_clock;
-
-/// Milliseconds since `last`, which becomes now.
-double lap(Clock::time_point& last) {
-  const auto now = Clock::now();
-  return std::chrono::duration<double, std::milli>(now - std::exchange(last, now)).count();
-}
 
 }  // namespace
 

@@ -10,8 +10,15 @@
 namespace slip {
 namespace {
 
-constexpr int64_t kMaxRows = 1 << 20;      // a million, the longest contexts in use; more is a broken file
-constexpr int64_t kMaxPosition = 1 << 30;  // far beyond any context, and kMaxRows more still fit in int32
+constexpr int64_t kMaxPosition = 1 << 30;  // far beyond any context, and kMostFileRows more still fit in int32
+
+// A misspelt `sees` would be another row's sight.
+Status only_keys(const json::object& o, std::initializer_list<std::string_view> known, const std::string& where) {
+  for (const auto& [key, value] : o)
+    if (std::find(known.begin(), known.end(), std::string_view(key)) == known.end())
+      return bad_input("{}: expected the keys {}, got {}", where, fmt::join(known, ", "), std::string_view(key).substr(0, 60));
+  return {};
+}
 
 Result<int32_t> bounded(const json::value& v, int64_t limit, const std::string& where, std::string_view what) {
   if (!v.is_int64() || v.get_int64() < 0 || v.get_int64() >= limit)
@@ -74,9 +81,10 @@ Result<RowsFile> parse_rows(const json::value& value, std::string_view where, co
   if (!value.is_object())
     return bad_input("{}: expected a JSON object with `rows`, got {}", where, json::serialize(value).substr(0, 40));
   const json::object& o = value.get_object();
+  SLIP_TRY_(only_keys(o, {"rows", "images"}, std::string(where)));
   SLIP_TRY(const json::array* list, get_array(o, "rows", where));
-  if (list->empty() || static_cast<int64_t>(list->size()) > kMaxRows)
-    return bad_input("{}: rows: expected 1 to {} rows, got {}", where, kMaxRows, list->size());
+  if (list->empty() || static_cast<int64_t>(list->size()) > kMostFileRows)
+    return bad_input("{}: rows: expected 1 to {} rows, got {}", where, kMostFileRows, list->size());
   RowsFile file;
   file.where = where;
   if (o.contains("images")) {
@@ -92,6 +100,7 @@ Result<RowsFile> parse_rows(const json::value& value, std::string_view where, co
     const std::string place = fmt::format("{}: row {}", where, i);
     const json::value& v = (*list)[static_cast<size_t>(i)];
     if (!v.is_object()) return bad_input("{}: expected an object, got {}", place, json::serialize(v).substr(0, 40));
+    SLIP_TRY_(only_keys(v.get_object(), {"token", "image", "patch", "position", "sees"}, place));
     RowsFileRow row;
     SLIP_TRY(row.input, parse_input(v.get_object(), file.images.size(), place));
     SLIP_TRY(row.position, parse_position(v.get_object(), place));

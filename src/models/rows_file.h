@@ -2,7 +2,7 @@
 // The rows file: rows with explicit visibility, as JSON, and the logits of all of them. It is how anything outside asks for a
 // pass: {"rows": [{"token": 12, "position": 7, "sees": [[0, 8]]}, ...], "images": ["a.png"]}.
 // `position`: a number or [t, h, w]. `sees`: half-open ranges of row indices in the order in which they are added; without it a
-// row sees all rows up to itself. `"image": k, "patch": j` in place of `token` takes feature row j of image k.
+// row sees all rows up to itself. `"image": k, "patch": j` in place of `token` takes feature row j of image k. No other keys.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -15,6 +15,8 @@
 #include "nn/visibility.h"
 
 namespace slip {
+
+inline constexpr int64_t kMostFileRows = 1 << 20;  // a million, the longest contexts in use; more is a broken file
 
 struct ImagePatch {
   int32_t image = 0, patch = 0;

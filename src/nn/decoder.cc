@@ -78,9 +78,7 @@ DecoderLm::DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena are
 }
 
 Status DecoderLm::set_taps(std::span<const int32_t> layers) {
-  for (const int32_t layer : layers)
-    if (layer < 0 || layer >= options_.layers)
-      return bad_input("{}: tapped layer: expected one of 0 to {}, got {}", options_.name, options_.layers - 1, layer);
+  SLIP_TRY_(check_taps(layers, options_.layers, options_.name));
   info_.tap_layers.assign(layers.begin(), layers.end());
   return {};
 }

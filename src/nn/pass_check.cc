@@ -6,6 +6,12 @@
 
 namespace slip {
 
+Status check_taps(std::span<const int32_t> layers, int32_t count, std::string_view name) {
+  for (const int32_t layer : layers)
+    if (layer < 0 || layer >= count) return bad_input("{}: tapped layer: expected one of 0 to {}, got {}", name, count - 1, layer);
+  return {};
+}
+
 Status PassCheck::operator()(const Pass& pass, const LmInfo& info) {
   const size_t width = static_cast<size_t>(info.width);
   if (pass.draft_adapter && !info.has_draft_adapter)

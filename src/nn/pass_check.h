@@ -2,12 +2,17 @@
 // What an Lm with an arena asks of a pass before it runs it (contract: lm.h).
 #pragma once
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "nn/lm.h"
 
 namespace slip {
+
+/// What Lm::set_taps asks of its layers: each one of a model's 0 .. count - 1, else kBadInput.
+Status check_taps(std::span<const int32_t> layers, int32_t count, std::string_view name);
 
 class PassCheck {
  public:

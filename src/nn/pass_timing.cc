@@ -7,21 +7,19 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <random>
 #include <sstream>
 
+#include "base/measure.h"
 #include "base/threads.h"
 #include "kernels/probe.h"
 #include "nn/decoder.h"
 
 namespace slip {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Case {
   std::string shape, type;
@@ -121,7 +119,7 @@ struct Products {
 double ms_of(const auto& f) {
   const auto begin = Clock::now();
   f();
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  return ms_since(begin);
 }
 
 /// Causal rows behind `keys` cached ones (written by whatever ran before: their numbers do not matter here).
@@ -149,7 +147,6 @@ void measure(const Case& c, DecoderLm& lm, ThreadPool& pool, Products& products,
     if (whole.size() >= 3 && std::chrono::duration<double>(Clock::now() - begin).count() > 3 * c.seconds) break;
   }
   for (auto* v : {&whole, &part, &ratio}) std::sort(v->begin(), v->end());
-  const auto median = [](const std::vector<double>& v) { return v[v.size() / 2]; };
   std::printf(
       "%5d rows %5d keys: pass min %9.3f median %9.3f ms, products %9.3f %9.3f ms, ratio of minima %.3f, median ratio %.3f, "
       "read %.0f GB/s, fork-join %.0f ns\n",

@@ -172,6 +172,7 @@ Status check_labels(const Shard& s) {
 
 struct RecordSetWriter::Impl {
   std::filesystem::path dir;
+  bool made_dir = false, finished = false;
   uint64_t first_seed = 0;
   int64_t count = 0, added = 0;
   std::optional<uint32_t> family;
@@ -180,6 +181,12 @@ struct RecordSetWriter::Impl {
   std::vector<std::pair<std::string, uint32_t>> shards;
   Header header;
 
+  ~Impl() {
+    open.reset();
+    full.clear();
+    std::error_code ec;
+    if (made_dir && !finished) std::filesystem::remove(dir, ec);  // only where it is empty
+  }
   Status close() {
     if (!open) return {};
     SLIP_TRY_(open->write_at(0, &header, sizeof header));
@@ -211,11 +218,12 @@ Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir
                                                 std::optional<uint32_t> family) {
   if (count < 0) return usage_error("record set: expected a count of at least 0, got {}", count);
   std::error_code ec;
-  std::filesystem::create_directories(dir, ec);
+  const bool made = std::filesystem::create_directories(dir, ec);
   if (ec) return bad_input("{}: expected a folder that can be made, got {}", dir.string(), ec.message());
   if (std::filesystem::exists(dir / "index.json", ec)) return bad_input("{}: expected no record set there, got one", dir.string());
   auto impl = std::make_unique<Impl>();
   impl->dir = dir;
+  impl->made_dir = made;
   impl->first_seed = first_seed;
   impl->count = count;
   impl->family = family;
@@ -257,7 +265,9 @@ Status RecordSetWriter::finish() {
   if (w.family) index["family"] = family_names()[*w.family];
   index["shards"] = std::move(shards);
   for (AtomicFile& f : w.full) SLIP_TRY_(f.commit());
-  return write_file(w.dir / "index.json", pretty(index));
+  SLIP_TRY_(write_file(w.dir / "index.json", pretty(index)));
+  w.finished = true;
+  return {};
 }
 
 struct RecordSet::Impl {

@@ -167,6 +167,19 @@ TEST_F(Shards, ASetThatWasNotFinishedDoesNotExist) {
   EXPECT_FALSE(w->finish());
   EXPECT_FALSE(RecordSet::open(dir_));
 }
+TEST_F(Shards, AnUnfinishedSetLeavesOnlyTheFolderThatWasThere) {
+  const auto begin = [&] {
+    auto w = RecordSetWriter::create(dir_ / "set", 40, 2, {});
+    ASSERT_TRUE(w);
+    const auto r = make_record(40, {}, false);
+    ASSERT_TRUE(r && w->add(*r));
+  };
+  begin();
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "set")) << "made for the set";
+  std::filesystem::create_directories(dir_ / "set");
+  begin();
+  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "set"));
+}
 
 }  // namespace
 }  // namespace slip::sim

@@ -4,7 +4,6 @@
 #include "text/chat_jinja.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "text/chat_jinja_syntax.h"
@@ -279,23 +278,7 @@ class Run {
   Result<Value> index(const Node& n) {
     SLIP_TRY(const Value object, eval(*n.kids[0]));
     SLIP_TRY(const Value key, eval(*n.kids[1]));
-    if (const Dict* d = object.dict()) {
-      const Value* v = key.string() ? d->find(*key.string()) : nullptr;
-      return v ? *v : Value();
-    }
-    if (object.undefined()) return bad_input("expected something to have an index, got an undefined value");
-    int64_t i = 0;
-    if (!key.integer(i)) return Value();
-    if (const List* l = object.list()) {
-      if (i < 0) i += static_cast<int64_t>(l->size());
-      return i >= 0 && i < static_cast<int64_t>(l->size()) ? (*l)[static_cast<size_t>(i)] : Value();
-    }
-    if (const std::string* s = object.string()) {
-      const int64_t length = characters(*s);
-      if (i < 0) i += length;
-      return i >= 0 && i < length ? Value(std::string(characters_of(*s, i, i + 1))) : Value();
-    }
-    return Value();
+    return element(object, key);
   }
 
   // An end of a slice, as Python clamps it.
@@ -369,28 +352,13 @@ class Run {
       return Value(std::move(dict));
     }
     if (n.text == "dict" && a.values.empty()) return Value(Dict{a.named, false});
-    if (n.text == "range") return range(a);
+    if (n.text == "range") return range(a, budget_);
     if (n.text == "strftime_now") {
       SLIP_TRY(const std::string format, to_text(a.at(0, "format")));
       SLIP_TRY(std::string date, format_date(known.string() ? *known.string() : "", format));
       return Value(std::move(date));
     }
     return bad_input("{}: expected a function or macro, got {}", n.text, known.type_name());
-  }
-
-  Result<Value> range(const Arguments& a) {
-    int64_t ends[3] = {0, 0, 1};
-    if (a.values.empty() || a.values.size() > 3) return bad_input("range: expected one to three integers, got {}", a.values.size());
-    const size_t first = a.values.size() == 1 ? 1 : 0;
-    for (size_t i = 0; i < a.values.size(); ++i)
-      if (!a.values[i].integer(ends[first + i])) return bad_input("range: expected integers, got {}", a.values[i].type_name());
-    if (ends[2] == 0) return bad_input("range: expected a step other than 0, got 0");
-    List out;
-    for (int64_t i = ends[0]; ends[2] > 0 ? i < ends[1] : i > ends[1]; i += ends[2]) {
-      SLIP_TRY_(budget_.take(1, 40));
-      out.push_back(i);
-    }
-    return Value(std::move(out));
   }
 
   Result<Value> call_macro(const Node& macro, const Arguments& a) {
@@ -422,77 +390,14 @@ class Run {
   Result<Value> binary(const Node& n) {
     SLIP_TRY(const Value a, eval(*n.kids[0]));
     SLIP_TRY(const Value b, eval(*n.kids[1]));
-    if (n.text == "~") {
-      SLIP_TRY(std::string left, to_text(a));
-      SLIP_TRY(const std::string right, to_text(b));
-      return Value(left + right);
-    }
-    if (n.text == "+" && a.string() && b.string()) return Value(*a.string() + *b.string());
-    if (n.text == "+" && a.list() && b.list()) {
-      SLIP_TRY_(budget_.take(0, 40 * static_cast<int64_t>(a.list()->size() + b.list()->size())));
-      List joined = *a.list();
-      joined.insert(joined.end(), b.list()->begin(), b.list()->end());
-      return Value(std::move(joined));
-    }
-    int64_t x = 0, y = 0;
-    if (n.text == "*" && ((a.string() && b.integer(y)) || (b.string() && a.integer(y))))
-      return repeated(a.string() ? *a.string() : *b.string(), y);
-    if (a.integer(x) && b.integer(y)) return integers(n.text[0], n.text, x, y);
-    if (a.is_number() && b.is_number()) return numbers(n.text, a.number(), b.number());
-    return bad_input("expected two strings, two lists or two numbers for {}, got {} and {}", n.text, a.type_name(), b.type_name());
-  }
-
-  Result<Value> repeated(const std::string& text, int64_t times) {
-    if (times <= 0 || text.empty()) return Value("");
-    if (times > budget_.bytes) return bad_input("expected a shorter text, got a string times {}", times);
-    SLIP_TRY_(budget_.take(0, times * static_cast<int64_t>(text.size())));
-    std::string out;
-    for (int64_t i = 0; i < times; ++i) out += text;
-    return Value(std::move(out));
-  }
-
-  // Python's integers have no end; these do.
-  Result<Value> integers(char op, const std::string& text, int64_t x, int64_t y) {
-    int64_t out = 0;
-    if ((text == "/" || text == "//" || text == "%") && y == 0) return bad_input("expected a divisor other than 0, got 0");
-    if (text == "/") return Value(static_cast<double>(x) / static_cast<double>(y));
-    if (text == "//" || text == "%") {
-      if (y == -1) return text == "%" ? Result<Value>(Value(0)) : integers('-', "-", 0, x);
-      const int64_t rest = (x % y + y) % y;  // takes the divisor's sign
-      return Value(text == "%" ? rest : (x - rest) / y);
-    }
-    const bool overflow = op == '+'   ? __builtin_add_overflow(x, y, &out)
-                          : op == '-' ? __builtin_sub_overflow(x, y, &out)
-                                      : __builtin_mul_overflow(x, y, &out);
-    if (overflow) return bad_input("expected numbers of at most 63 bits, got more");
-    return Value(out);
-  }
-  Result<Value> numbers(const std::string& op, double x, double y) {
-    if (op == "+") return Value(x + y);
-    if (op == "-") return Value(x - y);
-    if (op == "*") return Value(x * y);
-    if (y == 0) return bad_input("expected a divisor other than 0, got 0");
-    if (op == "/") return Value(x / y);
-    return op == "//" ? Value(std::floor(x / y)) : Value(x - std::floor(x / y) * y);
+    return operate(n.text, a, b, budget_);
   }
 
   Result<Value> compare(const Node& n) {
     SLIP_TRY(Value left, eval(*n.kids[0]));
     for (size_t i = 0; i < n.names.size(); ++i) {
       SLIP_TRY(Value right, eval(*n.kids[i + 1]));
-      const std::string& op = n.names[i];
-      bool holds = false;
-      if (op == "==" || op == "!=") {
-        SLIP_TRY(holds, equal(left, right, budget_));
-        holds = holds == (op == "==");
-      } else if (op == "in" || op == "not in") {
-        SLIP_TRY(holds, contains(right, left, budget_));
-        holds = holds == (op == "in");
-      } else {
-        SLIP_TRY(const bool below, less(left, right));
-        SLIP_TRY(const bool above, less(right, left));
-        holds = op == "<" ? below : op == ">" ? above : op == "<=" ? !above : !below;
-      }
+      SLIP_TRY(const bool holds, holds_between(n.names[i], left, right, budget_));
       if (!holds) return Value(false);
       left = std::move(right);
     }

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <set>
 
-#include "text/chat_jinja_syntax.h"
+#include "text/chat_jinja_reader.h"
 
 namespace slip::jinja {
 namespace {
 
 constexpr int kMaxDepth = 200;  // of nested expressions and blocks; released templates stay below 20
 
-class Parser {
+class Parser : TokenReader {
  public:
-  Parser(const std::vector<Token>& tokens, std::string_view where) : tokens_(tokens), where_(where) {
+  Parser(const std::vector<Token>& tokens, std::string_view where) : TokenReader(tokens, where) {
     // A macro may be used above its definition's line only by another macro, but its name is known everywhere.
     for (size_t i = 0; i + 2 < tokens.size(); ++i)
       if (tokens[i].type == TokenType::kBlockBegin && tokens[i + 1].text == "macro") macros_.insert(tokens[i + 2].text);
@@ -28,63 +28,6 @@ class Parser {
   }
 
  private:
-  // ---- tokens
-  const Token& peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
-  bool is(TokenType type, std::string_view text) const { return peek().type == type && peek().text == text; }
-  bool is_op(std::string_view text) const { return is(TokenType::kOperator, text); }
-  bool is_name(std::string_view text) const { return is(TokenType::kName, text); }
-  bool take_op(std::string_view text) { return is_op(text) && ++at_; }
-  bool take_name(std::string_view text) { return is_name(text) && ++at_; }
-  Error wrong(std::string_view expected, std::string_view got) const {
-    return bad_input("{}: line {}: expected {}, got {}", where_, peek().line, expected, got);
-  }
-  Error not_done(std::string_view expected, std::string_view got) const {
-    return unsupported("{}: line {}: expected {}, got {}", where_, peek().line, expected, got);
-  }
-  std::string shown() const {
-    switch (peek().type) {
-      case TokenType::kEnd:
-        return "the end of the template";
-      case TokenType::kBlockEnd:
-      case TokenType::kPrintEnd:
-        return "the end of the tag";
-      case TokenType::kString:
-        return "a string";
-      default:
-        return peek().text;
-    }
-  }
-  Status need_op(std::string_view text) {
-    if (!take_op(text)) return wrong(text, shown());
-    return {};
-  }
-  Status need(TokenType type, std::string_view expected) {
-    if (peek().type != type) return wrong(expected, shown());
-    ++at_;
-    return {};
-  }
-  Status need_word(std::string_view text) {
-    if (!take_name(text)) return wrong(text, shown());
-    return {};
-  }
-  Result<std::string> name(std::string_view expected) {
-    static const std::set<std::string_view> kWords = {"and", "or", "not", "in", "is", "if", "else", "elif", "for"};
-    if (peek().type != TokenType::kName || kWords.contains(peek().text)) return wrong(expected, shown());
-    return tokens_[at_++].text;
-  }
-  NodePtr node(Kind kind, std::string text = {}) const {
-    auto n = std::make_unique<Node>();
-    n->kind = kind;
-    n->line = peek().line;
-    n->text = std::move(text);
-    return n;
-  }
-  template <class... K>
-  NodePtr with(Kind kind, std::string text, K... kids) const {
-    NodePtr n = node(kind, std::move(text));
-    (n->kids.push_back(std::move(kids)), ...);
-    return n;
-  }
   struct Depth {
     int& value;
     explicit Depth(int& v) : value(v) { ++value; }
@@ -509,10 +452,7 @@ class Parser {
     return n;
   }
 
-  const std::vector<Token>& tokens_;
-  std::string_view where_;
   std::set<std::string, std::less<>> macros_;
-  size_t at_ = 0;
   int depth_ = 0, loops_ = 0;
 };
 

@@ -96,4 +96,14 @@ Result<std::string> format_date(const std::string& day, const std::string& forma
 /// What a for loop walks over: elements, keys, or characters.
 Result<List> elements(const Value& value, Budget& budget);
 
+// ---- operators (chat_jinja_operators.cc)
+
+/// a op b: ~ + - * / // %
+Result<Value> operate(const std::string& op, const Value& a, const Value& b, Budget& budget);
+/// left op right: == != < > <= >= in, not in
+Result<bool> holds_between(const std::string& op, const Value& left, const Value& right, Budget& budget);
+/// object[key]; undefined where there is none.
+Result<Value> element(const Value& object, const Value& key);
+Result<Value> range(const Arguments& arguments, Budget& budget);
+
 }  // namespace slip::jinja

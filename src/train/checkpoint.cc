@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "core/safetensors.h"
+#include "text/tokenizer.h"
 
 namespace slip {
 namespace fs = std::filesystem;
@@ -79,7 +80,12 @@ Status write_parts(const TrainConfig& c, const ParameterTable& table, const Trai
     if (!data.empty()) flat.push_back({name, DType::kF32, {n}, std::as_bytes(std::span<const float>(data))});
   SLIP_TRY_(write_safetensors(to / "trainer.safetensors", flat));
   SLIP_TRY_(write_file(to / "loss.jsonl", loss_lines));
-  return write_file(to / "trainer.json", pretty(json::object{{"step", s.step}, {"elapsed_s", s.elapsed_s}, {"config", c.source}}));
+  std::error_code ec;
+  const std::string here = fs::current_path(ec).string();
+  json::object trainer{{"step", s.step}, {"elapsed_s", s.elapsed_s}};
+  if (is_valid_utf8(here)) trainer["working_folder"] = here;  // JSON has no words for another name
+  trainer["config"] = c.source;
+  return write_file(to / "trainer.json", pretty(trainer));
 }
 
 }  // namespace
@@ -128,12 +134,43 @@ Result<fs::path> newest_checkpoint(const fs::path& path) {
   return found.back().second;
 }
 
-Result<TrainConfig> checkpoint_config(const fs::path& folder) {
-  const std::string where = (folder / "trainer.json").string();
+Status check_out(const fs::path& out, const std::optional<fs::path>& resume) {
+  const auto found = step_folders(out);
+  if (found.empty()) return {};
+  std::error_code ec;
+  if (resume && fs::equivalent(fs::absolute(*resume, ec) / "..", out, ec)) return {};
+  return bad_input("{}: expected {}, got one with {}", out.string(),
+                   resume ? "the folder of the checkpoint that goes on, or one without step-N folders"
+                          : "a folder without step-N folders (--resume goes on from them)",
+                   found.back().second.filename().string());
+}
+
+namespace {
+
+Result<json::object> read_trainer_json(const fs::path& folder, const std::string& where) {
   SLIP_TRY(const json::value v, read_json(folder / "trainer.json"));
   if (!v.is_object()) return bad_input("{}: expected an object, got {}", where, json::serialize(v).substr(0, 40));
-  SLIP_TRY(const json::object* config, get_object(v.get_object(), "config", where));
-  return TrainConfig::parse(*config, where);
+  return v.get_object();
+}
+
+}  // namespace
+
+Result<TrainConfig> checkpoint_config(const fs::path& folder) {
+  const std::string where = (folder / "trainer.json").string();
+  SLIP_TRY(const json::object o, read_trainer_json(folder, where));
+  SLIP_TRY(const json::object* config, get_object(o, "config", where));
+  SLIP_TRY(TrainConfig c, TrainConfig::parse(*config, where));
+  std::error_code ec;
+  c.out = fs::canonical(folder, ec).parent_path();
+  if (ec) return bad_input("{}: expected a folder, got: {}", folder.string(), ec.message());
+  return c;
+}
+
+Result<fs::path> checkpoint_working_folder(const fs::path& folder) {
+  const std::string where = (folder / "trainer.json").string();
+  SLIP_TRY(const json::object o, read_trainer_json(folder, where));
+  SLIP_TRY(const std::string name, string_or(o, "working_folder", "", where));
+  return fs::path(name);
 }
 
 }  // namespace slip

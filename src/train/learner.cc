@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/standard_streams.h"
 #include "train/batcher.h"
 #include "train/init_vocabulary.h"
 #include "train/model_torch.h"
@@ -26,7 +27,7 @@ class ModelLearner : public Learner {
     if (c_.init_tokenizer.empty()) return load_weights(stored, model_.table(), values());
     SLIP_TRY(const std::vector<int32_t> rows, rows_of_vocabulary(c_.init_tokenizer, c_.tokenizer));
     const auto kept = std::count_if(rows.begin(), rows.end(), [](int32_t r) { return r >= 0; });
-    if (!quiet) fmt::print(stderr, "slipstream-train: {} of {} tokens start from {}\n", kept, rows.size(), c_.init);
+    if (!quiet) say(fmt::format("slipstream-train: {} of {} tokens start from {}\n", kept, rows.size(), c_.init));
     return load_weights_by_rows(stored, model_.table(), values(), rows);
   }
 

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream-train: the trainer's door.
 //   slipstream-train --config F.json            train
-//   slipstream-train --resume DIR [--config F]  go on from a checkpoint (its own config unless another is given)
+//   slipstream-train --resume DIR [--config F]  go on from a checkpoint, in its run's folder (its own config unless another is
+//                                               given, whose output folder counts then)
 //   slipstream-train --forward ROWS.json --model DIR --out X.safetensors [--pixels P.safetensors] [--dtype f32|bf16|f64]
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <system_error>
 
 #include "base/check.h"
 #include "base/interrupt.h"
+#include "base/standard_streams.h"
 #include "train/checkpoint.h"
 #include "train/forward_rows.h"
 #include "train/learner.h"
@@ -42,27 +44,38 @@ struct Arguments {
   double max_minutes = -1;
 };
 
+/// The configuration of a checkpoint, with the working folder that its relative paths start from made ours. Where that folder is
+/// gone, as on another machine, they start from here.
+slip::Result<slip::TrainConfig> resumed_config(const std::filesystem::path& from) {
+  SLIP_TRY(const std::filesystem::path folder, slip::checkpoint_working_folder(from));
+  std::error_code ec;
+  if (!folder.empty()) std::filesystem::current_path(folder, ec);
+  return slip::checkpoint_config(from);
+}
+
 slip::Status run_training(const Arguments& a) {
   std::optional<std::filesystem::path> from;
+  std::filesystem::path out = a.out;
+  if (!out.empty()) out = std::filesystem::absolute(out);  // before the working folder changes
   if (!a.resume.empty()) {
-    SLIP_TRY(from, slip::newest_checkpoint(a.resume));
+    SLIP_TRY(from, slip::newest_checkpoint(std::filesystem::absolute(a.resume)));
   }
-  SLIP_TRY(slip::TrainConfig config, a.config.empty() ? slip::checkpoint_config(*from) : slip::TrainConfig::load(a.config));
-  if (!a.out.empty()) config.out = a.out;
+  SLIP_TRY(slip::TrainConfig config, a.config.empty() ? resumed_config(*from) : slip::TrainConfig::load(a.config));
+  if (!out.empty()) config.out = out;
   if (a.steps > 0) config.steps = config.schedule.steps = a.steps;
   if (a.max_minutes >= 0) config.max_minutes = a.max_minutes;
   SLIP_TRY(const auto source, slip::make_source(config.data, config.tokenizer));
   const char* core = std::getenv("OPENBLAS_CORETYPE");
-  fmt::print(stderr, "slipstream-train: {} numbers, {}, OPENBLAS_CORETYPE={}{}\n", slip::numbers_trained(config),
-             config.precision == slip::Precision::kBF16 ? "bf16" : "f32", core != nullptr ? core : "(its own guess)",
-             from ? ", from " + from->string() : "");
+  slip::say(fmt::format("slipstream-train: {} numbers, {}, OPENBLAS_CORETYPE={}{}\n", slip::numbers_trained(config),
+                        config.precision == slip::Precision::kBF16 ? "bf16" : "f32", core != nullptr ? core : "(its own guess)",
+                        from ? ", from " + from->string() : ""));
   SLIP_TRY(const slip::TrainReport report, slip::train(config, *source, {.resume = from}));
   if (report.interrupted)
     return slip::Error{slip::ErrorKind::kCancelled, fmt::format("interrupted after {} steps; --resume goes on from {}",
                                                                 report.steps, report.checkpoint.string())};
-  fmt::print(stderr, "slipstream-train: {} after {} steps, loss {:.4f}, {:.2f} samples/s, {}\n",
-             report.stopped_early ? "stopped" : "done", report.steps, report.loss, report.samples_per_s,
-             report.checkpoint.string());
+  slip::say(fmt::format("slipstream-train: {} after {} steps, loss {:.4f}, {:.2f} samples/s, {}\n",
+                        report.stopped_early ? "stopped" : "done", report.steps, report.loss, report.samples_per_s,
+                        report.checkpoint.string()));
   return {};
 }
 
@@ -100,6 +113,7 @@ slip::Status dispatch(const Arguments& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  slip::open_closed_streams();
   prepare_environment(argv);
   CLI::App app{"Slipstream's trainer: dual-stream objectives on libtorch", "slipstream-train"};
   Arguments a;
@@ -129,6 +143,6 @@ int main(int argc, char** argv) {
     status = error_of_exception();
   }
   if (status) return 0;
-  fmt::print(stderr, "slipstream-train: {}\n", status.error().message);
+  slip::say(fmt::format("slipstream-train: {}\n", status.error().message));
   return static_cast<int>(status.error().kind);
 }

@@ -63,7 +63,9 @@ Result<VisionTowerShape> vision_of(const json::object& v, std::string_view where
   return c;
 }
 
-Status read_rope(const json::object& text, ModelShape& s, std::string_view where) {
+/// True where the sections are told; otherwise every pair of a head follows t.
+Result<bool> read_rope(const json::object& text, ModelShape& s, std::string_view where) {
+  bool told = false;
   s.mrope = {s.head_dim / 2, 0, 0};
   for (const std::string_view key : {"rope_parameters", "rope_scaling"}) {
     SLIP_TRY(const json::object* rope, object_at(text, key, where));
@@ -73,11 +75,12 @@ Status read_rope(const json::object& text, ModelShape& s, std::string_view where
     SLIP_TRY(const std::vector<int32_t> sections, small_integers(*rope, "mrope_section", where));
     if (sections.size() != 3) return bad_input("{}: mrope_section: expected 3 numbers, got {}", where, sections.size());
     std::copy_n(sections.begin(), 3, s.mrope.begin());
+    told = true;
   }
   if (s.mrope[0] + s.mrope[1] + s.mrope[2] != s.head_dim / 2)
     return bad_input("{}: mrope_section: expected a sum of {}, got {}", where, s.head_dim / 2,
                      s.mrope[0] + s.mrope[1] + s.mrope[2]);
-  return {};
+  return told;
 }
 
 /// Lays parameters side by side; a group starts at a multiple of 16 numbers (64 bytes of f32).
@@ -176,7 +179,7 @@ Result<ModelShape> ModelShape::from_config(const json::object& config, std::stri
   if (s.head_dim % 2 != 0) return bad_input("{}: head_dim: expected an even number, got {}", where, s.head_dim);
   SLIP_TRY(s.eps, number_or(text, "rms_norm_eps", 1e-6, where));
   SLIP_TRY(s.rope_theta, number_or(text, "rope_theta", 1e4, where));
-  SLIP_TRY_(read_rope(text, s, where));
+  SLIP_TRY(const bool sections, read_rope(text, s, where));
   SLIP_TRY(s.tied, bool_or(text.contains("tie_word_embeddings") ? text : config, "tie_word_embeddings", false, where));
   SLIP_TRY(const int64_t mask, int_or(config, "mask_token_id", -1, where));
   SLIP_TRY(const int64_t image, int_or(config, "image_token_id", -1, where));
@@ -187,6 +190,8 @@ Result<ModelShape> ModelShape::from_config(const json::object& config, std::stri
     SLIP_TRY(s.vision, vision_of(*vision, where));
     if (s.vision->out != s.hidden)
       return bad_input("{}: vision_config.out_hidden_size: expected hidden_size {}, got {}", where, s.hidden, s.vision->out);
+    if (!sections)  // as models/config.cc: the patches of an image would stand in one place
+      return bad_input("{}: mrope_section: expected three counts among the rope keys beside vision_config, got none", where);
   }
   return s;
 }

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
+#include "base/standard_streams.h"
 #include "base/threads.h"
 #include "train/checkpoint.h"
 #include "train/learner.h"
@@ -70,7 +70,7 @@ class Run {
       }
       if (c_.save_every > 0 && step_ % c_.save_every == 0 && step_ < c_.steps) SLIP_TRY_(save());
     }
-    if (terminal_ && !options_.quiet) std::fputc('\n', stderr);
+    if (terminal_ && !options_.quiet) say("\n");
     SLIP_TRY_(save());
     report_.steps = step_;
     return report_;
@@ -114,10 +114,10 @@ class Run {
       double left = pace * static_cast<double>(c_.steps - step_);
       if (c_.max_minutes > 0) left = std::min(left, std::max(0.0, 60 * c_.max_minutes - elapsed()));
       const bool drafts = p.acceptance >= 0;
-      fmt::print(stderr, "{}step {}/{}  loss {:.4f}  {} {:.4f}  {} {:.4f}{}  |g| {:.2f}  lr {:.2e}  {:.2f} samples/s  {} left{}",
-                 terminal_ ? "\r" : "", step_, c_.steps, p.loss, drafts ? "lk" : "masked", p.noisy, drafts ? "ce" : "next", p.ar,
-                 drafts ? fmt::format("  accepted {:.3f}", p.acceptance) : "", p.gradient_norm, p.lr, p.samples_per_s,
-                 human_duration(left), terminal_ ? "\x1b[K" : "\n");
+      say(fmt::format("{}step {}/{}  loss {:.4f}  {} {:.4f}  {} {:.4f}{}  |g| {:.2f}  lr {:.2e}  {:.2f} samples/s  {} left{}",
+                      terminal_ ? "\r" : "", step_, c_.steps, p.loss, drafts ? "lk" : "masked", p.noisy, drafts ? "ce" : "next",
+                      p.ar, drafts ? fmt::format("  accepted {:.3f}", p.acceptance) : "", p.gradient_norm, p.lr, p.samples_per_s,
+                      human_duration(left), terminal_ ? "\x1b[K" : "\n"));
     }
     if (!due || seconds_since(written_) < 5) return {};
     written_ = Clock::now();
@@ -153,6 +153,7 @@ class Run {
 }  // namespace
 
 Result<TrainReport> train(const TrainConfig& config, SampleSource& source, const RunOptions& options) {
+  SLIP_TRY_(check_out(config.out, options.resume));
   TrainModel::set_threads(config.threads > 0 ? config.threads : usable_threads());
   Run run(config, source, options);
   SLIP_TRY_(run.prepare());

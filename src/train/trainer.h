@@ -26,7 +26,8 @@ struct RunOptions {
   bool quiet = false;
 };
 
-/// Trains, logs to OUT/loss.jsonl and OUT/loss.svg, writes checkpoints. On Ctrl-C: checkpoint, then stop (report says so).
+/// Trains, logs to OUT/loss.jsonl and OUT/loss.svg, writes checkpoints. On Ctrl-C: checkpoint, then stop (report says so). kBadInput
+/// for an OUT that holds another run (check_out).
 Result<TrainReport> train(const TrainConfig& config, SampleSource& source, const RunOptions& options = {});
 
 }  // namespace slip

@@ -259,6 +259,8 @@ TEST(Trainer, StartsFromAModelWithAnotherTokenizer) {
   for (size_t before = 0; before < 24; ++before) EXPECT_FALSE(same(0, before) || same(2, before) || same(5, before));
   EXPECT_EQ(read_as_f32(*must(a.get(norm))), read_as_f32(*must(b.get(norm))));
 
+  const Folder third("init_third");
+  config["out"] = third.path.string();
   config["model"].as_object()["text_config"].as_object()["intermediate_size"] = 56;
   const TrainConfig other = must(TrainConfig::parse(config, "test"));
   const auto source = must(make_source(other.data, other.tokenizer));
@@ -439,6 +441,12 @@ TEST(TrainConfig, NamesWhatIsWrong) {
   c = good;
   c["model"].as_object()["text_config"] = 7;
   EXPECT_THAT(error(c), testing::HasSubstr("key \"text_config\": expected an object, got an integer"));
+  c = good;  // the folder it would write is refused on load
+  c["model"].as_object()["text_config"].as_object().erase("rope_scaling");
+  EXPECT_THAT(error(c),
+              testing::HasSubstr("mrope_section: expected three counts among the rope keys beside vision_config, got none"));
+  c["model"].as_object().erase("vision_config");
+  EXPECT_THAT(error(c), testing::Not(testing::HasSubstr("mrope_section")));
   c = good;
   c["model"].as_object()["vision_config"].as_object()["fullatt_block_indexes"] = json::array{"one"};
   EXPECT_THAT(error(c), testing::HasSubstr("fullatt_block_indexes: expected integers"));

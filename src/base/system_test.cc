@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the surroundings may do to a program: pipes in place of files, write-protected files, limits on sizes, a terminal that hangs
+// up, standard streams that are closed or full.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "base/standard_streams.h"
+
+namespace slip {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OfTheSystem : public testing::Test {
+ protected:
+  OfTheSystem() {
+    std::string name = (fs::temp_directory_path() / "slip-system-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+    file_ = folder_ / "file";
+  }
+  ~OfTheSystem() override { fs::remove_all(folder_); }
+  fs::path folder_, file_;
+};
+using Files = OfTheSystem;
+using SystemDeathTest = OfTheSystem;
+
+mode_t mode_of(const fs::path& file) {
+  struct stat st {};
+  return ::stat(file.c_str(), &st) == 0 ? st.st_mode & 07777 : 0;
+}
+
+TEST_F(Files, APipeToReadIsRefusedWithoutWaitingForItsWriter) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  const auto read = read_file(file_);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, file_.string() + ": expected a regular file, got a pipe");
+  EXPECT_FALSE(MappedFile::open(file_));
+  EXPECT_EQ(read_file("/dev/null").error().message, "/dev/null: expected a regular file, got a device");
+}
+
+TEST_F(Files, ReplacingAFileKeepsItsModeWhateverTheUmask) {
+  const mode_t before = ::umask(027);
+  for (const mode_t mode : {0600U, 0666U, 0755U}) {
+    ASSERT_TRUE(write_file(file_, "old"));
+    ASSERT_EQ(::chmod(file_.c_str(), mode), 0);
+    EXPECT_TRUE(write_file(file_, "new"));
+    EXPECT_EQ(mode_of(file_), mode);
+    EXPECT_EQ(*read_file(file_), "new");
+  }
+  EXPECT_TRUE(write_file(folder_ / "fresh", "x"));
+  EXPECT_EQ(mode_of(folder_ / "fresh"), 0640U);
+  ::umask(before);
+}
+
+// As another user where this one may write everything. Exit code 0: refused in words, and the file is what it was.
+[[noreturn]] void replace_protected(const fs::path& file) {
+  if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(3);
+  const Status s = write_file(file, "new");
+  if (s) ::_exit(1);
+  ::_exit(s.error().message == file.string() + ": expected a writable file, got: Permission denied" ? 0 : 2);
+}
+
+TEST_F(SystemDeathTest, AWriteProtectedFileIsRefusedThoughItsFolderIsWritable) {
+  ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
+  ASSERT_TRUE(write_file(file_, "old"));
+  ASSERT_EQ(::chmod(file_.c_str(), 0444), 0);
+  EXPECT_EXIT(replace_protected(file_), testing::ExitedWithCode(0), "");
+  EXPECT_EQ(*read_file(file_), "old");
+  EXPECT_EQ(mode_of(file_), 0444U);
+}
+
+// Exit code 0: the write beyond the limit failed, as an error in words.
+[[noreturn]] void write_too_much(const fs::path& file) {
+  install_interrupt_handler();
+  const rlimit limit{4096, 4096};
+  if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(3);
+  const Status s = write_file(file, std::string(10000, 'x'));
+  if (s) ::_exit(1);
+  ::_exit(s.error().message.find("File too large") != std::string::npos ? 0 : 2);
+}
+
+TEST_F(SystemDeathTest, AWriteBeyondTheLimitFailsInWordsAndLeavesNothing) {
+  EXPECT_EXIT(write_too_much(file_), testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+// With a file half written. Exit code 130: ended from the handler; 0: the signal did nothing.
+[[noreturn]] void hang_up(const fs::path& file, bool ignored) {
+  if (ignored) std::signal(SIGHUP, SIG_IGN);
+  install_interrupt_handler(0);
+  auto out = AtomicFile::create(file);
+  if (!out || !out->write("half", 4)) ::_exit(3);
+  ::raise(SIGHUP);
+  while (!ignored) ::pause();  // the handler's thread ends the process
+  ::usleep(100000);
+  ::_exit(interrupted() ? 1 : out->commit() ? 0 : 2);
+}
+
+TEST_F(SystemDeathTest, AHangUpEndsTheProcessAndLeavesNoHalfFile) {
+  EXPECT_EXIT(hang_up(file_, false), testing::ExitedWithCode(130), "interrupted");
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(SystemDeathTest, AHangUpThatIsIgnoredStaysIgnored) {
+  EXPECT_EXIT(hang_up(file_, true), testing::ExitedWithCode(0), "");
+  EXPECT_EQ(*read_file(file_), "half");
+}
+
+// Exit code 0: the next descriptor is above the standard ones, which neither read nor write.
+[[noreturn]] void close_and_open_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(fd);
+  open_closed_streams();
+  char c = 'x';
+  if (::open("/dev/zero", O_RDWR) != 3) ::_exit(1);
+  if (::read(STDIN_FILENO, &c, 1) >= 0 || errno != EBADF) ::_exit(2);
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
+    if (::write(fd, &c, 1) >= 0 || errno != EBADF) ::_exit(3);
+  say("to nobody\n");
+  ::_exit(0);
+}
+
+TEST_F(SystemDeathTest, ClosedStandardStreamsAreFilledAndStillFail) {
+  // A fresh process, where no descriptor above 2 is open but those that the test framework closes itself.
+  EXPECT_EXIT(
+      {
+        for (int fd = 3; fd < 256; ++fd) ::close(fd);
+        close_and_open_standard_streams();
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(SystemDeathTest, OpenStandardStreamsStayAsTheyAre) {
+  EXPECT_EXIT(
+      {
+        open_closed_streams();
+        say("still here\n");
+        ::_exit(0);
+      },
+      testing::ExitedWithCode(0), "still here");
+}
+
+TEST_F(SystemDeathTest, SayingToAFullStreamLosesTheTextAndNothingElse) {
+  EXPECT_EXIT(
+      {
+        const int full = ::open("/dev/full", O_WRONLY);
+        ::dup2(full, STDERR_FILENO);
+        say("lost\n");
+        ::_exit(std::ferror(stderr) != 0 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace slip

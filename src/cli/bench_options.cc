@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of `bench` and its subcommands.
+#include "cli/options.h"
+
+namespace slip::cli {
+
+namespace {
+
+void bench_forward_commands(CLI::App* bench, Chosen& chosen) {
+  const auto options = [](CLI::App* c, BenchForwardOptions& o, const char* widths) {
+    add_model_flag(c, o.model, true);
+    c->add_option("--dtype", o.dtypes, "weights, several one after the other: bf16,int8,int4 (auto: as stored; f32)")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
+    c->add_option("--widths", o.widths, widths)->delimiter(',')->check(whole(1, 4096));
+    c->add_option("--seconds", o.seconds, "measuring time per width; at least three rounds over all widths")
+        ->check(number(0.01, 600));
+    add_device(c, o.device);
+    add_kv(c, o.kv);
+    add_threads(c, o.threads);
+    add_json(c, o.json);
+    c->footer("JSON: a line per width and type. null: fork_join_ns on a device, over_first where too few samples were steady.");
+  };
+  static BenchForwardOptions f;
+  auto* c = bench->add_subcommand("forward", "cost of a pass and of its matrix products, by width and type");
+  options(c, f, "rows per pass (default 1 2 4 8 16 24 32 48 64)");
+  c->add_option("--keys", f.keys, "cached keys that every row sees")->check(whole(0, 1 << 20));
+  c->callback([&chosen] { chosen = {[] { return bench_forward(f); }, &f.json}; });
+  static BenchForwardOptions p;
+  p.keys = 0;
+  auto* e = bench->add_subcommand("prefill", "cost of a prompt's pass by its length");
+  options(e, p, "rows of the prompt (default 128 512 1440 3000)");
+  e->callback([&chosen] { chosen = {[] { return bench_prefill(p); }, &p.json}; });
+}
+
+void bench_request_commands(CLI::App* bench, Chosen& chosen) {
+  static BenchVisionOptions v;
+  auto* c = bench->add_subcommand("vision", "a driving request's pictures to feature rows, stage by stage");
+  add_model_flag(c, v.model, true);
+  add_dtype(c, v.dtype, true);
+  auto* image = c->add_option("--image", v.images, "image files (default: made ones)");
+  c->add_option("--cameras", v.cameras, "made pictures")->excludes(image)->check(whole(1, 64));
+  c->add_option("--width", v.width, "of a made picture")->excludes(image)->check(whole(28, 16384));
+  c->add_option("--height", v.height, "of a made picture")->excludes(image)->check(whole(28, 16384));
+  c->add_option("--max-pixels", v.max_pixels, "of a picture after resizing")->check(whole(int64_t{784}, int64_t{1} << 28));
+  c->add_option("--repeats", v.repeats, "the median is shown")->check(whole(1, 1000));
+  add_threads(c, v.threads);
+  add_json(c, v.json);
+  c->callback([&chosen] { chosen = {[] { return bench_vision(v); }, &v.json}; });
+  static BenchAnswerOptions a;
+  auto* e = bench->add_subcommand("answer", "a three-camera request with a recorded answer: milliseconds per stage");
+  add_model_flag(e, a.model, true);
+  add_dtype(e, a.dtype, true);
+  e->add_option("--decoders", a.presets, "presets (default ar scaffold-ar scaffold-spec fields-spec)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"ar", "scaffold-ar", "scaffold-spec", "self-spec", "fields", "fields-spec"}));
+  e->add_option("--rows", a.rows, "rows of the prompt, the pictures' included")->check(whole(1, 100000));
+  e->add_option("--tokens-per-pass", a.per_pass, "what scaffold-spec shall reach: sets the odds that a draft holds")
+      ->check(number(1, 16));
+  e->add_option("--every", a.every, "of passes of one row each n-th runs and stands for its neighbours; 1: all run")
+      ->check(whole(1, 1000));
+  e->add_flag("--reuse", a.reuse, "the frame before was asked too: its unchanged first rows are not run again");
+  e->add_flag("--no-images", a.no_images, "text rows in place of the pictures'");
+  add_threads(e, a.threads);
+  add_json(e, a.json);
+  e->callback([&chosen] { chosen = {[] { return bench_answer(a); }, &a.json}; });
+}
+
+}  // namespace
+
+void bench_commands(CLI::App& app, Chosen& chosen) {
+  auto* bench = app.add_subcommand("bench", "measurements against ceilings measured in the same run");
+  bench->require_subcommand(1);
+  bench_forward_commands(bench, chosen);
+  bench_request_commands(bench, chosen);
+  static BenchDecodersOptions d;
+  auto* e = bench->add_subcommand("decoders", "all decoders on one request");
+  add_run_options(e, d.run, false);
+  e->add_option("--repeats", d.repeats, "runs per decoder; the median is shown")->check(whole(1, 1000));
+  e->add_flag("--reuse", d.reuse, "leave out what the prompt shares with the one before, which here is all of it");
+  e->add_option("--draft-model", d.draft_model, "folder of a smaller model: the preset draft-model takes part");
+  e->add_option("--dflash", d.dflash, "folder of a draft head: the preset dflash takes part");
+  e->callback([&chosen] { chosen = {[] { return bench_decoders(d); }, &d.run.json}; });
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// See options.h.
+#include "cli/options.h"
+
+#include <limits>
+
+#include "form/builtin.h"
+
+namespace slip::cli {
+
+namespace {
+
+std::string not_empty(const std::string& text) { return text.empty() ? "expected a text, got an empty one" : ""; }
+
+CLI::Validator interval(double least, double most, bool open) {
+  const std::string words = fmt::format("{} {} to {}", open ? "above" : "from", least, most);
+  const auto check = [least, most, open, words](const std::string& text) -> std::string {
+    double value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    // A NaN is on neither side of a bound.
+    if (error == std::errc{} && stop == end && (value > least || (!open && value == least)) && value <= most) return "";
+    return fmt::format("expected a number {}, got {}", words, text.empty() ? "nothing" : text);
+  };
+  return CLI::Validator(check, words);
+}
+
+}  // namespace
+
+CLI::Validator seed_number() { return whole<uint64_t>(0, std::numeric_limits<uint64_t>::max(), ""); }
+CLI::Validator number(double least, double most) { return interval(least, most, false); }
+CLI::Validator number_above(double least, double most) { return interval(least, most, true); }
+
+void add_json(CLI::App* c, bool& json) { c->add_flag("--json", json, "machine-readable result on stdout"); }
+void add_model(CLI::App* c, std::string& model) {
+  c->add_option("model,--model", model, "Hugging Face folder")->required()->type_name("MODEL");
+}
+void add_model_flag(CLI::App* c, std::string& model, bool required) {
+  c->add_option("--model", model, "Hugging Face folder, as it is or packed by quantize")->required(required)->type_name("MODEL");
+}
+void add_dtype(CLI::App* c, std::string& dtype, bool automatic) {
+  c->add_option("--dtype", dtype,
+                automatic ? "weights: auto (as stored), f32, bf16, int8, int4"
+                          : "weights: f32, bf16, int8, int4 (default: f32, or what a packed folder is)")
+      ->check(automatic ? CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}) : CLI::IsMember({"f32", "bf16", "int8", "int4"}));
+}
+void add_device(CLI::App* c, std::string& device) {
+  c->add_option("--device", device, "where the decoder runs: cpu, cuda:N (docs/decisions/0010-devices.md)")->type_name("DEVICE");
+}
+void add_kv(CLI::App* c, std::string& kv) {
+  c->add_option("--kv", kv,
+                "keys and values: auto (f32 beside f32 weights, else bf16), f32, bf16, int8 (docs/decisions/0011-int8-keys.md)")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
+}
+void add_threads(CLI::App* c, int& threads) {
+  c->add_option("--threads", threads, "0: every core this process may use")->check(whole(0, 1024));
+}
+
+std::string forms_help() {
+  return fmt::format("`model` (the one that the model folder was trained for), {}, or a JSON Schema file",
+                     fmt::join(builtin_forms(), ", "));
+}
+
+void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule, std::string& drafter, std::string& verifier,
+                        std::string& width) {
+  c->add_option(
+      "--decoder", decoder,
+      "preset: ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, "
+      "draft-model, dflash; over a form every exact one gives the same tokens (default: fields-spec under the graph law, otherwise "
+      "scaffold-spec, or self-spec for free text)");
+  c->add_option("--schedule", schedule, "text, chain, sections, fields (overrides the preset's)");
+  c->add_option("--drafter", drafter,
+                "none, diffusion, diffusion:lora, diffusion:ahead, quadratic, lookup[:N], previous:FILE, model:DIR, coupled:DIR "
+                "(draws with the "
+                "verifier's uniforms), dflash:DIR (overrides the preset's)");
+  c->add_option("--verifier", verifier,
+                "exact, rejection, relaxed:R (bins), relaxed:Xu (physical units), ensemble:L, confidence:T, sampler:DIR (overrides "
+                "the preset's; all but the first two "
+                "are lossy)");
+  c->add_option("--width", width, "fixed:N, blocks, measured[:FILE], blockpilot:FILE (overrides the preset's)");
+}
+
+void add_run_options(CLI::App* c, RunOptions& o, bool method) {
+  add_model_flag(c, o.model, true);
+  c->add_option("--form", o.form, forms_help() + ", or none: free text");
+  auto* image = c->add_option("--image", o.images,
+                              "camera images in the model's order (driving models here: front left, front, front right)");
+  auto* video =
+      c->add_option("--video", o.videos, "folder of a video's frames, one image each, in the order of their names; repeatable");
+  c->add_option("--fps", o.fps, "frames per second of --video")->needs(video);
+  auto* prompt =
+      c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go")->each([&o](const std::string&) {
+        o.has_prompt = true;
+      });
+  auto* file = c->add_option("--prompt-file", o.prompt_file, "the same from a file")->excludes(prompt);
+  auto* record = c->add_option("--record", o.record, "SHARD:I, record I of a record set")
+                     ->excludes(prompt)
+                     ->excludes(file)
+                     ->excludes(image)
+                     ->excludes(video);
+  c->add_option("--ego", o.ego, "JSON with the route's intent and the ego history: the model's own prompt is made of it")
+      ->excludes(prompt)
+      ->excludes(file)
+      ->excludes(record);
+  if (method) add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
+  c->add_option("--law", o.law, "chain or graph: who sees whom in the form (default: what the model was trained for)")
+      ->check(CLI::IsMember({"chain", "graph"}));
+  c->add_option("--unnorm-key", o.unnorm_key,
+                "OpenVLA: the data set whose statistics put actions in physical units (default: the only one)");
+  c->add_option("--max-rows", o.most_rows,
+                "graph law: rows of a pass at most, fields with the longest way to go first; 0: no limit")
+      ->check(whole(0, 1 << 16));
+  c->add_flag("--no-activation", o.no_activation, "graph law: children wait until their parents are verified");
+  c->add_option("--temperature", o.temperature, "0: greedy")->check(number(0, 100));
+  c->add_option("--top-k", o.top_k, "sample among the k likeliest; 0: all")->check(whole(0, 1 << 20));
+  c->add_option("--top-p", o.top_p, "sample among the fewest that reach this probability")->check(number_above(0, 1));
+  c->add_option("--min-p", o.min_p, "sample among those of at least this share of the likeliest")->check(number(0, 1));
+  c->add_option("--repetition-penalty", o.repetition, "divides logits of recent tokens; 1: off")->check(number(0.1, 10));
+  c->add_option("--repetition-last", o.repetition_last, "how many tokens are recent")->check(whole(0, 1 << 20));
+  c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
+  c->add_option("--seed", o.seed, "seed of the keyed uniforms")->check(seed_number());
+  c->add_option("--rollouts", o.rollouts, "sampled trajectories to average")->check(whole(1, 64));
+  c->add_option("--slots", o.slots, "rows that the key/value cache holds; 0: enough for this request")->check(whole(0, 1 << 24));
+  c->add_option("--max-tokens", o.max_tokens, "free text: most tokens (default 256)")->check(whole(1, 1 << 20));
+  c->add_option("--fit", o.fit, "waypoints to points: paper (as published), minjerk, linear")
+      ->check(CLI::IsMember({"paper", "minjerk", "linear"}));
+  c->add_flag("--blank-images", o.blank_images, "grey images in place of the real ones (an ablation)");
+  add_dtype(c, o.dtype, true);
+  add_device(c, o.device);
+  add_kv(c, o.kv);
+  add_threads(c, o.threads);
+  add_json(c, o.json);
+}
+
+void refuse_empty_texts(CLI::App& app) {
+  for (CLI::Option* o : app.get_options()) {
+    const bool data = o->check_name("--prompt") || o->check_name("--text") || o->check_name("--ids");
+    if (!data && o->get_items_expected_max() > 0) o->check(not_empty);
+  }
+  for (CLI::App* c : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_texts(*c);
+}
+
+}  // namespace slip::cli

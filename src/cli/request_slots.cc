@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many rows the key/value cache must hold for a request, told before the model is loaded (requests.h). What decoders reserve is in
+// decode/chain.cc (ChainRun::run), decode/fields.cc (FieldsRun::lay_out) and their drafters' scratch_slots.
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/requests.h"
+#include "decode/draft_methods.h"
+#include "decode/methods.h"
+#include "form/outline.h"
+#include "models/image_rules.h"
+
+namespace slip::cli {
+
+namespace {
+
+// The longest built-in form, which a form is taken for: it is not compiled yet. drive-cot has 511 positions in fields, a row more for
+// each of the 41 fields and 17 for its masks (diffusion:ahead): 1,249 in all; on a chain 677.
+constexpr int64_t kLongestForm = 1280, kMostFields = 41, kRowsBesideField = 18;
+// Free text may draft behind its limit, as far as an earlier answer goes or a pass of measured width.
+constexpr int64_t kDraftsOfText = 128;
+// The chat template, and an ego history's text, which the engine makes.
+constexpr int64_t kAroundPrompt = 2048;
+
+struct FormSize {
+  int64_t rows = kLongestForm, fields = kMostFields;
+};
+
+// A schema file as its own text tells it, a token a byte; what is wrong with it is said when it is compiled.
+FormSize size_of(const std::string& form) {
+  FormSize size;
+  if (form.find('/') == std::string::npos && form.find('.') == std::string::npos) return size;
+  const auto schema = read_json(form, size_t{16} << 20);
+  if (!schema) return size;
+  const auto told = outline_json(*schema, form);
+  if (!told) return size;
+  size.fields = static_cast<int64_t>(told->at("fields").as_array().size());
+  size.rows = std::max(size.rows, told->at("positions").to_number<int64_t>() + kRowsBesideField * size.fields);
+  return size;
+}
+
+// Slots beside its rows that a strand's drafts take: k groups of k masks, in a chain with fixed tokens between them
+// (draft_quadratic.cc). The masks of diffusion:ahead are counted with the form.
+int64_t scratch_rows(const Method& m, bool chain) {
+  if (!std::holds_alternative<QuadraticDrafter>(m.drafter)) return 0;
+  const int64_t k = m.width.tokens;
+  return k * (chain ? 2 * k : k);
+}
+
+int64_t widest_draft(const Method& m) {
+  const int64_t width = m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured;
+  return std::max<int64_t>(width, kMostStored);
+}
+
+// Rows of one answer, the same for each rollout: none shares its rows with another where all part at the first token.
+int64_t answer_rows(MethodFlags flags, const std::string& model, const std::string& form, int64_t most_tokens) {
+  if (!flags.law) flags.law = law_of_folder(model);
+  const bool text = form.empty();
+  const FormSize size = text ? FormSize{} : size_of(form);
+  const int64_t usual = text ? 2 * most_tokens + kDraftsOfText : size.rows;
+  const auto method = method_from(flags, nullptr, !text);
+  if (!method) return usual;  // it will be refused
+  const bool graph = !text && (flags.law == Law::kGraph || method->schedule == Schedule::kFields);
+  const int64_t scratch = scratch_rows(*method, !text && !graph);
+  if (text) return std::max(usual, most_tokens + widest_draft(*method) + scratch);
+  return usual + scratch * (graph ? size.fields : 1);
+}
+
+int clamped(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(rows, kDefaultSlots, kMostSlots)); }
+
+}  // namespace
+
+Result<int> slots_for(const RunOptions& o, const Request& request) {
+  if (o.slots > 0) return o.slots;
+  MethodFlags flags{o.decoder, o.schedule, o.drafter, o.verifier, o.width};
+  flags.law = request.law;
+  int64_t rows = static_cast<int64_t>(request.prompt.size()) + kAroundPrompt +
+                 o.rollouts * answer_rows(flags, o.model, request.form, o.max_tokens.value_or(kDefaultTokens));
+  const auto file = std::filesystem::path(o.model) / "preprocessor_config.json";
+  std::error_code ec;
+  if ((!request.images.empty() || !request.videos.empty()) &&
+      std::filesystem::exists(file, ec)) {  // without it the model says what it lacks
+    SLIP_TRY(const ImageRules rules, ImageRules::need(o.model));
+    for (const Image& image : request.images) {
+      SLIP_TRY(const int64_t n, rules.rows(image.height, image.width));
+      rows += n;
+    }
+    for (const VideoClip& clip : request.videos) {  // a group of frames has as many rows as a still
+      SLIP_TRY(const int64_t n, rules.rows(clip.frames[0].height, clip.frames[0].width));
+      const int64_t group = rules.qwen() ? rules.qwen()->temporal_patch_size : 1;
+      rows += n * ((static_cast<int64_t>(clip.frames.size()) + group - 1) / group);
+    }
+  }
+  return clamped(rows);
+}
+
+int slots_for(const MethodFlags& flags, const std::string& model) {
+  return clamped(kDefaultSlots - kLongestForm + answer_rows(flags, model, "model", 0));
+}
+
+}  // namespace slip::cli

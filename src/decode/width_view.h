@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of decode.h: what a width policy may know and set. Neither an id nor anything that leads to one: a policy's file sees no Strand.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "decode/cursor.h"
+
+namespace slip {
+
+struct Strand;
+
+/// What a width policy may know of a draft: how it came about, never which token it is (no anticipation).
+struct DraftFacts {
+  float top = 1, margin = 1;  // probability of the draft's first choice, and its lead over the second
+  int32_t ahead = 0;          // draws before it in this round
+  Place place;                // field and index
+  int32_t row = 0;            // of the strand: the row that gives the draw's law (Draw::row)
+  bool sure = false;
+};
+
+/// No bound of a window.
+inline constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
+
+/// A strand as a width policy sees it: where it stands, and the window that it is to have. A pointer; valid as long as the strand.
+class WidthView {
+ public:
+  explicit WidthView(Strand& strand) : strand_(&strand) {}
+  int32_t field() const;     // along a graph; -1 otherwise
+  bool done() const;         // no draw is left
+  int32_t position() const;  // form position of what comes next; in free text the number of the token
+  int32_t index() const;     // of the next draw in its field; 0 where a fixed token comes first
+  int32_t rows() const;      // tokens that are known
+  int32_t cached() const;    // of these: rows whose keys are final
+  bool missed() const;       // a draft has last missed in the field that comes next
+  /// Behind the drafts, before the verifying pass: is there a further draw, and its index.
+  bool has_next() const;
+  int32_t next_index() const;
+
+  /// Most draws to propose (sure ones not counted), and the form position where the window ends.
+  void set_window(int32_t draws, int32_t end);
+  /// The window is a block of the form.
+  void set_block(Block block);
+  /// Drafts that the verifying pass shall make for the next round.
+  void set_masks(int32_t masks);
+
+ private:
+  Strand* strand_;
+};
+
+/// The strands of a round.
+class WidthViews {
+ public:
+  explicit WidthViews(std::span<Strand* const> strands) : strands_(strands) {}
+  class Iterator {
+   public:
+    explicit Iterator(Strand* const* at) : at_(at) {}
+    WidthView operator*() const { return WidthView(**at_); }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    Strand* const* at_;
+  };
+  Iterator begin() const { return Iterator(strands_.data()); }
+  Iterator end() const { return Iterator(strands_.data() + strands_.size()); }
+  size_t size() const { return strands_.size(); }
+  WidthView operator[](size_t i) const { return WidthView(*strands_[i]); }
+
+ private:
+  std::span<Strand* const> strands_;
+};
+
+}  // namespace slip

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A form as its schema alone tells it, before any tokenizer is asked: text, fields, sections, graph. Counts of tokens are the most
+// that any tokenizer makes: a field's budget where the schema gives one, otherwise the bytes of its longest value; a byte of fixed
+// text is a token, and so is an entry of x-before and x-after. Blocks are places in tokens, so there are none here.
+#pragma once
+#include <string>
+
+#include "base/json.h"
+
+namespace slip {
+
+/// Errors as compile_schema's, as far as a schema can be wrong without a tokenizer.
+Result<std::string> outline(const json::value& schema, std::string_view name);
+/// Keys as describe_json's (values.h), counts at most, and "at_most": true; fields with their "kind", pieces with their "text".
+Result<json::object> outline_json(const json::value& schema, std::string_view name);
+
+}  // namespace slip
