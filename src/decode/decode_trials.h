@@ -59,12 +59,7 @@ inline Form chain_form(PhiloxStream& r, bool ends) {
     p.pieces.emplace_back(FieldRef{f});
     section += static_cast<int32_t>(r.below(2));
   }
-  if (p.fields.back().end || r.chance(0.7))
-    p.pieces.emplace_back(FixedRun{{p.fields.back().end.value_or(TokenId{9}), {10}}, section});
-  for (int32_t s = 0; s <= section; ++s) p.section_names.push_back(std::to_string(s));
-  auto form = Form::make(std::move(p));
-  if (!form) throw std::runtime_error(form.error().message);
-  return std::move(*form);
+  return closed_form(std::move(p), section, r);
 }
 
 inline Trial chain_trial(uint64_t number, bool ends) {

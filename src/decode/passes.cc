@@ -4,15 +4,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/measure.h"
 
 namespace slip {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
-
-}  // namespace
 
 void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& options, Statistics& statistics) {
   lm_ = &lm;

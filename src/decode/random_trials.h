@@ -54,6 +54,16 @@ inline TokenRules random_rules(PhiloxStream& r, int32_t budget, bool fixed_size)
   return {};
 }
 
+/// Fixed tokens behind the last field, which its END needs, names for sections 0 .. last_section, and the form.
+inline Form closed_form(Form::Parts p, int32_t last_section, PhiloxStream& r) {
+  if (p.fields.back().end || r.chance(0.7))
+    p.pieces.emplace_back(FixedRun{{p.fields.back().end.value_or(TokenId{9}), {10}}, last_section});
+  for (int32_t s = 0; s <= last_section; ++s) p.section_names.push_back(std::to_string(s));
+  auto form = Form::make(std::move(p));
+  if (!form) throw std::runtime_error(form.error().message);
+  return std::move(*form);
+}
+
 /// Fields in a random acyclic graph; some close by END (the next fixed token); sometimes an enumeration and what it names.
 inline Form random_graph_form(PhiloxStream& r) {
   Form::Parts p;
@@ -93,12 +103,7 @@ inline Form random_graph_form(PhiloxStream& r) {
     p.pieces.emplace_back(FieldRef{f});
     section += static_cast<int32_t>(r.below(2));
   }
-  if (p.fields.back().end || r.chance(0.7))
-    p.pieces.emplace_back(FixedRun{{p.fields.back().end.value_or(TokenId{9}), {10}}, section});
-  for (int32_t s = 0; s <= section; ++s) p.section_names.push_back(std::to_string(s));
-  auto form = Form::make(std::move(p));
-  if (!form) throw std::runtime_error(form.error().message);
-  return std::move(*form);
+  return closed_form(std::move(p), section, r);
 }
 
 struct Trial {

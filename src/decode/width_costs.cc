@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "base/interrupt.h"
+#include "base/measure.h"
 #include "decode/width_model.h"
 
 namespace slip {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Dense where stairs are (tiles of 4 and 8 rows, 16 for the matrix units), sparse behind.
 constexpr std::array<int32_t, 24> kRows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 20, 24, 28, 32, 33, 40, 48, 56, 64, 96, 128, 256};
@@ -35,7 +34,7 @@ class PassBench {
     lay_out(s_.visible, n, s_.want);
     const auto begin = Clock::now();
     SLIP_TRY_(lm_.forward({rows_, spans_}, out_));
-    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    return ms_since(begin);
   }
 
  private:
@@ -73,7 +72,7 @@ class HeadBench {
     const auto begin = Clock::now();
     SLIP_TRY_(store(first_, n));
     SLIP_TRY_(head_.forward({rows_, spans_}, out_));
-    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    return ms_since(begin);
   }
 
  private:
@@ -151,11 +150,7 @@ Result<CostTable> medians(B bench, const CostSettings& s) {
   CostTimes& t = s.times ? *s.times : own;
   SLIP_TRY_(run(bench, s, t));
   std::vector<double> medians;
-  for (std::vector<double> ms : t.ms) {
-    const auto middle = ms.begin() + static_cast<ptrdiff_t>(ms.size() / 2);
-    std::nth_element(ms.begin(), middle, ms.end());
-    medians.push_back(*middle);
-  }
+  for (const std::vector<double>& ms : t.ms) medians.push_back(median(ms));
   return CostTable::make(t.rows, std::move(medians), "width: measured costs");
 }
 

@@ -8,13 +8,11 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "base/measure.h"
 
 namespace slip {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
 constexpr std::string_view kImageMark = "<image>";
 
