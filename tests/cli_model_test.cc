@@ -240,7 +240,7 @@ TEST_F(Cli, FormExplainsABuiltInWithoutAModel) {
     for (const char* part : {"critical path at most ", "wave 0", "section ", "fixed  ", "budget "})
       EXPECT_NE(words.out.find(part), std::string::npos) << part;
   }
-  EXPECT_EQ(run_json({"form", "wod-e2e"}).at("critical_path").as_int64(), 3 + 192 + 3 + 10 * 8)
+  EXPECT_EQ(run_json({"form", "wod-e2e"}).at("critical_path").as_int64(), 3 + 192 + 3 + 10 * 7)
       << "\"yes\", explanation, behaviour, the characters of ten numbers";
 }
 

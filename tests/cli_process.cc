@@ -41,6 +41,7 @@ Process::Process(const fs::path& folder, const std::vector<std::string>& argumen
   argv.push_back(nullptr);
   pid_ = ::fork();
   if (pid_ == 0) {
+    ::signal(SIGHUP, SIG_DFL);  // under nohup it comes ignored
     ::dup2(in, STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);

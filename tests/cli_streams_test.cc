@@ -45,6 +45,15 @@ TEST_F(Streams, AClosedStandardInputIsNoEmptyText) {
   EXPECT_EQ(shell(tokenize + "</dev/null"), 0);
 }
 
+TEST_F(Streams, AnOutputThatIsStandardOutputsOwnFileDoesNotReplaceIt) {
+  const std::string out = path("both.txt");
+  ASSERT_EQ(shell("run --model '" + small_ + "' --form none --prompt go --max-tokens 2 --trace /dev/stdout --json >'" + out + "'"),
+            0);
+  const std::string both = read_bytes(out);
+  EXPECT_NE(both.find("traceEvents"), std::string::npos) << both;
+  EXPECT_NE(both.find("\"statistics\""), std::string::npos) << both;
+}
+
 TEST_F(Streams, APipeInPlaceOfAFileIsRefusedAtOnce) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   refused({"tokenize", "--model", small_, "--file", path("pipe")}, 3, "pipe: expected a regular file, got a pipe");

@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::map<std::string, int> kFloor = {
-    {"base", 0},  {"core", 1}, {"text", 1},   {"image", 1}, {"kernels", 2}, {"form", 2},   {"plan", 2},
-    {"sim", 2},   {"nn", 3},   {"limits", 3}, {"task", 3},  {"models", 4},  {"cuda", 4},   {"decode", 4}, {"engine", 5},
-    {"train", 5}, {"eval", 6}, {"drive", 6},  {"cli", 7},   {"server", 7},  {"python", 7},
+    {"base", 0},   {"core", 1},  {"text", 1},   {"image", 1}, {"kernels", 2}, {"form", 2},   {"plan", 2},
+    {"sim", 2},    {"nn", 3},    {"limits", 3}, {"task", 3},  {"models", 4},  {"cuda", 4},   {"decode", 4},
+    {"engine", 5}, {"train", 5}, {"eval", 6},   {"drive", 6}, {"cli", 7},     {"server", 7}, {"python", 7},
 };
 
 // "src/decode/round.cc: includes models/config.h (floor 4, not below floor 4)", one line per offence.
@@ -65,6 +65,19 @@ TEST(Floors, WouldNoticeAnOffence) {
   EXPECT_EQ(offence("f", "decode", "decode/x.h"), "");
   EXPECT_NE(offence("f", "decode", "models/config.h"), "");
   EXPECT_NE(offence("f", "base", "cli/main.h"), "");
+}
+
+/// A width policy reaches no drafted ids: its file sees views of strands (decode/width_view.h), never a Strand.
+TEST(WidthPolicies, SeeNoStrand) {
+  for (const char* name :
+       {"width.h", "width_methods.h", "width_model.h", "width_pilot.h", "width_plan.h", "width_choice.h", "width_view.h",
+        "width.cc", "width_levels.cc", "width_measured.cc", "width_pilot.cc", "width_plan.cc", "width_choice.cc"}) {
+    std::ifstream in(fs::path(SLIP_SOURCE_DIR) / "src" / "decode" / name);
+    ASSERT_TRUE(in) << name;
+    for (std::string line; std::getline(in, line);)
+      for (const char* header : {"strand.h", "rounds.h", "drafting.h", "passes.h", "judge.h"})
+        EXPECT_FALSE(line.starts_with("#include") && line.find(header) != std::string::npos) << name << ": " << line;
+  }
 }
 
 TEST(Project, KeepsToFiveMacros) {

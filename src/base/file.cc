@@ -88,6 +88,15 @@ Result<AtomicFile> AtomicFile::create(const fs::path& file) {
     if (out.fd_ < 0) return bad_input("{}: expected a writable place, got: {}", file.string(), reason());
     return out;
   }
+  // /dev/stdout, or its file by name: replaced, what goes to the descriptor would go nowhere.
+  for (const int open : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat at {};
+    if (!there || ::fstat(open, &at) != 0 || at.st_dev != st.st_dev || at.st_ino != st.st_ino) continue;
+    out.target_ = file;
+    out.fd_ = ::fcntl(open, F_DUPFD_CLOEXEC, 0);
+    if (out.fd_ < 0) return bad_input("{}: expected a writable place, got: {}", file.string(), reason());
+    return out;
+  }
   // Renaming asks only for the folder's permission: the file's own is asked for here.
   if (there && ::access(file.c_str(), W_OK) != 0)
     return bad_input("{}: expected a writable file, got: {}", file.string(), reason());

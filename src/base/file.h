@@ -19,7 +19,8 @@ Result<std::string> read_file(const std::filesystem::path& file, size_t max_byte
 Status write_file(const std::filesystem::path& file, std::string_view bytes);
 
 /// A file that appears under its name only at commit(); removed again if that never happens (Ctrl-C, error). A symbolic link stays:
-/// what it points to is replaced. A file that is there must be writable, and its mode stays. A target that is there and no regular
+/// what it points to is replaced. A file that is there must be writable, and its mode stays. The file that standard output or error goes
+/// to is written through that. A target that is there and no regular
 /// file (/dev/null, a pipe) is written to directly, and write_at fails where it cannot seek.
 class AtomicFile {
  public:

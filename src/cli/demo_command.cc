@@ -109,18 +109,18 @@ Status demo(const DemoOptions& o) {
                                  {"equal", method.lossy() ? json::value("lossy") : json::value(true)}});
     answers.push_back(std::move(a));
   }
-  if (o.json) {
-    print_json({{"seed", truth.seed}, {"answer", answers.back().text}, {"decoders", lines}});
-  } else {
-    show_answer(answers.back(), truth);
-    print_text(table);
-  }
   if (!o.picture.empty()) {
     std::error_code ec;
     std::filesystem::create_directories(std::filesystem::path(o.picture).parent_path(), ec);
     Prepared prepared{request_of(truth, record.images, {.method = answers.back().method}), truth, true};
     SLIP_TRY_(save_png(o.picture, draw_picture(picture_of(prepared, answers.back()))));
-    if (!o.json) print_text(fmt::format("\n  picture: {}\n", o.picture));
+  }
+  if (o.json) {
+    print_json({{"seed", truth.seed}, {"answer", answers.back().text}, {"decoders", lines}});
+  } else {
+    show_answer(answers.back(), truth);
+    print_text(table);
+    if (!o.picture.empty()) print_text(fmt::format("\n  picture: {}\n", o.picture));
   }
   return {};
 }

@@ -58,9 +58,29 @@ json::object record_line(const sim::Labels& labels, const Answer& a) {
 
 namespace {
 
+/// A line per record. A disk that fills costs the lines, not the evaluation: the first failure is kept for its end.
+class Lines {
+ public:
+  Status open(const std::string& file) {
+    SLIP_TRY(AtomicFile opened, AtomicFile::create(file));
+    file_.emplace(std::move(opened));
+    return {};
+  }
+  void add(const json::object& record) {
+    if (!file_ || !status_) return;
+    const std::string line = to_valid_utf8(json::serialize(record)) + "\n";
+    status_ = file_->write(line.data(), line.size());
+  }
+  Status commit() { return file_ && status_ ? file_->commit() : status_; }
+
+ private:
+  std::optional<AtomicFile> file_;
+  Status status_;
+};
+
 /// All frames of all records. With drafter `previous` a scene's first frame only makes the answer that the next one starts from.
 Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, EvalSettings settings, WidthCollector* collector,
-                Evaluation& sums, std::optional<AtomicFile>& lines) {
+                Evaluation& sums, Lines& lines) {
   const int frames = o.every_s > 0 ? o.frames : 1;
   const bool from_previous = std::holds_alternative<PreviousDrafter>(settings.method.drafter);
   EvalSettings first = settings;
@@ -81,9 +101,7 @@ Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, Ev
       SLIP_TRY(const Answer answer, evaluate_record(engine, r.labels, r.images, warm ? first : settings, warm ? aside : sums));
       if (collector && !warm) collector->answered(answer.decoded);
       previous = {answer.form->form.name(), answer.decoded.fields, answer.decoded.tokens};
-      if (!lines || warm) continue;
-      const std::string line = to_valid_utf8(json::serialize(record_line(r.labels, answer))) + "\n";
-      SLIP_TRY_(lines->write(line.data(), line.size()));
+      if (!warm) lines.add(record_line(r.labels, answer));
     }
     progress.update(i + 1);
   }
@@ -123,7 +141,7 @@ Status check_options(const EvalOptions& o, const MethodFlags& flags) {
 /// What the command line names beside the records. Hours of evaluation may lie between opening and use: what is wrong is said before.
 struct Files {
   json::object limits;
-  std::optional<AtomicFile> lines;
+  Lines lines;
 };
 
 Result<Files> open_files(const EvalOptions& o) {
@@ -133,11 +151,8 @@ Result<Files> open_files(const EvalOptions& o) {
     SLIP_TRY_(check_limit_shapes(limits, o.require));
     files.limits = std::move(limits.get_object());
   }
-  if (!o.out.empty()) {
-    SLIP_TRY(AtomicFile lines, AtomicFile::create(o.out));
-    files.lines.emplace(std::move(lines));
-  }
-  // Written by another hand later: can it be? Its reader would take the end of a pipe opened here for the end of all.
+  if (!o.out.empty()) SLIP_TRY_(files.lines.open(o.out));
+  // Written by another hand later: can it be? (A pipe that is opened and closed here would be at its end for its reader.)
   std::error_code ec;
   if (!o.calibrate.empty() && !std::filesystem::is_fifo(o.calibrate, ec)) {
     SLIP_TRY(const AtomicFile trial, AtomicFile::create(o.calibrate));
@@ -148,7 +163,7 @@ Result<Files> open_files(const EvalOptions& o) {
 /// What is left to do once the numbers are there; the first that fails is the error.
 Status conclude(Engine& engine, const std::optional<WidthCollector>& collector, const Method& method, const EvalOptions& o,
                 const json::object& result, Files& files) {
-  if (files.lines) SLIP_TRY_(files.lines->commit());
+  SLIP_TRY_(files.lines.commit());
   if (collector) SLIP_TRY_(write_calibration(engine, *collector, method, o));
   return check_limits(result, files.limits, o.require);
 }

@@ -12,7 +12,6 @@
 #include "cli/output.h"
 #include "models/rows_file.h"
 #include "models/synthesize.h"
-#include "text/tokenizer.h"
 
 namespace slip::cli {
 namespace {
@@ -109,7 +108,7 @@ void demo_command(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("demo", "a held-out simulated scene, answered by four decoders");
   add_model_flag(c, o.model, true);
   c->add_option("--seed", o.seed, "which scene; 0: a chosen one")->check(seed_number());
-  c->add_option("--picture", o.picture, "PNG to write");
+  c->add_option("--picture", o.picture, "PNG to write; without it none is drawn");
   add_threads(c, o.threads);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return demo(o); }, &o.json}; });

@@ -9,13 +9,14 @@
 #include "decode/methods.h"
 #include "form/outline.h"
 #include "models/image_rules.h"
+#include "task/wod.h"
 
 namespace slip::cli {
 
 namespace {
 
-// The longest built-in form, which a form is taken for: it is not compiled yet. drive-cot has 511 positions in fields, a row more for
-// each of the 41 fields and 17 for its masks (diffusion:ahead): 1,249 in all; on a chain 677.
+// The longest built-in form, which a form is taken for at least: it is not compiled yet. drive-cot has 511 positions in fields, a row more
+// for each of the 41 fields and 17 for its masks (diffusion:ahead): 1,249; its 166 rows of fixed text are among kAroundPrompt. On a chain 677.
 constexpr int64_t kLongestForm = 1280, kMostFields = 41, kRowsBesideField = 18;
 // Free text may draft behind its limit, as far as an earlier answer goes or a pass of measured width.
 constexpr int64_t kDraftsOfText = 128;
@@ -26,12 +27,24 @@ struct FormSize {
   int64_t rows = kLongestForm, fields = kMostFields;
 };
 
-// A schema file as its own text tells it, a token a byte; what is wrong with it is said when it is compiled.
-FormSize size_of(const std::string& form) {
+// The schema of a file, or of the form that the model was trained for; nothing for a built-in.
+Result<json::value> schema_in_sight(const std::string& form, const std::string& model) {
+  if (form != "model") {
+    if (form.find('/') == std::string::npos && form.find('.') == std::string::npos) return json::value();
+    return read_json(form, size_t{16} << 20);
+  }
+  const std::string where = (std::filesystem::path(model) / "config.json").string();
+  SLIP_TRY(const json::value config, read_json(where));
+  if (!config.is_object()) return json::value();
+  SLIP_TRY(const TaskOptions task, task_options(config.get_object(), where));
+  return task_schema(task);
+}
+
+// As the schema alone tells it, a token a byte; what is wrong with it is said when it is compiled.
+FormSize size_of(const std::string& form, const std::string& model) {
   FormSize size;
-  if (form.find('/') == std::string::npos && form.find('.') == std::string::npos) return size;
-  const auto schema = read_json(form, size_t{16} << 20);
-  if (!schema) return size;
+  const auto schema = schema_in_sight(form, model);
+  if (!schema || schema->is_null()) return size;
   const auto told = outline_json(*schema, form);
   if (!told) return size;
   size.fields = static_cast<int64_t>(told->at("fields").as_array().size());
@@ -56,7 +69,7 @@ int64_t widest_draft(const Method& m) {
 int64_t answer_rows(MethodFlags flags, const std::string& model, const std::string& form, int64_t most_tokens) {
   if (!flags.law) flags.law = law_of_folder(model);
   const bool text = form.empty();
-  const FormSize size = text ? FormSize{} : size_of(form);
+  const FormSize size = text ? FormSize{} : size_of(form, model);
   const int64_t usual = text ? 2 * most_tokens + kDraftsOfText : size.rows;
   const auto method = method_from(flags, nullptr, !text);
   if (!method) return usual;  // it will be refused

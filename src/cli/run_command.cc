@@ -67,6 +67,7 @@ Status check_outputs(const RunOptions& o) {
   namespace fs = std::filesystem;
   if (o.trace.empty() || o.picture.empty()) return {};
   std::error_code ec;
+  if (fs::exists(o.trace, ec) && !fs::is_regular_file(o.trace, ec)) return {};  // /dev/null takes both
   if (fs::weakly_canonical(fs::absolute(o.trace, ec), ec) != fs::weakly_canonical(fs::absolute(o.picture, ec), ec)) return {};
   return usage_error("--picture: expected another file than that of --trace, got {}", o.picture);
 }

@@ -24,7 +24,7 @@ class ChainRun {
   Status run() {
     const auto n = static_cast<int32_t>(t_.answers.size());
     room_ = t_.form ? t_.form->length() : p_.options().limit + t_.widest;
-    SLIP_TRY_(p_.reserve((room_ + t_.drafting.scratch_slots()) * n));
+    SLIP_TRY_(p_.reserve((int64_t{room_} + t_.drafting.scratch_slots()) * n));
     t_.work.make_strands(static_cast<size_t>(n), t_.answers[0]);
     begin(n);
     p_.defer_prefill(!t_.form);

@@ -167,7 +167,7 @@ Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* for
   SLIP_TRY(const auto drafting, make_drafting(m, info, p));
   SLIP_TRY(const auto judge, make_judge(m, info, p, *drafting));
   SLIP_TRY(const auto width, make_width(m, as_form ? form : nullptr, o));
-  p.want_facts(width->wants_facts());
+  p.want_facts(width->wants_facts() || o.width_observer);
   p.want_sampled_drafts(judge->samples_drafts());
   if (!as_form) p.forget_form();
   if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafting, *width));

@@ -244,6 +244,8 @@ class PromptMemory {
   /// Forgets what an Lm that ran other passes in between may have overwritten, and all but the longest common prefix with `prompt`:
   /// equal tokens, equal positions, and for image rows equal feature bits. How many rows are left.
   int32_t crop_to(const Lm& lm, const Prompt& prompt, const DraftHead* head);
+  /// Forgets all but the first `rows`.
+  void crop(size_t rows);
   /// The prompt's rows are all there.
   void assign(const Prompt& prompt, int32_t width, const DraftHead* head);
   /// Passes of the Lm after which this holds.
@@ -251,7 +253,6 @@ class PromptMemory {
   int32_t rows() const { return static_cast<int32_t>(inputs_.size()); }
 
  private:
-  void crop(size_t rows);
   std::vector<RowInput> inputs_;  // features numbered by their order among the rows
   std::vector<Position> positions_;
   std::vector<float> features_ND_;
@@ -294,7 +295,7 @@ struct DecodeOptions {
   bool trace = false;
   bool log_forced = false;  // Decoded::forced, for logits of the rows before forced tokens; without, it costs nothing
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  const std::atomic<bool>* cancel = nullptr;  // polled before every pass, and between a request's images
+  const std::atomic<bool>* cancel = nullptr;  // polled before every pass, and while images are cut into patches
   std::function<void(const DecodeProgress&)> on_progress = {};
 };
 

@@ -59,7 +59,8 @@ void propose_along(Strand& s, const Form* form, F&& token_at) {
       continue;
     }
     Draw d{.place = s.ahead.place(), .row = static_cast<int32_t>(s.path.size()) - 1, .position = s.ahead.position()};
-    d.facts.place = d.place;
+    d.facts.field = d.place.field;
+    d.facts.index = d.place.index;
     d.facts.ahead = static_cast<int32_t>(s.draws.size());
     if (const auto only = s.ahead.only(); only && s.window_draws > 0) {
       d.token = *only;

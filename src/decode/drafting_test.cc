@@ -287,7 +287,7 @@ TEST(FreeText, NeverDrawsWhatIsDenied) {
 
 class Verdicts : public WidthObserver {
  public:
-  void seen(const DraftFacts&, bool) override { ++count; }
+  void seen(const DraftFacts&, const Place&, bool) override { ++count; }
   int64_t count = 0;
 };
 

@@ -109,7 +109,7 @@ class FieldRun {
           rows += p_.field(f).budget + 1;
           ++strands;
         }
-    SLIP_TRY_(p_.reserve(rows + t_.drafting.scratch_slots() * strands));
+    SLIP_TRY_(p_.reserve(rows + int64_t{t_.drafting.scratch_slots()} * strands));
     t_.work.make_strands(static_cast<size_t>(strands), t_.answers[0]);
     nodes_.assign(static_cast<size_t>(strands), {});
     region_.assign(rollouts() * fields(), kNone);

@@ -25,8 +25,8 @@ void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeO
   clear();
 }
 
-Status Passes::reserve(int32_t answer_rows) {
-  const int64_t all = int64_t{prompt_rows()} + answer_rows;
+Status Passes::reserve(int64_t answer_rows) {
+  const int64_t all = prompt_rows() + answer_rows;
   if (all > lm_->info().slots)
     return resource_error("decode: expected an arena of at least {} slots, got {}", all, lm_->info().slots);
   rows_.reserve(static_cast<size_t>(all));

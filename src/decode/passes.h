@@ -23,7 +23,7 @@ class Passes {
   void start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& options, Statistics& statistics);
   int32_t prompt_rows() const { return static_cast<int32_t>(prompt_->inputs.size()); }
   /// kResource unless `answer_rows` fit behind the prompt; makes room for passes of that many rows.
-  Status reserve(int32_t answer_rows);
+  Status reserve(int64_t answer_rows);
 
   void clear();
   /// The prompt's rows travel with the next pass (begin), behind them those of a graph's scaffold: ids and form positions. With

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "decode/width_model.h"
+
 namespace slip {
 
 void begin_path(Strand& s) {
@@ -223,6 +225,7 @@ void Rounds::judge(Strand& s, uint32_t request, Picks& picks, bool leads) {
     if (!leads) continue;
     ++statistics_.tested;
     width_.seen(d.facts, v.kept);
+    if (auto* observer = passes_.options().width_observer) observer->seen(d.facts, d.place, v.kept);
     statistics_.accepted += v.kept;
     statistics_.relaxed_accepts += v.kept && v.relaxed;
   }

@@ -54,7 +54,13 @@ bool drafts_ahead(const Method& m) {
   return (diffusion && diffusion->ahead) || (previous && previous->then && previous->then->ahead);
 }
 
-Result<std::unique_ptr<WidthPolicy>> plain_width(const Method& m, const Form* form, const DecodeOptions& o) {
+WidthBasis basis_of(const Method& m, const DecodeOptions& o) {
+  return {o.width_tracker, o.most_rows, o.law == Law::kGraph || m.schedule == Schedule::kFields};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WidthPolicy>> make_width(const Method& m, const Form* form, const DecodeOptions& o) {
   if (std::holds_alternative<NoDrafter>(m.drafter)) return std::unique_ptr<WidthPolicy>(std::make_unique<NoWidth>());
   switch (m.width.kind) {
     case Width::Kind::kBlocks:
@@ -64,8 +70,8 @@ Result<std::unique_ptr<WidthPolicy>> plain_width(const Method& m, const Form* fo
       if (!o.width_model)
         return usage_error("--width measured: expected a width.json beside the model (eval --calibrate FILE makes one), got none");
       SLIP_TRY_(check_width_model(*o.width_model, form));
-      if (form && drafts_ahead(m)) return make_levels_width(m, *form, *o.width_model, o);
-      return make_measured_width(m, form, *o.width_model, o);
+      if (form && drafts_ahead(m)) return make_levels_width(m, *form, *o.width_model, basis_of(m, o));
+      return make_measured_width(m, form, *o.width_model, basis_of(m, o));
     case Width::Kind::kBlockPilot:
       if (!o.block_pilot) return usage_error("--width blockpilot: expected a classifier (blockpilot:FILE), got none");
       if (std::holds_alternative<QuadraticDrafter>(m.drafter))
@@ -78,17 +84,9 @@ Result<std::unique_ptr<WidthPolicy>> plain_width(const Method& m, const Form* fo
   return std::unique_ptr<WidthPolicy>(std::make_unique<DrawsWidth>(m.width.tokens));
 }
 
-}  // namespace
-
 bool lays_blocks(const Method& m) {
   const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
   return std::holds_alternative<DiffusionDrafter>(m.drafter) || (previous && previous->then);
-}
-
-Result<std::unique_ptr<WidthPolicy>> make_width(const Method& m, const Form* form, const DecodeOptions& o) {
-  SLIP_TRY(auto policy, plain_width(m, form, o));
-  if (o.width_observer) policy = make_observed_width(std::move(policy), *o.width_observer);
-  return policy;
 }
 
 }  // namespace slip

@@ -35,7 +35,7 @@ WidthCollector::WidthCollector(const Form* form)
 
 void WidthCollector::begin(int64_t drive) { held_out_ = drive % 2 != 0; }
 
-void WidthCollector::seen(const DraftFacts& facts, bool kept) { seen_.push_back({survival_.cell(facts), facts, kept, held_out_}); }
+void WidthCollector::seen(const DraftFacts& facts, const Place&, bool kept) { seen_.push_back({survival_.cell(facts), facts, kept, held_out_}); }
 
 void WidthCollector::answered(const Decoded& answer) {
   for (size_t f = 0; f < answer.fields.size() && f < static_cast<size_t>(lengths_.fields()); ++f)

@@ -27,7 +27,7 @@ class WidthCollector : public WidthObserver {
   explicit WidthCollector(const Form* form);
   /// A request of a drive begins. Drives with odd numbers are the held-out half: frames of one drive are alike and never split.
   void begin(int64_t drive);
-  void seen(const DraftFacts& facts, bool kept) override;
+  void seen(const DraftFacts& facts, const Place& place, bool kept) override;
   void answered(const Decoded& answer);
   /// kBadInput where either half has fewer than `least` tested drafts.
   Result<Calibration> finish(int64_t least = 200) const;

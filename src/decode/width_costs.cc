@@ -123,6 +123,7 @@ Status run(B& bench, const CostSettings& s, CostTimes& t) {
     SLIP_TRY_(check_interrupt());
     return bench.once(n);
   };
+  if (!t.rows.empty() && t.rows.back() != s.most_rows) t = {};  // points of a shorter or longer measurement
   SLIP_TRY_(wanted(s));
   if (s.fill) SLIP_TRY_(bench.fill());
   SLIP_TRY_(once(1));

@@ -121,6 +121,17 @@ TEST(MeasuredCosts, OfADraftHeadAreItsRoundsAndLeaveWhatItKnows) {
   EXPECT_GT(costs->ms(16), 0);
   EXPECT_EQ(head.widest, 40u);
   EXPECT_FALSE(head.wrote_before(100)) << "context of a prompt that may be reused";
+  CostTimes ended;
+  int polls = 0;
+  const auto some = [&]() -> Status {
+    if (polls++ < 5) return {};
+    return Error{ErrorKind::kCancelled, "enough"};
+  };
+  EXPECT_FALSE(measure_costs(head, 100, {.visible = 90, .most_rows = 40, .poll = some, .times = &ended}));
+  ASSERT_FALSE(ended.rows.empty());
+  const auto shorter = measure_costs(head, 100, {.visible = 90, .most_rows = 24, .budget_ms = 1, .times = &ended});
+  ASSERT_TRUE(shorter) << shorter.error().message;
+  EXPECT_EQ(shorter->rows().back(), 24) << "not the points of the longer one";
   EXPECT_EQ(measure_costs(head, 311, {.visible = 90, .most_rows = 40}).error().kind, ErrorKind::kResource);
   EXPECT_EQ(measure_costs(head, 0, {.visible = 90, .most_rows = 41}).error().kind, ErrorKind::kResource);
 }
@@ -147,7 +158,7 @@ Got got(const WidthModel& model, Drafter drafter, int32_t missed_field) {
   Strand* const strands[] = {&s};
   width->open_all(WidthViews(strands));
   std::vector<DraftFacts> facts;
-  for (int32_t k = 0; k < 32; ++k) facts.push_back({.top = 0.6F, .ahead = k, .place = {-1, 10 + k, 0}, .row = 10 + k});
+  for (int32_t k = 0; k < 32; ++k) facts.push_back({.top = 0.6F, .ahead = k, .field = -1, .index = 10 + k, .row = 10 + k});
   const std::span<const DraftFacts> spans[] = {facts};
   int32_t keep[] = {32};
   width->choose(spans, keep);

@@ -171,13 +171,13 @@ TEST(MeasuredWidth, IsQuickerThanAnyFixedWidth) {
       const ReplayMethod how{.drafts_in_passes = passes, .cost = &costs};
       WidthModel model = WidthModel::uninformed(costs, &form);
       WidthCollector c(&form);
+      ReplayMethod watched = how;
+      watched.observer = &c;
       for (uint64_t n = 0; n < 60; ++n) {
         c.begin(static_cast<int64_t>(n));
-        DecodeOptions o;
-        o.width_observer = &c;
         m.width = {.tokens = 16};
         const ReplayScript s = script_of(n);
-        replay(form, s, how, **make_width(m, &form, o));
+        replay(form, s, watched, **make_width(m, &form, {}));
         for (size_t f = 0; f < s.fields.size(); ++f) model.lengths.add(static_cast<int32_t>(f), s.fields[f].content);
       }
       model.survival = c.finish()->survival;
@@ -214,7 +214,7 @@ TEST(MeasuredWidth, DecidesQuickly) {
     strands[i].cached = 10;
     pointers.push_back(&strands[i]);
     for (int32_t k = 0; k < 64; ++k)
-      facts[i].push_back({.top = static_cast<float>(r.uniform()), .ahead = k, .place = {-1, 10 + k, 0}, .row = 10 + k});
+      facts[i].push_back({.top = static_cast<float>(r.uniform()), .ahead = k, .field = -1, .index = 10 + k, .row = 10 + k});
     spans.emplace_back(facts[i]);
   }
   using Clock = std::chrono::steady_clock;

@@ -19,7 +19,7 @@
 namespace slip {
 namespace {
 
-constexpr double kTie = 0.5;  // masks: fewer are none
+constexpr double kOneMask = 0.5;  // masks: fewer are none
 
 /// A pass as a constant and a slope: the slope between 8 and 40 rows, where passes over a graph lie.
 struct LinearCost {
@@ -32,10 +32,10 @@ struct LinearCost {
 
 class LevelsWidth : public WidthPolicy {
  public:
-  LevelsWidth(const Method& m, const Form& form, const WidthModel& model, const DecodeOptions& o)
+  LevelsWidth(const Method& m, const Form& form, const WidthModel& model, const WidthBasis& basis)
       : form_(form),
         model_(model),
-        tracker_(o.width_tracker ? *o.width_tracker : own_),
+        tracker_(basis.tracker ? *basis.tracker : own_),
         law_of_(known_law(form)),
         law_(*law_of_),
         cost_(model.pass),
@@ -93,7 +93,7 @@ class LevelsWidth : public WidthPolicy {
     for (WidthView s : strands) s.set_masks(masks_of(s, target));
   }
 
-  void seen(const DraftFacts& f, bool was_kept) override { tracker_.seen(f.place.field, kept(f), was_kept); }
+  void seen(const DraftFacts& f, bool was_kept) override { tracker_.seen(f.field, kept(f), was_kept); }
 
  private:
   /// Masks of a strand where the passes behind this one shall be `target`.
@@ -104,13 +104,13 @@ class LevelsWidth : public WidthPolicy {
     const double left = draws_from(f, s.next_index()) - 1;  // behind this pass, without drafts
     const double masks = left + plan_.behind(f) - target;
     const double holds = chain_[static_cast<size_t>(f)] * held(f);
-    if (masks < kTie || holds * cost_.pass < cost_.row) return 0;
+    if (masks < kOneMask || holds * cost_.pass < cost_.row) return 0;
     // Rollouts that have parted: a mask for each, and the pass is saved only where all of them hold.
     const int32_t n = beside_[static_cast<size_t>(f)];
     if (n > 1 && std::pow(holds * kept_before(f, 1, 1), n) * cost_.pass < n * cost_.row) return 0;
     return std::min({static_cast<int32_t>(std::lround(masks)), static_cast<int32_t>(std::lround(left)), model_.most_draws});
   }
-  double kept(const DraftFacts& f) const { return tracker_.corrected(f.place.field, model_.survival.kept(f)); }
+  double kept(const DraftFacts& f) const { return tracker_.corrected(f.field, model_.survival.kept(f)); }
   double kept_before(int32_t f, int32_t ahead, int32_t index) const {
     return tracker_.corrected(f, model_.survival.kept_before(f, ahead, index));
   }
@@ -162,8 +162,8 @@ class LevelsWidth : public WidthPolicy {
 }  // namespace
 
 std::unique_ptr<WidthPolicy> make_levels_width(const Method& method, const Form& form, const WidthModel& model,
-                                               const DecodeOptions& options) {
-  return std::make_unique<LevelsWidth>(method, form, model, options);
+                                               const WidthBasis& basis) {
+  return std::make_unique<LevelsWidth>(method, form, model, basis);
 }
 
 }  // namespace slip

@@ -23,12 +23,12 @@ constexpr double kUrgency = 4;
 
 class MeasuredWidth : public WidthPolicy {
  public:
-  MeasuredWidth(const Method& m, const Form* form, const WidthModel& model, const DecodeOptions& o)
+  MeasuredWidth(const Method& m, const Form* form, const WidthModel& model, const WidthBasis& basis)
       : model_(model),
         form_(form),
-        tracker_(o.width_tracker ? *o.width_tracker : own_),
+        tracker_(basis.tracker ? *basis.tracker : own_),
         chooses_(!std::holds_alternative<RejectionVerifier>(m.verifier)),
-        most_rows_(o.most_rows > 0 ? o.most_rows : kMostRows) {
+        most_rows_(basis.most_rows > 0 ? basis.most_rows : kMostRows) {
     cost_.pass = &model.pass;
     if (lays_blocks(m)) {
       by_positions_ = true;
@@ -44,7 +44,7 @@ class MeasuredWidth : public WidthPolicy {
     } else if (std::holds_alternative<QuadraticDrafter>(m.drafter)) {
       group_ = m.width.tokens;
     }
-    if (form && (o.law == Law::kGraph || m.schedule == Schedule::kFields)) lay_graph();
+    if (form && basis.graph) lay_graph();
   }
 
   /// A child that starts on its parents' drafts: nothing is chosen after its own, so that its window is what it will cost, beside what
@@ -123,14 +123,14 @@ class MeasuredWidth : public WidthPolicy {
     }
   }
 
-  void seen(const DraftFacts& f, bool was_kept) override { tracker_.seen(f.place.field, kept(f), was_kept); }
+  void seen(const DraftFacts& f, bool was_kept) override { tracker_.seen(f.field, kept(f), was_kept); }
 
  private:
   struct Base {
     int32_t cached;
     float rows;
   };
-  double kept(const DraftFacts& f) const { return tracker_.corrected(f.place.field, model_.survival.kept(f)); }
+  double kept(const DraftFacts& f) const { return tracker_.corrected(f.field, model_.survival.kept(f)); }
   double kept_before(int32_t field, int32_t ahead, int32_t index) const {
     return tracker_.corrected(field, model_.survival.kept_before(field, ahead, index));
   }
@@ -295,40 +295,11 @@ class MeasuredWidth : public WidthPolicy {
   WidthChoice choice_;
 };
 
-class ObservedWidth : public WidthPolicy {
- public:
-  ObservedWidth(std::unique_ptr<WidthPolicy> policy, WidthObserver& observer) : policy_(std::move(policy)), observer_(observer) {}
-  void open(WidthView s) override { policy_->open(s); }
-  void open_all(WidthViews s) override { policy_->open_all(s); }
-  bool window_ends_with_drafts() const override { return policy_->window_ends_with_drafts(); }
-  void choose(std::span<const std::span<const DraftFacts>> facts, std::span<int32_t> keep) override {
-    policy_->choose(facts, keep);
-  }
-  bool chooses() const override { return policy_->chooses(); }
-  bool wants_facts() const override { return true; }
-  void seen(const DraftFacts& f, bool kept) override {
-    policy_->seen(f, kept);
-    observer_.seen(f, kept);
-  }
-  bool starts(int32_t field) override { return policy_->starts(field); }
-  void lay_masks(WidthViews s) override { policy_->lay_masks(s); }
-  bool wants_prompt_logits() const override { return policy_->wants_prompt_logits(); }
-  void prompt_logits(std::span<const float> logits_V) override { policy_->prompt_logits(logits_V); }
-
- private:
-  std::unique_ptr<WidthPolicy> policy_;
-  WidthObserver& observer_;
-};
-
 }  // namespace
 
 std::unique_ptr<WidthPolicy> make_measured_width(const Method& m, const Form* form, const WidthModel& model,
-                                                 const DecodeOptions& o) {
-  return std::make_unique<MeasuredWidth>(m, form, model, o);
-}
-
-std::unique_ptr<WidthPolicy> make_observed_width(std::unique_ptr<WidthPolicy> policy, WidthObserver& observer) {
-  return std::make_unique<ObservedWidth>(std::move(policy), observer);
+                                                 const WidthBasis& basis) {
+  return std::make_unique<MeasuredWidth>(m, form, model, basis);
 }
 
 }  // namespace slip

@@ -63,7 +63,7 @@ double CostTable::ms(int32_t rows) const {
 Survival::Survival(int32_t fields) : fields_(fields), counts_(static_cast<size_t>((fields + 1) * kAhead * kIndex * kTop)) { fit(); }
 
 Survival::Cell Survival::cell(const DraftFacts& f) const {
-  return {f.place.field < fields_ ? std::max(f.place.field, -1) : -1, bin(kAheadFrom, f.ahead), bin(kIndexFrom, f.place.index),
+  return {f.field < fields_ ? std::max(f.field, -1) : -1, bin(kAheadFrom, f.ahead), bin(kIndexFrom, f.index),
           bin(kTopFrom, f.top)};
 }
 

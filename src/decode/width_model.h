@@ -130,7 +130,7 @@ struct CostSettings {
   /// Asked before the first pass and between points; its error ends the measurement, as Ctrl-C does. Every call that gets past the
   /// first asking comes to a point at least, so that calls that are ended come to the end together.
   std::function<Status()> poll = {};
-  CostTimes* times = nullptr;  // goes on from a measurement with about the same settings that was ended
+  CostTimes* times = nullptr;  // goes on from a measurement that was ended; begins anew where most_rows is another
 };
 /// Median milliseconds of passes of 1 .. most_rows rows. Points are visited in turns, so that a machine that slows down meanwhile
 /// bends no curve. kResource where the arena is too small.
@@ -171,11 +171,13 @@ class WidthTracker {
   bool drifted_ = false;
 };
 
-/// Sees every tested draft of an answer with its facts (DecodeOptions::width_observer).
+struct Place;  // decode/cursor.h
+
+/// Sees every tested draft of an answer, its facts and its place (DecodeOptions::width_observer). No policy: it decides nothing.
 class WidthObserver {
  public:
   virtual ~WidthObserver() = default;
-  virtual void seen(const DraftFacts& facts, bool kept) = 0;
+  virtual void seen(const DraftFacts& facts, const Place& place, bool kept) = 0;
 };
 
 }  // namespace slip

@@ -29,6 +29,9 @@ void LevelsPlan::make(std::span<const Field> fields, std::span<const int32_t> or
     }
   }
   lay_times();
+  fields_ = {};
+  order_ = {};
+  price_F_ = {};
 }
 
 /// When each field starts and what is behind it; the longest path.

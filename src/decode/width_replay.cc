@@ -179,7 +179,7 @@ class Replay {
       if (p.index > told(p.field).draft) return;  // an earlier answer says nothing behind its END
       const auto i = static_cast<size_t>(p.index);
       Draw d{.place = p, .token = drafted_token(p), .row = row, .position = s.ahead.position()};
-      d.facts = {.ahead = static_cast<int32_t>(s.draws.size()), .place = p, .row = row};
+      d.facts = {.ahead = static_cast<int32_t>(s.draws.size()), .field = p.field, .index = p.index, .row = row};
       if (!told(p.field).top.empty()) d.facts.top = told(p.field).top[i];
       n.right.push_back(i < told(p.field).right.size() && told(p.field).right[i]);
       s.draws.push_back(d);
@@ -247,6 +247,7 @@ class Replay {
       ++counts_.tested;
       held = n.right[k] != 0;
       width_.seen(s.draws[k].facts, held);
+      if (m_.observer) m_.observer->seen(s.draws[k].facts, p, held);
       counts_.accepted += held;
       if (!held) s.cached = std::min(n.fed_rows, s.length());
       s.take(true_token(p));

@@ -27,6 +27,7 @@ struct ReplayMethod {
   bool graph = true, activation = true;
   bool drafts_in_passes = false;    // diffusion: a draft pass before every round; children start without drafts
   const CostTable* cost = nullptr;  // of passes; left out: the prefill, and rows that only feed closed fields
+  WidthObserver* observer = nullptr;
 };
 
 struct ReplayCounts {

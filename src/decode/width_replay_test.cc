@@ -2,6 +2,7 @@
 // Gate 25: the engine's counters are the simulator's (width_replay.h).
 #include <gtest/gtest.h>
 
+#include "decode/cursor.h"
 #include "decode/width_replay.h"
 #include "decode/width_trials.h"
 
@@ -75,7 +76,7 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
 }
 
 struct Recorder : WidthObserver {
-  void seen(const DraftFacts& f, bool kept) override { bits.emplace_back(f.place, kept); }
+  void seen(const DraftFacts&, const Place& place, bool kept) override { bits.emplace_back(place, kept); }
   std::vector<std::pair<Place, bool>> bits;
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/philox.h"
+#include "decode/cursor.h"
 #include "decode/hash_lm.h"
 #include "decode/width_choice.h"
 #include "decode/width_collect.h"
@@ -221,10 +222,10 @@ TEST(CostTable, IsMeasured) {
 /// Odds that depend on field, draws ahead and top, as an engine's would; a collector sees two thousand requests.
 double true_odds(const DraftFacts& f) {
   const double x = -1 + 3.5 * static_cast<double>(f.top) - 0.12 * f.ahead +
-                   (f.place.field == 1   ? 0.8
-                    : f.place.field == 2 ? -0.9
-                                         : 0) +
-                   (f.place.index == 0 ? 0.4 : 0);
+                   (f.field == 1   ? 0.8
+                    : f.field == 2 ? -0.9
+                                   : 0) +
+                   (f.index == 0 ? 0.4 : 0);
   return 1 / (1 + std::exp(-x));
 }
 Form three_fields() {
@@ -241,7 +242,8 @@ Form three_fields() {
 DraftFacts random_facts(PhiloxStream& r) {
   return {.top = static_cast<float>(std::sqrt(r.uniform())),
           .ahead = static_cast<int32_t>(r.below(14)),
-          .place = {static_cast<int32_t>(r.below(3)), static_cast<int32_t>(r.below(12)), 0}};
+          .field = static_cast<int32_t>(r.below(3)),
+          .index = static_cast<int32_t>(r.below(12))};
 }
 WidthCollector collected(const Form& form, int requests, uint64_t seed, double shift = 0) {
   WidthCollector c(&form);
@@ -250,7 +252,7 @@ WidthCollector collected(const Form& form, int requests, uint64_t seed, double s
     c.begin(n / 20);
     for (int k = 0; k < 12; ++k) {
       const DraftFacts f = random_facts(r);
-      c.seen(f, r.chance(std::clamp(true_odds(f) + shift, 0.0, 1.0)));
+      c.seen(f, {f.field, f.index, 0}, r.chance(std::clamp(true_odds(f) + shift, 0.0, 1.0)));
     }
     Decoded d;
     d.fields.assign(3, std::vector<TokenId>(1 + r.below(4)));
@@ -290,12 +292,12 @@ TEST(Calibration, FewTestsLeanOnTheOthers) {
   s.add({.field = 0, .top = 5}, {900, 1000});
   s.add({.field = 1, .top = 5}, {0, 1});
   s.fit();
-  const auto at = [&](int32_t field) { return s.kept({.top = 1, .place = {field, 0, 0}}); };
+  const auto at = [&](int32_t field) { return s.kept({.top = 1, .field = field}); };
   EXPECT_NEAR(at(0), 0.9, 0.01);
   EXPECT_NEAR(at(2), 0.9, 0.02) << "never seen: as the others";
   EXPECT_LT(at(1), at(2));
   EXPECT_GT(at(1), 0.7) << "one miss is no proof";
-  EXPECT_NEAR(s.kept({.top = 1, .place = {77, 0, 0}}), 0.9, 0.02) << "a field that it does not know";
+  EXPECT_NEAR(s.kept({.top = 1, .field = 77}), 0.9, 0.02) << "a field that it does not know";
 }
 
 TEST(Lengths, TellHowFarAFieldGoes) {
@@ -320,8 +322,8 @@ TEST(WidthTracker, FollowsTheDriveAndKnowsWhenItIsLost) {
     int lost = 0;
     for (int n = 0; n < draws; ++n) {
       const DraftFacts f = random_facts(r);
-      const double p = t.corrected(f.place.field, k.survival.kept(f));
-      t.seen(f.place.field, p, r.chance(true_odds(f) * factor));
+      const double p = t.corrected(f.field, k.survival.kept(f));
+      t.seen(f.field, p, r.chance(true_odds(f) * factor));
       lost += t.drifted();
     }
     return lost;
@@ -334,10 +336,10 @@ TEST(WidthTracker, FollowsTheDriveAndKnowsWhenItIsLost) {
   CalibrationError after;
   for (int n = 0; n < 4000; ++n) {
     const DraftFacts f = random_facts(r);
-    const double p = t.corrected(f.place.field, k.survival.kept(f));
+    const double p = t.corrected(f.field, k.survival.kept(f));
     const bool kept = r.chance(true_odds(f) * 0.3);
     after.add(p, kept);
-    t.seen(f.place.field, p, kept);
+    t.seen(f.field, p, kept);
   }
   EXPECT_LT(after.value(), 0.08) << "a factor on odds is no shift of log-odds: fields are right on average, tops are not";
 }
@@ -402,13 +404,11 @@ TEST(WidthFile, ReadsWhatItWrote) {
 
 /// Nothing that a policy is shown after the drafts is a token: the members of DraftFacts, one by one. A further member fails here.
 TEST(WidthPolicy, NeverSeesIds) {
-  [[maybe_unused]] auto [top, margin, ahead, place, row, sure] = DraftFacts{};
-  [[maybe_unused]] auto [field, index, state] = place;
+  [[maybe_unused]] auto [top, margin, ahead, field, index, row, sure] = DraftFacts{};
   static_assert(std::is_same_v<decltype(top), float> && std::is_same_v<decltype(margin), float> &&
                 std::is_same_v<decltype(ahead), int32_t> && std::is_same_v<decltype(row), int32_t> &&
                 std::is_same_v<decltype(sure), bool>);
-  static_assert(std::is_same_v<decltype(field), int32_t> && std::is_same_v<decltype(index), int32_t> &&
-                std::is_same_v<decltype(state), int32_t>);
+  static_assert(std::is_same_v<decltype(field), int32_t> && std::is_same_v<decltype(index), int32_t>);
   static_assert(!std::is_convertible_v<TokenId, int32_t>);
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <span>
 
-#include "decode/cursor.h"
+#include "form/form.h"
 
 namespace slip {
 
@@ -14,10 +14,10 @@ struct Strand;
 
 /// What a width policy may know of a draft: how it came about, never which token it is (no anticipation).
 struct DraftFacts {
-  float top = 1, margin = 1;  // probability of the draft's first choice, and its lead over the second
-  int32_t ahead = 0;          // draws before it in this round
-  Place place;                // field and index
-  int32_t row = 0;            // of the strand: the row that gives the draw's law (Draw::row)
+  float top = 1, margin = 1;      // probability of the draft's first choice, and its lead over the second
+  int32_t ahead = 0;              // draws before it in this round
+  int32_t field = -1, index = 0;  // its place; not the state of the field's rules, which spells what was drafted before it
+  int32_t row = 0;                // of the strand: the row that gives the draw's law (Draw::row)
   bool sure = false;
 };
 
@@ -35,7 +35,8 @@ class WidthView {
   int32_t rows() const;      // tokens that are known
   int32_t cached() const;    // of these: rows whose keys are final
   bool missed() const;       // a draft has last missed in the field that comes next
-  /// Behind the drafts, before the verifying pass: is there a further draw, and its index.
+  /// Behind the drafts, before the verifying pass: is there a further draw, and its index. Along a graph this tells whether END was
+  /// drafted; it sets masks of the next round alone, so that no draft is dropped for its value.
   bool has_next() const;
   int32_t next_index() const;
 

@@ -111,10 +111,8 @@ struct Resources::Parts {
   };
   std::map<std::string, Measured, std::less<>> widths;  // by file, form and kind of drafter: callers take turns among them
   std::optional<CostTable> cost;                        // a quarter of a second to measure
-  struct Measuring {
-    std::string of;
-    CostTimes times;
-  } measuring;  // what a deadline has ended: the next request goes on with it, so that short ones come to an end too
+  /// What a deadline has ended, by what was measured: the next request goes on with it, so that short ones come to an end too.
+  std::map<std::string, CostTimes, std::less<>> measuring;
   std::string pilot_name;
   std::optional<BlockPilot> pilot;
 
@@ -158,9 +156,8 @@ struct Resources::Parts {
   }
 
   CostSettings settings(const DecodeOptions& options, const std::string& of) {
-    if (measuring.of != of) measuring = {of, {}};
     return {.poll = [&options, done = int64_t{0}]() mutable { return check_wanted(options, "width", done++, "measurements"); },
-            .times = &measuring.times};
+            .times = &measuring[of]};
   }
   Result<WidthModel> measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
                                     const DecodeOptions& options);
@@ -268,10 +265,12 @@ Result<WidthModel> Resources::Parts::measured_width(Engine& engine, const Reques
     SLIP_TRY(model.draft, step_costs(*options.draft_model, settings(options, drafter)));
   }
   if (std::holds_alternative<DFlashDrafter>(request.method.drafter) && options.draft_head) {
+    // Its slots behind this prompt are written: what is kept of a longer one ends there, whatever becomes of this request.
+    if (options.prompt_memory) options.prompt_memory->crop(prompt.inputs.size());
     SLIP_TRY(model.draft, round_costs(*options.draft_head, prompt, settings(options, drafter)));
     model.most_draws = std::min(model.most_draws, std::max(1, options.draft_head->info().block - 1));
   }
-  measuring = {};
+  measuring.clear();
   return model;
 }
 

@@ -29,12 +29,19 @@ void append(const TextPiece& piece, bool in_tokens, Outline& out, Form::Parts& p
   }
 }
 
+/// A number's own space: known beforehand, so fixed text, as it is wherever it is a token (schema.cc).
+bool leads_with_space(const FieldSpec& spec) {
+  const auto* number = std::get_if<NumberFormat>(&spec.kind);
+  return number != nullptr && number->space;
+}
+
 /// What stands for END, separators and placeholders here: their tokens are the tokenizer's, that they are there is the schema's.
 Field field_of(const FieldSpec& spec) {
   Field f;
   f.name = spec.name;
   f.section = spec.section;
-  f.budget = spec.budget > 0 ? spec.budget : static_cast<int32_t>(longest_value(spec)) + (spec.space ? 1 : 0);
+  f.budget = spec.budget > 0 ? spec.budget
+                             : static_cast<int32_t>(longest_value(spec)) + (spec.space ? 1 : 0) - (leads_with_space(spec) ? 1 : 0);
   f.instance_of = spec.instance_of;
   if (spec.separator != 0) f.separators = {TokenId{static_cast<unsigned char>(spec.separator)}};
   if (spec.instance_of) f.end = TokenId{'\n'}, f.placeholder = {TokenId{'-'}};
@@ -49,8 +56,10 @@ Result<Outline> outline_of(const json::value& schema, std::string_view name) {
     if (piece.field < 0) {
       append(piece, out.text.layout == Layout::kTokens, out, parts);
     } else {
+      const FieldSpec& spec = out.text.fields[static_cast<size_t>(piece.field)];
+      if (leads_with_space(spec)) append({.text = " ", .section = spec.section}, false, out, parts);
       parts.pieces.emplace_back(FieldRef{piece.field});
-      parts.fields.push_back(field_of(out.text.fields[static_cast<size_t>(piece.field)]));
+      parts.fields.push_back(field_of(spec));
     }
   }
   SLIP_TRY_(link_parents(out.text, name, parts.fields));

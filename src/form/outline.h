@@ -9,7 +9,7 @@
 
 namespace slip {
 
-/// Errors as compile_schema's, as far as a schema can be wrong without a tokenizer.
+/// Errors as compile_schema's for what the schema's reader and the graph refuse; what depends on tokens is found when it is compiled.
 Result<std::string> outline(const json::value& schema, std::string_view name);
 /// Keys as describe_json's (values.h), counts at most, and "at_most": true; fields with their "kind", pieces with their "text".
 Result<json::object> outline_json(const json::value& schema, std::string_view name);

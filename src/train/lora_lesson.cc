@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "decode/choice.h"
+#include "decode/cursor.h"
 #include "decode/width_model.h"
 
 namespace slip {
@@ -94,8 +95,8 @@ class LoraLesson::Loop : public Lm, public WidthObserver {
     return lm_.forward(pass, out);
   }
 
-  void seen(const DraftFacts& facts, bool) override {
-    if (learns_) tested_.push_back(facts.place);
+  void seen(const DraftFacts&, const Place& place, bool) override {
+    if (learns_) tested_.push_back(place);
   }
 
   Result<LoraSums> run(const RowBatch& rows, const LoraTask& task, bool adapter, bool learns) {
