@@ -48,11 +48,7 @@ inline Form chain_form(PhiloxStream& r, bool ends) {
   int32_t section = 0;
   const auto fields = static_cast<int32_t>(1 + r.below(5));
   for (int32_t f = 0; f < fields; ++f) {
-    FixedRun run{{}, section};
-    for (uint32_t n = 1 + r.below(4); n > 0; --n) run.ids.push_back(random_id(r));
-    if (f > 0 && p.fields.back().end) run.ids.front() = *p.fields.back().end;
-    p.pieces.emplace_back(run);
-    Field x{.name = std::to_string(f), .budget = static_cast<int32_t>(1 + r.below(7)), .section = section};
+    Field x = next_field(p, f, section, r);
     if (ends && r.chance(0.6)) x.end = random_id(r);
     x.rules = chain_rules(r, x.budget, !x.end);
     p.fields.push_back(x);

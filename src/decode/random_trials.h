@@ -54,6 +54,15 @@ inline TokenRules random_rules(PhiloxStream& r, int32_t budget, bool fixed_size)
   return {};
 }
 
+/// Fixed tokens, the END of the field before them first, and a field behind them, which is not appended yet.
+inline Field next_field(Form::Parts& p, int32_t number, int32_t section, PhiloxStream& r) {
+  FixedRun run{{}, section};
+  for (uint32_t n = 1 + r.below(4); n > 0; --n) run.ids.push_back(random_id(r));
+  if (number > 0 && p.fields.back().end) run.ids.front() = *p.fields.back().end;
+  p.pieces.emplace_back(run);
+  return {.name = std::to_string(number), .budget = static_cast<int32_t>(1 + r.below(7)), .section = section};
+}
+
 /// Fixed tokens behind the last field, which its END needs, names for sections 0 .. last_section, and the form.
 inline Form closed_form(Form::Parts p, int32_t last_section, PhiloxStream& r) {
   if (p.fields.back().end || r.chance(0.7))
@@ -76,11 +85,7 @@ inline Form random_graph_form(PhiloxStream& r) {
   int32_t section = 0;
   const bool enumerates = fields > 2 && r.chance(0.3);
   for (int32_t f = 0; f < fields; ++f) {
-    FixedRun run{{}, section};
-    for (uint32_t n = 1 + r.below(4); n > 0; --n) run.ids.push_back(random_id(r));
-    if (f > 0 && p.fields.back().end) run.ids.front() = *p.fields.back().end;
-    p.pieces.emplace_back(run);
-    Field x{.name = std::to_string(f), .budget = static_cast<int32_t>(1 + r.below(7)), .section = section};
+    Field x = next_field(p, f, section, r);
     if (r.chance(0.6)) x.end = random_id(r);
     x.rules = random_rules(r, x.budget, !x.end);
     for (int32_t q = 0; q < fields; ++q)

@@ -270,7 +270,8 @@ Result<WidthModel> Resources::Parts::measured_width(Engine& engine, const Reques
     SLIP_TRY(model.draft, round_costs(*options.draft_head, prompt, settings(options, drafter)));
     model.most_draws = std::min(model.most_draws, std::max(1, options.draft_head->info().block - 1));
   }
-  measuring.clear();
+  measuring.erase("passes");
+  measuring.erase(drafter);
   return model;
 }
 
