@@ -5,6 +5,7 @@
 
 #include "sim/cot.h"
 #include "sim/record.h"
+#include "sim/record/make.h"
 
 int main() {
   uint64_t hash = 1469598103934665603ULL;

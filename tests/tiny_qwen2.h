@@ -13,7 +13,7 @@
 
 #include "base/json.h"
 #include "core/safetensors.h"
-#include "nn/lm.h"
+#include "lm/lm.h"
 
 namespace slip::test {
 

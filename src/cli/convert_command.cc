@@ -2,7 +2,7 @@
 // `convert`: a native Prismatic checkpoint as a Hugging Face folder.
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "models/prismatic_convert.h"
+#include "convert/prismatic.h"
 
 namespace slip::cli {
 

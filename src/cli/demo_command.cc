@@ -12,6 +12,7 @@
 #include "eval/evaluate.h"
 #include "image/image.h"
 #include "sim/cot.h"
+#include "sim/record/make.h"
 
 namespace slip::cli {
 

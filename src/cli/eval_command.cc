@@ -6,9 +6,11 @@
 #include "base/standard_streams.h"
 #include "cli/output.h"
 #include "cli/requests.h"
-#include "decode/width_collect.h"
+#include "decode/draft_length/collect.h"
 #include "eval/evaluate.h"
 #include "text/tokenizer.h"
+#include "sim/record/make.h"
+#include "sim/record/shards.h"
 
 namespace slip::cli {
 

@@ -10,7 +10,7 @@
 #include "models/adapter.h"
 #include "models/loader.h"
 #include "models/model.h"
-#include "models/packed_folder.h"
+#include "models/weights/packed_folder.h"
 
 namespace slip::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "models/rows_file.h"
-#include "models/synthesize.h"
+#include "convert/synthesize.h"
 
 namespace slip::cli {
 namespace {

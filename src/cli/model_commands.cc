@@ -7,8 +7,8 @@
 #include "cli/output.h"
 #include "core/safetensors.h"
 #include "engine/engine.h"
-#include "form/outline.h"
-#include "models/image_rules.h"
+#include "form/schema/outline.h"
+#include "models/vision/image_rules.h"
 #include "models/model.h"
 #include "models/rows_file.h"
 

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "form/builtin.h"
+#include "form/builtin/builtin.h"
 
 namespace slip::cli {
 

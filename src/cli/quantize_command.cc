@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `quantize`: a packed copy of a model folder, its error report, and for driving models how often greedy answers stay the same.
-#include "models/quantize.h"
+#include "convert/quantize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/requests.h"
 #include "eval/evaluate.h"
+#include "sim/record/make.h"
 
 namespace slip::cli {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many rows the key/value cache must hold for a request, told before the model is loaded (requests.h). What decoders reserve is in
-// decode/chain.cc (ChainRun::run), decode/fields.cc (FieldsRun::lay_out) and their drafters' scratch_slots.
+// decode/schedule/chain.cc (ChainRun::run), decode/schedule/fields.cc (FieldsRun::lay_out) and their drafters' scratch_slots.
 #include <algorithm>
 #include <filesystem>
 
 #include "cli/requests.h"
-#include "decode/draft_methods.h"
-#include "decode/methods.h"
-#include "form/outline.h"
-#include "models/image_rules.h"
+#include "decode/draft/methods.h"
+#include "decode/schedule/schedule.h"
+#include "form/schema/outline.h"
+#include "models/vision/image_rules.h"
 #include "task/wod.h"
 
 namespace slip::cli {

@@ -10,7 +10,8 @@
 
 #include "base/progress.h"
 #include "cli/output.h"
-#include "decode/method.h"
+#include "decode/types/method.h"
+#include "sim/record/shards.h"
 
 namespace slip::cli {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "cli/commands.h"
-#include "cli/picture.h"
+#include "cli/picture/picture.h"
 #include "engine/engine.h"
 #include "sim/record.h"
 

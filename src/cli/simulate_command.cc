@@ -14,6 +14,8 @@
 #include "cli/output.h"
 #include "image/image.h"
 #include "sim/record.h"
+#include "sim/record/make.h"
+#include "sim/record/shards.h"
 #include "task/prompt.h"
 
 namespace slip::cli {

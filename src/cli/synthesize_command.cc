@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `synthesize`: a random-weight model folder of a real shape.
-#include "models/synthesize.h"
+#include "convert/synthesize.h"
 
 #include <chrono>
 

@@ -8,9 +8,10 @@
 #include "base/threads.h"
 #include "cli/output.h"
 #include "cli/requests.h"
-#include "decode/method.h"
+#include "decode/types/method.h"
 #include "eval/evaluate.h"
 #include "eval/verify.h"
+#include "sim/record/make.h"
 
 namespace slip::cli {
 

@@ -277,7 +277,7 @@ Status CudaLm::run(const Pass& pass, const Shape& shape, const PassLayout& layou
   return device_->launch(*found->second);
 }
 
-// A row without any number gets the lowest id, as nn/lm.h fixes it.
+// A row without any number gets the lowest id, as lm/lm.h fixes it.
 void CudaLm::read_best(PassOutput& out) {
   const Best* best = best_host_.data<Best>();
   for (size_t i = 0; i < argmax_N_.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder on a device: the Lm of nn/lm.h with weights, arena and activations in the device's memory. The host sends a pass's rows, spans and
+// A decoder on a device: the Lm of lm/lm.h with weights, arena and activations in the device's memory. The host sends a pass's rows, spans and
 // angles in one copy and gets one id and one number per row back; passes of up to 64 rows run as captured graphs, one per size. Weights and
 // keys are bf16, norms, softmax and the residual stream f32. Contract W holds as it does on the processor; the bits are the device's own.
 #pragma once
@@ -11,7 +11,7 @@
 #include "cuda/runtime.h"
 #include "cuda/tiles.h"
 #include "nn/decoder.h"
-#include "nn/pass_check.h"
+#include "lm/pass_check.h"
 
 namespace slip::cuda {
 

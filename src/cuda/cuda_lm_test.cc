@@ -13,7 +13,7 @@
 #include <random>
 
 #include "models/adapter.h"
-#include "models/config.h"
+#include "models/config/config.h"
 #include "models/loader.h"
 #include "models/rows_file.h"
 

@@ -8,7 +8,7 @@
 
 #include "cuda/kernels.h"
 #include "kernels/rope.h"
-#include "nn/lm.h"
+#include "lm/lm.h"
 
 namespace slip::cuda {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exactness as a property: thousands of random forms on a model of hashes.
-#include "decode/decode.h"
+#include "decode/decoder.h"
 
 #include <gtest/gtest.h>
 
-#include "decode/decode_trials.h"
-#include "form/values.h"
+#include "decode/testing/decode_testing.h"
+#include "form/schema/values.h"
 
 namespace slip {
 namespace {

@@ -8,11 +8,11 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/count_allocations.h"
-#include "decode/choice.h"
-#include "decode/decode.h"
-#include "decode/decode_trials.h"
-#include "form/values.h"
+#include "base/count_allocations_testing.h"
+#include "decode/pass/choice.h"
+#include "decode/decoder.h"
+#include "decode/testing/decode_testing.h"
+#include "form/schema/values.h"
 
 namespace slip {
 namespace {
@@ -184,7 +184,7 @@ class NanLm : public Lm {
   const LmInfo& info() const override { return info_; }
   Status forward(const Pass& pass, PassOutput& out) override {
     out.vocab = kTrialVocab;
-    out.argmax.assign(pass.rows.size(), TokenId{0});  // the contract of nn/lm.h
+    out.argmax.assign(pass.rows.size(), TokenId{0});  // the contract of lm/lm.h
     out.logits_row.assign(pass.rows.size(), -1);
     out.logits_NV.clear();
     for (size_t i = 0; i < pass.rows.size(); ++i) {

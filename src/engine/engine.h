@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "decode/decode.h"
+#include "decode/decoder.h"
 #include "engine/resources.h"
-#include "form/values.h"
+#include "form/schema/values.h"
 #include "image/image.h"
 #include "models/model.h"
-#include "models/openvla.h"
+#include "models/config/openvla.h"
 #include "models/video_prompt.h"
 #include "plan/fit.h"
 #include "task/wod.h"

@@ -7,11 +7,11 @@
 #include <unordered_map>
 
 #include "base/log.h"
-#include "decode/width_model.h"
-#include "decode/width_pilot.h"
+#include "decode/draft_length/model.h"
+#include "decode/draft_length/block_pilot.h"
 #include "engine/engine.h"
-#include "models/commit_sampler.h"
-#include "models/dflash.h"
+#include "models/draft/commit_sampler.h"
+#include "models/draft/dflash.h"
 
 namespace slip {
 namespace {

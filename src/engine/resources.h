@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "decode/decode.h"
-#include "form/schema.h"
+#include "decode/decoder.h"
+#include "form/schema/schema.h"
 #include "text/tokenizer.h"
 
 namespace slip {

@@ -8,9 +8,10 @@
 #include <atomic>
 #include <chrono>
 
-#include "decode/width_model.h"
+#include "decode/draft_length/model.h"
 #include "engine/engine.h"
 #include "sim/record.h"
+#include "sim/record/make.h"
 
 namespace slip {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "sim/record.h"
+#include "sim/record/make.h"
 
 namespace slip {
 namespace {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "decode/decode.h"
+#include "decode/decoder.h"
 #include "form/form.h"
 #include "models/model.h"
-#include "nn/lm.h"
+#include "lm/lm.h"
 
 namespace slip {
 

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/philox.h"
 #include "form/partition.h"
-#include "form/values.h"
+#include "form/schema/values.h"
 
 namespace slip {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "core/safetensors.h"
 #include "image/decoders.h"
-#include "image/sha256_for_tests.h"
+#include "image/sha256_testing.h"
 
 namespace slip {
 namespace {

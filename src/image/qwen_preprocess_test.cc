@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "image/sha256_for_tests.h"
+#include "image/sha256_testing.h"
 
 namespace slip {
 namespace {

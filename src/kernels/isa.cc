@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "kernels/kernels.h"
-#include "kernels/ops.h"
+#include "kernels/isa/ops.h"
 
 namespace slip {
 namespace {

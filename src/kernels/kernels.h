@@ -16,7 +16,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/threads.h"
-#include "kernels/spans.h"
+#include "kernels/isa/spans.h"
 
 namespace slip {
 

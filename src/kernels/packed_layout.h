@@ -8,9 +8,9 @@
 // whole lines; then one line of 256 bytes per two steps, whose byte 4 c + j holds number j of column c, of the first step in the low
 // half and of the second in the high half. Padding is zero, and is multiplied with zeros only.
 #pragma once
-#include "kernels/int4.h"
+#include "kernels/isa/int4.h"
 #include "kernels/kernels.h"
-#include "kernels/ops.h"
+#include "kernels/isa/ops.h"
 
 namespace slip {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernels/kernels.h"
-#include "kernels/ops.h"
+#include "kernels/isa/ops.h"
 #include "kernels/packed_layout.h"
 
 namespace slip {

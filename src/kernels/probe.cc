@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/ops.h"
+#include "kernels/isa/ops.h"
 #include "kernels/packed_layout.h"
 
 namespace slip {

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/kernels.h"
-#include "kernels/ops.h"
+#include "kernels/isa/ops.h"
 
 namespace slip {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "models/keys.h"
+#include "models/config/config_reader.h"
 #include "models/loader.h"
-#include "models/weight_reader.h"
+#include "models/weights/weight_reader.h"
 
 namespace slip {
 namespace {

@@ -2,8 +2,8 @@
 // A steady-state pass allocates nothing: operator new is counted in this binary.
 #include <gtest/gtest.h>
 
-#include "base/count_allocations.h"
-#include "models/dflash.h"
+#include "base/count_allocations_testing.h"
+#include "models/draft/dflash.h"
 #include "models/model.h"
 
 namespace slip {

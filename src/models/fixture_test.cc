@@ -12,7 +12,7 @@
 #include <numeric>
 
 #include "models/adapter.h"
-#include "models/config.h"
+#include "models/config/config.h"
 #include "models/loader.h"
 #include "models/rows_file.h"
 

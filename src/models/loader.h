@@ -10,11 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include "models/config.h"
-#include "models/dino_qwen.h"
-#include "models/qwen_vision.h"
-#include "models/vit_tower.h"
-#include "models/weight_reader.h"
+#include "models/config/config.h"
+#include "models/config/dino_qwen.h"
+#include "models/vision/history_encoder.h"
+#include "models/vision/qwen_vision.h"
+#include "models/vision/vit_tower.h"
+#include "models/weights/weight_reader.h"
 
 namespace slip {
 

@@ -6,10 +6,10 @@
 
 #include "models/adapter.h"
 #include "models/device.h"
-#include "models/openvla.h"
+#include "models/config/openvla.h"
 #include "models/patch_prompt.h"
-#include "models/qwen_vision.h"
-#include "models/vit_tower.h"
+#include "models/vision/qwen_vision.h"
+#include "models/vision/vit_tower.h"
 
 namespace slip {
 namespace {

@@ -14,7 +14,7 @@
 #include "core/dtype.h"
 #include "models/loader.h"
 #include "models/rows_file.h"
-#include "models/weight_reader.h"
+#include "models/weights/weight_reader.h"
 
 namespace slip {
 namespace {

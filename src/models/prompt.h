@@ -7,7 +7,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "nn/lm.h"
+#include "lm/lm.h"
 #include "text/chat.h"
 
 namespace slip {

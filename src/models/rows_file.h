@@ -11,8 +11,8 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "nn/lm.h"
-#include "nn/visibility.h"
+#include "lm/lm.h"
+#include "lm/visibility.h"
 
 namespace slip {
 

@@ -38,7 +38,7 @@ bool finite(const float* x, int64_t n) {
   return sum == 0;
 }
 
-// A row without any number still gets a token, which nn/lm.h fixes as the lowest id; PassOutput::nan_rows tells.
+// A row without any number still gets a token, which lm/lm.h fixes as the lowest id; PassOutput::nan_rows tells.
 TokenId id_or_lowest(int64_t argmax) { return TokenId{static_cast<int32_t>(std::max<int64_t>(argmax, 0))}; }
 
 size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }

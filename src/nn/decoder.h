@@ -28,8 +28,8 @@
 #include "kernels/rope.h"
 #include "nn/arena.h"
 #include "nn/buffer.h"
-#include "nn/lm.h"
-#include "nn/pass_check.h"
+#include "lm/lm.h"
+#include "lm/pass_check.h"
 
 namespace slip {
 

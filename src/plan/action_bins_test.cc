@@ -2,7 +2,7 @@
 // Promises of the action bins, against the plan fixture.
 #include "plan/action_bins.h"
 
-#include "plan/json_for_tests.h"
+#include "plan/json_testing.h"
 
 namespace slip {
 namespace {

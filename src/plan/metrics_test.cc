@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "plan/json_for_tests.h"
+#include "plan/json_testing.h"
 
 namespace slip {
 namespace {

@@ -5,9 +5,8 @@
 
 #include "plan/baselines.h"
 #include "plan/feasibility.h"
-#include "plan/json_for_tests.h"
+#include "plan/json_testing.h"
 #include "plan/label_scores.h"
-#include "plan/parse.h"
 
 namespace slip {
 namespace {
@@ -20,29 +19,6 @@ TEST(Frames, ConvertThereAndBack) {
   const Waypoint back = to_ego(to_world({2, 3}, ego), ego);
   EXPECT_NEAR(back.x, 2, 1e-12);
   EXPECT_NEAR(back.y, 3, 1e-12);
-}
-
-TEST(ParseWaypoints, ReadsWhatThePublishedParserReads) {
-  int n = 0;
-  const json::value fixture = plan_fixture("parse.json");
-  for (const json::value& c : fixture.at("cases").as_array()) {
-    const std::string text(c.at("text").as_string());
-    const auto pairs = parse_waypoints(text);
-    expect_near(pairs, waypoints(c.at("pairs")), 1e-9, text);
-    expect_near(first_waypoints(pairs), waypoints(c.at("five")), 1e-9, text);
-    EXPECT_EQ(pairs.empty(), c.at("fit_is_zero").as_bool()) << text;
-    ++n;
-  }
-  EXPECT_GE(n, 15);
-}
-
-TEST(ParseWaypoints, TakesNoPartOfABrokenNumber) {
-  EXPECT_EQ(parse_waypoints("1.5.2,3"), (std::vector<Waypoint>{{5.2, 3}}));
-  EXPECT_EQ(parse_waypoints("[1e,2]"), (std::vector<Waypoint>{}));
-  EXPECT_EQ(parse_waypoints("[1,2e5]"), (std::vector<Waypoint>{{1, 2e5}}));
-  EXPECT_EQ(parse_waypoints("[1e999,2] [3,4]"), (std::vector<Waypoint>{{3, 4}}));
-  EXPECT_EQ(parse_waypoints("[[[[-,+]],[,"), (std::vector<Waypoint>{}));
-  EXPECT_EQ(parse_waypoints("[1,2\\]"), (std::vector<Waypoint>{{1, 2}}));
 }
 
 TEST(Baselines, FollowTheirMotion) {

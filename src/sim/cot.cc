@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "sim/cot_parts.h"
-#include "sim/judge.h"
+#include "sim/labels.h"
 
 namespace slip::sim {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sim/cot_parts.h"
-#include "sim/judge.h"
+#include "sim/labels.h"
 #include "sim/math.h"
 
 namespace slip::sim {

@@ -14,6 +14,7 @@
 #include "sim/builder.h"
 #include "sim/expert.h"
 #include "sim/math.h"
+#include "sim/record/make.h"
 
 namespace slip::sim {
 namespace {

@@ -2,7 +2,7 @@
 // The explanation's grammar: at most one clause on weather or light, the decisive object, then the action. Words are few so
 // that a small model can learn them; phrasing is drawn from the seed.
 #include "base/philox.h"
-#include "sim/judge.h"
+#include "sim/labels.h"
 
 namespace slip::sim {
 namespace {

@@ -4,15 +4,11 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "sim/scene.h"
 
 namespace slip::sim {
@@ -68,45 +64,5 @@ struct Record {
 std::span<const std::string_view> family_names();
 /// The family that a seed belongs to when none is asked for: seed-hashed over all training families.
 uint32_t family_of_seed(uint64_t seed);
-
-/// Simulates and labels; renders when `with_images`. Same bytes from the same (version, seed, family) on any machine and compiler.
-/// kBadInput for an unknown family.
-Result<Record> make_record(uint64_t seed, std::optional<uint32_t> family = {}, bool with_images = true);
-
-/// A later frame of the same scene: the ego has followed the expert's plan for t_s (rounded to tenths of a second), actors have
-/// moved; history, labels and future are those of that moment, in its own ego frame. t_s = 0 is make_record, byte for byte.
-/// kBadInput for t_s outside 0 .. kMostFrameS.
-constexpr double kMostFrameS = 1.5;
-Result<Record> make_frame(uint64_t seed, std::optional<uint32_t> family, double t_s, bool with_images = true);
-
-/// Record sets: `DIR/index.json` and `DIR/shard-00000.slip`: fixed header, little endian, fixed-size records, memory-mapped.
-class RecordSetWriter {
- public:
-  static Result<RecordSetWriter> create(const std::filesystem::path& dir, uint64_t first_seed, int64_t count,
-                                        std::optional<uint32_t> family);
-  RecordSetWriter(RecordSetWriter&&) noexcept;
-  ~RecordSetWriter();
-  Status add(const Record& r);
-  Status finish();  // renames the shards and writes the index
- private:
-  struct Impl;
-  explicit RecordSetWriter(std::unique_ptr<Impl>);
-  std::unique_ptr<Impl> impl_;
-};
-class RecordSet {
- public:
-  /// A set's folder or one shard file. Errors name file, expected, got. Reads headers only: a shard's labels are summed at its first use.
-  static Result<RecordSet> open(const std::filesystem::path& path);
-  int64_t size() const;
-  Result<Labels> labels(int64_t i) const;
-  /// kCameras * kImageBytes, memory-mapped; an error for a record without.
-  Result<std::span<const uint8_t>> pictures(int64_t i) const;
-  /// The same; empty for a record without pictures.
-  std::span<const uint8_t> images(int64_t i) const;
-
- private:
-  struct Impl;
-  std::shared_ptr<const Impl> impl_;
-};
 
 }  // namespace slip::sim

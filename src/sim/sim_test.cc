@@ -8,8 +8,9 @@
 #include <set>
 
 #include "sim/builder.h"
-#include "sim/judge.h"
+#include "sim/labels.h"
 #include "sim/math.h"
+#include "sim/record/make.h"
 
 namespace slip::sim {
 namespace {

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "text/train_bpe.h"
+#include "sim/record/make.h"
 
 namespace slip {
 

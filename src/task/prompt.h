@@ -12,7 +12,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "form/builtin.h"
+#include "form/builtin/builtin.h"
 #include "image/image.h"
 #include "sim/record.h"
 
@@ -37,7 +37,7 @@ std::string_view words(sim::Intent v);  // "GO_STRAIGHT", ...
 
 enum class PromptStyle { kFull, kCompact };
 
-/// The answers that the task can be given in (form/builtin.h), and what the fields of an answer see: everything before them, or the
+/// The answers that the task can be given in (form/builtin/builtin.h), and what the fields of an answer see: everything before them, or the
 /// prompt, the scaffold and their ancestors in the field graph.
 enum class TaskForm : uint8_t { kWodE2e, kDriveCot, kAction };
 enum class TaskLaw : uint8_t { kChain, kGraph };

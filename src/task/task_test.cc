@@ -12,6 +12,7 @@
 #include "sim/cot.h"
 #include "task/task_tokenizer.h"
 #include "task/wod.h"
+#include "sim/record/make.h"
 
 namespace slip {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "form/builtin.h"
-#include "form/values.h"
+#include "form/builtin/builtin.h"
+#include "form/schema/values.h"
 #include "plan/trajectory.h"
 #include "sim/record.h"
 #include "task/prompt.h"

@@ -17,7 +17,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "text/chat_jinja.h"
+#include "text/jinja/jinja.h"
 #include "text/tokenizer.h"
 
 namespace slip {

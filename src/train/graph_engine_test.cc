@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "models/model.h"
-#include "train/forward_rows.h"
-#include "train/graph_cases.h"
-#include "train/graph_objective.h"
+#include "train/model/forward_rows.h"
+#include "train/objective/graph_cases_testing.h"
+#include "train/objective/graph_objective.h"
 
 namespace slip {
 namespace {
@@ -138,7 +138,7 @@ TEST(GraphRowsAndEngine, GiveTheSameLogitsInEveryRow) {
   const Compared c = compare(true);
   EXPECT_GT(c.rows, 500);
   EXPECT_GT(c.drafts, 30);
-  EXPECT_LE(c.worst, 1e-4);  // f32: as tests/trainer_engine_test.cc
+  EXPECT_LE(c.worst, 1e-4);  // f32: as tests/models/trainer_engine_test.cc
 }
 
 TEST(GraphRowsAndEngine, ThatTestSeesOriginalsInPlaceOfHandOffRows) { EXPECT_GT(compare(false).worst, 1e-2); }

@@ -10,8 +10,8 @@
 
 #include "base/philox.h"
 #include "models/model.h"
-#include "train/forward_rows.h"
-#include "train/lora_lesson.h"
+#include "train/model/forward_rows.h"
+#include "train/loop/lora_example.h"
 
 namespace slip {
 namespace {
@@ -92,7 +92,7 @@ TEST_F(LoraAndEngine, GiveTheSameLogitsWithAndWithoutIt) {
     rows.push_back({TokenId{30 + i}, Position::text(i), i, static_cast<uint32_t>(i), 1, Want::kLogits});
   }
   both(false);
-  EXPECT_LE(worst(trained, served), 1e-4);  // f32: as tests/trainer_engine_test.cc
+  EXPECT_LE(worst(trained, served), 1e-4);  // f32: as tests/models/trainer_engine_test.cc
   rows.clear();
   spans = {{0, 14}};
   for (int32_t i = 9; i < 14; ++i) rows.push_back({TokenId{i == 9 ? 12 : 1}, Position::text(i), i, 0, 1, Want::kLogits});

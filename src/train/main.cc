@@ -17,10 +17,10 @@
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "base/standard_streams.h"
-#include "train/checkpoint.h"
-#include "train/forward_rows.h"
-#include "train/learner.h"
-#include "train/trainer.h"
+#include "train/loop/checkpoint.h"
+#include "train/model/forward_rows.h"
+#include "train/loop/learner.h"
+#include "train/loop/trainer.h"
 
 namespace {
 
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
   prepare_environment(argv);
   CLI::App app{"Slipstream's trainer: dual-stream objectives on libtorch", "slipstream-train"};
   Arguments a;
-  app.add_option("--config", a.config, "configuration (src/train/config.h lists its keys)");
+  app.add_option("--config", a.config, "configuration (src/train/loop/config.h lists its keys)");
   app.add_option("--resume", a.resume, "a step-N folder, or a run's folder: its newest");
   app.add_option("--steps", a.steps, "in place of the configuration's");
   app.add_option("--max-minutes", a.max_minutes, "in place of the configuration's");

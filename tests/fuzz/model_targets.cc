@@ -4,8 +4,8 @@
 #include "fuzz/targets.h"
 #include "image/qwen_preprocess.h"
 #include "models/adapter.h"
-#include "models/config.h"
-#include "models/packed_folder.h"
+#include "models/config/config.h"
+#include "models/weights/packed_folder.h"
 #include "models/rows_file.h"
 
 namespace slip::fuzz {

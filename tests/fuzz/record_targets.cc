@@ -4,13 +4,15 @@
 
 #include "fuzz/targets.h"
 #include "sim/record.h"
+#include "sim/record/make.h"
+#include "sim/record/shards.h"
 #include "task/prompt.h"
 
 namespace slip::fuzz {
 
 namespace {
 
-constexpr size_t kHeader = 64, kRecords = 12, kRecordBytes = 16, kLabelBytes = 24, kChecksum = 40;  // sim/shards.cc
+constexpr size_t kHeader = 64, kRecords = 12, kRecordBytes = 16, kLabelBytes = 24, kChecksum = 40;  // sim/record/shards.cc
 
 template <class T>
 T number_at(std::string_view s, size_t at) {

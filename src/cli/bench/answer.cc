@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// `bench answer`: a three-camera driving request of Fast-dDrive's size, stage by stage, for a model of any weights. The passes are
+// the engine's decoders' own; what they say is a recorded answer, and drafts hold with odds that bring scaffold-spec to the published
+// tokens per pass (bench_replay.h). The stage `commit` is everything of decoding that is not a pass.
+#include <algorithm>
+#include <optional>
+
+#include "base/interrupt.h"
+#include "base/measure.h"
+#include "cli/bench/measure.h"
+#include "cli/bench/pictures.h"
+#include "cli/bench/replay.h"
+#include "cli/output.h"
+#include "cli/requests.h"
+#include "eval/verify.h"
+#include "plan/fit.h"
+
+namespace slip::cli {
+
+namespace {
+
+struct Stages {
+  double admit = 0, encode = 0, form = 0, prefill = 0, draft = 0, verify = 0, commit = 0, plan = 0;
+  double total() const { return admit + encode + form + prefill + draft + verify + commit + plan; }
+};
+
+struct Asked {
+  Prompt prompt, earlier;  // the frame before: the same text, other pictures
+  double admit_ms = 0, encode_ms = 0;
+  EncodedPictures pictures;
+};
+
+/// Text, pictures, text: as many rows as asked for, half of the way in text that does not change from frame to frame.
+Result<Asked> ask(Model& model, const BenchAnswerOptions& o) {
+  Asked out;
+  const auto text = [&](std::vector<TokenId>& tokens, int n) {
+    for (int i = 0; i < n; ++i) tokens.push_back({ReplayIds::kWords + (i * 13) % ReplayIds::kWordCount});
+  };
+  std::vector<TokenId> tokens;
+  if (!model.vision() || !model.preprocessor() || !model.config().image_token || o.no_images) {
+    text(tokens, o.rows);
+    out.prompt = prompt_rows(tokens);
+    out.earlier = out.prompt;
+    return out;
+  }
+  SLIP_TRY(const auto pictures, driving_pictures({}, o.cameras, o.width, o.height));
+  SLIP_TRY(out.pictures, encode_pictures(model, pictures, kDrivingPixels));  // settles buffers
+  SLIP_TRY(out.pictures, encode_pictures(model, pictures, kDrivingPixels));
+  std::vector<VisionGrid> grids;
+  int features = 0;
+  for (const PatchGrid& g : out.pictures.grids) {
+    grids.push_back({g.t, g.h, g.w});
+    features += g.merged();
+  }
+  const int words = std::max(2, o.rows - features), before = words * 4 / 5;  // the ego history stands behind the pictures
+  text(tokens, before);
+  for (size_t i = 0; i < grids.size(); ++i) tokens.push_back(*model.config().image_token);
+  text(tokens, words - before);
+  const VisionRules rules{*model.config().image_token, model.config().video_token.value_or(TokenId{-1}),
+                          model.config().vision->merge, static_cast<int32_t>(model.config().vision->tokens_per_second)};
+  SLIP_TRY(out.prompt, prompt_rows(tokens, grids, rules));
+  out.prompt.features_ND = std::move(out.pictures.features_ND);
+  out.earlier = out.prompt;
+  for (float& x : out.earlier.features_ND) x *= 0.5F;
+  out.admit_ms = out.pictures.decode_ms;
+  out.encode_ms = out.pictures.resize_ms + out.pictures.tower_ms;
+  return out;
+}
+
+LmInfo replayed(const LmInfo& info) {
+  LmInfo out = info;
+  out.rule = {.shift = true, .has_mask = true, .has_null = true, .mask = ReplayIds::kMask, .null_token = ReplayIds::kNull};
+  return out;
+}
+
+DecodeOptions options_for(Law law) {
+  DecodeOptions o;
+  o.law = law;
+  o.forced = true;
+  return o;
+}
+
+Result<RecordedForm> answer_of(std::string_view preset) {
+  return preset.starts_with("fields") ? drive_cot_answer() : fast_ddrive_answer();
+}
+Law law_of(std::string_view preset) { return preset.starts_with("fields") ? Law::kGraph : Law::kChain; }
+
+/// Odds of a draft at which scaffold-spec makes its answer in tokens / per_pass passes, the prefill's included; by halving.
+Result<float> odds_for(double per_pass) {
+  SLIP_TRY(const RecordedForm answer, fast_ddrive_answer());
+  LmInfo info = replayed({.name = "replay", .vocab = ReplayIds::kAll, .width = 1, .slots = 4096});
+  Prompt prompt;
+  prompt.inputs.emplace_back(TokenId{ReplayIds::kWords});
+  prompt.positions.push_back(Position::text(0));
+  prompt.next_position = 1;
+  float low = 0, high = 1;
+  for (int i = 0; i < 12; ++i) {
+    const float odds = (low + high) / 2;
+    double forwards = 0, tokens = 0;
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      Recording recording = record(answer, odds);
+      recording.first_position = 1;
+      recording.seed = seed;
+      ReplayLm lm(nullptr, info, std::move(recording));
+      SLIP_TRY(const Decoded d, decode(lm, prompt, &answer.form, "scaffold-spec", options_for(Law::kChain)));
+      forwards += static_cast<double>(d.statistics.forwards);
+      tokens += static_cast<double>(d.statistics.tokens);
+    }
+    (tokens / forwards < per_pass ? low : high) = odds;
+  }
+  return (low + high) / 2;
+}
+
+/// Five waypoints, fitted: what the engine does with an answer once its numbers are read.
+Result<double> plan_ms() {
+  const auto start = Clock::now();
+  std::vector<Waypoint> waypoints;
+  for (size_t i = 0; i < 5; ++i) waypoints.push_back({static_cast<float>(i) * 4, static_cast<float>(i % 3) * 0.1F});
+  SLIP_TRY(const FitMap map, FitMap::make({}));
+  SLIP_TRY([[maybe_unused]] const RolloutFit fit,
+           average_rollouts(map, std::vector<std::vector<Waypoint>>{waypoints}, Waypoint{4, 0}));
+  return ms_since(start);
+}
+
+struct Outcome {
+  Stages ms;
+  Statistics statistics;
+  int64_t passes_run = 0, passes = 0;
+  bool as_recorded = false;
+};
+
+Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked& asked, const BenchAnswerOptions& o, float odds) {
+  Outcome out;
+  out.ms.admit = asked.admit_ms;
+  out.ms.encode = asked.encode_ms;
+  const auto form_start = Clock::now();
+  SLIP_TRY(const RecordedForm answer, answer_of(preset));
+  out.ms.form = ms_since(form_start);
+  Recording recording = record(answer, odds);
+  recording.first_position = asked.prompt.next_position;
+  // ar and scaffold-ar run hundreds of passes of one row that differ by a few keys: every n-th stands for its neighbours.
+  ReplayLm lm(&model.lm(), replayed(model.lm().info()), std::move(recording), o.every);
+  PromptMemory memory;
+  DecodeOptions options = options_for(law_of(preset));
+  if (o.reuse) {
+    CausalRows rows;
+    const int n = static_cast<int>(asked.earlier.inputs.size());
+    SLIP_TRY_(rows.run(lm, asked.earlier, 0, n, 0));
+    memory.assign(asked.earlier, lm.info().width, nullptr);
+    memory.ran(lm);
+    lm.clear_log();
+    options.reuse_prompt = true;
+    options.prompt_memory = &memory;
+  }
+  SLIP_TRY(Method method, method_of(preset));
+  Decoder decoder(lm, std::move(method));
+  const double spent_before = lm.spent_ms();
+  SLIP_TRY(const Decoded decoded, decoder.decode(asked.prompt, &answer.form, options));
+  for (const ReplayPass& p : lm.log()) {
+    (p.kind == ReplayKind::kPrefill ? out.ms.prefill : p.kind == ReplayKind::kDraft ? out.ms.draft : out.ms.verify) += p.ms;
+    out.passes_run += p.ran;
+    ++out.passes;
+  }
+  out.ms.commit = std::max(0.0, decoded.statistics.ms.total - (lm.spent_ms() - spent_before));
+  SLIP_TRY(out.ms.plan, plan_ms());
+  out.statistics = decoded.statistics;
+  out.as_recorded = decoded.fields == answer.contents;
+  return out;
+}
+
+json::object json_of(const BenchAnswerOptions& o, Model& model, const std::string& preset, const Asked& asked, const Outcome& out,
+                     const MachineState& state, double peak, float odds) {
+  const Statistics& s = out.statistics;
+  const Stages& m = out.ms;
+  return json::object{{"bench", "answer"},
+                      {"model", o.model},
+                      {"type", word_of(model.options().type)},
+                      {"preset", preset},
+                      {"prompt_rows", asked.prompt.inputs.size()},
+                      {"reused_rows", s.reused_rows},
+                      {"tokens", s.tokens},
+                      {"forwards", s.forwards},
+                      {"draft_forwards", s.draft_forwards},
+                      {"rows", s.rows},
+                      {"tokens_per_forward", static_cast<double>(s.tokens) / static_cast<double>(std::max<int64_t>(1, s.forwards))},
+                      {"proposed", s.proposed},
+                      {"tested", s.tested},
+                      {"accepted", s.accepted},
+                      {"odds", odds},
+                      {"passes_run", out.passes_run},
+                      {"extrapolated", out.passes_run < out.passes},
+                      {"ms",
+                       {{"admit", m.admit},
+                        {"encode", m.encode},
+                        {"form", m.form},
+                        {"prefill", m.prefill},
+                        {"draft", m.draft},
+                        {"verify", m.verify},
+                        {"commit", m.commit},
+                        {"plan", m.plan},
+                        {"total", m.total()}}},
+                      {"read_gbps", state.read_gbps},
+                      {"steady", state.steady()},
+                      {"dot_gops", peak},
+                      {"isa", word_of(isa_choice().isa)},
+                      {"threads", model.pool().threads()}};
+}
+
+void print_row(const std::string& preset, const Outcome& out, const MachineState& state) {
+  const Stages& m = out.ms;
+  const Statistics& s = out.statistics;
+  print_text(
+      fmt::format("  {:<14} {:>5} {:>6} {:>6} {:>7.2f} {:>7} | {:>7.1f} {:>8.1f} {:>6.2f} {:>9.1f} {:>9.1f} {:>9.1f} {:>7.1f} "
+                  "{:>6.2f} {:>10.1f}{}{}\n",
+                  preset, s.forwards, s.rows, s.tokens, static_cast<double>(s.tokens) / static_cast<double>(s.forwards),
+                  s.reused_rows, m.admit, m.encode, m.form, m.prefill, m.draft, m.verify, m.commit, m.plan, m.total(),
+                  out.passes_run < out.passes ? fmt::format("  ({} of {} passes run)", out.passes_run, out.passes) : "",
+                  state.steady() ? "" : "  unsteady: the bandwidth changed"));
+}
+
+}  // namespace
+
+Status bench_answer(const BenchAnswerOptions& o) {
+  constexpr int kRoomForAnswer = 1600;
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, o.rows + kRoomForAnswer));
+  Model& model = engine->model();
+  if (model.lm().info().vocab < ReplayIds::kAll)
+    return unsupported("{}: expected a vocabulary of at least {} ids, got {}", o.model, ReplayIds::kAll, model.lm().info().vocab);
+  SLIP_TRY(const float odds, odds_for(o.per_pass));
+  SLIP_TRY(const Asked asked, ask(model, o));
+  StateWatch watch(model.pool());
+  const double peak = dot_gops(model.options().type, model.pool());
+  if (!o.json)
+    print_text(fmt::format(
+        "{}, {}: {} prompt rows, drafts hold with odds {:.3f} ({:.2f} tokens a pass)\n\n"
+        "  {:<14} {:>5} {:>6} {:>6} {:>7} {:>7} | {:>7} {:>8} {:>6} {:>9} {:>9} {:>9} {:>7} {:>6} {:>10}  ms\n",
+        o.model, word_of(model.options().type), asked.prompt.inputs.size(), odds, o.per_pass, "preset", "pass", "rows", "tokens",
+        "/pass", "reused", "admit", "encode", "form", "prefill", "draft", "verify", "commit", "plan", "total"));
+  for (const std::string& preset : o.presets) {
+    SLIP_TRY_(check_interrupt());
+    SLIP_TRY(const Outcome out, answer_with(preset, model, asked, o, odds));
+    const MachineState state = watch.next();
+    if (!out.as_recorded) return check_failed("bench answer: {}: expected the recorded answer, got another", preset);
+    if (o.json)
+      print_json(json_of(o, model, preset, asked, out, state, peak, odds));
+    else
+      print_row(preset, out, state);
+  }
+  return {};
+}
+
+}  // namespace slip::cli

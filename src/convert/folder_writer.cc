@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// See folder_writer.h. Data begin at a multiple of 64 bytes, so that tensors whose sizes are multiples of 64 all do.
+#include "convert/folder_writer.h"
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/check.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+
+namespace slip {
+
+namespace fs = std::filesystem;
+
+Result<AtomicFolder> AtomicFolder::create(const fs::path& target, int64_t bytes) {
+  static std::atomic<int> serial{0};
+  std::error_code ec;
+  AtomicFolder out;
+  out.target_ = fs::absolute(target, ec).lexically_normal();
+  if (!out.target_.has_filename()) out.target_ = out.target_.parent_path();  // "dir/"
+  if (fs::exists(fs::symlink_status(out.target_, ec)))
+    return bad_input("{}: expected the name of a new folder, got one that exists", target.string());
+  const fs::path parent = out.target_.parent_path();
+  const fs::space_info space = fs::space(parent, ec);
+  if (ec) return bad_input("{}: expected a folder to write to, got: {}", parent.string(), ec.message());
+  if (bytes > 0 && space.available < static_cast<uintmax_t>(bytes))
+    return resource_error("{}: expected {} MB free on the disk, got {} MB available", target.string(), (bytes >> 20) + 1,
+                          space.available >> 20);
+  fs::path temp = out.target_;
+  temp += fmt::format(".tmp-{}-{}", ::getpid(), serial++);
+  remember_temporary(temp);
+  if (!fs::create_directory(temp, ec)) {
+    forget_temporary(temp);
+    return bad_input("{}: expected a folder that can be made, got: {}", target.string(), ec.message());
+  }
+  out.temp_ = std::move(temp);
+  return out;
+}
+
+AtomicFolder::AtomicFolder(AtomicFolder&& other) noexcept
+    : target_(std::move(other.target_)), temp_(std::exchange(other.temp_, {})) {}
+
+AtomicFolder::~AtomicFolder() {
+  if (temp_.empty()) return;
+  std::error_code ec;
+  fs::remove_all(temp_, ec);
+  forget_temporary(temp_);
+}
+
+Status AtomicFolder::commit() {
+  std::error_code ec;
+  fs::rename(temp_, target_, ec);
+  if (ec) return resource_error("{}: expected to put the folder in place, got: {}", target_.string(), ec.message());
+  forget_temporary(temp_);
+  temp_.clear();
+  return {};
+}
+
+int64_t TensorPlan::bytes() const {
+  int64_t n = static_cast<int64_t>(size_of(dtype));
+  for (const int64_t d : shape) n *= d;
+  return n;
+}
+
+Result<TensorFileWriter> TensorFileWriter::create(const fs::path& file, std::vector<TensorPlan> tensors,
+                                                  const std::map<std::string, std::string, std::less<>>& metadata) {
+  constexpr size_t kAlignment = 64;
+  const auto quoted = [](std::string_view s) { return json::serialize(json::string_view(s.data(), s.size())); };
+  std::string header = "{\"__metadata__\":{";
+  for (const auto& [key, value] : metadata)
+    header += fmt::format("{}{}:{}", header.back() == '{' ? "" : ",", quoted(key), quoted(value));
+  header += '}';
+  std::vector<int64_t> begin;
+  int64_t at = 0;
+  for (const TensorPlan& t : tensors) {
+    begin.push_back(at);
+    header += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", quoted(t.name), name_of(t.dtype),
+                          fmt::join(t.shape, ","), at, at + t.bytes());
+    at += t.bytes();
+  }
+  header += '}';
+  header.append((kAlignment - (8 + header.size()) % kAlignment) % kAlignment, ' ');
+  for (int64_t& b : begin) b += static_cast<int64_t>(8 + header.size());
+  unsigned char length[8];
+  for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(uint64_t{header.size()} >> (8 * i));
+  SLIP_TRY(AtomicFile out, AtomicFile::create(file));
+  SLIP_TRY_(out.write_at(0, length, sizeof length));
+  SLIP_TRY_(out.write_at(sizeof length, header.data(), header.size()));
+  TensorFileWriter writer(std::move(out), std::move(tensors));
+  writer.begin_ = std::move(begin);
+  return writer;
+}
+
+Status TensorFileWriter::write(size_t tensor, int64_t offset, const void* data, size_t bytes) {
+  SLIP_CHECK(tensor < tensors_.size() && offset >= 0 && offset + static_cast<int64_t>(bytes) <= tensors_[tensor].bytes(),
+             "writers stay inside their tensor");
+  return file_.write_at(static_cast<size_t>(begin_[tensor] + offset), data, bytes);
+}
+
+}  // namespace slip

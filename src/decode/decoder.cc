@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checks that every method relies on, and the putting together of its parts.
+#include "decode/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/interrupt.h"
+#include "decode/draft/methods.h"
+#include "decode/schedule/schedule.h"
+#include "decode/draft_length/block_pilot.h"
+#include "form/schema/values.h"
+#include "lm/draft_head.h"
+
+namespace slip {
+namespace {
+
+/// Does the model itself draft, from masks?
+bool needs_mask(const Method& m) {
+  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
+  return std::holds_alternative<DiffusionDrafter>(m.drafter) || std::holds_alternative<QuadraticDrafter>(m.drafter) ||
+         (previous && previous->then);
+}
+bool drafts(const Method& m) { return !std::holds_alternative<NoDrafter>(m.drafter); }
+
+Status check_temperature(float t) {
+  if (!(t >= 0) || !std::isfinite(t)) return usage_error("decode: expected a temperature of at least 0, got {}", t);
+  return {};
+}
+
+Status check_model(const LmInfo& info, const Method& m) {
+  if (!needs_mask(m)) return {};
+  if (!info.rule.has_mask)
+    return unsupported("decode: expected a model with a mask token for {}, got {} without", m.preset, info.name);
+  if (info.rule.mask.value < 0 || info.rule.mask.value >= info.vocab)
+    return bad_input("decode: expected a mask id below {}, got {}", info.vocab, info.rule.mask.value);
+  const auto* diffusion = std::get_if<DiffusionDrafter>(&m.drafter);
+  if (diffusion && diffusion->adapter && !info.has_draft_adapter)
+    return unsupported(
+        "decode: expected a model with a draft adapter (linear_spec_lora) for drafter diffusion:lora, got {} without", info.name);
+  if (info.rule.block_causal_context && m.schedule != Schedule::kSections)
+    return unsupported("decode: expected a token-causal model, which can verify itself, for {}, got {} with block-causal context",
+                       m.preset, info.name);
+  return {};
+}
+
+Status check_prompt(const LmInfo& info, const Prompt& prompt) {
+  if (prompt.inputs.empty()) return bad_input("decode: expected a prompt of at least one row, got none");
+  if (prompt.inputs.size() != prompt.positions.size())
+    return bad_input("decode: expected {} positions in the prompt, got {}", prompt.inputs.size(), prompt.positions.size());
+  for (const RowInput& input : prompt.inputs)
+    if (const auto* id = std::get_if<TokenId>(&input); id && (id->value < 0 || id->value >= info.vocab))
+      return bad_input("decode: expected prompt ids below {}, got {}", info.vocab, id->value);
+  return {};
+}
+
+Status check_form(const LmInfo& info, const Form& form) {
+  const auto inside = [&](TokenId id) { return id.value >= 0 && id.value < info.vocab; };
+  for (int32_t u = 0; u < form.length(); ++u)
+    if (form.fixed_at(u) && !inside(*form.fixed_at(u)))
+      return bad_input("form {}: expected ids below the model's {}, got {}", form.name(), info.vocab, form.fixed_at(u)->value);
+  for (const Field& f : form.fields()) {
+    if (f.end && !inside(*f.end))
+      return bad_input("form {}: field {}: expected an end below {}, got {}", form.name(), f.name, info.vocab, f.end->value);
+    for (const TokenRules::State& s : f.rules.states())
+      for (const auto& e : s.edges)
+        if (!inside(e.id))
+          return bad_input("form {}: field {}: expected ids below {}, got {}", form.name(), f.name, info.vocab, e.id.value);
+  }
+  return {};
+}
+
+Status check_sampling(const Sampling& s) {
+  if (s.top_k < 0) return usage_error("decode: expected a top_k of at least 0, got {}", s.top_k);
+  if (!(s.top_p > 0)) return usage_error("decode: expected a top_p above 0, got {}", s.top_p);
+  if (!(s.min_p >= 0 && s.min_p <= 1)) return usage_error("decode: expected a min_p from 0 to 1, got {}", s.min_p);
+  if (!(s.repetition > 0) || !std::isfinite(s.repetition))
+    return usage_error("decode: expected a repetition penalty above 0, got {}", s.repetition);
+  if (s.repetition_last < 0)
+    return usage_error("decode: expected a repetition history of at least 0 tokens, got {}", s.repetition_last);
+  return {};
+}
+
+Status check_options(const Method& m, const Form* form, const DecodeOptions& o) {
+  SLIP_TRY_(check_temperature(o.temperature));
+  for (const auto& [section, t] : o.section_temperature) SLIP_TRY_(check_temperature(t));
+  SLIP_TRY_(check_sampling(o.sampling));
+  if (m.schedule == Schedule::kText && o.limit < 1)
+    return usage_error("decode: expected a limit of at least 1 token, got {}", o.limit);
+  if (m.schedule != Schedule::kText && form == nullptr) return usage_error("decode: expected a form for {}, got none", m.preset);
+  if (!std::ranges::is_sorted(o.denied)) return usage_error("decode: expected denied ids in ascending order, got another");
+  if (o.log_forced && m.schedule == Schedule::kSections)
+    return unsupported("decode: log of forced tokens: expected schedule text, chain or fields, got sections");
+  const bool diffusion = std::holds_alternative<DiffusionDrafter>(m.drafter);
+  const int32_t least = diffusion ? 2 : 1;  // a block holds the newest row too
+  if (drafts(m) && m.width.kind == Width::Kind::kFixed && m.schedule != Schedule::kSections && m.width.tokens < least)
+    return usage_error("decode: expected a width of at least {}, got {}", least, m.width.tokens);
+  if (const auto* c = std::get_if<ConfidenceVerifier>(&m.verifier); c && std::isnan(c->threshold))
+    return usage_error("decode: expected a threshold, got {}", c->threshold);
+  return {};
+}
+
+/// A classifier reads as many logits as it has inputs; a padded head may have more.
+Status check_pilot(const LmInfo& info, const Method& m, const DecodeOptions& o) {
+  if (!drafts(m) || m.width.kind != Width::Kind::kBlockPilot || !o.block_pilot || o.block_pilot->vocab() <= info.vocab) return {};
+  return bad_input("--width {}: expected a classifier of at most the model's {} logits, got one of {}", words_of(m).width,
+                   info.vocab, o.block_pilot->vocab());
+}
+
+Status check_previous(const Method& m, const Form& form, const DecodeOptions& o) {
+  if (!std::holds_alternative<PreviousDrafter>(m.drafter) || !o.previous) return {};
+  if (o.previous->form != form.name() || o.previous->fields.size() != form.fields().size())
+    return bad_input("--drafter previous: expected an answer of form {} with {} fields, got one of {} with {}", form.name(),
+                     form.fields().size(), o.previous->form, o.previous->fields.size());
+  return {};
+}
+
+/// Reads a freely decoded answer against the form; the end token is not part of it.
+void read_freely(const Form& form, const DecodeOptions& options, Decoded& answer) {
+  size_t n = answer.tokens.size();
+  if (n > 0 && std::find(options.end_tokens.begin(), options.end_tokens.end(), answer.tokens.back()) != options.end_tokens.end())
+    --n;
+  auto fields = split_answer(form, std::span(answer.tokens).first(n));
+  answer.valid = fields.has_value();
+  if (fields) answer.fields = std::move(*fields);
+}
+
+/// Does the position stand behind a field that closed with its END? A draft that filled the field and did not hold may have been looked at.
+bool behind_end(const Form& form, const std::vector<std::vector<TokenId>>& contents, int32_t position) {
+  for (size_t f = 0; f < contents.size(); ++f) {
+    const Field& x = form.fields()[f];
+    if (x.start + x.budget != position || static_cast<int32_t>(contents[f].size()) == x.budget) continue;
+    if (!x.instance_of) return true;
+    const auto of = static_cast<size_t>(x.instance_of->field);
+    return instances_in(form.fields()[of], contents[of]) > x.instance_of->instance;
+  }
+  return false;
+}
+
+/// The prompt in a pass of its own, its last row's logits for the width policy. Its rows stay known: no schedule runs them again.
+Status show_prompt(Passes& p, Drafting& drafting, WidthPolicy& width) {
+  p.defer_prefill(true);
+  p.begin();
+  p.want(p.prompt_last_row(), Want::kLogits);
+  if (drafting.wants_taps()) p.want_taps();
+  SLIP_TRY_(p.run(PassKind::kPrefill));
+  SLIP_TRY_(drafting.after_pass());
+  width.prompt_logits(p.logits_V(p.prompt_last_row()));
+  return {};
+}
+
+/// Draws of a round at most, whatever the width: an earlier answer with masks behind it drafts past the width that is the masks'.
+int32_t widest_round(const Method& m, const DecodeOptions& o) {
+  if (!drafts(m)) return 0;
+  const int32_t width = m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured;
+  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
+  return previous && previous->then && o.most_rows <= 0 ? std::max(width, kMostStored) : width;
+}
+
+Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* form, std::vector<Decoded>& answers) {
+  Passes& p = work.passes;
+  const DecodeOptions& o = p.options();
+  if (m.schedule == Schedule::kSections) return decode_sections(work, info, *form, m, answers[0]);
+  const bool as_form = form && (m.schedule != Schedule::kText || o.forced);
+  const bool graph = as_form && (o.law == Law::kGraph || m.schedule == Schedule::kFields);
+  SLIP_TRY(const auto drafting, make_drafting(m, info, p));
+  SLIP_TRY(const auto judge, make_judge(m, info, p, *drafting));
+  SLIP_TRY(const auto width, make_width(m, as_form ? form : nullptr, o));
+  p.want_facts(width->wants_facts() || o.width_observer);
+  p.want_sampled_drafts(judge->samples_drafts());
+  if (!as_form) p.forget_form();
+  if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafting, *width));
+  Rounds rounds(p, *drafting, *judge, *width, !drafts(m));
+  Task task{work,
+            rounds,
+            *drafting,
+            info,
+            as_form ? form : nullptr,
+            answers,
+            widest_round(m, o),
+            !std::holds_alternative<ExactVerifier>(m.verifier)};
+  if (graph) return decode_fields(task, m.schedule != Schedule::kFields);
+  if (as_form) return decode_chain(task, m.schedule == Schedule::kText && !drafts(m));
+  SLIP_TRY_(decode_text(task));
+  if (form)
+    for (Decoded& answer : answers) read_freely(*form, o, answer);
+  return {};
+}
+
+}  // namespace
+
+Status check_wanted(const DecodeOptions& o, std::string_view stage, int64_t done, std::string_view what) {
+  SLIP_TRY_(check_interrupt());
+  if (o.cancel && o.cancel->load(std::memory_order_relaxed))
+    return Error{ErrorKind::kCancelled, fmt::format("{}: expected to finish, got cancelled after {} {}", stage, done, what)};
+  if (o.deadline && std::chrono::steady_clock::now() >= *o.deadline)
+    return Error{ErrorKind::kCancelled,
+                 fmt::format("{}: expected to finish before the deadline, got {} {} done", stage, done, what)};
+  return {};
+}
+
+struct Decoder::Scratch {
+  Work work;
+};
+
+Decoder::Decoder(Lm& lm, Method method) : lm_(&lm), method_(std::move(method)), scratch_(std::make_unique<Scratch>()) {}
+Decoder::~Decoder() = default;
+Decoder::Decoder(Decoder&&) noexcept = default;
+
+Result<Decoded> Decoder::decode(const Prompt& prompt, const Form* form, const DecodeOptions& options) {
+  SLIP_TRY(auto answers, rollouts(prompt, form, options, 1));
+  return std::move(answers.front());
+}
+
+Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form* form, const DecodeOptions& options,
+                                               int32_t count) {
+  const auto begin = std::chrono::steady_clock::now();
+  const LmInfo& info = lm_->info();
+  if (count < 1) return usage_error("decode: expected at least 1 rollout, got {}", count);
+  SLIP_TRY_(check_options(method_, form, options));
+  SLIP_TRY_(check_model(info, method_));
+  SLIP_TRY_(check_pilot(info, method_, options));
+  SLIP_TRY_(check_prompt(info, prompt));
+  if (form) SLIP_TRY_(check_form(info, *form));
+  if (form) SLIP_TRY_(check_previous(method_, *form, options));
+  if (std::holds_alternative<DFlashDrafter>(method_.drafter) && options.draft_head)
+    SLIP_TRY_(lm_->set_taps(options.draft_head->info().tap_layers));
+
+  std::vector<Decoded> answers(static_cast<size_t>(count));
+  for (Decoded& answer : answers) {
+    answer.lossy = method_.lossy();
+    answer.tokens.reserve(
+        static_cast<size_t>(form && method_.schedule != Schedule::kText ? form->length() : std::min(options.limit, info.slots)));
+    if (!form) continue;
+    answer.fields.resize(form->fields().size());
+    for (size_t f = 0; f < answer.fields.size(); ++f) answer.fields[f].reserve(static_cast<size_t>(form->fields()[f].budget));
+  }
+  if (count > 1 && method_.schedule == Schedule::kSections) {
+    SLIP_TRY_(one_after_another(prompt, form, options, answers));
+  } else {
+    scratch_->work.passes.start(*lm_, prompt, form, options, answers[0].statistics);
+    SLIP_TRY_(dispatch(scratch_->work, info, method_, form, answers));
+    answers[0].forced = scratch_->work.passes.forced_log();
+    if (form)
+      std::erase_if(answers[0].forced.misses, [&](const auto& m) { return behind_end(*form, answers[0].fields, m.position); });
+  }
+  for (Decoded& answer : answers) answer.statistics.tokens = static_cast<int64_t>(answer.tokens.size());
+  answers[0].statistics.ms.total = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return answers;
+}
+
+/// Diffusion over sections has no strands to fork: a request after the other, behind one prefill.
+Status Decoder::one_after_another(const Prompt& prompt, const Form* form, const DecodeOptions& options,
+                                  std::vector<Decoded>& answers) {
+  DecodeOptions each = options;
+  for (size_t r = 0; r < answers.size(); ++r) {
+    each.request = options.request + static_cast<uint32_t>(r);
+    each.reuse_prompt = options.reuse_prompt || r > 0;
+    SLIP_TRY(answers[r], decode(prompt, form, each));
+    if (r > 0) answers[0].statistics.add(answers[r].statistics);
+  }
+  return {};
+}
+
+Result<Decoded> decode(Lm& lm, const Prompt& prompt, const Form* form, std::string_view preset, const DecodeOptions& options) {
+  SLIP_TRY(Method method, method_of(preset));
+  return Decoder(lm, std::move(method)).decode(prompt, form, options);
+}
+
+}  // namespace slip

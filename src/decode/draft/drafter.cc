@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The drafters that need no other network: none, the model itself by diffusion, and an earlier answer.
+//
+// Diffusion, per strand: rows of what is known and not cached, then the window, masks where values go, fixed tokens in place; they see
+// the strand's context and each other. A draw's draft comes from its own row, or from the row before it (token shift). All strands
+// share the pass.
+#include <algorithm>
+#include <limits>
+
+#include "decode/draft/methods.h"
+
+namespace slip {
+namespace {
+
+class NoDrafting : public Drafting {
+ public:
+  Status propose(std::span<Strand* const>) override { return {}; }
+};
+
+/// The earlier answer drafts a field to its end; where it has missed, what follows there is likely wrong too, and `then`, if there is
+/// one, drafts the rest of the field.
+class PreviousDrafting : public Drafting {
+ public:
+  PreviousDrafting(const PreviousAnswer& previous, std::unique_ptr<Drafting> then, Passes& passes)
+      : previous_(previous), then_(std::move(then)), passes_(passes) {}
+  Status propose(std::span<Strand* const> strands) override {
+    missed_.clear();
+    for (Strand* s : strands) {
+      if (then_ && s->missed_field == s->cursor.place().field)
+        missed_.push_back(s);
+      else
+        along(*s);
+    }
+    return missed_.empty() ? Status{} : then_->propose(missed_);
+  }
+  void propose_child(Strand& s) override { along(s); }
+  int32_t scratch_slots() const override { return then_ ? then_->scratch_slots() : 0; }
+  void add_rows(std::span<Strand* const> strands) override {
+    if (!then_) return;
+    missed_.clear();
+    for (Strand* s : strands) {
+      s->group = {};
+      if (s->has_next && s->missed_field == s->next_place.field) missed_.push_back(s);
+    }
+    then_->add_rows(missed_);
+  }
+  void committed(Strand& s, int32_t kept) override {
+    if (then_) then_->committed(s, kept);
+  }
+  void discarded(Strand& s) override {
+    if (then_) then_->discarded(s);
+  }
+
+ private:
+  void along(Strand& s) {
+    if (then_ && passes_.options().most_rows <= 0) {  // the width is the masks'; under a row cap it is everyone's
+      s.window_draws = kMostStored;
+      s.window_end = kNoEnd;
+    }
+    propose_along(s, passes_.form(), [&](const Cursor& at, Draw&) { return said(at.place()); });
+  }
+  std::optional<TokenId> said(const Place& place) const {
+    const auto i = static_cast<size_t>(place.index);
+    if (place.field < 0) return i < previous_.tokens.size() ? std::optional(previous_.tokens[i]) : std::nullopt;
+    const auto& content = previous_.fields[static_cast<size_t>(place.field)];
+    if (i < content.size()) return content[i];
+    return i == content.size() ? passes_.field(place.field).end : std::nullopt;
+  }
+  const PreviousAnswer& previous_;
+  std::unique_ptr<Drafting> then_;
+  Passes& passes_;
+  std::vector<Strand*> missed_;
+};
+
+class DiffusionDrafting : public Drafting {
+ public:
+  DiffusionDrafting(const DraftRule& rule, bool adapter, Passes& passes) : rule_(rule), adapter_(adapter), passes_(passes) {
+    first_row_.reserve(64);
+  }
+  bool drafts_in_passes() const override { return true; }
+
+  Status propose(std::span<Strand* const> strands) override {
+    const auto has_block = [&](const Strand* s) { return block_end(*s) > s->cursor.position(); };
+    if (std::none_of(strands.begin(), strands.end(), has_block)) return {};
+    if (adapter_ && passes_.prefill_deferred()) SLIP_TRY_(passes_.run_prefill());  // the prompt's keys are final: without adapter
+    passes_.begin(adapter_);
+    first_row_.clear();
+    for (Strand* s : strands) {
+      first_row_.push_back(passes_.rows());
+      add_block(*s);
+    }
+    if (adapter_) passes_.use_adapter();
+    SLIP_TRY_(passes_.run(PassKind::kDraft));
+    for (size_t i = 0; i < strands.size(); ++i) read_block(*strands[i], first_row_[i]);
+    return {};
+  }
+
+ private:
+  /// End of the strand's block in form positions; its beginning where there is nothing to draft.
+  int32_t block_end(const Strand& s) const {
+    const int32_t first = s.cursor.position();
+    if (s.done() || s.tokens.empty()) return first;  // without a row before it nothing is drafted
+    int32_t end = s.window_end;
+    if (s.field >= 0) end = std::min(end, passes_.field(s.field).start + passes_.field(s.field).budget);
+    if (s.field < 0 && passes_.form()) end = std::min(end, passes_.form()->length());
+    // Free text has no end of its own, and its slots are reserved for so many tokens (chain.cc).
+    if (s.field < 0 && !passes_.form()) end = std::min(end, passes_.options().limit + kWidestMeasured);
+    return std::max(first, end);
+  }
+
+  void add_block(Strand& s) {
+    const int32_t first = s.cursor.position(), end = block_end(s), known = s.length();
+    if (end == first) return;
+    const int32_t rows_end = known + end - first;
+    s.block_rows_end = rows_end;
+    const auto sees = passes_.add_spans(s.context, {s.first_slot, s.first_slot + rows_end});
+    const auto add = [&](TokenId token, int32_t i) {
+      return passes_.add_row(token, s.first_position + i, s.first_slot + i, sees, Want::kNothing);
+    };
+    for (int32_t i = s.cached; i < known; ++i) add(s.tokens[static_cast<size_t>(i)], i);
+    for (int32_t u = first; u < end; ++u) {
+      const bool chain = s.field < 0 && passes_.form();
+      const auto fixed = chain ? passes_.form()->fixed_at(u) : std::nullopt;
+      const size_t row = add(fixed.value_or(rule_.mask), known + u - first);
+      const int32_t f = s.field >= 0 ? s.field : chain ? passes_.form()->field_at(u) : -1;
+      if (!fixed) passes_.want(row - (rule_.shift ? 1 : 0), want_of(f));
+    }
+  }
+
+  Want want_of(int32_t field) const {
+    return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field});
+  }
+
+  void read_block(Strand& s, size_t first_row) {
+    const int32_t first = s.cursor.position(), end = block_end(s);
+    if (end == first) return;
+    const int32_t window_end = s.window_end;
+    s.window_end = std::min(s.window_end, end);
+    propose_along(s, passes_.form(), [&](const Cursor& at, Draw& draw) {
+      const size_t row = first_row + static_cast<size_t>(s.length() - s.cached + at.position() - first - (rule_.shift ? 1 : 0));
+      return std::optional(passes_.draft_from(row, s, draw));
+    });
+    s.window_end = window_end;
+  }
+
+  const DraftRule& rule_;
+  bool adapter_;
+  Passes& passes_;
+  std::vector<size_t> first_row_;
+};
+
+}  // namespace
+
+std::unique_ptr<Drafting> make_no_drafting() { return std::make_unique<NoDrafting>(); }
+
+std::unique_ptr<Drafting> make_previous_drafting(const PreviousAnswer& previous, std::unique_ptr<Drafting> then, Passes& passes) {
+  return std::make_unique<PreviousDrafting>(previous, std::move(then), passes);
+}
+
+std::unique_ptr<Drafting> make_diffusion_drafting(const DraftRule& rule, bool adapter, Passes& passes) {
+  return std::make_unique<DiffusionDrafting>(rule, adapter, passes);
+}
+
+bool says_anything(std::span<const float> logits_V, const Allowed& allowed) {
+  bool any = false;
+  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId id) {
+    any = any || logits_V[static_cast<size_t>(id.value)] > -std::numeric_limits<float>::infinity();
+  });
+  return any;
+}
+
+namespace {
+
+/// Masks of a field that a pass carries at most: contents are short, and scratch slots are reserved for all fields.
+constexpr int32_t kMostMasks = 16;
+
+Result<std::unique_ptr<Drafting>> make_own_drafting(const DiffusionDrafter& d, const Method& m, const LmInfo& info, bool graph,
+                                                    Passes& p) {
+  if (!d.ahead) return make_diffusion_drafting(info.rule, d.adapter, p);
+  if (!graph) return unsupported("--drafter diffusion:ahead: expected a form's graph, got the {} schedule", words_of(m).schedule);
+  const int32_t most = m.width.kind == Width::Kind::kFixed ? std::min(m.width.tokens - 1, kMostMasks) : kMostMasks;
+  return make_ahead_drafting(info.rule, most, p);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Drafting>> make_drafting(const Method& m, const LmInfo& info, Passes& p) {
+  const DecodeOptions& o = p.options();
+  if (std::holds_alternative<NoDrafter>(m.drafter)) return make_no_drafting();
+  const bool as_form = p.form() && (m.schedule != Schedule::kText || o.forced);
+  const bool graph = as_form && (o.law == Law::kGraph || m.schedule == Schedule::kFields);
+  if (const auto* d = std::get_if<DiffusionDrafter>(&m.drafter)) return make_own_drafting(*d, m, info, graph, p);
+  if (const auto* d = std::get_if<PreviousDrafter>(&m.drafter)) {
+    if (!o.previous) return usage_error("--drafter previous: expected an earlier answer (previous:FILE), got none");
+    std::unique_ptr<Drafting> then;
+    if (d->then) {
+      SLIP_TRY(then, make_own_drafting(*d->then, m, info, graph, p));
+    }
+    return make_previous_drafting(*o.previous, std::move(then), p);
+  }
+  if (std::holds_alternative<QuadraticDrafter>(m.drafter)) return make_quadratic_drafting(info.rule, m.width.tokens, graph, p);
+  if (const auto* d = std::get_if<LookupDrafter>(&m.drafter)) return make_lookup_drafting(d->longest, graph, p);
+  if (std::holds_alternative<DFlashDrafter>(m.drafter)) return make_head_drafting(o.draft_head, info, p);
+  const auto& model = std::get<ModelDrafter>(m.drafter);
+  if (!o.draft_model) return usage_error("--drafter model: expected a model (model:DIR), got none");
+  const int32_t room =
+      as_form ? p.form()->length() : o.limit + (m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured);
+  return make_model_drafting(*o.draft_model, model.coupled, room, graph, p);
+}
+
+}  // namespace slip

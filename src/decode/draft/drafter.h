@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of decode.h: what a drafter does in a round. One object per answer; buffers are kept from round to round.
+//
+// A round: propose (own passes, batched over the strands) -> the schedule may start children -> rows of the verifying pass, then
+// add_rows -> the pass -> read_rows -> commits. Nothing that a drafter does can change an exact answer: only its time.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "decode/pass/passes.h"
+#include "decode/sequence/strand.h"
+
+namespace slip {
+
+class Drafting {
+ public:
+  virtual ~Drafting() = default;
+  /// Does propose() run passes of the big model? Then the first round does not travel with the prefill of a chain.
+  virtual bool drafts_in_passes() const { return false; }
+  /// Slots that one strand's drafts need besides its own rows (Strand::scratch_slot), and the widest pass in rows per strand.
+  virtual int32_t scratch_slots() const { return 0; }
+  /// The big model's passes must bring taps (after_pass).
+  virtual bool wants_taps() const { return false; }
+  /// Fills draws, path and ahead of every strand (see begin_path / propose_along): at most the strand's window.
+  virtual Status propose(std::span<Strand* const> strands) = 0;
+  /// Proposes for one more strand that the schedule has started in the middle of a round (begin_path is done); no passes. Default:
+  /// nothing.
+  virtual void propose_child(Strand& strand);
+  /// Rows that travel with the verifying pass to draft the next round; then, after it, their reading.
+  virtual void add_rows(std::span<Strand* const>) {}
+  virtual void read_rows(std::span<Strand* const>) {}
+  /// After every pass of the big model that holds final rows or rows that may become final (prefill, verify).
+  virtual Status after_pass() { return {}; }
+  /// After a strand's commit: how many of its draws were kept.
+  virtual void committed(Strand&, int32_t /*kept*/) {}
+  /// A child started early whose rows did not hold; its strand may be opened again.
+  virtual void discarded(Strand&) {}
+  /// Along a graph: a field's strand has all its tokens, drawn or forced.
+  virtual void closed(Strand&) {}
+};
+
+/// Starts a round for a strand: no draws, path = tokens.
+void begin_path(Strand& strand);
+/// Is the token allowed at the cursor's place, END included?
+bool allowed_here(const Form* form, const Cursor& at, TokenId token);
+
+/// Walks ahead from where the path ends through the strand's window: fixed tokens and sure draws by themselves, others as
+/// `token_at(const Cursor& at, Draw& draw) -> std::optional<TokenId>` says; stops where it says nothing or what the rules do not
+/// allow, at the window's end, or where the strand would be done. token_at may fill Draw::facts and Draw::q.
+template <class F>
+void propose_along(Strand& s, const Form* form, F&& token_at) {
+  int32_t drafted = 0;
+  for (const Draw& d : s.draws) drafted += !d.sure;
+  while (!s.ahead.done() && s.ahead.position() < s.window_end) {
+    if (s.ahead.at_fixed()) {
+      s.walk_fixed();
+      continue;
+    }
+    Draw d{.place = s.ahead.place(), .row = static_cast<int32_t>(s.path.size()) - 1, .position = s.ahead.position()};
+    d.facts.field = d.place.field;
+    d.facts.index = d.place.index;
+    d.facts.ahead = static_cast<int32_t>(s.draws.size());
+    if (const auto only = s.ahead.only(); only && s.window_draws > 0) {
+      d.token = *only;
+      d.sure = true;
+    } else {
+      if (drafted >= s.window_draws) return;
+      const std::optional<TokenId> token = token_at(s.ahead, d);
+      if (!token || !allowed_here(form, s.ahead, *token)) return;
+      d.token = *token;
+      ++drafted;
+    }
+    s.draws.push_back(d);
+    s.walk(d.token);
+  }
+}
+
+/// The drafter of a method. `work` outlives it. Errors: what DecodeOptions lacks (draft_model, draft_head, previous).
+Result<std::unique_ptr<Drafting>> make_drafting(const Method& method, const LmInfo& info, Passes& passes);
+
+}  // namespace slip

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Look-up drafting (prompt look-up, n-gram copying): the longest run of last tokens, at most `longest`, that stands earlier in the
+// prompt or in the answer so far; what followed it there is proposed, the most recent of equally long ones. Where a form's fixed
+// tokens lead away from what followed, the run behind them is looked up anew.
+//
+// What is searched: prompt tokens (image rows left out), then what the strand knows: in text and on a chain the answer so far, in a
+// field of a graph the scaffold before it and its ancestors' contents, in the form's order, and its own content. One pass over a
+// few thousand ids per strand and round: microseconds. Tests: Lookup.*
+#include <algorithm>
+
+#include "decode/draft/methods.h"
+#include "decode/sequence/known_visibility.h"
+
+namespace slip {
+namespace {
+
+class LookupDrafting : public Drafting {
+ public:
+  LookupDrafting(int32_t longest, bool graph, Passes& passes) : longest_(static_cast<size_t>(longest)), passes_(passes) {
+    for (const RowInput& input : passes.prompt().inputs)
+      if (const auto* id = std::get_if<TokenId>(&input)) known_.push_back(*id);
+    prompt_ids_ = known_.size();
+    if (graph) law_ = known_law(*passes.form());
+  }
+
+  Status propose(std::span<Strand* const> strands) override {
+    for (Strand* s : strands) along(*s);
+    return {};
+  }
+  void propose_child(Strand& s) override { along(s); }
+
+ private:
+  static constexpr size_t kNowhere = static_cast<size_t>(-1);
+
+  void along(Strand& s) {
+    known_.resize(prompt_ids_);
+    if (known_.capacity() < prompt_ids_ + room()) known_.reserve(prompt_ids_ + room());
+    if (s.field >= 0) {
+      add_before(s);
+    } else if (passes_.form()) {
+      known_.insert(known_.end(), s.answer->tokens.begin(), s.answer->tokens.end());  // of a rollout's branch: what it forked from
+    }
+    followed_ = kNowhere;
+    size_t taken = 0;
+    propose_along(s, passes_.form(), [&](const Cursor&, Draw&) -> std::optional<TokenId> {
+      for (; taken < s.path.size(); ++taken) take(s.path[taken]);
+      if (followed_ == kNowhere) followed_ = look_up();
+      return followed_ == kNowhere ? std::nullopt : std::optional(known_[followed_]);
+    });
+  }
+
+  /// Most ids that an answer adds, so that nothing allocates after the first round.
+  size_t room() const { return static_cast<size_t>(passes_.form() ? 2 * passes_.form()->length() : 2 * passes_.options().limit); }
+
+  void take(TokenId id) {
+    if (followed_ != kNowhere) followed_ = known_[followed_] == id ? followed_ + 1 : kNowhere;
+    known_.push_back(id);
+  }
+
+  /// The index behind the best earlier occurrence of the last tokens.
+  size_t look_up() const {
+    const size_t n = known_.size();
+    size_t best = 0, at = kNowhere;
+    for (size_t end = n; end-- > 1 && best < longest_;) {
+      size_t run = 0;
+      while (run < std::min(longest_, end) && known_[end - 1 - run] == known_[n - 1 - run]) ++run;
+      if (run > best) {
+        best = run;
+        at = end;
+      }
+    }
+    return at;
+  }
+
+  /// Scaffold and ancestors' contents before the field.
+  void add_before(const Strand& s) {
+    for (const Piece& piece : passes_.form()->pieces()) {
+      if (const auto* fixed = std::get_if<FixedRun>(&piece)) {
+        known_.insert(known_.end(), fixed->ids.begin(), fixed->ids.end());
+        continue;
+      }
+      const int32_t f = std::get<FieldRef>(piece).field;
+      if (f == s.field) {
+        known_.pop_back();  // the hand-off token is the strand's first
+        return;
+      }
+      const auto ancestors = law_->ancestors(s.field);
+      if (!std::binary_search(ancestors.begin(), ancestors.end(), f)) continue;
+      const auto& content = s.answer->fields[static_cast<size_t>(f)];
+      known_.insert(known_.end(), content.begin(), content.end());
+    }
+  }
+
+  size_t longest_;
+  Passes& passes_;
+  std::shared_ptr<const GraphLaw> law_;
+  std::vector<TokenId> known_;
+  size_t prompt_ids_ = 0, followed_ = kNowhere;
+};
+
+}  // namespace
+
+std::unique_ptr<Drafting> make_lookup_drafting(int32_t longest, bool graph, Passes& passes) {
+  return std::make_unique<LookupDrafting>(longest, graph, passes);
+}
+
+}  // namespace slip

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quadratic self-speculation [Nemotron-Labs-Diffusion, released code; reference/speculation 7.1]: the verifying pass carries
+// drafts for every outcome of itself, so that a round is one pass. Per strand and k:
+//
+//   heads   the newest row and k - 1 drafts, as in every verifying pass: they see the strand up to themselves and never a mask
+//   group   behind every head whose logits are asked: k masks, which see what the head sees and each other
+//
+// Whatever the walk keeps, the group behind its last head says what comes next: element 0 stands where the law's own token now is,
+// elements 1 .. k-1 are the drafts of the next round. Without token shift a mask's own row predicts it, with token shift the row
+// before it does; element 1 is then read from element 0's row. The prefill carries the first group.
+//
+// Differs from the code: in a form the group lays out what follows by form positions, fixed tokens in place (2k rows at most),
+// masks to the end of a field's budget; several strands share the pass. Groups lie in scratch slots, so heads need no compaction
+// afterwards. A group is a function of the path before it, k and the form: so is an ensemble's law.
+// Tests: Quadratic.*, tests/decode/drafters_test.cc
+#include <algorithm>
+
+#include "base/check.h"
+#include "decode/draft/methods.h"
+
+namespace slip {
+namespace {
+
+class QuadraticDrafting : public Drafting {
+ public:
+  QuadraticDrafting(const DraftRule& rule, int32_t k, bool graph, Passes& passes)
+      : rule_(rule), k_(k), graph_(graph), passes_(passes) {}
+
+  int32_t scratch_slots() const override { return k_ * group_rows(); }
+
+  Status propose(std::span<Strand* const> strands) override {
+    for (Strand* s : strands) {
+      s->window_draws = std::min(s->window_draws, k_ - 1);
+      if (s->group.pass != passes_.statistics().forwards) continue;  // another pass has overwritten the outputs
+      propose_along(*s, passes_.form(), [&](const Cursor& at, Draw& draw) { return read(*s, at.position(), draw); });
+    }
+    return {};
+  }
+
+  void propose_child(Strand& s) override { s.window_draws = std::min(s.window_draws, k_ - 1); }
+
+  void add_rows(std::span<Strand* const> strands) override {
+    if (groups_.capacity() == 0) {
+      const size_t most = std::max(strands.size(), graph_ ? passes_.form()->fields().size() : 1);
+      groups_.reserve(most * static_cast<size_t>(k_));
+      sees_.reserve(2 * most + 8);
+    }
+    groups_.clear();
+    for (Strand* s : strands) {
+      s->group = {};
+      slot_ = s->scratch_slot;
+      for (Draw& d : s->draws)
+        if (!d.sure) d.group_row = first_mask(add_group(*s, d.row, d.position));
+      if (s->has_next) s->next_group_row = first_mask(add_group(*s, static_cast<int32_t>(s->path.size()) - 1, s->ahead.position()));
+    }
+  }
+
+  void committed(Strand& s, int32_t kept) override {
+    const bool missed = kept < static_cast<int32_t>(s.draws.size());
+    if (!missed && !s.has_next) return;
+    const int32_t row = missed ? s.draws[static_cast<size_t>(kept)].row : static_cast<int32_t>(s.path.size()) - 1;
+    const Entry* e = find(s, row);
+    SLIP_CHECK(e != nullptr, "every row that is asked has a group behind it");
+    s.group = {passes_.statistics().forwards, e->first, e->position, e->count};
+  }
+
+ private:
+  struct Entry {
+    const Strand* strand = nullptr;  // null: behind the prompt's last row, for all
+    int32_t row = 0;
+    size_t first = 0;  // of the pass
+    int32_t position = 0, count = 0;
+  };
+
+  /// Rows of a group: k masks, and in a chain fixed tokens between them.
+  int32_t group_rows() const { return passes_.form() && !graph_ ? 2 * k_ : k_; }
+
+  const Entry* find(const Strand& s, int32_t row) const {
+    const Strand* of = row < 0 ? nullptr : &s;
+    const auto e = std::find_if(groups_.begin(), groups_.end(), [&](const Entry& x) { return x.strand == of && x.row == row; });
+    return e == groups_.end() ? nullptr : &*e;
+  }
+
+  int32_t field_at(const Strand& s, int32_t u) const {
+    return s.field >= 0 ? s.field : passes_.form() ? passes_.form()->field_at(u) : -1;
+  }
+
+  /// Form positions u .. end of the group behind a row: at most k masks, no fixed tokens behind the last.
+  int32_t group_end(const Strand& s, int32_t u) const {
+    if (s.field >= 0) return std::min(u + k_, passes_.field(s.field).start + passes_.field(s.field).budget);
+    if (!passes_.form()) return u + k_;
+    int32_t end = u;
+    for (int32_t at = u, masks = 0; at < std::min(u + group_rows(), passes_.form()->length()) && masks < k_; ++at) {
+      if (passes_.form()->fixed_at(at)) continue;
+      ++masks;
+      end = at + 1;
+    }
+    return end;
+  }
+
+  /// What an ensemble mixes in; with token shift the head itself predicts its first mask.
+  int32_t first_mask(size_t row) const { return passes_.wants_group_rows() && !rule_.shift ? static_cast<int32_t>(row) : -1; }
+
+  /// The group's first row in the pass.
+  size_t add_group(Strand& s, int32_t row, int32_t u) {
+    if (const Entry* e = row < 0 ? find(s, row) : nullptr) return e->first;  // rollouts share the prompt's last row
+    const int32_t count = group_end(s, u) - u;
+    sees_.assign(s.context.begin(), s.context.end());
+    sees_.push_back({s.first_slot, s.first_slot + row + 1});
+    const auto sees = passes_.add_spans(sees_, {slot_, slot_ + count});
+    groups_.push_back({row < 0 ? nullptr : &s, row, passes_.rows(), u, count});
+    for (int32_t e = 0; e < count; ++e) {
+      const auto fixed = s.field < 0 && passes_.form() ? passes_.form()->fixed_at(u + e) : std::nullopt;
+      const size_t at =
+          passes_.add_row(fixed.value_or(rule_.mask), s.first_position + row + 1 + e, slot_ + e, sees, Want::kNothing);
+      if (fixed) continue;
+      if (e > 0) passes_.want(at - (rule_.shift ? 1 : 0), want_of(field_at(s, u + e)));
+      if (e == 0 && passes_.wants_group_rows() && !rule_.shift) passes_.want(at, Want::kLogits);
+    }
+    slot_ += count;
+    return groups_.back().first;
+  }
+
+  Want want_of(int32_t field) const {
+    return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field});
+  }
+
+  std::optional<TokenId> read(const Strand& s, int32_t u, Draw& draw) {
+    const int32_t e = u - s.group.position;
+    if (e < 1 || e >= s.group.count) return std::nullopt;
+    return passes_.draft_from(s.group.row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
+  }
+
+  const DraftRule& rule_;
+  int32_t k_;
+  bool graph_;
+  Passes& passes_;
+  int32_t slot_ = 0;
+  std::vector<Entry> groups_;
+  std::vector<SlotSpan> sees_;
+};
+
+}  // namespace
+
+std::unique_ptr<Drafting> make_quadratic_drafting(const DraftRule& rule, int32_t k, bool graph, Passes& passes) {
+  return std::make_unique<QuadraticDrafting>(rule, k, graph, passes);
+}
+
+}  // namespace slip

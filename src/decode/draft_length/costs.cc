@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes cost, by running them.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "base/interrupt.h"
+#include "base/measure.h"
+#include "decode/draft_length/model.h"
+
+namespace slip {
+namespace {
+
+// Dense where stairs are (tiles of 4 and 8 rows, 16 for the matrix units), sparse behind.
+constexpr std::array<int32_t, 24> kRows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 20, 24, 28, 32, 33, 40, 48, 56, 64, 96, 128, 256};
+constexpr std::array<int32_t, 9> kFewRows = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+
+Status wanted(const CostSettings& s) {
+  SLIP_TRY_(check_interrupt());
+  return s.poll ? s.poll() : Status{};
+}
+
+/// Passes of a model, causal, behind `visible` keys.
+class PassBench {
+ public:
+  PassBench(Lm& lm, const CostSettings& s) : lm_(lm), s_(s) {}
+
+  Status fill() {
+    lay_out(0, s_.visible, Want::kNothing);
+    return lm_.forward({rows_, spans_}, out_);
+  }
+  Result<double> once(int32_t n) {
+    lay_out(s_.visible, n, s_.want);
+    const auto begin = Clock::now();
+    SLIP_TRY_(lm_.forward({rows_, spans_}, out_));
+    return ms_since(begin);
+  }
+
+ private:
+  void lay_out(int32_t first, int32_t n, Want want) {
+    rows_.clear();
+    spans_.clear();
+    for (int32_t i = first; i < first + n; ++i) {
+      spans_.push_back({0, i + 1});
+      rows_.push_back(
+          {TokenId{(i * 7 + 1) % lm_.info().vocab}, Position::text(i), i, static_cast<uint32_t>(spans_.size() - 1), 1, want});
+    }
+  }
+  Lm& lm_;
+  const CostSettings& s_;
+  std::vector<Row> rows_;
+  std::vector<SlotSpan> spans_;
+  PassOutput out_;
+};
+
+/// Rounds of a draft head: [anchor, mask, ...] as often as fits into n rows, behind `visible` stored rows.
+class HeadBench {
+ public:
+  HeadBench(DraftHead& head, int32_t first_slot, const CostSettings& s)
+      : head_(head),
+        first_(first_slot),
+        s_(s),
+        taps_NE_(static_cast<size_t>(s.most_rows) * static_cast<size_t>(head.info().taps_width), 0.0F) {}
+
+  Status fill() {
+    for (int32_t i = 0; i < s_.visible; i += s_.most_rows) SLIP_TRY_(store(first_ + i, std::min(s_.most_rows, s_.visible - i)));
+    return {};
+  }
+  Result<double> once(int32_t n) {
+    lay_out(n);
+    const auto begin = Clock::now();
+    SLIP_TRY_(store(first_, n));
+    SLIP_TRY_(head_.forward({rows_, spans_}, out_));
+    return ms_since(begin);
+  }
+
+ private:
+  Status store(int32_t first, int32_t n) {
+    slots_.clear();
+    for (int32_t i = 0; i < n; ++i) slots_.push_back(first + i);  // positions as slots
+    const auto numbers = static_cast<size_t>(n) * static_cast<size_t>(head_.info().taps_width);
+    return head_.store(slots_, slots_, std::span<const float>(taps_NE_).first(numbers));
+  }
+  void lay_out(int32_t n) {
+    const DraftHeadInfo& info = head_.info();
+    rows_.clear();
+    spans_.clear();
+    for (int32_t i = 0; i < n; ++i) {
+      const bool anchor = i % info.block == 0;
+      if (anchor) {
+        spans_.push_back({first_, first_ + s_.visible});
+        spans_.push_back({info.context_slots + i, info.context_slots + std::min(i + info.block, n)});
+      }
+      rows_.push_back({anchor ? TokenId{1 % info.vocab} : info.mask, Position::text(first_ + s_.visible + i),
+                       info.context_slots + i, static_cast<uint32_t>(spans_.size() - 2), 2,
+                       anchor ? Want::kNothing : Want::kLogits});
+    }
+  }
+  DraftHead& head_;
+  int32_t first_;
+  const CostSettings& s_;
+  std::vector<float> taps_NE_;
+  std::vector<int32_t> slots_;
+  std::vector<Row> rows_;
+  std::vector<SlotSpan> spans_;
+  PassOutput out_;
+};
+
+/// A pass over few rows costs what reading the weights costs. Where that alone spends the budget, fewer points.
+std::vector<int32_t> points(double one_ms, const CostSettings& s) {
+  const bool slow = one_ms * static_cast<double>(kRows.size()) * 2 > s.budget_ms;
+  std::vector<int32_t> rows;
+  for (const int32_t n : slow ? std::span<const int32_t>(kFewRows) : std::span<const int32_t>(kRows))
+    if (n <= s.most_rows) rows.push_back(n);
+  if (rows.back() != s.most_rows) rows.push_back(s.most_rows);
+  return rows;
+}
+
+template <class B>
+Status run(B& bench, const CostSettings& s, CostTimes& t) {
+  const auto once = [&](int32_t n) -> Result<double> {
+    SLIP_TRY_(check_interrupt());
+    return bench.once(n);
+  };
+  if (!t.rows.empty() && t.rows.back() != s.most_rows) t = {};  // points of a shorter or longer measurement
+  SLIP_TRY_(wanted(s));
+  if (s.fill) SLIP_TRY_(bench.fill());
+  SLIP_TRY_(once(1));
+  if (t.rows.empty()) {
+    SLIP_TRY(const double one, once(1));
+    t.rows = points(one, s);
+    t.ms.resize(t.rows.size());
+  }
+  bool first = true;
+  do {
+    for (; t.next < t.rows.size(); ++t.next) {
+      if (!std::exchange(first, false)) SLIP_TRY_(wanted(s));
+      SLIP_TRY(const double ms, once(t.rows[t.next]));
+      t.ms[t.next].push_back(std::max(ms, 1e-6));
+      t.spent_ms += t.ms[t.next].back();
+    }
+    t.next = 0;
+  } while (t.spent_ms < s.budget_ms);
+  return {};
+}
+
+template <class B>
+Result<CostTable> medians(B bench, const CostSettings& s) {
+  CostTimes own;
+  CostTimes& t = s.times ? *s.times : own;
+  SLIP_TRY_(run(bench, s, t));
+  std::vector<double> medians;
+  for (const std::vector<double>& ms : t.ms) medians.push_back(median(ms));
+  return CostTable::make(t.rows, std::move(medians), "width: measured costs");
+}
+
+Status check_settings(const CostSettings& s) {
+  if (s.visible < 1 || s.most_rows < 1)
+    return usage_error("width: expected at least 1 visible key and 1 row, got {} and {}", s.visible, s.most_rows);
+  return {};
+}
+
+}  // namespace
+
+Result<CostTable> measure_costs(Lm& lm, const CostSettings& s) {
+  SLIP_TRY_(check_settings(s));
+  if (lm.info().slots < s.visible + s.most_rows)
+    return resource_error("width: expected an arena of at least {} slots, got {}", s.visible + s.most_rows, lm.info().slots);
+  return medians(PassBench(lm, s), s);
+}
+
+Result<CostTable> measure_costs(DraftHead& head, int32_t first_slot, const CostSettings& s) {
+  SLIP_TRY_(check_settings(s));
+  const DraftHeadInfo& info = head.info();
+  const int64_t slots = int64_t{first_slot} + std::max(s.visible, s.most_rows);
+  if (info.context_slots < slots || info.block_slots < s.most_rows)
+    return resource_error("width: draft head {}: expected an arena of at least {} slots and {} for blocks, got {} and {}",
+                          info.name, slots, s.most_rows, info.context_slots, info.block_slots);
+  return medians(HeadBench(head, first_slot, s), s);
+}
+
+}  // namespace slip

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes cost, measured; and what the measured width is charged for drafts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include "decode/testing/hash_lm_testing.h"
+#include "decode/types/method.h"
+#include "decode/sequence/strand.h"
+#include "decode/draft_length/policy.h"
+#include "decode/draft_length/model.h"
+#include "lm/draft_head.h"
+
+namespace slip {
+namespace {
+
+TEST(MeasuredCosts, ThatAreEndedGoOnFromThere) {
+  test::HashLm lm({.slots = 512});
+  constexpr int64_t kPerCall = 3;
+  int64_t polls = 0;
+  CostTimes times;
+  const CostSettings settings{.visible = 64,
+                              .budget_ms = 1,
+                              .poll = [&]() -> Status {
+                                if (polls++ < kPerCall) return {};
+                                return Error{ErrorKind::kCancelled, "enough"};
+                              },
+                              .times = &times};
+  int calls = 0;
+  for (;;) {
+    polls = 0;
+    const int64_t before = lm.passes;
+    const auto costs = measure_costs(lm, settings);
+    ASSERT_LE(lm.passes - before, kPerCall + 3) << "keys, two passes to warm up, and a point between two questions";
+    ASSERT_LT(++calls, 100000);
+    if (costs) {
+      EXPECT_EQ(costs->rows().front(), 1);
+      EXPECT_EQ(costs->rows().back(), 128);
+      break;
+    }
+    ASSERT_EQ(costs.error().kind, ErrorKind::kCancelled);
+    ASSERT_EQ(costs.error().message, "enough");
+  }
+  EXPECT_GT(calls, 2);
+}
+
+TEST(MeasuredCosts, EndWithAnAnswerThatNobodyWaitsFor) {
+  test::HashLm lm({.slots = 512});
+  std::atomic<bool> cancel{true};
+  DecodeOptions o;
+  o.cancel = &cancel;
+  CostSettings s{.visible = 64, .poll = [&] { return check_wanted(o, "width", lm.passes, "passes"); }};
+  const auto cancelled = measure_costs(lm, s);
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(cancelled.error().message, "width: expected to finish, got cancelled after 0 passes");
+  cancel = false;
+  o.deadline = std::chrono::steady_clock::now();
+  const auto late = measure_costs(lm, s);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().message, "width: expected to finish before the deadline, got 0 passes done");
+  EXPECT_EQ(lm.passes, 0);
+}
+
+/// Counts what it is asked, and whether it keeps to its slots.
+class CountingHead : public DraftHead {
+ public:
+  CountingHead() {
+    info_ = {.name = "counting",
+             .block = 8,
+             .tap_layers = {1},
+             .taps_width = 3,
+             .vocab = 24,
+             .mask = TokenId{5},
+             .context_slots = 400,
+             .block_slots = 40};
+  }
+  const DraftHeadInfo& info() const override { return info_; }
+  Status store(std::span<const int32_t> slots, std::span<const int32_t> positions, std::span<const float> taps) override {
+    EXPECT_EQ(positions.size(), slots.size());
+    EXPECT_EQ(taps.size(), 3 * slots.size());
+    for (const int32_t slot : slots) written_.at(static_cast<size_t>(slot)) = 1;
+    return {};
+  }
+  Status forward(const Pass& pass, PassOutput& out) override {
+    ++passes;
+    widest = std::max(widest, pass.rows.size());
+    for (size_t i = 0; i < pass.rows.size(); ++i) {
+      const Row& row = pass.rows[i];
+      const bool anchor = i % 8 == 0;
+      EXPECT_EQ(row.input == RowInput(info_.mask), !anchor);
+      EXPECT_EQ(row.want, anchor ? Want::kNothing : Want::kLogits);
+      EXPECT_EQ(row.slot, 400 + static_cast<int32_t>(i));
+      const SlotSpan context = pass.spans[row.sees_first], block = pass.spans[row.sees_first + 1];
+      for (int32_t slot = context.begin; slot < context.end; ++slot) EXPECT_TRUE(written_.at(static_cast<size_t>(slot)));
+      EXPECT_TRUE(block.begin <= row.slot && row.slot < block.end && block.end <= 400 + 40) << i;
+    }
+    out.argmax.assign(pass.rows.size(), TokenId{0});
+    return {};
+  }
+  bool wrote_before(int32_t slot) const {
+    return std::find(written_.begin(), written_.begin() + slot, 1) != written_.begin() + slot;
+  }
+  int64_t passes = 0;
+  size_t widest = 0;
+
+ private:
+  DraftHeadInfo info_;
+  std::vector<uint8_t> written_ = std::vector<uint8_t>(400, 0);
+};
+
+TEST(MeasuredCosts, OfADraftHeadAreItsRoundsAndLeaveWhatItKnows) {
+  CountingHead head;
+  const auto costs = measure_costs(head, 100, {.visible = 90, .most_rows = 40, .budget_ms = 1});
+  ASSERT_TRUE(costs) << costs.error().message;
+  EXPECT_EQ(costs->rows().front(), 1);
+  EXPECT_EQ(costs->rows().back(), 40);
+  EXPECT_GT(costs->ms(16), 0);
+  EXPECT_EQ(head.widest, 40u);
+  EXPECT_FALSE(head.wrote_before(100)) << "context of a prompt that may be reused";
+  CostTimes ended;
+  int polls = 0;
+  const auto some = [&]() -> Status {
+    if (polls++ < 5) return {};
+    return Error{ErrorKind::kCancelled, "enough"};
+  };
+  EXPECT_FALSE(measure_costs(head, 100, {.visible = 90, .most_rows = 40, .poll = some, .times = &ended}));
+  ASSERT_FALSE(ended.rows.empty());
+  const auto shorter = measure_costs(head, 100, {.visible = 90, .most_rows = 24, .budget_ms = 1, .times = &ended});
+  ASSERT_TRUE(shorter) << shorter.error().message;
+  EXPECT_EQ(shorter->rows().back(), 24) << "not the points of the longer one";
+  EXPECT_EQ(measure_costs(head, 311, {.visible = 90, .most_rows = 40}).error().kind, ErrorKind::kResource);
+  EXPECT_EQ(measure_costs(head, 0, {.visible = 90, .most_rows = 41}).error().kind, ErrorKind::kResource);
+}
+
+/// What a strand of free text gets at position 10: its window's end, and how many of 32 drafts are kept.
+struct Got {
+  int32_t end = 0, kept = 0;
+  bool operator==(const Got&) const = default;
+};
+Got got(const WidthModel& model, Drafter drafter, int32_t missed_field) {
+  Method m = *method_of("self-spec");
+  m.drafter = std::move(drafter);
+  m.width = {.kind = Width::Kind::kMeasured};
+  DecodeOptions o;
+  o.width_model = &model;
+  const auto width = *make_width(m, nullptr, o);
+  Decoded answer;
+  Strand s;
+  s.reset(answer);
+  s.cursor = Cursor::text(10);
+  s.tokens.assign(11, TokenId{3});
+  s.cached = 10;
+  s.missed_field = missed_field;
+  Strand* const strands[] = {&s};
+  width->open_all(WidthViews(strands));
+  std::vector<DraftFacts> facts;
+  for (int32_t k = 0; k < 32; ++k) facts.push_back({.top = 0.6F, .ahead = k, .field = -1, .index = 10 + k, .row = 10 + k});
+  const std::span<const DraftFacts> spans[] = {facts};
+  int32_t keep[] = {32};
+  width->choose(spans, keep);
+  return {s.window_end, keep[0]};
+}
+
+/// A row costs a tenth of a pass: with a draft pass to pay for, more drafts go into the verifying one.
+TEST(MeasuredWidth, ChargesADraftPassOnlyWhereTheEarlierAnswerHasMissed) {
+  constexpr int32_t kNever = -2, kHere = -1;
+  const WidthModel model = WidthModel::uninformed(*CostTable::make({1, 64}, {11, 74}, "test"), nullptr);
+  const PreviousDrafter then{"test", DiffusionDrafter{}};
+  const Got diffusion = got(model, DiffusionDrafter{}, kNever), stored = got(model, PreviousDrafter{"test"}, kNever);
+  ASSERT_LT(stored.kept, diffusion.kept) << "or the draft pass makes no difference here";
+  EXPECT_EQ(got(model, then, kNever).kept, stored.kept) << "the earlier answer drafts: no draft pass";
+  EXPECT_GT(got(model, then, kNever).end, diffusion.end) << "drafts for nothing are all taken, to be chosen from";
+  EXPECT_EQ(got(model, then, kHere), diffusion) << "diffusion drafts";
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// Widths in the engine: no policy changes a token.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+#include "base/philox.h"
+#include "decode/testing/hash_lm_testing.h"
+#include "decode/types/method.h"
+#include "decode/schedule/schedule.h"
+#include "decode/draft_length/collect.h"
+#include "decode/draft_length/block_pilot.h"
+#include "decode/testing/replay_testing.h"
+#include "decode/testing/draft_length_testing.h"
+
+namespace slip {
+namespace {
+
+using namespace test;  // NOLINT: the trials' own header
+using testing::HasSubstr;
+
+TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
+  int64_t tested = 0, proposed = 0, levels = 0;
+  for (uint64_t n = 0; n < 1200; ++n) {
+    PhiloxStream r(n, 11);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform()};
+    const Form form = random_graph(r, true);
+    const Prompt prompt = short_prompt(r);
+    DecodeOptions o = random_options(r, n);
+    const WidthModel model = random_model(r, &form);
+    const WidthModel text = random_model(r, nullptr);
+    WidthTracker tracker;
+    o.width_model = &model;
+    if (r.chance(0.5)) o.width_tracker = &tracker;
+    PreviousAnswer previous{.form = form.name()};
+    const Decoded chain = decoded(lm, prompt, &form, *method_of("scaffold-ar"), o);
+    previous.fields = chain.fields;
+    o.previous = &previous;
+    const DiffusionDrafter ahead{.ahead = true};
+    for (const Drafter& d : {Drafter(ahead), Drafter(PreviousDrafter{"test", ahead})}) {
+      DecodeOptions g = o;
+      g.law = Law::kGraph;
+      const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g);
+      const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g);
+      ASSERT_EQ(f.tokens, graph.tokens) << n;
+      levels += f.statistics.accepted;
+    }
+    for (const Drafter& d : {Drafter(DiffusionDrafter{}), Drafter(PreviousDrafter{})}) {
+      const Decoded c = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), o);
+      ASSERT_EQ(c.tokens, chain.tokens) << n;
+      DecodeOptions g = o;
+      g.law = Law::kGraph;
+      const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g);
+      const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g);
+      ASSERT_EQ(f.tokens, graph.tokens) << n;
+      const Decoded one = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), g);
+      ASSERT_EQ(one.tokens, graph.tokens) << n;
+      tested += f.statistics.tested + c.statistics.tested;
+      proposed += f.statistics.proposed + c.statistics.proposed;
+    }
+    o.width_model = &text;
+    o.previous = nullptr;
+    const Decoded a = decoded(lm, prompt, nullptr, *method_of("ar"), o),
+                  b = decoded(lm, prompt, nullptr, with("self-spec", DiffusionDrafter{}, kMeasured), o);
+    ASSERT_EQ(a.tokens, b.tokens) << n;
+  }
+  EXPECT_GT(tested, 1000);
+  EXPECT_GT(levels, 500);
+  EXPECT_GT(proposed, tested);
+}
+
+/// Opens and keeps as dice say.
+class RandomWidth : public WidthPolicy {
+ public:
+  explicit RandomWidth(uint64_t seed) : r_(seed, 12) {}
+  void open(WidthView s) override {
+    const int32_t draws = r_.chance(0.5) ? kNoEnd : static_cast<int32_t>(r_.below(9));
+    s.set_window(draws, s.position() + (s.rows() == 0 ? 0 : static_cast<int32_t>(r_.below(12))));
+    ends_ = r_.chance(0.5);
+  }
+  bool window_ends_with_drafts() const override { return ends_; }
+  bool chooses() const override { return true; }
+  void choose(std::span<const std::span<const DraftFacts>>, std::span<int32_t> keep) override {
+    for (int32_t& k : keep) k = static_cast<int32_t>(r_.below(static_cast<uint32_t>(k) + 1));
+  }
+
+ private:
+  PhiloxStream r_;
+  bool ends_ = false;
+};
+
+TEST(AnyWidth, ChangesNoToken) {
+  for (uint64_t n = 0; n < 1000; ++n) {
+    PhiloxStream r(n, 13);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform()};
+    const Form form = random_graph(r, true);
+    const Prompt prompt = short_prompt(r);
+    const DecodeOptions o = random_options(r, n);
+    for (const std::string_view preset : {"self-spec", "scaffold-spec", "fields-spec"}) {
+      const Method m = *method_of(preset);
+      const bool text = m.schedule == Schedule::kText;
+      HashLm model(lm);
+      std::vector<Decoded> answers(1);
+      if (!text) answers[0].fields.resize(form.fields().size());
+      Work work;
+      work.passes.start(model, prompt, text ? nullptr : &form, o, answers[0].statistics);
+      const auto drafting = *make_drafting(m, model.info(), work.passes);
+      const auto judge = *make_judge(m, model.info(), work.passes, *drafting);
+      RandomWidth width(n);
+      work.passes.want_facts(true);
+      Rounds rounds(work.passes, *drafting, *judge, width, false);
+      Task task{work, rounds, *drafting, model.info(), text ? nullptr : &form, answers, 16};
+      ASSERT_TRUE(text                             ? decode_text(task)
+                  : m.schedule == Schedule::kChain ? decode_chain(task, false)
+                                                   : decode_fields(task, false));
+      const Decoded want = decoded(lm, prompt, text ? nullptr : &form,
+                                   *method_of(text                             ? "ar"
+                                              : m.schedule == Schedule::kChain ? "scaffold-ar"
+                                                                               : "fields"),
+                                   o);
+      ASSERT_EQ(answers[0].tokens, want.tokens) << preset << " " << n;
+    }
+  }
+}
+
+/// Two chains of fields side by side; odds of drafts that the top probability tells of. What a measured width
+/// is for: on none of these machines is any fixed width quicker (docs/lab/0004-widths.md has the large form).
+TEST(MeasuredWidth, IsQuickerThanAnyFixedWidth) {
+  Form::Parts p;
+  p.name = "two chains";
+  for (int32_t f = 0; f < 8; ++f) {
+    p.pieces.emplace_back(FixedRun{{{5}, {4}, {6}}, 0});
+    p.pieces.emplace_back(FieldRef{f});
+    p.fields.push_back({.name = std::to_string(f), .budget = f % 4 == 0 ? 30 : 12, .end = TokenId{5}});
+    if (f % 4 > 0) p.fields.back().parents = {f - 1};
+  }
+  p.pieces.emplace_back(FixedRun{{{5}}, 0});
+  const Form form = *Form::make(std::move(p));
+  const auto script_of = [&](uint64_t n) {
+    PhiloxStream r(n, 20);
+    ReplayScript s;
+    for (const Field& f : form.fields()) {
+      ReplayScript::Field t{
+          .content = std::max(1, f.budget - 8 + static_cast<int32_t>(r.below(8))), .draft = 0, .right = {}, .top = {}};
+      for (int32_t i = 0; i <= f.budget; ++i) {
+        const double odds = std::min(0.98, 0.2 + r.uniform());
+        t.right.push_back(r.chance(odds));
+        t.top.push_back(static_cast<float>(odds));
+      }
+      t.draft = t.content + !t.right[static_cast<size_t>(t.content)];
+      s.fields.push_back(t);
+    }
+    return s;
+  };
+  const auto table = [](const std::function<double(int32_t)>& ms) {
+    std::vector<int32_t> rows;
+    std::vector<double> times;
+    for (int32_t n = 1; n <= 200; ++n) rows.push_back(n), times.push_back(ms(n));
+    return *CostTable::make(rows, times, "test");
+  };
+  const CostTable machines[] = {table([](int32_t n) { return 30 + 0.5 * ((n + 7) / 8 * 8); }),
+                                table([](int32_t n) { return std::max(60.0, 20 + 5.0 * ((n + 3) / 4 * 4)); }),
+                                table([](int32_t n) { return 10.0 + 10 * n; })};
+  for (const bool passes : {false, true}) {
+    Method m = with("fields-spec", passes ? Drafter(DiffusionDrafter{}) : Drafter(PreviousDrafter{}), Width{.tokens = 16});
+    for (const CostTable& costs : machines) {
+      const ReplayMethod how{.drafts_in_passes = passes, .cost = &costs};
+      WidthModel model = WidthModel::uninformed(costs, &form);
+      WidthCollector c(&form);
+      ReplayMethod watched = how;
+      watched.observer = &c;
+      for (uint64_t n = 0; n < 60; ++n) {
+        c.begin(static_cast<int64_t>(n));
+        m.width = {.tokens = 16};
+        const ReplayScript s = script_of(n);
+        replay(form, s, watched, **make_width(m, &form, {}));
+        for (size_t f = 0; f < s.fields.size(); ++f) model.lengths.add(static_cast<int32_t>(f), s.fields[f].content);
+      }
+      model.survival = c.finish()->survival;
+      const auto cost_of = [&](const Width& width) {
+        m.width = width;
+        double ms = 0;
+        for (uint64_t n = 1000; n < 1060; ++n)
+          ms += replay(form, script_of(n), how, **make_width(m, &form, {.width_model = &model})).ms;
+        return ms;
+      };
+      const double measured = cost_of(kMeasured);
+      for (const int32_t fixed : {2, 3, 4, 6, 8, 12, 16})
+        EXPECT_LT(measured, cost_of({.tokens = fixed})) << fixed << " at " << costs.ms(16) << " ms";
+    }
+  }
+}
+
+/// The whole decision, facts to widths, at 30 strands of 64 draws; the yardstick is arithmetic of the same run.
+TEST(MeasuredWidth, DecidesQuickly) {
+  PhiloxStream r(3, 3);
+  const WidthModel model = random_model(r, nullptr);
+  DecodeOptions o;
+  o.width_model = &model;
+  const auto width = *make_width(with("self-spec", DiffusionDrafter{}, kMeasured), nullptr, o);
+  Decoded answer;
+  std::vector<Strand> strands(30);
+  std::vector<Strand*> pointers;
+  std::vector<std::vector<DraftFacts>> facts(30);
+  std::vector<std::span<const DraftFacts>> spans;
+  for (size_t i = 0; i < 30; ++i) {
+    strands[i].reset(answer);
+    strands[i].cursor = Cursor::text(10);
+    strands[i].tokens.assign(11, TokenId{3});
+    strands[i].cached = 10;
+    pointers.push_back(&strands[i]);
+    for (int32_t k = 0; k < 64; ++k)
+      facts[i].push_back({.top = static_cast<float>(r.uniform()), .ahead = k, .field = -1, .index = 10 + k, .row = 10 + k});
+    spans.emplace_back(facts[i]);
+  }
+  using Clock = std::chrono::steady_clock;
+  const auto us = [](Clock::time_point begin) { return std::chrono::duration<double, std::micro>(Clock::now() - begin).count(); };
+  double best = 1e9, yardstick = 1e9;
+  std::vector<int32_t> keep(30);
+  for (int n = 0; n < 50; ++n) {
+    width->open_all(WidthViews(pointers));
+    std::fill(keep.begin(), keep.end(), 64);
+    auto begin = Clock::now();
+    width->choose(spans, keep);
+    best = std::min(best, us(begin));
+    begin = Clock::now();
+    double x = 0;
+    for (int k = 1; k <= 30 * 64; ++k) x += std::log(k + std::sqrt(x));
+    yardstick = std::min(yardstick, us(begin));
+    ASSERT_GT(x, 0);
+  }
+  RecordProperty("microseconds", std::to_string(best));
+  EXPECT_LT(best, 3 * yardstick) << best << " us against " << yardstick;
+}
+
+TEST(MeasuredWidth, SaysWhatItNeeds) {
+  PhiloxStream r(1, 1);
+  const Form form = random_graph(r, true);
+  const Prompt prompt = short_prompt(r);
+  HashLm lm({.vocab = kVocab});
+  const auto error = [&](const Width& w, const DecodeOptions& o) {
+    const auto d = Decoder(lm, with("fields-spec", DiffusionDrafter{}, w)).decode(prompt, &form, o);
+    return d ? std::string() : d.error().message;
+  };
+  EXPECT_THAT(error(kMeasured, {}), HasSubstr("expected a width.json beside the model (eval --calibrate FILE makes one)"));
+  WidthModel other = WidthModel::uninformed(random_costs(r), &form);
+  other.form = "other";
+  EXPECT_THAT(error(kMeasured, {.width_model = &other}), HasSubstr("got one for other"));
+  EXPECT_THAT(error({.kind = Width::Kind::kBlockPilot}, {}), HasSubstr("expected a classifier"));
+}
+
+TEST(WidthCollector, CalibratesOnTheEnginesOwnAnswers) {
+  PhiloxStream r(5, 5);
+  const Form form = random_graph(r, true);
+  WidthCollector c(&form);
+  for (uint64_t n = 0; n < 1500; ++n) {
+    c.begin(static_cast<int64_t>(n / 10));
+    DecodeOptions o;
+    o.width_observer = &c;
+    o.temperature = 0.7F;
+    o.seed = n;
+    const Decoded d = decoded({.seed = 7, .vocab = kVocab, .habit = 0.6}, short_prompt(r), &form, *method_of("fields-spec"), o);
+    c.answered(d);
+  }
+  const auto k = c.finish();
+  ASSERT_TRUE(k) << k.error().message;
+  EXPECT_LT(k->ece, 0.03);
+  EXPECT_GT(k->tested, 2000);
+}
+
+/// A classifier over so many logits; its class is the largest of the first five.
+BlockPilot pilot_of(int32_t vocab) {
+  const auto file = std::filesystem::temp_directory_path() / ("slip_pilot_" + std::to_string(::getpid()) + ".safetensors");
+  const auto inputs = static_cast<size_t>(vocab);
+  std::vector<float> w0(5 * inputs, 0), w1(25, 0), w2(25, 0), zeros(5, 0);
+  for (size_t i = 0; i < 5; ++i) w0[i * inputs + i] = w2[i * 5 + i] = 1;
+  const auto bytes = [](const std::vector<float>& x) { return std::as_bytes(std::span(x)); };
+  const TensorToWrite tensors[] = {
+      {"layers.0.weight", DType::kF32, {5, vocab}, bytes(w0)}, {"layers.0.bias", DType::kF32, {5}, bytes(zeros)},
+      {"layers.1.weight", DType::kF32, {5, 5}, bytes(w1)},     {"layers.1.bias", DType::kF32, {5}, bytes(zeros)},
+      {"fc_out.weight", DType::kF32, {5, 5}, bytes(w2)},       {"fc_out.bias", DType::kF32, {5}, bytes(zeros)}};
+  if (const auto written = write_safetensors(file, tensors); !written) throw std::runtime_error(written.error().message);
+  auto pilot = BlockPilot::open(file);
+  std::filesystem::remove(file);
+  if (!pilot) throw std::runtime_error(pilot.error().message);
+  return std::move(*pilot);
+}
+
+TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
+  const BlockPilot pilot = pilot_of(kVocab);
+  std::vector<int> widths(8, 0);
+  for (uint64_t n = 0; n < 300; ++n) {
+    PhiloxStream r(n, 16);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = 0.9};
+    const Form form = random_graph(r, true);
+    const Prompt prompt = short_prompt(r);
+    DecodeOptions o = random_options(r, n);
+    o.block_pilot = &pilot;
+    o.trace = true;
+    for (const std::string_view preset : {"self-spec", "scaffold-spec", "fields-spec"}) {
+      const bool text = preset == "self-spec";
+      const Method m = with(preset, DiffusionDrafter{}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5});
+      const Decoded d = decoded(lm, prompt, text ? nullptr : &form, m, o);
+      ASSERT_EQ(d.tokens, decoded(lm, prompt, text ? nullptr : &form,
+                                  *method_of(text                        ? "ar"
+                                             : preset == "scaffold-spec" ? "scaffold-ar"
+                                                                         : "fields"),
+                                  o)
+                              .tokens);
+      size_t widest = 0;
+      for (const Round& round : d.rounds) widest = std::max(widest, round.draft.size());
+      ASSERT_LE(widest, 6u);
+      ++widths[widest];
+    }
+  }
+  for (size_t w = 2; w <= 6; ++w) EXPECT_GT(widths[w], 0) << w;
+}
+
+TEST(BlockPilot, SaysHowManyMasksTravelAhead) {
+  const BlockPilot pilot = pilot_of(kVocab);
+  int64_t accepted = 0;
+  for (uint64_t n = 0; n < 100; ++n) {
+    PhiloxStream r(n, 19);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = 0.9};
+    const Form form = random_graph(r, true);
+    const Prompt prompt = short_prompt(r);
+    DecodeOptions o = random_options(r, n);
+    o.law = Law::kGraph;
+    o.block_pilot = &pilot;
+    o.trace = true;
+    const Method m = with("fields-spec", DiffusionDrafter{.ahead = true}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5});
+    const Decoded d = decoded(lm, prompt, &form, m, o);
+    ASSERT_EQ(d.tokens, decoded(lm, prompt, &form, *method_of("fields"), o).tokens) << n;
+    ASSERT_EQ(d.statistics.draft_forwards, 0);
+    for (const Round& round : d.rounds) ASSERT_LE(round.draft.size(), 6u) << n;
+    accepted += d.statistics.accepted;
+  }
+  EXPECT_GT(accepted, 50);
+}
+
+TEST(BlockPilot, RefusesOneThatReadsMoreLogitsThanThereAre) {
+  PhiloxStream r(1, 18);
+  const BlockPilot pilot = pilot_of(kVocab + 8);
+  DecodeOptions o;
+  o.block_pilot = &pilot;
+  HashLm lm({.vocab = kVocab});
+  const auto d = Decoder(lm, with("self-spec", DiffusionDrafter{}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5}))
+                     .decode(short_prompt(r), nullptr, o);
+  ASSERT_FALSE(d);
+  EXPECT_EQ(d.error().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(d.error().message, HasSubstr("at most the model's 12 logits, got one of 20"));
+}
+
+/// Where the earlier answer has missed, diffusion drafts, and free text has no end that would bound its block.
+TEST(AnyWidth, BoundsTheBlocksBehindAnEarlierAnswer) {
+  const BlockPilot pilot = pilot_of(kVocab);
+  int64_t passes = 0;
+  for (uint64_t n = 0; n < 100; ++n) {
+    PhiloxStream r(n, 17);
+    const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = 0.8};
+    const Prompt prompt = short_prompt(r);
+    const WidthModel model = random_model(r, nullptr);
+    DecodeOptions o;
+    o.seed = n;
+    o.temperature = n % 2 ? 0.7F : 0;
+    o.limit = 30;
+    o.width_model = &model;
+    o.block_pilot = &pilot;
+    const Decoded slow = decoded(lm, prompt, nullptr, *method_of("ar"), o);
+    PreviousAnswer previous{.form = "", .fields = {}, .tokens = slow.tokens};
+    for (size_t i = 4; i < previous.tokens.size(); i += 5) previous.tokens[i] = random_id(r, kVocab);
+    o.previous = &previous;
+    for (const Width& w : {kMeasured, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5}, Width{.tokens = 5}}) {
+      const Decoded d = decoded(lm, prompt, nullptr, with("self-spec", PreviousDrafter{"test", DiffusionDrafter{}}, w), o);
+      ASSERT_EQ(d.tokens, slow.tokens) << n;
+      const auto most = static_cast<int64_t>(prompt.inputs.size()) + o.limit + kWidestMeasured;
+      ASSERT_LE(d.statistics.rows, d.statistics.forwards * most) << n;
+      passes += d.statistics.draft_forwards;
+    }
+  }
+  EXPECT_GT(passes, 100);
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The measured width of a graph whose drafts travel with the verifying passes (draft_ahead.cc, earlier answers): a draft is worth what it takes
+// off the longest path, not that it holds.
+//
+// The plan says how many passes each field gets (width_plan.h). In each round strands that its end waits for get masks; the
+// others go on at a draw a pass, which costs nothing.
+//
+// Verifying a draft that holds costs nothing either: its row would come anyway. One that does not costs its row, and so do the rows behind
+// it; they are cut where that outweighs the pass they may save, and children start on their parents' drafts by the same rule.
+// Tests: LevelsWidth.*, tests/decode/gates_exact_test.cc
+#include <algorithm>
+#include <cmath>
+
+#include "decode/sequence/known_visibility.h"
+#include "decode/draft_length/methods.h"
+#include "decode/draft_length/model.h"
+#include "decode/draft_length/plan.h"
+
+namespace slip {
+namespace {
+
+constexpr double kOneMask = 0.5;  // masks: fewer are none
+
+/// A pass as a constant and a slope: the slope between 8 and 40 rows, where passes over a graph lie.
+struct LinearCost {
+  double pass = 0, row = 0;
+  explicit LinearCost(const CostTable& t) {
+    row = std::max(0.0, (t.ms(40) - t.ms(8)) / 32);
+    pass = std::max(t.ms(8) - 8 * row, 0.0);
+  }
+};
+
+class LevelsWidth : public WidthPolicy {
+ public:
+  LevelsWidth(const Method& m, const Form& form, const WidthModel& model, const WidthBasis& basis)
+      : form_(form),
+        model_(model),
+        tracker_(basis.tracker ? *basis.tracker : own_),
+        law_of_(known_law(form)),
+        law_(*law_of_),
+        cost_(model.pass),
+        stored_(std::holds_alternative<PreviousDrafter>(m.drafter)),
+        chooses_(!std::holds_alternative<RejectionVerifier>(m.verifier)),
+        chain_(static_cast<size_t>(form.fields().size()), 1) {
+    make_plan();
+  }
+
+  void open_all(WidthViews strands) override {
+    std::fill(chain_.begin(), chain_.end(), 1.0F);
+    fields_.clear();
+    for (WidthView s : strands) {
+      s.set_window(kNoEnd, kNoEnd);
+      fields_.push_back(s.field());
+    }
+  }
+  void open(WidthView s) override {
+    s.set_window(kNoEnd, kNoEnd);
+    const int32_t f = s.field();
+    double holds = held(f);
+    // What an earlier answer says of it is as long as such fields are.
+    const int32_t draws = static_cast<int32_t>(std::lround(draws_from(f, 0)));
+    for (int32_t i = 0; i < draws; ++i) holds *= kept_before(f, i, i);
+    chain_[static_cast<size_t>(f)] = static_cast<float>(holds);
+  }
+  bool starts(int32_t f) override {
+    if (tracker_.drifted()) return true;
+    const double holds = held(f), rows = stored_ ? draws_[static_cast<size_t>(f)] : 1;
+    return holds * cost_.pass >= (1 - holds) * rows * cost_.row;
+  }
+  bool chooses() const override { return chooses_; }  // not where drafts are drawn (width.h)
+  bool wants_facts() const override { return true; }
+
+  void choose(std::span<const std::span<const DraftFacts>> facts, std::span<int32_t> keep) override {
+    for (size_t i = 0; i < facts.size(); ++i) {
+      double holds = 1;
+      int32_t n = 0;
+      for (const DraftFacts& f : facts[i]) {
+        const double next = holds * (f.sure ? 1 : kept(f));
+        if (!tracker_.drifted() && next * cost_.pass < (1 - next) * cost_.row) break;
+        holds = next;
+        ++n;
+      }
+      keep[i] = n;
+      chain_[static_cast<size_t>(fields_[i])] = static_cast<float>(holds);
+    }
+  }
+
+  void lay_masks(WidthViews strands) override {
+    double target = 0;
+    beside_.assign(chain_.size(), 0);
+    for (const WidthView s : strands) ++beside_[static_cast<size_t>(s.field())];
+    for (const WidthView s : strands) target = std::max(target, plan_.behind(s.field()) + std::max(0.0, planned(s) - 1));
+    for (WidthView s : strands) s.set_masks(masks_of(s, target));
+  }
+
+  void seen(const DraftFacts& f, bool was_kept) override { tracker_.seen(f.field, kept(f), was_kept); }
+
+ private:
+  /// Masks of a strand where the passes behind this one shall be `target`.
+  int32_t masks_of(WidthView s, double target) const {
+    if (!s.has_next()) return 0;
+    if (tracker_.drifted()) return model_.static_width - 1;
+    const int32_t f = s.field();
+    const double left = draws_from(f, s.next_index()) - 1;  // behind this pass, without drafts
+    const double masks = left + plan_.behind(f) - target;
+    const double holds = chain_[static_cast<size_t>(f)] * held(f);
+    if (masks < kOneMask || holds * cost_.pass < cost_.row) return 0;
+    // Rollouts that have parted: a mask for each, and the pass is saved only where all of them hold.
+    const int32_t n = beside_[static_cast<size_t>(f)];
+    if (n > 1 && std::pow(holds * kept_before(f, 1, 1), n) * cost_.pass < n * cost_.row) return 0;
+    return std::min({static_cast<int32_t>(std::lround(masks)), static_cast<int32_t>(std::lround(left)), model_.most_draws});
+  }
+  double kept(const DraftFacts& f) const { return tracker_.corrected(f.field, model_.survival.kept(f)); }
+  double kept_before(int32_t f, int32_t ahead, int32_t index) const {
+    return tracker_.corrected(f, model_.survival.kept_before(f, ahead, index));
+  }
+  /// How likely all that the field's parents are drafted to holds.
+  double held(int32_t f) const {
+    double holds = 1;
+    for (const int32_t q : form_.fields()[static_cast<size_t>(f)].parents)
+      holds *= static_cast<double>(chain_[static_cast<size_t>(q)]);
+    return holds;
+  }
+  double draws_from(int32_t f, int32_t i) const {
+    const Field& x = form_.fields()[static_cast<size_t>(f)];
+    if (!x.end) return x.budget - i;
+    const double content = model_.lengths.mean(f, i, x.budget);
+    return std::max(1.0, std::min<double>(content + 1, x.budget) - i);
+  }
+  /// Passes that the plan gives what is left of a strand, this one included.
+  double planned(WidthView s) const {
+    if (!s.has_next()) return 1;
+    const int32_t f = s.field();
+    return std::max(1.0, plan_.passes(f) * draws_from(f, s.next_index()) / draws_[static_cast<size_t>(f)]);
+  }
+
+  void make_plan() {
+    const auto n = form_.fields().size();
+    std::vector<double> price_F(n);
+    draws_.resize(n);
+    for (size_t f = 0; f < n; ++f) {
+      draws_[f] = draws_from(static_cast<int32_t>(f), 0);
+      price_F[f] = cost_.row / std::max(0.1, kept_before(static_cast<int32_t>(f), 1, 1));
+    }
+    plan_.make(form_.fields(), law_.order(), draws_, price_F, cost_.pass);
+  }
+
+  const Form& form_;
+  const WidthModel& model_;
+  WidthTracker own_;
+  WidthTracker& tracker_;
+  std::shared_ptr<const GraphLaw> law_of_;
+  const GraphLaw& law_;
+  LinearCost cost_;
+  bool stored_, chooses_;                 // stored: drafts are an earlier answer's, as long as the field
+  std::vector<float> chain_;              // by field: how likely its drafts of this round hold, those of its open parents included
+  std::vector<int32_t> fields_, beside_;  // beside: strands of each field in this round
+  std::vector<double> draws_;             // by field, in passes
+  LevelsPlan plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<WidthPolicy> make_levels_width(const Method& method, const Form& form, const WidthModel& model,
+                                               const WidthBasis& basis) {
+  return std::make_unique<LevelsWidth>(method, form, model, basis);
+}
+
+}  // namespace slip

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masks that travel with the verifying passes (draft_ahead.cc), and the width that knows the graph's levels (width_levels.cc).
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "base/philox.h"
+#include "decode/testing/hash_lm_testing.h"
+#include "decode/types/method.h"
+#include "decode/draft_length/model.h"
+
+namespace slip {
+namespace {
+
+using test::HashLm;
+
+constexpr TokenId kMask{1};
+
+Method ahead(int32_t width) {
+  Method m = *method_of("fields-spec");
+  m.drafter = DiffusionDrafter{.ahead = true};
+  m.width.tokens = width;
+  return m;
+}
+Method measured() {
+  Method m = ahead(2);
+  m.width.kind = Width::Kind::kMeasured;
+  return m;
+}
+
+struct FieldOf {
+  int32_t budget;
+  std::vector<int32_t> parents;
+};
+
+/// Fields of fixed sizes without rules.
+Form form_of(const std::vector<FieldOf>& fields) {
+  Form::Parts p;
+  p.name = "levels";
+  p.section_names = {"0"};
+  for (size_t f = 0; f < fields.size(); ++f) {
+    p.pieces.emplace_back(FixedRun{{TokenId{static_cast<int32_t>(3 + f % 5)}}, 0});
+    p.pieces.emplace_back(FieldRef{static_cast<int32_t>(f)});
+    p.fields.push_back({.name = std::to_string(f), .budget = fields[f].budget, .parents = fields[f].parents});
+  }
+  return *Form::make(std::move(p));
+}
+
+/// Hands passes on and notes where masks stand.
+class MaskNotes : public Lm {
+ public:
+  explicit MaskNotes(const HashLm::Options& o) : lm(o) {}
+  const LmInfo& info() const override { return lm.info(); }
+  Status forward(const Pass& pass, PassOutput& out) override {
+    for (const Row& row : pass.rows)
+      if (row.input == RowInput(kMask)) masks.push_back(row.position.t);
+    return lm.forward(pass, out);
+  }
+  HashLm lm;
+  std::vector<int32_t> masks;
+};
+
+Decoded decoded(Lm& lm, const Form& form, const Method& m, DecodeOptions o = {}) {
+  o.law = Law::kGraph;
+  const Prompt prompt{.inputs = {TokenId{4}, TokenId{5}}, .positions = {Position::text(0), Position::text(1)}, .next_position = 2};
+  auto d = Decoder(lm, m).decode(prompt, &form, o);
+  if (!d) throw std::runtime_error(d.error().message);
+  return std::move(*d);
+}
+
+TEST(Ahead, NeedsNoDraftPassAndNeverMorePassesThanNoDrafts) {
+  int64_t plain = 0, drafted = 0, accepted = 0, tested = 0;
+  for (uint64_t n = 0; n < 400; ++n) {
+    PhiloxStream r(n, 71);
+    std::vector<FieldOf> fields;
+    for (uint32_t k = 1 + r.below(6); k > 0; --k) {
+      FieldOf f{static_cast<int32_t>(1 + r.below(9)), {}};
+      for (size_t q = 0; q < fields.size(); ++q)
+        if (r.chance(0.3)) f.parents.push_back(static_cast<int32_t>(q));
+      fields.push_back(f);
+    }
+    const Form form = form_of(fields);
+    const HashLm::Options o{.seed = n + 1, .shift = r.chance(0.5), .habit = r.uniform(0.3, 1)};
+    HashLm one(o), two(o);
+    const Decoded a = decoded(one, form, *method_of("fields"), {.activation = false});
+    const Decoded b = decoded(two, form, ahead(static_cast<int32_t>(2 + r.below(8))), {.activation = false});
+    ASSERT_EQ(a.tokens, b.tokens) << n;
+    EXPECT_EQ(b.statistics.draft_forwards, 0);
+    EXPECT_EQ(b.statistics.forwards, two.passes);
+    ASSERT_LE(b.statistics.forwards, a.statistics.forwards) << n << ": every pass gives every field at work a token";
+    plain += a.statistics.forwards;
+    drafted += b.statistics.forwards;
+    accepted += b.statistics.accepted;
+    tested += b.statistics.tested;
+  }
+  EXPECT_LT(10 * drafted, 9 * plain);
+  EXPECT_LT(accepted, tested) << "drafts that always hold show little";
+}
+
+/// With drafts that hold a level costs one pass: the children's masks travel with the pass that verifies their parents.
+TEST(Ahead, DraftsThatHoldCostAPassPerLevelAndOne) {
+  const Form form = form_of({{5, {}}, {7, {0}}, {3, {0}}, {6, {1, 2}}});
+  for (const bool shift : {false, true}) {
+    HashLm lm({.seed = 9, .shift = shift, .habit = 1});
+    EXPECT_EQ(decoded(lm, form, ahead(16)).statistics.forwards, 3 + 1) << shift;
+    HashLm late({.seed = 9, .shift = shift, .habit = 1});
+    EXPECT_EQ(decoded(late, form, ahead(16), {.activation = false}).statistics.forwards, 2 * 3) << shift;
+  }
+}
+
+WidthModel model_of(const Form& form, double pass_ms, double row_ms) {
+  const auto ms = [&](int32_t rows) { return pass_ms + rows * row_ms; };
+  return WidthModel::uninformed(*CostTable::make({1, 8, 40, 128}, {ms(1), ms(8), ms(40), ms(128)}, "test"), &form);
+}
+
+/// Field 1 (2 draws) stands beside field 0 (9 draws); both precede field 2: masks in field 1 would save nothing.
+TEST(LevelsWidth, LaysMasksOnlyWhereTheLongestPathWaits) {
+  const Form form = form_of({{9, {}}, {2, {}}, {6, {0, 1}}});
+  const WidthModel model = model_of(form, 1.5, 1);  // less than a mask in each of two fields
+  MaskNotes lm({.seed = 5, .habit = 1});
+  HashLm plain({.seed = 5, .habit = 1});
+  const Decoded d = decoded(lm, form, measured(), {.width_model = &model});
+  EXPECT_EQ(d.tokens, decoded(plain, form, *method_of("fields")).tokens);
+  EXPECT_LT(d.statistics.forwards, 15);
+  ASSERT_FALSE(lm.masks.empty());
+  const Field& beside = form.fields()[1];
+  for (const int32_t at : lm.masks)
+    EXPECT_FALSE(at >= 2 + beside.start && at < 2 + beside.start + beside.budget) << "a mask at position " << at;
+}
+
+TEST(LevelsWidth, DraftsNothingWhereARowCostsAPass) {
+  const Form form = form_of({{9, {}}, {2, {}}, {6, {0, 1}}});
+  const WidthModel model = model_of(form, 0, 1);
+  MaskNotes lm({.seed = 5, .habit = 1});
+  EXPECT_EQ(decoded(lm, form, measured(), {.width_model = &model}).statistics.forwards, 15);
+  EXPECT_TRUE(lm.masks.empty());
+}
+
+TEST(LevelsWidth, DraftsAllThatIsOnTheWayWhereRowsAreFree) {
+  const Form form = form_of({{9, {}}, {8, {}}, {6, {0, 1}}});
+  const WidthModel model = model_of(form, 1, 0);
+  HashLm lm({.seed = 5, .habit = 1});
+  EXPECT_LE(decoded(lm, form, measured(), {.width_model = &model}).statistics.forwards, 4);
+}
+
+/// More fields than the plan cuts one by one (width_plan.h).
+TEST(LevelsWidth, DraftsAlongALongChainToo) {
+  std::vector<FieldOf> fields(150, FieldOf{3, {}});
+  for (int32_t f = 1; f < 150; ++f) fields[static_cast<size_t>(f)].parents = {f - 1};
+  const Form form = form_of(fields);
+  const WidthModel model = model_of(form, 5, 0.1);
+  HashLm lm({.seed = 5, .slots = 4096, .habit = 1}), plain({.seed = 5, .slots = 4096, .habit = 1});
+  const Decoded d = decoded(lm, form, measured(), {.width_model = &model}), slow = decoded(plain, form, *method_of("fields"));
+  EXPECT_EQ(d.tokens, slow.tokens);
+  EXPECT_LT(4 * d.statistics.forwards, 3 * slow.statistics.forwards);
+}
+
+TEST(Ahead, IsRefusedWithoutAGraph) {
+  const Form form = form_of({{3, {}}});
+  Method m = *method_of("scaffold-spec");
+  m.drafter = DiffusionDrafter{.ahead = true};
+  HashLm lm({});
+  const Prompt prompt{.inputs = {TokenId{4}}, .positions = {Position::text(0)}, .next_position = 1};
+  const auto d = Decoder(lm, m).decode(prompt, &form, {});
+  ASSERT_FALSE(d);
+  EXPECT_EQ(d.error().kind, ErrorKind::kUnsupported);
+}
+
+/// Settings that say nothing are told, not followed.
+TEST(SamplingSettings, AreCheckedBeforeAnythingRuns) {
+  const Form form = form_of({{3, {}}});
+  const Prompt prompt{.inputs = {TokenId{4}}, .positions = {Position::text(0)}, .next_position = 1};
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Sampling& s :
+       {Sampling{.top_k = -1}, Sampling{.top_p = 0}, Sampling{.top_p = nan}, Sampling{.min_p = -0.1F}, Sampling{.min_p = 1.5F},
+        Sampling{.repetition = 0}, Sampling{.repetition = nan}, Sampling{.repetition_last = -1}}) {
+    HashLm lm({});
+    const auto d = Decoder(lm, *method_of("scaffold-ar")).decode(prompt, &form, {.temperature = 1, .sampling = s});
+    ASSERT_FALSE(d);
+    EXPECT_EQ(d.error().kind, ErrorKind::kUsage);
+    EXPECT_EQ(lm.passes, 0);
+  }
+}
+
+TEST(Trace, HoldsTheRoundsOfFieldsWithoutDrafts) {
+  const Form form = form_of({{2, {}}, {3, {0}}});
+  HashLm lm({.seed = 3});
+  const Decoded d = decoded(lm, form, *method_of("fields"), {.trace = true});
+  std::vector<std::vector<TokenId>> emitted(2);
+  for (const Round& r : d.rounds)
+    emitted[static_cast<size_t>(r.field)].insert(emitted[static_cast<size_t>(r.field)].end(), r.emitted.begin(), r.emitted.end());
+  EXPECT_EQ(d.rounds.size(), 5U);
+  EXPECT_EQ(emitted, d.fields);
+}
+
+}  // namespace
+}  // namespace slip

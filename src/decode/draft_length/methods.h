@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of width.cc: the widths that need data.
+#pragma once
+#include <memory>
+
+#include "decode/draft_length/policy.h"
+
+namespace slip {
+
+/// Does the drafter lay blocks of masks, so that its window is one of positions? Diffusion, or an earlier answer with it behind.
+bool lays_blocks(const Method& method);
+
+/// What else these widths go by. Not DecodeOptions, in which an earlier answer's ids are.
+struct WidthBasis {
+  WidthTracker* tracker = nullptr;  // null: each answer starts from the calibration
+  int32_t most_rows = 0;            // of a pass; 0: no limit
+  bool graph = false;               // fields grow side by side
+};
+
+/// `model` fits the form (check_width_model).
+std::unique_ptr<WidthPolicy> make_measured_width(const Method& method, const Form* form, const WidthModel& model,
+                                                 const WidthBasis& basis);
+/// For a graph's fields where drafts cost no pass of their own.
+std::unique_ptr<WidthPolicy> make_levels_width(const Method& method, const Form& form, const WidthModel& model,
+                                               const WidthBasis& basis);
+std::unique_ptr<WidthPolicy> make_pilot_width(const Method& method, const BlockPilot& pilot);
+
+}  // namespace slip

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode/draft_length/model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace slip {
+namespace {
+
+constexpr std::array<int32_t, Survival::kAhead> kAheadFrom = {0, 1, 2, 3, 4, 6, 9, 15};
+constexpr std::array<int32_t, Survival::kIndex> kIndexFrom = {0, 1, 2, 5};
+constexpr std::array<float, Survival::kTop> kTopFrom = {0, 0.3F, 0.5F, 0.7F, 0.85F, 0.95F};
+
+template <class T, size_t N>
+int32_t bin(const std::array<T, N>& from, T x) {
+  int32_t b = 0;
+  for (size_t i = 1; i < N; ++i) b += x >= from[i];
+  return b;
+}
+
+double logit(double p) { return std::log(p / (1 - p)); }
+double of_logit(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// Tests that a parent's estimate weighs as much as.
+constexpr double kLean = 12;
+constexpr double kUninformed = 0.7;
+
+double lean(Survival::Count c, double parent) {
+  return (static_cast<double>(c.kept) + kLean * parent) / (static_cast<double>(c.tested) + kLean);
+}
+
+}  // namespace
+
+Result<CostTable> CostTable::make(std::vector<int32_t> rows, std::vector<double> ms, std::string_view where) {
+  if (rows.empty() || rows.size() != ms.size())
+    return bad_input("{}: expected as many times as numbers of rows, at least 1, got {} and {}", where, ms.size(), rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 1 || rows[i] > 65536 || (i > 0 && rows[i] <= rows[i - 1]))
+      return bad_input("{}: expected ascending numbers of rows from 1 to 65536, got {}", where, rows[i]);
+    if (!(ms[i] > 0) || !std::isfinite(ms[i]))
+      return bad_input("{}: expected milliseconds above 0, got {} for {} rows", where, ms[i], rows[i]);
+  }
+  CostTable t;
+  t.dense_.resize(static_cast<size_t>(rows.back()) + 1, ms.front());
+  for (size_t i = 1; i < rows.size(); ++i)
+    for (int32_t n = rows[i - 1]; n <= rows[i]; ++n)
+      t.dense_[static_cast<size_t>(n)] = ms[i - 1] + (ms[i] - ms[i - 1]) * (n - rows[i - 1]) / (rows[i] - rows[i - 1]);
+  const int32_t last = rows.back(), half = last / 2;
+  t.slope_ = std::max(0.0, (ms.back() - t.dense_[static_cast<size_t>(half)]) / (last - half));
+  t.rows_ = std::move(rows);
+  t.ms_ = std::move(ms);
+  return t;
+}
+
+double CostTable::ms(int32_t rows) const {
+  if (rows_.empty() || rows <= 0) return 0;
+  if (rows <= rows_.back()) return dense_[static_cast<size_t>(rows)];
+  return ms_.back() + slope_ * (rows - rows_.back());
+}
+
+Survival::Survival(int32_t fields) : fields_(fields), counts_(static_cast<size_t>((fields + 1) * kAhead * kIndex * kTop)) { fit(); }
+
+Survival::Cell Survival::cell(const DraftFacts& f) const {
+  return {f.field < fields_ ? std::max(f.field, -1) : -1, bin(kAheadFrom, f.ahead), bin(kIndexFrom, f.index),
+          bin(kTopFrom, f.top)};
+}
+
+void Survival::add(const Cell& c, Count more) {
+  SLIP_CHECK(c.field < fields_ && c.ahead < kAhead && c.index < kIndex && c.top < kTop, "a cell of the table");
+  Count& to = counts_[at(c)];
+  to.kept += more.kept;
+  to.tested += more.tested;
+}
+
+/// From the top down: all fields by top, moved by how the draws ahead and the index shift the odds of all; then the field's own.
+void Survival::fit() {
+  table_.assign(counts_.size(), 0);
+  before_.assign(static_cast<size_t>((fields_ + 1) * kAhead * kIndex), 0);
+  const auto sum = [&](int32_t field, int32_t ahead, int32_t index, int32_t top) {  // -2, -1: over all
+    Count s;
+    for (int32_t f = field == -2 ? -1 : field; f <= (field == -2 ? fields_ - 1 : field); ++f)
+      for (int32_t a = ahead < 0 ? 0 : ahead; a <= (ahead < 0 ? kAhead - 1 : ahead); ++a)
+        for (int32_t i = index < 0 ? 0 : index; i <= (index < 0 ? kIndex - 1 : index); ++i)
+          for (int32_t t = top < 0 ? 0 : top; t <= (top < 0 ? kTop - 1 : top); ++t) {
+            s.kept += counts_[at({f, a, i, t})].kept;
+            s.tested += counts_[at({f, a, i, t})].tested;
+          }
+    return s;
+  };
+  const double all = lean(sum(-2, -1, -1, -1), kUninformed);
+  std::array<double, kTop> by_top{};
+  std::array<std::array<double, kAhead>, kTop> shift{};
+  for (int32_t t = 0; t < kTop; ++t) {
+    by_top[static_cast<size_t>(t)] = lean(sum(-2, -1, -1, t), all);
+    for (int32_t a = 0; a < kAhead; ++a)
+      shift[static_cast<size_t>(t)][static_cast<size_t>(a)] =
+          logit(lean(sum(-2, a, -1, t), by_top[static_cast<size_t>(t)])) - logit(by_top[static_cast<size_t>(t)]);
+  }
+  for (int32_t f = -1; f < fields_; ++f) {
+    for (int32_t t = 0; t < kTop; ++t) {
+      const double of_field = lean(sum(f, -1, -1, t), by_top[static_cast<size_t>(t)]);
+      for (int32_t a = 0; a < kAhead; ++a) {
+        const double moved = of_logit(logit(of_field) + shift[static_cast<size_t>(t)][static_cast<size_t>(a)]);
+        const double ahead = lean(sum(f, a, -1, t), moved);
+        for (int32_t i = 0; i < kIndex; ++i) table_[at({f, a, i, t})] = static_cast<float>(lean(counts_[at({f, a, i, t})], ahead));
+      }
+    }
+    for (int32_t a = 0; a < kAhead; ++a)
+      for (int32_t i = 0; i < kIndex; ++i) {
+        // Tops as they came at this index (any draws ahead); a little of everybody's, so that an empty place is the mean of all.
+        double weight = 0, mean = 0;
+        for (int32_t t = 0; t < kTop; ++t) {
+          const double everywhere = static_cast<double>(sum(-2, -1, -1, t).tested) + 1;
+          const double w = static_cast<double>(sum(f, -1, i, t).tested) +
+                           kLean * everywhere / (static_cast<double>(sum(-2, -1, -1, -1).tested) + kTop);
+          weight += w;
+          mean += w * table_[at({f, a, i, t})];
+        }
+        before_[static_cast<size_t>(((f + 1) * kAhead + a) * kIndex + i)] = static_cast<float>(mean / weight);
+      }
+  }
+}
+
+double Survival::kept_before(int32_t field, int32_t ahead, int32_t index) const {
+  const int32_t f = field < fields_ ? std::max(field, -1) : -1;
+  return before_[static_cast<size_t>(((f + 1) * kAhead + bin(kAheadFrom, ahead)) * kIndex + bin(kIndexFrom, index))];
+}
+
+Lengths::Lengths(std::span<const int32_t> budgets) {
+  for (const int32_t b : budgets) counts_.emplace_back(static_cast<size_t>(b) + 1, 0);
+}
+
+void Lengths::add(int32_t field, int32_t content, int64_t times) {
+  auto& c = counts_[static_cast<size_t>(field)];
+  c[std::min(c.size() - 1, static_cast<size_t>(content))] += times;
+}
+
+double Lengths::at_least(int32_t field, int32_t length, int32_t known) const {
+  if (length <= known || field < 0 || field >= fields()) return 1;
+  double those = 0.5, all = 0.5;  // half an answer that runs to the end: nothing is ruled out by not having been seen
+  const auto& c = counts_[static_cast<size_t>(field)];
+  for (size_t n = static_cast<size_t>(known); n < c.size(); ++n) {
+    all += static_cast<double>(c[n]);
+    if (n >= static_cast<size_t>(length)) those += static_cast<double>(c[n]);
+  }
+  return those / all;
+}
+
+double Lengths::mean(int32_t field, int32_t known, double otherwise) const {
+  if (field < 0 || field >= fields()) return otherwise;
+  double sum = 0, all = 0;
+  const auto& c = counts_[static_cast<size_t>(field)];
+  for (size_t n = static_cast<size_t>(known); n < c.size(); ++n) {
+    all += static_cast<double>(c[n]);
+    sum += static_cast<double>(c[n]) * static_cast<double>(n);
+  }
+  return all > 0 ? sum / all : otherwise;
+}
+
+WidthModel WidthModel::uninformed(CostTable pass, const Form* form) {
+  WidthModel m;
+  m.pass = std::move(pass);
+  if (!form) return m;
+  m.form = form->name();
+  std::vector<int32_t> budgets;
+  for (const Field& f : form->fields()) {
+    m.fields.push_back(f.name);
+    budgets.push_back(f.budget);
+  }
+  m.survival = Survival(static_cast<int32_t>(m.fields.size()));
+  m.lengths = Lengths(budgets);
+  return m;
+}
+
+Status check_width_model(const WidthModel& m, const Form* form) {
+  if (m.pass.empty()) return bad_input("width model: expected what passes cost, got none");
+  if (m.form.empty()) return {};
+  if (!form) return bad_input("width model: expected one for free text, got one for form {}", m.form);
+  if (m.form != form->name()) return bad_input("width model: expected one for form {}, got one for {}", form->name(), m.form);
+  bool same = m.fields.size() == form->fields().size() && m.survival.fields() == static_cast<int32_t>(m.fields.size()) &&
+              m.lengths.fields() == m.survival.fields();
+  for (size_t f = 0; same && f < m.fields.size(); ++f)
+    same = m.fields[f] == form->fields()[f].name &&
+           m.lengths.counts(static_cast<int32_t>(f)).size() == static_cast<size_t>(form->fields()[f].budget) + 1;
+  if (!same)
+    return bad_input("width model: expected the fields and budgets of form {} as it is now, got those of an earlier one", m.form);
+  return {};
+}
+
+WidthTracker::WidthTracker() : WidthTracker(Settings{}) {}
+WidthTracker::WidthTracker(Settings settings) : settings_(settings) { last_.reserve(static_cast<size_t>(settings.window)); }
+
+void WidthTracker::seen(int32_t field, double predicted, bool kept) {
+  const auto f = static_cast<size_t>(field + 1);
+  if (f >= odds_.size()) {
+    odds_.resize(f + 1, 1);
+    log_odds_.resize(f + 1, 0);
+  }
+  const double surprise = (kept ? 1.0 : 0.0) - predicted;
+  log_odds_[f] = std::clamp(log_odds_[f] + settings_.rate * surprise, -3.0, 3.0);
+  odds_[f] = std::exp(log_odds_[f]);
+  if (last_.size() < static_cast<size_t>(settings_.window)) {
+    last_.push_back(static_cast<float>(surprise));
+  } else {
+    sum_ -= static_cast<double>(last_[next_]);
+    last_[next_] = static_cast<float>(surprise);
+    next_ = (next_ + 1) % last_.size();
+  }
+  sum_ += static_cast<double>(static_cast<float>(surprise));
+  if (last_.size() < static_cast<size_t>(settings_.window)) return;
+  const double gap = std::abs(sum_) / static_cast<double>(last_.size());
+  drifted_ = gap > (drifted_ ? settings_.back_below : settings_.drifted_above);
+}
+
+}  // namespace slip

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a measured width knows: what passes cost on this machine, how likely drafts hold, how long fields get. None of it can change
+// an exact answer, only its time. `width.json` beside a model holds it (width_file.cc); `eval --calibrate` makes one.
+#pragma once
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "decode/sequence/draft_view.h"
+#include "lm/draft_head.h"
+#include "lm/lm.h"
+
+namespace slip {
+
+/// Milliseconds of a pass by its rows. Real curves are staircases (tiles, threads, graph buckets): no shape is assumed. Between
+/// measured points straight lines; before the first its value; behind the last the mean slope of the upper half.
+class CostTable {
+ public:
+  CostTable() = default;
+  /// Rows ascending from 1 up, milliseconds finite and above 0; kBadInput, which begins with `where`.
+  static Result<CostTable> make(std::vector<int32_t> rows, std::vector<double> ms, std::string_view where);
+  bool empty() const { return rows_.empty(); }
+  double ms(int32_t rows) const;
+  std::span<const int32_t> rows() const { return rows_; }
+  std::span<const double> measured_ms() const { return ms_; }
+
+ private:
+  std::vector<int32_t> rows_;
+  std::vector<double> ms_, dense_;  // dense_[n]: n rows, up to the last point
+  double slope_ = 0;                // behind it
+};
+
+/// How often drafts hold, given that those before them held: by field, draws ahead, index in the field and the draft's top probability.
+/// A cell with few tests leans on the cell above it: field without index, field and top alone, all fields.
+class Survival {
+ public:
+  static constexpr int32_t kAhead = 8, kIndex = 4, kTop = 6;
+  struct Cell {
+    int32_t field = -1;  // -1: free text, or any
+    int32_t ahead = 0, index = 0, top = 0;
+    bool operator==(const Cell&) const = default;
+  };
+  struct Count {
+    int64_t kept = 0, tested = 0;
+    bool operator==(const Count&) const = default;
+  };
+  explicit Survival(int32_t fields = 0);
+  int32_t fields() const { return fields_; }
+  Cell cell(const DraftFacts& facts) const;
+  void add(const Cell& cell, Count more);
+  Count count(const Cell& cell) const { return counts_[at(cell)]; }
+  /// Call after the last add.
+  void fit();
+  double kept(const DraftFacts& facts) const { return table_[at(cell(facts))]; }
+  /// Before the draft is there: the mean over tops as they came.
+  double kept_before(int32_t field, int32_t ahead, int32_t index) const;
+  template <class F>
+  void for_each(F&& f) const {
+    for (int32_t field = -1; field < fields_; ++field)
+      for (int32_t a = 0; a < kAhead; ++a)
+        for (int32_t i = 0; i < kIndex; ++i)
+          for (int32_t t = 0; t < kTop; ++t)
+            if (const Cell c{field, a, i, t}; count(c).tested > 0) f(c, count(c));
+  }
+
+ private:
+  size_t at(const Cell& c) const {
+    return static_cast<size_t>((((c.field + 1) * kAhead + c.ahead) * kIndex + c.index) * kTop + c.top);
+  }
+  int32_t fields_ = 0;
+  std::vector<Count> counts_;
+  std::vector<float> table_, before_;
+};
+
+/// How long fields' contents were.
+class Lengths {
+ public:
+  explicit Lengths(std::span<const int32_t> budgets = {});
+  void add(int32_t field, int32_t content, int64_t times = 1);
+  std::span<const int64_t> counts(int32_t field) const { return counts_[static_cast<size_t>(field)]; }
+  int32_t fields() const { return static_cast<int32_t>(counts_.size()); }
+  /// P(content of at least `length` | at least `known`). 1 where nothing was seen.
+  double at_least(int32_t field, int32_t length, int32_t known) const;
+  /// Mean content, given at least `known`; `otherwise` where nothing was seen.
+  double mean(int32_t field, int32_t known, double otherwise) const;
+
+ private:
+  std::vector<std::vector<int64_t>> counts_;
+};
+
+struct WidthModel {
+  std::string model, form, drafter, machine;  // what it was measured with; form empty: free text, or none in particular
+  std::vector<std::string> fields;            // names, in the form's order
+  int32_t visible = 0;                        // keys that a row saw
+  CostTable pass;                             // of the big model
+  CostTable draft;                            // of a second model (one step) or a head (a round); empty for other drafters
+  Survival survival;
+  Lengths lengths;
+  int32_t most_draws = 32;   // of a strand in a round; what the drafter was trained for
+  int32_t static_width = 8;  // where the drive has left the calibration
+  double ece = 0;            // on requests that were held out; 0: not measured
+
+  /// No calibration: every draft holds with probability .7, fields run to their budgets. Learns from the answers (WidthTracker).
+  static WidthModel uninformed(CostTable pass, const Form* form);
+};
+
+/// kBadInput unless it is one for this form (null: free text). One without a form fits all.
+Status check_width_model(const WidthModel& model, const Form* form);
+Result<WidthModel> read_width_model(const std::filesystem::path& file);
+Status write_width_model(const WidthModel& model, const std::filesystem::path& file);
+
+/// What a measurement has found so far, by point.
+struct CostTimes {
+  std::vector<int32_t> rows;
+  std::vector<std::vector<double>> ms;
+  size_t next = 0;      // point
+  double spent_ms = 0;  // of the budget
+};
+
+struct CostSettings {
+  int32_t visible = 512;  // keys that the rows see; slots 0 .. visible are used and must be written where `fill` is off
+  bool fill = true;       // runs a pass that writes them first
+  int32_t most_rows = 128;
+  double budget_ms = 200;  // of measuring; every point is run at least once
+  Want want = Want::kArgmax;
+  /// Asked before the first pass and between points; its error ends the measurement, as Ctrl-C does. Every call that gets past the
+  /// first asking comes to a point at least, so that calls that are ended come to the end together.
+  std::function<Status()> poll = {};
+  CostTimes* times = nullptr;  // goes on from a measurement that was ended; begins anew where most_rows is another
+};
+/// Median milliseconds of passes of 1 .. most_rows rows. Points are visited in turns, so that a machine that slows down meanwhile
+/// bends no curve. kResource where the arena is too small.
+Result<CostTable> measure_costs(Lm& lm, const CostSettings& settings);
+/// The same for a round of a draft head: it stores the context of n rows and drafts in blocks of n rows together, all logits wanted.
+/// Writes context slots from `first_slot` on: what is stored before it stays. kResource where context or blocks are too small.
+Result<CostTable> measure_costs(DraftHead& head, int32_t first_slot, const CostSettings& settings);
+
+/// Follows the drive: per field a correction of the calibrated odds, and whether prediction and sight have parted. Kept by the caller
+/// from answer to answer; one thread at a time.
+class WidthTracker {
+ public:
+  /// Steps of .05 in log-odds per draw and unit of surprise: half of an error of the calibration is gone after some 70 draws, and
+  /// the correction's own noise is about .03 in probability. Over 256 draws the mean's standard error is at most .031: .1 is
+  /// more than three of it.
+  struct Settings {
+    double rate = 0.05;
+    int32_t window = 256;
+    double drifted_above = 0.1, back_below = 0.05;
+  };
+  WidthTracker();
+  explicit WidthTracker(Settings settings);
+  double corrected(int32_t field, double kept) const {
+    const auto f = static_cast<size_t>(field + 1);
+    if (f >= odds_.size()) return kept;
+    return kept * odds_[f] / (kept * odds_[f] + 1 - kept);
+  }
+  /// `predicted` is the corrected probability that was used.
+  void seen(int32_t field, double predicted, bool kept);
+  bool drifted() const { return drifted_; }
+
+ private:
+  Settings settings_;
+  std::vector<double> log_odds_, odds_;  // by field + 1
+  std::vector<float> last_;              // ring: kept - predicted
+  size_t next_ = 0;
+  double sum_ = 0;
+  bool drifted_ = false;
+};
+
+struct Place;  // decode/sequence/cursor.h
+
+/// Sees every tested draft of an answer, its facts and its place (DecodeOptions::width_observer). No policy: it decides nothing.
+class WidthObserver {
+ public:
+  virtual ~WidthObserver() = default;
+  virtual void seen(const DraftFacts& facts, const Place& place, bool kept) = 0;
+};
+
+}  // namespace slip

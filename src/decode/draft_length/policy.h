@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of decode.h: how many tokens a round looks at. A policy is given what passes cost and how drafts came about, never the
+// drafted ids: a draft that is dropped because of its own value would bias the law (reference/speculation 3.3). The types see to it:
+// a policy gets views of strands (width_view.h) and facts of drafts.
+//
+// Where the verifier tests drafts that were drawn (rejection, ensemble), even the facts of later draws tell of earlier ids: what a
+// drafter says next depends on what it said. There a policy decides before the drafts only (chooses() is false).
+#pragma once
+#include <memory>
+#include <span>
+
+#include "decode/types/options.h"
+#include "decode/sequence/draft_view.h"
+
+namespace slip {
+
+class WidthPolicy {
+ public:
+  virtual ~WidthPolicy() = default;
+  /// Before the drafts: sets the strand's window.
+  virtual void open(WidthView strand) = 0;
+  /// The same for all strands of a round. Strands that start on their parents' drafts are opened one by one behind it.
+  virtual void open_all(WidthViews strands) {
+    for (const WidthView s : strands) open(s);
+  }
+  /// The window bounds what is drafted; fixed tokens behind it are verified along (else they wait for the next round).
+  virtual bool window_ends_with_drafts() const { return false; }
+  /// After the drafts: how many of each strand's draws go to the verifier. `facts`: per strand, per draw (sure draws have top = 1);
+  /// `keep`: comes in as the number of draws, may only go down. Default: all of them.
+  virtual void choose(std::span<const std::span<const DraftFacts>> /*facts*/, std::span<int32_t> /*keep*/) {}
+  virtual bool chooses() const { return false; }
+  /// Facts cost rows of logits in place of argmaxes.
+  virtual bool wants_facts() const { return chooses(); }
+  /// May this field start on its parents' drafts in this round? Asked before its strand is opened.
+  virtual bool starts(int32_t /*field*/) { return true; }
+  /// Before the verifying pass: how many masks each strand gets, for drafters that draft in it.
+  virtual void lay_masks(WidthViews /*strands*/) {}
+  /// After the verdicts: what was seen of each tested draw (for calibration that follows the drive).
+  virtual void seen(const DraftFacts&, bool /*kept*/) {}
+  /// Once per answer, before its first round: the logits of the prompt's last row, for a pass more.
+  virtual bool wants_prompt_logits() const { return false; }
+  virtual void prompt_logits(std::span<const float> /*logits_V*/) {}
+};
+
+/// kUsage where DecodeOptions lacks what the width needs, kBadInput where that is of another form.
+Result<std::unique_ptr<WidthPolicy>> make_width(const Method& method, const Form* form, const DecodeOptions& options);
+
+}  // namespace slip

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists are written state by state as an answer reaches them: a form of free text has hundreds of states with thousands of ids each,
+// of which an answer sees few; only room is made for all. They are not kept from answer to answer, as a form is known by nothing but
+// all that it holds. Test: AllowedLists.*
+#include "decode/pass/allowed_lists.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace slip {
+
+void AllowedLists::start(const Form* form, int32_t vocab) {
+  form_ = form;
+  vocab_ = vocab;
+  first_state_.clear();
+  number_.clear();
+  ids_.clear();
+  lists_.clear();
+  if (!form) return;
+  size_t states = 0, ids = 0, most = 0;
+  for (const Field& f : form->fields()) {
+    first_state_.push_back(states);
+    states += f.rules.size();
+    for (const TokenRules::State& s : f.rules.states()) {
+      const size_t listed = s.edges.size() + 1;  // END
+      most = std::max(most, listed);
+      if (!s.any && s.edges.size() <= static_cast<size_t>(vocab) / 2) ids += listed;
+    }
+  }
+  number_.assign(states, kUnknown);
+  lists_.reserve(states);
+  ids_.reserve(ids);
+  buffer_.reserve(most);
+}
+
+int32_t AllowedLists::at(const Place& place) {
+  if (!form_ || place.field < 0) return kNone;
+  const Field& field = form_->fields()[static_cast<size_t>(place.field)];
+  if (field.rules.unrestricted()) return kNone;
+  int32_t& number = number_[first_state_[static_cast<size_t>(place.field)] + static_cast<size_t>(place.state)];
+  if (number == kUnknown) number = add(field, place.state);
+  return number;
+}
+
+int32_t AllowedLists::add(const Field& field, int32_t state) {
+  if (field.rules.state(state).any) return kNone;
+  const std::span<const TokenId> listed = allowed_in(field, state, buffer_).listed;
+  if (listed.empty() || listed.size() > static_cast<size_t>(vocab_) / 2) return kNone;
+  if (listed.front().value < 0 || listed.back().value >= vocab_) return kNone;
+  SLIP_CHECK(ids_.size() + listed.size() <= ids_.capacity(), "room was made for every list");
+  const size_t first = ids_.size();
+  ids_.insert(ids_.end(), listed.begin(), listed.end());
+  lists_.push_back(std::span<const TokenId>(ids_).subspan(first));
+  return static_cast<int32_t>(lists_.size()) - 1;
+}
+
+}  // namespace slip

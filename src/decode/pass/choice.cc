@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probabilities are in double and added in ascending order of ids: the fixtures' uniforms come as close as 1e-4 to an edge,
+// and real ones closer; a float sum over 150,000 ids would move edges by more than that.
+#include "decode/pass/choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/kernels.h"
+
+namespace slip {
+namespace {
+
+double largest(std::span<const float> logits_V, const Allowed& allowed) {
+  double top = -std::numeric_limits<double>::infinity();
+  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId id) {
+    const double x = logits_V[static_cast<size_t>(id.value)];
+    if (x > top) top = x;
+  });
+  return top;
+}
+
+}  // namespace
+
+Allowed allowed_in(const Field& field, int32_t state, std::vector<TokenId>& buffer) {
+  if (field.rules.unrestricted()) return {};
+  const TokenRules::State& s = field.rules.state(state);
+  buffer.clear();
+  for (const auto& edge : s.edges) buffer.push_back(edge.id);
+  if (field.end && s.may_end) {
+    const auto at = std::lower_bound(buffer.begin(), buffer.end(), *field.end);
+    if (at == buffer.end() || *at != *field.end) buffer.insert(at, *field.end);
+  }
+  return {s.any, s.denied, buffer};
+}
+
+TokenId greedy_choice(std::span<const float> logits_V, const Allowed& allowed) {
+  if (allowed.any && allowed.listed.empty()) {  // nearly all ids: the best of all is nearly always one of them
+    const auto all = static_cast<int32_t>(argmax(logits_V));
+    if (all >= 0 && !std::ranges::binary_search(allowed.denied, TokenId{all})) return {all};
+  }
+  TokenId best{-1}, first{-1};
+  float top = 0;
+  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId id) {
+    const float x = logits_V[static_cast<size_t>(id.value)];
+    if (first.value < 0) first = id;
+    if (std::isnan(x) || (best.value >= 0 && !(x > top))) return;
+    best = id;
+    top = x;
+  });
+  return best.value >= 0 ? best : first;
+}
+
+TokenId keyed_draw(std::span<const float> logits_V, const Allowed& allowed, double temperature, double u) {
+  const auto vocab = static_cast<int32_t>(logits_V.size());
+  const double top = largest(logits_V, allowed) / temperature;
+  const auto weight = [&](TokenId id) {
+    const double w = std::exp(logits_V[static_cast<size_t>(id.value)] / temperature - top);
+    return std::isnan(w) ? 0.0 : w;
+  };
+  double sum = 0;
+  for_each_allowed(allowed, vocab, [&](TokenId id) { sum += weight(id); });
+  if (!(sum > 0)) return greedy_choice(logits_V, allowed);
+  TokenId drawn{-1}, last{-1};
+  double cumulative = 0;
+  for_each_allowed(allowed, vocab, [&](TokenId id) {
+    if (drawn.value >= 0) return;
+    const double w = weight(id);
+    if (w > 0) last = id;  // where rounding keeps the sum below u, the last possible id
+    cumulative += w / sum;
+    if (cumulative > u) drawn = id;
+  });
+  return drawn.value >= 0 ? drawn : last;
+}
+
+TopTwo top_two(std::span<const float> logits_V, const Allowed& allowed) {
+  const double top = largest(logits_V, allowed);
+  double sum = 0, first = 0, second = 0;
+  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId id) {
+    const double w = std::exp(logits_V[static_cast<size_t>(id.value)] - top);
+    if (std::isnan(w)) return;
+    sum += w;
+    if (w > first) {
+      second = first;
+      first = w;
+    } else if (w > second) {
+      second = w;
+    }
+  });
+  return sum > 0 ? TopTwo{first / sum, second / sum} : TopTwo{};
+}
+
+double probability_of(std::span<const float> logits_V, const Allowed& allowed, TokenId id) {
+  const double top = largest(logits_V, allowed);
+  double sum = 0;
+  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId x) {
+    const double w = std::exp(logits_V[static_cast<size_t>(x.value)] - top);
+    if (!std::isnan(w)) sum += w;
+  });
+  const double p = std::exp(logits_V[static_cast<size_t>(id.value)] - top) / sum;
+  return std::isnan(p) ? 0 : p;
+}
+
+}  // namespace slip

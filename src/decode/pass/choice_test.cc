@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// What may be chosen, and how: gates of places that are decided in any order, lists of allowed ids, draws.
+#include "decode/pass/choice.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "decode/pass/allowed_lists.h"
+#include "decode/testing/decode_testing.h"
+#include "decode/pass/field_mask.h"
+
+namespace slip {
+namespace {
+
+using namespace test;  // NOLINT: the trials' own header
+
+TEST(Gates, AllowExactlyWhatCanStillBeCompleted) {
+  PhiloxStream r(9, 2);
+  for (int trial = 0; trial < 400; ++trial) {
+    Field f{.name = "f", .budget = static_cast<int32_t>(1 + r.below(4))};
+    f.rules = chain_rules(r, f.budget, true);
+    // All complete contents by enumeration over a small alphabet of ids; the oracle is "some complete content has it there".
+    std::vector<std::vector<TokenId>> complete;
+    std::vector<TokenId> content;
+    const auto enumerate = [&](auto&& self) -> void {
+      if (static_cast<int32_t>(content.size()) == f.budget) {
+        const int32_t s = f.rules.state_after(content);
+        if (s >= 0 && (f.rules.unrestricted() || f.rules.state(s).may_end)) complete.push_back(content);
+        return;
+      }
+      for (int32_t id = 0; id < 12; ++id) {
+        content.push_back({id});
+        if (f.rules.state_after(content) >= 0) self(self);
+        content.pop_back();
+      }
+    };
+    enumerate(enumerate);
+    if (complete.empty()) continue;
+    std::vector<std::optional<TokenId>> decided(static_cast<size_t>(f.budget));
+    const auto& one = complete[r.below(static_cast<uint32_t>(complete.size()))];
+    for (size_t i = 0; i < decided.size(); ++i)
+      if (r.chance(0.4)) decided[i] = one[i];
+    Gates gates;
+    gates.update(f, decided);
+    for (size_t i = 0; i < decided.size(); ++i) {
+      if (decided[i]) continue;
+      std::vector<bool> listed(kTrialVocab, false);
+      for_each_allowed(gates.at(static_cast<int32_t>(i)), kTrialVocab,
+                       [&](TokenId id) { listed[static_cast<size_t>(id.value)] = true; });
+      for (int32_t id = 0; id < 12; ++id) {
+        bool possible = false;
+        for (const auto& c : complete) {
+          bool fits = c[i].value == id;
+          for (size_t j = 0; j < c.size(); ++j) fits = fits && (!decided[j] || *decided[j] == c[j]);
+          possible |= fits;
+        }
+        // Words may use ids beyond the enumerated alphabet: what is possible must be allowed, what is allowed must agree with allows().
+        if (possible) {
+          ASSERT_TRUE(gates.allows(static_cast<int32_t>(i), {id}));
+        }
+        ASSERT_EQ(gates.allows(static_cast<int32_t>(i), {id}), listed[static_cast<size_t>(id)]);
+      }
+    }
+  }
+}
+
+TEST(AllowedLists, AreWhatTheRulesAllowWhereThatIsFew) {
+  int64_t few = 0, none = 0;
+  AllowedLists lists;
+  for (uint64_t n = 0; n < 300; ++n) {
+    const Trial t = chain_trial(n, n % 2 == 1);
+    lists.start(&t.form, kTrialVocab);
+    EXPECT_EQ(lists.at({}), -1) << "free text";
+    for (size_t f = 0; f < t.form.fields().size(); ++f) {
+      const Field& field = t.form.fields()[f];
+      for (int32_t state = 0; state < std::max(1, static_cast<int32_t>(field.rules.size())); ++state) {
+        const Place place{.field = static_cast<int32_t>(f), .state = state};
+        std::vector<TokenId> buffer, ids;
+        const Allowed allowed = allowed_in(field, state, buffer);
+        for_each_allowed(allowed, kTrialVocab, [&](TokenId id) { ids.push_back(id); });
+        const bool listed = !allowed.any && !ids.empty() && ids.size() <= kTrialVocab / 2;
+        const int32_t number = lists.at(place);
+        ASSERT_EQ(number >= 0, listed);
+        ASSERT_EQ(lists.at(place), number);
+        (listed ? few : none) += 1;
+        if (!listed) continue;
+        const auto list = lists.lists()[static_cast<size_t>(number)];
+        ASSERT_EQ(std::vector<TokenId>(list.begin(), list.end()), ids);
+      }
+    }
+  }
+  EXPECT_GT(few, 300);
+  EXPECT_GT(none, 100);
+}
+
+TEST(Choice, DrawsFollowTheProbabilities) {
+  const std::vector<float> logits{0, 1, 2, std::nanf("")};
+  EXPECT_EQ(greedy_choice(logits, {}).value, 2);
+  EXPECT_EQ(greedy_choice(std::vector<float>{1, 1}, {}).value, 0) << "lowest id on ties";
+  double total = 0;
+  for (int id = 0; id < 3; ++id) total += probability_of(logits, {}, {id});
+  EXPECT_NEAR(total, 1, 1e-15);
+  const double p0 = probability_of(logits, {}, {0}), p1 = probability_of(logits, {}, {1});
+  EXPECT_EQ(keyed_draw(logits, {}, 1, p0 - 1e-9).value, 0);
+  EXPECT_EQ(keyed_draw(logits, {}, 1, p0 + 1e-9).value, 1);
+  EXPECT_EQ(keyed_draw(logits, {}, 1, p0 + p1 + 1e-9).value, 2);
+  EXPECT_EQ(keyed_draw(logits, {}, 1, 1 - 1e-17).value, 2) << "never an id of probability 0";
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields along their graph [FastDriveCoT], with drafts in every field and children started on their parents' drafts.
+//
+// One strand per field; its rows begin with the hand-off row. A pass holds rounds of all strands whose parents are closed. Drafts make
+// the same answer in fewer passes, for rows of different ready fields do not see each other: each field's law is exact whatever
+// travels with it (lm/graph_visibility.h; reference/speculation 8.4).
+// A strand that is closed may hold rows that no pass has fed (its last token, a forced placeholder): they travel with the first pass
+// in which a descendant works. With activation a child starts on parents that are drafted to their end; its round counts only if
+// each of them closed exactly as drafted: what is accepted is closed towards the parents.
+//
+// Rollouts share a field's strand as long as their ancestors' strands are the same and they pick the same tokens in it; each picks from
+// the strand's rows with its own uniforms. Who picks otherwise gets a strand whose context begins with the rows that both have, and so
+// do, in their turn, the fields that descend from it. Not where the answer depends on drafts: there only what is greedy and has no
+// sampled ancestor is shared.
+// Tests: Fields.*, FieldsSpec.*, tests/decode/fixtures_test.cc
+#include <algorithm>
+
+#include "base/check.h"
+#include "decode/sequence/known_visibility.h"
+#include "decode/schedule/schedule.h"
+#include "form/schema/values.h"
+
+namespace slip {
+namespace {
+
+class FieldRun {
+ public:
+  FieldRun(Task& task, bool one_by_one)
+      : t_(task), p_(task.work.passes), form_(*task.form), law_of_(known_law(form_)), law_(*law_of_), one_by_one_(one_by_one) {}
+
+  Status run() {
+    SLIP_TRY_(lay_out());
+    while (open_ > 0) {
+      collect_ready();
+      if (open_ == 0) break;  // the last ones were forced
+      SLIP_CHECK(!ready_.empty(), "an acyclic graph always has a field whose parents are closed");
+      SLIP_TRY_(round());
+      p_.progress(t_.answers[0].fields);
+    }
+    finish();
+    return {};
+  }
+
+ private:
+  enum class State : uint8_t { kWaiting, kOpen, kClosed };
+  /// What there is to say of a strand beside its own members.
+  struct Node {
+    State state = State::kWaiting;
+    bool in_pass = false;     // rows of this round
+    bool started = false;     // speculatively, on its parents' drafts
+    bool held = false;        // every draft of the round
+    int64_t fed_before = -1;  // passes that had run when its waiting rows were last added
+    size_t spans_before = 0;  // of the context: what comes behind them are the field's first rows, in the slots of other strands
+  };
+  static constexpr int32_t kNone = -1;
+
+  size_t rollouts() const { return t_.answers.size(); }
+  size_t fields() const { return form_.fields().size(); }
+  size_t at(int32_t f, size_t r) const { return r * fields() + static_cast<size_t>(f); }
+  size_t index_of(const Strand& s) const { return static_cast<size_t>(&s - t_.work.strands.data()); }
+  Node& node_of(const Strand& s) { return nodes_[index_of(s)]; }
+  /// The strand that rollout r has in field f, with others maybe; null while it waits.
+  Strand* strand(int32_t f, size_t r) {
+    const int32_t i = strand_[at(f, r)];
+    return i == kNone ? nullptr : &t_.work.strands[static_cast<size_t>(i)];
+  }
+  /// The first rollout of those that share a strand; the strand lies in the region of slots of its own.
+  size_t first_of(const Strand& s) const { return s.request - p_.options().request; }
+  bool has(const Strand& s, size_t r) const { return strand_[at(s.field, r)] == static_cast<int32_t>(index_of(s)); }
+  size_t members(const Strand& s) const {
+    size_t n = 0;
+    for (size_t r = 0; r < rollouts(); ++r) n += has(s, r);
+    return n;
+  }
+  Strand& region(int32_t f, size_t r) {
+    return t_.work.strands[static_cast<size_t>(region_[at(f, shared_[static_cast<size_t>(f)] ? 0 : r)])];
+  }
+
+  void lay_scaffold() {
+    for (int32_t u = 0; u < form_.length(); ++u) {  // what stands behind the last field is seen by nobody
+      if (!form_.fixed_at(u) || (fields() > 0 && u >= form_.fields().back().start)) continue;
+      scaffold_.push_back(*form_.fixed_at(u));
+      scaffold_at_.push_back(u);
+    }
+    ordinal_.assign(static_cast<size_t>(form_.length()) + 1, 0);
+    for (const int32_t u : scaffold_at_) ordinal_[static_cast<size_t>(u) + 1] = 1;
+    for (size_t u = 1; u < ordinal_.size(); ++u) ordinal_[u] += ordinal_[u - 1];
+  }
+
+  /// Fields that no rollout can have otherwise than the first: one region of slots for all.
+  void find_shared() {
+    shared_.assign(fields(), 1);
+    for (const int32_t f : law_.order()) {
+      const Field& x = p_.field(f);
+      bool shared = rollouts() == 1 || p_.temperature_of(x.section) == 0;
+      for (const int32_t a : law_.ancestors(f)) shared = shared && shared_[static_cast<size_t>(a)];
+      shared_[static_cast<size_t>(f)] = shared;
+    }
+  }
+
+  Status lay_out() {
+    lay_scaffold();
+    find_shared();
+    int32_t rows = static_cast<int32_t>(scaffold_.size());
+    int32_t strands = 0;
+    for (size_t r = 0; r < rollouts(); ++r)
+      for (const int32_t f : law_.order())
+        if (r == 0 || !shared_[static_cast<size_t>(f)]) {
+          rows += p_.field(f).budget + 1;
+          ++strands;
+        }
+    SLIP_TRY_(p_.reserve(rows + int64_t{t_.drafting.scratch_slots()} * strands));
+    t_.work.make_strands(static_cast<size_t>(strands), t_.answers[0]);
+    nodes_.assign(static_cast<size_t>(strands), {});
+    region_.assign(rollouts() * fields(), kNone);
+    strand_ = region_;
+    int32_t slot = p_.prompt_rows() + static_cast<int32_t>(scaffold_.size());
+    int32_t scratch = p_.prompt_rows() + rows;
+    int32_t next = 0;
+    for (size_t r = 0; r < rollouts(); ++r)
+      for (const int32_t f : law_.order()) {
+        if (r > 0 && shared_[static_cast<size_t>(f)]) continue;
+        region_[at(f, r)] = next;
+        Strand& s = t_.work.strands[static_cast<size_t>(next++)];
+        s.field = f;
+        s.request = p_.options().request + static_cast<uint32_t>(r);
+        s.answer = &t_.answers[r];
+        s.first_slot = slot;
+        s.scratch_slot = scratch;
+        slot += p_.field(f).budget + 1;
+        scratch += t_.drafting.scratch_slots();
+      }
+    content_.reserve(static_cast<size_t>(form_.length()) + 1);
+    open_ = rollouts() * fields();
+    ready_.reserve(static_cast<size_t>(strands));
+    std::vector<int32_t> budgets;
+    for (const Field& f : form_.fields()) budgets.push_back(f.budget);
+    remaining_ = law_.remaining_path(budgets);
+    p_.defer_prefill(false, scaffold_, scaffold_at_);
+    return {};
+  }
+
+  /// Spans before the strand's own rows. Ancestors' rows: what they hold, or, on a child started early, what their drafts hold.
+  void make_context(Strand& s) {
+    s.context.clear();
+    const auto append = [&](int32_t begin, int32_t end) {
+      if (begin >= end) return;
+      if (!s.context.empty() && s.context.back().end == begin)
+        s.context.back().end = end;
+      else
+        s.context.push_back({begin, end});
+    };
+    append(0, p_.prompt_rows());
+    for (const GraphLaw::Segment& g : law_.context(s.field)) {
+      if (g.field < 0) {
+        append(p_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)], p_.prompt_rows() + ordinal_[static_cast<size_t>(g.end)]);
+        continue;
+      }
+      const Strand& a = *strand(g.field, first_of(s));
+      const Node& n = node_of(a);
+      for (size_t i = n.spans_before; i < a.context.size(); ++i) append(a.context[i].begin, a.context[i].end);
+      const auto rows = static_cast<int32_t>(n.state != State::kClosed ? a.path.size() : a.tokens.size());
+      append(a.first_slot, a.first_slot + rows);
+    }
+    node_of(s).spans_before = s.context.size();
+  }
+
+  /// Content of a field that closed, or as it is drafted.
+  std::span<const TokenId> content_of(const Strand& s) {
+    content_.assign(s.before.begin(), s.before.end());
+    const auto& rows = node_of(s).state != State::kClosed ? s.path : s.tokens;
+    content_.insert(content_.end(), rows.begin(), rows.end());
+    return std::span<const TokenId>(content_).subspan(1);
+  }
+
+  /// A strand for rollout r and for all who have the same ancestors: the hand-off token and a cursor; a forced placeholder closes it at
+  /// once.
+  Strand& open(int32_t field, size_t r) {
+    Strand& s = region(field, r);
+    for (size_t m = r; m < rollouts(); ++m)
+      if (joint(field, r, m)) strand_[at(field, m)] = static_cast<int32_t>(index_of(s));
+    const Field& f = p_.field(field);
+    bool forced = false;
+    if (f.instance_of) {
+      const Strand& e = *strand(f.instance_of->field, r);
+      forced = instances_in(p_.field(f.instance_of->field), content_of(e)) <= f.instance_of->instance;
+    }
+    s.cursor = Cursor::of_field(form_, field, forced);
+    s.tokens.assign(1, *form_.fixed_at(f.start - 1));
+    s.first_position = p_.prompt().next_position + f.start - 1;
+    s.cached = 0;
+    make_context(s);
+    return s;
+  }
+
+  bool joint(int32_t f, size_t r, size_t m) {
+    if (m == r || shared_[static_cast<size_t>(f)]) return true;
+    if (t_.drafts_decide || strand(f, m)) return false;
+    const auto& parents = p_.field(f).parents;
+    return std::all_of(parents.begin(), parents.end(), [&](int32_t q) { return strand(q, m) == strand(q, r); });
+  }
+
+  bool closed(int32_t f, size_t r) {
+    const Strand* s = strand(f, r);
+    return s && node_of(*s).state == State::kClosed;
+  }
+  bool parents_closed(int32_t f, size_t r) {
+    const auto& parents = p_.field(f).parents;
+    return std::all_of(parents.begin(), parents.end(), [&](int32_t q) { return closed(q, r); });
+  }
+
+  /// All who share it have its content.
+  void close(Strand& s) {
+    node_of(s).state = State::kClosed;
+    t_.drafting.closed(s);
+    for (size_t m = 0; m < rollouts(); ++m) {
+      if (!has(s, m)) continue;
+      --open_;
+      auto& content = t_.answers[m].fields[static_cast<size_t>(s.field)];
+      if (m != first_of(s)) content = s.answer->fields[static_cast<size_t>(s.field)];
+    }
+  }
+
+  /// Of every rollout and field, parents before children, those that lead a strand or wait for one: visit(field, rollout, strand).
+  template <class F>
+  void sweep(F&& visit) {
+    for (size_t r = 0; r < rollouts(); ++r)
+      for (const int32_t f : law_.order())
+        if (Strand* s = strand(f, r); s ? first_of(*s) == r : r == 0 || !shared_[static_cast<size_t>(f)]) visit(f, r, s);
+  }
+
+  void collect_ready() {
+    ready_.clear();
+    for (Node& n : nodes_) n.in_pass = n.started = false;
+    sweep([&](int32_t f, size_t r, Strand* s) {  // a forced field may make its children ready in the same sweep
+      if (!s) {
+        if (!parents_closed(f, r)) return;
+        s = &open(f, r);
+        node_of(*s).state = State::kOpen;
+        s->take_fixed();
+        if (s->done()) close(*s);
+      }
+      if (node_of(*s).state == State::kClosed || (one_by_one_ && !ready_.empty())) return;
+      ready_.push_back(s);
+    });
+    cap_ready();
+    for (Strand* s : ready_) node_of(*s).in_pass = true;
+  }
+
+  /// Where rows are short: longest remaining path first, the form's order on ties, at least one.
+  void cap_ready() {
+    const int32_t most = p_.options().most_rows;
+    if (most <= 0) return;
+    std::stable_sort(ready_.begin(), ready_.end(), [&](const Strand* a, const Strand* b) {
+      return remaining_[static_cast<size_t>(a->field)] > remaining_[static_cast<size_t>(b->field)];
+    });
+    // A strand's rows in a pass: its newest row, its window, and what the drafter adds.
+    const int32_t each = 1 + t_.widest + t_.drafting.scratch_slots();
+    ready_.resize(std::min(ready_.size(), static_cast<size_t>(std::max(1, most / each))));
+    std::sort(ready_.begin(), ready_.end());
+  }
+
+  /// Rows of closed ancestors that no pass has fed yet.
+  void feed_ancestors(const Strand& s) {
+    for (const int32_t a : law_.order()) {
+      if (!std::binary_search(law_.ancestors(s.field).begin(), law_.ancestors(s.field).end(), a)) continue;
+      Strand& q = *strand(a, first_of(s));
+      Node& n = node_of(q);
+      if (n.state != State::kClosed || q.cached == q.length() || n.fed_before == p_.statistics().forwards) continue;
+      n.fed_before = p_.statistics().forwards;  // once in a pass, though several strands descend from it
+      for (int32_t i = q.cached; i < q.length(); ++i)
+        p_.add_row(q.tokens[static_cast<size_t>(i)], q.first_position + i, q.first_slot + i,
+                   p_.add_spans(q.context, {q.first_slot, q.first_slot + i + 1}), Want::kNothing);
+      if (!p_.provisional()) q.cached = q.length();
+    }
+  }
+
+  Status round() {
+    p_.on_begin([this] {
+      for (const Strand* s : ready_) feed_ancestors(*s);
+    });
+    SLIP_TRY_(t_.rounds.propose(ready_, drafts_pay()));
+    if (p_.options().activation && !one_by_one_ && p_.options().most_rows <= 0) start_children();
+    t_.rounds.begin_verify();
+    for (Strand* s : ready_) t_.rounds.add(*s);
+    SLIP_TRY_(t_.rounds.verify(ready_));
+    p_.on_begin({});
+    for (Strand* s : ready_) settle(*s);
+    return {};
+  }
+
+  /// Rollouts that have parted draft no more where drafts take passes of their own: rollouts times their blocks of masks
+  /// (docs/lab/0011-decoders.md).
+  bool drafts_pay() const {
+    const auto parted = [&](const Strand* s) { return members(*s) < rollouts(); };
+    return t_.drafts_decide || !t_.drafting.drafts_in_passes() || std::none_of(ready_.begin(), ready_.end(), parted);
+  }
+
+  /// Children whose open parents are all drafted to their very end in this pass, to any depth.
+  void start_children() {
+    sweep([&](int32_t f, size_t r, Strand* waits) {
+      if (waits || !drafted_parents(f, r) || !t_.rounds.starts(f)) return;
+      Strand& s = open(f, r);
+      Node& n = node_of(s);
+      n.started = n.in_pass = true;
+      for (const int32_t a : law_.ancestors(f)) strand(a, r)->feed_last = true;
+      t_.rounds.propose_child(s);
+      ready_.push_back(&s);
+    });
+  }
+
+  bool drafted_parents(int32_t f, size_t r) {
+    const auto& parents = p_.field(f).parents;
+    return std::all_of(parents.begin(), parents.end(), [&](int32_t q) {
+      const Strand* s = strand(q, r);
+      return s && (node_of(*s).state == State::kClosed || (node_of(*s).in_pass && s->ahead.done()));
+    });
+  }
+
+  /// Commits a strand of the pass; a child started early only where every parent closed as drafted, and for those who share them still.
+  void settle(Strand& s) {
+    Node& n = node_of(s);
+    if (n.started) {
+      const size_t r = first_of(s);
+      const auto& parents = p_.field(s.field).parents;
+      const bool holds = std::all_of(parents.begin(), parents.end(), [&](int32_t q) {
+        const Strand* parent = strand(q, r);
+        return closed(q, r) && (!node_of(*parent).in_pass || node_of(*parent).held);
+      });
+      const auto parted = [&](size_t m) {
+        return std::any_of(parents.begin(), parents.end(), [&](int32_t q) { return strand(q, m) != strand(q, r); });
+      };
+      for (size_t m = rollouts(); m-- > 0;)
+        if (has(s, m) && (!holds || parted(m))) strand_[at(s.field, m)] = kNone;
+      if (!holds) {
+        t_.rounds.discard(s);
+        n.in_pass = false;  // waiting again; what its descendants saw did not hold either
+        return;
+      }
+      n.state = State::kOpen;
+      s.take_fixed();
+    }
+    commit(s);
+    if (s.done()) close(s);
+  }
+
+  /// A strand's round for all who share it; who picks otherwise than the first leaves.
+  void commit(Strand& s) {
+    Node& n = node_of(s);
+    if (shared_[static_cast<size_t>(s.field)] || members(s) == 1) {
+      n.held = t_.rounds.commit(s);
+      return;
+    }
+    const size_t first = first_of(s);
+    leavers_.clear();
+    t_.rounds.judge(s, s.request, picks_, true);
+    for (size_t m = first + 1; m < rollouts(); ++m) {
+      if (!has(s, m)) continue;
+      t_.rounds.judge(s, p_.options().request + static_cast<uint32_t>(m), other_picks_, false);
+      if (other_picks_ != picks_) leave(s, m);
+    }
+    n.held = t_.rounds.commit(s, picks_);
+    for (const Leaver& l : leavers_) part(s, region(s.field, l.first));
+  }
+
+  /// Rollout m has picked otherwise: it goes with those who picked the same, or begins a strand of its own.
+  void leave(const Strand& lead, size_t m) {
+    int32_t& mine = strand_[at(lead.field, m)];
+    for (const Leaver& l : leavers_)
+      if (l.picks == other_picks_) {
+        mine = strand_[at(lead.field, l.first)];
+        return;
+      }
+    leavers_.push_back({m, other_picks_});
+    Strand& s = region(lead.field, m);
+    mine = static_cast<int32_t>(index_of(s));
+    const int32_t first_slot = s.first_slot, scratch_slot = s.scratch_slot;
+    s = lead;
+    s.scratch_slot = scratch_slot;
+    s.request = p_.options().request + static_cast<uint32_t>(m);
+    s.answer = &t_.answers[m];
+    s.answer->fields[static_cast<size_t>(s.field)] = lead.answer->fields[static_cast<size_t>(s.field)];
+    t_.rounds.commit_beside(s, other_picks_);
+    s.first_slot = first_slot;
+  }
+
+  /// Rows that both have stay the lead's, as context; where the strand goes on, one row at least is left to draw from.
+  void part(const Strand& lead, Strand& s) {
+    const auto [a, b] = std::mismatch(lead.tokens.begin(), lead.tokens.end(), s.tokens.begin(), s.tokens.end());
+    const int32_t common =
+        std::min({static_cast<int32_t>(a - lead.tokens.begin()), lead.cached, s.cached, s.length() - (s.done() ? 0 : 1)});
+    s.first_position = lead.first_position + common;
+    s.before.insert(s.before.end(), s.tokens.begin(), s.tokens.begin() + common);
+    s.tokens.erase(s.tokens.begin(), s.tokens.begin() + common);
+    s.cached = 0;
+    s.group = {};
+    Node& n = node_of(s);
+    n = node_of(lead);
+    if (common > 0) s.context.push_back({lead.first_slot, lead.first_slot + common});
+    n.state = State::kOpen;
+    n.held = false;
+    if (s.done()) close(s);
+  }
+
+  void finish() {
+    Statistics& sum = t_.answers[0].statistics;
+    std::vector<int32_t> draws;
+    for (size_t f = 0; f < fields(); ++f) {
+      const auto& content = t_.answers[0].fields[f];
+      const Field& x = form_.fields()[f];
+      const bool forced = x.instance_of && was_forced(f);
+      draws.push_back(forced ? 0 : static_cast<int32_t>(content.size()) + (static_cast<int32_t>(content.size()) < x.budget));
+    }
+    sum.critical_path = law_.longest_path(draws);
+    for (Decoded& d : t_.answers) d.tokens = assemble(form_, d.fields);
+    sum.forced_tokens += form_.fixed_tokens();
+  }
+  bool was_forced(size_t f) {
+    const auto& of = *form_.fields()[f].instance_of;
+    return instances_in(p_.field(of.field), t_.answers[0].fields[static_cast<size_t>(of.field)]) <= of.instance;
+  }
+
+  /// Of the round under way: a rollout that has left its strand, and what it picked.
+  struct Leaver {
+    size_t first;
+    Rounds::Picks picks;
+  };
+
+  Task& t_;
+  Passes& p_;
+  const Form& form_;
+  std::shared_ptr<const GraphLaw> law_of_;
+  const GraphLaw& law_;
+  bool one_by_one_;
+  std::vector<TokenId> scaffold_, content_;
+  std::vector<int32_t> scaffold_at_, ordinal_;
+  std::vector<uint8_t> shared_;           // by field
+  std::vector<Node> nodes_;               // by strand
+  std::vector<int32_t> region_, strand_;  // by rollout and field: the strand that lies in its slots, the one that it has
+  std::vector<Strand*> ready_;
+  std::vector<int64_t> remaining_;
+  std::vector<Leaver> leavers_;
+  Rounds::Picks picks_, other_picks_;
+  size_t open_ = 0;
+};
+
+}  // namespace
+
+Status decode_fields(Task& task, bool one_by_one) { return FieldRun(task, one_by_one).run(); }
+
+}  // namespace slip

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of decode.h: the schedules. Each fills answers' tokens (forms: fields too), statistics and rounds; checks that concern the
+// model and the request are done by Decoder. All but sections are loops of rounds (rounds.h) over strands.
+#pragma once
+#include "decode/pass/passes.h"
+#include "decode/rounds/rounds.h"
+#include "lm/graph_visibility.h"
+
+namespace slip {
+
+/// Buffers of one decoder, kept from answer to answer.
+struct Work {
+  Passes passes;
+  std::vector<Strand> strands;  // never grows while pointers into it live: schedules size it first
+  std::vector<Strand*> ready;
+  std::vector<float> kept_logits_V;
+
+  /// `count` strands, new, their buffers kept.
+  void make_strands(size_t count, Decoded& answer) {
+    if (strands.size() < count) strands.resize(count);
+    for (size_t i = 0; i < count; ++i) strands[i].reset(answer);
+    ready.reserve(strands.size());
+  }
+};
+
+/// What a schedule works with: one answer per rollout; statistics go to the first.
+struct Task {
+  Work& work;
+  Rounds& rounds;
+  Drafting& drafting;
+  const LmInfo& info;
+  const Form* form;
+  std::vector<Decoded>& answers;
+  int32_t widest = 0;  // draws of a round at most: room behind the limit of free text
+  bool drafts_decide = false;  // the verifier's answer depends on what was drafted: a schedule may not leave drafts out
+};
+
+Status decode_text(Task& task);
+Status decode_chain(Task& task, bool pass_per_token);
+/// `one_by_one`: the graph's fields one after another in place of all that are ready.
+Status decode_fields(Task& task, bool one_by_one);
+Status decode_sections(Work& work, const LmInfo& info, const Form& form, const Method& method, Decoded& answer);
+
+}  // namespace slip

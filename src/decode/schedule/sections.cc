@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block diffusion over the sections of a form [Fast-dDrive, section diffusion]. Lossy: what is committed depends on the threshold.
+//
+//   s, e  the block          x  the answer, masks where undecided
+// Prompt causal; an answer row sees the prompt and all answer rows of its own and of earlier blocks. Per block, until no mask is
+// left: the choice and its softmax probability for every masked place, from the row before it (shift) or its own; commit all above
+// the threshold, else the single best (lowest place on ties). Then one pass over the finished block, whose keys stay.
+// Tests: SectionDiffusion.GivesAnswersThatTheFormAllows, CommitSampling.*; pass for pass against the reference in tests/decode/fixtures_test.cc.
+// With a commit sampler [Nemotron-Labs-Diffusion, App. A] a small network that sees the whole block says how likely each place's likeliest
+// token is the one that will stand there; that takes the confidence's place. A choice that is not the likeliest token (the rules or a
+// temperature took another) was not judged by it and counts 0.
+// Differs from the paper: choices obey the field's rules (Gates), and places committed in one pass must fit together; one that
+// does not stays masked. Without rules this is the paper's algorithm pass for pass.
+#include <cmath>
+
+#include "decode/pass/field_mask.h"
+#include "decode/schedule/schedule.h"
+#include "lm/commit_sampler.h"
+
+namespace slip {
+namespace {
+
+class Sections {
+ public:
+  Sections(Work& work, const LmInfo& info, const Form& form, float threshold, CommitSampler* sampler, Decoded& answer)
+      : work_(work),
+        p_(work.passes),
+        info_(info),
+        form_(form),
+        threshold_(threshold),
+        sampler_(sampler),
+        answer_(answer),
+        x_(static_cast<size_t>(form.length())) {
+    for (int32_t u = 0; u < form.length(); ++u) x_[static_cast<size_t>(u)] = form.fixed_at(u);
+  }
+
+  Status run() {
+    choices_.reserve(x_.size());
+    answer_.tokens.reserve(x_.size());
+    gates_.reserve(form_);
+    SLIP_TRY_(p_.prefill(Want::kNothing));
+    for (const Block& b : form_.blocks()) {
+      if (p_.options().trace) answer_.rounds.push_back({.block = b});
+      while (masks_in(b) > 0) {
+        SLIP_TRY_(pass(b));
+        choose_all(b);
+        if (sampler_) SLIP_TRY_(ask_sampler(b));
+        commit();
+      }
+      if (b.end < form_.length()) SLIP_TRY_(settle(b));
+      answer_.tokens.clear();
+      for (int32_t u = 0; u < b.end; ++u) answer_.tokens.push_back(*x_[static_cast<size_t>(u)]);
+      p_.progress(answer_.tokens);
+    }
+    for (size_t f = 0; f < form_.fields().size(); ++f)
+      for (int32_t i = 0; i < form_.fields()[f].budget; ++i)
+        answer_.fields[f].push_back(*x_[static_cast<size_t>(form_.fields()[f].start + i)]);
+    answer_.statistics.forced_tokens = form_.fixed_tokens();
+    return {};
+  }
+
+ private:
+  struct Choice {
+    int32_t place;
+    TokenId token;
+    double confidence;
+  };
+
+  bool masked(int32_t u) const { return !x_[static_cast<size_t>(u)]; }
+  int32_t masks_in(const Block& b) const {
+    int32_t n = 0;
+    for (int32_t u = b.begin; u < b.end; ++u) n += masked(u);
+    return n;
+  }
+
+  /// With a shift, the block's first place is predicted by the row before the block, final by then: its logits are kept.
+  bool from_kept_row(const Block& b, int32_t u) const { return info_.rule.shift && u == b.begin; }
+
+  Status pass(const Block& b) {
+    p_.clear();
+    const int32_t shift = info_.rule.shift ? 1 : 0;
+    for (int32_t u = b.begin; u < b.end; ++u) {
+      const bool asked = u + shift < b.end && masked(u + shift);
+      p_.add(x_[static_cast<size_t>(u)].value_or(info_.rule.mask), u, b.end, asked ? Want::kLogits : Want::kNothing);
+    }
+    return p_.run(PassKind::kDraft);
+  }
+
+  std::span<const std::optional<TokenId>> content(const Field& f) const {
+    return std::span(x_).subspan(static_cast<size_t>(f.start), static_cast<size_t>(f.budget));
+  }
+
+  std::span<const float> logits_at(const Block& b, int32_t u) const {
+    return from_kept_row(b, u) ? std::span<const float>(work_.kept_logits_V)
+                               : p_.logits_V(static_cast<size_t>(u - b.begin - (info_.rule.shift ? 1 : 0)));
+  }
+
+  Choice choose(const Block& b, int32_t u) {
+    const int32_t f = form_.field_at(u), index = u - p_.field(f).start;
+    const auto logits_V = logits_at(b, u);
+    const Allowed allowed = gates_.at(index);
+    const Sampling s = p_.sampling_at({.field = f, .index = index});
+    const double uniform = s.temperature == 0 ? 0 : p_.uniform(p_.options().request, {.field = f, .index = index}, Purpose::kToken);
+    TokenId token;
+    if (!s.plain()) {
+      history_.clear();  // what is decided of the field before the place; masks are nothing
+      for (const auto& x : content(p_.field(f)).first(static_cast<size_t>(index)))
+        if (x) history_.push_back(*x);
+      token = slip::choose(logits_V, allowed, s, history_, uniform, p_.choice_buffers());
+    } else {
+      token = s.temperature == 0 ? greedy_choice(logits_V, allowed) : keyed_draw(logits_V, allowed, s.temperature, uniform);
+    }
+    return {u, token, probability_of(logits_V, allowed, token)};
+  }
+
+  /// What the sampler sees of a masked place: the whole vocabulary's distribution, rules and settings aside.
+  void describe(std::span<const float> logits_V, CommitPlace& place) {
+    distribution(logits_V, {}, {.temperature = 1}, {}, p_.choice_buffers());
+    const Distribution p = p_.choice_buffers();
+    std::array<double, 3> best{};
+    double entropy = 0;
+    for (size_t i = 0; i < p.ids.size(); ++i) {
+      const double w = p.weights[i];
+      if (w > 0) entropy -= w * std::log(w);
+      if (w <= best[2]) continue;
+      size_t at = 2;
+      for (; at > 0 && w > best[at - 1]; --at) {
+        best[at] = best[at - 1];
+        place.top[at] = place.top[at - 1];
+      }
+      best[at] = w;
+      place.top[at] = p.ids[i];
+    }
+    for (size_t k = 0; k < 3; ++k) place.probability[k] = static_cast<float>(best[k]);
+    place.entropy = static_cast<float>(entropy);
+  }
+
+  /// The sampler's numbers in place of the choices' confidence.
+  Status ask_sampler(const Block& b) {
+    block_.assign(static_cast<size_t>(b.end - b.begin), {});
+    for (int32_t u = b.begin; u < b.end; ++u) {
+      CommitPlace& place = block_[static_cast<size_t>(u - b.begin)];
+      place.masked = masked(u);
+      if (place.masked)
+        describe(logits_at(b, u), place);
+      else
+        place.top[0] = *x_[static_cast<size_t>(u)];
+    }
+    SLIP_TRY_(sampler_->probabilities(block_, probability_));
+    for (Choice& c : choices_) {
+      const auto i = static_cast<size_t>(c.place - b.begin);
+      c.confidence = c.token == block_[i].top[0] ? static_cast<double>(probability_[i]) : 0;
+    }
+    return {};
+  }
+
+  void choose_all(const Block& b) {
+    choices_.clear();
+    int32_t last_field = -1;
+    for (int32_t u = b.begin; u < b.end; ++u) {
+      if (!masked(u)) continue;
+      const int32_t f = form_.field_at(u);
+      if (f != last_field) gates_.update(p_.field(f), content(p_.field(f)));
+      last_field = f;
+      choices_.push_back(choose(b, u));
+    }
+  }
+
+  /// Everything above the threshold, else the single best.
+  void commit() {
+    size_t best = 0;
+    bool above = false;
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (choices_[i].confidence > choices_[best].confidence) best = i;
+      above |= choices_[i].confidence > threshold_;
+    }
+    trace_begin();
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      const Choice& c = choices_[i];
+      if (above ? !(c.confidence > threshold_) : i != best) continue;
+      const Field& f = p_.field(form_.field_at(c.place));
+      if (!f.rules.unrestricted()) {
+        gates_.update(f, content(f));
+        if (!gates_.allows(c.place - f.start, c.token)) continue;
+      }
+      x_[static_cast<size_t>(c.place)] = c.token;
+      if (p_.options().trace) answer_.rounds.back().committed.push_back(c.place);
+    }
+  }
+
+  /// One round per pass; the round that `run` opened for the block takes the first.
+  void trace_begin() {
+    if (!p_.options().trace) return;
+    if (!answer_.rounds.back().positions.empty()) answer_.rounds.push_back({.block = answer_.rounds.back().block});
+    Round& r = answer_.rounds.back();
+    for (const Choice& c : choices_) {
+      r.positions.push_back(c.place);
+      r.draft.push_back(c.token);
+      r.confidence.push_back(c.confidence);
+    }
+  }
+
+  Status settle(const Block& b) {
+    p_.clear();
+    const bool keep = info_.rule.shift && masked(b.end);
+    for (int32_t u = b.begin; u < b.end; ++u)
+      p_.add(*x_[static_cast<size_t>(u)], u, b.end, keep && u + 1 == b.end ? Want::kLogits : Want::kNothing);
+    SLIP_TRY_(p_.run(PassKind::kVerify));
+    if (keep) {
+      const auto logits_V = p_.logits_V(p_.rows() - 1);
+      work_.kept_logits_V.assign(logits_V.begin(), logits_V.end());
+    }
+    return {};
+  }
+
+  Work& work_;
+  Passes& p_;
+  const LmInfo& info_;
+  const Form& form_;
+  float threshold_;
+  CommitSampler* sampler_;
+  Decoded& answer_;
+  std::vector<std::optional<TokenId>> x_;
+  std::vector<Choice> choices_;
+  std::vector<CommitPlace> block_;
+  std::vector<float> probability_;
+  std::vector<TokenId> history_;
+  Gates gates_;
+};
+
+Status check_sampler(const CommitSampler* sampler, const LmInfo& info, const Form& form) {
+  if (!sampler) return usage_error("--verifier sampler: expected a commit sampler (sampler:DIR), got none");
+  const CommitSamplerInfo& s = sampler->info();
+  if (s.vocab != info.vocab)
+    return bad_input("commit sampler {}: expected a vocabulary of {}, got {}", s.name, info.vocab, s.vocab);
+  for (const Block& b : form.blocks())
+    if (b.end - b.begin > s.max_block)
+      return unsupported("commit sampler {}: expected blocks of at most {} places, got {} in form {}", s.name, s.max_block,
+                         b.end - b.begin, form.name());
+  return {};
+}
+
+}  // namespace
+
+Status decode_sections(Work& work, const LmInfo& info, const Form& form, const Method& method, Decoded& answer) {
+  for (const Field& f : form.fields())
+    if (f.end) return unsupported("decode: expected fields of fixed size for section-diffusion, got '{}' with an end", f.name);
+  SLIP_TRY_(work.passes.reserve(form.length()));
+  const auto* confidence = std::get_if<ConfidenceVerifier>(&method.verifier);
+  const auto* sampler = std::get_if<SamplerVerifier>(&method.verifier);
+  if (!(confidence || sampler) || !std::holds_alternative<DiffusionDrafter>(method.drafter))
+    return unsupported("decode: expected drafter diffusion and verifier confidence or sampler for schedule sections, got {} and {}",
+                       words_of(method).drafter, words_of(method).verifier);
+  if (!sampler) return Sections(work, info, form, confidence->threshold, nullptr, answer).run();
+  CommitSampler* network = work.passes.options().commit_sampler;
+  SLIP_TRY_(check_sampler(network, info, form));
+  return Sections(work, info, form, sampler->threshold.value_or(network->info().threshold), network, answer).run();
+}
+
+}  // namespace slip

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gate 19 at the level of types: no width policy is handed an id, or anything that leads to one. What breaks it does not compile.
+#include "decode/sequence/draft_view.h"
+
+#include <gtest/gtest.h>
+
+#include <type_traits>
+#include <utility>
+
+#include "decode/sequence/strand.h"
+#include "decode/draft_length/policy.h"
+
+namespace slip {
+namespace {
+
+/// Has T a member by which a strand or a draw leads to ids, as data or as a function?
+template <class T>
+concept LeadsToIds = requires(T& x) {
+  x.tokens;
+}
+|| requires(T& x) { x.path; }
+|| requires(T& x) { x.draws; }
+|| requires(T& x) { x.token; }
+|| requires(T& x) { x.before; }
+|| requires(T& x) { x.answer; }
+|| requires(T& x) { x.cursor; }
+|| requires(T& x) { x.ahead; }
+|| requires(T& x) { x.template_rows; }
+|| requires(T& x) { x.tokens(); }
+|| requires(T& x) { x.path(); }
+|| requires(T& x) { x.draws(); }
+|| requires(T& x) { x.token(); }
+|| requires(T& x) { x.answer(); }
+|| requires(T& x) { x.cursor(); }
+|| requires(T& x) { x.strand(); }
+|| requires(T& x) { x.strand_; }
+|| requires(T& x) { x.strands_; }
+|| requires(T& x, const Place& p) { x.history(p, 0); }
+|| requires(T& x) { *x; }
+|| requires(T& x) { x.get(); }
+|| requires(T& x) { x.operator->(); };
+static_assert(LeadsToIds<Strand> && LeadsToIds<Draw> && LeadsToIds<Strand*>, "or the question finds nothing");
+static_assert(!LeadsToIds<WidthView> && !LeadsToIds<WidthViews>);
+static_assert(!std::is_convertible_v<WidthView, Strand&> && !std::is_convertible_v<WidthView, Strand*>);
+static_assert(!std::is_convertible_v<WidthViews, std::span<Strand* const>>);
+
+/// All that a view says is a number or a yes or no; all that it is told is numbers.
+template <class R>
+constexpr bool says_numbers(R (WidthView::*)() const) {
+  return std::is_same_v<R, int32_t> || std::is_same_v<R, bool>;
+}
+static_assert(says_numbers(&WidthView::field) && says_numbers(&WidthView::done) && says_numbers(&WidthView::position) &&
+              says_numbers(&WidthView::index) && says_numbers(&WidthView::rows) && says_numbers(&WidthView::cached) &&
+              says_numbers(&WidthView::missed) && says_numbers(&WidthView::has_next) && says_numbers(&WidthView::next_index));
+static_assert(std::is_same_v<decltype(&WidthView::set_window), void (WidthView::*)(int32_t, int32_t)>);
+static_assert(std::is_same_v<decltype(&WidthView::set_block), void (WidthView::*)(Block)>);
+static_assert(std::is_same_v<decltype(&WidthView::set_masks), void (WidthView::*)(int32_t)>);
+static_assert(std::is_same_v<decltype(*std::declval<WidthViews>().begin()), WidthView>);
+static_assert(std::is_same_v<decltype(std::declval<WidthViews>()[0]), WidthView>);
+
+/// What policies are called with.
+static_assert(std::is_same_v<decltype(&WidthPolicy::open), void (WidthPolicy::*)(WidthView)>);
+static_assert(std::is_same_v<decltype(&WidthPolicy::open_all), void (WidthPolicy::*)(WidthViews)>);
+static_assert(std::is_same_v<decltype(&WidthPolicy::lay_masks), void (WidthPolicy::*)(WidthViews)>);
+static_assert(std::is_same_v<decltype(&WidthPolicy::starts), bool (WidthPolicy::*)(int32_t)>);
+static_assert(std::is_same_v<decltype(&WidthPolicy::seen), void (WidthPolicy::*)(const DraftFacts&, bool)>);
+static_assert(std::is_same_v<decltype(&WidthPolicy::choose),
+                             void (WidthPolicy::*)(std::span<const std::span<const DraftFacts>>, std::span<int32_t>)>);
+
+TEST(WidthView, SaysWhereAStrandStandsAndSetsItsWindow) {
+  Decoded answer;
+  Strand a, b;
+  a.reset(answer);
+  b.reset(answer);
+  a.cursor = Cursor::text(3);
+  a.tokens.assign(4, TokenId{5});
+  a.cached = 2;
+  a.missed_field = -1;
+  b.field = 7;
+  b.has_next = true;
+  b.next_place = {7, 2, 9};
+  Strand* const both[] = {&a, &b};
+  const WidthViews views(both);
+  ASSERT_EQ(views.size(), 2u);
+  EXPECT_EQ(views[0].position(), 3);
+  EXPECT_EQ(views[0].index(), 3);
+  EXPECT_EQ(views[0].rows(), 4);
+  EXPECT_EQ(views[0].cached(), 2);
+  EXPECT_FALSE(views[0].done());
+  EXPECT_TRUE(views[0].missed());
+  EXPECT_FALSE(views[1].missed());
+  EXPECT_EQ(views[1].field(), 7);
+  EXPECT_TRUE(views[1].has_next());
+  EXPECT_EQ(views[1].next_index(), 2);
+  int32_t n = 0;
+  for (WidthView v : views) {
+    v.set_window(10 + n, 20 + n);
+    v.set_masks(30 + n++);
+  }
+  EXPECT_EQ(std::pair(a.window_draws, a.window_end), std::pair(10, 20));
+  EXPECT_EQ(std::pair(b.window_draws, b.window_end), std::pair(11, 21));
+  EXPECT_EQ(std::pair(a.masks, b.masks), std::pair(30, 31));
+  views[1].set_block({4, 9});
+  EXPECT_EQ(std::pair(b.block.begin, b.block.end), std::pair(4, 9));
+  EXPECT_EQ(b.window_end, 9);
+  EXPECT_EQ(b.window_draws, 11);
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keyed by address and by all that the tables are a function of: another form may come to lie where an earlier one was.
+#include "decode/sequence/known_visibility.h"
+
+#include <vector>
+
+namespace slip {
+namespace {
+
+struct Known {
+  const Form* form = nullptr;
+  std::vector<int32_t> key;
+  std::shared_ptr<const GraphLaw> law;
+};
+
+void key_of(const Form& form, std::vector<int32_t>& key) {
+  key.clear();
+  for (const Piece& piece : form.pieces()) {
+    const auto* run = std::get_if<FixedRun>(&piece);
+    key.push_back(run ? static_cast<int32_t>(run->ids.size()) : -1);
+  }
+  for (const Field& f : form.fields()) {
+    key.push_back(f.start);
+    key.push_back(f.budget);
+    key.push_back(static_cast<int32_t>(f.parents.size()));
+    key.insert(key.end(), f.parents.begin(), f.parents.end());
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const GraphLaw> known_law(const Form& form) {
+  thread_local Known known;
+  thread_local std::vector<int32_t> key;
+  key_of(form, key);
+  if (known.form != &form || known.key != key) known = {&form, key, std::make_shared<const GraphLaw>(form)};
+  return known.law;
+}
+
+}  // namespace slip

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests of judges: a preset with another verifier, and options that trace.
+#pragma once
+#include <utility>
+
+#include "decode/decoder.h"
+
+namespace slip::test {
+
+inline Method with(std::string_view preset, Verifier v, int32_t width) {
+  Method m = *method_of(preset);
+  m.verifier = std::move(v);
+  m.width = {Width::Kind::kFixed, width, {}};
+  return m;
+}
+
+inline DecodeOptions text_options(float temperature, int32_t limit) {
+  DecodeOptions o;
+  o.temperature = temperature;
+  o.limit = limit;
+  o.trace = true;
+  return o;
+}
+
+}  // namespace slip::test

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoders: the same answer in different time. A decoder is four small parts (design, idea 1.2): a schedule says which
+// positions may be worked on, a drafter proposes, a verifier commits, a width policy says how many. A preset names a choice;
+// with_parts (method.h) puts any other together.
+//
+//   preset               schedule  drafter    verifier    reference
+//   ar                   text      none       exact       one token a pass
+//   self-spec            text      diffusion  exact       Nemotron-Labs-Diffusion, linear self-speculation; Fast-dVLM
+//   self-spec-quadratic  text      quadratic  exact       Nemotron-Labs-Diffusion: drafts for every outcome in the verifying pass
+//   draft-model          text      model      exact       speculative decoding with a second model [Leviathan; OpenVLA + MiniVLA]
+//   dflash               text      dflash     exact       DFlash: a head on the model's own hidden states
+//   scaffold-ar          chain     none       exact       fixed tokens forced, one pass per drawn token
+//   scaffold-spec        chain     diffusion  exact       Fast-dDrive, scaffold speculation
+//   section-diffusion    sections  diffusion  confidence  Fast-dDrive, block diffusion over sections; lossy
+//   fields               fields    none       exact       FastDriveCoT: all ready fields of the graph in every pass
+//   fields-spec          fields    diffusion  exact       the same with drafts in every field, children started on them
+//
+// Two laws (design, section 2): DecodeOptions::law says which one the model was trained for. Under the chain law a form is decoded
+// by chain or sections, under the graph law by fields, or, with schedule chain, one field after another. Exact presets that decode
+// a form under one law give equal tokens, greedy and at any temperature. The text presets read a form in the same way (`self-spec`
+// over a form is chain x diffusion with a fixed width); `ar` over a form costs a pass per token (docs/decisions/0003). Without
+// `forced` they decode freely until an end token, know nothing of the form, and the answer is then read against it.
+//
+// The parts as words of the command line:
+//   --schedule text|chain|sections|fields
+//   --drafter none|diffusion[:lora|:ahead]|quadratic|model:DIR|coupled:DIR|dflash:DIR|lookup[:N]|previous:FILE
+//   --verifier exact|rejection|relaxed:R|ensemble:L|confidence:T|sampler:DIR      --width fixed:N|blocks|measured[:FILE]|blockpilot:FILE
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace slip {
+
+/// Which positions may be worked on now.
+enum class Schedule : uint8_t { kText, kChain, kSections, kFields };
+/// Who sees whom in a form.
+enum class Law : uint8_t { kChain, kGraph };
+
+struct NoDrafter {};
+/// The model itself, masks in a block; with `adapter` its low-rank draft adapter is on in draft passes. `ahead`, along a graph: no
+/// draft passes, masks travel behind the verifying passes' last rows (draft_ahead.cc).
+struct DiffusionDrafter {
+  bool adapter = false;
+  bool ahead = false;
+};
+/// k rows of one head and k masks in every pass; width: k.
+struct QuadraticDrafter {};
+/// The longest run of last tokens, at most `longest`, that occurred before in prompt or answer: what followed it then.
+struct LookupDrafter {
+  int32_t longest = 4;
+};
+/// What an earlier answer said at the same place of the same field (DecodeOptions::previous).
+struct PreviousDrafter {
+  std::string name;                      // file, for words
+  std::optional<DiffusionDrafter> then;  // drafts the rest of a field in which the earlier answer has missed
+};
+/// Another, smaller model (DecodeOptions::draft_model).
+struct ModelDrafter {
+  std::string name;      // folder, for words
+  bool coupled = false;  // draws with the verifier's own uniforms in place of the argmax
+};
+/// A head on tapped hidden states (DecodeOptions::draft_head).
+struct DFlashDrafter {
+  std::string name;
+};
+using Drafter =
+    std::variant<NoDrafter, DiffusionDrafter, QuadraticDrafter, LookupDrafter, PreviousDrafter, ModelDrafter, DFlashDrafter>;
+
+struct ExactVerifier {};  // the model's own law
+/// Speculative sampling with residuals: the same law, not the same tokens. Drafts are drawn from the drafter's distribution.
+struct RejectionVerifier {};
+/// Lossy: a draft within `radius` bins of the law's token is kept, where both are ids in [first, end).
+struct RelaxedVerifier {
+  int32_t radius = 0;
+  TokenId first{}, end{};
+  std::vector<int32_t> radius_of_field;  // in bins; where empty `radius` holds for all
+  /// Asked for in physical units (relaxed:Xu) in place of `radius`: each number of a field gets the bins that are no further.
+  std::optional<double> units = {};
+  /// By field and number in it, where whoever knows the form has filled them: the radius, and what a bin is in physical units.
+  std::vector<std::vector<int32_t>> radius_of_number = {};
+  std::vector<std::vector<double>> unit_of_number = {};
+
+  int32_t radius_at(int32_t field, int32_t index) const;
+};
+/// Lossy: the law is (1 - weight) p_diffusion + weight p_ar [Nemotron-Labs-Diffusion].
+struct EnsembleVerifier {
+  float weight = 0.5F;
+};
+struct ConfidenceVerifier {
+  float threshold = 0.9F;
+};
+/// Lossy: a small network says which places of a block are right (DecodeOptions::commit_sampler).
+struct SamplerVerifier {
+  std::string name;
+  std::optional<float> threshold = {};  // empty: what the sampler's folder advises
+};
+using Verifier =
+    std::variant<ExactVerifier, RejectionVerifier, RelaxedVerifier, EnsembleVerifier, ConfidenceVerifier, SamplerVerifier>;
+
+/// How many tokens a round looks at. kFixed: `tokens`, anchor included where the drafter is diffusion (a block of that many rows),
+/// drafts otherwise; k for quadratic. kBlocks: the form's blocks. kMeasured: from costs and calibrated survival (width.h).
+/// kBlockPilot: chosen once per request by a classifier.
+struct Width {
+  enum class Kind : uint8_t { kFixed, kBlocks, kMeasured, kBlockPilot };
+  Kind kind = Kind::kFixed;
+  int32_t tokens = 8;
+  std::string name;  // file of a classifier or table
+};
+
+/// Draws that a round looks at where no number was given.
+inline constexpr int32_t kWidestMeasured = 64;
+
+struct Method {
+  std::string preset;
+  Schedule schedule = Schedule::kText;
+  Drafter drafter;
+  Verifier verifier;
+  Width width;
+  bool lossy() const {
+    return !std::holds_alternative<ExactVerifier>(verifier) && !std::holds_alternative<RejectionVerifier>(verifier);
+  }
+};
+
+/// kUsage with the list of presets for an unknown name.
+Result<Method> method_of(std::string_view preset);
+std::span<const std::string_view> preset_names();
+/// "chain", "diffusion", "exact", "blocks": the words of a result's `decoder` object.
+struct MethodWords {
+  std::string schedule, drafter, verifier, width;
+};
+MethodWords words_of(const Method& method);
+
+/// Replaces parts of a preset; an empty word leaves the preset's. kUsage for a word that is none, kUnsupported with the reason for a
+/// combination that makes no sense (sections without diffusion and a lossy verifier, rejection without drafts, ...).
+Result<Method> with_parts(Method method, std::string_view schedule, std::string_view drafter, std::string_view verifier,
+                          std::string_view width);
+
+}  // namespace slip

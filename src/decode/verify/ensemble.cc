@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ensemble of a model's two readings [Nemotron-Labs-Diffusion; reference/speculation 7.1-7.2]: every head's next token has a causal law,
+// p_ar, and, from mask 1 of the head's group, a diffusion law, p_diffusion. The law is (1 - w) p_diffusion + w p_ar. As the masks of
+// a group see no draft but their own head and what is before it, this is a proper law of the next token for a fixed number of masks;
+// it is not p_ar: lossy.
+//
+// Differs from the published code, which adds logits: the paper mixes probabilities. Where a place has no group (the first token behind
+// a prompt that ran without masks) the law is p_ar alone.
+// Tests: Ensemble.*
+#include "base/check.h"
+#include "decode/verify/verifier.h"
+
+namespace slip {
+namespace {
+
+class EnsembleJudge : public Judge {
+ public:
+  EnsembleJudge(const EnsembleVerifier& verifier, Passes& passes) : weight_(verifier.weight), passes_(passes) {}
+  Want want(const Strand&, const Place&) const override { return Want::kLogits; }
+
+  Verdict check(size_t row, const Strand& s, const Draw& draw, std::span<const TokenId> history) override {
+    const TokenId law = pick(row, draw.group_row, s.request, draw.place, history);
+    return {.token = law, .kept = law == draw.token};
+  }
+
+  TokenId draw(size_t row, const Strand& s, const Place& place, std::span<const TokenId> history, bool) override {
+    return pick(row, group_row_at(s, place), s.request, place, history);
+  }
+
+ private:
+  /// The trace asks for draws' own picks, too.
+  static int32_t group_row_at(const Strand& s, const Place& place) {
+    for (const Draw& d : s.draws)
+      if (d.place.field == place.field && d.place.index == place.index) return d.group_row;
+    return s.next_group_row;
+  }
+
+  TokenId pick(size_t row, int32_t group_row, uint32_t request, const Place& place, std::span<const TokenId> history) {
+    if (group_row < 0) return passes_.pick_at(row, request, place, history);
+    SLIP_CHECK(passes_.output().logits_row[static_cast<size_t>(group_row)] >= 0,
+               "a drafter asks for logits of group rows (wants_group_rows)");
+    const Sampling settings = passes_.sampling_at(place);
+    mixture(passes_.logits_V(static_cast<size_t>(group_row)), passes_.logits_V(row), weight_, passes_.allowed_at(place), settings,
+            history, work_, law_);
+    return drawn(law_, settings.temperature == 0 ? 0 : passes_.uniform(request, place, Purpose::kToken));
+  }
+
+  double weight_;
+  Passes& passes_;
+  ChoiceBuffers work_, law_;
+};
+
+}  // namespace
+
+std::unique_ptr<Judge> make_ensemble_judge(const EnsembleVerifier& verifier, Passes& passes) {
+  return std::make_unique<EnsembleJudge>(verifier, passes);
+}
+
+}  // namespace slip

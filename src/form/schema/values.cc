@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values to tokens and back. Numbers go through their spelled form, so that the sign of zero and every digit survive.
+#include "form/schema/values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/check.h"
+#include "form/json_text.h"
+
+namespace slip {
+namespace {
+
+std::string where(const CompiledForm& f, size_t field) {
+  return fmt::format("form {}: field {}", f.form.name(), shown(f.form.fields()[field].name));
+}
+
+/// The words, as many as fit into a message.
+std::string words_of(const ChoiceMeaning& m) {
+  constexpr size_t kNamed = 8;
+  std::string s;
+  for (size_t i = 0; i < std::min(kNamed, m.words.size()); ++i) s += fmt::format("{}\"{}\"", i ? ", " : "", shown(m.words[i]));
+  return m.words.size() > kNamed ? fmt::format("{} and {} more", s, m.words.size() - kNamed) : s;
+}
+
+Result<std::vector<TokenId>> render_choice(const CompiledForm& f, size_t field, const ChoiceMeaning& m, const std::string& value) {
+  const auto alias = m.aliases.find(value);
+  const std::string& word = alias == m.aliases.end() ? value : alias->second;
+  const auto at = std::find(m.words.begin(), m.words.end(), word);
+  if (at == m.words.end()) return bad_input("{}: expected one of {}, got \"{}\"", where(f, field), words_of(m), shown(value));
+  return m.ids[static_cast<size_t>(at - m.words.begin())];
+}
+
+Result<std::vector<TokenId>> render_text(const CompiledForm& f, size_t field, const TextMeaning& m, const std::string& value,
+                                         const Tokenizer& tokenizer) {
+  if (!m.placeholder.empty() && value == m.placeholder) return f.form.fields()[field].placeholder;
+  if (m.space && value.empty()) return bad_input("{}: expected text, got none", where(f, field));
+  const std::string text = m.space ? " " + value : value;
+  SLIP_TRY(std::vector<TokenId> ids, tokenizer.encode(text));
+  if (tokenizer.decode(ids) != text)
+    return bad_input("{}: expected text in the tokenizer's normal form, got \"{}\"", where(f, field), shown(value));
+  return ids;
+}
+
+Result<std::vector<TokenId>> render_number(const CompiledForm& f, size_t field, const NumberMeaning& m, double value) {
+  // Half a unit of the last place still rounds down to the largest number.
+  if (!(std::fabs(value) < m.format.largest() + 0.5 * std::pow(10.0, -m.format.decimals)) || (!m.format.sign && value < 0))
+    return bad_input("{}: expected a number that fits \"{}\", got {}", where(f, field), m.format.spelled, value);
+  const std::string s = m.format.render(value);
+  std::vector<TokenId> ids;
+  // The first token may cover two characters (" +"); ids are keyed by a token's last character.
+  const size_t first = s.size() - m.ids.size();
+  for (size_t i = 0; i < m.ids.size(); ++i) ids.push_back(m.ids[i].at(s[first + i]));
+  return ids;
+}
+
+Result<FieldValue> parse_number(const CompiledForm& f, size_t field, const NumberMeaning& m, std::span<const TokenId> content) {
+  std::string s;
+  for (size_t i = 0; i < content.size() && i < m.ids.size(); ++i) {
+    const auto at = std::find_if(m.ids[i].begin(), m.ids[i].end(), [&](const auto& e) { return e.second == content[i]; });
+    if (at != m.ids[i].end()) s += at->first;
+  }
+  if (content.size() != m.ids.size() || s.size() != m.ids.size())
+    return bad_input("{}: expected a number like \"{}\", got {} tokens that spell \"{}\"", where(f, field), m.format.spelled,
+                     content.size(), shown(s));
+  const char* begin = s.data() + (s[0] == '+' ? 1 : 0);
+  double value = 0;
+  const auto [end, error] = std::from_chars(begin, s.data() + s.size(), value);
+  SLIP_CHECK(error == std::errc() && end == s.data() + s.size(), "digits and one point are a number");
+  return FieldValue(value);
+}
+
+Result<std::vector<TokenId>> render_bins(const CompiledForm& f, size_t field, const BinsMeaning& m, const FieldValue& value) {
+  const auto* one = std::get_if<double>(&value);
+  const std::span<const double> numbers = one ? std::span(one, 1) : std::span<const double>(std::get<std::vector<double>>(value));
+  if (numbers.size() != static_cast<size_t>(f.form.fields()[field].budget))
+    return bad_input("{}: expected {} numbers, got {}", where(f, field), f.form.fields()[field].budget, numbers.size());
+  std::vector<TokenId> ids;
+  for (const double x : numbers) {
+    // Integers are bins; numbers outside low .. high are refused here and clipped only where a caller asks bin_holding itself.
+    const double low = m.number ? m.low : 0, high = m.number ? m.high : m.size() - 1;
+    if (!(x >= low && x <= high) || (!m.number && x != std::floor(x)))
+      return bad_input("{}: expected {} of {} to {}, got {}", where(f, field), m.number ? "numbers" : "integers", low, high, x);
+    ids.push_back(m.id_of(m.number ? m.bin_holding(x) : static_cast<int32_t>(x)));
+  }
+  return ids;
+}
+
+Result<FieldValue> parse_bins(const CompiledForm& f, size_t field, const BinsMeaning& m, std::span<const TokenId> content) {
+  std::vector<double> numbers;
+  for (const TokenId id : content) {
+    if (id < m.first || m.last < id)
+      return bad_input("{}: expected ids of {} to {}, got {}", where(f, field), m.first.value, m.last.value, id.value);
+    numbers.push_back(m.number ? m.value_of(m.bin_of(id)) : m.bin_of(id));
+  }
+  if (numbers.size() != static_cast<size_t>(f.form.fields()[field].budget))
+    return bad_input("{}: expected {} ids, got {}", where(f, field), f.form.fields()[field].budget, numbers.size());
+  return m.count == 0 ? FieldValue(numbers[0]) : FieldValue(std::move(numbers));
+}
+
+/// Which alternative of FieldValue a meaning has, and what messages call it.
+size_t kind_of(const FieldMeaning& m) {
+  if (const auto* bins = std::get_if<BinsMeaning>(&m)) return bins->count == 0 ? 1 : 2;
+  return std::holds_alternative<NumberMeaning>(m) ? 1 : 0;
+}
+constexpr const char* kKinds[] = {"text", "a number", "a list of numbers"};
+
+}  // namespace
+
+double BinsMeaning::value_of(int32_t bin) const {
+  const int32_t k = std::clamp(bin, 0, size() - 2);
+  const double step = (high - low) / (size() - 1);
+  const auto edge = [&](int32_t i) { return i == size() - 1 ? high : i * step + low; };
+  return (edge(k) + edge(k + 1)) / 2.0;
+}
+
+int32_t BinsMeaning::bin_holding(double value) const {
+  const double step = (high - low) / (size() - 1), x = std::clamp(value, low, high);
+  const auto edge = [&](int32_t i) { return i == size() - 1 ? high : i * step + low; };
+  auto bin = std::clamp(static_cast<int32_t>((x - low) / step), 0, size() - 1);
+  while (bin + 1 < size() && edge(bin + 1) <= x) ++bin;  // the quotient may be off by a rounding
+  while (bin > 0 && x < edge(bin)) --bin;
+  return bin;
+}
+
+Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field, const FieldValue& value,
+                                          const Tokenizer& tokenizer) {
+  const FieldMeaning& meaning = form.meanings[field];
+  const Field& f = form.form.fields()[field];
+  if (value.index() != kind_of(meaning))
+    return bad_input("{}: expected {}, got {}", where(form, field), kKinds[kind_of(meaning)], kKinds[value.index()]);
+  if (const auto* bins = std::get_if<BinsMeaning>(&meaning)) return render_bins(form, field, *bins, value);
+  std::vector<TokenId> ids;
+  if (const auto* choice = std::get_if<ChoiceMeaning>(&meaning)) {
+    SLIP_TRY(ids, render_choice(form, field, *choice, std::get<std::string>(value)));
+  } else if (const auto* number = std::get_if<NumberMeaning>(&meaning)) {
+    SLIP_TRY(ids, render_number(form, field, *number, std::get<double>(value)));
+  } else {
+    SLIP_TRY(ids, render_text(form, field, std::get<TextMeaning>(meaning), std::get<std::string>(value), tokenizer));
+  }
+  const auto budget = static_cast<size_t>(f.budget);
+  if (ids.size() > budget) return bad_input("{}: expected at most {} tokens, got {}", where(form, field), budget, ids.size());
+  // NULL written in a text would be taken for padding.
+  if (const auto* text = std::get_if<TextMeaning>(&meaning);
+      text &&
+      (f.rules.state_after(ids) < 0 || (form.null_token && std::find(ids.begin(), ids.end(), *form.null_token) != ids.end())))
+    return bad_input("{}: expected text without {}control characters and special tokens{}, got \"{}\"", where(form, field),
+                     text->space ? "line breaks, " : "quotes, backslashes, ",
+                     f.separators.empty() ? "" : " that names no more than there are instances for",
+                     shown(std::get<std::string>(value)));
+  if (!f.end && form.null_token) ids.resize(budget, *form.null_token);
+  return ids;
+}
+
+Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span<const TokenId> content,
+                               const Tokenizer& tokenizer) {
+  const FieldMeaning& meaning = form.meanings[field];
+  if (const auto* number = std::get_if<NumberMeaning>(&meaning)) return parse_number(form, field, *number, content);
+  if (const auto* bins = std::get_if<BinsMeaning>(&meaning)) return parse_bins(form, field, *bins, content);
+  std::vector<TokenId> ids;
+  for (const TokenId id : content)
+    if (!form.null_token || id != *form.null_token) ids.push_back(id);
+  if (const auto* text = std::get_if<TextMeaning>(&meaning)) {
+    if (!text->placeholder.empty() && ids == form.form.fields()[field].placeholder) return FieldValue(text->placeholder);
+    std::string value = tokenizer.decode(ids);
+    if (text->space && value.starts_with(' ')) value.erase(0, 1);
+    return FieldValue(std::move(value));
+  }
+  const auto& choice = std::get<ChoiceMeaning>(meaning);
+  const auto at = std::find(choice.ids.begin(), choice.ids.end(), ids);
+  if (at == choice.ids.end())
+    return bad_input("{}: expected one of {}, got \"{}\"", where(form, field), words_of(choice), shown(tokenizer.decode(ids)));
+  return FieldValue(choice.words[static_cast<size_t>(at - choice.ids.begin())]);
+}
+
+Status check_instances(const Form& form, std::span<const std::vector<TokenId>> contents) {
+  for (size_t i = 0; i < contents.size(); ++i) {
+    const Field& f = form.fields()[i];
+    if (!f.instance_of || contents[i] == f.placeholder) continue;
+    const auto of = static_cast<size_t>(f.instance_of->field);
+    const int32_t named = instances_in(form.fields()[of], contents[of]);
+    if (named <= f.instance_of->instance)
+      return bad_input("form {}: field {}: expected the placeholder of an unused instance ({} names {}), got another value",
+                       form.name(), shown(f.name), shown(form.fields()[of].name), named);
+  }
+  return {};
+}
+
+std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<TokenId>> contents) {
+  std::vector<TokenId> ids;
+  ids.reserve(static_cast<size_t>(form.length()));
+  for (const Piece& piece : form.pieces()) {
+    const auto* run = std::get_if<FixedRun>(&piece);
+    const std::vector<TokenId>& part = run ? run->ids : contents[static_cast<size_t>(std::get<FieldRef>(piece).field)];
+    ids.insert(ids.end(), part.begin(), part.end());
+  }
+  return ids;
+}
+
+Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::span<const TokenId> answer) {
+  std::vector<std::vector<TokenId>> contents(form.fields().size());
+  size_t at = 0;
+  for (const Piece& piece : form.pieces()) {
+    if (const auto* run = std::get_if<FixedRun>(&piece)) {
+      for (const TokenId id : run->ids) {
+        if (at >= answer.size() || answer[at] != id)
+          return bad_input("form {}: token {}: expected {}, got {}", form.name(), at, id.value,
+                           at < answer.size() ? std::to_string(answer[at].value) : "the end");
+        ++at;
+      }
+      continue;
+    }
+    const auto index = static_cast<size_t>(std::get<FieldRef>(piece).field);
+    const Field& f = form.fields()[index];
+    std::vector<TokenId>& content = contents[index];
+    int32_t state = 0;
+    const auto complete = [&] { return f.rules.unrestricted() || f.rules.state(state).may_end; };
+    while (at < answer.size() && static_cast<int32_t>(content.size()) < f.budget &&
+           !(f.end && answer[at] == *f.end && complete())) {
+      state = f.rules.next(state, answer[at]);
+      if (state < 0)
+        return bad_input("form {}: field {}: expected an allowed token at index {}, got {}", form.name(), shown(f.name),
+                         content.size(), answer[at].value);
+      content.push_back(answer[at++]);
+    }
+    if ((!f.end && static_cast<int32_t>(content.size()) < f.budget) || !complete())
+      return bad_input("form {}: field {}: expected a complete value, got one cut off after {} tokens", form.name(), shown(f.name),
+                       content.size());
+  }
+  if (at != answer.size()) return bad_input("form {}: expected {} tokens, got {}", form.name(), at, answer.size());
+  SLIP_TRY_(check_instances(form, contents));
+  return contents;
+}
+
+Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const FieldValue> values, const Tokenizer& tokenizer) {
+  if (values.size() != form.meanings.size())
+    return bad_input("form {}: expected {} values, got {}", form.form.name(), form.meanings.size(), values.size());
+  std::vector<std::vector<TokenId>> contents;
+  for (size_t i = 0; i < values.size(); ++i) {
+    SLIP_TRY(std::vector<TokenId> ids, render_field(form, i, values[i], tokenizer));
+    contents.push_back(std::move(ids));
+  }
+  SLIP_TRY_(check_instances(form.form, contents));
+  return assemble(form.form, contents);
+}
+
+Result<std::vector<FieldValue>> parse(const CompiledForm& form, std::span<const TokenId> answer, const Tokenizer& tokenizer) {
+  SLIP_TRY(const auto contents, split_answer(form.form, answer));
+  std::vector<FieldValue> values;
+  for (size_t i = 0; i < contents.size(); ++i) {
+    SLIP_TRY(FieldValue value, parse_field(form, i, contents[i], tokenizer));
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+std::string answer_text(const CompiledForm& form, std::span<const TokenId> answer, const Tokenizer& tokenizer) {
+  std::vector<TokenId> ids;
+  for (const TokenId id : answer)
+    if (!form.null_token || id != *form.null_token) ids.push_back(id);
+  return tokenizer.decode(ids);
+}
+
+json::object values_to_json(const Form& form, std::span<const FieldValue> values) {
+  json::object o;
+  for (size_t i = 0; i < values.size(); ++i)
+    std::visit([&](const auto& v) { o[form.fields()[i].name] = json::value_from(v); }, values[i]);
+  return o;
+}
+
+Result<std::vector<FieldValue>> values_from_json(const Form& form, const json::object& values) {
+  std::vector<FieldValue> out;
+  for (const Field& f : form.fields()) {
+    const json::value* v = values.if_contains(f.name);
+    if (v == nullptr) return bad_input("form {}: field {}: expected a value, got none", form.name(), shown(f.name));
+    if (v->is_string())
+      out.emplace_back(std::string(v->get_string()));
+    else if (v->is_number())
+      out.emplace_back(v->to_number<double>());
+    else if (v->is_array() &&
+             std::all_of(v->get_array().begin(), v->get_array().end(), [](const auto& x) { return x.is_number(); }))
+      out.emplace_back(json::value_to<std::vector<double>>(*v));
+    else
+      return bad_input("form {}: field {}: expected text, a number or numbers, got {}", form.name(), shown(f.name), shown_json(*v));
+  }
+  if (values.size() != out.size())
+    for (const auto& member : values)
+      if (std::none_of(form.fields().begin(), form.fields().end(),
+                       [&](const Field& f) { return f.name == std::string_view(member.key()); }))
+        return bad_input("form {}: expected names of its fields, got '{}'", form.name(), shown(std::string_view(member.key())));
+  return out;
+}
+
+}  // namespace slip

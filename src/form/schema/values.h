@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values <-> answer tokens. For canonical answers the two directions are exact inverses (ValuesTest.*RoundTrip*).
+#pragma once
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "form/schema/schema.h"
+
+namespace slip {
+
+/// A word or text, a number, or the numbers of a field that is a run of bins.
+using FieldValue = std::variant<std::string, double, std::vector<double>>;
+
+/// Content tokens of one field: no END; padded by NULL to the budget where the field has no END.
+/// kBadInput names the field: a word that is not of the enum (aliases count), text with quotes or too long, a number too large.
+Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field, const FieldValue& value,
+                                          const Tokenizer& tokenizer);
+/// The value that content tokens stand for. NULL is stripped.
+Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span<const TokenId> content,
+                               const Tokenizer& tokenizer);
+
+/// The answer: fixed tokens and the fields' contents in order.
+std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<TokenId>> contents);
+/// kBadInput: an instance that its enumeration does not name says something else than its placeholder.
+Status check_instances(const Form& form, std::span<const std::vector<TokenId>> contents);
+/// The contents of an answer's fields. kBadInput where a fixed token is missing, a rule is broken, an unused instance is filled, or
+/// something follows the end.
+Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::span<const TokenId> answer);
+
+Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const FieldValue> values, const Tokenizer& tokenizer);
+Result<std::vector<FieldValue>> parse(const CompiledForm& form, std::span<const TokenId> answer, const Tokenizer& tokenizer);
+/// The answer as text, NULL stripped.
+std::string answer_text(const CompiledForm& form, std::span<const TokenId> answer, const Tokenizer& tokenizer);
+
+/// {"critical_objects.pedestrian": "no", ...}, numbers as numbers; and back (every field needed, none unknown).
+json::object values_to_json(const Form& form, std::span<const FieldValue> values);
+Result<std::vector<FieldValue>> values_from_json(const Form& form, const json::object& values);
+
+/// For people: fixed tokens, fields, budgets, blocks, graph, critical path (passes, each END included).
+std::string describe(const Form& form, const Tokenizer* tokenizer = nullptr);
+json::object describe_json(const Form& form, const Tokenizer* tokenizer = nullptr);
+/// Most passes that any chain of parents needs: per field its budget (a full field closes without drawing END).
+int32_t critical_path(const Form& form);
+/// Fields by the number of fields on the longest way to them: those of one wave may be decoded side by side.
+std::vector<std::vector<size_t>> waves_of(const Form& form);
+std::vector<std::string> parent_names(const Form& form, const Field& field);
+
+}  // namespace slip

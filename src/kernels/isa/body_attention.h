@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Span attention over f32 keys for up to kMaxQueries queries (rows x heads of one key/value head): 64 keys at a time are gathered and
+// transposed once for all queries that see them, then scores and weighted values are the products of body_product.h
+// with a running softmax in between [Dao et al., FlashAttention, for the running maximum].
+#pragma once
+#include "kernels/isa/body_keys.h"
+
+namespace slip {
+namespace {
+
+struct Attend {
+  explicit Attend(const AttendArgs& args)
+      : a(args), walk(args) {}  // the scratch stays as it is: zeroing 450 KiB costs more than a row
+  const AttendArgs& a;
+  Walk walk;
+  int64_t queries, padded;                                       // padded: head width in whole vectors
+  float top[kMaxQueries + kLanes], total[kMaxQueries + kLanes];  // read in whole vectors
+  alignas(64) float q[kMaxQueries * kMaxHeadWidth];
+  alignas(64) float sums[kMaxQueries * kMaxHeadWidth];
+  alignas(64) float keys_KS[kMaxHeadWidth * kKeyBlock];
+  alignas(64) float values_SK[kKeyBlock * kMaxHeadWidth];
+  const float* values;    // of the block in hand: in place, or values_SK where the head width is no whole number of vectors
+  int64_t at[kKeyBlock];  // where a key of the block lies, and its values from `values` on
+};
+
+/// Keys transposed, columns up to the next whole vector repeat the last key (finite, and never used); values where they lie.
+void gather(Attend& s, const Cursor& c, int64_t) {
+  const int64_t width = s.a.width, stride = s.a.slot_stride;
+  const float* keys = static_cast<const float*>(s.a.keys_SGK) + s.a.kv_head * s.a.head_stride;
+  const float* values = static_cast<const float*>(s.a.values_SGK) + s.a.kv_head * s.a.head_stride;
+  const int64_t filled = slots_of(c, stride, s.at);
+  for (int64_t j = 0; j < filled; j += kLanes) {
+    const float* rows[kLanes];
+    for (int64_t i = 0; i < kLanes; i++) rows[i] = keys + s.at[j + i];
+    int64_t k = 0;
+    for (; k + kLanes <= width; k += kLanes) transpose_square(rows, k, s.keys_KS + k * kKeyBlock + j, kKeyBlock);
+    for (; k < width; k++)
+      for (int64_t i = 0; i < kLanes; i++) s.keys_KS[k * kKeyBlock + j + i] = rows[i][k];
+  }
+  s.values = values;
+  if (s.padded == width) return;
+  for (int64_t j = 0; j < c.count; j++) {
+    __builtin_memcpy(s.values_SK + j * s.padded, values + s.at[j], static_cast<size_t>(width) * sizeof(float));
+    for (int64_t k = width; k < s.padded; k++) s.values_SK[j * s.padded + k] = 0;
+    s.at[j] = j * s.padded;
+  }
+  s.values = s.values_SK;
+}
+
+/// e^x for x <= 0 (or NaN): the bits of exp_s, whose scaling in two halves is exact here, and so is one addition to
+/// the exponent; below the lowest x that has a normal result everything becomes 0, so nothing need be kept in range.
+inline Floats exp_down_v(Floats x) {
+  const Floats lowest = splat(-87.3F), magic = splat(12582912.0F);
+  const Floats shifted = fma_v(x, splat(1.44269504F), magic);
+  const Floats n = sub_v(shifted, magic);
+  Floats r = fma_v(n, splat(-0.693359375F), x);
+  r = fma_v(n, splat(2.12194440e-4F), r);
+  Floats p = splat(1.0F / 5040);
+  p = fma_v(p, r, splat(1.0F / 720));
+  p = fma_v(p, r, splat(1.0F / 120));
+  p = fma_v(p, r, splat(1.0F / 24));
+  p = fma_v(p, r, splat(1.0F / 6));
+  p = fma_v(p, r, splat(0.5F));
+  p = fma_v(p, r, splat(1.0F));
+  p = fma_v(p, r, splat(1.0F));
+  return add_to_exponent_or_zero(p, shifted, x, lowest);
+}
+
+/// Scores of n <= 8 queries from query i on become probabilities relative to their running maxima; keep[]: what earlier sums are
+/// scaled by. Places after the last key hold -inf to the end of their vector; vectors after that would add +0 to a sum and are
+/// left out.
+template <int kVectors>
+void soften(Attend& s, int64_t i, int64_t n, float* p, float* keep) {
+  Floats folded[kTileQueries];
+  const Floats scale = splat(s.a.scale);
+  for (int64_t r = 0; r < n; r++) {
+    float* row = p + r * kKeyBlock;
+    Floats most;
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; v++) {
+      const Floats x = mul_v(load(row + v * kLanes), scale);
+      store(row + v * kLanes, x);
+      most = v == 0 ? x : max_v(most, x);
+    }
+    folded[r] = most;
+  }
+  for (int64_t r = n; r < kTileQueries; r++) folded[r] = zeros();
+  // One number per query from here on, in registers: through memory these would be narrow stores read by wide loads.
+  Eight tops = max_lanes_of_8(folded), kept;
+  for (int e = 0; e < kEight; e++) {
+    const Floats before = load(s.top + i + e * kLanes);
+    tops.v[e] = max_v(before, tops.v[e]);
+    kept.v[e] = exp_down_v(sub_v(before, tops.v[e]));
+  }
+  store_first(s.top + i, tops, n);
+  store_first(keep, kept, kTileQueries);
+  for (int64_t r = 0; r < n; r++) {
+    float* row = p + r * kKeyBlock;
+    const Floats top = splat_lane(tops, r);
+    Floats sum;
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; v++) {
+      const Floats e = exp_down_v(sub_v(load(row + v * kLanes), top));
+      store(row + v * kLanes, e);
+      sum = v == 0 ? e : add_v(sum, e);
+    }
+    folded[r] = sum;
+  }
+  Eight totals = sum_lanes_of_8(folded);
+  for (int e = 0; e < kEight; e++) totals.v[e] = add_v(mul_v(load(s.total + i + e * kLanes), kept.v[e]), totals.v[e]);
+  store_first(s.total + i, totals, n);
+}
+
+using Soften = void (*)(Attend&, int64_t, int64_t, float*, float*);
+
+template <int kMost = kKeyBlock / kLanes>
+Soften soften_of(int64_t vectors) {
+  if constexpr (kMost > 1)
+    if (vectors < kMost) return soften_of<kMost - 1>(vectors);
+  return soften<kMost>;
+}
+
+/// sums = sums * keep + p values, one chain per sum over the keys in their order.
+template <int kRows, int kVectors>
+[[gnu::noinline]] void weigh(float* sums, int64_t lds, const float* keep, const float* p, const float* values, const int64_t* at,
+                             int64_t count) {
+  Floats a[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; v++) a[r][v] = mul_v(load(sums + r * lds + v * kLanes), splat(keep[r]));
+  for (int64_t j = 0; j < count; j++) {
+    const float* row = values + at[j];
+    Floats b[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; v++) b[v] = load(row + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; r++) {
+      const Floats pr = splat(p[r * kKeyBlock + j]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; v++) a[r][v] = fma_v(pr, b[v], a[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; v++) store(sums + r * lds + v * kLanes, a[r][v]);
+}
+
+using Weigh = void (*)(float*, int64_t, const float*, const float*, const float*, const int64_t*, int64_t);
+
+template <int kVectors>
+Weigh weigh_of_rows(int64_t rows) {
+  constexpr Weigh kFew[4] = {weigh<1, kVectors>, weigh<2, kVectors>, weigh<3, kVectors>, weigh<4, kVectors>};
+  if constexpr (kVectors * 8 <= kSumsInFlight) {
+    constexpr Weigh kMany[4] = {weigh<5, kVectors>, weigh<6, kVectors>, weigh<7, kVectors>, weigh<8, kVectors>};
+    if (rows > 4) return kMany[rows - 5];
+  }
+  return kFew[rows - 1];
+}
+
+/// Weighted values of n <= 8 queries whose probabilities stand in p.
+void add_values(const Attend& s, float* sums, int64_t n, const float* keep, const float* p, int64_t count) {
+  constexpr int64_t kWide = kTileVectors == 4 ? 2 : 1;  // vectors at which 8 queries fill the registers
+  const int64_t vectors = s.padded / kLanes;
+  for (int64_t v = 0; v < vectors;) {
+    const int64_t left = vectors - v, m = left >= kTileVectors && left != kTileVectors + 1 ? kTileVectors : left < 2 ? 1 : 2;
+    const int64_t rows_each = m <= kWide ? 8 : 4;
+    for (int64_t r = 0; r < n; r += rows_each) {
+      const int64_t rows = n - r < rows_each ? n - r : rows_each;
+      const Weigh f = m == 1 ? weigh_of_rows<1>(rows) : m == 2 ? weigh_of_rows<2>(rows) : weigh_of_rows<kTileVectors>(rows);
+      f(sums + r * s.padded + v * kLanes, s.padded, keep + r, p + r * kKeyBlock, s.values + v * kLanes, s.at, count);
+    }
+    v += m;
+  }
+}
+
+/// Queries [begin, end) that all see `count` keys of the gathered block, eight at a time, so that their scores stay in the L1.
+void add_queries(Attend& s, int64_t begin, int64_t end, int64_t count) {
+  alignas(64) float p[kTileQueries * kKeyBlock], keep[kTileQueries];
+  const int64_t vectors = (count + kLanes - 1) / kLanes;
+  const Soften soften = soften_of(vectors);
+  for (int64_t i = begin; i < end; i += kTileQueries) {
+    const int64_t n = end - i < kTileQueries ? end - i : kTileQueries;
+    multiply<DotF32>(reinterpret_cast<Word*>(p), kKeyBlock, n, vectors, reinterpret_cast<const Word*>(s.q + i * s.a.width),
+                     s.a.width, reinterpret_cast<const Word*>(s.keys_KS), kKeyBlock, s.a.width);
+    if (count < vectors * kLanes)
+      for (int64_t r = 0; r < n; r++)
+        for (int64_t j = count; j < vectors * kLanes; j++) p[r * kKeyBlock + j] = -__builtin_inff();
+    soften(s, i, n, p, keep);
+    add_values(s, s.sums + i * s.padded, n, keep, p, count);
+  }
+}
+
+void attend(const AttendArgs& a) {
+  Attend s(a);
+  s.queries = s.walk.rows * a.head_count;
+  s.padded = (a.width + kLanes - 1) / kLanes * kLanes;
+  for (int64_t t = 0; t < s.walk.rows; t++) {
+    const float factor = a.q_scale_T ? a.q_scale_T[a.row_begin + t] : 1.0F;
+    for (int64_t h = 0; h < a.head_count; h++) {
+      const float* q = query_of(a, t, h);
+      float* out = s.q + (t * a.head_count + h) * a.width;
+      for (int64_t k = 0; k < a.width; k++) out[k] = q[k] * factor;
+    }
+  }
+  for (int64_t i = 0; i < s.queries + kLanes; i++) {
+    s.top[i] = -__builtin_inff();
+    s.total[i] = 0;
+  }
+  __builtin_memset(s.sums, 0, static_cast<size_t>(s.queries * s.padded) * sizeof(float));
+  while (step(s)) {
+  }
+  write_out(s);
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// All bodies, and the table made of them; included by portable_ops.cc, avx2_ops.cc, avx512_ops.cc and neon_ops.cc after their
+// vec_*.h.
+#pragma once
+#include <cstddef>
+
+#include "kernels/isa/body_product.h"
+#include "kernels/isa/body_rows.h"
+// After both:
+#include "kernels/isa/body_int4.h"
+#include "kernels/isa/body_pack.h"
+#include "kernels/isa/body_stats.h"
+// After these:
+#include "kernels/isa/body_attention.h"
+#include "kernels/isa/body_attention_pairs.h"
+#include "kernels/isa/body_attention_quads.h"
+
+namespace slip {
+namespace {
+
+const Ops kOps = {
+    .product = {product<DotF32>, product<DotBF16>, product<DotWeightI8>, product_int4},
+    .finish = {finish_float, finish_float, finish_int, finish_int},
+    .pack_x = {pack_rows<PackF32>, pack_rows<PackBF16>, pack_rows<PackInt>, pack_rows<PackInt>},
+    .x_words = {DotF32::kWords, DotBF16::kWords, DotWeightI8::kWords, DotWeightI8::kWords},
+    .stats = block_stats,
+    .sum_of_stats = sum_of_stats,
+    .attend = {attend, attend_pairs, attend_quads},
+    .to_kv = {to_f32, to_bf16_all},
+    .to_bytes = to_bytes,
+    .rms_norm = rms_norm_rows,
+    .layer_norm = layer_norm_rows,
+    .add = add_all,
+    .swiglu = swiglu_all,
+    .gelu = gelu_all,
+    .rotate = rotate_rows,
+    .fold = fold_words,
+};
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the processor is no x86-64: its fast paths refuse. A file of refusals instead of
+// conditions in the callers.
+#include "kernels/isa/ops.h"
+
+namespace slip {
+
+const Ops* avx2_ops() { return nullptr; }
+const Ops* avx512_ops() { return nullptr; }
+
+}  // namespace slip

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations for: any processor. Everything is in the bodies;
+// this file is compiled with its own machine flags (CMakeLists.txt) and is called only after a look at the processor.
+#include "kernels/isa/pairs_portable.h"
+
+#include "kernels/isa/body_table.h"
+
+namespace slip {
+
+const Ops* portable_ops() { return &kOps; }
+
+}  // namespace slip

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector words of ops_body.h for AVX2 with FMA: 8 lanes.
+#pragma once
+#include <immintrin.h>
+
+#include "kernels/isa/int4.h"
+#include "kernels/isa/ops.h"
+
+namespace slip {
+namespace {
+
+constexpr int kLanes = 8;
+constexpr int kTileVectors = 2;  // 4 rows x 2 vectors: the 8 sums in flight that two FMA units of latency 4 need
+constexpr int kTileRows = 4;
+using Floats = __m256;
+using Words = __m256i;
+
+inline Words load_words(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline void store_words(void* p, Words v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+inline Words splat_word(const Word* p) { return _mm256_set1_epi32(static_cast<int>(*p)); }
+inline Floats load(const float* p) { return _mm256_loadu_ps(p); }
+inline Floats load_part(const float* p, int64_t n) {
+  alignas(32) float v[kLanes] = {};
+  for (int64_t i = 0; i < n; i++) v[i] = p[i];
+  return _mm256_load_ps(v);
+}
+inline Floats zeros() { return _mm256_setzero_ps(); }
+inline Floats add_v(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+inline Floats sub_v(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
+inline Floats splat(float a) { return _mm256_set1_ps(a); }
+inline Floats fma_v(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline Floats max_v(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+inline float sum_lanes(Floats v) {
+  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)), d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
+}
+inline float max_lanes(Floats v) {
+  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)), d = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
+}
+inline void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
+inline Floats mul_v(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+inline Words no_words() { return _mm256_setzero_si256(); }
+constexpr int kSumsInFlight = 8;  // registers for sums in attention
+/// a * 2^n for n in the low bits of `shifted` (exp_s), whose result must be normal; +0 where x < limit.
+inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats limit) {
+  const Words n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+  return _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), n)));
+}
+
+/// One number for each of eight queries.
+constexpr int kEight = 1;
+struct Eight {
+  Floats v[kEight];
+};
+inline void store_first(float* p, Eight x, int64_t n) { __builtin_memcpy(p, &x, static_cast<size_t>(n) * sizeof(float)); }
+inline Floats splat_lane(Eight x, int64_t r) { return _mm256_permutevar8x32_ps(x.v[0], _mm256_set1_epi32(static_cast<int>(r))); }
+/// Number r: the lanes of v[r] folded by `op` in the order of sum_lanes, eight at once.
+template <class Op>
+inline Eight fold_lanes_of_8(const Floats* v, Op op) {
+  Floats halves[4], quarters[2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)  // lane + lane 4: queries i and i + 4 side by side
+    halves[i] = op(_mm256_permute2f128_ps(v[i], v[i + 4], 0x20), _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++)  // lane + lane 2: four queries
+    quarters[i] =
+        op(_mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0x44), _mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0xee));
+  return {{op(_mm256_shuffle_ps(quarters[0], quarters[1], 0x88), _mm256_shuffle_ps(quarters[0], quarters[1], 0xdd))}};
+}
+inline Eight sum_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, add_v); }
+inline Eight max_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, max_v); }
+
+/// How a product takes word s of a row of activations; kWords: words of memory per word.
+struct WordByWord {
+  static constexpr int kWords = 1;
+  static inline Words at(const Word* x, int64_t s) { return splat_word(x + s); }
+};
+struct DotF32 : WordByWord {
+  static inline Words dot(Words sum, Words x, Words w) {
+    return _mm256_castps_si256(_mm256_fmadd_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(w), _mm256_castsi256_ps(sum)));
+  }
+};
+struct DotBF16 : WordByWord {
+  static inline Words dot(Words sum, Words x, Words w) {
+    const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+    const Floats even = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
+                                        _mm256_castsi256_ps(_mm256_slli_epi32(w, 16)), _mm256_castsi256_ps(sum));
+    return _mm256_castps_si256(
+        _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_and_si256(x, high)), _mm256_castsi256_ps(_mm256_and_si256(w, high)), even));
+  }
+};
+struct DotI8 {
+  // Widened to 16 bits: vpmaddubsw would saturate, 2 * 255 * 127 > 32767. Activations lie in memory as 16-bit numbers, first and third
+  // of a word, then second and fourth, so that only the weights are widened here: 38 instructions for 8 words, not 46.
+  static constexpr int kWords = 2;
+  struct Pairs {
+    Words even, odd;
+  };
+  static inline Pairs at(const Word* x, int64_t s) { return {splat_word(x + 2 * s), splat_word(x + 2 * s + 1)}; }
+  static inline Words dot(Words sum, Pairs x, Words w) {
+    const __m256i w_even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), w_odd = _mm256_srai_epi16(w, 8);
+    return _mm256_add_epi32(_mm256_add_epi32(sum, _mm256_madd_epi16(x.even, w_even)), _mm256_madd_epi16(x.odd, w_odd));
+  }
+};
+/// With int8 weights: |w| times x with the sign of w, so that a pair of products fits 16 bits (2 * 128 * 127 < 32768). Of the four
+/// instructions per dot product two multiply, as with DotI8, but weights cost one (|w|, for all rows), not three.
+struct DotWeightI8 : WordByWord {
+  static constexpr int kOffset = 0;
+  static inline Words dot(Words sum, Words x, Words w) {
+    const Words pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+};
+
+/// Factors of the codes of columns 8 v .. 8 v + 7, twice per column.
+inline Words int4_factors(const char* codes, int64_t v) {
+  const __m256i table = _mm256_broadcastsi128_si256(_mm_packus_epi16(
+      _mm_loadu_si128(reinterpret_cast<const __m128i*>(kInt4Factors)), _mm_setzero_si128()));  // 128 is a byte, unsigned
+  const Words pairs = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + 8 * (v % 4))));
+  const Words code = _mm256_and_si256(v < 4 ? pairs : _mm256_srli_epi32(pairs, 4), _mm256_set1_epi32(7));
+  const Words both = _mm256_or_si256(code, _mm256_slli_epi32(code, 16));
+  return _mm256_shuffle_epi8(table, _mm256_or_si256(both, _mm256_set1_epi32(static_cast<int>(0x80008000u))));
+}
+/// 32 int8 weights of the levels in the low halves of q.
+inline Words int4_values(Words q, Words factors) {
+  const __m256i levels = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kInt4Levels)));
+  const Words b = _mm256_shuffle_epi8(levels, _mm256_and_si256(q, _mm256_set1_epi8(15)));
+  const Words even = _mm256_mulhrs_epi16(_mm256_slli_epi16(b, 8), factors);
+  const Words odd = _mm256_mulhrs_epi16(_mm256_and_si256(b, _mm256_set1_epi16(static_cast<short>(0xff00))), factors);
+  return _mm256_or_si256(_mm256_and_si256(even, _mm256_set1_epi16(0xff)), _mm256_slli_epi16(odd, 8));
+}
+/// A chunk of int4 weights as int8 words, [steps][64].
+inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {
+  const char* line = chunk + int4_code_bytes(steps);
+  for (int64_t s = 0; s < steps; s += kInt4GroupSteps, line += 4 * 256) {
+    for (int64_t v = 0; v < kBlockColumns / kLanes; v++) {
+      const Words factors = int4_factors(chunk + s / kInt4GroupSteps * 32, v);
+      for (int64_t p = 0; p < kInt4GroupSteps / 2; p++) {
+        const Words q = load_words(line + p * 256 + v * 32);
+        Word* out = words + (s + 2 * p) * kBlockColumns + v * kLanes;
+        store_words(out, int4_values(q, factors));
+        store_words(out + kBlockColumns, int4_values(_mm256_srli_epi16(q, 4), factors));
+      }
+    }
+  }
+}
+
+/// What int4 products of one row need (body_int4.h). A half of a vector is 16 bytes.
+/// The 4 x 4 words in each half of r[0] .. r[3], transposed: r[i] gets what stood at i in each.
+inline void transpose_halves(Words* r) {
+  const Words ab = _mm256_unpacklo_epi32(r[0], r[1]), AB = _mm256_unpackhi_epi32(r[0], r[1]);
+  const Words cd = _mm256_unpacklo_epi32(r[2], r[3]), CD = _mm256_unpackhi_epi32(r[2], r[3]);
+  r[0] = _mm256_unpacklo_epi64(ab, cd);
+  r[1] = _mm256_unpackhi_epi64(ab, cd);
+  r[2] = _mm256_unpacklo_epi64(AB, CD);
+  r[3] = _mm256_unpackhi_epi64(AB, CD);
+}
+/// 16 bytes from each of two places.
+inline Words two_halves(const void* low, const void* high) {
+  return _mm256_loadu2_m128i(static_cast<const __m128i*>(high), static_cast<const __m128i*>(low));
+}
+/// Words 0, 2, 4, 6 of eight in both halves; with words 1, 3, 5, 7 for `odd`.
+inline Words every_other(const Word* x, bool odd) {
+  const Words even = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
+  return _mm256_permutevar8x32_epi32(load_words(x), odd ? _mm256_or_si256(even, _mm256_set1_epi32(1)) : even);
+}
+/// Bytes of each half's table, by the lower and by the upper four bits of q.
+inline Words look_up_low(Words table, Words q) { return _mm256_shuffle_epi8(table, _mm256_and_si256(q, _mm256_set1_epi8(15))); }
+inline Words look_up_high(Words table, Words q) { return look_up_low(table, _mm256_srli_epi16(q, 4)); }
+/// Word i of each half: the sum of the words in that half of v[i].
+inline Words add_across_halves(const Words* v) {
+  return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+}
+inline Words add_words(Words a, Words b) { return _mm256_add_epi32(a, b); }
+
+/// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
+inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {
+  __m256 a[8], b[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(rows[i] + k);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+    b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 4) {
+    a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+    a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+    a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+    a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 4; i++) {
+    _mm256_storeu_ps(out + i * ldo, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+    _mm256_storeu_ps(out + (i + 4) * ldo, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+  }
+}
+
+}  // namespace
+}  // namespace slip

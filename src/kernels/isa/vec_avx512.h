@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector words of ops_body.h for AVX-512 with bf16 and int8 dot products: 16 lanes.
+#pragma once
+#include <immintrin.h>
+
+#include "kernels/isa/int4.h"
+#include "kernels/isa/ops.h"
+
+namespace slip {
+namespace {
+
+constexpr int kLanes = 16;
+constexpr int kTileVectors = 4;  // 4 rows x 4 zmm
+constexpr int kTileRows = 6;     // at most: 24 sums, 4 weights and x in 32 registers
+using Floats = __m512;
+using Words = __m512i;
+
+inline Words load_words(const void* p) { return _mm512_loadu_si512(p); }
+inline void store_words(void* p, Words v) { _mm512_storeu_si512(p, v); }
+inline Words splat_word(const Word* p) { return _mm512_set1_epi32(static_cast<int>(*p)); }
+inline Floats load(const float* p) { return _mm512_loadu_ps(p); }
+inline Floats load_part(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p); }
+inline Floats zeros() { return _mm512_setzero_ps(); }
+inline Floats add_v(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+inline Floats sub_v(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
+inline Floats splat(float a) { return _mm512_set1_ps(a); }
+inline Floats fma_v(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Floats max_v(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+// Halves folded onto each other: lane i + lane i + 8, and so on; the same tree in every vec_*.h.
+inline float sum_lanes(Floats v) {
+  const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
+}
+inline float max_lanes(Floats v) {
+  const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
+}
+inline void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
+inline Floats mul_v(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+inline Words no_words() { return _mm512_setzero_si512(); }
+constexpr int kSumsInFlight = 16;  // registers for sums in attention
+/// a * 2^n for n in the low bits of `shifted` (exp_s), whose result must be normal; +0 where x < limit.
+inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats limit) {
+  const Words n = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
+  return _mm512_castsi512_ps(_mm512_maskz_add_epi32(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), _mm512_castps_si512(a), n));
+}
+
+/// One number for each of eight queries.
+constexpr int kEight = 1;
+struct Eight {
+  Floats v[kEight];  // the upper half is of no use
+};
+inline void store_first(float* p, Eight x, int64_t n) { _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v[0]); }
+inline Floats splat_lane(Eight x, int64_t r) { return _mm512_permutexvar_ps(_mm512_set1_epi32(static_cast<int>(r)), x.v[0]); }
+/// Number r: the lanes of v[r] folded by `op` in the order of sum_lanes, eight at once: 24 steps in place of 64.
+template <class Op>
+inline Eight fold_lanes_of_8(const Floats* v, Op op) {
+  Floats halves[4], quarters[2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)  // lane + lane 8: two queries side by side
+    halves[i] = op(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44), _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++)  // lane + lane 4: four queries
+    quarters[i] = op(_mm512_shuffle_f32x4(halves[2 * i], halves[2 * i + 1], 0x88),
+                     _mm512_shuffle_f32x4(halves[2 * i], halves[2 * i + 1], 0xdd));
+  const Floats pairs = op(_mm512_shuffle_ps(quarters[0], quarters[1], 0x44), _mm512_shuffle_ps(quarters[0], quarters[1], 0xee));
+  const Floats all = op(pairs, _mm512_permute_ps(pairs, 0xb1));  // query r at lane 4 r, query 4 + r at lane 4 r + 2
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 4, 8, 12, 2, 6, 10, 14);
+  return {{_mm512_permutexvar_ps(order, all)}};
+}
+inline Eight sum_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, add_v); }
+inline Eight max_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, max_v); }
+
+/// How a product takes word s of a row of activations; kWords: words of memory per word.
+struct WordByWord {
+  static constexpr int kWords = 1;
+  static inline Words at(const Word* x, int64_t s) { return splat_word(x + s); }
+};
+struct DotF32 : WordByWord {
+  static inline Words dot(Words sum, Words x, Words w) {
+    return _mm512_castps_si512(_mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(w), _mm512_castsi512_ps(sum)));
+  }
+};
+struct DotBF16 : WordByWord {
+  static inline Words dot(Words sum, Words x, Words w) {
+    return _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum), (__m512bh)x, (__m512bh)w));
+  }
+};
+struct DotI8 : WordByWord {
+  static inline Words dot(Words sum, Words x, Words w) { return _mm512_dpbusd_epi32(sum, x, w); }
+};
+/// With int8 weights, activations stored as value + kOffset.
+struct DotWeightI8 : DotI8 {
+  static constexpr int kOffset = 128;
+};
+
+/// Where the 16 values of a column's code start, for each byte of columns 16 v .. 16 v + 15.
+inline Words int4_starts(const char* codes, int64_t v) {
+  const Words pairs = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)));
+  const Words columns =
+      _mm512_set_epi32(0x0f0f0f0f, 0x0e0e0e0e, 0x0d0d0d0d, 0x0c0c0c0c, 0x0b0b0b0b, 0x0a0a0a0a, 0x09090909, 0x08080808, 0x07070707,
+                       0x06060606, 0x05050505, 0x04040404, 0x03030303, 0x02020202, 0x01010101, 0);
+  const Words code = _mm512_permutexvar_epi8(v % 2 ? _mm512_add_epi8(columns, _mm512_set1_epi8(16)) : columns, pairs);
+  return _mm512_and_si512(v < 2 ? _mm512_slli_epi16(code, 4) : code, _mm512_set1_epi8(0x70));
+}
+struct Int4Table {
+  Words low, high;
+};
+inline Int4Table int4_table() { return {load_words(kInt4Values.at), load_words(kInt4Values.at + 64)}; }
+/// 64 int8 weights of the levels in the low halves of q.
+inline Words int4_values(Words q, Words starts, const Int4Table& t) {
+  const Words at = _mm512_ternarylogic_epi32(q, _mm512_set1_epi8(15), starts, 0xea);  // q & 15 | starts
+  return _mm512_permutex2var_epi8(t.low, at, t.high);
+}
+/// A chunk of int4 weights as int8 words, [steps][64].
+inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {
+  const char* line = chunk + int4_code_bytes(steps);
+  const Int4Table table = int4_table();
+  for (int64_t s = 0; s < steps; s += kInt4GroupSteps, line += 4 * 256) {
+    Words starts[4];
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < 4; v++) starts[v] = int4_starts(chunk + s / kInt4GroupSteps * 32, v);
+#pragma GCC unroll 4
+    for (int64_t p = 0; p < kInt4GroupSteps / 2; p++) {
+#pragma GCC unroll 4
+      for (int64_t v = 0; v < 4; v++) {
+        const Words q = load_words(line + p * 256 + v * 64);
+        Word* out = words + (s + 2 * p) * kBlockColumns + v * kLanes;
+        store_words(out, int4_values(q, starts[v], table));
+        store_words(out + kBlockColumns, int4_values(_mm512_srli_epi16(q, 4), starts[v], table));
+      }
+    }
+  }
+}
+
+/// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
+inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {
+  __m512 a[16], b[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_ps(rows[i] + k);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i += 2) {
+    b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+    b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+  }
+  // a[4 m + c]: column c of the four 4 x 4 squares of rows 4 m .. 4 m + 3.
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i += 4) {
+    a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
+    a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xee);
+    a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+    a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+  }
+#pragma GCC unroll 16
+  for (int c = 0; c < 4; c++) {
+    const __m512 low01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x44), high01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xee);
+    const __m512 low23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x44);
+    const __m512 high23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xee);
+    _mm512_storeu_ps(out + c * ldo, _mm512_shuffle_f32x4(low01, low23, 0x88));
+    _mm512_storeu_ps(out + (4 + c) * ldo, _mm512_shuffle_f32x4(low01, low23, 0xdd));
+    _mm512_storeu_ps(out + (8 + c) * ldo, _mm512_shuffle_f32x4(high01, high23, 0x88));
+    _mm512_storeu_ps(out + (12 + c) * ldo, _mm512_shuffle_f32x4(high01, high23, 0xdd));
+  }
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// Where the processor is no 64-bit ARM: the NEON path refuses.
-#include "kernels/ops.h"
-
-namespace slip {
-
-const Ops* neon_ops() { return nullptr; }
-
-}  // namespace slip

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// That rows share the reading and unpacking of weights: the point of the product kernels. Times are compared inside one run, medians
+// of interleaved ratios; a lost tile path costs 8 rows 8 times one row (docs/lab/0007).
+#include <chrono>
+
+#include "base/measure.h"
+#include "kernels/testing/kernels_testing.h"
+
+namespace slip {
+namespace {
+
+template <class F>
+double seconds_of(const F& f) {
+  const auto begin = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double median_ratio_of_8_rows_to_1(const PackedMatrix& w, ThreadPool& pool) {
+  const auto x = plain_numbers(8 * w.k(), 61);
+  std::vector<float> out(8 * w.n());
+  Workspace workspace;
+  const auto product = [&](int64_t rows) { matmul(w, x.data(), rows, w.k(), nullptr, out.data(), w.n(), pool, workspace); };
+  product(8);
+  std::vector<double> ratios;
+  for (int i = 0; i < 21; i++) {
+    const double one = seconds_of([&] { product(1); }), eight = seconds_of([&] { product(8); });
+    ratios.push_back(eight / one);
+  }
+  return median(std::move(ratios));
+}
+
+// Reached on one core: of a Zen 5, avx512 1.1 to 1.6 and avx2 1.3 to 3.2; of a Zen 4, whose dot products are half as fast beside the same
+// caches, avx512 1.7 to 3.5 (int4) and avx2 1.9 to 6.4 (int8). Nothing to hold where arithmetic binds the first row already: 0.
+double limit_of(Isa isa, WeightType type) {
+  constexpr double kLimits[][kWeightTypeCount] = {
+      {4.5, 0, 0, 4.0},      // portable: f32, bf16, int8, int4
+      {4.0, 6.0, 7.5, 7.0},  // avx2
+      {4.0, 4.0, 4.5, 5.0},  // avx512
+      {4.0, 6.0, 6.0, 6.0},  // neon
+  };
+  return kLimits[static_cast<size_t>(isa)][static_cast<size_t>(type)];
+}
+
+TEST(ProductGate, EightRowsCostLittleMoreThanOne) {
+  const int64_t n = 2048, k = 4096;
+  ThreadPool pool(1);
+  const auto weights = plain_numbers(n * k, 62);
+  on_every_isa([&](Isa isa) {
+    for (const WeightType type : kWeightTypes) {
+      const double limit = limit_of(isa, type);
+      if (limit == 0) continue;
+      const double ratio = median_ratio_of_8_rows_to_1(pack_matrix(type, n, k, weights.data(), pool), pool);
+      RecordProperty("ratio_" + std::to_string(int(isa)) + "_" + std::to_string(int(type)), std::to_string(ratio));
+      EXPECT_LT(ratio, limit) << "type " << int(type);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace slip

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// Record sets on disk. A shard is a 64-byte header, then records of one size, little endian:
+//   header: magic "SLIPREC1", u32 version (kSimVersion), u32 records, u64 record bytes, u64 label bytes, u64 image bytes,
+//           u64 FNV-1a of all label blocks, 16 bytes of zero
+//   record: label block (fixed size, kLabelBytes), then kCameras * kImageBytes pixels, or none
+// index.json lists the shards in order with their counts. A shard's size must match its header to the byte. Opening reads headers
+// only (summing the labels of a 40 GB set took 21 s from a cold disk): a shard's sum is checked when its labels are first asked for.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "sim/record.h"
+#include "sim/record/shards.h"
+
+namespace slip::sim {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "shards are mapped as they lie");
+
+constexpr std::array<char, 8> kMagic = {'S', 'L', 'I', 'P', 'R', 'E', 'C', '1'};
+constexpr size_t kTextBytes = 600;
+constexpr int64_t kPerShard = 1000;
+
+struct Header {
+  std::array<char, 8> magic = kMagic;
+  uint32_t version = kSimVersion, records = 0;
+  uint64_t record_bytes = 0, label_bytes = 0, image_bytes = 0, checksum = 0;
+  std::array<uint8_t, 16> zero{};
+};
+static_assert(sizeof(Header) == 64);
+
+struct LabelBlock {
+  uint64_t seed;
+  uint32_t family;
+  uint8_t intent, longitudinal, lateral, pre_onset;
+  float v0;
+  uint16_t critical, visible, causal, text_bytes;
+  uint32_t zero;
+  float history[16][7];
+  float future[64][6];
+  char text[kTextBytes];
+};
+constexpr size_t kLabelBytes = sizeof(LabelBlock);
+static_assert(kLabelBytes == 32 + 448 + 1536 + 600);
+
+uint16_t mask_of(const std::array<bool, 12>& b) {
+  uint16_t m = 0;
+  for (size_t i = 0; i < 12; ++i) m = static_cast<uint16_t>(m | (b[i] ? 1U << i : 0U));
+  return m;
+}
+void unmask(uint16_t m, std::array<bool, 12>& b) {
+  for (size_t i = 0; i < 12; ++i) b[i] = ((m >> i) & 1U) != 0;
+}
+uint64_t fnv(uint64_t h, const void* data, size_t n) {
+  const auto* p = static_cast<const uint8_t*>(data);
+  for (size_t i = 0; i < n; ++i) h = (h ^ p[i]) * 0x100000001B3ULL;
+  return h;
+}
+constexpr uint64_t kFnvStart = 0xCBF29CE484222325ULL;
+
+LabelBlock pack(const Labels& l) {
+  LabelBlock b{};
+  b.seed = l.seed;
+  b.family = l.family;
+  b.intent = static_cast<uint8_t>(l.intent);
+  b.longitudinal = static_cast<uint8_t>(l.longitudinal);
+  b.lateral = static_cast<uint8_t>(l.lateral);
+  b.pre_onset = l.pre_onset ? 1 : 0;
+  b.v0 = l.v0_mps;
+  b.critical = mask_of(l.critical);
+  b.visible = mask_of(l.visible);
+  b.causal = mask_of(l.causal);
+  b.text_bytes = static_cast<uint16_t>(std::min(l.explanation.size(), kTextBytes));
+  for (size_t i = 0; i < 16; ++i) {
+    const EgoState& e = l.history[i];
+    const float row[7] = {e.t_s, e.x, e.y, e.vx, e.vy, e.ax, e.ay};
+    std::memcpy(b.history[i], row, sizeof row);
+  }
+  for (size_t i = 0; i < 64; ++i) {
+    const FutureState& f = l.future[i];
+    const float row[6] = {f.x, f.y, f.yaw, f.v, f.a, f.kappa};
+    std::memcpy(b.future[i], row, sizeof row);
+  }
+  std::memcpy(b.text, l.explanation.data(), b.text_bytes);
+  return b;
+}
+
+Result<Labels> unpack(const LabelBlock& b, const std::string& name) {
+  if (b.intent > 2 || b.longitudinal > 3 || b.lateral > 5 || b.text_bytes > kTextBytes || b.family >= family_names().size())
+    return bad_input("{}: record of seed {}: expected enumerators and lengths in range, got others", name, b.seed);
+  const auto finite = [](const float* from, size_t n) {
+    return std::all_of(from, from + n, [](float v) { return std::isfinite(v); });
+  };
+  if (!finite(&b.v0, 1) || !finite(&b.history[0][0], 16 * 7) || !finite(&b.future[0][0], 64 * 6))
+    return bad_input("{}: record of seed {}: expected finite speeds, history and future, got others", name, b.seed);
+  Labels l;
+  l.seed = b.seed;
+  l.family = b.family;
+  l.intent = static_cast<Intent>(b.intent);
+  l.longitudinal = static_cast<Longitudinal>(b.longitudinal);
+  l.lateral = static_cast<Lateral>(b.lateral);
+  l.pre_onset = b.pre_onset != 0;
+  l.v0_mps = b.v0;
+  unmask(b.critical, l.critical);
+  unmask(b.visible, l.visible);
+  unmask(b.causal, l.causal);
+  l.explanation.assign(b.text, b.text_bytes);
+  for (size_t i = 0; i < 16; ++i) {
+    const float* r = b.history[i];
+    l.history[i] = {r[0], r[1], r[2], r[3], r[4], r[5], r[6]};
+  }
+  for (size_t i = 0; i < 64; ++i) {
+    const float* r = b.future[i];
+    l.future[i] = {r[0], r[1], r[2], r[3], r[4], r[5]};
+  }
+  return l;
+}
+
+struct Shard {
+  MappedFile map;
+  Header header;
+  int64_t first = 0;
+  struct Sum {
+    std::once_flag once;
+    Status status;
+  };
+  std::unique_ptr<Sum> sum = std::make_unique<Sum>();
+  const std::byte* record(int64_t i) const {
+    return map.bytes().data() + sizeof(Header) + static_cast<size_t>(i) * header.record_bytes;
+  }
+};
+
+Result<Shard> open_shard(const std::filesystem::path& file) {
+  SLIP_TRY(MappedFile map, MappedFile::open(file));
+  const std::string name = file.string();
+  const auto bytes = map.bytes();
+  if (bytes.size() < sizeof(Header)) return bad_input("{}: expected at least {} bytes, got {}", name, sizeof(Header), bytes.size());
+  Header h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  if (h.magic != kMagic) return bad_input("{}: expected a record shard (magic SLIPREC1), got another file", name);
+  if (h.version != kSimVersion) return bad_input("{}: expected simulator version {}, got {}", name, kSimVersion, h.version);
+  if (h.label_bytes != kLabelBytes || (h.image_bytes != 0 && h.image_bytes != kCameras * kImageBytes) ||
+      h.record_bytes != h.label_bytes + h.image_bytes)
+    return bad_input("{}: expected records of {} + {} bytes, got {} + {}", name, kLabelBytes, kCameras * kImageBytes, h.label_bytes,
+                     h.image_bytes);
+  const uint64_t want = sizeof(Header) + uint64_t{h.records} * h.record_bytes;
+  if (bytes.size() != want) return bad_input("{}: expected {} bytes for {} records, got {}", name, want, h.records, bytes.size());
+  Shard s{std::move(map), h};
+  // Labels lie half a megabyte apart: reading ahead of one would fetch pixels that nobody asked for.
+  ::madvise(const_cast<std::byte*>(s.map.bytes().data()), s.map.bytes().size(), MADV_RANDOM);
+  return s;
+}
+
+// The labels' sum against the header's, the first time; any thread may ask.
+Status check_labels(const Shard& s) {
+  std::call_once(s.sum->once, [&s] {
+    uint64_t sum = kFnvStart;
+    for (uint32_t i = 0; i < s.header.records; ++i) sum = fnv(sum, s.record(i), kLabelBytes);
+    if (sum != s.header.checksum)
+      s.sum->status = bad_input("{}: expected label checksum {:016x}, got {:016x}", s.map.path().string(), s.header.checksum, sum);
+  });
+  return s.sum->status;
+}
+
+}  // namespace
+
+struct RecordSetWriter::Impl {
+  std::filesystem::path dir;
+  bool made_dir = false, finished = false;
+  uint64_t first_seed = 0;
+  int64_t count = 0, added = 0;
+  std::optional<uint32_t> family;
+  std::optional<AtomicFile> open;
+  std::vector<AtomicFile> full;  // complete, not yet renamed
+  std::vector<std::pair<std::string, uint32_t>> shards;
+  Header header;
+
+  ~Impl() {
+    open.reset();
+    full.clear();
+    std::error_code ec;
+    if (made_dir && !finished) std::filesystem::remove(dir, ec);  // only where it is empty
+  }
+  Status close() {
+    if (!open) return {};
+    SLIP_TRY_(open->write_at(0, &header, sizeof header));
+    shards.back().second = header.records;
+    full.push_back(std::move(*open));
+    open.reset();
+    return {};
+  }
+  Status begin(size_t image_bytes) {
+    const std::string name = fmt::format("shard-{:05}.slip", shards.size());
+    SLIP_TRY(AtomicFile file, AtomicFile::create(dir / name));
+    header = Header{};
+    header.label_bytes = kLabelBytes;
+    header.image_bytes = image_bytes;
+    header.record_bytes = kLabelBytes + image_bytes;
+    header.checksum = kFnvStart;
+    SLIP_TRY_(file.write(&header, sizeof header));
+    open.emplace(std::move(file));
+    shards.emplace_back(name, 0);
+    return {};
+  }
+};
+
+RecordSetWriter::RecordSetWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RecordSetWriter::RecordSetWriter(RecordSetWriter&&) noexcept = default;
+RecordSetWriter::~RecordSetWriter() = default;
+
+Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir, uint64_t first_seed, int64_t count,
+                                                std::optional<uint32_t> family) {
+  if (count < 0) return usage_error("record set: expected a count of at least 0, got {}", count);
+  std::error_code ec;
+  const bool made = std::filesystem::create_directories(dir, ec);
+  if (ec) return bad_input("{}: expected a folder that can be made, got {}", dir.string(), ec.message());
+  if (std::filesystem::exists(dir / "index.json", ec)) return bad_input("{}: expected no record set there, got one", dir.string());
+  auto impl = std::make_unique<Impl>();
+  impl->dir = dir;
+  impl->made_dir = made;
+  impl->first_seed = first_seed;
+  impl->count = count;
+  impl->family = family;
+  return RecordSetWriter(std::move(impl));
+}
+
+Status RecordSetWriter::add(const Record& r) {
+  Impl& w = *impl_;
+  if (!r.images.empty() && r.images.size() != kCameras * kImageBytes)
+    return bad_input("record of seed {}: expected {} image bytes or none, got {}", r.labels.seed, kCameras * kImageBytes,
+                     r.images.size());
+  if (r.labels.frame_s != 0)
+    return bad_input("record of seed {}: expected a scene's first frame, got that of {} s", r.labels.seed, r.labels.frame_s);
+  if (r.labels.explanation.size() > kTextBytes)
+    return bad_input("record of seed {}: expected an explanation of at most {} bytes, got {}", r.labels.seed, kTextBytes,
+                     r.labels.explanation.size());
+  if (w.open && w.header.records == kPerShard) SLIP_TRY_(w.close());
+  if (!w.open) SLIP_TRY_(w.begin(r.images.size()));
+  if (w.header.image_bytes != r.images.size())
+    return bad_input("record of seed {}: expected {} image bytes like its shard, got {}", r.labels.seed, w.header.image_bytes,
+                     r.images.size());
+  const LabelBlock b = pack(r.labels);
+  w.header.checksum = fnv(w.header.checksum, &b, sizeof b);
+  SLIP_TRY_(w.open->write(&b, sizeof b));
+  if (!r.images.empty()) SLIP_TRY_(w.open->write(r.images.data(), r.images.size()));
+  ++w.header.records;
+  ++w.added;
+  return {};
+}
+
+Status RecordSetWriter::finish() {
+  Impl& w = *impl_;
+  if (w.added != w.count) return bad_input("{}: expected {} records, got {}", w.dir.string(), w.count, w.added);
+  SLIP_TRY_(w.close());
+  json::array shards;
+  for (const auto& [name, n] : w.shards) shards.push_back(json::object{{"file", name}, {"records", n}});
+  json::object index{
+      {"format", "slipstream record set"}, {"version", kSimVersion}, {"records", w.added}, {"first_seed", w.first_seed}};
+  if (w.family) index["family"] = family_names()[*w.family];
+  index["shards"] = std::move(shards);
+  for (AtomicFile& f : w.full) SLIP_TRY_(f.commit());
+  SLIP_TRY_(write_file(w.dir / "index.json", pretty(index)));
+  w.finished = true;
+  return {};
+}
+
+struct RecordSet::Impl {
+  std::vector<Shard> shards;
+  int64_t size = 0;
+  const Shard& of(int64_t i) const {
+    auto it = std::upper_bound(shards.begin(), shards.end(), i, [](int64_t v, const Shard& s) { return v < s.first; });
+    return *(it - 1);
+  }
+};
+
+Result<RecordSet> RecordSet::open(const std::filesystem::path& path) {
+  auto impl = std::make_shared<Impl>();
+  std::vector<std::pair<std::filesystem::path, int64_t>> files;  // expected count, or -1
+  std::error_code ec;
+  if (std::filesystem::is_directory(path, ec)) {
+    const std::string where = (path / "index.json").string();
+    SLIP_TRY(const json::value v, read_json(path / "index.json"));
+    if (!v.is_object()) return bad_input("{}: expected an object, got another value", where);
+    SLIP_TRY(const json::array* list, get_array(v.as_object(), "shards", where));
+    for (const json::value& e : *list) {
+      if (!e.is_object()) return bad_input("{}: shards: expected objects, got another value", where);
+      SLIP_TRY(const std::string file, get_string(e.as_object(), "file", where));
+      SLIP_TRY(const int64_t n, get_int(e.as_object(), "records", where));
+      if (file.empty() || file.find('/') != std::string::npos)
+        return bad_input("{}: file: expected a name in this folder, got {}", where, file);
+      files.emplace_back(path / file, n);
+    }
+  } else {
+    files.emplace_back(path, -1);
+  }
+  for (const auto& [file, want] : files) {
+    SLIP_TRY(Shard s, open_shard(file));
+    if (want >= 0 && want != s.header.records)
+      return bad_input("{}: expected {} records by the index, got {}", file.string(), want, s.header.records);
+    s.first = impl->size;
+    impl->size += s.header.records;
+    if (s.header.records > 0) impl->shards.push_back(std::move(s));
+  }
+  RecordSet set;
+  set.impl_ = std::move(impl);
+  return set;
+}
+
+int64_t RecordSet::size() const { return impl_ ? impl_->size : 0; }
+
+Result<Labels> RecordSet::labels(int64_t i) const {
+  if (i < 0 || i >= size()) return bad_input("record: expected an index below {}, got {}", size(), i);
+  const Shard& s = impl_->of(i);
+  SLIP_TRY_(check_labels(s));
+  LabelBlock b;
+  std::memcpy(&b, s.record(i - s.first), sizeof b);
+  return unpack(b, s.map.path().string());
+}
+
+Result<std::span<const uint8_t>> RecordSet::pictures(int64_t i) const {
+  if (i < 0 || i >= size()) return bad_input("record: expected an index below {}, got {}", size(), i);
+  const std::span<const uint8_t> all = images(i);
+  if (all.empty()) return bad_input("{}: expected records with pictures, got none", impl_->of(i).map.path().string());
+  // The map is marked for random access: ask for this record's pages at once.
+  const auto from = reinterpret_cast<uintptr_t>(all.data()) & ~static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE) - 1);
+  ::madvise(reinterpret_cast<void*>(from), reinterpret_cast<uintptr_t>(all.data()) + all.size() - from, MADV_WILLNEED);
+  return all;
+}
+
+std::span<const uint8_t> RecordSet::images(int64_t i) const {
+  if (i < 0 || i >= size()) return {};
+  const Shard& s = impl_->of(i);
+  return {reinterpret_cast<const uint8_t*>(s.record(i - s.first)) + kLabelBytes, s.header.image_bytes};
+}
+
+}  // namespace slip::sim

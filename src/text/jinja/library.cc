@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// Filters and tests of the template language, after Jinja's documentation of each; methods are in chat_jinja_methods.cc.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "text/jinja/syntax.h"
+
+namespace slip::jinja {
+namespace {
+
+Result<std::string> need_text(std::string_view name, const Value& value) {
+  if (value.undefined() || value.none() || value.list() || value.dict())
+    return bad_input("{}: expected a string, got {}", name, value.type_name());
+  return to_text(value);
+}
+
+// a.b.0 of an element.
+Value attribute_of(const Value& value, std::string_view path) {
+  Value at = value;
+  while (!path.empty()) {
+    const size_t dot = std::min(path.find('.'), path.size());
+    const std::string_view name = path.substr(0, dot);
+    path.remove_prefix(std::min(dot + 1, path.size()));
+    const Dict* d = at.dict();
+    const Value* v = d ? d->find(name) : nullptr;
+    Value next = v ? *v : Value();
+    at = std::move(next);
+  }
+  return at;
+}
+
+Result<Value> filter_trim(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY(std::string text, need_text("trim", v));
+  return call_method("strip", text, a, budget);
+}
+template <const char* kMethod>
+Result<Value> by_method(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY(std::string text, need_text(kMethod, v));
+  return call_method(kMethod, text, a, budget);
+}
+constexpr char kUpper[] = "upper", kLower[] = "lower", kTitle[] = "title", kCapitalize[] = "capitalize", kReplace[] = "replace";
+
+Result<Value> filter_length(const Value& v, const Arguments&, Budget&) {
+  if (v.list()) return Value(static_cast<int64_t>(v.list()->size()));
+  if (v.string()) return Value(characters(*v.string()));
+  if (v.dict()) return Value(static_cast<int64_t>(v.dict()->entries.size()));
+  if (v.undefined()) return Value(0);
+  return bad_input("length: expected a list, a string or a dictionary, got {}", v.type_name());
+}
+Result<Value> filter_string(const Value& v, const Arguments&, Budget&) {
+  SLIP_TRY(std::string text, to_text(v));
+  return Value(std::move(text));
+}
+Result<Value> filter_int(const Value& v, const Arguments& a, Budget&) {
+  int64_t other = 0;
+  a.at(0, "default").integer(other);
+  if (v.is_number()) return Value(static_cast<int64_t>(std::clamp(v.number(), -9e15, 9e15)));
+  const std::string* s = v.string();
+  if (!s || s->empty() || s->size() > 15) return Value(other);
+  const size_t sign = (*s)[0] == '-' || (*s)[0] == '+' ? 1 : 0;
+  if (sign == s->size() || s->find_first_not_of("0123456789", sign) != std::string::npos) return Value(other);
+  return Value(int64_t{std::stoll(*s)});
+}
+Result<Value> filter_default(const Value& v, const Arguments& a, Budget&) {
+  const bool instead = v.undefined() || (a.at(1, "boolean").truthy() && !v.truthy());
+  const Value other = a.at(0, "default_value");
+  return instead ? (other.undefined() ? Value("") : other) : v;
+}
+Result<Value> filter_list(const Value& v, const Arguments&, Budget& budget) {
+  SLIP_TRY(List items, elements(v, budget));
+  return Value(std::move(items));
+}
+Result<Value> filter_first(const Value& v, const Arguments&, Budget& budget) {
+  SLIP_TRY(List items, elements(v, budget));
+  return items.empty() ? Value() : items.front();
+}
+Result<Value> filter_last(const Value& v, const Arguments&, Budget& budget) {
+  SLIP_TRY(List items, elements(v, budget));
+  return items.empty() ? Value() : items.back();
+}
+Result<Value> filter_reverse(const Value& v, const Arguments&, Budget& budget) {
+  SLIP_TRY(List items, elements(v, budget));
+  std::reverse(items.begin(), items.end());
+  if (!v.string()) return Value(std::move(items));
+  std::string text;
+  for (const Value& c : items) text += *c.string();
+  return Value(std::move(text));
+}
+Result<Value> filter_join(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY(const List items, elements(v, budget));
+  SLIP_TRY(const std::string between, to_text(a.at(0, "d")));
+  const Value attribute = a.at(1, "attribute");
+  std::string out;
+  for (size_t i = 0; i < items.size(); ++i) {
+    SLIP_TRY(const std::string text, to_text(attribute.string() ? attribute_of(items[i], *attribute.string()) : items[i]));
+    SLIP_TRY_(budget.take(1, static_cast<int64_t>(text.size() + between.size())));
+    if (i > 0) out += between;
+    out += text;
+  }
+  return Value(std::move(out));
+}
+Result<Value> filter_tojson(const Value& v, const Arguments& a, Budget& budget) {
+  int64_t indent = -1;
+  for (const auto& [name, value] : a.named)
+    if (name != "indent" && name != "ensure_ascii") return unsupported("tojson: expected indent alone, got {}", name);
+  if (const Value given = a.at(0, "indent"); given.integer(indent) && (indent < 0 || indent > 16))
+    return bad_input("tojson: expected an indent of 0 to 16, got {}", indent);
+  std::string out;
+  SLIP_TRY_(to_json(v, static_cast<int>(indent), 0, budget, out));
+  return Value(std::move(out));
+}
+Result<Value> filter_items(const Value& v, const Arguments& a, Budget& budget) { return call_method("items", v, a, budget); }
+Result<Value> filter_dictsort(const Value& v, const Arguments& a, Budget& budget) {
+  if (!a.values.empty() || !a.named.empty()) return unsupported("dictsort: expected no arguments, got some");
+  SLIP_TRY(const Value items, call_method("items", v, a, budget));
+  List sorted = *items.list();
+  SLIP_TRY_(budget.take(static_cast<int64_t>(sorted.size()) * 16, 0));
+  const auto key = [](const Value& pair) {
+    std::string k = *(*pair.list())[0].string();
+    std::transform(k.begin(), k.end(), k.begin(),
+                   [](unsigned char c) { return c < 0x80 ? static_cast<char>(std::tolower(c)) : static_cast<char>(c); });
+    return k;
+  };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Value& x, const Value& y) { return key(x) < key(y); });
+  return Value(std::move(sorted));
+}
+// Without letter case, as Jinja sorts unless told otherwise.
+Result<Value> filter_sort(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY(List items, elements(v, budget));
+  SLIP_TRY_(budget.take(static_cast<int64_t>(items.size()) * 16, 0));
+  const Value attribute = a.at(2, "attribute");
+  const bool cased = a.at(1, "case_sensitive").truthy();
+  std::vector<std::pair<Value, Value>> keyed;
+  for (Value& item : items) {
+    Value key = attribute.string() ? attribute_of(item, *attribute.string()) : item;
+    if (key.string() && !cased) {
+      SLIP_TRY(key, call_method("lower", key, {}, budget));
+    }
+    if (!keyed.empty()) SLIP_TRY_(less(key, keyed[0].first));  // all of one kind, or refused here
+    keyed.emplace_back(std::move(key), std::move(item));
+  }
+  const bool reverse = a.at(0, "reverse").truthy();
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [&](const auto& x, const auto& y) { return *(reverse ? less(y.first, x.first) : less(x.first, y.first)); });
+  List sorted;
+  for (auto& [key, item] : keyed) sorted.push_back(std::move(item));
+  return Value(std::move(sorted));
+}
+Result<Value> filter_unique(const Value& v, const Arguments&, Budget& budget) {
+  SLIP_TRY(const List items, elements(v, budget));
+  List out;
+  for (const Value& item : items) {
+    SLIP_TRY(const bool known, contains(Value(out), item, budget));
+    if (!known) out.push_back(item);
+  }
+  return Value(std::move(out));
+}
+Result<Value> filter_map(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY(const List items, elements(v, budget));
+  const Value attribute = a.values.empty() ? a.at(9, "attribute") : Value(), filter = a.at(0, "");
+  List out;
+  for (const Value& item : items) {
+    if (attribute.string()) {
+      const Value found = attribute_of(item, *attribute.string());
+      const Value other = a.at(9, "default");
+      out.push_back(found.undefined() && !other.undefined() ? other : found);
+    } else if (filter.string() && is_filter(*filter.string())) {
+      SLIP_TRY(Value mapped, apply_filter(*filter.string(), item, {List(a.values.begin() + 1, a.values.end()), a.named}, budget));
+      out.push_back(std::move(mapped));
+    } else {
+      return unsupported("map: expected an attribute or a filter that is done, got {}",
+                         filter.string() ? *filter.string() : "neither");
+    }
+  }
+  return Value(std::move(out));
+}
+// select, reject, selectattr, rejectattr: elements (or their attributes) that pass a test, or are true.
+Result<Value> filter_select(const Value& v, const Arguments& a, Budget& budget, bool by_attribute, bool keep) {
+  SLIP_TRY(const List items, elements(v, budget));
+  const size_t first = by_attribute ? 1 : 0;
+  const Value attribute = a.at(0, ""), test = a.at(first, "");
+  if (by_attribute && !attribute.string()) return bad_input("selectattr: expected an attribute, got {}", attribute.type_name());
+  if (!test.undefined() && (!test.string() || !is_test(*test.string())))
+    return unsupported("select: expected a test that is done, got another");
+  const Arguments rest{
+      a.values.size() > first + 1 ? List(a.values.begin() + static_cast<std::ptrdiff_t>(first) + 1, a.values.end()) : List{}, {}};
+  List out;
+  for (const Value& item : items) {
+    const Value value = by_attribute ? attribute_of(item, *attribute.string()) : item;
+    bool holds = value.truthy();
+    if (test.string()) {
+      SLIP_TRY(holds, apply_test(*test.string(), value, rest, budget));
+    }
+    if (holds == keep) out.push_back(item);
+  }
+  return Value(std::move(out));
+}
+Result<Value> filter_indent(const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY(const std::string text, need_text("indent", v));
+  int64_t width = 4;
+  a.at(0, "width").integer(width);
+  if (width < 0 || width > 64) return bad_input("indent: expected a width of 0 to 64, got {}", width);
+  const std::string blanks(static_cast<size_t>(width), ' ');
+  const bool first = a.at(1, "first").truthy(), blank = a.at(2, "blank").truthy();
+  std::string out = first ? blanks : "";
+  for (size_t i = 0; i < text.size(); ++i) {
+    out += text[i];
+    if (text[i] == '\n' && i + 1 < text.size() && (blank || text[i + 1] != '\n')) out += blanks;
+  }
+  SLIP_TRY_(budget.take(0, static_cast<int64_t>(out.size())));
+  return Value(std::move(out));
+}
+Result<Value> filter_abs(const Value& v, const Arguments&, Budget&) {
+  int64_t i = 0;
+  if (v.integer(i)) return Value(i < 0 ? -i : i);
+  if (!v.is_number()) return bad_input("abs: expected a number, got {}", v.type_name());
+  return Value(std::abs(v.number()));
+}
+Result<Value> filter_same(const Value& v, const Arguments&, Budget&) { return v; }
+
+using Filter = Result<Value> (*)(const Value&, const Arguments&, Budget&);
+const std::map<std::string_view, Filter>& filters() {
+  static const std::map<std::string_view, Filter> kFilters = {
+      {"abs", filter_abs},
+      {"capitalize", by_method<kCapitalize>},
+      {"count", filter_length},
+      {"d", filter_default},
+      {"default", filter_default},
+      {"dictsort", filter_dictsort},
+      {"first", filter_first},
+      {"indent", filter_indent},
+      {"int", filter_int},
+      {"items", filter_items},
+      {"join", filter_join},
+      {"last", filter_last},
+      {"length", filter_length},
+      {"list", filter_list},
+      {"lower", by_method<kLower>},
+      {"map", filter_map},
+      {"reject", [](const Value& v, const Arguments& a, Budget& b) { return filter_select(v, a, b, false, false); }},
+      {"rejectattr", [](const Value& v, const Arguments& a, Budget& b) { return filter_select(v, a, b, true, false); }},
+      {"replace", by_method<kReplace>},
+      {"reverse", filter_reverse},
+      {"safe", filter_same},  // nothing is escaped here
+      {"select", [](const Value& v, const Arguments& a, Budget& b) { return filter_select(v, a, b, false, true); }},
+      {"selectattr", [](const Value& v, const Arguments& a, Budget& b) { return filter_select(v, a, b, true, true); }},
+      {"sort", filter_sort},
+      {"string", filter_string},
+      {"title", by_method<kTitle>},
+      {"tojson", filter_tojson},
+      {"trim", filter_trim},
+      {"unique", filter_unique},
+      {"upper", by_method<kUpper>},
+  };
+  return kFilters;
+}
+
+constexpr std::array<std::string_view, 26> kTests = {"boolean",   "callable", "defined", "divisibleby", "eq",     "equalto",
+                                                     "even",      "==",       "!=",      "false",       "float",  "in",
+                                                     "integer",   "iterable", "lower",   "mapping",     "ne",     "none",
+                                                     "number",    "odd",      "sameas",  "sequence",    "string", "true",
+                                                     "undefined", "upper"};
+
+Result<bool> divides(const Value& value, const Value& by) {
+  int64_t x = 0, y = 0;
+  if (!value.integer(x) || !by.integer(y) || y == 0)
+    return bad_input("divisibleby: expected two integers, got {} and {}", value.type_name(), by.type_name());
+  return y == -1 || x % y == 0;
+}
+
+}  // namespace
+
+Value Arguments::at(size_t place, std::string_view name) const {
+  if (place < values.size()) return values[place];
+  for (const auto& [key, value] : named)
+    if (key == name) return value;
+  return {};
+}
+
+bool is_filter(std::string_view name) { return filters().contains(name); }
+bool is_test(std::string_view name) { return std::find(kTests.begin(), kTests.end(), name) != kTests.end(); }
+bool is_function(std::string_view name) {
+  return name == "namespace" || name == "range" || name == "raise_exception" || name == "strftime_now" || name == "dict";
+}
+
+Result<Value> apply_filter(std::string_view name, const Value& value, const Arguments& arguments, Budget& budget) {
+  SLIP_TRY_(budget.take(1, 0));
+  return filters().find(name)->second(value, arguments, budget);
+}
+
+Result<bool> apply_test(std::string_view name, const Value& v, const Arguments& a, Budget& budget) {
+  SLIP_TRY_(budget.take(1, 0));
+  const Value other = a.at(0, "");
+  if (name == "defined" || name == "undefined") return v.undefined() == (name == "undefined");
+  if (name == "none") return v.none();
+  if (name == "string") return v.string() != nullptr;
+  if (name == "mapping") return v.dict() != nullptr;
+  if (name == "sequence" || name == "iterable") return v.list() || v.string() || v.dict() || v.undefined();
+  if (name == "boolean") return v.boolean() != nullptr;
+  if (name == "true") return v.boolean() && *v.boolean();
+  if (name == "false") return v.boolean() && !*v.boolean();
+  if (name == "number") return v.is_number();
+  if (name == "integer") return std::holds_alternative<int64_t>(v.v);
+  if (name == "float") return std::holds_alternative<double>(v.v);
+  if (name == "callable") return std::holds_alternative<const Node*>(v.v);
+  if (name == "in") return contains(other, v, budget);
+  if (name == "odd" || name == "even") {
+    SLIP_TRY(const bool even, divides(v, 2));
+    return even == (name == "even");
+  }
+  if (name == "divisibleby") return divides(v, other);
+  if (name == "sameas" && (v.list() || v.dict() || v.string())) return v.v == other.v;
+  if (name == "lower" || name == "upper") {
+    SLIP_TRY(const Value folded, call_method(name, v, {}, budget));
+    return *folded.string() == *v.string();
+  }
+  SLIP_TRY(const bool same, equal(v, other, budget));
+  return same == (name != "ne" && name != "!=");
+}
+
+Result<List> elements(const Value& value, Budget& budget) {
+  List out;
+  if (const List* l = value.list()) {
+    out = *l;
+  } else if (const Dict* d = value.dict()) {
+    for (const auto& [key, v] : d->entries) out.emplace_back(key);
+  } else if (const std::string* s = value.string()) {
+    for (size_t i = 0; i < s->size();) {
+      size_t n = 1;
+      while (i + n < s->size() && (static_cast<unsigned char>((*s)[i + n]) & 0xC0) == 0x80) ++n;
+      SLIP_TRY_(budget.take(1, 40));
+      out.emplace_back(s->substr(i, n));
+      i += n;
+    }
+  } else if (!value.undefined()) {
+    return bad_input("expected a list, a dictionary or a string to walk over, got {}", value.type_name());
+  }
+  SLIP_TRY_(budget.take(static_cast<int64_t>(out.size()), static_cast<int64_t>(out.size()) * 40));
+  return out;
+}
+
+}  // namespace slip::jinja

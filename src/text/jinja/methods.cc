@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Methods of strings and dictionaries in templates, after Python's documentation of each. Letter case is ASCII's: templates fold roles
+// and literals, and other letters are refused rather than folded wrongly.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+
+#include "text/jinja/syntax.h"
+
+namespace slip::jinja {
+namespace {
+
+constexpr std::array<std::string_view, 25> kMethods = {
+    "strip",        "lstrip",  "rstrip", "split",      "rsplit", "splitlines", "startswith", "endswith", "replace",
+    "upper",        "lower",   "title",  "capitalize", "find",   "rfind",      "count",      "join",     "removeprefix",
+    "removesuffix", "isdigit", "get",    "items",      "keys",   "values",     "index"};
+
+constexpr std::string_view kBlanks = " \t\n\r\f\v";
+
+Result<std::string> need_string(std::string_view method, const Value& v) {
+  if (!v.string()) return bad_input("{}: expected a string as argument, got {}", method, v.type_name());
+  return *v.string();
+}
+
+std::string_view stripped(std::string_view s, std::string_view chars, bool left, bool right) {
+  while (left && !s.empty() && chars.find(s.front()) != std::string_view::npos) s.remove_prefix(1);
+  while (right && !s.empty() && chars.find(s.back()) != std::string_view::npos) s.remove_suffix(1);
+  return s;
+}
+
+Result<Value> strip(std::string_view name, const std::string& s, const Arguments& a) {
+  std::string chars(kBlanks);
+  if (const Value given = a.at(0, "chars"); !given.undefined() && !given.none()) {
+    SLIP_TRY(chars, need_string(name, given));
+  }
+  if (std::any_of(chars.begin(), chars.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+    return unsupported("{}: expected ASCII characters to take off, got others", name);
+  return Value(std::string(stripped(s, chars, name != "rstrip", name != "lstrip")));
+}
+
+Result<Value> split(std::string_view name, const std::string& s, const Arguments& a, Budget& budget) {
+  int64_t most = -1;
+  a.at(1, "maxsplit").integer(most);
+  const Value separator = a.at(0, "sep");
+  List out;
+  SLIP_TRY_(budget.take(static_cast<int64_t>(s.size()) / 8, static_cast<int64_t>(s.size()) * 40));
+  if (separator.undefined() || separator.none()) {
+    if (most >= 0) return unsupported("{}: expected a separator beside a number of splits, got none", name);
+    for (size_t i = s.find_first_not_of(kBlanks); i != std::string::npos;) {
+      const size_t end = std::min(s.find_first_of(kBlanks, i), s.size());
+      out.emplace_back(s.substr(i, end - i));
+      i = s.find_first_not_of(kBlanks, end);
+    }
+    return Value(std::move(out));
+  }
+  SLIP_TRY(const std::string by, need_string(name, separator));
+  if (by.empty()) return bad_input("{}: expected a separator, got an empty one", name);
+  std::string_view rest = s;
+  const bool right = name == "rsplit";
+  for (; most != 0; --most) {
+    const size_t at = right ? rest.rfind(by) : rest.find(by);
+    if (at == std::string_view::npos) break;
+    out.emplace_back(std::string(right ? rest.substr(at + by.size()) : rest.substr(0, at)));
+    rest = right ? rest.substr(0, at) : rest.substr(at + by.size());
+  }
+  out.emplace_back(std::string(rest));
+  if (right) std::reverse(out.begin(), out.end());
+  return Value(std::move(out));
+}
+
+Result<Value> splitlines(const std::string& s, Budget& budget) {
+  SLIP_TRY_(budget.take(static_cast<int64_t>(s.size()) / 8, static_cast<int64_t>(s.size()) * 40));
+  List out;
+  for (size_t i = 0; i < s.size();) {
+    const size_t end = std::min(s.find_first_of("\r\n", i), s.size());
+    out.emplace_back(s.substr(i, end - i));
+    i = end + (s.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+  }
+  return Value(std::move(out));
+}
+
+Result<Value> fold(std::string_view name, std::string s) {
+  if (std::any_of(s.begin(), s.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+    return unsupported("{}: expected ASCII letters, got others", name);
+  bool inside = false;  // a word, of which title() and capitalize() leave the first letter large
+  for (char& c : s) {
+    const bool small = c >= 'a' && c <= 'z', large = c >= 'A' && c <= 'Z';
+    const bool up = name == "upper" || (name != "lower" && !inside);
+    if (small && up) c = static_cast<char>(c - 'a' + 'A');
+    if (large && !up) c = static_cast<char>(c - 'A' + 'a');
+    inside = name == "capitalize" || small || large;
+  }
+  return Value(std::move(s));
+}
+
+Result<Value> replace(const std::string& s, const Arguments& a, Budget& budget) {
+  SLIP_TRY(const std::string from, need_string("replace", a.at(0, "old")));
+  SLIP_TRY(const std::string to, need_string("replace", a.at(1, "new")));
+  if (from.empty()) return unsupported("replace: expected something to replace, got an empty string");
+  int64_t most = -1;
+  a.at(2, "count").integer(most);
+  std::string out;
+  size_t i = 0;
+  for (; most != 0; --most) {
+    const size_t at = s.find(from, i);
+    if (at == std::string::npos) break;
+    SLIP_TRY_(budget.take(1, static_cast<int64_t>(at - i + to.size())));
+    out.append(s, i, at - i).append(to);
+    i = at + from.size();
+  }
+  return Value(out.append(s, i));
+}
+
+// One of several, where a list is given.
+Result<Value> begins_or_ends(std::string_view name, const std::string& s, const Value& with, Budget& budget) {
+  List parts{with};
+  if (with.list()) {
+    SLIP_TRY(parts, elements(with, budget));
+  }
+  for (const Value& part : parts) {
+    SLIP_TRY(const std::string text, need_string(name, part));
+    if (name == "startswith" ? s.starts_with(text) : s.ends_with(text)) return Value(true);
+  }
+  return Value(false);
+}
+
+Result<Value> look_for(std::string_view name, const std::string& s, const std::string& part) {
+  if (name == "count") {
+    int64_t n = 0;
+    if (part.empty()) return Value(characters(s) + 1);
+    for (size_t at = s.find(part); at != std::string::npos; at = s.find(part, at + part.size())) ++n;
+    return Value(n);
+  }
+  const size_t at = name == "rfind" ? s.rfind(part) : s.find(part);
+  if (at == std::string::npos && name == "index") return bad_input("index: expected a string that is there, got one that is not");
+  return Value(at == std::string::npos ? int64_t{-1} : characters(std::string_view(s).substr(0, at)));
+}
+
+Result<Value> join(const std::string& between, const Value& list, Budget& budget) {
+  SLIP_TRY(const List items, elements(list, budget));
+  std::string out;
+  for (size_t i = 0; i < items.size(); ++i) {
+    SLIP_TRY(const std::string text, need_string("join", items[i]));
+    SLIP_TRY_(budget.take(1, static_cast<int64_t>(text.size() + between.size())));
+    if (i > 0) out += between;
+    out += text;
+  }
+  return Value(std::move(out));
+}
+
+Result<Value> of_string(std::string_view name, const std::string& s, const Arguments& a, Budget& budget) {
+  if (name == "strip" || name == "lstrip" || name == "rstrip") return strip(name, s, a);
+  if (name == "split" || name == "rsplit") return split(name, s, a, budget);
+  if (name == "splitlines") return splitlines(s, budget);
+  if (name == "startswith" || name == "endswith") return begins_or_ends(name, s, a.at(0, ""), budget);
+  if (name == "replace") return replace(s, a, budget);
+  if (name == "upper" || name == "lower" || name == "title" || name == "capitalize") return fold(name, s);
+  if (name == "join") return join(s, a.at(0, ""), budget);
+  if (name == "isdigit") return Value(!s.empty() && s.find_first_not_of("0123456789") == std::string::npos);
+  if (name == "find" || name == "rfind" || name == "count" || name == "index") {
+    SLIP_TRY(const std::string part, need_string(name, a.at(0, "")));
+    return look_for(name, s, part);
+  }
+  if (name == "removeprefix" || name == "removesuffix") {
+    SLIP_TRY(const std::string part, need_string(name, a.at(0, "")));
+    if (name == "removeprefix") return Value(s.starts_with(part) ? s.substr(part.size()) : s);
+    return Value(s.ends_with(part) ? s.substr(0, s.size() - part.size()) : s);
+  }
+  return bad_input("expected a method of strings, got {}", name);
+}
+
+Result<Value> of_dict(std::string_view name, const Dict& d, const Arguments& a) {
+  if (name == "get") {
+    const Value key = a.at(0, "key");
+    const Value* found = key.string() ? d.find(*key.string()) : nullptr;
+    if (found) return *found;
+    const Value other = a.at(1, "default");
+    return other.undefined() ? Value(None{}) : other;
+  }
+  List out;
+  for (const auto& [key, value] : d.entries) {
+    if (name == "keys") {
+      out.emplace_back(key);
+    } else if (name == "values") {
+      out.push_back(value);
+    } else if (name == "items") {
+      out.emplace_back(List{Value(key), value});
+    } else {
+      return bad_input("expected a method of dictionaries, got {}", name);
+    }
+  }
+  return Value(std::move(out));
+}
+
+}  // namespace
+
+Result<std::string> format_date(const std::string& day, const std::string& format) {
+  std::tm when{};
+  const std::time_t now = std::time(nullptr);
+  if (day.empty()) {
+    localtime_r(&now, &when);
+  } else {
+    int used = 0;
+    if (std::sscanf(day.c_str(), "%4d-%2d-%2d%n", &when.tm_year, &when.tm_mon, &when.tm_mday, &used) != 3 ||
+        static_cast<size_t>(used) != day.size() || when.tm_mon < 1 || when.tm_mon > 12 || when.tm_mday < 1 || when.tm_mday > 31)
+      return bad_input("date: expected a day such as 2026-11-20, got {}", day);
+    when.tm_year -= 1900;
+    when.tm_mon -= 1;
+    when.tm_hour = 12;
+    timegm(&when);  // fills in the day of the week and of the year
+  }
+  for (size_t i = 0; i < format.size(); ++i)
+    if (format[i] == '%' && (++i == format.size() || std::string_view("aAbBdjmyY%").find(format[i]) == std::string_view::npos))
+      return unsupported("strftime_now: expected a format of days, months and years, got {}", format);
+  char text[256];
+  const size_t n = std::strftime(text, sizeof text, format.c_str(), &when);
+  if (n == 0 && !format.empty())
+    return unsupported("strftime_now: expected a format shorter than 256 characters, got {}", format.size());
+  return std::string(text, n);
+}
+
+bool is_method(std::string_view name) { return std::find(kMethods.begin(), kMethods.end(), name) != kMethods.end(); }
+
+Result<Value> call_method(std::string_view name, const Value& object, const Arguments& arguments, Budget& budget) {
+  SLIP_TRY_(budget.take(1, 0));
+  if (const std::string* s = object.string()) return of_string(name, *s, arguments, budget);
+  if (const Dict* d = object.dict(); d && !d->is_namespace) {
+    SLIP_TRY_(budget.take(0, static_cast<int64_t>(d->entries.size()) * 40));
+    return of_dict(name, *d, arguments);
+  }
+  return bad_input("expected a string or a dictionary to have .{}(), got {}", name, object.type_name());
+}
+
+}  // namespace slip::jinja

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What operators, indices and range do with values; which operands they have is the tree's business (chat_jinja.cc).
+#include <cmath>
+
+#include "text/jinja/syntax.h"
+
+namespace slip::jinja {
+namespace {
+
+Result<Value> repeated(const std::string& text, int64_t times, Budget& budget) {
+  if (times <= 0 || text.empty()) return Value("");
+  if (times > budget.bytes) return bad_input("expected a shorter text, got a string times {}", times);
+  SLIP_TRY_(budget.take(0, times * static_cast<int64_t>(text.size())));
+  std::string out;
+  for (int64_t i = 0; i < times; ++i) out += text;
+  return Value(std::move(out));
+}
+
+// Python's integers have no end; these do.
+Result<Value> integers(char op, const std::string& text, int64_t x, int64_t y) {
+  int64_t out = 0;
+  if ((text == "/" || text == "//" || text == "%") && y == 0) return bad_input("expected a divisor other than 0, got 0");
+  if (text == "/") return Value(static_cast<double>(x) / static_cast<double>(y));
+  if (text == "//" || text == "%") {
+    if (y == -1) return text == "%" ? Result<Value>(Value(0)) : integers('-', "-", 0, x);
+    const int64_t rest = (x % y + y) % y;  // takes the divisor's sign
+    return Value(text == "%" ? rest : (x - rest) / y);
+  }
+  const bool overflow = op == '+'   ? __builtin_add_overflow(x, y, &out)
+                        : op == '-' ? __builtin_sub_overflow(x, y, &out)
+                                    : __builtin_mul_overflow(x, y, &out);
+  if (overflow) return bad_input("expected numbers of at most 63 bits, got more");
+  return Value(out);
+}
+Result<Value> numbers(const std::string& op, double x, double y) {
+  if (op == "+") return Value(x + y);
+  if (op == "-") return Value(x - y);
+  if (op == "*") return Value(x * y);
+  if (y == 0) return bad_input("expected a divisor other than 0, got 0");
+  if (op == "/") return Value(x / y);
+  return op == "//" ? Value(std::floor(x / y)) : Value(x - std::floor(x / y) * y);
+}
+
+}  // namespace
+
+Result<Value> operate(const std::string& op, const Value& a, const Value& b, Budget& budget) {
+  if (op == "~") {
+    SLIP_TRY(std::string left, to_text(a));
+    SLIP_TRY(const std::string right, to_text(b));
+    return Value(left + right);
+  }
+  if (op == "+" && a.string() && b.string()) return Value(*a.string() + *b.string());
+  if (op == "+" && a.list() && b.list()) {
+    SLIP_TRY_(budget.take(0, 40 * static_cast<int64_t>(a.list()->size() + b.list()->size())));
+    List joined = *a.list();
+    joined.insert(joined.end(), b.list()->begin(), b.list()->end());
+    return Value(std::move(joined));
+  }
+  int64_t x = 0, y = 0;
+  if (op == "*" && ((a.string() && b.integer(y)) || (b.string() && a.integer(y))))
+    return repeated(a.string() ? *a.string() : *b.string(), y, budget);
+  if (a.integer(x) && b.integer(y)) return integers(op[0], op, x, y);
+  if (a.is_number() && b.is_number()) return numbers(op, a.number(), b.number());
+  return bad_input("expected two strings, two lists or two numbers for {}, got {} and {}", op, a.type_name(), b.type_name());
+}
+
+Result<bool> holds_between(const std::string& op, const Value& left, const Value& right, Budget& budget) {
+  if (op == "==" || op == "!=") {
+    SLIP_TRY(const bool same, equal(left, right, budget));
+    return same == (op == "==");
+  }
+  if (op == "in" || op == "not in") {
+    SLIP_TRY(const bool inside, contains(right, left, budget));
+    return inside == (op == "in");
+  }
+  SLIP_TRY(const bool below, less(left, right));
+  SLIP_TRY(const bool above, less(right, left));
+  return op == "<" ? below : op == ">" ? above : op == "<=" ? !above : !below;
+}
+
+Result<Value> element(const Value& object, const Value& key) {
+  if (const Dict* d = object.dict()) {
+    const Value* v = key.string() ? d->find(*key.string()) : nullptr;
+    return v ? *v : Value();
+  }
+  if (object.undefined()) return bad_input("expected something to have an index, got an undefined value");
+  int64_t i = 0;
+  if (!key.integer(i)) return Value();
+  if (const List* l = object.list()) {
+    if (i < 0) i += static_cast<int64_t>(l->size());
+    return i >= 0 && i < static_cast<int64_t>(l->size()) ? (*l)[static_cast<size_t>(i)] : Value();
+  }
+  if (const std::string* s = object.string()) {
+    const int64_t length = characters(*s);
+    if (i < 0) i += length;
+    return i >= 0 && i < length ? Value(std::string(characters_of(*s, i, i + 1))) : Value();
+  }
+  return Value();
+}
+
+Result<Value> range(const Arguments& a, Budget& budget) {
+  int64_t ends[3] = {0, 0, 1};
+  if (a.values.empty() || a.values.size() > 3) return bad_input("range: expected one to three integers, got {}", a.values.size());
+  const size_t first = a.values.size() == 1 ? 1 : 0;
+  for (size_t i = 0; i < a.values.size(); ++i)
+    if (!a.values[i].integer(ends[first + i])) return bad_input("range: expected integers, got {}", a.values[i].type_name());
+  if (ends[2] == 0) return bad_input("range: expected a step other than 0, got 0");
+  List out;
+  for (int64_t i = ends[0]; ends[2] > 0 ? i < ends[1] : i > ends[1]; i += ends[2]) {
+    SLIP_TRY_(budget.take(1, 40));
+    out.push_back(i);
+  }
+  return Value(std::move(out));
+}
+
+}  // namespace slip::jinja

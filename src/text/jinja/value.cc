@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparison, printing and JSON of template values, as Python does them.
+#include "text/jinja/value.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace slip::jinja {
+
+const Value* Dict::find(std::string_view key) const {
+  for (const auto& [name, value] : entries)
+    if (name == key) return &value;
+  return nullptr;
+}
+
+void Dict::set(std::string_view key, Value value) {
+  for (auto& [name, old] : entries) {
+    if (name != key) continue;
+    old = std::move(value);
+    return;
+  }
+  entries.emplace_back(std::string(key), std::move(value));
+}
+
+double Value::number() const {
+  if (const auto* d = std::get_if<double>(&v)) return *d;
+  int64_t i = 0;
+  integer(i);
+  return static_cast<double>(i);
+}
+
+bool Value::integer(int64_t& out) const {
+  if (const auto* i = std::get_if<int64_t>(&v)) return out = *i, true;
+  if (const bool* b = boolean()) return out = *b, true;
+  return false;
+}
+
+bool Value::truthy() const {
+  if (undefined() || none()) return false;
+  if (const std::string* s = string()) return !s->empty();
+  if (const List* l = list()) return !l->empty();
+  if (const Dict* d = dict()) return d->is_namespace || !d->entries.empty();
+  return !is_number() || number() != 0;
+}
+
+const char* Value::type_name() const {
+  static constexpr const char* kNames[] = {"an undefined value", "none",   "a boolean",    "an integer", "a number",
+                                           "a string",           "a list", "a dictionary", "a macro"};
+  return kNames[v.index()];
+}
+
+Result<bool> equal(const Value& a, const Value& b, Budget& budget) {
+  SLIP_TRY_(budget.take(1, 0));
+  if (a.is_number() && b.is_number()) return a.number() == b.number();
+  if (a.v.index() != b.v.index()) return false;
+  if (a.undefined() || a.none()) return true;
+  if (a.string()) return *a.string() == *b.string();
+  if (a.list()) {
+    if (a.list()->size() != b.list()->size()) return false;
+    for (size_t i = 0; i < a.list()->size(); ++i) {
+      SLIP_TRY(const bool same, equal((*a.list())[i], (*b.list())[i], budget));
+      if (!same) return false;
+    }
+    return true;
+  }
+  if (a.dict()) {
+    if (a.dict() == b.dict()) return true;
+    if (a.dict()->is_namespace || a.dict()->entries.size() != b.dict()->entries.size()) return false;
+    for (const auto& [key, value] : a.dict()->entries) {
+      const Value* other = b.dict()->find(key);
+      if (!other) return false;
+      SLIP_TRY(const bool same, equal(value, *other, budget));
+      if (!same) return false;
+    }
+    return true;
+  }
+  return std::get<const Node*>(a.v) == std::get<const Node*>(b.v);
+}
+
+Result<bool> less(const Value& a, const Value& b) {
+  if (a.is_number() && b.is_number()) return a.number() < b.number();
+  if (a.string() && b.string()) return *a.string() < *b.string();  // UTF-8 orders as its characters do
+  return bad_input("expected two numbers or two strings to compare, got {} and {}", a.type_name(), b.type_name());
+}
+
+Result<bool> contains(const Value& inside, const Value& value, Budget& budget) {
+  if (const std::string* s = inside.string()) {
+    if (!value.string()) return bad_input("expected a string to look for in a string, got {}", value.type_name());
+    return s->find(*value.string()) != std::string::npos;
+  }
+  if (const List* l = inside.list()) {
+    for (const Value& x : *l) {
+      SLIP_TRY(const bool same, equal(x, value, budget));
+      if (same) return true;
+    }
+    return false;
+  }
+  if (const Dict* d = inside.dict()) return value.string() && d->find(*value.string()) != nullptr;
+  if (inside.undefined()) return false;
+  return bad_input("expected a string, a list or a dictionary to look in, got {}", inside.type_name());
+}
+
+namespace {
+
+// Python's repr of a float: the shortest digits that come back, never without a point or an exponent.
+std::string float_text(double d) {
+  std::string s = fmt::format("{}", d);
+  if (s.find_first_not_of("-0123456789") == std::string::npos) s += ".0";
+  return s;
+}
+
+void escape(std::string_view s, std::string& out) {
+  out += '"';
+  for (const char c : s) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c == '\b') {
+      out += "\\b";
+    } else if (c == '\f') {
+      out += "\\f";
+    } else if (u < 0x20) {
+      out += fmt::format("\\u{:04x}", u);
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+constexpr int kMaxJsonDepth = 100;
+
+}  // namespace
+
+Result<std::string> to_text(const Value& value) {
+  if (value.undefined()) return std::string();
+  if (value.none()) return std::string("None");
+  if (const std::string* s = value.string()) return *s;
+  if (const bool* b = value.boolean()) return std::string(*b ? "True" : "False");
+  if (const auto* i = std::get_if<int64_t>(&value.v)) return std::to_string(*i);
+  if (const auto* d = std::get_if<double>(&value.v)) return float_text(*d);
+  return bad_input("expected text or a number to print, got {}", value.type_name());
+}
+
+Status to_json(const Value& value, int indent, int depth, Budget& budget, std::string& out) {
+  SLIP_TRY_(budget.take(1, 8));
+  if (depth > kMaxJsonDepth) return bad_input("tojson: expected at most {} levels, got more", kMaxJsonDepth);
+  const auto line = [&](int level) {
+    if (indent >= 0) out += '\n' + std::string(static_cast<size_t>(indent) * static_cast<size_t>(level), ' ');
+  };
+  const char* comma = indent >= 0 ? "," : ", ";
+  if (const std::string* s = value.string()) {
+    SLIP_TRY_(budget.take(0, static_cast<int64_t>(s->size())));
+    escape(*s, out);
+  } else if (const List* l = value.list()) {
+    out += '[';
+    for (size_t i = 0; i < l->size(); ++i) {
+      if (i > 0) out += comma;
+      line(depth + 1);
+      SLIP_TRY_(to_json((*l)[i], indent, depth + 1, budget, out));
+    }
+    if (!l->empty()) line(depth);
+    out += ']';
+  } else if (const Dict* d = value.dict(); d && !d->is_namespace) {
+    out += '{';
+    for (size_t i = 0; i < d->entries.size(); ++i) {
+      if (i > 0) out += comma;
+      line(depth + 1);
+      escape(d->entries[i].first, out);
+      out += ": ";
+      SLIP_TRY_(to_json(d->entries[i].second, indent, depth + 1, budget, out));
+    }
+    if (!d->entries.empty()) line(depth);
+    out += '}';
+  } else if (value.none()) {
+    out += "null";
+  } else if (const bool* b = value.boolean()) {
+    out += *b ? "true" : "false";
+  } else if (value.is_number()) {
+    SLIP_TRY(const std::string text, to_text(value));
+    out += text;
+  } else {
+    return bad_input("tojson: expected a value that JSON has, got {}", value.type_name());
+  }
+  return {};
+}
+
+int64_t characters(std::string_view s) {
+  return std::count_if(s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+std::string_view characters_of(std::string_view s, int64_t begin, int64_t end) {
+  int64_t at = -1;
+  size_t first = s.size(), last = s.size();
+  for (size_t i = 0; i < s.size(); ++i) {
+    if ((static_cast<unsigned char>(s[i]) & 0xC0) == 0x80) continue;
+    ++at;
+    if (at == begin) first = i;
+    if (at == end) {
+      last = i;
+      break;
+    }
+  }
+  return first < last ? s.substr(first, last - first) : std::string_view{};
+}
+
+}  // namespace slip::jinja

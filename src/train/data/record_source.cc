@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training samples of the driving task. Config object "data":
+//   {"kind": "records", "records": DIR, "model": "config.json", "waypoint_step_m": 0.01, "first": 0, "count": N}
+//   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.01}
+// "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
+// "grounding": {"weight": 1, "background": 0.1} adds a target to every image cell (grounding.h): the weight of cells that show
+// something, and of those that do not.
+// A model whose config says "form": "action" gets other samples: action_source.h.
+// A model whose config says "law": "graph" (task/prompt.h) gets the answer as contents of the form's fields, for the graph objective.
+// `model` is the model's config.json: its "slipstream" object gives prompt style and budgets; preprocessor_config.json stands
+// beside it. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
+// canonical tokens and <|im_end|>, which belongs to the last block and is always masked (Fast-dDrive's always_mask_im_end).
+#include <algorithm>
+#include <numeric>
+
+#include "base/philox.h"
+#include "form/schema/values.h"
+#include "image/qwen_preprocess.h"
+#include "sim/record.h"
+#include "sim/record/make.h"
+#include "sim/record/shards.h"
+#include "sim/render/render.h"
+#include "sim/world.h"
+#include "task/task_tokenizer.h"
+#include "task/wod.h"
+#include "text/chat.h"
+#include "train/data/action_source.h"
+#include "train/data/grounding.h"
+#include "train/data/source.h"
+
+namespace slip {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> kSections = {"critical_objects", "explanation", "future_meta_behavior", "trajectory"};
+
+struct Setup {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatTemplate> chat;
+  std::unique_ptr<CompiledForm> form;
+  std::shared_ptr<const GraphForm> graph;  // set where the law is the graph's
+  std::shared_ptr<const Form> chain;       // set where it is the chain's
+  TaskOptions task;
+  PreprocessorConfig preprocessor;
+  TokenId mask, im_end, image_pad;
+  double waypoint_step_m = 0.01;
+  float grounding = 0, background = 0;                  // weights; 0: no grounding
+  std::array<int32_t, kGroundingWords.size()> words{};  // ids of kGroundingWords
+};
+
+Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::string& folder) {
+  if (const auto id = t.find(text)) return *id;
+  return bad_input("{}: expected a tokenizer with {}, got none", folder, text);
+}
+
+Status make_missing_tokenizer(const json::object& data, const std::string& folder, const Setup& s) {
+  if (std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json")) return {};
+  TaskTokenizerOptions o{.form = s.task.form, .prompt = s.task.prompt, .waypoint_step_m = s.waypoint_step_m};
+  SLIP_TRY(const int64_t vocab, int_or(data, "tokenizer_vocab", 0, "data"));
+  if (vocab == 0) return {};
+  SLIP_TRY(const int64_t seed, int_or(data, "tokenizer_seed", 0, "data"));
+  o.vocab = static_cast<int32_t>(vocab);
+  o.first_seed = static_cast<uint64_t>(seed);
+  return make_task_tokenizer(folder, o);
+}
+
+Status read_grounding(const json::object& data, Setup& s) {
+  if (!data.contains("grounding")) return {};
+  SLIP_TRY(const json::object* o, get_object(data, "grounding", "data"));
+  SLIP_TRY(const double weight, number_or(*o, "weight", 1, "data: grounding"));
+  SLIP_TRY(const double background, number_or(*o, "background", 0.1, "data: grounding"));
+  if (!(weight > 0 && background >= 0))
+    return bad_input("data: grounding: expected positive weights, got {} and {}", weight, background);
+  s.grounding = static_cast<float>(weight);
+  s.background = static_cast<float>(background);
+  for (size_t i = 0; i < kGroundingWords.size(); ++i) {
+    SLIP_TRY(const std::vector<TokenId> ids, s.tokenizer->encode(kGroundingWords[i]));
+    if (ids.size() != 1)
+      return bad_input("data: grounding: expected \"{}\" to be one token, got {}", kGroundingWords[i], ids.size());
+    s.words[i] = ids[0].value;
+  }
+  return {};
+}
+
+Result<Setup> set_up(const json::object& data, const std::string& folder) {
+  Setup s;
+  SLIP_TRY(const std::string model, get_string(data, "model", "data"));
+  SLIP_TRY(s.waypoint_step_m, number_or(data, "waypoint_step_m", 0.01, "data"));
+  if (!(s.waypoint_step_m >= 0.01 && s.waypoint_step_m <= 10))
+    return bad_input("data: waypoint_step_m: expected 0.01 to 10, got {}", s.waypoint_step_m);
+  SLIP_TRY(const json::value config, read_json(model));
+  if (!config.is_object()) return bad_input("{}: expected an object, got another type", model);
+  SLIP_TRY(s.task, task_options(config.get_object(), model));
+  SLIP_TRY(s.preprocessor, read_preprocessor_config(std::filesystem::path(model).parent_path() / "preprocessor_config.json"));
+  const json::object* language = &config.get_object();
+  if (language->contains("text_config")) {
+    SLIP_TRY(language, get_object(config.get_object(), "text_config", model));
+  }
+  SLIP_TRY(const int64_t vocab, get_int(*language, "vocab_size", model));
+  SLIP_TRY_(make_missing_tokenizer(data, folder, s));
+  SLIP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
+  s.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+  SLIP_TRY(ChatTemplate chat, ChatTemplate::load(folder));
+  s.chat = std::make_unique<ChatTemplate>(std::move(chat));
+  SLIP_TRY(s.mask, special(*s.tokenizer, "|<MASK>|", folder));
+  SLIP_TRY(s.im_end, special(*s.tokenizer, "<|im_end|>", folder));
+  SLIP_TRY(s.image_pad, special(*s.tokenizer, "<|image_pad|>", folder));
+  SLIP_TRY_(read_grounding(data, s));
+  SLIP_TRY(CompiledForm form, task_form(s.task, {s.tokenizer.get(), s.tokenizer->find("<|NULL|>"), static_cast<int32_t>(vocab)}));
+  s.form = std::make_unique<CompiledForm>(std::move(form));
+  if (s.task.law == TaskLaw::kGraph)
+    s.graph = std::make_shared<GraphForm>(s.form->form);
+  else
+    s.chain = std::make_shared<Form>(s.form->form);
+  return s;
+}
+
+// One sample from a record: prompt, answer, blocks, what is fixed.
+class SampleMaker {
+ public:
+  explicit SampleMaker(Setup setup) : s_(std::move(setup)) {
+    for (const Section& section : s_.form->form.sections()) {
+      const auto at = std::find(kSections.begin(), kSections.end(), section.name);
+      section_.push_back(at == kSections.end() ? -1 : static_cast<int32_t>(at - kSections.begin()));
+    }
+  }
+
+  Result<Sample> make(const sim::Labels& labels, std::span<const uint8_t> images) const {
+    Sample out;
+    SLIP_TRY(const std::vector<VisionGrid> grids, add_images(images, out));
+    SLIP_TRY(const ChatPrompt prompt, make_prompt(*s_.chat, *s_.tokenizer, std::vector{message(labels)}, {}, grids));
+    SLIP_TRY(const std::vector<FieldValue> values, truth_values(labels, *s_.form, *s_.tokenizer, s_.waypoint_step_m));
+    out.image_token = s_.image_pad;
+    out.mask_token = s_.mask;
+    out.form = s_.chain;
+    out.tokens = prompt.ids;
+    out.positions = prompt.positions.rows;
+    const size_t n = prompt.ids.size();
+    out.block.assign(n, -1);
+    out.section.assign(n, -1);
+    out.response.assign(n, 0);
+    out.fixed.assign(n, 0);
+    out.always_masked.assign(n, 0);
+    if (s_.grounding > 0) SLIP_TRY_(add_grounding(labels, prompt.vision_spans, out));
+    if (s_.graph) {
+      out.graph = s_.graph;
+      out.next_position = static_cast<int32_t>(n) + prompt.positions.rope_delta;
+      for (size_t f = 0; f < values.size(); ++f) {
+        SLIP_TRY(auto content, render_field(*s_.form, f, values[f], *s_.tokenizer));
+        out.contents.push_back(std::move(content));
+      }
+      return out;
+    }
+    SLIP_TRY(const std::vector<TokenId> answer, render(*s_.form, values, *s_.tokenizer));
+    add_answer(answer, prompt.positions.rope_delta, out);
+    out.grounding.resize(s_.grounding > 0 ? out.tokens.size() : 0, -1);
+    out.grounding_weight.resize(out.grounding.size(), 0);
+    return out;
+  }
+
+ private:
+  ChatMessage message(const sim::Labels& labels) const {
+    const PromptText text = prompt_text(s_.task.prompt, ego_of(labels), s_.task.form);
+    ChatMessage m{"user", {}};
+    if (!text.before_images.empty()) m.content.emplace_back(TextItem{text.before_images});
+    for (int c = 0; c < sim::kCameras; ++c) m.content.emplace_back(ImageItem{});
+    m.content.emplace_back(TextItem{text.after_images});
+    return m;
+  }
+
+  Result<std::vector<VisionGrid>> add_images(std::span<const uint8_t> images, Sample& out) const {
+    std::vector<VisionGrid> grids;
+    for (const Image& image : camera_images(images)) {
+      SLIP_TRY(const PatchGrid g, qwen_patches(image, s_.preprocessor));
+      out.pixel_values.insert(out.pixel_values.end(), g.values.begin(), g.values.end());
+      out.grids.push_back({g.t, g.h, g.w});
+      grids.push_back({g.t, g.h, g.w});
+    }
+    return grids;
+  }
+
+  // vision_spans: where each image's tokens stand among the prompt's.
+  Status add_grounding(const sim::Labels& labels, std::span<const SlotSpan> vision_spans, Sample& out) const {
+    SLIP_TRY(const sim::Moment moment, sim::moment_at(labels.seed, labels.family, static_cast<double>(labels.frame_s)));
+    const auto cameras = sim::front_cameras();
+    out.grounding.assign(out.tokens.size(), -1);
+    out.grounding_weight.assign(out.tokens.size(), 0);
+    for (size_t c = 0; c < sim::kCameras; ++c) {
+      const int merge = s_.preprocessor.merge_size;
+      const std::vector<Seen> cells = seen_in_cells(moment, cameras[c], out.grids[c][1] / merge, out.grids[c][2] / merge);
+      for (size_t i = 0; i < cells.size(); ++i) {
+        const size_t row = static_cast<size_t>(vision_spans[c].begin) + i;
+        out.grounding[row] = s_.words[static_cast<size_t>(cells[i])];
+        out.grounding_weight[row] = cells[i] == Seen::kNothing ? s_.background : s_.grounding;
+      }
+    }
+    return {};
+  }
+
+  void add_answer(std::span<const TokenId> answer, int32_t rope_delta, Sample& out) const {
+    const Form& form = s_.form->form;
+    for (size_t i = 0; i <= answer.size(); ++i) {
+      const bool closing = i == answer.size();
+      const auto u = static_cast<int32_t>(closing ? i - 1 : i);
+      const auto position = static_cast<int32_t>(out.tokens.size()) + rope_delta;
+      out.tokens.push_back(closing ? s_.im_end : answer[i]);
+      out.positions.push_back(Position::text(position));
+      out.block.push_back(form.block_at(u));
+      out.section.push_back(section_[static_cast<size_t>(form.section_at(u))]);
+      out.response.push_back(1);
+      out.fixed.push_back(!closing && form.fixed_at(u).has_value());
+      out.always_masked.push_back(closing);
+    }
+  }
+
+  Setup s_;
+  std::vector<int32_t> section_;
+};
+
+// Records of one source: products of two such counts fit 63 bits, and one fits PhiloxStream::below.
+constexpr int64_t kMostRecords = int64_t{1} << 31;
+// The key of epochs' orders: fixed, so that a data set has one order whatever the run's seed, and its own, so that no other stream
+// of uniforms is drawn again. The value carries no meaning.
+constexpr uint64_t kOrderSeed = 0x5eed;
+
+// The order of an epoch: a keyed affine walk over 0 .. n-1 (step coprime to n), different in every epoch; 3 <= n <= kMostRecords.
+// Steps from n/3 to 2n/3: records that follow each other in a set (written in order of their seeds) stand far apart in an epoch.
+int64_t shuffled(int64_t index, int64_t n) {
+  const auto epoch = static_cast<uint64_t>(index / n);
+  PhiloxStream r(kOrderSeed, epoch);
+  const auto start = static_cast<int64_t>(r.below(static_cast<uint32_t>(n)));
+  auto step = static_cast<int64_t>(n / 3 + r.below(static_cast<uint32_t>(n / 3 + 1)));
+  while (std::gcd(step, n) != 1) ++step;
+  return (start + (index % n) * step) % n;
+}
+
+class RecordSource : public SampleSource {
+ public:
+  RecordSource(Setup setup, sim::RecordSet set, int64_t first, int64_t count)
+      : maker_(std::move(setup)), set_(std::move(set)), first_(first), count_(count) {}
+  Result<Sample> get(int64_t index) override {
+    const int64_t i = first_ + shuffled(index, count_);
+    SLIP_TRY(const sim::Labels labels, set_.labels(i));
+    SLIP_TRY(const auto pictures, set_.pictures(i));
+    return maker_.make(labels, pictures);
+  }
+
+ private:
+  SampleMaker maker_;
+  sim::RecordSet set_;
+  int64_t first_, count_;
+};
+
+class SimulatedSource : public SampleSource {
+ public:
+  SimulatedSource(Setup setup, uint64_t first_seed, int64_t count)
+      : maker_(std::move(setup)), first_seed_(first_seed), count_(count) {}
+  Result<Sample> get(int64_t index) override {
+    SLIP_TRY(const sim::Record r, sim::make_record(first_seed_ + static_cast<uint64_t>(shuffled(index, count_))));
+    return maker_.make(r.labels, r.images);
+  }
+
+ private:
+  SampleMaker maker_;
+  uint64_t first_seed_;
+  int64_t count_;
+};
+
+Result<TaskOptions> task_of(const json::object& data) {
+  SLIP_TRY(const std::string model, get_string(data, "model", "data"));
+  SLIP_TRY(const json::value config, read_json(model));
+  if (!config.is_object()) return bad_input("{}: expected an object, got another type", model);
+  return task_options(config.get_object(), model);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder) {
+  SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
+  if (kind != "records" && kind != "simulated") return unsupported("data: kind: expected records, simulated or toy, got {}", kind);
+  SLIP_TRY(const TaskOptions task, task_of(data));
+  if (task.form == TaskForm::kAction) return make_action_source(data, task, tokenizer_folder);
+  SLIP_TRY(Setup setup, set_up(data, tokenizer_folder));
+  if (kind == "simulated") {
+    SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
+    SLIP_TRY(const int64_t count, get_int(data, "count", "data"));
+    if (count < 3 || count > kMostRecords) return bad_input("data: count: expected 3 to {}, got {}", kMostRecords, count);
+    return std::unique_ptr<SampleSource>(std::make_unique<SimulatedSource>(std::move(setup), static_cast<uint64_t>(first), count));
+  }
+  SLIP_TRY(const std::string folder, get_string(data, "records", "data"));
+  SLIP_TRY(sim::RecordSet set, sim::RecordSet::open(folder));
+  SLIP_TRY(const int64_t first, int_or(data, "first", 0, "data"));
+  if (first < 0 || first > set.size()) return bad_input("data: first: expected 0 to {}, got {}", set.size(), first);
+  SLIP_TRY(const int64_t count, int_or(data, "count", std::min(set.size() - first, kMostRecords), "data"));
+  if (count < 3 || count > std::min(set.size() - first, kMostRecords))
+    return bad_input("data: expected first and count (at least 3) within the {} records of {}, got {} and {}", set.size(), folder,
+                     first, count);
+  return std::unique_ptr<SampleSource>(std::make_unique<RecordSource>(std::move(setup), std::move(set), first, count));
+}
+
+}  // namespace slip

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where training samples come from. No torch here: a source over simulator records, a toy one for tests, and whatever else
+// can be tokenised share this interface. Shapes: n tokens in sequence order, prompt first, response after it.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "lm/graph_visibility.h"
+
+namespace slip {
+
+/// A form and its law, shared by all samples of a source.
+struct GraphForm {
+  explicit GraphForm(Form f) : form(std::move(f)), law(form) {}
+  GraphForm(const GraphForm&) = delete;  // the law points into the form
+  GraphForm& operator=(const GraphForm&) = delete;
+  Form form;
+  GraphLaw law;
+};
+
+/// One teacher-forced sequence. All per-token vectors have tokens.size() entries unless said otherwise. Where `graph` is set the
+/// tokens are the prompt alone, block, response and fixed may be empty, and the answer is `contents`.
+struct Sample {
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> block;                  // prompt: -1; response: block id, a run of equal ids is one turn
+  std::vector<float> weight;                   // factor on top of the section's weight; empty: 1 everywhere
+  std::vector<uint8_t> response;               // 1: counts, and is predicted by the clean half
+  std::vector<uint8_t> fixed;                  // 1: scaffold, never masked
+  std::vector<uint8_t> always_masked;          // 1: masked in both rows (the closing <|im_end|>); empty: none
+  std::vector<int32_t> grounding;              // a target id for the clean row itself (image cells), -1: none; empty: none at all
+  std::vector<float> grounding_weight;         // of each; same length as grounding
+  std::vector<int32_t> section;                // index into TrainConfig::sections, -1 outside; empty: -1 everywhere
+  std::vector<Position> positions;             // as the engine gives them
+  std::vector<float> pixel_values;             // patches x patch numbers of all images, in order; empty without images
+  std::vector<std::array<int, 3>> grids;       // (t, h, w) in patches, one per image
+  TokenId image_token{-1};                     // k-th token of this id takes the k-th merged feature; -1: no images
+  TokenId mask_token;                          // what stands in for a masked token
+  std::shared_ptr<const GraphForm> graph;      // for the graph objective
+  std::vector<std::vector<TokenId>> contents;  // of each field of the graph's form, END left out
+  int32_t next_position = 0;                   // of the form's first token
+  std::shared_ptr<const Form> form;            // of the response under the chain law; null: free text
+};
+
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+  /// Sample number `index` >= 0; a source decides itself how an index maps to data (wraps around, regenerates). Called from one
+  /// background thread; must not touch torch. An error ends the training with its message.
+  virtual Result<Sample> get(int64_t index) = 0;
+};
+
+/// The source described by the config's "data" object: {"kind": "toy", ...} or whatever record_source.cc adds.
+/// `tokenizer_folder` may be empty (toy).
+Result<std::unique_ptr<SampleSource>> make_source(const json::object& data, const std::string& tokenizer_folder);
+/// A source of short arithmetic-like answers with a scaffold, for tests: {"kind": "toy", "seed": 1, "vocab": 64, "images": false,
+/// "prompt": 12, "fields": 4}.
+Result<std::unique_ptr<SampleSource>> make_toy_source(const json::object& data);
+/// Sources over simulator records; kUnsupported for a kind it does not know. Implemented in record_source.cc.
+Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder);
+
+/// What is wrong with a sample's shapes, or nothing.
+Status check_sample(const Sample& s);
+
+}  // namespace slip

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// The batch thread; contract in batcher.h.
+#include "train/loop/batcher.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <thread>
+
+namespace slip {
+namespace {
+
+Result<SequenceRows> objective_rows(const Sample& s, const TrainConfig& c, const NoiseKey& key) {
+  switch (c.objective) {
+    case ObjectiveKind::kSasd:
+      return sasd_rows(s, sasd_masks(s, sasd_noise(s, c.sections, key), c.minimum_noise), c.sections);
+    case ObjectiveKind::kNld:
+      return nld_rows(s, nld_noise(s, c.nld_rule, key), c.nld_rule);
+    case ObjectiveKind::kGraph:
+      SLIP_TRY_(check_graph_sample(s));
+      return graph_rows(s, draft_blocks(s, c.graph_rule, key), c.graph_rule).rows;
+    case ObjectiveKind::kLora:
+      break;  // its rows are the decoder's
+  }
+  return Error{ErrorKind::kInternal, "objective: expected one with rows of its own, got another"};
+}
+
+Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
+  SLIP_TRY_(check_sample(s));
+  if (s.graph && c.objective != ObjectiveKind::kGraph)
+    return bad_input("sample {}: expected an objective of kind \"graph\" for a model with law \"graph\", got another", index);
+  if (!s.grids.empty() && !c.shape.vision)
+    return bad_input("sample {}: expected no images for a model without vision, got {}", index, s.grids.size());
+  return {};
+}
+
+Result<StepBatches> make_lessons(SampleSource& source, const TrainConfig& c, int64_t step) {
+  StepBatches out;
+  const int64_t samples = c.batch * c.accumulate;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t index = c.first_sample + (step - 1) * samples + i;
+    SLIP_TRY(const Sample s, source.get(index));
+    SLIP_TRY_(check_for_model(s, c, index));
+    SLIP_TRY(LoraTask task, lora_task(s));
+    out.parts.push_back(prompt_batch(s, c.shape.vision_rows()));
+    out.tasks.push_back(std::move(task));
+    ++out.samples;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step) {
+  if (c.objective == ObjectiveKind::kLora) return make_lessons(source, c, step);
+  StepBatches out;
+  const VisionShape vision = c.shape.vision_rows();
+  const int64_t per_step = c.batch * c.accumulate;
+  for (int64_t part = 0; part < c.accumulate; ++part) {
+    RowBatch batch;
+    for (int64_t i = 0; i < c.batch; ++i) {
+      const int64_t in_step = part * c.batch + i, index = c.first_sample + (step - 1) * per_step + in_step;
+      SLIP_TRY(const Sample s, source.get(index));
+      SLIP_TRY_(check_for_model(s, c, index));
+      const NoiseKey key{c.seed, c.rank, static_cast<uint32_t>(step), static_cast<uint32_t>(in_step)};
+      SLIP_TRY(const SequenceRows rows, objective_rows(s, c, key));
+      for (const int32_t t : rows.tokens)
+        if (t < 0 || t >= c.shape.vocab)
+          return bad_input("sample {}: expected token ids below {}, got {}", index, c.shape.vocab, t);
+      append_sequence(batch, rows, {s.pixel_values, s.grids}, vision, true);
+    }
+    out.count += batch.count;
+    out.samples += batch.samples;
+    out.parts.push_back(std::move(batch));
+  }
+  return out;
+}
+
+struct Batcher::Impl {
+  SampleSource& source;
+  const TrainConfig& config;
+  int64_t step;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Result<StepBatches>> ready;
+  bool stop = false;
+  std::thread thread;
+
+  static constexpr size_t kAhead = 3;
+
+  void work() {
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 5);  // this thread only: the products must not wait for the renderer
+    for (;;) {
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return stop || ready.size() < kAhead; });
+        if (stop) return;
+      }
+      Result<StepBatches> made = [&]() -> Result<StepBatches> {
+        try {
+          return make_step(source, config, step++);
+        } catch (const std::bad_alloc&) {
+          return resource_error("step {}: expected memory for its batches, got none", step - 1);
+        } catch (const std::exception& e) {  // CheckFailure, and whatever a library throws: this thread has nobody above it
+          return Error{ErrorKind::kInternal, e.what()};
+        }
+      }();
+      const bool failed = !made;
+      {
+        const std::lock_guard lock(mutex);
+        ready.push_back(std::move(made));
+      }
+      changed.notify_all();
+      if (failed) return;
+    }
+  }
+};
+
+Batcher::Batcher(SampleSource& source, const TrainConfig& config, int64_t first_step)
+    : impl_(new Impl{.source = source, .config = config, .step = first_step}) {
+  impl_->thread = std::thread([this] { impl_->work(); });
+}
+
+Batcher::~Batcher() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->changed.notify_all();
+  impl_->thread.join();
+}
+
+Result<StepBatches> Batcher::next() {
+  std::unique_lock lock(impl_->mutex);
+  impl_->changed.wait(lock, [&] { return !impl_->ready.empty(); });
+  Result<StepBatches> out = std::move(impl_->ready.front());
+  if (out)
+    impl_->ready.pop_front();
+  else
+    return out.error();
+  impl_->changed.notify_all();
+  return out;
+}
+
+}  // namespace slip

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints; contract in checkpoint.h.
+#include "train/loop/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "core/safetensors.h"
+#include "text/tokenizer.h"
+
+namespace slip {
+namespace fs = std::filesystem;
+namespace {
+
+/// N of "step-N", or -1.
+int64_t step_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with("step-")) return -1;
+  int64_t n = -1;
+  const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), n);
+  return error == std::errc() && end == name.data() + name.size() ? n : -1;
+}
+
+std::vector<std::pair<int64_t, fs::path>> step_folders(const fs::path& out) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(out, ec))
+    if (entry.is_directory() && step_of(entry.path()) >= 0) found.emplace_back(step_of(entry.path()), entry.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Status copy_tokenizer(const std::string& from, const fs::path& to) {
+  if (from.empty()) return {};
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json",
+        "chat_template.json", "chat_template.jinja", "preprocessor_config.json", "generation_config.json", "slipstream.json"}) {
+    const fs::path source = fs::path(from) / name;
+    std::error_code ec;
+    if (!fs::exists(source, ec)) continue;
+    if (!fs::copy_file(source, to / name, fs::copy_options::overwrite_existing, ec))
+      return resource_error("{}: expected to copy it to {}, got {}", source.string(), to.string(), ec.message());
+  }
+  return {};
+}
+
+// A folder that is removed again unless it was kept: on an error, and when an interrupt ends the process meanwhile.
+class PartialFolder {
+ public:
+  explicit PartialFolder(fs::path path) : path_(std::move(path)) { remember_temporary(path_); }
+  PartialFolder(const PartialFolder&) = delete;
+  PartialFolder& operator=(const PartialFolder&) = delete;
+  ~PartialFolder() {
+    std::error_code ec;
+    fs::remove_all(path_, ec);  // nothing there once it was renamed
+    forget_temporary(path_);
+  }
+
+ private:
+  fs::path path_;
+};
+
+Status write_parts(const TrainConfig& c, const ParameterTable& table, const TrainState& s, const std::string& loss_lines,
+                   const fs::path& to) {
+  const std::span<const float> published = s.average.empty() ? s.values : s.average;
+  if (c.objective == ObjectiveKind::kLora) {
+    SLIP_TRY_(save_lora(to / kLoraFolder, table, published, c.lora_rule, c.init, c.store));
+  } else {
+    json::object config = c.model;
+    config["torch_dtype"] = c.store == StoreAs::kBF16 ? "bfloat16" : "float32";
+    SLIP_TRY_(write_file(to / "config.json", pretty(config)));
+    SLIP_TRY_(save_weights(to / "model.safetensors", table, published, c.store));
+    SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
+  }
+  const auto n = static_cast<int64_t>(s.values.size());
+  std::vector<TensorToWrite> flat;
+  for (const auto& [name, data] : {std::pair{"values", s.values}, {"first", s.first}, {"second", s.second}, {"average", s.average}})
+    if (!data.empty()) flat.push_back({name, DType::kF32, {n}, std::as_bytes(std::span<const float>(data))});
+  SLIP_TRY_(write_safetensors(to / "trainer.safetensors", flat));
+  SLIP_TRY_(write_file(to / "loss.jsonl", loss_lines));
+  std::error_code ec;
+  const std::string here = fs::current_path(ec).string();
+  json::object trainer{{"step", s.step}, {"elapsed_s", s.elapsed_s}};
+  if (is_valid_utf8(here)) trainer["working_folder"] = here;  // JSON has no words for another name
+  trainer["config"] = c.source;
+  return write_file(to / "trainer.json", pretty(trainer));
+}
+
+}  // namespace
+
+Status save_checkpoint(const TrainConfig& c, const ParameterTable& table, const TrainState& s, const std::string& loss_lines) {
+  const fs::path to = c.out / fmt::format("step-{}", s.step), partial = c.out / fmt::format("step-{}.partial", s.step);
+  std::error_code ec;
+  const PartialFolder guard(partial);
+  fs::remove_all(partial, ec);
+  fs::create_directories(partial, ec);
+  if (ec) return resource_error("{}: expected to create the folder, got {}", partial.string(), ec.message());
+  SLIP_TRY_(write_parts(c, table, s, loss_lines, partial));
+  fs::remove_all(to, ec);
+  fs::rename(partial, to, ec);
+  if (ec) return resource_error("{}: expected to rename it to {}, got {}", partial.string(), to.string(), ec.message());
+  auto found = step_folders(c.out);
+  if (c.keep > 0)
+    for (size_t i = 0; i + static_cast<size_t>(c.keep) < found.size(); ++i)
+      if (found[i].first < s.step) fs::remove_all(found[i].second, ec);
+  return {};
+}
+
+Status load_checkpoint(const fs::path& folder, TrainState& s) {
+  SLIP_TRY(const json::value v, read_json(folder / "trainer.json"));
+  const std::string where = (folder / "trainer.json").string();
+  if (!v.is_object()) return bad_input("{}: expected an object, got {}", where, json::serialize(v).substr(0, 40));
+  SLIP_TRY(s.step, get_int(v.get_object(), "step", where));
+  SLIP_TRY(s.elapsed_s, get_number(v.get_object(), "elapsed_s", where));
+  SLIP_TRY(const Checkpoint stored, Checkpoint::open_file(folder / "trainer.safetensors"));
+  for (const auto& [name, data] :
+       {std::pair{"values", s.values}, {"first", s.first}, {"second", s.second}, {"average", s.average}}) {
+    if (data.empty()) continue;
+    // A run that starts averaging now starts from the weights.
+    const char* source = std::string_view(name) == "average" && !stored.has(name) ? "values" : name;
+    const std::array<int64_t, 1> shape{static_cast<int64_t>(data.size())};
+    SLIP_TRY(const TensorView* t, stored.get(source, shape));
+    read_as_f32(*t, 0, data);
+  }
+  return {};
+}
+
+Result<fs::path> newest_checkpoint(const fs::path& path) {
+  if (fs::exists(path / "trainer.json")) return path;
+  const auto found = step_folders(path);
+  if (found.empty()) return bad_input("{}: expected a checkpoint or a folder of step-N checkpoints, got neither", path.string());
+  return found.back().second;
+}
+
+Status check_out(const fs::path& out, const std::optional<fs::path>& resume) {
+  const auto found = step_folders(out);
+  if (found.empty()) return {};
+  std::error_code ec;
+  if (resume && fs::equivalent(fs::absolute(*resume, ec) / "..", out, ec)) return {};
+  return bad_input("{}: expected {}, got one with {}", out.string(),
+                   resume ? "the folder of the checkpoint that goes on, or one without step-N folders"
+                          : "a folder without step-N folders (--resume goes on from them)",
+                   found.back().second.filename().string());
+}
+
+namespace {
+
+Result<json::object> read_trainer_json(const fs::path& folder, const std::string& where) {
+  SLIP_TRY(const json::value v, read_json(folder / "trainer.json"));
+  if (!v.is_object()) return bad_input("{}: expected an object, got {}", where, json::serialize(v).substr(0, 40));
+  return v.get_object();
+}
+
+}  // namespace
+
+Result<TrainConfig> checkpoint_config(const fs::path& folder) {
+  const std::string where = (folder / "trainer.json").string();
+  SLIP_TRY(const json::object o, read_trainer_json(folder, where));
+  SLIP_TRY(const json::object* config, get_object(o, "config", where));
+  SLIP_TRY(TrainConfig c, TrainConfig::parse(*config, where));
+  std::error_code ec;
+  c.out = fs::canonical(folder, ec).parent_path();
+  if (ec) return bad_input("{}: expected a folder, got: {}", folder.string(), ec.message());
+  return c;
+}
+
+Result<fs::path> checkpoint_working_folder(const fs::path& folder) {
+  const std::string where = (folder / "trainer.json").string();
+  SLIP_TRY(const json::object o, read_trainer_json(folder, where));
+  SLIP_TRY(const std::string name, string_or(o, "working_folder", "", where));
+  return fs::path(name);
+}
+
+}  // namespace slip

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lessons from the deployed loop; contracts in lora_lesson.h. The decoder knows nothing of it: an observer of widths hears which
+// draws were tested, a wrapper around the model hears where a round ends, and rows are found again by their positions.
+#include "train/loop/lora_example.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "decode/pass/choice.h"
+#include "decode/sequence/cursor.h"
+#include "decode/draft_length/model.h"
+
+namespace slip {
+namespace {
+
+/// END moves what follows out of its place in the block; the rows would have to be told apart by more than their positions.
+Status check_form(const Form& form) {
+  for (const Field& f : form.fields())
+    if (f.end) return unsupported("lora: expected a form with fields of fixed size, got '{}' with an end", f.name);
+  return {};
+}
+
+Method method_for(const LoraTask& task, const LoraRule& rule, bool adapter) {
+  const Result<Method> preset = method_of(task.form ? "scaffold-spec" : "self-spec");
+  SLIP_CHECK(preset, "a preset of our own");
+  Method m = *preset;
+  m.drafter = DiffusionDrafter{.adapter = adapter};
+  if (!task.form) m.width.tokens = rule.width;
+  return m;
+}
+
+Prompt prompt_of(const RowBatch& rows, const LoraTask& task, LoraLm& lm) {
+  Prompt p;
+  for (const int32_t id : rows.tokens) p.inputs.emplace_back(TokenId{id});
+  for (size_t i = 0; i < rows.feature_rows.size(); ++i)
+    p.inputs[static_cast<size_t>(rows.feature_rows[i])] = Feature{rows.feature_of[i]};
+  p.positions = rows.positions;
+  if (!rows.feature_rows.empty()) p.features_ND = lm.features(rows);
+  p.next_position = task.next_position;
+  return p;
+}
+
+}  // namespace
+
+void LoraSums::add(const LoraSums& o) {
+  lk += o.lk;
+  ce += o.ce;
+  blocks += o.blocks;
+  positions += o.positions;
+  proposed += o.proposed;
+  tested += o.tested;
+  accepted += o.accepted;
+  forwards += o.forwards;
+  tokens += o.tokens;
+}
+
+Result<LoraTask> lora_task(const Sample& s) {
+  if (s.graph) return unsupported("lora: expected a model of the chain law, got a sample with a graph");
+  LoraTask task;
+  task.form = s.form;
+  if (task.form) SLIP_TRY_(check_form(*task.form));
+  const auto first = static_cast<size_t>(std::find(s.response.begin(), s.response.end(), 1) - s.response.begin());
+  SLIP_CHECK(first > 0 && first < s.response.size(), "check_sample");
+  task.next_position = s.positions[first].t;
+  task.limit = static_cast<int32_t>(s.tokens.size() - first);
+  if (!s.always_masked.empty() && s.always_masked.back()) task.end_tokens = {s.tokens.back()};
+  return task;
+}
+
+RowBatch prompt_batch(const Sample& s, const VisionShape& vision) {
+  const auto n = static_cast<size_t>(std::find(s.response.begin(), s.response.end(), 1) - s.response.begin());
+  SequenceRows rows;
+  rows.feature = features_of(s);
+  rows.feature.resize(n);
+  rows.positions.assign(s.positions.begin(), s.positions.begin() + static_cast<ptrdiff_t>(n));
+  for (size_t i = 0; i < n; ++i) {
+    rows.tokens.push_back(s.tokens[i].value);
+    rows.sees.push_back(causal_row(static_cast<int32_t>(i)));
+  }
+  RowBatch batch;
+  append_sequence(batch, rows, {s.pixel_values, s.grids}, vision, false);
+  return batch;
+}
+
+class LoraLesson::Loop : public Lm, public WidthObserver {
+ public:
+  Loop(LoraLm& lm, const LoraRule& rule) : lm_(lm), rule_(rule), lk_(rule.lk) {}
+
+  const LmInfo& info() const override { return lm_.info(); }
+
+  /// A draft pass ends the round before it.
+  Status forward(const Pass& pass, PassOutput& out) override {
+    if (pass.draft_adapter && learns_) end_round();
+    return lm_.forward(pass, out);
+  }
+
+  void seen(const DraftFacts&, const Place& place, bool) override {
+    if (learns_) tested_.push_back(place);
+  }
+
+  Result<LoraSums> run(const RowBatch& rows, const LoraTask& task, bool adapter, bool learns) {
+    const Prompt prompt = prompt_of(rows, task, lm_);
+    task_ = &task;
+    lm_.reserve(static_cast<int32_t>(prompt.inputs.size()) + (task.form ? task.form->length() : task.limit + rule_.width));
+    learns_ = learns;
+    tested_.clear();
+    sums_ = {};
+    Decoder decoder(*this, method_for(task, rule_, adapter));
+    DecodeOptions options;
+    options.limit = task.limit;
+    options.end_tokens = task.end_tokens;
+    options.width_observer = this;
+    SLIP_TRY(Decoded answer, decoder.decode(prompt, task.form.get(), options));
+    end_round();
+    const Statistics& s = answer.statistics;
+    sums_.proposed = s.proposed;
+    sums_.tested = s.tested;
+    sums_.accepted = s.accepted;
+    sums_.forwards = s.forwards;
+    sums_.tokens = s.tokens;
+    tokens_ = std::move(answer.tokens);
+    return sums_;
+  }
+
+  std::span<const TokenId> tokens() const { return tokens_; }
+
+ private:
+  /// Loss and gradient of a round's tested draws, from the last draft pass and the last verifying one.
+  void end_round() {
+    if (tested_.empty()) return;
+    const double unit = rule_.by_blocks ? 1.0 / static_cast<double>(tested_.size()) : 1.0;
+    for (const Place& place : tested_) {
+      const int32_t index =
+          place.field < 0 ? place.index : task_->form->fields()[static_cast<size_t>(place.field)].start + place.index;
+      const int32_t law = task_->next_position + index - 1;
+      const int32_t draft = lm_.info().rule.shift ? law : law + 1;
+      const auto d = lm_.logits<float>(true, draft), v = lm_.logits<float>(false, law);
+      SLIP_CHECK(!d.empty() && !v.empty(), "a tested draw was drafted and verified");
+      const LkPosition at = lk_.position<float>(d, v, ids_allowed(place), unit, lm_.logits_gradient<float>(draft));
+      sums_.lk += unit * at.lk;
+      sums_.ce += unit * at.ce;
+    }
+    lm_.backward();
+    ++sums_.blocks;
+    sums_.positions += static_cast<int64_t>(tested_.size());
+    tested_.clear();
+  }
+
+  /// The ids of a place's rules; empty for all.
+  std::span<const TokenId> ids_allowed(const Place& place) {
+    if (place.field < 0) return {};
+    const Field& f = task_->form->fields()[static_cast<size_t>(place.field)];
+    if (f.rules.unrestricted()) return {};
+    ids_.clear();
+    for_each_allowed(allowed_in(f, place.state, listed_), lm_.info().vocab, [&](TokenId id) { ids_.push_back(id); });
+    return ids_;
+  }
+
+  LoraLm& lm_;
+  LoraRule rule_;
+  LkLoss lk_;
+  const LoraTask* task_ = nullptr;
+  bool learns_ = false;
+  std::vector<Place> tested_;
+  std::vector<TokenId> ids_, listed_, tokens_;
+  LoraSums sums_;
+};
+
+LoraLesson::LoraLesson(LoraLm& lm, const LoraRule& rule) : loop_(std::make_unique<Loop>(lm, rule)) {}
+LoraLesson::~LoraLesson() = default;
+Result<LoraSums> LoraLesson::run(const RowBatch& prompt, const LoraTask& task) { return loop_->run(prompt, task, true, true); }
+Result<LoraSums> LoraLesson::measure(const RowBatch& prompt, const LoraTask& task, bool adapter) {
+  return loop_->run(prompt, task, adapter, false);
+}
+std::span<const TokenId> LoraLesson::tokens() const { return loop_->tokens(); }
+
+}  // namespace slip

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// A draft adapter under training: a step's samples are lessons (lora_lesson.h), one thread per lesson, each with its own arena and
+// gradients. Gradients are added sample by sample in order: the same bits whatever the number of threads.
+#include <atomic>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include "base/threads.h"
+#include "train/loop/batcher.h"
+#include "train/loop/learner.h"
+#include "train/loop/lora_example.h"
+
+namespace slip {
+namespace {
+
+class LoraLearner : public Learner {
+ public:
+  LoraLearner(const TrainConfig& c, SampleSource& source) : c_(c), source_(source), base_(c.shape, c.precision) {
+    const DraftRule draft{.shift = c.diffusion_shift,
+                          .has_mask = c.shape.mask_token >= 0,
+                          .mask = TokenId{c.shape.mask_token},
+                          .block_size = c.lora_rule.width};
+    lms_.push_back(std::make_unique<LoraLm>(base_, c.lora_rule, draft));
+    const int threads = c.threads > 0 ? c.threads : usable_threads();
+    while (lms_.size() < static_cast<size_t>(std::min<int64_t>(threads, c.batch * c.accumulate)))
+      lms_.push_back(LoraLm::beside(*lms_[0]));
+    for (const auto& lm : lms_) lessons_.push_back(std::make_unique<LoraLesson>(*lm, c.lora_rule));
+  }
+
+  const ParameterTable& table() const override { return lms_[0]->table().table; }
+  std::span<float> values() override { return lms_[0]->values<float>(); }
+  std::span<float> gradients() override { return sum_; }
+
+  Status open() override {
+    sum_.resize(static_cast<size_t>(table().size));
+    SLIP_TRY(const Checkpoint stored, Checkpoint::open_folder(c_.init));
+    return load_weights(stored, base_.table(), base_.values<float>());
+  }
+
+  Status start(bool) override {
+    random_weights(table(), c_.seed, 1.0, values());
+    return {};
+  }
+
+  Result<LearnedStep> learn(int64_t number) override {
+    if (!batches_) batches_.emplace(source_, c_, number);
+    SLIP_TRY(const StepBatches step, batches_->next());
+    SLIP_TRY(const LoraSums s, run_all(step));
+    const double units = std::max(1.0, static_cast<double>(c_.lora_rule.by_blocks ? s.blocks : s.positions));
+    for (float& g : sum_) g = static_cast<float>(g / units);
+    const LkRule& lk = c_.lora_rule.lk;
+    return LearnedStep{.loss = (lk.lk_weight * s.lk + lk.ce_weight * s.ce) / units,
+                       .noisy = s.lk / units,
+                       .ar = s.ce / units,
+                       .samples = step.samples,
+                       .acceptance = s.tested > 0 ? static_cast<double>(s.accepted) / static_cast<double>(s.tested) : 0};
+  }
+
+ private:
+  struct Done {
+    LoraSums sums;
+    std::vector<float> gradient;
+  };
+
+  Result<Done> lesson(size_t worker, const RowBatch& prompt, const LoraTask& task) {
+    LoraLm& lm = *lms_[worker];
+    lm.clear_gradients();
+    SLIP_TRY(const LoraSums sums, lessons_[worker]->run(prompt, task));
+    const auto g = lm.gradients<float>();
+    return Done{sums, {g.begin(), g.end()}};
+  }
+
+  Result<LoraSums> run_all(const StepBatches& step) {
+    std::vector<std::optional<Result<Done>>> done(step.parts.size());
+    std::atomic<size_t> next{0};
+    std::vector<std::exception_ptr> thrown(lms_.size());
+    const auto work = [&](size_t worker) {
+      try {
+        TrainModel::set_threads(1);
+        for (size_t i = next++; i < step.parts.size(); i = next++) done[i] = lesson(worker, step.parts[i], step.tasks[i]);
+      } catch (...) {
+        thrown[worker] = std::current_exception();
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (size_t w = 0; w < lms_.size(); ++w) threads.emplace_back(work, w);
+    }
+    for (const auto& e : thrown)
+      if (e) std::rethrow_exception(e);
+    LoraSums sums;
+    std::fill(sum_.begin(), sum_.end(), 0.0F);
+    for (const auto& d : done) {
+      if (!*d) return d->error();
+      sums.add((*d)->sums);
+      for (size_t i = 0; i < sum_.size(); ++i) sum_[i] += (*d)->gradient[i];
+    }
+    return sums;
+  }
+
+  const TrainConfig& c_;
+  SampleSource& source_;
+  TrainModel base_;
+  std::vector<std::unique_ptr<LoraLm>> lms_;
+  std::vector<std::unique_ptr<LoraLesson>> lessons_;
+  std::vector<float> sum_;
+  std::optional<Batcher> batches_;
+};
+
+}  // namespace
+
+std::unique_ptr<Learner> make_lora_learner(const TrainConfig& config, SampleSource& source) {
+  return std::make_unique<LoraLearner>(config, source);
+}
+
+}  // namespace slip

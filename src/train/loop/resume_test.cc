@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Going on with a run through the binary: in the run's own folder, from any working folder, and never over another run.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "train/loop/checkpoint.h"
+
+namespace slip {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A run of two steps in `here`/run, whose configuration names another output folder and, by a relative path, a tokenizer.
+class Resume : public testing::Test {
+ protected:
+  Resume() {
+    std::string name = (fs::temp_directory_path() / "slip-resume-XXXXXX").string();
+    root_ = fs::canonical(::mkdtemp(name.data()));
+    here_ = root_ / "here";
+    away_ = root_ / "away";
+    for (const fs::path& folder : {here_ / "words", away_}) fs::create_directories(folder);
+    EXPECT_TRUE(write_file(here_ / "words" / "tokenizer.json", "{}"));
+    EXPECT_TRUE(write_file(here_ / "c.json", kConfig));
+    EXPECT_EQ(train(here_, {"--config", "c.json", "--steps", "2", "--out", "run"}), 0) << said_;
+  }
+  ~Resume() override { fs::remove_all(root_); }
+
+  /// The trainer's exit code, started in `folder`; its words are in said_.
+  int train(const fs::path& folder, std::vector<std::string> arguments) {
+    std::vector<char*> argv{const_cast<char*>(SLIP_TRAINER)};
+    for (std::string& a : arguments) argv.push_back(a.data());
+    argv.push_back(nullptr);
+    const fs::path said = root_ / "stderr";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+      if (::chdir(folder.c_str()) == 0) ::execv(argv[0], argv.data());
+      ::_exit(99);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    said_ = read_file(said).value_or("");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  static constexpr const char* kConfig = R"({"model": {"model_type": "qwen2", "hidden_size": 16, "num_hidden_layers": 1,
+      "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 16, "vocab_size": 24, "tie_word_embeddings": true,
+      "mask_token_id": 1},
+    "data": {"kind": "toy", "vocab": 24, "prompt": 6, "fields": 2, "values": 3},
+    "tokenizer": "words", "steps": 4, "batch": 1, "threads": 1, "out": "elsewhere"})";
+  fs::path root_, here_, away_;
+  std::string said_;
+};
+
+TEST_F(Resume, GoesOnInTheRunsFolderFromAnyOther) {
+  EXPECT_EQ(train(away_, {"--resume", (here_ / "run").string()}), 0) << said_;
+  EXPECT_TRUE(fs::exists(here_ / "run" / "step-4" / "tokenizer.json")) << "the configuration's paths start where the run did";
+  EXPECT_TRUE(fs::is_empty(away_));
+  EXPECT_EQ(train(root_, {"--resume", "here/run/step-4", "--steps", "5"}), 0) << said_;
+  EXPECT_TRUE(fs::exists(here_ / "run" / "step-5" / "tokenizer.json"));
+  EXPECT_EQ(train(here_ / "run" / "step-5", {"--resume", ".", "--steps", "6"}), 0) << said_;
+  EXPECT_TRUE(fs::exists(here_ / "run" / "step-6" / "tokenizer.json"));
+  EXPECT_FALSE(fs::exists(here_ / "elsewhere"));
+}
+
+TEST_F(Resume, WritesWhereOutSaysSeenFromTheCallersFolder) {
+  EXPECT_EQ(train(away_, {"--resume", "../here/run", "--out", "mine"}), 0) << said_;
+  EXPECT_TRUE(fs::exists(away_ / "mine" / "step-4" / "tokenizer.json"));
+  EXPECT_FALSE(fs::exists(here_ / "run" / "step-4"));
+}
+
+TEST_F(Resume, GoesOnWhereTheFirstWorkingFolderIsGone) {
+  fs::rename(here_, root_ / "moved");
+  EXPECT_EQ(train(root_ / "moved", {"--resume", "run"}), 0) << said_;
+  EXPECT_TRUE(fs::exists(root_ / "moved" / "run" / "step-4" / "tokenizer.json"));
+}
+
+TEST_F(Resume, ARunIsNeverStartedOverAnother) {
+  const std::string log = read_file(here_ / "run" / "loss.jsonl").value_or("none");
+  EXPECT_EQ(train(here_, {"--config", "c.json", "--out", "run"}), 3);
+  EXPECT_EQ(said_.substr(said_.rfind("slipstream-train: ")),
+            "slipstream-train: " + (here_ / "run").string() +
+                ": expected a folder without step-N folders (--resume goes on from them), got one with step-2\n");
+  EXPECT_EQ(train(here_, {"--config", "c.json", "--out", "other"}), 0) << said_;
+  EXPECT_EQ(train(here_, {"--resume", "other", "--steps", "5", "--out", "run"}), 3) << "another run's checkpoint";
+  EXPECT_EQ(read_file(here_ / "run" / "loss.jsonl").value_or(""), log);
+  EXPECT_FALSE(fs::exists(here_ / "run" / "step-5"));
+}
+
+TEST_F(Resume, ACheckpointSaysWhereItsPathsStart) {
+  const auto folder = checkpoint_working_folder(here_ / "run" / "step-2");
+  ASSERT_TRUE(folder) << folder.error().message;
+  EXPECT_TRUE(fs::equivalent(*folder, here_));
+  const auto config = checkpoint_config(here_ / "run" / "step-2");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(fs::equivalent(config->out, here_ / "run"));
+}
+
+// The trainer with nobody to hear it.
+TEST_F(Resume, AFullStandardErrorStopsNoTraining) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open("/dev/full", O_WRONLY), STDERR_FILENO);
+    if (::chdir(here_.c_str()) == 0)
+      ::execl(SLIP_TRAINER, SLIP_TRAINER, "--config", "c.json", "--out", "unheard", static_cast<char*>(nullptr));
+    ::_exit(99);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(fs::exists(here_ / "unheard" / "step-4"));
+}
+
+}  // namespace
+}  // namespace slip

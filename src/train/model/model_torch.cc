@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainable model's door; contract in model_torch.h, the model in torch_model.h.
+#include "train/model/model_torch.h"
+
+#include <ATen/Parallel.h>
+
+#include "train/model/torch_model.h"
+
+namespace slip {
+
+TrainModel::TrainModel(const ModelShape& shape, Precision precision) : impl_(std::make_unique<Impl>(shape, precision)) {}
+TrainModel::TrainModel(TrainModel&&) noexcept = default;
+TrainModel::~TrainModel() = default;
+const ModelShape& TrainModel::shape() const { return impl_->shape; }
+const ParameterTable& TrainModel::table() const { return impl_->table; }
+Precision TrainModel::precision() const { return impl_->precision; }
+
+template <class T>
+std::span<T> TrainModel::values() {
+  SLIP_CHECK(impl_->values.element_size() == sizeof(T), "double for kF64, else float");
+  return {data<T>(impl_->values), static_cast<size_t>(impl_->table.size)};
+}
+template <class T>
+std::span<T> TrainModel::gradients() {
+  SLIP_CHECK(impl_->values.element_size() == sizeof(T), "double for kF64, else float");
+  return {data<T>(impl_->gradients), static_cast<size_t>(impl_->table.size)};
+}
+template std::span<float> TrainModel::values<float>();
+template std::span<double> TrainModel::values<double>();
+template std::span<float> TrainModel::gradients<float>();
+template std::span<double> TrainModel::gradients<double>();
+
+void TrainModel::clear_gradients() { impl_->gradients.zero_(); }
+
+LossSums TrainModel::forward_backward(const RowBatch& batch, double scale) {
+  const Tensor x = impl_->forward(batch);
+  Tensor d_x = at::empty_like(x);
+  const LossSums sums = impl_->head(batch, x, scale, &d_x);
+  torch::autograd::backward({x}, {d_x});
+  impl_->renew();
+  return sums;
+}
+
+LossSums TrainModel::loss(const RowBatch& batch) {
+  const at::NoGradGuard no_grad;
+  return impl_->head(batch, impl_->forward(batch), 1, nullptr);
+}
+
+std::vector<float> TrainModel::logits(const RowBatch& batch) {
+  const at::NoGradGuard no_grad;
+  const Tensor z = at::mm(impl_->forward(batch), impl_->leaf(impl_->table.head).t()).to(at::kFloat).contiguous();
+  return {data<float>(z), data<float>(z) + z.numel()};
+}
+
+std::vector<float> TrainModel::features(const RowBatch& batch) {
+  const at::NoGradGuard no_grad;
+  impl_->renew();
+  const Tensor f = impl_->vision_tower(batch).to(at::kFloat).contiguous();
+  return {data<float>(f), data<float>(f) + f.numel()};
+}
+
+void TrainModel::set_threads(int threads) { at::set_num_threads(threads); }
+
+}  // namespace slip

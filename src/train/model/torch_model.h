@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of model_torch.h: the model on torch. Matrix products are torch's (OpenBLAS in f32 and f64, oneDNN in bf16); norms, SwiGLU and
+// attention are the fused functions of torch_functions.h. Models 1.4, 1.5 of the reference; differs from transformers in nothing
+// but rounding. Frozen, it shares another one's weights and only computes: what a draft adapter stands on (lora_torch.cc).
+#pragma once
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "train/model/model_torch.h"
+#include "train/model/torch_functions.h"
+
+namespace slip {
+
+using namespace on_torch;  // this header and the files that include it are torch's world
+
+struct TrainModel::Impl {
+  ModelShape shape;
+  ParameterTable table;
+  Precision precision;
+  at::ScalarType wide, act;
+  Tensor values, gradients;
+  std::map<int64_t, Tensor> leaves, narrow;  // by offset; narrow: this pass's copies in the activations' type
+  RotaryTable text_rotary, vision_rotary;
+  bool frozen = false;
+
+  Impl(const ModelShape& s, Precision p)
+      : shape(s),
+        table(ParameterTable::of(s)),
+        precision(p),
+        wide(p == Precision::kF64 ? at::kDouble : at::kFloat),
+        act(p == Precision::kBF16 ? at::kBFloat16 : wide),
+        text_rotary(frequencies(s.rope_theta, s.head_dim)),
+        vision_rotary(frequencies(1e4, s.vision ? s.vision->hidden / s.vision->heads / 2 : 2)) {
+    values = at::zeros({table.size}, at::TensorOptions(wide));
+    gradients = at::zeros({table.size}, at::TensorOptions(wide));
+  }
+  /// The same weights, shared, without gradients.
+  struct Frozen {};
+  Impl(const Impl& base, Frozen)
+      : shape(base.shape),
+        table(base.table),
+        precision(base.precision),
+        wide(base.wide),
+        act(base.act),
+        values(base.values),
+        text_rotary(base.text_rotary),
+        vision_rotary(base.vision_rotary),
+        frozen(true) {}
+
+  Tensor leaf(const Group& g) {
+    Tensor& t = leaves[g.offset];
+    if (!t.defined()) {
+      const auto view = [&](const Tensor& flat) {
+        const Tensor run = flat.detach().narrow(0, g.offset, g.rows * std::max<int64_t>(g.columns, 1));
+        return g.columns > 0 ? run.view({g.rows, g.columns}) : run;
+      };
+      t = view(values);
+      if (frozen) return t;
+      t.requires_grad_(true);
+      t.mutable_grad() = view(gradients);  // autograd adds in place
+    }
+    return t;
+  }
+  Tensor weight(const Group& g) {
+    if (act == wide) return leaf(g);
+    Tensor& t = narrow[g.offset];
+    if (!t.defined()) t = leaf(g).to(act);
+    return t;
+  }
+  /// Before a pass: the weights may have changed since the last one.
+  void renew() {
+    if (!frozen) narrow.clear();
+  }
+  Tensor linear(const Tensor& x, const Group& w, const Group& bias) {
+    if (bias.rows == 0) return at::mm(x, weight(w).t());
+    return at::addmm(weight(bias), x, weight(w).t());
+  }
+
+  Tensor text_rotary_of(std::span<const Position> positions) {
+    const int32_t half = shape.head_dim / 2;
+    const Tensor out = at::empty({static_cast<int64_t>(positions.size()), shape.head_dim}, at::TensorOptions(wide));
+    with_types(wide, [&](auto t, auto) {
+      auto* to = data<decltype(t)>(out);
+      for (const Position& p : positions) {
+        for (int32_t i = 0; i < half; ++i) {
+          const int32_t at = i < shape.mrope[0] ? p.t : i < shape.mrope[0] + shape.mrope[1] ? p.h : p.w;
+          text_rotary.write(at, static_cast<size_t>(i), to[i], to[i + half]);
+        }
+        to += shape.head_dim;
+      }
+    });
+    return out;
+  }
+  Tensor vision_rotary_of(const RowBatch& b) {
+    const int32_t K = shape.vision->hidden / shape.vision->heads, half = K / 2, quarter = K / 4;
+    const Tensor out = at::empty({static_cast<int64_t>(b.vision.cells.size()), K}, at::TensorOptions(wide));
+    with_types(wide, [&](auto t, auto) {
+      auto* to = data<decltype(t)>(out);
+      for (const auto& cell : b.vision.cells) {
+        for (int32_t i = 0; i < half; ++i)
+          vision_rotary.write(cell[i < quarter ? 0 : 1], static_cast<size_t>(i % quarter), to[i], to[i + half]);
+        to += K;
+      }
+    });
+    return out;
+  }
+
+  /// A block's queries, keys and values. `x` and `delta` are the residual stream and what is still to be added to it (undefined at
+  /// the start).
+  Tensor before_attention(const BlockGroups& g, double eps, Tensor& x, Tensor& delta) {
+    Tensor y;
+    if (delta.defined()) {
+      const variable_list sum = AddNorm::apply(x, delta, leaf(g.norm1), eps, false);
+      x = sum[0];
+      y = sum[1];
+    } else {
+      y = Norm::apply(x, leaf(g.norm1), eps, static_cast<int64_t>(act));
+    }
+    return linear(y, g.qkv, g.qkv_bias);
+  }
+  /// The rest of the block; `projected`: behind the output projection.
+  void after_attention(const BlockGroups& g, double eps, const Tensor& projected, Tensor& x, Tensor& delta) {
+    const variable_list sum = AddNorm::apply(x, projected, leaf(g.norm2), eps, false);
+    x = sum[0];
+    delta = linear(SwiGlu::apply(linear(sum[1], g.gate_up, g.gate_up_bias)), g.down, g.down_bias);
+  }
+  void block(const BlockGroups& g, const AttentionPlan& plan, AttentionShape s, double eps, const Tensor& rotary,
+             const Tensor* keep_rows, Tensor& x, Tensor& delta) {
+    const Tensor qkv = before_attention(g, eps, x, delta);
+    const Tensor mixed = Attend::apply(qkv, rotary, reinterpret_cast<int64_t>(&plan), int64_t{s.H}, int64_t{s.G});
+    if (keep_rows != nullptr) x = x.index_select(0, *keep_rows);
+    after_attention(g, eps, linear(mixed, g.out, g.out_bias), x, delta);
+  }
+
+  /// Merged features in window order, activations' type.
+  Tensor vision_tower(const RowBatch& b) {
+    const VisionTowerShape& v = *shape.vision;
+    const auto P = static_cast<int64_t>(b.vision.cells.size());
+    const Tensor pixels = at::from_blob(const_cast<float*>(b.vision.pixels.data()), {P, v.patch_numbers()}, at::kFloat).to(act);
+    const Tensor rotary = vision_rotary_of(b);
+    Tensor x = at::mm(pixels, weight(table.patch_embed).t()).to(wide), delta;
+    for (int32_t i = 0; i < v.depth; ++i) {
+      const bool full = std::find(v.full_layers.begin(), v.full_layers.end(), i) != v.full_layers.end();
+      block(table.vision[static_cast<size_t>(i)], full ? b.vision.full : b.vision.windows, v.attention(), 1e-6, rotary, nullptr, x,
+            delta);
+    }
+    const Tensor y = AddNorm::apply(x, delta, leaf(table.merger_norm), 1e-6, false)[1];
+    const int64_t unit = int64_t{v.merge} * v.merge;
+    const Tensor up = linear(y.view({P / unit, unit * v.hidden}), table.merger_up, table.merger_up_bias);
+    return linear(at::gelu(up), table.merger_down, table.merger_down_bias);
+  }
+
+  /// Final-norm outputs of the wanted rows, residual type.
+  Tensor forward(const RowBatch& b) {
+    renew();
+    Tensor x = at::embedding(leaf(table.embed), index_tensor(b.tokens));
+    if (!b.feature_rows.empty()) {
+      SLIP_CHECK(shape.vision.has_value(), "features need a vision tower");
+      const Tensor features = vision_tower(b).index_select(0, index_tensor(b.feature_of)).to(wide);
+      x = x.index_copy(0, index_tensor(b.feature_rows), features);
+    }
+    const Tensor rotary = text_rotary_of(b.positions), wanted = index_tensor(b.wanted_rows);
+    Tensor delta;
+    for (int32_t i = 0; i < shape.layers; ++i) {
+      const bool last = i + 1 == shape.layers;
+      block(table.layers[static_cast<size_t>(i)], last ? b.last : b.all, shape.attention(), shape.eps, rotary,
+            last ? &wanted : nullptr, x, delta);
+    }
+    return AddNorm::apply(x, delta, leaf(table.norm), shape.eps, true)[1];
+  }
+
+  /// Loss sums of the wanted rows' states; with `d_x`, also scale x their gradient, and the head's into `gradients`.
+  LossSums head(const RowBatch& b, const Tensor& x, double scale, Tensor* d_x) {
+    constexpr int64_t kChunk = 1024;  // rows of logits alive at a time: 4 MB at V = 1024, 600 MB at V = 151936
+    const at::NoGradGuard no_grad;
+    const int64_t N = x.size(0);
+    std::vector<int32_t> target(static_cast<size_t>(N), 0);
+    std::vector<double> weight(static_cast<size_t>(N), 0), loss(static_cast<size_t>(N), 0);
+    std::vector<uint8_t> noisy(static_cast<size_t>(N), 0), taken(static_cast<size_t>(N), 0);
+    for (const LossTerm& t : b.terms) {
+      const auto w = static_cast<size_t>(t.wanted);
+      SLIP_CHECK(!taken[w], "a row predicts one token");
+      taken[w] = 1;
+      target[w] = t.target;
+      weight[w] = t.weight * scale;
+      noisy[w] = t.noisy;
+    }
+    const Tensor w = leaf(table.head);
+    for (int64_t at = 0; at < N; at += kChunk) {
+      const int64_t n = std::min(kChunk, N - at);
+      const Tensor rows = x.narrow(0, at, n), z = at::mm(rows, w.t());
+      with_types(wide, [&](auto t, auto) {
+        cross_entropy<decltype(t)>(n, z.size(1), data<decltype(t)>(z), target.data() + at, weight.data() + at, loss.data() + at);
+      });
+      if (d_x == nullptr) continue;
+      d_x->narrow(0, at, n).copy_(at::mm(z, w));
+      w.mutable_grad().addmm_(z.t(), rows);
+    }
+    LossSums sums;
+    for (size_t i = 0; i < loss.size(); ++i) (noisy[i] ? sums.noisy : sums.ar) += loss[i] / scale;
+    return sums;
+  }
+};
+
+}  // namespace slip

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows and weights of the graph objective; contracts in graph_objective.h.
+#include "train/objective/graph_objective.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace slip {
+namespace {
+
+/// One sample's rows, piece by piece.
+class Maker {
+ public:
+  Maker(const Sample& s, const GraphRule& rule) : s_(s), form_(s.graph->form), law_(s.graph->law), rule_(rule) {}
+
+  GraphRows make(std::span<const DraftBlock> blocks) {
+    add_prompt();
+    add_scaffold();
+    const size_t n = form_.fields().size();
+    auto row = static_cast<int32_t>(rows().tokens.size());
+    for (size_t f = 0; f < n; ++f) {
+      out_.field_row.push_back(row);
+      row += 1 + static_cast<int32_t>(s_.contents[f].size());
+    }
+    for (size_t f = 0; f < n; ++f) {
+      forced_.push_back(is_forced(form_, s_.contents, f));
+      items_.push_back(drawn_items(form_.fields()[f], s_.contents[f]));
+      weight_.push_back(graph_weight(form_, f, rule_.weights));
+      add_field(f);
+    }
+    out_.draft_row.assign(n, -1);
+    for (size_t f = 0; f < n; ++f)
+      if (blocks[f].width > 0) add_draft(f, blocks[f]);
+    rows().count = static_cast<double>(rows().terms.size());
+    slip::add_grounding(s_, rows());
+    return std::move(out_);
+  }
+
+ private:
+  SequenceRows& rows() { return out_.rows; }
+
+  void add(TokenId token, Position position, int32_t feature, IndexRanges sees) {
+    rows().tokens.push_back(token.value);
+    rows().positions.push_back(position);
+    rows().feature.push_back(feature);
+    rows().sees.push_back(std::move(sees));
+  }
+  Position at(int32_t u) const { return Position::text(s_.next_position + u); }
+
+  void add_prompt() {
+    out_.prompt = static_cast<int32_t>(s_.tokens.size());
+    const std::vector<int32_t> feature = features_of(s_);
+    for (int32_t i = 0; i < out_.prompt; ++i) {
+      const auto k = static_cast<size_t>(i);
+      add(s_.tokens[k], s_.positions[k], feature[k], causal_row(i));
+    }
+  }
+
+  void add_scaffold() {
+    out_.scaffold.assign(static_cast<size_t>(form_.length()), -1);
+    for (int32_t u = 0; u < form_.length(); ++u) {
+      scaffold_before_.push_back(static_cast<int32_t>(rows().tokens.size()));
+      if (!form_.fixed_at(u)) continue;
+      const auto row = static_cast<int32_t>(rows().tokens.size());
+      out_.scaffold[static_cast<size_t>(u)] = row;
+      add(*form_.fixed_at(u), at(u), -1, causal_row(row));
+    }
+    scaffold_before_.push_back(static_cast<int32_t>(rows().tokens.size()));
+  }
+
+  /// What all rows of a field see before their own. Scaffold first, then fields: the order of keys moves rounding alone, and
+  /// so neighbouring ancestors join to one range.
+  IndexRanges context(size_t field) const {
+    IndexRanges sees;
+    append_range(sees, 0, out_.prompt);
+    const auto segments = law_.context(static_cast<int32_t>(field));
+    for (const GraphLaw::Segment& g : segments)
+      if (g.field < 0)
+        append_range(sees, scaffold_before_[static_cast<size_t>(g.begin)], scaffold_before_[static_cast<size_t>(g.end)]);
+    for (const GraphLaw::Segment& g : segments) {
+      if (g.field < 0) continue;
+      const auto a = static_cast<size_t>(g.field);
+      append_range(sees, out_.field_row[a], out_.field_row[a] + 1 + static_cast<int32_t>(s_.contents[a].size()));
+    }
+    return sees;
+  }
+
+  /// Token of row (field, i): the hand-off token, or token i - 1.
+  TokenId row_token(size_t field, int32_t i) const {
+    return i == 0 ? *form_.fixed_at(form_.fields()[field].start - 1) : s_.contents[field][static_cast<size_t>(i - 1)];
+  }
+
+  void add_field(size_t f) {
+    const Field& field = form_.fields()[f];
+    const IndexRanges before = context(f);
+    const int32_t first = out_.field_row[f], n = static_cast<int32_t>(s_.contents[f].size());
+    SLIP_CHECK(static_cast<size_t>(first) == rows().tokens.size(), "fields' rows lie as counted");
+    for (int32_t i = 0; i <= n; ++i) {
+      IndexRanges sees = before;
+      append_range(sees, first, first + i + 1);
+      add(row_token(f, i), at(field.start - 1 + i), -1, std::move(sees));
+      if (!forced_[f] && static_cast<size_t>(i) < items_[f].size())
+        rows().terms.push_back({first + i, items_[f][static_cast<size_t>(i)].value, weight_[f], false});
+    }
+  }
+
+  void add_draft(size_t f, DraftBlock block) {
+    const Field& field = form_.fields()[f];
+    const auto first = static_cast<int32_t>(rows().tokens.size());
+    const int32_t masks = std::min(block.width - 1, field.budget - block.cut);
+    const int32_t left = static_cast<int32_t>(items_[f].size()) - block.cut;
+    SLIP_CHECK(!forced_[f] && block.cut >= 0 && masks > 0 && left > 0, "a block has something to draft");
+    out_.draft_row[f] = first;
+    IndexRanges sees = context(f);
+    append_range(sees, out_.field_row[f], out_.field_row[f] + block.cut);
+    append_range(sees, first, first + masks + 1);
+    for (int32_t k = 0; k <= masks; ++k) {
+      add(k == 0 ? row_token(f, block.cut) : s_.mask_token, at(field.start - 1 + block.cut + k), -1, sees);
+      if (k < std::min(masks, left))
+        rows().terms.push_back(
+            {first + k, items_[f][static_cast<size_t>(block.cut + k)].value, weight_[f] * rule_.draft_weight, true});
+    }
+  }
+
+  const Sample& s_;
+  const Form& form_;
+  const GraphLaw& law_;
+  const GraphRule& rule_;
+  GraphRows out_;
+  std::vector<int32_t> scaffold_before_;  // by form position: the row of the first fixed token at or after it
+  std::vector<uint8_t> forced_;
+  std::vector<std::vector<TokenId>> items_;
+  std::vector<double> weight_;
+};
+
+}  // namespace
+
+bool is_forced(const Form& form, std::span<const std::vector<TokenId>> contents, size_t field) {
+  const auto& instance = form.fields()[field].instance_of;
+  if (!instance) return false;
+  const auto e = static_cast<size_t>(instance->field);
+  return instance->instance >= instances_in(form.fields()[e], contents[e]);
+}
+
+std::vector<TokenId> drawn_items(const Field& field, std::span<const TokenId> content) {
+  std::vector<TokenId> items(content.begin(), content.end());
+  if (field.end && static_cast<int32_t>(content.size()) < field.budget) items.push_back(*field.end);
+  return items;
+}
+
+double graph_weight(const Form& form, size_t field, const std::vector<GraphWeight>& rules) {
+  const Field& f = form.fields()[field];
+  const std::string& section = form.sections()[static_cast<size_t>(f.section)].name;
+  double weight = 1;
+  for (const GraphWeight& rule : rules)
+    if (rule.of == section || f.name.starts_with(rule.of)) weight = rule.weight;
+  return weight;
+}
+
+Status check_graph_sample(const Sample& s) {
+  if (!s.graph)
+    return bad_input("sample: expected a form with fields for the graph objective (a model with law \"graph\"), got none");
+  const auto fields = s.graph->form.fields();
+  if (s.contents.size() != fields.size())
+    return bad_input("sample: expected contents of {} fields, got {}", fields.size(), s.contents.size());
+  for (size_t f = 0; f < fields.size(); ++f) {
+    const auto n = static_cast<int32_t>(s.contents[f].size());
+    if (n > fields[f].budget || (!fields[f].end && n < fields[f].budget))
+      return bad_input("sample: field {}: expected {}{} tokens, got {}", fields[f].name, fields[f].end ? "at most " : "",
+                       fields[f].budget, n);
+    if (is_forced(s.graph->form, s.contents, f) && s.contents[f] != fields[f].placeholder)
+      return bad_input("sample: field {}: expected the placeholder in an instance that is not named, got other content",
+                       fields[f].name);
+  }
+  return {};
+}
+
+std::vector<DraftBlock> draft_blocks(const Sample& s, const GraphRule& rule, const NoiseKey& key) {
+  const Form& form = s.graph->form;
+  std::vector<DraftBlock> out(form.fields().size());
+  for (size_t f = 0; f < out.size(); ++f) {
+    if (is_forced(form, s.contents, f)) continue;
+    PhiloxStream draw = noise_stream(key, static_cast<uint32_t>(f));
+    const auto items = static_cast<uint32_t>(drawn_items(form.fields()[f], s.contents[f]).size());
+    const bool chosen = draw.chance(rule.draft_share), from_start = draw.chance(rule.draft_first);
+    const auto cut = static_cast<int32_t>(draw.below(items));
+    const bool narrow = draw.chance(rule.draft_narrow);
+    const auto width = 2 + static_cast<int32_t>(draw.below(static_cast<uint32_t>(rule.draft_width - 1)));
+    if (chosen) out[f] = {from_start ? 0 : cut, narrow ? width : rule.draft_width};
+  }
+  return out;
+}
+
+GraphRows graph_rows(const Sample& s, std::span<const DraftBlock> blocks, const GraphRule& rule) {
+  SLIP_CHECK(s.graph && blocks.size() == s.graph->form.fields().size(), "callers check the sample; one block per field");
+  return Maker(s, rule).make(blocks);
+}
+
+}  // namespace slip

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// `bench prefill`, `bench vision` and `bench answer` through the binary over small models: every stage has its number, the answer is
+// the recorded one, and what is extrapolated says so.
+#include "tests/cli/process.h"
+
+namespace slip::test {
+namespace {
+
+class Bench : public Cli {
+ protected:
+  std::vector<json::value> lines(const std::vector<std::string>& arguments) {
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    std::vector<json::value> out;
+    for (size_t at = 0; at < ran.out.size();) {
+      const size_t end = ran.out.find('\n', at);
+      out.push_back(json::parse(ran.out.substr(at, end - at)));
+      at = end == std::string::npos ? ran.out.size() : end + 1;
+    }
+    return out;
+  }
+  static double number(const json::value& v, const char* key) { return v.at(key).to_number<double>(); }
+};
+
+TEST_F(Bench, ForwardTakesSeveralTypesAndTellsProductsFromPasses) {
+  const auto all = lines({"bench", "forward", "--model", fixture("models/qwen2"), "--dtype", "bf16,int8", "--widths", "1,8",
+                          "--keys", "20", "--seconds", "0.02", "--json"});
+  ASSERT_EQ(all.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(all[i].at("type").as_string(), i < 2 ? "bf16" : "int8");
+    EXPECT_EQ(all[i].at("rows").as_int64(), i % 2 == 0 ? 1 : 8);
+    for (const char* key : {"ms", "products_ms", "products_share", "pass_over_products"}) EXPECT_GT(number(all[i], key), 0) << key;
+    EXPECT_GE(all[i].at("samples").as_int64(), 1);
+    for (const char* key : {"over_first", "products_over_first"})
+      EXPECT_TRUE(all[i].at(key).is_double() || all[i].at(key).is_null()) << key << ": on every line";
+  }
+}
+
+TEST_F(Bench, PrefillIsAPassWhoseLastRowSpeaks) {
+  const auto all =
+      lines({"bench", "prefill", "--model", fixture("models/qwen2"), "--widths", "16,64", "--seconds", "0.02", "--json"});
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].at("bench").as_string(), "prefill");
+  EXPECT_EQ(all[1].at("rows").as_int64(), 64);
+  EXPECT_GT(number(all[1], "share"), 0);
+}
+
+TEST_F(Bench, VisionTimesEveryStage) {
+  const auto all = lines({"bench", "vision", "--model", fixture("models/qwen2_5_vl"), "--cameras", "2", "--width", "90", "--height",
+                          "70", "--repeats", "2", "--json"});
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].at("images").to_number<int64_t>(), 2);
+  EXPECT_GT(number(all[0], "patches"), 0);
+  EXPECT_GT(number(all[0], "samples"), 0);
+  EXPECT_TRUE(all[0].at("steady").is_bool());
+  const json::value& ms = all[0].at("ms");
+  double stages = 0;
+  for (const char* key : {"patch_embed", "windowed_blocks", "full_blocks", "merger"}) stages += number(ms, key);
+  for (const char* key : {"decode", "resize", "tower"}) EXPECT_GT(number(ms, key), 0) << key;
+  EXPECT_GT(stages, 0);
+  const auto file = lines(
+      {"bench", "vision", "--model", fixture("models/qwen2_5_vl"), "--image", fixture("models/qwen2_5_vl/image_0.png"), "--json"});
+  EXPECT_EQ(file.at(0).at("images").to_number<int64_t>(), 1);
+  refused({"bench", "vision", "--model", fixture("models/qwen2")}, 4, "vision tower");
+  refused({"bench", "vision", "--model", fixture("models/qwen2_5_vl"), "--image", path("nowhere.png")}, 3, "nowhere.png");
+}
+
+TEST_F(Bench, AnswerGivesMillisecondsPerStage) {
+  const auto all = lines({"bench", "answer", "--model", fixture("models/qwen2_5_vl"), "--rows", "300", "--json"});
+  ASSERT_EQ(all.size(), 4u);
+  for (const json::value& v : all) {
+    const std::string preset(v.at("preset").as_string());
+    const json::value& ms = v.at("ms");
+    double sum = 0;
+    for (const char* key : {"admit", "encode", "form", "prefill", "draft", "verify", "commit", "plan"}) sum += number(ms, key);
+    EXPECT_NEAR(number(ms, "total"), sum, 1e-6 * sum);
+    for (const char* key : {"encode", "prefill", "verify"}) EXPECT_GT(number(ms, key), 0) << preset << " " << key;
+    EXPECT_EQ(v.at("extrapolated").as_bool(), preset.ends_with("ar")) << preset;
+    EXPECT_EQ(number(ms, "draft") > 0, preset.ends_with("spec")) << preset;
+  }
+  EXPECT_EQ(all[0].at("forwards").as_int64(), 404);
+  const double per_pass = number(all[2], "tokens_per_forward");
+  EXPECT_EQ(all[2].at("tokens").as_int64(), 404);
+  EXPECT_NEAR(per_pass, 4.9, 0.5) << "five seeds set the odds, one is run";
+}
+
+TEST_F(Bench, AnswerLeavesOutTheRowsOfTheFrameBefore) {
+  const std::vector<std::string> request{"bench",      "answer",        "--model", fixture("models/qwen2_5_vl"), "--rows", "300",
+                                         "--decoders", "scaffold-spec", "--json"};
+  std::vector<std::string> again = request;
+  again.push_back("--reuse");
+  const auto whole = lines(request), rest = lines(again);
+  EXPECT_EQ(whole.at(0).at("reused_rows").as_int64(), 0);
+  const int64_t reused = rest.at(0).at("reused_rows").as_int64();
+  EXPECT_GT(reused, 0);
+  EXPECT_EQ(rest.at(0).at("rows").as_int64(), whole.at(0).at("rows").as_int64() - reused);
+}
+
+}  // namespace
+}  // namespace slip::test

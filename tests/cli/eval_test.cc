@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `eval` promises where something is wrong: before the first record what can be known then, and afterwards no number is lost.
+#include <algorithm>
+
+#include "tests/cli/answer.h"
+
+namespace slip::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+class Eval : public Demo {
+ protected:
+  Words eval(std::initializer_list<std::string> more, const char* count = "1") const {
+    Words out{"eval", "--model", model_, "--count", count};
+    out.insert(out.end(), more);
+    return out;
+  }
+  /// The one document on stdout, which holds the numbers and what stderr says.
+  json::value failed(Words arguments, int code) {
+    arguments.emplace_back("--json");
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, code) << ran.err;
+    const auto v = parse_json(ran.out, "stdout");
+    EXPECT_TRUE(v) << v.error().message << "\n" << ran.out;
+    if (!v) return {};
+    EXPECT_EQ(missing_keys(*v, {"records", "macro_f1", "decoder", "model", "error"}), "");
+    EXPECT_EQ(missing_keys(v->at("error"), {"kind", "exit_code", "message"}), "");
+    EXPECT_EQ(v->at("error").at("exit_code").as_int64(), code);
+    const std::string message(v->at("error").at("message").as_string());
+    EXPECT_TRUE(ran.err.ends_with("slipstream: " + message + "\n")) << ran.err;
+    return *v;
+  }
+};
+
+TEST_F(Eval, RefusesBeforeTheFirstRecordWhatCanBeKnownThen) {
+  const char* days = "100000";  // of records: whoever begins with them does not come back in time
+  refused(eval({"--out", "/nonexistent/lines.jsonl"}, days), 3, "/nonexistent/lines.jsonl");
+  refused(eval({"--calibrate", "/nonexistent/width.json"}, days), 3, "/nonexistent/width.json");
+  refused(eval({"--calibrate", path("width.json"), "--decoder", "scaffold-ar"}, days), 2, "expected a decoder that drafts");
+  for (const char* limits : {"[]", R"({"macro_f1": 0.5})", R"({"macro_f1": {}})", R"({"macro_f1": {"above": 1}})"}) {
+    SCOPED_TRACE(limits);
+    refused(eval({"--require", write("limits.json", limits)}, days), 3, "limits.json");
+  }
+  EXPECT_FALSE(fs::exists(path("width.json")));
+}
+
+TEST_F(Eval, AMissedLimitStandsInTheOneDocument) {
+  const json::value v = failed(eval({"--require", write("limits.json", R"({"macro_f1": {"min": 1.5}})")}), 6);
+  EXPECT_EQ(v.at("error").at("kind"), "check_failed");
+  EXPECT_EQ(v.at("records").as_int64(), 1);
+}
+
+TEST_F(Eval, AnUnknownPathAmongTheLimitsCostsNoNumbers) {
+  const json::value v = failed(eval({"--require", write("limits.json", R"({"beauty": {"min": 1}})")}), 3);
+  EXPECT_EQ(v.at("error").at("kind"), "bad_input");
+}
+
+TEST_F(Eval, TooFewDraftsForACalibrationCostNoNumbers) {
+  const std::string lines = path("lines.jsonl"), width = path("width.json");
+  const json::value v = failed(eval({"--calibrate", width, "--out", lines}), 3);
+  EXPECT_NE(std::string(v.at("error").at("message").as_string()).find("at least 200 tested drafts"), std::string::npos);
+  const std::string kept = read_bytes(lines);
+  EXPECT_EQ(std::count(kept.begin(), kept.end(), '\n'), 1);
+  EXPECT_FALSE(fs::exists(width));
+  const Ran words = run(eval({"--calibrate", width}));
+  EXPECT_EQ(words.code, 3) << words.err;
+  EXPECT_NE(words.out.find("records 1 "), std::string::npos) << words.out;
+}
+
+}  // namespace
+}  // namespace slip::test
