@@ -70,7 +70,7 @@ TEST(Floors, WouldNoticeAnOffence) {
 /// A width policy reaches no drafted ids: its file sees views of strands (decode/sequence/draft_view.h), never a Strand.
 TEST(WidthPolicies, SeeNoStrand) {
   for (const char* name :
-       {"width.h", "width_methods.h", "width_model.h", "width_pilot.h", "width_plan.h", "width_choice.h", "width_view.h",
+       {"width.h", "width_methods.h", "draft_length_model.h", "width_pilot.h", "width_plan.h", "width_choice.h", "width_view.h",
         "width.cc", "width_levels.cc", "width_measured.cc", "width_pilot.cc", "width_plan.cc", "width_choice.cc"}) {
     std::ifstream in(fs::path(SLIP_SOURCE_DIR) / "src" / "decode" / name);
     ASSERT_TRUE(in) << name;

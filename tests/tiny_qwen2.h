@@ -37,7 +37,7 @@ class TinyQwen2 : public Lm {
     head_ = weights_->has("lm_head.weight") ? tensor("lm_head.weight") : embed_;
     info_.name = "tiny_qwen2";
     info_.vocab = number("vocab_size");
-    info_.width = d_;
+    info_.hidden_size = d_;
     info_.slots = slots;
     info_.rule.has_mask = config.contains("mask_token_id");
     if (info_.rule.has_mask) {

@@ -19,8 +19,8 @@ namespace slip::cli {
 namespace {
 
 // The slow way first; the last one is shown.
-std::vector<std::string_view> presets_for(Law law) {
-  if (law == Law::kGraph) return {"ar", "scaffold-spec", "fields", "fields-spec"};
+std::vector<std::string_view> presets_for(Visibility visibility) {
+  if (law == Visibility::kGraph) return {"ar", "scaffold-spec", "fields", "fields-spec"};
   return {"ar", "scaffold-ar", "section-diffusion", "scaffold-spec"};
 }
 
@@ -92,7 +92,7 @@ Status demo(const DemoOptions& o) {
   json::array lines;
   std::string table =
       fmt::format("  {:<20} {:>8} {:>10} {:>8} {:>18} {:>10}\n", "decoder", "forwards", "rows", "ms", "accepted/tested", "bytes");
-  const std::vector<std::string_view> presets = presets_for(engine->law());
+  const std::vector<std::string_view> presets = presets_for(engine->visibility());
   for (const std::string_view preset : presets) {
     SLIP_TRY(const Method method, method_of(preset));
     const Request request = request_of(truth, record.images, {.method = method});

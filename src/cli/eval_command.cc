@@ -81,10 +81,10 @@ class Lines {
 };
 
 /// All frames of all records. With drafter `previous` a scene's first frame only makes the answer that the next one starts from.
-Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, EvalSettings settings, WidthCollector* collector,
+Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, EvalSettings settings, DraftLengthCollector* collector,
                 Evaluation& sums, Lines& lines) {
   const int frames = o.every_s > 0 ? o.frames : 1;
-  const bool from_previous = std::holds_alternative<PreviousDrafter>(settings.method.drafter);
+  const bool from_previous = std::holds_alternative<PreviousSpec>(settings.method.drafter);
   EvalSettings first = settings;
   if (from_previous) {
     SLIP_TRY(first.method, method_from(MethodFlags{}, &engine, true));
@@ -98,7 +98,7 @@ Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, Ev
       const bool warm = from_previous && frame == 0;
       Evaluation aside;
       settings.previous = warm ? nullptr : &previous;
-      settings.width_observer = warm ? nullptr : collector;
+      settings.draft_length_observer = warm ? nullptr : collector;
       if (collector) collector->begin(i);
       SLIP_TRY(const Answer answer, evaluate_record(engine, r.labels, r.images, warm ? first : settings, warm ? aside : sums));
       if (collector && !warm) collector->answered(answer.decoded);
@@ -111,11 +111,11 @@ Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, Ev
   return {};
 }
 
-Status write_calibration(Engine& engine, const WidthCollector& collector, const Method& method, const EvalOptions& o) {
+Status write_calibration(Engine& engine, const DraftLengthCollector& collector, const Method& method, const EvalOptions& o) {
   SLIP_TRY(Calibration found, collector.finish());
   SLIP_TRY(const CompiledForm* form, engine.form("model"));
   SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = 512}));
-  WidthModel w = WidthModel::uninformed(std::move(cost), &form->form);
+  DraftLengthModel w = DraftLengthModel::uninformed(std::move(cost), &form->form);
   w.model = to_valid_utf8(std::filesystem::path(o.model).filename().string());
   w.drafter = to_valid_utf8(words_of(method).drafter);
   w.machine = isa_choice().reason;
@@ -123,10 +123,10 @@ Status write_calibration(Engine& engine, const WidthCollector& collector, const 
   w.survival = std::move(found.survival);
   w.lengths = std::move(found.lengths);
   w.ece = found.ece;
-  w.most_draws = method.width.kind == Width::Kind::kFixed ? method.width.tokens : 32;
+  w.most_drafts = method.width.kind == DraftLengthSpec::Kind::kFixed ? method.width.tokens : 32;
   say(fmt::format("calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested, found.ece,
                   found.held_out));
-  return write_width_model(w, o.calibrate);
+  return write_draft_length_model(w, o.calibrate);
 }
 
 Status check_options(const EvalOptions& o, const MethodFlags& flags) {
@@ -163,7 +163,7 @@ Result<Files> open_files(const EvalOptions& o) {
 }
 
 /// What is left to do once the numbers are there; the first that fails is the error.
-Status conclude(Engine& engine, const std::optional<WidthCollector>& collector, const Method& method, const EvalOptions& o,
+Status conclude(Engine& engine, const std::optional<DraftLengthCollector>& collector, const Method& method, const EvalOptions& o,
                 const json::object& result, Files& files) {
   SLIP_TRY_(files.lines.commit());
   if (collector) SLIP_TRY_(write_calibration(engine, *collector, method, o));
@@ -186,9 +186,9 @@ Status eval(const EvalOptions& o) {
                               .seed = o.seed,
                               .blank_images = o.blank_images,
                               .reuse_prompt = !o.no_reuse};
-  std::optional<WidthCollector> collector;
+  std::optional<DraftLengthCollector> collector;
   if (!o.calibrate.empty()) {
-    if (std::holds_alternative<NoDrafter>(method.drafter))
+    if (std::holds_alternative<NoDraftSpec>(method.drafter))
       return usage_error("eval: --calibrate: expected a decoder that drafts, got {} without drafts", method.preset);
     SLIP_TRY(const CompiledForm* form, engine->form("model"));
     collector.emplace(&form->form);

@@ -66,7 +66,7 @@ void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule
   c->add_option(
       "--decoder", decoder,
       "preset: ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, "
-      "draft-model, dflash; over a form every exact one gives the same tokens (default: fields-spec under the graph law, otherwise "
+      "draft-model, dflash; over a form every exact one gives the same tokens (default: fields-spec under graph visibility, otherwise "
       "scaffold-spec, or self-spec for free text)");
   c->add_option("--schedule", schedule, "text, chain, sections, fields (overrides the preset's)");
   c->add_option("--drafter", drafter,
@@ -103,14 +103,14 @@ void add_run_options(CLI::App* c, RunOptions& o, bool method) {
       ->excludes(file)
       ->excludes(record);
   if (method) add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
-  c->add_option("--law", o.law, "chain or graph: who sees whom in the form (default: what the model was trained for)")
+  c->add_option("--law", o.visibility, "chain or graph: who sees whom in the form (default: what the model was trained for)")
       ->check(CLI::IsMember({"chain", "graph"}));
   c->add_option("--unnorm-key", o.unnorm_key,
                 "OpenVLA: the data set whose statistics put actions in physical units (default: the only one)");
   c->add_option("--max-rows", o.most_rows,
-                "graph law: rows of a pass at most, fields with the longest way to go first; 0: no limit")
+                "graph visibility: rows of a pass at most, fields with the longest way to go first; 0: no limit")
       ->check(whole(0, 1 << 16));
-  c->add_flag("--no-activation", o.no_activation, "graph law: children wait until their parents are verified");
+  c->add_flag("--no-activation", o.no_activation, "graph visibility: children wait until their parents are verified");
   c->add_option("--temperature", o.temperature, "0: greedy")->check(number(0, 100));
   c->add_option("--top-k", o.top_k, "sample among the k likeliest; 0: all")->check(whole(0, 1 << 20));
   c->add_option("--top-p", o.top_p, "sample among the fewest that reach this probability")->check(number_above(0, 1));

@@ -55,25 +55,25 @@ FormSize size_of(const std::string& form, const std::string& model) {
 // Slots beside its rows that a strand's drafts take: k groups of k masks, in a chain with fixed tokens between them
 // (draft_quadratic.cc). The masks of diffusion:ahead are counted with the form.
 int64_t scratch_rows(const Method& m, bool chain) {
-  if (!std::holds_alternative<QuadraticDrafter>(m.drafter)) return 0;
+  if (!std::holds_alternative<QuadraticSpec>(m.drafter)) return 0;
   const int64_t k = m.width.tokens;
   return k * (chain ? 2 * k : k);
 }
 
 int64_t widest_draft(const Method& m) {
-  const int64_t width = m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured;
+  const int64_t width = m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft;
   return std::max<int64_t>(width, kMostStored);
 }
 
 // Rows of one answer, the same for each rollout: none shares its rows with another where all part at the first token.
 int64_t answer_rows(MethodFlags flags, const std::string& model, const std::string& form, int64_t most_tokens) {
-  if (!flags.law) flags.law = law_of_folder(model);
+  if (!flags.visibility) flags.visibility = visibility_of_folder(model);
   const bool text = form.empty();
   const FormSize size = text ? FormSize{} : size_of(form, model);
   const int64_t usual = text ? 2 * most_tokens + kDraftsOfText : size.rows;
   const auto method = method_from(flags, nullptr, !text);
   if (!method) return usual;  // it will be refused
-  const bool graph = !text && (flags.law == Law::kGraph || method->schedule == Schedule::kFields);
+  const bool graph = !text && (flags.visibility == Visibility::kGraph || method->schedule == Schedule::kFields);
   const int64_t scratch = scratch_rows(*method, !text && !graph);
   if (text) return std::max(usual, most_tokens + widest_draft(*method) + scratch);
   return usual + scratch * (graph ? size.fields : 1);
@@ -86,7 +86,7 @@ int clamped(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(rows, kD
 Result<int> slots_for(const RunOptions& o, const Request& request) {
   if (o.slots > 0) return o.slots;
   MethodFlags flags{o.decoder, o.schedule, o.drafter, o.verifier, o.width};
-  flags.law = request.law;
+  flags.visibility = request.visibility;
   int64_t rows = static_cast<int64_t>(request.prompt.size()) + kAroundPrompt +
                  o.rollouts * answer_rows(flags, o.model, request.form, o.max_tokens.value_or(kDefaultTokens));
   const auto file = std::filesystem::path(o.model) / "preprocessor_config.json";

@@ -112,31 +112,31 @@ std::optional<json::object> config_of(const std::string& model) {
   return std::move(config->get_object());
 }
 
-std::optional<Law> law_asked(const RunOptions& o) {
-  if (o.law.empty()) return std::nullopt;
-  return o.law == "graph" ? Law::kGraph : Law::kChain;
+std::optional<Visibility> visibility_asked(const RunOptions& o) {
+  if (o.visibility.empty()) return std::nullopt;
+  return o.visibility == "graph" ? Visibility::kGraph : Visibility::kChain;
 }
 
-std::string_view default_preset(const Engine* engine, std::optional<Law> law, bool form) {
+std::string_view default_preset(const Engine* engine, std::optional<Visibility> visibility, bool form) {
   const bool drafts = !engine || const_cast<Engine*>(engine)->model().lm().info().rule.has_mask;
   if (!form) return drafts ? "self-spec" : "ar";
-  if (!law && engine) law = engine->law();
-  if (law == Law::kGraph) return drafts ? "fields-spec" : "fields";
+  if (!law && engine) law = engine->visibility();
+  if (law == Visibility::kGraph) return drafts ? "fields-spec" : "fields";
   return drafts ? "scaffold-spec" : "scaffold-ar";
 }
 
 }  // namespace
 
-std::optional<Law> law_of_folder(const std::string& model) {
+std::optional<Visibility> visibility_of_folder(const std::string& model) {
   const auto config = config_of(model);
   if (!config) return std::nullopt;
   const auto task = task_options(*config, "config.json");
   if (!task) return std::nullopt;
-  return task->law == TaskLaw::kGraph ? Law::kGraph : Law::kChain;
+  return task->visibility == Visibility::kGraph ? Visibility::kGraph : Visibility::kChain;
 }
 
 Result<Method> method_from(const MethodFlags& f, const Engine* engine, bool form) {
-  SLIP_TRY(Method m, method_of(f.decoder.empty() ? default_preset(engine, f.law, form) : f.decoder));
+  SLIP_TRY(Method m, method_of(f.decoder.empty() ? default_preset(engine, f.visibility, form) : f.decoder));
   return with_parts(std::move(m), f.schedule, f.drafter, f.verifier, f.width);
 }
 
@@ -148,7 +148,7 @@ Status check_words(const MethodFlags& f) {
 
 Result<Method> method_from(const RunOptions& o, const Engine* engine, bool form) {
   MethodFlags flags{o.decoder, o.schedule, o.drafter, o.verifier, o.width};
-  flags.law = law_asked(o);
+  flags.visibility = visibility_asked(o);
   return method_from(flags, engine, form);
 }
 
@@ -200,7 +200,7 @@ Status take_options(const RunOptions& o, Request& r) {
   r.form = o.form == "none" ? "" : o.form;
   r.unnorm_key = o.unnorm_key;
   SLIP_TRY_(check_words({o.decoder, o.schedule, o.drafter, o.verifier, o.width}));
-  r.law = law_asked(o);
+  r.visibility = visibility_asked(o);
   r.decode.sampling = {.top_k = o.top_k,
                        .top_p = static_cast<float>(o.top_p),
                        .min_p = static_cast<float>(o.min_p),
@@ -234,9 +234,9 @@ Status check_use(const RunOptions& o) {
   if (o.log_forced && text) return usage_error("--log-forced: expected a form, got free text");
   if (o.most_rows > 0 || o.no_activation) {
     const std::string_view flag = o.no_activation ? "--no-activation" : "--max-rows";
-    if (text) return usage_error("{}: expected a form under the graph law, got free text", flag);
-    if ((o.law.empty() ? law_of_folder(o.model) : law_asked(o)) == Law::kChain)
-      return usage_error("{}: expected the graph law, got the chain law", flag);
+    if (text) return usage_error("{}: expected a form under graph visibility, got free text", flag);
+    if ((o.visibility.empty() ? visibility_of_folder(o.model) : visibility_asked(o)) == Visibility::kChain)
+      return usage_error("{}: expected graph visibility, got chain visibility", flag);
   }
   if (o.unnorm_key.empty()) return {};
   const auto config = config_of(o.model);

@@ -28,7 +28,7 @@ Result<Prepared> prepare(const RunOptions& o);
 /// fields-spec, scaffold-spec, self-spec, or without a mask token fields, scaffold-ar, ar. Words are checked with or without an engine.
 struct MethodFlags {
   std::string_view decoder, schedule, drafter, verifier, width;
-  std::optional<Law> law = {};  // that is decoded by; none: the model's own
+  std::optional<Visibility> visibility = {};  // that is decoded by; none: the model's own
 };
 Result<Method> method_from(const MethodFlags& flags, const Engine* engine, bool form);
 Result<Method> method_from(const RunOptions& o, const Engine* engine, bool form);
@@ -46,11 +46,11 @@ Result<int> slots_for(const RunOptions& o, const Request& request);
 /// kDefaultSlots, and what the drafter takes beside an answer in the model's own form: for records, one answer at a time.
 int slots_for(const MethodFlags& flags, const std::string& model);
 /// The law that the folder was trained for, by its config.json alone; nothing where that cannot be read.
-std::optional<Law> law_of_folder(const std::string& model);
+std::optional<Visibility> visibility_of_folder(const std::string& model);
 
 /// The picture of an answer (answer_picture.cc).
 PictureInput picture_of(const Prepared& prepared, const Answer& answer);
-/// Chrome trace JSON of an answer's stages and rounds; under the graph law one lane per field (trace.cc).
+/// Chrome trace JSON of an answer's stages and rounds; under graph visibility one lane per field (trace.cc).
 json::value trace_of(const Answer& answer);
 
 }  // namespace slip::cli

@@ -46,9 +46,10 @@ std::string_view key_word(KvType type) { return type == KvType::kF32 ? "f32" : t
 void add_settings(const RunOptions& o, Engine& engine, const Request& request, json::object& out) {
   const ModelOptions& m = engine.model().options();
   out["dtype"] = word_of(m.type);
-  out["kv"] = key_word(m.keys.value_or(kv_type_of(m.type)));
+  out["kv"] = key_word(m.kv_type.value_or(kv_type_of(m.type)));
   out["device"] = m.device;
-  if (!request.form.empty()) out["law"] = request.law.value_or(engine.law()) == Law::kGraph ? "graph" : "chain";
+  if (!request.form.empty())
+    out["law"] = request.visibility.value_or(engine.visibility()) == Visibility::kGraph ? "graph" : "chain";
   out["temperature"] = o.temperature;
   out["section_temperatures"] = json::value_from(o.section_temperatures);
   out["top_k"] = o.top_k;

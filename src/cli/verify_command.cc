@@ -73,7 +73,7 @@ Status check_answers(Engine& engine, const VerifyOptions& o, std::vector<Check>&
   const int32_t vocab = model.lm().info().vocab;
   const Prompt plain = random_tokens(32, vocab, 7);
   Progress progress("decoding", 0);
-  DecodeOptions options{.law = engine.law(), .limit = 48};  // no end tokens: all 48 are compared
+  DecodeOptions options{.visibility = engine.visibility(), .limit = 48};  // no end tokens: all 48 are compared
   options.on_progress = [&](const DecodeProgress& p) { progress.update(p.forwards, "passes"); };
   if (model.tokenizer() && was_trained_for_driving(model.folder())) {
     SLIP_TRY(const sim::Record record, sim::make_record(kHeldOutScene));

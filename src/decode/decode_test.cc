@@ -120,7 +120,7 @@ TEST(SectionDiffusion, GivesAnswersThatTheFormAllows) {
     const Trial t = chain_trial(n, false);
     HashLm model(t.lm);
     Method m = *method_of("section-diffusion");
-    m.verifier = ConfidenceVerifier{n % 3 == 0 ? 0.0F : 0.3F};
+    m.verifier = ConfidenceSpec{n % 3 == 0 ? 0.0F : 0.3F};
     const auto d = Decoder(model, m).decode(t.prompt, &t.form, t.options);
     ASSERT_TRUE(d) << d.error().message;
     const auto split = split_answer(t.form, d->tokens);

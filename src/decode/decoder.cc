@@ -8,8 +8,8 @@
 
 #include "base/interrupt.h"
 #include "decode/draft/methods.h"
-#include "decode/schedule/schedule.h"
 #include "decode/draft_length/block_pilot.h"
+#include "decode/schedule/schedule.h"
 #include "form/schema/values.h"
 #include "lm/draft_head.h"
 
@@ -18,11 +18,11 @@ namespace {
 
 /// Does the model itself draft, from masks?
 bool needs_mask(const Method& m) {
-  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
-  return std::holds_alternative<DiffusionDrafter>(m.drafter) || std::holds_alternative<QuadraticDrafter>(m.drafter) ||
+  const auto* previous = std::get_if<PreviousSpec>(&m.drafter);
+  return std::holds_alternative<DiffusionSpec>(m.drafter) || std::holds_alternative<QuadraticSpec>(m.drafter) ||
          (previous && previous->then);
 }
-bool drafts(const Method& m) { return !std::holds_alternative<NoDrafter>(m.drafter); }
+bool drafts(const Method& m) { return !std::holds_alternative<NoDraftSpec>(m.drafter); }
 
 Status check_temperature(float t) {
   if (!(t >= 0) || !std::isfinite(t)) return usage_error("decode: expected a temperature of at least 0, got {}", t);
@@ -35,7 +35,7 @@ Status check_model(const LmInfo& info, const Method& m) {
     return unsupported("decode: expected a model with a mask token for {}, got {} without", m.preset, info.name);
   if (info.rule.mask.value < 0 || info.rule.mask.value >= info.vocab)
     return bad_input("decode: expected a mask id below {}, got {}", info.vocab, info.rule.mask.value);
-  const auto* diffusion = std::get_if<DiffusionDrafter>(&m.drafter);
+  const auto* diffusion = std::get_if<DiffusionSpec>(&m.drafter);
   if (diffusion && diffusion->adapter && !info.has_draft_adapter)
     return unsupported(
         "decode: expected a model with a draft adapter (linear_spec_lora) for drafter diffusion:lora, got {} without", info.name);
@@ -92,24 +92,25 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
   if (!std::ranges::is_sorted(o.denied)) return usage_error("decode: expected denied ids in ascending order, got another");
   if (o.log_forced && m.schedule == Schedule::kSections)
     return unsupported("decode: log of forced tokens: expected schedule text, chain or fields, got sections");
-  const bool diffusion = std::holds_alternative<DiffusionDrafter>(m.drafter);
+  const bool diffusion = std::holds_alternative<DiffusionSpec>(m.drafter);
   const int32_t least = diffusion ? 2 : 1;  // a block holds the newest row too
-  if (drafts(m) && m.width.kind == Width::Kind::kFixed && m.schedule != Schedule::kSections && m.width.tokens < least)
+  if (drafts(m) && m.width.kind == DraftLengthSpec::Kind::kFixed && m.schedule != Schedule::kSections && m.width.tokens < least)
     return usage_error("decode: expected a width of at least {}, got {}", least, m.width.tokens);
-  if (const auto* c = std::get_if<ConfidenceVerifier>(&m.verifier); c && std::isnan(c->threshold))
+  if (const auto* c = std::get_if<ConfidenceSpec>(&m.verifier); c && std::isnan(c->threshold))
     return usage_error("decode: expected a threshold, got {}", c->threshold);
   return {};
 }
 
 /// A classifier reads as many logits as it has inputs; a padded head may have more.
 Status check_pilot(const LmInfo& info, const Method& m, const DecodeOptions& o) {
-  if (!drafts(m) || m.width.kind != Width::Kind::kBlockPilot || !o.block_pilot || o.block_pilot->vocab() <= info.vocab) return {};
+  if (!drafts(m) || m.width.kind != DraftLengthSpec::Kind::kBlockPilot || !o.block_pilot || o.block_pilot->vocab() <= info.vocab)
+    return {};
   return bad_input("--width {}: expected a classifier of at most the model's {} logits, got one of {}", words_of(m).width,
                    info.vocab, o.block_pilot->vocab());
 }
 
 Status check_previous(const Method& m, const Form& form, const DecodeOptions& o) {
-  if (!std::holds_alternative<PreviousDrafter>(m.drafter) || !o.previous) return {};
+  if (!std::holds_alternative<PreviousSpec>(m.drafter) || !o.previous) return {};
   if (o.previous->form != form.name() || o.previous->fields.size() != form.fields().size())
     return bad_input("--drafter previous: expected an answer of form {} with {} fields, got one of {} with {}", form.name(),
                      form.fields().size(), o.previous->form, o.previous->fields.size());
@@ -139,13 +140,13 @@ bool behind_end(const Form& form, const std::vector<std::vector<TokenId>>& conte
 }
 
 /// The prompt in a pass of its own, its last row's logits for the width policy. Its rows stay known: no schedule runs them again.
-Status show_prompt(Passes& p, Drafting& drafting, WidthPolicy& width) {
+Status show_prompt(Passes& p, Drafter& drafter, DraftLengthPolicy& width) {
   p.defer_prefill(true);
   p.begin();
   p.want(p.prompt_last_row(), Want::kLogits);
-  if (drafting.wants_taps()) p.want_taps();
+  if (drafter.wants_taps()) p.want_taps();
   SLIP_TRY_(p.run(PassKind::kPrefill));
-  SLIP_TRY_(drafting.after_pass());
+  SLIP_TRY_(drafter.after_pass());
   width.prompt_logits(p.logits_V(p.prompt_last_row()));
   return {};
 }
@@ -153,36 +154,36 @@ Status show_prompt(Passes& p, Drafting& drafting, WidthPolicy& width) {
 /// Draws of a round at most, whatever the width: an earlier answer with masks behind it drafts past the width that is the masks'.
 int32_t widest_round(const Method& m, const DecodeOptions& o) {
   if (!drafts(m)) return 0;
-  const int32_t width = m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured;
-  const auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
+  const int32_t width = m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft;
+  const auto* previous = std::get_if<PreviousSpec>(&m.drafter);
   return previous && previous->then && o.most_rows <= 0 ? std::max(width, kMostStored) : width;
 }
 
-Status dispatch(Work& work, const LmInfo& info, const Method& m, const Form* form, std::vector<Decoded>& answers) {
-  Passes& p = work.passes;
+Status dispatch(Scratch& scratch, const LmInfo& info, const Method& m, const Form* form, std::vector<Decoded>& answers) {
+  Passes& p = scratch.passes;
   const DecodeOptions& o = p.options();
-  if (m.schedule == Schedule::kSections) return decode_sections(work, info, *form, m, answers[0]);
+  if (m.schedule == Schedule::kSections) return decode_sections(scratch, info, *form, m, answers[0]);
   const bool as_form = form && (m.schedule != Schedule::kText || o.forced);
-  const bool graph = as_form && (o.law == Law::kGraph || m.schedule == Schedule::kFields);
-  SLIP_TRY(const auto drafting, make_drafting(m, info, p));
-  SLIP_TRY(const auto judge, make_judge(m, info, p, *drafting));
-  SLIP_TRY(const auto width, make_width(m, as_form ? form : nullptr, o));
-  p.want_facts(width->wants_facts() || o.width_observer);
-  p.want_sampled_drafts(judge->samples_drafts());
+  const bool graph = as_form && (o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields);
+  SLIP_TRY(const auto drafter, make_drafter(m, info, p));
+  SLIP_TRY(const auto verifier, make_verifier(m, info, p, *drafter));
+  SLIP_TRY(const auto width, make_draft_length(m, as_form ? form : nullptr, o));
+  p.want_facts(width->wants_facts() || o.draft_length_observer);
+  p.want_sampled_drafts(verifier->samples_drafts());
   if (!as_form) p.forget_form();
-  if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafting, *width));
-  Rounds rounds(p, *drafting, *judge, *width, !drafts(m));
-  Task task{work,
-            rounds,
-            *drafting,
-            info,
-            as_form ? form : nullptr,
-            answers,
-            widest_round(m, o),
-            !std::holds_alternative<ExactVerifier>(m.verifier)};
-  if (graph) return decode_fields(task, m.schedule != Schedule::kFields);
-  if (as_form) return decode_chain(task, m.schedule == Schedule::kText && !drafts(m));
-  SLIP_TRY_(decode_text(task));
+  if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafter, *width));
+  Rounds rounds(p, *drafter, *verifier, *width, !drafts(m));
+  ScheduleContext context{scratch,
+                          rounds,
+                          *drafter,
+                          info,
+                          as_form ? form : nullptr,
+                          answers,
+                          widest_round(m, o),
+                          !std::holds_alternative<ExactSpec>(m.verifier)};
+  if (graph) return decode_fields(context, m.schedule != Schedule::kFields);
+  if (as_form) return decode_chain(context, m.schedule == Schedule::kText && !drafts(m));
+  SLIP_TRY_(decode_text(context));
   if (form)
     for (Decoded& answer : answers) read_freely(*form, o, answer);
   return {};
@@ -199,10 +200,6 @@ Status check_wanted(const DecodeOptions& o, std::string_view stage, int64_t done
                  fmt::format("{}: expected to finish before the deadline, got {} {} done", stage, done, what)};
   return {};
 }
-
-struct Decoder::Scratch {
-  Work work;
-};
 
 Decoder::Decoder(Lm& lm, Method method) : lm_(&lm), method_(std::move(method)), scratch_(std::make_unique<Scratch>()) {}
 Decoder::~Decoder() = default;
@@ -224,7 +221,7 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
   SLIP_TRY_(check_prompt(info, prompt));
   if (form) SLIP_TRY_(check_form(info, *form));
   if (form) SLIP_TRY_(check_previous(method_, *form, options));
-  if (std::holds_alternative<DFlashDrafter>(method_.drafter) && options.draft_head)
+  if (std::holds_alternative<DFlashSpec>(method_.drafter) && options.draft_head)
     SLIP_TRY_(lm_->set_taps(options.draft_head->info().tap_layers));
 
   std::vector<Decoded> answers(static_cast<size_t>(count));
@@ -239,9 +236,9 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
   if (count > 1 && method_.schedule == Schedule::kSections) {
     SLIP_TRY_(one_after_another(prompt, form, options, answers));
   } else {
-    scratch_->work.passes.start(*lm_, prompt, form, options, answers[0].statistics);
-    SLIP_TRY_(dispatch(scratch_->work, info, method_, form, answers));
-    answers[0].forced = scratch_->work.passes.forced_log();
+    scratch_->passes.start(*lm_, prompt, form, options, answers[0].statistics);
+    SLIP_TRY_(dispatch(*scratch_, info, method_, form, answers));
+    answers[0].forced = scratch_->passes.forced_log();
     if (form)
       std::erase_if(answers[0].forced.misses, [&](const auto& m) { return behind_end(*form, answers[0].fields, m.position); });
   }

@@ -15,8 +15,8 @@
 //   fields               fields    none       exact       FastDriveCoT: all ready fields of the graph in every pass
 //   fields-spec          fields    diffusion  exact       the same with drafts in every field, children started on them
 //
-// Two laws (design, section 2): DecodeOptions::law says which one the model was trained for. Under the chain law a form is decoded
-// by chain or sections, under the graph law by fields, or, with schedule chain, one field after another. Exact presets that decode
+// Two laws (design, section 2): DecodeOptions::law says which one the model was trained for. Under chain visibility a form is decoded
+// by chain or sections, under graph visibility by fields, or, with schedule chain, one field after another. Exact presets that decode
 // a form under one law give equal tokens, greedy and at any temperature. The text presets read a form in the same way (`self-spec`
 // over a form is chain x diffusion with a fixed width); `ar` over a form costs a pass per token (docs/decisions/0003). Without
 // `forced` they decode freely until an end token, know nothing of the form, and the answer is then read against it.
@@ -32,6 +32,8 @@
 #include "lm/lm.h"
 
 namespace slip {
+
+struct Scratch;
 
 /// Decodes one answer. Buffers live as long as the object: after the first round of the first answer of a size nothing
 /// allocates (with trace off and the Lm's own buffers settled). Not for two threads at once. The arena's slots 0 .. are used.
@@ -50,7 +52,6 @@ class Decoder {
 
  private:
   Status one_after_another(const Prompt& prompt, const Form* form, const DecodeOptions& options, std::vector<Decoded>& answers);
-  struct Scratch;
   Lm* lm_;
   Method method_;
   std::unique_ptr<Scratch> scratch_;

@@ -52,9 +52,9 @@ json::object forced_json(const ForcedLog& log, const Form& form) {
   return {{"compared", log.compared}, {"count", log.misses.size()}, {"misses", std::move(misses)}};
 }
 
-// Per field of bins and per dimension of it: how far a kept draft may lie from the law's token, in bins and in physical units
+// Per field of bins and per dimension of it: how far a kept draft may lie from the target's token, in bins and in physical units
 // (un-normalised where the model's statistics do that).
-json::object relaxed_json(const RelaxedVerifier& v, const CompiledForm& form) {
+json::object relaxed_json(const RelaxedSpec& v, const CompiledForm& form) {
   json::object out;
   for (size_t f = 0; f < form.meanings.size(); ++f) {
     const auto* bins = std::get_if<BinsMeaning>(&form.meanings[f]);
@@ -77,7 +77,7 @@ json::object decoder_json(const Method& method, const CompiledForm* form) {
   const MethodWords w = words_of(method);
   json::object out{{"preset", method.preset}, {"schedule", w.schedule}, {"drafter", w.drafter},
                    {"verifier", w.verifier},  {"width", w.width},       {"lossy", method.lossy()}};
-  const auto* relaxed = std::get_if<RelaxedVerifier>(&method.verifier);
+  const auto* relaxed = std::get_if<RelaxedSpec>(&method.verifier);
   if (relaxed && form) out["relaxed"] = relaxed_json(*relaxed, *form);
   return out;
 }

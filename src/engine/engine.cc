@@ -79,7 +79,7 @@ Result<WeightType> weight_type(std::string_view word, std::string_view stored_dt
   return unsupported("--dtype: expected auto, f32, bf16, int8 or int4, got {}", word);
 }
 
-Result<std::optional<KvType>> key_type(std::string_view word) {
+Result<std::optional<KvType>> kv_type_named(std::string_view word) {
   if (word == "auto") return std::optional<KvType>{};
   if (word == "f32") return std::optional(KvType::kF32);
   if (word == "bf16") return std::optional(KvType::kBF16);
@@ -100,13 +100,13 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
   if (options.dtype == "auto") {
     SLIP_TRY(type, natural_type(folder, parsed.stored_dtype));
   }
-  SLIP_TRY(const std::optional<KvType> keys, key_type(options.keys));
+  SLIP_TRY(const std::optional<KvType> keys, kv_type_named(options.kv_type));
   const ModelOptions how{.type = type,
                          .threads = options.threads,
                          .slots = options.slots,
                          .draft_adapter = {},
                          .device = options.device,
-                         .keys = keys};
+                         .kv_type = keys};
   SLIP_TRY(out->model_, load_model(folder, how, progress));
   const Model& model = *out->model_;
   log(LogLevel::kInfo, "admit: {}: {}, names {}*, {}, {} slots; {}", folder.string(), model.config().model_type,
@@ -248,15 +248,15 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
     options.end_tokens.clear();
   }
   options.forced = form != nullptr;  // every exact decoder gives a form's answer the same tokens (decision 0003)
-  options.law = request.law.value_or(law());
+  options.visibility = request.visibility.value_or(visibility());
   options.reuse_prompt = options.reuse_prompt || request.reuse_prompt;
-  if (request.reuse_prompt && !options.prompt_memory) options.prompt_memory = &prompt_memory_;
-  const bool graph_schedule = request.method.schedule == Schedule::kFields, graph = options.law == Law::kGraph;
+  if (request.reuse_prompt && !options.prefix_cache) options.prefix_cache = &prefix_cache_;
+  const bool graph_schedule = request.method.schedule == Schedule::kFields, graph = options.visibility == Visibility::kGraph;
   if (form && graph_schedule && !graph)
-    return unsupported("{}: expected the graph law (a model trained for it, or --law graph), got the chain law",
+    return unsupported("{}: expected graph visibility (a model trained for it, or --law graph), got chain visibility",
                        request.method.preset);
   if (form && request.method.schedule == Schedule::kSections && graph)
-    return unsupported("{}: expected the chain law (a model trained for it, or --law chain), got the graph law",
+    return unsupported("{}: expected chain visibility (a model trained for it, or --law chain), got graph visibility",
                        request.method.preset);
   SLIP_TRY_(resources_.attach(*this, request, compiled, options));
   return options;
@@ -265,7 +265,7 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
 Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer) {
   const Form* form = answer.form ? &answer.form->form : nullptr;
   SLIP_TRY(DecodeOptions options, decode_options(request, answer.form));
-  SLIP_TRY_(resources_.attach_width(*this, request, answer.form, prompt, options));
+  SLIP_TRY_(resources_.attach_draft_length(*this, request, answer.form, prompt, options));
   SLIP_TRY(const std::vector<double> scale, action_scale(request));
   SLIP_TRY_(resolve_method(answer.method, answer.form, scale));
   SLIP_TRY(std::vector<Decoded> decoded, Decoder(model_->lm(), answer.method).rollouts(prompt, form, options, request.rollouts));

@@ -14,8 +14,8 @@
 #include "engine/resources.h"
 #include "form/schema/values.h"
 #include "image/image.h"
-#include "models/model.h"
 #include "models/config/openvla.h"
+#include "models/model.h"
 #include "models/video_prompt.h"
 #include "plan/fit.h"
 #include "task/wod.h"
@@ -30,16 +30,16 @@ struct EngineOptions {
   std::string dtype =
       "auto";       // auto: as stored (a packed folder's type; f32 stays f32, anything else is bf16); f32, bf16, int8, int4
   int threads = 0;  // 0: every core this process may use
-  int slots = kDefaultSlots;   // prompt + answer + drafts, in rows
-  std::string device = "cpu";  // where the decoder runs: cpu, cuda:0
-  std::string keys = "auto";   // of the key/value cache: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
+  int slots = kDefaultSlots;     // prompt + answer + drafts, in rows
+  std::string device = "cpu";    // where the decoder runs: cpu, cuda:0
+  std::string kv_type = "auto";  // of the key/value cache: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
 };
 
 /// `--dtype`'s word for a folder whose config says `stored_dtype`. kUnsupported for an unknown one.
 Result<WeightType> weight_type(std::string_view word, std::string_view stored_dtype);
 
 /// `--kv`'s word; nothing for "auto". kUnsupported for an unknown one.
-Result<std::optional<KvType>> key_type(std::string_view word);
+Result<std::optional<KvType>> kv_type_named(std::string_view word);
 
 /// Frames in order of time, at a steady rate.
 struct VideoClip {
@@ -56,8 +56,8 @@ struct Request {
   std::vector<VideoClip> videos;  // behind the images; of models with Qwen2.5-VL's tower
   std::string unnorm_key;         // OpenVLA: whose statistics put actions in physical units; empty: the only ones
   Method method;
-  DecodeOptions decode;  // its law is the model's, unless `law` says otherwise
-  std::optional<Law> law;
+  DecodeOptions decode;  // its visibility is the model's, unless `visibility` says otherwise
+  std::optional<Visibility> visibility;
   std::vector<std::pair<std::string, float>> section_temperatures;
   int rollouts = 1;  // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
   Fit fit = Fit::kJmtPaperCompat;
@@ -95,8 +95,8 @@ class Engine {
   const TaskOptions& task() const { return task_; }
   const EngineOptions& options() const { return options_; }
   const std::filesystem::path& folder() const { return model_->folder(); }
-  /// The law that the model was trained for.
-  Law law() const { return task_.law == TaskLaw::kGraph ? Law::kGraph : Law::kChain; }
+  /// What the model was trained for.
+  Visibility visibility() const { return task_.visibility; }
   /// Compiled once per name. kBadInput for an unknown name or a schema that this tokenizer cannot meet.
   /// A model of actions has its own form under the names model, openvla-action and minivla-action, with as many dimensions as the
   /// statistics of `unnorm_key`.
@@ -127,7 +127,7 @@ class Engine {
   bool chat_known_ = false;
   EngineOptions options_;
   Resources resources_;
-  PromptMemory prompt_memory_;
+  PrefixCache prefix_cache_;
 };
 
 /// The form of a model of actions, with its own bins as its vocabulary spells them, and as many numbers as the statistics of

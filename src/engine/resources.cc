@@ -100,14 +100,14 @@ struct Resources::Parts {
   std::string draft_name, head_name, sampler_name;
   std::unique_ptr<Engine> draft_engine;
   DraftModel draft;
-  PromptMemory draft_memory;                 // of the draft engine's model
+  PrefixCache draft_prefix_cache;                 // of the draft engine's model
   const CompiledForm* mapped_for = nullptr;  // the form that the draft's maps were made for
   std::unique_ptr<DFlashHead> head;
   std::unique_ptr<LearnedCommitSampler> sampler;
   PreviousAnswer previous;
   struct Measured {
-    WidthModel model;
-    WidthTracker tracker;
+    DraftLengthModel model;
+    DraftLengthTracker tracker;
   };
   std::map<std::string, Measured, std::less<>> widths;  // by file, form and kind of drafter: callers take turns among them
   std::optional<CostTable> cost;                        // a quarter of a second to measure
@@ -120,7 +120,7 @@ struct Resources::Parts {
     if (!draft_engine || draft_name != name) {
       draft_engine.reset();
       draft.lm = nullptr;
-      draft_memory = {};
+      draft_prefix_cache = {};
       SLIP_TRY(draft_engine, Engine::load(name, engine.options()));
       draft_name = name;
     }
@@ -139,7 +139,7 @@ struct Resources::Parts {
       SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
                                                      small.lm().info().vocab, form, own));
       draft.lm = &small.lm();
-      draft.memory = &draft_memory;
+      draft.memory = &draft_prefix_cache;
       draft.to_draft = std::move(maps.to_draft);
       draft.to_target = std::move(maps.to_target);
       mapped_for = form;
@@ -159,7 +159,7 @@ struct Resources::Parts {
     return {.poll = [&options, done = int64_t{0}]() mutable { return check_wanted(options, "width", done++, "measurements"); },
             .times = &measuring[of]};
   }
-  Result<WidthModel> measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
+  Result<DraftLengthModel> measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
                                     const DecodeOptions& options);
 };
 
@@ -169,12 +169,12 @@ Resources::Resources(Resources&&) noexcept = default;
 
 Status Resources::attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeOptions& options) {
   Parts& p = *parts_;
-  if (const auto* d = std::get_if<ModelDrafter>(&request.method.drafter); d && !options.draft_model) {
+  if (const auto* d = std::get_if<ModelSpec>(&request.method.drafter); d && !options.draft_model) {
     if (d->name.empty()) return usage_error("--drafter: expected model:DIR for preset {}, got no folder", request.method.preset);
     SLIP_TRY_(p.attach_draft(engine, d->name, request, form));
     options.draft_model = &p.draft;
   }
-  if (const auto* d = std::get_if<DFlashDrafter>(&request.method.drafter); d && !options.draft_head) {
+  if (const auto* d = std::get_if<DFlashSpec>(&request.method.drafter); d && !options.draft_head) {
     if (d->name.empty()) return usage_error("--drafter: expected dflash:DIR for preset {}, got no folder", request.method.preset);
     if (!p.head || p.head_name != d->name) {
       SLIP_TRY(p.head, load_dflash(d->name, engine.model(), kHeadBlockRows));
@@ -182,11 +182,11 @@ Status Resources::attach(Engine& engine, const Request& request, const CompiledF
     }
     options.draft_head = p.head.get();
   }
-  if (const auto* d = std::get_if<PreviousDrafter>(&request.method.drafter); d && !options.previous) {
+  if (const auto* d = std::get_if<PreviousSpec>(&request.method.drafter); d && !options.previous) {
     SLIP_TRY(p.previous, read_previous(d->name, form ? &form->form : nullptr, engine.model().lm().info().vocab));
     options.previous = &p.previous;
   }
-  if (const auto* v = std::get_if<SamplerVerifier>(&request.method.verifier); v && !options.commit_sampler) {
+  if (const auto* v = std::get_if<SamplerSpec>(&request.method.verifier); v && !options.commit_sampler) {
     if (!p.sampler || p.sampler_name != v->name) {
       SLIP_TRY(p.sampler, load_commit_sampler(v->name, engine.model()));
       p.sampler_name = v->name;
@@ -225,35 +225,35 @@ Result<CostTable> round_costs(DraftHead& head, const Prompt& prompt, CostSetting
 /// The drafter's kind and its network. Not the file of an earlier answer: that is another one every frame, and how its drafts hold is
 /// learned from frame to frame.
 std::string kind_of_drafter(Method m) {
-  if (auto* previous = std::get_if<PreviousDrafter>(&m.drafter)) previous->name.clear();
+  if (auto* previous = std::get_if<PreviousSpec>(&m.drafter)) previous->name.clear();
   return words_of(m).drafter;
 }
 
 /// The folder's own calibration, or the file that was named; nothing where neither is there. Nobody has asked for the folder's: one for
 /// another form says nothing of this one, and the width learns from the answers instead.
-Result<std::optional<WidthModel>> stored_width(const Engine& engine, const std::string& name, const Form* form) {
+Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const std::string& name, const Form* form) {
   const std::filesystem::path file = name.empty() ? engine.folder() / "width.json" : std::filesystem::path(name);
   std::error_code ec;
-  if (name.empty() && !std::filesystem::exists(file, ec)) return std::optional<WidthModel>();
-  SLIP_TRY(WidthModel model, read_width_model(file));
+  if (name.empty() && !std::filesystem::exists(file, ec)) return std::optional<DraftLengthModel>();
+  SLIP_TRY(DraftLengthModel model, read_draft_length_model(file));
   const bool of_another = !model.form.empty() && (!form || model.form != form->name());
-  if (name.empty() && of_another) return std::optional<WidthModel>();
-  if (const Status fits = check_width_model(model, form); !fits) return bad_input("{}: {}", file.string(), fits.error().message);
+  if (name.empty() && of_another) return std::optional<DraftLengthModel>();
+  if (const Status fits = check_draft_length_model(model, form); !fits) return bad_input("{}: {}", file.string(), fits.error().message);
   return std::optional(std::move(model));
 }
 
 }  // namespace
 
-Result<WidthModel> Resources::Parts::measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
+Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
                                                     const DecodeOptions& options) {
-  SLIP_TRY(std::optional<WidthModel> stored, stored_width(engine, request.method.width.name, form));
+  SLIP_TRY(std::optional<DraftLengthModel> stored, stored_width(engine, request.method.width.name, form));
   // Costs are this machine's, whatever the file says of the one that it was made on.
   if (!cost) {
     CostSettings s = settings(options, "passes");
     s.visible = static_cast<int32_t>(prompt.inputs.size()) + kAnswerKeys;
     SLIP_TRY(cost, measure_costs(engine.model().lm(), s));
   }
-  WidthModel model = stored ? std::move(*stored) : WidthModel::uninformed(*cost, form);
+  DraftLengthModel model = stored ? std::move(*stored) : DraftLengthModel::uninformed(*cost, form);
   model.pass = *cost;
   const std::string drafter = kind_of_drafter(request.method);
   const auto head = [](std::string_view word) { return word.substr(0, word.find(':')); };
@@ -261,45 +261,45 @@ Result<WidthModel> Resources::Parts::measured_width(Engine& engine, const Reques
       !file.empty() && !model.drafter.empty() && head(model.drafter) != head(drafter))
     log(LogLevel::kWarn, "width: {}: calibrated for drafter {}, used for {}: how its drafts hold is learned anew", file,
         model.drafter, drafter);
-  if (std::holds_alternative<ModelDrafter>(request.method.drafter) && options.draft_model && options.draft_model->lm) {
+  if (std::holds_alternative<ModelSpec>(request.method.drafter) && options.draft_model && options.draft_model->lm) {
     SLIP_TRY(model.draft, step_costs(*options.draft_model, settings(options, drafter)));
   }
-  if (std::holds_alternative<DFlashDrafter>(request.method.drafter) && options.draft_head) {
+  if (std::holds_alternative<DFlashSpec>(request.method.drafter) && options.draft_head) {
     // Its slots behind this prompt are written: what is kept of a longer one ends there, whatever becomes of this request.
-    if (options.prompt_memory) options.prompt_memory->crop(prompt.inputs.size());
+    if (options.prefix_cache) options.prefix_cache->crop(prompt.inputs.size());
     SLIP_TRY(model.draft, round_costs(*options.draft_head, prompt, settings(options, drafter)));
-    model.most_draws = std::min(model.most_draws, std::max(1, options.draft_head->info().block - 1));
+    model.most_drafts = std::min(model.most_drafts, std::max(1, options.draft_head->info().block - 1));
   }
   measuring.erase("passes");
   measuring.erase(drafter);
   return model;
 }
 
-Status Resources::attach_width(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
+Status Resources::attach_draft_length(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
                                DecodeOptions& options) {
   Parts& p = *parts_;
-  const Width& w = request.method.width;
-  if (w.kind == Width::Kind::kBlockPilot && !options.block_pilot) {
+  const DraftLengthSpec& w = request.method.width;
+  if (w.kind == DraftLengthSpec::Kind::kBlockPilot && !options.block_pilot) {
     if (!p.pilot || p.pilot_name != w.name) {
       SLIP_TRY(p.pilot, BlockPilot::open(w.name));
       p.pilot_name = w.name;
     }
     options.block_pilot = &*p.pilot;
   }
-  if (w.kind != Width::Kind::kMeasured || options.width_model) return {};
+  if (w.kind != DraftLengthSpec::Kind::kMeasured || options.draft_length_model) return {};
   const std::string key = fmt::format("{}|{}|{}", w.name, form ? form->form.name() : "", kind_of_drafter(request.method));
   auto at = p.widths.find(key);
   if (at == p.widths.end()) {
-    SLIP_TRY(WidthModel model, p.measured_width(engine, request, form ? &form->form : nullptr, prompt, options));
+    SLIP_TRY(DraftLengthModel model, p.measured_width(engine, request, form ? &form->form : nullptr, prompt, options));
     at = p.widths.emplace(key, Parts::Measured{std::move(model), {}}).first;
   }
-  options.width_model = &at->second.model;
-  options.width_tracker = &at->second.tracker;
+  options.draft_length_model = &at->second.model;
+  options.draft_length_tracker = &at->second.tracker;
   return {};
 }
 
 Status resolve_method(Method& method, const CompiledForm* form, std::span<const double> scale) {
-  auto* relaxed = std::get_if<RelaxedVerifier>(&method.verifier);
+  auto* relaxed = std::get_if<RelaxedSpec>(&method.verifier);
   if (!relaxed || relaxed->end.value > relaxed->first.value) return {};
   const BinsMeaning* bins = bins_of(form);
   if (!bins)

@@ -26,11 +26,11 @@ class Resources {
 
   /// Points `options` at what the request's method needs; valid until the next call.
   Status attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeOptions& options);
-  /// Width measured: the model's width.json (or the one that the method names), or, where there is none, an uninformed one; costs are
+  /// DraftLengthSpec measured: the model's width.json (or the one that the method names), or, where there is none, an uninformed one; costs are
   /// measured on this machine once, behind the prompt of the first request; a second model's or a draft head's with them. The tracker
   /// follows from answer to answer, whichever file an earlier answer comes from. kCancelled between measurements as `options` says;
   /// the next call goes on from there.
-  Status attach_width(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
+  Status attach_draft_length(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
                       DecodeOptions& options);
 
  private:

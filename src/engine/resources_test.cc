@@ -38,7 +38,7 @@ class WidthsOfAFolder : public testing::Test {
   }
   static Method measured(std::string_view preset, const std::string& file) {
     Method m = *method_of(preset);
-    m.width = {.kind = Width::Kind::kMeasured, .tokens = 8, .name = file};
+    m.width = {.kind = DraftLengthSpec::Kind::kMeasured, .tokens = 8, .name = file};
     return m;
   }
   static constexpr const char* kSmall = SLIP_FIXTURES "/decode/models/small";
@@ -46,17 +46,17 @@ class WidthsOfAFolder : public testing::Test {
 };
 
 /// A calibration for a form that the model was not trained for.
-WidthModel of_another_form() {
+DraftLengthModel of_another_form() {
   Form::Parts p;
   p.name = "another";
   p.pieces = {FixedRun{{{3}}, 0}, FieldRef{0}};
   p.fields.push_back({.name = "a", .budget = 2});
   const Form form = *Form::make(std::move(p));
-  return WidthModel::uninformed(*CostTable::make({1, 8}, {1.0, 2.0}, "test"), &form);
+  return DraftLengthModel::uninformed(*CostTable::make({1, 8}, {1.0, 2.0}, "test"), &form);
 }
 
 TEST_F(WidthsOfAFolder, OfAnotherFormServeNobodyWhoDidNotAskForThem) {
-  ASSERT_TRUE(write_width_model(of_another_form(), folder_ / "width.json"));
+  ASSERT_TRUE(write_draft_length_model(of_another_form(), folder_ / "width.json"));
   auto engine = Engine::load(folder_, {.threads = 1});
   ASSERT_TRUE(engine) << engine.error().message;
   const auto slow = (*engine)->run(text(*method_of("ar")));
@@ -76,14 +76,14 @@ TEST_F(WidthsOfAFolder, KnowWhatASecondModelsStepsCost) {
   auto engine = Engine::load(folder_, {.threads = 1});
   ASSERT_TRUE(engine) << engine.error().message;
   Request request = text(measured("draft-model", ""));
-  request.method.drafter = ModelDrafter{.name = kSmall};
+  request.method.drafter = ModelSpec{.name = kSmall};
   const auto prompt = (*engine)->prompt(request);
   ASSERT_TRUE(prompt) << prompt.error().message;
   Resources resources;
   DecodeOptions options = request.decode;
   ASSERT_TRUE(resources.attach(**engine, request, nullptr, options));
-  ASSERT_TRUE(resources.attach_width(**engine, request, nullptr, *prompt, options));
-  EXPECT_GT(options.width_model->draft.ms(1), 0) << "else its passes count as free";
+  ASSERT_TRUE(resources.attach_draft_length(**engine, request, nullptr, *prompt, options));
+  EXPECT_GT(options.draft_length_model->draft.ms(1), 0) << "else its passes count as free";
   const auto slow = (*engine)->run(text(*method_of("ar"))), fast = (*engine)->run(request);
   ASSERT_TRUE(slow && fast);
   EXPECT_EQ(fast->decoded.tokens, slow->decoded.tokens);
@@ -97,19 +97,19 @@ TEST_F(WidthsOfAFolder, LearnFromFrameToFrameWhicheverFileAnEarlierAnswerComesFr
   const auto prompt = (*engine)->prompt(request);
   ASSERT_TRUE(prompt) << prompt.error().message;
   Resources resources;
-  const auto tracker = [&](const Drafter& drafter) -> WidthTracker* {
+  const auto tracker = [&](const DrafterSpec& drafter) -> DraftLengthTracker* {
     request.method.drafter = drafter;
     DecodeOptions options = request.decode;
-    const Status attached = resources.attach_width(**engine, request, nullptr, *prompt, options);
+    const Status attached = resources.attach_draft_length(**engine, request, nullptr, *prompt, options);
     EXPECT_TRUE(attached) << (attached ? "" : attached.error().message);
-    return options.width_tracker;
+    return options.draft_length_tracker;
   };
-  WidthTracker* const first = tracker(PreviousDrafter{"frame 1.json"});
+  DraftLengthTracker* const first = tracker(PreviousSpec{"frame 1.json"});
   ASSERT_NE(first, nullptr);
-  EXPECT_EQ(tracker(PreviousDrafter{"frame 2.json"}), first);
-  EXPECT_NE(tracker(PreviousDrafter{"frame 2.json", DiffusionDrafter{}}), first) << "another kind of drafter";
-  EXPECT_NE(tracker(DiffusionDrafter{}), first);
-  EXPECT_EQ(tracker(PreviousDrafter{"frame 3.json"}), first);
+  EXPECT_EQ(tracker(PreviousSpec{"frame 2.json"}), first);
+  EXPECT_NE(tracker(PreviousSpec{"frame 2.json", DiffusionSpec{}}), first) << "another kind of drafter";
+  EXPECT_NE(tracker(DiffusionSpec{}), first);
+  EXPECT_EQ(tracker(PreviousSpec{"frame 3.json"}), first);
 }
 
 TEST_F(WidthsOfAFolder, EndWithARequestThatNobodyWaitsForAndGoOnWithTheNext) {
@@ -121,26 +121,26 @@ TEST_F(WidthsOfAFolder, EndWithARequestThatNobodyWaitsForAndGoOnWithTheNext) {
   Resources resources;
   DecodeOptions options = request.decode;
   options.deadline = std::chrono::steady_clock::now();
-  const Status late = resources.attach_width(**engine, request, nullptr, *prompt, options);
+  const Status late = resources.attach_draft_length(**engine, request, nullptr, *prompt, options);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().kind, ErrorKind::kCancelled);
   EXPECT_EQ(late.error().message, "width: expected to finish before the deadline, got 0 measurements done");
-  EXPECT_EQ(options.width_model, nullptr);
+  EXPECT_EQ(options.draft_length_model, nullptr);
   // A measurement of 200 ms by requests that wait for 20 each: every one goes on where the last had to stop.
-  for (int requests = 0; !options.width_model; ++requests) {
+  for (int requests = 0; !options.draft_length_model; ++requests) {
     ASSERT_LT(requests, 2000);
     options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
-    const Status some = resources.attach_width(**engine, request, nullptr, *prompt, options);
+    const Status some = resources.attach_draft_length(**engine, request, nullptr, *prompt, options);
     ASSERT_TRUE(some || some.error().kind == ErrorKind::kCancelled) << some.error().message;
   }
-  EXPECT_GT(options.width_model->pass.ms(1), 0);
+  EXPECT_GT(options.draft_length_model->pass.ms(1), 0);
 }
 
 TEST_F(WidthsOfAFolder, ASecondModelsPromptEndsWithItsRequest) {
   auto engine = Engine::load(folder_, {.threads = 1});
   ASSERT_TRUE(engine) << engine.error().message;
   Request request = text(*method_of("draft-model"));
-  request.method.drafter = ModelDrafter{.name = kSmall};
+  request.method.drafter = ModelSpec{.name = kSmall};
   std::atomic<bool> cancel{true};
   request.decode.cancel = &cancel;
   Resources resources;
@@ -167,37 +167,37 @@ TEST(WidthsOfADraftHead, KnowWhatItsRoundsCost) {
   Request request;
   request.form.clear();
   request.method = *method_of("dflash");
-  request.method.drafter = DFlashDrafter{(models / "qwen3_dflash").string()};
-  request.method.width = {.kind = Width::Kind::kMeasured};
+  request.method.drafter = DFlashSpec{(models / "qwen3_dflash").string()};
+  request.method.width = {.kind = DraftLengthSpec::Kind::kMeasured};
   request.decode.limit = 12;
   Resources resources;
   DecodeOptions options = request.decode;
   ASSERT_TRUE(resources.attach(**engine, request, nullptr, options));
-  const Status attached = resources.attach_width(**engine, request, nullptr, prompt, options);
+  const Status attached = resources.attach_draft_length(**engine, request, nullptr, prompt, options);
   ASSERT_TRUE(attached) << attached.error().message;
-  EXPECT_GT(options.width_model->draft.ms(1), 0) << "else its passes count as free";
-  EXPECT_EQ(options.width_model->most_draws, 7) << "blocks of 8, the anchor included";
+  EXPECT_GT(options.draft_length_model->draft.ms(1), 0) << "else its passes count as free";
+  EXPECT_EQ(options.draft_length_model->most_drafts, 7) << "blocks of 8, the anchor included";
   // Its slots behind this prompt were written: of a longer one that was kept, no more than this one's rows are left.
   Prompt longer = prompt;
   for (int32_t i = 0; i < 20; ++i) {
     longer.positions.push_back(Position::text(static_cast<int32_t>(longer.inputs.size())));
     longer.inputs.emplace_back(TokenId{50 + i});
   }
-  PromptMemory memory;
+  PrefixCache memory;
   DecodeOptions again = options;
-  again.width_model = nullptr;
-  again.prompt_memory = &memory;
+  again.draft_length_model = nullptr;
+  again.prefix_cache = &memory;
   const LmInfo& info = (*engine)->model().lm().info();
-  memory.assign(longer, info.width, options.draft_head);
+  memory.assign(longer, info.hidden_size, options.draft_head);
   memory.ran((*engine)->model().lm());
   ASSERT_EQ(memory.crop_to((*engine)->model().lm(), longer, options.draft_head), 24);
   request.method.width.name = "no such file";
-  ASSERT_FALSE(resources.attach_width(**engine, request, nullptr, prompt, again)) << "a file that is named must be there";
+  ASSERT_FALSE(resources.attach_draft_length(**engine, request, nullptr, prompt, again)) << "a file that is named must be there";
   request.method.width.name.clear();
   EXPECT_EQ(memory.crop_to((*engine)->model().lm(), longer, options.draft_head), 24) << "nothing was measured";
   Request shorter = request;
-  shorter.method.drafter = DFlashDrafter{(models / "qwen3_dflash" / ".").string()};  // another name: measured anew
-  ASSERT_TRUE(resources.attach_width(**engine, shorter, nullptr, prompt, again));
+  shorter.method.drafter = DFlashSpec{(models / "qwen3_dflash" / ".").string()};  // another name: measured anew
+  ASSERT_TRUE(resources.attach_draft_length(**engine, shorter, nullptr, prompt, again));
   EXPECT_EQ(memory.crop_to((*engine)->model().lm(), longer, options.draft_head), 4);
   const auto fast = Decoder((*engine)->model().lm(), request.method).decode(prompt, nullptr, options);
   ASSERT_TRUE(fast) << fast.error().message;

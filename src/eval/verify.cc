@@ -17,39 +17,39 @@ struct Trial {
 };
 constexpr std::array<Trial, 4> kTrials = {{{0, 0}, {0.8F, 1}, {0.8F, 2}, {0.8F, 3}}};
 
-Method with_drafter(Method m, Drafter drafter, int32_t tokens) {
+Method with_drafter(Method m, DrafterSpec drafter, int32_t tokens) {
   m.drafter = std::move(drafter);
-  m.width = {Width::Kind::kFixed, tokens, {}};
+  m.width = {DraftLengthSpec::Kind::kFixed, tokens, {}};
   return m;
 }
 
 // What this model can be asked beside `ar`, which comes first: self-drafting needs a mask, and a causal context to verify in.
-std::vector<Method> exact_methods(const LmInfo& info, bool form, Law law, const PreviousAnswer& previous) {
+std::vector<Method> exact_methods(const LmInfo& info, bool form, Visibility visibility, const PreviousAnswer& previous) {
   const bool drafts = info.rule.has_mask && !info.rule.block_causal_context;
   std::vector<Method> out{*method_of("ar")};
   if (form) out.push_back(*method_of("scaffold-ar"));
   std::vector<std::string_view> schedules{form ? "scaffold-ar" : "ar"};
-  if (form && law == Law::kGraph) {
+  if (form && law == Visibility::kGraph) {
     out.push_back(*method_of("fields"));
     schedules.push_back("fields");
   }
   for (const std::string_view schedule : schedules) {
     const Method plain = *method_of(schedule);
-    out.push_back(with_drafter(plain, LookupDrafter{}, 6));
-    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousDrafter{.name = "", .then = {}}, 24));
+    out.push_back(with_drafter(plain, LookupSpec{}, 6));
+    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousSpec{.name = "", .then = {}}, 24));
     if (!drafts) continue;
-    out.push_back(with_drafter(plain, DiffusionDrafter{}, 8));
-    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousDrafter{.name = "", .then = DiffusionDrafter{}}, 8));
-    if (info.has_draft_adapter) out.push_back(with_drafter(plain, DiffusionDrafter{.adapter = true}, 8));
-    out.push_back(with_drafter(plain, QuadraticDrafter{}, 3));
+    out.push_back(with_drafter(plain, DiffusionSpec{}, 8));
+    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousSpec{.name = "", .then = DiffusionSpec{}}, 8));
+    if (info.has_draft_adapter) out.push_back(with_drafter(plain, DiffusionSpec{.adapter = true}, 8));
+    out.push_back(with_drafter(plain, QuadraticSpec{}, 3));
     if (plain.schedule != Schedule::kFields) continue;
-    const DiffusionDrafter ahead{.ahead = true};
+    const DiffusionSpec ahead{.ahead = true};
     out.push_back(with_drafter(plain, ahead, 8));
-    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousDrafter{.name = "", .then = ahead}, 8));
+    if (!previous.tokens.empty()) out.push_back(with_drafter(plain, PreviousSpec{.name = "", .then = ahead}, 8));
   }
   if (drafts && form) {
     out.push_back(*method_of("scaffold-spec"));
-    if (law == Law::kGraph) out.push_back(*method_of("fields-spec"));
+    if (law == Visibility::kGraph) out.push_back(*method_of("fields-spec"));
   }
   return out;
 }
@@ -108,7 +108,7 @@ Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, con
   options.seed = 99;
   SLIP_TRY(const Decoded earlier, decode(lm, prompt, form, "ar", options));
   const PreviousAnswer previous{form ? form->name() : "", earlier.fields, earlier.tokens};
-  const std::vector<Method> methods = exact_methods(lm.info(), form != nullptr, base.law, previous);
+  const std::vector<Method> methods = exact_methods(lm.info(), form != nullptr, base.visibility, previous);
   Check check{.name = form ? "decoders" : "free text",
               .compared = fmt::format("{} exact decoders, greedy and three seeds at temperature 0.8", methods.size())};
   options.previous = &previous;
@@ -118,7 +118,7 @@ Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, con
     std::vector<TokenId> expected;
     for (const Method& m : methods) {
       SLIP_TRY(Decoded decoded, Decoder(lm, m).decode(prompt, form, options));
-      if (m.preset == "ar" && std::holds_alternative<NoDrafter>(m.drafter))
+      if (m.preset == "ar" && std::holds_alternative<NoDraftSpec>(m.drafter))
         expected = std::move(decoded.tokens);
       else if (check.passed)
         compare_tokens(expected, decoded.tokens,

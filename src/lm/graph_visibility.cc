@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts are made once per form: a few dozen fields with a few ancestors each. Contract in graph_law.h.
+// Contexts are made once per form: a few dozen fields with a few ancestors each. Contract in graph_visibility.h.
 #include "lm/graph_visibility.h"
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 namespace slip {
 namespace {
 
-std::vector<GraphLaw::Segment> context_of(const Form& form, int32_t field, std::span<const int32_t> ancestors) {
+std::vector<GraphVisibility::Segment> context_of(const Form& form, int32_t field, std::span<const int32_t> ancestors) {
   const auto fields = form.fields();
   const Field& own = fields[static_cast<size_t>(field)];
   std::vector<uint8_t> replaced(static_cast<size_t>(form.length()), 0);
   replaced[static_cast<size_t>(own.start - 1)] = 1;
   for (const int32_t a : ancestors) replaced[static_cast<size_t>(fields[static_cast<size_t>(a)].start - 1)] = 1;
 
-  std::vector<GraphLaw::Segment> out;
+  std::vector<GraphVisibility::Segment> out;
   int32_t begin = -1;  // of an open stretch of scaffold; values between fixed tokens hold no scaffold row and do not close it
   int32_t end = -1;
   const auto close = [&] {
@@ -38,7 +38,7 @@ std::vector<GraphLaw::Segment> context_of(const Form& form, int32_t field, std::
 
 }  // namespace
 
-GraphLaw::GraphLaw(const Form& form) : form_(&form) {
+GraphVisibility::GraphVisibility(const Form& form) : form_(&form) {
   const auto fields = form.fields();
   const size_t n = fields.size();
   children_.resize(n);
@@ -70,12 +70,12 @@ GraphLaw::GraphLaw(const Form& form) : form_(&form) {
   for (size_t f = 0; f < n; ++f) contexts_.push_back(context_of(form, static_cast<int32_t>(f), ancestors_[f]));
 }
 
-int64_t GraphLaw::longest_path(std::span<const int32_t> passes) const {
+int64_t GraphVisibility::longest_path(std::span<const int32_t> passes) const {
   const std::vector<int64_t> from = remaining_path(passes);
   return from.empty() ? 0 : *std::max_element(from.begin(), from.end());
 }
 
-std::vector<int64_t> GraphLaw::remaining_path(std::span<const int32_t> passes) const {
+std::vector<int64_t> GraphVisibility::remaining_path(std::span<const int32_t> passes) const {
   std::vector<int64_t> from(passes.size(), 0);
   for (size_t i = order_.size(); i-- > 0;) {
     const auto f = static_cast<size_t>(order_[i]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph law: who sees whom when the fields of a form are decoded along their graph [FastDriveCoT; design, section 2]. One
+// Graph visibility: who sees whom when the fields of a form are decoded along their graph [FastDriveCoT; design, section 2]. One
 // source for the engine's spans and the trainer's masks, free of slots and row numbers: it speaks of form positions and fields.
 //
 //   scaffold row u   the fixed token at form position u, run once with the prompt: sees the prompt and scaffold rows up to itself
@@ -17,9 +17,9 @@
 
 namespace slip {
 
-class GraphLaw {
+class GraphVisibility {
  public:
-  explicit GraphLaw(const Form& form);
+  explicit GraphVisibility(const Form& form);
 
   /// A stretch of what a field's rows see before their own: scaffold rows [begin, end) by form position (fixed tokens only),
   /// or, with field >= 0, all rows of that field, hand-off first (then begin and end are 0).

@@ -93,10 +93,10 @@ struct DraftRule {
 };
 
 struct LmInfo {
-  std::string name;   // "qwen2_5_vl", ... for messages
-  int32_t vocab = 0;  // V: rows of the head
-  int32_t width = 0;  // D: width of a feature row
-  int32_t slots = 0;  // capacity of the key/value arena
+  std::string name;         // "qwen2_5_vl", ... for messages
+  int32_t vocab = 0;        // V: rows of the head
+  int32_t hidden_size = 0;  // D: numbers of a feature row
+  int32_t slots = 0;        // capacity of the key/value arena
   DraftRule rule;
   bool has_draft_adapter = false;
   std::vector<int32_t>

@@ -13,7 +13,7 @@ Status check_taps(std::span<const int32_t> layers, int32_t count, std::string_vi
 }
 
 Status PassCheck::operator()(const Pass& pass, const LmInfo& info) {
-  const size_t width = static_cast<size_t>(info.width);
+  const size_t width = static_cast<size_t>(info.hidden_size);
   if (pass.draft_adapter && !info.has_draft_adapter)
     return unsupported("{}: expected a model with a draft adapter for a pass that uses one, got one without", info.name);
   if (pass.taps && info.tap_layers.empty())

@@ -6,11 +6,17 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
 
 namespace slip {
+
+/// Who sees whom in a form. Chain: every value sees everything before it. Graph: a value sees the fixed tokens before it and the fields
+/// that its own depends on (graph_visibility.h). A model is decoded with the visibility that it was trained for.
+enum class Visibility : uint8_t { kChain, kGraph };
+inline std::string_view words(Visibility v) { return v == Visibility::kChain ? "chain" : "graph"; }
 
 /// Half-open range of row indices; never empty in the lists that this header returns.
 struct IndexRange {

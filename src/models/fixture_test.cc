@@ -349,7 +349,7 @@ TEST_F(QuestionedLm, RefusesWhatIsOutsideVocabularyArenaOrSight) {
 }
 
 TEST_F(QuestionedLm, ARowWithoutANumberGetsTheLowestIdAndIsCounted) {
-  std::vector<float> features(static_cast<size_t>(m.lm->info().width), 0.1F);
+  std::vector<float> features(static_cast<size_t>(m.lm->info().hidden_size), 0.1F);
   features[3] = std::numeric_limits<float>::quiet_NaN();
   for (const Want want : {Want::kArgmax, Want::kLogits}) {
     std::vector<Row> rows;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "models/adapter.h"
-#include "models/device.h"
 #include "models/config/openvla.h"
+#include "models/device.h"
 #include "models/patch_prompt.h"
 #include "models/vision/qwen_vision.h"
 #include "models/vision/vit_tower.h"
@@ -117,7 +117,7 @@ Status Model::load_parts(const LoadProgress& progress) {
   SLIP_TRY(DraftAdapter adapter, load_adapter());  // before the weights: small, and may be refused
   SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(folder_));
   SLIP_TRY(LoadedWeights weights,
-           load_weights(checkpoint, config_, options_.type, options_.slots, *pool_, progress, &memory_, options_.keys));
+           load_weights(checkpoint, config_, options_.type, options_.slots, *pool_, progress, &memory_, options_.kv_type));
   text_prefix_ = std::move(weights.text_prefix);
   vision_prefix_ = std::move(weights.vision_prefix);
   notes_.insert(notes_.end(), weights.notes.begin(), weights.notes.end());
@@ -131,13 +131,13 @@ Status Model::load_parts(const LoadProgress& progress) {
 Status Model::make_lm(DecoderWeights weights) {
   SLIP_TRY(const DeviceName device, parse_device(options_.device));
   if (!device.cpu()) {
-    if (options_.keys && *options_.keys != KvType::kBF16)
+    if (options_.kv_type && *options_.kv_type != KvType::kBF16)
       return unsupported("{} on {}: keys: expected bf16, the only ones there, got another type", folder_.string(), device.text());
     SLIP_TRY(lm_, open_on_device(device, config_.decoder, weights, options_.slots, *pool_));
     notes_.push_back("the decoder runs on " + device.text());
     return {};
   }
-  SLIP_TRY(auto lm, DecoderLm::create(config_.decoder, std::move(weights), options_.slots, *pool_, options_.keys));
+  SLIP_TRY(auto lm, DecoderLm::create(config_.decoder, std::move(weights), options_.slots, *pool_, options_.kv_type));
   decoder_ = lm.get();
   lm_ = std::move(lm);
   return {};

@@ -15,11 +15,11 @@
 #include "image/qwen_preprocess.h"
 #include "models/config/config.h"
 #include "models/config/dino_qwen.h"
-#include "models/vision/history_encoder.h"
-#include "models/vision/image_rules.h"
 #include "models/loader.h"
 #include "models/prompt.h"
 #include "models/rows_file.h"
+#include "models/vision/history_encoder.h"
+#include "models/vision/image_rules.h"
 #include "models/vision/vision_tower.h"
 #include "nn/decoder.h"
 #include "text/chat.h"
@@ -35,7 +35,7 @@ struct ModelOptions {
   std::filesystem::path draft_adapter = {};
   /// "cpu", or where the decoder runs: "cuda:0" (device.h). Towers and draft heads run on the processor.
   std::string device = "cpu";
-  std::optional<KvType> keys = {};  // numbers of the key/value cache; none: as kv_type_of(type). int8 on the processor only
+  std::optional<KvType> kv_type = {};  // numbers of the key/value cache; none: as kv_type_of(type). int8 on the processor only
 };
 
 class Model {

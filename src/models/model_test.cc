@@ -411,7 +411,7 @@ TEST(LoadModel, KeepsKeysInTheTypeThatIsAskedForAndCountsThem) {
   const auto folder = kFixtures / "models/qwen2";
   ModelOptions options{WeightType::kBF16, 1, 100};
   for (const KvType keys : {KvType::kF32, KvType::kBF16, KvType::kI8}) {
-    options.keys = keys;
+    options.kv_type = keys;
     const auto model = load_model(folder, options);
     ASSERT_TRUE(model) << model.error().message;
     EXPECT_EQ((*model)->decoder()->arena().type(), keys);

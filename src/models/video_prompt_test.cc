@@ -103,7 +103,7 @@ TEST_F(VideoPrompt, HasTheReferencesFeaturesPositionsAndLogits) {
       for (const Position& p : prompt->positions) positions.insert(positions.end(), {p.t, p.h, p.w});
       EXPECT_EQ(positions, numbers(std::string("positions_") + word + name));
       EXPECT_EQ(prompt->next_position, *std::max_element(positions.begin(), positions.end()) + 1);
-      const size_t width = static_cast<size_t>(model_->lm().info().width);
+      const size_t width = static_cast<size_t>(model_->lm().info().hidden_size);
       expect_near(std::span(prompt->features_ND).subspan(static_cast<size_t>(images_[0].merged()) * width), "video_features");
       expect_near(logits(*prompt), std::string("logits_") + word + name);
     }

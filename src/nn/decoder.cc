@@ -91,7 +91,7 @@ Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
   out.logits_NV.clear();
   out.statistics.clear();
   out.nan_rows = 0;
-  out.taps_NE.resize(pass.taps ? count(static_cast<int64_t>(pass.rows.size()), info_.width) * info_.tap_layers.size() : 0);
+  out.taps_NE.resize(pass.taps ? count(static_cast<int64_t>(pass.rows.size()), info_.hidden_size) * info_.tap_layers.size() : 0);
   if (pass.rows.empty()) return {};
   prepare(pass);
   embed(pass);

@@ -95,7 +95,7 @@ TEST(ActionOptions, AreReadOrRefusedByName) {
   const auto good = read(R"({"form": "action", "cameras": false, "action": {"tokens": "extra", "descending": false, "bins": 64}})");
   ASSERT_TRUE(good) << good.error().message;
   EXPECT_EQ(good->form, TaskForm::kAction);
-  EXPECT_EQ(good->law, TaskLaw::kChain);
+  EXPECT_EQ(good->visibility, Visibility::kChain);
   EXPECT_FALSE(good->cameras);
   EXPECT_EQ(good->action.bins, 64);
   EXPECT_EQ(good->action.tokens, "extra");

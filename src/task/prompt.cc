@@ -147,7 +147,6 @@ namespace {
 constexpr std::array<std::string_view, 3> kForms = {"wod-e2e", "drive-cot", "action"};  // in the order of TaskForm
 }
 std::string_view words(TaskForm v) { return kForms[static_cast<size_t>(v)]; }
-std::string_view words(TaskLaw v) { return v == TaskLaw::kChain ? "chain" : "graph"; }
 
 namespace {
 
@@ -208,7 +207,7 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   out.form = static_cast<TaskForm>(known - kForms.begin());
   SLIP_TRY(const std::string law, string_or(o, "law", out.form == TaskForm::kDriveCot ? "graph" : "chain", where));
   if (law != "chain" && law != "graph") return bad_input("{}: law: expected chain or graph, got {}", where, law);
-  out.law = law == "chain" ? TaskLaw::kChain : TaskLaw::kGraph;
+  out.visibility = law == "chain" ? Visibility::kChain : Visibility::kGraph;
   SLIP_TRY(const std::string style, string_or(o, "prompt", "full", where));
   if (style != "full" && style != "compact") return bad_input("{}: prompt: expected full or compact, got {}", where, style);
   out.prompt = style == "full" ? PromptStyle::kFull : PromptStyle::kCompact;

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "form/builtin/builtin.h"
 #include "image/image.h"
+#include "lm/visibility.h"
 #include "sim/record.h"
 
 namespace slip {
@@ -40,9 +41,7 @@ enum class PromptStyle { kFull, kCompact };
 /// The answers that the task can be given in (form/builtin/builtin.h), and what the fields of an answer see: everything before them, or the
 /// prompt, the scaffold and their ancestors in the field graph.
 enum class TaskForm : uint8_t { kWodE2e, kDriveCot, kAction };
-enum class TaskLaw : uint8_t { kChain, kGraph };
 std::string_view words(TaskForm v);  // "wod-e2e", "drive-cot", "action"
-std::string_view words(TaskLaw v);   // "chain", "graph"
 
 /// An answer of one action (task/action.h). Its bins are the tokens <|NAME_0|> .. <|NAME_255|>, neighbours in the vocabulary.
 struct ActionOptions {
@@ -65,7 +64,7 @@ struct TaskOptions {
   int behaviour_budget = 3;
   int block_size = 32;
   TaskForm form = TaskForm::kWodE2e;
-  TaskLaw law = TaskLaw::kChain;
+  Visibility visibility = Visibility::kChain;
   bool cameras = true;
   ActionOptions action;
   // Room for every text of sim/cot.h in the vocabulary of make_task_tokenizer; a byte-level vocabulary needs more.

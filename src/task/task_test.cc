@@ -41,10 +41,10 @@ TaskOptions read_options(std::string_view text, std::string* error = nullptr) {
 
 TEST(TaskOptions, TheFormHasItsOwnLaw) {
   EXPECT_EQ(read_options("{}").form, TaskForm::kWodE2e);
-  EXPECT_EQ(read_options(R"({"slipstream": {}})").law, TaskLaw::kChain);
-  EXPECT_EQ(read_options(R"({"slipstream": {"form": "drive-cot"}})").law, TaskLaw::kGraph);
-  EXPECT_EQ(read_options(R"({"slipstream": {"form": "drive-cot", "law": "chain"}})").law, TaskLaw::kChain);
-  EXPECT_EQ(read_options(R"({"slipstream": {"form": "wod-e2e", "law": "graph"}})").law, TaskLaw::kGraph);
+  EXPECT_EQ(read_options(R"({"slipstream": {}})").visibility, Visibility::kChain);
+  EXPECT_EQ(read_options(R"({"slipstream": {"form": "drive-cot"}})").visibility, Visibility::kGraph);
+  EXPECT_EQ(read_options(R"({"slipstream": {"form": "drive-cot", "law": "chain"}})").visibility, Visibility::kChain);
+  EXPECT_EQ(read_options(R"({"slipstream": {"form": "wod-e2e", "law": "graph"}})").visibility, Visibility::kGraph);
   const TaskOptions o = read_options(R"({"slipstream": {"form": "drive-cot", "block_size": 16, "budgets": {"summary": 40}}})");
   EXPECT_EQ(o.drive_cot.summary_budget, 40);
   EXPECT_EQ(o.drive_cot.block_size, 16);

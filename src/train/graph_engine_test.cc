@@ -26,7 +26,7 @@ class Engine {
     for (int32_t u = 0; u < form.length(); ++u)
       if (const int32_t row = g_.scaffold[static_cast<size_t>(u)]; row >= 0) add(row, {{0, row + 1}});
     pass();
-    for (const int32_t v : s_.graph->law.order()) {
+    for (const int32_t v : s_.graph->visibility.order()) {
       const auto f = static_cast<size_t>(v);
       for (size_t i = 0; i <= s_.contents[f].size(); ++i) {
         std::vector<SlotSpan> spans = context(v, handoff);
@@ -61,7 +61,7 @@ class Engine {
       for (int32_t u = 0; u < own.start; ++u)
         if (const int32_t row = g_.scaffold[static_cast<size_t>(u)]; row >= 0) spans.push_back({row, row + 1});
     }
-    for (const GraphLaw::Segment& segment : s_.graph->law.context(field)) {
+    for (const GraphVisibility::Segment& segment : s_.graph->visibility.context(field)) {
       if (segment.field >= 0) {
         const auto a = static_cast<size_t>(segment.field);
         spans.push_back({g_.field_row[a], g_.field_row[a] + 1 + static_cast<int32_t>(s_.contents[a].size())});
@@ -116,7 +116,7 @@ Compared compare(bool handoff) {
           must(load_model(kDecode / "models" / name, ModelOptions{.type = WeightType::kF32, .threads = 1, .slots = 512}));
       trainers.emplace(name, must(load_model(kDecode / "models" / name, Precision::kF32)));
     }
-    const auto blocks = draft_blocks(c.sample, {.draft_width = 5, .draft_share = 0.7}, {.seed = 1, .sample = number++});
+    const auto blocks = draft_blocks(c.sample, {.draft_length = 5, .draft_share = 0.7}, {.seed = 1, .sample = number++});
     GraphRows g = graph_rows(c.sample, blocks, {});
     for (size_t i = 0; i < g.rows.tokens.size(); ++i) g.rows.wanted.push_back(static_cast<int32_t>(i));
     RowBatch batch;

@@ -120,7 +120,7 @@ TEST_F(LoraAndEngine, DecodeTheSameAnswersWithTheSameDraftsKept) {
     LoraLesson lesson(lm_, rule_);
     const LoraSums taught = must(lesson.run(rows, {.next_position = 6, .limit = 24}));
     Method method = must(method_of("self-spec"));
-    method.drafter = DiffusionDrafter{.adapter = true};
+    method.drafter = DiffusionSpec{.adapter = true};
     method.width.tokens = rule_.width;
     const Decoded served = must(Decoder(engine_->lm(), method).decode(prompt, nullptr, {.limit = 24}));
     if (smallest_lead(prompt, lesson.tokens()) < 1e-4) continue;  // two libraries' roundings may choose between two ids there

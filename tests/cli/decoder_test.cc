@@ -355,17 +355,17 @@ TEST_F(Decoders, RefusesCombinationsThatMakeNoSense) {
   refused(over({"--schedule", "fields", "--width", "blocks"}), 4, "width blocks");
   refused(over({"--decoder", "ar", "--width", "fixed:8"}), 4, "width fixed:8: expected a drafter, got none");
   refused(over({"--decoder", "section-diffusion", "--width", "fixed:4"}), 4, "expected width blocks");
-  refused(over({"--decoder", "fields"}), 4, "graph law");
+  refused(over({"--decoder", "fields"}), 4, "graph visibility");
   refused(over({"--decoder", "fields-spec"}), 4, "--law graph");
-  refused(over({"--decoder", "section-diffusion", "--law", "graph"}), 4, "chain law");
+  refused(over({"--decoder", "section-diffusion", "--law", "graph"}), 4, "chain visibility");
   refused(over({"--decoder", "scaffold-spec", "--drafter", "diffusion:lora"}), 4, "draft adapter");
   refused(request({"--form", "none", "--decoder", "scaffold-spec"}), 2, "expected a form for scaffold-spec, got none");
 }
 
 TEST_F(Decoders, RefusesOptionsThatCouldNotAct) {
-  refused(over({"--max-rows", "4"}), 2, "--max-rows: expected the graph law, got the chain law");
-  refused(over({"--no-activation"}), 2, "--no-activation: expected the graph law, got the chain law");
-  refused(over({"--no-activation", "--law", "chain"}), 2, "got the chain law");
+  refused(over({"--max-rows", "4"}), 2, "--max-rows: expected graph visibility, got chain visibility");
+  refused(over({"--no-activation"}), 2, "--no-activation: expected graph visibility, got chain visibility");
+  refused(over({"--no-activation", "--law", "chain"}), 2, "got chain visibility");
   refused(request({"--form", "none", "--max-rows", "4"}), 2, "--max-rows: expected a form");
   refused(over({"--max-tokens", "9"}), 2, "--max-tokens: expected free text");
   refused(over({"--unnorm-key", "x"}), 2, "--unnorm-key: expected a model of actions");
@@ -410,7 +410,7 @@ TEST_F(Demo, DraftersOfEveryKindGiveTheTokensOfScaffoldAr) {
           "wod-e2e");
   refused(ask({"--record", record, "--decoder", "dflash", "--drafter", "dflash:" + fixture("models/qwen3_dflash")}), 3,
           "a draft head for another target");
-  refused(ask({"--record", record, "--decoder", "fields-spec"}), 4, "graph law");
+  refused(ask({"--record", record, "--decoder", "fields-spec"}), 4, "graph visibility");
 }
 
 }  // namespace

@@ -71,13 +71,13 @@ TEST(DraftHeads, DFlashIsExactOverFormsGraphsAndTemperatures) {
                   Field{.name = "c", .budget = 6, .parents = {0, 1}}};
   const Form form = *Form::make(std::move(parts));
   const std::vector<TokenId> words{{21}, {22}, {23}, {24}};
-  for (const Law law : {Law::kChain, Law::kGraph}) {
+  for (const Visibility visibility : {Visibility::kChain, Visibility::kGraph}) {
     for (const float temperature : {0.0F, 0.9F}) {
-      DecodeOptions o{.temperature = temperature, .law = law, .seed = 5, .forced = true, .draft_head = head->get()};
+      DecodeOptions o{.temperature = temperature, .visibility = law, .seed = 5, .forced = true, .draft_head = head->get()};
       const auto slow = decode(target->lm(), prompt_of(words), &form, "scaffold-ar", o);
       Method m = *method_of("dflash");
       m.width.tokens = 7;
-      m.schedule = law == Law::kGraph ? Schedule::kFields : Schedule::kChain;
+      m.schedule = law == Visibility::kGraph ? Schedule::kFields : Schedule::kChain;
       const auto fast = Decoder(target->lm(), m).decode(prompt_of(words), &form, o);
       ASSERT_TRUE(slow && fast) << (fast ? slow.error().message : fast.error().message);
       EXPECT_EQ(fast->tokens, slow->tokens);
@@ -97,7 +97,7 @@ TEST(DraftHeads, TheAdapterChangesDraftsAndNeverTokens) {
     std::vector<TokenId> drafts[2];
     for (const bool adapter : {false, true}) {
       Method m = *method_of("self-spec");
-      m.drafter = DiffusionDrafter{.adapter = adapter};
+      m.drafter = DiffusionSpec{.adapter = adapter};
       const auto d = Decoder(model->lm(), m).decode(prompt_of(words), nullptr, o);
       ASSERT_TRUE(slow && d) << d.error().message;
       EXPECT_EQ(d->tokens, slow->tokens);

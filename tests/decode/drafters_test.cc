@@ -115,7 +115,7 @@ TEST(DrafterFixtures, SampledText) {
       SCOPED_TRACE(way);
       const bool heads = way == "self-spec-quadratic";
       Method m = method_with(heads ? "self-spec-quadratic" : "draft-model", int_of(c.at("width").at(way)));
-      if (!heads) std::get<ModelDrafter>(m.drafter).coupled = way == "draft-model-coupled";
+      if (!heads) std::get<ModelSpec>(m.drafter).coupled = way == "draft-model-coupled";
       const Decoded d = run(c, m, o);
       EXPECT_EQ(d.tokens, ids_of(all.at("tokens")));
       expect_counts(d, e->as_object());
@@ -133,7 +133,7 @@ TEST(DrafterFixtures, LookupWritesWhatArWrites) {
   for (const auto& c : file.at("cases").as_array()) {
     SCOPED_TRACE(std::string(c.at("name").as_string()));
     Method m = method_with("ar", 4);
-    m.drafter = LookupDrafter{3};
+    m.drafter = LookupSpec{3};
     const Decoded d = run(c, m, options_of(c));
     EXPECT_EQ(d.tokens, ids_of(c.at("expected").at("tokens")));
     EXPECT_LE(d.statistics.forwards, c.at("expected").at("forwards").as_int64());

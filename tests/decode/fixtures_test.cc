@@ -70,7 +70,7 @@ Decoded run(const json::value& c, std::string_view preset, const Form* form, Dec
             float threshold = 0.9F) {
   Method method = *method_of(preset);
   method.width.tokens = width;
-  if (auto* v = std::get_if<ConfidenceVerifier>(&method.verifier)) v->threshold = threshold;
+  if (auto* v = std::get_if<ConfidenceSpec>(&method.verifier)) v->threshold = threshold;
   options.trace = true;
   auto answer = Decoder(model_of(c), method).decode(prompt_of_case(c), form, options);
   if (!answer) throw std::runtime_error(answer.error().message);
@@ -256,7 +256,7 @@ TEST(Fixtures, Fields) {
     SCOPED_TRACE(std::string(c.at("name").as_string()));
     const Form form = form_of(c);
     const auto& e = c.at("expected");
-    DecodeOptions o{.law = Law::kGraph};
+    DecodeOptions o{.visibility = Visibility::kGraph};
     const Decoded one = run(c, "scaffold-ar", &form, o);
     expect_fields(form, one, e.at("fields"));
     EXPECT_EQ(one.statistics.forwards, e.at("sequential").at("forwards").as_int64() - 1);
@@ -265,7 +265,7 @@ TEST(Fixtures, Fields) {
     expect_fields(form, all, e.at("fields"));
     EXPECT_EQ(all.statistics.forwards, e.at("parallel").at("passes").as_int64());
     EXPECT_EQ(all.statistics.critical_path, e.at("parallel").at("passes").as_int64());
-    if (c.at("equals_chain_law").as_bool()) {
+    if (c.at("equals_chain_visibility").as_bool()) {
       EXPECT_EQ(run(c, "scaffold-ar", &form, {}).fields, all.fields);
     }
   }
@@ -319,9 +319,9 @@ TEST(Fixtures, FieldsSpecFromStoredDrafts) {
     for (const bool activation : {false, true}) {
       const auto& x = e.at(activation ? "with_activation" : "without_activation").as_object();
       Method m = *method_of("fields");
-      m.drafter = PreviousDrafter{};
+      m.drafter = PreviousSpec{};
       m.width.tokens = int_of(c.at("width"));
-      DecodeOptions o{.law = Law::kGraph, .activation = activation, .previous = &previous, .trace = true};
+      DecodeOptions o{.visibility = Visibility::kGraph, .activation = activation, .previous = &previous, .trace = true};
       const auto d = Decoder(model_of(c), m).decode(prompt_of_case(c), &form, o);
       ASSERT_TRUE(d) << d.error().message;
       expect_fields(form, *d, e.at("fields"));
@@ -343,7 +343,7 @@ TEST(Fixtures, FieldsSpecByDiffusion) {
     SCOPED_TRACE(std::string(c.at("name").as_string()));
     const Form form = form_of(c);
     const auto& e = c.at("expected");
-    DecodeOptions o{.law = Law::kGraph, .activation = false};
+    DecodeOptions o{.visibility = Visibility::kGraph, .activation = false};
     const Decoded d = run(c, "fields-spec", &form, o, int_of(c.at("width")));
     expect_fields(form, d, e.at("fields"));
     EXPECT_EQ(d.statistics.forwards, e.at("forwards").as_int64() - 1);

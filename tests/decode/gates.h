@@ -35,7 +35,7 @@ inline bool of_graph(Path p) { return p == Path::kFields || p == Path::kOneByOne
 struct Way {
   Path path = Path::kText;
   Drafts drafts = Drafts::kNone;
-  Width width;
+  DraftLengthSpec width;
   bool activation = true;
   int32_t most_rows = 0;
   int32_t rollouts = 1;
@@ -72,12 +72,12 @@ inline std::vector<Way> all_ways() {
 }
 
 inline void vary(Way& w, PhiloxStream& r) {
-  w.width = {Width::Kind::kFixed, static_cast<int32_t>(1 + r.below(9)), {}};
+  w.width = {DraftLengthSpec::Kind::kFixed, static_cast<int32_t>(1 + r.below(9)), {}};
   if (w.drafts == Drafts::kDiffusion || w.drafts == Drafts::kPreviousDiffusion || is_ahead(w.drafts)) w.width.tokens += 1;
   if (w.drafts == Drafts::kQuadratic) w.width.tokens = std::min(w.width.tokens, 5);
   const bool measured = w.drafts != Drafts::kNone && w.drafts != Drafts::kQuadratic && r.chance(0.2);
-  if (measured) w.width.kind = Width::Kind::kMeasured;
-  if (w.path == Path::kChain && w.drafts == Drafts::kDiffusion && r.chance(0.4)) w.width.kind = Width::Kind::kBlocks;
+  if (measured) w.width.kind = DraftLengthSpec::Kind::kMeasured;
+  if (w.path == Path::kChain && w.drafts == Drafts::kDiffusion && r.chance(0.4)) w.width.kind = DraftLengthSpec::Kind::kBlocks;
   w.activation = r.chance(0.7);
   w.most_rows = w.path == Path::kFields && r.chance(0.25) ? static_cast<int32_t>(1 + r.below(30)) : 0;
   w.rollouts = r.chance(0.25) ? static_cast<int32_t>(2 + r.below(4)) : 1;
@@ -85,21 +85,21 @@ inline void vary(Way& w, PhiloxStream& r) {
 }
 
 inline Method method_of_way(const Way& w) {
-  Method m{.preset = "test", .drafter = NoDrafter{}, .verifier = ExactVerifier{}, .width = w.width};
+  Method m{.preset = "test", .drafter = NoDraftSpec{}, .verifier = ExactSpec{}, .width = w.width};
   m.schedule = w.path == Path::kText || w.path == Path::kForced ? Schedule::kText
                : w.path == Path::kFields                        ? Schedule::kFields
                                                                 : Schedule::kChain;
-  const DiffusionDrafter ahead{.ahead = true};
-  const std::array<Drafter, 10> all = {NoDrafter{},
-                                       DiffusionDrafter{},
-                                       QuadraticDrafter{},
-                                       LookupDrafter{2},
-                                       PreviousDrafter{"test"},
-                                       ModelDrafter{"test"},
-                                       DFlashDrafter{"test"},
+  const DiffusionSpec ahead{.ahead = true};
+  const std::array<DrafterSpec, 10> all = {NoDraftSpec{},
+                                       DiffusionSpec{},
+                                       QuadraticSpec{},
+                                       LookupSpec{2},
+                                       PreviousSpec{"test"},
+                                       ModelSpec{"test"},
+                                       DFlashSpec{"test"},
                                        ahead,
-                                       PreviousDrafter{"test", ahead},
-                                       PreviousDrafter{"test", DiffusionDrafter{}}};
+                                       PreviousSpec{"test", ahead},
+                                       PreviousSpec{"test", DiffusionSpec{}}};
   m.drafter = all[static_cast<size_t>(w.drafts)];
   return m;
 }
@@ -150,7 +150,7 @@ class Bench {
 
   DecodeOptions options(const Way& w) const {
     DecodeOptions o = t.options;
-    o.law = of_graph(w.path) ? Law::kGraph : Law::kChain;
+    o.visibility = of_graph(w.path) ? Visibility::kGraph : Visibility::kChain;
     o.forced = w.path == Path::kForced;
     o.activation = w.activation;
     o.most_rows = w.most_rows;
@@ -174,7 +174,7 @@ class Bench {
     DraftModel draft{.lm = &second, .prompt = t.prompt, .to_draft = {}, .to_target = {}};
     HintHead head(hashes, static_cast<int32_t>(2 + r.below(8)));
     head.look = look_at_head;
-    WidthModel model;
+    DraftLengthModel model;
     if (is_previous(w.drafts)) {
       previous = spoilt(slow(w, 0), r);
       o.previous = &previous;
@@ -185,9 +185,9 @@ class Bench {
       o.draft_model = &draft;
     }
     if (w.drafts == Drafts::kHead) o.draft_head = &head;
-    if (w.width.kind == Width::Kind::kMeasured) {
-      model = WidthModel::uninformed(*CostTable::make({1, 4, 16, 64}, {1.0, 1.0 + r.uniform(), 3.0, 9.0}, "test"), form(w));
-      o.width_model = &model;
+    if (w.width.kind == DraftLengthSpec::Kind::kMeasured) {
+      model = DraftLengthModel::uninformed(*CostTable::make({1, 4, 16, 64}, {1.0, 1.0 + r.uniform(), 3.0, 9.0}, "test"), form(w));
+      o.draft_length_model = &model;
     }
     return Decoder(lm, method_of_way(w)).rollouts(t.prompt, form(w), o, w.rollouts);
   }

@@ -16,7 +16,7 @@ namespace {
 using namespace test;  // NOLINT: the gates' own header
 
 /// Row by row, from the laws' words alone: what every slot of an answer must hold. Slots as decoders lay them out: the prompt; under
-/// the graph law the scaffold, then fields in the graph's order, budget + 1 slots each.
+/// graph visibility the scaffold, then fields in the graph's order, budget + 1 slots each.
 class FreshRun {
  public:
   FreshRun(DecoderLm& lm, const Prompt& prompt) : lm_(lm), prompt_(prompt) {
@@ -33,7 +33,7 @@ class FreshRun {
     }
   }
   void graph(const Form& form, const std::vector<std::vector<TokenId>>& fields) {
-    const GraphLaw law(form);
+    const GraphVisibility law(form);
     std::map<int32_t, int32_t> scaffold;  // form position -> slot
     auto slot = static_cast<int32_t>(prompt_.inputs.size());
     for (int32_t u = 0; u < form.fields().back().start; ++u) {
@@ -45,7 +45,7 @@ class FreshRun {
     for (const int32_t f : law.order()) {
       const Field& x = form.fields()[static_cast<size_t>(f)];
       std::vector<SlotSpan> context{{0, static_cast<int32_t>(prompt_.inputs.size())}};
-      for (const GraphLaw::Segment& s : law.context(f)) {
+      for (const GraphVisibility::Segment& s : law.context(f)) {
         if (s.field >= 0) {
           append_span(context, rows_of[s.field]);
           continue;
@@ -101,7 +101,7 @@ Seen watch(uint64_t n, Way w, const Spoil& spoil = {}) {
   w.rollouts = 1;
   auto lm = tiny_transformer(n), fresh = tiny_transformer(n);
   DecodeOptions o = t.options;
-  o.law = of_graph(w.path) ? Law::kGraph : Law::kChain;
+  o.visibility = of_graph(w.path) ? Visibility::kGraph : Visibility::kChain;
   o.forced = w.path == Path::kForced;
   o.activation = w.activation;
   o.most_rows = w.most_rows;
@@ -110,9 +110,9 @@ Seen watch(uint64_t n, Way w, const Spoil& spoil = {}) {
   const auto truth = Decoder(*fresh, method_of_way({.path = w.path})).decode(bench.t.prompt, form, o);
   if (!truth) throw std::runtime_error(truth.error().message);
   const PreviousAnswer previous = bench.spoilt(*truth, r);
-  const WidthModel model = WidthModel::uninformed(*CostTable::make({1, 8}, {1, 2}, "test"), form);
+  const DraftLengthModel model = DraftLengthModel::uninformed(*CostTable::make({1, 8}, {1, 2}, "test"), form);
   o.previous = &previous;
-  o.width_model = &model;
+  o.draft_length_model = &model;
   FreshRun run(*fresh, bench.t.prompt);
   if (of_graph(w.path))
     run.graph(bench.t.form, truth->fields);
@@ -134,7 +134,7 @@ Seen watch(uint64_t n, Way w, const Spoil& spoil = {}) {
     if (spoil) spoil(*lm, pass);
   };
   Method m = method_of_way(w);
-  if (auto* diffusion = std::get_if<DiffusionDrafter>(&m.drafter)) diffusion->adapter = r.chance(0.5);
+  if (auto* diffusion = std::get_if<DiffusionSpec>(&m.drafter)) diffusion->adapter = r.chance(0.5);
   const auto d = Decoder(watched, m).decode(bench.t.prompt, form, o);
   if (!d) throw std::runtime_error(name_of(w) + ": " + d.error().message);
   if (!spoil) {

@@ -99,7 +99,7 @@ Heard hear(Lm& lm, const Trial& t, const Way& w) {
     }
   };
   DecodeOptions o = t.options;
-  o.law = of_graph(w.path) ? Law::kGraph : Law::kChain;
+  o.visibility = of_graph(w.path) ? Visibility::kGraph : Visibility::kChain;
   o.forced = w.path == Path::kForced;
   const auto d = Decoder(watched, method_of_way(w)).decode(t.prompt, w.path == Path::kText ? nullptr : &t.form, o);
   if (!d) throw std::runtime_error(d.error().message);
@@ -214,7 +214,7 @@ TEST(Positions, FollowThePromptAndTheForm) {  // gate 8
         if (form.fixed_at(u)) scaffold[base + k++] = u;
     std::map<int32_t, int32_t> in_field;  // slot -> form position
     if (!chain) {
-      const GraphLaw law(form);
+      const GraphVisibility law(form);
       int32_t slot = base + static_cast<int32_t>(scaffold.size());
       for (const int32_t f : law.order()) {
         const Field& x = form.fields()[static_cast<size_t>(f)];

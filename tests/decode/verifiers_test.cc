@@ -27,13 +27,13 @@ using test::HashLm;
 
 std::string text_of(const json::value& v) { return std::string(v.as_string()); }
 
-Method parts(std::string_view preset, Verifier v, std::optional<Width> width = {}) {
+Method parts(std::string_view preset, VerifierSpec v, std::optional<DraftLengthSpec> width = {}) {
   Method m = *method_of(preset);
   m.verifier = std::move(v);
   if (width) m.width = *width;
   return m;
 }
-Width fixed(int32_t n) { return {Width::Kind::kFixed, n, {}}; }
+DraftLengthSpec fixed(int32_t n) { return {DraftLengthSpec::Kind::kFixed, n, {}}; }
 
 Decoded must(Result<Decoded> d) {
   if (!d) throw std::runtime_error(d.error().message);
@@ -58,7 +58,7 @@ TEST(VerifierFixtures, Rejection) {
     o.limit = int_of(c.at("limit"));
     o.draft_model = &draft;
     o.trace = true;
-    const Method m = parts("draft-model", RejectionVerifier{}, fixed(int_of(c.at("width"))));
+    const Method m = parts("draft-model", RejectionSpec{}, fixed(int_of(c.at("width"))));
     const Decoded d = must(Decoder(model_named(text_of(c.at("model"))), m).decode(prompt, nullptr, o));
     const auto& e = c.at("expected").as_object();
     EXPECT_EQ(d.tokens, ids_of(e.at("tokens")));
@@ -74,7 +74,7 @@ TEST(VerifierFixtures, Rejection) {
   }
 }
 
-RelaxedVerifier relaxed_of(const json::value& c) {
+RelaxedSpec relaxed_of(const json::value& c) {
   return {.radius = int_of(c.at("radius")),
           .first = {int_of(c.at("bins").at(0))},
           .end = {int_of(c.at("bins").at(1))},
@@ -182,20 +182,20 @@ TEST(RejectionOnForms, TwoSamplesOfOneLawAreAlikeAndALossyOneIsNot) {
   const PreviousAnswer earlier{.form = "small", .fields = {{{3}, {4}}, {{4}}, {{8}}}, .tokens = {}};
   struct Way {
     std::string_view preset, plain;
-    Law law;
+    Visibility visibility;
     bool previous;
   };
-  for (const Way& way : {Way{"scaffold-spec", "scaffold-ar", Law::kChain, false}, Way{"fields-spec", "fields", Law::kGraph, false},
-                         Way{"fields-spec", "fields", Law::kGraph, true}}) {
+  for (const Way& way : {Way{"scaffold-spec", "scaffold-ar", Visibility::kChain, false}, Way{"fields-spec", "fields", Visibility::kGraph, false},
+                         Way{"fields-spec", "fields", Visibility::kGraph, true}}) {
     SCOPED_TRACE(way.preset);
     DecodeOptions o;
     o.temperature = 2.5F;
     o.sampling.repetition = 1.2F;
-    o.law = way.law;
+    o.visibility = way.visibility;
     o.previous = &earlier;
-    Method spec = parts(way.preset, RejectionVerifier{}),
-           lossy = parts(way.preset, RelaxedVerifier{.radius = 1, .first = {3}, .end = {9}, .radius_of_field = {}});
-    if (way.previous) spec.drafter = lossy.drafter = PreviousDrafter{};
+    Method spec = parts(way.preset, RejectionSpec{}),
+           lossy = parts(way.preset, RelaxedSpec{.radius = 1, .first = {3}, .end = {9}, .radius_of_field = {}});
+    if (way.previous) spec.drafter = lossy.drafter = PreviousSpec{};
     Counts honest, mutant;
     o.seed = 1;
     sample(honest, 0, *method_of(way.plain), o, form);
@@ -281,7 +281,7 @@ TEST(Settings, EveryExactDecoderGivesTheSameTokensUnderThem) {
     for (uint32_t k = 1 + r.below(4); k > 0; --k) ids.push_back(random_id(r));
     const HashLm::Options lm{.seed = n + 1, .vocab = 12, .shift = r.chance(0.5), .habit = r.uniform()};
     for (int kind = 0; kind < 3; ++kind) {
-      o.law = kind == 2 ? Law::kGraph : Law::kChain;
+      o.visibility = kind == 2 ? Visibility::kGraph : Visibility::kChain;
       o.forced = kind == 1;
       std::optional<Decoded> first;
       for (const Way& way : kind == 0   ? std::span<const Way>(text)
@@ -316,9 +316,9 @@ TEST(Settings, RolloutsEqualTheirOwnCallsUnderThem) {
     }
     const HashLm::Options lm{.seed = n + 1, .vocab = 12, .slots = 1024, .shift = r.chance(0.5), .habit = 0.6};
     const std::string_view preset = n % 3 == 0 ? "self-spec" : n % 3 == 1 ? "scaffold-spec" : "fields-spec";
-    o.law = n % 3 == 2 ? Law::kGraph : Law::kChain;
+    o.visibility = n % 3 == 2 ? Visibility::kGraph : Visibility::kChain;
     const Form* of = n % 3 == 0 ? nullptr : &form;
-    const Method m = n % 4 < 2 ? parts(preset, RejectionVerifier{}, fixed(5)) : parts(preset, ExactVerifier{}, fixed(5));
+    const Method m = n % 4 < 2 ? parts(preset, RejectionSpec{}, fixed(5)) : parts(preset, ExactSpec{}, fixed(5));
     HashLm model(lm);
     const auto all = Decoder(model, m).rollouts(prompt_of({{3}, {4}}), of, o, 3);
     ASSERT_TRUE(all);
@@ -386,11 +386,11 @@ TEST(CommitSampling, AskingForTheOwnProbabilityIsConfidence) {
     o.trace = true;
     o.commit_sampler = &sampler;
     const float threshold = n % 3 ? 0.5F : 0.9F;
-    SamplerVerifier v{.name = "fake"};
+    SamplerSpec v{.name = "fake"};
     if (n % 3 == 0) v.threshold = threshold;  // else the folder's advice
     const Decoded a = must(Decoder(lm, parts("section-diffusion", v)).decode(prompt_of({{0}}), &form, o));
     const Decoded b =
-        must(Decoder(lm, parts("section-diffusion", ConfidenceVerifier{threshold})).decode(prompt_of({{0}}), &form, o));
+        must(Decoder(lm, parts("section-diffusion", ConfidenceSpec{threshold})).decode(prompt_of({{0}}), &form, o));
     ASSERT_EQ(a.tokens, b.tokens);
     ASSERT_EQ(a.statistics.forwards, b.statistics.forwards);
     ASSERT_EQ(a.rounds.size(), b.rounds.size());
@@ -406,7 +406,7 @@ TEST(CommitSampling, CommitsAllOfABlockOrOnePlaceAPassAsItSays) {
   FakeSampler sampler(12);
   DecodeOptions o;
   o.commit_sampler = &sampler;
-  const Method m = parts("section-diffusion", SamplerVerifier{});
+  const Method m = parts("section-diffusion", SamplerSpec{});
   sampler.says = 1;
   EXPECT_EQ(must(Decoder(lm, m).decode(prompt_of({{0}}), &form, o)).statistics.forwards,
             1 + 2 * static_cast<int64_t>(form.blocks().size()) - 1);
@@ -426,7 +426,7 @@ TEST(CommitSampling, AnswersAreTheFormsWhateverTheSamplerSays) {
     sampler.says = n % 2 ? 1.0F : -1.0F;
     DecodeOptions o = random_options(r);
     o.commit_sampler = &sampler;
-    const Decoded d = must(Decoder(lm, parts("section-diffusion", SamplerVerifier{})).decode(prompt_of({{3}}), &form, o));
+    const Decoded d = must(Decoder(lm, parts("section-diffusion", SamplerSpec{})).decode(prompt_of({{3}}), &form, o));
     const auto split = split_answer(form, d.tokens);
     ASSERT_TRUE(split) << n << " " << split.error().message;
     ASSERT_EQ(*split, d.fields);
@@ -436,7 +436,7 @@ TEST(CommitSampling, AnswersAreTheFormsWhateverTheSamplerSays) {
 TEST(CommitSampling, ASamplerThatDoesNotFitIsNamed) {
   const Form form = blocks_form();
   HashLm lm({.seed = 5, .vocab = 12});
-  const Method m = parts("section-diffusion", SamplerVerifier{});
+  const Method m = parts("section-diffusion", SamplerSpec{});
   DecodeOptions o;
   const auto none = Decoder(lm, m).decode(prompt_of({{0}}), &form, o);
   ASSERT_FALSE(none);

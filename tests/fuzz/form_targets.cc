@@ -124,22 +124,22 @@ std::vector<std::string> seeds_previous() {
 
 void run_width(Bytes bytes) {
   put("width.json", text_of(bytes));
-  const auto m = read_width_model(scratch() / "width.json");
+  const auto m = read_draft_length_model(scratch() / "width.json");
   if (!m) return require_refusal(m.error());
   for (const int32_t rows : {1, 7, 4096}) require(m->pass.ms(rows) > 0, "a pass takes time");
-  const auto fits = check_width_model(*m, &waypoint_form().form);
+  const auto fits = check_draft_length_model(*m, &waypoint_form().form);
   if (!fits) require_refusal(fits.error());
   for (int32_t f = 0; f < m->lengths.fields(); ++f) {
     const double p = m->lengths.at_least(f, 2, 1);
     require(p >= 0 && p <= 1, "a probability lies between 0 and 1");
   }
-  require(static_cast<bool>(write_width_model(*m, scratch() / "again.json")), "a calibration is written");
-  require(static_cast<bool>(read_width_model(scratch() / "again.json")), "what was written is read");
+  require(static_cast<bool>(write_draft_length_model(*m, scratch() / "again.json")), "a calibration is written");
+  require(static_cast<bool>(read_draft_length_model(scratch() / "again.json")), "what was written is read");
 }
 
 std::vector<std::string> seeds_width() {
   return {R"({"format":"slipstream-width","version":1,"model":"m","form":"","drafter":"diffusion","machine":"x","visible":512,)"
-          R"("most_draws":32,"static_width":8,"ece_per_million":12000,"pass":{"rows":[1,8,64],"microseconds":[900,1200,4000]},)"
+          R"("most_drafts":32,"static_draft_length":8,"ece_per_million":12000,"pass":{"rows":[1,8,64],"microseconds":[900,1200,4000]},)"
           R"("draft":{"rows":[1,4],"microseconds":[20,50]},"survival":[[0,0,0,3,4],[1,2,3,7,9]],)"
           R"("fields":[{"name":"a","lengths":[0,3,1],"survival":[[0,0,5,10,12]]},{"name":"b","lengths":[4],"survival":[]}]})"};
 }

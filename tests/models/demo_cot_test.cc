@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the README says of models/demo-cot, the model that was trained under the graph law, on frames of held-out scenes: fields-spec
+// What the README says of models/demo-cot, the model that was trained under graph visibility, on frames of held-out scenes: fields-spec
 // needs at most a tenth of ar's passes for the same tokens, the frame before at most half of that again, and the cameras matter.
 #include <gtest/gtest.h>
 

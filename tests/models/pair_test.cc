@@ -98,11 +98,11 @@ class Pair {
   double now_mps2_ = 0;
 };
 
-Method drafted(int32_t gamma, Verifier verifier = ExactVerifier{}, bool coupled = false) {
+Method drafted(int32_t gamma, VerifierSpec verifier = ExactSpec{}, bool coupled = false) {
   Method m = *method_of("draft-model");
-  m.drafter = ModelDrafter{.name = "pair-draft", .coupled = coupled};
+  m.drafter = ModelSpec{.name = "pair-draft", .coupled = coupled};
   m.verifier = std::move(verifier);
-  m.width = {.kind = Width::Kind::kFixed, .tokens = gamma, .name = {}};
+  m.width = {.kind = DraftLengthSpec::Kind::kFixed, .tokens = gamma, .name = {}};
   return m;
 }
 
@@ -144,7 +144,7 @@ TEST(Pair, DraftsChangeNoToken) {
     plain.add(ar.statistics);
     for (const int32_t gamma : {1, 3, 6})
       for (const bool coupled : {false, true}) {
-        const Decoded d = pair.decode(drafted(gamma, ExactVerifier{}, coupled), o);
+        const Decoded d = pair.decode(drafted(gamma, ExactSpec{}, coupled), o);
         ASSERT_EQ(d.tokens, ar.tokens) << "scene " << n << ", " << gamma << " drafts";
         ASSERT_FALSE(d.lossy);
         if (gamma == 3 && !coupled) spec.add(d.statistics);
@@ -166,7 +166,7 @@ TEST(Pair, DrawnDraftsHoldMoreOftenThanTheLikeliest) {
     pair.ask(n);
     const DecodeOptions o = pair.options(0.8F, static_cast<uint64_t>(n));
     likeliest.add(pair.decode(drafted(3), o).statistics);
-    drawn.add(pair.decode(drafted(3, RejectionVerifier{}), o).statistics);
+    drawn.add(pair.decode(drafted(3, RejectionSpec{}), o).statistics);
   }
   EXPECT_GT(rate(drawn), rate(likeliest));
 }
@@ -237,7 +237,7 @@ TEST(Pair, RejectionKeepsTheTargetsLaw) {
   sample(pair.draft(), *method_of("scaffold-ar"), pair.draft_prompt(), pair.draft_form(), 1'000'000,
          [&](const Decoded& d) { cells(d, pair.draft_bins(), 1, early_mutant, late_mutant); });
   statistics = {};
-  sample(pair.target(), drafted(4, RejectionVerifier{}), pair.prompt(), pair.form(), 2'000'000,
+  sample(pair.target(), drafted(4, RejectionSpec{}), pair.prompt(), pair.form(), 2'000'000,
          [&](const Decoded& d) { cells(d, pair.bins(), 1, early, late); });
   EXPECT_GT(statistics.accepted, 0);
   EXPECT_LT(statistics.accepted, statistics.tested);
@@ -249,10 +249,10 @@ TEST(Pair, RejectionKeepsTheTargetsLaw) {
 TEST(Pair, RelaxedGoesByBinsAndSaysSo) {
   Pair pair;
   constexpr int32_t kRadius = 4;  // 0.19 m/s^2
-  Method m = drafted(6, RelaxedVerifier{.radius = kRadius, .first = {}, .end = {}, .radius_of_field = {}});
-  Method none = drafted(6, RelaxedVerifier{.radius = 0, .first = {}, .end = {}, .radius_of_field = {}});
+  Method m = drafted(6, RelaxedSpec{.radius = kRadius, .first = {}, .end = {}, .radius_of_field = {}});
+  Method none = drafted(6, RelaxedSpec{.radius = 0, .first = {}, .end = {}, .radius_of_field = {}});
   for (Method* method : {&m, &none}) {
-    auto& relaxed = std::get<RelaxedVerifier>(method->verifier);
+    auto& relaxed = std::get<RelaxedSpec>(method->verifier);
     relaxed.first = pair.bins().first;
     relaxed.end = {pair.bins().last.value + 1};
   }
@@ -416,14 +416,14 @@ void print_table(Pair& pair, float temperature, int count) {
 
 // How often drafts hold under other verifiers and drawings, four a round.
 void print_rates(Pair& pair, int count) {
-  const RelaxedVerifier relaxed{
+  const RelaxedSpec relaxed{
       .radius = 4, .first = pair.bins().first, .end = {pair.bins().last.value + 1}, .radius_of_field = {}};
   const std::tuple<const char*, Method, float> ways[] = {
       {"exact, greedy", drafted(4), 0.0F},
       {"relaxed:4, greedy", drafted(4, relaxed), 0.0F},
       {"exact, 0.8, the draft model's likeliest", drafted(4), 0.8F},
-      {"exact, 0.8, the verifier's uniforms", drafted(4, ExactVerifier{}, true), 0.8F},
-      {"rejection, 0.8", drafted(4, RejectionVerifier{}), 0.8F}};
+      {"exact, 0.8, the verifier's uniforms", drafted(4, ExactSpec{}, true), 0.8F},
+      {"rejection, 0.8", drafted(4, RejectionSpec{}), 0.8F}};
   for (const auto& [name, method, temperature] : ways) {
     Statistics sum;
     for (int n = 0; n < count; ++n) {

@@ -73,9 +73,9 @@ LmInfo replayed(const LmInfo& info) {
   return out;
 }
 
-DecodeOptions options_for(Law law) {
+DecodeOptions options_for(Visibility visibility) {
   DecodeOptions o;
-  o.law = law;
+  o.visibility = law;
   o.forced = true;
   return o;
 }
@@ -83,12 +83,12 @@ DecodeOptions options_for(Law law) {
 Result<RecordedForm> answer_of(std::string_view preset) {
   return preset.starts_with("fields") ? drive_cot_answer() : fast_ddrive_answer();
 }
-Law law_of(std::string_view preset) { return preset.starts_with("fields") ? Law::kGraph : Law::kChain; }
+Visibility law_of(std::string_view preset) { return preset.starts_with("fields") ? Visibility::kGraph : Visibility::kChain; }
 
 /// Odds of a draft at which scaffold-spec makes its answer in tokens / per_pass passes, the prefill's included; by halving.
 Result<float> odds_for(double per_pass) {
   SLIP_TRY(const RecordedForm answer, fast_ddrive_answer());
-  LmInfo info = replayed({.name = "replay", .vocab = ReplayIds::kAll, .width = 1, .slots = 4096});
+  LmInfo info = replayed({.name = "replay", .vocab = ReplayIds::kAll, .hidden_size = 1, .slots = 4096});
   Prompt prompt;
   prompt.inputs.emplace_back(TokenId{ReplayIds::kWords});
   prompt.positions.push_back(Position::text(0));
@@ -102,7 +102,7 @@ Result<float> odds_for(double per_pass) {
       recording.first_position = 1;
       recording.seed = seed;
       ReplayLm lm(nullptr, info, std::move(recording));
-      SLIP_TRY(const Decoded d, decode(lm, prompt, &answer.form, "scaffold-spec", options_for(Law::kChain)));
+      SLIP_TRY(const Decoded d, decode(lm, prompt, &answer.form, "scaffold-spec", options_for(Visibility::kChain)));
       forwards += static_cast<double>(d.statistics.forwards);
       tokens += static_cast<double>(d.statistics.tokens);
     }
@@ -140,17 +140,17 @@ Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked
   recording.first_position = asked.prompt.next_position;
   // ar and scaffold-ar run hundreds of passes of one row that differ by a few keys: every n-th stands for its neighbours.
   ReplayLm lm(&model.lm(), replayed(model.lm().info()), std::move(recording), o.every);
-  PromptMemory memory;
+  PrefixCache memory;
   DecodeOptions options = options_for(law_of(preset));
   if (o.reuse) {
     CausalRows rows;
     const int n = static_cast<int>(asked.earlier.inputs.size());
     SLIP_TRY_(rows.run(lm, asked.earlier, 0, n, 0));
-    memory.assign(asked.earlier, lm.info().width, nullptr);
+    memory.assign(asked.earlier, lm.info().hidden_size, nullptr);
     memory.ran(lm);
     lm.clear_log();
     options.reuse_prompt = true;
-    options.prompt_memory = &memory;
+    options.prefix_cache = &memory;
   }
   SLIP_TRY(Method method, method_of(preset));
   Decoder decoder(lm, std::move(method));

@@ -58,7 +58,7 @@ Result<Requests> requests_from(const RunOptions& o) {
 // `earlier`: there is an answer to draft from.
 Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, const Engine& engine, const Request& request,
                                              bool earlier) {
-  const bool form = !request.form.empty(), graph = request.law.value_or(engine.law()) == Law::kGraph;
+  const bool form = !request.form.empty(), graph = request.visibility.value_or(engine.visibility()) == Visibility::kGraph;
   std::vector<Contender> out;
   const auto add = [&](std::string label, std::string_view preset, std::string_view drafter, std::string_view width) -> Status {
     SLIP_TRY(Method m, method_from(MethodFlags{preset, "", drafter, "", width}, &engine, form));
@@ -86,8 +86,8 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, cons
   for (Contender& c : out) {
     const Schedule s = c.method.schedule;
     if (!form && s != Schedule::kText) c.left_out = "it needs a form";
-    if (form && !graph && s == Schedule::kFields) c.left_out = "it needs the graph law";
-    if (form && graph && s == Schedule::kSections) c.left_out = "it needs the chain law";
+    if (form && !graph && s == Schedule::kFields) c.left_out = "it needs graph visibility";
+    if (form && graph && s == Schedule::kSections) c.left_out = "it needs chain visibility";
   }
   return out;
 }
@@ -137,14 +137,14 @@ struct Prediction {
 };
 
 std::optional<Prediction> predict(const Contender& c, const std::vector<Contender>& all) {
-  const bool head = std::holds_alternative<DFlashDrafter>(c.method.drafter);
+  const bool head = std::holds_alternative<DFlashSpec>(c.method.drafter);
   const Statistics& s = c.answer.decoded.statistics;
-  if ((!head && !std::holds_alternative<ModelDrafter>(c.method.drafter)) || s.tested == 0 || c.draft_step_ms.empty()) return {};
-  if (c.method.width.kind != Width::Kind::kFixed) return {};
+  if ((!head && !std::holds_alternative<ModelSpec>(c.method.drafter)) || s.tested == 0 || c.draft_step_ms.empty()) return {};
+  if (c.method.width.kind != DraftLengthSpec::Kind::kFixed) return {};
   // The same engine without drafts, scaffold forced in the same way: over a form the last of ar and scaffold-ar.
   const Contender* plain = nullptr;
   for (const Contender& x : all)
-    if (x.left_out.empty() && std::holds_alternative<NoDrafter>(x.method.drafter) && x.method.schedule != Schedule::kFields &&
+    if (x.left_out.empty() && std::holds_alternative<NoDraftSpec>(x.method.drafter) && x.method.schedule != Schedule::kFields &&
         (x.method.schedule == Schedule::kChain || !plain))
       plain = &x;
   if (!plain || plain->step_ms.empty()) return {};
@@ -211,7 +211,7 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   PreviousAnswer previous;
   if (requests.earlier) {
     SLIP_TRY(requests.earlier->method, method_from(MethodFlags{}, engine.get(), !request.form.empty()));
-    requests.earlier->law.reset();  // the decoder is that of the model's own law; drafts may come from there
+    requests.earlier->visibility.reset();  // the decoder is that of the model's own law; drafts may come from there
     SLIP_TRY(const Answer earlier, engine->run(*requests.earlier));
     previous = {earlier.form ? earlier.form->form.name() : "", earlier.decoded.fields, earlier.decoded.tokens};
     request.decode.previous = &previous;

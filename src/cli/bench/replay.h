@@ -19,7 +19,7 @@ struct Recording {
   uint64_t seed = 1;
 };
 
-/// A form with the recorded contents of its fields; under the graph law END follows a content that is shorter than its budget.
+/// A form with the recorded contents of its fields; under graph visibility END follows a content that is shorter than its budget.
 struct RecordedForm {
   Form form;
   std::vector<std::vector<TokenId>> contents;
@@ -31,10 +31,10 @@ struct ReplayIds {
   static constexpr TokenId kNull{5}, kMask{6}, kEnd{7};
   static constexpr int32_t kFixed = 16, kYes = 64, kWords = 100, kWordCount = 180, kAll = 280;
 };
-/// Fast-dDrive's answer, chain law: 12 yes/no values, an explanation of 192, two behaviours of 3, ten numbers of 7 tokens; 280 values
+/// Fast-dDrive's answer, chain visibility: 12 yes/no values, an explanation of 192, two behaviours of 3, ten numbers of 7 tokens; 280 values
 /// and 124 fixed tokens, 404 in all, 11 blocks [reference/block_diffusion, sections 5 and 6].
 Result<RecordedForm> fast_ddrive_answer();
-/// FastDriveCoT's template, graph law, with the budgets of the built-in form `drive-cot` and contents of about seven tenths of them.
+/// FastDriveCoT's template, graph visibility, with the budgets of the built-in form `drive-cot` and contents of about seven tenths of them.
 Result<RecordedForm> drive_cot_answer();
 
 enum class ReplayKind : uint8_t { kPrefill, kDraft, kVerify };

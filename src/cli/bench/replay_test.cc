@@ -23,7 +23,7 @@ Prompt prompt() {
 }
 
 LmInfo info() {
-  LmInfo out{.name = "replay", .vocab = ReplayIds::kAll, .width = 2, .slots = 2048};
+  LmInfo out{.name = "replay", .vocab = ReplayIds::kAll, .hidden_size = 2, .slots = 2048};
   out.rule = {.shift = true, .has_mask = true, .has_null = true, .mask = ReplayIds::kMask, .null_token = ReplayIds::kNull};
   return out;
 }
@@ -37,7 +37,7 @@ Ran run(const RecordedForm& answer, const char* preset, float odds, Lm* inner = 
   recording.first_position = kPromptRows;
   ReplayLm lm(inner, info(), std::move(recording), every);
   DecodeOptions options;
-  options.law = std::string_view(preset).starts_with("fields") ? Law::kGraph : Law::kChain;
+  options.visibility = std::string_view(preset).starts_with("fields") ? Visibility::kGraph : Visibility::kChain;
   options.forced = true;
   auto d = decode(lm, prompt(), &answer.form, preset, options);
   EXPECT_TRUE(d) << preset << ": " << (d ? "" : d.error().message);

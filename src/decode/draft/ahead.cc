@@ -6,7 +6,7 @@
 // The group behind the last head of quadratic self-speculation (draft_quadratic.cc), alone: a row per draft in place of k. Rows of the path
 // never see a mask, so their keys are final and each pass gives every field at work a token whatever becomes of its drafts. A child that
 // starts on its parents' drafts gets masks in the same pass, so that with drafts that hold a level of the graph costs one pass.
-// How many masks: Strand::masks, which the width sets (WidthPolicy::lay_masks). Masks lie in scratch slots.
+// How many masks: Strand::masks, which the width sets (DraftLengthPolicy::lay_masks). Masks lie in scratch slots.
 // Tests: Ahead.*, tests/decode/gates_exact_test.cc
 #include <algorithm>
 
@@ -15,16 +15,16 @@
 namespace slip {
 namespace {
 
-class AheadDrafting : public Drafting {
+class AheadDrafter : public Drafter {
  public:
-  AheadDrafting(const DraftRule& rule, int32_t most, Passes& passes) : rule_(rule), most_(most), passes_(passes) {}
+  AheadDrafter(const DraftRule& rule, int32_t most, Passes& passes) : rule_(rule), most_(most), passes_(passes) {}
 
   int32_t scratch_slots() const override { return most_ + 1; }
 
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands) {
       if (s->group.pass != passes_.statistics().forwards) continue;  // what was before the masks did not hold
-      propose_along(*s, passes_.form(), [&](const Cursor& at, Draw& draw) { return read(*s, at.position(), draw); });
+      propose_along(*s, passes_.form(), [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
     }
     return {};
   }
@@ -38,7 +38,7 @@ class AheadDrafting : public Drafting {
   }
 
   void committed(Strand& s, int32_t kept) override {
-    if (kept == static_cast<int32_t>(s.draws.size()) && s.has_next && s.group.count > 0)
+    if (kept == static_cast<int32_t>(s.drafts.size()) && s.has_next && s.group.count > 0)
       s.group.pass = passes_.statistics().forwards;
   }
   void discarded(Strand& s) override { s.group = {}; }
@@ -61,7 +61,7 @@ class AheadDrafting : public Drafting {
                       rule_.shift || e > 0 ? want : Want::kNothing);
   }
 
-  std::optional<TokenId> read(const Strand& s, int32_t u, Draw& draw) {
+  std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draw) {
     const int32_t e = u - s.group.position;
     if (e < 1 || e > s.group.count) return std::nullopt;
     return passes_.draft_from(s.group.row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
@@ -75,8 +75,8 @@ class AheadDrafting : public Drafting {
 
 }  // namespace
 
-std::unique_ptr<Drafting> make_ahead_drafting(const DraftRule& rule, int32_t most, Passes& passes) {
-  return std::make_unique<AheadDrafting>(rule, most, passes);
+std::unique_ptr<Drafter> make_ahead_drafter(const DraftRule& rule, int32_t most, Passes& passes) {
+  return std::make_unique<AheadDrafter>(rule, most, passes);
 }
 
 }  // namespace slip

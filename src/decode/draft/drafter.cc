@@ -12,16 +12,16 @@
 namespace slip {
 namespace {
 
-class NoDrafting : public Drafting {
+class NoDrafter : public Drafter {
  public:
   Status propose(std::span<Strand* const>) override { return {}; }
 };
 
 /// The earlier answer drafts a field to its end; where it has missed, what follows there is likely wrong too, and `then`, if there is
 /// one, drafts the rest of the field.
-class PreviousDrafting : public Drafting {
+class PreviousDrafter : public Drafter {
  public:
-  PreviousDrafting(const PreviousAnswer& previous, std::unique_ptr<Drafting> then, Passes& passes)
+  PreviousDrafter(const PreviousAnswer& previous, std::unique_ptr<Drafter> then, Passes& passes)
       : previous_(previous), then_(std::move(then)), passes_(passes) {}
   Status propose(std::span<Strand* const> strands) override {
     missed_.clear();
@@ -54,10 +54,10 @@ class PreviousDrafting : public Drafting {
  private:
   void along(Strand& s) {
     if (then_ && passes_.options().most_rows <= 0) {  // the width is the masks'; under a row cap it is everyone's
-      s.window_draws = kMostStored;
+      s.window_drafts = kMostStored;
       s.window_end = kNoEnd;
     }
-    propose_along(s, passes_.form(), [&](const Cursor& at, Draw&) { return said(at.place()); });
+    propose_along(s, passes_.form(), [&](const Cursor& at, DraftToken&) { return said(at.place()); });
   }
   std::optional<TokenId> said(const Place& place) const {
     const auto i = static_cast<size_t>(place.index);
@@ -67,14 +67,14 @@ class PreviousDrafting : public Drafting {
     return i == content.size() ? passes_.field(place.field).end : std::nullopt;
   }
   const PreviousAnswer& previous_;
-  std::unique_ptr<Drafting> then_;
+  std::unique_ptr<Drafter> then_;
   Passes& passes_;
   std::vector<Strand*> missed_;
 };
 
-class DiffusionDrafting : public Drafting {
+class DiffusionDrafter : public Drafter {
  public:
-  DiffusionDrafting(const DraftRule& rule, bool adapter, Passes& passes) : rule_(rule), adapter_(adapter), passes_(passes) {
+  DiffusionDrafter(const DraftRule& rule, bool adapter, Passes& passes) : rule_(rule), adapter_(adapter), passes_(passes) {
     first_row_.reserve(64);
   }
   bool drafts_in_passes() const override { return true; }
@@ -104,7 +104,7 @@ class DiffusionDrafting : public Drafting {
     if (s.field >= 0) end = std::min(end, passes_.field(s.field).start + passes_.field(s.field).budget);
     if (s.field < 0 && passes_.form()) end = std::min(end, passes_.form()->length());
     // Free text has no end of its own, and its slots are reserved for so many tokens (chain.cc).
-    if (s.field < 0 && !passes_.form()) end = std::min(end, passes_.options().limit + kWidestMeasured);
+    if (s.field < 0 && !passes_.form()) end = std::min(end, passes_.options().limit + kLongestDraft);
     return std::max(first, end);
   }
 
@@ -136,7 +136,7 @@ class DiffusionDrafting : public Drafting {
     if (end == first) return;
     const int32_t window_end = s.window_end;
     s.window_end = std::min(s.window_end, end);
-    propose_along(s, passes_.form(), [&](const Cursor& at, Draw& draw) {
+    propose_along(s, passes_.form(), [&](const Cursor& at, DraftToken& draw) {
       const size_t row = first_row + static_cast<size_t>(s.length() - s.cached + at.position() - first - (rule_.shift ? 1 : 0));
       return std::optional(passes_.draft_from(row, s, draw));
     });
@@ -151,14 +151,14 @@ class DiffusionDrafting : public Drafting {
 
 }  // namespace
 
-std::unique_ptr<Drafting> make_no_drafting() { return std::make_unique<NoDrafting>(); }
+std::unique_ptr<Drafter> make_no_drafter() { return std::make_unique<NoDrafter>(); }
 
-std::unique_ptr<Drafting> make_previous_drafting(const PreviousAnswer& previous, std::unique_ptr<Drafting> then, Passes& passes) {
-  return std::make_unique<PreviousDrafting>(previous, std::move(then), passes);
+std::unique_ptr<Drafter> make_previous_drafter(const PreviousAnswer& previous, std::unique_ptr<Drafter> then, Passes& passes) {
+  return std::make_unique<PreviousDrafter>(previous, std::move(then), passes);
 }
 
-std::unique_ptr<Drafting> make_diffusion_drafting(const DraftRule& rule, bool adapter, Passes& passes) {
-  return std::make_unique<DiffusionDrafting>(rule, adapter, passes);
+std::unique_ptr<Drafter> make_diffusion_drafter(const DraftRule& rule, bool adapter, Passes& passes) {
+  return std::make_unique<DiffusionDrafter>(rule, adapter, passes);
 }
 
 bool says_anything(std::span<const float> logits_V, const Allowed& allowed) {
@@ -174,38 +174,38 @@ namespace {
 /// Masks of a field that a pass carries at most: contents are short, and scratch slots are reserved for all fields.
 constexpr int32_t kMostMasks = 16;
 
-Result<std::unique_ptr<Drafting>> make_own_drafting(const DiffusionDrafter& d, const Method& m, const LmInfo& info, bool graph,
+Result<std::unique_ptr<Drafter>> make_own_drafter(const DiffusionSpec& d, const Method& m, const LmInfo& info, bool graph,
                                                     Passes& p) {
-  if (!d.ahead) return make_diffusion_drafting(info.rule, d.adapter, p);
+  if (!d.ahead) return make_diffusion_drafter(info.rule, d.adapter, p);
   if (!graph) return unsupported("--drafter diffusion:ahead: expected a form's graph, got the {} schedule", words_of(m).schedule);
-  const int32_t most = m.width.kind == Width::Kind::kFixed ? std::min(m.width.tokens - 1, kMostMasks) : kMostMasks;
-  return make_ahead_drafting(info.rule, most, p);
+  const int32_t most = m.width.kind == DraftLengthSpec::Kind::kFixed ? std::min(m.width.tokens - 1, kMostMasks) : kMostMasks;
+  return make_ahead_drafter(info.rule, most, p);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Drafting>> make_drafting(const Method& m, const LmInfo& info, Passes& p) {
+Result<std::unique_ptr<Drafter>> make_drafter(const Method& m, const LmInfo& info, Passes& p) {
   const DecodeOptions& o = p.options();
-  if (std::holds_alternative<NoDrafter>(m.drafter)) return make_no_drafting();
+  if (std::holds_alternative<NoDraftSpec>(m.drafter)) return make_no_drafter();
   const bool as_form = p.form() && (m.schedule != Schedule::kText || o.forced);
-  const bool graph = as_form && (o.law == Law::kGraph || m.schedule == Schedule::kFields);
-  if (const auto* d = std::get_if<DiffusionDrafter>(&m.drafter)) return make_own_drafting(*d, m, info, graph, p);
-  if (const auto* d = std::get_if<PreviousDrafter>(&m.drafter)) {
+  const bool graph = as_form && (o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields);
+  if (const auto* d = std::get_if<DiffusionSpec>(&m.drafter)) return make_own_drafter(*d, m, info, graph, p);
+  if (const auto* d = std::get_if<PreviousSpec>(&m.drafter)) {
     if (!o.previous) return usage_error("--drafter previous: expected an earlier answer (previous:FILE), got none");
-    std::unique_ptr<Drafting> then;
+    std::unique_ptr<Drafter> then;
     if (d->then) {
-      SLIP_TRY(then, make_own_drafting(*d->then, m, info, graph, p));
+      SLIP_TRY(then, make_own_drafter(*d->then, m, info, graph, p));
     }
-    return make_previous_drafting(*o.previous, std::move(then), p);
+    return make_previous_drafter(*o.previous, std::move(then), p);
   }
-  if (std::holds_alternative<QuadraticDrafter>(m.drafter)) return make_quadratic_drafting(info.rule, m.width.tokens, graph, p);
-  if (const auto* d = std::get_if<LookupDrafter>(&m.drafter)) return make_lookup_drafting(d->longest, graph, p);
-  if (std::holds_alternative<DFlashDrafter>(m.drafter)) return make_head_drafting(o.draft_head, info, p);
-  const auto& model = std::get<ModelDrafter>(m.drafter);
+  if (std::holds_alternative<QuadraticSpec>(m.drafter)) return make_quadratic_drafter(info.rule, m.width.tokens, graph, p);
+  if (const auto* d = std::get_if<LookupSpec>(&m.drafter)) return make_lookup_drafter(d->longest, graph, p);
+  if (std::holds_alternative<DFlashSpec>(m.drafter)) return make_head_drafter(o.draft_head, info, p);
+  const auto& model = std::get<ModelSpec>(m.drafter);
   if (!o.draft_model) return usage_error("--drafter model: expected a model (model:DIR), got none");
   const int32_t room =
-      as_form ? p.form()->length() : o.limit + (m.width.kind == Width::Kind::kFixed ? m.width.tokens : kWidestMeasured);
-  return make_model_drafting(*o.draft_model, model.coupled, room, graph, p);
+      as_form ? p.form()->length() : o.limit + (m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft);
+  return make_model_drafter(*o.draft_model, model.coupled, room, graph, p);
 }
 
 }  // namespace slip

@@ -14,9 +14,9 @@
 
 namespace slip {
 
-class Drafting {
+class Drafter {
  public:
-  virtual ~Drafting() = default;
+  virtual ~Drafter() = default;
   /// Does propose() run passes of the big model? Then the first round does not travel with the prefill of a chain.
   virtual bool drafts_in_passes() const { return false; }
   /// Slots that one strand's drafts need besides its own rows (Strand::scratch_slot), and the widest pass in rows per strand.
@@ -47,37 +47,37 @@ void begin_path(Strand& strand);
 bool allowed_here(const Form* form, const Cursor& at, TokenId token);
 
 /// Walks ahead from where the path ends through the strand's window: fixed tokens and sure draws by themselves, others as
-/// `token_at(const Cursor& at, Draw& draw) -> std::optional<TokenId>` says; stops where it says nothing or what the rules do not
-/// allow, at the window's end, or where the strand would be done. token_at may fill Draw::facts and Draw::q.
+/// `token_at(const Cursor& at, DraftToken& draw) -> std::optional<TokenId>` says; stops where it says nothing or what the rules do not
+/// allow, at the window's end, or where the strand would be done. token_at may fill DraftToken::facts and DraftToken::q.
 template <class F>
 void propose_along(Strand& s, const Form* form, F&& token_at) {
   int32_t drafted = 0;
-  for (const Draw& d : s.draws) drafted += !d.sure;
+  for (const DraftToken& d : s.drafts) drafted += !d.sure;
   while (!s.ahead.done() && s.ahead.position() < s.window_end) {
     if (s.ahead.at_fixed()) {
       s.walk_fixed();
       continue;
     }
-    Draw d{.place = s.ahead.place(), .row = static_cast<int32_t>(s.path.size()) - 1, .position = s.ahead.position()};
+    DraftToken d{.place = s.ahead.place(), .row = static_cast<int32_t>(s.path.size()) - 1, .position = s.ahead.position()};
     d.facts.field = d.place.field;
     d.facts.index = d.place.index;
-    d.facts.ahead = static_cast<int32_t>(s.draws.size());
-    if (const auto only = s.ahead.only(); only && s.window_draws > 0) {
+    d.facts.ahead = static_cast<int32_t>(s.drafts.size());
+    if (const auto only = s.ahead.only(); only && s.window_drafts > 0) {
       d.token = *only;
       d.sure = true;
     } else {
-      if (drafted >= s.window_draws) return;
+      if (drafted >= s.window_drafts) return;
       const std::optional<TokenId> token = token_at(s.ahead, d);
       if (!token || !allowed_here(form, s.ahead, *token)) return;
       d.token = *token;
       ++drafted;
     }
-    s.draws.push_back(d);
+    s.drafts.push_back(d);
     s.walk(d.token);
   }
 }
 
 /// The drafter of a method. `work` outlives it. Errors: what DecodeOptions lacks (draft_model, draft_head, previous).
-Result<std::unique_ptr<Drafting>> make_drafting(const Method& method, const LmInfo& info, Passes& passes);
+Result<std::unique_ptr<Drafter>> make_drafter(const Method& method, const LmInfo& info, Passes& passes);
 
 }  // namespace slip

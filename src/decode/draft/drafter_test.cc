@@ -22,7 +22,7 @@ TEST(Quadratic, WritesWhatOneAtATimeWrites) {
       const Trial t = trial_on(path, n);
       HashLm lm(t.lm);
       const Statistics s =
-          expect_same(t, path, lm, method_on(path, QuadraticDrafter{}, static_cast<int32_t>(1 + n % 6)), rollouts_of(n), n);
+          expect_same(t, path, lm, method_on(path, QuadraticSpec{}, static_cast<int32_t>(1 + n % 6)), rollouts_of(n), n);
       EXPECT_EQ(s.forwards, lm.passes);
       EXPECT_EQ(s.draft_forwards, 0);
       sum.add(s);
@@ -38,11 +38,11 @@ TEST(Quadratic, WrongMasksCostPassesNeverTokens) {
       Trial t = trial_on(path, n);
       t.lm.habit = 0.9;
       HashLm lm(t.lm);
-      good += expect_same(t, path, lm, method_on(path, QuadraticDrafter{}, 4), 1, n).forwards;
+      good += expect_same(t, path, lm, method_on(path, QuadraticSpec{}, 4), 1, n).forwards;
       HashLm::Options spoilt = t.lm;
       spoilt.spoil_rows = true;
       HashLm other(spoilt);
-      bad += expect_same(t, path, other, method_on(path, QuadraticDrafter{}, 4), 1, n).forwards;
+      bad += expect_same(t, path, other, method_on(path, QuadraticSpec{}, 4), 1, n).forwards;
     }
   EXPECT_GT(bad, good);
 }
@@ -52,7 +52,7 @@ TEST(Quadratic, KOneIsOneTokenAPass) {
     const Trial t = trial_on(Path::kText, n);
     HashLm a(t.lm), b(t.lm);
     const auto one = decode(a, t.prompt, nullptr, "ar", t.options);
-    const auto two = Decoder(b, method_on(Path::kText, QuadraticDrafter{}, 1)).decode(t.prompt, nullptr, t.options);
+    const auto two = Decoder(b, method_on(Path::kText, QuadraticSpec{}, 1)).decode(t.prompt, nullptr, t.options);
     ASSERT_TRUE(one && two);
     EXPECT_EQ(one->tokens, two->tokens);
     EXPECT_EQ(one->statistics.forwards, two->statistics.forwards);
@@ -113,7 +113,7 @@ TEST(Quadratic, RowsSeeWhatTheDefinitionSays) {
           }
         }
       };
-      const auto d = Decoder(lm, method_on(Path::kText, QuadraticDrafter{}, k)).decode(t.prompt, nullptr, t.options);
+      const auto d = Decoder(lm, method_on(Path::kText, QuadraticSpec{}, k)).decode(t.prompt, nullptr, t.options);
       ASSERT_TRUE(d);
       EXPECT_GE(passes, 2);
     }
@@ -140,7 +140,7 @@ TEST(Quadratic, HeadsThatSeeMasksAreCaught) {
       }
     };
     const auto slow = one_at_a_time(t, Path::kText, 1);
-    const auto d = Decoder(lm, method_on(Path::kText, QuadraticDrafter{}, 3)).decode(t.prompt, nullptr, t.options);
+    const auto d = Decoder(lm, method_on(Path::kText, QuadraticSpec{}, 3)).decode(t.prompt, nullptr, t.options);
     ASSERT_TRUE(d) << d.error().message;
     differ += d->tokens != slow[0].tokens;
   }
@@ -153,7 +153,7 @@ TEST(Lookup, WritesWhatOneAtATimeWrites) {
     for (uint64_t n = 0; n < 1200 && !testing::Test::HasFailure(); ++n) {
       const Trial t = trial_on(path, n);
       HashLm lm(t.lm);
-      const Drafter drafter = LookupDrafter{static_cast<int32_t>(1 + n % 4)};
+      const DrafterSpec drafter = LookupSpec{static_cast<int32_t>(1 + n % 4)};
       const Statistics s = expect_same(t, path, lm, method_on(path, drafter, static_cast<int32_t>(1 + n % 7)), rollouts_of(n), n);
       EXPECT_EQ(s.forwards, lm.passes);
       sum.add(s);
@@ -179,7 +179,7 @@ TEST(Lookup, FindsWhatFollowedTheLongestRun) {
   // The newest "5" is followed by 9, the run "4 5" by 6 3 4: the longer run wins.
   const Prompt p = prompt_of({4, 5, 6, 3, 4, 9, 5, 9, 4, 5});
   const auto with = [&](int32_t longest, int32_t limit) {
-    auto d = Decoder(lm, method_on(Path::kText, LookupDrafter{longest}, 4)).decode(p, nullptr, {.limit = limit});
+    auto d = Decoder(lm, method_on(Path::kText, LookupSpec{longest}, 4)).decode(p, nullptr, {.limit = limit});
     if (!d) throw std::runtime_error(d.error().message);
     return d->statistics;
   };
@@ -190,7 +190,7 @@ TEST(Lookup, FindsWhatFollowedTheLongestRun) {
 }
 TEST(Decoder, AllocatesNothingPerRoundAfterTheFirst) {
   for (const Path path : kPaths)
-    for (const Drafter& drafter : {Drafter(QuadraticDrafter{}), Drafter(LookupDrafter{})}) {
+    for (const DrafterSpec& drafter : {DrafterSpec(QuadraticSpec{}), DrafterSpec(LookupSpec{})}) {
       size_t most = 0;
       for (uint64_t n = 0; n < 20; ++n) {
         Trial t = trial_on(path, n);
@@ -218,7 +218,7 @@ TEST(DraftAdapter, ChangesDraftsAndNeverTokens) {
       Trial t = trial_on(path, n);
       t.lm.adapter = true;
       HashLm lm(t.lm);
-      expect_same(t, path, lm, method_on(path, DiffusionDrafter{.adapter = true}, static_cast<int32_t>(2 + n % 6)), rollouts_of(n),
+      expect_same(t, path, lm, method_on(path, DiffusionSpec{.adapter = true}, static_cast<int32_t>(2 + n % 6)), rollouts_of(n),
                   n);
     }
 }
@@ -235,7 +235,7 @@ TEST(Previous, ThenDiffusionWritesWhatOneAtATimeWrites) {
       t.options.previous = &previous;
       HashLm lm(t.lm);
       const Statistics s =
-          expect_same(t, path, lm, method_on(path, PreviousDrafter{.name = "", .then = DiffusionDrafter{}}, 5), 1, n);
+          expect_same(t, path, lm, method_on(path, PreviousSpec{.name = "", .then = DiffusionSpec{}}, 5), 1, n);
       if (n % 4 == 0) {
         EXPECT_EQ(s.accepted, s.tested) << n;
       }
@@ -261,7 +261,7 @@ TEST(Previous, ThenDiffusionKeepsRolloutsInSlotsOfTheirOwn) {
       for (const Row& r : pass.rows) slots.insert(r.slot);
       EXPECT_EQ(slots.size(), pass.rows.size()) << n << ": two rows in a slot";
     };
-    expect_same(t, Path::kText, lm, method_on(Path::kText, PreviousDrafter{.name = "", .then = DiffusionDrafter{}}, 2), 4, n);
+    expect_same(t, Path::kText, lm, method_on(Path::kText, PreviousSpec{.name = "", .then = DiffusionSpec{}}, 2), 4, n);
   }
 }
 
@@ -279,13 +279,13 @@ TEST(FreeText, NeverDrawsWhatIsDenied) {
     for (const Decoded& d : one_at_a_time(t, Path::kText, 3))
       for (const TokenId id : d.tokens) ASSERT_FALSE(std::ranges::binary_search(t.options.denied, id)) << n;
     HashLm lm(t.lm);
-    for (const Drafter& drafter : {Drafter(DiffusionDrafter{}), Drafter(QuadraticDrafter{}), Drafter(LookupDrafter{2})})
+    for (const DrafterSpec& drafter : {DrafterSpec(DiffusionSpec{}), DrafterSpec(QuadraticSpec{}), DrafterSpec(LookupSpec{2})})
       expect_same(t, Path::kText, lm, method_on(Path::kText, drafter, 4), 3, n);
   }
   EXPECT_GT(drawn, 100) << "else nothing was asked";
 }
 
-class Verdicts : public WidthObserver {
+class Verifications : public DraftLengthObserver {
  public:
   void seen(const DraftFacts&, const Place&, bool) override { ++count; }
   int64_t count = 0;
@@ -300,15 +300,15 @@ TEST(Rollouts, CountTheDraftsOfSharedRowsOnce) {
       t.options.temperature = 1e-3F;  // sampled, so that nothing is known to be the same beforehand
       t.options.section_temperature.clear();
       t.lm.habit = 0.8;
-      const auto with = [&](int32_t count, Verdicts& verdicts) {
+      const auto with = [&](int32_t count, Verifications& verdicts) {
         DecodeOptions o = t.options;
-        o.width_observer = &verdicts;
+        o.draft_length_observer = &verdicts;
         HashLm lm(t.lm);
-        auto d = Decoder(lm, method_on(path, DiffusionDrafter{}, 5)).rollouts(t.prompt, form_on(path, t), o, count);
+        auto d = Decoder(lm, method_on(path, DiffusionSpec{}, 5)).rollouts(t.prompt, form_on(path, t), o, count);
         if (!d) throw std::runtime_error(d.error().message);
         return std::move(*d);
       };
-      Verdicts of_one, of_three;
+      Verifications of_one, of_three;
       const Decoded one = with(1, of_one).front();
       const std::vector<Decoded> three = with(3, of_three);
       EXPECT_EQ(of_three.count, three[0].statistics.tested) << n;

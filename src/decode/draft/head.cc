@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drafting by a head on the target's hidden states [DFlash; reference/speculation, section 1].
+// Drafter by a head on the target's hidden states [DFlash; reference/speculation, section 1].
 //
 //   taps      hidden states of the target's rows, brought by every verifying pass (the prefill travels with the first), stored by
 //             slot
@@ -21,9 +21,9 @@
 namespace slip {
 namespace {
 
-class HeadDrafting : public Drafting {
+class HeadDrafter : public Drafter {
  public:
-  HeadDrafting(DraftHead& head, int32_t slots, Passes& passes) : head_(head), info_(head.info()), passes_(passes) {
+  HeadDrafter(DraftHead& head, int32_t slots, Passes& passes) : head_(head), info_(head.info()), passes_(passes) {
     is_stored_.assign(static_cast<size_t>(slots), 0);
     const Prompt& p = passes.prompt();
     for (size_t i = 0; i < static_cast<size_t>(passes.cached_rows()); ++i) is_stored_[i] = is_context(p.inputs[i]);
@@ -80,14 +80,14 @@ class HeadDrafting : public Drafting {
   Block block_of(const Strand& s) const {
     const int32_t length = s.length(), position = s.cursor.position();
     Block b{.begin = length, .end = position};
-    if (s.done() || s.tokens.empty() || s.window_draws <= 0) return b;  // without an anchor nothing is drafted
+    if (s.done() || s.tokens.empty() || s.window_drafts <= 0) return b;  // without an anchor nothing is drafted
     // Known tokens take at most half of the block, the newest ones: masks must fit.
     b.begin = std::max(s.cached, length - std::max(1, info_.block / 2));
     b.begin = std::min(b.begin, length - 1);
     int64_t last = std::min(int64_t{position} + info_.block - (length - b.begin), int64_t{s.window_end});
     if (s.field >= 0) last = std::min(last, int64_t{passes_.field(s.field).start} + passes_.field(s.field).budget);
     if (s.field < 0 && passes_.form()) last = std::min(last, int64_t{passes_.form()->length()});
-    for (int32_t u = position, masks = 0; u < last && masks < s.window_draws; ++u) {
+    for (int32_t u = position, masks = 0; u < last && masks < s.window_drafts; ++u) {
       if (fixed_at(s, u)) continue;
       ++masks;
       b.end = u + 1;
@@ -154,7 +154,7 @@ class HeadDrafting : public Drafting {
   void read_block(Strand& s, const Block& b) {
     const int32_t position = s.cursor.position(), length = s.length();
     if (b.end <= position) return;
-    propose_along(s, passes_.form(), [&](const Cursor& at, Draw& draw) -> std::optional<TokenId> {
+    propose_along(s, passes_.form(), [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
       if (at.position() >= b.end) return std::nullopt;
       const size_t row = b.row + static_cast<size_t>(length - b.begin + at.position() - position);
       if (out_.logits_row[row] < 0) return out_.argmax[row];
@@ -177,7 +177,7 @@ class HeadDrafting : public Drafting {
 
 }  // namespace
 
-Result<std::unique_ptr<Drafting>> make_head_drafting(DraftHead* head, const LmInfo& target, Passes& passes) {
+Result<std::unique_ptr<Drafter>> make_head_drafter(DraftHead* head, const LmInfo& target, Passes& passes) {
   if (head == nullptr) return usage_error("--drafter dflash: expected a draft head (dflash:DIR), got none");
   const DraftHeadInfo& info = head->info();
   if (info.vocab != target.vocab)
@@ -190,7 +190,7 @@ Result<std::unique_ptr<Drafting>> make_head_drafting(DraftHead* head, const LmIn
   if (info.context_slots < target.slots || info.block_slots < info.block)
     return resource_error("draft head {}: expected an arena of at least {} slots and {} for a block, got {} and {}", info.name,
                           target.slots, info.block, info.context_slots, info.block_slots);
-  return std::unique_ptr<Drafting>(std::make_unique<HeadDrafting>(*head, target.slots, passes));
+  return std::unique_ptr<Drafter>(std::make_unique<HeadDrafter>(*head, target.slots, passes));
 }
 
 }  // namespace slip

@@ -14,13 +14,13 @@
 namespace slip {
 namespace {
 
-class LookupDrafting : public Drafting {
+class LookupDrafter : public Drafter {
  public:
-  LookupDrafting(int32_t longest, bool graph, Passes& passes) : longest_(static_cast<size_t>(longest)), passes_(passes) {
+  LookupDrafter(int32_t longest, bool graph, Passes& passes) : longest_(static_cast<size_t>(longest)), passes_(passes) {
     for (const RowInput& input : passes.prompt().inputs)
       if (const auto* id = std::get_if<TokenId>(&input)) known_.push_back(*id);
     prompt_ids_ = known_.size();
-    if (graph) law_ = known_law(*passes.form());
+    if (graph) law_ = known_visibility(*passes.form());
   }
 
   Status propose(std::span<Strand* const> strands) override {
@@ -42,7 +42,7 @@ class LookupDrafting : public Drafting {
     }
     followed_ = kNowhere;
     size_t taken = 0;
-    propose_along(s, passes_.form(), [&](const Cursor&, Draw&) -> std::optional<TokenId> {
+    propose_along(s, passes_.form(), [&](const Cursor&, DraftToken&) -> std::optional<TokenId> {
       for (; taken < s.path.size(); ++taken) take(s.path[taken]);
       if (followed_ == kNowhere) followed_ = look_up();
       return followed_ == kNowhere ? std::nullopt : std::optional(known_[followed_]);
@@ -93,15 +93,15 @@ class LookupDrafting : public Drafting {
 
   size_t longest_;
   Passes& passes_;
-  std::shared_ptr<const GraphLaw> law_;
+  std::shared_ptr<const GraphVisibility> law_;
   std::vector<TokenId> known_;
   size_t prompt_ids_ = 0, followed_ = kNowhere;
 };
 
 }  // namespace
 
-std::unique_ptr<Drafting> make_lookup_drafting(int32_t longest, bool graph, Passes& passes) {
-  return std::make_unique<LookupDrafting>(longest, graph, passes);
+std::unique_ptr<Drafter> make_lookup_drafter(int32_t longest, bool graph, Passes& passes) {
+  return std::make_unique<LookupDrafter>(longest, graph, passes);
 }
 
 }  // namespace slip

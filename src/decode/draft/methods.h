@@ -6,22 +6,22 @@
 
 namespace slip {
 
-std::unique_ptr<Drafting> make_no_drafting();
-std::unique_ptr<Drafting> make_previous_drafting(const PreviousAnswer& previous, std::unique_ptr<Drafting> then, Passes& passes);
-std::unique_ptr<Drafting> make_diffusion_drafting(const DraftRule& rule, bool adapter, Passes& passes);
+std::unique_ptr<Drafter> make_no_drafter();
+std::unique_ptr<Drafter> make_previous_drafter(const PreviousAnswer& previous, std::unique_ptr<Drafter> then, Passes& passes);
+std::unique_ptr<Drafter> make_diffusion_drafter(const DraftRule& rule, bool adapter, Passes& passes);
 /// Draws of a strand in a round that an earlier answer proposes at most, where `then` drafts what it misses.
 inline constexpr int32_t kMostStored = 64;
 /// Masks behind the last row of every verifying pass, at most `most` per field; strands are fields of a graph.
-std::unique_ptr<Drafting> make_ahead_drafting(const DraftRule& rule, int32_t most, Passes& passes);
+std::unique_ptr<Drafter> make_ahead_drafter(const DraftRule& rule, int32_t most, Passes& passes);
 /// k heads and a group of k masks behind each. `graph`: strands are fields.
-std::unique_ptr<Drafting> make_quadratic_drafting(const DraftRule& rule, int32_t k, bool graph, Passes& passes);
-std::unique_ptr<Drafting> make_lookup_drafting(int32_t longest, bool graph, Passes& passes);
+std::unique_ptr<Drafter> make_quadratic_drafter(const DraftRule& rule, int32_t k, bool graph, Passes& passes);
+std::unique_ptr<Drafter> make_lookup_drafter(int32_t longest, bool graph, Passes& passes);
 /// `room`: most rows of one strand; `graph`: strands are fields. Errors: kUsage (no model), kBadInput (maps or prompt that do not fit),
 /// kResource (its arena).
-Result<std::unique_ptr<Drafting>> make_model_drafting(const DraftModel& model, bool coupled, int32_t room, bool graph,
+Result<std::unique_ptr<Drafter>> make_model_drafter(const DraftModel& model, bool coupled, int32_t room, bool graph,
                                                       Passes& passes);
 /// Errors: kUsage (no head), kBadInput (a head for another target), kResource (its arena).
-Result<std::unique_ptr<Drafting>> make_head_drafting(DraftHead* head, const LmInfo& target, Passes& passes);
+Result<std::unique_ptr<Drafter>> make_head_drafter(DraftHead* head, const LmInfo& target, Passes& passes);
 
 /// Is any logit of an allowed id a number above -inf? Otherwise the drafter has nothing to say.
 bool says_anything(std::span<const float> logits_V, const Allowed& allowed);

@@ -4,7 +4,7 @@
 //
 // The drafter keeps keys of what it was fed, by its own ids; a round begins by comparing that with the strand and feeds what is
 // new (the drafts that held are there already) together with the newest token, so that catching up costs rows and no pass. Its
-// prompt travels with its first pass, and stays for later answers as the target's does (PromptMemory). Rolling back is overwriting.
+// prompt travels with its first pass, and stays for later answers as the target's does (PrefixCache). Rolling back is overwriting.
 //
 // Two vocabularies: a draft is the drafter's choice among ids that name a token of the target. Where nothing but its own first
 // choice decides (no rules) and that names none, the draft ends there. A token of the answer that the drafter has no id for ends
@@ -29,10 +29,10 @@
 namespace slip {
 namespace {
 
-class ModelDrafting : public Drafting {
+class ModelDrafter : public Drafter {
  public:
-  ModelDrafting(const DraftModel& model, bool coupled, int32_t room, bool graph, Passes& passes)
-      : model_(model), memory_(passes.draft_memory()), coupled_(coupled), graph_(graph), room_(room), passes_(passes) {
+  ModelDrafter(const DraftModel& model, bool coupled, int32_t room, bool graph, Passes& passes)
+      : model_(model), memory_(passes.draft_prefix_cache()), coupled_(coupled), graph_(graph), room_(room), passes_(passes) {
     static const Prompt kNone;
     cached_prompt_ = memory_.crop_to(*model.lm, passes.options().reuse_prompt ? model.prompt : kNone, nullptr);
   }
@@ -177,7 +177,7 @@ class ModelDrafting : public Drafting {
     for (Active& a : active_) ask(a);
     const auto begin = std::chrono::steady_clock::now();
     SLIP_TRY_(model_.lm->forward({rows_, spans_, features_}, out_));
-    if (prompt_runs) memory_.assign(model_.prompt, model_.lm->info().width, nullptr);
+    if (prompt_runs) memory_.assign(model_.prompt, model_.lm->info().hidden_size, nullptr);
     memory_.ran(*model_.lm);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     Statistics& sum = passes_.statistics();
@@ -236,7 +236,7 @@ class ModelDrafting : public Drafting {
   bool walk(Active& a) {
     Strand& s = *a.strand;
     bool asks = false;
-    propose_along(s, passes_.form(), [&](const Cursor& at, Draw& draw) -> std::optional<TokenId> {
+    propose_along(s, passes_.form(), [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
       if (at.last_draw()) return std::nullopt;  // where all before it hold, the verifying pass says it anyway
       if (a.asked) {
         a.asked = false;
@@ -261,7 +261,7 @@ class ModelDrafting : public Drafting {
     return passes_.wants_draft_logits() || couples(place) || passes_.draft_want_at(place) == Want::kLogits;
   }
 
-  std::optional<TokenId> draft(const Active& a, Draw& draw) {
+  std::optional<TokenId> draft(const Active& a, DraftToken& draw) {
     const TokenId first = model_.to_target[static_cast<size_t>(out_.argmax[a.row].value)];
     const bool unruled = draw.place.field < 0 || passes_.field(draw.place.field).rules.unrestricted();
     if (unruled && first.value < 0) return std::nullopt;
@@ -289,7 +289,7 @@ class ModelDrafting : public Drafting {
   static constexpr int32_t kNobody = -1;
 
   const DraftModel& model_;
-  PromptMemory& memory_;
+  PrefixCache& memory_;
   bool coupled_, graph_;
   int32_t room_, cached_prompt_ = 0;
   Passes& passes_;
@@ -317,8 +317,8 @@ Status check_map(std::span<const TokenId> map, int32_t from, int32_t to, std::st
 
 }  // namespace
 
-Result<std::unique_ptr<Drafting>> make_model_drafting(const DraftModel& model, bool coupled, int32_t room, bool graph,
-                                                      Passes& passes) {
+Result<std::unique_ptr<Drafter>> make_model_drafter(const DraftModel& model, bool coupled, int32_t room, bool graph,
+                                                    Passes& passes) {
   if (model.lm == nullptr) return usage_error("--drafter model: expected a model (model:DIR), got none");
   const LmInfo& info = model.lm->info();
   SLIP_TRY_(check_map(model.to_draft, passes.vocab(), info.vocab, "ids of the target"));
@@ -332,7 +332,7 @@ Result<std::unique_ptr<Drafting>> make_model_drafting(const DraftModel& model, b
       return bad_input("drafter {}: expected prompt ids below {}, got {}", info.name, info.vocab, id->value);
   if (const int64_t need = static_cast<int64_t>(p.inputs.size()) + room; need > info.slots)
     return resource_error("drafter {}: expected an arena of at least {} slots, got {}", info.name, need, info.slots);
-  return std::unique_ptr<Drafting>(std::make_unique<ModelDrafting>(model, coupled, room, graph, passes));
+  return std::unique_ptr<Drafter>(std::make_unique<ModelDrafter>(model, coupled, room, graph, passes));
 }
 
 }  // namespace slip

@@ -61,7 +61,7 @@ TEST(DraftModel, WritesWhatOneAtATimeWrites) {
         for (uint32_t k = r.below(4); k > 0; --k) model.to_target[r.below(kTrialVocab)] = {-1};
       t.options.draft_model = &model;
       HashLm lm(t.lm);
-      const Drafter drafts = ModelDrafter{.name = "", .coupled = n % 4 == 0};
+      const DrafterSpec drafts = ModelSpec{.name = "", .coupled = n % 4 == 0};
       const Statistics s = expect_same(t, path, lm, method_on(path, drafts, static_cast<int32_t>(1 + n % 6)), rollouts_of(n), n);
       EXPECT_EQ(s.forwards, lm.passes);
       EXPECT_EQ(s.drafter_forwards, drafter.passes);
@@ -81,7 +81,7 @@ TEST(DraftModel, ThatIsTheTargetIsAlwaysRight) {
       const DraftModel model = renamed(drafter, t.prompt);
       t.options.draft_model = &model;
       HashLm lm(t.lm);
-      const Drafter coupled = ModelDrafter{.name = "", .coupled = true};
+      const DrafterSpec coupled = ModelSpec{.name = "", .coupled = true};
       const Statistics s = expect_same(t, path, lm, method_on(path, coupled, 3), rollouts_of(n), n);
       if (rollouts_of(n) == 1) {  // rollouts share the drafts of the first
         ASSERT_EQ(s.accepted, s.tested) << n;
@@ -106,8 +106,8 @@ TEST(DraftModel, ThatIsAlwaysWrongCostsNoPassAndNoToken) {
         model.to_target.push_back({(id + 1) % kTrialVocab});
       }
       t.options.draft_model = &model;
-      const Statistics s = expect_same(t, path, lm, method_on(path, ModelDrafter{}, 4), 1, n);
-      const auto alone = Decoder(plain, method_on(path, NoDrafter{}, 1)).decode(t.prompt, &t.form, t.options);
+      const Statistics s = expect_same(t, path, lm, method_on(path, ModelSpec{}, 4), 1, n);
+      const auto alone = Decoder(plain, method_on(path, NoDraftSpec{}, 1)).decode(t.prompt, &t.form, t.options);
       ASSERT_TRUE(alone);
       ASSERT_LE(s.forwards, alone->statistics.forwards) << n << ": a round gives a token whatever becomes of its drafts";
       sum.add(s);
@@ -128,13 +128,13 @@ TEST(DraftModel, RunsItsPromptOnce) {
       drafter.look = [&](const Pass& pass) {
         for (const Row& row : pass.rows) prompt_rows += row.slot < static_cast<int32_t>(t.prompt.inputs.size());
       };
-      PromptMemory memory;
+      PrefixCache memory;
       DraftModel model{.lm = &drafter, .prompt = t.prompt, .to_draft = {}, .to_target = {}, .memory = n % 2 ? &memory : nullptr};
       for (int32_t id = 0; id < kTrialVocab; ++id) model.to_draft.push_back({id});
       model.to_target = model.to_draft;
       t.options.draft_model = &model;
       t.options.limit = 12;
-      Decoder decoder(lm, method_on(path, ModelDrafter{.name = "", .coupled = true}, 3));
+      Decoder decoder(lm, method_on(path, ModelSpec{.name = "", .coupled = true}, 3));
       const auto size = static_cast<int64_t>(t.prompt.inputs.size());
       int64_t ran = 0;
       for (uint32_t request = 0; request < 4; ++request) {
@@ -164,7 +164,7 @@ TEST(DraftModel, ForgetsWhatDidNotHold) {
     const DraftModel model = renamed(drafter, t.prompt);
     t.options.draft_model = &model;
     HashLm lm(t.lm);
-    const auto d = Decoder(lm, method_on(Path::kText, ModelDrafter{}, 4)).decode(t.prompt, nullptr, t.options);
+    const auto d = Decoder(lm, method_on(Path::kText, ModelSpec{}, 4)).decode(t.prompt, nullptr, t.options);
     ASSERT_TRUE(d);
     Prompt so_far = t.prompt;
     const auto append = [&](TokenId id) {
@@ -193,7 +193,7 @@ TEST(DraftModel, FallsSilentBehindATokenThatItCannotName) {
   const auto with = [&] {
     DecodeOptions o{.limit = 16};
     o.draft_model = &model;
-    const auto d = Decoder(lm, method_on(Path::kText, ModelDrafter{}, 4)).decode(p, nullptr, o);
+    const auto d = Decoder(lm, method_on(Path::kText, ModelSpec{}, 4)).decode(p, nullptr, o);
     if (!d) throw std::runtime_error(d.error().message);
     return d->statistics;
   };
@@ -215,9 +215,9 @@ TEST(DraftModel, NamesWhatIsWrong) {
   const DraftModel good = renamed(drafter, t.prompt);
   const auto why = [&](const DraftModel* model, Path path = Path::kText) {
     DecodeOptions o = t.options;
-    o.law = path == Path::kFields ? Law::kGraph : Law::kChain;
+    o.visibility = path == Path::kFields ? Visibility::kGraph : Visibility::kChain;
     o.draft_model = model;
-    const auto d = Decoder(lm, method_on(path, ModelDrafter{}, 4)).decode(t.prompt, form_on(path, t), o);
+    const auto d = Decoder(lm, method_on(path, ModelSpec{}, 4)).decode(t.prompt, form_on(path, t), o);
     return d ? std::string("decoded") : d.error().message;
   };
   EXPECT_EQ(why(&good), "decoded");
@@ -355,11 +355,11 @@ TEST(DFlash, WritesWhatOneAtATimeWrites) {
     for (uint64_t n = 0; n < 1200 && !testing::Test::HasFailure(); ++n) {
       Trial t = trial_on(path, n);
       HashLm lm(t.lm);
-      FakeHead head(lm, static_cast<int32_t>(2 + n % 7), t.options.law == Law::kChain, true);
+      FakeHead head(lm, static_cast<int32_t>(2 + n % 7), t.options.visibility == Visibility::kChain, true);
       head.spoil = n % 6 == 5;
       t.options.draft_head = &head;
       const Statistics s =
-          expect_same(t, path, lm, method_on(path, DFlashDrafter{}, static_cast<int32_t>(1 + n % 8)), rollouts_of(n), n);
+          expect_same(t, path, lm, method_on(path, DFlashSpec{}, static_cast<int32_t>(1 + n % 8)), rollouts_of(n), n);
       EXPECT_EQ(s.forwards, lm.passes);
       EXPECT_EQ(s.drafter_forwards, head.passes);
       EXPECT_LE(head.most_rows, static_cast<size_t>(head.info().block_slots));
@@ -374,9 +374,9 @@ TEST(DFlash, KeepsTheContextOfAPromptThatIsReused) {
     for (uint64_t n = 0; n < 100; ++n) {
       Trial t = trial_on(path, n);
       HashLm lm(t.lm);
-      FakeHead head(lm, 5, t.options.law == Law::kChain, true), other(lm, 5, false, true);
+      FakeHead head(lm, 5, t.options.visibility == Visibility::kChain, true), other(lm, 5, false, true);
       t.options.draft_head = &head;
-      Decoder decoder(lm, method_on(path, DFlashDrafter{}, 4));
+      Decoder decoder(lm, method_on(path, DFlashSpec{}, 4));
       const auto fresh = decoder.decode(t.prompt, form_on(path, t), t.options);
       const auto prompt_rows = static_cast<int64_t>(t.prompt.inputs.size());
       const int64_t stored = head.stored;
@@ -425,7 +425,7 @@ TEST(DFlash, LeavesImageRowsOutWhereTheHeadWasTrainedWithout) {
     } lm(model);
     FakeHead head(model, 4, true, images);
     t.options.draft_head = &head;
-    const auto d = Decoder(lm, method_on(Path::kText, DFlashDrafter{}, 3)).decode(t.prompt, nullptr, t.options);
+    const auto d = Decoder(lm, method_on(Path::kText, DFlashSpec{}, 3)).decode(t.prompt, nullptr, t.options);
     ASSERT_TRUE(d) << d.error().message;
     EXPECT_EQ(head.stored, d->statistics.rows - (images ? 0 : 2));
   }
@@ -437,7 +437,7 @@ TEST(DFlash, NamesWhatIsWrong) {
   const auto why = [&](DraftHead* head) {
     DecodeOptions o = t.options;
     o.draft_head = head;
-    const auto d = Decoder(lm, method_on(Path::kText, DFlashDrafter{}, 4)).decode(t.prompt, nullptr, o);
+    const auto d = Decoder(lm, method_on(Path::kText, DFlashSpec{}, 4)).decode(t.prompt, nullptr, o);
     return d ? std::string("decoded") : d.error().message;
   };
   EXPECT_THAT(why(nullptr), HasSubstr("expected a draft head (dflash:DIR), got none"));
@@ -465,7 +465,7 @@ TEST(DFlash, NamesWhatIsWrong) {
   FakeHead head(lm, 4, true, true);
   DecodeOptions o = t.options;
   o.draft_head = &head;
-  const auto d = Decoder(deaf, method_on(Path::kText, DFlashDrafter{}, 4)).decode(t.prompt, nullptr, o);
+  const auto d = Decoder(deaf, method_on(Path::kText, DFlashSpec{}, 4)).decode(t.prompt, nullptr, o);
   ASSERT_FALSE(d);
   EXPECT_EQ(d.error().kind, ErrorKind::kUnsupported);
 }

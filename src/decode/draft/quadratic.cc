@@ -21,23 +21,23 @@
 namespace slip {
 namespace {
 
-class QuadraticDrafting : public Drafting {
+class QuadraticDrafter : public Drafter {
  public:
-  QuadraticDrafting(const DraftRule& rule, int32_t k, bool graph, Passes& passes)
+  QuadraticDrafter(const DraftRule& rule, int32_t k, bool graph, Passes& passes)
       : rule_(rule), k_(k), graph_(graph), passes_(passes) {}
 
   int32_t scratch_slots() const override { return k_ * group_rows(); }
 
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands) {
-      s->window_draws = std::min(s->window_draws, k_ - 1);
+      s->window_drafts = std::min(s->window_drafts, k_ - 1);
       if (s->group.pass != passes_.statistics().forwards) continue;  // another pass has overwritten the outputs
-      propose_along(*s, passes_.form(), [&](const Cursor& at, Draw& draw) { return read(*s, at.position(), draw); });
+      propose_along(*s, passes_.form(), [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
     }
     return {};
   }
 
-  void propose_child(Strand& s) override { s.window_draws = std::min(s.window_draws, k_ - 1); }
+  void propose_child(Strand& s) override { s.window_drafts = std::min(s.window_drafts, k_ - 1); }
 
   void add_rows(std::span<Strand* const> strands) override {
     if (groups_.capacity() == 0) {
@@ -49,16 +49,16 @@ class QuadraticDrafting : public Drafting {
     for (Strand* s : strands) {
       s->group = {};
       slot_ = s->scratch_slot;
-      for (Draw& d : s->draws)
+      for (DraftToken& d : s->drafts)
         if (!d.sure) d.group_row = first_mask(add_group(*s, d.row, d.position));
       if (s->has_next) s->next_group_row = first_mask(add_group(*s, static_cast<int32_t>(s->path.size()) - 1, s->ahead.position()));
     }
   }
 
   void committed(Strand& s, int32_t kept) override {
-    const bool missed = kept < static_cast<int32_t>(s.draws.size());
+    const bool missed = kept < static_cast<int32_t>(s.drafts.size());
     if (!missed && !s.has_next) return;
-    const int32_t row = missed ? s.draws[static_cast<size_t>(kept)].row : static_cast<int32_t>(s.path.size()) - 1;
+    const int32_t row = missed ? s.drafts[static_cast<size_t>(kept)].row : static_cast<int32_t>(s.path.size()) - 1;
     const Entry* e = find(s, row);
     SLIP_CHECK(e != nullptr, "every row that is asked has a group behind it");
     s.group = {passes_.statistics().forwards, e->first, e->position, e->count};
@@ -125,7 +125,7 @@ class QuadraticDrafting : public Drafting {
     return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field});
   }
 
-  std::optional<TokenId> read(const Strand& s, int32_t u, Draw& draw) {
+  std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draw) {
     const int32_t e = u - s.group.position;
     if (e < 1 || e >= s.group.count) return std::nullopt;
     return passes_.draft_from(s.group.row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
@@ -142,8 +142,8 @@ class QuadraticDrafting : public Drafting {
 
 }  // namespace
 
-std::unique_ptr<Drafting> make_quadratic_drafting(const DraftRule& rule, int32_t k, bool graph, Passes& passes) {
-  return std::make_unique<QuadraticDrafting>(rule, k, graph, passes);
+std::unique_ptr<Drafter> make_quadratic_drafter(const DraftRule& rule, int32_t k, bool graph, Passes& passes) {
+  return std::make_unique<QuadraticDrafter>(rule, k, graph, passes);
 }
 
 }  // namespace slip

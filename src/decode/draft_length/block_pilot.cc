@@ -63,20 +63,20 @@ int32_t BlockPilot::pick(std::span<const float> logits_V) const {
 
 namespace {
 
-class PilotWidth : public WidthPolicy {
+class BlockPilotDraftLength : public DraftLengthPolicy {
  public:
-  PilotWidth(const BlockPilot& pilot, int32_t block, bool by_positions)
+  BlockPilotDraftLength(const BlockPilot& pilot, int32_t block, bool by_positions)
       : pilot_(pilot), block_(block), by_positions_(by_positions) {}
   bool wants_prompt_logits() const override { return true; }
   void prompt_logits(std::span<const float> logits_V) override { block_ = std::clamp(pilot_.block(logits_V, block_), 2, 64); }
-  void open(WidthView s) override {
+  void open(DraftView s) override {
     if (by_positions_)
       s.set_window(kNoEnd, s.position() + (s.rows() == 0 ? 0 : block_ - 1));
     else
       s.set_window(block_ - 1, kNoEnd);
   }
-  void lay_masks(WidthViews strands) override {
-    for (WidthView s : strands) s.set_masks(block_ - 1);
+  void lay_masks(DraftViews strands) override {
+    for (DraftView s : strands) s.set_masks(block_ - 1);
   }
 
  private:
@@ -87,9 +87,9 @@ class PilotWidth : public WidthPolicy {
 
 }  // namespace
 
-std::unique_ptr<WidthPolicy> make_pilot_width(const Method& m, const BlockPilot& pilot) {
+std::unique_ptr<DraftLengthPolicy> make_pilot_draft_length(const Method& m, const BlockPilot& pilot) {
   const bool blocks = lays_blocks(m);
-  return std::make_unique<PilotWidth>(pilot, m.width.tokens + !blocks, blocks);
+  return std::make_unique<BlockPilotDraftLength>(pilot, m.width.tokens + !blocks, blocks);
 }
 
 }  // namespace slip

@@ -19,7 +19,7 @@ double RoundCost::ms(double verify_rows, double draft_rows, int32_t strands, int
   return verify;
 }
 
-void WidthChoice::choose(std::span<const StrandValues> strands, const RoundCost& cost, int32_t most_rows, std::span<int32_t> take) {
+void DraftLengthChoice::choose(std::span<const StrandValues> strands, const RoundCost& cost, int32_t most_rows, std::span<int32_t> take) {
   const auto n = static_cast<int32_t>(strands.size());
   const auto less = [](const Next& a, const Next& b) { return a.gain < b.gain || (a.gain == b.gain && a.strand > b.strand); };
   heap_.clear();
@@ -31,7 +31,7 @@ void WidthChoice::choose(std::span<const StrandValues> strands, const RoundCost&
     gain += s.gain;
     verify += s.verify_rows;
     draft += s.draft_rows;
-    if (!s.draws.empty()) heap_.push_back({s.draws[0].gain, i});
+    if (!s.drafts.empty()) heap_.push_back({s.drafts[0].gain, i});
   }
   std::make_heap(heap_.begin(), heap_.end(), less);
   size_t best = 0;
@@ -47,7 +47,7 @@ void WidthChoice::choose(std::span<const StrandValues> strands, const RoundCost&
     ++operations_;
     const StrandValues& s = strands[static_cast<size_t>(i)];
     int32_t& taken = taken_[static_cast<size_t>(i)];
-    const DrawValue& d = s.draws[static_cast<size_t>(taken)];
+    const DrawValue& d = s.drafts[static_cast<size_t>(taken)];
     if (verify + d.verify_rows > most_rows) continue;  // this strand gets no further
     gain += d.gain;
     verify += d.verify_rows;
@@ -61,8 +61,8 @@ void WidthChoice::choose(std::span<const StrandValues> strands, const RoundCost&
       verify_rows_ = verify;
       draft_rows_ = draft;
     }
-    if (static_cast<size_t>(taken) < s.draws.size()) {
-      heap_.push_back({s.draws[static_cast<size_t>(taken)].gain, i});
+    if (static_cast<size_t>(taken) < s.drafts.size()) {
+      heap_.push_back({s.drafts[static_cast<size_t>(taken)].gain, i});
       std::push_heap(heap_.begin(), heap_.end(), less);
     }
   }

@@ -35,7 +35,7 @@ struct RoundCost {
   double ms(double verify_rows, double draft_rows, int32_t strands, int32_t longest) const;
 };
 
-class WidthChoice {
+class DraftLengthChoice {
  public:
   /// take[i]: draws of strand i, from its beginning. No draw is taken beyond `most_rows` rows of the verifying pass.
   void choose(std::span<const StrandValues> strands, const RoundCost& cost, int32_t most_rows, std::span<int32_t> take);

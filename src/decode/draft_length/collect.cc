@@ -30,19 +30,19 @@ double CalibrationError::value() const {
   return count_ > 0 ? sum / static_cast<double>(count_) : 0;
 }
 
-WidthCollector::WidthCollector(const Form* form)
+DraftLengthCollector::DraftLengthCollector(const Form* form)
     : survival_(form ? static_cast<int32_t>(form->fields().size()) : 0), lengths_(budgets_of(form)) {}
 
-void WidthCollector::begin(int64_t drive) { held_out_ = drive % 2 != 0; }
+void DraftLengthCollector::begin(int64_t drive) { held_out_ = drive % 2 != 0; }
 
-void WidthCollector::seen(const DraftFacts& facts, const Place&, bool kept) { seen_.push_back({survival_.cell(facts), facts, kept, held_out_}); }
+void DraftLengthCollector::seen(const DraftFacts& facts, const Place&, bool kept) { seen_.push_back({survival_.cell(facts), facts, kept, held_out_}); }
 
-void WidthCollector::answered(const Decoded& answer) {
+void DraftLengthCollector::answered(const Decoded& answer) {
   for (size_t f = 0; f < answer.fields.size() && f < static_cast<size_t>(lengths_.fields()); ++f)
     lengths_.add(static_cast<int32_t>(f), static_cast<int32_t>(answer.fields[f].size()));
 }
 
-Result<Calibration> WidthCollector::finish(int64_t least) const {
+Result<Calibration> DraftLengthCollector::finish(int64_t least) const {
   Calibration c{.survival = survival_, .lengths = lengths_};
   Survival half = survival_;
   for (const Seen& s : seen_) {

@@ -2,8 +2,8 @@
 // Calibration: what a width model is made of, gathered from answers. Any exact decoder will do as a source: draws are tested in
 // order, so that a test's outcome given the earlier ones is what survival asks for. Wide fixed windows see the most.
 //
-//   WidthCollector c(&form);
-//   for each request { c.begin(drive number); options.width_observer = &c; decode; c.answered(answer); }
+//   DraftLengthCollector c(&form);
+//   for each request { c.begin(drive number); options.draft_length_observer = &c; decode; c.answered(answer); }
 //   Calibration k = *c.finish();   // k.ece on the drives that were held out
 #pragma once
 #include <cstdint>
@@ -21,10 +21,10 @@ struct Calibration {
   int64_t tested = 0, held_out = 0;
 };
 
-class WidthCollector : public WidthObserver {
+class DraftLengthCollector : public DraftLengthObserver {
  public:
   /// Null: free text.
-  explicit WidthCollector(const Form* form);
+  explicit DraftLengthCollector(const Form* form);
   /// A request of a drive begins. Drives with odd numbers are the held-out half: frames of one drive are alike and never split.
   void begin(int64_t drive);
   void seen(const DraftFacts& facts, const Place& place, bool kept) override;

@@ -141,13 +141,13 @@ struct Got {
   int32_t end = 0, kept = 0;
   bool operator==(const Got&) const = default;
 };
-Got got(const WidthModel& model, Drafter drafter, int32_t missed_field) {
+Got got(const DraftLengthModel& model, DrafterSpec drafter, int32_t missed_field) {
   Method m = *method_of("self-spec");
   m.drafter = std::move(drafter);
-  m.width = {.kind = Width::Kind::kMeasured};
+  m.width = {.kind = DraftLengthSpec::Kind::kMeasured};
   DecodeOptions o;
-  o.width_model = &model;
-  const auto width = *make_width(m, nullptr, o);
+  o.draft_length_model = &model;
+  const auto width = *make_draft_length(m, nullptr, o);
   Decoded answer;
   Strand s;
   s.reset(answer);
@@ -156,7 +156,7 @@ Got got(const WidthModel& model, Drafter drafter, int32_t missed_field) {
   s.cached = 10;
   s.missed_field = missed_field;
   Strand* const strands[] = {&s};
-  width->open_all(WidthViews(strands));
+  width->open_all(DraftViews(strands));
   std::vector<DraftFacts> facts;
   for (int32_t k = 0; k < 32; ++k) facts.push_back({.top = 0.6F, .ahead = k, .field = -1, .index = 10 + k, .row = 10 + k});
   const std::span<const DraftFacts> spans[] = {facts};
@@ -166,11 +166,11 @@ Got got(const WidthModel& model, Drafter drafter, int32_t missed_field) {
 }
 
 /// A row costs a tenth of a pass: with a draft pass to pay for, more drafts go into the verifying one.
-TEST(MeasuredWidth, ChargesADraftPassOnlyWhereTheEarlierAnswerHasMissed) {
+TEST(MeasuredDraftLength, ChargesADraftPassOnlyWhereTheEarlierAnswerHasMissed) {
   constexpr int32_t kNever = -2, kHere = -1;
-  const WidthModel model = WidthModel::uninformed(*CostTable::make({1, 64}, {11, 74}, "test"), nullptr);
-  const PreviousDrafter then{"test", DiffusionDrafter{}};
-  const Got diffusion = got(model, DiffusionDrafter{}, kNever), stored = got(model, PreviousDrafter{"test"}, kNever);
+  const DraftLengthModel model = DraftLengthModel::uninformed(*CostTable::make({1, 64}, {11, 74}, "test"), nullptr);
+  const PreviousSpec then{"test", DiffusionSpec{}};
+  const Got diffusion = got(model, DiffusionSpec{}, kNever), stored = got(model, PreviousSpec{"test"}, kNever);
   ASSERT_LT(stored.kept, diffusion.kept) << "or the draft pass makes no difference here";
   EXPECT_EQ(got(model, then, kNever).kept, stored.kept) << "the earlier answer drafts: no draft pass";
   EXPECT_GT(got(model, then, kNever).end, diffusion.end) << "drafts for nothing are all taken, to be chosen from";

@@ -9,13 +9,13 @@
 #include <functional>
 
 #include "base/philox.h"
-#include "decode/testing/hash_lm_testing.h"
-#include "decode/types/method.h"
-#include "decode/schedule/schedule.h"
-#include "decode/draft_length/collect.h"
 #include "decode/draft_length/block_pilot.h"
-#include "decode/testing/replay_testing.h"
+#include "decode/draft_length/collect.h"
+#include "decode/schedule/schedule.h"
 #include "decode/testing/draft_length_testing.h"
+#include "decode/testing/hash_lm_testing.h"
+#include "decode/testing/replay_testing.h"
+#include "decode/types/method.h"
 
 namespace slip {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 using namespace test;  // NOLINT: the trials' own header
 using testing::HasSubstr;
 
-TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
+TEST(MeasuredDraftLength, ChangesNoTokenUnderAnySchedule) {
   int64_t tested = 0, proposed = 0, levels = 0;
   for (uint64_t n = 0; n < 1200; ++n) {
     PhiloxStream r(n, 11);
@@ -31,29 +31,29 @@ TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
     const Form form = random_graph(r, true);
     const Prompt prompt = short_prompt(r);
     DecodeOptions o = random_options(r, n);
-    const WidthModel model = random_model(r, &form);
-    const WidthModel text = random_model(r, nullptr);
-    WidthTracker tracker;
-    o.width_model = &model;
-    if (r.chance(0.5)) o.width_tracker = &tracker;
+    const DraftLengthModel model = random_model(r, &form);
+    const DraftLengthModel text = random_model(r, nullptr);
+    DraftLengthTracker tracker;
+    o.draft_length_model = &model;
+    if (r.chance(0.5)) o.draft_length_tracker = &tracker;
     PreviousAnswer previous{.form = form.name()};
     const Decoded chain = decoded(lm, prompt, &form, *method_of("scaffold-ar"), o);
     previous.fields = chain.fields;
     o.previous = &previous;
-    const DiffusionDrafter ahead{.ahead = true};
-    for (const Drafter& d : {Drafter(ahead), Drafter(PreviousDrafter{"test", ahead})}) {
+    const DiffusionSpec ahead{.ahead = true};
+    for (const DrafterSpec& d : {DrafterSpec(ahead), DrafterSpec(PreviousSpec{"test", ahead})}) {
       DecodeOptions g = o;
-      g.law = Law::kGraph;
+      g.visibility = Visibility::kGraph;
       const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g);
       const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g);
       ASSERT_EQ(f.tokens, graph.tokens) << n;
       levels += f.statistics.accepted;
     }
-    for (const Drafter& d : {Drafter(DiffusionDrafter{}), Drafter(PreviousDrafter{})}) {
+    for (const DrafterSpec& d : {DrafterSpec(DiffusionSpec{}), DrafterSpec(PreviousSpec{})}) {
       const Decoded c = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), o);
       ASSERT_EQ(c.tokens, chain.tokens) << n;
       DecodeOptions g = o;
-      g.law = Law::kGraph;
+      g.visibility = Visibility::kGraph;
       const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g);
       const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g);
       ASSERT_EQ(f.tokens, graph.tokens) << n;
@@ -62,10 +62,10 @@ TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
       tested += f.statistics.tested + c.statistics.tested;
       proposed += f.statistics.proposed + c.statistics.proposed;
     }
-    o.width_model = &text;
+    o.draft_length_model = &text;
     o.previous = nullptr;
     const Decoded a = decoded(lm, prompt, nullptr, *method_of("ar"), o),
-                  b = decoded(lm, prompt, nullptr, with("self-spec", DiffusionDrafter{}, kMeasured), o);
+                  b = decoded(lm, prompt, nullptr, with("self-spec", DiffusionSpec{}, kMeasured), o);
     ASSERT_EQ(a.tokens, b.tokens) << n;
   }
   EXPECT_GT(tested, 1000);
@@ -74,10 +74,10 @@ TEST(MeasuredWidth, ChangesNoTokenUnderAnySchedule) {
 }
 
 /// Opens and keeps as dice say.
-class RandomWidth : public WidthPolicy {
+class RandomDraftLength : public DraftLengthPolicy {
  public:
-  explicit RandomWidth(uint64_t seed) : r_(seed, 12) {}
-  void open(WidthView s) override {
+  explicit RandomDraftLength(uint64_t seed) : r_(seed, 12) {}
+  void open(DraftView s) override {
     const int32_t draws = r_.chance(0.5) ? kNoEnd : static_cast<int32_t>(r_.below(9));
     s.set_window(draws, s.position() + (s.rows() == 0 ? 0 : static_cast<int32_t>(r_.below(12))));
     ends_ = r_.chance(0.5);
@@ -93,7 +93,7 @@ class RandomWidth : public WidthPolicy {
   bool ends_ = false;
 };
 
-TEST(AnyWidth, ChangesNoToken) {
+TEST(AnyDraftLength, ChangesNoToken) {
   for (uint64_t n = 0; n < 1000; ++n) {
     PhiloxStream r(n, 13);
     const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = r.uniform()};
@@ -106,17 +106,17 @@ TEST(AnyWidth, ChangesNoToken) {
       HashLm model(lm);
       std::vector<Decoded> answers(1);
       if (!text) answers[0].fields.resize(form.fields().size());
-      Work work;
-      work.passes.start(model, prompt, text ? nullptr : &form, o, answers[0].statistics);
-      const auto drafting = *make_drafting(m, model.info(), work.passes);
-      const auto judge = *make_judge(m, model.info(), work.passes, *drafting);
-      RandomWidth width(n);
-      work.passes.want_facts(true);
-      Rounds rounds(work.passes, *drafting, *judge, width, false);
-      Task task{work, rounds, *drafting, model.info(), text ? nullptr : &form, answers, 16};
-      ASSERT_TRUE(text                             ? decode_text(task)
-                  : m.schedule == Schedule::kChain ? decode_chain(task, false)
-                                                   : decode_fields(task, false));
+      Scratch scratch;
+      scratch.passes.start(model, prompt, text ? nullptr : &form, o, answers[0].statistics);
+      const auto drafter = *make_drafter(m, model.info(), scratch.passes);
+      const auto verifier = *make_verifier(m, model.info(), scratch.passes, *drafter);
+      RandomDraftLength width(n);
+      scratch.passes.want_facts(true);
+      Rounds rounds(scratch.passes, *drafter, *verifier, width, false);
+      ScheduleContext context{scratch, rounds, *drafter, model.info(), text ? nullptr : &form, answers, 16};
+      ASSERT_TRUE(text                             ? decode_text(context)
+                  : m.schedule == Schedule::kChain ? decode_chain(context, false)
+                                                   : decode_fields(context, false));
       const Decoded want = decoded(lm, prompt, text ? nullptr : &form,
                                    *method_of(text                             ? "ar"
                                               : m.schedule == Schedule::kChain ? "scaffold-ar"
@@ -129,7 +129,7 @@ TEST(AnyWidth, ChangesNoToken) {
 
 /// Two chains of fields side by side; odds of drafts that the top probability tells of. What a measured width
 /// is for: on none of these machines is any fixed width quicker (docs/lab/0004-widths.md has the large form).
-TEST(MeasuredWidth, IsQuickerThanAnyFixedWidth) {
+TEST(MeasuredDraftLength, IsQuickerThanAnyFixedWidth) {
   Form::Parts p;
   p.name = "two chains";
   for (int32_t f = 0; f < 8; ++f) {
@@ -166,26 +166,27 @@ TEST(MeasuredWidth, IsQuickerThanAnyFixedWidth) {
                                 table([](int32_t n) { return std::max(60.0, 20 + 5.0 * ((n + 3) / 4 * 4)); }),
                                 table([](int32_t n) { return 10.0 + 10 * n; })};
   for (const bool passes : {false, true}) {
-    Method m = with("fields-spec", passes ? Drafter(DiffusionDrafter{}) : Drafter(PreviousDrafter{}), Width{.tokens = 16});
+    Method m =
+        with("fields-spec", passes ? DrafterSpec(DiffusionSpec{}) : DrafterSpec(PreviousSpec{}), DraftLengthSpec{.tokens = 16});
     for (const CostTable& costs : machines) {
       const ReplayMethod how{.drafts_in_passes = passes, .cost = &costs};
-      WidthModel model = WidthModel::uninformed(costs, &form);
-      WidthCollector c(&form);
+      DraftLengthModel model = DraftLengthModel::uninformed(costs, &form);
+      DraftLengthCollector c(&form);
       ReplayMethod watched = how;
       watched.observer = &c;
       for (uint64_t n = 0; n < 60; ++n) {
         c.begin(static_cast<int64_t>(n));
         m.width = {.tokens = 16};
         const ReplayScript s = script_of(n);
-        replay(form, s, watched, **make_width(m, &form, {}));
+        replay(form, s, watched, **make_draft_length(m, &form, {}));
         for (size_t f = 0; f < s.fields.size(); ++f) model.lengths.add(static_cast<int32_t>(f), s.fields[f].content);
       }
       model.survival = c.finish()->survival;
-      const auto cost_of = [&](const Width& width) {
+      const auto cost_of = [&](const DraftLengthSpec& width) {
         m.width = width;
         double ms = 0;
         for (uint64_t n = 1000; n < 1060; ++n)
-          ms += replay(form, script_of(n), how, **make_width(m, &form, {.width_model = &model})).ms;
+          ms += replay(form, script_of(n), how, **make_draft_length(m, &form, {.draft_length_model = &model})).ms;
         return ms;
       };
       const double measured = cost_of(kMeasured);
@@ -196,12 +197,12 @@ TEST(MeasuredWidth, IsQuickerThanAnyFixedWidth) {
 }
 
 /// The whole decision, facts to widths, at 30 strands of 64 draws; the yardstick is arithmetic of the same run.
-TEST(MeasuredWidth, DecidesQuickly) {
+TEST(MeasuredDraftLength, DecidesQuickly) {
   PhiloxStream r(3, 3);
-  const WidthModel model = random_model(r, nullptr);
+  const DraftLengthModel model = random_model(r, nullptr);
   DecodeOptions o;
-  o.width_model = &model;
-  const auto width = *make_width(with("self-spec", DiffusionDrafter{}, kMeasured), nullptr, o);
+  o.draft_length_model = &model;
+  const auto width = *make_draft_length(with("self-spec", DiffusionSpec{}, kMeasured), nullptr, o);
   Decoded answer;
   std::vector<Strand> strands(30);
   std::vector<Strand*> pointers;
@@ -222,7 +223,7 @@ TEST(MeasuredWidth, DecidesQuickly) {
   double best = 1e9, yardstick = 1e9;
   std::vector<int32_t> keep(30);
   for (int n = 0; n < 50; ++n) {
-    width->open_all(WidthViews(pointers));
+    width->open_all(DraftViews(pointers));
     std::fill(keep.begin(), keep.end(), 64);
     auto begin = Clock::now();
     width->choose(spans, keep);
@@ -237,30 +238,30 @@ TEST(MeasuredWidth, DecidesQuickly) {
   EXPECT_LT(best, 3 * yardstick) << best << " us against " << yardstick;
 }
 
-TEST(MeasuredWidth, SaysWhatItNeeds) {
+TEST(MeasuredDraftLength, SaysWhatItNeeds) {
   PhiloxStream r(1, 1);
   const Form form = random_graph(r, true);
   const Prompt prompt = short_prompt(r);
   HashLm lm({.vocab = kVocab});
-  const auto error = [&](const Width& w, const DecodeOptions& o) {
-    const auto d = Decoder(lm, with("fields-spec", DiffusionDrafter{}, w)).decode(prompt, &form, o);
+  const auto error = [&](const DraftLengthSpec& w, const DecodeOptions& o) {
+    const auto d = Decoder(lm, with("fields-spec", DiffusionSpec{}, w)).decode(prompt, &form, o);
     return d ? std::string() : d.error().message;
   };
   EXPECT_THAT(error(kMeasured, {}), HasSubstr("expected a width.json beside the model (eval --calibrate FILE makes one)"));
-  WidthModel other = WidthModel::uninformed(random_costs(r), &form);
+  DraftLengthModel other = DraftLengthModel::uninformed(random_costs(r), &form);
   other.form = "other";
-  EXPECT_THAT(error(kMeasured, {.width_model = &other}), HasSubstr("got one for other"));
-  EXPECT_THAT(error({.kind = Width::Kind::kBlockPilot}, {}), HasSubstr("expected a classifier"));
+  EXPECT_THAT(error(kMeasured, {.draft_length_model = &other}), HasSubstr("got one for other"));
+  EXPECT_THAT(error({.kind = DraftLengthSpec::Kind::kBlockPilot}, {}), HasSubstr("expected a classifier"));
 }
 
-TEST(WidthCollector, CalibratesOnTheEnginesOwnAnswers) {
+TEST(DraftLengthCollector, CalibratesOnTheEnginesOwnAnswers) {
   PhiloxStream r(5, 5);
   const Form form = random_graph(r, true);
-  WidthCollector c(&form);
+  DraftLengthCollector c(&form);
   for (uint64_t n = 0; n < 1500; ++n) {
     c.begin(static_cast<int64_t>(n / 10));
     DecodeOptions o;
-    o.width_observer = &c;
+    o.draft_length_observer = &c;
     o.temperature = 0.7F;
     o.seed = n;
     const Decoded d = decoded({.seed = 7, .vocab = kVocab, .habit = 0.6}, short_prompt(r), &form, *method_of("fields-spec"), o);
@@ -303,7 +304,7 @@ TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
     o.trace = true;
     for (const std::string_view preset : {"self-spec", "scaffold-spec", "fields-spec"}) {
       const bool text = preset == "self-spec";
-      const Method m = with(preset, DiffusionDrafter{}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5});
+      const Method m = with(preset, DiffusionSpec{}, DraftLengthSpec{.kind = DraftLengthSpec::Kind::kBlockPilot, .tokens = 5});
       const Decoded d = decoded(lm, prompt, text ? nullptr : &form, m, o);
       ASSERT_EQ(d.tokens, decoded(lm, prompt, text ? nullptr : &form,
                                   *method_of(text                        ? "ar"
@@ -329,10 +330,11 @@ TEST(BlockPilot, SaysHowManyMasksTravelAhead) {
     const Form form = random_graph(r, true);
     const Prompt prompt = short_prompt(r);
     DecodeOptions o = random_options(r, n);
-    o.law = Law::kGraph;
+    o.visibility = Visibility::kGraph;
     o.block_pilot = &pilot;
     o.trace = true;
-    const Method m = with("fields-spec", DiffusionDrafter{.ahead = true}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5});
+    const Method m =
+        with("fields-spec", DiffusionSpec{.ahead = true}, DraftLengthSpec{.kind = DraftLengthSpec::Kind::kBlockPilot, .tokens = 5});
     const Decoded d = decoded(lm, prompt, &form, m, o);
     ASSERT_EQ(d.tokens, decoded(lm, prompt, &form, *method_of("fields"), o).tokens) << n;
     ASSERT_EQ(d.statistics.draft_forwards, 0);
@@ -348,36 +350,38 @@ TEST(BlockPilot, RefusesOneThatReadsMoreLogitsThanThereAre) {
   DecodeOptions o;
   o.block_pilot = &pilot;
   HashLm lm({.vocab = kVocab});
-  const auto d = Decoder(lm, with("self-spec", DiffusionDrafter{}, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5}))
-                     .decode(short_prompt(r), nullptr, o);
+  const auto d =
+      Decoder(lm, with("self-spec", DiffusionSpec{}, DraftLengthSpec{.kind = DraftLengthSpec::Kind::kBlockPilot, .tokens = 5}))
+          .decode(short_prompt(r), nullptr, o);
   ASSERT_FALSE(d);
   EXPECT_EQ(d.error().kind, ErrorKind::kBadInput);
   EXPECT_THAT(d.error().message, HasSubstr("at most the model's 12 logits, got one of 20"));
 }
 
 /// Where the earlier answer has missed, diffusion drafts, and free text has no end that would bound its block.
-TEST(AnyWidth, BoundsTheBlocksBehindAnEarlierAnswer) {
+TEST(AnyDraftLength, BoundsTheBlocksBehindAnEarlierAnswer) {
   const BlockPilot pilot = pilot_of(kVocab);
   int64_t passes = 0;
   for (uint64_t n = 0; n < 100; ++n) {
     PhiloxStream r(n, 17);
     const HashLm::Options lm{.seed = n + 1, .vocab = kVocab, .shift = r.chance(0.5), .habit = 0.8};
     const Prompt prompt = short_prompt(r);
-    const WidthModel model = random_model(r, nullptr);
+    const DraftLengthModel model = random_model(r, nullptr);
     DecodeOptions o;
     o.seed = n;
     o.temperature = n % 2 ? 0.7F : 0;
     o.limit = 30;
-    o.width_model = &model;
+    o.draft_length_model = &model;
     o.block_pilot = &pilot;
     const Decoded slow = decoded(lm, prompt, nullptr, *method_of("ar"), o);
     PreviousAnswer previous{.form = "", .fields = {}, .tokens = slow.tokens};
     for (size_t i = 4; i < previous.tokens.size(); i += 5) previous.tokens[i] = random_id(r, kVocab);
     o.previous = &previous;
-    for (const Width& w : {kMeasured, Width{.kind = Width::Kind::kBlockPilot, .tokens = 5}, Width{.tokens = 5}}) {
-      const Decoded d = decoded(lm, prompt, nullptr, with("self-spec", PreviousDrafter{"test", DiffusionDrafter{}}, w), o);
+    for (const DraftLengthSpec& w :
+         {kMeasured, DraftLengthSpec{.kind = DraftLengthSpec::Kind::kBlockPilot, .tokens = 5}, DraftLengthSpec{.tokens = 5}}) {
+      const Decoded d = decoded(lm, prompt, nullptr, with("self-spec", PreviousSpec{"test", DiffusionSpec{}}, w), o);
       ASSERT_EQ(d.tokens, slow.tokens) << n;
-      const auto most = static_cast<int64_t>(prompt.inputs.size()) + o.limit + kWidestMeasured;
+      const auto most = static_cast<int64_t>(prompt.inputs.size()) + o.limit + kLongestDraft;
       ASSERT_LE(d.statistics.rows, d.statistics.forwards * most) << n;
       passes += d.statistics.draft_forwards;
     }

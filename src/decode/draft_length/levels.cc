@@ -7,7 +7,7 @@
 //
 // Verifying a draft that holds costs nothing either: its row would come anyway. One that does not costs its row, and so do the rows behind
 // it; they are cut where that outweighs the pass they may save, and children start on their parents' drafts by the same rule.
-// Tests: LevelsWidth.*, tests/decode/gates_exact_test.cc
+// Tests: LevelsDraftLength.*, tests/decode/gates_exact_test.cc
 #include <algorithm>
 #include <cmath>
 
@@ -30,30 +30,30 @@ struct LinearCost {
   }
 };
 
-class LevelsWidth : public WidthPolicy {
+class LevelsDraftLength : public DraftLengthPolicy {
  public:
-  LevelsWidth(const Method& m, const Form& form, const WidthModel& model, const WidthBasis& basis)
+  LevelsDraftLength(const Method& m, const Form& form, const DraftLengthModel& model, const DraftLengthBasis& basis)
       : form_(form),
         model_(model),
         tracker_(basis.tracker ? *basis.tracker : own_),
-        law_of_(known_law(form)),
+        law_of_(known_visibility(form)),
         law_(*law_of_),
         cost_(model.pass),
-        stored_(std::holds_alternative<PreviousDrafter>(m.drafter)),
-        chooses_(!std::holds_alternative<RejectionVerifier>(m.verifier)),
+        stored_(std::holds_alternative<PreviousSpec>(m.drafter)),
+        chooses_(!std::holds_alternative<RejectionSpec>(m.verifier)),
         chain_(static_cast<size_t>(form.fields().size()), 1) {
     make_plan();
   }
 
-  void open_all(WidthViews strands) override {
+  void open_all(DraftViews strands) override {
     std::fill(chain_.begin(), chain_.end(), 1.0F);
     fields_.clear();
-    for (WidthView s : strands) {
+    for (DraftView s : strands) {
       s.set_window(kNoEnd, kNoEnd);
       fields_.push_back(s.field());
     }
   }
-  void open(WidthView s) override {
+  void open(DraftView s) override {
     s.set_window(kNoEnd, kNoEnd);
     const int32_t f = s.field();
     double holds = held(f);
@@ -85,21 +85,21 @@ class LevelsWidth : public WidthPolicy {
     }
   }
 
-  void lay_masks(WidthViews strands) override {
+  void lay_masks(DraftViews strands) override {
     double target = 0;
     beside_.assign(chain_.size(), 0);
-    for (const WidthView s : strands) ++beside_[static_cast<size_t>(s.field())];
-    for (const WidthView s : strands) target = std::max(target, plan_.behind(s.field()) + std::max(0.0, planned(s) - 1));
-    for (WidthView s : strands) s.set_masks(masks_of(s, target));
+    for (const DraftView s : strands) ++beside_[static_cast<size_t>(s.field())];
+    for (const DraftView s : strands) target = std::max(target, plan_.behind(s.field()) + std::max(0.0, planned(s) - 1));
+    for (DraftView s : strands) s.set_masks(masks_of(s, target));
   }
 
   void seen(const DraftFacts& f, bool was_kept) override { tracker_.seen(f.field, kept(f), was_kept); }
 
  private:
   /// Masks of a strand where the passes behind this one shall be `target`.
-  int32_t masks_of(WidthView s, double target) const {
+  int32_t masks_of(DraftView s, double target) const {
     if (!s.has_next()) return 0;
-    if (tracker_.drifted()) return model_.static_width - 1;
+    if (tracker_.drifted()) return model_.static_draft_length - 1;
     const int32_t f = s.field();
     const double left = draws_from(f, s.next_index()) - 1;  // behind this pass, without drafts
     const double masks = left + plan_.behind(f) - target;
@@ -108,7 +108,7 @@ class LevelsWidth : public WidthPolicy {
     // Rollouts that have parted: a mask for each, and the pass is saved only where all of them hold.
     const int32_t n = beside_[static_cast<size_t>(f)];
     if (n > 1 && std::pow(holds * kept_before(f, 1, 1), n) * cost_.pass < n * cost_.row) return 0;
-    return std::min({static_cast<int32_t>(std::lround(masks)), static_cast<int32_t>(std::lround(left)), model_.most_draws});
+    return std::min({static_cast<int32_t>(std::lround(masks)), static_cast<int32_t>(std::lround(left)), model_.most_drafts});
   }
   double kept(const DraftFacts& f) const { return tracker_.corrected(f.field, model_.survival.kept(f)); }
   double kept_before(int32_t f, int32_t ahead, int32_t index) const {
@@ -128,7 +128,7 @@ class LevelsWidth : public WidthPolicy {
     return std::max(1.0, std::min<double>(content + 1, x.budget) - i);
   }
   /// Passes that the plan gives what is left of a strand, this one included.
-  double planned(WidthView s) const {
+  double planned(DraftView s) const {
     if (!s.has_next()) return 1;
     const int32_t f = s.field();
     return std::max(1.0, plan_.passes(f) * draws_from(f, s.next_index()) / draws_[static_cast<size_t>(f)]);
@@ -146,11 +146,11 @@ class LevelsWidth : public WidthPolicy {
   }
 
   const Form& form_;
-  const WidthModel& model_;
-  WidthTracker own_;
-  WidthTracker& tracker_;
-  std::shared_ptr<const GraphLaw> law_of_;
-  const GraphLaw& law_;
+  const DraftLengthModel& model_;
+  DraftLengthTracker own_;
+  DraftLengthTracker& tracker_;
+  std::shared_ptr<const GraphVisibility> law_of_;
+  const GraphVisibility& law_;
   LinearCost cost_;
   bool stored_, chooses_;                 // stored: drafts are an earlier answer's, as long as the field
   std::vector<float> chain_;              // by field: how likely its drafts of this round hold, those of its open parents included
@@ -161,9 +161,9 @@ class LevelsWidth : public WidthPolicy {
 
 }  // namespace
 
-std::unique_ptr<WidthPolicy> make_levels_width(const Method& method, const Form& form, const WidthModel& model,
-                                               const WidthBasis& basis) {
-  return std::make_unique<LevelsWidth>(method, form, model, basis);
+std::unique_ptr<DraftLengthPolicy> make_levels_draft_length(const Method& method, const Form& form, const DraftLengthModel& model,
+                                               const DraftLengthBasis& basis) {
+  return std::make_unique<LevelsDraftLength>(method, form, model, basis);
 }
 
 }  // namespace slip

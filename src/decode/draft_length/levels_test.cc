@@ -19,13 +19,13 @@ constexpr TokenId kMask{1};
 
 Method ahead(int32_t width) {
   Method m = *method_of("fields-spec");
-  m.drafter = DiffusionDrafter{.ahead = true};
+  m.drafter = DiffusionSpec{.ahead = true};
   m.width.tokens = width;
   return m;
 }
 Method measured() {
   Method m = ahead(2);
-  m.width.kind = Width::Kind::kMeasured;
+  m.width.kind = DraftLengthSpec::Kind::kMeasured;
   return m;
 }
 
@@ -62,7 +62,7 @@ class MaskNotes : public Lm {
 };
 
 Decoded decoded(Lm& lm, const Form& form, const Method& m, DecodeOptions o = {}) {
-  o.law = Law::kGraph;
+  o.visibility = Visibility::kGraph;
   const Prompt prompt{.inputs = {TokenId{4}, TokenId{5}}, .positions = {Position::text(0), Position::text(1)}, .next_position = 2};
   auto d = Decoder(lm, m).decode(prompt, &form, o);
   if (!d) throw std::runtime_error(d.error().message);
@@ -109,18 +109,18 @@ TEST(Ahead, DraftsThatHoldCostAPassPerLevelAndOne) {
   }
 }
 
-WidthModel model_of(const Form& form, double pass_ms, double row_ms) {
+DraftLengthModel model_of(const Form& form, double pass_ms, double row_ms) {
   const auto ms = [&](int32_t rows) { return pass_ms + rows * row_ms; };
-  return WidthModel::uninformed(*CostTable::make({1, 8, 40, 128}, {ms(1), ms(8), ms(40), ms(128)}, "test"), &form);
+  return DraftLengthModel::uninformed(*CostTable::make({1, 8, 40, 128}, {ms(1), ms(8), ms(40), ms(128)}, "test"), &form);
 }
 
 /// Field 1 (2 draws) stands beside field 0 (9 draws); both precede field 2: masks in field 1 would save nothing.
-TEST(LevelsWidth, LaysMasksOnlyWhereTheLongestPathWaits) {
+TEST(LevelsDraftLength, LaysMasksOnlyWhereTheLongestPathWaits) {
   const Form form = form_of({{9, {}}, {2, {}}, {6, {0, 1}}});
-  const WidthModel model = model_of(form, 1.5, 1);  // less than a mask in each of two fields
+  const DraftLengthModel model = model_of(form, 1.5, 1);  // less than a mask in each of two fields
   MaskNotes lm({.seed = 5, .habit = 1});
   HashLm plain({.seed = 5, .habit = 1});
-  const Decoded d = decoded(lm, form, measured(), {.width_model = &model});
+  const Decoded d = decoded(lm, form, measured(), {.draft_length_model = &model});
   EXPECT_EQ(d.tokens, decoded(plain, form, *method_of("fields")).tokens);
   EXPECT_LT(d.statistics.forwards, 15);
   ASSERT_FALSE(lm.masks.empty());
@@ -129,29 +129,29 @@ TEST(LevelsWidth, LaysMasksOnlyWhereTheLongestPathWaits) {
     EXPECT_FALSE(at >= 2 + beside.start && at < 2 + beside.start + beside.budget) << "a mask at position " << at;
 }
 
-TEST(LevelsWidth, DraftsNothingWhereARowCostsAPass) {
+TEST(LevelsDraftLength, DraftsNothingWhereARowCostsAPass) {
   const Form form = form_of({{9, {}}, {2, {}}, {6, {0, 1}}});
-  const WidthModel model = model_of(form, 0, 1);
+  const DraftLengthModel model = model_of(form, 0, 1);
   MaskNotes lm({.seed = 5, .habit = 1});
-  EXPECT_EQ(decoded(lm, form, measured(), {.width_model = &model}).statistics.forwards, 15);
+  EXPECT_EQ(decoded(lm, form, measured(), {.draft_length_model = &model}).statistics.forwards, 15);
   EXPECT_TRUE(lm.masks.empty());
 }
 
-TEST(LevelsWidth, DraftsAllThatIsOnTheWayWhereRowsAreFree) {
+TEST(LevelsDraftLength, DraftsAllThatIsOnTheWayWhereRowsAreFree) {
   const Form form = form_of({{9, {}}, {8, {}}, {6, {0, 1}}});
-  const WidthModel model = model_of(form, 1, 0);
+  const DraftLengthModel model = model_of(form, 1, 0);
   HashLm lm({.seed = 5, .habit = 1});
-  EXPECT_LE(decoded(lm, form, measured(), {.width_model = &model}).statistics.forwards, 4);
+  EXPECT_LE(decoded(lm, form, measured(), {.draft_length_model = &model}).statistics.forwards, 4);
 }
 
 /// More fields than the plan cuts one by one (width_plan.h).
-TEST(LevelsWidth, DraftsAlongALongChainToo) {
+TEST(LevelsDraftLength, DraftsAlongALongChainToo) {
   std::vector<FieldOf> fields(150, FieldOf{3, {}});
   for (int32_t f = 1; f < 150; ++f) fields[static_cast<size_t>(f)].parents = {f - 1};
   const Form form = form_of(fields);
-  const WidthModel model = model_of(form, 5, 0.1);
+  const DraftLengthModel model = model_of(form, 5, 0.1);
   HashLm lm({.seed = 5, .slots = 4096, .habit = 1}), plain({.seed = 5, .slots = 4096, .habit = 1});
-  const Decoded d = decoded(lm, form, measured(), {.width_model = &model}), slow = decoded(plain, form, *method_of("fields"));
+  const Decoded d = decoded(lm, form, measured(), {.draft_length_model = &model}), slow = decoded(plain, form, *method_of("fields"));
   EXPECT_EQ(d.tokens, slow.tokens);
   EXPECT_LT(4 * d.statistics.forwards, 3 * slow.statistics.forwards);
 }
@@ -159,7 +159,7 @@ TEST(LevelsWidth, DraftsAlongALongChainToo) {
 TEST(Ahead, IsRefusedWithoutAGraph) {
   const Form form = form_of({{3, {}}});
   Method m = *method_of("scaffold-spec");
-  m.drafter = DiffusionDrafter{.ahead = true};
+  m.drafter = DiffusionSpec{.ahead = true};
   HashLm lm({});
   const Prompt prompt{.inputs = {TokenId{4}}, .positions = {Position::text(0)}, .next_position = 1};
   const auto d = Decoder(lm, m).decode(prompt, &form, {});

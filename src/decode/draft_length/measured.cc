@@ -21,27 +21,27 @@ constexpr int32_t kMostRows = 256;
 constexpr float kNever = 1e-4F;
 constexpr double kUrgency = 4;
 
-class MeasuredWidth : public WidthPolicy {
+class MeasuredDraftLength : public DraftLengthPolicy {
  public:
-  MeasuredWidth(const Method& m, const Form* form, const WidthModel& model, const WidthBasis& basis)
+  MeasuredDraftLength(const Method& m, const Form* form, const DraftLengthModel& model, const DraftLengthBasis& basis)
       : model_(model),
         form_(form),
         tracker_(basis.tracker ? *basis.tracker : own_),
-        chooses_(!std::holds_alternative<RejectionVerifier>(m.verifier)),
+        chooses_(!std::holds_alternative<RejectionSpec>(m.verifier)),
         most_rows_(basis.most_rows > 0 ? basis.most_rows : kMostRows) {
     cost_.pass = &model.pass;
     if (lays_blocks(m)) {
       by_positions_ = true;
-      stored_ = std::holds_alternative<PreviousDrafter>(m.drafter);
+      stored_ = std::holds_alternative<PreviousSpec>(m.drafter);
       cost_.drafts = RoundCost::Drafts::kRows;
       cost_.draft = &model.pass;
-    } else if (!model.draft.empty() && std::holds_alternative<ModelDrafter>(m.drafter)) {
+    } else if (!model.draft.empty() && std::holds_alternative<ModelSpec>(m.drafter)) {
       cost_.drafts = RoundCost::Drafts::kSteps;
       cost_.draft = &model.draft;
-    } else if (!model.draft.empty() && std::holds_alternative<DFlashDrafter>(m.drafter)) {
+    } else if (!model.draft.empty() && std::holds_alternative<DFlashSpec>(m.drafter)) {
       cost_.drafts = RoundCost::Drafts::kRows;
       cost_.draft = &model.draft;
-    } else if (std::holds_alternative<QuadraticDrafter>(m.drafter)) {
+    } else if (std::holds_alternative<QuadraticSpec>(m.drafter)) {
       group_ = m.width.tokens;
     }
     if (form && basis.graph) lay_graph();
@@ -49,7 +49,7 @@ class MeasuredWidth : public WidthPolicy {
 
   /// A child that starts on its parents' drafts: nothing is chosen after its own, so that its window is what it will cost, beside what
   /// the round holds already; its draws count only where the parents hold as drafted.
-  void open(WidthView s) override {
+  void open(DraftView s) override {
     if (by_positions_) {  // its drafts would need a draft pass: it has none
       s.set_window(0, kNoEnd);
       return;
@@ -64,7 +64,7 @@ class MeasuredWidth : public WidthPolicy {
     strands_.push_back({{}, static_cast<float>(round_gain_), static_cast<float>(round_rows_), 0});
     take_.assign(2, 0);
     if (tracker_.drifted())
-      take_[0] = model_.static_width;
+      take_[0] = model_.static_draft_length;
     else
       choice_.choose(strands_, {.pass = cost_.pass, .paid = paid_}, most_rows_, take_);
     const auto n = std::min(static_cast<size_t>(take_[0]), values_.size());
@@ -75,7 +75,7 @@ class MeasuredWidth : public WidthPolicy {
     }
     if (!weight_.empty()) whole_[static_cast<size_t>(s.field())] = n > 0 ? values_[n - 1].gain / weight_of(s.field()) : held;
   }
-  void open_all(WidthViews strands) override {
+  void open_all(DraftViews strands) override {
     weigh(strands);
     plan(strands);
     round_gain_ = choice_.gain();
@@ -83,7 +83,7 @@ class MeasuredWidth : public WidthPolicy {
     std::fill(whole_.begin(), whole_.end(), 1.0F);
     base_.clear();
     fields_.clear();
-    for (const WidthView s : strands) {
+    for (const DraftView s : strands) {
       base_.push_back({s.cached(), static_cast<float>(s.rows() - s.cached())});
       fields_.push_back(s.field());
     }
@@ -119,7 +119,7 @@ class MeasuredWidth : public WidthPolicy {
     if (weight_.empty()) return;
     for (size_t i = 0; i < facts.size(); ++i) {
       const auto n = static_cast<size_t>(keep[i]);
-      whole_[static_cast<size_t>(fields_[i])] = n > 0 ? strands_[i].draws[n - 1].gain / strands_[i].gain : 1;
+      whole_[static_cast<size_t>(fields_[i])] = n > 0 ? strands_[i].drafts[n - 1].gain / strands_[i].gain : 1;
     }
   }
 
@@ -137,8 +137,8 @@ class MeasuredWidth : public WidthPolicy {
   float weight_of(int32_t field) const { return field < 0 || weight_.empty() ? 1 : weight_[static_cast<size_t>(field)]; }
 
   void lay_graph() {
-    const std::shared_ptr<const GraphLaw> known = known_law(*form_);
-    const GraphLaw& law = *known;
+    const std::shared_ptr<const GraphVisibility> known = known_visibility(*form_);
+    const GraphVisibility& law = *known;
     const auto n = form_->fields().size();
     children_.resize(n);
     behind_.assign(n, 0);
@@ -158,41 +158,41 @@ class MeasuredWidth : public WidthPolicy {
     const double content = model_.lengths.mean(f, i, x.budget);
     return std::max(1.0, std::min<double>(content + 1, x.budget) - i);
   }
-  void weigh(WidthViews strands) {
+  void weigh(DraftViews strands) {
     if (weight_.empty()) return;
     double longest = 0;
-    for (const WidthView s : strands)
+    for (const DraftView s : strands)
       if (!s.done()) longest = std::max(longest, to_go(s));
-    for (const WidthView s : strands)
+    for (const DraftView s : strands)
       if (!s.done()) weight_[static_cast<size_t>(s.field())] = static_cast<float>(std::pow(to_go(s) / longest, kUrgency));
   }
-  double to_go(WidthView s) const { return behind_[static_cast<size_t>(s.field())] + draws_from(s.field(), s.index()); }
+  double to_go(DraftView s) const { return behind_[static_cast<size_t>(s.field())] + draws_from(s.field(), s.index()); }
 
   /// Windows of strands that share a pass.
-  void plan(WidthViews strands) {
+  void plan(DraftViews strands) {
     foresee(strands);
-    take_.assign(strands.size(), model_.static_width);
+    take_.assign(strands.size(), model_.static_draft_length);
     if (!tracker_.drifted()) choose_windows();
     double draft_rows = 0;
     for (size_t i = 0; i < strands.size(); ++i) {
-      const auto n = std::min<size_t>(static_cast<size_t>(take_[i]), strands_[i].draws.size());
+      const auto n = std::min<size_t>(static_cast<size_t>(take_[i]), strands_[i].drafts.size());
       close(strands[i], n, n > 0 ? ends_[firsts_[i] + n - 1] : strands[i].position());
       draft_rows += strands_[i].draft_rows;
-      for (size_t k = 0; k < n; ++k) draft_rows += strands_[i].draws[k].draft_rows;
+      for (size_t k = 0; k < n; ++k) draft_rows += strands_[i].drafts[k].draft_rows;
     }
     paid_ = cost_.drafts == RoundCost::Drafts::kRows ? cost_.draft->ms(static_cast<int32_t>(std::lround(draft_rows))) : 0;
     if (cost_.drafts == RoundCost::Drafts::kSteps && strands.size() > 0)
       paid_ = *std::max_element(take_.begin(), take_.end()) * cost_.draft->ms(static_cast<int32_t>(strands.size()));
   }
   /// What each strand's draws are worth and cost, before any window.
-  void foresee(WidthViews strands) {
+  void foresee(DraftViews strands) {
     values_.clear();
     ends_.clear();
     strands_.clear();
-    values_.reserve(strands.size() * 2 * static_cast<size_t>(model_.most_draws));
+    values_.reserve(strands.size() * 2 * static_cast<size_t>(model_.most_drafts));
     firsts_.clear();
     free_ = cost_.drafts == RoundCost::Drafts::kPaid || stored_;
-    for (const WidthView s : strands) {
+    for (const DraftView s : strands) {
       firsts_.push_back(values_.size());
       if (!s.done() && !(by_positions_ && s.rows() == 0)) walk(s, weight_of(s.field()));
       if (stored_) charge_misses(s, firsts_.back());
@@ -205,7 +205,7 @@ class MeasuredWidth : public WidthPolicy {
     }
   }
   /// Behind an earlier answer a draft pass runs for strands that it has missed alone; what they know travels with their first draw.
-  void charge_misses(WidthView s, size_t first) {
+  void charge_misses(DraftView s, size_t first) {
     if (!s.missed()) {
       for (size_t k = first; k < values_.size(); ++k) values_[k].draft_rows = 0;
     } else if (first < values_.size()) {
@@ -215,12 +215,12 @@ class MeasuredWidth : public WidthPolicy {
   }
   void choose_windows() {
     if (free_ && chooses_) {  // drafts for nothing: all, to be chosen from later
-      for (size_t i = 0; i < strands_.size(); ++i) take_[i] = static_cast<int32_t>(strands_[i].draws.size());
+      for (size_t i = 0; i < strands_.size(); ++i) take_[i] = static_cast<int32_t>(strands_[i].drafts.size());
       return;
     }
     choice_.choose(strands_, cost_, most_rows_, take_);
   }
-  void close(WidthView s, size_t draws, int32_t end) const {
+  void close(DraftView s, size_t draws, int32_t end) const {
     if (by_positions_)
       s.set_window(kNoEnd, end);
     else
@@ -228,9 +228,9 @@ class MeasuredWidth : public WidthPolicy {
   }
 
   /// Draws ahead of a strand as far as they can be foreseen.
-  void walk(WidthView s, float weight) {
+  void walk(DraftView s, float weight) {
     int32_t u = s.position();
-    const int32_t most = model_.most_draws;
+    const int32_t most = model_.most_drafts;
     if (s.field() < 0 && !form_) {
       double survival = weight;
       for (int32_t a = 0; a < most; ++a) {
@@ -273,10 +273,10 @@ class MeasuredWidth : public WidthPolicy {
     return true;
   }
 
-  const WidthModel& model_;
+  const DraftLengthModel& model_;
   const Form* form_;
-  WidthTracker own_;
-  WidthTracker& tracker_;
+  DraftLengthTracker own_;
+  DraftLengthTracker& tracker_;
   bool chooses_, by_positions_ = false;
   bool stored_ = false;            // by positions: an earlier answer drafts, and the blocks where it has missed
   bool free_ = true;               // the drafts of this round cost nothing
@@ -292,14 +292,14 @@ class MeasuredWidth : public WidthPolicy {
   std::vector<size_t> firsts_;
   std::vector<StrandValues> strands_;
   std::vector<Base> base_;
-  WidthChoice choice_;
+  DraftLengthChoice choice_;
 };
 
 }  // namespace
 
-std::unique_ptr<WidthPolicy> make_measured_width(const Method& m, const Form* form, const WidthModel& model,
-                                                 const WidthBasis& basis) {
-  return std::make_unique<MeasuredWidth>(m, form, model, basis);
+std::unique_ptr<DraftLengthPolicy> make_measured_draft_length(const Method& m, const Form* form, const DraftLengthModel& model,
+                                                 const DraftLengthBasis& basis) {
+  return std::make_unique<MeasuredDraftLength>(m, form, model, basis);
 }
 
 }  // namespace slip

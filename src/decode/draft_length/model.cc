@@ -159,8 +159,8 @@ double Lengths::mean(int32_t field, int32_t known, double otherwise) const {
   return all > 0 ? sum / all : otherwise;
 }
 
-WidthModel WidthModel::uninformed(CostTable pass, const Form* form) {
-  WidthModel m;
+DraftLengthModel DraftLengthModel::uninformed(CostTable pass, const Form* form) {
+  DraftLengthModel m;
   m.pass = std::move(pass);
   if (!form) return m;
   m.form = form->name();
@@ -174,7 +174,7 @@ WidthModel WidthModel::uninformed(CostTable pass, const Form* form) {
   return m;
 }
 
-Status check_width_model(const WidthModel& m, const Form* form) {
+Status check_draft_length_model(const DraftLengthModel& m, const Form* form) {
   if (m.pass.empty()) return bad_input("width model: expected what passes cost, got none");
   if (m.form.empty()) return {};
   if (!form) return bad_input("width model: expected one for free text, got one for form {}", m.form);
@@ -189,10 +189,10 @@ Status check_width_model(const WidthModel& m, const Form* form) {
   return {};
 }
 
-WidthTracker::WidthTracker() : WidthTracker(Settings{}) {}
-WidthTracker::WidthTracker(Settings settings) : settings_(settings) { last_.reserve(static_cast<size_t>(settings.window)); }
+DraftLengthTracker::DraftLengthTracker() : DraftLengthTracker(Settings{}) {}
+DraftLengthTracker::DraftLengthTracker(Settings settings) : settings_(settings) { last_.reserve(static_cast<size_t>(settings.window)); }
 
-void WidthTracker::seen(int32_t field, double predicted, bool kept) {
+void DraftLengthTracker::seen(int32_t field, double predicted, bool kept) {
   const auto f = static_cast<size_t>(field + 1);
   if (f >= odds_.size()) {
     odds_.resize(f + 1, 1);

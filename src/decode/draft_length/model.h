@@ -92,7 +92,7 @@ class Lengths {
   std::vector<std::vector<int64_t>> counts_;
 };
 
-struct WidthModel {
+struct DraftLengthModel {
   std::string model, form, drafter, machine;  // what it was measured with; form empty: free text, or none in particular
   std::vector<std::string> fields;            // names, in the form's order
   int32_t visible = 0;                        // keys that a row saw
@@ -100,18 +100,18 @@ struct WidthModel {
   CostTable draft;                            // of a second model (one step) or a head (a round); empty for other drafters
   Survival survival;
   Lengths lengths;
-  int32_t most_draws = 32;   // of a strand in a round; what the drafter was trained for
-  int32_t static_width = 8;  // where the drive has left the calibration
+  int32_t most_drafts = 32;   // of a strand in a round; what the drafter was trained for
+  int32_t static_draft_length = 8;  // where the drive has left the calibration
   double ece = 0;            // on requests that were held out; 0: not measured
 
-  /// No calibration: every draft holds with probability .7, fields run to their budgets. Learns from the answers (WidthTracker).
-  static WidthModel uninformed(CostTable pass, const Form* form);
+  /// No calibration: every draft holds with probability .7, fields run to their budgets. Learns from the answers (DraftLengthTracker).
+  static DraftLengthModel uninformed(CostTable pass, const Form* form);
 };
 
 /// kBadInput unless it is one for this form (null: free text). One without a form fits all.
-Status check_width_model(const WidthModel& model, const Form* form);
-Result<WidthModel> read_width_model(const std::filesystem::path& file);
-Status write_width_model(const WidthModel& model, const std::filesystem::path& file);
+Status check_draft_length_model(const DraftLengthModel& model, const Form* form);
+Result<DraftLengthModel> read_draft_length_model(const std::filesystem::path& file);
+Status write_draft_length_model(const DraftLengthModel& model, const std::filesystem::path& file);
 
 /// What a measurement has found so far, by point.
 struct CostTimes {
@@ -141,7 +141,7 @@ Result<CostTable> measure_costs(DraftHead& head, int32_t first_slot, const CostS
 
 /// Follows the drive: per field a correction of the calibrated odds, and whether prediction and sight have parted. Kept by the caller
 /// from answer to answer; one thread at a time.
-class WidthTracker {
+class DraftLengthTracker {
  public:
   /// Steps of .05 in log-odds per draw and unit of surprise: half of an error of the calibration is gone after some 70 draws, and
   /// the correction's own noise is about .03 in probability. Over 256 draws the mean's standard error is at most .031: .1 is
@@ -151,8 +151,8 @@ class WidthTracker {
     int32_t window = 256;
     double drifted_above = 0.1, back_below = 0.05;
   };
-  WidthTracker();
-  explicit WidthTracker(Settings settings);
+  DraftLengthTracker();
+  explicit DraftLengthTracker(Settings settings);
   double corrected(int32_t field, double kept) const {
     const auto f = static_cast<size_t>(field + 1);
     if (f >= odds_.size()) return kept;
@@ -173,10 +173,10 @@ class WidthTracker {
 
 struct Place;  // decode/sequence/cursor.h
 
-/// Sees every tested draft of an answer, its facts and its place (DecodeOptions::width_observer). No policy: it decides nothing.
-class WidthObserver {
+/// Sees every tested draft of an answer, its facts and its place (DecodeOptions::draft_length_observer). No policy: it decides nothing.
+class DraftLengthObserver {
  public:
-  virtual ~WidthObserver() = default;
+  virtual ~DraftLengthObserver() = default;
   virtual void seen(const DraftFacts& facts, const Place& place, bool kept) = 0;
 };
 

@@ -60,7 +60,7 @@ Status read_cells(const json::array& cells, int32_t field, const std::string& wh
   return {};
 }
 
-Status read_fields(const json::array& fields, const std::string& file, WidthModel& m) {
+Status read_fields(const json::array& fields, const std::string& file, DraftLengthModel& m) {
   std::vector<std::vector<int64_t>> lengths;
   std::vector<int32_t> budgets;
   for (size_t f = 0; f < fields.size(); ++f) {
@@ -89,7 +89,7 @@ Status read_fields(const json::array& fields, const std::string& file, WidthMode
 
 }  // namespace
 
-Status write_width_model(const WidthModel& m, const std::filesystem::path& file) {
+Status write_draft_length_model(const DraftLengthModel& m, const std::filesystem::path& file) {
   std::vector<json::array> cells(m.fields.size() + 1);
   m.survival.for_each([&](const Survival::Cell& c, Survival::Count n) {
     cells[static_cast<size_t>(c.field + 1)].emplace_back(json::array{c.ahead, c.index, c.top, n.kept, n.tested});
@@ -108,8 +108,8 @@ Status write_width_model(const WidthModel& m, const std::filesystem::path& file)
                  {"drafter", m.drafter},
                  {"machine", m.machine},
                  {"visible", m.visible},
-                 {"most_draws", m.most_draws},
-                 {"static_width", m.static_width},
+                 {"most_drafts", m.most_drafts},
+                 {"static_draft_length", m.static_draft_length},
                  {"ece_per_million", std::llround(m.ece * 1e6)},
                  {"pass", to_json(m.pass)}};
   if (!m.draft.empty()) o["draft"] = to_json(m.draft);
@@ -118,7 +118,7 @@ Status write_width_model(const WidthModel& m, const std::filesystem::path& file)
   return write_file(file, pretty(o));
 }
 
-Result<WidthModel> read_width_model(const std::filesystem::path& path) {
+Result<DraftLengthModel> read_draft_length_model(const std::filesystem::path& path) {
   const std::string file = path.string();
   SLIP_TRY(const json::value v, read_json(path, size_t{16} << 20));
   const json::object* o = v.if_object();
@@ -127,7 +127,7 @@ Result<WidthModel> read_width_model(const std::filesystem::path& path) {
   SLIP_TRY(const int64_t version, get_int(*o, "version", file));
   if (format != kFormat || version != kVersion)
     return bad_input("{}: expected format {} version {}, got {} version {}", file, kFormat, kVersion, format, version);
-  WidthModel m;
+  DraftLengthModel m;
   SLIP_TRY(m.model, get_string(*o, "model", file));
   SLIP_TRY(m.form, get_string(*o, "form", file));
   SLIP_TRY(m.drafter, get_string(*o, "drafter", file));
@@ -138,8 +138,8 @@ Result<WidthModel> read_width_model(const std::filesystem::path& path) {
     return static_cast<int32_t>(n);
   };
   SLIP_TRY(m.visible, number("visible", 0, 1 << 30));
-  SLIP_TRY(m.most_draws, number("most_draws", 1, 64));
-  SLIP_TRY(m.static_width, number("static_width", 1, 64));
+  SLIP_TRY(m.most_drafts, number("most_drafts", 1, 64));
+  SLIP_TRY(m.static_draft_length, number("static_draft_length", 1, 64));
   SLIP_TRY(const int32_t ece, number("ece_per_million", 0, 1000000));
   m.ece = ece / 1e6;
   SLIP_TRY(m.pass, costs_of(*o, "pass", file));

@@ -14,14 +14,14 @@
 
 namespace slip {
 
-class WidthPolicy {
+class DraftLengthPolicy {
  public:
-  virtual ~WidthPolicy() = default;
+  virtual ~DraftLengthPolicy() = default;
   /// Before the drafts: sets the strand's window.
-  virtual void open(WidthView strand) = 0;
+  virtual void open(DraftView strand) = 0;
   /// The same for all strands of a round. Strands that start on their parents' drafts are opened one by one behind it.
-  virtual void open_all(WidthViews strands) {
-    for (const WidthView s : strands) open(s);
+  virtual void open_all(DraftViews strands) {
+    for (const DraftView s : strands) open(s);
   }
   /// The window bounds what is drafted; fixed tokens behind it are verified along (else they wait for the next round).
   virtual bool window_ends_with_drafts() const { return false; }
@@ -34,7 +34,7 @@ class WidthPolicy {
   /// May this field start on its parents' drafts in this round? Asked before its strand is opened.
   virtual bool starts(int32_t /*field*/) { return true; }
   /// Before the verifying pass: how many masks each strand gets, for drafters that draft in it.
-  virtual void lay_masks(WidthViews /*strands*/) {}
+  virtual void lay_masks(DraftViews /*strands*/) {}
   /// After the verdicts: what was seen of each tested draw (for calibration that follows the drive).
   virtual void seen(const DraftFacts&, bool /*kept*/) {}
   /// Once per answer, before its first round: the logits of the prompt's last row, for a pass more.
@@ -43,6 +43,6 @@ class WidthPolicy {
 };
 
 /// kUsage where DecodeOptions lacks what the width needs, kBadInput where that is of another form.
-Result<std::unique_ptr<WidthPolicy>> make_width(const Method& method, const Form* form, const DecodeOptions& options);
+Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& method, const Form* form, const DecodeOptions& options);
 
 }  // namespace slip

@@ -45,17 +45,17 @@ struct Scene {
   std::vector<std::vector<DrawValue>> draws;
   std::vector<StrandValues> strands;
 };
-Scene random_scene(PhiloxStream& r, size_t strands, uint32_t most_draws, bool wide_rows) {
+Scene random_scene(PhiloxStream& r, size_t strands, uint32_t most_drafts, bool wide_rows) {
   Scene s;
-  s.draws.resize(strands);
-  for (auto& d : s.draws) {
+  s.drafts.resize(strands);
+  for (auto& d : s.drafts) {
     float gain = static_cast<float>(r.uniform(0.3, 1));
-    for (uint32_t n = r.below(most_draws + 1); n > 0; --n) {
+    for (uint32_t n = r.below(most_drafts + 1); n > 0; --n) {
       gain *= static_cast<float>(r.chance(0.1) ? 1 : r.uniform(0.2, 1));
       d.push_back({gain, wide_rows ? static_cast<float>(1 + r.below(5)) : 1.0F, 1});
     }
   }
-  for (auto& d : s.draws) s.strands.push_back({d, static_cast<float>(r.uniform(0.3, 1)), 1, 0});
+  for (auto& d : s.drafts) s.strands.push_back({d, static_cast<float>(r.uniform(0.3, 1)), 1, 0});
   return s;
 }
 double rate_of(const Scene& s, std::span<const int32_t> take, const RoundCost& cost) {
@@ -65,9 +65,9 @@ double rate_of(const Scene& s, std::span<const int32_t> take, const RoundCost& c
     gain += s.strands[i].gain;
     verify += s.strands[i].verify_rows;
     for (int32_t k = 0; k < take[i]; ++k) {
-      gain += s.draws[i][static_cast<size_t>(k)].gain;
-      verify += s.draws[i][static_cast<size_t>(k)].verify_rows;
-      draft += s.draws[i][static_cast<size_t>(k)].draft_rows;
+      gain += s.drafts[i][static_cast<size_t>(k)].gain;
+      verify += s.drafts[i][static_cast<size_t>(k)].verify_rows;
+      draft += s.drafts[i][static_cast<size_t>(k)].draft_rows;
     }
     longest = std::max(longest, take[i]);
   }
@@ -79,15 +79,15 @@ double best_rate(const Scene& s, const RoundCost& cost) {
   while (true) {
     best = std::max(best, rate_of(s, take, cost));
     size_t i = 0;
-    while (i < take.size() && take[i] == static_cast<int32_t>(s.draws[i].size())) take[i++] = 0;
+    while (i < take.size() && take[i] == static_cast<int32_t>(s.drafts[i].size())) take[i++] = 0;
     if (i == take.size()) return best;
     ++take[i];
   }
 }
 
-TEST(WidthChoice, IsTheBestOfAllOnAnyStaircase) {
+TEST(DraftLengthChoice, IsTheBestOfAllOnAnyStaircase) {
   PhiloxStream r(1, 1);
-  WidthChoice choice;
+  DraftLengthChoice choice;
   for (int n = 0; n < 3000; ++n) {
     const CostTable pass = random_stairs(r, 40), draft = random_stairs(r, 40);
     const Scene s = random_scene(r, 1 + r.below(3), 6, false);
@@ -99,9 +99,9 @@ TEST(WidthChoice, IsTheBestOfAllOnAnyStaircase) {
   }
 }
 
-TEST(WidthChoice, IsTheBestOfOneStrandWhoseDrawsBringRowsAlong) {
+TEST(DraftLengthChoice, IsTheBestOfOneStrandWhoseDrawsBringRowsAlong) {
   PhiloxStream r(2, 1);
-  WidthChoice choice;
+  DraftLengthChoice choice;
   for (int n = 0; n < 1000; ++n) {
     const CostTable pass = random_stairs(r, 80);
     const Scene s = random_scene(r, 1, 15, true);
@@ -112,28 +112,28 @@ TEST(WidthChoice, IsTheBestOfOneStrandWhoseDrawsBringRowsAlong) {
   }
 }
 
-TEST(WidthChoice, AFirstFallIsNotTheEnd) {  // what a greedy stop gets wrong
+TEST(DraftLengthChoice, AFirstFallIsNotTheEnd) {  // what a greedy stop gets wrong
   const CostTable pass = table_of(16, [](int32_t n) { return n <= 1 ? 1.0 : 2.2; });
   std::vector<DrawValue> draws;
   for (float s = 0.9F; draws.size() < 15; s *= 0.9F) draws.push_back({s, 1, 1});
   const StrandValues strand{draws, 1, 1, 0};
   int32_t take[1];
-  WidthChoice().choose({&strand, 1}, {.pass = &pass}, 64, take);
+  DraftLengthChoice().choose({&strand, 1}, {.pass = &pass}, 64, take);
   EXPECT_EQ(take[0], 15);
 }
 
-TEST(WidthChoice, FlatCostsTakeEverything) {
+TEST(DraftLengthChoice, FlatCostsTakeEverything) {
   PhiloxStream r(3, 1);
   const CostTable flat = table_of(64, [](int32_t) { return 7.0; });
   for (int n = 0; n < 200; ++n) {
     const Scene s = random_scene(r, 1 + r.below(30), 12, false);
     std::vector<int32_t> take(s.strands.size());
-    WidthChoice().choose(s.strands, {.pass = &flat}, 100000, take);
-    for (size_t i = 0; i < take.size(); ++i) ASSERT_EQ(take[i], static_cast<int32_t>(s.draws[i].size()));
+    DraftLengthChoice().choose(s.strands, {.pass = &flat}, 100000, take);
+    for (size_t i = 0; i < take.size(); ++i) ASSERT_EQ(take[i], static_cast<int32_t>(s.drafts[i].size()));
   }
 }
 
-TEST(WidthChoice, LinearCostsTakeWhatIsAboveTheMarginalRate) {
+TEST(DraftLengthChoice, LinearCostsTakeWhatIsAboveTheMarginalRate) {
   PhiloxStream r(4, 1);
   for (int n = 0; n < 500; ++n) {
     const double a = r.uniform(0.5, 10), b = r.uniform(0.1, 1);
@@ -141,11 +141,11 @@ TEST(WidthChoice, LinearCostsTakeWhatIsAboveTheMarginalRate) {
     const Scene s = random_scene(r, 1 + r.below(8), 12, false);
     std::vector<int32_t> take(s.strands.size());
     const RoundCost cost{.pass = &linear};
-    WidthChoice().choose(s.strands, cost, 1000, take);
+    DraftLengthChoice().choose(s.strands, cost, 1000, take);
     const double rate = rate_of(s, take, cost);
     for (size_t i = 0; i < take.size(); ++i)
-      for (size_t k = 0; k < s.draws[i].size(); ++k) {
-        const double marginal = static_cast<double>(s.draws[i][k].gain) / b;
+      for (size_t k = 0; k < s.drafts[i].size(); ++k) {
+        const double marginal = static_cast<double>(s.drafts[i][k].gain) / b;
         if (static_cast<int32_t>(k) < take[i])
           ASSERT_GE(marginal, rate - 1e-6);
         else
@@ -154,13 +154,13 @@ TEST(WidthChoice, LinearCostsTakeWhatIsAboveTheMarginalRate) {
   }
 }
 
-TEST(WidthChoice, KeepsTheCapOnRows) {
+TEST(DraftLengthChoice, KeepsTheCapOnRows) {
   PhiloxStream r(5, 1);
   const CostTable flat = table_of(64, [](int32_t) { return 7.0; });
   for (int32_t most = 1; most < 60; ++most) {
     const Scene s = random_scene(r, 10, 12, true);
     std::vector<int32_t> take(10);
-    WidthChoice choice;
+    DraftLengthChoice choice;
     choice.choose(s.strands, {.pass = &flat}, most, take);
     EXPECT_LE(choice.verify_rows(), std::max(10, most));
   }
@@ -168,16 +168,16 @@ TEST(WidthChoice, KeepsTheCapOnRows) {
 
 /// 64 draws in each of 30 strands. Steps: one per draw looked at, each a heap of 30; and the time, against a loop of as many square roots and logarithms
 /// in this run, which a machine that is busy slows down alike.
-TEST(WidthChoice, IsQuick) {
+TEST(DraftLengthChoice, IsQuick) {
   PhiloxStream r(6, 1);
   const CostTable pass = table_of(256, [](int32_t n) { return 5 + (n + 15) / 16; });
   Scene s;
-  s.draws.resize(30);
-  for (auto& d : s.draws)
+  s.drafts.resize(30);
+  for (auto& d : s.drafts)
     for (float g = 0.9F; d.size() < 64; g *= static_cast<float>(r.uniform(0.9, 1))) d.push_back({g, 1, 1});
-  for (auto& d : s.draws) s.strands.push_back({d, 1, 1, 0});
+  for (auto& d : s.drafts) s.strands.push_back({d, 1, 1, 0});
   std::vector<int32_t> take(30);
-  WidthChoice choice;
+  DraftLengthChoice choice;
   choice.choose(s.strands, {.pass = &pass}, 256, take);
   EXPECT_LE(choice.operations(), 256 + 30);
   using Clock = std::chrono::steady_clock;
@@ -245,8 +245,8 @@ DraftFacts random_facts(PhiloxStream& r) {
           .field = static_cast<int32_t>(r.below(3)),
           .index = static_cast<int32_t>(r.below(12))};
 }
-WidthCollector collected(const Form& form, int requests, uint64_t seed, double shift = 0) {
-  WidthCollector c(&form);
+DraftLengthCollector collected(const Form& form, int requests, uint64_t seed, double shift = 0) {
+  DraftLengthCollector c(&form);
   PhiloxStream r(seed, 7);
   for (int n = 0; n < requests; ++n) {
     c.begin(n / 20);
@@ -314,11 +314,11 @@ TEST(Lengths, TellHowFarAFieldGoes) {
   EXPECT_EQ(l.at_least(1, 4, 0), 1);
 }
 
-TEST(WidthTracker, FollowsTheDriveAndKnowsWhenItIsLost) {
+TEST(DraftLengthTracker, FollowsTheDriveAndKnowsWhenItIsLost) {
   const Form form = three_fields();
   const Calibration k = *collected(form, 2000, 1).finish();
   PhiloxStream r(9, 9);
-  const auto drive = [&](WidthTracker& t, int draws, double factor) {
+  const auto drive = [&](DraftLengthTracker& t, int draws, double factor) {
     int lost = 0;
     for (int n = 0; n < draws; ++n) {
       const DraftFacts f = random_facts(r);
@@ -328,7 +328,7 @@ TEST(WidthTracker, FollowsTheDriveAndKnowsWhenItIsLost) {
     }
     return lost;
   };
-  WidthTracker t;
+  DraftLengthTracker t;
   EXPECT_EQ(drive(t, 20000, 1), 0) << "a calibrated drive is never taken for a lost one";
   EXPECT_GT(drive(t, 600, 0.3), 0) << "where drafts suddenly miss, the static width takes over";
   drive(t, 3000, 0.3);
@@ -351,7 +351,7 @@ std::filesystem::path scratch(const std::string& name) {
 
 TEST(WidthFile, ReadsWhatItWrote) {
   const Form form = three_fields();
-  WidthModel m = WidthModel::uninformed(*CostTable::make({1, 8, 64}, {10.001, 11.5, 80}, "x"), &form);
+  DraftLengthModel m = DraftLengthModel::uninformed(*CostTable::make({1, 8, 64}, {10.001, 11.5, 80}, "x"), &form);
   const Calibration k = *collected(form, 500, 1).finish();
   m.survival = k.survival;
   m.lengths = k.lengths;
@@ -360,13 +360,13 @@ TEST(WidthFile, ReadsWhatItWrote) {
   m.draft = *CostTable::make({1, 2}, {1, 1.5}, "x");
   m.ece = 0.0125;
   const auto file = scratch("a.json");
-  ASSERT_TRUE(write_width_model(m, file));
-  const auto back = read_width_model(file);
+  ASSERT_TRUE(write_draft_length_model(m, file));
+  const auto back = read_draft_length_model(file);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(back->model, "demo");
   EXPECT_EQ(back->fields, m.fields);
   EXPECT_EQ(back->ece, 0.0125);
-  EXPECT_TRUE(check_width_model(*back, &form));
+  EXPECT_TRUE(check_draft_length_model(*back, &form));
   PhiloxStream r(3, 3);
   for (int n = 0; n < 200; ++n) {
     const DraftFacts f = random_facts(r);
@@ -376,34 +376,34 @@ TEST(WidthFile, ReadsWhatItWrote) {
   for (const int32_t rows : {1, 5, 8, 64, 100}) EXPECT_DOUBLE_EQ(back->pass.ms(rows), m.pass.ms(rows));
   EXPECT_EQ(back->draft.ms(2), 1.5);
 
-  EXPECT_THAT(check_width_model(*back, nullptr).error().message, HasSubstr("expected one for free text, got one for form three"));
+  EXPECT_THAT(check_draft_length_model(*back, nullptr).error().message, HasSubstr("expected one for free text, got one for form three"));
   Form::Parts parts = form.parts();
   parts.name = "other";
   const Form renamed = *Form::make(parts);
-  EXPECT_THAT(check_width_model(*back, &renamed).error().message, HasSubstr("expected one for form other, got one for three"));
+  EXPECT_THAT(check_draft_length_model(*back, &renamed).error().message, HasSubstr("expected one for form other, got one for three"));
   parts.name = "three";
   parts.fields[1].budget = 3;
   const Form changed = *Form::make(parts);
-  EXPECT_THAT(check_width_model(*back, &changed).error().message, HasSubstr("fields and budgets of form three"));
+  EXPECT_THAT(check_draft_length_model(*back, &changed).error().message, HasSubstr("fields and budgets of form three"));
   const std::string text = *read_file(file);
   const auto broken = [&](std::string_view from, std::string_view to) {
     std::string s = text;
     s.replace(s.find(from), from.size(), to);
     EXPECT_TRUE(write_file(file, s));
-    auto got = read_width_model(file);
+    auto got = read_draft_length_model(file);
     EXPECT_FALSE(got) << from;
     return got ? std::string() : got.error().message;
   };
   EXPECT_THAT(broken("slipstream-width", "slipstream-wide"), HasSubstr("expected format slipstream-width version 1"));
   EXPECT_THAT(broken("10001", "-1"), HasSubstr("pass.microseconds: expected whole numbers"));
-  EXPECT_THAT(broken("\"static_width\": 8", "\"static_width\": 800"),
-              HasSubstr("static_width: expected a number from 1 to 64, got 800"));
+  EXPECT_THAT(broken("\"static_draft_length\": 8", "\"static_draft_length\": 800"),
+              HasSubstr("static_draft_length: expected a number from 1 to 64, got 800"));
   EXPECT_THAT(broken("\"name\": \"a\"", "\"name\": 3"), HasSubstr("fields[0]"));
   std::filesystem::remove(file);
 }
 
 /// Nothing that a policy is shown after the drafts is a token: the members of DraftFacts, one by one. A further member fails here.
-TEST(WidthPolicy, NeverSeesIds) {
+TEST(DraftLengthPolicy, NeverSeesIds) {
   [[maybe_unused]] auto [top, margin, ahead, field, index, row, sure] = DraftFacts{};
   static_assert(std::is_same_v<decltype(top), float> && std::is_same_v<decltype(margin), float> &&
                 std::is_same_v<decltype(ahead), int32_t> && std::is_same_v<decltype(row), int32_t> &&

@@ -70,7 +70,7 @@ TokenId choose(std::span<const float> logits_V, const Allowed& allowed, const Sa
 /// allowed ids behind repetition; temperature, top_k, top_p and min_p act on the mixture, so that greedy is its largest probability
 /// and the limit of low temperatures. `work` and `out` are filled.
 void mixture(std::span<const float> diffusion_V, std::span<const float> ar_V, double weight, const Allowed& allowed,
-             const Sampling& sampling, std::span<const TokenId> history, ChoiceBuffers& work, ChoiceBuffers& out);
+             const Sampling& sampling, std::span<const TokenId> history, ChoiceBuffers& scratch, ChoiceBuffers& out);
 
 /// Speculative sampling [Leviathan 2211.17192]: the probability min(1, p/q) of keeping a draft drawn from q; with q empty all of
 /// q's mass is on the draft.

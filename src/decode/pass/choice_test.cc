@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be chosen, and how: gates of places that are decided in any order, lists of allowed ids, draws.
+// What may be chosen, and how: field_mask of places that are decided in any order, lists of allowed ids, draws.
 #include "decode/pass/choice.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;  // NOLINT: the trials' own header
 
-TEST(Gates, AllowExactlyWhatCanStillBeCompleted) {
+TEST(FieldMask, AllowExactlyWhatCanStillBeCompleted) {
   PhiloxStream r(9, 2);
   for (int trial = 0; trial < 400; ++trial) {
     Field f{.name = "f", .budget = static_cast<int32_t>(1 + r.below(4))};
@@ -41,12 +41,12 @@ TEST(Gates, AllowExactlyWhatCanStillBeCompleted) {
     const auto& one = complete[r.below(static_cast<uint32_t>(complete.size()))];
     for (size_t i = 0; i < decided.size(); ++i)
       if (r.chance(0.4)) decided[i] = one[i];
-    Gates gates;
-    gates.update(f, decided);
+    FieldMask field_mask;
+    field_mask.update(f, decided);
     for (size_t i = 0; i < decided.size(); ++i) {
       if (decided[i]) continue;
       std::vector<bool> listed(kTrialVocab, false);
-      for_each_allowed(gates.at(static_cast<int32_t>(i)), kTrialVocab,
+      for_each_allowed(field_mask.at(static_cast<int32_t>(i)), kTrialVocab,
                        [&](TokenId id) { listed[static_cast<size_t>(id.value)] = true; });
       for (int32_t id = 0; id < 12; ++id) {
         bool possible = false;
@@ -57,9 +57,9 @@ TEST(Gates, AllowExactlyWhatCanStillBeCompleted) {
         }
         // Words may use ids beyond the enumerated alphabet: what is possible must be allowed, what is allowed must agree with allows().
         if (possible) {
-          ASSERT_TRUE(gates.allows(static_cast<int32_t>(i), {id}));
+          ASSERT_TRUE(field_mask.allows(static_cast<int32_t>(i), {id}));
         }
-        ASSERT_EQ(gates.allows(static_cast<int32_t>(i), {id}), listed[static_cast<size_t>(id)]);
+        ASSERT_EQ(field_mask.allows(static_cast<int32_t>(i), {id}), listed[static_cast<size_t>(id)]);
       }
     }
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // States reachable from the start (forward) and states from which the end can be reached (backward), place by place; a token is
-// allowed where it leads from one of the first to one of the second. Test: Gates.AllowExactlyWhatCanStillBeCompleted.
+// allowed where it leads from one of the first to one of the second. Test: FieldMask.AllowExactlyWhatCanStillBeCompleted.
 #include "decode/pass/field_mask.h"
 
 #include <algorithm>
 
 namespace slip {
 
-void Gates::reserve(const Form& form) {
+void FieldMask::reserve(const Form& form) {
   size_t places = 0, edges = 0, denied = 0;
   for (const Field& f : form.fields()) {
     places = std::max(places, (static_cast<size_t>(f.budget) + 1) * f.rules.size());
@@ -25,7 +25,7 @@ void Gates::reserve(const Form& form) {
   other_.reserve(denied);
 }
 
-void Gates::update(const Field& field, std::span<const std::optional<TokenId>> content) {
+void FieldMask::update(const Field& field, std::span<const std::optional<TokenId>> content) {
   field_ = &field;
   states_ = field.rules.size();
   if (states_ == 0) return;
@@ -52,7 +52,7 @@ void Gates::update(const Field& field, std::span<const std::optional<TokenId>> c
       steps(i, s, [&](size_t to) { backward_[i * states_ + s] |= backward_[(i + 1) * states_ + to]; });
 }
 
-Allowed Gates::at(int32_t index) {
+Allowed FieldMask::at(int32_t index) {
   if (states_ == 0) return {};
   listed_.clear();
   denied_.clear();
@@ -83,7 +83,7 @@ Allowed Gates::at(int32_t index) {
   return {any, denied_, listed_};
 }
 
-bool Gates::allows(int32_t index, TokenId id) const {
+bool FieldMask::allows(int32_t index, TokenId id) const {
   if (states_ == 0) return true;
   for (size_t s = 0; s < states_; ++s) {
     const int32_t to = forward(index, s) ? field_->rules.next(static_cast<int32_t>(s), id) : -1;

@@ -2,7 +2,7 @@
 // Inside of decode.h: what a field's rules allow at one place when tokens before *and behind* it may be decided already
 // (diffusion commits in any order). A token is allowed when some state that the tokens before can lead to goes, by that
 // token, to a state from which the decided rest can still be reached.
-// Test: Gates.AllowExactlyWhatCanStillBeCompleted.
+// Test: FieldMask.AllowExactlyWhatCanStillBeCompleted.
 #pragma once
 #include <optional>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace slip {
 
-class Gates {
+class FieldMask {
  public:
   /// Room for every field of a form, so that nothing later allocates.
   void reserve(const Form& form);

@@ -14,7 +14,7 @@ void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeO
   form_ = form;
   options_ = &options;
   statistics_ = &statistics;
-  memory_ = options.prompt_memory ? options.prompt_memory : &own_memory_;
+  memory_ = options.prefix_cache ? options.prefix_cache : &own_memory_;
   static const Prompt kNone;
   cached_rows_ = memory_->crop_to(lm, options.reuse_prompt ? prompt : kNone, options.draft_head);
   statistics.reused_rows = cached_rows_;
@@ -131,7 +131,7 @@ Status Passes::run(PassKind kind) {
   out_.nan_rows = 0;
   SLIP_TRY_(lm_->forward({rows_, spans_, features, adapter_, taps_, lists_.lists()}, out_));
   if (prompt_runs_) {
-    memory_->assign(*prompt_, lm_->info().width, options_->draft_head);
+    memory_->assign(*prompt_, lm_->info().hidden_size, options_->draft_head);
     cached_rows_ = prompt_rows();
   }
   memory_->ran(*lm_);
@@ -226,11 +226,11 @@ Want Passes::draft_want_at(const Place& place) const {
   return place.field < 0 || field(place.field).rules.unrestricted() ? Want::kArgmax : Want::kLogits;
 }
 
-TokenId Passes::draft_from(size_t row, const Strand& strand, Draw& draw) {
+TokenId Passes::draft_from(size_t row, const Strand& strand, DraftToken& draw) {
   return out_.logits_row[row] < 0 ? out_.argmax[row] : propose_from(out_.logits_V(row), strand, draw);
 }
 
-TokenId Passes::propose_from(std::span<const float> logits_V, const Strand& strand, Draw& draw) {
+TokenId Passes::propose_from(std::span<const float> logits_V, const Strand& strand, DraftToken& draw) {
   const Allowed allowed = allowed_at(draw.place);
   if (facts_) {
     const TopTwo top = top_two(logits_V, allowed);

@@ -35,12 +35,12 @@ class Passes {
   std::span<const TokenId> scaffold() const { return scaffold_; }
   std::span<const int32_t> scaffold_positions() const { return scaffold_positions_; }
   /// What another model's arena holds of its prompt.
-  PromptMemory& draft_memory() {
+  PrefixCache& draft_prefix_cache() {
     const DraftModel& m = *options_->draft_model;
     if (m.memory) return *m.memory;
-    if (draft_memory_of_ != m.lm) own_draft_memory_ = {};
-    draft_memory_of_ = m.lm;
-    return own_draft_memory_;
+    if (draft_prefix_cache_of_ != m.lm) own_draft_prefix_cache_ = {};
+    draft_prefix_cache_of_ = m.lm;
+    return own_draft_prefix_cache_;
   }
   /// Clears, adds the deferred prefill if there is one, and what a schedule's hook adds. The pass must then be run. `provisional`: its
   /// keys are not final (a pass with the draft adapter); what the hook adds must come again.
@@ -96,24 +96,24 @@ class Passes {
   /// The sampling settings at a place.
   Sampling sampling_at(const Place& place) const;
   Allowed allowed_at(const Place& place);
-  /// What a row must deliver so that the law's token at a place can be picked from it; and that token.
+  /// What a row must deliver so that the target's token at a place can be picked from it; and that token.
   Want want_at(const Place& place);
   TokenId pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
   /// What a row must deliver for a draft, greedy under the field's rules.
   Want draft_want_at(const Place& place) const;
   /// A drafter's proposal for a draw from a row of the last pass, with its facts where somebody wants them (want_facts).
-  TokenId draft_from(size_t row, const Strand& strand, Draw& draw);
+  TokenId draft_from(size_t row, const Strand& strand, DraftToken& draw);
   /// The same from any logits over the target's vocabulary (another model's, a head's). Greedy under the field's rules; where the
   /// verifier samples drafts (want_sampled_drafts) drawn with purpose kDraft from the settings' distribution, which is kept as line
-  /// Draw::q of q_of until the next round's clear_q. The strand's path must end where the draw is made (propose_along).
-  TokenId propose_from(std::span<const float> logits_V, const Strand& strand, Draw& draw);
+  /// DraftToken::q of q_of until the next round's clear_q. The strand's path must end where the draw is made (propose_along).
+  TokenId propose_from(std::span<const float> logits_V, const Strand& strand, DraftToken& draw);
   void want_sampled_drafts(bool wanted) { sampled_drafts_ = wanted; }
   bool samples_drafts() const { return sampled_drafts_; }
   void clear_q();
   /// Keeps a drafter's distribution; its line.
   int32_t keep_q(const Distribution& q);
   Distribution q_of(int32_t line) const;
-  /// Mask 1 of every group must deliver logits, and draws be told of it (Draw::group_row).
+  /// Mask 1 of every group must deliver logits, and draws be told of it (DraftToken::group_row).
   void want_group_rows(bool wanted) { group_rows_ = wanted; }
   bool wants_group_rows() const { return group_rows_; }
   void want_facts(bool wanted) { facts_ = wanted; }
@@ -158,9 +158,9 @@ class Passes {
   std::vector<TokenId> q_ids_;
   std::vector<double> q_weights_;
   std::vector<size_t> q_ends_;
-  PromptMemory own_memory_, own_draft_memory_;
-  const Lm* draft_memory_of_ = nullptr;
-  PromptMemory* memory_ = nullptr;
+  PrefixCache own_memory_, own_draft_prefix_cache_;
+  const Lm* draft_prefix_cache_of_ = nullptr;
+  PrefixCache* memory_ = nullptr;
   int32_t cached_rows_ = 0;
 };
 

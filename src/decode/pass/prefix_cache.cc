@@ -8,14 +8,14 @@
 
 namespace slip {
 
-void PromptMemory::crop(size_t rows) {
+void PrefixCache::crop(size_t rows) {
   inputs_.resize(std::min(rows, inputs_.size()));
   positions_.resize(inputs_.size());
 }
 
-int32_t PromptMemory::crop_to(const Lm& lm, const Prompt& prompt, const DraftHead* head) {
+int32_t PrefixCache::crop_to(const Lm& lm, const Prompt& prompt, const DraftHead* head) {
   if (passes_ != lm.passes() || head_ != head) crop(0);
-  const auto width = static_cast<size_t>(lm.info().width);
+  const auto width = static_cast<size_t>(lm.info().hidden_size);
   const size_t most = std::min(inputs_.size(), prompt.inputs.size());
   size_t same = 0;
   for (; same < most && positions_[same] == prompt.positions[same]; ++same) {
@@ -34,7 +34,7 @@ int32_t PromptMemory::crop_to(const Lm& lm, const Prompt& prompt, const DraftHea
   return static_cast<int32_t>(same);
 }
 
-void PromptMemory::assign(const Prompt& prompt, int32_t width, const DraftHead* head) {
+void PrefixCache::assign(const Prompt& prompt, int32_t width, const DraftHead* head) {
   const auto d = static_cast<size_t>(width);
   inputs_ = prompt.inputs;
   positions_ = prompt.positions;
@@ -55,6 +55,6 @@ void PromptMemory::assign(const Prompt& prompt, int32_t width, const DraftHead* 
   head_ = head;
 }
 
-void PromptMemory::ran(const Lm& lm) { passes_ = lm.passes(); }
+void PrefixCache::ran(const Lm& lm) { passes_ = lm.passes(); }
 
 }  // namespace slip

@@ -12,7 +12,7 @@ class DraftHead;
 
 /// Rows of a prompt whose keys are in an arena's first slots, so that a later prompt runs only what differs. Holds for one Lm; whoever
 /// calls decoders one after another on it keeps one.
-class PromptMemory {
+class PrefixCache {
  public:
   /// Forgets what an Lm that ran other passes in between may have overwritten, and all but the longest common prefix with `prompt`:
   /// equal tokens, equal positions, and for image rows equal feature bits. How many rows are left.

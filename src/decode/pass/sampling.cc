@@ -157,21 +157,21 @@ void distribution(std::span<const float> logits_V, const Allowed& allowed, const
 }
 
 void mixture(std::span<const float> diffusion_V, std::span<const float> ar_V, double weight, const Allowed& allowed,
-             const Sampling& s, std::span<const TokenId> history, ChoiceBuffers& work, ChoiceBuffers& out) {
+             const Sampling& s, std::span<const TokenId> history, ChoiceBuffers& scratch, ChoiceBuffers& out) {
   softmax(gather(diffusion_V, allowed, s, history, out), out);
-  const TokenId first = gather(ar_V, allowed, s, history, work);
-  softmax(first, work);
+  const TokenId first = gather(ar_V, allowed, s, history, scratch);
+  softmax(first, scratch);
   // Every id of either is in `mixed`; the two inputs may not be overwritten while they are merged.
-  const size_t begin = work.ids.size();
-  work.ids.reserve(begin + begin + out.ids.size());
-  work.weights.reserve(begin + begin + out.ids.size());
-  const Distribution ar{std::span(work.ids).first(begin), std::span(work.weights).first(begin)};
+  const size_t begin = scratch.ids.size();
+  scratch.ids.reserve(begin + begin + out.ids.size());
+  scratch.weights.reserve(begin + begin + out.ids.size());
+  const Distribution ar{std::span(scratch.ids).first(begin), std::span(scratch.weights).first(begin)};
   merge(ar, out, [&](TokenId id, double a, double d) {
-    work.ids.push_back(id);
-    work.weights.push_back(std::log((1 - weight) * d + weight * a));
+    scratch.ids.push_back(id);
+    scratch.weights.push_back(std::log((1 - weight) * d + weight * a));
   });
-  out.ids.assign(work.ids.begin() + static_cast<ptrdiff_t>(begin), work.ids.end());
-  out.weights.assign(work.weights.begin() + static_cast<ptrdiff_t>(begin), work.weights.end());
+  out.ids.assign(scratch.ids.begin() + static_cast<ptrdiff_t>(begin), scratch.ids.end());
+  out.weights.assign(scratch.weights.begin() + static_cast<ptrdiff_t>(begin), scratch.weights.end());
   settle(s, first, out);
 }
 

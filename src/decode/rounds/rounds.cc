@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order-ideal acceptance: a strand's draws are kept up to its first miss, which the law's token replaces; where all held, the row
+// Order-ideal acceptance: a strand's draws are kept up to its first miss, which the target's token replaces; where all held, the row
 // behind them gives one more. Strands of one pass do not see each other (or are discarded when what they saw did not hold), so the
 // rows' laws are exact whatever travels with them.
 #include "decode/rounds/rounds.h"
@@ -12,7 +12,7 @@
 namespace slip {
 
 void begin_path(Strand& s) {
-  s.draws.clear();
+  s.drafts.clear();
   s.path.assign(s.tokens.begin(), s.tokens.end());
   s.ahead = s.cursor;
   s.ahead_behind_end = s.behind_end;
@@ -66,45 +66,45 @@ void Rounds::cut(std::span<Strand* const> strands) {
   fact_spans_.clear();
   keep_.clear();
   for (const Strand* s : strands)
-    for (const Draw& d : s->draws) {
+    for (const DraftToken& d : s->drafts) {
       facts_.push_back(d.facts);
       facts_.back().row = d.row;
       facts_.back().sure = d.sure;
     }
   size_t at = 0;
   for (const Strand* s : strands) {
-    fact_spans_.push_back(std::span<const DraftFacts>(facts_).subspan(at, s->draws.size()));
-    keep_.push_back(static_cast<int32_t>(s->draws.size()));
-    at += s->draws.size();
+    fact_spans_.push_back(std::span<const DraftFacts>(facts_).subspan(at, s->drafts.size()));
+    keep_.push_back(static_cast<int32_t>(s->drafts.size()));
+    at += s->drafts.size();
   }
-  if (judge_.samples_drafts())
+  if (verifier_.samples_drafts())
     choose_without_looking_ahead();
   else
     width_.choose(fact_spans_, keep_);
   for (size_t i = 0; i < strands.size(); ++i) {
     Strand& s = *strands[i];
-    const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.draws.size())));
-    if (keep == s.draws.size()) continue;
+    const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.drafts.size())));
+    if (keep == s.drafts.size()) continue;
     statistics_.proposed += static_cast<int64_t>(
-        std::count_if(s.draws.begin() + static_cast<ptrdiff_t>(keep), s.draws.end(), [](const Draw& d) { return !d.sure; }));
-    s.draws.resize(keep);
+        std::count_if(s.drafts.begin() + static_cast<ptrdiff_t>(keep), s.drafts.end(), [](const DraftToken& d) { return !d.sure; }));
+    s.drafts.resize(keep);
     s.path.assign(s.tokens.begin(), s.tokens.end());
     s.ahead = s.cursor;
     s.ahead_behind_end = s.behind_end;
     s.forget_ahead();
-    for (const Draw& d : s.draws) {
+    for (const DraftToken& d : s.drafts) {
       while (s.ahead.at_fixed()) s.walk_fixed();
       s.walk(d.token);
     }
   }
 }
 
-void Drafting::propose_child(Strand&) {}
+void Drafter::propose_child(Strand&) {}
 
-Rounds::Rounds(Passes& passes, Drafting& drafting, Judge& judge, WidthPolicy& width, bool drafts_nothing)
+Rounds::Rounds(Passes& passes, Drafter& drafter, Verifier& verifier, DraftLengthPolicy& width, bool drafts_nothing)
     : passes_(passes),
-      drafting_(drafting),
-      judge_(judge),
+      drafter_(drafter),
+      verifier_(verifier),
       width_(width),
       statistics_(passes.statistics()),
       drafts_nothing_(drafts_nothing) {
@@ -125,18 +125,18 @@ Status Rounds::propose(std::span<Strand* const> strands, bool drafts) {
   for (Strand* s : strands) s->take_fixed();
   if (!drafts) {
     for (Strand* s : strands) {
-      s->window_draws = s->block_rows_end = 0;
+      s->window_drafts = s->block_rows_end = 0;
       s->window_end = kNoEnd;
       begin_path(*s);
     }
     return {};
   }
-  width_.open_all(WidthViews(strands));
+  width_.open_all(DraftViews(strands));
   for (Strand* s : strands) {
     s->block_rows_end = 0;
     begin_path(*s);
   }
-  SLIP_TRY_(drafting_.propose(strands));
+  SLIP_TRY_(drafter_.propose(strands));
   if (width_.window_ends_with_drafts())
     for (Strand* s : strands) s->window_end = kNoEnd;
   if (width_.chooses()) cut(strands);
@@ -144,9 +144,9 @@ Status Rounds::propose(std::span<Strand* const> strands, bool drafts) {
 }
 
 void Rounds::propose_child(Strand& s) {
-  width_.open(WidthView(s));
+  width_.open(DraftView(s));
   begin_path(s);
-  drafting_.propose_child(s);
+  drafter_.propose_child(s);
   walk_fixed(s);
 }
 
@@ -164,7 +164,7 @@ void Rounds::add(Strand& s) {
   auto end = static_cast<int32_t>(s.path.size());
   if (s.ahead.done() && !s.feed_last) {  // nothing follows: rows behind the last one that is asked are not needed
     end = s.cached;
-    for (const Draw& d : s.draws) end = std::max(end, d.row + 1);
+    for (const DraftToken& d : s.drafts) end = std::max(end, d.row + 1);
   }
   s.pass_row = passes_.rows();
   s.fed = end;
@@ -172,9 +172,9 @@ void Rounds::add(Strand& s) {
     passes_.add_row(s.path[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
                     passes_.add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
   const auto ask = [&](int32_t row, const Place& place) {
-    passes_.ask(pass_row(s, row), judge_.want(s, place), place);  // rollouts share the prompt's last row
+    passes_.ask(pass_row(s, row), verifier_.want(s, place), place);  // rollouts share the prompt's last row
   };
-  for (const Draw& d : s.draws)
+  for (const DraftToken& d : s.drafts)
     if (!d.sure) ask(d.row, d.place);
   if (s.has_next) ask(static_cast<int32_t>(s.path.size()) - 1, s.next_place);
   if (!s.logs) return;
@@ -186,13 +186,13 @@ void Rounds::add(Strand& s) {
 }
 
 Status Rounds::verify(std::span<Strand* const> strands) {
-  width_.lay_masks(WidthViews(strands));
-  drafting_.add_rows(strands);
-  if (drafting_.wants_taps()) passes_.want_taps();
+  width_.lay_masks(DraftViews(strands));
+  drafter_.add_rows(strands);
+  if (drafter_.wants_taps()) passes_.want_taps();
   SLIP_TRY_(passes_.run(PassKind::kVerify));
   ++statistics_.rounds;
-  SLIP_TRY_(drafting_.after_pass());
-  drafting_.read_rows(strands);
+  SLIP_TRY_(drafter_.after_pass());
+  drafter_.read_rows(strands);
   return {};
 }
 
@@ -207,7 +207,7 @@ bool Rounds::commit(Strand& s, const Picks& picks) {
   const int32_t cached = s.cached, before = s.length();
   const int32_t kept = commit_beside(s, picks);
   if (passes_.options().trace) trace(s, cached, before, kept, false);
-  drafting_.committed(s, kept);
+  drafter_.committed(s, kept);
   return picks.held;
 }
 
@@ -215,23 +215,23 @@ void Rounds::judge(Strand& s, uint32_t request, Picks& picks, bool leads) {
   const uint32_t own = std::exchange(s.request, request);
   picks.tokens.clear();
   picks.held = true;
-  for (const Draw& d : s.draws) {
+  for (const DraftToken& d : s.drafts) {
     if (d.sure) continue;
     statistics_.proposed += leads;
     if (!picks.held) continue;
-    const Verdict v = judge_.check(pass_row(s, d.row), s, d, history(s, d.place, d.row));
+    const Verification v = verifier_.check(pass_row(s, d.row), s, d, history(s, d.place, d.row));
     picks.tokens.push_back(v.token);
     picks.held = v.kept;
     if (!leads) continue;
     ++statistics_.tested;
     width_.seen(d.facts, v.kept);
-    if (auto* observer = passes_.options().width_observer) observer->seen(d.facts, d.place, v.kept);
+    if (auto* observer = passes_.options().draft_length_observer) observer->seen(d.facts, d.place, v.kept);
     statistics_.accepted += v.kept;
     statistics_.relaxed_accepts += v.kept && v.relaxed;
   }
   if (picks.held && s.has_next) {
     const auto row = static_cast<int32_t>(s.path.size()) - 1;
-    picks.tokens.push_back(judge_.draw(pass_row(s, row), s, s.next_place, history(s, s.next_place, row), !s.draws.empty()));
+    picks.tokens.push_back(verifier_.draw(pass_row(s, row), s, s.next_place, history(s, s.next_place, row), !s.drafts.empty()));
   }
   s.request = own;
 }
@@ -240,7 +240,7 @@ int32_t Rounds::commit_beside(Strand& s, const Picks& picks) {
   int32_t kept = 0;
   auto pick = picks.tokens.begin();
   s.forget_ahead();
-  for (const Draw& d : s.draws) {
+  for (const DraftToken& d : s.drafts) {
     s.take_fixed();
     if (!d.sure && !picks.held && pick + 1 == picks.tokens.end()) {
       s.cached = std::min(s.fed, s.length());
@@ -258,17 +258,17 @@ int32_t Rounds::commit_beside(Strand& s, const Picks& picks) {
 }
 
 void Rounds::discard(Strand& s) {
-  for (const Draw& d : s.draws) {
+  for (const DraftToken& d : s.drafts) {
     statistics_.proposed += !d.sure;
     statistics_.discarded += !d.sure;
   }
   if (passes_.options().trace) trace(s, s.cached, s.length(), 0, true);
-  drafting_.discarded(s);
+  drafter_.discarded(s);
 }
 
 void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept, bool discarded) {
-  if (s.draws.empty() && drafts_nothing_ && s.field < 0) return;
-  if (cached == 0 && s.field < 0 && s.draws.empty() && (before == 0 || passes_.form())) return;  // the prefill's own token
+  if (s.drafts.empty() && drafts_nothing_ && s.field < 0) return;
+  if (cached == 0 && s.field < 0 && s.drafts.empty() && (before == 0 || passes_.form())) return;  // the prefill's own token
   const auto row_of = [&](int32_t row) {
     return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached);
   };
@@ -276,7 +276,7 @@ void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept
   r.block = s.block;
   r.rows = {cached, std::max(s.fed, s.block_rows_end)};
   r.accepted = kept;
-  for (const Draw& d : s.draws) {
+  for (const DraftToken& d : s.drafts) {
     r.draft.push_back(d.token);
     r.positions.push_back(d.position);
   }
@@ -284,13 +284,13 @@ void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept
     s.answer->rounds.push_back(std::move(r));
     return;
   }
-  if (kept < static_cast<int32_t>(s.draws.size())) r.stop = r.positions[static_cast<size_t>(kept)];
+  if (kept < static_cast<int32_t>(s.drafts.size())) r.stop = r.positions[static_cast<size_t>(kept)];
   // Every row's own pick, those behind the first miss too.
-  for (const Draw& d : s.draws)
-    r.verify.push_back(d.sure ? d.token : judge_.draw(row_of(d.row), s, d.place, history(s, d.place, d.row), true));
+  for (const DraftToken& d : s.drafts)
+    r.verify.push_back(d.sure ? d.token : verifier_.draw(row_of(d.row), s, d.place, history(s, d.place, d.row), true));
   const auto last = static_cast<int32_t>(s.path.size()) - 1;
   std::optional<TokenId> next;
-  if (s.has_next) next = judge_.draw(row_of(last), s, s.next_place, history(s, s.next_place, last), true);
+  if (s.has_next) next = verifier_.draw(row_of(last), s, s.next_place, history(s, s.next_place, last), true);
   if (!r.stop) r.bonus = next;
   if (s.next_place.field < 0 && next) r.verify.push_back(*next);  // free text: width picks
   r.emitted.assign(s.tokens.begin() + before, s.tokens.end());

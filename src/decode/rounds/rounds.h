@@ -13,7 +13,7 @@ namespace slip {
 
 class Rounds {
  public:
-  Rounds(Passes& passes, Drafting& drafting, Judge& judge, WidthPolicy& width, bool drafts_nothing);
+  Rounds(Passes& passes, Drafter& drafter, Verifier& verifier, DraftLengthPolicy& width, bool drafts_nothing);
 
   Passes& passes() { return passes_; }
   /// All of a round for strands that are ready and do not depend on each other. A strand at a fixed token takes it first.
@@ -36,7 +36,7 @@ class Rounds {
     bool held = true;  // else the last one replaces a draft
     bool operator==(const Picks&) const = default;
   };
-  /// Judges a strand's round, which is not committed yet, with an answer's uniforms: the lead's, or those of one that shares the
+  /// Verifiers a strand's round, which is not committed yet, with an answer's uniforms: the lead's, or those of one that shares the
   /// strand so far. Drafts that share rows count once: statistics and the width hear of the lead's verdicts alone.
   void judge(Strand& strand, uint32_t request, Picks& picks, bool leads);
   /// Commits a strand's round; true if every draft held.
@@ -55,9 +55,9 @@ class Rounds {
   size_t pass_row(const Strand& strand, int32_t row) const;
 
   Passes& passes_;
-  Drafting& drafting_;
-  Judge& judge_;
-  WidthPolicy& width_;
+  Drafter& drafter_;
+  Verifier& verifier_;
+  DraftLengthPolicy& width_;
   Statistics& statistics_;
   bool drafts_nothing_;
   std::vector<DraftFacts> facts_;

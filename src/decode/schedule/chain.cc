@@ -19,16 +19,17 @@ namespace {
 
 class ChainRun {
  public:
-  ChainRun(Task& task, bool pass_per_token) : t_(task), p_(task.work.passes), pass_per_token_(pass_per_token) {}
+  ChainRun(ScheduleContext& context, bool pass_per_token)
+      : t_(context), p_(context.scratch.passes), pass_per_token_(pass_per_token) {}
 
   Status run() {
     const auto n = static_cast<int32_t>(t_.answers.size());
     room_ = t_.form ? t_.form->length() : p_.options().limit + t_.widest;
-    SLIP_TRY_(p_.reserve((int64_t{room_} + t_.drafting.scratch_slots()) * n));
-    t_.work.make_strands(static_cast<size_t>(n), t_.answers[0]);
+    SLIP_TRY_(p_.reserve((int64_t{room_} + t_.drafter.scratch_slots()) * n));
+    t_.scratch.make_strands(static_cast<size_t>(n), t_.answers[0]);
     begin(n);
     p_.defer_prefill(!t_.form);
-    if (t_.form && (pass_per_token_ || t_.drafting.drafts_in_passes())) SLIP_TRY_(p_.run_prefill());
+    if (t_.form && (pass_per_token_ || t_.drafter.drafts_in_passes())) SLIP_TRY_(p_.run_prefill());
     for (;;) {
       SLIP_TRY_(take_fixed());
       std::erase_if(groups_, [&](const Group& g) { return t_.form && g.lead->done() && finish(g); });
@@ -71,9 +72,9 @@ class ChainRun {
   Strand& new_strand() {
     const int32_t i = strands_++;
     const auto n = static_cast<int32_t>(t_.answers.size());
-    Strand& s = t_.work.strands[static_cast<size_t>(i)];
+    Strand& s = t_.scratch.strands[static_cast<size_t>(i)];
     s.first_slot = p_.prompt_rows() + room_ * i;
-    s.scratch_slot = p_.prompt_rows() + room_ * n + t_.drafting.scratch_slots() * i;
+    s.scratch_slot = p_.prompt_rows() + room_ * n + t_.drafter.scratch_slots() * i;
     return s;
   }
 
@@ -107,19 +108,19 @@ class ChainRun {
   }
 
   Status round() {
-    auto& ready = t_.work.ready;
+    auto& ready = t_.scratch.ready;
     ready.clear();
     for (const Group& g : groups_) ready.push_back(g.lead);
     // Branches that have parted draft no more where drafts take passes: a draft pass of all branches costs as many rows as all their
     // blocks, for drafts that the sampled tokens leave soon (docs/lab/0011-decoders.md).
-    SLIP_TRY_(t_.rounds.propose(ready, groups_.size() == 1 || t_.drafts_decide || !t_.drafting.drafts_in_passes()));
+    SLIP_TRY_(t_.rounds.propose(ready, groups_.size() == 1 || t_.drafts_decide || !t_.drafter.drafts_in_passes()));
     t_.rounds.begin_verify();
     for (Strand* s : ready) t_.rounds.add(*s);
     SLIP_TRY_(t_.rounds.verify(ready));
     const size_t groups = groups_.size();  // split() appends
     for (size_t g = 0; g < groups; ++g) commit(g);
     if (!t_.form) std::erase_if(groups_, [&](const Group& g) { return !emit(g); });
-    p_.progress(t_.answers[0].tokens.empty() ? std::span<const TokenId>(t_.work.strands[0].tokens) : t_.answers[0].tokens);
+    p_.progress(t_.answers[0].tokens.empty() ? std::span<const TokenId>(t_.scratch.strands[0].tokens) : t_.answers[0].tokens);
     return {};
   }
 
@@ -256,7 +257,7 @@ class ChainRun {
     }
   }
 
-  Task& t_;
+  ScheduleContext& t_;
   Passes& p_;
   bool pass_per_token_;
   int32_t room_ = 0, strands_ = 0;
@@ -268,8 +269,8 @@ class ChainRun {
 
 }  // namespace
 
-Status decode_text(Task& task) { return ChainRun(task, false).run(); }
+Status decode_text(ScheduleContext& context) { return ChainRun(context, false).run(); }
 
-Status decode_chain(Task& task, bool pass_per_token) { return ChainRun(task, pass_per_token).run(); }
+Status decode_chain(ScheduleContext& context, bool pass_per_token) { return ChainRun(context, pass_per_token).run(); }
 
 }  // namespace slip

@@ -16,8 +16,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "decode/sequence/known_visibility.h"
 #include "decode/schedule/schedule.h"
+#include "decode/sequence/known_visibility.h"
 #include "form/schema/values.h"
 
 namespace slip {
@@ -25,8 +25,13 @@ namespace {
 
 class FieldRun {
  public:
-  FieldRun(Task& task, bool one_by_one)
-      : t_(task), p_(task.work.passes), form_(*task.form), law_of_(known_law(form_)), law_(*law_of_), one_by_one_(one_by_one) {}
+  FieldRun(ScheduleContext& context, bool one_by_one)
+      : t_(context),
+        p_(context.scratch.passes),
+        form_(*context.form),
+        shared_visibility_(known_visibility(form_)),
+        visibility_(*shared_visibility_),
+        one_by_one_(one_by_one) {}
 
   Status run() {
     SLIP_TRY_(lay_out());
@@ -57,12 +62,12 @@ class FieldRun {
   size_t rollouts() const { return t_.answers.size(); }
   size_t fields() const { return form_.fields().size(); }
   size_t at(int32_t f, size_t r) const { return r * fields() + static_cast<size_t>(f); }
-  size_t index_of(const Strand& s) const { return static_cast<size_t>(&s - t_.work.strands.data()); }
+  size_t index_of(const Strand& s) const { return static_cast<size_t>(&s - t_.scratch.strands.data()); }
   Node& node_of(const Strand& s) { return nodes_[index_of(s)]; }
   /// The strand that rollout r has in field f, with others maybe; null while it waits.
   Strand* strand(int32_t f, size_t r) {
     const int32_t i = strand_[at(f, r)];
-    return i == kNone ? nullptr : &t_.work.strands[static_cast<size_t>(i)];
+    return i == kNone ? nullptr : &t_.scratch.strands[static_cast<size_t>(i)];
   }
   /// The first rollout of those that share a strand; the strand lies in the region of slots of its own.
   size_t first_of(const Strand& s) const { return s.request - p_.options().request; }
@@ -73,7 +78,7 @@ class FieldRun {
     return n;
   }
   Strand& region(int32_t f, size_t r) {
-    return t_.work.strands[static_cast<size_t>(region_[at(f, shared_[static_cast<size_t>(f)] ? 0 : r)])];
+    return t_.scratch.strands[static_cast<size_t>(region_[at(f, shared_[static_cast<size_t>(f)] ? 0 : r)])];
   }
 
   void lay_scaffold() {
@@ -90,10 +95,10 @@ class FieldRun {
   /// Fields that no rollout can have otherwise than the first: one region of slots for all.
   void find_shared() {
     shared_.assign(fields(), 1);
-    for (const int32_t f : law_.order()) {
+    for (const int32_t f : visibility_.order()) {
       const Field& x = p_.field(f);
       bool shared = rollouts() == 1 || p_.temperature_of(x.section) == 0;
-      for (const int32_t a : law_.ancestors(f)) shared = shared && shared_[static_cast<size_t>(a)];
+      for (const int32_t a : visibility_.ancestors(f)) shared = shared && shared_[static_cast<size_t>(a)];
       shared_[static_cast<size_t>(f)] = shared;
     }
   }
@@ -104,13 +109,13 @@ class FieldRun {
     int32_t rows = static_cast<int32_t>(scaffold_.size());
     int32_t strands = 0;
     for (size_t r = 0; r < rollouts(); ++r)
-      for (const int32_t f : law_.order())
+      for (const int32_t f : visibility_.order())
         if (r == 0 || !shared_[static_cast<size_t>(f)]) {
           rows += p_.field(f).budget + 1;
           ++strands;
         }
-    SLIP_TRY_(p_.reserve(rows + int64_t{t_.drafting.scratch_slots()} * strands));
-    t_.work.make_strands(static_cast<size_t>(strands), t_.answers[0]);
+    SLIP_TRY_(p_.reserve(rows + int64_t{t_.drafter.scratch_slots()} * strands));
+    t_.scratch.make_strands(static_cast<size_t>(strands), t_.answers[0]);
     nodes_.assign(static_cast<size_t>(strands), {});
     region_.assign(rollouts() * fields(), kNone);
     strand_ = region_;
@@ -118,24 +123,24 @@ class FieldRun {
     int32_t scratch = p_.prompt_rows() + rows;
     int32_t next = 0;
     for (size_t r = 0; r < rollouts(); ++r)
-      for (const int32_t f : law_.order()) {
+      for (const int32_t f : visibility_.order()) {
         if (r > 0 && shared_[static_cast<size_t>(f)]) continue;
         region_[at(f, r)] = next;
-        Strand& s = t_.work.strands[static_cast<size_t>(next++)];
+        Strand& s = t_.scratch.strands[static_cast<size_t>(next++)];
         s.field = f;
         s.request = p_.options().request + static_cast<uint32_t>(r);
         s.answer = &t_.answers[r];
         s.first_slot = slot;
         s.scratch_slot = scratch;
         slot += p_.field(f).budget + 1;
-        scratch += t_.drafting.scratch_slots();
+        scratch += t_.drafter.scratch_slots();
       }
     content_.reserve(static_cast<size_t>(form_.length()) + 1);
     open_ = rollouts() * fields();
     ready_.reserve(static_cast<size_t>(strands));
     std::vector<int32_t> budgets;
     for (const Field& f : form_.fields()) budgets.push_back(f.budget);
-    remaining_ = law_.remaining_path(budgets);
+    remaining_ = visibility_.remaining_path(budgets);
     p_.defer_prefill(false, scaffold_, scaffold_at_);
     return {};
   }
@@ -151,7 +156,7 @@ class FieldRun {
         s.context.push_back({begin, end});
     };
     append(0, p_.prompt_rows());
-    for (const GraphLaw::Segment& g : law_.context(s.field)) {
+    for (const GraphVisibility::Segment& g : visibility_.context(s.field)) {
       if (g.field < 0) {
         append(p_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)], p_.prompt_rows() + ordinal_[static_cast<size_t>(g.end)]);
         continue;
@@ -212,7 +217,7 @@ class FieldRun {
   /// All who share it have its content.
   void close(Strand& s) {
     node_of(s).state = State::kClosed;
-    t_.drafting.closed(s);
+    t_.drafter.closed(s);
     for (size_t m = 0; m < rollouts(); ++m) {
       if (!has(s, m)) continue;
       --open_;
@@ -225,7 +230,7 @@ class FieldRun {
   template <class F>
   void sweep(F&& visit) {
     for (size_t r = 0; r < rollouts(); ++r)
-      for (const int32_t f : law_.order())
+      for (const int32_t f : visibility_.order())
         if (Strand* s = strand(f, r); s ? first_of(*s) == r : r == 0 || !shared_[static_cast<size_t>(f)]) visit(f, r, s);
   }
 
@@ -255,15 +260,15 @@ class FieldRun {
       return remaining_[static_cast<size_t>(a->field)] > remaining_[static_cast<size_t>(b->field)];
     });
     // A strand's rows in a pass: its newest row, its window, and what the drafter adds.
-    const int32_t each = 1 + t_.widest + t_.drafting.scratch_slots();
+    const int32_t each = 1 + t_.widest + t_.drafter.scratch_slots();
     ready_.resize(std::min(ready_.size(), static_cast<size_t>(std::max(1, most / each))));
     std::sort(ready_.begin(), ready_.end());
   }
 
   /// Rows of closed ancestors that no pass has fed yet.
   void feed_ancestors(const Strand& s) {
-    for (const int32_t a : law_.order()) {
-      if (!std::binary_search(law_.ancestors(s.field).begin(), law_.ancestors(s.field).end(), a)) continue;
+    for (const int32_t a : visibility_.order()) {
+      if (!std::binary_search(visibility_.ancestors(s.field).begin(), visibility_.ancestors(s.field).end(), a)) continue;
       Strand& q = *strand(a, first_of(s));
       Node& n = node_of(q);
       if (n.state != State::kClosed || q.cached == q.length() || n.fed_before == p_.statistics().forwards) continue;
@@ -293,7 +298,7 @@ class FieldRun {
   /// (docs/lab/0011-decoders.md).
   bool drafts_pay() const {
     const auto parted = [&](const Strand* s) { return members(*s) < rollouts(); };
-    return t_.drafts_decide || !t_.drafting.drafts_in_passes() || std::none_of(ready_.begin(), ready_.end(), parted);
+    return t_.drafts_decide || !t_.drafter.drafts_in_passes() || std::none_of(ready_.begin(), ready_.end(), parted);
   }
 
   /// Children whose open parents are all drafted to their very end in this pass, to any depth.
@@ -303,7 +308,7 @@ class FieldRun {
       Strand& s = open(f, r);
       Node& n = node_of(s);
       n.started = n.in_pass = true;
-      for (const int32_t a : law_.ancestors(f)) strand(a, r)->feed_last = true;
+      for (const int32_t a : visibility_.ancestors(f)) strand(a, r)->feed_last = true;
       t_.rounds.propose_child(s);
       ready_.push_back(&s);
     });
@@ -411,7 +416,7 @@ class FieldRun {
       const bool forced = x.instance_of && was_forced(f);
       draws.push_back(forced ? 0 : static_cast<int32_t>(content.size()) + (static_cast<int32_t>(content.size()) < x.budget));
     }
-    sum.critical_path = law_.longest_path(draws);
+    sum.critical_path = visibility_.longest_path(draws);
     for (Decoded& d : t_.answers) d.tokens = assemble(form_, d.fields);
     sum.forced_tokens += form_.fixed_tokens();
   }
@@ -426,11 +431,11 @@ class FieldRun {
     Rounds::Picks picks;
   };
 
-  Task& t_;
+  ScheduleContext& t_;
   Passes& p_;
   const Form& form_;
-  std::shared_ptr<const GraphLaw> law_of_;
-  const GraphLaw& law_;
+  std::shared_ptr<const GraphVisibility> shared_visibility_;
+  const GraphVisibility& visibility_;
   bool one_by_one_;
   std::vector<TokenId> scaffold_, content_;
   std::vector<int32_t> scaffold_at_, ordinal_;
@@ -446,6 +451,6 @@ class FieldRun {
 
 }  // namespace
 
-Status decode_fields(Task& task, bool one_by_one) { return FieldRun(task, one_by_one).run(); }
+Status decode_fields(ScheduleContext& context, bool one_by_one) { return FieldRun(context, one_by_one).run(); }
 
 }  // namespace slip

@@ -9,7 +9,7 @@
 namespace slip {
 
 /// Buffers of one decoder, kept from answer to answer.
-struct Work {
+struct Scratch {
   Passes passes;
   std::vector<Strand> strands;  // never grows while pointers into it live: schedules size it first
   std::vector<Strand*> ready;
@@ -24,21 +24,21 @@ struct Work {
 };
 
 /// What a schedule works with: one answer per rollout; statistics go to the first.
-struct Task {
-  Work& work;
+struct ScheduleContext {
+  Scratch& scratch;
   Rounds& rounds;
-  Drafting& drafting;
+  Drafter& drafter;
   const LmInfo& info;
   const Form* form;
   std::vector<Decoded>& answers;
-  int32_t widest = 0;  // draws of a round at most: room behind the limit of free text
+  int32_t widest = 0;          // draws of a round at most: room behind the limit of free text
   bool drafts_decide = false;  // the verifier's answer depends on what was drafted: a schedule may not leave drafts out
 };
 
-Status decode_text(Task& task);
-Status decode_chain(Task& task, bool pass_per_token);
+Status decode_text(ScheduleContext& context);
+Status decode_chain(ScheduleContext& context, bool pass_per_token);
 /// `one_by_one`: the graph's fields one after another in place of all that are ready.
-Status decode_fields(Task& task, bool one_by_one);
-Status decode_sections(Work& work, const LmInfo& info, const Form& form, const Method& method, Decoded& answer);
+Status decode_fields(ScheduleContext& context, bool one_by_one);
+Status decode_sections(Scratch& scratch, const LmInfo& info, const Form& form, const Method& method, Decoded& answer);
 
 }  // namespace slip

@@ -9,7 +9,7 @@
 // With a commit sampler [Nemotron-Labs-Diffusion, App. A] a small network that sees the whole block says how likely each place's likeliest
 // token is the one that will stand there; that takes the confidence's place. A choice that is not the likeliest token (the rules or a
 // temperature took another) was not judged by it and counts 0.
-// Differs from the paper: choices obey the field's rules (Gates), and places committed in one pass must fit together; one that
+// Differs from the paper: choices obey the field's rules (FieldMask), and places committed in one pass must fit together; one that
 // does not stays masked. Without rules this is the paper's algorithm pass for pass.
 #include <cmath>
 
@@ -22,9 +22,9 @@ namespace {
 
 class Sections {
  public:
-  Sections(Work& work, const LmInfo& info, const Form& form, float threshold, CommitSampler* sampler, Decoded& answer)
-      : work_(work),
-        p_(work.passes),
+  Sections(Scratch& scratch, const LmInfo& info, const Form& form, float threshold, CommitSampler* sampler, Decoded& answer)
+      : scratch_(scratch),
+        p_(scratch.passes),
         info_(info),
         form_(form),
         threshold_(threshold),
@@ -37,7 +37,7 @@ class Sections {
   Status run() {
     choices_.reserve(x_.size());
     answer_.tokens.reserve(x_.size());
-    gates_.reserve(form_);
+    field_mask_.reserve(form_);
     SLIP_TRY_(p_.prefill(Want::kNothing));
     for (const Block& b : form_.blocks()) {
       if (p_.options().trace) answer_.rounds.push_back({.block = b});
@@ -91,14 +91,14 @@ class Sections {
   }
 
   std::span<const float> logits_at(const Block& b, int32_t u) const {
-    return from_kept_row(b, u) ? std::span<const float>(work_.kept_logits_V)
+    return from_kept_row(b, u) ? std::span<const float>(scratch_.kept_logits_V)
                                : p_.logits_V(static_cast<size_t>(u - b.begin - (info_.rule.shift ? 1 : 0)));
   }
 
   Choice choose(const Block& b, int32_t u) {
     const int32_t f = form_.field_at(u), index = u - p_.field(f).start;
     const auto logits_V = logits_at(b, u);
-    const Allowed allowed = gates_.at(index);
+    const Allowed allowed = field_mask_.at(index);
     const Sampling s = p_.sampling_at({.field = f, .index = index});
     const double uniform = s.temperature == 0 ? 0 : p_.uniform(p_.options().request, {.field = f, .index = index}, Purpose::kToken);
     TokenId token;
@@ -160,7 +160,7 @@ class Sections {
     for (int32_t u = b.begin; u < b.end; ++u) {
       if (!masked(u)) continue;
       const int32_t f = form_.field_at(u);
-      if (f != last_field) gates_.update(p_.field(f), content(p_.field(f)));
+      if (f != last_field) field_mask_.update(p_.field(f), content(p_.field(f)));
       last_field = f;
       choices_.push_back(choose(b, u));
     }
@@ -180,8 +180,8 @@ class Sections {
       if (above ? !(c.confidence > threshold_) : i != best) continue;
       const Field& f = p_.field(form_.field_at(c.place));
       if (!f.rules.unrestricted()) {
-        gates_.update(f, content(f));
-        if (!gates_.allows(c.place - f.start, c.token)) continue;
+        field_mask_.update(f, content(f));
+        if (!field_mask_.allows(c.place - f.start, c.token)) continue;
       }
       x_[static_cast<size_t>(c.place)] = c.token;
       if (p_.options().trace) answer_.rounds.back().committed.push_back(c.place);
@@ -208,12 +208,12 @@ class Sections {
     SLIP_TRY_(p_.run(PassKind::kVerify));
     if (keep) {
       const auto logits_V = p_.logits_V(p_.rows() - 1);
-      work_.kept_logits_V.assign(logits_V.begin(), logits_V.end());
+      scratch_.kept_logits_V.assign(logits_V.begin(), logits_V.end());
     }
     return {};
   }
 
-  Work& work_;
+  Scratch& scratch_;
   Passes& p_;
   const LmInfo& info_;
   const Form& form_;
@@ -225,7 +225,7 @@ class Sections {
   std::vector<CommitPlace> block_;
   std::vector<float> probability_;
   std::vector<TokenId> history_;
-  Gates gates_;
+  FieldMask field_mask_;
 };
 
 Status check_sampler(const CommitSampler* sampler, const LmInfo& info, const Form& form) {
@@ -242,19 +242,19 @@ Status check_sampler(const CommitSampler* sampler, const LmInfo& info, const For
 
 }  // namespace
 
-Status decode_sections(Work& work, const LmInfo& info, const Form& form, const Method& method, Decoded& answer) {
+Status decode_sections(Scratch& scratch, const LmInfo& info, const Form& form, const Method& method, Decoded& answer) {
   for (const Field& f : form.fields())
     if (f.end) return unsupported("decode: expected fields of fixed size for section-diffusion, got '{}' with an end", f.name);
-  SLIP_TRY_(work.passes.reserve(form.length()));
-  const auto* confidence = std::get_if<ConfidenceVerifier>(&method.verifier);
-  const auto* sampler = std::get_if<SamplerVerifier>(&method.verifier);
-  if (!(confidence || sampler) || !std::holds_alternative<DiffusionDrafter>(method.drafter))
+  SLIP_TRY_(scratch.passes.reserve(form.length()));
+  const auto* confidence = std::get_if<ConfidenceSpec>(&method.verifier);
+  const auto* sampler = std::get_if<SamplerSpec>(&method.verifier);
+  if (!(confidence || sampler) || !std::holds_alternative<DiffusionSpec>(method.drafter))
     return unsupported("decode: expected drafter diffusion and verifier confidence or sampler for schedule sections, got {} and {}",
                        words_of(method).drafter, words_of(method).verifier);
-  if (!sampler) return Sections(work, info, form, confidence->threshold, nullptr, answer).run();
-  CommitSampler* network = work.passes.options().commit_sampler;
+  if (!sampler) return Sections(scratch, info, form, confidence->threshold, nullptr, answer).run();
+  CommitSampler* network = scratch.passes.options().commit_sampler;
   SLIP_TRY_(check_sampler(network, info, form));
-  return Sections(work, info, form, sampler->threshold.value_or(network->info().threshold), network, answer).run();
+  return Sections(scratch, info, form, sampler->threshold.value_or(network->info().threshold), network, answer).run();
 }
 
 }  // namespace slip

@@ -17,7 +17,7 @@ struct DraftFacts {
   float top = 1, margin = 1;      // probability of the draft's first choice, and its lead over the second
   int32_t ahead = 0;              // draws before it in this round
   int32_t field = -1, index = 0;  // its place; not the state of the field's rules, which spells what was drafted before it
-  int32_t row = 0;                // of the strand: the row that gives the draw's law (Draw::row)
+  int32_t row = 0;                // of the strand: the row that gives the draw's law (DraftToken::row)
   bool sure = false;
 };
 
@@ -25,9 +25,9 @@ struct DraftFacts {
 inline constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
 
 /// A strand as a width policy sees it: where it stands, and the window that it is to have. A pointer; valid as long as the strand.
-class WidthView {
+class DraftView {
  public:
-  explicit WidthView(Strand& strand) : strand_(&strand) {}
+  explicit DraftView(Strand& strand) : strand_(&strand) {}
   int32_t field() const;     // along a graph; -1 otherwise
   bool done() const;         // no draw is left
   int32_t position() const;  // form position of what comes next; in free text the number of the token
@@ -52,13 +52,13 @@ class WidthView {
 };
 
 /// The strands of a round.
-class WidthViews {
+class DraftViews {
  public:
-  explicit WidthViews(std::span<Strand* const> strands) : strands_(strands) {}
+  explicit DraftViews(std::span<Strand* const> strands) : strands_(strands) {}
   class Iterator {
    public:
     explicit Iterator(Strand* const* at) : at_(at) {}
-    WidthView operator*() const { return WidthView(**at_); }
+    DraftView operator*() const { return DraftView(**at_); }
     Iterator& operator++() {
       ++at_;
       return *this;
@@ -71,7 +71,7 @@ class WidthViews {
   Iterator begin() const { return Iterator(strands_.data()); }
   Iterator end() const { return Iterator(strands_.data() + strands_.size()); }
   size_t size() const { return strands_.size(); }
-  WidthView operator[](size_t i) const { return WidthView(*strands_[i]); }
+  DraftView operator[](size_t i) const { return DraftView(*strands_[i]); }
 
  private:
   std::span<Strand* const> strands_;

@@ -19,7 +19,7 @@ concept LeadsToIds = requires(T& x) {
   x.tokens;
 }
 || requires(T& x) { x.path; }
-|| requires(T& x) { x.draws; }
+|| requires(T& x) { x.drafts; }
 || requires(T& x) { x.token; }
 || requires(T& x) { x.before; }
 || requires(T& x) { x.answer; }
@@ -28,7 +28,7 @@ concept LeadsToIds = requires(T& x) {
 || requires(T& x) { x.template_rows; }
 || requires(T& x) { x.tokens(); }
 || requires(T& x) { x.path(); }
-|| requires(T& x) { x.draws(); }
+|| requires(T& x) { x.drafts(); }
 || requires(T& x) { x.token(); }
 || requires(T& x) { x.answer(); }
 || requires(T& x) { x.cursor(); }
@@ -39,35 +39,35 @@ concept LeadsToIds = requires(T& x) {
 || requires(T& x) { *x; }
 || requires(T& x) { x.get(); }
 || requires(T& x) { x.operator->(); };
-static_assert(LeadsToIds<Strand> && LeadsToIds<Draw> && LeadsToIds<Strand*>, "or the question finds nothing");
-static_assert(!LeadsToIds<WidthView> && !LeadsToIds<WidthViews>);
-static_assert(!std::is_convertible_v<WidthView, Strand&> && !std::is_convertible_v<WidthView, Strand*>);
-static_assert(!std::is_convertible_v<WidthViews, std::span<Strand* const>>);
+static_assert(LeadsToIds<Strand> && LeadsToIds<DraftToken> && LeadsToIds<Strand*>, "or the question finds nothing");
+static_assert(!LeadsToIds<DraftView> && !LeadsToIds<DraftViews>);
+static_assert(!std::is_convertible_v<DraftView, Strand&> && !std::is_convertible_v<DraftView, Strand*>);
+static_assert(!std::is_convertible_v<DraftViews, std::span<Strand* const>>);
 
 /// All that a view says is a number or a yes or no; all that it is told is numbers.
 template <class R>
-constexpr bool says_numbers(R (WidthView::*)() const) {
+constexpr bool says_numbers(R (DraftView::*)() const) {
   return std::is_same_v<R, int32_t> || std::is_same_v<R, bool>;
 }
-static_assert(says_numbers(&WidthView::field) && says_numbers(&WidthView::done) && says_numbers(&WidthView::position) &&
-              says_numbers(&WidthView::index) && says_numbers(&WidthView::rows) && says_numbers(&WidthView::cached) &&
-              says_numbers(&WidthView::missed) && says_numbers(&WidthView::has_next) && says_numbers(&WidthView::next_index));
-static_assert(std::is_same_v<decltype(&WidthView::set_window), void (WidthView::*)(int32_t, int32_t)>);
-static_assert(std::is_same_v<decltype(&WidthView::set_block), void (WidthView::*)(Block)>);
-static_assert(std::is_same_v<decltype(&WidthView::set_masks), void (WidthView::*)(int32_t)>);
-static_assert(std::is_same_v<decltype(*std::declval<WidthViews>().begin()), WidthView>);
-static_assert(std::is_same_v<decltype(std::declval<WidthViews>()[0]), WidthView>);
+static_assert(says_numbers(&DraftView::field) && says_numbers(&DraftView::done) && says_numbers(&DraftView::position) &&
+              says_numbers(&DraftView::index) && says_numbers(&DraftView::rows) && says_numbers(&DraftView::cached) &&
+              says_numbers(&DraftView::missed) && says_numbers(&DraftView::has_next) && says_numbers(&DraftView::next_index));
+static_assert(std::is_same_v<decltype(&DraftView::set_window), void (DraftView::*)(int32_t, int32_t)>);
+static_assert(std::is_same_v<decltype(&DraftView::set_block), void (DraftView::*)(Block)>);
+static_assert(std::is_same_v<decltype(&DraftView::set_masks), void (DraftView::*)(int32_t)>);
+static_assert(std::is_same_v<decltype(*std::declval<DraftViews>().begin()), DraftView>);
+static_assert(std::is_same_v<decltype(std::declval<DraftViews>()[0]), DraftView>);
 
 /// What policies are called with.
-static_assert(std::is_same_v<decltype(&WidthPolicy::open), void (WidthPolicy::*)(WidthView)>);
-static_assert(std::is_same_v<decltype(&WidthPolicy::open_all), void (WidthPolicy::*)(WidthViews)>);
-static_assert(std::is_same_v<decltype(&WidthPolicy::lay_masks), void (WidthPolicy::*)(WidthViews)>);
-static_assert(std::is_same_v<decltype(&WidthPolicy::starts), bool (WidthPolicy::*)(int32_t)>);
-static_assert(std::is_same_v<decltype(&WidthPolicy::seen), void (WidthPolicy::*)(const DraftFacts&, bool)>);
-static_assert(std::is_same_v<decltype(&WidthPolicy::choose),
-                             void (WidthPolicy::*)(std::span<const std::span<const DraftFacts>>, std::span<int32_t>)>);
+static_assert(std::is_same_v<decltype(&DraftLengthPolicy::open), void (DraftLengthPolicy::*)(DraftView)>);
+static_assert(std::is_same_v<decltype(&DraftLengthPolicy::open_all), void (DraftLengthPolicy::*)(DraftViews)>);
+static_assert(std::is_same_v<decltype(&DraftLengthPolicy::lay_masks), void (DraftLengthPolicy::*)(DraftViews)>);
+static_assert(std::is_same_v<decltype(&DraftLengthPolicy::starts), bool (DraftLengthPolicy::*)(int32_t)>);
+static_assert(std::is_same_v<decltype(&DraftLengthPolicy::seen), void (DraftLengthPolicy::*)(const DraftFacts&, bool)>);
+static_assert(std::is_same_v<decltype(&DraftLengthPolicy::choose),
+                             void (DraftLengthPolicy::*)(std::span<const std::span<const DraftFacts>>, std::span<int32_t>)>);
 
-TEST(WidthView, SaysWhereAStrandStandsAndSetsItsWindow) {
+TEST(DraftView, SaysWhereAStrandStandsAndSetsItsWindow) {
   Decoded answer;
   Strand a, b;
   a.reset(answer);
@@ -80,7 +80,7 @@ TEST(WidthView, SaysWhereAStrandStandsAndSetsItsWindow) {
   b.has_next = true;
   b.next_place = {7, 2, 9};
   Strand* const both[] = {&a, &b};
-  const WidthViews views(both);
+  const DraftViews views(both);
   ASSERT_EQ(views.size(), 2u);
   EXPECT_EQ(views[0].position(), 3);
   EXPECT_EQ(views[0].index(), 3);
@@ -93,17 +93,17 @@ TEST(WidthView, SaysWhereAStrandStandsAndSetsItsWindow) {
   EXPECT_TRUE(views[1].has_next());
   EXPECT_EQ(views[1].next_index(), 2);
   int32_t n = 0;
-  for (WidthView v : views) {
+  for (DraftView v : views) {
     v.set_window(10 + n, 20 + n);
     v.set_masks(30 + n++);
   }
-  EXPECT_EQ(std::pair(a.window_draws, a.window_end), std::pair(10, 20));
-  EXPECT_EQ(std::pair(b.window_draws, b.window_end), std::pair(11, 21));
+  EXPECT_EQ(std::pair(a.window_drafts, a.window_end), std::pair(10, 20));
+  EXPECT_EQ(std::pair(b.window_drafts, b.window_end), std::pair(11, 21));
   EXPECT_EQ(std::pair(a.masks, b.masks), std::pair(30, 31));
   views[1].set_block({4, 9});
   EXPECT_EQ(std::pair(b.block.begin, b.block.end), std::pair(4, 9));
   EXPECT_EQ(b.window_end, 9);
-  EXPECT_EQ(b.window_draws, 11);
+  EXPECT_EQ(b.window_drafts, 11);
 }
 
 }  // namespace

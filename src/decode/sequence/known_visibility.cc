@@ -10,7 +10,7 @@ namespace {
 struct Known {
   const Form* form = nullptr;
   std::vector<int32_t> key;
-  std::shared_ptr<const GraphLaw> law;
+  std::shared_ptr<const GraphVisibility> law;
 };
 
 void key_of(const Form& form, std::vector<int32_t>& key) {
@@ -29,12 +29,12 @@ void key_of(const Form& form, std::vector<int32_t>& key) {
 
 }  // namespace
 
-std::shared_ptr<const GraphLaw> known_law(const Form& form) {
+std::shared_ptr<const GraphVisibility> known_visibility(const Form& form) {
   thread_local Known known;
   thread_local std::vector<int32_t> key;
   key_of(form, key);
-  if (known.form != &form || known.key != key) known = {&form, key, std::make_shared<const GraphLaw>(form)};
-  return known.law;
+  if (known.form != &form || known.key != key) known = {&form, key, std::make_shared<const GraphVisibility>(form)};
+  return known.visibility;
 }
 
 }  // namespace slip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: the graph law's tables of the form that this thread decodes, kept from answer to answer.
+// Inside of decode.h: graph visibility's tables of the form that this thread decodes, kept from answer to answer.
 #pragma once
 #include <memory>
 
@@ -9,6 +9,6 @@ namespace slip {
 
 /// Made anew only for another form: some 30,000 steps for 41 fields and 677 positions, which a decode of 5 ms feels. Holds while `form`
 /// lives.
-std::shared_ptr<const GraphLaw> known_law(const Form& form);
+std::shared_ptr<const GraphVisibility> known_visibility(const Form& form);
 
 }  // namespace slip

@@ -19,7 +19,7 @@
 namespace slip {
 
 /// A draw that a drafter has proposed.
-struct Draw {
+struct DraftToken {
   Place place;
   TokenId token;
   bool sure = false;     // the rules allow nothing else: no draft, no test
@@ -33,7 +33,7 @@ struct Draw {
 };
 
 struct Strand {
-  int32_t field = -1;    // graph law: the field
+  int32_t field = -1;    // graph visibility: the field
   uint32_t request = 0;  // of the uniforms
   Decoded* answer = nullptr;
   Cursor cursor;                // behind `tokens`
@@ -50,12 +50,12 @@ struct Strand {
   int32_t scratch_slot = 0;                                // rows of its own for drafts that may not overwrite its rows (quadratic)
 
   // ---- one round
-  int32_t window_draws = 0;     // most draws to propose, sure ones not counted
+  int32_t window_drafts = 0;     // most draws to propose, sure ones not counted
   int32_t window_end = kNoEnd;  // form position where the window ends
   Block block{};                // of the form, where the policy goes by blocks
   int32_t block_rows_end = 0;   // rows of the draft pass, where there was one
   int32_t masks = 0;            // drafts that the verifying pass shall make for the next round
-  std::vector<Draw> draws;
+  std::vector<DraftToken> draws;
   std::vector<TokenId> path;  // tokens, then what the draft adds; row i of the verifying pass holds path[i]
   Cursor ahead;               // behind `path`
   bool feed_last = false;     // the path's last row is needed though the strand would close (children see it)
@@ -83,7 +83,7 @@ struct Strand {
     cached = 0;
     context.clear();
     first_slot = first_position = scratch_slot = first_row = 0;
-    window_draws = 0;
+    window_drafts = 0;
     window_end = kNoEnd;
     block = {};
     block_rows_end = masks = 0;

@@ -47,8 +47,8 @@ inline CostTable random_costs(PhiloxStream& r) {
   return *CostTable::make(rows, ms, "test");
 }
 
-inline WidthModel random_model(PhiloxStream& r, const Form* form) {
-  WidthModel m = WidthModel::uninformed(random_costs(r), form);
+inline DraftLengthModel random_model(PhiloxStream& r, const Form* form) {
+  DraftLengthModel m = DraftLengthModel::uninformed(random_costs(r), form);
   const auto fields = static_cast<int32_t>(m.fields.size());
   for (int n = 0; n < 40; ++n) {
     const auto tested = static_cast<int64_t>(1 + r.below(40));
@@ -62,20 +62,20 @@ inline WidthModel random_model(PhiloxStream& r, const Form* form) {
   for (int32_t f = 0; f < fields; ++f)
     for (int n = 0; n < 5; ++n)
       m.lengths.add(f, static_cast<int32_t>(r.below(static_cast<uint32_t>(form->fields()[static_cast<size_t>(f)].budget) + 1)));
-  m.most_draws = static_cast<int32_t>(1 + r.below(32));
-  m.static_width = static_cast<int32_t>(1 + r.below(8));
+  m.most_drafts = static_cast<int32_t>(1 + r.below(32));
+  m.static_draft_length = static_cast<int32_t>(1 + r.below(8));
   return m;
 }
 
 inline Prompt short_prompt(PhiloxStream& r) { return text_prompt(r, static_cast<int32_t>(1 + r.below(5)), kVocab); }
 
-inline Method with(std::string_view preset, Drafter drafter, Width width) {
+inline Method with(std::string_view preset, DrafterSpec drafter, DraftLengthSpec width) {
   Method m = *method_of(preset);
   m.drafter = std::move(drafter);
   m.width = std::move(width);
   return m;
 }
-inline const Width kMeasured{.kind = Width::Kind::kMeasured};
+inline const DraftLengthSpec kMeasured{.kind = DraftLengthSpec::Kind::kMeasured};
 
 inline Decoded decoded(const HashLm::Options& o, const Prompt& prompt, const Form* form, const Method& m,
                        const DecodeOptions& options) {

@@ -10,8 +10,8 @@ namespace slip::test {
 enum class Path { kText, kChain, kFields, kOneByOne };
 inline constexpr Path kPaths[] = {Path::kText, Path::kChain, Path::kFields, Path::kOneByOne};
 
-inline Method method_on(Path path, Drafter drafter, int32_t width) {
-  Method m{.preset = "test", .drafter = std::move(drafter), .verifier = ExactVerifier{}};
+inline Method method_on(Path path, DrafterSpec drafter, int32_t width) {
+  Method m{.preset = "test", .drafter = std::move(drafter), .verifier = ExactSpec{}};
   m.schedule = path == Path::kText ? Schedule::kText : path == Path::kFields ? Schedule::kFields : Schedule::kChain;
   m.width.tokens = width;
   return m;
@@ -26,7 +26,7 @@ inline std::vector<Decoded> one_at_a_time(const Trial& t, Path path, int32_t cou
     DecodeOptions o = t.options;
     o.request += static_cast<uint32_t>(r);
     HashLm lm(t.lm);
-    auto d = Decoder(lm, method_on(path == Path::kFields ? Path::kOneByOne : path, NoDrafter{}, 1))
+    auto d = Decoder(lm, method_on(path == Path::kFields ? Path::kOneByOne : path, NoDraftSpec{}, 1))
                  .decode(t.prompt, form_on(path, t), o);
     if (!d) throw std::runtime_error(d.error().message);
     out.push_back(std::move(*d));
@@ -36,7 +36,7 @@ inline std::vector<Decoded> one_at_a_time(const Trial& t, Path path, int32_t cou
 
 inline Trial trial_on(Path path, uint64_t n) {
   Trial t = random_trial(n);
-  t.options.law = path == Path::kFields || path == Path::kOneByOne ? Law::kGraph : Law::kChain;
+  t.options.visibility = path == Path::kFields || path == Path::kOneByOne ? Visibility::kGraph : Visibility::kChain;
   return t;
 }
 

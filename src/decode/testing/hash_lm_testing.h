@@ -30,7 +30,7 @@ class HashLm : public Lm {
     info_.name = "hash";
     info_.vocab = o.vocab;
     info_.slots = o.slots;
-    info_.width = 2;
+    info_.hidden_size = 2;
     info_.has_draft_adapter = o.adapter;
     info_.rule = {.shift = o.shift, .has_mask = true, .has_null = true, .mask = TokenId{1}, .null_token = TokenId{2}};
   }
@@ -85,7 +85,7 @@ class HashLm : public Lm {
   uint64_t input_hash(const Pass& pass, const RowInput& input) const {
     if (const auto* token = std::get_if<TokenId>(&input)) return static_cast<uint64_t>(token->value);
     uint64_t h = 99;
-    const auto width = static_cast<size_t>(info_.width), index = static_cast<size_t>(std::get<Feature>(input).index);
+    const auto width = static_cast<size_t>(info_.hidden_size), index = static_cast<size_t>(std::get<Feature>(input).index);
     if ((index + 1) * width > pass.features_ND.size()) return mix(h, index);  // a test that names features and brings none
     for (const float x : pass.features_ND.subspan(index * width, width)) h = mix(h, std::bit_cast<uint32_t>(x));
     return h;

@@ -56,14 +56,14 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
       script.fields.push_back(told);
     }
     o.previous = &previous;
-    const WidthModel model = random_model(r, &form);
-    o.width_model = &model;
+    const DraftLengthModel model = random_model(r, &form);
+    o.draft_length_model = &model;
     Method m =
-        with(graph ? "fields-spec" : "scaffold-spec", PreviousDrafter{}, Width{.tokens = static_cast<int32_t>(1 + r.below(9))});
+        with(graph ? "fields-spec" : "scaffold-spec", PreviousSpec{}, DraftLengthSpec{.tokens = static_cast<int32_t>(1 + r.below(9))});
     if (r.chance(0.5)) m.width = kMeasured;
     const Decoded d = decoded(lm, prompt, &form, m, o);
     ASSERT_EQ(d.tokens, truth.tokens);
-    const auto width = *make_width(m, &form, o);
+    const auto width = *make_draft_length(m, &form, o);
     const ReplayCounts c = replay(form, script, {.graph = graph, .activation = o.activation}, *width);
     expect_same(d.statistics, c, std::to_string(n) + (graph ? " graph" : " chain"));
     discarded += c.discarded;
@@ -75,7 +75,7 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
   EXPECT_LT(accepted, tested);
 }
 
-struct Recorder : WidthObserver {
+struct Recorder : DraftLengthObserver {
   void seen(const DraftFacts&, const Place& place, bool kept) override { bits.emplace_back(place, kept); }
   std::vector<std::pair<Place, bool>> bits;
 };
@@ -90,10 +90,10 @@ TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
     DecodeOptions o = random_options(r, n);
     o.most_rows = 0;
     Recorder bits;
-    o.width_observer = &bits;
+    o.draft_length_observer = &bits;
     Method m =
-        with(graph ? "fields-spec" : "scaffold-spec", DiffusionDrafter{}, Width{.tokens = static_cast<int32_t>(2 + r.below(9))});
-    if (!graph && r.chance(0.5)) m.width.kind = Width::Kind::kBlocks;
+        with(graph ? "fields-spec" : "scaffold-spec", DiffusionSpec{}, DraftLengthSpec{.tokens = static_cast<int32_t>(2 + r.below(9))});
+    if (!graph && r.chance(0.5)) m.width.kind = DraftLengthSpec::Kind::kBlocks;
     const Decoded d = decoded(lm, prompt, &form, m, o);
     ReplayScript script;
     for (const Field& f : form.fields())
@@ -101,8 +101,8 @@ TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
           {.content = f.budget, .draft = f.budget, .right = std::vector<uint8_t>(static_cast<size_t>(f.budget)), .top = {}});
     for (const auto& [place, kept] : bits.bits)
       script.fields[static_cast<size_t>(place.field)].right[static_cast<size_t>(place.index)] = kept;
-    o.width_observer = nullptr;
-    const auto width = *make_width(m, &form, o);
+    o.draft_length_observer = nullptr;
+    const auto width = *make_draft_length(m, &form, o);
     expect_same(d.statistics, replay(form, script, {.graph = graph, .activation = o.activation, .drafts_in_passes = true}, *width),
                 std::to_string(n));
   }

@@ -11,7 +11,7 @@ namespace {
 
 class Replay {
  public:
-  Replay(const Form& form, const ReplayScript& script, const ReplayMethod& m, WidthPolicy& width)
+  Replay(const Form& form, const ReplayScript& script, const ReplayMethod& m, DraftLengthPolicy& width)
       : form_(form), script_(script), m_(m), width_(width) {
     answer_.fields.resize(form.fields().size());
   }
@@ -101,8 +101,8 @@ class Replay {
         if (n->early && !parents(n->s.field, [&](int32_t q) {
               return closed(q) && (!nodes_[static_cast<size_t>(q)].in_round || nodes_[static_cast<size_t>(q)].whole);
             })) {
-          counts_.proposed += static_cast<int64_t>(n->s.draws.size());
-          counts_.discarded += static_cast<int64_t>(n->s.draws.size());
+          counts_.proposed += static_cast<int64_t>(n->s.drafts.size());
+          counts_.discarded += static_cast<int64_t>(n->s.drafts.size());
           n->in_round = false;
           continue;
         }
@@ -123,8 +123,8 @@ class Replay {
         if (!parents(f, [&](int32_t q) { return closed(q) || nodes_[static_cast<size_t>(q)].drafted_end; })) continue;
         open(f);
         n.in_round = n.early = more = true;
-        width_.open(WidthView(n.s));
-        n.s.draws.clear();
+        width_.open(DraftView(n.s));
+        n.s.drafts.clear();
         n.s.ahead = n.s.cursor;
         if (!m_.drafts_in_passes) draft(n, n.s.window_end);
         n.drafted_end = n.s.ahead.done();
@@ -136,12 +136,12 @@ class Replay {
   void propose(std::vector<Node*>& round) {
     strands_.clear();
     for (Node* n : round) strands_.push_back(&n->s);
-    width_.open_all(WidthViews(strands_));
+    width_.open_all(DraftViews(strands_));
     int32_t rows = 0;
     bool any = false;
     for (Node* n : round) {
       Strand& s = n->s;
-      s.draws.clear();
+      s.drafts.clear();
       s.ahead = s.cursor;
       int32_t end = s.window_end;
       if (m_.drafts_in_passes) {
@@ -174,15 +174,15 @@ class Replay {
         ++row;
         continue;
       }
-      if (static_cast<int32_t>(s.draws.size()) >= s.window_draws) return;
+      if (static_cast<int32_t>(s.drafts.size()) >= s.window_drafts) return;
       const Place p = s.ahead.place();
       if (p.index > told(p.field).draft) return;  // an earlier answer says nothing behind its END
       const auto i = static_cast<size_t>(p.index);
-      Draw d{.place = p, .token = drafted_token(p), .row = row, .position = s.ahead.position()};
-      d.facts = {.ahead = static_cast<int32_t>(s.draws.size()), .field = p.field, .index = p.index, .row = row};
+      DraftToken d{.place = p, .token = drafted_token(p), .row = row, .position = s.ahead.position()};
+      d.facts = {.ahead = static_cast<int32_t>(s.drafts.size()), .field = p.field, .index = p.index, .row = row};
       if (!told(p.field).top.empty()) d.facts.top = told(p.field).top[i];
       n.right.push_back(i < told(p.field).right.size() && told(p.field).right[i]);
-      s.draws.push_back(d);
+      s.drafts.push_back(d);
       row += s.ahead.take(d.token);
     }
   }
@@ -192,19 +192,19 @@ class Replay {
     spans_.clear();
     keep_.clear();
     for (size_t i = 0; i < round.size(); ++i) {
-      for (const Draw& d : round[i]->s.draws) facts_[i].push_back(d.facts);
+      for (const DraftToken& d : round[i]->s.drafts) facts_[i].push_back(d.facts);
       spans_.emplace_back(facts_[i]);
       keep_.push_back(static_cast<int32_t>(facts_[i].size()));
     }
     width_.choose(spans_, keep_);
     for (size_t i = 0; i < round.size(); ++i) {
       Strand& s = round[i]->s;
-      const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.draws.size())));
-      if (keep == s.draws.size()) continue;
-      counts_.proposed += static_cast<int64_t>(s.draws.size() - keep);
-      s.draws.resize(keep);
+      const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.drafts.size())));
+      if (keep == s.drafts.size()) continue;
+      counts_.proposed += static_cast<int64_t>(s.drafts.size() - keep);
+      s.drafts.resize(keep);
       s.ahead = s.cursor;
-      for (const Draw& d : s.draws) {
+      for (const DraftToken& d : s.drafts) {
         while (s.ahead.at_fixed()) s.ahead.take_fixed();
         s.ahead.take(d.token);
       }
@@ -216,7 +216,7 @@ class Replay {
     Strand& s = n.s;
     Cursor at = s.cursor;
     int32_t rows = s.length();
-    for (const Draw& d : s.draws) {
+    for (const DraftToken& d : s.drafts) {
       for (; at.at_fixed(); at.take_fixed()) ++rows;
       rows += at.take(d.token);
     }
@@ -225,7 +225,7 @@ class Replay {
     s.has_next = s.ahead.at_draw();
     if (s.has_next) s.next_place = s.ahead.place();
     n.fed_rows = rows;
-    if (s.ahead.done()) n.fed_rows = s.draws.empty() ? s.cached : s.draws.back().row + 1;
+    if (s.ahead.done()) n.fed_rows = s.drafts.empty() ? s.cached : s.drafts.back().row + 1;
   }
 
   void pass(const std::vector<Node*>& round) {
@@ -240,14 +240,14 @@ class Replay {
   void settle(Node& n) {
     Strand& s = n.s;
     bool held = true;
-    counts_.proposed += static_cast<int64_t>(s.draws.size());
-    for (size_t k = 0; k < s.draws.size() && held; ++k) {
+    counts_.proposed += static_cast<int64_t>(s.drafts.size());
+    for (size_t k = 0; k < s.drafts.size() && held; ++k) {
       s.take_fixed();
-      const Place p = s.draws[k].place;
+      const Place p = s.drafts[k].place;
       ++counts_.tested;
       held = n.right[k] != 0;
-      width_.seen(s.draws[k].facts, held);
-      if (m_.observer) m_.observer->seen(s.draws[k].facts, p, held);
+      width_.seen(s.drafts[k].facts, held);
+      if (m_.observer) m_.observer->seen(s.drafts[k].facts, p, held);
       counts_.accepted += held;
       if (!held) s.cached = std::min(n.fed_rows, s.length());
       s.take(true_token(p));
@@ -263,7 +263,7 @@ class Replay {
   const Form& form_;
   const ReplayScript& script_;
   const ReplayMethod& m_;
-  WidthPolicy& width_;
+  DraftLengthPolicy& width_;
   Decoded answer_;
   ReplayCounts counts_;
   bool prefill_ = true;  // not run yet
@@ -276,7 +276,7 @@ class Replay {
 
 }  // namespace
 
-ReplayCounts replay(const Form& form, const ReplayScript& script, const ReplayMethod& method, WidthPolicy& width) {
+ReplayCounts replay(const Form& form, const ReplayScript& script, const ReplayMethod& method, DraftLengthPolicy& width) {
   SLIP_CHECK(script.fields.size() == form.fields().size(), "a script tells of every field");
   return Replay(form, script, method, width).run();
 }

@@ -27,7 +27,7 @@ struct ReplayMethod {
   bool graph = true, activation = true;
   bool drafts_in_passes = false;    // diffusion: a draft pass before every round; children start without drafts
   const CostTable* cost = nullptr;  // of passes; left out: the prefill, and rows that only feed closed fields
-  WidthObserver* observer = nullptr;
+  DraftLengthObserver* observer = nullptr;
 };
 
 struct ReplayCounts {
@@ -35,6 +35,6 @@ struct ReplayCounts {
   double ms = 0;
 };
 
-ReplayCounts replay(const Form& form, const ReplayScript& script, const ReplayMethod& method, WidthPolicy& width);
+ReplayCounts replay(const Form& form, const ReplayScript& script, const ReplayMethod& method, DraftLengthPolicy& width);
 
 }  // namespace slip

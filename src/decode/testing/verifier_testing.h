@@ -7,10 +7,10 @@
 
 namespace slip::test {
 
-inline Method with(std::string_view preset, Verifier v, int32_t width) {
+inline Method with(std::string_view preset, VerifierSpec v, int32_t width) {
   Method m = *method_of(preset);
   m.verifier = std::move(v);
-  m.width = {Width::Kind::kFixed, width, {}};
+  m.width = {DraftLengthSpec::Kind::kFixed, width, {}};
   return m;
 }
 

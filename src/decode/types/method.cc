@@ -22,45 +22,45 @@ std::string named(std::string_view kind, const std::string& name) {
   return name.empty() ? std::string(kind) : fmt::format("{}:{}", kind, name);
 }
 
-std::string diffusion_word(const DiffusionDrafter& d) {
+std::string diffusion_word(const DiffusionSpec& d) {
   return d.ahead ? "diffusion:ahead" : d.adapter ? "diffusion:lora" : "diffusion";
 }
 
-std::string drafter_word(const Drafter& d) {
+std::string drafter_word(const DrafterSpec& d) {
   return std::visit(
       Overloaded{
-          [](const NoDrafter&) { return std::string("none"); }, [](const DiffusionDrafter& x) { return diffusion_word(x); },
-          [](const QuadraticDrafter&) { return std::string("quadratic"); },
-          [](const LookupDrafter&) { return std::string("lookup"); },
-          [](const PreviousDrafter& x) { return named("previous", x.name) + (x.then ? ", then " + diffusion_word(*x.then) : ""); },
-          [](const ModelDrafter& x) { return named(x.coupled ? "coupled" : "model", x.name); },
-          [](const DFlashDrafter& x) { return named("dflash", x.name); }},
+          [](const NoDraftSpec&) { return std::string("none"); }, [](const DiffusionSpec& x) { return diffusion_word(x); },
+          [](const QuadraticSpec&) { return std::string("quadratic"); },
+          [](const LookupSpec&) { return std::string("lookup"); },
+          [](const PreviousSpec& x) { return named("previous", x.name) + (x.then ? ", then " + diffusion_word(*x.then) : ""); },
+          [](const ModelSpec& x) { return named(x.coupled ? "coupled" : "model", x.name); },
+          [](const DFlashSpec& x) { return named("dflash", x.name); }},
       d);
 }
 
-std::string verifier_word(const Verifier& v) {
-  return std::visit(Overloaded{[](const ExactVerifier&) { return std::string("exact"); },
-                               [](const RejectionVerifier&) { return std::string("rejection"); },
-                               [](const RelaxedVerifier& x) {
+std::string verifier_word(const VerifierSpec& v) {
+  return std::visit(Overloaded{[](const ExactSpec&) { return std::string("exact"); },
+                               [](const RejectionSpec&) { return std::string("rejection"); },
+                               [](const RelaxedSpec& x) {
                                  return x.units ? fmt::format("relaxed:{}u", *x.units) : fmt::format("relaxed:{}", x.radius);
                                },
-                               [](const EnsembleVerifier& x) { return fmt::format("ensemble:{}", x.weight); },
-                               [](const ConfidenceVerifier& x) { return fmt::format("confidence:{}", x.threshold); },
-                               [](const SamplerVerifier& x) { return named("sampler", x.name); }},
+                               [](const EnsembleSpec& x) { return fmt::format("ensemble:{}", x.weight); },
+                               [](const ConfidenceSpec& x) { return fmt::format("confidence:{}", x.threshold); },
+                               [](const SamplerSpec& x) { return named("sampler", x.name); }},
                     v);
 }
 
 std::string width_word(const Method& m) {
-  if (std::holds_alternative<NoDrafter>(m.drafter)) return "1";
+  if (std::holds_alternative<NoDraftSpec>(m.drafter)) return "1";
   if (m.schedule == Schedule::kSections) return "blocks";
   switch (m.width.kind) {
-    case Width::Kind::kFixed:
+    case DraftLengthSpec::Kind::kFixed:
       return fmt::format("fixed:{}", m.width.tokens);
-    case Width::Kind::kBlocks:
+    case DraftLengthSpec::Kind::kBlocks:
       return "blocks";
-    case Width::Kind::kMeasured:
+    case DraftLengthSpec::Kind::kMeasured:
       return "measured";
-    case Width::Kind::kBlockPilot:
+    case DraftLengthSpec::Kind::kBlockPilot:
       return named("blockpilot", m.width.name);
   }
   return "?";
@@ -74,32 +74,32 @@ Result<Method> method_of(std::string_view preset) {
   Method m{.preset = std::string(preset)};
   if (preset == "ar") return m;
   if (preset == "self-spec") {
-    m.drafter = DiffusionDrafter{};
+    m.drafter = DiffusionSpec{};
   } else if (preset == "self-spec-quadratic") {
-    m.drafter = QuadraticDrafter{};
+    m.drafter = QuadraticSpec{};
     m.width.tokens = 4;
   } else if (preset == "draft-model") {
-    m.drafter = ModelDrafter{};
+    m.drafter = ModelSpec{};
     m.width.tokens = 4;
   } else if (preset == "dflash") {
-    m.drafter = DFlashDrafter{};
+    m.drafter = DFlashSpec{};
     m.width.tokens = 15;
   } else if (preset == "scaffold-ar") {
     m.schedule = Schedule::kChain;
   } else if (preset == "scaffold-spec") {
     m.schedule = Schedule::kChain;
-    m.drafter = DiffusionDrafter{};
-    m.width.kind = Width::Kind::kBlocks;
+    m.drafter = DiffusionSpec{};
+    m.width.kind = DraftLengthSpec::Kind::kBlocks;
   } else if (preset == "section-diffusion") {
     m.schedule = Schedule::kSections;
-    m.drafter = DiffusionDrafter{};
-    m.verifier = ConfidenceVerifier{};
-    m.width.kind = Width::Kind::kBlocks;
+    m.drafter = DiffusionSpec{};
+    m.verifier = ConfidenceSpec{};
+    m.width.kind = DraftLengthSpec::Kind::kBlocks;
   } else if (preset == "fields") {
     m.schedule = Schedule::kFields;
   } else if (preset == "fields-spec") {
     m.schedule = Schedule::kFields;
-    m.drafter = DiffusionDrafter{};
+    m.drafter = DiffusionSpec{};
     m.width.tokens = 16;
   } else {
     return usage_error("--decoder: expected one of {}, got '{}'", fmt::join(kPresets, ", "), preset);
@@ -173,34 +173,34 @@ Status needs_rest(const Word& w, std::string_view flag, std::string_view what) {
   return {};
 }
 
-Result<Drafter> drafter_of(std::string_view text) {
+Result<DrafterSpec> drafter_of(std::string_view text) {
   constexpr std::string_view kFlag = "--drafter";
   const Word w = split(text);
   if (w.head == "diffusion") {
     if (w.has_rest && w.rest != "lora" && w.rest != "ahead")
       return usage_error("--drafter: expected diffusion, diffusion:lora or diffusion:ahead, got {}", text);
-    return Drafter(DiffusionDrafter{.adapter = w.rest == "lora", .ahead = w.rest == "ahead"});
+    return DrafterSpec(DiffusionSpec{.adapter = w.rest == "lora", .ahead = w.rest == "ahead"});
   }
   if (w.head == "none" || w.head == "quadratic") {
     SLIP_TRY_(no_rest(w, kFlag));
-    return w.head == "none" ? Drafter(NoDrafter{}) : Drafter(QuadraticDrafter{});
+    return w.head == "none" ? DrafterSpec(NoDraftSpec{}) : DrafterSpec(QuadraticSpec{});
   }
   if (w.head == "lookup") {
-    if (!w.has_rest) return Drafter(LookupDrafter{});
+    if (!w.has_rest) return DrafterSpec(LookupSpec{});
     SLIP_TRY(const int32_t n, whole_number_of(w, kFlag, 1, 64));
-    return Drafter(LookupDrafter{n});
+    return DrafterSpec(LookupSpec{n});
   }
   if (w.head == "previous") {
     SLIP_TRY_(needs_rest(w, kFlag, "FILE"));
-    return Drafter(PreviousDrafter{w.rest});
+    return DrafterSpec(PreviousSpec{w.rest});
   }
   if (w.head == "model" || w.head == "coupled") {
     SLIP_TRY_(needs_rest(w, kFlag, "DIR"));
-    return Drafter(ModelDrafter{.name = w.rest, .coupled = w.head == "coupled"});
+    return DrafterSpec(ModelSpec{.name = w.rest, .coupled = w.head == "coupled"});
   }
   if (w.head == "dflash") {
     SLIP_TRY_(needs_rest(w, kFlag, "DIR"));
-    return Drafter(DFlashDrafter{w.rest});
+    return DrafterSpec(DFlashSpec{w.rest});
   }
   return usage_error(
       "--drafter: expected none, diffusion, diffusion:lora, diffusion:ahead, quadratic, model:DIR, coupled:DIR, dflash:DIR, lookup "
@@ -209,74 +209,74 @@ Result<Drafter> drafter_of(std::string_view text) {
       text);
 }
 
-Result<Verifier> verifier_of(std::string_view text) {
+Result<VerifierSpec> verifier_of(std::string_view text) {
   constexpr std::string_view kFlag = "--verifier";
   const Word w = split(text);
   if (w.head == "exact" || w.head == "rejection") {
     SLIP_TRY_(no_rest(w, kFlag));
-    return w.head == "exact" ? Verifier(ExactVerifier{}) : Verifier(RejectionVerifier{});
+    return w.head == "exact" ? VerifierSpec(ExactSpec{}) : VerifierSpec(RejectionSpec{});
   }
   if (w.head == "relaxed") {
     constexpr int32_t kMostRadius = 65536;
-    RelaxedVerifier relaxed{.radius = 0, .first = {}, .end = {}, .radius_of_field = {}};
+    RelaxedSpec relaxed{.radius = 0, .first = {}, .end = {}, .radius_of_field = {}};
     if (w.rest.ends_with('u')) {
       SLIP_TRY(relaxed.units, number_of({w.head, w.rest.substr(0, w.rest.size() - 1), w.has_rest}, kFlag, 0, kMostRadius));
     } else {
       SLIP_TRY(relaxed.radius, whole_number_of(w, kFlag, 0, kMostRadius));
     }
-    return Verifier(std::move(relaxed));
+    return VerifierSpec(std::move(relaxed));
   }
   if (w.head == "ensemble") {
     SLIP_TRY(const double l, number_of(w, kFlag, 0, 1));
-    return Verifier(EnsembleVerifier{static_cast<float>(l)});
+    return VerifierSpec(EnsembleSpec{static_cast<float>(l)});
   }
   if (w.head == "confidence") {
     SLIP_TRY(const double t, number_of({w.head, w.has_rest ? w.rest : "0.9", true}, kFlag, 0, 1));
-    return Verifier(ConfidenceVerifier{static_cast<float>(t)});
+    return VerifierSpec(ConfidenceSpec{static_cast<float>(t)});
   }
   if (w.head == "sampler") {
     SLIP_TRY_(needs_rest(w, kFlag, "DIR"));
-    return Verifier(SamplerVerifier{w.rest});
+    return VerifierSpec(SamplerSpec{w.rest});
   }
   return usage_error(
       "--verifier: expected exact, rejection, relaxed:R, relaxed:Xu, ensemble:L, confidence:T or sampler:DIR, got {}", text);
 }
 
-Result<Width> width_of(std::string_view text, Width now) {
+Result<DraftLengthSpec> width_of(std::string_view text, DraftLengthSpec now) {
   const Word w = split(text);
   if (w.head == "fixed") {
     SLIP_TRY(const int32_t n, whole_number_of(w, "--width", 1, 1024));
-    return Width{Width::Kind::kFixed, n, {}};
+    return DraftLengthSpec{DraftLengthSpec::Kind::kFixed, n, {}};
   }
   if (w.head == "blocks") {
     SLIP_TRY_(no_rest(w, "--width"));
-    return Width{Width::Kind::kBlocks, now.tokens, {}};
+    return DraftLengthSpec{DraftLengthSpec::Kind::kBlocks, now.tokens, {}};
   }
-  if (w.head == "measured") return Width{Width::Kind::kMeasured, now.tokens, w.rest};
+  if (w.head == "measured") return DraftLengthSpec{DraftLengthSpec::Kind::kMeasured, now.tokens, w.rest};
   if (w.head == "blockpilot") {
     SLIP_TRY_(needs_rest(w, "--width", "FILE"));
-    return Width{Width::Kind::kBlockPilot, now.tokens, w.rest};
+    return DraftLengthSpec{DraftLengthSpec::Kind::kBlockPilot, now.tokens, w.rest};
   }
   return usage_error("--width: expected fixed:N, blocks, measured or blockpilot:FILE, got {}", text);
 }
 
 Status check_sense(const Method& m) {
   const MethodWords w = words_of(m);
-  const bool none = std::holds_alternative<NoDrafter>(m.drafter), diffusion = std::holds_alternative<DiffusionDrafter>(m.drafter);
-  const bool places = std::holds_alternative<ConfidenceVerifier>(m.verifier) || std::holds_alternative<SamplerVerifier>(m.verifier);
+  const bool none = std::holds_alternative<NoDraftSpec>(m.drafter), diffusion = std::holds_alternative<DiffusionSpec>(m.drafter);
+  const bool places = std::holds_alternative<ConfidenceSpec>(m.verifier) || std::holds_alternative<SamplerSpec>(m.verifier);
   if (m.schedule == Schedule::kSections && !(places && diffusion))
     return unsupported(
         "decoder: schedule sections: expected drafter diffusion and verifier confidence:T or sampler:DIR, got {} and {}", w.drafter,
         w.verifier);
   if (m.schedule != Schedule::kSections && places)
     return unsupported("decoder: verifier {}: expected schedule sections, got {}", w.verifier, w.schedule);
-  if (none && !std::holds_alternative<ExactVerifier>(m.verifier))
+  if (none && !std::holds_alternative<ExactSpec>(m.verifier))
     return unsupported("decoder: verifier {}: expected a drafter, got none", w.verifier);
-  if (std::holds_alternative<EnsembleVerifier>(m.verifier) && !std::holds_alternative<QuadraticDrafter>(m.drafter))
+  if (std::holds_alternative<EnsembleSpec>(m.verifier) && !std::holds_alternative<QuadraticSpec>(m.drafter))
     return unsupported(
         "decoder: verifier {}: expected drafter quadratic, whose masks see no draft but their own row's head, got {}", w.verifier,
         w.drafter);
-  if (m.width.kind == Width::Kind::kBlocks && (m.schedule == Schedule::kText || m.schedule == Schedule::kFields))
+  if (m.width.kind == DraftLengthSpec::Kind::kBlocks && (m.schedule == Schedule::kText || m.schedule == Schedule::kFields))
     return unsupported("decoder: width blocks: expected schedule chain or sections, got {}", w.schedule);
   return {};
 }
@@ -288,8 +288,8 @@ namespace {
 /// Along a graph the measured width is made for masks that travel with the verifying passes: fewer passes and fewer rows than draft
 /// passes (docs/lab/0011-decoders.md). Who names diffusion gets draft passes.
 void draft_ahead(Method& m, std::string_view asked) {
-  auto* previous = std::get_if<PreviousDrafter>(&m.drafter);
-  auto* own = previous && previous->then ? &*previous->then : asked.empty() ? std::get_if<DiffusionDrafter>(&m.drafter) : nullptr;
+  auto* previous = std::get_if<PreviousSpec>(&m.drafter);
+  auto* own = previous && previous->then ? &*previous->then : asked.empty() ? std::get_if<DiffusionSpec>(&m.drafter) : nullptr;
   if (own && !own->adapter) own->ahead = true;
 }
 
@@ -309,23 +309,23 @@ Result<Method> with_parts(Method m, std::string_view schedule, std::string_view 
   if (!drafter.empty()) {
     const auto own = m.drafter;
     SLIP_TRY(m.drafter, drafter_of(drafter));
-    if (auto* previous = std::get_if<PreviousDrafter>(&m.drafter))
-      if (const auto* diffusion = std::get_if<DiffusionDrafter>(&own)) previous->then = *diffusion;
+    if (auto* previous = std::get_if<PreviousSpec>(&m.drafter))
+      if (const auto* diffusion = std::get_if<DiffusionSpec>(&own)) previous->then = *diffusion;
   }
   if (!verifier.empty()) {
     SLIP_TRY(m.verifier, verifier_of(verifier));
   }
   if (!width.empty()) {
     SLIP_TRY(m.width, width_of(width, m.width));
-    if (std::holds_alternative<NoDrafter>(m.drafter))
+    if (std::holds_alternative<NoDraftSpec>(m.drafter))
       return unsupported("decoder: width {}: expected a drafter, got none: one token a pass", width);
-    if (m.schedule == Schedule::kSections && m.width.kind != Width::Kind::kBlocks)
+    if (m.schedule == Schedule::kSections && m.width.kind != DraftLengthSpec::Kind::kBlocks)
       return unsupported("decoder: schedule sections: expected width blocks, got {}", width);
-  } else if (m.width.kind == Width::Kind::kBlocks && before != m.schedule && m.schedule != Schedule::kSections &&
+  } else if (m.width.kind == DraftLengthSpec::Kind::kBlocks && before != m.schedule && m.schedule != Schedule::kSections &&
              m.schedule != Schedule::kChain) {
-    m.width = {Width::Kind::kFixed, 16, {}};
+    m.width = {DraftLengthSpec::Kind::kFixed, 16, {}};
   }
-  if (m.schedule == Schedule::kFields && m.width.kind == Width::Kind::kMeasured) draft_ahead(m, drafter);
+  if (m.schedule == Schedule::kFields && m.width.kind == DraftLengthSpec::Kind::kMeasured) draft_ahead(m, drafter);
   SLIP_TRY_(check_sense(m));
   return m;
 }

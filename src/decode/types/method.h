@@ -15,8 +15,8 @@
 //   fields               fields    none       exact       FastDriveCoT: all ready fields of the graph in every pass
 //   fields-spec          fields    diffusion  exact       the same with drafts in every field, children started on them
 //
-// Two laws (design, section 2): DecodeOptions::law says which one the model was trained for. Under the chain law a form is decoded
-// by chain or sections, under the graph law by fields, or, with schedule chain, one field after another. Exact presets that decode
+// Two laws (design, section 2): DecodeOptions::law says which one the model was trained for. Under chain visibility a form is decoded
+// by chain or sections, under graph visibility by fields, or, with schedule chain, one field after another. Exact presets that decode
 // a form under one law give equal tokens, greedy and at any temperature. The text presets read a form in the same way (`self-spec`
 // over a form is chain x diffusion with a fixed width); `ar` over a form costs a pass per token (docs/decisions/0003). Without
 // `forced` they decode freely until an end token, know nothing of the form, and the answer is then read against it.
@@ -36,49 +36,47 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "lm/visibility.h"
 
 namespace slip {
 
 /// Which positions may be worked on now.
 enum class Schedule : uint8_t { kText, kChain, kSections, kFields };
-/// Who sees whom in a form.
-enum class Law : uint8_t { kChain, kGraph };
 
-struct NoDrafter {};
+struct NoDraftSpec {};
 /// The model itself, masks in a block; with `adapter` its low-rank draft adapter is on in draft passes. `ahead`, along a graph: no
 /// draft passes, masks travel behind the verifying passes' last rows (draft_ahead.cc).
-struct DiffusionDrafter {
+struct DiffusionSpec {
   bool adapter = false;
   bool ahead = false;
 };
 /// k rows of one head and k masks in every pass; width: k.
-struct QuadraticDrafter {};
+struct QuadraticSpec {};
 /// The longest run of last tokens, at most `longest`, that occurred before in prompt or answer: what followed it then.
-struct LookupDrafter {
+struct LookupSpec {
   int32_t longest = 4;
 };
 /// What an earlier answer said at the same place of the same field (DecodeOptions::previous).
-struct PreviousDrafter {
-  std::string name;                      // file, for words
-  std::optional<DiffusionDrafter> then;  // drafts the rest of a field in which the earlier answer has missed
+struct PreviousSpec {
+  std::string name;                   // file, for words
+  std::optional<DiffusionSpec> then;  // drafts the rest of a field in which the earlier answer has missed
 };
 /// Another, smaller model (DecodeOptions::draft_model).
-struct ModelDrafter {
+struct ModelSpec {
   std::string name;      // folder, for words
   bool coupled = false;  // draws with the verifier's own uniforms in place of the argmax
 };
 /// A head on tapped hidden states (DecodeOptions::draft_head).
-struct DFlashDrafter {
+struct DFlashSpec {
   std::string name;
 };
-using Drafter =
-    std::variant<NoDrafter, DiffusionDrafter, QuadraticDrafter, LookupDrafter, PreviousDrafter, ModelDrafter, DFlashDrafter>;
+using DrafterSpec = std::variant<NoDraftSpec, DiffusionSpec, QuadraticSpec, LookupSpec, PreviousSpec, ModelSpec, DFlashSpec>;
 
-struct ExactVerifier {};  // the model's own law
+struct ExactSpec {};  // the model's own law
 /// Speculative sampling with residuals: the same law, not the same tokens. Drafts are drawn from the drafter's distribution.
-struct RejectionVerifier {};
-/// Lossy: a draft within `radius` bins of the law's token is kept, where both are ids in [first, end).
-struct RelaxedVerifier {
+struct RejectionSpec {};
+/// Lossy: a draft within `radius` bins of the target's token is kept, where both are ids in [first, end).
+struct RelaxedSpec {
   int32_t radius = 0;
   TokenId first{}, end{};
   std::vector<int32_t> radius_of_field;  // in bins; where empty `radius` holds for all
@@ -91,24 +89,23 @@ struct RelaxedVerifier {
   int32_t radius_at(int32_t field, int32_t index) const;
 };
 /// Lossy: the law is (1 - weight) p_diffusion + weight p_ar [Nemotron-Labs-Diffusion].
-struct EnsembleVerifier {
+struct EnsembleSpec {
   float weight = 0.5F;
 };
-struct ConfidenceVerifier {
+struct ConfidenceSpec {
   float threshold = 0.9F;
 };
 /// Lossy: a small network says which places of a block are right (DecodeOptions::commit_sampler).
-struct SamplerVerifier {
+struct SamplerSpec {
   std::string name;
   std::optional<float> threshold = {};  // empty: what the sampler's folder advises
 };
-using Verifier =
-    std::variant<ExactVerifier, RejectionVerifier, RelaxedVerifier, EnsembleVerifier, ConfidenceVerifier, SamplerVerifier>;
+using VerifierSpec = std::variant<ExactSpec, RejectionSpec, RelaxedSpec, EnsembleSpec, ConfidenceSpec, SamplerSpec>;
 
 /// How many tokens a round looks at. kFixed: `tokens`, anchor included where the drafter is diffusion (a block of that many rows),
 /// drafts otherwise; k for quadratic. kBlocks: the form's blocks. kMeasured: from costs and calibrated survival (width.h).
 /// kBlockPilot: chosen once per request by a classifier.
-struct Width {
+struct DraftLengthSpec {
   enum class Kind : uint8_t { kFixed, kBlocks, kMeasured, kBlockPilot };
   Kind kind = Kind::kFixed;
   int32_t tokens = 8;
@@ -116,17 +113,15 @@ struct Width {
 };
 
 /// Draws that a round looks at where no number was given.
-inline constexpr int32_t kWidestMeasured = 64;
+inline constexpr int32_t kLongestDraft = 64;
 
 struct Method {
   std::string preset;
   Schedule schedule = Schedule::kText;
-  Drafter drafter;
-  Verifier verifier;
-  Width width;
-  bool lossy() const {
-    return !std::holds_alternative<ExactVerifier>(verifier) && !std::holds_alternative<RejectionVerifier>(verifier);
-  }
+  DrafterSpec drafter;
+  VerifierSpec verifier;
+  DraftLengthSpec width;
+  bool lossy() const { return !std::holds_alternative<ExactSpec>(verifier) && !std::holds_alternative<RejectionSpec>(verifier); }
 };
 
 /// kUsage with the list of presets for an unknown name.

@@ -32,10 +32,10 @@ struct Sampling {
 
 class DraftHead;
 class CommitSampler;
-class PromptMemory;
-struct WidthModel;
-class WidthTracker;
-class WidthObserver;
+class PrefixCache;
+struct DraftLengthModel;
+class DraftLengthTracker;
+class DraftLengthObserver;
 class BlockPilot;
 
 /// An earlier answer of the same form: contents per field, or free text.
@@ -52,14 +52,14 @@ struct DraftModel {
   std::vector<TokenId> to_draft;   // per target id; -1: the drafter has no such token
   std::vector<TokenId> to_target;  // per drafter id; -1: the target has none: such a draft is dropped, never put to another id
   /// With DecodeOptions::reuse_prompt, what `lm`'s arena holds of the prompt, for callers whose decoders do not live from answer to answer.
-  PromptMemory* memory = nullptr;
+  PrefixCache* memory = nullptr;
 };
 
 struct DecodeOptions {
   float temperature = 0;                                       // 0: greedy
   std::vector<std::pair<int32_t, float>> section_temperature;  // (section, temperature), overriding
   Sampling sampling;                                           // its temperature is not read
-  Law law = Law::kChain;
+  Visibility visibility = Visibility::kChain;
   uint64_t seed = 0;
   uint32_t request = 0;
   std::vector<TokenId> end_tokens;  // free text ends with one of these, which is emitted
@@ -72,16 +72,16 @@ struct DecodeOptions {
   const DraftModel* draft_model = nullptr;
   DraftHead* draft_head = nullptr;
   CommitSampler* commit_sampler = nullptr;
-  const WidthModel* width_model = nullptr;  // width measured (width_model.h)
-  WidthTracker* width_tracker = nullptr;    // what the width learns from answer to answer; without: from each answer alone
-  WidthObserver* width_observer = nullptr;  // sees every tested draft's facts, whatever the width
+  const DraftLengthModel* draft_length_model = nullptr;  // width measured (draft_length_model.h)
+  DraftLengthTracker* draft_length_tracker = nullptr;    // what the width learns from answer to answer; without: from each answer alone
+  DraftLengthObserver* draft_length_observer = nullptr;  // sees every tested draft's facts, whatever the width
   const BlockPilot* block_pilot = nullptr;  // width blockpilot (width_pilot.h)
-  /// The arena's first slots may still hold this prompt's first rows from an earlier call: of this decoder, or, with `prompt_memory`, of
+  /// The arena's first slots may still hold this prompt's first rows from an earlier call: of this decoder, or, with `prefix_cache`, of
   /// any that was given the same one. These rows are not run again, but for the last one where the first token is drawn from it.
   /// Compared by content; an Lm that does not count its passes (Lm::passes) must not have been run by others since (the caller's
   /// word). Same tokens either way.
   bool reuse_prompt = false;
-  PromptMemory* prompt_memory = nullptr;
+  PrefixCache* prefix_cache = nullptr;
   bool trace = false;
   bool log_forced = false;  // Decoded::forced, for logits of the rows before forced tokens; without, it costs nothing
   std::optional<std::chrono::steady_clock::time_point> deadline;

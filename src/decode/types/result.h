@@ -18,7 +18,7 @@ struct Statistics {
   int64_t tokens = 0;         // of the answer
   int64_t forced_tokens = 0;  // of these: scaffold
   int64_t proposed = 0, tested = 0, accepted = 0;
-  int64_t critical_path = 0;     // graph law: drawn tokens on the longest path, ENDs included
+  int64_t critical_path = 0;     // graph visibility: drawn tokens on the longest path, ENDs included
   int64_t drafter_forwards = 0;  // passes of another model or of a draft head
   int64_t relaxed_accepts = 0;   // relaxed verifier: kept though the law says another token
   int64_t rounds = 0;            // passes that verified something
@@ -36,7 +36,7 @@ struct Statistics {
 /// One round of one strand as it happened; only filled with DecodeOptions::trace. Positions count from the start of the answer.
 struct Round {
   int64_t number = 0;  // rounds that ran in one pass share it
-  int32_t field = -1;  // graph law
+  int32_t field = -1;  // graph visibility
   bool closed = false, discarded = false;
   Block block{};                   // scaffold-spec, section-diffusion
   Block rows{};                    // rows of the passes
@@ -76,7 +76,7 @@ struct Decoded {
 /// What a caller sees while decoding: tokens that are decided, in order.
 struct DecodeProgress {
   std::span<const TokenId> tokens;               // chain and text: the answer so far
-  std::span<const std::vector<TokenId>> fields;  // graph law: contents so far
+  std::span<const std::vector<TokenId>> fields;  // graph visibility: contents so far
   int64_t decided = 0;                           // tokens of either
   int64_t forwards = 0;
 };

@@ -13,12 +13,12 @@
 namespace slip {
 namespace {
 
-class EnsembleJudge : public Judge {
+class EnsembleVerifier : public Verifier {
  public:
-  EnsembleJudge(const EnsembleVerifier& verifier, Passes& passes) : weight_(verifier.weight), passes_(passes) {}
+  EnsembleVerifier(const EnsembleSpec& verifier, Passes& passes) : weight_(verifier.weight), passes_(passes) {}
   Want want(const Strand&, const Place&) const override { return Want::kLogits; }
 
-  Verdict check(size_t row, const Strand& s, const Draw& draw, std::span<const TokenId> history) override {
+  Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
     const TokenId law = pick(row, draw.group_row, s.request, draw.place, history);
     return {.token = law, .kept = law == draw.token};
   }
@@ -30,7 +30,7 @@ class EnsembleJudge : public Judge {
  private:
   /// The trace asks for draws' own picks, too.
   static int32_t group_row_at(const Strand& s, const Place& place) {
-    for (const Draw& d : s.draws)
+    for (const DraftToken& d : s.drafts)
       if (d.place.field == place.field && d.place.index == place.index) return d.group_row;
     return s.next_group_row;
   }
@@ -41,19 +41,19 @@ class EnsembleJudge : public Judge {
                "a drafter asks for logits of group rows (wants_group_rows)");
     const Sampling settings = passes_.sampling_at(place);
     mixture(passes_.logits_V(static_cast<size_t>(group_row)), passes_.logits_V(row), weight_, passes_.allowed_at(place), settings,
-            history, work_, law_);
+            history, scratch_, law_);
     return drawn(law_, settings.temperature == 0 ? 0 : passes_.uniform(request, place, Purpose::kToken));
   }
 
   double weight_;
   Passes& passes_;
-  ChoiceBuffers work_, law_;
+  ChoiceBuffers scratch_, law_;
 };
 
 }  // namespace
 
-std::unique_ptr<Judge> make_ensemble_judge(const EnsembleVerifier& verifier, Passes& passes) {
-  return std::make_unique<EnsembleJudge>(verifier, passes);
+std::unique_ptr<Verifier> make_ensemble_verifier(const EnsembleSpec& verifier, Passes& passes) {
+  return std::make_unique<EnsembleVerifier>(verifier, passes);
 }
 
 }  // namespace slip

@@ -19,16 +19,16 @@
 namespace slip {
 namespace {
 
-class RejectionJudge : public Judge {
+class RejectionVerifier : public Verifier {
  public:
-  explicit RejectionJudge(Passes& passes) : passes_(passes) {
+  explicit RejectionVerifier(Passes& passes) : passes_(passes) {
     residual_.ids.reserve(static_cast<size_t>(passes.vocab()));  // the first refusal may come late
     residual_.weights.reserve(static_cast<size_t>(passes.vocab()));
   }
   Want want(const Strand&, const Place& place) const override { return passes_.want_at(place); }
   bool samples_drafts() const override { return true; }
 
-  Verdict check(size_t row, const Strand& s, const Draw& draw, std::span<const TokenId> history) override {
+  Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
     const Sampling settings = passes_.sampling_at(draw.place);
     if (settings.temperature == 0) {  // p has one token: keeping with p(x)/q(x) is comparing with it
       const TokenId law = passes_.pick_at(row, s.request, draw.place, history);
@@ -53,6 +53,6 @@ class RejectionJudge : public Judge {
 
 }  // namespace
 
-std::unique_ptr<Judge> make_rejection_judge(Passes& passes) { return std::make_unique<RejectionJudge>(passes); }
+std::unique_ptr<Verifier> make_rejection_verifier(Passes& passes) { return std::make_unique<RejectionVerifier>(passes); }
 
 }  // namespace slip

@@ -8,10 +8,10 @@
 #include <limits>
 
 #include "base/philox.h"
-#include "decode/testing/hash_lm_testing.h"
-#include "decode/verify/verifier.h"
-#include "decode/testing/verifier_testing.h"
 #include "decode/schedule/schedule.h"
+#include "decode/testing/hash_lm_testing.h"
+#include "decode/testing/verifier_testing.h"
+#include "decode/verify/verifier.h"
 
 namespace slip {
 namespace {
@@ -85,7 +85,7 @@ Prompt one_token() {
   return p;
 }
 
-/// Law of the first three tokens, from the model's own logits behind every prefix.
+/// Visibility of the first three tokens, from the model's own logits behind every prefix.
 std::vector<double> law_of_three(uint64_t seed, const Sampling& s) {
   std::vector<double> out(kCells, 0);
   const auto visit = [&](auto&& self, std::vector<TokenId> prefix, size_t cell, double weight) -> void {
@@ -131,17 +131,17 @@ enum class Mutant {
 };
 
 /// Drafts from tables of its own, by what is before the place (its own drafts too) and where the round began.
-class TableDrafting : public Drafting {
+class TableDrafter : public Drafter {
  public:
-  TableDrafting(Passes& passes, uint64_t seed, Mutant mutant) : passes_(passes), seed_(seed), mutant_(mutant) {}
+  TableDrafter(Passes& passes, uint64_t seed, Mutant mutant) : passes_(passes), seed_(seed), mutant_(mutant) {}
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands)
-      propose_along(*s, nullptr, [&](const Cursor&, Draw& draw) -> std::optional<TokenId> { return token(*s, draw); });
+      propose_along(*s, nullptr, [&](const Cursor&, DraftToken& draw) -> std::optional<TokenId> { return token(*s, draw); });
     return {};
   }
 
  private:
-  std::optional<TokenId> token(const Strand& s, Draw& draw) {
+  std::optional<TokenId> token(const Strand& s, DraftToken& draw) {
     uint64_t key = seed_ + static_cast<uint64_t>(s.length());
     for (const TokenId id : s.path) key = key * 31 + static_cast<uint64_t>(id.value) + 5;
     PhiloxStream r(key, 77);
@@ -164,13 +164,13 @@ class TableDrafting : public Drafting {
   Mutant mutant_;
 };
 
-class MutantJudge : public Judge {
+class MutantVerifier : public Verifier {
  public:
-  MutantJudge(Passes& passes, Mutant mutant) : passes_(passes), honest_(make_rejection_judge(passes)), mutant_(mutant) {}
+  MutantVerifier(Passes& passes, Mutant mutant) : passes_(passes), honest_(make_rejection_verifier(passes)), mutant_(mutant) {}
   Want want(const Strand& s, const Place& place) const override { return honest_->want(s, place); }
   bool samples_drafts() const override { return mutant_ != Mutant::kLooksAhead; }
 
-  Verdict check(size_t row, const Strand& s, const Draw& draw, std::span<const TokenId> history) override {
+  Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
     const auto uniform = [&](Purpose purpose, uint32_t fresh = 0) {
       return passes_.uniform(s.request + fresh, draw.place, purpose);
     };
@@ -178,13 +178,13 @@ class MutantJudge : public Judge {
     distribution(passes_.logits_V(row), {}, passes_.sampling_at(draw.place), history, p_);
     switch (mutant_) {
       case Mutant::kTestedTwice: {
-        const Verdict v = honest_->check(row, s, draw, history);
+        const Verification v = honest_->check(row, s, draw, history);
         if (v.kept || uniform(Purpose::kAccept, 1u << 30) >= acceptance(p_, q, draw.token)) return v;
         return {.token = draw.token, .kept = true};
       }
       case Mutant::kResidualUnclamped:
       case Mutant::kResidualIsP: {
-        const Verdict v = honest_->check(row, s, draw, history);
+        const Verification v = honest_->check(row, s, draw, history);
         if (v.kept) return v;
         ChoiceBuffers rest = p_;
         double sum = 0;
@@ -216,15 +216,15 @@ class MutantJudge : public Judge {
 
  private:
   Passes& passes_;
-  std::unique_ptr<Judge> honest_;
+  std::unique_ptr<Verifier> honest_;
   Mutant mutant_;
   ChoiceBuffers p_, rest_;
 };
 
-class Draws : public WidthPolicy {
+class Draws : public DraftLengthPolicy {
  public:
   explicit Draws(int32_t n) : n_(n) {}
-  void open(WidthView s) override { s.set_window(n_, kNoEnd); }
+  void open(DraftView s) override { s.set_window(n_, kNoEnd); }
 
  private:
   int32_t n_;
@@ -256,7 +256,7 @@ Outcome decode_many(uint64_t seed, Sampling s, int32_t width, Mutant mutant, int
   options.limit = kPlaces;
   options.seed = 1000 + seed;
   options.reuse_prompt = true;
-  Work work;
+  Scratch scratch;
   Outcome out;
   out.seen.assign(kCells, 0);
   std::vector<Decoded> one(1);
@@ -264,16 +264,16 @@ Outcome decode_many(uint64_t seed, Sampling s, int32_t width, Mutant mutant, int
     options.request = static_cast<uint32_t>(n);
     one[0].tokens.clear();
     one[0].statistics = {};
-    work.passes.start(lm, prompt, nullptr, options, one[0].statistics);
-    work.passes.want_sampled_drafts(true);
-    TableDrafting drafting(work.passes, seed, mutant);
-    MutantJudge judge(work.passes, mutant);
+    scratch.passes.start(lm, prompt, nullptr, options, one[0].statistics);
+    scratch.passes.want_sampled_drafts(true);
+    TableDrafter drafter(scratch.passes, seed, mutant);
+    MutantVerifier judge(scratch.passes, mutant);
     Draws all(width);
     LookAhead some(width);
-    work.passes.want_facts(look_ahead);
-    Rounds rounds(work.passes, drafting, judge, look_ahead ? some : all, false);
-    Task task{work, rounds, drafting, lm.info(), nullptr, one, width};
-    if (const Status status = decode_text(task); !status) throw std::runtime_error(status.error().message);
+    scratch.passes.want_facts(look_ahead);
+    Rounds rounds(scratch.passes, drafter, verifier, look_ahead ? some : all, false);
+    ScheduleContext context{scratch, rounds, drafter, lm.info(), nullptr, one, width};
+    if (const Status status = decode_text(context); !status) throw std::runtime_error(status.error().message);
     size_t cell = 0;
     for (const TokenId id : one[0].tokens) cell = cell * kVocab + static_cast<size_t>(id.value);
     ++out.seen.at(cell);
@@ -333,7 +333,7 @@ TEST(Rejection, RoundsEmitTheirDraftsAndNeverTheOneTheyRefused) {
     HashLm lm({.seed = n, .vocab = 9, .shift = n % 2 == 0, .habit = 0.7});
     DecodeOptions o = text_options(1.2F, 30);
     o.seed = n;
-    const auto d = Decoder(lm, with("self-spec", RejectionVerifier{}, 5)).decode(one_token(), nullptr, o);
+    const auto d = Decoder(lm, with("self-spec", RejectionSpec{}, 5)).decode(one_token(), nullptr, o);
     ASSERT_TRUE(d);
     for (const Round& r : d->rounds) {
       const auto a = static_cast<size_t>(r.accepted);
@@ -345,7 +345,7 @@ TEST(Rejection, RoundsEmitTheirDraftsAndNeverTheOneTheyRefused) {
       }
       ++(r.stop ? refused : whole);
     }
-    const auto again = Decoder(lm, with("self-spec", RejectionVerifier{}, 5)).decode(one_token(), nullptr, o);
+    const auto again = Decoder(lm, with("self-spec", RejectionSpec{}, 5)).decode(one_token(), nullptr, o);
     ASSERT_EQ(again->tokens, d->tokens);
     ASSERT_FALSE(d->lossy);
   }
@@ -353,12 +353,12 @@ TEST(Rejection, RoundsEmitTheirDraftsAndNeverTheOneTheyRefused) {
   EXPECT_GT(whole, 50);
 }
 
-TEST(Rejection, WithoutATemperatureItIsTheExactJudge) {
+TEST(Rejection, WithoutATemperatureItIsTheExactVerifier) {
   for (uint64_t n = 0; n < 100; ++n) {
     HashLm lm({.seed = n, .vocab = 12, .habit = 0.7});
     DecodeOptions o = text_options(0, 30);
     o.sampling.repetition = n % 2 ? 1.0F : 1.3F;
-    const auto a = Decoder(lm, with("self-spec", RejectionVerifier{}, 5)).decode(one_token(), nullptr, o);
+    const auto a = Decoder(lm, with("self-spec", RejectionSpec{}, 5)).decode(one_token(), nullptr, o);
     const auto b = decode(lm, one_token(), nullptr, "ar", o);
     ASSERT_EQ(a->tokens, b->tokens);
   }

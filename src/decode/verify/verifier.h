@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of decode.h: what may be committed at a place. The exact judge keeps a draft exactly when it is the token that the law draws
-// with the place's uniform, so that the answer does not depend on drafts, widths or schedules. Judges read the last pass's rows.
+// with the place's uniform, so that the answer does not depend on drafts, widths or schedules. Verifiers read the last pass's rows.
 //
 //   exact      law = p, drawn with kToken                  keep x where x is the drawn token
 //   rejection  law = p; kAccept < min(1, p(x)/q(x))        else kResidual from max(p - q, 0)      judge_rejection.cc
@@ -15,19 +15,19 @@
 
 namespace slip {
 
-struct Verdict {
+struct Verification {
   TokenId token;      // what is committed
   bool kept = false;  // the draft held
   bool relaxed = false;
 };
 
-class Judge {
+class Verifier {
  public:
-  virtual ~Judge() = default;
+  virtual ~Verifier() = default;
   /// What a row must deliver for a draw at this place.
   virtual Want want(const Strand& strand, const Place& place) const = 0;
   /// A draft was there. `pass_row`: row of the pass before the draw; `history`: content of the field (or text) so far.
-  virtual Verdict check(size_t pass_row, const Strand& strand, const Draw& draw, std::span<const TokenId> history) = 0;
+  virtual Verification check(size_t pass_row, const Strand& strand, const DraftToken& draw, std::span<const TokenId> history) = 0;
   /// Nothing was drafted. `after_drafts`: the round's drafts before this place all held.
   virtual TokenId draw(size_t pass_row, const Strand& strand, const Place& place, std::span<const TokenId> history,
                        bool after_drafts) = 0;
@@ -37,13 +37,13 @@ class Judge {
 
 /// Does a relaxed verifier let the draft stand where the law says another token? Both must be bins and no further apart than the place's
 /// radius; ids outside [first, end) need equality. `field`: -1 for free text, where `radius` holds; `index`: number of the token in it.
-bool within_radius(const RelaxedVerifier& relaxed, int32_t field, int32_t index, TokenId draft, TokenId law);
+bool within_radius(const RelaxedSpec& relaxed, int32_t field, int32_t index, TokenId draft, TokenId law);
 
 /// Speculative sampling: its obligations (reference/speculation 3.2) are named in the file.
-std::unique_ptr<Judge> make_rejection_judge(Passes& passes);
-std::unique_ptr<Judge> make_ensemble_judge(const EnsembleVerifier& verifier, Passes& passes);
+std::unique_ptr<Verifier> make_rejection_verifier(Passes& passes);
+std::unique_ptr<Verifier> make_ensemble_verifier(const EnsembleSpec& verifier, Passes& passes);
 
 /// Tells `passes` what the judge needs of drafters (sampled drafts are told by the caller: samples_drafts). kUsage: relaxed without bins.
-Result<std::unique_ptr<Judge>> make_judge(const Method& method, const LmInfo& info, Passes& passes, Drafting& drafting);
+Result<std::unique_ptr<Verifier>> make_verifier(const Method& method, const LmInfo& info, Passes& passes, Drafter& drafter);
 
 }  // namespace slip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges other than rejection (rejection_test.cc): relaxed, ensemble; counters; no allocation per round.
+// Verifiers other than rejection (rejection_test.cc): relaxed, ensemble; counters; no allocation per round.
 #include "decode/verify/verifier.h"
 
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 
 #include "base/count_allocations_testing.h"
 #include "base/philox.h"
+#include "decode/schedule/schedule.h"
 #include "decode/testing/hash_lm_testing.h"
 #include "decode/testing/verifier_testing.h"
-#include "decode/schedule/schedule.h"
 
 namespace slip {
 namespace {
@@ -29,25 +29,26 @@ Prompt one_token() {
   return p;
 }
 
-class Draws : public WidthPolicy {
+class Draws : public DraftLengthPolicy {
  public:
   explicit Draws(int32_t n) : n_(n) {}
-  void open(WidthView s) override { s.set_window(n_, kNoEnd); }
+  void open(DraftView s) override { s.set_window(n_, kNoEnd); }
 
  private:
   int32_t n_;
 };
 
 /// Drafts written down: what is right and what is not is the test's.
-class ScriptDrafting : public Drafting {
+class ScriptDrafter : public Drafter {
  public:
-  explicit ScriptDrafting(std::vector<std::vector<TokenId>> rounds) : rounds_(std::move(rounds)) {}
+  explicit ScriptDrafter(std::vector<std::vector<TokenId>> rounds) : rounds_(std::move(rounds)) {}
   Status propose(std::span<Strand* const> strands) override {
     Strand& s = *strands[0];
     if (s.tokens.empty() || next_ == rounds_.size()) return {};
     size_t i = 0;
     const auto& drafts = rounds_[next_++];
-    propose_along(s, nullptr, [&](const Cursor&, Draw&) { return i < drafts.size() ? std::optional(drafts[i++]) : std::nullopt; });
+    propose_along(s, nullptr,
+                  [&](const Cursor&, DraftToken&) { return i < drafts.size() ? std::optional(drafts[i++]) : std::nullopt; });
     return {};
   }
 
@@ -56,20 +57,20 @@ class ScriptDrafting : public Drafting {
   size_t next_ = 0;
 };
 
-Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const Verifier& verifier, int32_t limit) {
+Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const VerifierSpec& verifier, int32_t limit) {
   DecodeOptions options = text_options(0, limit);
   const Prompt prompt = one_token();
-  Work work;
+  Scratch scratch;
   std::vector<Decoded> one(1);
-  work.passes.start(lm, prompt, nullptr, options, one[0].statistics);
-  ScriptDrafting drafting(std::move(rounds));
+  scratch.passes.start(lm, prompt, nullptr, options, one[0].statistics);
+  ScriptDrafter drafter(std::move(rounds));
   Method m = *method_of("dflash");
   m.verifier = verifier;
-  auto judge = make_judge(m, lm.info(), work.passes, drafting);
+  auto verifier = make_verifier(m, lm.info(), scratch.passes, drafter);
   Draws policy(8);
-  Rounds r(work.passes, drafting, **judge, policy, false);
-  Task task{work, r, drafting, lm.info(), nullptr, one, 8};
-  if (const Status status = decode_text(task); !status) throw std::runtime_error(status.error().message);
+  Rounds r(scratch.passes, drafter, **verifier, policy, false);
+  ScheduleContext context{scratch, r, drafter, lm.info(), nullptr, one, 8};
+  if (const Status status = decode_text(context); !status) throw std::runtime_error(status.error().message);
   return std::move(one[0]);
 }
 
@@ -88,7 +89,7 @@ TEST(Counters, TheReportsAcceptanceIsThatOfProposedNotOfTested) {
     if (n < 300) drafts.push_back(law[at]);
     rounds.push_back(drafts);
   }
-  const Decoded d = run_script(lm, rounds, ExactVerifier{}, 806);
+  const Decoded d = run_script(lm, rounds, ExactSpec{}, 806);
   EXPECT_EQ(d.tokens, std::vector<TokenId>(law.begin(), law.begin() + 806));
   EXPECT_EQ(d.statistics.proposed, 1105);
   EXPECT_EQ(d.statistics.tested, 805);
@@ -102,19 +103,19 @@ TEST(Counters, TheReportsAcceptanceIsThatOfProposedNotOfTested) {
 // ---- relaxed
 
 TEST(Relaxed, TheRadiusIsTheFieldsAndEndsWithTheBins) {
-  const RelaxedVerifier uniform{.radius = 2, .first = {10}, .end = {20}, .radius_of_field = {}};
+  const RelaxedSpec uniform{.radius = 2, .first = {10}, .end = {20}, .radius_of_field = {}};
   EXPECT_TRUE(within_radius(uniform, -1, 0, {10}, {12}));
   EXPECT_TRUE(within_radius(uniform, 7, 0, {12}, {10}));
   EXPECT_FALSE(within_radius(uniform, 0, 0, {10}, {13}));
   EXPECT_FALSE(within_radius(uniform, 0, 0, {9}, {10})) << "9 is no bin";
   EXPECT_FALSE(within_radius(uniform, 0, 0, {19}, {20})) << "20 is no bin";
   EXPECT_TRUE(within_radius(uniform, 0, 0, {3}, {3})) << "equal ids need no bins";
-  const RelaxedVerifier each{.radius = 9, .first = {10}, .end = {20}, .radius_of_field = {0, 3}};
+  const RelaxedSpec each{.radius = 9, .first = {10}, .end = {20}, .radius_of_field = {0, 3}};
   EXPECT_FALSE(within_radius(each, 0, 0, {10}, {11}));
   EXPECT_TRUE(within_radius(each, 1, 0, {10}, {13}));
   EXPECT_TRUE(within_radius(each, 2, 0, {10}, {19})) << "a field without a radius of its own";
   EXPECT_TRUE(within_radius(each, -1, 0, {10}, {19}));
-  RelaxedVerifier numbers = uniform;
+  RelaxedSpec numbers = uniform;
   numbers.radius_of_number = {{}, {0, 1}};
   EXPECT_FALSE(within_radius(numbers, 1, 0, {10}, {11})) << "by the number of the token in its field";
   EXPECT_TRUE(within_radius(numbers, 1, 1, {10}, {11}));
@@ -127,12 +128,12 @@ TEST(Relaxed, WhatStandsBesideTheLawIsCountedAndFedOn) {
   HashLm lm({.seed = 8, .vocab = 30});
   const auto law = decode(lm, one_token(), nullptr, "ar", text_options(0, 4))->tokens;
   const TokenId beside{law[1].value < 29 ? law[1].value + 1 : law[1].value - 1};
-  const RelaxedVerifier v{.radius = 1, .first = {0}, .end = {30}, .radius_of_field = {}};
+  const RelaxedSpec v{.radius = 1, .first = {0}, .end = {30}, .radius_of_field = {}};
   const Decoded d = run_script(lm, {{beside}}, v, 3);
   EXPECT_EQ(d.tokens[1], beside);
   EXPECT_EQ(d.statistics.relaxed_accepts, 1);
   EXPECT_EQ(d.statistics.accepted, 1);
-  const Decoded off = run_script(lm, {{beside}}, RelaxedVerifier{.radius = 0, .first = {0}, .end = {30}, .radius_of_field = {}}, 3);
+  const Decoded off = run_script(lm, {{beside}}, RelaxedSpec{.radius = 0, .first = {0}, .end = {30}, .radius_of_field = {}}, 3);
   EXPECT_EQ(off.tokens, std::vector<TokenId>(law.begin(), law.begin() + 3));
   EXPECT_EQ(off.statistics.relaxed_accepts, 0);
   EXPECT_NE(d.tokens[2], off.tokens[2]) << "the next token follows what was emitted";
@@ -140,7 +141,7 @@ TEST(Relaxed, WhatStandsBesideTheLawIsCountedAndFedOn) {
 
 TEST(Relaxed, WithoutBinsItIsRefused) {
   HashLm lm({.seed = 8});
-  const auto d = Decoder(lm, with("self-spec", RelaxedVerifier{.radius = 1, .first = {}, .end = {}, .radius_of_field = {}}, 4))
+  const auto d = Decoder(lm, with("self-spec", RelaxedSpec{.radius = 1, .first = {}, .end = {}, .radius_of_field = {}}, 4))
                      .decode(one_token(), nullptr, text_options(0, 4));
   ASSERT_FALSE(d);
   EXPECT_EQ(d.error().message, "--verifier relaxed: expected a range of bins, got none");
@@ -151,7 +152,7 @@ TEST(Relaxed, WithoutBinsItIsRefused) {
 /// One token after another from the mixture's own law: prompt and answer causal, k masks behind, mask 1 mixed with the last row.
 std::vector<TokenId> mixture_one_by_one(HashLm& lm, int32_t k, double weight, const DecodeOptions& o) {
   std::vector<TokenId> out;
-  ChoiceBuffers work, law;
+  ChoiceBuffers scratch, law;
   Sampling s = o.sampling;
   s.temperature = o.temperature;
   while (static_cast<int32_t>(out.size()) < o.limit) {
@@ -166,7 +167,7 @@ std::vector<TokenId> mixture_one_by_one(HashLm& lm, int32_t k, double weight, co
     }
     PassOutput pass;
     if (!lm.forward({rows, spans}, pass)) throw std::runtime_error("pass");
-    mixture(pass.logits_V(static_cast<size_t>(n)), pass.logits_V(static_cast<size_t>(n - 1)), weight, {}, s, out, work, law);
+    mixture(pass.logits_V(static_cast<size_t>(n)), pass.logits_V(static_cast<size_t>(n - 1)), weight, {}, s, out, scratch, law);
     const double u = keyed_uniform(o.seed, {o.request, 0, static_cast<uint32_t>(out.size()), Purpose::kToken});
     out.push_back(drawn(law, s.temperature == 0 ? 0 : u));
   }
@@ -182,7 +183,7 @@ TEST(Ensemble, RoundsGiveTheMixturesTokensOneByOne) {
     if (n % 4 == 0) o.sampling = {.top_k = 5, .repetition = 1.2F};
     const auto k = static_cast<int32_t>(1 + n % 5);
     const float weight = n % 6 == 0 ? 1.0F : 0.3F;
-    Method m = with("self-spec-quadratic", EnsembleVerifier{weight}, k);
+    Method m = with("self-spec-quadratic", EnsembleSpec{weight}, k);
     const auto d = Decoder(lm, m).decode(one_token(), nullptr, o);
     ASSERT_TRUE(d) << d.error().message;
     const auto plain = decode(lm, one_token(), nullptr, "ar", o)->tokens;
@@ -202,10 +203,10 @@ TEST(Ensemble, RoundsGiveTheMixturesTokensOneByOne) {
 
 std::vector<int64_t> counts_at_pass;
 
-TEST(Judges, AllocateNothingPerRoundAfterTheFirst) {
-  const Verifier verifiers[] = {ExactVerifier{}, RejectionVerifier{},
-                                RelaxedVerifier{.radius = 2, .first = {0}, .end = {24}, .radius_of_field = {}}};
-  for (const Verifier& v : verifiers) {
+TEST(Verifiers, AllocateNothingPerRoundAfterTheFirst) {
+  const VerifierSpec verifiers[] = {ExactSpec{}, RejectionSpec{},
+                                    RelaxedSpec{.radius = 2, .first = {0}, .end = {24}, .radius_of_field = {}}};
+  for (const VerifierSpec& v : verifiers) {
     HashLm lm({.seed = 3, .vocab = 24});
     DecodeOptions o = text_options(0.9F, 60);
     o.trace = false;

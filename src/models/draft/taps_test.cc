@@ -43,7 +43,7 @@ TEST_F(Taps, AreTheReferencesHiddenStatesOfAllRowsInTheOrderAskedFor) {
   ASSERT_TRUE(run(0, rows.size()));
   const auto expected = Checkpoint::open_file(kModels / "qwen3/expected_causal.safetensors");
   ASSERT_TRUE(expected);
-  const auto width = static_cast<size_t>(model->lm().info().width);
+  const auto width = static_cast<size_t>(model->lm().info().hidden_size);
   ASSERT_EQ(out.taps_NE.size(), rows.size() * layers.size() * width);
   for (size_t i = 0; i < layers.size(); ++i) {
     const std::vector<float> ref = read_as_f32(*expected->find(fmt::format("layer_{}_TD", layers[i])));

@@ -108,7 +108,7 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   SLIP_TRY_(read_grounding(data, s));
   SLIP_TRY(CompiledForm form, task_form(s.task, {s.tokenizer.get(), s.tokenizer->find("<|NULL|>"), static_cast<int32_t>(vocab)}));
   s.form = std::make_unique<CompiledForm>(std::move(form));
-  if (s.task.law == TaskLaw::kGraph)
+  if (s.task.visibility == Visibility::kGraph)
     s.graph = std::make_shared<GraphForm>(s.form->form);
   else
     s.chain = std::make_shared<Form>(s.form->form);

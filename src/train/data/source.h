@@ -20,7 +20,7 @@ struct GraphForm {
   GraphForm(const GraphForm&) = delete;  // the law points into the form
   GraphForm& operator=(const GraphForm&) = delete;
   Form form;
-  GraphLaw law;
+  GraphVisibility law;
 };
 
 /// One teacher-forced sequence. All per-token vectors have tokens.size() entries unless said otherwise. Where `graph` is set the
@@ -43,7 +43,7 @@ struct Sample {
   std::shared_ptr<const GraphForm> graph;      // for the graph objective
   std::vector<std::vector<TokenId>> contents;  // of each field of the graph's form, END left out
   int32_t next_position = 0;                   // of the form's first token
-  std::shared_ptr<const Form> form;            // of the response under the chain law; null: free text
+  std::shared_ptr<const Form> form;            // of the response under chain visibility; null: free text
 };
 
 class SampleSource {

@@ -25,7 +25,7 @@ Method method_for(const LoraTask& task, const LoraRule& rule, bool adapter) {
   const Result<Method> preset = method_of(task.form ? "scaffold-spec" : "self-spec");
   SLIP_CHECK(preset, "a preset of our own");
   Method m = *preset;
-  m.drafter = DiffusionDrafter{.adapter = adapter};
+  m.drafter = DiffusionSpec{.adapter = adapter};
   if (!task.form) m.width.tokens = rule.width;
   return m;
 }
@@ -56,7 +56,7 @@ void LoraSums::add(const LoraSums& o) {
 }
 
 Result<LoraTask> lora_task(const Sample& s) {
-  if (s.graph) return unsupported("lora: expected a model of the chain law, got a sample with a graph");
+  if (s.graph) return unsupported("lora: expected a model of chain visibility, got a sample with a graph");
   LoraTask task;
   task.form = s.form;
   if (task.form) SLIP_TRY_(check_form(*task.form));
@@ -83,7 +83,7 @@ RowBatch prompt_batch(const Sample& s, const VisionShape& vision) {
   return batch;
 }
 
-class LoraLesson::Loop : public Lm, public WidthObserver {
+class LoraLesson::Loop : public Lm, public DraftLengthObserver {
  public:
   Loop(LoraLm& lm, const LoraRule& rule) : lm_(lm), rule_(rule), lk_(rule.lk) {}
 
@@ -110,7 +110,7 @@ class LoraLesson::Loop : public Lm, public WidthObserver {
     DecodeOptions options;
     options.limit = task.limit;
     options.end_tokens = task.end_tokens;
-    options.width_observer = this;
+    options.draft_length_observer = this;
     SLIP_TRY(Decoded answer, decoder.decode(prompt, task.form.get(), options));
     end_round();
     const Statistics& s = answer.statistics;

@@ -12,7 +12,7 @@ namespace {
 /// One sample's rows, piece by piece.
 class Maker {
  public:
-  Maker(const Sample& s, const GraphRule& rule) : s_(s), form_(s.graph->form), law_(s.graph->law), rule_(rule) {}
+  Maker(const Sample& s, const GraphRule& rule) : s_(s), form_(s.graph->form), law_(s.graph->visibility), rule_(rule) {}
 
   GraphRows make(std::span<const DraftBlock> blocks) {
     add_prompt();
@@ -75,10 +75,10 @@ class Maker {
     IndexRanges sees;
     append_range(sees, 0, out_.prompt);
     const auto segments = law_.context(static_cast<int32_t>(field));
-    for (const GraphLaw::Segment& g : segments)
+    for (const GraphVisibility::Segment& g : segments)
       if (g.field < 0)
         append_range(sees, scaffold_before_[static_cast<size_t>(g.begin)], scaffold_before_[static_cast<size_t>(g.end)]);
-    for (const GraphLaw::Segment& g : segments) {
+    for (const GraphVisibility::Segment& g : segments) {
       if (g.field < 0) continue;
       const auto a = static_cast<size_t>(g.field);
       append_range(sees, out_.field_row[a], out_.field_row[a] + 1 + static_cast<int32_t>(s_.contents[a].size()));
@@ -125,7 +125,7 @@ class Maker {
 
   const Sample& s_;
   const Form& form_;
-  const GraphLaw& law_;
+  const GraphVisibility& law_;
   const GraphRule& rule_;
   GraphRows out_;
   std::vector<int32_t> scaffold_before_;  // by form position: the row of the first fixed token at or after it
@@ -186,8 +186,8 @@ std::vector<DraftBlock> draft_blocks(const Sample& s, const GraphRule& rule, con
     const bool chosen = draw.chance(rule.draft_share), from_start = draw.chance(rule.draft_first);
     const auto cut = static_cast<int32_t>(draw.below(items));
     const bool narrow = draw.chance(rule.draft_narrow);
-    const auto width = 2 + static_cast<int32_t>(draw.below(static_cast<uint32_t>(rule.draft_width - 1)));
-    if (chosen) out[f] = {from_start ? 0 : cut, narrow ? width : rule.draft_width};
+    const auto width = 2 + static_cast<int32_t>(draw.below(static_cast<uint32_t>(rule.draft_length - 1)));
+    if (chosen) out[f] = {from_start ? 0 : cut, narrow ? width : rule.draft_length};
   }
   return out;
 }

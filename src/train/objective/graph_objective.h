@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Teaching a model the graph law (lm/graph_visibility.h) and its drafts, as rows of one pass. Sources: FastDriveCoT for the graph, Fast-dDrive's
-// shift for the drafts (fixtures/decode, "Graph law" and fields_spec_self.json); the training recipe is ours, neither paper gives one.
+// Teaching a model graph visibility (lm/graph_visibility.h) and its drafts, as rows of one pass. Sources: FastDriveCoT for the graph, Fast-dDrive's
+// shift for the drafts (fixtures/decode, "Graph visibility" and fields_spec_self.json); the training recipe is ours, neither paper gives one.
 //
 //   clean rows   prompt and scaffold, causal; per field its hand-off row and token rows. Row (v, i) predicts token i, or END behind the
 //                last token of a field that is not full.
@@ -25,10 +25,10 @@ struct GraphWeight {
 };
 
 struct GraphRule {
-  int32_t draft_width = 12;   // rows of a block, the newest included (decoders: width)
+  int32_t draft_length = 12;   // rows of a block, the newest included (decoders: width)
   double draft_share = 0.5;   // of the fields that get a block in a sample
   double draft_first = 0.5;   // of the blocks that begin with their field; other cuts are uniform
-  double draft_narrow = 0.5;  // of the blocks that are narrower: uniform over 2 .. draft_width, so that no one width is learned
+  double draft_narrow = 0.5;  // of the blocks that are narrower: uniform over 2 .. draft_length, so that no one width is learned
   double draft_weight = 1;
   std::vector<GraphWeight> weights;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph objective against the recorded answers of fixtures/decode: a teacher-forced row picks the token that the graph law picks,
+// The graph objective against the recorded answers of fixtures/decode: a teacher-forced row picks the token that graph visibility picks,
 // a draft row drafts what the drafter drafts; and its masks, terms and weights against their words.
 #include "train/objective/graph_objective.h"
 
@@ -139,7 +139,7 @@ struct What {
 
 bool sees(const Sample& s, std::span<const DraftBlock> blocks, const What& a, const What& b) {
   const Form& form = s.graph->form;
-  const auto ancestors = [&](int32_t v) { return s.graph->law.ancestors(v); };
+  const auto ancestors = [&](int32_t v) { return s.graph->visibility.ancestors(v); };
   if (a.kind == What::kPrompt) return b.kind == What::kPrompt && b.index <= a.index;
   if (b.kind == What::kPrompt) return true;
   if (a.kind == What::kScaffold) return b.kind == What::kScaffold && b.index <= a.index;
@@ -174,7 +174,7 @@ std::vector<What> rows_in_words(const Sample& s, std::span<const DraftBlock> blo
 TEST(GraphObjective, MasksAreTheRulesInWords) {
   uint32_t number = 0;
   for (const Case& c : cases_of("fields.json")) {
-    const auto blocks = draft_blocks(c.sample, {.draft_width = 4, .draft_share = 0.8}, {.seed = 3, .sample = number++});
+    const auto blocks = draft_blocks(c.sample, {.draft_length = 4, .draft_share = 0.8}, {.seed = 3, .sample = number++});
     const GraphRows g = graph_rows(c.sample, blocks, {});
     const std::vector<What> words = rows_in_words(c.sample, blocks);
     ASSERT_EQ(g.rows.sees.size(), words.size());
@@ -286,7 +286,7 @@ TEST(GraphObjective, LossAndGradientsDoNotDependOnTiles) {
   uint32_t number = 0;
   for (const Case& c : cases_of("fields.json")) {
     const SequenceRows rows =
-        graph_rows(c.sample, draft_blocks(c.sample, {.draft_width = 5, .draft_share = 0.7}, {.seed = 2, .sample = number++}), {})
+        graph_rows(c.sample, draft_blocks(c.sample, {.draft_length = 5, .draft_share = 0.7}, {.seed = 2, .sample = number++}), {})
             .rows;
     std::vector<int32_t> place(rows.tokens.size());
     std::iota(place.begin(), place.end(), 0);
@@ -328,7 +328,7 @@ TEST(GraphObjective, RefusesContentsThatTheFormDoesNotAllow) {
 
 TEST(GraphObjective, BlocksFollowTheirKeyAndTheirShares) {
   const Sample s = instances({{5}}, {{6}, {7}}, {{23}});
-  const GraphRule rule{.draft_width = 6, .draft_share = 0.6, .draft_first = 0.3, .draft_narrow = 0.4};
+  const GraphRule rule{.draft_length = 6, .draft_share = 0.6, .draft_first = 0.3, .draft_narrow = 0.4};
   EXPECT_EQ(draft_blocks(s, rule, {1, 0, 2, 3}), draft_blocks(s, rule, {1, 0, 2, 3}));
   constexpr int kDraws = 4000;
   double chosen = 0, at_start = 0, full = 0;

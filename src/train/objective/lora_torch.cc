@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "train/objective/lora_lm.h"
 #include "train/model/torch_model.h"
+#include "train/objective/lora_lm.h"
 
 namespace slip {
 
@@ -207,7 +207,7 @@ LoraLm::LoraLm(const TrainModel& base, const LoraRule& rule, DraftRule draft) {
   LmInfo info;
   info.name = "adapter";
   info.vocab = base.shape().vocab;
-  info.width = base.shape().hidden;
+  info.hidden_size = base.shape().hidden;
   info.rule = draft;
   info.has_draft_adapter = true;
   LoraTable table = LoraTable::of(base.shape(), rule.rank);
