@@ -12,6 +12,8 @@
 
 namespace slip::sim {
 
+inline constexpr double kFarM = 300.0;
+
 struct Vec3 {
   float x = 0, y = 0, z = 0;
 };

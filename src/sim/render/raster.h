@@ -14,7 +14,6 @@
 namespace slip::sim {
 
 inline constexpr double kNearM = 0.2;
-inline constexpr double kFarM = 300.0;
 inline constexpr double kDepthOne = 268435456.0;  // 2^28: inverse depth of 1 m; at the near plane 1.34e9, below 2^31
 
 /// What a pixel's top byte says. Ground pixels are kTagGround | kind, with kTagShadow where a body shades them.

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: a loaded model that answers requests; and what is done with whole sets of them.
+//
+//   auto engine = slipstream::Engine::load("models/demo");
+//   if (!engine) return fail(engine.error().message);
+//   slipstream::Request request;
+//   request.images = {*slipstream::read_image("left.jpg"), ...};
+//   auto answer = engine->answer(request);
+//   std::puts(answer->to_json().c_str());
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipstream/answer.h"
+#include "slipstream/error.h"
+#include "slipstream/form.h"
+#include "slipstream/model.h"
+#include "slipstream/request.h"
+
+namespace slipstream {
+
+struct EngineOptions {
+  std::string dtype = "auto";    // auto (as stored; f32 stays f32, anything else runs as bf16), f32, bf16, int8, int4
+  std::string kv_type = "auto";  // keys and values: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
+  std::string device = "cpu";    // where the decoder runs: cpu, cuda:0
+  int32_t threads = 0;           // 0: every core that this process may use
+  int32_t slots = 0;             // rows that the key/value cache holds; 0: 4096
+};
+
+class Engine {
+ public:
+  /// Loads a model folder. kBadInput, kUnsupported or kResource as the folder, its options and the machine are.
+  static Result<Engine> load(const std::string& folder, const EngineOptions& options = {}, const Progress& progress = {});
+  /// The same with as many slots as the request needs (where options.slots is 0).
+  static Result<Engine> load_for(const Request& request, const std::string& folder, const EngineOptions& options = {},
+                                 const Progress& progress = {});
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  const ModelInfo& info() const;
+  /// One answer; `on_event` sees fields as they are decided. Calls from several threads take turns. kUsage and kBadInput for what the
+  /// request says, kUnsupported for what this model cannot do, kCancelled by the request's token.
+  Result<Answer> answer(const Request& request, const OnEvent& on_event = {});
+
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Are the request's words and combinations possible for this model folder? What can be said before anything is loaded.
+Status check_request(const Request& request, const std::string& folder);
+
+struct VerifyOptions {
+  std::string dtype = "auto", device = "cpu", kv_type = "auto";
+  std::string draft_model, dflash;  // folders: their presets are compared too
+  int32_t max_width = 64;
+};
+/// Proves on this machine that all widths, thread counts, cache layouts and exact decoders give the same bytes, and compares with the
+/// folder's golden.json. Report::outcome is kCheckFailed where they do not.
+Result<Report> verify(const std::string& folder, const VerifyOptions& options = {}, const Progress& progress = {});
+
+struct SimulateOptions {
+  uint64_t first_seed = 0;
+  int64_t count = 0;
+  std::string family;  // empty: all
+  int32_t threads = 0;
+};
+std::vector<std::string> scene_families();
+/// A record set of procedural scenes: three cameras, ego history, ground truth. The same bytes from the same seeds on any machine.
+Result<Report> simulate(const std::string& out, const SimulateOptions& options, const CancelToken& cancel = {},
+                        const Progress& progress = {});
+/// One scene's cameras as a PNG; the report tells its labels.
+Result<Report> draw_scene(const std::string& png, uint64_t seed, const std::string& family = "");
+
+struct EvaluateOptions {
+  std::string records;      // a record set; empty: scenes are simulated
+  uint64_t first_seed = 0;  // of simulated ones; 0: the held-out seeds
+  int64_t count = 0;        // 0: the whole set, or 500
+  double every_s = 0;  // > 0: frames of each simulated scene, so many seconds apart; drafter "previous" goes by the frame before
+  int32_t frames = 2;
+  DecoderChoice decoder;
+  double temperature = 0;
+  uint64_t seed = 0;
+  bool blank_images = false, reuse_prompt = true;
+  std::string require;    // JSON file of limits: Report::outcome is kCheckFailed where one is missed
+  std::string out;        // JSON lines, one a record
+  std::string calibrate;  // width.json to write: how often drafts held, how long fields were, what passes cost
+};
+/// Metrics of a decoder over records.
+Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
+                        const CancelToken& cancel = {}, const Progress& progress = {});
+
+/// A held-out scene answered by four decoders; Report::outcome is kCheckFailed where exact ones differ. `png`: where to draw; empty: nowhere.
+Result<Report> demonstrate(const std::string& folder, uint64_t seed = 0, const std::string& png = "", int32_t threads = 0);
+
+}  // namespace slipstream

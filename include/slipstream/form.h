@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forms: what an answer consists of, read from JSON Schema.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+
+/// What a tool has to say: the same facts for programs and for people. `outcome` is an error where a check failed though the work was done.
+struct Report {
+  std::string json;  // one document
+  std::string text;  // lines
+  Status outcome;
+};
+
+/// Names of the built-in forms.
+std::vector<std::string> builtin_forms();
+
+/// A form explained: fixed tokens, fields, budgets, blocks, graph, critical path. `form` as Request::form. Without a model folder the counts
+/// of tokens are upper bounds. kBadInput for a schema that cannot be a form.
+Result<Report> explain_form(const std::string& form, const std::string& model_folder = "", const std::string& unnorm_key = "");
+/// The form's JSON Schema document, indented.
+Result<std::string> form_schema(const std::string& form, const std::string& model_folder = "", const std::string& unnorm_key = "");
+
+}  // namespace slipstream
