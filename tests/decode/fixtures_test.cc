@@ -265,7 +265,7 @@ TEST(Fixtures, Fields) {
     expect_fields(form, all, e.at("fields"));
     EXPECT_EQ(all.statistics.forwards, e.at("parallel").at("passes").as_int64());
     EXPECT_EQ(all.statistics.critical_path, e.at("parallel").at("passes").as_int64());
-    if (c.at("equals_chain_visibility").as_bool()) {
+    if (c.at("equals_chain_law").as_bool()) {
       EXPECT_EQ(run(c, "scaffold-ar", &form, {}).fields, all.fields);
     }
   }

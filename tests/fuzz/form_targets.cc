@@ -139,7 +139,7 @@ void run_width(Bytes bytes) {
 
 std::vector<std::string> seeds_width() {
   return {R"({"format":"slipstream-width","version":1,"model":"m","form":"","drafter":"diffusion","machine":"x","visible":512,)"
-          R"("most_drafts":32,"static_draft_length":8,"ece_per_million":12000,"pass":{"rows":[1,8,64],"microseconds":[900,1200,4000]},)"
+          R"("most_draws":32,"static_width":8,"ece_per_million":12000,"pass":{"rows":[1,8,64],"microseconds":[900,1200,4000]},)"
           R"("draft":{"rows":[1,4],"microseconds":[20,50]},"survival":[[0,0,0,3,4],[1,2,3,7,9]],)"
           R"("fields":[{"name":"a","lengths":[0,3,1],"survival":[[0,0,5,10,12]]},{"name":"b","lengths":[4],"survival":[]}]})"};
 }

@@ -108,8 +108,8 @@ Status write_draft_length_model(const DraftLengthModel& m, const std::filesystem
                  {"drafter", m.drafter},
                  {"machine", m.machine},
                  {"visible", m.visible},
-                 {"most_drafts", m.most_drafts},
-                 {"static_draft_length", m.static_draft_length},
+                 {"most_draws", m.most_drafts},
+                 {"static_width", m.static_draft_length},
                  {"ece_per_million", std::llround(m.ece * 1e6)},
                  {"pass", to_json(m.pass)}};
   if (!m.draft.empty()) o["draft"] = to_json(m.draft);
@@ -138,8 +138,8 @@ Result<DraftLengthModel> read_draft_length_model(const std::filesystem::path& pa
     return static_cast<int32_t>(n);
   };
   SLIP_TRY(m.visible, number("visible", 0, 1 << 30));
-  SLIP_TRY(m.most_drafts, number("most_drafts", 1, 64));
-  SLIP_TRY(m.static_draft_length, number("static_draft_length", 1, 64));
+  SLIP_TRY(m.most_drafts, number("most_draws", 1, 64));
+  SLIP_TRY(m.static_draft_length, number("static_width", 1, 64));
   SLIP_TRY(const int32_t ece, number("ece_per_million", 0, 1000000));
   m.ece = ece / 1e6;
   SLIP_TRY(m.pass, costs_of(*o, "pass", file));

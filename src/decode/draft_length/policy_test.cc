@@ -396,8 +396,8 @@ TEST(WidthFile, ReadsWhatItWrote) {
   };
   EXPECT_THAT(broken("slipstream-width", "slipstream-wide"), HasSubstr("expected format slipstream-width version 1"));
   EXPECT_THAT(broken("10001", "-1"), HasSubstr("pass.microseconds: expected whole numbers"));
-  EXPECT_THAT(broken("\"static_draft_length\": 8", "\"static_draft_length\": 800"),
-              HasSubstr("static_draft_length: expected a number from 1 to 64, got 800"));
+  EXPECT_THAT(broken("\"static_width\": 8", "\"static_width\": 800"),
+              HasSubstr("static_width: expected a number from 1 to 64, got 800"));
   EXPECT_THAT(broken("\"name\": \"a\"", "\"name\": 3"), HasSubstr("fields[0]"));
   std::filesystem::remove(file);
 }

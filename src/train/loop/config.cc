@@ -45,12 +45,12 @@ Result<std::array<double, 2>> pair_of(const json::object& o, std::string_view ke
 constexpr int64_t kMostDraftLength = 4096;
 
 Status read_graph(const json::object& o, TrainConfig& c, const std::string& where) {
-  SLIP_TRY_(only(o, {"kind", "draft_length", "draft_share", "draft_first", "draft_narrow", "draft_weight", "weights"}, where));
+  SLIP_TRY_(only(o, {"kind", "draft_width", "draft_share", "draft_first", "draft_narrow", "draft_weight", "weights"}, where));
   SLIP_TRY(const int64_t shift, int_or(c.model, "diffusion_shift", 0, where));
   if (shift != 1) return bad_input("{}: expected a model with diffusion_shift 1 for \"graph\", got {}", where, shift);
   GraphRule& g = c.graph_rule;
-  SLIP_TRY(const int64_t width, int_or(o, "draft_length", g.draft_length, where));
-  SLIP_TRY_(within(width, 2, kMostDraftLength, "draft_length", where));
+  SLIP_TRY(const int64_t width, int_or(o, "draft_width", g.draft_length, where));
+  SLIP_TRY_(within(width, 2, kMostDraftLength, "draft_width", where));
   g.draft_length = static_cast<int32_t>(width);
   for (const auto& [key, value] :
        {std::pair{"draft_share", &g.draft_share}, {"draft_first", &g.draft_first}, {"draft_narrow", &g.draft_narrow}}) {

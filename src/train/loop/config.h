@@ -11,7 +11,7 @@
 //    "objective": {"kind": "sasd", "minimum_noise": 0.001,
 //                  "sections": [{"name": "trajectory", "weight": 3, "beta": [2, 1]}, ...]}      default: Fast-dDrive's four
 //              or {"kind": "nld", "block_size": 32, "alpha": 0.3, "minimum_noise": 0.001},
-//              or {"kind": "graph", "draft_length": 12, "draft_share": 0.5, "draft_first": 0.5, "draft_narrow": 0.5, "draft_weight": 1,
+//              or {"kind": "graph", "draft_width": 12, "draft_share": 0.5, "draft_first": 0.5, "draft_narrow": 0.5, "draft_weight": 1,
 //                  "weights": [{"of": "trajectory", "weight": 2}, ...]}      graph_objective.h: GraphRule; needs a model
 //                                         with diffusion_shift 1 and "law": "graph" (task/prompt.h)
 //              or {"kind": "lora", "rank": 8, "alpha": 32, "tau": 3, "eta": 0.5, "top": 200, "lk_weight": 1, "ce_weight": 1,

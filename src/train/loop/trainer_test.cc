@@ -196,7 +196,7 @@ TEST(Trainer, LearnsAGraphAndItsDrafts) {
   json::object config = tiny_config(out.path, "f32", false);
   config["model"].as_object()["diffusion_shift"] = 1;
   config["steps"] = 120, config["batch"] = 8, config["threads"] = 1;
-  config["objective"] = json::object{{"kind", "graph"}, {"draft_length", 4}};
+  config["objective"] = json::object{{"kind", "graph"}, {"draft_width", 4}};
   config["optimizer"] = json::object{{"lr", 1e-2}, {"weight_decay", 0.0}};
   config["schedule"] = json::object{{"kind", "cosine"}, {"warmup", 10}};
   const TrainConfig c = must(TrainConfig::parse(config, "test"));
@@ -431,8 +431,8 @@ TEST(TrainConfig, NamesWhatIsWrong) {
   EXPECT_THAT(error(c), testing::HasSubstr("expected a model with diffusion_shift 1 for \"graph\", got 0"));
   c["model"].as_object()["diffusion_shift"] = 1;
   EXPECT_EQ(error(c), "no error");
-  c["objective"].as_object()["draft_length"] = 1;
-  EXPECT_THAT(error(c), testing::HasSubstr("draft_length: expected at least 2, got 1"));
+  c["objective"].as_object()["draft_width"] = 1;
+  EXPECT_THAT(error(c), testing::HasSubstr("draft_width: expected at least 2, got 1"));
   c["objective"] = json::object{{"kind", "graph"}, {"draft_share", 1.5}};
   EXPECT_THAT(error(c), testing::HasSubstr("draft_share: expected a number in [0, 1], got 1.5"));
   c["objective"] = json::object{{"kind", "graph"}, {"weights", json::array{json::object{{"of", "x"}, {"weight", -1}}}}};
