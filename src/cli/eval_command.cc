@@ -8,9 +8,9 @@
 #include "cli/requests.h"
 #include "decode/draft_length/collect.h"
 #include "eval/evaluate.h"
-#include "text/tokenizer.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
+#include "text/tokenizer.h"
 
 namespace slip::cli {
 
@@ -81,8 +81,8 @@ class Lines {
 };
 
 /// All frames of all records. With drafter `previous` a scene's first frame only makes the answer that the next one starts from.
-Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, EvalSettings settings, DraftLengthCollector* collector,
-                Evaluation& sums, Lines& lines) {
+Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, EvalSettings settings,
+                DraftLengthCollector* collector, Evaluation& sums, Lines& lines) {
   const int frames = o.every_s > 0 ? o.frames : 1;
   const bool from_previous = std::holds_alternative<PreviousSpec>(settings.method.drafter);
   EvalSettings first = settings;

@@ -10,8 +10,8 @@
 #include "base/standard_streams.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "models/rows_file.h"
 #include "convert/synthesize.h"
+#include "models/rows_file.h"
 
 namespace slip::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include "core/safetensors.h"
 #include "engine/engine.h"
 #include "form/schema/outline.h"
-#include "models/vision/image_rules.h"
 #include "models/model.h"
 #include "models/rows_file.h"
+#include "models/vision/image_rules.h"
 
 namespace slip::cli {
 

@@ -63,11 +63,11 @@ std::string forms_help() {
 
 void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule, std::string& drafter, std::string& verifier,
                         std::string& width) {
-  c->add_option(
-      "--decoder", decoder,
-      "preset: ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, "
-      "draft-model, dflash; over a form every exact one gives the same tokens (default: fields-spec under graph visibility, otherwise "
-      "scaffold-spec, or self-spec for free text)");
+  c->add_option("--decoder", decoder,
+                "preset: ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, "
+                "draft-model, dflash; over a form every exact one gives the same tokens (default: fields-spec under graph "
+                "visibility, otherwise "
+                "scaffold-spec, or self-spec for free text)");
   c->add_option("--schedule", schedule, "text, chain, sections, fields (overrides the preset's)");
   c->add_option("--drafter", drafter,
                 "none, diffusion, diffusion:lora, diffusion:ahead, quadratic, lookup[:N], previous:FILE, model:DIR, coupled:DIR "

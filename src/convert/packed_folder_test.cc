@@ -10,9 +10,9 @@
 #include <cstring>
 
 #include "base/file.h"
-#include "models/model.h"
 #include "convert/quantize.h"
 #include "convert/synthesize.h"
+#include "models/model.h"
 
 namespace slip {
 namespace {

@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "base/json.h"
+#include "convert/folder_writer.h"
 #include "core/torch_zip.h"
 #include "models/config/config.h"
-#include "convert/folder_writer.h"
 #include "models/config/config_reader.h"
 #include "text/tokenizer.h"
 

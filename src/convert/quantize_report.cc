@@ -7,8 +7,8 @@
 
 #include "base/interrupt.h"
 #include "base/philox.h"
-#include "models/model.h"
 #include "convert/quantize.h"
+#include "models/model.h"
 
 namespace slip {
 namespace {

@@ -10,8 +10,8 @@
 #include "cuda/pass_plan.h"
 #include "cuda/runtime.h"
 #include "cuda/tiles.h"
-#include "nn/decoder.h"
 #include "lm/pass_check.h"
+#include "nn/decoder.h"
 
 namespace slip::cuda {
 

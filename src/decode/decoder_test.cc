@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "base/count_allocations_testing.h"
-#include "decode/pass/choice.h"
 #include "decode/decoder.h"
+#include "decode/pass/choice.h"
 #include "decode/testing/decode_testing.h"
 #include "form/schema/values.h"
 

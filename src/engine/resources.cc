@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "base/log.h"
-#include "decode/draft_length/model.h"
 #include "decode/draft_length/block_pilot.h"
+#include "decode/draft_length/model.h"
 #include "engine/engine.h"
 #include "models/draft/commit_sampler.h"
 #include "models/draft/dflash.h"
@@ -100,7 +100,7 @@ struct Resources::Parts {
   std::string draft_name, head_name, sampler_name;
   std::unique_ptr<Engine> draft_engine;
   DraftModel draft;
-  PrefixCache draft_prefix_cache;                 // of the draft engine's model
+  PrefixCache draft_prefix_cache;            // of the draft engine's model
   const CompiledForm* mapped_for = nullptr;  // the form that the draft's maps were made for
   std::unique_ptr<DFlashHead> head;
   std::unique_ptr<LearnedCommitSampler> sampler;
@@ -160,7 +160,7 @@ struct Resources::Parts {
             .times = &measuring[of]};
   }
   Result<DraftLengthModel> measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
-                                    const DecodeOptions& options);
+                                          const DecodeOptions& options);
 };
 
 Resources::Resources() : parts_(std::make_unique<Parts>()) {}
@@ -238,14 +238,15 @@ Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const
   SLIP_TRY(DraftLengthModel model, read_draft_length_model(file));
   const bool of_another = !model.form.empty() && (!form || model.form != form->name());
   if (name.empty() && of_another) return std::optional<DraftLengthModel>();
-  if (const Status fits = check_draft_length_model(model, form); !fits) return bad_input("{}: {}", file.string(), fits.error().message);
+  if (const Status fits = check_draft_length_model(model, form); !fits)
+    return bad_input("{}: {}", file.string(), fits.error().message);
   return std::optional(std::move(model));
 }
 
 }  // namespace
 
-Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
-                                                    const DecodeOptions& options) {
+Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const Request& request, const Form* form,
+                                                          const Prompt& prompt, const DecodeOptions& options) {
   SLIP_TRY(std::optional<DraftLengthModel> stored, stored_width(engine, request.method.width.name, form));
   // Costs are this machine's, whatever the file says of the one that it was made on.
   if (!cost) {
@@ -276,7 +277,7 @@ Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const 
 }
 
 Status Resources::attach_draft_length(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
-                               DecodeOptions& options) {
+                                      DecodeOptions& options) {
   Parts& p = *parts_;
   const DraftLengthSpec& w = request.method.width;
   if (w.kind == DraftLengthSpec::Kind::kBlockPilot && !options.block_pilot) {

@@ -31,7 +31,7 @@ class Resources {
   /// follows from answer to answer, whichever file an earlier answer comes from. kCancelled between measurements as `options` says;
   /// the next call goes on from there.
   Status attach_draft_length(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
-                      DecodeOptions& options);
+                             DecodeOptions& options);
 
  private:
   struct Parts;

@@ -14,8 +14,8 @@
 #include "base/result.h"
 #include "decode/decoder.h"
 #include "form/form.h"
-#include "models/model.h"
 #include "lm/lm.h"
+#include "models/model.h"
 
 namespace slip {
 

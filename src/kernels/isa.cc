@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "kernels/kernels.h"
 #include "kernels/isa/ops.h"
+#include "kernels/kernels.h"
 
 namespace slip {
 namespace {

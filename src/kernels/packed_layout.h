@@ -9,8 +9,8 @@
 // half and of the second in the high half. Padding is zero, and is multiplied with zeros only.
 #pragma once
 #include "kernels/isa/int4.h"
-#include "kernels/kernels.h"
 #include "kernels/isa/ops.h"
+#include "kernels/kernels.h"
 
 namespace slip {
 

@@ -4,8 +4,8 @@
 #pragma once
 #include <algorithm>
 
-#include "kernels/kernels.h"
 #include "kernels/isa/ops.h"
+#include "kernels/kernels.h"
 #include "kernels/packed_layout.h"
 
 namespace slip {

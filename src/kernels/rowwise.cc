@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
 #include "kernels/isa/ops.h"
+#include "kernels/kernels.h"
 
 namespace slip {
 namespace {

@@ -72,8 +72,8 @@ Result<DeviceName> parse_device(std::string_view word) {
   return usage_error("--device: expected cpu or cuda:N, got {}", word);
 }
 
-Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
-                                           ThreadPool& pool) {
+Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights,
+                                           int32_t slots, ThreadPool& pool) {
   SLIP_TRY(const DevicePlugin* const plugin, plugin_of(name.kind));
   return plugin->create(name.index, options, weights, slots, pool);
 }

@@ -20,8 +20,8 @@ struct DeviceName {
 Result<DeviceName> parse_device(std::string_view word);
 
 /// Loads the plug-in once per process. kResource with the reason when it is missing, stale, or finds no device.
-Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
-                                           ThreadPool& pool);
+Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights,
+                                           int32_t slots, ThreadPool& pool);
 
 /// What it can do at best (nn/device_plugin.h); not for the processor. Errors as above.
 Result<DeviceCeilings> device_ceilings(const DeviceName& name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Name layouts and the list of tensors that each family needs; see loader.h.
-#include "models/vision/history_encoder.h"
 #include "models/loader.h"
+#include "models/vision/history_encoder.h"
 
 #include <algorithm>
 #include <array>

@@ -26,10 +26,10 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/rope.h"
-#include "nn/arena.h"
-#include "nn/buffer.h"
 #include "lm/lm.h"
 #include "lm/pass_check.h"
+#include "nn/arena.h"
+#include "nn/buffer.h"
 
 namespace slip {
 

@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "base/interrupt.h"
-#include "text/train_bpe.h"
 #include "sim/record/make.h"
+#include "text/train_bpe.h"
 
 namespace slip {
 

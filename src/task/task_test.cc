@@ -10,9 +10,9 @@
 
 #include "base/file.h"
 #include "sim/cot.h"
+#include "sim/record/make.h"
 #include "task/task_tokenizer.h"
 #include "task/wod.h"
-#include "sim/record/make.h"
 
 namespace slip {
 namespace {

@@ -3,9 +3,9 @@
 #include "task/task_tokenizer.h"
 
 #include "base/interrupt.h"
+#include "sim/record/make.h"
 #include "task/wod.h"
 #include "text/train_bpe.h"
-#include "sim/record/make.h"
 
 namespace slip {
 
@@ -30,7 +30,8 @@ Status make_task_tokenizer(const std::filesystem::path& folder, const TaskTokeni
   bpe.special_tokens.emplace_back("<|NULL|>");
   bpe.whole = {"yes", "no",        "keep", "speed",   " speed", " up",   "slow",   " down",  "come", " to", " stop",
                "go",  " straight", "lane", " follow", "turn",   " left", " right", "change", " +",   " -",  "],"};
-  if (o.form == TaskForm::kDriveCot)  // the words of a training run's grounding targets (train/data/grounding.h) are single tokens too
+  if (o.form ==
+      TaskForm::kDriveCot)  // the words of a training run's grounding targets (train/data/grounding.h) are single tokens too
     bpe.whole.insert(bpe.whole.end(), {" N", "/A", "\n", " vehicle", "pedestrian", "cyclist", "construction", "traffic", "road",
                                        "emergency", "animal", "special", "door"});
   SLIP_TRY(const TrainedBpe trained, train_bpe(texts, bpe));

@@ -10,8 +10,8 @@
 
 #include "base/philox.h"
 #include "models/model.h"
-#include "train/model/forward_rows.h"
 #include "train/loop/lora_example.h"
+#include "train/model/forward_rows.h"
 
 namespace slip {
 namespace {
@@ -117,15 +117,15 @@ TEST_F(LoraAndEngine, DecodeTheSameAnswersWithTheSameDraftsKept) {
       prompt.inputs.emplace_back(TokenId{rows.tokens.back()});
     }
     prompt.positions = rows.positions;
-    LoraLesson lesson(lm_, rule_);
-    const LoraSums taught = must(lesson.run(rows, {.next_position = 6, .limit = 24}));
+    LoraExample example(lm_, rule_);
+    const LoraSums taught = must(example.run(rows, {.next_position = 6, .limit = 24}));
     Method method = must(method_of("self-spec"));
     method.drafter = DiffusionSpec{.adapter = true};
     method.width.tokens = rule_.width;
     const Decoded served = must(Decoder(engine_->lm(), method).decode(prompt, nullptr, {.limit = 24}));
-    if (smallest_lead(prompt, lesson.tokens()) < 1e-4) continue;  // two libraries' roundings may choose between two ids there
+    if (smallest_lead(prompt, example.tokens()) < 1e-4) continue;  // two libraries' roundings may choose between two ids there
     ++compared;
-    EXPECT_EQ(served.tokens, std::vector<TokenId>(lesson.tokens().begin(), lesson.tokens().end())) << n;
+    EXPECT_EQ(served.tokens, std::vector<TokenId>(example.tokens().begin(), example.tokens().end())) << n;
     EXPECT_EQ(served.statistics.tested, taught.tested);
     EXPECT_EQ(served.statistics.accepted, taught.accepted);
     EXPECT_EQ(served.statistics.forwards, taught.forwards);

@@ -18,9 +18,9 @@
 #include "base/interrupt.h"
 #include "base/standard_streams.h"
 #include "train/loop/checkpoint.h"
-#include "train/model/forward_rows.h"
 #include "train/loop/learner.h"
 #include "train/loop/trainer.h"
+#include "train/model/forward_rows.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "tests/cli/process.h"
 #include "core/safetensors.h"
+#include "tests/cli/process.h"
 
 namespace slip::test {
 namespace {

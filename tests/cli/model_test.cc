@@ -3,8 +3,8 @@
 // implementation's numbers come out of the binary, and the same bytes whatever the passes and the threads.
 #include <cmath>
 
-#include "tests/cli/process.h"
 #include "core/safetensors.h"
+#include "tests/cli/process.h"
 
 namespace slip::test {
 namespace {

@@ -4,9 +4,9 @@
 #include <csignal>
 #include <thread>
 
-#include "tests/cli/process.h"
 #include "sim/record.h"
 #include "sim/record/shards.h"
+#include "tests/cli/process.h"
 
 namespace slip::test {
 namespace {

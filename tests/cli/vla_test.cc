@@ -4,9 +4,9 @@
 #include <cmath>
 #include <fstream>
 
-#include "tests/cli/answer.h"
 #include "core/safetensors.h"
 #include "core/torch_zip.h"
+#include "tests/cli/answer.h"
 
 namespace slip::test {
 namespace {

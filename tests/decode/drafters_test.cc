@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "decode/decoder.h"
 #include "tests/decode/fixtures.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/philox.h"
-#include "decode/pass/choice.h"
 #include "decode/decoder.h"
+#include "decode/pass/choice.h"
 #include "tests/decode/fixtures.h"
 
 namespace slip {

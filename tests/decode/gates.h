@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "decode/testing/random_testing.h"
 #include "decode/draft_length/model.h"
+#include "decode/testing/random_testing.h"
 #include "lm/draft_head.h"
 
 namespace slip::test {
@@ -91,15 +91,15 @@ inline Method method_of_way(const Way& w) {
                                                                 : Schedule::kChain;
   const DiffusionSpec ahead{.ahead = true};
   const std::array<DrafterSpec, 10> all = {NoDraftSpec{},
-                                       DiffusionSpec{},
-                                       QuadraticSpec{},
-                                       LookupSpec{2},
-                                       PreviousSpec{"test"},
-                                       ModelSpec{"test"},
-                                       DFlashSpec{"test"},
-                                       ahead,
-                                       PreviousSpec{"test", ahead},
-                                       PreviousSpec{"test", DiffusionSpec{}}};
+                                           DiffusionSpec{},
+                                           QuadraticSpec{},
+                                           LookupSpec{2},
+                                           PreviousSpec{"test"},
+                                           ModelSpec{"test"},
+                                           DFlashSpec{"test"},
+                                           ahead,
+                                           PreviousSpec{"test", ahead},
+                                           PreviousSpec{"test", DiffusionSpec{}}};
   m.drafter = all[static_cast<size_t>(w.drafts)];
   return m;
 }

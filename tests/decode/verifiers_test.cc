@@ -12,8 +12,8 @@
 #include "base/philox.h"
 #include "decode/decoder.h"
 #include "decode/testing/hash_lm_testing.h"
-#include "decode/verify/verifier.h"
 #include "decode/types/method.h"
+#include "decode/verify/verifier.h"
 #include "form/schema/values.h"
 #include "lm/commit_sampler.h"
 #include "tests/decode/fixtures.h"
@@ -185,8 +185,9 @@ TEST(RejectionOnForms, TwoSamplesOfOneLawAreAlikeAndALossyOneIsNot) {
     Visibility visibility;
     bool previous;
   };
-  for (const Way& way : {Way{"scaffold-spec", "scaffold-ar", Visibility::kChain, false}, Way{"fields-spec", "fields", Visibility::kGraph, false},
-                         Way{"fields-spec", "fields", Visibility::kGraph, true}}) {
+  for (const Way& way :
+       {Way{"scaffold-spec", "scaffold-ar", Visibility::kChain, false}, Way{"fields-spec", "fields", Visibility::kGraph, false},
+        Way{"fields-spec", "fields", Visibility::kGraph, true}}) {
     SCOPED_TRACE(way.preset);
     DecodeOptions o;
     o.temperature = 2.5F;
@@ -389,8 +390,7 @@ TEST(CommitSampling, AskingForTheOwnProbabilityIsConfidence) {
     SamplerSpec v{.name = "fake"};
     if (n % 3 == 0) v.threshold = threshold;  // else the folder's advice
     const Decoded a = must(Decoder(lm, parts("section-diffusion", v)).decode(prompt_of({{0}}), &form, o));
-    const Decoded b =
-        must(Decoder(lm, parts("section-diffusion", ConfidenceSpec{threshold})).decode(prompt_of({{0}}), &form, o));
+    const Decoded b = must(Decoder(lm, parts("section-diffusion", ConfidenceSpec{threshold})).decode(prompt_of({{0}}), &form, o));
     ASSERT_EQ(a.tokens, b.tokens);
     ASSERT_EQ(a.statistics.forwards, b.statistics.forwards);
     ASSERT_EQ(a.rounds.size(), b.rounds.size());

@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <numeric>
 
-#include "decode/draft_length/model.h"
 #include "decode/draft_length/block_pilot.h"
+#include "decode/draft_length/model.h"
 #include "engine/resources.h"
 #include "form/builtin/builtin.h"
 #include "form/schema/values.h"
 #include "fuzz/targets.h"
-#include "task/wod.h"
 #include "sim/record/make.h"
+#include "task/wod.h"
 
 namespace slip::fuzz {
 

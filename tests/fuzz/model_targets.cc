@@ -5,8 +5,8 @@
 #include "image/qwen_preprocess.h"
 #include "models/adapter.h"
 #include "models/config/config.h"
-#include "models/weights/packed_folder.h"
 #include "models/rows_file.h"
+#include "models/weights/packed_folder.h"
 
 namespace slip::fuzz {
 

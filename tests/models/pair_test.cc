@@ -11,11 +11,11 @@
 #include <ctime>
 #include <map>
 
-#include "tests/cli/process.h"
 #include "engine/engine.h"
 #include "limits/speculation_algebra.h"
-#include "task/action.h"
 #include "sim/record/make.h"
+#include "task/action.h"
+#include "tests/cli/process.h"
 
 namespace slip {
 namespace {
@@ -416,8 +416,7 @@ void print_table(Pair& pair, float temperature, int count) {
 
 // How often drafts hold under other verifiers and drawings, four a round.
 void print_rates(Pair& pair, int count) {
-  const RelaxedSpec relaxed{
-      .radius = 4, .first = pair.bins().first, .end = {pair.bins().last.value + 1}, .radius_of_field = {}};
+  const RelaxedSpec relaxed{.radius = 4, .first = pair.bins().first, .end = {pair.bins().last.value + 1}, .radius_of_field = {}};
   const std::tuple<const char*, Method, float> ways[] = {
       {"exact, greedy", drafted(4), 0.0F},
       {"relaxed:4, greedy", drafted(4, relaxed), 0.0F},

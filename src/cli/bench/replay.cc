@@ -200,7 +200,8 @@ Recording record(const RecordedForm& answer, float odds) {
   out.other = out.visibility;
   out.odds.assign(length, odds);
   for (int32_t u = 0; u < answer.form.length(); ++u)
-    if (answer.form.fixed_at(u)) out.visibility[static_cast<size_t>(u)] = out.other[static_cast<size_t>(u)] = *answer.form.fixed_at(u);
+    if (answer.form.fixed_at(u))
+      out.visibility[static_cast<size_t>(u)] = out.other[static_cast<size_t>(u)] = *answer.form.fixed_at(u);
   for (size_t f = 0; f < answer.contents.size(); ++f) {
     const Field& field = answer.form.fields()[f];
     const auto& content = answer.contents[f];

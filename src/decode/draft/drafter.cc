@@ -175,7 +175,7 @@ namespace {
 constexpr int32_t kMostMasks = 16;
 
 Result<std::unique_ptr<Drafter>> make_own_drafter(const DiffusionSpec& d, const Method& m, const LmInfo& info, bool graph,
-                                                    Passes& p) {
+                                                  Passes& p) {
   if (!d.ahead) return make_diffusion_drafter(info.rule, d.adapter, p);
   if (!graph) return unsupported("--drafter diffusion:ahead: expected a form's graph, got the {} schedule", words_of(m).schedule);
   const int32_t most = m.width.kind == DraftLengthSpec::Kind::kFixed ? std::min(m.width.tokens - 1, kMostMasks) : kMostMasks;

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/count_allocations_testing.h"
-#include "decode/testing/drafter_testing.h"
 #include "decode/draft_length/model.h"
+#include "decode/testing/drafter_testing.h"
 
 namespace slip {
 namespace {
@@ -218,8 +218,7 @@ TEST(DraftAdapter, ChangesDraftsAndNeverTokens) {
       Trial t = trial_on(path, n);
       t.lm.adapter = true;
       HashLm lm(t.lm);
-      expect_same(t, path, lm, method_on(path, DiffusionSpec{.adapter = true}, static_cast<int32_t>(2 + n % 6)), rollouts_of(n),
-                  n);
+      expect_same(t, path, lm, method_on(path, DiffusionSpec{.adapter = true}, static_cast<int32_t>(2 + n % 6)), rollouts_of(n), n);
     }
 }
 
@@ -234,8 +233,7 @@ TEST(Previous, ThenDiffusionWritesWhatOneAtATimeWrites) {
       const PreviousAnswer previous{t.form.name(), earlier.fields, earlier.tokens};
       t.options.previous = &previous;
       HashLm lm(t.lm);
-      const Statistics s =
-          expect_same(t, path, lm, method_on(path, PreviousSpec{.name = "", .then = DiffusionSpec{}}, 5), 1, n);
+      const Statistics s = expect_same(t, path, lm, method_on(path, PreviousSpec{.name = "", .then = DiffusionSpec{}}, 5), 1, n);
       if (n % 4 == 0) {
         EXPECT_EQ(s.accepted, s.tested) << n;
       }

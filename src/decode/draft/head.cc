@@ -182,7 +182,7 @@ Result<std::unique_ptr<Drafter>> make_head_drafter(DraftHead* head, const LmInfo
   const DraftHeadInfo& info = head->info();
   if (info.vocab != target.vocab)
     return bad_input("draft head {}: expected one for a target of {} ids, got {}", info.name, target.vocab, info.vocab);
-  const int64_t width = static_cast<int64_t>(info.tap_layers.size()) * target.width;
+  const int64_t width = static_cast<int64_t>(info.tap_layers.size()) * target.hidden_size;
   if (info.taps_width != width || target.tap_layers != info.tap_layers)
     return bad_input("draft head {}: expected one that reads {} numbers per row of {} layers, got {}", info.name, width,
                      info.tap_layers.size(), info.taps_width);

@@ -19,7 +19,7 @@ std::unique_ptr<Drafter> make_lookup_drafter(int32_t longest, bool graph, Passes
 /// `room`: most rows of one strand; `graph`: strands are fields. Errors: kUsage (no model), kBadInput (maps or prompt that do not fit),
 /// kResource (its arena).
 Result<std::unique_ptr<Drafter>> make_model_drafter(const DraftModel& model, bool coupled, int32_t room, bool graph,
-                                                      Passes& passes);
+                                                    Passes& passes);
 /// Errors: kUsage (no head), kBadInput (a head for another target), kResource (its arena).
 Result<std::unique_ptr<Drafter>> make_head_drafter(DraftHead* head, const LmInfo& target, Passes& passes);
 

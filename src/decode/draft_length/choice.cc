@@ -19,7 +19,8 @@ double RoundCost::ms(double verify_rows, double draft_rows, int32_t strands, int
   return verify;
 }
 
-void DraftLengthChoice::choose(std::span<const StrandValues> strands, const RoundCost& cost, int32_t most_rows, std::span<int32_t> take) {
+void DraftLengthChoice::choose(std::span<const StrandValues> strands, const RoundCost& cost, int32_t most_rows,
+                               std::span<int32_t> take) {
   const auto n = static_cast<int32_t>(strands.size());
   const auto less = [](const Next& a, const Next& b) { return a.gain < b.gain || (a.gain == b.gain && a.strand > b.strand); };
   heap_.clear();

@@ -19,7 +19,7 @@ struct DrawValue {
   float verify_rows = 1, draft_rows = 1;  // on average, where it may lie behind an END
 };
 struct StrandValues {
-  std::span<const DrawValue> draws;
+  std::span<const DrawValue> drafts;
   float gain = 1;  // of the pass without draws: the token it gives whatever the drafts do
   float verify_rows = 1, draft_rows = 0;
 };

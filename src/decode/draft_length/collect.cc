@@ -35,7 +35,9 @@ DraftLengthCollector::DraftLengthCollector(const Form* form)
 
 void DraftLengthCollector::begin(int64_t drive) { held_out_ = drive % 2 != 0; }
 
-void DraftLengthCollector::seen(const DraftFacts& facts, const Place&, bool kept) { seen_.push_back({survival_.cell(facts), facts, kept, held_out_}); }
+void DraftLengthCollector::seen(const DraftFacts& facts, const Place&, bool kept) {
+  seen_.push_back({survival_.cell(facts), facts, kept, held_out_});
+}
 
 void DraftLengthCollector::answered(const Decoded& answer) {
   for (size_t f = 0; f < answer.fields.size() && f < static_cast<size_t>(lengths_.fields()); ++f)

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "decode/types/options.h"
 #include "decode/draft_length/model.h"
+#include "decode/types/options.h"
 
 namespace slip {
 

@@ -7,11 +7,11 @@
 #include <chrono>
 #include <vector>
 
+#include "decode/draft_length/model.h"
+#include "decode/draft_length/policy.h"
+#include "decode/sequence/strand.h"
 #include "decode/testing/hash_lm_testing.h"
 #include "decode/types/method.h"
-#include "decode/sequence/strand.h"
-#include "decode/draft_length/policy.h"
-#include "decode/draft_length/model.h"
 #include "lm/draft_head.h"
 
 namespace slip {

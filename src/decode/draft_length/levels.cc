@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "decode/sequence/known_visibility.h"
 #include "decode/draft_length/methods.h"
 #include "decode/draft_length/model.h"
 #include "decode/draft_length/plan.h"
+#include "decode/sequence/known_visibility.h"
 
 namespace slip {
 namespace {
@@ -162,7 +162,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
 }  // namespace
 
 std::unique_ptr<DraftLengthPolicy> make_levels_draft_length(const Method& method, const Form& form, const DraftLengthModel& model,
-                                               const DraftLengthBasis& basis) {
+                                                            const DraftLengthBasis& basis) {
   return std::make_unique<LevelsDraftLength>(method, form, model, basis);
 }
 

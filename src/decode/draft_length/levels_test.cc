@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "decode/draft_length/model.h"
 #include "decode/testing/hash_lm_testing.h"
 #include "decode/types/method.h"
-#include "decode/draft_length/model.h"
 
 namespace slip {
 namespace {
@@ -151,7 +151,8 @@ TEST(LevelsDraftLength, DraftsAlongALongChainToo) {
   const Form form = form_of(fields);
   const DraftLengthModel model = model_of(form, 5, 0.1);
   HashLm lm({.seed = 5, .slots = 4096, .habit = 1}), plain({.seed = 5, .slots = 4096, .habit = 1});
-  const Decoded d = decoded(lm, form, measured(), {.draft_length_model = &model}), slow = decoded(plain, form, *method_of("fields"));
+  const Decoded d = decoded(lm, form, measured(), {.draft_length_model = &model}),
+                slow = decoded(plain, form, *method_of("fields"));
   EXPECT_EQ(d.tokens, slow.tokens);
   EXPECT_LT(4 * d.statistics.forwards, 3 * slow.statistics.forwards);
 }

@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "decode/sequence/known_visibility.h"
 #include "decode/draft_length/choice.h"
 #include "decode/draft_length/methods.h"
+#include "decode/sequence/known_visibility.h"
 
 namespace slip {
 namespace {
@@ -298,7 +298,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
 }  // namespace
 
 std::unique_ptr<DraftLengthPolicy> make_measured_draft_length(const Method& m, const Form* form, const DraftLengthModel& model,
-                                                 const DraftLengthBasis& basis) {
+                                                              const DraftLengthBasis& basis) {
   return std::make_unique<MeasuredDraftLength>(m, form, model, basis);
 }
 

@@ -63,8 +63,7 @@ double CostTable::ms(int32_t rows) const {
 Survival::Survival(int32_t fields) : fields_(fields), counts_(static_cast<size_t>((fields + 1) * kAhead * kIndex * kTop)) { fit(); }
 
 Survival::Cell Survival::cell(const DraftFacts& f) const {
-  return {f.field < fields_ ? std::max(f.field, -1) : -1, bin(kAheadFrom, f.ahead), bin(kIndexFrom, f.index),
-          bin(kTopFrom, f.top)};
+  return {f.field < fields_ ? std::max(f.field, -1) : -1, bin(kAheadFrom, f.ahead), bin(kIndexFrom, f.index), bin(kTopFrom, f.top)};
 }
 
 void Survival::add(const Cell& c, Count more) {
@@ -190,7 +189,9 @@ Status check_draft_length_model(const DraftLengthModel& m, const Form* form) {
 }
 
 DraftLengthTracker::DraftLengthTracker() : DraftLengthTracker(Settings{}) {}
-DraftLengthTracker::DraftLengthTracker(Settings settings) : settings_(settings) { last_.reserve(static_cast<size_t>(settings.window)); }
+DraftLengthTracker::DraftLengthTracker(Settings settings) : settings_(settings) {
+  last_.reserve(static_cast<size_t>(settings.window));
+}
 
 void DraftLengthTracker::seen(int32_t field, double predicted, bool kept) {
   const auto f = static_cast<size_t>(field + 1);

@@ -100,9 +100,9 @@ struct DraftLengthModel {
   CostTable draft;                            // of a second model (one step) or a head (a round); empty for other drafters
   Survival survival;
   Lengths lengths;
-  int32_t most_drafts = 32;   // of a strand in a round; what the drafter was trained for
+  int32_t most_drafts = 32;         // of a strand in a round; what the drafter was trained for
   int32_t static_draft_length = 8;  // where the drive has left the calibration
-  double ece = 0;            // on requests that were held out; 0: not measured
+  double ece = 0;                   // on requests that were held out; 0: not measured
 
   /// No calibration: every draft holds with probability .7, fields run to their budgets. Learns from the answers (DraftLengthTracker).
   static DraftLengthModel uninformed(CostTable pass, const Form* form);

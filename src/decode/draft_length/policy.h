@@ -9,8 +9,8 @@
 #include <memory>
 #include <span>
 
-#include "decode/types/options.h"
 #include "decode/sequence/draft_view.h"
+#include "decode/types/options.h"
 
 namespace slip {
 

@@ -11,11 +11,11 @@
 
 #include "base/file.h"
 #include "base/philox.h"
-#include "decode/sequence/cursor.h"
-#include "decode/testing/hash_lm_testing.h"
+#include "decode/draft_length/block_pilot.h"
 #include "decode/draft_length/choice.h"
 #include "decode/draft_length/collect.h"
-#include "decode/draft_length/block_pilot.h"
+#include "decode/sequence/cursor.h"
+#include "decode/testing/hash_lm_testing.h"
 
 namespace slip {
 namespace {
@@ -376,11 +376,13 @@ TEST(WidthFile, ReadsWhatItWrote) {
   for (const int32_t rows : {1, 5, 8, 64, 100}) EXPECT_DOUBLE_EQ(back->pass.ms(rows), m.pass.ms(rows));
   EXPECT_EQ(back->draft.ms(2), 1.5);
 
-  EXPECT_THAT(check_draft_length_model(*back, nullptr).error().message, HasSubstr("expected one for free text, got one for form three"));
+  EXPECT_THAT(check_draft_length_model(*back, nullptr).error().message,
+              HasSubstr("expected one for free text, got one for form three"));
   Form::Parts parts = form.parts();
   parts.name = "other";
   const Form renamed = *Form::make(parts);
-  EXPECT_THAT(check_draft_length_model(*back, &renamed).error().message, HasSubstr("expected one for form other, got one for three"));
+  EXPECT_THAT(check_draft_length_model(*back, &renamed).error().message,
+              HasSubstr("expected one for form other, got one for three"));
   parts.name = "three";
   parts.fields[1].budget = 3;
   const Form changed = *Form::make(parts);

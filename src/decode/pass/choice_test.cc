@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "decode/pass/allowed_lists.h"
-#include "decode/testing/decode_testing.h"
 #include "decode/pass/field_mask.h"
+#include "decode/testing/decode_testing.h"
 
 namespace slip {
 namespace {

@@ -11,8 +11,8 @@
 #include "decode/pass/allowed_lists.h"
 #include "decode/pass/choice.h"
 #include "decode/pass/prefix_cache.h"
-#include "decode/types/options.h"
 #include "decode/sequence/strand.h"
+#include "decode/types/options.h"
 
 namespace slip {
 

@@ -85,8 +85,8 @@ void Rounds::cut(std::span<Strand* const> strands) {
     Strand& s = *strands[i];
     const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.drafts.size())));
     if (keep == s.drafts.size()) continue;
-    statistics_.proposed += static_cast<int64_t>(
-        std::count_if(s.drafts.begin() + static_cast<ptrdiff_t>(keep), s.drafts.end(), [](const DraftToken& d) { return !d.sure; }));
+    statistics_.proposed += static_cast<int64_t>(std::count_if(s.drafts.begin() + static_cast<ptrdiff_t>(keep), s.drafts.end(),
+                                                               [](const DraftToken& d) { return !d.sure; }));
     s.drafts.resize(keep);
     s.path.assign(s.tokens.begin(), s.tokens.end());
     s.ahead = s.cursor;

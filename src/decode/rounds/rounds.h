@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "decode/draft/drafter.h"
-#include "decode/verify/verifier.h"
 #include "decode/draft_length/policy.h"
+#include "decode/verify/verifier.h"
 
 namespace slip {
 

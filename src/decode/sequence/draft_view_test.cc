@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "decode/sequence/strand.h"
 #include "decode/draft_length/policy.h"
+#include "decode/sequence/strand.h"
 
 namespace slip {
 namespace {

@@ -10,7 +10,7 @@ namespace {
 struct Known {
   const Form* form = nullptr;
   std::vector<int32_t> key;
-  std::shared_ptr<const GraphVisibility> law;
+  std::shared_ptr<const GraphVisibility> visibility;
 };
 
 void key_of(const Form& form, std::vector<int32_t>& key) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of decode.h: a strand is a sequence that grows token by token: free text, the chain of a form, one field of a graph, or a
-// rollout's copy of one of these. Schedules make strands, drafters propose draws for them, rounds verify and commit them.
+// rollout's copy of one of these. Schedules make strands, drafters propose drafts for them, rounds verify and commit them.
 //
 // Row i of a strand holds token i, at position first_position + i, in slot first_slot + i. It sees `context` (spans that are final:
 // the prompt, what was decided before the strand began) and the strand's own rows: up to itself, or to a block's end.
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "decode/sequence/cursor.h"
-#include "decode/types/options.h"
 #include "decode/sequence/draft_view.h"
+#include "decode/types/options.h"
 
 namespace slip {
 
@@ -50,12 +50,12 @@ struct Strand {
   int32_t scratch_slot = 0;                                // rows of its own for drafts that may not overwrite its rows (quadratic)
 
   // ---- one round
-  int32_t window_drafts = 0;     // most draws to propose, sure ones not counted
+  int32_t window_drafts = 0;    // most drafts to propose, sure ones not counted
   int32_t window_end = kNoEnd;  // form position where the window ends
   Block block{};                // of the form, where the policy goes by blocks
   int32_t block_rows_end = 0;   // rows of the draft pass, where there was one
   int32_t masks = 0;            // drafts that the verifying pass shall make for the next round
-  std::vector<DraftToken> draws;
+  std::vector<DraftToken> drafts;
   std::vector<TokenId> path;  // tokens, then what the draft adds; row i of the verifying pass holds path[i]
   Cursor ahead;               // behind `path`
   bool feed_last = false;     // the path's last row is needed though the strand would close (children see it)
@@ -65,7 +65,7 @@ struct Strand {
   size_t pass_row = 0;          // of row `cached` in the pass
   int32_t fed = 0;              // rows 0 .. fed are in the arena after the verifying pass
 
-  /// Where the verifying pass holds what its masks say of the next draws (quadratic): the rows of a pass, from a form position on.
+  /// Where the verifying pass holds what its masks say of the next drafts (quadratic): the rows of a pass, from a form position on.
   struct Group {
     int64_t pass = -1;  // Statistics::forwards after it
     size_t row = 0;
@@ -90,7 +90,7 @@ struct Strand {
     missed_field = -2;
     logs = behind_end = ahead_behind_end = false;
     template_rows.clear();
-    draws.clear();
+    drafts.clear();
     path.clear();
     group = {};
   }

@@ -5,9 +5,9 @@
 
 #include <stdexcept>
 
-#include "decode/types/method.h"
-#include "decode/testing/random_testing.h"
 #include "decode/draft_length/model.h"
+#include "decode/testing/random_testing.h"
+#include "decode/types/method.h"
 
 namespace slip::test {
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "decode/sequence/cursor.h"
-#include "decode/testing/replay_testing.h"
 #include "decode/testing/draft_length_testing.h"
+#include "decode/testing/replay_testing.h"
 
 namespace slip {
 namespace {
@@ -58,8 +58,8 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
     o.previous = &previous;
     const DraftLengthModel model = random_model(r, &form);
     o.draft_length_model = &model;
-    Method m =
-        with(graph ? "fields-spec" : "scaffold-spec", PreviousSpec{}, DraftLengthSpec{.tokens = static_cast<int32_t>(1 + r.below(9))});
+    Method m = with(graph ? "fields-spec" : "scaffold-spec", PreviousSpec{},
+                    DraftLengthSpec{.tokens = static_cast<int32_t>(1 + r.below(9))});
     if (r.chance(0.5)) m.width = kMeasured;
     const Decoded d = decoded(lm, prompt, &form, m, o);
     ASSERT_EQ(d.tokens, truth.tokens);
@@ -91,8 +91,8 @@ TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
     o.most_rows = 0;
     Recorder bits;
     o.draft_length_observer = &bits;
-    Method m =
-        with(graph ? "fields-spec" : "scaffold-spec", DiffusionSpec{}, DraftLengthSpec{.tokens = static_cast<int32_t>(2 + r.below(9))});
+    Method m = with(graph ? "fields-spec" : "scaffold-spec", DiffusionSpec{},
+                    DraftLengthSpec{.tokens = static_cast<int32_t>(2 + r.below(9))});
     if (!graph && r.chance(0.5)) m.width.kind = DraftLengthSpec::Kind::kBlocks;
     const Decoded d = decoded(lm, prompt, &form, m, o);
     ReplayScript script;

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "decode/draft_length/policy.h"
 #include "decode/draft_length/model.h"
+#include "decode/draft_length/policy.h"
 
 namespace slip {
 

@@ -30,8 +30,7 @@ std::string drafter_word(const DrafterSpec& d) {
   return std::visit(
       Overloaded{
           [](const NoDraftSpec&) { return std::string("none"); }, [](const DiffusionSpec& x) { return diffusion_word(x); },
-          [](const QuadraticSpec&) { return std::string("quadratic"); },
-          [](const LookupSpec&) { return std::string("lookup"); },
+          [](const QuadraticSpec&) { return std::string("quadratic"); }, [](const LookupSpec&) { return std::string("lookup"); },
           [](const PreviousSpec& x) { return named("previous", x.name) + (x.then ? ", then " + diffusion_word(*x.then) : ""); },
           [](const ModelSpec& x) { return named(x.coupled ? "coupled" : "model", x.name); },
           [](const DFlashSpec& x) { return named("dflash", x.name); }},
@@ -39,15 +38,14 @@ std::string drafter_word(const DrafterSpec& d) {
 }
 
 std::string verifier_word(const VerifierSpec& v) {
-  return std::visit(Overloaded{[](const ExactSpec&) { return std::string("exact"); },
-                               [](const RejectionSpec&) { return std::string("rejection"); },
-                               [](const RelaxedSpec& x) {
-                                 return x.units ? fmt::format("relaxed:{}u", *x.units) : fmt::format("relaxed:{}", x.radius);
-                               },
-                               [](const EnsembleSpec& x) { return fmt::format("ensemble:{}", x.weight); },
-                               [](const ConfidenceSpec& x) { return fmt::format("confidence:{}", x.threshold); },
-                               [](const SamplerSpec& x) { return named("sampler", x.name); }},
-                    v);
+  return std::visit(
+      Overloaded{
+          [](const ExactSpec&) { return std::string("exact"); }, [](const RejectionSpec&) { return std::string("rejection"); },
+          [](const RelaxedSpec& x) { return x.units ? fmt::format("relaxed:{}u", *x.units) : fmt::format("relaxed:{}", x.radius); },
+          [](const EnsembleSpec& x) { return fmt::format("ensemble:{}", x.weight); },
+          [](const ConfidenceSpec& x) { return fmt::format("confidence:{}", x.threshold); },
+          [](const SamplerSpec& x) { return named("sampler", x.name); }},
+      v);
 }
 
 std::string width_word(const Method& m) {
@@ -111,26 +109,6 @@ MethodWords words_of(const Method& m) {
   constexpr std::array<std::string_view, 4> kSchedules = {"text", "chain", "sections", "fields"};
   return {std::string(kSchedules[static_cast<size_t>(m.schedule)]), drafter_word(m.drafter), verifier_word(m.verifier),
           width_word(m)};
-}
-
-void Statistics::add(const Statistics& more) {
-  forwards += more.forwards;
-  draft_forwards += more.draft_forwards;
-  drafter_forwards += more.drafter_forwards;
-  rows += more.rows;
-  proposed += more.proposed;
-  tested += more.tested;
-  accepted += more.accepted;
-  relaxed_accepts += more.relaxed_accepts;
-  rounds += more.rounds;
-  discarded += more.discarded;
-  reused_rows += more.reused_rows;
-  nan_rows += more.nan_rows;
-  ms.prefill += more.ms.prefill;
-  ms.draft += more.ms.draft;
-  ms.drafter_prompt += more.ms.drafter_prompt;
-  ms.verify += more.ms.verify;
-  ms.total += more.ms.total;
 }
 
 namespace {

@@ -73,9 +73,10 @@ struct DecodeOptions {
   DraftHead* draft_head = nullptr;
   CommitSampler* commit_sampler = nullptr;
   const DraftLengthModel* draft_length_model = nullptr;  // width measured (draft_length_model.h)
-  DraftLengthTracker* draft_length_tracker = nullptr;    // what the width learns from answer to answer; without: from each answer alone
+  DraftLengthTracker* draft_length_tracker =
+      nullptr;  // what the width learns from answer to answer; without: from each answer alone
   DraftLengthObserver* draft_length_observer = nullptr;  // sees every tested draft's facts, whatever the width
-  const BlockPilot* block_pilot = nullptr;  // width blockpilot (width_pilot.h)
+  const BlockPilot* block_pilot = nullptr;               // width blockpilot (width_pilot.h)
   /// The arena's first slots may still hold this prompt's first rows from an earlier call: of this decoder, or, with `prefix_cache`, of
   /// any that was given the same one. These rows are not run again, but for the last one where the first token is drawn from it.
   /// Compared by content; an Lm that does not count its passes (Lm::passes) must not have been run by others since (the caller's

@@ -10,8 +10,8 @@
 
 #include "base/philox.h"
 #include "form/builtin/builtin.h"
-#include "form/json_text.h"
 #include "form/form_testing.h"
+#include "form/json_text.h"
 #include "form/schema/values.h"
 
 namespace slip {

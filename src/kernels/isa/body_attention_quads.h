@@ -304,7 +304,8 @@ void weigh(AttendQuads& s, float* sums, int64_t n, int64_t quads) {
       const WeighQuads f = m == 1   ? weigh_quads_of<1, 8>(rows)
                            : m == 2 ? weigh_quads_of<2, (kWide == 2 ? 8 : 4)>(rows)
                                     : weigh_quads_of<kTileVectors, 4>(rows);
-      f(sums + r * s.padded + v * kLanes, s.padded, s.keep + r, s.gain + r, s.weights_QQ + r, s.values_QK + v * kLanes, s.padded, quads);
+      f(sums + r * s.padded + v * kLanes, s.padded, s.keep + r, s.gain + r, s.weights_QQ + r, s.values_QK + v * kLanes, s.padded,
+        quads);
     }
     v += m;
   }

@@ -18,8 +18,8 @@
 #include <string>
 
 #include "base/measure.h"
-#include "kernels/kernels.h"
 #include "kernels/isa/ops.h"
+#include "kernels/kernels.h"
 #include "kernels/probe.h"
 
 namespace slip {

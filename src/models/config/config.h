@@ -12,8 +12,8 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "models/config/families.h"
 #include "models/config/config_reader.h"
+#include "models/config/families.h"
 #include "models/config/vit_config.h"
 #include "nn/decoder.h"
 #include "text/tokenizer.h"
@@ -37,7 +37,7 @@ struct ModelConfig {
   std::string stored_dtype;              // "bfloat16", or empty
   DecoderOptions decoder;
   int32_t max_positions = 0;
-  std::optional<VisionConfig> vision;  // Qwen2.5-VL's tower
+  std::optional<VisionConfig> vision;       // Qwen2.5-VL's tower
   std::optional<VitTowerConfig> vit_tower;  // plain ViTs (openvla.h, dino_qwen.h)
   std::optional<ActionConfig> action;       // answers with actions (openvla.h)
   std::optional<HistoryConfig> history;     // takes the ego history as a row (dino_qwen.h)

@@ -2,8 +2,8 @@
 // The decoder's part of config.json: sizes, biases, rotary positions, windows; and the keys that would change the numbers in
 // a way that is not done, each refused by name.
 #pragma once
-#include "models/config/families.h"
 #include "models/config/config_reader.h"
+#include "models/config/families.h"
 #include "nn/decoder.h"
 
 namespace slip {

@@ -3,8 +3,8 @@
 // `type`: default, mrope (chunked sections), linear, llama3, yarn. Used by config_decoder.cc alone.
 #pragma once
 #include "kernels/rope.h"
-#include "models/config/families.h"
 #include "models/config/config_reader.h"
+#include "models/config/families.h"
 #include "nn/decoder.h"
 
 namespace slip {

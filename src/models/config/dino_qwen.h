@@ -8,8 +8,8 @@
 //    "history": {"token_id": 151657, "states": 16, "hidden_size": 256, "scale": [0.05, 0.05, 0.1, 0.1, 0.5, 0.5]}}
 //   tensors: language_model.model.*, vision_tower.* (Hugging Face's Dinov2 names), projector.fc1 and fc2, history.fc1 and fc2
 #pragma once
-#include <string_view>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"

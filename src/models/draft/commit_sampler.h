@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "lm/commit_sampler.h"
 #include "models/model.h"
 #include "nn/buffer.h"
-#include "lm/commit_sampler.h"
 
 namespace slip {
 

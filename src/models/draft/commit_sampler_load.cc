@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "models/draft/commit_sampler.h"
 #include "models/config/config_reader.h"
+#include "models/draft/commit_sampler.h"
 
 namespace slip {
 namespace {

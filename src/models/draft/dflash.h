@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "models/model.h"
 #include "lm/draft_head.h"
+#include "models/model.h"
 
 namespace slip {
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "models/draft/dflash.h"
 #include "models/config/config_reader.h"
+#include "models/draft/dflash.h"
 
 namespace slip {
 namespace {

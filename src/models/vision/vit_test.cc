@@ -11,8 +11,8 @@
 
 #include "base/json.h"
 #include "models/config/dino_qwen.h"
-#include "models/model.h"
 #include "models/config/openvla.h"
+#include "models/model.h"
 #include "models/vision/vit_tower.h"
 
 namespace slip {

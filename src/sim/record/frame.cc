@@ -6,8 +6,8 @@
 #include "sim/cot.h"
 #include "sim/labels.h"
 #include "sim/math.h"
-#include "sim/render/render.h"
 #include "sim/record/make.h"
+#include "sim/render/render.h"
 
 namespace slip::sim {
 namespace {

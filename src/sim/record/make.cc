@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "sim/builder.h"
 #include "sim/labels.h"
-#include "sim/render/render.h"
 #include "sim/record/make.h"
+#include "sim/render/render.h"
 
 namespace slip::sim {
 

@@ -39,7 +39,7 @@ Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
   return {};
 }
 
-Result<StepBatches> make_lessons(SampleSource& source, const TrainConfig& c, int64_t step) {
+Result<StepBatches> make_examples(SampleSource& source, const TrainConfig& c, int64_t step) {
   StepBatches out;
   const int64_t samples = c.batch * c.accumulate;
   for (int64_t i = 0; i < samples; ++i) {
@@ -57,7 +57,7 @@ Result<StepBatches> make_lessons(SampleSource& source, const TrainConfig& c, int
 }  // namespace
 
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step) {
-  if (c.objective == ObjectiveKind::kLora) return make_lessons(source, c, step);
+  if (c.objective == ObjectiveKind::kLora) return make_examples(source, c, step);
   StepBatches out;
   const VisionShape vision = c.shape.vision_rows();
   const int64_t per_step = c.batch * c.accumulate;

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "train/data/source.h"
 #include "train/loop/config.h"
 #include "train/loop/lora_example.h"
 #include "train/model/rows.h"
-#include "train/data/source.h"
 
 namespace slip {
 

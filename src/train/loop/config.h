@@ -31,13 +31,13 @@
 #include <filesystem>
 #include <string>
 
-#include "train/objective/graph_objective.h"
-#include "train/objective/lora.h"
+#include "train/loop/optimizer.h"
 #include "train/model/model_shape.h"
 #include "train/model/model_torch.h"
-#include "train/objective/objective.h"
-#include "train/loop/optimizer.h"
 #include "train/model/weights.h"
+#include "train/objective/graph_objective.h"
+#include "train/objective/lora.h"
+#include "train/objective/objective.h"
 
 namespace slip {
 

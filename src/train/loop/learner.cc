@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/standard_streams.h"
-#include "train/loop/batcher.h"
 #include "train/data/init_vocabulary.h"
+#include "train/loop/batcher.h"
 #include "train/model/model_torch.h"
 
 namespace slip {

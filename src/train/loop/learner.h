@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the training loop (trainer.cc) drives: parameters with gradients, and a step's loss. Two kinds: a whole model under a
-// teacher-forced objective, and a draft adapter on a frozen model (lora_lesson.h).
+// teacher-forced objective, and a draft adapter on a frozen model (lora_example.h).
 #pragma once
 #include <memory>
 #include <span>
 
-#include "train/loop/config.h"
 #include "train/data/source.h"
+#include "train/loop/config.h"
 
 namespace slip {
 

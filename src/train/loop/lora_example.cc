@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lessons from the deployed loop; contracts in lora_lesson.h. The decoder knows nothing of it: an observer of widths hears which
+// Examples from the deployed loop; contracts in lora_example.h. The decoder knows nothing of it: an observer of widths hears which
 // draws were tested, a wrapper around the model hears where a round ends, and rows are found again by their positions.
 #include "train/loop/lora_example.h"
 
@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "decode/draft_length/model.h"
 #include "decode/pass/choice.h"
 #include "decode/sequence/cursor.h"
-#include "decode/draft_length/model.h"
 
 namespace slip {
 namespace {
@@ -83,7 +83,7 @@ RowBatch prompt_batch(const Sample& s, const VisionShape& vision) {
   return batch;
 }
 
-class LoraLesson::Loop : public Lm, public DraftLengthObserver {
+class LoraExample::Loop : public Lm, public DraftLengthObserver {
  public:
   Loop(LoraLm& lm, const LoraRule& rule) : lm_(lm), rule_(rule), lk_(rule.lk) {}
 
@@ -167,12 +167,12 @@ class LoraLesson::Loop : public Lm, public DraftLengthObserver {
   LoraSums sums_;
 };
 
-LoraLesson::LoraLesson(LoraLm& lm, const LoraRule& rule) : loop_(std::make_unique<Loop>(lm, rule)) {}
-LoraLesson::~LoraLesson() = default;
-Result<LoraSums> LoraLesson::run(const RowBatch& prompt, const LoraTask& task) { return loop_->run(prompt, task, true, true); }
-Result<LoraSums> LoraLesson::measure(const RowBatch& prompt, const LoraTask& task, bool adapter) {
+LoraExample::LoraExample(LoraLm& lm, const LoraRule& rule) : loop_(std::make_unique<Loop>(lm, rule)) {}
+LoraExample::~LoraExample() = default;
+Result<LoraSums> LoraExample::run(const RowBatch& prompt, const LoraTask& task) { return loop_->run(prompt, task, true, true); }
+Result<LoraSums> LoraExample::measure(const RowBatch& prompt, const LoraTask& task, bool adapter) {
   return loop_->run(prompt, task, adapter, false);
 }
-std::span<const TokenId> LoraLesson::tokens() const { return loop_->tokens(); }
+std::span<const TokenId> LoraExample::tokens() const { return loop_->tokens(); }
 
 }  // namespace slip

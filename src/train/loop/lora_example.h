@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One answer as a lesson for the draft adapter: the deployed decoder (scaffold-spec over a form, self-spec over free text, greedy)
+// One answer as an example for the draft adapter: the deployed decoder (scaffold-spec over a form, self-spec over free text, greedy)
 // runs on the model under training, and every round of it is one example.
 //
 //   draft pass     adapter on: [newest rows, fixed tokens in place, masks], behind the verified prefix's keys
@@ -13,8 +13,8 @@
 #include <memory>
 
 #include "decode/decoder.h"
-#include "train/objective/lora_lm.h"
 #include "train/data/source.h"
+#include "train/objective/lora_lm.h"
 
 namespace slip {
 
@@ -26,7 +26,7 @@ struct LoraTask {
   std::vector<TokenId> end_tokens;   // free text
 };
 
-/// Sums over lessons. Losses are sums over units: blocks or positions (LoraRule::by_blocks).
+/// Sums over examples. Losses are sums over units: blocks or positions (LoraRule::by_blocks).
 struct LoraSums {
   double lk = 0, ce = 0;
   int64_t blocks = 0, positions = 0;  // with a loss
@@ -39,11 +39,11 @@ struct LoraSums {
 Result<LoraTask> lora_task(const Sample& sample);
 RowBatch prompt_batch(const Sample& sample, const VisionShape& vision);
 
-class LoraLesson {
+class LoraExample {
  public:
   /// `lm` outlives it.
-  LoraLesson(LoraLm& lm, const LoraRule& rule);
-  ~LoraLesson();
+  LoraExample(LoraLm& lm, const LoraRule& rule);
+  ~LoraExample();
   /// Decodes one answer; adds the gradient of the summed loss (1 per unit) to lm's.
   Result<LoraSums> run(const RowBatch& prompt, const LoraTask& task);
   /// The same without gradients, with or without the adapter: what a draft is worth.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A draft adapter under training: a step's samples are lessons (lora_lesson.h), one thread per lesson, each with its own arena and
+// A draft adapter under training: a step's samples are examples (lora_example.h), one thread per example, each with its own arena and
 // gradients. Gradients are added sample by sample in order: the same bits whatever the number of threads.
 #include <atomic>
 #include <exception>
@@ -25,7 +25,7 @@ class LoraLearner : public Learner {
     const int threads = c.threads > 0 ? c.threads : usable_threads();
     while (lms_.size() < static_cast<size_t>(std::min<int64_t>(threads, c.batch * c.accumulate)))
       lms_.push_back(LoraLm::beside(*lms_[0]));
-    for (const auto& lm : lms_) lessons_.push_back(std::make_unique<LoraLesson>(*lm, c.lora_rule));
+    for (const auto& lm : lms_) examples_.push_back(std::make_unique<LoraExample>(*lm, c.lora_rule));
   }
 
   const ParameterTable& table() const override { return lms_[0]->table().table; }
@@ -63,10 +63,10 @@ class LoraLearner : public Learner {
     std::vector<float> gradient;
   };
 
-  Result<Done> lesson(size_t worker, const RowBatch& prompt, const LoraTask& task) {
+  Result<Done> example(size_t worker, const RowBatch& prompt, const LoraTask& task) {
     LoraLm& lm = *lms_[worker];
     lm.clear_gradients();
-    SLIP_TRY(const LoraSums sums, lessons_[worker]->run(prompt, task));
+    SLIP_TRY(const LoraSums sums, examples_[worker]->run(prompt, task));
     const auto g = lm.gradients<float>();
     return Done{sums, {g.begin(), g.end()}};
   }
@@ -78,7 +78,7 @@ class LoraLearner : public Learner {
     const auto work = [&](size_t worker) {
       try {
         TrainModel::set_threads(1);
-        for (size_t i = next++; i < step.parts.size(); i = next++) done[i] = lesson(worker, step.parts[i], step.tasks[i]);
+        for (size_t i = next++; i < step.parts.size(); i = next++) done[i] = example(worker, step.parts[i], step.tasks[i]);
       } catch (...) {
         thrown[worker] = std::current_exception();
       }
@@ -103,7 +103,7 @@ class LoraLearner : public Learner {
   SampleSource& source_;
   TrainModel base_;
   std::vector<std::unique_ptr<LoraLm>> lms_;
-  std::vector<std::unique_ptr<LoraLesson>> lessons_;
+  std::vector<std::unique_ptr<LoraExample>> examples_;
   std::vector<float> sum_;
   std::optional<Batcher> batches_;
 };

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "train/loop/config.h"
 #include "train/data/source.h"
+#include "train/loop/config.h"
 
 namespace slip {
 

@@ -23,8 +23,8 @@
 #include "sim/record/shards.h"
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
-#include "train/model/forward_rows.h"
 #include "train/loop/loss_log.h"
+#include "train/model/forward_rows.h"
 
 namespace slip {
 namespace {

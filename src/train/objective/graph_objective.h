@@ -25,7 +25,7 @@ struct GraphWeight {
 };
 
 struct GraphRule {
-  int32_t draft_length = 12;   // rows of a block, the newest included (decoders: width)
+  int32_t draft_length = 12;  // rows of a block, the newest included (decoders: width)
   double draft_share = 0.5;   // of the fields that get a block in a sample
   double draft_first = 0.5;   // of the blocks that begin with their field; other cuts are uniform
   double draft_narrow = 0.5;  // of the blocks that are narrower: uniform over 2 .. draft_length, so that no one width is learned

@@ -4,9 +4,9 @@
 #pragma once
 #include <filesystem>
 
-#include "train/objective/lk.h"
 #include "train/model/model_shape.h"
 #include "train/model/weights.h"
+#include "train/objective/lk.h"
 
 namespace slip {
 

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "lm/lm.h"
-#include "train/objective/lora.h"
 #include "train/model/model_torch.h"
+#include "train/objective/lora.h"
 
 namespace slip {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The draft adapter under training: the stored step (fixtures/train, lora.json), what passes without it owe it (nothing), lessons
+// The draft adapter under training: the stored step (fixtures/train, lora.json), what passes without it owe it (nothing), examples
 // from the deployed loop, and a run that raises acceptance.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,11 +10,11 @@
 #include "base/philox.h"
 #include "core/safetensors.h"
 #include "train/loop/checkpoint.h"
-#include "train/model/forward_rows.h"
 #include "train/loop/lora_example.h"
 #include "train/loop/loss_log.h"
 #include "train/loop/optimizer.h"
 #include "train/loop/trainer.h"
+#include "train/model/forward_rows.h"
 
 namespace slip {
 namespace {
@@ -263,8 +263,8 @@ TEST(Lora, StoppingAndResumingGivesTheSameBytesAtAnyNumberOfThreads) {
   EXPECT_FALSE(fs::exists(whole.path / "step-4" / "model.safetensors")) << "the base is not copied";
 }
 
-TEST(Lora, ALessonIsTheDeployedLoop) {
-  const Folder folder("lesson");
+TEST(Lora, AnExampleIsTheDeployedLoop) {
+  const Folder folder("example");
   const fs::path& model = base_model();
   const TrainConfig c = must(TrainConfig::parse(lora_config(model, folder.path, 1), "test"));
   const auto source = must(make_source(c.data, ""));
@@ -277,17 +277,17 @@ TEST(Lora, ALessonIsTheDeployedLoop) {
     const RowBatch prompt = prompt_batch(s, c.shape.vision_rows());
     const LoraTask task = must(lora_task(s));
     std::fill(lm.values<float>().begin(), lm.values<float>().end(), 0.0F);
-    LoraLesson lesson(lm, rule);
-    const LoraSums plain = must(lesson.measure(prompt, task, false)), zero = must(lesson.measure(prompt, task, true));
-    const std::vector<TokenId> answer(lesson.tokens().begin(), lesson.tokens().end());
+    LoraExample example(lm, rule);
+    const LoraSums plain = must(example.measure(prompt, task, false)), zero = must(example.measure(prompt, task, true));
+    const std::vector<TokenId> answer(example.tokens().begin(), example.tokens().end());
     EXPECT_EQ(plain.accepted, zero.accepted) << "an adapter of zeros drafts what the model drafts";
     EXPECT_EQ(plain.tested, zero.tested);
     // Any adapter: another acceptance perhaps, the same answer, and every tested draft is a position of the loss.
     random_weights(lm.table().table, 9, 1.0, lm.values<float>());
     for (float& x : lm.values<float>()) x += 0.2F;
     lm.clear_gradients();
-    const LoraSums taught = must(lesson.run(prompt, task));
-    EXPECT_EQ(std::vector<TokenId>(lesson.tokens().begin(), lesson.tokens().end()), answer);
+    const LoraSums taught = must(example.run(prompt, task));
+    EXPECT_EQ(std::vector<TokenId>(example.tokens().begin(), example.tokens().end()), answer);
     EXPECT_EQ(taught.positions, taught.tested);
     EXPECT_GT(taught.blocks, 0);
     EXPECT_GT(gradient_norm<float>(lm.gradients<float>()), 0);

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "core/safetensors.h"
-#include "train/model/model_torch.h"
-#include "train/objective/objective.h"
 #include "train/loop/optimizer.h"
+#include "train/model/model_torch.h"
 #include "train/model/weights.h"
+#include "train/objective/objective.h"
 
 namespace slip {
 namespace {
