@@ -58,7 +58,7 @@ struct RunOptions {
   std::vector<std::string> images, videos;
   double fps = 2;
   std::string decoder, schedule, drafter, verifier, width;
-  std::string law;  // "", "chain", "graph"
+  std::string visibility;  // "", "chain", "graph"
   std::string unnorm_key;
   double temperature = 0, top_p = 1, min_p = 0, repetition = 1;
   int top_k = 0, repetition_last = 64, most_rows = 0;

@@ -20,7 +20,7 @@ namespace {
 
 // The slow way first; the last one is shown.
 std::vector<std::string_view> presets_for(Visibility visibility) {
-  if (law == Visibility::kGraph) return {"ar", "scaffold-spec", "fields", "fields-spec"};
+  if (visibility == Visibility::kGraph) return {"ar", "scaffold-spec", "fields", "fields-spec"};
   return {"ar", "scaffold-ar", "section-diffusion", "scaffold-spec"};
 }
 

@@ -120,8 +120,8 @@ std::optional<Visibility> visibility_asked(const RunOptions& o) {
 std::string_view default_preset(const Engine* engine, std::optional<Visibility> visibility, bool form) {
   const bool drafts = !engine || const_cast<Engine*>(engine)->model().lm().info().rule.has_mask;
   if (!form) return drafts ? "self-spec" : "ar";
-  if (!law && engine) law = engine->visibility();
-  if (law == Visibility::kGraph) return drafts ? "fields-spec" : "fields";
+  if (!visibility && engine) visibility = engine->visibility();
+  if (visibility == Visibility::kGraph) return drafts ? "fields-spec" : "fields";
   return drafts ? "scaffold-spec" : "scaffold-ar";
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "decode/decoder.h"
+#include "decode/pass/prefix_cache.h"
 #include "engine/resources.h"
 #include "form/schema/values.h"
 #include "image/image.h"

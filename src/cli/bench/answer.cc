@@ -12,6 +12,7 @@
 #include "cli/bench/replay.h"
 #include "cli/output.h"
 #include "cli/requests.h"
+#include "decode/pass/prefix_cache.h"
 #include "eval/verify.h"
 #include "plan/fit.h"
 
@@ -75,7 +76,7 @@ LmInfo replayed(const LmInfo& info) {
 
 DecodeOptions options_for(Visibility visibility) {
   DecodeOptions o;
-  o.visibility = law;
+  o.visibility = visibility;
   o.forced = true;
   return o;
 }

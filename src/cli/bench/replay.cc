@@ -34,7 +34,7 @@ ReplayKind kind_of(const Pass& pass) {
 
 ReplayLm::ReplayLm(Lm* inner, LmInfo info, Recording recording, int every)
     : inner_(inner), info_(std::move(info)), recording_(std::move(recording)), every_(every) {
-  attempts_.assign(recording_.visibility.size(), 0);
+  attempts_.assign(recording_.target.size(), 0);
 }
 
 Status ReplayLm::run(const Pass& pass, ReplayPass& entry, PassOutput& out) {
@@ -64,12 +64,12 @@ void ReplayLm::say_nothing(const Pass& pass, PassOutput& out) const {
 }
 
 TokenId ReplayLm::said(int32_t u, bool draft) {
-  if (u < 0 || u >= static_cast<int32_t>(recording_.visibility.size())) return ReplayIds::kNull;
+  if (u < 0 || u >= static_cast<int32_t>(recording_.target.size())) return ReplayIds::kNull;
   const auto at = static_cast<size_t>(u);
-  if (!draft) return recording_.visibility[at];
+  if (!draft) return recording_.target[at];
   const uint64_t dice = mix(mix(recording_.seed * 0x9E3779B97F4A7C15u + at) + attempts_[at]++);
   const bool holds = static_cast<double>(dice >> 11) * 0x1p-53 < static_cast<double>(recording_.odds[at]);
-  return holds ? recording_.visibility[at] : recording_.other[at];
+  return holds ? recording_.target[at] : recording_.other[at];
 }
 
 Status ReplayLm::forward(const Pass& pass, PassOutput& out) {
@@ -150,13 +150,13 @@ struct Maker {
   }
 };
 
-/// Another id than `law` that the rules allow behind `before`; the law's own where there is no other.
-TokenId other_than(TokenId law, const TokenRules& rules, std::span<const TokenId> before) {
-  if (rules.unrestricted()) return {ReplayIds::kWords + (law.value + 1) % ReplayIds::kWordCount};
+/// Another id than `target` that the rules allow behind `before`; that itself where there is no other.
+TokenId other_than(TokenId target, const TokenRules& rules, std::span<const TokenId> before) {
+  if (rules.unrestricted()) return {ReplayIds::kWords + (target.value + 1) % ReplayIds::kWordCount};
   const int32_t state = rules.state_after(before);
   for (const auto& e : rules.state(state).edges)
-    if (e.id != law) return e.id;
-  return law;
+    if (e.id != target) return e.id;
+  return target;
 }
 
 /// Sign, three digits, point, two digits.
@@ -196,22 +196,21 @@ void trajectory(Maker& m, const std::vector<int32_t>& parents, int32_t first_run
 Recording record(const RecordedForm& answer, float odds) {
   const auto length = static_cast<size_t>(answer.form.length());
   Recording out;
-  out.visibility.assign(length, ReplayIds::kNull);
-  out.other = out.visibility;
+  out.target.assign(length, ReplayIds::kNull);
+  out.other = out.target;
   out.odds.assign(length, odds);
   for (int32_t u = 0; u < answer.form.length(); ++u)
-    if (answer.form.fixed_at(u))
-      out.visibility[static_cast<size_t>(u)] = out.other[static_cast<size_t>(u)] = *answer.form.fixed_at(u);
+    if (answer.form.fixed_at(u)) out.target[static_cast<size_t>(u)] = out.other[static_cast<size_t>(u)] = *answer.form.fixed_at(u);
   for (size_t f = 0; f < answer.contents.size(); ++f) {
     const Field& field = answer.form.fields()[f];
     const auto& content = answer.contents[f];
     const auto start = static_cast<size_t>(field.start);
     for (size_t i = 0; i < content.size(); ++i) {
-      out.visibility[start + i] = content[i];
+      out.target[start + i] = content[i];
       out.other[start + i] = other_than(content[i], field.rules, std::span(content).first(i));
     }
     if (field.end) {
-      out.visibility[start + content.size()] = *field.end;
+      out.target[start + content.size()] = *field.end;
       out.other[start + content.size()] = {ReplayIds::kWords};
     }
   }

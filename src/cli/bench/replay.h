@@ -10,10 +10,10 @@
 
 namespace slip::cli {
 
-/// By form position: the token that the law gives there (END where a field has ended), another token that the field allows, and the
+/// By form position: the token that the target draws there (END where a field has ended), another token that the field allows, and the
 /// odds of a draft. Positions where nothing is drawn hold anything.
 struct Recording {
-  std::vector<TokenId> law, other;
+  std::vector<TokenId> target, other;
   std::vector<float> odds;
   int32_t first_position = 0;  // of form position 0
   uint64_t seed = 1;

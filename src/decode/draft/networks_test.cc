@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "decode/pass/prefix_cache.h"
 #include "decode/testing/drafter_testing.h"
 #include "lm/draft_head.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "decode/decoder.h"
 #include "decode/draft_length/model.h"
 #include "decode/testing/hash_lm_testing.h"
 #include "decode/types/method.h"

@@ -42,7 +42,7 @@ CostTable random_stairs(PhiloxStream& r, int32_t most) {
 }
 
 struct Scene {
-  std::vector<std::vector<DrawValue>> draws;
+  std::vector<std::vector<DrawValue>> drafts;
   std::vector<StrandValues> strands;
 };
 Scene random_scene(PhiloxStream& r, size_t strands, uint32_t most_drafts, bool wide_rows) {
