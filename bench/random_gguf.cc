@@ -4,7 +4,7 @@
 //   random_gguf OUT TYPE LAYERS WIDTH HEADS KV_HEADS MLP VOCAB       TYPE: bf16 q8_0 q4_0
 //
 // Head width is WIDTH / HEADS, the head is the embedding (tied), norms are ones, biases zeros, no vocabulary is stored. Format: GGUF
-// version 3 [ggml, docs/gguf.md]: header, key/value pairs, tensor infos, then data at multiples of 32 bytes.
+// version 3 [ggml, gguf.md]: header, key/value pairs, tensor infos, then data at multiples of 32 bytes.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The guide is run: what docs/guide/README.md says of its pages holds. Each page has an empty folder of its own, with the project's
+// folders linked into it; its shell blocks run there in order.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace slip {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = SLIP_SOURCE_DIR;
+
+struct Block {
+  int line = 0;  // of its fence
+  std::string language;
+  std::vector<std::string> lines;
+  std::map<std::string, std::string> marks;  // "exits" -> "3"
+  bool has(const std::string& mark) const { return marks.contains(mark); }
+  std::string text() const {
+    std::string out;
+    for (const std::string& l : lines) out += l + "\n";
+    return out;
+  }
+};
+
+std::string trimmed(const std::string& s) {
+  const size_t first = s.find_first_not_of(" \t");
+  return first == std::string::npos ? "" : s.substr(first, s.find_last_not_of(" \t") - first + 1);
+}
+
+/// "<!-- exits: 3 -->" as {"exits", "3"}, "<!-- prints -->" as {"prints", ""}.
+std::optional<std::pair<std::string, std::string>> mark_of(const std::string& line) {
+  if (!line.starts_with("<!--") || !line.ends_with("-->")) return std::nullopt;
+  const std::string inside = trimmed(line.substr(4, line.size() - 7));
+  const size_t colon = inside.find(':');
+  if (colon == std::string::npos) return std::pair(inside, std::string());
+  return std::pair(inside.substr(0, colon), trimmed(inside.substr(colon + 1)));
+}
+
+std::vector<Block> blocks_of(const std::string& page) {
+  std::istringstream in(page);
+  std::vector<Block> out;
+  std::map<std::string, std::string> marks;
+  bool inside = false;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.starts_with("```")) {
+      inside = !inside;
+      if (inside) out.push_back({.line = number, .language = line.substr(3), .lines = {}, .marks = std::exchange(marks, {})});
+    } else if (inside) {
+      out.back().lines.push_back(line);
+    } else if (const auto mark = mark_of(line)) {
+      marks.insert(*mark);
+    } else {
+      marks.clear();
+    }
+  }
+  return out;
+}
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+class GuidePage : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("slip-guide-" + std::to_string(::getpid()) + "-" + fs::path(GetParam()).stem().string());
+    fs::create_directories(folder_);
+    for (const char* name : {"models", "configs", "tests", "examples", "include"})
+      if (fs::exists(kRoot / name)) fs::create_directory_symlink(kRoot / name, folder_ / name);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// The block's commands as one script that stops at the first failure; what it printed on both streams is in printed_.
+  int run(const Block& block) {
+    std::ofstream(folder_ / "block.sh") << "set -euo pipefail\n" << variables_ << block.text();
+    const std::string command = "cd '" + folder_.string() + "' && PATH='" + fs::path(SLIP_BINARY).parent_path().string() +
+                                "':\"$PATH\" bash block.sh 2>&1 </dev/null";
+    printed_.clear();
+    FILE* pipe = ::popen(command.c_str(), "r");
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) printed_ += static_cast<char>(c);
+    for (const std::string& line : block.lines)
+      if (line.find('=') < line.find(' ')) variables_ += line + "\n";  // NAME=value stays for the page
+    since_prints_ += printed_;
+    return WEXITSTATUS(::pclose(pipe));
+  }
+
+  void check(const Block& b) {
+    const std::string where = GetParam() + ":" + std::to_string(b.line);
+    if (b.language == "json") {
+      EXPECT_TRUE(parse_json(b.text(), where)) << where;
+    }
+    if (b.has("file")) std::ofstream(folder_ / b.marks.at("file")) << b.text();
+    if (b.has("from")) expect_lines(b, text_of(kRoot / b.marks.at("from")), where + ": " + b.marks.at("from"));
+    if (b.has("prints")) expect_lines(b, std::exchange(since_prints_, {}), where);
+    if (b.language == "sh" && !b.has("not run")) {
+      const int expected = b.has("exits") ? std::stoi(b.marks.at("exits")) : 0;
+      EXPECT_EQ(run(b), expected) << where << "\n" << b.text() << printed_;
+    }
+    if (b.has("compiles")) {
+      const Block compile{.line = b.line,
+                          .language = "sh",
+                          .lines = {"c++ -std=c++20 -Wall -Wextra -Werror -fsyntax-only -Iinclude '" + b.marks.at("file") + "'"},
+                          .marks = {}};
+      EXPECT_EQ(run(compile), 0) << where << "\n" << printed_;
+    }
+    for (const auto& [mark, value] : b.marks)
+      EXPECT_TRUE(mark == "file" || mark == "from" || mark == "prints" || mark == "exits" || mark == "not run" ||
+                  mark == "compiles")
+          << where << ": " << mark;
+  }
+
+  /// Each line of the block stands in `text`, one behind the other.
+  static void expect_lines(const Block& b, const std::string& text, const std::string& where) {
+    size_t at = 0;
+    for (const std::string& line : b.lines) {
+      const std::string wanted = trimmed(line);
+      if (wanted.empty() || wanted == "...") continue;
+      const size_t found = text.find(wanted, at);
+      EXPECT_NE(found, std::string::npos) << where << ": " << wanted << "\nin\n" << text.substr(0, 4000);
+      if (found != std::string::npos) at = found + wanted.size();
+    }
+  }
+
+  fs::path folder_;
+  std::string variables_, printed_, since_prints_;
+};
+
+TEST_P(GuidePage, DoesWhatItSays) {
+  const std::vector<Block> blocks = blocks_of(text_of(kRoot / "docs" / "guide" / GetParam()));
+  for (const Block& b : blocks) check(b);
+}
+
+std::vector<std::string> pages() {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(kRoot / "docs" / "guide"))
+    if (entry.path().extension() == ".md") out.push_back(entry.path().filename().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Guide, GuidePage, testing::ValuesIn(pages()), [](const auto& info) {
+  std::string name = fs::path(info.param).stem().string();
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(GuideRules, MarksBelongToTheBlockBelow) {
+  const auto blocks = blocks_of("<!-- exits: 3 -->\n```sh\nfalse\n```\n\n<!-- prints -->\n\n```\nx\n```\n");
+  ASSERT_EQ(blocks.size(), 2U);
+  EXPECT_EQ(blocks[0].marks.at("exits"), "3");
+  EXPECT_FALSE(blocks[1].has("prints")) << "a line between them parts them";
+}
+
+TEST(GuideRules, EveryPageIsInTheIndex) {
+  const std::string index = text_of(kRoot / "docs" / "guide" / "README.md");
+  for (const std::string& page : pages())
+    EXPECT_TRUE(page == "README.md" || index.find("(" + page + ")") != std::string::npos) << page;
+}
+
+}  // namespace
+}  // namespace slip
