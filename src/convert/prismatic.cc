@@ -178,7 +178,8 @@ Result<json::object> text_config(const Shapes& s, const json::object* given) {
                  {"intermediate_size", gate[0]},
                  {"num_hidden_layers", s.count(p + "layers.", ".input_layernorm.weight")},
                  {"rope_theta", qwen ? 1e6 : 1e4},
-                 // Native runs use the text model's own configuration, not the class's defaults [reference/models 3.4].
+                 // Native runs use the text model's own configuration, not the class's defaults
+                 // [docs/notes/checkpoints.md#minivla].
                  {"rms_norm_eps", qwen ? 1e-6 : 1e-5},
                  {"max_position_embeddings", qwen ? 32768 : 4096},
                  {"tie_word_embeddings", !s.tensors.contains("language_model.lm_head.weight")}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A native Prismatic checkpoint (MiniVLA, OpenVLA before its conversion) -> a Hugging Face folder in OpenVLA's layout, which
-// openvla.h reads [reference/models 3.5, 3.6]. The .pt file is read as data (core/torch_zip.h); nothing of it is executed.
+// openvla.h reads [docs/notes/checkpoints.md#minivla]. The .pt file is read as data (core/torch_zip.h); nothing of it is executed.
 //
 // Names: dino_featurizer.X -> vision_backbone.featurizer.X (`gamma` -> `scale_factor`), siglip_featurizer.X ->
 // vision_backbone.fused_featurizer.X, projector.{0,2,4} -> projector.fc{1,2,3}, llm.X -> language_model.X. Sizes follow from the

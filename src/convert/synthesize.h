@@ -2,7 +2,7 @@
 // Random-weight Hugging Face folders of real shapes, for benchmarks and load tests without a download: config.json, sharded
 // safetensors, tokenizer, chat template, preprocessing. A tensor's numbers are a function of (seed, its name, index): matrices are
 // bell-shaped with standard deviation 1/sqrt(columns), so that activations keep their size, gains are 1 and biases small.
-// Shapes and file contents: reference/models, sections 1.1, 3 and 4; architecture names as released.
+// Shapes and file contents: docs/notes/checkpoints.md; architecture names as released.
 #pragma once
 #include <cstdint>
 #include <filesystem>

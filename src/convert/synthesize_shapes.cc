@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real shapes as configuration files and lists of tensors (reference/models 1.1, 3.1 to 3.5, 4.1, 4.5).
+// The real shapes as configuration files and lists of tensors (docs/notes/checkpoints.md#shapes).
 #include <algorithm>
 #include <cmath>
 
@@ -73,7 +73,7 @@ int64_t thinned(int64_t depth, const SynthesizeOptions& o, int64_t decoder_layer
 // Decoder layers asked for, or all.
 int64_t layers_of(const SynthesizeOptions& o, int64_t all) { return o.layers > 0 ? o.layers : all; }
 
-// Ids of the Qwen vocabulary: bytes and words up to `words`, then the added tokens (reference/models 2.2).
+// Ids of the Qwen vocabulary: bytes and words up to `words`, then the added tokens (docs/notes/checkpoints.md#tokenizers).
 struct QwenIds {
   int64_t words;
   int64_t end_of_text() const { return words; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python's pickle as far as a checkpoint needs it, read as data: containers, numbers, texts, and the few constructors that torch
 // writes for a tensor. Opcodes and globals are whitelists, nothing is ever called or imported, and everything is bounded, so a
-// hostile file is an error and nothing else [Python, pickletools; reference/models 3.6].
+// hostile file is an error and nothing else [Python, pickletools].
 //
 // Objects are nodes that refer to each other by number. References may form cycles: whoever walks them bounds the depth.
 #pragma once

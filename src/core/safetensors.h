@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // safetensors: memory-mapped reading of one file or a sharded folder, and writing. Format: u64 little-endian header length N,
-// N bytes of JSON, data; reference/models 5.1 lists the checks (N <= 100 MB and <= file, offsets in range, no overlap or hole,
-// end - begin = product(shape) * size, no duplicate key).
+// N bytes of JSON, data; docs/notes/checkpoints.md#safetensors lists the checks (N <= 100 MB and <= file, offsets in range, no
+// overlap or hole, end - begin = product(shape) * size, no duplicate key).
 #pragma once
 #include <cstdint>
 #include <filesystem>

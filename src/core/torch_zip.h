@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.save's files (.pt, .pth, .bin since torch 1.6), read without torch and without executing anything: a zip archive of stored
-// entries (zip64 where it is large), its pickle (pickle.h), and one entry per storage, memory-mapped [reference/models 3.6].
-// Not read: the older format without a zip around it, TorchScript archives, compressed or encrypted entries, big-endian files.
+// entries (zip64 where it is large), its pickle (pickle.h), and one entry per storage, memory-mapped
+// [docs/notes/checkpoints.md#minivla]. Not read: the older format without a zip around it, TorchScript archives, compressed or
+// encrypted entries, big-endian files.
 #pragma once
 #include <cstddef>
 #include <filesystem>

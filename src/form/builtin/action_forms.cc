@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forms whose answers are ids rather than text [reference/models 3.4, 3.6 and 6.2; reference/driving 3.5].
+// Forms whose answers are ids rather than text [docs/notes/checkpoints.md#openvla, docs/notes/driving.md#alpamayo].
 // A form has a fixed token before every field, and actions stand side by side: the seven numbers are one field of seven tokens,
 // index = dimension, and the token that the published prompts end in is the form's first. So prompts are given without it.
 #include "form/builtin/builtin.h"
@@ -7,7 +7,7 @@
 namespace slip {
 namespace {
 
-// Alpamayo-R1, table 1 [reference/driving 3.5]: at most one decision per channel, or none.
+// Alpamayo-R1, table 1: at most one decision per channel, or none.
 json::object decisions(json::array words) {
   words.push_back("none");
   return {{"enum", std::move(words)}};

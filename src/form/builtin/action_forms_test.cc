@@ -48,7 +48,7 @@ Tokenizer alpamayo() {
   return with_added("alpamayo", added);
 }
 
-// Expected numbers: openvla's ActionTokenizer with numpy, reference/models 3.4.
+// Expected numbers: openvla's ActionTokenizer with numpy.
 TEST(Bins, DecodeAsOpenVlasActionTokenizer) {
   const BinsMeaning m{.first = {31744}, .last = {31999}, .count = 7, .number = true, .descending = true, .low = -1, .high = 1};
   const auto id = [&](double x) { return m.id_of(m.bin_holding(x)).value; };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built-in forms, each a JSON Schema document like any user's (`slipstream form NAME --schema` prints it).
 //   wod-e2e  the answer that Fast-dDrive is trained on: 12 critical objects, explanation, behaviour, trajectory string
-//            [Fast-dDrive, preprocessing and template; reference/driving 3.2].
-//   drive-cot  FastDriveCoT's reasoning as lines with a graph, meta-actions, five waypoints [FastDriveCoT; reference/driving 3.4].
-//   openvla-action, minivla-action  seven action bins [OpenVLA; reference/models 3.4, 3.6].
-//   alpamayo-coc                    chain of causation, decisions, 128 trajectory ids [Alpamayo-R1; reference/driving 3.5].
+//            [Fast-dDrive, preprocessing and template; docs/notes/driving.md#fast-ddrive].
+//   drive-cot  FastDriveCoT's reasoning as lines with a graph, meta-actions, five waypoints [docs/notes/driving.md#fastdrivecot].
+//   openvla-action, minivla-action  seven action bins [docs/notes/checkpoints.md#openvla].
+//   alpamayo-coc                    chain of causation, decisions, 128 trajectory ids [docs/notes/driving.md#alpamayo].
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FastDriveCoT's template [FastDriveCoT, section 3; reference/speculation 8.1]: ten fields that depend on the images alone, lanes and
+// FastDriveCoT's template [FastDriveCoT, section 3]: ten fields that depend on the images alone, lanes and
 // objects in two stages, summaries, the ego's behaviour; then meta-actions and the trajectory. Differs from the paper: its
 // trajectory is six codebook tokens or a flow head, here five waypoints as wod-e2e writes them, their numbers side by side; the
 // words of the meta-actions are wod-e2e's. Field names, order and words are data of a trained checkpoint.

@@ -79,7 +79,7 @@ struct NumberMeaning {
 };
 /// Ids of a range, in ascending order of values or descending: bin b of n stands for the integer b, or for the number in the middle
 /// of [edge(b), edge(b + 1)] between n edges that divide low .. high evenly; the last bin, which is above all edges, for the number
-/// of the one before it [OpenVLA, ActionTokenizer; reference/models 3.4].
+/// of the one before it [OpenVLA, ActionTokenizer; docs/notes/checkpoints.md#openvla].
 struct BinsMeaning {
   TokenId first, last;
   int32_t count = 0;  // numbers of an array, side by side in one field; 0: one number by itself

@@ -31,7 +31,7 @@ TEST(WodE2e, IsTheFormThatFastDDriveTrained) {
   if (!tokenizer) GTEST_SKIP() << "no Qwen vocabulary here";
   const auto form = wod_e2e_form({&*tokenizer, TokenId{151666}, 151936});
   ASSERT_TRUE(form) << form.error().message;
-  // 12 + 192 + 2*3 + 10*7 values in 11 blocks, answer of 404 tokens (reference: block_diffusion 4.2).
+  // 12 + 192 + 2*3 + 10*7 values in 11 blocks, answer of 404 tokens (docs/notes/block-diffusion.md#scaffold-and-blocks).
   EXPECT_EQ(form->form.length() - form->form.fixed_tokens(), 280);
   EXPECT_EQ(form->form.length(), 404);
   EXPECT_EQ(form->form.blocks().size(), 11u);
