@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How few commits could have filled a block, had one known which guesses are right: the speed of light of diffusion drafting
-// [Nemotron-Labs-Diffusion, section 4; reference/speculation, section 4.3]. A tool for measuring and for labels of commit samplers;
-// no decoder uses it.
+// [Nemotron-Labs-Diffusion, section 4; docs/notes/speculation.md#speed-of-light]. A tool for measuring and for labels of commit
+// samplers; no decoder uses it.
 //
 // The serial answer t commits the surest masked place at a time. A set of places is safe to commit at once when a *witness* says
 // so: a known sequence of commit sets that leads on from there to t. The published search (the largest prefix by confidence that

@@ -220,7 +220,7 @@ TEST(SpeedOfLight, ThePublishedSearchGetsStuckWhereThisOneDoesNot) {
     stuck += p.stuck;
     unsafe += p.unsafe;
   }
-  EXPECT_GT(unsafe, 200) << "reference/speculation 4.2: a third of such blocks have no safe prefix at some step";
+  EXPECT_GT(unsafe, 200) << "docs/notes/speculation.md: a third of such blocks have no safe prefix at some step";
   EXPECT_GT(stuck, 0) << "and some of them never become the serial answer";
   RecordProperty("unsafe", unsafe);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A learned commit sampler [NLD, App. A; reference/speculation, section 5]: looks at what a diffusion pass says about all places
-// of a block together, and tells for each masked place how likely its best token is the one that will stand there in the end.
-// decode/ knows this interface; models/ loads one from its folder. Committing by it changes the law: lossy.
+// A learned commit sampler [NLD, App. A; docs/notes/speculation.md#commit-sampler]: looks at what a diffusion pass says about all
+// places of a block together, and tells for each masked place how likely its best token is the one that will stand there in the
+// end. decode/ knows this interface; models/ loads one from its folder. Committing by it changes the law: lossy.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A draft head: a small network that reads a target's hidden states and proposes a block of tokens in one pass [DFlash;
-// reference/speculation, section 1]. decode/ knows this interface; models/ loads one from its folder.
+// docs/notes/speculation.md#dflash]. decode/ knows this interface; models/ loads one from its folder.
 //
 // Its context keys live in an arena with the target's slot numbers: what the target's row at slot s said is stored at slot s, and a
 // draft sees the same spans as the target's newest row. So the head obeys every visibility that the target does (chain, graph,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph visibility: who sees whom when the fields of a form are decoded along their graph [FastDriveCoT; design, section 2]. One
+// Graph visibility: who sees whom when the fields of a form are decoded along their graph [FastDriveCoT; docs/design.md]. One
 // source for the engine's spans and the trainer's masks, free of slots and row numbers: it speaks of form positions and fields.
 //
 //   scaffold row u   the fixed token at form position u, run once with the prompt: sees the prompt and scaffold rows up to itself

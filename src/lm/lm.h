@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass: a set of rows, and each row says what it sees (design, idea 1.1). Every decoder is written against `Lm`; models/
+// The pass: a set of rows, and each row says what it sees (docs/design.md). Every decoder is written against `Lm`; models/
 // implements it with weights, tests with scripts and hashes.
 //
 // Within a pass, every layer first stores the keys and values of all rows in the rows' slots, then each row attends to the
@@ -83,7 +83,7 @@ inline std::span<const TokenId> allowed_of(const Pass& pass, const Row& row) {
 /// Fills argmax and statistics of row `i` from its logits; `out.argmax` has its length already.
 void answer_row(const Pass& pass, size_t i, std::span<const float> logits_V, PassOutput& out);
 
-/// How the checkpoint was trained to draft (reference/block_diffusion, section 1). Read from its config, never assumed.
+/// How the checkpoint was trained to draft (docs/notes/block-diffusion.md#draft-rules). Read from its config, never assumed.
 struct DraftRule {
   bool shift = false;                 // true: the row before a mask predicts it; false: the mask's own row
   bool block_causal_context = false;  // finished tokens see their whole block (SDAR, v2): cannot verify itself

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The low-rank adapter that a checkpoint drafts with, from PEFT's folder: adapter_config.json and adapter_model.safetensors
-// (Nemotron-Labs-Diffusion ships one as `linear_spec_lora/`: o_proj, rank 128, alpha 512 [reference/speculation, section 6]).
+// (Nemotron-Labs-Diffusion ships one as `linear_spec_lora/`: o_proj, rank 128, alpha 512
+// [docs/notes/speculation.md#draft-adapter]).
 //
 //   tensors: base_model.model.<layout>layers.<i>.self_attn.o_proj.lora_A.weight [R, HK] and ...lora_B.weight [D, R]
 //   scale:   lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora

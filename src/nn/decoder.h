@@ -6,9 +6,9 @@
 //   per layer:  x += o(attention(rotate(q), spans));  x += down(silu(gate) * up)      (q, k, v one matrix; gate, up one matrix)
 //   logits = head(norm(x))                            only for the rows that want something
 //
-// A pass with the draft adapter adds a low-rank product on the output projection [PEFT's LoRA; reference/speculation, section 6]:
-// x += o(a) + B(scale A(a)). The base weights stay apart, so the other passes' bits do not know that it is there. A pass with
-// taps hands out x behind the layers that set_taps chose, before the final norm.
+// A pass with the draft adapter adds a low-rank product on the output projection [PEFT's LoRA;
+// docs/notes/speculation.md#draft-adapter]: x += o(a) + B(scale A(a)). The base weights stay apart, so the other passes' bits do
+// not know that it is there. A pass with taps hands out x behind the layers that set_taps chose, before the final norm.
 //
 // Where the weights fit the caches, every thread takes a share of the rows through a whole layer, and threads meet once per layer,
 // between writing keys and reading them; else all threads share each product, so that weights are read once.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dino_qwen: DINOv2 features and a row of ego history in front of a Qwen2 or Qwen3 [FastDriveCoT; reference/models 6.1]. The paper
+// dino_qwen: DINOv2 features and a row of ego history in front of a Qwen2 or Qwen3 [FastDriveCoT]. The paper
 // names the parts and no file; this is our own folder layout, documented in docs/decisions/0009-dino-qwen.md:
 //
 //   {"architectures": ["DinoQwenForCausalLM"], "model_type": "dino_qwen", "image_token_id": 151655,

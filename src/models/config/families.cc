@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table; what its columns mean is in families.h. Defaults: the library's configuration classes (reference/models, 5.4).
+// The table; what its columns mean is in families.h. Defaults: the library's configuration classes
+// (docs/notes/checkpoints.md#missing-keys).
 #include "models/config/families.h"
 
 #include <algorithm>
@@ -114,7 +115,7 @@ constexpr ConfigClass kQwen25Vl = qwen25_vl();
 
 constexpr std::array<const ConfigClass*, 6> kClasses = {&kLlama, &kMistral, &kMinistral3, &kQwen2, &kQwen3, &kQwen25Vl};
 
-// reference/block_diffusion, section 1.
+// docs/notes/block-diffusion.md#draft-rules
 constexpr DraftDefaults kFastV2{.shift = true, .block_causal = true};
 constexpr DraftDefaults kFastVl{.shift = true};
 constexpr DraftDefaults kSdar{.block_causal = true, .block = 4, .mask = "<MASK>"};

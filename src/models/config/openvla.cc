@@ -13,7 +13,7 @@
 namespace slip {
 namespace {
 
-// What timm's ids imply [timm, vision_transformer; reference/models 3.1].
+// What timm's ids imply [timm, vision_transformer; docs/notes/checkpoints.md#towers].
 struct TimmModel {
   std::string_view id;  // without the training's name behind the point
   int32_t width, depth, heads, patch;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenVLA and MiniVLA [reference/models 3.1 to 3.6]: config.json of the Hugging Face form (MiniVLA's after `slipstream convert`),
-// prompts, and actions: tokens <-> normalised numbers <-> physical units.
+// OpenVLA and MiniVLA [docs/notes/checkpoints.md#openvla]: config.json of the Hugging Face form (MiniVLA's after `slipstream
+// convert`), prompts, and actions: tokens <-> normalised numbers <-> physical units.
 //
 // A checkpoint names its towers by timm's ids, which imply their sizes; an own key `timm_model_args` (one object per tower, timm's
 // constructor arguments) overrides them, for sizes that no id has. Differs from the published decoder: an id that is no action is

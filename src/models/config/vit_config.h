@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What config.json says of models whose vision tower is a plain ViT: OpenVLA and MiniVLA (timm's DINOv2 with registers and SigLIP
 // side by side), DINOv2 as the Hugging Face library stores it (dino_qwen). Read by openvla.cc and dino_qwen.cc, used by vit.h and
-// vit_tower.h [reference/models 3.1 to 3.6, 6.1].
+// vit_tower.h [docs/notes/checkpoints.md#towers].
 #pragma once
 #include <array>
 #include <cstdint>
@@ -26,7 +26,7 @@ struct VitConfig {
   bool cls_has_position = false;  // the table starts with an entry for cls (Hugging Face); timm's reg4 towers: patches only
   bool swiglu = false, layer_scale = false, final_norm = false;
   float norm_eps = 1e-6F;
-  /// What an image whose patch grid is not the table's gets [corrections at the top of reference/models].
+  /// What an image whose patch grid is not the table's gets [docs/notes/checkpoints.md#towers].
   enum class Interpolation : uint8_t { kNone, kBicubic /* a = -0.75 */, kBicubicAntialias /* a = -0.5 */ };
   Interpolation interpolation = Interpolation::kNone;
   bool timm_names = true;  // timm's tensor names with `scale_factor`, else Hugging Face's Dinov2

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A commit sampler's folder and its forward pass [NLD, App. A; reference/speculation, section 5]. The paper gives 4 layers, width
-// 384, 144 inputs, 4.8 M parameters and a sigmoid per place, and neither weights nor the split of the inputs; what it leaves open
-// is decided here and stated in the folder.
+// A commit sampler's folder and its forward pass [NLD, App. A; docs/notes/speculation.md#commit-sampler]. The paper gives 4 layers,
+// width 384, 144 inputs, 4.8 M parameters and a sigmoid per place, and neither weights nor the split of the inputs; what it leaves
+// open is decided here and stated in the folder.
 //
 //   input   = [C (e(top_1) - m), C (e(top_2) - m), C (e(top_3) - m), statistics]     3 x token_width + statistics = 144
 //             e: row of the target's embedding; C, m: principal components and mean, fitted offline

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 // Context rows fused at a time: 3,000 rows of a prompt at D = 4,096 then need 16 MB of scratch, not 100.
 constexpr size_t kStoreRows = 512;
 
-// DFlash 2 adds two-tap convolutions and a path selector [reference/speculation, 1.6]; its weights mean nothing without them.
+// DFlash 2 adds two-tap convolutions and a path selector [docs/notes/speculation.md#dflash]; its weights mean nothing without them.
 Status refuse_dflash_2(const Checkpoint& checkpoint) {
   constexpr std::array<std::string_view, 3> kParts = {"attention_conv", "mlp_conv", "candidate_selector"};
   for (const auto& [name, view] : checkpoint.tensors())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DFlash draft head [DFlash; reference/speculation, 1.1 to 1.4], loaded from its published folder over a loaded target.
+// A DFlash draft head [DFlash; docs/notes/speculation.md#dflash], loaded from its published folder over a loaded target.
 //
 //   ctx = RMSNorm(W_fc concat(taps))                       once per target row, shared by all layers
 //   per layer: k = rotate(norm(W_k ctx)), v = W_v ctx      stored at the target row's slot: the context

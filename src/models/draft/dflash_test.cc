@@ -124,7 +124,7 @@ TEST(DFlash, ContextLayersAndLogitsMatchTheReferenceWithAndWithoutCachedContext)
   }
 }
 
-// Greedy decoding with drafts, as in reference/speculation 1.2. Rejected rows are forgotten by overwriting their slots.
+// Greedy decoding with drafts, as in z-lab/dflash. Rejected rows are forgotten by overwriting their slots.
 struct Round {
   int32_t position;
   std::vector<TokenId> drafted;

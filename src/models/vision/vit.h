@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain ViT: DINOv2 (with and without registers, SwiGLU in its giant size) and SigLIP [reference/models 3.1, 6.1].
+// A plain ViT: DINOv2 (with and without registers, SwiGLU in its giant size) and SigLIP [docs/notes/checkpoints.md#towers].
 //
 //   x = [cls + its position], registers, patches + positions
 //   per block:  x += ls1 * proj(attention(norm1(x)));  x += ls2 * mlp(norm2(x))       LayerNorm; ls is 1 where there is none

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One or more ViTs that read the same picture, and what turns their features into rows of the decoder: joined per patch (DINOv2
-// first in OpenVLA), averaged over pool x pool patches, projected by an MLP with erf GELU between its layers [reference/models 3.1
-// to 3.3, 6.1].
+// first in OpenVLA), averaged over pool x pool patches, projected by an MLP with erf GELU between its layers
+// [docs/notes/checkpoints.md#towers].
 #pragma once
 #include <memory>
 
