@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The truth of the form drive-cot: what a driver would say of a scene, field by field, in FastDriveCoT's order (reference/models,
-// field graph). One phrase per state and coarse bands, so that a small model learns them and a draft can guess them; whatever a
-// phrase says of the world is shown by the cameras, and what it says of the ego follows from the expert's plan. A function of
-// (kSimVersion, seed, family, frame) like a record, but no part of it: record sets hold no such text.
+// The truth of the form drive-cot: what a driver would say of a scene, field by field, in FastDriveCoT's order
+// (docs/notes/driving.md#fastdrivecot). One phrase per state and coarse bands, so that a small model learns them and a draft can
+// guess them; whatever a phrase says of the world is shown by the cameras, and what it says of the ego follows from the expert's
+// plan. A function of (kSimVersion, seed, family, frame) like a record, but no part of it: record sets hold no such text.
 #pragma once
 #include <array>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driving task answered by one action, in the shape of OpenVLA's [reference/models 3.4, 3.6]: n numbers, the mean acceleration
-// in each of the next n half seconds in m/s^2, every one an id out of a range of bins. Two models may number and spell the bins
-// differently: the bins are what a draft model and its target have in common.
+// The driving task answered by one action, in the shape of OpenVLA's [docs/notes/checkpoints.md#openvla]: n numbers, the mean
+// acceleration in each of the next n half seconds in m/s^2, every one an id out of a range of bins. Two models may number and spell
+// the bins differently: the bins are what a draft model and its target have in common.
 #pragma once
 #include <filesystem>
 #include <vector>

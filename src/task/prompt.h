@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driving task as a prompt: three front cameras, the route's intent and the ego history (Fast-dDrive's inputs; facts:
-// reference/block_diffusion 4.1, driving 3.1). The wording is ours. Two styles: `full` explains the tasks of the answer's form and gives seven
-// states at 2 Hz; `compact` gives three states and no explanation, for small models whose prompt is a large part of their work.
+// docs/notes/block-diffusion.md#prompt, docs/notes/driving.md#wod-e2e). The wording is ours. Two styles: `full` explains the tasks
+// of the answer's form and gives seven states at 2 Hz; `compact` gives three states and no explanation, for small models whose
+// prompt is a large part of their work.
 #pragma once
 #include <array>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokenizers in Hugging Face form: byte-level BPE from tokenizer.json (or vocab.json + merges.txt), Qwen kind; the Llama-2,
 // Llama-3 and Tekken kinds from tokenizer.json.
-// Semantics of added tokens, NFC and the split pattern: reference/models 2.1, 2.2 and the rules of the `text` fixtures.
+// Semantics of added tokens, NFC and the split pattern: docs/notes/checkpoints.md#tokenizers and the rules of the `text` fixtures.
 #pragma once
 #include <filesystem>
 #include <memory>

@@ -181,7 +181,7 @@ TEST_F(RealLlama, GivesThe47PublishedVectorsOfLlama2AndPhi3) {
   EXPECT_EQ(values(t->template_ids().front), (std::vector<int>{1}));
 }
 
-// The prompt of OpenVLA's model card and what its processor makes of it, and all action tokens [reference/models 3.4].
+// The prompt of OpenVLA's model card and what its processor makes of it, and all action tokens [docs/notes/checkpoints.md#openvla].
 TEST_F(RealLlama, SpellsOpenVlaPromptsAndActions) {
   const auto t = Tokenizer::load(folder_);
   ASSERT_TRUE(t) << t.error().message;

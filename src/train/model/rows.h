@@ -3,7 +3,7 @@
 // rows carry a loss, and the images in the vision tower's window order. Everything that can be decided without weights is
 // decided here, off the training thread; the model (model_torch.cc) only computes.
 //
-// The dual stream (Fast-dLLM v2; reference/block_diffusion 2.1) is built from lm/visibility.h with three savings that keep
+// The dual stream (docs/notes/block-diffusion.md#dual-stream) is built from lm/visibility.h with three savings that keep
 // the loss and its gradients: both complementary noisy rows share one clean stream (clean never sees noisy); turns of a noisy
 // row on which no loss depends are dropped (rows see nothing noisy outside their own turn); and the last layer computes
 // queries and MLP only for rows that carry a loss.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The LK-hybrid loss of one draft position [Nemotron-Labs-Diffusion, App. B; reference/speculation, section 6].
+// The LK-hybrid loss of one draft position [Nemotron-Labs-Diffusion, App. B; docs/notes/speculation.md#draft-adapter].
 //
 //   U = top-`top` ids of the verifier's logits united with top-`top` of the drafter's; on U
 //   p, q = softmax(verifier's / tau), softmax(drafter's / tau)     alpha = sum min(p, q)     lambda = exp(-eta alpha), a constant

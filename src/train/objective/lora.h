@@ -10,7 +10,7 @@
 
 namespace slip {
 
-/// Training linear self-speculation [Nemotron-Labs-Diffusion, section 3.3; reference/speculation, section 6].
+/// Training linear self-speculation [Nemotron-Labs-Diffusion, section 3.3; docs/notes/speculation.md#draft-adapter].
 struct LoraRule {
   int32_t rank = 8;
   double alpha = 32;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two dual-stream objectives, as masks and weights; rows.h turns them into a pass. (The third objective: graph_objective.h.)
 //
-// SASD [Fast-dDrive; reference/block_diffusion 2.2, 2.4] per sample: masked = draw < (1 - e) t_block + e on response tokens that are not
-// scaffold; the closing token always; the second row is the complement.
+// SASD [Fast-dDrive; docs/notes/block-diffusion.md#sasd] per sample: masked = draw < (1 - e) t_block + e on response tokens that
+// are not scaffold; the closing token always; the second row is the complement.
 //   loss = [ sum over both rows, masked i: w_i CE(noisy i-1, token i) + sum response i: CE(clean i-1, token i) ] / (2 response tokens)
 //   and, where a sample brings grounding targets (grounding.h), + sum g_i CE(clean i, target i) inside the brackets.
 // NLD [Nemotron-Labs-Diffusion; 2.2] no shift, blocks on a fixed grid, weight alpha / p on masked tokens of one noisy row:
@@ -24,7 +24,7 @@ struct SectionRule {
   double beta_a = 1, beta_b = 1;  // t ~ Beta(a, b)
 };
 
-/// Fast-dDrive's table [reference/block_diffusion 2.4].
+/// Fast-dDrive's table [docs/notes/block-diffusion.md#sasd].
 std::vector<SectionRule> fast_ddrive_sections();
 
 struct NoiseKey {
