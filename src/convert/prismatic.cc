@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See prismatic_convert.h.
+// See prismatic.h.
 #include "convert/prismatic.h"
 
 #include <algorithm>

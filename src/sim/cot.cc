@@ -31,7 +31,7 @@ std::string_view weather_of(const Environment& e) {
   return kWords[static_cast<int>(e.weather)];
 }
 
-/// What the fog leaves a contrast of 11 % of, and no farther than labels look (judge.cc).
+/// What the fog leaves a contrast of 11 % of, and no farther than labels look (labels.cc).
 bool in_sight(const Environment& e, double distance_m) { return distance_m < 65 && e.fog_beta_per_m * distance_m <= 2.2; }
 
 std::string junction_of(const Scene& sc) {

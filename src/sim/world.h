@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A simulated scene: road, rules, weather, actors with their whole motion, and the ego's task. The world frame is the ego's
 // frame at t0. Actors do not react, so that taking one class away leaves the others as they were: a counterfactual differs in
-// that class alone. Scenes are drawn by family (families.cc), driven by the expert (expert.h) and judged (judge.h).
+// that class alone. Scenes are drawn by family (families.cc), driven by the expert (expert.h) and labelled (labels.h).
 #pragma once
 #include <array>
 #include <cstdint>

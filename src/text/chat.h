@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chat messages to ids and positions: the folder's own chat template, run (chat_jinja.h); image and video placeholders repeated
+// Chat messages to ids and positions: the folder's own chat template, run (jinja/jinja.h); image and video placeholders repeated
 // to one per merged patch; three-row positions for multimodal RoPE (the rule of transformers 4.50 to 4.57, of 4.49, or of 5.x:
 // docs/decisions/0013-video-positions.md). Message text that spells a special token becomes that token, as it
 // does in the library: whoever passes on foreign text must look for "<|" first.

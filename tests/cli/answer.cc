@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See cli_answer.h.
+// See answer.h.
 #include "tests/cli/answer.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See cli_process.h.
+// See process.h.
 #include "tests/cli/process.h"
 
 #include <fcntl.h>

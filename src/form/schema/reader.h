@@ -38,7 +38,7 @@ class SchemaReader {
   bool in_text(const Inherited& at) const { return at.in_text || !json_text(); }
   bool on_line(const Inherited& at) const { return out_.layout == Layout::kLines && !at.in_text; }
 
-  // ---- the tree (schema_read.cc)
+  // ---- the tree (read.cc)
   Status fits(const Inherited& at) const;
   Status layout(const json::value& schema, const Inherited& root);
   Status only_keys(const json::object& o, const Inherited& at, Keys known) const;
@@ -62,7 +62,7 @@ class SchemaReader {
   void open(const Inherited& at, bool quoted) { write(on_line(at) ? at.label + ":" : quoted && json_text() ? "\"" : "", at); }
   void close(const Inherited& at, bool quoted) { write(on_line(at) ? "\n" : quoted && json_text() ? "\"" : "", at); }
 
-  // ---- values (schema_leaves.cc)
+  // ---- values (leaves.cc)
   Status field(FieldSpec spec, const Inherited& at);
   Status instance(const Inherited& at, FieldSpec& spec) const;
   Status enumeration(const json::object& o, const Inherited& at, FieldSpec& spec) const;

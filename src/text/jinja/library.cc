@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Filters and tests of the template language, after Jinja's documentation of each; methods are in chat_jinja_methods.cc.
+// Filters and tests of the template language, after Jinja's documentation of each; methods are in methods.cc.
 #include <algorithm>
 #include <array>
 #include <cmath>

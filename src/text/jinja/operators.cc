@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators, indices and range do with values; which operands they have is the tree's business (chat_jinja.cc).
+// What operators, indices and range do with values; which operands they have is the tree's business (jinja.cc).
 #include <cmath>
 
 #include "text/jinja/syntax.h"

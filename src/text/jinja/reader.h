@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of the parser (chat_jinja_parse.cc): where it stands among the tokens, what it may take next, errors with the line, and
+// Inside of the parser (parse.cc): where it stands among the tokens, what it may take next, errors with the line, and
 // nodes that remember theirs.
 #pragma once
 #include <algorithm>

@@ -75,7 +75,7 @@ struct Node {
 using NodePtr = std::unique_ptr<Node>;
 Result<NodePtr> parse(const std::vector<Token>& tokens, std::string_view where);
 
-// ---- the library (chat_jinja_library.cc, chat_jinja_methods.cc)
+// ---- the library (library.cc, methods.cc)
 
 /// Arguments of a call, evaluated.
 struct Arguments {
@@ -96,7 +96,7 @@ Result<std::string> format_date(const std::string& day, const std::string& forma
 /// What a for loop walks over: elements, keys, or characters.
 Result<List> elements(const Value& value, Budget& budget);
 
-// ---- operators (chat_jinja_operators.cc)
+// ---- operators (operators.cc)
 
 /// a op b: ~ + - * / // %
 Result<Value> operate(const std::string& op, const Value& a, const Value& b, Budget& budget);

@@ -24,7 +24,7 @@ struct LossSums {
 
 class TrainModel {
  public:
-  /// Parameters and gradients are zero; fill them (initialise.h) before use.
+  /// Parameters and gradients are zero; fill them (weights.h) before use.
   TrainModel(const ModelShape& shape, Precision precision);
   TrainModel(TrainModel&&) noexcept;
   ~TrainModel();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the trainer: fused functions for torch's autograd (row_ops.h, span_attention.h), one node each, since at this size a node
-// per elementary operation costs more than the arithmetic. Includes torch (15 s per translation unit): for *_torch.cc only.
+// per elementary operation costs more than the arithmetic. Includes torch (15 s per translation unit): for the files that compute alone.
 #pragma once
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
