@@ -109,7 +109,7 @@ class Form {
   std::span<const Piece> pieces() const { return parts_.pieces; }
   std::span<const Field> fields() const { return parts_.fields; }
   std::span<const Section> sections() const { return sections_; }
-  /// Fast-dDrive's inference partition (fixtures/decode, partition.json): contiguous, covers 0 .. length.
+  /// Fast-dDrive's inference partition (tests/fixtures/decode, partition.json): contiguous, covers 0 .. length.
   std::span<const Block> blocks() const { return blocks_; }
   int32_t length() const { return static_cast<int32_t>(fixed_.size()); }  // U: form positions, budgets reserved
   /// The fixed id at a form position, or nothing where a field's value goes.

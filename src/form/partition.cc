@@ -9,7 +9,7 @@ namespace slip {
 namespace {
 
 constexpr int32_t kNone = -1;
-constexpr int32_t kReach = 9;  // the search goes this far beyond a section's own length (fixtures: partition.json)
+constexpr int32_t kReach = 9;  // the search goes this far beyond a section's own length (tests/fixtures/decode/partition.json)
 
 /// The id of the nearest position that has one, right before left at equal distance.
 int32_t nearest(std::span<const int32_t> ids, int32_t at, int32_t reach) {

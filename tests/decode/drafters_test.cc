@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quadratic self-speculation and a second model as drafter against recorded answers of tiny models, token for token, round for
-// round, pass for pass (fixtures/decode); look-up against ar's tokens.
+// round, pass for pass (tests/fixtures/decode); look-up against ar's tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

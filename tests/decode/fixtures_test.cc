@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every decoder against recorded answers of two tiny models, token for token and round for round (fixtures/decode).
+// Every decoder against recorded answers of two tiny models, token for token and round for round (tests/fixtures/decode).
 #include <gtest/gtest.h>
 
 #include <algorithm>

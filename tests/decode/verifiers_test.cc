@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifiers as a caller meets them: rejection and relaxed against recorded answers of tiny models (fixtures/decode); rejection's law on
-// forms, two samples against each other; sampling settings under every exact decoder; the commit sampler.
+// Verifiers as a caller meets them: rejection and relaxed against recorded answers of tiny models (tests/fixtures/decode);
+// rejection's law on forms, two samples against each other; sampling settings under every exact decoder; the commit sampler.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: the cases of fixtures/decode that are decoded along a graph, as samples of the graph objective whose contents are the
-// recorded answers.
+// For tests: the cases of tests/fixtures/decode that are decoded along a graph, as samples of the graph objective whose contents
+// are the recorded answers.
 #pragma once
 #include <filesystem>
 #include <map>

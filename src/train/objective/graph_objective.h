@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Teaching a model graph visibility (lm/graph_visibility.h) and its drafts, as rows of one pass. Sources: FastDriveCoT for the graph, Fast-dDrive's
-// shift for the drafts (fixtures/decode, "Graph visibility" and fields_spec_self.json); the training recipe is ours, neither paper gives one.
+// shift for the drafts (tests/fixtures/decode/README.md); the training recipe is ours, neither paper gives one.
 //
 //   clean rows   prompt and scaffold, causal; per field its hand-off row and token rows. Row (v, i) predicts token i, or END behind the
 //                last token of a field that is not full.

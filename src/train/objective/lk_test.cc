@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The LK-hybrid loss against stored values and gradients (fixtures/train, lk.json) and against finite differences.
+// The LK-hybrid loss against stored values and gradients (tests/fixtures/train, lk.json) and against finite differences.
 #include "train/objective/lk.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The draft adapter under training: the stored step (fixtures/train, lora.json), what passes without it owe it (nothing), examples
-// from the deployed loop, and a run that raises acceptance.
+// The draft adapter under training: the stored step (tests/fixtures/train, lora.json), what passes without it owe it (nothing),
+// examples from the deployed loop, and a run that raises acceptance.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

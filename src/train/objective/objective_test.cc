@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objectives against the stored steps (fixtures/train): masks, loss, gradients and one AdamW step in f64 and f32; and the
+// The objectives against the stored steps (tests/fixtures/train): masks, loss, gradients and one AdamW step in f64 and f32; and the
 // savings of rows.h against the full dual stream.
 #include <gtest/gtest.h>
 
