@@ -29,7 +29,7 @@ std::vector<Method> exact_methods(const LmInfo& info, bool form, Visibility visi
   std::vector<Method> out{*method_of("ar")};
   if (form) out.push_back(*method_of("scaffold-ar"));
   std::vector<std::string_view> schedules{form ? "scaffold-ar" : "ar"};
-  if (form && law == Visibility::kGraph) {
+  if (form && visibility == Visibility::kGraph) {
     out.push_back(*method_of("fields"));
     schedules.push_back("fields");
   }
@@ -49,7 +49,7 @@ std::vector<Method> exact_methods(const LmInfo& info, bool form, Visibility visi
   }
   if (drafts && form) {
     out.push_back(*method_of("scaffold-spec"));
-    if (law == Visibility::kGraph) out.push_back(*method_of("fields-spec"));
+    if (visibility == Visibility::kGraph) out.push_back(*method_of("fields-spec"));
   }
   return out;
 }

@@ -267,7 +267,7 @@ Outcome decode_many(uint64_t seed, Sampling s, int32_t width, Mutant mutant, int
     scratch.passes.start(lm, prompt, nullptr, options, one[0].statistics);
     scratch.passes.want_sampled_drafts(true);
     TableDrafter drafter(scratch.passes, seed, mutant);
-    MutantVerifier judge(scratch.passes, mutant);
+    MutantVerifier verifier(scratch.passes, mutant);
     Draws all(width);
     LookAhead some(width);
     scratch.passes.want_facts(look_ahead);

@@ -57,7 +57,7 @@ class ScriptDrafter : public Drafter {
   size_t next_ = 0;
 };
 
-Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const VerifierSpec& verifier, int32_t limit) {
+Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const VerifierSpec& spec, int32_t limit) {
   DecodeOptions options = text_options(0, limit);
   const Prompt prompt = one_token();
   Scratch scratch;
@@ -65,7 +65,7 @@ Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const V
   scratch.passes.start(lm, prompt, nullptr, options, one[0].statistics);
   ScriptDrafter drafter(std::move(rounds));
   Method m = *method_of("dflash");
-  m.verifier = verifier;
+  m.verifier = spec;
   auto verifier = make_verifier(m, lm.info(), scratch.passes, drafter);
   Draws policy(8);
   Rounds r(scratch.passes, drafter, **verifier, policy, false);

@@ -14,13 +14,13 @@
 
 namespace slip {
 
-/// A form and its law, shared by all samples of a source.
+/// A form and who sees whom in it, shared by all samples of a source.
 struct GraphForm {
-  explicit GraphForm(Form f) : form(std::move(f)), law(form) {}
-  GraphForm(const GraphForm&) = delete;  // the law points into the form
+  explicit GraphForm(Form f) : form(std::move(f)), visibility(form) {}
+  GraphForm(const GraphForm&) = delete;  // visibility points into the form
   GraphForm& operator=(const GraphForm&) = delete;
   Form form;
-  GraphVisibility law;
+  GraphVisibility visibility;
 };
 
 /// One teacher-forced sequence. All per-token vectors have tokens.size() entries unless said otherwise. Where `graph` is set the
