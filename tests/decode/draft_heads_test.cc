@@ -73,11 +73,11 @@ TEST(DraftHeads, DFlashIsExactOverFormsGraphsAndTemperatures) {
   const std::vector<TokenId> words{{21}, {22}, {23}, {24}};
   for (const Visibility visibility : {Visibility::kChain, Visibility::kGraph}) {
     for (const float temperature : {0.0F, 0.9F}) {
-      DecodeOptions o{.temperature = temperature, .visibility = law, .seed = 5, .forced = true, .draft_head = head->get()};
+      DecodeOptions o{.temperature = temperature, .visibility = visibility, .seed = 5, .forced = true, .draft_head = head->get()};
       const auto slow = decode(target->lm(), prompt_of(words), &form, "scaffold-ar", o);
       Method m = *method_of("dflash");
       m.width.tokens = 7;
-      m.schedule = law == Visibility::kGraph ? Schedule::kFields : Schedule::kChain;
+      m.schedule = visibility == Visibility::kGraph ? Schedule::kFields : Schedule::kChain;
       const auto fast = Decoder(target->lm(), m).decode(prompt_of(words), &form, o);
       ASSERT_TRUE(slow && fast) << (fast ? slow.error().message : fast.error().message);
       EXPECT_EQ(fast->tokens, slow->tokens);
