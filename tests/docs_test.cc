@@ -124,6 +124,19 @@ TEST(Docs, NameFilesThatExist) {
   EXPECT_GT(names, 200);
 }
 
+/// A page to which nothing leads is not read.
+TEST(Docs, EveryPageIsLinkedFromAnother) {
+  static const std::regex link(R"(\]\(([^)\s#]+)(?:#[^)\s]*)?\))");
+  std::set<std::string> linked;
+  for (const fs::path& page : files_with({".md"}))
+    for (const std::string& target : matches(text_of(page), link))
+      linked.insert(name_of((page.parent_path() / target).lexically_normal()));
+  for (const fs::path& page : files_with({".md"})) {
+    const std::string name = name_of(page);
+    EXPECT_TRUE(!name.starts_with("docs/") || linked.contains(name)) << name;
+  }
+}
+
 TEST(Docs, NameTestsThatExist) {
   static const std::regex quoted(R"(`([A-Z][A-Za-z0-9]+\.(?:[A-Z][A-Za-z0-9]+|\*))`)");
   const std::set<std::string> all = tests();
