@@ -3,11 +3,17 @@
 // nothing. Contents are not kept when it grows and not cleared when it is reused.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 
 namespace slip {
+
+/// Numbers of a matrix of a x b.
+inline size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
+inline void copy_floats(float* to, const float* from, int64_t n) { std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); }
 
 class FloatBuffer {
  public:

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "nn/buffer.h"
 #include "nn/window.h"
 
 namespace slip {
@@ -29,8 +30,6 @@ void for_rows(ThreadPool& pool, int64_t rows, F&& f) {
 
 const float* or_null(const std::vector<float>& v) { return v.empty() ? nullptr : v.data(); }
 
-void copy_floats(float* to, const float* from, int64_t n) { std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); }
-
 // x - x is zero for finite numbers and NaN otherwise: one sum without a branch in the loop.
 bool finite(const float* x, int64_t n) {
   float sum = 0;
@@ -40,8 +39,6 @@ bool finite(const float* x, int64_t n) {
 
 // A row without any number still gets a token, which lm/lm.h fixes as the lowest id; PassOutput::nan_rows tells.
 TokenId id_or_lowest(int64_t argmax) { return TokenId{static_cast<int32_t>(std::max<int64_t>(argmax, 0))}; }
-
-size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
 
 }  // namespace
 

@@ -391,7 +391,7 @@ constexpr Family kFamilies[] = {{"free_flow", free_flow, 9},
                                 {"night_debris", debris, 0},
                                 {"rain_cut_in", cut_in, 0}};
 constexpr size_t kTrainingFamilies = 26;
-constexpr auto kNames = [] {
+constexpr auto kFamilyNames = [] {
   std::array<std::string_view, std::size(kFamilies)> names{};
   for (size_t i = 0; i < names.size(); ++i) names[i] = kFamilies[i].name;
   return names;
@@ -400,7 +400,7 @@ constexpr auto kNames = [] {
 }  // namespace
 
 size_t training_families() { return kTrainingFamilies; }
-std::span<const std::string_view> family_names() { return kNames; }
+std::span<const std::string_view> family_names() { return kFamilyNames; }
 
 uint32_t family_of_seed(uint64_t seed) {
   uint32_t total = 0;

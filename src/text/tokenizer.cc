@@ -19,7 +19,6 @@ namespace slip {
 namespace {
 
 constexpr const char* kReplacement = "\xef\xbf\xbd";  // U+FFFD
-constexpr const char* kBlank = "\xe2\x96\x81";        // U+2581
 
 struct HashText {
   using is_transparent = void;

@@ -19,8 +19,7 @@ namespace {
 
 // What ByteLevel itself splits by when use_regex is on (GPT-2).
 constexpr const char* kGpt2SplitPattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr int64_t kMaxId = int64_t{1} << 20;    // tables are indexed by id; the largest vocabularies have 2^18
-constexpr const char* kBlank = "\xe2\x96\x81";  // U+2581
+constexpr int64_t kMaxId = int64_t{1} << 20;  // tables are indexed by id; the largest vocabularies have 2^18
 
 bool is_present(const json::object& o, std::string_view key) {
   const json::value* v = o.if_contains(key);

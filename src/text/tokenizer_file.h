@@ -15,6 +15,9 @@
 
 namespace slip {
 
+/// U+2581, which vocabularies of SentencePiece write for a space.
+inline constexpr const char* kBlank = "\xe2\x96\x81";
+
 /// Qwen2's split pattern: contractions, words with one leading mark, single digits, punctuation runs, line ends, blanks.
 extern const char* const kQwenSplitPattern;
 

@@ -8,11 +8,10 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "nn/buffer.h"
 
 namespace slip {
 namespace {
-
-size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
 
 float log_of(float p) { return std::log(std::max(p, 1e-6F)); }
 

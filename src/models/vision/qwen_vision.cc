@@ -10,6 +10,7 @@
 
 #include "base/measure.h"
 #include "kernels/rope.h"
+#include "nn/buffer.h"
 
 namespace slip {
 namespace {
@@ -21,8 +22,6 @@ constexpr float kEps = 1e-6F;  // literal in the reference: not the text decoder
 constexpr int64_t kSliceRows = 1024;
 constexpr int64_t kCopyRows = 32;  // of a task that only moves rows
 
-void copy_floats(float* to, const float* from, int64_t n) { std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); }
-size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
 // PatchGrid::patches() is an int: a hostile grid may exceed it.
 int64_t patches_in(const PatchGrid& g) { return int64_t{g.t} * g.h * g.w; }
 const float* or_null(const std::vector<float>& v) { return v.empty() ? nullptr : v.data(); }

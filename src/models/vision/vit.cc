@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass of a plain ViT; formulas in vit.h.
 #include "models/vision/vit.h"
+#include "nn/buffer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +12,6 @@ namespace {
 
 // As in the decoder: a slice of rows bounds the MLP's memory.
 constexpr int64_t kMlpRows = 1024;
-
-void copy_floats(float* to, const float* from, int64_t n) { std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); }
-size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
 
 }  // namespace
 

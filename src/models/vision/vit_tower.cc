@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // See vit_tower.h.
 #include "models/vision/vit_tower.h"
+#include "nn/buffer.h"
 
 #include <algorithm>
 namespace slip {
 namespace {
-
-size_t count(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_cast<size_t>(b); }
 
 // Patches that the encoder makes of a picture, more than features where some do not fill a pool.
 int64_t encoded_patches(const VitTowerConfig& c, const PatchGrid& g) {
