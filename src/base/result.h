@@ -12,6 +12,7 @@
 
 namespace slip {
 
+using slipstream::CancelToken;
 using slipstream::Error;
 using slipstream::ErrorKind;
 using slipstream::Result;

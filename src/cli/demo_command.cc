@@ -95,7 +95,7 @@ Status demo(const DemoOptions& o) {
   const std::vector<std::string_view> presets = presets_for(engine->visibility());
   for (const std::string_view preset : presets) {
     SLIP_TRY(const Method method, method_of(preset));
-    const Request request = request_of(truth, record.images, {.method = method});
+    const Request request = request_of(truth, record.images, {.method = method, .context = {.cancel = CancelToken::of_process()}});
     SLIP_TRY(Answer first, engine->run(request));  // settles buffers
     SLIP_TRY(Answer a, engine->run(request));
     const std::string same = method.lossy()                                                          ? "lossy"

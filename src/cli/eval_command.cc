@@ -97,8 +97,8 @@ Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, Ev
       SLIP_TRY(const sim::Record r, records.get(i, frame, o.every_s));
       const bool warm = from_previous && frame == 0;
       Evaluation aside;
-      settings.previous = warm ? nullptr : &previous;
-      settings.draft_length_observer = warm ? nullptr : collector;
+      settings.context.previous = warm ? nullptr : &previous;
+      settings.context.draft_length_observer = warm ? nullptr : collector;
       if (collector) collector->begin(i);
       SLIP_TRY(const Answer answer, evaluate_record(engine, r.labels, r.images, warm ? first : settings, warm ? aside : sums));
       if (collector && !warm) collector->answered(answer.decoded);
@@ -114,7 +114,7 @@ Status evaluate(Engine& engine, const Records& records, const EvalOptions& o, Ev
 Status write_calibration(Engine& engine, const DraftLengthCollector& collector, const Method& method, const EvalOptions& o) {
   SLIP_TRY(Calibration found, collector.finish());
   SLIP_TRY(const CompiledForm* form, engine.form("model"));
-  SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = 512}));
+  SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = 512, .cancel = CancelToken::of_process()}));
   DraftLengthModel w = DraftLengthModel::uninformed(std::move(cost), &form->form);
   w.model = to_valid_utf8(std::filesystem::path(o.model).filename().string());
   w.drafter = to_valid_utf8(words_of(method).drafter);
@@ -184,6 +184,7 @@ Status eval(const EvalOptions& o) {
   const EvalSettings settings{.method = method,
                               .temperature = static_cast<float>(o.temperature),
                               .seed = o.seed,
+                              .context = {.cancel = CancelToken::of_process()},
                               .blank_images = o.blank_images,
                               .reuse_prompt = !o.no_reuse};
   std::optional<DraftLengthCollector> collector;

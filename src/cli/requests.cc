@@ -257,6 +257,7 @@ Result<Prepared> prepare(const RunOptions& o) {
   SLIP_TRY_(read_question(o, out.request));
   if (o.blank_images) blank(out.request);
   SLIP_TRY_(take_options(o, out.request));
+  out.request.context.cancel = CancelToken::of_process();
   return out;
 }
 

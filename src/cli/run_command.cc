@@ -82,7 +82,7 @@ Status run(const RunOptions& o) {
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, slots, o.device, o.kv));
   SLIP_TRY(prepared.request.method, method_from(o, engine.get(), !prepared.request.form.empty()));
   Progress progress("decoding", 0);
-  prepared.request.decode.on_progress = [&](const DecodeProgress& p) { progress.update(p.decided, "tokens"); };
+  prepared.request.context.on_progress = [&](const DecodeProgress& p) { progress.update(p.decided, "tokens"); };
   SLIP_TRY(const Answer answer, engine->run(prepared.request));
   progress.finish();
   if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, json::serialize(trace_of(answer)) + "\n"));

@@ -54,7 +54,9 @@ Result<Check> check_golden(const std::filesystem::path& folder, std::string_view
 Result<Check> check_helper(Engine& engine, std::string_view preset, const std::string& drafter, const sim::Record& record) {
   Check check{.name = std::string(preset), .compared = fmt::format("{} against ar, greedy and a seed at temperature 0.8", drafter)};
   for (const float temperature : {0.0F, 0.8F}) {
-    Request request = request_of(record.labels, record.images, {.temperature = temperature, .seed = 1, .reuse_prompt = false});
+    Request request = request_of(
+        record.labels, record.images,
+        {.temperature = temperature, .seed = 1, .context = {.cancel = CancelToken::of_process()}, .reuse_prompt = false});
     SLIP_TRY(request.method, method_of("ar"));
     SLIP_TRY(const Answer slow, engine.run(request));
     SLIP_TRY(request.method, with_parts(*method_of(preset), "", drafter, "", ""));
@@ -74,12 +76,13 @@ Status check_answers(Engine& engine, const VerifyOptions& o, std::vector<Check>&
   const Prompt plain = random_tokens(32, vocab, 7);
   Progress progress("decoding", 0);
   DecodeOptions options{.visibility = engine.visibility(), .limit = 48};  // no end tokens: all 48 are compared
-  options.on_progress = [&](const DecodeProgress& p) { progress.update(p.forwards, "passes"); };
+  DecodeContext context{.cancel = CancelToken::of_process()};
+  context.on_progress = [&](const DecodeProgress& p) { progress.update(p.forwards, "passes"); };
   if (model.tokenizer() && was_trained_for_driving(model.folder())) {
     SLIP_TRY(const sim::Record record, sim::make_record(kHeldOutScene));
     SLIP_TRY(const CompiledForm* form, engine.form("model"));
-    SLIP_TRY(const Prompt prompt, engine.prompt(request_of(record.labels, record.images, {})));
-    SLIP_TRY(Check check, check_decoders(model.lm(), prompt, &form->form, options));
+    SLIP_TRY(const Prompt prompt, engine.prompt(request_of(record.labels, record.images, {.context = context})));
+    SLIP_TRY(Check check, check_decoders(model.lm(), prompt, &form->form, options, context));
     checks.push_back(std::move(check));
     for (const auto& [preset, drafter, folder] :
          {std::tuple{"draft-model", "model:", o.draft_model}, {"dflash", "dflash:", o.dflash}}) {
@@ -91,10 +94,10 @@ Status check_answers(Engine& engine, const VerifyOptions& o, std::vector<Check>&
     return unsupported("verify: --draft-model and --dflash: expected a model that was trained for the driving task, got another");
   } else {
     SLIP_TRY(const Form form, plain_form(vocab));
-    SLIP_TRY(Check check, check_decoders(model.lm(), plain, &form, options));
+    SLIP_TRY(Check check, check_decoders(model.lm(), plain, &form, options, context));
     checks.push_back(std::move(check));
   }
-  SLIP_TRY(Check text, check_decoders(model.lm(), plain, nullptr, options));
+  SLIP_TRY(Check text, check_decoders(model.lm(), plain, nullptr, options, context));
   checks.push_back(std::move(text));
   return {};
 }

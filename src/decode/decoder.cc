@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 
-#include "base/interrupt.h"
 #include "decode/draft/methods.h"
 #include "decode/draft_length/block_pilot.h"
 #include "decode/schedule/schedule.h"
@@ -102,18 +101,17 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
 }
 
 /// A classifier reads as many logits as it has inputs; a padded head may have more.
-Status check_pilot(const LmInfo& info, const Method& m, const DecodeOptions& o) {
-  if (!drafts(m) || m.width.kind != DraftLengthSpec::Kind::kBlockPilot || !o.block_pilot || o.block_pilot->vocab() <= info.vocab)
-    return {};
+Status check_pilot(const LmInfo& info, const Method& m, const BlockPilot* pilot) {
+  if (!drafts(m) || m.width.kind != DraftLengthSpec::Kind::kBlockPilot || !pilot || pilot->vocab() <= info.vocab) return {};
   return bad_input("--width {}: expected a classifier of at most the model's {} logits, got one of {}", words_of(m).width,
-                   info.vocab, o.block_pilot->vocab());
+                   info.vocab, pilot->vocab());
 }
 
-Status check_previous(const Method& m, const Form& form, const DecodeOptions& o) {
-  if (!std::holds_alternative<PreviousSpec>(m.drafter) || !o.previous) return {};
-  if (o.previous->form != form.name() || o.previous->fields.size() != form.fields().size())
+Status check_previous(const Method& m, const Form& form, const PreviousAnswer* previous) {
+  if (!std::holds_alternative<PreviousSpec>(m.drafter) || !previous) return {};
+  if (previous->form != form.name() || previous->fields.size() != form.fields().size())
     return bad_input("--drafter previous: expected an answer of form {} with {} fields, got one of {} with {}", form.name(),
-                     form.fields().size(), o.previous->form, o.previous->fields.size());
+                     form.fields().size(), previous->form, previous->fields.size());
   return {};
 }
 
@@ -167,8 +165,8 @@ Status dispatch(Scratch& scratch, const LmInfo& info, const Method& m, const For
   const bool graph = as_form && (o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields);
   SLIP_TRY(const auto drafter, make_drafter(m, info, p));
   SLIP_TRY(const auto verifier, make_verifier(m, info, p, *drafter));
-  SLIP_TRY(const auto width, make_draft_length(m, as_form ? form : nullptr, o));
-  p.want_facts(width->wants_facts() || o.draft_length_observer);
+  SLIP_TRY(const auto width, make_draft_length(m, as_form ? form : nullptr, o, p.context()));
+  p.want_facts(width->wants_facts() || p.context().draft_length_observer);
   p.want_sampled_drafts(verifier->samples_drafts());
   if (!as_form) p.forget_form();
   if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafter, *width));
@@ -191,38 +189,29 @@ Status dispatch(Scratch& scratch, const LmInfo& info, const Method& m, const For
 
 }  // namespace
 
-Status check_wanted(const DecodeOptions& o, std::string_view stage, int64_t done, std::string_view what) {
-  SLIP_TRY_(check_interrupt());
-  if (o.cancel && o.cancel->load(std::memory_order_relaxed))
-    return Error{ErrorKind::kCancelled, fmt::format("{}: expected to finish, got cancelled after {} {}", stage, done, what)};
-  if (o.deadline && std::chrono::steady_clock::now() >= *o.deadline)
-    return Error{ErrorKind::kCancelled,
-                 fmt::format("{}: expected to finish before the deadline, got {} {} done", stage, done, what)};
-  return {};
-}
-
 Decoder::Decoder(Lm& lm, Method method) : lm_(&lm), method_(std::move(method)), scratch_(std::make_unique<Scratch>()) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 
-Result<Decoded> Decoder::decode(const Prompt& prompt, const Form* form, const DecodeOptions& options) {
-  SLIP_TRY(auto answers, rollouts(prompt, form, options, 1));
+Result<Decoded> Decoder::decode(const Prompt& prompt, const Form* form, const DecodeOptions& options,
+                                const DecodeContext& context) {
+  SLIP_TRY(auto answers, rollouts(prompt, form, options, 1, context));
   return std::move(answers.front());
 }
 
-Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form* form, const DecodeOptions& options,
-                                               int32_t count) {
+Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form* form, const DecodeOptions& options, int32_t count,
+                                               const DecodeContext& context) {
   const auto begin = std::chrono::steady_clock::now();
   const LmInfo& info = lm_->info();
   if (count < 1) return usage_error("decode: expected at least 1 rollout, got {}", count);
   SLIP_TRY_(check_options(method_, form, options));
   SLIP_TRY_(check_model(info, method_));
-  SLIP_TRY_(check_pilot(info, method_, options));
+  SLIP_TRY_(check_pilot(info, method_, context.block_pilot));
   SLIP_TRY_(check_prompt(info, prompt));
   if (form) SLIP_TRY_(check_form(info, *form));
-  if (form) SLIP_TRY_(check_previous(method_, *form, options));
-  if (std::holds_alternative<DFlashSpec>(method_.drafter) && options.draft_head)
-    SLIP_TRY_(lm_->set_taps(options.draft_head->info().tap_layers));
+  if (form) SLIP_TRY_(check_previous(method_, *form, context.previous));
+  if (std::holds_alternative<DFlashSpec>(method_.drafter) && context.draft_head)
+    SLIP_TRY_(lm_->set_taps(context.draft_head->info().tap_layers));
 
   std::vector<Decoded> answers(static_cast<size_t>(count));
   for (Decoded& answer : answers) {
@@ -234,9 +223,9 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
     for (size_t f = 0; f < answer.fields.size(); ++f) answer.fields[f].reserve(static_cast<size_t>(form->fields()[f].budget));
   }
   if (count > 1 && method_.schedule == Schedule::kSections) {
-    SLIP_TRY_(one_after_another(prompt, form, options, answers));
+    SLIP_TRY_(one_after_another(prompt, form, options, context, answers));
   } else {
-    scratch_->passes.start(*lm_, prompt, form, options, answers[0].statistics);
+    scratch_->passes.start(*lm_, prompt, form, options, context, answers[0].statistics);
     SLIP_TRY_(dispatch(*scratch_, info, method_, form, answers));
     answers[0].forced = scratch_->passes.forced_log();
     if (form)
@@ -249,20 +238,21 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
 
 /// Diffusion over sections has no strands to fork: a request after the other, behind one prefill.
 Status Decoder::one_after_another(const Prompt& prompt, const Form* form, const DecodeOptions& options,
-                                  std::vector<Decoded>& answers) {
+                                  const DecodeContext& context, std::vector<Decoded>& answers) {
   DecodeOptions each = options;
   for (size_t r = 0; r < answers.size(); ++r) {
     each.request = options.request + static_cast<uint32_t>(r);
     each.reuse_prompt = options.reuse_prompt || r > 0;
-    SLIP_TRY(answers[r], decode(prompt, form, each));
+    SLIP_TRY(answers[r], decode(prompt, form, each, context));
     if (r > 0) answers[0].statistics.add(answers[r].statistics);
   }
   return {};
 }
 
-Result<Decoded> decode(Lm& lm, const Prompt& prompt, const Form* form, std::string_view preset, const DecodeOptions& options) {
+Result<Decoded> decode(Lm& lm, const Prompt& prompt, const Form* form, std::string_view preset, const DecodeOptions& options,
+                       const DecodeContext& context) {
   SLIP_TRY(Method method, method_of(preset));
-  return Decoder(lm, std::move(method)).decode(prompt, form, options);
+  return Decoder(lm, std::move(method)).decode(prompt, form, options, context);
 }
 
 }  // namespace slip

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "decode/types/context.h"
 #include "decode/types/method.h"
 #include "decode/types/options.h"
 #include "decode/types/result.h"
@@ -43,21 +44,24 @@ class Decoder {
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   /// `form` may be null for free text. Errors: kUnsupported (the model cannot draft, a form with ENDs for section-diffusion),
-  /// kResource (arena too small), kBadInput (ids beyond the vocabulary, empty prompt), kCancelled (cancel, deadline, Ctrl-C).
-  Result<Decoded> decode(const Prompt& prompt, const Form* form, const DecodeOptions& options);
+  /// kResource (arena too small), kBadInput (ids beyond the vocabulary, empty prompt), kCancelled (DecodeContext::cancel).
+  Result<Decoded> decode(const Prompt& prompt, const Form* form, const DecodeOptions& options, const DecodeContext& context = {});
   /// `count` answers, number r with request number options.request + r: what is greedy is decoded once, branches fork where the
   /// first token is sampled and run side by side in the same passes. Each equals its own decode() call. Statistics are those of
   /// all together, in the first answer.
-  Result<std::vector<Decoded>> rollouts(const Prompt& prompt, const Form* form, const DecodeOptions& options, int32_t count);
+  Result<std::vector<Decoded>> rollouts(const Prompt& prompt, const Form* form, const DecodeOptions& options, int32_t count,
+                                        const DecodeContext& context = {});
 
  private:
-  Status one_after_another(const Prompt& prompt, const Form* form, const DecodeOptions& options, std::vector<Decoded>& answers);
+  Status one_after_another(const Prompt& prompt, const Form* form, const DecodeOptions& options, const DecodeContext& context,
+                           std::vector<Decoded>& answers);
   Lm* lm_;
   Method method_;
   std::unique_ptr<Scratch> scratch_;
 };
 
 /// One answer, buffers and all.
-Result<Decoded> decode(Lm& lm, const Prompt& prompt, const Form* form, std::string_view preset, const DecodeOptions& options);
+Result<Decoded> decode(Lm& lm, const Prompt& prompt, const Form* form, std::string_view preset, const DecodeOptions& options,
+                       const DecodeContext& context = {});
 
 }  // namespace slip

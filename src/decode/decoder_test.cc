@@ -167,8 +167,9 @@ TEST(Decoder, RunsAPromptThatItsArenaDoesNotHold) {
   EXPECT_EQ(rows(one, true), 5);
   DecodeOptions late = t.options;
   late.reuse_prompt = false;
-  late.deadline = std::chrono::steady_clock::now();
-  ASSERT_FALSE(decoder.decode(one, &t.form, late));
+  DecodeContext over;
+  over.cancel.set_deadline(std::chrono::steady_clock::now());
+  ASSERT_FALSE(decoder.decode(one, &t.form, late, over));
   EXPECT_EQ(rows(one, true), 0) << "a call that ended before its prompt ran leaves nothing";
 }
 
@@ -233,16 +234,16 @@ TEST(Decoder, CountsRowsWithoutNumbersAndStillAnswersInIdsOfTheModel) {
 TEST(Decoder, StopsBetweenPassesWhenCancelled) {
   Trial t = chain_trial(12, true);
   HashLm model(t.lm);
-  std::atomic<bool> cancel{false};
-  t.options.cancel = &cancel;
-  t.options.on_progress = [&](const DecodeProgress& p) { cancel = p.forwards >= 2; };
-  const auto d = decode(model, t.prompt, &t.form, "scaffold-ar", t.options);
+  t.context.on_progress = [cancel = t.context.cancel](const DecodeProgress& p) mutable {
+    if (p.forwards >= 2) cancel.cancel();
+  };
+  const auto d = decode(model, t.prompt, &t.form, "scaffold-ar", t.options, t.context);
   ASSERT_FALSE(d);
   EXPECT_EQ(d.error().kind, ErrorKind::kCancelled);
   EXPECT_EQ(model.passes, 2);
-  t.options.cancel = nullptr;
-  t.options.deadline = std::chrono::steady_clock::now();
-  const auto late = decode(model, t.prompt, &t.form, "scaffold-spec", t.options);
+  DecodeContext over;
+  over.cancel.set_deadline(std::chrono::steady_clock::now());
+  const auto late = decode(model, t.prompt, &t.form, "scaffold-spec", t.options, over);
   ASSERT_FALSE(late);
   EXPECT_THAT(late.error().message, HasSubstr("deadline"));
 }

@@ -161,12 +161,12 @@ Result<std::string> Engine::user_text(const Request& request) const {
 }
 
 // Cameras side by side: each is one thread's work of some ten milliseconds, and the tower, which follows, keeps all threads busy.
-Status Engine::preprocess(std::span<const Image> images, const DecodeOptions& options, std::vector<PatchGrid>& grids) {
+Status Engine::preprocess(std::span<const Image> images, const CancelToken& cancel, std::vector<PatchGrid>& grids) {
   std::vector<std::optional<Result<PatchGrid>>> made(images.size());
   std::atomic<int64_t> done{0};
   model_->pool().run(static_cast<int64_t>(images.size()), [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
-    if (const Status wanted = check_wanted(options, "encode", done, "images"); !wanted) {
+    if (const Status wanted = cancel.check("encode", done, "images"); !wanted) {
       made[at] = wanted.error();
       return;
     }
@@ -184,14 +184,14 @@ Status Engine::preprocess(std::span<const Image> images, const DecodeOptions& op
   return {};
 }
 
-Result<std::vector<VideoPatches>> Engine::preprocess(std::span<const VideoClip> clips, const DecodeOptions& options) const {
+Result<std::vector<VideoPatches>> Engine::preprocess(std::span<const VideoClip> clips, const CancelToken& cancel) const {
   std::vector<VideoPatches> out;
   if (clips.empty()) return out;
   if (!model_->preprocessor() || !model_->config().video_token)
     return unsupported("{}: videos: expected a model with Qwen2.5-VL's tower and a token for videos, got {}", folder().string(),
                        model_->config().architecture);
   for (const VideoClip& clip : clips) {
-    SLIP_TRY_(check_wanted(options, "encode", static_cast<int64_t>(out.size()), "videos"));
+    SLIP_TRY_(cancel.check("encode", static_cast<int64_t>(out.size()), "videos"));
     SLIP_TRY(VideoPatches made, video_patches(clip.frames, clip.fps, *model_->preprocessor()));
     out.push_back(std::move(made));
   }
@@ -201,9 +201,9 @@ Result<std::vector<VideoPatches>> Engine::preprocess(std::span<const VideoClip> 
 Result<Prompt> Engine::prompt(const Request& request) {
   std::vector<PatchGrid> grids;
   const bool blind = request.ego && !task_.cameras;  // records bring pictures that this model was not trained to see
-  SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request.images, request.decode, grids));
-  SLIP_TRY(const std::vector<VideoPatches> videos, preprocess(request.videos, request.decode));
-  SLIP_TRY_(check_wanted(request.decode, "encode", static_cast<int64_t>(grids.size() + videos.size()), "images"));
+  SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request.images, request.context.cancel, grids));
+  SLIP_TRY(const std::vector<VideoPatches> videos, preprocess(request.videos, request.context.cancel));
+  SLIP_TRY_(request.context.cancel.check("encode", static_cast<int64_t>(grids.size() + videos.size()), "images"));
   if (model_->config().action) return action_prompt(request, grids);
   SLIP_TRY(const std::string text, user_text(request));
   if (!chat_known_ && has_chat_template(model_->folder())) {
@@ -250,7 +250,6 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
   options.forced = form != nullptr;  // every exact decoder gives a form's answer the same tokens (decision 0003)
   options.visibility = request.visibility.value_or(visibility());
   options.reuse_prompt = options.reuse_prompt || request.reuse_prompt;
-  if (request.reuse_prompt && !options.prefix_cache) options.prefix_cache = &prefix_cache_;
   const bool graph_schedule = request.method.schedule == Schedule::kFields, graph = options.visibility == Visibility::kGraph;
   if (form && graph_schedule && !graph)
     return unsupported("{}: expected graph visibility (a model trained for it, or --law graph), got chain visibility",
@@ -258,17 +257,25 @@ Result<DecodeOptions> Engine::decode_options(const Request& request, const Compi
   if (form && request.method.schedule == Schedule::kSections && graph)
     return unsupported("{}: expected chain visibility (a model trained for it, or --law chain), got graph visibility",
                        request.method.preset);
-  SLIP_TRY_(resources_.attach(*this, request, compiled, options));
   return options;
+}
+
+Result<DecodeContext> Engine::decode_context(const Request& request, const CompiledForm* compiled) {
+  DecodeContext context = request.context;
+  if (request.reuse_prompt && !context.prefix_cache) context.prefix_cache = &prefix_cache_;
+  SLIP_TRY_(resources_.attach(*this, request, compiled, context));
+  return context;
 }
 
 Status Engine::decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer) {
   const Form* form = answer.form ? &answer.form->form : nullptr;
-  SLIP_TRY(DecodeOptions options, decode_options(request, answer.form));
-  SLIP_TRY_(resources_.attach_draft_length(*this, request, answer.form, prompt, options));
+  SLIP_TRY(const DecodeOptions options, decode_options(request, answer.form));
+  SLIP_TRY(DecodeContext context, decode_context(request, answer.form));
+  SLIP_TRY_(resources_.attach_draft_length(*this, request, answer.form, prompt, context));
   SLIP_TRY(const std::vector<double> scale, action_scale(request));
   SLIP_TRY_(resolve_method(answer.method, answer.form, scale));
-  SLIP_TRY(std::vector<Decoded> decoded, Decoder(model_->lm(), answer.method).rollouts(prompt, form, options, request.rollouts));
+  SLIP_TRY(std::vector<Decoded> decoded,
+           Decoder(model_->lm(), answer.method).rollouts(prompt, form, options, request.rollouts, context));
   const auto start = Clock::now();
   std::vector<std::vector<Waypoint>> rollouts;
   const Tokenizer& tokenizer = *model_->tokenizer();

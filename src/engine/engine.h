@@ -57,7 +57,8 @@ struct Request {
   std::vector<VideoClip> videos;  // behind the images; of models with Qwen2.5-VL's tower
   std::string unnorm_key;         // OpenVLA: whose statistics put actions in physical units; empty: the only ones
   Method method;
-  DecodeOptions decode;  // its visibility is the model's, unless `visibility` says otherwise
+  DecodeOptions decode;   // its visibility is the model's, unless `visibility` says otherwise
+  DecodeContext context;  // what the method needs and is not here, the engine loads
   std::optional<Visibility> visibility;
   std::vector<std::pair<std::string, float>> section_temperatures;
   int rollouts = 1;  // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
@@ -102,7 +103,7 @@ class Engine {
   /// A model of actions has its own form under the names model, openvla-action and minivla-action, with as many dimensions as the
   /// statistics of `unnorm_key`.
   Result<const CompiledForm*> form(const std::string& name, std::string_view unnorm_key = {});
-  /// The prompt's rows, images encoded (the stages admit and encode). kCancelled between images as the request's `decode` says.
+  /// The prompt's rows, images encoded (the stages admit and encode). kCancelled between images as the request's `context` says.
   Result<Prompt> prompt(const Request& request);
   /// kBadInput / kUnsupported for what the request asks, kCancelled after Ctrl-C or a deadline.
   Result<Answer> run(const Request& request);
@@ -110,8 +111,8 @@ class Engine {
  private:
   Engine() = default;
   Result<std::string> user_text(const Request& request) const;
-  Status preprocess(std::span<const Image> images, const DecodeOptions& options, std::vector<PatchGrid>& grids);
-  Result<std::vector<VideoPatches>> preprocess(std::span<const VideoClip> clips, const DecodeOptions& options) const;
+  Status preprocess(std::span<const Image> images, const CancelToken& cancel, std::vector<PatchGrid>& grids);
+  Result<std::vector<VideoPatches>> preprocess(std::span<const VideoClip> clips, const CancelToken& cancel) const;
   bool is_action_form(std::string_view name) const;
   Result<Prompt> action_prompt(const Request& request, std::span<const PatchGrid> images);
   std::vector<float> history_numbers(const Request& request) const;
@@ -121,6 +122,7 @@ class Engine {
   Result<std::vector<double>> action_scale(const Request& request) const;
   Status decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer);
   Result<DecodeOptions> decode_options(const Request& request, const CompiledForm* form);
+  Result<DecodeContext> decode_context(const Request& request, const CompiledForm* form);
   std::unique_ptr<Model> model_;
   TaskOptions task_;
   std::map<std::string, std::unique_ptr<CompiledForm>> forms_;

@@ -145,8 +145,7 @@ struct Resources::Parts {
       mapped_for = form;
     }
     Request its;
-    its.decode.cancel = request.decode.cancel;
-    its.decode.deadline = request.decode.deadline;
+    its.context.cancel = request.context.cancel;
     its.ego = request.ego;
     its.prompt = request.prompt;
     if (small.vision()) its.images = request.images;
@@ -155,43 +154,42 @@ struct Resources::Parts {
     return {};
   }
 
-  CostSettings settings(const DecodeOptions& options, const std::string& of) {
-    return {.poll = [&options, done = int64_t{0}]() mutable { return check_wanted(options, "width", done++, "measurements"); },
-            .times = &measuring[of]};
+  CostSettings settings(const DecodeContext& context, const std::string& of) {
+    return {.cancel = context.cancel, .times = &measuring[of]};
   }
   Result<DraftLengthModel> measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
-                                          const DecodeOptions& options);
+                                          const DecodeContext& context);
 };
 
 Resources::Resources() : parts_(std::make_unique<Parts>()) {}
 Resources::~Resources() = default;
 Resources::Resources(Resources&&) noexcept = default;
 
-Status Resources::attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeOptions& options) {
+Status Resources::attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeContext& context) {
   Parts& p = *parts_;
-  if (const auto* d = std::get_if<ModelSpec>(&request.method.drafter); d && !options.draft_model) {
+  if (const auto* d = std::get_if<ModelSpec>(&request.method.drafter); d && !context.draft_model) {
     if (d->name.empty()) return usage_error("--drafter: expected model:DIR for preset {}, got no folder", request.method.preset);
     SLIP_TRY_(p.attach_draft(engine, d->name, request, form));
-    options.draft_model = &p.draft;
+    context.draft_model = &p.draft;
   }
-  if (const auto* d = std::get_if<DFlashSpec>(&request.method.drafter); d && !options.draft_head) {
+  if (const auto* d = std::get_if<DFlashSpec>(&request.method.drafter); d && !context.draft_head) {
     if (d->name.empty()) return usage_error("--drafter: expected dflash:DIR for preset {}, got no folder", request.method.preset);
     if (!p.head || p.head_name != d->name) {
       SLIP_TRY(p.head, load_dflash(d->name, engine.model(), kHeadBlockRows));
       p.head_name = d->name;
     }
-    options.draft_head = p.head.get();
+    context.draft_head = p.head.get();
   }
-  if (const auto* d = std::get_if<PreviousSpec>(&request.method.drafter); d && !options.previous) {
+  if (const auto* d = std::get_if<PreviousSpec>(&request.method.drafter); d && !context.previous) {
     SLIP_TRY(p.previous, read_previous(d->name, form ? &form->form : nullptr, engine.model().lm().info().vocab));
-    options.previous = &p.previous;
+    context.previous = &p.previous;
   }
-  if (const auto* v = std::get_if<SamplerSpec>(&request.method.verifier); v && !options.commit_sampler) {
+  if (const auto* v = std::get_if<SamplerSpec>(&request.method.verifier); v && !context.commit_sampler) {
     if (!p.sampler || p.sampler_name != v->name) {
       SLIP_TRY(p.sampler, load_commit_sampler(v->name, engine.model()));
       p.sampler_name = v->name;
     }
-    options.commit_sampler = p.sampler.get();
+    context.commit_sampler = p.sampler.get();
   }
   return {};
 }
@@ -246,11 +244,11 @@ Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const
 }  // namespace
 
 Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const Request& request, const Form* form,
-                                                          const Prompt& prompt, const DecodeOptions& options) {
+                                                          const Prompt& prompt, const DecodeContext& context) {
   SLIP_TRY(std::optional<DraftLengthModel> stored, stored_width(engine, request.method.width.name, form));
   // Costs are this machine's, whatever the file says of the one that it was made on.
   if (!cost) {
-    CostSettings s = settings(options, "passes");
+    CostSettings s = settings(context, "passes");
     s.visible = static_cast<int32_t>(prompt.inputs.size()) + kAnswerKeys;
     SLIP_TRY(cost, measure_costs(engine.model().lm(), s));
   }
@@ -262,14 +260,14 @@ Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const 
       !file.empty() && !model.drafter.empty() && head(model.drafter) != head(drafter))
     log(LogLevel::kWarn, "width: {}: calibrated for drafter {}, used for {}: how its drafts hold is learned anew", file,
         model.drafter, drafter);
-  if (std::holds_alternative<ModelSpec>(request.method.drafter) && options.draft_model && options.draft_model->lm) {
-    SLIP_TRY(model.draft, step_costs(*options.draft_model, settings(options, drafter)));
+  if (std::holds_alternative<ModelSpec>(request.method.drafter) && context.draft_model && context.draft_model->lm) {
+    SLIP_TRY(model.draft, step_costs(*context.draft_model, settings(context, drafter)));
   }
-  if (std::holds_alternative<DFlashSpec>(request.method.drafter) && options.draft_head) {
+  if (std::holds_alternative<DFlashSpec>(request.method.drafter) && context.draft_head) {
     // Its slots behind this prompt are written: what is kept of a longer one ends there, whatever becomes of this request.
-    if (options.prefix_cache) options.prefix_cache->crop(prompt.inputs.size());
-    SLIP_TRY(model.draft, round_costs(*options.draft_head, prompt, settings(options, drafter)));
-    model.most_drafts = std::min(model.most_drafts, std::max(1, options.draft_head->info().block - 1));
+    if (context.prefix_cache) context.prefix_cache->crop(prompt.inputs.size());
+    SLIP_TRY(model.draft, round_costs(*context.draft_head, prompt, settings(context, drafter)));
+    model.most_drafts = std::min(model.most_drafts, std::max(1, context.draft_head->info().block - 1));
   }
   measuring.erase("passes");
   measuring.erase(drafter);
@@ -277,25 +275,25 @@ Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const 
 }
 
 Status Resources::attach_draft_length(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
-                                      DecodeOptions& options) {
+                                      DecodeContext& context) {
   Parts& p = *parts_;
   const DraftLengthSpec& w = request.method.width;
-  if (w.kind == DraftLengthSpec::Kind::kBlockPilot && !options.block_pilot) {
+  if (w.kind == DraftLengthSpec::Kind::kBlockPilot && !context.block_pilot) {
     if (!p.pilot || p.pilot_name != w.name) {
       SLIP_TRY(p.pilot, BlockPilot::open(w.name));
       p.pilot_name = w.name;
     }
-    options.block_pilot = &*p.pilot;
+    context.block_pilot = &*p.pilot;
   }
-  if (w.kind != DraftLengthSpec::Kind::kMeasured || options.draft_length_model) return {};
+  if (w.kind != DraftLengthSpec::Kind::kMeasured || context.draft_length_model) return {};
   const std::string key = fmt::format("{}|{}|{}", w.name, form ? form->form.name() : "", kind_of_drafter(request.method));
   auto at = p.widths.find(key);
   if (at == p.widths.end()) {
-    SLIP_TRY(DraftLengthModel model, p.measured_width(engine, request, form ? &form->form : nullptr, prompt, options));
+    SLIP_TRY(DraftLengthModel model, p.measured_width(engine, request, form ? &form->form : nullptr, prompt, context));
     at = p.widths.emplace(key, Parts::Measured{std::move(model), {}}).first;
   }
-  options.draft_length_model = &at->second.model;
-  options.draft_length_tracker = &at->second.tracker;
+  context.draft_length_model = &at->second.model;
+  context.draft_length_tracker = &at->second.tracker;
   return {};
 }
 

@@ -24,14 +24,14 @@ class Resources {
   ~Resources();
   Resources(Resources&&) noexcept;
 
-  /// Points `options` at what the request's method needs; valid until the next call.
-  Status attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeOptions& options);
+  /// Points `context` at what the request's method needs; valid until the next call.
+  Status attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeContext& context);
   /// DraftLengthSpec measured: the model's width.json (or the one that the method names), or, where there is none, an uninformed one; costs are
   /// measured on this machine once, behind the prompt of the first request; a second model's or a draft head's with them. The tracker
-  /// follows from answer to answer, whichever file an earlier answer comes from. kCancelled between measurements as `options` says;
-  /// the next call goes on from there.
+  /// follows from answer to answer, whichever file an earlier answer comes from. kCancelled between measurements as
+  /// `context` says; the next call goes on from there.
   Status attach_draft_length(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
-                             DecodeOptions& options);
+                             DecodeContext& context);
 
  private:
   struct Parts;

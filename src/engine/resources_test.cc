@@ -80,10 +80,10 @@ TEST_F(WidthsOfAFolder, KnowWhatASecondModelsStepsCost) {
   const auto prompt = (*engine)->prompt(request);
   ASSERT_TRUE(prompt) << prompt.error().message;
   Resources resources;
-  DecodeOptions options = request.decode;
-  ASSERT_TRUE(resources.attach(**engine, request, nullptr, options));
-  ASSERT_TRUE(resources.attach_draft_length(**engine, request, nullptr, *prompt, options));
-  EXPECT_GT(options.draft_length_model->draft.ms(1), 0) << "else its passes count as free";
+  DecodeContext context = request.context;
+  ASSERT_TRUE(resources.attach(**engine, request, nullptr, context));
+  ASSERT_TRUE(resources.attach_draft_length(**engine, request, nullptr, *prompt, context));
+  EXPECT_GT(context.draft_length_model->draft.ms(1), 0) << "else its passes count as free";
   const auto slow = (*engine)->run(text(*method_of("ar"))), fast = (*engine)->run(request);
   ASSERT_TRUE(slow && fast);
   EXPECT_EQ(fast->decoded.tokens, slow->decoded.tokens);
@@ -99,10 +99,10 @@ TEST_F(WidthsOfAFolder, LearnFromFrameToFrameWhicheverFileAnEarlierAnswerComesFr
   Resources resources;
   const auto tracker = [&](const DrafterSpec& drafter) -> DraftLengthTracker* {
     request.method.drafter = drafter;
-    DecodeOptions options = request.decode;
-    const Status attached = resources.attach_draft_length(**engine, request, nullptr, *prompt, options);
+    DecodeContext context = request.context;
+    const Status attached = resources.attach_draft_length(**engine, request, nullptr, *prompt, context);
     EXPECT_TRUE(attached) << (attached ? "" : attached.error().message);
-    return options.draft_length_tracker;
+    return context.draft_length_tracker;
   };
   DraftLengthTracker* const first = tracker(PreviousSpec{"frame 1.json"});
   ASSERT_NE(first, nullptr);
@@ -119,21 +119,22 @@ TEST_F(WidthsOfAFolder, EndWithARequestThatNobodyWaitsForAndGoOnWithTheNext) {
   const auto prompt = (*engine)->prompt(request);
   ASSERT_TRUE(prompt) << prompt.error().message;
   Resources resources;
-  DecodeOptions options = request.decode;
-  options.deadline = std::chrono::steady_clock::now();
-  const Status late = resources.attach_draft_length(**engine, request, nullptr, *prompt, options);
+  DecodeContext context = request.context;
+  context.cancel.set_deadline(std::chrono::steady_clock::now());
+  const Status late = resources.attach_draft_length(**engine, request, nullptr, *prompt, context);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().kind, ErrorKind::kCancelled);
   EXPECT_EQ(late.error().message, "width: expected to finish before the deadline, got 0 measurements done");
-  EXPECT_EQ(options.draft_length_model, nullptr);
+  EXPECT_EQ(context.draft_length_model, nullptr);
   // A measurement of 200 ms by requests that wait for 20 each: every one goes on where the last had to stop.
-  for (int requests = 0; !options.draft_length_model; ++requests) {
+  for (int requests = 0; !context.draft_length_model; ++requests) {
     ASSERT_LT(requests, 2000);
-    options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
-    const Status some = resources.attach_draft_length(**engine, request, nullptr, *prompt, options);
+    context.cancel = {};
+    context.cancel.set_deadline(std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
+    const Status some = resources.attach_draft_length(**engine, request, nullptr, *prompt, context);
     ASSERT_TRUE(some || some.error().kind == ErrorKind::kCancelled) << some.error().message;
   }
-  EXPECT_GT(options.draft_length_model->pass.ms(1), 0);
+  EXPECT_GT(context.draft_length_model->pass.ms(1), 0);
 }
 
 TEST_F(WidthsOfAFolder, ASecondModelsPromptEndsWithItsRequest) {
@@ -141,16 +142,15 @@ TEST_F(WidthsOfAFolder, ASecondModelsPromptEndsWithItsRequest) {
   ASSERT_TRUE(engine) << engine.error().message;
   Request request = text(*method_of("draft-model"));
   request.method.drafter = ModelSpec{.name = kSmall};
-  std::atomic<bool> cancel{true};
-  request.decode.cancel = &cancel;
+  request.context.cancel.cancel();
   Resources resources;
-  DecodeOptions options = request.decode;
-  const Status attached = resources.attach(**engine, request, nullptr, options);
+  DecodeContext context = request.context;
+  const Status attached = resources.attach(**engine, request, nullptr, context);
   ASSERT_FALSE(attached);
   EXPECT_EQ(attached.error().kind, ErrorKind::kCancelled);
   EXPECT_EQ(attached.error().message, "encode: expected to finish, got cancelled after 0 images");
-  cancel = false;
-  EXPECT_TRUE(resources.attach(**engine, request, nullptr, options));
+  request.context.cancel = {};
+  EXPECT_TRUE(resources.attach(**engine, request, nullptr, context));
 }
 
 /// A head's passes are no more free than a second model's, and it drafts no more than a block.
@@ -171,12 +171,12 @@ TEST(WidthsOfADraftHead, KnowWhatItsRoundsCost) {
   request.method.width = {.kind = DraftLengthSpec::Kind::kMeasured};
   request.decode.limit = 12;
   Resources resources;
-  DecodeOptions options = request.decode;
-  ASSERT_TRUE(resources.attach(**engine, request, nullptr, options));
-  const Status attached = resources.attach_draft_length(**engine, request, nullptr, prompt, options);
+  DecodeContext context = request.context;
+  ASSERT_TRUE(resources.attach(**engine, request, nullptr, context));
+  const Status attached = resources.attach_draft_length(**engine, request, nullptr, prompt, context);
   ASSERT_TRUE(attached) << attached.error().message;
-  EXPECT_GT(options.draft_length_model->draft.ms(1), 0) << "else its passes count as free";
-  EXPECT_EQ(options.draft_length_model->most_drafts, 7) << "blocks of 8, the anchor included";
+  EXPECT_GT(context.draft_length_model->draft.ms(1), 0) << "else its passes count as free";
+  EXPECT_EQ(context.draft_length_model->most_drafts, 7) << "blocks of 8, the anchor included";
   // Its slots behind this prompt were written: of a longer one that was kept, no more than this one's rows are left.
   Prompt longer = prompt;
   for (int32_t i = 0; i < 20; ++i) {
@@ -184,24 +184,24 @@ TEST(WidthsOfADraftHead, KnowWhatItsRoundsCost) {
     longer.inputs.emplace_back(TokenId{50 + i});
   }
   PrefixCache memory;
-  DecodeOptions again = options;
+  DecodeContext again = context;
   again.draft_length_model = nullptr;
   again.prefix_cache = &memory;
   const LmInfo& info = (*engine)->model().lm().info();
-  memory.assign(longer, info.hidden_size, options.draft_head);
+  memory.assign(longer, info.hidden_size, context.draft_head);
   memory.ran((*engine)->model().lm());
-  ASSERT_EQ(memory.crop_to((*engine)->model().lm(), longer, options.draft_head), 24);
+  ASSERT_EQ(memory.crop_to((*engine)->model().lm(), longer, context.draft_head), 24);
   request.method.width.name = "no such file";
   ASSERT_FALSE(resources.attach_draft_length(**engine, request, nullptr, prompt, again)) << "a file that is named must be there";
   request.method.width.name.clear();
-  EXPECT_EQ(memory.crop_to((*engine)->model().lm(), longer, options.draft_head), 24) << "nothing was measured";
+  EXPECT_EQ(memory.crop_to((*engine)->model().lm(), longer, context.draft_head), 24) << "nothing was measured";
   Request shorter = request;
   shorter.method.drafter = DFlashSpec{(models / "qwen3_dflash" / ".").string()};  // another name: measured anew
   ASSERT_TRUE(resources.attach_draft_length(**engine, shorter, nullptr, prompt, again));
-  EXPECT_EQ(memory.crop_to((*engine)->model().lm(), longer, options.draft_head), 4);
-  const auto fast = Decoder((*engine)->model().lm(), request.method).decode(prompt, nullptr, options);
+  EXPECT_EQ(memory.crop_to((*engine)->model().lm(), longer, context.draft_head), 4);
+  const auto fast = Decoder((*engine)->model().lm(), request.method).decode(prompt, nullptr, request.decode, context);
   ASSERT_TRUE(fast) << fast.error().message;
-  const auto slow = decode((*engine)->model().lm(), prompt, nullptr, "ar", options);
+  const auto slow = decode((*engine)->model().lm(), prompt, nullptr, "ar", request.decode, context);
   ASSERT_TRUE(slow) << slow.error().message;
   EXPECT_EQ(fast->tokens, slow->tokens);
 }
@@ -214,18 +214,17 @@ TEST(Images, AreNotEncodedForARequestThatNobodyWaitsFor) {
   Request request;
   request.ego = ego_of(record.labels);
   request.images = camera_images(record.images);
-  std::atomic<bool> cancel{true};
-  request.decode.cancel = &cancel;
+  request.context.cancel.cancel();
   const auto cancelled = (*engine)->prompt(request);
   ASSERT_FALSE(cancelled);
   EXPECT_EQ(cancelled.error().kind, ErrorKind::kCancelled);
   EXPECT_EQ(cancelled.error().message, "encode: expected to finish, got cancelled after 0 images");
-  cancel = false;
-  request.decode.deadline = std::chrono::steady_clock::now();
+  request.context.cancel = {};
+  request.context.cancel.set_deadline(std::chrono::steady_clock::now());
   const auto late = (*engine)->prompt(request);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().message, "encode: expected to finish before the deadline, got 0 images done");
-  request.decode.deadline.reset();
+  request.context.cancel = {};
   EXPECT_TRUE((*engine)->prompt(request));
 }
 

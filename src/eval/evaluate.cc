@@ -129,8 +129,7 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
   r.method = settings.method;
   r.decode.temperature = settings.temperature;
   r.decode.seed = settings.seed;
-  r.decode.previous = settings.previous;
-  r.decode.draft_length_observer = settings.draft_length_observer;
+  r.context = settings.context;
   r.reuse_prompt = settings.reuse_prompt;
   return r;
 }

@@ -22,10 +22,9 @@ struct EvalSettings {
   Method method;
   float temperature = 0;
   uint64_t seed = 0;
-  const PreviousAnswer* previous = nullptr;              // for the drafter of that name
-  DraftLengthObserver* draft_length_observer = nullptr;  // sees every tested draft
-  bool blank_images = false;                             // grey images in place of the real ones: how much the cameras matter
-  bool reuse_prompt = true;                              // Request::reuse_prompt
+  DecodeContext context;      // an earlier answer, an observer of drafts, cancellation
+  bool blank_images = false;  // grey images in place of the real ones: how much the cameras matter
+  bool reuse_prompt = true;   // Request::reuse_prompt
 };
 
 /// Sums over records; means come out of `json`.

@@ -100,24 +100,25 @@ Result<Form> plain_form(int32_t vocab) {
   return Form::make(std::move(parts));
 }
 
-Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& base) {
+Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& base, const DecodeContext& lent) {
   DecodeOptions options = base;
   options.forced = true;
   // The earlier answer is one of another seed: right in places.
   options.temperature = 0.8F;
   options.seed = 99;
-  SLIP_TRY(const Decoded earlier, decode(lm, prompt, form, "ar", options));
+  SLIP_TRY(const Decoded earlier, decode(lm, prompt, form, "ar", options, lent));
   const PreviousAnswer previous{form ? form->name() : "", earlier.fields, earlier.tokens};
   const std::vector<Method> methods = exact_methods(lm.info(), form != nullptr, base.visibility, previous);
   Check check{.name = form ? "decoders" : "free text",
               .compared = fmt::format("{} exact decoders, greedy and three seeds at temperature 0.8", methods.size())};
-  options.previous = &previous;
+  DecodeContext context = lent;
+  context.previous = &previous;
   for (const Trial& trial : kTrials) {
     options.temperature = trial.temperature;
     options.seed = trial.seed;
     std::vector<TokenId> expected;
     for (const Method& m : methods) {
-      SLIP_TRY(Decoded decoded, Decoder(lm, m).decode(prompt, form, options));
+      SLIP_TRY(Decoded decoded, Decoder(lm, m).decode(prompt, form, options, context));
       if (m.preset == "ar" && std::holds_alternative<NoDraftSpec>(m.drafter))
         expected = std::move(decoded.tokens);
       else if (check.passed)

@@ -54,7 +54,8 @@ struct RowProof {
 Result<RowProof> prove_rows(const LmFactory& make, std::span<const int> thread_counts, const VerifySettings& settings);
 
 /// The exact presets that this model can run over a form (free text when null), greedy and at temperature 0.8 with three seeds.
-Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& base);
+Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& base,
+                             const DecodeContext& context = {});
 
 /// Image features alone and together with other images; nothing to compare without a vision tower.
 Result<Check> check_images(Model& model);

@@ -47,8 +47,8 @@ TEST(DraftHeads, DFlashDraftsAsRecordedAndWritesWhatTheTargetWrites) {
   ASSERT_TRUE(head) << head.error().message;
   Method m = *method_of("dflash");
   m.width.tokens = (*head)->info().block - 1;
-  DecodeOptions o{.limit = static_cast<int32_t>(expected.size()), .draft_head = head->get(), .trace = true};
-  const auto d = Decoder(target->lm(), m).decode(prompt, nullptr, o);
+  DecodeOptions o{.limit = static_cast<int32_t>(expected.size()), .trace = true};
+  const auto d = Decoder(target->lm(), m).decode(prompt, nullptr, o, {.draft_head = head->get()});
   ASSERT_TRUE(d) << d.error().message;
   EXPECT_EQ(d->tokens, expected);
   EXPECT_EQ(d->tokens, decode(target->lm(), prompt, nullptr, "ar", o)->tokens);
@@ -73,12 +73,12 @@ TEST(DraftHeads, DFlashIsExactOverFormsGraphsAndTemperatures) {
   const std::vector<TokenId> words{{21}, {22}, {23}, {24}};
   for (const Visibility visibility : {Visibility::kChain, Visibility::kGraph}) {
     for (const float temperature : {0.0F, 0.9F}) {
-      DecodeOptions o{.temperature = temperature, .visibility = visibility, .seed = 5, .forced = true, .draft_head = head->get()};
+      DecodeOptions o{.temperature = temperature, .visibility = visibility, .seed = 5, .forced = true};
       const auto slow = decode(target->lm(), prompt_of(words), &form, "scaffold-ar", o);
       Method m = *method_of("dflash");
       m.width.tokens = 7;
       m.schedule = visibility == Visibility::kGraph ? Schedule::kFields : Schedule::kChain;
-      const auto fast = Decoder(target->lm(), m).decode(prompt_of(words), &form, o);
+      const auto fast = Decoder(target->lm(), m).decode(prompt_of(words), &form, o, {.draft_head = head->get()});
       ASSERT_TRUE(slow && fast) << (fast ? slow.error().message : fast.error().message);
       EXPECT_EQ(fast->tokens, slow->tokens);
       EXPECT_GT(fast->statistics.drafter_forwards, 0);

@@ -12,9 +12,9 @@ namespace {
 
 using namespace test;  // fixtures
 
-Decoded run(const json::value& c, const Method& method, DecodeOptions options) {
+Decoded run(const json::value& c, const Method& method, DecodeOptions options, const DecodeContext& context = {}) {
   options.trace = true;
-  auto answer = Decoder(model_of(c), method).decode(prompt_of_case(c), nullptr, options);
+  auto answer = Decoder(model_of(c), method).decode(prompt_of_case(c), nullptr, options, context);
   if (!answer) throw std::runtime_error(answer.error().message);
   return std::move(*answer);
 }
@@ -89,10 +89,10 @@ TEST(DrafterFixtures, DraftModel) {
   for (const auto& c : file.at("cases").as_array()) {
     SCOPED_TRACE(std::string(c.at("name").as_string()));
     const auto& e = c.at("expected").as_object();
-    DecodeOptions o = options_of(c);
+    const DecodeOptions o = options_of(c);
     const DraftModel drafter = small_drafter(prompt_of_case(c));
-    o.draft_model = &drafter;
-    const Decoded d = run(c, method_with("draft-model", int_of(c.at("width"))), o);
+    const DecodeContext context{.draft_model = &drafter};
+    const Decoded d = run(c, method_with("draft-model", int_of(c.at("width"))), o, context);
     EXPECT_EQ(d.tokens, ids_of(e.at("tokens")));
     expect_counts(d, e);
     expect_rounds(d, e.at("rounds").as_array(), false);
@@ -105,9 +105,9 @@ TEST(DrafterFixtures, SampledText) {
   for (const auto& c : file.at("cases").as_array()) {
     SCOPED_TRACE(std::string(c.at("name").as_string()));
     const auto& all = c.at("expected").as_object();
-    DecodeOptions o = options_of(c);
+    const DecodeOptions o = options_of(c);
     const DraftModel drafter = small_drafter(prompt_of_case(c));
-    o.draft_model = &drafter;
+    const DecodeContext context{.draft_model = &drafter};
     for (const std::string way : {"draft-model", "draft-model-coupled", "self-spec-quadratic"}) {
       const auto* e = all.if_contains(way);
       if (!e) continue;
@@ -115,7 +115,7 @@ TEST(DrafterFixtures, SampledText) {
       const bool heads = way == "self-spec-quadratic";
       Method m = method_with(heads ? "self-spec-quadratic" : "draft-model", int_of(c.at("width").at(way)));
       if (!heads) std::get<ModelSpec>(m.drafter).coupled = way == "draft-model-coupled";
-      const Decoded d = run(c, m, o);
+      const Decoded d = run(c, m, o, context);
       EXPECT_EQ(d.tokens, ids_of(all.at("tokens")));
       expect_counts(d, e->as_object());
       expect_rounds(d, e->at("rounds").as_array(), heads);

@@ -321,8 +321,8 @@ TEST(Fixtures, FieldsSpecFromStoredDrafts) {
       Method m = *method_of("fields");
       m.drafter = PreviousSpec{};
       m.width.tokens = int_of(c.at("width"));
-      DecodeOptions o{.visibility = Visibility::kGraph, .activation = activation, .previous = &previous, .trace = true};
-      const auto d = Decoder(model_of(c), m).decode(prompt_of_case(c), &form, o);
+      DecodeOptions o{.visibility = Visibility::kGraph, .activation = activation, .trace = true};
+      const auto d = Decoder(model_of(c), m).decode(prompt_of_case(c), &form, o, {.previous = &previous});
       ASSERT_TRUE(d) << d.error().message;
       expect_fields(form, *d, e.at("fields"));
       EXPECT_EQ(d->statistics.forwards, x.at("passes").as_int64());

@@ -166,7 +166,8 @@ class Bench {
 
   /// With `lm` in place of the trial's own model; `previous` as it was, or spoilt by `r`.
   Result<std::vector<Decoded>> run(const Way& w, Lm& lm, HashLm& hashes, PhiloxStream& r) {
-    DecodeOptions o = options(w);
+    const DecodeOptions o = options(w);
+    DecodeContext context;
     PreviousAnswer previous{.form = t.form.name(), .fields = {}, .tokens = {}};
     HashLm::Options other = t.lm;
     if (r.chance(0.5)) other.seed += 1000;
@@ -177,19 +178,19 @@ class Bench {
     DraftLengthModel model;
     if (is_previous(w.drafts)) {
       previous = spoilt(slow(w, 0), r);
-      o.previous = &previous;
+      context.previous = &previous;
     }
     if (w.drafts == Drafts::kModel) {
       for (int32_t id = 0; id < kTrialVocab; ++id) draft.to_draft.push_back({id == 7 ? -1 : id});
       draft.to_target = draft.to_draft;
-      o.draft_model = &draft;
+      context.draft_model = &draft;
     }
-    if (w.drafts == Drafts::kHead) o.draft_head = &head;
+    if (w.drafts == Drafts::kHead) context.draft_head = &head;
     if (w.width.kind == DraftLengthSpec::Kind::kMeasured) {
       model = DraftLengthModel::uninformed(*CostTable::make({1, 4, 16, 64}, {1.0, 1.0 + r.uniform(), 3.0, 9.0}, "test"), form(w));
-      o.draft_length_model = &model;
+      context.draft_length_model = &model;
     }
-    return Decoder(lm, method_of_way(w)).rollouts(t.prompt, form(w), o, w.rollouts);
+    return Decoder(lm, method_of_way(w)).rollouts(t.prompt, form(w), o, w.rollouts, context);
   }
   std::function<void(const Pass&)> look_at_head = [](const Pass&) {};
 

@@ -111,8 +111,7 @@ Seen watch(uint64_t n, Way w, const Spoil& spoil = {}) {
   if (!truth) throw std::runtime_error(truth.error().message);
   const PreviousAnswer previous = bench.spoilt(*truth, r);
   const DraftLengthModel model = DraftLengthModel::uninformed(*CostTable::make({1, 8}, {1, 2}, "test"), form);
-  o.previous = &previous;
-  o.draft_length_model = &model;
+  const DecodeContext context{.previous = &previous, .draft_length_model = &model};
   FreshRun run(*fresh, bench.t.prompt);
   if (of_graph(w.path))
     run.graph(bench.t.form, truth->fields);
@@ -135,7 +134,7 @@ Seen watch(uint64_t n, Way w, const Spoil& spoil = {}) {
   };
   Method m = method_of_way(w);
   if (auto* diffusion = std::get_if<DiffusionSpec>(&m.drafter)) diffusion->adapter = r.chance(0.5);
-  const auto d = Decoder(watched, m).decode(bench.t.prompt, form, o);
+  const auto d = Decoder(watched, m).decode(bench.t.prompt, form, o, context);
   if (!d) throw std::runtime_error(name_of(w) + ": " + d.error().message);
   if (!spoil) {
     EXPECT_EQ(d->tokens, truth->tokens) << n << ": " << name_of(w);
@@ -197,7 +196,7 @@ TEST(Cache, RefusingEveryDraftChangesNothing) {  // gate 7
     ASSERT_TRUE(truth);
     PreviousAnswer wrong{.form = {}, .fields = {}, .tokens = truth->tokens};
     for (TokenId& id : wrong.tokens) id.value = (id.value + 1) % kTrialVocab;
-    t.options.previous = &wrong;
+    t.context.previous = &wrong;
     WatchedLm watched(*lm);
     std::map<int32_t, Line> final_rows;
     const auto unchanged = [&] {
@@ -212,7 +211,7 @@ TEST(Cache, RefusingEveryDraftChangesNothing) {  // gate 7
     watched.after = [&](const Pass&, PassOutput&) { unchanged(); };
     const auto d =
         Decoder(watched, method_of_way({.drafts = Drafts::kPrevious, .width = {.tokens = static_cast<int32_t>(1 + n % 6)}}))
-            .decode(t.prompt, nullptr, t.options);
+            .decode(t.prompt, nullptr, t.options, t.context);
     ASSERT_TRUE(d) << d.error().message;
     EXPECT_EQ(d->tokens, truth->tokens);
     EXPECT_EQ(d->statistics.accepted, 0);

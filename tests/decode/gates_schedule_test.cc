@@ -26,10 +26,9 @@ Decoded run(Bench& b, const Way& w, PhiloxStream& r) {
 Decoded run_with_truth(Bench& b, const Way& w) {
   const Decoded& truth = b.slow(w, 0);
   const PreviousAnswer same{.form = b.t.form.name(), .fields = truth.fields, .tokens = truth.tokens};
-  DecodeOptions o = b.options(w);
-  o.previous = &same;
+  const DecodeContext context{.previous = &same};
   HashLm lm(b.t.lm);
-  auto d = Decoder(lm, method_of_way(w)).decode(b.t.prompt, b.form(w), o);
+  auto d = Decoder(lm, method_of_way(w)).decode(b.t.prompt, b.form(w), b.options(w), context);
   if (!d) throw std::runtime_error(d.error().message);
   EXPECT_EQ(d->tokens, truth.tokens);
   return std::move(*d);

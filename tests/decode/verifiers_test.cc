@@ -56,10 +56,10 @@ TEST(VerifierFixtures, Rejection) {
     o.request = static_cast<uint32_t>(c.at("request").as_int64());
     o.end_tokens = {{0}};
     o.limit = int_of(c.at("limit"));
-    o.draft_model = &draft;
+    const DecodeContext context{.draft_model = &draft};
     o.trace = true;
     const Method m = parts("draft-model", RejectionSpec{}, fixed(int_of(c.at("width"))));
-    const Decoded d = must(Decoder(model_named(text_of(c.at("model"))), m).decode(prompt, nullptr, o));
+    const Decoded d = must(Decoder(model_named(text_of(c.at("model"))), m).decode(prompt, nullptr, o, context));
     const auto& e = c.at("expected").as_object();
     EXPECT_EQ(d.tokens, ids_of(e.at("tokens")));
     EXPECT_LE(d.statistics.forwards, e.at("forwards").as_int64());
@@ -166,14 +166,14 @@ int64_t answers_each() {
   return asked ? std::atoll(asked) : 48000;
 }
 
-void sample(Counts& counts, size_t which, const Method& m, DecodeOptions o, const Form& form) {
+void sample(Counts& counts, size_t which, const Method& m, DecodeOptions o, const Form& form, const DecodeContext& context = {}) {
   HashLm lm({.seed = 21, .vocab = 9, .slots = 128, .habit = 0.4});
   Decoder decoder(lm, m);
   const Prompt prompt = prompt_of({{3}});
   o.reuse_prompt = true;
   for (int64_t n = 0; n < answers_each(); ++n) {
     o.request = static_cast<uint32_t>(n);
-    ++counts[must(decoder.decode(prompt, &form, o)).tokens][which];
+    ++counts[must(decoder.decode(prompt, &form, o, context)).tokens][which];
   }
 }
 
@@ -193,7 +193,7 @@ TEST(RejectionOnForms, TwoSamplesOfOneLawAreAlikeAndALossyOneIsNot) {
     o.temperature = 2.5F;
     o.sampling.repetition = 1.2F;
     o.visibility = way.visibility;
-    o.previous = &earlier;
+    const DecodeContext context{.previous = &earlier};
     Method spec = parts(way.preset, RejectionSpec{}),
            lossy = parts(way.preset, RelaxedSpec{.radius = 1, .first = {3}, .end = {9}, .radius_of_field = {}});
     if (way.previous) spec.drafter = lossy.drafter = PreviousSpec{};
@@ -202,8 +202,8 @@ TEST(RejectionOnForms, TwoSamplesOfOneLawAreAlikeAndALossyOneIsNot) {
     sample(honest, 0, *method_of(way.plain), o, form);
     for (const auto& [key, n] : honest) mutant[key][0] = n[0];
     o.seed = 2;
-    sample(honest, 1, spec, o, form);
-    sample(mutant, 1, lossy, o, form);
+    sample(honest, 1, spec, o, form, context);
+    sample(mutant, 1, lossy, o, form, context);
     EXPECT_GE(honest.size(), 40u) << "7 x 3 x 2 answers";
     EXPECT_LT(over_limit(honest), 1);
     EXPECT_GT(over_limit(mutant), 1.5);
@@ -383,13 +383,12 @@ TEST(CommitSampling, AskingForTheOwnProbabilityIsConfidence) {
     const int32_t vocab = n % 2 ? 3 : 12;
     HashLm lm({.seed = n, .vocab = vocab, .shift = n % 4 < 2, .habit = 0.6});
     FakeSampler sampler(vocab);
-    DecodeOptions o;
-    o.trace = true;
-    o.commit_sampler = &sampler;
+    const DecodeOptions o{.trace = true};
+    const DecodeContext context{.commit_sampler = &sampler};
     const float threshold = n % 3 ? 0.5F : 0.9F;
     SamplerSpec v{.name = "fake"};
     if (n % 3 == 0) v.threshold = threshold;  // else the folder's advice
-    const Decoded a = must(Decoder(lm, parts("section-diffusion", v)).decode(prompt_of({{0}}), &form, o));
+    const Decoded a = must(Decoder(lm, parts("section-diffusion", v)).decode(prompt_of({{0}}), &form, o, context));
     const Decoded b = must(Decoder(lm, parts("section-diffusion", ConfidenceSpec{threshold})).decode(prompt_of({{0}}), &form, o));
     ASSERT_EQ(a.tokens, b.tokens);
     ASSERT_EQ(a.statistics.forwards, b.statistics.forwards);
@@ -404,14 +403,13 @@ TEST(CommitSampling, CommitsAllOfABlockOrOnePlaceAPassAsItSays) {
   const Form form = blocks_form();
   HashLm lm({.seed = 5, .vocab = 12, .habit = 0.6});
   FakeSampler sampler(12);
-  DecodeOptions o;
-  o.commit_sampler = &sampler;
+  const DecodeContext context{.commit_sampler = &sampler};
   const Method m = parts("section-diffusion", SamplerSpec{});
   sampler.says = 1;
-  EXPECT_EQ(must(Decoder(lm, m).decode(prompt_of({{0}}), &form, o)).statistics.forwards,
+  EXPECT_EQ(must(Decoder(lm, m).decode(prompt_of({{0}}), &form, {}, context)).statistics.forwards,
             1 + 2 * static_cast<int64_t>(form.blocks().size()) - 1);
   sampler.says = 0;
-  EXPECT_EQ(must(Decoder(lm, m).decode(prompt_of({{0}}), &form, o)).statistics.forwards,
+  EXPECT_EQ(must(Decoder(lm, m).decode(prompt_of({{0}}), &form, {}, context)).statistics.forwards,
             1 + 13 + static_cast<int64_t>(form.blocks().size()) - 1);
 }
 
@@ -424,9 +422,9 @@ TEST(CommitSampling, AnswersAreTheFormsWhateverTheSamplerSays) {
     HashLm lm({.seed = n, .vocab = 12, .shift = r.chance(0.5)});
     FakeSampler sampler(12);
     sampler.says = n % 2 ? 1.0F : -1.0F;
-    DecodeOptions o = random_options(r);
-    o.commit_sampler = &sampler;
-    const Decoded d = must(Decoder(lm, parts("section-diffusion", SamplerSpec{})).decode(prompt_of({{3}}), &form, o));
+    const DecodeContext context{.commit_sampler = &sampler};
+    const Decoded d =
+        must(Decoder(lm, parts("section-diffusion", SamplerSpec{})).decode(prompt_of({{3}}), &form, random_options(r), context));
     const auto split = split_answer(form, d.tokens);
     ASSERT_TRUE(split) << n << " " << split.error().message;
     ASSERT_EQ(*split, d.fields);
@@ -437,16 +435,13 @@ TEST(CommitSampling, ASamplerThatDoesNotFitIsNamed) {
   const Form form = blocks_form();
   HashLm lm({.seed = 5, .vocab = 12});
   const Method m = parts("section-diffusion", SamplerSpec{});
-  DecodeOptions o;
-  const auto none = Decoder(lm, m).decode(prompt_of({{0}}), &form, o);
+  const auto none = Decoder(lm, m).decode(prompt_of({{0}}), &form, {});
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().message, "--verifier sampler: expected a commit sampler (sampler:DIR), got none");
   FakeSampler other(9), narrow(12, 3);
-  o.commit_sampler = &other;
-  EXPECT_EQ(Decoder(lm, m).decode(prompt_of({{0}}), &form, o).error().message,
+  EXPECT_EQ(Decoder(lm, m).decode(prompt_of({{0}}), &form, {}, {.commit_sampler = &other}).error().message,
             "commit sampler fake: expected a vocabulary of 12, got 9");
-  o.commit_sampler = &narrow;
-  const auto wide = Decoder(lm, m).decode(prompt_of({{0}}), &form, o);
+  const auto wide = Decoder(lm, m).decode(prompt_of({{0}}), &form, {}, {.commit_sampler = &narrow});
   ASSERT_FALSE(wide);
   EXPECT_NE(wide.error().message.find("expected blocks of at most 3 places"), std::string::npos);
 }

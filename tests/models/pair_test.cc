@@ -80,10 +80,11 @@ class Pair {
   const Prompt& prompt() const { return prompt_; }
   const Prompt& draft_prompt() const { return model_.prompt; }
   DecodeOptions options(float temperature = 0, uint64_t seed = 0) const {
-    return {.temperature = temperature, .seed = seed, .forced = true, .draft_model = &model_};
+    return {.temperature = temperature, .seed = seed, .forced = true};
   }
+  DecodeContext context() const { return {.draft_model = &model_}; }
   Decoded decode(Method m, const DecodeOptions& o) {
-    auto d = Decoder(target(), std::move(m)).decode(prompt_, &form(), o);
+    auto d = Decoder(target(), std::move(m)).decode(prompt_, &form(), o, context());
     if (!d) throw std::runtime_error(d.error().message);
     return std::move(*d);
   }
@@ -223,7 +224,7 @@ TEST(Pair, RejectionKeepsTheTargetsLaw) {
     for (int n = 0; n < kAnswers; ++n) {
       DecodeOptions o = pair.options(0.8F, first_seed + static_cast<uint64_t>(n));
       o.reuse_prompt = n > 0;
-      const auto d = decoder.decode(prompt, &form, o);
+      const auto d = decoder.decode(prompt, &form, o, pair.context());
       ASSERT_TRUE(d) << d.error().message;
       ASSERT_FALSE(d->lossy);
       statistics.add(d->statistics);
@@ -353,9 +354,10 @@ double cpu_ms() {
 
 struct Times {
   std::vector<double> total, prefill, step;  // milliseconds; step: a pass of one row behind the prompt
-  Statistics add(Decoder& decoder, const Prompt& prompt, const Form& form, const DecodeOptions& o, bool counts) {
+  Statistics add(Decoder& decoder, const Prompt& prompt, const Form& form, const DecodeOptions& o, bool counts,
+                 const DecodeContext& context = {}) {
     const double begin = cpu_ms();
-    const auto d = decoder.decode(prompt, &form, o);
+    const auto d = decoder.decode(prompt, &form, o, context);
     const double ms = cpu_ms() - begin;
     EXPECT_TRUE(d) << d.error().message;
     if (!d || !counts) return {};
@@ -381,7 +383,7 @@ void print_table(Pair& pair, float temperature, int count) {
       target.add(plain, pair.prompt(), pair.form(), o, round > 0);
       draft.add(alone, pair.draft_prompt(), pair.draft_form(), o, round > 0);
       for (size_t g = 0; g < 6; ++g) {
-        const Statistics s = times[g].add(spec[g], pair.prompt(), pair.form(), o, round > 0);
+        const Statistics s = times[g].add(spec[g], pair.prompt(), pair.form(), o, round > 0, pair.context());
         if (round == 1) sums[g].add(s);
       }
     }

@@ -103,7 +103,8 @@ Result<float> odds_for(double per_pass) {
       recording.first_position = 1;
       recording.seed = seed;
       ReplayLm lm(nullptr, info, std::move(recording));
-      SLIP_TRY(const Decoded d, decode(lm, prompt, &answer.form, "scaffold-spec", options_for(Visibility::kChain)));
+      SLIP_TRY(const Decoded d, decode(lm, prompt, &answer.form, "scaffold-spec", options_for(Visibility::kChain),
+                                       {.cancel = CancelToken::of_process()}));
       forwards += static_cast<double>(d.statistics.forwards);
       tokens += static_cast<double>(d.statistics.tokens);
     }
@@ -143,6 +144,7 @@ Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked
   ReplayLm lm(&model.lm(), replayed(model.lm().info()), std::move(recording), o.every);
   PrefixCache memory;
   DecodeOptions options = options_for(law_of(preset));
+  DecodeContext context{.cancel = CancelToken::of_process()};
   if (o.reuse) {
     CausalRows rows;
     const int n = static_cast<int>(asked.earlier.inputs.size());
@@ -151,12 +153,12 @@ Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked
     memory.ran(lm);
     lm.clear_log();
     options.reuse_prompt = true;
-    options.prefix_cache = &memory;
+    context.prefix_cache = &memory;
   }
   SLIP_TRY(Method method, method_of(preset));
   Decoder decoder(lm, std::move(method));
   const double spent_before = lm.spent_ms();
-  SLIP_TRY(const Decoded decoded, decoder.decode(asked.prompt, &answer.form, options));
+  SLIP_TRY(const Decoded decoded, decoder.decode(asked.prompt, &answer.form, options, context));
   for (const ReplayPass& p : lm.log()) {
     (p.kind == ReplayKind::kPrefill ? out.ms.prefill : p.kind == ReplayKind::kDraft ? out.ms.draft : out.ms.verify) += p.ms;
     out.passes_run += p.ran;

@@ -214,7 +214,7 @@ Status bench_decoders(const BenchDecodersOptions& o) {
     requests.earlier->visibility.reset();  // the decoder is that of the model's own law; drafts may come from there
     SLIP_TRY(const Answer earlier, engine->run(*requests.earlier));
     previous = {earlier.form ? earlier.form->form.name() : "", earlier.decoded.fields, earlier.decoded.tokens};
-    request.decode.previous = &previous;
+    request.context.previous = &previous;
   }
   SLIP_TRY(std::vector<Contender> contenders, contenders_of(o, *engine, request, requests.earlier.has_value()));
   {

@@ -186,26 +186,27 @@ Result<std::unique_ptr<Drafter>> make_own_drafter(const DiffusionSpec& d, const 
 
 Result<std::unique_ptr<Drafter>> make_drafter(const Method& m, const LmInfo& info, Passes& p) {
   const DecodeOptions& o = p.options();
+  const DecodeContext& context = p.context();
   if (std::holds_alternative<NoDraftSpec>(m.drafter)) return make_no_drafter();
   const bool as_form = p.form() && (m.schedule != Schedule::kText || o.forced);
   const bool graph = as_form && (o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields);
   if (const auto* d = std::get_if<DiffusionSpec>(&m.drafter)) return make_own_drafter(*d, m, info, graph, p);
   if (const auto* d = std::get_if<PreviousSpec>(&m.drafter)) {
-    if (!o.previous) return usage_error("--drafter previous: expected an earlier answer (previous:FILE), got none");
+    if (!context.previous) return usage_error("--drafter previous: expected an earlier answer (previous:FILE), got none");
     std::unique_ptr<Drafter> then;
     if (d->then) {
       SLIP_TRY(then, make_own_drafter(*d->then, m, info, graph, p));
     }
-    return make_previous_drafter(*o.previous, std::move(then), p);
+    return make_previous_drafter(*context.previous, std::move(then), p);
   }
   if (std::holds_alternative<QuadraticSpec>(m.drafter)) return make_quadratic_drafter(info.rule, m.width.tokens, graph, p);
   if (const auto* d = std::get_if<LookupSpec>(&m.drafter)) return make_lookup_drafter(d->longest, graph, p);
-  if (std::holds_alternative<DFlashSpec>(m.drafter)) return make_head_drafter(o.draft_head, info, p);
+  if (std::holds_alternative<DFlashSpec>(m.drafter)) return make_head_drafter(context.draft_head, info, p);
   const auto& model = std::get<ModelSpec>(m.drafter);
-  if (!o.draft_model) return usage_error("--drafter model: expected a model (model:DIR), got none");
+  if (!context.draft_model) return usage_error("--drafter model: expected a model (model:DIR), got none");
   const int32_t room =
       as_form ? p.form()->length() : o.limit + (m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft);
-  return make_model_drafter(*o.draft_model, model.coupled, room, graph, p);
+  return make_model_drafter(*context.draft_model, model.coupled, room, graph, p);
 }
 
 }  // namespace slip

@@ -11,6 +11,7 @@
 
 #include "decode/pass/passes.h"
 #include "decode/sequence/strand.h"
+#include "decode/types/method.h"
 
 namespace slip {
 
@@ -77,7 +78,7 @@ void propose_along(Strand& s, const Form* form, F&& token_at) {
   }
 }
 
-/// The drafter of a method. `work` outlives it. Errors: what DecodeOptions lacks (draft_model, draft_head, previous).
+/// The drafter of a method. `work` outlives it. Errors: what DecodeContext lacks (draft_model, draft_head, previous).
 Result<std::unique_ptr<Drafter>> make_drafter(const Method& method, const LmInfo& info, Passes& passes);
 
 }  // namespace slip

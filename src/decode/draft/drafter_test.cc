@@ -231,7 +231,7 @@ TEST(Previous, ThenDiffusionWritesWhatOneAtATimeWrites) {
       other.options.seed += n % 4;  // the same answer, and others
       const Decoded earlier = one_at_a_time(other, path, 1).front();
       const PreviousAnswer previous{t.form.name(), earlier.fields, earlier.tokens};
-      t.options.previous = &previous;
+      t.context.previous = &previous;
       HashLm lm(t.lm);
       const Statistics s = expect_same(t, path, lm, method_on(path, PreviousSpec{.name = "", .then = DiffusionSpec{}}, 5), 1, n);
       if (n % 4 == 0) {
@@ -251,7 +251,7 @@ TEST(Previous, ThenDiffusionKeepsRolloutsInSlotsOfTheirOwn) {
     Trial longer = t;
     longer.options.limit = 60;
     const PreviousAnswer previous{"", {}, one_at_a_time(longer, Path::kText, 1).front().tokens};
-    t.options.previous = &previous;
+    t.context.previous = &previous;
     HashLm hashes(t.lm);
     Wrapped lm(hashes);
     lm.look = [&](const Pass& pass) {
@@ -299,10 +299,9 @@ TEST(Rollouts, CountTheDraftsOfSharedRowsOnce) {
       t.options.section_temperature.clear();
       t.lm.habit = 0.8;
       const auto with = [&](int32_t count, Verifications& verdicts) {
-        DecodeOptions o = t.options;
-        o.draft_length_observer = &verdicts;
         HashLm lm(t.lm);
-        auto d = Decoder(lm, method_on(path, DiffusionSpec{}, 5)).rollouts(t.prompt, form_on(path, t), o, count);
+        auto d = Decoder(lm, method_on(path, DiffusionSpec{}, 5))
+                     .rollouts(t.prompt, form_on(path, t), t.options, count, {.draft_length_observer = &verdicts});
         if (!d) throw std::runtime_error(d.error().message);
         return std::move(*d);
       };

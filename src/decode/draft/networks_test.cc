@@ -60,7 +60,7 @@ TEST(DraftModel, WritesWhatOneAtATimeWrites) {
         for (uint32_t k = r.below(4); k > 0; --k) model.to_draft[r.below(kTrialVocab)] = {-1};
       if (n % 3 == 2)
         for (uint32_t k = r.below(4); k > 0; --k) model.to_target[r.below(kTrialVocab)] = {-1};
-      t.options.draft_model = &model;
+      t.context.draft_model = &model;
       HashLm lm(t.lm);
       const DrafterSpec drafts = ModelSpec{.name = "", .coupled = n % 4 == 0};
       const Statistics s = expect_same(t, path, lm, method_on(path, drafts, static_cast<int32_t>(1 + n % 6)), rollouts_of(n), n);
@@ -80,7 +80,7 @@ TEST(DraftModel, ThatIsTheTargetIsAlwaysRight) {
       Trial t = trial_on(path, n);
       Renamed drafter(t.lm);
       const DraftModel model = renamed(drafter, t.prompt);
-      t.options.draft_model = &model;
+      t.context.draft_model = &model;
       HashLm lm(t.lm);
       const DrafterSpec coupled = ModelSpec{.name = "", .coupled = true};
       const Statistics s = expect_same(t, path, lm, method_on(path, coupled, 3), rollouts_of(n), n);
@@ -106,7 +106,7 @@ TEST(DraftModel, ThatIsAlwaysWrongCostsNoPassAndNoToken) {
         model.to_draft.push_back({id});
         model.to_target.push_back({(id + 1) % kTrialVocab});
       }
-      t.options.draft_model = &model;
+      t.context.draft_model = &model;
       const Statistics s = expect_same(t, path, lm, method_on(path, ModelSpec{}, 4), 1, n);
       const auto alone = Decoder(plain, method_on(path, NoDraftSpec{}, 1)).decode(t.prompt, &t.form, t.options);
       ASSERT_TRUE(alone);
@@ -133,7 +133,7 @@ TEST(DraftModel, RunsItsPromptOnce) {
       DraftModel model{.lm = &drafter, .prompt = t.prompt, .to_draft = {}, .to_target = {}, .memory = n % 2 ? &memory : nullptr};
       for (int32_t id = 0; id < kTrialVocab; ++id) model.to_draft.push_back({id});
       model.to_target = model.to_draft;
-      t.options.draft_model = &model;
+      t.context.draft_model = &model;
       t.options.limit = 12;
       Decoder decoder(lm, method_on(path, ModelSpec{.name = "", .coupled = true}, 3));
       const auto size = static_cast<int64_t>(t.prompt.inputs.size());
@@ -142,7 +142,7 @@ TEST(DraftModel, RunsItsPromptOnce) {
         t.options.request = request;
         t.options.reuse_prompt = true;
         if (request == 3) model.prompt.inputs.back() = random_id_but(model.prompt.inputs.back());
-        const auto d = decoder.rollouts(t.prompt, form_on(path, t), t.options, 1 + static_cast<int32_t>(n % 3));
+        const auto d = decoder.rollouts(t.prompt, form_on(path, t), t.options, 1 + static_cast<int32_t>(n % 3), t.context);
         ASSERT_TRUE(d) << d.error().message;
         t.options.reuse_prompt = false;
         ASSERT_EQ(d->front().tokens, one_at_a_time(t, path, 1).front().tokens) << n;
@@ -163,9 +163,9 @@ TEST(DraftModel, ForgetsWhatDidNotHold) {
     t.options.trace = true;
     Renamed drafter(t.lm);
     const DraftModel model = renamed(drafter, t.prompt);
-    t.options.draft_model = &model;
+    t.context.draft_model = &model;
     HashLm lm(t.lm);
-    const auto d = Decoder(lm, method_on(Path::kText, ModelSpec{}, 4)).decode(t.prompt, nullptr, t.options);
+    const auto d = Decoder(lm, method_on(Path::kText, ModelSpec{}, 4)).decode(t.prompt, nullptr, t.options, t.context);
     ASSERT_TRUE(d);
     Prompt so_far = t.prompt;
     const auto append = [&](TokenId id) {
@@ -192,9 +192,7 @@ TEST(DraftModel, FallsSilentBehindATokenThatItCannotName) {
   for (int32_t id = 0; id < kTrialVocab; ++id) model.to_draft.push_back({id});
   model.to_target = model.to_draft;
   const auto with = [&] {
-    DecodeOptions o{.limit = 16};
-    o.draft_model = &model;
-    const auto d = Decoder(lm, method_on(Path::kText, ModelSpec{}, 4)).decode(p, nullptr, o);
+    const auto d = Decoder(lm, method_on(Path::kText, ModelSpec{}, 4)).decode(p, nullptr, {.limit = 16}, {.draft_model = &model});
     if (!d) throw std::runtime_error(d.error().message);
     return d->statistics;
   };
@@ -217,8 +215,7 @@ TEST(DraftModel, NamesWhatIsWrong) {
   const auto why = [&](const DraftModel* model, Path path = Path::kText) {
     DecodeOptions o = t.options;
     o.visibility = path == Path::kFields ? Visibility::kGraph : Visibility::kChain;
-    o.draft_model = model;
-    const auto d = Decoder(lm, method_on(path, ModelSpec{}, 4)).decode(t.prompt, form_on(path, t), o);
+    const auto d = Decoder(lm, method_on(path, ModelSpec{}, 4)).decode(t.prompt, form_on(path, t), o, {.draft_model = model});
     return d ? std::string("decoded") : d.error().message;
   };
   EXPECT_EQ(why(&good), "decoded");
@@ -358,7 +355,7 @@ TEST(DFlash, WritesWhatOneAtATimeWrites) {
       HashLm lm(t.lm);
       FakeHead head(lm, static_cast<int32_t>(2 + n % 7), t.options.visibility == Visibility::kChain, true);
       head.spoil = n % 6 == 5;
-      t.options.draft_head = &head;
+      t.context.draft_head = &head;
       const Statistics s =
           expect_same(t, path, lm, method_on(path, DFlashSpec{}, static_cast<int32_t>(1 + n % 8)), rollouts_of(n), n);
       EXPECT_EQ(s.forwards, lm.passes);
@@ -376,22 +373,22 @@ TEST(DFlash, KeepsTheContextOfAPromptThatIsReused) {
       Trial t = trial_on(path, n);
       HashLm lm(t.lm);
       FakeHead head(lm, 5, t.options.visibility == Visibility::kChain, true), other(lm, 5, false, true);
-      t.options.draft_head = &head;
+      t.context.draft_head = &head;
       Decoder decoder(lm, method_on(path, DFlashSpec{}, 4));
-      const auto fresh = decoder.decode(t.prompt, form_on(path, t), t.options);
+      const auto fresh = decoder.decode(t.prompt, form_on(path, t), t.options, t.context);
       const auto prompt_rows = static_cast<int64_t>(t.prompt.inputs.size());
       const int64_t stored = head.stored;
       EXPECT_GE(head.least_seen, prompt_rows) << "no draft without the prompt";
       t.options.reuse_prompt = true;
       head.start_anew();
-      const auto again = decoder.decode(t.prompt, form_on(path, t), t.options);
+      const auto again = decoder.decode(t.prompt, form_on(path, t), t.options, t.context);
       ASSERT_TRUE(fresh && again);
       EXPECT_EQ(again->tokens, fresh->tokens);
       EXPECT_GE(head.least_seen, prompt_rows) << "the prompt's slots are context without running again";
       EXPECT_LE(again->statistics.forwards, fresh->statistics.forwards);
       EXPECT_EQ(head.stored, stored + again->statistics.rows);
-      t.options.draft_head = &other;  // it has not seen the prompt: the prompt runs
-      const auto third = decoder.decode(t.prompt, form_on(path, t), t.options);
+      t.context.draft_head = &other;  // it has not seen the prompt: the prompt runs
+      const auto third = decoder.decode(t.prompt, form_on(path, t), t.options, t.context);
       ASSERT_TRUE(third);
       EXPECT_EQ(third->tokens, fresh->tokens);
       EXPECT_GE(other.least_seen, prompt_rows);
@@ -425,8 +422,8 @@ TEST(DFlash, LeavesImageRowsOutWhereTheHeadWasTrainedWithout) {
       HashLm& lm_;
     } lm(model);
     FakeHead head(model, 4, true, images);
-    t.options.draft_head = &head;
-    const auto d = Decoder(lm, method_on(Path::kText, DFlashSpec{}, 3)).decode(t.prompt, nullptr, t.options);
+    t.context.draft_head = &head;
+    const auto d = Decoder(lm, method_on(Path::kText, DFlashSpec{}, 3)).decode(t.prompt, nullptr, t.options, t.context);
     ASSERT_TRUE(d) << d.error().message;
     EXPECT_EQ(head.stored, d->statistics.rows - (images ? 0 : 2));
   }
@@ -436,9 +433,7 @@ TEST(DFlash, NamesWhatIsWrong) {
   Trial t = trial_on(Path::kText, 5);
   HashLm lm(t.lm);
   const auto why = [&](DraftHead* head) {
-    DecodeOptions o = t.options;
-    o.draft_head = head;
-    const auto d = Decoder(lm, method_on(Path::kText, DFlashSpec{}, 4)).decode(t.prompt, nullptr, o);
+    const auto d = Decoder(lm, method_on(Path::kText, DFlashSpec{}, 4)).decode(t.prompt, nullptr, t.options, {.draft_head = head});
     return d ? std::string("decoded") : d.error().message;
   };
   EXPECT_THAT(why(nullptr), HasSubstr("expected a draft head (dflash:DIR), got none"));
@@ -464,9 +459,7 @@ TEST(DFlash, NamesWhatIsWrong) {
   EXPECT_THAT(with([](DraftHeadInfo& i) { i.block = 1; }), HasSubstr("expected a block of at least 2 rows"));
   Wrapped deaf(lm);  // no layers to tap
   FakeHead head(lm, 4, true, true);
-  DecodeOptions o = t.options;
-  o.draft_head = &head;
-  const auto d = Decoder(deaf, method_on(Path::kText, DFlashSpec{}, 4)).decode(t.prompt, nullptr, o);
+  const auto d = Decoder(deaf, method_on(Path::kText, DFlashSpec{}, 4)).decode(t.prompt, nullptr, t.options, {.draft_head = &head});
   ASSERT_FALSE(d);
   EXPECT_EQ(d.error().kind, ErrorKind::kUnsupported);
 }

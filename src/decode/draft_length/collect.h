@@ -3,7 +3,7 @@
 // order, so that a test's outcome given the earlier ones is what survival asks for. Wide fixed windows see the most.
 //
 //   DraftLengthCollector c(&form);
-//   for each request { c.begin(drive number); options.draft_length_observer = &c; decode; c.answered(answer); }
+//   for each request { c.begin(drive number); context.draft_length_observer = &c; decode; c.answered(answer); }
 //   Calibration k = *c.finish();   // k.ece on the drives that were held out
 #pragma once
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "decode/draft_length/model.h"
 #include "decode/types/options.h"
+#include "decode/types/result.h"
 
 namespace slip {
 

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <utility>
 
-#include "base/interrupt.h"
 #include "base/measure.h"
 #include "decode/draft_length/model.h"
 
@@ -15,11 +14,6 @@ namespace {
 // Dense where stairs are (tiles of 4 and 8 rows, 16 for the matrix units), sparse behind.
 constexpr std::array<int32_t, 24> kRows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 20, 24, 28, 32, 33, 40, 48, 56, 64, 96, 128, 256};
 constexpr std::array<int32_t, 9> kFewRows = {1, 2, 4, 8, 16, 32, 64, 128, 256};
-
-Status wanted(const CostSettings& s) {
-  SLIP_TRY_(check_interrupt());
-  return s.poll ? s.poll() : Status{};
-}
 
 /// Passes of a model, causal, behind `visible` keys.
 class PassBench {
@@ -119,24 +113,22 @@ std::vector<int32_t> points(double one_ms, const CostSettings& s) {
 
 template <class B>
 Status run(B& bench, const CostSettings& s, CostTimes& t) {
-  const auto once = [&](int32_t n) -> Result<double> {
-    SLIP_TRY_(check_interrupt());
-    return bench.once(n);
-  };
+  int64_t done = 0;
+  const auto wanted = [&] { return s.cancel.check("width", done, "measurements"); };
   if (!t.rows.empty() && t.rows.back() != s.most_rows) t = {};  // points of a shorter or longer measurement
-  SLIP_TRY_(wanted(s));
+  SLIP_TRY_(wanted());
   if (s.fill) SLIP_TRY_(bench.fill());
-  SLIP_TRY_(once(1));
+  SLIP_TRY_(bench.once(1));
   if (t.rows.empty()) {
-    SLIP_TRY(const double one, once(1));
+    SLIP_TRY(const double one, bench.once(1));
     t.rows = points(one, s);
     t.ms.resize(t.rows.size());
   }
   bool first = true;
   do {
-    for (; t.next < t.rows.size(); ++t.next) {
-      if (!std::exchange(first, false)) SLIP_TRY_(wanted(s));
-      SLIP_TRY(const double ms, once(t.rows[t.next]));
+    for (; t.next < t.rows.size(); ++t.next, ++done) {
+      if (!std::exchange(first, false)) SLIP_TRY_(wanted());
+      SLIP_TRY(const double ms, bench.once(t.rows[t.next]));
       t.ms[t.next].push_back(std::max(ms, 1e-6));
       t.spent_ms += t.ms[t.next].back();
     }

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -17,24 +16,29 @@
 namespace slip {
 namespace {
 
+/// A model that cancels a token once it has run so many passes.
+class CancellingLm : public test::HashLm {
+ public:
+  using HashLm::HashLm;
+  Status forward(const Pass& pass, PassOutput& out) override {
+    if (passes + 1 >= cancels_at) token.cancel();
+    return HashLm::forward(pass, out);
+  }
+  int64_t cancels_at = 0;
+  CancelToken token;
+};
+
 TEST(MeasuredCosts, ThatAreEndedGoOnFromThere) {
-  test::HashLm lm({.slots = 512});
-  constexpr int64_t kPerCall = 3;
-  int64_t polls = 0;
+  CancellingLm lm({.slots = 512});
+  constexpr int64_t kPerCall = 6;  // keys, two passes to warm up, three points
   CostTimes times;
-  const CostSettings settings{.visible = 64,
-                              .budget_ms = 1,
-                              .poll = [&]() -> Status {
-                                if (polls++ < kPerCall) return {};
-                                return Error{ErrorKind::kCancelled, "enough"};
-                              },
-                              .times = &times};
   int calls = 0;
   for (;;) {
-    polls = 0;
     const int64_t before = lm.passes;
-    const auto costs = measure_costs(lm, settings);
-    ASSERT_LE(lm.passes - before, kPerCall + 3) << "keys, two passes to warm up, and a point between two questions";
+    lm.cancels_at = before + kPerCall;
+    lm.token = {};
+    const auto costs = measure_costs(lm, {.visible = 64, .budget_ms = 1, .cancel = lm.token, .times = &times});
+    ASSERT_LE(lm.passes - before, kPerCall);
     ASSERT_LT(++calls, 100000);
     if (costs) {
       EXPECT_EQ(costs->rows().front(), 1);
@@ -42,26 +46,26 @@ TEST(MeasuredCosts, ThatAreEndedGoOnFromThere) {
       break;
     }
     ASSERT_EQ(costs.error().kind, ErrorKind::kCancelled);
-    ASSERT_EQ(costs.error().message, "enough");
+    const int64_t warm = calls == 1 ? 3 : 2;  // the first call runs a pass more, to see how many points there shall be
+    ASSERT_EQ(costs.error().message,
+              "width: expected to finish, got cancelled after " + std::to_string(kPerCall - warm) + " measurements");
   }
   EXPECT_GT(calls, 2);
 }
 
 TEST(MeasuredCosts, EndWithAnAnswerThatNobodyWaitsFor) {
   test::HashLm lm({.slots = 512});
-  std::atomic<bool> cancel{true};
-  DecodeOptions o;
-  o.cancel = &cancel;
-  CostSettings s{.visible = 64, .poll = [&] { return check_wanted(o, "width", lm.passes, "passes"); }};
+  CostSettings s{.visible = 64};
+  s.cancel.cancel();
   const auto cancelled = measure_costs(lm, s);
   ASSERT_FALSE(cancelled);
   EXPECT_EQ(cancelled.error().kind, ErrorKind::kCancelled);
-  EXPECT_EQ(cancelled.error().message, "width: expected to finish, got cancelled after 0 passes");
-  cancel = false;
-  o.deadline = std::chrono::steady_clock::now();
+  EXPECT_EQ(cancelled.error().message, "width: expected to finish, got cancelled after 0 measurements");
+  s.cancel = {};
+  s.cancel.set_deadline(std::chrono::steady_clock::now());
   const auto late = measure_costs(lm, s);
   ASSERT_FALSE(late);
-  EXPECT_EQ(late.error().message, "width: expected to finish before the deadline, got 0 passes done");
+  EXPECT_EQ(late.error().message, "width: expected to finish before the deadline, got 0 measurements done");
   EXPECT_EQ(lm.passes, 0);
 }
 
@@ -87,6 +91,7 @@ class CountingHead : public DraftHead {
   }
   Status forward(const Pass& pass, PassOutput& out) override {
     ++passes;
+    if (token && passes >= cancels_at) token->cancel();
     widest = std::max(widest, pass.rows.size());
     for (size_t i = 0; i < pass.rows.size(); ++i) {
       const Row& row = pass.rows[i];
@@ -104,7 +109,8 @@ class CountingHead : public DraftHead {
   bool wrote_before(int32_t slot) const {
     return std::find(written_.begin(), written_.begin() + slot, 1) != written_.begin() + slot;
   }
-  int64_t passes = 0;
+  int64_t passes = 0, cancels_at = 0;
+  CancelToken* token = nullptr;  // cancelled at so many passes
   size_t widest = 0;
 
  private:
@@ -122,12 +128,10 @@ TEST(MeasuredCosts, OfADraftHeadAreItsRoundsAndLeaveWhatItKnows) {
   EXPECT_EQ(head.widest, 40u);
   EXPECT_FALSE(head.wrote_before(100)) << "context of a prompt that may be reused";
   CostTimes ended;
-  int polls = 0;
-  const auto some = [&]() -> Status {
-    if (polls++ < 5) return {};
-    return Error{ErrorKind::kCancelled, "enough"};
-  };
-  EXPECT_FALSE(measure_costs(head, 100, {.visible = 90, .most_rows = 40, .poll = some, .times = &ended}));
+  CancelToken some;
+  head.token = &some;
+  head.cancels_at = head.passes + 7;
+  EXPECT_FALSE(measure_costs(head, 100, {.visible = 90, .most_rows = 40, .cancel = some, .times = &ended}));
   ASSERT_FALSE(ended.rows.empty());
   const auto shorter = measure_costs(head, 100, {.visible = 90, .most_rows = 24, .budget_ms = 1, .times = &ended});
   ASSERT_TRUE(shorter) << shorter.error().message;
@@ -145,9 +149,8 @@ Got got(const DraftLengthModel& model, DrafterSpec drafter, int32_t missed_field
   Method m = *method_of("self-spec");
   m.drafter = std::move(drafter);
   m.width = {.kind = DraftLengthSpec::Kind::kMeasured};
-  DecodeOptions o;
-  o.draft_length_model = &model;
-  const auto width = *make_draft_length(m, nullptr, o);
+  const DecodeContext context{.draft_length_model = &model};
+  const auto width = *make_draft_length(m, nullptr, {}, context);
   Decoded answer;
   Strand s;
   s.reset(answer);

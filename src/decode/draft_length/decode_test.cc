@@ -31,41 +31,42 @@ TEST(MeasuredDraftLength, ChangesNoTokenUnderAnySchedule) {
     const Form form = random_graph(r, true);
     const Prompt prompt = short_prompt(r);
     DecodeOptions o = random_options(r, n);
+    DecodeContext context;
     const DraftLengthModel model = random_model(r, &form);
     const DraftLengthModel text = random_model(r, nullptr);
     DraftLengthTracker tracker;
-    o.draft_length_model = &model;
-    if (r.chance(0.5)) o.draft_length_tracker = &tracker;
+    context.draft_length_model = &model;
+    if (r.chance(0.5)) context.draft_length_tracker = &tracker;
     PreviousAnswer previous{.form = form.name()};
-    const Decoded chain = decoded(lm, prompt, &form, *method_of("scaffold-ar"), o);
+    const Decoded chain = decoded(lm, prompt, &form, *method_of("scaffold-ar"), o, context);
     previous.fields = chain.fields;
-    o.previous = &previous;
+    context.previous = &previous;
     const DiffusionSpec ahead{.ahead = true};
     for (const DrafterSpec& d : {DrafterSpec(ahead), DrafterSpec(PreviousSpec{"test", ahead})}) {
       DecodeOptions g = o;
       g.visibility = Visibility::kGraph;
-      const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g);
-      const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g);
+      const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g, context);
+      const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g, context);
       ASSERT_EQ(f.tokens, graph.tokens) << n;
       levels += f.statistics.accepted;
     }
     for (const DrafterSpec& d : {DrafterSpec(DiffusionSpec{}), DrafterSpec(PreviousSpec{})}) {
-      const Decoded c = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), o);
+      const Decoded c = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), o, context);
       ASSERT_EQ(c.tokens, chain.tokens) << n;
       DecodeOptions g = o;
       g.visibility = Visibility::kGraph;
-      const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g);
-      const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g);
+      const Decoded graph = decoded(lm, prompt, &form, *method_of("fields"), g, context);
+      const Decoded f = decoded(lm, prompt, &form, with("fields-spec", d, kMeasured), g, context);
       ASSERT_EQ(f.tokens, graph.tokens) << n;
-      const Decoded one = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), g);
+      const Decoded one = decoded(lm, prompt, &form, with("scaffold-spec", d, kMeasured), g, context);
       ASSERT_EQ(one.tokens, graph.tokens) << n;
       tested += f.statistics.tested + c.statistics.tested;
       proposed += f.statistics.proposed + c.statistics.proposed;
     }
-    o.draft_length_model = &text;
-    o.previous = nullptr;
-    const Decoded a = decoded(lm, prompt, nullptr, *method_of("ar"), o),
-                  b = decoded(lm, prompt, nullptr, with("self-spec", DiffusionSpec{}, kMeasured), o);
+    context.draft_length_model = &text;
+    context.previous = nullptr;
+    const Decoded a = decoded(lm, prompt, nullptr, *method_of("ar"), o, context),
+                  b = decoded(lm, prompt, nullptr, with("self-spec", DiffusionSpec{}, kMeasured), o, context);
     ASSERT_EQ(a.tokens, b.tokens) << n;
   }
   EXPECT_GT(tested, 1000);
@@ -100,6 +101,7 @@ TEST(AnyDraftLength, ChangesNoToken) {
     const Form form = random_graph(r, true);
     const Prompt prompt = short_prompt(r);
     const DecodeOptions o = random_options(r, n);
+    const DecodeContext lent;
     for (const std::string_view preset : {"self-spec", "scaffold-spec", "fields-spec"}) {
       const Method m = *method_of(preset);
       const bool text = m.schedule == Schedule::kText;
@@ -107,7 +109,7 @@ TEST(AnyDraftLength, ChangesNoToken) {
       std::vector<Decoded> answers(1);
       if (!text) answers[0].fields.resize(form.fields().size());
       Scratch scratch;
-      scratch.passes.start(model, prompt, text ? nullptr : &form, o, answers[0].statistics);
+      scratch.passes.start(model, prompt, text ? nullptr : &form, o, lent, answers[0].statistics);
       const auto drafter = *make_drafter(m, model.info(), scratch.passes);
       const auto verifier = *make_verifier(m, model.info(), scratch.passes, *drafter);
       RandomDraftLength width(n);
@@ -178,7 +180,7 @@ TEST(MeasuredDraftLength, IsQuickerThanAnyFixedWidth) {
         c.begin(static_cast<int64_t>(n));
         m.width = {.tokens = 16};
         const ReplayScript s = script_of(n);
-        replay(form, s, watched, **make_draft_length(m, &form, {}));
+        replay(form, s, watched, **make_draft_length(m, &form, {}, {}));
         for (size_t f = 0; f < s.fields.size(); ++f) model.lengths.add(static_cast<int32_t>(f), s.fields[f].content);
       }
       model.survival = c.finish()->survival;
@@ -186,7 +188,7 @@ TEST(MeasuredDraftLength, IsQuickerThanAnyFixedWidth) {
         m.width = width;
         double ms = 0;
         for (uint64_t n = 1000; n < 1060; ++n)
-          ms += replay(form, script_of(n), how, **make_draft_length(m, &form, {.draft_length_model = &model})).ms;
+          ms += replay(form, script_of(n), how, **make_draft_length(m, &form, {}, {.draft_length_model = &model})).ms;
         return ms;
       };
       const double measured = cost_of(kMeasured);
@@ -201,8 +203,9 @@ TEST(MeasuredDraftLength, DecidesQuickly) {
   PhiloxStream r(3, 3);
   const DraftLengthModel model = random_model(r, nullptr);
   DecodeOptions o;
-  o.draft_length_model = &model;
-  const auto width = *make_draft_length(with("self-spec", DiffusionSpec{}, kMeasured), nullptr, o);
+  DecodeContext context;
+  context.draft_length_model = &model;
+  const auto width = *make_draft_length(with("self-spec", DiffusionSpec{}, kMeasured), nullptr, o, context);
   Decoded answer;
   std::vector<Strand> strands(30);
   std::vector<Strand*> pointers;
@@ -243,8 +246,8 @@ TEST(MeasuredDraftLength, SaysWhatItNeeds) {
   const Form form = random_graph(r, true);
   const Prompt prompt = short_prompt(r);
   HashLm lm({.vocab = kVocab});
-  const auto error = [&](const DraftLengthSpec& w, const DecodeOptions& o) {
-    const auto d = Decoder(lm, with("fields-spec", DiffusionSpec{}, w)).decode(prompt, &form, o);
+  const auto error = [&](const DraftLengthSpec& w, const DecodeContext& context) {
+    const auto d = Decoder(lm, with("fields-spec", DiffusionSpec{}, w)).decode(prompt, &form, {}, context);
     return d ? std::string() : d.error().message;
   };
   EXPECT_THAT(error(kMeasured, {}), HasSubstr("expected a width.json beside the model (eval --calibrate FILE makes one)"));
@@ -261,10 +264,12 @@ TEST(DraftLengthCollector, CalibratesOnTheEnginesOwnAnswers) {
   for (uint64_t n = 0; n < 1500; ++n) {
     c.begin(static_cast<int64_t>(n / 10));
     DecodeOptions o;
-    o.draft_length_observer = &c;
+    DecodeContext context;
+    context.draft_length_observer = &c;
     o.temperature = 0.7F;
     o.seed = n;
-    const Decoded d = decoded({.seed = 7, .vocab = kVocab, .habit = 0.6}, short_prompt(r), &form, *method_of("fields-spec"), o);
+    const Decoded d =
+        decoded({.seed = 7, .vocab = kVocab, .habit = 0.6}, short_prompt(r), &form, *method_of("fields-spec"), o, context);
     c.answered(d);
   }
   const auto k = c.finish();
@@ -300,17 +305,18 @@ TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
     const Form form = random_graph(r, true);
     const Prompt prompt = short_prompt(r);
     DecodeOptions o = random_options(r, n);
-    o.block_pilot = &pilot;
+    DecodeContext context;
+    context.block_pilot = &pilot;
     o.trace = true;
     for (const std::string_view preset : {"self-spec", "scaffold-spec", "fields-spec"}) {
       const bool text = preset == "self-spec";
       const Method m = with(preset, DiffusionSpec{}, DraftLengthSpec{.kind = DraftLengthSpec::Kind::kBlockPilot, .tokens = 5});
-      const Decoded d = decoded(lm, prompt, text ? nullptr : &form, m, o);
+      const Decoded d = decoded(lm, prompt, text ? nullptr : &form, m, o, context);
       ASSERT_EQ(d.tokens, decoded(lm, prompt, text ? nullptr : &form,
                                   *method_of(text                        ? "ar"
                                              : preset == "scaffold-spec" ? "scaffold-ar"
                                                                          : "fields"),
-                                  o)
+                                  o, context)
                               .tokens);
       size_t widest = 0;
       for (const Round& round : d.rounds) widest = std::max(widest, round.draft.size());
@@ -330,13 +336,14 @@ TEST(BlockPilot, SaysHowManyMasksTravelAhead) {
     const Form form = random_graph(r, true);
     const Prompt prompt = short_prompt(r);
     DecodeOptions o = random_options(r, n);
+    DecodeContext context;
     o.visibility = Visibility::kGraph;
-    o.block_pilot = &pilot;
+    context.block_pilot = &pilot;
     o.trace = true;
     const Method m =
         with("fields-spec", DiffusionSpec{.ahead = true}, DraftLengthSpec{.kind = DraftLengthSpec::Kind::kBlockPilot, .tokens = 5});
-    const Decoded d = decoded(lm, prompt, &form, m, o);
-    ASSERT_EQ(d.tokens, decoded(lm, prompt, &form, *method_of("fields"), o).tokens) << n;
+    const Decoded d = decoded(lm, prompt, &form, m, o, context);
+    ASSERT_EQ(d.tokens, decoded(lm, prompt, &form, *method_of("fields"), o, context).tokens) << n;
     ASSERT_EQ(d.statistics.draft_forwards, 0);
     for (const Round& round : d.rounds) ASSERT_LE(round.draft.size(), 6u) << n;
     accepted += d.statistics.accepted;
@@ -348,11 +355,12 @@ TEST(BlockPilot, RefusesOneThatReadsMoreLogitsThanThereAre) {
   PhiloxStream r(1, 18);
   const BlockPilot pilot = pilot_of(kVocab + 8);
   DecodeOptions o;
-  o.block_pilot = &pilot;
+  DecodeContext context;
+  context.block_pilot = &pilot;
   HashLm lm({.vocab = kVocab});
   const auto d =
       Decoder(lm, with("self-spec", DiffusionSpec{}, DraftLengthSpec{.kind = DraftLengthSpec::Kind::kBlockPilot, .tokens = 5}))
-          .decode(short_prompt(r), nullptr, o);
+          .decode(short_prompt(r), nullptr, o, context);
   ASSERT_FALSE(d);
   EXPECT_EQ(d.error().kind, ErrorKind::kBadInput);
   EXPECT_THAT(d.error().message, HasSubstr("at most the model's 12 logits, got one of 20"));
@@ -368,18 +376,19 @@ TEST(AnyDraftLength, BoundsTheBlocksBehindAnEarlierAnswer) {
     const Prompt prompt = short_prompt(r);
     const DraftLengthModel model = random_model(r, nullptr);
     DecodeOptions o;
+    DecodeContext context;
     o.seed = n;
     o.temperature = n % 2 ? 0.7F : 0;
     o.limit = 30;
-    o.draft_length_model = &model;
-    o.block_pilot = &pilot;
-    const Decoded slow = decoded(lm, prompt, nullptr, *method_of("ar"), o);
+    context.draft_length_model = &model;
+    context.block_pilot = &pilot;
+    const Decoded slow = decoded(lm, prompt, nullptr, *method_of("ar"), o, context);
     PreviousAnswer previous{.form = "", .fields = {}, .tokens = slow.tokens};
     for (size_t i = 4; i < previous.tokens.size(); i += 5) previous.tokens[i] = random_id(r, kVocab);
-    o.previous = &previous;
+    context.previous = &previous;
     for (const DraftLengthSpec& w :
          {kMeasured, DraftLengthSpec{.kind = DraftLengthSpec::Kind::kBlockPilot, .tokens = 5}, DraftLengthSpec{.tokens = 5}}) {
-      const Decoded d = decoded(lm, prompt, nullptr, with("self-spec", PreviousSpec{"test", DiffusionSpec{}}, w), o);
+      const Decoded d = decoded(lm, prompt, nullptr, with("self-spec", PreviousSpec{"test", DiffusionSpec{}}, w), o, context);
       ASSERT_EQ(d.tokens, slow.tokens) << n;
       const auto most = static_cast<int64_t>(prompt.inputs.size()) + o.limit + kLongestDraft;
       ASSERT_LE(d.statistics.rows, d.statistics.forwards * most) << n;

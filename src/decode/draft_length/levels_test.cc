@@ -62,10 +62,10 @@ class MaskNotes : public Lm {
   std::vector<int32_t> masks;
 };
 
-Decoded decoded(Lm& lm, const Form& form, const Method& m, DecodeOptions o = {}) {
+Decoded decoded(Lm& lm, const Form& form, const Method& m, DecodeOptions o = {}, const DecodeContext& context = {}) {
   o.visibility = Visibility::kGraph;
   const Prompt prompt{.inputs = {TokenId{4}, TokenId{5}}, .positions = {Position::text(0), Position::text(1)}, .next_position = 2};
-  auto d = Decoder(lm, m).decode(prompt, &form, o);
+  auto d = Decoder(lm, m).decode(prompt, &form, o, context);
   if (!d) throw std::runtime_error(d.error().message);
   return std::move(*d);
 }
@@ -121,7 +121,7 @@ TEST(LevelsDraftLength, LaysMasksOnlyWhereTheLongestPathWaits) {
   const DraftLengthModel model = model_of(form, 1.5, 1);  // less than a mask in each of two fields
   MaskNotes lm({.seed = 5, .habit = 1});
   HashLm plain({.seed = 5, .habit = 1});
-  const Decoded d = decoded(lm, form, measured(), {.draft_length_model = &model});
+  const Decoded d = decoded(lm, form, measured(), {}, {.draft_length_model = &model});
   EXPECT_EQ(d.tokens, decoded(plain, form, *method_of("fields")).tokens);
   EXPECT_LT(d.statistics.forwards, 15);
   ASSERT_FALSE(lm.masks.empty());
@@ -134,7 +134,7 @@ TEST(LevelsDraftLength, DraftsNothingWhereARowCostsAPass) {
   const Form form = form_of({{9, {}}, {2, {}}, {6, {0, 1}}});
   const DraftLengthModel model = model_of(form, 0, 1);
   MaskNotes lm({.seed = 5, .habit = 1});
-  EXPECT_EQ(decoded(lm, form, measured(), {.draft_length_model = &model}).statistics.forwards, 15);
+  EXPECT_EQ(decoded(lm, form, measured(), {}, {.draft_length_model = &model}).statistics.forwards, 15);
   EXPECT_TRUE(lm.masks.empty());
 }
 
@@ -142,7 +142,7 @@ TEST(LevelsDraftLength, DraftsAllThatIsOnTheWayWhereRowsAreFree) {
   const Form form = form_of({{9, {}}, {8, {}}, {6, {0, 1}}});
   const DraftLengthModel model = model_of(form, 1, 0);
   HashLm lm({.seed = 5, .habit = 1});
-  EXPECT_LE(decoded(lm, form, measured(), {.draft_length_model = &model}).statistics.forwards, 4);
+  EXPECT_LE(decoded(lm, form, measured(), {}, {.draft_length_model = &model}).statistics.forwards, 4);
 }
 
 /// More fields than the plan cuts one by one (width_plan.h).
@@ -152,7 +152,7 @@ TEST(LevelsDraftLength, DraftsAlongALongChainToo) {
   const Form form = form_of(fields);
   const DraftLengthModel model = model_of(form, 5, 0.1);
   HashLm lm({.seed = 5, .slots = 4096, .habit = 1}), plain({.seed = 5, .slots = 4096, .habit = 1});
-  const Decoded d = decoded(lm, form, measured(), {.draft_length_model = &model}),
+  const Decoded d = decoded(lm, form, measured(), {}, {.draft_length_model = &model}),
                 slow = decoded(plain, form, *method_of("fields"));
   EXPECT_EQ(d.tokens, slow.tokens);
   EXPECT_LT(4 * d.statistics.forwards, 3 * slow.statistics.forwards);

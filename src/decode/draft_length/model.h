@@ -4,7 +4,6 @@
 #pragma once
 #include <array>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -127,9 +126,9 @@ struct CostSettings {
   int32_t most_rows = 128;
   double budget_ms = 200;  // of measuring; every point is run at least once
   Want want = Want::kArgmax;
-  /// Asked before the first pass and between points; its error ends the measurement, as Ctrl-C does. Every call that gets past the
-  /// first asking comes to a point at least, so that calls that are ended come to the end together.
-  std::function<Status()> poll = {};
+  /// Asked before the first pass and between points. Every call that gets past the first asking comes to a point at least, so that
+  /// calls that are ended come to the end together.
+  CancelToken cancel = {};
   CostTimes* times = nullptr;  // goes on from a measurement that was ended; begins anew where most_rows is another
 };
 /// Median milliseconds of passes of 1 .. most_rows rows. Points are visited in turns, so that a machine that slows down meanwhile
@@ -173,7 +172,7 @@ class DraftLengthTracker {
 
 struct Place;  // decode/sequence/cursor.h
 
-/// Sees every tested draft of an answer, its facts and its place (DecodeOptions::draft_length_observer). No policy: it decides nothing.
+/// Sees every tested draft of an answer, its facts and its place (DecodeContext::draft_length_observer). No policy: it decides nothing.
 class DraftLengthObserver {
  public:
   virtual ~DraftLengthObserver() = default;

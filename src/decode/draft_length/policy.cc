@@ -54,29 +54,30 @@ bool drafts_ahead(const Method& m) {
   return (diffusion && diffusion->ahead) || (previous && previous->then && previous->then->ahead);
 }
 
-DraftLengthBasis basis_of(const Method& m, const DecodeOptions& o) {
-  return {o.draft_length_tracker, o.most_rows, o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields};
+DraftLengthBasis basis_of(const Method& m, const DecodeOptions& o, const DecodeContext& context) {
+  return {context.draft_length_tracker, o.most_rows, o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& m, const Form* form, const DecodeOptions& o) {
+Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& m, const Form* form, const DecodeOptions& o,
+                                                             const DecodeContext& context) {
   if (std::holds_alternative<NoDraftSpec>(m.drafter)) return std::unique_ptr<DraftLengthPolicy>(std::make_unique<NoDraftLength>());
   switch (m.width.kind) {
     case DraftLengthSpec::Kind::kBlocks:
       if (!form) return usage_error("--width: expected fixed:N for free text, got blocks");
       return std::unique_ptr<DraftLengthPolicy>(std::make_unique<FormBlocks>(*form));
     case DraftLengthSpec::Kind::kMeasured:
-      if (!o.draft_length_model)
+      if (!context.draft_length_model)
         return usage_error("--width measured: expected a width.json beside the model (eval --calibrate FILE makes one), got none");
-      SLIP_TRY_(check_draft_length_model(*o.draft_length_model, form));
-      if (form && drafts_ahead(m)) return make_levels_draft_length(m, *form, *o.draft_length_model, basis_of(m, o));
-      return make_measured_draft_length(m, form, *o.draft_length_model, basis_of(m, o));
+      SLIP_TRY_(check_draft_length_model(*context.draft_length_model, form));
+      if (form && drafts_ahead(m)) return make_levels_draft_length(m, *form, *context.draft_length_model, basis_of(m, o, context));
+      return make_measured_draft_length(m, form, *context.draft_length_model, basis_of(m, o, context));
     case DraftLengthSpec::Kind::kBlockPilot:
-      if (!o.block_pilot) return usage_error("--width blockpilot: expected a classifier (blockpilot:FILE), got none");
+      if (!context.block_pilot) return usage_error("--width blockpilot: expected a classifier (blockpilot:FILE), got none");
       if (std::holds_alternative<QuadraticSpec>(m.drafter))
         return unsupported("--width blockpilot: expected a drafter of blocks, got {}", words_of(m).drafter);
-      return make_pilot_draft_length(m, *o.block_pilot);
+      return make_pilot_draft_length(m, *context.block_pilot);
     case DraftLengthSpec::Kind::kFixed:
       break;
   }

@@ -10,6 +10,8 @@
 #include <span>
 
 #include "decode/sequence/draft_view.h"
+#include "decode/types/context.h"
+#include "decode/types/method.h"
 #include "decode/types/options.h"
 
 namespace slip {
@@ -42,7 +44,8 @@ class DraftLengthPolicy {
   virtual void prompt_logits(std::span<const float> /*logits_V*/) {}
 };
 
-/// kUsage where DecodeOptions lacks what the width needs, kBadInput where that is of another form.
-Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& method, const Form* form, const DecodeOptions& options);
+/// kUsage where DecodeContext lacks what the width needs, kBadInput where that is of another form.
+Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& method, const Form* form, const DecodeOptions& options,
+                                                             const DecodeContext& context);
 
 }  // namespace slip

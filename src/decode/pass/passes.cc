@@ -8,15 +8,17 @@
 
 namespace slip {
 
-void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& options, Statistics& statistics) {
+void Passes::start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& options, const DecodeContext& context,
+                   Statistics& statistics) {
   lm_ = &lm;
   prompt_ = &prompt;
   form_ = form;
   options_ = &options;
+  context_ = &context;
   statistics_ = &statistics;
-  memory_ = options.prefix_cache ? options.prefix_cache : &own_memory_;
+  memory_ = context.prefix_cache ? context.prefix_cache : &own_memory_;
   static const Prompt kNone;
-  cached_rows_ = memory_->crop_to(lm, options.reuse_prompt ? prompt : kNone, options.draft_head);
+  cached_rows_ = memory_->crop_to(lm, options.reuse_prompt ? prompt : kNone, context.draft_head);
   statistics.reused_rows = cached_rows_;
   lists_.start(form, lm.info().vocab);
   deferred_ = false;
@@ -121,7 +123,7 @@ size_t Passes::add_row(TokenId token, int32_t position, int32_t slot, Sees sees,
   return rows_.size() - 1;
 }
 
-Status Passes::poll() const { return check_wanted(*options_, "decode", statistics_->forwards, "passes"); }
+Status Passes::poll() const { return context_->cancel.check("decode", statistics_->forwards, "passes"); }
 
 Status Passes::run(PassKind kind) {
   SLIP_TRY_(poll());
@@ -131,7 +133,7 @@ Status Passes::run(PassKind kind) {
   out_.nan_rows = 0;
   SLIP_TRY_(lm_->forward({rows_, spans_, features, adapter_, taps_, lists_.lists()}, out_));
   if (prompt_runs_) {
-    memory_->assign(*prompt_, lm_->info().hidden_size, options_->draft_head);
+    memory_->assign(*prompt_, lm_->info().hidden_size, context_->draft_head);
     cached_rows_ = prompt_rows();
   }
   memory_->ran(*lm_);
@@ -271,16 +273,16 @@ Distribution Passes::q_of(int32_t line) const {
 }
 
 void Passes::progress(std::span<const TokenId> tokens) const {
-  if (options_->on_progress)
-    options_->on_progress(
+  if (context_->on_progress)
+    context_->on_progress(
         {.tokens = tokens, .fields = {}, .decided = static_cast<int64_t>(tokens.size()), .forwards = statistics_->forwards});
 }
 
 void Passes::progress(std::span<const std::vector<TokenId>> fields) const {
-  if (!options_->on_progress) return;
+  if (!context_->on_progress) return;
   int64_t decided = 0;
   for (const auto& f : fields) decided += static_cast<int64_t>(f.size());
-  options_->on_progress({.tokens = {}, .fields = fields, .decided = decided, .forwards = statistics_->forwards});
+  context_->on_progress({.tokens = {}, .fields = fields, .decided = decided, .forwards = statistics_->forwards});
 }
 
 }  // namespace slip

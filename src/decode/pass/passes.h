@@ -12,6 +12,7 @@
 #include "decode/pass/choice.h"
 #include "decode/pass/prefix_cache.h"
 #include "decode/sequence/strand.h"
+#include "decode/types/context.h"
 #include "decode/types/options.h"
 
 namespace slip {
@@ -21,7 +22,8 @@ enum class PassKind { kPrefill, kDraft, kVerify };
 class Passes {
  public:
   /// Starts a new answer: nothing cached but, with `reuse_prompt`, the prompt; statistics at zero.
-  void start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& options, Statistics& statistics);
+  void start(Lm& lm, const Prompt& prompt, const Form* form, const DecodeOptions& options, const DecodeContext& context,
+             Statistics& statistics);
   int32_t prompt_rows() const { return static_cast<int32_t>(prompt_->inputs.size()); }
   /// kResource unless `answer_rows` fit behind the prompt; makes room for passes of that many rows.
   Status reserve(int64_t answer_rows);
@@ -36,7 +38,7 @@ class Passes {
   std::span<const int32_t> scaffold_positions() const { return scaffold_positions_; }
   /// What another model's arena holds of its prompt.
   PrefixCache& draft_prefix_cache() {
-    const DraftModel& m = *options_->draft_model;
+    const DraftModel& m = *context_->draft_model;
     if (m.memory) return *m.memory;
     if (draft_prefix_cache_of_ != m.lm) own_draft_prefix_cache_ = {};
     draft_prefix_cache_of_ = m.lm;
@@ -125,6 +127,7 @@ class Passes {
   const Prompt& prompt() const { return *prompt_; }
   Statistics& statistics() { return *statistics_; }
   const DecodeOptions& options() const { return *options_; }
+  const DecodeContext& context() const { return *context_; }
   void progress(std::span<const TokenId> tokens) const;
   void progress(std::span<const std::vector<TokenId>> fields) const;
 
@@ -133,6 +136,7 @@ class Passes {
   const Prompt* prompt_ = nullptr;
   const Form* form_ = nullptr;
   const DecodeOptions* options_ = nullptr;
+  const DecodeContext* context_ = nullptr;
   Statistics* statistics_ = nullptr;
   std::vector<Row> rows_;
   std::vector<SlotSpan> spans_;

@@ -225,7 +225,7 @@ void Rounds::judge(Strand& s, uint32_t request, Picks& picks, bool leads) {
     if (!leads) continue;
     ++statistics_.tested;
     width_.seen(d.facts, v.kept);
-    if (auto* observer = passes_.options().draft_length_observer) observer->seen(d.facts, d.place, v.kept);
+    if (auto* observer = passes_.context().draft_length_observer) observer->seen(d.facts, d.place, v.kept);
     statistics_.accepted += v.kept;
     statistics_.relaxed_accepts += v.kept && v.relaxed;
   }

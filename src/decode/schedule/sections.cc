@@ -252,7 +252,7 @@ Status decode_sections(Scratch& scratch, const LmInfo& info, const Form& form, c
     return unsupported("decode: expected drafter diffusion and verifier confidence or sampler for schedule sections, got {} and {}",
                        words_of(method).drafter, words_of(method).verifier);
   if (!sampler) return Sections(scratch, info, form, confidence->threshold, nullptr, answer).run();
-  CommitSampler* network = scratch.passes.options().commit_sampler;
+  CommitSampler* network = scratch.passes.context().commit_sampler;
   SLIP_TRY_(check_sampler(network, info, form));
   return Sections(scratch, info, form, sampler->threshold.value_or(network->info().threshold), network, answer).run();
 }

@@ -14,7 +14,7 @@
 
 #include "decode/sequence/cursor.h"
 #include "decode/sequence/draft_view.h"
-#include "decode/types/options.h"
+#include "decode/types/result.h"
 
 namespace slip {
 

@@ -78,9 +78,9 @@ inline Method with(std::string_view preset, DrafterSpec drafter, DraftLengthSpec
 inline const DraftLengthSpec kMeasured{.kind = DraftLengthSpec::Kind::kMeasured};
 
 inline Decoded decoded(const HashLm::Options& o, const Prompt& prompt, const Form* form, const Method& m,
-                       const DecodeOptions& options) {
+                       const DecodeOptions& options, const DecodeContext& context = {}) {
   HashLm lm(o);
-  auto d = Decoder(lm, m).decode(prompt, form, options);
+  auto d = Decoder(lm, m).decode(prompt, form, options, context);
   if (!d) throw std::runtime_error(d.error().message);
   EXPECT_EQ(d->statistics.forwards, lm.passes);
   return std::move(*d);

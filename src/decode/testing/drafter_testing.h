@@ -27,7 +27,7 @@ inline std::vector<Decoded> one_at_a_time(const Trial& t, Path path, int32_t cou
     o.request += static_cast<uint32_t>(r);
     HashLm lm(t.lm);
     auto d = Decoder(lm, method_on(path == Path::kFields ? Path::kOneByOne : path, NoDraftSpec{}, 1))
-                 .decode(t.prompt, form_on(path, t), o);
+                 .decode(t.prompt, form_on(path, t), o, t.context);
     if (!d) throw std::runtime_error(d.error().message);
     out.push_back(std::move(*d));
   }
@@ -43,7 +43,7 @@ inline Trial trial_on(Path path, uint64_t n) {
 /// Decodes with a drafter and expects the slow law's tokens; returns the statistics.
 inline Statistics expect_same(const Trial& t, Path path, Lm& lm, const Method& m, int32_t count, uint64_t n) {
   const auto slow = one_at_a_time(t, path, count);
-  const auto d = Decoder(lm, m).rollouts(t.prompt, form_on(path, t), t.options, count);
+  const auto d = Decoder(lm, m).rollouts(t.prompt, form_on(path, t), t.options, count, t.context);
   if (!d) {
     ADD_FAILURE() << n << " " << d.error().message;
     return {};

@@ -116,6 +116,7 @@ struct Trial {
   Prompt prompt;
   Form form;
   DecodeOptions options;
+  DecodeContext context = {};
 };
 
 inline Trial random_trial(uint64_t number) {

@@ -31,6 +31,7 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
     const bool graph = r.chance(0.6);
     DecodeOptions o = random_options(r, n);
     o.most_rows = 0;
+    DecodeContext context;
     const Decoded truth = decoded(lm, prompt, &form, *method_of(graph ? "fields" : "scaffold-ar"), o);
     // An earlier answer that differs here and there, in length too.
     PreviousAnswer previous{.form = form.name(), .fields = truth.fields, .tokens = {}};
@@ -55,15 +56,15 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
         told.right.push_back(i < said.size() ? i < length && said[i] == truth.fields[f][i] : i == length);
       script.fields.push_back(told);
     }
-    o.previous = &previous;
+    context.previous = &previous;
     const DraftLengthModel model = random_model(r, &form);
-    o.draft_length_model = &model;
+    context.draft_length_model = &model;
     Method m = with(graph ? "fields-spec" : "scaffold-spec", PreviousSpec{},
                     DraftLengthSpec{.tokens = static_cast<int32_t>(1 + r.below(9))});
     if (r.chance(0.5)) m.width = kMeasured;
-    const Decoded d = decoded(lm, prompt, &form, m, o);
+    const Decoded d = decoded(lm, prompt, &form, m, o, context);
     ASSERT_EQ(d.tokens, truth.tokens);
-    const auto width = *make_draft_length(m, &form, o);
+    const auto width = *make_draft_length(m, &form, o, context);
     const ReplayCounts c = replay(form, script, {.graph = graph, .activation = o.activation}, *width);
     expect_same(d.statistics, c, std::to_string(n) + (graph ? " graph" : " chain"));
     discarded += c.discarded;
@@ -89,20 +90,21 @@ TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
     const bool graph = r.chance(0.6);
     DecodeOptions o = random_options(r, n);
     o.most_rows = 0;
+    DecodeContext context;
     Recorder bits;
-    o.draft_length_observer = &bits;
+    context.draft_length_observer = &bits;
     Method m = with(graph ? "fields-spec" : "scaffold-spec", DiffusionSpec{},
                     DraftLengthSpec{.tokens = static_cast<int32_t>(2 + r.below(9))});
     if (!graph && r.chance(0.5)) m.width.kind = DraftLengthSpec::Kind::kBlocks;
-    const Decoded d = decoded(lm, prompt, &form, m, o);
+    const Decoded d = decoded(lm, prompt, &form, m, o, context);
     ReplayScript script;
     for (const Field& f : form.fields())
       script.fields.push_back(
           {.content = f.budget, .draft = f.budget, .right = std::vector<uint8_t>(static_cast<size_t>(f.budget)), .top = {}});
     for (const auto& [place, kept] : bits.bits)
       script.fields[static_cast<size_t>(place.field)].right[static_cast<size_t>(place.index)] = kept;
-    o.draft_length_observer = nullptr;
-    const auto width = *make_draft_length(m, &form, o);
+    context.draft_length_observer = nullptr;
+    const auto width = *make_draft_length(m, &form, o, context);
     expect_same(d.statistics, replay(form, script, {.graph = graph, .activation = o.activation, .drafts_in_passes = true}, *width),
                 std::to_string(n));
   }

@@ -56,17 +56,17 @@ struct QuadraticSpec {};
 struct LookupSpec {
   int32_t longest = 4;
 };
-/// What an earlier answer said at the same place of the same field (DecodeOptions::previous).
+/// What an earlier answer said at the same place of the same field (DecodeContext::previous).
 struct PreviousSpec {
   std::string name;                   // file, for words
   std::optional<DiffusionSpec> then;  // drafts the rest of a field in which the earlier answer has missed
 };
-/// Another, smaller model (DecodeOptions::draft_model).
+/// Another, smaller model (DecodeContext::draft_model).
 struct ModelSpec {
   std::string name;      // folder, for words
   bool coupled = false;  // draws with the verifier's own uniforms in place of the argmax
 };
-/// A head on tapped hidden states (DecodeOptions::draft_head).
+/// A head on tapped hidden states (DecodeContext::draft_head).
 struct DFlashSpec {
   std::string name;
 };
@@ -95,7 +95,7 @@ struct EnsembleSpec {
 struct ConfidenceSpec {
   float threshold = 0.9F;
 };
-/// Lossy: a small network says which places of a block are right (DecodeOptions::commit_sampler).
+/// Lossy: a small network says which places of a block are right (DecodeContext::commit_sampler).
 struct SamplerSpec {
   std::string name;
   std::optional<float> threshold = {};  // empty: what the sampler's folder advises

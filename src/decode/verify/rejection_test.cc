@@ -256,6 +256,7 @@ Outcome decode_many(uint64_t seed, Sampling s, int32_t width, Mutant mutant, int
   options.limit = kPlaces;
   options.seed = 1000 + seed;
   options.reuse_prompt = true;
+  const DecodeContext lent;
   Scratch scratch;
   Outcome out;
   out.seen.assign(kCells, 0);
@@ -264,7 +265,7 @@ Outcome decode_many(uint64_t seed, Sampling s, int32_t width, Mutant mutant, int
     options.request = static_cast<uint32_t>(n);
     one[0].tokens.clear();
     one[0].statistics = {};
-    scratch.passes.start(lm, prompt, nullptr, options, one[0].statistics);
+    scratch.passes.start(lm, prompt, nullptr, options, lent, one[0].statistics);
     scratch.passes.want_sampled_drafts(true);
     TableDrafter drafter(scratch.passes, seed, mutant);
     MutantVerifier verifier(scratch.passes, mutant);

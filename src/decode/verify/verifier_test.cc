@@ -59,16 +59,17 @@ class ScriptDrafter : public Drafter {
 
 Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const VerifierSpec& spec, int32_t limit) {
   DecodeOptions options = text_options(0, limit);
+  const DecodeContext lent;
   const Prompt prompt = one_token();
   Scratch scratch;
   std::vector<Decoded> one(1);
-  scratch.passes.start(lm, prompt, nullptr, options, one[0].statistics);
+  scratch.passes.start(lm, prompt, nullptr, options, lent, one[0].statistics);
   ScriptDrafter drafter(std::move(rounds));
   Method m = *method_of("dflash");
   m.verifier = spec;
-  auto verifier = make_verifier(m, lm.info(), scratch.passes, drafter);
+  const auto made = make_verifier(m, lm.info(), scratch.passes, drafter);
   Draws policy(8);
-  Rounds r(scratch.passes, drafter, **verifier, policy, false);
+  Rounds r(scratch.passes, drafter, **made, policy, false);
   ScheduleContext context{scratch, r, drafter, lm.info(), nullptr, one, 8};
   if (const Status status = decode_text(context); !status) throw std::runtime_error(status.error().message);
   return std::move(one[0]);

@@ -110,8 +110,8 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
     DecodeOptions options;
     options.limit = task.limit;
     options.end_tokens = task.end_tokens;
-    options.draft_length_observer = this;
-    SLIP_TRY(Decoded answer, decoder.decode(prompt, task.form.get(), options));
+    const DecodeContext context{.draft_length_observer = this, .cancel = CancelToken::of_process()};
+    SLIP_TRY(Decoded answer, decoder.decode(prompt, task.form.get(), options, context));
     end_round();
     const Statistics& s = answer.statistics;
     sums_.proposed = s.proposed;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller lends a decoder for one answer: the resources that the parts of its method need, hooks, and the token by which the
+// request can be cancelled. DecodeOptions (options.h) holds what a user chooses.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "decode/types/result.h"
+#include "lm/lm.h"
+#include "slipstream/error.h"
+
+namespace slip {
+
+class DraftHead;
+class CommitSampler;
+class PrefixCache;
+struct DraftLengthModel;
+class DraftLengthTracker;
+class DraftLengthObserver;
+class BlockPilot;
+
+/// An earlier answer of the same form: contents per field, or free text.
+struct PreviousAnswer {
+  std::string form;  // name of the form it answers
+  std::vector<std::vector<TokenId>> fields;
+  std::vector<TokenId> tokens;
+};
+
+/// A second model that drafts: its own prompt for the same request, and how its ids and the target's name the same token.
+struct DraftModel {
+  Lm* lm = nullptr;
+  Prompt prompt;
+  std::vector<TokenId> to_draft;   // per target id; -1: the drafter has no such token
+  std::vector<TokenId> to_target;  // per drafter id; -1: the target has none: such a draft is dropped, never put to another id
+  /// With DecodeOptions::reuse_prompt, what `lm`'s arena holds of the prompt, for callers whose decoders do not live from answer to answer.
+  PrefixCache* memory = nullptr;
+};
+
+/// Everything that is pointed to outlives the answer. A part that the method does not use may be there all the same.
+struct DecodeContext {
+  const PreviousAnswer* previous = nullptr;
+  const DraftModel* draft_model = nullptr;
+  DraftHead* draft_head = nullptr;
+  CommitSampler* commit_sampler = nullptr;
+  const DraftLengthModel* draft_length_model = nullptr;  // width measured (draft_length/model.h)
+  DraftLengthTracker* draft_length_tracker =
+      nullptr;  // what the width learns from answer to answer; without: from each answer alone
+  DraftLengthObserver* draft_length_observer = nullptr;  // sees every tested draft's facts, whatever the width
+  const BlockPilot* block_pilot = nullptr;               // width blockpilot (draft_length/block_pilot.h)
+  /// What the arena's first slots hold of the prompt before (DecodeOptions::reuse_prompt), where several decoders use one Lm by turns.
+  PrefixCache* prefix_cache = nullptr;
+  /// Asked before every pass, the drafter's too.
+  CancelToken cancel = {};
+  std::function<void(const DecodeProgress&)> on_progress = {};
+};
+
+}  // namespace slip
