@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "decode/types/words.h"
 #include "form/builtin/builtin.h"
 
 namespace slip::cli {
@@ -64,20 +65,16 @@ std::string forms_help() {
 void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule, std::string& drafter, std::string& verifier,
                         std::string& width) {
   c->add_option("--decoder", decoder,
-                "preset: ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, "
-                "draft-model, dflash; over a form every exact one gives the same tokens (default: fields-spec under graph "
-                "visibility, otherwise "
-                "scaffold-spec, or self-spec for free text)");
-  c->add_option("--schedule", schedule, "text, chain, sections, fields (overrides the preset's)");
-  c->add_option("--drafter", drafter,
-                "none, diffusion, diffusion:lora, diffusion:ahead, quadratic, lookup[:N], previous:FILE, model:DIR, coupled:DIR "
-                "(draws with the "
-                "verifier's uniforms), dflash:DIR (overrides the preset's)");
-  c->add_option("--verifier", verifier,
-                "exact, rejection, relaxed:R (bins), relaxed:Xu (physical units), ensemble:L, confidence:T, sampler:DIR (overrides "
-                "the preset's; all but the first two "
-                "are lossy)");
-  c->add_option("--width", width, "fixed:N, blocks, measured[:FILE], blockpilot:FILE (overrides the preset's)");
+                fmt::format("preset: {}; over a form every exact one gives the same tokens (default: fields-spec under graph "
+                            "visibility, otherwise scaffold-spec, or self-spec for free text)",
+                            preset_usage()));
+  const auto add = [&](const char* flag, std::string& value, Part part, std::string_view more = "") {
+    c->add_option(flag, value, fmt::format("{} (overrides the preset's{})", part_usage(part), more));
+  };
+  add("--schedule", schedule, Part::kSchedule);
+  add("--drafter", drafter, Part::kDrafter);
+  add("--verifier", verifier, Part::kVerifier, "; all but the first two are lossy");
+  add("--width", width, Part::kWidth);
 }
 
 void add_run_options(CLI::App* c, RunOptions& o, bool method) {

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders: the same answer in different time. A decoder is four small parts (design, idea 1.2): a schedule says which
-// positions may be worked on, a drafter proposes, a verifier commits, a width policy says how many. A preset names a choice;
-// with_parts (method.h) puts any other together.
+// Decoders: the same answer in different time. A method (types/method.h) says how; presets are listed in types/presets.h.
 //
-//   preset               schedule  drafter    verifier    reference
-//   ar                   text      none       exact       one token a pass
-//   self-spec            text      diffusion  exact       Nemotron-Labs-Diffusion, linear self-speculation; Fast-dVLM
-//   self-spec-quadratic  text      quadratic  exact       Nemotron-Labs-Diffusion: drafts for every outcome in the verifying pass
-//   draft-model          text      model      exact       speculative decoding with a second model [Leviathan; OpenVLA + MiniVLA]
-//   dflash               text      dflash     exact       DFlash: a head on the model's own hidden states
-//   scaffold-ar          chain     none       exact       fixed tokens forced, one pass per drawn token
-//   scaffold-spec        chain     diffusion  exact       Fast-dDrive, scaffold speculation
-//   section-diffusion    sections  diffusion  confidence  Fast-dDrive, block diffusion over sections; lossy
-//   fields               fields    none       exact       FastDriveCoT: all ready fields of the graph in every pass
-//   fields-spec          fields    diffusion  exact       the same with drafts in every field, children started on them
-//
-// Two laws (design, section 2): DecodeOptions::law says which one the model was trained for. Under chain visibility a form is decoded
-// by chain or sections, under graph visibility by fields, or, with schedule chain, one field after another. Exact presets that decode
-// a form under one law give equal tokens, greedy and at any temperature. The text presets read a form in the same way (`self-spec`
-// over a form is chain x diffusion with a fixed width); `ar` over a form costs a pass per token (docs/decisions/0003). Without
-// `forced` they decode freely until an end token, know nothing of the form, and the answer is then read against it.
+// Who sees whom (design, section 2): DecodeOptions::visibility says which of the two ways the model was trained for. Under chain
+// visibility a form is decoded by the schedules chain or sections, under graph visibility by fields, or, with schedule chain, one field
+// after another. Exact presets that decode a form under one visibility give equal tokens, greedy and at any temperature. The text
+// presets read a form in the same way (`self-spec` over a form is chain x diffusion with a fixed width); `ar` over a form costs a pass
+// per token (docs/decisions/0003). Without `forced` they decode freely until an end token, know nothing of the form, and the answer is
+// then read against it.
 #pragma once
 #include <memory>
 #include <string_view>

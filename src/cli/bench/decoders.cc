@@ -8,6 +8,7 @@
 #include "base/standard_streams.h"
 #include "cli/output.h"
 #include "cli/requests.h"
+#include "decode/types/presets.h"
 #include "eval/evaluate.h"
 #include "limits/speculation_algebra.h"
 #include "sim/record/make.h"
@@ -65,7 +66,8 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, cons
     out.push_back({.label = std::move(label), .method = std::move(m)});
     return {};
   };
-  for (const std::string_view preset : preset_names()) {
+  for (const Preset& named : kPresets) {
+    const std::string_view preset = named.name;
     std::string drafter;
     if (preset == "draft-model" && !o.draft_model.empty()) drafter = "model:" + o.draft_model;
     if (preset == "dflash" && !o.dflash.empty()) drafter = "dflash:" + o.dflash;

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The presets: named choices of a decoder's four parts, each after its paper. This table is the one place where a preset is spelled:
+// method_of (method.h) reads it, and help and errors list it. The parts are the words of --schedule, --drafter, --verifier and --width.
+//
+// References: Nemotron-Labs-Diffusion (linear and quadratic self-speculation), Fast-dVLM, Fast-dDrive (scaffold speculation, block
+// diffusion over sections), FastDriveCoT (fields), Leviathan 2211.17192 and OpenVLA + MiniVLA (draft-model), DFlash.
+#pragma once
+#include <array>
+#include <string_view>
+
+namespace slip {
+
+struct Preset {
+  std::string_view name;
+  std::string_view schedule, drafter, verifier;
+  std::string_view width;  // empty: one token a pass
+  bool lossy;
+  std::string_view help;
+};
+
+inline constexpr std::array<Preset, 10> kPresets = {{
+    {"ar", "text", "none", "exact", "", false, "one token a pass, fixed tokens too"},
+    {"self-spec", "text", "diffusion", "exact", "fixed:8", false, "the model drafts blocks by diffusion and verifies them"},
+    {"self-spec-quadratic", "text", "quadratic", "exact", "fixed:4", false, "drafts for every outcome in the verifying pass"},
+    {"draft-model", "text", "model", "exact", "fixed:4", false, "a second, smaller model drafts"},
+    {"dflash", "text", "dflash", "exact", "fixed:15", false, "a head on the model's own hidden states drafts"},
+    {"scaffold-ar", "chain", "none", "exact", "", false, "fixed tokens forced, one pass per drawn token"},
+    {"scaffold-spec", "chain", "diffusion", "exact", "blocks", false,
+     "fixed tokens forced, the form's blocks drafted by diffusion"},
+    {"section-diffusion", "sections", "diffusion", "confidence", "blocks", true, "block diffusion that commits what it is sure of"},
+    {"fields", "fields", "none", "exact", "", false, "all fields whose parents are complete, side by side in every pass"},
+    {"fields-spec", "fields", "diffusion", "exact", "fixed:16", false,
+     "the same with drafts, children started on their parents' drafts"},
+}};
+
+}  // namespace slip
