@@ -184,6 +184,8 @@ Status dispatch(Scratch& scratch, const LmInfo& info, const Method& m, const For
   SLIP_TRY_(decode_text(context));
   if (form)
     for (Decoded& answer : answers) read_freely(*form, o, answer);
+  if (form && answers[0].valid)
+    for (size_t f = 0; f < answers[0].fields.size(); ++f) p.field_done(static_cast<int32_t>(f), answers[0].fields[f]);
   return {};
 }
 
@@ -240,10 +242,12 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
 Status Decoder::one_after_another(const Prompt& prompt, const Form* form, const DecodeOptions& options,
                                   const DecodeContext& context, std::vector<Decoded>& answers) {
   DecodeOptions each = options;
+  DecodeContext lent = context;
   for (size_t r = 0; r < answers.size(); ++r) {
+    if (r > 0) lent.on_field = {};
     each.request = options.request + static_cast<uint32_t>(r);
     each.reuse_prompt = options.reuse_prompt || r > 0;
-    SLIP_TRY(answers[r], decode(prompt, form, each, context));
+    SLIP_TRY(answers[r], decode(prompt, form, each, lent));
     if (r > 0) answers[0].statistics.add(answers[r].statistics);
   }
   return {};

@@ -190,7 +190,15 @@ class Bench {
       model = DraftLengthModel::uninformed(*CostTable::make({1, 4, 16, 64}, {1.0, 1.0 + r.uniform(), 3.0, 9.0}, "test"), form(w));
       context.draft_length_model = &model;
     }
-    return Decoder(lm, method_of_way(w)).rollouts(t.prompt, form(w), o, w.rollouts, context);
+    std::vector<std::optional<std::vector<TokenId>>> told(form(w) ? t.form.fields().size() : 0);
+    context.on_field = [&](int32_t field, std::span<const TokenId> content) {
+      auto& of = told.at(static_cast<size_t>(field));
+      EXPECT_FALSE(of) << "field " << field << " was told before";
+      of.emplace(content.begin(), content.end());
+    };
+    auto d = Decoder(lm, method_of_way(w)).rollouts(t.prompt, form(w), o, w.rollouts, context);
+    for (size_t f = 0; d && f < told.size(); ++f) EXPECT_EQ(told[f], d->front().fields[f]) << "field " << f;
+    return d;
   }
   std::function<void(const Pass&)> look_at_head = [](const Pass&) {};
 

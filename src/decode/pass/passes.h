@@ -130,6 +130,10 @@ class Passes {
   const DecodeContext& context() const { return *context_; }
   void progress(std::span<const TokenId> tokens) const;
   void progress(std::span<const std::vector<TokenId>> fields) const;
+  /// A field of answer 0 is final.
+  void field_done(int32_t field, std::span<const TokenId> content) const {
+    if (context_->on_field) context_->on_field(field, content);
+  }
 
  private:
   Lm* lm_ = nullptr;

@@ -32,6 +32,7 @@ class ChainRun {
     if (t_.form && (pass_per_token_ || t_.drafter.drafts_in_passes())) SLIP_TRY_(p_.run_prefill());
     for (;;) {
       SLIP_TRY_(take_fixed());
+      tell_fields();
       std::erase_if(groups_, [&](const Group& g) { return t_.form && g.lead->done() && finish(g); });
       if (groups_.empty()) return {};
       SLIP_TRY_(round());
@@ -93,6 +94,19 @@ class ChainRun {
       }
     }
     return {};
+  }
+
+  /// Fields of answer 0 that its cursor has left.
+  void tell_fields() {
+    if (!t_.form || !p_.context().on_field) return;
+    const auto first = std::find_if(groups_.begin(), groups_.end(), [](const Group& g) { return g.members.front() == 0; });
+    if (first == groups_.end()) return;
+    const Cursor& at = first->lead->cursor;
+    const auto fields = t_.form->fields();
+    for (; told_ < fields.size(); ++told_) {
+      if (!at.done() && at.position() < fields[told_].start + fields[told_].budget) return;
+      p_.field_done(static_cast<int32_t>(told_), t_.answers[0].fields[told_]);
+    }
   }
 
   /// ar over a form: whatever is known and not cached (one token) gets a pass of its own, from which nothing is drawn.
@@ -261,6 +275,7 @@ class ChainRun {
   Passes& p_;
   bool pass_per_token_;
   int32_t room_ = 0, strands_ = 0;
+  size_t told_ = 0;  // fields of answer 0 that were told to be final
   std::vector<Group> groups_;
   std::deque<Outcome> outcomes_;  // a strand points to the answer beside it
   std::vector<int32_t> outcome_of_;

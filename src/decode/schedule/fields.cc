@@ -224,6 +224,7 @@ class FieldRun {
       auto& content = t_.answers[m].fields[static_cast<size_t>(s.field)];
       if (m != first_of(s)) content = s.answer->fields[static_cast<size_t>(s.field)];
     }
+    if (has(s, 0)) p_.field_done(s.field, t_.answers[0].fields[static_cast<size_t>(s.field)]);
   }
 
   /// Of every rollout and field, parents before children, those that lead a strand or wait for one: visit(field, rollout, strand).

@@ -11,6 +11,7 @@
 // temperature took another) was not judged by it and counts 0.
 // Differs from the paper: choices obey the field's rules (FieldMask), and places committed in one pass must fit together; one that
 // does not stays masked. Without rules this is the paper's algorithm pass for pass.
+#include <algorithm>
 #include <cmath>
 
 #include "decode/pass/field_mask.h"
@@ -46,6 +47,7 @@ class Sections {
         choose_all(b);
         if (sampler_) SLIP_TRY_(ask_sampler(b));
         commit();
+        tell_fields(b);
       }
       if (b.end < form_.length()) SLIP_TRY_(settle(b));
       answer_.tokens.clear();
@@ -188,6 +190,22 @@ class Sections {
     }
   }
 
+  /// Fields that begin or end in the block and whose places are all decided. A field without a mask in it was complete before.
+  void tell_fields(const Block& b) {
+    if (!p_.context().on_field) return;
+    told_.resize(form_.fields().size());
+    for (size_t f = 0; f < told_.size(); ++f) {
+      const Field& x = form_.fields()[f];
+      if (told_[f] || x.start >= b.end || x.start + x.budget <= b.begin) continue;
+      const auto decided = content(x);
+      if (!std::all_of(decided.begin(), decided.end(), [](const auto& place) { return place.has_value(); })) continue;
+      told_[f] = 1;
+      field_.clear();
+      for (const auto& place : decided) field_.push_back(*place);
+      p_.field_done(static_cast<int32_t>(f), field_);
+    }
+  }
+
   /// One round per pass; the round that `run` opened for the block takes the first.
   void trace_begin() {
     if (!p_.options().trace) return;
@@ -224,7 +242,8 @@ class Sections {
   std::vector<Choice> choices_;
   std::vector<CommitPlace> block_;
   std::vector<float> probability_;
-  std::vector<TokenId> history_;
+  std::vector<TokenId> history_, field_;
+  std::vector<uint8_t> told_;  // by field: DecodeContext::on_field has heard of it
   FieldMask field_mask_;
 };
 

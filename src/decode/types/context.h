@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,11 @@ struct DecodeContext {
   /// Asked before every pass, the drafter's too.
   CancelToken cancel = {};
   std::function<void(const DecodeProgress&)> on_progress = {};
+  /// Called once for every field of the form as soon as nothing can change its content any more, in the order in which that is decided;
+  /// of rollouts: answer 0's. Placeholders of instances that the enumeration does not name count, too. On the decoding thread; the
+  /// content is a view that holds during the call. Free text is read against a form when it is complete: its fields come together then,
+  /// if it is one of the form's.
+  std::function<void(int32_t field, std::span<const TokenId> content)> on_field = {};
 };
 
 }  // namespace slip
