@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many rows the key/value cache must hold for a request, told before the model is loaded (requests.h). What decoders reserve is in
-// decode/schedule/chain.cc (ChainRun::run), decode/schedule/fields.cc (FieldsRun::lay_out) and their drafters' scratch_slots.
+// How many rows the key/value cache must hold for a request, told before the model is loaded (requests.h). What a decoder takes behind
+// the prompt is Capacity's to say (decode/types/capacity.h); here is what is known of the prompt and of the form beforehand.
 #include <algorithm>
 #include <filesystem>
 
 #include "cli/requests.h"
-#include "decode/draft/methods.h"
-#include "decode/schedule/schedule.h"
+#include "decode/types/capacity.h"
 #include "form/schema/outline.h"
 #include "models/vision/image_rules.h"
 #include "task/wod.h"
@@ -15,17 +14,12 @@ namespace slip::cli {
 
 namespace {
 
-// The longest built-in form, which a form is taken for at least: it is not compiled yet. drive-cot has 511 positions in fields, a row more
-// for each of the 41 fields and 17 for its masks (diffusion:ahead): 1,249; its 166 rows of fixed text are among kAroundPrompt. On a chain 677.
-constexpr int64_t kLongestForm = 1280, kMostFields = 41, kRowsBesideField = 18;
+// The longest built-in form, which a form is taken for at least: it is not compiled yet. drive-cot has 677 positions in 41 fields.
+constexpr int64_t kLongestForm = 1280, kMostFields = 41;
 // Free text may draft behind its limit, as far as an earlier answer goes or a pass of measured width.
 constexpr int64_t kDraftsOfText = 128;
 // The chat template, and an ego history's text, which the engine makes.
 constexpr int64_t kAroundPrompt = 2048;
-
-struct FormSize {
-  int64_t rows = kLongestForm, fields = kMostFields;
-};
 
 // The schema of a file, or of the form that the model was trained for; nothing for a built-in.
 Result<json::value> schema_in_sight(const std::string& form, const std::string& model) {
@@ -42,41 +36,28 @@ Result<json::value> schema_in_sight(const std::string& form, const std::string& 
 
 // As the schema alone tells it, a token a byte; what is wrong with it is said when it is compiled.
 FormSize size_of(const std::string& form, const std::string& model) {
-  FormSize size;
+  FormSize size{.positions = kLongestForm - kMostFields, .fields = kMostFields};
   const auto schema = schema_in_sight(form, model);
   if (!schema || schema->is_null()) return size;
   const auto told = outline_json(*schema, form);
   if (!told) return size;
   size.fields = static_cast<int64_t>(told->at("fields").as_array().size());
-  size.rows = std::max(size.rows, told->at("positions").to_number<int64_t>() + kRowsBesideField * size.fields);
+  size.positions = told->at("positions").to_number<int64_t>();
   return size;
-}
-
-// Slots beside its rows that a strand's drafts take: k groups of k masks, in a chain with fixed tokens between them
-// (draft_quadratic.cc). The masks of diffusion:ahead are counted with the form.
-int64_t scratch_rows(const Method& m, bool chain) {
-  if (!std::holds_alternative<QuadraticSpec>(m.drafter)) return 0;
-  const int64_t k = m.width.tokens;
-  return k * (chain ? 2 * k : k);
-}
-
-int64_t widest_draft(const Method& m) {
-  const int64_t width = m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft;
-  return std::max<int64_t>(width, kMostStored);
 }
 
 // Rows of one answer, the same for each rollout: none shares its rows with another where all part at the first token.
 int64_t answer_rows(MethodFlags flags, const std::string& model, const std::string& form, int64_t most_tokens) {
   if (!flags.visibility) flags.visibility = visibility_of_folder(model);
   const bool text = form.empty();
-  const FormSize size = text ? FormSize{} : size_of(form, model);
-  const int64_t usual = text ? 2 * most_tokens + kDraftsOfText : size.rows;
+  const int64_t usual = text ? 2 * most_tokens + kDraftsOfText : kLongestForm;
   const auto method = method_from(flags, nullptr, !text);
   if (!method) return usual;  // it will be refused
-  const bool graph = !text && (flags.visibility == Visibility::kGraph || method->schedule == Schedule::kFields);
-  const int64_t scratch = scratch_rows(*method, !text && !graph);
-  if (text) return std::max(usual, most_tokens + widest_draft(*method) + scratch);
-  return usual + scratch * (graph ? size.fields : 1);
+  DecodeOptions options;
+  options.visibility = flags.visibility.value_or(Visibility::kChain);
+  options.forced = !text;
+  const FormSize size = text ? FormSize{} : size_of(form, model);
+  return std::max(usual, Capacity::of(*method, options, !text).slots_of_answers(1, most_tokens, size));
 }
 
 int clamped(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(rows, kDefaultSlots, kMostSlots)); }

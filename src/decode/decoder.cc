@@ -149,37 +149,23 @@ Status show_prompt(Passes& p, Drafter& drafter, DraftLengthPolicy& width) {
   return {};
 }
 
-/// Draws of a round at most, whatever the width: an earlier answer with masks behind it drafts past the width that is the masks'.
-int32_t widest_round(const Method& m, const DecodeOptions& o) {
-  if (!drafts(m)) return 0;
-  const int32_t width = m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft;
-  const auto* previous = std::get_if<PreviousSpec>(&m.drafter);
-  return previous && previous->then && o.most_rows <= 0 ? std::max(width, kMostStored) : width;
-}
-
 Status dispatch(Scratch& scratch, const LmInfo& info, const Method& m, const Form* form, std::vector<Decoded>& answers) {
   Passes& p = scratch.passes;
   const DecodeOptions& o = p.options();
-  if (m.schedule == Schedule::kSections) return decode_sections(scratch, info, *form, m, answers[0]);
-  const bool as_form = form && (m.schedule != Schedule::kText || o.forced);
-  const bool graph = as_form && (o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields);
-  SLIP_TRY(const auto drafter, make_drafter(m, info, p));
+  const Capacity capacity = Capacity::of(m, o, form != nullptr);
+  if (capacity.route == Route::kSections) return decode_sections(scratch, info, *form, m, answers[0]);
+  const bool as_form = capacity.route != Route::kText;
+  if (!as_form) p.forget_form();
+  SLIP_TRY(const auto drafter, make_drafter(m, info, capacity, p));
   SLIP_TRY(const auto verifier, make_verifier(m, info, p, *drafter));
   SLIP_TRY(const auto width, make_draft_length(m, as_form ? form : nullptr, o, p.context()));
   p.want_facts(width->wants_facts() || p.context().draft_length_observer);
   p.want_sampled_drafts(verifier->samples_drafts());
-  if (!as_form) p.forget_form();
   if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafter, *width));
   Rounds rounds(p, *drafter, *verifier, *width, !drafts(m));
-  ScheduleContext context{scratch,
-                          rounds,
-                          *drafter,
-                          info,
-                          as_form ? form : nullptr,
-                          answers,
-                          widest_round(m, o),
-                          !std::holds_alternative<ExactSpec>(m.verifier)};
-  if (graph) return decode_fields(context, m.schedule != Schedule::kFields);
+  ScheduleContext context{
+      scratch, rounds, *drafter, info, as_form ? form : nullptr, answers, capacity, !std::holds_alternative<ExactSpec>(m.verifier)};
+  if (capacity.route == Route::kGraph) return decode_fields(context, m.schedule != Schedule::kFields);
   if (as_form) return decode_chain(context, m.schedule == Schedule::kText && !drafts(m));
   SLIP_TRY_(decode_text(context));
   if (form)

@@ -19,8 +19,6 @@ class AheadDrafter : public Drafter {
  public:
   AheadDrafter(const DraftRule& rule, int32_t most, Passes& passes) : rule_(rule), most_(most), passes_(passes) {}
 
-  int32_t scratch_slots() const override { return most_ + 1; }
-
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands) {
       if (s->group.pass != passes_.statistics().forwards) continue;  // what was before the masks did not hold

@@ -34,7 +34,6 @@ class PreviousDrafter : public Drafter {
     return missed_.empty() ? Status{} : then_->propose(missed_);
   }
   void propose_child(Strand& s) override { along(s); }
-  int32_t scratch_slots() const override { return then_ ? then_->scratch_slots() : 0; }
   void add_rows(std::span<Strand* const> strands) override {
     if (!then_) return;
     missed_.clear();
@@ -54,7 +53,7 @@ class PreviousDrafter : public Drafter {
  private:
   void along(Strand& s) {
     if (then_ && passes_.options().most_rows <= 0) {  // the width is the masks'; under a row cap it is everyone's
-      s.window_drafts = kMostStored;
+      s.window_drafts = kLongestPrevious;
       s.window_end = kNoEnd;
     }
     propose_along(s, passes_.form(), [&](const Cursor& at, DraftToken&) { return said(at.place()); });
@@ -171,41 +170,35 @@ bool says_anything(std::span<const float> logits_V, const Allowed& allowed) {
 
 namespace {
 
-/// Masks of a field that a pass carries at most: contents are short, and scratch slots are reserved for all fields.
-constexpr int32_t kMostMasks = 16;
-
-Result<std::unique_ptr<Drafter>> make_own_drafter(const DiffusionSpec& d, const Method& m, const LmInfo& info, bool graph,
-                                                  Passes& p) {
+Result<std::unique_ptr<Drafter>> make_own_drafter(const DiffusionSpec& d, const Method& m, const LmInfo& info,
+                                                  const Capacity& capacity, Passes& p) {
   if (!d.ahead) return make_diffusion_drafter(info.rule, d.adapter, p);
-  if (!graph) return unsupported("--drafter diffusion:ahead: expected a form's graph, got the {} schedule", words_of(m).schedule);
-  const int32_t most = m.width.kind == DraftLengthSpec::Kind::kFixed ? std::min(m.width.tokens - 1, kMostMasks) : kMostMasks;
-  return make_ahead_drafter(info.rule, most, p);
+  if (capacity.route != Route::kGraph)
+    return unsupported("--drafter diffusion:ahead: expected a form's graph, got the {} schedule", words_of(m).schedule);
+  return make_ahead_drafter(info.rule, capacity.group, p);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Drafter>> make_drafter(const Method& m, const LmInfo& info, Passes& p) {
-  const DecodeOptions& o = p.options();
+Result<std::unique_ptr<Drafter>> make_drafter(const Method& m, const LmInfo& info, const Capacity& capacity, Passes& p) {
   const DecodeContext& context = p.context();
   if (std::holds_alternative<NoDraftSpec>(m.drafter)) return make_no_drafter();
-  const bool as_form = p.form() && (m.schedule != Schedule::kText || o.forced);
-  const bool graph = as_form && (o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields);
-  if (const auto* d = std::get_if<DiffusionSpec>(&m.drafter)) return make_own_drafter(*d, m, info, graph, p);
+  const bool graph = capacity.route == Route::kGraph;
+  if (const auto* d = std::get_if<DiffusionSpec>(&m.drafter)) return make_own_drafter(*d, m, info, capacity, p);
   if (const auto* d = std::get_if<PreviousSpec>(&m.drafter)) {
     if (!context.previous) return usage_error("--drafter previous: expected an earlier answer (previous:FILE), got none");
     std::unique_ptr<Drafter> then;
     if (d->then) {
-      SLIP_TRY(then, make_own_drafter(*d->then, m, info, graph, p));
+      SLIP_TRY(then, make_own_drafter(*d->then, m, info, capacity, p));
     }
     return make_previous_drafter(*context.previous, std::move(then), p);
   }
-  if (std::holds_alternative<QuadraticSpec>(m.drafter)) return make_quadratic_drafter(info.rule, m.width.tokens, graph, p);
+  if (std::holds_alternative<QuadraticSpec>(m.drafter)) return make_quadratic_drafter(info.rule, m.width.tokens, capacity, p);
   if (const auto* d = std::get_if<LookupSpec>(&m.drafter)) return make_lookup_drafter(d->longest, graph, p);
   if (std::holds_alternative<DFlashSpec>(m.drafter)) return make_head_drafter(context.draft_head, info, p);
   const auto& model = std::get<ModelSpec>(m.drafter);
   if (!context.draft_model) return usage_error("--drafter model: expected a model (model:DIR), got none");
-  const int32_t room =
-      as_form ? p.form()->length() : o.limit + (m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft);
+  const int32_t room = capacity.strand_rows(p.options().limit, p.form() ? p.form()->length() : 0);
   return make_model_drafter(*context.draft_model, model.coupled, room, graph, p);
 }
 

@@ -11,6 +11,7 @@
 
 #include "decode/pass/passes.h"
 #include "decode/sequence/strand.h"
+#include "decode/types/capacity.h"
 #include "decode/types/method.h"
 
 namespace slip {
@@ -20,8 +21,6 @@ class Drafter {
   virtual ~Drafter() = default;
   /// Does propose() run passes of the big model? Then the first round does not travel with the prefill of a chain.
   virtual bool drafts_in_passes() const { return false; }
-  /// Slots that one strand's drafts need besides its own rows (Strand::scratch_slot), and the widest pass in rows per strand.
-  virtual int32_t scratch_slots() const { return 0; }
   /// The big model's passes must bring taps (after_pass).
   virtual bool wants_taps() const { return false; }
   /// Fills draws, path and ahead of every strand (see begin_path / propose_along): at most the strand's window.
@@ -78,7 +77,7 @@ void propose_along(Strand& s, const Form* form, F&& token_at) {
   }
 }
 
-/// The drafter of a method. `work` outlives it. Errors: what DecodeContext lacks (draft_model, draft_head, previous).
-Result<std::unique_ptr<Drafter>> make_drafter(const Method& method, const LmInfo& info, Passes& passes);
+/// The drafter of a method. `passes` outlives it. Errors: what DecodeContext lacks (draft_model, draft_head, previous).
+Result<std::unique_ptr<Drafter>> make_drafter(const Method& method, const LmInfo& info, const Capacity& capacity, Passes& passes);
 
 }  // namespace slip

@@ -9,12 +9,10 @@ namespace slip {
 std::unique_ptr<Drafter> make_no_drafter();
 std::unique_ptr<Drafter> make_previous_drafter(const PreviousAnswer& previous, std::unique_ptr<Drafter> then, Passes& passes);
 std::unique_ptr<Drafter> make_diffusion_drafter(const DraftRule& rule, bool adapter, Passes& passes);
-/// Draws of a strand in a round that an earlier answer proposes at most, where `then` drafts what it misses.
-inline constexpr int32_t kMostStored = 64;
 /// Masks behind the last row of every verifying pass, at most `most` per field; strands are fields of a graph.
 std::unique_ptr<Drafter> make_ahead_drafter(const DraftRule& rule, int32_t most, Passes& passes);
-/// k heads and a group of k masks behind each. `graph`: strands are fields.
-std::unique_ptr<Drafter> make_quadratic_drafter(const DraftRule& rule, int32_t k, bool graph, Passes& passes);
+/// k heads and a group of k masks behind each.
+std::unique_ptr<Drafter> make_quadratic_drafter(const DraftRule& rule, int32_t k, const Capacity& capacity, Passes& passes);
 std::unique_ptr<Drafter> make_lookup_drafter(int32_t longest, bool graph, Passes& passes);
 /// `room`: most rows of one strand; `graph`: strands are fields. Errors: kUsage (no model), kBadInput (maps or prompt that do not fit),
 /// kResource (its arena).

@@ -23,10 +23,8 @@ namespace {
 
 class QuadraticDrafter : public Drafter {
  public:
-  QuadraticDrafter(const DraftRule& rule, int32_t k, bool graph, Passes& passes)
-      : rule_(rule), k_(k), graph_(graph), passes_(passes) {}
-
-  int32_t scratch_slots() const override { return k_ * group_rows(); }
+  QuadraticDrafter(const DraftRule& rule, int32_t k, const Capacity& capacity, Passes& passes)
+      : rule_(rule), k_(k), group_rows_(capacity.group), graph_(capacity.route == Route::kGraph), passes_(passes) {}
 
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands) {
@@ -72,9 +70,6 @@ class QuadraticDrafter : public Drafter {
     int32_t position = 0, count = 0;
   };
 
-  /// Rows of a group: k masks, and in a chain fixed tokens between them.
-  int32_t group_rows() const { return passes_.form() && !graph_ ? 2 * k_ : k_; }
-
   const Entry* find(const Strand& s, int32_t row) const {
     const Strand* of = row < 0 ? nullptr : &s;
     const auto e = std::find_if(groups_.begin(), groups_.end(), [&](const Entry& x) { return x.strand == of && x.row == row; });
@@ -90,7 +85,7 @@ class QuadraticDrafter : public Drafter {
     if (s.field >= 0) return std::min(u + k_, passes_.field(s.field).start + passes_.field(s.field).budget);
     if (!passes_.form()) return u + k_;
     int32_t end = u;
-    for (int32_t at = u, masks = 0; at < std::min(u + group_rows(), passes_.form()->length()) && masks < k_; ++at) {
+    for (int32_t at = u, masks = 0; at < std::min(u + group_rows_, passes_.form()->length()) && masks < k_; ++at) {
       if (passes_.form()->fixed_at(at)) continue;
       ++masks;
       end = at + 1;
@@ -132,7 +127,7 @@ class QuadraticDrafter : public Drafter {
   }
 
   const DraftRule& rule_;
-  int32_t k_;
+  int32_t k_, group_rows_;  // masks of a group, and its rows: in a chain fixed tokens stand between them
   bool graph_;
   Passes& passes_;
   int32_t slot_ = 0;
@@ -142,8 +137,8 @@ class QuadraticDrafter : public Drafter {
 
 }  // namespace
 
-std::unique_ptr<Drafter> make_quadratic_drafter(const DraftRule& rule, int32_t k, bool graph, Passes& passes) {
-  return std::make_unique<QuadraticDrafter>(rule, k, graph, passes);
+std::unique_ptr<Drafter> make_quadratic_drafter(const DraftRule& rule, int32_t k, const Capacity& capacity, Passes& passes) {
+  return std::make_unique<QuadraticDrafter>(rule, k, capacity, passes);
 }
 
 }  // namespace slip

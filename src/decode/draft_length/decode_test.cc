@@ -108,14 +108,16 @@ TEST(AnyDraftLength, ChangesNoToken) {
       HashLm model(lm);
       std::vector<Decoded> answers(1);
       if (!text) answers[0].fields.resize(form.fields().size());
+      Capacity capacity = Capacity::of(m, o, !text);
+      capacity.widest = 16;
       Scratch scratch;
       scratch.passes.start(model, prompt, text ? nullptr : &form, o, lent, answers[0].statistics);
-      const auto drafter = *make_drafter(m, model.info(), scratch.passes);
+      const auto drafter = *make_drafter(m, model.info(), capacity, scratch.passes);
       const auto verifier = *make_verifier(m, model.info(), scratch.passes, *drafter);
       RandomDraftLength width(n);
       scratch.passes.want_facts(true);
       Rounds rounds(scratch.passes, *drafter, *verifier, width, false);
-      ScheduleContext context{scratch, rounds, *drafter, model.info(), text ? nullptr : &form, answers, 16};
+      ScheduleContext context{scratch, rounds, *drafter, model.info(), text ? nullptr : &form, answers, capacity};
       ASSERT_TRUE(text                             ? decode_text(context)
                   : m.schedule == Schedule::kChain ? decode_chain(context, false)
                                                    : decode_fields(context, false));

@@ -24,8 +24,8 @@ class ChainRun {
 
   Status run() {
     const auto n = static_cast<int32_t>(t_.answers.size());
-    room_ = t_.form ? t_.form->length() : p_.options().limit + t_.widest;
-    SLIP_TRY_(p_.reserve((int64_t{room_} + t_.drafter.scratch_slots()) * n));
+    room_ = t_.capacity.strand_rows(p_.options().limit, t_.form ? t_.form->length() : 0);
+    SLIP_TRY_(p_.reserve(t_.capacity.slots(int64_t{room_} * n, n)));
     t_.scratch.make_strands(static_cast<size_t>(n), t_.answers[0]);
     begin(n);
     p_.defer_prefill(!t_.form);
@@ -75,7 +75,7 @@ class ChainRun {
     const auto n = static_cast<int32_t>(t_.answers.size());
     Strand& s = t_.scratch.strands[static_cast<size_t>(i)];
     s.first_slot = p_.prompt_rows() + room_ * i;
-    s.scratch_slot = p_.prompt_rows() + room_ * n + t_.drafter.scratch_slots() * i;
+    s.scratch_slot = p_.prompt_rows() + room_ * n + t_.capacity.scratch * i;
     return s;
   }
 

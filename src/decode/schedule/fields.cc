@@ -114,7 +114,7 @@ class FieldRun {
           rows += p_.field(f).budget + 1;
           ++strands;
         }
-    SLIP_TRY_(p_.reserve(rows + int64_t{t_.drafter.scratch_slots()} * strands));
+    SLIP_TRY_(p_.reserve(t_.capacity.slots(rows, strands)));
     t_.scratch.make_strands(static_cast<size_t>(strands), t_.answers[0]);
     nodes_.assign(static_cast<size_t>(strands), {});
     region_.assign(rollouts() * fields(), kNone);
@@ -133,7 +133,7 @@ class FieldRun {
         s.first_slot = slot;
         s.scratch_slot = scratch;
         slot += p_.field(f).budget + 1;
-        scratch += t_.drafter.scratch_slots();
+        scratch += t_.capacity.scratch;
       }
     content_.reserve(static_cast<size_t>(form_.length()) + 1);
     open_ = rollouts() * fields();
@@ -261,7 +261,7 @@ class FieldRun {
       return remaining_[static_cast<size_t>(a->field)] > remaining_[static_cast<size_t>(b->field)];
     });
     // A strand's rows in a pass: its newest row, its window, and what the drafter adds.
-    const int32_t each = 1 + t_.widest + t_.drafter.scratch_slots();
+    const int32_t each = 1 + t_.capacity.widest + t_.capacity.scratch;
     ready_.resize(std::min(ready_.size(), static_cast<size_t>(std::max(1, most / each))));
     std::sort(ready_.begin(), ready_.end());
   }

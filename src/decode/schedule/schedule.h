@@ -4,6 +4,7 @@
 #pragma once
 #include "decode/pass/passes.h"
 #include "decode/rounds/rounds.h"
+#include "decode/types/capacity.h"
 #include "lm/graph_visibility.h"
 
 namespace slip {
@@ -31,7 +32,7 @@ struct ScheduleContext {
   const LmInfo& info;
   const Form* form;
   std::vector<Decoded>& answers;
-  int32_t widest = 0;          // draws of a round at most: room behind the limit of free text
+  Capacity capacity;
   bool drafts_decide = false;  // the verifier's answer depends on what was drafted: a schedule may not leave drafts out
 };
 

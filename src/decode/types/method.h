@@ -89,9 +89,6 @@ struct DraftLengthSpec {
   std::string name;  // file of a classifier or table
 };
 
-/// Draws that a round looks at where no number was given.
-inline constexpr int32_t kLongestDraft = 64;
-
 struct Method {
   std::string preset;
   Schedule schedule = Schedule::kText;

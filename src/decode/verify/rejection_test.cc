@@ -273,7 +273,7 @@ Outcome decode_many(uint64_t seed, Sampling s, int32_t width, Mutant mutant, int
     LookAhead some(width);
     scratch.passes.want_facts(look_ahead);
     Rounds rounds(scratch.passes, drafter, verifier, look_ahead ? some : all, false);
-    ScheduleContext context{scratch, rounds, drafter, lm.info(), nullptr, one, width};
+    ScheduleContext context{scratch, rounds, drafter, lm.info(), nullptr, one, {.widest = width}};
     if (const Status status = decode_text(context); !status) throw std::runtime_error(status.error().message);
     size_t cell = 0;
     for (const TokenId id : one[0].tokens) cell = cell * kVocab + static_cast<size_t>(id.value);

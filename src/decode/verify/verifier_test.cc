@@ -70,7 +70,7 @@ Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const V
   const auto made = make_verifier(m, lm.info(), scratch.passes, drafter);
   Draws policy(8);
   Rounds r(scratch.passes, drafter, **made, policy, false);
-  ScheduleContext context{scratch, r, drafter, lm.info(), nullptr, one, 8};
+  ScheduleContext context{scratch, r, drafter, lm.info(), nullptr, one, {.widest = 8}};
   if (const Status status = decode_text(context); !status) throw std::runtime_error(status.error().message);
   return std::move(one[0]);
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode/types/capacity.h"
+
+#include <algorithm>
+
+namespace slip {
+namespace {
+
+/// The model itself as the drafter, alone or behind an earlier answer.
+const DiffusionSpec* diffusion_of(const Method& m) {
+  if (const auto* previous = std::get_if<PreviousSpec>(&m.drafter)) return previous->then ? &*previous->then : nullptr;
+  return std::get_if<DiffusionSpec>(&m.drafter);
+}
+
+int32_t widest_round(const Method& m, const DecodeOptions& o) {
+  if (std::holds_alternative<NoDraftSpec>(m.drafter)) return 0;
+  const int32_t width = m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft;
+  const bool behind = std::holds_alternative<PreviousSpec>(m.drafter) && diffusion_of(m);
+  return behind && o.most_rows <= 0 ? std::max(width, kLongestPrevious) : width;
+}
+
+}  // namespace
+
+Route route_of(const Method& m, const DecodeOptions& o, bool has_form) {
+  if (m.schedule == Schedule::kSections) return Route::kSections;
+  if (!has_form || (m.schedule == Schedule::kText && !o.forced)) return Route::kText;
+  return o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields ? Route::kGraph : Route::kChain;
+}
+
+Capacity Capacity::of(const Method& m, const DecodeOptions& o, bool has_form) {
+  Capacity c{.route = route_of(m, o, has_form), .widest = widest_round(m, o)};
+  if (std::holds_alternative<QuadraticSpec>(m.drafter)) {
+    const int32_t k = m.width.tokens;
+    c.group = c.route == Route::kChain ? 2 * k : k;  // in a chain with fixed tokens between the masks
+    c.scratch = k * c.group;
+  }
+  if (const DiffusionSpec* d = diffusion_of(m); d && d->ahead) {
+    c.group = m.width.kind == DraftLengthSpec::Kind::kFixed ? std::min(m.width.tokens - 1, kMostMasks) : kMostMasks;
+    c.scratch = c.group + 1;  // without token shift a mask stands where the pass's own token will
+  }
+  return c;
+}
+
+int64_t Capacity::slots_of_answers(int64_t answers, int64_t limit, const FormSize& form) const {
+  switch (route) {
+    case Route::kText:
+      return answers * slots(limit + widest, 1);
+    case Route::kChain:
+      return answers * slots(form.positions, 1);
+    case Route::kGraph:  // the token before a field is its strand's first row
+      return answers * slots(form.positions + form.fields, form.fields);
+    case Route::kSections:
+      break;
+  }
+  return form.positions;  // one answer after another
+}
+
+}  // namespace slip
