@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/safetensors.h"
-#include "nn/arena.h"
+#include "lm/spans.h"
 
 namespace slip {
 namespace {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Key/value arena, slot bookkeeping and sequences; contracts in arena.h.
+// The key/value arena; contracts in arena.h.
 #include "nn/arena.h"
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-
-#include "base/check.h"
 
 namespace slip {
 namespace {
@@ -71,105 +68,5 @@ float* KvArena::scales(void* numbers_SGK) const {
 }
 
 size_t KvArena::bytes() const { return memory_.get_deleter().bytes; }
-
-SlotAllocator::SlotAllocator(int32_t slots) : references_(static_cast<size_t>(std::max(slots, 0)), 0), free_(slots) {}
-
-void SlotAllocator::take(SlotSpan span, std::vector<SlotSpan>& out) {
-  for (int32_t s = span.begin; s < span.end; ++s) references_[static_cast<size_t>(s)] = 1;
-  free_ -= span.end - span.begin;
-  out.push_back(span);
-}
-
-Status SlotAllocator::allocate(int32_t n, std::vector<SlotSpan>& out) {
-  if (n <= 0) return {};
-  if (n > free_) return resource_error("key/value cache: expected {} free slots, got {}", n, free_);
-  const auto slots = static_cast<int32_t>(references_.size());
-  const auto run_end = [&](int32_t s) {
-    while (s < slots && references_[static_cast<size_t>(s)] == 0) ++s;
-    return s;
-  };
-  for (int32_t s = 0; s < slots;) {
-    const int32_t end = run_end(s);
-    if (end - s >= n) {
-      take({s, s + n}, out);
-      return {};
-    }
-    s = end + 1;
-  }
-  for (int32_t s = 0; n > 0; ++s) {
-    const int32_t end = std::min(run_end(s), s + n);
-    if (end > s) take({s, end}, out);
-    n -= end - s;
-    s = end;
-  }
-  return {};
-}
-
-void SlotAllocator::retain(std::span<const SlotSpan> spans) {
-  for (const SlotSpan span : spans) {
-    for (int32_t s = span.begin; s < span.end; ++s) {
-      SLIP_CHECK(references_.at(static_cast<size_t>(s)) > 0, "only slots in use are shared");
-      ++references_[static_cast<size_t>(s)];
-    }
-  }
-}
-
-void SlotAllocator::release(std::span<const SlotSpan> spans) {
-  for (const SlotSpan span : spans) {
-    for (int32_t s = span.begin; s < span.end; ++s) {
-      int32_t& count = references_.at(static_cast<size_t>(s));
-      SLIP_CHECK(count > 0, "a slot is released as often as it was taken");
-      if (--count == 0) ++free_;
-    }
-  }
-}
-
-void append_span(std::vector<SlotSpan>& spans, SlotSpan span, size_t from) {
-  if (span.begin >= span.end) return;
-  if (spans.size() > from && spans.back().end == span.begin) {
-    spans.back().end = span.end;
-  } else {
-    spans.push_back(span);
-  }
-}
-
-void Sequence::append(SlotSpan span) {
-  append_span(spans_, span);
-  size_ += std::max(0, span.end - span.begin);
-}
-
-void Sequence::crop(int32_t n, std::vector<SlotSpan>* dropped) {
-  SLIP_CHECK(n >= 0, "a sequence has no rows before its first");
-  while (size_ > n) {
-    SlotSpan& last = spans_.back();
-    const int32_t cut = std::min(size_ - n, last.end - last.begin);
-    last.end -= cut;
-    size_ -= cut;
-    if (dropped) dropped->push_back({last.end, last.end + cut});
-    if (last.begin == last.end) spans_.pop_back();
-  }
-}
-
-int32_t Sequence::slot(int32_t i) const {
-  SLIP_CHECK(0 <= i && i < size_, "row of this sequence");
-  for (const SlotSpan span : spans_) {
-    const int32_t n = span.end - span.begin;
-    if (i < n) return span.begin + i;
-    i -= n;
-  }
-  SLIP_CHECK(false, "size is the sum of the spans");
-}
-
-void Sequence::view(int32_t begin, int32_t end, std::vector<SlotSpan>& out) const {
-  SLIP_CHECK(0 <= begin && begin <= end && end <= size_, "rows of this sequence");
-  const size_t from = out.size();
-  int32_t first = 0;
-  for (const SlotSpan span : spans_) {
-    const int32_t n = span.end - span.begin;
-    const int32_t low = std::max(begin - first, 0), high = std::min(end - first, n);
-    if (low < high) append_span(out, {span.begin + low, span.begin + high}, from);
-    first += n;
-  }
-}
 
 }  // namespace slip

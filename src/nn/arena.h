@@ -7,10 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <vector>
 
-#include "base/ids.h"
 #include "base/result.h"
 #include "kernels/kernels.h"
 
@@ -61,44 +58,5 @@ class KvArena {
   int32_t slots_, kv_heads_, head_width_;
   KvType type_;
 };
-
-/// Which slots are in use, with a reference count each, so that forks share a prefix. Not thread-safe.
-class SlotAllocator {
- public:
-  explicit SlotAllocator(int32_t slots);
-  int32_t free_slots() const { return free_; }
-  /// Appends spans of n free slots to `out`, each with one reference: the lowest run that is long enough, else the lowest
-  /// fragments. kResource when fewer than n are free; nothing is taken then.
-  Status allocate(int32_t n, std::vector<SlotSpan>& out);
-  void retain(std::span<const SlotSpan> spans);
-  /// A slot whose last reference goes is free again; its keys stay until it is written.
-  void release(std::span<const SlotSpan> spans);
-
- private:
-  void take(SlotSpan span, std::vector<SlotSpan>& out);
-  std::vector<int32_t> references_;
-  int32_t free_;
-};
-
-/// Rows of one request in order, as spans of slots. Copying it is a fork (retain() the spans if an allocator counts).
-class Sequence {
- public:
-  int32_t size() const { return size_; }
-  std::span<const SlotSpan> spans() const { return spans_; }
-  void append(SlotSpan span);
-  /// Keeps the first n rows; the spans of the others are appended to `dropped` (may be null).
-  void crop(int32_t n, std::vector<SlotSpan>* dropped = nullptr);
-  /// Slot of row i, 0 <= i < size().
-  int32_t slot(int32_t i) const;
-  /// Appends the spans of rows [begin, end) to a pass's list.
-  void view(int32_t begin, int32_t end, std::vector<SlotSpan>& out) const;
-
- private:
-  std::vector<SlotSpan> spans_;
-  int32_t size_ = 0;
-};
-
-/// Appends a span, joining it with the last one from index `from` on when they touch; an empty span is dropped.
-void append_span(std::vector<SlotSpan>& spans, SlotSpan span, size_t from = 0);
 
 }  // namespace slip
