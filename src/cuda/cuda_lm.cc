@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "base/check.h"
+#include "nn/answers.h"
 
 namespace slip::cuda {
 namespace {
@@ -14,9 +15,6 @@ namespace {
 constexpr size_t kMostGraphs = 256;  // a bound on what they hold; sizes are powers of two, so decoding needs a few dozen
 
 int32_t padded_inner(int64_t k) { return static_cast<int32_t>((k + kInnerStep - 1) / kInnerStep * kInnerStep); }
-
-// launch_best knows neither lists of ids nor statistics.
-bool needs_logits(const Row& row) { return row.allowed >= 0 || row.statistics; }
 
 int rounded_queries(int queries) { return queries <= 8 ? 8 : queries <= 16 ? 16 : queries <= 32 ? 32 : 64; }
 
@@ -31,7 +29,7 @@ CudaLm::CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t s
     : device_(std::move(device)),
       options_(std::move(options)),
       rope_(rope_frequencies(options_.rope)),
-      info_{options_.name, options_.vocab, options_.width, slots, options_.rule, false, {}},
+      info_(info_of(options_, slots)),
       check_(slots, options_.vocab),
       planner_(options_.heads / options_.kv_heads),
       padded_(padded_inner(options_.head_width)) {}
@@ -148,7 +146,7 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   char* host = pass_host_.data<char>();
   const size_t rows = pass.rows.size();
   auto* counts = reinterpret_cast<PassCounts*>(host + layout.counts);
-  *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(argmax_N_.size()), static_cast<int32_t>(plan_.items.size()),
+  *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(best_N_.size()), static_cast<int32_t>(plan_.items.size()),
              static_cast<int32_t>(logits_N_.size())};
   auto* inputs = reinterpret_cast<int32_t*>(host + layout.inputs);
   auto* slots = reinterpret_cast<int32_t*>(host + layout.slots_of_rows);
@@ -166,8 +164,8 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   const auto put = [&](size_t at, const auto& list) {
     if (!list.empty()) std::memcpy(host + at, list.data(), list.size() * sizeof(list[0]));
   };
-  put(layout.wanted, argmax_N_);
-  put(layout.wanted + argmax_N_.size() * sizeof(int32_t), logits_N_);
+  put(layout.wanted, best_N_);
+  put(layout.wanted + best_N_.size() * sizeof(int32_t), logits_N_);
   put(layout.first_partial, plan_.first_partial_T);
   put(layout.items, plan_.items);
   put(layout.item_rows, plan_.item_rows);
@@ -277,11 +275,21 @@ Status CudaLm::run(const Pass& pass, const Shape& shape, const PassLayout& layou
   return device_->launch(*found->second);
 }
 
-// A row without any number gets the lowest id, as lm/lm.h fixes it.
+// launch_best knows neither lists of ids nor statistics: such rows' logits are read too, behind those that the caller gets.
+void CudaLm::sort_rows(const Pass& pass) {
+  by_want_.sort(pass);
+  best_N_.clear();
+  logits_N_.assign(by_want_.logits_N.begin(), by_want_.logits_N.end());
+  for (const int32_t t : by_want_.argmax_N) {
+    const Row& row = pass.rows[static_cast<size_t>(t)];
+    (row.allowed >= 0 || row.statistics ? logits_N_ : best_N_).push_back(t);
+  }
+}
+
 void CudaLm::read_best(PassOutput& out) {
   const Best* best = best_host_.data<Best>();
-  for (size_t i = 0; i < argmax_N_.size(); ++i) {
-    out.argmax[static_cast<size_t>(argmax_N_[i])] = TokenId{std::max(best[i].id, 0)};
+  for (size_t i = 0; i < best_N_.size(); ++i) {
+    out.argmax[static_cast<size_t>(best_N_[i])] = id_or_lowest(best[i].id);
     out.nan_rows += best[i].id < 0 || !std::isfinite(best[i].value);
   }
 }
@@ -297,7 +305,7 @@ Status CudaLm::read_logits(const Pass& pass, const PassLayout& layout, PassOutpu
   }
   const int32_t* count = &in_pass<const PassCounts>(layout.counts)->spare;
   const int32_t width = padded_inner(options_.width);
-  norm({count, in_pass<int32_t>(layout.wanted) + argmax_N_.size(), as<float>(b_.x_TD), as<float>(final_norm_D_), options_.norm_eps,
+  norm({count, in_pass<int32_t>(layout.wanted) + best_N_.size(), as<float>(b_.x_TD), as<float>(final_norm_D_), options_.norm_eps,
         options_.width, width, as<Bf16>(b_.normed_TD)},
        n, device_->stream());
   product({count, head, as<Bf16>(b_.normed_TD), width, nullptr, Then::kStore, as<float>(b_.logits_TV), nullptr, options_.vocab,
@@ -307,30 +315,25 @@ Status CudaLm::read_logits(const Pass& pass, const PassLayout& layout, PassOutpu
   SLIP_TRY_(device_->copy_out(out.logits_NV.data(), b_.logits_TV.data(), numbers * sizeof(float)));
   SLIP_TRY_(device_->wait());
   const auto vocab = static_cast<size_t>(options_.vocab);
-  size_t lines = 0;
+  const size_t lines = by_want_.logits_N.size();
   for (size_t i = 0; i < logits_N_.size(); ++i) {
     const auto t = static_cast<size_t>(logits_N_[i]);
-    const Row& row = pass.rows[t];
     const std::span<const float> logits_V = std::span<const float>(out.logits_NV).subspan(i * vocab, vocab);
-    if (row.want == Want::kLogits) out.logits_row[t] = static_cast<int32_t>(lines++);
-    if (needs_logits(row)) {
+    if (i < lines) {
+      out.logits_row[t] = static_cast<int32_t>(i);
+      out.nan_rows += !answer_logits(pass, t, logits_V, out);
+    } else {
       answer_row(pass, t, logits_V, out);
-      const float x = logits_V[static_cast<size_t>(out.argmax[t].value)];
-      out.nan_rows += !std::isfinite(x);
-      continue;
+      out.nan_rows += !std::isfinite(logits_V[static_cast<size_t>(out.argmax[t].value)]);
     }
-    const int64_t best = argmax(logits_V);
-    out.argmax[t] = TokenId{static_cast<int32_t>(std::max<int64_t>(best, 0))};
-    out.nan_rows += best < 0 || !std::isfinite(logits_V[static_cast<size_t>(best)]);
   }
   out.logits_NV.resize(lines * vocab);
   return {};
 }
 
 Status CudaLm::set_taps(std::span<const int32_t> layers) {
-  SLIP_TRY_(check_taps(layers, options_.layers, options_.name));
+  SLIP_TRY_(choose_taps(layers, options_.layers, info_));
   SLIP_TRY_(device_->wait());
-  info_.tap_layers.assign(layers.begin(), layers.end());
   graphs_.clear();
   largest_ = {};
   return {};
@@ -338,38 +341,21 @@ Status CudaLm::set_taps(std::span<const int32_t> layers) {
 
 Status CudaLm::forward(const Pass& pass, PassOutput& out) {
   SLIP_TRY_(check_(pass, info_));
-  out.vocab = options_.vocab;
-  out.argmax.assign(pass.rows.size(), TokenId{});
-  out.logits_row.assign(pass.rows.size(), -1);
-  out.logits_NV.clear();
-  out.statistics.clear();
-  out.taps_NE.clear();
-  out.nan_rows = 0;
+  begin_output(pass, info_, out);
   if (pass.rows.empty()) return {};
-  argmax_N_.clear();
-  logits_N_.clear();
-  for (size_t t = 0; t < pass.rows.size(); ++t) {
-    const Row& row = pass.rows[t];
-    if (row.want == Want::kArgmax && !needs_logits(row)) argmax_N_.push_back(static_cast<int32_t>(t));
-    if (row.want == Want::kLogits) logits_N_.push_back(static_cast<int32_t>(t));
-  }
-  for (size_t t = 0; t < pass.rows.size(); ++t)  // behind those whose lines the caller gets
-    if (pass.rows[t].want == Want::kArgmax && needs_logits(pass.rows[t])) logits_N_.push_back(static_cast<int32_t>(t));
+  sort_rows(pass);
   planner_.plan(pass, plan_);
   const Room room = room_for(pass.rows.size(), plan_);
   SLIP_TRY_(make_room(pass, room));
   const PassLayout layout(room, rope_.half());
   SLIP_TRY_(write_pass(pass, layout));
-  const int wanted = argmax_N_.empty() ? 0 : pass.rows.size() <= kRowGroup ? room.rows : static_cast<int>(argmax_N_.size());
+  const int wanted = best_N_.empty() ? 0 : pass.rows.size() <= kRowGroup ? room.rows : static_cast<int>(best_N_.size());
   const Shape shape{room, rounded_queries(plan_.most_rows * (options_.heads / options_.kv_heads)), wanted, pass.draft_adapter,
                     pass.taps};
   SLIP_TRY_(run(pass, shape, layout));
   SLIP_TRY_(device_->wait());
   read_best(out);
-  if (pass.taps) {
-    const float* taps = taps_host_.data<float>();
-    out.taps_NE.assign(taps, taps + pass.rows.size() * taps_width());
-  }
+  if (pass.taps) std::copy_n(taps_host_.data<float>(), out.taps_NE.size(), out.taps_NE.data());
   return logits_N_.empty() ? Status{} : read_logits(pass, layout, out);
 }
 

@@ -10,6 +10,7 @@
 #include "cuda/pass_plan.h"
 #include "cuda/runtime.h"
 #include "cuda/tiles.h"
+#include "lm/pass_answers.h"
 #include "lm/pass_check.h"
 #include "nn/decoder.h"
 
@@ -47,7 +48,7 @@ class CudaLm final : public Lm {
     auto operator<=>(const Shape&) const = default;
   };
   explicit CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t slots);
-  size_t taps_width() const { return info_.tap_layers.size() * static_cast<size_t>(options_.width); }
+  size_t taps_width() const { return static_cast<size_t>(slip::taps_width(info_)); }
   Status upload_weights(const DecoderWeights& weights, ThreadPool& pool);
   Result<Layer> upload_layer(const LayerWeights& w, ThreadPool& pool);
   Status make_room(const Pass& pass, const Room& room);
@@ -57,6 +58,7 @@ class CudaLm final : public Lm {
   void launch_layer(int32_t number, const Shape& shape, const PassLayout& layout);
   void launch_adapter(const Layer& l, const Shape& shape, const PassLayout& layout);
   void launch_taps(int32_t number, const Shape& shape, const PassLayout& layout);
+  void sort_rows(const Pass& pass);
   void launch_best(const Shape& shape, const PassLayout& layout);
   void read_best(PassOutput& out);
   Status read_logits(const Pass& pass, const PassLayout& layout, PassOutput& out);
@@ -82,7 +84,8 @@ class CudaLm final : public Lm {
   Buffers b_;
   Room largest_;
   Memory pass_memory_, pass_host_, best_host_, taps_host_;
-  std::vector<int32_t> argmax_N_, logits_N_;  // row indices
+  RowsByWant by_want_;
+  std::vector<int32_t> best_N_, logits_N_;  // rows whose id the device picks, and whose logits the host reads
   std::vector<Position> positions_;
   std::map<Shape, std::unique_ptr<Graph>> graphs_;
 };

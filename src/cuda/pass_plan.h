@@ -32,9 +32,6 @@ class AttentionPlanner {
  private:
   void add_chunk(int32_t row, size_t chunk, std::span<const int32_t> slots, int32_t partial, AttentionPlan& out);
   int most_rows_;
-  struct Open {
-    int32_t item = -1;
-  };
   std::vector<int32_t> row_slots_;
   std::vector<int32_t> open_;                  // per chunk number: the item that may take more rows, or -1
   std::vector<std::vector<ItemRow>> rows_of_;  // per item

@@ -6,9 +6,11 @@
 
 namespace slip {
 
-Status check_taps(std::span<const int32_t> layers, int32_t count, std::string_view name) {
+Status choose_taps(std::span<const int32_t> layers, int32_t count, LmInfo& info) {
   for (const int32_t layer : layers)
-    if (layer < 0 || layer >= count) return bad_input("{}: tapped layer: expected one of 0 to {}, got {}", name, count - 1, layer);
+    if (layer < 0 || layer >= count)
+      return bad_input("{}: tapped layer: expected one of 0 to {}, got {}", info.name, count - 1, layer);
+  info.tap_layers.assign(layers.begin(), layers.end());
   return {};
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -11,8 +10,8 @@
 
 namespace slip {
 
-/// What Lm::set_taps asks of its layers: each one of a model's 0 .. count - 1, else kBadInput.
-Status check_taps(std::span<const int32_t> layers, int32_t count, std::string_view name);
+/// Lm::set_taps of a model with `count` layers: fills info.tap_layers. kBadInput, and no change, for a layer that it does not have.
+Status choose_taps(std::span<const int32_t> layers, int32_t count, LmInfo& info);
 
 class PassCheck {
  public:

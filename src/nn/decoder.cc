@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "nn/answers.h"
 #include "nn/buffer.h"
 #include "nn/window.h"
 
@@ -37,10 +38,10 @@ bool finite(const float* x, int64_t n) {
   return sum == 0;
 }
 
-// A row without any number still gets a token, which lm/lm.h fixes as the lowest id; PassOutput::nan_rows tells.
-TokenId id_or_lowest(int64_t argmax) { return TokenId{static_cast<int32_t>(std::max<int64_t>(argmax, 0))}; }
 
 }  // namespace
+
+LmInfo info_of(const DecoderOptions& o, int32_t slots) { return {o.name, o.vocab, o.width, slots, o.rule, false, {}}; }
 
 Result<std::unique_ptr<DecoderLm>> DecoderLm::create(DecoderOptions options, DecoderWeights weights, int32_t slots,
                                                      ThreadPool& pool, std::optional<KvType> keys) {
@@ -60,6 +61,7 @@ DecoderLm::DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena are
       arena_(std::move(arena)),
       pool_(pool),
       rope_(rope_frequencies(options_.rope)),
+      info_(info_of(options_, arena_.slots())),
       check_(arena_.slots(), weights_.embedding ? weights_.embedding->n() : 0) {
   SLIP_CHECK(static_cast<int32_t>(weights_.layers.size()) == options_.layers, "the loader fills every layer");
   SLIP_CHECK(weights_.embedding && (options_.tied_head || weights_.head), "the loader fills embedding and head");
@@ -71,24 +73,14 @@ DecoderLm::DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena are
   for (const LayerWeights& w : weights_.layers) bytes += w.qkv.bytes() + w.o.bytes() + w.gate_up.bytes() + w.down.bytes();
   if (bytes <= kCachedBytes)
     for (int i = 0; i < (pool_.threads() > 1 ? pool_.threads() : 0); ++i) alone_.push_back(std::make_unique<Alone>());
-  info_ = {options_.name, options_.vocab, options_.width, arena_.slots(), options_.rule, adapted > 0, {}};
+  info_.has_draft_adapter = adapted > 0;
 }
 
-Status DecoderLm::set_taps(std::span<const int32_t> layers) {
-  SLIP_TRY_(check_taps(layers, options_.layers, options_.name));
-  info_.tap_layers.assign(layers.begin(), layers.end());
-  return {};
-}
+Status DecoderLm::set_taps(std::span<const int32_t> layers) { return choose_taps(layers, options_.layers, info_); }
 
 Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
   SLIP_TRY_(check_(pass, info_));
-  out.vocab = options_.vocab;
-  out.argmax.assign(pass.rows.size(), TokenId{});
-  out.logits_row.assign(pass.rows.size(), -1);
-  out.logits_NV.clear();
-  out.statistics.clear();
-  out.nan_rows = 0;
-  out.taps_NE.resize(pass.taps ? count(static_cast<int64_t>(pass.rows.size()), info_.hidden_size) * info_.tap_layers.size() : 0);
+  begin_output(pass, info_, out);
   if (pass.rows.empty()) return {};
   prepare(pass);
   embed(pass);
@@ -130,21 +122,15 @@ void DecoderLm::layers(const Pass& pass, PassOutput& out) {
 void DecoderLm::prepare(const Pass& pass) {
   const DecoderOptions& o = options_;
   rows_ = static_cast<int64_t>(pass.rows.size());
-  a_.wanted_N.clear();
-  a_.logits_N.clear();
-  a_.argmax_N.clear();
+  a_.by_want.sort(pass);
   a_.positions_T.clear();
   a_.slots_T.clear();
   a_.row_spans_T.clear();
   a_.q_scale_T.clear();
-  for (size_t t = 0; t < pass.rows.size(); ++t) {
-    const Row& row = pass.rows[t];
+  for (const Row& row : pass.rows) {
     a_.positions_T.push_back(row.position);
     a_.slots_T.push_back(row.slot);
     a_.row_spans_T.push_back({row.sees_first, row.sees_count});
-    if (row.want != Want::kNothing) a_.wanted_N.push_back(static_cast<int32_t>(t));
-    if (row.want == Want::kLogits) a_.logits_N.push_back(static_cast<int32_t>(t));
-    if (row.want == Want::kArgmax) a_.argmax_N.push_back(static_cast<int32_t>(t));
     if (o.q_scale_beta != 0) a_.q_scale_T.push_back(query_scale(o.q_scale_beta, o.q_scale_positions, row.position.t));
   }
   if (o.window > 0) trim_to_window(pass);
@@ -198,7 +184,7 @@ void DecoderLm::keep_wanted() {
   const int64_t width = options_.width, q = int64_t{options_.heads} * options_.head_width;
   const int64_t line = q + 2 * int64_t{options_.kv_heads} * options_.head_width;
   int64_t to = 0;
-  for (const int32_t t : a_.wanted_N) {
+  for (const int32_t t : a_.by_want.wanted_N) {
     if (t != to) {
       copy_floats(a_.x_TD.data() + to * width, a_.x_TD.data() + t * width, width);
       copy_floats(a_.qkv_TE.data() + to * line, a_.qkv_TE.data() + t * line, q);
@@ -290,7 +276,7 @@ void DecoderLm::add_adapter(int32_t layer, const Share& s) {
 }
 
 void DecoderLm::copy_taps(int32_t layer, PassOutput& out, const Share& s) {
-  const int64_t width = options_.width, line = width * static_cast<int64_t>(info_.tap_layers.size());
+  const int64_t width = options_.width, line = taps_width(info_);
   for (size_t i = 0; i < info_.tap_layers.size(); ++i) {
     if (info_.tap_layers[i] != layer) continue;
     float* to = out.taps_NE.data() + s.first * line + static_cast<int64_t>(i) * width;
@@ -321,54 +307,54 @@ void DecoderLm::mlp_block(int32_t layer, const Share& s) {
 }
 
 void DecoderLm::head(const Pass& pass, PassOutput& out) {
-  if (rows_ == 0 || (a_.wanted_N.empty() && !tap_)) return;
+  const auto& [wanted_N, argmax_N, logits_N] = a_.by_want;
+  if (rows_ == 0 || (wanted_N.empty() && !tap_)) return;
   const int64_t width = options_.width, vocab = options_.vocab;
-  const PackedMatrix& head = *head_matrix();
   rms_norm(a_.x_TD.data(), rows_, width, weights_.final_norm_D.data(), options_.norm_eps, a_.normed_TD.data(), pool_);
   tap("final_norm_TD", a_.normed_TD.data());
-  // With taps all rows may be here in order, else the wanted ones: line(i) is where wanted row i lies.
-  const bool all_rows = rows_ == static_cast<int64_t>(pass.rows.size());
-  const auto gather = [&](const std::vector<int32_t>& rows_N) {
-    size_t wanted = 0;
-    float* to = a_.update_TD.data();
-    for (const int32_t t : rows_N) {
-      while (a_.wanted_N[wanted] != t) ++wanted;
-      copy_floats(to, a_.normed_TD.data() + (all_rows ? t : static_cast<int64_t>(wanted)) * width, width);
-      to += width;
-    }
-    return a_.update_TD.data();
-  };
-  if (!a_.argmax_N.empty()) best_of(pass, gather(a_.argmax_N), out);
-  if (const auto n = static_cast<int64_t>(a_.logits_N.size()); n > 0) {
-    out.logits_NV.resize(count(n, vocab));
-    const float* x_ND = gather(a_.logits_N);
-    matmul(head, x_ND, n, width, nullptr, out.logits_NV.data(), vocab, pool_, workspace_);
-    for (size_t i = 0; i < a_.logits_N.size(); ++i) {
-      const auto t = static_cast<size_t>(a_.logits_N[i]);
-      out.logits_row[t] = static_cast<int32_t>(i);
-      const int64_t best = argmax(out.logits_V(t));
-      out.argmax[t] =
-          pass.rows[t].allowed < 0 ? id_or_lowest(best) : choose_from(out.logits_V(t), allowed_of(pass, pass.rows[t])).argmax;
-      out.nan_rows += best < 0 || !std::isfinite(out.logits_V(t)[static_cast<size_t>(best)]) ||
-                      !finite(x_ND + static_cast<int64_t>(i) * width, width);
-    }
+  if (!argmax_N.empty()) best_of(pass, gather(pass, argmax_N), out);
+  const auto n = static_cast<int64_t>(logits_N.size());
+  if (n == 0) return;
+  out.logits_NV.resize(count(n, vocab));
+  const float* x_ND = gather(pass, logits_N);
+  matmul(*head_matrix(), x_ND, n, width, nullptr, out.logits_NV.data(), vocab, pool_, workspace_);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto t = static_cast<size_t>(logits_N[static_cast<size_t>(i)]);
+    out.logits_row[t] = static_cast<int32_t>(i);
+    const bool number = answer_logits(pass, t, out.logits_V(t), out);
+    out.nan_rows += !number || !finite(x_ND + i * width, width);
   }
+}
+
+// The normed rows of rows_N side by side. With taps all rows may be here in order, else the wanted ones.
+const float* DecoderLm::gather(const Pass& pass, const std::vector<int32_t>& rows_N) {
+  const bool all_rows = rows_ == static_cast<int64_t>(pass.rows.size());
+  const int64_t width = options_.width;
+  size_t wanted = 0;
+  float* to = a_.update_TD.data();
+  for (const int32_t t : rows_N) {
+    while (a_.by_want.wanted_N[wanted] != t) ++wanted;
+    copy_floats(to, a_.normed_TD.data() + (all_rows ? t : static_cast<int64_t>(wanted)) * width, width);
+    to += width;
+  }
+  return a_.update_TD.data();
 }
 
 // Rows that want the argmax: never their logits.
 void DecoderLm::best_of(const Pass& pass, const float* x_ND, PassOutput& out) {
-  const auto n = static_cast<int64_t>(a_.argmax_N.size()), width = int64_t{options_.width};
+  const std::vector<int32_t>& argmax_N = a_.by_want.argmax_N;
+  const auto n = static_cast<int64_t>(argmax_N.size()), width = int64_t{options_.width};
   a_.allowed_N.clear();
   bool restricted = false, statistics = false;
-  for (const int32_t t : a_.argmax_N) {
+  for (const int32_t t : argmax_N) {
     const Row& row = pass.rows[static_cast<size_t>(t)];
     a_.allowed_N.push_back(allowed_of(pass, row));
     restricted |= row.allowed >= 0;
     statistics |= row.statistics;
   }
   if (!restricted) a_.allowed_N.clear();
-  for (std::vector<float>* x : {&a_.largest_N, &a_.second_N, &a_.log_sum_exp_N}) x->resize(a_.argmax_N.size());
-  a_.best_N.resize(a_.argmax_N.size());
+  for (std::vector<float>* x : {&a_.largest_N, &a_.second_N, &a_.log_sum_exp_N}) x->resize(argmax_N.size());
+  a_.best_N.resize(argmax_N.size());
   HeadOutput head{.best_T = a_.best_N.data(), .largest_T = a_.largest_N.data()};
   if (statistics) {
     head.second_T = a_.second_N.data();
@@ -376,8 +362,8 @@ void DecoderLm::best_of(const Pass& pass, const float* x_ND, PassOutput& out) {
     out.statistics.resize(pass.rows.size());
   }
   matmul_head(*head_matrix(), {.x_TK = x_ND, .rows = n, .ldx = width}, a_.allowed_N, head, pool_, workspace_);
-  for (size_t i = 0; i < a_.argmax_N.size(); ++i) {
-    const auto t = static_cast<size_t>(a_.argmax_N[i]);
+  for (size_t i = 0; i < argmax_N.size(); ++i) {
+    const auto t = static_cast<size_t>(argmax_N[i]);
     const TokenId best = a_.best_N[i], lowest = restricted && !a_.allowed_N[i].empty() ? a_.allowed_N[i].front() : TokenId{0};
     out.argmax[t] = best.value < 0 ? lowest : best;
     out.nan_rows += !std::isfinite(a_.largest_N[i]) || !finite(x_ND + static_cast<int64_t>(i) * width, width);

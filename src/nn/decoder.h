@@ -27,6 +27,7 @@
 #include "kernels/kernels.h"
 #include "kernels/rope.h"
 #include "lm/lm.h"
+#include "lm/pass_answers.h"
 #include "lm/pass_check.h"
 #include "nn/arena.h"
 #include "nn/buffer.h"
@@ -52,6 +53,9 @@ struct DecoderOptions {
   std::vector<uint8_t> slides_L;  // which layers slide; empty: none
   DraftRule rule;
 };
+
+/// What decoders see of a model with these options and a cache of `slots`; no draft adapter, no taps yet.
+LmInfo info_of(const DecoderOptions& options, int32_t slots);
 
 /// Matrices in the kernels' layout; an absent bias or gain is an empty vector.
 struct LayerWeights {
@@ -112,7 +116,7 @@ class DecoderLm final : public Lm {
     std::vector<RowSpans> row_spans_T;
     std::vector<RowSpans> window_spans_T;  // the same for layers that slide, into windowed
     std::vector<SlotSpan> windowed;
-    std::vector<int32_t> wanted_N, logits_N, argmax_N;  // row indices
+    RowsByWant by_want;
     std::vector<TokenId> best_N;
     std::vector<float> largest_N, second_N, log_sum_exp_N;
     std::vector<std::span<const TokenId>> allowed_N;
@@ -140,6 +144,7 @@ class DecoderLm final : public Lm {
   void keep_wanted();
   void mlp_block(int32_t layer, const Share& s);
   void head(const Pass& pass, PassOutput& out);
+  const float* gather(const Pass& pass, const std::vector<int32_t>& rows_N);
   void best_of(const Pass& pass, const float* x_ND, PassOutput& out);
   void tap(std::string_view name, const float* x);
 

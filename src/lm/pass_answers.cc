@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lm/pass_answers.h"
+
+namespace slip {
+
+void RowsByWant::sort(const Pass& pass) {
+  wanted_N.clear();
+  argmax_N.clear();
+  logits_N.clear();
+  for (size_t t = 0; t < pass.rows.size(); ++t) {
+    const Want want = pass.rows[t].want;
+    if (want == Want::kNothing) continue;
+    wanted_N.push_back(static_cast<int32_t>(t));
+    (want == Want::kLogits ? logits_N : argmax_N).push_back(static_cast<int32_t>(t));
+  }
+}
+
+void begin_output(const Pass& pass, const LmInfo& info, PassOutput& out) {
+  out.vocab = info.vocab;
+  out.argmax.assign(pass.rows.size(), TokenId{});
+  out.logits_row.assign(pass.rows.size(), -1);
+  out.logits_NV.clear();
+  out.statistics.clear();
+  out.taps_NE.resize(pass.taps ? pass.rows.size() * static_cast<size_t>(taps_width(info)) : 0);
+  out.nan_rows = 0;
+}
+
+}  // namespace slip

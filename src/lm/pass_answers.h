@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which rows of a pass want what, and what its output is before anything is computed: the same for every Lm with an arena.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "lm/lm.h"
+
+namespace slip {
+
+/// Indices of the rows that want something, each list ascending. Kept from pass to pass: allocates only while passes grow.
+struct RowsByWant {
+  std::vector<int32_t> wanted_N, argmax_N, logits_N;  // the first: those of the other two
+  void sort(const Pass& pass);
+};
+
+/// E: numbers of a row of PassOutput::taps_NE.
+inline int64_t taps_width(const LmInfo& info) { return int64_t{info.hidden_size} * static_cast<int64_t>(info.tap_layers.size()); }
+
+/// Nothing of the pass before is left in `out`, and what has a line for every row has its size; taps' numbers are undefined.
+void begin_output(const Pass& pass, const LmInfo& info, PassOutput& out);
+
+}  // namespace slip
