@@ -8,6 +8,8 @@
 // both and run them in alternation.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -44,6 +46,33 @@ double shortest_us(double seconds, const std::function<void()>& f) {
   return best;
 }
 
+/// A cache of one key/value head per layer, random numbers in slots of `width`; with int8, scales behind them.
+struct Cache {
+  KvType type;
+  int64_t width;
+  std::vector<std::byte> keys, values;
+  std::vector<float> key_scales, value_scales;
+  Cache(KvType type, int64_t width)
+      : type(type), width(width), keys(bytes()), values(bytes()), key_scales(kLayers * kSlots), value_scales(kLayers * kSlots) {
+    const auto k = numbers(kLayers * kSlots * width, 4), v = numbers(kLayers * kSlots * width, 5);
+    for (int64_t s = 0; s < kLayers * kSlots; s++) {
+      store(k.data() + s * width, true, keys, s, &key_scales[static_cast<size_t>(s)]);
+      store(v.data() + s * width, false, values, s, &value_scales[static_cast<size_t>(s)]);
+    }
+  }
+  size_t bytes() const { return static_cast<size_t>(kLayers * kSlots * width) * size_of(type); }
+  size_t at(int64_t slot) const { return static_cast<size_t>(slot * width) * size_of(type); }
+
+ private:
+  void store(const float* x, bool key, std::vector<std::byte>& to, int64_t slot, float* scale) const {
+    std::byte* out = to.data() + at(slot);
+    if (type == KvType::kI8)
+      to_kv_i8(x, width, key, reinterpret_cast<uint8_t*>(out), scale);
+    else
+      to_kv(type, x, width, out);
+  }
+};
+
 /// One matrix per layer, so that weights come from where they come from in a pass.
 std::vector<PackedMatrix> layers_of(int64_t n, int64_t k, ThreadPool& pool) {
   std::vector<PackedMatrix> out;
@@ -58,7 +87,8 @@ struct Timing {
   Workspace workspace;
   std::vector<PackedMatrix> qkv, o, gate_up, down;
   PackedMatrix head;
-  std::vector<float> x, y, wide, keys, values, gain, cosine, sine;
+  std::vector<float> x, y, wide, gain, cosine, sine;
+  std::vector<Cache> caches;
   RopeFrequencies rope;
 
   Timing(int threads, std::string only)
@@ -72,17 +102,18 @@ struct Timing {
         x(numbers(512 * 2 * kMlp, 3)),
         y(512 * 2 * kMlp),
         wide(512 * 2 * kMlp),
-        keys(numbers(kLayers * kSlots * kHeadWidth, 4)),
-        values(numbers(kLayers * kSlots * kHeadWidth, 5)),
         gain(numbers(kWidth, 6)),
         cosine(512 * kHeadWidth / 2),
         sine(cosine),
-        rope(rope_frequencies({.width = kHeadWidth, .theta = 1e4, .sections = {4, 6, 6}})) {}
+        rope(rope_frequencies({.width = kHeadWidth, .theta = 1e4, .sections = {4, 6, 6}})) {
+    for (const int64_t width : {kHeadWidth, int64_t{128}})
+      for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kI8}) caches.emplace_back(type, width);
+  }
 
   void line(const std::string& name, int64_t rows, const std::function<void()>& f) {
     if (name.find(filter) == std::string::npos) return;
     const double us = shortest_us(0.05, f);
-    std::printf("%-28s %4ld rows %9.2f us %8.3f us/row\n", name.c_str(), static_cast<long>(rows), us,
+    std::printf("%-40s %4ld rows %9.2f us %8.3f us/row\n", name.c_str(), static_cast<long>(rows), us,
                 us / static_cast<double>(rows));
   }
 
@@ -127,28 +158,36 @@ struct Timing {
     line("rope tables", rows, [&] { rope_tables(rope, positions, cosine.data(), sine.data()); });
   }
 
-  void attend(const char* name, const std::vector<std::vector<SlotSpan>>& lists) {
+  void attend(const std::string& name, const std::vector<std::vector<SlotSpan>>& lists) {
     std::vector<RowSpans> row_spans;
     std::vector<SlotSpan> flat;
     for (const auto& list : lists) {
       row_spans.push_back({static_cast<uint32_t>(flat.size()), static_cast<uint32_t>(list.size())});
       flat.insert(flat.end(), list.begin(), list.end());
     }
-    line(name, static_cast<int64_t>(lists.size()), [&] {
-      for (int64_t layer = 0; layer < kLayers; layer++)
-        attention({.q_THK = x.data(),
-                   .keys_SGK = keys.data() + layer * kSlots * kHeadWidth,
-                   .values_SGK = values.data() + layer * kSlots * kHeadWidth,
-                   .out_THK = y.data(),
-                   .rows = static_cast<int64_t>(lists.size()),
-                   .heads = kHeads,
-                   .kv_heads = 1,
-                   .head_width = kHeadWidth,
-                   .scale = 0.1767767F,
-                   .row_spans = row_spans,
-                   .spans = flat},
-                  pool, workspace);
-    });
+    const auto rows = static_cast<int64_t>(lists.size());
+    for (const Cache& cache : caches) {
+      const auto pass = [&] {
+        for (int64_t layer = 0; layer < kLayers; layer++)
+          attention({.q_THK = x.data(),
+                     .kv_type = cache.type,
+                     .keys_SGK = cache.keys.data() + cache.at(layer * kSlots),
+                     .values_SGK = cache.values.data() + cache.at(layer * kSlots),
+                     .key_scales_SG = cache.key_scales.data() + layer * kSlots,
+                     .value_scales_SG = cache.value_scales.data() + layer * kSlots,
+                     .out_THK = y.data(),
+                     .rows = rows,
+                     .heads = kHeads,
+                     .kv_heads = 1,
+                     .head_width = static_cast<int32_t>(cache.width),
+                     .scale = 1 / std::sqrt(static_cast<float>(cache.width)),
+                     .row_spans = row_spans,
+                     .spans = flat},
+                    pool, workspace);
+      };
+      const char* types[] = {"f32", "bf16", "i8"};
+      line(fmt::format("attention {} x {}, {}", types[static_cast<int>(cache.type)], cache.width, name), rows, pass);
+    }
   }
 
   void attentions(int64_t rows) {
@@ -171,10 +210,10 @@ struct Timing {
       short_same.push_back(shared);
       graph.push_back(short_spans());
     }
-    attend("attention, 450 shared", same);
-    attend("attention, 450 causal", causal);
-    attend("attention, short spans equal", short_same);
-    attend("attention, short spans differ", graph);
+    attend("450 shared", same);
+    attend("450 causal", causal);
+    attend("short spans equal", short_same);
+    attend("short spans differ", graph);
   }
 };
 
