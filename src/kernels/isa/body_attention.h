@@ -8,19 +8,15 @@
 namespace slip {
 namespace {
 
-struct Attend {
-  explicit Attend(const AttendArgs& args)
-      : a(args), walk(args) {}  // the scratch stays as it is: zeroing 450 KiB costs more than a row
-  const AttendArgs& a;
-  Walk walk;
-  int64_t queries, padded;                                       // padded: head width in whole vectors
-  float top[kMaxQueries + kLanes], total[kMaxQueries + kLanes];  // read in whole vectors
+constexpr int64_t kTileQueries = 8;  // whose scores (2 KiB) are in work at a time
+
+struct Attend : AttentionState {
+  using AttentionState::AttentionState;
   alignas(64) float q[kMaxQueries * kMaxHeadWidth];
-  alignas(64) float sums[kMaxQueries * kMaxHeadWidth];
   alignas(64) float keys_KS[kMaxHeadWidth * kKeyBlock];
   alignas(64) float values_SK[kKeyBlock * kMaxHeadWidth];
-  const float* values;    // of the block in hand: in place, or values_SK where the head width is no whole number of vectors
-  int64_t at[kKeyBlock];  // where a key of the block lies, and its values from `values` on
+  const float*
+      values;  // of the block in hand, s.at says where: in place, or values_SK where the head width is no whole number of vectors
 };
 
 /// Keys transposed, columns up to the next whole vector repeat the last key (finite, and never used); values where they lie.
@@ -32,10 +28,7 @@ void gather(Attend& s, const Cursor& c, int64_t) {
   for (int64_t j = 0; j < filled; j += kLanes) {
     const float* rows[kLanes];
     for (int64_t i = 0; i < kLanes; i++) rows[i] = keys + s.at[j + i];
-    int64_t k = 0;
-    for (; k + kLanes <= width; k += kLanes) transpose_square(rows, k, s.keys_KS + k * kKeyBlock + j, kKeyBlock);
-    for (; k < width; k++)
-      for (int64_t i = 0; i < kLanes; i++) s.keys_KS[k * kKeyBlock + j + i] = rows[i][k];
+    transpose(rows, width, s.keys_KS + j, kKeyBlock);
   }
   s.values = values;
   if (s.padded == width) return;
@@ -161,18 +154,10 @@ Weigh weigh_of_rows(int64_t rows) {
 
 /// Weighted values of n <= 8 queries whose probabilities stand in p.
 void add_values(const Attend& s, float* sums, int64_t n, const float* keep, const float* p, int64_t count) {
-  constexpr int64_t kWide = kTileVectors == 4 ? 2 : 1;  // vectors at which 8 queries fill the registers
-  const int64_t vectors = s.padded / kLanes;
-  for (int64_t v = 0; v < vectors;) {
-    const int64_t left = vectors - v, m = left >= kTileVectors && left != kTileVectors + 1 ? kTileVectors : left < 2 ? 1 : 2;
-    const int64_t rows_each = m <= kWide ? 8 : 4;
-    for (int64_t r = 0; r < n; r += rows_each) {
-      const int64_t rows = n - r < rows_each ? n - r : rows_each;
-      const Weigh f = m == 1 ? weigh_of_rows<1>(rows) : m == 2 ? weigh_of_rows<2>(rows) : weigh_of_rows<kTileVectors>(rows);
-      f(sums + r * s.padded + v * kLanes, s.padded, keep + r, p + r * kKeyBlock, s.values + v * kLanes, s.at, count);
-    }
-    v += m;
-  }
+  for_value_tiles(s.padded / kLanes, n, [&](int64_t v, int64_t m, int64_t r, int64_t rows) {
+    const Weigh f = m == 1 ? weigh_of_rows<1>(rows) : m == 2 ? weigh_of_rows<2>(rows) : weigh_of_rows<kTileVectors>(rows);
+    f(sums + r * s.padded + v * kLanes, s.padded, keep + r, p + r * kKeyBlock, s.values + v * kLanes, s.at, count);
+  });
 }
 
 /// Queries [begin, end) that all see `count` keys of the gathered block, eight at a time, so that their scores stay in the L1.
@@ -192,26 +177,13 @@ void add_queries(Attend& s, int64_t begin, int64_t end, int64_t count) {
   }
 }
 
-void attend(const AttendArgs& a) {
-  Attend s(a);
-  s.queries = s.walk.rows * a.head_count;
-  s.padded = (a.width + kLanes - 1) / kLanes * kLanes;
-  for (int64_t t = 0; t < s.walk.rows; t++) {
-    const float factor = a.q_scale_T ? a.q_scale_T[a.row_begin + t] : 1.0F;
-    for (int64_t h = 0; h < a.head_count; h++) {
-      const float* q = query_of(a, t, h);
-      float* out = s.q + (t * a.head_count + h) * a.width;
-      for (int64_t k = 0; k < a.width; k++) out[k] = q[k] * factor;
+void take_queries(Attend& s) {
+  float* out = s.q;
+  for (int64_t t = 0; t < s.walk.rows; t++)
+    for (int64_t h = 0; h < s.a.head_count; h++, out += s.a.width) {
+      const Query q = query_of(s.a, t, h);
+      for (int64_t k = 0; k < s.a.width; k++) out[k] = q.x[k] * q.scale;
     }
-  }
-  for (int64_t i = 0; i < s.queries + kLanes; i++) {
-    s.top[i] = -__builtin_inff();
-    s.total[i] = 0;
-  }
-  __builtin_memset(s.sums, 0, static_cast<size_t>(s.queries * s.padded) * sizeof(float));
-  while (step(s)) {
-  }
-  write_out(s);
 }
 
 }  // namespace

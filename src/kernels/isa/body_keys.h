@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two attentions share (body_attention.h: f32, body_attention_pairs.h: bf16): walking along the rows' span lists a block
-// of keys at a time, and finding the rows that see the same block, so that it is read and rearranged once for all of them.
+// What the three attentions share (body_attention.h: f32, body_attention_pairs.h: bf16, body_attention_quads.h: int8): walking along
+// the rows' span lists a block of keys at a time, and finding the rows that see the same block, so that it is read and rearranged once
+// for all of them.
 //
 // Contract W: a row's keys are cut into blocks of 64 counted along its own span list. A score is one chain over the
 // head width; a value sum is one chain over the keys of the block that this row sees; a block's probabilities are added
@@ -11,7 +12,7 @@ namespace slip {
 namespace {
 
 constexpr int64_t kMaxRows = kMaxQueries;
-constexpr int64_t kTileQueries = 8;  // whose scores (2 KiB) are in work at a time
+constexpr int64_t kLineQueries = kMaxQueries + 2 * kLanes;  // whole vectors are read from any query on
 
 struct Run {
   int32_t begin, count;
@@ -37,6 +38,22 @@ struct Walk {
   const int64_t rows;
   Cursor cursor[kMaxRows];
   bool pending[kMaxRows];
+};
+
+/// What an attention keeps of its queries, and where the keys of the block in hand lie. An attention is a struct derived from it, with
+///   take_queries(s)                  once
+///   gather(s, cursor, row)           a block of keys, which `row` sees whole
+///   add_queries(s, begin, end, n)    queries [begin, end), which all see the first n of the gathered keys
+/// Not zeroed: for 450 KiB that would cost more than a row.
+struct AttentionState {
+  explicit AttentionState(const AttendArgs& args)
+      : a(args), walk(args), queries(walk.rows * args.head_count), padded((args.width + kLanes - 1) / kLanes * kLanes) {}
+  const AttendArgs& a;
+  Walk walk;
+  const int64_t queries, padded;  // padded: head width in whole vectors
+  float top[kLineQueries], total[kLineQueries];
+  alignas(64) float sums[kMaxQueries * kMaxHeadWidth];
+  int64_t at[kKeyBlock + kLanes];
 };
 
 void next_block(const AttendArgs& a, int64_t t, Cursor& c) {
@@ -125,8 +142,7 @@ bool step(S& s) {
 }
 
 /// What every query has after its last block: sums / total, zeros where nothing was seen.
-template <class S>
-void write_out(const S& s) {
+void write_out(const AttentionState& s) {
   const AttendArgs& a = s.a;
   for (int64_t i = 0; i < s.queries; i++) {
     float* out = a.out_THK + ((a.row_begin + i / a.head_count) * a.heads + a.head_begin + i % a.head_count) * a.width;
@@ -140,9 +156,52 @@ void write_out(const S& s) {
   }
 }
 
-/// The query of row t, head h of the piece.
-inline const float* query_of(const AttendArgs& a, int64_t t, int64_t h) {
-  return a.q_THK + (a.row_begin + t) * a.ldq + (a.head_begin + h) * a.width;
+template <class S>
+void attend(const AttendArgs& a) {
+  S s(a);
+  take_queries(s);
+  for (int64_t i = 0; i < kLineQueries; i++) {
+    s.top[i] = -__builtin_inff();
+    s.total[i] = 0;
+  }
+  __builtin_memset(s.sums, 0, static_cast<size_t>(s.queries * s.padded) * sizeof(float));
+  while (step(s)) {
+  }
+  write_out(s);
+}
+
+/// Head h of row t of the piece, and what its q_scale_T says.
+struct Query {
+  const float* x;
+  float scale;
+};
+inline Query query_of(const AttendArgs& a, int64_t t, int64_t h) {
+  return {a.q_THK + (a.row_begin + t) * a.ldq + (a.head_begin + h) * a.width, a.q_scale_T ? a.q_scale_T[a.row_begin + t] : 1.0F};
+}
+
+/// The numbers of kLanes rows from k on that make no whole square. Apart, or its vectors would stand wherever rows are transposed.
+[[gnu::noinline]] void transpose_rest(const float* const* rows, int64_t k, int64_t n, float* out, int64_t ldo) {
+  for (; k < n; k++)
+    for (int64_t i = 0; i < kLanes; i++) out[k * ldo + i] = rows[i][k];
+}
+/// out[k][i] = rows[i][k] for kLanes rows of n numbers.
+inline void transpose(const float* const* rows, int64_t n, float* out, int64_t ldo) {
+  int64_t k = 0;
+  for (; k + kLanes <= n; k += kLanes) transpose_square(rows, k, out + k * ldo, ldo);
+  if (k < n) transpose_rest(rows, k, n, out, ldo);
+}
+
+/// Cuts the weighing of values into tiles of `m` vectors of numbers, as many as there are sums for, and of the queries that fill the
+/// registers then: f(v, m, r, n) for vectors [v, v + m) and queries [r, r + n).
+template <class F>
+inline void for_value_tiles(int64_t vectors, int64_t queries, F&& f) {
+  constexpr int64_t kWide = kTileVectors == 4 ? 2 : 1;  // vectors at which 8 queries fill the registers
+  for (int64_t v = 0; v < vectors;) {
+    const int64_t left = vectors - v, m = left >= kTileVectors && left != kTileVectors + 1 ? kTileVectors : left < 2 ? 1 : 2;
+    const int64_t rows_each = m <= kWide ? 8 : 4;
+    for (int64_t r = 0; r < queries; r += rows_each) f(v, m, r, queries - r < rows_each ? queries - r : rows_each);
+    v += m;
+  }
 }
 
 }  // namespace
