@@ -26,12 +26,16 @@ inline uint32_t bf16_bits(float f) {
   return (u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
 }
 
-struct PackF32 {
-  static constexpr int kWords = DotF32::kWords;
+/// Numbers that need no scale.
+struct Unscaled {
   template <class Row>
   static float prepare(Row, int64_t, float*) {
     return 0;
   }
+};
+
+struct PackF32 : Unscaled {
+  static constexpr int kWords = DotF32::kWords;
   /// Words [s, s + n) of the row, of which `k` numbers there are.
   template <class Row>
   static void words(Row row, int64_t s, int64_t n, int64_t k, float, Word* out) {
@@ -44,12 +48,8 @@ struct PackF32 {
   }
 };
 
-struct PackBF16 {
+struct PackBF16 : Unscaled {
   static constexpr int kWords = DotBF16::kWords;
-  template <class Row>
-  static float prepare(Row, int64_t, float*) {
-    return 0;
-  }
   template <class Row>
   static void words(Row row, int64_t s, int64_t n, int64_t k, float, Word* out) {
     // As a pair, or, where a product takes two words, each as f32.

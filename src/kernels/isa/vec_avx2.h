@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector words of ops_body.h for AVX2 with FMA: 8 lanes.
+// The vector words of the bodies for AVX2 with FMA: 8 lanes.
 #pragma once
 #include <immintrin.h>
 
@@ -30,24 +30,22 @@ inline Floats sub_v(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
 inline Floats splat(float a) { return _mm256_set1_ps(a); }
 inline Floats fma_v(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
 inline Floats max_v(Floats a, Floats b) { return _mm256_max_ps(a, b); }
-inline float sum_lanes(Floats v) {
-  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)), d = _mm_add_ps(q, _mm_movehl_ps(q, q));
-  return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
-}
-inline float max_lanes(Floats v) {
-  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)), d = _mm_max_ps(q, _mm_movehl_ps(q, q));
-  return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
-}
+inline Floats as_floats(Words w) { return _mm256_castsi256_ps(w); }
+inline Words as_words(Floats a) { return _mm256_castps_si256(a); }
+// Within each 128 bits: a0 b0 a1 b1, a2 b2 a3 b3, a0 a1 b0 b1, a2 a3 b2 b3.
+inline Floats interleave_low(Floats a, Floats b) { return _mm256_unpacklo_ps(a, b); }
+inline Floats interleave_high(Floats a, Floats b) { return _mm256_unpackhi_ps(a, b); }
+inline Floats low_pairs(Floats a, Floats b) { return _mm256_shuffle_ps(a, b, 0x44); }
+inline Floats high_pairs(Floats a, Floats b) { return _mm256_shuffle_ps(a, b, 0xee); }
 inline void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
 inline Floats mul_v(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
-inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 inline Words no_words() { return _mm256_setzero_si256(); }
 constexpr int kSumsInFlight = 8;  // registers for sums in attention
 /// a * 2^n for n in the low bits of `shifted` (exp_s), whose result must be normal; +0 where x < limit.
 inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats limit) {
-  const Words n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
-  return _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), n)));
+  const Words n = _mm256_slli_epi32(as_words(shifted), 23);
+  return _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), as_floats(_mm256_add_epi32(as_words(a), n)));
 }
 
 /// One number for each of eight queries.
@@ -66,30 +64,32 @@ inline Eight fold_lanes_of_8(const Floats* v, Op op) {
     halves[i] = op(_mm256_permute2f128_ps(v[i], v[i + 4], 0x20), _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
 #pragma GCC unroll 2
   for (int i = 0; i < 2; i++)  // lane + lane 2: four queries
-    quarters[i] =
-        op(_mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0x44), _mm256_shuffle_ps(halves[2 * i], halves[2 * i + 1], 0xee));
+    quarters[i] = op(low_pairs(halves[2 * i], halves[2 * i + 1]), high_pairs(halves[2 * i], halves[2 * i + 1]));
   return {{op(_mm256_shuffle_ps(quarters[0], quarters[1], 0x88), _mm256_shuffle_ps(quarters[0], quarters[1], 0xdd))}};
 }
-inline Eight sum_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, add_v); }
-inline Eight max_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, max_v); }
 
-/// How a product takes word s of a row of activations; kWords: words of memory per word.
-struct WordByWord {
-  static constexpr int kWords = 1;
-  static inline Words at(const Word* x, int64_t s) { return splat_word(x + s); }
-};
-struct DotF32 : WordByWord {
-  static inline Words dot(Words sum, Words x, Words w) {
-    return _mm256_castps_si256(_mm256_fmadd_ps(_mm256_castsi256_ps(x), _mm256_castsi256_ps(w), _mm256_castsi256_ps(sum)));
+/// The last step of transpose_square.
+inline void store_columns(const Floats* a, float* out, int64_t ldo) {
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    store(out + i * ldo, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+    store(out + (i + 4) * ldo, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
   }
-};
+}
+
+}  // namespace
+}  // namespace slip
+
+#include "kernels/isa/vec_x86.h"
+
+namespace slip {
+namespace {
+
 struct DotBF16 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) {
     const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
-    const Floats even = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
-                                        _mm256_castsi256_ps(_mm256_slli_epi32(w, 16)), _mm256_castsi256_ps(sum));
-    return _mm256_castps_si256(
-        _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_and_si256(x, high)), _mm256_castsi256_ps(_mm256_and_si256(w, high)), even));
+    const Floats even = _mm256_fmadd_ps(as_floats(_mm256_slli_epi32(x, 16)), as_floats(_mm256_slli_epi32(w, 16)), as_floats(sum));
+    return as_words(_mm256_fmadd_ps(as_floats(_mm256_and_si256(x, high)), as_floats(_mm256_and_si256(w, high)), even));
   }
 };
 struct DotI8 {
@@ -175,30 +175,6 @@ inline Words add_across_halves(const Words* v) {
   return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
 }
 inline Words add_words(Words a, Words b) { return _mm256_add_epi32(a, b); }
-
-/// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
-inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {
-  __m256 a[8], b[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(rows[i] + k);
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i += 2) {
-    b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
-    b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i += 4) {
-    a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
-    a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
-    a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
-    a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 4; i++) {
-    _mm256_storeu_ps(out + i * ldo, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
-    _mm256_storeu_ps(out + (i + 4) * ldo, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
-  }
-}
 
 }  // namespace
 }  // namespace slip

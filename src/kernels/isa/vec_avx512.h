@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector words of ops_body.h for AVX-512 with bf16 and int8 dot products: 16 lanes.
+// The vector words of the bodies for AVX-512 with bf16 and int8 dot products: 16 lanes.
 #pragma once
 #include <immintrin.h>
 
@@ -26,27 +26,22 @@ inline Floats sub_v(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
 inline Floats splat(float a) { return _mm512_set1_ps(a); }
 inline Floats fma_v(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 inline Floats max_v(Floats a, Floats b) { return _mm512_max_ps(a, b); }
-// Halves folded onto each other: lane i + lane i + 8, and so on; the same tree in every vec_*.h.
-inline float sum_lanes(Floats v) {
-  const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_add_ps(q, _mm_movehl_ps(q, q));
-  return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
-}
-inline float max_lanes(Floats v) {
-  const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)), d = _mm_max_ps(q, _mm_movehl_ps(q, q));
-  return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
-}
+inline Floats as_floats(Words w) { return _mm512_castsi512_ps(w); }
+inline Words as_words(Floats a) { return _mm512_castps_si512(a); }
+// Within each 128 bits: a0 b0 a1 b1, a2 b2 a3 b3, a0 a1 b0 b1, a2 a3 b2 b3.
+inline Floats interleave_low(Floats a, Floats b) { return _mm512_unpacklo_ps(a, b); }
+inline Floats interleave_high(Floats a, Floats b) { return _mm512_unpackhi_ps(a, b); }
+inline Floats low_pairs(Floats a, Floats b) { return _mm512_shuffle_ps(a, b, 0x44); }
+inline Floats high_pairs(Floats a, Floats b) { return _mm512_shuffle_ps(a, b, 0xee); }
 inline void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
 inline Floats mul_v(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
-inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 inline Words no_words() { return _mm512_setzero_si512(); }
 constexpr int kSumsInFlight = 16;  // registers for sums in attention
 /// a * 2^n for n in the low bits of `shifted` (exp_s), whose result must be normal; +0 where x < limit.
 inline Floats add_to_exponent_or_zero(Floats a, Floats shifted, Floats x, Floats limit) {
-  const Words n = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
-  return _mm512_castsi512_ps(_mm512_maskz_add_epi32(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), _mm512_castps_si512(a), n));
+  const Words n = _mm512_slli_epi32(as_words(shifted), 23);
+  return as_floats(_mm512_maskz_add_epi32(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), as_words(a), n));
 }
 
 /// One number for each of eight queries.
@@ -67,27 +62,40 @@ inline Eight fold_lanes_of_8(const Floats* v, Op op) {
   for (int i = 0; i < 2; i++)  // lane + lane 4: four queries
     quarters[i] = op(_mm512_shuffle_f32x4(halves[2 * i], halves[2 * i + 1], 0x88),
                      _mm512_shuffle_f32x4(halves[2 * i], halves[2 * i + 1], 0xdd));
-  const Floats pairs = op(_mm512_shuffle_ps(quarters[0], quarters[1], 0x44), _mm512_shuffle_ps(quarters[0], quarters[1], 0xee));
+  const Floats pairs = op(low_pairs(quarters[0], quarters[1]), high_pairs(quarters[0], quarters[1]));
   const Floats all = op(pairs, _mm512_permute_ps(pairs, 0xb1));  // query r at lane 4 r, query 4 + r at lane 4 r + 2
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 4, 8, 12, 2, 6, 10, 14);
   return {{_mm512_permutexvar_ps(order, all)}};
 }
-inline Eight sum_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, add_v); }
-inline Eight max_lanes_of_8(const Floats* v) { return fold_lanes_of_8(v, max_v); }
 
-/// How a product takes word s of a row of activations; kWords: words of memory per word.
-struct WordByWord {
-  static constexpr int kWords = 1;
-  static inline Words at(const Word* x, int64_t s) { return splat_word(x + s); }
-};
-struct DotF32 : WordByWord {
-  static inline Words dot(Words sum, Words x, Words w) {
-    return _mm512_castps_si512(_mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(w), _mm512_castsi512_ps(sum)));
+/// The last step of transpose_square.
+inline void store_columns(const Floats* a, float* out, int64_t ldo) {
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; c++) {
+    const Floats low01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x44), high01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xee);
+    const Floats low23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x44);
+    const Floats high23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xee);
+    store(out + c * ldo, _mm512_shuffle_f32x4(low01, low23, 0x88));
+    store(out + (4 + c) * ldo, _mm512_shuffle_f32x4(low01, low23, 0xdd));
+    store(out + (8 + c) * ldo, _mm512_shuffle_f32x4(high01, high23, 0x88));
+    store(out + (12 + c) * ldo, _mm512_shuffle_f32x4(high01, high23, 0xdd));
   }
-};
+}
+
+}  // namespace
+}  // namespace slip
+
+#include "kernels/isa/vec_x86.h"
+
+namespace slip {
+namespace {
+
+inline float sum_lanes(Floats v) { return sum_lanes(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1))); }
+inline float max_lanes(Floats v) { return max_lanes(_mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1))); }
+
 struct DotBF16 : WordByWord {
   static inline Words dot(Words sum, Words x, Words w) {
-    return _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum), (__m512bh)x, (__m512bh)w));
+    return as_words(_mm512_dpbf16_ps(as_floats(sum), (__m512bh)x, (__m512bh)w));
   }
 };
 struct DotI8 : WordByWord {
@@ -134,36 +142,6 @@ inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {
         store_words(out + kBlockColumns, int4_values(_mm512_srli_epi16(q, 4), starts[v], table));
       }
     }
-  }
-}
-
-/// out[k][j] = rows[j][k] for kLanes x kLanes numbers.
-inline void transpose_square(const float* const* rows, int64_t k, float* out, int64_t ldo) {
-  __m512 a[16], b[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_ps(rows[i] + k);
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i += 2) {
-    b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
-    b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
-  }
-  // a[4 m + c]: column c of the four 4 x 4 squares of rows 4 m .. 4 m + 3.
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i += 4) {
-    a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
-    a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xee);
-    a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
-    a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xee);
-  }
-#pragma GCC unroll 16
-  for (int c = 0; c < 4; c++) {
-    const __m512 low01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x44), high01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xee);
-    const __m512 low23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x44);
-    const __m512 high23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xee);
-    _mm512_storeu_ps(out + c * ldo, _mm512_shuffle_f32x4(low01, low23, 0x88));
-    _mm512_storeu_ps(out + (4 + c) * ldo, _mm512_shuffle_f32x4(low01, low23, 0xdd));
-    _mm512_storeu_ps(out + (8 + c) * ldo, _mm512_shuffle_f32x4(high01, high23, 0x88));
-    _mm512_storeu_ps(out + (12 + c) * ldo, _mm512_shuffle_f32x4(high01, high23, 0xdd));
   }
 }
 

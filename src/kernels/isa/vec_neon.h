@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector words of ops_body.h for 64-bit ARM with dot products of bytes: 8 lanes in two registers, the order of vec_avx2.h in
+// The vector words of the bodies for 64-bit ARM with dot products of bytes: 8 lanes in two registers, the order of vec_avx2.h in
 // every sum, and so the bits of AVX2 in every operation (isa_bits_test.cc). Four lanes would be this processor's own order and would
 // save nothing: there are 32 registers, and a tile of 4 rows x 4 of them is what two pipes need.
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector words of ops_body.h for any processor: 4 lanes, compiler vectors, products and sums rounded one by one.
+// The vector words of the bodies for any processor: 4 lanes, compiler vectors, products and sums rounded one by one.
 #pragma once
 #include <cstddef>
 
