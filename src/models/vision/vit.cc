@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "models/vision/vit_positions.h"
+
 namespace slip {
 namespace {
 

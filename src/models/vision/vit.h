@@ -37,11 +37,6 @@ struct VitWeights {
 /// Wishes for the tower's tensors; both goes of the reader.
 VitWeights read_vit_weights(WeightReader& reader, const VitConfig& config, WeightType type);
 
-/// A table of rows x columns positions of D numbers, resampled as torch.nn.functional.interpolate does it for a given size
-/// (bicubic, align_corners false), in f32 steps of its own; the table itself where the size is the same.
-std::vector<float> resample_positions(std::span<const float> table_PD, int32_t rows, int32_t columns, int32_t width,
-                                      int32_t to_rows, int32_t to_columns, bool antialias);
-
 /// planes[(channel * height + y) * width + x]; what is left over behind whole patches is not read.
 struct VitImage {
   const float* planes = nullptr;
