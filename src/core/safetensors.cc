@@ -112,6 +112,49 @@ std::string foreign_weights(const fs::path& folder) {
   return found;
 }
 
+using ShardNames = std::map<std::string, std::vector<std::string>>;
+
+// Which tensors an index file says stand in which shard.
+Result<ShardNames> read_index(const fs::path& index) {
+  const std::string where = index.string();
+  SLIP_TRY(const json::value root, read_json(index, kMaxHeaderBytes));
+  if (!root.is_object()) return bad_input("{}: expected an object, got another kind of JSON", where);
+  SLIP_TRY(const json::object* weight_map, get_object(root.get_object(), "weight_map", where));
+  ShardNames names_of_shard;
+  for (const auto& [key, value] : *weight_map) {
+    const std::string name(key);
+    if (!value.is_string()) return bad_input("{}: tensor \"{}\": expected a file name, got another kind of JSON", where, name);
+    const std::string shard(value.get_string());
+    if (!is_plain_name(shard)) {
+      return bad_input("{}: tensor \"{}\": expected a file name without a path, got \"{}\"", where, name, shard);
+    }
+    names_of_shard[shard].push_back(name);
+  }
+  return names_of_shard;
+}
+
+// The file at `path` with the tensors of these names only; `where` is the index that says that it has them.
+Result<OneFile> open_shard(const fs::path& path, const std::vector<std::string>& names, const std::string& where) {
+  SLIP_TRY(OneFile one, open_one(path));
+  std::map<std::string_view, TensorView*> stored;
+  for (TensorView& t : one.tensors) stored.emplace(t.name, &t);
+  std::vector<TensorView> tensors;
+  decltype(one.unread) unread;
+  for (const std::string& name : names) {
+    if (const auto other = one.unread.find(name); other != one.unread.end()) {
+      unread.insert(*other);
+      continue;
+    }
+    const auto it = stored.find(name);
+    if (it == stored.end())
+      return bad_input("{}: tensor \"{}\": expected it in {}, got a file without it", where, name, path.string());
+    tensors.push_back(*it->second);
+  }
+  one.tensors = std::move(tensors);
+  one.unread = std::move(unread);
+  return one;
+}
+
 }  // namespace
 
 int64_t TensorView::elements() const {
@@ -147,42 +190,21 @@ Result<Checkpoint> Checkpoint::open_folder(const fs::path& folder) {
     out.path_ = folder;
     return out;
   }
-  const std::string where = index.string();
-  SLIP_TRY(const json::value root, read_json(index, kMaxHeaderBytes));
-  if (!root.is_object()) return bad_input("{}: expected an object, got another kind of JSON", where);
-  SLIP_TRY(const json::object* weight_map, get_object(root.get_object(), "weight_map", where));
-  std::map<std::string, std::vector<std::string>> names_of_shard;
-  for (const auto& [key, value] : *weight_map) {
-    const std::string name(key);
-    if (!value.is_string()) return bad_input("{}: tensor \"{}\": expected a file name, got another kind of JSON", where, name);
-    const std::string shard(value.get_string());
-    if (!is_plain_name(shard)) {
-      return bad_input("{}: tensor \"{}\": expected a file name without a path, got \"{}\"", where, name, shard);
-    }
-    names_of_shard[shard].push_back(name);
-  }
+  SLIP_TRY(const ShardNames names_of_shard, read_index(index));
   Checkpoint out;
   out.path_ = folder;
   for (const auto& [shard, names] : names_of_shard) {
     const fs::path path = folder / shard;
     if (!fs::exists(path, ec)) {
-      return bad_input("{}: expected shard {} (of {} tensors, first \"{}\"), got no such file", where, path.string(), names.size(),
-                       names.front());
+      return bad_input("{}: expected shard {} (of {} tensors, first \"{}\"), got no such file", index.string(), path.string(),
+                       names.size(), names.front());
     }
-    SLIP_TRY(OneFile one, open_one(path));
-    std::map<std::string_view, TensorView*> stored;
-    for (TensorView& t : one.tensors) stored.emplace(t.name, &t);
-    for (const std::string& name : names) {
-      if (const auto other = one.unread.find(name); other != one.unread.end()) {
-        out.unread_.insert(*other);
-        continue;
-      }
-      const auto it = stored.find(name);
-      if (it == stored.end()) {
-        return bad_input("{}: tensor \"{}\": expected it in {}, got a file without it", where, name, path.string());
-      }
-      out.tensors_.emplace(name, *it->second);
+    SLIP_TRY(OneFile one, open_shard(path, names, index.string()));
+    for (TensorView& t : one.tensors) {
+      std::string name = t.name;
+      out.tensors_.emplace(std::move(name), std::move(t));
     }
+    out.unread_.merge(one.unread);
     out.files_.push_back(std::move(one.map));
     out.metadata_.merge(one.metadata);
   }

@@ -23,10 +23,7 @@ int64_t rows_of_a_piece(int64_t rows, int64_t parts, int64_t heads, int64_t thre
   return best;
 }
 
-}  // namespace
-
-void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
-  if (a.rows <= 0) return;
+void check(const AttentionArgs& a) {
   SLIP_CHECK(a.head_width > 0 && a.head_width <= kMaxHeadWidth, "the reader of configs refuses wider heads");
   SLIP_CHECK(a.kv_heads > 0 && a.heads % a.kv_heads == 0, "every key/value head serves the same number of query heads");
   SLIP_CHECK(a.scale > 0, "absent keys are -inf before scaling");
@@ -35,6 +32,13 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
   SLIP_CHECK(a.kv_type != KvType::kI8 || (a.head_width % 4 == 0 && a.slot_stride % a.head_width == 0 &&
                                           a.head_stride % a.head_width == 0 && a.key_scales_SG && a.value_scales_SG),
              "int8 keys are quads, with a scale for each");
+}
+
+}  // namespace
+
+void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
+  if (a.rows <= 0) return;
+  check(a);
   const auto attend = ops().attend[static_cast<int>(a.kv_type)];
   const int64_t group = a.heads / a.kv_heads;
   int64_t parts = (group + kMaxQueries - 1) / kMaxQueries;

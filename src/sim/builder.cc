@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "sim/math.h"
 
@@ -22,81 +23,45 @@ double speed_at(const LaneMotion& m, double t) {
   return m.accel < 0 ? std::max(v, m.v_end) : std::min(v, m.v_end);
 }
 
+// Length, width and height in metres; a colour where a kind has one.
+struct Shape {
+  AgentType type;
+  double length, width, height;
+  Rgb colour{};
+};
+constexpr Shape kShapes[] = {
+    {AgentType::kCar, 4.5, 1.85, 1.5},
+    {AgentType::kTruck, 8.0, 2.4, 3.2},
+    {AgentType::kBus, 11.0, 2.5, 3.1},
+    {AgentType::kSchoolBus, 9.5, 2.4, 3.0, {245, 180, 20}},
+    {AgentType::kGarbageTruck, 8.0, 2.4, 3.2, {60, 140, 70}},
+    {AgentType::kMotorcycle, 2.1, 0.8, 1.5},
+    {AgentType::kCyclist, 1.8, 0.65, 1.75},
+    {AgentType::kPedestrian, 0.5, 0.6, 1.75},
+    {AgentType::kWorker, 0.5, 0.6, 1.8, {255, 120, 0}},
+    {AgentType::kAnimal, 2.0, 0.7, 1.6, {130, 90, 50}},
+    {AgentType::kAmbulance, 6.0, 2.1, 2.6, {240, 240, 240}},
+    {AgentType::kFireTruck, 8.0, 2.4, 3.1, {200, 20, 20}},
+    {AgentType::kPolice, 4.7, 1.9, 1.6, {30, 40, 90}},
+    {AgentType::kCone, 0.5, 0.5, 1.0, {255, 110, 0}},
+    {AgentType::kBarrier, 0.5, 2.0, 1.1, {240, 90, 20}},
+    {AgentType::kDebris, 1.4, 1.7, 1.0, {110, 80, 50}},
+    {AgentType::kTractor, 4.2, 2.2, 2.7, {40, 130, 40}},
+};
+
 }  // namespace
 
 bool is_person(AgentType t) { return t == AgentType::kPedestrian || t == AgentType::kWorker; }
 
 Agent shape_of(AgentType type, PhiloxStream& g) {
+  const Shape& shape = *std::find_if(std::begin(kShapes), std::end(kShapes), [&](const Shape& s) { return s.type == type; });
+  const double f = g.uniform(0.94, 1.06);
   Agent a;
   a.type = type;
-  const auto size = [&](double l, double w, double h) {
-    const double f = g.uniform(0.94, 1.06);
-    a.length = l * f, a.width = w * f, a.height = h * f;
-  };
-  switch (type) {
-    case AgentType::kCar:
-      size(4.5, 1.85, 1.5);
-      break;
-    case AgentType::kTruck:
-      size(8.0, 2.4, 3.2);
-      break;
-    case AgentType::kBus:
-      size(11.0, 2.5, 3.1);
-      break;
-    case AgentType::kSchoolBus:
-      size(9.5, 2.4, 3.0);
-      a.looks.colour = {245, 180, 20};
-      break;
-    case AgentType::kGarbageTruck:
-      size(8.0, 2.4, 3.2);
-      a.looks.colour = {60, 140, 70};
-      break;
-    case AgentType::kMotorcycle:
-      size(2.1, 0.8, 1.5);
-      break;
-    case AgentType::kCyclist:
-      size(1.8, 0.65, 1.75);
-      break;
-    case AgentType::kPedestrian:
-      size(0.5, 0.6, 1.75);
-      break;
-    case AgentType::kWorker:
-      size(0.5, 0.6, 1.8);
-      a.looks.colour = {255, 120, 0};
-      break;
-    case AgentType::kAnimal:
-      size(2.0, 0.7, 1.6);
-      a.looks.colour = {130, 90, 50};
-      break;
-    case AgentType::kAmbulance:
-      size(6.0, 2.1, 2.6);
-      a.looks.colour = {240, 240, 240};
-      break;
-    case AgentType::kFireTruck:
-      size(8.0, 2.4, 3.1);
-      a.looks.colour = {200, 20, 20};
-      break;
-    case AgentType::kPolice:
-      size(4.7, 1.9, 1.6);
-      a.looks.colour = {30, 40, 90};
-      break;
-    case AgentType::kCone:
-      size(0.5, 0.5, 1.0);
-      a.looks.colour = {255, 110, 0};
-      break;
-    case AgentType::kBarrier:
-      size(0.5, 2.0, 1.1);
-      a.looks.colour = {240, 90, 20};
-      break;
-    case AgentType::kDebris:
-      size(1.4, 1.7, 1.0);
-      a.looks.colour = {110, 80, 50};
-      break;
-    case AgentType::kTractor:
-      size(4.2, 2.2, 2.7);
-      a.looks.colour = {40, 130, 40};
-      break;
-  }
+  a.length = shape.length * f;
+  a.width = shape.width * f;
+  a.height = shape.height * f;
+  a.looks.colour = shape.colour;
   return a;
 }
 

@@ -154,65 +154,78 @@ class Driver {
     ask(std::max(idm, -std::max(3.0, 1.3 * need)));
   }
 
-  void consider(size_t i) {
-    const Actor& a = sc_.actors[i];
-    const Pass& pass = passes_[i];
-    const TrackPoint& now = at(i, k_);
-    const double gap_now = now.s - now.half_s - (s_ + kEgoFront);
-    if (pass.pass) {
-      const bool clear = !blocks(a, now, off_, 0.15);
-      const bool ahead = now.s + now.half_s > s_ - kEgoRear - 0.5;
-      const double reach = std::abs(pass.offset) > 1.5 ? std::max(14.0, 2.2 * v_) : std::max(10.0, 1.8 * v_);
-      if (ahead && gap_now < reach) {
-        if (pass.offset > 0)
-          goal_high_ = std::max(goal_high_, pass.offset);
-        else
-          goal_low_ = std::min(goal_low_, pass.offset);
-      }
-      if (ahead) cap_ahead(pass.cap, std::max(0.0, gap_now - 2.0));
-      if (!clear && ahead && gap_now < 12 && gap_now > -3) ask_stop(gap_now - 1.0);
-      return;
-    }
+  double gap_to(const TrackPoint& p) const { return p.s - p.half_s - (s_ + kEgoFront); }
+
+  // When another is in the ego's way, in steps of the track from now, and the nearest that it comes.
+  struct Crossing {
     int in = -1, out = -1;
     double nearest = 1e9;
+  };
+
+  void consider(size_t i) {
+    if (passes_[i].pass) return consider_passing(i);
+    Crossing c;
     for (int j = 0; j <= 30; j += 3) {
       const TrackPoint& p = at(i, k_ + j);
-      const bool inside = p.s + p.half_s > s_ + 1.0 && blocks(a, p, off_goal_, j == 0 ? 0.2 : 0.3);
-      if (inside && in < 0) in = j;
-      if (inside) out = j, nearest = std::min(nearest, p.s - p.half_s);
+      const bool inside = p.s + p.half_s > s_ + 1.0 && blocks(sc_.actors[i], p, off_goal_, j == 0 ? 0.2 : 0.3);
+      if (inside && c.in < 0) c.in = j;
+      if (inside) c.out = j, c.nearest = std::min(c.nearest, p.s - p.half_s);
     }
-    if (in < 0) {
+    if (c.in < 0) {
       yielding_[i] = false;
       return;
     }
-    const TrackPoint& p = at(i, k_ + in);
-    const TrackPoint& next = at(i, k_ + in + 1);
+    const TrackPoint& p = at(i, k_ + c.in);
+    const TrackPoint& next = at(i, k_ + c.in + 1);
     const double along = (next.s - p.s) / kDt;
     const double across = std::abs(next.d - p.d) / kDt;
-    const double gap = p.s - p.half_s - (s_ + kEgoFront);
-    if (in == 0) {
+    if (c.in == 0) {
+      const double gap = gap_to(p);
       if (gap < -2.5) return;
       if (along < 0.5 || across > along)
-        ask_stop(std::min(gap, nearest - (s_ + kEgoFront)) - kStandstill);
+        ask_stop(std::min(gap, c.nearest - (s_ + kEgoFront)) - kStandstill);
       else
         ask_follow(gap, along);
       return;
     }
-    const double speed = std::max(v_, 1.0);
     if (along > 1.5 && along > across) {
-      if (in <= 6 && gap_now > -2) ask_follow(gap_now, along);
+      const double gap_now = gap_to(at(i, k_));
+      if (c.in <= 6 && gap_now > -2) ask_follow(gap_now, along);
       return;
     }
-    const double room = nearest - (s_ + kEgoFront);
+    yield_to(i, c, p);
+  }
+
+  // What the ego goes around, with some room and at some speed.
+  void consider_passing(size_t i) {
+    const Pass& pass = passes_[i];
+    const TrackPoint& now = at(i, k_);
+    const double gap_now = gap_to(now);
+    const bool clear = !blocks(sc_.actors[i], now, off_, 0.15);
+    const bool ahead = now.s + now.half_s > s_ - kEgoRear - 0.5;
+    const double reach = std::abs(pass.offset) > 1.5 ? std::max(14.0, 2.2 * v_) : std::max(10.0, 1.8 * v_);
+    if (ahead && gap_now < reach) {
+      if (pass.offset > 0)
+        goal_high_ = std::max(goal_high_, pass.offset);
+      else
+        goal_low_ = std::min(goal_low_, pass.offset);
+    }
+    if (ahead) cap_ahead(pass.cap, std::max(0.0, gap_now - 2.0));
+    if (!clear && ahead && gap_now < 12 && gap_now > -3) ask_stop(gap_now - 1.0);
+  }
+
+  // Who crosses the ego's way later, at p first.
+  void yield_to(size_t i, const Crossing& c, const TrackPoint& p) {
     if (!yielding_[i]) {
+      const double speed = std::max(v_, 1.0), gap = gap_to(p);
       const double arrive = gap / speed, cleared = (p.s + p.half_s - s_ + kEgoRear) / speed;
-      const bool leaves = out < 30;
-      if (cleared < 0.1 * in - 0.4) return;                  // the ego is through before
-      if (leaves && arrive > 0.1 * (out + 3) + 0.6) return;  // the other is
-      if (gap < v_ * v_ / 10.0) return;                      // cannot stop before it any more
+      const bool leaves = c.out < 30;
+      if (cleared < 0.1 * c.in - 0.4) return;                  // the ego is through before
+      if (leaves && arrive > 0.1 * (c.out + 3) + 0.6) return;  // the other is
+      if (gap < v_ * v_ / 10.0) return;                        // cannot stop before it any more
       yielding_[i] = true;
     }
-    ask_stop(room - kStandstill);
+    ask_stop(c.nearest - (s_ + kEgoFront) - kStandstill);
   }
 
   void cap_ahead(double speed, double distance) {

@@ -122,6 +122,17 @@ void give_back(std::span<const std::byte> bytes) {
   ::madvise(reinterpret_cast<void*>(begin), reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size() - begin, MADV_DONTNEED);
 }
 
+// Rows [first, first + count) of a stack.
+void give_back_rows(const Stack& stack, int64_t first, int64_t count) {
+  for (size_t i = 0; i < stack.views.size(); ++i) {
+    const TensorView& view = *stack.views[i];
+    const int64_t rows = view.shape[0], begin = std::clamp<int64_t>(first - stack.first_row[i], 0, rows),
+                  end = std::clamp<int64_t>(first + count - stack.first_row[i], 0, rows);
+    const int64_t bytes = stack.k * static_cast<int64_t>(size_of(view.dtype));
+    if (begin < end) give_back(view.bytes.subspan(static_cast<size_t>(begin * bytes), static_cast<size_t>((end - begin) * bytes)));
+  }
+}
+
 // Of a tensor: the sum over its pieces of 64 KB, so that threads may share them; pages are given back as it goes.
 uint64_t hash_tensor(const TensorView& view, ThreadPool& pool) {
   constexpr size_t kPiece = size_t{1} << 16, kPieces = 256;
@@ -320,15 +331,8 @@ PackedMatrix WeightReader::matrix(WeightType type, const std::vector<Part>& part
   }
   PackedMatrix packed;
   if (sink_) {
-    failed_ = sink_->matrix(wish, &stack, read_stack_row, [&](int64_t first_row, int64_t count) {
-      for (size_t i = 0; i < stack.views.size(); ++i) {
-        const int64_t rows = parts[i].shape[0], begin = std::clamp<int64_t>(first_row - stack.first_row[i], 0, rows),
-                      end = std::clamp<int64_t>(first_row + count - stack.first_row[i], 0, rows);
-        const int64_t bytes = k * static_cast<int64_t>(size_of(stack.views[i]->dtype));
-        if (begin < end)
-          give_back(stack.views[i]->bytes.subspan(static_cast<size_t>(begin * bytes), static_cast<size_t>((end - begin) * bytes)));
-      }
-    });
+    failed_ = sink_->matrix(wish, &stack, read_stack_row,
+                            [&](int64_t first_row, int64_t count) { give_back_rows(stack, first_row, count); });
     for (const TensorView* view : stack.views) source_hash_ += hash_tensor(*view, pool_);
   } else {
     packed = pack_matrix(type, n, k, &stack, read_stack_row, pool_);

@@ -201,14 +201,8 @@ class Run {
         return n.value;
       case Kind::kName:
         return look_up(n.text);
-      case Kind::kList: {
-        List list;
-        for (const NodePtr& kid : n.kids) {
-          SLIP_TRY(Value value, eval(*kid));
-          list.push_back(std::move(value));
-        }
-        return Value(std::move(list));
-      }
+      case Kind::kList:
+        return list_of(n);
       case Kind::kDict:
         return dict_of(n);
       case Kind::kAttribute:
@@ -223,13 +217,8 @@ class Run {
       case Kind::kFilter:
       case Kind::kTest:
         return applied(n);
-      case Kind::kNegative: {
-        SLIP_TRY(const Value value, eval(*n.kids[0]));
-        int64_t i = 0;
-        if (value.integer(i)) return Value(-i);
-        if (!value.is_number()) return bad_input("expected a number behind -, got {}", value.type_name());
-        return Value(-value.number());
-      }
+      case Kind::kNegative:
+        return negative(n);
       case Kind::kBinary:
         return binary(n);
       case Kind::kCompare:
@@ -254,6 +243,15 @@ class Run {
     }
   }
 
+  Result<Value> list_of(const Node& n) {
+    List list;
+    for (const NodePtr& kid : n.kids) {
+      SLIP_TRY(Value value, eval(*kid));
+      list.push_back(std::move(value));
+    }
+    return Value(std::move(list));
+  }
+
   Result<Value> dict_of(const Node& n) {
     Dict dict;
     for (size_t i = 0; i + 1 < n.kids.size(); i += 2) {
@@ -263,6 +261,14 @@ class Run {
       dict.set(*key.string(), std::move(value));
     }
     return Value(std::move(dict));
+  }
+
+  Result<Value> negative(const Node& n) {
+    SLIP_TRY(const Value value, eval(*n.kids[0]));
+    int64_t i = 0;
+    if (value.integer(i)) return Value(-i);
+    if (!value.is_number()) return bad_input("expected a number behind -, got {}", value.type_name());
+    return Value(-value.number());
   }
 
   Result<Value> attribute(const Node& n) {
