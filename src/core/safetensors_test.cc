@@ -311,6 +311,28 @@ TEST_F(Safetensors, WeightsInOtherFormsAreRefusedByTheFilesName) {
   EXPECT_EQ(Checkpoint::open_file(folder_).error().kind, ErrorKind::kBadInput);
 }
 
+void mutate(std::string& bytes, PhiloxStream& random) {
+  const size_t at = random.below(static_cast<uint32_t>(bytes.size()));
+  switch (random.below(5)) {
+    case 0:
+      bytes[at] = static_cast<char>(random.bits());
+      break;
+    case 1:
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.below(8)));
+      break;
+    case 2:
+      bytes.erase(at, 1 + random.below(4));
+      break;
+    case 3:
+      bytes.insert(at, 1, "0123456789,:[]{}\"- "[random.below(19)]);
+      break;
+    default:
+      bytes.insert(at, bytes.substr(random.below(static_cast<uint32_t>(bytes.size())), 1 + random.below(20)));
+      break;
+  }
+  if (bytes.empty()) bytes = "x";
+}
+
 TEST_F(Safetensors, MutatedFilesGiveAnErrorOrTheRightTensors) {
   const std::string header = R"({"__metadata__":{"format":"pt"},"first":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
                              R"("second":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
@@ -321,27 +343,7 @@ TEST_F(Safetensors, MutatedFilesGiveAnErrorOrTheRightTensors) {
   int accepted = 0;
   for (int round = 0; round < 1000; ++round) {
     std::string bytes = original;
-    for (uint32_t k = 0, n = 1 + random.below(3); k < n; ++k) {
-      const size_t at = random.below(static_cast<uint32_t>(bytes.size()));
-      switch (random.below(5)) {
-        case 0:
-          bytes[at] = static_cast<char>(random.bits());
-          break;
-        case 1:
-          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.below(8)));
-          break;
-        case 2:
-          bytes.erase(at, 1 + random.below(4));
-          break;
-        case 3:
-          bytes.insert(at, 1, "0123456789,:[]{}\"- "[random.below(19)]);
-          break;
-        default:
-          bytes.insert(at, bytes.substr(random.below(static_cast<uint32_t>(bytes.size())), 1 + random.below(20)));
-          break;
-      }
-      if (bytes.empty()) bytes = "x";
-    }
+    for (uint32_t k = 0, n = 1 + random.below(3); k < n; ++k) mutate(bytes, random);
     const fs::path file = put("mutant.safetensors", bytes);
     const auto r = Checkpoint::open_file(file);
     if (!r) {

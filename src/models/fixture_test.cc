@@ -14,10 +14,13 @@
 #include "models/adapter.h"
 #include "models/config/config.h"
 #include "models/loader.h"
+#include "models/reference_testing.h"
 #include "models/rows_file.h"
 
 namespace slip {
 namespace {
+
+using test::distance, test::kTolerance, test::tensor, test::tensors;
 
 namespace fs = std::filesystem;
 const fs::path kFixtures = SLIP_FIXTURES;
@@ -53,30 +56,6 @@ Loaded load(const fs::path& folder, WeightType type = WeightType::kF32, int thre
   m.lm = std::move(*lm);
   return m;
 }
-
-Checkpoint tensors(const fs::path& file) {
-  auto c = Checkpoint::open_file(file);
-  EXPECT_TRUE(c) << c.error().message;
-  return *c;
-}
-
-std::vector<float> tensor(const Checkpoint& c, const std::string& name) {
-  const TensorView* view = c.find(name);
-  EXPECT_NE(view, nullptr) << name;
-  return view ? read_as_f32(*view) : std::vector<float>{};
-}
-
-// Largest |d| / (1 + |ref|); the fixtures' tolerance is 2e-5.
-double distance(std::span<const float> x, std::span<const float> ref) {
-  EXPECT_EQ(x.size(), ref.size());
-  double worst = 0;
-  for (size_t i = 0; i < std::min(x.size(), ref.size()); ++i) {
-    const double d = std::abs(double{x[i]} - ref[i]) / (1 + std::abs(double{ref[i]}));
-    worst = d > worst || std::isnan(d) ? (std::isnan(d) ? 1e9 : d) : worst;
-  }
-  return worst;
-}
-constexpr double kTolerance = 2e-5;
 
 // The stored pixels of the fixture's images, so that these tests do not depend on preprocessing.
 std::vector<PatchGrid> stored_pixels(const Checkpoint& c, const VisionConfig& vision) {

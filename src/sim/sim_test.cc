@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <set>
+#include <sstream>
 
 #include "sim/builder.h"
 #include "sim/labels.h"
@@ -122,18 +123,18 @@ TEST(SimFamilies, TheFutureContinuesTheHistory) {
   }
 }
 
-TEST(SimLabels, RatesAreBoundedAndEveryClassOccursWithAndWithoutConsequence) {
-  constexpr int kScenes = 4000;
+// What many labels have, counted.
+struct Rates {
   std::array<int, 12> yes{}, idle{};
-  int rejected = 0, unseen = 0, decoys = 0, before_onset = 0, both = 0;
+  int scenes = 0, rejected = 0, unseen = 0, decoys = 0, before_onset = 0, both = 0;
   double cv = 0;
   std::set<std::string> words;
-  for (int i = 0; i < kScenes; ++i) {
-    const auto d = draw_accepted(static_cast<uint64_t>(100000 + i), {});
-    ASSERT_TRUE(d);
-    const Labels& l = d->labels;
-    rejected += d->rejected;
-    unseen += d->unseen;
+
+  void add(const Drawn& d) {
+    const Labels& l = d.labels;
+    ++scenes;
+    rejected += d.rejected;
+    unseen += d.unseen;
     bool decoy = false;
     int n = 0;
     for (size_t c = 0; c < 12; ++c) {
@@ -144,41 +145,45 @@ TEST(SimLabels, RatesAreBoundedAndEveryClassOccursWithAndWithoutConsequence) {
     }
     both += n >= 2;
     decoys += decoy;
-    std::string word;
-    for (const char c : l.explanation + " ") {
-      if (c != ' ') {
-        word += c;
-        continue;
-      }
-      words.insert(word);
-      word.clear();
-    }
-    if (!l.pre_onset) continue;
+    std::istringstream explanation(l.explanation);
+    for (std::string word; explanation >> word;) words.insert(word);
+    if (!l.pre_onset) return;
     ++before_onset;
     for (int k = 1; k <= 20; ++k) {
       const Vec2 p = future_at(l, 0.25 * k);
       cv += det_hypot(p.x - 0.25 * k * l.v0_mps, p.y) / 20;
     }
   }
-  cv /= before_onset;
+  double percent(int n) const { return 100.0 * n / scenes; }
+};
+
+TEST(SimLabels, RatesAreBoundedAndEveryClassOccursWithAndWithoutConsequence) {
+  constexpr int kScenes = 4000;
+  Rates r;
+  for (int i = 0; i < kScenes; ++i) {
+    const auto d = draw_accepted(static_cast<uint64_t>(100000 + i), {});
+    ASSERT_TRUE(d);
+    r.add(*d);
+  }
+  r.cv /= r.before_onset;
   for (size_t c = 0; c < 12; ++c) {
     std::printf("%-22s yes %5.1f %%, visible without consequence %5.1f %%\n", std::string(kObjectClasses[c]).c_str(),
-                100.0 * yes[c] / kScenes, 100.0 * idle[c] / kScenes);
-    EXPECT_GE(yes[c], kScenes * 0.075) << kObjectClasses[c];
-    EXPECT_LE(yes[c], kScenes * 0.45) << kObjectClasses[c];
-    EXPECT_GE(idle[c], kScenes * 0.005) << kObjectClasses[c];
+                r.percent(r.yes[c]), r.percent(r.idle[c]));
+    EXPECT_GE(r.yes[c], kScenes * 0.075) << kObjectClasses[c];
+    EXPECT_LE(r.yes[c], kScenes * 0.45) << kObjectClasses[c];
+    EXPECT_GE(r.idle[c], kScenes * 0.005) << kObjectClasses[c];
   }
   std::printf(
       "expert refused %.2f %%, unseen cause %.2f %%, decoys in %.1f %%, two classes in %.1f %%, before onset %.1f %% "
       "(constant velocity ADE@5s %.2f m), %zu words\n",
-      100.0 * rejected / (kScenes + rejected), 100.0 * unseen / (kScenes + unseen), 100.0 * decoys / kScenes,
-      100.0 * both / kScenes, 100.0 * before_onset / kScenes, cv, words.size());
-  EXPECT_LT(rejected, kScenes / 10);
-  EXPECT_LT(unseen, kScenes / 10);
-  EXPECT_GT(decoys, kScenes / 4);
-  EXPECT_GT(before_onset, kScenes * 0.4);
-  EXPECT_GT(cv, 2.5);
-  EXPECT_LT(words.size(), 180U);
+      100.0 * r.rejected / (kScenes + r.rejected), 100.0 * r.unseen / (kScenes + r.unseen), r.percent(r.decoys), r.percent(r.both),
+      r.percent(r.before_onset), r.cv, r.words.size());
+  EXPECT_LT(r.rejected, kScenes / 10);
+  EXPECT_LT(r.unseen, kScenes / 10);
+  EXPECT_GT(r.decoys, kScenes / 4);
+  EXPECT_GT(r.before_onset, kScenes * 0.4);
+  EXPECT_GT(r.cv, 2.5);
+  EXPECT_LT(r.words.size(), 180U);
 }
 
 TEST(SimLabels, RemovingADecoyChangesNothing) {

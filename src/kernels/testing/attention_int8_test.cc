@@ -31,6 +31,21 @@ struct Stored {
   }
 };
 
+/// Of number k over the block of keys [first, end), before it is divided by the sum of the probabilities; derived below.
+double error_of_shares(const std::vector<double>& p, const std::vector<Stored>& value, size_t k, size_t first, size_t end) {
+  double sum_u = 0, most_u = 0, sum_uv = 0, distance = 0;
+  for (size_t s = first; s < end; s++) {
+    const double u = p[s] * value[s].scale;
+    sum_u += u;
+    most_u = std::max(most_u, u);
+    sum_uv += u * value[s].numbers[k];
+  }
+  if (sum_u == 0) return 0;
+  for (size_t s = first; s < end; s++) distance += std::fabs(value[s].numbers[k] - sum_uv / sum_u);
+  const double half = most_u / 255 * (0.5 + 0x1p-15);
+  return half / (1 - 64 * half / sum_u) * distance;
+}
+
 /// One query over int8 keys, in double from the integers that are really multiplied (a query is quantised as a key), with the bound of
 /// a right f32 version.
 ///
@@ -68,7 +83,7 @@ std::vector<Bounded> attention_quads_ref(std::span<const float> q_K, float facto
   const double n = static_cast<double>(seen), blocks = std::ceil(n / 64), exp_error = 1.02e-4;
   const double weight = std::expm1(std::log(2.0) * (2 * score_error + (1 + blocks) * kRoundoff * apart)) + (1 + blocks) * exp_error;
   for (size_t k = 0; k < width; k++) {
-    double mean = 0, size = 0, spread = 0, shares = 0, largest = 0;
+    double mean = 0, size = 0, spread = 0, largest = 0;
     const auto number = [&](size_t s) { return double{value[s].scale} * value[s].numbers[k]; };
     for (size_t s = 0; s < seen; s++) {
       mean += p[s] / total * number(s);
@@ -76,20 +91,8 @@ std::vector<Bounded> attention_quads_ref(std::span<const float> q_K, float facto
       largest = std::max(largest, std::fabs(number(s)));
     }
     for (size_t s = 0; s < seen; s++) spread += p[s] / total * std::fabs(number(s) - mean);
-    for (size_t first = 0; first < seen; first += 64) {
-      const size_t end = std::min(seen, first + 64);
-      double sum_u = 0, most_u = 0, sum_uv = 0, distance = 0;
-      for (size_t s = first; s < end; s++) {
-        const double u = p[s] * value[s].scale;
-        sum_u += u;
-        most_u = std::max(most_u, u);
-        sum_uv += u * value[s].numbers[k];
-      }
-      if (sum_u == 0) continue;
-      for (size_t s = first; s < end; s++) distance += std::fabs(value[s].numbers[k] - sum_uv / sum_u);
-      const double half = most_u / 255 * (0.5 + 0x1p-15);
-      shares += half / (1 - 64 * half / sum_u) * distance;
-    }
+    double shares = 0;
+    for (size_t first = 0; first < seen; first += 64) shares += error_of_shares(p, value, k, first, std::min(seen, first + 64));
     const double sums = 2 * gamma(2 * n + 4 * blocks + 16);
     out[k] = {mean, (weight * spread + (1 + weight) * shares / total) / (1 - weight) + sums * (size + shares / total) +
                         0x1p-98 * n * (1 + largest)};  // flushed: probabilities below 2^-126, blocks below 2^-100

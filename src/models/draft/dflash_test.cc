@@ -12,9 +12,12 @@
 
 #include "base/file.h"
 #include "models/draft/dflash_config.h"
+#include "models/reference_testing.h"
 
 namespace slip {
 namespace {
+
+using test::distance, test::kTolerance;
 
 namespace fs = std::filesystem;
 const fs::path kModels = fs::path(SLIP_FIXTURES) / "models";
@@ -78,15 +81,6 @@ struct Pair {
     ASSERT_TRUE(ran) << ran.error().message;
   }
 };
-
-double distance(std::span<const float> x, const std::vector<float>& ref) {
-  EXPECT_EQ(x.size(), ref.size());
-  double worst = 0;
-  for (size_t i = 0; i < std::min(x.size(), ref.size()); ++i)
-    worst = std::max(worst, std::abs(double{x[i]} - ref[i]) / (1 + std::abs(double{ref[i]})));
-  return worst;
-}
-constexpr double kTolerance = 2e-5;
 
 TEST(DFlash, PublishedRuleChoosesTheTappedLayers) {
   EXPECT_EQ(dflash_tap_layers(24, 5), (std::vector<int32_t>{1, 6, 11, 16, 21}));

@@ -13,36 +13,16 @@
 #include "models/config/dino_qwen.h"
 #include "models/config/openvla.h"
 #include "models/model.h"
+#include "models/reference_testing.h"
 #include "models/vision/vit_tower.h"
 
 namespace slip {
 namespace {
 
+using test::distance, test::kTolerance, test::tensor, test::tensors;
+
 namespace fs = std::filesystem;
 const fs::path kModels = fs::path(SLIP_FIXTURES) / "models";
-constexpr double kTolerance = 2e-5;
-
-Checkpoint tensors(const fs::path& file) {
-  auto c = Checkpoint::open_file(file);
-  EXPECT_TRUE(c) << c.error().message;
-  return *c;
-}
-
-std::vector<float> tensor(const Checkpoint& c, const std::string& name) {
-  const TensorView* view = c.find(name);
-  EXPECT_NE(view, nullptr) << name;
-  return view ? read_as_f32(*view) : std::vector<float>{};
-}
-
-double distance(std::span<const float> x, std::span<const float> ref) {
-  EXPECT_EQ(x.size(), ref.size());
-  double worst = 0;
-  for (size_t i = 0; i < std::min(x.size(), ref.size()); ++i) {
-    const double d = std::abs(double{x[i]} - ref[i]) / (1 + std::abs(double{ref[i]}));
-    worst = std::isnan(d) ? 1e9 : std::max(worst, d);
-  }
-  return worst;
-}
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && !a.empty() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
