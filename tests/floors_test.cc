@@ -22,6 +22,7 @@ const std::map<std::string, int> kFloor = {
     {"image", 100},
     {"text/jinja", 100},
     {"text", 110},
+    {"kernels/body", 180},
     {"kernels/isa", 190},
     {"kernels", 200},
     {"kernels/testing", 210},

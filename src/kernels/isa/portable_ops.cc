@@ -3,7 +3,7 @@
 // this file is compiled with its own machine flags (CMakeLists.txt) and is called only after a look at the processor.
 #include "kernels/isa/pairs_portable.h"
 
-#include "kernels/isa/body_table.h"
+#include "kernels/body/table.h"
 
 namespace slip {
 

@@ -4,16 +4,16 @@
 #pragma once
 #include <cstddef>
 
-#include "kernels/isa/body_product.h"
-#include "kernels/isa/body_rows.h"
+#include "kernels/body/product.h"
+#include "kernels/body/rows.h"
 // After both:
-#include "kernels/isa/body_int4.h"
-#include "kernels/isa/body_pack.h"
-#include "kernels/isa/body_stats.h"
+#include "kernels/body/int4.h"
+#include "kernels/body/pack.h"
+#include "kernels/body/stats.h"
 // After these:
-#include "kernels/isa/body_attention.h"
-#include "kernels/isa/body_attention_pairs.h"
-#include "kernels/isa/body_attention_quads.h"
+#include "kernels/body/attention.h"
+#include "kernels/body/attention_pairs.h"
+#include "kernels/body/attention_quads.h"
 
 namespace slip {
 namespace {

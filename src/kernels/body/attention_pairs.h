@@ -8,7 +8,7 @@
 // 2^(score - maximum), before they weigh values and before they are added up: what is divided by is the sum of what was multiplied
 // with. attention_test.cc derives the error bound.
 #pragma once
-#include "kernels/isa/body_attention_lanes.h"
+#include "kernels/body/attention_lanes.h"
 
 namespace slip {
 namespace {

@@ -15,8 +15,8 @@
 // blocks of 64. No fused multiply-add, so that all instruction sets agree in every bit. A number that is not finite makes a NaN scale,
 // and what sees that slot NaN.
 #pragma once
-#include "kernels/isa/body_attention_lanes.h"
-#include "kernels/isa/body_quads.h"
+#include "kernels/body/attention_lanes.h"
+#include "kernels/body/quads.h"
 
 namespace slip {
 namespace {

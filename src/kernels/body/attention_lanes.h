@@ -16,7 +16,7 @@
 // The last two are passed by value and hold two pointers at most: with four, which go through memory, int8 attention was 8 % slower at
 // a head width of 32 (Zen 3).
 #pragma once
-#include "kernels/isa/body_keys.h"
+#include "kernels/body/keys.h"
 
 namespace slip {
 namespace {

@@ -3,7 +3,7 @@
 // transposed once for all queries that see them, then scores and weighted values are the products of body_product.h
 // with a running softmax in between [Dao et al., FlashAttention, for the running maximum].
 #pragma once
-#include "kernels/isa/body_keys.h"
+#include "kernels/body/keys.h"
 
 namespace slip {
 namespace {
