@@ -151,16 +151,16 @@ void matmul_argmax(const PackedMatrix& w, const float* x_TK, int64_t rows, int64
 /// Largest element's index, lowest on ties, NaN loses; -1 only when all are NaN.
 int64_t argmax(std::span<const float> x);
 
-/// Numbers of the key/value cache. kI8: bytes and a scale per slot and head, keys spread (body_attention_quads.h).
+/// Numbers of the key/value cache. kI8: bytes and a scale per slot and head, keys spread (body/attention_quads.h).
 enum class KvType : uint8_t { kF32, kBF16, kI8 };
 constexpr size_t size_of(KvType type) { return type == KvType::kF32 ? 4 : type == KvType::kBF16 ? 2 : 1; }
 
 /// out_THK = softmax(scale * q_THK . keys) values, grouped heads: query head h reads key/value head h * G / H.
 /// keys and values: slot s, head g at base + s * slot_stride + g * head_stride, numbers of kv_type. Softmax in f32 with running maximum
 /// per key block.
-/// bf16: head_width even; q * scale and probabilities are rounded to bf16, sums are f32 (body_attention_pairs.h has the order,
+/// bf16: head_width even; q * scale and probabilities are rounded to bf16, sums are f32 (body/attention_pairs.h has the order,
 /// attention_test.cc the bound). i8: head_width and strides multiples of 4, slot_stride and head_stride of head_width; q and the
-/// probabilities of a block are quantised, sums of a block exact; the same bits on every instruction set (body_attention_quads.h).
+/// probabilities of a block are quantised, sums of a block exact; the same bits on every instruction set (body/attention_quads.h).
 /// A row that sees nothing gets zeros. out may not alias q.
 struct AttentionArgs {
   const float* q_THK = nullptr;

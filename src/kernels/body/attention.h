@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Span attention over f32 keys for up to kMaxQueries queries (rows x heads of one key/value head): 64 keys at a time are gathered and
-// transposed once for all queries that see them, then scores and weighted values are the products of body_product.h
+// transposed once for all queries that see them, then scores and weighted values are the products of body/product.h
 // with a running softmax in between [Dao et al., FlashAttention, for the running maximum].
 #pragma once
 #include "kernels/body/keys.h"

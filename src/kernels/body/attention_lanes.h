@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention over bf16 and over int8 share (body_attention_pairs.h, body_attention_quads.h). Queries lie in the lanes of a vector
+// What attention over bf16 and over int8 share (body/attention_pairs.h, body/attention_quads.h). Queries lie in the lanes of a vector
 // while scores are made: a key's words, pairs of bf16 or quads of bytes, are broadcast from where the key lies in the cache, the queries
 // are transposed once per piece, and maximum, exponential and sum of a query never cross a lane. Values are rearranged per block of 64
 // keys, a word for one number of two or four neighbouring keys, and weighed with the numbers of the head in the lanes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Span attention over bf16 keys and values, with bf16 dot products: body_attention_lanes.h with pairs of bf16, along the head for scores and
+// Span attention over bf16 keys and values, with bf16 dot products: body/attention_lanes.h with pairs of bf16, along the head for scores and
 // of neighbouring keys for values.
 //
 // Contract W: a row's keys are cut into blocks of 64 counted along its own span list. A score is one chain over pairs of the head

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Span attention over int8 keys and values, with int8 dot products: body_attention_pairs.h with quads of bytes in place of pairs of bf16.
+// Span attention over int8 keys and values, with int8 dot products: body/attention_pairs.h with quads of bytes in place of pairs of bf16.
 //
 // Keys and queries are spread by an orthonormal Walsh-Hadamard transform of the head width (its largest power of two, then that of the
 // rest, ...), which no score notices, and which leaves no channel much larger than the others: Qwen2.5's key biases stand 100 times

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with int4 weights (int4.h, packed_layout.h). Sums are exact integers, so all forms give the same bits: few rows unpack
 // in registers while the weights pass by (AVX-512: up to eight; AVX2 and NEON: one); more share one unpacking into the L1. Included
-// after body_product.h.
+// after body/product.h.
 #pragma once
 
 namespace slip {

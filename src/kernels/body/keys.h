@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the three attentions share (body_attention.h: f32, body_attention_pairs.h: bf16, body_attention_quads.h: int8): walking along
+// What the three attentions share (body/attention.h: f32, body/attention_pairs.h: bf16, body/attention_quads.h: int8): walking along
 // the rows' span lists a block of keys at a time, and finding the rows that see the same block, so that it is read and rearranged once
 // for all of them.
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations in the words of a weight type, normed on the way where asked: the factor 1 / rms is that of rms_norm_rows, and so is
-// the product x * factor * gain, hence the bits. Included after body_rows.h.
+// the product x * factor * gain, hence the bits. Included after body/rows.h.
 #pragma once
 
 namespace slip {

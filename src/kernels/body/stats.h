@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Argmax and statistics of a head's logits, 64 columns at a time and then over the blocks. Included after body_rows.h.
+// Argmax and statistics of a head's logits, 64 columns at a time and then over the blocks. Included after body/rows.h.
 #pragma once
 
 namespace slip {

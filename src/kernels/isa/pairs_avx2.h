@@ -44,7 +44,7 @@ inline Words lower_of(Words w) { return _mm256_and_si256(w, _mm256_set1_epi32(0x
 /// 1 in both halves of every word.
 inline Words ones() { return _mm256_set1_epi32(0x3f803f80); }
 
-// Quads of bytes (body_quads.h): here the broadcast side is two words of 16-bit numbers.
+// Quads of bytes (body/quads.h): here the broadcast side is two words of 16-bit numbers.
 
 inline DotI8::Pairs quad_at(const Word* p) {
   const Words w = splat_word(p);

@@ -44,7 +44,7 @@ inline Words lower_of(Words w) { return _mm512_and_si512(w, _mm512_set1_epi32(0x
 /// 1 in both halves of every word.
 inline Words ones() { return _mm512_set1_epi32(0x3f803f80); }
 
-// Quads of bytes (body_quads.h).
+// Quads of bytes (body/quads.h).
 
 inline Words bytes_of(Floats a, Floats b, Floats c, Floats d) {
   const __m512i low = _mm512_set1_epi32(255);

@@ -207,7 +207,7 @@ inline void unpack_int4(const char* chunk, int64_t steps, Word* words) {
   }
 }
 
-/// What int4 products of one row need (body_int4.h). A half of a vector is 16 bytes.
+/// What int4 products of one row need (body/int4.h). A half of a vector is 16 bytes.
 /// The 4 x 4 words in each half of r[0] .. r[3], transposed: r[i] gets what stood at i in each.
 inline void transpose_halves(Words* r) {
   const auto transposed = [](uint32x4_t& a, uint32x4_t& b, uint32x4_t& c, uint32x4_t& d) {

@@ -11,7 +11,7 @@ namespace slip {
 namespace {
 
 constexpr double kTiny = 0x1p-126;  // what one flushed number can lose
-constexpr double kExpUlps = 4;      // exp_s of body_rows.h: 2 ulp = 4 u
+constexpr double kExpUlps = 4;      // exp_s of body/rows.h: 2 ulp = 4 u
 
 }  // namespace
 
