@@ -14,7 +14,8 @@
 
 namespace slipstream {
 
-/// A field of the form with its content. `json`: as it stands in the result object ("\"no\"", "12.50", "[1, 2]"); `text`: without quotes.
+/// A field of the form with its content: a text, a number, or numbers. `json`: as it stands in the result object ("\"no\"", "1.25E1",
+/// "[1E0,2E0]"); `text`: for people (no, 12.5, [1, 2]).
 struct FieldValue {
   std::string name, json, text;
 };
@@ -63,6 +64,8 @@ class Answer {
   const FieldValue* field(std::string_view name) const;
   /// The result object of the command line's contract, one line.
   std::string to_json() const;
+  /// What a person reads: the text, the numbers that bins stand for, an action in its units. Whole lines.
+  std::string to_text() const;
   /// Chrome trace JSON of stages and rounds (Request::trace), for chrome://tracing or Perfetto.
   std::string trace_json() const;
   /// A PNG: the cameras with the plan, the form filled in, the plan from above.

@@ -34,10 +34,11 @@ struct EngineOptions {
 class Engine {
  public:
   /// Loads a model folder. kBadInput, kUnsupported or kResource as the folder, its options and the machine are.
-  static Result<Engine> load(const std::string& folder, const EngineOptions& options = {}, const Progress& progress = {});
+  static Result<Engine> load(const std::string& folder, const EngineOptions& options = {}, const Progress& progress = {},
+                             const CancelToken& cancel = {});
   /// The same with as many slots as the request needs (where options.slots is 0).
   static Result<Engine> load_for(const Request& request, const std::string& folder, const EngineOptions& options = {},
-                                 const Progress& progress = {});
+                                 const Progress& progress = {}, const CancelToken& cancel = {});
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
   ~Engine();
@@ -65,7 +66,8 @@ struct VerifyOptions {
 };
 /// Proves on this machine that all widths, thread counts, cache layouts and exact decoders give the same bytes, and compares with the
 /// folder's golden.json. Report::outcome is kCheckFailed where they do not.
-Result<Report> verify(const std::string& folder, const VerifyOptions& options = {}, const Progress& progress = {});
+Result<Report> verify(const std::string& folder, const VerifyOptions& options = {}, const Progress& progress = {},
+                      const CancelToken& cancel = {});
 
 struct SimulateOptions {
   uint64_t first_seed = 0;
@@ -75,8 +77,8 @@ struct SimulateOptions {
 };
 std::vector<std::string> scene_families();
 /// A record set of procedural scenes: three cameras, ego history, ground truth. The same bytes from the same seeds on any machine.
-Result<Report> simulate(const std::string& out, const SimulateOptions& options, const CancelToken& cancel = {},
-                        const Progress& progress = {});
+Result<Report> simulate(const std::string& out, const SimulateOptions& options, const Progress& progress = {},
+                        const CancelToken& cancel = {});
 /// One scene's cameras as a PNG; the report tells its labels.
 Result<Report> draw_scene(const std::string& png, uint64_t seed, const std::string& family = "");
 
@@ -96,9 +98,15 @@ struct EvaluateOptions {
 };
 /// Metrics of a decoder over records.
 Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
-                        const CancelToken& cancel = {}, const Progress& progress = {});
+                        const Progress& progress = {}, const CancelToken& cancel = {});
 
-/// A held-out scene answered by four decoders; Report::outcome is kCheckFailed where exact ones differ. `png`: where to draw; empty: nowhere.
-Result<Report> demonstrate(const std::string& folder, uint64_t seed = 0, const std::string& png = "", int32_t threads = 0);
+/// A held-out scene answered by four decoders; Report::outcome is kCheckFailed where exact ones differ.
+struct DemonstrateOptions {
+  uint64_t seed = 0;  // which scene; 0: a chosen one
+  std::string png;    // where to draw; empty: nowhere
+  int32_t threads = 0;
+};
+Result<Report> demonstrate(const std::string& folder, const DemonstrateOptions& options = {}, const Progress& progress = {},
+                           const CancelToken& cancel = {});
 
 }  // namespace slipstream

@@ -98,7 +98,7 @@ class CancelToken {
   void cancel() { state_->cancelled.store(true, std::memory_order_relaxed); }
   bool cancelled() const;
   bool late(Clock::time_point now = Clock::now()) const;
-  /// kCancelled where it is cancelled or late: "<stage>: expected to finish, got cancelled after <done> <what>".
+  /// kCancelled: "<stage>: expected to finish, got cancelled after <done> <what>"; "interrupted" after the process's Ctrl-C.
   Status check(std::string_view stage, int64_t done, std::string_view what) const;
   /// Cancelled with the process's Ctrl-C as well, for programs that handle signals through this library (the command line).
   static CancelToken of_process();

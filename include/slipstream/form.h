@@ -12,8 +12,9 @@ namespace slipstream {
 
 /// What a tool has to say: the same facts for programs and for people. `outcome` is an error where a check failed though the work was done.
 struct Report {
-  std::string json;  // one document
-  std::string text;  // lines
+  std::string json;     // one document; empty where the outcome left none
+  std::string text;     // lines
+  std::string remarks;  // lines that are no part of the result: for standard error
   Status outcome;
 };
 
@@ -23,7 +24,8 @@ std::vector<std::string> builtin_forms();
 /// A form explained: fixed tokens, fields, budgets, blocks, graph, critical path. `form` as Request::form. Without a model folder the counts
 /// of tokens are upper bounds. kBadInput for a schema that cannot be a form.
 Result<Report> explain_form(const std::string& form, const std::string& model_folder = "", const std::string& unnorm_key = "");
-/// The form's JSON Schema document, indented.
-Result<std::string> form_schema(const std::string& form, const std::string& model_folder = "", const std::string& unnorm_key = "");
+/// The form's JSON Schema document, indented or on one line.
+Result<std::string> form_schema(const std::string& form, const std::string& model_folder = "", const std::string& unnorm_key = "",
+                                bool indented = true);
 
 }  // namespace slipstream

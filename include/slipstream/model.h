@@ -62,7 +62,9 @@ struct ForwardOptions {
 /// Logits (T x V, f32) of rows with explicit visibility, written as safetensors. `rows`: the rows document (JSON), `name` for messages,
 /// `base_folder`: where its images' relative paths start.
 Result<Report> forward(const std::string& folder, std::string_view rows, const std::string& name, const std::string& base_folder,
-                       const std::string& out, const ForwardOptions& options = {});
+                       const std::string& out, const ForwardOptions& options = {}, const CancelToken& cancel = {});
+/// Rows that a document may have at most.
+inline constexpr int64_t kMostRows = 1 << 20;
 
 struct QuantizeOptions {
   std::string type;  // int8, int4, bf16, f32
@@ -71,7 +73,7 @@ struct QuantizeOptions {
 };
 /// A packed copy, mapped at start, with a report of its errors.
 Result<Report> quantize(const std::string& folder, const std::string& out, const QuantizeOptions& options,
-                        const CancelToken& cancel = {}, const Progress& progress = {});
+                        const Progress& progress = {}, const CancelToken& cancel = {});
 
 struct SynthesizeOptions {
   std::string like, dtype = "bf16";
@@ -82,10 +84,9 @@ struct SynthesizeOptions {
 };
 std::vector<std::string> synthetic_shapes();
 /// A folder of random weights of a released shape, for benchmarks.
-Result<Report> synthesize(const std::string& out, const SynthesizeOptions& options, const CancelToken& cancel = {},
-                          const Progress& progress = {});
+Result<Report> synthesize(const std::string& out, const SynthesizeOptions& options, const Progress& progress = {},
+                          const CancelToken& cancel = {});
 /// A native Prismatic checkpoint (MiniVLA) as a Hugging Face folder.
-Result<Report> convert_prismatic(const std::string& checkpoint, const std::string& tokenizer, const std::string& out,
-                                 const Progress& progress = {});
+Result<Report> convert_prismatic(const std::string& checkpoint, const std::string& tokenizer, const std::string& out);
 
 }  // namespace slipstream

@@ -25,7 +25,8 @@ struct Image {
   int64_t row_bytes = 0;  // 0: width * channels
   std::shared_ptr<const void> owner;
 };
-/// JPEG, PNG, WebP or PPM. kBadInput names the file, what was expected and what was found. "-" reads standard input.
+/// JPEG, PNG, WebP or PPM. kBadInput names the file, what was expected and what was found. At least 28 pixels a side, at most
+/// 16,384, and an aspect ratio of at most 200.
 Result<Image> read_image(const std::string& file);
 /// The same from bytes in memory; `name` opens error messages.
 Result<Image> decode_image(std::string_view bytes, std::string_view name);
@@ -59,6 +60,9 @@ struct DecoderChoice {
   std::string verifier;  // exact, rejection, relaxed:R, ensemble:L, confidence:T, sampler:DIR
   std::string width;     // how many tokens a round drafts: fixed:N, blocks, measured[:FILE], blockpilot:FILE
 };
+
+/// What may stand for a part, for help texts: "preset", "schedule", "drafter", "verifier", "width"; empty for another word.
+std::string decoder_words(std::string_view part);
 
 /// Temperature 0 is greedy. Randomness is keyed by (seed, request number, field, index): every exact decoder gives the same answer.
 struct Sampling {

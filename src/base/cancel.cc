@@ -40,6 +40,8 @@ bool CancelToken::late(Clock::time_point now) const {
 }
 
 Status CancelToken::check(std::string_view stage, int64_t done, std::string_view what) const {
+  for (const State* s = state_.get(); s; s = s->parent.get())
+    if (s->also && s->also()) return Error{ErrorKind::kCancelled, "interrupted"};
   if (cancelled())
     return Error{ErrorKind::kCancelled, fmt::format("{}: expected to finish, got cancelled after {} {}", stage, done, what)};
   if (late())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The commands of the command line as plain functions: options in, Status out. Parsing is the business of main.cc, options.cc and
-// bench_options.cc, so that its heavy header is compiled nowhere else. Results go to stdout, progress and logs to stderr.
+// bench/options.cc, so that its heavy header is compiled nowhere else. Results go to stdout, progress and logs to stderr. All but `bench`
+// and `train` stand on the public headers: they read what the options name, call one function of the library and print.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "slipstream/engine.h"
 
 namespace slip::cli {
 
@@ -36,14 +38,12 @@ struct PreprocessOptions {
 };
 Status preprocess(const PreprocessOptions& o);
 
-struct ForwardOptions {
-  std::string model, rows, out, dtype;  // empty: f32, or what a packed folder is
-  std::string device = "cpu";
-  int threads = 0;
-  int64_t split = 0;
+struct ForwardCommand {
+  std::string model, rows, out;
+  slipstream::ForwardOptions options;
   bool json = false;
 };
-Status forward(const ForwardOptions& o);
+Status forward(const ForwardCommand& o);
 
 struct FormOptions {
   std::string form, model, unnorm_key;
@@ -51,65 +51,55 @@ struct FormOptions {
 };
 Status form(const FormOptions& o);
 
-constexpr int kDefaultTokens = 256;  // of free text
-
+/// What the options of `run` say. Most of them are the request's own; the rest names files to read into it.
 struct RunOptions {
-  std::string model, form = "model", prompt, prompt_file, record, ego;
+  std::string model;
+  slipstream::Request request;
+  slipstream::EngineOptions engine;
+  std::string prompt_file, record, ego;
   std::vector<std::string> images, videos;
   double fps = 2;
-  std::string decoder, schedule, drafter, verifier, width;
-  std::string visibility;  // "", "chain", "graph"
-  std::string unnorm_key;
-  double temperature = 0, top_p = 1, min_p = 0, repetition = 1;
-  int top_k = 0, repetition_last = 64, most_rows = 0;
-  bool no_activation = false, log_forced = false;
   std::vector<std::string> section_temperatures;  // "trajectory=0.5"
-  uint64_t seed = 0;
-  int rollouts = 1, threads = 0, slots = 0;
-  std::optional<int> max_tokens;  // of free text; none: kDefaultTokens
-  std::string dtype = "auto", device = "cpu", kv = "auto", fit = "paper", trace, picture;
-  bool json = false, blank_images = false, has_prompt = false;
+  std::optional<int> max_tokens;                  // of free text alone
+  std::string trace, picture;
+  bool json = false, has_prompt = false;
 };
 Status run(const RunOptions& o);
+/// The request with what the options name read into it. kUsage for options that cannot act.
+Result<slipstream::Request> request_from(const RunOptions& o);
 
 struct DemoOptions {
-  std::string model, picture;
-  uint64_t seed = 0;
-  int threads = 0;
+  std::string model;
+  slipstream::DemonstrateOptions options;
   bool json = false;
 };
 Status demo(const DemoOptions& o);
 
-struct VerifyOptions {
-  std::string model, dtype = "auto", device = "cpu", kv = "auto";
-  std::string draft_model, dflash;  // folders: their presets are compared too
-  int max_width = 64;
+struct VerifyCommand {
+  std::string model;
+  slipstream::VerifyOptions options;
   bool json = false;
 };
-Status verify(const VerifyOptions& o);
+Status verify(const VerifyCommand& o);
 
-struct SimulateOptions {
-  uint64_t seed = 0;
-  int64_t count = 0;
-  std::string out, family, picture;
-  int threads = 0;
+struct SimulateCommand {
+  slipstream::SimulateOptions options;
+  std::string out, picture;
   bool list_families = false, json = false;
 };
-Status simulate(const SimulateOptions& o);
+Status simulate(const SimulateCommand& o);
 
 struct QuantizeCommand {
-  std::string model, type, out;
-  int records = 8, threads = 0;
-  bool no_compare = false, json = false;
+  std::string model, out;
+  slipstream::QuantizeOptions options;
+  bool json = false;
 };
 Status quantize(const QuantizeCommand& o);
 
 struct SynthesizeCommand {
-  std::string like, dtype = "bf16", out;
-  std::vector<std::string> tokenizer;
-  uint64_t seed = 0;
-  int layers = 0, threads = 0;
-  bool tiny = false, json = false;
+  std::string out;
+  slipstream::SynthesizeOptions options;
+  bool json = false;
 };
 Status synthesize(const SynthesizeCommand& o);
 
@@ -119,18 +109,14 @@ struct ConvertCommand {
 };
 Status convert(const ConvertCommand& o);
 
-struct EvalOptions {
-  std::string model, records, decoder, schedule, drafter, verifier, width, dtype = "auto", device = "cpu", require, out, calibrate;
-  std::string kv = "auto";
-  double every_s = 0;  // > 0: frames of each scene so many seconds apart; with drafter `previous` each starts from the one before
-  int frames = 2;
-  int64_t count = 0;
+struct EvalCommand {
+  std::string model;
+  slipstream::EngineOptions engine;
+  slipstream::EvaluateOptions options;
   uint64_t seed = 0;
-  double temperature = 0;
-  int threads = 0;
-  bool blank_images = false, no_reuse = false, json = false;
+  bool json = false;
 };
-Status eval(const EvalOptions& o);
+Status eval(const EvalCommand& o);
 
 struct TrainOptions {
   std::string config, resume, out;
@@ -138,44 +124,5 @@ struct TrainOptions {
   int64_t steps = 0;
 };
 Status train(const TrainOptions& o, const char* self);
-
-struct BenchForwardOptions {
-  std::string model, device = "cpu", kv = "auto";
-  std::vector<std::string> dtypes = {"auto"};
-  std::vector<int> widths;
-  int threads = 0, keys = 256;
-  double seconds = 0.3;
-  bool json = false;
-};
-Status bench_forward(const BenchForwardOptions& o);
-Status bench_prefill(const BenchForwardOptions& o);
-
-struct BenchVisionOptions {
-  std::string model, dtype = "auto";
-  std::vector<std::string> images;
-  int cameras = 3, width = 972, height = 1079;  // Waymo's front cameras as Fast-dDrive crops them
-  int64_t max_pixels = 200704;
-  int threads = 0, repeats = 3;
-  bool json = false;
-};
-Status bench_vision(const BenchVisionOptions& o);
-
-struct BenchAnswerOptions {
-  std::string model, dtype = "auto";
-  std::vector<std::string> presets = {"ar", "scaffold-ar", "scaffold-spec", "fields-spec"};
-  int rows = 1440, cameras = 3, width = 972, height = 1079;
-  double per_pass = 4.9;
-  int every = 8, threads = 0;
-  bool reuse = false, no_images = false, json = false;
-};
-Status bench_answer(const BenchAnswerOptions& o);
-
-struct BenchDecodersOptions {
-  RunOptions run;
-  std::string draft_model, dflash;  // folders, for the presets that need one
-  int repeats = 5;
-  bool reuse = false;
-};
-Status bench_decoders(const BenchDecodersOptions& o);
 
 }  // namespace slip::cli

@@ -10,13 +10,10 @@
 #include "base/standard_streams.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "convert/synthesize.h"
-#include "models/rows_file.h"
 
 namespace slip::cli {
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
 constexpr int64_t kMostRecords = 1'000'000'000;  // 1.7 PB of pictures: a slip of the hand, not a plan
 constexpr int64_t kMostSteps = 1'000'000'000;    // a century at three a second
 constexpr double kMostMinutes = 1e6;             // two years
@@ -67,16 +64,16 @@ void preprocess_command(CLI::App& app, Chosen& chosen) {
 }
 
 void forward_command(CLI::App& app, Chosen& chosen) {
-  static ForwardOptions o;
+  static ForwardCommand o;
   auto* c = app.add_subcommand("forward", "logits of rows with explicit visibility");
   add_model_flag(c, o.model, true);
   c->add_option("--rows", o.rows, "rows file (JSON), - for standard input")->required();
   c->add_option("--out", o.out, "safetensors file to write: logits_TV, f32")->required();
-  add_dtype(c, o.dtype, false);
-  add_device(c, o.device);
-  add_threads(c, o.threads);
-  c->add_option("--split", o.split, "passes of at most W rows through the cache; 0: one pass")
-      ->check(whole<int64_t>(0, kMostFileRows));
+  add_dtype(c, o.options.dtype, false);
+  add_device(c, o.options.device);
+  add_threads(c, o.options.threads);
+  c->add_option("--split", o.options.split, "passes of at most W rows through the cache; 0: one pass")
+      ->check(whole<int64_t>(0, slipstream::kMostRows));
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return forward(o); }, &o.json}; });
 }
@@ -96,7 +93,7 @@ void run_command(CLI::App& app, Chosen& chosen) {
   static RunOptions o;
   auto* c = app.add_subcommand("run", "one answer");
   add_run_options(c, o);
-  c->add_flag("--log-forced", o.log_forced, "list tokens of the form's template that the model itself would not have drawn")
+  c->add_flag("--log-forced", o.request.log_forced, "list tokens of the form's template that the model itself would not have drawn")
       ->needs("--json");
   c->add_option("--trace", o.trace, "Chrome trace JSON to write");
   c->add_option("--picture", o.picture, "PNG to write: cameras with the plan, the form, the plan from above");
@@ -107,73 +104,76 @@ void demo_command(CLI::App& app, Chosen& chosen) {
   static DemoOptions o;
   auto* c = app.add_subcommand("demo", "a held-out simulated scene, answered by four decoders");
   add_model_flag(c, o.model, true);
-  c->add_option("--seed", o.seed, "which scene; 0: a chosen one")->check(seed_number());
-  c->add_option("--picture", o.picture, "PNG to write; without it none is drawn");
-  add_threads(c, o.threads);
+  c->add_option("--seed", o.options.seed, "which scene; 0: a chosen one")->check(seed_number());
+  c->add_option("--picture", o.options.png, "PNG to write; without it none is drawn");
+  add_threads(c, o.options.threads);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return demo(o); }, &o.json}; });
 }
 
 void verify_command(CLI::App& app, Chosen& chosen) {
-  static VerifyOptions o;
+  static VerifyCommand o;
   auto* c = app.add_subcommand("verify", "proves here: all widths, threads, cache layouts and exact decoders give the same bytes");
   add_model_flag(c, o.model, true);
-  add_dtype(c, o.dtype, true);
-  add_device(c, o.device);
-  add_kv(c, o.kv);
-  c->add_option("--draft-model", o.draft_model, "folder of a smaller model: the preset draft-model is compared too");
-  c->add_option("--dflash", o.dflash, "folder of a draft head: the preset dflash is compared too");
-  c->add_option("--max-width", o.max_width, "widths 1..N")->check(whole(1, 1024));
+  add_dtype(c, o.options.dtype, true);
+  add_device(c, o.options.device);
+  add_kv(c, o.options.kv_type);
+  c->add_option("--draft-model", o.options.draft_model, "folder of a smaller model: the preset draft-model is compared too");
+  c->add_option("--dflash", o.options.dflash, "folder of a draft head: the preset dflash is compared too");
+  c->add_option("--max-width", o.options.max_width, "widths 1..N")->check(whole(1, 1024));
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return verify(o); }, &o.json}; });
 }
 
 void simulate_command(CLI::App& app, Chosen& chosen) {
-  static SimulateOptions o;
+  static SimulateCommand o;
   auto* c = app.add_subcommand("simulate", "record sets of procedural scenes with ground truth");
-  c->add_option("--seed", o.seed, "first seed")->check(seed_number());
-  auto* count = c->add_option("--count", o.count, "records to make")->check(whole(int64_t{1}, kMostRecords));
+  c->add_option("--seed", o.options.first_seed, "first seed")->check(seed_number());
+  auto* count = c->add_option("--count", o.options.count, "records to make")->check(whole(int64_t{1}, kMostRecords));
   auto* out = c->add_option("--out", o.out, "folder of the record set");
-  c->add_option("--family", o.family, "one scene family only");
+  c->add_option("--family", o.options.family, "one scene family only");
   c->add_option("--picture", o.picture, "draw the record of --seed as a PNG instead of writing a set")->excludes(count);
   auto* list = c->add_flag("--list-families", o.list_families, "print the families and stop");
-  add_threads(c, o.threads);
+  add_threads(c, o.options.threads);
   add_json(c, o.json);
   c->callback([&chosen, count, out, list] {
     if (list->count() == 0 && o.picture.empty() && (count->count() == 0 || out->count() == 0))
       throw CLI::RequiredError("--count and --out (or --picture, or --list-families)");
     const uint64_t last = std::numeric_limits<uint64_t>::max();
-    if (count->count() > 0 && o.seed > last - static_cast<uint64_t>(o.count - 1))
-      throw CLI::ValidationError("--seed", fmt::format("expected {} seeds up to {}, got {} as the first", o.count, last, o.seed));
+    if (count->count() > 0 && o.options.first_seed > last - static_cast<uint64_t>(o.options.count - 1))
+      throw CLI::ValidationError(
+          "--seed", fmt::format("expected {} seeds up to {}, got {} as the first", o.options.count, last, o.options.first_seed));
     chosen = {[] { return simulate(o); }, &o.json};
   });
 }
 
 void eval_command(CLI::App& app, Chosen& chosen) {
-  static EvalOptions o;
+  static EvalCommand o;
   auto* c = app.add_subcommand("eval", "metrics of a decoder over a record set or over held-out seeds");
   add_model_flag(c, o.model, true);
-  c->add_option("--records", o.records, "record set; without it, scenes are simulated from --seed");
+  c->add_option("--records", o.options.records, "record set; without it, scenes are simulated from --seed");
   c->add_option("--seed", o.seed, "first held-out seed (0: 900000000); with --temperature also the seed of the draws")
       ->check(seed_number());
-  c->add_option("--count", o.count, "records (default: the whole set, or 500 simulated ones)")
+  c->add_option("--count", o.options.count, "records (default: the whole set, or 500 simulated ones)")
       ->check(whole(int64_t{1}, kMostRecords));
-  add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
-  c->add_option("--calibrate", o.calibrate,
+  add_method_options(c, o.options.decoder);
+  c->add_option("--calibrate", o.options.calibrate,
                 "width.json to write: how often drafts held, how long fields were, what passes cost here (for --width measured)");
-  c->add_option("--every", o.every_s,
+  c->add_option("--every", o.options.every_s,
                 "frames of each simulated scene, so many seconds apart; --drafter previous then drafts from the frame before")
       ->check(number(0, 1.5));
-  c->add_option("--frames", o.frames, "with --every: frames of a scene")->check(whole(2, 16));
-  c->add_option("--temperature", o.temperature, "0: greedy")->check(number(0, 100));
-  c->add_option("--require", o.require, "JSON file with limits, e.g. {\"macro_f1\": {\"min\": 0.7}}: exit 6 when missed");
-  c->add_option("--out", o.out, "JSON lines, one per record");
-  c->add_flag("--blank-images", o.blank_images, "grey images in place of the real ones (an ablation)");
-  c->add_flag("--no-reuse", o.no_reuse, "run every prompt whole, though its first rows are those of the record before");
-  add_dtype(c, o.dtype, true);
-  add_device(c, o.device);
-  add_kv(c, o.kv);
-  add_threads(c, o.threads);
+  c->add_option("--frames", o.options.frames, "with --every: frames of a scene")->check(whole(2, 16));
+  c->add_option("--temperature", o.options.temperature, "0: greedy")->check(number(0, 100));
+  c->add_option("--require", o.options.require, "JSON file with limits, e.g. {\"macro_f1\": {\"min\": 0.7}}: exit 6 when missed");
+  c->add_option("--out", o.options.out, "JSON lines, one per record");
+  c->add_flag("--blank-images", o.options.blank_images, "grey images in place of the real ones (an ablation)");
+  c->add_flag_callback(
+      "--no-reuse", [] { o.options.reuse_prompt = false; },
+      "run every prompt whole, though its first rows are those of the record before");
+  add_dtype(c, o.engine.dtype, true);
+  add_device(c, o.engine.device);
+  add_kv(c, o.engine.kv_type);
+  add_threads(c, o.engine.threads);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return eval(o); }, &o.json}; });
 }
@@ -197,12 +197,15 @@ void quantize_command(CLI::App& app, Chosen& chosen) {
   static QuantizeCommand o;
   auto* c = app.add_subcommand("quantize", "a packed copy of a model folder, mapped at start, with a report of its errors");
   add_model(c, o.model);
-  c->add_option("--type", o.type, "int8, int4, bf16, f32")->required()->check(CLI::IsMember({"int8", "int4", "bf16", "f32"}));
+  c->add_option("--type", o.options.type, "int8, int4, bf16, f32")
+      ->required()
+      ->check(CLI::IsMember({"int8", "int4", "bf16", "f32"}));
   c->add_option("--out", o.out, "folder to write")->required();
-  c->add_option("--records", o.records, "simulated records whose greedy answers are compared, for driving models; 0: none")
+  c->add_option("--records", o.options.records, "simulated records whose greedy answers are compared, for driving models; 0: none")
       ->check(whole(0, 10000));
-  c->add_flag("--no-compare", o.no_compare, "leave out what needs both models to run");
-  add_threads(c, o.threads);
+  c->add_flag_callback(
+      "--no-compare", [] { o.options.compare = false; }, "leave out what needs both models to run");
+  add_threads(c, o.options.threads);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return quantize(o); }, &o.json}; });
 }
@@ -210,15 +213,16 @@ void quantize_command(CLI::App& app, Chosen& chosen) {
 void synthesize_command(CLI::App& app, Chosen& chosen) {
   static SynthesizeCommand o;
   auto* c = app.add_subcommand("synthesize", "a random-weight model folder of a real shape, for benchmarks");
-  c->add_option("--like", o.like, "the shape: " + synthetic_shapes())->required();
-  c->add_option("--dtype", o.dtype, "numbers as stored: bf16, f32, f16, fp8 (128 x 128 scales)");
+  c->add_option("--like", o.options.like, "the shape: " + fmt::format("{}", fmt::join(slipstream::synthetic_shapes(), ", ")))
+      ->required();
+  c->add_option("--dtype", o.options.dtype, "numbers as stored: bf16, f32, f16, fp8 (128 x 128 scales)");
   c->add_option("--out", o.out, "folder to write")->required();
-  c->add_option("--seed", o.seed, "seed of the numbers")->check(seed_number());
-  c->add_option("--layers", o.layers, "a thinner one: decoder layers, towers in proportion; 0: all")->check(whole(0, 1024));
-  c->add_flag("--tiny", o.tiny, "the same family at the widths of a unit test");
-  c->add_option("--tokenizer", o.tokenizer,
+  c->add_option("--seed", o.options.seed, "seed of the numbers")->check(seed_number());
+  c->add_option("--layers", o.options.layers, "a thinner one: decoder layers, towers in proportion; 0: all")->check(whole(0, 1024));
+  c->add_flag("--tiny", o.options.tiny, "the same family at the widths of a unit test");
+  c->add_option("--tokenizer", o.options.tokenizer,
                 "the released tokenizer's files (tokenizer.json, or vocab.json and merges.txt); none: bytes and made-up words");
-  add_threads(c, o.threads);
+  add_threads(c, o.options.threads);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return synthesize(o); }, &o.json}; });
 }
@@ -256,7 +260,7 @@ Error usage_of(const CLI::App& app, const CLI::ParseError& e) {
 
 int main_checked(int argc, char** argv) {
   CLI::App app{"Slipstream: exact, fast decoding of structured answers of driving models."};
-  app.set_version_flag("--version", std::string("slipstream ") + kVersion);
+  app.set_version_flag("--version", fmt::format("slipstream {}", slipstream::version()));
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   Chosen chosen;

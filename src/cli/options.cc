@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "decode/types/words.h"
-#include "form/builtin/builtin.h"
+#include "slipstream/form.h"
+#include "slipstream/request.h"
 
 namespace slip::cli {
 
@@ -59,34 +59,35 @@ void add_threads(CLI::App* c, int& threads) {
 
 std::string forms_help() {
   return fmt::format("`model` (the one that the model folder was trained for), {}, or a JSON Schema file",
-                     fmt::join(builtin_forms(), ", "));
+                     fmt::join(slipstream::builtin_forms(), ", "));
 }
 
-void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule, std::string& drafter, std::string& verifier,
-                        std::string& width) {
-  c->add_option("--decoder", decoder,
+void add_method_options(CLI::App* c, slipstream::DecoderChoice& d) {
+  c->add_option("--decoder", d.preset,
                 fmt::format("preset: {}; over a form every exact one gives the same tokens (default: fields-spec under graph "
                             "visibility, otherwise scaffold-spec, or self-spec for free text)",
-                            preset_usage()));
-  const auto add = [&](const char* flag, std::string& value, Part part, std::string_view more = "") {
-    c->add_option(flag, value, fmt::format("{} (overrides the preset's{})", part_usage(part), more));
+                            slipstream::decoder_words("preset")));
+  const auto add = [&](const char* flag, std::string& value, std::string_view part, std::string_view more = "") {
+    c->add_option(flag, value, fmt::format("{} (overrides the preset's{})", slipstream::decoder_words(part), more));
   };
-  add("--schedule", schedule, Part::kSchedule);
-  add("--drafter", drafter, Part::kDrafter);
-  add("--verifier", verifier, Part::kVerifier, "; all but the first two are lossy");
-  add("--width", width, Part::kWidth);
+  add("--schedule", d.schedule, "schedule");
+  add("--drafter", d.drafter, "drafter");
+  add("--verifier", d.verifier, "verifier", "; all but the first two are lossy");
+  add("--width", d.width, "width");
 }
 
 void add_run_options(CLI::App* c, RunOptions& o, bool method) {
+  slipstream::Request& r = o.request;
+  slipstream::Sampling& s = r.sampling;
   add_model_flag(c, o.model, true);
-  c->add_option("--form", o.form, forms_help() + ", or none: free text");
+  c->add_option("--form", r.form, forms_help() + ", or none: free text");
   auto* image = c->add_option("--image", o.images,
                               "camera images in the model's order (driving models here: front left, front, front right)");
   auto* video =
       c->add_option("--video", o.videos, "folder of a video's frames, one image each, in the order of their names; repeatable");
   c->add_option("--fps", o.fps, "frames per second of --video")->needs(video);
   auto* prompt =
-      c->add_option("--prompt", o.prompt, "user text; <image> marks where the images go")->each([&o](const std::string&) {
+      c->add_option("--prompt", r.prompt, "user text; <image> marks where the images go")->each([&o](const std::string&) {
         o.has_prompt = true;
       });
   auto* file = c->add_option("--prompt-file", o.prompt_file, "the same from a file")->excludes(prompt);
@@ -99,33 +100,35 @@ void add_run_options(CLI::App* c, RunOptions& o, bool method) {
       ->excludes(prompt)
       ->excludes(file)
       ->excludes(record);
-  if (method) add_method_options(c, o.decoder, o.schedule, o.drafter, o.verifier, o.width);
-  c->add_option("--law", o.visibility, "chain or graph: who sees whom in the form (default: what the model was trained for)")
+  if (method) add_method_options(c, r.decoder);
+  c->add_option("--law", r.visibility, "chain or graph: who sees whom in the form (default: what the model was trained for)")
       ->check(CLI::IsMember({"chain", "graph"}));
-  c->add_option("--unnorm-key", o.unnorm_key,
+  c->add_option("--unnorm-key", r.unnorm_key,
                 "OpenVLA: the data set whose statistics put actions in physical units (default: the only one)");
-  c->add_option("--max-rows", o.most_rows,
+  c->add_option("--max-rows", r.max_rows,
                 "graph visibility: rows of a pass at most, fields with the longest way to go first; 0: no limit")
       ->check(whole(0, 1 << 16));
-  c->add_flag("--no-activation", o.no_activation, "graph visibility: children wait until their parents are verified");
-  c->add_option("--temperature", o.temperature, "0: greedy")->check(number(0, 100));
-  c->add_option("--top-k", o.top_k, "sample among the k likeliest; 0: all")->check(whole(0, 1 << 20));
-  c->add_option("--top-p", o.top_p, "sample among the fewest that reach this probability")->check(number_above(0, 1));
-  c->add_option("--min-p", o.min_p, "sample among those of at least this share of the likeliest")->check(number(0, 1));
-  c->add_option("--repetition-penalty", o.repetition, "divides logits of recent tokens; 1: off")->check(number(0.1, 10));
-  c->add_option("--repetition-last", o.repetition_last, "how many tokens are recent")->check(whole(0, 1 << 20));
+  c->add_flag_callback(
+      "--no-activation", [&r] { r.activation = false; }, "graph visibility: children wait until their parents are verified");
+  c->add_option("--temperature", s.temperature, "0: greedy")->check(number(0, 100));
+  c->add_option("--top-k", s.top_k, "sample among the k likeliest; 0: all")->check(whole(0, 1 << 20));
+  c->add_option("--top-p", s.top_p, "sample among the fewest that reach this probability")->check(number_above(0, 1));
+  c->add_option("--min-p", s.min_p, "sample among those of at least this share of the likeliest")->check(number(0, 1));
+  c->add_option("--repetition-penalty", s.repetition_penalty, "divides logits of recent tokens; 1: off")->check(number(0.1, 10));
+  c->add_option("--repetition-last", s.repetition_last, "how many tokens are recent")->check(whole(0, 1 << 20));
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
-  c->add_option("--seed", o.seed, "seed of the keyed uniforms")->check(seed_number());
-  c->add_option("--rollouts", o.rollouts, "sampled trajectories to average")->check(whole(1, 64));
-  c->add_option("--slots", o.slots, "rows that the key/value cache holds; 0: enough for this request")->check(whole(0, 1 << 24));
+  c->add_option("--seed", r.seed, "seed of the keyed uniforms")->check(seed_number());
+  c->add_option("--rollouts", r.rollouts, "sampled trajectories to average")->check(whole(1, 64));
+  c->add_option("--slots", o.engine.slots, "rows that the key/value cache holds; 0: enough for this request")
+      ->check(whole(0, 1 << 24));
   c->add_option("--max-tokens", o.max_tokens, "free text: most tokens (default 256)")->check(whole(1, 1 << 20));
-  c->add_option("--fit", o.fit, "waypoints to points: paper (as published), minjerk, linear")
+  c->add_option("--fit", r.fit, "waypoints to points: paper (as published), minjerk, linear")
       ->check(CLI::IsMember({"paper", "minjerk", "linear"}));
-  c->add_flag("--blank-images", o.blank_images, "grey images in place of the real ones (an ablation)");
-  add_dtype(c, o.dtype, true);
-  add_device(c, o.device);
-  add_kv(c, o.kv);
-  add_threads(c, o.threads);
+  c->add_flag("--blank-images", r.blank_images, "grey images in place of the real ones (an ablation)");
+  add_dtype(c, o.engine.dtype, true);
+  add_device(c, o.engine.device);
+  add_kv(c, o.engine.kv_type);
+  add_threads(c, o.engine.threads);
   add_json(c, o.json);
 }
 

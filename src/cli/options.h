@@ -52,8 +52,7 @@ void add_device(CLI::App* c, std::string& device);
 void add_kv(CLI::App* c, std::string& kv);
 void add_threads(CLI::App* c, int& threads);
 std::string forms_help();
-void add_method_options(CLI::App* c, std::string& decoder, std::string& schedule, std::string& drafter, std::string& verifier,
-                        std::string& width);
+void add_method_options(CLI::App* c, slipstream::DecoderChoice& decoder);
 /// A request; `method`: which decoder is the caller's choice too.
 void add_run_options(CLI::App* c, RunOptions& o, bool method = true);
 /// No option takes an empty text (a script's unset variable), but for those whose text is data: --prompt, --text, --ids.

@@ -7,15 +7,15 @@
 #include <cstring>
 
 #include "base/file.h"
-#include "base/threads.h"
-#include "text/tokenizer.h"
+#include "base/standard_streams.h"
+#include "slipstream/model.h"
 
 namespace slip::cli {
 
 std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
-  return to_valid_utf8(text);
+  return slipstream::to_valid_utf8(text);
 }
 
 json::object error_json(const Error& e) {
@@ -24,19 +24,24 @@ json::object error_json(const Error& e) {
   return {{"kind", kind < 7 ? kNames[kind] : "cancelled"}, {"exit_code", kind}, {"message", one_line(e.message)}};
 }
 
-void print_json(const json::value& v) { print_text(to_valid_utf8(json::serialize(v)) + "\n"); }
+void print_json(const json::value& v) { print_text(slipstream::to_valid_utf8(json::serialize(v)) + "\n"); }
 
 namespace {
 bool told = false;
 }
 
-Status print_result(json::object result, Status done) {
-  if (!done) {
-    result["error"] = error_json(done.error());
+Status print_report(const slipstream::Report& report, bool json) {
+  if (!json) print_text(report.text);
+  say(report.remarks);
+  if (!json || report.json.empty()) return report.outcome;
+  std::string line = report.json;
+  if (!report.outcome) {
+    line.pop_back();  // the object's end
+    line += fmt::format(",\"error\":{}}}", slipstream::to_valid_utf8(json::serialize(error_json(report.outcome.error()))));
     told = true;
   }
-  print_json(result);
-  return done;
+  print_text(line + "\n");
+  return report.outcome;
 }
 
 bool failure_is_printed() { return told; }
@@ -54,7 +59,5 @@ Result<std::string> read_input(const std::string& file) {
   if (std::ferror(stdin) != 0) return bad_input("standard input: expected bytes to read, got: {}", std::strerror(errno));
   return text;
 }
-
-int thread_count(int asked) { return asked > 0 ? asked : usable_threads(); }
 
 }  // namespace slip::cli

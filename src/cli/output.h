@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small things that several commands share: printing, dtype names, thread counts.
+// Small things that several commands share: printing, and reading what an option names.
 #pragma once
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "slipstream/form.h"
 
 namespace slip::cli {
 
@@ -18,15 +19,13 @@ std::string one_line(std::string text);
 json::object error_json(const Error& e);
 /// One JSON document on one line of stdout, in valid UTF-8: other bytes, as of a folder's name, become U+FFFD.
 void print_json(const json::value& v);
-/// The result of a command, what failed at its end under "error": still one document. Returns `done`.
-Status print_result(json::object result, Status done);
-/// Has print_result told what failed?
+/// What the library has to report, in JSON with what failed at its end under "error": still one document. Returns the outcome.
+Status print_report(const slipstream::Report& report, bool json);
+/// Has print_report told what failed?
 bool failure_is_printed();
 /// Text to stdout as it is.
 void print_text(std::string_view text);
 /// A file's bytes; "-" is standard input, and kBadInput where that is closed.
 Result<std::string> read_input(const std::string& file);
-/// --threads: 0 means every core that this process may use.
-int thread_count(int asked);
 
 }  // namespace slip::cli

@@ -1,66 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
 // `run`: one answer.
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/progress.h"
 #include "base/standard_streams.h"
+#include "cli/bars.h"
+#include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/requests.h"
-#include "image/image.h"
-#include "nn/arena.h"
 
 namespace slip::cli {
 
 namespace {
 
-/// Bins are ids without a spelling that says anything: their numbers do.
-bool answers_in_bins(const Answer& a) {
-  return a.form && a.decoded.valid && std::any_of(a.form->meanings.begin(), a.form->meanings.end(), [](const FieldMeaning& m) {
-           return std::holds_alternative<BinsMeaning>(m);
-         });
+Result<std::pair<std::string, double>> section_temperature(const std::string& text) {
+  const size_t equals = text.find('=');
+  float value = 0;
+  const char* end = text.data() + text.size();
+  if (equals != std::string::npos) {
+    const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
+    if (error == std::errc{} && stop == end && value >= 0 && value <= 100)
+      return std::pair{text.substr(0, equals), static_cast<double>(value)};
+  }
+  return usage_error("--section-temperature: expected SECTION=T with T from 0 to 100, got {}", text);
 }
 
-void print_answer(const Answer& a) {
-  print_text(a.text + "\n");
-  if (!a.action && answers_in_bins(a)) print_text(json::serialize(values_to_json(a.form->form, a.values)) + "\n");
-  if (a.action) print_text(fmt::format("{}: {:.6f}\n", a.action->unnorm_key, fmt::join(a.action->values, " ")));
-  const Statistics& s = a.decoded.statistics;
-  const MethodWords w = words_of(a.method);
-  std::string line = fmt::format("{} ({} x {} x {}, width {}){}: {} forward passes, {} rows, {} tokens ({} forced)",
-                                 a.method.preset, w.schedule, w.drafter, w.verifier, w.width, a.method.lossy() ? " (lossy)" : "",
-                                 s.forwards, s.rows, s.tokens, s.forced_tokens);
+Status read_pictures(const RunOptions& o, slipstream::Request& r) {
+  for (const std::string& file : o.images) {
+    SLIP_TRY(slipstream::Image image, slipstream::read_image(file));
+    r.images.push_back(std::move(image));
+  }
+  for (const std::string& folder : o.videos) {
+    SLIP_TRY(slipstream::Video video, slipstream::read_video(folder, o.fps));
+    r.videos.push_back(std::move(video));
+  }
+  return {};
+}
+
+// What is asked: an ego history, a text, or pictures alone.
+Status read_question(const RunOptions& o, slipstream::Request& r) {
+  if (!o.ego.empty()) {
+    SLIP_TRY(r.ego, slipstream::read_ego(o.ego));
+  }
+  if (!o.prompt_file.empty()) {
+    SLIP_TRY(r.prompt, read_input(o.prompt_file));
+    if (!slipstream::is_valid_utf8(r.prompt)) return bad_input("{}: expected valid UTF-8, got other bytes", o.prompt_file);
+    if (r.prompt.empty()) return bad_input("{}: expected text, got an empty file", o.prompt_file);
+  }
+  if (o.has_prompt && r.prompt.empty()) return bad_input("--prompt: expected text, got nothing");
+  if (o.has_prompt && !slipstream::is_valid_utf8(r.prompt)) return bad_input("--prompt: expected valid UTF-8, got other bytes");
+  if (!r.ego && r.prompt.empty() && r.images.empty() && r.videos.empty())
+    return usage_error("run: expected --record, --ego, --prompt, --prompt-file, --image or --video, got none of them");
+  return {};
+}
+
+// The record's pictures, history and truth, in a request that says the rest already.
+Status read_record(const RunOptions& o, slipstream::Request& r) {
+  if (o.record.empty()) return {};
+  SLIP_TRY(slipstream::Request record, slipstream::request_of_record(o.record));
+  r.ego = record.ego;
+  r.images = std::move(record.images);
+  r.truth = std::move(record.truth);
+  return {};
+}
+
+void print_answer(const slipstream::Answer& a) {
+  print_text(a.to_text());
+  const slipstream::Statistics& s = a.statistics;
+  const slipstream::DecoderUsed& d = a.decoder;
+  std::string line =
+      fmt::format("{} ({} x {} x {}, width {}){}: {} forward passes, {} rows, {} tokens ({} forced)", d.preset, d.schedule,
+                  d.drafter, d.verifier, d.width, d.lossy ? " (lossy)" : "", s.forwards, s.rows, s.tokens, s.forced_tokens);
   if (s.drafter_forwards > 0) line += fmt::format(", {} passes of the drafter", s.drafter_forwards);
   if (s.tested > 0) line += fmt::format(", {}/{} drafts accepted", s.accepted, s.tested);
   if (s.relaxed_accepts > 0) line += fmt::format(", {} of them by relaxed bins", s.relaxed_accepts);
-  line += fmt::format("; {:.1f} ms: encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}", a.stages.total_ms,
-                      a.stages.encode_ms, s.ms.prefill, s.ms.draft, s.ms.verify, a.stages.plan_ms);
-  if (!a.decoded.valid) line += "\nthe answer is not one of the form's";
+  line += fmt::format("; {:.1f} ms: encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}", s.total_ms,
+                      s.encode_ms, s.prefill_ms, s.draft_ms, s.verify_ms, s.plan_ms);
+  if (!a.valid) line += "\nthe answer is not one of the form's";
   say(line + "\n");
-}
-
-std::string_view key_word(KvType type) { return type == KvType::kF32 ? "f32" : type == KvType::kBF16 ? "bf16" : "int8"; }
-
-/// What the answer depends on besides the question, the decoder and the seed: with them it can be had again.
-void add_settings(const RunOptions& o, Engine& engine, const Request& request, json::object& out) {
-  const ModelOptions& m = engine.model().options();
-  out["dtype"] = word_of(m.type);
-  out["kv"] = key_word(m.kv_type.value_or(kv_type_of(m.type)));
-  out["device"] = m.device;
-  if (!request.form.empty())
-    out["law"] = request.visibility.value_or(engine.visibility()) == Visibility::kGraph ? "graph" : "chain";
-  out["temperature"] = o.temperature;
-  out["section_temperatures"] = json::value_from(o.section_temperatures);
-  out["top_k"] = o.top_k;
-  out["top_p"] = o.top_p;
-  out["min_p"] = o.min_p;
-  out["repetition_penalty"] = o.repetition;
-  out["repetition_last"] = o.repetition_last;
-  if (request.form.empty()) out["max_tokens"] = request.decode.limit;
-  out["rollouts"] = o.rollouts;
-  out["fit"] = o.fit;
-  out["blank_images"] = o.blank_images;
 }
 
 /// The picture would replace the trace, or half of it.
@@ -75,22 +93,38 @@ Status check_outputs(const RunOptions& o) {
 
 }  // namespace
 
+Result<slipstream::Request> request_from(const RunOptions& o) {
+  slipstream::Request r = o.request;
+  if (o.max_tokens && r.form != "none") return usage_error("--max-tokens: expected free text (--form none), got form {}", r.form);
+  r.max_tokens = o.max_tokens.value_or(r.max_tokens);
+  for (const std::string& text : o.section_temperatures) {
+    SLIP_TRY(auto pair, section_temperature(text));
+    r.sampling.section_temperatures.push_back(std::move(pair));
+  }
+  SLIP_TRY_(slipstream::check_request(r, o.model));
+  SLIP_TRY_(read_record(o, r));
+  SLIP_TRY_(read_pictures(o, r));
+  SLIP_TRY_(read_question(o, r));
+  r.trace = !o.trace.empty();
+  return r;
+}
+
 Status run(const RunOptions& o) {
   SLIP_TRY_(check_outputs(o));
-  SLIP_TRY(Prepared prepared, prepare(o));
-  SLIP_TRY(const int slots, slots_for(o, prepared.request));
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, slots, o.device, o.kv));
-  SLIP_TRY(prepared.request.method, method_from(o, engine.get(), !prepared.request.form.empty()));
-  Progress progress("decoding", 0);
-  prepared.request.context.on_progress = [&](const DecodeProgress& p) { progress.update(p.decided, "tokens"); };
-  SLIP_TRY(const Answer answer, engine->run(prepared.request));
-  progress.finish();
-  if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, json::serialize(trace_of(answer)) + "\n"));
-  if (!o.picture.empty()) SLIP_TRY_(save_png(o.picture, draw_picture(picture_of(prepared, answer))));
+  SLIP_TRY(slipstream::Request request, request_from(o));
+  request.cancel = slipstream::CancelToken::of_process();
+  Bars bars;
+  SLIP_TRY(slipstream::Engine engine, slipstream::Engine::load_for(request, o.model, o.engine, bars.progress(), request.cancel));
+  SLIP_TRY(const slipstream::Answer answer,
+           engine.answer(request, [&](const slipstream::Event& e) { bars.tell("decoding", e.tokens, 0); }));
+  bars.finish();
+  if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, answer.trace_json() + "\n"));
+  if (!o.picture.empty()) {
+    SLIP_TRY(const std::string png, answer.to_png());
+    SLIP_TRY_(write_file(o.picture, png));
+  }
   if (o.json) {
-    json::object result = answer_json(*engine, answer, prepared.request, o.model);
-    add_settings(o, *engine, prepared.request, result);
-    print_json(result);
+    print_text(answer.to_json() + "\n");
   } else {
     print_answer(answer);
   }

@@ -4,23 +4,14 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "text/tokenizer.h"
+#include "slipstream/model.h"
 
 namespace slip::cli {
 
 namespace {
 
-json::array ids_json(const std::vector<TokenId>& ids) {
-  json::array out;
-  for (const TokenId id : ids) out.emplace_back(id.value);
-  return out;
-}
-
-// A piece as one can read it on a line: the vocabulary's spelling.
-std::string spelled(const Tokenizer& tokenizer, TokenId id) { return std::string(tokenizer.token_text(id)); }
-
-Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view where) {
-  std::vector<TokenId> out;
+Result<std::vector<int32_t>> parse_ids(std::string_view text, std::string_view where) {
+  std::vector<int32_t> out;
   for (size_t i = 0; i < text.size();) {
     const char c = text[i];
     if (c == ' ' || c == ',' || c == '\n' || c == '\r' || c == '\t' || c == '[' || c == ']') {
@@ -31,9 +22,9 @@ Result<std::vector<TokenId>> parse_ids(std::string_view text, std::string_view w
     const auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), id);
     if (error != std::errc{} || id < 0) {
       return bad_input("{}: expected ids separated by spaces or commas, got \"{}\" at byte {}", where,
-                       to_valid_utf8(text.substr(i, 12)), i);
+                       slipstream::to_valid_utf8(text.substr(i, 12)), i);
     }
-    out.push_back({id});
+    out.push_back(id);
     i = static_cast<size_t>(end - text.data());
   }
   return out;
@@ -48,19 +39,19 @@ Status tokenize(const TokenizeOptions& o) {
     where = o.file.empty() ? "standard input" : o.file;
     SLIP_TRY(text, read_input(o.file.empty() ? "-" : o.file));
   }
-  SLIP_TRY(const Tokenizer tokenizer, Tokenizer::load(o.model));
-  if (!is_valid_utf8(text)) {
+  SLIP_TRY(const slipstream::Tokenizer tokenizer, slipstream::Tokenizer::load(o.model));
+  if (!slipstream::is_valid_utf8(text)) {
     if (!o.lossy) return bad_input("{}: expected valid UTF-8, got other bytes (--lossy reads them as U+FFFD)", where);
-    text = to_valid_utf8(text);
+    text = slipstream::to_valid_utf8(text);
   }
-  SLIP_TRY(const std::vector<TokenId> ids, tokenizer.encode(text));
+  SLIP_TRY(const std::vector<int32_t> ids, tokenizer.encode(text));
   json::array pieces;
-  for (const TokenId id : ids) pieces.emplace_back(spelled(tokenizer, id));
+  for (const int32_t id : ids) pieces.emplace_back(tokenizer.piece(id));
   if (o.json) {
-    print_json({{"ids", ids_json(ids)}, {"pieces", pieces}, {"count", ids.size()}});
+    print_json({{"ids", json::value_from(ids)}, {"pieces", pieces}, {"count", ids.size()}});
     return {};
   }
-  for (size_t i = 0; i < ids.size(); ++i) print_text(fmt::format("{}\t{}\n", ids[i].value, std::string(pieces[i].as_string())));
+  for (size_t i = 0; i < ids.size(); ++i) print_text(fmt::format("{}\t{}\n", ids[i], std::string(pieces[i].as_string())));
   return {};
 }
 
@@ -70,12 +61,11 @@ Status detokenize(const DetokenizeOptions& o) {
   if (!o.has_ids) {
     SLIP_TRY(text, read_input(o.file.empty() ? "-" : o.file));
   }
-  SLIP_TRY(const Tokenizer tokenizer, Tokenizer::load(o.model));
-  SLIP_TRY(const std::vector<TokenId> ids, parse_ids(text, where));
-  for (const TokenId id : ids) {
-    if (id.value >= tokenizer.size()) return bad_input("{}: expected ids below {}, got {}", where, tokenizer.size(), id.value);
-  }
-  const std::string decoded = tokenizer.decode(ids, o.skip_special);
+  SLIP_TRY(const slipstream::Tokenizer tokenizer, slipstream::Tokenizer::load(o.model));
+  SLIP_TRY(const std::vector<int32_t> ids, parse_ids(text, where));
+  for (const int32_t id : ids)
+    if (id >= tokenizer.size()) return bad_input("{}: expected ids below {}, got {}", where, tokenizer.size(), id);
+  SLIP_TRY(const std::string decoded, tokenizer.decode(ids, o.skip_special));
   if (o.json) {
     print_json({{"text", decoded}, {"count", ids.size()}});
   } else {

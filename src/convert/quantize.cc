@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "base/interrupt.h"
 #include "kernels/packed_layout.h"
 #include "models/model.h"
 
@@ -23,8 +22,8 @@ constexpr int64_t kComparedRows = 512;  // of a matrix, evenly spread: the error
 // Writes what the reader delivers. Blobs are multiples of 64 bytes, so all of them come first; vectors of any length follow.
 class FileSink final : public WeightSink {
  public:
-  FileSink(ThreadPool& pool, PackedFolder& packed, QuantizeReport& report, int64_t slice_bytes)
-      : pool_(pool), packed_(packed), report_(report), slice_bytes_(slice_bytes) {}
+  FileSink(ThreadPool& pool, PackedFolder& packed, QuantizeReport& report, int64_t slice_bytes, const CancelToken& cancel)
+      : pool_(pool), packed_(packed), report_(report), slice_bytes_(slice_bytes), cancel_(cancel) {}
 
   void plan_matrix(const Wish& w) override {
     const int64_t bytes = static_cast<int64_t>(PackedMatrix::packed_bytes(w.type, w.n, w.k));
@@ -68,6 +67,7 @@ class FileSink final : public WeightSink {
   PackedFolder& packed_;
   QuantizeReport& report_;
   int64_t slice_bytes_;
+  const CancelToken& cancel_;
   std::vector<TensorPlan> matrices_, vectors_;
   std::map<std::string, size_t, std::less<>> number_;
   std::optional<TensorFileWriter> writer_;
@@ -115,7 +115,7 @@ Status FileSink::matrix(const Wish& w, const void* context, ReadRow read_row, co
   const int64_t step = std::max<int64_t>(1, w.n / kComparedRows);
   Sums sums;
   for (int64_t first = 0; first < w.n; first += slice_rows) {
-    SLIP_TRY_(check_interrupt());
+    SLIP_TRY_(cancel_.check("packing", static_cast<int64_t>(report_.matrices.size()), "matrices"));
     const int64_t n = std::min(slice_rows, w.n - first);
     const Slice slice{context, read_row, first};
     const PackedMatrix packed = pack_matrix(w.type, n, w.k, &slice, Slice::read, pool_);
@@ -144,10 +144,11 @@ bool is_weights(const fs::path& file) {
          std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view e) { return name.ends_with(e); });
 }
 
-Status copy_rest(const fs::path& from, const fs::path& to) {
+Status copy_rest(const fs::path& from, const fs::path& to, const CancelToken& cancel) {
   std::error_code ec;
+  int64_t copied = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(from, ec)) {
-    SLIP_TRY_(check_interrupt());
+    SLIP_TRY_(cancel.check("packing", copied++, "files"));
     const std::string name = entry.path().filename().string();
     std::error_code failed;
     if (name.starts_with('.') || name == kPackedFile) continue;  // .git, .cache
@@ -177,21 +178,21 @@ Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::p
   PackedFolder packed;
   packed.type = options.type;
   QuantizeReport report;
-  FileSink sink(pool, packed, report, options.slice_bytes);
+  FileSink sink(pool, packed, report, options.slice_bytes, progress.cancel);
   std::optional<QuantizedFolder> made;
   const auto planned = [&](int64_t bytes_read) -> Status {
     constexpr int64_t kSmallFiles = int64_t{64} << 20;
     report.source_bytes = bytes_read;
     report.packed_bytes = sink.bytes();
     SLIP_TRY(AtomicFolder folder, AtomicFolder::create(out, sink.bytes() + kSmallFiles));
-    made.emplace(QuantizedFolder(std::move(folder)));
+    made.emplace(QuantizedFolder(std::move(folder), progress.cancel));
     return sink.open(made->path() / "model.safetensors");
   };
   uint64_t hash = 0;
   SLIP_TRY_(stream_weights(checkpoint, config, options.type, pool, progress, sink, planned, &hash));
   SLIP_TRY_(sink.commit());
   cache_in_large_pages(made->path() / "model.safetensors");
-  SLIP_TRY_(copy_rest(model, made->path()));
+  SLIP_TRY_(copy_rest(model, made->path(), progress.cancel));
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::error_code ec;
   packed.source = {{"folder", fs::weakly_canonical(model, ec).filename().string()},
@@ -201,7 +202,8 @@ Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::p
   made->report_ = std::move(report);
   SLIP_TRY_(write_file(made->path() / kPackedFile, pretty(packed_folder_json(made->packed_))));
   if (options.compare) {
-    SLIP_TRY(made->report_.output, compare_outputs(model, WeightType::kBF16, made->path(), options.type, options.threads));
+    SLIP_TRY(made->report_.output,
+             compare_outputs(model, WeightType::kBF16, made->path(), options.type, options.threads, progress.cancel));
   }
   return std::move(*made);
 }
@@ -209,7 +211,7 @@ Result<QuantizedFolder> QuantizedFolder::make(const fs::path& model, const fs::p
 Status QuantizedFolder::commit() {
   packed_.errors = report_.json();
   SLIP_TRY_(write_file(folder_.path() / kPackedFile, pretty(packed_folder_json(packed_))));
-  SLIP_TRY_(check_interrupt());
+  SLIP_TRY_(cancel_.check("packing", static_cast<int64_t>(packed_.matrices.size()), "matrices"));
   return folder_.commit();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "convert/folder_writer.h"
@@ -20,7 +21,7 @@ struct QuantizeOptions {
   WeightType type = WeightType::kI8;
   int threads = 0;      // 0: every core this process may use
   bool compare = true;  // run both models on the texts: needs memory for one of them at a time
-  /// Packed at a time: enough for all threads, and a poll for Ctrl-C every 100 ms.
+  /// Packed at a time: enough for all threads, and a look at the token every 100 ms.
   int64_t slice_bytes = int64_t{16} << 20;
 };
 
@@ -64,8 +65,9 @@ class QuantizedFolder {
   Status commit();
 
  private:
-  explicit QuantizedFolder(AtomicFolder folder) : folder_(std::move(folder)) {}
+  QuantizedFolder(AtomicFolder folder, CancelToken cancel) : folder_(std::move(folder)), cancel_(std::move(cancel)) {}
   AtomicFolder folder_;
+  CancelToken cancel_;
   PackedFolder packed_;
   QuantizeReport report_;
 };
@@ -73,6 +75,7 @@ class QuantizedFolder {
 /// Outputs of both folders on built-in driving texts (token ids by a fixed rule where there is no tokenizer). One is in memory at a
 /// time.
 Result<OutputError> compare_outputs(const std::filesystem::path& reference, WeightType reference_type,
-                                    const std::filesystem::path& packed, WeightType type, int threads);
+                                    const std::filesystem::path& packed, WeightType type, int threads,
+                                    const CancelToken& cancel = {});
 
 }  // namespace slip

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/interrupt.h"
 #include "base/philox.h"
 #include "convert/quantize.h"
 #include "models/model.h"
@@ -58,10 +57,10 @@ struct Outputs {
   int64_t vocab = 0;
 };
 
-Result<Outputs> run_texts(const fs::path& folder, WeightType type, int threads) {
+Result<Outputs> run_texts(const fs::path& folder, WeightType type, int threads, const CancelToken& cancel) {
   ModelOptions options{type, threads, static_cast<int>(kTokensPerText)};
   options.draft_adapter = "none";
-  SLIP_TRY(const std::unique_ptr<Model> model, load_model(folder, options));
+  SLIP_TRY(const std::unique_ptr<Model> model, load_model(folder, options, {.cancel = cancel}));
   Outputs out;
   out.vocab = model->config().decoder.vocab;
   out.layers.resize(static_cast<size_t>(model->config().decoder.layers));
@@ -71,8 +70,9 @@ Result<Outputs> run_texts(const fs::path& folder, WeightType type, int threads) 
     out.layers.at(layer).insert(out.layers.at(layer).end(), x.begin(), x.end());
   });
   PassOutput pass;
+  int64_t texts = 0;
   for (const std::vector<TokenId>& ids : texts_of(*model)) {
-    SLIP_TRY_(check_interrupt());
+    SLIP_TRY_(cancel.check("comparing", texts++, "texts"));
     std::vector<Row> rows;
     std::vector<SlotSpan> spans;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -136,9 +136,9 @@ std::map<WeightType, TypeErrors> by_type(const std::vector<MatrixError>& matrice
 }  // namespace
 
 Result<OutputError> compare_outputs(const fs::path& reference, WeightType reference_type, const fs::path& packed, WeightType type,
-                                    int threads) {
-  SLIP_TRY(const Outputs a, run_texts(reference, reference_type, threads));
-  SLIP_TRY(const Outputs b, run_texts(packed, type, threads));
+                                    int threads, const CancelToken& cancel) {
+  SLIP_TRY(const Outputs a, run_texts(reference, reference_type, threads, cancel));
+  SLIP_TRY(const Outputs b, run_texts(packed, type, threads, cancel));
   OutputError out;
   for (size_t i = 0; i < a.layers.size(); ++i) out.layers.push_back(relative_error(a.layers[i], b.layers[i]));
   out.logits = relative_error(a.logits_TV, b.logits_TV);

@@ -10,7 +10,6 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "base/interrupt.h"
 #include "convert/folder_writer.h"
 
 namespace slip {
@@ -122,7 +121,9 @@ Status write_piece(TensorFileWriter& writer, const Shard& shard, const Piece& pi
 
 struct Report {
   const SynthesizeProgress& progress;
+  const CancelToken& cancel;
   int64_t done, total;
+  Status wanted() const { return cancel.check("synthesize", done >> 20, "MB"); }
   void add(int64_t bytes) {
     done += bytes;
     if (progress) progress(done, total);
@@ -132,11 +133,11 @@ struct Report {
 Status write_shard(const std::filesystem::path& file, const Shard& shard, uint64_t seed, ThreadPool& pool, Report& report) {
   SLIP_TRY(TensorFileWriter writer, TensorFileWriter::create(file, shard.plans));
   const std::vector<Piece> pieces = pieces_of(shard);
-  const size_t at_once = static_cast<size_t>(pool.threads()) * 4;  // a poll for Ctrl-C every few milliseconds
+  const size_t at_once = static_cast<size_t>(pool.threads()) * 4;  // a look at the token every few milliseconds
   std::mutex mutex;
   Status status;
   for (size_t first = 0; first < pieces.size(); first += at_once) {
-    SLIP_TRY_(check_interrupt());
+    SLIP_TRY_(report.wanted());
     const size_t count = std::min(at_once, pieces.size() - first);
     pool.run(static_cast<int64_t>(count), [&](int64_t i) {
       Status s = write_piece(writer, shard, pieces[first + static_cast<size_t>(i)], seed);
@@ -191,12 +192,12 @@ Result<Synthesized> synthesize(const SynthesizeOptions& options, const std::file
   for (size_t i = 0; i < shards.size(); ++i)
     names.push_back(shards.size() == 1 ? "model.safetensors"
                                        : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size()));
-  Report report{progress, 0, result.bytes};
+  Report report{progress, options.cancel, 0, result.bytes};
   for (size_t i = 0; i < shards.size(); ++i)
     SLIP_TRY_(write_shard(folder.path() / names[i], shards[i], options.seed, pool, report));
   if (shards.size() > 1)
     SLIP_TRY_(write_file(folder.path() / "model.safetensors.index.json", pretty(index_of(shards, names, result.bytes))));
-  SLIP_TRY_(check_interrupt());
+  SLIP_TRY_(report.wanted());
   SLIP_TRY_(folder.commit());
   return result;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "base/threads.h"
@@ -28,6 +29,7 @@ struct SynthesizeOptions {
   /// The released tokenizer's files: tokenizer.json, or vocab.json and merges.txt; none: bytes and made-up words, as many as the
   /// shape has ids.
   std::vector<std::filesystem::path> tokenizer = {};
+  CancelToken cancel = {};
 };
 
 struct SyntheticTensor {
@@ -45,8 +47,8 @@ struct SyntheticModel {
   int32_t vocab = 0;  // ids that the tokenizer fills
 };
 
-/// The names that `like` takes, in a line for messages.
-std::string synthetic_shapes();
+/// The names that `like` takes.
+std::vector<std::string> synthetic_shapes();
 /// kUsage for an unknown name, kUnsupported for a dtype.
 Result<SyntheticModel> synthetic_model(const SynthesizeOptions& options);
 /// Tokenizer files into an existing folder.

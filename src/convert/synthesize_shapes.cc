@@ -54,9 +54,9 @@ constexpr Named kShapes[] = {{"qwen2.5-vl-3b", synthetic_qwen_vl},
 
 }  // namespace
 
-std::string synthetic_shapes() {
-  std::string all;
-  for (const Named& s : kShapes) all += (all.empty() ? "" : ", ") + std::string(s.name);
+std::vector<std::string> synthetic_shapes() {
+  std::vector<std::string> all;
+  for (const Named& s : kShapes) all.emplace_back(s.name);
   return all;
 }
 
@@ -79,7 +79,7 @@ Result<SyntheticModel> synthetic_model(const SynthesizeOptions& o) {
           {"quant_method", "fp8"}, {"fmt", "e4m3"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
     return m;
   }
-  return usage_error("--like: expected {}, got {}", synthetic_shapes(), o.like);
+  return usage_error("--like: expected {}, got {}", fmt::join(synthetic_shapes(), ", "), o.like);
 }
 
 }  // namespace slip

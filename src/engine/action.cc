@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of Engine for models that are no drivers by text: OpenVLA and MiniVLA (instruction and picture in, one action out), and
+// The parts of a request for models that are no drivers by text: OpenVLA and MiniVLA (instruction and picture in, one action out), and
 // the ego history as a row (dino_qwen).
 //
 // Two ways to ask OpenVLA: over its form, where every token is one of the 256 bins; and as free text (`--form none`), which is the
 // published decoder to the letter: plain greedy decoding of as many tokens as the action has numbers, no end token, ids that are no
 // bins clipped. Both end in Answer::action.
-#include "engine/engine.h"
+#include "engine/answering.h"
 
 namespace slip {
-
-bool Engine::is_action_form(std::string_view name) const {
-  return model_->config().action && (name == "model" || name == "openvla-action" || name == "minivla-action");
-}
 
 Result<json::value> own_action_schema(const ActionConfig& action, const Tokenizer& t, std::string_view unnorm_key) {
   OpenVlaOptions options{.extra_tokens = action.prompt == ActionConfig::Prompt::kQwen};
@@ -33,52 +29,52 @@ Result<json::value> own_action_schema(const ActionConfig& action, const Tokenize
   return schema;
 }
 
-Result<Prompt> Engine::action_prompt(const Request& request, std::span<const PatchGrid> images) {
-  if (request.ego)
+Result<Prompt> Answering::action_prompt(std::span<const PatchGrid> images) {
+  if (request_.ego)
     return unsupported("{}: expected --prompt with an instruction, since its actions are a robot's, got an ego history",
-                       model_->folder().string());
-  if (request.prompt.empty()) return bad_input("--prompt: expected an instruction, got nothing");
-  const ActionConfig& action = *model_->config().action;
-  SLIP_TRY(std::vector<TokenId> tokens, model_->prompt_tokens(openvla_prompt(action.prompt, request.prompt)));
+                       model_.folder().string());
+  if (request_.prompt.empty()) return bad_input("--prompt: expected an instruction, got nothing");
+  const ActionConfig& action = *model_.config().action;
+  SLIP_TRY(std::vector<TokenId> tokens, model_.prompt_tokens(openvla_prompt(action.prompt, request_.prompt)));
   // Over a form this token is the form's first.
-  if (const auto blank = model_->tokenizer()->find(action_blank(action.prompt));
-      request.form.empty() && blank && (tokens.empty() || tokens.back() != *blank))
+  if (const auto blank = model_.tokenizer()->find(action_blank(action.prompt));
+      request_.free_text() && blank && (tokens.empty() || tokens.back() != *blank))
     tokens.push_back(*blank);
-  return model_->build_prompt(tokens, images);
+  return model_.build_prompt(tokens, images);
 }
 
-Status Engine::check_statistics(const Request& request) const {
-  const auto chosen = choose_statistics(*model_->config().action, request.unnorm_key);
+Status Answering::check_statistics() const {
+  const auto chosen = choose_statistics(*model_.config().action, request_.unnorm_key);
   return chosen ? Status() : Status(chosen.error());
 }
 
-Result<std::vector<double>> Engine::action_scale(const Request& request) const {
+Result<std::vector<double>> Answering::action_scale() const {
   std::vector<double> scale;
-  if (!is_action_form(request.form)) return scale;
-  SLIP_TRY(const auto* chosen, choose_statistics(*model_->config().action, request.unnorm_key));
+  if (!is_action_form(model_.config(), request_.form)) return scale;
+  SLIP_TRY(const auto* chosen, choose_statistics(*model_.config().action, request_.unnorm_key));
   const ActionStatistics& s = chosen->second;
   for (size_t i = 0; i < s.q01.size(); ++i) scale.push_back(s.mask[i] ? (s.q99[i] - s.q01[i]) / 2 : 1);
   return scale;
 }
 
-Status Engine::read_action(const Request& request, Answer& answer) const {
-  const auto& action = model_->config().action;
-  if (!action || !answer.decoded.valid) return {};
-  std::vector<TokenId> tokens = answer.decoded.tokens;
-  if (answer.form) {
-    if (!is_action_form(request.form)) return {};
-    SLIP_TRY(const auto contents, split_answer(answer.form->form, answer.decoded.tokens));
+Status Answering::read_action() {
+  const auto& action = model_.config().action;
+  if (!action || !out_.decoded.valid) return {};
+  std::vector<TokenId> tokens = out_.decoded.tokens;
+  if (out_.form) {
+    if (!is_action_form(model_.config(), request_.form)) return {};
+    SLIP_TRY(const auto contents, split_answer(out_.form->form, out_.decoded.tokens));
     tokens = contents.front();
   }
-  SLIP_TRY(answer.action, decode_action(*action, tokens, request.unnorm_key));
+  SLIP_TRY(out_.action, decode_action(*action, tokens, request_.unnorm_key));
   return {};
 }
 
-std::vector<float> Engine::history_numbers(const Request& request) const {
-  const auto& config = model_->config().history;
+std::vector<float> Answering::history_numbers() const {
+  const auto& config = model_.config().history;
   std::vector<float> out;
-  if (!config || !request.ego) return out;
-  const auto& states = request.ego->history;
+  if (!config || !request_.ego) return out;
+  const auto& states = request_.ego->history;
   const auto n = std::min(static_cast<size_t>(config->states), states.size());
   // More states than are known: the oldest stands for those before it.
   for (int32_t i = static_cast<int32_t>(n); i < config->states; ++i) {

@@ -109,7 +109,7 @@ json::object statistics_json(const Answer& a) {
             {"total", a.stages.total_ms}}}};
 }
 
-json::object answer_json(const Engine&, const Answer& a, const Request& request, std::string_view model) {
+json::object answer_json(const Answer& a, const Request& request, std::string_view model) {
   json::array tokens;
   for (const TokenId t : a.decoded.tokens) tokens.emplace_back(t.value);
   json::object out{{"answer", a.text},
@@ -119,7 +119,7 @@ json::object answer_json(const Engine&, const Answer& a, const Request& request,
   if (a.form) out["trajectory"] = trajectory_json(a.plan);
   if (a.action) out["action"] = action_json(*a.action);
   out["valid"] = a.decoded.valid;
-  out["decoder"] = decoder_json(a.method, a.form);
+  out["decoder"] = decoder_json(a.method, a.form.get());
   if (request.decode.log_forced && a.form) out["forced"] = forced_json(a.decoded.forced, a.form->form);
   out["statistics"] = statistics_json(a);
   out["model"] = model;

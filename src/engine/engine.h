@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request from images to plan: a loaded model, its forms, and the stages admit, encode, form, prefill, draft, verify,
-// commit, plan, reply.
+// A loaded model that answers requests, from images to plan: the stages admit, form, encode, prefill, draft, verify, commit, plan, reply.
 #pragma once
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "decode/decoder.h"
 #include "decode/pass/prefix_cache.h"
+#include "engine/forms.h"
 #include "engine/resources.h"
+#include "engine/turns.h"
 #include "form/schema/values.h"
 #include "image/image.h"
 #include "models/config/openvla.h"
 #include "models/model.h"
-#include "models/video_prompt.h"
 #include "plan/fit.h"
 #include "task/wod.h"
 #include "text/chat.h"
@@ -51,6 +51,7 @@ struct VideoClip {
 struct Request {
   /// "model": the form that the folder was trained for; a built-in's name; a JSON Schema file; empty: free text.
   std::string form = "model";
+  std::string form_schema;      // a JSON Schema document in place of `form`
   std::optional<EgoInput> ego;  // the prompt is made of it, in the model's own style ...
   std::string prompt;           // ... or this text; "<image>" marks where all images and videos go (else: in front)
   std::vector<Image> images;
@@ -66,6 +67,7 @@ struct Request {
   /// Rows at the prompt's beginning that the request before had too (the same text; of images the same features) are not run again.
   /// Same answer either way; off where times of whole requests are compared.
   bool reuse_prompt = true;
+  bool free_text() const { return form.empty() && form_schema.empty(); }
 };
 
 struct Plan {
@@ -79,7 +81,7 @@ struct StageTimes {
 };
 
 struct Answer {
-  const CompiledForm* form = nullptr;  // lives as long as the engine; null for free text
+  FormPtr form;  // null for free text
   Method method;
   Decoded decoded;  // of rollout 0; its statistics are those of all rollouts
   std::string text;
@@ -89,48 +91,40 @@ struct Answer {
   StageTimes stages;
 };
 
+/// What all requests to a loaded model share: weights, forms, kept prompt, the helpers that methods name. Thread-safe: any number of
+/// requests may be under way; they take turns where passes run.
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> load(const std::filesystem::path& folder, const EngineOptions& options,
                                               const LoadProgress& progress = {});
+  /// For those who have the engine alone, such as benchmarks: passes of theirs take no turns.
   Model& model() { return *model_; }
   const TaskOptions& task() const { return task_; }
   const EngineOptions& options() const { return options_; }
   const std::filesystem::path& folder() const { return model_->folder(); }
   /// What the model was trained for.
   Visibility visibility() const { return task_.visibility; }
-  /// Compiled once per name. kBadInput for an unknown name or a schema that this tokenizer cannot meet.
-  /// A model of actions has its own form under the names model, openvla-action and minivla-action, with as many dimensions as the
-  /// statistics of `unnorm_key`.
-  Result<const CompiledForm*> form(const std::string& name, std::string_view unnorm_key = {});
-  /// The prompt's rows, images encoded (the stages admit and encode). kCancelled between images as the request's `context` says.
+  /// Forms::named.
+  Result<FormPtr> form(const std::string& name, std::string_view unnorm_key = {}) { return forms_->named(name, unnorm_key); }
+  /// The folder's; null where it has none.
+  Result<const ChatTemplate*> chat_template() const;
+  /// The prompt's rows, images encoded (the stages admit and encode). kCancelled between images as the request's token says.
   Result<Prompt> prompt(const Request& request);
-  /// kBadInput / kUnsupported for what the request asks, kCancelled after Ctrl-C or a deadline.
+  /// kBadInput / kUnsupported for what the request asks, kCancelled by its token.
   Result<Answer> run(const Request& request);
 
  private:
+  friend class Answering;
   Engine() = default;
-  Result<std::string> user_text(const Request& request) const;
-  Status preprocess(std::span<const Image> images, const CancelToken& cancel, std::vector<PatchGrid>& grids);
-  Result<std::vector<VideoPatches>> preprocess(std::span<const VideoClip> clips, const CancelToken& cancel) const;
-  bool is_action_form(std::string_view name) const;
-  Result<Prompt> action_prompt(const Request& request, std::span<const PatchGrid> images);
-  std::vector<float> history_numbers(const Request& request) const;
-  Status check_statistics(const Request& request) const;
-  Status read_action(const Request& request, Answer& answer) const;
-  /// Physical units per normalised one, by dimension, of an action form's numbers; empty for other forms.
-  Result<std::vector<double>> action_scale(const Request& request) const;
-  Status decode_rollouts(const Request& request, const Prompt& prompt, Answer& answer);
-  Result<DecodeOptions> decode_options(const Request& request, const CompiledForm* form);
-  Result<DecodeContext> decode_context(const Request& request, const CompiledForm* form);
+  Result<FormPtr> form_of(const Request& request);
   std::unique_ptr<Model> model_;
   TaskOptions task_;
-  std::map<std::string, std::unique_ptr<CompiledForm>> forms_;
-  std::optional<ChatTemplate> chat_;  // the folder's, read with the first prompt
-  bool chat_known_ = false;
+  std::unique_ptr<Forms> forms_;
+  bool has_chat_template_ = false;
   EngineOptions options_;
-  Resources resources_;
-  PrefixCache prefix_cache_;
+  Turns turns_;
+  Resources resources_;       // of the request whose turn it is
+  PrefixCache prefix_cache_;  // likewise
 };
 
 /// The form of a model of actions, with its own bins as its vocabulary spells them, and as many numbers as the statistics of
@@ -145,6 +139,6 @@ Status resolve_method(Method& method, const CompiledForm* form, std::span<const 
 /// The parts and the whole of the result object of the command line's contract. `relaxed` is told per dimension for a form with bins.
 json::object decoder_json(const Method& method, const CompiledForm* form = nullptr);
 json::object statistics_json(const Answer& answer);
-json::object answer_json(const Engine& engine, const Answer& answer, const Request& request, std::string_view model);
+json::object answer_json(const Answer& answer, const Request& request, std::string_view model);
 
 }  // namespace slip

@@ -100,8 +100,8 @@ struct Resources::Parts {
   std::string draft_name, head_name, sampler_name;
   std::unique_ptr<Engine> draft_engine;
   DraftModel draft;
-  PrefixCache draft_prefix_cache;            // of the draft engine's model
-  const CompiledForm* mapped_for = nullptr;  // the form that the draft's maps were made for
+  PrefixCache draft_prefix_cache;  // of the draft engine's model
+  FormPtr mapped_for;              // the form that the draft's maps were made for
   std::unique_ptr<DFlashHead> head;
   std::unique_ptr<LearnedCommitSampler> sampler;
   PreviousAnswer previous;
@@ -116,7 +116,7 @@ struct Resources::Parts {
   std::string pilot_name;
   std::optional<BlockPilot> pilot;
 
-  Status attach_draft(Engine& engine, const std::string& name, const Request& request, const CompiledForm* form) {
+  Status attach_draft(Engine& engine, const std::string& name, const Request& request, const FormPtr& form) {
     if (!draft_engine || draft_name != name) {
       draft_engine.reset();
       draft.lm = nullptr;
@@ -129,15 +129,15 @@ struct Resources::Parts {
       return bad_input("{}: expected a tokenizer in both models' folders, got one without", name);
     if (!draft.lm || mapped_for != form) {
       const CompiledForm* own = nullptr;
-      if (bins_of(form)) {
+      if (bins_of(form.get())) {
         auto made = draft_engine->form("model");
         if (!made)
           return bad_input("{}: expected a draft model with action bins as the target has, got one without: {}", name,
                            made.error().message);
-        own = *made;
+        own = made->get();
       }
       SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
-                                                     small.lm().info().vocab, form, own));
+                                                     small.lm().info().vocab, form.get(), own));
       draft.lm = &small.lm();
       draft.memory = &draft_prefix_cache;
       draft.to_draft = std::move(maps.to_draft);
@@ -165,7 +165,7 @@ Resources::Resources() : parts_(std::make_unique<Parts>()) {}
 Resources::~Resources() = default;
 Resources::Resources(Resources&&) noexcept = default;
 
-Status Resources::attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeContext& context) {
+Status Resources::attach(Engine& engine, const Request& request, const FormPtr& form, DecodeContext& context) {
   Parts& p = *parts_;
   if (const auto* d = std::get_if<ModelSpec>(&request.method.drafter); d && !context.draft_model) {
     if (d->name.empty()) return usage_error("--drafter: expected model:DIR for preset {}, got no folder", request.method.preset);
@@ -274,7 +274,7 @@ Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const 
   return model;
 }
 
-Status Resources::attach_draft_length(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
+Status Resources::attach_draft_length(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
                                       DecodeContext& context) {
   Parts& p = *parts_;
   const DraftLengthSpec& w = request.method.width;
@@ -286,7 +286,8 @@ Status Resources::attach_draft_length(Engine& engine, const Request& request, co
     context.block_pilot = &*p.pilot;
   }
   if (w.kind != DraftLengthSpec::Kind::kMeasured || context.draft_length_model) return {};
-  const std::string key = fmt::format("{}|{}|{}", w.name, form ? form->form.name() : "", kind_of_drafter(request.method));
+  const std::string key =
+      fmt::format("{}|{}|{}|{}", w.name, form ? form->form.name() : "", kind_of_drafter(request.method), request.form_schema);
   auto at = p.widths.find(key);
   if (at == p.widths.end()) {
     SLIP_TRY(DraftLengthModel model, p.measured_width(engine, request, form ? &form->form : nullptr, prompt, context));

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "decode/decoder.h"
+#include "engine/forms.h"
 #include "form/schema/schema.h"
 #include "text/tokenizer.h"
 
@@ -25,12 +26,12 @@ class Resources {
   Resources(Resources&&) noexcept;
 
   /// Points `context` at what the request's method needs; valid until the next call.
-  Status attach(Engine& engine, const Request& request, const CompiledForm* form, DecodeContext& context);
-  /// DraftLengthSpec measured: the model's width.json (or the one that the method names), or, where there is none, an uninformed one; costs are
+  Status attach(Engine& engine, const Request& request, const FormPtr& form, DecodeContext& context);
+  /// Draft length `measured`: the model's width.json (or the one that the method names), or, where there is none, an uninformed one; costs are
   /// measured on this machine once, behind the prompt of the first request; a second model's or a draft head's with them. The tracker
   /// follows from answer to answer, whichever file an earlier answer comes from. kCancelled between measurements as
   /// `context` says; the next call goes on from there.
-  Status attach_draft_length(Engine& engine, const Request& request, const CompiledForm* form, const Prompt& prompt,
+  Status attach_draft_length(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
                              DecodeContext& context);
 
  private:

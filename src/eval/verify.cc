@@ -4,7 +4,6 @@
 
 #include <bit>
 
-#include "base/interrupt.h"
 #include "base/philox.h"
 
 namespace slip {
@@ -129,7 +128,7 @@ Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, con
   return check;
 }
 
-Result<Check> check_images(Model& model) {
+Result<Check> check_images(Model& model, const CancelToken& cancel) {
   Check check{.name = "images", .compared = "nothing: no vision tower"};
   if (!model.vision() || !model.preprocessor()) return check;
   const int f = model.preprocessor()->factor();
@@ -143,7 +142,7 @@ Result<Check> check_images(Model& model) {
   check.compared = fmt::format("features of {} images, each alone and all together", grids.size());
   size_t at = 0;
   for (size_t i = 0; i < grids.size(); ++i) {
-    SLIP_TRY_(check_interrupt());
+    SLIP_TRY_(cancel.check("verify", static_cast<int64_t>(i), "images"));
     SLIP_TRY_(model.encode_images(std::span(&grids[i], 1), one));
     if (at + one.size() > together.size())
       return check_failed("verify: images: expected {} feature numbers together, got {}", at + one.size(), together.size());

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "decode/decoder.h"
 #include "form/form.h"
@@ -24,6 +25,7 @@ struct VerifySettings {
   int32_t max_width = 64;  // passes of 1 .. max_width rows; as many rows follow the prompt
   uint64_t seed = 1;
   std::function<void(int64_t done, int64_t total)> progress = {};
+  CancelToken cancel = {};
 };
 
 /// One line of the report. A check that could not be made says why in `compared` and has passed with 0 bytes.
@@ -58,7 +60,7 @@ Result<Check> check_decoders(Lm& lm, const Prompt& prompt, const Form* form, con
                              const DecodeContext& context = {});
 
 /// Image features alone and together with other images; nothing to compare without a vision tower.
-Result<Check> check_images(Model& model);
+Result<Check> check_images(Model& model, const CancelToken& cancel = {});
 
 /// A prompt of `rows` pseudo-random tokens below `vocab`.
 Prompt random_tokens(int32_t rows, int32_t vocab, uint64_t seed);

@@ -4,7 +4,6 @@
 #include <bit>
 #include <numeric>
 
-#include "base/interrupt.h"
 #include "base/philox.h"
 #include "eval/verify.h"
 
@@ -63,7 +62,7 @@ class RowTrial {
   // Row i of a sequence, seeing rows [0, end) of it.
   void add(const Prompt& sequence, const Layout& layout, int32_t i, int32_t end, Want want);
   Status run() {
-    SLIP_TRY_(check_interrupt());
+    SLIP_TRY_(s_.cancel.check("verify", passes_++, "passes"));
     return lm_.forward({pass_rows_, spans_, {}}, out_);
   }
   Status passes_of(int32_t width, const Layout& layout, const RowAnswers& expected, const std::string& where, Check& check);
@@ -79,6 +78,7 @@ class RowTrial {
   std::vector<Row> pass_rows_;
   std::vector<SlotSpan> spans_;
   PassOutput out_;
+  int64_t passes_ = 0;
 };
 
 void RowTrial::add(const Prompt& sequence, const Layout& layout, int32_t i, int32_t end, Want want) {

@@ -132,12 +132,12 @@ TEST(LoadModel, TiedHeadThatIsStoredIsNotedAndBothNameLayoutsAreFound) {
 
 TEST(LoadModel, ProgressEndsAtTheTotal) {
   int64_t last = 0, all = 0, calls = 0;
-  ASSERT_TRUE(load_model(kFixtures / "models/qwen2", {WeightType::kF32, 1, 8}, [&](int64_t done, int64_t total) {
-    EXPECT_GE(done, last);
-    last = done;
-    all = total;
-    ++calls;
-  }));
+  ASSERT_TRUE(load_model(kFixtures / "models/qwen2", {WeightType::kF32, 1, 8}, {[&](int64_t done, int64_t total) {
+                           EXPECT_GE(done, last);
+                           last = done;
+                           all = total;
+                           ++calls;
+                         }}));
   EXPECT_EQ(last, all);
   EXPECT_GT(calls, 10);
 }

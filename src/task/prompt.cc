@@ -120,20 +120,23 @@ Result<sim::EgoState> read_state(const json::value& v, std::string_view where, s
 
 }  // namespace
 
+Result<sim::Intent> intent_named(std::string_view word, std::string_view where) {
+  for (const auto candidate : {sim::Intent::kGoStraight, sim::Intent::kGoLeft, sim::Intent::kGoRight})
+    if (word == words(candidate)) return candidate;
+  return bad_input("{}: intent: expected GO_STRAIGHT, GO_LEFT or GO_RIGHT, got {}", where, word);
+}
+
 Result<EgoInput> read_ego(const std::filesystem::path& file) {
   SLIP_TRY(const json::value v, read_json(file, size_t{1} << 20));
-  const std::string where = file.string();
+  return parse_ego(v, file.string());
+}
+
+Result<EgoInput> parse_ego(const json::value& v, std::string_view where) {
   if (!v.is_object()) return bad_input("{}: expected an object with intent and history, got another type", where);
   const json::object& o = v.get_object();
   SLIP_TRY(const std::string intent, get_string(o, "intent", where));
   EgoInput out;
-  bool known = false;
-  for (const auto candidate : {sim::Intent::kGoStraight, sim::Intent::kGoLeft, sim::Intent::kGoRight}) {
-    if (intent != words(candidate)) continue;
-    out.intent = candidate;
-    known = true;
-  }
-  if (!known) return bad_input("{}: intent: expected GO_STRAIGHT, GO_LEFT or GO_RIGHT, got {}", where, intent);
+  SLIP_TRY(out.intent, intent_named(intent, where));
   SLIP_TRY(const json::array* history, get_array(o, "history", where));
   if (history->size() != out.history.size())
     return bad_input("{}: history: expected {} states at 4 Hz, oldest first, got {}", where, out.history.size(), history->size());

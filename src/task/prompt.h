@@ -30,12 +30,15 @@ EgoInput standing_ego();
 EgoInput ego_of(const sim::Labels& labels);
 /// {"intent": "GO_STRAIGHT|GO_LEFT|GO_RIGHT", "history": [[t, x, y, vx, vy, ax, ay] x 16, oldest first]}.
 Result<EgoInput> read_ego(const std::filesystem::path& file);
+Result<EgoInput> parse_ego(const json::value& v, std::string_view where);
 
 /// A record's pictures (kCameras * kImageBytes: an invariant, RecordSet::pictures checks files) as images, front left first; all one
 /// grey when `blank`: the ablation that shows how much the cameras matter.
 std::vector<Image> camera_images(std::span<const uint8_t> pictures, bool blank = false);
 
 std::string_view words(sim::Intent v);  // "GO_STRAIGHT", ...
+/// kBadInput for a word that is none; `where` opens the message.
+Result<sim::Intent> intent_named(std::string_view word, std::string_view where);
 
 enum class PromptStyle { kFull, kCompact };
 

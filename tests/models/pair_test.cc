@@ -41,7 +41,8 @@ class Pair {
   explicit Pair(int threads = 0) : target_(loaded("pair-target", threads)), draft_(loaded("pair-draft", threads)) {
     form_ = *target_->form("model");
     draft_form_ = *draft_->form("model");
-    auto maps = map_vocabularies(target_tokens(), target().info().vocab, draft_tokens(), draft().info().vocab, form_, draft_form_);
+    auto maps = map_vocabularies(target_tokens(), target().info().vocab, draft_tokens(), draft().info().vocab, form_.get(),
+                                 draft_form_.get());
     if (!maps) throw std::runtime_error(maps.error().message);
     maps_ = std::move(*maps);
     model_ = {.lm = &draft(), .prompt = {}, .to_draft = maps_.to_draft, .to_target = maps_.to_target};
@@ -91,7 +92,7 @@ class Pair {
 
  private:
   std::unique_ptr<Engine> target_, draft_;
-  const CompiledForm *form_ = nullptr, *draft_form_ = nullptr;
+  FormPtr form_, draft_form_;
   VocabularyMaps maps_;
   DraftModel model_;
   Prompt prompt_;

@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <optional>
 
+#include "api/tools/words.h"
 #include "base/interrupt.h"
 #include "base/measure.h"
 #include "cli/bench/measure.h"
 #include "cli/bench/pictures.h"
 #include "cli/bench/replay.h"
 #include "cli/output.h"
-#include "cli/requests.h"
 #include "decode/pass/prefix_cache.h"
 #include "eval/verify.h"
+#include "models/weights/packed_folder.h"
 #include "plan/fit.h"
 
 namespace slip::cli {
@@ -177,7 +178,7 @@ json::object json_of(const BenchAnswerOptions& o, Model& model, const std::strin
   const Stages& m = out.ms;
   return json::object{{"bench", "answer"},
                       {"model", o.model},
-                      {"type", word_of(model.options().type)},
+                      {"type", word_of_type(model.options().type)},
                       {"preset", preset},
                       {"prompt_rows", asked.prompt.inputs.size()},
                       {"reused_rows", s.reused_rows},
@@ -205,7 +206,7 @@ json::object json_of(const BenchAnswerOptions& o, Model& model, const std::strin
                       {"read_gbps", state.read_gbps},
                       {"steady", state.steady()},
                       {"dot_gops", peak},
-                      {"isa", word_of(isa_choice().isa)},
+                      {"isa", api::word_of(isa_choice().isa)},
                       {"threads", model.pool().threads()}};
 }
 
@@ -237,8 +238,8 @@ Status bench_answer(const BenchAnswerOptions& o) {
     print_text(fmt::format(
         "{}, {}: {} prompt rows, drafts hold with odds {:.3f} ({:.2f} tokens a pass)\n\n"
         "  {:<14} {:>5} {:>6} {:>6} {:>7} {:>7} | {:>7} {:>8} {:>6} {:>9} {:>9} {:>9} {:>7} {:>6} {:>10}  ms\n",
-        o.model, word_of(model.options().type), asked.prompt.inputs.size(), odds, o.per_pass, "preset", "pass", "rows", "tokens",
-        "/pass", "reused", "admit", "encode", "form", "prefill", "draft", "verify", "commit", "plan", "total"));
+        o.model, word_of_type(model.options().type), asked.prompt.inputs.size(), odds, o.per_pass, "preset", "pass", "rows",
+        "tokens", "/pass", "reused", "admit", "encode", "form", "prefill", "draft", "verify", "commit", "plan", "total"));
   for (const std::string& preset : o.presets) {
     SLIP_TRY_(check_interrupt());
     SLIP_TRY(const Outcome out, answer_with(preset, model, asked, o, odds));

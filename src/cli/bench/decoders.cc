@@ -3,15 +3,18 @@
 // is forced onto it, so that all exact presets owe the same tokens.
 #include <algorithm>
 
+#include "api/choice.h"
+#include "api/requests.h"
+#include "api/slots.h"
 #include "base/measure.h"
 #include "base/progress.h"
 #include "base/standard_streams.h"
+#include "cli/bench/measure.h"
+#include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/requests.h"
 #include "decode/types/presets.h"
 #include "eval/evaluate.h"
 #include "limits/speculation_algebra.h"
-#include "sim/record/make.h"
 
 namespace slip::cli {
 
@@ -27,12 +30,14 @@ struct Contender {
 };
 
 bool nothing_asked(const RunOptions& o) {
-  return o.record.empty() && o.ego.empty() && o.prompt.empty() && o.prompt_file.empty() && o.images.empty() && o.videos.empty();
+  return o.record.empty() && o.ego.empty() && o.request.prompt.empty() && o.prompt_file.empty() && o.images.empty() &&
+         o.videos.empty();
 }
 
 constexpr double kFrameS = 0.5;  // between the frame whose answer is the earlier one and the frame that is asked about
 
 struct Requests {
+  slipstream::Request asked;
   Request request;
   std::optional<Request> earlier;  // the same scene half a second before
 };
@@ -40,29 +45,31 @@ struct Requests {
 // The request of the command line, or a frame of a held-out scene for the form that the model was trained for.
 Result<Requests> requests_from(const RunOptions& o) {
   RunOptions copy = o;
-  if (nothing_asked(o)) copy.prompt = " ";  // replaced by the scene
-  SLIP_TRY(Prepared prepared, prepare(copy));
-  Requests out{std::move(prepared.request), {}};
-  if (!nothing_asked(o)) return out;
-  for (const double t : {0.0, kFrameS}) {
-    SLIP_TRY(const sim::Record record, sim::make_frame(kHeldOutScene, {}, t));
-    if (t > 0) out.earlier = out.request;
-    const Request scene = request_of(record.labels, record.images, {.blank_images = o.blank_images});
-    out.request.prompt.clear();
-    out.request.ego = scene.ego;
-    out.request.images = scene.images;
+  if (nothing_asked(o)) copy.request.prompt = " ";  // replaced by the scene
+  Requests out;
+  SLIP_TRY(out.asked, request_from(copy));
+  for (const double t : nothing_asked(o) ? std::vector{0.0, kFrameS} : std::vector<double>{}) {
+    if (t > 0) {
+      SLIP_TRY(out.earlier, api::engine_request(out.asked));
+    }
+    SLIP_TRY(slipstream::Request scene, slipstream::request_of_scene(api::kHeldOutScene, t));
+    out.asked.prompt.clear();
+    out.asked.ego = scene.ego;
+    out.asked.images = std::move(scene.images);
   }
+  SLIP_TRY(out.request, api::engine_request(out.asked));
   return out;
 }
 
 // Presets, and the parts that no preset names, for the law that the request is decoded by; a label begins with the preset that runs.
 // `earlier`: there is an answer to draft from.
-Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, const Engine& engine, const Request& request,
-                                             bool earlier) {
+Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, Engine& engine, const Request& request, bool earlier) {
   const bool form = !request.form.empty(), graph = request.visibility.value_or(engine.visibility()) == Visibility::kGraph;
   std::vector<Contender> out;
   const auto add = [&](std::string label, std::string_view preset, std::string_view drafter, std::string_view width) -> Status {
-    SLIP_TRY(Method m, method_from(MethodFlags{preset, "", drafter, "", width}, &engine, form));
+    SLIP_TRY(Method m,
+             api::method_from({.preset = std::string(preset), .drafter = std::string(drafter), .width = std::string(width)}, {},
+                              &engine, form));
     out.push_back({.label = std::move(label), .method = std::move(m)});
     return {};
   };
@@ -186,7 +193,7 @@ void print_contender(const Contender& c, const json::value& equal, const std::ve
   const double per_forward = s.forwards ? static_cast<double>(s.tokens) / static_cast<double>(s.forwards) : 0;
   if (as_json) {
     print_json(json::object{{"label", c.label},
-                            {"decoder", decoder_json(c.method, c.answer.form)},
+                            {"decoder", decoder_json(c.method, c.answer.form.get())},
                             {"statistics", statistics_json(c.answer)},
                             {"ms", {{"median", median(c.ms)}, {"min", fastest}}},
                             {"tokens_per_forward", per_forward},
@@ -207,12 +214,13 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   SLIP_TRY(Requests requests, requests_from(o.run));
   Request& request = requests.request;
   request.reuse_prompt = o.reuse;
-  SLIP_TRY(const int slots, slots_for(o.run, request));
+  const slipstream::EngineOptions& how = o.run.engine;
+  SLIP_TRY(const int enough, api::slots_for(requests.asked, o.run.model));
   SLIP_TRY(const std::unique_ptr<Engine> engine,
-           load_engine(o.run.model, o.run.dtype, o.run.threads, slots, o.run.device, o.run.kv));
+           load_engine(o.run.model, how.dtype, how.threads, how.slots > 0 ? how.slots : enough, how.device, how.kv_type));
   PreviousAnswer previous;
   if (requests.earlier) {
-    SLIP_TRY(requests.earlier->method, method_from(MethodFlags{}, engine.get(), !request.form.empty()));
+    SLIP_TRY(requests.earlier->method, api::method_from({}, {}, engine.get(), !request.form.empty()));
     requests.earlier->visibility.reset();  // the decoder is that of the model's own law; drafts may come from there
     SLIP_TRY(const Answer earlier, engine->run(*requests.earlier));
     previous = {earlier.form ? earlier.form->form.name() : "", earlier.decoded.fields, earlier.decoded.tokens};

@@ -10,9 +10,9 @@
 #include "base/measure.h"
 #include "cli/bench/measure.h"
 #include "cli/output.h"
-#include "cli/requests.h"
 #include "eval/verify.h"
 #include "models/device.h"
+#include "models/weights/packed_folder.h"
 
 namespace slip::cli {
 namespace {
@@ -72,7 +72,7 @@ Status bench_on_device(const BenchForwardOptions& o, bool prefill, const std::st
   SLIP_TRY_(measure(o, model.lm(), random_tokens(o.keys + widest, model.lm().info().vocab, 11), lines));
 
   const Weights weights = weights_of(model.config().decoder);
-  const std::string_view type = word_of(model.options().type);
+  const std::string_view type = word_of_type(model.options().type);
   if (!o.json)
     print_text(
         fmt::format("{} ({}, {} layers), {}, {} ({}), {} cached keys\nceilings here: {:.1f} GB/s read, {:.0f} G operations/s\n\n"

@@ -9,13 +9,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "api/tools/words.h"
 #include "base/interrupt.h"
 #include "base/measure.h"
 #include "cli/bench/measure.h"
 #include "cli/output.h"
-#include "cli/requests.h"
 #include "eval/verify.h"
 #include "models/device.h"
+#include "models/weights/packed_folder.h"
 
 namespace slip::cli {
 
@@ -177,7 +178,7 @@ json::object json_of(const Run& run, int rows, const Summary& s) {
                    {"share", s.share},
                    {"bound", s.limit.memory() ? "memory" : "compute"},
                    {"fork_join_ns", run.fork_join_ns},
-                   {"isa", word_of(isa_choice().isa)},
+                   {"isa", api::word_of(isa_choice().isa)},
                    {"threads", run.model.pool().threads()},
                    {"bench", run.prefill ? "prefill" : "forward"},
                    {"model", run.o.model},
@@ -221,7 +222,7 @@ Status bench_type(const BenchForwardOptions& o, bool prefill, const std::string&
   if (!device.cpu()) return bench_on_device(o, prefill, dtype, widths);
   const int widest = *std::max_element(widths.begin(), widths.end());
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, dtype, o.threads, o.keys + widest, "cpu", o.kv));
-  Run run{o, engine->model(), prefill, word_of(engine->model().options().type)};
+  Run run{o, engine->model(), prefill, word_of_type(engine->model().options().type)};
   for (const int width : widths) run.lines.push_back({width, {}});
   Measuring measuring(run, widest);
   SLIP_TRY_(measuring.go());

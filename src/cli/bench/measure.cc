@@ -6,8 +6,16 @@
 #include <cmath>
 
 #include "base/measure.h"
+#include "base/progress.h"
 
 namespace slip::cli {
+
+Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads, int slots,
+                                            const std::string& device, const std::string& kv_type) {
+  Progress progress("loading", 0);
+  const auto tell = [&](int64_t done, int64_t total) { progress.update(total > 0 ? done * 100 / total : done, "%"); };
+  return Engine::load(model, {dtype, threads, slots, device, kv_type}, {tell, CancelToken::of_process()});
+}
 
 bool MachineState::like(double gbps) const { return std::abs(read_gbps - gbps) <= kSteady * gbps; }
 

@@ -9,10 +9,17 @@
 #include <span>
 #include <vector>
 
+#include "base/cancel.h"
+#include "cli/bench/commands.h"
+#include "engine/engine.h"
 #include "kernels/probe.h"
 #include "nn/decoder.h"
 
 namespace slip::cli {
+
+/// Loads the model with a progress bar.
+Result<std::unique_ptr<Engine>> load_engine(const std::string& model, const std::string& dtype, int threads, int slots,
+                                            const std::string& device = "cpu", const std::string& kv_type = "auto");
 
 struct MachineState {
   double read_gbps = 0;  // around the sample
@@ -69,7 +76,6 @@ struct CausalRows {
   Status run(Lm& lm, const Prompt& sequence, int begin, int end, int wanted);  // the last `wanted` rows want the argmax
 };
 
-struct BenchForwardOptions;
 /// `bench forward|prefill` with --device (bench_device.cc).
 Status bench_on_device(const BenchForwardOptions& o, bool prefill, const std::string& dtype, const std::vector<int>& widths);
 

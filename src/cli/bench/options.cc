@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line of `bench` and its subcommands.
 #include "cli/options.h"
+#include "cli/bench/commands.h"
 
 namespace slip::cli {
 

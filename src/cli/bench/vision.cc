@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "api/tools/words.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/measure.h"
 #include "cli/bench/measure.h"
 #include "cli/bench/pictures.h"
 #include "cli/output.h"
-#include "cli/requests.h"
+#include "models/weights/packed_folder.h"
 
 namespace slip::cli {
 
@@ -146,7 +147,7 @@ Status bench_vision(const BenchVisionOptions& o) {
   if (o.json) {
     print_json(json::object{{"bench", "vision"},
                             {"model", o.model},
-                            {"type", word_of(model.options().type)},
+                            {"type", word_of_type(model.options().type)},
                             {"images", pictures.size()},
                             {"patches", patches},
                             {"ms", ms},
@@ -157,12 +158,12 @@ Status bench_vision(const BenchVisionOptions& o) {
                             {"read_gbps", steady.read_gbps},
                             {"samples", steady.samples.size()},
                             {"steady", steady.is},
-                            {"isa", word_of(isa_choice().isa)},
+                            {"isa", api::word_of(isa_choice().isa)},
                             {"threads", model.pool().threads()}});
     return {};
   }
   print_text(fmt::format("{}, {}: {} images, {} patches, {:.0f} GFLOP of products, peak {:.0f} G operations/s\n\n", o.model,
-                         word_of(model.options().type), pictures.size(), patches, work.products * 1e-9, peak));
+                         word_of_type(model.options().type), pictures.size(), patches, work.products * 1e-9, peak));
   for (const auto& [name, value] : ms)
     print_text(fmt::format("  {:<16} {:>10.1f} ms\n", std::string_view(name), value.as_double()));
   print_text(fmt::format("\n  the tower's products alone would take {:.1f} ms at the peak: share {:.0f}%{}\n",

@@ -12,7 +12,6 @@
 #include <mutex>
 
 #include "base/check.h"
-#include "base/interrupt.h"
 
 namespace slip {
 namespace {
@@ -280,7 +279,7 @@ bool WeightReader::note_packed(const std::vector<Part>& parts, WeightType type) 
 
 void WeightReader::advance(const std::vector<const TensorView*>& views) {
   for (const TensorView* view : views) bytes_done_ += static_cast<int64_t>(view->bytes.size());
-  if (progress_) progress_(bytes_done_, bytes_total_);
+  if (progress_.tell) progress_.tell(bytes_done_, bytes_total_);
 }
 
 void WeightReader::note_bad(const TensorView& view, float value) {
@@ -311,7 +310,7 @@ PackedMatrix WeightReader::matrix(WeightType type, const std::vector<Part>& part
     return {};
   }
   if (!failed_) return {};
-  if (failed_ = check_interrupt(); !failed_) return {};
+  if (failed_ = progress_.cancel.check("loading", bytes_done_ >> 20, "MB"); !failed_) return {};
   if (packed_) return view_packed(type, parts.front().name, n, k);
   Stack stack;
   stack.k = k;

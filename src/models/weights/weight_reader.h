@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "core/safetensors.h"
 #include "kernels/kernels.h"
@@ -20,8 +21,11 @@
 
 namespace slip {
 
-/// Bytes of tensors read so far, and in all.
-using LoadProgress = std::function<void(int64_t done, int64_t total)>;
+/// How loading tells how far it is, in bytes of tensors read so far and in all, and hears that nobody waits for it any more.
+struct LoadProgress {
+  std::function<void(int64_t done, int64_t total)> tell = {};
+  CancelToken cancel = {};
+};
 
 /// Delivers row n of a matrix as f32, from any thread.
 using ReadRow = void (*)(const void* context, int64_t n, float* out_K);
@@ -48,7 +52,7 @@ class WeightReader {
   /// matrices with more columns than int32 sums hold, and for a packed folder of another type than asked for.
   Status end_check();
   /// Ends the second go: kBadInput names a tensor with a NaN or an infinity, or with a number beyond bf16's largest and which; what
-  /// the sink reported; kCancelled after Ctrl-C (the rest was not read).
+  /// the sink reported; kCancelled as the progress says (the rest was not read).
   Status end_load() const;
   /// After the first go: bytes that the packed matrices and vectors will take; those that lie in the file are among them.
   int64_t bytes_needed() const { return bytes_needed_; }

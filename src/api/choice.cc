@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// See choice.h; and check_request of slipstream/engine.h.
+#include "api/choice.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "api/boundary.h"
+#include "api/requests.h"
+#include "decode/types/method.h"
+#include "models/config/openvla.h"
+#include "slipstream/engine.h"
+#include "task/prompt.h"
+
+namespace slip::api {
+
+namespace {
+
+std::string_view default_preset(Engine* engine, std::optional<Visibility> visibility, bool form) {
+  const bool drafts = !engine || engine->model().lm().info().rule.has_mask;
+  if (!form) return drafts ? "self-spec" : "ar";
+  if (!visibility && engine) visibility = engine->visibility();
+  if (visibility == Visibility::kGraph) return drafts ? "fields-spec" : "fields";
+  return drafts ? "scaffold-spec" : "scaffold-ar";
+}
+
+}  // namespace
+
+Result<Method> method_from(const slipstream::DecoderChoice& c, std::optional<Visibility> visibility, Engine* engine, bool form) {
+  SLIP_TRY(Method m, method_of(c.preset.empty() ? default_preset(engine, visibility, form) : c.preset));
+  return with_parts(std::move(m), c.schedule, c.drafter, c.verifier, c.width);
+}
+
+Status check_words(const slipstream::DecoderChoice& choice) {
+  auto m = method_from(choice, {}, nullptr, true);
+  if (!m && m.error().kind == ErrorKind::kUsage) return m.error();
+  return {};
+}
+
+Result<std::optional<Visibility>> visibility_named(std::string_view word) {
+  if (word.empty()) return std::optional<Visibility>{};
+  if (word == "chain") return std::optional(Visibility::kChain);
+  if (word == "graph") return std::optional(Visibility::kGraph);
+  return usage_error("visibility: expected chain or graph, got {}", word);
+}
+
+std::string_view word_of(Visibility visibility) { return visibility == Visibility::kGraph ? "graph" : "chain"; }
+
+Result<Fit> fit_named(std::string_view word) {
+  if (word == "paper") return Fit::kJmtPaperCompat;
+  if (word == "minjerk") return Fit::kMinJerkV0;
+  if (word == "linear") return Fit::kLinear;
+  return usage_error("fit: expected paper, minjerk or linear, got {}", word);
+}
+
+std::optional<json::object> config_of(const std::string& folder) {
+  auto config = read_json(std::filesystem::path(folder) / "config.json");
+  if (!config || !config->is_object()) return std::nullopt;
+  return std::move(config->get_object());
+}
+
+std::optional<Visibility> visibility_of_folder(const std::string& folder) {
+  const auto config = config_of(folder);
+  if (!config) return std::nullopt;
+  const auto task = task_options(*config, "config.json");
+  if (!task) return std::nullopt;
+  return task->visibility;
+}
+
+Status check_use(const slipstream::Request& r, std::string_view folder, std::optional<Visibility> trained_for,
+                 std::optional<bool> actions) {
+  const bool text = is_free_text(r);
+  if (r.log_forced && text) return usage_error("--log-forced: expected a form, got free text");
+  if (r.max_rows > 0 || !r.activation) {
+    const std::string_view flag = !r.activation ? "--no-activation" : "--max-rows";
+    if (text) return usage_error("{}: expected a form under graph visibility, got free text", flag);
+    SLIP_TRY(const auto asked, visibility_named(r.visibility));
+    if ((asked ? asked : trained_for) == Visibility::kChain)
+      return usage_error("{}: expected graph visibility, got chain visibility", flag);
+  }
+  if (!r.unnorm_key.empty() && actions && !*actions)
+    return usage_error("--unnorm-key: expected a model of actions with statistics, got {}", folder);
+  return {};
+}
+
+namespace {
+
+Status check_rollouts(const slipstream::Request& r) {
+  const auto& sections = r.sampling.section_temperatures;
+  const bool samples = r.sampling.temperature > 0 ||
+                       std::any_of(sections.begin(), sections.end(), [](const auto& section) { return section.second > 0; });
+  if (r.rollouts <= 1 || samples) return {};
+  return usage_error("--rollouts: expected a temperature above 0 (--temperature, --section-temperature) for {} of them, got 0",
+                     r.rollouts);
+}
+
+}  // namespace
+
+Status check_words(const slipstream::Request& r) {
+  SLIP_TRY_(check_words(r.decoder));
+  SLIP_TRY_(visibility_named(r.visibility));
+  SLIP_TRY_(fit_named(r.fit));
+  return check_rollouts(r);
+}
+
+}  // namespace slip::api
+
+namespace slipstream {
+
+Status check_request(const Request& request, const std::string& folder) {
+  namespace api = slip::api;
+  return api::bounded([&]() -> Status {
+    const auto config = api::config_of(folder);
+    std::optional<bool> actions;
+    if (config) actions = slip::is_openvla_config(*config);
+    SLIP_TRY_(api::check_use(request, folder, api::visibility_of_folder(folder), actions));
+    return api::check_words(request);
+  });
+}
+
+}  // namespace slipstream

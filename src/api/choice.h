@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words of a request as the parts that the engine works with: which decoder, under which visibility, with which fit.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "engine/engine.h"
+#include "plan/fit.h"
+#include "slipstream/request.h"
+
+namespace slip::api {
+
+/// The preset with the parts that are named in place of its own. Without a preset visibility and the model's abilities choose:
+/// fields-spec, scaffold-spec, self-spec, or without a mask token fields, scaffold-ar, ar. Words are checked with or without an
+/// engine. `visibility`: what is decoded by; none: the model's own.
+Result<Method> method_from(const slipstream::DecoderChoice& choice, std::optional<Visibility> visibility, Engine* engine,
+                           bool form);
+/// Are the words some decoder's? What they mean for a model is seen when there is one.
+Status check_words(const slipstream::DecoderChoice& choice);
+
+/// "chain", "graph"; nothing for an empty word.
+Result<std::optional<Visibility>> visibility_named(std::string_view word);
+std::string_view word_of(Visibility visibility);
+Result<Fit> fit_named(std::string_view word);
+
+/// config.json of a model folder; nothing where that cannot be read: loading says why.
+std::optional<json::object> config_of(const std::string& folder);
+/// What the folder was trained for, by its config.json alone; nothing where that cannot be read.
+std::optional<Visibility> visibility_of_folder(const std::string& folder);
+
+/// What could not act is refused: an answer under an option is taken for what the option says. `actions`: is it a model of actions?
+Status check_use(const slipstream::Request& request, std::string_view folder, std::optional<Visibility> trained_for,
+                 std::optional<bool> actions);
+
+}  // namespace slip::api

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind slipstream::Engine.
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "engine/engine.h"
+#include "slipstream/engine.h"
+
+namespace slipstream {
+
+struct [[gnu::visibility("hidden")]] Engine::Impl {
+  std::unique_ptr<slip::Engine> engine;
+  ModelInfo info;
+  std::mutex mutex;  // requests take turns
+
+  Result<Answer> answer(const Request& asked, const OnEvent& on_event);
+};
+
+}  // namespace slipstream
+
+namespace slip::api {
+
+/// What loading tells and asks on behalf of a caller.
+inline LoadProgress load_progress(const slipstream::Progress& progress, const CancelToken& cancel) {
+  LoadProgress out{{}, cancel};
+  if (progress) out.tell = [&progress](int64_t done, int64_t total) { progress("loading", done, total); };
+  return out;
+}
+
+}  // namespace slip::api

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A caller's Request as the engine takes it.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "sim/record.h"
+#include "slipstream/request.h"
+
+namespace slipstream {
+
+struct [[gnu::visibility("hidden")]] RecordTruth {
+  slip::sim::Labels labels;
+};
+
+}  // namespace slipstream
+
+namespace slip::api {
+
+/// The scene of commands that are given none. Held out: training seeds lie below 100 million.
+inline constexpr uint64_t kFirstHeldOutScene = 900'000'000, kHeldOutScene = kFirstHeldOutScene + 17;
+
+inline bool is_free_text(const slipstream::Request& r) { return r.form_schema.empty() && r.form == "none"; }
+
+/// What can be said of the words without a model (choice.cc).
+Status check_words(const slipstream::Request& request);
+
+/// All but the method, which needs the model. Pictures are copied, grey ones where they are to be blank.
+Result<Request> engine_request(const slipstream::Request& request);
+
+slipstream::Ego ego_from(const EgoInput& ego);
+
+}  // namespace slip::api

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// One request under way: what it owns while the stages admit, form, encode, prefill, draft, verify, plan turn it into an answer. What all
+// requests share (weights, forms, kept prompt, loaded helpers) stays with the engine. Inside of engine/.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "image/qwen_preprocess.h"
+#include "models/video_prompt.h"
+
+namespace slip {
+
+class Answering {
+ public:
+  Answering(Engine& engine, const Request& request) : engine_(engine), model_(engine.model()), request_(request) {}
+  /// Everything; waits for its turn where passes begin.
+  Result<Answer> run();
+  /// The prompt's rows, images encoded; the caller has the turn (prompt.cc).
+  Result<Prompt> encode();
+
+ private:
+  // Prompts (prompt.cc).
+  Status preprocess(std::span<const Image> images, std::vector<PatchGrid>& grids);
+  Result<std::vector<VideoPatches>> preprocess(std::span<const VideoClip> clips) const;
+  Result<std::string> user_text() const;
+  std::vector<float> history_numbers() const;
+  Status wanted(int64_t done, std::string_view what) const;
+
+  // Models of actions (action.cc).
+  Result<Prompt> action_prompt(std::span<const PatchGrid> images);
+  Status check_statistics() const;
+  Status read_action();
+  /// Physical units per normalised one, by dimension, of an action form's numbers; empty for other forms.
+  Result<std::vector<double>> action_scale() const;
+
+  Status read_form();
+  Status take_section_temperatures(DecodeOptions& options) const;
+  Status check_visibility(const DecodeOptions& options) const;
+  Result<DecodeOptions> decode_options();
+  Result<DecodeContext> decode_context(const Prompt& prompt);
+  Result<std::vector<Decoded>> decode(const Prompt& prompt);
+  /// Texts, values and plan of what was decoded.
+  Status read(std::vector<Decoded> decoded);
+  void log_reply() const;
+  const Form* form() const { return out_.form ? &out_.form->form : nullptr; }
+
+  Engine& engine_;
+  Model& model_;
+  const Request& request_;
+  Answer out_;
+};
+
+}  // namespace slip

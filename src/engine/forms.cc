@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// See forms.h.
+#include "engine/forms.h"
+
+#include "engine/engine.h"
+#include "form/builtin/builtin.h"
+#include "task/wod.h"
+
+namespace slip {
+
+namespace {
+
+constexpr size_t kMostSchemaBytes = size_t{16} << 20;
+/// Documents come from whoever asks: of more of them than this the kept ones are forgotten. Answers hold on to their forms.
+constexpr size_t kMostDocuments = 64;
+
+std::string title_of(const json::value& schema) {
+  const json::value* title = schema.is_object() ? schema.get_object().if_contains("title") : nullptr;
+  return title && title->is_string() ? std::string(title->get_string()) : "schema";
+}
+
+}  // namespace
+
+bool is_action_form(const ModelConfig& config, std::string_view name) {
+  return config.action && (name == "model" || name == "openvla-action" || name == "minivla-action");
+}
+
+Result<FormTokens> Forms::tokens() const {
+  const Tokenizer* tokenizer = model_->tokenizer();
+  if (!tokenizer) return bad_input("{}: a form: expected a tokenizer in the folder, got none", model_->folder().string());
+  const LmInfo& info = model_->lm().info();
+  return FormTokens{tokenizer, info.rule.has_null ? std::optional<TokenId>(info.rule.null_token) : std::nullopt, info.vocab};
+}
+
+Result<CompiledForm> Forms::compile(const std::string& name, std::string_view unnorm_key) const {
+  SLIP_TRY(const FormTokens tokens, this->tokens());
+  if (is_action_form(model_->config(), name)) {
+    SLIP_TRY(const json::value schema, own_action_schema(*model_->config().action, *tokens.tokenizer, unnorm_key));
+    return compile_schema(schema, std::string_view(schema.at("title").as_string()), tokens);
+  }
+  if (name == "model") return task_form(*task_, tokens);
+  if (const auto builtin = builtin_schema(name)) return compile_schema(*builtin, name, tokens);
+  if (name.find('/') == std::string::npos && name.find('.') == std::string::npos)
+    return bad_input("--form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
+                     name);
+  SLIP_TRY(const json::value schema, read_json(name, kMostSchemaBytes));
+  return compile_schema(schema, name, tokens);
+}
+
+Result<FormPtr> Forms::named(const std::string& asked, std::string_view unnorm_key) {
+  const std::string key = is_action_form(model_->config(), asked) ? fmt::format("actions as in {}", unnorm_key) : asked;
+  const std::lock_guard lock(mutex_);
+  if (const auto at = named_.find(key); at != named_.end()) return at->second;
+  SLIP_TRY(CompiledForm form, compile(asked, unnorm_key));
+  return named_.emplace(key, std::make_shared<const CompiledForm>(std::move(form))).first->second;
+}
+
+Result<FormPtr> Forms::of_schema(const std::string& document) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = documents_.find(document); at != documents_.end()) return at->second;
+  if (document.size() > kMostSchemaBytes)
+    return bad_input("schema: expected at most {} bytes, got {}", kMostSchemaBytes, document.size());
+  SLIP_TRY(const FormTokens tokens, this->tokens());
+  SLIP_TRY(const json::value schema, parse_json(document, "schema"));
+  SLIP_TRY(CompiledForm form, compile_schema(schema, title_of(schema), tokens));
+  if (documents_.size() >= kMostDocuments) documents_.clear();
+  return documents_.emplace(document, std::make_shared<const CompiledForm>(std::move(form))).first->second;
+}
+
+}  // namespace slip

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forms of a loaded model: each is compiled for its tokenizer once and shared by all requests that ask for it.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "form/schema/schema.h"
+#include "models/model.h"
+#include "task/prompt.h"
+
+namespace slip {
+
+using FormPtr = std::shared_ptr<const CompiledForm>;
+
+/// Is `name` the form of actions that a model of actions has of its own?
+bool is_action_form(const ModelConfig& config, std::string_view name);
+
+/// Thread-safe.
+class Forms {
+ public:
+  Forms(Model& model, const TaskOptions& task) : model_(&model), task_(&task) {}
+  /// "model", a built-in's name or a schema file's. kBadInput for an unknown name or a schema that this tokenizer cannot meet. A model
+  /// of actions has its own form under the names model, openvla-action and minivla-action, with as many dimensions as the statistics
+  /// of `unnorm_key`.
+  Result<FormPtr> named(const std::string& name, std::string_view unnorm_key);
+  /// Of a schema document; its title is the form's name, "schema" where it has none.
+  Result<FormPtr> of_schema(const std::string& document);
+
+ private:
+  Result<CompiledForm> compile(const std::string& name, std::string_view unnorm_key) const;
+  Result<FormTokens> tokens() const;
+
+  Model* model_;
+  const TaskOptions* task_;
+  std::mutex mutex_;
+  std::map<std::string, FormPtr, std::less<>> named_, documents_;
+};
+
+}  // namespace slip

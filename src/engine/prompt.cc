@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages admit and encode of a request: images into patches and features, text around them, rows.
+#include <atomic>
+
+#include "engine/answering.h"
+#include "task/prompt.h"
+
+namespace slip {
+
+namespace {
+
+constexpr std::string_view kImageMark = "<image>";
+
+// One user message: all images, then all videos stand at the mark, or in front where there is none.
+ChatMessage user_message(const std::string& text, size_t images, size_t videos) {
+  ChatMessage m{"user", {}};
+  const size_t mark = text.find(kImageMark);
+  const std::string before = mark == std::string::npos ? "" : text.substr(0, mark);
+  const std::string after = mark == std::string::npos ? text : text.substr(mark + kImageMark.size());
+  if (!before.empty()) m.content.emplace_back(TextItem{before});
+  for (size_t i = 0; i < images; ++i) m.content.emplace_back(ImageItem{});
+  for (size_t i = 0; i < videos; ++i) m.content.emplace_back(VideoItem{});
+  m.content.emplace_back(TextItem{after});
+  return m;
+}
+
+// Text without a chat template, between what the tokenizer's own template puts around a text (a Llama's BOS), unless it is spelled out.
+Result<Prompt> plain_prompt(Model& model, std::string_view text) {
+  SLIP_TRY(std::vector<TokenId> tokens, model.prompt_tokens(text));
+  const TemplateIds& around = model.tokenizer()->template_ids();
+  if (!std::ranges::equal(std::span(tokens).first(std::min(tokens.size(), around.front.size())), around.front))
+    tokens.insert(tokens.begin(), around.front.begin(), around.front.end());
+  tokens.insert(tokens.end(), around.back.begin(), around.back.end());
+  return model.build_prompt(tokens);
+}
+
+}  // namespace
+
+Status Answering::wanted(int64_t done, std::string_view what) const { return request_.context.cancel.check("encode", done, what); }
+
+Result<std::string> Answering::user_text() const {
+  if (!request_.ego) return request_.prompt;
+  const PromptText text = prompt_text(engine_.task().prompt, *request_.ego, engine_.task().form);
+  std::string history;  // the row of a model that takes the ego history as one
+  if (const auto& h = model_.config().history) {
+    SLIP_TRY(const Tokenizer* tokenizer, model_.need_tokenizer());
+    history = tokenizer->token_text(h->token);
+  }
+  return text.before_images + std::string(kImageMark) + history + text.after_images;
+}
+
+// Cameras side by side: each is one thread's work of some ten milliseconds, and the tower, which follows, keeps all threads busy.
+Status Answering::preprocess(std::span<const Image> images, std::vector<PatchGrid>& grids) {
+  std::vector<std::optional<Result<PatchGrid>>> made(images.size());
+  std::atomic<int64_t> done{0};
+  model_.pool().run(static_cast<int64_t>(images.size()), [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    if (const Status still = wanted(done, "images"); !still) {
+      made[at] = still.error();
+      return;
+    }
+    try {
+      made[at] = model_.preprocess(images[at]);
+    } catch (const std::bad_alloc&) {
+      made[at] = resource_error("image {}: expected memory for its patches, got none", i);
+    }
+    ++done;
+  });
+  for (auto& grid : made) {
+    if (!*grid) return grid->error();
+    grids.push_back(std::move(**grid));
+  }
+  return {};
+}
+
+Result<std::vector<VideoPatches>> Answering::preprocess(std::span<const VideoClip> clips) const {
+  std::vector<VideoPatches> out;
+  if (clips.empty()) return out;
+  if (!model_.preprocessor() || !model_.config().video_token)
+    return unsupported("{}: videos: expected a model with Qwen2.5-VL's tower and a token for videos, got {}",
+                       model_.folder().string(), model_.config().architecture);
+  for (const VideoClip& clip : clips) {
+    SLIP_TRY_(wanted(static_cast<int64_t>(out.size()), "videos"));
+    SLIP_TRY(VideoPatches made, video_patches(clip.frames, clip.fps, *model_.preprocessor()));
+    out.push_back(std::move(made));
+  }
+  return out;
+}
+
+Result<Prompt> Answering::encode() {
+  std::vector<PatchGrid> grids;
+  const bool blind = request_.ego && !engine_.task().cameras;  // records bring pictures that this model was not trained to see
+  SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request_.images, grids));
+  SLIP_TRY(const std::vector<VideoPatches> videos, preprocess(request_.videos));
+  SLIP_TRY_(wanted(static_cast<int64_t>(grids.size() + videos.size()), "images"));
+  if (model_.config().action) return action_prompt(grids);
+  SLIP_TRY(const std::string text, user_text());
+  SLIP_TRY(const ChatTemplate* chat, engine_.chat_template());
+  if (!chat) {
+    if (!grids.empty() || !videos.empty())
+      return unsupported("{}: images: expected a chat template that says where they go, got none", model_.folder().string());
+    if (text.empty()) return bad_input("--prompt: expected text, got nothing");
+    return plain_prompt(model_, text);
+  }
+  const std::vector<ChatMessage> messages{user_message(text, grids.size(), videos.size())};
+  SLIP_TRY(const std::string rendered, chat->render(messages));
+  if (!videos.empty()) {
+    SLIP_TRY(const std::vector<TokenId> tokens, model_.prompt_tokens(rendered));
+    return build_video_prompt(model_, tokens, grids, videos);
+  }
+  return model_.build_prompt(std::string_view(rendered), grids, history_numbers());
+}
+
+}  // namespace slip

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the picture share: colours, boxes, which positions can be drawn; and the three parts themselves. They draw
+// only inside the box they are given.
+#pragma once
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "image/canvas.h"
+#include "picture/picture.h"
+#include "sim/scene.h"
+
+namespace slip::picture {
+
+inline constexpr int kPad = 16;  // between the border of a panel and what stands in it
+inline constexpr Colour kPanel{27, 31, 37}, kRaised{38, 43, 51}, kRule{55, 62, 72};
+inline constexpr Colour kBright{236, 240, 244}, kNormal{196, 203, 211}, kDim{128, 138, 149}, kDark{12, 14, 17};
+inline constexpr Colour kPlan{62, 214, 255}, kTruth{255, 184, 64}, kPast{150, 158, 170}, kWrong{255, 92, 92};
+inline constexpr double kFarthest = 1e4;  // metres; a position beyond is taken for a broken number
+
+inline constexpr int kHeading = 25, kBetween = 15;  // a heading with its rule; the space after a part
+
+struct Box {
+  int x = 0, y = 0, w = 0, h = 0;
+};
+
+/// A heading over a rule, `note` flush right.
+void draw_heading(Canvas& canvas, int x, int y, int width, std::string_view name, std::string_view note, Colour note_colour);
+
+/// False for NaN and infinity too.
+inline bool usable(sim::Vec2 p) { return std::abs(p.x) <= kFarthest && std::abs(p.y) <= kFarthest; }
+
+/// The cameras, with the planned path where the camera is known. Returns the height that they took, 0 without any.
+int draw_cameras(Canvas& canvas, const PictureInput& in, Box area);
+
+/// The plan from above, with axes in metres and a legend of what is seen.
+void draw_plan(Canvas& canvas, const PictureInput& in, Box area);
+
+/// Groups of lines under headings, in at most `area.h` pixels. Returns the height that they took.
+int draw_reasoning(Canvas& canvas, const std::vector<PictureGroup>& groups, Box area);
+
+/// The answer in words and numbers, on a panel that is drawn already.
+void draw_column(Canvas& canvas, const PictureInput& in, Box area);
+
+}  // namespace slip::picture
