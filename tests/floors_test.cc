@@ -66,6 +66,8 @@ const std::map<std::string, int> kFloor = {
     {"drive", 600},
     {"picture", 610},
     {"api", 620},
+    {"capi", 630},
+    {"cli/pages", 690},
     {"cli", 700},
     {"cli/bench", 710},
     {"server", 700},

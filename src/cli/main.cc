@@ -279,6 +279,7 @@ int main_checked(int argc, char** argv) {
   eval_command(app, chosen);
   train_command(app, chosen, argv[0]);
   bench_commands(app, chosen);
+  pages_command(app, chosen);
   refuse_empty_texts(app);
   try {
     app.parse(argc, argv);

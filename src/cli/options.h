@@ -60,5 +60,7 @@ void refuse_empty_texts(CLI::App& app);
 
 /// The subcommands of `bench` (bench_options.cc).
 void bench_commands(CLI::App& app, Chosen& chosen);
+/// The hidden command that writes man pages and completions (pages_command.cc).
+void pages_command(CLI::App& app, Chosen& chosen);
 
 }  // namespace slip::cli

@@ -33,6 +33,8 @@ SLIP_FUZZ_TARGET(form)
 SLIP_FUZZ_TARGET(previous)
 SLIP_FUZZ_TARGET(width)
 SLIP_FUZZ_TARGET(pilot)
+// request_targets.cc
+SLIP_FUZZ_TARGET(request)
 // record_targets.cc
 SLIP_FUZZ_TARGET(shard)
 SLIP_FUZZ_TARGET(record_index)
@@ -57,6 +59,7 @@ inline constexpr Target kTargets[] = {
     SLIP_FUZZ_TARGET(preprocessor, kJson),
     SLIP_FUZZ_TARGET(previous, kJson),
     SLIP_FUZZ_TARGET(record_index, kJson),
+    SLIP_FUZZ_TARGET(request, kJson),
     SLIP_FUZZ_TARGET(rows, kJson),
     SLIP_FUZZ_TARGET(safetensors, kSafetensors),
     SLIP_FUZZ_TARGET(shard, kBytes),

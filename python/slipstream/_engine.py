@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine: a loaded model that answers requests."""
+
+import asyncio
+import functools
+import inspect
+import json
+import os
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import _native
+from ._request import make_request
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something was decided while an answer is decoded.
+
+    kind        "field": a field is complete; "text": free text grew; "pass": a forward pass has run; "answer": the end
+    name        of the field; else ""
+    value       of the field, as of JSON; else None
+    text        as the answer spells the field, or the text that is new; else ""
+    forwards    passes so far
+    tokens      tokens so far
+    elapsed_ms  since the answer began
+    answer      the whole Answer, with kind "answer"; else None
+    """
+
+    kind: str
+    name: str = ""
+    value: Any = None
+    text: str = ""
+    forwards: int = 0
+    tokens: int = 0
+    elapsed_ms: float = 0.0
+    answer: Optional[_native.Answer] = None
+
+
+def _event(native):
+    value = json.loads(native.json) if native.kind == "field" else None
+    return Event(native.kind, native.name, value, native.text, native.forwards, native.tokens, native.elapsed_ms)
+
+
+def _asks(method):
+    """The arguments of make_request, for help() and editors."""
+
+    @functools.wraps(method)
+    def asking(self, **arguments):
+        return method(self, **arguments)
+
+    asked = list(inspect.signature(make_request).parameters.values())
+    own = [p for p in inspect.signature(method).parameters.values() if p.kind != p.VAR_KEYWORD]
+    asking.__signature__ = inspect.Signature(own + asked)
+    return asking
+
+
+class Engine:
+    """A loaded model. Threads may share it: their answers take turns.
+
+        engine = slipstream.Engine.load("models/demo")
+        answer = engine.answer(images=[left, front, right], ego="ego.json", decoder="scaffold-spec")
+        print(answer["longitudinal"], answer.trajectory.points_4hz)
+    """
+
+    def __init__(self, native):
+        self._native = native
+
+    @classmethod
+    def load(cls, folder, *, dtype="auto", kv="auto", device="cpu", threads=0, slots=0, progress=None):
+        """Loads a model folder: a Hugging Face folder as it is, or what `slipstream quantize` made of one.
+
+        dtype     weights: "auto" (as stored; f32 stays f32, anything else runs as bf16), "f32", "bf16", "int8", "int4"
+        kv        keys and values: "auto" (f32 beside f32 weights, else bf16), "f32", "bf16", "int8"
+        device    where the decoder runs: "cpu", "cuda:0"
+        threads   0: every core that this process may use
+        slots     rows that the key/value cache holds; 0: 4096
+        progress  called as progress(stage, done, total) from this thread
+        """
+        native = _native.Engine.load(os.fsencode(folder), dtype, kv, device, threads, slots, progress)
+        return cls(native)
+
+    @property
+    def info(self):
+        """What was loaded: a ModelInfo."""
+        return self._native.info
+
+    @_asks
+    def answer(self, **arguments):
+        """One answer. The GIL is free meanwhile; Ctrl-C raises KeyboardInterrupt within 50 ms.
+
+        images    a list; each a path, an encoded file's bytes, or numpy.uint8 pixels, height x width (x 1, 3 or 4): these are borrowed,
+                  not copied, where every row lies in one piece
+        videos    a list; each a folder of frames or a list of images, `fps` frames a second
+        ego       {"intent": "GO_STRAIGHT" | "GO_LEFT" | "GO_RIGHT", "history": 16 x 7 numbers t, x, y, vx, vy, ax, ay, oldest first}, or a
+                  file of it: the prompt is made of it
+        prompt    text in place of ego; "<image>" marks where the images go
+        record    "SET:INDEX", or scene=SEED of the simulator: images and ego of it
+        form      "model" (that it was trained for), a built-in's name, a JSON Schema as a file or a dict; None: free text
+        decoder   a preset: "ar", "scaffold-spec", ...; schedule, drafter, verifier, width: parts in place of the preset's
+        temperature, top_k, top_p, min_p, repetition_penalty, repetition_last, section_temperatures, seed
+                  sampling; temperature 0 is greedy. Every exact decoder gives the same answer from the same seed
+        rollouts  sampled trajectories, averaged after the fit
+        fit       5 waypoints to 20 points: "paper", "minjerk", "linear"
+        visibility, unnorm_key, max_tokens, max_rows, activation, log_forced, trace, blank_images, reuse_prompt
+                  as the options of `slipstream run`
+        timeout_s the answer is to be finished by then: Error of kind "cancelled"
+        cancel    a CancelToken to end it with from another thread
+        """
+        return self._start(arguments, "nothing", None).result()
+
+    @_asks
+    def stream(self, **arguments):
+        """The same as an iterator: Events of kind "field" or "text" as they are decided, at last one of kind "answer". Leaving the loop
+        cancels."""
+        pending = self._start(arguments, "decided", None)
+        return _events(pending)
+
+    @_asks
+    async def answer_async(self, **arguments):
+        """The same for asyncio: the loop goes on meanwhile. Cancelling the task cancels the answer."""
+        loop = asyncio.get_running_loop()
+        finished = loop.create_future()
+
+        def wake():
+            if not finished.done():
+                finished.set_result(None)
+
+        def on_done():  # in the decoding thread; the loop may have been closed
+            try:
+                loop.call_soon_threadsafe(wake)
+            except RuntimeError:
+                pass
+
+        pending = self._start(arguments, "nothing", on_done)
+        try:
+            await finished
+        except asyncio.CancelledError:
+            pending.cancel()
+            raise
+        return pending.result()
+
+    def _start(self, arguments, keep, on_done):
+        return self._native.start(make_request(**arguments), keep, on_done)
+
+    def __repr__(self):
+        return f"<slipstream.Engine: {self.info.model_type} of {self.info.folder}, {self.info.dtype} on {self.info.device}>"
+
+
+def _events(pending):
+    try:
+        while (event := pending.next_event()) is not None:
+            yield _event(event)
+        answer = pending.result()
+        took = answer.statistics
+        yield Event("answer", text=answer.text, forwards=took.forwards, tokens=took.tokens, elapsed_ms=took.total_ms, answer=answer)
+    finally:
+        pending.cancel()

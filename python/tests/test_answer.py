@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One answer: what is asked, and what comes back."""
+
+import json
+
+import numpy as np
+import pytest
+
+import slipstream
+from conftest import SCENE
+
+
+def test_an_answer_has_fields_a_plan_and_statistics(engine):
+    answer = engine.answer(scene=SCENE)
+    assert answer.valid
+    assert answer["future_meta_behavior.longitudinal"] in ("keep speed", "speed up", "slow down", "come to stop")
+    assert list(answer.fields) == list(answer.texts)
+    assert "explanation" in answer and "nothing of the kind" not in answer
+    with pytest.raises(KeyError):
+        answer["nothing of the kind"]
+    assert answer.trajectory.waypoints.shape == (5, 2)
+    assert answer.trajectory.points_4hz.shape == (20, 2)
+    assert answer.action is None
+    assert answer.tokens.dtype == np.int32 and len(answer.tokens) > 0
+    assert 0 < answer.statistics.forwards <= answer.statistics.tokens
+    assert not answer.decoder.lossy
+    assert repr(answer).startswith("<slipstream.Answer: ")
+
+
+def test_fields_are_those_of_the_result_object(engine):
+    answer = engine.answer(scene=SCENE)
+    result = json.loads(answer.to_json())
+    assert result["fields"] == answer.fields
+    assert result["answer"] == answer.text
+    assert result["tokens"] == answer.tokens.tolist()
+    assert result["trajectory"]["waypoints"] == answer.trajectory.waypoints.tolist()
+    assert result["statistics"]["forwards"] == answer.statistics.forwards
+
+
+def test_arrays_look_into_the_answer_and_cannot_be_written(engine):
+    points = engine.answer(scene=SCENE).trajectory.points_4hz
+    assert not points.flags.owndata and not points.flags.writeable
+    assert np.isfinite(points).all()
+    with pytest.raises(ValueError):
+        points[0, 0] = 1
+
+
+def test_every_exact_decoder_gives_the_same_tokens(engine):
+    answers = [engine.answer(scene=SCENE, decoder=d, temperature=0.8, seed=11) for d in ("ar", "scaffold-ar", "scaffold-spec")]
+    for other in answers[1:]:
+        assert other.tokens.tolist() == answers[0].tokens.tolist()
+    assert answers[2].statistics.forwards < answers[0].statistics.forwards
+    assert answers[2].decoder.preset == "scaffold-spec"
+
+
+def test_the_seed_chooses_the_sample(engine):
+    one, again, other = (engine.answer(scene=SCENE, temperature=1.5, seed=seed).text for seed in (1, 1, 2))
+    assert one == again != other
+
+
+def test_rollouts_tell_their_spread(engine):
+    answer = engine.answer(scene=SCENE, temperature=1.0, rollouts=3)
+    assert answer.trajectory.spread_m.shape == (20,)
+
+
+def test_a_schema_as_a_dict_is_the_form(engine):
+    form = {
+        "title": "weather",
+        "type": "object",
+        "properties": {"rain": {"enum": ["yes", "no"]}, "light": {"enum": ["day", "night"]}},
+    }
+    answer = engine.answer(scene=SCENE, form=form)
+    assert set(answer.fields) == {"rain", "light"}
+    assert answer["rain"] in ("yes", "no")
+
+
+def test_free_text(engine):
+    answer = engine.answer(prompt="The road ahead", form=None, max_tokens=5)
+    assert answer.fields == {} and len(answer.tokens) <= 5
+
+
+def test_the_png_and_the_trace(engine):
+    answer = engine.answer(scene=SCENE, trace=True)
+    assert answer.to_png().startswith(b"\x89PNG\r\n")
+    assert json.loads(answer.trace_json())
+
+
+def test_info_tells_what_was_loaded(engine):
+    assert engine.info.vision and engine.info.device == "cpu"
+    assert engine.info.vocab > 0 and engine.info.visibility == "chain"
+    assert "slipstream.Engine" in repr(engine)
+
+
+def test_progress_is_told_while_loading(source):
+    told = []
+    slipstream.Engine.load(source / "models" / "demo", progress=lambda *of: told.append(of))
+    assert told and all(stage == "loading" and done >= 0 for stage, done, total in told)

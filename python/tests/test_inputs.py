@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images and ego histories in all their shapes, and what is refused."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import slipstream
+from conftest import SCENE
+
+HEIGHT, WIDTH = 196, 224
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    noise = np.random.default_rng(7)
+    return [noise.integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8) for _ in range(3)]
+
+
+@pytest.fixture(scope="module")
+def text(engine, pictures, ego):
+    return engine.answer(images=pictures, ego=ego).text
+
+
+def test_images_matter(engine, pictures, ego, text):
+    grey = engine.answer(images=[np.full_like(p, 128) for p in pictures], ego=ego)
+    assert grey.tokens.size and engine.answer(images=pictures, ego=ego, blank_images=True).text == grey.text
+
+
+def test_pixels_are_borrowed_while_the_answer_is_made_and_given_back(engine, pictures, ego):
+    counts = [sys.getrefcount(p) for p in pictures]
+    engine.answer(images=pictures, ego=ego)
+    assert [sys.getrefcount(p) for p in pictures] == counts
+
+
+def test_a_cut_out_of_a_larger_picture_reads_its_rows(engine, pictures, ego, text):
+    large = [np.zeros((HEIGHT + 9, WIDTH + 7, 3), np.uint8) for _ in pictures]
+    for frame, picture in zip(large, pictures):
+        frame[4 : 4 + HEIGHT, 3 : 3 + WIDTH] = picture
+    assert engine.answer(images=[f[4 : 4 + HEIGHT, 3 : 3 + WIDTH] for f in large], ego=ego).text == text
+
+
+def test_mirrored_and_planar_pixels_are_copied_right(engine, pictures, ego, text):
+    mirrored = [np.ascontiguousarray(p[:, ::-1])[:, ::-1] for p in pictures]
+    planes = [np.ascontiguousarray(p.transpose(2, 0, 1)).transpose(1, 2, 0) for p in pictures]
+    upside_down = [np.ascontiguousarray(p[::-1])[::-1] for p in pictures]
+    for images in (mirrored, planes, upside_down):
+        assert engine.answer(images=images, ego=ego).text == text
+
+
+def test_read_only_arrays_memoryviews_and_rgba_are_pictures_too(engine, pictures, ego, text):
+    frozen = [p.copy() for p in pictures]
+    for p in frozen:
+        p.setflags(write=False)
+    assert engine.answer(images=frozen, ego=ego).text == text
+    assert engine.answer(images=[memoryview(p) for p in pictures], ego=ego).text == text
+    rgba = [np.concatenate([p, np.full((HEIGHT, WIDTH, 1), 255, np.uint8)], axis=2) for p in pictures]
+    assert engine.answer(images=rgba, ego=ego).text == text
+
+
+def test_files_and_their_bytes_are_pictures(engine, pictures, ego, text, tmp_path):
+    files = []
+    for i, picture in enumerate(pictures):
+        files.append(tmp_path / f"{i}.ppm")
+        files[-1].write_bytes(b"P6\n%d %d\n255\n" % (WIDTH, HEIGHT) + picture.tobytes())
+    assert engine.answer(images=files, ego=ego).text == text
+    assert engine.answer(images=[str(f) for f in files], ego=ego).text == text
+    assert engine.answer(images=[f.read_bytes() for f in files], ego=ego).text == text
+
+
+def test_an_object_with_an_array_interface_is_a_picture(engine, pictures, ego, text):
+    class Picture:
+        def __init__(self, pixels):
+            self.__array_interface__ = pixels.__array_interface__
+            self.pixels = pixels
+
+    assert engine.answer(images=[Picture(p) for p in pictures], ego=ego).text == text
+
+
+@pytest.mark.parametrize(
+    "image, error",
+    [
+        (np.zeros((HEIGHT, WIDTH, 3), np.float32), TypeError),
+        (np.zeros((HEIGHT, WIDTH, 2), np.uint8), ValueError),
+        (np.zeros((2, HEIGHT, WIDTH, 3), np.uint8), ValueError),
+        (np.zeros((0, WIDTH, 3), np.uint8), ValueError),
+        (17, TypeError),
+        (None, TypeError),
+        (b"no picture", slipstream.Error),
+        ("/no/such/picture.png", slipstream.Error),
+    ],
+)
+def test_what_is_no_picture_is_refused(engine, ego, image, error):
+    with pytest.raises(error):
+        engine.answer(images=[image], ego=ego)
+
+
+def test_one_picture_in_place_of_a_list_is_refused(engine, ego):
+    with pytest.raises(TypeError, match="images"):
+        engine.answer(images="front.png", ego=ego)
+
+
+def test_ego_as_a_dict_an_array_and_a_file(engine, pictures, ego, text, tmp_path):
+    (tmp_path / "ego.json").write_text(json.dumps(ego))
+    for same in (tmp_path / "ego.json", {"intent": ego["intent"], "history": np.array(ego["history"])}):
+        assert engine.answer(images=pictures, ego=same).text == text
+    with pytest.raises(slipstream.Error) as error:
+        engine.answer(images=pictures, ego={"intent": "GO_STRAIGHT", "history": []})
+    assert error.value.kind == "bad_input"
+
+
+def test_errors_have_a_kind_a_code_and_a_text(engine, source):
+    with pytest.raises(slipstream.Error) as error:
+        engine.answer(scene=SCENE, decoder="no-such-decoder")
+    assert error.value.kind == "usage" and error.value.code == 2
+    assert "expected" in str(error.value) and "no-such-decoder" in str(error.value)
+    with pytest.raises(slipstream.Error) as error:
+        slipstream.Engine.load(source / "no such folder")
+    assert error.value.kind == "bad_input" and error.value.code == 3
+
+
+def test_arguments_of_the_wrong_type_are_named(engine):
+    with pytest.raises(TypeError, match="top_k: expected int"):
+        engine.answer(scene=SCENE, top_k="many")
+    with pytest.raises(TypeError, match="seed"):
+        engine.answer(scene=SCENE, seed=-1)
+    with pytest.raises(TypeError, match="no_such_argument"):
+        engine.answer(scene=SCENE, no_such_argument=1)
+    with pytest.raises(ValueError, match="record and scene"):
+        engine.answer(scene=SCENE, prompt="and this")
+    with pytest.raises(ValueError, match="timeout_s"):
+        engine.answer(scene=SCENE, timeout_s=-1)

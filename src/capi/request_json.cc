@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// See request_json.h. One table row per key: its name and the function that checks the value and puts it into the target.
+#include "capi/request_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "base/json.h"
+
+namespace slip {
+
+namespace {
+
+using slipstream::EngineOptions;
+using slipstream::Request;
+
+template <class Target>
+struct Key {
+  std::string_view name;
+  Status (*put)(Target& target, const json::value& value, std::string_view where);  // where: "request: top_k"
+};
+
+Error wrong_type(std::string_view where, std::string_view expected, const json::value& got) {
+  return bad_input("{}: expected {}, got {}", where, expected, std::string_view(json::to_string(got.kind())));
+}
+
+/// Whole numbers that the member can hold; JSON's 5.0 is a 5 for nobody, as in the other documents that are read here.
+template <class T>
+Status put_whole(T& out, const json::value& v, std::string_view where) {
+  if (!v.is_int64() && !v.is_uint64()) return wrong_type(where, "a whole number", v);
+  const bool fits = v.is_int64() ? std::in_range<T>(v.get_int64()) : std::in_range<T>(v.get_uint64());
+  if (!fits)
+    return bad_input("{}: expected a whole number from {} to {}, got {}", where, std::numeric_limits<T>::min(),
+                     std::numeric_limits<T>::max(), json::serialize(v));
+  out = v.is_int64() ? static_cast<T>(v.get_int64()) : static_cast<T>(v.get_uint64());
+  return {};
+}
+
+Status put_value(std::string& out, const json::value& v, std::string_view where) {
+  if (!v.is_string()) return wrong_type(where, "a text", v);
+  out = std::string_view(v.get_string());
+  return {};
+}
+Status put_value(bool& out, const json::value& v, std::string_view where) {
+  if (!v.is_bool()) return wrong_type(where, "true or false", v);
+  out = v.get_bool();
+  return {};
+}
+Status put_value(double& out, const json::value& v, std::string_view where) {
+  if (!v.is_number()) return wrong_type(where, "a number", v);
+  out = v.to_number<double>();
+  return {};
+}
+Status put_value(int32_t& out, const json::value& v, std::string_view where) { return put_whole(out, v, where); }
+Status put_value(uint64_t& out, const json::value& v, std::string_view where) { return put_whole(out, v, where); }
+
+template <auto kMember, class Target>
+Status put(Target& target, const json::value& v, std::string_view where) {
+  return put_value(target.*kMember, v, where);
+}
+template <auto kMember>
+Status put_decoder(Request& r, const json::value& v, std::string_view where) {
+  return put_value(r.decoder.*kMember, v, where);
+}
+template <auto kMember>
+Status put_sampling(Request& r, const json::value& v, std::string_view where) {
+  return put_value(r.sampling.*kMember, v, where);
+}
+
+Status put_schema(Request& r, const json::value& v, std::string_view where) {
+  if (!v.is_object()) return wrong_type(where, "a JSON Schema object", v);
+  r.form_schema = json::serialize(v);
+  return {};
+}
+
+Status put_ego(Request& r, const json::value& v, std::string_view where) {
+  if (!v.is_object()) return wrong_type(where, "an object with intent and history", v);
+  SLIP_TRY(r.ego, slipstream::parse_ego(json::serialize(v), where));
+  return {};
+}
+
+Status put_section_temperatures(Request& r, const json::value& v, std::string_view where) {
+  if (!v.is_object()) return wrong_type(where, "an object of numbers by section", v);
+  for (const auto& [section, number] : v.get_object()) {
+    double temperature = 0;
+    SLIP_TRY_(put_value(temperature, number, fmt::format("{}: {}", where, std::string_view(section))));
+    r.sampling.section_temperatures.emplace_back(section, temperature);
+  }
+  return {};
+}
+
+// Before the pass over the table: a request of a record or a scene is where the others are put into.
+Status put_nothing(Request&, const json::value&, std::string_view) { return {}; }
+
+Status put_deadline(Request& r, const json::value& v, std::string_view where) {
+  constexpr double kMostMs = 1e12;  // 32 years: within the clock's range by far
+  double ms = 0;
+  SLIP_TRY_(put_value(ms, v, where));
+  if (!(ms >= 0 && ms <= kMostMs)) return bad_input("{}: expected a number from 0 to {}, got {}", where, kMostMs, ms);
+  const auto span =
+      std::chrono::duration_cast<slipstream::CancelToken::Clock::duration>(std::chrono::duration<double, std::milli>(ms));
+  r.cancel.set_deadline(slipstream::CancelToken::Clock::now() + span);
+  return {};
+}
+
+Status put_image_files(Request& r, const json::value& v, std::string_view where) {
+  if (!v.is_array()) return wrong_type(where, "an array of files", v);
+  for (const json::value& file : v.get_array()) {
+    std::string name;
+    SLIP_TRY_(put_value(name, file, where));
+    if (name == "-") return bad_input("{}: expected a file, got standard input", where);  // a library does not read it
+    SLIP_TRY(slipstream::Image image, slipstream::read_image(name));
+    r.images.push_back(std::move(image));
+  }
+  return {};
+}
+
+using slipstream::DecoderChoice;
+using slipstream::Sampling;
+
+constexpr Key<Request> kRequestKeys[] = {
+    {"record", put_nothing},
+    {"scene", put_nothing},
+    {"form", put<&Request::form>},
+    {"schema", put_schema},
+    {"ego", put_ego},
+    {"prompt", put<&Request::prompt>},
+    {"image_files", put_image_files},
+    {"decoder", put_decoder<&DecoderChoice::preset>},
+    {"schedule", put_decoder<&DecoderChoice::schedule>},
+    {"drafter", put_decoder<&DecoderChoice::drafter>},
+    {"verifier", put_decoder<&DecoderChoice::verifier>},
+    {"width", put_decoder<&DecoderChoice::width>},
+    {"temperature", put_sampling<&Sampling::temperature>},
+    {"top_k", put_sampling<&Sampling::top_k>},
+    {"top_p", put_sampling<&Sampling::top_p>},
+    {"min_p", put_sampling<&Sampling::min_p>},
+    {"repetition_penalty", put_sampling<&Sampling::repetition_penalty>},
+    {"repetition_last", put_sampling<&Sampling::repetition_last>},
+    {"section_temperatures", put_section_temperatures},
+    {"visibility", put<&Request::visibility>},
+    {"unnorm_key", put<&Request::unnorm_key>},
+    {"fit", put<&Request::fit>},
+    {"seed", put<&Request::seed>},
+    {"rollouts", put<&Request::rollouts>},
+    {"max_tokens", put<&Request::max_tokens>},
+    {"max_rows", put<&Request::max_rows>},
+    {"activation", put<&Request::activation>},
+    {"log_forced", put<&Request::log_forced>},
+    {"trace", put<&Request::trace>},
+    {"blank_images", put<&Request::blank_images>},
+    {"reuse_prompt", put<&Request::reuse_prompt>},
+    {"deadline_ms", put_deadline},
+};
+
+constexpr Key<EngineOptions> kEngineKeys[] = {
+    {"dtype", put<&EngineOptions::dtype>},     {"kv", put<&EngineOptions::kv_type>},  {"device", put<&EngineOptions::device>},
+    {"threads", put<&EngineOptions::threads>}, {"slots", put<&EngineOptions::slots>},
+};
+
+template <class Target>
+Status put_all(Target& target, const json::object& document, std::span<const Key<Target>> keys, std::string_view name) {
+  for (const auto& [key, value] : document) {
+    const std::string_view word = key;
+    const auto known = std::find_if(keys.begin(), keys.end(), [&](const Key<Target>& k) { return k.name == word; });
+    if (known == keys.end()) return bad_input("{}: expected a known key, got {}", name, json::serialize(json::value(word)));
+    SLIP_TRY_(known->put(target, value, fmt::format("{}: {}", name, word)));
+  }
+  return {};
+}
+
+/// An object, or an empty one of an empty document. The parser itself refuses a key that comes twice by keeping the last: as elsewhere.
+Result<json::object> object_of(std::string_view document, std::string_view name) {
+  if (document.empty()) return json::object{};
+  SLIP_TRY(json::value v, parse_json(document, name));
+  if (!v.is_object()) return wrong_type(name, "an object", v);
+  return std::move(v.get_object());
+}
+
+Status check_together(const json::object& o, std::string_view name) {
+  static constexpr std::pair<std::string_view, std::string_view> kExclusive[] = {
+      {"record", "scene"}, {"record", "ego"},        {"record", "prompt"}, {"record", "image_files"}, {"scene", "ego"},
+      {"scene", "prompt"}, {"scene", "image_files"}, {"ego", "prompt"},    {"form", "schema"},
+  };
+  for (const auto& [one, other] : kExclusive)
+    if (o.contains(one) && o.contains(other)) return bad_input("{}: expected {} or {}, got both", name, one, other);
+  return {};
+}
+
+Result<Request> begin_of(const json::object& o, std::string_view name) {
+  if (const json::value* record = o.if_contains("record")) {
+    std::string set_and_index;
+    SLIP_TRY_(put_value(set_and_index, *record, fmt::format("{}: record", name)));
+    return slipstream::request_of_record(set_and_index);
+  }
+  if (const json::value* scene = o.if_contains("scene")) {
+    uint64_t seed = 0;
+    SLIP_TRY_(put_value(seed, *scene, fmt::format("{}: scene", name)));
+    return slipstream::request_of_scene(seed);
+  }
+  return Request{};
+}
+
+}  // namespace
+
+Result<Request> request_from_json(std::string_view document, std::string_view name, slipstream::CancelToken cancel) {
+  SLIP_TRY(const json::object o, object_of(document, name));
+  SLIP_TRY_(check_together(o, name));
+  SLIP_TRY(Request request, begin_of(o, name));
+  request.cancel = std::move(cancel);
+  SLIP_TRY_(put_all(request, o, std::span<const Key<Request>>(kRequestKeys), name));
+  return request;
+}
+
+Result<EngineOptions> engine_options_from_json(std::string_view document, std::string_view name) {
+  SLIP_TRY(const json::object o, object_of(document, name));
+  EngineOptions options;
+  SLIP_TRY_(put_all(options, o, std::span<const Key<EngineOptions>>(kEngineKeys), name));
+  return options;
+}
+
+std::string info_json(const slipstream::ModelInfo& i) {
+  return json::serialize(json::object{{"folder", slipstream::to_valid_utf8(i.folder)},
+                                      {"model_type", i.model_type},
+                                      {"dtype", i.dtype},
+                                      {"kv", i.kv_type},
+                                      {"device", i.device},
+                                      {"vocab", i.vocab},
+                                      {"hidden_size", i.hidden_size},
+                                      {"slots", i.slots},
+                                      {"vision", i.vision},
+                                      {"can_draft", i.can_draft},
+                                      {"draft_adapter", i.has_draft_adapter},
+                                      {"form", i.form},
+                                      {"visibility", i.visibility}});
+}
+
+}  // namespace slip

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answer and its parts for Python. Arrays look into the answer's own memory, cannot be written, and keep it alive.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+
+#include "python/bind.h"
+#include "python/convert.h"
+
+namespace slipstream::python {
+
+namespace {
+
+using SharedAnswer = std::shared_ptr<Answer>;
+
+template <class T>
+py::array read_only(std::vector<py::ssize_t> shape, const T* data, py::handle base) {
+  py::array out = py::array_t<T>(std::move(shape), data, base);
+  out.attr("setflags")(py::arg("write") = false);
+  return out;
+}
+
+py::array points(const std::vector<Point>& of, py::handle base) {
+  static_assert(sizeof(Point) == 2 * sizeof(double));
+  return read_only({static_cast<py::ssize_t>(of.size()), 2}, of.empty() ? nullptr : of.front().data(), base);
+}
+
+py::array numbers(const std::vector<double>& of, py::handle base) {
+  return read_only({static_cast<py::ssize_t>(of.size())}, of.data(), base);
+}
+
+py::object parsed(const std::string& json) { return py::module_::import("json").attr("loads")(json); }
+
+py::dict fields_of(const Answer& answer) {
+  py::dict out;
+  for (const FieldValue& field : answer.fields) out[py::str(field.name)] = parsed(field.json);
+  return out;
+}
+
+void bind_parts(py::module_& m) {
+  py::class_<Statistics> s(m, "Statistics", "Counts and milliseconds of one answer.");
+  const auto whole = [&](const char* name, int64_t Statistics::*member) { s.def_readonly(name, member); };
+  const auto ms = [&](const char* name, double Statistics::*member) { s.def_readonly(name, member); };
+  whole("forwards", &Statistics::forwards);
+  whole("draft_forwards", &Statistics::draft_forwards);
+  whole("drafter_forwards", &Statistics::drafter_forwards);
+  whole("rounds", &Statistics::rounds);
+  whole("rows", &Statistics::rows);
+  whole("reused_rows", &Statistics::reused_rows);
+  whole("tokens", &Statistics::tokens);
+  whole("forced_tokens", &Statistics::forced_tokens);
+  whole("proposed", &Statistics::proposed);
+  whole("tested", &Statistics::tested);
+  whole("accepted", &Statistics::accepted);
+  whole("relaxed_accepts", &Statistics::relaxed_accepts);
+  whole("discarded", &Statistics::discarded);
+  whole("critical_path", &Statistics::critical_path);
+  whole("nan_rows", &Statistics::nan_rows);
+  ms("encode_ms", &Statistics::encode_ms);
+  ms("form_ms", &Statistics::form_ms);
+  ms("prefill_ms", &Statistics::prefill_ms);
+  ms("draft_ms", &Statistics::draft_ms);
+  ms("verify_ms", &Statistics::verify_ms);
+  ms("plan_ms", &Statistics::plan_ms);
+  ms("total_ms", &Statistics::total_ms);
+  py::class_<DecoderUsed>(m, "DecoderUsed", "The decoder that ran. Lossy ones may answer otherwise than the model's own law.")
+      .def_readonly("preset", &DecoderUsed::preset)
+      .def_readonly("schedule", &DecoderUsed::schedule)
+      .def_readonly("drafter", &DecoderUsed::drafter)
+      .def_readonly("verifier", &DecoderUsed::verifier)
+      .def_readonly("width", &DecoderUsed::width)
+      .def_readonly("lossy", &DecoderUsed::lossy);
+}
+
+/// A view of a part of an answer that keeps the whole.
+struct TrajectoryView {
+  SharedAnswer of;
+};
+struct ActionView {
+  SharedAnswer of;
+};
+
+void bind_views(py::module_& m) {
+  py::class_<TrajectoryView>(m, "Trajectory", "The plan, metres: x forward, y to the left, in the ego frame of t = 0.")
+      .def_property_readonly(
+          "waypoints", [](const TrajectoryView& v) { return points(v.of->trajectory.waypoints, py::cast(v.of)); },
+          "As the answer says, 1 Hz: n x 2, t = 1, 2, ... s.")
+      .def_property_readonly(
+          "points_4hz", [](const TrajectoryView& v) { return points(v.of->trajectory.points_4hz, py::cast(v.of)); },
+          "After the fit: n x 2, t = 0.25, 0.5, ... s; empty without a plan.")
+      .def_property_readonly(
+          "spread_m", [](const TrajectoryView& v) { return numbers(v.of->trajectory.spread_m, py::cast(v.of)); },
+          "Of rollouts, per point: root mean square distance from their mean.");
+  py::class_<ActionView>(m, "Action", "A robot's action.")
+      .def_property_readonly(
+          "unnorm_key", [](const ActionView& v) { return v.of->action->unnorm_key; }, "Whose statistics gave the units.")
+      .def_property_readonly(
+          "values", [](const ActionView& v) { return numbers(v.of->action->values, py::cast(v.of)); }, "In physical units.")
+      .def_property_readonly(
+          "normalized", [](const ActionView& v) { return numbers(v.of->action->normalized, py::cast(v.of)); },
+          "As the model gave it.");
+}
+
+std::string repr(const Answer& a) {
+  return "<slipstream.Answer: " + std::to_string(a.fields.size()) + " fields, " + std::to_string(a.statistics.tokens) +
+         " tokens in " + std::to_string(a.statistics.forwards) + " forward passes>";
+}
+
+py::object value_of(const Answer& answer, const std::string& name) {
+  const FieldValue* field = answer.field(name);
+  if (!field) throw py::key_error(name);
+  return parsed(field->json);
+}
+
+py::bytes png_of(const Answer& answer) {
+  const std::string png = value_or_throw([&] {
+    const py::gil_scoped_release free;
+    return answer.to_png();
+  }());
+  return py::bytes(png);
+}
+
+}  // namespace
+
+void bind_answer(py::module_& m) {
+  bind_parts(m);
+  bind_views(m);
+  py::class_<Answer, SharedAnswer>(m, "Answer", "What came back. answer[name] is a field's value, as of JSON.")
+      .def_readonly("text", &Answer::text, "As the form writes it; free text as decoded.")
+      .def_property_readonly("fields", &fields_of, "The fields' values by name, in the form's order; empty for free text.")
+      .def_property_readonly(
+          "texts",
+          [](const Answer& a) {
+            py::dict out;
+            for (const FieldValue& field : a.fields) out[py::str(field.name)] = py::str(field.text);
+            return out;
+          },
+          "The same as the answer spells them.")
+      .def("__getitem__", &value_of)
+      .def("__contains__", [](const Answer& a, const std::string& name) { return a.field(name) != nullptr; })
+      .def_property_readonly(
+          "tokens",
+          [](const SharedAnswer& a) {
+            return read_only({static_cast<py::ssize_t>(a->tokens.size())}, a->tokens.data(), py::cast(a));
+          },
+          "Their ids, int32.")
+      .def_readonly("valid", &Answer::valid, "Whether the text is one of the form's.")
+      .def_property_readonly(
+          "trajectory", [](const SharedAnswer& a) { return TrajectoryView{a}; }, "The plan.")
+      .def_property_readonly(
+          "action", [](const SharedAnswer& a) -> py::object { return a->action ? py::cast(ActionView{a}) : py::none(); },
+          "A robot's action, of models that give one; else None.")
+      .def_readonly("decoder", &Answer::decoder, "The decoder that ran.")
+      .def_readonly("statistics", &Answer::statistics, "What it took.")
+      .def("to_json", &Answer::to_json, "The result object of `slipstream run --json`, one line.")
+      .def("trace_json", &Answer::trace_json, "Chrome trace JSON of stages and rounds, where trace=True was asked for.")
+      .def("to_png", &png_of, "A PNG: the cameras with the plan, the form filled in, the plan from above.")
+      .def("__repr__", &repr);
+}
+
+}  // namespace slipstream::python

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// See background.h.
+#include "python/background.h"
+
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace slipstream::python {
+
+namespace {
+
+/// Never destroyed: threads may outlive main's statics.
+struct Running {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::list<std::function<void()>> cancels;  // one for each thread
+};
+Running& running() {
+  static auto* const kRunning = new Running;
+  return *kRunning;
+}
+
+}  // namespace
+
+void in_background(std::function<void()> work, std::function<void()> cancel) {
+  Running& all = running();
+  const std::lock_guard lock(all.mutex);  // the thread cannot end before it is in the list
+  all.cancels.push_back(std::move(cancel));
+  const auto mine = std::prev(all.cancels.end());
+  try {
+    std::thread([work = std::move(work), mine]() mutable {
+      work();
+      work = nullptr;  // what it held goes while others still wait for it
+      Running& others = running();
+      const std::lock_guard ending(others.mutex);
+      others.cancels.erase(mine);
+      others.changed.notify_all();
+    }).detach();
+  } catch (...) {
+    all.cancels.erase(mine);
+    throw;
+  }
+}
+
+void end_background() {
+  Running& all = running();
+  std::unique_lock lock(all.mutex);
+  for (const std::function<void()>& cancel : all.cancels)
+    if (cancel) cancel();
+  all.changed.wait(lock, [&] { return all.cancels.empty(); });
+}
+
+}  // namespace slipstream::python
