@@ -38,7 +38,6 @@ bool finite(const float* x, int64_t n) {
   return sum == 0;
 }
 
-
 }  // namespace
 
 LmInfo info_of(const DecoderOptions& o, int32_t slots) { return {o.name, o.vocab, o.width, slots, o.rule, false, {}}; }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "lm/graph_visibility.h"
+#include "lm/spans.h"
 #include "tests/decode/gates_transformer.h"
 
 namespace slip {
