@@ -62,7 +62,7 @@ def test_answers_are_awaited_side_by_side(engine):
 
 def test_a_cancelled_task_cancels_its_answer(engine):
     async def main():
-        task = asyncio.create_task(engine.answer_async(scene=SCENE, decoder="ar", rollouts=64, temperature=1.0))
+        task = asyncio.create_task(engine.answer_async(scene=SCENE, decoder="ar", rollouts=8, temperature=1.0))
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -121,7 +121,7 @@ def test_a_token_cancels_from_another_thread(engine):
 
 def test_a_timeout_ends_an_answer(engine):
     with pytest.raises(slipstream.Error) as error:
-        engine.answer(scene=SCENE, decoder="ar", rollouts=64, temperature=1.0, timeout_s=0.005)
+        engine.answer(scene=SCENE, decoder="ar", rollouts=8, temperature=1.0, timeout_s=0.005)
     assert error.value.kind == "cancelled" and error.value.code == 130
 
 
@@ -143,7 +143,7 @@ def test_ctrl_c_raises_within_50_ms(source):
             timer.start()
             try:
                 while True:
-                    engine.answer(scene={SCENE}, decoder="ar", rollouts=64, temperature=1.0)
+                    engine.answer(scene={SCENE}, decoder="ar", rollouts=8, temperature=1.0)
             except KeyboardInterrupt:
                 best = min(best, time.monotonic() - sent)
         print(best)

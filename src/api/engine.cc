@@ -3,7 +3,6 @@
 #include "slipstream/engine.h"
 
 #include <chrono>
-#include <mutex>
 
 #include "api/answers.h"
 #include "api/boundary.h"
@@ -53,13 +52,26 @@ ModelInfo info_of(slip::Engine& engine, const std::string& folder) {
           .visibility = std::string(api::word_of(engine.visibility()))};
 }
 
-// What a caller sees while passes run: each pass, and free text as it becomes certain.
+// What a caller sees while passes run: each pass, a form's fields as they are complete, and free text as it becomes certain.
 class Told {
  public:
-  Told(const OnEvent& on_event, const slip::Tokenizer* tokenizer, bool text) : on_event_(on_event) {
+  Told(const OnEvent& on_event, const slip::Tokenizer* tokenizer, slip::FormPtr form, bool text)
+      : on_event_(on_event), tokenizer_(tokenizer), form_(std::move(form)) {
     if (text && tokenizer) stream_.emplace(*tokenizer, true);
   }
+  void field(int32_t index, std::span<const slip::TokenId> content) {
+    if (!form_ || !tokenizer_) return;
+    const auto value = slip::parse_field(*form_, static_cast<size_t>(index), content, *tokenizer_);
+    if (!value) return;  // the answer will say what is wrong with it
+    const FieldValue told = api::field_value(form_->form.fields()[static_cast<size_t>(index)].name, *value);
+    Event event = at(forwards_, tokens_);
+    event.kind = Event::Kind::kField;
+    event.field = &told;
+    on_event_(event);
+  }
   void pass(const slip::DecodeProgress& p) {
+    forwards_ = p.forwards;
+    tokens_ = p.decided;
     Event event = at(p.forwards, p.decided);
     if (stream_) text(p.tokens, event);
     event.kind = Event::Kind::kPass;
@@ -94,6 +106,9 @@ class Told {
   }
 
   const OnEvent& on_event_;
+  const slip::Tokenizer* tokenizer_;
+  const slip::FormPtr form_;
+  int64_t forwards_ = 0, tokens_ = 0;
   const slip::Clock::time_point start_ = slip::Clock::now();
   std::optional<slip::StreamDecoder> stream_;
   size_t seen_ = 0;
@@ -140,16 +155,21 @@ Result<Answer> Engine::Impl::answer(const Request& asked, const OnEvent& on_even
   SLIP_TRY(slip::Request request, api::engine_request(asked));
   const bool text = api::is_free_text(asked);
   SLIP_TRY(request.method, api::method_from(asked.decoder, request.visibility, engine.get(), !text));
-  const std::lock_guard turn(mutex);
   SLIP_TRY_(asked.cancel.check("admit", 0, "passes"));
   std::optional<Told> told;
   if (on_event) {
-    told.emplace(on_event, engine->model().tokenizer(), text && asked.rollouts == 1);
+    slip::FormPtr form;
+    if (!text) {
+      SLIP_TRY(form, engine->form_of(request));
+    }
+    told.emplace(on_event, engine->model().tokenizer(), std::move(form), text && asked.rollouts == 1);
+    request.context.on_field = [&](int32_t field, std::span<const slip::TokenId> content) { told->field(field, content); };
     request.context.on_progress = [&](const slip::DecodeProgress& p) { told->pass(p); };
   }
   SLIP_TRY(slip::Answer answer, engine->run(request));
   if (told) told->end(answer);
   request.context.on_progress = nullptr;
+  request.context.on_field = nullptr;
   return api::answer_from(std::move(answer), std::move(request), asked, info);
 }
 

@@ -2,7 +2,6 @@
 // What stands behind slipstream::Engine.
 #pragma once
 #include <memory>
-#include <mutex>
 
 #include "engine/engine.h"
 #include "slipstream/engine.h"
@@ -12,7 +11,6 @@ namespace slipstream {
 struct [[gnu::visibility("hidden")]] Engine::Impl {
   std::unique_ptr<slip::Engine> engine;
   ModelInfo info;
-  std::mutex mutex;  // requests take turns
 
   Result<Answer> answer(const Request& asked, const OnEvent& on_event);
 };

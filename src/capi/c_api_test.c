@@ -260,7 +260,7 @@ static void* cancel_soon(void* cancel) {
 }
 
 static void stops(slip_engine* engine) {
-  static const char kLong[] = "{\"scene\": 1, \"decoder\": \"ar\", \"rollouts\": 64, \"temperature\": 1}";
+  static const char kLong[] = "{\"scene\": 1, \"decoder\": \"ar\", \"rollouts\": 8, \"temperature\": 1}";
   slip_answer* answer = NULL;
   slip_cancel* cancel = NULL;
   pthread_t thread;

@@ -106,6 +106,8 @@ class Engine {
   Visibility visibility() const { return task_.visibility; }
   /// Forms::named.
   Result<FormPtr> form(const std::string& name, std::string_view unnorm_key = {}) { return forms_->named(name, unnorm_key); }
+  /// The form that a request is answered in.
+  Result<FormPtr> form_of(const Request& request);
   /// The folder's; null where it has none.
   Result<const ChatTemplate*> chat_template() const;
   /// The prompt's rows, images encoded (the stages admit and encode). kCancelled between images as the request's token says.
@@ -116,7 +118,6 @@ class Engine {
  private:
   friend class Answering;
   Engine() = default;
-  Result<FormPtr> form_of(const Request& request);
   std::unique_ptr<Model> model_;
   TaskOptions task_;
   std::unique_ptr<Forms> forms_;

@@ -248,11 +248,17 @@ std::vector<PartWord> words_in(std::span<const Row<Spec>> rows) {
   return out;
 }
 
+/// "a, b or c" of "a, b, c".
+std::string or_in_place_of_the_last_comma(std::string words) {
+  if (const size_t comma = words.rfind(", "); comma != std::string::npos) words.replace(comma, 2, " or ");
+  return words;
+}
+
 template <class Spec>
 Result<Spec> read(std::span<const Row<Spec>> rows, std::string_view flag, Part part, std::string_view text) {
   const Word w = split(text);
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row<Spec>& r) { return r.head() == w.head; });
-  if (row == rows.end()) return usage_error("{}: expected one of {}, got {}", flag, part_usage(part), text);
+  if (row == rows.end()) return usage_error("{}: expected {}, got {}", flag, or_in_place_of_the_last_comma(part_usage(part)), text);
   if (row->read) return row->read(w);
   if (w.has_rest) return usage_error("{}: expected {} without more, got {}", flag, w.head, text);
   return row->plain();
