@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-extern "C" void iqk_repack_tensor(ggml_tensor* tensor);  // of its ggml/src/iqk/iqk_quantize.h
+extern "C" void iqk_repack_tensor(ggml_tensor* tensor);  // of its ggml/src/iqk
 
 using Clock = std::chrono::steady_clock;
 

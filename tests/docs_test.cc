@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pages say exists does: every file and folder that a page names, every test, every page that it links to.
+// What the pages say exists does: every file and folder that a page names, every test, every page that it links to. And nothing in
+// the repository cites a page that is not in it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -179,6 +180,16 @@ TEST(Docs, AreCitedWhereTheyAre) {
     }
   }
   EXPECT_GT(names, 100);
+}
+
+TEST(Docs, CiteNoPageFromOutside) {
+  for (const fs::path& file : files_with({".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".txt", ".md"})) {
+    if (file.filename() == "docs_test.cc") continue;
+    const std::string text = text_of(file);
+    for (const char* word : {"reference/models", "reference/speculation", "reference/block_diffusion", "reference/driving",
+                             "DESIGN", "CONTRACT", "STYLE", "aesthetics", "(design, ", "; design, "})
+      EXPECT_EQ(text.find(word), std::string::npos) << name_of(file) << ": " << word;
+  }
 }
 
 /// Every folder of src/ that holds code is in ARCHITECTURE.md's table; `testing` ones are spoken of together.

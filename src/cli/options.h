@@ -58,7 +58,7 @@ void add_run_options(CLI::App* c, RunOptions& o, bool method = true);
 /// No option takes an empty text (a script's unset variable), but for those whose text is data: --prompt, --text, --ids.
 void refuse_empty_texts(CLI::App& app);
 
-/// The subcommands of `bench` (bench_options.cc).
+/// The subcommands of `bench` (bench/options.cc).
 void bench_commands(CLI::App& app, Chosen& chosen);
 /// The hidden command that writes man pages and completions (pages_command.cc).
 void pages_command(CLI::App& app, Chosen& chosen);

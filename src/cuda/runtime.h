@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device as the host sees it: memory, copies, one stream, passes captured once and launched again. Two implementations: runtime_nvidia.cc
-// (CUDA's runtime) and runtime_emulated.cc (plain memory). Every failure is kResource and says what was asked for and what the driver said;
-// after a lost device every call says so again.
+// (CUDA's runtime) and emulated/runtime.cc (plain memory). Every failure is kResource and says what was asked for and what the
+// driver said; after a lost device every call says so again.
 #pragma once
 #include <cstddef>
 #include <functional>

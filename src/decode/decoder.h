@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoders: the same answer in different time. A method (types/method.h) says how; presets are listed in types/presets.h.
 //
-// Who sees whom (design, section 2): DecodeOptions::visibility says which of the two ways the model was trained for. Under chain
+// Who sees whom (docs/design.md): DecodeOptions::visibility says which of the two ways the model was trained for. Under chain
 // visibility a form is decoded by the schedules chain or sections, under graph visibility by fields, or, with schedule chain, one field
 // after another. Exact presets that decode a form under one visibility give equal tokens, greedy and at any temperature. The text
 // presets read a form in the same way (`self-spec` over a form is chain x diffusion with a fixed width); `ar` over a form costs a pass

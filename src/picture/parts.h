@@ -36,7 +36,7 @@ int draw_cameras(Canvas& canvas, const PictureInput& in, Box area);
 /// The plan from above, with axes in metres and a legend of what is seen.
 void draw_plan(Canvas& canvas, const PictureInput& in, Box area);
 
-/// Groups of lines under headings, in at most `area.h` pixels. Returns the height that they took.
+/// Groups of lines under headings, at most as high as the area. Returns the height that they took.
 int draw_reasoning(Canvas& canvas, const std::vector<PictureGroup>& groups, Box area);
 
 /// The answer in words and numbers, on a panel that is drawn already.

@@ -3,7 +3,7 @@
 //
 //   floor_ms = max(2 weights / read bandwidth, 2 * weights * rows / peak of the matrix instruction)
 // over the matrices that a pass reads, two bytes a weight: decoder layers and head. Times are the host's, from the call of a pass to its results.
-// In JSON the floor is `ceiling_ms` too, as on the processor (bench_forward.cc), and `fork_join_ns` is null: no threads join.
+// In JSON the floor is `ceiling_ms` too, as on the processor (forward.cc), and `fork_join_ns` is null: no threads join.
 #include <algorithm>
 
 #include "base/interrupt.h"

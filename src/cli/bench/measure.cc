@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See bench_measure.h.
+// See measure.h.
 #include "cli/bench/measure.h"
 
 #include <algorithm>

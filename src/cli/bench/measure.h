@@ -76,7 +76,7 @@ struct CausalRows {
   Status run(Lm& lm, const Prompt& sequence, int begin, int end, int wanted);  // the last `wanted` rows want the argmax
 };
 
-/// `bench forward|prefill` with --device (bench_device.cc).
+/// `bench forward|prefill` with --device (device.cc).
 Status bench_on_device(const BenchForwardOptions& o, bool prefill, const std::string& dtype, const std::vector<int>& widths);
 
 }  // namespace slip::cli

@@ -10,7 +10,7 @@
 
 namespace slip::cli {
 
-inline constexpr int64_t kDrivingPixels = 200704;  // 256 x 28 x 28 per camera [reference/driving, section 3]
+inline constexpr int64_t kDrivingPixels = 200704;  // 256 x 28 x 28 per camera [docs/notes/driving.md#wod-e2e]
 
 struct PictureBytes {
   std::string name;

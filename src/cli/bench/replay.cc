@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See bench_replay.h.
+// See replay.h.
 #include "cli/bench/replay.h"
 
 #include <algorithm>

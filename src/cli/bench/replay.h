@@ -32,7 +32,7 @@ struct ReplayIds {
   static constexpr int32_t kFixed = 16, kYes = 64, kWords = 100, kWordCount = 180, kAll = 280;
 };
 /// Fast-dDrive's answer, chain visibility: 12 yes/no values, an explanation of 192, two behaviours of 3, ten numbers of 7 tokens; 280 values
-/// and 124 fixed tokens, 404 in all, 11 blocks [reference/block_diffusion, sections 5 and 6].
+/// and 124 fixed tokens, 404 in all, 11 blocks [docs/notes/block-diffusion.md#scaffold-and-blocks].
 Result<RecordedForm> fast_ddrive_answer();
 /// FastDriveCoT's template, graph visibility, with the budgets of the built-in form `drive-cot` and contents of about seven tenths of them.
 Result<RecordedForm> drive_cot_answer();

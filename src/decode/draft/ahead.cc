@@ -3,10 +3,10 @@
 // see what that row sees and each other, on the guess that everything before them holds. Where it does, the next round has its
 // drafts and no pass was spent on them; where it does not, the round that follows draws one token and lays masks again.
 //
-// The group behind the last head of quadratic self-speculation (draft_quadratic.cc), alone: a row per draft in place of k. Rows of the path
-// never see a mask, so their keys are final and each pass gives every field at work a token whatever becomes of its drafts. A child that
-// starts on its parents' drafts gets masks in the same pass, so that with drafts that hold a level of the graph costs one pass.
-// How many masks: Strand::masks, which the width sets (DraftLengthPolicy::lay_masks). Masks lie in scratch slots.
+// The group behind the last head of quadratic self-speculation (quadratic.cc), alone: a row per draft in place of k. Rows of the
+// path never see a mask, so their keys are final and each pass gives every field at work a token whatever becomes of its drafts. A
+// child that starts on its parents' drafts gets masks in the same pass, so that with drafts that hold a level of the graph costs
+// one pass. How many masks: Strand::masks, which the width sets (DraftLengthPolicy::lay_masks). Masks lie in scratch slots.
 // Tests: Ahead.*, tests/decode/gates_exact_test.cc
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: what a drafter does in a round. One object per answer; buffers are kept from round to round.
+// Inside of decoder.h: what a drafter does in a round. One object per answer; buffers are kept from round to round.
 //
 // A round: propose (own passes, batched over the strands) -> the schedule may start children -> rows of the verifying pass, then
 // add_rows -> the pass -> read_rows -> commits. Nothing that a drafter does can change an exact answer: only its time.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drafter by a head on the target's hidden states [DFlash; reference/speculation, section 1].
+// Drafter by a head on the target's hidden states [DFlash; docs/notes/speculation.md#dflash].
 //
 //   taps      hidden states of the target's rows, brought by every verifying pass (the prefill travels with the first), stored by
 //             slot

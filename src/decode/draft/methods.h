@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: the drafters that exist. Each in its own file but for the small ones (drafting.cc).
+// Inside of decoder.h: the drafters that exist. Each in its own file but for the small ones (drafter.cc).
 #pragma once
 #include "decode/draft/drafter.h"
 #include "lm/draft_head.h"

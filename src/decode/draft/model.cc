@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speculative decoding with a second model [Leviathan et al.; the OpenVLA + MiniVLA report, reference/speculation 5]: it proposes
+// Speculative decoding with a second model [Leviathan et al.; the OpenVLA + MiniVLA report]: it proposes
 // one token per pass of its own, all strands side by side, under the target's rules for the field.
 //
 // The drafter keeps keys of what it was fed, by its own ids; a round begins by comparing that with the strand and feeds what is

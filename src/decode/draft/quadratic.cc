@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quadratic self-speculation [Nemotron-Labs-Diffusion, released code; reference/speculation 7.1]: the verifying pass carries
-// drafts for every outcome of itself, so that a round is one pass. Per strand and k:
+// Quadratic self-speculation [Nemotron-Labs-Diffusion, released code; docs/notes/speculation.md#quadratic]: the verifying pass
+// carries drafts for every outcome of itself, so that a round is one pass. Per strand and k:
 //
 //   heads   the newest row and k - 1 drafts, as in every verifying pass: they see the strand up to themselves and never a mask
 //   group   behind every head whose logits are asked: k masks, which see what the head sees and each other

@@ -4,8 +4,9 @@
 // Linear(2048, 5); class c means a block of B - 2 + c rows, B the drafter's own. Any V, width, depth and number of classes is read.
 //
 // It is here to compare with. The paper's gain of 4 % is what an oracle over the same five sizes gets, and what picking the best of
-// five equal ones "gains" from noise is 2.5 to 3 %; the structure that is left is worth at most 1 % (reference/speculation 2.2),
-// and the logits cost a pass of their own where the prefill would have travelled with the first round. Prefer width measured.
+// five equal ones "gains" from noise is 2.5 to 3 %; the structure that is left is worth at most 1 %
+// (docs/notes/speculation.md#blockpilot), and the logits cost a pass of their own where the prefill would have travelled with the
+// first round. Prefer width measured.
 #pragma once
 #include <filesystem>
 #include <span>

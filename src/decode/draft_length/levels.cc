@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured width of a graph whose drafts travel with the verifying passes (draft_ahead.cc, earlier answers): a draft is worth what it takes
-// off the longest path, not that it holds.
+// The measured width of a graph whose drafts travel with the verifying passes (ahead.cc, earlier answers): a draft is worth what it
+// takes off the longest path, not that it holds.
 //
-// The plan says how many passes each field gets (width_plan.h). In each round strands that its end waits for get masks; the
+// The plan says how many passes each field gets (plan.h). In each round strands that its end waits for get masks; the
 // others go on at a draw a pass, which costs nothing.
 //
 // Verifying a draft that holds costs nothing either: its row would come anyway. One that does not costs its row, and so do the rows behind
@@ -67,7 +67,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
     const double holds = held(f), rows = stored_ ? draws_[static_cast<size_t>(f)] : 1;
     return holds * cost_.pass >= (1 - holds) * rows * cost_.row;
   }
-  bool chooses() const override { return chooses_; }  // not where drafts are drawn (width.h)
+  bool chooses() const override { return chooses_; }  // not where drafts are drawn (policy.h)
   bool wants_facts() const override { return true; }
 
   void choose(std::span<const std::span<const DraftFacts>> facts, std::span<int32_t> keep) override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks that travel with the verifying passes (draft_ahead.cc), and the width that knows the graph's levels (width_levels.cc).
+// Masks that travel with the verifying passes (ahead.cc), and the width that knows the graph's levels (levels.cc).
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -145,7 +145,7 @@ TEST(LevelsDraftLength, DraftsAllThatIsOnTheWayWhereRowsAreFree) {
   EXPECT_LE(decoded(lm, form, measured(), {}, {.draft_length_model = &model}).statistics.forwards, 4);
 }
 
-/// More fields than the plan cuts one by one (width_plan.h).
+/// More fields than the plan cuts one by one (plan.h).
 TEST(LevelsDraftLength, DraftsAlongALongChainToo) {
   std::vector<FieldOf> fields(150, FieldOf{3, {}});
   for (int32_t f = 1; f < 150; ++f) fields[static_cast<size_t>(f)].parents = {f - 1};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measured width: before the drafts, how far drafting is worth its own rows (lengths, survival before the draft is seen); after
 // them, how many are worth verifying (survival given each draft's top probability). Both times the total with the most expected
-// progress per millisecond of the whole round (width_choice.h).
+// progress per millisecond of the whole round (choice.h).
 //
 // Progress is draws. Along a graph a draw counts by the way that is still to go from its field, relative to the longest of the
 // round, to the power kUrgency: passes are saved where the longest path shortens (docs/lab/0004-widths.md has the alternatives).

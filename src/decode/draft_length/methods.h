@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of width.cc: the widths that need data.
+// Inside of policy.cc: the widths that need data.
 #pragma once
 #include <memory>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a measured width knows: what passes cost on this machine, how likely drafts hold, how long fields get. None of it can change
-// an exact answer, only its time. `width.json` beside a model holds it (width_file.cc); `eval --calibrate` makes one.
+// an exact answer, only its time. `width.json` beside a model holds it (model_file.cc); `eval --calibrate` makes one.
 #pragma once
 #include <array>
 #include <filesystem>

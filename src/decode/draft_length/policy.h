@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: how many tokens a round looks at. A policy is given what passes cost and how drafts came about, never the
-// drafted ids: a draft that is dropped because of its own value would bias the law (reference/speculation 3.3). The types see to it:
-// a policy gets views of strands (width_view.h) and facts of drafts.
+// Inside of decoder.h: how many tokens a round looks at. A policy is given what passes cost and how drafts came about, never the
+// drafted ids: a draft that is dropped because of its own value would bias the law (docs/notes/speculation.md#cutting-drafts). The
+// types see to it: a policy gets views of strands (draft_view.h) and facts of drafts.
 //
 // Where the verifier tests drafts that were drawn (rejection, ensemble), even the facts of later draws tell of earlier ids: what a
 // drafter says next depends on what it said. There a policy decides before the drafts only (chooses() is false).

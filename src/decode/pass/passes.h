@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: rows in, choices out. Every pass of a decoder goes through `Passes::run`, which polls for cancellation,
+// Inside of decoder.h: rows in, choices out. Every pass of a decoder goes through `Passes::run`, which polls for cancellation,
 // counts and times. The prompt of the last answer stays known, so that its rows can be reused. The prompt lies in the arena's
 // first slots; where strands' rows go is the schedule's business.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The distributions that tokens are drawn from: settings against a plain reference, the mixture of two readings, and speculative
-// sampling's law by enumeration of every draft and verdict (reference/speculation, gate 1).
+// sampling's law by enumeration of every draft and verdict (docs/gates.md, 1).
 #include <gtest/gtest.h>
 
 #include <algorithm>

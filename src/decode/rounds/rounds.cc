@@ -40,7 +40,8 @@ bool allowed_here(const Form* form, const Cursor& at, TokenId token) {
 }
 
 /// Drafts that were drawn (rejection sampling) may go only because of what came before them: the facts of later draws know which
-/// token was drawn (reference/speculation 3.3). The policy sees growing beginnings, and a draw stays if it stays as the last one.
+/// token was drawn (docs/notes/speculation.md#cutting-drafts). The policy sees growing beginnings, and a draw stays if it stays as
+/// the last one.
 void Rounds::choose_without_looking_ahead() {
   shown_.assign(fact_spans_.begin(), fact_spans_.end());
   kept_.assign(keep_.size(), 0);

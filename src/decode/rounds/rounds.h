@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: one round over any number of strands: propose, verify in one pass, commit.
+// Inside of decoder.h: one round over any number of strands: propose, verify in one pass, commit.
 #pragma once
 #include <memory>
 #include <span>

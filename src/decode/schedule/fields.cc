@@ -3,7 +3,7 @@
 //
 // One strand per field; its rows begin with the hand-off row. A pass holds rounds of all strands whose parents are closed. Drafts make
 // the same answer in fewer passes, for rows of different ready fields do not see each other: each field's law is exact whatever
-// travels with it (lm/graph_visibility.h; reference/speculation 8.4).
+// travels with it (lm/graph_visibility.h; docs/notes/speculation.md#graph-decoding).
 // A strand that is closed may hold rows that no pass has fed (its last token, a forced placeholder): they travel with the first pass
 // in which a descendant works. With activation a child starts on parents that are drafted to their end; its round counts only if
 // each of them closed exactly as drafted: what is accepted is closed towards the parents.

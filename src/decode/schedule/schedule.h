@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: the schedules. Each fills answers' tokens (forms: fields too), statistics and rounds; checks that concern the
-// model and the request are done by Decoder. All but sections are loops of rounds (rounds.h) over strands.
+// Inside of decoder.h: the schedules. Each fills answers' tokens (forms: fields too), statistics and rounds; checks that concern
+// the model and the request are done by Decoder. All but sections are loops of rounds (rounds.h) over strands.
 #pragma once
 #include "decode/pass/passes.h"
 #include "decode/rounds/rounds.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: what comes next in a strand. A cursor knows whether that is a fixed token, a draw or nothing, and takes it;
+// Inside of decoder.h: what comes next in a strand. A cursor knows whether that is a fixed token, a draw or nothing, and takes it;
 // fields that close early leave no hole in a chain. It is a small value, so that a draft can walk ahead on a copy.
 #pragma once
 #include <array>

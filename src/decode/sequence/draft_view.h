@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: what a width policy may know and set. Neither an id nor anything that leads to one: a policy's file sees no Strand.
+// Inside of decoder.h: what a width policy may know and set. Neither an id nor anything that leads to one: a policy's file sees no
+// Strand.
 #pragma once
 #include <cstddef>
 #include <cstdint>

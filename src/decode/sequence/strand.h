@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: a strand is a sequence that grows token by token: free text, the chain of a form, one field of a graph, or a
+// Inside of decoder.h: a strand is a sequence that grows token by token: free text, the chain of a form, one field of a graph, or a
 // rollout's copy of one of these. Schedules make strands, drafters propose drafts for them, rounds verify and commit them.
 //
 // Row i of a strand holds token i, at position first_position + i, in slot first_slot + i. It sees `context` (spans that are final:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate 25: the engine's counters are the simulator's (width_replay.h).
+// Gate 25: the engine's counters are the simulator's (replay_testing.h).
 #include <gtest/gtest.h>
 
 #include "decode/sequence/cursor.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A method: the choice of a decoder's four parts (design, idea 1.2). A schedule says which positions may be worked on, a drafter
+// A method: the choice of a decoder's four parts (docs/design.md). A schedule says which positions may be worked on, a drafter
 // proposes tokens there, a verifier says what is committed, a draft length says how many tokens a round looks at. Presets (presets.h) name
 // common choices; with_parts puts any other together from words (words.h).
 #pragma once
@@ -22,7 +22,7 @@ enum class Schedule : uint8_t { kText, kChain, kSections, kFields };
 
 struct NoDraftSpec {};
 /// The model itself, masks in a block; with `adapter` its low-rank draft adapter is on in draft passes. `ahead`, along a graph: no
-/// draft passes, masks travel behind the verifying passes' last rows (draft_ahead.cc).
+/// draft passes, masks travel behind the verifying passes' last rows (ahead.cc).
 struct DiffusionSpec {
   bool adapter = false;
   bool ahead = false;
@@ -80,7 +80,7 @@ struct SamplerSpec {
 using VerifierSpec = std::variant<ExactSpec, RejectionSpec, RelaxedSpec, EnsembleSpec, ConfidenceSpec, SamplerSpec>;
 
 /// How many tokens a round looks at. kFixed: `tokens`, anchor included where the drafter is diffusion (a block of that many rows),
-/// drafts otherwise; k for quadratic. kBlocks: the form's blocks. kMeasured: from costs and calibrated survival (width.h).
+/// drafts otherwise; k for quadratic. kBlocks: the form's blocks. kMeasured: from costs and calibrated survival (policy.h).
 /// kBlockPilot: chosen once per request by a classifier.
 struct DraftLengthSpec {
   enum class Kind : uint8_t { kFixed, kBlocks, kMeasured, kBlockPilot };

@@ -6,13 +6,13 @@
 // kept one more token comes from p. One place: min(p, q) + (p - q)+ = p; several by induction, as p of a place is only used
 // when everything before it was emitted.
 //
-// Obligations (reference/speculation 3.2) and where each is met: q is the distribution that was drawn from, and nothing else is stored
-// (1: Passes::propose_from); p has the settings of plain sampling, drafts counted in the history (2: Rounds gives it); one uniform
-// per place and purpose, and each place is tested once (3: keys); residual and ratio from the same p and q, p where p - q underflows
-// (4: residual); the extra token only behind kept drafts, from the row behind them (5: Rounds::commit); keys of refused rows are
-// overwritten, as a strand's next rows take their slots (6); ends and limits act on committed tokens (7: schedules); one draft per
-// place, no trees (8); widths see no ids (9: width.h); an id that the drafter's vocabulary lacks has q = 0 (10: drafters).
-// A uniform drawn for a draft that was never tested may be used again: no decision depended on it.
+// Obligations (docs/notes/speculation.md#rejection-sampling) and where each is met: q is the distribution that was drawn from, and
+// nothing else is stored (1: Passes::propose_from); p has the settings of plain sampling, drafts counted in the history (2: Rounds
+// gives it); one uniform per place and purpose, and each place is tested once (3: keys); residual and ratio from the same p and q,
+// p where p - q underflows (4: residual); the extra token only behind kept drafts, from the row behind them (5: Rounds::commit);
+// keys of refused rows are overwritten, as a strand's next rows take their slots (6); ends and limits act on committed tokens (7:
+// schedules); one draft per place, no trees (8); widths see no ids (9: policy.h); an id that the drafter's vocabulary lacks has q =
+// 0 (10: drafters). A uniform drawn for a draft that was never tested may be used again: no decision depended on it.
 // Tests: Rejection.* and its mutants in rejection_test.cc, Residuals.*.
 #include "decode/verify/verifier.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speculative sampling as it runs, by its statistics: chi-square on the joint law of three tokens, with as many answers as find
-// a total variation of 0.02 with probability 0.99 (reference/speculation, gate 2), and the mutants that each such test must kill.
+// a total variation of 0.02 with probability 0.99 (docs/gates.md, 2), and the mutants that each such test must kill.
 #include <gtest/gtest.h>
 
 #include <cmath>

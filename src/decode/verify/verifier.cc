@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The judges that know one law and compare: exact, and relaxed [SpecVLA; OpenVLA's bins], which lets a draft stand beside it.
-// Contract in judge.h. Tests: judge_test.cc, tests/decode/verifiers_test.cc.
+// Contract in verifier.h. Tests: verifier_test.cc, tests/decode/verifiers_test.cc.
 #include "decode/verify/verifier.h"
 
 #include <cstdlib>

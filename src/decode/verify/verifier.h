@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decode.h: what may be committed at a place. The exact judge keeps a draft exactly when it is the token that the law draws
-// with the place's uniform, so that the answer does not depend on drafts, widths or schedules. Verifiers read the last pass's rows.
+// Inside of decoder.h: what may be committed at a place. The exact judge keeps a draft exactly when it is the token that the law
+// draws with the place's uniform, so that the answer does not depend on drafts, widths or schedules. Verifiers read the last pass's
+// rows.
 //
 //   exact      law = p, drawn with kToken                  keep x where x is the drawn token
-//   rejection  law = p; kAccept < min(1, p(x)/q(x))        else kResidual from max(p - q, 0)      judge_rejection.cc
+//   rejection  law = p; kAccept < min(1, p(x)/q(x))        else kResidual from max(p - q, 0)      rejection.cc
 //   relaxed    as exact; also within a radius of bins      lossy
-//   ensemble   law = (1 - w) p_diffusion + w p_ar, kToken  keep x where x is the drawn token      judge_ensemble.cc; lossy
+//   ensemble   law = (1 - w) p_diffusion + w p_ar, kToken  keep x where x is the drawn token      ensemble.cc; lossy
 #pragma once
 #include <memory>
 #include <span>
@@ -39,7 +40,7 @@ class Verifier {
 /// radius; ids outside [first, end) need equality. `field`: -1 for free text, where `radius` holds; `index`: number of the token in it.
 bool within_radius(const RelaxedSpec& relaxed, int32_t field, int32_t index, TokenId draft, TokenId law);
 
-/// Speculative sampling: its obligations (reference/speculation 3.2) are named in the file.
+/// Speculative sampling: its obligations (docs/notes/speculation.md#rejection-sampling) are named in the file.
 std::unique_ptr<Verifier> make_rejection_verifier(Passes& passes);
 std::unique_ptr<Verifier> make_ensemble_verifier(const EnsembleSpec& verifier, Passes& passes);
 

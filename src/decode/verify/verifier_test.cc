@@ -76,7 +76,7 @@ Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const V
 }
 
 /// 501 rounds with a miss each, 304 drafts kept, 300 behind a miss: the counts of the OpenVLA + MiniVLA report, whose "27.5 %" is kept
-/// of proposed; the rate that the theory means is kept of tested, 37.8 % (reference/speculation 3.7).
+/// of proposed; the rate that the theory means is kept of tested, 37.8 % (docs/notes/speculation.md#acceptance).
 TEST(Counters, TheReportsAcceptanceIsThatOfProposedNotOfTested) {
   HashLm lm({.seed = 5, .vocab = 9, .slots = 1024});
   const auto law = decode(lm, one_token(), nullptr, "ar", text_options(0, 820))->tokens;
