@@ -139,39 +139,36 @@ bool behind_end(const Form& form, const std::vector<std::vector<TokenId>>& conte
 
 /// The prompt in a pass of its own, its last row's logits for the width policy. Its rows stay known: no schedule runs them again.
 Status show_prompt(Passes& p, Drafter& drafter, DraftLengthPolicy& width) {
-  p.defer_prefill(true);
+  p.prefill().defer(true);
   p.begin();
-  p.want(p.prompt_last_row(), Want::kLogits);
-  if (drafter.wants_taps()) p.want_taps();
+  p.next().want(p.prefill().last_row(), Want::kLogits);
+  if (drafter.wants_taps()) p.next().want_taps();
   SLIP_TRY_(p.run(PassKind::kPrefill));
   SLIP_TRY_(drafter.after_pass());
-  width.prompt_logits(p.logits_V(p.prompt_last_row()));
+  width.prompt_logits(p.output().logits_V(p.prefill().last_row()));
   return {};
 }
 
-Status dispatch(Scratch& scratch, const LmInfo& info, const Method& m, const Form* form, std::vector<Decoded>& answers) {
+/// `form`: what the answers are decoded by, or, along the route of free text, read against.
+Status dispatch(Scratch& scratch, const Method& m, const Form* form, const Capacity& capacity, std::vector<Decoded>& answers) {
   Passes& p = scratch.passes;
-  const DecodeOptions& o = p.options();
-  const Capacity capacity = Capacity::of(m, o, form != nullptr);
+  const DecodeRequest& request = p.request();
+  const LmInfo& info = request.lm.info();
   if (capacity.route == Route::kSections) return decode_sections(scratch, info, *form, m, answers[0]);
-  const bool as_form = capacity.route != Route::kText;
-  if (!as_form) p.forget_form();
   SLIP_TRY(const auto drafter, make_drafter(m, info, capacity, p));
-  SLIP_TRY(const auto verifier, make_verifier(m, info, p, *drafter));
-  SLIP_TRY(const auto width, make_draft_length(m, as_form ? form : nullptr, o, p.context()));
-  p.want_facts(width->wants_facts() || p.context().draft_length_observer);
-  p.want_sampled_drafts(verifier->samples_drafts());
+  SLIP_TRY(const auto verifier, make_verifier(m, p));
+  SLIP_TRY(const auto width, make_draft_length(m, request.form, request.options, request.context));
   if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafter, *width));
   Rounds rounds(p, *drafter, *verifier, *width, !drafts(m));
   ScheduleContext context{
-      scratch, rounds, *drafter, info, as_form ? form : nullptr, answers, capacity, !std::holds_alternative<ExactSpec>(m.verifier)};
+      scratch, rounds, *drafter, info, request.form, answers, capacity, !std::holds_alternative<ExactSpec>(m.verifier)};
   if (capacity.route == Route::kGraph) return decode_fields(context, m.schedule != Schedule::kFields);
-  if (as_form) return decode_chain(context, m.schedule == Schedule::kText && !drafts(m));
+  if (capacity.route == Route::kChain) return decode_chain(context, m.schedule == Schedule::kText && !drafts(m));
   SLIP_TRY_(decode_text(context));
   if (form)
-    for (Decoded& answer : answers) read_freely(*form, o, answer);
+    for (Decoded& answer : answers) read_freely(*form, request.options, answer);
   if (form && answers[0].valid)
-    for (size_t f = 0; f < answers[0].fields.size(); ++f) p.field_done(static_cast<int32_t>(f), answers[0].fields[f]);
+    for (size_t f = 0; f < answers[0].fields.size(); ++f) request.field_done(static_cast<int32_t>(f), answers[0].fields[f]);
   return {};
 }
 
@@ -213,8 +210,10 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
   if (count > 1 && method_.schedule == Schedule::kSections) {
     SLIP_TRY_(one_after_another(prompt, form, options, context, answers));
   } else {
-    scratch_->passes.start(*lm_, prompt, form, options, context, answers[0].statistics);
-    SLIP_TRY_(dispatch(*scratch_, info, method_, form, answers));
+    const Capacity capacity = Capacity::of(method_, options, form != nullptr);
+    const Form* decoded_by = capacity.route == Route::kText ? nullptr : form;
+    scratch_->passes.start({*lm_, prompt, decoded_by, options, context, answers[0].statistics});
+    SLIP_TRY_(dispatch(*scratch_, method_, form, capacity, answers));
     answers[0].forced = scratch_->passes.forced_log();
     if (form)
       std::erase_if(answers[0].forced.misses, [&](const auto& m) { return behind_end(*form, answers[0].fields, m.position); });

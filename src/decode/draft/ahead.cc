@@ -17,18 +17,19 @@ namespace {
 
 class AheadDrafter : public Drafter {
  public:
-  AheadDrafter(const DraftRule& rule, int32_t most, Passes& passes) : rule_(rule), most_(most), passes_(passes) {}
+  AheadDrafter(const DraftRule& rule, int32_t most, Passes& passes)
+      : rule_(rule), most_(most), request_(passes.request()), next_(passes.next()), chooser_(passes.chooser()) {}
 
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands) {
-      if (s->group.pass != passes_.statistics().forwards) continue;  // what was before the masks did not hold
-      propose_along(*s, passes_.form(), [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
+      if (s->group.pass != request_.statistics.forwards) continue;  // what was before the masks did not hold
+      propose_along(*s, request_.form, [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
     }
     return {};
   }
 
   void add_rows(std::span<Strand* const> strands) override {
-    sees_.reserve(2 * passes_.form()->fields().size() + 8);
+    sees_.reserve(2 * request_.form->fields().size() + 8);
     for (Strand* s : strands) {
       s->group = {};
       if (s->has_next) add_group(*s);
@@ -37,7 +38,7 @@ class AheadDrafter : public Drafter {
 
   void committed(Strand& s, int32_t kept) override {
     if (kept == static_cast<int32_t>(s.drafts.size()) && s.has_next && s.group.count > 0)
-      s.group.pass = passes_.statistics().forwards;
+      s.group.pass = request_.statistics.forwards;
   }
   void discarded(Strand& s) override { s.group = {}; }
 
@@ -45,29 +46,31 @@ class AheadDrafter : public Drafter {
   /// Drafts for the draws behind the next one, which the path's last row gives. With token shift the mask of a place says the place
   /// behind it; without, a further mask stands where the pass's own token will.
   void add_group(Strand& s) {
-    const int32_t u = s.ahead.position(), last = passes_.field(s.field).start + passes_.field(s.field).budget - 1;
+    const int32_t u = s.ahead.position(), last = request_.field(s.field).start + request_.field(s.field).budget - 1;
     const int32_t drafts = std::min({s.masks, most_, last - u});
     if (drafts < 1) return;
     const int32_t rows = drafts + (rule_.shift ? 0 : 1), end = static_cast<int32_t>(s.path.size());
     sees_.assign(s.context.begin(), s.context.end());
     sees_.push_back({s.first_slot, s.first_slot + end});
-    const auto sees = passes_.add_spans(sees_, {s.scratch_slot, s.scratch_slot + rows});
-    const Want want = passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = s.field});
-    s.group = {-1, passes_.rows(), u, drafts};
+    const auto sees = next_.add_spans(sees_, {s.scratch_slot, s.scratch_slot + rows});
+    const Want want = chooser_.draft_want(s.field);
+    s.group = {-1, next_.rows(), u, drafts};
     for (int32_t e = 0; e < rows; ++e)
-      passes_.add_row(rule_.mask, s.first_position + end + e, s.scratch_slot + e, sees,
+      next_.add_row(rule_.mask, s.first_position + end + e, s.scratch_slot + e, sees,
                       rule_.shift || e > 0 ? want : Want::kNothing);
   }
 
   std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draw) {
     const int32_t e = u - s.group.position;
     if (e < 1 || e > s.group.count) return std::nullopt;
-    return passes_.draft_from(s.group.row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
+    return chooser_.draft_from(s.group.row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
   }
 
   const DraftRule& rule_;
   int32_t most_;
-  Passes& passes_;
+  const DecodeRequest& request_;
+  PassBuilder& next_;
+  Chooser& chooser_;
   std::vector<SlotSpan> sees_;
 };
 

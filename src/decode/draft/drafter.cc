@@ -22,7 +22,7 @@ class NoDrafter : public Drafter {
 class PreviousDrafter : public Drafter {
  public:
   PreviousDrafter(const PreviousAnswer& previous, std::unique_ptr<Drafter> then, Passes& passes)
-      : previous_(previous), then_(std::move(then)), passes_(passes) {}
+      : previous_(previous), then_(std::move(then)), request_(passes.request()) {}
   Status propose(std::span<Strand* const> strands) override {
     missed_.clear();
     for (Strand* s : strands) {
@@ -52,28 +52,34 @@ class PreviousDrafter : public Drafter {
 
  private:
   void along(Strand& s) {
-    if (then_ && passes_.options().most_rows <= 0) {  // the width is the masks'; under a row cap it is everyone's
+    if (then_ && request_.options.most_rows <= 0) {  // the width is the masks'; under a row cap it is everyone's
       s.window_drafts = kLongestPrevious;
       s.window_end = kNoEnd;
     }
-    propose_along(s, passes_.form(), [&](const Cursor& at, DraftToken&) { return said(at.place()); });
+    propose_along(s, request_.form, [&](const Cursor& at, DraftToken&) { return said(at.place()); });
   }
   std::optional<TokenId> said(const Place& place) const {
     const auto i = static_cast<size_t>(place.index);
     if (place.field < 0) return i < previous_.tokens.size() ? std::optional(previous_.tokens[i]) : std::nullopt;
     const auto& content = previous_.fields[static_cast<size_t>(place.field)];
     if (i < content.size()) return content[i];
-    return i == content.size() ? passes_.field(place.field).end : std::nullopt;
+    return i == content.size() ? request_.field(place.field).end : std::nullopt;
   }
   const PreviousAnswer& previous_;
   std::unique_ptr<Drafter> then_;
-  Passes& passes_;
+  const DecodeRequest& request_;
   std::vector<Strand*> missed_;
 };
 
 class DiffusionDrafter : public Drafter {
  public:
-  DiffusionDrafter(const DraftRule& rule, bool adapter, Passes& passes) : rule_(rule), adapter_(adapter), passes_(passes) {
+  DiffusionDrafter(const DraftRule& rule, bool adapter, Passes& passes)
+      : rule_(rule),
+        adapter_(adapter),
+        passes_(passes),
+        request_(passes.request()),
+        next_(passes.next()),
+        chooser_(passes.chooser()) {
     first_row_.reserve(64);
   }
   bool drafts_in_passes() const override { return true; }
@@ -81,14 +87,14 @@ class DiffusionDrafter : public Drafter {
   Status propose(std::span<Strand* const> strands) override {
     const auto has_block = [&](const Strand* s) { return block_end(*s) > s->cursor.position(); };
     if (std::none_of(strands.begin(), strands.end(), has_block)) return {};
-    if (adapter_ && passes_.prefill_deferred()) SLIP_TRY_(passes_.run_prefill());  // the prompt's keys are final: without adapter
+    if (adapter_ && passes_.prefill().deferred()) SLIP_TRY_(passes_.run_prefill());  // the prompt's keys are final: without adapter
     passes_.begin(adapter_);
     first_row_.clear();
     for (Strand* s : strands) {
-      first_row_.push_back(passes_.rows());
+      first_row_.push_back(next_.rows());
       add_block(*s);
     }
-    if (adapter_) passes_.use_adapter();
+    if (adapter_) next_.use_adapter();
     SLIP_TRY_(passes_.run(PassKind::kDraft));
     for (size_t i = 0; i < strands.size(); ++i) read_block(*strands[i], first_row_[i]);
     return {};
@@ -100,10 +106,10 @@ class DiffusionDrafter : public Drafter {
     const int32_t first = s.cursor.position();
     if (s.done() || s.tokens.empty()) return first;  // without a row before it nothing is drafted
     int32_t end = s.window_end;
-    if (s.field >= 0) end = std::min(end, passes_.field(s.field).start + passes_.field(s.field).budget);
-    if (s.field < 0 && passes_.form()) end = std::min(end, passes_.form()->length());
+    if (s.field >= 0) end = std::min(end, request_.field(s.field).start + request_.field(s.field).budget);
+    if (s.field < 0 && request_.form) end = std::min(end, request_.form->length());
     // Free text has no end of its own, and its slots are reserved for so many tokens (chain.cc).
-    if (s.field < 0 && !passes_.form()) end = std::min(end, passes_.options().limit + kLongestDraft);
+    if (s.field < 0 && !request_.form) end = std::min(end, request_.options.limit + kLongestDraft);
     return std::max(first, end);
   }
 
@@ -112,22 +118,22 @@ class DiffusionDrafter : public Drafter {
     if (end == first) return;
     const int32_t rows_end = known + end - first;
     s.block_rows_end = rows_end;
-    const auto sees = passes_.add_spans(s.context, {s.first_slot, s.first_slot + rows_end});
+    const auto sees = next_.add_spans(s.context, {s.first_slot, s.first_slot + rows_end});
     const auto add = [&](TokenId token, int32_t i) {
-      return passes_.add_row(token, s.first_position + i, s.first_slot + i, sees, Want::kNothing);
+      return next_.add_row(token, s.first_position + i, s.first_slot + i, sees, Want::kNothing);
     };
     for (int32_t i = s.cached; i < known; ++i) add(s.tokens[static_cast<size_t>(i)], i);
     for (int32_t u = first; u < end; ++u) {
-      const bool chain = s.field < 0 && passes_.form();
-      const auto fixed = chain ? passes_.form()->fixed_at(u) : std::nullopt;
+      const bool chain = s.field < 0 && request_.form;
+      const auto fixed = chain ? request_.form->fixed_at(u) : std::nullopt;
       const size_t row = add(fixed.value_or(rule_.mask), known + u - first);
-      const int32_t f = s.field >= 0 ? s.field : chain ? passes_.form()->field_at(u) : -1;
-      if (!fixed) passes_.want(row - (rule_.shift ? 1 : 0), want_of(f));
+      const int32_t f = s.field >= 0 ? s.field : chain ? request_.form->field_at(u) : -1;
+      if (!fixed) next_.want(row - (rule_.shift ? 1 : 0), want_of(f));
     }
   }
 
   Want want_of(int32_t field) const {
-    return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field});
+    return chooser_.draft_want(field);
   }
 
   void read_block(Strand& s, size_t first_row) {
@@ -135,9 +141,9 @@ class DiffusionDrafter : public Drafter {
     if (end == first) return;
     const int32_t window_end = s.window_end;
     s.window_end = std::min(s.window_end, end);
-    propose_along(s, passes_.form(), [&](const Cursor& at, DraftToken& draw) {
+    propose_along(s, request_.form, [&](const Cursor& at, DraftToken& draw) {
       const size_t row = first_row + static_cast<size_t>(s.length() - s.cached + at.position() - first - (rule_.shift ? 1 : 0));
-      return std::optional(passes_.draft_from(row, s, draw));
+      return std::optional(chooser_.draft_from(row, s, draw));
     });
     s.window_end = window_end;
   }
@@ -145,6 +151,9 @@ class DiffusionDrafter : public Drafter {
   const DraftRule& rule_;
   bool adapter_;
   Passes& passes_;
+  const DecodeRequest& request_;
+  PassBuilder& next_;
+  Chooser& chooser_;
   std::vector<size_t> first_row_;
 };
 
@@ -181,7 +190,7 @@ Result<std::unique_ptr<Drafter>> make_own_drafter(const DiffusionSpec& d, const 
 }  // namespace
 
 Result<std::unique_ptr<Drafter>> make_drafter(const Method& m, const LmInfo& info, const Capacity& capacity, Passes& p) {
-  const DecodeContext& context = p.context();
+  const DecodeContext& context = p.request().context;
   if (std::holds_alternative<NoDraftSpec>(m.drafter)) return make_no_drafter();
   const bool graph = capacity.route == Route::kGraph;
   if (const auto* d = std::get_if<DiffusionSpec>(&m.drafter)) return make_own_drafter(*d, m, info, capacity, p);
@@ -198,7 +207,7 @@ Result<std::unique_ptr<Drafter>> make_drafter(const Method& m, const LmInfo& inf
   if (std::holds_alternative<DFlashSpec>(m.drafter)) return make_head_drafter(context.draft_head, info, p);
   const auto& model = std::get<ModelSpec>(m.drafter);
   if (!context.draft_model) return usage_error("--drafter model: expected a model (model:DIR), got none");
-  const int32_t room = capacity.strand_rows(p.options().limit, p.form() ? p.form()->length() : 0);
+  const int32_t room = capacity.strand_rows(p.request().options.limit, p.request().form ? p.request().form->length() : 0);
   return make_model_drafter(*context.draft_model, model.coupled, room, graph, p);
 }
 

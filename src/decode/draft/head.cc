@@ -23,16 +23,17 @@ namespace {
 
 class HeadDrafter : public Drafter {
  public:
-  HeadDrafter(DraftHead& head, int32_t slots, Passes& passes) : head_(head), info_(head.info()), passes_(passes) {
+  HeadDrafter(DraftHead& head, int32_t slots, Passes& passes)
+      : head_(head), info_(head.info()), passes_(passes), request_(passes.request()), chooser_(passes.chooser()) {
     is_stored_.assign(static_cast<size_t>(slots), 0);
-    const Prompt& p = passes.prompt();
-    for (size_t i = 0; i < static_cast<size_t>(passes.cached_rows()); ++i) is_stored_[i] = is_context(p.inputs[i]);
+    const Prompt& p = passes.request().prompt;
+    for (size_t i = 0; i < static_cast<size_t>(passes.prefill().cached_rows()); ++i) is_stored_[i] = is_context(p.inputs[i]);
   }
 
   bool wants_taps() const override { return true; }
 
   Status propose(std::span<Strand* const> strands) override {
-    if (passes_.prefill_deferred() && !passes_.prompt_cached()) return {};  // nothing to go by yet
+    if (passes_.prefill().deferred() && !passes_.prefill().cached()) return {};  // nothing to go by yet
     const auto at_once = static_cast<size_t>(info_.block_slots / info_.block);
     for (size_t first = 0; first < strands.size(); first += at_once)
       SLIP_TRY_(propose_some(strands.subspan(first, std::min(at_once, strands.size() - first))));
@@ -45,9 +46,9 @@ class HeadDrafter : public Drafter {
     kept_taps_NE_.clear();
     const auto& taps_NE = passes_.output().taps_NE;
     const auto width = static_cast<size_t>(info_.taps_width);
-    SLIP_CHECK(taps_NE.size() == passes_.rows() * width, "a pass with taps brings one line for every row");
-    for (size_t i = 0; i < passes_.rows(); ++i) {
-      const Row& row = passes_.row(i);
+    SLIP_CHECK(taps_NE.size() == passes_.next().rows() * width, "a pass with taps brings one line for every row");
+    for (size_t i = 0; i < passes_.next().rows(); ++i) {
+      const Row& row = passes_.next().row(i);
       if (!is_context(row.input)) continue;
       slots_.push_back(row.slot);
       positions_.push_back(row.position.t);
@@ -85,8 +86,8 @@ class HeadDrafter : public Drafter {
     b.begin = std::max(s.cached, length - std::max(1, info_.block / 2));
     b.begin = std::min(b.begin, length - 1);
     int64_t last = std::min(int64_t{position} + info_.block - (length - b.begin), int64_t{s.window_end});
-    if (s.field >= 0) last = std::min(last, int64_t{passes_.field(s.field).start} + passes_.field(s.field).budget);
-    if (s.field < 0 && passes_.form()) last = std::min(last, int64_t{passes_.form()->length()});
+    if (s.field >= 0) last = std::min(last, int64_t{request_.field(s.field).start} + request_.field(s.field).budget);
+    if (s.field < 0 && request_.form) last = std::min(last, int64_t{request_.form->length()});
     for (int32_t u = position, masks = 0; u < last && masks < s.window_drafts; ++u) {
       if (fixed_at(s, u)) continue;
       ++masks;
@@ -96,7 +97,7 @@ class HeadDrafter : public Drafter {
   }
 
   std::optional<TokenId> fixed_at(const Strand& s, int32_t u) const {
-    return s.field < 0 && passes_.form() ? passes_.form()->fixed_at(u) : std::nullopt;
+    return s.field < 0 && request_.form ? request_.form->fixed_at(u) : std::nullopt;
   }
 
   Status propose_some(std::span<Strand* const> strands) {
@@ -108,11 +109,11 @@ class HeadDrafter : public Drafter {
       if (blocks_.back().end > s->cursor.position()) add_block(*s, blocks_.back(), static_cast<int32_t>(blocks_.size()) - 1);
     }
     if (rows_.empty()) return {};
-    SLIP_TRY_(passes_.poll());
+    SLIP_TRY_(request_.poll());
     const auto begin = std::chrono::steady_clock::now();
     SLIP_TRY_(head_.forward({rows_, spans_}, out_));
-    passes_.statistics().ms.draft += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    ++passes_.statistics().drafter_forwards;
+    request_.statistics.ms.draft += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    ++request_.statistics.drafter_forwards;
     for (size_t i = 0; i < strands.size(); ++i) read_block(*strands[i], blocks_[i]);
     return {};
   }
@@ -131,13 +132,13 @@ class HeadDrafter : public Drafter {
     for (int32_t i = b.begin; i < length; ++i) add(s.tokens[static_cast<size_t>(i)], i, Want::kNothing);
     for (int32_t u = position; u < b.end; ++u) {
       const auto fixed = fixed_at(s, u);
-      const int32_t f = s.field >= 0 ? s.field : passes_.form() ? passes_.form()->field_at(u) : -1;
+      const int32_t f = s.field >= 0 ? s.field : request_.form ? request_.form->field_at(u) : -1;
       add(fixed.value_or(info_.mask), length + u - position, fixed ? Want::kNothing : want_of(f));
     }
   }
 
   Want want_of(int32_t field) const {
-    return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field});
+    return chooser_.draft_want(field);
   }
 
   /// The parts of a span that are stored.
@@ -154,18 +155,20 @@ class HeadDrafter : public Drafter {
   void read_block(Strand& s, const Block& b) {
     const int32_t position = s.cursor.position(), length = s.length();
     if (b.end <= position) return;
-    propose_along(s, passes_.form(), [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
+    propose_along(s, request_.form, [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
       if (at.position() >= b.end) return std::nullopt;
       const size_t row = b.row + static_cast<size_t>(length - b.begin + at.position() - position);
       if (out_.logits_row[row] < 0) return out_.argmax[row];
-      if (!says_anything(out_.logits_V(row), passes_.allowed_at(draw.place))) return std::nullopt;
-      return passes_.propose_from(out_.logits_V(row), s, draw);
+      if (!says_anything(out_.logits_V(row), chooser_.allowed_at(draw.place))) return std::nullopt;
+      return chooser_.propose_from(out_.logits_V(row), s, draw);
     });
   }
 
   DraftHead& head_;
   const DraftHeadInfo& info_;
   Passes& passes_;
+  const DecodeRequest& request_;
+  Chooser& chooser_;
   std::vector<uint8_t> is_stored_;  // by slot: the head's context there is of the row that the target has there
   std::vector<Row> rows_;
   std::vector<SlotSpan> spans_;

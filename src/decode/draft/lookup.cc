@@ -16,11 +16,11 @@ namespace {
 
 class LookupDrafter : public Drafter {
  public:
-  LookupDrafter(int32_t longest, bool graph, Passes& passes) : longest_(static_cast<size_t>(longest)), passes_(passes) {
-    for (const RowInput& input : passes.prompt().inputs)
+  LookupDrafter(int32_t longest, bool graph, Passes& passes) : longest_(static_cast<size_t>(longest)), request_(passes.request()) {
+    for (const RowInput& input : request_.prompt.inputs)
       if (const auto* id = std::get_if<TokenId>(&input)) known_.push_back(*id);
     prompt_ids_ = known_.size();
-    if (graph) law_ = known_visibility(*passes.form());
+    if (graph) law_ = known_visibility(*request_.form);
   }
 
   Status propose(std::span<Strand* const> strands) override {
@@ -37,12 +37,12 @@ class LookupDrafter : public Drafter {
     if (known_.capacity() < prompt_ids_ + room()) known_.reserve(prompt_ids_ + room());
     if (s.field >= 0) {
       add_before(s);
-    } else if (passes_.form()) {
+    } else if (request_.form) {
       known_.insert(known_.end(), s.answer->tokens.begin(), s.answer->tokens.end());  // of a rollout's branch: what it forked from
     }
     followed_ = kNowhere;
     size_t taken = 0;
-    propose_along(s, passes_.form(), [&](const Cursor&, DraftToken&) -> std::optional<TokenId> {
+    propose_along(s, request_.form, [&](const Cursor&, DraftToken&) -> std::optional<TokenId> {
       for (; taken < s.path.size(); ++taken) take(s.path[taken]);
       if (followed_ == kNowhere) followed_ = look_up();
       return followed_ == kNowhere ? std::nullopt : std::optional(known_[followed_]);
@@ -50,7 +50,7 @@ class LookupDrafter : public Drafter {
   }
 
   /// Most ids that an answer adds, so that nothing allocates after the first round.
-  size_t room() const { return static_cast<size_t>(passes_.form() ? 2 * passes_.form()->length() : 2 * passes_.options().limit); }
+  size_t room() const { return static_cast<size_t>(request_.form ? 2 * request_.form->length() : 2 * request_.options.limit); }
 
   void take(TokenId id) {
     if (followed_ != kNowhere) followed_ = known_[followed_] == id ? followed_ + 1 : kNowhere;
@@ -74,7 +74,7 @@ class LookupDrafter : public Drafter {
 
   /// Scaffold and ancestors' contents before the field.
   void add_before(const Strand& s) {
-    for (const Piece& piece : passes_.form()->pieces()) {
+    for (const Piece& piece : request_.form->pieces()) {
       if (const auto* fixed = std::get_if<FixedRun>(&piece)) {
         known_.insert(known_.end(), fixed->ids.begin(), fixed->ids.end());
         continue;
@@ -92,7 +92,7 @@ class LookupDrafter : public Drafter {
   }
 
   size_t longest_;
-  Passes& passes_;
+  const DecodeRequest& request_;
   std::shared_ptr<const GraphVisibility> law_;
   std::vector<TokenId> known_;
   size_t prompt_ids_ = 0, followed_ = kNowhere;

@@ -32,9 +32,14 @@ namespace {
 class ModelDrafter : public Drafter {
  public:
   ModelDrafter(const DraftModel& model, bool coupled, int32_t room, bool graph, Passes& passes)
-      : model_(model), memory_(passes.draft_prefix_cache()), coupled_(coupled), graph_(graph), room_(room), passes_(passes) {
+      : model_(model), memory_(passes.prefill().cache_of_draft_model()), coupled_(coupled),
+        graph_(graph),
+        room_(room),
+        prefill_(passes.prefill()),
+        request_(passes.request()),
+        chooser_(passes.chooser()) {
     static const Prompt kNone;
-    cached_prompt_ = memory_.crop_to(*model.lm, passes.options().reuse_prompt ? model.prompt : kNone, nullptr);
+    cached_prompt_ = memory_.crop_to(*model.lm, passes.request().options.reuse_prompt ? model.prompt : kNone, nullptr);
   }
 
   Status propose(std::span<Strand* const> strands) override {
@@ -73,7 +78,7 @@ class ModelDrafter : public Drafter {
   Result<size_t> mirror_of(const Strand& s) {
     for (size_t m = 0; m < mirrors_.size(); ++m)
       if (mirrors_[m].strand == &s) return m;
-    const int32_t room = graph_ ? passes_.field(s.field).budget + 1 : room_;
+    const int32_t room = graph_ ? request_.field(s.field).budget + 1 : room_;
     const int64_t slot = graph_ ? own_slot(s.first_slot) : prompt_rows() + static_cast<int64_t>(mirrors_.size()) * room_;
     if (slot + room > model_.lm->info().slots)
       return resource_error("drafter {}: expected an arena of at least {} slots, got {}", model_.lm->info().name, slot + room,
@@ -94,12 +99,12 @@ class ModelDrafter : public Drafter {
 
   int32_t prompt_rows() const { return static_cast<int32_t>(model_.prompt.inputs.size()); }
   /// Along a graph: where the row of one of the target's slots behind the prompt lies here.
-  int32_t own_slot(int32_t slot) const { return slot - passes_.prompt_rows() + prompt_rows(); }
+  int32_t own_slot(int32_t slot) const { return slot - request_.prompt_rows() + prompt_rows(); }
 
   /// Strands that closed since, and what has become of the others.
   Status follow_graph() {
     if (scaffold_.empty())
-      for (const TokenId id : passes_.scaffold()) {
+      for (const TokenId id : prefill_.scaffold()) {
         scaffold_.push_back(draft_id(id));
         if (scaffold_.back().value < 0) break;
       }
@@ -112,8 +117,8 @@ class ModelDrafter : public Drafter {
   /// Has the drafter names for the scaffold that a strand sees?
   bool names_scaffold(const Strand& s) const {
     const bool all = scaffold_.empty() || scaffold_.back().value >= 0;
-    const int32_t named = passes_.prompt_rows() + static_cast<int32_t>(scaffold_.size()) - (all ? 0 : 1);
-    const int32_t end = passes_.prompt_rows() + scaffold_rows();
+    const int32_t named = request_.prompt_rows() + static_cast<int32_t>(scaffold_.size()) - (all ? 0 : 1);
+    const int32_t end = request_.prompt_rows() + scaffold_rows();
     return std::all_of(s.context.begin(), s.context.end(),
                        [&](const SlotSpan& x) { return x.begin >= end || std::min(x.end, end) <= named; });
   }
@@ -122,8 +127,8 @@ class ModelDrafter : public Drafter {
   bool reach(const Strand& s) {
     const auto rows_of = [&](auto&& visit) {  // visit(mirror, row); false ends it
       for (const SlotSpan& span : s.context)
-        for (int32_t slot = std::max(span.begin, passes_.prompt_rows() + scaffold_rows()); slot < span.end; ++slot) {
-          const auto at = static_cast<size_t>(slot - passes_.prompt_rows());
+        for (int32_t slot = std::max(span.begin, request_.prompt_rows() + scaffold_rows()); slot < span.end; ++slot) {
+          const auto at = static_cast<size_t>(slot - request_.prompt_rows());
           if (at >= owner_.size() || owner_[at] == kNobody) return false;
           Mirror& m = mirrors_[static_cast<size_t>(owner_[at])];
           if (!visit(m, own_slot(slot) - m.first_slot)) return false;
@@ -136,7 +141,7 @@ class ModelDrafter : public Drafter {
       return true;
     });
   }
-  int32_t scaffold_rows() const { return static_cast<int32_t>(passes_.scaffold().size()); }
+  int32_t scaffold_rows() const { return static_cast<int32_t>(prefill_.scaffold().size()); }
 
   TokenId draft_id(TokenId target) const { return model_.to_draft[static_cast<size_t>(target.value)]; }
 
@@ -166,7 +171,7 @@ class ModelDrafter : public Drafter {
   Status step() {
     std::erase_if(active_, [&](Active& a) { return !walk(a); });
     if (active_.empty()) return {};
-    SLIP_TRY_(passes_.poll());
+    SLIP_TRY_(request_.poll());
     rows_.clear();
     spans_.clear();
     features_ = {};
@@ -180,7 +185,7 @@ class ModelDrafter : public Drafter {
     if (prompt_runs) memory_.assign(model_.prompt, model_.lm->info().hidden_size, nullptr);
     memory_.ran(*model_.lm);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    Statistics& sum = passes_.statistics();
+    Statistics& sum = request_.statistics;
     sum.ms.draft += ms;
     if (prompt_runs) sum.ms.drafter_prompt += ms;
     ++sum.drafter_forwards;
@@ -197,7 +202,7 @@ class ModelDrafter : public Drafter {
           {p.inputs[i], p.positions[i], static_cast<int32_t>(i), static_cast<uint32_t>(spans_.size() - 1), 1, Want::kNothing});
     }
     const bool runs = !rows_.empty();
-    const auto at = passes_.scaffold_positions();
+    const auto at = prefill_.scaffold_positions();
     for (size_t k = 0; graph_ && k < scaffold_.size() && scaffold_[k].value >= 0; ++k) {
       const int32_t slot = prompt_rows() + static_cast<int32_t>(k);
       spans_.push_back({0, slot + 1});
@@ -209,7 +214,7 @@ class ModelDrafter : public Drafter {
 
   void add_rows(Mirror& m, int32_t begin, int32_t end) {
     const Strand& s = *m.strand;
-    const int32_t position = model_.prompt.next_position + (graph_ ? s.first_position - passes_.prompt().next_position : 0);
+    const int32_t position = model_.prompt.next_position + (graph_ ? s.first_position - request_.prompt.next_position : 0);
     for (int32_t i = begin; i < end; ++i) {
       const auto first = static_cast<uint32_t>(spans_.size());
       if (!graph_) spans_.push_back({0, prompt_rows()});
@@ -236,7 +241,7 @@ class ModelDrafter : public Drafter {
   bool walk(Active& a) {
     Strand& s = *a.strand;
     bool asks = false;
-    propose_along(s, passes_.form(), [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
+    propose_along(s, request_.form, [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
       if (at.last_draw()) return std::nullopt;  // where all before it hold, the verifying pass says it anyway
       if (a.asked) {
         a.asked = false;
@@ -256,28 +261,28 @@ class ModelDrafter : public Drafter {
     return true;
   }
 
-  bool couples(const Place& place) const { return coupled_ && passes_.temperature_at(place) > 0; }
+  bool couples(const Place& place) const { return coupled_ && chooser_.temperature_at(place) > 0; }
   bool wants_logits(const Place& place) const {
-    return passes_.wants_draft_logits() || couples(place) || passes_.draft_want_at(place) == Want::kLogits;
+    return couples(place) || chooser_.draft_want(place.field) == Want::kLogits;
   }
 
   std::optional<TokenId> draft(const Active& a, DraftToken& draw) {
     const TokenId first = model_.to_target[static_cast<size_t>(out_.argmax[a.row].value)];
-    const bool unruled = draw.place.field < 0 || passes_.field(draw.place.field).rules.unrestricted();
+    const bool unruled = draw.place.field < 0 || request_.field(draw.place.field).rules.unrestricted();
     if (unruled && first.value < 0) return std::nullopt;
     if (out_.logits_row[a.row] < 0) return first;
     translate(out_.logits_V(a.row));
-    if (!says_anything(target_logits_V_, passes_.allowed_at(draw.place))) return std::nullopt;
-    const TokenId token = passes_.propose_from(target_logits_V_, *a.strand, draw);
+    if (!says_anything(target_logits_V_, chooser_.allowed_at(draw.place))) return std::nullopt;
+    const TokenId token = chooser_.propose_from(target_logits_V_, *a.strand, draw);
     if (!couples(draw.place) || draw.q >= 0) return token;
-    return choose(target_logits_V_, passes_.allowed_at(draw.place), passes_.sampling_at(draw.place),
-                  a.strand->history(draw.place, draw.row), passes_.uniform(a.strand->request, draw.place, Purpose::kToken),
-                  passes_.choice_buffers());
+    return choose(target_logits_V_, chooser_.allowed_at(draw.place), chooser_.sampling_at(draw.place),
+                  a.strand->history(draw.place, draw.row), chooser_.uniform(a.strand->request, draw.place, Purpose::kToken),
+                  chooser_.buffers());
   }
 
   /// The drafter's logits by the target's ids; where several of its ids name one, the largest.
   void translate(std::span<const float> draft_logits_V) {
-    target_logits_V_.assign(static_cast<size_t>(passes_.vocab()), -std::numeric_limits<float>::infinity());
+    target_logits_V_.assign(static_cast<size_t>(request_.vocab()), -std::numeric_limits<float>::infinity());
     for (size_t d = 0; d < draft_logits_V.size(); ++d) {
       const TokenId t = model_.to_target[d];
       if (t.value < 0) continue;
@@ -292,7 +297,9 @@ class ModelDrafter : public Drafter {
   PrefixCache& memory_;
   bool coupled_, graph_;
   int32_t room_, cached_prompt_ = 0;
-  Passes& passes_;
+  const Prefill& prefill_;
+  const DecodeRequest& request_;
+  Chooser& chooser_;
   bool prompt_ran_ = false;
   std::vector<Mirror> mirrors_;
   std::vector<int32_t> owner_;         // along a graph, by slot behind the prompt: the mirror whose rows lie there
@@ -321,8 +328,8 @@ Result<std::unique_ptr<Drafter>> make_model_drafter(const DraftModel& model, boo
                                                     Passes& passes) {
   if (model.lm == nullptr) return usage_error("--drafter model: expected a model (model:DIR), got none");
   const LmInfo& info = model.lm->info();
-  SLIP_TRY_(check_map(model.to_draft, passes.vocab(), info.vocab, "ids of the target"));
-  SLIP_TRY_(check_map(model.to_target, info.vocab, passes.vocab(), "ids of the drafter"));
+  SLIP_TRY_(check_map(model.to_draft, passes.request().vocab(), info.vocab, "ids of the target"));
+  SLIP_TRY_(check_map(model.to_target, info.vocab, passes.request().vocab(), "ids of the drafter"));
   const Prompt& p = model.prompt;
   if (p.inputs.empty()) return bad_input("drafter {}: expected a prompt of at least one row, got none", info.name);
   if (p.inputs.size() != p.positions.size())

@@ -24,13 +24,19 @@ namespace {
 class QuadraticDrafter : public Drafter {
  public:
   QuadraticDrafter(const DraftRule& rule, int32_t k, const Capacity& capacity, Passes& passes)
-      : rule_(rule), k_(k), group_rows_(capacity.group), graph_(capacity.route == Route::kGraph), passes_(passes) {}
+      : rule_(rule),
+        k_(k),
+        group_rows_(capacity.group),
+        graph_(capacity.route == Route::kGraph),
+        request_(passes.request()),
+        next_(passes.next()),
+        chooser_(passes.chooser()) {}
 
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands) {
       s->window_drafts = std::min(s->window_drafts, k_ - 1);
-      if (s->group.pass != passes_.statistics().forwards) continue;  // another pass has overwritten the outputs
-      propose_along(*s, passes_.form(), [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
+      if (s->group.pass != request_.statistics.forwards) continue;  // another pass has overwritten the outputs
+      propose_along(*s, request_.form, [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
     }
     return {};
   }
@@ -39,7 +45,7 @@ class QuadraticDrafter : public Drafter {
 
   void add_rows(std::span<Strand* const> strands) override {
     if (groups_.capacity() == 0) {
-      const size_t most = std::max(strands.size(), graph_ ? passes_.form()->fields().size() : 1);
+      const size_t most = std::max(strands.size(), graph_ ? request_.form->fields().size() : 1);
       groups_.reserve(most * static_cast<size_t>(k_));
       sees_.reserve(2 * most + 8);
     }
@@ -59,7 +65,7 @@ class QuadraticDrafter : public Drafter {
     const int32_t row = missed ? s.drafts[static_cast<size_t>(kept)].row : static_cast<int32_t>(s.path.size()) - 1;
     const Entry* e = find(s, row);
     SLIP_CHECK(e != nullptr, "every row that is asked has a group behind it");
-    s.group = {passes_.statistics().forwards, e->first, e->position, e->count};
+    s.group = {request_.statistics.forwards, e->first, e->position, e->count};
   }
 
  private:
@@ -77,16 +83,16 @@ class QuadraticDrafter : public Drafter {
   }
 
   int32_t field_at(const Strand& s, int32_t u) const {
-    return s.field >= 0 ? s.field : passes_.form() ? passes_.form()->field_at(u) : -1;
+    return s.field >= 0 ? s.field : request_.form ? request_.form->field_at(u) : -1;
   }
 
   /// Form positions u .. end of the group behind a row: at most k masks, no fixed tokens behind the last.
   int32_t group_end(const Strand& s, int32_t u) const {
-    if (s.field >= 0) return std::min(u + k_, passes_.field(s.field).start + passes_.field(s.field).budget);
-    if (!passes_.form()) return u + k_;
+    if (s.field >= 0) return std::min(u + k_, request_.field(s.field).start + request_.field(s.field).budget);
+    if (!request_.form) return u + k_;
     int32_t end = u;
-    for (int32_t at = u, masks = 0; at < std::min(u + group_rows_, passes_.form()->length()) && masks < k_; ++at) {
-      if (passes_.form()->fixed_at(at)) continue;
+    for (int32_t at = u, masks = 0; at < std::min(u + group_rows_, request_.form->length()) && masks < k_; ++at) {
+      if (request_.form->fixed_at(at)) continue;
       ++masks;
       end = at + 1;
     }
@@ -94,7 +100,7 @@ class QuadraticDrafter : public Drafter {
   }
 
   /// What an ensemble mixes in; with token shift the head itself predicts its first mask.
-  int32_t first_mask(size_t row) const { return passes_.wants_group_rows() && !rule_.shift ? static_cast<int32_t>(row) : -1; }
+  int32_t first_mask(size_t row) const { return chooser_.needs().group_rows && !rule_.shift ? static_cast<int32_t>(row) : -1; }
 
   /// The group's first row in the pass.
   size_t add_group(Strand& s, int32_t row, int32_t u) {
@@ -102,34 +108,36 @@ class QuadraticDrafter : public Drafter {
     const int32_t count = group_end(s, u) - u;
     sees_.assign(s.context.begin(), s.context.end());
     sees_.push_back({s.first_slot, s.first_slot + row + 1});
-    const auto sees = passes_.add_spans(sees_, {slot_, slot_ + count});
-    groups_.push_back({row < 0 ? nullptr : &s, row, passes_.rows(), u, count});
+    const auto sees = next_.add_spans(sees_, {slot_, slot_ + count});
+    groups_.push_back({row < 0 ? nullptr : &s, row, next_.rows(), u, count});
     for (int32_t e = 0; e < count; ++e) {
-      const auto fixed = s.field < 0 && passes_.form() ? passes_.form()->fixed_at(u + e) : std::nullopt;
+      const auto fixed = s.field < 0 && request_.form ? request_.form->fixed_at(u + e) : std::nullopt;
       const size_t at =
-          passes_.add_row(fixed.value_or(rule_.mask), s.first_position + row + 1 + e, slot_ + e, sees, Want::kNothing);
+          next_.add_row(fixed.value_or(rule_.mask), s.first_position + row + 1 + e, slot_ + e, sees, Want::kNothing);
       if (fixed) continue;
-      if (e > 0) passes_.want(at - (rule_.shift ? 1 : 0), want_of(field_at(s, u + e)));
-      if (e == 0 && passes_.wants_group_rows() && !rule_.shift) passes_.want(at, Want::kLogits);
+      if (e > 0) next_.want(at - (rule_.shift ? 1 : 0), want_of(field_at(s, u + e)));
+      if (e == 0 && chooser_.needs().group_rows && !rule_.shift) next_.want(at, Want::kLogits);
     }
     slot_ += count;
     return groups_.back().first;
   }
 
   Want want_of(int32_t field) const {
-    return passes_.wants_draft_logits() ? Want::kLogits : passes_.draft_want_at({.field = field});
+    return chooser_.draft_want(field);
   }
 
   std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draw) {
     const int32_t e = u - s.group.position;
     if (e < 1 || e >= s.group.count) return std::nullopt;
-    return passes_.draft_from(s.group.row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
+    return chooser_.draft_from(s.group.row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
   }
 
   const DraftRule& rule_;
   int32_t k_, group_rows_;  // masks of a group, and its rows: in a chain fixed tokens stand between them
   bool graph_;
-  Passes& passes_;
+  const DecodeRequest& request_;
+  PassBuilder& next_;
+  Chooser& chooser_;
   int32_t slot_ = 0;
   std::vector<Entry> groups_;
   std::vector<SlotSpan> sees_;

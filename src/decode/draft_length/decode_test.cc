@@ -111,11 +111,10 @@ TEST(AnyDraftLength, ChangesNoToken) {
       Capacity capacity = Capacity::of(m, o, !text);
       capacity.widest = 16;
       Scratch scratch;
-      scratch.passes.start(model, prompt, text ? nullptr : &form, o, lent, answers[0].statistics);
+      scratch.passes.start({model, prompt, text ? nullptr : &form, o, lent, answers[0].statistics});
       const auto drafter = *make_drafter(m, model.info(), capacity, scratch.passes);
-      const auto verifier = *make_verifier(m, model.info(), scratch.passes, *drafter);
+      const auto verifier = *make_verifier(m, scratch.passes);
       RandomDraftLength width(n);
-      scratch.passes.want_facts(true);
       Rounds rounds(scratch.passes, *drafter, *verifier, width, false);
       ScheduleContext context{scratch, rounds, *drafter, model.info(), text ? nullptr : &form, answers, capacity};
       ASSERT_TRUE(text                             ? decode_text(context)

@@ -104,12 +104,18 @@ void Drafter::propose_child(Strand&) {}
 
 Rounds::Rounds(Passes& passes, Drafter& drafter, Verifier& verifier, DraftLengthPolicy& width, bool drafts_nothing)
     : passes_(passes),
+      request_(passes.request()),
+      next_(passes.next()),
+      chooser_(passes.chooser()),
       drafter_(drafter),
       verifier_(verifier),
       width_(width),
-      statistics_(passes.statistics()),
+      statistics_(passes.request().statistics),
       drafts_nothing_(drafts_nothing) {
   picks_.tokens.reserve(kUsualPicks);
+  chooser_.set_needs({.facts = width.wants_facts() || request_.context.draft_length_observer,
+                      .sampled = verifier.samples_drafts(),
+                      .group_rows = verifier.wants_group_rows()});
 }
 
 Status Rounds::run(std::span<Strand* const> strands) {
@@ -122,7 +128,7 @@ Status Rounds::run(std::span<Strand* const> strands) {
 }
 
 Status Rounds::propose(std::span<Strand* const> strands, bool drafts) {
-  passes_.clear_q();
+  chooser_.distributions().clear();
   for (Strand* s : strands) s->take_fixed();
   if (!drafts) {
     for (Strand* s : strands) {
@@ -154,7 +160,7 @@ void Rounds::propose_child(Strand& s) {
 void Rounds::begin_verify() { passes_.begin(); }
 
 size_t Rounds::pass_row(const Strand& s, int32_t row) const {
-  return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - s.cached);
+  return row < 0 ? passes_.prefill().last_row() : s.pass_row + static_cast<size_t>(row - s.cached);
 }
 
 void Rounds::add(Strand& s) {
@@ -167,29 +173,29 @@ void Rounds::add(Strand& s) {
     end = s.cached;
     for (const DraftToken& d : s.drafts) end = std::max(end, d.row + 1);
   }
-  s.pass_row = passes_.rows();
+  s.pass_row = next_.rows();
   s.fed = end;
   for (int32_t i = s.cached; i < end; ++i)
-    passes_.add_row(s.path[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
-                    passes_.add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
+    next_.add_row(s.path[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
+                    next_.add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
   const auto ask = [&](int32_t row, const Place& place) {
-    passes_.ask(pass_row(s, row), verifier_.want(s, place), place);  // rollouts share the prompt's last row
+    chooser_.ask(pass_row(s, row), verifier_.want(s, place), place);  // rollouts share the prompt's last row
   };
   for (const DraftToken& d : s.drafts)
     if (!d.sure) ask(d.row, d.place);
   if (s.has_next) ask(static_cast<int32_t>(s.path.size()) - 1, s.next_place);
   if (!s.logs) return;
   for (const auto& [row, position] : s.template_rows)
-    if (row > s.cached && row <= end) passes_.compare(pass_row(s, row - 1), position, s.path[static_cast<size_t>(row)]);
+    if (row > s.cached && row <= end) next_.compare({pass_row(s, row - 1), position, s.path[static_cast<size_t>(row)]});
   if (s.ahead.at_fixed() && s.ahead.fixed_field() < 0 && !s.ahead_behind_end &&
       end > s.cached)  // the window ended among fixed tokens
-    passes_.compare(pass_row(s, end - 1), s.ahead.position(), s.ahead.fixed());
+    next_.compare({pass_row(s, end - 1), s.ahead.position(), s.ahead.fixed()});
 }
 
 Status Rounds::verify(std::span<Strand* const> strands) {
   width_.lay_masks(DraftViews(strands));
   drafter_.add_rows(strands);
-  if (drafter_.wants_taps()) passes_.want_taps();
+  if (drafter_.wants_taps()) next_.want_taps();
   SLIP_TRY_(passes_.run(PassKind::kVerify));
   ++statistics_.rounds;
   SLIP_TRY_(drafter_.after_pass());
@@ -207,7 +213,7 @@ bool Rounds::commit(Strand& s) {
 bool Rounds::commit(Strand& s, const Picks& picks) {
   const int32_t cached = s.cached, before = s.length();
   const int32_t kept = commit_beside(s, picks);
-  if (passes_.options().trace) trace(s, cached, before, kept, false);
+  if (request_.options.trace) trace(s, cached, before, kept, false);
   drafter_.committed(s, kept);
   return picks.held;
 }
@@ -226,7 +232,7 @@ void Rounds::judge(Strand& s, uint32_t request, Picks& picks, bool leads) {
     if (!leads) continue;
     ++statistics_.tested;
     width_.seen(d.facts, v.kept);
-    if (auto* observer = passes_.context().draft_length_observer) observer->seen(d.facts, d.place, v.kept);
+    if (auto* observer = request_.context.draft_length_observer) observer->seen(d.facts, d.place, v.kept);
     statistics_.accepted += v.kept;
     statistics_.relaxed_accepts += v.kept && v.relaxed;
   }
@@ -263,15 +269,15 @@ void Rounds::discard(Strand& s) {
     statistics_.proposed += !d.sure;
     statistics_.discarded += !d.sure;
   }
-  if (passes_.options().trace) trace(s, s.cached, s.length(), 0, true);
+  if (request_.options.trace) trace(s, s.cached, s.length(), 0, true);
   drafter_.discarded(s);
 }
 
 void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept, bool discarded) {
   if (s.drafts.empty() && drafts_nothing_ && s.field < 0) return;
-  if (cached == 0 && s.field < 0 && s.drafts.empty() && (before == 0 || passes_.form())) return;  // the prefill's own token
+  if (cached == 0 && s.field < 0 && s.drafts.empty() && (before == 0 || request_.form)) return;  // the prefill's own token
   const auto row_of = [&](int32_t row) {
-    return row < 0 ? passes_.prompt_last_row() : s.pass_row + static_cast<size_t>(row - cached);
+    return row < 0 ? passes_.prefill().last_row() : s.pass_row + static_cast<size_t>(row - cached);
   };
   Round r{.number = statistics_.rounds, .field = s.field, .closed = s.done(), .discarded = discarded};
   r.block = s.block;

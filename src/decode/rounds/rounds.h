@@ -55,6 +55,9 @@ class Rounds {
   size_t pass_row(const Strand& strand, int32_t row) const;
 
   Passes& passes_;
+  const DecodeRequest& request_;
+  PassBuilder& next_;
+  Chooser& chooser_;
   Drafter& drafter_;
   Verifier& verifier_;
   DraftLengthPolicy& width_;

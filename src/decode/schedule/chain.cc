@@ -20,15 +20,15 @@ namespace {
 class ChainRun {
  public:
   ChainRun(ScheduleContext& context, bool pass_per_token)
-      : t_(context), p_(context.scratch.passes), pass_per_token_(pass_per_token) {}
+      : t_(context), p_(context.scratch.passes), request_(p_.request()), pass_per_token_(pass_per_token) {}
 
   Status run() {
     const auto n = static_cast<int32_t>(t_.answers.size());
-    room_ = t_.capacity.strand_rows(p_.options().limit, t_.form ? t_.form->length() : 0);
+    room_ = t_.capacity.strand_rows(request_.options.limit, t_.form ? t_.form->length() : 0);
     SLIP_TRY_(p_.reserve(t_.capacity.slots(int64_t{room_} * n, n)));
     t_.scratch.make_strands(static_cast<size_t>(n), t_.answers[0]);
     begin(n);
-    p_.defer_prefill(!t_.form);
+    p_.prefill().defer(!t_.form);
     if (t_.form && (pass_per_token_ || t_.drafter.drafts_in_passes())) SLIP_TRY_(p_.run_prefill());
     for (;;) {
       SLIP_TRY_(take_fixed());
@@ -56,17 +56,17 @@ class ChainRun {
 
   void begin(int32_t n) {
     // Drafts that are drawn (rejection) are each answer's own, so that no two share rows.
-    const int32_t groups = p_.samples_drafts() ? n : 1;
+    const int32_t groups = p_.chooser().needs().sampled ? n : 1;
     for (int32_t g = 0; g < groups; ++g) {
       Strand& s = new_strand();
       s.cursor = t_.form ? Cursor::chain(*t_.form) : Cursor::text(0);
-      s.context.assign(1, {0, p_.prompt_rows()});
-      s.first_position = p_.prompt().next_position;
+      s.context.assign(1, {0, request_.prompt_rows()});
+      s.first_position = request_.prompt.next_position;
       groups_.push_back({&s, {}});
     }
     for (int32_t r = 0; r < n; ++r) groups_[static_cast<size_t>(r % groups)].members.push_back(r);
     for (Group& g : groups_) own(g);
-    groups_.front().lead->logs = t_.form && p_.options().log_forced;
+    groups_.front().lead->logs = t_.form && request_.options.log_forced;
   }
 
   /// The next strand with its region of slots.
@@ -74,14 +74,14 @@ class ChainRun {
     const int32_t i = strands_++;
     const auto n = static_cast<int32_t>(t_.answers.size());
     Strand& s = t_.scratch.strands[static_cast<size_t>(i)];
-    s.first_slot = p_.prompt_rows() + room_ * i;
-    s.scratch_slot = p_.prompt_rows() + room_ * n + t_.capacity.scratch * i;
+    s.first_slot = request_.prompt_rows() + room_ * i;
+    s.scratch_slot = request_.prompt_rows() + room_ * n + t_.capacity.scratch * i;
     return s;
   }
 
   /// The lead works for its first member.
   void own(Group& g) {
-    g.lead->request = p_.options().request + static_cast<uint32_t>(g.members.front());
+    g.lead->request = request_.options.request + static_cast<uint32_t>(g.members.front());
     g.lead->answer = &t_.answers[static_cast<size_t>(g.members.front())];
   }
 
@@ -98,14 +98,14 @@ class ChainRun {
 
   /// Fields of answer 0 that its cursor has left.
   void tell_fields() {
-    if (!t_.form || !p_.context().on_field) return;
+    if (!t_.form || !request_.context.on_field) return;
     const auto first = std::find_if(groups_.begin(), groups_.end(), [](const Group& g) { return g.members.front() == 0; });
     if (first == groups_.end()) return;
     const Cursor& at = first->lead->cursor;
     const auto fields = t_.form->fields();
     for (; told_ < fields.size(); ++told_) {
       if (!at.done() && at.position() < fields[told_].start + fields[told_].budget) return;
-      p_.field_done(static_cast<int32_t>(told_), t_.answers[0].fields[told_]);
+      request_.field_done(static_cast<int32_t>(told_), t_.answers[0].fields[told_]);
     }
   }
 
@@ -114,9 +114,9 @@ class ChainRun {
     if (s.cached == s.length()) return {};
     p_.begin();
     for (int32_t i = s.cached; i < s.length(); ++i)
-      p_.add_row(s.tokens[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
-                 p_.add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
-    if (s.logs && s.cursor.fixed_field() < 0) p_.compare(p_.rows() - 1, s.cursor.position(), s.cursor.fixed());
+      p_.next().add_row(s.tokens[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
+                 p_.next().add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
+    if (s.logs && s.cursor.fixed_field() < 0) p_.next().compare({p_.next().rows() - 1, s.cursor.position(), s.cursor.fixed()});
     s.cached = s.length();
     return p_.run(PassKind::kVerify);
   }
@@ -134,7 +134,7 @@ class ChainRun {
     const size_t groups = groups_.size();  // split() appends
     for (size_t g = 0; g < groups; ++g) commit(g);
     if (!t_.form) std::erase_if(groups_, [&](const Group& g) { return !emit(g); });
-    p_.progress(t_.answers[0].tokens.empty() ? std::span<const TokenId>(t_.scratch.strands[0].tokens) : t_.answers[0].tokens);
+    request_.progress(t_.answers[0].tokens.empty() ? std::span<const TokenId>(t_.scratch.strands[0].tokens) : t_.answers[0].tokens);
     return {};
   }
 
@@ -150,7 +150,7 @@ class ChainRun {
     t_.rounds.judge(lead, lead.request, picks_, true);
     for (size_t m = 1; m < groups_[g].members.size(); ++m) {
       const int32_t member = groups_[g].members[m];
-      t_.rounds.judge(lead, p_.options().request + static_cast<uint32_t>(member), other_picks_, false);
+      t_.rounds.judge(lead, request_.options.request + static_cast<uint32_t>(member), other_picks_, false);
       outcome_of_.push_back(other_picks_ == picks_ ? kStays : outcome(lead, member, other_picks_));
     }
     t_.rounds.commit(lead, picks_);
@@ -163,7 +163,7 @@ class ChainRun {
       if (outcomes_[k].picks == picks) return static_cast<int32_t>(k);
     outcomes_.push_back({picks, lead, *lead.answer});
     Outcome& o = outcomes_.back();
-    o.strand.request = p_.options().request + static_cast<uint32_t>(member);
+    o.strand.request = request_.options.request + static_cast<uint32_t>(member);
     o.answer.rounds.clear();
     o.strand.answer = &o.answer;
     t_.rounds.commit_beside(o.strand, picks);
@@ -171,7 +171,7 @@ class ChainRun {
   }
 
   bool ends(TokenId id) const {
-    const auto& e = p_.options().end_tokens;
+    const auto& e = request_.options.end_tokens;
     return std::find(e.begin(), e.end(), id) != e.end();
   }
   /// Tokens that count: free text ends with its first end token, or at its limit.
@@ -181,7 +181,7 @@ class ChainRun {
       const size_t emitted = s.answer->tokens.size() - static_cast<size_t>(s.first_row);
       for (size_t i = emitted; i < n; ++i)
         if (ends(s.tokens[i])) n = i + 1;
-      n = std::min(n, static_cast<size_t>(p_.options().limit - s.first_row));
+      n = std::min(n, static_cast<size_t>(request_.options.limit - s.first_row));
     }
     return std::span(s.tokens).first(n);
   }
@@ -242,7 +242,7 @@ class ChainRun {
 
   /// Moves new tokens of free text into the answer; false when it ends with one of them.
   bool emit(const Group& g) {
-    const DecodeOptions& o = p_.options();
+    const DecodeOptions& o = request_.options;
     const Strand& s = *g.lead;
     std::vector<TokenId>& out = s.answer->tokens;
     for (size_t i = out.size() - static_cast<size_t>(s.first_row); i < s.tokens.size(); ++i) {
@@ -273,6 +273,7 @@ class ChainRun {
 
   ScheduleContext& t_;
   Passes& p_;
+  const DecodeRequest& request_;
   bool pass_per_token_;
   int32_t room_ = 0, strands_ = 0;
   size_t told_ = 0;  // fields of answer 0 that were told to be final

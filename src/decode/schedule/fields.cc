@@ -28,6 +28,7 @@ class FieldRun {
   FieldRun(ScheduleContext& context, bool one_by_one)
       : t_(context),
         p_(context.scratch.passes),
+        request_(p_.request()),
         form_(*context.form),
         shared_visibility_(known_visibility(form_)),
         visibility_(*shared_visibility_),
@@ -40,7 +41,7 @@ class FieldRun {
       if (open_ == 0) break;  // the last ones were forced
       SLIP_CHECK(!ready_.empty(), "an acyclic graph always has a field whose parents are closed");
       SLIP_TRY_(round());
-      p_.progress(t_.answers[0].fields);
+      request_.progress(t_.answers[0].fields);
     }
     finish();
     return {};
@@ -70,7 +71,7 @@ class FieldRun {
     return i == kNone ? nullptr : &t_.scratch.strands[static_cast<size_t>(i)];
   }
   /// The first rollout of those that share a strand; the strand lies in the region of slots of its own.
-  size_t first_of(const Strand& s) const { return s.request - p_.options().request; }
+  size_t first_of(const Strand& s) const { return s.request - request_.options.request; }
   bool has(const Strand& s, size_t r) const { return strand_[at(s.field, r)] == static_cast<int32_t>(index_of(s)); }
   size_t members(const Strand& s) const {
     size_t n = 0;
@@ -96,8 +97,8 @@ class FieldRun {
   void find_shared() {
     shared_.assign(fields(), 1);
     for (const int32_t f : visibility_.order()) {
-      const Field& x = p_.field(f);
-      bool shared = rollouts() == 1 || p_.temperature_of(x.section) == 0;
+      const Field& x = request_.field(f);
+      bool shared = rollouts() == 1 || p_.chooser().temperature_of(x.section) == 0;
       for (const int32_t a : visibility_.ancestors(f)) shared = shared && shared_[static_cast<size_t>(a)];
       shared_[static_cast<size_t>(f)] = shared;
     }
@@ -111,7 +112,7 @@ class FieldRun {
     for (size_t r = 0; r < rollouts(); ++r)
       for (const int32_t f : visibility_.order())
         if (r == 0 || !shared_[static_cast<size_t>(f)]) {
-          rows += p_.field(f).budget + 1;
+          rows += request_.field(f).budget + 1;
           ++strands;
         }
     SLIP_TRY_(p_.reserve(t_.capacity.slots(rows, strands)));
@@ -119,8 +120,8 @@ class FieldRun {
     nodes_.assign(static_cast<size_t>(strands), {});
     region_.assign(rollouts() * fields(), kNone);
     strand_ = region_;
-    int32_t slot = p_.prompt_rows() + static_cast<int32_t>(scaffold_.size());
-    int32_t scratch = p_.prompt_rows() + rows;
+    int32_t slot = request_.prompt_rows() + static_cast<int32_t>(scaffold_.size());
+    int32_t scratch = request_.prompt_rows() + rows;
     int32_t next = 0;
     for (size_t r = 0; r < rollouts(); ++r)
       for (const int32_t f : visibility_.order()) {
@@ -128,11 +129,11 @@ class FieldRun {
         region_[at(f, r)] = next;
         Strand& s = t_.scratch.strands[static_cast<size_t>(next++)];
         s.field = f;
-        s.request = p_.options().request + static_cast<uint32_t>(r);
+        s.request = request_.options.request + static_cast<uint32_t>(r);
         s.answer = &t_.answers[r];
         s.first_slot = slot;
         s.scratch_slot = scratch;
-        slot += p_.field(f).budget + 1;
+        slot += request_.field(f).budget + 1;
         scratch += t_.capacity.scratch;
       }
     content_.reserve(static_cast<size_t>(form_.length()) + 1);
@@ -141,7 +142,7 @@ class FieldRun {
     std::vector<int32_t> budgets;
     for (const Field& f : form_.fields()) budgets.push_back(f.budget);
     remaining_ = visibility_.remaining_path(budgets);
-    p_.defer_prefill(false, scaffold_, scaffold_at_);
+    p_.prefill().defer(false, scaffold_, scaffold_at_);
     return {};
   }
 
@@ -155,10 +156,10 @@ class FieldRun {
       else
         s.context.push_back({begin, end});
     };
-    append(0, p_.prompt_rows());
+    append(0, request_.prompt_rows());
     for (const GraphVisibility::Segment& g : visibility_.context(s.field)) {
       if (g.field < 0) {
-        append(p_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)], p_.prompt_rows() + ordinal_[static_cast<size_t>(g.end)]);
+        append(request_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)], request_.prompt_rows() + ordinal_[static_cast<size_t>(g.end)]);
         continue;
       }
       const Strand& a = *strand(g.field, first_of(s));
@@ -184,15 +185,15 @@ class FieldRun {
     Strand& s = region(field, r);
     for (size_t m = r; m < rollouts(); ++m)
       if (joint(field, r, m)) strand_[at(field, m)] = static_cast<int32_t>(index_of(s));
-    const Field& f = p_.field(field);
+    const Field& f = request_.field(field);
     bool forced = false;
     if (f.instance_of) {
       const Strand& e = *strand(f.instance_of->field, r);
-      forced = instances_in(p_.field(f.instance_of->field), content_of(e)) <= f.instance_of->instance;
+      forced = instances_in(request_.field(f.instance_of->field), content_of(e)) <= f.instance_of->instance;
     }
     s.cursor = Cursor::of_field(form_, field, forced);
     s.tokens.assign(1, *form_.fixed_at(f.start - 1));
-    s.first_position = p_.prompt().next_position + f.start - 1;
+    s.first_position = request_.prompt.next_position + f.start - 1;
     s.cached = 0;
     make_context(s);
     return s;
@@ -201,7 +202,7 @@ class FieldRun {
   bool joint(int32_t f, size_t r, size_t m) {
     if (m == r || shared_[static_cast<size_t>(f)]) return true;
     if (t_.drafts_decide || strand(f, m)) return false;
-    const auto& parents = p_.field(f).parents;
+    const auto& parents = request_.field(f).parents;
     return std::all_of(parents.begin(), parents.end(), [&](int32_t q) { return strand(q, m) == strand(q, r); });
   }
 
@@ -210,7 +211,7 @@ class FieldRun {
     return s && node_of(*s).state == State::kClosed;
   }
   bool parents_closed(int32_t f, size_t r) {
-    const auto& parents = p_.field(f).parents;
+    const auto& parents = request_.field(f).parents;
     return std::all_of(parents.begin(), parents.end(), [&](int32_t q) { return closed(q, r); });
   }
 
@@ -224,7 +225,7 @@ class FieldRun {
       auto& content = t_.answers[m].fields[static_cast<size_t>(s.field)];
       if (m != first_of(s)) content = s.answer->fields[static_cast<size_t>(s.field)];
     }
-    if (has(s, 0)) p_.field_done(s.field, t_.answers[0].fields[static_cast<size_t>(s.field)]);
+    if (has(s, 0)) request_.field_done(s.field, t_.answers[0].fields[static_cast<size_t>(s.field)]);
   }
 
   /// Of every rollout and field, parents before children, those that lead a strand or wait for one: visit(field, rollout, strand).
@@ -255,7 +256,7 @@ class FieldRun {
 
   /// Where rows are short: longest remaining path first, the form's order on ties, at least one.
   void cap_ready() {
-    const int32_t most = p_.options().most_rows;
+    const int32_t most = request_.options.most_rows;
     if (most <= 0) return;
     std::stable_sort(ready_.begin(), ready_.end(), [&](const Strand* a, const Strand* b) {
       return remaining_[static_cast<size_t>(a->field)] > remaining_[static_cast<size_t>(b->field)];
@@ -272,11 +273,11 @@ class FieldRun {
       if (!std::binary_search(visibility_.ancestors(s.field).begin(), visibility_.ancestors(s.field).end(), a)) continue;
       Strand& q = *strand(a, first_of(s));
       Node& n = node_of(q);
-      if (n.state != State::kClosed || q.cached == q.length() || n.fed_before == p_.statistics().forwards) continue;
-      n.fed_before = p_.statistics().forwards;  // once in a pass, though several strands descend from it
+      if (n.state != State::kClosed || q.cached == q.length() || n.fed_before == request_.statistics.forwards) continue;
+      n.fed_before = request_.statistics.forwards;  // once in a pass, though several strands descend from it
       for (int32_t i = q.cached; i < q.length(); ++i)
-        p_.add_row(q.tokens[static_cast<size_t>(i)], q.first_position + i, q.first_slot + i,
-                   p_.add_spans(q.context, {q.first_slot, q.first_slot + i + 1}), Want::kNothing);
+        p_.next().add_row(q.tokens[static_cast<size_t>(i)], q.first_position + i, q.first_slot + i,
+                   p_.next().add_spans(q.context, {q.first_slot, q.first_slot + i + 1}), Want::kNothing);
       if (!p_.provisional()) q.cached = q.length();
     }
   }
@@ -286,7 +287,7 @@ class FieldRun {
       for (const Strand* s : ready_) feed_ancestors(*s);
     });
     SLIP_TRY_(t_.rounds.propose(ready_, drafts_pay()));
-    if (p_.options().activation && !one_by_one_ && p_.options().most_rows <= 0) start_children();
+    if (request_.options.activation && !one_by_one_ && request_.options.most_rows <= 0) start_children();
     t_.rounds.begin_verify();
     for (Strand* s : ready_) t_.rounds.add(*s);
     SLIP_TRY_(t_.rounds.verify(ready_));
@@ -316,7 +317,7 @@ class FieldRun {
   }
 
   bool drafted_parents(int32_t f, size_t r) {
-    const auto& parents = p_.field(f).parents;
+    const auto& parents = request_.field(f).parents;
     return std::all_of(parents.begin(), parents.end(), [&](int32_t q) {
       const Strand* s = strand(q, r);
       return s && (node_of(*s).state == State::kClosed || (node_of(*s).in_pass && s->ahead.done()));
@@ -328,7 +329,7 @@ class FieldRun {
     Node& n = node_of(s);
     if (n.started) {
       const size_t r = first_of(s);
-      const auto& parents = p_.field(s.field).parents;
+      const auto& parents = request_.field(s.field).parents;
       const bool holds = std::all_of(parents.begin(), parents.end(), [&](int32_t q) {
         const Strand* parent = strand(q, r);
         return closed(q, r) && (!node_of(*parent).in_pass || node_of(*parent).held);
@@ -362,7 +363,7 @@ class FieldRun {
     t_.rounds.judge(s, s.request, picks_, true);
     for (size_t m = first + 1; m < rollouts(); ++m) {
       if (!has(s, m)) continue;
-      t_.rounds.judge(s, p_.options().request + static_cast<uint32_t>(m), other_picks_, false);
+      t_.rounds.judge(s, request_.options.request + static_cast<uint32_t>(m), other_picks_, false);
       if (other_picks_ != picks_) leave(s, m);
     }
     n.held = t_.rounds.commit(s, picks_);
@@ -383,7 +384,7 @@ class FieldRun {
     const int32_t first_slot = s.first_slot, scratch_slot = s.scratch_slot;
     s = lead;
     s.scratch_slot = scratch_slot;
-    s.request = p_.options().request + static_cast<uint32_t>(m);
+    s.request = request_.options.request + static_cast<uint32_t>(m);
     s.answer = &t_.answers[m];
     s.answer->fields[static_cast<size_t>(s.field)] = lead.answer->fields[static_cast<size_t>(s.field)];
     t_.rounds.commit_beside(s, other_picks_);
@@ -423,7 +424,7 @@ class FieldRun {
   }
   bool was_forced(size_t f) {
     const auto& of = *form_.fields()[f].instance_of;
-    return instances_in(p_.field(of.field), t_.answers[0].fields[static_cast<size_t>(of.field)]) <= of.instance;
+    return instances_in(request_.field(of.field), t_.answers[0].fields[static_cast<size_t>(of.field)]) <= of.instance;
   }
 
   /// Of the round under way: a rollout that has left its strand, and what it picked.
@@ -434,6 +435,7 @@ class FieldRun {
 
   ScheduleContext& t_;
   Passes& p_;
+  const DecodeRequest& request_;
   const Form& form_;
   std::shared_ptr<const GraphVisibility> shared_visibility_;
   const GraphVisibility& visibility_;

@@ -26,6 +26,8 @@ class Sections {
   Sections(Scratch& scratch, const LmInfo& info, const Form& form, float threshold, CommitSampler* sampler, Decoded& answer)
       : scratch_(scratch),
         p_(scratch.passes),
+        request_(p_.request()),
+        chooser_(p_.chooser()),
         info_(info),
         form_(form),
         threshold_(threshold),
@@ -39,9 +41,10 @@ class Sections {
     choices_.reserve(x_.size());
     answer_.tokens.reserve(x_.size());
     field_mask_.reserve(form_);
-    SLIP_TRY_(p_.prefill(Want::kNothing));
+    p_.prefill().defer(false);
+    SLIP_TRY_(p_.run_prefill());
     for (const Block& b : form_.blocks()) {
-      if (p_.options().trace) answer_.rounds.push_back({.block = b});
+      if (request_.options.trace) answer_.rounds.push_back({.block = b});
       while (masks_in(b) > 0) {
         SLIP_TRY_(pass(b));
         choose_all(b);
@@ -52,7 +55,7 @@ class Sections {
       if (b.end < form_.length()) SLIP_TRY_(settle(b));
       answer_.tokens.clear();
       for (int32_t u = 0; u < b.end; ++u) answer_.tokens.push_back(*x_[static_cast<size_t>(u)]);
-      p_.progress(answer_.tokens);
+      request_.progress(answer_.tokens);
     }
     for (size_t f = 0; f < form_.fields().size(); ++f)
       for (int32_t i = 0; i < form_.fields()[f].budget; ++i)
@@ -78,12 +81,21 @@ class Sections {
   /// With a shift, the block's first place is predicted by the row before the block, final by then: its logits are kept.
   bool from_kept_row(const Block& b, int32_t u) const { return info_.rule.shift && u == b.begin; }
 
+  /// A pass over a block: what its rows see is the prompt and the answer to the block's end.
+  PassBuilder::Sees begin_pass(const Block& b) {
+    p_.begin();
+    return p_.next().add_spans({}, {0, request_.prompt_rows() + b.end});
+  }
+  void add(TokenId token, int32_t u, PassBuilder::Sees sees, Want want) {
+    p_.next().add_row(token, request_.prompt.next_position + u, request_.prompt_rows() + u, sees, want);
+  }
+
   Status pass(const Block& b) {
-    p_.clear();
+    const auto sees = begin_pass(b);
     const int32_t shift = info_.rule.shift ? 1 : 0;
     for (int32_t u = b.begin; u < b.end; ++u) {
       const bool asked = u + shift < b.end && masked(u + shift);
-      p_.add(x_[static_cast<size_t>(u)].value_or(info_.rule.mask), u, b.end, asked ? Want::kLogits : Want::kNothing);
+      add(x_[static_cast<size_t>(u)].value_or(info_.rule.mask), u, sees, asked ? Want::kLogits : Want::kNothing);
     }
     return p_.run(PassKind::kDraft);
   }
@@ -94,21 +106,21 @@ class Sections {
 
   std::span<const float> logits_at(const Block& b, int32_t u) const {
     return from_kept_row(b, u) ? std::span<const float>(scratch_.kept_logits_V)
-                               : p_.logits_V(static_cast<size_t>(u - b.begin - (info_.rule.shift ? 1 : 0)));
+                               : p_.output().logits_V(static_cast<size_t>(u - b.begin - (info_.rule.shift ? 1 : 0)));
   }
 
   Choice choose(const Block& b, int32_t u) {
-    const int32_t f = form_.field_at(u), index = u - p_.field(f).start;
+    const int32_t f = form_.field_at(u), index = u - request_.field(f).start;
     const auto logits_V = logits_at(b, u);
     const Allowed allowed = field_mask_.at(index);
-    const Sampling s = p_.sampling_at({.field = f, .index = index});
-    const double uniform = s.temperature == 0 ? 0 : p_.uniform(p_.options().request, {.field = f, .index = index}, Purpose::kToken);
+    const Sampling s = chooser_.sampling_at({.field = f, .index = index});
+    const double uniform = s.temperature == 0 ? 0 : chooser_.uniform(request_.options.request, {.field = f, .index = index}, Purpose::kToken);
     TokenId token;
     if (!s.plain()) {
       history_.clear();  // what is decided of the field before the place; masks are nothing
-      for (const auto& x : content(p_.field(f)).first(static_cast<size_t>(index)))
+      for (const auto& x : content(request_.field(f)).first(static_cast<size_t>(index)))
         if (x) history_.push_back(*x);
-      token = slip::choose(logits_V, allowed, s, history_, uniform, p_.choice_buffers());
+      token = slip::choose(logits_V, allowed, s, history_, uniform, chooser_.buffers());
     } else {
       token = s.temperature == 0 ? greedy_choice(logits_V, allowed) : keyed_draw(logits_V, allowed, s.temperature, uniform);
     }
@@ -117,8 +129,8 @@ class Sections {
 
   /// What the sampler sees of a masked place: the whole vocabulary's distribution, rules and settings aside.
   void describe(std::span<const float> logits_V, CommitPlace& place) {
-    distribution(logits_V, {}, {.temperature = 1}, {}, p_.choice_buffers());
-    const Distribution p = p_.choice_buffers();
+    distribution(logits_V, {}, {.temperature = 1}, {}, chooser_.buffers());
+    const Distribution p = chooser_.buffers();
     std::array<double, 3> best{};
     double entropy = 0;
     for (size_t i = 0; i < p.ids.size(); ++i) {
@@ -162,7 +174,7 @@ class Sections {
     for (int32_t u = b.begin; u < b.end; ++u) {
       if (!masked(u)) continue;
       const int32_t f = form_.field_at(u);
-      if (f != last_field) field_mask_.update(p_.field(f), content(p_.field(f)));
+      if (f != last_field) field_mask_.update(request_.field(f), content(request_.field(f)));
       last_field = f;
       choices_.push_back(choose(b, u));
     }
@@ -180,19 +192,19 @@ class Sections {
     for (size_t i = 0; i < choices_.size(); ++i) {
       const Choice& c = choices_[i];
       if (above ? !(c.confidence > threshold_) : i != best) continue;
-      const Field& f = p_.field(form_.field_at(c.place));
+      const Field& f = request_.field(form_.field_at(c.place));
       if (!f.rules.unrestricted()) {
         field_mask_.update(f, content(f));
         if (!field_mask_.allows(c.place - f.start, c.token)) continue;
       }
       x_[static_cast<size_t>(c.place)] = c.token;
-      if (p_.options().trace) answer_.rounds.back().committed.push_back(c.place);
+      if (request_.options.trace) answer_.rounds.back().committed.push_back(c.place);
     }
   }
 
   /// Fields that begin or end in the block and whose places are all decided. A field without a mask in it was complete before.
   void tell_fields(const Block& b) {
-    if (!p_.context().on_field) return;
+    if (!request_.context.on_field) return;
     told_.resize(form_.fields().size());
     for (size_t f = 0; f < told_.size(); ++f) {
       const Field& x = form_.fields()[f];
@@ -202,13 +214,13 @@ class Sections {
       told_[f] = 1;
       field_.clear();
       for (const auto& place : decided) field_.push_back(*place);
-      p_.field_done(static_cast<int32_t>(f), field_);
+      request_.field_done(static_cast<int32_t>(f), field_);
     }
   }
 
   /// One round per pass; the round that `run` opened for the block takes the first.
   void trace_begin() {
-    if (!p_.options().trace) return;
+    if (!request_.options.trace) return;
     if (!answer_.rounds.back().positions.empty()) answer_.rounds.push_back({.block = answer_.rounds.back().block});
     Round& r = answer_.rounds.back();
     for (const Choice& c : choices_) {
@@ -219,13 +231,13 @@ class Sections {
   }
 
   Status settle(const Block& b) {
-    p_.clear();
+    const auto sees = begin_pass(b);
     const bool keep = info_.rule.shift && masked(b.end);
     for (int32_t u = b.begin; u < b.end; ++u)
-      p_.add(*x_[static_cast<size_t>(u)], u, b.end, keep && u + 1 == b.end ? Want::kLogits : Want::kNothing);
+      add(*x_[static_cast<size_t>(u)], u, sees, keep && u + 1 == b.end ? Want::kLogits : Want::kNothing);
     SLIP_TRY_(p_.run(PassKind::kVerify));
     if (keep) {
-      const auto logits_V = p_.logits_V(p_.rows() - 1);
+      const auto logits_V = p_.output().logits_V(p_.next().rows() - 1);
       scratch_.kept_logits_V.assign(logits_V.begin(), logits_V.end());
     }
     return {};
@@ -233,6 +245,8 @@ class Sections {
 
   Scratch& scratch_;
   Passes& p_;
+  const DecodeRequest& request_;
+  Chooser& chooser_;
   const LmInfo& info_;
   const Form& form_;
   float threshold_;
@@ -271,7 +285,7 @@ Status decode_sections(Scratch& scratch, const LmInfo& info, const Form& form, c
     return unsupported("decode: expected drafter diffusion and verifier confidence or sampler for schedule sections, got {} and {}",
                        words_of(method).drafter, words_of(method).verifier);
   if (!sampler) return Sections(scratch, info, form, confidence->threshold, nullptr, answer).run();
-  CommitSampler* network = scratch.passes.context().commit_sampler;
+  CommitSampler* network = scratch.passes.request().context.commit_sampler;
   SLIP_TRY_(check_sampler(network, info, form));
   return Sections(scratch, info, form, sampler->threshold.value_or(network->info().threshold), network, answer).run();
 }

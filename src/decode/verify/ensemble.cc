@@ -15,8 +15,9 @@ namespace {
 
 class EnsembleVerifier : public Verifier {
  public:
-  EnsembleVerifier(const EnsembleSpec& verifier, Passes& passes) : weight_(verifier.weight), passes_(passes) {}
+  EnsembleVerifier(const EnsembleSpec& verifier, Passes& passes) : weight_(verifier.weight), chooser_(passes.chooser()), out_(passes.output()) {}
   Want want(const Strand&, const Place&) const override { return Want::kLogits; }
+  bool wants_group_rows() const override { return true; }
 
   Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
     const TokenId law = pick(row, draw.group_row, s.request, draw.place, history);
@@ -36,17 +37,18 @@ class EnsembleVerifier : public Verifier {
   }
 
   TokenId pick(size_t row, int32_t group_row, uint32_t request, const Place& place, std::span<const TokenId> history) {
-    if (group_row < 0) return passes_.pick_at(row, request, place, history);
-    SLIP_CHECK(passes_.output().logits_row[static_cast<size_t>(group_row)] >= 0,
-               "a drafter asks for logits of group rows (wants_group_rows)");
-    const Sampling settings = passes_.sampling_at(place);
-    mixture(passes_.logits_V(static_cast<size_t>(group_row)), passes_.logits_V(row), weight_, passes_.allowed_at(place), settings,
+    if (group_row < 0) return chooser_.pick_at(row, request, place, history);
+    SLIP_CHECK(out_.logits_row[static_cast<size_t>(group_row)] >= 0,
+               "a drafter asks for logits of group rows (DraftNeeds)");
+    const Sampling settings = chooser_.sampling_at(place);
+    mixture(out_.logits_V(static_cast<size_t>(group_row)), out_.logits_V(row), weight_, chooser_.allowed_at(place), settings,
             history, scratch_, law_);
-    return drawn(law_, settings.temperature == 0 ? 0 : passes_.uniform(request, place, Purpose::kToken));
+    return drawn(law_, settings.temperature == 0 ? 0 : chooser_.uniform(request, place, Purpose::kToken));
   }
 
   double weight_;
-  Passes& passes_;
+  Chooser& chooser_;
+  const PassOutput& out_;
   ChoiceBuffers scratch_, law_;
 };
 

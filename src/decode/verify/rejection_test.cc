@@ -147,15 +147,15 @@ class TableDrafter : public Drafter {
     PhiloxStream r(key, 77);
     std::array<float, kVocab> logits;
     for (float& x : logits) x = static_cast<float>(r.uniform(-2, 2));
-    TokenId x = passes_.propose_from(logits, s, draw);
-    if (mutant_ == Mutant::kDropsUnlikely && passes_.q_of(draw.q).of(x) < 0.25) return std::nullopt;
+    TokenId x = passes_.chooser().propose_from(logits, s, draw);
+    if (mutant_ == Mutant::kDropsUnlikely && passes_.chooser().distributions().of(draw.q).of(x) < 0.25) return std::nullopt;
     if (mutant_ == Mutant::kGreedyDrafts) x = greedy_choice(logits, {});
     if (mutant_ == Mutant::kQScaled) {
       ChoiceBuffers other;
-      Sampling cooler = passes_.sampling_at(draw.place);
+      Sampling cooler = passes_.chooser().sampling_at(draw.place);
       cooler.temperature *= 1.5F;
       distribution(logits, {}, cooler, {}, other);
-      draw.q = passes_.keep_q(other);
+      draw.q = passes_.chooser().distributions().keep(other, kVocab);
     }
     return x;
   }
@@ -172,10 +172,10 @@ class MutantVerifier : public Verifier {
 
   Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
     const auto uniform = [&](Purpose purpose, uint32_t fresh = 0) {
-      return passes_.uniform(s.request + fresh, draw.place, purpose);
+      return passes_.chooser().uniform(s.request + fresh, draw.place, purpose);
     };
-    const Distribution q = passes_.q_of(draw.q);
-    distribution(passes_.logits_V(row), {}, passes_.sampling_at(draw.place), history, p_);
+    const Distribution q = passes_.chooser().distributions().of(draw.q);
+    distribution(passes_.output().logits_V(row), {}, passes_.chooser().sampling_at(draw.place), history, p_);
     switch (mutant_) {
       case Mutant::kTestedTwice: {
         const Verification v = honest_->check(row, s, draw, history);
@@ -265,14 +265,13 @@ Outcome decode_many(uint64_t seed, Sampling s, int32_t width, Mutant mutant, int
     options.request = static_cast<uint32_t>(n);
     one[0].tokens.clear();
     one[0].statistics = {};
-    scratch.passes.start(lm, prompt, nullptr, options, lent, one[0].statistics);
-    scratch.passes.want_sampled_drafts(true);
+    scratch.passes.start({lm, prompt, nullptr, options, lent, one[0].statistics});
     TableDrafter drafter(scratch.passes, seed, mutant);
     MutantVerifier verifier(scratch.passes, mutant);
     Draws all(width);
     LookAhead some(width);
-    scratch.passes.want_facts(look_ahead);
     Rounds rounds(scratch.passes, drafter, verifier, look_ahead ? some : all, false);
+    scratch.passes.chooser().set_needs({.facts = look_ahead, .sampled = true});
     ScheduleContext context{scratch, rounds, drafter, lm.info(), nullptr, one, {.widest = width}};
     if (const Status status = decode_text(context); !status) throw std::runtime_error(status.error().message);
     size_t cell = 0;

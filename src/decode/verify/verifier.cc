@@ -10,18 +10,18 @@ namespace {
 
 class ExactVerifier : public Verifier {
  public:
-  explicit ExactVerifier(Passes& passes) : passes_(passes) {}
-  Want want(const Strand&, const Place& place) const override { return passes_.want_at(place); }
+  explicit ExactVerifier(Passes& passes) : chooser_(passes.chooser()) {}
+  Want want(const Strand&, const Place& place) const override { return chooser_.want_at(place); }
   Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
-    const TokenId law = passes_.pick_at(row, s.request, draw.place, history);
+    const TokenId law = chooser_.pick_at(row, s.request, draw.place, history);
     return {.token = law, .kept = law == draw.token};
   }
   TokenId draw(size_t row, const Strand& s, const Place& place, std::span<const TokenId> history, bool) override {
-    return passes_.pick_at(row, s.request, place, history);
+    return chooser_.pick_at(row, s.request, place, history);
   }
 
  private:
-  Passes& passes_;
+  Chooser& chooser_;
 };
 
 /// Lossy: errors do not add up within an action (each place is compared with the law given what was emitted before it), but
@@ -54,8 +54,7 @@ bool within_radius(const RelaxedSpec& r, int32_t field, int32_t index, TokenId d
   return is_bin(draft) && is_bin(law) && std::abs(draft.value - law.value) <= r.radius_at(field, index);
 }
 
-Result<std::unique_ptr<Verifier>> make_verifier(const Method& method, const LmInfo&, Passes& passes, Drafter&) {
-  passes.want_group_rows(std::holds_alternative<EnsembleSpec>(method.verifier));
+Result<std::unique_ptr<Verifier>> make_verifier(const Method& method, Passes& passes) {
   if (std::holds_alternative<ExactSpec>(method.verifier)) return std::unique_ptr<Verifier>(std::make_unique<ExactVerifier>(passes));
   if (std::holds_alternative<RejectionSpec>(method.verifier)) return make_rejection_verifier(passes);
   if (const auto* v = std::get_if<EnsembleSpec>(&method.verifier)) return make_ensemble_verifier(*v, passes);

@@ -34,6 +34,8 @@ class Verifier {
                        bool after_drafts) = 0;
   /// Drafts must be drawn from the drafter's distribution (purpose kDraft), not taken greedily.
   virtual bool samples_drafts() const { return false; }
+  /// Mask 1 of every group must deliver logits, and drafts be told of it (DraftToken::group_row).
+  virtual bool wants_group_rows() const { return false; }
 };
 
 /// Does a relaxed verifier let the draft stand where the law says another token? Both must be bins and no further apart than the place's
@@ -44,7 +46,7 @@ bool within_radius(const RelaxedSpec& relaxed, int32_t field, int32_t index, Tok
 std::unique_ptr<Verifier> make_rejection_verifier(Passes& passes);
 std::unique_ptr<Verifier> make_ensemble_verifier(const EnsembleSpec& verifier, Passes& passes);
 
-/// Tells `passes` what the judge needs of drafters (sampled drafts are told by the caller: samples_drafts). kUsage: relaxed without bins.
-Result<std::unique_ptr<Verifier>> make_verifier(const Method& method, const LmInfo& info, Passes& passes, Drafter& drafter);
+/// The verifier of a method that has drafts verified. kUsage: relaxed without bins; kUnsupported: one of blocks (sections).
+Result<std::unique_ptr<Verifier>> make_verifier(const Method& method, Passes& passes);
 
 }  // namespace slip

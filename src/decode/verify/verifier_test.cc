@@ -63,11 +63,11 @@ Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const V
   const Prompt prompt = one_token();
   Scratch scratch;
   std::vector<Decoded> one(1);
-  scratch.passes.start(lm, prompt, nullptr, options, lent, one[0].statistics);
+  scratch.passes.start({lm, prompt, nullptr, options, lent, one[0].statistics});
   ScriptDrafter drafter(std::move(rounds));
   Method m = *method_of("dflash");
   m.verifier = spec;
-  const auto made = make_verifier(m, lm.info(), scratch.passes, drafter);
+  const auto made = make_verifier(m, scratch.passes);
   Draws policy(8);
   Rounds r(scratch.passes, drafter, **made, policy, false);
   ScheduleContext context{scratch, r, drafter, lm.info(), nullptr, one, {.widest = 8}};

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode/pass/chooser.h"
+
+#include <algorithm>
+
+namespace slip {
+
+void DraftDistributions::clear() {
+  ids_.clear();
+  weights_.clear();
+  ends_.clear();
+}
+
+int32_t DraftDistributions::keep(const Distribution& q, int32_t vocab) {
+  // Room for whole lines: supports differ in length, and a round that is as wide as an earlier one must not allocate.
+  const size_t room = (ends_.size() + 1) * static_cast<size_t>(vocab);
+  ids_.reserve(room);
+  weights_.reserve(room);
+  ids_.insert(ids_.end(), q.ids.begin(), q.ids.end());
+  weights_.insert(weights_.end(), q.weights.begin(), q.weights.end());
+  ends_.push_back(ids_.size());
+  return static_cast<int32_t>(ends_.size()) - 1;
+}
+
+Distribution DraftDistributions::of(int32_t line) const {
+  const auto i = static_cast<size_t>(line);
+  const size_t begin = i == 0 ? 0 : ends_[i - 1], count = ends_[i] - begin;
+  return {std::span(ids_).subspan(begin, count), std::span(weights_).subspan(begin, count)};
+}
+
+void Chooser::start(const DecodeRequest& request) {
+  request_ = &request;
+  lists_.start(request.form, request.vocab());
+}
+
+float Chooser::temperature_of(int32_t section) const {
+  for (const auto& [s, t] : request_->options.section_temperature)
+    if (s == section) return t;
+  return request_->options.temperature;
+}
+
+float Chooser::temperature_at(const Place& place) const {
+  return place.field < 0 ? request_->options.temperature : temperature_of(request_->field(place.field).section);
+}
+
+Sampling Chooser::sampling_at(const Place& place) const {
+  Sampling s = request_->options.sampling;
+  s.temperature = temperature_at(place);
+  return s;
+}
+
+Allowed Chooser::allowed_at(const Place& place) {
+  return place.field < 0 ? Allowed{.any = true, .denied = request_->options.denied, .listed = {}}
+                         : allowed_in(request_->field(place.field), place.state, listed_);
+}
+
+double Chooser::uniform(uint32_t request, const Place& place, Purpose purpose) const {
+  const auto f = static_cast<uint32_t>(std::max(place.field, 0));
+  return keyed_uniform(request_->options.seed, {request, f, static_cast<uint32_t>(place.index), purpose});
+}
+
+Want Chooser::want_at(const Place& place) {
+  if (temperature_at(place) != 0 || request_->options.sampling.repetition != 1) return Want::kLogits;
+  const bool free = place.field < 0 ? request_->options.denied.empty() : request_->field(place.field).rules.unrestricted();
+  return free || lists_.at(place) >= 0 ? Want::kArgmax : Want::kLogits;
+}
+
+void Chooser::ask(size_t row, Want want, const Place& place) {
+  pass_.want_too(row, want, want == Want::kArgmax ? lists_.at(place) : -1);
+}
+
+TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
+  if (want_at(place) == Want::kArgmax && pass_.row(row).allowed == lists_.at(place)) return out_.argmax[row];
+  const Sampling s = sampling_at(place);
+  const Allowed allowed = allowed_at(place);
+  const std::span<const float> logits_V = out_.logits_V(row);
+  if (!s.plain())
+    return choose(logits_V, allowed, s, history, s.temperature == 0 ? 0 : uniform(request, place, Purpose::kToken), buffers_);
+  if (s.temperature == 0) return greedy_choice(logits_V, allowed);
+  return keyed_draw(logits_V, allowed, s.temperature, uniform(request, place, Purpose::kToken));
+}
+
+Want Chooser::draft_want(int32_t field) const {
+  if (needs_.facts || needs_.sampled || request_->options.sampling.repetition != 1) return Want::kLogits;
+  return field < 0 || request_->field(field).rules.unrestricted() ? Want::kArgmax : Want::kLogits;
+}
+
+TokenId Chooser::draft_from(size_t row, const Strand& strand, DraftToken& draft) {
+  return out_.logits_row[row] < 0 ? out_.argmax[row] : propose_from(out_.logits_V(row), strand, draft);
+}
+
+TokenId Chooser::propose_from(std::span<const float> logits_V, const Strand& strand, DraftToken& draft) {
+  const Allowed allowed = allowed_at(draft.place);
+  if (needs_.facts) {
+    const TopTwo top = top_two(logits_V, allowed);
+    draft.facts.top = static_cast<float>(top.first);
+    draft.facts.margin = static_cast<float>(top.first - top.second);
+  }
+  Sampling s = sampling_at(draft.place);
+  if (!needs_.sampled) s.temperature = 0;
+  if (s.temperature == 0 && s.repetition == 1) return greedy_choice(logits_V, allowed);
+  const auto history = strand.history(draft.place, draft.row);
+  if (s.temperature == 0) return choose(logits_V, allowed, s, history, 0, buffers_);
+  distribution(logits_V, allowed, s, history, buffers_);
+  draft.q = distributions_.keep(buffers_, request_->vocab());
+  return drawn(buffers_, uniform(strand.request, draft.place, Purpose::kDraft));
+}
+
+}  // namespace slip

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is decoded: everything that is fixed while an answer is made. Schedules, drafters and verifiers are given it by Passes.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "decode/types/context.h"
+#include "decode/types/options.h"
+#include "decode/types/result.h"
+#include "form/form.h"
+#include "lm/lm.h"
+
+namespace slip {
+
+/// Everything that is referred to outlives the answer.
+struct DecodeRequest {
+  Lm& lm;
+  const Prompt& prompt;
+  const Form* form;  // null: free text, also where it is read against a form afterwards
+  const DecodeOptions& options;
+  const DecodeContext& context;
+  Statistics& statistics;
+
+  int32_t prompt_rows() const { return static_cast<int32_t>(prompt.inputs.size()); }
+  int32_t vocab() const { return lm.info().vocab; }
+  /// A field of the form, which there must be.
+  const Field& field(int32_t f) const { return form->fields()[static_cast<size_t>(f)]; }
+  /// kCancelled if nobody waits for the answer any more: asked before every pass, another model's too.
+  Status poll() const { return context.cancel.check("decode", statistics.forwards, "passes"); }
+  /// The context's hooks, where they are set.
+  void progress(std::span<const TokenId> tokens) const;
+  void progress(std::span<const std::vector<TokenId>> fields) const;
+  void field_done(int32_t field, std::span<const TokenId> content) const {
+    if (context.on_field) context.on_field(field, content);
+  }
+};
+
+}  // namespace slip
