@@ -160,8 +160,8 @@ Status dispatch(Scratch& scratch, const Method& m, const Form* form, const Capac
   SLIP_TRY(const auto width, make_draft_length(m, request.form, request.options, request.context));
   if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafter, *width));
   Rounds rounds(p, *drafter, *verifier, *width, !drafts(m));
-  ScheduleContext context{
-      scratch, rounds, *drafter, info, request.form, answers, capacity, !std::holds_alternative<ExactSpec>(m.verifier)};
+  ScheduleContext context{scratch,      rounds,  *drafter, info,
+                          request.form, answers, capacity, !std::holds_alternative<ExactSpec>(m.verifier)};
   if (capacity.route == Route::kGraph) return decode_fields(context, m.schedule != Schedule::kFields);
   if (capacity.route == Route::kChain) return decode_chain(context, m.schedule == Schedule::kText && !drafts(m));
   SLIP_TRY_(decode_text(context));

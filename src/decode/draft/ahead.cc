@@ -22,8 +22,8 @@ class AheadDrafter : public Drafter {
 
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands) {
-      if (s->group.pass != request_.statistics.forwards) continue;  // what was before the masks did not hold
-      propose_along(*s, request_.form, [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
+      if (!s->group || s->group->readable_at != request_.statistics.forwards) continue;  // what was before the masks did not hold
+      propose_along(*s, [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
     }
     return {};
   }
@@ -31,39 +31,38 @@ class AheadDrafter : public Drafter {
   void add_rows(std::span<Strand* const> strands) override {
     sees_.reserve(2 * request_.form->fields().size() + 8);
     for (Strand* s : strands) {
-      s->group = {};
-      if (s->has_next) add_group(*s);
+      s->group.reset();
+      if (s->round.next) add_group(*s);
     }
   }
 
   void committed(Strand& s, int32_t kept) override {
-    if (kept == static_cast<int32_t>(s.drafts.size()) && s.has_next && s.group.count > 0)
-      s.group.pass = request_.statistics.forwards;
+    if (kept == static_cast<int32_t>(s.round.drafts.size()) && s.round.next && s.group)
+      s.group->readable_at = request_.statistics.forwards;
   }
-  void discarded(Strand& s) override { s.group = {}; }
+  void discarded(Strand& s) override { s.group.reset(); }
 
  private:
   /// Drafts for the draws behind the next one, which the path's last row gives. With token shift the mask of a place says the place
   /// behind it; without, a further mask stands where the pass's own token will.
   void add_group(Strand& s) {
-    const int32_t u = s.ahead.position(), last = request_.field(s.field).start + request_.field(s.field).budget - 1;
-    const int32_t drafts = std::min({s.masks, most_, last - u});
+    const int32_t u = s.round.ahead.position(), last = request_.field(s.field).start + request_.field(s.field).budget - 1;
+    const int32_t drafts = std::min({s.round.masks, most_, last - u});
     if (drafts < 1) return;
-    const int32_t rows = drafts + (rule_.shift ? 0 : 1), end = static_cast<int32_t>(s.path.size());
+    const int32_t rows = drafts + (rule_.shift ? 0 : 1), end = s.round.path_rows();
     sees_.assign(s.context.begin(), s.context.end());
     sees_.push_back({s.first_slot, s.first_slot + end});
     const auto sees = next_.add_spans(sees_, {s.scratch_slot, s.scratch_slot + rows});
     const Want want = chooser_.draft_want(s.field);
-    s.group = {-1, next_.rows(), u, drafts};
+    s.group = {next_.rows(), u, drafts, {}};
     for (int32_t e = 0; e < rows; ++e)
-      next_.add_row(rule_.mask, s.first_position + end + e, s.scratch_slot + e, sees,
-                      rule_.shift || e > 0 ? want : Want::kNothing);
+      next_.add_row(rule_.mask, s.first_position + end + e, s.scratch_slot + e, sees, rule_.shift || e > 0 ? want : Want::kNothing);
   }
 
   std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draw) {
-    const int32_t e = u - s.group.position;
-    if (e < 1 || e > s.group.count) return std::nullopt;
-    return chooser_.draft_from(s.group.row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
+    const int32_t e = u - s.group->position;
+    if (e < 1 || e > s.group->count) return std::nullopt;
+    return chooser_.draft_from(s.group->row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
   }
 
   const DraftRule& rule_;

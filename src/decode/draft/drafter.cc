@@ -38,8 +38,8 @@ class PreviousDrafter : public Drafter {
     if (!then_) return;
     missed_.clear();
     for (Strand* s : strands) {
-      s->group = {};
-      if (s->has_next && s->missed_field == s->next_place.field) missed_.push_back(s);
+      s->group.reset();
+      if (s->round.next && s->missed_field == s->round.next->place.field) missed_.push_back(s);
     }
     then_->add_rows(missed_);
   }
@@ -53,10 +53,10 @@ class PreviousDrafter : public Drafter {
  private:
   void along(Strand& s) {
     if (then_ && request_.options.most_rows <= 0) {  // the width is the masks'; under a row cap it is everyone's
-      s.window_drafts = kLongestPrevious;
-      s.window_end = kNoEnd;
+      s.round.window_drafts = kLongestPrevious;
+      s.round.window_end = kNoEnd;
     }
-    propose_along(s, request_.form, [&](const Cursor& at, DraftToken&) { return said(at.place()); });
+    propose_along(s, [&](const Cursor& at, DraftToken&) { return said(at.place()); });
   }
   std::optional<TokenId> said(const Place& place) const {
     const auto i = static_cast<size_t>(place.index);
@@ -105,7 +105,7 @@ class DiffusionDrafter : public Drafter {
   int32_t block_end(const Strand& s) const {
     const int32_t first = s.cursor.position();
     if (s.done() || s.tokens.empty()) return first;  // without a row before it nothing is drafted
-    int32_t end = s.window_end;
+    int32_t end = s.round.window_end;
     if (s.field >= 0) end = std::min(end, request_.field(s.field).start + request_.field(s.field).budget);
     if (s.field < 0 && request_.form) end = std::min(end, request_.form->length());
     // Free text has no end of its own, and its slots are reserved for so many tokens (chain.cc).
@@ -117,7 +117,7 @@ class DiffusionDrafter : public Drafter {
     const int32_t first = s.cursor.position(), end = block_end(s), known = s.length();
     if (end == first) return;
     const int32_t rows_end = known + end - first;
-    s.block_rows_end = rows_end;
+    s.round.block_rows_end = rows_end;
     const auto sees = next_.add_spans(s.context, {s.first_slot, s.first_slot + rows_end});
     const auto add = [&](TokenId token, int32_t i) {
       return next_.add_row(token, s.first_position + i, s.first_slot + i, sees, Want::kNothing);
@@ -132,20 +132,18 @@ class DiffusionDrafter : public Drafter {
     }
   }
 
-  Want want_of(int32_t field) const {
-    return chooser_.draft_want(field);
-  }
+  Want want_of(int32_t field) const { return chooser_.draft_want(field); }
 
   void read_block(Strand& s, size_t first_row) {
     const int32_t first = s.cursor.position(), end = block_end(s);
     if (end == first) return;
-    const int32_t window_end = s.window_end;
-    s.window_end = std::min(s.window_end, end);
-    propose_along(s, request_.form, [&](const Cursor& at, DraftToken& draw) {
+    const int32_t window_end = s.round.window_end;
+    s.round.window_end = std::min(s.round.window_end, end);
+    propose_along(s, [&](const Cursor& at, DraftToken& draw) {
       const size_t row = first_row + static_cast<size_t>(s.length() - s.cached + at.position() - first - (rule_.shift ? 1 : 0));
       return std::optional(chooser_.draft_from(row, s, draw));
     });
-    s.window_end = window_end;
+    s.round.window_end = window_end;
   }
 
   const DraftRule& rule_;

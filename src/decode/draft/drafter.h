@@ -4,7 +4,7 @@
 // A round: propose (own passes, batched over the strands) -> the schedule may start children -> rows of the verifying pass, then
 // add_rows -> the pass -> read_rows -> commits. Nothing that a drafter does can change an exact answer: only its time.
 #pragma once
-#include <functional>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,7 +27,7 @@ class Drafter {
   virtual Status propose(std::span<Strand* const> strands) = 0;
   /// Proposes for one more strand that the schedule has started in the middle of a round (begin_path is done); no passes. Default:
   /// nothing.
-  virtual void propose_child(Strand& strand);
+  virtual void propose_child(Strand& /*strand*/) {}
   /// Rows that travel with the verifying pass to draft the next round; then, after it, their reading.
   virtual void add_rows(std::span<Strand* const>) {}
   virtual void read_rows(std::span<Strand* const>) {}
@@ -41,38 +41,33 @@ class Drafter {
   virtual void closed(Strand&) {}
 };
 
-/// Starts a round for a strand: no draws, path = tokens.
-void begin_path(Strand& strand);
-/// Is the token allowed at the cursor's place, END included?
-bool allowed_here(const Form* form, const Cursor& at, TokenId token);
-
-/// Walks ahead from where the path ends through the strand's window: fixed tokens and sure draws by themselves, others as
-/// `token_at(const Cursor& at, DraftToken& draw) -> std::optional<TokenId>` says; stops where it says nothing or what the rules do not
+/// Walks ahead from where the path ends through the strand's window: fixed tokens and sure ones by themselves, others as
+/// `token_at(const Cursor& at, DraftToken& draft) -> std::optional<TokenId>` says; stops where it says nothing or what the rules do not
 /// allow, at the window's end, or where the strand would be done. token_at may fill DraftToken::facts and DraftToken::q.
 template <class F>
-void propose_along(Strand& s, const Form* form, F&& token_at) {
-  int32_t drafted = 0;
-  for (const DraftToken& d : s.drafts) drafted += !d.sure;
-  while (!s.ahead.done() && s.ahead.position() < s.window_end) {
-    if (s.ahead.at_fixed()) {
+void propose_along(Strand& s, F&& token_at) {
+  StrandRound& r = s.round;
+  auto drafted = static_cast<int32_t>(std::count_if(r.drafts.begin(), r.drafts.end(), [](const DraftToken& d) { return !d.sure; }));
+  while (!r.ahead.done() && r.ahead.position() < r.window_end) {
+    if (r.ahead.at_fixed()) {
       s.walk_fixed();
       continue;
     }
-    DraftToken d{.place = s.ahead.place(), .row = static_cast<int32_t>(s.path.size()) - 1, .position = s.ahead.position()};
+    DraftToken d{.place = r.ahead.place(), .rows = r.path_rows(), .position = r.ahead.position()};
     d.facts.field = d.place.field;
     d.facts.index = d.place.index;
-    d.facts.ahead = static_cast<int32_t>(s.drafts.size());
-    if (const auto only = s.ahead.only(); only && s.window_drafts > 0) {
+    d.facts.ahead = static_cast<int32_t>(r.drafts.size());
+    if (const auto only = r.ahead.only(); only && r.window_drafts > 0) {
       d.token = *only;
       d.sure = true;
     } else {
-      if (drafted >= s.window_drafts) return;
-      const std::optional<TokenId> token = token_at(s.ahead, d);
-      if (!token || !allowed_here(form, s.ahead, *token)) return;
+      if (drafted >= r.window_drafts) return;
+      const std::optional<TokenId> token = token_at(r.ahead, d);
+      if (!token || !r.ahead.allows(*token)) return;
       d.token = *token;
       ++drafted;
     }
-    s.drafts.push_back(d);
+    r.drafts.push_back(d);
     s.walk(d.token);
   }
 }

@@ -69,7 +69,7 @@ class HeadDrafter : public Drafter {
 
   /// Rows from `first` on do not hold, or hold what the next pass writes anew.
   void forget(const Strand& s, int32_t first) {
-    for (int32_t i = first; i < s.fed; ++i) is_stored_[static_cast<size_t>(s.first_slot + i)] = 0;
+    for (int32_t i = first; i < s.round.fed; ++i) is_stored_[static_cast<size_t>(s.first_slot + i)] = 0;
   }
 
   /// A strand's block: known tokens from row `begin` on, then form positions up to `end`.
@@ -81,14 +81,14 @@ class HeadDrafter : public Drafter {
   Block block_of(const Strand& s) const {
     const int32_t length = s.length(), position = s.cursor.position();
     Block b{.begin = length, .end = position};
-    if (s.done() || s.tokens.empty() || s.window_drafts <= 0) return b;  // without an anchor nothing is drafted
+    if (s.done() || s.tokens.empty() || s.round.window_drafts <= 0) return b;  // without an anchor nothing is drafted
     // Known tokens take at most half of the block, the newest ones: masks must fit.
     b.begin = std::max(s.cached, length - std::max(1, info_.block / 2));
     b.begin = std::min(b.begin, length - 1);
-    int64_t last = std::min(int64_t{position} + info_.block - (length - b.begin), int64_t{s.window_end});
+    int64_t last = std::min(int64_t{position} + info_.block - (length - b.begin), int64_t{s.round.window_end});
     if (s.field >= 0) last = std::min(last, int64_t{request_.field(s.field).start} + request_.field(s.field).budget);
     if (s.field < 0 && request_.form) last = std::min(last, int64_t{request_.form->length()});
-    for (int32_t u = position, masks = 0; u < last && masks < s.window_drafts; ++u) {
+    for (int32_t u = position, masks = 0; u < last && masks < s.round.window_drafts; ++u) {
       if (fixed_at(s, u)) continue;
       ++masks;
       b.end = u + 1;
@@ -137,9 +137,7 @@ class HeadDrafter : public Drafter {
     }
   }
 
-  Want want_of(int32_t field) const {
-    return chooser_.draft_want(field);
-  }
+  Want want_of(int32_t field) const { return chooser_.draft_want(field); }
 
   /// The parts of a span that are stored.
   void add_stored(const SlotSpan& span, uint32_t first) {
@@ -155,7 +153,7 @@ class HeadDrafter : public Drafter {
   void read_block(Strand& s, const Block& b) {
     const int32_t position = s.cursor.position(), length = s.length();
     if (b.end <= position) return;
-    propose_along(s, request_.form, [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
+    propose_along(s, [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
       if (at.position() >= b.end) return std::nullopt;
       const size_t row = b.row + static_cast<size_t>(length - b.begin + at.position() - position);
       if (out_.logits_row[row] < 0) return out_.argmax[row];

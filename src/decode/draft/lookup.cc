@@ -30,8 +30,6 @@ class LookupDrafter : public Drafter {
   void propose_child(Strand& s) override { along(s); }
 
  private:
-  static constexpr size_t kNowhere = static_cast<size_t>(-1);
-
   void along(Strand& s) {
     known_.resize(prompt_ids_);
     if (known_.capacity() < prompt_ids_ + room()) known_.reserve(prompt_ids_ + room());
@@ -40,12 +38,12 @@ class LookupDrafter : public Drafter {
     } else if (request_.form) {
       known_.insert(known_.end(), s.answer->tokens.begin(), s.answer->tokens.end());  // of a rollout's branch: what it forked from
     }
-    followed_ = kNowhere;
+    followed_.reset();
     size_t taken = 0;
-    propose_along(s, request_.form, [&](const Cursor&, DraftToken&) -> std::optional<TokenId> {
-      for (; taken < s.path.size(); ++taken) take(s.path[taken]);
-      if (followed_ == kNowhere) followed_ = look_up();
-      return followed_ == kNowhere ? std::nullopt : std::optional(known_[followed_]);
+    propose_along(s, [&](const Cursor&, DraftToken&) -> std::optional<TokenId> {
+      for (; taken < s.round.path.size(); ++taken) take(s.round.path[taken]);
+      if (!followed_) followed_ = look_up();
+      return followed_ ? std::optional(known_[*followed_]) : std::nullopt;
     });
   }
 
@@ -53,14 +51,15 @@ class LookupDrafter : public Drafter {
   size_t room() const { return static_cast<size_t>(request_.form ? 2 * request_.form->length() : 2 * request_.options.limit); }
 
   void take(TokenId id) {
-    if (followed_ != kNowhere) followed_ = known_[followed_] == id ? followed_ + 1 : kNowhere;
+    if (followed_) followed_ = known_[*followed_] == id ? std::optional(*followed_ + 1) : std::nullopt;
     known_.push_back(id);
   }
 
   /// The index behind the best earlier occurrence of the last tokens.
-  size_t look_up() const {
+  std::optional<size_t> look_up() const {
     const size_t n = known_.size();
-    size_t best = 0, at = kNowhere;
+    size_t best = 0;
+    std::optional<size_t> at;
     for (size_t end = n; end-- > 1 && best < longest_;) {
       size_t run = 0;
       while (run < std::min(longest_, end) && known_[end - 1 - run] == known_[n - 1 - run]) ++run;
@@ -95,7 +94,8 @@ class LookupDrafter : public Drafter {
   const DecodeRequest& request_;
   std::shared_ptr<const GraphVisibility> law_;
   std::vector<TokenId> known_;
-  size_t prompt_ids_ = 0, followed_ = kNowhere;
+  size_t prompt_ids_ = 0;
+  std::optional<size_t> followed_;  // what is proposed next, among the known ids
 };
 
 }  // namespace

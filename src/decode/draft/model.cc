@@ -32,7 +32,9 @@ namespace {
 class ModelDrafter : public Drafter {
  public:
   ModelDrafter(const DraftModel& model, bool coupled, int32_t room, bool graph, Passes& passes)
-      : model_(model), memory_(passes.prefill().cache_of_draft_model()), coupled_(coupled),
+      : model_(model),
+        memory_(passes.prefill().cache_of_draft_model()),
+        coupled_(coupled),
         graph_(graph),
         room_(room),
         prefill_(passes.prefill()),
@@ -91,8 +93,8 @@ class ModelDrafter : public Drafter {
     if (graph_) {
       m.mute = !names_scaffold(s);
       const auto first = static_cast<size_t>(m.first_slot - prompt_rows());
-      owner_.resize(std::max(owner_.size(), first + static_cast<size_t>(room)), kNobody);
-      std::fill_n(owner_.begin() + static_cast<ptrdiff_t>(first), room, static_cast<int32_t>(mirrors_.size()) - 1);
+      owner_.resize(std::max(owner_.size(), first + static_cast<size_t>(room)));
+      std::fill_n(owner_.begin() + static_cast<ptrdiff_t>(first), room, mirrors_.size() - 1);
     }
     return mirrors_.size() - 1;
   }
@@ -129,8 +131,8 @@ class ModelDrafter : public Drafter {
       for (const SlotSpan& span : s.context)
         for (int32_t slot = std::max(span.begin, request_.prompt_rows() + scaffold_rows()); slot < span.end; ++slot) {
           const auto at = static_cast<size_t>(slot - request_.prompt_rows());
-          if (at >= owner_.size() || owner_[at] == kNobody) return false;
-          Mirror& m = mirrors_[static_cast<size_t>(owner_[at])];
+          if (at >= owner_.size() || !owner_[at]) return false;
+          Mirror& m = mirrors_[*owner_[at]];
           if (!visit(m, own_slot(slot) - m.first_slot)) return false;
         }
       return true;
@@ -241,7 +243,7 @@ class ModelDrafter : public Drafter {
   bool walk(Active& a) {
     Strand& s = *a.strand;
     bool asks = false;
-    propose_along(s, request_.form, [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
+    propose_along(s, [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
       if (at.last_draw()) return std::nullopt;  // where all before it hold, the verifying pass says it anyway
       if (a.asked) {
         a.asked = false;
@@ -253,8 +255,8 @@ class ModelDrafter : public Drafter {
     });
     if (!asks) return false;
     Mirror& m = mirrors_[a.mirror];
-    for (size_t i = m.ids.size() - m.answer_before; i < s.path.size(); ++i) {
-      const TokenId id = draft_id(s.path[i]);
+    for (size_t i = m.ids.size() - m.answer_before; i < s.round.path.size(); ++i) {
+      const TokenId id = draft_id(s.round.path[i]);
       if (id.value < 0) return false;
       m.ids.push_back(id);
     }
@@ -262,9 +264,7 @@ class ModelDrafter : public Drafter {
   }
 
   bool couples(const Place& place) const { return coupled_ && chooser_.temperature_at(place) > 0; }
-  bool wants_logits(const Place& place) const {
-    return couples(place) || chooser_.draft_want(place.field) == Want::kLogits;
-  }
+  bool wants_logits(const Place& place) const { return couples(place) || chooser_.draft_want(place.field) == Want::kLogits; }
 
   std::optional<TokenId> draft(const Active& a, DraftToken& draw) {
     const TokenId first = model_.to_target[static_cast<size_t>(out_.argmax[a.row].value)];
@@ -274,9 +274,9 @@ class ModelDrafter : public Drafter {
     translate(out_.logits_V(a.row));
     if (!says_anything(target_logits_V_, chooser_.allowed_at(draw.place))) return std::nullopt;
     const TokenId token = chooser_.propose_from(target_logits_V_, *a.strand, draw);
-    if (!couples(draw.place) || draw.q >= 0) return token;
+    if (!couples(draw.place) || draw.q) return token;
     return choose(target_logits_V_, chooser_.allowed_at(draw.place), chooser_.sampling_at(draw.place),
-                  a.strand->history(draw.place, draw.row), chooser_.uniform(a.strand->request, draw.place, Purpose::kToken),
+                  a.strand->history(draw.place, draw.rows), chooser_.uniform(a.strand->request, draw.place, Purpose::kToken),
                   chooser_.buffers());
   }
 
@@ -291,8 +291,6 @@ class ModelDrafter : public Drafter {
     }
   }
 
-  static constexpr int32_t kNobody = -1;
-
   const DraftModel& model_;
   PrefixCache& memory_;
   bool coupled_, graph_;
@@ -302,9 +300,9 @@ class ModelDrafter : public Drafter {
   Chooser& chooser_;
   bool prompt_ran_ = false;
   std::vector<Mirror> mirrors_;
-  std::vector<int32_t> owner_;         // along a graph, by slot behind the prompt: the mirror whose rows lie there
-  std::vector<TokenId> scaffold_;      // by the drafter's names, up to the first that has none
-  std::vector<const Strand*> closed_;  // since the last round
+  std::vector<std::optional<size_t>> owner_;  // along a graph, by slot behind the prompt: the mirror whose rows lie there
+  std::vector<TokenId> scaffold_;             // by the drafter's names, up to the first that has none
+  std::vector<const Strand*> closed_;         // since the last round
   std::vector<Active> active_;
   std::vector<Row> rows_;
   std::vector<SlotSpan> spans_;

@@ -34,14 +34,14 @@ class QuadraticDrafter : public Drafter {
 
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands) {
-      s->window_drafts = std::min(s->window_drafts, k_ - 1);
-      if (s->group.pass != request_.statistics.forwards) continue;  // another pass has overwritten the outputs
-      propose_along(*s, request_.form, [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
+      s->round.window_drafts = std::min(s->round.window_drafts, k_ - 1);
+      if (!s->group || s->group->readable_at != request_.statistics.forwards) continue;  // another pass has overwritten the outputs
+      propose_along(*s, [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
     }
     return {};
   }
 
-  void propose_child(Strand& s) override { s.window_drafts = std::min(s.window_drafts, k_ - 1); }
+  void propose_child(Strand& s) override { s.round.window_drafts = std::min(s.round.window_drafts, k_ - 1); }
 
   void add_rows(std::span<Strand* const> strands) override {
     if (groups_.capacity() == 0) {
@@ -51,34 +51,33 @@ class QuadraticDrafter : public Drafter {
     }
     groups_.clear();
     for (Strand* s : strands) {
-      s->group = {};
+      s->group.reset();
       slot_ = s->scratch_slot;
-      for (DraftToken& d : s->drafts)
-        if (!d.sure) d.group_row = first_mask(add_group(*s, d.row, d.position));
-      if (s->has_next) s->next_group_row = first_mask(add_group(*s, static_cast<int32_t>(s->path.size()) - 1, s->ahead.position()));
+      for (DraftToken& d : s->round.drafts)
+        if (!d.sure) d.group_row = first_mask(add_group(*s, d.rows, d.position));
+      if (s->round.next) s->round.next->group_row = first_mask(add_group(*s, s->round.path_rows(), s->round.ahead.position()));
     }
   }
 
   void committed(Strand& s, int32_t kept) override {
-    const bool missed = kept < static_cast<int32_t>(s.drafts.size());
-    if (!missed && !s.has_next) return;
-    const int32_t row = missed ? s.drafts[static_cast<size_t>(kept)].row : static_cast<int32_t>(s.path.size()) - 1;
-    const Entry* e = find(s, row);
+    const bool missed = kept < static_cast<int32_t>(s.round.drafts.size());
+    if (!missed && !s.round.next) return;
+    const Entry* e = find(s, missed ? s.round.drafts[static_cast<size_t>(kept)].rows : s.round.path_rows());
     SLIP_CHECK(e != nullptr, "every row that is asked has a group behind it");
-    s.group = {request_.statistics.forwards, e->first, e->position, e->count};
+    s.group = {e->first, e->position, e->count, request_.statistics.forwards};
   }
 
  private:
   struct Entry {
     const Strand* strand = nullptr;  // null: behind the prompt's last row, for all
-    int32_t row = 0;
-    size_t first = 0;  // of the pass
+    int32_t rows = 0;                // of the strand, before it
+    size_t first = 0;                // of the pass
     int32_t position = 0, count = 0;
   };
 
-  const Entry* find(const Strand& s, int32_t row) const {
-    const Strand* of = row < 0 ? nullptr : &s;
-    const auto e = std::find_if(groups_.begin(), groups_.end(), [&](const Entry& x) { return x.strand == of && x.row == row; });
+  const Entry* find(const Strand& s, int32_t rows) const {
+    const Strand* of = rows == 0 ? nullptr : &s;
+    const auto e = std::find_if(groups_.begin(), groups_.end(), [&](const Entry& x) { return x.strand == of && x.rows == rows; });
     return e == groups_.end() ? nullptr : &*e;
   }
 
@@ -100,20 +99,21 @@ class QuadraticDrafter : public Drafter {
   }
 
   /// What an ensemble mixes in; with token shift the head itself predicts its first mask.
-  int32_t first_mask(size_t row) const { return chooser_.needs().group_rows && !rule_.shift ? static_cast<int32_t>(row) : -1; }
+  std::optional<size_t> first_mask(size_t row) const {
+    return chooser_.needs().group_rows && !rule_.shift ? std::optional(row) : std::nullopt;
+  }
 
   /// The group's first row in the pass.
-  size_t add_group(Strand& s, int32_t row, int32_t u) {
-    if (const Entry* e = row < 0 ? find(s, row) : nullptr) return e->first;  // rollouts share the prompt's last row
+  size_t add_group(Strand& s, int32_t rows, int32_t u) {
+    if (const Entry* e = rows == 0 ? find(s, rows) : nullptr) return e->first;  // rollouts share the prompt's last row
     const int32_t count = group_end(s, u) - u;
     sees_.assign(s.context.begin(), s.context.end());
-    sees_.push_back({s.first_slot, s.first_slot + row + 1});
+    sees_.push_back({s.first_slot, s.first_slot + rows});
     const auto sees = next_.add_spans(sees_, {slot_, slot_ + count});
-    groups_.push_back({row < 0 ? nullptr : &s, row, next_.rows(), u, count});
+    groups_.push_back({rows == 0 ? nullptr : &s, rows, next_.rows(), u, count});
     for (int32_t e = 0; e < count; ++e) {
       const auto fixed = s.field < 0 && request_.form ? request_.form->fixed_at(u + e) : std::nullopt;
-      const size_t at =
-          next_.add_row(fixed.value_or(rule_.mask), s.first_position + row + 1 + e, slot_ + e, sees, Want::kNothing);
+      const size_t at = next_.add_row(fixed.value_or(rule_.mask), s.first_position + rows + e, slot_ + e, sees, Want::kNothing);
       if (fixed) continue;
       if (e > 0) next_.want(at - (rule_.shift ? 1 : 0), want_of(field_at(s, u + e)));
       if (e == 0 && chooser_.needs().group_rows && !rule_.shift) next_.want(at, Want::kLogits);
@@ -122,14 +122,12 @@ class QuadraticDrafter : public Drafter {
     return groups_.back().first;
   }
 
-  Want want_of(int32_t field) const {
-    return chooser_.draft_want(field);
-  }
+  Want want_of(int32_t field) const { return chooser_.draft_want(field); }
 
   std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draw) {
-    const int32_t e = u - s.group.position;
-    if (e < 1 || e >= s.group.count) return std::nullopt;
-    return chooser_.draft_from(s.group.row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
+    const int32_t e = u - s.group->position;
+    if (e < 1 || e >= s.group->count) return std::nullopt;
+    return chooser_.draft_from(s.group->row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
   }
 
   const DraftRule& rule_;

@@ -145,7 +145,7 @@ struct Got {
   int32_t end = 0, kept = 0;
   bool operator==(const Got&) const = default;
 };
-Got got(const DraftLengthModel& model, DrafterSpec drafter, int32_t missed_field) {
+Got got(const DraftLengthModel& model, DrafterSpec drafter, std::optional<int32_t> missed_field) {
   Method m = *method_of("self-spec");
   m.drafter = std::move(drafter);
   m.width = {.kind = DraftLengthSpec::Kind::kMeasured};
@@ -161,16 +161,16 @@ Got got(const DraftLengthModel& model, DrafterSpec drafter, int32_t missed_field
   Strand* const strands[] = {&s};
   width->open_all(DraftViews(strands));
   std::vector<DraftFacts> facts;
-  for (int32_t k = 0; k < 32; ++k) facts.push_back({.top = 0.6F, .ahead = k, .field = -1, .index = 10 + k, .row = 10 + k});
+  for (int32_t k = 0; k < 32; ++k) facts.push_back({.top = 0.6F, .ahead = k, .field = -1, .index = 10 + k, .rows = 11 + k});
   const std::span<const DraftFacts> spans[] = {facts};
   int32_t keep[] = {32};
   width->choose(spans, keep);
-  return {s.window_end, keep[0]};
+  return {s.round.window_end, keep[0]};
 }
 
 /// A row costs a tenth of a pass: with a draft pass to pay for, more drafts go into the verifying one.
 TEST(MeasuredDraftLength, ChargesADraftPassOnlyWhereTheEarlierAnswerHasMissed) {
-  constexpr int32_t kNever = -2, kHere = -1;
+  constexpr std::optional<int32_t> kNever, kHere = -1;
   const DraftLengthModel model = DraftLengthModel::uninformed(*CostTable::make({1, 64}, {11, 74}, "test"), nullptr);
   const PreviousSpec then{"test", DiffusionSpec{}};
   const Got diffusion = got(model, DiffusionSpec{}, kNever), stored = got(model, PreviousSpec{"test"}, kNever);

@@ -98,10 +98,10 @@ class LevelsDraftLength : public DraftLengthPolicy {
  private:
   /// Masks of a strand where the passes behind this one shall be `target`.
   int32_t masks_of(DraftView s, double target) const {
-    if (!s.has_next()) return 0;
+    if (!s.next_index()) return 0;
     if (tracker_.drifted()) return model_.static_draft_length - 1;
     const int32_t f = s.field();
-    const double left = draws_from(f, s.next_index()) - 1;  // behind this pass, without drafts
+    const double left = draws_from(f, *s.next_index()) - 1;  // behind this pass, without drafts
     const double masks = left + plan_.behind(f) - target;
     const double holds = chain_[static_cast<size_t>(f)] * held(f);
     if (masks < kOneMask || holds * cost_.pass < cost_.row) return 0;
@@ -129,9 +129,9 @@ class LevelsDraftLength : public DraftLengthPolicy {
   }
   /// Passes that the plan gives what is left of a strand, this one included.
   double planned(DraftView s) const {
-    if (!s.has_next()) return 1;
+    if (!s.next_index()) return 1;
     const int32_t f = s.field();
-    return std::max(1.0, plan_.passes(f) * draws_from(f, s.next_index()) / draws_[static_cast<size_t>(f)]);
+    return std::max(1.0, plan_.passes(f) * draws_from(f, *s.next_index()) / draws_[static_cast<size_t>(f)]);
   }
 
   void make_plan() {

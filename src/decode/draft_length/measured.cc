@@ -106,9 +106,9 @@ class MeasuredDraftLength : public DraftLengthPolicy {
       for (size_t k = 0; k < facts[i].size(); ++k) {
         const DraftFacts& f = facts[i][k];
         survival *= f.sure ? 1 : static_cast<float>(kept(f));
-        const auto next = static_cast<float>((k + 1 < facts[i].size() ? facts[i][k + 1].row : f.row + 1) - f.row);
+        const auto next = static_cast<float>(k + 1 < facts[i].size() ? facts[i][k + 1].rows - f.rows : 1);
         values_.push_back({survival, next + static_cast<float>(group_), 0});
-        if (k == 0) rows = static_cast<float>(f.row + 1 - base_[i].cached);
+        if (k == 0) rows = static_cast<float>(f.rows - base_[i].cached);
       }
       strands_.push_back({std::span(values_).subspan(first), weight, rows + static_cast<float>(group_), 0});
     }

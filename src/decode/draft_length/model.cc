@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/check.h"
 
@@ -77,32 +78,34 @@ void Survival::add(const Cell& c, Count more) {
 void Survival::fit() {
   table_.assign(counts_.size(), 0);
   before_.assign(static_cast<size_t>((fields_ + 1) * kAhead * kIndex), 0);
-  const auto sum = [&](int32_t field, int32_t ahead, int32_t index, int32_t top) {  // -2, -1: over all
+  using One = std::optional<int32_t>;
+  constexpr One kAll;
+  const auto sum = [&](One field, One ahead, One index, One top) {
     Count s;
-    for (int32_t f = field == -2 ? -1 : field; f <= (field == -2 ? fields_ - 1 : field); ++f)
-      for (int32_t a = ahead < 0 ? 0 : ahead; a <= (ahead < 0 ? kAhead - 1 : ahead); ++a)
-        for (int32_t i = index < 0 ? 0 : index; i <= (index < 0 ? kIndex - 1 : index); ++i)
-          for (int32_t t = top < 0 ? 0 : top; t <= (top < 0 ? kTop - 1 : top); ++t) {
+    for (int32_t f = field.value_or(-1); f <= field.value_or(fields_ - 1); ++f)
+      for (int32_t a = ahead.value_or(0); a <= ahead.value_or(kAhead - 1); ++a)
+        for (int32_t i = index.value_or(0); i <= index.value_or(kIndex - 1); ++i)
+          for (int32_t t = top.value_or(0); t <= top.value_or(kTop - 1); ++t) {
             s.kept += counts_[at({f, a, i, t})].kept;
             s.tested += counts_[at({f, a, i, t})].tested;
           }
     return s;
   };
-  const double all = lean(sum(-2, -1, -1, -1), kUninformed);
+  const double all = lean(sum(kAll, kAll, kAll, kAll), kUninformed);
   std::array<double, kTop> by_top{};
   std::array<std::array<double, kAhead>, kTop> shift{};
   for (int32_t t = 0; t < kTop; ++t) {
-    by_top[static_cast<size_t>(t)] = lean(sum(-2, -1, -1, t), all);
+    by_top[static_cast<size_t>(t)] = lean(sum(kAll, kAll, kAll, t), all);
     for (int32_t a = 0; a < kAhead; ++a)
       shift[static_cast<size_t>(t)][static_cast<size_t>(a)] =
-          logit(lean(sum(-2, a, -1, t), by_top[static_cast<size_t>(t)])) - logit(by_top[static_cast<size_t>(t)]);
+          logit(lean(sum(kAll, a, kAll, t), by_top[static_cast<size_t>(t)])) - logit(by_top[static_cast<size_t>(t)]);
   }
   for (int32_t f = -1; f < fields_; ++f) {
     for (int32_t t = 0; t < kTop; ++t) {
-      const double of_field = lean(sum(f, -1, -1, t), by_top[static_cast<size_t>(t)]);
+      const double of_field = lean(sum(f, kAll, kAll, t), by_top[static_cast<size_t>(t)]);
       for (int32_t a = 0; a < kAhead; ++a) {
         const double moved = of_logit(logit(of_field) + shift[static_cast<size_t>(t)][static_cast<size_t>(a)]);
-        const double ahead = lean(sum(f, a, -1, t), moved);
+        const double ahead = lean(sum(f, a, kAll, t), moved);
         for (int32_t i = 0; i < kIndex; ++i) table_[at({f, a, i, t})] = static_cast<float>(lean(counts_[at({f, a, i, t})], ahead));
       }
     }
@@ -111,9 +114,9 @@ void Survival::fit() {
         // Tops as they came at this index (any draws ahead); a little of everybody's, so that an empty place is the mean of all.
         double weight = 0, mean = 0;
         for (int32_t t = 0; t < kTop; ++t) {
-          const double everywhere = static_cast<double>(sum(-2, -1, -1, t).tested) + 1;
-          const double w = static_cast<double>(sum(f, -1, i, t).tested) +
-                           kLean * everywhere / (static_cast<double>(sum(-2, -1, -1, -1).tested) + kTop);
+          const double everywhere = static_cast<double>(sum(kAll, kAll, kAll, t).tested) + 1;
+          const double w = static_cast<double>(sum(f, kAll, i, t).tested) +
+                           kLean * everywhere / (static_cast<double>(sum(kAll, kAll, kAll, kAll).tested) + kTop);
           weight += w;
           mean += w * table_[at({f, a, i, t})];
         }

@@ -406,9 +406,9 @@ TEST(WidthFile, ReadsWhatItWrote) {
 
 /// Nothing that a policy is shown after the drafts is a token: the members of DraftFacts, one by one. A further member fails here.
 TEST(DraftLengthPolicy, NeverSeesIds) {
-  [[maybe_unused]] auto [top, margin, ahead, field, index, row, sure] = DraftFacts{};
+  [[maybe_unused]] auto [top, margin, ahead, field, index, rows, sure] = DraftFacts{};
   static_assert(std::is_same_v<decltype(top), float> && std::is_same_v<decltype(margin), float> &&
-                std::is_same_v<decltype(ahead), int32_t> && std::is_same_v<decltype(row), int32_t> &&
+                std::is_same_v<decltype(ahead), int32_t> && std::is_same_v<decltype(rows), int32_t> &&
                 std::is_same_v<decltype(sure), bool>);
   static_assert(std::is_same_v<decltype(field), int32_t> && std::is_same_v<decltype(index), int32_t>);
   static_assert(!std::is_convertible_v<TokenId, int32_t>);

@@ -99,7 +99,7 @@ TokenId Chooser::propose_from(std::span<const float> logits_V, const Strand& str
   Sampling s = sampling_at(draft.place);
   if (!needs_.sampled) s.temperature = 0;
   if (s.temperature == 0 && s.repetition == 1) return greedy_choice(logits_V, allowed);
-  const auto history = strand.history(draft.place, draft.row);
+  const auto history = strand.history(draft.place, draft.rows);
   if (s.temperature == 0) return choose(logits_V, allowed, s, history, 0, buffers_);
   distribution(logits_V, allowed, s, history, buffers_);
   draft.q = distributions_.keep(buffers_, request_->vocab());

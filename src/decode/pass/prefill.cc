@@ -9,8 +9,7 @@ void Prefill::start(const DecodeRequest& request) {
   static const Prompt kNone;
   request_ = &request;
   cache_ = request.context.prefix_cache ? request.context.prefix_cache : &own_cache_;
-  cached_rows_ =
-      cache_->crop_to(request.lm, request.options.reuse_prompt ? request.prompt : kNone, request.context.draft_head);
+  cached_rows_ = cache_->crop_to(request.lm, request.options.reuse_prompt ? request.prompt : kNone, request.context.draft_head);
   request.statistics.reused_rows = cached_rows_;
   deferred_ = travels_ = prompt_travels_ = false;
 }
@@ -49,8 +48,7 @@ size_t Prefill::add_prompt(PassBuilder& pass, Want last) {
   prompt_travels_ = true;
   for (int32_t i = first; i < n; ++i) {
     const auto at = static_cast<size_t>(i);
-    pass.add_row(prompt.inputs[at], prompt.positions[at], i, pass.add_spans({}, {0, i + 1}),
-                 i + 1 == n ? last : Want::kNothing);
+    pass.add_row(prompt.inputs[at], prompt.positions[at], i, pass.add_spans({}, {0, i + 1}), i + 1 == n ? last : Want::kNothing);
   }
   return pass.rows();
 }

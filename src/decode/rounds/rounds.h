@@ -48,11 +48,11 @@ class Rounds {
   void discard(Strand& strand);
 
  private:
-  std::span<const TokenId> history(const Strand& strand, const Place& place, int32_t row) const;
+  void compare(const Strand& strand, int32_t end);
   void trace(const Strand& strand, int32_t cached, int32_t before, int32_t kept, bool discarded);
   void cut(std::span<Strand* const> strands);
   void choose_without_looking_ahead();
-  size_t pass_row(const Strand& strand, int32_t row) const;
+  size_t pass_row(const Strand& strand, int32_t rows) const;
 
   Passes& passes_;
   const DecodeRequest& request_;

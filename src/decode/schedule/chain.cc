@@ -46,7 +46,6 @@ class ChainRun {
     Strand strand;
     Decoded answer;
   };
-  static constexpr int32_t kStays = -1;
 
   /// Answers that are equal so far; the first of them is the lead's own.
   struct Group {
@@ -115,7 +114,7 @@ class ChainRun {
     p_.begin();
     for (int32_t i = s.cached; i < s.length(); ++i)
       p_.next().add_row(s.tokens[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
-                 p_.next().add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
+                        p_.next().add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
     if (s.logs && s.cursor.fixed_field() < 0) p_.next().compare({p_.next().rows() - 1, s.cursor.position(), s.cursor.fixed()});
     s.cached = s.length();
     return p_.run(PassKind::kVerify);
@@ -151,23 +150,23 @@ class ChainRun {
     for (size_t m = 1; m < groups_[g].members.size(); ++m) {
       const int32_t member = groups_[g].members[m];
       t_.rounds.judge(lead, request_.options.request + static_cast<uint32_t>(member), other_picks_, false);
-      outcome_of_.push_back(other_picks_ == picks_ ? kStays : outcome(lead, member, other_picks_));
+      outcome_of_.push_back(other_picks_ == picks_ ? nullptr : &outcome(lead, member, other_picks_));
     }
     t_.rounds.commit(lead, picks_);
     split(g);
   }
 
-  /// The index of what an answer that picked otherwise than the lead holds now: one for all that picked so.
-  int32_t outcome(const Strand& lead, int32_t member, const Rounds::Picks& picks) {
-    for (size_t k = 0; k < outcomes_.size(); ++k)
-      if (outcomes_[k].picks == picks) return static_cast<int32_t>(k);
+  /// What an answer that picked otherwise than the lead holds now: one for all that picked so.
+  const Outcome& outcome(const Strand& lead, int32_t member, const Rounds::Picks& picks) {
+    for (const Outcome& o : outcomes_)
+      if (o.picks == picks) return o;
     outcomes_.push_back({picks, lead, *lead.answer});
     Outcome& o = outcomes_.back();
     o.strand.request = request_.options.request + static_cast<uint32_t>(member);
     o.answer.rounds.clear();
     o.strand.answer = &o.answer;
     t_.rounds.commit_beside(o.strand, picks);
-    return static_cast<int32_t>(outcomes_.size()) - 1;
+    return o;
   }
 
   bool ends(TokenId id) const {
@@ -194,22 +193,22 @@ class ChainRun {
     const std::vector<int32_t> members = std::move(groups_[g].members);
     groups_[g].members.assign(1, members.front());
     const size_t first_new = groups_.size();
-    std::vector<size_t> of;  // the outcome of each new group
+    std::vector<const Outcome*> of;  // the outcome of each new group
     for (size_t m = 1; m < members.size(); ++m) {
-      const int32_t o = outcome_of_[m - 1];
-      if (o == kStays || equal(outcomes_[static_cast<size_t>(o)].strand, *groups_[g].lead)) {
+      const Outcome* o = outcome_of_[m - 1];
+      if (!o || equal(o->strand, *groups_[g].lead)) {
         groups_[g].members.push_back(members[m]);
         continue;
       }
       size_t k = 0;
-      while (k < of.size() && !equal(outcomes_[of[k]].strand, outcomes_[static_cast<size_t>(o)].strand)) ++k;
+      while (k < of.size() && !equal(of[k]->strand, o->strand)) ++k;
       if (k == of.size()) {
-        of.push_back(static_cast<size_t>(o));
+        of.push_back(o);
         groups_.push_back({nullptr, {}});
       }
       groups_[first_new + k].members.push_back(members[m]);
     }
-    for (size_t k = 0; k < of.size(); ++k) leave(*groups_[g].lead, outcomes_[of[k]], groups_[first_new + k]);
+    for (size_t k = 0; k < of.size(); ++k) leave(*groups_[g].lead, *of[k], groups_[first_new + k]);
   }
 
   /// A strand for a new group: rows that both have stay the old lead's, as context; one row at least is left to draw from.
@@ -230,7 +229,7 @@ class ChainRun {
     s.cached = 0;
     s.logs = false;
     s.context.push_back({lead.first_slot, lead.first_slot + common});
-    s.group = {};
+    s.group.reset();
     group.lead = &s;
     own(group);
     Decoded& answer = *s.answer;
@@ -278,8 +277,8 @@ class ChainRun {
   int32_t room_ = 0, strands_ = 0;
   size_t told_ = 0;  // fields of answer 0 that were told to be final
   std::vector<Group> groups_;
-  std::deque<Outcome> outcomes_;  // a strand points to the answer beside it
-  std::vector<int32_t> outcome_of_;
+  std::deque<Outcome> outcomes_;            // a strand points to the answer beside it
+  std::vector<const Outcome*> outcome_of_;  // by member behind the first; null: it stays with the lead
   Rounds::Picks picks_, other_picks_;
 };
 

@@ -14,6 +14,7 @@
 // sampled ancestor is shared.
 // Tests: Fields.*, FieldsSpec.*, tests/decode/fixtures_test.cc
 #include <algorithm>
+#include <optional>
 
 #include "base/check.h"
 #include "decode/schedule/schedule.h"
@@ -52,13 +53,12 @@ class FieldRun {
   /// What there is to say of a strand beside its own members.
   struct Node {
     State state = State::kWaiting;
-    bool in_pass = false;     // rows of this round
-    bool started = false;     // speculatively, on its parents' drafts
-    bool held = false;        // every draft of the round
-    int64_t fed_before = -1;  // passes that had run when its waiting rows were last added
+    bool in_pass = false;               // rows of this round
+    bool started = false;               // speculatively, on its parents' drafts
+    bool held = false;                  // every draft of the round
+    std::optional<int64_t> fed_before;  // passes that had run when its waiting rows were last added
     size_t spans_before = 0;  // of the context: what comes behind them are the field's first rows, in the slots of other strands
   };
-  static constexpr int32_t kNone = -1;
 
   size_t rollouts() const { return t_.answers.size(); }
   size_t fields() const { return form_.fields().size(); }
@@ -66,21 +66,16 @@ class FieldRun {
   size_t index_of(const Strand& s) const { return static_cast<size_t>(&s - t_.scratch.strands.data()); }
   Node& node_of(const Strand& s) { return nodes_[index_of(s)]; }
   /// The strand that rollout r has in field f, with others maybe; null while it waits.
-  Strand* strand(int32_t f, size_t r) {
-    const int32_t i = strand_[at(f, r)];
-    return i == kNone ? nullptr : &t_.scratch.strands[static_cast<size_t>(i)];
-  }
+  Strand* strand(int32_t f, size_t r) { return strand_[at(f, r)]; }
   /// The first rollout of those that share a strand; the strand lies in the region of slots of its own.
   size_t first_of(const Strand& s) const { return s.request - request_.options.request; }
-  bool has(const Strand& s, size_t r) const { return strand_[at(s.field, r)] == static_cast<int32_t>(index_of(s)); }
+  bool has(const Strand& s, size_t r) const { return strand_[at(s.field, r)] == &s; }
   size_t members(const Strand& s) const {
     size_t n = 0;
     for (size_t r = 0; r < rollouts(); ++r) n += has(s, r);
     return n;
   }
-  Strand& region(int32_t f, size_t r) {
-    return t_.scratch.strands[static_cast<size_t>(region_[at(f, shared_[static_cast<size_t>(f)] ? 0 : r)])];
-  }
+  Strand& region(int32_t f, size_t r) { return *region_[at(f, shared_[static_cast<size_t>(f)] ? 0 : r)]; }
 
   void lay_scaffold() {
     for (int32_t u = 0; u < form_.length(); ++u) {  // what stands behind the last field is seen by nobody
@@ -118,16 +113,16 @@ class FieldRun {
     SLIP_TRY_(p_.reserve(t_.capacity.slots(rows, strands)));
     t_.scratch.make_strands(static_cast<size_t>(strands), t_.answers[0]);
     nodes_.assign(static_cast<size_t>(strands), {});
-    region_.assign(rollouts() * fields(), kNone);
+    region_.assign(rollouts() * fields(), nullptr);
     strand_ = region_;
     int32_t slot = request_.prompt_rows() + static_cast<int32_t>(scaffold_.size());
     int32_t scratch = request_.prompt_rows() + rows;
-    int32_t next = 0;
+    size_t next = 0;
     for (size_t r = 0; r < rollouts(); ++r)
       for (const int32_t f : visibility_.order()) {
         if (r > 0 && shared_[static_cast<size_t>(f)]) continue;
-        region_[at(f, r)] = next;
-        Strand& s = t_.scratch.strands[static_cast<size_t>(next++)];
+        Strand& s = t_.scratch.strands[next++];
+        region_[at(f, r)] = &s;
         s.field = f;
         s.request = request_.options.request + static_cast<uint32_t>(r);
         s.answer = &t_.answers[r];
@@ -159,13 +154,14 @@ class FieldRun {
     append(0, request_.prompt_rows());
     for (const GraphVisibility::Segment& g : visibility_.context(s.field)) {
       if (g.field < 0) {
-        append(request_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)], request_.prompt_rows() + ordinal_[static_cast<size_t>(g.end)]);
+        append(request_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)],
+               request_.prompt_rows() + ordinal_[static_cast<size_t>(g.end)]);
         continue;
       }
       const Strand& a = *strand(g.field, first_of(s));
       const Node& n = node_of(a);
       for (size_t i = n.spans_before; i < a.context.size(); ++i) append(a.context[i].begin, a.context[i].end);
-      const auto rows = static_cast<int32_t>(n.state != State::kClosed ? a.path.size() : a.tokens.size());
+      const auto rows = static_cast<int32_t>(n.state != State::kClosed ? a.round.path.size() : a.tokens.size());
       append(a.first_slot, a.first_slot + rows);
     }
     node_of(s).spans_before = s.context.size();
@@ -174,7 +170,7 @@ class FieldRun {
   /// Content of a field that closed, or as it is drafted.
   std::span<const TokenId> content_of(const Strand& s) {
     content_.assign(s.before.begin(), s.before.end());
-    const auto& rows = node_of(s).state != State::kClosed ? s.path : s.tokens;
+    const auto& rows = node_of(s).state != State::kClosed ? s.round.path : s.tokens;
     content_.insert(content_.end(), rows.begin(), rows.end());
     return std::span<const TokenId>(content_).subspan(1);
   }
@@ -184,7 +180,7 @@ class FieldRun {
   Strand& open(int32_t field, size_t r) {
     Strand& s = region(field, r);
     for (size_t m = r; m < rollouts(); ++m)
-      if (joint(field, r, m)) strand_[at(field, m)] = static_cast<int32_t>(index_of(s));
+      if (joint(field, r, m)) strand_[at(field, m)] = &s;
     const Field& f = request_.field(field);
     bool forced = false;
     if (f.instance_of) {
@@ -277,7 +273,7 @@ class FieldRun {
       n.fed_before = request_.statistics.forwards;  // once in a pass, though several strands descend from it
       for (int32_t i = q.cached; i < q.length(); ++i)
         p_.next().add_row(q.tokens[static_cast<size_t>(i)], q.first_position + i, q.first_slot + i,
-                   p_.next().add_spans(q.context, {q.first_slot, q.first_slot + i + 1}), Want::kNothing);
+                          p_.next().add_spans(q.context, {q.first_slot, q.first_slot + i + 1}), Want::kNothing);
       if (!p_.provisional()) q.cached = q.length();
     }
   }
@@ -310,7 +306,7 @@ class FieldRun {
       Strand& s = open(f, r);
       Node& n = node_of(s);
       n.started = n.in_pass = true;
-      for (const int32_t a : visibility_.ancestors(f)) strand(a, r)->feed_last = true;
+      for (const int32_t a : visibility_.ancestors(f)) strand(a, r)->round.feed_last = true;
       t_.rounds.propose_child(s);
       ready_.push_back(&s);
     });
@@ -320,7 +316,7 @@ class FieldRun {
     const auto& parents = request_.field(f).parents;
     return std::all_of(parents.begin(), parents.end(), [&](int32_t q) {
       const Strand* s = strand(q, r);
-      return s && (node_of(*s).state == State::kClosed || (node_of(*s).in_pass && s->ahead.done()));
+      return s && (node_of(*s).state == State::kClosed || (node_of(*s).in_pass && s->round.ahead.done()));
     });
   }
 
@@ -338,7 +334,7 @@ class FieldRun {
         return std::any_of(parents.begin(), parents.end(), [&](int32_t q) { return strand(q, m) != strand(q, r); });
       };
       for (size_t m = rollouts(); m-- > 0;)
-        if (has(s, m) && (!holds || parted(m))) strand_[at(s.field, m)] = kNone;
+        if (has(s, m) && (!holds || parted(m))) strand_[at(s.field, m)] = nullptr;
       if (!holds) {
         t_.rounds.discard(s);
         n.in_pass = false;  // waiting again; what its descendants saw did not hold either
@@ -372,7 +368,7 @@ class FieldRun {
 
   /// Rollout m has picked otherwise: it goes with those who picked the same, or begins a strand of its own.
   void leave(const Strand& lead, size_t m) {
-    int32_t& mine = strand_[at(lead.field, m)];
+    Strand*& mine = strand_[at(lead.field, m)];
     for (const Leaver& l : leavers_)
       if (l.picks == other_picks_) {
         mine = strand_[at(lead.field, l.first)];
@@ -380,7 +376,7 @@ class FieldRun {
       }
     leavers_.push_back({m, other_picks_});
     Strand& s = region(lead.field, m);
-    mine = static_cast<int32_t>(index_of(s));
+    mine = &s;
     const int32_t first_slot = s.first_slot, scratch_slot = s.scratch_slot;
     s = lead;
     s.scratch_slot = scratch_slot;
@@ -400,7 +396,7 @@ class FieldRun {
     s.before.insert(s.before.end(), s.tokens.begin(), s.tokens.begin() + common);
     s.tokens.erase(s.tokens.begin(), s.tokens.begin() + common);
     s.cached = 0;
-    s.group = {};
+    s.group.reset();
     Node& n = node_of(s);
     n = node_of(lead);
     if (common > 0) s.context.push_back({lead.first_slot, lead.first_slot + common});
@@ -444,7 +440,7 @@ class FieldRun {
   std::vector<int32_t> scaffold_at_, ordinal_;
   std::vector<uint8_t> shared_;           // by field
   std::vector<Node> nodes_;               // by strand
-  std::vector<int32_t> region_, strand_;  // by rollout and field: the strand that lies in its slots, the one that it has
+  std::vector<Strand*> region_, strand_;  // by rollout and field: the strand that lies in its slots, the one that it has
   std::vector<Strand*> ready_;
   std::vector<int64_t> remaining_;
   std::vector<Leaver> leavers_;

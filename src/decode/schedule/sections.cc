@@ -114,7 +114,8 @@ class Sections {
     const auto logits_V = logits_at(b, u);
     const Allowed allowed = field_mask_.at(index);
     const Sampling s = chooser_.sampling_at({.field = f, .index = index});
-    const double uniform = s.temperature == 0 ? 0 : chooser_.uniform(request_.options.request, {.field = f, .index = index}, Purpose::kToken);
+    const double uniform =
+        s.temperature == 0 ? 0 : chooser_.uniform(request_.options.request, {.field = f, .index = index}, Purpose::kToken);
     TokenId token;
     if (!s.plain()) {
       history_.clear();  // what is decided of the field before the place; masks are nothing

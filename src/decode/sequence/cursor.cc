@@ -59,6 +59,12 @@ std::optional<TokenId> Cursor::only() const {
   return s.edges.front().id;
 }
 
+bool Cursor::allows(TokenId token) const {
+  if (field_ < 0 || field().rules.unrestricted()) return true;
+  if (field().rules.next(state_, token) >= 0) return true;
+  return field().end && token == *field().end && field().rules.state(state_).may_end;
+}
+
 void Cursor::take_fixed() {
   ++position_;
   ++index_;

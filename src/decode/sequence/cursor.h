@@ -4,7 +4,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 
@@ -40,6 +39,9 @@ class Cursor {
   bool last_draw() const;
   /// The only token that the rules allow here, where there is no choice: the law gives it whatever the model says.
   std::optional<TokenId> only() const;
+
+  /// Do the rules allow a token here, END included?
+  bool allows(TokenId token) const;
 
   void take_fixed();
   /// Takes a drawn token; false if it was END, which is not part of the answer. A full field is left without drawing END.

@@ -12,19 +12,20 @@ int32_t DraftView::index() const { return strand_->cursor.at_draw() ? strand_->c
 int32_t DraftView::rows() const { return strand_->length(); }
 int32_t DraftView::cached() const { return strand_->cached; }
 bool DraftView::missed() const { return strand_->missed_field == strand_->cursor.place().field; }
-bool DraftView::has_next() const { return strand_->has_next; }
-int32_t DraftView::next_index() const { return strand_->next_place.index; }
+std::optional<int32_t> DraftView::next_index() const {
+  return strand_->round.next ? std::optional(strand_->round.next->place.index) : std::nullopt;
+}
 
 void DraftView::set_window(int32_t draws, int32_t end) {
-  strand_->window_drafts = draws;
-  strand_->window_end = end;
+  strand_->round.window_drafts = draws;
+  strand_->round.window_end = end;
 }
 
 void DraftView::set_block(Block block) {
-  strand_->block = block;
-  strand_->window_end = block.end;
+  strand_->round.block = block;
+  strand_->round.window_end = block.end;
 }
 
-void DraftView::set_masks(int32_t masks) { strand_->masks = masks; }
+void DraftView::set_masks(int32_t masks) { strand_->round.masks = masks; }
 
 }  // namespace slip

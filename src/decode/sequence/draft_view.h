@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "form/form.h"
@@ -18,7 +19,7 @@ struct DraftFacts {
   float top = 1, margin = 1;      // probability of the draft's first choice, and its lead over the second
   int32_t ahead = 0;              // draws before it in this round
   int32_t field = -1, index = 0;  // its place; not the state of the field's rules, which spells what was drafted before it
-  int32_t row = 0;                // of the strand: the row that gives the draw's law (DraftToken::row)
+  int32_t rows = 0;               // of the strand, before it (DraftToken::rows)
   bool sure = false;
 };
 
@@ -36,10 +37,9 @@ class DraftView {
   int32_t rows() const;      // tokens that are known
   int32_t cached() const;    // of these: rows whose keys are final
   bool missed() const;       // a draft has last missed in the field that comes next
-  /// Behind the drafts, before the verifying pass: is there a further draw, and its index. Along a graph this tells whether END was
+  /// Behind the drafts, before the verifying pass: the index of a further draw, if there is one. Along a graph this tells whether END was
   /// drafted; it sets masks of the next round alone, so that no draft is dropped for its value.
-  bool has_next() const;
-  int32_t next_index() const;
+  std::optional<int32_t> next_index() const;
 
   /// Most draws to propose (sure ones not counted), and the form position where the window ends.
   void set_window(int32_t draws, int32_t end);

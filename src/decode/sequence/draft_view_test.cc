@@ -20,6 +20,7 @@ concept LeadsToIds = requires(T& x) {
 }
 || requires(T& x) { x.path; }
 || requires(T& x) { x.drafts; }
+|| requires(T& x) { x.round; }
 || requires(T& x) { x.token; }
 || requires(T& x) { x.before; }
 || requires(T& x) { x.answer; }
@@ -39,7 +40,8 @@ concept LeadsToIds = requires(T& x) {
 || requires(T& x) { *x; }
 || requires(T& x) { x.get(); }
 || requires(T& x) { x.operator->(); };
-static_assert(LeadsToIds<Strand> && LeadsToIds<DraftToken> && LeadsToIds<Strand*>, "or the question finds nothing");
+static_assert(LeadsToIds<Strand> && LeadsToIds<StrandRound> && LeadsToIds<DraftToken> && LeadsToIds<Strand*>,
+              "or the question finds nothing");
 static_assert(!LeadsToIds<DraftView> && !LeadsToIds<DraftViews>);
 static_assert(!std::is_convertible_v<DraftView, Strand&> && !std::is_convertible_v<DraftView, Strand*>);
 static_assert(!std::is_convertible_v<DraftViews, std::span<Strand* const>>);
@@ -47,11 +49,11 @@ static_assert(!std::is_convertible_v<DraftViews, std::span<Strand* const>>);
 /// All that a view says is a number or a yes or no; all that it is told is numbers.
 template <class R>
 constexpr bool says_numbers(R (DraftView::*)() const) {
-  return std::is_same_v<R, int32_t> || std::is_same_v<R, bool>;
+  return std::is_same_v<R, int32_t> || std::is_same_v<R, bool> || std::is_same_v<R, std::optional<int32_t>>;
 }
 static_assert(says_numbers(&DraftView::field) && says_numbers(&DraftView::done) && says_numbers(&DraftView::position) &&
               says_numbers(&DraftView::index) && says_numbers(&DraftView::rows) && says_numbers(&DraftView::cached) &&
-              says_numbers(&DraftView::missed) && says_numbers(&DraftView::has_next) && says_numbers(&DraftView::next_index));
+              says_numbers(&DraftView::missed) && says_numbers(&DraftView::next_index));
 static_assert(std::is_same_v<decltype(&DraftView::set_window), void (DraftView::*)(int32_t, int32_t)>);
 static_assert(std::is_same_v<decltype(&DraftView::set_block), void (DraftView::*)(Block)>);
 static_assert(std::is_same_v<decltype(&DraftView::set_masks), void (DraftView::*)(int32_t)>);
@@ -77,8 +79,7 @@ TEST(DraftView, SaysWhereAStrandStandsAndSetsItsWindow) {
   a.cached = 2;
   a.missed_field = -1;
   b.field = 7;
-  b.has_next = true;
-  b.next_place = {7, 2, 9};
+  b.round.next = {{7, 2, 9}, {}};
   Strand* const both[] = {&a, &b};
   const DraftViews views(both);
   ASSERT_EQ(views.size(), 2u);
@@ -90,20 +91,20 @@ TEST(DraftView, SaysWhereAStrandStandsAndSetsItsWindow) {
   EXPECT_TRUE(views[0].missed());
   EXPECT_FALSE(views[1].missed());
   EXPECT_EQ(views[1].field(), 7);
-  EXPECT_TRUE(views[1].has_next());
+  EXPECT_EQ(views[0].next_index(), std::nullopt);
   EXPECT_EQ(views[1].next_index(), 2);
   int32_t n = 0;
   for (DraftView v : views) {
     v.set_window(10 + n, 20 + n);
     v.set_masks(30 + n++);
   }
-  EXPECT_EQ(std::pair(a.window_drafts, a.window_end), std::pair(10, 20));
-  EXPECT_EQ(std::pair(b.window_drafts, b.window_end), std::pair(11, 21));
-  EXPECT_EQ(std::pair(a.masks, b.masks), std::pair(30, 31));
+  EXPECT_EQ(std::pair(a.round.window_drafts, a.round.window_end), std::pair(10, 20));
+  EXPECT_EQ(std::pair(b.round.window_drafts, b.round.window_end), std::pair(11, 21));
+  EXPECT_EQ(std::pair(a.round.masks, b.round.masks), std::pair(30, 31));
   views[1].set_block({4, 9});
-  EXPECT_EQ(std::pair(b.block.begin, b.block.end), std::pair(4, 9));
-  EXPECT_EQ(b.window_end, 9);
-  EXPECT_EQ(b.window_drafts, 11);
+  EXPECT_EQ(std::pair(b.round.block.begin, b.round.block.end), std::pair(4, 9));
+  EXPECT_EQ(b.round.window_end, 9);
+  EXPECT_EQ(b.round.window_drafts, 11);
 }
 
 }  // namespace

@@ -101,8 +101,8 @@ class Replay {
         if (n->early && !parents(n->s.field, [&](int32_t q) {
               return closed(q) && (!nodes_[static_cast<size_t>(q)].in_round || nodes_[static_cast<size_t>(q)].whole);
             })) {
-          counts_.proposed += static_cast<int64_t>(n->s.drafts.size());
-          counts_.discarded += static_cast<int64_t>(n->s.drafts.size());
+          counts_.proposed += static_cast<int64_t>(n->s.round.drafts.size());
+          counts_.discarded += static_cast<int64_t>(n->s.round.drafts.size());
           n->in_round = false;
           continue;
         }
@@ -124,10 +124,10 @@ class Replay {
         open(f);
         n.in_round = n.early = more = true;
         width_.open(DraftView(n.s));
-        n.s.drafts.clear();
-        n.s.ahead = n.s.cursor;
-        if (!m_.drafts_in_passes) draft(n, n.s.window_end);
-        n.drafted_end = n.s.ahead.done();
+        n.s.round.drafts.clear();
+        n.s.round.ahead = n.s.cursor;
+        if (!m_.drafts_in_passes) draft(n, n.s.round.window_end);
+        n.drafted_end = n.s.round.ahead.done();
         round.push_back(&n);
       }
     }
@@ -141,9 +141,9 @@ class Replay {
     bool any = false;
     for (Node* n : round) {
       Strand& s = n->s;
-      s.drafts.clear();
-      s.ahead = s.cursor;
-      int32_t end = s.window_end;
+      s.round.drafts.clear();
+      s.round.ahead = s.cursor;
+      int32_t end = s.round.window_end;
       if (m_.drafts_in_passes) {
         end = std::min(end, s.field >= 0 ? field(s.field).start + field(s.field).budget : form_.length());
         if (s.tokens.empty()) end = s.cursor.position();
@@ -152,7 +152,7 @@ class Replay {
         rows += block > 0 ? s.length() - s.cached + block : 0;
       }
       draft(*n, end);
-      if (width_.window_ends_with_drafts()) s.window_end = kNoEnd;
+      if (width_.window_ends_with_drafts()) s.round.window_end = kNoEnd;
     }
     if (any) {
       counts_.draft_forwards += !prefill_;  // the prefill travels with it: then it counts as that
@@ -161,29 +161,29 @@ class Replay {
       if (m_.cost) counts_.ms += m_.cost->ms(rows);
     }
     if (width_.chooses()) cut(round);
-    for (Node* n : round) n->drafted_end = n->s.ahead.done();
+    for (Node* n : round) n->drafted_end = n->s.round.ahead.done();
   }
 
   void draft(Node& n, int32_t end) {
     Strand& s = n.s;
     n.right.clear();
-    int32_t row = s.length() - 1;
-    while (!s.ahead.done() && s.ahead.position() < end) {
-      if (s.ahead.at_fixed()) {
-        s.ahead.take_fixed();
-        ++row;
+    int32_t rows = s.length();
+    while (!s.round.ahead.done() && s.round.ahead.position() < end) {
+      if (s.round.ahead.at_fixed()) {
+        s.round.ahead.take_fixed();
+        ++rows;
         continue;
       }
-      if (static_cast<int32_t>(s.drafts.size()) >= s.window_drafts) return;
-      const Place p = s.ahead.place();
+      if (static_cast<int32_t>(s.round.drafts.size()) >= s.round.window_drafts) return;
+      const Place p = s.round.ahead.place();
       if (p.index > told(p.field).draft) return;  // an earlier answer says nothing behind its END
       const auto i = static_cast<size_t>(p.index);
-      DraftToken d{.place = p, .token = drafted_token(p), .row = row, .position = s.ahead.position()};
-      d.facts = {.ahead = static_cast<int32_t>(s.drafts.size()), .field = p.field, .index = p.index, .row = row};
+      DraftToken d{.place = p, .token = drafted_token(p), .rows = rows, .position = s.round.ahead.position()};
+      d.facts = {.ahead = static_cast<int32_t>(s.round.drafts.size()), .field = p.field, .index = p.index, .rows = rows};
       if (!told(p.field).top.empty()) d.facts.top = told(p.field).top[i];
       n.right.push_back(i < told(p.field).right.size() && told(p.field).right[i]);
-      s.drafts.push_back(d);
-      row += s.ahead.take(d.token);
+      s.round.drafts.push_back(d);
+      rows += s.round.ahead.take(d.token);
     }
   }
 
@@ -192,21 +192,21 @@ class Replay {
     spans_.clear();
     keep_.clear();
     for (size_t i = 0; i < round.size(); ++i) {
-      for (const DraftToken& d : round[i]->s.drafts) facts_[i].push_back(d.facts);
+      for (const DraftToken& d : round[i]->s.round.drafts) facts_[i].push_back(d.facts);
       spans_.emplace_back(facts_[i]);
       keep_.push_back(static_cast<int32_t>(facts_[i].size()));
     }
     width_.choose(spans_, keep_);
     for (size_t i = 0; i < round.size(); ++i) {
       Strand& s = round[i]->s;
-      const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.drafts.size())));
-      if (keep == s.drafts.size()) continue;
-      counts_.proposed += static_cast<int64_t>(s.drafts.size() - keep);
-      s.drafts.resize(keep);
-      s.ahead = s.cursor;
-      for (const DraftToken& d : s.drafts) {
-        while (s.ahead.at_fixed()) s.ahead.take_fixed();
-        s.ahead.take(d.token);
+      const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.round.drafts.size())));
+      if (keep == s.round.drafts.size()) continue;
+      counts_.proposed += static_cast<int64_t>(s.round.drafts.size() - keep);
+      s.round.drafts.resize(keep);
+      s.round.ahead = s.cursor;
+      for (const DraftToken& d : s.round.drafts) {
+        while (s.round.ahead.at_fixed()) s.round.ahead.take_fixed();
+        s.round.ahead.take(d.token);
       }
     }
   }
@@ -216,16 +216,16 @@ class Replay {
     Strand& s = n.s;
     Cursor at = s.cursor;
     int32_t rows = s.length();
-    for (const DraftToken& d : s.drafts) {
+    for (const DraftToken& d : s.round.drafts) {
       for (; at.at_fixed(); at.take_fixed()) ++rows;
       rows += at.take(d.token);
     }
-    for (; at.at_fixed() && at.position() < s.window_end; at.take_fixed()) ++rows;
-    s.ahead = at;
-    s.has_next = s.ahead.at_draw();
-    if (s.has_next) s.next_place = s.ahead.place();
+    for (; at.at_fixed() && at.position() < s.round.window_end; at.take_fixed()) ++rows;
+    s.round.ahead = at;
+    s.round.next.reset();
+    if (at.at_draw()) s.round.next = {at.place(), {}};
     n.fed_rows = rows;
-    if (s.ahead.done()) n.fed_rows = s.drafts.empty() ? s.cached : s.drafts.back().row + 1;
+    if (s.round.ahead.done()) n.fed_rows = s.round.drafts.empty() ? s.cached : s.round.drafts.back().rows;
   }
 
   void pass(const std::vector<Node*>& round) {
@@ -240,23 +240,23 @@ class Replay {
   void settle(Node& n) {
     Strand& s = n.s;
     bool held = true;
-    counts_.proposed += static_cast<int64_t>(s.drafts.size());
-    for (size_t k = 0; k < s.drafts.size() && held; ++k) {
+    counts_.proposed += static_cast<int64_t>(s.round.drafts.size());
+    for (size_t k = 0; k < s.round.drafts.size() && held; ++k) {
       s.take_fixed();
-      const Place p = s.drafts[k].place;
+      const Place p = s.round.drafts[k].place;
       ++counts_.tested;
       held = n.right[k] != 0;
-      width_.seen(s.drafts[k].facts, held);
-      if (m_.observer) m_.observer->seen(s.drafts[k].facts, p, held);
+      width_.seen(s.round.drafts[k].facts, held);
+      if (m_.observer) m_.observer->seen(s.round.drafts[k].facts, p, held);
       counts_.accepted += held;
       if (!held) s.cached = std::min(n.fed_rows, s.length());
       s.take(true_token(p));
     }
     n.whole = held && n.drafted_end;
     if (!held) return;
-    if (!s.done() && s.cursor.position() < s.window_end) s.take_fixed();
+    if (!s.done() && s.cursor.position() < s.round.window_end) s.take_fixed();
     s.cached = std::min(n.fed_rows, s.length());
-    if (s.has_next) s.take(true_token(s.next_place));
+    if (s.round.next) s.take(true_token(s.round.next->place));
     n.whole = held;
   }
 

@@ -15,7 +15,8 @@ namespace {
 
 class EnsembleVerifier : public Verifier {
  public:
-  EnsembleVerifier(const EnsembleSpec& verifier, Passes& passes) : weight_(verifier.weight), chooser_(passes.chooser()), out_(passes.output()) {}
+  EnsembleVerifier(const EnsembleSpec& verifier, Passes& passes)
+      : weight_(verifier.weight), chooser_(passes.chooser()), out_(passes.output()) {}
   Want want(const Strand&, const Place&) const override { return Want::kLogits; }
   bool wants_group_rows() const override { return true; }
 
@@ -30,19 +31,18 @@ class EnsembleVerifier : public Verifier {
 
  private:
   /// The trace asks for draws' own picks, too.
-  static int32_t group_row_at(const Strand& s, const Place& place) {
-    for (const DraftToken& d : s.drafts)
+  static std::optional<size_t> group_row_at(const Strand& s, const Place& place) {
+    for (const DraftToken& d : s.round.drafts)
       if (d.place.field == place.field && d.place.index == place.index) return d.group_row;
-    return s.next_group_row;
+    return s.round.next ? s.round.next->group_row : std::nullopt;
   }
 
-  TokenId pick(size_t row, int32_t group_row, uint32_t request, const Place& place, std::span<const TokenId> history) {
-    if (group_row < 0) return chooser_.pick_at(row, request, place, history);
-    SLIP_CHECK(out_.logits_row[static_cast<size_t>(group_row)] >= 0,
-               "a drafter asks for logits of group rows (DraftNeeds)");
+  TokenId pick(size_t row, std::optional<size_t> group_row, uint32_t request, const Place& place,
+               std::span<const TokenId> history) {
+    if (!group_row) return chooser_.pick_at(row, request, place, history);
+    SLIP_CHECK(out_.logits_row[*group_row] >= 0, "a drafter asks for logits of group rows (DraftNeeds)");
     const Sampling settings = chooser_.sampling_at(place);
-    mixture(out_.logits_V(static_cast<size_t>(group_row)), out_.logits_V(row), weight_, chooser_.allowed_at(place), settings,
-            history, scratch_, law_);
+    mixture(out_.logits_V(*group_row), out_.logits_V(row), weight_, chooser_.allowed_at(place), settings, history, scratch_, law_);
     return drawn(law_, settings.temperature == 0 ? 0 : chooser_.uniform(request, place, Purpose::kToken));
   }
 

@@ -35,7 +35,7 @@ class RejectionVerifier : public Verifier {
       return {.token = law, .kept = law == draw.token};
     }
     distribution(out_.logits_V(row), chooser_.allowed_at(draw.place), settings, history, p_);
-    const Distribution q = draw.q < 0 ? Distribution{} : chooser_.distributions().of(draw.q);
+    const Distribution q = draw.q ? chooser_.distributions().of(*draw.q) : Distribution{};
     if (chooser_.uniform(s.request, draw.place, Purpose::kAccept) < acceptance(p_, q, draw.token))
       return {.token = draw.token, .kept = true};
     residual(p_, q, draw.token, residual_);

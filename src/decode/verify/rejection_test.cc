@@ -136,19 +136,19 @@ class TableDrafter : public Drafter {
   TableDrafter(Passes& passes, uint64_t seed, Mutant mutant) : passes_(passes), seed_(seed), mutant_(mutant) {}
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands)
-      propose_along(*s, nullptr, [&](const Cursor&, DraftToken& draw) -> std::optional<TokenId> { return token(*s, draw); });
+      propose_along(*s, [&](const Cursor&, DraftToken& draw) -> std::optional<TokenId> { return token(*s, draw); });
     return {};
   }
 
  private:
   std::optional<TokenId> token(const Strand& s, DraftToken& draw) {
     uint64_t key = seed_ + static_cast<uint64_t>(s.length());
-    for (const TokenId id : s.path) key = key * 31 + static_cast<uint64_t>(id.value) + 5;
+    for (const TokenId id : s.round.path) key = key * 31 + static_cast<uint64_t>(id.value) + 5;
     PhiloxStream r(key, 77);
     std::array<float, kVocab> logits;
     for (float& x : logits) x = static_cast<float>(r.uniform(-2, 2));
     TokenId x = passes_.chooser().propose_from(logits, s, draw);
-    if (mutant_ == Mutant::kDropsUnlikely && passes_.chooser().distributions().of(draw.q).of(x) < 0.25) return std::nullopt;
+    if (mutant_ == Mutant::kDropsUnlikely && passes_.chooser().distributions().of(draw.q.value()).of(x) < 0.25) return std::nullopt;
     if (mutant_ == Mutant::kGreedyDrafts) x = greedy_choice(logits, {});
     if (mutant_ == Mutant::kQScaled) {
       ChoiceBuffers other;
@@ -174,7 +174,7 @@ class MutantVerifier : public Verifier {
     const auto uniform = [&](Purpose purpose, uint32_t fresh = 0) {
       return passes_.chooser().uniform(s.request + fresh, draw.place, purpose);
     };
-    const Distribution q = passes_.chooser().distributions().of(draw.q);
+    const Distribution q = passes_.chooser().distributions().of(draw.q.value());
     distribution(passes_.output().logits_V(row), {}, passes_.chooser().sampling_at(draw.place), history, p_);
     switch (mutant_) {
       case Mutant::kTestedTwice: {

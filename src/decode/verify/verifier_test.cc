@@ -47,8 +47,7 @@ class ScriptDrafter : public Drafter {
     if (s.tokens.empty() || next_ == rounds_.size()) return {};
     size_t i = 0;
     const auto& drafts = rounds_[next_++];
-    propose_along(s, nullptr,
-                  [&](const Cursor&, DraftToken&) { return i < drafts.size() ? std::optional(drafts[i++]) : std::nullopt; });
+    propose_along(s, [&](const Cursor&, DraftToken&) { return i < drafts.size() ? std::optional(drafts[i++]) : std::nullopt; });
     return {};
   }
 
