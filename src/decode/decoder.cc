@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "decode/draft/methods.h"
-#include "decode/draft_length/block_pilot.h"
 #include "decode/schedule/schedule.h"
 #include "form/schema/values.h"
+#include "lm/block_pilot.h"
 #include "lm/draft_head.h"
 
 namespace slip {

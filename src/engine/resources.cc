@@ -7,9 +7,9 @@
 #include <unordered_map>
 
 #include "base/log.h"
-#include "decode/draft_length/block_pilot.h"
 #include "decode/draft_length/model.h"
 #include "engine/engine.h"
+#include "models/draft/block_pilot.h"
 #include "models/draft/commit_sampler.h"
 #include "models/draft/dflash.h"
 
@@ -114,7 +114,7 @@ struct Resources::Parts {
   /// What a deadline has ended, by what was measured: the next request goes on with it, so that short ones come to an end too.
   std::map<std::string, CostTimes, std::less<>> measuring;
   std::string pilot_name;
-  std::optional<BlockPilot> pilot;
+  std::unique_ptr<BlockPilot> pilot;
 
   Status attach_draft(Engine& engine, const std::string& name, const Request& request, const FormPtr& form) {
     if (!draft_engine || draft_name != name) {
@@ -280,10 +280,10 @@ Status Resources::attach_draft_length(Engine& engine, const Request& request, co
   const DraftLengthSpec& w = request.method.width;
   if (w.kind == DraftLengthSpec::Kind::kBlockPilot && !context.block_pilot) {
     if (!p.pilot || p.pilot_name != w.name) {
-      SLIP_TRY(p.pilot, BlockPilot::open(w.name));
+      SLIP_TRY(p.pilot, load_block_pilot(w.name));
       p.pilot_name = w.name;
     }
-    context.block_pilot = &*p.pilot;
+    context.block_pilot = p.pilot.get();
   }
   if (w.kind != DraftLengthSpec::Kind::kMeasured || context.draft_length_model) return {};
   const std::string key =

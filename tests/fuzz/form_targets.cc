@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "decode/draft_length/block_pilot.h"
 #include "decode/draft_length/model.h"
 #include "engine/resources.h"
 #include "form/builtin/builtin.h"
 #include "form/schema/values.h"
 #include "fuzz/targets.h"
+#include "models/draft/block_pilot.h"
 #include "sim/record/make.h"
 #include "task/wod.h"
 
@@ -146,13 +146,13 @@ std::vector<std::string> seeds_width() {
 
 void run_pilot(Bytes bytes) {
   put("pilot.safetensors", text_of(bytes));
-  const auto pilot = BlockPilot::open(scratch() / "pilot.safetensors");
+  const auto pilot = load_block_pilot(scratch() / "pilot.safetensors");
   if (!pilot) return require_refusal(pilot.error());
-  require(pilot->vocab() > 0 && pilot->classes() > 0, "a classifier has inputs and outputs");
-  std::vector<float> logits(static_cast<size_t>(pilot->vocab()));
+  require((*pilot)->vocab() > 0 && (*pilot)->classes() > 0, "a classifier has inputs and outputs");
+  std::vector<float> logits(static_cast<size_t>((*pilot)->vocab()));
   std::iota(logits.begin(), logits.end(), -2.0F);
-  const int32_t picked = pilot->pick(logits);
-  require(picked >= 0 && picked < pilot->classes(), "a class is picked");
+  const int32_t picked = (*pilot)->pick(logits);
+  require(picked >= 0 && picked < (*pilot)->classes(), "a class is picked");
 }
 
 std::vector<std::string> seeds_pilot() {

@@ -3,19 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <functional>
 
 #include "base/philox.h"
-#include "decode/draft_length/block_pilot.h"
 #include "decode/draft_length/collect.h"
 #include "decode/schedule/schedule.h"
 #include "decode/testing/draft_length_testing.h"
 #include "decode/testing/hash_lm_testing.h"
 #include "decode/testing/replay_testing.h"
 #include "decode/types/method.h"
+#include "lm/block_pilot.h"
 
 namespace slip {
 namespace {
@@ -279,26 +280,24 @@ TEST(DraftLengthCollector, CalibratesOnTheEnginesOwnAnswers) {
   EXPECT_GT(k->tested, 2000);
 }
 
-/// A classifier over so many logits; its class is the largest of the first five.
-BlockPilot pilot_of(int32_t vocab) {
-  const auto file = std::filesystem::temp_directory_path() / ("slip_pilot_" + std::to_string(::getpid()) + ".safetensors");
-  const auto inputs = static_cast<size_t>(vocab);
-  std::vector<float> w0(5 * inputs, 0), w1(25, 0), w2(25, 0), zeros(5, 0);
-  for (size_t i = 0; i < 5; ++i) w0[i * inputs + i] = w2[i * 5 + i] = 1;
-  const auto bytes = [](const std::vector<float>& x) { return std::as_bytes(std::span(x)); };
-  const TensorToWrite tensors[] = {
-      {"layers.0.weight", DType::kF32, {5, vocab}, bytes(w0)}, {"layers.0.bias", DType::kF32, {5}, bytes(zeros)},
-      {"layers.1.weight", DType::kF32, {5, 5}, bytes(w1)},     {"layers.1.bias", DType::kF32, {5}, bytes(zeros)},
-      {"fc_out.weight", DType::kF32, {5, 5}, bytes(w2)},       {"fc_out.bias", DType::kF32, {5}, bytes(zeros)}};
-  if (const auto written = write_safetensors(file, tensors); !written) throw std::runtime_error(written.error().message);
-  auto pilot = BlockPilot::open(file);
-  std::filesystem::remove(file);
-  if (!pilot) throw std::runtime_error(pilot.error().message);
-  return std::move(*pilot);
-}
+/// A classifier over so many logits; its class is the largest of the first five above 0, the first of equal ones.
+class FirstFive : public BlockPilot {
+ public:
+  explicit FirstFive(int32_t vocab) : vocab_(vocab) {}
+  int32_t vocab() const override { return vocab_; }
+  int32_t classes() const override { return 5; }
+  int32_t pick(std::span<const float> logits_V) const override {
+    std::array<float, 5> above{};
+    for (size_t i = 0; i < above.size(); ++i) above[i] = std::max(logits_V[i], 0.0F);
+    return static_cast<int32_t>(std::max_element(above.begin(), above.end()) - above.begin());
+  }
+
+ private:
+  int32_t vocab_;
+};
 
 TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
-  const BlockPilot pilot = pilot_of(kVocab);
+  const FirstFive pilot(kVocab);
   std::vector<int> widths(8, 0);
   for (uint64_t n = 0; n < 300; ++n) {
     PhiloxStream r(n, 16);
@@ -329,7 +328,7 @@ TEST(BlockPilot, SetsTheWidthOnceFromThePrompt) {
 }
 
 TEST(BlockPilot, SaysHowManyMasksTravelAhead) {
-  const BlockPilot pilot = pilot_of(kVocab);
+  const FirstFive pilot(kVocab);
   int64_t accepted = 0;
   for (uint64_t n = 0; n < 100; ++n) {
     PhiloxStream r(n, 19);
@@ -354,7 +353,7 @@ TEST(BlockPilot, SaysHowManyMasksTravelAhead) {
 
 TEST(BlockPilot, RefusesOneThatReadsMoreLogitsThanThereAre) {
   PhiloxStream r(1, 18);
-  const BlockPilot pilot = pilot_of(kVocab + 8);
+  const FirstFive pilot(kVocab + 8);
   DecodeOptions o;
   DecodeContext context;
   context.block_pilot = &pilot;
@@ -369,7 +368,7 @@ TEST(BlockPilot, RefusesOneThatReadsMoreLogitsThanThereAre) {
 
 /// Where the earlier answer has missed, diffusion drafts, and free text has no end that would bound its block.
 TEST(AnyDraftLength, BoundsTheBlocksBehindAnEarlierAnswer) {
-  const BlockPilot pilot = pilot_of(kVocab);
+  const FirstFive pilot(kVocab);
   int64_t passes = 0;
   for (uint64_t n = 0; n < 100; ++n) {
     PhiloxStream r(n, 17);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Widths as arithmetic: the choice against brute force, calibration against known odds, files, the classifier.
+// Widths as arithmetic: the choice against brute force, calibration against known odds, files.
 #include "decode/draft_length/policy.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "base/philox.h"
-#include "decode/draft_length/block_pilot.h"
 #include "decode/draft_length/choice.h"
 #include "decode/draft_length/collect.h"
 #include "decode/sequence/cursor.h"
@@ -412,42 +411,6 @@ TEST(DraftLengthPolicy, NeverSeesIds) {
                 std::is_same_v<decltype(sure), bool>);
   static_assert(std::is_same_v<decltype(field), int32_t> && std::is_same_v<decltype(index), int32_t>);
   static_assert(!std::is_convertible_v<TokenId, int32_t>);
-}
-
-Status write_pilot(const std::filesystem::path& file, int64_t vocab, int64_t hidden, std::vector<float> w0, std::vector<float> w1,
-                   std::vector<float> w2, bool with_out = true) {
-  const std::vector<float> zeros(64, 0);
-  const auto bytes = [](const std::vector<float>& x, int64_t n) {
-    return std::as_bytes(std::span(x).first(static_cast<size_t>(n)));
-  };
-  std::vector<TensorToWrite> t{{"layers.0.weight", DType::kF32, {hidden, vocab}, bytes(w0, hidden * vocab)},
-                               {"layers.0.bias", DType::kF32, {hidden}, bytes(zeros, hidden)},
-                               {"layers.1.weight", DType::kF32, {hidden, hidden}, bytes(w1, hidden * hidden)},
-                               {"layers.1.bias", DType::kF32, {hidden}, bytes(zeros, hidden)}};
-  const auto classes = static_cast<int64_t>(w2.size()) / hidden;
-  if (with_out) {
-    t.push_back({"fc_out.weight", DType::kF32, {classes, hidden}, bytes(w2, classes * hidden)});
-    t.push_back({"fc_out.bias", DType::kF32, {classes}, bytes(zeros, classes)});
-  }
-  return write_safetensors(file, t);
-}
-
-TEST(BlockPilot, IsThePublishedNetwork) {
-  const auto file = scratch("pilot.safetensors");
-  // x = (1, -2, 3): first layer relu(1, -2 + 3) = (1, 1); second relu((-1, 2)) + (1, 1) = (1, 3); outputs 1, 3, 1 + 3, -1, 0.
-  ASSERT_TRUE(write_pilot(file, 3, 2, {1, 0, 0, 0, 1, 1}, {-1, 0, 0, 2}, {1, 0, 0, 1, 1, 1, -1, 0, 0, 0}));
-  const auto p = BlockPilot::open(file);
-  ASSERT_TRUE(p) << p.error().message;
-  EXPECT_EQ(p->vocab(), 3);
-  EXPECT_EQ(p->classes(), 5);
-  const float x[] = {1, -2, 3};
-  EXPECT_EQ(p->pick(x), 2);
-  EXPECT_EQ(p->block(x, 16), 16);
-  const float y[] = {0, 0, 0};
-  EXPECT_EQ(p->block(y, 16), 14) << "equal ones: the first class";
-  ASSERT_TRUE(write_pilot(file, 3, 2, {1, 0, 0, 0, 1, 1}, {-1, 0, 0, 2}, {1, 0}, false));
-  EXPECT_THAT(BlockPilot::open(file).error().message, HasSubstr("fc_out.weight"));
-  std::filesystem::remove(file);
 }
 
 }  // namespace

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "kernels/kernels.h"
+#include <optional>
 
 namespace slip {
 namespace {
@@ -19,6 +18,19 @@ double largest(std::span<const float> logits_V, const Allowed& allowed) {
     if (x > top) top = x;
   });
   return top;
+}
+
+/// Of every id: the largest logit's, the lowest id on ties; none where no logit is a number.
+std::optional<TokenId> likeliest(std::span<const float> logits_V) {
+  std::optional<TokenId> best;
+  float top = 0;
+  for (size_t i = 0; i < logits_V.size(); ++i) {
+    const float x = logits_V[i];
+    if (!(x > top) && (best || std::isnan(x))) continue;
+    best = TokenId{static_cast<int32_t>(i)};
+    top = x;
+  }
+  return best;
 }
 
 }  // namespace
@@ -37,8 +49,8 @@ Allowed allowed_in(const Field& field, int32_t state, std::vector<TokenId>& buff
 
 TokenId greedy_choice(std::span<const float> logits_V, const Allowed& allowed) {
   if (allowed.any && allowed.listed.empty()) {  // nearly all ids: the best of all is nearly always one of them
-    const auto all = static_cast<int32_t>(argmax(logits_V));
-    if (all >= 0 && !std::ranges::binary_search(allowed.denied, TokenId{all})) return {all};
+    const auto all = likeliest(logits_V);
+    if (all && !std::ranges::binary_search(allowed.denied, *all)) return *all;
   }
   TokenId best{-1}, first{-1};
   float top = 0;

@@ -50,7 +50,7 @@ struct DecodeContext {
   DraftLengthTracker* draft_length_tracker =
       nullptr;  // what the width learns from answer to answer; without: from each answer alone
   DraftLengthObserver* draft_length_observer = nullptr;  // sees every tested draft's facts, whatever the width
-  const BlockPilot* block_pilot = nullptr;               // width blockpilot (draft_length/block_pilot.h)
+  const BlockPilot* block_pilot = nullptr;               // width blockpilot (lm/block_pilot.h)
   /// What the arena's first slots hold of the prompt before (DecodeOptions::reuse_prompt), where several decoders use one Lm by turns.
   PrefixCache* prefix_cache = nullptr;
   /// Asked before every pass, the drafter's too.

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/draft/block_pilot.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/safetensors.h"
+
+namespace slip {
+namespace {
+
+struct Linear {
+  const TensorView* weight = nullptr;
+  std::vector<float> bias;
+};
+
+std::vector<float> apply(const Linear& l, std::span<const float> x) {
+  std::vector<float> y(l.bias), row(x.size());
+  for (size_t o = 0; o < y.size(); ++o) {
+    read_as_f32(*l.weight, static_cast<int64_t>(o * x.size()), row);
+    double sum = 0;
+    for (size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(row[i]) * static_cast<double>(x[i]);
+    y[o] += static_cast<float>(sum);
+  }
+  return y;
+}
+
+class PublishedPilot : public BlockPilot {
+ public:
+  static Result<std::unique_ptr<BlockPilot>> open(const std::filesystem::path& path);
+  int32_t vocab() const override { return vocab_; }
+  int32_t classes() const override { return classes_; }
+  int32_t pick(std::span<const float> logits_V) const override {
+    std::vector<float> x(logits_V.begin(), logits_V.begin() + vocab_);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      std::vector<float> y = apply(layers_[i], x);
+      for (size_t k = 0; k < y.size(); ++k) y[k] = std::max(y[k], 0.0F) + (i > 0 ? x[k] : 0.0F);
+      x = std::move(y);
+    }
+    const std::vector<float> y = apply(out_, x);
+    return static_cast<int32_t>(std::max_element(y.begin(), y.end()) - y.begin());
+  }
+
+ private:
+  Checkpoint files_;
+  std::vector<Linear> layers_;
+  Linear out_;
+  int32_t vocab_ = 0, classes_ = 0;
+};
+
+Result<std::unique_ptr<BlockPilot>> PublishedPilot::open(const std::filesystem::path& path) {
+  auto p = std::make_unique<PublishedPilot>();
+  if (std::filesystem::is_directory(path)) {
+    SLIP_TRY(p->files_, Checkpoint::open_folder(path));
+  } else {
+    SLIP_TRY(p->files_, Checkpoint::open_file(path));
+  }
+  const auto linear = [&](const std::string& name, int64_t out, int64_t in) -> Result<Linear> {
+    Linear l;
+    const int64_t shape[] = {out, in};
+    SLIP_TRY(l.weight, p->files_.get(name + ".weight", shape));
+    const int64_t rows[] = {l.weight->shape[0]};
+    SLIP_TRY(const TensorView* bias, p->files_.get(name + ".bias", rows));
+    if (!all_finite(*l.weight) || !all_finite(*bias))
+      return bad_input("{}: {}: expected finite numbers, got NaN or infinity", path.string(), name);
+    l.bias = read_as_f32(*bias);
+    return l;
+  };
+  int64_t width = -1;
+  do {
+    SLIP_TRY(Linear l, linear(fmt::format("layers.{}", p->layers_.size()), width, width));
+    if (width < 0) p->vocab_ = static_cast<int32_t>(l.weight->shape[1]);
+    width = l.weight->shape[0];
+    p->layers_.push_back(std::move(l));
+  } while (p->files_.has(fmt::format("layers.{}.weight", p->layers_.size())));
+  SLIP_TRY(p->out_, linear("fc_out", -1, width));
+  p->classes_ = static_cast<int32_t>(p->out_.bias.size());
+  if (p->vocab_ < 1 || p->classes_ < 1)
+    return bad_input("{}: expected at least 1 input and 1 class, got {} and {}", path.string(), p->vocab_, p->classes_);
+  return std::unique_ptr<BlockPilot>(std::move(p));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BlockPilot>> load_block_pilot(const std::filesystem::path& path) { return PublishedPilot::open(path); }
+
+}  // namespace slip
