@@ -3,10 +3,10 @@
 // see what that row sees and each other, on the guess that everything before them holds. Where it does, the next round has its
 // drafts and no pass was spent on them; where it does not, the round that follows draws one token and lays masks again.
 //
-// The group behind the last head of quadratic self-speculation (quadratic.cc), alone: a row per draft in place of k. Rows of the
-// path never see a mask, so their keys are final and each pass gives every field at work a token whatever becomes of its drafts. A
-// child that starts on its parents' drafts gets masks in the same pass, so that with drafts that hold a level of the graph costs
-// one pass. How many masks: Strand::masks, which the width sets (DraftLengthPolicy::lay_masks). Masks lie in scratch slots.
+// The group behind the last head of quadratic self-speculation (quadratic.cc), alone: a row per draft in place of k. Rows of the path
+// never see a mask, so their keys are final and each pass gives every field at work a token whatever becomes of its drafts. A child that
+// starts on its parents' drafts gets masks in the same pass, so that with drafts that hold a level of the graph costs one pass.
+// How many masks: Strand::masks, which the width sets (DraftLengthPolicy::lay_masks). Masks lie in scratch slots.
 // Tests: Ahead.*, tests/decode/gates_exact_test.cc
 #include <algorithm>
 
@@ -23,7 +23,7 @@ class AheadDrafter : public Drafter {
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands) {
       if (!s->group || s->group->readable_at != request_.statistics.forwards) continue;  // what was before the masks did not hold
-      propose_along(*s, [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
+      propose_along(*s, [&](const Cursor& at, DraftToken& draft) { return read(*s, at.position(), draft); });
     }
     return {};
   }
@@ -59,10 +59,10 @@ class AheadDrafter : public Drafter {
       next_.add_row(rule_.mask, s.first_position + end + e, s.scratch_slot + e, sees, rule_.shift || e > 0 ? want : Want::kNothing);
   }
 
-  std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draw) {
+  std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draft) {
     const int32_t e = u - s.group->position;
     if (e < 1 || e > s.group->count) return std::nullopt;
-    return chooser_.draft_from(s.group->row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
+    return chooser_.draft_from(s.group->row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draft);
   }
 
   const DraftRule& rule_;

@@ -108,7 +108,7 @@ class DiffusionDrafter : public Drafter {
     int32_t end = s.round.window_end;
     if (s.field >= 0) end = std::min(end, request_.field(s.field).start + request_.field(s.field).budget);
     if (s.field < 0 && request_.form) end = std::min(end, request_.form->length());
-    // Free text has no end of its own, and its slots are reserved for so many tokens (chain.cc).
+    // Free text has no end of its own, and its slots are reserved for so many tokens (schedule/chain.cc).
     if (s.field < 0 && !request_.form) end = std::min(end, request_.options.limit + kLongestDraft);
     return std::max(first, end);
   }
@@ -139,9 +139,9 @@ class DiffusionDrafter : public Drafter {
     if (end == first) return;
     const int32_t window_end = s.round.window_end;
     s.round.window_end = std::min(s.round.window_end, end);
-    propose_along(s, [&](const Cursor& at, DraftToken& draw) {
+    propose_along(s, [&](const Cursor& at, DraftToken& draft) {
       const size_t row = first_row + static_cast<size_t>(s.length() - s.cached + at.position() - first - (rule_.shift ? 1 : 0));
-      return std::optional(chooser_.draft_from(row, s, draw));
+      return std::optional(chooser_.draft_from(row, s, draft));
     });
     s.round.window_end = window_end;
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: what a drafter does in a round. One object per answer; buffers are kept from round to round.
+// A drafter proposes tokens for a round. There is one object per answer, and it keeps its buffers from round to round.
 //
-// A round: propose (own passes, batched over the strands) -> the schedule may start children -> rows of the verifying pass, then
-// add_rows -> the pass -> read_rows -> commits. Nothing that a drafter does can change an exact answer: only its time.
+// A round: the drafter proposes, in passes of its own for all strands together; the schedule may start children; the rows of the
+// verifying pass are laid out, and the drafter may add rows that draft the next round; the pass runs; the drafter reads its rows; strands
+// commit. Nothing that a drafter does can change an exact answer: only its time.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -23,19 +24,18 @@ class Drafter {
   virtual bool drafts_in_passes() const { return false; }
   /// The big model's passes must bring taps (after_pass).
   virtual bool wants_taps() const { return false; }
-  /// Fills draws, path and ahead of every strand (see begin_path / propose_along): at most the strand's window.
+  /// Fills the drafts and the path of every strand, whose path has just begun (propose_along), within the strand's window.
   virtual Status propose(std::span<Strand* const> strands) = 0;
-  /// Proposes for one more strand that the schedule has started in the middle of a round (begin_path is done); no passes. Default:
-  /// nothing.
+  /// Proposes for one more strand, which the schedule has started in the middle of the round; without passes. Default: nothing.
   virtual void propose_child(Strand& /*strand*/) {}
   /// Rows that travel with the verifying pass to draft the next round; then, after it, their reading.
   virtual void add_rows(std::span<Strand* const>) {}
   virtual void read_rows(std::span<Strand* const>) {}
   /// After every pass of the big model that holds final rows or rows that may become final (prefill, verify).
   virtual Status after_pass() { return {}; }
-  /// After a strand's commit: how many of its draws were kept.
+  /// After a strand's commit: how many of its drafts were kept.
   virtual void committed(Strand&, int32_t /*kept*/) {}
-  /// A child started early whose rows did not hold; its strand may be opened again.
+  /// A child that was started on its parents' drafts did not hold; its strand may be opened again.
   virtual void discarded(Strand&) {}
   /// Along a graph: a field's strand has all its tokens, drawn or forced.
   virtual void closed(Strand&) {}

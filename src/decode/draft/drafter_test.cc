@@ -240,7 +240,7 @@ TEST(Previous, ThenDiffusionWritesWhatOneAtATimeWrites) {
     }
 }
 
-/// An earlier answer longer than this one may be, and a width below what it drafts: rollouts that have parted draft side by side.
+/// An earlier answer longer than this one may be, and a width below what it drafts: rollouts that have forked draft side by side.
 TEST(Previous, ThenDiffusionKeepsRolloutsInSlotsOfTheirOwn) {
   for (uint64_t n = 0; n < 200 && !testing::Test::HasFailure(); ++n) {
     Trial t = trial_on(Path::kText, n);
@@ -298,10 +298,10 @@ TEST(Rollouts, CountTheDraftsOfSharedRowsOnce) {
       t.options.temperature = 1e-3F;  // sampled, so that nothing is known to be the same beforehand
       t.options.section_temperature.clear();
       t.lm.habit = 0.8;
-      const auto with = [&](int32_t count, Verifications& verdicts) {
+      const auto with = [&](int32_t count, Verifications& seen) {
         HashLm lm(t.lm);
         auto d = Decoder(lm, method_on(path, DiffusionSpec{}, 5))
-                     .rollouts(t.prompt, form_on(path, t), t.options, count, {.draft_length_observer = &verdicts});
+                     .rollouts(t.prompt, form_on(path, t), t.options, count, {.draft_length_observer = &seen});
         if (!d) throw std::runtime_error(d.error().message);
         return std::move(*d);
       };

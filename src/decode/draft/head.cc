@@ -153,12 +153,12 @@ class HeadDrafter : public Drafter {
   void read_block(Strand& s, const Block& b) {
     const int32_t position = s.cursor.position(), length = s.length();
     if (b.end <= position) return;
-    propose_along(s, [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
+    propose_along(s, [&](const Cursor& at, DraftToken& draft) -> std::optional<TokenId> {
       if (at.position() >= b.end) return std::nullopt;
       const size_t row = b.row + static_cast<size_t>(length - b.begin + at.position() - position);
       if (out_.logits_row[row] < 0) return out_.argmax[row];
-      if (!says_anything(out_.logits_V(row), chooser_.allowed_at(draw.place))) return std::nullopt;
-      return chooser_.propose_from(out_.logits_V(row), s, draw);
+      if (!says_anything(out_.logits_V(row), chooser_.allowed_at(draft.place))) return std::nullopt;
+      return chooser_.propose_from(out_.logits_V(row), s, draft);
     });
   }
 

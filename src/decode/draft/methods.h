@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: the drafters that exist. Each in its own file but for the small ones (drafter.cc).
+// The drafters that exist, each in a file of its own but for the small ones (drafter.cc).
 #pragma once
 #include "decode/draft/drafter.h"
 #include "lm/draft_head.h"
@@ -9,9 +9,9 @@ namespace slip {
 std::unique_ptr<Drafter> make_no_drafter();
 std::unique_ptr<Drafter> make_previous_drafter(const PreviousAnswer& previous, std::unique_ptr<Drafter> then, Passes& passes);
 std::unique_ptr<Drafter> make_diffusion_drafter(const DraftRule& rule, bool adapter, Passes& passes);
-/// Masks behind the last row of every verifying pass, at most `most` per field; strands are fields of a graph.
+/// Lays masks behind the last row of every verifying pass, at most `most` per field; strands are fields of a graph.
 std::unique_ptr<Drafter> make_ahead_drafter(const DraftRule& rule, int32_t most, Passes& passes);
-/// k heads and a group of k masks behind each.
+/// Verifies with k heads (the newest row and k - 1 drafts) and lays a group of k masks behind each.
 std::unique_ptr<Drafter> make_quadratic_drafter(const DraftRule& rule, int32_t k, const Capacity& capacity, Passes& passes);
 std::unique_ptr<Drafter> make_lookup_drafter(int32_t longest, bool graph, Passes& passes);
 /// `room`: most rows of one strand; `graph`: strands are fields. Errors: kUsage (no model), kBadInput (maps or prompt that do not fit),

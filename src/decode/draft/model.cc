@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speculative decoding with a second model [Leviathan et al.; the OpenVLA + MiniVLA report]: it proposes
+// Speculative decoding with a second model [Leviathan et al.; the OpenVLA + MiniVLA report, docs/notes/speculation.md#acceptance]: it proposes
 // one token per pass of its own, all strands side by side, under the target's rules for the field.
 //
 // The drafter keeps keys of what it was fed, by its own ids; a round begins by comparing that with the strand and feeds what is
@@ -243,14 +243,14 @@ class ModelDrafter : public Drafter {
   bool walk(Active& a) {
     Strand& s = *a.strand;
     bool asks = false;
-    propose_along(s, [&](const Cursor& at, DraftToken& draw) -> std::optional<TokenId> {
+    propose_along(s, [&](const Cursor& at, DraftToken& draft) -> std::optional<TokenId> {
       if (at.last_draw()) return std::nullopt;  // where all before it hold, the verifying pass says it anyway
       if (a.asked) {
         a.asked = false;
-        return draft(a, draw);
+        return drafted(a, draft);
       }
       asks = true;
-      a.want = wants_logits(draw.place) ? Want::kLogits : Want::kArgmax;
+      a.want = wants_logits(draft.place) ? Want::kLogits : Want::kArgmax;
       return std::nullopt;
     });
     if (!asks) return false;
@@ -266,17 +266,17 @@ class ModelDrafter : public Drafter {
   bool couples(const Place& place) const { return coupled_ && chooser_.temperature_at(place) > 0; }
   bool wants_logits(const Place& place) const { return couples(place) || chooser_.draft_want(place.field) == Want::kLogits; }
 
-  std::optional<TokenId> draft(const Active& a, DraftToken& draw) {
+  std::optional<TokenId> drafted(const Active& a, DraftToken& draft) {
     const TokenId first = model_.to_target[static_cast<size_t>(out_.argmax[a.row].value)];
-    const bool unruled = draw.place.field < 0 || request_.field(draw.place.field).rules.unrestricted();
+    const bool unruled = draft.place.field < 0 || request_.field(draft.place.field).rules.unrestricted();
     if (unruled && first.value < 0) return std::nullopt;
     if (out_.logits_row[a.row] < 0) return first;
     translate(out_.logits_V(a.row));
-    if (!says_anything(target_logits_V_, chooser_.allowed_at(draw.place))) return std::nullopt;
-    const TokenId token = chooser_.propose_from(target_logits_V_, *a.strand, draw);
-    if (!couples(draw.place) || draw.q) return token;
-    return choose(target_logits_V_, chooser_.allowed_at(draw.place), chooser_.sampling_at(draw.place),
-                  a.strand->history(draw.place, draw.rows), chooser_.uniform(a.strand->request, draw.place, Purpose::kToken),
+    if (!says_anything(target_logits_V_, chooser_.allowed_at(draft.place))) return std::nullopt;
+    const TokenId token = chooser_.propose_from(target_logits_V_, *a.strand, draft);
+    if (!couples(draft.place) || draft.q) return token;
+    return choose(target_logits_V_, chooser_.allowed_at(draft.place), chooser_.sampling_at(draft.place),
+                  a.strand->history(draft.place, draft.rows), chooser_.uniform(a.strand->request, draft.place, Purpose::kToken),
                   chooser_.buffers());
   }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quadratic self-speculation [Nemotron-Labs-Diffusion, released code; docs/notes/speculation.md#quadratic]: the verifying pass
-// carries drafts for every outcome of itself, so that a round is one pass. Per strand and k:
+// Quadratic self-speculation [Nemotron-Labs-Diffusion, released code; docs/notes/speculation.md#quadratic]: the verifying pass carries
+// drafts for every outcome of itself, so that a round is one pass. Per strand and k:
 //
 //   heads   the newest row and k - 1 drafts, as in every verifying pass: they see the strand up to themselves and never a mask
 //   group   behind every head whose logits are asked: k masks, which see what the head sees and each other
 //
-// Whatever the walk keeps, the group behind its last head says what comes next: element 0 stands where the law's own token now is,
+// Whatever the walk keeps, the group behind its last head says what comes next: element 0 stands where the target's token now is,
 // elements 1 .. k-1 are the drafts of the next round. Without token shift a mask's own row predicts it, with token shift the row
 // before it does; element 1 is then read from element 0's row. The prefill carries the first group.
 //
@@ -36,7 +36,7 @@ class QuadraticDrafter : public Drafter {
     for (Strand* s : strands) {
       s->round.window_drafts = std::min(s->round.window_drafts, k_ - 1);
       if (!s->group || s->group->readable_at != request_.statistics.forwards) continue;  // another pass has overwritten the outputs
-      propose_along(*s, [&](const Cursor& at, DraftToken& draw) { return read(*s, at.position(), draw); });
+      propose_along(*s, [&](const Cursor& at, DraftToken& draft) { return read(*s, at.position(), draft); });
     }
     return {};
   }
@@ -124,10 +124,10 @@ class QuadraticDrafter : public Drafter {
 
   Want want_of(int32_t field) const { return chooser_.draft_want(field); }
 
-  std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draw) {
+  std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draft) {
     const int32_t e = u - s.group->position;
     if (e < 1 || e >= s.group->count) return std::nullopt;
-    return chooser_.draft_from(s.group->row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draw);
+    return chooser_.draft_from(s.group->row + static_cast<size_t>(e - (rule_.shift ? 1 : 0)), s, draft);
   }
 
   const DraftRule& rule_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured width of a graph whose drafts travel with the verifying passes (ahead.cc, earlier answers): a draft is worth what it
-// takes off the longest path, not that it holds.
+// The measured width of a graph whose drafts travel with the verifying passes (draft/ahead.cc, earlier answers): a draft is worth what it takes
+// off the longest path, not that it holds.
 //
 // The plan says how many passes each field gets (plan.h). In each round strands that its end waits for get masks; the
 // others go on at a draw a pass, which costs nothing.
@@ -105,7 +105,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
     const double masks = left + plan_.behind(f) - target;
     const double holds = chain_[static_cast<size_t>(f)] * held(f);
     if (masks < kOneMask || holds * cost_.pass < cost_.row) return 0;
-    // Rollouts that have parted: a mask for each, and the pass is saved only where all of them hold.
+    // Rollouts that have forked: a mask for each, and the pass is saved only where all of them hold.
     const int32_t n = beside_[static_cast<size_t>(f)];
     if (n > 1 && std::pow(holds * kept_before(f, 1, 1), n) * cost_.pass < n * cost_.row) return 0;
     return std::min({static_cast<int32_t>(std::lround(masks)), static_cast<int32_t>(std::lround(left)), model_.most_drafts});

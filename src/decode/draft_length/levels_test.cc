@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks that travel with the verifying passes (ahead.cc), and the width that knows the graph's levels (levels.cc).
+// Masks that travel with the verifying passes (draft/ahead.cc), and the width that knows the graph's levels (levels.cc).
 #include <gtest/gtest.h>
 
 #include <stdexcept>

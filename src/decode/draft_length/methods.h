@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of policy.cc: the widths that need data.
+// The draft lengths that go by data: measured ones, and a classifier's.
 #pragma once
 #include <memory>
 

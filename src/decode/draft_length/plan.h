@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of levels.cc: how many passes each field of a graph gets.
+// How many passes each field of a graph gets, for drafts that travel with the verifying passes (levels.cc).
 //
 // A field without drafts takes a pass per draw; every mask that holds saves it one, down to one pass. Which fields should be quicker is a
 // project's time-cost tradeoff [Kelley 1961, "crashing"]: while it pays, cut the longest path by one pass where that takes the fewest

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: how many tokens a round looks at. A policy is given what passes cost and how drafts came about, never the
-// drafted ids: a draft that is dropped because of its own value would bias the law (docs/notes/speculation.md#cutting-drafts). The
-// types see to it: a policy gets views of strands (draft_view.h) and facts of drafts.
+// The draft length: how many tokens a round looks at. A policy is given what passes cost and how drafts came about, never the drafted ids:
+// a draft that is dropped because of its own value would bias what is sampled (docs/notes/speculation.md#cutting-drafts). The types see
+// to it: a policy gets views of strands (sequence/draft_view.h) and facts of drafts.
 //
 // Where the verifier tests drafts that were drawn (rejection, ensemble), even the facts of later draws tell of earlier ids: what a
 // drafter says next depends on what it said. There a policy decides before the drafts only (chooses() is false).
@@ -27,8 +27,8 @@ class DraftLengthPolicy {
   }
   /// The window bounds what is drafted; fixed tokens behind it are verified along (else they wait for the next round).
   virtual bool window_ends_with_drafts() const { return false; }
-  /// After the drafts: how many of each strand's draws go to the verifier. `facts`: per strand, per draw (sure draws have top = 1);
-  /// `keep`: comes in as the number of draws, may only go down. Default: all of them.
+  /// After the drafts: how many of each strand's drafts go to the verifier. `facts`: per strand, per draft (sure ones have top = 1);
+  /// `keep`: comes in as the number of drafts, may only go down. Default: all of them.
   virtual void choose(std::span<const std::span<const DraftFacts>> /*facts*/, std::span<int32_t> /*keep*/) {}
   virtual bool chooses() const { return false; }
   /// Facts cost rows of logits in place of argmaxes.
@@ -37,7 +37,7 @@ class DraftLengthPolicy {
   virtual bool starts(int32_t /*field*/) { return true; }
   /// Before the verifying pass: how many masks each strand gets, for drafters that draft in it.
   virtual void lay_masks(DraftViews /*strands*/) {}
-  /// After the verdicts: what was seen of each tested draw (for calibration that follows the drive).
+  /// After the verification: what was seen of each tested draft (for calibration that follows the drive).
   virtual void seen(const DraftFacts&, bool /*kept*/) {}
   /// Once per answer, before its first round: the logits of the prompt's last row, for a pass more.
   virtual bool wants_prompt_logits() const { return false; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: what states of a form's rules allow, as the lists of ids that a pass's rows name (lm/lm.h, Pass::allowed),
-// so that greedy rows of restricted fields need no logits.
+// What states of a form's rules allow, as the lists of ids that a pass's rows name (lm/lm.h, Pass::allowed), so
+// that greedy rows of restricted fields need no logits.
 #pragma once
 #include <cstdint>
 #include <span>

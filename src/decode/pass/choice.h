@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The token that the model's law gives: largest logit, or the keyed draw, among the ids that the field allows.
+// The target's token: the largest logit, or the keyed draw, among the ids that the field allows; and distributions over them.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -66,9 +66,9 @@ TokenId drawn(const Distribution& p, double u);
 TokenId choose(std::span<const float> logits_V, const Allowed& allowed, const Sampling& sampling, std::span<const TokenId> history,
                double u, ChoiceBuffers& buffers);
 
-/// Ensemble law [Nemotron-Labs-Diffusion; docs/notes/speculation.md#ensemble]: (1 - weight) p_diffusion + weight p_ar, softmaxes
-/// over the allowed ids behind repetition; temperature, top_k, top_p and min_p act on the mixture, so that greedy is its largest
-/// probability and the limit of low temperatures. `work` and `out` are filled.
+/// Ensemble law [Nemotron-Labs-Diffusion; docs/notes/speculation.md#ensemble]: (1 - weight) p_diffusion + weight p_ar, softmaxes over the
+/// allowed ids behind repetition; temperature, top_k, top_p and min_p act on the mixture, so that greedy is its largest probability
+/// and the limit of low temperatures. `scratch` and `out` are filled.
 void mixture(std::span<const float> diffusion_V, std::span<const float> ar_V, double weight, const Allowed& allowed,
              const Sampling& sampling, std::span<const TokenId> history, ChoiceBuffers& scratch, ChoiceBuffers& out);
 

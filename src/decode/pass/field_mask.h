@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: what a field's rules allow at one place when tokens before *and behind* it may be decided already
+// What a field's rules allow at one place when tokens before *and behind* it may be decided already
 // (diffusion commits in any order). A token is allowed when some state that the tokens before can lead to goes, by that
 // token, to a state from which the decided rest can still be reached.
 // Test: FieldMask.AllowExactlyWhatCanStillBeCompleted.

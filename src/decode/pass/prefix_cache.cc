@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an arena's first slots hold of a prompt (decoder.h). A prompt's row depends on nothing behind it, so a common prefix of two
+// What an arena's first slots hold of a prompt (prefix_cache.h). A prompt's row depends on nothing behind it, so a common prefix of two
 // prompts has equal keys, bit for bit. Features are compared as bits and kept as a copy: 6 MB for three cameras of 240 rows, 1 ms.
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The distributions that tokens are drawn from: settings against a plain reference, the mixture of two readings, and speculative
-// sampling's law by enumeration of every draft and verdict (docs/gates.md, 1).
+// sampling's law by enumeration of every draft and verification (docs/gates.md).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -309,7 +309,7 @@ class Tables {
   uint32_t vocab_;
 };
 
-/// The law of the first `length` tokens that rounds of `width` drafts emit: every draft and every verdict, weighted.
+/// The law of the first `length` tokens that rounds of `width` drafts emit: every draft and every verification, weighted.
 struct Enumeration {
   const Tables& tables;
   size_t length, width;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order-ideal acceptance: a strand's draws are kept up to its first miss, which the target's token replaces; where all held, the row
-// behind them gives one more. Strands of one pass do not see each other (or are discarded when what they saw did not hold), so the
-// rows' laws are exact whatever travels with them.
+// Drafts are accepted in order: a strand's drafts are kept up to the first miss, which the target's token replaces; where all held, the
+// row behind them gives one more token. Strands of one pass do not see each other (or are discarded when what they saw did not hold), so
+// that each row says what it would say alone, whatever travels with it.
 #include "decode/rounds/rounds.h"
 
 #include <algorithm>
@@ -22,9 +22,9 @@ constexpr size_t kUsualPicks = 128;  // of a round; more of them allocate
 
 }  // namespace
 
-/// Drafts that were drawn (rejection sampling) may go only because of what came before them: the facts of later draws know which
-/// token was drawn (docs/notes/speculation.md#cutting-drafts). The policy sees growing beginnings, and a draw stays if it stays as
-/// the last one.
+/// Drafts that were drawn (rejection sampling) may go only because of what came before them: the facts of later drafts know which
+/// token was drawn (docs/notes/speculation.md#cutting-drafts). The policy sees growing beginnings, and a draft stays if it stays as the last
+/// one.
 void Rounds::choose_without_looking_ahead() {
   shown_.assign(fact_spans_.begin(), fact_spans_.end());
   kept_.assign(keep_.size(), 0);
@@ -44,7 +44,7 @@ void Rounds::choose_without_looking_ahead() {
   keep_ = kept_;
 }
 
-/// Cuts every strand's drafts to what the policy keeps; sure draws behind a cut go with it.
+/// Cuts every strand's drafts to what the policy keeps; sure ones behind a cut go with it.
 void Rounds::cut(std::span<Strand* const> strands) {
   facts_.clear();
   fact_spans_.clear();
@@ -184,7 +184,7 @@ Status Rounds::verify(std::span<Strand* const> strands) {
 }
 
 bool Rounds::commit(Strand& s) {
-  judge(s, s.request, picks_, true);
+  verify_for(s, s.request, picks_, true);
   return commit(s, picks_);
 }
 
@@ -196,7 +196,7 @@ bool Rounds::commit(Strand& s, const Picks& picks) {
   return picks.held;
 }
 
-void Rounds::judge(Strand& s, uint32_t request, Picks& picks, bool leads) {
+void Rounds::verify_for(Strand& s, uint32_t request, Picks& picks, bool leads) {
   const uint32_t own = std::exchange(s.request, request);
   picks.tokens.clear();
   picks.held = true;

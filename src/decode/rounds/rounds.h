@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: one round over any number of strands: propose, verify in one pass, commit.
+// One round over any number of strands: the drafter proposes, one pass verifies, the strands commit.
 #pragma once
 #include <memory>
 #include <span>
@@ -30,19 +30,19 @@ class Rounds {
   void begin_verify();
   void add(Strand& strand);
   Status verify(std::span<Strand* const> strands);
-  /// What an answer picks along a strand's draws, up to its first miss or to the draw behind them all. Equal picks: equal tokens.
+  /// What an answer picks along a strand's drafts, up to its first miss or to the place behind them all. Equal picks: equal tokens.
   struct Picks {
     std::vector<TokenId> tokens;
     bool held = true;  // else the last one replaces a draft
     bool operator==(const Picks&) const = default;
   };
-  /// Verifiers a strand's round, which is not committed yet, with an answer's uniforms: the lead's, or those of one that shares the
-  /// strand so far. Drafts that share rows count once: statistics and the width hear of the lead's verdicts alone.
-  void judge(Strand& strand, uint32_t request, Picks& picks, bool leads);
+  /// Verifies a strand's drafts with an answer's uniforms, the lead's or those of one that shares the strand so far, and commits nothing
+  /// yet. Drafts that share rows count once: statistics and the width hear of the lead's verifications alone.
+  void verify_for(Strand& strand, uint32_t request, Picks& picks, bool leads);
   /// Commits a strand's round; true if every draft held.
   bool commit(Strand& strand);
   bool commit(Strand& strand, const Picks& picks);
-  /// Commits a copy of a strand that an answer leaves with picks of its own, before the strand's own commit; how many draws it kept.
+  /// Commits a copy of a strand for an answer that forks with picks of its own, before the strand's own commit; how many drafts it kept.
   int32_t commit_beside(Strand& copy, const Picks& picks);
   /// Drops a child's round: its parent turned out otherwise than drafted.
   void discard(Strand& strand);

@@ -5,9 +5,9 @@
 // Differs from Fast-dDrive: fields may end early (END): their masks are laid out to the budget in the draft pass and dropped in the
 // verifying pass, and the rest of the block moves up. With fixed sizes it is the paper's algorithm pass for pass.
 //
-// Rollouts: rows of equal answers are equal, so a group runs once and each of its answers picks from the same rows with its own
-// uniforms. Answers that pick otherwise leave the group: what both have is context, the rest becomes the first rows of a strand of
-// their own. So whatever is greedy costs one answer, and so do the sampled tokens on which all agree.
+// Rollouts: rows of equal answers are equal, so a group of them runs once and each answer picks from the same rows with its own uniforms.
+// A rollout whose token differs forks: it shares the common prefix's KV rows and continues alone, or with those that forked with the same
+// tokens. So whatever is greedy costs one answer, and so do the sampled tokens on which all agree.
 // Tests: ScaffoldSpec.CommitsTheSameTokensAsOneAtATime, SelfSpec.CommitsTheSameTokensAsOneAtATime, Rollouts.*
 #include <algorithm>
 #include <deque>
@@ -40,7 +40,7 @@ class ChainRun {
   }
 
  private:
-  /// What the answers that picked otherwise than their lead hold after the round.
+  /// What answers whose tokens differ from their lead's hold after the round.
   struct Outcome {
     Rounds::Picks picks;
     Strand strand;
@@ -124,8 +124,8 @@ class ChainRun {
     auto& ready = t_.scratch.ready;
     ready.clear();
     for (const Group& g : groups_) ready.push_back(g.lead);
-    // Branches that have parted draft no more where drafts take passes: a draft pass of all branches costs as many rows as all their
-    // blocks, for drafts that the sampled tokens leave soon (docs/lab/0011-decoders.md).
+    // Rollouts that have forked draft no more where drafts take passes: a draft pass for all of them costs as many rows as all their
+    // blocks, for drafts that do not hold long once tokens are sampled (docs/lab/0011-decoders.md).
     SLIP_TRY_(t_.rounds.propose(ready, groups_.size() == 1 || t_.drafts_decide || !t_.drafter.drafts_in_passes()));
     t_.rounds.begin_verify();
     for (Strand* s : ready) t_.rounds.add(*s);
@@ -137,7 +137,7 @@ class ChainRun {
     return {};
   }
 
-  /// The lead's round, and with it those of its followers; who picked otherwise leaves.
+  /// Commits the lead's round, and with it those of its members; one whose tokens differ forks.
   void commit(size_t g) {
     Strand& lead = *groups_[g].lead;
     if (groups_[g].members.size() == 1) {
@@ -146,17 +146,17 @@ class ChainRun {
     }
     outcomes_.clear();
     outcome_of_.clear();
-    t_.rounds.judge(lead, lead.request, picks_, true);
+    t_.rounds.verify_for(lead, lead.request, picks_, true);
     for (size_t m = 1; m < groups_[g].members.size(); ++m) {
       const int32_t member = groups_[g].members[m];
-      t_.rounds.judge(lead, request_.options.request + static_cast<uint32_t>(member), other_picks_, false);
+      t_.rounds.verify_for(lead, request_.options.request + static_cast<uint32_t>(member), other_picks_, false);
       outcome_of_.push_back(other_picks_ == picks_ ? nullptr : &outcome(lead, member, other_picks_));
     }
     t_.rounds.commit(lead, picks_);
     split(g);
   }
 
-  /// What an answer that picked otherwise than the lead holds now: one for all that picked so.
+  /// What an answer whose tokens differ from the lead's holds now: one for all that picked the same.
   const Outcome& outcome(const Strand& lead, int32_t member, const Rounds::Picks& picks) {
     for (const Outcome& o : outcomes_)
       if (o.picks == picks) return o;
@@ -208,11 +208,12 @@ class ChainRun {
       }
       groups_[first_new + k].members.push_back(members[m]);
     }
-    for (size_t k = 0; k < of.size(); ++k) leave(*groups_[g].lead, *of[k], groups_[first_new + k]);
+    for (size_t k = 0; k < of.size(); ++k) fork(*groups_[g].lead, *of[k], groups_[first_new + k]);
   }
 
-  /// A strand for a new group: rows that both have stay the old lead's, as context; one row at least is left to draw from.
-  void leave(const Strand& lead, const Outcome& outcome, Group& group) {
+  /// Forks a strand for a new group: the rows of the common prefix stay the old lead's, as context; one row at least is left to draw
+  /// from.
+  void fork(const Strand& lead, const Outcome& outcome, Group& group) {
     const Strand& picked = outcome.strand;
     const auto [a, b] = std::mismatch(lead.tokens.begin(), lead.tokens.end(), picked.tokens.begin(), picked.tokens.end());
     const int32_t common =

@@ -2,16 +2,16 @@
 // Fields along their graph [FastDriveCoT], with drafts in every field and children started on their parents' drafts.
 //
 // One strand per field; its rows begin with the hand-off row. A pass holds rounds of all strands whose parents are closed. Drafts make
-// the same answer in fewer passes, for rows of different ready fields do not see each other: each field's law is exact whatever
-// travels with it (lm/graph_visibility.h; docs/notes/speculation.md#graph-decoding).
+// the same answer in fewer passes: rows of different ready fields do not see each other, so that each says what it would say alone
+// (lm/graph_visibility.h; docs/notes/speculation.md#graph-decoding).
 // A strand that is closed may hold rows that no pass has fed (its last token, a forced placeholder): they travel with the first pass
 // in which a descendant works. With activation a child starts on parents that are drafted to their end; its round counts only if
 // each of them closed exactly as drafted: what is accepted is closed towards the parents.
 //
 // Rollouts share a field's strand as long as their ancestors' strands are the same and they pick the same tokens in it; each picks from
-// the strand's rows with its own uniforms. Who picks otherwise gets a strand whose context begins with the rows that both have, and so
-// do, in their turn, the fields that descend from it. Not where the answer depends on drafts: there only what is greedy and has no
-// sampled ancestor is shared.
+// the strand's rows with its own uniforms. A rollout whose token differs forks: its strand shares the common prefix's KV rows and
+// continues alone, and so do, in their turn, the fields that descend from it. Where the answer depends on drafts, only what is greedy
+// and has no sampled ancestor is shared.
 // Tests: Fields.*, FieldsSpec.*, tests/decode/fixtures_test.cc
 #include <algorithm>
 #include <optional>
@@ -88,7 +88,7 @@ class FieldRun {
     for (size_t u = 1; u < ordinal_.size(); ++u) ordinal_[u] += ordinal_[u - 1];
   }
 
-  /// Fields that no rollout can have otherwise than the first: one region of slots for all.
+  /// Fields in which no rollout can differ from the first: one region of slots for all.
   void find_shared() {
     shared_.assign(fields(), 1);
     for (const int32_t f : visibility_.order()) {
@@ -292,11 +292,11 @@ class FieldRun {
     return {};
   }
 
-  /// Rollouts that have parted draft no more where drafts take passes of their own: rollouts times their blocks of masks
+  /// Rollouts that have forked draft no more where drafts take passes of their own: rollouts times their blocks of masks
   /// (docs/lab/0011-decoders.md).
   bool drafts_pay() const {
-    const auto parted = [&](const Strand* s) { return members(*s) < rollouts(); };
-    return t_.drafts_decide || !t_.drafter.drafts_in_passes() || std::none_of(ready_.begin(), ready_.end(), parted);
+    const auto forked = [&](const Strand* s) { return members(*s) < rollouts(); };
+    return t_.drafts_decide || !t_.drafter.drafts_in_passes() || std::none_of(ready_.begin(), ready_.end(), forked);
   }
 
   /// Children whose open parents are all drafted to their very end in this pass, to any depth.
@@ -330,11 +330,11 @@ class FieldRun {
         const Strand* parent = strand(q, r);
         return closed(q, r) && (!node_of(*parent).in_pass || node_of(*parent).held);
       });
-      const auto parted = [&](size_t m) {
+      const auto forked = [&](size_t m) {
         return std::any_of(parents.begin(), parents.end(), [&](int32_t q) { return strand(q, m) != strand(q, r); });
       };
       for (size_t m = rollouts(); m-- > 0;)
-        if (has(s, m) && (!holds || parted(m))) strand_[at(s.field, m)] = nullptr;
+        if (has(s, m) && (!holds || forked(m))) strand_[at(s.field, m)] = nullptr;
       if (!holds) {
         t_.rounds.discard(s);
         n.in_pass = false;  // waiting again; what its descendants saw did not hold either
@@ -347,7 +347,7 @@ class FieldRun {
     if (s.done()) close(s);
   }
 
-  /// A strand's round for all who share it; who picks otherwise than the first leaves.
+  /// Commits a strand's round for all rollouts that share it; one whose tokens differ from the first's forks.
   void commit(Strand& s) {
     Node& n = node_of(s);
     if (shared_[static_cast<size_t>(s.field)] || members(s) == 1) {
@@ -355,26 +355,26 @@ class FieldRun {
       return;
     }
     const size_t first = first_of(s);
-    leavers_.clear();
-    t_.rounds.judge(s, s.request, picks_, true);
+    forked_.clear();
+    t_.rounds.verify_for(s, s.request, picks_, true);
     for (size_t m = first + 1; m < rollouts(); ++m) {
       if (!has(s, m)) continue;
-      t_.rounds.judge(s, request_.options.request + static_cast<uint32_t>(m), other_picks_, false);
-      if (other_picks_ != picks_) leave(s, m);
+      t_.rounds.verify_for(s, request_.options.request + static_cast<uint32_t>(m), other_picks_, false);
+      if (other_picks_ != picks_) fork(s, m);
     }
     n.held = t_.rounds.commit(s, picks_);
-    for (const Leaver& l : leavers_) part(s, region(s.field, l.first));
+    for (const Forked& l : forked_) share_prefix(s, region(s.field, l.first));
   }
 
-  /// Rollout m has picked otherwise: it goes with those who picked the same, or begins a strand of its own.
-  void leave(const Strand& lead, size_t m) {
+  /// Rollout m's tokens differ: it goes with those that picked the same, or forks into a strand of its own.
+  void fork(const Strand& lead, size_t m) {
     Strand*& mine = strand_[at(lead.field, m)];
-    for (const Leaver& l : leavers_)
+    for (const Forked& l : forked_)
       if (l.picks == other_picks_) {
         mine = strand_[at(lead.field, l.first)];
         return;
       }
-    leavers_.push_back({m, other_picks_});
+    forked_.push_back({m, other_picks_});
     Strand& s = region(lead.field, m);
     mine = &s;
     const int32_t first_slot = s.first_slot, scratch_slot = s.scratch_slot;
@@ -387,8 +387,8 @@ class FieldRun {
     s.first_slot = first_slot;
   }
 
-  /// Rows that both have stay the lead's, as context; where the strand goes on, one row at least is left to draw from.
-  void part(const Strand& lead, Strand& s) {
+  /// The rows of the common prefix stay the lead's, as context; where the strand goes on, one row at least is left to draw from.
+  void share_prefix(const Strand& lead, Strand& s) {
     const auto [a, b] = std::mismatch(lead.tokens.begin(), lead.tokens.end(), s.tokens.begin(), s.tokens.end());
     const int32_t common =
         std::min({static_cast<int32_t>(a - lead.tokens.begin()), lead.cached, s.cached, s.length() - (s.done() ? 0 : 1)});
@@ -423,8 +423,8 @@ class FieldRun {
     return instances_in(request_.field(of.field), t_.answers[0].fields[static_cast<size_t>(of.field)]) <= of.instance;
   }
 
-  /// Of the round under way: a rollout that has left its strand, and what it picked.
-  struct Leaver {
+  /// Of the round under way: a rollout that has forked, and what it picked.
+  struct Forked {
     size_t first;
     Rounds::Picks picks;
   };
@@ -443,7 +443,7 @@ class FieldRun {
   std::vector<Strand*> region_, strand_;  // by rollout and field: the strand that lies in its slots, the one that it has
   std::vector<Strand*> ready_;
   std::vector<int64_t> remaining_;
-  std::vector<Leaver> leavers_;
+  std::vector<Forked> forked_;
   Rounds::Picks picks_, other_picks_;
   size_t open_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: the schedules. Each fills answers' tokens (forms: fields too), statistics and rounds; checks that concern
-// the model and the request are done by Decoder. All but sections are loops of rounds (rounds.h) over strands.
+// The schedules: which positions may be worked on now. Each fills answers' tokens (forms: fields too), statistics and rounds; checks that
+// concern the model and the request are done by Decoder. All but sections are loops of rounds (rounds/rounds.h) over strands.
 #pragma once
 #include "decode/pass/passes.h"
 #include "decode/rounds/rounds.h"
@@ -33,7 +33,7 @@ struct ScheduleContext {
   const Form* form;
   std::vector<Decoded>& answers;
   Capacity capacity;
-  bool drafts_decide = false;  // the verifier's answer depends on what was drafted: a schedule may not leave drafts out
+  bool drafts_decide = false;  // the answer depends on what was drafted: a schedule may not leave drafts out
 };
 
 Status decode_text(ScheduleContext& context);

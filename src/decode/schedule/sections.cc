@@ -8,7 +8,7 @@
 // Tests: SectionDiffusion.GivesAnswersThatTheFormAllows, CommitSampling.*; pass for pass against the reference in tests/decode/fixtures_test.cc.
 // With a commit sampler [Nemotron-Labs-Diffusion, App. A] a small network that sees the whole block says how likely each place's likeliest
 // token is the one that will stand there; that takes the confidence's place. A choice that is not the likeliest token (the rules or a
-// temperature took another) was not judged by it and counts 0.
+// temperature took another) was not looked at by it and counts 0.
 // Differs from the paper: choices obey the field's rules (FieldMask), and places committed in one pass must fit together; one that
 // does not stays masked. Without rules this is the paper's algorithm pass for pass.
 #include <algorithm>

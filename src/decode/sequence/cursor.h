@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: what comes next in a strand. A cursor knows whether that is a fixed token, a draw or nothing, and takes it;
+// What comes next in a strand. A cursor knows whether that is a fixed token, a draw or nothing, and takes it;
 // fields that close early leave no hole in a chain. It is a small value, so that a draft can walk ahead on a copy.
 #pragma once
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace slip {
 
-/// The place of a draw: its field (-1: free text), the number of the token in it, the state of the field's rules.
+/// The place of a token that is drawn: its field (-1: free text), its number in it, and the state of the field's rules there.
 struct Place {
   int32_t field = -1, index = 0, state = 0;
 };
@@ -37,7 +37,7 @@ class Cursor {
   int32_t position() const { return position_; }
   /// Is what comes next a draw behind which none follows, whatever it is?
   bool last_draw() const;
-  /// The only token that the rules allow here, where there is no choice: the law gives it whatever the model says.
+  /// The only token that the rules allow here, where there is no choice: it is the target's token whatever the model says.
   std::optional<TokenId> only() const;
 
   /// Do the rules allow a token here, END included?

@@ -16,8 +16,8 @@ std::optional<int32_t> DraftView::next_index() const {
   return strand_->round.next ? std::optional(strand_->round.next->place.index) : std::nullopt;
 }
 
-void DraftView::set_window(int32_t draws, int32_t end) {
-  strand_->round.window_drafts = draws;
+void DraftView::set_window(int32_t drafts, int32_t end) {
+  strand_->round.window_drafts = drafts;
   strand_->round.window_end = end;
 }
 

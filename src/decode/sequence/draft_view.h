@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: what a width policy may know and set. Neither an id nor anything that leads to one: a policy's file sees no
-// Strand.
+// What a width policy may know of a strand and set in it: neither an id nor anything that leads to one. A policy's file sees no Strand.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@ struct Strand;
 /// What a width policy may know of a draft: how it came about, never which token it is (no anticipation).
 struct DraftFacts {
   float top = 1, margin = 1;      // probability of the draft's first choice, and its lead over the second
-  int32_t ahead = 0;              // draws before it in this round
+  int32_t ahead = 0;              // drafts before it in this round
   int32_t field = -1, index = 0;  // its place; not the state of the field's rules, which spells what was drafted before it
   int32_t rows = 0;               // of the strand, before it (DraftToken::rows)
   bool sure = false;
@@ -41,8 +40,8 @@ class DraftView {
   /// drafted; it sets masks of the next round alone, so that no draft is dropped for its value.
   std::optional<int32_t> next_index() const;
 
-  /// Most draws to propose (sure ones not counted), and the form position where the window ends.
-  void set_window(int32_t draws, int32_t end);
+  /// Most drafts to propose (sure ones not counted), and the form position where the window ends.
+  void set_window(int32_t drafts, int32_t end);
   /// The window is a block of the form.
   void set_block(Block block);
   /// Drafts that the verifying pass shall make for the next round.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: graph visibility's tables of the form that this thread decodes, kept from answer to answer.
+// Graph visibility's tables of the form that this thread decodes, kept from answer to answer.
 #pragma once
 #include <memory>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of drafters: random trials on text, chain and graph, and the slow law that every drafter owes its tokens to.
+// For tests of drafters: random trials on text, chain and graph, and the slow way whose tokens every drafter owes.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ inline Method method_on(Path path, DrafterSpec drafter, int32_t width) {
 
 inline const Form* form_on(Path path, const Trial& t) { return path == Path::kText ? nullptr : &t.form; }
 
-/// The slow law: each answer alone, one token a pass.
+/// The slow way: each answer alone, one token a pass.
 inline std::vector<Decoded> one_at_a_time(const Trial& t, Path path, int32_t count) {
   std::vector<Decoded> out;
   for (int32_t r = 0; r < count; ++r) {
@@ -40,7 +40,7 @@ inline Trial trial_on(Path path, uint64_t n) {
   return t;
 }
 
-/// Decodes with a drafter and expects the slow law's tokens; returns the statistics.
+/// Decodes with a drafter and expects the slow way's tokens; returns the statistics.
 inline Statistics expect_same(const Trial& t, Path path, Lm& lm, const Method& m, int32_t count, uint64_t n) {
   const auto slow = one_at_a_time(t, path, count);
   const auto d = Decoder(lm, m).rollouts(t.prompt, form_on(path, t), t.options, count, t.context);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of judges: a preset with another verifier, and options that trace.
+// For tests of verifiers: a preset with another verifier, and options that trace.
 #pragma once
 #include <utility>
 

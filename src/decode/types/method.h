@@ -22,7 +22,7 @@ enum class Schedule : uint8_t { kText, kChain, kSections, kFields };
 
 struct NoDraftSpec {};
 /// The model itself, masks in a block; with `adapter` its low-rank draft adapter is on in draft passes. `ahead`, along a graph: no
-/// draft passes, masks travel behind the verifying passes' last rows (ahead.cc).
+/// draft passes, masks travel behind the verifying passes' last rows (draft/ahead.cc).
 struct DiffusionSpec {
   bool adapter = false;
   bool ahead = false;
@@ -49,8 +49,8 @@ struct DFlashSpec {
 };
 using DrafterSpec = std::variant<NoDraftSpec, DiffusionSpec, QuadraticSpec, LookupSpec, PreviousSpec, ModelSpec, DFlashSpec>;
 
-struct ExactSpec {};  // the model's own law
-/// Speculative sampling with residuals: the same law, not the same tokens. Drafts are drawn from the drafter's distribution.
+struct ExactSpec {};  // the target's token
+/// Speculative sampling with residuals: the same distribution, not the same tokens. Drafts are drawn from the drafter's distribution.
 struct RejectionSpec {};
 /// Lossy: a draft within `radius` bins of the target's token is kept, where both are ids in [first, end).
 struct RelaxedSpec {
@@ -65,7 +65,7 @@ struct RelaxedSpec {
 
   int32_t radius_at(int32_t field, int32_t index) const;
 };
-/// Lossy: the law is (1 - weight) p_diffusion + weight p_ar [Nemotron-Labs-Diffusion].
+/// Lossy: tokens are drawn from (1 - weight) p_diffusion + weight p_ar [Nemotron-Labs-Diffusion].
 struct EnsembleSpec {
   float weight = 0.5F;
 };
@@ -80,7 +80,7 @@ struct SamplerSpec {
 using VerifierSpec = std::variant<ExactSpec, RejectionSpec, RelaxedSpec, EnsembleSpec, ConfidenceSpec, SamplerSpec>;
 
 /// How many tokens a round looks at. kFixed: `tokens`, anchor included where the drafter is diffusion (a block of that many rows),
-/// drafts otherwise; k for quadratic. kBlocks: the form's blocks. kMeasured: from costs and calibrated survival (policy.h).
+/// drafts otherwise; k for quadratic. kBlocks: the form's blocks. kMeasured: from costs and calibrated survival (draft_length/model.h).
 /// kBlockPilot: chosen once per request by a classifier.
 struct DraftLengthSpec {
   enum class Kind : uint8_t { kFixed, kBlocks, kMeasured, kBlockPilot };

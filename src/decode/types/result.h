@@ -20,7 +20,7 @@ struct Statistics {
   int64_t proposed = 0, tested = 0, accepted = 0;
   int64_t critical_path = 0;     // graph visibility: drawn tokens on the longest path, ENDs included
   int64_t drafter_forwards = 0;  // passes of another model or of a draft head
-  int64_t relaxed_accepts = 0;   // relaxed verifier: kept though the law says another token
+  int64_t relaxed_accepts = 0;   // relaxed verifier: kept though the target's token is another
   int64_t rounds = 0;            // passes that verified something
   int64_t discarded = 0;         // proposed for a child whose parent turned out otherwise
   int64_t reused_rows = 0;       // rows of the prompt that were in the arena already and did not run

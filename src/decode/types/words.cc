@@ -190,12 +190,12 @@ Result<VerifierSpec> read_sampler(const Word& w) {
 }
 
 constexpr Row<VerifierSpec> kVerifiers[] = {
-    {"exact", "the model's own law, token for token", [] { return VerifierSpec(ExactSpec{}); }, nullptr, write_head<ExactSpec>},
-    {"rejection", "speculative sampling: the same law, other tokens", [] { return VerifierSpec(RejectionSpec{}); }, nullptr,
-     write_head<RejectionSpec>},
-    {"relaxed:R|Xu", "lossy: keeps drafts R bins, or X physical units, from the model's token",
+    {"exact", "the target's token, and no other", [] { return VerifierSpec(ExactSpec{}); }, nullptr, write_head<ExactSpec>},
+    {"rejection", "speculative sampling: the same distribution, other tokens", [] { return VerifierSpec(RejectionSpec{}); },
+     nullptr, write_head<RejectionSpec>},
+    {"relaxed:R|Xu", "lossy: keeps drafts that are R bins, or X physical units, from the target's token",
      [] { return VerifierSpec(RelaxedSpec{}); }, read_relaxed, write_relaxed},
-    {"ensemble:L", "lossy: the model's causal law with weight L, its diffusion law with the rest",
+    {"ensemble:L", "lossy: what the model says causally with weight L, and by diffusion with the rest",
      [] { return VerifierSpec(EnsembleSpec{}); }, read_ensemble, write_ensemble},
     {"confidence[:T]", "lossy: commits places above this probability", [] { return VerifierSpec(ConfidenceSpec{}); },
      read_confidence, write_confidence},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ensemble of a model's two readings [Nemotron-Labs-Diffusion; docs/notes/speculation.md#ensemble]: every head's next token has a
-// causal law, p_ar, and, from mask 1 of the head's group, a diffusion law, p_diffusion. The law is (1 - w) p_diffusion + w p_ar. As
-// the masks of a group see no draft but their own head and what is before it, this is a proper law of the next token for a fixed
-// number of masks; it is not p_ar: lossy.
+// Ensemble of a model's two readings [Nemotron-Labs-Diffusion; docs/notes/speculation.md#ensemble]: every head's next token has a causal law,
+// p_ar, and, from mask 1 of the head's group, a diffusion law, p_diffusion. The law is (1 - w) p_diffusion + w p_ar. As the masks of
+// a group see no draft but their own head and what is before it, this is a proper law of the next token for a fixed number of masks;
+// it is not p_ar: lossy.
 //
 // Differs from the published code, which adds logits: the paper mixes probabilities. Where a place has no group (the first token behind
 // a prompt that ran without masks) the law is p_ar alone.
@@ -20,9 +20,9 @@ class EnsembleVerifier : public Verifier {
   Want want(const Strand&, const Place&) const override { return Want::kLogits; }
   bool wants_group_rows() const override { return true; }
 
-  Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
-    const TokenId law = pick(row, draw.group_row, s.request, draw.place, history);
-    return {.token = law, .kept = law == draw.token};
+  Verification check(size_t row, const Strand& s, const DraftToken& draft, std::span<const TokenId> history) override {
+    const TokenId law = pick(row, draft.group_row, s.request, draft.place, history);
+    return {.token = law, .kept = law == draft.token};
   }
 
   TokenId draw(size_t row, const Strand& s, const Place& place, std::span<const TokenId> history, bool) override {

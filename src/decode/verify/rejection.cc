@@ -6,12 +6,12 @@
 // kept one more token comes from p. One place: min(p, q) + (p - q)+ = p; several by induction, as p of a place is only used
 // when everything before it was emitted.
 //
-// Obligations (reference/speculation 3.2) and where each is met: q is the distribution that was drawn from, and nothing else is stored
+// Obligations (docs/notes/speculation.md#rejection-sampling) and where each is met: q is the distribution that was drawn from, and nothing else is stored
 // (1: Chooser::propose_from); p has the settings of plain sampling, drafts counted in the history (2: Rounds gives it); one uniform
 // per place and purpose, and each place is tested once (3: keys); residual and ratio from the same p and q, p where p - q underflows
 // (4: residual); the extra token only behind kept drafts, from the row behind them (5: Rounds::commit); keys of refused rows are
 // overwritten, as a strand's next rows take their slots (6); ends and limits act on committed tokens (7: schedules); one draft per
-// place, no trees (8); widths see no ids (9: width.h); an id that the drafter's vocabulary lacks has q = 0 (10: drafters).
+// place, no trees (8); widths see no ids (9: draft_length/policy.h); an id that the drafter's vocabulary lacks has q = 0 (10: drafters).
 // A uniform drawn for a draft that was never tested may be used again: no decision depended on it.
 // Tests: Rejection.* and its mutants in rejection_test.cc, Residuals.*.
 #include "decode/verify/verifier.h"
@@ -28,18 +28,18 @@ class RejectionVerifier : public Verifier {
   Want want(const Strand&, const Place& place) const override { return chooser_.want_at(place); }
   bool samples_drafts() const override { return true; }
 
-  Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
-    const Sampling settings = chooser_.sampling_at(draw.place);
+  Verification check(size_t row, const Strand& s, const DraftToken& draft, std::span<const TokenId> history) override {
+    const Sampling settings = chooser_.sampling_at(draft.place);
     if (settings.temperature == 0) {  // p has one token: keeping with p(x)/q(x) is comparing with it
-      const TokenId law = chooser_.pick_at(row, s.request, draw.place, history);
-      return {.token = law, .kept = law == draw.token};
+      const TokenId law = chooser_.pick_at(row, s.request, draft.place, history);
+      return {.token = law, .kept = law == draft.token};
     }
-    distribution(out_.logits_V(row), chooser_.allowed_at(draw.place), settings, history, p_);
-    const Distribution q = draw.q ? chooser_.distributions().of(*draw.q) : Distribution{};
-    if (chooser_.uniform(s.request, draw.place, Purpose::kAccept) < acceptance(p_, q, draw.token))
-      return {.token = draw.token, .kept = true};
-    residual(p_, q, draw.token, residual_);
-    return {.token = drawn(residual_, chooser_.uniform(s.request, draw.place, Purpose::kResidual))};
+    distribution(out_.logits_V(row), chooser_.allowed_at(draft.place), settings, history, p_);
+    const Distribution q = draft.q ? chooser_.distributions().of(*draft.q) : Distribution{};
+    if (chooser_.uniform(s.request, draft.place, Purpose::kAccept) < acceptance(p_, q, draft.token))
+      return {.token = draft.token, .kept = true};
+    residual(p_, q, draft.token, residual_);
+    return {.token = drawn(residual_, chooser_.uniform(s.request, draft.place, Purpose::kResidual))};
   }
 
   TokenId draw(size_t row, const Strand& s, const Place& place, std::span<const TokenId> history, bool) override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speculative sampling as it runs, by its statistics: chi-square on the joint law of three tokens, with as many answers as find
-// a total variation of 0.02 with probability 0.99 (docs/gates.md, 2), and the mutants that each such test must kill.
+// a total variation of 0.02 with probability 0.99 (docs/gates.md), and the mutants that each such test must kill.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -136,26 +136,27 @@ class TableDrafter : public Drafter {
   TableDrafter(Passes& passes, uint64_t seed, Mutant mutant) : passes_(passes), seed_(seed), mutant_(mutant) {}
   Status propose(std::span<Strand* const> strands) override {
     for (Strand* s : strands)
-      propose_along(*s, [&](const Cursor&, DraftToken& draw) -> std::optional<TokenId> { return token(*s, draw); });
+      propose_along(*s, [&](const Cursor&, DraftToken& draft) -> std::optional<TokenId> { return token(*s, draft); });
     return {};
   }
 
  private:
-  std::optional<TokenId> token(const Strand& s, DraftToken& draw) {
+  std::optional<TokenId> token(const Strand& s, DraftToken& draft) {
     uint64_t key = seed_ + static_cast<uint64_t>(s.length());
     for (const TokenId id : s.round.path) key = key * 31 + static_cast<uint64_t>(id.value) + 5;
     PhiloxStream r(key, 77);
     std::array<float, kVocab> logits;
     for (float& x : logits) x = static_cast<float>(r.uniform(-2, 2));
-    TokenId x = passes_.chooser().propose_from(logits, s, draw);
-    if (mutant_ == Mutant::kDropsUnlikely && passes_.chooser().distributions().of(draw.q.value()).of(x) < 0.25) return std::nullopt;
+    TokenId x = passes_.chooser().propose_from(logits, s, draft);
+    if (mutant_ == Mutant::kDropsUnlikely && passes_.chooser().distributions().of(draft.q.value()).of(x) < 0.25)
+      return std::nullopt;
     if (mutant_ == Mutant::kGreedyDrafts) x = greedy_choice(logits, {});
     if (mutant_ == Mutant::kQScaled) {
       ChoiceBuffers other;
-      Sampling cooler = passes_.chooser().sampling_at(draw.place);
+      Sampling cooler = passes_.chooser().sampling_at(draft.place);
       cooler.temperature *= 1.5F;
       distribution(logits, {}, cooler, {}, other);
-      draw.q = passes_.chooser().distributions().keep(other, kVocab);
+      draft.q = passes_.chooser().distributions().keep(other, kVocab);
     }
     return x;
   }
@@ -170,21 +171,21 @@ class MutantVerifier : public Verifier {
   Want want(const Strand& s, const Place& place) const override { return honest_->want(s, place); }
   bool samples_drafts() const override { return mutant_ != Mutant::kLooksAhead; }
 
-  Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
+  Verification check(size_t row, const Strand& s, const DraftToken& draft, std::span<const TokenId> history) override {
     const auto uniform = [&](Purpose purpose, uint32_t fresh = 0) {
-      return passes_.chooser().uniform(s.request + fresh, draw.place, purpose);
+      return passes_.chooser().uniform(s.request + fresh, draft.place, purpose);
     };
-    const Distribution q = passes_.chooser().distributions().of(draw.q.value());
-    distribution(passes_.output().logits_V(row), {}, passes_.chooser().sampling_at(draw.place), history, p_);
+    const Distribution q = passes_.chooser().distributions().of(draft.q.value());
+    distribution(passes_.output().logits_V(row), {}, passes_.chooser().sampling_at(draft.place), history, p_);
     switch (mutant_) {
       case Mutant::kTestedTwice: {
-        const Verification v = honest_->check(row, s, draw, history);
-        if (v.kept || uniform(Purpose::kAccept, 1u << 30) >= acceptance(p_, q, draw.token)) return v;
-        return {.token = draw.token, .kept = true};
+        const Verification v = honest_->check(row, s, draft, history);
+        if (v.kept || uniform(Purpose::kAccept, 1u << 30) >= acceptance(p_, q, draft.token)) return v;
+        return {.token = draft.token, .kept = true};
       }
       case Mutant::kResidualUnclamped:
       case Mutant::kResidualIsP: {
-        const Verification v = honest_->check(row, s, draw, history);
+        const Verification v = honest_->check(row, s, draft, history);
         if (v.kept) return v;
         ChoiceBuffers rest = p_;
         double sum = 0;
@@ -197,15 +198,15 @@ class MutantVerifier : public Verifier {
       }
       case Mutant::kWrongVocabulary:
       case Mutant::kOneUniform: {
-        const TokenId as = mutant_ == Mutant::kWrongVocabulary ? TokenId{(draw.token.value + 1) % kVocab} : draw.token;
-        const double mass = q.of(as), law = Distribution(p_).of(draw.token);
+        const TokenId as = mutant_ == Mutant::kWrongVocabulary ? TokenId{(draft.token.value + 1) % kVocab} : draft.token;
+        const double mass = q.of(as), law = Distribution(p_).of(draft.token);
         const double u = uniform(mutant_ == Mutant::kOneUniform ? Purpose::kDraft : Purpose::kAccept);
-        if (u < (law >= mass ? 1 : law / mass)) return {.token = draw.token, .kept = true};
-        residual(p_, q, draw.token, rest_);
+        if (u < (law >= mass ? 1 : law / mass)) return {.token = draft.token, .kept = true};
+        residual(p_, q, draft.token, rest_);
         return {.token = drawn(rest_, uniform(Purpose::kResidual))};
       }
       default:
-        return honest_->check(row, s, draw, history);
+        return honest_->check(row, s, draft, history);
     }
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judges that know one law and compare: exact, and relaxed [SpecVLA; OpenVLA's bins], which lets a draft stand beside it.
+// The verifiers that compare with the target's token: exact, and relaxed [SpecVLA; OpenVLA's bins], which lets a draft stand beside it.
 // Contract in verifier.h. Tests: verifier_test.cc, tests/decode/verifiers_test.cc.
 #include "decode/verify/verifier.h"
 
@@ -12,9 +12,9 @@ class ExactVerifier : public Verifier {
  public:
   explicit ExactVerifier(Passes& passes) : chooser_(passes.chooser()) {}
   Want want(const Strand&, const Place& place) const override { return chooser_.want_at(place); }
-  Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
-    const TokenId law = chooser_.pick_at(row, s.request, draw.place, history);
-    return {.token = law, .kept = law == draw.token};
+  Verification check(size_t row, const Strand& s, const DraftToken& draft, std::span<const TokenId> history) override {
+    const TokenId target = chooser_.pick_at(row, s.request, draft.place, history);
+    return {.token = target, .kept = target == draft.token};
   }
   TokenId draw(size_t row, const Strand& s, const Place& place, std::span<const TokenId> history, bool) override {
     return chooser_.pick_at(row, s.request, place, history);
@@ -24,15 +24,15 @@ class ExactVerifier : public Verifier {
   Chooser& chooser_;
 };
 
-/// Lossy: errors do not add up within an action (each place is compared with the law given what was emitted before it), but
+/// Lossy: errors do not add up within an action (each place is compared with the target's token behind what was emitted before it), but
 /// between steps of a closed loop they can. A radius of 9 of 256 bins over [-1, 1] lets a number move by 0.07.
 class RelaxedVerifier : public ExactVerifier {
  public:
   RelaxedVerifier(RelaxedSpec relaxed, Passes& passes) : ExactVerifier(passes), relaxed_(std::move(relaxed)) {}
-  Verification check(size_t row, const Strand& s, const DraftToken& draw, std::span<const TokenId> history) override {
-    Verification v = ExactVerifier::check(row, s, draw, history);
-    if (!v.kept && within_radius(relaxed_, draw.place.field, draw.place.index, draw.token, v.token))
-      v = {.token = draw.token, .kept = true, .relaxed = true};
+  Verification check(size_t row, const Strand& s, const DraftToken& draft, std::span<const TokenId> history) override {
+    Verification v = ExactVerifier::check(row, s, draft, history);
+    if (!v.kept && within_radius(relaxed_, draft.place.field, draft.place.index, draft.token, v.token))
+      v = {.token = draft.token, .kept = true, .relaxed = true};
     return v;
   }
 
@@ -48,10 +48,10 @@ int32_t RelaxedSpec::radius_at(int32_t field, int32_t index) const {
   return field >= 0 && f < radius_of_field.size() ? radius_of_field[f] : radius;
 }
 
-bool within_radius(const RelaxedSpec& r, int32_t field, int32_t index, TokenId draft, TokenId law) {
-  if (draft == law) return true;
+bool within_radius(const RelaxedSpec& r, int32_t field, int32_t index, TokenId draft, TokenId target) {
+  if (draft == target) return true;
   const auto is_bin = [&](TokenId id) { return id >= r.first && id < r.end; };
-  return is_bin(draft) && is_bin(law) && std::abs(draft.value - law.value) <= r.radius_at(field, index);
+  return is_bin(draft) && is_bin(target) && std::abs(draft.value - target.value) <= r.radius_at(field, index);
 }
 
 Result<std::unique_ptr<Verifier>> make_verifier(const Method& method, Passes& passes) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of decoder.h: what may be committed at a place. The exact judge keeps a draft exactly when it is the token that the law
-// draws with the place's uniform, so that the answer does not depend on drafts, widths or schedules. Verifiers read the last pass's
-// rows.
+// A verifier says what is committed at a place. The exact one keeps a draft exactly when it is the target's token, which the target's
+// distribution and the place's uniform give, so that the answer does not depend on drafts, widths or schedules. Verifiers read the last
+// pass's rows. p: the target's distribution; q: the drafter's.
 //
-//   exact      law = p, drawn with kToken                  keep x where x is the drawn token
-//   rejection  law = p; kAccept < min(1, p(x)/q(x))        else kResidual from max(p - q, 0)      rejection.cc
+//   exact      t from p with kToken                        keep x where x = t, else t
+//   rejection  keep x where kAccept < min(1, p(x)/q(x))    else from max(p - q, 0) with kResidual      rejection.cc
 //   relaxed    as exact; also within a radius of bins      lossy
-//   ensemble   law = (1 - w) p_diffusion + w p_ar, kToken  keep x where x is the drawn token      ensemble.cc; lossy
+//   ensemble   as exact, p = (1 - w) p_diffusion + w p_ar  lossy                                       ensemble.cc
 #pragma once
 #include <memory>
 #include <span>
@@ -28,7 +28,7 @@ class Verifier {
   /// What a row must deliver for a draw at this place.
   virtual Want want(const Strand& strand, const Place& place) const = 0;
   /// A draft was there. `pass_row`: row of the pass before the draw; `history`: content of the field (or text) so far.
-  virtual Verification check(size_t pass_row, const Strand& strand, const DraftToken& draw, std::span<const TokenId> history) = 0;
+  virtual Verification check(size_t pass_row, const Strand& strand, const DraftToken& draft, std::span<const TokenId> history) = 0;
   /// Nothing was drafted. `after_drafts`: the round's drafts before this place all held.
   virtual TokenId draw(size_t pass_row, const Strand& strand, const Place& place, std::span<const TokenId> history,
                        bool after_drafts) = 0;
@@ -38,9 +38,9 @@ class Verifier {
   virtual bool wants_group_rows() const { return false; }
 };
 
-/// Does a relaxed verifier let the draft stand where the law says another token? Both must be bins and no further apart than the place's
+/// Does a relaxed verifier let the draft stand where the target's token is another? Both must be bins and no further apart than the place's
 /// radius; ids outside [first, end) need equality. `field`: -1 for free text, where `radius` holds; `index`: number of the token in it.
-bool within_radius(const RelaxedSpec& relaxed, int32_t field, int32_t index, TokenId draft, TokenId law);
+bool within_radius(const RelaxedSpec& relaxed, int32_t field, int32_t index, TokenId draft, TokenId target);
 
 /// Speculative sampling: its obligations (docs/notes/speculation.md#rejection-sampling) are named in the file.
 std::unique_ptr<Verifier> make_rejection_verifier(Passes& passes);

@@ -218,7 +218,7 @@ TEST(Verifiers, AllocateNothingPerRoundAfterTheFirst) {
     counts_at_pass.reserve(1000);
     lm.on_pass = [](int64_t) { counts_at_pass.push_back(allocations.load()); };
     ASSERT_TRUE(decoder.decode(one_token(), nullptr, o));
-    // The judge's own buffers settle in the first round: prefill, draft, verify.
+    // The verifier's own buffers settle in the first round: prefill, draft, verify.
     ASSERT_GT(counts_at_pass.size(), 8u);
     EXPECT_EQ(counts_at_pass.back() - counts_at_pass[4], 0) << words_of(m).verifier;
   }
