@@ -15,21 +15,13 @@
 namespace slip {
 namespace {
 
-/// Does the model itself draft, from masks?
-bool needs_mask(const Method& m) {
-  const auto* previous = std::get_if<PreviousSpec>(&m.drafter);
-  return std::holds_alternative<DiffusionSpec>(m.drafter) || std::holds_alternative<QuadraticSpec>(m.drafter) ||
-         (previous && previous->then);
-}
-bool drafts(const Method& m) { return !std::holds_alternative<NoDraftSpec>(m.drafter); }
-
 Status check_temperature(float t) {
   if (!(t >= 0) || !std::isfinite(t)) return usage_error("decode: expected a temperature of at least 0, got {}", t);
   return {};
 }
 
 Status check_model(const LmInfo& info, const Method& m) {
-  if (!needs_mask(m)) return {};
+  if (!m.diffusion() && !std::holds_alternative<QuadraticSpec>(m.drafter)) return {};  // nothing is drafted from masks
   if (!info.rule.has_mask)
     return unsupported("decode: expected a model with a mask token for {}, got {} without", m.preset, info.name);
   if (info.rule.mask.value < 0 || info.rule.mask.value >= info.vocab)
@@ -93,7 +85,7 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
     return unsupported("decode: log of forced tokens: expected schedule text, chain or fields, got sections");
   const bool diffusion = std::holds_alternative<DiffusionSpec>(m.drafter);
   const int32_t least = diffusion ? 2 : 1;  // a block holds the newest row too
-  if (drafts(m) && m.width.kind == DraftLengthSpec::Kind::kFixed && m.schedule != Schedule::kSections && m.width.tokens < least)
+  if (m.drafts() && m.width.kind == DraftLengthSpec::Kind::kFixed && m.schedule != Schedule::kSections && m.width.tokens < least)
     return usage_error("decode: expected a width of at least {}, got {}", least, m.width.tokens);
   if (const auto* c = std::get_if<ConfidenceSpec>(&m.verifier); c && std::isnan(c->threshold))
     return usage_error("decode: expected a threshold, got {}", c->threshold);
@@ -102,7 +94,7 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
 
 /// A classifier reads as many logits as it has inputs; a padded head may have more.
 Status check_pilot(const LmInfo& info, const Method& m, const BlockPilot* pilot) {
-  if (!drafts(m) || m.width.kind != DraftLengthSpec::Kind::kBlockPilot || !pilot || pilot->vocab() <= info.vocab) return {};
+  if (!m.drafts() || m.width.kind != DraftLengthSpec::Kind::kBlockPilot || !pilot || pilot->vocab() <= info.vocab) return {};
   return bad_input("--width {}: expected a classifier of at most the model's {} logits, got one of {}", words_of(m).width,
                    info.vocab, pilot->vocab());
 }
@@ -159,11 +151,11 @@ Status dispatch(Scratch& scratch, const Method& m, const Form* form, const Capac
   SLIP_TRY(const auto verifier, make_verifier(m, p));
   SLIP_TRY(const auto width, make_draft_length(m, request.form, request.options, request.context));
   if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafter, *width));
-  Rounds rounds(p, *drafter, *verifier, *width, !drafts(m));
+  Rounds rounds(p, *drafter, *verifier, *width, !m.drafts());
   ScheduleContext context{scratch,      rounds,  *drafter, info,
                           request.form, answers, capacity, !std::holds_alternative<ExactSpec>(m.verifier)};
   if (capacity.route == Route::kGraph) return decode_fields(context, m.schedule != Schedule::kFields);
-  if (capacity.route == Route::kChain) return decode_chain(context, m.schedule == Schedule::kText && !drafts(m));
+  if (capacity.route == Route::kChain) return decode_chain(context, m.schedule == Schedule::kText && !m.drafts());
   SLIP_TRY_(decode_text(context));
   if (form)
     for (Decoded& answer : answers) read_freely(*form, request.options, answer);

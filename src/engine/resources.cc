@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "base/log.h"
-#include "decode/draft_length/model.h"
+#include "decode/draft_length/model_file.h"
 #include "engine/engine.h"
 #include "models/draft/block_pilot.h"
 #include "models/draft/commit_sampler.h"

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <chrono>
 
-#include "decode/draft_length/model.h"
+#include "decode/draft_length/model_file.h"
 #include "engine/engine.h"
 #include "sim/record.h"
 #include "sim/record/make.h"

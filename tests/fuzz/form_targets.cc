@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "decode/draft_length/model.h"
+#include "decode/draft_length/model_file.h"
 #include "engine/resources.h"
 #include "form/builtin/builtin.h"
 #include "form/schema/values.h"

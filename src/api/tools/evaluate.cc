@@ -12,6 +12,7 @@
 #include "api/tools/reports.h"
 #include "base/file.h"
 #include "decode/draft_length/collect.h"
+#include "decode/draft_length/model_file.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
 #include "slipstream/engine.h"

@@ -8,6 +8,7 @@
 
 #include "base/count_allocations_testing.h"
 #include "decode/draft_length/model.h"
+#include "decode/draft_length/observer.h"
 #include "decode/testing/drafter_testing.h"
 
 namespace slip {

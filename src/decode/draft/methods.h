@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The drafters that exist, each in a file of its own but for the small ones (drafter.cc).
+// The drafters that exist, each in the file of its name.
 #pragma once
 #include "decode/draft/drafter.h"
 #include "lm/draft_head.h"
 
 namespace slip {
 
-std::unique_ptr<Drafter> make_no_drafter();
 std::unique_ptr<Drafter> make_previous_drafter(const PreviousAnswer& previous, std::unique_ptr<Drafter> then, Passes& passes);
 std::unique_ptr<Drafter> make_diffusion_drafter(const DraftRule& rule, bool adapter, Passes& passes);
 /// Lays masks behind the last row of every verifying pass, at most `most` per field; strands are fields of a graph.
@@ -20,8 +19,5 @@ Result<std::unique_ptr<Drafter>> make_model_drafter(const DraftModel& model, boo
                                                     Passes& passes);
 /// Errors: kUsage (no head), kBadInput (a head for another target), kResource (its arena).
 Result<std::unique_ptr<Drafter>> make_head_drafter(DraftHead* head, const LmInfo& target, Passes& passes);
-
-/// Is any logit of an allowed id a number above -inf? Otherwise the drafter has nothing to say.
-bool says_anything(std::span<const float> logits_V, const Allowed& allowed);
 
 }  // namespace slip

@@ -34,7 +34,7 @@ class BlockPilotDraftLength : public DraftLengthPolicy {
 }  // namespace
 
 std::unique_ptr<DraftLengthPolicy> make_pilot_draft_length(const Method& m, const BlockPilot& pilot) {
-  const bool blocks = lays_blocks(m);
+  const bool blocks = m.diffusion() != nullptr;  // windows of positions
   return std::make_unique<BlockPilotDraftLength>(pilot, m.width.tokens + !blocks, blocks);
 }
 

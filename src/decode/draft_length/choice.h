@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "decode/draft_length/model.h"
+#include "decode/draft_length/costs.h"
 
 namespace slip {
 

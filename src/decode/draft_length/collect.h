@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "decode/draft_length/model.h"
+#include "decode/draft_length/observer.h"
 #include "decode/types/options.h"
 #include "decode/types/result.h"
 

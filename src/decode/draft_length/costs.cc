@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes cost, by running them.
+#include "decode/draft_length/costs.h"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>
 
 #include "base/measure.h"
-#include "decode/draft_length/model.h"
 
 namespace slip {
 namespace {
@@ -154,6 +154,33 @@ Status check_settings(const CostSettings& s) {
 }
 
 }  // namespace
+
+Result<CostTable> CostTable::make(std::vector<int32_t> rows, std::vector<double> ms, std::string_view where) {
+  if (rows.empty() || rows.size() != ms.size())
+    return bad_input("{}: expected as many times as numbers of rows, at least 1, got {} and {}", where, ms.size(), rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 1 || rows[i] > 65536 || (i > 0 && rows[i] <= rows[i - 1]))
+      return bad_input("{}: expected ascending numbers of rows from 1 to 65536, got {}", where, rows[i]);
+    if (!(ms[i] > 0) || !std::isfinite(ms[i]))
+      return bad_input("{}: expected milliseconds above 0, got {} for {} rows", where, ms[i], rows[i]);
+  }
+  CostTable t;
+  t.dense_.resize(static_cast<size_t>(rows.back()) + 1, ms.front());
+  for (size_t i = 1; i < rows.size(); ++i)
+    for (int32_t n = rows[i - 1]; n <= rows[i]; ++n)
+      t.dense_[static_cast<size_t>(n)] = ms[i - 1] + (ms[i] - ms[i - 1]) * (n - rows[i - 1]) / (rows[i] - rows[i - 1]);
+  const int32_t last = rows.back(), half = last / 2;
+  t.slope_ = std::max(0.0, (ms.back() - t.dense_[static_cast<size_t>(half)]) / (last - half));
+  t.rows_ = std::move(rows);
+  t.ms_ = std::move(ms);
+  return t;
+}
+
+double CostTable::ms(int32_t rows) const {
+  if (rows_.empty() || rows <= 0) return 0;
+  if (rows <= rows_.back()) return dense_[static_cast<size_t>(rows)];
+  return ms_.back() + slope_ * (rows - rows_.back());
+}
 
 Result<CostTable> measure_costs(Lm& lm, const CostSettings& s) {
   SLIP_TRY_(check_settings(s));

@@ -10,6 +10,7 @@
 
 #include "decode/draft_length/choice.h"
 #include "decode/draft_length/methods.h"
+#include "decode/draft_length/model.h"
 #include "decode/sequence/known_visibility.h"
 
 namespace slip {
@@ -30,7 +31,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
         chooses_(!std::holds_alternative<RejectionSpec>(m.verifier)),
         most_rows_(basis.most_rows > 0 ? basis.most_rows : kMostRows) {
     cost_.pass = &model.pass;
-    if (lays_blocks(m)) {
+    if (m.diffusion()) {
       by_positions_ = true;
       stored_ = std::holds_alternative<PreviousSpec>(m.drafter);
       cost_.drafts = RoundCost::Drafts::kRows;

@@ -7,9 +7,6 @@
 
 namespace slip {
 
-/// Does the drafter lay blocks of masks, so that its window is one of positions? Diffusion, or an earlier answer with it behind.
-bool lays_blocks(const Method& method);
-
 /// What else these widths go by. Not DecodeContext, in which an earlier answer's ids are.
 struct DraftLengthBasis {
   DraftLengthTracker* tracker = nullptr;  // null: each answer starts from the calibration

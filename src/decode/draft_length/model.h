@@ -1,37 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a measured width knows: what passes cost on this machine, how likely drafts hold, how long fields get. None of it can change
-// an exact answer, only its time. `width.json` beside a model holds it (model_file.cc); `eval --calibrate` makes one.
+// an exact answer, only its time. model_file.h keeps it.
 #pragma once
-#include <array>
-#include <filesystem>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "decode/draft_length/costs.h"
 #include "decode/sequence/draft_view.h"
-#include "lm/draft_head.h"
-#include "lm/lm.h"
 
 namespace slip {
-
-/// Milliseconds of a pass by its rows. Real curves are staircases (tiles, threads, graph buckets): no shape is assumed. Between
-/// measured points straight lines; before the first its value; behind the last the mean slope of the upper half.
-class CostTable {
- public:
-  CostTable() = default;
-  /// Rows ascending from 1 up, milliseconds finite and above 0; kBadInput, which begins with `where`.
-  static Result<CostTable> make(std::vector<int32_t> rows, std::vector<double> ms, std::string_view where);
-  bool empty() const { return rows_.empty(); }
-  double ms(int32_t rows) const;
-  std::span<const int32_t> rows() const { return rows_; }
-  std::span<const double> measured_ms() const { return ms_; }
-
- private:
-  std::vector<int32_t> rows_;
-  std::vector<double> ms_, dense_;  // dense_[n]: n rows, up to the last point
-  double slope_ = 0;                // behind it
-};
 
 /// How often drafts hold, given that those before them held: by field, draws ahead, index in the field and the draft's top probability.
 /// A cell with few tests leans on the cell above it: field without index, field and top alone, all fields.
@@ -109,34 +89,6 @@ struct DraftLengthModel {
 
 /// kBadInput unless it is one for this form (null: free text). One without a form fits all.
 Status check_draft_length_model(const DraftLengthModel& model, const Form* form);
-Result<DraftLengthModel> read_draft_length_model(const std::filesystem::path& file);
-Status write_draft_length_model(const DraftLengthModel& model, const std::filesystem::path& file);
-
-/// What a measurement has found so far, by point.
-struct CostTimes {
-  std::vector<int32_t> rows;
-  std::vector<std::vector<double>> ms;
-  size_t next = 0;      // point
-  double spent_ms = 0;  // of the budget
-};
-
-struct CostSettings {
-  int32_t visible = 512;  // keys that the rows see; slots 0 .. visible are used and must be written where `fill` is off
-  bool fill = true;       // runs a pass that writes them first
-  int32_t most_rows = 128;
-  double budget_ms = 200;  // of measuring; every point is run at least once
-  Want want = Want::kArgmax;
-  /// Asked before the first pass and between points. Every call that gets past the first asking comes to a point at least, so that
-  /// calls that are ended come to the end together.
-  CancelToken cancel = {};
-  CostTimes* times = nullptr;  // goes on from a measurement that was ended; begins anew where most_rows is another
-};
-/// Median milliseconds of passes of 1 .. most_rows rows. Points are visited in turns, so that a machine that slows down meanwhile
-/// bends no curve. kResource where the arena is too small.
-Result<CostTable> measure_costs(Lm& lm, const CostSettings& settings);
-/// The same for a round of a draft head: it stores the context of n rows and drafts in blocks of n rows together, all logits wanted.
-/// Writes context slots from `first_slot` on: what is stored before it stays. kResource where context or blocks are too small.
-Result<CostTable> measure_costs(DraftHead& head, int32_t first_slot, const CostSettings& settings);
 
 /// Follows the drive: per field a correction of the calibrated odds, and whether prediction and sight have parted. Kept by the caller
 /// from answer to answer; one thread at a time.
@@ -168,15 +120,6 @@ class DraftLengthTracker {
   size_t next_ = 0;
   double sum_ = 0;
   bool drifted_ = false;
-};
-
-struct Place;  // decode/sequence/cursor.h
-
-/// Sees every tested draft of an answer, its facts and its place (DecodeContext::draft_length_observer). No policy: it decides nothing.
-class DraftLengthObserver {
- public:
-  virtual ~DraftLengthObserver() = default;
-  virtual void seen(const DraftFacts& facts, const Place& place, bool kept) = 0;
 };
 
 }  // namespace slip

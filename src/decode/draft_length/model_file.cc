@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "decode/draft_length/model.h"
+#include "decode/draft_length/model_file.h"
 
 namespace slip {
 namespace {

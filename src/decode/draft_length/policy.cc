@@ -47,13 +47,6 @@ class FormBlocks : public DraftLengthPolicy {
   const Form& form_;
 };
 
-/// Do masks travel with the verifying passes?
-bool drafts_ahead(const Method& m) {
-  const auto* previous = std::get_if<PreviousSpec>(&m.drafter);
-  const auto* diffusion = std::get_if<DiffusionSpec>(&m.drafter);
-  return (diffusion && diffusion->ahead) || (previous && previous->then && previous->then->ahead);
-}
-
 DraftLengthBasis basis_of(const Method& m, const DecodeOptions& o, const DecodeContext& context) {
   return {context.draft_length_tracker, o.most_rows, o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields};
 }
@@ -62,7 +55,7 @@ DraftLengthBasis basis_of(const Method& m, const DecodeOptions& o, const DecodeC
 
 Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& m, const Form* form, const DecodeOptions& o,
                                                              const DecodeContext& context) {
-  if (std::holds_alternative<NoDraftSpec>(m.drafter)) return std::unique_ptr<DraftLengthPolicy>(std::make_unique<NoDraftLength>());
+  if (!m.drafts()) return std::unique_ptr<DraftLengthPolicy>(std::make_unique<NoDraftLength>());
   switch (m.width.kind) {
     case DraftLengthSpec::Kind::kBlocks:
       if (!form) return usage_error("--width: expected fixed:N for free text, got blocks");
@@ -71,7 +64,8 @@ Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& m, co
       if (!context.draft_length_model)
         return usage_error("--width measured: expected a width.json beside the model (eval --calibrate FILE makes one), got none");
       SLIP_TRY_(check_draft_length_model(*context.draft_length_model, form));
-      if (form && drafts_ahead(m)) return make_levels_draft_length(m, *form, *context.draft_length_model, basis_of(m, o, context));
+      if (form && m.diffusion() && m.diffusion()->ahead)
+        return make_levels_draft_length(m, *form, *context.draft_length_model, basis_of(m, o, context));
       return make_measured_draft_length(m, form, *context.draft_length_model, basis_of(m, o, context));
     case DraftLengthSpec::Kind::kBlockPilot:
       if (!context.block_pilot) return usage_error("--width blockpilot: expected a classifier (blockpilot:FILE), got none");
@@ -81,13 +75,8 @@ Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& m, co
     case DraftLengthSpec::Kind::kFixed:
       break;
   }
-  if (lays_blocks(m)) return std::unique_ptr<DraftLengthPolicy>(std::make_unique<BlocksDraftLength>(m.width.tokens));
+  if (m.diffusion()) return std::unique_ptr<DraftLengthPolicy>(std::make_unique<BlocksDraftLength>(m.width.tokens));
   return std::unique_ptr<DraftLengthPolicy>(std::make_unique<TokensDraftLength>(m.width.tokens));
-}
-
-bool lays_blocks(const Method& m) {
-  const auto* previous = std::get_if<PreviousSpec>(&m.drafter);
-  return std::holds_alternative<DiffusionSpec>(m.drafter) || (previous && previous->then);
 }
 
 }  // namespace slip

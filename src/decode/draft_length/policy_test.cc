@@ -13,6 +13,7 @@
 #include "base/philox.h"
 #include "decode/draft_length/choice.h"
 #include "decode/draft_length/collect.h"
+#include "decode/draft_length/model_file.h"
 #include "decode/sequence/cursor.h"
 #include "decode/testing/hash_lm_testing.h"
 

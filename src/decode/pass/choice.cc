@@ -86,6 +86,14 @@ TokenId keyed_draw(std::span<const float> logits_V, const Allowed& allowed, doub
   return drawn.value >= 0 ? drawn : last;
 }
 
+bool says_anything(std::span<const float> logits_V, const Allowed& allowed) {
+  bool any = false;
+  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId id) {
+    any = any || logits_V[static_cast<size_t>(id.value)] > -std::numeric_limits<float>::infinity();
+  });
+  return any;
+}
+
 TopTwo top_two(std::span<const float> logits_V, const Allowed& allowed) {
   const double top = largest(logits_V, allowed);
   double sum = 0, first = 0, second = 0;

@@ -6,9 +6,9 @@
 
 #include "base/philox.h"
 #include "decode/pass/allowed_lists.h"
-#include "decode/pass/choice.h"
 #include "decode/pass/pass_builder.h"
 #include "decode/pass/request.h"
+#include "decode/pass/sampling.h"
 #include "decode/sequence/strand.h"
 
 namespace slip {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "decode/pass/choice.h"
+#include "decode/pass/sampling.h"
 
 namespace slip {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "decode/draft_length/model.h"
+#include "decode/draft_length/observer.h"
 
 namespace slip {
 

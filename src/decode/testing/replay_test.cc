@@ -2,6 +2,7 @@
 // Gate 25: the engine's counters are the simulator's (replay_testing.h).
 #include <gtest/gtest.h>
 
+#include "decode/draft_length/observer.h"
 #include "decode/sequence/cursor.h"
 #include "decode/testing/draft_length_testing.h"
 #include "decode/testing/replay_testing.h"

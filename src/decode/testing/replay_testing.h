@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "decode/draft_length/model.h"
+#include "decode/draft_length/observer.h"
 #include "decode/draft_length/policy.h"
 
 namespace slip {

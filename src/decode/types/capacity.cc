@@ -6,16 +6,10 @@
 namespace slip {
 namespace {
 
-/// The model itself as the drafter, alone or behind an earlier answer.
-const DiffusionSpec* diffusion_of(const Method& m) {
-  if (const auto* previous = std::get_if<PreviousSpec>(&m.drafter)) return previous->then ? &*previous->then : nullptr;
-  return std::get_if<DiffusionSpec>(&m.drafter);
-}
-
 int32_t widest_round(const Method& m, const DecodeOptions& o) {
-  if (std::holds_alternative<NoDraftSpec>(m.drafter)) return 0;
+  if (!m.drafts()) return 0;
   const int32_t width = m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft;
-  const bool behind = std::holds_alternative<PreviousSpec>(m.drafter) && diffusion_of(m);
+  const bool behind = std::holds_alternative<PreviousSpec>(m.drafter) && m.diffusion();
   return behind && o.most_rows <= 0 ? std::max(width, kLongestPrevious) : width;
 }
 
@@ -34,7 +28,7 @@ Capacity Capacity::of(const Method& m, const DecodeOptions& o, bool has_form) {
     c.group = c.route == Route::kChain ? 2 * k : k;  // in a chain with fixed tokens between the masks
     c.scratch = k * c.group;
   }
-  if (const DiffusionSpec* d = diffusion_of(m); d && d->ahead) {
+  if (const DiffusionSpec* d = m.diffusion(); d && d->ahead) {
     c.group = m.width.kind == DraftLengthSpec::Kind::kFixed ? std::min(m.width.tokens - 1, kMostMasks) : kMostMasks;
     c.scratch = c.group + 1;  // without token shift a mask stands where the pass's own token will
   }

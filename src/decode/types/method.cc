@@ -19,19 +19,24 @@ Result<Method> method_of(std::string_view preset) {
   return m;
 }
 
+const DiffusionSpec* Method::diffusion() const {
+  if (const auto* previous = std::get_if<PreviousSpec>(&drafter)) return previous->then ? &*previous->then : nullptr;
+  return std::get_if<DiffusionSpec>(&drafter);
+}
+
 MethodWords words_of(const Method& m) {
-  const bool drafts = !std::holds_alternative<NoDraftSpec>(m.drafter), sections = m.schedule == Schedule::kSections;
+  const bool sections = m.schedule == Schedule::kSections;
   return {std::string(word_of(m.schedule)), word_of(m.drafter), word_of(m.verifier),
-          !drafts    ? "1"
-          : sections ? "blocks"
-                     : word_of(m.width)};
+          !m.drafts() ? "1"
+          : sections  ? "blocks"
+                      : word_of(m.width)};
 }
 
 namespace {
 
 Status check_sense(const Method& m) {
   const MethodWords w = words_of(m);
-  const bool none = std::holds_alternative<NoDraftSpec>(m.drafter), diffusion = std::holds_alternative<DiffusionSpec>(m.drafter);
+  const bool diffusion = std::holds_alternative<DiffusionSpec>(m.drafter);
   const bool places = std::holds_alternative<ConfidenceSpec>(m.verifier) || std::holds_alternative<SamplerSpec>(m.verifier);
   if (m.schedule == Schedule::kSections && !(places && diffusion))
     return unsupported(
@@ -39,7 +44,7 @@ Status check_sense(const Method& m) {
         w.verifier);
   if (m.schedule != Schedule::kSections && places)
     return unsupported("decoder: verifier {}: expected schedule sections, got {}", w.verifier, w.schedule);
-  if (none && !std::holds_alternative<ExactSpec>(m.verifier))
+  if (!m.drafts() && !std::holds_alternative<ExactSpec>(m.verifier))
     return unsupported("decoder: verifier {}: expected a drafter, got none", w.verifier);
   if (std::holds_alternative<EnsembleSpec>(m.verifier) && !std::holds_alternative<QuadraticSpec>(m.drafter))
     return unsupported(
@@ -79,8 +84,7 @@ Result<Method> with_parts(Method m, std::string_view schedule, std::string_view 
     const int32_t tokens = m.width.tokens;  // what widths without a number begin with
     SLIP_TRY(m.width, read_width(width));
     if (m.width.kind != DraftLengthSpec::Kind::kFixed) m.width.tokens = tokens;
-    if (std::holds_alternative<NoDraftSpec>(m.drafter))
-      return unsupported("decoder: width {}: expected a drafter, got none: one token a pass", width);
+    if (!m.drafts()) return unsupported("decoder: width {}: expected a drafter, got none: one token a pass", width);
     if (m.schedule == Schedule::kSections && m.width.kind != DraftLengthSpec::Kind::kBlocks)
       return unsupported("decoder: schedule sections: expected width blocks, got {}", width);
   } else if (m.width.kind == DraftLengthSpec::Kind::kBlocks && before != m.schedule && m.schedule != Schedule::kSections &&

@@ -95,6 +95,9 @@ struct Method {
   DrafterSpec drafter;
   VerifierSpec verifier;
   DraftLengthSpec width;
+  bool drafts() const { return !std::holds_alternative<NoDraftSpec>(drafter); }
+  /// The model itself as the drafter, alone or behind an earlier answer; null: another one, or none.
+  const DiffusionSpec* diffusion() const;
   bool lossy() const { return !std::holds_alternative<ExactSpec>(verifier) && !std::holds_alternative<RejectionSpec>(verifier); }
 };
 

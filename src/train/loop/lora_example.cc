@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "decode/draft_length/model.h"
+#include "decode/draft_length/observer.h"
 #include "decode/pass/choice.h"
 #include "decode/sequence/cursor.h"
 
