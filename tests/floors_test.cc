@@ -147,7 +147,7 @@ TEST(Floors, WouldNoticeAnOffence) {
 /// decode is written against the interface of a model alone: every decoder runs in tests on a model without weights.
 TEST(Floors, DecodeSeesModelsThroughTheirInterface) {
   const fs::path src = fs::path(SLIP_SOURCE_DIR) / "src";
-  static const std::regex include(R"re(^\s*#\s*include\s+"(nn|models|text|image|sim|plan)/)re");
+  static const std::regex include(R"re(^\s*#\s*include\s+"(core|kernels|nn|models|text|image|sim|plan)/)re");
   for (const auto& entry : fs::recursive_directory_iterator(src / "decode")) {
     if (!entry.is_regular_file() || is_test(entry.path())) continue;
     std::ifstream in(entry.path());

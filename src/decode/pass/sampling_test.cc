@@ -11,22 +11,22 @@
 
 #include "base/json.h"
 #include "base/philox.h"
-#include "decode/pass/choice.h"
+#include "decode/pass/sampling.h"
 
 namespace slip {
 namespace {
 
-using Visibility = std::map<int32_t, double>;
+using Pmf = std::map<int32_t, double>;
 
-Visibility law_of(const Distribution& p) {
-  Visibility out;
+Pmf law_of(const Distribution& p) {
+  Pmf out;
   for (size_t i = 0; i < p.ids.size(); ++i) out[p.ids[i].value] = p.weights[i];
   return out;
 }
 
-void expect_equal(const Visibility& a, const Visibility& b, double tolerance) {
+void expect_equal(const Pmf& a, const Pmf& b, double tolerance) {
   std::set<int32_t> ids;
-  for (const Visibility* law : {&a, &b})
+  for (const Pmf* law : {&a, &b})
     for (const auto& [id, w] : *law) ids.insert(id);
   for (const int32_t id : ids) {
     const auto x = a.find(id), y = b.find(id);
@@ -57,8 +57,8 @@ std::vector<Candidate> candidates(const std::vector<float>& logits, const std::v
   return out;
 }
 
-Visibility normal(const std::vector<Candidate>& c) {  // x: log weights
-  Visibility out;
+Pmf normal(const std::vector<Candidate>& c) {  // x: log weights
+  Pmf out;
   double top = -std::numeric_limits<double>::infinity(), sum = 0;
   for (const Candidate& k : c) top = std::max(top, k.x);
   for (const Candidate& k : c) sum += out[k.id] = std::exp(k.x - top);
@@ -66,13 +66,13 @@ Visibility normal(const std::vector<Candidate>& c) {  // x: log weights
   return out;
 }
 
-Visibility reference(std::vector<Candidate> c, const Sampling& s) {
+Pmf reference(std::vector<Candidate> c, const Sampling& s) {
   std::stable_sort(c.begin(), c.end(), [](const Candidate& a, const Candidate& b) { return a.x > b.x; });
   if (s.temperature == 0) return {{c.front().id, 1.0}};
   for (Candidate& k : c) k.x /= static_cast<double>(s.temperature);
   if (s.top_k > 0 && c.size() > static_cast<size_t>(s.top_k)) c.resize(static_cast<size_t>(s.top_k));
   if (s.top_p < 1) {
-    const Visibility p = normal(c);
+    const Pmf p = normal(c);
     size_t n = 0;
     double sum = 0;
     while (n < c.size() && sum < static_cast<double>(s.top_p)) sum += p.at(c[n++].id);
@@ -180,8 +180,8 @@ TEST(Ensemble, TheMixtureIsOfProbabilities) {
     for (size_t i = 0; i < c.logits.size(); ++i) other.push_back(static_cast<float>(r.uniform(-4, 4)));
     const double w = trial % 5 == 0 ? trial % 2 : r.uniform();
     mixture(other, c.logits, w, c.rules(), c.s, c.history, scratch, out);
-    const Visibility ar = normal(candidates(c.logits, c.allowed, c.s, c.history)),
-                     diffusion = normal(candidates(other, c.allowed, c.s, c.history));
+    const Pmf ar = normal(candidates(c.logits, c.allowed, c.s, c.history)),
+              diffusion = normal(candidates(other, c.allowed, c.s, c.history));
     std::vector<Candidate> mixed;
     for (const auto& [id, p] : ar) mixed.push_back({id, std::log((1 - w) * diffusion.at(id) + w * p)});
     expect_equal(law_of(out), reference(mixed, c.s), 1e-11);

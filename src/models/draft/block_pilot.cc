@@ -14,7 +14,7 @@ struct Linear {
   std::vector<float> bias;
 };
 
-std::vector<float> apply(const Linear& l, std::span<const float> x) {
+std::vector<float> product(const Linear& l, std::span<const float> x) {
   std::vector<float> y(l.bias), row(x.size());
   for (size_t o = 0; o < y.size(); ++o) {
     read_as_f32(*l.weight, static_cast<int64_t>(o * x.size()), row);
@@ -33,11 +33,11 @@ class PublishedPilot : public BlockPilot {
   int32_t pick(std::span<const float> logits_V) const override {
     std::vector<float> x(logits_V.begin(), logits_V.begin() + vocab_);
     for (size_t i = 0; i < layers_.size(); ++i) {
-      std::vector<float> y = apply(layers_[i], x);
+      std::vector<float> y = product(layers_[i], x);
       for (size_t k = 0; k < y.size(); ++k) y[k] = std::max(y[k], 0.0F) + (i > 0 ? x[k] : 0.0F);
       x = std::move(y);
     }
-    const std::vector<float> y = apply(out_, x);
+    const std::vector<float> y = product(out_, x);
     return static_cast<int32_t>(std::max_element(y.begin(), y.end()) - y.begin());
   }
 
