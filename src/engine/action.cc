@@ -40,7 +40,7 @@ Result<Prompt> Answering::action_prompt(std::span<const PatchGrid> images) {
   if (const auto blank = model_.tokenizer()->find(action_blank(action.prompt));
       request_.free_text() && blank && (tokens.empty() || tokens.back() != *blank))
     tokens.push_back(*blank);
-  return model_.build_prompt(tokens, images);
+  return model_.build_prompt(tokens, images, {}, request_.context.cancel);
 }
 
 Status Answering::check_statistics() const {

@@ -106,9 +106,9 @@ Result<Prompt> Answering::encode() {
   SLIP_TRY(const std::string rendered, chat->render(messages));
   if (!videos.empty()) {
     SLIP_TRY(const std::vector<TokenId> tokens, model_.prompt_tokens(rendered));
-    return build_video_prompt(model_, tokens, grids, videos);
+    return build_video_prompt(model_, tokens, grids, videos, VideoPositions::k4, request_.context.cancel);
   }
-  return model_.build_prompt(std::string_view(rendered), grids, history_numbers());
+  return model_.build_prompt(std::string_view(rendered), grids, history_numbers(), request_.context.cancel);
 }
 
 }  // namespace slip

@@ -183,11 +183,11 @@ Result<PatchGrid> Model::preprocess(const Image& image) const {
   return image_rules_->apply(image);
 }
 
-Status Model::encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND) {
+Status Model::encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel) {
   features_ND.clear();
   if (images.empty()) return {};
   if (!vision_) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
-  return vision_->encode(images, features_ND);
+  return vision_->encode(images, features_ND, cancel);
 }
 
 Result<Prompt> Model::build_prompt(std::span<const ChatMessage> messages, std::span<const PatchGrid> images,
@@ -206,28 +206,29 @@ Result<std::vector<TokenId>> Model::prompt_tokens(std::string_view text) const {
   return tokens;
 }
 
-Result<Prompt> Model::build_prompt(std::string_view text, std::span<const PatchGrid> images, std::span<const float> history) {
+Result<Prompt> Model::build_prompt(std::string_view text, std::span<const PatchGrid> images, std::span<const float> history,
+                                   const CancelToken& cancel) {
   SLIP_TRY(const std::vector<TokenId> tokens, prompt_tokens(text));
-  return build_prompt(tokens, images, history);
+  return build_prompt(tokens, images, history, cancel);
 }
 
 Result<Prompt> Model::patch_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images,
-                                   std::span<const float> history) {
+                                   std::span<const float> history, const CancelToken& cancel) {
   std::vector<int32_t> rows;
   for (const PatchGrid& g : images) rows.push_back(static_cast<int32_t>(g.merged()));
   PatchRules rules{config_.image_token, {}};
   if (config_.history) rules.history = config_.history->token;
   SLIP_TRY(Prompt prompt, patch_prompt_rows(tokens, rows, !history.empty(), rules));
-  SLIP_TRY_(encode_images(images, prompt.features_ND));
+  SLIP_TRY_(encode_images(images, prompt.features_ND, cancel));
   if (!history.empty()) SLIP_TRY_(history_->encode(history, prompt.features_ND));
   return prompt;
 }
 
 Result<Prompt> Model::build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images,
-                                   std::span<const float> history) {
+                                   std::span<const float> history, const CancelToken& cancel) {
   if (!history.empty() && !history_)
     return unsupported("{}: expected a model that takes the ego history as a row, got {}", folder_.string(), config_.architecture);
-  if (config_.vit_tower) return patch_prompt(tokens, images, history);
+  if (config_.vit_tower) return patch_prompt(tokens, images, history, cancel);
   if (!config_.vision || !config_.image_token) {
     if (!images.empty())
       return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
@@ -238,7 +239,7 @@ Result<Prompt> Model::build_prompt(std::span<const TokenId> tokens, std::span<co
   const VisionRules rules{*config_.image_token, config_.video_token.value_or(TokenId{-1}), config_.vision->merge,
                           static_cast<int32_t>(config_.vision->tokens_per_second)};
   SLIP_TRY(Prompt prompt, prompt_rows(tokens, grids, rules));
-  SLIP_TRY_(encode_images(images, prompt.features_ND));
+  SLIP_TRY_(encode_images(images, prompt.features_ND, cancel));
   return prompt;
 }
 

@@ -67,7 +67,7 @@ class Model {
 
   /// kUnsupported when the model has no vision tower, kBadInput when its folder has no preprocessor_config.json.
   Result<PatchGrid> preprocess(const Image& image) const;
-  Status encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND);
+  Status encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel = {});
   /// Messages, rendered by the folder's own template; its loading error when it has none that is known.
   Result<Prompt> build_prompt(std::span<const ChatMessage> messages, std::span<const PatchGrid> images = {},
                               const ChatOptions& options = {});
@@ -76,10 +76,11 @@ class Model {
   /// Text as the chat template renders it (one placeholder per image) -> rows with the images' features. OpenVLA: text without
   /// placeholders, its patches behind the first token. `history`: the numbers of the ego history's row, for models that take one
   /// (config().history).
-  Result<Prompt> build_prompt(std::string_view text, std::span<const PatchGrid> images = {}, std::span<const float> history = {});
+  Result<Prompt> build_prompt(std::string_view text, std::span<const PatchGrid> images = {}, std::span<const float> history = {},
+                              const CancelToken& cancel = {});
   /// The same from tokens.
   Result<Prompt> build_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images = {},
-                              std::span<const float> history = {});
+                              std::span<const float> history = {}, const CancelToken& cancel = {});
   /// Loads, preprocesses and encodes the images of a rows file.
   Result<RowFeatures> row_features(const RowsFile& file);
 
@@ -90,7 +91,8 @@ class Model {
   Status make_lm(DecoderWeights weights);
   Result<DraftAdapter> load_adapter();
   void make_towers(LoadedWeights& weights);
-  Result<Prompt> patch_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images, std::span<const float> history);
+  Result<Prompt> patch_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images, std::span<const float> history,
+                              const CancelToken& cancel);
   std::filesystem::path folder_;
   ModelOptions options_;
   ModelConfig config_;

@@ -45,7 +45,7 @@ Result<VideoPatches> video_patches(std::span<const Image> frames, double fps, co
 }
 
 Result<Prompt> build_video_prompt(Model& model, std::span<const TokenId> tokens, std::span<const PatchGrid> images,
-                                  std::span<const VideoPatches> videos, VideoPositions rule) {
+                                  std::span<const VideoPatches> videos, VideoPositions rule, const CancelToken& cancel) {
   const ModelConfig& config = model.config();
   if (!config.vision || !config.image_token || !config.video_token)
     return unsupported("{}: videos: expected a model with Qwen2.5-VL's tower and a token for videos, got {}",
@@ -57,10 +57,10 @@ Result<Prompt> build_video_prompt(Model& model, std::span<const TokenId> tokens,
   const VisionRules rules{*config.image_token, *config.video_token, config.vision->merge,
                           static_cast<int32_t>(config.vision->tokens_per_second), rule};
   SLIP_TRY(Prompt prompt, prompt_rows(tokens, grids, films, rules));
-  SLIP_TRY_(model.encode_images(images, prompt.features_ND));
+  SLIP_TRY_(model.encode_images(images, prompt.features_ND, cancel));
   std::vector<float> features_ND;
   for (const VideoPatches& v : videos) {
-    SLIP_TRY_(model.encode_images({&v.grid, 1}, features_ND));
+    SLIP_TRY_(model.encode_images({&v.grid, 1}, features_ND, cancel));
     prompt.features_ND.insert(prompt.features_ND.end(), features_ND.begin(), features_ND.end());
   }
   return prompt;

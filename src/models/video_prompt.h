@@ -25,6 +25,7 @@ Result<VideoPatches> video_patches(std::span<const Image> frames, double fps, co
 /// once, or already repeated; feature rows of images first, then those of videos. kUnsupported for a model without Qwen2.5-VL's tower
 /// or without a token for videos.
 Result<Prompt> build_video_prompt(Model& model, std::span<const TokenId> tokens, std::span<const PatchGrid> images,
-                                  std::span<const VideoPatches> videos, VideoPositions rule = VideoPositions::k4);
+                                  std::span<const VideoPatches> videos, VideoPositions rule = VideoPositions::k4,
+                                  const CancelToken& cancel = {});
 
 }  // namespace slip

@@ -285,7 +285,7 @@ void QwenVision::merge(const Layout& layout, std::vector<float>& features_ND) {
   }
 }
 
-Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>& features_ND) {
+Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel) {
   SLIP_TRY_(check(images));
   features_ND.clear();
   if (images.empty()) return {};
@@ -297,6 +297,7 @@ Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>&
   fill_rotation(images, layout);
   times_.patch_embed = lap(last);
   for (size_t i = 0; i < weights_.blocks.size(); ++i) {
+    SLIP_TRY_(cancel.check("encode", static_cast<int64_t>(i), "blocks"));
     block(i, layout);
     (sees_whole_frame(i) ? times_.full : times_.windowed) += lap(last);
     if (tap_) tap(fmt::format("block_{}_PD", i), layout);

@@ -56,7 +56,7 @@ class QwenVision final : public VisionTower {
   const VisionConfig& config() const { return config_; }
 
   /// features_ND: the images' feature rows one behind the other. kBadInput for a grid that does not fit its pixels.
-  Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND) override;
+  Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel = {}) override;
   VisionTimes times() const override { return times_; }
   /// For tests: "patch_embed_PD", "block_<i>_PD" in the order of the pixels.
   void set_tap(ActivationTap tap) { tap_ = std::move(tap); }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "image/qwen_preprocess.h"
 
@@ -20,8 +21,8 @@ class VisionTower {
  public:
   virtual ~VisionTower() = default;
   /// features_ND: the images' feature rows one behind the other; images of one call never see each other. kBadInput for a grid
-  /// that does not fit its pixels.
-  virtual Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND) = 0;
+  /// that does not fit its pixels, kCancelled between blocks as the token says.
+  virtual Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel = {}) = 0;
   virtual VisionTimes times() const { return {}; }
 };
 

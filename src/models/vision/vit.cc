@@ -156,13 +156,14 @@ void Vit::mlp(const VitBlockWeights& w, int64_t rows) {
   }
 }
 
-void Vit::encode(std::span<const VitImage> images, float* out, int64_t ldo) {
-  if (images.empty()) return;
+Status Vit::encode(std::span<const VitImage> images, float* out, int64_t ldo, const CancelToken& cancel) {
+  if (images.empty()) return {};
   const Layout layout = lay_out(images);
   const int64_t d = config_.width, front = config_.prefix_rows();
   embed(images, layout);
   tap("embeddings", layout.rows);
   for (size_t i = 0; i < weights_.blocks.size(); ++i) {
+    SLIP_TRY_(cancel.check("encode", static_cast<int64_t>(i), "blocks"));
     attend(weights_.blocks[i], layout);
     mlp(weights_.blocks[i], layout.rows);
     if (tap_) tap(fmt::format("block_{}", i), layout.rows);
@@ -175,6 +176,7 @@ void Vit::encode(std::span<const VitImage> images, float* out, int64_t ldo) {
   for (const Layout::Image& at : layout.images)
     for (int64_t p = 0; p < at.patches(); ++p)
       copy_floats(out + (at.first_patch + p) * ldo, x_TD_.data() + (at.first_row + front + p) * d, d);
+  return {};
 }
 
 void Vit::tap(const std::string& name, int64_t rows) {

@@ -50,8 +50,8 @@ class Vit {
   const VitConfig& config() const { return config_; }
   /// kBadInput for an image without a whole patch, or of another grid than the table's where that is not interpolated.
   Status check(const VitImage& image, size_t number) const;
-  /// out: per image its patches' features in raster order, row stride `ldo`. The images passed check().
-  void encode(std::span<const VitImage> images, float* out, int64_t ldo);
+  /// out: per image its patches' features in raster order, row stride `ldo`. The images passed check(). kCancelled between blocks.
+  Status encode(std::span<const VitImage> images, float* out, int64_t ldo, const CancelToken& cancel = {});
   /// For tests: "embeddings", "block_<i>" and "final_norm", prefix rows included, images one behind the other.
   void set_tap(ActivationTap tap) { tap_ = std::move(tap); }
 

@@ -84,7 +84,7 @@ TEST_P(DinoFixture, EveryBlockMatchesTheReferenceAtEverySize) {
     ASSERT_TRUE(d.vit->check(image, 0));
     const int64_t patches = shape[1] / 14 * (shape[2] / 14), width = d.vit->config().width;
     std::vector<float> features(static_cast<size_t>(patches * width));
-    d.vit->encode({&image, 1}, features.data(), width);
+    ASSERT_TRUE(d.vit->encode({&image, 1}, features.data(), width));
     EXPECT_EQ(taps.size(), static_cast<size_t>(d.vit->config().depth) + 2);
     double worst = 0;
     for (const auto& [tap, x] : taps) {
@@ -106,9 +106,9 @@ TEST_P(DinoFixture, AnImagesFeaturesAreTheSameBitsInAnyCompanyAndOnAnyThreads) {
     const std::vector<VitImage> images = {{pa.data(), 70, 98}, {pb.data(), 56, 56}};
     const auto width = static_cast<size_t>(one.vit->config().width);
     std::vector<float> together(width * (35 + 16)), alone(together.size());
-    one.vit->encode(images, together.data(), static_cast<int64_t>(width));
-    two.vit->encode({&images[0], 1}, alone.data(), static_cast<int64_t>(width));
-    two.vit->encode({&images[1], 1}, alone.data() + 35 * width, static_cast<int64_t>(width));
+    ASSERT_TRUE(one.vit->encode(images, together.data(), static_cast<int64_t>(width)));
+    ASSERT_TRUE(two.vit->encode({&images[0], 1}, alone.data(), static_cast<int64_t>(width)));
+    ASSERT_TRUE(two.vit->encode({&images[1], 1}, alone.data() + 35 * width, static_cast<int64_t>(width)));
     EXPECT_TRUE(same_bits(together, alone));
   }
 }

@@ -87,7 +87,7 @@ void VitTower::project(int64_t rows, std::vector<float>& features_ND) {
   }
 }
 
-Status VitTower::encode(std::span<const PatchGrid> images, std::vector<float>& features_ND) {
+Status VitTower::encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel) {
   SLIP_TRY_(check(images));
   features_ND.clear();
   if (images.empty()) return {};
@@ -103,7 +103,7 @@ Status VitTower::encode(std::span<const PatchGrid> images, std::vector<float>& f
     std::vector<VitImage> its;
     for (const PatchGrid& g : images)
       its.push_back({g.values.data() + channel * g.plane_height * g.plane_width, g.plane_height, g.plane_width});
-    vit->encode(its, joined + column, d);
+    SLIP_TRY_(vit->encode(its, joined + column, d, cancel));
     column += vit->config().width;
     channel += vit->config().channels;
   }

@@ -22,7 +22,7 @@ class VitTower final : public VisionTower {
  public:
   /// `pool` must outlive it.
   VitTower(VitTowerConfig config, VitTowerWeights weights, ThreadPool& pool);
-  Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND) override;
+  Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel = {}) override;
   const VitTowerConfig& config() const { return config_; }
   Vit& vit(size_t i) { return *vits_[i]; }
 
