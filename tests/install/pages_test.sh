@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Man pages and completions of an installed tree against the program: every command and option of --help is there, and nothing else.
-#   pages_test.sh PREFIX
+# Man pages and completions against the program: every command and option of --help is there, and nothing else.
+#   pages_test.sh PROGRAM WORK_DIR
 set -euo pipefail
-root=$1
-program=$root/bin/slipstream
-pages=$root/share/man/man1
-bash_file=$root/share/bash-completion/completions/slipstream
-zsh_file=$root/share/zsh/site-functions/_slipstream
-fish_file=$root/share/fish/vendor_completions.d/slipstream.fish
+program=$(realpath "$1") work=$(realpath -m "$2")
+rm -rf "$work"
+mkdir -p "$work"
+"$program" pages "$work"
+pages=$work/man1
+bash_file=$work/slipstream.bash
+zsh_file=$work/_slipstream
+fish_file=$work/slipstream.fish
 
 fail() { printf 'pages_test: %s\n' "$*" >&2; exit 1; }
 # Words of a section of --help: commands, or options with their minus signs.
@@ -56,9 +58,9 @@ grep -qx scaffold-spec <(offers slipstream run --decoder '') || fail 'expected b
 grep -qx bf16 <(offers slipstream run --dtype =) || fail 'expected bash to offer types behind an equals sign'
 [[ "$(offers slipstream run --dtype b)" == bf16 ]] || fail 'expected bash to complete a type'
 [[ -z "$(offers slipstream run --threads '')" ]] || fail 'expected bash to leave numbers alone'
-mkdir -p "$PWD/complete here"
+mkdir "$work/complete here"
+cd "$work"
 grep -qx 'complete here' <(offers slipstream inspect 'complete h') || fail 'expected bash to offer folders'
-rmdir "$PWD/complete here"
 bash -n "$bash_file"
 if command -v zsh >/dev/null; then zsh -n "$zsh_file"; fi
 if command -v fish >/dev/null; then
