@@ -81,6 +81,9 @@ Result<Report> simulate(const std::string& out, const SimulateOptions& options, 
                         const CancelToken& cancel = {});
 /// One scene's cameras as a PNG; the report tells its labels.
 Result<Report> draw_scene(const std::string& png, uint64_t seed, const std::string& family = "");
+/// A scene as tools draw it: Report::json has the cameras' pictures as data URLs, the cameras, the ego state that a request takes, and in
+/// metres of the ego frame roads, agents, where the ego has been and what the expert drove (4 Hz, 5 s).
+Result<Report> describe_scene(uint64_t seed, double frame_s = 0);
 
 struct EvaluateOptions {
   std::string records;      // a record set; empty: scenes are simulated
@@ -105,6 +108,7 @@ struct DemonstrateOptions {
   uint64_t seed = 0;  // which scene; 0: a chosen one
   std::string png;    // where to draw; empty: nowhere
   int32_t threads = 0;
+  std::string device = "cpu";  // or cuda, cuda:N: passes there
 };
 Result<Report> demonstrate(const std::string& folder, const DemonstrateOptions& options = {}, const Progress& progress = {},
                            const CancelToken& cancel = {});

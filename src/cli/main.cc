@@ -106,6 +106,7 @@ void demo_command(CLI::App& app, Chosen& chosen) {
   add_model_flag(c, o.model, true);
   c->add_option("--seed", o.options.seed, "which scene; 0: a chosen one")->check(seed_number());
   c->add_option("--picture", o.options.png, "PNG to write; without it none is drawn");
+  add_device(c, o.options.device);
   add_threads(c, o.options.threads);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return demo(o); }, &o.json}; });

@@ -195,8 +195,9 @@ __device__ inline void store(const AttendArgs& a, const Item& item, const Room& 
   }
 }
 
+/// One block a processor at least: with more in mind the compiler spills.
 template <int kTiles, int kColumns>
-__global__ void attend_kernel(AttendArgs a) {
+__global__ void __launch_bounds__(kThreads, 1) attend_kernel(AttendArgs a) {
   let_next_start();
   wait_for_previous();
   if (block_x() >= a.counts->items) return;
@@ -218,10 +219,11 @@ __global__ void attend_kernel(AttendArgs a) {
   store<kTiles, kColumns>(a, item, room, sums);
 }
 
-constexpr int kJoinChunk = 128;  // partials whose factors are made at a time
+constexpr int kMostJoinThreads = 256;  // the widest head
+constexpr int kJoinChunk = 128;        // partials whose factors are made at a time
 
 /// A thread per number of the head; every one adds the partials in their order.
-__global__ void join_kernel(JoinArgs a) {
+__global__ void __launch_bounds__(kMostJoinThreads) join_kernel(JoinArgs a) {
   let_next_start();
   wait_for_previous();
   const int t = block_x(), h = block_y(), k = thread(), threads = (a.width + 31) / 32 * 32;

@@ -2,8 +2,10 @@
 #include "cuda/cuda_lm.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 
 #include "base/check.h"
@@ -15,6 +17,8 @@ namespace {
 constexpr size_t kMostGraphs = 256;  // a bound on what they hold; sizes are powers of two, so decoding needs a few dozen
 
 int32_t padded_inner(int64_t k) { return static_cast<int32_t>((k + kInnerStep - 1) / kInnerStep * kInnerStep); }
+
+int32_t words_of(int32_t vocab) { return (vocab + 31) / 32; }
 
 int rounded_queries(int queries) { return queries <= 8 ? 8 : queries <= 16 ? 16 : queries <= 32 ? 32 : 64; }
 
@@ -128,8 +132,8 @@ Status CudaLm::make_room(const Pass& pass, const Room& room) {
   SLIP_TRY_(get(b_.tops_NH, partials * sizeof(float)));
   SLIP_TRY_(get(b_.totals_NH, partials * sizeof(float)));
   const Tiles& head = (o.tied_head ? embedding_ : head_).tiles;
-  SLIP_TRY_(get(b_.best_TB, rows * static_cast<size_t>(head.tiles / head.tiles_per_block) * sizeof(Best)));
-  SLIP_TRY_(get(b_.best_T, rows * sizeof(Best)));
+  SLIP_TRY_(get(b_.choice_TB, rows * static_cast<size_t>(head.tiles / head.tiles_per_block) * sizeof(Choice)));
+  SLIP_TRY_(get(b_.choice_T, rows * sizeof(Choice)));
   SLIP_TRY_(get(b_.low_TR, rows * static_cast<size_t>(rank_) * sizeof(float)));
   SLIP_TRY_(get(b_.rounded_TR, rows * static_cast<size_t>(padded_inner(rank_)) * sizeof(Bf16)));
   SLIP_TRY_(get(b_.taps_TE, rows * taps_width() * sizeof(float)));
@@ -137,7 +141,7 @@ Status CudaLm::make_room(const Pass& pass, const Room& room) {
   const size_t bytes = PassLayout(most, rope_.half()).bytes;
   SLIP_TRY_(get(pass_memory_, bytes));
   SLIP_TRY(pass_host_, device_->allocate_host(bytes));
-  SLIP_TRY(best_host_, device_->allocate_host(rows * sizeof(Best)));
+  SLIP_TRY(choice_host_, device_->allocate_host(rows * sizeof(Choice)));
   largest_ = most;
   return {};
 }
@@ -146,8 +150,8 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   char* host = pass_host_.data<char>();
   const size_t rows = pass.rows.size();
   auto* counts = reinterpret_cast<PassCounts*>(host + layout.counts);
-  *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(best_N_.size()), static_cast<int32_t>(plan_.items.size()),
-             static_cast<int32_t>(logits_N_.size())};
+  *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(by_want_.argmax_N.size()), static_cast<int32_t>(plan_.items.size()),
+             static_cast<int32_t>(by_want_.logits_N.size())};
   auto* inputs = reinterpret_cast<int32_t*>(host + layout.inputs);
   auto* slots = reinterpret_cast<int32_t*>(host + layout.slots_of_rows);
   auto* scales = reinterpret_cast<float*>(host + layout.q_scales);
@@ -164,8 +168,9 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   const auto put = [&](size_t at, const auto& list) {
     if (!list.empty()) std::memcpy(host + at, list.data(), list.size() * sizeof(list[0]));
   };
-  put(layout.wanted, best_N_);
-  put(layout.wanted + best_N_.size() * sizeof(int32_t), logits_N_);
+  put(layout.wanted, by_want_.argmax_N);
+  put(layout.wanted + by_want_.argmax_N.size() * sizeof(int32_t), by_want_.logits_N);
+  put(layout.allowed, allowed_N_);
   put(layout.first_partial, plan_.first_partial_T);
   put(layout.items, plan_.items);
   put(layout.item_rows, plan_.item_rows);
@@ -238,7 +243,7 @@ void CudaLm::launch_taps(int32_t number, const Shape& shape, const PassLayout& l
            shape.room.rows, device_->stream());
 }
 
-void CudaLm::launch_best(const Shape& shape, const PassLayout& layout) {
+void CudaLm::launch_choice(const Shape& shape, const PassLayout& layout) {
   const Tiles& head = (options_.tied_head ? embedding_ : head_).tiles;
   const auto* counts = in_pass<const PassCounts>(layout.counts);
   void* stream = device_->stream();
@@ -246,9 +251,20 @@ void CudaLm::launch_best(const Shape& shape, const PassLayout& layout) {
   norm({&counts->wanted, in_pass<int32_t>(layout.wanted), as<float>(b_.x_TD), as<float>(final_norm_D_), options_.norm_eps,
         options_.width, width, as<Bf16>(b_.normed_TD)},
        shape.wanted, stream);
-  product({&counts->wanted, head, as<Bf16>(b_.normed_TD), width, nullptr, Then::kBest, nullptr, nullptr, 0, as<Best>(b_.best_TB)},
+  product({&counts->wanted,
+           head,
+           as<Bf16>(b_.normed_TD),
+           width,
+           nullptr,
+           Then::kChoice,
+           nullptr,
+           nullptr,
+           0,
+           as<Choice>(b_.choice_TB),
+           {as<uint32_t>(b_.allowed_LW), words_of(options_.vocab), in_pass<int32_t>(layout.allowed)}},
           shape.wanted, stream);
-  pick({&counts->wanted, as<Best>(b_.best_TB), head.tiles / head.tiles_per_block, as<Best>(b_.best_T)}, shape.wanted, stream);
+  pick({&counts->wanted, as<Choice>(b_.choice_TB), head.tiles / head.tiles_per_block, as<Choice>(b_.choice_T)}, shape.wanted,
+       stream);
 }
 
 Status CudaLm::launch_body(const Shape& shape, const PassLayout& layout) {
@@ -260,8 +276,12 @@ Status CudaLm::launch_body(const Shape& shape, const PassLayout& layout) {
     SLIP_TRY_(device_->copy_out(taps_host_.data(), b_.taps_TE.data(),
                                 static_cast<size_t>(shape.room.rows) * taps_width() * sizeof(float)));
   if (shape.wanted == 0) return {};
-  launch_best(shape, layout);
-  return device_->copy_out(best_host_.data(), b_.best_T.data(), static_cast<size_t>(shape.wanted) * sizeof(Best));
+  launch_choice(shape, layout);
+  return device_->copy_out(choice_host_.data(), b_.choice_T.data(), static_cast<size_t>(shape.wanted) * sizeof(Choice));
+}
+
+int CudaLm::graphs() const {
+  return static_cast<int>(std::ranges::count_if(graphs_, [](const auto& g) { return g.second != nullptr; }));
 }
 
 Status CudaLm::run(const Pass& pass, const Shape& shape, const PassLayout& layout) {
@@ -269,44 +289,76 @@ Status CudaLm::run(const Pass& pass, const Shape& shape, const PassLayout& layou
   auto found = graphs_.find(shape);
   if (found == graphs_.end()) {
     if (graphs_.size() >= kMostGraphs) graphs_.clear();
-    SLIP_TRY(auto graph, device_->capture([this, shape, layout] { return launch_body(shape, layout); }));
-    found = graphs_.emplace(shape, std::move(graph)).first;
+    graphs_.emplace(shape, nullptr);
+    return launch_body(shape, layout);  // the first of its shape: a kernel's first launch loads it, which a capture does not allow
+  }
+  if (!found->second) {
+    SLIP_TRY(found->second, device_->capture([this, shape, layout] { return launch_body(shape, layout); }));
   }
   return device_->launch(*found->second);
 }
 
-// launch_best knows neither lists of ids nor statistics: such rows' logits are read too, behind those that the caller gets.
 void CudaLm::sort_rows(const Pass& pass) {
   by_want_.sort(pass);
-  best_N_.clear();
-  logits_N_.assign(by_want_.logits_N.begin(), by_want_.logits_N.end());
+  list_of_.assign(pass.allowed.size(), -1);
+  allowed_N_.clear();
+  int32_t lists = 0;
   for (const int32_t t : by_want_.argmax_N) {
-    const Row& row = pass.rows[static_cast<size_t>(t)];
-    (row.allowed >= 0 || row.statistics ? logits_N_ : best_N_).push_back(t);
+    const int32_t allowed = pass.rows[static_cast<size_t>(t)].allowed;
+    if (allowed >= 0 && list_of_[static_cast<size_t>(allowed)] < 0) list_of_[static_cast<size_t>(allowed)] = lists++;
+    allowed_N_.push_back(allowed < 0 ? -1 : list_of_[static_cast<size_t>(allowed)]);
   }
 }
 
-void CudaLm::read_best(PassOutput& out) {
-  const Best* best = best_host_.data<Best>();
-  for (size_t i = 0; i < best_N_.size(); ++i) {
-    out.argmax[static_cast<size_t>(best_N_[i])] = id_or_lowest(best[i].id);
-    out.nan_rows += best[i].id < 0 || !std::isfinite(best[i].value);
+/// The lists that this pass's rows name, as bits; a list that several rows name goes over once.
+Status CudaLm::write_allowed(const Pass& pass) {
+  const auto lists = static_cast<size_t>(std::ranges::count_if(list_of_, [](int32_t line) { return line >= 0; }));
+  if (lists == 0) return {};
+  const auto words = static_cast<size_t>(words_of(options_.vocab));
+  if (const size_t bytes = std::bit_ceil(lists) * words * sizeof(uint32_t); bytes > b_.allowed_LW.bytes()) {
+    SLIP_TRY_(device_->wait());
+    graphs_.clear();
+    SLIP_TRY(b_.allowed_LW, device_->allocate(bytes, "allowed ids"));
+    SLIP_TRY(allowed_host_, device_->allocate_host(bytes));
+  }
+  auto* bits_LW = allowed_host_.data<uint32_t>();
+  std::fill_n(bits_LW, lists * words, 0U);
+  for (size_t i = 0; i < list_of_.size(); ++i) {
+    if (list_of_[i] < 0) continue;
+    uint32_t* bits_W = bits_LW + static_cast<size_t>(list_of_[i]) * words;
+    for (const TokenId id : pass.allowed[i]) bits_W[id.value / 32] |= 1U << (id.value % 32);
+  }
+  return device_->copy_in(b_.allowed_LW.data(), bits_LW, lists * words * sizeof(uint32_t));
+}
+
+void CudaLm::read_choices(const Pass& pass, PassOutput& out) {
+  const Choice* choices = choice_host_.data<Choice>();
+  for (size_t i = 0; i < by_want_.argmax_N.size(); ++i) {
+    const auto t = static_cast<size_t>(by_want_.argmax_N[i]);
+    const Row& row = pass.rows[t];
+    const Choice& c = choices[i];
+    out.argmax[t] = c.id >= 0 || row.allowed < 0 ? id_or_lowest(c.id) : allowed_of(pass, row).front();
+    out.nan_rows += c.id < 0 || !std::isfinite(c.largest);
+    if (!row.statistics) continue;
+    out.statistics.resize(pass.rows.size());
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    out.statistics[t] = {c.id < 0 ? kNan : c.largest, c.second, c.nan != 0 || c.id < 0 ? kNan : c.largest + std::log(c.sum)};
   }
 }
 
-// Not captured: sampling, lossy verifiers, rows of restricted fields; the sums are those of launch_best.
+// Not captured: sampling, lossy verifiers, drafts that are told of their facts; the sums are those of launch_choice.
 Status CudaLm::read_logits(const Pass& pass, const PassLayout& layout, PassOutput& out) {
   const Tiles& head = (options_.tied_head ? embedding_ : head_).tiles;
-  const auto n = static_cast<int>(logits_N_.size());
-  const size_t numbers = logits_N_.size() * static_cast<size_t>(options_.vocab);
+  const auto n = static_cast<int>(by_want_.logits_N.size());
+  const size_t numbers = by_want_.logits_N.size() * static_cast<size_t>(options_.vocab);
   if (b_.logits_TV.bytes() < numbers * sizeof(float)) {
     b_.logits_TV = {};
     SLIP_TRY(b_.logits_TV, device_->allocate(numbers * sizeof(float), "logits"));
   }
-  const int32_t* count = &in_pass<const PassCounts>(layout.counts)->spare;
+  const int32_t* count = &in_pass<const PassCounts>(layout.counts)->logits;
   const int32_t width = padded_inner(options_.width);
-  norm({count, in_pass<int32_t>(layout.wanted) + best_N_.size(), as<float>(b_.x_TD), as<float>(final_norm_D_), options_.norm_eps,
-        options_.width, width, as<Bf16>(b_.normed_TD)},
+  norm({count, in_pass<int32_t>(layout.wanted) + by_want_.argmax_N.size(), as<float>(b_.x_TD), as<float>(final_norm_D_),
+        options_.norm_eps, options_.width, width, as<Bf16>(b_.normed_TD)},
        n, device_->stream());
   product({count, head, as<Bf16>(b_.normed_TD), width, nullptr, Then::kStore, as<float>(b_.logits_TV), nullptr, options_.vocab,
            nullptr},
@@ -315,19 +367,11 @@ Status CudaLm::read_logits(const Pass& pass, const PassLayout& layout, PassOutpu
   SLIP_TRY_(device_->copy_out(out.logits_NV.data(), b_.logits_TV.data(), numbers * sizeof(float)));
   SLIP_TRY_(device_->wait());
   const auto vocab = static_cast<size_t>(options_.vocab);
-  const size_t lines = by_want_.logits_N.size();
-  for (size_t i = 0; i < logits_N_.size(); ++i) {
-    const auto t = static_cast<size_t>(logits_N_[i]);
-    const std::span<const float> logits_V = std::span<const float>(out.logits_NV).subspan(i * vocab, vocab);
-    if (i < lines) {
-      out.logits_row[t] = static_cast<int32_t>(i);
-      out.nan_rows += !answer_logits(pass, t, logits_V, out);
-    } else {
-      answer_row(pass, t, logits_V, out);
-      out.nan_rows += !std::isfinite(logits_V[static_cast<size_t>(out.argmax[t].value)]);
-    }
+  for (size_t i = 0; i < by_want_.logits_N.size(); ++i) {
+    const auto t = static_cast<size_t>(by_want_.logits_N[i]);
+    out.logits_row[t] = static_cast<int32_t>(i);
+    out.nan_rows += !answer_logits(pass, t, std::span<const float>(out.logits_NV).subspan(i * vocab, vocab), out);
   }
-  out.logits_NV.resize(lines * vocab);
   return {};
 }
 
@@ -348,15 +392,17 @@ Status CudaLm::forward(const Pass& pass, PassOutput& out) {
   const Room room = room_for(pass.rows.size(), plan_);
   SLIP_TRY_(make_room(pass, room));
   const PassLayout layout(room, rope_.half());
+  SLIP_TRY_(write_allowed(pass));
   SLIP_TRY_(write_pass(pass, layout));
-  const int wanted = best_N_.empty() ? 0 : pass.rows.size() <= kRowGroup ? room.rows : static_cast<int>(best_N_.size());
+  const size_t chosen = by_want_.argmax_N.size();
+  const int wanted = chosen == 0 ? 0 : pass.rows.size() <= kRowGroup ? room.rows : static_cast<int>(chosen);
   const Shape shape{room, rounded_queries(plan_.most_rows * (options_.heads / options_.kv_heads)), wanted, pass.draft_adapter,
                     pass.taps};
   SLIP_TRY_(run(pass, shape, layout));
   SLIP_TRY_(device_->wait());
-  read_best(out);
+  read_choices(pass, out);
   if (pass.taps) std::copy_n(taps_host_.data<float>(), out.taps_NE.size(), out.taps_NE.data());
-  return logits_N_.empty() ? Status{} : read_logits(pass, layout, out);
+  return by_want_.logits_N.empty() ? Status{} : read_logits(pass, layout, out);
 }
 
 }  // namespace slip::cuda

@@ -27,7 +27,7 @@ class CudaLm final : public Lm {
   Status set_taps(std::span<const int32_t> layers) override;
   uint64_t passes() const override { return check_.passes(); }
 
-  int graphs() const { return static_cast<int>(graphs_.size()); }  // captured so far
+  int graphs() const;  // captured so far
 
  private:
   struct Layer {
@@ -36,14 +36,14 @@ class CudaLm final : public Lm {
     DeviceMatrix low, high;  // the draft adapter's; nothing where there is none
   };
   struct Buffers {
-    Memory x_TD, normed_TD, qkv_TE, q_THP, attended_THK, gated_TF, sums_NHP, tops_NH, totals_NH, best_TB, best_T, logits_TV,
-        features_ND, low_TR, rounded_TR, taps_TE;
+    Memory x_TD, normed_TD, qkv_TE, q_THP, attended_THK, gated_TF, sums_NHP, tops_NH, totals_NH, choice_TB, choice_T, allowed_LW,
+        logits_TV, features_ND, low_TR, rounded_TR, taps_TE;
   };
   /// What a captured graph depends on.
   struct Shape {
     Room room;
     int queries = 0;  // of the largest item, as the kernel rounds them
-    int wanted = 0;   // room for rows that want their argmax
+    int wanted = 0;   // room for rows whose id the device chooses
     bool adapter = false, taps = false;
     auto operator<=>(const Shape&) const = default;
   };
@@ -59,8 +59,9 @@ class CudaLm final : public Lm {
   void launch_adapter(const Layer& l, const Shape& shape, const PassLayout& layout);
   void launch_taps(int32_t number, const Shape& shape, const PassLayout& layout);
   void sort_rows(const Pass& pass);
-  void launch_best(const Shape& shape, const PassLayout& layout);
-  void read_best(PassOutput& out);
+  Status write_allowed(const Pass& pass);
+  void launch_choice(const Shape& shape, const PassLayout& layout);
+  void read_choices(const Pass& pass, PassOutput& out);
   Status read_logits(const Pass& pass, const PassLayout& layout, PassOutput& out);
   template <class T>
   T* in_pass(size_t offset) const {
@@ -83,11 +84,12 @@ class CudaLm final : public Lm {
   std::vector<Layer> layers_;
   Buffers b_;
   Room largest_;
-  Memory pass_memory_, pass_host_, best_host_, taps_host_;
+  Memory pass_memory_, pass_host_, choice_host_, allowed_host_, taps_host_;
   RowsByWant by_want_;
-  std::vector<int32_t> best_N_, logits_N_;  // rows whose id the device picks, and whose logits the host reads
+  std::vector<int32_t> list_of_;    // by Pass::allowed: its line of allowed_LW, or -1
+  std::vector<int32_t> allowed_N_;  // that line, for each row whose id the device chooses
   std::vector<Position> positions_;
-  std::map<Shape, std::unique_ptr<Graph>> graphs_;
+  std::map<Shape, std::unique_ptr<Graph>> graphs_;  // null: a pass of this shape has run once, and the next is captured
 };
 
 }  // namespace slip::cuda

@@ -11,6 +11,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __launch_bounds__(...)
 
 namespace slip::gpu {
 

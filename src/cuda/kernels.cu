@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embedding, norms, products, rotation, argmax of a pass on a device; contracts in kernels.h, attention in attention.cu.
+// Embedding, norms, products, rotation, choices of a pass on a device; contracts in kernels.h, attention in attention.cu.
 // A product reads its weights straight into the registers of the matrix instruction: at most 64 rows share them, so nothing is gained by a
 // stop in shared memory. Rows of x are re-read by every block, from the L2; blocks of wide matrices take more channels for that reason.
 #include "cuda/kernels.h"
 
+#include "cuda/choice.h"
 #include "cuda/gpu.h"
 #include "cuda/numbers.h"
 
@@ -22,7 +23,7 @@ __device__ inline float element(const Tiles& w, int n, int k) {
       static_cast<const Bf16*>(w.data)[(tile * 2 + static_cast<size_t>(half)) * 256 + static_cast<size_t>(lane * 8 + k % 8)]);
 }
 
-__global__ void embed_kernel(EmbedArgs a) {
+__global__ void __launch_bounds__(kThreads) embed_kernel(EmbedArgs a) {
   let_next_start();
   wait_for_previous();
   const int t = block_x();
@@ -44,7 +45,7 @@ __device__ inline float block_sum(float v, float* scratch) {
   return sum;
 }
 
-__global__ void norm_kernel(NormArgs a) {
+__global__ void __launch_bounds__(kThreads) norm_kernel(NormArgs a) {
   let_next_start();
   wait_for_previous();
   const int t = block_x();
@@ -57,19 +58,6 @@ __global__ void norm_kernel(NormArgs a) {
   const float factor = reciprocal_root(sum / static_cast<float>(a.width) + a.eps);
   Bf16* out = a.out_TK + static_cast<size_t>(t) * static_cast<size_t>(a.ldo);
   for (int d = thread(); d < a.width; d += kThreads) out[d] = to_bf16(x_D[d] * factor * a.gain_D[d]);
-}
-
-__device__ inline bool better(Best a, Best b) {
-  return b.id < 0 ? a.id >= 0 : a.id >= 0 && (a.value > b.value || (a.value == b.value && a.id < b.id));
-}
-
-/// The best of a warp's lanes, in all of them; `better` is a total order, so nothing depends on who meets whom.
-__device__ inline Best best_of_warp(Best best) {
-  for (int mask = 16; mask > 0; mask /= 2) {
-    const Best other{shuffle_xor(best.value, mask), shuffle_xor(best.id, mask)};
-    if (better(other, best)) best = other;
-  }
-  return best;
 }
 
 constexpr int kSkew = 4;  // numbers between rows of sums in shared memory, so that a warp's stores meet 32 banks
@@ -186,22 +174,25 @@ __device__ inline void store_gated(const ProductArgs& a, const float* total, int
   }
 }
 
-__device__ inline void store_best(const ProductArgs& a, const float* total, int channels, int first_row, int rows) {
+__device__ inline void store_choice(const ProductArgs& a, const float* total, int channels, int first_row, int rows) {
   const int blocks = a.w.tiles / a.w.tiles_per_block, first = block_x() * channels;
   for (int r = thread() / 32; r < rows; r += kThreads / 32) {
-    Best best{0, -1};
+    const int list = a.allowed.list_T[first_row + r];
+    const uint32_t* bits =
+        list < 0 ? nullptr : a.allowed.bits_LW + static_cast<size_t>(list) * static_cast<size_t>(a.allowed.words);
+    Choice choice = no_choice();
     for (int c = thread() % 32; c < channels && first + c < a.w.n; c += 32) {
-      const float v = total[r * (channels + kSkew) + c];
-      if (v == v && better({v, first + c}, best)) best = {v, first + c};
+      const int id = first + c;
+      if (bits == nullptr || (bits[id / 32] >> (id % 32) & 1u) != 0) choose(choice, total[r * (channels + kSkew) + c], id);
     }
-    best = best_of_warp(best);
+    choice = join_warp(choice);
     if (thread() % 32 == 0)
-      a.best_TB[static_cast<size_t>(first_row + r) * static_cast<size_t>(blocks) + static_cast<size_t>(block_x())] = best;
+      a.choice_TB[static_cast<size_t>(first_row + r) * static_cast<size_t>(blocks) + static_cast<size_t>(block_x())] = choice;
   }
 }
 
 template <int kTiles, int kColumns>
-__global__ void product_kernel(ProductArgs a) {
+__global__ void __launch_bounds__(kThreads) product_kernel(ProductArgs a) {
   const int first_row = block_y() * kRowGroup;
   float sums[kTiles][kColumns][4] = {};
   multiply<kTiles, kColumns>(a, first_row, sums);
@@ -212,8 +203,8 @@ __global__ void product_kernel(ProductArgs a) {
   const int here = rows - first_row < kColumns * 8 ? rows - first_row : kColumns * 8;
   if (a.then == Then::kSwiglu)
     store_gated(a, total, kTiles * kTileChannels, first_row, here);
-  else if (a.then == Then::kBest)
-    store_best(a, total, kTiles * kTileChannels, first_row, here);
+  else if (a.then == Then::kChoice)
+    store_choice(a, total, kTiles * kTileChannels, first_row, here);
   else
     store_sums(a, total, kTiles * kTileChannels, first_row, here);
 }
@@ -242,7 +233,7 @@ __device__ inline void turn_head(const PlaceArgs& a, const float* x_K, const flo
   }
 }
 
-__global__ void place_kernel(PlaceArgs a) {
+__global__ void __launch_bounds__(kThreads) place_kernel(PlaceArgs a) {
   let_next_start();
   wait_for_previous();
   const int t = block_x();
@@ -269,7 +260,7 @@ __global__ void place_kernel(PlaceArgs a) {
   }
 }
 
-__global__ void round_kernel(RoundArgs a) {
+__global__ void __launch_bounds__(kThreads) round_kernel(RoundArgs a) {
   let_next_start();
   wait_for_previous();
   const size_t t = static_cast<size_t>(block_x());
@@ -279,7 +270,7 @@ __global__ void round_kernel(RoundArgs a) {
         to_bf16(a.x_TR[t * static_cast<size_t>(a.width) + static_cast<size_t>(r)] * a.factor);
 }
 
-__global__ void copy_kernel(CopyArgs a) {
+__global__ void __launch_bounds__(kThreads) copy_kernel(CopyArgs a) {
   let_next_start();
   wait_for_previous();
   const size_t t = static_cast<size_t>(block_x());
@@ -289,24 +280,21 @@ __global__ void copy_kernel(CopyArgs a) {
         a.x_TD[t * static_cast<size_t>(a.width) + static_cast<size_t>(d)];
 }
 
-__global__ void pick_kernel(PickArgs a) {
+__global__ void __launch_bounds__(kThreads) pick_kernel(PickArgs a) {
   let_next_start();
   wait_for_previous();
   const int t = block_x();
   if (t >= *a.count) return;
-  Best* found = reinterpret_cast<Best*>(shared());
-  Best best{0, -1};
-  for (int b = thread(); b < a.blocks; b += kThreads) {
-    const Best other = a.best_TB[static_cast<size_t>(t) * static_cast<size_t>(a.blocks) + static_cast<size_t>(b)];
-    if (better(other, best)) best = other;
-  }
-  best = best_of_warp(best);
-  if (thread() % 32 == 0) found[thread() / 32] = best;
+  Choice* found = reinterpret_cast<Choice*>(shared());
+  Choice choice = no_choice();
+  for (int b = thread(); b < a.blocks; b += kThreads)
+    choice = joined(choice, a.choice_TB[static_cast<size_t>(t) * static_cast<size_t>(a.blocks) + static_cast<size_t>(b)]);
+  choice = join_warp(choice);
+  if (thread() % 32 == 0) found[thread() / 32] = choice;
   sync_block();
   if (thread() != 0) return;
-  for (int i = 1; i < kThreads / 32; ++i)
-    if (better(found[i], best)) best = found[i];
-  a.out_T[t] = best;
+  for (int i = 1; i < kThreads / 32; ++i) choice = joined(choice, found[i]);
+  a.out_T[t] = choice;
 }
 
 template <int kTiles, int kColumns>
@@ -346,7 +334,7 @@ void copy(const CopyArgs& args, int rows, StreamHandle stream) {
   launch(copy_kernel, rows, 1, kThreads, 0, static_cast<Stream>(stream), args);
 }
 void pick(const PickArgs& args, int rows, StreamHandle stream) {
-  launch(pick_kernel, rows, 1, kThreads, sizeof(Best) * kThreads / 32, static_cast<Stream>(stream), args);
+  launch(pick_kernel, rows, 1, kThreads, sizeof(Choice) * kThreads / 32, static_cast<Stream>(stream), args);
 }
 
 }  // namespace slip::cuda

@@ -23,7 +23,7 @@ constexpr int kMostQueries = 64;
 
 /// How many of each a pass has; the first thing in the device's copy of a pass.
 struct PassCounts {
-  int32_t rows = 0, wanted = 0, items = 0, spare = 0;
+  int32_t rows = 0, wanted = 0, items = 0, logits = 0;
 };
 
 /// A matrix w_NK in tiles of 16 channels x 32 inner numbers of 1 KiB: [tile][step][half][lane][8], where lane 4 g + t of half h holds
@@ -57,12 +57,24 @@ enum class Then : int32_t {
   kStore,   // out_TN = sums + bias
   kAdd,     // out_TN += sums + bias
   kSwiglu,  // tiles come in pairs gate, up: gated_TF = bf16(silu(gate) * up)
-  kBest     // best_TB: the largest of a block's channels per row
+  kChoice   // choice_TB: what a block's channels come to per row
 };
 
-struct Best {
-  float value;
-  int32_t id;  // -1: no number among them
+/// What logits come to, over the ids that their row allows: all that the host reads of a row. Those of parts of the vocabulary are joined
+/// in the order of a fixed tree, so that the sum's bits are the row's own.
+struct Choice {
+  float largest;  // the lowest id's on a tie
+  int32_t id;     // -1: no number among them
+  float second;   // of the other ids; -inf where there is none
+  float sum;      // of exp(logit - largest)
+  int32_t nan;    // whether one was not a number
+};
+
+/// The ids that rows allow, a bit each: word v / 32 of a list holds id v's bit v % 32.
+struct AllowedBits {
+  const uint32_t* bits_LW;
+  int32_t words;          // W of a list
+  const int32_t* list_T;  // of each row; -1: every id
 };
 
 struct ProductArgs {
@@ -75,7 +87,8 @@ struct ProductArgs {
   float* out;
   Bf16* gated;
   int32_t ldo;
-  Best* best_TB;
+  Choice* choice_TB;
+  AllowedBits allowed;  // with kChoice
 };
 
 /// From qkv_TE: q rotated, normed where asked for, times its factors, bf16 and padded to `padded`; k and v into their slots.
@@ -139,9 +152,9 @@ struct CopyArgs {
 
 struct PickArgs {
   const int32_t* count;
-  const Best* best_TB;
+  const Choice* choice_TB;
   int32_t blocks;
-  Best* out_T;
+  Choice* out_T;
 };
 
 using StreamHandle = void*;  // cudaStream_t

@@ -81,6 +81,7 @@ PassLayout::PassLayout(const Room& room, int32_t half) {
   sines = take(tables);
   q_scales = take(rows * sizeof(float));
   wanted = take(rows * sizeof(int32_t));
+  allowed = take(rows * sizeof(int32_t));
   first_partial = take((rows + 1) * sizeof(int32_t));
   items = take(static_cast<size_t>(room.items) * sizeof(Item));
   item_rows = take(static_cast<size_t>(room.item_rows) * sizeof(ItemRow));

@@ -48,7 +48,7 @@ Room room_for(size_t rows, const AttentionPlan& plan);
 /// Byte offsets in the block.
 struct PassLayout {
   PassLayout(const Room& room, int32_t half);
-  size_t counts, inputs, slots_of_rows, cosines, sines, q_scales, wanted, first_partial, items, item_rows, slots, bytes;
+  size_t counts, inputs, slots_of_rows, cosines, sines, q_scales, wanted, allowed, first_partial, items, item_rows, slots, bytes;
 };
 
 }  // namespace slip::cuda

@@ -8,7 +8,7 @@ namespace {
 
 using namespace gpu;
 
-__global__ void read_kernel(ProbeReadArgs a) {
+__global__ void __launch_bounds__(kProbeThreads) read_kernel(ProbeReadArgs a) {
   const uint4* words = static_cast<const uint4*>(a.words) + thread();
   uint32_t seen = 0;
   for (int turn = 0; turn < a.turns; ++turn) {
@@ -22,7 +22,7 @@ __global__ void read_kernel(ProbeReadArgs a) {
   if (seen == 0x9e3779b9u) a.out[0] = seen;  // one word in four billion; of zeroed memory never
 }
 
-__global__ void multiply_kernel(ProbeMultiplyArgs a) {
+__global__ void __launch_bounds__(kProbeThreads) multiply_kernel(ProbeMultiplyArgs a) {
   float sums[kProbeChains][4] = {};
   // Pairs of numbers near 0.008 with signs that differ, times 1.008: zeros would take less power and clock higher than weights do.
   const uint32_t x = 0x3c003c00u ^ (static_cast<uint32_t>(thread()) * 0x01010101u & 0x807f807fu);

@@ -226,7 +226,7 @@ void print_row(const std::string& preset, const Outcome& out, const MachineState
 
 Status bench_answer(const BenchAnswerOptions& o) {
   constexpr int kRoomForAnswer = 1600;
-  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, o.rows + kRoomForAnswer));
+  SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, o.rows + kRoomForAnswer, o.device));
   Model& model = engine->model();
   if (model.lm().info().vocab < ReplayIds::kAll)
     return unsupported("{}: expected a vocabulary of at least {} ids, got {}", o.model, ReplayIds::kAll, model.lm().info().vocab);

@@ -31,7 +31,7 @@ struct BenchVisionOptions {
 Status bench_vision(const BenchVisionOptions& o);
 
 struct BenchAnswerOptions {
-  std::string model, dtype = "auto";
+  std::string model, dtype = "auto", device = "cpu";
   std::vector<std::string> presets = {"ar", "scaffold-ar", "scaffold-spec", "fields-spec"};
   int rows = 1440, cameras = 3, width = 972, height = 1079;
   double per_pass = 4.9;

@@ -62,6 +62,7 @@ void bench_request_commands(CLI::App* bench, Chosen& chosen) {
       ->check(whole(1, 1000));
   e->add_flag("--reuse", a.reuse, "the frame before was asked too: its unchanged first rows are not run again");
   e->add_flag("--no-images", a.no_images, "text rows in place of the pictures'");
+  add_device(e, a.device);
   add_threads(e, a.threads);
   add_json(e, a.json);
   e->callback([&chosen] { chosen = {[] { return bench_answer(a); }, &a.json}; });
