@@ -110,7 +110,8 @@ Status show(const std::string& folder, const slipstream::DemonstrateOptions& o, 
             const slipstream::CancelToken& cancel, slipstream::Report& out) {
   SLIP_TRY(slipstream::Request request, slipstream::request_of_scene(o.seed ? o.seed : kHeldOutScene));
   request.cancel = cancel;
-  SLIP_TRY(slipstream::Engine engine, slipstream::Engine::load(folder, {.device = o.device, .threads = o.threads}, progress, cancel));
+  SLIP_TRY(slipstream::Engine engine,
+           slipstream::Engine::load(folder, {.device = o.device, .threads = o.threads}, progress, cancel));
   const sim::Labels& truth = request.truth->labels;
   out.text = fmt::format("Scene {} ({}), {}, {:.1f} m/s: three cameras and the ego history in, the form out.\n\n", truth.seed,
                          sim::family_names()[truth.family], words(truth.intent), truth.v0_mps);
