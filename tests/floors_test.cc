@@ -38,6 +38,7 @@ const std::map<std::string, int> kFloor = {
     {"limits", 300},
     {"nn", 310},
     {"task", 310},
+    {"import", 310},
     {"decode/types", 400},
     {"decode/sequence", 410},
     {"decode/pass", 420},

@@ -85,6 +85,27 @@ Result<Report> draw_scene(const std::string& png, uint64_t seed, const std::stri
 /// metres of the ego frame roads, agents, where the ego has been and what the expert drove (4 Hz, 5 s).
 Result<Report> describe_scene(uint64_t seed, double frame_s = 0);
 
+struct ImportOptions {
+  std::string format, source;     // conversations, wod-e2e, nuscenes, comma2k19, mcap
+  std::string pictures, version;  // folder of pictures; nuScenes: of the tables. Empty: found beside the source
+  double every_s = 1;             // where recordings have no moments of their own
+  double least_history_s = 3.75;  // what is missing of 3.75 s is continued straight back
+  int64_t limit = 0;              // records; 0: all
+  bool with_pictures = true;
+};
+/// Public data as a record set (conversations: a conversation set), which train, evaluate and read_record take.
+Result<Report> import_records(const std::string& out, const ImportOptions& options, const Progress& progress = {},
+                              const CancelToken& cancel = {});
+struct ExportOptions {
+  std::string format, records;  // mcap, wod-submission
+  std::string answers;          // wod-submission: the lines that evaluate wrote (EvaluateOptions::out) over these records
+  std::string account, method, parameters;
+  std::vector<std::string> authors, pretraining;
+};
+/// Records as an MCAP file, or their answers as the WOD-E2E challenge's submission.
+Result<Report> export_records(const std::string& out, const ExportOptions& options, const Progress& progress = {},
+                              const CancelToken& cancel = {});
+
 struct EvaluateOptions {
   std::string records;      // a record set; empty: scenes are simulated
   uint64_t first_seed = 0;  // of simulated ones; 0: the held-out seeds

@@ -89,6 +89,20 @@ struct SimulateCommand {
 };
 Status simulate(const SimulateCommand& o);
 
+struct ImportCommand {
+  slipstream::ImportOptions options;
+  std::string out;
+  bool json = false;
+};
+Status import_set(const ImportCommand& o);
+
+struct ExportCommand {
+  slipstream::ExportOptions options;
+  std::string out;
+  bool json = false;
+};
+Status export_set(const ExportCommand& o);
+
 struct QuantizeCommand {
   std::string model, out;
   slipstream::QuantizeOptions options;

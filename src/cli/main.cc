@@ -148,6 +148,51 @@ void simulate_command(CLI::App& app, Chosen& chosen) {
   });
 }
 
+void import_command(CLI::App& app, Chosen& chosen) {
+  static ImportCommand o;
+  auto* c = app.add_subcommand("import", "public data and recordings as record sets, for train, eval and run");
+  c->add_option("format", o.options.format, "conversations, wod-e2e, nuscenes, comma2k19, mcap")
+      ->required()
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"conversations", "wod-e2e", "nuscenes", "comma2k19", "mcap"}));
+  c->add_option("source", o.options.source,
+                "JSON or JSON lines; a .tfrecord file or a folder of them; a folder with v1.0-*; a segment's folder; an .mcap file")
+      ->required()
+      ->type_name("SOURCE");
+  c->add_option("--out", o.out, "folder of the set")->required();
+  c->add_option("--pictures", o.options.pictures, "where relative paths of pictures start (default: the source's folder)");
+  c->add_option("--version", o.options.version, "nuscenes: the tables' folder, as v1.0-mini");
+  c->add_option("--every", o.options.every_s, "comma2k19, and mcap without a front camera: a record every so many seconds")
+      ->check(number_above(0, 3600));
+  c->add_option("--history", o.options.least_history_s,
+                "recorded seconds that a record needs before it; the rest is continued straight back")
+      ->check(number(0, 3.75));
+  c->add_option("--limit", o.options.limit, "so many records")->check(whole(int64_t{1}, kMostRecords));
+  c->add_flag_callback(
+      "--no-pictures", [] { o.options.with_pictures = false; }, "records without pictures, for models that take none");
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return import_set(o); }, &o.json}; });
+}
+
+void export_command(CLI::App& app, Chosen& chosen) {
+  static ExportCommand o;
+  auto* c = app.add_subcommand("export", "a record set as an MCAP file for Foxglove, or its answers as a WOD-E2E submission");
+  c->add_option("format", o.options.format, "mcap, wod-submission")
+      ->required()
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"mcap", "wod-submission"}));
+  c->add_option("--records", o.options.records, "the record set")->required();
+  c->add_option("--out", o.out, "file to write")->required();
+  c->add_option("--answers", o.options.answers, "wod-submission: what eval --out wrote over these records");
+  c->add_option("--account", o.options.account, "wod-submission: the account's name");
+  c->add_option("--method", o.options.method, "wod-submission: the method's name");
+  c->add_option("--author", o.options.authors, "wod-submission: an author (may be repeated)");
+  c->add_option("--pretraining", o.options.pretraining, "wod-submission: a public model that it started from (may be repeated)");
+  c->add_option("--parameters", o.options.parameters, "wod-submission: the number of parameters, as 3B");
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return export_set(o); }, &o.json}; });
+}
+
 void eval_command(CLI::App& app, Chosen& chosen) {
   static EvalCommand o;
   auto* c = app.add_subcommand("eval", "metrics of a decoder over a record set or over held-out seeds");
@@ -274,6 +319,8 @@ int main_checked(int argc, char** argv) {
   demo_command(app, chosen);
   verify_command(app, chosen);
   simulate_command(app, chosen);
+  import_command(app, chosen);
+  export_command(app, chosen);
   quantize_command(app, chosen);
   convert_command(app, chosen);
   synthesize_command(app, chosen);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that are one call of the library and a report: inspect, preprocess, forward, form, demo, verify, simulate, quantize, convert,
-// synthesize, eval.
+// The commands that are one call of the library and a report: inspect, preprocess, forward, form, demo, verify, simulate, import, export,
+// quantize, convert, synthesize, eval.
 #include <filesystem>
 
 #include "base/file.h"
@@ -61,6 +61,20 @@ Status simulate(const SimulateCommand& o) {
     return print(slipstream::draw_scene(o.picture, o.options.first_seed, o.options.family), false);
   Bars bars;
   const auto report = slipstream::simulate(o.out, o.options, bars.progress(), slipstream::CancelToken::of_process());
+  bars.finish();
+  return print(report, o.json);
+}
+
+Status import_set(const ImportCommand& o) {
+  Bars bars;
+  const auto report = slipstream::import_records(o.out, o.options, bars.progress(), slipstream::CancelToken::of_process());
+  bars.finish();
+  return print(report, o.json);
+}
+
+Status export_set(const ExportCommand& o) {
+  Bars bars;
+  const auto report = slipstream::export_records(o.out, o.options, bars.progress(), slipstream::CancelToken::of_process());
   bars.finish();
   return print(report, o.json);
 }

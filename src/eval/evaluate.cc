@@ -29,8 +29,11 @@ const std::string* text_value(const Answer& a, size_t f) {
 
 void add_labels(const Answer& a, const sim::Labels& labels, Evaluation& sums) {
   const auto objects = objects_of(a.form->form, a.values);
+  const bool know_objects = (labels.unknown & sim::kUnknownObjects) == 0;
   for (size_t c = 0; c < objects.size(); ++c)
-    if (objects[c]) sums.objects[c].add(*objects[c], labels.critical[c]);
+    if (objects[c] && know_objects) sums.objects[c].add(*objects[c], labels.critical[c]);
+  if ((labels.unknown & sim::kUnknownBehaviour) != 0) return;
+  ++sums.judged;
   for (size_t f = 0; f < a.form->form.fields().size(); ++f) {
     const std::string_view name = a.form->form.fields()[f].name;
     const std::string_view truth = behaviour_truth(labels, name);
@@ -69,6 +72,7 @@ void add_plan(const Answer& a, const sim::Labels& labels, Evaluation& sums) {
   // An answer without a plan counts as standing still: leaving it out would reward not answering.
   const Trajectory plan = a.plan.fitted && a.plan.fitted->points.size() == kPoints ? *a.plan.fitted : stay();
   sums.infeasible += !kinematics_of(plan).feasible();
+  if ((labels.unknown & sim::kUnknownFuture) != 0) return;
   for (Subset* s : {&sums.all, labels.pre_onset ? &sums.pre_onset : nullptr}) {
     if (!s) continue;
     s->model.add(plan.points, truth);
@@ -214,8 +218,8 @@ json::object Evaluation::to_json() const {
   if (has_objects(*this) || texts.empty()) put_objects(*this, out);
   if (!texts.empty()) put_texts(*this, out);
   const auto per_record = [&](double ms) { return records ? ms / static_cast<double>(records) : 0.0; };
-  const json::object rest{{"longitudinal_accuracy", share(longitudinal_right, records)},
-                          {"lateral_accuracy", share(lateral_right, records)},
+  const json::object rest{{"longitudinal_accuracy", share(longitudinal_right, judged)},
+                          {"lateral_accuracy", share(lateral_right, judged)},
                           {"all", subset_json(all)},
                           {"pre_onset", subset_json(pre_onset)},
                           {"infeasible", share(infeasible, records)},
@@ -321,8 +325,8 @@ std::string evaluation_table(const Evaluation& e, const Method* method) {
   if (objects) out += objects_table(e);
   if (objects && !e.texts.empty()) out += "\n";
   if (!e.texts.empty()) out += texts_table(e);
-  out += fmt::format("\nbehaviour: longitudinal {:.1f} %, lateral {:.1f} % right\n\n", 100 * share(e.longitudinal_right, e.records),
-                     100 * share(e.lateral_right, e.records));
+  out += fmt::format("\nbehaviour: longitudinal {:.1f} %, lateral {:.1f} % right\n\n", 100 * share(e.longitudinal_right, e.judged),
+                     100 * share(e.lateral_right, e.judged));
   out += fmt::format("{:<34} {:>8} {:>8} {:>8}   (metres, against the expert's future)\n", "plan", "ADE@3s", "ADE@5s", "FDE@5s");
   for (const auto& [name, s] :
        {std::pair<std::string, const Subset*>{"all", &e.all}, {"manoeuvre starts after t0", &e.pre_onset}}) {

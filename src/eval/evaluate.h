@@ -62,8 +62,8 @@ class TextAgreement {
 };
 
 struct Evaluation {
-  int64_t records = 0, valid = 0;
-  std::array<YesNoCounts, 12> objects;                       // empty counts where the form has no yes/no classes
+  int64_t records = 0, valid = 0, judged = 0;  // judged: records whose behaviour is known; imported ones may not know it
+  std::array<YesNoCounts, 12> objects;         // empty counts where the form has no yes/no classes
   std::vector<std::pair<std::string, TextAgreement>> texts;  // fields of drive-cot, in their order; empty for other forms
   double text_agreement() const;                             // mean over the fields
   double text_prior() const;

@@ -33,6 +33,16 @@ struct FutureState {
   float x = 0, y = 0, yaw = 0, v = 0, a = 0, kappa = 0;
 };
 
+/// What an imported record's data set did not tell (Labels::unknown): there the labels hold a stand-in that is neither taught nor measured.
+/// Simulated records know everything.
+enum Unknown : uint32_t {
+  kUnknownObjects = 1,      // critical, visible, causal
+  kUnknownExplanation = 2,  // explanation
+  kUnknownBehaviour = 4,    // longitudinal, lateral
+  kUnknownFuture = 8,       // future
+  kImported = 16,           // not made from `seed` and `family`, which mean nothing
+};
+
 /// Truth and inputs, without pixels.
 struct Labels {
   uint64_t seed = 0;
@@ -47,7 +57,8 @@ struct Labels {
   std::array<FutureState, 64> future{};  // 10 Hz, t = 0.1 .. 6.4 s, expert
   bool pre_onset = false;                // the manoeuvre starts more than 0.5 s after t0
   float v0_mps = 0;
-  float frame_s = 0;  // of make_frame: seconds behind the scene's start; record sets hold frames of 0 s alone
+  float frame_s = 0;     // of make_frame: seconds behind the scene's start; record sets hold frames of 0 s alone
+  uint32_t unknown = 0;  // of Unknown
 };
 /// Future position at t seconds (linear between the 10 Hz samples), t in (0, 6.4].
 Vec2 future_at(const Labels& l, double t_s);

@@ -61,6 +61,12 @@ std::string_view behaviour_truth(const sim::Labels& labels, std::string_view fie
 
 namespace {
 
+/// Texts of drive-cot are told of the scene that a seed makes.
+Status require_simulated(const sim::Labels& labels) {
+  if ((labels.unknown & sim::kImported) == 0) return {};
+  return bad_input("record {}: expected a simulated scene for the texts of drive-cot, got an imported record", labels.seed);
+}
+
 /// Field by field; the scene's texts are made when the first field asks for them.
 class Truth {
  public:
@@ -106,6 +112,7 @@ class Truth {
       return bad_input("form {}: field {}: expected a field that records have a truth for, got another", form_.form.name(),
                        field.name);
     if (!cot_) {
+      SLIP_TRY_(require_simulated(labels_));
       SLIP_TRY(cot_, sim::cot_labels(labels_.seed, labels_.family, labels_.frame_s));
     }
     const std::string& text = *cot_->find(field.name);
@@ -162,6 +169,7 @@ std::string wod_text(const sim::Labels& labels, double waypoint_step_m) {
 
 // The form's lines: "label: content", the label being the field's name in words.
 Result<std::string> cot_text(const sim::Labels& labels, double waypoint_step_m) {
+  SLIP_TRY_(require_simulated(labels));
   SLIP_TRY(const sim::CotLabels cot, sim::cot_labels(labels.seed, labels.family, labels.frame_s));
   std::string out;
   const auto line = [&](const std::string& name) {

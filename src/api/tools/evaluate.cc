@@ -52,13 +52,19 @@ class Records {
 };
 
 json::object record_line(const sim::Labels& labels, const Answer& a) {
-  return {{"seed", labels.seed},
-          {"family", sim::family_names()[labels.family]},
-          {"pre_onset", labels.pre_onset},
-          {"valid", a.decoded.valid},
-          {"fields", values_to_json(a.form->form, a.values)},
-          {"statistics", statistics_json(a)},
-          {"decoder", decoder_json(a.method, a.form.get())}};
+  json::object out{{"seed", labels.seed},
+                   {"family", sim::family_names()[labels.family]},
+                   {"pre_onset", labels.pre_onset},
+                   {"valid", a.decoded.valid},
+                   {"fields", values_to_json(a.form->form, a.values)},
+                   {"statistics", statistics_json(a)},
+                   {"decoder", decoder_json(a.method, a.form.get())}};
+  if (a.plan.fitted) {
+    json::array points;
+    for (const Waypoint& w : a.plan.fitted->points) points.push_back(json::array{w.x, w.y});
+    out["plan"] = {{"rate_hz", a.plan.fitted->rate_hz}, {"points", std::move(points)}};
+  }
+  return out;
 }
 
 /// A line per record. A disk that fills costs the lines, not the evaluation: the first failure is kept for its end.

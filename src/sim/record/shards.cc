@@ -26,7 +26,9 @@ static_assert(std::endian::native == std::endian::little, "shards are mapped as 
 
 constexpr std::array<char, 8> kMagic = {'S', 'L', 'I', 'P', 'R', 'E', 'C', '1'};
 constexpr size_t kTextBytes = 600;
+constexpr std::string_view kSetFormat = "slipstream record set";
 constexpr int64_t kPerShard = 1000;
+constexpr uint32_t kMostUnknown = 2 * kImported - 1;
 
 struct Header {
   std::array<char, 8> magic = kMagic;
@@ -42,7 +44,7 @@ struct LabelBlock {
   uint8_t intent, longitudinal, lateral, pre_onset;
   float v0;
   uint16_t critical, visible, causal, text_bytes;
-  uint32_t zero;
+  uint32_t unknown;  // of sim::Unknown
   float history[16][7];
   float future[64][6];
   char text[kTextBytes];
@@ -74,6 +76,7 @@ LabelBlock pack(const Labels& l) {
   b.lateral = static_cast<uint8_t>(l.lateral);
   b.pre_onset = l.pre_onset ? 1 : 0;
   b.v0 = l.v0_mps;
+  b.unknown = l.unknown;
   b.critical = mask_of(l.critical);
   b.visible = mask_of(l.visible);
   b.causal = mask_of(l.causal);
@@ -93,7 +96,8 @@ LabelBlock pack(const Labels& l) {
 }
 
 Result<Labels> unpack(const LabelBlock& b, const std::string& name) {
-  if (b.intent > 2 || b.longitudinal > 3 || b.lateral > 5 || b.text_bytes > kTextBytes || b.family >= family_names().size())
+  if (b.intent > 2 || b.longitudinal > 3 || b.lateral > 5 || b.text_bytes > kTextBytes || b.family >= family_names().size() ||
+      b.unknown > kMostUnknown)
     return bad_input("{}: record of seed {}: expected enumerators and lengths in range, got others", name, b.seed);
   const auto finite = [](const float* from, size_t n) {
     return std::all_of(from, from + n, [](float v) { return std::isfinite(v); });
@@ -108,6 +112,7 @@ Result<Labels> unpack(const LabelBlock& b, const std::string& name) {
   l.lateral = static_cast<Lateral>(b.lateral);
   l.pre_onset = b.pre_onset != 0;
   l.v0_mps = b.v0;
+  l.unknown = b.unknown;
   unmask(b.critical, l.critical);
   unmask(b.visible, l.visible);
   unmask(b.causal, l.causal);
@@ -176,6 +181,7 @@ struct RecordSetWriter::Impl {
   bool made_dir = false, finished = false;
   uint64_t first_seed = 0;
   int64_t count = 0, added = 0;
+  std::string source;  // not empty: imported, any number of records
   std::optional<uint32_t> family;
   std::optional<AtomicFile> open;
   std::vector<AtomicFile> full;  // complete, not yet renamed
@@ -231,6 +237,12 @@ Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir
   return RecordSetWriter(std::move(impl));
 }
 
+Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir, std::string source) {
+  SLIP_TRY(RecordSetWriter out, create(dir, 0, 0, {}));
+  out.impl_->source = std::move(source);
+  return out;
+}
+
 Status RecordSetWriter::add(const Record& r) {
   Impl& w = *impl_;
   if (!r.images.empty() && r.images.size() != kCameras * kImageBytes)
@@ -257,12 +269,15 @@ Status RecordSetWriter::add(const Record& r) {
 
 Status RecordSetWriter::finish() {
   Impl& w = *impl_;
-  if (w.added != w.count) return bad_input("{}: expected {} records, got {}", w.dir.string(), w.count, w.added);
+  if (w.source.empty() && w.added != w.count) return bad_input("{}: expected {} records, got {}", w.dir.string(), w.count, w.added);
   SLIP_TRY_(w.close());
   json::array shards;
   for (const auto& [name, n] : w.shards) shards.push_back(json::object{{"file", name}, {"records", n}});
-  json::object index{
-      {"format", "slipstream record set"}, {"version", kSimVersion}, {"records", w.added}, {"first_seed", w.first_seed}};
+  json::object index{{"format", kSetFormat}, {"version", kSimVersion}, {"records", w.added}};
+  if (w.source.empty())
+    index["first_seed"] = w.first_seed;
+  else
+    index["source"] = w.source;
   if (w.family) index["family"] = family_names()[*w.family];
   index["shards"] = std::move(shards);
   for (AtomicFile& f : w.full) SLIP_TRY_(f.commit());
@@ -288,6 +303,8 @@ Result<RecordSet> RecordSet::open(const std::filesystem::path& path) {
     const std::string where = (path / "index.json").string();
     SLIP_TRY(const json::value v, read_json(path / "index.json"));
     if (!v.is_object()) return bad_input("{}: expected an object, got another value", where);
+    SLIP_TRY(const std::string format, string_or(v.get_object(), "format", kSetFormat, where));
+    if (format != kSetFormat) return bad_input("{}: expected a {}, got a {}", where, kSetFormat, format);
     SLIP_TRY(const json::array* list, get_array(v.as_object(), "shards", where));
     for (const json::value& e : *list) {
       if (!e.is_object()) return bad_input("{}: shards: expected objects, got another value", where);

@@ -17,6 +17,8 @@ class RecordSetWriter {
  public:
   static Result<RecordSetWriter> create(const std::filesystem::path& dir, uint64_t first_seed, int64_t count,
                                         std::optional<uint32_t> family);
+  /// For records that come from elsewhere, however many they are: the index names `source` in place of seeds.
+  static Result<RecordSetWriter> create(const std::filesystem::path& dir, std::string source);
   RecordSetWriter(RecordSetWriter&&) noexcept;
   ~RecordSetWriter();
   Status add(const Record& r);

@@ -3,6 +3,7 @@
 //   {"kind": "records", "records": DIR, "model": "config.json", "waypoint_step_m": 0.01, "first": 0, "count": N}
 //   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.01}
 // "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
+// Imported records (`slipstream import`) teach what they know: sections that they know nothing of have weight 0.
 // "grounding": {"weight": 1, "background": 0.1} adds a target to every image cell (grounding.h): the weight of cells that show
 // something, and of those that do not.
 // A model whose config says "form": "action" gets other samples: action_source.h.
@@ -11,11 +12,10 @@
 // beside it. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
 // canonical tokens and <|im_end|>, which belongs to the last block and is always masked (Fast-dDrive's always_mask_im_end).
 #include <algorithm>
-#include <numeric>
 
-#include "base/philox.h"
 #include "form/schema/values.h"
 #include "image/qwen_preprocess.h"
+#include "import/conversation.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
@@ -25,7 +25,9 @@
 #include "task/wod.h"
 #include "text/chat.h"
 #include "train/data/action_source.h"
+#include "train/data/conversation_source.h"
 #include "train/data/grounding.h"
+#include "train/data/shuffle.h"
 #include "train/data/source.h"
 
 namespace slip {
@@ -142,6 +144,8 @@ class SampleMaker {
     out.fixed.assign(n, 0);
     out.always_masked.assign(n, 0);
     if (s_.grounding > 0) SLIP_TRY_(add_grounding(labels, prompt.vision_spans, out));
+    if (s_.graph && labels.unknown != 0)
+      return bad_input("record {}: expected a simulated one for a model with law \"graph\", got an imported one", labels.seed);
     if (s_.graph) {
       out.graph = s_.graph;
       out.next_position = static_cast<int32_t>(n) + prompt.positions.rope_delta;
@@ -153,6 +157,7 @@ class SampleMaker {
     }
     SLIP_TRY(const std::vector<TokenId> answer, render(*s_.form, values, *s_.tokenizer));
     add_answer(answer, prompt.positions.rope_delta, out);
+    if (labels.unknown != 0) weigh(labels.unknown, out);
     out.grounding.resize(s_.grounding > 0 ? out.tokens.size() : 0, -1);
     out.grounding_weight.resize(out.grounding.size(), 0);
     return out;
@@ -179,8 +184,19 @@ class SampleMaker {
     return grids;
   }
 
+  /// Weight 0 for sections of which an imported record knows nothing.
+  static void weigh(uint32_t unknown, Sample& out) {
+    constexpr std::array kBits = {sim::kUnknownObjects, sim::kUnknownExplanation, sim::kUnknownBehaviour, sim::kUnknownFuture};
+    static_assert(kBits.size() == kSections.size());
+    out.weight.assign(out.tokens.size(), 1);
+    for (size_t i = 0; i < out.section.size(); ++i)
+      if (out.section[i] >= 0 && (unknown & kBits[static_cast<size_t>(out.section[i])]) != 0) out.weight[i] = 0;
+  }
+
   // vision_spans: where each image's tokens stand among the prompt's.
   Status add_grounding(const sim::Labels& labels, std::span<const SlotSpan> vision_spans, Sample& out) const {
+    if ((labels.unknown & sim::kImported) != 0)
+      return bad_input("record {}: expected a simulated scene for \"grounding\", got an imported record", labels.seed);
     SLIP_TRY(const sim::Moment moment, sim::moment_at(labels.seed, labels.family, static_cast<double>(labels.frame_s)));
     const auto cameras = sim::front_cameras();
     out.grounding.assign(out.tokens.size(), -1);
@@ -216,23 +232,6 @@ class SampleMaker {
   Setup s_;
   std::vector<int32_t> section_;
 };
-
-// Records of one source: products of two such counts fit 63 bits, and one fits PhiloxStream::below.
-constexpr int64_t kMostRecords = int64_t{1} << 31;
-// The key of epochs' orders: fixed, so that a data set has one order whatever the run's seed, and its own, so that no other stream
-// of uniforms is drawn again. The value carries no meaning.
-constexpr uint64_t kOrderSeed = 0x5eed;
-
-// The order of an epoch: a keyed affine walk over 0 .. n-1 (step coprime to n), different in every epoch; 3 <= n <= kMostRecords.
-// Steps from n/3 to 2n/3: records that follow each other in a set (written in order of their seeds) stand far apart in an epoch.
-int64_t shuffled(int64_t index, int64_t n) {
-  const auto epoch = static_cast<uint64_t>(index / n);
-  PhiloxStream r(kOrderSeed, epoch);
-  const auto start = static_cast<int64_t>(r.below(static_cast<uint32_t>(n)));
-  auto step = static_cast<int64_t>(n / 3 + r.below(static_cast<uint32_t>(n / 3 + 1)));
-  while (std::gcd(step, n) != 1) ++step;
-  return (start + (index % n) * step) % n;
-}
 
 class RecordSource : public SampleSource {
  public:
@@ -278,21 +277,25 @@ Result<TaskOptions> task_of(const json::object& data) {
 Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder) {
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
   if (kind != "records" && kind != "simulated") return unsupported("data: kind: expected records, simulated or toy, got {}", kind);
+  if (kind == "records") {
+    SLIP_TRY(const std::string records, get_string(data, "records", "data"));
+    if (ConversationSet::is_one(records)) return make_conversation_source(data, tokenizer_folder);
+  }
   SLIP_TRY(const TaskOptions task, task_of(data));
   if (task.form == TaskForm::kAction) return make_action_source(data, task, tokenizer_folder);
   SLIP_TRY(Setup setup, set_up(data, tokenizer_folder));
   if (kind == "simulated") {
     SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
     SLIP_TRY(const int64_t count, get_int(data, "count", "data"));
-    if (count < 3 || count > kMostRecords) return bad_input("data: count: expected 3 to {}, got {}", kMostRecords, count);
+    if (count < 3 || count > kMostShuffled) return bad_input("data: count: expected 3 to {}, got {}", kMostShuffled, count);
     return std::unique_ptr<SampleSource>(std::make_unique<SimulatedSource>(std::move(setup), static_cast<uint64_t>(first), count));
   }
   SLIP_TRY(const std::string folder, get_string(data, "records", "data"));
   SLIP_TRY(sim::RecordSet set, sim::RecordSet::open(folder));
   SLIP_TRY(const int64_t first, int_or(data, "first", 0, "data"));
   if (first < 0 || first > set.size()) return bad_input("data: first: expected 0 to {}, got {}", set.size(), first);
-  SLIP_TRY(const int64_t count, int_or(data, "count", std::min(set.size() - first, kMostRecords), "data"));
-  if (count < 3 || count > std::min(set.size() - first, kMostRecords))
+  SLIP_TRY(const int64_t count, int_or(data, "count", std::min(set.size() - first, kMostShuffled), "data"));
+  if (count < 3 || count > std::min(set.size() - first, kMostShuffled))
     return bad_input("data: expected first and count (at least 3) within the {} records of {}, got {} and {}", set.size(), folder,
                      first, count);
   return std::unique_ptr<SampleSource>(std::make_unique<RecordSource>(std::move(setup), std::move(set), first, count));

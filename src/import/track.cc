@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// See track.h.
+#include "import/track.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "plan/feasibility.h"
+
+namespace slip {
+namespace {
+
+Waypoint scaled(Waypoint w, double by) { return {w.x * by, w.y * by}; }
+Waypoint sum(Waypoint a, Waypoint b) { return {a.x + b.x, a.y + b.y}; }
+Waypoint place(const TimedPose& p) { return {p.pose.x, p.pose.y}; }
+Waypoint rate(const TimedPose& a, const TimedPose& b) { return scaled(sum(place(b), scaled(place(a), -1)), 1 / (b.t_s - a.t_s)); }
+constexpr double kMost = 1e9;  // seconds of Unix time, metres of any map
+double turned(double from, double to) { return std::remainder(to - from, 2 * std::numbers::pi); }
+
+}  // namespace
+
+Result<Track> Track::of(std::vector<TimedPose> poses, std::string_view name) {
+  if (poses.size() < 2) return bad_input("{}: expected at least two poses, got {}", name, poses.size());
+  for (size_t i = 0; i < poses.size(); ++i) {
+    const TimedPose& p = poses[i];
+    const bool sane = std::abs(p.t_s) < kMost && std::abs(p.pose.x) < kMost && std::abs(p.pose.y) < kMost;
+    if (!sane || !std::isfinite(p.pose.yaw_rad))  // NaN is not below either
+      return bad_input("{}: expected times and places below 1e9 in pose {}, got others", name, i);
+    if (i > 0 && p.t_s - poses[i - 1].t_s < 1e-6)
+      return bad_input("{}: expected times that ascend, got {} s after {} s", name, p.t_s, poses[i - 1].t_s);
+  }
+  Track out;
+  const size_t n = poses.size();
+  for (size_t i = 0; i < n; ++i) out.speeds_.push_back(rate(poses[i > 0 ? i - 1 : 0], poses[std::min(i + 1, n - 1)]));
+  out.poses_ = std::move(poses);
+  return out;
+}
+
+size_t Track::before(double t_s) const {
+  const auto behind = std::upper_bound(poses_.begin(), poses_.end(), t_s, [](double t, const TimedPose& p) { return t < p.t_s; });
+  const auto i = behind == poses_.begin() ? 0 : static_cast<size_t>(behind - poses_.begin()) - 1;
+  return std::min(i, poses_.size() - 2);
+}
+
+Waypoint Track::at(double t_s) const {
+  if (t_s <= first_s()) return sum(place(poses_.front()), scaled(speeds_.front(), t_s - first_s()));
+  if (t_s >= last_s()) return sum(place(poses_.back()), scaled(speeds_.back(), t_s - last_s()));
+  const size_t i = before(t_s);
+  const double h = poses_[i + 1].t_s - poses_[i].t_s, u = (t_s - poses_[i].t_s) / h, v = 1 - u;
+  // Hermite's cubic: both places, both speeds.
+  return sum(sum(scaled(place(poses_[i]), v * v * (1 + 2 * u)), scaled(place(poses_[i + 1]), u * u * (3 - 2 * u))),
+             sum(scaled(speeds_[i], h * u * v * v), scaled(speeds_[i + 1], -h * u * u * v)));
+}
+
+Waypoint Track::speed(double t_s) const {
+  if (t_s <= first_s()) return speeds_.front();
+  if (t_s >= last_s()) return speeds_.back();
+  const size_t i = before(t_s);
+  const double u = (t_s - poses_[i].t_s) / (poses_[i + 1].t_s - poses_[i].t_s);
+  return sum(scaled(speeds_[i], 1 - u), scaled(speeds_[i + 1], u));
+}
+
+double Track::yaw(double t_s) const {
+  if (t_s <= first_s()) return poses_.front().pose.yaw_rad;
+  if (t_s >= last_s()) return poses_.back().pose.yaw_rad;
+  const size_t i = before(t_s);
+  const double u = (t_s - poses_[i].t_s) / (poses_[i + 1].t_s - poses_[i].t_s), from = poses_[i].pose.yaw_rad;
+  return from + u * turned(from, poses_[i + 1].pose.yaw_rad);
+}
+
+namespace {
+
+constexpr double kAccelerationOver = 0.25;  // s; one step of the history, as WOD-E2E's own accelerations are
+
+sim::EgoState history_state(const Track& track, const Pose& now, double now_s, double t_s) {
+  const Waypoint at = to_ego(track.at(now_s + t_s), now);
+  const auto turn = [&](Waypoint w) { return to_ego({w.x + now.x, w.y + now.y}, now); };  // a vector, not a place
+  const Waypoint v = turn(track.speed(now_s + t_s)), before = turn(track.speed(now_s + t_s - kAccelerationOver));
+  const Waypoint a = scaled(sum(v, scaled(before, -1)), 1 / kAccelerationOver);
+  const auto f = [](double x) { return static_cast<float>(x); };
+  return {f(t_s), f(at.x), f(at.y), f(v.x), f(v.y), f(a.x), f(a.y)};
+}
+
+sim::FutureState future_state(const Track& track, const Pose& now, double now_s, double t_s) {
+  constexpr double kStep = 0.1;
+  const auto at = [&](double t) { return now_s + t; };
+  const Waypoint p = to_ego(track.at(at(t_s)), now), v = track.speed(at(t_s)), earlier = track.speed(at(t_s - kStep));
+  const double speed = std::hypot(v.x, v.y), was = std::hypot(earlier.x, earlier.y);
+  const double yaw = turned(now.yaw_rad, track.yaw(at(t_s))), bend = turned(track.yaw(at(t_s - kStep)), track.yaw(at(t_s)));
+  const double way = speed * kStep;
+  const auto f = [](double x) { return static_cast<float>(x); };
+  return {f(p.x), f(p.y), f(yaw), f(speed), f((speed - was) / kStep), f(way > 0.05 ? bend / way : 0)};
+}
+
+}  // namespace
+
+void judge_behaviour(sim::Labels& l) {
+  Trajectory t{.rate_hz = 4, .points = {}};
+  for (int i = 1; i <= 20; ++i) {
+    const sim::Vec2 p = sim::future_at(l, i / 4.0);
+    t.points.push_back({p.x, p.y});
+  }
+  const MetaBehaviour m = meta_behaviour(t, static_cast<double>(l.v0_mps));
+  l.longitudinal = static_cast<sim::Longitudinal>(m.longitudinal);  // the same four, in the same order
+  constexpr std::array kLateral = {sim::Lateral::kGoStraight, sim::Lateral::kTurnLeft, sim::Lateral::kTurnRight,
+                                   sim::Lateral::kChangeLeft, sim::Lateral::kChangeRight};
+  l.lateral = kLateral[static_cast<size_t>(m.lateral)];
+  l.unknown &= ~sim::kUnknownBehaviour;
+}
+
+sim::Labels labels_at(const Track& track, double now_s, sim::Intent intent) {
+  sim::Labels l;
+  l.intent = intent;
+  l.unknown = sim::kImported | sim::kUnknownObjects | sim::kUnknownExplanation | sim::kUnknownBehaviour;
+  const Waypoint here = track.at(now_s);
+  const Pose now{here.x, here.y, track.yaw(now_s)};
+  for (size_t i = 0; i < l.history.size(); ++i)
+    l.history[i] = history_state(track, now, now_s, 0.25 * (static_cast<double>(i) - 15));
+  for (size_t i = 0; i < l.future.size(); ++i) l.future[i] = future_state(track, now, now_s, 0.1 * static_cast<double>(i + 1));
+  const Waypoint v = track.speed(now_s);
+  l.v0_mps = static_cast<float>(std::hypot(v.x, v.y));
+  constexpr double kSlack = 0.05;  // a last pose that comes a little early: half a step of the future
+  if (track.last_s() - now_s >= kKnownFutureS - kSlack)
+    judge_behaviour(l);
+  else
+    l.unknown |= sim::kUnknownFuture;
+  return l;
+}
+
+std::vector<uint8_t> record_pictures(const std::array<std::optional<Image>, sim::kCameras>& cameras) {
+  std::vector<uint8_t> out;
+  if (std::none_of(cameras.begin(), cameras.end(), [](const auto& c) { return c.has_value(); })) return out;
+  constexpr uint8_t kGrey = 127;  // what --blank-images shows
+  out.assign(sim::kCameras * sim::kImageBytes, kGrey);
+  for (size_t c = 0; c < cameras.size(); ++c) {
+    if (!cameras[c]) continue;
+    const bool fits = cameras[c]->width == sim::kImageWidth && cameras[c]->height == sim::kImageHeight;
+    const Image small = fits ? Image{} : resize_bicubic(*cameras[c], sim::kImageWidth, sim::kImageHeight);
+    std::copy_n((fits ? *cameras[c] : small).rgb.data(), sim::kImageBytes, out.data() + c * sim::kImageBytes);
+  }
+  return out;
+}
+
+}  // namespace slip

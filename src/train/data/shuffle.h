@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which a source's records come.
+#pragma once
+#include <cstdint>
+#include <numeric>
+
+#include "base/philox.h"
+
+namespace slip {
+
+// Records of one source: products of two such counts fit 63 bits, and one fits PhiloxStream::below.
+constexpr int64_t kMostShuffled = int64_t{1} << 31;
+
+/// The order of an epoch: a keyed affine walk over 0 .. n-1 (step coprime to n), different in every epoch; 3 <= n <= kMostShuffled.
+/// Steps from n/3 to 2n/3: records that follow each other in a set (written in order of their seeds) stand far apart in an epoch.
+inline int64_t shuffled(int64_t index, int64_t n) {
+  // The key of epochs' orders: fixed, so that a data set has one order whatever the run's seed, and its own, so that no other stream
+  // of uniforms is drawn again. The value carries no meaning.
+  constexpr uint64_t kOrderSeed = 0x5eed;
+  const auto epoch = static_cast<uint64_t>(index / n);
+  PhiloxStream r(kOrderSeed, epoch);
+  const auto start = static_cast<int64_t>(r.below(static_cast<uint32_t>(n)));
+  auto step = static_cast<int64_t>(n / 3 + r.below(static_cast<uint32_t>(n / 3 + 1)));
+  while (std::gcd(step, n) != 1) ++step;
+  return (start + (index % n) * step) % n;
+}
+
+}  // namespace slip
