@@ -277,10 +277,9 @@ Result<TaskOptions> task_of(const json::object& data) {
 Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder) {
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
   if (kind != "records" && kind != "simulated") return unsupported("data: kind: expected records, simulated or toy, got {}", kind);
-  if (kind == "records") {
-    SLIP_TRY(const std::string records, get_string(data, "records", "data"));
-    if (ConversationSet::is_one(records)) return make_conversation_source(data, tokenizer_folder);
-  }
+  const json::value* records = kind == "records" ? data.if_contains("records") : nullptr;
+  if (records && records->is_string() && ConversationSet::is_one(std::string(records->get_string())))
+    return make_conversation_source(data, tokenizer_folder);
   SLIP_TRY(const TaskOptions task, task_of(data));
   if (task.form == TaskForm::kAction) return make_action_source(data, task, tokenizer_folder);
   SLIP_TRY(Setup setup, set_up(data, tokenizer_folder));
