@@ -18,6 +18,7 @@ fi
 # Two layers of the released shape: the same file at every split, and near the processor's.
 shape_3b_2_layers
 python3 "$here/rows.py" "$work/rows.json"
+rm -f "$work"/split-*.safetensors "$work/cpu.safetensors" # of an earlier run: they would speak for this one
 for split in 0 1 7 64; do
   try "forward-split-$split" 60 "$here/slipstream" forward --model "$work/3b-2" --dtype bf16 --device cuda:0 --rows "$work/rows.json" --split "$split" \
     --out "$work/split-$split.safetensors"
