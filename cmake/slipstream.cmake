@@ -84,7 +84,7 @@ function(slip_test name)
     SLIP_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures" SLIP_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     SLIP_SHARED_DATA="${CMAKE_SOURCE_DIR}/../shared/data")
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 ENVIRONMENT XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache)
   if(A_LONG)
     set_tests_properties(${name} PROPERTIES LABELS long TIMEOUT 7200)
   endif()

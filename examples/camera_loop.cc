@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -61,19 +60,15 @@ int main(int argc, char** argv) {
   }
   auto engine = slipstream::Engine::load(argv[1]);
   if (!engine) return fail(engine.error());
-  const fs::path previous =
-      fs::temp_directory_path() / ("camera_loop." + std::to_string(std::hash<std::string>{}(argv[2])) + ".json");
-  bool first = true;
+  std::string previous;
   for (const fs::path& frame : sorted(argv[2])) {
     auto request = read_frame(frame);
     if (!request) return fail(request.error());
     request->decoder.preset = argc > 3 ? argv[3] : "scaffold-spec";
-    if (!first) request->decoder.drafter = "previous:" + previous.string();
+    request->previous_answer = previous;
     auto answer = engine->answer(*request);
     if (!answer) return fail(answer.error());
     print(frame.filename().string(), *answer);
-    std::ofstream(previous) << answer->to_json();
-    first = false;
+    previous = answer->to_json();
   }
-  fs::remove(previous);
 }

@@ -2,7 +2,7 @@
 // One answer in C++.
 //
 //   hello MODEL                                  a simulated scene
-//   hello MODEL EGO.json LEFT FRONT RIGHT        cameras' pictures and the car's history
+//   hello MODEL EGO.json LEFT FRONT RIGHT        the cameras' pictures, in the model's order, and the car's history
 #include <slipstream/engine.h>
 
 #include <cstdio>
@@ -31,6 +31,10 @@ int fail(const slipstream::Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3) {
+    std::fprintf(stderr, "hello: expected the cameras' pictures behind EGO.json, got none\n");
+    return 2;
+  }
   auto engine = slipstream::Engine::load(argc > 1 ? argv[1] : "models/demo");
   if (!engine) return fail(engine.error());
   auto request = request_of(argc, argv);

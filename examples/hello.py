@@ -3,7 +3,7 @@
 """One answer in Python.
 
     hello.py MODEL                              a simulated scene
-    hello.py MODEL EGO.json LEFT FRONT RIGHT    cameras' pictures and the car's history
+    hello.py MODEL EGO.json LEFT FRONT RIGHT    the cameras' pictures, in the model's order, and the car's history
 """
 
 import sys
@@ -12,6 +12,9 @@ import slipstream
 
 
 def main():
+    if len(sys.argv) == 3:
+        print("hello.py: expected the cameras' pictures behind EGO.json, got none", file=sys.stderr)
+        sys.exit(2)
     model = sys.argv[1] if len(sys.argv) > 1 else "models/demo"
     engine = slipstream.Engine.load(model)
     if len(sys.argv) > 3:

@@ -95,20 +95,24 @@ typedef struct slip_event {
   int64_t tokens;    /**< tokens so far */
   double elapsed_ms; /**< since the answer began */
 } slip_event;
-/** Called while an answer is decoded, maybe on another thread than the caller's, never on two at once; cheap work only, and no call on the
- * engine. Other than 0 ends the answer: SLIP_CANCELLED. */
+/** Called while the answer is decoded, maybe on another thread than the caller's, for one answer never on two at once; cheap work only,
+ * because passes wait for it. Other than 0 ends the answer (SLIP_CANCELLED); it must not ask the same engine, which would wait for
+ * itself. It must not leave by longjmp; what C++ code in it throws ends the answer with an error. Fields that were told stay true where
+ * no answer comes. */
 typedef int (*slip_on_event)(const slip_event* event, void* user);
 
 /** What is asked. Set `size`, and everything else to 0 or what you need: a library that knows further members takes them as 0.
  *
- * `json`: null, or an object with any of these keys; others are refused. As in `slipstream run`:
+ * `json`: null, or an object with any of these keys; others are refused. As in `slipstream run` (docs/guide/embedding.md has both names):
  *   "form": "model" (the default), a built-in's name, a JSON Schema file, "none" (free text); or "schema": the JSON Schema itself
- *   "ego": {"intent", "history"} as in the file of `run --ego`; or "prompt": text, "<image>" marking where the images go
+ *   "ego": {"intent", "history"} as in the file of `run --ego`; or "prompt": text, "<image>" marking where the images go, behind "system":
+ *   what is said before it; or "messages": a conversation, [{"role", "content"}, ...]
  *   "image_files": files, behind `images`; "record": "SET:INDEX" or "scene": a seed of the simulator give images and ego themselves
  *   "decoder": a preset; "schedule", "drafter", "verifier", "width": its parts
+ *   "previous_answer": {...}, slip_answer_json() of an earlier answer in the same form, such as the frame before: it drafts
  *   "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "repetition_last", "section_temperatures": {"<section>": number}
  *   "visibility", "unnorm_key", "fit", "seed", "rollouts", "max_tokens", "max_rows", "activation", "log_forced", "trace", "blank_images",
- *   "reuse_prompt"; "deadline_ms": from the call on
+ *   "reuse_prompt", "log_probs", "stop": a text or several; "deadline_ms": from the call on
  * It may name files as a command line may: whoever writes it reads what this process can read. */
 typedef struct slip_request {
   size_t size; /**< sizeof(slip_request) */
@@ -139,6 +143,9 @@ SLIP_API const char* slip_answer_json(const slip_answer* answer);
 SLIP_API const char* slip_answer_trace(const slip_answer* answer);
 /** 1: the text is one of the form's; 0: it is not, or the handle is null. */
 SLIP_API int32_t slip_answer_valid(const slip_answer* answer);
+/** 1: its tokens are those that the model draws one at a time; 0: they may be others (a lossy verifier, or rejection, which keeps the
+ * probabilities: "lossy" in slip_answer_json tells them apart), or the handle is null. */
+SLIP_API int32_t slip_answer_exact(const slip_answer* answer);
 
 /** A field of the form. */
 typedef struct slip_field {

@@ -26,6 +26,10 @@ struct Trajectory {
   std::vector<Point> waypoints;   // as the answer says, 1 Hz: t = 1, 2, ... s
   std::vector<Point> points_4hz;  // after the fit: t = 0.25, 0.5, ... s; empty without a plan
   std::vector<double> spread_m;   // of rollouts, per point: root mean square distance from their mean
+  /// Why a car could not follow the plan ("acceleration: expected at most 9.8 m/s^2, got 24.1 at 0.25 s"); empty where one could. The limits
+  /// are those of an evaluation's `infeasible`, and the ego's own speed at t = 0.
+  std::vector<std::string> infeasible;
+  std::vector<std::vector<Point>> rollouts;  // waypoints of each, where there are several
 };
 
 /// A robot's action in physical units.
@@ -34,14 +38,26 @@ struct Action {
   std::vector<double> values, normalized;
 };
 
-/// The decoder that ran, as words. Lossy ones may answer otherwise than the model's own law.
+/// The decoder that ran, as words. Exact: its tokens are those that the model draws one at a time. Lossy: they may be others than the model's
+/// probabilities give. Neither (verifier rejection): other tokens, the same probabilities.
 struct DecoderUsed {
   std::string preset, schedule, drafter, verifier, width;
   bool lossy = false;
+  bool exact = true;   // the bytes that every exact decoder gives
+  std::string chosen;  // preset auto: what it took and what it expected of the others, in one line
+};
+
+/// Natural logarithms of the drawn tokens' probabilities at temperature 1 among what the form allows there; the last one is the END's where
+/// it was drawn. Tokens that the form left no choice have 0.
+struct LogProbs {
+  std::string field;  // empty: free text
+  double sum = 0;
+  std::vector<double> tokens;
 };
 
 /// Counts of the contract: `forwards` are all passes of the big model, prefill and drafts by itself included.
 struct Statistics {
+  int64_t prompt_rows = 0;  // of the prompt, image rows included
   int64_t forwards = 0, draft_forwards = 0, drafter_forwards = 0, rounds = 0, rows = 0, reused_rows = 0;
   int64_t tokens = 0, forced_tokens = 0, proposed = 0, tested = 0, accepted = 0, relaxed_accepts = 0, discarded = 0;
   int64_t critical_path = 0;  // passes of the longest path through the graph, without the prefill
@@ -52,9 +68,14 @@ struct Statistics {
 class Answer {
  public:
   std::string text;                // as the form writes it; free text as decoded
+  std::vector<std::string> texts;  // of every rollout; the first is `text`
   std::vector<FieldValue> fields;  // in the form's order; empty for free text
   std::vector<int32_t> tokens;
-  bool valid = true;  // the text is one of the form's
+  bool valid = true;                // the text is one of the form's
+  std::string finish;               // of free text: "end" (the model's own), "stop" (Request::stop), "length" (Request::max_tokens)
+  std::vector<LogProbs> log_probs;  // Request::log_probs: by field, or free text's; of rollouts the first one's
+  std::vector<std::string>
+      remarks;  // what a person should know of the request: a form that the model was not trained for, an option that cannot act
   Trajectory trajectory;
   std::optional<Action> action;
   DecoderUsed decoder;
@@ -62,6 +83,9 @@ class Answer {
 
   /// The content of a field; null where the form has none of that name.
   const FieldValue* field(std::string_view name) const;
+  /// `log_probs` beside `tokens`, one for each: tokens that the form writes itself have 0. What is drawn and stands in no text, an END, has no
+  /// place here. Empty without Request::log_probs.
+  std::vector<double> token_log_probs() const;
   /// The result object of the command line's contract, one line.
   std::string to_json() const;
   /// What a person reads: the text, the numbers that bins stand for, an action in its units. Whole lines.
@@ -80,17 +104,23 @@ class Answer {
 struct Event {
   enum class Kind : uint8_t {
     kField,  // a field is complete: `field`
-    kText,   // free text grew: `text` are the bytes that are new, whole characters
-    kPass,   // a forward pass has run
+    kText,  // the text grew: `text` are the bytes that are new, whole characters; of a form's answer as a Service tells it: what is
+            // certain from the beginning on
+    kPass,  // a forward pass has run
+    kPrefill,  // a part of the prompt's pass has run: `done` of `total`
   };
   Kind kind = Kind::kPass;
   const FieldValue* field = nullptr;
   std::string_view text;
   int64_t forwards = 0, tokens = 0;  // so far
   double elapsed_ms = 0;
+  int64_t done = 0, total = 0;                               // of kPrefill
+  int64_t rows = 0, proposed = 0, tested = 0, accepted = 0;  // so far, as in Statistics
 };
-/// Called on the decoding thread; cheap work only. Fields come in the order in which they are decided, each once; the finished answer
-/// has the same contents.
+/// Fields come in the order in which they are decided, each once; the finished answer has the same contents, and what was told stays
+/// true where there is none, as after a deadline. Called while the answer is decoded, maybe on another thread than the caller's, for one
+/// answer never on two at once; cheap work only, because passes wait for it. It may cancel the request's token, and must not ask the
+/// same engine, which would wait for itself. What it throws ends the answer with an error; the engine stays as good as it was.
 using OnEvent = std::function<void(const Event&)>;
 
 }  // namespace slipstream

@@ -2,11 +2,21 @@
 // The engine: a loaded model that answers requests; and what is done with whole sets of them.
 //
 //   auto engine = slipstream::Engine::load("models/demo");
-//   if (!engine) return fail(engine.error().message);
+//   if (!engine) return fail(engine.error());
 //   slipstream::Request request;
-//   request.images = {*slipstream::read_image("left.jpg"), ...};
+//   for (const char* file : {"left.jpg", "front.jpg", "right.jpg"}) {  // in the model's order
+//     auto image = slipstream::read_image(file);
+//     if (!image) return fail(image.error());
+//     request.images.push_back(*image);
+//   }
+//   auto ego = slipstream::read_ego("ego.json");
+//   if (!ego) return fail(ego.error());
+//   request.ego = *ego;
 //   auto answer = engine->answer(request);
+//   if (!answer) return fail(answer.error());
 //   std::puts(answer->to_json().c_str());
+//
+// examples/hello.cc is the whole program.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -28,7 +38,7 @@ struct EngineOptions {
   std::string kv_type = "auto";  // keys and values: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
   std::string device = "cpu";    // where the decoder runs: cpu, cuda:0
   int32_t threads = 0;           // 0: every core that this process may use
-  int32_t slots = 0;             // rows that the key/value cache holds; 0: 4096
+  int32_t slots = 0;             // rows that the key/value cache holds; 0: 4096, of load_for as many as its request needs
 };
 
 class Engine {
@@ -53,6 +63,93 @@ class Engine {
 
  private:
   explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What form "model" stands for in a model folder: the one that it was trained for, "openvla-action" or "minivla-action", or "none" (free
+/// text) where its config.json says nothing of one.
+std::string own_form(const std::string& folder);
+
+struct ServiceOptions {
+  int32_t most_running = 64, most_waiting = 256;  // requests
+  double pass_budget_ms = 50;  // a pass that many share takes about so long at most: prompts are cut to what is left of it
+  int64_t feature_bytes = int64_t{256} << 20;  // features of images, kept by content
+};
+
+/// What a caller wants of a service beside the answer.
+struct Terms {
+  std::string key;         // who asks: keys share the machine evenly
+  bool batch = false;      // on what interactive requests leave
+  double deadline_ms = 0;  // from now; 0: none
+};
+
+enum class Fate : uint8_t {
+  kAnswered,
+  kFailed,     // the error says why
+  kFull,       // refused: too many wait
+  kTooLate,    // refused: its deadline would not be kept
+  kLate,       // its deadline passed while it waited or ran
+  kCancelled,  // by its token
+};
+
+struct Served {
+  Fate fate = Fate::kAnswered;
+  double queue_ms = 0, run_ms = 0;
+  double predicted_ms = 0;   // at admission, to its end; 0: nothing was known of its kind
+  double retry_after_s = 0;  // of refusals
+};
+
+/// One pass that several requests shared.
+struct PassShared {
+  int64_t rows = 0, prompt_rows = 0;
+  int32_t requests = 0;
+  double ms = 0;
+  bool draft = false;
+};
+
+struct ServiceLoad {
+  int32_t running = 0, waiting = 0;
+  int32_t pages = 0, pages_held = 0, pages_kept = 0;  // of the key/value cache, 16 rows each
+  int64_t prompt_rows = 0, prompt_rows_found = 0;     // looked for among kept prompts, found there
+  int64_t images = 0, images_found = 0;               // among kept features
+  int64_t passes = 0;
+};
+
+/// Many requests under way on one model, one pass for all of them: each answer has the bytes that Engine::answer gives. Thread-safe.
+class Service {
+ public:
+  /// Takes the engine over and measures what passes cost here.
+  static Result<Service> start(Engine engine, const ServiceOptions& options = {}, const CancelToken& cancel = {});
+  Service(Service&&) noexcept;
+  Service& operator=(Service&&) noexcept;
+  /// Ends what is under way.
+  ~Service();
+
+  const ModelInfo& info() const;
+  /// Within one fingerprint equal requests get equal bytes: of weights, types, instruction set and version.
+  const std::string& fingerprint() const;
+  using OnDone = std::function<void(Result<Answer>, const Served&)>;
+  /// Reads the request's words, compiles its form and prepares its images on the calling thread, then returns. `on_done` is called once,
+  /// here or on the service's thread, after the last `on_event`. The pixels may go when this returns.
+  void submit(const Request& request, const Terms& terms, OnEvent on_event, OnDone on_done);
+  /// The same, waiting for it.
+  Result<Answer> answer(const Request& request, const Terms& terms = {}, const OnEvent& on_event = {}, Served* served = nullptr);
+  /// Would such a request be refused now? Before its images are read; Request::images is not looked at.
+  Served outlook(const Request& request, const Terms& terms) const;
+  /// Tokens that an answer in the request's form has at most; 0: free text. Compiles it.
+  Result<int64_t> most_tokens(const Request& request);
+  Result<std::vector<int32_t>> tokenize(std::string_view text) const;
+  Result<std::string> detokenize(const std::vector<int32_t>& ids) const;
+  /// The bytes of one token, which may be a part of a character; empty for padding, which no text shows.
+  std::string token_bytes(int32_t id) const;
+  ServiceLoad load() const;
+  /// Told of every pass on the service's thread. Before the first request.
+  void on_pass(std::function<void(const PassShared&)> told);
+
+  struct Impl;
+
+ private:
+  explicit Service(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
@@ -124,7 +221,23 @@ struct EvaluateOptions {
 Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
                         const Progress& progress = {}, const CancelToken& cancel = {});
 
-/// A held-out scene answered by four decoders; Report::outcome is kCheckFailed where exact ones differ.
+struct LimitsOptions {
+  std::string machine;  // h100, h100-nvl, h200, a100, thor, orin or a JSON file; empty: this machine, its ceilings measured now
+  std::string dtype = "auto";
+  int32_t threads = 0;
+  int32_t keys = 512;         // that a pass stands behind
+  int32_t prompt_rows = 512;  // that decoders stand behind
+  double acceptance = -1;     // of tested drafts; below 0: the folder's width.json
+  bool measure = false;       // run what this machine can run, and put it beside the prediction
+  int64_t scenes = 2;         // with `measure`: held-out scenes that each decoder answers twice
+  std::string out;            // folder for the tables as CSV and limits.json; empty: none
+};
+/// What a machine could do at best with a model (empty: tables that need none): each operation, pass and decoder by max(arithmetic, bytes),
+/// break-even acceptance, the landscape of (alpha, gamma, c), answers of finite length, a published report's table.
+Result<Report> limits(const std::string& folder, const LimitsOptions& options = {}, const Progress& progress = {},
+                      const CancelToken& cancel = {});
+
+/// A held-out scene answered by several decoders, auto last; Report::outcome is kCheckFailed where exact ones differ.
 struct DemonstrateOptions {
   uint64_t seed = 0;  // which scene; 0: a chosen one
   std::string png;    // where to draw; empty: nowhere

@@ -15,6 +15,8 @@ namespace slipstream {
 
 /// "0.1.0".
 std::string_view version();
+/// What the library was built of: "0d2f2e4" of the repository's history, or "release".
+std::string_view commit();
 /// The instruction set that the kernels use here, and why.
 std::string instruction_set();
 

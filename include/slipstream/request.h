@@ -14,6 +14,7 @@
 
 namespace slipstream {
 
+class Answer;
 struct RecordTruth;  // what a record's scene was really like; opaque, for pictures and evaluation
 
 /// 8-bit pixels, rows from top to bottom, channels interleaved: pixels[y * row_bytes + x * channels + channel]. The memory belongs to
@@ -47,12 +48,29 @@ struct Ego {
   std::string intent = "GO_STRAIGHT";      // GO_STRAIGHT, GO_LEFT, GO_RIGHT
   std::array<EgoState, 16> history_4hz{};  // t = -3.75 .. 0 s, oldest first
 };
-/// {"intent": "...", "history": [[t, x, y, vx, vy, ax, ay] x 16]}: the file of `run --ego`.
+/// {"intent": "...", "history": [[t, x, y, vx, vy, ax, ay], ...]}, oldest first, in the frame of the last state, whose t is 0: the file of
+/// `run --ego` (docs/guide/inputs.md). States at another rate than 4 Hz are resampled. kBadInput for unknown keys, times that do not end at 0
+/// or reach back less than 3.75 s, and for what no car does.
 Result<Ego> read_ego(const std::string& file);
 Result<Ego> parse_ego(std::string_view json, std::string_view name = "ego");
 
+/// A turn of a conversation. "<image>" in the text marks where the next image goes, "<video>" the next video; in `parts`, where there are
+/// any, texts are what they say and no text is a mark. A conversation is of one kind throughout.
+struct Message {
+  struct Part {
+    std::string text;
+    bool image = false;  // the next image, in place of a text
+  };
+  std::string role;  // system, user, assistant
+  std::string text;
+  std::vector<Part> parts = {};  // ... or these
+};
+/// [{"role": "user", "content": "..."}, ...] as chat interfaces write it; `content` may be an array of {"type": "text", "text": "..."} and
+/// {"type": "image"} or {"type": "video"}. The first may be the system's; the last is a user's.
+Result<std::vector<Message>> parse_messages(std::string_view json, std::string_view name = "messages");
+
 /// The parts of a decoder as the command line's words; an empty word leaves the preset's (or the model's) choice.
-/// preset: ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, draft-model, dflash.
+/// preset: auto (the default where no part is named: the quickest exact one for model, form and machine), ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, draft-model, dflash.
 struct DecoderChoice {
   std::string preset;
   std::string schedule;  // text, chain, sections, fields
@@ -80,29 +98,60 @@ struct Request {
   std::string form = "model";
   std::string form_schema;  // a JSON Schema document, in place of `form`
   std::optional<Ego> ego;   // the prompt is made of it, in the style that the model was trained on ...
-  std::string prompt;       // ... or this text; "<image>" marks where images and videos go (else: in front)
-  std::vector<Image> images;
+  /// ... or this text. "<image>": one mark takes all images and videos, several take one image each ("<video>" likewise); without marks they
+  /// stand in front. kBadInput where there are other numbers of marks than images.
+  std::string prompt;
+  std::string system;             // said in the system's turn, before the prompt; of models with a chat template
+  std::vector<Message> messages;  // a conversation in place of prompt and system
+  bool raw_prompt = false;        // the prompt as it is, without a chat template
+  std::vector<Image> images;      // in the model's order; driving models here: front left, front, front right
   std::vector<Video> videos;
   DecoderChoice decoder;
+  /// Answer::to_json() of an earlier answer in the same form, such as the frame before: it drafts in place of the preset's drafter, which
+  /// takes over where it misses. As `decoder.drafter = "previous:FILE"`, without the file.
+  std::string previous_answer;
   Sampling sampling;
   std::string visibility;     // "chain", "graph"; empty: what the model was trained for
   std::string unnorm_key;     // models of actions: whose statistics put actions in physical units
   std::string fit = "paper";  // 5 waypoints to 20 points: paper (jerk-minimising, as published), minjerk, linear
   uint64_t seed = 0;
-  int32_t rollouts = 1;       // sampled trajectories, averaged after the fit
-  int32_t max_tokens = 256;   // of free text
-  int32_t max_rows = 0;       // graph visibility: rows of a pass at most; 0: no limit
-  bool activation = true;     // graph visibility: children may start on their parents' drafts
-  bool log_forced = false;    // tell where the model would not have drawn the form's own tokens
-  bool trace = false;         // keep every round: Answer::trace_json
-  bool blank_images = false;  // grey in place of the images: how much the cameras matter
-  bool reuse_prompt = true;   // rows of the prompt that the request before had too are not run again; same answer either way
-  CancelToken cancel;
+  int32_t rollouts = 1;           // sampled trajectories, averaged after the fit
+  int32_t max_tokens = 256;       // of free text
+  std::vector<std::string> stop;  // free text ends before the first of these
+  int32_t max_rows = 0;           // graph visibility: rows of a pass at most; 0: no limit
+  bool activation = true;         // graph visibility: children may start on their parents' drafts
+  bool log_forced = false;        // tell where the model would not have drawn the form's own tokens
+  bool log_probs = false;         // tell how likely the model found what it answered: Answer::log_probs; of exact decoders
+  bool trace = false;             // keep every round: Answer::trace_json
+  bool blank_images = false;      // grey in place of the images: how much the cameras matter
+  bool reuse_prompt = true;       // rows of the prompt that the request before had too are not run again; same answer either way
+  CancelToken cancel;             // copies of a request share it: a frame with a deadline of its own wants a new one
+  /// What may draft where it is an answer in the same form (and the decoder names no drafter): an earlier answer, or a text. Same bytes.
+  std::shared_ptr<const Answer> previous;
+  std::string prediction;
   std::shared_ptr<const RecordTruth> truth;  // of request_of_record and request_of_scene
 };
 
-/// A request made of record `SET:index` (a record set's folder or shard, and a number), with the truth kept for pictures.
+/// A setting of a request by its name: `run --top-k 5`, "top_k": 5 in a JSON document and top_k=5 in Python are one row of one table
+/// (src/api/request_options.cc).
+struct RequestOption {
+  enum class Kind : uint8_t { kText, kWhole, kNumber, kFlag, kTexts };  // kTexts: several, one at a time
+  std::string_view name;                                                // "top_k"
+  std::string_view flag;  // on the command line, without "--"; empty: spelled elsewhere
+  Kind kind = Kind::kText;
+  std::string_view group;          // heading of help texts
+  std::string help, range;         // range: "0 to 100"; empty: any
+  std::vector<std::string> words;  // what a text may be; empty: any
+  std::string initial;             // as a text, where nobody says
+};
+const std::vector<RequestOption>& request_options();
+/// Puts a value, as a command line spells it ("5", "true"), into the request; of kTexts one more. kUsage: "<where>: expected ..., got ...".
+Status set_option(Request& request, std::string_view name, std::string_view value, std::string_view where);
+
+/// A request made of record `SET:INDEX` (a record set's folder or one of its shards, and a number), with the truth kept for pictures.
 Result<Request> request_of_record(std::string_view set_and_index);
+/// How many records a set (a folder or a shard) has.
+Result<int64_t> count_records(const std::string& set);
 /// The same of a simulated scene; frame_s: seconds behind its start.
 Result<Request> request_of_scene(uint64_t seed, double frame_s = 0);
 

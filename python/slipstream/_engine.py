@@ -92,18 +92,22 @@ class Engine:
         images    a list; each a path, an encoded file's bytes, or numpy.uint8 pixels, height x width (x 1, 3 or 4): these are borrowed,
                   not copied, where every row lies in one piece
         videos    a list; each a folder of frames or a list of images, `fps` frames a second
-        ego       {"intent": "GO_STRAIGHT" | "GO_LEFT" | "GO_RIGHT", "history": 16 x 7 numbers t, x, y, vx, vy, ax, ay, oldest first}, or a
-                  file of it: the prompt is made of it
-        prompt    text in place of ego; "<image>" marks where the images go
+        ego       {"intent": "GO_STRAIGHT" | "GO_LEFT" | "GO_RIGHT", "history": n x 7 numbers t, x, y, vx, vy, ax, ay, oldest first}, or a
+                  file of it: the prompt is made of it. At 4 Hz from -3.75 s to 0, or resampled to that
+        prompt    text in place of ego; "<image>" marks where the images go; system: what is said before it
+        messages  a conversation in place of prompt: [{"role": "user", "content": "..."}, ...]
         record    "SET:INDEX", or scene=SEED of the simulator: images and ego of it
         form      "model" (that it was trained for), a built-in's name, a JSON Schema as a file or a dict; None: free text
         decoder   a preset: "ar", "scaffold-spec", ...; schedule, drafter, verifier, width: parts in place of the preset's
+        previous_answer
+                  an earlier Answer in the same form (or its to_json()), such as the frame before: it drafts
         temperature, top_k, top_p, min_p, repetition_penalty, repetition_last, section_temperatures, seed
                   sampling; temperature 0 is greedy. Every exact decoder gives the same answer from the same seed
         rollouts  sampled trajectories, averaged after the fit
         fit       5 waypoints to 20 points: "paper", "minjerk", "linear"
         visibility, unnorm_key, max_tokens, max_rows, activation, log_forced, trace, blank_images, reuse_prompt
                   as the options of `slipstream run`
+        stop      free text ends before this text, or the first of several; log_probs: Answer.log_probs
         timeout_s the answer is to be finished by then: Error of kind "cancelled"
         cancel    a CancelToken to end it with from another thread
         """

@@ -8,6 +8,7 @@ from . import _native
 
 _TAKEN_AS_THEY_ARE = (
     "prompt",
+    "system",
     "decoder",
     "schedule",
     "drafter",
@@ -28,6 +29,7 @@ _TAKEN_AS_THEY_ARE = (
     "max_rows",
     "activation",
     "log_forced",
+    "log_probs",
     "trace",
     "blank_images",
     "reuse_prompt",
@@ -41,6 +43,8 @@ def make_request(
     fps=2.0,
     ego=None,
     prompt="",
+    system="",
+    messages=None,
     record=None,
     scene=None,
     form="model",
@@ -49,6 +53,7 @@ def make_request(
     drafter="",
     verifier="",
     width="",
+    previous_answer=None,
     temperature=0.0,
     top_k=0,
     top_p=1.0,
@@ -62,9 +67,11 @@ def make_request(
     seed=0,
     rollouts=1,
     max_tokens=256,
+    stop=(),
     max_rows=0,
     activation=True,
     log_forced=False,
+    log_probs=False,
     trace=False,
     blank_images=False,
     reuse_prompt=True,
@@ -72,7 +79,7 @@ def make_request(
     cancel=None,
 ):
     given = locals()
-    request = _begin(record, scene, images, ego, prompt)
+    request = _begin(record, scene, images, ego, prompt or messages)
     for name in _TAKEN_AS_THEY_ARE:
         _set(request, name, given[name])
     if images is not None:
@@ -81,7 +88,12 @@ def make_request(
         request.add_video(video, fps)
     if ego is not None:
         _set_ego(request, ego)
+    if messages is not None:
+        request.set_messages(json.dumps(list(messages)))
+    request.stop = [stop] if isinstance(stop, str) else list(stop)
     _set_form(request, form)
+    if previous_answer is not None:
+        request.previous_answer = _document_of(previous_answer)
     if section_temperatures:
         request.section_temperatures = list(dict(section_temperatures).items())
     if cancel is not None:
@@ -113,6 +125,14 @@ def _several(name, values):
     if isinstance(values, (str, bytes, os.PathLike)):
         raise TypeError(f"{name}: expected several, got one: put it in a list")
     return values
+
+
+def _document_of(previous_answer):
+    if isinstance(previous_answer, str):
+        return previous_answer
+    if not hasattr(previous_answer, "to_json"):
+        raise TypeError(f"previous_answer: expected an Answer or its to_json(), got {previous_answer!r}")
+    return previous_answer.to_json()
 
 
 def _set_ego(request, ego):

@@ -53,6 +53,25 @@ def test_every_exact_decoder_gives_the_same_tokens(engine):
     assert answers[2].decoder.preset == "scaffold-spec"
 
 
+def test_an_earlier_answer_drafts_the_next(engine):
+    first = engine.answer(scene=SCENE)
+    assert first.decoder.exact
+    for earlier in (first, first.to_json()):
+        again = engine.answer(scene=SCENE, previous_answer=earlier)
+        assert again.tokens.tolist() == first.tokens.tolist()
+        assert again.decoder.drafter.startswith("previous:") and again.decoder.exact
+        assert 2 * again.statistics.forwards < first.statistics.forwards
+    with pytest.raises(TypeError):
+        engine.answer(scene=SCENE, previous_answer=7)
+    with pytest.raises(slipstream.Error, match="previous_answer"):
+        engine.answer(scene=SCENE, previous_answer=first, drafter="lookup")
+
+
+def test_rejection_keeps_the_law_and_not_the_tokens(engine):
+    drawn = engine.answer(scene=SCENE, verifier="rejection", temperature=0.8)
+    assert not drawn.decoder.exact and not drawn.decoder.lossy
+
+
 def test_the_seed_chooses_the_sample(engine):
     one, again, other = (engine.answer(scene=SCENE, temperature=1.5, seed=seed).text for seed in (1, 1, 2))
     assert one == again != other

@@ -137,7 +137,9 @@ void add_scene(PictureInput& p, const sim::Labels& truth) {
 std::vector<std::pair<std::string, std::string>> facts_of(const Answer& answer) {
   const Statistics& s = answer.decoded.statistics;
   return {{"decoder", answer.method.preset},
-          {"answer", answer.method.lossy() ? "lossy" : "exact"},
+          {"answer", answer.method.lossy()   ? "lossy"
+                     : answer.method.exact() ? "exact"
+                                             : "same law"},
           {"forward passes", fmt::format("{}", s.forwards)},
           {"tokens", fmt::format("{} ({} forced)", s.tokens, s.forced_tokens)},
           {"accepted / tested", s.tested ? fmt::format("{} / {}", s.accepted, s.tested) : "no drafts"},

@@ -6,6 +6,7 @@
 
 #include "api/boundary.h"
 #include "api/choice.h"
+#include "api/request_options.h"
 #include "api/requests.h"
 #include "form/schema/values.h"
 #include "text/tokenizer.h"
@@ -17,6 +18,7 @@ namespace {
 std::string text_of(const FieldValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (!std::holds_alternative<std::vector<double>>(value)) return json::serialize(json_of(value));
   return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
 }
 
@@ -26,11 +28,15 @@ slipstream::Trajectory trajectory_from(const Plan& plan) {
   if (plan.fitted)
     for (const Waypoint& p : plan.fitted->points) out.points_4hz.push_back({p.x, p.y});
   out.spread_m = plan.spread_m;
+  out.infeasible = plan.infeasible;
+  for (const auto& rollout : plan.rollouts)
+    for (out.rollouts.emplace_back(); const Waypoint& p : rollout) out.rollouts.back().push_back({p.x, p.y});
   return out;
 }
 
 slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& stages) {
-  return {.forwards = s.forwards,
+  return {.prompt_rows = 0,
+          .forwards = s.forwards,
           .draft_forwards = s.draft_forwards,
           .drafter_forwards = s.drafter_forwards,
           .rounds = s.rounds,
@@ -54,9 +60,9 @@ slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& st
           .total_ms = stages.total_ms};
 }
 
-slipstream::DecoderUsed decoder_from(const Method& method) {
-  const MethodWords w = words_of(method);
-  return {method.preset, w.schedule, w.drafter, w.verifier, w.width, method.lossy()};
+slipstream::DecoderUsed decoder_from(const Answer& a) {
+  const MethodWords w = words_of(a.method);
+  return {a.method.preset, w.schedule, w.drafter, w.verifier, w.width, a.method.lossy(), a.method.exact(), a.chosen.why};
 }
 
 /// Bins are ids without a spelling that says anything: their numbers do.
@@ -66,13 +72,6 @@ bool answers_in_bins(const Answer& a) {
          });
 }
 
-json::array section_words(const slipstream::Sampling& sampling) {
-  json::array out;
-  for (const auto& [section, temperature] : sampling.section_temperatures)
-    out.emplace_back(fmt::format("{}={}", section, static_cast<float>(temperature)));
-  return out;
-}
-
 /// What the answer depends on besides the question, the decoder and the seed: with them it can be had again.
 void add_settings(const slipstream::Answer::Impl& a, json::object& out) {
   const slipstream::Request& r = a.asked;
@@ -80,43 +79,70 @@ void add_settings(const slipstream::Answer::Impl& a, json::object& out) {
   out["dtype"] = a.model.dtype;
   out["kv"] = a.model.kv_type;
   out["device"] = a.model.device;
-  if (!text) out["law"] = r.visibility.empty() ? a.model.visibility : r.visibility;
-  out["temperature"] = r.sampling.temperature;
-  out["section_temperatures"] = section_words(r.sampling);
-  out["top_k"] = r.sampling.top_k;
-  out["top_p"] = r.sampling.top_p;
-  out["min_p"] = r.sampling.min_p;
-  out["repetition_penalty"] = r.sampling.repetition_penalty;
-  out["repetition_last"] = r.sampling.repetition_last;
-  if (text) out["max_tokens"] = r.max_tokens;
-  out["rollouts"] = r.rollouts;
-  out["fit"] = r.fit;
-  out["blank_images"] = r.blank_images;
+  add_told_options(r, out);
+  if (!text && r.visibility.empty()) out["law"] = a.model.visibility;
+  for (const char* of_text : {"max_tokens", "stop"})
+    if (!text) out.erase(of_text);
+  if (text) out.erase("law");
+  if (!text) out["visibility"] = out["law"];  // its newer name
+  if (!a.remarks.empty()) out["remarks"] = json::value_from(a.remarks);
+}
+
+std::vector<slipstream::LogProbs> log_probs_from(const Answer& answer) {
+  std::vector<slipstream::LogProbs> out;
+  const auto& lists = answer.decoded.log_probs;
+  for (size_t f = 0; f < lists.size(); ++f) {
+    out.push_back({answer.form ? answer.form->form.fields()[f].name : "", 0, lists[f]});
+    for (const double p : lists[f]) out.back().sum += p;
+  }
+  return out;
+}
+
+// What a person should know of the request beside its answer.
+std::vector<std::string> remarks_on(const Answer& answer, const slipstream::Request& asked, const slipstream::ModelInfo& model) {
+  constexpr size_t kCameras = 3;  // of the driving task (task/prompt.h)
+  std::vector<std::string> out = idle_options(asked);
+  const std::string form = answer.form ? answer.form->form.name() : "none";
+  const bool drives = model.form == "wod-e2e" || model.form == "drive-cot";
+  if ((drives || model.form == "action") && form != model.form)
+    out.push_back(
+        fmt::format("the model was trained for form {}, and is asked for {}", model.form, answer.form ? form : "free text"));
+  if (drives && model.vision && asked.videos.empty() && asked.images.size() != kCameras)
+    out.push_back(fmt::format("the model was trained on {} cameras (front left, front, front right), and sees {} image{}", kCameras,
+                              asked.images.size(), asked.images.size() == 1 ? "" : "s"));
+  out.insert(out.end(), answer.remarks.begin(), answer.remarks.end());
+  return out;
 }
 
 }  // namespace
 
 slipstream::FieldValue field_value(const std::string& name, const FieldValue& value) {
-  const json::value as_json = std::visit([](const auto& v) { return json::value_from(v); }, value);
-  return {name, to_valid_utf8(json::serialize(as_json)), text_of(value)};
+  return {name, to_valid_utf8(json::serialize(json_of(value))), text_of(value)};
 }
 
 slipstream::Answer answer_from(Answer answer, Request request, const slipstream::Request& asked,
                                const slipstream::ModelInfo& model) {
   slipstream::Answer out;
   out.text = answer.text;
+  out.texts = answer.texts;
   for (size_t f = 0; f < answer.values.size(); ++f)
-    out.fields.push_back(field_value(answer.form->form.fields()[f].name, answer.values[f]));
+    if (!std::holds_alternative<NoValue>(answer.values[f]))
+      out.fields.push_back(field_value(answer.form->form.fields()[f].name, answer.values[f]));
   for (const TokenId t : answer.decoded.tokens) out.tokens.push_back(t.value);
   out.valid = answer.decoded.valid;
+  if (!answer.form) out.finish = word_of(answer.finish);
+  out.log_probs = log_probs_from(answer);
+  out.remarks = remarks_on(answer, asked, model);
   out.trajectory = trajectory_from(answer.plan);
   if (answer.action) out.action = {answer.action->unnorm_key, answer.action->values, answer.action->normalized};
-  out.decoder = decoder_from(answer.method);
+  out.decoder = decoder_from(answer);
   out.statistics = statistics_from(answer.decoded.statistics, answer.stages);
-  auto impl =
-      std::make_shared<slipstream::Answer::Impl>(slipstream::Answer::Impl{asked, std::move(request), std::move(answer), model});
+  out.statistics.prompt_rows = answer.prompt_rows;
+  auto impl = std::make_shared<slipstream::Answer::Impl>(
+      slipstream::Answer::Impl{asked, std::move(request), std::move(answer), model, out.remarks});
   impl->asked.images.clear();
   impl->asked.videos.clear();
+  impl->asked.previous_answer.clear();
   impl->request.videos.clear();  // no picture shows them
   out.impl = std::move(impl);
   return out;
@@ -132,6 +158,35 @@ namespace json = slip::json;
 const FieldValue* Answer::field(std::string_view name) const {
   const auto at = std::find_if(fields.begin(), fields.end(), [&](const FieldValue& f) { return f.name == name; });
   return at == fields.end() ? nullptr : &*at;
+}
+
+std::vector<double> Answer::token_log_probs() const {
+  if (!impl || log_probs.empty()) return {};
+  std::vector<double> out;
+  const auto take = [&](const LogProbs& of, size_t n) {
+    for (size_t i = 0; i < n; ++i) out.push_back(i < of.tokens.size() ? of.tokens[i] : 0);
+  };
+  const slip::Answer& a = impl->answer;
+  if (!a.form) {
+    take(log_probs.front(), tokens.size());
+    return out;
+  }
+  const slip::Form& form = a.form->form;
+  const auto pieces = form.pieces();
+  for (int32_t p = 0; static_cast<size_t>(p) < pieces.size();) {
+    if (const auto* run = std::get_if<slip::FixedRun>(&pieces[static_cast<size_t>(p)])) {
+      out.resize(out.size() + run->ids.size());
+      p = form.next_piece(p);
+      continue;
+    }
+    const auto f = static_cast<size_t>(std::get<slip::FieldRef>(pieces[static_cast<size_t>(p)]).field);
+    const auto& content = a.decoded.fields[f];
+    // An END that says what comes next stands behind the content, and is no part of the text.
+    const int32_t exit = slip::exit_piece(form.fields()[f], content);
+    take(log_probs[f], content.size() - (exit >= 0 && !content.empty() ? 1 : 0));
+    p = exit >= 0 ? exit : form.next_piece(p);
+  }
+  return out.size() == tokens.size() ? out : std::vector<double>();
 }
 
 std::string Answer::to_json() const {

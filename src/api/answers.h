@@ -17,6 +17,7 @@ struct [[gnu::visibility("hidden")]] Answer::Impl {
   slip::Request request;  // as it ran, with copies of them
   slip::Answer answer;
   ModelInfo model;
+  std::vector<std::string> remarks;
 };
 
 }  // namespace slipstream

@@ -8,6 +8,7 @@
 #include "api/boundary.h"
 #include "api/requests.h"
 #include "decode/types/method.h"
+#include "decode/types/presets.h"
 #include "models/config/openvla.h"
 #include "slipstream/engine.h"
 #include "task/prompt.h"
@@ -16,6 +17,7 @@ namespace slip::api {
 
 namespace {
 
+// What parts that are named replace the parts of.
 std::string_view default_preset(Engine* engine, std::optional<Visibility> visibility, bool form) {
   const bool drafts = !engine || engine->model().lm().info().rule.has_mask;
   if (!form) return drafts ? "self-spec" : "ar";
@@ -27,8 +29,18 @@ std::string_view default_preset(Engine* engine, std::optional<Visibility> visibi
 }  // namespace
 
 Result<Method> method_from(const slipstream::DecoderChoice& c, std::optional<Visibility> visibility, Engine* engine, bool form) {
+  const bool parts = !(c.schedule.empty() && c.drafter.empty() && c.verifier.empty() && c.width.empty());
+  if (c.preset.empty() && !parts) return method_of(kAutomatic);
   SLIP_TRY(Method m, method_of(c.preset.empty() ? default_preset(engine, visibility, form) : c.preset));
   return with_parts(std::move(m), c.schedule, c.drafter, c.verifier, c.width);
+}
+
+Result<slipstream::DecoderChoice> decoder_of(const slipstream::Request& r) {
+  slipstream::DecoderChoice out = r.decoder;
+  if (r.previous_answer.empty()) return out;
+  if (!out.drafter.empty()) return usage_error("previous_answer: expected no other drafter, got {}", out.drafter);
+  out.drafter = "previous:earlier answer";
+  return out;
 }
 
 Status check_words(const slipstream::DecoderChoice& choice) {
@@ -70,6 +82,8 @@ std::optional<Visibility> visibility_of_folder(const std::string& folder) {
 Status check_use(const slipstream::Request& r, std::string_view folder, std::optional<Visibility> trained_for,
                  std::optional<bool> actions) {
   const bool text = is_free_text(r);
+  if (!r.stop.empty() && !text)
+    return usage_error("--stop: expected free text (--form none), got form {}", r.form_schema.empty() ? r.form : "of a schema");
   if (r.log_forced && text) return usage_error("--log-forced: expected a form, got free text");
   if (r.max_rows > 0 || !r.activation) {
     const std::string_view flag = !r.activation ? "--no-activation" : "--max-rows";
@@ -97,19 +111,36 @@ Status check_rollouts(const slipstream::Request& r) {
 }  // namespace
 
 Status check_words(const slipstream::Request& r) {
-  SLIP_TRY_(check_words(r.decoder));
+  SLIP_TRY(const slipstream::DecoderChoice decoder, decoder_of(r));
+  SLIP_TRY_(check_words(decoder));
   SLIP_TRY_(visibility_named(r.visibility));
   SLIP_TRY_(fit_named(r.fit));
   return check_rollouts(r);
+}
+
+slipstream::Request with_form(const slipstream::Request& request, std::string_view own_form) {
+  slipstream::Request out = request;
+  if (own_form == "none" && out.form == "model" && out.form_schema.empty()) out.form = "none";
+  return out;
 }
 
 }  // namespace slip::api
 
 namespace slipstream {
 
-Status check_request(const Request& request, const std::string& folder) {
+std::string own_form(const std::string& folder) {
+  namespace api = slip::api;
+  const auto config = api::config_of(folder);
+  if (!config) return "model";  // loading says what is wrong with it
+  if (const auto task = slip::task_options(*config, "config.json"); config->contains("slipstream"))
+    return task ? std::string(slip::words(task->form)) : "model";
+  return slip::is_openvla_config(*config) ? "openvla-action" : "none";
+}
+
+Status check_request(const Request& asked, const std::string& folder) {
   namespace api = slip::api;
   return api::bounded([&]() -> Status {
+    const Request request = api::with_form(asked, own_form(folder));
     const auto config = api::config_of(folder);
     std::optional<bool> actions;
     if (config) actions = slip::is_openvla_config(*config);

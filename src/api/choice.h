@@ -13,11 +13,13 @@
 
 namespace slip::api {
 
-/// The preset with the parts that are named in place of its own. Without a preset visibility and the model's abilities choose:
-/// fields-spec, scaffold-spec, self-spec, or without a mask token fields, scaffold-ar, ar. Words are checked with or without an
+/// The preset with the parts that are named in place of its own; `auto` without either. Parts without a preset are parts of that for
+/// visibility and the model's abilities: fields-spec, scaffold-spec, self-spec, or without a mask token fields, scaffold-ar, ar. Words are checked with or without an
 /// engine. `visibility`: what is decoded by; none: the model's own.
 Result<Method> method_from(const slipstream::DecoderChoice& choice, std::optional<Visibility> visibility, Engine* engine,
                            bool form);
+/// The request's decoder; its drafter is the earlier answer that the request brings, if it brings one. kUsage where it names another too.
+Result<slipstream::DecoderChoice> decoder_of(const slipstream::Request& request);
 /// Are the words some decoder's? What they mean for a model is seen when there is one.
 Status check_words(const slipstream::DecoderChoice& choice);
 
@@ -30,6 +32,9 @@ Result<Fit> fit_named(std::string_view word);
 std::optional<json::object> config_of(const std::string& folder);
 /// What the folder was trained for, by its config.json alone; nothing where that cannot be read.
 std::optional<Visibility> visibility_of_folder(const std::string& folder);
+
+/// The request, with free text for a form "model" where the folder has none of its own (own_form).
+slipstream::Request with_form(const slipstream::Request& request, std::string_view own_form);
 
 /// What could not act is refused: an answer under an option is taken for what the option says. `actions`: is it a model of actions?
 Status check_use(const slipstream::Request& request, std::string_view folder, std::optional<Visibility> trained_for,

@@ -10,7 +10,10 @@
 #include "api/engines.h"
 #include "api/requests.h"
 #include "api/slots.h"
+#include "api/told.h"
 #include "base/measure.h"
+#include "base/threads.h"
+#include "engine/text_end.h"
 #include "models/weights/packed_folder.h"
 #include "task/prompt.h"
 
@@ -52,68 +55,6 @@ ModelInfo info_of(slip::Engine& engine, const std::string& folder) {
           .visibility = std::string(api::word_of(engine.visibility()))};
 }
 
-// What a caller sees while passes run: each pass, a form's fields as they are complete, and free text as it becomes certain.
-class Told {
- public:
-  Told(const OnEvent& on_event, const slip::Tokenizer* tokenizer, slip::FormPtr form, bool text)
-      : on_event_(on_event), tokenizer_(tokenizer), form_(std::move(form)) {
-    if (text && tokenizer) stream_.emplace(*tokenizer, true);
-  }
-  void field(int32_t index, std::span<const slip::TokenId> content) {
-    if (!form_ || !tokenizer_) return;
-    const auto value = slip::parse_field(*form_, static_cast<size_t>(index), content, *tokenizer_);
-    if (!value) return;  // the answer will say what is wrong with it
-    const FieldValue told = api::field_value(form_->form.fields()[static_cast<size_t>(index)].name, *value);
-    Event event = at(forwards_, tokens_);
-    event.kind = Event::Kind::kField;
-    event.field = &told;
-    on_event_(event);
-  }
-  void pass(const slip::DecodeProgress& p) {
-    forwards_ = p.forwards;
-    tokens_ = p.decided;
-    Event event = at(p.forwards, p.decided);
-    if (stream_) text(p.tokens, event);
-    event.kind = Event::Kind::kPass;
-    on_event_(event);
-  }
-  /// What the last passes left unsaid of a text.
-  void end(const slip::Answer& a) {
-    if (!stream_) return;
-    const Event event = at(a.decoded.statistics.forwards, static_cast<int64_t>(a.decoded.tokens.size()));
-    text(a.decoded.tokens, event);
-    say(stream_->flush(), event);
-  }
-
- private:
-  Event at(int64_t forwards, int64_t tokens) const {
-    Event out;
-    out.forwards = forwards;
-    out.tokens = tokens;
-    out.elapsed_ms = slip::ms_since(start_);
-    return out;
-  }
-  void text(std::span<const slip::TokenId> tokens, const Event& event) {
-    std::string fresh;
-    for (; seen_ < tokens.size(); ++seen_) fresh += stream_->push(tokens[seen_]);
-    say(fresh, event);
-  }
-  void say(const std::string& fresh, Event event) {
-    if (fresh.empty()) return;
-    event.kind = Event::Kind::kText;
-    event.text = fresh;
-    on_event_(event);
-  }
-
-  const OnEvent& on_event_;
-  const slip::Tokenizer* tokenizer_;
-  const slip::FormPtr form_;
-  int64_t forwards_ = 0, tokens_ = 0;
-  const slip::Clock::time_point start_ = slip::Clock::now();
-  std::optional<slip::StreamDecoder> stream_;
-  size_t seen_ = 0;
-};
-
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -124,7 +65,8 @@ Engine::~Engine() = default;
 Result<Engine> Engine::load(const std::string& folder, const EngineOptions& o, const Progress& progress,
                             const CancelToken& cancel) {
   return api::bounded([&]() -> Result<Engine> {
-    slip::EngineOptions options{.dtype = o.dtype, .threads = o.threads, .device = o.device, .kv_type = o.kv_type};
+    slip::EngineOptions options{
+        .dtype = o.dtype, .threads = slip::threads_for(o.threads), .device = o.device, .kv_type = o.kv_type};
     if (o.slots > 0) options.slots = o.slots;
     auto impl = std::make_unique<Impl>();
     SLIP_TRY(impl->engine, slip::Engine::load(folder, options, api::load_progress(progress, cancel)));
@@ -133,9 +75,10 @@ Result<Engine> Engine::load(const std::string& folder, const EngineOptions& o, c
   });
 }
 
-Result<Engine> Engine::load_for(const Request& request, const std::string& folder, const EngineOptions& options,
+Result<Engine> Engine::load_for(const Request& asked, const std::string& folder, const EngineOptions& options,
                                 const Progress& progress, const CancelToken& cancel) {
-  SLIP_TRY_(check_request(request, folder));
+  SLIP_TRY_(check_request(asked, folder));
+  const Request request = api::with_form(asked, own_form(folder));
   EngineOptions enough = options;
   if (enough.slots <= 0) {
     SLIP_TRY(enough.slots, api::bounded([&] { return api::slots_for(request, folder); }));
@@ -149,27 +92,36 @@ Result<Answer> Engine::answer(const Request& request, const OnEvent& on_event) {
   return api::bounded([&] { return impl_->answer(request, on_event); });
 }
 
-Result<Answer> Engine::Impl::answer(const Request& asked, const OnEvent& on_event) {
+Result<Answer> Engine::Impl::answer(const Request& given, const OnEvent& on_event) {
+  const Request asked = api::with_form(given, info.form.empty() ? "none" : info.form);
   SLIP_TRY_(api::check_use(asked, info.folder, engine->visibility(), engine->model().config().action.has_value()));
   SLIP_TRY_(api::check_words(asked));
   SLIP_TRY(slip::Request request, api::engine_request(asked));
   const bool text = api::is_free_text(asked);
-  SLIP_TRY(request.method, api::method_from(asked.decoder, request.visibility, engine.get(), !text));
+  SLIP_TRY(const DecoderChoice decoder, api::decoder_of(asked));
+  SLIP_TRY(request.method, api::method_from(decoder, request.visibility, engine.get(), !text));
   SLIP_TRY_(asked.cancel.check("admit", 0, "passes"));
-  std::optional<Told> told;
+  slip::FormPtr form;
+  if (!text && (on_event || !asked.previous_answer.empty())) {
+    SLIP_TRY(form, engine->form_of(request));
+  }
+  slip::PreviousAnswer previous;
+  if (!asked.previous_answer.empty()) {
+    const int32_t vocab = engine->model().lm().info().vocab;
+    SLIP_TRY(previous, slip::previous_answer(asked.previous_answer, "previous_answer", form ? &form->form : nullptr, vocab));
+    request.context.previous = &previous;
+  }
+  std::optional<api::Told> told;
   if (on_event) {
-    slip::FormPtr form;
-    if (!text) {
-      SLIP_TRY(form, engine->form_of(request));
-    }
-    told.emplace(on_event, engine->model().tokenizer(), std::move(form), text && asked.rollouts == 1);
-    request.context.on_field = [&](int32_t field, std::span<const slip::TokenId> content) { told->field(field, content); };
-    request.context.on_progress = [&](const slip::DecodeProgress& p) { told->pass(p); };
+    told.emplace(on_event, engine->model().tokenizer(), form, text && asked.rollouts == 1, asked.stop);
+    told->listen(request);
   }
   SLIP_TRY(slip::Answer answer, engine->run(request));
   if (told) told->end(answer);
   request.context.on_progress = nullptr;
+  request.context.on_prefill = nullptr;
   request.context.on_field = nullptr;
+  request.context.previous = nullptr;
   return api::answer_from(std::move(answer), std::move(request), asked, info);
 }
 

@@ -8,6 +8,7 @@
 namespace slipstream {
 
 std::string_view version() { return SLIPSTREAM_VERSION; }
+std::string_view commit() { return SLIPSTREAM_COMMIT; }
 std::string instruction_set() { return slip::isa_choice().reason; }
 
 std::string decoder_words(std::string_view part) {

@@ -24,6 +24,7 @@ Result<EgoInput> ego_input(const slipstream::Ego& ego) {
     const slipstream::EgoState& s = ego.history_4hz[i];
     out.history[i] = {s.t_s, s.x, s.y, s.vx, s.vy, s.ax, s.ay};
   }
+  SLIP_TRY_(check_ego(out, "ego"));
   return out;
 }
 
@@ -50,16 +51,51 @@ Status take_pictures(const slipstream::Request& in, Request& out) {
   return {};
 }
 
+Result<ChatMessage> message_of(const slipstream::Message& m) {
+  ChatMessage out{m.role, {}};
+  for (const slipstream::Message::Part& part : m.parts) {
+    if (!is_valid_utf8(part.text)) return bad_input("messages: expected valid UTF-8, got other bytes");
+    if (part.image)
+      out.content.emplace_back(ImageItem{});
+    else
+      out.content.emplace_back(TextItem{part.text});
+  }
+  return out;
+}
+
+// A text is a conversation of one turn, behind the system's where that is said.
+Status take_words(const slipstream::Request& in, Request& out) {
+  if (!in.messages.empty() && (!in.prompt.empty() || !in.system.empty()))
+    return usage_error("request: expected messages, or a prompt with what the system says, got both");
+  if (!in.system.empty() && in.prompt.empty()) return usage_error("request: system: expected a prompt behind it, got none");
+  out.prompt = in.prompt;
+  if (!in.system.empty()) out.turns.push_back({"system", in.system});
+  if (!in.prompt.empty()) out.turns.push_back({"user", in.prompt});
+  out.raw_prompt = in.raw_prompt;
+  const bool parts = std::any_of(in.messages.begin(), in.messages.end(), [](const auto& m) { return !m.parts.empty(); });
+  for (const slipstream::Message& m : in.messages) {
+    if (!parts) {
+      out.turns.push_back({m.role, m.text});
+      continue;
+    }
+    SLIP_TRY(out.messages.emplace_back(), message_of(m));
+  }
+  for (const ChatTurn& turn : out.turns)
+    if (!is_valid_utf8(turn.text) || !is_valid_utf8(turn.role)) return bad_input("prompt: expected valid UTF-8, got other bytes");
+  if (out.prompt.empty() && !out.turns.empty()) out.prompt = out.turns.back().text;  // of models of actions
+  return {};
+}
+
 // What is asked: an ego history, a text, or pictures alone.
 Status take_question(const slipstream::Request& in, Request& out) {
-  if (in.ego && !in.prompt.empty()) return usage_error("request: expected an ego history or a prompt, got both");
-  if (!is_valid_utf8(in.prompt)) return bad_input("prompt: expected valid UTF-8, got other bytes");
-  if (!in.ego && in.prompt.empty() && in.images.empty() && in.videos.empty())
+  const bool words = !in.prompt.empty() || !in.messages.empty();
+  if (in.ego && words) return usage_error("request: expected an ego history or a prompt, got both");
+  if (!in.ego && !words && in.images.empty() && in.videos.empty())
     return usage_error("request: expected an ego history, a prompt, images or videos, got none of them");
-  out.prompt = in.prompt;
+  SLIP_TRY_(take_words(in, out));
   if (in.ego) {
     SLIP_TRY(out.ego, ego_input(*in.ego));
-  } else if (in.prompt.empty()) {
+  } else if (!words) {
     out.ego = standing_ego();  // pictures alone: a car at rest that goes straight on
   }
   return {};
@@ -85,6 +121,8 @@ Result<Request> engine_request(const slipstream::Request& in) {
   SLIP_TRY(out.visibility, visibility_named(in.visibility));
   SLIP_TRY(out.fit, fit_named(in.fit));
   out.rollouts = in.rollouts;
+  out.stop = in.stop;
+  out.decode.log_probs = in.log_probs;
   out.reuse_prompt = in.reuse_prompt;
   for (const auto& [section, temperature] : in.sampling.section_temperatures)
     out.section_temperatures.emplace_back(section, static_cast<float>(temperature));
@@ -120,13 +158,13 @@ slipstream::Request request_about(sim::Labels labels, std::span<const uint8_t> p
   return out;
 }
 
-// SHARD:I or SET:I.
+// SET:INDEX, the set a folder or one of its shards.
 Result<slipstream::Request> from_record(const std::string& text) {
   const size_t colon = text.rfind(':');
   int64_t index = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data() + (colon == std::string::npos ? text.size() : colon + 1), end, index);
-  if (error != std::errc{} || stop != end) return usage_error("--record: expected SHARD:I, got {}", text);
+  if (error != std::errc{} || stop != end) return usage_error("--record: expected SET:INDEX, got {}", text);
   SLIP_TRY(const sim::RecordSet set, sim::RecordSet::open(text.substr(0, colon)));
   if (index < 0 || index >= set.size())
     return bad_input("{}: expected a record from 0 to {}, got {}", text.substr(0, colon), set.size() - 1, index);
@@ -160,6 +198,13 @@ Result<Ego> parse_ego(std::string_view json, std::string_view name) {
 
 Result<Request> request_of_record(std::string_view set_and_index) {
   return api::bounded([&] { return api::from_record(std::string(set_and_index)); });
+}
+
+Result<int64_t> count_records(const std::string& set) {
+  return api::bounded([&]() -> Result<int64_t> {
+    SLIP_TRY(const slip::sim::RecordSet opened, slip::sim::RecordSet::open(set));
+    return int64_t{opened.size()};
+  });
 }
 
 Result<Request> request_of_scene(uint64_t seed, double frame_s) {

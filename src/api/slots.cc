@@ -10,6 +10,7 @@
 #include "api/pictures.h"
 #include "api/requests.h"
 #include "decode/types/capacity.h"
+#include "forecast/automatic.h"
 #include "form/schema/outline.h"
 #include "models/vision/image_rules.h"
 #include "task/wod.h"
@@ -24,6 +25,7 @@ constexpr int64_t kLongestForm = 1280, kMostFields = 41;
 constexpr int64_t kDraftsOfText = 128;
 // The chat template, and an ego history's text, which the engine makes.
 constexpr int64_t kAroundPrompt = 2048;
+constexpr size_t kAroundTurn = 64;  // role and marks of one more turn
 
 // The document of the request, the schema of a file, or of the form that the model was trained for; nothing for a built-in.
 Result<json::value> schema_in_sight(const slipstream::Request& r, const std::string& folder) {
@@ -57,12 +59,21 @@ Result<int64_t> answer_rows(const slipstream::Request& r, const std::string& fol
   if (!visibility) visibility = visibility_of_folder(folder);
   const bool text = is_free_text(r);
   const int64_t usual = text ? 2 * int64_t{r.max_tokens} + kDraftsOfText : kLongestForm;
-  const auto method = method_from(r.decoder, visibility, nullptr, !text);
+  SLIP_TRY(const slipstream::DecoderChoice decoder, decoder_of(r));
+  const auto method = method_from(decoder, visibility, nullptr, !text);
   if (!method) return usual;  // it will be refused
   DecodeOptions options;
   options.visibility = visibility.value_or(Visibility::kChain);
   options.forced = !text;
   const FormSize size = text ? FormSize{} : size_of(r, folder);
+  if (method->automatic) {  // whatever it will choose
+    LmInfo able;
+    able.rule.has_mask = able.has_draft_adapter = true;
+    int64_t most = usual;
+    for (const Candidate& c : exact_candidates(able, !text, options.visibility, true))
+      most = std::max(most, Capacity::of(c.method, options, !text).slots_of_answers(1, r.max_tokens, size));
+    return most;
+  }
   return std::max(usual, Capacity::of(*method, options, !text).slots_of_answers(1, r.max_tokens, size));
 }
 
@@ -96,7 +107,9 @@ int clamped(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(rows, kD
 Result<int> slots_for(const slipstream::Request& r, const std::string& folder) {
   SLIP_TRY(const int64_t answer, answer_rows(r, folder));
   SLIP_TRY(const int64_t pictures, picture_rows(r, folder));
-  return clamped(static_cast<int64_t>(r.prompt.size()) + kAroundPrompt + r.rollouts * answer + pictures);
+  size_t words = r.prompt.size() + r.system.size();
+  for (const slipstream::Message& m : r.messages) words += m.text.size() + kAroundTurn;
+  return clamped(static_cast<int64_t>(words) + kAroundPrompt + r.rollouts * answer + pictures);
 }
 
 int slots_for(const slipstream::DecoderChoice& decoder, const std::string& folder) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An answer as Chrome trace events: the stages one after another on the first lane, rounds inside draft and verify. Under the graph
+// An answer as Chrome trace events: the stages one after another on the first lane, every pass with its own time. Under the graph
 // law every field has a lane of its own with the rounds in which it took part, those of children whose parents closed otherwise
 // marked discarded.
 #include "api/answers.h"
+
+#include <algorithm>
+#include <array>
 
 namespace slip::api {
 
@@ -18,8 +21,7 @@ class Trace {
     name_lanes();
     stage("form", answer_.stages.form_ms);
     stage("encode", answer_.stages.encode_ms);
-    stage("prefill", statistics_.ms.prefill);
-    rounds();
+    passes();
     stage("plan", answer_.stages.plan_ms);
     return json::object{{"traceEvents", std::move(events_)}, {"displayTimeUnit", "ms"}};
   }
@@ -86,30 +88,39 @@ class Trace {
     return {{"fields", std::move(fields)}, {"discarded", std::move(discarded)}, {"proposed", proposed}, {"accepted", accepted}};
   }
 
-  // The decoder times drafts and verifies as sums: passes share them equally, which `duration` says.
-  void rounds() {
-    const std::vector<Rounds> passes = passes_of(answer_.decoded.rounds);
-    if (passes.empty()) {
-      stage("draft", statistics_.ms.draft);
-      stage("verify", statistics_.ms.verify);
+  static std::string_view word_of(TimedPass::Kind kind) {
+    constexpr std::array<std::string_view, 4> kWords = {"prefill", "draft", "verify", "drafter"};
+    return kWords[static_cast<size_t>(kind)];
+  }
+
+  // Every pass in its own time, with the rounds that it verified; a field's lane has its rounds beside it.
+  void passes() {
+    const double start_us = at_us_;
+    const std::vector<Rounds> all = passes_of(answer_.decoded.rounds);
+    auto next = all.begin();
+    size_t round = 0;
+    for (size_t i = 0; i < answer_.decoded.passes.size(); ++i) {
+      const TimedPass& pass = answer_.decoded.passes[i];
+      at_us_ = start_us + pass.begin_ms * 1000;
+      json::object args{{"pass", i}, {"rows", pass.rows}};
+      if (pass.kind == TimedPass::Kind::kVerify) args.insert({{"proposed", 0}, {"accepted", 0}, {"fields", json::array()}});
+      for (; next != all.end() && next->front().pass <= static_cast<int32_t>(i); ++next) {
+        json::object more = facts(*next);
+        more["round"] = round++;
+        for (auto& [key, value] : more) args[key == "rows" ? "row_range" : std::string_view(key)] = value;
+        for (const Round& r : *next)
+          if (r.field >= 0) event(kFirstField + r.field, r.discarded ? "discarded" : "verify", pass.ms, facts(r));
+      }
+      event(kStages, word_of(pass.kind), pass.ms, std::move(args));
+      end_us_ = at_us_ + pass.ms * 1000;
     }
-    const auto share = static_cast<double>(passes.size());
-    for (size_t i = 0; i < passes.size(); ++i) {
-      json::object args = facts(passes[i]);
-      args["round"] = i;
-      args["duration"] = "mean over the rounds";
-      if (statistics_.ms.draft > 0) stage("draft", statistics_.ms.draft / share, args);
-      const double ms = statistics_.ms.verify / share;
-      for (const Round& r : passes[i])
-        if (r.field >= 0) event(kFirstField + r.field, r.discarded ? "discarded" : "verify", ms, facts(r));
-      stage("verify", ms, std::move(args));
-    }
+    at_us_ = std::max(start_us + statistics_.ms.total * 1000, end_us_);
   }
 
   const Answer& answer_;
   const Statistics& statistics_;
   json::array events_;
-  double at_us_ = 0;
+  double at_us_ = 0, end_us_ = 0;
 };
 
 }  // namespace

@@ -276,6 +276,42 @@ TEST(ThreadPool, SharesARunWithItsWorkers) {
   EXPECT_EQ(inside.load(), 2);
 }
 
+TEST(ThreadPool, WhatAnIndexThrowsIsThrownWhenAllAreDone) {
+  for (const int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    std::atomic<int64_t> done{0};
+    EXPECT_THROW(pool.run(1000,
+                          [&](int64_t i) {
+                            if (i == 7) throw std::bad_alloc();
+                            ++done;
+                          }),
+                 std::bad_alloc);
+    done = 0;
+    pool.run(100, [&](int64_t) { ++done; });  // and the pool works on
+    EXPECT_EQ(done, 100);
+  }
+}
+
+TEST(ThreadPool, StopsInTheMiddleOfARunAndOfThoseBehind) {
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    std::atomic<int64_t> done{0};
+    std::atomic<bool> stop{false};
+    const std::function<bool()> asked = [&] { return stop.load(); };
+    pool.stop_when(&asked);
+    pool.run(100000, [&](int64_t) { stop = ++done > 10; });
+    EXPECT_TRUE(pool.stopped());
+    EXPECT_LT(done, 100000);
+    done = 0;
+    pool.run(10, [&](int64_t) { ++done; });
+    EXPECT_EQ(done, 0);
+    pool.stop_when(nullptr);
+    pool.run(10, [&](int64_t) { ++done; });
+    EXPECT_EQ(done, 10);
+    EXPECT_FALSE(pool.stopped());
+  }
+}
+
 TEST(ThreadPool, WorksWithTheThreadsItCouldGet) {
   pthread_attr_t usual, huge;
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);

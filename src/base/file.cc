@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
+#include "base/beside.h"
 #include "base/interrupt.h"
 
 namespace slip {
@@ -71,6 +72,25 @@ Result<std::string> read_file(const fs::path& file, size_t max_bytes) {
   return bytes;
 }
 
+Result<std::string> read_stream(const fs::path& file, size_t max_bytes) {
+  std::error_code ec;
+  const fs::file_status what = fs::status(file, ec);
+  if (!fs::is_fifo(what) && !fs::is_character_file(what)) return read_file(file, max_bytes);
+  const Fd fd{::open(file.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (fd.fd < 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
+  std::string bytes;
+  std::array<char, 1 << 16> part;
+  for (;;) {
+    const ssize_t n = ::read(fd.fd, part.data(), part.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return bad_input("{}: expected a readable file, got: {}", file.string(), reason());
+    if (n == 0) return bytes;
+    if (bytes.size() + static_cast<size_t>(n) > max_bytes)
+      return bad_input("{}: expected at most {} bytes, got more", file.string(), max_bytes);
+    bytes.append(part.data(), static_cast<size_t>(n));
+  }
+}
+
 Status write_file(const fs::path& file, std::string_view bytes) {
   SLIP_TRY(AtomicFile out, AtomicFile::create(file));
   SLIP_TRY_(out.write(bytes.data(), bytes.size()));
@@ -78,7 +98,6 @@ Status write_file(const fs::path& file, std::string_view bytes) {
 }
 
 Result<AtomicFile> AtomicFile::create(const fs::path& file) {
-  static std::atomic<int> serial{0};
   AtomicFile out;
   struct stat st {};
   const bool there = ::stat(file.c_str(), &st) == 0;
@@ -100,23 +119,38 @@ Result<AtomicFile> AtomicFile::create(const fs::path& file) {
   // Renaming asks only for the folder's permission: the file's own is asked for here.
   if (there && ::access(file.c_str(), W_OK) != 0)
     return bad_input("{}: expected a writable file, got: {}", file.string(), reason());
-  const mode_t mode = there ? st.st_mode & 0777 : 0644;
   out.target_ = end_of_links(file);
-  out.temp_ = out.target_;
-  out.temp_ += fmt::format(".tmp-{}-{}", ::getpid(), serial++);
-  remember_temporary(out.temp_);  // first: an interrupt may come right after open
-  out.fd_ = ::open(out.temp_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-  if (out.fd_ < 0) {
-    const std::string why = reason();
-    forget_temporary(out.temp_);
-    return bad_input("{}: expected a writable place, got: {}", file.string(), why);
-  }
-  if (there) ::fchmod(out.fd_, mode);  // whatever the umask took; a file system without modes has none to keep
+  SLIP_TRY(out.made_, make_parents(out.target_));
+  remove_leftovers(out.target_.parent_path(), out.target_.filename().string() + ".tmp-");
+  SLIP_TRY_(out.open_beside(file, there ? st.st_mode & 0777 : 0644));
+  if (there) ::fchmod(out.fd_, st.st_mode & 0777);  // whatever the umask took; a file system without modes has none to keep
   return out;
 }
 
+// Another process may take a new file for a leftover before its lock is there: then a second one is made.
+Status AtomicFile::open_beside(const fs::path& file, unsigned mode) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    temp_ = name_beside(target_);
+    remember_temporary(temp_);  // first: an interrupt may come right after open
+    fd_ = ::open(temp_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, static_cast<mode_t>(mode));
+    if (fd_ >= 0 && hold(fd_)) return {};
+    const std::string why = reason();
+    forget_temporary(temp_);
+    if (fd_ < 0) {
+      unmake(made_);
+      return bad_input("{}: expected a writable place, got: {}", file.string(), why);
+    }
+    ::close(std::exchange(fd_, -1));
+  }
+  return resource_error("{}: expected a temporary file of its own, got none in {} tries", file.string(), kTries);
+}
+
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : target_(std::move(other.target_)), temp_(std::move(other.temp_)), fd_(std::exchange(other.fd_, -1)) {}
+    : target_(std::move(other.target_)),
+      temp_(std::move(other.temp_)),
+      made_(std::move(other.made_)),
+      fd_(std::exchange(other.fd_, -1)) {}
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
@@ -124,6 +158,7 @@ AtomicFile::~AtomicFile() {
   if (temp_.empty()) return;
   ::unlink(temp_.c_str());
   forget_temporary(temp_);
+  unmake(made_);
 }
 
 Status AtomicFile::write(const void* data, size_t bytes) {
@@ -152,8 +187,11 @@ Status AtomicFile::write_at(size_t offset, const void* data, size_t bytes) {
 }
 
 Status AtomicFile::commit() {
-  const int fd = std::exchange(fd_, -1);
-  const bool closed = ::close(fd) == 0;
+  // Renamed before its bytes are on the disk, a file may be empty after a power cut, and the one that it replaced is gone.
+  const bool synced = temp_.empty() || ::fsync(fd_) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP;
+  const int sync_error = errno;
+  const bool closed = ::close(std::exchange(fd_, -1)) == 0 && synced;
+  if (!synced) errno = sync_error;
   if (temp_.empty()) {
     if (closed) return {};
     return resource_error("{}: expected to finish writing, got: {}", target_.string(), reason());
@@ -163,6 +201,7 @@ Status AtomicFile::commit() {
   forget_temporary(temp_);
   if (ok) return {};
   ::unlink(temp_.c_str());
+  unmake(made_);
   return resource_error("{}: expected to put the file in place, got: {}", target_.string(), why);
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -15,11 +16,14 @@ namespace slip {
 /// Whole file; kBadInput with the system's reason if it cannot be read, is a folder or a pipe (without waiting for its writer), or
 /// exceeds max_bytes.
 Result<std::string> read_file(const std::filesystem::path& file, size_t max_bytes = size_t{1} << 31);
+/// The same of what a person names on a command line: a pipe (of `<(command)`) or a device is read to its end.
+Result<std::string> read_stream(const std::filesystem::path& file, size_t max_bytes = size_t{1} << 31);
 /// Writes beside and renames: readers see the old file or the new one, never half of one (devices and pipes: see AtomicFile).
 Status write_file(const std::filesystem::path& file, std::string_view bytes);
 
-/// A file that appears under its name only at commit(); removed again if that never happens (Ctrl-C, error). A symbolic link stays:
-/// what it points to is replaced. A file that is there must be writable, and its mode stays. The file that standard output or error goes
+/// A file that appears under its name only at commit(), when the disk has it; removed again if that never happens (Ctrl-C, error), by the
+/// next writer of the same file where the process was killed. Folders that lead to it are made. A symbolic link stays: what it points to is
+/// replaced. A file that is there must be writable, and its mode stays. The file that standard output or error goes
 /// to is written through that. A target that is there and no regular
 /// file (/dev/null, a pipe) is written to directly, and write_at fails where it cannot seek.
 class AtomicFile {
@@ -34,7 +38,9 @@ class AtomicFile {
 
  private:
   AtomicFile() = default;
+  Status open_beside(const std::filesystem::path& file, unsigned mode);
   std::filesystem::path target_, temp_;  // temp_ is empty when target_ is written directly
+  std::vector<std::filesystem::path> made_;
   int fd_ = -1;
 };
 

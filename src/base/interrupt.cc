@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
@@ -19,6 +20,7 @@ namespace slip {
 namespace {
 
 std::atomic<bool> g_interrupted{false};
+std::atomic<int> g_grace_ms{100};
 int g_pipe[2] = {-1, -1};
 
 struct Temporaries {
@@ -53,20 +55,22 @@ void on_signal(int) {
   ::_exit(130);
 }
 
-void watch(int grace_ms) {
+void watch(const char* words) {
   char c = 0;
   while (::read(g_pipe[0], &c, 1) < 0 && errno == EINTR) {
   }
+  if (words && ::write(STDERR_FILENO, words, std::strlen(words)) < 0) words = nullptr;  // nobody reads: no harm
   pollfd p{g_pipe[0], POLLIN, 0};
-  ::poll(&p, 1, grace_ms);  // a second signal ends the grace early
+  ::poll(&p, 1, g_grace_ms.load());  // a second signal ends the grace early
   end_now();
 }
 
 }  // namespace
 
-void install_interrupt_handler(int grace_ms) {
+void install_interrupt_handler(int grace_ms, const char* words) {
   if (g_pipe[0] >= 0 || ::pipe2(g_pipe, O_CLOEXEC) != 0) return;
-  std::thread(watch, grace_ms).detach();
+  g_grace_ms = grace_ms;
+  std::thread(watch, words).detach();
   struct sigaction action {};
   action.sa_handler = on_signal;
   ::sigemptyset(&action.sa_mask);
@@ -76,6 +80,8 @@ void install_interrupt_handler(int grace_ms) {
   if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);
 }
+
+void set_interrupt_grace(int grace_ms) { g_grace_ms = grace_ms; }
 
 bool interrupted() { return g_interrupted.load(std::memory_order_relaxed); }
 

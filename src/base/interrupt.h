@@ -11,7 +11,10 @@ namespace slip {
 /// Installs the handlers and the watchdog thread. Called once, by main; libraries never install handlers. SIGHUP stays ignored
 /// where it is (nohup); SIGXFSZ is ignored, so that a write beyond the limit on file sizes fails with EFBIG.
 /// `grace_ms`: how long polled work may take to come to an end by itself (a trainer writes its checkpoint: give it longer).
-void install_interrupt_handler(int grace_ms = 100);
+/// `words`: said on stderr at once, where coming to an end takes longer.
+void install_interrupt_handler(int grace_ms = 100, const char* words = nullptr);
+/// For commands whose end takes longer (a server drains). Before the first signal.
+void set_interrupt_grace(int grace_ms);
 /// Whether the user asked to stop. Cheap; poll it between passes, records, rows.
 bool interrupted();
 /// kCancelled when interrupted, for SLIP_TRY_.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +15,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "base/beside.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/standard_streams.h"
@@ -65,6 +69,84 @@ TEST_F(Files, ReplacingAFileKeepsItsModeWhateverTheUmask) {
   }
   EXPECT_TRUE(write_file(folder_ / "fresh", "x"));
   EXPECT_EQ(mode_of(folder_ / "fresh"), 0640U);
+}
+
+// What the process does to files, in order: these stand in for the C library's.
+std::vector<std::string> g_calls;
+
+}  // namespace
+}  // namespace slip
+
+extern "C" int fsync(int fd) {
+  slip::g_calls.emplace_back("fsync");
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
+extern "C" int rename(const char* from, const char* to) noexcept {
+  slip::g_calls.emplace_back("rename");
+  return static_cast<int>(::syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
+}
+
+namespace slip {
+namespace {
+
+TEST_F(Files, AFileIsOnTheDiskBeforeItTakesItsName) {
+  g_calls.clear();
+  ASSERT_TRUE(write_file(file_, "bytes"));
+  EXPECT_EQ(g_calls, (std::vector<std::string>{"fsync", "rename"}));
+}
+
+TEST_F(Files, FoldersThatLeadToAFileAreMadeAndGoWithAFileThatNeverCame) {
+  ASSERT_TRUE(write_file(folder_ / "a" / "b" / "file", "x"));
+  EXPECT_EQ(*read_file(folder_ / "a" / "b" / "file"), "x");
+  { ASSERT_TRUE(AtomicFile::create(folder_ / "c" / "d" / "file")); }
+  EXPECT_FALSE(fs::exists(folder_ / "c"));
+  ASSERT_TRUE(write_file(file_, "no folder"));
+  EXPECT_FALSE(write_file(file_ / "below" / "file", "x"));
+}
+
+// Killed with a file half written: nothing of it is left behind the next one. What a living writer holds stays.
+TEST_F(SystemDeathTest, WhatAKilledWriterLeftIsRemovedByTheNext) {
+  const auto killed = [&] {
+    auto out = AtomicFile::create(file_);
+    if (out && out->write("half", 4)) ::raise(SIGKILL);
+    ::_exit(1);
+  };
+  EXPECT_EXIT(killed(), testing::KilledBySignal(SIGKILL), "");
+  EXPECT_FALSE(fs::is_empty(folder_)) << "the killed writer left its temporary";
+  auto living = AtomicFile::create(file_);
+  ASSERT_TRUE(living);
+  ASSERT_TRUE(write_file(file_, "whole"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 2) << "the file, and the living writer's";
+  ASSERT_TRUE(living->write("later", 5));
+  ASSERT_TRUE(living->commit());
+  EXPECT_EQ(*read_file(file_), "later");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+TEST_F(Files, AFolderHasOneWriter) {
+  {
+    const auto first = hold_folder(folder_);
+    ASSERT_TRUE(first) << first.error().message;
+    const auto second = hold_folder(folder_);
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().message.find("nobody else is writing"), std::string::npos) << second.error().message;
+  }
+  EXPECT_TRUE(hold_folder(folder_));
+}
+
+TEST_F(Files, AStreamIsReadToItsEnd) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  std::thread writer([&] {
+    std::FILE* f = std::fopen(file_.c_str(), "w");
+    for (int i = 0; i < 100000; ++i) std::fputs("line\n", f);
+    std::fclose(f);
+  });
+  const auto read = read_stream(file_);
+  writer.join();
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->size(), 500000U);
+  EXPECT_EQ(*read_stream("/dev/null"), "");
+  EXPECT_FALSE(read_stream("/dev/zero", 1000));
 }
 
 // Root may write everything: another user then.

@@ -11,11 +11,14 @@
 #include <sched.h>
 
 #include <atomic>
+#include <exception>
 #include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace slip {
 
@@ -43,9 +46,34 @@ struct ThreadPool::Shared {
   std::atomic<void (*)(void*, int64_t)> call{nullptr};
   std::atomic<void*> context{nullptr};
   std::vector<std::thread> workers;
+  std::atomic<bool> failed{false};  // an index threw in the present run: `thrown` is the first one's
+  std::exception_ptr thrown;
+  const std::function<bool()>* stop_asked = nullptr;
+  std::atomic<bool> stopped{false};
+
+  bool ask_stop() {
+    if (stop_asked && !stopped.load(std::memory_order_relaxed) && (*stop_asked)()) stopped.store(true, std::memory_order_relaxed);
+    return stopped.load(std::memory_order_relaxed);
+  }
+
+  void call_one(void (*f)(void*, int64_t), void* with, int64_t i) {
+    if (stopped.load(std::memory_order_relaxed)) return;
+    try {
+      f(with, i);
+    } catch (...) {
+      if (!failed.exchange(true)) thrown = std::current_exception();
+    }
+  }
+
+  /// At the end of a run, when all indices are done.
+  void rethrow() {
+    if (!failed.load()) return;
+    failed.store(false);
+    std::rethrow_exception(std::exchange(thrown, nullptr));
+  }
 
   /// Takes and does indices while there are any; how many.
-  int64_t drain() {
+  int64_t drain(bool caller) {
     int64_t done = 0;
     uint64_t t = ticket.load(std::memory_order_acquire);
     while ((t & kLeftMask) != 0) {
@@ -54,7 +82,8 @@ struct ThreadPool::Shared {
       const auto f = call.load(std::memory_order_relaxed);
       void* const with = context.load(std::memory_order_relaxed);
       if (!ticket.compare_exchange_weak(t, t - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-      f(with, all - left);
+      if (caller && stop_asked) ask_stop();
+      call_one(f, with, all - left);
       ++done;
       t = ticket.load(std::memory_order_acquire);
     }
@@ -78,7 +107,7 @@ struct ThreadPool::Shared {
     for (;;) {
       const int rung = bell.load(std::memory_order_acquire);  // before drain: a run that begins after it rings again
       if (stop.load(std::memory_order_acquire)) return;
-      if (const int64_t done = drain(); done > 0) finished.fetch_add(done, std::memory_order_release);
+      if (const int64_t done = drain(false); done > 0) finished.fetch_add(done, std::memory_order_release);
       wait_for_another(rung);
     }
   }
@@ -103,10 +132,11 @@ void ThreadPool::run_erased(int64_t n, void (*call)(void*, int64_t), void* conte
   if (n <= 0) return;
   Shared& s = *shared_;
   if (n == 1 || s.workers.empty()) {
-    for (int64_t i = 0; i < n; ++i) call(context, i);
+    for (int64_t i = 0; i < n && !(s.stop_asked && s.ask_stop()); ++i) call(context, i);
     return;
   }
   SLIP_CHECK(n <= std::numeric_limits<uint32_t>::max(), "an index range fits a ticket");
+  if (s.stop_asked && s.ask_stop()) return;
   s.n.store(n, std::memory_order_relaxed);
   s.call.store(call, std::memory_order_relaxed);
   s.context.store(context, std::memory_order_relaxed);
@@ -114,18 +144,32 @@ void ThreadPool::run_erased(int64_t n, void (*call)(void*, int64_t), void* conte
   const uint64_t number = (s.ticket.load(std::memory_order_relaxed) >> 32) + 1;
   s.ticket.store(number << 32 | static_cast<uint64_t>(n), std::memory_order_release);
   s.ring();
-  const int64_t rest = n - s.drain();
+  const int64_t rest = n - s.drain(true);
   for (int spin = 0; s.finished.load(std::memory_order_acquire) != rest; ++spin) {
     if (spin > kSpins) std::this_thread::yield();
     relax();
   }
+  s.rethrow();
 }
+
+void ThreadPool::stop_when(const std::function<bool()>* stop) {
+  shared_->stop_asked = stop;
+  shared_->stopped.store(false);
+}
+bool ThreadPool::stopped() const { return shared_->stopped.load(); }
 
 int usable_threads() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int threads_for(int asked) {
+  const int there = usable_threads();
+  if (asked <= there) return asked > 0 ? asked : there;
+  log(LogLevel::kWarn, "threads: {} are asked for, and {} used: this process may use no more processors", asked, there);
+  return there;
 }
 
 }  // namespace slip

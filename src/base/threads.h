@@ -4,6 +4,7 @@
 // for a worker that has not woken.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <type_traits>
 
@@ -19,14 +20,19 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
   int threads() const { return threads_; }
 
-  /// Calls f(i) for every i in [0, n), from any thread in any order, and returns when all are done. f must not throw and must
-  /// not call run on the same pool. n < 2^32. One caller at a time. Never allocates.
+  /// Calls f(i) for every i in [0, n), from any thread in any order, and returns when all are done. f must not call run on the same pool.
+  /// What an f throws (memory that is not there) is thrown here, when all are done. n < 2^32. One caller at a time. Never allocates.
   template <class F>
   void run(int64_t n, F&& f) {
     using Fn = std::remove_reference_t<F>;
     run_erased(
         n, [](void* p, int64_t i) { (*static_cast<Fn*>(p))(i); }, const_cast<void*>(static_cast<const void*>(&f)));
   }
+
+  /// Until it is called with null: `stop` is asked before every run and between the caller's own indices; once it says true, the rest of all
+  /// runs is left out, and what they were to make is not made. The function outlives its use.
+  void stop_when(const std::function<bool()>* stop);
+  bool stopped() const;
 
  private:
   struct Shared;
@@ -37,5 +43,7 @@ class ThreadPool {
 
 /// CPUs in this process's affinity mask (hardware threads, not physical cores), at least 1.
 int usable_threads();
+/// What a `--threads` asks for: 0 is every CPU; more than there are is those there are, which the log says.
+int threads_for(int asked);
 
 }  // namespace slip

@@ -67,6 +67,7 @@ const char* slip_answer_trace(const slip_answer* answer) {
   return is(answer) && !answer->trace.empty() ? answer->trace.c_str() : nullptr;
 }
 int32_t slip_answer_valid(const slip_answer* answer) { return is(answer) && answer->answer.valid ? 1 : 0; }
+int32_t slip_answer_exact(const slip_answer* answer) { return is(answer) && answer->answer.decoder.exact ? 1 : 0; }
 
 size_t slip_answer_field_count(const slip_answer* answer) { return is(answer) ? answer->answer.fields.size() : 0; }
 

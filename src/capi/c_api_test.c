@@ -40,7 +40,7 @@ static void refuses_null_everywhere(slip_engine* engine) {
   CHECK(slip_engine_answer(engine, NULL, &no_answer) == SLIP_USAGE);
   CHECK(ask(engine, kScene, NULL) == SLIP_USAGE);
   CHECK(slip_answer_text(NULL) == NULL && slip_answer_json(NULL) == NULL && slip_answer_trace(NULL) == NULL);
-  CHECK(slip_answer_valid(NULL) == 0 && slip_answer_field_count(NULL) == 0);
+  CHECK(slip_answer_valid(NULL) == 0 && slip_answer_exact(NULL) == 0 && slip_answer_field_count(NULL) == 0);
   CHECK(slip_answer_field(NULL, 0, &field) == SLIP_USAGE && field.name == NULL);
   CHECK(slip_answer_field_named(NULL, "x", &field) == SLIP_USAGE);
   CHECK(slip_answer_waypoints(NULL, &count) == NULL && count == 0);
@@ -89,7 +89,11 @@ static void refuses_requests_that_are_none(slip_engine* engine) {
                                            "{\"section_temperatures\": {\"a\": \"b\"}}",
                                            "\xff\xfe{}",
                                            "{\"scene\": 1, \"decoder\": \"no-such-decoder\"}",
-                                           "{\"scene\": 1, \"form\": \"no-such-form\"}"};
+                                           "{\"scene\": 1, \"form\": \"no-such-form\"}",
+                                           "{\"scene\": 1, \"previous_answer\": \"a text\"}",
+                                           "{\"scene\": 1, \"previous_answer\": {}}",
+                                           "{\"scene\": 1, \"previous_answer\": {\"tokens\": []}}",
+                                           "{\"scene\": 1, \"previous_answer\": {}, \"drafter\": \"lookup\"}"};
   for (size_t i = 0; i < sizeof kDocuments / sizeof *kDocuments; ++i) {
     slip_answer* answer = (slip_answer*)engine;
     const slip_status status = ask(engine, kDocuments[i], &answer);
@@ -252,6 +256,28 @@ static void gives_what_the_answer_holds(slip_engine* engine) {
   slip_answer_free(answer);
 }
 
+/* The same answer again, drafted by itself: the same text in fewer passes. */
+static void drafts_from_an_earlier_answer(slip_engine* engine) {
+  slip_answer *first = NULL, *again = NULL, *drawn = NULL;
+  slip_statistics slow = {.size = sizeof slow}, quick = {.size = sizeof quick};
+  CHECK(ask(engine, kScene, &first) == SLIP_OK && slip_answer_exact(first) == 1);
+  const char* document = slip_answer_json(first);
+  const size_t size = (document ? strlen(document) : 0) + 128;
+  char* json = malloc(size);
+  if (!json || !document) exit(SLIP_RESOURCE);
+  snprintf(json, size, "{\"scene\": 900000017, \"decoder\": \"scaffold-spec\", \"previous_answer\": %s}", document);
+  CHECK(ask(engine, json, &again) == SLIP_OK && slip_answer_exact(again) == 1);
+  CHECK(strcmp(slip_answer_text(first), slip_answer_text(again)) == 0);
+  CHECK(slip_answer_statistics(first, &slow) == SLIP_OK && slip_answer_statistics(again, &quick) == SLIP_OK);
+  CHECK(2 * quick.forwards < slow.forwards);
+  CHECK(ask(engine, "{\"scene\": 900000017, \"verifier\": \"rejection\", \"temperature\": 0.8}", &drawn) == SLIP_OK);
+  CHECK(slip_answer_exact(drawn) == 0 && strstr(slip_answer_json(drawn), "\"lossy\":false,\"exact\":false") != NULL);
+  free(json);
+  slip_answer_free(first);
+  slip_answer_free(again);
+  slip_answer_free(drawn);
+}
+
 static void* cancel_soon(void* cancel) {
   const struct timespec wait = {0, 20000000};
   nanosleep(&wait, NULL);
@@ -351,6 +377,7 @@ int main(int argc, char** argv) {
   refuses_images_that_are_none(engine);
   tells_each_field_once(engine);
   gives_what_the_answer_holds(engine);
+  drafts_from_an_earlier_answer(engine);
   stops(engine);
   survives_garbage(engine);
   slip_answer* answer = NULL;

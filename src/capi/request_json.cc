@@ -45,11 +45,6 @@ Status put_value(std::string& out, const json::value& v, std::string_view where)
   out = std::string_view(v.get_string());
   return {};
 }
-Status put_value(bool& out, const json::value& v, std::string_view where) {
-  if (!v.is_bool()) return wrong_type(where, "true or false", v);
-  out = v.get_bool();
-  return {};
-}
 Status put_value(double& out, const json::value& v, std::string_view where) {
   if (!v.is_number()) return wrong_type(where, "a number", v);
   out = v.to_number<double>();
@@ -62,15 +57,6 @@ template <auto kMember, class Target>
 Status put(Target& target, const json::value& v, std::string_view where) {
   return put_value(target.*kMember, v, where);
 }
-template <auto kMember>
-Status put_decoder(Request& r, const json::value& v, std::string_view where) {
-  return put_value(r.decoder.*kMember, v, where);
-}
-template <auto kMember>
-Status put_sampling(Request& r, const json::value& v, std::string_view where) {
-  return put_value(r.sampling.*kMember, v, where);
-}
-
 Status put_schema(Request& r, const json::value& v, std::string_view where) {
   if (!v.is_object()) return wrong_type(where, "a JSON Schema object", v);
   r.form_schema = json::serialize(v);
@@ -119,43 +105,66 @@ Status put_image_files(Request& r, const json::value& v, std::string_view where)
   return {};
 }
 
-using slipstream::DecoderChoice;
-using slipstream::Sampling;
+Status put_messages(Request& r, const json::value& v, std::string_view where) {
+  SLIP_TRY(r.messages, slipstream::parse_messages(json::serialize(v), where));
+  return {};
+}
+Status put_previous(Request& r, const json::value& v, std::string_view where) {
+  if (!v.is_object()) return wrong_type(where, "an answer's result object", v);
+  r.previous_answer = json::serialize(v);
+  return {};
+}
 
+// What is more than one of the request's settings (slipstream::request_options), which follow by themselves.
 constexpr Key<Request> kRequestKeys[] = {
     {"record", put_nothing},
     {"scene", put_nothing},
-    {"form", put<&Request::form>},
     {"schema", put_schema},
     {"ego", put_ego},
-    {"prompt", put<&Request::prompt>},
+    {"messages", put_messages},
     {"image_files", put_image_files},
-    {"decoder", put_decoder<&DecoderChoice::preset>},
-    {"schedule", put_decoder<&DecoderChoice::schedule>},
-    {"drafter", put_decoder<&DecoderChoice::drafter>},
-    {"verifier", put_decoder<&DecoderChoice::verifier>},
-    {"width", put_decoder<&DecoderChoice::width>},
-    {"temperature", put_sampling<&Sampling::temperature>},
-    {"top_k", put_sampling<&Sampling::top_k>},
-    {"top_p", put_sampling<&Sampling::top_p>},
-    {"min_p", put_sampling<&Sampling::min_p>},
-    {"repetition_penalty", put_sampling<&Sampling::repetition_penalty>},
-    {"repetition_last", put_sampling<&Sampling::repetition_last>},
+    {"previous_answer", put_previous},
     {"section_temperatures", put_section_temperatures},
-    {"visibility", put<&Request::visibility>},
-    {"unnorm_key", put<&Request::unnorm_key>},
-    {"fit", put<&Request::fit>},
-    {"seed", put<&Request::seed>},
-    {"rollouts", put<&Request::rollouts>},
-    {"max_tokens", put<&Request::max_tokens>},
-    {"max_rows", put<&Request::max_rows>},
-    {"activation", put<&Request::activation>},
-    {"log_forced", put<&Request::log_forced>},
-    {"trace", put<&Request::trace>},
-    {"blank_images", put<&Request::blank_images>},
-    {"reuse_prompt", put<&Request::reuse_prompt>},
     {"deadline_ms", put_deadline},
 };
+
+/// A value as a command line would spell it. Types are as in JSON: a number is no text, 5.0 is no whole number.
+Result<std::string> spelled(const slipstream::RequestOption& option, const json::value& v, std::string_view where) {
+  using Kind = slipstream::RequestOption::Kind;
+  switch (option.kind) {
+    case Kind::kFlag:
+      if (!v.is_bool()) return wrong_type(where, "true or false", v);
+      break;
+    case Kind::kWhole:
+      if (!v.is_int64() && !v.is_uint64()) return wrong_type(where, "a whole number", v);
+      break;
+    case Kind::kNumber:
+      if (!v.is_number()) return wrong_type(where, "a number", v);
+      return fmt::format("{}", v.to_number<double>());
+    default:
+      if (!v.is_string()) return wrong_type(where, "a text", v);
+      return std::string(v.get_string());
+  }
+  return std::string(json::serialize(v));
+}
+
+Status put_option(Request& r, const slipstream::RequestOption& option, const json::value& v, std::string_view where) {
+  const bool several = option.kind == slipstream::RequestOption::Kind::kTexts && v.is_array();
+  const json::array one{v};
+  for (const json::value& each : several ? v.get_array() : one) {
+    SLIP_TRY(const std::string text, spelled(option, each, where));
+    const slipstream::Status done = slipstream::set_option(r, option.name, text, where);
+    if (!done) return Error{ErrorKind::kBadInput, done.error().message};
+  }
+  return {};
+}
+
+/// Null: no such setting.
+const slipstream::RequestOption* option_named(std::string_view name) {
+  for (const slipstream::RequestOption& option : slipstream::request_options())
+    if (option.name == name) return &option;
+  return nullptr;
+}
 
 constexpr Key<EngineOptions> kEngineKeys[] = {
     {"dtype", put<&EngineOptions::dtype>},     {"kv", put<&EngineOptions::kv_type>},  {"device", put<&EngineOptions::device>},
@@ -163,13 +172,19 @@ constexpr Key<EngineOptions> kEngineKeys[] = {
 };
 
 template <class Target>
+Status put_key(Target& target, std::string_view key, const json::value& value, std::span<const Key<Target>> keys,
+               std::string_view name) {
+  const std::string where = fmt::format("{}: {}", name, key);
+  const auto known = std::find_if(keys.begin(), keys.end(), [&](const Key<Target>& k) { return k.name == key; });
+  if (known != keys.end()) return known->put(target, value, where);
+  if constexpr (std::is_same_v<Target, Request>)
+    if (const slipstream::RequestOption* option = option_named(key)) return put_option(target, *option, value, where);
+  return bad_input("{}: expected a known key, got {}", name, json::serialize(json::value(key)));
+}
+
+template <class Target>
 Status put_all(Target& target, const json::object& document, std::span<const Key<Target>> keys, std::string_view name) {
-  for (const auto& [key, value] : document) {
-    const std::string_view word = key;
-    const auto known = std::find_if(keys.begin(), keys.end(), [&](const Key<Target>& k) { return k.name == word; });
-    if (known == keys.end()) return bad_input("{}: expected a known key, got {}", name, json::serialize(json::value(word)));
-    SLIP_TRY_(known->put(target, value, fmt::format("{}: {}", name, word)));
-  }
+  for (const auto& [key, value] : document) SLIP_TRY_(put_key(target, std::string_view(key), value, keys, name));
   return {};
 }
 
@@ -183,8 +198,9 @@ Result<json::object> object_of(std::string_view document, std::string_view name)
 
 Status check_together(const json::object& o, std::string_view name) {
   static constexpr std::pair<std::string_view, std::string_view> kExclusive[] = {
-      {"record", "scene"}, {"record", "ego"},        {"record", "prompt"}, {"record", "image_files"}, {"scene", "ego"},
-      {"scene", "prompt"}, {"scene", "image_files"}, {"ego", "prompt"},    {"form", "schema"},
+      {"record", "scene"},   {"record", "ego"},        {"record", "prompt"},   {"record", "image_files"}, {"scene", "ego"},
+      {"scene", "prompt"},   {"scene", "image_files"}, {"ego", "prompt"},      {"form", "schema"},        {"record", "messages"},
+      {"scene", "messages"}, {"ego", "messages"},      {"prompt", "messages"},
   };
   for (const auto& [one, other] : kExclusive)
     if (o.contains(one) && o.contains(other)) return bad_input("{}: expected {} or {}, got both", name, one, other);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/output.h"
+
 namespace slip::cli {
 
 namespace {
@@ -12,12 +14,12 @@ bool counts_bytes(std::string_view stage) { return stage == "packing" || stage =
 
 /// Stages whose length says little of the time are shown as a count.
 bool is_count(std::string_view stage) {
-  return stage == "loading" || stage == "verifying" || stage == "decoding" || stage == "comparing";
+  return stage == "loading" || stage == "reading the prompt" || stage == "verifying" || stage == "decoding" || stage == "comparing";
 }
 
 std::string note_of(std::string_view stage, int64_t total) {
   if (counts_bytes(stage)) return "MB";
-  if (stage == "loading") return "%";
+  if (stage == "loading" || stage == "reading the prompt") return "%";
   if (stage == "verifying") return fmt::format("of {}", total);
   return stage == "decoding" ? "tokens" : stage == "comparing" ? "passes" : "";
 }
@@ -29,13 +31,15 @@ slipstream::Progress Bars::progress() {
 }
 
 void Bars::tell(std::string_view stage, int64_t done, int64_t total) {
+  if (is_quiet()) return;
   const int shift = counts_bytes(stage) ? 20 : 0;
   if (!bar_ || stage != stage_) {
     bar_.reset();
     stage_ = stage;
     bar_.emplace(stage_, is_count(stage) ? 0 : total >> shift);
   }
-  const int64_t shown = stage == "loading" && total > 0 ? done * 100 / total : done >> shift;
+  const bool share = stage == "loading" || stage == "reading the prompt";
+  const int64_t shown = share && total > 0 ? done * 100 / total : done >> shift;
   bar_->update(shown, note_of(stage, total));
 }
 

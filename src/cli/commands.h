@@ -4,6 +4,7 @@
 // and `train` stand on the public headers: they read what the options name, call one function of the library and print.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,17 +53,25 @@ struct FormOptions {
 Status form(const FormOptions& o);
 
 /// What the options of `run` say. Most of them are the request's own; the rest names files to read into it.
+struct LimitsCommand {
+  std::string model;
+  slipstream::LimitsOptions options;
+  bool json = false;
+};
+Status limits(const LimitsCommand& o);
+
 struct RunOptions {
   std::string model;
   slipstream::Request request;
   slipstream::EngineOptions engine;
-  std::string prompt_file, record, ego;
+  std::string prompt_file, messages, record, ego;
   std::vector<std::string> images, videos;
   double fps = 2;
-  std::vector<std::string> section_temperatures;  // "trajectory=0.5"
-  std::optional<int> max_tokens;                  // of free text alone
   std::string trace, picture;
-  bool json = false, has_prompt = false;
+  std::string records, batch, out;  // many answers: a record set, or a file of OpenAI's batch format
+  int64_t first = 0, count = 0;
+  int32_t at_once = 16;
+  bool json = false, has_prompt = false, max_tokens_given = false, stream = false, verbose = false;
 };
 Status run(const RunOptions& o);
 /// The request with what the options name read into it. kUsage for options that cannot act.
@@ -138,5 +147,13 @@ struct TrainOptions {
   int64_t steps = 0;
 };
 Status train(const TrainOptions& o, const char* self);
+
+struct StudyOptions {
+  std::string file, out;
+  bool json = false;
+};
+Status study(const StudyOptions& o, const char* self);
+/// The folder of the running binary, whatever argv[0] says: slipstream-train stands there.
+std::filesystem::path own_folder(const char* self);
 
 }  // namespace slip::cli

@@ -3,10 +3,15 @@
 // into an exit code and one line on stderr (with --json also {"error": ...} on stdout).
 #include <cstdio>
 #include <limits>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/log.h"
+#include "base/stack.h"
 #include "base/standard_streams.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -82,7 +87,7 @@ void form_command(CLI::App& app, Chosen& chosen) {
   static FormOptions o;
   auto* c = app.add_subcommand("form", "a form explained: fixed tokens, fields, budgets, blocks, graph, critical path");
   c->add_option("form", o.form, forms_help())->required()->type_name("FORM");
-  c->add_option("--model", o.model, "Hugging Face folder; without it counts of tokens are upper bounds")->type_name("MODEL");
+  c->add_option("-m,--model", o.model, "Hugging Face folder; without it counts of tokens are upper bounds")->type_name("MODEL");
   c->add_option("--unnorm-key", o.unnorm_key, "with a model of actions: whose statistics give the number of its numbers");
   c->add_flag("--schema", o.schema, "print the form's JSON Schema document instead");
   add_json(c, o.json);
@@ -93,16 +98,32 @@ void run_command(CLI::App& app, Chosen& chosen) {
   static RunOptions o;
   auto* c = app.add_subcommand("run", "one answer");
   add_run_options(c, o);
-  c->add_flag("--log-forced", o.request.log_forced, "list tokens of the form's template that the model itself would not have drawn")
-      ->needs("--json");
-  c->add_option("--trace", o.trace, "Chrome trace JSON to write");
-  c->add_option("--picture", o.picture, "PNG to write: cameras with the plan, the form, the plan from above");
-  c->callback([&chosen] { chosen = {[] { return run(o); }, &o.json}; });
+  c->get_option("--log-forced")->needs("--json");
+  c->add_flag("--verbose", o.verbose, "say which decoder --decoder auto took, and what it expected of the others")->group("Output");
+  c->add_option("--trace", o.trace, "Chrome trace JSON to write: every pass with its own time")->group("Output");
+  c->add_option("--picture", o.picture, "PNG to write: cameras with the plan, the form, the plan from above")->group("Output");
+  c->add_flag("--stream", o.stream,
+              "show the answer as it grows: free text as it comes, a form's fields as they are decided "
+              "(free text on a terminal does so by itself)")
+      ->excludes("--json")
+      ->group("Output");
+  auto* out = c->add_option(
+      "--out", o.out, "JSON lines to write, one an answer; OUT.partial until all are there, from which a stopped run goes on");
+  auto* records = c->add_option("--records", o.records, "a record set: an answer for each record")->needs(out);
+  auto* batch =
+      c->add_option("--batch", o.batch, "a file of OpenAI's batch format: an answer for each line")->needs(out)->excludes(records);
+  c->add_option("--first", o.first, "first record of --records")->check(whole(int64_t{0}, kMostRecords));
+  c->add_option("--count", o.count, "records of --records; 0: all")->check(whole(int64_t{0}, kMostRecords));
+  c->add_option("--at-once", o.at_once, "answers under way together")->check(whole(1, 256));
+  c->callback([&chosen, out, records, batch] {
+    if (out->count() > 0 && records->count() + batch->count() == 0) throw CLI::RequiredError("--records or --batch");
+    chosen = {[] { return run(o); }, &o.json};
+  });
 }
 
 void demo_command(CLI::App& app, Chosen& chosen) {
   static DemoOptions o;
-  auto* c = app.add_subcommand("demo", "a held-out simulated scene, answered by four decoders");
+  auto* c = app.add_subcommand("demo", "a held-out simulated scene, answered by several decoders");
   add_model_flag(c, o.model, true);
   c->add_option("--seed", o.options.seed, "which scene; 0: a chosen one")->check(seed_number());
   c->add_option("--picture", o.options.png, "PNG to write; without it none is drawn");
@@ -224,6 +245,27 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   c->callback([&chosen] { chosen = {[] { return eval(o); }, &o.json}; });
 }
 
+void limits_command(CLI::App& app, Chosen& chosen) {
+  static LimitsCommand o;
+  slipstream::LimitsOptions& l = o.options;
+  auto* c = app.add_subcommand("limits",
+                               "what a machine could do at best: operations, passes, decoders, break-even; beside measurements");
+  add_model_flag(c, o.model, false);
+  c->add_option("--machine", l.machine,
+                "h100, h100-nvl, h200, a100, thor, orin (published figures) or a JSON file (default: this machine, measured now)");
+  c->add_flag("--measure", l.measure, "run what this machine can run, and print it beside the prediction");
+  c->add_option("--scenes", l.scenes, "with --measure: held-out scenes that each decoder answers twice")->check(whole(1, 1000));
+  c->add_option("--acceptance", l.acceptance, "share of tested drafts that hold (default: the folder's width.json)")
+      ->check(number(0, 1));
+  c->add_option("--keys", l.keys, "keys in the cache before a pass")->check(whole(1, 1 << 20));
+  c->add_option("--prompt-rows", l.prompt_rows, "rows of the prompt that decoders stand behind")->check(whole(1, 1 << 20));
+  c->add_option("--out", l.out, "folder to write: the tables as CSV, and limits.json");
+  add_dtype(c, l.dtype, true);
+  add_threads(c, l.threads);
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return limits(o); }, &o.json}; });
+}
+
 void train_command(CLI::App& app, Chosen& chosen, const char* self) {
   static TrainOptions o;
   static bool no_json = false;
@@ -237,6 +279,16 @@ void train_command(CLI::App& app, Chosen& chosen, const char* self) {
     if (config->count() + resume->count() == 0) throw CLI::RequiredError("--config or --resume");
     chosen = {[self] { return train(o, self); }, &no_json};
   });
+}
+
+void study_command(CLI::App& app, Chosen& chosen, const char* self) {
+  static StudyOptions o;
+  auto* c = app.add_subcommand("study",
+                               "arms trained on the same samples with several seeds, evaluated and compared; goes on where it was");
+  c->add_option("file", o.file, "the study (JSON; src/cli/study.h lists its keys)")->required()->type_name("FILE.json");
+  c->add_option("--out", o.out, "overrides the study's output folder");
+  add_json(c, o.json);
+  c->callback([&chosen, self] { chosen = {[self] { return study(o, self); }, &o.json}; });
 }
 
 void quantize_command(CLI::App& app, Chosen& chosen) {
@@ -290,23 +342,14 @@ int report(Error e, bool json) {
   return static_cast<int>(e.kind);
 }
 
-// CLI11 says of a mistyped command only that one is required, and lists what it did not expect from the last to the first.
-Error usage_of(const CLI::App& app, const CLI::ParseError& e) {
-  const CLI::App* c = &app;
-  std::string command;
-  for (; !c->get_subcommands().empty(); command += c->get_name() + " ") c = c->get_subcommands().front();
-  const std::vector<std::string> left = c->remaining();
-  if (c->get_require_subcommand_min() > 0 && !left.empty() && !left.front().starts_with('-'))
-    return usage_error("command line: expected a command of `slipstream {}--help`, got {}", command, left.front());
-  if (dynamic_cast<const CLI::ExtrasError*>(&e))
-    return usage_error("command line: expected arguments as in `slipstream {}--help`, got others: {}", command,
-                       fmt::join(app.remaining(true), " "));
-  return usage_error("command line: expected arguments as in `slipstream {}--help`, got: {}", command, e.what());
-}
-
 int main_checked(int argc, char** argv) {
-  CLI::App app{"Slipstream: exact, fast decoding of structured answers of driving models."};
-  app.set_version_flag("--version", fmt::format("slipstream {}", slipstream::version()));
+  CLI::App app{"Slipstream: exact, fast decoding of structured answers of driving models.", "slipstream"};
+  app.set_version_flag("--version", fmt::format("slipstream {} ({}; {})", slipstream::version(), slipstream::commit(),
+                                                slipstream::instruction_set()));
+  app.footer(
+      "`slipstream help COMMAND` tells a command's options, `slipstream help words` what form, field, draft and the other words "
+      "mean.");
+  app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   Chosen chosen;
@@ -317,6 +360,7 @@ int main_checked(int argc, char** argv) {
   form_command(app, chosen);
   run_command(app, chosen);
   demo_command(app, chosen);
+  serve_command(app, chosen);
   verify_command(app, chosen);
   simulate_command(app, chosen);
   import_command(app, chosen);
@@ -325,10 +369,14 @@ int main_checked(int argc, char** argv) {
   convert_command(app, chosen);
   synthesize_command(app, chosen);
   eval_command(app, chosen);
+  limits_command(app, chosen);
   train_command(app, chosen, argv[0]);
+  study_command(app, chosen, argv[0]);
   bench_commands(app, chosen);
   pages_command(app, chosen);
+  help_command(app, chosen);
   refuse_empty_texts(app);
+  add_common(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
@@ -338,6 +386,7 @@ int main_checked(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) json |= std::string_view(argv[i]) == "--json";
     return report(usage_of(app, e), json);
   }
+  if (is_quiet()) set_log_level(LogLevel::kError);
   install_interrupt_handler();
   const Status s = chosen.go();
   if (!s) return report(s.error(), *chosen.json);
@@ -349,10 +398,11 @@ int main_checked(int argc, char** argv) {
 }  // namespace
 }  // namespace slip::cli
 
-int main(int argc, char** argv) {
+namespace {
+
+int run_checked(int argc, char** argv) {
   using slip::Error;
   using slip::ErrorKind;
-  slip::open_closed_streams();
   bool json = false;
   for (int i = 1; i < argc; ++i) json |= std::string_view(argv[i]) == "--json";
   try {
@@ -361,7 +411,20 @@ int main(int argc, char** argv) {
     return slip::cli::report({ErrorKind::kInternal, fmt::format("internal error: {}", e.what())}, json);
   } catch (const std::bad_alloc&) {
     return slip::cli::report({ErrorKind::kResource, "memory: expected enough of it, got an allocation that failed"}, json);
+  } catch (const std::length_error&) {
+    return slip::cli::report({ErrorKind::kResource, "memory: expected enough of it, got a size beyond all memory"}, json);
+  } catch (const std::system_error& e) {
+    return slip::cli::report({ErrorKind::kResource, fmt::format("system: expected threads and files, got: {}", e.what())}, json);
   } catch (const std::exception& e) {
     return slip::cli::report({ErrorKind::kInternal, fmt::format("internal error: {}", e.what())}, json);
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  slip::open_closed_streams();
+  int code = 0;
+  slip::with_stack([&] { code = run_checked(argc, argv); });
+  return code;
 }

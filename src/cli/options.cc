@@ -2,6 +2,7 @@
 // See options.h.
 #include "cli/options.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "slipstream/form.h"
@@ -34,10 +35,10 @@ CLI::Validator number_above(double least, double most) { return interval(least, 
 
 void add_json(CLI::App* c, bool& json) { c->add_flag("--json", json, "machine-readable result on stdout"); }
 void add_model(CLI::App* c, std::string& model) {
-  c->add_option("model,--model", model, "Hugging Face folder")->required()->type_name("MODEL");
+  c->add_option("model,-m,--model", model, "Hugging Face folder")->required()->type_name("MODEL");
 }
 void add_model_flag(CLI::App* c, std::string& model, bool required) {
-  c->add_option("--model", model, "Hugging Face folder, as it is or packed by quantize")->required(required)->type_name("MODEL");
+  c->add_option("-m,--model", model, "Hugging Face folder, as it is or packed by quantize")->required(required)->type_name("MODEL");
 }
 void add_dtype(CLI::App* c, std::string& dtype, bool automatic) {
   c->add_option("--dtype", dtype,
@@ -63,78 +64,132 @@ std::string forms_help() {
 }
 
 void add_method_options(CLI::App* c, slipstream::DecoderChoice& d) {
-  c->add_option("--decoder", d.preset,
-                fmt::format("preset: {}; over a form every exact one gives the same tokens (default: fields-spec under graph "
-                            "visibility, otherwise scaffold-spec, or self-spec for free text)",
-                            slipstream::decoder_words("preset")));
+  c->add_option(
+      "--decoder", d.preset,
+      fmt::format("preset: {}; over a form every exact one gives the same tokens (default: auto, the quickest exact one here; "
+                  "parts without a preset are those of fields-spec, scaffold-spec or self-spec)",
+                  slipstream::decoder_words("preset")));
   const auto add = [&](const char* flag, std::string& value, std::string_view part, std::string_view more = "") {
     c->add_option(flag, value, fmt::format("{} (overrides the preset's{})", slipstream::decoder_words(part), more));
   };
   add("--schedule", d.schedule, "schedule");
   add("--drafter", d.drafter, "drafter");
-  add("--verifier", d.verifier, "verifier", "; all but the first two are lossy");
+  add("--verifier", d.verifier, "verifier", "; exact: the same tokens, rejection: the same law, all others are lossy");
   add("--width", d.width, "width");
 }
 
-void add_run_options(CLI::App* c, RunOptions& o, bool method) {
+namespace {
+
+constexpr const char* kQuestion = "The question";
+constexpr const char* kDecoder = "The decoder";
+constexpr const char* kMachine = "The model and the machine";
+constexpr const char* kOutput = "Output";
+
+// What is asked about, and in which words.
+void add_question_options(CLI::App* c, RunOptions& o) {
   slipstream::Request& r = o.request;
-  slipstream::Sampling& s = r.sampling;
-  add_model_flag(c, o.model, true);
-  c->add_option("--form", r.form, forms_help() + ", or none: free text");
-  auto* image = c->add_option("--image", o.images,
-                              "camera images in the model's order (driving models here: front left, front, front right)");
+  auto* image = c->add_option(
+      "--image", o.images,
+      "camera images in the model's order (driving models here: front left, front, front right); - for standard input");
   auto* video =
       c->add_option("--video", o.videos, "folder of a video's frames, one image each, in the order of their names; repeatable");
-  c->add_option("--fps", o.fps, "frames per second of --video")->needs(video);
+  auto* fps = c->add_option("--fps", o.fps, "frames per second of --video")->needs(video);
   auto* prompt =
-      c->add_option("--prompt", r.prompt, "user text; <image> marks where the images go")->each([&o](const std::string&) {
+      c->add_option("-p,--prompt", r.prompt, "user text; <image> marks where the images go")->each([&o](const std::string&) {
         o.has_prompt = true;
       });
-  auto* file = c->add_option("--prompt-file", o.prompt_file, "the same from a file")->excludes(prompt);
-  auto* record = c->add_option("--record", o.record, "SHARD:I, record I of a record set")
-                     ->excludes(prompt)
-                     ->excludes(file)
-                     ->excludes(image)
-                     ->excludes(video);
-  c->add_option("--ego", o.ego, "JSON with the route's intent and the ego history: the model's own prompt is made of it")
-      ->excludes(prompt)
-      ->excludes(file)
-      ->excludes(record);
-  if (method) add_method_options(c, r.decoder);
-  c->add_option("--law", r.visibility, "chain or graph: who sees whom in the form (default: what the model was trained for)")
-      ->check(CLI::IsMember({"chain", "graph"}));
-  c->add_option("--unnorm-key", r.unnorm_key,
-                "OpenVLA: the data set whose statistics put actions in physical units (default: the only one)");
-  c->add_option("--max-rows", r.max_rows,
-                "graph visibility: rows of a pass at most, fields with the longest way to go first; 0: no limit")
-      ->check(whole(0, 1 << 16));
-  c->add_flag_callback(
-      "--no-activation", [&r] { r.activation = false; }, "graph visibility: children wait until their parents are verified");
-  c->add_option("--temperature", s.temperature, "0: greedy")->check(number(0, 100));
-  c->add_option("--top-k", s.top_k, "sample among the k likeliest; 0: all")->check(whole(0, 1 << 20));
-  c->add_option("--top-p", s.top_p, "sample among the fewest that reach this probability")->check(number_above(0, 1));
-  c->add_option("--min-p", s.min_p, "sample among those of at least this share of the likeliest")->check(number(0, 1));
-  c->add_option("--repetition-penalty", s.repetition_penalty, "divides logits of recent tokens; 1: off")->check(number(0.1, 10));
-  c->add_option("--repetition-last", s.repetition_last, "how many tokens are recent")->check(whole(0, 1 << 20));
-  c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
-  c->add_option("--seed", r.seed, "seed of the keyed uniforms")->check(seed_number());
-  c->add_option("--rollouts", r.rollouts, "sampled trajectories to average")->check(whole(1, 64));
+  auto* file = c->add_option("--prompt-file", o.prompt_file, "the same from a file; - for standard input")->excludes(prompt);
+  auto* messages = c->add_option("--messages", o.messages,
+                                 "a conversation (JSON): [{\"role\": \"user\", \"content\": \"...\"}, ...]; - for standard input")
+                       ->excludes(prompt)
+                       ->excludes(file);
+  auto* record =
+      c->add_option("--record", o.record, "SET:INDEX, a record of a record set: its folder, or a shard of it, and a number from 0")
+          ->excludes(prompt)
+          ->excludes(file)
+          ->excludes(messages)
+          ->excludes(image)
+          ->excludes(video);
+  auto* ego =
+      c->add_option("--ego", o.ego,
+                    "JSON with the route's intent and the ego history: the model's own prompt is made of it; - for standard input")
+          ->excludes(prompt)
+          ->excludes(file)
+          ->excludes(messages)
+          ->excludes(record);
+  for (CLI::Option* option : {image, video, fps, prompt, file, messages, record, ego}) option->group(kQuestion);
+}
+
+// One of the request's own settings (slipstream/request.h), whose checks are the library's.
+void add_request_option(CLI::App* c, const slipstream::RequestOption& option, slipstream::Request& request) {
+  using Kind = slipstream::RequestOption::Kind;
+  std::string flag = "--" + std::string(option.flag);
+  if (option.flag == "visibility") flag += ",--law";  // its first name
+  const auto put = [name = option.name, &request](const std::string& value) {
+    if (const auto done = slipstream::set_option(request, name, value, ""); !done)
+      throw CLI::ValidationError("", done.error().message);
+  };
+  CLI::Option* made = nullptr;
+  if (option.kind == Kind::kFlag) {
+    made = c->add_flag_callback(
+        flag, [put, on = option.initial == "true" ? "false" : "true"] { put(on); }, option.help);
+  } else {
+    const std::string type = option.kind == Kind::kWhole ? "INT" : option.kind == Kind::kNumber ? "FLOAT" : "TEXT";
+    const auto check = [name = option.name](const std::string& value) -> std::string {
+      slipstream::Request probe;
+      const auto done = slipstream::set_option(probe, name, value, "");
+      return done ? "" : done.error().message;
+    };
+    const std::string words = option.words.empty() ? option.range : fmt::format("{{{}}}", fmt::join(option.words, ","));
+    if (option.kind == Kind::kTexts)
+      made = c->add_option_function<std::vector<std::string>>(
+          flag,
+          [put](const std::vector<std::string>& values) {
+            for (const std::string& value : values) put(value);
+          },
+          option.help);
+    else
+      made = c->add_option_function<std::string>(flag, put, option.help);
+    made->check(CLI::Validator(check, words))->type_name(type)->default_str(option.initial);
+  }
+  made->group(std::string(option.group));
+}
+
+void add_machine_options(CLI::App* c, RunOptions& o) {
+  std::vector<CLI::Option*> before = c->get_options();
   c->add_option("--slots", o.engine.slots, "rows that the key/value cache holds; 0: enough for this request")
       ->check(whole(0, 1 << 24));
-  c->add_option("--max-tokens", o.max_tokens, "free text: most tokens (default 256)")->check(whole(1, 1 << 20));
-  c->add_option("--fit", r.fit, "waypoints to points: paper (as published), minjerk, linear")
-      ->check(CLI::IsMember({"paper", "minjerk", "linear"}));
-  c->add_flag("--blank-images", r.blank_images, "grey images in place of the real ones (an ablation)");
   add_dtype(c, o.engine.dtype, true);
   add_device(c, o.engine.device);
   add_kv(c, o.engine.kv_type);
   add_threads(c, o.engine.threads);
+  for (CLI::Option* option : c->get_options())
+    if (std::find(before.begin(), before.end(), option) == before.end()) option->group(kMachine);
+}
+
+}  // namespace
+
+void add_run_options(CLI::App* c, RunOptions& o, bool method) {
+  slipstream::Request& r = o.request;
+  add_model_flag(c, o.model, true);
+  c->get_option("--model")->group(kMachine);
+  c->add_option("--form", r.form, forms_help() + ", or none: free text; - for a schema on standard input")->group("The answer");
+  add_question_options(c, o);
+  std::vector<CLI::Option*> before = c->get_options();
+  if (method) add_method_options(c, r.decoder);
+  for (CLI::Option* option : c->get_options())
+    if (std::find(before.begin(), before.end(), option) == before.end()) option->group(kDecoder);
+  for (const slipstream::RequestOption& option : slipstream::request_options())
+    if (!option.flag.empty() && (method || option.group != kOutput)) add_request_option(c, option, r);
+  add_machine_options(c, o);
   add_json(c, o.json);
+  c->get_option("--json")->group(kOutput);
+  c->parse_complete_callback([c, &o] { o.max_tokens_given = c->count("--max-tokens") > 0; });
 }
 
 void refuse_empty_texts(CLI::App& app) {
   for (CLI::Option* o : app.get_options()) {
-    const bool data = o->check_name("--prompt") || o->check_name("--text") || o->check_name("--ids");
+    const bool data = o->check_name("--prompt") || o->check_name("--system") || o->check_name("--text") || o->check_name("--ids");
     if (!data && o->get_items_expected_max() > 0) o->check(not_empty);
   }
   for (CLI::App* c : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_texts(*c);

@@ -58,8 +58,17 @@ void add_run_options(CLI::App* c, RunOptions& o, bool method = true);
 /// No option takes an empty text (a script's unset variable), but for those whose text is data: --prompt, --text, --ids.
 void refuse_empty_texts(CLI::App& app);
 
+/// What holds for every command: -q/--quiet, defaults in help texts (help.cc).
+void add_common(CLI::App& app);
+/// The command `help [COMMAND]`, and `help words`: the project's words explained.
+void help_command(CLI::App& app, Chosen& chosen);
+/// What CLI11 says of wrong usage in the project's words, with the name that was probably meant.
+Error usage_of(const CLI::App& app, const CLI::ParseError& e);
+
 /// The subcommands of `bench` (bench/options.cc).
 void bench_commands(CLI::App& app, Chosen& chosen);
+/// The server (serve_command.cc).
+void serve_command(CLI::App& app, Chosen& chosen);
 /// The hidden command that writes man pages and completions (pages_command.cc).
 void pages_command(CLI::App& app, Chosen& chosen);
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <utility>
 
 #include "base/file.h"
 #include "base/standard_streams.h"
@@ -32,7 +34,7 @@ bool told = false;
 
 Status print_report(const slipstream::Report& report, bool json) {
   if (!json) print_text(report.text);
-  say(report.remarks);
+  if (!is_quiet()) say(report.remarks);
   if (!json || report.json.empty()) return report.outcome;
   std::string line = report.json;
   if (!report.outcome) {
@@ -45,6 +47,24 @@ Status print_report(const slipstream::Report& report, bool json) {
 }
 
 bool failure_is_printed() { return told; }
+void result_is_printed() { told = true; }
+
+bool& is_quiet() {
+  static bool quiet = false;
+  return quiet;
+}
+
+Result<std::string> read_piped(const std::string& file) {
+  constexpr size_t kMostBytes = size_t{1} << 30;
+  return file == "-" ? read_input(file) : read_stream(file, kMostBytes);
+}
+
+std::string name_of_input(const std::string& file) { return file == "-" ? "standard input" : file; }
+
+bool is_stream(const std::string& file) {
+  std::error_code ec;
+  return file == "-" || std::filesystem::is_fifo(file, ec);
+}
 
 void print_text(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -53,6 +73,8 @@ void print_text(std::string_view text) {
 
 Result<std::string> read_input(const std::string& file) {
   if (file != "-") return read_file(file);
+  static bool read_before = false;
+  if (std::exchange(read_before, true)) return usage_error("standard input: expected one option that reads it (-), got several");
   std::string text;
   std::array<char, 1 << 16> part;
   while (const size_t n = std::fread(part.data(), 1, part.size(), stdin)) text.append(part.data(), n);

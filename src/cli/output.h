@@ -23,9 +23,17 @@ void print_json(const json::value& v);
 Status print_report(const slipstream::Report& report, bool json);
 /// Has print_report told what failed?
 bool failure_is_printed();
+/// The result stands on stdout: what fails from now on is told on stderr alone.
+void result_is_printed();
+/// -q: results and errors alone; no progress, statistics, remarks or warnings.
+bool& is_quiet();
 /// Text to stdout as it is.
 void print_text(std::string_view text);
-/// A file's bytes; "-" is standard input, and kBadInput where that is closed.
+/// A file's bytes; "-" is standard input: once (kUsage), and kBadInput where that is closed. Messages name what was read as name_of_input.
 Result<std::string> read_input(const std::string& file);
+/// The same, and a pipe, as of `<(command)`, to its end.
+Result<std::string> read_piped(const std::string& file);
+std::string name_of_input(const std::string& file);
+bool is_stream(const std::string& file);
 
 }  // namespace slip::cli

@@ -2,6 +2,7 @@
 // `pages FOLDER`, for who installs and packs: man pages and shell completions of the options as they are (pages/facts.h). Not in --help.
 #include "cli/options.h"
 #include "cli/pages/facts.h"
+#include "slipstream/model.h"
 
 namespace slip::cli {
 
@@ -10,10 +11,7 @@ void pages_command(CLI::App& app, Chosen& chosen) {
   static bool no_json = false;
   auto* c = app.add_subcommand("pages", "man pages and shell completions, made of the options")->group("");
   c->add_option("folder", folder, "folder to write")->required();
-  c->callback([&app, &chosen] {
-    const std::string version = app.version();  // "slipstream 0.1.0"
-    chosen = {[&app, number = version.substr(version.rfind(' ') + 1)] { return write_pages(app, folder, number); }, &no_json};
-  });
+  c->callback([&app, &chosen] { chosen = {[&app] { return write_pages(app, folder, slipstream::version()); }, &no_json}; });
 }
 
 }  // namespace slip::cli

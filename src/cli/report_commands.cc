@@ -95,6 +95,13 @@ Status synthesize(const SynthesizeCommand& o) {
   return print(report, o.json);
 }
 
+Status limits(const LimitsCommand& o) {
+  Bars bars;
+  const auto report = slipstream::limits(o.model, o.options, bars.progress(), slipstream::CancelToken::of_process());
+  bars.finish();
+  return print(report, o.json);
+}
+
 Status eval(const EvalCommand& o) {
   slipstream::EvaluateOptions options = o.options;
   options.first_seed = options.seed = o.seed;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `run`: one answer.
+#include <unistd.h>
+
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "base/file.h"
@@ -9,26 +10,29 @@
 #include "cli/bars.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "server/batch.h"
 
 namespace slip::cli {
 
 namespace {
 
-Result<std::pair<std::string, double>> section_temperature(const std::string& text) {
-  const size_t equals = text.find('=');
-  float value = 0;
-  const char* end = text.data() + text.size();
-  if (equals != std::string::npos) {
-    const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
-    if (error == std::errc{} && stop == end && value >= 0 && value <= 100)
-      return std::pair{text.substr(0, equals), static_cast<double>(value)};
-  }
-  return usage_error("--section-temperature: expected SECTION=T with T from 0 to 100, got {}", text);
+/// Standard input is read once: two options that name it are refused before either reads.
+Status check_inputs(const RunOptions& o, const slipstream::Request& r) {
+  const auto several = std::count(o.images.begin(), o.images.end(), "-") + (o.ego == "-") + (o.messages == "-") +
+                       (o.prompt_file == "-") + (r.form == "-");
+  if (several < 2) return {};
+  return usage_error("standard input: expected one option that reads it (-), got {}", several);
 }
 
 Status read_pictures(const RunOptions& o, slipstream::Request& r) {
   for (const std::string& file : o.images) {
-    SLIP_TRY(slipstream::Image image, slipstream::read_image(file));
+    if (!is_stream(file)) {
+      SLIP_TRY(slipstream::Image image, slipstream::read_image(file));
+      r.images.push_back(std::move(image));
+      continue;
+    }
+    SLIP_TRY(const std::string bytes, read_piped(file));
+    SLIP_TRY(slipstream::Image image, slipstream::decode_image(bytes, name_of_input(file)));
     r.images.push_back(std::move(image));
   }
   for (const std::string& folder : o.videos) {
@@ -41,17 +45,22 @@ Status read_pictures(const RunOptions& o, slipstream::Request& r) {
 // What is asked: an ego history, a text, or pictures alone.
 Status read_question(const RunOptions& o, slipstream::Request& r) {
   if (!o.ego.empty()) {
-    SLIP_TRY(r.ego, slipstream::read_ego(o.ego));
+    SLIP_TRY(const std::string text, read_piped(o.ego));
+    SLIP_TRY(r.ego, slipstream::parse_ego(text, name_of_input(o.ego)));
+  }
+  if (!o.messages.empty()) {
+    SLIP_TRY(const std::string text, read_piped(o.messages));
+    SLIP_TRY(r.messages, slipstream::parse_messages(text, name_of_input(o.messages)));
   }
   if (!o.prompt_file.empty()) {
-    SLIP_TRY(r.prompt, read_input(o.prompt_file));
+    SLIP_TRY(r.prompt, read_piped(o.prompt_file));
     if (!slipstream::is_valid_utf8(r.prompt)) return bad_input("{}: expected valid UTF-8, got other bytes", o.prompt_file);
     if (r.prompt.empty()) return bad_input("{}: expected text, got an empty file", o.prompt_file);
   }
   if (o.has_prompt && r.prompt.empty()) return bad_input("--prompt: expected text, got nothing");
   if (o.has_prompt && !slipstream::is_valid_utf8(r.prompt)) return bad_input("--prompt: expected valid UTF-8, got other bytes");
-  if (!r.ego && r.prompt.empty() && r.images.empty() && r.videos.empty())
-    return usage_error("run: expected --record, --ego, --prompt, --prompt-file, --image or --video, got none of them");
+  if (!r.ego && r.prompt.empty() && r.messages.empty() && r.images.empty() && r.videos.empty())
+    return usage_error("run: expected --record, --ego, --prompt, --prompt-file, --messages, --image or --video, got none of them");
   return {};
 }
 
@@ -65,43 +74,129 @@ Status read_record(const RunOptions& o, slipstream::Request& r) {
   return {};
 }
 
-void print_answer(const slipstream::Answer& a) {
-  print_text(a.to_text());
+/// How the answer came about, and what a person should know of it.
+void say_facts(const slipstream::Answer& a, bool verbose) {
   const slipstream::Statistics& s = a.statistics;
   const slipstream::DecoderUsed& d = a.decoder;
-  std::string line =
-      fmt::format("{} ({} x {} x {}, width {}){}: {} forward passes, {} rows, {} tokens ({} forced)", d.preset, d.schedule,
-                  d.drafter, d.verifier, d.width, d.lossy ? " (lossy)" : "", s.forwards, s.rows, s.tokens, s.forced_tokens);
+  std::string line = fmt::format("{} ({} x {} x {}, width {}){}: {} forward passes, {} rows, {} tokens ({} forced)", d.preset,
+                                 d.schedule, d.drafter, d.verifier, d.width,
+                                 d.lossy   ? " (lossy)"
+                                 : d.exact ? ""
+                                           : " (same law, other tokens)",
+                                 s.forwards, s.rows, s.tokens, s.forced_tokens);
   if (s.drafter_forwards > 0) line += fmt::format(", {} passes of the drafter", s.drafter_forwards);
   if (s.tested > 0) line += fmt::format(", {}/{} drafts accepted", s.accepted, s.tested);
   if (s.relaxed_accepts > 0) line += fmt::format(", {} of them by relaxed bins", s.relaxed_accepts);
   line += fmt::format("; {:.1f} ms: encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}", s.total_ms,
                       s.encode_ms, s.prefill_ms, s.draft_ms, s.verify_ms, s.plan_ms);
+  if (verbose && !d.chosen.empty()) line += fmt::format("\nauto: {}", d.chosen);
   if (!a.valid) line += "\nthe answer is not one of the form's";
+  for (const std::string& why : a.trajectory.infeasible) line += "\nno car could follow the plan: " + why;
+  for (const std::string& remark : a.remarks) line += "\nnote: " + remark;
+  for (const slipstream::LogProbs& l : a.log_probs)
+    line +=
+        fmt::format("\nlog-probability of {}: {:.3f} ({} tokens)", l.field.empty() ? "the text" : l.field, l.sum, l.tokens.size());
   say(line + "\n");
 }
 
-/// The picture would replace the trace, or half of it.
+/// The picture would replace the trace, or half of it. And can they be written? Minutes of work may lie before.
 Status check_outputs(const RunOptions& o) {
   namespace fs = std::filesystem;
-  if (o.trace.empty() || o.picture.empty()) return {};
   std::error_code ec;
+  for (const std::string& file : {o.trace, o.picture}) {
+    if (file.empty() || fs::is_fifo(file, ec))
+      continue;  // a pipe that is opened and closed here would be at its end for its reader
+    SLIP_TRY(const AtomicFile trial, AtomicFile::create(file));
+  }
+  if (o.trace.empty() || o.picture.empty()) return {};
   if (fs::exists(o.trace, ec) && !fs::is_regular_file(o.trace, ec)) return {};  // /dev/null takes both
   if (fs::weakly_canonical(fs::absolute(o.trace, ec), ec) != fs::weakly_canonical(fs::absolute(o.picture, ec), ec)) return {};
   return usage_error("--picture: expected another file than that of --trace, got {}", o.picture);
+}
+
+/// A schema that comes through a pipe, in place of a form's name.
+Status read_form(slipstream::Request& r) {
+  if (!is_stream(r.form)) return {};
+  const std::string name = name_of_input(r.form);
+  SLIP_TRY(r.form_schema, read_piped(r.form));
+  if (r.form_schema.empty()) return bad_input("{}: expected a JSON Schema, got nothing", name);
+  return {};
+}
+
+/// What is shown while the answer grows.
+class Shown {
+ public:
+  Shown(const RunOptions& o, Bars& bars)
+      : bars_(bars), text_(o.stream || (!o.json && ::isatty(STDOUT_FILENO) == 1)), fields_(o.stream) {}
+
+  void tell(const slipstream::Event& e) {
+    using Kind = slipstream::Event::Kind;
+    if (e.kind == Kind::kPrefill) return bars_.tell("reading the prompt", e.done, e.total);
+    if (e.kind == Kind::kPass && shown_ == Seen::kNothing) return bars_.tell("decoding", e.tokens, 0);
+    if (e.kind == Kind::kText && text_) show(Seen::kText, e.text);
+    if (e.kind == Kind::kField && fields_) show(Seen::kFields, fmt::format("{}: {}\n", e.field->name, e.field->text));
+  }
+  /// Is what a person reads of the answer on stdout already? Ends its line.
+  bool end() {
+    if (shown_ == Seen::kText) print_text("\n");
+    return shown_ != Seen::kNothing;
+  }
+
+ private:
+  enum class Seen { kNothing, kText, kFields };
+  void show(Seen what, std::string_view text) {
+    bars_.finish();
+    print_text(text);
+    shown_ = what;
+  }
+  Bars& bars_;
+  bool text_, fields_;
+  Seen shown_ = Seen::kNothing;
+};
+
+Status write_outputs(const RunOptions& o, const slipstream::Answer& answer) {
+  if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, answer.trace_json() + "\n"));
+  if (o.picture.empty()) return {};
+  SLIP_TRY(const std::string png, answer.to_png());
+  return write_file(o.picture, png);
+}
+
+/// The model's own form, and whether all that was asked goes together.
+Status check_form(const RunOptions& o, slipstream::Request& r) {
+  if (r.form == "model" && slipstream::own_form(o.model) == "none") r.form = "none";
+  if (o.max_tokens_given && (r.form != "none" || !r.form_schema.empty()))
+    return usage_error("--max-tokens: expected free text (--form none), got form {}", r.form);
+  return slipstream::check_request(r, o.model);
+}
+
+/// Many answers with one load.
+Status run_many(const RunOptions& o) {
+  server::BatchOptions b{.model = o.model,
+                         .out = o.out,
+                         .records = o.records,
+                         .batch = o.batch,
+                         .first = o.first,
+                         .count = o.count,
+                         .at_once = o.at_once,
+                         .request = o.request,
+                         .engine = o.engine};
+  SLIP_TRY_(read_form(b.request));
+  SLIP_TRY_(check_form(o, b.request));
+  Bars bars;
+  SLIP_TRY(const server::BatchDone done, server::run_batch(b, bars.progress(), slipstream::CancelToken::of_process()));
+  bars.finish();
+  say(fmt::format("{} answers in {}, {} of them errors, {} of a run before\n", done.answered + done.failed + done.kept, o.out,
+                  done.failed, done.kept));
+  return {};
 }
 
 }  // namespace
 
 Result<slipstream::Request> request_from(const RunOptions& o) {
   slipstream::Request r = o.request;
-  if (o.max_tokens && r.form != "none") return usage_error("--max-tokens: expected free text (--form none), got form {}", r.form);
-  r.max_tokens = o.max_tokens.value_or(r.max_tokens);
-  for (const std::string& text : o.section_temperatures) {
-    SLIP_TRY(auto pair, section_temperature(text));
-    r.sampling.section_temperatures.push_back(std::move(pair));
-  }
-  SLIP_TRY_(slipstream::check_request(r, o.model));
+  SLIP_TRY_(check_inputs(o, r));
+  SLIP_TRY_(read_form(r));
+  SLIP_TRY_(check_form(o, r));
   SLIP_TRY_(read_record(o, r));
   SLIP_TRY_(read_pictures(o, r));
   SLIP_TRY_(read_question(o, r));
@@ -109,26 +204,26 @@ Result<slipstream::Request> request_from(const RunOptions& o) {
   return r;
 }
 
+// The answer is told before pictures and traces are written: none is lost when they fail.
 Status run(const RunOptions& o) {
+  if (!o.out.empty()) return run_many(o);
   SLIP_TRY_(check_outputs(o));
   SLIP_TRY(slipstream::Request request, request_from(o));
   request.cancel = slipstream::CancelToken::of_process();
   Bars bars;
   SLIP_TRY(slipstream::Engine engine, slipstream::Engine::load_for(request, o.model, o.engine, bars.progress(), request.cancel));
-  SLIP_TRY(const slipstream::Answer answer,
-           engine.answer(request, [&](const slipstream::Event& e) { bars.tell("decoding", e.tokens, 0); }));
+  Shown shown(o, bars);
+  const auto answer = engine.answer(request, [&](const slipstream::Event& e) { shown.tell(e); });
   bars.finish();
-  if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, answer.trace_json() + "\n"));
-  if (!o.picture.empty()) {
-    SLIP_TRY(const std::string png, answer.to_png());
-    SLIP_TRY_(write_file(o.picture, png));
-  }
-  if (o.json) {
-    print_text(answer.to_json() + "\n");
-  } else {
-    print_answer(answer);
-  }
-  return {};
+  const bool is_shown = shown.end();
+  if (!answer) return answer.error();
+  if (o.json)
+    print_text(answer->to_json() + "\n");
+  else if (!is_shown)
+    print_text(answer->to_text());
+  result_is_printed();
+  if (!o.json && !is_quiet()) say_facts(*answer, o.verbose);
+  return write_outputs(o, *answer);
 }
 
 }  // namespace slip::cli

@@ -12,16 +12,11 @@ namespace slip::cli {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-// The folder of the running binary, whatever argv[0] says.
 fs::path own_folder(const char* self) {
   std::error_code ec;
   const fs::path exe = fs::read_symlink("/proc/self/exe", ec);
   return ec ? fs::path(self).parent_path() : exe.parent_path();
 }
-
-}  // namespace
 
 Status train(const TrainOptions& o, const char* self) {
   const fs::path trainer = own_folder(self) / "slipstream-train";

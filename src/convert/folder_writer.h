@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/beside.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "core/dtype.h"
@@ -16,7 +17,8 @@ namespace slip {
 /// A folder that takes its name at commit(); removed with all that is in it when that never happens (error, Ctrl-C).
 class AtomicFolder {
  public:
-  /// kBadInput when `target` exists or its parent does not; kResource when less than `bytes` are free there.
+  /// Folders that lead to it are made. kBadInput when `target` exists or another process is making it; kResource when less than `bytes` are
+  /// free there. What a killed process left of the same target is removed.
   static Result<AtomicFolder> create(const std::filesystem::path& target, int64_t bytes);
   AtomicFolder(AtomicFolder&& other) noexcept;
   AtomicFolder& operator=(AtomicFolder&&) = delete;
@@ -27,6 +29,8 @@ class AtomicFolder {
  private:
   AtomicFolder() = default;
   std::filesystem::path target_, temp_;
+  std::vector<std::filesystem::path> made_;
+  Held held_;
 };
 
 struct TensorPlan {

@@ -54,6 +54,9 @@ Status check_form(const LmInfo& info, const Form& form) {
   for (const Field& f : form.fields()) {
     if (f.end && !inside(*f.end))
       return bad_input("form {}: field {}: expected an end below {}, got {}", form.name(), f.name, info.vocab, f.end->value);
+    for (const Exit& e : f.exits)
+      if (!inside(e.end))
+        return bad_input("form {}: field {}: expected an end below {}, got {}", form.name(), f.name, info.vocab, e.end.value);
     for (const TokenRules::State& s : f.rules.states())
       for (const auto& e : s.edges)
         if (!inside(e.id))
@@ -74,6 +77,7 @@ Status check_sampling(const Sampling& s) {
 }
 
 Status check_options(const Method& m, const Form* form, const DecodeOptions& o) {
+  if (m.automatic) return unsupported("decode: expected a decoder with its parts, got auto, which an engine resolves");
   SLIP_TRY_(check_temperature(o.temperature));
   for (const auto& [section, t] : o.section_temperature) SLIP_TRY_(check_temperature(t));
   SLIP_TRY_(check_sampling(o.sampling));
@@ -81,8 +85,13 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
     return usage_error("decode: expected a limit of at least 1 token, got {}", o.limit);
   if (m.schedule != Schedule::kText && form == nullptr) return usage_error("decode: expected a form for {}, got none", m.preset);
   if (!std::ranges::is_sorted(o.denied)) return usage_error("decode: expected denied ids in ascending order, got another");
+  if (diffuses_text(m) && form != nullptr)
+    return unsupported("decode: expected free text for {}, got form {}: section-diffusion decodes forms", m.preset, form->name());
   if (o.log_forced && m.schedule == Schedule::kSections)
     return unsupported("decode: log of forced tokens: expected schedule text, chain or fields, got sections");
+  if (o.log_probs && (!std::holds_alternative<ExactSpec>(m.verifier) || m.schedule == Schedule::kSections))
+    return unsupported("decode: log-probabilities: expected verifier exact, which draws by the model's own law, got {}",
+                       words_of(m).verifier);
   const bool diffusion = std::holds_alternative<DiffusionSpec>(m.drafter);
   const int32_t least = diffusion ? 2 : 1;  // a block holds the newest row too
   if (m.drafts() && m.width.kind == DraftLengthSpec::Kind::kFixed && m.schedule != Schedule::kSections && m.width.tokens < least)
@@ -147,6 +156,10 @@ Status dispatch(Scratch& scratch, const Method& m, const Form* form, const Capac
   const DecodeRequest& request = p.request();
   const LmInfo& info = request.lm.info();
   if (capacity.route == Route::kSections) return decode_sections(scratch, info, *form, m, answers[0]);
+  if (capacity.route == Route::kTextBlocks) {
+    SLIP_TRY_(decode_text_blocks(scratch, info, m, answers[0]));
+    return {};
+  }
   SLIP_TRY(const auto drafter, make_drafter(m, info, capacity, p));
   SLIP_TRY(const auto verifier, make_verifier(m, p));
   SLIP_TRY(const auto width, make_draft_length(m, request.form, request.options, request.context));
@@ -199,14 +212,16 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
     answer.fields.resize(form->fields().size());
     for (size_t f = 0; f < answer.fields.size(); ++f) answer.fields[f].reserve(static_cast<size_t>(form->fields()[f].budget));
   }
-  if (count > 1 && method_.schedule == Schedule::kSections) {
+  if (count > 1 && (method_.schedule == Schedule::kSections || diffuses_text(method_))) {
     SLIP_TRY_(one_after_another(prompt, form, options, context, answers));
   } else {
     const Capacity capacity = Capacity::of(method_, options, form != nullptr);
-    const Form* decoded_by = capacity.route == Route::kText ? nullptr : form;
-    scratch_->passes.start({*lm_, prompt, decoded_by, options, context, answers[0].statistics});
+    const bool free = capacity.route == Route::kText || capacity.route == Route::kTextBlocks;
+    const Form* decoded_by = free ? nullptr : form;
+    scratch_->passes.start({*lm_, prompt, decoded_by, options, context, answers[0].statistics, &answers[0].passes});
     SLIP_TRY_(dispatch(*scratch_, method_, form, capacity, answers));
     answers[0].forced = scratch_->passes.forced_log();
+    if (options.log_probs) answers[0].log_probs = scratch_->passes.chooser().log_probs(answers[0]);
     if (form)
       std::erase_if(answers[0].forced.misses, [&](const auto& m) { return behind_end(*form, answers[0].fields, m.position); });
   }

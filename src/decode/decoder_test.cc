@@ -255,7 +255,7 @@ TEST(Decoder, NamesWhatIsWrong) {
     const auto d = decode(model, t.prompt, form, preset, o);
     return d ? std::string("decoded") : d.error().message;
   };
-  EXPECT_THAT(why("fastest", nullptr, {}), HasSubstr("expected one of ar, self-spec"));
+  EXPECT_THAT(why("fastest", nullptr, {}), HasSubstr("expected one of auto, ar, self-spec"));
   EXPECT_THAT(why("scaffold-ar", nullptr, {}), HasSubstr("expected a form"));
   EXPECT_THAT(why("ar", nullptr, {.temperature = -1}), HasSubstr("expected a temperature"));
   EXPECT_THAT(why("ar", nullptr, {.limit = 100000}), HasSubstr("expected an arena"));

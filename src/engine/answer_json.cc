@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reply: an Answer as the JSON object that tools rely on.
 #include <algorithm>
+#include <cmath>
 
 #include "engine/engine.h"
 
@@ -20,6 +21,11 @@ json::object trajectory_json(const Plan& plan) {
   json::array spread;
   for (const double s : plan.spread_m) spread.emplace_back(s);
   out["spread_m"] = std::move(spread);
+  out["infeasible"] = json::value_from(plan.infeasible);
+  if (plan.rollouts.empty()) return out;
+  json::array each;
+  for (const std::vector<Waypoint>& rollout : plan.rollouts) each.emplace_back(points_json(rollout));
+  out["rollouts"] = std::move(each);
   return out;
 }
 
@@ -71,14 +77,51 @@ json::object relaxed_json(const RelaxedSpec& v, const CompiledForm& form) {
   return out;
 }
 
+json::object log_probs_of(std::span<const double> tokens) {
+  json::array each;
+  double sum = 0;
+  for (const double p : tokens) {
+    each.push_back(std::isfinite(p) ? json::value(p) : json::value(nullptr));
+    sum += p;
+  }
+  return {{"sum", std::isfinite(sum) ? json::value(sum) : json::value(nullptr)}, {"tokens", std::move(each)}};
+}
+
+// By field, or free text's own.
+json::object log_probs_json(const Answer& a) {
+  const auto& lists = a.decoded.log_probs;
+  if (!a.form) return log_probs_of(lists.front());
+  json::object out;
+  for (size_t f = 0; f < lists.size(); ++f) out[a.form->form.fields()[f].name] = log_probs_of(lists[f]);
+  return out;
+}
+
 }  // namespace
 
-json::object decoder_json(const Method& method, const CompiledForm* form) {
+std::string_view word_of(Finish finish) { return finish == Finish::kEnd ? "end" : finish == Finish::kStop ? "stop" : "length"; }
+
+namespace {
+
+json::object chosen_json(const ChosenDecoder& c) {
+  json::object considered;
+  for (const auto& [name, ms] : c.considered) considered[name] = ms;
+  return {{"decoder", c.name},
+          {"why", c.why},
+          {"expected_ms", c.expected_ms},
+          {"costs", c.costs},
+          {"calibrated", c.calibrated},
+          {"considered_ms", std::move(considered)}};
+}
+
+}  // namespace
+
+json::object decoder_json(const Method& method, const CompiledForm* form, const ChosenDecoder* chosen) {
   const MethodWords w = words_of(method);
-  json::object out{{"preset", method.preset}, {"schedule", w.schedule}, {"drafter", w.drafter},
-                   {"verifier", w.verifier},  {"width", w.width},       {"lossy", method.lossy()}};
+  json::object out{{"preset", method.preset}, {"schedule", w.schedule},  {"drafter", w.drafter},   {"verifier", w.verifier},
+                   {"width", w.width},        {"lossy", method.lossy()}, {"exact", method.exact()}};
   const auto* relaxed = std::get_if<RelaxedSpec>(&method.verifier);
   if (relaxed && form) out["relaxed"] = relaxed_json(*relaxed, *form);
+  if (chosen && !chosen->name.empty()) out["chosen"] = chosen_json(*chosen);
   return out;
 }
 
@@ -119,7 +162,9 @@ json::object answer_json(const Answer& a, const Request& request, std::string_vi
   if (a.form) out["trajectory"] = trajectory_json(a.plan);
   if (a.action) out["action"] = action_json(*a.action);
   out["valid"] = a.decoded.valid;
-  out["decoder"] = decoder_json(a.method, a.form.get());
+  if (!a.form) out["finish"] = word_of(a.finish);
+  if (!a.decoded.log_probs.empty()) out["log_probs"] = log_probs_json(a);
+  out["decoder"] = decoder_json(a.method, a.form.get(), &a.chosen);
   if (request.decode.log_forced && a.form) out["forced"] = forced_json(a.decoded.forced, a.form->form);
   out["statistics"] = statistics_json(a);
   out["model"] = model;

@@ -6,6 +6,10 @@
 
 #include "base/log.h"
 #include "base/measure.h"
+#include "decode/types/capacity.h"
+#include "engine/automatic.h"
+#include "engine/plan_check.h"
+#include "engine/text_end.h"
 
 namespace slip {
 
@@ -31,6 +35,7 @@ Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>
   if (request.ego) v0 = {request.ego->history.back().vx, request.ego->history.back().vy};
   SLIP_TRY(RolloutFit fit, average_rollouts(map, rollouts, v0));
   plan.fitted = std::move(fit.mean);
+  plan.infeasible = why_infeasible(*plan.fitted, request.ego ? std::optional<Waypoint>(v0) : std::nullopt);
   plan.spread_m = std::move(fit.spread_m);
   return {};
 }
@@ -66,12 +71,19 @@ Status Answering::check_visibility(const DecodeOptions& options) const {
   const Schedule schedule = request_.method.schedule;
   const bool graph = options.visibility == Visibility::kGraph;
   if (form() && schedule == Schedule::kFields && !graph)
-    return unsupported("{}: expected graph visibility (a model trained for it, or --law graph), got chain visibility",
+    return unsupported("{}: expected graph visibility (a model trained for it, or --visibility graph), got chain visibility",
                        request_.method.preset);
   if (form() && schedule == Schedule::kSections && graph)
-    return unsupported("{}: expected chain visibility (a model trained for it, or --law chain), got graph visibility",
+    return unsupported("{}: expected chain visibility (a model trained for it, or --visibility chain), got graph visibility",
                        request_.method.preset);
   return {};
+}
+
+void Answering::warn_of_visibility(Visibility asked) {
+  if (!form() || asked == engine_.visibility() || engine_.warned_of_visibility_) return;
+  engine_.warned_of_visibility_ = true;
+  log(LogLevel::kWarn, "visibility: expected {}, which {} was trained for, got {}: its answers may mean nothing",
+      words(engine_.visibility()), model_.folder().string(), words(asked));
 }
 
 Result<DecodeOptions> Answering::decode_options() {
@@ -89,23 +101,104 @@ Result<DecodeOptions> Answering::decode_options() {
   options.visibility = request_.visibility.value_or(engine_.visibility());
   options.reuse_prompt = options.reuse_prompt || request_.reuse_prompt;
   SLIP_TRY_(check_visibility(options));
+  warn_of_visibility(options.visibility);
   return options;
 }
 
-Result<DecodeContext> Answering::decode_context(const Prompt& prompt) {
+Status Answering::fit_positions(const Prompt& prompt, DecodeOptions& options) const {
+  const int32_t most = model_.config().max_positions;
+  if (most <= 0) return {};
+  if (form()) {
+    if (int64_t{prompt.next_position} + form()->length() <= most) return {};
+    return bad_input(
+        "context: expected at most {} positions, which the model was made for (max_position_embeddings), got {} of the prompt "
+        "and {} of the form",
+        most, prompt.next_position, form()->length());
+  }
+  if (prompt.next_position >= most)
+    return bad_input(
+        "context: expected at most {} positions, which the model was made for (max_position_embeddings), got {} of the prompt",
+        most, prompt.next_position);
+  options.limit = std::min(options.limit, most - prompt.next_position);
+  return {};
+}
+
+Result<DecodeContext> Answering::decode_context(const Prompt& prompt, const DecodeOptions& options) {
   DecodeContext context = request_.context;
-  if (request_.reuse_prompt && !context.prefix_cache) context.prefix_cache = &engine_.prefix_cache_;
+  if (request_.reuse_prompt && !seat_ && !context.prefix_cache) context.prefix_cache = &engine_.prefix_cache_;
+  if (!form() && !request_.stop.empty())
+    context.ends_text = [this](std::span<const TokenId> tokens) {
+      return stop_is_complete(*model_.tokenizer(), tokens, request_.stop);
+    };
   SLIP_TRY_(engine_.resources_.attach(engine_, request_, out_.form, context));
+  if (request_.method.automatic) {
+    SLIP_TRY(kind_, engine_.automatic_->choose(engine_, request_, out_.form, prompt, options, out_.method, context, out_.chosen));
+    return context;
+  }
   SLIP_TRY_(engine_.resources_.attach_draft_length(engine_, request_, out_.form, prompt, context));
   return context;
 }
 
+int64_t Answering::slots_for(const Prompt& prompt, const DecodeOptions& options) const {
+  FormSize size;
+  if (form()) size = {.positions = form()->length(), .fields = static_cast<int64_t>(form()->fields().size())};
+  const Capacity capacity = Capacity::of(out_.method, options, form() != nullptr);
+  return static_cast<int64_t>(prompt.inputs.size()) + capacity.slots_of_answers(request_.rollouts, options.limit, size);
+}
+
 Result<std::vector<Decoded>> Answering::decode(const Prompt& prompt) {
-  SLIP_TRY(const DecodeOptions options, decode_options());
-  SLIP_TRY(const DecodeContext context, decode_context(prompt));
+  SLIP_TRY(DecodeOptions options, decode_options());
+  SLIP_TRY_(fit_positions(prompt, options));
+  SLIP_TRY(DecodeContext context, decode_context(prompt, options));
   SLIP_TRY(const std::vector<double> scale, action_scale());
   SLIP_TRY_(resolve_method(out_.method, out_.form.get(), scale));
-  return Decoder(model_.lm(), out_.method).rollouts(prompt, form(), options, request_.rollouts, context);
+  Lm* lm = &model_.lm();
+  if (seat_) {
+    SLIP_TRY(lm, seat_->take(prompt, slots_for(prompt, options), out_.method, context));
+  }
+  SLIP_TRY(auto answers, Decoder(*lm, out_.method).rollouts(prompt, form(), options, request_.rollouts, context));
+  if (kind_) engine_.automatic_->ran(*kind_, answers.front().statistics, prompt, !seat_);
+  return answers;
+}
+
+Result<std::vector<Decoded>> Answering::encode_and_decode() {
+  const auto start = Clock::now();
+  if (seat_) SLIP_TRY_(seat_->begin_encode());
+  auto rows = encode();
+  if (seat_) seat_->end_encode();
+  if (!rows) return rows.error();
+  out_.stages.encode_ms = ms_since(start);
+  out_.prompt_rows = static_cast<int64_t>(rows->inputs.size());
+  return decode(*rows);
+}
+
+// A field of text whose budget ends within a character is no text: its last bytes show as U+FFFD.
+void Answering::check_characters() {
+  for (size_t f = 0; f < out_.decoded.fields.size() && f < out_.values.size(); ++f) {
+    if (!std::holds_alternative<std::string>(out_.values[f])) continue;
+    std::string bytes;
+    for (const TokenId t : out_.decoded.fields[f]) bytes += model_.tokenizer()->token_bytes(t);
+    if (is_valid_utf8(bytes)) continue;
+    out_.decoded.valid = false;
+    out_.remarks.push_back(fmt::format("field {}: its text ends or goes on within a character", form()->fields()[f].name));
+  }
+}
+
+// Why the text is over; what belongs to a stop, and half a character at a limit, is no part of it.
+void Answering::end_text() {
+  const std::vector<TokenId>& tokens = out_.decoded.tokens;
+  const std::vector<TokenId>& ends = model_.config().eos;
+  const bool ended = !tokens.empty() && std::find(ends.begin(), ends.end(), tokens.back()) != ends.end();
+  const size_t stop = first_stop(out_.text, request_.stop);
+  out_.finish = stop != std::string::npos ? Finish::kStop : ended || model_.config().action ? Finish::kEnd : Finish::kLength;
+  if (stop != std::string::npos) out_.text.resize(stop);
+  if (out_.finish != Finish::kLength || tokens.empty()) return;
+  std::string bytes;  // of the last tokens, a byte each at least
+  for (size_t i = tokens.size() - std::min<size_t>(4, tokens.size()); i < tokens.size(); ++i)
+    bytes += model_.tokenizer()->token_bytes(tokens[i]);
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  if (whole_characters(bytes).size() == bytes.size()) return;
+  while (out_.text.ends_with(kReplacement)) out_.text.resize(out_.text.size() - kReplacement.size());
 }
 
 Status Answering::read(std::vector<Decoded> decoded) {
@@ -123,7 +216,19 @@ Status Answering::read(std::vector<Decoded> decoded) {
   out_.decoded = std::move(decoded.front());
   const std::vector<TokenId>& tokens = out_.decoded.tokens;
   out_.text = out_.form ? answer_text(*out_.form, tokens, tokenizer) : tokenizer.decode(tokens, true);
+  if (out_.form)
+    check_characters();
+  else
+    end_text();
+  out_.texts = {out_.text};
+  for (size_t r = 1; r < decoded.size(); ++r) {
+    std::string text =
+        out_.form ? answer_text(*out_.form, decoded[r].tokens, tokenizer) : tokenizer.decode(decoded[r].tokens, true);
+    if (!out_.form) text.resize(std::min(text.size(), first_stop(text, request_.stop)));
+    out_.texts.push_back(std::move(text));
+  }
   SLIP_TRY_(fit_plan(request_, rollouts, out_.plan));
+  if (rollouts.size() > 1) out_.plan.rollouts = std::move(rollouts);
   out_.stages.plan_ms = ms_since(start);
   return read_action();
 }
@@ -134,12 +239,11 @@ Result<Answer> Answering::run() {
   if (!model_.tokenizer()) return bad_input("{}: expected a tokenizer in the folder, got none", model_.folder().string());
   SLIP_TRY_(read_form());
   std::vector<Decoded> decoded;
-  {
+  if (seat_) {
+    SLIP_TRY(decoded, encode_and_decode());
+  } else {
     SLIP_TRY(const Turns::Turn turn, engine_.turns_.wait(request_.context.cancel));
-    const auto encode_start = Clock::now();
-    SLIP_TRY(const Prompt rows, encode());
-    out_.stages.encode_ms = ms_since(encode_start);
-    SLIP_TRY(decoded, decode(rows));
+    SLIP_TRY(decoded, encode_and_decode());
   }
   SLIP_TRY_(read(std::move(decoded)));
   out_.stages.total_ms = ms_since(start);

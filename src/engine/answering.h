@@ -12,9 +12,13 @@
 
 namespace slip {
 
+struct KindOfRequest;  // automatic.h
+
 class Answering {
  public:
-  Answering(Engine& engine, const Request& request) : engine_(engine), model_(engine.model()), request_(request) {}
+  /// Without a seat it takes its turn.
+  Answering(Engine& engine, const Request& request, Seat* seat = nullptr)
+      : engine_(engine), model_(engine.model()), request_(request), seat_(seat) {}
   /// Everything; waits for its turn where passes begin.
   Result<Answer> run();
   /// The prompt's rows, images encoded; the caller has the turn (prompt.cc).
@@ -38,9 +42,18 @@ class Answering {
   Status read_form();
   Status take_section_temperatures(DecodeOptions& options) const;
   Status check_visibility(const DecodeOptions& options) const;
+  /// The limit of free text where the model's positions end before; kBadInput for a prompt or a form beyond them.
+  Status fit_positions(const Prompt& prompt, DecodeOptions& options) const;
+  /// Half a character at the end of a field that its budget cut short.
+  void check_characters();
+  void end_text();
+  /// Once an engine: the model is decoded otherwise than it was trained for.
+  void warn_of_visibility(Visibility asked);
   Result<DecodeOptions> decode_options();
-  Result<DecodeContext> decode_context(const Prompt& prompt);
+  Result<DecodeContext> decode_context(const Prompt& prompt, const DecodeOptions& options);
   Result<std::vector<Decoded>> decode(const Prompt& prompt);
+  Result<std::vector<Decoded>> encode_and_decode();
+  int64_t slots_for(const Prompt& prompt, const DecodeOptions& options) const;
   /// Texts, values and plan of what was decoded.
   Status read(std::vector<Decoded> decoded);
   void log_reply() const;
@@ -49,6 +62,8 @@ class Answering {
   Engine& engine_;
   Model& model_;
   const Request& request_;
+  Seat* seat_;
+  std::shared_ptr<KindOfRequest> kind_;  // of decoder `auto`
   Answer out_;
 };
 

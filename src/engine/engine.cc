@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "engine/answering.h"
+#include "engine/automatic.h"
 
 namespace slip {
 
@@ -32,6 +33,9 @@ Result<std::optional<KvType>> kv_type_named(std::string_view word) {
   if (word == "int8") return std::optional(KvType::kI8);
   return unsupported("--kv: expected auto, f32, bf16 or int8, got {}", word);
 }
+
+Engine::Engine() : automatic_(std::make_unique<Automatic>()) {}
+Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder, const EngineOptions& options,
                                              const LoadProgress& progress) {
@@ -64,6 +68,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
 }
 
 Result<FormPtr> Engine::form_of(const Request& request) {
+  if (request.compiled) return request.compiled;
   if (!request.form_schema.empty()) return forms_->of_schema(request.form_schema);
   return forms_->named(request.form, request.unnorm_key);
 }
@@ -80,5 +85,15 @@ Result<Prompt> Engine::prompt(const Request& request) {
 }
 
 Result<Answer> Engine::run(const Request& request) { return Answering(*this, request).run(); }
+
+Result<Answer> Engine::run(const Request& request, Seat& seat) { return Answering(*this, request, &seat).run(); }
+
+Result<CostTable> Engine::measure(int32_t visible, const CancelToken& cancel) {
+  SLIP_TRY(const Turns::Turn turn, turns_.wait(cancel));
+  prefix_cache_.crop(0);
+  SLIP_TRY(CostTable costs, resources_.measure_passes(*this, visible, cancel));
+  automatic_->lend(costs);
+  return costs;
+}
 
 }  // namespace slip

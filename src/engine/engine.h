@@ -11,8 +11,10 @@
 #include "base/result.h"
 #include "decode/decoder.h"
 #include "decode/pass/prefix_cache.h"
+#include "engine/conversation.h"
 #include "engine/forms.h"
 #include "engine/resources.h"
+#include "engine/seat.h"
 #include "engine/turns.h"
 #include "form/schema/values.h"
 #include "image/image.h"
@@ -51,9 +53,12 @@ struct VideoClip {
 struct Request {
   /// "model": the form that the folder was trained for; a built-in's name; a JSON Schema file; empty: free text.
   std::string form = "model";
-  std::string form_schema;      // a JSON Schema document in place of `form`
-  std::optional<EgoInput> ego;  // the prompt is made of it, in the model's own style ...
-  std::string prompt;           // ... or this text; "<image>" marks where all images and videos go (else: in front)
+  std::string form_schema;            // a JSON Schema document in place of `form`
+  std::optional<EgoInput> ego;        // the prompt is made of it, in the model's own style ...
+  std::string prompt;                 // ... or, for models of actions, this instruction
+  std::vector<ChatTurn> turns;        // ... or this conversation; a text alone is one user's turn
+  std::vector<ChatMessage> messages;  // ... or these, whose parts say where images go
+  bool raw_prompt = false;            // the text without a chat template
   std::vector<Image> images;
   std::vector<VideoClip> videos;  // behind the images; of models with Qwen2.5-VL's tower
   std::string unnorm_key;         // OpenVLA: whose statistics put actions in physical units; empty: the only ones
@@ -64,16 +69,37 @@ struct Request {
   std::vector<std::pair<std::string, float>> section_temperatures;
   int rollouts = 1;  // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
   Fit fit = Fit::kJmtPaperCompat;
+  std::vector<std::string> stop;  // free text ends before the first of these
   /// Rows at the prompt's beginning that the request before had too (the same text; of images the same features) are not run again.
   /// Same answer either way; off where times of whole requests are compared.
   bool reuse_prompt = true;
   bool free_text() const { return form.empty() && form_schema.empty(); }
+  FormPtr compiled;              // of form or form_schema, where somebody has it already
+  std::vector<PatchGrid> grids;  // of the images, likewise: then `images` are not looked at
+  /// An earlier answer that drafts (drafter previous without a file); `context.previous` points to it.
+  std::shared_ptr<const PreviousAnswer> previous;
+};
+
+/// Why free text ended.
+enum class Finish : uint8_t { kEnd, kStop, kLength };
+std::string_view word_of(Finish finish);  // "end", "stop", "length"
+
+/// What `--decoder auto` took, and by what.
+struct ChosenDecoder {
+  std::string name;         // a preset with the parts that differ; empty: nothing was to be chosen
+  std::string costs;        // where the prices of passes come from
+  bool calibrated = false;  // acceptance from the folder's width.json; otherwise from doubt and the answers so far
+  double expected_ms = 0;   // of decoding, the prompt's pass included
+  std::string why;          // one line
+  std::vector<std::pair<std::string, double>> considered;  // milliseconds expected
 };
 
 struct Plan {
-  std::vector<Waypoint> waypoints;   // as the answer says, 1 Hz
-  std::optional<Trajectory> fitted;  // after the fit, 4 Hz; nothing without five waypoints
-  std::vector<double> spread_m;      // per point: root mean square distance of the rollouts from their mean
+  std::vector<Waypoint> waypoints;              // as the answer says, 1 Hz
+  std::optional<Trajectory> fitted;             // after the fit, 4 Hz; nothing without five waypoints
+  std::vector<double> spread_m;                 // per point: root mean square distance of the rollouts from their mean
+  std::vector<std::string> infeasible;          // why a car could not follow the fitted plan
+  std::vector<std::vector<Waypoint>> rollouts;  // as each answer says, where there are several
 };
 
 struct StageTimes {
@@ -81,15 +107,22 @@ struct StageTimes {
 };
 
 struct Answer {
-  FormPtr form;  // null for free text
-  Method method;
+  FormPtr form;   // null for free text
+  Method method;  // as it ran
+  ChosenDecoder chosen;
   Decoded decoded;  // of rollout 0; its statistics are those of all rollouts
   std::string text;
+  Finish finish = Finish::kEnd;    // of free text
+  std::vector<std::string> texts;  // of every rollout; the first is `text`
+  int64_t prompt_rows = 0;         // of the question, images included
   std::vector<FieldValue> values;  // in the order of the form's fields
   Plan plan;
   std::optional<DecodedAction> action;  // of models that answer with actions (config().action)
+  std::vector<std::string> remarks;
   StageTimes stages;
 };
+
+class Automatic;
 
 /// What all requests to a loaded model share: weights, forms, kept prompt, the helpers that methods name. Thread-safe: any number of
 /// requests may be under way; they take turns where passes run.
@@ -101,6 +134,8 @@ class Engine {
   Model& model() { return *model_; }
   const TaskOptions& task() const { return task_; }
   const EngineOptions& options() const { return options_; }
+  Engine(const Engine&) = delete;
+  ~Engine();
   const std::filesystem::path& folder() const { return model_->folder(); }
   /// What the model was trained for.
   Visibility visibility() const { return task_.visibility; }
@@ -114,18 +149,24 @@ class Engine {
   Result<Prompt> prompt(const Request& request);
   /// kBadInput / kUnsupported for what the request asks, kCancelled by its token.
   Result<Answer> run(const Request& request);
+  /// The same from a seat, on the one thread that runs all requests with seats; nobody else runs any meanwhile.
+  Result<Answer> run(const Request& request, Seat& seat);
+  /// What passes cost here behind so many keys, measured now and used by every draft length `measured` from now on.
+  Result<CostTable> measure(int32_t visible, const CancelToken& cancel = {});
 
  private:
   friend class Answering;
-  Engine() = default;
+  Engine();
   std::unique_ptr<Model> model_;
   TaskOptions task_;
   std::unique_ptr<Forms> forms_;
   bool has_chat_template_ = false;
+  bool warned_of_visibility_ = false;  // of the request whose turn it is
   EngineOptions options_;
   Turns turns_;
-  Resources resources_;       // of the request whose turn it is
-  PrefixCache prefix_cache_;  // likewise
+  Resources resources_;                   // of the request whose turn it is
+  std::unique_ptr<Automatic> automatic_;  // likewise
+  PrefixCache prefix_cache_;              // likewise
 };
 
 /// The form of a model of actions, with its own bins as its vocabulary spells them, and as many numbers as the statistics of
@@ -138,7 +179,7 @@ Result<json::value> own_action_schema(const ActionConfig& action, const Tokenize
 Status resolve_method(Method& method, const CompiledForm* form, std::span<const double> scale = {});
 
 /// The parts and the whole of the result object of the command line's contract. `relaxed` is told per dimension for a form with bins.
-json::object decoder_json(const Method& method, const CompiledForm* form = nullptr);
+json::object decoder_json(const Method& method, const CompiledForm* form = nullptr, const ChosenDecoder* chosen = nullptr);
 json::object statistics_json(const Answer& answer);
 json::object answer_json(const Answer& answer, const Request& request, std::string_view model);
 

@@ -49,22 +49,29 @@ Result<CompiledForm> Forms::compile(const std::string& name, std::string_view un
 
 Result<FormPtr> Forms::named(const std::string& asked, std::string_view unnorm_key) {
   const std::string key = is_action_form(model_->config(), asked) ? fmt::format("actions as in {}", unnorm_key) : asked;
-  const std::lock_guard lock(mutex_);
-  if (const auto at = named_.find(key); at != named_.end()) return at->second;
+  if (const FormPtr known = find(named_, key)) return known;
   SLIP_TRY(CompiledForm form, compile(asked, unnorm_key));
+  const std::lock_guard lock(mutex_);
   return named_.emplace(key, std::make_shared<const CompiledForm>(std::move(form))).first->second;
 }
 
 Result<FormPtr> Forms::of_schema(const std::string& document) {
-  const std::lock_guard lock(mutex_);
-  if (const auto at = documents_.find(document); at != documents_.end()) return at->second;
+  if (const FormPtr known = find(documents_, document)) return known;
   if (document.size() > kMostSchemaBytes)
     return bad_input("schema: expected at most {} bytes, got {}", kMostSchemaBytes, document.size());
   SLIP_TRY(const FormTokens tokens, this->tokens());
   SLIP_TRY(const json::value schema, parse_json(document, "schema"));
   SLIP_TRY(CompiledForm form, compile_schema(schema, title_of(schema), tokens));
+  const std::lock_guard lock(mutex_);
   if (documents_.size() >= kMostDocuments) documents_.clear();
   return documents_.emplace(document, std::make_shared<const CompiledForm>(std::move(form))).first->second;
+}
+
+/// Nobody waits while another's form is compiled; two who ask for the same at once compile it twice.
+FormPtr Forms::find(const Known& known, const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto at = known.find(key);
+  return at == known.end() ? nullptr : at->second;
 }
 
 }  // namespace slip

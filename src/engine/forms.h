@@ -33,11 +33,13 @@ class Forms {
  private:
   Result<CompiledForm> compile(const std::string& name, std::string_view unnorm_key) const;
   Result<FormTokens> tokens() const;
+  using Known = std::map<std::string, FormPtr, std::less<>>;
+  FormPtr find(const Known& known, const std::string& key);
 
   Model* model_;
   const TaskOptions* task_;
   std::mutex mutex_;
-  std::map<std::string, FormPtr, std::less<>> named_, documents_;
+  Known named_, documents_;
 };
 
 }  // namespace slip

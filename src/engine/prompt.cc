@@ -11,19 +11,6 @@ namespace {
 
 constexpr std::string_view kImageMark = "<image>";
 
-// One user message: all images, then all videos stand at the mark, or in front where there is none.
-ChatMessage user_message(const std::string& text, size_t images, size_t videos) {
-  ChatMessage m{"user", {}};
-  const size_t mark = text.find(kImageMark);
-  const std::string before = mark == std::string::npos ? "" : text.substr(0, mark);
-  const std::string after = mark == std::string::npos ? text : text.substr(mark + kImageMark.size());
-  if (!before.empty()) m.content.emplace_back(TextItem{before});
-  for (size_t i = 0; i < images; ++i) m.content.emplace_back(ImageItem{});
-  for (size_t i = 0; i < videos; ++i) m.content.emplace_back(VideoItem{});
-  m.content.emplace_back(TextItem{after});
-  return m;
-}
-
 // Text without a chat template, between what the tokenizer's own template puts around a text (a Llama's BOS), unless it is spelled out.
 Result<Prompt> plain_prompt(Model& model, std::string_view text) {
   SLIP_TRY(std::vector<TokenId> tokens, model.prompt_tokens(text));
@@ -39,7 +26,6 @@ Result<Prompt> plain_prompt(Model& model, std::string_view text) {
 Status Answering::wanted(int64_t done, std::string_view what) const { return request_.context.cancel.check("encode", done, what); }
 
 Result<std::string> Answering::user_text() const {
-  if (!request_.ego) return request_.prompt;
   const PromptText text = prompt_text(engine_.task().prompt, *request_.ego, engine_.task().form);
   std::string history;  // the row of a model that takes the ego history as one
   if (const auto& h = model_.config().history) {
@@ -61,6 +47,7 @@ Status Answering::preprocess(std::span<const Image> images, std::vector<PatchGri
     }
     try {
       made[at] = model_.preprocess(images[at]);
+      if (*made[at] && model_.kept_features().enabled()) (**made[at]).content = content_hash((**made[at]).values);
     } catch (const std::bad_alloc&) {
       made[at] = resource_error("image {}: expected memory for its patches, got none", i);
     }
@@ -90,19 +77,46 @@ Result<std::vector<VideoPatches>> Answering::preprocess(std::span<const VideoCli
 Result<Prompt> Answering::encode() {
   std::vector<PatchGrid> grids;
   const bool blind = request_.ego && !engine_.task().cameras;  // records bring pictures that this model was not trained to see
-  SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request_.images, grids));
+  if (!blind && !request_.grids.empty()) {
+    grids = request_.grids;
+  } else {
+    SLIP_TRY_(preprocess(blind ? std::span<const Image>() : request_.images, grids));
+  }
   SLIP_TRY(const std::vector<VideoPatches> videos, preprocess(request_.videos));
   SLIP_TRY_(wanted(static_cast<int64_t>(grids.size() + videos.size()), "images"));
   if (model_.config().action) return action_prompt(grids);
-  SLIP_TRY(const std::string text, user_text());
+  std::vector<ChatTurn> turns = request_.turns;
+  if (request_.ego) {
+    SLIP_TRY(std::string text, user_text());
+    turns.assign(1, {"user", std::move(text)});
+  } else if (turns.empty()) {
+    turns.push_back({"user", request_.prompt});
+  }
   SLIP_TRY(const ChatTemplate* chat, engine_.chat_template());
+  if (request_.raw_prompt || (!chat && !request_.messages.empty())) {
+    if (!request_.raw_prompt)
+      return unsupported("{}: messages: expected a model with a chat template, got one without", model_.folder().string());
+    if (!grids.empty() || !videos.empty()) return unsupported("prompt: expected messages around images, got a bare text");
+    return plain_prompt(model_, turns.front().text);
+  }
   if (!chat) {
+    const std::string& text = turns.front().text;
+    if (turns.size() != 1)
+      return unsupported("{}: a conversation: expected a chat template that says how turns are told apart, got none",
+                         model_.folder().string());
     if (!grids.empty() || !videos.empty())
       return unsupported("{}: images: expected a chat template that says where they go, got none", model_.folder().string());
     if (text.empty()) return bad_input("--prompt: expected text, got nothing");
     return plain_prompt(model_, text);
   }
-  const std::vector<ChatMessage> messages{user_message(text, grids.size(), videos.size())};
+  std::vector<ChatMessage> messages;
+  if (request_.ego) {
+    messages = own_message(turns.front().text, grids.size(), videos.size());
+  } else if (!request_.messages.empty()) {
+    messages = request_.messages;
+  } else {
+    SLIP_TRY(messages, messages_of(turns, grids.size(), videos.size()));
+  }
   SLIP_TRY(const std::string rendered, chat->render(messages));
   if (!videos.empty()) {
     SLIP_TRY(const std::vector<TokenId> tokens, model_.prompt_tokens(rendered));

@@ -16,6 +16,7 @@
 namespace slip {
 namespace {
 
+constexpr size_t kMostWidths = 256;
 constexpr int32_t kHeadBlockRows = 1024;  // blocks of all strands of a pass together
 
 /// The bins of a form's first field that has any.
@@ -71,9 +72,9 @@ Result<VocabularyMaps> map_vocabularies(const Tokenizer& target, int32_t target_
   return maps;
 }
 
-Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Form* form, int32_t vocab) {
-  const std::string where = file.string();
-  SLIP_TRY(const json::value v, read_json(file));
+namespace {
+
+Result<PreviousAnswer> previous_of(const json::value& v, const std::string& where, const Form* form, int32_t vocab) {
   if (!v.is_object()) return bad_input("{}: expected the result of run --json, got another type", where);
   const json::object& o = v.get_object();
   SLIP_TRY(const json::array* tokens, get_array(o, "tokens", where));
@@ -96,6 +97,18 @@ Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Fo
   return out;
 }
 
+}  // namespace
+
+Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Form* form, int32_t vocab) {
+  SLIP_TRY(const json::value v, read_json(file));
+  return previous_of(v, file.string(), form, vocab);
+}
+
+Result<PreviousAnswer> previous_answer(std::string_view document, std::string_view name, const Form* form, int32_t vocab) {
+  SLIP_TRY(const json::value v, parse_json(document, name));
+  return previous_of(v, std::string(name), form, vocab);
+}
+
 struct Resources::Parts {
   std::string draft_name, head_name, sampler_name;
   std::unique_ptr<Engine> draft_engine;
@@ -109,8 +122,8 @@ struct Resources::Parts {
     DraftLengthModel model;
     DraftLengthTracker tracker;
   };
-  std::map<std::string, Measured, std::less<>> widths;  // by file, form and kind of drafter: callers take turns among them
-  std::optional<CostTable> cost;                        // a quarter of a second to measure
+  std::map<std::string, std::shared_ptr<Measured>, std::less<>> widths;  // by file, form and kind of drafter
+  std::optional<CostTable> cost;                                         // a quarter of a second to measure
   /// What a deadline has ended, by what was measured: the next request goes on with it, so that short ones come to an end too.
   std::map<std::string, CostTimes, std::less<>> measuring;
   std::string pilot_name;
@@ -121,7 +134,7 @@ struct Resources::Parts {
       draft_engine.reset();
       draft.lm = nullptr;
       draft_prefix_cache = {};
-      SLIP_TRY(draft_engine, Engine::load(name, engine.options()));
+      SLIP_TRY(draft_engine, Engine::load(name, engine.options(), {{}, request.context.cancel}));
       draft_name = name;
     }
     Model &target = engine.model(), &small = draft_engine->model();
@@ -148,6 +161,7 @@ struct Resources::Parts {
     its.context.cancel = request.context.cancel;
     its.ego = request.ego;
     its.prompt = request.prompt;
+    its.turns = request.turns;
     if (small.vision()) its.images = request.images;
     if (small.config().video_token) its.videos = request.videos;
     SLIP_TRY(draft.prompt, draft_engine->prompt(its));
@@ -227,8 +241,8 @@ std::string kind_of_drafter(Method m) {
   return words_of(m).drafter;
 }
 
-/// The folder's own calibration, or the file that was named; nothing where neither is there. Nobody has asked for the folder's: one for
-/// another form says nothing of this one, and the width learns from the answers instead.
+}  // namespace
+
 Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const std::string& name, const Form* form) {
   const std::filesystem::path file = name.empty() ? engine.folder() / "width.json" : std::filesystem::path(name);
   std::error_code ec;
@@ -240,8 +254,6 @@ Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const
     return bad_input("{}: {}", file.string(), fits.error().message);
   return std::optional(std::move(model));
 }
-
-}  // namespace
 
 Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const Request& request, const Form* form,
                                                           const Prompt& prompt, const DecodeContext& context) {
@@ -291,11 +303,19 @@ Status Resources::attach_draft_length(Engine& engine, const Request& request, co
   auto at = p.widths.find(key);
   if (at == p.widths.end()) {
     SLIP_TRY(DraftLengthModel model, p.measured_width(engine, request, form ? &form->form : nullptr, prompt, context));
-    at = p.widths.emplace(key, Parts::Measured{std::move(model), {}}).first;
+    if (p.widths.size() >= kMostWidths) p.widths.clear();  // forms come from whoever asks; answers hold on to theirs
+    at = p.widths.emplace(key, std::make_shared<Parts::Measured>(Parts::Measured{std::move(model), {}})).first;
   }
-  context.draft_length_model = &at->second.model;
-  context.draft_length_tracker = &at->second.tracker;
+  context.draft_length_model = &at->second->model;
+  context.draft_length_tracker = &at->second->tracker;
+  context.keeps = at->second;
   return {};
+}
+
+Result<CostTable> Resources::measure_passes(Engine& engine, int32_t visible, const CancelToken& cancel) {
+  CostSettings s{.visible = visible, .cancel = cancel};
+  SLIP_TRY(parts_->cost, measure_costs(engine.model().lm(), s));
+  return *parts_->cost;
 }
 
 Status resolve_method(Method& method, const CompiledForm* form, std::span<const double> scale) {

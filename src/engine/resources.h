@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "decode/decoder.h"
+#include "decode/draft_length/model.h"
 #include "engine/forms.h"
 #include "form/schema/schema.h"
 #include "text/tokenizer.h"
@@ -33,16 +35,24 @@ class Resources {
   /// `context` says; the next call goes on from there.
   Status attach_draft_length(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
                              DecodeContext& context);
+  /// What passes cost behind so many keys: measured anew, and what `measured` goes by from now on.
+  Result<CostTable> measure_passes(Engine& engine, int32_t visible, const CancelToken& cancel);
 
  private:
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
 
-/// The result of an earlier `run --json`, read for a form (or free text when null). kBadInput: an answer of another form (of any where
+/// The folder's own calibration, or the file that was named; nothing where neither is there. Nobody has asked for the folder's: one for
+/// another form says nothing of this one, and the width learns from the answers instead.
+Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const std::string& name, const Form* form);
+
+/// The result object of an earlier answer, read for a form (or free text when null). kBadInput: an answer of another form (of any where
 /// there is none), one whose tokens are not the form's, ids that are not below `vocab`.
 Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Form* form,
                                      int32_t vocab = std::numeric_limits<int32_t>::max());
+/// The same of a document; `name` opens error messages.
+Result<PreviousAnswer> previous_answer(std::string_view document, std::string_view name, const Form* form, int32_t vocab);
 
 /// Ids of two vocabularies that stand for the same bytes (special and added tokens: the same spelling), and action bins of the same
 /// number where both forms have bins. -1: the other has no such token.

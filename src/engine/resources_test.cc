@@ -148,7 +148,7 @@ TEST_F(WidthsOfAFolder, ASecondModelsPromptEndsWithItsRequest) {
   const Status attached = resources.attach(**engine, request, nullptr, context);
   ASSERT_FALSE(attached);
   EXPECT_EQ(attached.error().kind, ErrorKind::kCancelled);
-  EXPECT_EQ(attached.error().message, "encode: expected to finish, got cancelled after 0 images");
+  EXPECT_EQ(attached.error().message, "loading: expected to finish, got cancelled after 0 MB");
   request.context.cancel = {};
   EXPECT_TRUE(resources.attach(**engine, request, nullptr, context));
 }

@@ -161,6 +161,7 @@ Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::s
   sums.draft_ms += s.ms.draft;
   sums.verify_ms += s.ms.verify;
   sums.total_ms += answer.stages.total_ms;
+  if (!answer.chosen.name.empty()) ++sums.chosen[answer.chosen.name];
   return answer;
 }
 
@@ -215,6 +216,7 @@ void put_texts(const Evaluation& e, json::object& out) {
 
 json::object Evaluation::to_json() const {
   json::object out{{"records", records}, {"valid", share(valid, records)}};
+  if (!chosen.empty()) out["chosen"] = json::value_from(chosen);
   if (has_objects(*this) || texts.empty()) put_objects(*this, out);
   if (!texts.empty()) put_texts(*this, out);
   const auto per_record = [&](double ms) { return records ? ms / static_cast<double>(records) : 0.0; };
@@ -287,6 +289,13 @@ Status check_limits(const json::object& result, const json::object& limits, std:
 
 namespace {
 
+// "decoder auto (took fields 3, fields-spec --width measured 1)".
+std::string automatic_line(const Evaluation& e) {
+  std::string took;
+  for (const auto& [name, answers] : e.chosen) took += fmt::format("{}{} {}", took.empty() ? "" : ", ", name, answers);
+  return fmt::format("decoder auto (took {})\n", took);
+}
+
 std::string decoder_line(const Method& m) {
   const MethodWords w = words_of(m);
   return fmt::format("decoder {} ({} x {} x {}, width {}){}\n", m.preset, w.schedule, w.drafter, w.verifier, w.width,
@@ -318,7 +327,7 @@ std::string texts_table(const Evaluation& e) {
 
 std::string evaluation_table(const Evaluation& e, const Method* method) {
   const bool objects = has_objects(e) || e.texts.empty();
-  std::string out = method ? decoder_line(*method) : "";
+  std::string out = method ? method->automatic ? automatic_line(e) : decoder_line(*method) : "";
   out += fmt::format("records {}   valid answers {:.1f} %", e.records, 100 * share(e.valid, e.records));
   if (objects) out += fmt::format("   macro F1 {:.3f} (always yes {:.3f})", macro_f1(e.objects), macro_always_yes_f1(e.objects));
   out += "\n\n";

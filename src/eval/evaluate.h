@@ -73,6 +73,7 @@ struct Evaluation {
   int64_t forwards = 0, tokens = 0, proposed = 0, tested = 0, accepted = 0;
   double decode_ms = 0, total_ms = 0;  // decode: prefill, draft, verify and what is between
   double encode_ms = 0, prefill_ms = 0, draft_ms = 0, verify_ms = 0;
+  std::map<std::string, int64_t> chosen;  // decoder auto: answers by what it took
   json::object to_json() const;
 };
 

@@ -51,7 +51,7 @@ Status check_pieces(const Form::Parts& p) {
 /// No content that the rules allow may lead to a place where nothing is allowed, and a full field is a complete one.
 Status check_rules(const Form::Parts& p, size_t index) {
   const Field& f = p.fields[index];
-  if (f.rules.unrestricted()) return {};
+  if (f.rules.unrestricted() || f.rules.automaton() != nullptr) return {};  // an automaton's budget is its own
   const size_t n = f.rules.size();
   std::vector<uint8_t> here(n, 0), there(n, 0);
   here[0] = 1;
@@ -60,8 +60,8 @@ Status check_rules(const Form::Parts& p, size_t index) {
     for (size_t s = 0; s < n; ++s) {
       if (!here[s]) continue;
       const TokenRules::State& state = f.rules.state(static_cast<int32_t>(s));
-      if (depth == f.budget) {
-        if (!state.may_end)
+      if (depth == f.budget - (f.exits.empty() ? 0 : 1)) {
+        if (!state.may_end || (!f.exits.empty() && !state.edges.empty()))
           return bad_input("{}: expected complete values within its budget of {}, got one that goes on", label(p, index), f.budget);
         continue;
       }
@@ -71,10 +71,49 @@ Status check_rules(const Form::Parts& p, size_t index) {
       for (const auto& e : state.edges) there[static_cast<size_t>(e.next)] = 1;
       if (state.any) there[static_cast<size_t>(state.any_next)] = 1;
     }
-    if (depth == f.budget) return {};
-    if (there == here && depth < f.budget - 1) depth = f.budget - 1;  // a fixed point: only the last step differs
+    const int32_t most = f.budget - (f.exits.empty() ? 0 : 1);
+    if (depth == most) return {};
+    if (there == here && depth < most - 1) depth = most - 1;  // a fixed point: only the last step differs
     here.swap(there);
   }
+}
+
+/// Exits lead to fixed tokens further on that begin with their END.
+Status check_exits(const Form::Parts& p, size_t index) {
+  const Field& f = p.fields[index];
+  if (f.exits.empty()) return {};
+  if (f.exits.size() < 2 || !f.end || *f.end != f.exits.front().end)
+    return bad_input("{}: expected at least 2 exits, the first its end, got others", label(p, index));
+  for (size_t e = 0; e < f.exits.size(); ++e) {
+    const Exit& x = f.exits[e];
+    if (e > 0 && std::pair{f.exits[e - 1].at_start, f.exits[e - 1].end.value} >= std::pair{x.at_start, x.end.value})
+      return bad_input("{}: expected exits in ascending order, got others", label(p, index));
+    const auto* run = x.piece >= 0 && static_cast<size_t>(x.piece) < p.pieces.size()
+                          ? std::get_if<FixedRun>(&p.pieces[static_cast<size_t>(x.piece)])
+                          : nullptr;
+    if (run == nullptr || run->ids.empty() || run->ids.front() != x.end)
+      return bad_input("{}: expected exits to fixed tokens that begin with their end, got another", label(p, index));
+  }
+  if (f.exits.back().at_start && f.rules.may_end(0))
+    return bad_input("{}: expected no empty value beside exits at its start, got one", label(p, index));
+  if (f.rules.unrestricted() || !f.separators.empty() || f.instance_of)
+    return bad_input("{}: expected exits on a field with rules that is no enumeration, got others", label(p, index));
+  return {};
+}
+
+/// Every piece leads further on.
+Status check_next(const Form::Parts& p) {
+  const auto n = static_cast<int32_t>(p.pieces.size());
+  if (!p.next.empty() && p.next.size() != p.pieces.size())
+    return bad_input("form {}: expected {} pieces to lead on, got {}", p.name, p.pieces.size(), p.next.size());
+  for (int32_t i = 0; i < n; ++i) {
+    if (!p.next.empty() && (p.next[static_cast<size_t>(i)] <= i || p.next[static_cast<size_t>(i)] > n))
+      return bad_input("form {}: expected piece {} to lead further on, got {}", p.name, i, p.next[static_cast<size_t>(i)]);
+    if (const auto* ref = std::get_if<FieldRef>(&p.pieces[static_cast<size_t>(i)]))
+      for (const Exit& e : p.fields[static_cast<size_t>(ref->field)].exits)
+        if (e.piece <= i) return bad_input("form {}: expected exits further on than piece {}, got {}", p.name, i, e.piece);
+  }
+  return {};
 }
 
 Status check_fields(const Form::Parts& p) {
@@ -87,6 +126,7 @@ Status check_fields(const Form::Parts& p) {
     for (const int32_t parent : f.parents)
       if (parent < 0 || static_cast<size_t>(parent) >= p.fields.size())
         return bad_input("{}: expected parents below {}, got {}", label(p, i), p.fields.size(), parent);
+    SLIP_TRY_(check_exits(p, i));
     if (f.end && f.end->value < 0) return bad_input("{}: expected an end token of at least 0, got {}", label(p, i), f.end->value);
     SLIP_TRY_(check_rules(p, i));
   }
@@ -205,6 +245,7 @@ Status check_blocks(const Form::Parts& p, int32_t length) {
 Result<Form> Form::make(Parts parts) {
   SLIP_TRY_(check_pieces(parts));
   SLIP_TRY_(check_fields(parts));
+  SLIP_TRY_(check_next(parts));
   SLIP_TRY_(check_acyclic(parts));
   SLIP_TRY_(check_instances(parts));
   if (parts.block_size < 1) return bad_input("form {}: expected a block size of at least 1, got {}", parts.name, parts.block_size);
@@ -228,6 +269,7 @@ Status Form::place_pieces() {
       return bad_input("form {}: expected sections in order, {} to {}, got {}", parts_.name, section_now,
                        parts_.section_names.size() - 1, section);
     section_now = section;
+    begin_.push_back(length());
     if (run) {
       fixed_.insert(fixed_.end(), run->ids.begin(), run->ids.end());
     } else {
@@ -237,6 +279,8 @@ Status Form::place_pieces() {
     field_of_.resize(fixed_.size(), f);
     section_of_.resize(fixed_.size(), section);
   }
+  begin_.push_back(length());
+  branches_ = std::any_of(parts_.fields.begin(), parts_.fields.end(), [](const Field& f) { return !f.exits.empty(); });
   return {};
 }
 
@@ -262,6 +306,26 @@ Status Form::divide() {
   for (size_t b = 0; b < blocks_.size(); ++b)
     for (int32_t u = blocks_[b].begin; u < blocks_[b].end; ++u) block_of_[static_cast<size_t>(u)] = static_cast<int32_t>(b);
   return {};
+}
+
+bool ends(const Field& field, int32_t state, TokenId token) {
+  if (!field.end) return false;
+  if (field.exits.empty()) return token == *field.end && field.rules.may_end(state);
+  return (state == 0 && exit_of(field, token, true) != nullptr) ||
+         (field.rules.may_end(state) && exit_of(field, token, false) != nullptr);
+}
+
+const Exit* exit_of(const Field& field, TokenId end, bool at_start) {
+  for (const Exit& e : field.exits)
+    if (e.end == end && e.at_start == at_start) return &e;
+  return nullptr;
+}
+
+int32_t exit_piece(const Field& field, std::span<const TokenId> content) {
+  if (content.empty()) return -1;
+  const Exit* e = content.size() == 1 ? exit_of(field, content.back(), true) : nullptr;
+  if (e == nullptr) e = exit_of(field, content.back(), false);
+  return e ? e->piece : -1;
 }
 
 int32_t instances_in(const Field& enumeration, std::span<const TokenId> content) {

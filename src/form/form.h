@@ -15,6 +15,8 @@
 
 namespace slip {
 
+class TokenAutomaton;
+
 /// What the content of a field may be: a small deterministic automaton over token ids. State 0 is the start.
 /// A state allows either any id but a few, or exactly its listed ids; END and budget are the decoder's business.
 class TokenRules {
@@ -35,7 +37,13 @@ class TokenRules {
   static TokenRules only(std::vector<TokenId> ids);  // the same set at every index
   /// One of these token sequences; padded with `null` up to `budget` when given.
   static TokenRules one_of(std::span<const std::vector<TokenId>> sequences, std::optional<TokenId> null, int budget);
-  bool unrestricted() const { return states_.empty(); }
+  /// Texts of a language, in any tokens that spell them; END is among what its states allow.
+  explicit TokenRules(std::shared_ptr<const TokenAutomaton> automaton) : automaton_(std::move(automaton)) {}
+  const TokenAutomaton* automaton() const { return automaton_.get(); }
+  bool unrestricted() const { return states_.empty() && !automaton_; }
+  bool may_end(int32_t s) const;  // as State::may_end; true where anything goes
+  /// Nothing but END may follow.
+  bool complete(int32_t s) const;
   /// The state after `content`, or -1 if it breaks the rules.
   int32_t state_after(std::span<const TokenId> content) const;
   int32_t next(int32_t state, TokenId id) const;  // -1: not allowed
@@ -45,6 +53,15 @@ class TokenRules {
 
  private:
   std::vector<State> states_;
+  std::shared_ptr<const TokenAutomaton> automaton_;
+};
+
+/// Where a form goes on behind a field that may close in several ways: by this END, at this piece, whose first token it is. `at_start`: it
+/// stands in place of a value, where an array is empty or something else than a plain value comes; the others stand behind one.
+struct Exit {
+  TokenId end;
+  int32_t piece = 0;
+  bool at_start = false;
 };
 
 struct Field {
@@ -53,6 +70,10 @@ struct Field {
   std::optional<TokenId> end;  // drawn like a token, never appended
   TokenRules rules;
   std::vector<int32_t> parents;  // field indices
+  /// Two or more where the value, or the choice that the field is, says what comes next; ascending by at_start and END. Then `end` is the first of
+  /// them, one is always drawn, and it counts as the last place of the budget.
+  std::vector<Exit> exits;
+  bool closes = false;  // a value that cannot go on closes without drawing END
   int32_t section = 0;
   int32_t start = 0;  // form position of the first content token (budgets reserved)
 
@@ -65,6 +86,13 @@ struct Field {
   };
   std::optional<InstanceOf> instance_of;
 };
+
+/// Is the token an END of the field in this state of its rules?
+bool ends(const Field& field, int32_t state, TokenId token);
+/// The exit that a token is, or null.
+const Exit* exit_of(const Field& field, TokenId end, bool at_start);
+/// The piece that the END at the back of a content leads to (Field::exits); -1 without one.
+int32_t exit_piece(const Field& field, std::span<const TokenId> content);
 
 /// How many instances an enumeration's content names: 0 if empty or the placeholder, otherwise 1 + its separators.
 int32_t instances_in(const Field& enumeration, std::span<const TokenId> content);
@@ -100,6 +128,8 @@ class Form {
     std::vector<std::string> section_names;
     int32_t block_size = 32;    // value positions per block
     std::vector<Block> blocks;  // empty: Fast-dDrive's partition; otherwise contiguous and covering 0 .. length
+    std::vector<int32_t>
+        next;  // per piece the one behind it, always further on; empty: the next in order. Fields with exits go by those.
   };
   /// kBadInput: "form <name>: field <f>: expected a budget of at least 1, got 0", a cycle is named field by field.
   static Result<Form> make(Parts parts);
@@ -119,6 +149,11 @@ class Form {
   int32_t section_at(int32_t u) const { return section_of_[static_cast<size_t>(u)]; }
   int32_t block_at(int32_t u) const { return block_of_[static_cast<size_t>(u)]; }
   int32_t fixed_tokens() const;
+  /// The piece behind a piece (fields with exits: by their END), pieces().size() behind the last; the form position where one begins.
+  int32_t next_piece(int32_t piece) const { return parts_.next.empty() ? piece + 1 : parts_.next[static_cast<size_t>(piece)]; }
+  int32_t begin_of(int32_t piece) const { return begin_[static_cast<size_t>(piece)]; }
+  /// Does the shape of an answer depend on its values?
+  bool branches() const { return branches_; }
 
  private:
   Status place_pieces();
@@ -129,6 +164,8 @@ class Form {
   std::vector<Block> blocks_;
   std::vector<std::optional<TokenId>> fixed_;
   std::vector<int32_t> field_of_, section_of_, block_of_;
+  std::vector<int32_t> begin_;  // per piece, and the length
+  bool branches_ = false;
 };
 
 }  // namespace slip

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "form/automaton/token_automaton.h"
 #include "form/form.h"
 
 namespace slip {
@@ -57,7 +58,19 @@ TokenRules TokenRules::one_of(std::span<const std::vector<TokenId>> sequences, s
   return TokenRules(std::move(states));
 }
 
+bool TokenRules::may_end(int32_t s) const {
+  return automaton_ ? automaton_->may_end(s) : states_.empty() || states_[static_cast<size_t>(s)].may_end;
+}
+
+bool TokenRules::complete(int32_t s) const {
+  if (automaton_) return automaton_->complete(s);
+  if (states_.empty()) return false;
+  const State& state = states_[static_cast<size_t>(s)];
+  return state.may_end && !state.any && state.edges.empty();
+}
+
 int32_t TokenRules::next(int32_t state, TokenId id) const {
+  if (automaton_) return automaton_->next(state, id);
   if (states_.empty()) return 0;
   const State& s = states_[static_cast<size_t>(state)];
   const auto edge = std::lower_bound(s.edges.begin(), s.edges.end(), id, [](const Edge& e, TokenId x) { return e.id < x; });

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/content_hash.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "image/image.h"
@@ -49,6 +50,7 @@ struct PatchGrid {
   std::vector<float> values;
   /// > 0 for a plain ViT (openvla_preprocess.h): `values` are planes [channel][y][x] of this size, not patches.
   int plane_height = 0, plane_width = 0;
+  ContentHash content = {};  // of the values, where somebody has taken it: features are found again by it
   int patches() const { return t * h * w; }
   int merged() const { return patches() / (merge_size * merge_size); }
 };

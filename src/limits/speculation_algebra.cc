@@ -49,4 +49,37 @@ FiniteRun finite_run(int tokens, double alpha, int gamma) {
   return after.back();
 }
 
+AdaptiveRun adaptive_run(int tokens, double alpha, double c, int most) {
+  AdaptiveRun out;
+  std::vector<double> cost(static_cast<size_t>(std::max(tokens, 0)) + 1, 0);  // [r]: with r tokens to go
+  for (int r = 1; r <= tokens; ++r) {
+    double least = 0;
+    int32_t depth = -1;
+    for (int g = 0; g <= std::min(most, r - 1); ++g) {
+      double expected = 1 + c * g, kept = 1;
+      for (int k = 1; k <= g + 1; ++k) {
+        expected += (k <= g ? kept * (1 - alpha) : kept) * cost[static_cast<size_t>(r - k)];
+        kept *= alpha;
+      }
+      if (depth >= 0 && expected >= least) continue;
+      least = expected;
+      depth = g;
+    }
+    cost[static_cast<size_t>(r)] = least;
+    out.depth.push_back(depth);
+  }
+  out.cost = cost.back();
+  return out;
+}
+
+double plain_action_ms(const ActionTimes& t, int tokens) {
+  return t.vision_ms + t.target_prefill_ms + std::max(0, tokens - 1) * t.target_step_ms;
+}
+
+double speculative_action_ms(const ActionTimes& t, int tokens, double alpha, int gamma) {
+  const FiniteRun run = finite_run(tokens - 1, alpha, gamma);
+  return 2 * t.vision_ms + t.target_prefill_ms + t.draft_prefill_ms + run.rounds * t.target_step_ms +
+         run.draft_steps * t.draft_step_ms;
+}
+
 }  // namespace slip

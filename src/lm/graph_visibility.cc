@@ -67,7 +67,91 @@ GraphVisibility::GraphVisibility(const Form& form) : form_(&form) {
     std::sort(a.begin(), a.end());
     a.erase(std::unique(a.begin(), a.end()), a.end());
   }
-  for (size_t f = 0; f < n; ++f) contexts_.push_back(context_of(form, static_cast<int32_t>(f), ancestors_[f]));
+  find_ways();
+  for (size_t f = 0; f < n; ++f)
+    contexts_.push_back(form.branches() ? context_with_choices(static_cast<int32_t>(f))
+                                        : context_of(form, static_cast<int32_t>(f), ancestors_[f]));
+}
+
+/// Pieces are in the order of all ways, so that one sweep finds what every way to a piece passes [Cooper, Harvey, Kennedy 2001].
+void GraphVisibility::find_ways() {
+  const Form& form = *form_;
+  const size_t n = form.pieces().size();
+  openings_.resize(n);
+  piece_of_.resize(form.fields().size());
+  before_.resize(n + 1);
+  dominator_.assign(n + 1, -1);
+  std::vector<std::pair<size_t, Opening>> begins;
+  for (size_t p = 0; p < n; ++p) {
+    const auto* ref = std::get_if<FieldRef>(&form.pieces()[p]);
+    piece_at_.resize(static_cast<size_t>(form.begin_of(static_cast<int32_t>(p) + 1)), static_cast<int32_t>(p));
+    if (ref) piece_of_[static_cast<size_t>(ref->field)] = static_cast<int32_t>(p);
+    const auto exits = ref ? std::span<const Exit>(form.fields()[static_cast<size_t>(ref->field)].exits) : std::span<const Exit>();
+    for (const Exit& e : exits) {
+      before_[static_cast<size_t>(e.piece)].push_back(static_cast<int32_t>(p));
+      begins.push_back({static_cast<size_t>(e.piece), {ref->field, e.piece}});
+    }
+    if (exits.empty()) before_[static_cast<size_t>(form.next_piece(static_cast<int32_t>(p)))].push_back(static_cast<int32_t>(p));
+  }
+  if (!form.branches()) return;
+  for (size_t p = 1; p <= n; ++p)
+    for (const int32_t b : before_[p]) {
+      if (b > 0 && dominator_[static_cast<size_t>(b)] < 0) continue;  // nothing leads there
+      int32_t& d = dominator_[p];
+      int32_t other = b;
+      if (d < 0) d = b;
+      while (d != other) (d > other ? d : other) = dominator_[static_cast<size_t>(d > other ? d : other)];
+    }
+  std::vector<uint8_t> always(n + 1, 0);
+  for (auto p = static_cast<int32_t>(n); p >= 0; p = dominator_[static_cast<size_t>(p)]) always[static_cast<size_t>(p)] = 1;
+  for (const auto& [first, opening] : begins)
+    for (size_t p = first; p < n;) {
+      if (!always[p]) openings_[p].push_back(opening);
+      const auto* ref = std::get_if<FieldRef>(&form.pieces()[p]);
+      if (ref && !form.fields()[static_cast<size_t>(ref->field)].exits.empty()) break;
+      p = static_cast<size_t>(form.next_piece(static_cast<int32_t>(p)));
+    }
+}
+
+std::vector<GraphVisibility::Segment> GraphVisibility::scaffold_before(int32_t u) const {
+  std::vector<Segment> out;
+  if (!form_->branches()) return out;
+  for (int32_t p = piece_at_[static_cast<size_t>(u)]; p >= 0; p = dominator_[static_cast<size_t>(p)])
+    if (form_->fixed_at(form_->begin_of(p)))
+      out.push_back({.field = -1, .begin = form_->begin_of(p), .end = std::min(u + 1, form_->begin_of(p + 1))});
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+std::vector<GraphVisibility::Segment> GraphVisibility::context_with_choices(int32_t field) const {
+  const auto& ancestors = ancestors_[static_cast<size_t>(field)];
+  const int32_t own = piece_of_[static_cast<size_t>(field)];
+  std::vector<uint8_t> leads(form_->pieces().size(), 0), every(leads);
+  leads[static_cast<size_t>(own)] = 1;
+  for (int32_t p = own; p >= 0; --p)
+    if (leads[static_cast<size_t>(p)])
+      for (const int32_t b : before_[static_cast<size_t>(p)]) leads[static_cast<size_t>(b)] = 1;
+  for (int32_t p = own; p >= 0; p = dominator_[static_cast<size_t>(p)]) every[static_cast<size_t>(p)] = 1;
+  const auto is_ancestor = [&](int32_t f) { return std::binary_search(ancestors.begin(), ancestors.end(), f); };
+  std::vector<Segment> out;
+  for (size_t p = 0; p < form_->pieces().size(); ++p) {
+    const auto* ref = std::get_if<FieldRef>(&form_->pieces()[p]);
+    const auto index = static_cast<int32_t>(p);
+    if (ref) {
+      if (is_ancestor(ref->field)) out.push_back({.field = ref->field});
+      continue;
+    }
+    const auto opened = openings(index);
+    const bool known = std::all_of(opened.begin(), opened.end(), [&](const Opening& o) { return is_ancestor(o.field); });
+    if (!leads[p] || (!every[p] && !known)) continue;
+    // The token before the field, or before an ancestor, is run again as that one's first row.
+    const auto* next = p + 1 < form_->pieces().size() ? std::get_if<FieldRef>(&form_->pieces()[p + 1]) : nullptr;
+    const bool replaced = next && (next->field == field || is_ancestor(next->field));
+    const int32_t end = form_->begin_of(index + 1) - (replaced ? 1 : 0);
+    if (form_->begin_of(index) < end)
+      out.push_back({.field = -1, .begin = form_->begin_of(index), .end = end, .piece = every[p] ? -1 : index});
+  }
+  return out;
 }
 
 int64_t GraphVisibility::longest_path(std::span<const int32_t> passes) const {

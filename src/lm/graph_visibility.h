@@ -8,6 +8,10 @@
 // A row of field v sees the prompt; then, in order of position, the scaffold rows before the field's start without the originals
 // of the hand-off tokens of v and of v's ancestors, and all rows of all ancestors; then v's own rows up to itself. So it sees
 // every position once. Row (v, i) gives the law of token i, END included. Positions behind a field's last token stay empty.
+//
+// Where the shape depends on values (Field::exits): a scaffold row sees the fixed tokens that every way to it passes. A field sees those
+// that every way to it passes, and of the others before it those that its ancestors' choices lead through; fields and fixed tokens that
+// they lead past are seen by nobody.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -26,8 +30,18 @@ class GraphVisibility {
   struct Segment {
     int32_t field = -1;
     int32_t begin = 0, end = 0;
+    int32_t piece = -1;  // scaffold that is there only if this piece is passed; -1: always
     bool operator==(const Segment&) const = default;
   };
+  /// A field with exits, and the piece that one of them leads to.
+  struct Opening {
+    int32_t field = 0, piece = 0;
+  };
+  /// The nearest exits from which a piece is passed; none where every answer passes it.
+  std::span<const Opening> openings(int32_t piece) const { return openings_[static_cast<size_t>(piece)]; }
+  std::span<const Opening> openings_of_field(int32_t field) const { return openings(piece_of_[static_cast<size_t>(field)]); }
+  /// What the scaffold row at form position u sees of the scaffold: stretches of form positions, up to u itself. Empty: all before it.
+  std::vector<Segment> scaffold_before(int32_t u) const;
   std::span<const Segment> context(int32_t field) const { return contexts_[static_cast<size_t>(field)]; }
   /// Fields that are reachable through parents, ascending, the field itself left out.
   std::span<const int32_t> ancestors(int32_t field) const { return ancestors_[static_cast<size_t>(field)]; }
@@ -45,6 +59,12 @@ class GraphVisibility {
   std::vector<std::vector<Segment>> contexts_;
   std::vector<std::vector<int32_t>> ancestors_, children_;
   std::vector<int32_t> order_;
+  void find_ways();
+  std::vector<Segment> context_with_choices(int32_t field) const;
+  std::vector<int32_t> dominator_, piece_of_,
+      piece_at_;  // by piece: the last one that every way to it passes; by field; by position
+  std::vector<std::vector<Opening>> openings_;
+  std::vector<std::vector<int32_t>> before_;  // by piece: those that lead to it
 };
 
 }  // namespace slip

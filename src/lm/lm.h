@@ -8,6 +8,7 @@
 // sees, not on company, threads, slots or requests.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <variant>
@@ -39,6 +40,12 @@ struct Row {
   bool statistics = false;  // with kArgmax: PassOutput::statistics is wanted
 };
 
+/// Who waits for a long pass. Asked and told on the thread that called forward, between pieces of its work; implementations may do neither.
+struct PassWatch {
+  std::function<bool()> stop;  // true: forward returns kCancelled; keys that it was to write are not valid
+  std::function<void(int64_t done, int64_t total)> tell;  // may be empty
+};
+
 /// One forward pass. Views only: the caller keeps rows, spans and features alive during forward.
 struct Pass {
   std::span<const Row> rows;
@@ -48,6 +55,7 @@ struct Pass {
       false;          // run with the drafter's low-rank adapter (LmInfo::has_draft_adapter); keys of such passes are drafts'
   bool taps = false;  // PassOutput::taps_NE is wanted, for every row
   std::span<const std::span<const TokenId>> allowed = {};  // lists of ids that rows name: ascending, none empty
+  const PassWatch* watch = nullptr;                        // for passes that take long
 };
 
 /// What width policies and verifiers ask of a row's logits, over the ids that it allows.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sees whom: the span rules of every mask, shared by the engine and the trainer, so that a row trained is a row decoded.
+// Who sees whom in a form, and the masks of chains as the trainer and rows files (models/rows_file.h) write them. The engine lists spans of
+// slots itself where it lays out rows (PassBuilder::add_spans); trainer_engine_test holds its rows against the trainer's. A graph's rule is
+// one for both: graph_visibility.h.
 // Everything is a list of half-open ranges over row indices, in the order in which the keys are added: what is finished
 // first, what is being drafted last. (Order only moves rounding; a dense mask may ignore it.)
 #pragma once
@@ -28,14 +30,6 @@ using IndexRanges = std::vector<IndexRange>;
 /// A causal row sees all rows up to itself: {[0, row + 1)}.
 IndexRanges causal_row(int32_t row);
 
-/// A row of a block under draft: everything before the block, then the whole block both ways: {[0, begin), [begin, end)},
-/// joined into {[0, end)}.
-IndexRanges draft_row(int32_t block_begin, int32_t block_end);
-
-/// Rows of a text whose blocks are decoded in order (block-causal context): row i sees every row of its own and of earlier
-/// blocks. `block_of_row`: -1 for prompt rows, which are causal among themselves.
-std::vector<IndexRanges> block_causal(std::span<const int32_t> block_of_row);
-
 /// Turn number of each token: goes up by one whenever `block` changes along the sequence; the first turn is 0.
 std::vector<int32_t> turns_of_blocks(std::span<const int32_t> block_of_token);
 
@@ -43,9 +37,6 @@ std::vector<int32_t> turns_of_blocks(std::span<const int32_t> block_of_token);
 /// turns, then the noisy rows of its own turn, both ways. Clean row i: clean rows 0 .. i. Clean never sees noisy.
 /// `turn_of_token` need not be contiguous; "earlier" means a smaller turn.
 std::vector<IndexRanges> dual_stream(std::span<const int32_t> turn_of_token);
-
-/// The same lists as a dense matrix, line by line: 1 where line's row sees the column's row. rows x columns.
-std::vector<uint8_t> dense_mask(std::span<const IndexRanges> sees, int32_t columns);
 
 /// Appends [begin, end) to a list, joining it with the last range when they touch; an empty range is dropped.
 void append_range(IndexRanges& ranges, int32_t begin, int32_t end);

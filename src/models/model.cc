@@ -187,7 +187,20 @@ Status Model::encode_images(std::span<const PatchGrid> images, std::vector<float
   features_ND.clear();
   if (images.empty()) return {};
   if (!vision_) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
-  return vision_->encode(images, features_ND, cancel);
+  if (!features_.enabled()) return vision_->encode(images, features_ND, cancel);
+  std::vector<const PatchGrid*> missing;
+  for (const PatchGrid& g : images)
+    if (!features_.get(g)) missing.push_back(&g);
+  std::vector<std::vector<float>> made;
+  for (const PatchGrid* g : missing) SLIP_TRY_(vision_->encode({g, 1}, made.emplace_back(), cancel));
+  size_t next = 0;
+  for (const PatchGrid& g : images) {
+    const bool fresh = next < missing.size() && missing[next] == &g;
+    const std::vector<float>& its = fresh ? made[next++] : *features_.get(g);
+    features_ND.insert(features_ND.end(), its.begin(), its.end());
+  }
+  for (size_t i = 0; i < missing.size(); ++i) features_.put(*missing[i], std::move(made[i]));
+  return {};
 }
 
 Result<Prompt> Model::build_prompt(std::span<const ChatMessage> messages, std::span<const PatchGrid> images,

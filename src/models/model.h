@@ -18,6 +18,7 @@
 #include "models/loader.h"
 #include "models/prompt.h"
 #include "models/rows_file.h"
+#include "models/vision/feature_cache.h"
 #include "models/vision/history_encoder.h"
 #include "models/vision/image_rules.h"
 #include "models/vision/vision_tower.h"
@@ -68,6 +69,9 @@ class Model {
   /// kUnsupported when the model has no vision tower, kBadInput when its folder has no preprocessor_config.json.
   Result<PatchGrid> preprocess(const Image& image) const;
   Status encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel = {});
+  /// Features of images whose content is known stay for later requests, up to so many bytes; 0, as a folder is loaded: none do.
+  void keep_features(size_t bytes) { features_ = FeatureCache(bytes); }
+  const FeatureCache& kept_features() const { return features_; }
   /// Messages, rendered by the folder's own template; its loading error when it has none that is known.
   Result<Prompt> build_prompt(std::span<const ChatMessage> messages, std::span<const PatchGrid> images = {},
                               const ChatOptions& options = {});
@@ -107,6 +111,7 @@ class Model {
   DecoderLm* decoder_ = nullptr;
   std::optional<ImageRules> image_rules_;
   std::unique_ptr<VisionTower> vision_;
+  FeatureCache features_;
   std::optional<HistoryEncoder> history_;
 };
 

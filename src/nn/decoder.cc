@@ -77,15 +77,35 @@ DecoderLm::DecoderLm(DecoderOptions options, DecoderWeights weights, KvArena are
 
 Status DecoderLm::set_taps(std::span<const int32_t> layers) { return choose_taps(layers, options_.layers, info_); }
 
+namespace {
+
+/// The pool asks whether the pass is still wanted, while it lasts.
+class Watched {
+ public:
+  Watched(ThreadPool& pool, const PassWatch* watch) : pool_(pool) {
+    if (watch && watch->stop) pool_.stop_when(&watch->stop);
+  }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+  ~Watched() { pool_.stop_when(nullptr); }
+
+ private:
+  ThreadPool& pool_;
+};
+
+}  // namespace
+
 Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
   SLIP_TRY_(check_(pass, info_));
   begin_output(pass, info_, out);
   if (pass.rows.empty()) return {};
+  const Watched watched(pool_, pass.watch);
   prepare(pass);
   embed(pass);
   tap("embeds_TD", a_.x_TD.data());
   layers(pass, out);
-  head(pass, out);
+  if (!pool_.stopped()) head(pass, out);
+  if (pool_.stopped()) return Error{ErrorKind::kCancelled, "pass: expected to finish, got cancelled"};
   return {};
 }
 
@@ -107,7 +127,8 @@ void DecoderLm::layers(const Pass& pass, PassOutput& out) {
   for_shares([&](const Share& s) { project(0, s); });
   for (int32_t layer = 0; layer <= last; ++layer) {
     if (layer == last && !needs_every_row(pass)) keep_wanted();
-    if (rows_ == 0) return;
+    if (rows_ == 0 || pool_.stopped()) return;
+    if (pass.watch && pass.watch->tell) pass.watch->tell(layer, last + 1);
     for_shares([&](const Share& s) {
       attend(pass, layer, s);
       mlp_block(layer, s);

@@ -165,5 +165,30 @@ TEST(ChooseFrom, TakesTheLowestOfEqualsAndLetsNaNLose) {
   EXPECT_FLOAT_EQ(choose_from(logits, two).statistics.log_sum_exp, 2);
 }
 
+TEST(DecoderLm, APassThatNobodyWaitsForEndsEarlyAndTheNextOneIsWhatItWas) {
+  for (const int threads : {1, 2}) {
+    ThreadPool pool(threads);
+    const auto lm = random_decoder(WeightType::kF32, pool);
+    const Rows rows = causal(200, Want::kLogits);
+    PassOutput whole, again;
+    ASSERT_TRUE(lm->forward({rows.rows, rows.spans}, whole));
+    int asked = 0;
+    std::vector<int64_t> told;
+    const PassWatch watch{.stop = [&] { return ++asked > 3; }, .tell = [&](int64_t done, int64_t) { told.push_back(done); }};
+    Pass pass{rows.rows, rows.spans};
+    pass.watch = &watch;
+    const Status cut = lm->forward(pass, again);
+    ASSERT_FALSE(cut);
+    EXPECT_EQ(cut.error().kind, ErrorKind::kCancelled);
+    const PassWatch patient{.stop = [] { return false; },
+                            .tell = [&](int64_t done, int64_t total) { told.push_back(done * 100 + total); }};
+    told.clear();
+    pass.watch = &patient;
+    ASSERT_TRUE(lm->forward(pass, again));
+    EXPECT_EQ(told, (std::vector<int64_t>{2, 102}));
+    EXPECT_EQ(std::memcmp(whole.logits_NV.data(), again.logits_NV.data(), whole.logits_NV.size() * sizeof(float)), 0);
+  }
+}
+
 }  // namespace
 }  // namespace slip

@@ -64,13 +64,17 @@ void bind_parts(py::module_& m) {
   ms("verify_ms", &Statistics::verify_ms);
   ms("plan_ms", &Statistics::plan_ms);
   ms("total_ms", &Statistics::total_ms);
-  py::class_<DecoderUsed>(m, "DecoderUsed", "The decoder that ran. Lossy ones may answer otherwise than the model's own law.")
+  py::class_<DecoderUsed>(m, "DecoderUsed",
+                          "The decoder that ran. exact: the tokens that the model draws one at a time. lossy: they may be others "
+                          "than its probabilities "
+                          "give. Neither (rejection): other tokens, the same probabilities.")
       .def_readonly("preset", &DecoderUsed::preset)
       .def_readonly("schedule", &DecoderUsed::schedule)
       .def_readonly("drafter", &DecoderUsed::drafter)
       .def_readonly("verifier", &DecoderUsed::verifier)
       .def_readonly("width", &DecoderUsed::width)
-      .def_readonly("lossy", &DecoderUsed::lossy);
+      .def_readonly("lossy", &DecoderUsed::lossy)
+      .def_readonly("exact", &DecoderUsed::exact);
 }
 
 /// A view of a part of an answer that keeps the whole.
@@ -91,7 +95,10 @@ void bind_views(py::module_& m) {
           "After the fit: n x 2, t = 0.25, 0.5, ... s; empty without a plan.")
       .def_property_readonly(
           "spread_m", [](const TrajectoryView& v) { return numbers(v.of->trajectory.spread_m, py::cast(v.of)); },
-          "Of rollouts, per point: root mean square distance from their mean.");
+          "Of rollouts, per point: root mean square distance from their mean.")
+      .def_property_readonly(
+          "infeasible", [](const TrajectoryView& v) { return v.of->trajectory.infeasible; },
+          "Why a car could not follow the plan; empty where one could.");
   py::class_<ActionView>(m, "Action", "A robot's action.")
       .def_property_readonly(
           "unnorm_key", [](const ActionView& v) { return v.of->action->unnorm_key; }, "Whose statistics gave the units.")
@@ -100,6 +107,12 @@ void bind_views(py::module_& m) {
       .def_property_readonly(
           "normalized", [](const ActionView& v) { return numbers(v.of->action->normalized, py::cast(v.of)); },
           "As the model gave it.");
+}
+
+py::dict log_probs_of(const Answer& answer) {
+  py::dict out;
+  for (const LogProbs& of : answer.log_probs) out[py::str(of.field)] = of.tokens;
+  return out;
 }
 
 std::string repr(const Answer& a) {
@@ -151,6 +164,11 @@ void bind_answer(py::module_& m) {
       .def_property_readonly(
           "action", [](const SharedAnswer& a) -> py::object { return a->action ? py::cast(ActionView{a}) : py::none(); },
           "A robot's action, of models that give one; else None.")
+      .def_readonly("finish", &Answer::finish, "Why free text ended: \"end\", \"stop\" or \"length\"; \"\" for a form.")
+      .def_readonly("remarks", &Answer::remarks, "What a person should know of the request.")
+      .def_property_readonly(
+          "log_probs", &log_probs_of,
+          "With log_probs=True: by field the natural logarithms of the drawn tokens' probabilities; \"\" for free text.")
       .def_readonly("decoder", &Answer::decoder, "The decoder that ran.")
       .def_readonly("statistics", &Answer::statistics, "What it took.")
       .def("to_json", &Answer::to_json, "The result object of `slipstream run --json`, one line.")

@@ -85,9 +85,10 @@ Pending start(const std::shared_ptr<Engine>& engine, const Request& request, con
   return Pending(Job::start(engine, request, kept, std::move(done)));
 }
 
-/// How far loading is, from its thread to the one that waits.
+/// How far loading is, from its thread to the one that waits, who may call it off.
 struct LoadState {
   std::atomic<int64_t> done{0}, total{0};
+  CancelToken cancel;
   std::promise<Result<Engine>> loaded;
 };
 
@@ -101,13 +102,14 @@ void tell(const py::object& progress, const LoadState& state, int64_t& told) {
 std::shared_ptr<Engine> load(const std::string& folder, const EngineOptions& options, const py::object& progress) {
   const auto state = std::make_shared<LoadState>();
   std::future<Result<Engine>> loaded = state->loaded.get_future();
-  const auto work = [state, folder, options] {
-    state->loaded.set_value(Engine::load(folder, options, [&](std::string_view, int64_t done, int64_t total) {
-      state->total = total;
-      state->done = done;
-    }));
+  const auto tell_state = [state = state.get()](std::string_view, int64_t done, int64_t total) {
+    state->total = total;
+    state->done = done;
   };
-  in_background(work, {});
+  const auto work = [state, folder, options, tell_state] {
+    state->loaded.set_value(Engine::load(folder, options, tell_state, state->cancel));
+  };
+  in_background(work, [state] { state->cancel.cancel(); });
   int64_t told = -1;
   for (bool ready = false; !ready;) {
     tell(progress, *state, told);
@@ -115,7 +117,10 @@ std::shared_ptr<Engine> load(const std::string& folder, const EngineOptions& opt
       const py::gil_scoped_release free;
       ready = loaded.wait_for(kLook) == std::future_status::ready;
     }
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (PyErr_CheckSignals() != 0) {
+      state->cancel.cancel();  // the memory comes back when the thread has seen it
+      throw py::error_already_set();
+    }
   }
   tell(progress, *state, told);
   return std::make_shared<Engine>(value_or_throw(loaded.get()));

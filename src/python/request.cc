@@ -92,6 +92,10 @@ void bind_request(py::module_& m) {
   c.def_readwrite("form", &Request::form);
   c.def_readwrite("form_schema", &Request::form_schema);
   c.def_readwrite("prompt", &Request::prompt);
+  c.def_readwrite("system", &Request::system);
+  c.def_readwrite("stop", &Request::stop);
+  c.def_readwrite("log_probs", &Request::log_probs);
+  c.def_readwrite("previous_answer", &Request::previous_answer);
   c.def_readwrite("visibility", &Request::visibility);
   c.def_readwrite("unnorm_key", &Request::unnorm_key);
   c.def_readwrite("fit", &Request::fit);
@@ -110,6 +114,7 @@ void bind_request(py::module_& m) {
   c.def("add_video", &add_video, py::arg("frames"), py::arg("fps"));
   c.def("set_ego", [](Request& r, const std::string& json) { r.ego = value_or_throw(parse_ego(json)); });
   c.def("read_ego", [](Request& r, const std::string& file) { r.ego = value_or_throw(read_ego(file)); });
+  c.def("set_messages", [](Request& r, const std::string& json) { r.messages = value_or_throw(parse_messages(json)); });
   c.def("set_cancel", [](Request& r, const CancelToken& parent) { r.cancel = CancelToken::child_of(parent); });
   c.def("set_timeout", &set_timeout);
 }

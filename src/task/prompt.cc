@@ -103,47 +103,10 @@ std::vector<Image> camera_images(std::span<const uint8_t> pictures, bool blank) 
 
 EgoInput ego_of(const sim::Labels& labels) { return {labels.intent, labels.history}; }
 
-namespace {
-
-Result<sim::EgoState> read_state(const json::value& v, std::string_view where, size_t i) {
-  const json::array* a = v.if_array();
-  if (!a || a->size() != 7)
-    return bad_input("{}: history[{}]: expected 7 numbers [t, x, y, vx, vy, ax, ay], got another shape", where, i);
-  std::array<float, 7> n{};
-  for (size_t k = 0; k < 7; ++k) {
-    if (!(*a)[k].is_number()) return bad_input("{}: history[{}][{}]: expected a number, got another type", where, i, k);
-    n[k] = (*a)[k].to_number<float>();
-    if (!std::isfinite(n[k])) return bad_input("{}: history[{}][{}]: expected a finite number, got {}", where, i, k, n[k]);
-  }
-  return sim::EgoState{n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
-}
-
-}  // namespace
-
 Result<sim::Intent> intent_named(std::string_view word, std::string_view where) {
   for (const auto candidate : {sim::Intent::kGoStraight, sim::Intent::kGoLeft, sim::Intent::kGoRight})
     if (word == words(candidate)) return candidate;
   return bad_input("{}: intent: expected GO_STRAIGHT, GO_LEFT or GO_RIGHT, got {}", where, word);
-}
-
-Result<EgoInput> read_ego(const std::filesystem::path& file) {
-  SLIP_TRY(const json::value v, read_json(file, size_t{1} << 20));
-  return parse_ego(v, file.string());
-}
-
-Result<EgoInput> parse_ego(const json::value& v, std::string_view where) {
-  if (!v.is_object()) return bad_input("{}: expected an object with intent and history, got another type", where);
-  const json::object& o = v.get_object();
-  SLIP_TRY(const std::string intent, get_string(o, "intent", where));
-  EgoInput out;
-  SLIP_TRY(out.intent, intent_named(intent, where));
-  SLIP_TRY(const json::array* history, get_array(o, "history", where));
-  if (history->size() != out.history.size())
-    return bad_input("{}: history: expected {} states at 4 Hz, oldest first, got {}", where, out.history.size(), history->size());
-  for (size_t i = 0; i < out.history.size(); ++i) {
-    SLIP_TRY(out.history[i], read_state((*history)[i], where, i));
-  }
-  return out;
 }
 
 namespace {

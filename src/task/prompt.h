@@ -28,9 +28,13 @@ struct EgoInput {
 /// At rest for the whole history, going straight on: what is said of a car of which nothing is known.
 EgoInput standing_ego();
 EgoInput ego_of(const sim::Labels& labels);
-/// {"intent": "GO_STRAIGHT|GO_LEFT|GO_RIGHT", "history": [[t, x, y, vx, vy, ax, ay] x 16, oldest first]}.
+/// {"intent": "GO_STRAIGHT|GO_LEFT|GO_RIGHT", "history": [[t, x, y, vx, vy, ax, ay], ...]}: states oldest first in the frame of the last one,
+/// t in seconds, the last one's 0, the first one's at most -3.75 (docs/guide/inputs.md). Sixteen at 4 Hz are taken as they are; others are
+/// resampled (task/ego.cc). kBadInput for unknown keys, other times and for what no car does.
 Result<EgoInput> read_ego(const std::filesystem::path& file);
 Result<EgoInput> parse_ego(const json::value& v, std::string_view where);
+/// Is it a car's history, in the frame of its last state, at the times of EgoInput? kBadInput says which state is not.
+Status check_ego(const EgoInput& ego, std::string_view where);
 
 /// A record's pictures (kCameras * kImageBytes: an invariant, RecordSet::pictures checks files) as images, front left first; all one
 /// grey when `blank`: the ablation that shows how much the cameras matter.

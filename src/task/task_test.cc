@@ -223,5 +223,74 @@ TEST(TaskTokenizer, TheSameVocabularySpeaksWodE2e) {
   }
 }
 
+// ---- ego.json
+
+json::object ego_file(double rate_hz, double seconds, double offset_s = 0, double speed = 8, double yaw_rate = 0.1) {
+  // A circle at constant speed that ends at the origin along x: the truth between any two states is known.
+  json::array history;
+  const int n = static_cast<int>(std::lround(seconds * rate_hz));
+  for (int i = -n; i <= 0; ++i) {
+    const double t = i / rate_hz, a = yaw_rate * t, r = speed / yaw_rate;
+    history.push_back(json::array{t + offset_s, r * std::sin(a), r * (1 - std::cos(a)), speed * std::cos(a), speed * std::sin(a),
+                                  -speed * yaw_rate * std::sin(a), speed * yaw_rate * std::cos(a)});
+  }
+  return {{"intent", "GO_STRAIGHT"}, {"history", std::move(history)}};
+}
+
+TEST(EgoFile, SixteenStatesAtFourHertzAreTakenAsTheyAre) {
+  const auto ego = parse_ego(ego_file(4, 3.75), "ego");
+  ASSERT_TRUE(ego) << ego.error().message;
+  const json::value file = ego_file(4, 3.75);
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(ego->history[i].t_s, (static_cast<float>(i) - 15) / 4);
+    EXPECT_EQ(ego->history[i].x, file.at("history").at(i).at(1).to_number<float>());
+    EXPECT_EQ(ego->history[i].vy, file.at("history").at(i).at(4).to_number<float>());
+  }
+}
+
+TEST(EgoFile, OtherRatesMeetTheSameStates) {
+  const EgoInput truth = *parse_ego(ego_file(4, 3.75), "ego");
+  for (const double rate : {2.0, 5.0, 10.0, 12.5, 50.0}) {
+    const auto ego = parse_ego(ego_file(rate, 5), "ego");
+    ASSERT_TRUE(ego) << rate << ": " << ego.error().message;
+    for (size_t i = 0; i < 16; ++i) {
+      EXPECT_NEAR(ego->history[i].x, truth.history[i].x, 0.01) << rate << " " << i;
+      EXPECT_NEAR(ego->history[i].y, truth.history[i].y, 0.01);
+      EXPECT_NEAR(ego->history[i].vx, truth.history[i].vx, 0.02);
+      EXPECT_NEAR(ego->history[i].ay, truth.history[i].ay, 0.02);
+    }
+  }
+}
+
+TEST(EgoFile, WhatNoCarDoesIsRefusedInWords) {
+  const auto refused = [](json::object file, std::string_view words) {
+    const auto ego = parse_ego(file, "ego");
+    ASSERT_FALSE(ego) << words;
+    EXPECT_EQ(ego.error().kind, ErrorKind::kBadInput);
+    EXPECT_NE(ego.error().message.find(words), std::string::npos) << ego.error().message;
+  };
+  const auto with = [](size_t state, size_t number, double value) {
+    json::object file = ego_file(4, 3.75);
+    file["history"].as_array()[state].as_array()[number] = value;
+    return file;
+  };
+  refused(ego_file(4, 3.75, 1.7e9), "that end at 0, which is now, got 1700000000");
+  refused(ego_file(4, 3.75, -10), "that end at 0");
+  refused(ego_file(4, 2), "expected states from -3.75 s on, got -2 s as the first");
+  refused(ego_file(0.5, 6), "at most 1 s apart");
+  refused(with(3, 0, -3.5), "expected times that ascend");
+  refused(with(3, 0, 1), "at most 1 s apart");
+  refused(with(0, 1, 1e30), "within 500 m");
+  refused(with(5, 3, 250), "at most 100 m/s");
+  refused(with(5, 6, -80), "at most 25 m/s^2");
+  refused(with(7, 2, 40), "a place that the velocities lead to");
+  json::object moved = ego_file(4, 3.75);
+  for (json::value& s : moved["history"].as_array()) s.as_array()[1] = s.at(1).to_number<double>() + 30;
+  refused(moved, "the last state at the origin");
+  json::object unknown = ego_file(4, 3.75);
+  unknown["heading"] = 0;
+  refused(unknown, "expected the keys intent and history, got heading");
+}
+
 }  // namespace
 }  // namespace slip

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <set>
 #include <unordered_map>
 
@@ -79,11 +80,15 @@ struct Tokenizer::Impl {
   Status build_symbols(const TokenizerSpec& spec, const IdByText& vocab);
   void build_added(const TokenizerSpec& spec);
   std::string normalize(std::string_view text) const;
+  /// `begins`: a text of its own, in front of which a blank may go.
+  Result<std::vector<TokenId>> encode(std::string_view text, bool begins) const;
   /// `first`: the segment is the text's start.
-  Status encode_segment(std::string_view normalized_text, bool first, std::vector<TokenId>& out) const;
+  Status encode_segment(std::string_view normalized_text, bool begins, bool first, std::vector<TokenId>& out) const;
   Result<std::vector<std::string_view>> pieces_of(std::string_view segment) const;
   void encode_piece(std::string_view piece, std::vector<int32_t>& symbols) const;
   void characters(std::string_view text, std::vector<int32_t>& symbols) const;
+  mutable std::mutex trie_mutex;
+  mutable std::shared_ptr<const TokenTrie> trie;
   const Entry* entry(TokenId id) const {
     if (id.value < 0 || static_cast<size_t>(id.value) >= entries.size()) return nullptr;
     const Entry& e = entries[static_cast<size_t>(id.value)];
@@ -226,11 +231,11 @@ Result<std::vector<std::string_view>> Tokenizer::Impl::pieces_of(std::string_vie
   return pieces;
 }
 
-Status Tokenizer::Impl::encode_segment(std::string_view text, bool first, std::vector<TokenId>& out) const {
+Status Tokenizer::Impl::encode_segment(std::string_view text, bool begins, bool first, std::vector<TokenId>& out) const {
   std::string metaspace;
   if (sentencepiece && blank != BlankInFront::kNormalizer) {
     metaspace = replace_all(text, " ", kBlank);
-    const bool wanted = blank == BlankInFront::kAlways || (blank == BlankInFront::kFirst && first);
+    const bool wanted = begins && (blank == BlankInFront::kAlways || (blank == BlankInFront::kFirst && first));
     if (wanted && !metaspace.starts_with(kBlank)) metaspace.insert(0, kBlank);
     text = metaspace;
   }
@@ -258,21 +263,31 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   return Tokenizer(std::move(impl));
 }
 
-Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text) const {
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text) const { return impl_->encode(text, true); }
+
+Result<std::vector<TokenId>> Tokenizer::encode_inside(std::string_view text) const { return impl_->encode(text, false); }
+
+std::shared_ptr<const TokenTrie> Tokenizer::trie() const {
+  const std::lock_guard lock(impl_->trie_mutex);
+  if (!impl_->trie) impl_->trie = std::make_shared<const TokenTrie>(*this);
+  return impl_->trie;
+}
+
+Result<std::vector<TokenId>> Tokenizer::Impl::encode(std::string_view text, bool begins) const {
   if (!is_valid_utf8(text)) return bad_input("text: expected UTF-8, got other bytes");
   std::vector<TokenId> out;
   Status status;
-  impl_->raw.split(text, [&](std::string_view part, const AddedToken* token) {
+  raw.split(text, [&](std::string_view part, const AddedToken* token) {
     if (token) {
       out.push_back({token->id});
       return;
     }
-    const std::string normal = impl_->normalize(part);
-    impl_->normalized.split(normal, [&](std::string_view piece, const AddedToken* inner) {
+    const std::string normal = begins || !sentencepiece ? normalize(part) : replace_all(part, " ", kBlank);
+    normalized.split(normal, [&](std::string_view piece, const AddedToken* inner) {
       if (inner) {
         out.push_back({inner->id});
       } else if (status) {
-        status = impl_->encode_segment(piece, part.data() == text.data() && piece.data() == normal.data(), out);
+        status = encode_segment(piece, begins, part.data() == text.data() && piece.data() == normal.data(), out);
       }
     });
   });

@@ -13,6 +13,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "text/token_trie.h"
 
 namespace slip {
 
@@ -48,6 +49,10 @@ class Tokenizer {
   bool is_added(TokenId id) const;
   /// Largest id + 1 (the model's embedding may have more rows).
   int32_t size() const;
+  /// The tokens by their bytes; made when first asked for (30 ms for 150,000) and shared.
+  std::shared_ptr<const TokenTrie> trie() const;
+  /// As encode() does inside of a text: without the blank that the Llama-2 kind puts in front of one.
+  Result<std::vector<TokenId>> encode_inside(std::string_view text) const;
 
  private:
   friend class StreamDecoder;

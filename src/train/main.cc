@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <system_error>
 
 #include "base/check.h"
@@ -21,6 +22,9 @@
 #include "train/loop/learner.h"
 #include "train/loop/trainer.h"
 #include "train/model/forward_rows.h"
+#include "train/parallel/launch.h"
+#include "train/parallel/processes.h"
+#include "train/parallel/shard_sum.h"
 
 namespace {
 
@@ -53,6 +57,35 @@ slip::Result<slip::TrainConfig> resumed_config(const std::filesystem::path& from
   return slip::checkpoint_config(from);
 }
 
+// Without instructions for it bf16 is emulated number by number: many times slower than f32, for fewer digits.
+void choose_precision(slip::TrainConfig& config) {
+#if defined(__x86_64__)
+  const bool native = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+#else
+  const bool native = true;
+#endif
+  if (config.precision != slip::Precision::kBF16 || native || std::getenv("SLIP_TRAIN_BF16") != nullptr) return;
+  config.precision = slip::Precision::kF32;
+  slip::say(
+      "slipstream-train: precision: bf16 is asked for and f32 used: this processor has no AVX-512, without which bf16 is many "
+      "times "
+      "slower (SLIP_TRAIN_BF16=1 insists)\n");
+}
+
+/// The first process alone makes what a source makes on the way (a tokenizer); the others wait for it.
+slip::Result<std::unique_ptr<slip::SampleSource>> source_of(const slip::TrainConfig& c) {
+  const bool first = c.processes->rank() == 0;
+  std::optional<slip::Result<std::unique_ptr<slip::SampleSource>>> made;
+  if (first) made = slip::make_source(c.data, c.tokenizer);
+  const double failed = first && !*made ? 1 : 0;
+  const auto all = c.processes->gather({&failed, 1});
+  if (first) return std::move(*made);
+  if (!all) return all.error();
+  if (all->front() != 0)
+    return slip::resource_error("process 0: expected its data, got an error there; its own message says which");
+  return slip::make_source(c.data, c.tokenizer);
+}
+
 slip::Status run_training(const Arguments& a) {
   std::optional<std::filesystem::path> from;
   std::filesystem::path out = a.out;
@@ -62,20 +95,29 @@ slip::Status run_training(const Arguments& a) {
   }
   SLIP_TRY(slip::TrainConfig config, a.config.empty() ? resumed_config(*from) : slip::TrainConfig::load(a.config));
   if (!out.empty()) config.out = out;
+  if (config.out.empty()) return slip::usage_error("{}: expected \"out\" or --out, the run's folder, got neither", a.config);
   if (a.steps > 0) config.steps = config.schedule.steps = a.steps;
   if (a.max_minutes >= 0) config.max_minutes = a.max_minutes;
-  SLIP_TRY(const auto source, slip::make_source(config.data, config.tokenizer));
+  choose_precision(config);
+  SLIP_TRY(const slip::Launch launch, slip::launch_from());
+  SLIP_TRY_(slip::shards_of(config.shards, launch.rank, launch.size));
+  SLIP_TRY(config.processes, slip::join(launch));
+  SLIP_TRY(const auto source, source_of(config));
   const char* core = std::getenv("OPENBLAS_CORETYPE");
-  slip::say(fmt::format("slipstream-train: {} numbers, {}, OPENBLAS_CORETYPE={}{}\n", slip::numbers_trained(config),
-                        config.precision == slip::Precision::kBF16 ? "bf16" : "f32", core != nullptr ? core : "(its own guess)",
-                        from ? ", from " + from->string() : ""));
+  const bool first = launch.rank == 0;
+  if (first)
+    slip::say(fmt::format("slipstream-train: {}, OPENBLAS_CORETYPE={}{}{}\n",
+                          config.precision == slip::Precision::kBF16 ? "bf16" : "f32", core != nullptr ? core : "(its own guess)",
+                          launch.size > 1 ? fmt::format(", {} processes by {}", launch.size, launch.by) : "",
+                          from ? ", from " + from->string() : ""));
   SLIP_TRY(const slip::TrainReport report, slip::train(config, *source, {.resume = from}));
   if (report.interrupted)
     return slip::Error{slip::ErrorKind::kCancelled, fmt::format("interrupted after {} steps; --resume goes on from {}",
                                                                 report.steps, report.checkpoint.string())};
-  slip::say(fmt::format("slipstream-train: {} after {} steps, loss {:.4f}, {:.2f} samples/s, {}\n",
-                        report.stopped_early ? "stopped" : "done", report.steps, report.loss, report.samples_per_s,
-                        report.checkpoint.string()));
+  if (first)
+    slip::say(fmt::format("slipstream-train: {} after {} steps, loss {:.4f}, {:.2f} samples/s, {}\n",
+                          report.stopped_early ? "stopped" : "done", report.steps, report.loss, report.samples_per_s,
+                          report.checkpoint.string()));
   return {};
 }
 
@@ -135,7 +177,8 @@ int main(int argc, char** argv) {
   // Activations of tens of megabytes come and go every step: keep their pages (a sixth of the f32 step was page faults).
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, -1);
-  slip::install_interrupt_handler(120000);
+  slip::install_interrupt_handler(
+      120000, "\nslipstream-train: interrupted: ends this step and writes a checkpoint (again: ends at once, without)\n");
   slip::Status status;
   try {
     status = dispatch(a);

@@ -141,6 +141,38 @@ TEST_F(Decoders, LossyAnswersSaySoInWordsToo) {
   EXPECT_NE(lossy.err.find("(text x quadratic x ensemble:0.5, width fixed:4) (lossy)"), std::string::npos) << lossy.err;
 }
 
+TEST_F(Decoders, ExactSameLawAndLossyAreThreeThings) {
+  const auto words_of = [&](const Words& more) {
+    const json::value decoder = run_json(over(joined({"--temperature", "0.8"}, more))).at("decoder");
+    return std::pair(decoder.at("exact").as_bool(), decoder.at("lossy").as_bool());
+  };
+  EXPECT_EQ(words_of({}), std::pair(true, false));
+  EXPECT_EQ(words_of({"--decoder", "scaffold-spec", "--verifier", "rejection"}), std::pair(false, false));
+  EXPECT_EQ(words_of({"--decoder", "self-spec-quadratic", "--verifier", "ensemble:0.5"}), std::pair(false, true));
+  const Ran drawn = run(over({"--temperature", "0.8", "--decoder", "scaffold-spec", "--verifier", "rejection"}));
+  EXPECT_NE(drawn.err.find("(same law, other tokens)"), std::string::npos) << drawn.err;
+}
+
+TEST_F(Decoders, WarnsOnceOfAVisibilityThatTheModelWasNotTrainedFor) {
+  const std::string cot = (fs::path(demo_model()).parent_path() / "demo-cot").string();
+  const Ran chain = run({"run", "--model", cot, "--prompt", "x", "--visibility", "chain"}),
+            graph = run({"run", "--model", cot, "--prompt", "x", "--visibility", "graph"});
+  EXPECT_EQ(chain.code, 0);
+  const size_t at = chain.err.find("slipstream: warn: visibility: expected graph, which ");
+  ASSERT_NE(at, std::string::npos) << chain.err;
+  EXPECT_NE(chain.err.find("was trained for, got chain", at), std::string::npos) << chain.err;
+  EXPECT_EQ(chain.err.find("warn", at + 20), std::string::npos) << chain.err;
+  EXPECT_EQ(graph.err.find("warn"), std::string::npos) << graph.err;
+}
+
+// Its old name and its new one.
+TEST_F(Decoders, VisibilityIsTheLawOfBefore) {
+  const json::value visibility = run_json(over({"--visibility", "graph"})), law = run_json(over({"--law", "graph"}));
+  EXPECT_EQ(visibility.at("tokens"), law.at("tokens"));
+  EXPECT_EQ(visibility.at("visibility"), "graph");
+  EXPECT_EQ(law.at("visibility"), "graph");
+}
+
 // ---- the trace
 
 TEST_F(Decoders, TheTraceOfAGraphShowsTheFieldsOfEveryPass) {
@@ -184,8 +216,8 @@ TEST_F(Decoders, RefusesGraphsAndBudgetsThatCannotBe) {
   const std::string none = write("none.json", R"({"type": "object", "properties": {"a": {"type": "string", "x-budget": 0}}})");
   for (const Words& command : {request({"--form"}), Words{"form", "--model", small_}}) {
     refused(joined(command, {cycle}), 3, "cycle.json: expected fields without cycles, got a <- b <- a");
-    refused(joined(command, {orphan}), 3, "orphan.json: $.properties.b: expected names of fields in x-parents, got 'c'");
-    refused(joined(command, {none}), 3, "none.json: $.properties.a: expected an x-budget of 1 to ");
+    refused(joined(command, {orphan}), 3, "orphan.json: #/properties/b: expected names of fields in x-parents, got 'c'");
+    refused(joined(command, {none}), 3, "none.json: #/properties/a/x-budget: expected a budget of 1 to ");
   }
 }
 
@@ -243,12 +275,21 @@ TEST_F(Decoders, BenchGoesByTheLawThatIsAskedFor) {
 
 TEST_F(Decoders, TheLawThatIsAskedForChoosesTheDecoder) {
   const json::value graph = run_json(over({"--law", "graph"})), chain = run_json(over({}));
-  EXPECT_EQ(graph.at("decoder").at("preset"), "fields-spec");
+  EXPECT_EQ(graph.at("decoder").at("preset"), "auto");
+  EXPECT_EQ(graph.at("decoder").at("schedule"), "fields");
   EXPECT_EQ(graph.at("law"), "graph");
-  EXPECT_EQ(chain.at("decoder").at("preset"), "scaffold-spec");
+  EXPECT_EQ(graph.at("visibility"), "graph");
+  EXPECT_EQ(chain.at("decoder").at("preset"), "auto");
+  EXPECT_EQ(chain.at("decoder").at("schedule"), "chain");
   EXPECT_EQ(chain.at("law"), "chain");
+  // Parts without a preset are parts of the law's own.
+  const Words drafts{"--drafter", "diffusion"};
+  EXPECT_EQ(run_json(over(joined({"--law", "graph"}, drafts))).at("decoder").at("preset"), "fields-spec");
+  EXPECT_EQ(run_json(over(drafts)).at("decoder").at("preset"), "scaffold-spec");
   const std::string cot = (fs::path(demo_model()).parent_path() / "demo-cot").string();
-  EXPECT_EQ(run_json({"run", "--model", cot, "--prompt", "x", "--law", "chain"}).at("decoder").at("preset"), "scaffold-spec");
+  EXPECT_EQ(
+      run_json({"run", "--model", cot, "--prompt", "x", "--law", "chain", "--drafter", "diffusion"}).at("decoder").at("preset"),
+      "scaffold-spec");
 }
 
 // Without --slots there is room for all that a quadratic drafter lays beside the rows: k groups of k masks per strand.
@@ -317,6 +358,10 @@ TEST_F(Decoders, RefusesDraftHeadsForAnotherTarget) {
 
 // ---- wrong usage: 2; what makes no sense together: 4
 
+TEST_F(Decoders, ACacheThatIsTooSmallNamesItsOption) {
+  refused(over({"--slots", "8"}), 5, "got 8 (--slots, EngineOptions::slots)");
+}
+
 TEST_F(Decoders, RefusesWordsThatAreNone) {
   refused(over({"--decoder", "warp-drive"}), 2, "warp-drive");
   refused(over({"--schedule", "spiral"}), 2, "--schedule: expected text, chain, sections or fields, got spiral");
@@ -339,7 +384,8 @@ TEST_F(Decoders, RefusesWordsThatAreNone) {
   refused(over({"--width", "fixed:0"}), 2, "fixed:0");
   refused(over({"--width", "fixed:3.9"}), 2, "a whole number N from 1 to 1024, got fixed:3.9");
   refused(over({"--width", "blockpilot"}), 2, "blockpilot:FILE");
-  refused(over({"--law", "murphy"}), 2, "--law");
+  refused(over({"--law", "murphy"}), 2, "--visibility");
+  refused(over({"--visibility", "murphy"}), 2, "--visibility");
   refused(over({"--temperature", "nan"}), 2, "temperature");
   refused(over({"--section-temperature", "nowhere=warm"}), 2, "nowhere=warm");
   refused(over({"--section-temperature", "nowhere=0.5"}), 3, "nowhere");
@@ -349,14 +395,15 @@ TEST_F(Decoders, RefusesWordsThatAreNone) {
 TEST_F(Decoders, RefusesCombinationsThatMakeNoSense) {
   refused(over({"--schedule", "sections", "--verifier", "exact"}), 4, "schedule sections");
   refused(over({"--schedule", "sections", "--drafter", "none", "--verifier", "confidence:0.9"}), 4, "drafter diffusion");
-  refused(over({"--schedule", "chain", "--verifier", "confidence:0.9"}), 4, "expected schedule sections, got chain");
+  refused(over({"--schedule", "chain", "--verifier", "confidence:0.9"}), 4,
+          "expected drafter diffusion and schedule sections, or text, got diffusion and chain");
   refused(over({"--drafter", "none", "--verifier", "rejection"}), 4, "expected a drafter, got none");
   refused(over({"--drafter", "diffusion", "--verifier", "ensemble:0.5"}), 4, "expected drafter quadratic");
   refused(over({"--schedule", "fields", "--width", "blocks"}), 4, "width blocks");
   refused(over({"--decoder", "ar", "--width", "fixed:8"}), 4, "width fixed:8: expected a drafter, got none");
   refused(over({"--decoder", "section-diffusion", "--width", "fixed:4"}), 4, "expected width blocks");
   refused(over({"--decoder", "fields"}), 4, "graph visibility");
-  refused(over({"--decoder", "fields-spec"}), 4, "--law graph");
+  refused(over({"--decoder", "fields-spec"}), 4, "--visibility graph");
   refused(over({"--decoder", "section-diffusion", "--law", "graph"}), 4, "chain visibility");
   refused(over({"--decoder", "scaffold-spec", "--drafter", "diffusion:lora"}), 4, "draft adapter");
   refused(request({"--form", "none", "--decoder", "scaffold-spec"}), 2, "expected a form for scaffold-spec, got none");

@@ -35,8 +35,8 @@ class Eval : public Demo {
 
 TEST_F(Eval, RefusesBeforeTheFirstRecordWhatCanBeKnownThen) {
   const char* days = "100000";  // of records: whoever begins with them does not come back in time
-  refused(eval({"--out", "/nonexistent/lines.jsonl"}, days), 3, "/nonexistent/lines.jsonl");
-  refused(eval({"--calibrate", "/nonexistent/width.json"}, days), 3, "/nonexistent/width.json");
+  refused(eval({"--out", "/dev/null/lines.jsonl"}, days), 3, "/dev/null/lines.jsonl");
+  refused(eval({"--calibrate", "/dev/null/width.json"}, days), 3, "/dev/null/width.json");
   refused(eval({"--calibrate", path("width.json"), "--decoder", "scaffold-ar"}, days), 2, "expected a decoder that drafts");
   for (const char* limits : {"[]", R"({"macro_f1": 0.5})", R"({"macro_f1": {}})", R"({"macro_f1": {"above": 1}})"}) {
     SCOPED_TRACE(limits);

@@ -92,8 +92,8 @@ TEST_F(Cli, ForwardRefusesRowsThatCannotBe) {
   refused(rows(R"({"rows": [)"), 3, "rows.json");
   refused(rows(R"({"rows": [{"image": 0, "patch": 0, "position": 0}], "images": ["none.png"]})"), 3, "none.png");
   refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", out, "--dtype", "int3"}, 2, "int3");
-  refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", path("no/such/place")}, 3,
-          "no/such/place");
+  refused({"forward", "--model", folder, "--rows", folder + "/rows_causal.json", "--out", write("file", "x") + "/below/place"}, 3,
+          "below");
   EXPECT_FALSE(fs::exists(out));
 }
 
@@ -183,6 +183,10 @@ TEST_F(Cli, InspectSaysWhatAModelFolderHolds) {
   EXPECT_GT(v.at("memory").at("f32").at("weights_bytes").to_number<int64_t>(),
             v.at("memory").at("bf16").at("weights_bytes").to_number<int64_t>());
   EXPECT_EQ(v.at("family"), "qwen2_5_vl");
+  const json::value demo = run_json({"inspect", demo_model()});
+  EXPECT_TRUE(demo.at("can_draft").as_bool());
+  EXPECT_FALSE(demo.at("draft_rule").at("family_drafts").as_bool()) << "its family was not published to draft";
+  EXPECT_FALSE(run_json({"inspect", fixture("models/qwen3")}).at("can_draft").as_bool());
   EXPECT_EQ(v.at("layout").at("text"), "model.language_model.");
   EXPECT_EQ(v.at("tower"), "qwen2_5_vl");
   ASSERT_GT(v.at("options").as_array().size(), 20u);
@@ -279,15 +283,15 @@ TEST_F(Cli, FormKnowsEveryBuiltInAndSaysWhichTokensAModelLacks) {
 
 TEST_F(Cli, FormRefusesWhatIsNoForm) {
   const std::string model = fixture("decode/models/small");
-  refused({"form", write("alone.json", R"({"type": "banana"})")}, 4, "banana");
+  refused({"form", write("alone.json", R"({"type": "banana"})")}, 3, "banana");
   refused({"form", "wod-e2e", "--model", demo_model(), "--unnorm-key", "x"}, 2, "--unnorm-key");
   refused({"form", "nope"}, 3, "expected a built-in (wod-e2e, drive-cot, openvla-action, minivla-action, alpamayo-coc), `model`");
   refused({"form", path("none.json")}, 3, "none.json");
   refused({"form", write("broken.json", "{\"type\": ")}, 3, "broken.json");
-  refused({"form", write("number.json", R"({"type": "number"})"), "--model", model}, 3, "x-format");
-  refused({"form", write("kind.json", R"({"type": "banana"})"), "--model", model}, 4, "banana");
-  refused({"form", write("text.json", R"({"type": "object", "properties": {"why": {"type": "string"}}})"), "--model", model}, 3,
-          "x-budget");
+  refused({"form", write("number.json", R"({"type": "number"})"), "--model", model}, 4, "at the root, got a value without an end");
+  refused({"form", write("kind.json", R"({"type": "banana"})"), "--model", model}, 3, "banana");
+  const std::string contradiction = R"({"type": "object", "properties": {"why": {"type": "string", "const": 12}}})";
+  refused({"form", write("why.json", contradiction), "--model", model}, 3, "#/properties/why: ");
   refused({"form", "wod-e2e", "--model", path("nowhere")}, 3, "nowhere");
   refused({"form", "wod-e2e", "--model", fixture("models/qwen2")}, 3, "tokenizer");
 }

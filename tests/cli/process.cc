@@ -39,9 +39,11 @@ Process::Process(const fs::path& folder, const std::vector<std::string>& argumen
   argv.push_back(binary.data());
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
+  const std::string cache = (fs::temp_directory_path() / "slipstream-test-cache").string();
   pid_ = ::fork();
   if (pid_ == 0) {
-    ::signal(SIGHUP, SIG_DFL);  // under nohup it comes ignored
+    ::setenv("XDG_CACHE_HOME", cache.c_str(), 0);  // what --decoder auto measures is no user's
+    ::signal(SIGHUP, SIG_DFL);                     // under nohup it comes ignored
     ::dup2(in, STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);

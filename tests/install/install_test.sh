@@ -30,7 +30,7 @@ while read -r file; do
   path=$(readelf -d "$file" 2>/dev/null | sed -n 's/.*R.*PATH).*\[\(.*\)\]/\1/p')
   [[ -z "$path" || "$path" =~ ^(\$ORIGIN[^:]*:?)+$ ]] || fail "$file: expected a relative search path, got $path"
 done < <(find "$root" -type f \( -name '*.so*' -o -perm -100 \))
-holds version "$("$root/bin/slipstream" --version)" '^slipstream [0-9]+\.[0-9]+\.[0-9]+$'
+holds version "$("$root/bin/slipstream" --version)" '^slipstream [0-9]+\.[0-9]+\.[0-9]+ \(.+; .+\)$'
 
 # find_package
 cmake -S "$source_dir/examples" -B by-cmake -G Ninja -DCMAKE_PREFIX_PATH="$root" -DCMAKE_BUILD_TYPE=Release >cmake.log 2>&1 ||
@@ -47,6 +47,8 @@ loop=$(by-cmake/camera_loop "$model" frames)
 holds camera_loop "$loop" '^000 .*passes .* \([0-9.-]+, ' '^002 .* ms .*drafts held'
 files=$(by-cmake/hello "$model" "$source_dir/examples/ego.json" frames/000/{1,2,3}.ppm)
 holds 'hello with files' "$files" "$plan" "$took"
+if by-cmake/hello "$model" "$source_dir/examples/ego.json" >out 2>err; then fail 'hello: expected an exit code where the pictures are missing'; fi
+holds 'hello without pictures' "$(cat err)" '^hello: expected the cameras'
 if by-cmake/hello /no/such/model >out 2>err; then fail 'hello: expected an exit code for a model that is not there'; fi
 holds 'hello without a model' "$(cat err)" '^hello: .*/no/such/model'
 

@@ -42,7 +42,9 @@ class DemoModel : public testing::Test {
 
 TEST_F(DemoModel, KeepsWhatTheReadmeSays) {
   const bool whole = records_ >= 500;
-  const json::object spec = eval(whole ? "--require " + (fs::path(SLIP_SOURCE_DIR) / "configs" / "demo_limits.json").string() : "");
+  const json::object spec =
+      eval("--decoder scaffold-spec" +
+           (whole ? " --require " + (fs::path(SLIP_SOURCE_DIR) / "configs" / "demo_limits.json").string() : ""));
   EXPECT_EQ(number(spec, "valid"), 1);
   EXPECT_LT(pre_onset_ade(spec), spec.at("pre_onset").at("constant_velocity").at("ade_5s").to_number<double>());
   const json::object slow = eval("--decoder scaffold-ar");
@@ -50,7 +52,7 @@ TEST_F(DemoModel, KeepsWhatTheReadmeSays) {
   for (const char* key : {"macro_f1", "longitudinal_accuracy", "tokens_per_answer"})
     EXPECT_EQ(number(spec, key), number(slow, key)) << key;
   EXPECT_EQ(pre_onset_ade(spec), pre_onset_ade(slow)) << "the same tokens give the same plan, to the last bit";
-  const json::object blind = eval("--blank-images");
+  const json::object blind = eval("--decoder scaffold-spec --blank-images");
   EXPECT_LT(number(blind, "macro_f1"), 0.5 * number(spec, "macro_f1")) << "the cameras must matter";
   EXPECT_GT(pre_onset_ade(blind), pre_onset_ade(spec));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// slipstream::demonstrate: a held-out simulated scene, answered by four decoders; the same bytes from every exact one, fewer passes each
+// slipstream::demonstrate: a held-out simulated scene, answered by several decoders; the same bytes from every exact one, fewer passes each
 // time.
 #include <algorithm>
 #include <filesystem>
@@ -21,8 +21,8 @@ namespace {
 
 // The slow way first; the last one is shown.
 std::vector<std::string_view> presets_for(Visibility visibility) {
-  if (visibility == Visibility::kGraph) return {"ar", "scaffold-spec", "fields", "fields-spec"};
-  return {"ar", "scaffold-ar", "section-diffusion", "scaffold-spec"};
+  if (visibility == Visibility::kGraph) return {"ar", "scaffold-spec", "fields", "fields-spec", "auto"};
+  return {"ar", "scaffold-ar", "section-diffusion", "scaffold-spec", "auto"};
 }
 
 // The answer for a person at a terminal, the expert's beside it; instances that say they are none are left out.
@@ -98,7 +98,7 @@ Status show_preset(slipstream::Engine& engine, slipstream::Request& request, std
   shows.table += fmt::format("  {:<20} {:>8} {:>10} {:>8.1f} {:>18} {:>10}\n", preset, s.forwards, s.rows, s.total_ms,
                              s.tested ? fmt::format("{}/{}", s.accepted, s.tested) : "-", lossy ? "lossy" : "equal");
   const Answer& inside = a.impl->answer;
-  shows.lines.push_back(json::object{{"decoder", decoder_json(inside.method, inside.form.get())},
+  shows.lines.push_back(json::object{{"decoder", decoder_json(inside.method, inside.form.get(), &inside.chosen)},
                                      {"statistics", statistics_json(inside)},
                                      {"equal", lossy ? json::value("lossy") : json::value(true)}});
   shows.answers.push_back(std::move(a));
@@ -127,6 +127,7 @@ Status show(const std::string& folder, const slipstream::DemonstrateOptions& o, 
   }
   out.json = line_of(json::object{{"seed", truth.seed}, {"answer", last.text}, {"decoders", std::move(shows.lines)}});
   out.text += shown_answer(last.impl->answer, truth) + shows.table;
+  out.text += fmt::format("\n  auto: {}\n", last.impl->answer.chosen.why);
   if (!o.png.empty()) out.text += fmt::format("\n  picture: {}\n", o.png);
   return {};
 }

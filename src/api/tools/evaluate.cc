@@ -58,7 +58,7 @@ json::object record_line(const sim::Labels& labels, const Answer& a) {
                    {"valid", a.decoded.valid},
                    {"fields", values_to_json(a.form->form, a.values)},
                    {"statistics", statistics_json(a)},
-                   {"decoder", decoder_json(a.method, a.form.get())}};
+                   {"decoder", decoder_json(a.method, a.form.get(), &a.chosen)}};
   if (a.plan.fitted) {
     json::array points;
     for (const Waypoint& w : a.plan.fitted->points) points.push_back(json::array{w.x, w.y});
@@ -141,8 +141,8 @@ Status write_calibration(Evaluating& work, const DraftLengthCollector& collector
   w.lengths = std::move(found.lengths);
   w.ece = found.ece;
   w.most_drafts = method.width.kind == DraftLengthSpec::Kind::kFixed ? method.width.tokens : 32;
-  remarks = fmt::format("calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested,
-                        found.ece, found.held_out);
+  remarks += fmt::format("calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested,
+                         found.ece, found.held_out);
   return write_draft_length_model(w, work.options.calibrate);
 }
 
@@ -213,6 +213,8 @@ Result<slipstream::Report> report(Evaluating& work, const slipstream::DecoderCho
   result["blank_images"] = o.blank_images;
   result["model"] = work.folder;
   std::string remarks;
+  if (o.count > records.size())
+    remarks = fmt::format("records: {} are asked for, and {} evaluated, which is all of {}\n", o.count, records.size(), o.records);
   Status done = conclude(work, collector, method, result, files, remarks);
   slipstream::Report out = report_of(result, evaluation_table(sums, &method), std::move(done));
   out.remarks = std::move(remarks);
@@ -224,6 +226,9 @@ Result<slipstream::Report> evaluate(const std::string& folder, const slipstream:
                                     const slipstream::CancelToken& cancel) {
   slipstream::DecoderChoice decoder = o.decoder;
   if (decoder.drafter == "previous") decoder.drafter = "previous:frame before";
+  const bool any = decoder.preset.empty() && decoder.drafter.empty() && decoder.schedule.empty() && decoder.width.empty();
+  if (!o.calibrate.empty() && any)  // what is calibrated is how drafts hold, with windows that see the most
+    decoder.preset = visibility_of_folder(folder) == Visibility::kGraph ? "fields-spec" : "scaffold-spec";
   SLIP_TRY_(check_options(o, decoder));
   SLIP_TRY(Files files, open_files(o));
   SLIP_TRY(const Records records, Records::open(o));

@@ -62,8 +62,16 @@ Result<json::value> schema_of(const Asked& o) {
   return read_json(o.form, size_t{16} << 20);
 }
 
-// Without a model: what the schema alone says, and the document itself in JSON.
+// Without a model: what the schema alone says, and the document itself in JSON. Where the shape depends on values only a tokenizer tells more.
 Result<slipstream::Report> explain_schema(const Asked& o, json::value schema) {
+  if (!is_trained_form(schema)) {
+    const Status sound = check_schema(schema, o.form);
+    if (!sound) return sound.error();
+    if (!outline(schema, o.form)) {
+      std::string text = fmt::format("form {}: sound; --model MODEL lays it out in that model's tokens\n", o.form);
+      return report_of(json::object{{"name", o.form}, {"schema", std::move(schema)}}, std::move(text));
+    }
+  }
   SLIP_TRY(std::string text, outline(schema, o.form));
   SLIP_TRY(json::object shown, outline_json(schema, o.form));
   shown["schema"] = std::move(schema);

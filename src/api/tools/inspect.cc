@@ -2,7 +2,9 @@
 // slipstream::inspect: what a model folder is, every option in force and where it came from, the name layout found, what else lies beside
 // the weights, and the memory that each weight type needs. Headers alone are read, never weights. What is wrong with a part that other
 // calls can do without (tokenizer, chat template, one weight type) is said in its place.
+#include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "api/boundary.h"
 #include "api/tools/reports.h"
@@ -76,12 +78,14 @@ json::object attributes_json(const ModelConfig& c) {
                    {"max_positions", c.max_positions},
                    {"rope", rope_json(d)},
                    {"window", window_json(d)}};
-  out["draft_rule"] = {{"trained_to_draft", c.family->drafts},
-                       {"shift", d.rule.shift},
-                       {"context", d.rule.block_causal_context ? "block-causal" : "causal"},
-                       {"block_size", d.rule.block_size},
-                       {"mask", d.rule.has_mask ? json::value(d.rule.mask.value) : json::value(nullptr)},
-                       {"null", d.rule.has_null ? json::value(d.rule.null_token.value) : json::value(nullptr)}};
+  out["can_draft"] = d.rule.has_mask;
+  out["draft_rule"] = {
+      {"family_drafts", c.family->drafts},  // models of this kind were published to draft; of this folder it says nothing
+      {"shift", d.rule.shift},
+      {"context", d.rule.block_causal_context ? "block-causal" : "causal"},
+      {"block_size", d.rule.block_size},
+      {"mask", d.rule.has_mask ? json::value(d.rule.mask.value) : json::value(nullptr)},
+      {"null", d.rule.has_null ? json::value(d.rule.null_token.value) : json::value(nullptr)}};
   json::array eos;
   for (const TokenId e : c.eos) eos.emplace_back(e.value);
   out["bos"] = id_json(c.bos);
@@ -101,6 +105,39 @@ json::array options_json(const ModelConfig& c) {
   return out;
 }
 
+// What a packed folder holds: its matrices by type with their bytes and the errors of packing, and what it was made of.
+json::object packed_json(const Checkpoint& checkpoint, const PackedFolder& packed) {
+  struct Sum {
+    int64_t matrices = 0, numbers = 0, bytes = 0;
+    double error = 0, largest = 0;
+  };
+  std::map<std::string_view, Sum> sums;
+  const json::value* errors = packed.errors.if_contains("relative_error_of_matrices");
+  for (const auto& [name, entry] : packed.matrices) {
+    Sum& sum = sums[word_of_type(entry.type)];
+    ++sum.matrices;
+    sum.numbers += (entry.rows - entry.padding) * entry.columns;
+    if (const auto tensor = checkpoint.tensors().find(name); tensor != checkpoint.tensors().end())
+      sum.bytes += static_cast<int64_t>(tensor->second.bytes.size());
+    const json::value* error = errors && errors->is_object() ? errors->get_object().if_contains(name) : nullptr;
+    if (!error || !error->is_number()) continue;
+    sum.error += error->to_number<double>();
+    sum.largest = std::max(sum.largest, error->to_number<double>());
+  }
+  json::object by_type;
+  for (const auto& [type, sum] : sums)
+    by_type[type] = {{"matrices", sum.matrices},
+                     {"numbers", sum.numbers},
+                     {"bytes", sum.bytes},
+                     {"mean_error", sum.error / static_cast<double>(sum.matrices)},
+                     {"largest_error", sum.largest}};
+  return {{"type", word_of_type(packed.type)},
+          {"version", kPackedVersion},
+          {"matrices", packed.matrices.size()},
+          {"holds", std::move(by_type)},
+          {"source", packed.source}};
+}
+
 // Parameters and bytes as stored; a packed matrix counts what it was packed from.
 void add_sizes(const Checkpoint& checkpoint, const std::optional<PackedFolder>& packed, json::object& out) {
   int64_t parameters = 0, bytes = 0;
@@ -110,8 +147,7 @@ void add_sizes(const Checkpoint& checkpoint, const std::optional<PackedFolder>& 
     parameters += is_packed ? (matrix->second.rows - matrix->second.padding) * matrix->second.columns : t.elements();
     bytes += static_cast<int64_t>(t.bytes.size());
   }
-  if (packed)
-    out["packed"] = {{"type", word_of_type(packed->type)}, {"version", kPackedVersion}, {"matrices", packed->matrices.size()}};
+  if (packed) out["packed"] = packed_json(checkpoint, *packed);
   out["tensors"] = checkpoint.tensors().size();
   out["parameters"] = parameters;
   out["stored_bytes"] = bytes;

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "api/boundary.h"
@@ -36,7 +37,12 @@ class OrderedMaker {
  public:
   OrderedMaker(uint64_t first, int64_t count, std::optional<uint32_t> family, int threads)
       : first_(first), count_(count), family_(family), window_(threads * 4) {
-    for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    workers_.reserve(static_cast<size_t>(threads));
+    try {
+      for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // the system gives no more threads: go on with those there are
+      if (workers_.empty()) throw;
+    }
   }
   ~OrderedMaker() {
     {
@@ -64,7 +70,7 @@ class OrderedMaker {
         if (stop_ || given_ >= count_) return;
         i = given_++;
       }
-      auto r = sim::make_record(first_ + static_cast<uint64_t>(i), family_);
+      Result<sim::Record> r = bounded([&] { return sim::make_record(first_ + static_cast<uint64_t>(i), family_); });
       {
         const std::lock_guard lock(mutex_);
         ready_.emplace(i, std::move(r));

@@ -40,12 +40,35 @@ struct BenchAnswerOptions {
 };
 Status bench_answer(const BenchAnswerOptions& o);
 
+struct BenchTextOptions {
+  std::string model;
+  std::vector<std::string> decoders = {"ar", "self-spec", "self-spec-quadratic", "text-diffusion",
+                                       "text-diffusion/confidence:0.99"};
+  int64_t first_seed = 900000000, count = 100;
+  int max_tokens = 128, threads = 0;
+  bool json = false;
+};
+Status bench_text(const BenchTextOptions& o);
+
 struct BenchDecodersOptions {
   RunOptions run;
   std::string draft_model, dflash;  // folders, for the presets that need one
+  std::string sampler, blockpilot;  // a commit sampler and a block pilot, for one contender each
   int repeats = 5;
   bool reuse = false;
 };
 Status bench_decoders(const BenchDecodersOptions& o);
+
+struct BenchServeOptions {
+  std::string model, dtype = "auto";
+  std::vector<std::string> decoders;  // none: auto and the presets of the model's visibility
+  std::vector<int> clients = {1, 2, 4, 8, 16, 32, 64};
+  std::vector<double> rates;  // requests a second, in place of clients
+  double hz = 0;              // > 0: each client is a car that asks so often, and whose newest frame wins
+  double seconds = 4, deadline_ms = 0, temperature = 0;
+  int scenes = 32, turns = 3, threads = 0;
+  bool reuse = false, json = false;
+};
+Status bench_serve(const BenchServeOptions& o);
 
 }  // namespace slip::cli

@@ -12,6 +12,7 @@
 #include "cli/bench/measure.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "decode/types/capacity.h"
 #include "decode/types/presets.h"
 #include "eval/evaluate.h"
 #include "limits/speculation_algebra.h"
@@ -27,6 +28,7 @@ struct Contender {
   std::vector<double> ms;
   std::vector<double> decode_ms, step_ms, draft_step_ms, draft_prompt_ms, prefill_ms;  // of every round
   std::string left_out;                                                                // why this model cannot be asked
+  bool from_earlier = false;                                                           // may use the earlier frame's answer
 };
 
 bool nothing_asked(const RunOptions& o) {
@@ -66,10 +68,13 @@ Result<Requests> requests_from(const RunOptions& o) {
 Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, Engine& engine, const Request& request, bool earlier) {
   const bool form = !request.form.empty(), graph = request.visibility.value_or(engine.visibility()) == Visibility::kGraph;
   std::vector<Contender> out;
-  const auto add = [&](std::string label, std::string_view preset, std::string_view drafter, std::string_view width) -> Status {
-    SLIP_TRY(Method m,
-             api::method_from({.preset = std::string(preset), .drafter = std::string(drafter), .width = std::string(width)}, {},
-                              &engine, form));
+  const auto add = [&](std::string label, std::string_view preset, std::string_view drafter, std::string_view width,
+                       const std::string& verifier = "") -> Status {
+    SLIP_TRY(
+        Method m,
+        api::method_from(
+            {.preset = std::string(preset), .drafter = std::string(drafter), .verifier = verifier, .width = std::string(width)}, {},
+            &engine, form));
     out.push_back({.label = std::move(label), .method = std::move(m)});
     return {};
   };
@@ -85,6 +90,12 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, Engi
   const std::string_view spec = !form ? "self-spec" : graph ? "fields-spec" : "scaffold-spec";
   const std::string_view plain = !form ? "ar" : graph ? "fields" : "scaffold-ar";
   const std::string base(spec);
+  if (!o.sampler.empty())
+    SLIP_TRY_(add(form ? "section-diffusion sampler" : "text-diffusion sampler", form ? "section-diffusion" : "text-diffusion", "",
+                  "", "sampler:" + o.sampler));
+  if (!o.blockpilot.empty())
+    SLIP_TRY_(add(o.dflash.empty() ? base + " blockpilot" : "dflash blockpilot", o.dflash.empty() ? spec : "dflash",
+                  o.dflash.empty() ? "" : "dflash:" + o.dflash, "blockpilot:" + o.blockpilot));
   SLIP_TRY_(add(base + " lora", spec, "diffusion:lora", ""));
   SLIP_TRY_(add(std::string(plain) + " lookup", plain, "lookup", "fixed:8"));
   if (form) SLIP_TRY_(add(std::string(plain) + " quadratic", plain, "quadratic", "fixed:3"));
@@ -92,9 +103,15 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, Engi
   if (form && graph) SLIP_TRY_(add(base + " ahead", spec, "diffusion:ahead", "fixed:8"));
   if (earlier) SLIP_TRY_(add(base + " previous", spec, "previous:earlier frame", ""));
   if (earlier && graph) SLIP_TRY_(add(base + " previous measured", spec, "previous:earlier frame", "measured"));
+  SLIP_TRY_(add("auto", kAutomatic, "", ""));
+  if (earlier) SLIP_TRY_(add("auto previous", kAutomatic, "", ""));
+  out.back().from_earlier = earlier;
   for (Contender& c : out) {
+    c.from_earlier |= std::holds_alternative<PreviousSpec>(c.method.drafter);
+    if (c.method.automatic) continue;
     const Schedule s = c.method.schedule;
     if (!form && s != Schedule::kText) c.left_out = "it needs a form";
+    if (form && diffuses_text(c.method)) c.left_out = "it is for free text";
     if (form && !graph && s == Schedule::kFields) c.left_out = "it needs graph visibility";
     if (form && graph && s == Schedule::kSections) c.left_out = "it needs chain visibility";
   }
@@ -113,10 +130,12 @@ void keep_times(const Answer& answer, Contender& c) {
   if (s.drafter_forwards > 0) c.draft_prompt_ms.push_back(s.ms.drafter_prompt);
 }
 
-Status run_round(Engine& engine, Request& request, std::vector<Contender>& contenders, bool counts) {
+Status run_round(Engine& engine, Request& request, const PreviousAnswer* previous, std::vector<Contender>& contenders,
+                 bool counts) {
   for (Contender& c : contenders) {
     if (!c.left_out.empty()) continue;
     request.method = c.method;
+    request.context.previous = c.from_earlier ? previous : nullptr;
     auto answer = engine.run(request);
     const bool refused = !answer && (answer.error().kind == ErrorKind::kUnsupported || answer.error().kind == ErrorKind::kUsage);
     if (refused && !counts) {
@@ -153,8 +172,8 @@ std::optional<Prediction> predict(const Contender& c, const std::vector<Contende
   // The same engine without drafts, scaffold forced in the same way: over a form the last of ar and scaffold-ar.
   const Contender* plain = nullptr;
   for (const Contender& x : all)
-    if (x.left_out.empty() && std::holds_alternative<NoDraftSpec>(x.method.drafter) && x.method.schedule != Schedule::kFields &&
-        (x.method.schedule == Schedule::kChain || !plain))
+    if (x.left_out.empty() && !x.method.automatic && std::holds_alternative<NoDraftSpec>(x.method.drafter) &&
+        x.method.schedule != Schedule::kFields && (x.method.schedule == Schedule::kChain || !plain))
       plain = &x;
   if (!plain || plain->step_ms.empty()) return {};
   Prediction p{.alpha = static_cast<double>(s.accepted) / static_cast<double>(s.tested), .gamma = c.method.width.tokens};
@@ -187,17 +206,57 @@ void print_predictions(const std::vector<Contender>& contenders) {
                       p->with_prefills, p->measured));
 }
 
+// Decoding times of auto over those of the best exact preset and of the best without drafts; by medians of this run, and by passes and rows at
+// the prices that auto went by.
+struct AutomaticRatio {
+  std::string best, plain;
+  double to_best = 0, to_plain = 0;
+};
+
+std::optional<AutomaticRatio> automatic_ratio(const Contender& c, const std::vector<Contender>& all) {
+  if (!c.method.automatic || !c.left_out.empty()) return {};
+  const auto is_preset = [](const Contender& x) {
+    return std::any_of(kPresets.begin(), kPresets.end(), [&](const Preset& p) { return p.name == x.label; });
+  };
+  AutomaticRatio out;
+  double best = 0, plain = 0;
+  for (const Contender& x : all) {
+    if (!x.left_out.empty() || x.method.lossy() || !is_preset(x)) continue;
+    const double ms = median(x.decode_ms);
+    const auto take = [&](double& least, std::string& name) {
+      if (least > 0 && ms >= least) return;
+      least = ms;
+      name = x.label;
+    };
+    take(best, out.best);
+    if (std::holds_alternative<NoDraftSpec>(x.method.drafter)) take(plain, out.plain);
+  }
+  if (!(best > 0) || !(plain > 0)) return {};
+  out.to_best = median(c.decode_ms) / best;
+  out.to_plain = median(c.decode_ms) / plain;
+  return out;
+}
+
+json::value ratio_json(const std::optional<AutomaticRatio>& r) {
+  if (!r) return nullptr;
+  return json::object{{"best_preset", r->best},
+                      {"of_best_preset", r->to_best},
+                      {"best_without_drafts", r->plain},
+                      {"of_best_without_drafts", r->to_plain}};
+}
+
 void print_contender(const Contender& c, const json::value& equal, const std::vector<Contender>& all, bool as_json) {
   const Statistics& s = c.answer.decoded.statistics;
   const double fastest = *std::min_element(c.ms.begin(), c.ms.end());
   const double per_forward = s.forwards ? static_cast<double>(s.tokens) / static_cast<double>(s.forwards) : 0;
   if (as_json) {
     print_json(json::object{{"label", c.label},
-                            {"decoder", decoder_json(c.method, c.answer.form.get())},
+                            {"decoder", decoder_json(c.answer.method, c.answer.form.get(), &c.answer.chosen)},
                             {"statistics", statistics_json(c.answer)},
                             {"ms", {{"median", median(c.ms)}, {"min", fastest}}},
                             {"tokens_per_forward", per_forward},
                             {"prediction", prediction_json(predict(c, all))},
+                            {"auto", ratio_json(automatic_ratio(c, all))},
                             {"equal", equal}});
     return;
   }
@@ -206,6 +265,14 @@ void print_contender(const Contender& c, const json::value& equal, const std::ve
                          s.draft_forwards + s.drafter_forwards, s.rows, s.tokens, per_forward,
                          s.tested ? fmt::format("{}/{}/{}", s.accepted, s.tested, s.proposed) : "-",
                          s.critical_path ? std::to_string(s.critical_path) : "-", median(c.ms), fastest, word));
+}
+
+void print_ratios(const std::vector<Contender>& contenders) {
+  for (const Contender& c : contenders)
+    if (const auto r = automatic_ratio(c, contenders))
+      print_text(
+          fmt::format("\n{}: {:.2f} of {}, the best preset, and {:.2f} of {}, the best without drafts (decoding, medians)\n  {}\n",
+                      c.label, r->to_best, r->best, r->to_plain, r->plain, c.answer.chosen.why));
 }
 
 }  // namespace
@@ -224,13 +291,12 @@ Status bench_decoders(const BenchDecodersOptions& o) {
     requests.earlier->visibility.reset();  // the decoder is that of the model's own law; drafts may come from there
     SLIP_TRY(const Answer earlier, engine->run(*requests.earlier));
     previous = {earlier.form ? earlier.form->form.name() : "", earlier.decoded.fields, earlier.decoded.tokens};
-    request.context.previous = &previous;
   }
   SLIP_TRY(std::vector<Contender> contenders, contenders_of(o, *engine, request, requests.earlier.has_value()));
   {
     Progress progress("decoding", o.repeats + 1);
     for (int round = 0; round <= o.repeats; ++round) {  // round 0 settles buffers
-      SLIP_TRY_(run_round(*engine, request, contenders, round > 0));
+      SLIP_TRY_(run_round(*engine, request, requests.earlier ? &previous : nullptr, contenders, round > 0));
       progress.update(round + 1);
     }
   }
@@ -249,6 +315,7 @@ Status bench_decoders(const BenchDecodersOptions& o) {
     print_contender(c, equal, contenders, o.run.json);
   }
   if (!o.run.json) print_predictions(contenders);
+  if (!o.run.json) print_ratios(contenders);
   if (!differs.empty())
     return check_failed("bench decoders: {}: expected the tokens of {}, got others", differs, contenders.front().label);
   return {};

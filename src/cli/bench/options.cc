@@ -68,6 +68,32 @@ void bench_request_commands(CLI::App* bench, Chosen& chosen) {
   e->callback([&chosen] { chosen = {[] { return bench_answer(a); }, &a.json}; });
 }
 
+void bench_serve_command(CLI::App* bench, Chosen& chosen) {
+  static BenchServeOptions s;
+  auto* e = bench->add_subcommand("serve", "many requests under way: throughput and times by load, the decoders in turns");
+  add_model_flag(e, s.model, true);
+  add_dtype(e, s.dtype, true);
+  e->add_option("--decoders", s.decoders, "presets (default auto, ar and those of the model's visibility)")->delimiter(',');
+  e->add_option("--clients", s.clients, "who ask one question after another (default 1 2 4 8 16 32 64)")
+      ->delimiter(',')
+      ->check(whole(1, 1024));
+  e->add_option("--rates", s.rates,
+                "questions a second that come whether or not others are answered (Poisson), in place of clients")
+      ->delimiter(',')
+      ->check(number(0.01, 1e5));
+  e->add_option("--hz", s.hz, "clients are cars that ask so often; a newer frame takes the place of one that is not answered")
+      ->check(number(0, 1000));
+  e->add_option("--seconds", s.seconds, "of each decoder at each load")->check(number(0.1, 3600));
+  e->add_option("--turns", s.turns, "that a decoder's time at a load is cut into")->check(whole(1, 100));
+  e->add_option("--deadline", s.deadline_ms, "milliseconds; 0: none")->check(number(0, 1e9));
+  e->add_option("--temperature", s.temperature, "0: greedy")->check(number(0, 100));
+  e->add_option("--scenes", s.scenes, "that are asked about in turns")->check(whole(1, 10000));
+  e->add_flag("--reuse", s.reuse, "keep pictures' features and prompts' rows: decoding alone is compared");
+  add_threads(e, s.threads);
+  add_json(e, s.json);
+  e->callback([&chosen] { chosen = {[] { return bench_serve(s); }, &s.json}; });
+}
+
 }  // namespace
 
 void bench_commands(CLI::App& app, Chosen& chosen) {
@@ -75,6 +101,20 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   bench->require_subcommand(1);
   bench_forward_commands(bench, chosen);
   bench_request_commands(bench, chosen);
+  static BenchTextOptions t;
+  auto* x = bench->add_subcommand("text", "questions about simulated scenes with known answers, by several decoders");
+  add_model_flag(x, t.model, true);
+  x->add_option(
+       "--decoders", t.decoders,
+       "PRESET[/VERIFIER[/WIDTH]], greedy (default ar self-spec self-spec-quadratic text-diffusion text-diffusion/confidence:0.99)")
+      ->delimiter(',');
+  x->add_option("--first-seed", t.first_seed, "of the scenes; from 900000000 on held out")
+      ->check(whole(int64_t{0}, int64_t{1} << 62));
+  x->add_option("--count", t.count, "texts")->check(whole(1, 1 << 20));
+  x->add_option("--max-tokens", t.max_tokens, "of an answer")->check(whole(1, 1 << 16));
+  add_threads(x, t.threads);
+  add_json(x, t.json);
+  x->callback([&chosen] { chosen = {[] { return bench_text(t); }, &t.json}; });
   static BenchDecodersOptions d;
   auto* e = bench->add_subcommand("decoders", "all decoders on one request");
   add_run_options(e, d.run, false);
@@ -82,7 +122,10 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   e->add_flag("--reuse", d.reuse, "leave out what the prompt shares with the one before, which here is all of it");
   e->add_option("--draft-model", d.draft_model, "folder of a smaller model: the preset draft-model takes part");
   e->add_option("--dflash", d.dflash, "folder of a draft head: the preset dflash takes part");
+  e->add_option("--sampler", d.sampler, "folder of a commit sampler: diffusion judged by it takes part");
+  e->add_option("--blockpilot", d.blockpilot, "file or folder of a block pilot: drafts of its lengths take part");
   e->callback([&chosen] { chosen = {[] { return bench_decoders(d); }, &d.run.json}; });
+  bench_serve_command(bench, chosen);
 }
 
 }  // namespace slip::cli

@@ -112,7 +112,9 @@ class HeadDrafter : public Drafter {
     SLIP_TRY_(request_.poll());
     const auto begin = std::chrono::steady_clock::now();
     SLIP_TRY_(head_.forward({rows_, spans_}, out_));
-    request_.statistics.ms.draft += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    request_.record(TimedPass::Kind::kDrafter, begin, ms, rows_.size());
+    request_.statistics.ms.draft += ms;
     ++request_.statistics.drafter_forwards;
     for (size_t i = 0; i < strands.size(); ++i) read_block(*strands[i], blocks_[i]);
     return {};

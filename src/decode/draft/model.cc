@@ -187,6 +187,7 @@ class ModelDrafter : public Drafter {
     if (prompt_runs) memory_.assign(model_.prompt, model_.lm->info().hidden_size, nullptr);
     memory_.ran(*model_.lm);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    request_.record(TimedPass::Kind::kDrafter, begin, ms, rows_.size());
     Statistics& sum = request_.statistics;
     sum.ms.draft += ms;
     if (prompt_runs) sum.ms.drafter_prompt += ms;

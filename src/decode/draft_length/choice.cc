@@ -7,14 +7,15 @@
 namespace slip {
 
 double RoundCost::ms(double verify_rows, double draft_rows, int32_t strands, int32_t longest) const {
-  const double verify = pass->ms(static_cast<int32_t>(std::lround(verify_rows))) + paid;
+  const auto rows = [&](double n) { return static_cast<int32_t>(std::lround(n * company)); };
+  const double verify = pass->ms(rows(verify_rows)) + paid;
   switch (drafts) {
     case Drafts::kPaid:
       return verify;
     case Drafts::kRows:
-      return verify + draft->ms(static_cast<int32_t>(std::lround(draft_rows)));
+      return verify + draft->ms(rows(draft_rows));
     case Drafts::kSteps:
-      return verify + longest * draft->ms(strands);
+      return verify + longest * draft->ms(rows(strands));
   }
   return verify;
 }

@@ -32,6 +32,9 @@ struct RoundCost {
   /// all strands side by side.
   enum class Drafts : uint8_t { kPaid, kRows, kSteps } drafts = Drafts::kPaid;
   double paid = 0;
+  /// Requests that do the same in the same passes: a pass has so many times the rows. The round's total stands for all of them, and they
+  /// gain alike, so the best total is the best for all together: where rows cost, drafts pay less the more there are.
+  double company = 1;
   double ms(double verify_rows, double draft_rows, int32_t strands, int32_t longest) const;
 };
 

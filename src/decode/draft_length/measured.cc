@@ -29,7 +29,8 @@ class MeasuredDraftLength : public DraftLengthPolicy {
         form_(form),
         tracker_(basis.tracker ? *basis.tracker : own_),
         chooses_(!std::holds_alternative<RejectionSpec>(m.verifier)),
-        most_rows_(basis.most_rows > 0 ? basis.most_rows : kMostRows) {
+        most_rows_(basis.most_rows > 0 ? basis.most_rows : kMostRows),
+        company_(basis.company) {
     cost_.pass = &model.pass;
     if (m.diffusion()) {
       by_positions_ = true;
@@ -67,7 +68,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
     if (tracker_.drifted())
       take_[0] = model_.static_draft_length;
     else
-      choice_.choose(strands_, {.pass = cost_.pass, .paid = paid_}, most_rows_, take_);
+      choice_.choose(strands_, {.pass = cost_.pass, .paid = paid_, .company = cost_.company}, most_rows_, take_);
     const auto n = std::min(static_cast<size_t>(take_[0]), values_.size());
     close(s, n, kNoEnd);
     if (!tracker_.drifted()) {
@@ -77,6 +78,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
     if (!weight_.empty()) whole_[static_cast<size_t>(s.field())] = n > 0 ? values_[n - 1].gain / weight_of(s.field()) : held;
   }
   void open_all(DraftViews strands) override {
+    if (company_) cost_.company = std::max(1.0, *company_);
     weigh(strands);
     plan(strands);
     round_gain_ = choice_.gain();
@@ -113,7 +115,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
       }
       strands_.push_back({std::span(values_).subspan(first), weight, rows + static_cast<float>(group_), 0});
     }
-    RoundCost cost{.pass = cost_.pass, .paid = paid_};
+    RoundCost cost{.pass = cost_.pass, .paid = paid_, .company = cost_.company};
     choice_.choose(strands_, cost, most_rows_, keep);
     round_gain_ = choice_.gain();
     round_rows_ = choice_.verify_rows();
@@ -181,9 +183,10 @@ class MeasuredDraftLength : public DraftLengthPolicy {
       draft_rows += strands_[i].draft_rows;
       for (size_t k = 0; k < n; ++k) draft_rows += strands_[i].drafts[k].draft_rows;
     }
-    paid_ = cost_.drafts == RoundCost::Drafts::kRows ? cost_.draft->ms(static_cast<int32_t>(std::lround(draft_rows))) : 0;
+    const auto rows = [&](double n) { return static_cast<int32_t>(std::lround(n * cost_.company)); };
+    paid_ = cost_.drafts == RoundCost::Drafts::kRows ? cost_.draft->ms(rows(draft_rows)) : 0;
     if (cost_.drafts == RoundCost::Drafts::kSteps && strands.size() > 0)
-      paid_ = *std::max_element(take_.begin(), take_.end()) * cost_.draft->ms(static_cast<int32_t>(strands.size()));
+      paid_ = *std::max_element(take_.begin(), take_.end()) * cost_.draft->ms(rows(static_cast<double>(strands.size())));
   }
   /// What each strand's draws are worth and cost, before any window.
   void foresee(DraftViews strands) {
@@ -279,9 +282,11 @@ class MeasuredDraftLength : public DraftLengthPolicy {
   DraftLengthTracker own_;
   DraftLengthTracker& tracker_;
   bool chooses_, by_positions_ = false;
-  bool stored_ = false;            // by positions: an earlier answer drafts, and the blocks where it has missed
-  bool free_ = true;               // the drafts of this round cost nothing
-  int32_t most_rows_, group_ = 0;  // quadratic: masks behind every row that is asked
+  bool stored_ = false;  // by positions: an earlier answer drafts, and the blocks where it has missed
+  bool free_ = true;     // the drafts of this round cost nothing
+  int32_t most_rows_;
+  const double* company_;
+  int32_t group_ = 0;  // quadratic: masks behind every row that is asked
   RoundCost cost_;
   double paid_ = 0;  // for the drafts of the round
   std::vector<std::vector<int32_t>> children_;

@@ -12,6 +12,7 @@ struct DraftLengthBasis {
   DraftLengthTracker* tracker = nullptr;  // null: each answer starts from the calibration
   int32_t most_rows = 0;                  // of a pass; 0: no limit
   bool graph = false;                     // fields grow side by side
+  const double* company = nullptr;        // DecodeContext::company
 };
 
 /// `model` fits the form (check_draft_length_model).

@@ -48,7 +48,8 @@ class FormBlocks : public DraftLengthPolicy {
 };
 
 DraftLengthBasis basis_of(const Method& m, const DecodeOptions& o, const DecodeContext& context) {
-  return {context.draft_length_tracker, o.most_rows, o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields};
+  return {context.draft_length_tracker, o.most_rows, o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields,
+          context.company};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "form/automaton/token_automaton.h"
 
 namespace slip {
 
@@ -17,13 +18,14 @@ void AllowedLists::start(const Form* form, int32_t vocab) {
   number_.clear();
   ids_.clear();
   lists_.clear();
+  masks_.clear();
   if (!form) return;
   size_t states = 0, ids = 0, most = 0;
   for (const Field& f : form->fields()) {
     first_state_.push_back(states);
     states += f.rules.size();
     for (const TokenRules::State& s : f.rules.states()) {
-      const size_t listed = s.edges.size() + 1;  // END
+      const size_t listed = s.edges.size() + 1 + f.exits.size();  // END
       most = std::max(most, listed);
       if (!s.any && s.edges.size() <= static_cast<size_t>(vocab) / 2) ids += listed;
     }
@@ -38,8 +40,23 @@ int32_t AllowedLists::at(const Place& place) {
   if (!form_ || place.field < 0) return kNone;
   const Field& field = form_->fields()[static_cast<size_t>(place.field)];
   if (field.rules.unrestricted()) return kNone;
+  if (field.rules.automaton() != nullptr) return add_mask(place);
   int32_t& number = number_[first_state_[static_cast<size_t>(place.field)] + static_cast<size_t>(place.state)];
   if (number == kUnknown) number = add(field, place.state);
+  return number;
+}
+
+/// An automaton keeps its masks: their lists are named where they lie.
+int32_t AllowedLists::add_mask(const Place& place) {
+  const uint64_t key = static_cast<uint64_t>(place.field) << 32 | static_cast<uint32_t>(place.state);
+  if (const auto at = masks_.find(key); at != masks_.end()) return at->second;
+  const TokenMask& mask = form_->fields()[static_cast<size_t>(place.field)].rules.automaton()->mask(place.state);
+  int32_t number = kNone;
+  if (mask.kept && !mask.listed.empty()) {
+    number = static_cast<int32_t>(lists_.size());
+    lists_.push_back(mask.listed);
+  }
+  masks_.emplace(key, number);
   return number;
 }
 

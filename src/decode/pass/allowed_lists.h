@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "decode/pass/choice.h"
@@ -23,6 +24,7 @@ class AllowedLists {
  private:
   static constexpr int32_t kUnknown = -2, kNone = -1;
   int32_t add(const Field& field, int32_t state);
+  int32_t add_mask(const Place& place);
 
   const Form* form_ = nullptr;
   int32_t vocab_ = 0;
@@ -31,6 +33,7 @@ class AllowedLists {
   std::vector<TokenId> ids_;         // the lists' ids, never beyond what start reserved: spans into it hold
   std::vector<std::span<const TokenId>> lists_;
   std::vector<TokenId> buffer_;
+  std::unordered_map<uint64_t, int32_t> masks_;  // by field and state of an automaton
 };
 
 }  // namespace slip

@@ -8,6 +8,8 @@
 #include <limits>
 #include <optional>
 
+#include "form/automaton/token_automaton.h"
+
 namespace slip {
 namespace {
 
@@ -37,20 +39,29 @@ std::optional<TokenId> likeliest(std::span<const float> logits_V) {
 
 Allowed allowed_in(const Field& field, int32_t state, std::vector<TokenId>& buffer) {
   if (field.rules.unrestricted()) return {};
+  if (const TokenAutomaton* automaton = field.rules.automaton()) {
+    const TokenMask& mask = automaton->mask(state);
+    return {.any = false, .denied = {}, .listed = mask.listed, .bits = mask.bits};
+  }
   const TokenRules::State& s = field.rules.state(state);
   buffer.clear();
   for (const auto& edge : s.edges) buffer.push_back(edge.id);
-  if (field.end && s.may_end) {
-    const auto at = std::lower_bound(buffer.begin(), buffer.end(), *field.end);
-    if (at == buffer.end() || *at != *field.end) buffer.insert(at, *field.end);
-  }
-  return {s.any, s.denied, buffer};
+  const auto add = [&buffer](TokenId end) {
+    const auto at = std::lower_bound(buffer.begin(), buffer.end(), end);
+    if (at == buffer.end() || *at != end) buffer.insert(at, end);
+  };
+  if (field.end && s.may_end) add(*field.end);
+  for (const Exit& e : field.exits)
+    if (e.at_start ? state == 0 : s.may_end) add(e.end);
+  return {s.any, s.denied, buffer, {}};
 }
 
 TokenId greedy_choice(std::span<const float> logits_V, const Allowed& allowed) {
-  if (allowed.any && allowed.listed.empty()) {  // nearly all ids: the best of all is nearly always one of them
+  if ((allowed.any && allowed.listed.empty()) ||
+      !allowed.bits.empty()) {  // nearly all ids: the best of all is nearly always one of them
     const auto all = likeliest(logits_V);
-    if (all && !std::ranges::binary_search(allowed.denied, *all)) return *all;
+    if (all && (allowed.bits.empty() ? !std::ranges::binary_search(allowed.denied, *all) : allowed.has_bit(all->value)))
+      return *all;
   }
   TokenId best{-1}, first{-1};
   float top = 0;

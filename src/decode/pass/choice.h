@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The target's token: the largest logit, or the keyed draw, among the ids that the field allows. Distributions over them: sampling.h.
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,16 +11,28 @@
 
 namespace slip {
 
-/// Ids that may come next: those listed (ascending), and with `any` all that are not denied (ascending).
+/// Ids that may come next: those listed (ascending), and with `any` all that are not denied (ascending); where there are bits, those whose
+/// bit is set, and no others.
 struct Allowed {
   bool any = true;
   std::span<const TokenId> denied;
   std::span<const TokenId> listed;
+  std::span<const uint64_t> bits = {};
+  bool has_bit(int32_t id) const {
+    const auto word = static_cast<size_t>(id) / 64;
+    return word < bits.size() && (bits[word] >> (id % 64) & 1) != 0;
+  }
 };
 
 /// Calls visit(id) for every allowed id below `vocab`, ascending.
 template <class F>
 void for_each_allowed(const Allowed& allowed, int32_t vocab, F&& visit) {
+  for (size_t w = 0; w < allowed.bits.size(); ++w)
+    for (uint64_t x = allowed.bits[w]; x != 0; x &= x - 1) {
+      const TokenId id{static_cast<int32_t>(w) * 64 + std::countr_zero(x)};
+      if (id.value < vocab) visit(id);
+    }
+  if (!allowed.bits.empty()) return;
   if (!allowed.any) {
     for (const TokenId id : allowed.listed)
       if (id.value < vocab) visit(id);

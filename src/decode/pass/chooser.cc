@@ -2,6 +2,7 @@
 #include "decode/pass/chooser.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace slip {
 
@@ -31,6 +32,7 @@ Distribution DraftDistributions::of(int32_t line) const {
 void Chooser::start(const DecodeRequest& request) {
   request_ = &request;
   lists_.start(request.form, request.vocab());
+  log_probs_.clear();
 }
 
 float Chooser::temperature_of(int32_t section) const {
@@ -60,7 +62,7 @@ double Chooser::uniform(uint32_t request, const Place& place, Purpose purpose) c
 }
 
 Want Chooser::want_at(const Place& place) {
-  if (temperature_at(place) != 0 || request_->options.sampling.repetition != 1) return Want::kLogits;
+  if (temperature_at(place) != 0 || request_->options.sampling.repetition != 1 || request_->options.log_probs) return Want::kLogits;
   const bool free = place.field < 0 ? request_->options.denied.empty() : request_->field(place.field).rules.unrestricted();
   return free || lists_.at(place) >= 0 ? Want::kArgmax : Want::kLogits;
 }
@@ -70,6 +72,34 @@ void Chooser::ask(size_t row, Want want, const Place& place) {
 }
 
 TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
+  const TokenId token = law_at(row, request, place, history);
+  if (request_->options.log_probs && request == request_->options.request)
+    log_probs_[{place.field, place.index}] = std::log(probability_of(out_.logits_V(row), allowed_at(place), token));
+  return token;
+}
+
+std::vector<std::vector<double>> Chooser::log_probs(const Decoded& answer) const {
+  std::vector<std::vector<double>> out;
+  const auto collect = [&](int32_t field, size_t tokens, bool may_end) {
+    std::vector<double>& of = out.emplace_back();
+    for (size_t i = 0; i < tokens + (may_end ? 1 : 0); ++i) {
+      const auto at = log_probs_.find({field, static_cast<int32_t>(i)});
+      if (at != log_probs_.end())
+        of.push_back(at->second);
+      else if (i < tokens)
+        of.push_back(0);  // nothing else was allowed
+    }
+  };
+  if (!request_->form) collect(-1, answer.tokens.size(), false);
+  for (size_t f = 0; request_->form && f < answer.fields.size(); ++f) {
+    const Field& x = request_->field(static_cast<int32_t>(f));
+    const size_t n = answer.fields[f].size();
+    collect(static_cast<int32_t>(f), n, x.end && static_cast<int32_t>(n) < x.budget);
+  }
+  return out;
+}
+
+TokenId Chooser::law_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
   if (want_at(place) == Want::kArgmax && pass_.row(row).allowed == lists_.at(place)) return out_.argmax[row];
   const Sampling s = sampling_at(place);
   const Allowed allowed = allowed_at(place);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What rows must deliver, and what is picked from what they delivered: the target's token at a place, and a drafter's proposal for it.
 #pragma once
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/philox.h"
@@ -57,6 +59,8 @@ class Chooser {
   /// A row of the pass shall say what comes at a place, besides what it is asked already; kArgmax: among what the place allows.
   void ask(size_t row, Want want, const Place& place);
   TokenId pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
+  /// Decoded::log_probs of the first answer, whose fields (or free text) are decided.
+  std::vector<std::vector<double>> log_probs(const Decoded& answer) const;
 
   // ---- drafts
   /// What a row must deliver for a draft of a field (-1: of free text).
@@ -71,6 +75,7 @@ class Chooser {
   ChoiceBuffers& buffers() { return buffers_; }
 
  private:
+  TokenId law_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
   PassBuilder& pass_;
   const PassOutput& out_;
   const DecodeRequest* request_ = nullptr;
@@ -79,6 +84,7 @@ class Chooser {
   std::vector<TokenId> listed_;
   ChoiceBuffers buffers_;
   DraftDistributions distributions_;
+  std::map<std::pair<int32_t, int32_t>, double> log_probs_;  // by field and index; what was picked last counts
 };
 
 }  // namespace slip

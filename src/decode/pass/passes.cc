@@ -16,7 +16,8 @@ void Passes::start(const DecodeRequest& request) {
 
 Status Passes::reserve(int64_t answer_rows) {
   const int64_t all = request_->prompt_rows() + answer_rows, slots = request_->lm.info().slots;
-  if (all > slots) return resource_error("decode: expected an arena of at least {} slots, got {}", all, slots);
+  if (all > slots)
+    return resource_error("decode: expected an arena of at least {} slots, got {} (--slots, EngineOptions::slots)", all, slots);
   next_.reserve(static_cast<size_t>(all));
   return {};
 }
@@ -33,18 +34,32 @@ Status Passes::run_prefill() {
   return next_.rows() == 0 ? Status{} : run(PassKind::kPrefill);
 }
 
+// A long pass asks between pieces of its work whether anybody still waits for it.
+Status Passes::forward() {
+  constexpr size_t kLongRows = 128;  // shorter ones end soon by themselves
+  const std::span<const float> features =
+      prefill_.prompt_travels() ? std::span<const float>(request_->prompt.features_ND) : std::span<const float>();
+  const PassWatch watch{.stop = [this] { return !request_->poll(); }, .tell = request_->context.on_prefill};
+  Pass pass = next_.pass(features, chooser_.lists());
+  if (next_.rows() >= kLongRows) pass.watch = &watch;
+  const Status done = request_->lm.forward(pass, out_);
+  if (!done && done.error().kind == ErrorKind::kCancelled) SLIP_TRY_(request_->poll());  // its words for what was cancelled
+  return done;
+}
+
 Status Passes::run(PassKind kind) {
   SLIP_TRY_(request_->poll());
+  using Timed = TimedPass::Kind;  // a prompt that travels with a pass does not change what that pass is for
+  const Timed timed = kind == PassKind::kPrefill ? Timed::kPrefill : kind == PassKind::kDraft ? Timed::kDraft : Timed::kVerify;
   if (prefill_.travels()) kind = PassKind::kPrefill;
   Statistics& sum = request_->statistics;
   const auto begin = Clock::now();
-  const std::span<const float> features =
-      prefill_.prompt_travels() ? std::span<const float>(request_->prompt.features_ND) : std::span<const float>();
   out_.nan_rows = 0;
-  SLIP_TRY_(request_->lm.forward(next_.pass(features, chooser_.lists()), out_));
+  SLIP_TRY_(forward());
   prefill_.ran();
   read_comparisons();
   const double ms = ms_since(begin);
+  request_->record(timed, begin, ms, next_.rows());
   ++sum.forwards;
   sum.nan_rows += out_.nan_rows;
   sum.rows += static_cast<int64_t>(next_.rows());

@@ -45,6 +45,7 @@ class Passes {
 
  private:
   void read_comparisons();
+  Status forward();
 
   std::optional<DecodeRequest> request_;
   PassBuilder next_;

@@ -14,8 +14,10 @@ void Prefill::start(const DecodeRequest& request) {
   deferred_ = travels_ = prompt_travels_ = false;
 }
 
-void Prefill::defer(bool last, std::span<const TokenId> scaffold, std::span<const int32_t> scaffold_positions) {
+void Prefill::defer(bool last, std::span<const TokenId> scaffold, std::span<const int32_t> scaffold_positions,
+                    std::span<const std::vector<SlotSpan>> sees) {
   deferred_ = true;
+  scaffold_sees_ = sees;
   asks_last_ = last;
   scaffold_ = scaffold;
   scaffold_positions_ = scaffold_positions;
@@ -34,10 +36,18 @@ void Prefill::lay_out(PassBuilder& pass) {
     if (form && k > 0 && scaffold_positions_[k] == scaffold_positions_[k - 1] + 1)
       pass.compare({pass.rows() - 1, scaffold_positions_[k], scaffold_[k]});
     const int32_t slot = request_->prompt_rows() + static_cast<int32_t>(k);
-    pass.add_row(scaffold_[k], request_->prompt.next_position + scaffold_positions_[k], slot, pass.add_spans({}, {0, slot + 1}),
+    pass.add_row(scaffold_[k], request_->prompt.next_position + scaffold_positions_[k], slot, sees_of(pass, k, slot),
                  Want::kNothing);
   }
   travels_ = pass.rows() > 0;
+}
+
+PassBuilder::Sees Prefill::sees_of(PassBuilder& pass, size_t k, int32_t slot) const {
+  if (scaffold_sees_.empty()) return pass.add_spans({}, {0, slot + 1});
+  const int32_t prompt = request_->prompt_rows();
+  std::vector<SlotSpan> before{{0, prompt}};
+  for (const SlotSpan& x : scaffold_sees_[k]) before.push_back({prompt + x.begin, prompt + x.end});
+  return pass.add_spans(before, {slot, slot + 1});
 }
 
 size_t Prefill::add_prompt(PassBuilder& pass, Want last) {

@@ -15,8 +15,10 @@ class Prefill {
   /// A new answer: nothing is cached but, with DecodeOptions::reuse_prompt, what the prompts have in common.
   void start(const DecodeRequest& request);
   /// The prompt's rows travel with the next pass, behind them those of a graph's scaffold: ids and form positions, which outlive the
-  /// answer. With `last` the prompt's last row can be asked for (free text).
-  void defer(bool last, std::span<const TokenId> scaffold = {}, std::span<const int32_t> scaffold_positions = {});
+  /// answer. With `last` the prompt's last row can be asked for (free text). `sees`: per scaffold row, where the form's shape depends on
+  /// values, the stretches of scaffold rows that it sees; empty: all before it.
+  void defer(bool last, std::span<const TokenId> scaffold = {}, std::span<const int32_t> scaffold_positions = {},
+             std::span<const std::vector<SlotSpan>> sees = {});
   bool deferred() const { return deferred_; }
   /// A pass begins: adds what was deferred, once.
   void lay_out(PassBuilder& pass);
@@ -40,10 +42,13 @@ class Prefill {
  private:
   /// The rows of the prompt that are not cached, causal; the last one wants `last`, and runs again where it wants something. How many.
   size_t add_prompt(PassBuilder& pass, Want last);
+  /// What scaffold row k sees, its own slot given.
+  PassBuilder::Sees sees_of(PassBuilder& pass, size_t k, int32_t slot) const;
 
   const DecodeRequest* request_ = nullptr;
   std::span<const TokenId> scaffold_;
   std::span<const int32_t> scaffold_positions_;
+  std::span<const std::vector<SlotSpan>> scaffold_sees_;
   bool deferred_ = false, asks_last_ = false, travels_ = false, prompt_travels_ = false;
   size_t last_row_ = 0;
   int32_t cached_rows_ = 0;

@@ -9,11 +9,13 @@
 namespace slip {
 
 void PrefixCache::crop(size_t rows) {
+  known_rows_ = std::min(known_rows_, static_cast<int32_t>(rows));
   inputs_.resize(std::min(rows, inputs_.size()));
   positions_.resize(inputs_.size());
 }
 
 int32_t PrefixCache::crop_to(const Lm& lm, const Prompt& prompt, const DraftHead* head) {
+  if (known_) return known_ == &prompt ? known_rows_ : 0;
   if (passes_ != lm.passes() || head_ != head) crop(0);
   const auto width = static_cast<size_t>(lm.info().hidden_size);
   const size_t most = std::min(inputs_.size(), prompt.inputs.size());
@@ -35,6 +37,10 @@ int32_t PrefixCache::crop_to(const Lm& lm, const Prompt& prompt, const DraftHead
 }
 
 void PrefixCache::assign(const Prompt& prompt, int32_t width, const DraftHead* head) {
+  if (known_) {
+    if (known_ == &prompt) known_rows_ = static_cast<int32_t>(prompt.inputs.size());
+    return;
+  }
   const auto d = static_cast<size_t>(width);
   inputs_ = prompt.inputs;
   positions_ = prompt.positions;

@@ -24,6 +24,12 @@ class PrefixCache {
   /// Passes of the Lm after which this holds.
   void ran(const Lm& lm);
   int32_t rows() const { return static_cast<int32_t>(inputs_.size()); }
+  /// For an arena that this prompt's requests alone write to: `rows` of it are there, and nothing is compared or copied from now on. The
+  /// prompt stays where it is while this is used, and is the only one.
+  void know(const Prompt& prompt, int32_t rows) {
+    known_ = &prompt;
+    known_rows_ = rows;
+  }
 
  private:
   std::vector<RowInput> inputs_;  // features numbered by their order among the rows
@@ -31,6 +37,8 @@ class PrefixCache {
   std::vector<float> features_ND_;
   const DraftHead* head_ = nullptr;  // that was given the rows' taps
   uint64_t passes_ = 0;
+  const Prompt* known_ = nullptr;
+  int32_t known_rows_ = 0;
 };
 
 }  // namespace slip

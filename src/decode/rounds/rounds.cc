@@ -259,7 +259,8 @@ void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept
   const auto row_of = [&](int32_t rows) {
     return rows == 0 ? passes_.prefill().last_row() : r.pass_row + static_cast<size_t>(rows - 1 - cached);
   };
-  Round out{.number = statistics_.rounds, .field = s.field, .closed = s.done(), .discarded = discarded};
+  Round out{
+      .number = statistics_.rounds, .pass = request_.last_pass(), .field = s.field, .closed = s.done(), .discarded = discarded};
   out.block = r.block;
   out.rows = {cached, std::max(r.fed, r.block_rows_end)};
   out.accepted = kept;

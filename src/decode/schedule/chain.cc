@@ -245,9 +245,10 @@ class ChainRun {
     const DecodeOptions& o = request_.options;
     const Strand& s = *g.lead;
     std::vector<TokenId>& out = s.answer->tokens;
+    const auto& asks_end = request_.context.ends_text;
     for (size_t i = out.size() - static_cast<size_t>(s.first_row); i < s.tokens.size(); ++i) {
       out.push_back(s.tokens[i]);
-      if (ends(out.back()) || static_cast<int32_t>(out.size()) >= o.limit) {
+      if (ends(out.back()) || static_cast<int32_t>(out.size()) >= o.limit || (asks_end && asks_end(out))) {
         share(g);
         return false;
       }

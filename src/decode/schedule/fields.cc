@@ -88,6 +88,28 @@ class FieldRun {
     for (size_t u = 1; u < ordinal_.size(); ++u) ordinal_[u] += ordinal_[u - 1];
   }
 
+  /// Rows of scaffold that every way to a scaffold row passes, itself left out.
+  void lay_scaffold_sees() {
+    scaffold_sees_.resize(scaffold_at_.size());
+    for (size_t k = 0; k < scaffold_at_.size(); ++k)
+      for (const GraphVisibility::Segment& g : visibility_.scaffold_before(scaffold_at_[k])) {
+        const SlotSpan rows{ordinal_[static_cast<size_t>(g.begin)],
+                            std::min(ordinal_[static_cast<size_t>(g.end)], static_cast<int32_t>(k))};
+        if (rows.begin < rows.end) scaffold_sees_[k].push_back(rows);
+      }
+  }
+
+  /// The piece that a field's END leads to, as it closed or as it is drafted; -1 where that is not known or the field is skipped.
+  int32_t exit_taken(int32_t f, size_t r) {
+    const Strand* s = strand(f, r);
+    if (!s) return -1;
+    return node_of(*s).state == State::kClosed ? s->cursor.exit() : s->round.ahead.exit();
+  }
+  bool is_passed(std::span<const GraphVisibility::Opening> openings, size_t r) {
+    return openings.empty() || std::any_of(openings.begin(), openings.end(),
+                                           [&](const GraphVisibility::Opening& o) { return exit_taken(o.field, r) == o.piece; });
+  }
+
   /// Fields in which no rollout can differ from the first: one region of slots for all.
   void find_shared() {
     shared_.assign(fields(), 1);
@@ -137,7 +159,8 @@ class FieldRun {
     std::vector<int32_t> budgets;
     for (const Field& f : form_.fields()) budgets.push_back(f.budget);
     remaining_ = visibility_.remaining_path(budgets);
-    p_.prefill().defer(false, scaffold_, scaffold_at_);
+    if (form_.branches()) lay_scaffold_sees();
+    p_.prefill().defer(false, scaffold_, scaffold_at_, scaffold_sees_);
     return {};
   }
 
@@ -154,6 +177,7 @@ class FieldRun {
     append(0, request_.prompt_rows());
     for (const GraphVisibility::Segment& g : visibility_.context(s.field)) {
       if (g.field < 0) {
+        if (g.piece >= 0 && !is_passed(visibility_.openings(g.piece), first_of(s))) continue;
         append(request_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)],
                request_.prompt_rows() + ordinal_[static_cast<size_t>(g.end)]);
         continue;
@@ -172,7 +196,7 @@ class FieldRun {
     content_.assign(s.before.begin(), s.before.end());
     const auto& rows = node_of(s).state != State::kClosed ? s.round.path : s.tokens;
     content_.insert(content_.end(), rows.begin(), rows.end());
-    return std::span<const TokenId>(content_).subspan(1);
+    return std::span<const TokenId>(content_).subspan(content_.empty() ? 0 : 1);
   }
 
   /// A strand for rollout r and for all who have the same ancestors: the hand-off token and a cursor; a forced placeholder closes it at
@@ -182,6 +206,14 @@ class FieldRun {
     for (size_t m = r; m < rollouts(); ++m)
       if (joint(field, r, m)) strand_[at(field, m)] = &s;
     const Field& f = request_.field(field);
+    if (form_.branches() && !is_passed(visibility_.openings_of_field(field), r)) {
+      s.cursor = Cursor::skipped(form_, field);
+      s.tokens.clear();
+      s.cached = 0;
+      s.context.clear();
+      node_of(s).spans_before = 0;
+      return s;
+    }
     bool forced = false;
     if (f.instance_of) {
       const Strand& e = *strand(f.instance_of->field, r);
@@ -408,15 +440,22 @@ class FieldRun {
   void finish() {
     Statistics& sum = t_.answers[0].statistics;
     std::vector<int32_t> draws;
+    const std::vector<uint8_t> present = fields_present(form_, t_.answers[0].fields);
     for (size_t f = 0; f < fields(); ++f) {
       const auto& content = t_.answers[0].fields[f];
       const Field& x = form_.fields()[f];
-      const bool forced = x.instance_of && was_forced(f);
-      draws.push_back(forced ? 0 : static_cast<int32_t>(content.size()) + (static_cast<int32_t>(content.size()) < x.budget));
+      const bool forced = !present[f] || (x.instance_of && was_forced(f));
+      const auto n = static_cast<int32_t>(content.size());
+      const bool ended = n < x.budget && x.exits.empty() && !(x.closes && x.rules.complete(x.rules.state_after(content)));
+      draws.push_back(forced ? 0 : n + ended);
     }
     sum.critical_path = visibility_.longest_path(draws);
     for (Decoded& d : t_.answers) d.tokens = assemble(form_, d.fields);
-    sum.forced_tokens += form_.fixed_tokens();
+    sum.forced_tokens += form_.branches() ? static_cast<int64_t>(t_.answers[0].tokens.size()) : form_.fixed_tokens();
+    for (size_t f = 0; form_.branches() && f < fields(); ++f) {
+      const auto n = static_cast<int64_t>(t_.answers[0].fields[f].size());
+      sum.forced_tokens -= n - (n > 0 && !form_.fields()[f].exits.empty());
+    }
   }
   bool was_forced(size_t f) {
     const auto& of = *form_.fields()[f].instance_of;
@@ -438,8 +477,9 @@ class FieldRun {
   bool one_by_one_;
   std::vector<TokenId> scaffold_, content_;
   std::vector<int32_t> scaffold_at_, ordinal_;
-  std::vector<uint8_t> shared_;           // by field
-  std::vector<Node> nodes_;               // by strand
+  std::vector<std::vector<SlotSpan>> scaffold_sees_;  // of a form whose shape depends on values
+  std::vector<uint8_t> shared_;                       // by field
+  std::vector<Node> nodes_;                           // by strand
   std::vector<Strand*> region_, strand_;  // by rollout and field: the strand that lies in its slots, the one that it has
   std::vector<Strand*> ready_;
   std::vector<int64_t> remaining_;

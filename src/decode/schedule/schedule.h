@@ -40,6 +40,8 @@ Status decode_text(ScheduleContext& context);
 Status decode_chain(ScheduleContext& context, bool pass_per_token);
 /// `one_by_one`: the graph's fields one after another in place of all that are ready.
 Status decode_fields(ScheduleContext& context, bool one_by_one);
+/// Free text by block diffusion, committed by confidence or by a sampler.
+Status decode_text_blocks(Scratch& scratch, const LmInfo& info, const Method& method, Decoded& answer);
 Status decode_sections(Scratch& scratch, const LmInfo& info, const Form& form, const Method& method, Decoded& answer);
 
 }  // namespace slip

@@ -12,9 +12,9 @@
 // Differs from the paper: choices obey the field's rules (FieldMask), and places committed in one pass must fit together; one that
 // does not stays masked. Without rules this is the paper's algorithm pass for pass.
 #include <algorithm>
-#include <cmath>
 
 #include "decode/pass/field_mask.h"
+#include "decode/schedule/commit_places.h"
 #include "decode/schedule/schedule.h"
 #include "lm/commit_sampler.h"
 
@@ -128,28 +128,6 @@ class Sections {
     return {u, token, probability_of(logits_V, allowed, token)};
   }
 
-  /// What the sampler sees of a masked place: the whole vocabulary's distribution, rules and settings aside.
-  void describe(std::span<const float> logits_V, CommitPlace& place) {
-    distribution(logits_V, {}, {.temperature = 1}, {}, chooser_.buffers());
-    const Distribution p = chooser_.buffers();
-    std::array<double, 3> best{};
-    double entropy = 0;
-    for (size_t i = 0; i < p.ids.size(); ++i) {
-      const double w = p.weights[i];
-      if (w > 0) entropy -= w * std::log(w);
-      if (w <= best[2]) continue;
-      size_t at = 2;
-      for (; at > 0 && w > best[at - 1]; --at) {
-        best[at] = best[at - 1];
-        place.top[at] = place.top[at - 1];
-      }
-      best[at] = w;
-      place.top[at] = p.ids[i];
-    }
-    for (size_t k = 0; k < 3; ++k) place.probability[k] = static_cast<float>(best[k]);
-    place.entropy = static_cast<float>(entropy);
-  }
-
   /// The sampler's numbers in place of the choices' confidence.
   Status ask_sampler(const Block& b) {
     block_.assign(static_cast<size_t>(b.end - b.begin), {});
@@ -157,7 +135,7 @@ class Sections {
       CommitPlace& place = block_[static_cast<size_t>(u - b.begin)];
       place.masked = masked(u);
       if (place.masked)
-        describe(logits_at(b, u), place);
+        describe_place(logits_at(b, u), chooser_.buffers(), place);
       else
         place.top[0] = *x_[static_cast<size_t>(u)];
     }
@@ -224,6 +202,7 @@ class Sections {
     if (!request_.options.trace) return;
     if (!answer_.rounds.back().positions.empty()) answer_.rounds.push_back({.block = answer_.rounds.back().block});
     Round& r = answer_.rounds.back();
+    r.pass = request_.last_pass();
     for (const Choice& c : choices_) {
       r.positions.push_back(c.place);
       r.draft.push_back(c.token);
@@ -262,18 +241,6 @@ class Sections {
   FieldMask field_mask_;
 };
 
-Status check_sampler(const CommitSampler* sampler, const LmInfo& info, const Form& form) {
-  if (!sampler) return usage_error("--verifier sampler: expected a commit sampler (sampler:DIR), got none");
-  const CommitSamplerInfo& s = sampler->info();
-  if (s.vocab != info.vocab)
-    return bad_input("commit sampler {}: expected a vocabulary of {}, got {}", s.name, info.vocab, s.vocab);
-  for (const Block& b : form.blocks())
-    if (b.end - b.begin > s.max_block)
-      return unsupported("commit sampler {}: expected blocks of at most {} places, got {} in form {}", s.name, s.max_block,
-                         b.end - b.begin, form.name());
-  return {};
-}
-
 }  // namespace
 
 Status decode_sections(Scratch& scratch, const LmInfo& info, const Form& form, const Method& method, Decoded& answer) {
@@ -287,7 +254,9 @@ Status decode_sections(Scratch& scratch, const LmInfo& info, const Form& form, c
                        words_of(method).drafter, words_of(method).verifier);
   if (!sampler) return Sections(scratch, info, form, confidence->threshold, nullptr, answer).run();
   CommitSampler* network = scratch.passes.request().context.commit_sampler;
-  SLIP_TRY_(check_sampler(network, info, form));
+  int32_t widest = 0;
+  for (const Block& b : form.blocks()) widest = std::max(widest, b.end - b.begin);
+  SLIP_TRY_(check_commit_sampler(network, info, widest, "form " + form.name()));
   return Sections(scratch, info, form, sampler->threshold.value_or(network->info().threshold), network, answer).run();
 }
 

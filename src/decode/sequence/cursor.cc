@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "form/automaton/token_automaton.h"
 
 namespace slip {
 namespace {
@@ -40,6 +41,13 @@ Cursor Cursor::of_field(const Form& form, int32_t field, bool forced) {
   return c;
 }
 
+Cursor Cursor::skipped(const Form& form, int32_t field) {
+  Cursor c = of_field(form, field, false);
+  c.position_ += c.field().budget;
+  c.done_ = true;
+  return c;
+}
+
 TokenId Cursor::fixed() const {
   if (forced_) return field().placeholder[static_cast<size_t>(index_)];
   return std::get<FixedRun>(form_->pieces()[static_cast<size_t>(piece_)]).ids[static_cast<size_t>(index_)];
@@ -54,6 +62,7 @@ bool Cursor::last_draw() const {
 
 std::optional<TokenId> Cursor::only() const {
   if (field_ < 0 || field().rules.unrestricted()) return std::nullopt;
+  if (const TokenAutomaton* automaton = field().rules.automaton()) return automaton->only(state_);
   const TokenRules::State& s = field().rules.state(state_);
   if (s.any || s.edges.size() != 1 || (field().end && s.may_end)) return std::nullopt;
   return s.edges.front().id;
@@ -61,8 +70,7 @@ std::optional<TokenId> Cursor::only() const {
 
 bool Cursor::allows(TokenId token) const {
   if (field_ < 0 || field().rules.unrestricted()) return true;
-  if (field().rules.next(state_, token) >= 0) return true;
-  return field().end && token == *field().end && field().rules.state(state_).may_end;
+  return ends(field(), state_, token) || field().rules.next(state_, token) >= 0;
 }
 
 void Cursor::take_fixed() {
@@ -82,7 +90,11 @@ bool Cursor::take(TokenId token) {
     return true;
   }
   const Field& f = field();
-  if (f.end && token == *f.end && (f.rules.unrestricted() || f.rules.state(state_).may_end)) {
+  if (ends(f, state_, token)) {
+    if (!f.exits.empty()) {
+      const Exit* e = state_ == 0 ? exit_of(f, token, true) : nullptr;
+      exit_ = (e ? e : exit_of(f, token, false))->piece;
+    }
     leave();
     return false;
   }
@@ -93,7 +105,7 @@ bool Cursor::take(TokenId token) {
   }
   state_ = f.rules.next(state_, token);
   ++position_;
-  if (++index_ == f.budget) leave();
+  if (++index_ == f.budget || (f.closes && f.rules.complete(state_))) leave();
   return true;
 }
 
@@ -111,7 +123,9 @@ void Cursor::leave() {
     fixed_ = forced_ = false;
     return;
   }
-  ++piece_;
+  piece_ = exit_ >= 0 ? exit_ : form_->next_piece(piece_);
+  exit_ = -1;
+  position_ = form_->begin_of(piece_);
   enter();
 }
 

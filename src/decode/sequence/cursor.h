@@ -26,6 +26,9 @@ class Cursor {
   /// One field; with `forced` its content is its placeholder.
   static Cursor of_field(const Form& form, int32_t field, bool forced);
 
+  /// A field that the answer does not hold: done.
+  static Cursor skipped(const Form& form, int32_t field);
+
   bool done() const { return done_; }
   bool at_fixed() const { return !done_ && fixed_; }
   bool at_draw() const { return !done_ && !fixed_; }
@@ -44,6 +47,10 @@ class Cursor {
   bool allows(TokenId token) const;
 
   void take_fixed();
+  /// Is the place's field one whose END says what comes next? Such an END is recorded in the field's content, and not in the answer.
+  bool records_end() const { return field_ >= 0 && !field().exits.empty(); }
+  /// Of one field that has closed: the piece that its END leads to, or -1.
+  int32_t exit() const { return exit_; }
   /// Takes a drawn token; false if it was END, which is not part of the answer. A full field is left without drawing END.
   bool take(TokenId token);
 
@@ -53,7 +60,7 @@ class Cursor {
   const Field& field() const { return form_->fields()[static_cast<size_t>(field_)]; }
 
   const Form* form_ = nullptr;
-  int32_t piece_ = 0, index_ = 0, state_ = 0, position_ = 0, field_ = -1;
+  int32_t piece_ = 0, index_ = 0, state_ = 0, position_ = 0, field_ = -1, exit_ = -1;
   bool single_ = false, done_ = false, fixed_ = false, forced_ = false;
   // Of the enumeration under way: separators seen, and whether it is its placeholder so far.
   int16_t separators_ = 0;

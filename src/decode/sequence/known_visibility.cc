@@ -19,11 +19,14 @@ void key_of(const Form& form, std::vector<int32_t>& key) {
     const auto* run = std::get_if<FixedRun>(&piece);
     key.push_back(run ? static_cast<int32_t>(run->ids.size()) : -1);
   }
+  for (size_t p = 0; form.branches() && p < form.pieces().size(); ++p) key.push_back(form.next_piece(static_cast<int32_t>(p)));
   for (const Field& f : form.fields()) {
     key.push_back(f.start);
     key.push_back(f.budget);
     key.push_back(static_cast<int32_t>(f.parents.size()));
     key.insert(key.end(), f.parents.begin(), f.parents.end());
+    key.push_back(static_cast<int32_t>(f.exits.size()));
+    for (const Exit& e : f.exits) key.push_back(e.piece);
   }
 }
 

@@ -47,7 +47,9 @@ void Strand::take_fixed_once() {
 
 void Strand::take(TokenId token) {
   const int32_t f = cursor.place().field;
+  const bool records = cursor.records_end();
   behind_end = !cursor.take(token);
+  if (behind_end && records) answer->fields[static_cast<size_t>(f)].push_back(token);
   if (behind_end) return;
   tokens.push_back(token);
   if (f >= 0) answer->fields[static_cast<size_t>(f)].push_back(token);

@@ -17,6 +17,7 @@ int32_t widest_round(const Method& m, const DecodeOptions& o) {
 
 Route route_of(const Method& m, const DecodeOptions& o, bool has_form) {
   if (m.schedule == Schedule::kSections) return Route::kSections;
+  if (diffuses_text(m)) return Route::kTextBlocks;
   if (!has_form || (m.schedule == Schedule::kText && !o.forced)) return Route::kText;
   return o.visibility == Visibility::kGraph || m.schedule == Schedule::kFields ? Route::kGraph : Route::kChain;
 }
@@ -43,6 +44,8 @@ int64_t Capacity::slots_of_answers(int64_t answers, int64_t limit, const FormSiz
       return answers * slots(form.positions, 1);
     case Route::kGraph:  // the token before a field is its strand's first row
       return answers * slots(form.positions + form.fields, form.fields);
+    case Route::kTextBlocks:  // one answer after another
+      return limit + widest;
     case Route::kSections:
       break;
   }

@@ -9,9 +9,12 @@
 
 namespace slip {
 
+/// Free text by block diffusion: no token is verified, and the rows of a block are not causal.
+bool diffuses_text(const Method& method);
+
 /// How an answer comes about: free text (read against a form afterwards, where there is one), a form on a chain, along its graph, or
-/// block by block in any order.
-enum class Route : uint8_t { kText, kChain, kGraph, kSections };
+/// block by block in any order; free text block by block.
+enum class Route : uint8_t { kText, kChain, kGraph, kSections, kTextBlocks };
 Route route_of(const Method& method, const DecodeOptions& options, bool has_form);
 
 /// Tokens of a strand that a round drafts at most where the width names no number.

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,11 +57,19 @@ struct DecodeContext {
   /// Asked before every pass, the drafter's too.
   CancelToken cancel = {};
   std::function<void(const DecodeProgress&)> on_progress = {};
+  /// A long pass over a prompt is so far, of so much.
+  std::function<void(int64_t done, int64_t total)> on_prefill = {};
+  /// Asked after every token of free text, whether these end it. Looks at the tokens alone: answers take turns.
+  std::function<bool(std::span<const TokenId>)> ends_text = {};
   /// Called once for every field of the form as soon as nothing can change its content any more, in the order in which that is decided;
   /// of rollouts: answer 0's. Placeholders of instances that the enumeration does not name count, too. On the decoding thread; the
   /// content is a view that holds during the call. Free text is read against a form when it is complete: its fields come together then,
   /// if it is one of the form's.
   std::function<void(int32_t field, std::span<const TokenId> content)> on_field = {};
+  /// How many requests like this one share its passes, as draft lengths `measured` price them: rows cost what they cost where all do the
+  /// same. Read before every round; null: this one is alone. It changes no exact answer, only its time.
+  const double* company = nullptr;
+  std::shared_ptr<const void> keeps = {};  // what pointers here point into
 };
 
 }  // namespace slip

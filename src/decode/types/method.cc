@@ -3,12 +3,15 @@
 
 #include <algorithm>
 
+#include "decode/types/capacity.h"
 #include "decode/types/presets.h"
 #include "decode/types/words.h"
 
 namespace slip {
 
 Result<Method> method_of(std::string_view preset) {
+  if (preset == kAutomatic)
+    return Method{.preset = std::string(preset), .automatic = true, .schedule = Schedule::kChain, .drafter = {}, .verifier = {}};
   const auto at = std::find_if(kPresets.begin(), kPresets.end(), [&](const Preset& p) { return p.name == preset; });
   if (at == kPresets.end()) return usage_error("--decoder: expected one of {}, got '{}'", preset_usage(), preset);
   Method m{.preset = std::string(preset), .drafter = drafter_named(at->drafter), .verifier = verifier_named(at->verifier)};
@@ -25,11 +28,17 @@ const DiffusionSpec* Method::diffusion() const {
 }
 
 MethodWords words_of(const Method& m) {
+  if (m.automatic) return {std::string(kAutomatic), std::string(kAutomatic), "exact", std::string(kAutomatic)};
   const bool sections = m.schedule == Schedule::kSections;
   return {std::string(word_of(m.schedule)), word_of(m.drafter), word_of(m.verifier),
           !m.drafts() ? "1"
           : sections  ? "blocks"
                       : word_of(m.width)};
+}
+
+bool diffuses_text(const Method& m) {
+  const bool places = std::holds_alternative<ConfidenceSpec>(m.verifier) || std::holds_alternative<SamplerSpec>(m.verifier);
+  return m.schedule == Schedule::kText && places && std::holds_alternative<DiffusionSpec>(m.drafter);
 }
 
 namespace {
@@ -42,8 +51,11 @@ Status check_sense(const Method& m) {
     return unsupported(
         "decoder: schedule sections: expected drafter diffusion and verifier confidence:T or sampler:DIR, got {} and {}", w.drafter,
         w.verifier);
-  if (m.schedule != Schedule::kSections && places)
-    return unsupported("decoder: verifier {}: expected schedule sections, got {}", w.verifier, w.schedule);
+  if (m.schedule != Schedule::kSections && places && !diffuses_text(m))
+    return unsupported("decoder: verifier {}: expected drafter diffusion and schedule sections, or text, got {} and {}", w.verifier,
+                       w.drafter, w.schedule);
+  if (diffuses_text(m) && m.width.kind != DraftLengthSpec::Kind::kFixed)
+    return unsupported("decoder: verifier {} over text: expected width fixed:N, the rows of a block, got {}", w.verifier, w.width);
   if (!m.drafts() && !std::holds_alternative<ExactSpec>(m.verifier))
     return unsupported("decoder: verifier {}: expected a drafter, got none", w.verifier);
   if (std::holds_alternative<EnsembleSpec>(m.verifier) && !std::holds_alternative<QuadraticSpec>(m.drafter))
@@ -63,10 +75,27 @@ void draft_ahead(Method& m, std::string_view asked) {
   if (own && !own->adapter) own->ahead = true;
 }
 
+/// `auto` chooses its parts; an earlier answer may be lent to it.
+Result<Method> automatic_with(Method m, std::string_view schedule, std::string_view drafter, std::string_view verifier,
+                              std::string_view width) {
+  const auto refused = [](std::string_view flag, std::string_view word) {
+    return usage_error("{}: expected none beside --decoder auto, which chooses it, got {}", flag, word);
+  };
+  if (!schedule.empty()) return refused("--schedule", schedule);
+  if (!verifier.empty()) return refused("--verifier", verifier);
+  if (!width.empty()) return refused("--width", width);
+  if (drafter.empty()) return m;
+  SLIP_TRY(m.drafter, read_drafter(drafter));
+  if (!std::holds_alternative<PreviousSpec>(m.drafter))
+    return usage_error("--drafter: expected previous:FILE or none beside --decoder auto, which chooses it, got {}", drafter);
+  return m;
+}
+
 }  // namespace
 
 Result<Method> with_parts(Method m, std::string_view schedule, std::string_view drafter, std::string_view verifier,
                           std::string_view width) {
+  if (m.automatic) return automatic_with(std::move(m), schedule, drafter, verifier, width);
   const Schedule before = m.schedule;
   if (!schedule.empty()) {
     SLIP_TRY(m.schedule, read_schedule(schedule));

@@ -91,6 +91,8 @@ struct DraftLengthSpec {
 
 struct Method {
   std::string preset;
+  /// The quickest exact one is yet to be chosen, by whoever has the request (forecast/automatic.h); a drafter named is what it may use.
+  bool automatic = false;
   Schedule schedule = Schedule::kText;
   DrafterSpec drafter;
   VerifierSpec verifier;
@@ -98,9 +100,14 @@ struct Method {
   bool drafts() const { return !std::holds_alternative<NoDraftSpec>(drafter); }
   /// The model itself as the drafter, alone or behind an earlier answer; null: another one, or none.
   const DiffusionSpec* diffusion() const;
-  bool lossy() const { return !std::holds_alternative<ExactSpec>(verifier) && !std::holds_alternative<RejectionSpec>(verifier); }
+  /// Gives the tokens that the model draws one at a time.
+  bool exact() const { return std::holds_alternative<ExactSpec>(verifier); }
+  /// May give others than the model's law does. Rejection is neither: the law is the model's, the tokens are others.
+  bool lossy() const { return !exact() && !std::holds_alternative<RejectionSpec>(verifier); }
 };
 
+/// Free text by block diffusion: no token is verified, and the rows of a block are not causal.
+bool diffuses_text(const Method& method);
 /// kUsage with the list of presets for an unknown name.
 Result<Method> method_of(std::string_view preset);
 /// "chain", "diffusion", "exact", "blocks": the words of a result's `decoder` object.

@@ -41,6 +41,7 @@ struct DecodeOptions {
   /// others since (the caller's word). Same tokens either way.
   bool reuse_prompt = false;
   bool trace = false;
+  bool log_probs = false;   // Decoded::log_probs, for logits of every drawn row; of exact verifiers
   bool log_forced = false;  // Decoded::forced, for logits of the rows before forced tokens; without, it costs nothing
 };
 

@@ -18,12 +18,17 @@ struct Preset {
   std::string_view help;
 };
 
-inline constexpr std::array<Preset, 10> kPresets = {{
+/// No preset of parts: the quickest exact decoder for model, form and machine, chosen by whoever has them (forecast/automatic.h).
+inline constexpr std::string_view kAutomatic = "auto";
+
+inline constexpr std::array<Preset, 11> kPresets = {{
     {"ar", "text", "none", "exact", "", false, "one token a pass, fixed tokens too"},
     {"self-spec", "text", "diffusion", "exact", "fixed:8", false, "the model drafts blocks by diffusion and verifies them"},
     {"self-spec-quadratic", "text", "quadratic", "exact", "fixed:4", false, "drafts for every outcome in the verifying pass"},
     {"draft-model", "text", "model", "exact", "fixed:4", false, "a second, smaller model drafts"},
     {"dflash", "text", "dflash", "exact", "fixed:15", false, "a head on the model's own hidden states drafts"},
+    {"text-diffusion", "text", "diffusion", "confidence", "fixed:8", true,
+     "blocks of free text by diffusion, each begun by the next token"},
     {"scaffold-ar", "chain", "none", "exact", "", false, "fixed tokens forced, one pass per drawn token"},
     {"scaffold-spec", "chain", "diffusion", "exact", "blocks", false,
      "fixed tokens forced, the form's blocks drafted by diffusion"},

@@ -33,9 +33,18 @@ struct Statistics {
   void add(const Statistics& more);
 };
 
+/// A forward pass as it happened; only filled with DecodeOptions::trace.
+struct TimedPass {
+  enum class Kind : uint8_t { kPrefill, kDraft, kVerify, kDrafter };  // kDrafter: of another model or a draft head
+  Kind kind = Kind::kVerify;
+  double begin_ms = 0, ms = 0;  // from the answer's beginning
+  int64_t rows = 0;
+};
+
 /// One round of one strand as it happened; only filled with DecodeOptions::trace. Positions count from the start of the answer.
 struct Round {
   int64_t number = 0;  // rounds that ran in one pass share it
+  int32_t pass = -1;   // the pass that verified it, of Decoded::passes
   int32_t field = -1;  // graph visibility
   bool closed = false, discarded = false;
   Block block{};                   // scaffold-spec, section-diffusion
@@ -70,6 +79,10 @@ struct Decoded {
   bool lossy = false;
   Statistics statistics;
   std::vector<Round> rounds;
+  std::vector<TimedPass> passes;  // of all answers, with the first one
+  /// DecodeOptions::log_probs, per field: natural logarithms of the drawn tokens' probabilities at temperature 1 among the allowed ids, END's
+  /// included where it was drawn; free text has one list.
+  std::vector<std::vector<double>> log_probs;
   ForcedLog forced;  // of rollouts: the first one's
 };
 
@@ -79,6 +92,7 @@ struct DecodeProgress {
   std::span<const std::vector<TokenId>> fields;  // graph visibility: contents so far
   int64_t decided = 0;                           // tokens of either
   int64_t forwards = 0;
+  const Statistics* statistics = nullptr;  // so far
 };
 
 }  // namespace slip

@@ -302,7 +302,7 @@ std::string part_usage(Part part) {
 }
 
 std::string preset_usage() {
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names{kAutomatic};
   for (const Preset& p : kPresets) names.push_back(p.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }

@@ -7,8 +7,10 @@
 
 #include "base/check.h"
 #include "form/json_text.h"
+#include "form/schema/open_form.h"
 #include "form/schema/text.h"
 #include "form/schema/text_rules.h"
+#include "form/schema/typed.h"
 
 namespace slip {
 namespace {
@@ -367,8 +369,62 @@ class Compiler {
 
 }  // namespace
 
+namespace {
+
+/// Does any object in the document have one of the keys?
+bool mentions(const json::value& v, std::span<const std::string_view> keys) {
+  if (const json::array* list = v.if_array())
+    return std::any_of(list->begin(), list->end(), [&](const json::value& x) { return mentions(x, keys); });
+  const json::object* o = v.if_object();
+  if (o == nullptr) return false;
+  for (const auto& m : *o)
+    if (std::find(keys.begin(), keys.end(), std::string_view(m.key())) != keys.end() || mentions(m.value(), keys)) return true;
+  return false;
+}
+
+/// What only forms have whose answers a checkpoint was trained to write: padding, lines, bins, instances, arrays as text.
+constexpr std::string_view kTrained[] = {"x-null-pad",    "x-end",         "x-content",  "x-instances", "x-instance-separator",
+                                         "x-placeholder", "x-instance-of", "x-instance", "x-layout",    "x-label",
+                                         "x-before",      "x-after",       "x-bins",     "x-space",     "x-separator",
+                                         "x-independent"};
+
+/// Anything whose answer is more than enums, budgeted text and fixed numbers in a fixed shape.
+bool is_open(const json::value& v) {
+  if (const json::array* list = v.if_array())
+    return std::any_of(list->begin(), list->end(), [](const json::value& x) { return is_open(x); });
+  const json::object* o = v.if_object();
+  if (o == nullptr) return false;
+  const json::value* required = o->if_contains("required");
+  const json::value* properties = o->if_contains("properties");
+  if (required && required->is_array() && properties && properties->is_object() &&
+      required->get_array().size() < properties->get_object().size())
+    return true;
+  const json::value* type = o->if_contains("type");
+  if (type && (!type->is_string() || type->get_string() == "boolean")) return true;
+  return std::any_of(o->begin(), o->end(), [](const auto& m) { return is_open(m.value()); });
+}
+
+}  // namespace
+
+bool is_trained_form(const json::value& schema) { return mentions(schema, kTrained); }
+
 Result<CompiledForm> compile_schema(const json::value& schema, std::string_view name, const FormTokens& tokens) {
   SLIP_CHECK(tokens.tokenizer != nullptr, "a form is compiled for a tokenizer");
+  if (is_trained_form(schema)) return compile_trained(schema, name, tokens);
+  if (!is_open(schema))
+    if (Result<CompiledForm> form = compile_trained(schema, name, tokens)) {
+      const Status sound = check_schema(schema, name);  // knows contradictions
+      return sound || sound.error().kind != ErrorKind::kBadInput ? std::move(form) : Result<CompiledForm>(sound.error());
+    }
+  return compile_open(schema, name, tokens);
+}
+
+Status check_schema(const json::value& schema, std::string_view name) {
+  if (const auto typed = read_typed(schema, name); !typed) return typed.error();
+  return {};
+}
+
+Result<CompiledForm> compile_trained(const json::value& schema, std::string_view name, const FormTokens& tokens) {
   SLIP_TRY(FormText text, read_schema(schema, name));
   return Compiler(std::move(text), name, tokens).compile();
 }

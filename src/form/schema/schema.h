@@ -91,7 +91,14 @@ struct BinsMeaning {
   double value_of(int32_t bin) const;
   int32_t bin_holding(double value) const;  // clipped to low .. high
 };
-using FieldMeaning = std::variant<ChoiceMeaning, TextMeaning, NumberMeaning, BinsMeaning>;
+/// A value as JSON writes it, between quotes that are fixed or with its own; or a choice of what comes next, which is no value.
+struct JsonMeaning {
+  bool quoted = false, space = false, choice = false;
+  std::vector<std::pair<std::string, std::vector<TokenId>>>
+      words;                                   // where there are few: as written between the quotes, and their tokens
+  std::map<std::string, std::string> aliases;  // written likewise
+};
+using FieldMeaning = std::variant<ChoiceMeaning, TextMeaning, NumberMeaning, BinsMeaning, JsonMeaning>;
 
 /// A form together with what its fields mean; meanings are in the order of form.fields().
 struct CompiledForm {
@@ -102,6 +109,13 @@ struct CompiledForm {
 
 /// kUnsupported: a keyword that is not done here; kBadInput: a schema that contradicts itself or the tokenizer. Messages name the
 /// place as a JSON path: "form wod-e2e: $.properties.explanation: expected x-budget, got none".
+/// Schemas with keywords of trained forms (x-null-pad, x-layout ...) keep to what is said above; any other may use all of typed.h.
 Result<CompiledForm> compile_schema(const json::value& schema, std::string_view name, const FormTokens& tokens);
+/// The kind of form that is described above, alone.
+Result<CompiledForm> compile_trained(const json::value& schema, std::string_view name, const FormTokens& tokens);
+/// All that is wrong with a schema whatever the tokenizer, in one error: what compile_schema would say of a schema that is no trained form's.
+Status check_schema(const json::value& schema, std::string_view name);
+/// Has the schema keywords that only forms of trained checkpoints have?
+bool is_trained_form(const json::value& schema);
 
 }  // namespace slip

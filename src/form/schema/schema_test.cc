@@ -22,7 +22,7 @@ using testing::HasSubstr;
 std::string message_of(std::string_view schema, const Tokenizer& t, std::optional<TokenId> null = std::nullopt) {
   const auto parsed = parse_json(schema, "test");
   if (!parsed) return parsed.error().message;
-  const auto form = compile_schema(*parsed, "f", {&t, null, 300});
+  const auto form = compile_trained(*parsed, "f", {&t, null, 300});
   return form ? "compiled" : form.error().message;
 }
 
@@ -101,7 +101,7 @@ TEST(Schema, CompilesWithACharacterTokenizer) {
     "f": {"type": "boolean"}, "c": {"const": true}}})",
                                  "test");
   ASSERT_TRUE(schema) << schema.error().message;
-  const auto form = compile_schema(*schema, "toy", {&t, test::kNull, 300});
+  const auto form = compile_trained(*schema, "toy", {&t, test::kNull, 300});
   ASSERT_TRUE(form) << form.error().message;
   const auto fields = form->form.fields();
   ASSERT_EQ(fields.size(), 4u);
@@ -183,7 +183,7 @@ TEST(JsonText, ShowsNoMoreThanSixtyCharactersAndNoHalfOnes) {
 
 std::string text_of(std::string_view schema, std::vector<FieldValue> values) {
   const Tokenizer t = test::character_tokenizer();
-  const auto form = compile_schema(*parse_json(schema, "test"), "f", {&t, std::nullopt, 300});
+  const auto form = compile_trained(*parse_json(schema, "test"), "f", {&t, std::nullopt, 300});
   if (!form) return form.error().message;
   const auto answer = render(*form, values, t);
   return answer ? answer_text(*form, *answer, t) : answer.error().message;
@@ -224,7 +224,7 @@ TEST(Schema, BoundsTheWholeFormWhileItIsRead) {
   for (const char* leaf :
        {R"({"type": "number", "x-format": "0"})", R"({"enum": ["yes", "no"]})", R"({"type": "string", "x-budget": 60000})",
         R"({"const": 1})", R"({"type": "object", "properties": {}})"}) {
-    const auto form = compile_schema(*parse_json(nested(leaf, 3), "test"), "f", {&t, std::nullopt, 300});
+    const auto form = compile_trained(*parse_json(nested(leaf, 3), "test"), "f", {&t, std::nullopt, 300});
     ASSERT_FALSE(form) << leaf;
     EXPECT_EQ(form.error().kind, ErrorKind::kBadInput);
     EXPECT_THAT(form.error().message, HasSubstr("form f: $.items.items")) << leaf;
@@ -244,7 +244,7 @@ TEST(Schema, CutsWhatItEchoes) {
   const std::string longest(100000, 'k');
   json::array huge(200000, 7);
   const auto message = [&](const json::value& schema) {
-    const auto form = compile_schema(schema, "f", {&t, std::nullopt, 300});
+    const auto form = compile_trained(schema, "f", {&t, std::nullopt, 300});
     return form ? std::string("compiled") : form.error().message;
   };
   const json::value list(huge);

@@ -104,7 +104,7 @@ size_t kind_of(const FieldMeaning& m) {
   if (const auto* bins = std::get_if<BinsMeaning>(&m)) return bins->count == 0 ? 1 : 2;
   return std::holds_alternative<NumberMeaning>(m) ? 1 : 0;
 }
-constexpr const char* kKinds[] = {"text", "a number", "a list of numbers"};
+constexpr const char* kKinds[] = {"text", "a number", "a list of numbers", "a boolean", "null", "nothing"};
 
 }  // namespace
 
@@ -124,10 +124,65 @@ int32_t BinsMeaning::bin_holding(double value) const {
   return bin;
 }
 
+namespace {
+
+/// A value's JSON, for fields of any schema.
+Result<std::vector<TokenId>> render_json(const CompiledForm& f, size_t field, const JsonMeaning& m, const FieldValue& value,
+                                         const Tokenizer& tokenizer) {
+  const Field& x = f.form.fields()[field];
+  if (m.choice || std::holds_alternative<NoValue>(value))
+    return unsupported("{}: expected a form whose shape does not depend on its values, to be written from values", where(f, field));
+  const auto* number = std::get_if<double>(&value);
+  const bool whole = number && std::fabs(*number) < 1e15 && *number == std::floor(*number);
+  std::string text = whole ? fmt::format("{:.0f}", *number) : plain_json(json_of(value));
+  if (m.quoted) {
+    if (!std::holds_alternative<std::string>(value)) return bad_input("{}: expected text, got {}", where(f, field), text);
+    text = text.substr(1, text.size() - 2);
+  }
+  if (const auto alias = m.aliases.find(text); alias != m.aliases.end()) text = alias->second;
+  for (const auto& [word, ids] : m.words)
+    if (word == text) return ids;
+  if (!m.words.empty()) return bad_input("{}: expected one of its values, got {}", where(f, field), shown(text));
+  SLIP_TRY(std::vector<TokenId> ids, tokenizer.encode_inside(m.space ? " " + text : text));
+  const int32_t state = x.rules.state_after(ids);
+  if (state < 0 || !x.rules.may_end(state))
+    return bad_input("{}: expected a value that its schema and budget allow, got {}", where(f, field), shown(text));
+  return ids;
+}
+
+Result<FieldValue> parse_json_field(const CompiledForm& f, size_t field, const JsonMeaning& m, std::span<const TokenId> content,
+                                    const Tokenizer& tokenizer) {
+  const Field& x = f.form.fields()[field];
+  if (!x.exits.empty() && !content.empty()) content = content.first(content.size() - 1);
+  if (m.choice || (content.empty() && !x.rules.may_end(0))) return FieldValue(NoValue{});  // something else stood there
+  std::string text;
+  for (const TokenId id : content) text += tokenizer.token_bytes(id);
+  SLIP_TRY(const json::value v, parse_json(m.quoted ? "\"" + text + "\"" : text, where(f, field)));
+  if (v.is_string()) return FieldValue(std::string(v.get_string()));
+  if (v.is_bool()) return FieldValue(v.get_bool());
+  if (v.is_number()) return FieldValue(v.to_number<double>());
+  if (v.is_null()) return FieldValue(nullptr);
+  return bad_input("{}: expected a plain value, got {}", where(f, field), shown(text));
+}
+
+}  // namespace
+
+json::value json_of(const FieldValue& value) {
+  return std::visit(
+      [](const auto& v) -> json::value {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, NoValue>)
+          return nullptr;
+        else
+          return json::value_from(v);
+      },
+      value);
+}
+
 Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field, const FieldValue& value,
                                           const Tokenizer& tokenizer) {
   const FieldMeaning& meaning = form.meanings[field];
   const Field& f = form.form.fields()[field];
+  if (const auto* own = std::get_if<JsonMeaning>(&meaning)) return render_json(form, field, *own, value, tokenizer);
   if (value.index() != kind_of(meaning))
     return bad_input("{}: expected {}, got {}", where(form, field), kKinds[kind_of(meaning)], kKinds[value.index()]);
   if (const auto* bins = std::get_if<BinsMeaning>(&meaning)) return render_bins(form, field, *bins, value);
@@ -156,6 +211,7 @@ Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field
 Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span<const TokenId> content,
                                const Tokenizer& tokenizer) {
   const FieldMeaning& meaning = form.meanings[field];
+  if (const auto* own = std::get_if<JsonMeaning>(&meaning)) return parse_json_field(form, field, *own, content, tokenizer);
   if (const auto* number = std::get_if<NumberMeaning>(&meaning)) return parse_number(form, field, *number, content);
   if (const auto* bins = std::get_if<BinsMeaning>(&meaning)) return parse_bins(form, field, *bins, content);
   std::vector<TokenId> ids;
@@ -187,47 +243,105 @@ Status check_instances(const Form& form, std::span<const std::vector<TokenId>> c
   return {};
 }
 
+namespace {
+
+/// Calls visit(piece) along an answer; exit_of_field(field) says which piece a field with exits leads to.
+template <class Visit, class ExitOf>
+void along(const Form& form, Visit&& visit, ExitOf&& exit_of_field) {
+  for (int32_t at = 0; static_cast<size_t>(at) < form.pieces().size();) {
+    const Piece& piece = form.pieces()[static_cast<size_t>(at)];
+    visit(piece);
+    const auto* ref = std::get_if<FieldRef>(&piece);
+    const bool exits = ref && !form.fields()[static_cast<size_t>(ref->field)].exits.empty();
+    at = exits ? exit_of_field(ref->field) : form.next_piece(at);
+  }
+}
+
+int32_t exit_in(const Form& form, int32_t field, std::span<const TokenId> content) {
+  const int32_t piece = exit_piece(form.fields()[static_cast<size_t>(field)], content);
+  return piece >= 0 ? piece : static_cast<int32_t>(form.pieces().size());
+}
+
+/// A field's content from answer[at] on; `at` moves behind it.
+Status split_field(const Form& form, size_t index, std::span<const TokenId> answer, size_t& at, std::vector<TokenId>& content) {
+  const Field& f = form.fields()[index];
+  int32_t state = 0;
+  const auto most = static_cast<size_t>(f.budget - (f.exits.empty() ? 0 : 1));
+  while (at < answer.size() && content.size() < most && !ends(f, state, answer[at]) && !(f.closes && f.rules.complete(state))) {
+    state = f.rules.next(state, answer[at]);
+    if (state < 0)
+      return bad_input("form {}: field {}: expected an allowed token at index {}, got {}", form.name(), shown(f.name),
+                       content.size(), answer[at].value);
+    content.push_back(answer[at++]);
+  }
+  const bool exit = !f.exits.empty() && at < answer.size() && ends(f, state, answer[at]);
+  if ((!f.end && content.size() < most) || !(exit || f.rules.may_end(state)))
+    return bad_input("form {}: field {}: expected a complete value, got one cut off after {} tokens", form.name(), shown(f.name),
+                     content.size());
+  if (f.exits.empty()) return {};
+  if (!exit)
+    return bad_input("form {}: field {}: expected one of {} tokens behind it, got {}", form.name(), shown(f.name), f.exits.size(),
+                     at < answer.size() ? std::to_string(answer[at].value) : "the end");
+  content.push_back(answer[at]);  // recorded here, spelled by the piece that it leads to
+  return {};
+}
+
+}  // namespace
+
+std::vector<uint8_t> fields_present(const Form& form, std::span<const std::vector<TokenId>> contents) {
+  std::vector<uint8_t> present(form.fields().size(), 0);
+  along(
+      form,
+      [&](const Piece& piece) {
+        if (const auto* ref = std::get_if<FieldRef>(&piece)) present[static_cast<size_t>(ref->field)] = 1;
+      },
+      [&](int32_t f) { return exit_in(form, f, contents[static_cast<size_t>(f)]); });
+  return present;
+}
+
 std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<TokenId>> contents) {
   std::vector<TokenId> ids;
   ids.reserve(static_cast<size_t>(form.length()));
-  for (const Piece& piece : form.pieces()) {
-    const auto* run = std::get_if<FixedRun>(&piece);
-    const std::vector<TokenId>& part = run ? run->ids : contents[static_cast<size_t>(std::get<FieldRef>(piece).field)];
-    ids.insert(ids.end(), part.begin(), part.end());
-  }
+  along(
+      form,
+      [&](const Piece& piece) {
+        if (const auto* run = std::get_if<FixedRun>(&piece)) {
+          ids.insert(ids.end(), run->ids.begin(), run->ids.end());
+          return;
+        }
+        const auto f = static_cast<size_t>(std::get<FieldRef>(piece).field);
+        const auto& part = contents[f];
+        ids.insert(ids.end(), part.begin(), part.end() - (form.fields()[f].exits.empty() || part.empty() ? 0 : 1));
+      },
+      [&](int32_t f) { return exit_in(form, f, contents[static_cast<size_t>(f)]); });
   return ids;
 }
 
 Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::span<const TokenId> answer) {
   std::vector<std::vector<TokenId>> contents(form.fields().size());
   size_t at = 0;
-  for (const Piece& piece : form.pieces()) {
-    if (const auto* run = std::get_if<FixedRun>(&piece)) {
-      for (const TokenId id : run->ids) {
-        if (at >= answer.size() || answer[at] != id)
-          return bad_input("form {}: token {}: expected {}, got {}", form.name(), at, id.value,
-                           at < answer.size() ? std::to_string(answer[at].value) : "the end");
-        ++at;
-      }
-      continue;
-    }
-    const auto index = static_cast<size_t>(std::get<FieldRef>(piece).field);
-    const Field& f = form.fields()[index];
-    std::vector<TokenId>& content = contents[index];
-    int32_t state = 0;
-    const auto complete = [&] { return f.rules.unrestricted() || f.rules.state(state).may_end; };
-    while (at < answer.size() && static_cast<int32_t>(content.size()) < f.budget &&
-           !(f.end && answer[at] == *f.end && complete())) {
-      state = f.rules.next(state, answer[at]);
-      if (state < 0)
-        return bad_input("form {}: field {}: expected an allowed token at index {}, got {}", form.name(), shown(f.name),
-                         content.size(), answer[at].value);
-      content.push_back(answer[at++]);
-    }
-    if ((!f.end && static_cast<int32_t>(content.size()) < f.budget) || !complete())
-      return bad_input("form {}: field {}: expected a complete value, got one cut off after {} tokens", form.name(), shown(f.name),
-                       content.size());
-  }
+  Status status;
+  along(
+      form,
+      [&](const Piece& piece) {
+        if (!status) return;
+        const auto* run = std::get_if<FixedRun>(&piece);
+        if (!run) {
+          const auto index = static_cast<size_t>(std::get<FieldRef>(piece).field);
+          status = split_field(form, index, answer, at, contents[index]);
+          return;
+        }
+        for (const TokenId id : run->ids) {
+          if (at >= answer.size() || answer[at] != id) {
+            status = bad_input("form {}: token {}: expected {}, got {}", form.name(), at, id.value,
+                               at < answer.size() ? std::to_string(answer[at].value) : "the end");
+            return;
+          }
+          ++at;
+        }
+      },
+      [&](int32_t f) { return exit_in(form, f, contents[static_cast<size_t>(f)]); });
+  if (!status) return std::move(status).error();
   if (at != answer.size()) return bad_input("form {}: expected {} tokens, got {}", form.name(), at, answer.size());
   SLIP_TRY_(check_instances(form, contents));
   return contents;
@@ -247,8 +361,13 @@ Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const Fi
 
 Result<std::vector<FieldValue>> parse(const CompiledForm& form, std::span<const TokenId> answer, const Tokenizer& tokenizer) {
   SLIP_TRY(const auto contents, split_answer(form.form, answer));
+  const std::vector<uint8_t> present = fields_present(form.form, contents);
   std::vector<FieldValue> values;
   for (size_t i = 0; i < contents.size(); ++i) {
+    if (!present[i]) {
+      values.emplace_back(NoValue{});
+      continue;
+    }
     SLIP_TRY(FieldValue value, parse_field(form, i, contents[i], tokenizer));
     values.push_back(std::move(value));
   }
@@ -265,7 +384,7 @@ std::string answer_text(const CompiledForm& form, std::span<const TokenId> answe
 json::object values_to_json(const Form& form, std::span<const FieldValue> values) {
   json::object o;
   for (size_t i = 0; i < values.size(); ++i)
-    std::visit([&](const auto& v) { o[form.fields()[i].name] = json::value_from(v); }, values[i]);
+    if (!std::holds_alternative<NoValue>(values[i])) o[form.fields()[i].name] = json_of(values[i]);
   return o;
 }
 
@@ -278,6 +397,10 @@ Result<std::vector<FieldValue>> values_from_json(const Form& form, const json::o
       out.emplace_back(std::string(v->get_string()));
     else if (v->is_number())
       out.emplace_back(v->to_number<double>());
+    else if (v->is_bool())
+      out.emplace_back(v->get_bool());
+    else if (v->is_null())
+      out.emplace_back(nullptr);
     else if (v->is_array() &&
              std::all_of(v->get_array().begin(), v->get_array().end(), [](const auto& x) { return x.is_number(); }))
       out.emplace_back(json::value_to<std::vector<double>>(*v));

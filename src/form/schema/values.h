@@ -11,8 +11,14 @@
 
 namespace slip {
 
-/// A word or text, a number, or the numbers of a field that is a run of bins.
-using FieldValue = std::variant<std::string, double, std::vector<double>>;
+/// Of a field that an answer does not hold, and of one that is only a choice of what comes next.
+struct NoValue {
+  bool operator==(const NoValue&) const = default;
+};
+/// A word or text, a number, the numbers of a field that is a run of bins, a boolean, null.
+using FieldValue = std::variant<std::string, double, std::vector<double>, bool, std::nullptr_t, NoValue>;
+/// As JSON; null for NoValue.
+json::value json_of(const FieldValue& value);
 
 /// Content tokens of one field: no END; padded by NULL to the budget where the field has no END.
 /// kBadInput names the field: a word that is not of the enum (aliases count), text with quotes or too long, a number too large.
@@ -22,6 +28,8 @@ Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field
 Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span<const TokenId> content,
                                const Tokenizer& tokenizer);
 
+/// By field: does the answer that the contents make hold it?
+std::vector<uint8_t> fields_present(const Form& form, std::span<const std::vector<TokenId>> contents);
 /// The answer: fixed tokens and the fields' contents in order.
 std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<TokenId>> contents);
 /// kBadInput: an instance that its enumeration does not name says something else than its placeholder.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/measure.h"
+#include "base/pause.h"
 #include "kernels/rope.h"
 #include "nn/buffer.h"
 
@@ -298,6 +299,7 @@ Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>&
   times_.patch_embed = lap(last);
   for (size_t i = 0; i < weights_.blocks.size(); ++i) {
     SLIP_TRY_(cancel.check("encode", static_cast<int64_t>(i), "blocks"));
+    SLIP_TRY_(pause_point());
     block(i, layout);
     (sees_whole_frame(i) ? times_.full : times_.windowed) += lap(last);
     if (tap_) tap(fmt::format("block_{}_PD", i), layout);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See vit_tower.h.
 #include "models/vision/vit_tower.h"
+#include "base/pause.h"
 #include "nn/buffer.h"
 
 #include <algorithm>
@@ -100,6 +101,7 @@ Status VitTower::encode(std::span<const PatchGrid> images, std::vector<float>& f
   float* joined = joined_.grow(count(patches, d));
   int64_t column = 0, channel = 0;
   for (const auto& vit : vits_) {
+    SLIP_TRY_(pause_point());
     std::vector<VitImage> its;
     for (const PatchGrid& g : images)
       its.push_back({g.values.data() + channel * g.plane_height * g.plane_width, g.plane_height, g.plane_width});

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/beside.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "sim/record.h"
@@ -178,7 +179,9 @@ Status check_labels(const Shard& s) {
 
 struct RecordSetWriter::Impl {
   std::filesystem::path dir;
-  bool made_dir = false, finished = false;
+  std::vector<std::filesystem::path> made;
+  Held held;  // against a second writer
+  bool finished = false;
   uint64_t first_seed = 0;
   int64_t count = 0, added = 0;
   std::string source;  // not empty: imported, any number of records
@@ -191,8 +194,7 @@ struct RecordSetWriter::Impl {
   ~Impl() {
     open.reset();
     full.clear();
-    std::error_code ec;
-    if (made_dir && !finished) std::filesystem::remove(dir, ec);  // only where it is empty
+    if (!finished) unmake(made);  // only where they are empty
   }
   Status close() {
     if (!open) return {};
@@ -224,13 +226,13 @@ RecordSetWriter::~RecordSetWriter() = default;
 Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir, uint64_t first_seed, int64_t count,
                                                 std::optional<uint32_t> family) {
   if (count < 0) return usage_error("record set: expected a count of at least 0, got {}", count);
-  std::error_code ec;
-  const bool made = std::filesystem::create_directories(dir, ec);
-  if (ec) return bad_input("{}: expected a folder that can be made, got {}", dir.string(), ec.message());
-  if (std::filesystem::exists(dir / "index.json", ec)) return bad_input("{}: expected no record set there, got one", dir.string());
   auto impl = std::make_unique<Impl>();
   impl->dir = dir;
-  impl->made_dir = made;
+  SLIP_TRY(impl->made, make_parents(dir / "index.json"));
+  SLIP_TRY(impl->held, hold_folder(dir));
+  std::error_code ec;
+  if (std::filesystem::exists(dir / "index.json", ec)) return bad_input("{}: expected no record set there, got one", dir.string());
+  remove_leftovers(dir, "shard-");
   impl->first_seed = first_seed;
   impl->count = count;
   impl->family = family;

@@ -48,7 +48,9 @@ class ActionSource : public SampleSource {
     if (p_.step > 0)
       for (double& a : std::get<std::vector<double>>(values[0])) a = rounded(a);
     SLIP_TRY(std::vector<TokenId> answer, render(*p_.form, values, *p_.tokenizer));
-    return sample(prompt, answer);
+    Sample s = sample(prompt, answer);
+    s.future = future_steps(r.labels);
+    return s;
   }
 
  private:

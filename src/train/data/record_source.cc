@@ -135,6 +135,7 @@ class SampleMaker {
     out.image_token = s_.image_pad;
     out.mask_token = s_.mask;
     out.form = s_.chain;
+    out.future = future_steps(labels);
     out.tokens = prompt.ids;
     out.positions = prompt.positions.rows;
     const size_t n = prompt.ids.size();

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "lm/graph_visibility.h"
+#include "sim/record.h"
 
 namespace slip {
 
@@ -36,6 +37,7 @@ struct Sample {
   std::vector<float> grounding_weight;         // of each; same length as grounding
   std::vector<int32_t> section;                // index into TrainConfig::sections, -1 outside; empty: -1 everywhere
   std::vector<Position> positions;             // as the engine gives them
+  std::vector<float> future;                   // steps x (dx, dy, dyaw) of 0.1 s, ego frame at the start; empty: not known
   std::vector<float> pixel_values;             // patches x patch numbers of all images, in order; empty without images
   std::vector<std::array<int, 3>> grids;       // (t, h, w) in patches, one per image
   TokenId image_token{-1};                     // k-th token of this id takes the k-th merged feature; -1: no images
@@ -63,6 +65,8 @@ Result<std::unique_ptr<SampleSource>> make_toy_source(const json::object& data);
 /// Sources over simulator records; kUnsupported for a kind it does not know. Implemented in record_source.cc.
 Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder);
 
+/// Sample::future of a record.
+std::vector<float> future_steps(const sim::Labels& labels);
 /// What is wrong with a sample's shapes, or nothing.
 Status check_sample(const Sample& s);
 

@@ -5,6 +5,7 @@
 
 #include "base/philox.h"
 #include "train/data/source.h"
+#include "train/data/text_source.h"
 
 namespace slip {
 namespace {
@@ -106,7 +107,18 @@ Result<std::unique_ptr<SampleSource>> make_toy_source(const json::object& data) 
 Result<std::unique_ptr<SampleSource>> make_source(const json::object& data, const std::string& tokenizer_folder) {
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
   if (kind == "toy") return make_toy_source(data);
+  if (kind == "texts") return make_text_source(data, tokenizer_folder);
   return make_record_source(data, tokenizer_folder);
+}
+
+std::vector<float> future_steps(const sim::Labels& labels) {
+  std::vector<float> out;
+  sim::FutureState before;
+  for (const sim::FutureState& at : labels.future) {
+    for (const float step : {at.x - before.x, at.y - before.y, at.yaw - before.yaw}) out.push_back(step);
+    before = at;
+  }
+  return out;
 }
 
 Status check_sample(const Sample& s) {

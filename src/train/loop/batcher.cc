@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -20,12 +21,12 @@ Result<SequenceRows> objective_rows(const Sample& s, const TrainConfig& c, const
     case ObjectiveKind::kSasd:
       return sasd_rows(s, sasd_masks(s, sasd_noise(s, c.sections, key), c.minimum_noise), c.sections);
     case ObjectiveKind::kNld:
-      return nld_rows(s, nld_noise(s, c.nld_rule, key), c.nld_rule);
+      return nld_rows(s, nld_noise(s, c.nld_rule, key), c.nld_rule, key.step <= c.nld_rule.ar_steps);
     case ObjectiveKind::kGraph:
       SLIP_TRY_(check_graph_sample(s));
       return graph_rows(s, draft_blocks(s, c.graph_rule, key), c.graph_rule).rows;
-    case ObjectiveKind::kLora:
-      break;  // its rows are the decoder's
+    default:
+      break;  // the draft adapter's rows are the decoder's, a head's its own
   }
   return Error{ErrorKind::kInternal, "objective: expected one with rows of its own, got another"};
 }
@@ -42,13 +43,16 @@ Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
 Result<StepBatches> make_examples(SampleSource& source, const TrainConfig& c, int64_t step) {
   StepBatches out;
   const int64_t samples = c.batch * c.accumulate;
-  for (int64_t i = 0; i < samples; ++i) {
+  const ShardRange range = c.range();
+  for (int64_t i = range.sample_begin(range.first, samples); i < range.sample_begin(range.last, samples); ++i) {
     const int64_t index = c.first_sample + (step - 1) * samples + i;
     SLIP_TRY(const Sample s, source.get(index));
     SLIP_TRY_(check_for_model(s, c, index));
     SLIP_TRY(LoraTask task, lora_task(s));
+    task.noise = c.seed ^ (static_cast<uint64_t>(index) * 0x9E3779B97F4A7C15u);
     out.parts.push_back(prompt_batch(s, c.shape.vision_rows()));
     out.tasks.push_back(std::move(task));
+    out.shard.push_back(range.shard_of(i, samples));
     ++out.samples;
   }
   return out;
@@ -61,10 +65,14 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_
   StepBatches out;
   const VisionShape vision = c.shape.vision_rows();
   const int64_t per_step = c.batch * c.accumulate;
-  for (int64_t part = 0; part < c.accumulate; ++part) {
+  const ShardRange range = c.range();
+  const int64_t end = range.sample_begin(range.last, per_step);
+  for (int64_t first = range.sample_begin(range.first, per_step); first < end;) {
     RowBatch batch;
-    for (int64_t i = 0; i < c.batch; ++i) {
-      const int64_t in_step = part * c.batch + i, index = c.first_sample + (step - 1) * per_step + in_step;
+    const int64_t shard = range.shard_of(first, per_step);
+    const int64_t last = std::min(first + c.batch, range.sample_begin(shard + 1, per_step));
+    for (int64_t in_step = first; in_step < last; ++in_step) {
+      const int64_t index = c.first_sample + (step - 1) * per_step + in_step;
       SLIP_TRY(const Sample s, source.get(index));
       SLIP_TRY_(check_for_model(s, c, index));
       const NoiseKey key{c.seed, c.rank, static_cast<uint32_t>(step), static_cast<uint32_t>(in_step)};
@@ -72,11 +80,13 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_
       for (const int32_t t : rows.tokens)
         if (t < 0 || t >= c.shape.vocab)
           return bad_input("sample {}: expected token ids below {}, got {}", index, c.shape.vocab, t);
-      append_sequence(batch, rows, {s.pixel_values, s.grids}, vision, true);
+      if (!rows.terms.empty()) append_sequence(batch, rows, {s.pixel_values, s.grids}, vision, true);
     }
     out.count += batch.count;
-    out.samples += batch.samples;
+    out.samples += last - first;
+    out.shard.push_back(shard);
     out.parts.push_back(std::move(batch));
+    first = last;
   }
   return out;
 }

@@ -13,13 +13,14 @@
 namespace slip {
 
 struct StepBatches {
-  std::vector<RowBatch> parts;  // `accumulate` of them; for the adapter one per sample, the prompt alone
+  std::vector<RowBatch> parts;  // of this process's shards, in their order; for the adapter one per sample, the prompt alone
   std::vector<LoraTask> tasks;  // for the adapter: of each part
-  double count = 0;             // denominator of the whole step
+  std::vector<int64_t> shard;   // of each part; shards with few samples may have none
+  double count = 0;             // denominator of these parts
   int64_t samples = 0;
 };
 
-/// The batches of step 1, 2, ... made here and now.
+/// The batches of step 1, 2, ... made here and now. A part holds at most `batch` samples of one shard.
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& config, int64_t step);
 
 class Batcher {

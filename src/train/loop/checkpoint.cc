@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/beside.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "core/safetensors.h"
 #include "text/tokenizer.h"
+#include "train/loop/learner.h"
 
 namespace slip {
 namespace fs = std::filesystem;
@@ -62,10 +64,16 @@ class PartialFolder {
   fs::path path_;
 };
 
-Status write_parts(const TrainConfig& c, const ParameterTable& table, const TrainState& s, const std::string& loss_lines,
+Status write_parts(const TrainConfig& c, const Learner& learner, const TrainState& s, const std::string& loss_lines,
                    const fs::path& to) {
-  const std::span<const float> published = s.average.empty() ? s.values : s.average;
-  if (c.objective == ObjectiveKind::kLora) {
+  const ParameterTable& table = learner.table();
+  const std::span<const float> published = !s.best.empty()     ? std::span<const float>(s.best)
+                                           : s.average.empty() ? s.values
+                                                               : s.average;
+  if (!learner.writes_a_model()) {
+    SLIP_TRY_(learner.publish(to, published));
+    if (c.objective == ObjectiveKind::kLoraAll) SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
+  } else if (c.objective == ObjectiveKind::kLora) {
     SLIP_TRY_(save_lora(to / kLoraFolder, table, published, c.lora_rule, c.init, c.store));
   } else {
     json::object config = c.model;
@@ -78,11 +86,13 @@ Status write_parts(const TrainConfig& c, const ParameterTable& table, const Trai
   std::vector<TensorToWrite> flat;
   for (const auto& [name, data] : {std::pair{"values", s.values}, {"first", s.first}, {"second", s.second}, {"average", s.average}})
     if (!data.empty()) flat.push_back({name, DType::kF32, {n}, std::as_bytes(std::span<const float>(data))});
+  if (!s.best.empty()) flat.push_back({"best", DType::kF32, {n}, std::as_bytes(std::span<const float>(s.best))});
   SLIP_TRY_(write_safetensors(to / "trainer.safetensors", flat));
   SLIP_TRY_(write_file(to / "loss.jsonl", loss_lines));
   std::error_code ec;
   const std::string here = fs::current_path(ec).string();
   json::object trainer{{"step", s.step}, {"elapsed_s", s.elapsed_s}};
+  if (!s.best.empty()) trainer["best"] = json::object{{"score", s.best_score}, {"worse", s.worse}};
   if (is_valid_utf8(here)) trainer["working_folder"] = here;  // JSON has no words for another name
   trainer["config"] = c.source;
   return write_file(to / "trainer.json", pretty(trainer));
@@ -90,14 +100,15 @@ Status write_parts(const TrainConfig& c, const ParameterTable& table, const Trai
 
 }  // namespace
 
-Status save_checkpoint(const TrainConfig& c, const ParameterTable& table, const TrainState& s, const std::string& loss_lines) {
+Status save_checkpoint(const TrainConfig& c, const Learner& learner, const TrainState& s, const std::string& loss_lines) {
   const fs::path to = c.out / fmt::format("step-{}", s.step), partial = c.out / fmt::format("step-{}.partial", s.step);
   std::error_code ec;
   const PartialFolder guard(partial);
   fs::remove_all(partial, ec);
   fs::create_directories(partial, ec);
   if (ec) return resource_error("{}: expected to create the folder, got {}", partial.string(), ec.message());
-  SLIP_TRY_(write_parts(c, table, s, loss_lines, partial));
+  SLIP_TRY_(write_parts(c, learner, s, loss_lines, partial));
+  SLIP_TRY_(sync_folder(partial));
   fs::remove_all(to, ec);
   fs::rename(partial, to, ec);
   if (ec) return resource_error("{}: expected to rename it to {}, got {}", partial.string(), to.string(), ec.message());
@@ -106,6 +117,17 @@ Status save_checkpoint(const TrainConfig& c, const ParameterTable& table, const 
     for (size_t i = 0; i + static_cast<size_t>(c.keep) < found.size(); ++i)
       if (found[i].first < s.step) fs::remove_all(found[i].second, ec);
   return {};
+}
+
+void remove_partial_checkpoints(const fs::path& out) {
+  std::error_code ec;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(out, ec)) {
+    const fs::path name = entry.path().filename();
+    if (name.extension() == ".partial" && step_of(name.stem()) >= 0) found.push_back(entry.path());
+  }
+  for (const fs::path& folder : found) fs::remove_all(folder, ec);
+  remove_leftovers(out, "");
 }
 
 Status load_checkpoint(const fs::path& folder, TrainState& s) {
@@ -124,6 +146,14 @@ Status load_checkpoint(const fs::path& folder, TrainState& s) {
     SLIP_TRY(const TensorView* t, stored.get(source, shape));
     read_as_f32(*t, 0, data);
   }
+  s.best.clear();
+  if (!v.get_object().contains("best")) return {};
+  SLIP_TRY(const json::object* best, get_object(v.get_object(), "best", where));
+  SLIP_TRY(s.best_score, get_number(*best, "score", where));
+  SLIP_TRY(s.worse, get_int(*best, "worse", where));
+  const std::array<int64_t, 1> shape{static_cast<int64_t>(s.values.size())};
+  SLIP_TRY(const TensorView* t, stored.get("best", shape));
+  s.best = read_as_f32(*t);
   return {};
 }
 

@@ -19,11 +19,18 @@ struct TrainState {
   int64_t step = 0;  // steps done
   double elapsed_s = 0;
   std::span<float> values, first, second, average;  // average: empty without EMA
+  /// Early stopping: the best values so far, empty before the first validation; what they scored; how many validations have not beaten them.
+  std::vector<float> best;
+  double best_score = 0;
+  int64_t worse = 0;
 };
 
-/// Writes OUT/step-N with loss.jsonl so far, then removes all but the newest `keep` such folders.
-Status save_checkpoint(const TrainConfig& config, const ParameterTable& table, const TrainState& state,
-                       const std::string& loss_lines);
+class Learner;
+/// Writes OUT/step-N with loss.jsonl so far, then removes all but the newest `keep` such folders. Published are the best values where there
+/// are some, else the average, else the values.
+Status save_checkpoint(const TrainConfig& config, const Learner& learner, const TrainState& state, const std::string& loss_lines);
+/// Removes what killed runs left half written; nobody else may be writing there.
+void remove_partial_checkpoints(const std::filesystem::path& out);
 /// Fills the state's spans; sizes must match. `folder`: a step folder.
 Status load_checkpoint(const std::filesystem::path& folder, TrainState& state);
 

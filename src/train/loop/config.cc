@@ -3,6 +3,8 @@
 #include "train/loop/config.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <initializer_list>
 
 namespace slip {
@@ -30,7 +32,7 @@ Status within(int64_t value, int64_t least, int64_t most, std::string_view key, 
 
 // Sample numbers are first_sample + steps * batch * accumulate: with these bounds below 2^62. Steps fit the noise key's 32 bits.
 constexpr int64_t kMostSteps = (int64_t{1} << 31) - 1, kMostBatch = int64_t{1} << 15, kMostFirst = int64_t{1} << 61;
-constexpr int64_t kMostThreads = 4096;
+constexpr int64_t kMostThreads = 4096, kMostShards = 1024;
 
 Result<std::array<double, 2>> pair_of(const json::object& o, std::string_view key, std::array<double, 2> other,
                                       const std::string& where) {
@@ -74,8 +76,11 @@ Status read_graph(const json::object& o, TrainConfig& c, const std::string& wher
 }
 
 Status read_lk(const json::object& o, LkRule& lk, const std::string& where) {
-  for (const auto& [key, value] :
-       {std::pair{"tau", &lk.tau}, {"eta", &lk.eta}, {"lk_weight", &lk.lk_weight}, {"ce_weight", &lk.ce_weight}}) {
+  for (const auto& [key, value] : {std::pair{"tau", &lk.tau},
+                                   {"eta", &lk.eta},
+                                   {"lk_weight", &lk.lk_weight},
+                                   {"ce_weight", &lk.ce_weight},
+                                   {"scale", &lk.scale}}) {
     SLIP_TRY(*value, number_or(o, key, *value, where));
     if (!(*value >= 0)) return bad_input("{}: {}: expected at least 0, got {}", where, key, *value);
   }
@@ -87,7 +92,9 @@ Status read_lk(const json::object& o, LkRule& lk, const std::string& where) {
 }
 
 Status read_lora(const json::object& root, const json::object& o, TrainConfig& c, const std::string& where) {
-  SLIP_TRY_(only(o, {"kind", "rank", "alpha", "tau", "eta", "top", "lk_weight", "ce_weight", "mean", "width"}, where));
+  SLIP_TRY_(
+      only(o, {"kind", "rank", "alpha", "tau", "eta", "top", "lk_weight", "ce_weight", "mean", "width", "sampled", "loss", "scale"},
+           where));
   if (!root.contains("init")) return bad_input("{}: expected \"init\", the model that drafts, with \"lora\", got none", where);
   if (c.shape.mask_token < 0) return bad_input("{}: expected a model with a mask_token_id for \"lora\", got none", where);
   SLIP_TRY(const std::string context, string_or(c.model, "context_mask", "causal", where));
@@ -98,7 +105,14 @@ Status read_lora(const json::object& root, const json::object& o, TrainConfig& c
   SLIP_TRY_(within(rank, 1, kMostRank, "rank", where));
   r.rank = static_cast<int32_t>(rank);
   SLIP_TRY(r.alpha, number_or(o, "alpha", r.alpha, where));
+  SLIP_TRY(const std::string loss, string_or(o, "loss", "lk-hybrid", where));
+  if (loss != "lk-hybrid" && loss != "lk" && loss != "ce")
+    return bad_input("{}: loss: expected \"lk-hybrid\", \"lk\" or \"ce\", got \"{}\"", where, loss);
+  if (loss == "ce") r.lk.lk_weight = 0;
+  if (loss == "lk") r.lk.ce_weight = 0;
   SLIP_TRY_(read_lk(o, r.lk, where));
+  SLIP_TRY(r.sampled, number_or(o, "sampled", 0, where));
+  if (!(r.sampled >= 0 && r.sampled <= 1)) return bad_input("{}: sampled: expected a number in [0, 1], got {}", where, r.sampled);
   SLIP_TRY(const std::string mean, string_or(o, "mean", "blocks", where));
   if (mean != "blocks" && mean != "positions")
     return bad_input("{}: mean: expected \"blocks\" or \"positions\", got \"{}\"", where, mean);
@@ -109,27 +123,70 @@ Status read_lora(const json::object& root, const json::object& o, TrainConfig& c
   return {};
 }
 
-Status read_objective(const json::object& root, TrainConfig& c, const std::string& outer) {
-  if (!root.contains("objective")) return {};
-  const std::string where = outer + ": objective";
-  SLIP_TRY(const json::object* o, get_object(root, "objective", outer));
-  SLIP_TRY(const std::string kind, string_or(*o, "kind", "sasd", where));
-  if (kind != "sasd" && kind != "nld" && kind != "graph" && kind != "lora")
-    return bad_input("{}: kind: expected \"sasd\", \"nld\", \"graph\" or \"lora\", got \"{}\"", where, kind);
-  c.objective = kind == "nld"     ? ObjectiveKind::kNld
-                : kind == "graph" ? ObjectiveKind::kGraph
-                : kind == "lora"  ? ObjectiveKind::kLora
-                                  : ObjectiveKind::kSasd;
-  if (c.objective == ObjectiveKind::kLora) return read_lora(root, *o, c, where);
-  if (c.objective == ObjectiveKind::kGraph) return read_graph(*o, c, where);
-  SLIP_TRY_(only(*o, {"kind", "minimum_noise", "sections", "block_size", "alpha"}, where));
-  SLIP_TRY(c.minimum_noise, number_or(*o, "minimum_noise", c.minimum_noise, where));
-  SLIP_TRY(const int64_t block, int_or(*o, "block_size", 32, where));
-  SLIP_TRY_(at_least(block, 1, "block_size", where));
-  SLIP_TRY(const double alpha, number_or(*o, "alpha", 0.3, where));
-  c.nld_rule = {static_cast<int32_t>(block), alpha, c.minimum_noise};
-  if (!o->contains("sections")) return {};
-  SLIP_TRY(const json::array* sections, get_array(*o, "sections", where));
+constexpr std::array<std::pair<std::string_view, ObjectiveKind>, 9> kKinds = {{{"sasd", ObjectiveKind::kSasd},
+                                                                               {"graph", ObjectiveKind::kGraph},
+                                                                               {"nld", ObjectiveKind::kNld},
+                                                                               {"lora-drafter", ObjectiveKind::kLora},
+                                                                               {"lora", ObjectiveKind::kLoraAll},
+                                                                               {"dflash", ObjectiveKind::kDflash},
+                                                                               {"commit-sampler", ObjectiveKind::kCommitSampler},
+                                                                               {"blockpilot", ObjectiveKind::kBlockPilot},
+                                                                               {"trajectory", ObjectiveKind::kTrajectory}}};
+
+/// The top's "kind", or the objective's, where "lora" has always been the draft adapter. Both may stand there if they agree.
+Result<ObjectiveKind> read_kind(const json::object& root, const std::string& where) {
+  const json::value* objective = root.if_contains("objective");
+  std::string inner;
+  if (objective != nullptr && objective->is_object()) {
+    SLIP_TRY(inner, string_or(objective->get_object(), "kind", "", where + ": objective"));
+  }
+  SLIP_TRY(std::string name, string_or(root, "kind", "", where));
+  if (name.empty()) name = inner.empty() ? "sasd" : inner == "lora" ? "lora-drafter" : inner;
+  const auto* known = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& k) { return k.first == name; });
+  if (known == kKinds.end()) {
+    std::string all;
+    for (const auto& [word, kind] : kKinds) all += fmt::format("{}\"{}\"", all.empty() ? "" : ", ", word);
+    return bad_input("{}: kind: expected one of {}, got \"{}\"", where, all, name);
+  }
+  if (!inner.empty() && inner != name && !(inner == "lora" && name == "lora-drafter"))
+    return bad_input("{}: objective: kind: expected \"{}\" as the configuration's own, got \"{}\"", where, name, inner);
+  return known->second;
+}
+
+/// One of two words.
+Result<bool> second_word(const json::object& o, std::string_view key, std::string_view first, std::string_view second,
+                         const std::string& where) {
+  SLIP_TRY(const std::string word, string_or(o, key, std::string(first), where));
+  if (word != first && word != second)
+    return bad_input("{}: {}: expected \"{}\" or \"{}\", got \"{}\"", where, key, first, second, word);
+  return word == second;
+}
+
+Status read_nld(const json::object& o, TrainConfig& c, const std::string& where) {
+  SLIP_TRY_(only(o, {"kind", "minimum_noise", "block_size", "alpha", "ar_weight", "mask", "labels", "average", "ar_steps"}, where));
+  NldRule& r = c.nld_rule;
+  r.minimum_noise = c.minimum_noise;
+  SLIP_TRY(const int64_t block, int_or(o, "block_size", r.block_size, where));
+  SLIP_TRY_(within(block, 1, kMostDraftLength, "block_size", where));
+  r.block_size = static_cast<int32_t>(block);
+  for (const auto& [key, value] : {std::pair{"alpha", &r.alpha}, {"ar_weight", &r.ar_weight}}) {
+    SLIP_TRY(*value, number_or(o, key, *value, where));
+    if (!(*value >= 0)) return bad_input("{}: {}: expected at least 0, got {}", where, key, *value);
+  }
+  if (r.alpha == 0 && r.ar_weight == 0) return bad_input("{}: expected alpha or ar_weight above 0, got neither", where);
+  SLIP_TRY(r.answers_masked, second_word(o, "mask", "text", "answer", where));
+  SLIP_TRY(r.answers_predicted, second_word(o, "labels", "text", "answer", where));
+  SLIP_TRY(r.by_sequence, second_word(o, "average", "batch", "sequence", where));
+  SLIP_TRY(r.ar_steps, int_or(o, "ar_steps", 0, where));
+  SLIP_TRY_(within(r.ar_steps, 0, kMostSteps, "ar_steps", where));
+  if (r.ar_steps > 0 && r.ar_weight == 0) return bad_input("{}: ar_steps: expected ar_weight above 0 with it, got 0", where);
+  return {};
+}
+
+Status read_sections(const json::object& o, TrainConfig& c, const std::string& where) {
+  SLIP_TRY_(only(o, {"kind", "minimum_noise", "sections", "block_size", "alpha"}, where));
+  if (!o.contains("sections")) return {};
+  SLIP_TRY(const json::array* sections, get_array(o, "sections", where));
   c.sections.clear();
   for (const json::value& v : *sections) {
     if (!v.is_object()) return bad_input("{}: sections: expected objects, got {}", where, json::serialize(v));
@@ -145,6 +202,48 @@ Status read_objective(const json::object& root, TrainConfig& c, const std::strin
     rule.beta_b = beta[1];
     c.sections.push_back(std::move(rule));
   }
+  return {};
+}
+
+Status read_objective(const json::object& root, TrainConfig& c, const std::string& outer) {
+  const std::string where = outer + ": objective";
+  json::object none;
+  const json::object* o = &none;
+  if (root.contains("objective")) {
+    SLIP_TRY(o, get_object(root, "objective", outer));
+  }
+  if (trains_a_head(c.objective) || c.objective == ObjectiveKind::kLoraAll) {
+    c.head = *o;
+    return {};
+  }
+  if (c.objective == ObjectiveKind::kLora) return read_lora(root, *o, c, where);
+  if (c.objective == ObjectiveKind::kGraph) return read_graph(*o, c, where);
+  SLIP_TRY(c.minimum_noise, number_or(*o, "minimum_noise", c.minimum_noise, where));
+  if (c.objective == ObjectiveKind::kNld) return read_nld(*o, c, where);
+  return read_sections(*o, c, where);
+}
+
+Status read_shape(const json::object& o, TrainConfig& c, const std::string& where) {
+  constexpr std::array<std::pair<std::string_view, Decay>, 4> kShapes = {
+      {{"cosine", Decay::kCosine}, {"linear", Decay::kLinear}, {"exponential", Decay::kExponential}, {"sqrt", Decay::kSqrt}}};
+  SLIP_TRY(const std::string kind, string_or(o, "kind", "constant", where));
+  if (kind != "constant" && kind != "cosine" && kind != "linear" && kind != "wsd")
+    return bad_input("{}: kind: expected \"constant\", \"cosine\", \"linear\" or \"wsd\", got \"{}\"", where, kind);
+  if (kind == "constant") return {};
+  const bool stable = kind == "wsd";
+  for (const std::string_view key : {"shape", "decay_fraction"})
+    if (!stable && o.contains(key)) return bad_input("{}: {}: expected it with kind \"wsd\", got kind \"{}\"", where, key, kind);
+  SLIP_TRY(const std::string shape, string_or(o, "shape", "exponential", where));
+  const auto* known =
+      std::find_if(kShapes.begin(), kShapes.end(), [&](const auto& s) { return s.first == (stable ? shape : kind); });
+  if (known == kShapes.end())
+    return bad_input("{}: shape: expected \"cosine\", \"linear\", \"exponential\" or \"sqrt\", got \"{}\"", where, shape);
+  c.schedule.decay = known->second;
+  if (!stable) return {};
+  SLIP_TRY(const double fraction, number_or(o, "decay_fraction", 0.2, where));
+  if (!(fraction > 0 && fraction <= 1))
+    return bad_input("{}: decay_fraction: expected a number in (0, 1], got {}", where, fraction);
+  c.schedule.decay_steps = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(c.steps)));
   return {};
 }
 
@@ -166,11 +265,8 @@ Status read_optimizer(const json::object& root, TrainConfig& c, const std::strin
   if (!root.contains("schedule")) return {};
   const std::string where = outer + ": schedule";
   SLIP_TRY(const json::object* o, get_object(root, "schedule", outer));
-  SLIP_TRY_(only(*o, {"kind", "warmup", "final_fraction", "by"}, where));
-  SLIP_TRY(const std::string kind, string_or(*o, "kind", "constant", where));
-  if (kind != "constant" && kind != "cosine" && kind != "linear")
-    return bad_input("{}: kind: expected \"constant\", \"cosine\" or \"linear\", got \"{}\"", where, kind);
-  c.schedule.decay = kind == "constant" ? Decay::kConstant : kind == "cosine" ? Decay::kCosine : Decay::kLinear;
+  SLIP_TRY_(only(*o, {"kind", "warmup", "final_fraction", "by", "decay_fraction", "shape"}, where));
+  SLIP_TRY_(read_shape(*o, c, where));
   SLIP_TRY(c.schedule.warmup, int_or(*o, "warmup", 0, where));
   SLIP_TRY(c.schedule.final_fraction, number_or(*o, "final_fraction", 0.1, where));
   SLIP_TRY(const std::string by, string_or(*o, "by", "steps", where));
@@ -183,6 +279,14 @@ Status read_optimizer(const json::object& root, TrainConfig& c, const std::strin
 
 Status read_model(const json::object& root, TrainConfig& c, const std::string& where) {
   const json::value* m = root.if_contains("model");
+  json::value of_target;
+  if (trains_a_head(c.objective)) {
+    SLIP_TRY(c.target, get_string(root, "target", where));
+    if (m != nullptr)
+      return bad_input("{}: model: expected the target's alone with kind \"{}\", got another", where, word_of(c.objective));
+    of_target = json::string(c.target + "/config.json");
+    m = &of_target;
+  }
   if (m == nullptr) return bad_input("{}: model: expected a config object or a file's name, got nothing", where);
   if (m->is_string()) {
     SLIP_TRY(const json::value read, read_json(std::string(m->get_string().c_str())));
@@ -194,10 +298,12 @@ Status read_model(const json::object& root, TrainConfig& c, const std::string& w
   } else {
     return bad_input("{}: model: expected a config object or a file's name, got {}", where, json::serialize(*m));
   }
-  c.source["model"] = c.model;
+  if (c.target.empty()) c.source["model"] = c.model;
   SLIP_TRY(const int64_t shift, int_or(c.model, "diffusion_shift", 0, where + ": model"));
   c.diffusion_shift = shift == 1;
-  SLIP_TRY(c.shape, ModelShape::from_config(c.model, where + ": model"));
+  if (!trains_a_head(c.objective)) {
+    SLIP_TRY(c.shape, ModelShape::from_config(c.model, where + ": model"));
+  }
   return {};
 }
 
@@ -229,23 +335,49 @@ Status read_counts(const json::object& root, TrainConfig& c, const std::string& 
   SLIP_TRY(const int64_t threads, int_or(root, "threads", 0, where));
   SLIP_TRY_(within(threads, 0, kMostThreads, "threads", where));
   c.threads = static_cast<int>(threads);
+  SLIP_TRY(c.shards, int_or(root, "shards", c.shards, where));
+  SLIP_TRY_(within(c.shards, 1, kMostShards, "shards", where));
+  if ((c.shards & (c.shards - 1)) != 0) return bad_input("{}: shards: expected a power of two, got {}", where, c.shards);
+  SLIP_TRY(c.recompute, bool_or(root, "recompute", c.recompute, where));
   return {};
+}
+
+Status read_validation(const json::object& root, TrainConfig& c, const std::string& outer) {
+  if (!root.contains("validation")) return {};
+  const std::string where = outer + ": validation";
+  SLIP_TRY(const json::object* o, get_object(root, "validation", outer));
+  SLIP_TRY_(only(*o, {"every", "samples", "first_sample", "patience"}, where));
+  ValidationRule& v = c.validation;
+  SLIP_TRY(v.every, int_or(*o, "every", 100, where));
+  SLIP_TRY_(within(v.every, 1, kMostSteps, "every", where));
+  SLIP_TRY(v.samples, int_or(*o, "samples", v.samples, where));
+  SLIP_TRY_(within(v.samples, 1, kMostBatch, "samples", where));
+  SLIP_TRY(v.first_sample, get_int(*o, "first_sample", where));
+  SLIP_TRY_(within(v.first_sample, 0, kMostFirst, "first_sample", where));
+  SLIP_TRY(v.patience, int_or(*o, "patience", 0, where));
+  return at_least(v.patience, 0, "patience", where);
 }
 
 }  // namespace
 
+std::string_view word_of(ObjectiveKind kind) {
+  return std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& k) { return k.second == kind; })->first;
+}
+
 Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::string& where) {
-  SLIP_TRY_(only(root, {"model",        "init",       "init_tokenizer", "init_deviation", "tokenizer",   "data",
-                        "objective",    "seed",       "rank",           "steps",          "batch",       "accumulate",
-                        "first_sample", "optimizer",  "schedule",       "ema_decay",      "precision",   "store",
-                        "out",          "save_every", "keep",           "log_every",      "max_minutes", "threads"},
+  SLIP_TRY_(only(root, {"kind",         "model",      "target",     "init",       "init_tokenizer", "init_deviation",
+                        "tokenizer",    "data",       "objective",  "seed",       "rank",           "steps",
+                        "batch",        "accumulate", "optimizer",  "schedule",   "ema_decay",      "precision",
+                        "first_sample", "store",      "out",        "save_every", "keep",           "log_every",
+                        "max_minutes",  "threads",    "validation", "shards",     "recompute"},
                  where));
   TrainConfig c;
   c.source = root;
+  SLIP_TRY(c.objective, read_kind(root, where));
   SLIP_TRY_(read_model(root, c, where));
   SLIP_TRY(c.init, string_or(root, "init", "", where));
   SLIP_TRY(c.init_deviation, number_or(root, "init_deviation", c.init_deviation, where));
-  SLIP_TRY(c.tokenizer, string_or(root, "tokenizer", "", where));
+  SLIP_TRY(c.tokenizer, string_or(root, "tokenizer", c.target, where));
   SLIP_TRY(c.init_tokenizer, string_or(root, "init_tokenizer", "", where));
   if (!c.init_tokenizer.empty() && (c.init.empty() || c.tokenizer.empty()))
     return bad_input("{}: init_tokenizer: expected \"init\" and \"tokenizer\" with it, got no \"{}\"", where,
@@ -255,6 +387,7 @@ Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::stri
   SLIP_TRY_(read_counts(root, c, where));
   SLIP_TRY_(read_objective(root, c, where));
   SLIP_TRY_(read_optimizer(root, c, where));
+  SLIP_TRY_(read_validation(root, c, where));
   SLIP_TRY(c.ema_decay, number_or(root, "ema_decay", 0, where));
   if (c.ema_decay < 0 || c.ema_decay >= 1)
     return bad_input("{}: ema_decay: expected a number in [0, 1), got {}", where, c.ema_decay);
@@ -262,7 +395,7 @@ Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::stri
   c.precision = bf16 ? Precision::kBF16 : Precision::kF32;
   SLIP_TRY(const bool narrow, is_bf16(root, "store", where));
   c.store = narrow ? StoreAs::kBF16 : StoreAs::kF32;
-  SLIP_TRY(const std::string out, get_string(root, "out", where));
+  SLIP_TRY(const std::string out, string_or(root, "out", "", where));
   c.out = out;
   return c;
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainer's configuration: one JSON file. Unknown keys are errors. Relative paths are relative to the working folder.
 //
-//   {"model": "config.json" or a Hugging Face config object,      needed
+//   {"kind": "sasd" | "graph" | "nld" | "lora-drafter" | "lora" | "dflash" | "commit-sampler" | "blockpilot" | "trajectory",
+//                                        what is trained; without it "objective" says so in its own "kind"
+//    "model": "config.json" or a Hugging Face config object,      needed, but for kinds with a "target"
+//    "target": "DIR",                     the frozen model that a head of the last four kinds stands on; its tokenizer is "tokenizer"
+//                                         unless another is given. Their "objective" is told in train/heads/
 //    "init": "DIR",                       start from this checkpoint; absent: random
 //    "init_tokenizer": "DIR",             the tokenizer of `init`, where it is another one: embedding rows go by the tokens' text,
 //                                         rows of tokens that it lacks are random (init_vocabulary.h); needs "tokenizer"
@@ -10,16 +14,24 @@
 //    "data": {"kind": ...},               passed to the source (source.h); needed
 //    "objective": {"kind": "sasd", "minimum_noise": 0.001,
 //                  "sections": [{"name": "trajectory", "weight": 3, "beta": [2, 1]}, ...]}      default: Fast-dDrive's four
-//              or {"kind": "nld", "block_size": 32, "alpha": 0.3, "minimum_noise": 0.001},
+//              or {"kind": "nld", "block_size": 32, "alpha": 0.3, "minimum_noise": 0.001, "ar_weight": 1, "mask": "text" | "answer",
+//                  "labels": "text" | "answer", "average": "batch" | "sequence", "ar_steps": 0},      objective.h: NldRule
 //              or {"kind": "graph", "draft_width": 12, "draft_share": 0.5, "draft_first": 0.5, "draft_narrow": 0.5, "draft_weight": 1,
 //                  "weights": [{"of": "trajectory", "weight": 2}, ...]}      graph_objective.h: GraphRule; needs a model
 //                                         with diffusion_shift 1 and "law": "graph" (task/prompt.h)
 //              or {"kind": "lora", "rank": 8, "alpha": 32, "tau": 3, "eta": 0.5, "top": 200, "lk_weight": 1, "ce_weight": 1,
-//                  "mean": "blocks" | "positions", "width": 32},      lora.h: LoraRule; needs "init": only the draft adapter of
+//                  "loss": "lk-hybrid" | "lk" | "ce", "sampled": 0, "mean": "blocks" | "positions", "width": 32},      lora.h: LoraRule; needs "init": only the draft adapter of
 //                                         that model is trained, and a checkpoint holds linear_spec_lora/ in the model's place
 //    "seed": 0, "rank": 0, "steps": 1000, "batch": 8, "accumulate": 1, "first_sample": 0,
 //    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.95], "epsilon": 1e-8, "weight_decay": 0.1, "decay_all": false, "clip": 1},
-//    "schedule": {"kind": "constant" | "cosine" | "linear", "warmup": 100, "final_fraction": 0.1, "by": "steps" | "time"},
+//    "schedule": {"kind": "constant" | "cosine" | "linear" | "wsd", "warmup": 100, "final_fraction": 0.1, "by": "steps" | "time",
+//                 "decay_fraction": 0.2, "shape": "exponential" | "linear" | "cosine" | "sqrt"},      the last two with "wsd"
+//    "validation": {"every": 100, "samples": 32, "first_sample": N, "patience": 3},      samples from `first_sample` on are scored every so
+//                                         many steps; the best values are what checkpoints publish; patience > 0: stops after so many
+//                                         scores without a better one. Keep the samples apart from those that are trained on
+//    "shards": 8,                         a step's gradient is a sum over so many parts of its samples in a fixed tree, so that 1, 2, 4 and 8
+//                                         processes make the same bits (parallel/shard_sum.h); a power of two
+//    "recompute": false,                  layers keep their inputs alone and run again in the backward pass: less memory, a third more time
 //    "ema_decay": 0,                      > 0: checkpoints hold the average, training goes on with the raw weights
 //    "precision": "f32" | "bf16", "store": "f32" | "bf16",
 //    "out": "DIR", "save_every": 0, "keep": 2, "log_every": 10, "max_minutes": 0, "threads": 0}
@@ -29,6 +41,7 @@
 // reproducibility (trainer.h).
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "train/loop/optimizer.h"
@@ -38,10 +51,20 @@
 #include "train/objective/graph_objective.h"
 #include "train/objective/lora.h"
 #include "train/objective/objective.h"
+#include "train/parallel/processes.h"
+#include "train/parallel/shard_sum.h"
 
 namespace slip {
 
-enum class ObjectiveKind : uint8_t { kSasd, kNld, kGraph, kLora };
+/// kLora: the draft adapter; kLoraAll: adapters on all linear layers. From kDflash on: heads over a frozen target (train/heads).
+enum class ObjectiveKind : uint8_t { kSasd, kNld, kGraph, kLora, kLoraAll, kDflash, kCommitSampler, kBlockPilot, kTrajectory };
+/// The word of the configuration's "kind".
+std::string_view word_of(ObjectiveKind kind);
+inline bool trains_a_head(ObjectiveKind kind) { return kind >= ObjectiveKind::kDflash; }
+
+struct ValidationRule {
+  int64_t every = 0, samples = 32, first_sample = 0, patience = 0;  // every 0: none
+};
 
 struct TrainConfig {
   json::object source;  // as read, model resolved: what trainer.json keeps
@@ -51,6 +74,8 @@ struct TrainConfig {
   double init_deviation = 0.02;
   json::object data;
   ObjectiveKind objective = ObjectiveKind::kSasd;
+  std::string target;  // of a head
+  json::object head;   // a head's "objective", read by whoever trains it
   NldRule nld_rule;
   GraphRule graph_rule;
   LoraRule lora_rule;
@@ -63,6 +88,7 @@ struct TrainConfig {
   AdamWOptions adamw{.decay_all = false};
   double clip = 1;
   RateSchedule schedule;
+  ValidationRule validation;
   double ema_decay = 0;
   Precision precision = Precision::kF32;
   StoreAs store = StoreAs::kF32;
@@ -70,6 +96,11 @@ struct TrainConfig {
   int64_t save_every = 0, keep = 2, log_every = 10;
   double max_minutes = 0;
   int threads = 0;  // 0: all usable cores
+  int64_t shards = 8;
+  bool recompute = false;
+  std::shared_ptr<Processes> processes = alone();  // not read: who trains together is for the program to say
+  /// This process's part of each step; whoever starts has checked that there is one.
+  ShardRange range() const { return *shards_of(shards, processes->rank(), processes->size()); }
 
   static Result<TrainConfig> parse(const json::object& config, const std::string& where);
   static Result<TrainConfig> load(const std::filesystem::path& file);

@@ -15,10 +15,13 @@ namespace {
 
 class ModelLearner : public Learner {
  public:
-  ModelLearner(const TrainConfig& c, SampleSource& source) : c_(c), source_(source), model_(c.shape, c.precision) {}
+  ModelLearner(const TrainConfig& c, SampleSource& source) : c_(c), source_(source), model_(c.shape, c.precision) {
+    model_.set_recompute(c.recompute);
+  }
   const ParameterTable& table() const override { return model_.table(); }
   std::span<float> values() override { return model_.values<float>(); }
   std::span<float> gradients() override { return model_.gradients<float>(); }
+  bool learns_in_shards() const override { return true; }
 
   Status start(bool quiet) override {
     if (c_.init.empty() || !c_.init_tokenizer.empty()) random_weights(model_.table(), c_.seed, c_.init_deviation, values());
@@ -31,41 +34,93 @@ class ModelLearner : public Learner {
     return load_weights_by_rows(stored, model_.table(), values(), rows);
   }
 
+  /// Minus the loss of the validation samples, whose noise is the first step's of another seed.
+  Result<double> validate() override {
+    double sum = 0;
+    for (const RowBatch& part : held_out_.parts)
+      if (!part.terms.empty()) sum += model_.loss(part).total();
+    return -sum / std::max(held_out_.count, 1.0);
+  }
+
   Result<LearnedStep> learn(int64_t number) override {
-    if (!batches_) batches_.emplace(source_, c_, number);
-    SLIP_TRY(const StepBatches step, batches_->next());
-    model_.clear_gradients();
-    LossSums sums;
-    double noisy_weight = 0, ar_weight = 0;
-    for (const RowBatch& part : step.parts) {
-      const LossSums s = model_.forward_backward(part, 1 / step.count);
-      sums.noisy += s.noisy;
-      sums.ar += s.ar;
-      for (const LossTerm& t : part.terms) (t.noisy ? noisy_weight : ar_weight) += t.weight;
+    ShardSum sum(*c_.processes, c_.range());
+    if (!batches_) {
+      if (const Status s = hold_out(); !s)
+        return sum.fail(s.error());  // before the batch thread begins: a source is asked by one thread at a time
+      batches_.emplace(source_, c_, number);
     }
-    return LearnedStep{.loss = sums.total() / step.count,
-                       .noisy = noisy_weight > 0 ? sums.noisy / noisy_weight : 0,
-                       .ar = ar_weight > 0 ? sums.ar / ar_weight : 0,
-                       .samples = step.samples};
+    const Result<StepBatches> step = batches_->next();
+    if (!step) return sum.fail(step.error());
+    size_t part = 0;
+    for (int64_t shard = sum.range().first; shard < sum.range().last; ++shard) {
+      model_.clear_gradients();
+      ShardSum::Numbers numbers{};
+      if (shard == sum.range().first) numbers[kSamples] = static_cast<double>(step->samples);
+      for (; part < step->parts.size() && step->shard[part] == shard; ++part) learn_part(step->parts[part], numbers);
+      sum.add(gradients(), numbers);
+    }
+    SLIP_TRY(const ShardSum::Numbers all, sum.finish(gradients()));
+    const double count = std::max(all[kCount], 1.0);  // 0: noise that masked nothing, and no next-token loss
+    const auto one = static_cast<float>(1 / count);
+    for (float& g : gradients()) g *= one;
+    return LearnedStep{.loss = (all[kNoisy] + all[kAr]) / count,
+                       .noisy = all[kNoisyWeight] > 0 ? all[kNoisy] / all[kNoisyWeight] : 0,
+                       .ar = all[kArWeight] > 0 ? all[kAr] / all[kArWeight] : 0,
+                       .samples = static_cast<int64_t>(all[kSamples])};
   }
 
  private:
+  enum Number : size_t { kCount, kNoisy, kAr, kNoisyWeight, kArWeight, kSamples };
+
+  void learn_part(const RowBatch& part, ShardSum::Numbers& numbers) {
+    if (part.terms.empty()) return;
+    const LossSums s = model_.forward_backward(part, 1);
+    numbers[kCount] += part.count;
+    numbers[kNoisy] += s.noisy;
+    numbers[kAr] += s.ar;
+    for (const LossTerm& t : part.terms) numbers[t.noisy ? kNoisyWeight : kArWeight] += t.weight;
+  }
+
+  Status hold_out() {
+    if (c_.validation.every <= 0) return {};
+    TrainConfig c = c_;
+    c.first_sample = c_.validation.first_sample;
+    c.batch = 1;
+    c.accumulate = c_.validation.samples;
+    c.seed = ~c_.seed;
+    c.shards = 1;  // every process scores all of them
+    c.processes = alone();
+    c.nld_rule.ar_steps = 0;
+    SLIP_TRY(held_out_, make_step(source_, c, 1));
+    return {};
+  }
+
   const TrainConfig& c_;
   SampleSource& source_;
   TrainModel model_;
   std::optional<Batcher> batches_;
+  StepBatches held_out_;  // the validation samples, one a part
 };
 
 }  // namespace
 
-int64_t numbers_trained(const TrainConfig& c) {
-  return c.objective == ObjectiveKind::kLora ? LoraTable::of(c.shape, c.lora_rule.rank).table.size
-                                             : ParameterTable::of(c.shape).size;
-}
-
 std::unique_ptr<Learner> make_learner(const TrainConfig& config, SampleSource& source) {
-  if (config.objective == ObjectiveKind::kLora) return make_lora_learner(config, source);
-  return std::make_unique<ModelLearner>(config, source);
+  switch (config.objective) {
+    case ObjectiveKind::kLora:
+      return make_lora_learner(config, source);
+    case ObjectiveKind::kLoraAll:
+      return make_lora_all_learner(config, source);
+    case ObjectiveKind::kDflash:
+      return make_dflash_learner(config, source);
+    case ObjectiveKind::kCommitSampler:
+      return make_commit_learner(config, source);
+    case ObjectiveKind::kBlockPilot:
+      return make_pilot_learner(config, source);
+    case ObjectiveKind::kTrajectory:
+      return make_flow_learner(config, source);
+    default:
+      return std::make_unique<ModelLearner>(config, source);
+  }
 }
 
 }  // namespace slip

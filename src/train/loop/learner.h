@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the training loop (trainer.cc) drives: parameters with gradients, and a step's loss. Two kinds: a whole model under a
-// teacher-forced objective, and a draft adapter on a frozen model (lora_example.h).
+// What the training loop (trainer.cc) drives: parameters with gradients, and a step's loss. A whole model under a teacher-forced objective, a
+// draft adapter on a frozen model (lora_example.h), or a head beside one (head_learner.h).
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <span>
 
@@ -27,14 +28,25 @@ class Learner {
   virtual Status open() { return {}; }
   /// The values that training starts from; not called on resuming.
   virtual Status start(bool quiet) = 0;
+  /// False: publish writes what the engine loads. True: the checkpoint is a model with the configuration's shape.
+  virtual bool writes_a_model() const { return true; }
+  /// Writes a head's files into a checkpoint's folder from the values that are to be published.
+  virtual Status publish(const std::filesystem::path&, std::span<const float>) const { return {}; }
+  /// How good the values are on the configuration's validation samples: larger is better.
+  virtual Result<double> validate() { return unsupported("validation: expected a kind that has one, got another"); }
   /// Leaves the gradient of step `step`'s loss. Steps come in order.
   virtual Result<LearnedStep> learn(int64_t step) = 0;
+  /// Whether several processes may learn together: learn() then goes by config.range() and adds up through ShardSum.
+  virtual bool learns_in_shards() const { return false; }
 };
 
-/// How many numbers a run trains.
-int64_t numbers_trained(const TrainConfig& config);
 /// By config.objective. Both arguments outlive it.
 std::unique_ptr<Learner> make_learner(const TrainConfig& config, SampleSource& source);
 std::unique_ptr<Learner> make_lora_learner(const TrainConfig& config, SampleSource& source);
+std::unique_ptr<Learner> make_lora_all_learner(const TrainConfig& config, SampleSource& source);
+std::unique_ptr<Learner> make_dflash_learner(const TrainConfig& config, SampleSource& source);
+std::unique_ptr<Learner> make_commit_learner(const TrainConfig& config, SampleSource& source);
+std::unique_ptr<Learner> make_pilot_learner(const TrainConfig& config, SampleSource& source);
+std::unique_ptr<Learner> make_flow_learner(const TrainConfig& config, SampleSource& source);
 
 }  // namespace slip

@@ -4,9 +4,11 @@
 #include "train/loop/lora_example.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
+#include "base/philox.h"
 #include "decode/draft_length/observer.h"
 #include "decode/pass/choice.h"
 #include "decode/sequence/cursor.h"
@@ -91,12 +93,32 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
 
   /// A draft pass ends the round before it.
   Status forward(const Pass& pass, PassOutput& out) override {
-    if (pass.draft_adapter && learns_) end_round();
-    return lm_.forward(pass, out);
+    if (!pass.draft_adapter || !learns_) return lm_.forward(pass, out);
+    end_round();
+    SLIP_TRY_(lm_.forward(pass, out));
+    PhiloxStream draw(noise_, static_cast<uint64_t>(round_++));
+    if (draw.uniform() < rule_.sampled) draw_drafts(pass, out, draw);
+    return {};
   }
 
   void seen(const DraftFacts&, const Place& place, bool) override {
     if (learns_) tested_.push_back(place);
+  }
+
+  /// Gumbel's noise on the logits: whatever the form's rules leave, the largest is a draw from the drafter's law on it. The loss reads the
+  /// logits without it.
+  void draw_drafts(const Pass& pass, PassOutput& out, PhiloxStream& draw) {
+    for (size_t i = 0; i < pass.rows.size(); ++i) {
+      const Row& row = pass.rows[i];
+      if (row.want == Want::kNothing) continue;
+      noisy_.clear();
+      for (const float z : lm_.logits<float>(true, row.position.t))
+        noisy_.push_back(z - static_cast<float>(std::log(-std::log(draw.uniform() + 0x1p-60))));
+      out.argmax[i] = choose_from(noisy_, allowed_of(pass, row)).argmax;
+      if (out.logits_row[i] < 0) continue;
+      const auto line = static_cast<size_t>(out.logits_row[i]) * noisy_.size();
+      std::copy(noisy_.begin(), noisy_.end(), out.logits_NV.begin() + static_cast<ptrdiff_t>(line));
+    }
   }
 
   Result<LoraSums> run(const RowBatch& rows, const LoraTask& task, bool adapter, bool learns) {
@@ -104,6 +126,8 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
     task_ = &task;
     lm_.reserve(static_cast<int32_t>(prompt.inputs.size()) + (task.form ? task.form->length() : task.limit + rule_.width));
     learns_ = learns;
+    noise_ = task.noise;
+    round_ = 0;
     tested_.clear();
     sums_ = {};
     Decoder decoder(*this, method_for(task, rule_, adapter));
@@ -162,6 +186,9 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
   LkLoss lk_;
   const LoraTask* task_ = nullptr;
   bool learns_ = false;
+  uint64_t noise_ = 0;
+  int64_t round_ = 0;
+  std::vector<float> noisy_;
   std::vector<Place> tested_;
   std::vector<TokenId> ids_, listed_, tokens_;
   LoraSums sums_;

@@ -8,7 +8,8 @@
 //                  nothing. Draws that the rules decide alone are no examples.
 //
 // The verified prefix is the frozen model's own greedy answer, whatever the adapter says: the verifier is exact. Differs from
-// Nemotron-Labs-Diffusion: drafts are the drafter's greedy choices as in deployment (there nine in ten blocks sample them), forms.
+// Nemotron-Labs-Diffusion: forms; LoraRule::sampled says how many
+// blocks draw their drafts (there nine in ten), the others take the drafter's greedy choices as in deployment.
 #pragma once
 #include <memory>
 
@@ -24,6 +25,7 @@ struct LoraTask {
   int32_t next_position = 0;         // of the first token behind the prompt
   int32_t limit = 0;                 // free text: most tokens
   std::vector<TokenId> end_tokens;   // free text
+  uint64_t noise = 0;                // key of the sampled drafts
 };
 
 /// Sums over examples. Losses are sums over units: blocks or positions (LoraRule::by_blocks).

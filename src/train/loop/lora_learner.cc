@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A draft adapter under training: a step's samples are examples (lora_example.h), one thread per example, each with its own arena and
-// gradients. Gradients are added sample by sample in order: the same bits whatever the number of threads.
+// gradients. Gradients are added sample by sample in order within a shard, shards in their tree: the same bits whatever the number of threads
+// and processes.
 #include <atomic>
 #include <exception>
 #include <optional>
@@ -31,6 +32,7 @@ class LoraLearner : public Learner {
   const ParameterTable& table() const override { return lms_[0]->table().table; }
   std::span<float> values() override { return lms_[0]->values<float>(); }
   std::span<float> gradients() override { return sum_; }
+  bool learns_in_shards() const override { return true; }
 
   Status open() override {
     sum_.resize(static_cast<size_t>(table().size));
@@ -45,16 +47,19 @@ class LoraLearner : public Learner {
 
   Result<LearnedStep> learn(int64_t number) override {
     if (!batches_) batches_.emplace(source_, c_, number);
-    SLIP_TRY(const StepBatches step, batches_->next());
-    SLIP_TRY(const LoraSums s, run_all(step));
-    const double units = std::max(1.0, static_cast<double>(c_.lora_rule.by_blocks ? s.blocks : s.positions));
+    ShardSum sum(*c_.processes, c_.range());
+    const Result<StepBatches> step = batches_->next();
+    if (!step) return sum.fail(step.error());
+    if (const Status s = run_all(*step, sum); !s) return sum.fail(s.error());
+    SLIP_TRY(const ShardSum::Numbers all, sum.finish(sum_));
+    const double units = std::max(1.0, all[kUnits]);
     for (float& g : sum_) g = static_cast<float>(g / units);
     const LkRule& lk = c_.lora_rule.lk;
-    return LearnedStep{.loss = (lk.lk_weight * s.lk + lk.ce_weight * s.ce) / units,
-                       .noisy = s.lk / units,
-                       .ar = s.ce / units,
-                       .samples = step.samples,
-                       .acceptance = s.tested > 0 ? static_cast<double>(s.accepted) / static_cast<double>(s.tested) : 0};
+    return LearnedStep{.loss = (lk.lk_weight * all[kLk] + lk.ce_weight * all[kCe]) / units,
+                       .noisy = all[kLk] / units,
+                       .ar = all[kCe] / units,
+                       .samples = static_cast<int64_t>(all[kSamples]),
+                       .acceptance = all[kTested] > 0 ? all[kAccepted] / all[kTested] : 0};
   }
 
  private:
@@ -71,7 +76,26 @@ class LoraLearner : public Learner {
     return Done{sums, {g.begin(), g.end()}};
   }
 
-  Result<LoraSums> run_all(const StepBatches& step) {
+  enum Number : size_t { kUnits, kLk, kCe, kTested, kAccepted, kSamples };
+
+  /// A shard's examples, added in order.
+  void add_shard(std::span<std::optional<Result<Done>>> done, ShardSum& sum) {
+    std::fill(sum_.begin(), sum_.end(), 0.0F);
+    ShardSum::Numbers numbers{};
+    for (auto& d : done) {
+      const LoraSums& s = (*d)->sums;
+      numbers[kUnits] += static_cast<double>(c_.lora_rule.by_blocks ? s.blocks : s.positions);
+      numbers[kLk] += s.lk;
+      numbers[kCe] += s.ce;
+      numbers[kTested] += static_cast<double>(s.tested);
+      numbers[kAccepted] += static_cast<double>(s.accepted);
+      numbers[kSamples] += 1;
+      add_into(sum_, (*d)->gradient);
+    }
+    sum.add(sum_, numbers);
+  }
+
+  Status run_all(const StepBatches& step, ShardSum& sum) {
     std::vector<std::optional<Result<Done>>> done(step.parts.size());
     std::atomic<size_t> next{0};
     std::vector<std::exception_ptr> thrown(lms_.size());
@@ -89,14 +113,15 @@ class LoraLearner : public Learner {
     }
     for (const auto& e : thrown)
       if (e) std::rethrow_exception(e);
-    LoraSums sums;
-    std::fill(sum_.begin(), sum_.end(), 0.0F);
-    for (const auto& d : done) {
+    for (const auto& d : done)
       if (!*d) return d->error();
-      sums.add((*d)->sums);
-      for (size_t i = 0; i < sum_.size(); ++i) sum_[i] += (*d)->gradient[i];
+    size_t at = 0;
+    for (int64_t shard = sum.range().first; shard < sum.range().last; ++shard) {
+      const size_t begin = at;
+      while (at < done.size() && step.shard[at] == shard) ++at;
+      add_shard(std::span(done).subspan(begin, at - begin), sum);
     }
-    return sums;
+    return {};
   }
 
   const TrainConfig& c_;

@@ -14,8 +14,9 @@ std::string to_line(const LossPoint& p) {
   const std::string acceptance = p.acceptance < 0 ? "" : fmt::format(", \"acceptance\": {:.4g}", p.acceptance);
   return fmt::format(
       "{{\"step\": {}, \"loss\": {:.6g}, \"noisy\": {:.6g}, \"ar\": {:.6g}, \"lr\": {:.6g}, \"gradient_norm\": {:.6g}, "
-      "\"samples_per_s\": {:.4g}, \"elapsed_s\": {:.6g}{}}}\n",
-      p.step, p.loss, p.noisy, p.ar, p.lr, p.gradient_norm, p.samples_per_s, p.elapsed_s, acceptance);
+      "\"samples_per_s\": {:.4g}, \"elapsed_s\": {:.6g}{}{}}}\n",
+      p.step, p.loss, p.noisy, p.ar, p.lr, p.gradient_norm, p.samples_per_s, p.elapsed_s, acceptance,
+      p.validation ? fmt::format(", \"validation\": {:.6g}", *p.validation) : "");
 }
 
 Result<std::vector<LossPoint>> read_loss_log(const std::filesystem::path& file) {
@@ -36,6 +37,9 @@ Result<std::vector<LossPoint>> read_loss_log(const std::filesystem::path& file) 
     SLIP_TRY(p.samples_per_s, get_number(o, "samples_per_s", file.string()));
     SLIP_TRY(p.elapsed_s, get_number(o, "elapsed_s", file.string()));
     SLIP_TRY(p.acceptance, number_or(o, "acceptance", -1, file.string()));
+    if (o.contains("validation")) {
+      SLIP_TRY(p.validation, get_number(o, "validation", file.string()));
+    }
     out.push_back(p);
     at = end + 1;
   }

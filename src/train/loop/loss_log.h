@@ -2,6 +2,7 @@
 // loss.jsonl, one line per step, and loss.svg, drawn from it.
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ struct LossPoint {
   double loss = 0;           // the objective
   double noisy = 0, ar = 0;  // per term: weighted mean of masked tokens, mean next-token loss (adapter: LK-hybrid, cross-entropy)
   double lr = 0, gradient_norm = 0, samples_per_s = 0, elapsed_s = 0;
-  double acceptance = -1;  // of drafts; below 0: not logged
+  double acceptance = -1;            // of drafts; below 0: not logged
+  std::optional<double> validation;  // of steps that were validated; larger is better
 };
 
 std::string to_line(const LossPoint& p);

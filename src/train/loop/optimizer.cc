@@ -72,14 +72,36 @@ template double gradient_norm<double>(std::span<const double>);
 
 double clip_factor(double norm, double clip) { return clip > 0 && norm > clip ? clip / (norm + 1e-6) : 1.0; }
 
+namespace {
+
+double shape_of(Decay decay, double r) {
+  switch (decay) {
+    case Decay::kCosine:
+      return 0.5 * (1 + std::cos(std::numbers::pi * r));
+    case Decay::kExponential:
+      return 2 * std::pow(0.5, r) - 1;
+    case Decay::kSqrt:
+      return 1 - std::sqrt(r);
+    default:
+      return 1 - r;
+  }
+}
+
+}  // namespace
+
 double RateSchedule::at(int64_t step, double progress) const {
   if (warmup > 0 && step < warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
   if (decay == Decay::kConstant) return lr;
-  double done = progress;
-  if (done < 0) done = steps > warmup ? static_cast<double>(step - warmup) / static_cast<double>(steps - warmup) : 1.0;
-  done = std::clamp(done, 0.0, 1.0);
-  const double shape = decay == Decay::kCosine ? 0.5 * (1 + std::cos(std::numbers::pi * done)) : 1 - done;
-  return lr * (final_fraction + (1 - final_fraction) * shape);
+  const int64_t begin = decay_steps > 0 ? steps - decay_steps : warmup, span = decay_steps > 0 ? decay_steps : steps - warmup;
+  double done = 1;
+  if (progress >= 0) {  // of the whole run; the decay's own share of it
+    const double share = decay_steps > 0 && steps > 0 ? static_cast<double>(decay_steps) / static_cast<double>(steps) : 1;
+    done = (progress - (1 - share)) / share;
+  } else if (span > 0) {
+    done = static_cast<double>(step - begin) / static_cast<double>(span);
+  }
+  if (done <= 0) return lr;
+  return lr * (final_fraction + (1 - final_fraction) * shape_of(decay, std::min(done, 1.0)));
 }
 
 void update_average(std::span<float> average, std::span<const float> values, double decay) {

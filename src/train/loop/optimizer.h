@@ -44,12 +44,14 @@ double gradient_norm(std::span<const T> gradients);
 /// clip / (norm + 1e-6) if norm exceeds clip > 0, else 1 (torch's clip_grad_norm_).
 double clip_factor(double norm, double clip);
 
-enum class Decay : uint8_t { kConstant, kCosine, kLinear };
+/// Shape of the way down, r from 0 to 1: 0.5 (1 + cos(pi r)), 1 - r, 2 * 0.5^r - 1 (Megatron's default), 1 - sqrt(r).
+enum class Decay : uint8_t { kConstant, kCosine, kLinear, kExponential, kSqrt };
 struct RateSchedule {
-  double lr = 1e-3, final_fraction = 0.1;  // cosine and linear end at lr * final_fraction
+  double lr = 1e-3, final_fraction = 0.1;  // what decays ends at lr * final_fraction
   int64_t warmup = 0, steps = 0;
   Decay decay = Decay::kConstant;
-  bool by_time = false;  // decay follows the time budget, where steps do not outrun it
+  int64_t decay_steps = 0;  // > 0: warm-up, stable, decay: only the last so many steps go down; else all behind the warm-up
+  bool by_time = false;     // decay follows the time budget, where steps do not outrun it
   /// For step 1, 2, ...; warm-up rises linearly to lr at step `warmup`. `progress` in [0, 1] replaces step / steps when a time
   /// budget ends the run before its steps do; pass a negative number otherwise.
   double at(int64_t step, double progress = -1) const;

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 
+#include "base/beside.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
@@ -30,26 +32,52 @@ class Run {
       : c_(c),
         options_(options),
         learner_(make_learner(c, source)),
-        adam_(learner_->table(), c.adamw),
-        terminal_(isatty(STDERR_FILENO) != 0) {
-    if (c.ema_decay > 0) average_.resize(static_cast<size_t>(learner_->table().size));
+        writes_(c.processes->rank() == 0),
+        quiet_(options.quiet || !writes_),
+        terminal_(isatty(STDERR_FILENO) != 0) {}
+
+  /// What one process cannot begin, none begins.
+  Status prepare() {
+    Status own = prepare_alone();
+    if (c_.processes->size() == 1) return own;
+    const double failed = own ? 0 : 1;
+    SLIP_TRY(const std::vector<double> all, c_.processes->gather({&failed, 1}));
+    if (!own) return own;
+    for (size_t r = 0; r < all.size(); ++r)
+      if (all[r] != 0) return resource_error("process {}: expected it to begin, got an error there; its own message says which", r);
+    return {};
   }
 
-  Status prepare() {
+  Status prepare_alone() {
+    if (c_.processes->size() > 1 && !learner_->learns_in_shards())
+      return unsupported("processes: expected one for this objective, got {}", c_.processes->size());
     std::error_code ec;
     std::filesystem::create_directories(c_.out, ec);
     if (ec) return resource_error("{}: expected to create the folder, got {}", c_.out.string(), ec.message());
+    if (writes_) {
+      SLIP_TRY(held_, hold_folder(c_.out));
+      remove_partial_checkpoints(c_.out);
+    }
     SLIP_TRY_(learner_->open());
+    adam_.emplace(learner_->table(), c_.adamw);
+    if (c_.ema_decay > 0) average_.resize(static_cast<size_t>(learner_->table().size));
+    if (!quiet_) say(fmt::format("slipstream-train: {} numbers of kind {}\n", learner_->table().size, word_of(c_.objective)));
     TrainState state = this->state();
     if (options_.resume) {
       SLIP_TRY_(load_checkpoint(*options_.resume, state));
       step_ = state.step;
+      best_ = std::move(state.best);
+      best_score_ = state.best_score;
+      worse_ = state.worse;
+      if (step_ >= c_.steps && !quiet_)
+        say(fmt::format("slipstream-train: nothing is left to train: {} of {} steps are done (--steps N goes on to N)\n", step_,
+                        c_.steps));
       earlier_s_ = state.elapsed_s;
       SLIP_TRY(points_, read_loss_log(*options_.resume / "loss.jsonl"));
       for (const LossPoint& p : points_) lines_ += to_line(p);
       return {};
     }
-    SLIP_TRY_(learner_->start(options_.quiet));
+    SLIP_TRY_(learner_->start(quiet_));
     const auto values = learner_->values();
     std::copy_n(values.begin(), average_.size(), average_.begin());
     return {};
@@ -60,25 +88,48 @@ class Run {
     first_step_ = step_;
     while (step_ < c_.steps) {
       const Status done = one_step();
-      const bool cut_short = !done && done.error().kind == ErrorKind::kCancelled && interrupted();  // in the middle of a step
+      const bool told = c_.processes->size() > 1;  // that another process was interrupted first
+      const bool cut_short =
+          !done && (done.error().kind == ErrorKind::kCancelled || told) && interrupted();  // in the middle of a step
       if (!done && !cut_short) return done.error();
-      const bool stop = interrupted() || (options_.stop_after > 0 && step_ >= options_.stop_after) || out_of_time();
+      if (done) SLIP_TRY_(validate());
+      const bool enough = c_.validation.patience > 0 && worse_ >= c_.validation.patience;
+      if (enough && step_ < c_.steps) {
+        report_.stopped_early = true;
+        break;
+      }
+      SLIP_TRY_(agree());
+      const bool stop = interrupted_ || (options_.stop_after > 0 && step_ >= options_.stop_after) || out_of_time();
       if (stop && step_ < c_.steps) {
         report_.stopped_early = true;
-        report_.interrupted = interrupted();
+        report_.interrupted = interrupted_;
         break;
       }
       if (c_.save_every > 0 && step_ % c_.save_every == 0 && step_ < c_.steps) SLIP_TRY_(save());
     }
-    if (terminal_ && !options_.quiet) say("\n");
+    if (terminal_ && !quiet_) say("\n");
     SLIP_TRY_(save());
     report_.steps = step_;
     return report_;
   }
 
  private:
-  TrainState state() { return {step_, elapsed(), learner_->values(), adam_.first(), adam_.second(), average_}; }
-  double elapsed() const { return earlier_s_ + (start_ == Clock::time_point{} ? 0 : seconds_since(start_)); }
+  TrainState state() {
+    return {step_, elapsed(), learner_->values(), adam_->first(), adam_->second(), average_, best_, best_score_, worse_};
+  }
+  double own_elapsed() const { return earlier_s_ + (start_ == Clock::time_point{} ? 0 : seconds_since(start_)); }
+  /// Of the first process, as of the last step, where there are several: what follows from time must be the same for all.
+  double elapsed() const { return c_.processes->size() == 1 ? own_elapsed() : std::max(earlier_s_, agreed_s_); }
+  /// After each step: has anybody been interrupted, and how late is it?
+  Status agree() {
+    interrupted_ = interrupted();
+    if (c_.processes->size() == 1) return {};
+    const std::array<double, 2> mine{interrupted_ ? 1.0 : 0.0, own_elapsed()};
+    SLIP_TRY(const std::vector<double> all, c_.processes->gather(mine));
+    for (size_t r = 0; r < all.size(); r += 2) interrupted_ = interrupted_ || all[r] != 0;
+    agreed_s_ = all[1];
+    return {};
+  }
   bool out_of_time() const { return c_.max_minutes > 0 && elapsed() > 60 * c_.max_minutes; }
   double progress() const {
     if (!c_.schedule.by_time || c_.max_minutes <= 0) return -1;
@@ -93,7 +144,7 @@ class Run {
       return check_failed("step {}: expected a finite loss and gradient, got {} and {}", step_ + 1, step.loss, norm);
     ++step_;
     const double lr = c_.schedule.at(step_, progress());
-    adam_.step(learner_->values(), learner_->gradients(), clip_factor(norm, c_.clip), lr, step_);
+    adam_->step(learner_->values(), learner_->gradients(), clip_factor(norm, c_.clip), lr, step_);
     if (!average_.empty())  // young averages forget their start: decay grows to its final value
       update_average(average_, learner_->values(),
                      std::min(c_.ema_decay, (1.0 + static_cast<double>(step_)) / (10.0 + static_cast<double>(step_))));
@@ -105,11 +156,40 @@ class Run {
     return show();
   }
 
+  /// The values that would be published, on the held-out samples; the best are kept.
+  Status validate() {
+    const ValidationRule& rule = c_.validation;
+    if (rule.every <= 0 || (step_ % rule.every != 0 && step_ != c_.steps) || points_.empty() || points_.back().step != step_)
+      return {};
+    const auto values = learner_->values();
+    std::vector<float> raw;
+    if (!average_.empty()) {
+      raw.assign(values.begin(), values.end());
+      std::copy(average_.begin(), average_.end(), values.begin());
+    }
+    const Result<double> score = learner_->validate();
+    if (score && (best_.empty() || *score > best_score_)) {
+      best_.assign(values.begin(), values.end());
+      best_score_ = *score;
+      worse_ = 0;
+    } else if (score) {
+      ++worse_;
+    }
+    std::copy(raw.begin(), raw.end(), values.begin());
+    if (!score) return score.error();
+    points_.back().validation = *score;
+    lines_.erase(lines_.rfind('\n', lines_.size() - 2) + 1);  // the step's line, once more with its score
+    lines_ += to_line(points_.back());
+    if (!quiet_)
+      say(fmt::format("{}step {}  validation {:.5g}, best {:.5g}\n", terminal_ ? "\r\x1b[K" : "", step_, *score, best_score_));
+    return {};
+  }
+
   /// The progress line, and the log and picture on disk every log_every steps.
   Status show() {
     const LossPoint& p = points_.back();
     const bool due = step_ % c_.log_every == 0 || step_ == c_.steps || step_ == first_step_ + 1;
-    if (!options_.quiet && (terminal_ || due)) {
+    if (!quiet_ && (terminal_ || due)) {
       const double pace = seconds_since(start_) / static_cast<double>(step_ - first_step_);
       double left = pace * static_cast<double>(c_.steps - step_);
       if (c_.max_minutes > 0) left = std::min(left, std::max(0.0, 60 * c_.max_minutes - elapsed()));
@@ -119,7 +199,7 @@ class Run {
                       p.ar, drafts ? fmt::format("  accepted {:.3f}", p.acceptance) : "", p.gradient_norm, p.lr, p.samples_per_s,
                       human_duration(left), terminal_ ? "\x1b[K" : "\n"));
     }
-    if (!due || seconds_since(written_) < 5) return {};
+    if (!due || !writes_ || seconds_since(written_) < 5) return {};
     written_ = Clock::now();
     return write_log();
   }
@@ -130,8 +210,10 @@ class Run {
   }
 
   Status save() {
-    SLIP_TRY_(write_log());
-    SLIP_TRY_(save_checkpoint(c_, learner_->table(), state(), lines_));
+    if (writes_) {
+      SLIP_TRY_(write_log());
+      SLIP_TRY_(save_checkpoint(c_, *learner_, state(), lines_));
+    }
     report_.checkpoint = c_.out / fmt::format("step-{}", step_);
     return {};
   }
@@ -139,12 +221,17 @@ class Run {
   const TrainConfig& c_;
   const RunOptions& options_;
   std::unique_ptr<Learner> learner_;
-  AdamW<float> adam_;
-  std::vector<float> average_;
-  bool terminal_;
+  std::optional<AdamW<float>> adam_;
+  std::vector<float> average_, best_;
+  double best_score_ = 0;
+  int64_t worse_ = 0;
+  bool writes_, quiet_, terminal_;  // the first process writes and speaks
+  bool interrupted_ = false;
+  double agreed_s_ = 0;
   int64_t step_ = 0, first_step_ = 0, samples_ = 0;
   double earlier_s_ = 0;
   Clock::time_point start_{}, written_{};
+  Held held_;  // against a second run in the same folder
   std::vector<LossPoint> points_;
   std::string lines_;
   TrainReport report_;

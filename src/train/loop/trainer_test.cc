@@ -426,7 +426,7 @@ TEST(TrainConfig, NamesWhatIsWrong) {
   EXPECT_EQ(error(c), "no error");
   c = good;
   c["objective"] = json::object{{"kind", "tree"}};
-  EXPECT_THAT(error(c), testing::HasSubstr("kind: expected \"sasd\", \"nld\", \"graph\" or \"lora\", got \"tree\""));
+  EXPECT_THAT(error(c), testing::HasSubstr("\"blockpilot\", \"trajectory\", got \"tree\""));
   c["objective"] = json::object{{"kind", "graph"}};
   EXPECT_THAT(error(c), testing::HasSubstr("expected a model with diffusion_shift 1 for \"graph\", got 0"));
   c["model"].as_object()["diffusion_shift"] = 1;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+
+#include "models/config/config.h"
 
 namespace slip {
 namespace {
@@ -83,6 +86,50 @@ Result<bool> read_rope(const json::object& text, ModelShape& s, std::string_view
   return told;
 }
 
+/// Inverse frequencies and the factor of YaRN [Peng et al.] in double; docs in kernels/rope.h.
+void read_yarn(const RopeYarn& y, double theta, ModelShape& s) {
+  const double d = s.head_dim, pi = std::numbers::pi;
+  const auto pair_of = [&](double turns) {
+    return d * std::log(y.original_max_position / (turns * 2 * pi)) / (2 * std::log(theta));
+  };
+  double low = pair_of(y.beta_fast), high = pair_of(y.beta_slow);
+  if (y.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0);
+  high = std::min(high, d - 1);
+  if (low == high) high += 0.001;
+  s.rotary.clear();
+  for (int32_t i = 0; i < s.head_dim / 2; ++i) {
+    const double plain = std::pow(theta, -2.0 * i / d), ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
+    s.rotary.push_back(plain / y.factor * ramp + plain * (1 - ramp));
+  }
+  const auto scale = [&](double m) { return y.factor <= 1 ? 1.0 : 0.1 * m * std::log(y.factor) + 1; };
+  const double all = y.mscale_all_dim.value_or(0);
+  s.rotary_factor = y.attention_factor                      ? *y.attention_factor
+                    : y.mscale.value_or(0) != 0 && all != 0 ? scale(*y.mscale) / scale(all)
+                                                            : scale(1);
+}
+
+/// What the engine reads of families beside Qwen2's, in the trainer's terms.
+Status read_family(const json::object& config, ModelShape& s, std::string_view where) {
+  SLIP_TRY(const std::string type, string_or(config, "model_type", "qwen2", where));
+  if (type != "qwen3" && type != "ministral3" && type != "llama" && type != "mistral") return {};
+  SLIP_TRY(const ModelConfig parsed, parse_model_config(config, std::string(where)));
+  const DecoderOptions& d = parsed.decoder;
+  if (d.o_bias || d.mlp_bias || d.window > 0)
+    return unsupported("{}: expected a decoder without output biases and sliding windows to train, got one with", where);
+  s.qkv_bias = d.qkv_bias;
+  s.qk_norm = d.qk_norm;
+  s.tied = d.tied_head;
+  s.q_scale_beta = d.q_scale_beta;
+  s.q_scale_positions = d.q_scale_positions;
+  s.rope_theta = d.rope.theta;
+  if (const auto* yarn = std::get_if<RopeYarn>(&d.rope.scaling))
+    read_yarn(*yarn, d.rope.theta, s);
+  else if (!std::holds_alternative<RopeDefault>(d.rope.scaling))
+    return unsupported("{}: expected plain rotary positions or YaRN to train, got another scaling", where);
+  return {};
+}
+
 /// Lays parameters side by side; a group starts at a multiple of 16 numbers (64 bytes of f32).
 class Layout {
  public:
@@ -118,7 +165,9 @@ BlockGroups text_block(Layout& l, const ModelShape& s, const std::string& p) {
   BlockGroups g;
   g.norm1 = l.vector(p + "input_layernorm.weight", D, InitKind::kOne);
   g.qkv = l.add({a + "q_proj.weight", a + "k_proj.weight", a + "v_proj.weight"}, {{q, D}, {kv, D}, {kv, D}}, InitKind::kNormal);
-  g.qkv_bias = l.add({a + "q_proj.bias", a + "k_proj.bias", a + "v_proj.bias"}, {{q}, {kv}, {kv}}, InitKind::kZero);
+  if (s.qkv_bias) g.qkv_bias = l.add({a + "q_proj.bias", a + "k_proj.bias", a + "v_proj.bias"}, {{q}, {kv}, {kv}}, InitKind::kZero);
+  if (s.qk_norm) g.q_norm = l.vector(a + "q_norm.weight", s.head_dim, InitKind::kOne);
+  if (s.qk_norm) g.k_norm = l.vector(a + "k_norm.weight", s.head_dim, InitKind::kOne);
   g.out = l.matrix(a + "o_proj.weight", D, q, residual);
   g.norm2 = l.vector(p + "post_attention_layernorm.weight", D, InitKind::kOne);
   g.gate_up = l.add({m + "gate_proj.weight", m + "up_proj.weight"}, {{F, D}, {F, D}}, InitKind::kNormal);
@@ -181,6 +230,7 @@ Result<ModelShape> ModelShape::from_config(const json::object& config, std::stri
   SLIP_TRY(s.rope_theta, number_or(text, "rope_theta", 1e4, where));
   SLIP_TRY(const bool sections, read_rope(text, s, where));
   SLIP_TRY(s.tied, bool_or(text.contains("tie_word_embeddings") ? text : config, "tie_word_embeddings", false, where));
+  SLIP_TRY_(read_family(config, s, where));
   SLIP_TRY(const int64_t mask, int_or(config, "mask_token_id", -1, where));
   SLIP_TRY(const int64_t image, int_or(config, "image_token_id", -1, where));
   s.mask_token = static_cast<int32_t>(mask);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape and parameter table of a trainable model: Qwen2 text (`model.*`) and Qwen2.5-VL (`model.language_model.*`,
-// `model.visual.*`, the layout that transformers >= 4.52 saves), read from a Hugging Face config.json (flat or nested).
+// Shape and parameter table of a trainable model: Qwen2, Qwen3 and Ministral 3 text (`model.*`; QK-norm, YaRN, the query's scale) and
+// Qwen2.5-VL (`model.language_model.*`, `model.visual.*`, the layout that transformers >= 4.52 saves), read from a Hugging Face
+// config.json (flat or nested).
 // All parameters lie in one flat buffer; matrices that one product uses (q, k, v; gate, up) lie side by side in it.
 #pragma once
 #include <array>
@@ -27,6 +28,10 @@ struct ModelShape {
   double eps = 1e-6, rope_theta = 1e6;
   std::array<int32_t, 3> mrope{};  // pairs per axis; {K/2, 0, 0} for plain text
   bool tied = true;
+  bool qkv_bias = true, qk_norm = false;
+  std::vector<double> rotary;  // inverse frequencies of a head's pairs where theta alone does not give them (YaRN)
+  double rotary_factor = 1;    // on cosines and sines
+  double q_scale_beta = 0, q_scale_positions = 1;  // the query of position p times 1 + beta ln(1 + floor(p / positions))
   int32_t mask_token = -1, image_token = -1;
   std::optional<VisionTowerShape> vision;
   AttentionShape attention() const { return {heads, kv_heads, head_dim}; }
@@ -48,7 +53,7 @@ struct Group {
   int64_t offset = 0, rows = 0, columns = 0;
 };
 struct BlockGroups {
-  Group norm1, qkv, qkv_bias, out, out_bias, norm2, gate_up, gate_up_bias, down, down_bias;
+  Group norm1, qkv, qkv_bias, q_norm, k_norm, out, out_bias, norm2, gate_up, gate_up_bias, down, down_bias;
 };
 
 struct ParameterTable {

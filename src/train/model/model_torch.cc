@@ -30,6 +30,7 @@ template std::span<double> TrainModel::values<double>();
 template std::span<float> TrainModel::gradients<float>();
 template std::span<double> TrainModel::gradients<double>();
 
+void TrainModel::set_recompute(bool on) { impl_->recompute = on; }
 void TrainModel::clear_gradients() { impl_->gradients.zero_(); }
 
 LossSums TrainModel::forward_backward(const RowBatch& batch, double scale) {
@@ -38,6 +39,7 @@ LossSums TrainModel::forward_backward(const RowBatch& batch, double scale) {
   const LossSums sums = impl_->head(batch, x, scale, &d_x);
   torch::autograd::backward({x}, {d_x});
   impl_->renew();
+  impl_->runs.clear();
   return sums;
 }
 

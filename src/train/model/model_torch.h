@@ -38,6 +38,8 @@ class TrainModel {
   template <class T>
   std::span<T> gradients();
   void clear_gradients();
+  /// Layers keep their inputs alone and run again in the backward pass: the same bits, a third more time, far less memory.
+  void set_recompute(bool on);
 
   /// Adds the gradient of scale * (sum of all terms) to the gradients; returns the sums, unscaled.
   LossSums forward_backward(const RowBatch& batch, double scale);

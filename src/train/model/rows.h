@@ -45,6 +45,7 @@ struct RowBatch {
   std::vector<int32_t> wanted_rows;               // ascending
   std::vector<LossTerm> terms;
   VisionRows vision;
+  std::vector<double> given_features;  // features x D in place of the tower's, constants; for models whose tower is not trained
   int64_t samples = 0, full_rows = 0;  // full_rows: what the plain layout would have had
   double count = 0;                    // sum of the batch's loss denominators
 };

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <functional>
 
 #include <cmath>
 #include <vector>
@@ -167,6 +168,38 @@ struct Attend : torch::autograd::Function<Attend> {
                                data<A>(d_qkv));
     });
     return {d_qkv, Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+/// A layer as a function of the residual stream and what is still to be added to it, both replaced.
+using LayerRun = std::function<void(Tensor& x, Tensor& delta)>;
+
+/// A layer that keeps its inputs alone and runs again in the backward pass [Chen et al. 2016, "Training Deep Nets with Sublinear Memory
+/// Cost"]. The same bits: it is the same computation twice, and each weight gets its gradient once.
+struct Recompute : torch::autograd::Function<Recompute> {
+  /// `run` outlives the backward pass.
+  static variable_list forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& delta_in, int64_t run) {
+    Tensor x = x_in, delta = delta_in;
+    (*reinterpret_cast<const LayerRun*>(run))(x, delta);
+    ctx->save_for_backward({x_in, delta_in});
+    ctx->saved_data["run"] = run;
+    ctx->set_materialize_grads(false);
+    return {x, delta};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const at::AutoGradMode with_gradients(true);
+    const Tensor x_in = saved[0].detach().requires_grad_(true), delta_in = saved[1].detach().requires_grad_(true);
+    Tensor x = x_in, delta = delta_in;
+    (*reinterpret_cast<const LayerRun*>(ctx->saved_data["run"].toInt()))(x, delta);
+    variable_list roots, given;
+    for (const auto& [root, grad] : {std::pair{x, grads[0]}, {delta, grads[1]}}) {
+      if (!grad.defined()) continue;
+      roots.push_back(root);
+      given.push_back(grad);
+    }
+    torch::autograd::backward(roots, given);
+    return {x_in.grad(), delta_in.grad(), Tensor()};
   }
 };
 

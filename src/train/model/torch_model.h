@@ -22,7 +22,8 @@ struct TrainModel::Impl {
   Tensor values, gradients;
   std::map<int64_t, Tensor> leaves, narrow;  // by offset; narrow: this pass's copies in the activations' type
   RotaryTable text_rotary, vision_rotary;
-  bool frozen = false;
+  bool frozen = false, recompute = false;
+  std::vector<std::unique_ptr<LayerRun>> runs;  // of this pass, until its backward pass is done
 
   Impl(const ModelShape& s, Precision p)
       : shape(s),
@@ -30,7 +31,7 @@ struct TrainModel::Impl {
         precision(p),
         wide(p == Precision::kF64 ? at::kDouble : at::kFloat),
         act(p == Precision::kBF16 ? at::kBFloat16 : wide),
-        text_rotary(frequencies(s.rope_theta, s.head_dim)),
+        text_rotary(s.rotary.empty() ? frequencies(s.rope_theta, s.head_dim) : s.rotary),
         vision_rotary(frequencies(1e4, s.vision ? s.vision->hidden / s.vision->heads / 2 : 2)) {
     values = at::zeros({table.size}, at::TensorOptions(wide));
     gradients = at::zeros({table.size}, at::TensorOptions(wide));
@@ -86,6 +87,8 @@ struct TrainModel::Impl {
         for (int32_t i = 0; i < half; ++i) {
           const int32_t at = i < shape.mrope[0] ? p.t : i < shape.mrope[0] + shape.mrope[1] ? p.h : p.w;
           text_rotary.write(at, static_cast<size_t>(i), to[i], to[i + half]);
+          to[i] = static_cast<decltype(t)>(to[i] * shape.rotary_factor);
+          to[i + half] = static_cast<decltype(t)>(to[i + half] * shape.rotary_factor);
         }
         to += shape.head_dim;
       }
@@ -106,9 +109,33 @@ struct TrainModel::Impl {
     return out;
   }
 
+  /// Factors on the queries of rows, R x 1 (Ministral 3); undefined where there are none.
+  Tensor query_scales_of(std::span<const Position> positions) {
+    if (shape.q_scale_beta == 0) return {};
+    std::vector<double> scale;
+    for (const Position& p : positions)
+      scale.push_back(1 + shape.q_scale_beta * std::log1p(std::floor(p.t / shape.q_scale_positions)));
+    return at::from_blob(scale.data(), {static_cast<int64_t>(scale.size()), 1}, at::kDouble)
+        .to(wide, /*non_blocking=*/false, /*copy=*/true);
+  }
+
+  /// Queries and keys normalised head by head, queries scaled.
+  Tensor prepare_heads(const Tensor& qkv, const BlockGroups& g, const Tensor& q_scale) {
+    const int64_t R = qkv.size(0), H = shape.heads, G = shape.kv_heads, K = shape.head_dim;
+    const auto part = [&](int64_t first, int64_t heads, const Group& gain) {
+      const Tensor x = qkv.narrow(1, first * K, heads * K);
+      if (gain.rows == 0) return x;
+      return Norm::apply(x.to(wide).reshape({R * heads, K}).contiguous(), leaf(gain), shape.eps, static_cast<int64_t>(act))
+          .view({R, heads * K});
+    };
+    Tensor q = part(0, H, g.q_norm);
+    if (q_scale.defined()) q = q * q_scale.to(act);
+    return at::cat({q, part(H, G, g.k_norm), qkv.narrow(1, (H + G) * K, G * K)}, 1);
+  }
+
   /// A block's queries, keys and values. `x` and `delta` are the residual stream and what is still to be added to it (undefined at
-  /// the start).
-  Tensor before_attention(const BlockGroups& g, double eps, Tensor& x, Tensor& delta) {
+  /// the start). `q_scale`: query_scales_of the rows.
+  Tensor before_attention(const BlockGroups& g, double eps, Tensor& x, Tensor& delta, const Tensor& q_scale = {}) {
     Tensor y;
     if (delta.defined()) {
       const variable_list sum = AddNorm::apply(x, delta, leaf(g.norm1), eps, false);
@@ -117,7 +144,8 @@ struct TrainModel::Impl {
     } else {
       y = Norm::apply(x, leaf(g.norm1), eps, static_cast<int64_t>(act));
     }
-    return linear(y, g.qkv, g.qkv_bias);
+    const Tensor qkv = linear(y, g.qkv, g.qkv_bias);
+    return g.q_norm.rows > 0 || q_scale.defined() ? prepare_heads(qkv, g, q_scale) : qkv;
   }
   /// The rest of the block; `projected`: behind the output projection.
   void after_attention(const BlockGroups& g, double eps, const Tensor& projected, Tensor& x, Tensor& delta) {
@@ -126,11 +154,27 @@ struct TrainModel::Impl {
     delta = linear(SwiGlu::apply(linear(sum[1], g.gate_up, g.gate_up_bias)), g.down, g.down_bias);
   }
   void block(const BlockGroups& g, const AttentionPlan& plan, AttentionShape s, double eps, const Tensor& rotary,
-             const Tensor* keep_rows, Tensor& x, Tensor& delta) {
-    const Tensor qkv = before_attention(g, eps, x, delta);
+             const Tensor* keep_rows, Tensor& x, Tensor& delta, const Tensor& q_scale = {}) {
+    const Tensor qkv = before_attention(g, eps, x, delta, q_scale);
     const Tensor mixed = Attend::apply(qkv, rotary, reinterpret_cast<int64_t>(&plan), int64_t{s.H}, int64_t{s.G});
     if (keep_rows != nullptr) x = x.index_select(0, *keep_rows);
     after_attention(g, eps, linear(mixed, g.out, g.out_bias), x, delta);
+  }
+
+  /// The same, keeping x and delta alone for the backward pass where that is wanted. References outlive the backward pass.
+  void thrifty_block(const BlockGroups& g, const AttentionPlan& plan, AttentionShape s, double eps, const Tensor& rotary,
+                     const Tensor* keep_rows, Tensor& x, Tensor& delta, const Tensor& q_scale = {}) {
+    if (!recompute || !delta.defined() || !at::GradMode::is_enabled())
+      return block(g, plan, s, eps, rotary, keep_rows, x, delta, q_scale);
+    const Tensor keep = keep_rows != nullptr ? *keep_rows : Tensor();
+    runs.push_back(std::make_unique<LayerRun>([this, &g, &plan, s, eps, rotary, keep, q_scale](Tensor& to_x, Tensor& to_delta) {
+      renew();  // a narrow copy made without gradients must not be met with them, nor the other way round
+      block(g, plan, s, eps, rotary, keep.defined() ? &keep : nullptr, to_x, to_delta, q_scale);
+      renew();
+    }));
+    const variable_list out = Recompute::apply(x, delta, reinterpret_cast<int64_t>(runs.back().get()));
+    x = out[0];
+    delta = out[1];
   }
 
   /// Merged features in window order, activations' type.
@@ -142,8 +186,8 @@ struct TrainModel::Impl {
     Tensor x = at::mm(pixels, weight(table.patch_embed).t()).to(wide), delta;
     for (int32_t i = 0; i < v.depth; ++i) {
       const bool full = std::find(v.full_layers.begin(), v.full_layers.end(), i) != v.full_layers.end();
-      block(table.vision[static_cast<size_t>(i)], full ? b.vision.full : b.vision.windows, v.attention(), 1e-6, rotary, nullptr, x,
-            delta);
+      thrifty_block(table.vision[static_cast<size_t>(i)], full ? b.vision.full : b.vision.windows, v.attention(), 1e-6, rotary,
+                    nullptr, x, delta);
     }
     const Tensor y = AddNorm::apply(x, delta, leaf(table.merger_norm), 1e-6, false)[1];
     const int64_t unit = int64_t{v.merge} * v.merge;
@@ -151,21 +195,27 @@ struct TrainModel::Impl {
     return linear(at::gelu(up), table.merger_down, table.merger_down_bias);
   }
 
+  Tensor given_features(const RowBatch& b) const {
+    const int64_t D = shape.hidden, n = static_cast<int64_t>(b.given_features.size()) / D;
+    return at::from_blob(const_cast<double*>(b.given_features.data()), {n, D}, at::kDouble).to(wide);
+  }
+
   /// Final-norm outputs of the wanted rows, residual type.
   Tensor forward(const RowBatch& b) {
     renew();
     Tensor x = at::embedding(leaf(table.embed), index_tensor(b.tokens));
     if (!b.feature_rows.empty()) {
-      SLIP_CHECK(shape.vision.has_value(), "features need a vision tower");
-      const Tensor features = vision_tower(b).index_select(0, index_tensor(b.feature_of)).to(wide);
+      SLIP_CHECK(shape.vision.has_value() || !b.given_features.empty(), "features need a vision tower");
+      const Tensor merged = b.given_features.empty() ? vision_tower(b) : given_features(b);
+      const Tensor features = merged.index_select(0, index_tensor(b.feature_of)).to(wide);
       x = x.index_copy(0, index_tensor(b.feature_rows), features);
     }
-    const Tensor rotary = text_rotary_of(b.positions), wanted = index_tensor(b.wanted_rows);
+    const Tensor rotary = text_rotary_of(b.positions), wanted = index_tensor(b.wanted_rows), q_scale = query_scales_of(b.positions);
     Tensor delta;
     for (int32_t i = 0; i < shape.layers; ++i) {
       const bool last = i + 1 == shape.layers;
-      block(table.layers[static_cast<size_t>(i)], last ? b.last : b.all, shape.attention(), shape.eps, rotary,
-            last ? &wanted : nullptr, x, delta);
+      thrifty_block(table.layers[static_cast<size_t>(i)], last ? b.last : b.all, shape.attention(), shape.eps, rotary,
+                    last ? &wanted : nullptr, x, delta, q_scale);
     }
     return AddNorm::apply(x, delta, leaf(table.norm), shape.eps, true)[1];
   }

@@ -65,31 +65,40 @@ void LkLoss::unite(std::span<const T> draft_V, std::span<const T> verify_V, std:
 template <class T>
 LkPosition LkLoss::position(std::span<const T> draft_V, std::span<const T> verify_V, std::span<const TokenId> allowed, double scale,
                             std::span<T> gradient_V) {
+  return position(draft_V, verify_V, allowed, {scale, scale}, gradient_V, std::nullopt);
+}
+
+template <class T>
+LkPosition LkLoss::position(std::span<const T> draft_V, std::span<const T> verify_V, std::span<const TokenId> allowed,
+                            Shares shares, std::span<T> gradient_V, std::optional<int32_t> target) {
   SLIP_CHECK(!draft_V.empty() && draft_V.size() == verify_V.size(), "two lines over one vocabulary");
   unite(draft_V, verify_V, allowed);
   LkPosition out;
   out.ids = static_cast<int32_t>(ids_.size());
   const double log_p = softmax_on(verify_V, ids_, rule_.tau, p_), log_q = softmax_on(draft_V, ids_, rule_.tau, q_);
   const double log_q1 = softmax_on(draft_V, ids_, 1.0, q1_);
-  size_t y = 0;
+  size_t best = 0;
   double pull = 0;  // sum q sign(q - p) / 2
   for (size_t i = 0; i < ids_.size(); ++i) {
-    if (verify_V[static_cast<size_t>(ids_[i])] > verify_V[static_cast<size_t>(ids_[y])]) y = i;
+    if (verify_V[static_cast<size_t>(ids_[i])] > verify_V[static_cast<size_t>(ids_[best])]) best = i;
     out.alpha += std::min(p_[i], q_[i]);
     out.tv += std::abs(p_[i] - q_[i]) / 2;
     pull += q_[i] * (q_[i] > p_[i] ? 0.5 : q_[i] < p_[i] ? -0.5 : 0);
   }
-  out.target = ids_[y];
-  out.lambda = std::exp(-rule_.eta * out.alpha);
+  out.target = target.value_or(ids_[best]);
+  const auto y = std::lower_bound(ids_.begin(), ids_.end(), out.target);
+  out.has_ce = y != ids_.end() && *y == out.target;
+  out.lambda = rule_.scale * std::exp(-rule_.eta * out.alpha);
   out.kl = divergence(draft_V, verify_V, ids_, rule_.tau, log_p, log_q, p_);
   out.lk = out.lambda * out.kl + (1 - out.lambda) * out.tv;
-  out.ce = log_q1 - static_cast<double>(draft_V[static_cast<size_t>(out.target)]);
+  out.ce = out.has_ce ? log_q1 - static_cast<double>(draft_V[static_cast<size_t>(out.target)]) : 0;
   if (gradient_V.empty()) return out;
   for (size_t i = 0; i < ids_.size(); ++i) {
     const double side = q_[i] > p_[i] ? 0.5 : q_[i] < p_[i] ? -0.5 : 0;
     const double d_lk = (out.lambda * (q_[i] - p_[i]) + (1 - out.lambda) * q_[i] * (side - pull)) / rule_.tau;
-    const double d_ce = q1_[i] - (i == y ? 1 : 0);
-    gradient_V[static_cast<size_t>(ids_[i])] += static_cast<T>(scale * (rule_.lk_weight * d_lk + rule_.ce_weight * d_ce));
+    const double d_ce = out.has_ce ? q1_[i] - (ids_[i] == out.target ? 1 : 0) : 0;
+    gradient_V[static_cast<size_t>(ids_[i])] +=
+        static_cast<T>(shares.lk * rule_.lk_weight * d_lk + shares.ce * rule_.ce_weight * d_ce);
   }
   return out;
 }
@@ -98,5 +107,10 @@ template LkPosition LkLoss::position<float>(std::span<const float>, std::span<co
                                             std::span<float>);
 template LkPosition LkLoss::position<double>(std::span<const double>, std::span<const double>, std::span<const TokenId>, double,
                                              std::span<double>);
+
+template LkPosition LkLoss::position<float>(std::span<const float>, std::span<const float>, std::span<const TokenId>, Shares,
+                                            std::span<float>, std::optional<int32_t>);
+template LkPosition LkLoss::position<double>(std::span<const double>, std::span<const double>, std::span<const TokenId>, Shares,
+                                             std::span<double>, std::optional<int32_t>);
 
 }  // namespace slip

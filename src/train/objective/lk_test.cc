@@ -14,6 +14,7 @@
 namespace slip {
 namespace {
 
+namespace fs = std::filesystem;
 const std::filesystem::path kFixtures = std::filesystem::path(SLIP_FIXTURES) / "train";
 
 template <class T>
@@ -109,6 +110,69 @@ TEST(Lk, FarDraftsGiveFiniteNumbersAndAPull) {
   EXPECT_NEAR(p.tv, 1, 1e-12);
   EXPECT_LT(gradient[1], -1.0F);  // a third from KL (lambda is 1), one from CE
   EXPECT_GT(gradient[0], 1.0F);
+}
+
+/// Drawn targets, which need not be in U, scaled lambdas, both averages (tests/fixtures/heads/lora_drafter).
+void check_averaged(const json::object& file, const std::string& name, bool by_blocks) {
+  const fs::path folder = fs::path(SLIP_FIXTURES) / "heads/lora_drafter";
+  const Checkpoint inputs = must(Checkpoint::open_file(folder / "lk_inputs.safetensors")),
+                   truth = must(Checkpoint::open_file(folder / "lk_f64.safetensors"));
+  const json::object& c = file.at("cases").as_object().at(name).as_object();
+  const json::object& expected = c.at(by_blocks ? "blocks" : "positions").as_object();
+  const auto number = [&](const char* key) { return c.at(key).to_number<double>(); };
+  const auto V = static_cast<size_t>(file.at("vocab").as_int64()), width = static_cast<size_t>(file.at("width").as_int64());
+  const std::vector<double> draft = tensor(inputs, "draft_logits"), verify = tensor(inputs, "verify_logits");
+  const LkRule rule{.tau = number("tau"),
+                    .eta = number("decay"),
+                    .top = static_cast<int32_t>(number("top")),
+                    .lk_weight = number("lk_weight"),
+                    .ce_weight = number("ce_weight"),
+                    .scale = number("scale")};
+  LkLoss lk(rule);
+  const auto& drafts = c.at("drafts").as_array();
+  const auto& targets = c.at("targets").as_array();
+  std::vector<size_t> active;
+  std::vector<size_t> with_ce;
+  const auto position = [&](size_t b, size_t j, LkLoss::Shares shares, std::span<double> gradient) {
+    const size_t at = (b * width + j) * V;
+    return lk.position<double>(std::span(draft).subspan(at, V), std::span(verify).subspan(at, V), {}, shares, gradient,
+                               static_cast<int32_t>(targets[b].as_array()[j].as_int64()));
+  };
+  double all_active = 0, all_ce = 0;
+  for (size_t b = 0; b < drafts.size(); ++b) {
+    size_t n = 0, inside = 0;
+    for (bool miss = false; n < width && !miss; ++n) {
+      inside += position(b, n, {}, {}).has_ce;
+      miss = drafts[b].as_array()[n].as_int64() != targets[b].as_array()[n].as_int64();
+    }
+    active.push_back(n);
+    with_ce.push_back(inside);
+    all_active += static_cast<double>(n);
+    all_ce += static_cast<double>(inside);
+    EXPECT_EQ(n, static_cast<size_t>(expected.at("blocks").as_array()[b].as_object().at("active").as_int64()));
+    EXPECT_EQ(inside, static_cast<size_t>(expected.at("blocks").as_array()[b].as_object().at("in_top").as_int64()));
+  }
+  std::vector<double> gradient(draft.size(), 0);
+  double sum_lk = 0, sum_ce = 0;
+  const auto blocks = static_cast<double>(drafts.size());
+  for (size_t b = 0; b < drafts.size(); ++b)
+    for (size_t j = 0; j < active[b]; ++j) {
+      const double ce_count = by_blocks ? blocks * static_cast<double>(std::max<size_t>(1, with_ce[b])) : all_ce;
+      const LkLoss::Shares shares{by_blocks ? 1 / (blocks * static_cast<double>(active[b])) : 1 / all_active, 1 / ce_count};
+      const LkPosition p = position(b, j, shares, std::span(gradient).subspan((b * width + j) * V, V));
+      sum_lk += shares.lk * p.lk;
+      sum_ce += shares.ce * p.ce;
+    }
+  EXPECT_NEAR(sum_lk, expected.at("lk").to_number<double>(), 1e-10) << name;
+  EXPECT_NEAR(sum_ce, expected.at("ce").to_number<double>(), 1e-10) << name;
+  const std::vector<double> stored = tensor(truth, name + (by_blocks ? ".blocks.grad" : ".positions.grad"));
+  for (size_t i = 0; i < stored.size(); ++i) ASSERT_NEAR(gradient[i], stored[i], 1e-9) << name << " " << i;
+}
+
+TEST(Lk, DrawnTargetsOutsideTheUnionLeaveTheCrossEntropyAlone) {
+  const json::object file = must(read_json(fs::path(SLIP_FIXTURES) / "heads/lora_drafter/lk.json")).as_object();
+  for (const auto& [name, c] : file.at("cases").as_object())
+    for (const bool by_blocks : {true, false}) check_averaged(file, std::string(name), by_blocks);
 }
 
 }  // namespace

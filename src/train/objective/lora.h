@@ -16,6 +16,7 @@ struct LoraRule {
   double alpha = 32;
   LkRule lk;
   bool by_blocks = true;  // mean over a block's positions, then over blocks; false: over all positions
+  double sampled = 0;     // share of the blocks whose drafts are drawn from the drafter (T = 1), not taken greedily; the paper: 0.9
   int32_t width = 32;     // rows of a block of free text, the newest included; forms have their own blocks
   double scale() const { return alpha / rank; }
 };

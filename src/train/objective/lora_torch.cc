@@ -86,11 +86,14 @@ struct LoraLm::Impl {
     const AttentionShape s = base.shape.attention();
     // The graph keeps the angles; the arena's are written by the verifying pass before the gradient is taken.
     const Tensor angles = pass.draft_adapter ? rotary.narrow(0, 0, top).clone() : rotary.narrow(0, 0, top);
+    std::vector<Position> positions;
+    for (const Row& r : pass.rows) positions.push_back(r.position);
+    const Tensor q_scale = base.query_scales_of(positions);
     Tensor x = embed(pass), delta;
     for (size_t l = 0; l < arena.size(); ++l) {
       const BlockGroups& g = base.table.layers[l];
       const bool is_last = l + 1 == arena.size();
-      const Tensor own = base.before_attention(g, base.shape.eps, x, delta), kept = arena[l].narrow(0, 0, top);
+      const Tensor own = base.before_attention(g, base.shape.eps, x, delta, q_scale), kept = arena[l].narrow(0, 0, top);
       if (!pass.draft_adapter) arena[l].index_copy_(0, slots, own);
       if (is_last && wanted.size(0) == 0) return {};
       const Tensor qkv = pass.draft_adapter ? kept.index_copy(0, slots, own) : kept;

@@ -119,19 +119,32 @@ NldNoise nld_noise(const Sample& s, const NldRule&, const NoiseKey& key) {
   return noise;
 }
 
-SequenceRows nld_rows(const Sample& s, const NldNoise& noise, const NldRule& rule) {
+namespace {
+
+bool is_image(const Sample& s, size_t i) { return s.image_token.value >= 0 && s.tokens[i] == s.image_token; }
+bool in_answer(const Sample& s, size_t i) { return i < s.response.size() && s.response[i] != 0; }
+
+}  // namespace
+
+SequenceRows nld_rows(const Sample& s, const NldNoise& noise, const NldRule& rule, bool ar_only) {
   const size_t n = s.tokens.size();
+  const bool diffusion = !ar_only && rule.alpha > 0;
   const double p = (1 - rule.minimum_noise) * noise.t + rule.minimum_noise;
   NoisyRow noisy{std::vector<uint8_t>(n, 0), std::vector<double>(n, rule.alpha / p)};
   std::vector<int32_t> turn(n);
-  double masked = 0;
+  std::vector<uint8_t> label(n, 0);
+  double count = 0;
   for (size_t i = 0; i < n; ++i) {
-    noisy.masked[i] = noise.draw[i] < p;
-    masked += noisy.masked[i];
     turn[i] = static_cast<int32_t>(i) / rule.block_size;
+    if (is_image(s, i)) continue;
+    noisy.masked[i] = diffusion && noise.draw[i] < p && (!rule.answers_masked || in_answer(s, i));
+    label[i] = i >= 1 && rule.ar_weight > 0 && (!rule.answers_predicted || in_answer(s, i));
+    count += noisy.masked[i] + label[i];
   }
-  SequenceRows rows = dual_rows(s, turn, {&noisy, 1}, std::vector<uint8_t>(n, 1), false);
-  rows.count = masked + static_cast<double>(n) - 1;
+  SequenceRows rows = dual_rows(s, turn, {&noisy, diffusion ? size_t{1} : size_t{0}}, label, false);
+  const double unit = rule.by_sequence && count > 0 ? 1 / count : 1;
+  for (auto& term : rows.terms) term.weight *= unit * (term.noisy ? 1 : rule.ar_weight);
+  rows.count = rule.by_sequence ? (count > 0 ? 1 : 0) : count;
   return rows;
 }
 

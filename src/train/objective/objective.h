@@ -6,8 +6,10 @@
 //   loss = [ sum over both rows, masked i: w_i CE(noisy i-1, token i) + sum response i: CE(clean i-1, token i) ] / (2 response tokens)
 //   and, where a sample brings grounding targets (grounding.h), + sum g_i CE(clean i, target i) inside the brackets.
 // NLD [Nemotron-Labs-Diffusion; 2.2] no shift, blocks on a fixed grid, weight alpha / p on masked tokens of one noisy row:
-//   loss = [ alpha sum masked i: CE(noisy i, token i) / p + sum i >= 1: CE(clean i-1, token i) ] / (masked + next-token labels)
-// Both are sums over samples divided by counts over samples, whatever the batch is split into.
+//   loss = [ alpha sum masked i: CE(noisy i, token i) / p + ar_weight sum labels i >= 1: CE(clean i-1, token i) ] / (masked + labels)
+// Rows of images are never masked and never labels. Stage 1 of the paper's two is the clean half alone (NldRule::ar_steps).
+// All are sums over samples divided by counts over samples, whatever the batch is split into (NldRule::by_sequence: means of each
+// sample's own quotient).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -50,15 +52,21 @@ std::array<std::vector<uint8_t>, 2> sasd_masks(const Sample& s, const Noise& noi
 SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks, const std::vector<SectionRule>& sections);
 
 struct NldRule {
-  int32_t block_size = 32;
+  int32_t block_size = 32;  // the grid counts from the sequence's first row, images included
   double alpha = 0.3, minimum_noise = 1e-3;
+  double ar_weight = 1;            // 0: no next-token loss, and none of its labels in the count
+  bool answers_masked = false;     // only answers' tokens are masked (END included); else any token
+  bool answers_predicted = false;  // only answers' tokens are labels; else any but the first
+  bool by_sequence = false;        // average each sample by its own count, then over samples; else over the whole batch
+  int64_t ar_steps = 0;            // so many first steps are stage 1
 };
 struct NldNoise {
   double t = 0;
   std::vector<double> draw;
 };
 NldNoise nld_noise(const Sample& s, const NldRule& rule, const NoiseKey& key);
-SequenceRows nld_rows(const Sample& s, const NldNoise& noise, const NldRule& rule);
+/// `ar_only`: stage 1, the clean half alone; masked tokens do not count. count is 0 where there is nothing to learn.
+SequenceRows nld_rows(const Sample& s, const NldNoise& noise, const NldRule& rule, bool ar_only = false);
 
 /// Terms of a sample's grounding targets: the clean row of such a token predicts the target itself (an image cell has no next
 /// token to speak of). Clean row i must be row i of `rows`.

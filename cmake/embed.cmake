@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DFOLDER=... -DOUT=page_files.cc -P embed.cmake: the folder's files as byte arrays.
+file(GLOB_RECURSE files RELATIVE ${FOLDER} ${FOLDER}/*)
+list(SORT files)
+set(arrays "")
+set(table "")
+set(n 0)
+foreach(file ${files})
+  file(READ ${FOLDER}/${file} hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(APPEND arrays "const unsigned char kFile${n}[] = {${bytes}0};\n")
+  string(LENGTH "${hex}" digits)
+  math(EXPR size "${digits} / 2")
+  string(APPEND table "    {\"/${file}\", type_of_file(\"/${file}\"), {reinterpret_cast<const char*>(kFile${n}), ${size}}},\n")
+  math(EXPR n "${n} + 1")
+endforeach()
+file(WRITE ${OUT} "// Made of ${FOLDER} by cmake/embed.cmake.\n#include <array>\n#include <span>\n\n#include \"server/page.h\"\n\nnamespace slip::server {\nnamespace {\n${arrays}const std::array<PageFile, ${n}> kFiles = {{\n${table}}};\n}  // namespace\nextern const std::span<const PageFile> kPageFiles;\nconst std::span<const PageFile> kPageFiles = kFiles;\n}  // namespace slip::server\n")

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ interface as a program uses it: what a callback may do, what a deadline leaves, and an answer that drafts the next one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "slipstream/engine.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr uint64_t kScene = 900000017;
+
+class Api : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto engine = Engine::load(std::string(SLIP_SOURCE_DIR) + "/models/demo", {.threads = 2});
+    ASSERT_TRUE(engine) << engine.error().message;
+    engine_ = new Engine(std::move(*engine));
+    auto request = request_of_scene(kScene);
+    ASSERT_TRUE(request);
+    request_ = new Request(std::move(*request));
+  }
+  static void TearDownTestSuite() {
+    delete engine_;
+    delete request_;
+  }
+  /// The scene's request with a token of its own.
+  static Request asked() {
+    Request out = *request_;
+    out.cancel = CancelToken();
+    return out;
+  }
+  static Answer answer(const Request& request) {
+    auto out = engine_->answer(request);
+    EXPECT_TRUE(out) << out.error().message;
+    return out ? std::move(*out) : Answer();
+  }
+
+  static Engine* engine_;
+  static Request* request_;
+};
+Engine* Api::engine_ = nullptr;
+Request* Api::request_ = nullptr;
+
+TEST_F(Api, WhatACallbackThrowsEndsTheAnswerAndNothingElse) {
+  const Answer before = answer(asked());
+  for (const int64_t pass : {1, 2, 7}) {
+    const auto thrown = engine_->answer(asked(), [&](const Event& e) {
+      if (e.kind == Event::Kind::kPass && e.forwards >= pass) throw std::runtime_error("of the caller");
+    });
+    ASSERT_FALSE(thrown);
+    EXPECT_EQ(thrown.error().kind, ErrorKind::kInternal);
+    EXPECT_THAT(thrown.error().message, HasSubstr("of the caller"));
+    const auto number = engine_->answer(asked(), [&](const Event& e) {
+      if (e.kind == Event::Kind::kField) throw 7;
+    });
+    ASSERT_FALSE(number);
+    EXPECT_EQ(number.error().kind, ErrorKind::kInternal);
+    EXPECT_EQ(answer(asked()).tokens, before.tokens);
+  }
+}
+
+TEST_F(Api, ACallbackMayCancelAndWhatItWasToldStaysTrue) {
+  const Answer whole = answer(asked());
+  for (const size_t enough : {1, 3, 8}) {
+    Request request = asked();
+    std::map<std::string, std::string> known;
+    const auto stopped = engine_->answer(request, [&](const Event& e) {
+      if (e.kind == Event::Kind::kField) known[e.field->name] = e.field->text;
+      if (known.size() >= enough) request.cancel.cancel();
+    });
+    ASSERT_FALSE(stopped);
+    EXPECT_EQ(stopped.error().kind, ErrorKind::kCancelled);
+    EXPECT_GE(known.size(), enough);
+    EXPECT_LT(known.size(), whole.fields.size());
+    for (const auto& [name, text] : known) {
+      ASSERT_NE(whole.field(name), nullptr) << name;
+      EXPECT_EQ(whole.field(name)->text, text) << name;
+    }
+  }
+}
+
+TEST_F(Api, CopiesOfARequestShareItsToken) {
+  Request request = asked();
+  const Request copy = request;
+  request.cancel.cancel();
+  EXPECT_EQ(engine_->answer(copy).error().kind, ErrorKind::kCancelled);
+  Request renewed = copy;
+  renewed.cancel = CancelToken();
+  EXPECT_TRUE(engine_->answer(renewed));
+}
+
+TEST_F(Api, WaitingForATurnCountsForTheDeadline) {
+  Request slow = asked(), late = asked();
+  slow.decoder.preset = "ar";
+  slow.sampling.temperature = 1;
+  slow.rollouts = 8;
+  bool asked_late = false;
+  ErrorKind kind = ErrorKind::kInternal;
+  std::thread other;
+  const auto stopped = engine_->answer(slow, [&](const Event&) {
+    if (asked_late) {
+      slow.cancel.cancel();
+      return;
+    }
+    asked_late = true;
+    other = std::thread([&] {
+      late.cancel.set_deadline(CancelToken::Clock::now() + std::chrono::milliseconds(20));
+      const auto none = engine_->answer(late);
+      if (!none) kind = none.error().kind;
+    });
+    other.join();  // the turn is kept meanwhile
+  });
+  EXPECT_FALSE(stopped);
+  EXPECT_TRUE(asked_late) << stopped.error().message;
+  EXPECT_EQ(kind, ErrorKind::kCancelled);
+}
+
+TEST_F(Api, AnEarlierAnswerDraftsTheNextInFewerPasses) {
+  const Answer first = answer(asked());
+  Request next = asked();
+  next.previous_answer = first.to_json();
+  const Answer again = answer(next);
+  EXPECT_EQ(again.tokens, first.tokens);
+  EXPECT_LT(2 * again.statistics.forwards, first.statistics.forwards);
+  EXPECT_THAT(again.decoder.drafter, StartsWith("previous:"));
+  auto later = request_of_scene(kScene, 0.5);
+  ASSERT_TRUE(later);
+  const Answer alone = answer(*later);
+  later->previous_answer = first.to_json();
+  EXPECT_EQ(answer(*later).tokens, alone.tokens) << "whatever was said before";
+  later->previous_answer = alone.to_json();
+  later->form = "none";
+  later->ego.reset();
+  later->prompt = "go on";
+  EXPECT_EQ(engine_->answer(*later).error().kind, ErrorKind::kBadInput) << "of another form";
+}
+
+TEST_F(Api, AnEarlierAnswerFindsRoomAndRefusesWhatMakesNoSense) {
+  Request next = asked();
+  next.previous_answer = answer(asked()).to_json();
+  const std::string folder = std::string(SLIP_SOURCE_DIR) + "/models/demo";
+  auto fitting = Engine::load_for(next, folder, {.threads = 2});
+  ASSERT_TRUE(fitting) << fitting.error().message;
+  EXPECT_TRUE(fitting->answer(next));
+  next.decoder.drafter = "lookup";
+  EXPECT_EQ(engine_->answer(next).error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(check_request(next, folder).error().kind, ErrorKind::kUsage);
+  next.decoder.drafter.clear();
+  for (const char* document : {"", "{", "[]", "{}", R"({"tokens": [1, 2, 3]})", R"({"tokens": [999999999], "form": "wod-e2e"})"}) {
+    next.previous_answer = document;
+    const auto refused = engine_->answer(next);
+    if (!*document) {
+      EXPECT_TRUE(refused) << "none";
+      continue;
+    }
+    ASSERT_FALSE(refused) << document;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput) << document;
+    EXPECT_THAT(refused.error().message, StartsWith("previous_answer")) << document;
+  }
+}
+
+TEST_F(Api, ExactSameLawAndLossyAreThreeThings) {
+  const auto used = [&](const char* preset, const char* verifier) {
+    Request request = asked();
+    request.sampling.temperature = 0.8;
+    request.decoder.preset = preset;
+    request.decoder.verifier = verifier;
+    const DecoderUsed& d = answer(request).decoder;
+    return std::pair(d.exact, d.lossy);
+  };
+  EXPECT_EQ(used("scaffold-spec", ""), std::pair(true, false));
+  EXPECT_EQ(used("scaffold-spec", "rejection"), std::pair(false, false));
+  EXPECT_EQ(used("section-diffusion", ""), std::pair(false, true));
+}
+
+TEST_F(Api, ACacheThatIsTooSmallNamesItsOption) {
+  auto small = Engine::load(std::string(SLIP_SOURCE_DIR) + "/models/demo", {.threads = 1, .slots = 64});
+  ASSERT_TRUE(small) << small.error().message;
+  const auto refused = small->answer(asked());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kResource);
+  EXPECT_THAT(refused.error().message, HasSubstr("EngineOptions::slots"));
+}
+
+// What both doors are asked, one after the other: the engine is the service's from then on.
+void expect_equal_doors(const std::string& folder, const std::vector<Request>& requests) {
+  auto engine = Engine::load(folder, {.threads = 2, .slots = 8192});
+  ASSERT_TRUE(engine) << engine.error().message;
+  std::vector<Answer> alone;
+  for (const Request& r : requests) {
+    auto answer = engine->answer(r);
+    ASSERT_TRUE(answer) << answer.error().message;
+    alone.push_back(std::move(*answer));
+  }
+  auto service = Service::start(std::move(*engine));
+  ASSERT_TRUE(service) << service.error().message;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    auto answer = service->answer(requests[i]);
+    ASSERT_TRUE(answer) << i << ": " << answer.error().message;
+    EXPECT_EQ(answer->text, alone[i].text) << i;
+    EXPECT_EQ(answer->tokens, alone[i].tokens) << i;
+    EXPECT_EQ(answer->finish, alone[i].finish) << i;
+    EXPECT_EQ(answer->token_log_probs(), alone[i].token_log_probs()) << i;
+  }
+}
+
+std::vector<Request> with_forms(const std::string& own) {
+  Request words;
+  words.prompt = "go on";
+  words.raw_prompt = true;
+  words.max_tokens = 12;
+  std::vector<Request> out(4, words);
+  out[0].form = own;
+  out[1].form_schema =
+      R"({"title": "light", "type": "object", "properties": {"light": {"enum": ["green", "red"]}, "n": {"type": "string", "maxLength": 6}},
+          "required": ["light", "n"]})";
+  out[2].form = "none";
+  out[2].log_probs = true;
+  out[3].form = "none";
+  out[3].sampling.temperature = 0.8;
+  out[3].seed = 3;
+  return out;
+}
+
+TEST(Doors, EngineAndServiceTakeAFormByNameBySchemaAndNoneAlike) {
+  const std::string folder = std::string(SLIP_SOURCE_DIR) + "/models/demo";
+  std::vector<Request> requests = with_forms("wod-e2e");
+  auto scene = request_of_scene(kScene);
+  ASSERT_TRUE(scene);
+  scene->log_probs = true;
+  requests.push_back(*scene);  // "model", which stands for the folder's own
+  expect_equal_doors(folder, requests);
+}
+
+TEST(Doors, AModelWithoutAFormOfItsOwnAnswersWithText) {
+  namespace fs = std::filesystem;
+  const fs::path from = fs::path(SLIP_SOURCE_DIR) / "models/demo", folder = fs::path(testing::TempDir()) / "formless";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  for (const auto& entry : fs::directory_iterator(from))
+    if (entry.is_regular_file() && entry.path().filename() != "config.json")
+      fs::create_symlink(entry.path(), folder / entry.path().filename());
+  std::ifstream in(from / "config.json");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const size_t own = text.find("\"slipstream\"");
+  ASSERT_NE(own, std::string::npos);
+  text.replace(own, 12, "\"stranger\"");
+  std::ofstream(folder / "config.json") << text;
+  EXPECT_EQ(own_form(folder.string()), "none");
+  expect_equal_doors(folder.string(), with_forms("model"));
+}
+
+// Log probabilities stand beside the tokens one for one: those of the fields, and 0 where the form writes.
+TEST_F(Api, LogProbabilitiesStandBesideTheTokens) {
+  Request r = asked();
+  r.log_probs = true;
+  const Answer a = answer(r);
+  const std::vector<double> each = a.token_log_probs();
+  ASSERT_EQ(each.size(), a.tokens.size());
+  double drawn = 0, ends = 0;
+  size_t in_fields = 0;
+  for (const LogProbs& of : a.log_probs) in_fields += of.tokens.size(), drawn += of.sum;
+  double sum = 0;
+  for (const double p : each) sum += p;
+  ends = drawn - sum;
+  EXPECT_LE(ends, 1e-9);  // what the fields' ENDs add can only make it less
+  EXPECT_LT(sum, 0);
+  EXPECT_GT(in_fields, 0U);
+  EXPECT_TRUE(answer(asked()).token_log_probs().empty());
+}
+
+}  // namespace
+}  // namespace slipstream

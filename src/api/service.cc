@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// slipstream::Service over slip::Service.
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+
+#include "api/answers.h"
+#include "api/boundary.h"
+#include "api/choice.h"
+#include "api/engines.h"
+#include "api/requests.h"
+#include "api/told.h"
+#include "base/content_hash.h"
+#include "service/service.h"
+#include "slipstream/engine.h"
+
+namespace slipstream {
+
+namespace api = slip::api;
+using slip::Result;
+
+namespace {
+
+uint64_t mixed(uint64_t h, std::string_view bytes) {
+  for (const char c : bytes) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
+  return h;
+}
+
+// Files of weights are large: their sizes, and 4 KiB of every MiB. A folder is not an adversary.
+uint64_t hash_of_file(const std::filesystem::path& file, uint64_t h) {
+  std::error_code ec;
+  const uint64_t bytes = std::filesystem::file_size(file, ec);
+  std::ifstream in(file, std::ios::binary);
+  std::string part(4096, '\0');
+  h = mixed(h, file.filename().string() + fmt::format(":{}", bytes));
+  for (uint64_t at = 0; at < bytes; at += uint64_t{1} << 20) {
+    in.seekg(static_cast<std::streamoff>(at));
+    in.read(part.data(), static_cast<std::streamsize>(part.size()));
+    h = mixed(h, std::string_view(part).substr(0, static_cast<size_t>(in.gcount())));
+    in.clear();
+  }
+  return h;
+}
+
+std::string fingerprint_of(const ModelInfo& info) {
+  std::vector<std::filesystem::path> files;
+  std::error_code ec;
+  for (const auto& entry : std::filesystem::directory_iterator(info.folder, ec))
+    if (entry.is_regular_file(ec) && entry.path().extension() != ".md") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  uint64_t h = 0xCBF29CE484222325u;
+  for (const auto& file : files) h = hash_of_file(file, h);
+  for (const std::string& word : {info.dtype, info.kv_type, info.device, instruction_set(), std::string(version())})
+    h = mixed(h, word + "|");
+  return fmt::format("slip-{:016x}", h);
+}
+
+Served served_from(const slip::Served& s) {
+  return {static_cast<Fate>(s.fate), s.queue_ms, s.run_ms, s.predicted_ms, s.retry_after_s};
+}
+
+slip::Terms terms_from(const Terms& t) {
+  slip::Terms out{.key = t.key, .batch = t.batch};
+  constexpr double kMostMs = 1e9;  // eleven days; what is beyond is none
+  if (t.deadline_ms > 0 && t.deadline_ms < kMostMs)
+    out.deadline = slip::Clock::now() +
+                   std::chrono::duration_cast<slip::Clock::duration>(std::chrono::duration<double, std::milli>(t.deadline_ms));
+  return out;
+}
+
+/// Requests that cost alike.
+std::string kind_of(const Request& r) {
+  const std::string form = r.form_schema.empty() ? r.form : fmt::format("schema {:x}", mixed(1, r.form_schema));
+  return fmt::format("{}|{}|{}|{}|{}", form, r.decoder.preset, r.decoder.drafter, r.rollouts, r.form == "none" ? r.max_tokens : 0);
+}
+
+}  // namespace
+
+struct [[gnu::visibility("hidden")]] Service::Impl {
+  Engine engine;
+  std::string fingerprint;
+  std::unique_ptr<slip::Service> service;  // before the engine it ends
+
+  explicit Impl(Engine e) : engine(std::move(e)) {}
+  slip::Engine& inner() { return *engine.impl().engine; }
+  const ModelInfo& info() const { return engine.info(); }
+  /// As Engine::answer takes it.
+  Request meant(const Request& given) const { return api::with_form(given, info().form.empty() ? "none" : info().form); }
+
+  struct Prepared {
+    slip::Request request;
+    slip::FormPtr form;
+    bool text = false;
+  };
+  Result<Prepared> prepare(const Request& asked);
+  slip::Status take_previous(const Request& asked, Prepared& p);
+  slip::Status preprocess(slip::Request & request);
+};
+
+/// An earlier answer, or a text that is one of the form's.
+slip::Status Service::Impl::take_previous(const Request& asked, Prepared& p) {
+  if (!asked.previous_answer.empty()) {  // named as the drafter by api::decoder_of
+    const int32_t vocab = inner().model().lm().info().vocab;
+    SLIP_TRY(slip::PreviousAnswer before,
+             slip::previous_answer(asked.previous_answer, "previous_answer", p.form ? &p.form->form : nullptr, vocab));
+    p.request.previous = std::make_shared<const slip::PreviousAnswer>(std::move(before));
+    p.request.context.previous = p.request.previous.get();
+    return {};
+  }
+  if (!asked.decoder.drafter.empty() || (!asked.previous && asked.prediction.empty())) return {};
+  slip::PreviousAnswer previous{.form = p.form ? p.form->form.name() : "", .fields = {}, .tokens = {}};
+  if (asked.previous && asked.previous->impl) {
+    const slip::Answer& before = asked.previous->impl->answer;
+    if ((before.form ? before.form->form.name() : "") != previous.form) return {};
+    previous.fields = before.decoded.fields;
+    previous.tokens = before.decoded.tokens;
+  } else {
+    auto tokens = inner().model().tokenizer()->encode(asked.prediction);
+    if (!tokens) return {};
+    previous.tokens = std::move(*tokens);
+    if (p.form) {
+      auto fields = slip::split_answer(p.form->form, previous.tokens);
+      if (!fields) return {};  // not one of the form's, or spelled in other tokens: no draft
+      previous.fields = std::move(*fields);
+    }
+  }
+  if (p.form && previous.fields.size() != p.form->form.fields().size()) return {};
+  auto method = slip::with_parts(p.request.method, "", "previous:request", "", "");
+  if (!method) return {};  // a decoder that has no use for it
+  p.request.method = std::move(*method);
+  p.request.previous = std::make_shared<const slip::PreviousAnswer>(std::move(previous));
+  p.request.context.previous = p.request.previous.get();
+  return {};
+}
+
+/// On the caller's thread, so that the service's does passes alone.
+slip::Status Service::Impl::preprocess(slip::Request& request) {
+  const bool blind = request.ego && !inner().task().cameras;
+  if (blind || request.images.empty()) return {};
+  for (const slip::Image& image : request.images) {
+    SLIP_TRY_(request.context.cancel.check("encode", static_cast<int64_t>(request.grids.size()), "images"));
+    SLIP_TRY(slip::PatchGrid grid, inner().model().preprocess(image));
+    grid.content = slip::content_hash(grid.values);
+    request.grids.push_back(std::move(grid));
+  }
+  return {};
+}
+
+Result<Service::Impl::Prepared> Service::Impl::prepare(const Request& asked) {
+  slip::Engine& e = inner();
+  SLIP_TRY_(api::check_use(asked, info().folder, e.visibility(), e.model().config().action.has_value()));
+  SLIP_TRY_(api::check_words(asked));
+  Prepared p;
+  SLIP_TRY(p.request, api::engine_request(asked));
+  p.text = api::is_free_text(asked);
+  if (!p.text) {
+    SLIP_TRY(p.form, e.form_of(p.request));
+    p.request.compiled = p.form;
+  }
+  SLIP_TRY(const DecoderChoice choice, api::decoder_of(asked));
+  SLIP_TRY(const std::optional<slip::Visibility> visibility, api::visibility_named(asked.visibility));
+  SLIP_TRY(p.request.method, api::method_from(choice, visibility, &e, !p.text));
+  // Where nobody has chosen a width, drafts are priced with what shares the pass.
+  const slip::MethodWords words = slip::words_of(p.request.method);
+  if (choice.preset.empty() && choice.width.empty() && words.drafter != "none" && words.verifier == "exact") {
+    auto method = slip::with_parts(p.request.method, "", "", "", "measured");
+    if (method) p.request.method = std::move(*method);
+  }
+  SLIP_TRY_(take_previous(asked, p));
+  SLIP_TRY_(preprocess(p.request));
+  return p;
+}
+
+Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Service::Service(Service&&) noexcept = default;
+Service& Service::operator=(Service&&) noexcept = default;
+Service::~Service() = default;
+
+Result<Service> Service::start(Engine engine, const ServiceOptions& o, const CancelToken& cancel) {
+  return api::bounded([&]() -> Result<Service> {
+    auto impl = std::make_unique<Impl>(std::move(engine));
+    impl->fingerprint = fingerprint_of(impl->info());
+    const slip::ServiceOptions options{.most_running = std::max(1, o.most_running),
+                                       .most_waiting = std::max(0, o.most_waiting),
+                                       .pass_budget_ms = o.pass_budget_ms,
+                                       .feature_bytes = static_cast<size_t>(std::max<int64_t>(0, o.feature_bytes))};
+    SLIP_TRY(impl->service, slip::Service::start(impl->inner(), options, cancel));
+    return Service(std::move(impl));
+  });
+}
+
+const ModelInfo& Service::info() const { return impl_->info(); }
+const std::string& Service::fingerprint() const { return impl_->fingerprint; }
+
+void Service::submit(const Request& given, const Terms& terms, OnEvent on_event, OnDone on_done) {
+  const slip::Terms when = terms_from(terms);
+  const Request request = impl_->meant(given);
+  auto prepared = api::bounded([&] { return impl_->prepare(request); });
+  if (!prepared) {
+    Served served;
+    served.fate = prepared.error().kind == ErrorKind::kCancelled ? Fate::kCancelled : Fate::kFailed;
+    on_done(prepared.error(), served);
+    return;
+  }
+  slip::Ask ask{.request = std::move(prepared->request), .terms = when, .done = {}, .kind = kind_of(request)};
+  std::shared_ptr<api::Told> told;
+  if (on_event) {
+    const bool whole = request.rollouts == 1;
+    told = std::make_shared<api::Told>(std::move(on_event), impl_->inner().model().tokenizer(), prepared->form,
+                                       prepared->text && whole, request.stop, whole);
+    told->listen(ask.request);
+  }
+  Request asked = request;  // what the answer's own words go by; pictures are left out
+  asked.images.clear();
+  asked.videos.clear();
+  slip::Request shown = ask.request;
+  shown.images.clear();
+  shown.grids.clear();
+  shown.context = {};
+  ask.done = [told, asked = std::move(asked), shown = std::move(shown), impl = impl_.get(), on_done = std::move(on_done)](
+                 slip::Result<slip::Answer> answer, const slip::Served& served) mutable {
+    if (!answer) return on_done(answer.error(), served_from(served));
+    if (told) told->end(*answer);
+    on_done(api::bounded(
+                [&]() -> Result<Answer> { return api::answer_from(std::move(*answer), std::move(shown), asked, impl->info()); }),
+            served_from(served));
+  };
+  impl_->service->submit(std::move(ask));
+}
+
+Result<Answer> Service::answer(const Request& request, const Terms& terms, const OnEvent& on_event, Served* served) {
+  std::mutex mutex;
+  std::condition_variable done;
+  std::optional<Result<Answer>> result;
+  submit(request, terms, on_event, [&](Result<Answer> answer, const Served& s) {
+    const std::lock_guard lock(mutex);
+    result = std::move(answer);
+    if (served) *served = s;
+    done.notify_one();
+  });
+  std::unique_lock lock(mutex);
+  done.wait(lock, [&] { return result.has_value(); });
+  return std::move(*result);
+}
+
+Served Service::outlook(const Request& request, const Terms& terms) const {
+  Served out;
+  out.fate = static_cast<Fate>(impl_->service->outlook(kind_of(impl_->meant(request)), terms_from(terms), &out.retry_after_s));
+  return out;
+}
+
+Result<int64_t> Service::most_tokens(const Request& given) {
+  return api::bounded([&]() -> Result<int64_t> {
+    const Request request = impl_->meant(given);
+    if (api::is_free_text(request)) return int64_t{0};
+    slip::Request r;
+    r.form = request.form;
+    r.form_schema = request.form_schema;
+    r.unnorm_key = request.unnorm_key;
+    SLIP_TRY(const slip::FormPtr form, impl_->inner().form_of(r));
+    return int64_t{form->form.length()};
+  });
+}
+
+Result<std::vector<int32_t>> Service::tokenize(std::string_view text) const {
+  return api::bounded([&]() -> Result<std::vector<int32_t>> {
+    if (!slip::is_valid_utf8(text)) return slip::bad_input("prompt: expected valid UTF-8, got other bytes");
+    SLIP_TRY(const std::vector<slip::TokenId> ids, impl_->inner().model().prompt_tokens(text));
+    std::vector<int32_t> out;
+    for (const slip::TokenId id : ids) out.push_back(id.value);
+    return out;
+  });
+}
+
+Result<std::string> Service::detokenize(const std::vector<int32_t>& ids) const {
+  return api::bounded([&]() -> Result<std::string> {
+    SLIP_TRY(const slip::Tokenizer* tokenizer, impl_->inner().model().need_tokenizer());
+    std::vector<slip::TokenId> tokens;
+    for (const int32_t id : ids) {
+      if (id < 0 || id >= tokenizer->size()) return slip::bad_input("tokens: expected ids below {}, got {}", tokenizer->size(), id);
+      tokens.push_back({id});
+    }
+    return slip::to_valid_utf8(tokenizer->decode(tokens));
+  });
+}
+
+std::string Service::token_bytes(int32_t id) const {
+  slip::Model& model = impl_->inner().model();
+  const slip::DraftRule& rule = model.lm().info().rule;
+  if (rule.has_null && id == rule.null_token.value) return "";  // answer_text leaves it out
+  const slip::Tokenizer* tokenizer = model.tokenizer();
+  return tokenizer && id >= 0 && id < tokenizer->size() ? std::string(tokenizer->token_bytes({id})) : "";
+}
+
+ServiceLoad Service::load() const {
+  const slip::ServiceLoad l = impl_->service->load();
+  return {l.running,     l.waiting,           l.pages,  l.pages_held,   l.pages_kept,
+          l.prompt_rows, l.prompt_rows_found, l.images, l.images_found, l.passes};
+}
+
+void Service::on_pass(std::function<void(const PassShared&)> told) {
+  impl_->service->on_pass([told = std::move(told)](const slip::PassTold& p) {
+    told({p.rows, p.prompt_rows, p.requests, p.ms, p.draft});
+  });
+}
+
+}  // namespace slipstream

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/told.h"
+
+#include "api/answers.h"
+
+namespace slip::api {
+
+using slipstream::Event;
+
+Told::Told(const slipstream::OnEvent& on_event, const Tokenizer* tokenizer, FormPtr form, bool text, std::vector<std::string> stops,
+           bool form_text)
+    : on_event_(on_event),
+      tokenizer_(tokenizer),
+      form_(std::move(form)),
+      held_(std::move(stops)),
+      form_text_(form_text && form_ && tokenizer) {
+  if (text && tokenizer) stream_.emplace(*tokenizer, true);
+  if (!form_text_) return;
+  stream_.emplace(*tokenizer, false);  // as answer_text() decodes it
+  done_.resize(form_->form.fields().size());
+}
+
+void Told::listen(Request& request) {
+  request.context.on_field = [this](int32_t index, std::span<const TokenId> content) { field(index, content); };
+  request.context.on_prefill = [this](int64_t done, int64_t total) { prefill(done, total); };
+  request.context.on_progress = [this](const DecodeProgress& p) { pass(p); };
+}
+
+void Told::field(int32_t index, std::span<const TokenId> content) {
+  if (!form_ || !tokenizer_) return;
+  if (form_text_) done_[static_cast<size_t>(index)].emplace(content.begin(), content.end());
+  const auto value = parse_field(*form_, static_cast<size_t>(index), content, *tokenizer_);
+  if (!value) return;  // the answer will say what is wrong with it
+  const slipstream::FieldValue told = field_value(form_->form.fields()[static_cast<size_t>(index)].name, *value);
+  Event event = at(forwards_, tokens_);
+  event.kind = Event::Kind::kField;
+  event.field = &told;
+  on_event_(event);
+  if (form_text_) say_certain();
+}
+
+void Told::push(TokenId token) {
+  if (!form_->null_token || token != *form_->null_token) fresh_ += stream_->push(token);
+}
+
+/// Fixed tokens and complete fields from where the text stands.
+void Told::say_certain() {
+  const Form& form = form_->form;
+  const auto pieces = form.pieces();
+  while (piece_ < pieces.size()) {
+    if (const auto* run = std::get_if<FixedRun>(&pieces[piece_])) {
+      for (const TokenId t : run->ids) push(t);
+      piece_ = static_cast<size_t>(form.next_piece(static_cast<int32_t>(piece_)));
+      continue;
+    }
+    const auto f = static_cast<size_t>(std::get<FieldRef>(pieces[piece_]).field);
+    if (!done_[f]) break;
+    // An END that says what comes next stands behind the content, and is no part of the text.
+    const int32_t exit = exit_piece(form.fields()[f], *done_[f]);
+    for (size_t i = 0; i + (exit >= 0 ? 1 : 0) < done_[f]->size(); ++i) push((*done_[f])[i]);
+    piece_ = static_cast<size_t>(exit >= 0 ? exit : form.next_piece(static_cast<int32_t>(piece_)));
+  }
+  say(fresh_, at(forwards_, tokens_));
+  fresh_.clear();
+}
+
+void Told::pass(const DecodeProgress& p) {
+  forwards_ = p.forwards;
+  tokens_ = p.decided;
+  Event event = at(p.forwards, p.decided);
+  if (stream_ && !form_text_) text(p.tokens, event);
+  event.kind = Event::Kind::kPass;
+  if (p.statistics) {
+    event.rows = p.statistics->rows;
+    event.proposed = p.statistics->proposed;
+    event.tested = p.statistics->tested;
+    event.accepted = p.statistics->accepted;
+  }
+  on_event_(event);
+}
+
+void Told::prefill(int64_t done, int64_t total) {
+  Event event = at(forwards_, tokens_);
+  event.kind = Event::Kind::kPrefill;
+  event.done = done;
+  event.total = total;
+  on_event_(event);
+}
+
+void Told::end(const Answer& a) {
+  if (!stream_) return;
+  const Event event = at(a.decoded.statistics.forwards, static_cast<int64_t>(a.decoded.tokens.size()));
+  if (form_text_) {
+    if (a.decoded.fields.size() == done_.size())
+      for (size_t f = 0; f < done_.size(); ++f) done_[f] = a.decoded.fields[f];
+    say_certain();
+    return say(stream_->flush(), event);
+  }
+  text(a.decoded.tokens, event);
+  // Half a character at a limit is no part of the answer, and not told.
+  const std::string rest = held_.push(stream_->flush()) + held_.flush();
+  if (a.finish != Finish::kLength) return say(rest, event);
+  const size_t half = rest.find("\xEF\xBF\xBD");
+  say(a.text.ends_with(rest) ? rest : rest.substr(0, half), event);
+}
+
+Event Told::at(int64_t forwards, int64_t tokens) const {
+  Event out;
+  out.forwards = forwards;
+  out.tokens = tokens;
+  out.elapsed_ms = ms_since(start_);
+  return out;
+}
+
+void Told::text(std::span<const TokenId> tokens, const Event& event) {
+  std::string fresh;
+  for (; seen_ < tokens.size(); ++seen_) fresh += stream_->push(tokens[seen_]);
+  say(held_.push(fresh), event);
+}
+
+void Told::say(const std::string& fresh, Event event) {
+  if (fresh.empty()) return;
+  event.kind = Event::Kind::kText;
+  event.text = fresh;
+  on_event_(event);
+}
+
+}  // namespace slip::api

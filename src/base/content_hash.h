@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// 128 bits of bytes by which equal content is found again. Keyed with random numbers of the process: nobody outside can make two contents
+// that collide; between two that nobody chose so, one pair in 2^64 of them would.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <span>
+#include <utility>
+
+namespace slip {
+
+struct ContentHash {
+  uint64_t low = 0, high = 0;  // both 0: of nothing yet
+  bool operator==(const ContentHash&) const = default;
+  bool empty() const { return low == 0 && high == 0; }
+};
+
+/// The high and low half of a product, together: every bit of both factors counts.
+inline uint64_t mix_hash(uint64_t h, uint64_t x) {
+  const unsigned __int128 product = static_cast<unsigned __int128>(h ^ x) * 0x9E3779B97F4A7C15u;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+inline const std::pair<uint64_t, uint64_t>& process_hash_keys() {
+  static const std::pair<uint64_t, uint64_t> keys = [] {
+    std::random_device d;
+    const auto word = [&] { return uint64_t{d()} << 32 | d(); };
+    return std::pair{word(), word()};
+  }();
+  return keys;
+}
+
+/// Never empty().
+inline ContentHash content_hash(std::span<const float> numbers) {
+  auto [low, high] = process_hash_keys();
+  low = mix_hash(low, numbers.size());
+  const auto take = [&](uint64_t word) {
+    low = mix_hash(low, word);
+    high = mix_hash(high + 1, ~word);
+  };
+  size_t i = 0;
+  for (; i + 2 <= numbers.size(); i += 2) {
+    uint64_t word = 0;
+    std::memcpy(&word, numbers.data() + i, sizeof word);
+    take(word);
+  }
+  if (i < numbers.size()) take(std::bit_cast<uint32_t>(numbers[i]));
+  return {low, high | 1};
+}
+
+}  // namespace slip

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stack that the program runs on, whatever the limit of the shell that started it (`ulimit -s`).
+#pragma once
+#include <cstddef>
+#include <functional>
+
+namespace slip {
+
+/// Linux's usual limit: what recursion in here was bounded for.
+inline constexpr size_t kStackBytes = size_t{8} << 20;
+
+/// Calls `work` on a stack of kStackBytes, and has new threads get one: on this thread where its limit is as large, else on another one that
+/// is waited for. Where the system gives no such thread, here. What `work` throws ends the program: it catches.
+void with_stack(const std::function<void()>& work);
+
+}  // namespace slip

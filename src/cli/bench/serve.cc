@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// `bench serve`: the service under load, in one process, without sockets. Closed loop: so many clients ask one question after another. Open
+// loop: questions come at a rate whether or not others are answered (Poisson arrivals). Streams: cars that ask at a steady rate and give a
+// frame up when the next one comes. The decoders take turns within every point, so that their ratios hold on a machine that is not alone:
+// the concurrency figure of [Nemotron-Labs-Diffusion] in miniature (docs/PAPERS.md).
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "base/json.h"
+#include "base/measure.h"
+#include "cli/bars.h"
+#include "cli/bench/commands.h"
+#include "cli/output.h"
+#include "slipstream/engine.h"
+
+namespace slip::cli {
+namespace {
+
+struct AnswerSeen {
+  double total_ms = 0, first_ms = 0;
+  bool answered = false;
+  int64_t tokens = 0;
+};
+
+/// What one decoder did at one load, in all its turns.
+struct LoadPoint {
+  double seconds = 0;
+  std::vector<AnswerSeen> samples;
+  int64_t passes = 0, rows = 0, requests = 0;
+};
+
+double quantile_of(std::vector<double> v, double p) {
+  if (v.empty()) return 0;
+  const auto at = static_cast<size_t>(p * static_cast<double>(v.size() - 1) + 0.5);
+  std::nth_element(v.begin(), v.begin() + static_cast<ptrdiff_t>(at), v.end());
+  return v[at];
+}
+
+json::object quantiles_json(const std::vector<double>& v) {
+  return {{"p50", quantile_of(v, .5)}, {"p95", quantile_of(v, .95)}, {"p99", quantile_of(v, .99)}};
+}
+
+json::object point_json(const std::string& decoder, std::string_view of, double load, const LoadPoint& p) {
+  std::vector<double> total, first;
+  int64_t tokens = 0;
+  for (const AnswerSeen& s : p.samples) {
+    if (!s.answered) continue;
+    tokens += s.tokens;
+    total.push_back(s.total_ms);
+    first.push_back(s.first_ms);
+  }
+  const double passes = static_cast<double>(std::max<int64_t>(1, p.passes));
+  return {{"decoder", decoder},
+          {of, load},
+          {"seconds", p.seconds},
+          {"answers", total.size()},
+          {"missed", p.samples.size() - total.size()},
+          {"answers_per_s", static_cast<double>(total.size()) / p.seconds},
+          {"tokens_per_s", static_cast<double>(tokens) / p.seconds},
+          {"first_field_ms", quantiles_json(first)},
+          {"answer_ms", quantiles_json(total)},
+          {"rows_per_pass", static_cast<double>(p.rows) / passes},
+          {"requests_per_pass", static_cast<double>(p.requests) / passes}};
+}
+
+class ServiceUnderLoad {
+ public:
+  ServiceUnderLoad(slipstream::Service& service, const BenchServeOptions& o, std::vector<slipstream::Request> scenes)
+      : service_(service), o_(o), scenes_(std::move(scenes)) {
+    service_.on_pass([this](const slipstream::PassShared& pass) {
+      const std::lock_guard lock(mutex_);
+      if (!point_) return;
+      ++point_->passes;
+      point_->rows += pass.rows;
+      point_->requests += pass.requests;
+    });
+  }
+
+  /// One turn, added to the point.
+  void closed(const std::string& decoder, int clients, double seconds, LoadPoint& point) {
+    turn(decoder, point, [&](Clock::time_point start) {
+      std::vector<std::thread> threads;
+      for (int c = 0; c < clients; ++c)
+        threads.emplace_back([&] {
+          while (ms_since(start) < seconds * 1000 && !cancel_.cancelled()) wait_for(*submit());
+        });
+      for (std::thread& t : threads) t.join();
+    });
+  }
+  void open(const std::string& decoder, double per_s, double seconds, LoadPoint& point) {
+    turn(decoder, point, [&](Clock::time_point start) {
+      std::exponential_distribution<double> gap(per_s);
+      for (double at_s = gap(random_); at_s < seconds && !cancel_.cancelled(); at_s += gap(random_)) {
+        std::this_thread::sleep_until(start + std::chrono::duration<double>(at_s));
+        submit();
+      }
+    });
+  }
+  void streams(const std::string& decoder, int cars, double hz, double seconds, LoadPoint& point) {
+    turn(decoder, point, [&](Clock::time_point start) {
+      std::vector<std::shared_ptr<One>> running(static_cast<size_t>(cars));
+      const auto frames = static_cast<int64_t>(seconds * hz) * cars;
+      for (int64_t k = 0; k < frames && !cancel_.cancelled(); ++k) {
+        std::this_thread::sleep_until(start + std::chrono::duration<double>(static_cast<double>(k) / (hz * cars)));
+        auto& car = running[static_cast<size_t>(k % cars)];
+        if (car) car->cancel.cancel();
+        car = submit();
+      }
+    });
+  }
+
+ private:
+  struct One {
+    slipstream::CancelToken cancel;
+    double first_ms = 0;
+    bool done = false;
+  };
+  template <class Work>
+  void turn(const std::string& decoder, LoadPoint& point, Work work) {
+    decoder_ = decoder;
+    {
+      const std::lock_guard lock(mutex_);
+      point_ = &point;
+    }
+    const auto start = Clock::now();
+    work(start);
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return under_way_ == 0; });
+    point.seconds += ms_since(start) / 1000;
+    point_ = nullptr;
+  }
+  void wait_for(const One& one) {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return one.done; });
+  }
+  std::shared_ptr<One> submit() {
+    const auto one = std::make_shared<One>();
+    slipstream::Request r;
+    {
+      const std::lock_guard lock(mutex_);
+      ++under_way_;
+      r = scenes_[next_ % scenes_.size()];
+      r.seed = next_++;
+    }
+    if (decoder_ != "auto") r.decoder.preset = decoder_;
+    r.sampling.temperature = o_.temperature;
+    r.reuse_prompt = o_.reuse;
+    r.cancel = one->cancel = slipstream::CancelToken::child_of(cancel_);
+    const auto begun = Clock::now();
+    service_.submit(
+        r, {.key = "", .batch = false, .deadline_ms = o_.deadline_ms},
+        [one, begun](const slipstream::Event& e) {
+          const bool tells = e.kind == slipstream::Event::Kind::kField || e.kind == slipstream::Event::Kind::kText;
+          if (tells && one->first_ms == 0) one->first_ms = ms_since(begun);
+        },
+        [this, one, begun](slipstream::Result<slipstream::Answer> answer, const slipstream::Served&) {
+          AnswerSeen s{.total_ms = ms_since(begun), .first_ms = one->first_ms, .answered = answer.has_value()};
+          if (answer) s.tokens = answer->statistics.tokens;
+          const std::lock_guard lock(mutex_);
+          if (point_) point_->samples.push_back(s);
+          one->done = true;
+          --under_way_;
+          ended_.notify_all();
+        });
+    return one;
+  }
+
+  slipstream::Service& service_;
+  const BenchServeOptions& o_;
+  const std::vector<slipstream::Request> scenes_;
+  const slipstream::CancelToken cancel_ = slipstream::CancelToken::of_process();
+  std::mt19937_64 random_{7};
+  std::string decoder_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  int under_way_ = 0;
+  uint64_t next_ = 0;
+  LoadPoint* point_ = nullptr;
+};
+
+void print_load_head(std::string_view of) {
+  print_text(fmt::format("{:<14} {:>8} {:>10} {:>10} {:>9} {:>8} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8}\n", "decoder", of, "answers/s",
+                         "tokens/s", "first p50", "p50 ms", "p95 ms", "p99 ms", "rows", "shared", "missed", "of best"));
+}
+
+void print_point(const json::object& p, std::string_view of) {
+  const auto number = [&](std::string_view key) { return p.at(key).to_number<double>(); };
+  const auto inner = [&](const char* key, const char* q) { return p.at(key).at(q).to_number<double>(); };
+  print_text(
+      fmt::format("{:<14} {:>8.3g} {:>10.1f} {:>10.0f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.1f} {:>7.1f} {:>7.0f} {:>8}\n",
+                  std::string(p.at("decoder").as_string()), number(of), number("answers_per_s"), number("tokens_per_s"),
+                  inner("first_field_ms", "p50"), inner("answer_ms", "p50"), inner("answer_ms", "p95"), inner("answer_ms", "p99"),
+                  number("rows_per_pass"), number("requests_per_pass"), number("missed"),
+                  p.contains("of_best") ? fmt::format("{:.2f}", number("of_best")) : ""));
+}
+
+/// `auto` beside the best of the decoders that were named.
+void compare_with_best(std::vector<json::object>& lines) {
+  double best = 0;
+  for (const json::object& line : lines)
+    if (line.at("decoder") != "auto") best = std::max(best, line.at("answers_per_s").to_number<double>());
+  for (json::object& line : lines)
+    if (best > 0 && line.at("decoder") == "auto") line["of_best"] = line.at("answers_per_s").to_number<double>() / best;
+}
+
+std::vector<std::string> contenders_of(const BenchServeOptions& o, const slipstream::ModelInfo& info) {
+  if (!o.decoders.empty()) return o.decoders;
+  if (info.visibility == "graph") return {"auto", "ar", "fields", "fields-spec"};
+  return {"auto", "ar", "scaffold-ar", "scaffold-spec"};
+}
+
+}  // namespace
+
+Status bench_serve(const BenchServeOptions& o) {
+  const slipstream::CancelToken cancel = slipstream::CancelToken::of_process();
+  Bars bars;
+  std::vector<slipstream::Request> scenes;
+  for (int i = 0; i < o.scenes; ++i) {
+    SLIP_TRY_(cancel.check("bench", i, "scenes"));
+    SLIP_TRY(slipstream::Request r, slipstream::request_of_scene(900'000'000 + static_cast<uint64_t>(i)));
+    scenes.push_back(std::move(r));
+    bars.tell("scenes", i + 1, o.scenes);
+  }
+  SLIP_TRY(slipstream::Engine engine,
+           slipstream::Engine::load(o.model, {.dtype = o.dtype, .threads = o.threads, .slots = 1 << 16}, bars.progress(), cancel));
+  const slipstream::ServiceOptions options{
+      .most_running = 64, .most_waiting = 4096, .feature_bytes = o.reuse ? int64_t{256} << 20 : 0};
+  SLIP_TRY(slipstream::Service service, slipstream::Service::start(std::move(engine), options, cancel));
+  bars.finish();
+  const std::vector<std::string> decoders = contenders_of(o, service.info());
+  const std::string_view of = o.rates.empty() ? "clients" : "per_s";
+  std::vector<double> loads(o.rates.begin(), o.rates.end());
+  if (loads.empty()) loads.assign(o.clients.begin(), o.clients.end());
+  ServiceUnderLoad load(service, o, std::move(scenes));
+  if (!o.json) print_load_head(of);
+  for (const double at : loads) {
+    std::map<std::string, LoadPoint> points;
+    for (int turn = -1; turn < o.turns; ++turn)  // the first is a rehearsal: caches, what is known of costs
+      for (const std::string& decoder : decoders) {
+        SLIP_TRY_(cancel.check("bench", turn, "turns"));
+        LoadPoint rehearsal, &point = turn < 0 ? rehearsal : points[decoder];
+        const double seconds = (turn < 0 ? 0.5 : 1) * o.seconds / o.turns;
+        if (!o.rates.empty())
+          load.open(decoder, at, seconds, point);
+        else if (o.hz > 0)
+          load.streams(decoder, static_cast<int>(at), o.hz, seconds, point);
+        else
+          load.closed(decoder, static_cast<int>(at), seconds, point);
+      }
+    std::vector<json::object> lines;
+    for (const std::string& decoder : decoders) lines.push_back(point_json(decoder, of, at, points[decoder]));
+    if (o.rates.empty() && o.hz <= 0) compare_with_best(lines);
+    for (json::object& line : lines) {
+      if (o.hz > 0) line["hz"] = o.hz;
+      if (o.json)
+        print_json(line);
+      else
+        print_point(line, of);
+    }
+  }
+  return {};
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// A study's document and its table; see study.h.
+#include "cli/study.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace slip::cli {
+namespace {
+
+Status only(const json::object& o, std::initializer_list<std::string_view> known, const std::string& where) {
+  for (const auto& [key, value] : o)
+    if (std::find(known.begin(), known.end(), std::string_view(key)) == known.end())
+      return bad_input("{}: expected a known key, got \"{}\"", where, std::string_view(key));
+  return {};
+}
+
+/// A name that is a folder's as well.
+Status check_name(const std::string& name, const std::string& where) {
+  const bool plain = !name.empty() && name != "." && name != ".." && name.find_first_of("/\n|:") == std::string::npos;
+  if (!plain) return bad_input("{}: name: expected a text without slashes, colons and bars, got \"{}\"", where, name);
+  return {};
+}
+
+template <class T>
+Status check_unique(const std::vector<T>& all, const std::string& what) {
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (all[i].name == all[k].name) return bad_input("{}: expected each name once, got {} twice", what, all[i].name);
+  return {};
+}
+
+Result<StudyArm> read_arm(const json::object& o, const std::string& where) {
+  SLIP_TRY_(only(o, {"name", "set", "stages", "checkpoint"}, where));
+  StudyArm arm;
+  SLIP_TRY(arm.name, get_string(o, "name", where));
+  SLIP_TRY_(check_name(arm.name, where));
+  SLIP_TRY(arm.checkpoint, string_or(o, "checkpoint", "", where));
+  if (!arm.checkpoint.empty()) {
+    if (o.contains("set") || o.contains("stages"))
+      return bad_input("{}: expected \"checkpoint\" alone, got \"set\" or \"stages\" beside it", where);
+    return arm;
+  }
+  json::object common;
+  if (o.contains("set")) {
+    SLIP_TRY(const json::object* set, get_object(o, "set", where));
+    common = *set;
+  }
+  if (!o.contains("stages")) {
+    arm.stages.push_back(std::move(common));
+    return arm;
+  }
+  SLIP_TRY(const json::array* stages, get_array(o, "stages", where));
+  for (const json::value& v : *stages) {
+    if (!v.is_object()) return bad_input("{}: stages: expected objects, got another value", where);
+    json::object all = common;
+    for (const auto& [key, value] : v.get_object()) all[key] = value;
+    arm.stages.push_back(std::move(all));
+  }
+  if (arm.stages.empty()) return bad_input("{}: stages: expected at least one, got none", where);
+  return arm;
+}
+
+Result<StudyMode> read_mode(const json::object& o, const std::string& where) {
+  SLIP_TRY_(only(
+      o, {"name", "on", "decoder", "schedule", "drafter", "verifier", "width", "records", "count", "seed", "temperature"}, where));
+  StudyMode m;
+  SLIP_TRY(m.name, get_string(o, "name", where));
+  SLIP_TRY_(check_name(m.name, where));
+  if (m.name == "train") return bad_input("{}: name: expected another than train, got it", where);
+  SLIP_TRY(m.on, string_or(o, "on", "", where));
+  slipstream::EvaluateOptions& e = m.options;
+  SLIP_TRY(e.decoder.preset, string_or(o, "decoder", "", where));
+  SLIP_TRY(e.decoder.schedule, string_or(o, "schedule", "", where));
+  SLIP_TRY(e.decoder.drafter, string_or(o, "drafter", "", where));
+  SLIP_TRY(e.decoder.verifier, string_or(o, "verifier", "", where));
+  SLIP_TRY(e.decoder.width, string_or(o, "width", "", where));
+  SLIP_TRY(e.records, string_or(o, "records", "", where));
+  SLIP_TRY(e.count, int_or(o, "count", 50, where));
+  if (e.count < 1) return bad_input("{}: count: expected at least 1, got {}", where, e.count);
+  SLIP_TRY(const int64_t seed, int_or(o, "seed", 0, where));
+  e.first_seed = e.seed = static_cast<uint64_t>(seed);
+  SLIP_TRY(e.temperature, number_or(o, "temperature", 0, where));
+  return m;
+}
+
+Result<StudyColumn> read_column(const json::value& v, const Study& s, const std::string& where) {
+  if (!v.is_string()) return bad_input("{}: columns: expected texts, got {}", where, json::serialize(v));
+  const std::string text(v.get_string());
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return bad_input("{}: columns: expected MODE:PATH, got {}", where, text);
+  StudyColumn c{text.substr(0, colon), text.substr(colon + 1)};
+  const bool known =
+      c.mode == "train" || std::any_of(s.modes.begin(), s.modes.end(), [&](const StudyMode& m) { return m.name == c.mode; });
+  if (!known) return bad_input("{}: columns: expected a mode of this study or train, got {}", where, c.mode);
+  return c;
+}
+
+Result<json::object> read_base(const json::object& o, const std::string& where) {
+  const json::value* base = o.if_contains("base");
+  if (!base) return json::object{};
+  if (base->is_object()) return base->get_object();
+  if (!base->is_string()) return bad_input("{}: base: expected a configuration or its file, got another value", where);
+  const std::string file(base->get_string());
+  SLIP_TRY(json::value v, read_json(file));
+  if (!v.is_object()) return bad_input("{}: expected an object, got another value", file);
+  return std::move(v.get_object());
+}
+
+}  // namespace
+
+Result<Study> read_study(const std::string& file) {
+  SLIP_TRY(const json::value v, read_json(file));
+  if (!v.is_object()) return bad_input("{}: expected an object, got another value", file);
+  const json::object& o = v.get_object();
+  SLIP_TRY_(only(o, {"name", "base", "seeds", "arms", "modes", "columns", "against", "out"}, file));
+  Study s;
+  SLIP_TRY(s.name, get_string(o, "name", file));
+  SLIP_TRY(s.out, get_string(o, "out", file));
+  SLIP_TRY(s.base, read_base(o, file));
+  SLIP_TRY(const json::array* seeds, get_array(o, "seeds", file));
+  for (const json::value& seed : *seeds) {
+    if (!seed.is_int64()) return bad_input("{}: seeds: expected whole numbers, got {}", file, json::serialize(seed));
+    s.seeds.push_back(seed.get_int64());
+  }
+  SLIP_TRY(const json::array* arms, get_array(o, "arms", file));
+  for (const json::value& a : *arms) {
+    if (!a.is_object()) return bad_input("{}: arms: expected objects, got another value", file);
+    SLIP_TRY(StudyArm arm, read_arm(a.get_object(), file + ": arms"));
+    s.arms.push_back(std::move(arm));
+  }
+  if (o.contains("modes")) {
+    SLIP_TRY(const json::array* modes, get_array(o, "modes", file));
+    for (const json::value& m : *modes) {
+      if (!m.is_object()) return bad_input("{}: modes: expected objects, got another value", file);
+      SLIP_TRY(StudyMode mode, read_mode(m.get_object(), file + ": modes"));
+      s.modes.push_back(std::move(mode));
+    }
+  }
+  SLIP_TRY(const json::array* columns, get_array(o, "columns", file));
+  for (const json::value& c : *columns) {
+    SLIP_TRY(StudyColumn column, read_column(c, s, file));
+    s.columns.push_back(std::move(column));
+  }
+  if (s.seeds.empty() || s.arms.empty() || s.columns.empty())
+    return bad_input("{}: expected seeds, arms and columns, got none of one", file);
+  SLIP_TRY_(check_unique(s.arms, file + ": arms"));
+  SLIP_TRY_(check_unique(s.modes, file + ": modes"));
+  SLIP_TRY(s.against, string_or(o, "against", s.arms[0].name, file));
+  if (std::none_of(s.arms.begin(), s.arms.end(), [&](const StudyArm& a) { return a.name == s.against; }))
+    return bad_input("{}: against: expected an arm's name, got {}", file, s.against);
+  return s;
+}
+
+Status set_at(json::object& config, std::string_view path, const json::value& value, std::string_view where) {
+  const size_t dot = path.find('.');
+  if (dot == std::string_view::npos) {
+    config[path] = value;
+    return {};
+  }
+  json::value& inner = config[path.substr(0, dot)];
+  if (inner.is_null()) inner = json::object{};
+  if (!inner.is_object())
+    return bad_input("{}: {}: expected a path through objects, got another value at {}", where, path, path.substr(0, dot));
+  return set_at(inner.get_object(), path.substr(dot + 1), value, where);
+}
+
+std::optional<double> number_at(const json::value& v, std::string_view path) {
+  if (path.empty()) {
+    if (v.is_bool()) return v.get_bool() ? 1.0 : 0.0;
+    return v.is_number() ? std::optional(v.to_number<double>()) : std::nullopt;
+  }
+  if (!v.is_object()) return std::nullopt;
+  for (size_t dot = path.find('.');; dot = path.find('.', dot + 1)) {  // names may have dots themselves
+    const json::value* inner = v.get_object().if_contains(path.substr(0, dot));
+    const auto found = inner ? number_at(*inner, dot == std::string_view::npos ? "" : path.substr(dot + 1)) : std::nullopt;
+    if (found || dot == std::string_view::npos) return found;
+  }
+}
+
+Interval interval_of(const std::vector<double>& values) {
+  // Student's t at 97.5 % for 1 to 30 degrees of freedom (any table); the normal's 1.96 beyond.
+  constexpr std::array kT = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                             2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+                             2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+  Interval out{.mean = 0, .half = {}, .n = static_cast<int64_t>(values.size())};
+  if (values.empty()) return out;
+  const auto n = static_cast<double>(values.size());
+  for (const double v : values) out.mean += v;
+  out.mean /= n;
+  if (values.size() < 2) return out;
+  double square = 0;
+  for (const double v : values) square += (v - out.mean) * (v - out.mean);
+  const double t = values.size() - 2 < kT.size() ? kT[values.size() - 2] : 1.96;
+  out.half = t * std::sqrt(square / (n - 1) / n);
+  return out;
+}
+
+namespace {
+
+std::vector<double> measured(const std::vector<std::optional<double>>& seeds) {
+  std::vector<double> out;
+  for (const auto& v : seeds)
+    if (v) out.push_back(*v);
+  return out;
+}
+
+/// Seed by seed, where both are measured.
+std::vector<double> differences(const std::vector<std::optional<double>>& a, const std::vector<std::optional<double>>& b) {
+  std::vector<double> out;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (a[i] && b[i]) out.push_back(*a[i] - *b[i]);
+  return out;
+}
+
+std::string words_of(const Interval& i, bool sign) {
+  if (i.n == 0) return "-";
+  const std::string mean = sign ? fmt::format("{:+.4g}", i.mean) : fmt::format("{:.4g}", i.mean);
+  return i.half ? fmt::format("{} ± {:.2g}", mean, *i.half) : mean;
+}
+
+size_t against_of(const Study& s) {
+  return static_cast<size_t>(std::find_if(s.arms.begin(), s.arms.end(), [&](const StudyArm& a) { return a.name == s.against; }) -
+                             s.arms.begin());
+}
+
+template <class F>
+std::string table(const Study& s, F cell) {
+  std::string out = "| arm |", line = "|---|";
+  for (const StudyColumn& c : s.columns) {
+    out += fmt::format(" {} |", c.title());
+    line += "---|";
+  }
+  out += "\n" + line + "\n";
+  for (size_t a = 0; a < s.arms.size(); ++a) {
+    out += fmt::format("| {} |", s.arms[a].name);
+    for (size_t c = 0; c < s.columns.size(); ++c) out += fmt::format(" {} |", cell(a, c));
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string study_table(const Study& s, const StudyValues& values) {
+  const size_t base = against_of(s);
+  return fmt::format("{}: {} seeds; mean ± half of the 95 % interval (Student)\n\n", s.name, s.seeds.size()) +
+         table(s, [&](size_t a, size_t c) { return words_of(interval_of(measured(values[a][c])), false); }) +
+         fmt::format("\nDifferences to {}, seed by seed\n\n", s.against) + table(s, [&](size_t a, size_t c) {
+           return a == base ? std::string("0") : words_of(interval_of(differences(values[a][c], values[base][c])), true);
+         });
+}
+
+json::object study_json(const Study& s, const StudyValues& values) {
+  const size_t base = against_of(s);
+  const auto interval = [](const Interval& i) {
+    json::object o{{"mean", i.mean}, {"seeds", i.n}};
+    if (i.half) o["half_width_95"] = *i.half;
+    return o;
+  };
+  json::array arms;
+  for (size_t a = 0; a < s.arms.size(); ++a) {
+    json::object columns;
+    for (size_t c = 0; c < s.columns.size(); ++c) {
+      json::object o = interval(interval_of(measured(values[a][c])));
+      json::array each;
+      for (const auto& v : values[a][c]) each.push_back(v ? json::value(*v) : json::value(nullptr));
+      o["values"] = std::move(each);
+      if (a != base) o["difference"] = interval(interval_of(differences(values[a][c], values[base][c])));
+      columns[s.columns[c].title()] = std::move(o);
+    }
+    arms.push_back(json::object{{"name", s.arms[a].name}, {"columns", std::move(columns)}});
+  }
+  json::array seeds(s.seeds.begin(), s.seeds.end());
+  return {{"name", s.name}, {"against", s.against}, {"seeds", std::move(seeds)}, {"arms", std::move(arms)}};
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A study: arms trained on the same samples with several seeds, evaluated in the same modes, compared. Document:
+//   {"name": "alpha",
+//    "base": "configs/x.json" or a training configuration,        what all arms share
+//    "seeds": [1, 2, 3],
+//    "arms": [{"name": "joint", "set": {"objective.alpha": 0.3}},                       dotted paths into the configuration
+//             {"name": "two stages", "stages": [{"steps": 500, "objective.alpha": 0}, {"steps": 500}]},   each starts from the one before
+//             {"name": "as shipped", "checkpoint": "models/demo"}],                     evaluated, not trained
+//    "modes": [{"name": "ar", "decoder": "ar", "count": 50, "seed": 900000000}, ...],   what eval takes: decoder, schedule, drafter,
+//                   verifier, width, records, count, seed, temperature; "{checkpoint}" stands for the arm's folder; "on": a model's folder that
+//                   the arm's adapter is laid into
+//    "columns": ["ar:all.model.ade_5s", "train:loss"],           MODE:PATH into eval's JSON; train:loss|noisy|ar, means of the last twentieth
+//    "against": "joint",                                         differences are told to this arm; default: the first
+//    "out": "out/alpha"}
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "slipstream/engine.h"
+
+namespace slip::cli {
+
+struct StudyArm {
+  std::string name, checkpoint;
+  std::vector<json::object> stages;  // what each sets; none where a checkpoint is given
+};
+struct StudyMode {
+  std::string name, on;
+  slipstream::EvaluateOptions options;
+};
+struct StudyColumn {
+  std::string mode, path;
+  std::string title() const { return mode + ":" + path; }
+};
+struct Study {
+  std::string name, out, against;
+  json::object base;
+  std::vector<int64_t> seeds;
+  std::vector<StudyArm> arms;
+  std::vector<StudyMode> modes;
+  std::vector<StudyColumn> columns;
+};
+/// kBadInput names the key that is wrong; unknown keys are errors.
+Result<Study> read_study(const std::string& file);
+
+/// A copy of `config` with `value` at a dotted path. kBadInput where the path leads through something that is no object.
+Status set_at(json::object& config, std::string_view path, const json::value& value, std::string_view where);
+/// The number at a dotted path; nothing where there is none.
+std::optional<double> number_at(const json::value& v, std::string_view path);
+
+/// Mean and the half width of its 95 % interval, t(n - 1) s / sqrt(n) (Student); no width below two values.
+struct Interval {
+  double mean = 0;
+  std::optional<double> half;
+  int64_t n = 0;
+};
+Interval interval_of(const std::vector<double>& values);
+
+/// values[arm][column][seed], the numbers of a study; an empty optional: not measured.
+using StudyValues = std::vector<std::vector<std::vector<std::optional<double>>>>;
+/// A Markdown table: a row an arm, mean +- half width; and below it each arm's paired differences to study.against over the seeds.
+std::string study_table(const Study& study, const StudyValues& values);
+json::object study_json(const Study& study, const StudyValues& values);
+
+}  // namespace slip::cli

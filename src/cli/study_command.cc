@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// `study`: trains arms by slipstream-train, evaluates them through the library, prints the table. What is done stays on disk: a study that was
+// stopped goes on where it was, an arm in the middle of its training from its last checkpoint.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "base/standard_streams.h"
+#include "cli/bars.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/study.h"
+
+namespace slip::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The newest step-N of a training folder, and N; N = -1 without one.
+struct Newest {
+  fs::path folder;
+  int64_t step = -1;
+};
+Newest newest_step(const fs::path& run) {
+  Newest out;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(run, ec)) {
+    const std::string name = entry.path().filename().string();
+    int64_t n = 0;
+    if (!name.starts_with("step-")) continue;
+    const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), n);
+    if (error == std::errc{} && end == name.data() + name.size() && n > out.step) out = {entry.path(), n};
+  }
+  return out;
+}
+
+Status run_trainer(const fs::path& trainer, std::vector<std::string> arguments) {
+  std::vector<char*> argv{const_cast<char*>(trainer.c_str())};
+  for (std::string& a : arguments) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) return resource_error("study: expected to start {}, got: {}", trainer.string(), std::strerror(errno));
+  if (child == 0) {
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return resource_error("study: expected the trainer to end, got: {}", std::strerror(errno));
+  SLIP_TRY_(check_interrupt());  // Ctrl-C reached the trainer too: it has written its checkpoint
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (code == 0) return {};
+  const bool known = code >= 1 && code <= 6;
+  return Error{known ? static_cast<ErrorKind>(code) : ErrorKind::kInternal,
+               fmt::format("study: expected the trainer to end well, got exit code {}; its own message says why", code)};
+}
+
+class Running {
+ public:
+  Running(const Study& study, fs::path trainer) : s_(study), trainer_(std::move(trainer)) {}
+
+  /// The folder that an arm's answers come from.
+  Result<fs::path> trained(const StudyArm& arm, int64_t seed) const {
+    if (!arm.checkpoint.empty()) return fs::path(arm.checkpoint);
+    fs::path before;
+    for (size_t stage = 0; stage < arm.stages.size(); ++stage) {
+      const fs::path folder = folder_of(arm, seed) / fmt::format("stage-{}", stage + 1);
+      SLIP_TRY(before, train_stage(arm, seed, arm.stages[stage], folder, before));
+    }
+    return before;
+  }
+
+  /// eval's JSON of a mode, from disk where it is there.
+  Result<json::value> evaluated(const StudyArm& arm, int64_t seed, const StudyMode& mode, const fs::path& checkpoint,
+                                Bars& bars) const {
+    const fs::path file = folder_of(arm, seed) / fmt::format("eval-{}.json", mode.name);
+    if (fs::exists(file)) return read_json(file);
+    slipstream::EvaluateOptions options = mode.options;
+    for (std::string* text : {&options.decoder.drafter, &options.decoder.verifier, &options.decoder.width}) fill(*text, checkpoint);
+    SLIP_TRY(const fs::path model, model_of(mode, checkpoint, folder_of(arm, seed)));
+    SLIP_TRY(const slipstream::Report report,
+             slipstream::evaluate(model.string(), {}, options, bars.progress(), slipstream::CancelToken::of_process()));
+    std::error_code ec;
+    fs::create_directories(file.parent_path(), ec);
+    SLIP_TRY_(write_file(file, report.json));
+    return parse_json(report.json, file.string());
+  }
+
+  /// Means over the last twentieth of the loss log.
+  Result<json::value> losses(const StudyArm& arm, int64_t seed) const {
+    const fs::path file = folder_of(arm, seed) / fmt::format("stage-{}", arm.stages.size()) / "loss.jsonl";
+    SLIP_TRY(const std::string text, read_file(file));
+    std::vector<json::value> lines;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      SLIP_TRY(json::value v, parse_json(std::string_view(text).substr(at, end - at), file.string()));
+      lines.push_back(std::move(v));
+      at = end + 1;
+    }
+    const size_t n = std::max<size_t>(1, lines.size() / 20);
+    json::object out;
+    for (const char* key : {"loss", "noisy", "ar"}) {
+      double sum = 0;
+      for (size_t i = lines.size() - std::min(n, lines.size()); i < lines.size(); ++i) sum += number_at(lines[i], key).value_or(0);
+      out[key] = lines.empty() ? 0.0 : sum / static_cast<double>(n);
+    }
+    return json::value(std::move(out));
+  }
+
+ private:
+  fs::path folder_of(const StudyArm& arm, int64_t seed) const { return fs::path(s_.out) / arm.name / fmt::format("seed-{}", seed); }
+
+  static void fill(std::string& text, const fs::path& checkpoint) {
+    constexpr std::string_view kMark = "{checkpoint}";
+    if (const size_t at = text.find(kMark); at != std::string::npos) text.replace(at, kMark.size(), checkpoint.string());
+  }
+
+  /// The checkpoint itself; or a folder of links to the model's files, with the checkpoint's adapter in the model's place.
+  static Result<fs::path> model_of(const StudyMode& mode, const fs::path& checkpoint, const fs::path& beside) {
+    if (mode.on.empty()) return checkpoint;
+    const fs::path adapter = checkpoint / "linear_spec_lora";
+    std::error_code ec;
+    if (!fs::exists(adapter, ec)) return fs::path(mode.on);
+    const fs::path out = beside / fmt::format("model-{}", mode.name);
+    fs::remove_all(out, ec);
+    fs::create_directories(out, ec);
+    for (const auto& entry : fs::directory_iterator(mode.on, ec))
+      if (entry.path().filename() != "linear_spec_lora")
+        fs::create_symlink(fs::absolute(entry.path()), out / entry.path().filename(), ec);
+    fs::create_directory_symlink(fs::absolute(adapter), out / "linear_spec_lora", ec);
+    if (ec) return resource_error("{}: expected links to the model's files, got: {}", out.string(), ec.message());
+    return out;
+  }
+
+  Result<fs::path> train_stage(const StudyArm& arm, int64_t seed, const json::object& set, const fs::path& folder,
+                               const fs::path& before) const {
+    json::object config = s_.base;
+    for (const auto& [path, value] : set) SLIP_TRY_(set_at(config, path, value, "arm " + arm.name));
+    config["seed"] = seed;
+    config["out"] = folder.string();
+    if (!before.empty()) config["init"] = before.string();
+    SLIP_TRY(const int64_t steps, int_or(config, "steps", 1000, "arm " + arm.name));
+    const fs::path file = folder / "study-config.json";
+    const std::string text = pretty(config);
+    std::error_code ec;
+    fs::create_directories(folder, ec);
+    if (ec) return resource_error("{}: expected a folder that can be made, got: {}", folder.string(), ec.message());
+    if (fs::exists(file)) {
+      SLIP_TRY(const std::string was, read_file(file));
+      if (was != text)
+        return bad_input(
+            "{}: expected the configuration that this study gives, got another: the study changed, take another \"out\"",
+            file.string());
+    }
+    SLIP_TRY_(write_file(file, text));
+    const fs::path done = folder / "done";
+    Newest newest = newest_step(folder);
+    if (newest.step >= steps || fs::exists(done)) return newest.folder;
+    say(fmt::format("study: arm {}, seed {}, {}: {}\n", arm.name, seed, folder.filename().string(),
+                    newest.step < 0 ? std::string("training") : fmt::format("going on from step {}", newest.step)));
+    SLIP_TRY_(newest.step < 0 ? run_trainer(trainer_, {"--config", file.string()})
+                              : run_trainer(trainer_, {"--resume", folder.string()}));
+    SLIP_TRY_(write_file(done, ""));  // a run that stops by time has fewer steps
+    newest = newest_step(folder);
+    if (newest.step < 0) return bad_input("{}: expected a checkpoint behind the training, got none", folder.string());
+    return newest.folder;
+  }
+
+  const Study& s_;
+  fs::path trainer_;
+};
+
+Result<StudyValues> run_all(const Study& s, const Running& running) {
+  Bars bars;
+  StudyValues values(s.arms.size(), std::vector<std::vector<std::optional<double>>>(s.columns.size()));
+  for (const int64_t seed : s.seeds)
+    for (size_t a = 0; a < s.arms.size(); ++a) {
+      const StudyArm& arm = s.arms[a];
+      SLIP_TRY_(check_interrupt());
+      SLIP_TRY(const fs::path checkpoint, running.trained(arm, seed));
+      std::vector<std::pair<std::string, json::value>> results;
+      for (const StudyMode& mode : s.modes) {
+        SLIP_TRY(json::value v, running.evaluated(arm, seed, mode, checkpoint, bars));
+        results.emplace_back(mode.name, std::move(v));
+      }
+      if (!arm.stages.empty()) {
+        SLIP_TRY(json::value v, running.losses(arm, seed));
+        results.emplace_back("train", std::move(v));
+      }
+      for (size_t c = 0; c < s.columns.size(); ++c) {
+        std::optional<double> number;
+        for (const auto& [mode, v] : results)
+          if (mode == s.columns[c].mode) number = number_at(v, s.columns[c].path);
+        values[a][c].push_back(number);
+      }
+    }
+  bars.finish();
+  return values;
+}
+
+}  // namespace
+
+Status study(const StudyOptions& o, const char* self) {
+  SLIP_TRY(Study s, read_study(o.file));
+  if (!o.out.empty()) s.out = o.out;
+  const fs::path trainer = own_folder(self) / "slipstream-train";
+  const bool trains = std::any_of(s.arms.begin(), s.arms.end(), [](const StudyArm& a) { return !a.stages.empty(); });
+  if (trains && !fs::exists(trainer))
+    return unsupported("study: expected {} (built where libtorch-dev is installed), got nothing there", trainer.string());
+  SLIP_TRY(const StudyValues values, run_all(s, Running(s, trainer)));
+  const json::object result = study_json(s, values);
+  const std::string table = study_table(s, values);
+  SLIP_TRY_(write_file(fs::path(s.out) / "table.json", pretty(result)));
+  SLIP_TRY_(write_file(fs::path(s.out) / "table.md", table));
+  if (o.json)
+    print_json(result);
+  else
+    print_text(table);
+  return {};
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Promises of studies: a document is read or refused in words, paths reach what they name, and the intervals are Student's.
+#include "cli/study.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "base/file.h"
+
+namespace slip::cli {
+namespace {
+
+class StudyFile : public testing::Test {
+ protected:
+  std::string file_ = (std::filesystem::temp_directory_path() / fmt::format("slip-study-{}.json", ::getpid())).string();
+  ~StudyFile() override { std::filesystem::remove(file_); }
+  Result<Study> read(const std::string& text) {
+    EXPECT_TRUE(write_file(file_, text));
+    return read_study(file_);
+  }
+};
+
+constexpr const char* kGood = R"({"name": "alpha", "base": {"steps": 3}, "seeds": [1, 2], "out": "x",
+  "arms": [{"name": "a", "set": {"objective.alpha": 0.1}}, {"name": "b", "stages": [{"steps": 1}, {"steps": 2}]}, {"name": "c", "checkpoint": "models/demo"}],
+  "modes": [{"name": "ar", "decoder": "ar", "count": 2}], "columns": ["ar:all.model.ade_5s", "train:loss"]})";
+
+TEST_F(StudyFile, IsRead) {
+  const auto s = read(kGood);
+  ASSERT_TRUE(s) << s.error().message;
+  EXPECT_EQ(s->arms.size(), 3U);
+  EXPECT_EQ(s->arms[0].stages.size(), 1U);
+  EXPECT_EQ(s->arms[1].stages.size(), 2U);
+  EXPECT_TRUE(s->arms[2].stages.empty());
+  EXPECT_EQ(s->against, "a");
+  EXPECT_EQ(s->columns[0].path, "all.model.ade_5s");
+}
+
+TEST_F(StudyFile, IsRefusedInWords) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"\"seeds\": [1, 2]", "\"seeds\": []"},
+      {"\"seeds\": [1, 2]", "\"seeds\": [\"x\"]"},
+      {"\"name\": \"b\"", "\"name\": \"a\""},
+      {"\"name\": \"b\"", "\"name\": \"../b\""},
+      {"train:loss", "other:loss"},
+      {"train:loss", "loss"},
+      {"\"count\": 2", "\"count\": 0"},
+      {"\"count\": 2", "\"counts\": 2"},
+      {"\"out\": \"x\"", "\"against\": \"z\", \"out\": \"x\""},
+      {"\"checkpoint\": \"models/demo\"", "\"checkpoint\": \"models/demo\", \"set\": {}"}};
+  for (const auto& [from, to] : wrong) {
+    std::string text = kGood;
+    text.replace(text.find(from), std::string(from).size(), to);
+    const auto s = read(text);
+    ASSERT_FALSE(s) << to;
+    EXPECT_EQ(s.error().kind, ErrorKind::kBadInput);
+    EXPECT_NE(s.error().message.find("expected"), std::string::npos) << s.error().message;
+  }
+}
+
+TEST(StudyPaths, SetAndRead) {
+  json::object config{{"objective", json::object{{"alpha", 1}}}, {"steps", 3}};
+  EXPECT_TRUE(set_at(config, "objective.alpha", 0.3, "x"));
+  EXPECT_TRUE(set_at(config, "optimizer.lr", 0.1, "x"));
+  EXPECT_FALSE(set_at(config, "steps.more", 1, "x"));
+  EXPECT_EQ(number_at(config, "objective.alpha"), 0.3);
+  EXPECT_EQ(number_at(config, "optimizer.lr"), 0.1);
+  EXPECT_EQ(number_at(config, "optimizer"), std::nullopt);
+  EXPECT_EQ(number_at(json::object{{"texts", json::object{{"object_1.type", json::object{{"agreement", 0.5}}}}}},
+                      "texts.object_1.type.agreement"),
+            0.5);
+}
+
+TEST(StudyIntervals, AreStudents) {
+  EXPECT_EQ(interval_of({}).n, 0);
+  EXPECT_FALSE(interval_of({3}).half);
+  const Interval i = interval_of({1, 2, 3});  // s = 1, t(2) = 4.303
+  EXPECT_DOUBLE_EQ(i.mean, 2);
+  EXPECT_NEAR(*i.half, 4.303 / std::sqrt(3.0), 1e-9);
+  const Interval many = interval_of(std::vector<double>(100, 5));
+  EXPECT_DOUBLE_EQ(many.mean, 5);
+  EXPECT_NEAR(*many.half, 0, 1e-12);
+}
+
+TEST(StudyTable, ComparesSeedBySeed) {
+  Study s;
+  s.name = "n";
+  s.seeds = {1, 2};
+  s.against = "a";
+  s.arms = {{"a", "", {{}}}, {"b", "", {{}}}};
+  s.columns = {{"ar", "x"}};
+  // The arms' own intervals overlap, the paired difference is exactly 1.
+  const StudyValues values = {{{1.0, 9.0}}, {{2.0, 10.0}}};
+  const json::object j = study_json(s, values);
+  const json::object& b = j.at("arms").as_array()[1].as_object().at("columns").as_object().at("ar:x").as_object();
+  EXPECT_EQ(b.at("difference").as_object().at("mean").as_double(), 1.0);
+  EXPECT_NEAR(b.at("difference").as_object().at("half_width_95").as_double(), 0, 1e-12);
+  EXPECT_GT(b.at("half_width_95").as_double(), 40);
+  const std::string table = study_table(s, values);
+  EXPECT_NE(table.find("| b | 6 ± 51 |"), std::string::npos) << table;
+  EXPECT_NE(table.find("| b | +1 ± 0 |"), std::string::npos) << table;
+}
+
+}  // namespace
+}  // namespace slip::cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// See commit_places.h.
+#include "decode/schedule/commit_places.h"
+
+#include <array>
+#include <cmath>
+
+namespace slip {
+
+void describe_place(std::span<const float> logits_V, ChoiceBuffers& buffers, CommitPlace& place) {
+  distribution(logits_V, {}, {.temperature = 1}, {}, buffers);
+  const Distribution p = buffers;
+  std::array<double, 3> best{};
+  double entropy = 0;
+  for (size_t i = 0; i < p.ids.size(); ++i) {
+    const double w = p.weights[i];
+    if (w > 0) entropy -= w * std::log(w);
+    if (w <= best[2]) continue;
+    size_t at = 2;
+    for (; at > 0 && w > best[at - 1]; --at) {
+      best[at] = best[at - 1];
+      place.top[at] = place.top[at - 1];
+    }
+    best[at] = w;
+    place.top[at] = p.ids[i];
+  }
+  for (size_t k = 0; k < 3; ++k) place.probability[k] = static_cast<float>(best[k]);
+  place.entropy = static_cast<float>(entropy);
+}
+
+Status check_commit_sampler(const CommitSampler* sampler, const LmInfo& info, int32_t width, std::string_view where) {
+  if (!sampler) return usage_error("--verifier sampler: expected a commit sampler (sampler:DIR), got none");
+  const CommitSamplerInfo& s = sampler->info();
+  if (s.vocab != info.vocab)
+    return bad_input("commit sampler {}: expected a vocabulary of {}, got {}", s.name, info.vocab, s.vocab);
+  if (width > s.max_block)
+    return unsupported("commit sampler {}: expected blocks of at most {} places, got {} in {}", s.name, s.max_block, width, where);
+  return {};
+}
+
+}  // namespace slip

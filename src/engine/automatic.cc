@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// See automatic.h. Tests: tests/models/automatic_test.cc
+#include "engine/automatic.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <fstream>
+
+#include "base/log.h"
+#include "decode/types/capacity.h"
+#include "decode/types/presets.h"
+#include "kernels/kernels.h"
+#include "models/weights/packed_folder.h"
+
+namespace slip {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kBudgetMs = 100;     // of measuring; every point once at least
+constexpr int32_t kMostRows = 128;    // prompts beyond are the same for every candidate
+constexpr int32_t kAnswerKeys = 128;  // that a row sees behind the prompt, half-way through an answer
+constexpr int32_t kLeastKeys = 64, kMostKeys = 4096;
+/// A cached table whose prices are off by this factor is of another machine's state than this one's.
+constexpr double kOff = 4;
+/// Tests that stand for "not calibrated": of a form's drafts half hold, of free text's a third. Drafts must earn their rows first.
+constexpr int64_t kDoubt = 60;
+/// Milliseconds a pass of n rows where there is no time to measure: c = 4 r, as on the demo models (docs/lab/0011-decoders.md).
+const CostTable& guessed_costs() {
+  static const CostTable table = *CostTable::make({1, 128}, {0.05, 1.32}, "guess");
+  return table;
+}
+
+/// Without spikes: a pass costs at most what one of more rows does, for it could carry these. What took longer was disturbed.
+CostTable without_spikes(const CostTable& measured) {
+  std::vector<double> ms(measured.measured_ms().begin(), measured.measured_ms().end());
+  for (size_t i = ms.size(); i-- > 1;) ms[i - 1] = std::min(ms[i - 1], ms[i]);
+  auto table = CostTable::make({measured.rows().begin(), measured.rows().end()}, std::move(ms), "auto");
+  return table ? std::move(*table) : measured;
+}
+
+/// A request's share of a pass that `company` such requests share.
+CostTable share_of(const CostTable& costs, int32_t company) {
+  if (company <= 1) return costs;
+  std::vector<double> ms;
+  for (const int32_t rows : costs.rows()) ms.push_back(costs.ms(rows * company) / company);
+  auto table = CostTable::make({costs.rows().begin(), costs.rows().end()}, std::move(ms), "auto");
+  return table ? std::move(*table) : costs;
+}
+
+/// Powers of four: the choice is worth making anew when the load is another, not whenever it changes.
+int32_t level_of(const double* company) {
+  if (!company || *company < 2) return 1;
+  return int32_t{1} << 2 * static_cast<int32_t>(std::lround(std::log2(*company) / 2));
+}
+
+/// A file's place, size and time: what a rebuilt library or retrained model changes.
+std::string identity(const fs::path& file) {
+  struct stat s {};
+  if (stat(file.c_str(), &s) != 0) return file.string();
+  return fmt::format("{} {} {}.{:09}", file.string(), s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
+}
+
+std::string this_build() {
+  Dl_info info{};
+  return dladdr(reinterpret_cast<const void*>(&guessed_costs), &info) && info.dli_fname ? identity(info.dli_fname) : "?";
+}
+
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 1));
+  return "processor";
+}
+
+std::string this_model(const fs::path& folder) {
+  std::error_code ec;
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(fs::weakly_canonical(folder, ec), ec))
+    if (const auto x = entry.path().extension(); x == ".safetensors" || x == ".json") files.push_back(identity(entry.path()));
+  std::sort(files.begin(), files.end());
+  std::string out;
+  for (const std::string& f : files) out += f + ";";
+  return out;
+}
+
+/// Keys that a row sees when costs are measured: whole powers of two, so that prompts of about one length share a table.
+int32_t visible_keys(const Prompt& prompt, int32_t slots) {
+  const auto keys = static_cast<uint32_t>(prompt.inputs.size()) + kAnswerKeys;
+  const auto rounded = std::clamp(static_cast<int32_t>(std::bit_ceil(keys * 3 / 4)), kLeastKeys, kMostKeys);
+  return std::max(1, std::min(rounded, slots - kMostRows));
+}
+
+void doubt(Survival& survival, bool form) {
+  for (int32_t top = 0; top < Survival::kTop; ++top)
+    survival.add({.field = -1, .top = top}, {form ? kDoubt / 2 : kDoubt / 3, kDoubt});
+  survival.fit();
+}
+
+bool is_of(const PreviousAnswer& previous, const Form* form) {
+  if (!form) return previous.form.empty() && !previous.tokens.empty();
+  return previous.form == form->name() && previous.fields.size() == form->fields().size();
+}
+
+}  // namespace
+
+DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTable costs, bool& calibrated) {
+  auto stored = stored_width(engine, "", form);
+  if (!stored) log(LogLevel::kInfo, "auto: {}", stored.error().message);  // one that does not fit says nothing of this form
+  calibrated = stored && *stored;
+  DraftLengthModel model = calibrated ? std::move(**stored) : DraftLengthModel::uninformed(costs, form);
+  model.pass = std::move(costs);
+  if (!calibrated) doubt(model.survival, form != nullptr);
+  return model;
+}
+
+void Automatic::lend(const CostTable& costs) {
+  lent_ = costs;
+  costs_.reset();
+  known_.clear();
+}
+
+Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeContext& context) {
+  if (context.company) {
+    if (costs_) return {};
+    costs_ = lent_ ? without_spikes(*lent_) : guessed_costs();
+    costs_from_ = lent_ ? "measured before the first request" : "guessed: nobody has measured";
+    return {};
+  }
+  Lm& lm = engine.model().lm();
+  const ModelOptions& o = engine.model().options();
+  const int32_t visible = visible_keys(prompt, lm.info().slots);
+  const std::string key = fmt::format(
+      "{}|{}|{}|{}|{}|{}|{}|{} threads|{} keys", processor(), isa_choice().reason, this_build(), this_model(engine.folder()),
+      word_of_type(o.type), o.kv_type ? static_cast<int>(*o.kv_type) : -1, o.device, engine.model().pool().threads(), visible);
+  if (costs_ && key == costs_key_) return {};
+  known_.clear();
+  costs_key_ = key;
+  const CostStore store = CostStore::of_user();
+  if ((costs_ = store.find(key))) {
+    costs_from_ = "kept from an earlier run";
+    return {};
+  }
+  constexpr std::chrono::milliseconds kTime{400};  // what measuring takes of small models, with room
+  if (context.cancel.late(std::chrono::steady_clock::now() + kTime) || lm.info().slots < visible + kMostRows) {
+    costs_ = guessed_costs();
+    costs_key_.clear();  // measured as soon as a request leaves time
+    costs_from_ = "guessed: no time or room to measure";
+    return {};
+  }
+  const CostSettings settings{
+      .visible = visible, .most_rows = kMostRows, .budget_ms = kBudgetMs, .cancel = context.cancel, .times = &times_};
+  auto measured = measure_costs(lm, settings);
+  if (!measured) return measured.error();
+  times_ = {};
+  costs_ = without_spikes(*measured);
+  costs_from_ = "measured now";
+  store.keep(key, *costs_);
+  return {};
+}
+
+Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Request& request, const FormPtr& form,
+                                                        const Prompt& prompt, const DecodeOptions& options, bool earlier,
+                                                        const DecodeContext& context) {
+  constexpr size_t kMostKinds = 256;  // forms come from whoever asks
+  const Form* f = form ? &form->form : nullptr;
+  const int32_t level = level_of(context.company);
+  const std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form_schema, request.unnorm_key,
+                  static_cast<int>(options.visibility), options.most_rows, options.activation, earlier, request.rollouts, level);
+  if (const auto at = known_.find(key); at != known_.end()) return at->second;
+  auto fresh = std::make_shared<KindOfRequest>();
+  KindOfRequest& k = *fresh;
+  k.model = known_acceptance(engine, f, *costs_, k.calibrated);
+  k.shared = k.model;
+  k.shared.pass = share_of(*costs_, level);
+  const LmInfo& info = engine.model().lm().info();
+  const auto fits = [&](const Method& m) {
+    const FormSize size{f ? f->length() : 0, f ? static_cast<int64_t>(f->fields().size()) : 0};
+    const int64_t slots = Capacity::of(m, options, f != nullptr).slots_of_answers(request.rollouts, options.limit, size);
+    return static_cast<int64_t>(prompt.inputs.size()) + slots <= info.slots;
+  };
+  ForecastSettings s{.info = info,
+                     .form = f,
+                     .options = options,
+                     .prompt_rows = static_cast<int32_t>(prompt.inputs.size()),
+                     .model = &k.shared,
+                     .calibrated = k.calibrated,
+                     .cancel = context.cancel};
+  s.text_tokens = std::min(s.text_tokens, options.limit);
+  SLIP_TRY(k.choice, AutomaticChoice::make(s, earlier, fits));
+  if (known_.size() >= kMostKinds) known_.clear();
+  return known_.emplace(key, std::move(fresh)).first->second;
+}
+
+Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const Request& request, const FormPtr& form,
+                                                         const Prompt& prompt, const DecodeOptions& options, Method& method,
+                                                         DecodeContext& context, ChosenDecoder& chosen) {
+  SLIP_TRY_(measure(engine, prompt, context));
+  const bool earlier = context.previous && is_of(*context.previous, form ? &form->form : nullptr);
+  SLIP_TRY(const std::shared_ptr<KindOfRequest> used, known(engine, request, form, prompt, options, earlier, context));
+  const auto* lent = std::get_if<PreviousSpec>(&method.drafter);
+  const std::string name = lent && !lent->name.empty() ? lent->name : "earlier answer";
+  const Candidate& best = used->choice->best();
+  method = best.method;
+  method.preset = kAutomatic;
+  if (auto* previous = std::get_if<PreviousSpec>(&method.drafter)) previous->name = name;
+  context.draft_length_model = &used->model;
+  context.draft_length_tracker = &used->trackers[words_of(best.method).drafter];
+  chosen = {.name = best.name,
+            .costs = costs_from_,
+            .calibrated = used->calibrated,
+            .expected_ms = used->choice->expected_ms(best),
+            .why = used->choice->why(),
+            .considered = {}};
+  for (const Candidate& c : used->choice->candidates()) chosen.considered.emplace_back(c.name, used->choice->expected_ms(c));
+  log(LogLevel::kInfo, "auto: {}", chosen.why);
+  context.keeps = used;
+  return used;
+}
+
+void Automatic::ran(KindOfRequest& kind, const Statistics& s, const Prompt& prompt, bool alone) {
+  const auto rows = static_cast<int32_t>(prompt.inputs.size());
+  kind.choice->ran(s, rows);
+  if (!alone || !costs_) return;
+  const double took = s.ms.prefill + s.ms.draft + s.ms.verify, priced = priced_ms(s, *costs_, rows);
+  if (costs_from_ != "kept from an earlier run" || (took < kOff * priced && priced < kOff * took)) return;
+  log(LogLevel::kInfo, "auto: kept costs say {:.2f} ms, the answer took {:.2f}: they will be measured again", priced, took);
+  CostStore::of_user().drop(costs_key_);
+  costs_.reset();
+}
+
+}  // namespace slip

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// `--decoder auto` for a loaded model: what passes cost here (measured once and kept in the user's cache), what is known of acceptance (the
+// folder's width.json, and the answers so far), and by them the quickest exact decoder for each kind of request. Inside of engine/.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/engine.h"
+#include "forecast/automatic.h"
+#include "forecast/cost_store.h"
+
+namespace slip {
+
+/// What is known of acceptance: the folder's width.json for this form (null: free text), or, `calibrated` false, doubt: even odds until
+/// answers say otherwise.
+DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTable costs, bool& calibrated);
+
+/// What is known of requests that differ in their words and pictures alone. Answers under way hold on to it.
+struct KindOfRequest {
+  DraftLengthModel model;   // what a width goes by while an answer is decoded: prices of passes of its own rows
+  DraftLengthModel shared;  // what the choice goes by: the same, prices being a request's share of passes of many (company)
+  bool calibrated = false;
+  std::map<std::string, DraftLengthTracker, std::less<>> trackers;  // by drafter
+  std::optional<AutomaticChoice> choice;
+};
+
+class Automatic {
+ public:
+  /// Puts the chosen parts into `method`, lends `context` what its width needs, and tells what was chosen. `context.previous` may be used where
+  /// it is of the form. kCancelled while costs are measured. What comes back is the request's kind, for ran(). Where requests share passes
+  /// (`context.company`) nothing is measured: the rows of others lie where measuring writes.
+  Result<std::shared_ptr<KindOfRequest>> choose(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
+                                                const DecodeOptions& options, Method& method, DecodeContext& context,
+                                                ChosenDecoder& chosen);
+  /// The chosen decoder has answered; `alone`: its passes were its own, so that their time says what passes cost.
+  void ran(KindOfRequest& kind, const Statistics& statistics, const Prompt& prompt, bool alone);
+  /// What passes cost, measured by somebody who has the engine to himself.
+  void lend(const CostTable& costs);
+
+ private:
+  Status measure(Engine& engine, const Prompt& prompt, const DecodeContext& context);
+  Result<std::shared_ptr<KindOfRequest>> known(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
+                                               const DecodeOptions& options, bool earlier, const DecodeContext& context);
+
+  std::map<std::string, std::shared_ptr<KindOfRequest>, std::less<>> known_;
+  std::optional<CostTable> costs_, lent_;
+  std::string costs_key_, costs_from_;
+  CostTimes times_;  // of a measurement that was cancelled
+};
+
+}  // namespace slip

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a request runs when it is not alone: who seats it gives it a view of the model of its own, and lets it into what only one can use at
+// a time. Without a seat a request takes its turn and has the whole model (turns.h).
+#pragma once
+#include "base/result.h"
+#include "decode/types/context.h"
+#include "decode/types/method.h"
+
+namespace slip {
+
+class Seat {
+ public:
+  virtual ~Seat() = default;
+  /// Around the stage encode: a tower has one set of buffers. kCancelled where nobody waits for the request any more.
+  virtual Status begin_encode() = 0;
+  virtual void end_encode() = 0;
+  /// Room for the request's worst case before its first pass; waits for it. Points `context` at what the view knows of the prompt, which
+  /// stays where it is while the view is used. kResource where it could never fit.
+  virtual Result<Lm*> take(const Prompt& prompt, int64_t slots, const Method& method, DecodeContext& context) = 0;
+};
+
+}  // namespace slip

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests: Automatic.*, tests/models/automatic_test.cc
+#include "forecast/automatic.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/pause.h"
+
+namespace slip {
+namespace {
+
+/// Nearly equal forecasts: what drafts nothing cannot be wrong, and what adapts corrects itself while it runs.
+constexpr double kPlainBonus = 0.98, kAdaptiveBonus = 0.99;
+/// The same of what drafts nothing where acceptance is a guess.
+constexpr double kPlainBonusInDoubt = 0.8;
+/// Candidates that a first look puts within this factor of the best are looked at again. Forecasting takes time that the answer waits for.
+constexpr double kNear = 1.3;
+/// The forecast weighs as much as so many answers; the newest one never less than this.
+constexpr double kForecast = 4, kNewest = 0.1;
+
+class List {
+ public:
+  std::vector<Candidate> take() { return std::move(out_); }
+  void add(std::string_view preset, std::string_view drafter = "", std::string_view width = "") {
+    auto base = method_of(preset);
+    SLIP_CHECK(base.has_value(), "candidates are named after presets");
+    auto m = with_parts(std::move(*base), "", drafter, "", width);
+    SLIP_CHECK(m.has_value() && !m->lossy(), "candidates are put together of parts that go together");
+    Candidate c{.method = std::move(*m), .name = std::string(preset), .expected = {}};
+    if (!drafter.empty()) c.name += fmt::format(" --drafter {}", drafter.substr(0, drafter.find(":earlier")));
+    if (!width.empty()) c.name += fmt::format(" --width {}", width);
+    out_.push_back(std::move(c));
+  }
+
+ private:
+  std::vector<Candidate> out_;
+};
+
+}  // namespace
+
+std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibility visibility, bool earlier) {
+  const bool drafts = info.rule.has_mask && !info.rule.block_causal_context, graph = form && visibility == Visibility::kGraph;
+  const std::string_view plain = !form ? "ar" : graph ? "fields" : "scaffold-ar";
+  const std::string_view spec = !form ? "self-spec" : graph ? "fields-spec" : "scaffold-spec";
+  List list;
+  list.add(plain);
+  if (earlier) list.add(plain, "previous:earlier", "fixed:24");
+  if (!drafts) return list.take();
+  list.add(spec);
+  if (graph) {
+    list.add(spec, "", "measured");  // masks ahead, by levels
+    list.add(spec, "diffusion:ahead", "fixed:4");
+    list.add(spec, "diffusion:ahead", "fixed:8");
+    list.add(spec, "diffusion", "measured");
+  } else {
+    list.add(spec, "", "measured");
+    list.add(spec, "diffusion", "fixed:8");
+    list.add(spec, "diffusion", "fixed:16");
+    if (form) list.add(plain, "quadratic", "fixed:3");
+    list.add(plain, "quadratic", "fixed:4");
+  }
+  if (info.has_draft_adapter) {
+    list.add(spec, "diffusion:lora");
+    list.add(spec, "diffusion:lora", "measured");
+  }
+  if (earlier) {
+    list.add(spec, "previous:earlier");
+    list.add(spec, "previous:earlier", "measured");
+  }
+  return list.take();
+}
+
+Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool earlier,
+                                              const std::function<bool(const Method&)>& fits) {
+  AutomaticChoice out;
+  out.costs_ = &s.model->pass;
+  out.calibrated_ = s.calibrated;
+  out.prompt_ms_ = s.model->pass.ms(s.prompt_rows);
+  ForecastSettings look = s;  // a quarter of the answers; those that come near the best get all
+  look.answers = std::max(1, answers_of(s) / 4);
+  std::vector<Candidate> all = exact_candidates(s.info, s.form != nullptr, s.options.visibility, earlier);
+  const auto fitting = std::stable_partition(all.begin(), all.end(), [&](const Candidate& c) { return !fits || fits(c.method); });
+  all.erase(fitting == all.begin() ? std::next(fitting) : fitting,
+            all.end());  // where none fits, the plainest says itself what it lacks
+  for (Candidate& c : all) {
+    SLIP_TRY_(pause_point());  // some milliseconds each: where requests share a thread, passes of others go first
+    auto expected = forecast(c.method, look);
+    if (!expected && expected.error().kind == ErrorKind::kUnsupported) continue;
+    if (!expected) return expected.error();
+    c.expected = *expected;
+    out.candidates_.push_back(std::move(c));
+  }
+  if (out.candidates_.empty()) return unsupported("--decoder auto: expected a decoder that this model can run, got none");
+  out.choose();
+  const double near = kNear * (out.best().expected.ms - out.prompt_ms_);
+  for (Candidate& c : out.candidates_) {
+    if (c.expected.ms - out.prompt_ms_ > near) continue;
+    SLIP_TRY_(pause_point());
+    SLIP_TRY(c.expected, forecast(c.method, s));
+  }
+  out.choose();
+  return out;
+}
+
+void AutomaticChoice::choose() {
+  const auto price = [&](const Candidate& c) {
+    const bool plain = std::holds_alternative<NoDraftSpec>(c.method.drafter);
+    const double behind = expected_ms(c) - prompt_ms_;
+    if (plain) return behind * (calibrated_ ? kPlainBonus : kPlainBonusInDoubt);
+    return behind * (c.method.width.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1);
+  };
+  for (size_t i = 0; i < candidates_.size(); ++i)
+    if (price(candidates_[i]) < price(candidates_[best_])) best_ = i;
+}
+
+void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {
+  Candidate& c = candidates_[best_];
+  const double prompt = costs_->ms(std::max<int32_t>(1, prompt_rows - static_cast<int32_t>(statistics.reused_rows)));
+  const double took = priced_ms(statistics, *costs_, prompt_rows) - prompt, expected = c.expected.ms - prompt_ms_;
+  if (!(expected > 0) || !(took > 0)) return;
+  const double weight = std::max(kNewest, 1 / (kForecast + 1 + static_cast<double>(c.answers)));
+  c.learned += weight * (std::clamp(took / expected, 0.05, 20.0) - c.learned);
+  ++c.answers;
+  choose();
+}
+
+std::string AutomaticChoice::why() const {
+  std::string out =
+      fmt::format("{}: {:.3g} ms expected in {:.0f} passes", best().name, expected_ms(best()), best().expected.forwards);
+  for (const Candidate& c : candidates_)
+    if (&c != &best()) out += fmt::format("; {} {:.3g}", c.name, expected_ms(c));
+  return out;
+}
+
+}  // namespace slip

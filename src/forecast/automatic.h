@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoder `auto`: which exact one is quickest here. All exact decoders give the same tokens, so that the choice may go by anything, measured
+// times and what earlier answers took included; it can change time alone.
+//
+// Candidates are the combinations that this model and request allow. Each is run over a stand-in of the model (forecast.h) at the prices
+// of this machine and with calibrated survival; the least expected time wins. During an answer the measured widths follow its own
+// acceptance. From answer to answer a candidate's forecast is corrected by what its answers really took, by their counts.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "forecast/forecast.h"
+
+namespace slip {
+
+struct Candidate {
+  Method method;
+  std::string name;  // the preset that it is, or the nearest one with the parts that differ
+  Forecast expected;
+  double learned = 1;   // what its answers behind the prompt took over what was expected
+  int64_t answers = 0;  // that it gave
+};
+
+/// Exact methods for what is asked: without drafts first. `earlier`: there is an answer to draft from. Widths that need no file but a
+/// DraftLengthModel. Lossy ones, and rejection sampling, whose tokens are others, are never among them.
+std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibility visibility, bool earlier);
+
+class AutomaticChoice {
+ public:
+  /// Forecasts all candidates that `fits` lets through (null: all); those that the model cannot run are left out. The settings' model and
+  /// tracker outlive it.
+  static Result<AutomaticChoice> make(const ForecastSettings& settings, bool earlier,
+                                      const std::function<bool(const Method&)>& fits);
+  const Candidate& best() const { return candidates_[best_]; }
+  std::span<const Candidate> candidates() const { return candidates_; }
+  /// Milliseconds that are expected of a candidate now.
+  double expected_ms(const Candidate& c) const { return prompt_ms_ + c.learned * (c.expected.ms - prompt_ms_); }
+  /// The best candidate has given an answer.
+  void ran(const Statistics& statistics, int32_t prompt_rows);
+  /// "fields with drafts ahead (measured width): 3.1 ms expected, 12 passes; fields 4.0, ..."
+  std::string why() const;
+
+ private:
+  void choose();
+  const CostTable* costs_ = nullptr;
+  std::vector<Candidate> candidates_;
+  size_t best_ = 0;
+  bool calibrated_ = true;
+  double prompt_ms_ = 0;
+};
+
+}  // namespace slip

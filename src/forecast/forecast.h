@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a decoder is expected to take: the decoder itself, run over a stand-in for the model (stand_in.h) that answers as calibration says
+// such answers are, its passes priced by what passes cost.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "decode/draft_length/model.h"
+#include "forecast/stand_in.h"
+
+namespace slip {
+
+/// What is foreseen: the request, the model's abilities, what is known of costs and acceptance.
+struct ForecastSettings {
+  LmInfo info;                 // vocabulary, draft rule, adapter; its slots are not asked
+  const Form* form = nullptr;  // null: free text
+  DecodeOptions options;       // visibility, activation, row limit; greedy whatever it says
+  int32_t prompt_rows = 512;
+  int32_t text_tokens = 48;                     // of free text
+  const DraftLengthModel* model = nullptr;      // costs, survival, lengths; for this form (or none in particular)
+  const DraftLengthTracker* tracker = nullptr;  // what the answers so far have corrected; may be null
+  bool calibrated = true;                       // acceptance was seen, not assumed
+  int32_t answers = 0;                          // typical answers that are decoded; 0: as many as some 600 draws take
+  uint64_t seed = 1;
+  /// Chance that an earlier answer's field is this one's: between frames half a second apart 0.85 of demo-cot's drafts of it hold.
+  double persistence = 0.85;
+  CancelToken cancel = {};
+};
+
+struct Forecast {
+  double ms = 0;  // mean, the prompt's pass included
+  double forwards = 0, draft_forwards = 0, rows = 0, tokens = 0, tested = 0, accepted = 0;
+};
+
+/// How many answers a forecast with these settings decodes.
+int32_t answers_of(const ForecastSettings& settings);
+/// Errors are the decoder's: kUnsupported where this model cannot run the method.
+Result<Forecast> forecast(const Method& method, const ForecastSettings& settings);
+
+/// What an answer took by its counts: the prompt's pass, and the others as if each had the mean of their rows.
+double priced_ms(const Statistics& statistics, const CostTable& costs, int32_t prompt_rows);
+
+}  // namespace slip

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "forecast/forecast.h"
+
+#include <gtest/gtest.h>
+
+#include "decode/testing/draft_length_testing.h"
+#include "forecast/automatic.h"
+#include "form/schema/values.h"
+
+namespace slip {
+namespace {
+
+using namespace test;  // NOLINT: the trials' own header
+
+LmInfo info_with_mask(int32_t vocab = 64, bool shift = true) {
+  LmInfo info;
+  info.name = "stand-in";
+  info.vocab = vocab;
+  info.hidden_size = 1;
+  info.slots = 4096;
+  info.rule = {.shift = shift, .has_mask = true, .mask = TokenId{vocab - 1}};
+  return info;
+}
+
+CostTable costs(double pass, double row) {
+  std::vector<int32_t> rows{1, 128};
+  return *CostTable::make(rows, {pass + row, pass + 128 * row}, "test");
+}
+
+void sure(Survival& s, int64_t kept, int64_t tested) {
+  for (int32_t t = 0; t < Survival::kTop; ++t) s.add({.field = -1, .top = t}, {kept, tested});
+  s.fit();
+}
+
+Form two_fields(bool ends) {
+  Form::Parts p{.name = "two", .section_names = {"all"}};
+  p.pieces = {FixedRun{{{5}, {6}}, 0}, FieldRef{0}, FixedRun{{{7}}, 0}, FieldRef{1}, FixedRun{{{8}}, 0}};
+  p.fields = {Field{.name = "a", .budget = 20}, Field{.name = "b", .budget = 12, .parents = {0}}};
+  if (ends) p.fields[0].end = p.fields[1].end = TokenId{3};
+  return *Form::make(std::move(p));
+}
+
+TEST(TypicalContents, AreLegalAnswersOfTheForm) {
+  for (uint64_t n = 0; n < 300; ++n) {
+    PhiloxStream r(n, 3);
+    const Form form = random_graph(r, true);
+    std::vector<int32_t> budgets;
+    for (const Field& f : form.fields()) budgets.push_back(f.budget);
+    const Contents contents = typical_contents(form, Lengths(budgets), kVocab, TokenId{1}, r);
+    const auto back = split_answer(form, assemble(form, contents));
+    ASSERT_TRUE(back) << n;
+    EXPECT_EQ(*back, contents) << n;
+  }
+}
+
+TEST(TypicalContents, OfACompactFormTakeTheSameLawsAndCounts) {
+  for (uint64_t n = 0; n < 100; ++n) {
+    PhiloxStream r(n, 5);
+    const Form form = random_graph(r, true);
+    const auto small = compact(form);
+    ASSERT_TRUE(small) << small.error().message;
+    ASSERT_EQ(small->form.length(), form.length());
+    ASSERT_EQ(small->form.blocks().size(), form.blocks().size());
+    for (size_t f = 0; f < form.fields().size(); ++f) {
+      EXPECT_EQ(small->form.fields()[f].budget, form.fields()[f].budget);
+      EXPECT_EQ(small->form.fields()[f].parents, form.fields()[f].parents);
+      EXPECT_EQ(small->form.fields()[f].end.has_value(), form.fields()[f].end.has_value());
+    }
+    PhiloxStream draws(n, 6);
+    const Contents c = typical_contents(small->form, Lengths(), small->vocab, TokenId{small->vocab - 1}, draws);
+    EXPECT_TRUE(split_answer(small->form, assemble(small->form, c))) << n;
+  }
+}
+
+TEST(TypicalContents, AreAsLongAsCalibrationSaw) {
+  const Form form = two_fields(true);
+  Lengths lengths(std::vector<int32_t>{20, 12});
+  lengths.add(0, 7, 3);
+  lengths.add(1, 2, 1);
+  PhiloxStream r(1, 1);
+  for (int n = 0; n < 20; ++n) {
+    const Contents c = typical_contents(form, lengths, 64, TokenId{63}, r);
+    EXPECT_EQ(c[0].size(), 7U);
+    EXPECT_EQ(c[1].size(), 2U);
+  }
+}
+
+TEST(Forecast, CountsThePassesOfDecodingWithoutDrafts) {
+  for (const bool graph : {false, true}) {
+    const Form form = two_fields(true);
+    DraftLengthModel model = DraftLengthModel::uninformed(costs(4, 1), &form);
+    model.lengths.add(0, 7, 1);
+    model.lengths.add(1, 2, 1);
+    ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model};
+    s.options.visibility = graph ? Visibility::kGraph : Visibility::kChain;
+    const auto f = forecast(*method_of(graph ? "fields" : "scaffold-ar"), s);
+    ASSERT_TRUE(f) << f.error().message;
+    // 7 + END and 2 + END draws, one a pass; the first comes from the pass that carries the prompt.
+    EXPECT_NEAR(f->forwards, 11, 1e-9) << graph;
+    EXPECT_NEAR(f->ms, 11 * 4 + f->rows, 1e-9) << graph;
+  }
+}
+
+TEST(Forecast, DraftsThatAlwaysHoldTakeAPassABlock) {
+  const Form form = two_fields(false);
+  DraftLengthModel model = DraftLengthModel::uninformed(costs(10, 1), &form);
+  sure(model.survival, 100000, 100000);
+  ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model, .answers = 2};
+  for (const bool shift : {true, false}) {
+    s.info = info_with_mask(64, shift);
+    const auto spec = forecast(*method_of("scaffold-spec"), s);
+    ASSERT_TRUE(spec) << spec.error().message;
+    EXPECT_EQ(spec->accepted, spec->tested) << shift;
+    EXPECT_LE(spec->forwards, 2 * static_cast<double>(form.blocks().size()) + 2) << shift;
+    const auto plain = forecast(*method_of("scaffold-ar"), s);
+    EXPECT_LT(spec->ms, plain->ms) << shift;
+  }
+}
+
+TEST(Forecast, AcceptanceIsWhatWasCalibrated) {
+  for (const bool ends : {false, true})
+    for (const std::string_view preset : {"scaffold-spec", "fields-spec"}) {
+      const Form form = two_fields(ends);
+      DraftLengthModel model = DraftLengthModel::uninformed(costs(10, 1), &form);
+      model.lengths.add(0, 17, 1);
+      model.lengths.add(1, 9, 1);
+      sure(model.survival, 80000, 100000);
+      ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model, .answers = 400};
+      s.options.visibility = preset == "fields-spec" ? Visibility::kGraph : Visibility::kChain;
+      const auto f = forecast(*method_of(preset), s);
+      ASSERT_TRUE(f) << f.error().message;
+      // 400 answers of some 26 tests: 10,400 Bernoulli draws, standard error .004; five of them.
+      EXPECT_NEAR(f->accepted / f->tested, 0.8, 0.02) << preset << ends;
+    }
+}
+
+TEST(Automatic, TakesNoDraftsWhereARowIsAPassAndManyWhereARowIsNothing) {
+  const Form form = two_fields(false);
+  for (const bool graph : {false, true}) {
+    const auto chosen = [&](double pass, double row, int64_t kept) {
+      DraftLengthModel model = DraftLengthModel::uninformed(costs(pass, row), &form);
+      sure(model.survival, kept, 100000);
+      ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model};
+      s.options.visibility = graph ? Visibility::kGraph : Visibility::kChain;
+      const auto a = AutomaticChoice::make(s, false, {});
+      EXPECT_TRUE(a) << a.error().message;
+      return a->best();
+    };
+    EXPECT_TRUE(std::holds_alternative<NoDraftSpec>(chosen(0.01, 1, 90000).method.drafter)) << graph;
+    EXPECT_TRUE(std::holds_alternative<NoDraftSpec>(chosen(50, 1, 0).method.drafter)) << graph;
+    const Candidate quick = chosen(50, 1, 95000);
+    EXPECT_FALSE(std::holds_alternative<NoDraftSpec>(quick.method.drafter)) << graph;
+    EXPECT_FALSE(quick.method.lossy());
+  }
+}
+
+TEST(Automatic, LeavesACandidateWhoseAnswersTakeMoreThanWasExpected) {
+  const Form form = two_fields(false);
+  DraftLengthModel model = DraftLengthModel::uninformed(costs(50, 1), &form);
+  sure(model.survival, 95000, 100000);
+  ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model};
+  auto a = AutomaticChoice::make(s, false, {});
+  ASSERT_TRUE(a);
+  const std::string first = a->best().name;
+  Statistics slow;  // as many passes as one token at a time takes, and more rows
+  slow.forwards = 60;
+  slow.rows = 400;
+  int answers = 0;
+  for (; answers < 12 && a->best().name == first; ++answers) a->ran(slow, 10);
+  EXPECT_NE(a->best().name, first) << a->why();
+  EXPECT_GT(answers, 0);
+  EXPECT_NE(a->why().find(first), std::string::npos);
+}
+
+TEST(Automatic, EveryCandidateIsExactAndAModelWithoutAMaskHasNoneThatNeedsOne) {
+  for (const bool form : {false, true})
+    for (const Visibility v : {Visibility::kChain, Visibility::kGraph})
+      for (const bool earlier : {false, true}) {
+        for (const Candidate& c : exact_candidates(info_with_mask(), form, v, earlier)) {
+          EXPECT_FALSE(c.method.lossy()) << c.name;
+          EXPECT_TRUE(std::holds_alternative<ExactSpec>(c.method.verifier)) << c.name;
+        }
+        LmInfo plain = info_with_mask();
+        plain.rule.has_mask = false;
+        EXPECT_EQ(exact_candidates(plain, form, v, earlier).size(), earlier ? 2U : 1U);
+      }
+}
+
+}  // namespace
+}  // namespace slip

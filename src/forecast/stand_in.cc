@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "forecast/stand_in.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace slip {
+namespace {
+
+constexpr float kNever = -1e9F;
+/// Tops in the middle of the table's cells (draft_length/model.cc: 0, .3, .5, .7, .85, .95).
+constexpr std::array<float, Survival::kTop> kTops = {0.2F, 0.4F, 0.6F, 0.78F, 0.9F, 0.99F};
+
+/// Tops so far ahead lean on those of their place as if so many of these had been seen there.
+constexpr double kLean = 2;
+
+uint64_t mix(uint64_t h) {
+  h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
+  h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
+  return h ^ (h >> 31);
+}
+double unit(uint64_t h) { return static_cast<double>(h >> 11) * 0x1p-53; }
+
+bool looks_ahead(const Pass& pass, const Row& r) {
+  for (uint32_t k = 0; k < r.sees_count; ++k)
+    if (const SlotSpan s = pass.spans[r.sees_first + k]; s.end > r.slot + 1 && s.begin <= r.slot) return true;
+  return false;
+}
+
+/// An id that the field's rules allow behind `before` beside `not_this`; that itself where there is none.
+TokenId another(const Field& f, std::span<const TokenId> before, TokenId not_this) {
+  if (f.rules.unrestricted()) return {not_this.value == 1 ? 2 : 1};
+  const int32_t state = f.rules.state_after(before);
+  if (state < 0) return not_this;
+  const TokenRules::State& s = f.rules.state(state);
+  for (const auto& e : s.edges)
+    if (e.id != not_this) return e.id;
+  for (int32_t id = 1; s.any && id < 64; ++id)
+    if (TokenId{id} != not_this && !std::binary_search(s.denied.begin(), s.denied.end(), TokenId{id})) return {id};
+  return f.end && s.may_end ? *f.end : not_this;
+}
+
+}  // namespace
+
+StandInAnswer StandInAnswer::of_form(const Form& form, const Contents& contents, bool chain) {
+  StandInAnswer a;
+  const auto length = static_cast<size_t>(form.length());
+  a.target.assign(length, TokenId{0});
+  a.other = a.target;
+  a.field.assign(length, -1);
+  a.index.assign(length, -2);
+  for (size_t u = 0; u < length; ++u)
+    if (const auto fixed = form.fixed_at(static_cast<int32_t>(u))) a.target[u] = a.other[u] = *fixed;
+  for (size_t f = 0; f < contents.size(); ++f) {
+    const Field& x = form.fields()[f];
+    const auto start = static_cast<size_t>(x.start);
+    const auto said = [&](size_t i, TokenId token) {
+      a.target[start + i] = token;
+      a.other[start + i] = another(x, std::span(contents[f]).first(i), token);
+      a.field[start + i] = static_cast<int32_t>(f);
+      a.index[start + i] = static_cast<int32_t>(i);
+    };
+    for (size_t i = 0; i < contents[f].size(); ++i) said(i, contents[f][i]);
+    if (x.end && static_cast<int32_t>(contents[f].size()) < x.budget) said(contents[f].size(), *x.end);
+  }
+  for (int32_t u = 0; chain && u < form.length(); ++u) {
+    const int32_t f = form.field_at(u);
+    const auto behind = [&](size_t field) {
+      return u - form.fields()[field].start >= static_cast<int32_t>(contents[field].size());
+    };
+    if (f < 0 || !behind(static_cast<size_t>(f))) a.place_behind.push_back(u + 1);
+  }
+  return a;
+}
+
+StandInAnswer StandInAnswer::of_text(int32_t tokens, int32_t vocab, TokenId end) {
+  StandInAnswer a;
+  for (int32_t i = 0; i < tokens; ++i) {
+    a.target.push_back(i + 1 == tokens ? end : TokenId{3 + (i * 7) % std::max(1, vocab - 4)});
+    a.other.push_back({a.target.back().value == 1 ? 2 : 1});
+    a.field.push_back(-1);
+    a.index.push_back(i);
+  }
+  return a;
+}
+
+StandInLm::StandInLm(LmInfo info, StandInAnswer answer, const StandInOdds& odds, const CostTable& costs, int32_t first_position,
+                     uint64_t seed)
+    : info_(std::move(info)), answer_(std::move(answer)), odds_(odds), costs_(costs), first_position_(first_position), seed_(seed) {
+  attempts_.assign(answer_.target.size(), 0);
+  const Survival& s = *odds_.survival;
+  const auto cells = static_cast<size_t>(s.fields() + 1) * Survival::kAhead * Survival::kIndex;
+  tops_.assign(cells * Survival::kTop, 0);
+  std::vector<double> places(cells / Survival::kAhead * Survival::kTop, 0),
+      all(Survival::kTop, 0.5);  // without draws ahead; of everybody
+  const auto place = [](const Survival::Cell& c) { return static_cast<size_t>((c.field + 1) * Survival::kIndex + c.index); };
+  double everybody = 0.5 * Survival::kTop;
+  s.for_each([&](const Survival::Cell& c, const Survival::Count& n) {
+    const auto tested = static_cast<double>(n.tested);
+    tops_[first_top(c) + static_cast<size_t>(c.top)] += tested;
+    places[place(c) * Survival::kTop + static_cast<size_t>(c.top)] += tested;
+    all[static_cast<size_t>(c.top)] += tested;
+    everybody += tested;
+  });
+  // What was seldom seen so far ahead leans on its place, and a place that was never seen on everybody.
+  for (int32_t f = -1; f < s.fields(); ++f)
+    for (int32_t i = 0; i < Survival::kIndex; ++i) {
+      const double* line = &places[place({.field = f, .index = i}) * Survival::kTop];
+      const double seen = std::accumulate(line, line + Survival::kTop, 1.0);
+      for (int32_t a = 0; a < Survival::kAhead; ++a) {
+        double* to = &tops_[first_top({.field = f, .ahead = a, .index = i})];
+        double sum = 0;
+        for (size_t t = 0; t < Survival::kTop; ++t) to[t] = sum += to[t] + kLean * (line[t] + all[t] / everybody) / seen;
+        for (size_t t = 0; t < Survival::kTop; ++t) to[t] /= sum;
+      }
+    }
+}
+
+/// Where a cell's tops begin.
+size_t StandInLm::first_top(const Survival::Cell& c) {
+  return static_cast<size_t>(((c.field + 1) * Survival::kAhead + c.ahead) * Survival::kIndex + c.index) * Survival::kTop;
+}
+
+/// The form position whose token the row gives.
+int32_t StandInLm::place_of(const Row& row, bool drafts) const {
+  const bool own = !info_.rule.shift && row.input == RowInput{info_.rule.mask};
+  const int32_t number = row.position.t - first_position_;
+  if (number < -1) return -1;
+  if (answer_.place_behind.empty() || number < 0) return number + (own ? 0 : 1);
+  const auto behind = [&](int32_t n) {
+    const auto last = static_cast<int32_t>(answer_.place_behind.size()) - 1;
+    return n < 0 ? 0 : answer_.place_behind[static_cast<size_t>(std::min(n, last))] + std::max(0, n - last);
+  };
+  if (!drafts || first_mask_ < 0 || number < first_mask_) return behind(number);
+  return behind(first_mask_ - 1) + number - first_mask_ + (own ? 0 : 1);  // behind what is known budgets are laid out whole
+}
+
+double StandInLm::top_of(int32_t field, int32_t ahead, int32_t index, uint64_t dice) const {
+  const double* tops = &tops_[first_top(odds_.survival->cell({.ahead = ahead, .field = field, .index = index}))];
+  const double u = unit(dice);
+  for (size_t t = 0; t < Survival::kTop; ++t)
+    if (u < tops[t]) return static_cast<double>(kTops[t]);
+  return static_cast<double>(kTops.back());
+}
+
+StandInLm::Said StandInLm::draft(int32_t place, int32_t ahead) {
+  const auto at = static_cast<size_t>(place);
+  const uint64_t dice = mix(mix(seed_ * 0x9E3779B97F4A7C15u + at) + attempts_[at]++);
+  const auto top = static_cast<float>(top_of(answer_.field[at], ahead, answer_.index[at], mix(dice + 1)));
+  const DraftFacts facts{.top = top, .ahead = ahead, .field = answer_.field[at], .index = answer_.index[at]};
+  double kept = odds_.survival->kept(facts);
+  if (odds_.tracker) kept = odds_.tracker->corrected(facts.field, kept);
+  kept = kept * odds_.lift / (kept * odds_.lift + 1 - kept);
+  const bool holds = unit(dice) < kept;
+  return {holds ? answer_.target[at] : answer_.other[at], holds ? answer_.other[at] : answer_.target[at], top};
+}
+
+/// The token first, then one other with half of that at most; all other ids share the rest.
+void StandInLm::write(const Pass& pass, size_t i, const Said& said, PassOutput& out) const {
+  const Row& r = pass.rows[i];
+  const auto allowed = allowed_of(pass, r);
+  const bool legal = allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), said.token);
+  out.argmax[i] = legal ? said.token : allowed.front();
+  const float next = std::min(1 - said.top, said.top / 2);
+  const float top = std::log(said.top), second = std::log(std::max(next, 1e-9F));
+  if (r.statistics) out.statistics[i] = {top, second, 0};
+  if (r.want != Want::kLogits) return;
+  const auto line = out.logits_NV.begin() + out.logits_row[i] * info_.vocab;
+  const float rest = (1 - said.top - next) / static_cast<float>(std::max(1, info_.vocab - 2));
+  if (rest > 0) std::fill_n(line, info_.vocab, std::log(rest));
+  line[said.other.value] = second;
+  line[out.argmax[i].value] = top;
+}
+
+void StandInLm::lay_out(const Pass& pass, PassOutput& out) {
+  out.vocab = info_.vocab;
+  out.argmax.assign(pass.rows.size(), TokenId{});
+  out.logits_row.assign(pass.rows.size(), -1);
+  out.statistics.assign(pass.rows.size(), {});
+  out.nan_rows = 0;
+  out.taps_NE.clear();
+  int32_t lines = 0;
+  first_mask_ = -1;
+  for (size_t i = 0; i < pass.rows.size(); ++i) {
+    if (pass.rows[i].want == Want::kLogits) out.logits_row[i] = lines++;
+    if (first_mask_ < 0 && pass.rows[i].input == RowInput{info_.rule.mask}) first_mask_ = pass.rows[i].position.t - first_position_;
+  }
+  out.logits_NV.assign(static_cast<size_t>(lines) * static_cast<size_t>(info_.vocab), kNever);
+}
+
+Status StandInLm::forward(const Pass& pass, PassOutput& out) {
+  ++passes_;
+  ms_ += costs_.ms(static_cast<int32_t>(pass.rows.size()));
+  lay_out(pass, out);
+  int32_t ahead = 0, run_field = -2;
+  const auto places = static_cast<int32_t>(answer_.target.size());
+  for (size_t i = 0; i < pass.rows.size(); ++i) {
+    const Row& r = pass.rows[i];
+    const bool drafts = info_.rule.has_mask && (r.input == RowInput{info_.rule.mask} || looks_ahead(pass, r));
+    if (!drafts) run_field = -2;
+    if (r.want == Want::kNothing) continue;
+    const int32_t u = place_of(r, drafts);
+    const auto at = static_cast<size_t>(std::max(u, 0));
+    if (u < 0 || u >= places || answer_.index[at] < 0) {  // nothing is drawn there
+      write(pass, i, {u >= 0 && u < places ? answer_.target[at] : TokenId{0}, TokenId{1}, 0.5F}, out);
+      continue;
+    }
+    if (!drafts) {
+      write(pass, i, {answer_.target[at], answer_.other[at], 0.9F}, out);
+      continue;
+    }
+    const bool goes_on = run_field != -2 && (!answer_.place_behind.empty() || answer_.field[at] == run_field);
+    ahead = goes_on ? ahead + 1 : 0;
+    run_field = answer_.field[at];
+    write(pass, i, draft(u, ahead), out);
+  }
+  return {};
+}
+
+}  // namespace slip

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's stand-in: says a given answer, lets drafts hold by keyed dice with calibrated odds, and prices every pass by a cost table. Decoders
+// run over it as they are, so that what they would take is counted and not modelled.
+//
+// A row drafts where it is a mask or sees rows behind itself; all others give the answer's own token. How sure the drafts look is drawn
+// as calibration saw it, so that widths cut as they would. Positions are the answer's: a chain's rows are counted without holes, a
+// graph's with every budget reserved.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "decode/draft_length/model.h"
+#include "forecast/typical.h"
+#include "lm/lm.h"
+
+namespace slip {
+
+/// By form position (free text: number of the token): what is drawn there, what else might be, and whose draw it is.
+struct StandInAnswer {
+  std::vector<TokenId> target, other;
+  std::vector<int32_t> field, index;  // -1, -2 where nothing is drawn (-1: free text's draws, with an index)
+  std::vector<int32_t> place_behind;  // by row number on a chain: the form position behind it; empty: row number plus 1
+  static StandInAnswer of_form(const Form& form, const Contents& contents, bool chain);
+  static StandInAnswer of_text(int32_t tokens, int32_t vocab, TokenId end);
+};
+
+struct StandInOdds {
+  const Survival* survival = nullptr;
+  const DraftLengthTracker* tracker = nullptr;  // what the drive has corrected; may be null
+  double lift = 1;                              // of the odds: a draft adapter's
+};
+
+class StandInLm final : public Lm {
+ public:
+  /// `costs` and what `odds` points to outlive it. `first_position`: of the answer's first row.
+  StandInLm(LmInfo info, StandInAnswer answer, const StandInOdds& odds, const CostTable& costs, int32_t first_position,
+            uint64_t seed);
+  const LmInfo& info() const override { return info_; }
+  Status forward(const Pass& pass, PassOutput& out) override;
+  uint64_t passes() const override { return passes_; }
+  double ms() const { return ms_; }
+
+ private:
+  struct Said {
+    TokenId token, other;
+    float top = 1;
+  };
+  void lay_out(const Pass& pass, PassOutput& out);
+  int32_t place_of(const Row& row, bool drafts) const;
+  Said draft(int32_t place, int32_t ahead);
+  double top_of(int32_t field, int32_t ahead, int32_t index, uint64_t dice) const;
+  static size_t first_top(const Survival::Cell& cell);
+  void write(const Pass& pass, size_t i, const Said& said, PassOutput& out) const;
+
+  LmInfo info_;
+  StandInAnswer answer_;
+  StandInOdds odds_;
+  const CostTable& costs_;
+  int32_t first_position_;
+  uint64_t seed_, passes_ = 0;
+  double ms_ = 0;
+  int32_t first_mask_ = -1;  // row number of the pass's first mask, on a chain
+  std::vector<uint32_t> attempts_;
+  std::vector<double> tops_;  // cumulative, by field + 1, draws ahead, index and top
+};
+
+}  // namespace slip

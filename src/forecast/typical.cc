@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contents of a wanted length by walking a field's automaton: which states can end in exactly k more tokens is known beforehand, so that the
+// walk never gets stuck. Where no content has the wanted length the nearest one that some content has is taken.
+#include "forecast/typical.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace slip {
+namespace {
+
+/// How a field without data fills its budget: FastDriveCoT pads at the 99th percentile, and means lie at some seven tenths of that.
+constexpr double kUsualFill = 0.7;
+
+/// One field's walks.
+class Walk {
+ public:
+  Walk(const Field& field, int32_t vocab, TokenId mask, PhiloxStream& random)
+      : field_(field), vocab_(vocab), mask_(mask), random_(random) {
+    if (!field.rules.unrestricted()) {
+      states_.assign(field.rules.states().begin(), field.rules.states().end());
+    } else {
+      TokenRules::State any;
+      any.any = true;
+      states_.push_back(std::move(any));
+    }
+  }
+
+  /// A legal content of `length` tokens, or of the nearest length that there is.
+  std::vector<TokenId> content(int32_t length) {
+    lay_ends(field_.budget);
+    for (int32_t off = 0; off <= field_.budget; ++off)
+      for (const int32_t n : {length - off, length + off})
+        if (n >= 0 && n <= field_.budget && ends_in(0, n, n)) return walk(n);
+    return {};
+  }
+
+ private:
+  /// Can state s be left by exactly k tokens and the content, `whole` tokens long, end there? Of a full field the rules are not asked.
+  bool ends_in(size_t s, int32_t k, int32_t whole) const {
+    return whole == field_.budget ? full_[at(s, k)] != 0 : short_[at(s, k)] != 0;
+  }
+  size_t at(size_t s, int32_t k) const { return static_cast<size_t>(k) * states_.size() + s; }
+
+  void lay_ends(int32_t longest) {
+    const size_t cells = states_.size() * (static_cast<size_t>(longest) + 1);
+    short_.assign(cells, 0);
+    full_.assign(cells, 0);
+    for (size_t s = 0; s < states_.size(); ++s) {
+      short_[s] = field_.end && states_[s].may_end;
+      full_[s] = 1;
+    }
+    for (int32_t k = 1; k <= longest; ++k)
+      for (size_t s = 0; s < states_.size(); ++s) {
+        const auto reach = [&](int32_t next) {
+          const auto to = static_cast<size_t>(next);
+          short_[at(s, k)] |= short_[at(to, k - 1)];
+          full_[at(s, k)] |= full_[at(to, k - 1)];
+        };
+        if (states_[s].any) reach(states_[s].any_next);
+        for (const auto& e : states_[s].edges)
+          if (plain(e.id)) reach(e.next);
+      }
+  }
+
+  /// Separators are laid afterwards, and END is no content.
+  bool plain(TokenId id) const {
+    return id != mask_ && !(field_.end && id == *field_.end) &&
+           !std::binary_search(field_.separators.begin(), field_.separators.end(), id);
+  }
+  TokenId any_token(const TokenRules::State& s) {
+    for (int tries = 0; tries < 256; ++tries) {
+      const TokenId id{static_cast<int32_t>(random_.below(static_cast<uint32_t>(vocab_)))};
+      const auto edge = std::find_if(s.edges.begin(), s.edges.end(), [&](const auto& e) { return e.id == id; });
+      if (plain(id) && edge == s.edges.end() && !std::binary_search(s.denied.begin(), s.denied.end(), id)) return id;
+    }
+    return {0};
+  }
+  std::vector<TokenId> walk(int32_t n) {
+    std::vector<TokenId> out;
+    size_t s = 0;
+    for (int32_t left = n; left > 0; --left) {
+      const TokenRules::State& here = states_[s];
+      std::vector<TokenRules::Edge> ways;
+      for (const auto& e : here.edges)
+        if (plain(e.id) && ends_in(static_cast<size_t>(e.next), left - 1, n)) ways.push_back(e);
+      if (here.any && ends_in(static_cast<size_t>(here.any_next), left - 1, n)) ways.push_back({any_token(here), here.any_next});
+      const auto& way = ways[random_.below(static_cast<uint32_t>(ways.size()))];
+      out.push_back(way.id);
+      s = static_cast<size_t>(way.next);
+    }
+    return out;
+  }
+
+  const Field& field_;
+  int32_t vocab_;
+  TokenId mask_;
+  PhiloxStream& random_;
+  std::vector<TokenRules::State> states_;
+  std::vector<uint8_t> short_, full_;  // by tokens left and state
+};
+
+class Maker {
+ public:
+  Maker(const Form& form, const Lengths& lengths, int32_t vocab, TokenId mask, PhiloxStream& random)
+      : form_(form), lengths_(lengths), vocab_(vocab), mask_(mask), random_(random) {}
+
+  Contents make() {
+    Contents out;
+    for (size_t f = 0; f < form_.fields().size(); ++f) out.push_back(content(static_cast<int32_t>(f), out));
+    return out;
+  }
+
+ private:
+  const Field& field(int32_t f) const { return form_.fields()[static_cast<size_t>(f)]; }
+
+  std::vector<TokenId> content(int32_t f, const Contents& before) {
+    const Field& x = field(f);
+    if (x.instance_of) {
+      const auto e = static_cast<size_t>(x.instance_of->field);
+      if (instances_in(form_.fields()[e], before[e]) <= x.instance_of->instance) return x.placeholder;
+    }
+    const bool enumeration = has_instances(f);
+    const int32_t count = enumeration ? instances_drawn(f) : 0;
+    if (enumeration && count == 0) return x.placeholder;
+    std::vector<TokenId> out = Walk(x, vocab_, mask_, random_).content(length_drawn(f));
+    if (enumeration) separate(x, count, out);
+    return out;
+  }
+  bool has_instances(int32_t f) const {
+    return std::any_of(form_.fields().begin(), form_.fields().end(),
+                       [&](const Field& x) { return x.instance_of && x.instance_of->field == f; });
+  }
+  /// Instance after instance is used as often as calibration saw more than its placeholder in it; half of them where it saw nothing.
+  int32_t instances_drawn(int32_t e) {
+    const double u = random_.uniform();
+    int32_t count = 0;
+    for (size_t f = 0; f < form_.fields().size(); ++f) {
+      const Field& x = form_.fields()[f];
+      if (x.instance_of && x.instance_of->field == e && used_share(static_cast<int32_t>(f)) > u)
+        count = std::max(count, x.instance_of->instance + 1);
+    }
+    return count;
+  }
+  double used_share(int32_t f) const {
+    constexpr double kUnknown = 0.5;
+    int64_t all = 0, unused = 0;
+    for (size_t n = 0; seen(f) && n < lengths_.counts(f).size(); ++n) {
+      all += lengths_.counts(f)[n];
+      if (n == field(f).placeholder.size()) unused += lengths_.counts(f)[n];
+    }
+    return all > 0 ? 1 - static_cast<double>(unused) / static_cast<double>(all) : kUnknown;
+  }
+  bool seen(int32_t f) const { return f < lengths_.fields(); }
+
+  /// One of the lengths that were seen, as often as they were; of an instance, those of its placeholder left out.
+  int32_t length_drawn(int32_t f) {
+    const Field& x = field(f);
+    if (!x.end) return x.budget;
+    std::vector<int64_t> counts;
+    if (seen(f)) counts.assign(lengths_.counts(f).begin(), lengths_.counts(f).end());
+    if (x.instance_of && x.placeholder.size() < counts.size()) counts[x.placeholder.size()] = 0;
+    int64_t all = 0;
+    for (const int64_t c : counts) all += c;
+    if (all == 0) return std::max(1, static_cast<int32_t>(std::lround(kUsualFill * x.budget)));
+    auto left = static_cast<int64_t>(random_.uniform() * static_cast<double>(all));
+    for (size_t n = 0; n < counts.size(); ++n)
+      if ((left -= counts[n]) < 0) return static_cast<int32_t>(n);
+    return x.budget;
+  }
+  /// Separators between so many instances, evenly; as many as the rules let stand.
+  void separate(const Field& x, int32_t count, std::vector<TokenId>& content) const {
+    if (x.separators.empty()) return;
+    const auto n = static_cast<int32_t>(content.size());
+    for (int32_t k = 1; k < count; ++k) {
+      std::vector<TokenId> tried = content;
+      tried[static_cast<size_t>(std::clamp(n * k / count, 0, n - 1))] = x.separators.front();
+      if (x.rules.unrestricted() || x.rules.state_after(tried) >= 0) content = std::move(tried);
+    }
+  }
+
+  const Form& form_;
+  const Lengths& lengths_;
+  int32_t vocab_;
+  TokenId mask_;
+  PhiloxStream& random_;
+};
+
+}  // namespace
+
+namespace {
+
+constexpr int32_t kSpareIds = 64;  // of text, and the mask
+
+/// Ids by their rank among those that a form names.
+class Ranks {
+ public:
+  explicit Ranks(const Form& form) {
+    for (int32_t u = 0; u < form.length(); ++u)
+      if (form.fixed_at(u)) ids_.push_back(*form.fixed_at(u));
+    for (const Field& f : form.fields()) {
+      if (f.end) ids_.push_back(*f.end);
+      ids_.insert(ids_.end(), f.separators.begin(), f.separators.end());
+      ids_.insert(ids_.end(), f.placeholder.begin(), f.placeholder.end());
+      for (const TokenRules::State& s : f.rules.states())
+        for (const auto& e : s.edges) ids_.push_back(e.id);
+    }
+    std::sort(ids_.begin(), ids_.end());
+    ids_.erase(std::unique(ids_.begin(), ids_.end()), ids_.end());
+  }
+  int32_t size() const { return static_cast<int32_t>(ids_.size()); }
+  TokenId of(TokenId id) const { return {static_cast<int32_t>(std::lower_bound(ids_.begin(), ids_.end(), id) - ids_.begin())}; }
+  void apply(std::vector<TokenId>& ids) const {
+    for (TokenId& id : ids) id = of(id);
+  }
+  TokenRules of(const TokenRules& rules) const {
+    if (rules.unrestricted()) return {};
+    std::vector<TokenRules::State> states(rules.states().begin(), rules.states().end());
+    for (TokenRules::State& s : states) {
+      s.denied.clear();  // ids that are never said need no list
+      for (auto& e : s.edges) e.id = of(e.id);
+    }
+    return TokenRules(std::move(states));
+  }
+
+ private:
+  std::vector<TokenId> ids_;
+};
+
+}  // namespace
+
+Result<CompactForm> compact(const Form& form) {
+  const Ranks ranks(form);
+  Form::Parts parts = form.parts();
+  for (Piece& piece : parts.pieces)
+    if (auto* run = std::get_if<FixedRun>(&piece)) ranks.apply(run->ids);
+  for (Field& f : parts.fields) {
+    if (f.end) f.end = ranks.of(*f.end);
+    ranks.apply(f.separators);
+    ranks.apply(f.placeholder);
+    f.rules = ranks.of(f.rules);
+  }
+  SLIP_TRY(Form small, Form::make(std::move(parts)));
+  return CompactForm{std::move(small), ranks.size() + kSpareIds};
+}
+
+Contents typical_contents(const Form& form, const Lengths& lengths, int32_t vocab, TokenId mask, PhiloxStream& random) {
+  return Maker(form, lengths, vocab, mask, random).make();
+}
+
+}  // namespace slip

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of schema.h: forms of any schema (typed.h), whose shape may depend on values.
+#pragma once
+#include "form/schema/schema.h"
+
+namespace slip {
+
+/// As compile_schema, for schemas of the typed kind.
+Result<CompiledForm> compile_open(const json::value& schema, std::string_view name, const FormTokens& tokens);
+
+}  // namespace slip

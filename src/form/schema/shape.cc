@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk keeps all places where writing may go on: behind which slot, and the text since. What is fixed is appended to all of them; a
+// value takes them all in and is the one place behind itself; alternatives are walked one by one from the same places; an optional member
+// leaves the places before it standing beside those behind it.
+#include "form/schema/shape.h"
+
+#include <algorithm>
+
+#include "form/json_text.h"
+
+namespace slip {
+namespace {
+
+constexpr size_t kMostSlots = 2048;
+constexpr size_t kMostWays = 32768;
+constexpr size_t kMostPlaces = 1024;            // side by side
+constexpr size_t kMostBytes = size_t{1} << 21;  // of texts that are written
+
+class Walk {
+ public:
+  explicit Walk(std::string_view form) : form_(form) { out_.ways.emplace_back(); }
+
+  Result<Shape> run(const TypedSchema& schema) {
+    out_.block_size = schema.block_size;
+    out_.any_parents = schema.any_parents;
+    Places places{{0, ""}};
+    At root{.name = "", .section = 0, .parents = std::nullopt, .top = true};
+    SLIP_TRY(places, value(*schema.root, std::move(places), root));
+    for (const Place& p : places) {
+      if (p.text.empty())
+        return unsupported("form {}: #: expected an object, an array or strings at the root, got a value without an end", form_);
+      SLIP_TRY_(way(p, Shape::kEnd));
+    }
+    if (out_.section_names.empty()) out_.section_names = {"answer"};
+    return std::move(out_);
+  }
+
+ private:
+  /// Behind `from` (0: the start, otherwise a slot + 1) with so much text.
+  struct Place {
+    int32_t from;
+    std::string text;
+    bool operator==(const Place&) const = default;
+  };
+  using Places = std::vector<Place>;
+  struct At {
+    std::string name;
+    int32_t section = 0;
+    std::optional<std::vector<std::string>> parents;
+    bool top = false;
+  };
+
+  Status fits() const {
+    if (out_.slots.size() > kMostSlots) return bad_input("form {}: expected at most {} values, got more", form_, kMostSlots);
+    if (ways_ > kMostWays || bytes_ > kMostBytes)
+      return bad_input("form {}: expected at most {} ways between values in {} bytes, got more", form_, kMostWays, kMostBytes);
+    return {};
+  }
+
+  Status write(Places& places, std::string_view text) {
+    if (places.size() > kMostPlaces)
+      return bad_input("form {}: expected at most {} ways side by side, got more", form_, kMostPlaces);
+    for (Place& p : places) p.text += text;
+    bytes_ += places.size() * text.size();
+    return fits();
+  }
+
+  static void merge(Places& into, Places more) {
+    for (Place& p : more)
+      if (std::find(into.begin(), into.end(), p) == into.end()) into.push_back(std::move(p));
+  }
+
+  Status way(const Place& p, int32_t to) {
+    ++ways_;
+    out_.ways[static_cast<size_t>(p.from)].push_back({p.text, to});
+    return fits();
+  }
+
+  std::string unique(const std::string& name) {
+    const std::string wanted = name.empty() ? "answer" : name;
+    const int32_t times = ++names_[wanted];
+    return times == 1 ? wanted : fmt::format("{}({})", wanted, times);
+  }
+
+  Result<Places> value(const TypedNode& n, Places places, At at) {
+    if (n.parents) at.parents = n.parents;
+    switch (n.kind) {
+      case TypedNode::Kind::kConstant: {
+        SLIP_TRY_(write(places, n.text));
+        return places;
+      }
+      case TypedNode::Kind::kScalar:
+        return scalar(n, std::move(places), at);
+      case TypedNode::Kind::kObject:
+        return object(n, std::move(places), at);
+      case TypedNode::Kind::kArray:
+        return array(n, std::move(places), at);
+      case TypedNode::Kind::kChoice:
+        break;
+    }
+    Places all;
+    for (const TypedPtr& a : n.alternatives) {
+      SLIP_TRY(Places behind, value(*a, places, at));
+      merge(all, std::move(behind));
+    }
+    return all;
+  }
+
+  Result<Places> scalar(const TypedNode& n, Places places, const At& at) {
+    SLIP_TRY_(fits());
+    Slot slot{.node = std::make_shared<const TypedNode>(n), .name = unique(at.name), .section = at.section, .parents = at.parents};
+    if (n.quoted) {
+      SLIP_TRY_(write(places, "\""));
+    } else {
+      slot.space = std::all_of(places.begin(), places.end(), [](const Place& p) { return p.text.ends_with(' '); });
+      if (slot.space)
+        for (Place& p : places) p.text.pop_back();
+    }
+    const auto index = static_cast<int32_t>(out_.slots.size());
+    for (const Place& p : places) SLIP_TRY_(way(p, index));
+    out_.slots.push_back(std::move(slot));
+    out_.ways.emplace_back();
+    return Places{{index + 1, n.quoted ? "\"" : ""}};
+  }
+
+  Result<Places> object(const TypedNode& n, Places places, const At& at) {
+    SLIP_TRY_(write(places, "{"));
+    Places none = std::move(places), some;
+    int32_t section = at.section;
+    for (const auto& m : n.members) {
+      At below = at;
+      below.top = false;
+      below.name += (at.name.empty() ? "" : ".") + m.key;
+      if (at.top) {
+        SLIP_TRY(section, enter_section(m));
+      }
+      below.section = section;
+      const std::string key = json::serialize(json::string(m.key)) + ": ";
+      Places before = none, more = some;
+      SLIP_TRY_(write(before, key));
+      SLIP_TRY_(write(more, ", " + key));
+      merge(before, std::move(more));
+      SLIP_TRY(Places behind, value(*m.node, std::move(before), below));
+      if (m.required) {
+        none.clear();
+        some = std::move(behind);
+      } else {
+        merge(some, std::move(behind));
+      }
+    }
+    merge(none, std::move(some));
+    SLIP_TRY_(write(none, "}"));
+    return none;
+  }
+
+  Result<int32_t> enter_section(const TypedNode::Member& m) {
+    if (m.node->section && (out_.section_names.empty() || out_.section_names.back() != *m.node->section)) {
+      if (std::find(out_.section_names.begin(), out_.section_names.end(), *m.node->section) != out_.section_names.end())
+        return bad_input("form {}: {}: expected the members of section '{}' side by side, got others between", form_,
+                         m.node->pointer, shown(*m.node->section));
+      out_.section_names.push_back(*m.node->section);
+    } else if (out_.section_names.empty()) {
+      out_.section_names.emplace_back("answer");
+    }
+    return static_cast<int32_t>(out_.section_names.size()) - 1;
+  }
+
+  Result<Places> array(const TypedNode& n, Places places, const At& at) {
+    SLIP_TRY_(write(places, "["));
+    Places now = std::move(places), done;
+    for (int64_t i = 0; i <= n.max_items; ++i) {
+      if (i >= n.min_items) merge(done, now);
+      if (i == n.max_items) break;
+      if (i > 0) SLIP_TRY_(write(now, ", "));
+      const auto k = static_cast<size_t>(i);
+      At below = at;
+      below.top = false;
+      below.name += fmt::format("{}{}", at.name.empty() ? "" : ".", i);
+      const TypedPtr& item = k < n.prefix.size() ? n.prefix[k] : n.item;
+      SLIP_TRY(now, value(*item, std::move(now), below));
+    }
+    SLIP_TRY_(write(done, "]"));
+    return done;
+  }
+
+  std::string form_;
+  Shape out_;
+  std::map<std::string, int32_t> names_;
+  size_t ways_ = 0, bytes_ = 0;
+};
+
+}  // namespace
+
+Result<Shape> shape_of(const TypedSchema& schema, std::string_view form_name) { return Walk(form_name).run(schema); }
+
+}  // namespace slip

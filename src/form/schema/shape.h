@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of schema.h: a typed schema as text between values. Slots are the places of values; behind each (and at the start) stand one or
+// more ways on: a text and the slot that it leads to, or the end. Every way leads further on, so that an answer is a path.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "form/schema/typed.h"
+
+namespace slip {
+
+struct Way {
+  std::string text;
+  int32_t to = 0;  // the slot; kEnd
+};
+
+struct Slot {
+  TypedPtr node;
+  std::string name;    // "a.0.b", unique
+  bool space = false;  // its content begins with the space that stands before it
+  int32_t section = 0;
+  std::optional<std::vector<std::string>> parents;
+};
+
+struct Shape {
+  static constexpr int32_t kEnd = -1;
+  std::vector<Slot> slots;
+  std::vector<std::vector<Way>> ways;  // of the start, then of each slot
+  std::vector<std::string> section_names;
+  int32_t block_size = 32;
+  bool any_parents = false;
+};
+
+/// kBadInput where the whole form grows beyond its bounds.
+Result<Shape> shape_of(const TypedSchema& schema, std::string_view form_name);
+
+}  // namespace slip

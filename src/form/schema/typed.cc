@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+// From all that is said of a place to a node. Alternatives are multiplied out: each is joined with what holds beside it, those in which
+// nothing is valid fall away. A default says how long what has no bounds may get.
+#include "form/schema/typed.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "form/automaton/regex.h"
+#include "form/json_text.h"
+#include "form/schema/string_formats.h"
+#include "form/schema/typed_reader.h"
+
+namespace slip {
+namespace {
+
+constexpr int kDeepest = 48;
+constexpr int64_t kUsualItems = 8;  // of an array without maxItems, or its minItems where that is more
+constexpr int64_t kMostItems = 256;
+constexpr int64_t kMostLength = 256;  // of a string with a maxLength above it: more characters than a value is written with
+constexpr size_t kMostSpelled = 64;   // values of a member that tells alternatives apart
+
+std::string inner(const json::string& s) {
+  const std::string quoted = json::serialize(s);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+void append_text(const json::value& v, std::string& out) {
+  if (v.is_array()) {
+    out += '[';
+    for (size_t i = 0; i < v.get_array().size(); ++i) {
+      if (i > 0) out += ", ";
+      append_text(v.get_array()[i], out);
+    }
+    out += ']';
+  } else if (v.is_object()) {
+    out += '{';
+    bool first = true;
+    for (const auto& m : v.get_object()) {
+      if (!std::exchange(first, false)) out += ", ";
+      out += json::serialize(json::string(m.key())) + ": ";
+      append_text(m.value(), out);
+    }
+    out += '}';
+  } else {
+    out += plain_json(v);
+  }
+}
+
+std::string json_text(const json::value& v) {
+  std::string s;
+  append_text(v, s);
+  return s;
+}
+
+bool is_integer(const json::value& v) {
+  return v.is_int64() || v.is_uint64() || (v.is_double() && v.get_double() == std::floor(v.get_double()));
+}
+
+/// The words of a scalar that has few, each with its quotes; nothing otherwise.
+std::optional<std::vector<std::string>> texts_of(const TypedNode& n) {
+  if (n.kind == TypedNode::Kind::kConstant) return std::vector{n.text};
+  if (n.kind != TypedNode::Kind::kScalar || n.words.empty()) return std::nullopt;
+  std::vector<std::string> out;
+  for (const std::string& w : n.words) out.push_back(n.quoted ? "\"" + w + "\"" : w);
+  return out;
+}
+
+/// A scalar's schema that refers to nothing else: what contradicts itself there is a mistake, not a way that others have closed.
+bool says_all(const json::value& schema) {
+  const json::object* o = schema.if_object();
+  return o != nullptr && std::none_of(o->begin(), o->end(), [](const auto& m) {
+           constexpr std::array kOthers = {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "properties", "items", "prefixItems"};
+           return std::find(kOthers.begin(), kOthers.end(), std::string_view(m.key())) != kOthers.end();
+         });
+}
+
+}  // namespace
+
+void TypedReader::add(ErrorKind kind, const std::string& pointer, std::string what) {
+  if (errors_.size() >= kMostErrors || !said_.insert(pointer + what).second) return;
+  errors_.push_back({kind, fmt::format("{}: {}", pointer, what)});
+}
+
+TypedSchema TypedReader::read() {
+  std::string why;
+  const Part root{.schema = &document_, .pointer = "#"};
+  out_.root = node(std::span(&root, 1), "#", 0, &why);
+  if (!out_.root && errors_.empty()) bad("#", fmt::format("expected a schema that some value is valid for, got none: {}", why));
+  if (work_ > kMostWork)
+    bad("#", fmt::format("expected a schema of at most {} parts when its references are followed, got more", kMostWork));
+  return std::move(out_);
+}
+
+TypedPtr TypedReader::node(std::span<const Part> parts, const std::string& pointer, int depth, std::string* why) {
+  if (full()) return nullptr;
+  if (depth > kDeepest) return bad(pointer, fmt::format("expected at most {} levels, got more", kDeepest)), nullptr;
+  if (++nodes_ > kMostNodes) {
+    work_ = kMostWork + 1;
+    return nullptr;
+  }
+  Place place;
+  place.pointer = pointer;
+  for (const Part& p : parts) gather(p, place);
+  std::string own;
+  return node_of(std::move(place), depth, why ? why : &own);
+}
+
+TypedPtr TypedReader::node_of(Place place, int depth, std::string* why) {
+  if (full()) return nullptr;
+  if (!place.dead.empty()) return *why = place.dead, nullptr;
+  if (!place.groups.empty()) return choice(std::move(place), depth, why);
+  if (place.values) return of_values(place, why);
+  return of_types(place, depth, why);
+}
+
+TypedPtr TypedReader::choice(Place place, int depth, std::string* why) {
+  const Group group = std::move(place.groups.back());
+  place.groups.pop_back();
+  std::vector<TypedPtr> found;
+  std::string last = "no alternative is left";
+  for (const auto& alternative : group.alternatives) {
+    Place with = place;
+    for (const Part& p : alternative) gather(p, with);
+    if (TypedPtr n = node_of(std::move(with), depth + 1, &last)) found.push_back(std::move(n));
+    if (full() || depth > kDeepest) return nullptr;
+  }
+  if (found.empty()) return *why = last, nullptr;
+  for (size_t i = 0; group.exclusive && i < found.size(); ++i)
+    for (size_t j = 0; j < found.size(); ++j)
+      if (i != j && !excludes(*found[i], *found[j])) {
+        not_done(group.pointer,
+                 "expected alternatives of which no value fits two (by a type, a constant or a required member), got others");
+        return nullptr;
+      }
+  return together(std::move(found), place);
+}
+
+void TypedReader::finish(TypedNode& n, const Place& place) const {
+  n.pointer = place.pointer;
+  if (!n.section) n.section = place.section;
+  if (!n.parents) n.parents = place.parents;
+  if (n.budget == 0) n.budget = place.budget;
+}
+
+/// Is a value what the keywords beside enum or const allow? Only plain values are compared with bounds and patterns.
+bool TypedReader::fits(const json::value& v, const Place& place) const {
+  const uint32_t type = v.is_string()   ? kString
+                        : v.is_bool()   ? kBoolean
+                        : v.is_null()   ? kNull
+                        : v.is_object() ? kObject
+                        : v.is_array()  ? kArray
+                        : is_integer(v) ? kInteger
+                                        : kNumber;
+  if ((place.types & type) == 0) return false;
+  for (const json::array* list : place.none_of)
+    if (std::find(list->begin(), list->end(), v) != list->end()) return false;
+  if (v.is_number()) {
+    const double x = v.to_number<double>();
+    const NumberLimits& n = place.number;
+    if (x < n.least || x > n.most || (n.above_least && x == n.least) || (n.below_most && x == n.most)) return false;
+    for (const double m : n.multiples)
+      if (std::fabs(std::remainder(x, m)) > 1e-9 * std::fabs(m)) return false;
+  }
+  if (v.is_string()) {
+    const std::string_view text(v.get_string());
+    const auto length = std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
+    if (length < place.min_length || (place.max_length >= 0 && length > place.max_length)) return false;
+    for (const auto& [pattern, pointer] : place.patterns)
+      if (const auto language = compile_regex(pattern); language && !language->matches(inner(v.get_string()))) return false;
+  }
+  return true;
+}
+
+TypedPtr TypedReader::of_values(const Place& place, std::string* why) {
+  std::vector<const json::value*> left;
+  for (const json::value* v : *place.values) {
+    if (v->is_double() && !std::isfinite(v->get_double()))
+      bad(place.pointer, "expected numbers that a double holds, got a larger one");
+    const bool twice = std::any_of(left.begin(), left.end(), [v](const json::value* x) { return *x == *v; });
+    if (fits(*v, place) && !twice) left.push_back(v);
+  }
+  if (left.empty())
+    return *why = fmt::format("no value of {} is valid beside the other keywords",
+                              place.values->empty() ? std::string("enum") : shown_json(*place.values->front())),
+           nullptr;
+  const bool plain = std::none_of(left.begin(), left.end(), [](const json::value* v) { return v->is_structured(); });
+  if (left.size() == 1 || !plain) {
+    std::vector<TypedPtr> constants;
+    for (const json::value* v : left) {
+      TypedNode n{.kind = TypedNode::Kind::kConstant, .text = json_text(*v)};
+      finish(n, place);
+      constants.push_back(std::make_shared<const TypedNode>(std::move(n)));
+    }
+    return constants.size() == 1 ? constants.front() : together(std::move(constants), place);
+  }
+  TypedNode n{.kind = TypedNode::Kind::kScalar};
+  n.quoted = std::all_of(left.begin(), left.end(), [](const json::value* v) { return v->is_string() && !v->get_string().empty(); });
+  for (const json::value* v : left) n.words.push_back(n.quoted ? inner(v->get_string()) : json_text(*v));
+  if (place.aliases != nullptr)
+    for (const auto& m : *place.aliases)
+      if (m.value().is_string()) n.aliases[std::string(std::string_view(m.key()))] = inner(m.value().get_string());
+  finish(n, place);
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+TypedPtr TypedReader::of_types(const Place& place, int depth, std::string* why) {
+  uint32_t types = place.types;
+  if (!place.typed && place.hinted != 0)
+    types &= place.hinted | (place.required.empty() && place.properties.empty() ? 0U : static_cast<uint32_t>(kObject));
+  if (!place.typed && place.hinted == 0) types &= ~static_cast<uint32_t>(kObject | kArray);  // anything: any scalar
+  if ((types & kNumber) != 0) types &= ~static_cast<uint32_t>(kInteger);
+  if (types == 0) return *why = "its types exclude each other", nullptr;
+  std::vector<TypedPtr> found;
+  for (const uint32_t type : {kString, kNumber, kInteger, kBoolean, kNull, kObject, kArray})
+    if ((types & type) != 0)
+      if (TypedPtr n = one_type(place, type, depth, why)) found.push_back(std::move(n));
+  return found.empty() ? nullptr : together(std::move(found), place);
+}
+
+TypedPtr TypedReader::one_type(const Place& place, uint32_t type, int depth, std::string* why) {
+  switch (type) {
+    case kString:
+      return string_node(place, why);
+    case kNumber:
+      return number_node(place, false, why);
+    case kInteger:
+      return number_node(place, true, why);
+    case kObject:
+      return object_node(place, depth, why);
+    case kArray:
+      return array_node(place, depth, why);
+    default:
+      break;
+  }
+  TypedNode n;
+  const auto left_out = [&](const json::value& v) {
+    return std::any_of(place.none_of.begin(), place.none_of.end(),
+                       [&](const json::array* list) { return std::find(list->begin(), list->end(), v) != list->end(); });
+  };
+  if (type == kNull && left_out(nullptr)) return *why = "null is left out", nullptr;
+  if (type == kBoolean) {
+    n.kind = TypedNode::Kind::kScalar;
+    if (!left_out(true)) n.words.emplace_back("true");
+    if (!left_out(false)) n.words.emplace_back("false");
+    if (n.words.empty()) return *why = "both booleans are left out", nullptr;
+  }
+  if (type == kNull || n.words.size() == 1) {
+    n.kind = TypedNode::Kind::kConstant;
+    n.text = type == kNull ? "null" : n.words.front();
+    n.words.clear();
+  }
+  finish(n, place);
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+TypedPtr TypedReader::string_node(const Place& place, std::string* why) {
+  int64_t most = place.max_length;
+  if (most >= 0 && most < place.min_length)
+    return *why = fmt::format("minLength {} is above maxLength {}", place.min_length, most), nullptr;
+  if (most > kMostLength) most = std::max(kMostLength, place.min_length);
+  auto language = texts_of_length(place.min_length, most);
+  if (!language) return add(language.error().kind, place.pointer, language.error().message), nullptr;
+  for (const auto& [pattern, pointer] : place.patterns) {
+    const auto one = compile_regex(pattern);
+    if (!one) return add(one.error().kind, pointer, one.error().message), nullptr;
+    const bool bounded = place.min_length > 0 || most >= 0;
+    auto all = !bounded && &pattern == &place.patterns.front().first ? Result<ByteDfa>(*one) : ByteDfa::both(*language, *one);
+    if (!all) return add(all.error().kind, pointer, all.error().message), nullptr;
+    language = std::move(all);
+  }
+  for (const json::array* list : place.none_of)
+    for (const json::value& v : *list)
+      if (v.is_string()) {
+        const auto one = ByteDfa::literal(inner(v.get_string()));
+        if (auto rest = one ? ByteDfa::first_only(*language, *one) : Result<ByteDfa>(one.error()); rest) language = std::move(rest);
+      }
+  if (language->empty()) return *why = "no string is valid for its patterns and lengths together", nullptr;
+  TypedNode n{.kind = TypedNode::Kind::kScalar};
+  n.quoted = true;
+  n.language = std::move(*language);
+  finish(n, place);
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+TypedPtr TypedReader::number_node(const Place& place, bool integer, std::string* why) {
+  NumberLimits limits = place.number;
+  limits.integer = integer;
+  auto language = numbers(limits);
+  if (!language) return add(language.error().kind, place.pointer + "/multipleOf", language.error().message), nullptr;
+  if (!place.number_format.empty()) {
+    const auto format = compile_regex(pattern_of_number_format(place.number_format), false);
+    if (!format) return bad(place.pointer + "/x-format", "expected an x-format like \"0.00\", got another"), nullptr;
+    auto both = ByteDfa::both(*language, *format);
+    if (both) language = std::move(both);
+  }
+  for (const json::array* list : place.none_of)
+    if (std::any_of(list->begin(), list->end(), [](const json::value& v) { return v.is_number(); }))
+      return not_done(place.pointer, "expected a condition on a member that is no number, got one on a number"), nullptr;
+  if (language->empty())
+    return *why = fmt::format("no {} is valid for its bounds and multiples{}", integer ? "integer" : "number",
+                              place.number_format.empty() ? "" : " written as x-format says"),
+           nullptr;
+  TypedNode n{.kind = TypedNode::Kind::kScalar};
+  n.language = std::move(*language);
+  n.numeric = true;
+  n.least = limits.least;
+  n.most = limits.most;
+  finish(n, place);
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* why) {
+  TypedNode n{.kind = TypedNode::Kind::kObject};
+  n.closed = place.closed;
+  Place known = place;
+  for (const std::string& name : place.required) {
+    if (std::any_of(known.properties.begin(), known.properties.end(), [&](const auto& p) { return p.first == name; })) continue;
+    if (place.closed) return *why = fmt::format("'{}' is required and no member", shown(name)), nullptr;
+    bad(place.pointer + "/required", fmt::format("expected names of properties, got '{}'", shown(name)));
+    return nullptr;
+  }
+  if (known.properties.empty() && (place.map || !place.pattern_properties.empty() || (place.hinted & kObject) == 0)) {
+    not_done(place.pointer, "expected an object with properties, got one with members of any name");
+    return nullptr;
+  }
+  for (const auto& [pattern, part] : place.pattern_properties) {
+    const auto language = compile_regex(pattern, false);
+    if (!language) return add(language.error().kind, part.pointer, language.error().message), nullptr;
+    for (auto& [name, parts] : known.properties)
+      if (language->matches(name)) parts.push_back(part);
+  }
+  int64_t required = 0;
+  for (const auto& [name, parts] : known.properties) {
+    std::string inside;
+    TypedPtr member = node(parts, place.pointer + "/properties" + pointer_part(name), depth + 1, &inside);
+    // Without any `required` all members are written, as long as they can be.
+    const bool said = place.required.contains(name), needed = said || (!place.has_required && member);
+    required += needed;
+    if (!member && said) return *why = fmt::format("member '{}': {}", shown(name), inside), nullptr;
+    if (!member && !inside.empty() && parts.size() == 1 && parts[0].schema && says_all(*parts[0].schema))
+      bad(parts[0].pointer, fmt::format("expected a schema that some value is valid for, got none: {}", inside));
+    if (member) n.members.push_back({name, std::move(member), needed});
+  }
+  const auto all = static_cast<int64_t>(n.members.size());
+  if (place.min_properties > all || (place.max_properties >= 0 && place.max_properties < required))
+    return *why = "minProperties and maxProperties exclude its members", nullptr;
+  if (place.min_properties > required || (place.max_properties >= 0 && place.max_properties < all)) {
+    not_done(place.pointer, "expected minProperties and maxProperties that the members keep by themselves, got others");
+    return nullptr;
+  }
+  finish(n, place);
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+TypedPtr TypedReader::array_node(const Place& place, int depth, std::string* why) {
+  TypedNode n{.kind = TypedNode::Kind::kArray};
+  n.min_items = place.min_items;
+  n.max_items = place.max_items >= 0 ? place.max_items : std::max(n.min_items, kUsualItems);
+  if (n.max_items < n.min_items) return *why = fmt::format("minItems {} is above maxItems {}", n.min_items, n.max_items), nullptr;
+  if (n.min_items > kMostItems)
+    return not_done(place.pointer + "/minItems", fmt::format("expected at most {} items, got {}", kMostItems, n.min_items)),
+           nullptr;
+  n.max_items = std::min(n.max_items, kMostItems);
+  for (size_t i = 0; i < place.prefix.size() && static_cast<int64_t>(i) < n.max_items; ++i) {
+    std::vector<Part> parts = place.prefix[i];
+    TypedPtr one = node(parts, fmt::format("{}/prefixItems/{}", place.pointer, i), depth + 1, why);
+    if (!one) {
+      n.max_items = static_cast<int64_t>(i);
+      break;
+    }
+    n.prefix.push_back(std::move(one));
+  }
+  const auto given = static_cast<int64_t>(place.prefix.size());
+  if (n.max_items > given && (place.no_more_items || (given > 0 && place.items.empty())))
+    n.max_items = std::max(n.min_items, given);
+  if (place.no_more_items) n.max_items = std::min(n.max_items, given);
+  if (n.max_items > given && place.items.empty()) {
+    not_done(place.pointer, "expected items, got none");
+    return nullptr;
+  }
+  if (n.max_items > given && !(n.item = node(place.items, place.pointer + "/items", depth + 1, why)))
+    n.max_items = std::min(n.max_items, given);
+  if (n.max_items < n.min_items) return nullptr;
+  if (place.unique && n.max_items > 1) {
+    not_done(place.pointer + "/uniqueItems", "expected items that may be equal, got uniqueItems");
+    return nullptr;
+  }
+  finish(n, place);
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+/// Scalars become one where they may: their languages together. Beside objects and arrays, constants and strings stay apart.
+TypedPtr TypedReader::together(std::vector<TypedPtr> alternatives, const Place& place) {
+  std::vector<TypedPtr> flat;
+  for (TypedPtr& a : alternatives) {
+    if (a->kind == TypedNode::Kind::kChoice)
+      flat.insert(flat.end(), a->alternatives.begin(), a->alternatives.end());
+    else
+      flat.push_back(std::move(a));
+  }
+  std::vector<TypedPtr> scalars, others;
+  for (TypedPtr& a : flat) (a->any_scalar() ? scalars : others).push_back(std::move(a));
+  if (others.empty()) return scalars.size() == 1 ? scalars.front() : union_of(scalars, place);
+  std::vector<TypedPtr> strings;
+  for (TypedPtr& a : scalars)
+    (a->kind == TypedNode::Kind::kScalar && a->quoted && a->words.empty() ? strings : others).push_back(std::move(a));
+  if (strings.size() > 1) strings = {union_of(strings, place)};
+  others.insert(others.begin(), strings.begin(), strings.end());
+  if (others.size() == 1) return others.front();
+  // A member whose values tell objects apart is written out in full.
+  std::map<std::string, int> finite;
+  for (const TypedPtr& a : others)
+    for (const auto& m : a->members)
+      if (const auto texts = texts_of(*m.node); texts && texts->size() <= kMostSpelled) ++finite[m.key];
+  std::set<std::string> keys;
+  for (const auto& [key, times] : finite)
+    if (times > 1) keys.insert(key);
+  TypedNode n{.kind = TypedNode::Kind::kChoice};
+  for (const TypedPtr& a : others) {
+    const auto texts = a->any_scalar() ? texts_of(*a) : std::nullopt;
+    if (texts) {
+      for (const std::string& t : *texts) {
+        TypedNode c{.kind = TypedNode::Kind::kConstant, .pointer = a->pointer, .text = t};
+        n.alternatives.push_back(std::make_shared<const TypedNode>(std::move(c)));
+      }
+    } else {
+      n.alternatives.push_back(spelled_out(a, keys));
+    }
+  }
+  tell_apart_first(n.alternatives);
+  finish(n, place);
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+TypedPtr TypedReader::spelled_out(const TypedPtr& object, const std::set<std::string>& keys) const {
+  if (object->kind != TypedNode::Kind::kObject || keys.empty()) return object;
+  TypedNode n = *object;
+  for (auto& m : n.members) {
+    const auto texts = keys.contains(m.key) && m.node->kind == TypedNode::Kind::kScalar ? texts_of(*m.node) : std::nullopt;
+    if (!texts) continue;
+    TypedNode c{.kind = TypedNode::Kind::kChoice, .pointer = m.node->pointer};
+    for (const std::string& t : *texts)
+      c.alternatives.push_back(
+          std::make_shared<const TypedNode>(TypedNode{.kind = TypedNode::Kind::kConstant, .pointer = m.node->pointer, .text = t}));
+    m.node = std::make_shared<const TypedNode>(std::move(c));
+  }
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+TypedPtr TypedReader::union_of(std::span<const TypedPtr> scalars, const Place& place) {
+  TypedNode n{.kind = TypedNode::Kind::kScalar};
+  std::vector<std::string> words;
+  bool finite = true;
+  for (const TypedPtr& s : scalars) {
+    const auto texts = texts_of(*s);
+    finite = finite && texts;
+    if (finite)
+      for (const std::string& t : *texts)
+        if (std::find(words.begin(), words.end(), t) == words.end()) words.push_back(t);
+  }
+  for (const TypedPtr& s : scalars) n.budget = std::max(n.budget, s->budget);
+  n.quoted = std::all_of(scalars.begin(), scalars.end(),
+                         [](const TypedPtr& s) { return s->kind == TypedNode::Kind::kScalar && s->quoted; });
+  if (finite) {
+    n.quoted = false;
+    n.words = std::move(words);
+  } else {
+    std::vector<ByteDfa> languages;
+    for (const TypedPtr& s : scalars) {
+      auto one = n.quoted && s->words.empty() ? Result<ByteDfa>(s->language) : json_language(*s);
+      if (n.quoted && !s->words.empty()) {
+        std::vector<ByteDfa> w;
+        for (const std::string& word : s->words) w.push_back(*ByteDfa::literal(word));
+        one = ByteDfa::either(w);
+      }
+      if (!one) return add(one.error().kind, place.pointer, one.error().message), nullptr;
+      languages.push_back(std::move(*one));
+    }
+    auto all = ByteDfa::either(languages);
+    if (!all) return add(all.error().kind, place.pointer, all.error().message), nullptr;
+    n.language = std::move(*all);
+  }
+  finish(n, place);
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+}  // namespace slip

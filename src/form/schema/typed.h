@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of schema.h: a schema in normal form. References are followed, allOf is joined, types, values, bounds and patterns have become
+// languages, and what is left says only what is written: constants, values, objects, arrays, and choices between them.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "form/automaton/byte_dfa.h"
+
+namespace slip {
+
+struct TypedNode;
+using TypedPtr = std::shared_ptr<const TypedNode>;
+
+struct TypedNode {
+  enum class Kind { kConstant, kScalar, kObject, kArray, kChoice };
+  struct Member {
+    std::string key;
+    TypedPtr node;
+    bool required = false;
+  };
+  Kind kind = Kind::kConstant;
+  std::string pointer;  // "#/properties/a"
+  std::string text;     // of a constant, as json.dumps writes it
+
+  // A scalar: one of `words`, or a text of `language`. Quoted ones stand between quotes that are none of theirs.
+  bool quoted = false;
+  std::vector<std::string> words;
+  std::map<std::string, std::string> aliases;
+  ByteDfa language;
+  bool numeric = false;
+  double least = 0, most = 0;  // of numbers
+  int32_t budget = 0;          // x-budget; 0: as the language needs
+
+  std::vector<Member> members;
+  bool closed = false;  // additionalProperties: false
+
+  std::vector<TypedPtr> prefix;
+  TypedPtr item;  // of those behind the prefix; null: there are none
+  int64_t min_items = 0, max_items = 0;
+
+  std::vector<TypedPtr> alternatives;
+
+  std::optional<std::string> section;
+  std::optional<std::vector<std::string>> parents;
+  bool any_scalar() const {
+    return kind == Kind::kConstant ? !text.starts_with("{") && !text.starts_with("[") : kind == Kind::kScalar;
+  }
+};
+
+struct TypedSchema {
+  TypedPtr root;
+  int32_t block_size = 32;
+  bool any_parents = false;
+};
+
+/// kUnsupported or kBadInput with all errors: "form f: 2 errors: #/properties/a/pattern: expected ..., got ...; #/properties/b: ...".
+Result<TypedSchema> read_typed(const json::value& schema, std::string_view form_name);
+/// The same errors, one by one.
+std::vector<Error> errors_of_schema(const json::value& schema, std::string_view form_name);
+
+/// Is no value that is made for `a` valid for `b`? False where that cannot be shown.
+bool excludes(const TypedNode& a, const TypedNode& b);
+/// The language of a scalar or constant with its quotes.
+Result<ByteDfa> json_language(const TypedNode& node);
+
+}  // namespace slip

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which nodes exclude each other, and what a reader of schemas has to say at its end.
+#include <algorithm>
+#include <cstdlib>
+
+#include "form/schema/typed_reader.h"
+
+namespace slip {
+
+Result<ByteDfa> json_language(const TypedNode& n) {
+  if (n.kind == TypedNode::Kind::kConstant) return ByteDfa::literal(n.text);
+  std::vector<ByteDfa> parts;
+  if (!n.words.empty()) {
+    for (const std::string& w : n.words) {
+      SLIP_TRY(ByteDfa one, ByteDfa::literal(n.quoted ? "\"" + w + "\"" : w));
+      parts.push_back(std::move(one));
+    }
+    return ByteDfa::either(parts);
+  }
+  if (!n.quoted) return n.language;
+  SLIP_TRY(const ByteDfa quote, ByteDfa::literal("\""));
+  parts = {quote, n.language, quote};
+  return ByteDfa::concat(parts);
+}
+
+namespace {
+
+bool objects_exclude(const TypedNode& a, const TypedNode& b) {
+  const auto find = [](const TypedNode& n, const std::string& key) {
+    const auto at = std::find_if(n.members.begin(), n.members.end(), [&](const auto& m) { return m.key == key; });
+    return at == n.members.end() ? nullptr : &*at;
+  };
+  for (const auto& m : b.members)
+    if (m.required && find(a, m.key) == nullptr) return true;  // a's answers have no such member
+  for (const auto& m : a.members) {
+    const auto* other = find(b, m.key);
+    if (m.required && other == nullptr && b.closed) return true;
+    if (m.required && other != nullptr && excludes(*m.node, *other->node)) return true;
+  }
+  return false;
+}
+
+bool arrays_exclude(const TypedNode& a, const TypedNode& b) {
+  if (a.max_items < b.min_items || b.max_items < a.min_items) return true;
+  const auto first = [](const TypedNode& n) { return n.prefix.empty() ? n.item : n.prefix.front(); };
+  return a.min_items > 0 && first(a) && first(b) && excludes(*first(a), *first(b));
+}
+
+}  // namespace
+
+bool excludes(const TypedNode& a, const TypedNode& b) {
+  using Kind = TypedNode::Kind;
+  if (a.kind == Kind::kChoice)
+    return std::all_of(a.alternatives.begin(), a.alternatives.end(), [&](const TypedPtr& x) { return excludes(*x, b); });
+  if (b.kind == Kind::kChoice)
+    return std::all_of(b.alternatives.begin(), b.alternatives.end(), [&](const TypedPtr& x) { return excludes(a, *x); });
+  const auto kind = [](const TypedNode& n) {  // a constant object or array counts as one
+    if (n.kind == Kind::kConstant) return n.text[0] == '{' ? Kind::kObject : n.text[0] == '[' ? Kind::kArray : Kind::kScalar;
+    return n.kind;
+  };
+  if (kind(a) != kind(b)) return true;
+  if (kind(a) != Kind::kScalar) {
+    if (a.kind == Kind::kConstant || b.kind == Kind::kConstant) return a.kind == b.kind && a.text != b.text;
+    return a.kind == Kind::kObject ? objects_exclude(a, b) : arrays_exclude(a, b);
+  }
+  if (a.numeric && b.numeric) return a.most < b.least || b.most < a.least;
+  const auto x = json_language(a), y = json_language(b);
+  if (!x || !y) return false;
+  // Numbers are equal by value, not by text: 1 and 1.0.
+  const auto digits = [](const ByteDfa& d) {
+    for (const char c : std::string_view("-0123456789"))
+      if (d.next(0, static_cast<uint8_t>(c)) >= 0) return true;
+    return false;
+  };
+  if (digits(*x) && digits(*y)) {
+    const bool whole = a.kind == Kind::kConstant && b.kind == Kind::kConstant;
+    return whole && std::strtod(a.text.c_str(), nullptr) != std::strtod(b.text.c_str(), nullptr);
+  }
+  const auto both = ByteDfa::both(*x, *y);
+  return both && both->empty();
+}
+
+std::vector<Error> errors_of_schema(const json::value& schema, std::string_view form_name) {
+  TypedReader reader(schema, std::string(form_name));
+  reader.read();
+  return reader.errors();
+}
+
+Result<TypedSchema> read_typed(const json::value& schema, std::string_view form_name) {
+  TypedReader reader(schema, std::string(form_name));
+  TypedSchema typed = reader.read();
+  const auto& errors = reader.errors();
+  if (errors.empty()) return typed;
+  ErrorKind kind = ErrorKind::kUnsupported;
+  std::string all;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    if (errors[i].kind == ErrorKind::kBadInput) kind = ErrorKind::kBadInput;
+    all += (i > 0 ? "; " : "") + errors[i].message;
+  }
+  if (errors.size() == 1) return Error{kind, fmt::format("form {}: {}", form_name, all)};
+  return Error{kind, fmt::format("form {}: {} errors: {}", form_name, errors.size(), all)};
+}
+
+/// Where objects begin alike, a member that tells them all apart is written first.
+void tell_apart_first(std::vector<TypedPtr>& objects) {
+  const auto member = [](const TypedNode& n, const std::string& key) {
+    const auto at = std::find_if(n.members.begin(), n.members.end(), [&](const auto& m) { return m.key == key && m.required; });
+    return at == n.members.end() ? nullptr : &*at;
+  };
+  std::vector<TypedPtr*> all;
+  for (TypedPtr& o : objects)
+    if (o->kind == TypedNode::Kind::kObject && !o->members.empty()) all.push_back(&o);
+  if (all.size() < 2) return;
+  const auto tells = [&](const std::string& key) {
+    for (const TypedPtr* a : all)
+      for (const TypedPtr* b : all)
+        if (a != b && (!member(**a, key) || !member(**b, key) || !excludes(*member(**a, key)->node, *member(**b, key)->node)))
+          return false;
+    return true;
+  };
+  const auto spelled = [&](const std::string& key) {
+    return std::all_of(all.begin(), all.end(), [&](const TypedPtr* a) {
+      const auto* m = member(**a, key);
+      return m && (m->node->kind == TypedNode::Kind::kConstant || m->node->kind == TypedNode::Kind::kChoice);
+    });
+  };
+  for (const auto& m : (*all.front())->members) {
+    const std::string key = m.key;
+    if (!spelled(key) || !tells(key)) continue;
+    for (TypedPtr* o : all) {
+      TypedNode n = **o;
+      const auto at = std::find_if(n.members.begin(), n.members.end(), [&](const auto& x) { return x.key == key; });
+      std::rotate(n.members.begin(), at, at + 1);
+      *o = std::make_shared<const TypedNode>(std::move(n));
+    }
+    return;
+  }
+}
+
+}  // namespace slip

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keywords. Those of annotations are passed over; what this engine does not do, and what nobody knows, is refused by its pointer.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+#include "form/json_text.h"
+#include "form/schema/reader.h"
+#include "form/schema/string_formats.h"
+#include "form/schema/typed_reader.h"
+
+namespace slip {
+namespace {
+
+constexpr std::array<std::string_view, 24> kAnnotations = {
+    "title",         "description", "default",       "examples", "example",      "deprecated",      "readOnly",
+    "writeOnly",     "$schema",     "$id",           "$comment", "$defs",        "definitions",     "id",
+    "$anchor",       "$vocabulary", "discriminator", "xml",      "externalDocs", "contentEncoding", "contentMediaType",
+    "contentSchema", "then",        "else"};
+
+constexpr int kMostReferences = 3;  // of the same name inside of each other: a recursion goes so deep
+
+std::string_view view(const json::string& s) { return {s.data(), s.size()}; }
+
+}  // namespace
+
+std::string pointer_part(std::string_view key) {
+  std::string s = "/";
+  for (const char c : shown(key))
+    if (c == '~')
+      s += "~0";
+    else if (c == '/')
+      s += "~1";
+    else
+      s += c;
+  return s;
+}
+
+TypedReader::Part TypedReader::below(const Part& at, std::string_view key, const json::value& v) const {
+  return {.schema = &v, .pointer = at.pointer + pointer_part(key), .trail = at.trail};
+}
+
+std::optional<int64_t> TypedReader::count(const json::value& v, const std::string& pointer) {
+  double d = -1;
+  if (v.is_number()) d = v.to_number<double>();
+  if (d >= 0 && d <= 1e9 && d == std::floor(d)) return static_cast<int64_t>(d);
+  bad(pointer, fmt::format("expected a count, got {}", shown_json(v)));
+  return std::nullopt;
+}
+
+std::optional<double> TypedReader::number(const json::value& v, const std::string& pointer) {
+  if (v.is_number() && std::isfinite(v.to_number<double>())) return v.to_number<double>();
+  bad(pointer, fmt::format("expected a number, got {}", shown_json(v)));
+  return std::nullopt;
+}
+
+std::vector<TypedReader::Part>& TypedReader::property(Place& place, const std::string& key) {
+  for (auto& [name, parts] : place.properties)
+    if (name == key) return parts;
+  return place.properties.emplace_back(key, std::vector<Part>{}).second;
+}
+
+void TypedReader::gather(const Part& part, Place& place) {
+  ++work_;
+  if (full()) return;
+  static const json::value kTrue = true;
+  if (part.none_of != nullptr && part.schema == nullptr) {  // of the member that the pointer names
+    Part inside = part;
+    inside.schema = &kTrue;
+    property(place, part.pointer).push_back(std::move(inside));
+    return;
+  }
+  if (part.none_of != nullptr) place.none_of.push_back(part.none_of);
+  const json::value& v = *part.schema;
+  if (v.is_bool()) {
+    if (!v.get_bool()) place.dead = "nothing is valid here (false)";
+    return;
+  }
+  if (!v.is_object()) return bad(part.pointer, fmt::format("expected a schema, got {}", shown_json(v)));
+  const json::object& o = v.get_object();
+  for (const auto& member : o) keyword(std::string_view(member.key()), member.value(), o, part, place);
+}
+
+void TypedReader::keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + pointer_part(key);
+  if (key == "type") return type(v, at, place);
+  if (key == "$ref") return reference(v, at, place);
+  if (key == "nullable") {  // OpenAPI 3.0
+    if (!v.is_bool()) return bad(pointer, fmt::format("expected true or false, got {}", shown_json(v)));
+    return;
+  }
+  if (key == "const" || key == "enum") {
+    std::vector<const json::value*> values;
+    if (key == "const") {
+      values.push_back(&v);
+    } else {
+      if (!v.is_array() || v.get_array().empty())
+        return bad(pointer, fmt::format("expected values in enum, got {}", shown_json(v)));
+      if (v.get_array().size() > static_cast<size_t>(kMostItems))
+        return bad(pointer, fmt::format("expected at most {} values, got {}", kMostItems, v.get_array().size()));
+      for (const json::value& x : v.get_array()) values.push_back(&x);
+    }
+    if (place.values)
+      std::erase_if(values, [&](const json::value* x) {
+        return std::none_of(place.values->begin(), place.values->end(), [&](const json::value* y) { return *x == *y; });
+      });
+    place.values = std::move(values);
+    return;
+  }
+  if (number_keyword(key, v, at, place) || string_keyword(key, v, at, place) || object_keyword(key, v, at, place) ||
+      array_keyword(key, v, at, place) || group_keyword(key, v, all, at, place) || own_keyword(key, v, at, place))
+    return;
+  if (std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end()) return;
+  not_done(at.pointer, fmt::format("expected a keyword that forms know here, got '{}'", shown(key)));
+}
+
+void TypedReader::type(const json::value& v, const Part& at, Place& place) {
+  static constexpr std::array<std::pair<std::string_view, uint32_t>, 7> kNames = {{{"string", kString},
+                                                                                   {"number", kNumber | kInteger},
+                                                                                   {"integer", kInteger},
+                                                                                   {"boolean", kBoolean},
+                                                                                   {"null", kNull},
+                                                                                   {"object", kObject},
+                                                                                   {"array", kArray}}};
+  uint32_t types = 0;
+  const auto add_name = [&](const json::value& name) {
+    for (const auto& [n, bits] : kNames)
+      if (name.is_string() && view(name.get_string()) == n) {
+        types |= bits;
+        return;
+      }
+    bad(at.pointer + "/type",
+        fmt::format("expected string, number, integer, boolean, null, object or array, got {}", shown_json(name)));
+  };
+  if (v.is_array())
+    for (const json::value& name : v.get_array()) add_name(name);
+  else
+    add_name(v);
+  if (types == 0) return;
+  const json::value* nullable = at.schema->get_object().if_contains("nullable");
+  if (nullable && nullable->is_bool() && nullable->get_bool()) types |= kNull;
+  place.typed = true;
+  place.types &= types;
+}
+
+void TypedReader::reference(const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + "/$ref";
+  if (!v.is_string()) return bad(pointer, fmt::format("expected a reference, got {}", shown_json(v)));
+  const std::string name(view(v.get_string()));
+  if (!name.starts_with("#"))
+    return not_done(pointer, fmt::format("expected a reference into this document (#/...), got '{}'", shown(name)));
+  int times = 0, length = 0;
+  for (const Trail* t = at.trail.get(); t != nullptr; t = t->before.get(), ++length) times += t->reference == name;
+  if (times >= kMostReferences || length > 64) {
+    place.dead = fmt::format("'{}' leads to itself more than {} times", shown(name), kMostReferences);
+    return;
+  }
+  boost::system::error_code ec;
+  std::string path = name.substr(1);
+  for (size_t i = 0; (i = path.find('%', i)) != std::string::npos && i + 2 < path.size(); ++i)  // a URI's fragment
+    path.replace(i, 3, 1, static_cast<char>(std::strtol(path.substr(i + 1, 2).c_str(), nullptr, 16)));
+  const json::value* to = path.empty() ? &document_ : document_.find_pointer(path, ec);
+  if (to == nullptr || ec)
+    return bad(pointer, fmt::format("expected a reference to a schema of this document, got '{}'", shown(name)));
+  gather({.schema = to, .pointer = name, .trail = std::make_shared<const Trail>(Trail{name, at.trail})}, place);
+}
+
+bool TypedReader::number_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
+  if (key != "minimum" && key != "maximum" && key != "exclusiveMinimum" && key != "exclusiveMaximum" && key != "multipleOf")
+    return false;
+  place.hinted |= kNumber | kInteger;
+  const std::string pointer = at.pointer + pointer_part(key);
+  NumberLimits& n = place.number;
+  if (v.is_bool() && key.starts_with("exclusive")) {  // draft 4
+    if (v.get_bool()) (key == "exclusiveMinimum" ? n.above_least : n.below_most) = true;
+    return true;
+  }
+  const auto x = number(v, pointer);
+  if (!x) return true;
+  if (key == "multipleOf") {
+    if (*x <= 0)
+      bad(pointer, fmt::format("expected a number above 0, got {}", *x));
+    else if (std::find(n.multiples.begin(), n.multiples.end(), *x) == n.multiples.end())
+      n.multiples.push_back(*x);
+    return true;
+  }
+  const bool exclusive = key.starts_with("exclusive");
+  if (key == "minimum" || key == "exclusiveMinimum") {
+    if (*x > n.least || (*x == n.least && exclusive)) n.above_least = exclusive || (n.above_least && *x == n.least), n.least = *x;
+  } else if (*x < n.most || (*x == n.most && exclusive)) {
+    n.below_most = exclusive || (n.below_most && *x == n.most), n.most = *x;
+  }
+  return true;
+}
+
+bool TypedReader::string_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + pointer_part(key);
+  if (key == "minLength" || key == "maxLength") {
+    place.hinted |= kString;
+    const auto n = count(v, pointer);
+    if (n && key == "minLength") place.min_length = std::max(place.min_length, *n);
+    if (n && key == "maxLength") place.max_length = place.max_length < 0 ? *n : std::min(place.max_length, *n);
+    return true;
+  }
+  if (key != "pattern" && key != "format") return false;
+  if (!v.is_string()) return bad(pointer, fmt::format("expected a string, got {}", shown_json(v))), true;
+  const std::string text(view(v.get_string()));
+  if (key == "format") {
+    if (const auto pattern = pattern_of_format(text)) place.patterns.emplace_back(*pattern, pointer);
+    if (pattern_of_format(text)) place.hinted |= kString;
+    return true;
+  }
+  place.hinted |= kString;
+  place.patterns.emplace_back(text, pointer);
+  return true;
+}
+
+bool TypedReader::object_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + pointer_part(key);
+  if (key == "properties" || key == "patternProperties") {
+    place.hinted |= kObject;
+    if (!v.is_object()) return bad(pointer, fmt::format("expected an object, got {}", shown_json(v))), true;
+    for (const auto& member : v.get_object()) {
+      Part part = below(at, key, v);
+      part.pointer += pointer_part(std::string_view(member.key()));
+      part.schema = &member.value();
+      if (key == "properties")
+        property(place, std::string(std::string_view(member.key()))).push_back(std::move(part));
+      else
+        place.pattern_properties.emplace_back(std::string(std::string_view(member.key())), std::move(part));
+    }
+    return true;
+  }
+  if (key == "required") {
+    if (v.is_bool()) return true;  // draft 3
+    place.hinted |= kObject;
+    if (!v.is_array()) return bad(pointer, fmt::format("expected names, got {}", shown_json(v))), true;
+    place.has_required = true;
+    for (const json::value& name : v.get_array())
+      if (name.is_string())
+        place.required.insert(std::string(view(name.get_string())));
+      else
+        bad(pointer, fmt::format("expected names, got {}", shown_json(name)));
+    return true;
+  }
+  if (key == "additionalProperties" || key == "unevaluatedProperties") {
+    if (v.is_bool() && !v.get_bool()) place.closed = true;
+    if (v.is_object() && !v.get_object().empty()) place.map = true;
+    return true;
+  }
+  if (key == "minProperties" || key == "maxProperties") {
+    const auto n = count(v, pointer);
+    if (n && key == "minProperties") place.min_properties = std::max(place.min_properties, *n);
+    if (n && key == "maxProperties") place.max_properties = place.max_properties < 0 ? *n : std::min(place.max_properties, *n);
+    return true;
+  }
+  return false;
+}
+
+bool TypedReader::array_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + pointer_part(key);
+  if (key == "minItems" || key == "maxItems") {
+    place.hinted |= kArray;
+    const auto n = count(v, pointer);
+    if (n && key == "minItems") place.min_items = std::max(place.min_items, *n);
+    if (n && key == "maxItems") place.max_items = place.max_items < 0 ? *n : std::min(place.max_items, *n);
+    return true;
+  }
+  if (key == "uniqueItems") {
+    if (v.is_bool()) place.unique = place.unique || v.get_bool();
+    return true;
+  }
+  if (key == "additionalItems") {
+    if (v.is_bool() && !v.get_bool() && at.schema->get_object().contains("items") && at.schema->at("items").is_array())
+      place.no_more_items = true;
+    return true;
+  }
+  if (key != "items" && key != "prefixItems") return false;
+  place.hinted |= kArray;
+  if (v.is_array()) {
+    for (size_t i = 0; i < v.get_array().size(); ++i) {
+      Part part = below(at, key, v);
+      part.pointer += "/" + std::to_string(i);
+      part.schema = &v.get_array()[i];
+      if (place.prefix.size() <= i) place.prefix.emplace_back();
+      place.prefix[i].push_back(std::move(part));
+    }
+  } else if (v.is_bool() && !v.get_bool()) {
+    place.no_more_items = true;
+  } else {
+    place.items.push_back(below(at, key, v));
+  }
+  return true;
+}
+
+bool TypedReader::group_keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + pointer_part(key);
+  if (key == "if") return condition(all, at, place), true;
+  if (key == "dependentRequired" || key == "dependencies") {
+    not_done(pointer, "expected members that do not depend on each other, got some that do");
+    return true;
+  }
+  if (key == "not") {
+    const json::object* o = v.if_object();
+    const json::value* of = o && o->size() == 1 ? o->if_contains("enum") : nullptr;
+    if (of && of->is_array()) return place.none_of.push_back(&of->get_array()), true;
+    not_done(pointer, "expected no `not`, or one of an enum alone, got another");
+    return true;
+  }
+  if (key != "anyOf" && key != "oneOf" && key != "allOf") return false;
+  if (!v.is_array() || v.get_array().empty()) return bad(pointer, fmt::format("expected schemas, got {}", shown_json(v))), true;
+  if (v.get_array().size() > 256)
+    return not_done(pointer, fmt::format("expected at most 256 alternatives, got {}", v.get_array().size())), true;
+  Group group{.alternatives = {}, .pointer = pointer, .exclusive = key == "oneOf"};
+  for (size_t i = 0; i < v.get_array().size(); ++i) {
+    Part part{.schema = &v.get_array()[i], .pointer = fmt::format("{}/{}", pointer, i), .trail = at.trail};
+    if (key == "allOf")
+      gather(part, place);
+    else
+      group.alternatives.push_back({std::move(part)});
+  }
+  if (key != "allOf") place.groups.push_back(std::move(group));
+  return true;
+}
+
+/// if/then/else on the values of one member, as two alternatives: the member is one of them and `then` holds, or none and `else` does.
+void TypedReader::condition(const json::object& all, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + "/if";
+  const json::object* test = all.at("if").if_object();
+  const json::value* properties = test ? test->if_contains("properties") : nullptr;
+  const bool one = properties && properties->is_object() && properties->get_object().size() == 1;
+  const json::object* member = one ? properties->get_object().begin()->value().if_object() : nullptr;
+  const json::value* values = member && member->size() == 1 ? &member->begin()->value() : nullptr;
+  const std::string_view how = values ? std::string_view(member->begin()->key()) : std::string_view();
+  if (!values || (how != "const" && !(how == "enum" && values->is_array())))
+    return not_done(pointer, "expected a condition on one member's const or enum, got another");
+  const std::string key(std::string_view(properties->get_object().begin()->key()));
+  static const json::value kTrue = true;
+  const auto branch = [&](const char* name) {
+    const json::value* v = all.if_contains(name);
+    return v ? below(at, name, *v) : Part{.schema = &kTrue, .pointer = at.pointer, .trail = at.trail};
+  };
+  const json::array* list = nullptr;
+  if (how == "enum") {
+    list = &values->get_array();
+  } else {
+    lists_.push_back(std::make_unique<json::array>(json::array{*values}));
+    list = lists_.back().get();
+  }
+  Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
+  group.alternatives.push_back({below(at, "if", all.at("if")), branch("then")});
+  Part negated{.schema = nullptr, .pointer = key, .trail = at.trail};
+  negated.none_of = list;
+  group.alternatives.push_back({branch("else"), negated});
+  place.required.insert(key);  // an answer says which way it goes
+  place.groups.push_back(std::move(group));
+}
+
+bool TypedReader::own_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + pointer_part(key);
+  if (key == "x-budget") {
+    const auto n = count(v, pointer);
+    if (n && (*n < 1 || *n > kMostBudget))
+      bad(pointer, fmt::format("expected a budget of 1 to {}, got {}", kMostBudget, *n));
+    else if (n)
+      place.budget = static_cast<int32_t>(*n);
+    return true;
+  }
+  if (key == "x-section" || key == "x-format") {
+    if (!v.is_string()) return bad(pointer, fmt::format("expected a string, got {}", shown_json(v))), true;
+    if (key == "x-section")
+      place.section = std::string(view(v.get_string()));
+    else
+      place.number_format = std::string(view(v.get_string()));
+    return true;
+  }
+  if (key == "x-parents") {
+    if (!v.is_array()) return bad(pointer, fmt::format("expected names, got {}", shown_json(v))), true;
+    place.parents.emplace();
+    for (const json::value& name : v.get_array())
+      if (name.is_string())
+        place.parents->emplace_back(view(name.get_string()));
+      else
+        bad(pointer, fmt::format("expected names, got {}", shown_json(name)));
+    out_.any_parents = true;
+    return true;
+  }
+  if (key == "x-block-size") {
+    const auto n = count(v, pointer);
+    if (n && (*n < 1 || *n > kMostBudget || at.pointer != "#"))
+      bad(pointer, "expected a block size of at least 1 at the root, got another");
+    else if (n)
+      out_.block_size = static_cast<int32_t>(*n);
+    return true;
+  }
+  if (key == "x-aliases") {
+    if (v.is_object())
+      place.aliases = &v.get_object();
+    else
+      bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
+    return true;
+  }
+  static constexpr std::array<std::string_view, 15> kTrained = {
+      "x-null-pad",    "x-end",         "x-content",  "x-instances", "x-instance-separator",
+      "x-placeholder", "x-instance-of", "x-instance", "x-layout",    "x-label",
+      "x-before",      "x-after",       "x-bins",     "x-space",     "x-separator"};
+  if (key == "x-independent" || std::find(kTrained.begin(), kTrained.end(), key) != kTrained.end()) {
+    not_done(at.pointer, fmt::format("expected {} in a form of enums, budgeted text and fixed numbers alone, got it here", key));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace slip

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of typed.h: the walk that gathers what all schemas that hold for one place say of it (its own, those that it refers to, allOf),
+// and makes a node of it.
+#pragma once
+#include <set>
+
+#include "form/automaton/numbers.h"
+#include "form/schema/typed.h"
+
+namespace slip {
+
+class TypedReader {
+ public:
+  TypedReader(const json::value& document, std::string_view form) : document_(document), form_(form) {}
+  TypedSchema read();
+  const std::vector<Error>& errors() const { return errors_; }
+
+ private:
+  /// References that lead to a place, innermost first.
+  struct Trail {
+    std::string reference;
+    std::shared_ptr<const Trail> before;
+  };
+  /// A schema that holds for a place.
+  struct Part {
+    const json::value* schema = nullptr;
+    std::string pointer;
+    std::shared_ptr<const Trail> trail;
+    const json::array* none_of = nullptr;  // besides: the value is none of these; without a schema that of the member `pointer`
+  };
+  struct Group {
+    std::vector<std::vector<Part>> alternatives;  // all parts of one of these hold
+    std::string pointer;
+    bool exclusive = false;
+  };
+  enum Type : uint32_t { kString = 1, kNumber = 2, kInteger = 4, kBoolean = 8, kNull = 16, kObject = 32, kArray = 64, kAll = 127 };
+  /// All that is said of a place.
+  struct Place {
+    std::string pointer;
+    std::string dead;  // why nothing is valid here
+    uint32_t types = kAll, hinted = 0;
+    bool typed = false;
+    std::optional<std::vector<const json::value*>> values;
+    std::vector<const json::array*> none_of;
+    NumberLimits number;
+    int64_t min_length = 0, max_length = -1;
+    std::vector<std::pair<std::string, std::string>> patterns;  // and their pointers
+    std::vector<std::pair<std::string, std::vector<Part>>> properties;
+    std::vector<std::pair<std::string, Part>> pattern_properties;
+    std::set<std::string> required;
+    bool closed = false, map = false, has_required = false;
+    int64_t min_properties = 0, max_properties = -1;
+    std::vector<std::vector<Part>> prefix;
+    std::vector<Part> items;
+    bool no_more_items = false, unique = false;
+    int64_t min_items = 0, max_items = -1;
+    std::vector<Group> groups;
+    int32_t budget = 0;
+    std::string number_format;
+    const json::object* aliases = nullptr;
+    std::optional<std::string> section;
+    std::optional<std::vector<std::string>> parents;
+  };
+
+  void bad(const std::string& pointer, std::string what) { add(ErrorKind::kBadInput, pointer, std::move(what)); }
+  void not_done(const std::string& pointer, std::string what) { add(ErrorKind::kUnsupported, pointer, std::move(what)); }
+  void add(ErrorKind kind, const std::string& pointer, std::string what);
+  bool full() const { return errors_.size() >= kMostErrors || work_ > kMostWork; }
+
+  // ---- gathering (typed_gather.cc)
+  void gather(const Part& part, Place& place);
+  void keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place);
+  bool number_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
+  bool string_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
+  bool object_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
+  bool array_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
+  bool group_keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place);
+  bool own_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
+  void type(const json::value& v, const Part& at, Place& place);
+  void reference(const json::value& v, const Part& at, Place& place);
+  void condition(const json::object& all, const Part& at, Place& place);
+  std::optional<int64_t> count(const json::value& v, const std::string& pointer);
+  std::optional<double> number(const json::value& v, const std::string& pointer);
+  Part below(const Part& at, std::string_view key, const json::value& v) const;
+  std::vector<Part>& property(Place& place, const std::string& key);
+
+  // ---- nodes (typed.cc); null: nothing is valid there
+  TypedPtr node(std::span<const Part> parts, const std::string& pointer, int depth, std::string* why = nullptr);
+  TypedPtr node_of(Place place, int depth, std::string* why);
+  TypedPtr choice(Place place, int depth, std::string* why);
+  TypedPtr of_values(const Place& place, std::string* why);
+  TypedPtr of_types(const Place& place, int depth, std::string* why);
+  TypedPtr one_type(const Place& place, uint32_t type, int depth, std::string* why);
+  TypedPtr string_node(const Place& place, std::string* why);
+  TypedPtr number_node(const Place& place, bool integer, std::string* why);
+  TypedPtr object_node(const Place& place, int depth, std::string* why);
+  TypedPtr array_node(const Place& place, int depth, std::string* why);
+  bool fits(const json::value& v, const Place& place) const;
+  TypedPtr together(std::vector<TypedPtr> alternatives, const Place& place);
+  TypedPtr union_of(std::span<const TypedPtr> scalars, const Place& place);
+  TypedPtr spelled_out(const TypedPtr& object, const std::set<std::string>& keys) const;
+  void finish(TypedNode& n, const Place& place) const;
+
+  static constexpr size_t kMostErrors = 50;
+  static constexpr int64_t kMostWork = 200000;  // parts gathered: bounds the time of schemas that multiply
+  static constexpr size_t kMostNodes = 20000;
+  const json::value& document_;
+  std::string form_;
+  std::vector<Error> errors_;
+  std::set<std::string> said_;
+  int64_t work_ = 0;
+  size_t nodes_ = 0;
+  std::vector<std::unique_ptr<json::array>> lists_;  // of values that conditions leave out
+  TypedSchema out_;
+};
+
+/// Where objects begin alike, a member that tells them all apart is written first.
+void tell_apart_first(std::vector<TypedPtr>& objects);
+/// A key as a part of a JSON pointer [RFC 6901].
+std::string pointer_part(std::string_view key);
+
+}  // namespace slip

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine as a roofline sees it: how fast it reads memory, how fast it multiplies. Measured (cli limits), read from a file, or one of a few
+// with published figures.
+#pragma once
+#include <span>
+#include <string>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace slip {
+
+struct Machine {
+  std::string name, source;
+  double gb_per_s = 0;                   // 1e9 bytes
+  double bf16_tflops = 0;                // dense products; 1e12 multiplications and additions
+  double f32_tflops = 0, int8_tops = 0;  // 0: half of bf16, and twice it
+  double efficiency = 1;                 // of both peaks, where they are not measured ones
+  double pass_us = 0;                    // of a pass whatever it holds: launches, hand-overs
+  bool measured = false;
+
+  /// Multiplications and additions a millisecond for a type's products: "f32", "bf16", "int8", "int4" (as int8).
+  double flops_per_ms(std::string_view type) const;
+  double bytes_per_ms() const { return gb_per_s * 1e6 * efficiency; }
+};
+
+/// h100, h200, thor, orin, a100, h100-nvl: dense figures of the vendors' data sheets, at an efficiency of 1. Sources are in the structs.
+std::span<const Machine> published_machines();
+/// A published one's name, or a JSON file {"name", "gb_per_s", "bf16_tflops", "f32_tflops"?, "int8_tops"?, "efficiency"?, "pass_us"?,
+/// "source"?}. kUsage for neither, kBadInput for numbers that are none.
+Result<Machine> machine_named(const std::string& name_or_file);
+json::object machine_json(const Machine& machine);
+
+}  // namespace slip

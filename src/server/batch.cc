@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// See batch.h.
+#include "server/batch.h"
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "server/completing.h"
+#include "server/openai_reply.h"
+
+namespace slip::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Lines in order, each one whole: what a run that was stopped has left is cut behind its last whole line.
+class Lines {
+ public:
+  static Result<std::unique_ptr<Lines>> open(const std::string& out) {
+    auto lines = std::make_unique<Lines>();
+    lines->out_ = out;
+    lines->partial_ = out + ".partial";
+    std::error_code ec;
+    if (fs::exists(lines->partial_, ec)) {
+      SLIP_TRY(const std::string text, read_file(lines->partial_));
+      const size_t end = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
+      lines->kept_ = std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(end), '\n');
+      fs::resize_file(lines->partial_, end, ec);
+    }
+    lines->file_ = std::fopen(lines->partial_.c_str(), "ab");
+    if (!lines->file_ || ec) return bad_input("{}: expected a file that can be written, got none", lines->partial_);
+    return lines;
+  }
+  ~Lines() {
+    if (file_) std::fclose(file_);
+  }
+  int64_t kept() const { return kept_; }
+  Status add(const std::string& line) {
+    if (std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fputc('\n', file_) != EOF && std::fflush(file_) == 0)
+      return {};
+    return resource_error("{}: expected room for a line, got none", partial_);
+  }
+  Status finish() {
+    const bool closed = ::fsync(::fileno(file_)) == 0 && std::fclose(std::exchange(file_, nullptr)) == 0;
+    std::error_code ec;
+    fs::rename(partial_, out_, ec);
+    if (!closed || ec) return resource_error("{}: expected a file that can be written, got none", out_);
+    return {};
+  }
+
+ private:
+  std::string out_, partial_;
+  FILE* file_ = nullptr;
+  int64_t kept_ = 0;
+};
+
+struct Line {
+  std::string text;
+  bool failed = false;
+};
+
+json::object error_line(const Refusal& r) { return error_body(r); }
+
+/// Asks for question `i`; `tell` gets its line, now or later. An error ends the run.
+using AskOne = std::function<Status(int64_t i, std::function<void(Line)> tell)>;
+
+Result<BatchDone> run_all(Lines& lines, int64_t total, int32_t at_once, const AskOne& ask, const slipstream::Progress& progress,
+                          const CancelToken& cancel) {
+  std::mutex mutex;
+  std::condition_variable told;
+  std::map<int64_t, Line> ready;
+  BatchDone done{.answered = 0, .failed = 0, .kept = lines.kept()};
+  int64_t next = lines.kept(), asked = next;
+  Status status;
+  while (next < total && status) {
+    while (asked < total && asked - next < at_once) {
+      status = ask(asked, [&, i = asked](Line line) {
+        const std::lock_guard lock(mutex);
+        ready.emplace(i, std::move(line));
+        told.notify_one();
+      });
+      if (!status) break;
+      ++asked;
+    }
+    if (!status) break;
+    std::unique_lock lock(mutex);
+    told.wait_for(lock, std::chrono::milliseconds(20), [&] { return ready.contains(next); });
+    for (auto at = ready.find(next); at != ready.end() && status; at = ready.find(next)) {
+      status = lines.add(at->second.text);
+      ++(at->second.failed ? done.failed : done.answered);
+      ready.erase(at);
+      ++next;
+      if (progress) progress("answering", next, total);
+    }
+    if (status) status = cancel.check("run", next, "records");
+  }
+  // Those under way write to what stands here.
+  for (std::unique_lock lock(mutex); static_cast<int64_t>(ready.size()) < asked - next;)
+    told.wait_for(lock, std::chrono::milliseconds(20));
+  if (!status) return status.error();
+  return done;
+}
+
+AskOne ask_records(slipstream::Service& service, const BatchOptions& o, const CancelToken& cancel) {
+  return [&service, &o, cancel](int64_t i, std::function<void(Line)> tell) -> Status {
+    const int64_t index = o.first + i;
+    SLIP_TRY(slipstream::Request record, slipstream::request_of_record(fmt::format("{}:{}", o.records, index)));
+    slipstream::Request r = o.request;
+    r.ego = record.ego;
+    r.images = std::move(record.images);
+    r.cancel = cancel;
+    service.submit(r, {.batch = true}, {}, [tell, index](slipstream::Result<slipstream::Answer> answer, const slipstream::Served&) {
+      json::object line{{"record", index}};
+      if (answer) {
+        auto all = parse_json(answer->to_json(), "answer");
+        if (all && all->is_object())
+          for (auto& [key, value] : all->get_object()) line[key] = std::move(value);
+      } else {
+        line["error"] = {{"kind", static_cast<int>(answer.error().kind)}, {"message", answer.error().message}};
+      }
+      tell({json::serialize(line), !answer});
+    });
+    return {};
+  };
+}
+
+std::string response_line(const std::string& id, const std::string& custom_id, int status, json::object body) {
+  return json::serialize(json::object{{"id", "batch_req_" + id},
+                                      {"custom_id", custom_id},
+                                      {"response", {{"status_code", status}, {"request_id", id}, {"body", std::move(body)}}},
+                                      {"error", nullptr}});
+}
+
+/// A line of OpenAI's batch format. What is wrong with a request is its own response, as it would be over HTTP.
+AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>& questions, const Allowed& allowed,
+                    const std::string& model, const CancelToken& cancel) {
+  return [&service, &questions, &allowed, model, cancel](int64_t i, std::function<void(Line)> tell) -> Status {
+    const std::string id = fmt::format("{:08}", i);
+    auto line = parse_json(questions[static_cast<size_t>(i)], fmt::format("line {}", i + 1));
+    const json::object* o = line && line->is_object() ? &line->get_object() : nullptr;
+    const auto text_of = [&](const char* key) {
+      const json::value* v = o ? o->if_contains(key) : nullptr;
+      return v && v->is_string() ? std::string(v->get_string()) : std::string();
+    };
+    const std::string custom = text_of("custom_id"), url = text_of("url");
+    const auto refuse = [&](const Refusal& r) {
+      tell({response_line(id, custom, r.status, error_line(r)), true});
+      return Status{};
+    };
+    const json::value* body = o ? o->if_contains("body") : nullptr;
+    const bool chat = url == "/v1/chat/completions";
+    if (!body || (!chat && url != "/v1/completions"))
+      return refuse(
+          {.message = line ? "line: expected {\"custom_id\", \"method\", \"url\": \"/v1/chat/completions\", \"body\"}, got another"
+                           : line.error().message});
+    auto read = read_completion(json::serialize(*body), chat, allowed);
+    if (const auto* no = std::get_if<Refusal>(&read)) return refuse(*no);
+    auto request = std::make_shared<CompletionRequest>(std::move(std::get<CompletionRequest>(read)));
+    if (const auto no = decode_images(*request, allowed.images)) return refuse(*no);
+    request->request.cancel = cancel;
+    const ReplyHead head = reply_head(chat, model, service.fingerprint());
+    const TokenBytes bytes = [&service](int32_t token) { return service.token_bytes(token); };
+    service.submit(request->request, {.batch = true}, {},
+                   [=](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+                     if (answer)
+                       return tell({response_line(id, custom, 200, completion(head, *request, *answer, served, bytes)), false});
+                     const Refusal r = refusal_of(answer.error(), served);
+                     tell({response_line(id, custom, r.status, error_line(r)), true});
+                   });
+    return {};
+  };
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    if (text.find_first_not_of(" \t\r", at) < end) out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<BatchDone> run_batch(const BatchOptions& o, const slipstream::Progress& progress, const CancelToken& cancel) {
+  std::error_code ec;
+  if (fs::exists(o.out, ec)) return bad_input("{}: expected a file that is not there yet, got one", o.out);
+  std::vector<std::string> questions;
+  int64_t total = 0;
+  if (o.batch.empty()) {
+    SLIP_TRY(total, slipstream::count_records(o.records));
+    if (o.first > total) return bad_input("{}: expected a first record up to {}, got {}", o.records, total, o.first);
+    total -= o.first;
+    if (o.count > 0) total = std::min(total, o.count);
+  } else {
+    SLIP_TRY(const std::string text, read_file(o.batch));
+    questions = lines_of(text);
+    total = static_cast<int64_t>(questions.size());
+  }
+  SLIP_TRY(const std::unique_ptr<Lines> lines, Lines::open(o.out));
+  if (lines->kept() > total) return bad_input("{}.partial: expected at most {} lines, got {}", o.out, total, lines->kept());
+  slipstream::EngineOptions engine_options = o.engine;
+  if (engine_options.slots <= 0) engine_options.slots = 2048 * std::max(8, o.at_once);
+  SLIP_TRY(slipstream::Engine engine, slipstream::Engine::load(o.model, engine_options, progress, cancel));
+  SLIP_TRY(slipstream::Service service,
+           slipstream::Service::start(std::move(engine), {.most_running = o.at_once, .most_waiting = 2 * o.at_once}, cancel));
+  Allowed allowed;
+  for (std::string& form : slipstream::builtin_forms()) allowed.builtin.insert(std::move(form));
+  const std::string name = fs::weakly_canonical(o.model, ec).filename().string();
+  const AskOne ask = o.batch.empty() ? ask_records(service, o, cancel) : ask_requests(service, questions, allowed, name, cancel);
+  SLIP_TRY(const BatchDone done, run_all(*lines, total, o.at_once, ask, progress, cancel));
+  SLIP_TRY_(lines->finish());
+  return done;
+}
+
+}  // namespace slip::server

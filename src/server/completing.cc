@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// See completing.h.
+#include "server/completing.h"
+
+#include "base/log.h"
+
+namespace slip::server {
+
+using slipstream::ErrorKind;
+using slipstream::Fate;
+
+Refusal refusal_of(const slipstream::Error& e) {
+  switch (e.kind) {
+    case ErrorKind::kUsage:
+    case ErrorKind::kBadInput:
+      return {.status = 400, .message = e.message, .code = "bad_input"};
+    case ErrorKind::kUnsupported:
+      return {.status = 400, .message = e.message, .code = "unsupported"};
+    case ErrorKind::kResource:
+      if (e.message.find("slots") != std::string::npos)
+        return {.status = 400, .message = e.message, .code = "context_length_exceeded"};
+      return {.status = 503, .message = e.message, .type = "overloaded_error", .code = "resources", .retry_after_s = 1};
+    case ErrorKind::kCancelled:
+      return {.status = 499, .message = e.message, .type = "cancelled_error", .code = "cancelled"};
+    default:
+      return {.status = 500, .message = e.message, .type = "server_error", .code = "internal"};
+  }
+}
+
+Refusal refusal_of(const slipstream::Error& e, const slipstream::Served& s) {
+  if (s.fate == Fate::kFull || s.fate == Fate::kTooLate)
+    return {.status = 503,
+            .message = e.message,
+            .type = "overloaded_error",
+            .code = s.fate == Fate::kFull ? "queue_full" : "deadline_unreachable",
+            .retry_after_s = std::max(0.1, s.retry_after_s)};
+  if (s.fate == Fate::kLate) return {.status = 504, .message = e.message, .type = "timeout_error", .code = "deadline_exceeded"};
+  return refusal_of(e);
+}
+
+void App::complete(const std::shared_ptr<Exchange>& exchange, bool chat) {
+  if (const auto no = not_ready()) {
+    metrics_.rejected(no->code == "draining" ? "draining" : "loading");
+    return exchange->reply(refuse(*no));
+  }
+  auto read = read_completion(exchange->request().body, chat, options_.allowed);
+  if (const auto* no = std::get_if<Refusal>(&read)) {
+    metrics_.rejected("bad_request");
+    return exchange->reply(refuse(*no));
+  }
+  std::make_shared<Completing>(*this, exchange, std::move(std::get<CompletionRequest>(read)),
+                               key_of(exchange->request()).value_or(""))
+      ->start();
+}
+
+Completing::Completing(App& app, std::shared_ptr<Exchange> exchange, CompletionRequest request, std::string key)
+    : app_(app), exchange_(std::move(exchange)), request_(std::move(request)), key_(std::move(key)) {
+  head_ = reply_head(request_.chat, app_.options_.model_name, app_.service()->fingerprint());
+}
+
+std::optional<Refusal> Completing::check_budget() {
+  if (!request_.model.empty() && request_.model != app_.options_.model_name)
+    return Refusal{.status = 404,
+                   .message = fmt::format("model: expected {}, got {}", app_.options_.model_name, request_.model.substr(0, 100)),
+                   .param = "model",
+                   .code = "model_not_found"};
+  auto most = app_.service()->most_tokens(request_.request);
+  if (!most) {
+    Refusal r = refusal_of(most.error());
+    r.param = "response_format";
+    return r;
+  }
+  if (*most > 0 && request_.max_tokens && *request_.max_tokens < *most)
+    return Refusal{.message = fmt::format("max_tokens: expected at least the form's {}, got {}", *most, *request_.max_tokens),
+                   .param = "max_tokens",
+                   .code = "below_budget"};
+  if (*most > 0) request_.request.max_tokens = slipstream::Request{}.max_tokens;
+  return std::nullopt;
+}
+
+void Completing::start() {
+  const auto refuse = [&](const Refusal& r, const char* reason) {
+    app_.metrics_.rejected(reason);
+    exchange_->reply(App::refuse(r));
+  };
+  if (const auto wrong = check_budget()) return refuse(*wrong, "bad_request");
+  under_way_ = app_.take_place(key_, app_.options_.most_per_key);
+  if (!under_way_)
+    return refuse({.status = 429,
+                   .message = fmt::format("key: expected at most {} requests under way, got one more", app_.options_.most_per_key),
+                   .type = "rate_limit_error",
+                   .code = "quota",
+                   .retry_after_s = 1},
+                  "quota");
+  slipstream::Request& r = request_.request;
+  slipstream::Terms terms = request_.terms;
+  terms.key = key_;
+  if (terms.deadline_ms == 0) terms.deadline_ms = app_.options_.default_deadline_ms;
+  if (r.decoder.preset.empty() && r.decoder.drafter.empty() && r.decoder.verifier.empty()) r.decoder = app_.options_.decoder;
+  const slipstream::Served outlook = app_.service()->outlook(r, terms);
+  if (outlook.fate == Fate::kFull || outlook.fate == Fate::kTooLate)
+    return refuse(refusal_of({ErrorKind::kResource, "admit: expected room for a further request, got a full server"}, outlook),
+                  outlook.fate == Fate::kFull ? "full" : "deadline");
+  if (const auto wrong = decode_images(request_, app_.options_.allowed.images)) return refuse(*wrong, "bad_request");
+  if (!request_.session.empty() && r.prediction.empty()) r.previous = app_.sessions_.last(session_name());
+  r.cancel = exchange_->hang_up();
+  const auto self = shared_from_this();
+  app_.service()->submit(
+      r, terms, [self](const slipstream::Event& e) { self->told(e); },
+      [self](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+        self->done(std::move(answer), served);
+      });
+}
+
+TokenBytes Completing::bytes_of() const {
+  return [service = app_.service()](int32_t id) { return service->token_bytes(id); };
+}
+
+void Completing::begin_stream() {
+  if (streaming_) return;
+  streaming_ = true;
+  exchange_->begin_stream({200, "text/event-stream", "", {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+}
+
+void Completing::send(json::object object) { exchange_->send(event(object)); }
+
+void Completing::told(const slipstream::Event& e) {
+  using Kind = slipstream::Event::Kind;
+  if (e.kind != Kind::kPass && first_ms_ == 0) first_ms_ = std::max(e.elapsed_ms, 1e-3);
+  if (e.kind == Kind::kText) content_ += e.text;
+  if (e.kind == Kind::kField && request_.partial) {
+    auto value = parse_json(e.field->json, "value");
+    fields_[e.field->name] = value ? std::move(*value) : json::value(e.field->text);
+  }
+  if (!request_.stream || (e.kind != Kind::kText && !request_.include_fields)) return;
+  begin_stream();
+  if (e.kind != Kind::kText) return send(event_chunk(head_, e));
+  send(chunk(head_, {text_choice(head_, 0, e.text, !std::exchange(sent_text_, true))}));
+}
+
+void Completing::done(slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+  if (!answer) return fail(answer.error(), served);
+  app_.metrics_.answered(*answer, served, first_ms_, finish_reason(*answer));
+  if (request_.stream) {
+    end_stream(*answer, served);
+  } else {
+    exchange_->reply({200,
+                      "application/json",
+                      slipstream::to_valid_utf8(json::serialize(completion(head_, request_, *answer, served, bytes_of()))),
+                      {}});
+  }
+  if (!request_.session.empty())
+    app_.sessions_.keep(session_name(), std::make_shared<const slipstream::Answer>(std::move(*answer)));
+}
+
+void Completing::end_stream(const slipstream::Answer& answer, const slipstream::Served& served) {
+  begin_stream();
+  json::object last = completion(head_, request_, answer, served, bytes_of());
+  for (int32_t i = 0; i < request_.choices; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const std::string whole = slipstream::to_valid_utf8(at < answer.texts.size() ? answer.texts[at] : answer.text);
+    std::string_view text = whole;
+    if (i == 0) {
+      if (!text.starts_with(content_))
+        log(LogLevel::kError, "serve: {}: what was streamed is not the answer's beginning", head_.id);
+      text.remove_prefix(std::min(text.size(), content_.size()));
+    }
+    if (!text.empty() || (i == 0 && !sent_text_)) send(chunk(head_, {text_choice(head_, i, text, i > 0 || !sent_text_)}));
+  }
+  json::array ends;
+  for (int32_t i = 0; i < request_.choices; ++i) {
+    json::object end = text_choice(head_, i, "", false, finish_reason(answer));
+    if (request_.log_probs) end["logprobs"] = last.at("choices").at(static_cast<size_t>(i)).at("logprobs");
+    ends.emplace_back(std::move(end));
+  }
+  json::object end = chunk(head_, std::move(ends));
+  end["slipstream"] = last.at("slipstream");
+  send(std::move(end));
+  if (request_.include_usage) {
+    json::object usage = chunk(head_, {});
+    usage["usage"] = last.at("usage");
+    send(std::move(usage));
+  }
+  exchange_->send(std::string(kDone));
+  exchange_->end();
+}
+
+void Completing::fail(const slipstream::Error& error, const slipstream::Served& served) {
+  const bool late = served.fate == Fate::kLate;
+  if (late) app_.metrics_.missed_deadline();
+  if (served.fate == Fate::kFull || served.fate == Fate::kTooLate)
+    app_.metrics_.rejected(served.fate == Fate::kFull ? "full" : "deadline");
+  if (late || served.fate == Fate::kCancelled) app_.metrics_.cancelled(late ? "deadline" : "hang_up");
+  const Refusal refusal = refusal_of(error, served);
+  const bool partial = late && request_.partial;
+  if (!request_.stream || (!streaming_ && !partial)) {
+    if (partial)
+      return exchange_->reply({200, "application/json", json::serialize(partial_completion(head_, content_, fields_, served)), {}});
+    return exchange_->reply(App::refuse(refusal));
+  }
+  begin_stream();
+  if (partial) {
+    json::object end = chunk(head_, {text_choice(head_, 0, "", !sent_text_, "length")});
+    end["partial"] = true;
+    end["slipstream"] = {{"partial", true}, {"fields", fields_}};
+    send(std::move(end));
+  } else {
+    send(error_body(refusal));
+  }
+  exchange_->send(std::string(kDone));
+  exchange_->end();
+}
+
+}  // namespace slip::server

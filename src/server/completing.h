@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// One completion on its way: from a body that was read to the last byte of its reply.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "server/app.h"
+
+namespace slip::server {
+
+/// An error of the engine as HTTP tells it.
+Refusal refusal_of(const slipstream::Error& error);
+/// What became of a request that was not answered.
+Refusal refusal_of(const slipstream::Error& error, const slipstream::Served& served);
+
+class Completing : public std::enable_shared_from_this<Completing> {
+ public:
+  Completing(App& app, std::shared_ptr<Exchange> exchange, CompletionRequest request, std::string key);
+  /// On a worker: images, then the service.
+  void start();
+
+ private:
+  void told(const slipstream::Event& e);
+  void done(slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served);
+  void begin_stream();
+  void send(json::object object);
+  void end_stream(const slipstream::Answer& answer, const slipstream::Served& served);
+  void fail(const slipstream::Error& error, const slipstream::Served& served);
+  std::optional<Refusal> check_budget();
+  TokenBytes bytes_of() const;
+  std::string session_name() const { return key_ + "\n" + request_.session; }
+
+  App& app_;
+  const std::shared_ptr<Exchange> exchange_;
+  CompletionRequest request_;
+  const std::string key_;
+  ReplyHead head_;
+  // What has been told so far, on the service's thread.
+  bool streaming_ = false, sent_text_ = false;
+  double first_ms_ = 0;
+  std::string content_;
+  json::object fields_;
+  std::shared_ptr<void> under_way_;
+};
+
+}  // namespace slip::server

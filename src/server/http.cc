@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+// See http.h. Coroutines of Boost.Asio on one thread; what other threads say is posted to it.
+#include "server/http.h"
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/websocket.hpp>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/log.h"
+
+namespace slip::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+namespace websocket = beast::websocket;
+using tcp = asio::ip::tcp;
+using beast::error_code;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kWriteSeconds = 30;
+constexpr std::chrono::milliseconds kLookAround{250};  // how late an idle websocket hears that the server drains
+
+auto into(error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec); }
+
+std::string lower(std::string_view s) {
+  std::string out(s);
+  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  return out;
+}
+
+template <class Message>
+HttpRequest head_of(const Message& m) {
+  HttpRequest out;
+  out.method = std::string(m.method_string());
+  const std::string_view target(m.target().data(), m.target().size());
+  const size_t mark = target.find('?');
+  out.path = std::string(target.substr(0, mark));
+  if (mark != std::string_view::npos) out.query = std::string(target.substr(mark + 1));
+  for (const auto& field : m)
+    out.header[lower({field.name_string().data(), field.name_string().size()})] =
+        std::string(field.value().data(), field.value().size());
+  return out;
+}
+
+/// Things said by other threads, in order, for one coroutine that waits for them.
+class Mailbox {
+ public:
+  struct Mail {
+    enum Kind { kReply, kHead, kChunk, kEnd, kMessage, kClose } kind;
+    HttpReply reply;
+    std::string text;
+    bool binary = false;
+  };
+  explicit Mailbox(asio::io_context& io) : io_(io), bell_(std::make_shared<asio::steady_timer>(io, Clock::time_point::max())) {}
+  void put(Mail mail) {
+    const std::lock_guard lock(mutex_);
+    if (shut_) return;
+    mail_.push_back(std::move(mail));
+    if (mail_.size() == 1) asio::post(io_, [bell = bell_] { bell->cancel(); });
+  }
+  void shut() {
+    const std::lock_guard lock(mutex_);
+    shut_ = true;
+    mail_.clear();
+  }
+  std::optional<Mail> get() {
+    const std::lock_guard lock(mutex_);
+    if (mail_.empty()) return std::nullopt;
+    Mail out = std::move(mail_.front());
+    mail_.pop_front();
+    return out;
+  }
+  /// On the reading thread: until there is mail, or `most`.
+  asio::awaitable<void> wait(Clock::duration most) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!mail_.empty()) co_return;
+      bell_->expires_after(most);
+    }
+    error_code ec;
+    co_await bell_->async_wait(into(ec));
+  }
+
+ private:
+  asio::io_context& io_;
+  std::shared_ptr<asio::steady_timer> bell_;
+  std::mutex mutex_;
+  std::deque<Mail> mail_;
+  bool shut_ = false;
+};
+
+class Exchanged final : public Exchange {
+ public:
+  Exchanged(asio::io_context& io, HttpRequest request) : request_(std::move(request)), box(io) {}
+  const HttpRequest& request() const override { return request_; }
+  CancelToken& hang_up() override { return hang_up_; }
+  void reply(HttpReply r) override { box.put({Mailbox::Mail::kReply, std::move(r), {}}); }
+  void begin_stream(HttpReply head) override { box.put({Mailbox::Mail::kHead, std::move(head), {}}); }
+  void send(std::string chunk) override {
+    if (!chunk.empty()) box.put({Mailbox::Mail::kChunk, {}, std::move(chunk)});
+  }
+  void end() override { box.put({Mailbox::Mail::kEnd, {}, {}}); }
+
+ private:
+  HttpRequest request_;
+  CancelToken hang_up_;
+
+ public:
+  Mailbox box;
+};
+
+class Socketed final : public Socket {
+ public:
+  Socketed(asio::io_context& io, HttpRequest request) : request_(std::move(request)), box(io) {}
+  const HttpRequest& request() const override { return request_; }
+  void send(std::string message, bool binary) override { box.put({Mailbox::Mail::kMessage, {}, std::move(message), binary}); }
+  void close(std::string reason) override { box.put({Mailbox::Mail::kClose, {}, std::move(reason)}); }
+
+ private:
+  HttpRequest request_;
+
+ public:
+  Mailbox box;
+};
+
+/// Has the other side gone? A byte that waits to be read is a further request, not a farewell.
+bool is_gone(tcp::socket& socket) {
+  char c = 0;
+  const ssize_t n = ::recv(socket.native_handle(), &c, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+class Server final : public HttpServer {
+ public:
+  Server(const HttpOptions& options, Application& application)
+      : options_(options), application_(application), acceptor_(io_), workers_(static_cast<size_t>(std::max(1, options.workers))) {}
+  ~Server() override { Server::stop(); }
+  void stop() override {
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
+    workers_.join();
+  }
+  Status begin() {
+    error_code ec;
+    const auto address = asio::ip::make_address(options_.host, ec);
+    if (ec) return usage_error("--host: expected an IP address, got {}", options_.host);
+    const tcp::endpoint at(address, options_.port);
+    acceptor_.open(at.protocol(), ec);
+    if (!ec) acceptor_.set_option(asio::socket_base::reuse_address(true), ec);
+    if (!ec) acceptor_.bind(at, ec);
+    if (!ec) acceptor_.listen(1024, ec);
+    if (ec) return resource_error("{}:{}: expected an address that is free, got: {}", options_.host, options_.port, ec.message());
+    port_ = acceptor_.local_endpoint().port();
+    asio::co_spawn(io_, accept(), asio::detached);
+    thread_ = std::thread([this] { io_.run(); });
+    return {};
+  }
+  uint16_t port() const override { return port_; }
+  void stop_accepting() override {
+    asio::post(io_, [this] {
+      error_code ec;
+      acceptor_.close(ec);
+    });
+    draining_ = true;
+  }
+  int open_connections() const override { return open_; }
+
+ private:
+  asio::awaitable<void> accept() {
+    for (;;) {
+      error_code ec;
+      tcp::socket socket = co_await acceptor_.async_accept(into(ec));
+      if (ec == asio::error::operation_aborted || !acceptor_.is_open()) co_return;
+      if (ec) {  // no descriptors left: others must go first
+        asio::steady_timer pause(io_, std::chrono::milliseconds(50));
+        co_await pause.async_wait(into(ec));
+        continue;
+      }
+      if (open_ >= options_.connections) continue;  // closed
+      socket.set_option(tcp::no_delay(true), ec);
+      asio::co_spawn(io_, session(beast::tcp_stream(std::move(socket))), asio::detached);
+    }
+  }
+
+  asio::awaitable<bool> write(beast::tcp_stream& stream, const HttpReply& r, bool keep, unsigned version, bool head_only) {
+    http::response<http::string_body> out(static_cast<http::status>(r.status), version);
+    if (!r.type.empty()) out.set(http::field::content_type, r.type);
+    for (const auto& [name, value] : r.header) out.set(name, value);
+    out.keep_alive(keep);
+    out.body() = head_only ? std::string() : r.body;
+    if (head_only)
+      out.content_length(r.body.size());
+    else
+      out.prepare_payload();
+    stream.expires_after(std::chrono::seconds(kWriteSeconds));
+    http::response_serializer<http::string_body> serializer(out);
+    error_code ec;
+    if (head_only)
+      co_await http::async_write_header(stream, serializer, into(ec));
+    else
+      co_await http::async_write(stream, serializer, into(ec));
+    co_return !ec;
+  }
+
+  asio::awaitable<void> session(beast::tcp_stream stream) {
+    ++open_;
+    beast::flat_buffer buffer;
+    try {
+      for (bool keep = true; keep;) keep = co_await one(stream, buffer);
+    } catch (const std::exception& e) {
+      log(LogLevel::kDebug, "serve: connection: {}", e.what());
+    }
+    error_code ec;
+    stream.socket().shutdown(tcp::socket::shutdown_both, ec);
+    --open_;
+  }
+
+  /// One request; whether another may follow.
+  asio::awaitable<bool> one(beast::tcp_stream& stream, beast::flat_buffer& buffer) {
+    http::request_parser<http::string_body> parser;
+    parser.header_limit(16 << 10);
+    parser.body_limit(options_.body_bytes);
+    error_code ec;
+    stream.expires_after(std::chrono::seconds(options_.head_s));
+    co_await http::async_read_header(stream, buffer, parser, into(ec));
+    if (ec) co_return co_await refuse_malformed(stream, ec);
+    HttpRequest request = head_of(parser.get());
+    const unsigned version = parser.get().version();
+    HttpReply refusal;
+    if (!application_.admits(request, refusal)) {
+      co_await write(stream, refusal, false, version, request.method == "HEAD");
+      co_return co_await linger(stream);
+    }
+    if (websocket::is_upgrade(parser.get())) co_return co_await talk(stream, parser.release(), std::move(request));
+    if (lower(request.field("expect")) == "100-continue") {
+      http::response<http::empty_body> go(http::status::continue_, version);
+      http::response_serializer<http::empty_body> serializer(go);
+      co_await http::async_write(stream, serializer, into(ec));
+    }
+    stream.expires_after(std::chrono::seconds(60));
+    co_await http::async_read(stream, buffer, parser, into(ec));
+    if (ec) co_return co_await refuse_malformed(stream, ec);
+    const bool keep = parser.get().keep_alive() && !draining_, head_only = request.method == "HEAD";
+    request.body = std::move(parser.get().body());
+    HttpReply now;
+    if (application_.handle_now(request, now)) co_return co_await write(stream, now, keep, version, head_only) && keep;
+    co_return co_await answer(stream, std::move(request), keep, version, head_only) && keep;
+  }
+
+  asio::awaitable<bool> refuse_malformed(beast::tcp_stream& stream, error_code ec) {
+    if (ec == http::error::end_of_stream || ec == asio::error::eof || ec == asio::error::connection_reset) co_return false;
+    int status = 400;
+    if (ec == beast::error::timeout) status = 408;
+    if (ec == http::error::body_limit) status = 413;
+    if (ec == http::error::header_limit) status = 431;
+    if (status == 408) {  // the stream is closed by its timer: nothing can be said
+      co_return false;
+    }
+    const std::string message = status == 413 ? fmt::format("body: expected at most {} bytes, got more", options_.body_bytes)
+                                              : fmt::format("http: expected a well-formed request, got: {}", ec.message());
+    co_await write(stream, application_.error(status, message), false, 11, false);
+    co_return co_await linger(stream);
+  }
+
+  /// Reads on for a moment, so that a client that still sends gets to read the reply before the connection goes.
+  asio::awaitable<bool> linger(beast::tcp_stream& stream) {
+    error_code ec;
+    stream.socket().shutdown(tcp::socket::shutdown_send, ec);
+    std::array<char, 16384> sink;
+    size_t left = options_.body_bytes * 2;
+    stream.expires_after(std::chrono::seconds(5));
+    while (!ec && left > 0) {
+      const size_t n = co_await stream.async_read_some(asio::buffer(sink), into(ec));
+      left -= std::min(left, n);
+    }
+    co_return false;
+  }
+
+  asio::awaitable<bool> answer(beast::tcp_stream& stream, HttpRequest request, bool keep, unsigned version, bool head_only) {
+    const auto exchange = std::make_shared<Exchanged>(io_, std::move(request));
+    asio::post(workers_, [this, exchange] { application_.handle(exchange); });
+    watch(stream.socket(), exchange);
+    bool alive = true;
+    for (bool done = false; alive && !done;) {
+      auto mail = exchange->box.get();
+      if (!mail) {
+        stream.expires_never();
+        co_await exchange->box.wait(std::chrono::seconds(5));
+        continue;
+      }
+      switch (mail->kind) {
+        case Mailbox::Mail::kReply:
+          alive = co_await write(stream, mail->reply, keep, version, head_only);
+          done = true;
+          break;
+        case Mailbox::Mail::kHead:
+          alive = co_await write_head(stream, mail->reply, keep, version);
+          break;
+        case Mailbox::Mail::kChunk: {
+          stream.expires_after(std::chrono::seconds(kWriteSeconds));
+          error_code ec;
+          co_await asio::async_write(stream, http::make_chunk(asio::buffer(mail->text)), into(ec));
+          alive = !ec;
+          break;
+        }
+        case Mailbox::Mail::kEnd: {
+          error_code ec;
+          stream.expires_after(std::chrono::seconds(kWriteSeconds));
+          co_await asio::async_write(stream, http::make_chunk_last(), into(ec));
+          alive = !ec;
+          done = true;
+          break;
+        }
+        case Mailbox::Mail::kClose:
+          alive = false;
+          break;
+        default:
+          break;
+      }
+    }
+    if (!alive) exchange->hang_up().cancel();
+    exchange->box.shut();
+    error_code ec;
+    stream.socket().cancel(ec);  // the watch
+    co_return alive;
+  }
+
+  /// The token is cancelled as soon as the other side closes. What it sends meanwhile is its next request: then nobody watches any more.
+  static void watch(tcp::socket& socket, const std::shared_ptr<Exchanged>& exchange) {
+    socket.async_wait(tcp::socket::wait_read, [&socket, exchange](error_code ec) {
+      if (ec || !is_gone(socket)) return;
+      exchange->hang_up().cancel();
+      exchange->box.put({Mailbox::Mail::kClose, {}, {}});
+    });
+  }
+
+  asio::awaitable<bool> write_head(beast::tcp_stream& stream, const HttpReply& r, bool keep, unsigned version) {
+    http::response<http::empty_body> head(static_cast<http::status>(r.status), version);
+    head.set(http::field::content_type, r.type);
+    for (const auto& [name, value] : r.header) head.set(name, value);
+    head.keep_alive(keep);
+    head.chunked(true);
+    http::response_serializer<http::empty_body> serializer(head);
+    stream.expires_after(std::chrono::seconds(kWriteSeconds));
+    error_code ec;
+    co_await http::async_write_header(stream, serializer, into(ec));
+    co_return !ec;
+  }
+
+  using WebSocket = websocket::stream<beast::tcp_stream&>;
+
+  asio::awaitable<bool> talk(beast::tcp_stream& stream, http::request<http::string_body> upgrade, HttpRequest request) {
+    HttpReply refusal;
+    const std::shared_ptr<SocketUser> user = application_.upgrade(request, refusal);
+    if (!user) {
+      co_await write(stream, refusal, false, upgrade.version(), false);
+      co_return false;
+    }
+    stream.expires_never();
+    WebSocket ws(stream);
+    ws.set_option(websocket::stream_base::timeout::suggested(beast::role_type::server));
+    ws.read_message_max(options_.body_bytes);
+    ws.set_option(websocket::permessage_deflate{});
+    error_code ec;
+    co_await ws.async_accept(upgrade, into(ec));
+    if (ec) co_return false;
+    const auto socket = std::make_shared<Socketed>(io_, std::move(request));
+    const auto order = std::make_shared<asio::strand<asio::thread_pool::executor_type>>(workers_.get_executor());
+    asio::post(*order, [user, socket] { user->opened(socket); });
+    const auto ended = std::make_shared<bool>(false);
+    const auto writer_done = std::make_shared<asio::steady_timer>(io_, Clock::time_point::max());
+    asio::co_spawn(io_, send_mail(ws, socket, ended, writer_done), asio::detached);
+    for (;;) {
+      beast::flat_buffer message;
+      co_await ws.async_read(message, into(ec));
+      if (ec) break;
+      asio::post(*order, [user, binary = ws.got_binary(), text = beast::buffers_to_string(message.data())]() mutable {
+        user->received(std::move(text), binary);
+      });
+    }
+    *ended = true;
+    socket->box.put({Mailbox::Mail::kClose, {}, {}});
+    asio::post(*order, [user] { user->closed(); });
+    co_await writer_done->async_wait(into(ec));  // it uses the stream
+    co_return false;
+  }
+
+  asio::awaitable<void> send_mail(WebSocket& ws, std::shared_ptr<Socketed> socket, std::shared_ptr<bool> ended,
+                                  std::shared_ptr<asio::steady_timer> done) {
+    error_code ec;
+    while (!*ended && !ec) {
+      auto mail = socket->box.get();
+      if (!mail && draining_) {
+        co_await ws.async_close(websocket::close_reason(websocket::close_code::going_away, "the server drains"), into(ec));
+        break;
+      }
+      if (!mail) {
+        co_await socket->box.wait(kLookAround);
+        continue;
+      }
+      if (mail->kind == Mailbox::Mail::kMessage) {
+        ws.binary(mail->binary);
+        co_await ws.async_write(asio::buffer(mail->text), into(ec));
+      } else if (mail->kind == Mailbox::Mail::kClose && !*ended) {
+        co_await ws.async_close(websocket::close_reason(websocket::close_code::policy_error, mail->text.substr(0, 120)), into(ec));
+        break;
+      }
+    }
+    socket->box.shut();
+    done->expires_at(Clock::time_point::min());
+  }
+
+  const HttpOptions options_;
+  Application& application_;
+  asio::io_context io_{1};
+  tcp::acceptor acceptor_;
+  asio::thread_pool workers_;
+  std::thread thread_;
+  uint16_t port_ = 0;
+  std::atomic<int> open_{0};
+  std::atomic<bool> draining_{false};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(const HttpOptions& options, Application& application) {
+  auto server = std::make_unique<Server>(options, application);
+  SLIP_TRY_(server->begin());
+  return std::unique_ptr<HttpServer>(std::move(server));
+}
+
+}  // namespace slip::server

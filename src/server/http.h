@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// HTTP and websockets for an application that knows neither of them. One thread reads and writes; the application is called on workers and answers
+// from any thread, now or later. Boost.Beast stays inside of http.cc.
+//
+// Limits: a request's head must be there within 10 s and within 16 KiB, its body within `body_bytes`; a connection that sends or takes
+// nothing for `idle_s` is closed. Who hangs up is noticed at once: the exchange's token is cancelled.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace slip::server {
+
+struct HttpRequest {
+  std::string method, path, query;            // path: without the query, percent-decoding left to whoever needs it
+  std::map<std::string, std::string> header;  // names in lower case
+  std::string body;
+  std::string_view field(const std::string& name) const {
+    const auto at = header.find(name);
+    return at == header.end() ? std::string_view() : std::string_view(at->second);
+  }
+};
+
+struct HttpReply {
+  int status = 200;
+  std::string type = "application/json";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> header;
+};
+
+/// One request and its answer. Thread-safe. Exactly one of reply() and begin_stream() .. end() is called; what comes after a hang-up is
+/// dropped.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual const HttpRequest& request() const = 0;
+  /// Cancelled when the other side has gone.
+  virtual CancelToken& hang_up() = 0;
+  virtual void reply(HttpReply reply) = 0;
+  /// A body of unknown length, in chunks: server-sent events.
+  virtual void begin_stream(HttpReply head) = 0;
+  virtual void send(std::string chunk) = 0;
+  virtual void end() = 0;
+};
+
+/// A websocket that is open. Thread-safe.
+class Socket {
+ public:
+  virtual ~Socket() = default;
+  virtual const HttpRequest& request() const = 0;  // of the upgrade
+  virtual void send(std::string message, bool binary) = 0;
+  virtual void close(std::string reason) = 0;
+};
+/// What the application does with one; calls come one after another on workers.
+class SocketUser {
+ public:
+  virtual ~SocketUser() = default;
+  virtual void opened(std::shared_ptr<Socket> socket) = 0;
+  virtual void received(std::string message, bool binary) = 0;
+  virtual void closed() = 0;
+};
+
+class Application {
+ public:
+  virtual ~Application() = default;
+  /// Before a body is read: a reply refuses the request. On the reading thread: quick.
+  virtual bool admits(const HttpRequest& head, HttpReply& refusal) = 0;
+  /// On a worker.
+  virtual void handle(std::shared_ptr<Exchange> exchange) = 0;
+  /// Small questions, answered on the reading thread so that they are answered under any load; false: to a worker.
+  virtual bool handle_now(const HttpRequest& request, HttpReply& reply) = 0;
+  /// Null: no websocket there (the reply says so).
+  virtual std::shared_ptr<SocketUser> upgrade(const HttpRequest& request, HttpReply& refusal) = 0;
+  /// The body of an error of HTTP itself: too large, malformed.
+  virtual HttpReply error(int status, std::string_view message) = 0;
+};
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;
+  size_t body_bytes = size_t{32} << 20;
+  int head_s = 10, idle_s = 300;
+  int workers = 2;
+  int connections = 1024;
+};
+
+class HttpServer {
+ public:
+  /// Listens. kResource where the address cannot be had.
+  static Result<std::unique_ptr<HttpServer>> listen(const HttpOptions& options, Application& application);
+  /// Ends all connections.
+  virtual ~HttpServer() = default;
+  virtual uint16_t port() const = 0;
+  /// No further connections; those that are open end with what is under way.
+  virtual void stop_accepting() = 0;
+  virtual int open_connections() const = 0;
+  /// Ends all connections and calls no application any more. What others still say to exchanges is dropped.
+  virtual void stop() = 0;
+};
+
+}  // namespace slip::server

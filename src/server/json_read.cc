@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/json_read.h"
+
+#include <cmath>
+
+namespace slip::server {
+
+json::object error_body(const Refusal& r) {
+  json::object e{{"message", r.message}, {"type", r.type}};
+  e["param"] = r.param.empty() ? json::value() : json::value(r.param);
+  e["code"] = r.code.empty() ? json::value("invalid_value") : json::value(r.code);
+  return {{"error", std::move(e)}};
+}
+
+std::string shown(const json::value& v) {
+  if (v.is_object()) return "an object";
+  if (v.is_array()) return "an array";
+  std::string out = json::serialize(v);
+  if (out.size() > 60) out = out.substr(0, 57) + "...";
+  return out;
+}
+
+void Reader::fail(std::string_view key, std::string message) {
+  if (refusal_) return;
+  Refusal r;
+  r.param = path(key);
+  r.message = r.param + ": " + std::move(message);
+  refusal_ = std::move(r);
+}
+
+const json::value* Reader::take(std::string_view key) {
+  seen_.insert(std::string(key));
+  const json::value* v = object_.if_contains(key);
+  return v && !v->is_null() ? v : nullptr;
+}
+
+std::optional<bool> Reader::boolean(std::string_view key) {
+  const json::value* v = take(key);
+  if (!v) return std::nullopt;
+  if (v->is_bool()) return v->get_bool();
+  fail(key, fmt::format("expected true or false, got {}", shown(*v)));
+  return std::nullopt;
+}
+
+std::optional<int64_t> Reader::whole(std::string_view key, int64_t least, int64_t most) {
+  const json::value* v = take(key);
+  if (!v) return std::nullopt;
+  std::optional<int64_t> n;
+  if (v->is_int64()) n = v->get_int64();
+  if (v->is_double() && v->get_double() == std::floor(v->get_double()) && std::abs(v->get_double()) < 1e15)
+    n = static_cast<int64_t>(v->get_double());
+  if (n && *n >= least && *n <= most) return n;
+  fail(key, fmt::format("expected a whole number from {} to {}, got {}", least, most, shown(*v)));
+  return std::nullopt;
+}
+
+std::optional<double> Reader::number(std::string_view key, double least, double most) {
+  const json::value* v = take(key);
+  if (!v) return std::nullopt;
+  if (v->is_number()) {
+    const double x = v->to_number<double>();
+    if (x >= least && x <= most) return x;
+  }
+  fail(key, fmt::format("expected a number from {} to {}, got {}", least, most, shown(*v)));
+  return std::nullopt;
+}
+
+std::optional<std::string> Reader::text(std::string_view key) {
+  const json::value* v = take(key);
+  if (!v) return std::nullopt;
+  if (v->is_string()) return std::string(v->get_string());
+  fail(key, fmt::format("expected a string, got {}", shown(*v)));
+  return std::nullopt;
+}
+
+const json::object* Reader::object(std::string_view key) {
+  const json::value* v = take(key);
+  if (!v) return nullptr;
+  if (v->is_object()) return &v->get_object();
+  fail(key, fmt::format("expected an object, got {}", shown(*v)));
+  return nullptr;
+}
+
+const json::array* Reader::array(std::string_view key) {
+  const json::value* v = take(key);
+  if (!v) return nullptr;
+  if (v->is_array()) return &v->get_array();
+  fail(key, fmt::format("expected an array, got {}", shown(*v)));
+  return nullptr;
+}
+
+void Reader::nothing(std::string_view key, std::string_view why) {
+  const json::value* v = take(key);
+  if (!v) return;
+  const bool none = (v->is_bool() && !v->get_bool()) || (v->is_number() && v->to_number<double>() == 0) ||
+                    (v->is_array() && v->get_array().empty()) || (v->is_object() && v->get_object().empty()) ||
+                    (v->is_string() && v->get_string().empty());
+  if (!none) fail(key, fmt::format("expected none ({}), got {}", why, shown(*v)));
+}
+
+void Reader::end() {
+  for (const auto& [key, value] : object_)
+    if (!seen_.contains(std::string_view(key.data(), key.size())))
+      fail({key.data(), key.size()}, "expected a parameter of this server, got one that it does not know");
+}
+
+}  // namespace slip::server

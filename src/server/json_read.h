@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading a request's JSON: each reader takes a key out of an object and says what is wrong with it by its path, so that what is left over
+// is what nobody knows.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+namespace slip::server {
+
+/// What is wrong with a request, as OpenAI's error bodies tell it.
+struct Refusal {
+  int status = 400;
+  std::string message, type = "invalid_request_error", param, code;
+  double retry_after_s = 0;
+};
+
+/// {"error": {"message", "type", "param", "code"}}.
+json::object error_body(const Refusal& refusal);
+
+/// Keys of an object, taken one by one. The first thing that is wrong stays.
+class Reader {
+ public:
+  Reader(const json::object& object, std::string path) : object_(object), path_(std::move(path)) {}
+  /// Null where the key is missing or null.
+  const json::value* take(std::string_view key);
+  std::optional<bool> boolean(std::string_view key);
+  std::optional<int64_t> whole(std::string_view key, int64_t least, int64_t most);
+  std::optional<double> number(std::string_view key, double least, double most);
+  std::optional<std::string> text(std::string_view key);
+  const json::object* object(std::string_view key);
+  const json::array* array(std::string_view key);
+  /// Refuses what this server does not do unless it is missing, null or asks for nothing.
+  void nothing(std::string_view key, std::string_view why);
+  /// Takes a key that changes nothing here.
+  void ignore(std::string_view key) { seen_.insert(std::string(key)); }
+  /// Refuses keys that nobody has taken.
+  void end();
+  void fail(std::string_view key, std::string message);
+  bool ok() const { return !refusal_; }
+  const std::optional<Refusal>& refusal() const { return refusal_; }
+  std::string path(std::string_view key) const { return path_.empty() ? std::string(key) : path_ + "." + std::string(key); }
+
+ private:
+  const json::object& object_;
+  std::string path_;
+  std::set<std::string, std::less<>> seen_;
+  std::optional<Refusal> refusal_;
+};
+
+/// What a value is, for messages: "a string", "12".
+std::string shown(const json::value& v);
+
+}  // namespace slip::server

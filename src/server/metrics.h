@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a dashboard sees, under vLLM's names behind a prefix of ours, so that what people have for vLLM needs another prefix only.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "slipstream/engine.h"
+
+namespace slip::server {
+
+class Metrics {
+ public:
+  Metrics(const std::string& prefix, const std::string& model);
+  ~Metrics();
+  void passed(const slipstream::PassShared& pass);
+  /// A request has come to its end. `first_field_ms`, `prefill_ms`: 0 where there is none.
+  void answered(const slipstream::Answer& answer, const slipstream::Served& served, double first_field_ms,
+                const char* finished_reason);
+  void rejected(const char* reason);
+  void cancelled(const char* reason);
+  void missed_deadline();
+  void superseded();
+  /// Prometheus' text, with what the service holds now.
+  std::string text(const slipstream::ServiceLoad* load);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace slip::server

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// See openai_reply.h.
+#include "server/openai_reply.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <random>
+
+namespace slip::server {
+namespace {
+
+std::string fresh_id(std::string_view prefix) {
+  static const uint64_t start = std::random_device{}();
+  static std::atomic<uint64_t> next{0};
+  return fmt::format("{}-{:08x}{:08x}", prefix, start, next++);
+}
+
+json::value parsed(std::string_view text) {
+  auto value = parse_json(text, "value");
+  return value ? std::move(*value) : json::value(text);
+}
+
+json::object own_part(const slipstream::Answer& answer, const slipstream::Served& served) {
+  json::object out;
+  if (json::value all = parsed(answer.to_json()); all.is_object()) out = std::move(all.get_object());
+  out.erase("answer");
+  out.erase("tokens");
+  out.erase("model");
+  out["queue_ms"] = served.queue_ms;
+  out["run_ms"] = served.run_ms;
+  out["reproducible"] = answer.decoder.exact;
+  return out;
+}
+
+}  // namespace
+
+ReplyHead reply_head(bool chat, std::string model, std::string fingerprint) {
+  return {fresh_id(chat ? "chatcmpl" : "cmpl"), std::move(model), std::move(fingerprint),
+          std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count(), chat};
+}
+
+const char* finish_reason(const slipstream::Answer& a) { return a.finish == "length" ? "length" : "stop"; }
+
+json::object usage_of(const slipstream::Answer& a, int32_t choices) {
+  const slipstream::Statistics& s = a.statistics;
+  const int64_t tokens = s.tokens * std::max(1, choices);
+  return {{"prompt_tokens", s.prompt_rows},
+          {"completion_tokens", tokens},
+          {"total_tokens", s.prompt_rows + tokens},
+          {"prompt_tokens_details", {{"cached_tokens", s.reused_rows}}},
+          {"completion_tokens_details",
+           {{"accepted_prediction_tokens", s.accepted},
+            {"rejected_prediction_tokens", s.tested - s.accepted},
+            {"reasoning_tokens", 0}}}};
+}
+
+namespace {
+
+json::object head_object(const ReplyHead& head, std::string_view chat, std::string_view text) {
+  return {{"id", head.id},
+          {"object", head.chat ? chat : text},
+          {"created", head.created},
+          {"model", head.model},
+          {"system_fingerprint", head.fingerprint}};
+}
+
+/// OpenAI's number for what cannot be, because JSON has no infinity.
+double finite(double log_prob) { return std::max(log_prob, -9999.0); }
+
+json::object whole_choice(const ReplyHead& head, int32_t index, std::string_view text, const char* finish,
+                          json::value log_probs = {}) {
+  json::object out{{"index", index}};
+  if (head.chat)
+    out["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+  else
+    out["text"] = text;
+  out["logprobs"] = std::move(log_probs);
+  out["finish_reason"] = finish;
+  return out;
+}
+
+}  // namespace
+
+json::value log_probs_of(const CompletionRequest& request, const slipstream::Answer& a, const TokenBytes& bytes) {
+  const std::vector<double> each = request.log_probs ? a.token_log_probs() : std::vector<double>();
+  if (each.size() != a.tokens.size() || each.empty()) return nullptr;
+  json::array content, tokens, log_probs, offsets;
+  size_t at = 0;
+  // Free text ends before a stop and without the model's end: tokens behind it have no place in it.
+  for (size_t i = 0; i < each.size() && (!a.finish.empty() ? at < a.text.size() : true); ++i) {
+    const std::string spelled = bytes(a.tokens[i]);
+    json::array numbers;
+    for (const char c : spelled) numbers.emplace_back(static_cast<uint8_t>(c));
+    const std::string shown = slipstream::to_valid_utf8(spelled);
+    content.emplace_back(json::object{
+        {"token", shown}, {"logprob", finite(each[i])}, {"bytes", std::move(numbers)}, {"top_logprobs", json::array{}}});
+    tokens.emplace_back(shown);
+    log_probs.emplace_back(finite(each[i]));
+    offsets.emplace_back(at);
+    at += spelled.size();
+  }
+  if (request.chat) return json::object{{"content", std::move(content)}, {"refusal", nullptr}};
+  return json::object{{"tokens", std::move(tokens)},
+                      {"token_logprobs", std::move(log_probs)},
+                      {"top_logprobs", nullptr},
+                      {"text_offset", std::move(offsets)}};
+}
+
+json::object completion(const ReplyHead& head, const CompletionRequest& request, const slipstream::Answer& answer,
+                        const slipstream::Served& served, const TokenBytes& bytes) {
+  json::object out = head_object(head, "chat.completion", "text_completion");
+  json::array choices;
+  const json::value log_probs = log_probs_of(request, answer, bytes);
+  for (int32_t i = 0; i < request.choices; ++i) {
+    const auto at = static_cast<size_t>(i);
+    choices.emplace_back(
+        whole_choice(head, i, at < answer.texts.size() ? answer.texts[at] : answer.text, finish_reason(answer), log_probs));
+  }
+  out["choices"] = std::move(choices);
+  out["usage"] = usage_of(answer, request.choices);
+  out["slipstream"] = own_part(answer, served);
+  return out;
+}
+
+json::object partial_completion(const ReplyHead& head, const std::string& content, json::object fields,
+                                const slipstream::Served& served) {
+  json::object out = head_object(head, "chat.completion", "text_completion");
+  out["choices"] = json::array{whole_choice(head, 0, content, "length")};
+  out["partial"] = true;
+  out["slipstream"] = {{"partial", true}, {"fields", std::move(fields)}, {"queue_ms", served.queue_ms}, {"run_ms", served.run_ms}};
+  return out;
+}
+
+std::string event(const json::object& object) { return "data: " + slipstream::to_valid_utf8(json::serialize(object)) + "\n\n"; }
+
+json::object chunk(const ReplyHead& head, json::array choices) {
+  json::object out = head_object(head, "chat.completion.chunk", "text_completion");
+  out["choices"] = std::move(choices);
+  return out;
+}
+
+json::object text_choice(const ReplyHead& head, int32_t index, std::string_view text, bool first, const char* finish) {
+  json::object out{{"index", index}};
+  if (head.chat) {
+    json::object delta;
+    if (first) delta["role"] = "assistant";
+    if (!text.empty() || first) delta["content"] = text;
+    out["delta"] = std::move(delta);
+  } else {
+    out["text"] = text;
+  }
+  out["logprobs"] = nullptr;
+  out["finish_reason"] = finish ? json::value(finish) : json::value();
+  return out;
+}
+
+json::object event_chunk(const ReplyHead& head, const slipstream::Event& e) {
+  json::object out = chunk(head, {}), ours;
+  if (e.kind == slipstream::Event::Kind::kField) {
+    ours["event"] = "field";
+    ours["name"] = e.field->name;
+    ours["value"] = parsed(e.field->json);
+  } else {
+    ours["event"] = "pass";
+    ours["rows"] = e.rows;
+    ours["proposed"] = e.proposed;
+    ours["tested"] = e.tested;
+    ours["accepted"] = e.accepted;
+  }
+  ours["forwards"] = e.forwards;
+  ours["tokens"] = e.tokens;
+  ours["elapsed_ms"] = e.elapsed_ms;
+  out["slipstream"] = std::move(ours);
+  return out;
+}
+
+}  // namespace slip::server

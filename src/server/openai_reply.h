@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers as OpenAI's objects: whole, and as chunks of a stream.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "server/openai_request.h"
+
+namespace slip::server {
+
+/// What all objects of one reply share.
+struct ReplyHead {
+  std::string id, model, fingerprint;
+  int64_t created = 0;
+  bool chat = true;
+};
+ReplyHead reply_head(bool chat, std::string model, std::string fingerprint);
+
+/// The bytes of one token.
+using TokenBytes = std::function<std::string(int32_t)>;
+
+/// chat.completion or text_completion, with `slipstream`: fields, plan, decoder, settings, statistics.
+json::object completion(const ReplyHead& head, const CompletionRequest& request, const slipstream::Answer& answer,
+                        const slipstream::Served& served, const TokenBytes& bytes);
+/// A choice's `logprobs`: the tokens of the text with the logarithms of their probabilities, 0 where the form left no choice; as chat's
+/// {"content": [{"token", "logprob", "bytes", "top_logprobs"}]} or the lists of completions. Null where they were not asked for.
+json::value log_probs_of(const CompletionRequest& request, const slipstream::Answer& answer, const TokenBytes& bytes);
+/// What was certain when the deadline passed: content and fields so far, "partial": true.
+json::object partial_completion(const ReplyHead& head, const std::string& content, json::object fields,
+                                const slipstream::Served& served);
+json::object usage_of(const slipstream::Answer& answer, int32_t choices);
+
+/// One server-sent event: "data: {...}\n\n". Events are unnamed.
+std::string event(const json::object& object);
+inline constexpr std::string_view kDone = "data: [DONE]\n\n";
+json::object chunk(const ReplyHead& head, json::array choices);
+/// {"index", "delta": {"content"}, "finish_reason"} or {"index", "text", ...}.
+json::object text_choice(const ReplyHead& head, int32_t index, std::string_view text, bool first, const char* finish = nullptr);
+/// A chunk without choices that says which field is complete, or that a pass has run.
+json::object event_chunk(const ReplyHead& head, const slipstream::Event& event);
+
+/// "length" where free text ended for want of tokens.
+const char* finish_reason(const slipstream::Answer& answer);
+
+}  // namespace slip::server

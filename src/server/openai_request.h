@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies of /v1/chat/completions and /v1/completions read into requests. What this server does not do is refused by name, never passed over:
+// a client that asked for it would take the answer for what it asked.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "server/images.h"
+#include "server/json_read.h"
+#include "slipstream/engine.h"
+
+namespace slip::server {
+
+/// What names in a request may stand for: nothing that a client writes ever opens a file.
+struct Allowed {
+  std::map<std::string, std::string> forms;  // name -> schema document, beside the built-in forms and "model"
+  std::set<std::string> builtin;
+  ImageLimits images;
+  int32_t most_images = 16, most_choices = 64, most_tokens = 4096;
+  size_t most_schema_bytes = size_t{256} << 10;
+};
+
+struct CompletionRequest {
+  slipstream::Request request;      // images left out until `images` are decoded
+  std::vector<std::string> images;  // bytes
+  slipstream::Terms terms;
+  std::string model, session;
+  int32_t choices = 1;  // greedy ones are copies of one answer
+  std::optional<int32_t> max_tokens;
+  bool log_probs = false;
+  bool chat = true, stream = false, include_usage = false, include_fields = false, partial = false, batch = false;
+};
+
+/// `chat`: of /v1/chat/completions.
+std::variant<CompletionRequest, Refusal> read_completion(std::string_view body, bool chat, const Allowed& allowed);
+/// The images of a request that is wanted: decoded into it.
+std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits);
+/// The drafters, verifiers and widths that may be named from outside: those without files. Empty, or what is wrong.
+std::string check_decoder_words(const slipstream::DecoderChoice& choice);
+
+}  // namespace slip::server

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// See policy_socket.h. A newer frame takes the place of one that is not answered yet; the session's last answer drafts the next.
+#include "server/policy_socket.h"
+
+#include <chrono>
+#include <cstring>
+#include <mutex>
+
+#include "server/app.h"
+#include "server/completing.h"
+
+namespace slip::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::optional<double> number_of(const Packed& p) {
+  if (const auto* n = std::get_if<int64_t>(&p.value)) return static_cast<double>(*n);
+  if (const auto* n = std::get_if<uint64_t>(&p.value)) return static_cast<double>(*n);
+  if (const auto* x = std::get_if<double>(&p.value)) return *x;
+  return std::nullopt;
+}
+
+/// An element of an array of numbers.
+double element(const NdArray& a, int64_t i) {
+  const bool wide = a.dtype.ends_with('8') || a.dtype.ends_with("64"), whole = a.dtype.find('i') != std::string::npos;
+  const char* at = a.data.data() + i * (wide ? 8 : 4);
+  const auto as = [at](auto x) {
+    std::memcpy(&x, at, sizeof x);
+    return static_cast<double>(x);
+  };
+  if (whole) return wide ? as(int64_t{}) : as(int32_t{});
+  return wide ? as(double{}) : as(float{});
+}
+
+Result<slipstream::Image> image_of(const Packed& value, const std::string& name, const ImageLimits& limits) {
+  if (const auto* bytes = std::get_if<Bytes>(&value.value)) return image_of_bytes(bytes->data, name, limits);
+  SLIP_TRY(const NdArray a, ndarray_of(value, name));
+  if (a.dtype.find("u1") == std::string::npos && a.dtype != "uint8")
+    return bad_input("{}: expected bytes (u1), got {}", name, a.dtype);
+  const bool planes = a.shape.size() == 3 && a.shape[0] == 3 && a.shape[2] != 3;
+  if (a.shape.size() != 3 || (!planes && a.shape[2] != 3))
+    return bad_input("{}: expected height x width x 3, got another shape", name);
+  const int64_t h = planes ? a.shape[1] : a.shape[0], w = planes ? a.shape[2] : a.shape[1];
+  if (h < 1 || w < 1 || h > 16384 || w > 16384 || h * w > limits.most_pixels)
+    return bad_input("{}: expected at most {} pixels, got {} x {}", name, limits.most_pixels, w, h);
+  auto pixels = std::make_shared<std::string>(a.data);
+  if (planes)
+    for (int64_t i = 0; i < h * w; ++i)
+      for (int64_t c = 0; c < 3; ++c) (*pixels)[static_cast<size_t>(3 * i + c)] = a.data[static_cast<size_t>(c * h * w + i)];
+  slipstream::Image out;
+  out.pixels = reinterpret_cast<const uint8_t*>(pixels->data());
+  out.width = static_cast<int32_t>(w);
+  out.height = static_cast<int32_t>(h);
+  out.owner = pixels;
+  return out;
+}
+
+Status read_images(const Packed& value, const std::string& name, const ImageLimits& limits, std::vector<slipstream::Image>& out) {
+  constexpr size_t kMostImages = 16;
+  const auto each = [&](const Packed& v, const std::string& its) -> Status {
+    if (out.size() >= kMostImages) return bad_input("{}: expected at most {} images, got more", its, kMostImages);
+    SLIP_TRY(slipstream::Image image, image_of(v, its, limits));
+    out.push_back(std::move(image));
+    return {};
+  };
+  if (const auto* list = std::get_if<PackedArray>(&value.value)) {
+    for (const Packed& v : *list) SLIP_TRY_(each(v, name));
+    return {};
+  }
+  if (const auto* map = std::get_if<PackedMap>(&value.value); map && !value.find("__ndarray__")) {
+    for (const auto& [key, v] : *map) SLIP_TRY_(each(v, key.text() ? *key.text() : name));
+    return {};
+  }
+  return each(value, name);
+}
+
+Status read_ego(const Packed& value, slipstream::Request& request) {
+  slipstream::Ego ego;
+  if (const Packed* intent = value.find("intent"); intent && intent->text()) ego.intent = *intent->text();
+  const Packed* history = value.find("history");
+  if (!history) return bad_input("ego: expected history [16, 7], got none");
+  SLIP_TRY(const NdArray a, ndarray_of(*history, "ego.history"));
+  if (a.shape != std::vector<int64_t>{16, 7} || a.dtype.find("u1") != std::string::npos || a.dtype == "uint8")
+    return bad_input("ego.history: expected numbers [16, 7] (t, x, y, vx, vy, ax, ay), got another array");
+  for (int64_t i = 0; i < 16; ++i) {
+    const auto at = [&](int64_t k) { return static_cast<float>(element(a, 7 * i + k)); };
+    ego.history_4hz[static_cast<size_t>(i)] = {at(0), at(1), at(2), at(3), at(4), at(5), at(6)};
+  }
+  request.ego = ego;
+  return {};
+}
+
+}  // namespace
+
+Result<Observation> read_observation(std::string_view message, const ImageLimits& limits) {
+  SLIP_TRY(const Packed in, unpack(message));
+  const auto* map = std::get_if<PackedMap>(&in.value);
+  if (!map) return bad_input("observation: expected a map, got another type");
+  Observation out;
+  slipstream::Request& r = out.request;
+  for (const auto& [key, value] : *map) {
+    const std::string name = key.text() ? *key.text() : "";
+    const std::string* text = value.text();
+    const std::optional<double> number = number_of(value);
+    if (name == "endpoint" && text)
+      out.endpoint = *text;
+    else if (name == "frame_id")
+      out.frame_id = value;
+    else if (name == "prompt" && text)
+      r.prompt = *text;
+    else if (name == "decoder" && text)
+      r.decoder.preset = *text == "auto" ? "" : *text;
+    else if (name == "form" && text)
+      r.form = *text;
+    else if (name == "unnorm_key" && text)
+      r.unnorm_key = *text;
+    else if (name == "seed" && number)
+      r.seed = static_cast<uint64_t>(std::max(0.0, std::min(*number, 9e15)));
+    else if (name == "temperature" && number)
+      r.sampling.temperature = *number;
+    else if (name == "deadline_ms" && number)
+      out.deadline_ms = *number;
+    else if (name == "ego")
+      SLIP_TRY_(read_ego(value, r));
+    else if (name.find("image") != std::string::npos)
+      SLIP_TRY_(read_images(value, name, limits, r.images));
+  }
+  return out;
+}
+
+std::string pack_actions(const slipstream::Answer& answer, const Packed& frame_id, double infer_ms, double prev_total_ms) {
+  std::vector<float> numbers;
+  int64_t width = 2;
+  if (answer.action) {
+    width = static_cast<int64_t>(answer.action->values.size());
+    for (const double x : answer.action->values) numbers.push_back(static_cast<float>(x));
+  } else {
+    for (const slipstream::Point& p :
+         answer.trajectory.points_4hz.empty() ? answer.trajectory.waypoints : answer.trajectory.points_4hz)
+      for (const double x : p) numbers.push_back(static_cast<float>(x));
+  }
+  const int64_t steps = width > 0 ? static_cast<int64_t>(numbers.size()) / width : 0;
+  PackedMap fields;
+  for (const slipstream::FieldValue& f : answer.fields) fields.push_back({{f.name}, {f.text}});
+  PackedMap timing = {{{std::string("infer_ms")}, {infer_ms}}, {{std::string("prev_total_ms")}, {prev_total_ms}}};
+  PackedMap out = {{{std::string("actions")}, ndarray_f32(numbers, {steps, width})},
+                   {{std::string("server_timing")}, {std::move(timing)}},
+                   {{std::string("text")}, {answer.text}},
+                   {{std::string("fields")}, {std::move(fields)}}};
+  if (!frame_id.is_null()) out.push_back({{std::string("frame_id")}, frame_id});
+  return pack({std::move(out)});
+}
+
+namespace {
+
+class PolicyUser final : public SocketUser, public std::enable_shared_from_this<PolicyUser> {
+ public:
+  PolicyUser(App& app, std::string key) : app_(app), key_(std::move(key)) {}
+
+  void opened(std::shared_ptr<Socket> socket) override {
+    socket_ = std::move(socket);
+    const slipstream::ModelInfo& info = app_.service()->info();
+    socket_->send(pack({PackedMap{{{std::string("server")}, {std::string("slipstream")}},
+                                  {{std::string("model")}, {app_.options().model_name}},
+                                  {{std::string("form")}, {info.form}},
+                                  {{std::string("fingerprint")}, {app_.service()->fingerprint()}},
+                                  {{std::string("rate_hz")}, {int64_t{4}}}}}),
+                  true);
+  }
+  void received(std::string message, bool binary) override {
+    if (!binary) return socket_->send("observation: expected a binary message (msgpack), got text", false);
+    auto read = read_observation(message, app_.options().allowed.images);
+    if (!read) return socket_->send(read.error().message, false);
+    if (read->endpoint == "reset") return reset();
+    if (!read->endpoint.empty() && read->endpoint != "infer")
+      return socket_->send("endpoint: expected infer or reset, got another", false);
+    infer(std::move(*read));
+  }
+  void closed() override {
+    const std::lock_guard lock(mutex_);
+    if (running_) running_->cancel.cancel();
+  }
+
+ private:
+  struct Frame {
+    CancelToken cancel;
+    std::shared_ptr<void> place;  // so that a server that drains waits for it
+    Packed id;
+    Clock::time_point begun = Clock::now();
+    bool superseded = false;
+  };
+
+  void reset() {
+    {
+      const std::lock_guard lock(mutex_);
+      previous_.reset();
+      if (running_) supersede(*running_);
+      running_.reset();
+    }
+    socket_->send("reset successful", false);
+  }
+  void supersede(Frame& frame) {
+    frame.superseded = true;
+    frame.cancel.cancel();
+    app_.metrics().superseded();
+  }
+  void infer(Observation o) {
+    if (app_.draining()) return socket_->close("server: expected one that takes requests, got one that drains");
+    const auto frame = std::make_shared<Frame>();
+    frame->id = o.frame_id;
+    frame->place = app_.take_place(key_, 0);
+    slipstream::Request& r = o.request;
+    if (const std::string wrong = check_decoder_words(r.decoder); !wrong.empty()) return socket_->send("decoder: " + wrong, false);
+    const Allowed& allowed = app_.options().allowed;
+    if (const auto at = allowed.forms.find(r.form); at != allowed.forms.end())
+      r.form_schema = at->second;
+    else if (r.form != "model" && r.form != "none" && !allowed.builtin.contains(r.form))
+      return socket_->send("form: expected one of GET /v1/forms, got another", false);
+    if (r.decoder.preset.empty()) r.decoder = app_.options().decoder;
+    r.cancel = frame->cancel;
+    {
+      const std::lock_guard lock(mutex_);
+      if (running_) supersede(*running_);
+      running_ = frame;
+      r.previous = previous_;
+    }
+    slipstream::Terms terms{.key = key_, .deadline_ms = o.deadline_ms};
+    app_.service()->submit(
+        r, terms, {},
+        [self = shared_from_this(), frame](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+          self->done(*frame, std::move(answer), served);
+        });
+  }
+  void done(Frame& frame, slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - frame.begun).count();
+    const std::lock_guard lock(mutex_);
+    if (running_.get() == &frame) running_.reset();
+    if (frame.superseded) {
+      PackedMap told = {{{std::string("superseded")}, {true}}};
+      if (!frame.id.is_null()) told.push_back({{std::string("frame_id")}, frame.id});
+      return socket_->send(pack({std::move(told)}), true);
+    }
+    if (!answer) {
+      if (served.fate == slipstream::Fate::kLate) app_.metrics().missed_deadline();
+      return socket_->send(answer.error().message, false);
+    }
+    app_.metrics().answered(*answer, served, 0, "stop");
+    socket_->send(pack_actions(*answer, frame.id, served.run_ms, prev_total_ms_), true);
+    prev_total_ms_ = ms;
+    previous_ = std::make_shared<const slipstream::Answer>(std::move(*answer));
+  }
+
+  App& app_;
+  const std::string key_;
+  std::shared_ptr<Socket> socket_;
+  std::mutex mutex_;
+  std::shared_ptr<Frame> running_;
+  std::shared_ptr<const slipstream::Answer> previous_;
+  double prev_total_ms_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<SocketUser> make_policy_user(App& app, std::string key) {
+  return std::make_shared<PolicyUser>(app, std::move(key));
+}
+
+}  // namespace slip::server

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies of OpenAI's clients, and those of others: what is read, and what is refused by name.
+#include <gtest/gtest.h>
+
+#include "server/openai_request.h"
+
+namespace slip::server {
+namespace {
+
+Allowed allowed() {
+  Allowed a;
+  a.builtin = {"drive-cot", "wod-e2e"};
+  a.forms["mine"] = R"({"type":"object"})";
+  return a;
+}
+
+CompletionRequest good(std::string_view body, bool chat = true) {
+  auto read = read_completion(body, chat, allowed());
+  if (const auto* no = std::get_if<Refusal>(&read)) {
+    ADD_FAILURE() << no->message;
+    return {};
+  }
+  return std::move(std::get<CompletionRequest>(read));
+}
+
+std::string refused(std::string_view body, bool chat = true) {
+  auto read = read_completion(body, chat, allowed());
+  const auto* no = std::get_if<Refusal>(&read);
+  if (!no) return "";
+  EXPECT_EQ(no->status, 400);
+  return no->message;
+}
+
+std::string chat(std::string_view rest) { return fmt::format(R"({{"messages":[{{"role":"user","content":"hi"}}]{}}})", rest); }
+
+TEST(ChatRequest, IsReadAsItsClientMeansIt) {
+  const CompletionRequest c = good(R"({"model":"demo","messages":[{"role":"system","content":"short"},
+    {"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}},{"type":"text","text":"what?"}]}],
+    "temperature":0.5,"top_p":0.9,"seed":-3,"n":2,"stream":true,"stream_options":{"include_usage":true,"include_fields":true},
+    "max_completion_tokens":20,"slipstream":{"deadline_ms":400,"session":"car7","partial":true,"decoder":"ar"}})");
+  EXPECT_EQ(c.request.messages.size(), 2U);
+  EXPECT_TRUE(c.request.messages[1].parts[0].image);
+  EXPECT_EQ(c.request.messages[1].parts[1].text, "what?");
+  EXPECT_EQ(c.images, std::vector<std::string>{"hi"});
+  EXPECT_EQ(c.request.seed, static_cast<uint64_t>(-3));
+  EXPECT_EQ(c.request.rollouts, 2);
+  EXPECT_EQ(c.request.max_tokens, 20);
+  EXPECT_EQ(c.request.form, "none");
+  EXPECT_TRUE(c.stream && c.include_usage && c.include_fields && c.partial);
+  EXPECT_EQ(c.terms.deadline_ms, 400);
+  EXPECT_EQ(c.request.decoder.preset, "ar");
+}
+
+TEST(ChatRequest, NamesAFormOrBringsASchema) {
+  EXPECT_EQ(good(chat(R"(,"response_format":{"type":"json_schema","json_schema":{"name":"drive-cot"}})")).request.form,
+            "drive-cot");
+  EXPECT_EQ(good(chat(R"(,"response_format":{"type":"json_schema","json_schema":{"name":"mine"}})")).request.form_schema,
+            R"({"type":"object"})");
+  EXPECT_EQ(
+      good(chat(R"(,"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"object"}}})"))
+          .request.form_schema,
+      R"({"type":"object","title":"x"})");
+  EXPECT_EQ(good(chat(R"(,"response_format":{"type":"json_schema","schema":{"type":"object"}})")).request.form_schema,
+            R"({"type":"object"})");
+}
+
+TEST(ChatRequest, WhatWouldOpenAFileOrANetworkIsRefused) {
+  for (const char* name : {"../secret.json", "/etc/passwd", "a.json", "unknown"})
+    EXPECT_NE(refused(chat(fmt::format(R"(,"response_format":{{"type":"json_schema","json_schema":{{"name":"{}"}}}})", name))), "")
+        << name;
+  for (const char* word : {"previous:/etc/passwd", "model:/m", "dflash:x", "coupled:x"})
+    EXPECT_NE(refused(chat(fmt::format(R"(,"slipstream":{{"drafter":"{}"}})", word))), "") << word;
+  EXPECT_NE(refused(chat(R"(,"slipstream":{"verifier":"sampler:x"})")), "");
+  EXPECT_NE(refused(chat(R"(,"slipstream":{"width":"measured:/x"})")), "");
+  for (const char* url :
+       {"http://169.254.169.254/latest", "https://example.com/a.png", "file:///etc/passwd", "ftp://x", "data:image/png,abc"})
+    EXPECT_NE(refused(fmt::format(
+                  R"({{"messages":[{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"{}"}}}}]}}]}})", url)),
+              "")
+        << url;
+}
+
+TEST(ChatRequest, SaysWhatItDoesNotDo) {
+  EXPECT_EQ(refused(chat(R"(,"top_logprobs":3,"logprobs":true)")).find("top_logprobs: expected none"), 0U);
+  EXPECT_EQ(refused(chat(R"(,"logprobs":true,"n":2,"temperature":1)")), "logprobs: expected n 1 with them, got 2");
+  EXPECT_EQ(refused(chat(R"(,"stop":[""])")), "stop: expected texts of 1 to 1024 bytes, got \"\"");
+  EXPECT_EQ(refused(chat(R"(,"stop":7)")), "stop: expected texts of 1 to 1024 bytes, got 7");
+  EXPECT_EQ(refused(chat(R"(,"stop":"x","response_format":{"type":"json_schema","schema":{"type":"object"}})")),
+            "stop: expected free text, got a form, whose fields end by themselves");
+  EXPECT_EQ(refused(chat(R"(,"temperature":"hot")")), "temperature: expected a number from 0 to 100, got \"hot\"");
+  EXPECT_EQ(refused(chat(R"(,"tempertaure":1)")),
+            "tempertaure: expected a parameter of this server, got one that it does not know");
+  EXPECT_EQ(refused(chat(R"(,"n":0)")), "n: expected a whole number from 1 to 64, got 0");
+  EXPECT_NE(refused(R"({"messages":[]})"), "");
+  EXPECT_NE(refused(R"([1])"), "");
+  EXPECT_NE(refused(R"({"messages":)"), "");
+  EXPECT_NE(refused(std::string(100000, '[')), "");
+  EXPECT_EQ(good(chat(R"(,"stop":null,"logit_bias":{},"frequency_penalty":0,"user":"u")")).choices, 1);
+}
+
+TEST(ChatRequest, StopsAndLogProbabilitiesAreTheEngines) {
+  const CompletionRequest one = good(chat(R"(,"stop":"\n\n","logprobs":true,"top_logprobs":0)"));
+  EXPECT_EQ(one.request.stop, std::vector<std::string>{"\n\n"});
+  EXPECT_TRUE(one.request.log_probs);
+  EXPECT_EQ(good(chat(R"(,"stop":["a","b"])")).request.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(good(R"({"prompt":"x","logprobs":0})", false).request.log_probs);
+  EXPECT_NE(refused(R"({"prompt":"x","logprobs":5})", false), "");
+}
+
+TEST(CompletionBody, IsATextAsItIs) {
+  const CompletionRequest c = good(R"({"prompt":"go on","max_tokens":4})", false);
+  EXPECT_EQ(c.request.prompt, "go on");
+  EXPECT_TRUE(c.request.raw_prompt);
+  EXPECT_NE(refused(R"({"prompt":[1,2]})", false), "");
+}
+
+TEST(Base64, GoesThereAndBack) {
+  for (const std::string text : {"", "a", "ab", "abc", "\xFF\x00\x01z"}) EXPECT_EQ(*from_base64(to_base64(text)), text);
+  EXPECT_FALSE(from_base64("a"));
+  EXPECT_FALSE(from_base64("ab*d"));
+}
+
+TEST(Images, AreMeasuredBeforeTheyAreDecoded) {
+  std::string png("\x89PNG\r\n\x1A\n\0\0\0\rIHDR\0\x01\x86\xA0\0\x01\x86\xA0\x08\x02\0\0\0", 29);
+  const auto sides = size_in_header(png);
+  ASSERT_TRUE(sides);
+  EXPECT_EQ(sides->first, 100000);
+  const auto image = image_of_bytes(png, "image 0", {});
+  ASSERT_FALSE(image);
+  EXPECT_NE(image.error().message.find("100000 x 100000"), std::string::npos);
+  EXPECT_FALSE(size_in_header("GIF89a"));
+  EXPECT_FALSE(size_in_header(std::string("\xFF\xD8\xFF\xE0", 4)));
+  EXPECT_EQ(*size_in_header("P6\n# c\n12 34\n255\n"), (std::pair<int64_t, int64_t>{12, 34}));
+}
+
+}  // namespace
+}  // namespace slip::server

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// See serve.h. It listens before the model is loaded, so that whoever asks is told to wait; at the end the service goes before the sockets.
+#include "server/serve.h"
+
+#include <malloc.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/file.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "server/app.h"
+
+namespace slip::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kDefaultSlots = 32768;  // committed by the system where they are written only
+
+Result<std::vector<std::string>> read_keys(const std::string& file) {
+  std::vector<std::string> out;
+  if (file.empty()) return out;
+  SLIP_TRY(const std::string text, read_file(file, size_t{1} << 20));
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (!line.empty() && line[0] != '#') out.push_back(std::move(line));
+    at = end + 1;
+  }
+  if (out.empty()) return bad_input("{}: expected a key a line, got none", file);
+  return out;
+}
+
+Result<AppOptions> app_options(const ServeOptions& o) {
+  AppOptions out;
+  SLIP_TRY(out.keys, read_keys(o.api_key_file));
+  out.most_per_key = o.most_per_key;
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(o.model);
+  out.model_name = o.name.empty() ? folder.filename().string() : o.name;
+  out.metrics_prefix = o.metrics_prefix;
+  out.page_folder = o.page_folder;
+  out.default_deadline_ms = o.deadline_ms;
+  out.decoder = o.decoder;
+  out.allowed.images.media_path = o.media_path;
+  for (std::string& form : slipstream::builtin_forms()) out.allowed.builtin.insert(std::move(form));
+  for (const std::string& form : o.forms) {
+    const size_t equals = form.find('=');
+    if (equals == 0 || equals == std::string::npos) return usage_error("--form: expected NAME=FILE, got {}", form);
+    SLIP_TRY(out.allowed.forms[form.substr(0, equals)], read_file(form.substr(equals + 1), size_t{16} << 20));
+  }
+  return out;
+}
+
+void wait_until_told() {
+  while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+/// Bodies and pictures come and go in every size: what is large is the system's again as soon as it is free, and threads share heaps.
+void keep_memory_flat() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  ::mallopt(M_ARENA_MAX, 4);
+#endif
+}
+
+}  // namespace
+
+Status serve(const ServeOptions& o, const slipstream::Progress& progress) {
+  keep_memory_flat();
+  set_interrupt_grace(static_cast<int>(o.drain_timeout_s * 1000) + 10'000);
+  SLIP_TRY(AppOptions app_options_read, app_options(o));
+  App app(std::move(app_options_read));
+  const HttpOptions http{.host = o.host, .port = static_cast<uint16_t>(o.port), .workers = std::max(1, o.workers)};
+  SLIP_TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(http, app));
+  if (!o.port_file.empty()) SLIP_TRY_(write_file(o.port_file, fmt::format("{}\n", server->port())));
+  slipstream::EngineOptions engine_options = o.engine;
+  if (engine_options.slots <= 0) engine_options.slots = kDefaultSlots;
+  const CancelToken cancel = CancelToken::of_process();
+  SLIP_TRY(slipstream::Engine engine, slipstream::Engine::load(o.model, engine_options, progress, cancel));
+  {
+    SLIP_TRY(slipstream::Service service, slipstream::Service::start(std::move(engine), o.service, cancel));
+    app.serve(service);
+    write_log(LogLevel::kInfo, fmt::format("serve: {} at http://{}:{}/", app.options().model_name, o.host, server->port()));
+    wait_until_told();
+    app.drain();
+    const auto end = Clock::now() + std::chrono::duration<double>(o.drain_timeout_s);
+    while (app.under_way() > 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    server->stop_accepting();  // so long /health says that it drains
+    // Replies that are made still have to be written.
+    for (int i = 0; i < 200 && server->open_connections() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    server->stop();  // before the service goes: nobody asks it any more
+  }
+  return {};
+}
+
+}  // namespace slip::server

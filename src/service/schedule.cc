@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// See schedule.h.
+#include "service/schedule.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace slip {
+namespace {
+
+/// May the job only run in one piece from here on?
+bool is_short(const PassJob& job) { return job.cuts.size() <= 1; }
+
+/// Rows from `done` up to the last cut for which the pass stays within the budget; at least up to the first cut behind `least` rows.
+size_t slice_of(const PassJob& job, int64_t rows, const CostTable& cost, double budget_ms, size_t least) {
+  size_t end = 0;
+  for (const int32_t cut : job.cuts) {
+    const auto at = static_cast<size_t>(cut);
+    if (at <= job.done) continue;
+    const auto all = static_cast<int32_t>(rows + static_cast<int64_t>(at - job.done));
+    const bool must = end == 0 || end - job.done < least;
+    if (!must && cost.ms(all) > budget_ms) break;
+    if (end == 0 && least == 0 && cost.ms(all) > budget_ms) return 0;
+    end = at;
+  }
+  return end - job.done;
+}
+
+}  // namespace
+
+std::vector<JobPart> plan_pass(std::span<const PassCandidate> candidates, const CostTable& cost, const PassBudget& budget) {
+  std::vector<JobPart> parts;
+  if (candidates.empty()) return parts;
+  const auto oldest = std::min_element(candidates.begin(), candidates.end(),
+                                       [](const PassCandidate& a, const PassCandidate& b) { return a.since < b.since; });
+  const Pass& group = oldest->job->asked;
+  std::vector<const PassCandidate*> order;
+  for (const PassCandidate& c : candidates)
+    if (c.job->asked.draft_adapter == group.draft_adapter && c.job->asked.taps == group.taps) order.push_back(&c);
+  std::sort(order.begin(), order.end(), [](const PassCandidate* a, const PassCandidate* b) {
+    return std::tie(a->batch, a->deadline, a->since) < std::tie(b->batch, b->deadline, b->since);
+  });
+  int64_t rows = 0;
+  const auto take = [&](const PassCandidate& c, size_t n) {
+    parts.push_back({c.job, c.job->done, n});
+    rows += static_cast<int64_t>(n);
+  };
+  for (const PassCandidate* c : order) {
+    if (!is_short(*c->job)) continue;
+    const auto all = static_cast<int32_t>(rows + static_cast<int64_t>(c->job->left()));
+    // Whoever has waited longest is always taken: nobody is passed over for ever.
+    if (rows == 0 || c == &*oldest || cost.ms(all) <= budget.ms) take(*c, c->job->left());
+  }
+  bool first = true;
+  for (const PassCandidate* c : order) {
+    if (is_short(*c->job)) continue;
+    const size_t n = slice_of(*c->job, rows, cost, budget.ms, first ? static_cast<size_t>(budget.least_slice) : 0);
+    if (n > 0) take(*c, n);
+    first = false;
+  }
+  return parts;
+}
+
+void FairShares::used(const std::string& key, double ms) {
+  auto [at, fresh] = used_.try_emplace(key, floor_);
+  at->second = std::max(at->second, floor_) + ms;
+}
+
+double FairShares::of(const std::string& key) const {
+  const auto at = used_.find(key);
+  return at == used_.end() ? floor_ : std::max(at->second, floor_);
+}
+
+void FairShares::level(std::span<const std::string> active) {
+  if (active.empty()) return;
+  double least = of(active.front());
+  for (const std::string& key : active) least = std::min(least, of(key));
+  floor_ = std::max(floor_, least);
+  std::erase_if(used_, [&](const auto& entry) { return entry.second <= floor_; });
+}
+
+void Experience::seen(const std::string& kind, Cost cost) {
+  constexpr double kNew = 1.0 / 16;
+  constexpr size_t kMostKinds = 1024;
+  if (by_kind_.size() >= kMostKinds && !by_kind_.contains(kind)) by_kind_.clear();
+  auto [at, fresh] = by_kind_.try_emplace(kind, cost);
+  if (fresh) return;
+  at->second.machine_ms += kNew * (cost.machine_ms - at->second.machine_ms);
+  at->second.alone_ms += kNew * (cost.alone_ms - at->second.alone_ms);
+}
+
+Experience::Cost Experience::expected(const std::string& kind) const {
+  const auto at = by_kind_.find(kind);
+  return at == by_kind_.end() ? Cost{} : at->second;
+}
+
+double predicted_ms(const Experience::Cost& own, double backlog_ms) { return std::max(own.alone_ms, backlog_ms + own.machine_ms); }
+
+}  // namespace slip

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who goes into the next pass, who begins next, and whether a deadline can be kept: decisions without any state of the engine.
+//
+// A pass is bounded in time, not in rows. Passes of requests that decode are short and go first, the earliest deadline before the others;
+// prompts are long and are cut to what is left of the time, so that a stream beside a long prompt waits for a slice of it and never for
+// all. The batch class gets what is left, until it has waited too long.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/measure.h"
+#include "decode/draft_length/model.h"
+#include "service/job.h"
+
+namespace slip {
+
+/// What a caller wants of the service beside the answer.
+struct Terms {
+  std::string key;     // who asks: keys share the machine evenly
+  bool batch = false;  // on what interactive requests leave
+  Clock::time_point deadline = Clock::time_point::max();
+};
+
+struct PassCandidate {
+  PassJob* job = nullptr;
+  bool batch = false;
+  Clock::time_point deadline = Clock::time_point::max();
+  uint64_t since = 0;  // grows with every job that begins to wait
+};
+
+struct PassBudget {
+  double ms = 50;
+  int32_t least_slice = 32;  // rows of a prompt that go into a pass whatever the time, so that it ends
+};
+
+/// Parts of one pass: all agree in adapter and taps with the job that has waited longest. Never empty where there is a candidate.
+std::vector<JobPart> plan_pass(std::span<const PassCandidate> candidates, const CostTable& cost, const PassBudget& budget);
+
+/// Time of the machine that each key has had, in the manner of start-time fair queueing: a key that comes back after a rest begins level
+/// with the others and has saved nothing up.
+class FairShares {
+ public:
+  void used(const std::string& key, double ms);
+  double of(const std::string& key) const;
+  /// Who waits or runs: shares of others are forgotten when the least active one has passed them.
+  void level(std::span<const std::string> active);
+
+ private:
+  std::map<std::string, double, std::less<>> used_;
+  double floor_ = 0;
+};
+
+/// What requests of a kind took lately, for the next one's prediction: exponentially weighted means over about 16 answers.
+class Experience {
+ public:
+  struct Cost {
+    double machine_ms = 0;  // its share of the passes and its encoding
+    double alone_ms = 0;    // from beginning to end
+  };
+  void seen(const std::string& kind, Cost cost);
+  /// Zeros where nothing was seen.
+  Cost expected(const std::string& kind) const;
+
+ private:
+  std::map<std::string, Cost, std::less<>> by_kind_;
+};
+
+/// When a request that begins behind `backlog_ms` of the machine's time ends, from now: the machine is shared, so it is done when what is
+/// before it and its own are, and no sooner than it would be alone.
+double predicted_ms(const Experience::Cost& own, double backlog_ms);
+
+}  // namespace slip

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// See service.h. The service's thread turns: begin what waits, let every fiber that can go on do so, run one pass for those who want one.
+#include "service/service.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/log.h"
+#include "service/seated.h"
+
+namespace slip {
+namespace {
+
+constexpr int32_t kVisible = 1024;             // keys behind which passes are measured: a prompt with three small cameras
+constexpr std::chrono::milliseconds kLook{5};  // between looks at tokens of requests that wait, which cannot wake anyone
+constexpr double kTowerShare = 0.5;            // of a pass's budget goes to slices of towers while others decode
+constexpr double kCompanyStep = 0.25;          // a pass's weight in what draft lengths see of the load: no flapping between two
+
+}  // namespace
+
+Service::Service(Engine& engine, const ServiceOptions& options)
+    : engine_(engine), options_(options), pages_(engine.model().lm().info().slots) {}
+
+Result<std::unique_ptr<Service>> Service::start(Engine& engine, const ServiceOptions& options, const CancelToken& cancel) {
+  std::unique_ptr<Service> out(new Service(engine, options));
+  const int32_t slots = engine.model().lm().info().slots;
+  SLIP_TRY(out->cost_, engine.measure(std::max(1, std::min(kVisible, slots - 256)), cancel));
+  engine.model().keep_features(options.feature_bytes);
+  out->load_.pages = out->pages_.pages();
+  out->thread_ = std::thread([s = out.get()] { s->work(); });
+  return out;
+}
+
+Service::~Service() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Service::refuse(Ask&& ask, Fate fate, double retry_after_s) {
+  const Served served{.fate = fate, .retry_after_s = retry_after_s};
+  const char* why = fate == Fate::kFull      ? "admit: expected room for a further request, got a full queue"
+                    : fate == Fate::kTooLate ? "admit: expected a deadline that can be kept, got an earlier one"
+                    : fate == Fate::kLate    ? "admit: expected to finish before the deadline, got 0 passes done"
+                                             : "admit: expected to finish, got cancelled after 0 passes";
+  const bool full = fate == Fate::kFull || fate == Fate::kTooLate;
+  ask.done(Error{full ? ErrorKind::kResource : ErrorKind::kCancelled, why}, served);
+}
+
+/// What the machine has to do before a request with these terms.
+double Service::backlog_ms(const Terms& terms) const {
+  double ms = running_backlog_ms_;
+  for (const Waiting& w : waiting_)
+    if (std::tie(w.ask.terms.batch, w.ask.terms.deadline) <= std::tie(terms.batch, terms.deadline)) ms += w.machine_ms;
+  return ms;
+}
+
+Fate Service::outlook_locked(const std::string& kind, const Terms& terms, double* retry_after_s, double* predicted) const {
+  const Experience::Cost own = experience_.expected(kind);
+  const double backlog = backlog_ms(terms), ms = own.alone_ms > 0 ? slip::predicted_ms(own, backlog) : 0;
+  if (predicted) *predicted = ms;
+  if (retry_after_s) *retry_after_s = std::max(0.1, backlog / 1000);
+  if (static_cast<int32_t>(waiting_.size()) >= options_.most_waiting) return Fate::kFull;
+  if (terms.deadline == Clock::time_point::max()) return Fate::kAnswered;
+  const double left = std::chrono::duration<double, std::milli>(terms.deadline - Clock::now()).count();
+  return ms > left || left <= 0 ? Fate::kTooLate : Fate::kAnswered;
+}
+
+Fate Service::outlook(const std::string& kind, const Terms& terms, double* retry_after_s) const {
+  const std::lock_guard lock(mutex_);
+  return outlook_locked(kind, terms, retry_after_s, nullptr);
+}
+
+void Service::submit(Ask ask) {
+  Waiting w;
+  w.cancel = CancelToken::child_of(ask.request.context.cancel);
+  w.since = Clock::now();
+  if (ask.terms.deadline != Clock::time_point::max()) w.cancel.set_deadline(ask.terms.deadline);
+  double retry = 0;
+  Fate fate = Fate::kCancelled;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_) fate = outlook_locked(ask.kind, ask.terms, &retry, &w.predicted_ms);
+    if (fate == Fate::kAnswered) {
+      w.machine_ms = experience_.expected(ask.kind).machine_ms;
+      w.ask = std::move(ask);
+      waiting_.push_back(std::move(w));
+      ++load_.waiting;
+    }
+  }
+  if (fate == Fate::kAnswered)
+    wake_.notify_all();
+  else
+    refuse(std::move(ask), fate, retry);
+}
+
+ServiceLoad Service::load() const {
+  const std::lock_guard lock(mutex_);
+  return load_;
+}
+
+void Service::work() {
+  for (;;) {
+    bool stopping = false;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping = stopping_;
+      if (stopping)
+        for (Waiting& w : waiting_) w.cancel.cancel();
+      if (stopping && waiting_.empty() && seated_.empty()) return;
+    }
+    if (stopping)
+      for (const auto& s : seated_) s->cancel_.cancel();
+    if (turn()) continue;
+    std::unique_lock lock(mutex_);
+    if (waiting_.empty() && seated_.empty())
+      wake_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+    else
+      wake_.wait_for(lock, kLook);
+  }
+}
+
+/// Whether anything was done.
+bool Service::turn() {
+  drop_waiting();
+  admit();
+  const uint64_t before = next_since_ + static_cast<uint64_t>(merger_.passes());
+  const size_t seated = seated_.size();
+  resume_ready();
+  finish();
+  const bool ran = run_pass();
+  tell_load();
+  const bool paused = std::any_of(seated_.begin(), seated_.end(), [](const auto& s) { return s->state() == Seated::kPaused; });
+  return ran || paused || seated_.size() != seated || before != next_since_ + static_cast<uint64_t>(merger_.passes());
+}
+
+/// Those whom nobody waits for any more, and those who are late already.
+void Service::drop_waiting() {
+  std::vector<Waiting> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto at = waiting_.begin(); at != waiting_.end();) {
+      if (!at->cancel.cancelled()) {
+        ++at;
+        continue;
+      }
+      dropped.push_back(std::move(*at));
+      at = waiting_.erase(at);
+    }
+  }
+  for (Waiting& w : dropped) refuse(std::move(w.ask), Clock::now() >= w.ask.terms.deadline ? Fate::kLate : Fate::kCancelled, 0);
+}
+
+/// The key that has had least of the machine goes first, and of its requests the one with the earliest deadline.
+size_t Service::next_waiting() const {
+  const auto now = Clock::now();
+  const auto order = [&](const Waiting& w) {
+    const bool batch = w.ask.terms.batch && std::chrono::duration<double>(now - w.since).count() < options_.aging_s;
+    return std::tuple(batch, shares_.of(w.ask.terms.key), w.ask.terms.deadline, w.since);
+  };
+  return static_cast<size_t>(
+      std::min_element(waiting_.begin(), waiting_.end(), [&](const Waiting& a, const Waiting& b) { return order(a) < order(b); }) -
+      waiting_.begin());
+}
+
+void Service::admit() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> active;
+  for (const auto& s : seated_) active.push_back(s->terms().key);
+  for (const Waiting& w : waiting_) active.push_back(w.ask.terms.key);
+  shares_.level(active);
+  while (!waiting_.empty() && static_cast<int32_t>(seated_.size()) < options_.most_running) {
+    const auto at = waiting_.begin() + static_cast<ptrdiff_t>(next_waiting());
+    Waiting w = std::move(*at);
+    waiting_.erase(at);
+    w.number = next_number_++;
+    seated_.push_back(std::make_unique<Seated>(*this, std::move(w)));
+  }
+}
+
+void Service::resume_ready() {
+  const auto begin = Clock::now();
+  const bool others = std::any_of(seated_.begin(), seated_.end(), [](const auto& s) { return s->state() == Seated::kPass; });
+  const double budget = others ? options_.pass_budget_ms * kTowerShare : options_.pass_budget_ms;
+  // By index: what runs does not seat others.
+  for (const auto& s : seated_) {
+    if (s->done()) continue;
+    const bool ran = s->state() == Seated::kPass && (s->job().done == s->job().rows.size() || !s->wanted());
+    if (ran && s->job().done < s->job().rows.size()) s->job_->status = s->cancel_.check("decode", 0, "passes");
+    if (s->state() == Seated::kReady || ran) s->resume();
+    while (!s->done() && s->state() == Seated::kPaused && ms_since(begin) < budget) s->resume();
+    if (!s->done() && s->state() == Seated::kPaused && !others) s->resume();
+  }
+  resume_first(Seated::kTower);
+  resume_first(Seated::kSlots);
+}
+
+/// Who waits for something that one can have: the most urgent first, and nobody past one who still waits.
+void Service::resume_first(int state) {
+  for (;;) {
+    Seated* first = nullptr;
+    for (const auto& s : seated_)
+      if (!s->done() && s->state() == state && (!first || s->deadline() < first->deadline())) first = s.get();
+    if (!first) break;
+    first->resume();
+    if (!first->done() && first->state() == state) break;
+  }
+  for (const auto& s : seated_)  // whose callers have gone need not wait for their turn to hear of it
+    if (!s->done() && s->state() == state && !s->wanted()) s->resume();
+}
+
+void Service::finish() {
+  for (auto at = seated_.begin(); at != seated_.end();) {
+    if (!(*at)->done()) {
+      ++at;
+      continue;
+    }
+    const std::unique_ptr<Seated> ended = std::move(*at);
+    at = seated_.erase(at);
+    shares_.used(ended->terms().key, ended->machine_ms());
+    if (ended->answered()) {
+      const std::lock_guard lock(mutex_);
+      experience_.seen(ended->kind(), {ended->machine_ms(), std::min(ended->run_ms(), 2 * ended->machine_ms())});
+    }
+    ended->finish();
+  }
+}
+
+bool Service::run_pass() {
+  std::vector<PassCandidate> candidates;
+  std::vector<Seated*> whose;
+  const auto now = Clock::now();
+  int64_t decoding = 0;
+  for (const auto& s : seated_) {
+    decoding += s->decodes();
+    if (s->state() != Seated::kPass || !s->wanted() || s->job().done == s->job().rows.size()) continue;
+    candidates.push_back(s->candidate(now));
+    whose.push_back(s.get());
+  }
+  if (candidates.empty()) return false;
+  company_ += kCompanyStep * (static_cast<double>(std::max<int64_t>(1, decoding)) - company_);
+  const std::vector<JobPart> parts = plan_pass(candidates, cost_, {.ms = options_.pass_budget_ms});
+  PassTold told{.requests = static_cast<int32_t>(parts.size()), .draft = parts[0].job->asked.draft_adapter};
+  for (const JobPart& p : parts) {
+    told.rows += static_cast<int64_t>(p.rows);
+    if (p.job->cuts.size() > 1) told.prompt_rows += static_cast<int64_t>(p.rows);
+  }
+  const auto begin = Clock::now();
+  merger_.run(engine_.model().lm(), parts);
+  told.ms = ms_since(begin);
+  for (const JobPart& p : parts)
+    for (Seated* s : whose)
+      if (s->job_ == p.job) s->charge(told.ms * static_cast<double>(p.rows) / static_cast<double>(told.rows));
+  if (on_pass_) on_pass_(told);
+  return true;
+}
+
+void Service::tell_load() {
+  double backlog = 0;
+  for (const auto& s : seated_) backlog += std::max(0.0, s->expected_ms() - s->machine_ms());
+  const FeatureCache& features = engine_.model().kept_features();
+  const std::lock_guard lock(mutex_);
+  running_backlog_ms_ = backlog;
+  load_.running = static_cast<int32_t>(seated_.size());
+  load_.waiting = static_cast<int32_t>(waiting_.size());
+  load_.pages_held = pages_.held();
+  load_.pages_kept = pages_.kept();
+  load_.prompt_rows = pages_.queries();
+  load_.prompt_rows_found = pages_.hits();
+  load_.images = features.queries();
+  load_.images_found = features.hits();
+  load_.passes = merger_.passes();
+}
+
+}  // namespace slip

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// One loaded model, many requests under way, one pass for all of them. Each request's decoder runs as it is on a fiber; where it wants a
+// pass it stops, and one thread puts the rows of all who wait into one pass. By contract W each answer has the bytes that it would have
+// alone. A request holds its slots before its first pass; it is admitted by what is known of its kind and of those before it.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+#include "service/schedule.h"
+#include "service/slot_pages.h"
+
+namespace slip {
+
+struct ServiceOptions {
+  int32_t most_running = 64, most_waiting = 256;  // requests
+  double pass_budget_ms = 50;
+  size_t feature_bytes = size_t{256} << 20;  // features of images, kept by content
+  bool share_prompts = true;
+  double aging_s = 10;  // a batch request that has waited so long counts as an interactive one
+};
+
+/// What became of a request.
+enum class Fate : uint8_t {
+  kAnswered,
+  kFailed,     // its own fault, or ours: the error says
+  kFull,       // refused: too many wait
+  kTooLate,    // refused: its deadline would not be kept
+  kLate,       // its deadline passed while it waited or ran
+  kCancelled,  // nobody waits for it any more
+};
+
+struct Served {
+  Fate fate = Fate::kAnswered;
+  double queue_ms = 0, run_ms = 0;
+  double predicted_ms = 0;   // at admission, from then to its end; 0: nothing was known
+  double retry_after_s = 0;  // of refusals
+};
+
+struct PassTold {
+  int64_t rows = 0, prompt_rows = 0;  // of these: of passes that were cut
+  int32_t requests = 0;
+  double ms = 0;
+  bool draft = false;  // with the draft adapter
+};
+
+struct ServiceLoad {
+  int32_t running = 0, waiting = 0;
+  int32_t pages = 0, pages_held = 0, pages_kept = 0;
+  int64_t prompt_rows = 0, prompt_rows_found = 0;  // looked for in kept pages, found there
+  int64_t images = 0, images_found = 0;
+  int64_t passes = 0;
+};
+
+/// A request as the service takes it. `done` is called exactly once, on the caller's thread for what is refused, else on the service's: cheap
+/// work only.
+struct Ask {
+  Request request;
+  Terms terms;
+  std::function<void(Result<Answer>, const Served&)> done;
+  std::string kind;  // requests of a kind cost alike
+};
+
+class Service {
+ public:
+  /// The engine is the service's alone from now on. Measures what passes cost here, a quarter of a second.
+  static Result<std::unique_ptr<Service>> start(Engine& engine, const ServiceOptions& options, const CancelToken& cancel = {});
+  /// Ends what is under way.
+  ~Service();
+  /// From any thread; returns at once.
+  void submit(Ask ask);
+  /// Would a request of this kind be refused now? What can be said before its images are read.
+  Fate outlook(const std::string& kind, const Terms& terms, double* retry_after_s = nullptr) const;
+  ServiceLoad load() const;
+  /// Told of every pass on the service's thread. Set before the first request.
+  void on_pass(std::function<void(const PassTold&)> told) { on_pass_ = std::move(told); }
+  const CostTable& cost() const { return cost_; }
+
+ private:
+  class Seated;
+  struct Waiting {
+    Ask ask;
+    CancelToken cancel;
+    Clock::time_point since;
+    double predicted_ms = 0, machine_ms = 0;
+    uint64_t number = 0;
+  };
+
+  Service(Engine& engine, const ServiceOptions& options);
+  void work();
+  bool turn();
+  void drop_waiting();
+  void admit();
+  void resume_ready();
+  bool resume(Seated& seated);
+  void resume_first(int state);
+  void finish();
+  bool run_pass();
+  void tell_load();
+  double backlog_ms(const Terms& terms) const;
+  Fate outlook_locked(const std::string& kind, const Terms& terms, double* retry_after_s, double* predicted) const;
+  static void refuse(Ask&& ask, Fate fate, double retry_after_s);
+  size_t next_waiting() const;
+
+  Engine& engine_;
+  const ServiceOptions options_;
+  CostTable cost_;
+  std::function<void(const PassTold&)> on_pass_;
+
+  mutable std::mutex mutex_;  // what is below, up to the next blank line
+  std::condition_variable wake_;
+  std::deque<Waiting> waiting_;
+  Experience experience_;
+  ServiceLoad load_;
+  double running_backlog_ms_ = 0;
+  bool stopping_ = false;
+
+  // Of the service's thread.
+  SlotPages pages_;
+  FairShares shares_;
+  PassMerger merger_;
+  std::vector<std::unique_ptr<Seated>> seated_;
+  Seated *in_tower_ = nullptr, *with_helper_ = nullptr;
+  double company_ = 1;
+  uint64_t next_number_ = 1, next_since_ = 1;
+  std::thread thread_;
+};
+
+}  // namespace slip

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// A flow-matching trajectory head under training (train/heads/flow_network.h). Keys of its objective:
+//   {"rows": 64, "encoder": 128, "features": 20, "max_frequency": 100, "steps": 10, "answers": "target" | "data" | "none", "scale_samples": 64,
+//    "hidden_size", "intermediate_size": of the head's layers, else the target's}
+// The head has as many layers as the target and reads, layer by layer, the keys and values that the target's pass over the prompt and its
+// reasoning left in the cache: the target's own greedy answer, the data's, or none. Rows are steps of 0.1 s of the expert's future, (dx, dy,
+// dyaw), divided by their deviation over the first `scale_samples` samples less their mean. Noise and time are keyed by (seed, step, sample).
+// Validation: minus the mean displacement error at 3 s of trajectories sampled from keyed noise, metres.
+// The checkpoint is a folder for a FlowHead (models/draft/flow_head.h).
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "train/heads/flow_network.h"
+#include "train/loop/head_learner.h"
+#include "train/objective/objective.h"
+
+namespace slip {
+namespace {
+
+constexpr int32_t kAction = 3, kRowsAt3s = 30;  // rows of 0.1 s
+
+class FlowLearner final : public HeadLearner {
+ public:
+  using HeadLearner::HeadLearner;
+
+  Status open() override {
+    SLIP_TRY_(only_keys(
+        {"rows", "encoder", "features", "max_frequency", "steps", "answers", "scale_samples", "hidden_size", "intermediate_size"}));
+    SLIP_TRY_(load_target());
+    DecoderLm* decoder = target().model().decoder();
+    if (decoder == nullptr) return unsupported("{}: expected a target on the processor, got one on a device", c_.target);
+    const DecoderOptions& o = decoder->options();
+    FlowShape s;
+    SLIP_TRY(s.layers, qwen3_shape(o.layers));
+    s.layers.heads = o.heads;
+    s.layers.kv_heads = o.kv_heads;
+    s.layers.head_dim = o.head_width;
+    s.layers.rope_theta = o.rope.theta;  // the keys that it reads are rotated so
+    SLIP_TRY(s.layers.hidden, whole("hidden_size", s.layers.hidden, 1, 1 << 14));
+    SLIP_TRY(s.rows, whole("rows", 64, 1, 64));
+    s.action = kAction;
+    SLIP_TRY(s.encoder, whole("encoder", 128, 1, 1 << 14));
+    SLIP_TRY(s.features, whole("features", 20, 2, 1024));
+    if (s.features % 2 != 0) return bad_input("objective: features: expected an even number, got {}", s.features);
+    SLIP_TRY(s.max_frequency, real("max_frequency", 100, 1, 1e6));
+    SLIP_TRY(s.steps, whole("steps", 10, 1, 1000));
+    SLIP_TRY(answers_, string_or(c_.head, "answers", "target", "objective"));
+    if (answers_ != "target" && answers_ != "data" && answers_ != "none")
+      return bad_input("objective: answers: expected \"target\", \"data\" or \"none\", got \"{}\"", answers_);
+    network_ = std::make_unique<FlowNetwork>(s, Precision::kF32);
+    SLIP_TRY(const int32_t scale_samples, whole("scale_samples", 64, 1, 1 << 16));
+    return read_scale(scale_samples);
+  }
+
+  Result<LearnedStep> learn(int64_t step) override {
+    network_->clear_gradients();
+    const double scale = 1.0 / static_cast<double>(samples_of_step());
+    double loss = 0;
+    for (int64_t i = 0; i < samples_of_step(); ++i) {
+      SLIP_TRY(const Sample s, sample(step, i));
+      FlowSample f;
+      SLIP_TRY(f.prefix, prefix(s));
+      SLIP_TRY(f.action, normalised(s));
+      PhiloxStream draw = stream(step, i, 0);
+      f.noise = gaussians(draw, f.action.size());
+      f.t = .999 - .999 * beta_quantile(1.5, 1, draw.uniform());
+      loss += scale * network_->loss(f, scale);
+    }
+    return LearnedStep{.loss = loss, .noisy = loss, .samples = samples_of_step()};
+  }
+
+  Result<double> validate() override {
+    double error = 0;
+    for (int64_t i = 0; i < c_.validation.samples; ++i) {
+      SLIP_TRY(const Sample s, sample(0, i));
+      SLIP_TRY(const FlowPrefix p, prefix(s));
+      PhiloxStream draw = stream(0, i, 0);
+      const size_t n = static_cast<size_t>(network_->shape().rows) * kAction;
+      const std::vector<double> steps = network_->sample(p, gaussians(draw, n));
+      error += displacement(s, std::span(steps).last(n));
+    }
+    return -error / static_cast<double>(std::max<int64_t>(1, c_.validation.samples));
+  }
+
+  Status publish(const std::filesystem::path& folder, std::span<const float> values) const override {
+    const FlowShape& s = network_->shape();
+    const Qwen3Shape& l = s.layers;
+    const json::object config{{"model_type", "flow_head"},
+                              {"hidden_size", l.hidden},
+                              {"intermediate_size", l.ffn},
+                              {"num_hidden_layers", l.layers},
+                              {"num_attention_heads", l.heads},
+                              {"num_key_value_heads", l.kv_heads},
+                              {"head_dim", l.head_dim},
+                              {"rms_norm_eps", l.eps},
+                              {"rope_theta", l.rope_theta},
+                              {"rows", s.rows},
+                              {"row_s", 0.1},
+                              {"action_width", s.action},
+                              {"encoder_width", s.encoder},
+                              {"fourier_features", s.features},
+                              {"max_frequency", s.max_frequency},
+                              {"euler_steps", s.steps},
+                              {"reads", answers_ == "none" ? "prompt" : "answer"},
+                              {"action_mean", json::value_from(mean_)},
+                              {"action_deviation", json::value_from(deviation_)}};
+    SLIP_TRY_(write_file(folder / "config.json", pretty(config)));
+    return save(folder / "model.safetensors", values);
+  }
+
+ protected:
+  HeadNetwork& network() const override { return *network_; }
+
+ private:
+  static std::vector<float> gaussians(PhiloxStream& draw, size_t count) {
+    std::vector<float> out;
+    while (out.size() < count) {
+      const double r = std::sqrt(-2 * std::log(1 - draw.uniform())), angle = 2 * M_PI * draw.uniform();
+      out.push_back(static_cast<float>(r * std::cos(angle)));
+      out.push_back(static_cast<float>(r * std::sin(angle)));
+    }
+    out.resize(count);
+    return out;
+  }
+
+  Status check_future(const Sample& s) const {
+    const size_t needed = static_cast<size_t>(network_->shape().rows) * kAction;
+    if (s.future.size() >= needed) return {};
+    return unsupported("data: expected samples with {} steps of a trajectory, got {}", network_->shape().rows,
+                       s.future.size() / kAction);
+  }
+
+  Status read_scale(int32_t samples) {
+    std::vector<double> sum(kAction, 0), squares(kAction, 0);
+    double count = 0;
+    for (int32_t i = 0; i < samples; ++i) {
+      SLIP_TRY(const Sample s, source_.get(c_.first_sample + i));
+      SLIP_TRY_(check_future(s));
+      for (int32_t r = 0; r < network_->shape().rows; ++r)
+        for (size_t k = 0; k < kAction; ++k) {
+          const double x = static_cast<double>(s.future[static_cast<size_t>(r) * kAction + k]);
+          sum[k] += x;
+          squares[k] += x * x;
+        }
+      count += network_->shape().rows;
+    }
+    for (size_t k = 0; k < kAction; ++k) {
+      mean_.push_back(sum[k] / count);
+      deviation_.push_back(std::sqrt(std::max(1e-8, squares[k] / count - mean_[k] * mean_[k])));
+    }
+    return {};
+  }
+
+  Result<std::vector<float>> normalised(const Sample& s) const {
+    SLIP_TRY_(check_future(s));
+    std::vector<float> out;
+    for (int32_t i = 0; i < network_->shape().rows * kAction; ++i) {
+      const auto k = static_cast<size_t>(i % kAction);
+      out.push_back(static_cast<float>((static_cast<double>(s.future[static_cast<size_t>(i)]) - mean_[k]) / deviation_[k]));
+    }
+    return out;
+  }
+
+  /// Mean distance over the first 3 s (or as far as the rows go) between a sampled and the true path.
+  double displacement(const Sample& s, std::span<const double> action) const {
+    double x = 0, y = 0, tx = 0, ty = 0, error = 0;
+    const int32_t n = std::min(kRowsAt3s, network_->shape().rows);
+    for (int32_t i = 0; i < n; ++i) {
+      const size_t at = static_cast<size_t>(i) * kAction;
+      x += action[at] * deviation_[0] + mean_[0];
+      y += action[at + 1] * deviation_[1] + mean_[1];
+      tx += static_cast<double>(s.future[at]);
+      ty += static_cast<double>(s.future[at + 1]);
+      error += std::hypot(x - tx, y - ty) / n;
+    }
+    return error;
+  }
+
+  Result<FlowPrefix> prefix(const Sample& s) {
+    SLIP_TRY(const Prompt prompt, target().prompt(s));
+    std::vector<TokenId> answer;
+    if (answers_ == "data") answer.assign(s.tokens.begin() + static_cast<ptrdiff_t>(prompt.inputs.size()), s.tokens.end());
+    if (answers_ == "target") {
+      SLIP_TRY(answer, target().answer(s, prompt));
+    }
+    SLIP_TRY(const std::vector<float> none, target().run(prompt, answer, {}));
+    FlowPrefix p;
+    p.rows = static_cast<int32_t>(prompt.inputs.size() + answer.size());
+    p.position = prompt.next_position + static_cast<int32_t>(answer.size());
+    const KvArena& arena = target().model().decoder()->arena();
+    const Qwen3Shape& l = network_->shape().layers;
+    for (int32_t i = 0; i < l.layers; ++i) {
+      copy(static_cast<const float*>(arena.keys(i)), arena, p.rows, l, p.keys);
+      copy(static_cast<const float*>(arena.values(i)), arena, p.rows, l, p.values);
+    }
+    return p;
+  }
+
+  static void copy(const float* from, const KvArena& arena, int32_t rows, const Qwen3Shape& l, std::vector<float>& to) {
+    for (int32_t r = 0; r < rows; ++r)
+      for (int32_t g = 0; g < l.kv_heads; ++g) {
+        const float* at = from + r * arena.slot_stride() + g * arena.head_stride();
+        to.insert(to.end(), at, at + l.head_dim);
+      }
+  }
+
+  std::unique_ptr<FlowNetwork> network_;
+  std::string answers_;
+  std::vector<double> mean_, deviation_;
+};
+
+}  // namespace
+
+std::unique_ptr<Learner> make_flow_learner(const TrainConfig& config, SampleSource& source) {
+  return std::make_unique<FlowLearner>(config, source);
+}
+
+}  // namespace slip

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Low-rank adapters on all linear layers of a model [Hu et al., LoRA; OpenVLA's fine-tuning: rank 32, no dropout]. Keys of its objective:
+//   {"rank": 32, "alpha": 16, "of": {"kind": "sasd" | "nld" | "graph", ...}}      "of": the objective that is taught; needs "init"
+//   W = W0 + alpha / rank B A for every matrix but embeddings and head; W0 and all vectors stay as they are
+//   dA = alpha / rank B^T dW,  dB = alpha / rank dW A^T
+// A pass runs with W, so it is the model's own, and what the checkpoint publishes is a whole model with the adapters merged, which the engine
+// loads as it is; adapter/ beside it has PEFT's files.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/file.h"
+#include "train/loop/batcher.h"
+#include "train/loop/learner.h"
+#include "train/model/weights.h"
+
+namespace slip {
+namespace {
+
+constexpr const char* kWhere = "objective";
+
+/// One matrix: where it lies in the model's values, where its adapters lie in theirs.
+struct Adapted {
+  int64_t weight = 0, out = 0, in = 0, a = 0, b = 0;
+  std::string name;  // without .weight
+};
+
+class LoraAllLearner final : public Learner {
+ public:
+  LoraAllLearner(const TrainConfig& c, SampleSource& source) : c_(c), source_(source), model_(c.shape, c.precision) {}
+  const ParameterTable& table() const override { return table_; }
+  std::span<float> values() override { return values_; }
+  std::span<float> gradients() override { return gradients_; }
+  bool writes_a_model() const override { return false; }
+
+  Status open() override {
+    SLIP_TRY_(read_rule());
+    lay_out();
+    values_.assign(static_cast<size_t>(table_.size), 0);
+    gradients_ = values_;
+    SLIP_TRY(const Checkpoint stored, Checkpoint::open_folder(c_.init));
+    SLIP_TRY_(load_weights(stored, model_.table(), model_.values<float>()));
+    base_.assign(model_.values<float>().begin(), model_.values<float>().end());
+    return {};
+  }
+
+  /// As PEFT: A is random, B zero.
+  Status start(bool) override {
+    random_weights(table_, c_.seed, 1.0, values());
+    return {};
+  }
+
+  Result<LearnedStep> learn(int64_t number) override {
+    if (!batches_) batches_.emplace(source_, *inner_, number);
+    SLIP_TRY(const StepBatches step, batches_->next());
+    merge(values_, model_.values<float>());
+    model_.clear_gradients();
+    LossSums sums;
+    const double count = std::max(step.count, 1.0);
+    for (const RowBatch& part : step.parts) {
+      if (part.terms.empty()) continue;
+      const LossSums s = model_.forward_backward(part, 1 / count);
+      sums.noisy += s.noisy;
+      sums.ar += s.ar;
+    }
+    project();
+    return LearnedStep{.loss = sums.total() / count, .noisy = sums.noisy / count, .ar = sums.ar / count, .samples = step.samples};
+  }
+
+  Status publish(const std::filesystem::path& folder, std::span<const float> values) const override {
+    std::vector<float> merged(base_.size());
+    merge(values, merged);
+    json::object config = c_.model;
+    config["torch_dtype"] = c_.store == StoreAs::kBF16 ? "bfloat16" : "float32";
+    SLIP_TRY_(write_file(folder / "config.json", pretty(config)));
+    SLIP_TRY_(save_weights(folder / "model.safetensors", model_.table(), merged, c_.store));
+    std::error_code ec;
+    std::filesystem::create_directories(folder / "adapter", ec);
+    if (ec) return resource_error("{}: expected to create it, got {}", (folder / "adapter").string(), ec.message());
+    const json::object adapter{{"peft_type", "LORA"},  {"base_model_name_or_path", c_.init}, {"r", rank_},
+                               {"lora_alpha", alpha_}, {"target_modules", "all-linear"},     {"bias", "none"},
+                               {"lora_dropout", 0.0}};
+    SLIP_TRY_(write_file(folder / "adapter" / "adapter_config.json", pretty(adapter)));
+    return save_weights(folder / "adapter" / "adapter_model.safetensors", table_, values, c_.store);
+  }
+
+ private:
+  Status read_rule() {
+    for (const auto& [key, value] : c_.head) {
+      const std::string_view name(key.data(), key.size());
+      if (name != "kind" && name != "rank" && name != "alpha" && name != "of")
+        return bad_input("{}: expected a known key of kind \"lora\", got \"{}\"", kWhere, name);
+    }
+    if (c_.init.empty()) return bad_input("{}: expected \"init\", the model that is adapted, got none", kWhere);
+    SLIP_TRY(rank_, int_or(c_.head, "rank", 32, kWhere));
+    if (rank_ < 1 || rank_ > 4096) return bad_input("{}: rank: expected 1 to 4096, got {}", kWhere, rank_);
+    SLIP_TRY(alpha_, number_or(c_.head, "alpha", 16, kWhere));
+    SLIP_TRY(const json::object* of, get_object(c_.head, "of", kWhere));
+    json::object root = c_.source;
+    root.erase("kind");
+    root["objective"] = *of;
+    SLIP_TRY(inner_, TrainConfig::parse(root, "objective: of"));
+    const ObjectiveKind kind = inner_->objective;
+    if (kind != ObjectiveKind::kSasd && kind != ObjectiveKind::kNld && kind != ObjectiveKind::kGraph)
+      return bad_input("{}: of: expected kind \"sasd\", \"nld\" or \"graph\", got \"{}\"", kWhere, word_of(kind));
+    return {};
+  }
+
+  void add(const std::string& name, int64_t rows, int64_t columns, InitKind init, int64_t& offset) {
+    offset = table_.size = (table_.size + 15) / 16 * 16;
+    table_.parameters.push_back({name, {rows, columns}, offset, rows * columns, init, 1 / std::sqrt(static_cast<double>(columns))});
+    table_.size += rows * columns;
+  }
+
+  void lay_out() {
+    constexpr std::string_view kWeight = ".weight";
+    for (const Parameter& p : model_.table().parameters) {
+      const bool vocabulary = p.name.find("embed") != std::string::npos || p.name.starts_with("lm_head");
+      if (p.shape.size() != 2 || vocabulary || !p.name.ends_with(kWeight)) continue;
+      Adapted m{.weight = p.offset, .out = p.shape[0], .in = p.shape[1], .name = p.name.substr(0, p.name.size() - kWeight.size())};
+      add("base_model.model." + m.name + ".lora_A.weight", rank_, m.in, InitKind::kNormal, m.a);
+      add("base_model.model." + m.name + ".lora_B.weight", m.out, rank_, InitKind::kZero, m.b);
+      adapted_.push_back(std::move(m));
+    }
+    table_.size = (table_.size + 15) / 16 * 16;
+  }
+
+  float scale() const { return static_cast<float>(alpha_ / static_cast<double>(rank_)); }
+
+  /// to = W0 + scale B A.
+  void merge(std::span<const float> adapters, std::span<float> to) const {
+    std::copy(base_.begin(), base_.end(), to.begin());
+    for (const Adapted& m : adapted_)
+      for (int64_t o = 0; o < m.out; ++o) {
+        float* row = to.data() + m.weight + o * m.in;
+        for (int64_t r = 0; r < rank_; ++r) {
+          const float b = scale() * adapters[static_cast<size_t>(m.b + o * rank_ + r)];
+          const float* a = adapters.data() + m.a + r * m.in;
+          for (int64_t i = 0; i < m.in; ++i) row[i] += b * a[i];
+        }
+      }
+  }
+
+  /// The model's gradients onto A and B.
+  void project() {
+    std::fill(gradients_.begin(), gradients_.end(), 0.0F);
+    const std::span<const float> d = model_.gradients<float>();
+    for (const Adapted& m : adapted_)
+      for (int64_t o = 0; o < m.out; ++o) {
+        const float* row = d.data() + m.weight + o * m.in;
+        for (int64_t r = 0; r < rank_; ++r) {
+          const float b = scale() * values_[static_cast<size_t>(m.b + o * rank_ + r)];
+          const float* a = values_.data() + m.a + r * m.in;
+          float* d_a = gradients_.data() + m.a + r * m.in;
+          float sum = 0;
+          for (int64_t i = 0; i < m.in; ++i) {
+            d_a[i] += b * row[i];
+            sum += row[i] * a[i];
+          }
+          gradients_[static_cast<size_t>(m.b + o * rank_ + r)] = scale() * sum;
+        }
+      }
+  }
+
+  const TrainConfig& c_;
+  SampleSource& source_;
+  TrainModel model_;
+  std::optional<TrainConfig> inner_;
+  ParameterTable table_;
+  std::vector<Adapted> adapted_;
+  std::vector<float> values_, gradients_, base_;
+  std::optional<Batcher> batches_;
+  int64_t rank_ = 32;
+  double alpha_ = 16;
+};
+
+}  // namespace
+
+std::unique_ptr<Learner> make_lora_all_learner(const TrainConfig& config, SampleSource& source) {
+  return std::make_unique<LoraAllLearner>(config, source);
+}
+
+}  // namespace slip

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes on c10d's Gloo backend; see processes.h. Gloo's own all-reduce adds in an order that depends on the number of processes: here
+// every process gets its slice of everybody's values (all-to-all), adds in a fixed tree, and shows the sums to all (all-gather), which moves no
+// more bytes than a ring does.
+#include "train/parallel/processes.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <ATen/ATen.h>
+
+#include "train/parallel/shard_sum.h"
+
+namespace slip {
+namespace {
+
+constexpr auto kTimeout = std::chrono::minutes(30);  // of one exchange: the slowest process may be making samples
+constexpr auto kStart = std::chrono::minutes(5);     // until all are there
+
+class OnGloo : public Processes {
+ public:
+  OnGloo(const Launch& launch, c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::ProcessGroupGloo> group)
+      : launch_(launch), store_(std::move(store)), group_(std::move(group)) {}
+  int rank() const override { return launch_.rank; }
+  int size() const override { return launch_.size; }
+
+  Result<std::vector<double>> gather(std::span<const double> mine) override {
+    return guarded([&] {
+      const auto n = static_cast<int64_t>(mine.size());
+      at::Tensor in = at::empty({n}, at::kDouble);
+      std::copy(mine.begin(), mine.end(), in.data_ptr<double>());
+      std::vector<at::Tensor> inputs{in};
+      std::vector<std::vector<at::Tensor>> outputs(1);
+      for (int r = 0; r < size(); ++r) outputs[0].push_back(at::empty({n}, at::kDouble));
+      group_->allgather(outputs, inputs)->wait();
+      std::vector<double> all;
+      for (const at::Tensor& t : outputs[0]) all.insert(all.end(), t.data_ptr<double>(), t.data_ptr<double>() + n);
+      return all;
+    });
+  }
+
+  // In pieces, so that what is sent needs 3 x 16 MB and not three times the model.
+  Status sum(std::span<float> values) override {
+    constexpr size_t kPiece = size_t{4} << 20;
+    for (size_t at = 0; at < values.size(); at += kPiece) {
+      const auto done = guarded([&] {
+        sum_piece(values.subspan(at, std::min(kPiece, values.size() - at)));
+        return true;
+      });
+      if (!done) return done.error();
+    }
+    return {};
+  }
+
+ private:
+  void sum_piece(std::span<float> values) {
+    const size_t N = static_cast<size_t>(size()), slice = (values.size() + N - 1) / N;
+    at::Tensor sent = at::zeros({static_cast<int64_t>(slice * N)}, at::kFloat), got = at::empty_like(sent);
+    std::copy(values.begin(), values.end(), sent.data_ptr<float>());
+    std::vector<int64_t> even(N, static_cast<int64_t>(slice));
+    group_->alltoall_base(got, sent, even, even)->wait();
+    for (size_t step = 1; step < N; step *= 2)
+      for (size_t r = 0; r + step < N; r += 2 * step)
+        add_into({got.data_ptr<float>() + r * slice, slice}, {got.data_ptr<float>() + (r + step) * slice, slice});
+    std::vector<at::Tensor> inputs{got.narrow(0, 0, static_cast<int64_t>(slice)).contiguous()};
+    std::vector<std::vector<at::Tensor>> outputs(1);
+    for (size_t r = 0; r < N; ++r)
+      outputs[0].push_back(sent.narrow(0, static_cast<int64_t>(r * slice), static_cast<int64_t>(slice)));
+    group_->allgather(outputs, inputs)->wait();
+    std::copy_n(sent.data_ptr<float>(), values.size(), values.begin());
+  }
+
+  template <class F>
+  auto guarded(F&& work) -> Result<decltype(work())> {
+    try {
+      return work();
+    } catch (const std::exception& e) {
+      const std::string text = e.what();
+      return resource_error("process {} of {}: expected all of them to go on, got: {}; --resume goes on from the last checkpoint",
+                            rank(), size(), text.substr(0, text.find('\n')));
+    }
+  }
+
+  Launch launch_;
+  c10::intrusive_ptr<c10d::Store> store_;  // rank 0 serves it: outlives the group
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+};
+
+std::shared_ptr<gloo::transport::Device> device_for(const Launch& launch) {
+  if (const auto name = environment_variable("GLOO_SOCKET_IFNAME"); name && !name->empty())
+    return c10d::ProcessGroupGloo::createDeviceForInterface(*name);
+  const bool here = launch.address == "localhost" || launch.address.starts_with("127.");
+  return here ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1") : c10d::ProcessGroupGloo::createDefaultDevice();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Processes>> join(const Launch& launch) {
+  if (launch.size == 1) return alone();
+  try {
+    c10d::TCPStoreOptions where;
+    where.port = static_cast<uint16_t>(launch.port);
+    where.isServer = launch.rank == 0 && !launch.store_is_there;
+    where.numWorkers = static_cast<size_t>(launch.size);
+    where.waitWorkers = false;
+    where.timeout = kStart;
+    auto tcp = c10::make_intrusive<c10d::TCPStore>(launch.address, where);
+    auto store = c10::make_intrusive<c10d::PrefixStore>("slipstream/" + launch.key, tcp);
+    std::vector<std::string> all;
+    for (int r = 0; r < launch.size; ++r) all.push_back(fmt::format("here/{}", r));
+    store->set(all[static_cast<size_t>(launch.rank)], std::vector<uint8_t>{1});
+    store->wait(all, kStart);
+    auto options = c10d::ProcessGroupGloo::Options::create();
+    options->devices.push_back(device_for(launch));
+    options->timeout = kTimeout;
+    auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, launch.rank, launch.size, options);
+    return std::unique_ptr<Processes>(std::make_unique<OnGloo>(launch, store, std::move(group)));
+  } catch (const std::exception& e) {
+    const std::string text = e.what();
+    return resource_error("process {} of {} ({}): expected to meet the others at {}:{}, got: {}", launch.rank, launch.size,
+                          launch.by, launch.address, launch.port, text.substr(0, text.find('\n')));
+  }
+}
+
+}  // namespace slip

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// `--decoder auto`, the default, through the binary: the tokens of every exact decoder, what it says of its choice, and what it keeps.
+#include <algorithm>
+#include <cstdlib>
+
+#include "tests/cli/answer.h"
+
+namespace slip::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words joined(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class Auto : public Small {
+ protected:
+  Words over(const Words& more) { return joined(over_form({}), more); }
+  const std::string small_ = fixture("decode/models/small");
+  // Costs of this test alone; Process leaves the variable as it is where there is one.
+  Auto() { ::setenv("XDG_CACHE_HOME", path("cache").c_str(), 1); }
+  ~Auto() override { ::unsetenv("XDG_CACHE_HOME"); }
+  std::vector<fs::path> kept() const {
+    std::vector<fs::path> files;
+    std::error_code ec;
+    for (const auto& f : fs::directory_iterator(path("cache/slipstream"), ec)) files.push_back(f.path());
+    return files;
+  }
+};
+
+TEST_F(Auto, IsTheDefaultAndGivesTheTokensOfEveryExactDecoder) {
+  for (const char* law : {"chain", "graph"})
+    for (const Words& sampled :
+         {Words{}, Words{"--temperature", "0.8", "--seed", "4"}, Words{"--max-rows", "4", "--law", "graph"}}) {
+      Words with = joined(sampled, {});
+      if (std::find(with.begin(), with.end(), "--law") == with.end()) with = joined(with, {"--law", law});
+      const json::value slow = run_json(over(joined({"--decoder", "scaffold-ar"}, with))), own = run_json(over(with));
+      const json::value named = run_json(over(joined({"--decoder", "auto"}, with)));
+      EXPECT_EQ(own.at("tokens"), slow.at("tokens")) << law;
+      EXPECT_EQ(named.at("tokens"), slow.at("tokens")) << law;
+      EXPECT_EQ(own.at("decoder").at("preset"), "auto");
+      EXPECT_FALSE(own.at("decoder").at("lossy").as_bool());
+      EXPECT_EQ(own.at("decoder").at("verifier"), "exact");
+    }
+}
+
+TEST_F(Auto, SaysWhatItChoseAndWhy) {
+  const json::value v = run_json(over({}));
+  const json::value& chosen = v.at("decoder").at("chosen");
+  ASSERT_EQ(missing_keys(chosen, {"decoder", "why", "expected_ms", "costs", "calibrated", "considered_ms"}), "");
+  EXPECT_TRUE(chosen.at("considered_ms").as_object().contains(chosen.at("decoder").as_string()));
+  EXPECT_GT(chosen.at("expected_ms").to_number<double>(), 0);
+  Words words = over({"--verbose"});
+  const Ran ran = run(words);
+  EXPECT_NE(ran.err.find("\nauto: "), std::string::npos) << ran.err;
+  EXPECT_FALSE(run_json(over({"--decoder", "scaffold-ar"})).at("decoder").as_object().contains("chosen"));
+}
+
+TEST_F(Auto, MeasuresOnceAndKeepsWhatItFound) {
+  const auto costs = [&] { return std::string(run_json(over({})).at("decoder").at("chosen").at("costs").as_string()); };
+  EXPECT_EQ(costs(), "measured now");
+  ASSERT_EQ(kept().size(), 1u);
+  const fs::path file = kept().front();
+  const std::string whole = read_bytes(file);
+  EXPECT_EQ(costs(), "kept from an earlier run");
+  write_bytes(file, whole.substr(0, whole.size() / 2));  // an answer that took twice as long as its costs may have dropped it
+  EXPECT_EQ(costs(), "measured now") << "half a file";
+  EXPECT_GT(read_bytes(file).size(), whole.size() / 2);
+  EXPECT_EQ(run_json(over({"--threads", "1"})).at("decoder").at("chosen").at("costs"), "measured now") << "other threads";
+  EXPECT_EQ(kept().size(), 2u);
+}
+
+TEST_F(Auto, RunsWhereNothingCanBeKept) {
+  write("cache", "a file where the folder would be");
+  const json::value v = run_json(over({}));
+  EXPECT_EQ(v.at("decoder").at("chosen").at("costs"), "measured now");
+}
+
+TEST_F(Auto, TakesAnEarlierAnswerAndNoOtherPart) {
+  const json::value slow = run_json(over({"--decoder", "scaffold-ar"}));
+  const std::string previous = write("previous.json", json::serialize(slow));
+  const json::value v = run_json(over({"--decoder", "auto", "--drafter", "previous:" + previous}));
+  EXPECT_EQ(v.at("tokens"), slow.at("tokens"));
+  bool considered = false;
+  for (const auto& [name, ms] : v.at("decoder").at("chosen").at("considered_ms").as_object())
+    considered |= name.find("previous") != json::string::npos;
+  EXPECT_TRUE(considered);
+  refused(over({"--decoder", "auto", "--width", "measured"}), 2, "--width: expected none beside --decoder auto");
+  refused(over({"--decoder", "auto", "--schedule", "chain"}), 2, "--schedule: expected none beside --decoder auto");
+  refused(over({"--decoder", "auto", "--verifier", "relaxed:1"}), 2, "--verifier: expected none beside --decoder auto");
+  refused(over({"--decoder", "auto", "--drafter", "lookup"}), 2, "--drafter: expected previous:FILE or none");
+}
+
+TEST_F(Auto, BenchDecodersPrintsItsRatios) {
+  const Ran ran = run({"bench", "decoders", "--model", small_, "--form", write("form.json", kSmallForm), "--prompt", "go on",
+                       "--repeats", "1", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  bool seen = false;
+  for (const json::value& v : lines_of(ran)) {
+    if (v.at("label") != "auto") continue;
+    seen = true;
+    EXPECT_TRUE(v.at("equal").as_bool());
+    ASSERT_EQ(missing_keys(v.at("auto"), {"best_preset", "of_best_preset", "best_without_drafts", "of_best_without_drafts"}), "");
+    EXPECT_GT(v.at("auto").at("of_best_preset").to_number<double>(), 0);
+  }
+  EXPECT_TRUE(seen) << ran.out;
+}
+
+}  // namespace
+}  // namespace slip::test

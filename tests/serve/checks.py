@@ -1,0 +1,459 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The server's promises, checked from outside: checks.py BINARY MODEL [--long] [NAME...]. Each check prints a line; exit 1 if any fails."""
+import base64, concurrent.futures, json, os, random, shutil, socket, struct, subprocess, sys, tempfile, threading, time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from client import Client, Server, WebSocket, floats, pack, unpack
+
+args = [a for a in sys.argv[1:] if a != "--long"]
+LONG = "--long" in sys.argv
+BINARY, MODEL, NAMES = args[0], args[1], args[2:]
+CHECKS = []
+
+
+def check(f):
+    CHECKS.append(f)
+    return f
+
+
+def expect(ok, what):
+    if not ok:
+        raise AssertionError(what)
+
+
+def scene(server, seed=900000017):
+    status, data = server.get(f"/v1/scene?seed={seed}")
+    expect(status == 200, f"scene: {status}")
+    s = json.loads(data)
+    parts = [{"type": "image_url", "image_url": {"url": u}} for u in s["images"]]
+    return {"messages": [{"role": "user", "content": parts}], "slipstream": {"ego": s["ego"]}}, s
+
+
+def files_of(s, folder):
+    """The same question for the command line."""
+    out = []
+    for i, url in enumerate(s["images"]):
+        path = os.path.join(folder, f"{i}.ppm")
+        open(path, "wb").write(base64.b64decode(url.split(",", 1)[1]))
+        out += ["--image", path]
+    ego = os.path.join(folder, "ego.json")
+    json.dump(s["ego"], open(ego, "w"))
+    return out + ["--ego", ego]
+
+
+def with_decoder(body, decoder, **more):
+    out = dict(body)
+    out["slipstream"] = {**body["slipstream"], "decoder": decoder}
+    out.update(more)
+    return out
+
+
+KINDS = [("auto", 0, 0), ("ar", 0, 0), ("scaffold-ar", 0.8, 3), ("scaffold-spec", 0.8, 3), ("self-spec", 0, 0), ("scaffold-spec", 0, 0)]
+
+
+def wanted(body, s):
+    """The command line's answers to every kind of request, by (temperature, seed)."""
+    out = {}
+    with tempfile.TemporaryDirectory() as folder:
+        question = files_of(s, folder)
+        for _, temperature, seed in KINDS:
+            if (temperature, seed) not in out:
+                r = subprocess.run([BINARY, "run", "--model", MODEL, "--json", "--temperature", str(temperature), "--seed", str(seed), *question],
+                                   capture_output=True, check=True)
+                out[(temperature, seed)] = json.loads(r.stdout)["answer"]
+    return out
+
+
+@check
+def the_content_is_the_command_lines(server):
+    body, s = scene(server)
+    want = wanted(body, s)
+    for decoder, temperature, seed in KINDS:
+        status, answer, _ = server.chat(with_decoder(body, decoder, temperature=temperature, seed=seed))
+        expect(status == 200, f"{decoder}: {status} {answer}")
+        expect(answer["choices"][0]["message"]["content"] == want[(temperature, seed)], f"{decoder} at {temperature}: other bytes")
+        text = fields = 0
+        streamed = ""
+        for e in server.events(with_decoder(body, decoder, temperature=temperature, seed=seed),
+                               stream_options={"include_usage": True, "include_fields": True}):
+            if e == "[DONE]":
+                text = 1
+            else:
+                expect("error" not in e, e)
+                fields += e.get("slipstream", {}).get("event") == "field"
+                streamed += "".join(c["delta"].get("content", "") for c in e["choices"])
+        expect(text == 1, "a stream ends in [DONE]")
+        expect(streamed == want[(temperature, seed)], f"{decoder}: the stream's bytes")
+        expect(fields == len(answer["slipstream"]["fields"]), f"{decoder}: {fields} fields told")
+
+
+@check
+def a_storm_gives_one_answer_each(server):
+    body, s = scene(server)
+    want = wanted(body, s)
+    total, at_once = (5000, 64) if LONG else (60, 16)
+    r = random.Random(7)
+    jobs = [r.choice(KINDS) + (r.random(),) for _ in range(total)]
+    wrong = []
+
+    def one(job):
+        decoder, temperature, seed, luck = job
+        asked = with_decoder(body, decoder, temperature=temperature, seed=seed)
+        if luck < 0.2:  # a hang-up
+            c = server.connect()
+            c.request("POST", "/v1/chat/completions", json.dumps({**asked, "stream": luck < 0.1}), {"Content-Type": "application/json"})
+            time.sleep(luck / 4)
+            c.close()
+            return 0
+        if luck < 0.25:
+            asked["slipstream"]["deadline_ms"] = 20
+        if luck > 0.75:
+            got = "".join("".join(x["delta"].get("content", "") for x in e["choices"]) for e in server.events(asked) if e != "[DONE]" and "choices" in e)
+            status = 200
+        else:
+            for _ in range(200):
+                status, answer, _h = server.chat(asked)
+                if status != 503 or luck < 0.25:
+                    break
+                time.sleep(0.05)
+            got = answer["choices"][0]["message"]["content"] if status == 200 else None
+        if status == 200 and got != want[(temperature, seed)] and not (luck > 0.75 and got == ""):
+            wrong.append(job)
+        return int(status == 200)
+
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        answered = sum(pool.map(one, jobs))
+    expect(not wrong, f"{len(wrong)} of {total} other than the command line's: {wrong[:3]}")
+    expect(answered > total * 0.6, f"{answered} of {total} answered")
+    expect(server.wait_idle(), "nothing runs and no slot is held afterwards")
+    print(f"    {total} requests, {answered} answered, 0 differences", flush=True)
+
+
+@check
+def a_restart_and_a_warm_cache_change_nothing(server):
+    body, _ = scene(server)
+    first, second = server.chat(body)[1], server.chat(body)[1]
+    expect(first["choices"] == second["choices"], "the same again")
+    expect(second["usage"]["prompt_tokens_details"]["cached_tokens"] > 0, "rows are kept")
+    with Server(BINARY, MODEL) as other:
+        third = other.chat(body)[1]
+    expect(third["choices"] == first["choices"] and third["system_fingerprint"] == first["system_fingerprint"], "after a restart")
+
+
+@check
+def hang_ups_leave_nothing_behind(server):
+    body, _ = scene(server)
+    want = server.chat(body)[1]["choices"][0]["message"]["content"]
+    n = 200 if LONG else 40
+    results = []
+    bystander = threading.Thread(target=lambda: results.append(server.chat(with_decoder(body, "ar"))[1]["choices"][0]["message"]["content"]))
+    bystander.start()
+    for i in range(n):
+        c = server.connect()
+        c.request("POST", "/v1/chat/completions", json.dumps({**with_decoder(body, "ar"), "stream": i % 2 == 0}), {"Content-Type": "application/json"})
+        time.sleep(0.002 * (i % 5))
+        c.close()
+    bystander.join()
+    expect(results == [want], "a bystander's bytes")
+    expect(server.wait_idle(1.0), "within a second nothing runs and no slot is held")
+
+
+@check
+def hostile_requests_get_4xx(server):
+    slow = socket.create_connection(("127.0.0.1", server.port))
+    slow.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
+    png = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBBBBB", 13, b"IHDR", 100000, 100000, 8, 2, 0, 0, 0) + b"\0\0\0\0"
+    image = lambda url: {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]}
+    form = lambda name: {"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"name": name}}}
+    deep = {"type": "object"}
+    for _ in range(200):
+        deep = {"type": "object", "properties": {"a": deep}}
+    nested = {"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"name": "d", "schema": deep}}}
+    bad = [image("data:image/png;base64," + base64.b64encode(png).decode()), image("http://169.254.169.254/latest/meta-data"), image("file:///etc/passwd"),
+           form("../../etc/passwd"), form("/etc/passwd"), form("x.json"), nested, {"messages": "x"}, {"prompt": "x"}, b"{", b"\xff\xfe", b"[" * 100000,
+           {"messages": [{"role": "user", "content": "x"}], "slipstream": {"drafter": "previous:/etc/passwd"}},
+           {"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}, {"messages": [{"role": "user", "content": "x"}], "nonsense": 1}]
+    slowest = 0
+    for body in bad:
+        status, _, data = server.post("/v1/chat/completions", body)
+        expect(400 <= status < 500, f"{str(body)[:80]}: {status}")
+        expect("message" in json.loads(data)["error"], "an error body as OpenAI's")
+        begin = time.time()
+        expect(server.get("/livez")[0] == 200, "it lives")
+        slowest = max(slowest, time.time() - begin)
+    status, _, _ = server.post("/v1/chat/completions", b"x" * (33 << 20))
+    expect(status == 413, f"33 MiB: {status}")
+    expect(server.get("/nowhere")[0] == 404 and server.get("/../../etc/passwd")[0] == 404, "no file leaves")
+    expect(slowest < 0.5, f"/livez took {slowest:.3f} s")
+    if LONG:
+        slow.settimeout(15)
+        expect(slow.recv(100) == b"", "slow headers are cut off")
+    slow.close()
+
+
+@check
+def overload_is_refused_at_once(server_unused):
+    seconds, clients = (20, 256) if LONG else (2, 64)
+    with Server(BINARY, MODEL, "--running", "8", "--waiting", "8") as server:
+        body, _ = scene(server)
+        for _ in range(4):
+            server.chat(body)
+        end = time.time() + seconds
+        seen, refused, answered = {}, [], []
+        lock = threading.Lock()
+
+        def client():
+            while time.time() < end:
+                begin = time.time()
+                status, answer, headers = server.chat(body)
+                took = time.time() - begin
+                with lock:
+                    seen[status] = seen.get(status, 0) + 1
+                    if status == 503:
+                        refused.append(took)
+                        expect("retry-after" in headers, "Retry-After")
+                    if status == 200:
+                        answered.append(took)
+                if status == 503:
+                    time.sleep(0.05)
+
+        before = server.memory_kb()
+        threads = [threading.Thread(target=client) for _ in range(clients)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        expect(set(seen) <= {200, 503} and seen.get(200) and seen.get(503), f"{seen}")
+        expect(server.wait_idle(), "idle afterwards")
+        refused.sort()
+        print(f"    {seen}, refusal p50 {refused[len(refused) // 2] * 1e3:.1f} ms, memory {before >> 10} -> {server.memory_kb() >> 10} MB", flush=True)
+
+
+@check
+def sigterm_drains(server_unused):
+    with Server(BINARY, MODEL) as server:
+        body, _ = scene(server)
+        ends = []
+
+        def client():
+            last = None
+            for e in server.events(with_decoder(body, "ar")):
+                last = e
+            ends.append(last)
+
+        threads = [threading.Thread(target=client) for _ in range(6)]
+        [t.start() for t in threads]
+        while server.metric("num_requests_running") + len(ends) < 6:
+            time.sleep(0.005)
+        server.terminate()
+        health = server.get("/health")[0]
+        expect(health in (0, 503), f"/health while it drains: {health}")
+        [t.join() for t in threads]
+        expect(server.process.wait(30) == 0, f"exit {server.process.returncode}")
+        expect(ends == ["[DONE]"] * 6, f"accepted streams end in [DONE]: {ends}")
+
+
+@check
+def a_deadline_gives_504_or_a_part(server):
+    body, _ = scene(server)
+    asked = with_decoder(body, "ar", temperature=0.9, seed=1)
+    asked["slipstream"]["deadline_ms"] = 8
+    status, answer, _ = server.chat(asked)
+    expect(status in (503, 504), f"{status}")
+    parts = 0
+    for n in range(1, 6):  # kinds of which nothing is known yet: they are admitted
+        asked["slipstream"] = {**asked["slipstream"], "decoder": "scaffold-ar", "drafter": f"lookup:{n}", "partial": True, "deadline_ms": 12}
+        status, answer, _ = server.chat(asked)
+        expect(status in (200, 503), f"{status} {answer}")
+        if status == 200 and answer.get("partial"):
+            parts += 1
+            expect("fields" in answer["slipstream"], "a part has its fields")
+    expect(parts > 0, "a part says so")
+
+
+@check
+def openpi_frames(server):
+    _, s = scene(server)
+    raw = [base64.b64decode(u.split(",", 1)[1]) for u in s["images"]]
+    history = {b"__ndarray__": True, b"data": struct.pack("<112f", *[x for row in s["ego"]["history"] for x in row]), b"dtype": "<f4", b"shape": [16, 7]}
+    observation = {"images": raw, "ego": {"intent": s["ego"]["intent"], "history": history}}
+    ws = WebSocket(server.port)
+    expect(ws.status == 101, f"upgrade: {ws.status}")
+    expect(unpack(ws.receive())["server"] == "slipstream", "metadata first")
+    ws.send(pack({**observation, "frame_id": 1}))
+    first = unpack(ws.receive())
+    expect(first["frame_id"] == 1 and first["actions"][b"shape"] == [20, 2] and len(floats(first["actions"])) == 40, f"{first}")
+    ws.send(pack({**observation, "frame_id": 2}))
+    again = unpack(ws.receive())
+    expect(again["text"] == first["text"] and again["frame_id"] == 2, "the previous answer drafts, the bytes stay")
+    ws.send(pack({"endpoint": "reset"}))
+    expect(ws.receive() == "reset successful", "reset")
+    frames = 500 if LONG else 60
+    answered = superseded = 0
+    last = None
+    for i in range(frames):
+        ws.send(pack({**observation, "frame_id": 100 + i}))
+        time.sleep(0.05 if LONG else 0.01)
+    while answered + superseded < frames:
+        reply = unpack(ws.receive())
+        if reply.get("superseded"):
+            superseded += 1
+        else:
+            answered += 1
+            expect(reply["text"] == first["text"], "the same bytes")
+            last = reply["frame_id"]
+    expect(last == 100 + frames - 1, "the newest frame is answered")
+    ws.send(b"\xc1")
+    expect("msgpack" in ws.receive(), "bad bytes are told")
+    ws.close()
+    print(f"    {frames} frames, {answered} answered, {superseded} superseded", flush=True)
+
+
+def largest_gap(budget):
+    """Of a stream beside long prompts, in seconds: the quietest of some turns, for the machine is shared."""
+    gaps = []
+    with Server(BINARY, MODEL, "--pass-budget", str(budget)) as server:
+        body, _ = scene(server)
+        server.chat(with_decoder(body, "ar"))
+        for turn in range(4):
+            ask = lambda k: {"prompt": f"{turn} {k} " + "go " * 900, "max_tokens": 1, "slipstream": {"decoder": "ar"}}
+            statuses = []
+            prompts = [threading.Thread(target=lambda k=k: statuses.append(server.post("/v1/completions", ask(k))[0])) for k in range(4)]
+            told = []
+            for _ in server.events(with_decoder(body, "ar"), stream_options={"include_fields": True}):
+                told.append(time.time())
+                if len(told) == 8:
+                    [t.start() for t in prompts]
+            [t.join() for t in prompts]
+            expect(statuses == [200] * 4, f"{statuses}")
+            gaps.append(max(b - a for a, b in zip(told[8:], told[9:])))
+    return min(gaps)
+
+
+@check
+def a_long_prompt_does_not_hold_up_a_stream(server_unused):
+    budget = 20
+    cut, whole = largest_gap(budget), largest_gap(10000)
+    print(f"    largest gap {cut * 1e3:.0f} ms with a budget of {budget} ms, {whole * 1e3:.0f} ms without", flush=True)
+    expect(cut <= 2e-3 * budget or cut < whole / 3, "the largest gap is at most two budgets, or where the machine is not ours a third of what it is without")
+
+
+@check
+def log_probabilities_and_stops(server):
+    body, _ = scene(server)
+    answer = server.chat({**body, "logprobs": True})[1]["choices"][0]
+    tokens = answer["logprobs"]["content"]
+    expect(b"".join(bytes(t["bytes"]) for t in tokens).decode() == answer["message"]["content"], "the tokens' bytes are the text")
+    expect(all(t["logprob"] <= 0 for t in tokens) and any(t["logprob"] < 0 for t in tokens), "logarithms of probabilities")
+    end = None
+    for e in server.events({**body, "logprobs": True}):
+        if e != "[DONE]" and e["choices"] and e["choices"][0]["logprobs"]:
+            end = e["choices"][0]["logprobs"]
+    expect(end == answer["logprobs"], "a stream tells the same at its end")
+    for decoder in ("ar", "self-spec"):
+        ask = {"prompt": "go on", "max_tokens": 24, "slipstream": {"decoder": decoder}}
+        text = json.loads(server.post("/v1/completions", ask)[2])["choices"][0]["text"]
+        stop = text[4:6]
+        cut = json.loads(server.post("/v1/completions", {**ask, "stop": [stop, "no such text"], "logprobs": 0})[2])["choices"][0]
+        expect(cut["text"] == text.split(stop)[0] and cut["finish_reason"] == "stop", f"{decoder}: the text before the stop: {cut}")
+        expect(len(cut["logprobs"]["token_logprobs"]) == len(cut["logprobs"]["tokens"]), "as many numbers as tokens")
+    refused = server.chat({**body, "stop": "x"})
+    expect(refused[0] == 400 and refused[1]["error"]["param"] == "stop", "a stop with a form is refused")
+
+
+@check
+def other_sites_and_types_are_refused(server):
+    ask = {"prompt": "go on", "max_tokens": 2}
+    here = f"http://127.0.0.1:{server.port}"
+    expect(server.post("/v1/completions", ask, {"Origin": here})[0] == 200, "its own page")
+    expect(server.post("/v1/completions", ask, {"Origin": "http://elsewhere.example"})[0] == 403, "another site's page")
+    expect(server.post("/v1/completions", ask, {"Origin": "null"})[0] == 403, "a page of nowhere")
+    expect(server.post("/v1/completions", ask, {"Content-Type": "text/plain"})[0] == 415, "text is no JSON")
+    expect(WebSocket(server.port, "Origin: http://elsewhere.example\r\n").status == 403, "another site's websocket")
+
+
+@check
+def two_replicas_and_one_is_killed(server_unused):
+    if not shutil.which("haproxy"):
+        print("    skipped: no haproxy", flush=True)
+        return
+    config = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/haproxy/haproxy.cfg")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        front = s.getsockname()[1]
+    with Server(BINARY, MODEL) as one, Server(BINARY, MODEL) as two:
+        body, _ = scene(one)
+        want = one.chat(body)[1]
+        env = {**os.environ, "SLIPSTREAM_1": f"127.0.0.1:{one.port}", "SLIPSTREAM_2": f"127.0.0.1:{two.port}", "SLIPSTREAM_FRONT": f"127.0.0.1:{front}"}
+        proxy = subprocess.Popen(["haproxy", "-f", config], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            through = Client(front)
+            end = time.time() + 20
+            while through.get("/health")[0] != 200 and time.time() < end:
+                time.sleep(0.05)
+            lost, got, retried = [], [], [0]
+            until = time.time() + (20 if LONG else 4)
+
+            def client(k):
+                while time.time() < until:
+                    for attempt in (0, 1):  # a request whose answer had begun cannot be given to another: its client asks once more
+                        try:
+                            status, answer, _ = through.chat(body)
+                        except Exception as e:
+                            status, answer = 0, repr(e)
+                        if status == 200:
+                            got.append((answer["choices"][0]["message"]["content"], answer["system_fingerprint"]))
+                            break
+                        retried[0] += 1
+                        if attempt:
+                            lost.append((status, answer))
+                        time.sleep(0.2)
+
+            threads = [threading.Thread(target=client, args=(k,)) for k in range(6)]
+            [t.start() for t in threads]
+            time.sleep(1)
+            before = len(got)
+            two.process.kill()
+            [t.join() for t in threads]
+            expect(not lost, f"every request is answered within one retry: {lost[:3]}")
+            expect(set(got) == {(want["choices"][0]["message"]["content"], want["system_fingerprint"])}, "the same bytes and fingerprint from both")
+            expect(before > 0 and len(got) > before, f"answers before and after: {before}, {len(got)}")
+            print(f"    {len(got)} answers, {before} before the kill, {retried[0]} asked once more", flush=True)
+        finally:
+            proxy.terminate()
+            proxy.wait()
+
+
+@check
+def keys_and_small_doors(server_unused):
+    with tempfile.NamedTemporaryFile("w") as keys:
+        keys.write("secret\n")
+        keys.flush()
+        with Server(BINARY, MODEL, "--api-key-file", keys.name) as server:
+            expect(server.get("/v1/models")[0] == 401 and server.get("/livez")[0] == 200, "keys")
+            c = server.connect()
+            c.request("GET", "/v1/models", headers={"Authorization": "Bearer secret"})
+            expect(json.loads(c.getresponse().read())["data"][0]["object"] == "model", "models")
+            status, _, data = server.post("/tokenize", {"prompt": "go on"}, {"Authorization": "Bearer secret"})
+            ids = json.loads(data)["tokens"]
+            status, _, data = server.post("/detokenize", {"tokens": ids}, {"Authorization": "Bearer secret"})
+            expect(json.loads(data)["prompt"] == "go on", "there and back")
+            expect(WebSocket(server.port).status == 401, "the websocket too")
+
+
+def main():
+    failed = 0
+    with Server(BINARY, MODEL) as server:
+        for f in CHECKS:
+            if NAMES and f.__name__ not in NAMES:
+                continue
+            begin = time.time()
+            try:
+                f(server)
+                print(f"ok   {f.__name__} ({time.time() - begin:.1f} s)", flush=True)
+            except Exception as e:
+                failed += 1
+                print(f"FAIL {f.__name__}: {type(e).__name__}: {e}", flush=True)
+    return 1 if failed else 0
+
+
+sys.exit(main())
