@@ -121,7 +121,7 @@ TEST_F(Api, WaitingForATurnCountsForTheDeadline) {
     });
     other.join();  // the turn is kept meanwhile
   });
-  EXPECT_FALSE(stopped);
+  ASSERT_FALSE(stopped);
   EXPECT_TRUE(asked_late) << stopped.error().message;
   EXPECT_EQ(kind, ErrorKind::kCancelled);
 }

@@ -79,7 +79,14 @@ HttpReply App::refuse(const Refusal& r) {
 }
 
 HttpReply App::error(int status, std::string_view message) {
-  return refuse({.status = status, .message = std::string(message), .code = status == 413 ? "body_too_large" : "malformed"});
+  const bool full = status == 503;
+  return refuse({.status = status,
+                 .message = std::string(message),
+                 .type = full ? "overloaded_error" : "invalid_request_error",
+                 .code = full            ? "bodies"
+                         : status == 413 ? "body_too_large"
+                                         : "malformed",
+                 .retry_after_s = full ? 1.0 : 0.0});
 }
 
 std::optional<Refusal> App::not_ready() const {

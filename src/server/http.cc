@@ -109,9 +109,23 @@ class Mailbox {
   bool shut_ = false;
 };
 
+/// Room for a body, from when it is announced until its request is answered.
+class BodyRoom {
+ public:
+  BodyRoom(std::shared_ptr<std::atomic<uint64_t>> all, uint64_t bytes) : all_(std::move(all)), bytes_(bytes) { *all_ += bytes_; }
+  ~BodyRoom() { *all_ -= bytes_; }
+  BodyRoom(const BodyRoom&) = delete;
+  BodyRoom& operator=(const BodyRoom&) = delete;
+
+ private:
+  const std::shared_ptr<std::atomic<uint64_t>> all_;
+  const uint64_t bytes_;
+};
+
 class Exchanged final : public Exchange {
  public:
-  Exchanged(asio::io_context& io, HttpRequest request) : request_(std::move(request)), box(io) {}
+  Exchanged(asio::io_context& io, HttpRequest request, std::shared_ptr<BodyRoom> room)
+      : request_(std::move(request)), room_(std::move(room)), box(io) {}
   const HttpRequest& request() const override { return request_; }
   CancelToken& hang_up() override { return hang_up_; }
   void reply(HttpReply r) override { box.put({Mailbox::Mail::kReply, std::move(r), {}}); }
@@ -123,6 +137,7 @@ class Exchanged final : public Exchange {
 
  private:
   HttpRequest request_;
+  const std::shared_ptr<BodyRoom> room_;
   CancelToken hang_up_;
 
  public:
@@ -252,6 +267,14 @@ class Server final : public HttpServer {
       co_return co_await linger(stream);
     }
     if (websocket::is_upgrade(parser.get())) co_return co_await talk(stream, parser.release(), std::move(request));
+    const auto announced = parser.content_length();
+    const uint64_t bytes = announced ? *announced : parser.chunked() ? options_.body_bytes : 0;
+    if (bytes > 0 && *bodies_ + bytes > options_.all_bodies_bytes) {
+      co_await write(stream, application_.error(503, "body: expected room for it beside those of others, got none"), false, version,
+                     false);
+      co_return co_await linger(stream);
+    }
+    const auto room = std::make_shared<BodyRoom>(bodies_, bytes);
     if (lower(request.field("expect")) == "100-continue") {
       http::response<http::empty_body> go(http::status::continue_, version);
       http::response_serializer<http::empty_body> serializer(go);
@@ -264,7 +287,7 @@ class Server final : public HttpServer {
     request.body = std::move(parser.get().body());
     HttpReply now;
     if (application_.handle_now(request, now)) co_return co_await write(stream, now, keep, version, head_only) && keep;
-    co_return co_await answer(stream, std::move(request), keep, version, head_only) && keep;
+    co_return co_await answer(stream, std::move(request), room, keep, version, head_only) && keep;
   }
 
   asio::awaitable<bool> refuse_malformed(beast::tcp_stream& stream, error_code ec) {
@@ -296,8 +319,9 @@ class Server final : public HttpServer {
     co_return false;
   }
 
-  asio::awaitable<bool> answer(beast::tcp_stream& stream, HttpRequest request, bool keep, unsigned version, bool head_only) {
-    const auto exchange = std::make_shared<Exchanged>(io_, std::move(request));
+  asio::awaitable<bool> answer(beast::tcp_stream& stream, HttpRequest request, std::shared_ptr<BodyRoom> room, bool keep,
+                               unsigned version, bool head_only) {
+    const auto exchange = std::make_shared<Exchanged>(io_, std::move(request), std::move(room));
     asio::post(workers_, [this, exchange] { application_.handle(exchange); });
     watch(stream.socket(), exchange);
     bool alive = true;
@@ -439,6 +463,7 @@ class Server final : public HttpServer {
   uint16_t port_ = 0;
   std::atomic<int> open_{0};
   std::atomic<bool> draining_{false};
+  const std::shared_ptr<std::atomic<uint64_t>> bodies_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 }  // namespace

@@ -85,7 +85,7 @@ class Application {
 struct HttpOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
-  size_t body_bytes = size_t{32} << 20;
+  size_t body_bytes = size_t{32} << 20, all_bodies_bytes = size_t{512} << 20;
   int head_s = 10, idle_s = 300;
   int workers = 2;
   int connections = 1024;

@@ -372,6 +372,28 @@ def other_sites_and_types_are_refused(server):
 
 
 @check
+def large_bodies_have_a_limit_together(server):
+    held = []
+    for _ in range(20):
+        s = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{" % (32 << 20))
+        held.append(s)
+    time.sleep(0.3)
+    refused = 0
+    for s in held:
+        s.setblocking(False)
+        try:
+            head = s.recv(4096)
+            refused += head.startswith(b"HTTP/1.1 503") and b"Retry-After" in head
+        except BlockingIOError:
+            pass
+    expect(refused == 4, f"of 20 bodies of 32 MiB 16 have room, {refused} refused")
+    [s.close() for s in held]
+    time.sleep(0.3)
+    expect(server.post("/v1/completions", {"prompt": "go on", "max_tokens": 2})[0] == 200, "room again when they have gone")
+
+
+@check
 def two_replicas_and_one_is_killed(server_unused):
     if not shutil.which("haproxy"):
         print("    skipped: no haproxy", flush=True)

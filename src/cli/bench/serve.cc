@@ -91,6 +91,13 @@ class ServiceUnderLoad {
       for (std::thread& t : threads) t.join();
     });
   }
+  /// Each question once, so that what is kept of them is there for all decoders alike.
+  void warm() {
+    LoadPoint none;
+    turn("auto", none, [&](Clock::time_point) {
+      for (size_t i = 0; i < scenes_.size() && !cancel_.cancelled(); ++i) wait_for(*submit());
+    });
+  }
   void open(const std::string& decoder, double per_s, double seconds, LoadPoint& point) {
     turn(decoder, point, [&](Clock::time_point start) {
       std::exponential_distribution<double> gap(per_s);
@@ -236,12 +243,15 @@ Status bench_serve(const BenchServeOptions& o) {
   std::vector<double> loads(o.rates.begin(), o.rates.end());
   if (loads.empty()) loads.assign(o.clients.begin(), o.clients.end());
   ServiceUnderLoad load(service, o, std::move(scenes));
+  if (o.reuse) load.warm();
   if (!o.json) print_load_head(of);
   for (const double at : loads) {
     std::map<std::string, LoadPoint> points;
-    for (int turn = -1; turn < o.turns; ++turn)  // the first is a rehearsal: caches, what is known of costs
-      for (const std::string& decoder : decoders) {
+    for (int turn = -1; turn < o.turns; ++turn)  // the first is a rehearsal, for what is known of costs
+      for (size_t k = 0; k < decoders.size(); ++k) {
         SLIP_TRY_(cancel.check("bench", turn, "turns"));
+        // Each turn begins with another one.
+        const std::string& decoder = decoders[(k + static_cast<size_t>(turn + 1)) % decoders.size()];
         LoadPoint rehearsal, &point = turn < 0 ? rehearsal : points[decoder];
         const double seconds = (turn < 0 ? 0.5 : 1) * o.seconds / o.turns;
         if (!o.rates.empty())

@@ -117,7 +117,7 @@ function begin() {
   graph.start(list);
   cameras.setPath([]);
   plan.set({ path: [], waypoints: [], rollouts: [] });
-  $("form-note").textContent = list.length ? `${list.length} fields` : "";
+  $("form-note").textContent = list.length ? `${list.length} field${list.length > 1 ? "s" : ""}` : "";
   $("graph-note").textContent = $("plan-note").textContent = "";
 }
 
@@ -132,7 +132,7 @@ function showPlan(trajectory, rollouts = []) {
 
 function body(decoder) {
   return requestBody({
-    images: state.scene?.images ?? [],
+    images: state.props?.vision ? (state.scene?.images ?? []) : [],
     ego: state.scene?.ego,
     prompt: state.scene?.prompt ?? "",
     decoder,
