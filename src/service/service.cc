@@ -66,7 +66,8 @@ Fate Service::outlook_locked(const std::string& kind, const Terms& terms, double
   if (static_cast<int32_t>(waiting_.size()) >= options_.most_waiting) return Fate::kFull;
   if (terms.deadline == Clock::time_point::max()) return Fate::kAnswered;
   const double left = std::chrono::duration<double, std::milli>(terms.deadline - Clock::now()).count();
-  return ms > left || left <= 0 ? Fate::kTooLate : Fate::kAnswered;
+  if (ms > 0 && ms > left) return Fate::kTooLate;
+  return left <= 0 ? Fate::kLate : Fate::kAnswered;  // it passed while pictures were prepared: late, and not foreseen
 }
 
 Fate Service::outlook(const std::string& kind, const Terms& terms, double* retry_after_s) const {
