@@ -221,6 +221,27 @@ struct EvaluateOptions {
 Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
                         const Progress& progress = {}, const CancelToken& cancel = {});
 
+struct DriveOptions {
+  std::vector<std::string> decoders;   // presets, each driving by itself; empty: `decoder` alone
+  DecoderChoice decoder;
+  std::vector<std::string> baselines;  // drive_baselines(): without a model's latency they answer at once
+  std::vector<std::string> families;   // scene families; empty: the 12 critical and the 2 held-out ones
+  uint64_t first_seed = 900'100'000;   // of every family; training seeds lie below 100 million
+  int64_t count = 1;                   // seeds of every family
+  std::string mode = "async";          // sync, async, async+ahead, stream
+  std::string latency;                 // latency.json: answers take what their own counted passes and rows cost
+  std::vector<int64_t> delays_ms;      // everybody's answers take these times, one after another
+  bool reactive = true;                // vehicles re-time their speed towards the ego
+  std::string out;                     // JSON lines, one a drive; lines that are there are not driven again
+  std::string csv;                     // the table as CSV
+  std::string measure_latency;         // latency.json to write; nobody drives
+};
+std::vector<std::string> drive_baselines();
+/// The closed loop: 12 s of each scene with 20 Hz control, scored by NC DAC TLC (5 EP + 5 TTC + 2 C) / 12 beside the expert's run. No wall
+/// clock: the same files give the same bytes. Without latencies everybody answers at once. `folder` may be empty: baselines alone.
+Result<Report> drive(const std::string& folder, const EngineOptions& engine, const DriveOptions& options, const Progress& progress = {},
+                     const CancelToken& cancel = {});
+
 struct LimitsOptions {
   std::string machine;  // h100, h100-nvl, h200, a100, thor, orin or a JSON file; empty: this machine, its ceilings measured now
   std::string dtype = "auto";

@@ -141,6 +141,14 @@ struct EvalCommand {
 };
 Status eval(const EvalCommand& o);
 
+struct DriveCommand {
+  std::string model;
+  slipstream::EngineOptions engine;
+  slipstream::DriveOptions options;
+  bool json = false;
+};
+Status drive(const DriveCommand& o);
+
 struct TrainOptions {
   std::string config, resume, out;
   double max_minutes = 0;

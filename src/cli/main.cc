@@ -245,6 +245,41 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   c->callback([&chosen] { chosen = {[] { return eval(o); }, &o.json}; });
 }
 
+void drive_command(CLI::App& app, Chosen& chosen) {
+  static DriveCommand o;
+  slipstream::DriveOptions& d = o.options;
+  auto* c = app.add_subcommand("drive", "the closed loop: scores of driving with plans that come as late as they are computed");
+  add_model_flag(c, o.model, false);
+  add_method_options(c, d.decoder);
+  c->add_option("--decoders", d.decoders, "several presets, separated by commas: each drives the same scenes")
+      ->delimiter(',')
+      ->excludes("--decoder");
+  c->add_option("--baselines", d.baselines, fmt::format("{}", fmt::join(slipstream::drive_baselines(), ", ")))->delimiter(',');
+  c->add_option("--family", d.families, "scene families, separated by commas (default: 12 critical ones and the 2 held out)")
+      ->delimiter(',');
+  c->add_option("--seed", d.first_seed, "first seed of every family")->check(seed_number());
+  c->add_option("--count", d.count, "seeds of every family")->check(whole(int64_t{1}, int64_t{100000}));
+  c->add_option("--mode", d.mode,
+                "the world waits, goes on, goes on and the pose is moved ahead, or plans are followed before the answer ends")
+      ->check(CLI::IsMember({"sync", "async", "async+ahead", "stream"}));
+  auto* latency = c->add_option("--latency", d.latency, "latency.json: an answer takes what its own passes and rows cost");
+  c->add_option("--delays", d.delays_ms, "milliseconds that everybody's answers take, separated by commas: one table row each")
+      ->delimiter(',')
+      ->check(whole(int64_t{0}, int64_t{60000}));
+  c->add_option("--measure-latency", d.measure_latency, "write a latency.json for the decoders on this machine, and stop")
+      ->excludes(latency);
+  c->add_flag_callback(
+      "--no-reactive", [&d] { d.reactive = false; }, "other vehicles follow their scripts whatever the ego does");
+  c->add_option("--out", d.out, "JSON lines, one a drive; begun again, it goes on behind them");
+  c->add_option("--csv", d.csv, "the table as CSV");
+  add_dtype(c, o.engine.dtype, true);
+  add_device(c, o.engine.device);
+  add_kv(c, o.engine.kv_type);
+  add_threads(c, o.engine.threads);
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return drive(o); }, &o.json}; });
+}
+
 void limits_command(CLI::App& app, Chosen& chosen) {
   static LimitsCommand o;
   slipstream::LimitsOptions& l = o.options;
@@ -369,6 +404,7 @@ int main_checked(int argc, char** argv) {
   convert_command(app, chosen);
   synthesize_command(app, chosen);
   eval_command(app, chosen);
+  drive_command(app, chosen);
   limits_command(app, chosen);
   train_command(app, chosen, argv[0]);
   study_command(app, chosen, argv[0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The commands that are one call of the library and a report: inspect, preprocess, forward, form, demo, verify, simulate, import, export,
-// quantize, convert, synthesize, eval.
+// quantize, convert, synthesize, eval, drive.
 #include <filesystem>
 
 #include "base/file.h"
@@ -107,6 +107,13 @@ Status eval(const EvalCommand& o) {
   options.first_seed = options.seed = o.seed;
   Bars bars;
   const auto report = slipstream::evaluate(o.model, o.engine, options, bars.progress(), slipstream::CancelToken::of_process());
+  bars.finish();
+  return print(report, o.json);
+}
+
+Status drive(const DriveCommand& o) {
+  Bars bars;
+  const auto report = slipstream::drive(o.model, o.engine, o.options, bars.progress(), slipstream::CancelToken::of_process());
   bars.finish();
   return print(report, o.json);
 }

@@ -114,12 +114,12 @@ struct Answer {
   std::string text;
   Finish finish = Finish::kEnd;    // of free text
   std::vector<std::string> texts;  // of every rollout; the first is `text`
-  int64_t prompt_rows = 0;         // of the question, images included
   std::vector<FieldValue> values;  // in the order of the form's fields
   Plan plan;
   std::optional<DecodedAction> action;  // of models that answer with actions (config().action)
   std::vector<std::string> remarks;
   StageTimes stages;
+  int64_t prompt_rows = 0;  // of the question, images included
 };
 
 class Automatic;

@@ -82,6 +82,7 @@ Actor& Builder::add(AgentType type, Class cls) {
   Actor& a = sc.actors.emplace_back();
   a.agent = shape_of(type, g);
   a.agent.id = static_cast<uint32_t>(sc.actors.size());
+  a.later.resize(static_cast<size_t>(sc.later_steps));
   a.cls = cls;
   if (type == AgentType::kCar || type == AgentType::kTruck || type == AgentType::kBus || type == AgentType::kMotorcycle)
     a.agent.looks.colour = car_colour();
@@ -142,11 +143,15 @@ void Builder::stop_sign() {
   sc.signs.push_back({SignKind::kStop, {p.x, p.y, wrap_angle(p.yaw + kPi)}, 2.2, 0});
 }
 
+void stand(Actor& a, const Pose& p) {
+  for (int k = 0; k < kTrackSteps + static_cast<int>(a.later.size()); ++k) a.point(k) = {p.x, p.y, p.yaw, 0, 0, 0, 0, 0};
+  a.agent.pose = p;
+}
+
 Actor& Builder::parked(AgentType type, double s, double d, double yaw, Class cls) {
   Actor& a = add(type, cls);
   const Pose p = sc.ref.at(s, d);
-  for (TrackPoint& t : a.track) t.x = p.x, t.y = p.y, t.yaw = p.yaw + yaw, t.v = 0;
-  a.agent.pose = {p.x, p.y, p.yaw + yaw};
+  stand(a, {p.x, p.y, p.yaw + yaw});
   return a;
 }
 
@@ -154,7 +159,7 @@ Actor& Builder::on_path(AgentType type, const Path& path, const LaneMotion& m, C
   Actor& a = add(type, cls);
   double s = m.s;
   double yaw_before = 0;
-  for (int k = 0; k < kTrackSteps; ++k) {
+  for (int k = 0; k < kTrackSteps + sc.later_steps; ++k) {
     const double t = k * kDt;
     const double d = m.d + (m.d_end - m.d) * (m.t_side > 90 ? 0.0 : ramp((t - m.t_side) / m.side_duration));
     const double d_next = m.d + (m.d_end - m.d) * (m.t_side > 90 ? 0.0 : ramp((t + kDt - m.t_side) / m.side_duration));
@@ -163,7 +168,7 @@ Actor& Builder::on_path(AgentType type, const Path& path, const LaneMotion& m, C
     const double drift = v > 0.5 ? det_atan2((d_next - d) / kDt, v * m.direction) : yaw_before;
     yaw_before = drift;
     const double yaw = v > 0.5 || m.t_side < 90 ? p.yaw + drift : p.yaw + (m.direction > 0 ? 0.0 : kPi);
-    a.track[static_cast<size_t>(k)] = {p.x, p.y, yaw, v, 0, 0, 0, 0};
+    a.point(k) = {p.x, p.y, yaw, v, 0, 0, 0, 0};
     s += m.direction * kDt * 0.5 * (v + speed_at(m, t + kDt));
   }
   const TrackPoint& t0 = a.track[0];
@@ -176,11 +181,11 @@ Actor& Builder::along(AgentType type, const LaneMotion& m, Class cls) { return o
 Actor& Builder::across(const Path& path, AgentType type, double s, double d, int dir, double v, double t_start, double distance_m,
                        Class cls) {
   Actor& a = add(type, cls);
-  for (int k = 0; k < kTrackSteps; ++k) {
+  for (int k = 0; k < kTrackSteps + sc.later_steps; ++k) {
     const double gone = std::clamp(v * (k * kDt - t_start), 0.0, distance_m);
     const Pose p = path.at(s, d + dir * gone);
     const bool moving = k * kDt >= t_start && gone < distance_m;
-    a.track[static_cast<size_t>(k)] = {p.x, p.y, p.yaw + dir * kPi / 2, moving ? v : 0.0, 0, 0, 0, 0};
+    a.point(k) = {p.x, p.y, p.yaw + dir * kPi / 2, moving ? v : 0.0, 0, 0, 0, 0};
   }
   const TrackPoint& t0 = a.track[0];
   a.agent.pose = {t0.x, t0.y, t0.yaw};
@@ -194,15 +199,15 @@ void finish_tracks(Scene& sc) {
   for (Actor& a : sc.actors) {
     const bool still = a.track[0].v == 0 && a.track[20].x == a.track[0].x && a.track[20].y == a.track[0].y &&
                        a.track[60].x == a.track[0].x && a.track[60].y == a.track[0].y && a.track[94].x == a.track[0].x;
-    for (size_t k = 0; k < a.track.size(); ++k) {
-      TrackPoint& p = a.track[k];
+    for (int k = 0; k < kTrackSteps + static_cast<int>(a.later.size()); ++k) {
+      TrackPoint& p = a.point(k);
       if (k > 0 && still) {
         const double x = p.x, y = p.y;
         p = a.track[0];
         p.x = x, p.y = y;
         continue;
       }
-      Frenet f = k == 0 ? sc.route.project({p.x, p.y}) : sc.route.project_near({p.x, p.y}, a.track[k - 1].s);
+      Frenet f = k == 0 ? sc.route.project({p.x, p.y}) : sc.route.project_near({p.x, p.y}, a.point(k - 1).s);
       if (k > 0 && std::abs(f.d) > 12) f = sc.route.project({p.x, p.y});
       const double rel = p.yaw - sc.route.at(f.s).yaw;
       const double c = std::abs(det_cos(rel)), n = std::abs(det_sin(rel));

@@ -52,6 +52,8 @@ class Builder {
 
 Agent shape_of(AgentType type, PhiloxStream& g);
 bool is_person(AgentType type);
+/// Standing there all the time.
+void stand(Actor& a, const Pose& pose);
 
 void draw_environment(Scene& scene);
 void draw_surroundings(Scene& scene);  // parked rows, oncoming cars, decoys, scenery

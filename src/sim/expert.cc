@@ -54,6 +54,7 @@ class Driver {
     for (size_t i = 0; i < sc_.actors.size(); ++i)
       if (present(i)) passes_[i] = decide_pass(i);
     v_ = sc_.v0;
+    stood_ = sc_.stood;
     a_ = sc_.a0;
     braking_ = sc_.a0 < -0.5;
     off_ = sc_.d0;
@@ -94,7 +95,8 @@ class Driver {
     return state(p.x, p.y, p.yaw);
   }
   bool present(size_t i) const { return (removed_ & class_bit(sc_.actors[i].cls)) == 0; }
-  const TrackPoint& at(size_t i, int k) const { return sc_.actors[i].track[static_cast<size_t>(std::min(k, kTrackSteps - 1))]; }
+  const TrackPoint& at(size_t i, int k) const { return sc_.actors[i].at(k); }
+  double usual_v() const { return sc_.usual_v < 0 ? sc_.v0 : sc_.usual_v; }
   double base() const { return sc_.shift; }
   bool blocks(const Actor& a, const TrackPoint& p, double offset, double margin) const {
     return reach_left(a, p) > offset - kEgoHalfWidth - margin && reach_right(p) < offset + kEgoHalfWidth + margin;
@@ -118,16 +120,16 @@ class Driver {
     const TrackPoint& now = at(i, 0);
     const TrackPoint& later = at(i, kFutureSteps);
     const double along = (at(i, 10).s - now.s) / 1.0;
-    if (along > 0.7 * std::max(sc_.v0, 1.0) || along < -0.3 || now.s < 0) return {};
+    if (along > 0.7 * std::max(usual_v(), 1.0) || along < -0.3 || now.s < 0) return {};
     if (std::abs(later.d - now.d) > 0.6) return {};
     const double clear = pass_clearance(a);
     if (!blocks(a, now, 0, clear)) return {};
     const double left = reach_left(a, now) + clear + kEgoHalfWidth;
     const double right = reach_right(now) - clear - kEgoHalfWidth;
-    const double cap = std::max(3.0, pass_factor(a.cls) * sc_.v0);
+    const double cap = std::max(3.0, pass_factor(a.cls) * usual_v());
     if (now.d <= 0 && left <= kNudgeMax) return {true, left, cap};
     if (now.d > 0 && right >= -0.8) return {true, right, cap};
-    if (sc_.v0 < 1.0) return {};
+    if (usual_v() < 1.0) return {};
     const bool left_open = sc_.road.left_lanes > 0 || sc_.road.dashed_centre;
     if (left_open && left <= kLane + 0.4 && lane_is_free(i, kLane)) return {true, kLane, cap};
     if (sc_.road.right_lanes > 0 && right >= -kLane - 0.4 && lane_is_free(i, -kLane)) return {true, -kLane, cap};

@@ -107,8 +107,7 @@ void lead_stopped(Builder& b) {
   const double s = b.brake_distance(onset(b)) + 2.0;
   Actor& a = leader(b, {.s = 0, .v = 0});
   const Pose p = b.sc.ref.at(s + a.agent.length / 2, 0);
-  for (TrackPoint& t : a.track) t.x = p.x, t.y = p.y, t.yaw = p.yaw;
-  a.agent.pose = p;
+  stand(a, p);
   a.agent.looks.brake = a.agent.looks.hazard = true;
   if (b.chance(0.5)) b.parked(AgentType::kCar, s + a.agent.length + 5, 0, 0, Class::kNearby).agent.looks.brake = true;
 }

@@ -18,7 +18,11 @@ using Corners = std::vector<Vec2>;
 class GroundMaker {
  public:
   GroundMaker(const Scene& sc, const Pose& ego, std::vector<GroundPatch>& out)
-      : sc_(sc), ahead_(ego.x == 0 && ego.y == 0 ? 0.0 : std::max(0.0, sc.ref.project({ego.x, ego.y}).s)), out_(out) {}
+      : sc_(sc), ahead_(ego.x == 0 && ego.y == 0 ? 0.0 : std::max(0.0, sc.ref.project({ego.x, ego.y}).s)), out_(out) {
+    if (!sc.junction.present || ahead_ == 0) return;
+    const double aside = std::abs(sc.ref.project({ego.x, ego.y}).d);  // an ego that has turned sees farther along the arm
+    if (aside > 20) arm_ = aside + kSeen;
+  }
 
   void make() {
     const double left = sc_.road.left_edge(), right = sc_.road.right_edge();
@@ -61,8 +65,8 @@ class GroundMaker {
   void arms(Ground kind, double wider) {
     const Junction& j = sc_.junction;
     const double half = j.half_width + wider, middle = 0.5 * (sc_.road.left_edge() + sc_.road.right_edge());
-    if (j.left) box(sc_.ref, kind, j.s - half, j.s + half, middle, 70);
-    if (j.right) box(sc_.ref, kind, j.s - half, j.s + half, -70, middle);
+    if (j.left) box(sc_.ref, kind, j.s - half, j.s + half, middle, arm_);
+    if (j.right) box(sc_.ref, kind, j.s - half, j.s + half, -arm_, middle);
   }
   void corners() {
     const Junction& j = sc_.junction;
@@ -104,7 +108,8 @@ class GroundMaker {
   }
 
   const Scene& sc_;
-  double ahead_;  // how far the ego has come
+  double ahead_;     // how far the ego has come
+  double arm_ = 70;  // how far a junction's arms reach
   std::vector<GroundPatch>& out_;
 };
 
@@ -129,8 +134,9 @@ double weather_speed(const Environment& env) {
 }
 bool adverse(const Environment& env) { return env.weather != Weather::kClear; }
 
-Scene draw_scene(uint64_t seed, uint32_t family, uint32_t attempt) {
+Scene draw_scene(uint64_t seed, uint32_t family, uint32_t attempt, int later_steps) {
   Scene sc;
+  sc.later_steps = later_steps;
   sc.seed = seed;
   sc.family = family;
   sc.attempt = attempt;

@@ -49,6 +49,14 @@ struct Actor {
   Class cls = Class::kNone;
   double door_m = 0;  // how far an open door reaches out to the left
   std::array<TrackPoint, kTrackSteps> track{};
+  std::vector<TrackPoint> later{};  // behind the track's end, of scenes drawn for longer (Scene::later_steps)
+  /// Step k; what is asked beyond the end stands still.
+  const TrackPoint& at(int k) const {
+    const auto i = static_cast<size_t>(k);
+    if (i < track.size() || later.empty()) return track[i < track.size() ? i : track.size() - 1];
+    return later[i - track.size() < later.size() ? i - track.size() : later.size() - 1];
+  }
+  TrackPoint& point(int k) { return k < kTrackSteps ? track[static_cast<size_t>(k)] : later[static_cast<size_t>(k - kTrackSteps)]; }
 };
 
 struct Road {
@@ -69,7 +77,8 @@ enum class StopKind : uint8_t { kNone, kRed, kYellow, kGreen, kSign };
 struct Scene {
   uint64_t seed = 0;
   uint32_t family = 0, attempt = 0;
-  Path ref, route;  // the road's course in the ego's lane; the ego's way
+  int later_steps = 0;  // of tracks behind kTrackSteps: closed loops last longer than a record looks ahead
+  Path ref, route;      // the road's course in the ego's lane; the ego's way
   Road road;
   Junction junction;
   Environment env;
@@ -87,6 +96,8 @@ struct Scene {
   double d0 = 0;
   double react_s = 0.7;           // wishes for another speed wait until then
   double shift = 0, shift_s = 0;  // a lane change that the route demands: metres to the left, from when
+  double usual_v = -1;            // by which the expert judges what to pass; below 0: v0
+  int stood = 0;                  // tenths of a second that the ego has stood before the stop sign
 };
 
 /// Above this the expert slows for the weather, metres per second.
@@ -94,7 +105,7 @@ double weather_speed(const Environment& env);
 bool adverse(const Environment& env);
 
 /// Draws the scene of (seed, family, attempt). Never fails; the expert may refuse to drive it.
-Scene draw_scene(uint64_t seed, uint32_t family, uint32_t attempt);
+Scene draw_scene(uint64_t seed, uint32_t family, uint32_t attempt, int later_steps = 0);
 /// What the cameras see at time t in 0 .. 6.4 s, with the ego at `ego`.
 Moment moment_of(const Scene& scene, double t_s, Pose ego, double ego_speed_mps);
 
@@ -109,6 +120,10 @@ struct Drawn {
   int rejected = 0, unseen = 0;
 };
 Result<Drawn> draw_accepted(uint64_t seed, std::optional<uint32_t> family);
+
+/// A scene some time on, as the ego sees it that then is at `ego` of the scene's coordinates with this speed and acceleration. Where
+/// actors are told from step `step` of their tracks on. For frames of records and for the closed loop.
+Scene seen_by(const Scene& whole, const Pose& ego, double v, double a, double offset, int step);
 
 /// A frame of an accepted scene: the scene in the ego's coordinates of that time, what is true of it, and where
 /// the ego is in the coordinates of the whole scene.

@@ -18,11 +18,12 @@ Pose moved(const Pose& ego, const Pose& p) {
 }
 
 /// The actor from `step` on. Tracks reach 3 s past the horizon; what is asked beyond their end stands still.
-void advance(Actor& a, const Pose& ego, double s0, size_t step) {
-  const auto before = a.track;
-  for (size_t k = 0; k < a.track.size(); ++k) {
-    TrackPoint& p = a.track[k];
-    p = before[std::min(k + step, before.size() - 1)];
+void advance(Actor& a, const Pose& ego, double s0, int step) {
+  const Actor before = a;
+  a.later.clear();
+  for (int k = 0; k < kTrackSteps; ++k) {
+    TrackPoint& p = a.point(k);
+    p = before.at(k + step);
     const Pose q = moved(ego, {p.x, p.y, p.yaw});
     p.x = q.x, p.y = q.y, p.yaw = q.yaw, p.s -= s0;
   }
@@ -30,9 +31,10 @@ void advance(Actor& a, const Pose& ego, double s0, size_t step) {
   a.agent.speed_mps = a.track[0].v;
 }
 
-Scene in_frame(const Scene& whole, const Plan& plan, int step) {
+}  // namespace
+
+Scene seen_by(const Scene& whole, const Pose& ego, double v, double a, double offset, int step) {
   Scene sc = whole;
-  const Pose& ego = plan.start;
   const double t = kDt * step;
   const double s_ref = whole.ref.project({ego.x, ego.y}).s, s_route = whole.route.project({ego.x, ego.y}).s;
   sc.ref = whole.ref.seen_from(ego, s_ref);
@@ -41,7 +43,7 @@ Scene in_frame(const Scene& whole, const Plan& plan, int step) {
   sc.stop_s -= s_ref;
   for (double& s : sc.crosswalks) s -= s_ref;
   if (sc.exit_crosswalk) *sc.exit_crosswalk -= s_route;
-  for (Actor& a : sc.actors) advance(a, ego, s_route, static_cast<size_t>(step));
+  for (Actor& actor : sc.actors) advance(actor, ego, s_route, step);
   for (TrafficLight& l : sc.lights) l.pose = moved(ego, l.pose);
   for (Sign& s : sc.signs) s.pose = moved(ego, s.pose);
   for (Scenery& s : sc.scenery) s.pose = moved(ego, s.pose);
@@ -50,16 +52,14 @@ Scene in_frame(const Scene& whole, const Plan& plan, int step) {
       const Pose q = seen_from(ego, {c.x, c.y, 0});
       c = {q.x, q.y};
     }
-  sc.v0 = plan.start_v;
-  sc.a0 = plan.start_a;
+  sc.v0 = v;
+  sc.a0 = a;
   sc.brake_began_s = 0;
-  sc.d0 = plan.start_offset;
+  sc.d0 = offset;
   sc.react_s = std::max(0.0, sc.react_s - t);
   sc.shift_s = std::max(0.0, sc.shift_s - t);
   return sc;
 }
-
-}  // namespace
 
 Result<DrawnFrame> draw_frame(uint64_t seed, std::optional<uint32_t> family, double t_s) {
   if (!(t_s >= 0 && t_s <= kMostFrameS)) return bad_input("frame: expected 0 to {} s, got {}", kMostFrameS, t_s);
@@ -70,7 +70,9 @@ Result<DrawnFrame> draw_frame(uint64_t seed, std::optional<uint32_t> family, dou
     return DrawnFrame{d.scene, std::move(d.scene), std::move(d.labels), 0.0, {}, v0};
   }
   const Plan plan = drive(d.scene, 0, step);
-  DrawnFrame out{{}, in_frame(d.scene, plan, step), {}, kDt * step, plan.start, plan.start_v};
+  DrawnFrame out{{},         seen_by(d.scene, plan.start, plan.start_v, plan.start_a, plan.start_offset, step),
+                 {},         kDt * step,
+                 plan.start, plan.start_v};
   out.labels = judge(out.scene, plan, d.scene, drive(d.scene), step);
   out.labels.seed = seed;
   out.labels.family = d.labels.family;

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// slipstream::drive: a model, its ablations and baselines in the closed loop, each with the latencies that were asked for.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "api/boundary.h"
+#include "api/choice.h"
+#include "api/engines.h"
+#include "api/slots.h"
+#include "api/tools/reports.h"
+#include "base/file.h"
+#include "drive/model_planner.h"
+#include "drive/study.h"
+#include "kernels/kernels.h"
+#include "sim/record.h"
+#include "slipstream/engine.h"
+
+namespace slip::api {
+
+namespace {
+
+constexpr std::string_view kGrey = "grey-images", kShuffled = "shuffled-history";
+
+bool is_baseline(std::string_view name) {
+  const auto names = drive::baseline_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Result<std::vector<uint32_t>> families_of(const std::vector<std::string>& wanted) {
+  std::vector<uint32_t> out;
+  const auto names = sim::family_names();
+  const auto add = [&](std::string_view name) -> Status {
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end()) return bad_input("--family: expected one of `slipstream simulate --list-families`, got {}", name);
+    out.push_back(static_cast<uint32_t>(at - names.begin()));
+    return {};
+  };
+  if (wanted.empty())
+    for (const std::string_view name : drive::critical_families()) SLIP_TRY_(add(name));
+  for (const std::string& name : wanted) SLIP_TRY_(add(name));
+  return out;
+}
+
+/// Decoders' names as given; one with parts of its own is called by its preset.
+std::vector<slipstream::DecoderChoice> choices_of(const slipstream::DriveOptions& o) {
+  if (o.decoders.empty()) return {o.decoder};
+  std::vector<slipstream::DecoderChoice> out;
+  for (const std::string& preset : o.decoders) {
+    slipstream::DecoderChoice c;
+    c.preset = preset;
+    out.push_back(c);
+  }
+  return out;
+}
+
+/// The engine and the planners that use it.
+class Planners {
+ public:
+  Status load(const std::string& folder, const slipstream::EngineOptions& how,
+              const std::vector<slipstream::DecoderChoice>& choices, const slipstream::Progress& progress,
+              const slipstream::CancelToken& cancel) {
+    int slots = how.slots;
+    for (const auto& c : choices) slots = std::max(slots, slots_for(c, folder));
+    const EngineOptions options{
+        .dtype = how.dtype, .threads = how.threads, .slots = slots, .device = how.device, .kv_type = how.kv_type};
+    SLIP_TRY(engine_, Engine::load(folder, options, load_progress(progress, cancel)));
+    if (engine_->task().form == TaskForm::kAction)
+      return unsupported("drive: {}: expected a model that answers with a trajectory, got one of single actions", folder);
+    for (const auto& c : choices) {
+      SLIP_TRY(Method method, method_from(c, {}, engine_.get(), true));
+      names_.push_back(method.preset);
+      planners_[names_.back()] = std::make_unique<drive::ModelPlanner>(*engine_, method);
+      if (names_.size() > 1) continue;
+      planners_[std::string(kGrey)] = std::make_unique<drive::ModelPlanner>(*engine_, method, drive::Ablation::kGreyImages);
+      planners_[std::string(kShuffled)] =
+          std::make_unique<drive::ModelPlanner>(*engine_, method, drive::Ablation::kShuffledHistory);
+    }
+    return {};
+  }
+  const std::vector<std::string>& names() const { return names_; }
+  Engine& engine() { return *engine_; }
+  drive::ModelPlanner* model(const std::string& name) { return static_cast<drive::ModelPlanner*>(planners_.at(name).get()); }
+  Result<drive::Planner*> of(const drive::Entrant& e) {
+    auto& planner = planners_[e.driver];
+    if (!planner) planner = drive::baseline(e.driver);
+    if (!planner) return usage_error("drive: expected a decoder or a baseline, got {}", e.driver);
+    return planner.get();
+  }
+
+ private:
+  std::unique_ptr<Engine> engine_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::unique_ptr<drive::Planner>> planners_;
+};
+
+/// Everybody with every latency: priced by the file, or the same number of milliseconds for all.
+Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& o, const std::vector<std::string>& decoders,
+                                                drive::Mode mode) {
+  std::vector<drive::Entrant> out;
+  std::optional<drive::LatencyFile> file;
+  if (!o.latency.empty()) {
+    SLIP_TRY(file, drive::read_latency(o.latency));
+  }
+  const auto delayed = [&](const std::string& driver) {
+    for (const int64_t ms : o.delays_ms) out.push_back({driver, fmt::format("{} ms", ms), mode, {{}, ms}});
+  };
+  for (const std::string& name : decoders) {
+    if (file) {
+      SLIP_TRY(const drive::Costs costs, file->of(name, o.latency));
+      out.push_back({name, "priced", mode, {costs, 0}});
+    }
+    delayed(name);
+    if (!file && o.delays_ms.empty()) out.push_back({name, "", drive::Mode::kSync, {}});
+  }
+  for (const std::string& name : o.baselines) {
+    const bool of_model = name == kGrey || name == kShuffled;
+    if (of_model && decoders.empty()) return usage_error("--baselines: {}: expected a model beside it, got none", name);
+    if (!of_model && !is_baseline(name))
+      return usage_error("--baselines: expected {}, {} or {}, got {}", fmt::join(drive::baseline_names(), ", "), kGrey, kShuffled,
+                         name);
+    if (file && of_model) {
+      SLIP_TRY(const drive::Costs costs, file->of(decoders.front(), o.latency));
+      out.push_back({name, "priced", mode, {costs, 0}});
+    }
+    delayed(name);
+    if (o.delays_ms.empty() && !(file && of_model)) out.push_back({name, "", drive::Mode::kSync, {}});
+  }
+  for (size_t i = 0; i < out.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (out[i].label() == out[j].label()) return usage_error("drive: expected each driver once, got {} twice", out[i].label());
+  if (out.empty()) return usage_error("drive: expected a model or --baselines, got neither");
+  return out;
+}
+
+/// Lines that are there are read; new ones are appended whole, one after another.
+class DriveLines {
+ public:
+  static Result<DriveLines> open(const std::string& file, drive::Study& study, std::string& remarks) {
+    DriveLines out;
+    if (file.empty()) return out;
+    std::error_code ec;
+    int64_t known = 0;
+    if (std::filesystem::exists(file, ec)) {
+      SLIP_TRY(const std::string text, read_file(file));
+      size_t begin = 0;
+      for (int64_t number = 1; begin < text.size(); ++number) {
+        const size_t end = text.find('\n', begin);
+        if (end == std::string::npos) break;  // cut off by a kill: driven again
+        const std::string where = fmt::format("{}, line {}", file, number);
+        SLIP_TRY(const json::value v, parse_json(std::string_view(text).substr(begin, end - begin), where));
+        if (!v.is_object()) return bad_input("{}: expected an object, got another type", where);
+        SLIP_TRY_(study.take(v.get_object(), where));
+        begin = end + 1;
+        ++known;
+      }
+      if (begin < text.size()) std::filesystem::resize_file(file, begin, ec);
+      if (known > 0) remarks += fmt::format("{}: {} drives are there already\n", file, known);
+    }
+    out.stream_.open(file, std::ios::app | std::ios::binary);
+    if (!out.stream_) return bad_input("{}: expected a file that can be written, got one that cannot", file);
+    out.file_ = file;
+    return out;
+  }
+  void add(const json::object& line) {
+    if (!file_.empty()) stream_ << line_of(line) << '\n' << std::flush;
+  }
+  Status finish() {
+    if (file_.empty() || stream_) return {};
+    return resource_error("{}: expected room for its lines, got a failed write", file_);
+  }
+
+ private:
+  std::string file_;
+  std::ofstream stream_;
+};
+
+/// One answer at the start of each scene, for every decoder.
+Status measure_latency(const slipstream::DriveOptions& o, const std::string& folder, Planners& planners,
+                       const std::vector<uint32_t>& families, const slipstream::Progress& progress,
+                       const slipstream::CancelToken& cancel, json::object& report) {
+  drive::LatencyFile file{to_valid_utf8(std::filesystem::path(folder).filename().string()),
+                          isa_choice().reason,
+                          "measured by slipstream drive --measure-latency",
+                          {}};
+  constexpr int kWarm = 2;
+  int64_t done = 0;
+  const auto total = static_cast<int64_t>(planners.names().size() * families.size());
+  for (const std::string& name : planners.names()) {
+    std::vector<drive::Measured> answers;
+    drive::ModelPlanner* planner = planners.model(name);
+    for (const uint32_t family : families) {
+      SLIP_TRY(drive::World world, drive::World::make(o.first_seed, family, true));
+      drive::Motion ego{0, 0, 0, world.scene().v0};
+      world.decide(0, ego);
+      drive::Situation s{world, 0, ego, ego, 0, 0, {}, world.intent(ego)};
+      for (size_t i = 0; i < 16; ++i) s.history[i] = world.history(-0.25 * static_cast<double>(15 - i));
+      for (int i = 0; i < (answers.empty() ? kWarm + 1 : 1); ++i) {
+        SLIP_TRY_(cancel.check("measure", done, "answers"));
+        SLIP_TRY(const drive::Planned planned, planner->plan(s, cancel));
+      }
+      const Answer& a = planner->answer();
+      const Statistics& n = a.decoded.statistics;
+      answers.push_back(
+          {planner->counts(), a.stages.encode_ms, n.ms.prefill, n.ms.draft + n.ms.verify, a.stages.form_ms + a.stages.plan_ms});
+      if (progress) progress("measuring", ++done, total);
+    }
+    file.decoders.emplace_back(name, drive::fitted_costs(answers));
+  }
+  report["latency"] = o.measure_latency;
+  return drive::write_latency(file, o.measure_latency);
+}
+
+Result<slipstream::Report> drive_all(const std::string& folder, const slipstream::EngineOptions& how,
+                                     const slipstream::DriveOptions& o, const slipstream::Progress& progress,
+                                     const slipstream::CancelToken& cancel) {
+  SLIP_TRY(const drive::Mode mode, drive::mode_named(o.mode));
+  SLIP_TRY(const std::vector<uint32_t> families, families_of(o.families));
+  const std::vector<slipstream::DecoderChoice> choices = folder.empty() ? std::vector<slipstream::DecoderChoice>{} : choices_of(o);
+  for (const auto& c : choices) SLIP_TRY_(check_words(c));
+  if (folder.empty() && (!o.decoders.empty() || !o.measure_latency.empty()))
+    return usage_error("drive: expected --model with --decoders and --measure-latency, got none");
+  Planners planners;
+  if (mode != drive::Mode::kSync && mode != drive::Mode::kAsync && o.latency.empty() && o.delays_ms.empty())
+    return usage_error("--mode {}: expected --latency or --delays beside it, got neither", o.mode);
+  if (!folder.empty()) SLIP_TRY_(planners.load(folder, how, choices, progress, cancel));
+  json::object result;
+  if (!o.measure_latency.empty()) {
+    SLIP_TRY_(measure_latency(o, folder, planners, families, progress, cancel, result));
+    return report_of(result, fmt::format("{} written\n", o.measure_latency));
+  }
+  SLIP_TRY(std::vector<drive::Entrant> entrants, entrants_of(o, planners.names(), mode));
+  drive::Study study({.families = families, .first_seed = o.first_seed, .seeds = o.count, .reactive = o.reactive},
+                     std::move(entrants));
+  std::string remarks;
+  SLIP_TRY(DriveLines lines, DriveLines::open(o.out, study, remarks));
+  int64_t done = 0;
+  SLIP_TRY_(study.run([&](const drive::Entrant& e) { return planners.of(e); },
+                      [&](const drive::Drove& d) {
+                        lines.add(drive::to_json(d, study.entrants()[d.entrant]));
+                        if (progress) progress("driving", ++done, study.drives());
+                      },
+                      cancel));
+  result = study.to_json();
+  result["mode"] = drive::name_of(mode);
+  result["model"] = folder;
+  slipstream::Report report = report_of(result, study.table(), lines.finish());
+  if (!o.csv.empty()) SLIP_TRY_(write_file(o.csv, study.csv()));
+  report.remarks = std::move(remarks);
+  return report;
+}
+
+}  // namespace
+
+}  // namespace slip::api
+
+namespace slipstream {
+
+std::vector<std::string> drive_baselines() {
+  std::vector<std::string> out;
+  for (const std::string_view name : slip::drive::baseline_names()) out.emplace_back(name);
+  out.emplace_back(slip::api::kGrey);
+  out.emplace_back(slip::api::kShuffled);
+  return out;
+}
+
+Result<Report> drive(const std::string& folder, const EngineOptions& engine, const DriveOptions& options, const Progress& progress,
+                     const CancelToken& cancel) {
+  return slip::api::bounded([&] { return slip::api::drive_all(folder, engine, options, progress, cancel); });
+}
+
+}  // namespace slipstream

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// See model_planner.h.
+#include "drive/model_planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/philox.h"
+#include "sim/render/render.h"
+
+namespace slip::drive {
+
+namespace {
+
+/// Positions, speeds and accelerations in another order, the same one for the same moment of the same scene.
+void shuffle_history(EgoInput& ego, uint64_t seed, int64_t time_ms) {
+  PhiloxStream g(seed, 0x5F0000 + static_cast<uint64_t>(time_ms));
+  for (size_t i = ego.history.size() - 1; i > 0; --i) {
+    const size_t j = g.below(static_cast<uint32_t>(i + 1));
+    std::swap(ego.history[i], ego.history[j]);
+    std::swap(ego.history[i].t_s, ego.history[j].t_s);  // times stay in order
+  }
+}
+
+bool is_of_the_plan(const Form& form, int32_t field) {
+  const Field& f = form.fields()[static_cast<size_t>(field)];
+  return form.sections()[static_cast<size_t>(f.section)].name == "trajectory";
+}
+
+}  // namespace
+
+Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel) {
+  std::vector<uint8_t> pictures(sim::kCameras * sim::kImageBytes);
+  const bool grey = ablation_ == Ablation::kGreyImages;
+  if (!grey) sim::render_all(s.world.moment(static_cast<double>(s.time_ms) / 1000, s.ego), pictures);
+  Request request;
+  request.ego = EgoInput{s.intent, s.history};
+  if (ablation_ == Ablation::kShuffledHistory) shuffle_history(*request.ego, s.world.seed(), s.time_ms);
+  request.images = camera_images(pictures, grey);
+  request.method = method_;
+  request.fit = Fit::kMinJerkV0;
+  request.reuse_prompt = false;  // what an answer costs does not depend on the one before
+  request.context.cancel = cancel;
+  SLIP_TRY(const FormPtr form, engine_.form_of(request));
+  int64_t forwards = 0, ready = 0;
+  request.context.on_progress = [&](const DecodeProgress& p) { forwards = p.forwards; };
+  request.context.on_field = [&](int32_t field, std::span<const TokenId>) {
+    if (is_of_the_plan(form->form, field)) ready = forwards;
+  };
+  SLIP_TRY(answer_, engine_.run(request));
+  const Statistics& n = answer_.decoded.statistics;
+  counts_ = {answer_.prompt_rows, std::max<int64_t>(0, n.forwards - 1), std::max<int64_t>(0, n.rows - answer_.prompt_rows)};
+  Planned out;
+  out.counts = out.ready = counts_;
+  if (ready > 0 && counts_.passes > 0) {
+    // Rows are counted for the answer as a whole: passes have their share of them.
+    out.ready.passes = std::min(counts_.passes, ready - 1);
+    out.ready.rows = counts_.rows * out.ready.passes / counts_.passes;
+  }
+  std::vector<sim::Vec2> local;
+  out.valid = answer_.plan.fitted.has_value();
+  if (out.valid) {
+    for (const Waypoint& p : answer_.plan.fitted->points) local.push_back({p.x, p.y});
+    out.dt = 1 / answer_.plan.fitted->rate_hz;
+  } else {
+    local.assign(20, {0, 0});
+  }
+  out.points = to_world(local, s.origin);
+  return out;
+}
+
+Costs fitted_costs(std::span<const Measured> answers) {
+  Costs out;
+  if (answers.empty()) return out;
+  double prompt_rows = 0, prefill = 0, pp = 0, pr = 0, rr = 0, pt = 0, rt = 0;
+  for (const Measured& m : answers) {
+    out.encode += m.encode_ms, out.plan += m.plan_ms, prefill += m.prefill_ms;
+    prompt_rows += static_cast<double>(m.counts.prompt_rows);
+    const auto p = static_cast<double>(m.counts.passes), r = static_cast<double>(m.counts.rows);
+    pp += p * p, pr += p * r, rr += r * r, pt += p * m.decode_ms, rt += r * m.decode_ms;
+  }
+  const auto n = static_cast<double>(answers.size());
+  out.encode /= n, out.plan /= n;
+  out.row = prompt_rows > 0 ? prefill / prompt_rows : 0;
+  const double det = pp * rr - pr * pr;
+  if (det > 1e-6 * pp * rr) {
+    out.pass = (pt * rr - rt * pr) / det;
+    out.decode_row = (rt * pp - pt * pr) / det;
+  }
+  // Answers with the same shape do not tell passes and rows apart, and noise may turn one of them negative: then passes carry all.
+  if (out.pass <= 0 || out.decode_row < 0) out.pass = pp > 0 ? pt / pp : 0, out.decode_row = 0;
+  return out;
+}
+
+}  // namespace slip::drive

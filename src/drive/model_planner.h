@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model drives: three cameras rendered where the ego is, its own history and the route's intent, one answer, the fitted plan.
+#pragma once
+#include "drive/planner.h"
+#include "engine/engine.h"
+
+namespace slip::drive {
+
+/// What is taken away from the model to see how much it matters.
+enum class Ablation : uint8_t { kNone, kGreyImages, kShuffledHistory };
+
+class ModelPlanner : public Planner {
+ public:
+  ModelPlanner(Engine& engine, Method method, Ablation ablation = Ablation::kNone)
+      : engine_(engine), method_(std::move(method)), ablation_(ablation) {}
+  Result<Planned> plan(const Situation& s, const CancelToken& cancel) override;
+  /// Of the last answer.
+  const Answer& answer() const { return answer_; }
+  const Counts& counts() const { return counts_; }
+
+ private:
+  Engine& engine_;
+  Method method_;
+  Ablation ablation_;
+  Answer answer_;
+  Counts counts_;
+};
+
+/// What a decoder's answers cost here: prefill and decoding times of `answers` are shared out by least squares over passes and rows.
+struct Measured {
+  Counts counts;
+  double encode_ms = 0, prefill_ms = 0, decode_ms = 0, plan_ms = 0;
+};
+Costs fitted_costs(std::span<const Measured> answers);
+
+}  // namespace slip::drive

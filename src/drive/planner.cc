@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// See planner.h.
+#include "drive/planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/expert.h"
+#include "sim/math.h"
+
+namespace slip::drive {
+
+using sim::Vec2;
+
+std::vector<Vec2> to_world(std::span<const Vec2> local, const Motion& origin) {
+  const double c = sim::det_cos(origin.heading), s = sim::det_sin(origin.heading);
+  std::vector<Vec2> out{{origin.x, origin.y}};
+  for (const Vec2& p : local) out.push_back({origin.x + p.x * c - p.y * s, origin.y + p.x * s + p.y * c});
+  return out;
+}
+
+namespace {
+
+constexpr double kDt = 0.25;
+constexpr int kPoints = 20;
+
+/// Speed and curvature kept.
+class Keep : public Planner {
+ public:
+  Keep(bool moves, bool turns) : moves_(moves), turns_(turns) {}
+  Result<Planned> plan(const Situation& s, const CancelToken&) override {
+    Planned out{{{s.origin.x, s.origin.y}}, kDt};
+    for (int i = 1; i <= kPoints; ++i) {
+      const Motion m = moves_ ? bicycle_step(s.origin, 0, turns_ ? s.curvature : 0.0, kDt * i) : s.origin;
+      out.points.push_back({m.x, m.y});
+    }
+    return out;
+  }
+
+ private:
+  bool moves_, turns_;
+};
+
+/// Along the route's lane behind the nearest actor on it, which is taken to keep its speed.
+class LeadOnly : public Planner {
+ public:
+  Result<Planned> plan(const Situation& s, const CancelToken&) override {
+    const sim::Scene& sc = s.world.scene();
+    const sim::Frenet at = sc.route.project({s.origin.x, s.origin.y});
+    const double goal = at.s > 0 && s.time_ms >= 1000 * sc.shift_s ? sc.shift : 0.0;
+    double gap = 1e9, lead = 0;
+    for (const ActorNow& a : s.world.actors_at(static_cast<double>(s.time_ms) / 1000)) {
+      const sim::Frenet f = sc.route.project({a.x, a.y});
+      const double ahead = f.s - at.s - sim::kEgoFront - 2.2;
+      if (std::fabs(f.d - goal) > 1.6 || ahead < -2 || ahead >= gap) continue;
+      gap = ahead, lead = a.speed * sim::det_cos(a.heading - sc.route.at(f.s).yaw);
+    }
+    return along(s, at, goal, gap, lead);
+  }
+
+ private:
+  static Planned along(const Situation& s, const sim::Frenet& at, double goal, double gap, double lead) {
+    const sim::Scene& sc = s.world.scene();
+    constexpr double kStepS = 0.05, kLateral = 2.5, kPerStep = 0.95;
+    Planned out{{{s.origin.x, s.origin.y}}, kDt};
+    double gone = 0, v = s.origin.v, d = at.d;
+    for (int k = 1; k <= kPoints * 5; ++k) {
+      double set = std::max(sc.v_set, 1.0);
+      for (double x = 0; x < 25; x += 2.5) {
+        const double bend = std::fabs(sc.route.curvature(at.s + gone + x));
+        if (bend > 1e-4) set = std::min(set, std::sqrt(kLateral / bend + 2 * 1.5 * x));
+      }
+      const bool leads = gap < 80;
+      const double left = std::max(0.1, gap + lead * kStepS * k - gone);
+      const double a = std::clamp(Idm{}.acceleration(v, set, leads ? std::optional(left) : std::nullopt, v - lead), -8.0, 2.0);
+      const double next = std::max(0.0, v + a * kStepS);
+      gone += 0.5 * (v + next) * kStepS, v = next;
+      d = goal + (d - goal) * (v > 0.5 ? kPerStep : 1.0);
+      if (k % 5 != 0) continue;
+      const sim::Pose p = sc.route.at(at.s + gone, d);
+      out.points.push_back({p.x, p.y});
+    }
+    return out;
+  }
+};
+
+/// The driver that knows every actor's motion (sim/expert.h), asked anew from where the ego is.
+class Expert : public Planner {
+ public:
+  Result<Planned> plan(const Situation& s, const CancelToken&) override {
+    const auto step = static_cast<int>(s.time_ms / 100);
+    const sim::Plan plan = sim::drive(s.world.seen_from(step, s.origin, s.acceleration));
+    std::vector<Vec2> local;
+    for (const sim::FutureState& f : plan.future) local.push_back({f.x, f.y});
+    return Planned{to_world(local, s.origin), sim::kDt};
+  }
+};
+
+}  // namespace
+
+std::vector<std::string_view> baseline_names() { return {"stay", "constant-velocity", "constant-turn", "idm", "expert"}; }
+
+std::unique_ptr<Planner> baseline(std::string_view name) {
+  if (name == "stay") return std::make_unique<Keep>(false, false);
+  if (name == "constant-velocity") return std::make_unique<Keep>(true, false);
+  if (name == "constant-turn") return std::make_unique<Keep>(true, true);
+  if (name == "idm") return std::make_unique<LeadOnly>();
+  if (name == "expert") return std::make_unique<Expert>();
+  return nullptr;
+}
+
+}  // namespace slip::drive
