@@ -210,19 +210,27 @@ struct EvaluateOptions {
   double every_s = 0;  // > 0: frames of each simulated scene, so many seconds apart; drafter "previous" goes by the frame before
   int32_t frames = 2;
   DecoderChoice decoder;
+  std::vector<std::string> decoders;  // presets: all of them over the same records, one table
   double temperature = 0;
+  std::vector<std::pair<std::string, double>> section_temperatures;
+  int32_t rollouts = 1;           // sampled plans a record: the least error, their average's, their spread
+  int32_t shard = 0, shards = 1;  // only records shard, shard + shards, ...
   uint64_t seed = 0;
   bool blank_images = false, reuse_prompt = true;
   std::string require;    // JSON file of limits: Report::outcome is kCheckFailed where one is missed
-  std::string out;        // JSON lines, one a record
+  std::string out;        // JSON lines, one a record and decoder
+  bool resume = false;    // what `out` has already is not answered again
+  std::string csv;        // the table of several decoders as CSV
   std::string calibrate;  // width.json to write: how often drafts held, how long fields were, what passes cost
 };
 /// Metrics of a decoder over records.
 Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
                         const Progress& progress = {}, const CancelToken& cancel = {});
+/// The same from lines that evaluations wrote (`out`), such as those of shards. A record that comes twice under one decoder is kBadInput.
+Result<Report> merge_evaluations(const std::vector<std::string>& files, const std::string& csv = "");
 
 struct DriveOptions {
-  std::vector<std::string> decoders;   // presets, each driving by itself; empty: `decoder` alone
+  std::vector<std::string> decoders;  // presets, each driving by itself; empty: `decoder` alone
   DecoderChoice decoder;
   std::vector<std::string> baselines;  // drive_baselines(): without a model's latency they answer at once
   std::vector<std::string> families;   // scene families; empty: the 12 critical and the 2 held-out ones
@@ -234,13 +242,15 @@ struct DriveOptions {
   bool reactive = true;                // vehicles re-time their speed towards the ego
   std::string out;                     // JSON lines, one a drive; lines that are there are not driven again
   std::string csv;                     // the table as CSV
+  std::string replay, frames;          // one drive to look at: JSON of every tenth of a second, a folder of the cameras' PNGs
+  std::string figure;                  // score over latency, .png or .svg
   std::string measure_latency;         // latency.json to write; nobody drives
 };
 std::vector<std::string> drive_baselines();
 /// The closed loop: 12 s of each scene with 20 Hz control, scored by NC DAC TLC (5 EP + 5 TTC + 2 C) / 12 beside the expert's run. No wall
 /// clock: the same files give the same bytes. Without latencies everybody answers at once. `folder` may be empty: baselines alone.
-Result<Report> drive(const std::string& folder, const EngineOptions& engine, const DriveOptions& options, const Progress& progress = {},
-                     const CancelToken& cancel = {});
+Result<Report> drive(const std::string& folder, const EngineOptions& engine, const DriveOptions& options,
+                     const Progress& progress = {}, const CancelToken& cancel = {});
 
 struct LimitsOptions {
   std::string machine;  // h100, h100-nvl, h200, a100, thor, orin or a JSON file; empty: this machine, its ceilings measured now

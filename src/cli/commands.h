@@ -136,6 +136,8 @@ struct EvalCommand {
   std::string model;
   slipstream::EngineOptions engine;
   slipstream::EvaluateOptions options;
+  std::vector<std::string> merge, section_temperatures;
+  std::string shard;  // I/N
   uint64_t seed = 0;
   bool json = false;
 };

@@ -217,13 +217,23 @@ void export_command(CLI::App& app, Chosen& chosen) {
 void eval_command(CLI::App& app, Chosen& chosen) {
   static EvalCommand o;
   auto* c = app.add_subcommand("eval", "metrics of a decoder over a record set or over held-out seeds");
-  add_model_flag(c, o.model, true);
+  add_model_flag(c, o.model, false);
   c->add_option("--records", o.options.records, "record set; without it, scenes are simulated from --seed");
   c->add_option("--seed", o.seed, "first held-out seed (0: 900000000); with --temperature also the seed of the draws")
       ->check(seed_number());
   c->add_option("--count", o.options.count, "records (default: the whole set, or 500 simulated ones)")
       ->check(whole(int64_t{1}, kMostRecords));
   add_method_options(c, o.options.decoder);
+  c->add_option("--decoders", o.options.decoders, "several presets, separated by commas: the same records, one table")
+      ->delimiter(',')
+      ->excludes("--decoder");
+  c->add_option("--rollouts", o.options.rollouts, "sampled plans a record, with their least error and their spread")
+      ->check(whole(1, 64));
+  c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
+  c->add_option("--shard", o.shard, "I/N: records I, I + N, ... alone, as one task of an array")->type_name("I/N");
+  c->add_flag("--resume", o.options.resume, "what --out has already is not answered again");
+  c->add_option("--csv", o.options.csv, "the table of several decoders as CSV");
+  auto* merge = c->add_option("--merge", o.merge, "files that --out wrote, of shards: their table, without answering anything");
   c->add_option("--calibrate", o.options.calibrate,
                 "width.json to write: how often drafts held, how long fields were, what passes cost here (for --width measured)");
   c->add_option("--every", o.options.every_s,
@@ -242,7 +252,10 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   add_kv(c, o.engine.kv_type);
   add_threads(c, o.engine.threads);
   add_json(c, o.json);
-  c->callback([&chosen] { chosen = {[] { return eval(o); }, &o.json}; });
+  c->callback([&chosen, merge] {
+    if (o.model.empty() && merge->count() == 0) throw CLI::RequiredError("--model");
+    chosen = {[] { return eval(o); }, &o.json};
+  });
 }
 
 void drive_command(CLI::App& app, Chosen& chosen) {
@@ -272,6 +285,9 @@ void drive_command(CLI::App& app, Chosen& chosen) {
       "--no-reactive", [&d] { d.reactive = false; }, "other vehicles follow their scripts whatever the ego does");
   c->add_option("--out", d.out, "JSON lines, one a drive; begun again, it goes on behind them");
   c->add_option("--csv", d.csv, "the table as CSV");
+  c->add_option("--replay", d.replay, "one drive as JSON for a page: ego, actors and plan every tenth of a second");
+  c->add_option("--video", d.frames, "one drive as a folder of PNG frames of the cameras, ten a second");
+  c->add_option("--figure", d.figure, "score over latency, a PNG or SVG to write");
   add_dtype(c, o.engine.dtype, true);
   add_device(c, o.engine.device);
   add_kv(c, o.engine.kv_type);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The commands that are one call of the library and a report: inspect, preprocess, forward, form, demo, verify, simulate, import, export,
 // quantize, convert, synthesize, eval, drive.
+#include <charconv>
 #include <filesystem>
 
 #include "base/file.h"
@@ -14,6 +15,40 @@ namespace {
 
 Status print(const Result<slipstream::Report>& report, bool json) {
   return report ? print_report(*report, json) : Status(report.error());
+}
+
+}  // namespace
+
+namespace {
+
+/// "I/N".
+Status take_shard(const std::string& text, slipstream::EvaluateOptions& options) {
+  if (text.empty()) return {};
+  const size_t slash = text.find('/');
+  const auto number = [](std::string_view digits, int32_t& out) {
+    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+    return error == std::errc{} && stop == digits.data() + digits.size() && out >= 0;
+  };
+  const std::string_view all = text;
+  if (slash != std::string::npos && number(all.substr(0, slash), options.shard) && number(all.substr(slash + 1), options.shards) &&
+      options.shards > 0 && options.shard < options.shards)
+    return {};
+  return usage_error("--shard: expected I/N with I from 0 to N - 1, got {}", text);
+}
+
+/// "SECTION=T".
+Status take_section_temperature(const std::string& text, slipstream::EvaluateOptions& options) {
+  const size_t equals = text.find('=');
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  if (equals != std::string::npos && equals > 0) {
+    const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
+    if (error == std::errc{} && stop == end && value >= 0 && value <= 100) {
+      options.section_temperatures.emplace_back(text.substr(0, equals), value);
+      return {};
+    }
+  }
+  return usage_error("--section-temperature: expected SECTION=T with T from 0 to 100, got {}", text);
 }
 
 }  // namespace
@@ -104,7 +139,10 @@ Status limits(const LimitsCommand& o) {
 
 Status eval(const EvalCommand& o) {
   slipstream::EvaluateOptions options = o.options;
+  if (!o.merge.empty()) return print(slipstream::merge_evaluations(o.merge, o.options.csv), o.json);
   options.first_seed = options.seed = o.seed;
+  SLIP_TRY_(take_shard(o.shard, options));
+  for (const std::string& text : o.section_temperatures) SLIP_TRY_(take_section_temperature(text, options));
   Bars bars;
   const auto report = slipstream::evaluate(o.model, o.engine, options, bars.progress(), slipstream::CancelToken::of_process());
   bars.finish();

@@ -85,17 +85,34 @@ double SpeedControl::acceleration(double target, double v, double dt) {
   return a;
 }
 
-Follower::Follower(double curvature) : angle_(sim::det_atan2(kWheelbase * curvature, 1)) {}
+Pace pace_of(std::span<const Vec2> plan, double plan_dt, double offset_s) {
+  const auto speed = [&](size_t j) { return sim::det_hypot(plan[j + 1].x - plan[j].x, plan[j + 1].y - plan[j].y) / plan_dt; };
+  const size_t last = plan.size() - 2;
+  const double at = offset_s / plan_dt - 0.5;  // in segments' middles
+  if (last == 0 || at >= static_cast<double>(last)) return {speed(last), 0};
+  const auto j = static_cast<size_t>(std::max<int64_t>(0, sim::det_floor(at)));
+  const double v = speed(j), step = speed(j + 1) - v;
+  return {std::max(0.0, v + (at - static_cast<double>(j)) * step), step / plan_dt};
+}
+
+Follower::Follower(double curvature, const SpeedControl& speed, bool feed_forward)
+    : speed_(speed), feed_forward_(feed_forward), angle_(sim::det_atan2(kWheelbase * curvature, 1)) {}
 
 Follower::Command Follower::hold() const { return {0, 0, sim::det_tan(angle_) / kWheelbase}; }
 
 Follower::Command Follower::follow(std::span<const Vec2> plan, double plan_dt, double offset_s, const Motion& m) {
   Command out;
-  // A rounding error below a boundary of two segments must not keep the earlier one.
-  const auto at = static_cast<size_t>(std::max<int64_t>(0, sim::det_floor(offset_s / plan_dt + 1e-9)));
-  const size_t j = std::min(at, plan.size() - 2);
-  out.target = sim::det_hypot(plan[j + 1].x - plan[j].x, plan[j + 1].y - plan[j].y) / plan_dt;
-  out.a = speed_.acceleration(out.target, m.v, kControlStep);
+  if (feed_forward_) {
+    const Pace pace = pace_of(plan, plan_dt, offset_s);
+    out.target = pace.v;
+    out.a = std::clamp(pace.a + speed_.acceleration(pace.v, m.v, kControlStep), speed_.low, speed_.high);
+  } else {
+    // A rounding error below a boundary of two segments must not keep the earlier one.
+    const auto at = static_cast<size_t>(std::max<int64_t>(0, sim::det_floor(offset_s / plan_dt + 1e-9)));
+    const size_t j = std::min(at, plan.size() - 2);
+    out.target = sim::det_hypot(plan[j + 1].x - plan[j].x, plan[j + 1].y - plan[j].y) / plan_dt;
+    out.a = speed_.acceleration(out.target, m.v, kControlStep);
+  }
   const double c = sim::det_cos(m.heading), s = sim::det_sin(m.heading);
   std::vector<Vec2> path;
   for (const Vec2& p : plan) {

@@ -41,10 +41,22 @@ struct SpeedControl {
 
 constexpr double kControlStep = 0.05, kWheelbase = 2.9, kSteeringRate = 0.5;
 
+/// Gains of the closed loop. Plans begin with the speed that the ego has: who goes by their speed alone sees no error, asks for a new one
+/// every tenth of a second and never brakes. So the plan's own acceleration is fed forward, and the gain is for what is left.
+inline constexpr SpeedControl kLoopGains{.kp = 1.0, .ki = 0.0};
+
+/// Speed and acceleration of a plan at a time: speeds of its segments belong to their middles, between them they are linear. Behind the
+/// last middle the speed is kept.
+struct Pace {
+  double v = 0, a = 0;
+};
+Pace pace_of(std::span<const sim::Vec2> plan, double plan_dt, double offset_s);
+
 /// Follows plans at 20 Hz. A plan is a line of points `plan_dt` apart in time, the first being where the ego was at the plan's time zero.
+/// `feed_forward`: the plan's pace with its acceleration; else the speed of the segment that the offset lies in.
 class Follower {
  public:
-  explicit Follower(double curvature = 0);
+  explicit Follower(double curvature = 0, const SpeedControl& speed = {}, bool feed_forward = false);
   struct Command {
     double target = 0, a = 0, curvature = 0;
   };
@@ -55,6 +67,7 @@ class Follower {
 
  private:
   SpeedControl speed_;
+  bool feed_forward_ = false;
   double angle_ = 0;
 };
 

@@ -89,5 +89,35 @@ TEST(Follower, DrivesTheFixturesPlansStepByStep) {
   }
 }
 
+TEST(Pace, OfABrakingPlanIsItsSpeedAndItsAcceleration) {
+  // 10 m/s, braking with 4 m/s^2: s(t) = 10 t - 2 t^2.
+  for (const double dt : {0.1, 0.25}) {
+    std::vector<sim::Vec2> plan;
+    for (int i = 0; i <= 8; ++i) plan.push_back({10 * dt * i - 2 * dt * i * dt * i, 0});
+    for (const double t : {0.0, 0.05, 0.3, 0.6}) {
+      const Pace p = pace_of(plan, dt, t);
+      EXPECT_NEAR(p.v, 10 - 4 * t, 1e-9) << dt << " " << t;
+      EXPECT_NEAR(p.a, -4, 1e-9);
+    }
+    EXPECT_EQ(pace_of(plan, dt, 60).a, 0);  // behind its end it goes on as it was
+    EXPECT_NEAR(pace_of(plan, dt, 60).v, 10 - 4 * 7.5 * dt, 1e-9);
+  }
+}
+
+TEST(Follower, BrakesAsAPlanDoesThatIsMadeAnewAtEveryTenthOfASecond) {
+  // Every plan begins with the car's own speed: its error is zero and its acceleration is all that there is to go by.
+  Follower follower(0, kLoopGains, true);
+  Motion m{0, 0, 0, 10};
+  for (int k = 0; k < 20; ++k) {
+    std::vector<sim::Vec2> plan;
+    for (int i = 0; i <= 10; ++i) plan.push_back({m.x + m.v * 0.1 * i - 1.5 * 0.01 * i * i, 0});
+    for (const double offset : {0.0, 0.05}) {
+      const Follower::Command c = follower.follow(plan, 0.1, offset, m);
+      m = bicycle_step(m, c.a, c.curvature, kControlStep);
+    }
+  }
+  EXPECT_NEAR(m.v, 10 - 3 * 2.0, 1e-6);
+}
+
 }  // namespace
 }  // namespace slip::drive

@@ -22,7 +22,7 @@ class Drive {
         planner_(planner),
         cancel_(cancel),
         schedule_(settings.mode, kPeriod, kHorizon),
-        follower_(world_.scene().route.curvature(0)) {
+        follower_(world_.scene().route.curvature(0), kLoopGains, true) {
     ego_ = {0, 0, 0, world_.scene().v0};
     out_.v0 = ego_.v;
     for (size_t i = 0; i < world_.scene().actors.size(); ++i) map_.others.push_back(world_.other(i));

@@ -37,11 +37,22 @@ TEST(ClosedLoop, TheExpertDrivesTheCriticalScenes) {
       const EpisodeScore s = score_episode(e, e);
       sum += s.score;
       successes += s.success;
-      std::printf("%-22s %lu  S %.3f  NC %.1f DAC %.0f TLC %.0f TTC %.0f C %.0f  %.1f m\n", std::string(name).c_str(),
-                  static_cast<unsigned long>(seed), s.score, s.nc, s.dac, s.tlc, s.ttc, s.comfort, e.track.progress_m);
+      EXPECT_TRUE(s.success) << name << " " << seed << ": NC " << s.nc << " DAC " << s.dac << " TLC " << s.tlc;
     }
-  EXPECT_GE(successes, n * 85 / 100);
-  EXPECT_GE(sum / n, 0.8);
+  EXPECT_EQ(successes, n);
+  EXPECT_GE(sum / n, 0.9);
+}
+
+TEST(ClosedLoop, TheExpertStandsWhereHeMeansTo) {
+  // Below 1 m/s no stop asks for much of the brake: who decides anew ten times a second must not creep over the line.
+  for (const char* where : {"lead_stopped", "red_light", "night_debris"})
+    for (uint64_t seed = kSeed; seed < kSeed + 3; ++seed) {
+      const EpisodeScore s = [&] {
+        const Episode e = driven("expert", where, 0, seed);
+        return score_episode(e, e);
+      }();
+      EXPECT_EQ(s.nc * s.tlc * s.ttc, 1) << where << " " << seed;
+    }
 }
 
 TEST(ClosedLoop, WhoKeepsHisSpeedHitsWhatStandsInTheWay) {

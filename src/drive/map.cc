@@ -9,7 +9,7 @@ using sim::Vec2;
 
 namespace {
 
-constexpr double kBehind = -30, kAhead = 300, kArm = 200;
+constexpr double kBehind = -30, kAhead = 300, kArm = 200, kPiece = 20;
 
 /// A band along a path, from d0 (right) to d1 (left).
 Polygon band(const sim::Path& path, double from, double to, double d0, double d1) {
@@ -73,7 +73,9 @@ Surroundings World::map() const {
   };
   for (int i = -road.right_lanes; i <= road.left_lanes; ++i) lane(sc.ref, sim::kLane * i, true);
   for (int i = 1; i <= road.opposite_lanes; ++i) lane(sc.ref, sim::kLane * (road.left_lanes + i), road.dashed_centre);
-  out.drivable.push_back(band(sc.ref, kBehind, kAhead, road.right_edge(), road.left_edge()));
+  // In pieces that overlap: a road may come round onto itself.
+  for (double s = kBehind; s < kAhead; s += kPiece)
+    out.drivable.push_back(band(sc.ref, s, s + kPiece + 2, road.right_edge(), road.left_edge()));
   for (double s = kBehind; s <= kAhead; s += 1) {
     const sim::Pose p = sc.route.at(s);
     out.centre_line.push_back({p.x, p.y});

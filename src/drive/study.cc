@@ -61,7 +61,8 @@ Result<Drove> drove_from(const json::object& line, std::span<const Entrant> entr
   if (known == names.end()) return bad_input("{}: family: expected a scene family, got {}", where, family);
   d.family = static_cast<uint32_t>(known - names.begin());
   const json::value* seed = line.if_contains("seed");
-  if (!seed || !(seed->is_uint64() || seed->is_int64())) return bad_input("{}: seed: expected a whole number, got another", where);
+  if (!seed || !(seed->is_uint64() || (seed->is_int64() && seed->get_int64() >= 0)))
+    return bad_input("{}: seed: expected a whole number, got another", where);
   d.seed = seed->to_number<uint64_t>();
   for (const Column& c : kColumns) {
     SLIP_TRY(d.score.*c.value, get_number(line, c.name, where));
@@ -226,6 +227,28 @@ std::string Study::csv() const {
       if (c.name != "score") out += fmt::format(",{:.6f}", r.at(c.name).to_number<double>());
     out += "\n";
   }
+  return out;
+}
+
+Chart Study::chart() const {
+  Chart out{.title = fmt::format("Closed loop: {} scenes", settings_.families.size() * static_cast<size_t>(settings_.seeds)),
+            .x_label = "latency of an answer, milliseconds",
+            .y_label = "score",
+            .series = {}};
+  for (size_t i = 0; i < entrants_.size(); ++i) {
+    const std::vector<const Drove*> drives = of(i);
+    if (drives.empty()) continue;
+    const Interval score = interval_of(values_of(drives, &EpisodeScore::score), scenes_of(drives), Resampling::kPlain,
+                                       settings_.bootstrap_seed, settings_.resamples);
+    // An answer that is priced by its own counts is a point beside the lines of injected latencies.
+    const bool priced = entrants_[i].delay.costs.has_value();
+    const std::string name = priced ? entrants_[i].label() : entrants_[i].driver;
+    auto at = std::find_if(out.series.begin(), out.series.end(), [&](const ChartSeries& s) { return s.name == name; });
+    if (at == out.series.end()) at = out.series.insert(at, {name, {}, !priced});
+    at->points.push_back({mean_of(values_of(drives, &EpisodeScore::latency_ms)), score.mean, score.low, score.high});
+  }
+  for (ChartSeries& s : out.series)
+    std::sort(s.points.begin(), s.points.end(), [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
   return out;
 }
 

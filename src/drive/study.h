@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "drive/episode.h"
+#include "plot/chart.h"
 
 namespace slip::drive {
 
@@ -60,6 +61,8 @@ class Study {
   json::object to_json() const;
   std::string table() const;
   std::string csv() const;
+  /// Score over latency, a line a driver.
+  Chart chart() const;
 
  private:
   std::vector<const Drove*> of(size_t entrant) const;

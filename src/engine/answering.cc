@@ -37,6 +37,10 @@ Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>
   plan.fitted = std::move(fit.mean);
   plan.infeasible = why_infeasible(*plan.fitted, request.ego ? std::optional<Waypoint>(v0) : std::nullopt);
   plan.spread_m = std::move(fit.spread_m);
+  for (size_t r = 0; rollouts.size() > 1 && r < rollouts.size(); ++r) {
+    SLIP_TRY(Trajectory one, map.apply(rollouts[r], v0));
+    plan.fitted_rollouts.push_back(std::move(one));
+  }
   return {};
 }
 

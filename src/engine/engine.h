@@ -100,6 +100,7 @@ struct Plan {
   std::vector<double> spread_m;                 // per point: root mean square distance of the rollouts from their mean
   std::vector<std::string> infeasible;          // why a car could not follow the fitted plan
   std::vector<std::vector<Waypoint>> rollouts;  // as each answer says, where there are several
+  std::vector<Trajectory> fitted_rollouts;      // the same after the fit
 };
 
 struct StageTimes {

@@ -5,83 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
-#include "plan/baselines.h"
-#include "plan/feasibility.h"
-#include "plan/metrics.h"
-#include "sim/cot.h"
+#include "base/measure.h"
+#include "task/wod.h"
 
 namespace slip {
-
-namespace {
-
-constexpr size_t kPoints = 20;  // 5 s at 4 Hz
-
-double mean_distance(std::span<const Waypoint> a, std::span<const Waypoint> b, size_t n) {
-  double sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += distance_m(a[i], b[i]);
-  return sum / static_cast<double>(n);
-}
-
-const std::string* text_value(const Answer& a, size_t f) {
-  return f < a.values.size() ? std::get_if<std::string>(&a.values[f]) : nullptr;
-}
-
-void add_labels(const Answer& a, const sim::Labels& labels, Evaluation& sums) {
-  const auto objects = objects_of(a.form->form, a.values);
-  const bool know_objects = (labels.unknown & sim::kUnknownObjects) == 0;
-  for (size_t c = 0; c < objects.size(); ++c)
-    if (objects[c] && know_objects) sums.objects[c].add(*objects[c], labels.critical[c]);
-  if ((labels.unknown & sim::kUnknownBehaviour) != 0) return;
-  ++sums.judged;
-  for (size_t f = 0; f < a.form->form.fields().size(); ++f) {
-    const std::string_view name = a.form->form.fields()[f].name;
-    const std::string_view truth = behaviour_truth(labels, name);
-    if (truth.empty()) continue;
-    const std::string* said = text_value(a, f);
-    (name.ends_with(".lateral") ? sums.lateral_right : sums.longitudinal_right) += said && *said == truth;
-  }
-}
-
-/// Texts that the scene has a truth for: the fields of drive-cot.
-Status add_texts(const Answer& a, const sim::Labels& labels, const Tokenizer& tokenizer, Evaluation& sums) {
-  const auto fields = a.form->form.fields();
-  const sim::CotLabels names;
-  if (std::none_of(fields.begin(), fields.end(), [&](const Field& f) { return names.find(f.name) != nullptr; })) return {};
-  SLIP_TRY(const std::vector<FieldValue> truth, truth_values(labels, *a.form, tokenizer));
-  for (size_t f = 0; f < fields.size(); ++f) {
-    if (!names.find(fields[f].name)) continue;
-    const auto known = [&](const auto& t) { return t.first == fields[f].name; };
-    auto at = std::find_if(sums.texts.begin(), sums.texts.end(), known);
-    if (at == sums.texts.end()) at = sums.texts.insert(at, {fields[f].name, {}});
-    at->second.add(text_value(a, f), std::get<std::string>(truth[f]));
-  }
-  return {};
-}
-
-/// Numbers in bins are an action for the next moment, no plan whose displacement could be told.
-bool answers_with_action(const Answer& a) {
-  return std::any_of(a.form->meanings.begin(), a.form->meanings.end(),
-                     [](const FieldMeaning& m) { return std::holds_alternative<BinsMeaning>(m); });
-}
-
-void add_plan(const Answer& a, const sim::Labels& labels, Evaluation& sums) {
-  if (answers_with_action(a)) return;
-  const std::vector<Waypoint> truth = truth_points(labels);
-  const Waypoint v0{labels.history.back().vx, labels.history.back().vy};
-  // An answer without a plan counts as standing still: leaving it out would reward not answering.
-  const Trajectory plan = a.plan.fitted && a.plan.fitted->points.size() == kPoints ? *a.plan.fitted : stay();
-  sums.infeasible += !kinematics_of(plan).feasible();
-  if ((labels.unknown & sim::kUnknownFuture) != 0) return;
-  for (Subset* s : {&sums.all, labels.pre_onset ? &sums.pre_onset : nullptr}) {
-    if (!s) continue;
-    s->model.add(plan.points, truth);
-    s->constant_velocity.add(constant_velocity(v0).points, truth);
-    s->standing.add(stay().points, truth);
-  }
-}
-
-}  // namespace
 
 void TextAgreement::add(const std::string* answer, const std::string& truth) {
   ++count_;
@@ -108,23 +35,14 @@ double mean_over_texts(const Evaluation& e, double (TextAgreement::*of)() const)
 double Evaluation::text_agreement() const { return mean_over_texts(*this, &TextAgreement::agreement); }
 double Evaluation::text_prior() const { return mean_over_texts(*this, &TextAgreement::prior); }
 
-void DisplacementSums::add(std::span<const Waypoint> prediction, std::span<const Waypoint> truth) {
-  ade_3s_ += mean_distance(prediction, truth, 12);
-  ade_5s_ += mean_distance(prediction, truth, kPoints);
-  fde_5s_ += distance_m(prediction[kPoints - 1], truth[kPoints - 1]);
+void DisplacementSums::add(double ade_3s, double ade_5s, double fde_5s) {
+  ade_3s_ += ade_3s;
+  ade_5s_ += ade_5s;
+  fde_5s_ += fde_5s;
   ++count_;
 }
 
 json::object DisplacementSums::to_json() const { return {{"ade_3s", ade_3s()}, {"ade_5s", ade_5s()}, {"fde_5s", fde_5s()}}; }
-
-std::vector<Waypoint> truth_points(const sim::Labels& labels) {
-  std::vector<Waypoint> out;
-  for (size_t i = 1; i <= kPoints; ++i) {
-    const sim::Vec2 p = sim::future_at(labels, static_cast<double>(i) / 4);
-    out.push_back({p.x, p.y});
-  }
-  return out;
-}
 
 Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings) {
   Request r;
@@ -135,34 +53,75 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
   r.decode.seed = settings.seed;
   r.context = settings.context;
   r.reuse_prompt = settings.reuse_prompt;
+  r.rollouts = settings.rollouts;
+  r.section_temperatures = settings.section_temperatures;
   return r;
 }
 
-Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images,
-                               const EvalSettings& settings, Evaluation& sums) {
+Result<Evaluated> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images,
+                                  const EvalSettings& settings, Evaluation& sums) {
   if (images.size() != sim::kCameras * sim::kImageBytes)
     return bad_input("record of seed {}: expected {} bytes of pictures, got {}", labels.seed, sim::kCameras * sim::kImageBytes,
                      images.size());
-  SLIP_TRY(Answer answer, engine.run(request_of(labels, images, settings)));
-  ++sums.records;
-  sums.valid += answer.decoded.valid;
-  add_labels(answer, labels, sums);
-  SLIP_TRY_(add_texts(answer, labels, *engine.model().tokenizer(), sums));
-  add_plan(answer, labels, sums);
-  const Statistics& s = answer.decoded.statistics;
-  sums.forwards += s.forwards;
-  sums.tokens += s.tokens;
-  sums.proposed += s.proposed;
-  sums.tested += s.tested;
-  sums.accepted += s.accepted;
-  sums.decode_ms += s.ms.total;
-  sums.encode_ms += answer.stages.encode_ms;
-  sums.prefill_ms += s.ms.prefill;
-  sums.draft_ms += s.ms.draft;
-  sums.verify_ms += s.ms.verify;
-  sums.total_ms += answer.stages.total_ms;
-  if (!answer.chosen.name.empty()) ++sums.chosen[answer.chosen.name];
-  return answer;
+  Request request = request_of(labels, images, settings);
+  SLIP_TRY(const FormPtr form, engine.form_of(request));
+  // When the last field outside the trajectory is decided, reasoning is over.
+  const auto start = Clock::now();
+  double reasoning_ms = 0;
+  request.context.on_field = [&](int32_t field, std::span<const TokenId>) {
+    const Field& f = form->form.fields()[static_cast<size_t>(field)];
+    if (form->form.sections()[static_cast<size_t>(f.section)].name != "trajectory") reasoning_ms = ms_since(start);
+  };
+  SLIP_TRY(Answer answer, engine.run(request));
+  SLIP_TRY(RecordMeasures m, measure_record(labels, answer, *engine.model().tokenizer()));
+  m.decoder = settings.label.empty() ? settings.method.preset : settings.label;
+  if (reasoning_ms > 0) {
+    const double before = answer.stages.encode_ms + answer.stages.form_ms + answer.decoded.statistics.ms.prefill;
+    m.set("ms_reasoning", std::max(0.0, reasoning_ms - before));
+    m.set("ms_trajectory", std::max(0.0, answer.stages.total_ms - answer.stages.plan_ms - reasoning_ms));
+  }
+  sums.add(m);
+  return Evaluated{std::move(answer), std::move(m)};
+}
+
+void Evaluation::add(const RecordMeasures& m) {
+  ++records;
+  valid += m.valid;
+  for (size_t c = 0; c < m.objects.size(); ++c)
+    if (m.objects[c]) objects[c].add(m.objects[c]->said, m.objects[c]->truth);
+  for (const RecordMeasures::Text& t : m.texts) {
+    auto at = std::find_if(texts.begin(), texts.end(), [&](const auto& known) { return known.first == t.field; });
+    if (at == texts.end()) at = texts.insert(at, {t.field, {}});
+    const std::string other = t.truth + " not";
+    at->second.add(t.equal ? &t.truth : &other, t.truth);
+  }
+  judged += m.judged;
+  if (!m.chosen.empty()) ++chosen[m.chosen];
+  longitudinal_right += m.longitudinal_right;
+  lateral_right += m.lateral_right;
+  const auto number = [&](const std::string& name) { return m.get(name).value_or(0); };
+  for (Subset* s : {&all, m.pre_onset ? &pre_onset : nullptr}) {
+    if (!s || !m.get("ade_5s")) continue;
+    s->model.add(number("ade_3s"), number("ade_5s"), number("fde_5s"));
+    s->constant_velocity.add(number("cv_ade_3s"), number("cv_ade_5s"), number("cv_fde_5s"));
+    s->standing.add(number("standing_ade_3s"), number("standing_ade_5s"), number("standing_fde_5s"));
+  }
+  infeasible += number("infeasible") != 0;
+  const auto count = [&](const char* name) { return static_cast<int64_t>(number(name)); };
+  forwards += count("forwards"), tokens += count("tokens"), proposed += count("proposed"), tested += count("tested");
+  accepted += count("accepted");
+  decode_ms += number("ms_decode"), total_ms += number("ms_total"), encode_ms += number("ms_encode");
+  prefill_ms += number("ms_prefill"), draft_ms += number("ms_draft"), verify_ms += number("ms_verify");
+  for (const auto& [name, value] : m.numbers) {
+    Mean& mean = measures[name];
+    mean.sum += value;
+    ++mean.count;
+  }
+}
+
+std::optional<double> Evaluation::measure(const std::string& name) const {
+  const auto at = measures.find(name);
+  return at == measures.end() ? std::nullopt : std::optional(at->second.value());
 }
 
 namespace {
@@ -236,6 +195,9 @@ json::object Evaluation::to_json() const {
                             {"draft", per_record(draft_ms)},
                             {"verify", per_record(verify_ms)}}}};
   out.insert(rest.begin(), rest.end());
+  json::object means;
+  for (const auto& [name, mean] : measures) means[name] = mean.value();
+  out["measures"] = std::move(means);
   return out;
 }
 
@@ -325,6 +287,119 @@ std::string texts_table(const Evaluation& e) {
 
 }  // namespace
 
+namespace {
+
+/// What else there is, a line a kind.
+std::string measures_lines(const Evaluation& e) {
+  std::string out;
+  const auto line = [&](std::string_view title, std::initializer_list<std::pair<const char*, const char*>> names) {
+    std::string parts;
+    for (const auto& [name, word] : names)
+      if (const auto v = e.measure(name)) parts += fmt::format("{}{} {:.3f}", parts.empty() ? "" : ", ", word, *v);
+    if (!parts.empty()) out += fmt::format("{:<34} {}\n", title, parts);
+  };
+  line("Rater Feedback Score",
+       {{"rfs", "model"}, {"rfs_cv", "constant velocity"}, {"rfs_standing", "standing"}, {"rfs_expert", "expert"}});
+  line("nuScenes L2, UniAD (m)", {{"nuscenes_uniad_1s", "1 s"}, {"nuscenes_uniad_2s", "2 s"}, {"nuscenes_uniad_3s", "3 s"}});
+  line("nuScenes L2, ST-P3 (m)", {{"nuscenes_stp3_1s", "1 s"}, {"nuscenes_stp3_2s", "2 s"}, {"nuscenes_stp3_3s", "3 s"}});
+  line("meta-action IoU, 6.4 s", {{"meta_action_iou", "model"}, {"meta_action_iou_cv", "constant velocity"}});
+  line("miss rate", {{"miss_waymo_3s", "Waymo 3 s"},
+                     {"miss_waymo_5s", "5 s"},
+                     {"miss_argoverse", "Argoverse"},
+                     {"miss_nuscenes", "nuScenes"},
+                     {"miss_nuplan_3s", "nuPlan 3 s"},
+                     {"miss_nuplan_5s", "5 s"}});
+  line("rollouts, ADE@5s (m)",
+       {{"min_ade_5s", "least"}, {"mean_ade_5s", "mean"}, {"ade_5s_of_average", "of the average"}, {"spread_m", "spread"}});
+  line("fits, ADE@5s (m)",
+       {{"fit_jmt-paper_ade_5s", "as published"}, {"fit_minjerk-v0_ade_5s", "least jerk"}, {"fit_linear_ade_5s", "linear"}});
+  line("action error (m/s^2)", {{"action_l1", "mean"},
+                                {"action_rms", "root mean square"},
+                                {"action_largest", "largest"},
+                                {"action_bins_right", "bins right"}});
+  line("milliseconds",
+       {{"ms_encode", "encode"}, {"ms_prefill", "prefill"}, {"ms_reasoning", "reasoning"}, {"ms_trajectory", "trajectory"}});
+  return out.empty() ? out : "\n" + out;
+}
+
+/// Columns of the comparison: title, and what stands there for an evaluation.
+struct ComparisonColumn {
+  const char* title;
+  std::optional<double> (*value)(const Evaluation&);
+  int decimals;
+};
+
+template <const char* Name>
+std::optional<double> of_measure(const Evaluation& e) {
+  return e.measure(Name);
+}
+constexpr char kRfs[] = "rfs", kRfsCv[] = "rfs_cv", kMinAde[] = "min_ade_5s", kRows[] = "rows", kCritical[] = "critical_path",
+               kIou[] = "meta_action_iou", kUniad[] = "nuscenes_uniad_3s", kStp3[] = "nuscenes_stp3_3s", kAction[] = "action_l1",
+               kReasoning[] = "ms_reasoning";
+
+constexpr ComparisonColumn kComparison[] = {
+    {"records", [](const Evaluation& e) { return std::optional(static_cast<double>(e.records)); }, 0},
+    {"valid", [](const Evaluation& e) { return std::optional(share(e.valid, e.records)); }, 3},
+    {"ms", [](const Evaluation& e) { return std::optional(e.records ? e.total_ms / static_cast<double>(e.records) : 0.0); }, 1},
+    {"ms reasoning", of_measure<kReasoning>, 1},
+    {"passes", [](const Evaluation& e) { return std::optional(share(e.forwards, e.records)); }, 1},
+    {"rows", of_measure<kRows>, 0},
+    {"critical path", of_measure<kCritical>, 1},
+    {"tokens/pass", [](const Evaluation& e) { return std::optional(share(e.tokens, e.forwards)); }, 2},
+    {"accepted", [](const Evaluation& e) { return e.tested ? std::optional(share(e.accepted, e.tested)) : std::nullopt; }, 3},
+    {"ADE@3s", [](const Evaluation& e) { return e.all.model.count() ? std::optional(e.all.model.ade_3s()) : std::nullopt; }, 3},
+    {"ADE@5s", [](const Evaluation& e) { return e.all.model.count() ? std::optional(e.all.model.ade_5s()) : std::nullopt; }, 3},
+    {"minADE@5s", of_measure<kMinAde>, 3},
+    {"RFS", of_measure<kRfs>, 3},
+    {"RFS of constant velocity", of_measure<kRfsCv>, 3},
+    {"L2@3s UniAD", of_measure<kUniad>, 3},
+    {"L2@3s ST-P3", of_measure<kStp3>, 3},
+    {"meta-action IoU", of_measure<kIou>, 3},
+    {"action error", of_measure<kAction>, 3},
+};
+
+/// Columns that some evaluation has.
+std::vector<const ComparisonColumn*> columns_of(const Evaluations& all) {
+  std::vector<const ComparisonColumn*> out;
+  for (const ComparisonColumn& c : kComparison)
+    if (std::any_of(all.begin(), all.end(), [&](const auto& e) { return c.value(e.second).has_value(); })) out.push_back(&c);
+  return out;
+}
+
+}  // namespace
+
+std::string comparison_table(const Evaluations& all) {
+  const auto columns = columns_of(all);
+  std::string out = "| decoder |", rule = "|---|";
+  for (const ComparisonColumn* c : columns) out += fmt::format(" {} |", c->title), rule += "--:|";
+  out += "\n" + rule + "\n";
+  for (const auto& [name, e] : all) {
+    out += fmt::format("| {} |", name);
+    for (const ComparisonColumn* c : columns) {
+      const auto v = c->value(e);
+      out += v ? fmt::format(" {:.{}f} |", *v, c->decimals) : " |";
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string comparison_csv(const Evaluations& all) {
+  const auto columns = columns_of(all);
+  std::string out = "decoder";
+  for (const ComparisonColumn* c : columns) out += fmt::format(",{}", c->title);
+  out += "\n";
+  for (const auto& [name, e] : all) {
+    out += fmt::format("\"{}\"", name);
+    for (const ComparisonColumn* c : columns) {
+      const auto v = c->value(e);
+      out += v ? fmt::format(",{:.6f}", *v) : ",";
+    }
+    out += "\n";
+  }
+  return out;
+}
+
 std::string evaluation_table(const Evaluation& e, const Method* method) {
   const bool objects = has_objects(e) || e.texts.empty();
   std::string out = method ? method->automatic ? automatic_line(e) : decoder_line(*method) : "";
@@ -347,6 +422,7 @@ std::string evaluation_table(const Evaluation& e, const Method* method) {
     line("constant velocity", s->constant_velocity);
     line("standing still", s->standing);
   }
+  out += measures_lines(e);
   out += fmt::format(
       "\nforward passes per answer {:.1f}, tokens {:.1f}, accepted/tested {:.3f}, {:.1f} ms per answer ({:.1f} ms decoding)\n",
       share(e.forwards, e.records), share(e.tokens, e.records), share(e.accepted, e.tested),

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/engine.h"
+#include "eval/measures.h"
 #include "plan/label_scores.h"
 #include "sim/record.h"
 
@@ -20,6 +21,9 @@ namespace slip {
 
 struct EvalSettings {
   Method method;
+  std::string label;  // of the decoder in lines and tables; empty: the method's preset
+  int rollouts = 1;
+  std::vector<std::pair<std::string, float>> section_temperatures;
   float temperature = 0;
   uint64_t seed = 0;
   DecodeContext context;      // an earlier answer, an observer of drafts, cancellation
@@ -30,7 +34,7 @@ struct EvalSettings {
 /// Sums over records; means come out of `json`.
 class DisplacementSums {
  public:
-  void add(std::span<const Waypoint> prediction, std::span<const Waypoint> truth);
+  void add(double ade_3s, double ade_5s, double fde_5s);
   int64_t count() const { return count_; }
   double ade_3s() const { return mean(ade_3s_); }
   double ade_5s() const { return mean(ade_5s_); }
@@ -74,22 +78,40 @@ struct Evaluation {
   double decode_ms = 0, total_ms = 0;  // decode: prefill, draft, verify and what is between
   double encode_ms = 0, prefill_ms = 0, draft_ms = 0, verify_ms = 0;
   std::map<std::string, int64_t> chosen;  // decoder auto: answers by what it took
+  /// Means of everything else that records were measured by (eval/measures.h), over the records that have it.
+  struct Mean {
+    double sum = 0;
+    int64_t count = 0;
+    double value() const { return count ? sum / static_cast<double>(count) : 0; }
+  };
+  std::map<std::string, Mean> measures;
+  /// One record more, as it was measured or as its line says.
+  void add(const RecordMeasures& m);
+  /// The mean of a measure; nothing where no record has it.
+  std::optional<double> measure(const std::string& name) const;
   json::object to_json() const;
 };
 
 /// One record through the engine, added to `sums`. The answer comes back for whoever wants it.
-Result<Answer> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images,
-                               const EvalSettings& settings, Evaluation& sums);
+struct Evaluated {
+  Answer answer;
+  RecordMeasures measures;
+};
+Result<Evaluated> evaluate_record(Engine& engine, const sim::Labels& labels, std::span<const uint8_t> images,
+                                  const EvalSettings& settings, Evaluation& sums);
 
 /// The record as a request: ego history, three images.
 Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, const EvalSettings& settings);
-/// The expert's future as 20 points at 4 Hz.
-std::vector<Waypoint> truth_points(const sim::Labels& labels);
 
 /// {"macro_f1": {"min": 0.7}, "pre_onset.model.ade_5s": {"max": 3}}: what can be said of limits before there is a result.
 Status check_limit_shapes(const json::value& limits, std::string_view where);
 /// Such limits' dotted paths lead into to_json(). kCheckFailed lists what is missed.
 Status check_limits(const json::object& result, const json::object& limits, std::string_view where);
+
+/// Several evaluations of the same records, a line each: Markdown (which people read as it is), or CSV.
+using Evaluations = std::vector<std::pair<std::string, Evaluation>>;
+std::string comparison_table(const Evaluations& all);
+std::string comparison_csv(const Evaluations& all);
 
 /// A table for people, headed by the decoder where it is given, and "lossy" where that is.
 std::string evaluation_table(const Evaluation& e, const Method* method = nullptr);

@@ -14,6 +14,7 @@ namespace {
 constexpr double kBrakeOn = 2.5;   // m/s^2 that a stop must need before the expert brakes: late, so that onset is a cue
 constexpr double kBrakeOff = 1.2;  // below which it lets go again
 constexpr double kCurveBrake = 1.5;
+constexpr double kNear = 2.0;  // m
 constexpr double kAccel = 1.6, kHeadway = 1.1, kStandstill = 2.0, kComfortBrake = 2.0;
 constexpr double kLateralComfort = 2.5;
 constexpr double kNudgeMax = 1.05;
@@ -96,6 +97,8 @@ class Driver {
   }
   bool present(size_t i) const { return (removed_ & class_bit(sc_.actors[i].cls)) == 0; }
   const TrackPoint& at(size_t i, int k) const { return sc_.actors[i].at(k); }
+  /// In a closed loop: what was decided before is forgotten but for what the scene says.
+  bool asked_again() const { return sc_.usual_v >= 0; }
   double usual_v() const { return sc_.usual_v < 0 ? sc_.v0 : sc_.usual_v; }
   double base() const { return sc_.shift; }
   bool blocks(const Actor& a, const TrackPoint& p, double offset, double margin) const {
@@ -139,11 +142,13 @@ class Driver {
   void ask(double a) { wish_ = std::min(wish_, a); }
   void ask_stop(double gap) {
     if (v_ < 0.5 && gap < 5.0) return ask(-v_ / kDt);
-    const double g = std::max(gap, 0.2);
-    const double need = v_ * v_ / (2 * g);
+    const double g = std::max(gap, asked_again() ? 0.05 : 0.2);
+    const double need = v_ * v_ / (2 * g), may = std::sqrt(2 * kCurveBrake * g);
     need_ = std::max(need_, need);
     if (need > kBrakeOn || (braking_ && need > kBrakeOff)) return ask(-need);
-    ask(std::max(0.0, (std::sqrt(2 * kCurveBrake * g) - v_) * 1.5));  // no speeding up towards a stop
+    // Near the place a brake that was let go is taken again: below 1 m/s nothing needs kBrakeOn, and the car would creep past it.
+    if (asked_again() && gap < kNear && v_ > may) return ask(-need);
+    ask(std::max(0.0, (may - v_) * 1.5));  // no speeding up towards a stop
   }
   void ask_follow(double gap, double lead_v) {
     const double g = std::max(gap, 0.5);

@@ -50,6 +50,9 @@ SLIP_FUZZ_TARGET(conversation)
 SLIP_FUZZ_TARGET(conversation_set)
 SLIP_FUZZ_TARGET(npy)
 SLIP_FUZZ_TARGET(nuscenes)
+// drive_targets.cc
+SLIP_FUZZ_TARGET(latency)
+SLIP_FUZZ_TARGET(lines)
 #undef SLIP_FUZZ_TARGET
 
 #define SLIP_FUZZ_TARGET(name, shape) \
@@ -71,7 +74,8 @@ inline constexpr Target kTargets[] = {
     SLIP_FUZZ_TARGET(shard, kBytes),        SLIP_FUZZ_TARGET(text, kBytes),
     SLIP_FUZZ_TARGET(tfrecord, kBytes),     SLIP_FUZZ_TARGET(tokenizer, kJson),
     SLIP_FUZZ_TARGET(torch, kBytes),        SLIP_FUZZ_TARGET(webp, kBytes),
-    SLIP_FUZZ_TARGET(width, kJson),
+    SLIP_FUZZ_TARGET(width, kJson),         SLIP_FUZZ_TARGET(latency, kJson),
+    SLIP_FUZZ_TARGET(lines, kJson),
 };
 #undef SLIP_FUZZ_TARGET
 

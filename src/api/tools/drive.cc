@@ -12,6 +12,7 @@
 #include "api/tools/reports.h"
 #include "base/file.h"
 #include "drive/model_planner.h"
+#include "drive/replay.h"
 #include "drive/study.h"
 #include "kernels/kernels.h"
 #include "sim/record.h"
@@ -212,10 +213,38 @@ Status measure_latency(const slipstream::DriveOptions& o, const std::string& fol
   return drive::write_latency(file, o.measure_latency);
 }
 
+/// One drive to look at.
+Result<slipstream::Report> show_one(const slipstream::DriveOptions& o, Planners& planners, const std::vector<uint32_t>& families,
+                                    const std::vector<drive::Entrant>& entrants, const slipstream::CancelToken& cancel) {
+  if (families.size() != 1 || o.count != 1 || entrants.size() != 1)
+    return usage_error("--replay, --video: expected one driver in one scene (--family, --count 1), got {} in {}", entrants.size(),
+                       static_cast<int64_t>(families.size()) * o.count);
+  drive::EpisodeSettings settings{
+      .seed = o.first_seed, .family = families.front(), .mode = drive::Mode::kSync, .delay = {}, .reactive = o.reactive};
+  const auto expert = drive::baseline("expert");
+  SLIP_TRY(const drive::Episode best, drive::drive_episode(settings, *expert, cancel));
+  settings.mode = entrants.front().mode;
+  settings.delay = entrants.front().delay;
+  settings.record = true;
+  SLIP_TRY(drive::Planner* const planner, planners.of(entrants.front()));
+  SLIP_TRY(const drive::Episode e, drive::drive_episode(settings, *planner, cancel));
+  if (!o.replay.empty()) {
+    SLIP_TRY(const json::object replay, drive::replay_of(e, settings));
+    SLIP_TRY_(write_file(o.replay, line_of(replay) + "\n"));
+  }
+  if (!o.frames.empty()) SLIP_TRY_(drive::write_frames(e, o.frames, cancel));
+  const drive::Drove drove{families.front(), o.first_seed, 0, drive::score_episode(e, best), e.calls, e.invalid};
+  const json::object result = drive::to_json(drove, entrants.front());
+  return report_of(result, pretty(result));
+}
+
 Result<slipstream::Report> drive_all(const std::string& folder, const slipstream::EngineOptions& how,
                                      const slipstream::DriveOptions& o, const slipstream::Progress& progress,
                                      const slipstream::CancelToken& cancel) {
   SLIP_TRY(const drive::Mode mode, drive::mode_named(o.mode));
+  const std::string ending = std::filesystem::path(o.figure).extension().string();
+  if (!o.figure.empty() && ending != ".png" && ending != ".svg")
+    return usage_error("--figure: expected a name that ends in .png or .svg, got {}", o.figure);
   SLIP_TRY(const std::vector<uint32_t> families, families_of(o.families));
   const std::vector<slipstream::DecoderChoice> choices = folder.empty() ? std::vector<slipstream::DecoderChoice>{} : choices_of(o);
   for (const auto& c : choices) SLIP_TRY_(check_words(c));
@@ -231,6 +260,7 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
     return report_of(result, fmt::format("{} written\n", o.measure_latency));
   }
   SLIP_TRY(std::vector<drive::Entrant> entrants, entrants_of(o, planners.names(), mode));
+  if (!o.replay.empty() || !o.frames.empty()) return show_one(o, planners, families, entrants, cancel);
   drive::Study study({.families = families, .first_seed = o.first_seed, .seeds = o.count, .reactive = o.reactive},
                      std::move(entrants));
   std::string remarks;
@@ -247,6 +277,7 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   result["model"] = folder;
   slipstream::Report report = report_of(result, study.table(), lines.finish());
   if (!o.csv.empty()) SLIP_TRY_(write_file(o.csv, study.csv()));
+  if (!o.figure.empty()) SLIP_TRY_(draw_chart(study.chart(), o.figure));
   report.remarks = std::move(remarks);
   return report;
 }

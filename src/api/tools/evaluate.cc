@@ -2,7 +2,14 @@
 // slipstream::evaluate: a decoder over a record set, or over held-out scenes simulated on the way.
 #include "eval/evaluate.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "api/boundary.h"
 #include "api/choice.h"
@@ -15,6 +22,7 @@
 #include "decode/draft_length/model_file.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
+#include "sim/world.h"
 #include "slipstream/engine.h"
 
 namespace slip::api {
@@ -36,6 +44,11 @@ class Records {
     return out;
   }
   int64_t size() const { return size_; }
+  Result<uint64_t> seed(int64_t i) const {
+    if (!set_) return first_seed_ + static_cast<uint64_t>(i);
+    SLIP_TRY(const sim::Labels labels, set_->labels(i));
+    return labels.seed;
+  }
   /// Frame `frame` of simulated scene i, `every_s` apart.
   Result<sim::Record> get(int64_t i, int frame, double every_s) const {
     if (frame > 0) return sim::make_frame(first_seed_ + static_cast<uint64_t>(i), {}, frame * every_s);
@@ -51,20 +64,40 @@ class Records {
   int64_t size_ = 0;
 };
 
-json::object record_line(const sim::Labels& labels, const Answer& a) {
-  json::object out{{"seed", labels.seed},
-                   {"family", sim::family_names()[labels.family]},
-                   {"pre_onset", labels.pre_onset},
-                   {"valid", a.decoded.valid},
-                   {"fields", values_to_json(a.form->form, a.values)},
-                   {"statistics", statistics_json(a)},
-                   {"decoder", decoder_json(a.method, a.form.get(), &a.chosen)}};
+json::object record_line(const Evaluated& e) {
+  const Answer& a = e.answer;
+  json::object out = e.measures.to_json();
+  out["fields"] = values_to_json(a.form->form, a.values);
+  out["statistics"] = statistics_json(a);
+  out["decoder"] = decoder_json(a.method, a.form.get(), &a.chosen);
   if (a.plan.fitted) {
     json::array points;
     for (const Waypoint& w : a.plan.fitted->points) points.push_back(json::array{w.x, w.y});
     out["plan"] = {{"rate_hz", a.plan.fitted->rate_hz}, {"points", std::move(points)}};
   }
   return out;
+}
+
+/// A record under a decoder: what lines are told apart by.
+using LineKey = std::tuple<std::string, uint64_t, double>;
+LineKey key_of(const RecordMeasures& m) { return {m.decoder, m.seed, m.frame_s}; }
+
+/// Every whole line of a file. A line that a kill cut off is left out; `whole` is where it begins.
+Status read_lines(const std::string& file, const std::function<Status(RecordMeasures, const std::string& where)>& take,
+                  size_t& whole) {
+  SLIP_TRY(const std::string text, read_file(file));
+  whole = 0;
+  for (int64_t number = 1; whole < text.size(); ++number) {
+    const size_t end = text.find('\n', whole);
+    if (end == std::string::npos) return {};
+    const std::string where = fmt::format("{}, line {}", file, number);
+    SLIP_TRY(const json::value v, parse_json(std::string_view(text).substr(whole, end - whole), where));
+    if (!v.is_object()) return bad_input("{}: expected an object, got another type", where);
+    SLIP_TRY(RecordMeasures m, measures_from(v.get_object(), where));
+    SLIP_TRY_(take(std::move(m), where));
+    whole = end + 1;
+  }
+  return {};
 }
 
 /// A line per record. A disk that fills costs the lines, not the evaluation: the first failure is kept for its end.
@@ -75,17 +108,56 @@ class Lines {
     file_.emplace(std::move(opened));
     return {};
   }
+  /// What is there stays and is known; new lines go behind it at once, so that the next interruption loses none.
+  Status resume(const std::string& file) {
+    std::error_code ec;
+    if (std::filesystem::exists(file, ec)) {
+      size_t whole = 0;
+      SLIP_TRY_(read_lines(
+          file,
+          [&](RecordMeasures m, const std::string&) -> Status {
+            const LineKey key = key_of(m);
+            known_.emplace(key, std::move(m));
+            return {};
+          },
+          whole));
+      std::filesystem::resize_file(file, whole, ec);
+    }
+    behind_.emplace(file, std::ios::app | std::ios::binary);
+    if (!*behind_) return bad_input("{}: expected a file that can be written, got one that cannot", file);
+    name_ = file;
+    return {};
+  }
+  /// The record's measures where its line is there already; null elsewhere.
+  const RecordMeasures* known(const LineKey& key) const {
+    const auto at = known_.find(key);
+    return at == known_.end() ? nullptr : &at->second;
+  }
+  size_t known() const { return known_.size(); }
   void add(const json::object& record) {
-    if (!file_ || !status_) return;
+    if ((!file_ && !behind_) || !status_) return;
     const std::string line = to_valid_utf8(json::serialize(record)) + "\n";
-    status_ = file_->write(line.data(), line.size());
+    if (behind_) {
+      *behind_ << line << std::flush;
+      if (!*behind_) status_ = resource_error("{}: expected room for its lines, got a failed write", name_);
+    } else {
+      status_ = file_->write(line.data(), line.size());
+    }
   }
   Status commit() { return file_ && status_ ? file_->commit() : status_; }
 
  private:
+  std::map<LineKey, RecordMeasures> known_;
+  std::optional<std::ofstream> behind_;
+  std::string name_;
   std::optional<AtomicFile> file_;
   Status status_;
 };
+
+/// The time of a frame as its record has it: rounded to tenths of a second.
+double frame_time(int frame, double every_s) {
+  return static_cast<float>(sim::kDt * static_cast<double>(std::lround(frame * every_s / sim::kDt)));
+}
 
 /// What the evaluation goes by throughout.
 struct Evaluating {
@@ -108,19 +180,26 @@ Status evaluate_all(Evaluating& work, const Records& records, EvalSettings setti
     SLIP_TRY(first.method, method_from({}, {}, &engine, true));
   }
   PreviousAnswer previous;
-  for (int64_t i = 0; i < records.size(); ++i) {
+  for (int64_t i = o.shard; i < records.size(); i += o.shards) {
     for (int frame = 0; frame < frames; ++frame) {
       SLIP_TRY_(work.cancel.check("evaluate", i, "records"));
+      SLIP_TRY(const uint64_t seed, records.seed(i));
+      const LineKey key{settings.label, seed, frame_time(frame, o.every_s)};
+      if (const RecordMeasures* known = from_previous ? nullptr : lines.known(key)) {
+        sums.add(*known);
+        continue;
+      }
       SLIP_TRY(const sim::Record r, records.get(i, frame, o.every_s));
       const bool warm = from_previous && frame == 0;
       Evaluation aside;
       settings.context.previous = warm ? nullptr : &previous;
       settings.context.draft_length_observer = warm ? nullptr : collector;
       if (collector) collector->begin(i);
-      SLIP_TRY(const Answer answer, evaluate_record(engine, r.labels, r.images, warm ? first : settings, warm ? aside : sums));
+      SLIP_TRY(const Evaluated done, evaluate_record(engine, r.labels, r.images, warm ? first : settings, warm ? aside : sums));
+      const Answer& answer = done.answer;
       if (collector && !warm) collector->answered(answer.decoded);
       previous = {answer.form->form.name(), answer.decoded.fields, answer.decoded.tokens};
-      if (!warm) lines.add(record_line(r.labels, answer));
+      if (!warm) lines.add(record_line(done));
     }
     if (work.progress) work.progress("evaluating", i + 1, records.size());
   }
@@ -155,6 +234,21 @@ Status check_options(const slipstream::EvaluateOptions& o, const slipstream::Dec
   if (o.every_s > 0 && !o.records.empty()) return usage_error("eval: --every: expected simulated scenes, got a record set");
   if (o.every_s * (o.frames - 1) > sim::kMostFrameS)
     return usage_error("eval: --every: expected the last frame within {} s, got {}", sim::kMostFrameS, o.every_s * (o.frames - 1));
+  if (o.resume && o.out.empty()) return usage_error("eval: --resume: expected --out beside it, got none");
+  if (o.resume && o.decoder.drafter == "previous")
+    return usage_error("eval: --resume: expected answers that do not go by the frame before, got --drafter previous");
+  if (!o.decoders.empty() && !o.calibrate.empty()) return usage_error("eval: --calibrate: expected one decoder, got --decoders");
+  if (o.shards < 1 || o.shard < 0 || o.shard >= o.shards)
+    return usage_error("eval: --shard: expected I/N with I from 0 to N - 1, got {}/{}", o.shard, o.shards);
+  for (size_t i = 0; i < o.decoders.size(); ++i)
+    if (std::find(o.decoders.begin(), o.decoders.begin() + static_cast<std::ptrdiff_t>(i), o.decoders[i]) !=
+        o.decoders.begin() + static_cast<std::ptrdiff_t>(i))
+      return usage_error("eval: --decoders: expected each once, got {} twice", o.decoders[i]);
+  for (const std::string& preset : o.decoders) {
+    slipstream::DecoderChoice one;
+    one.preset = preset;
+    SLIP_TRY_(check_words(one));
+  }
   return check_words(decoder);
 }
 
@@ -171,7 +265,7 @@ Result<Files> open_files(const slipstream::EvaluateOptions& o) {
     SLIP_TRY_(check_limit_shapes(limits, o.require));
     files.limits = std::move(limits.get_object());
   }
-  if (!o.out.empty()) SLIP_TRY_(files.lines.open(o.out));
+  if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out) : files.lines.open(o.out));
   // Written by another hand later: can it be? (A pipe that is opened and closed here would be at its end for its reader.)
   std::error_code ec;
   if (!o.calibrate.empty() && !std::filesystem::is_fifo(o.calibrate, ec)) {
@@ -188,16 +282,56 @@ Status conclude(Evaluating& work, const std::optional<DraftLengthCollector>& col
   return check_limits(result, files.limits, work.options.require);
 }
 
+EvalSettings settings_of(const Evaluating& work, const Method& method) {
+  const slipstream::EvaluateOptions& o = work.options;
+  EvalSettings out{.method = method,
+                   .label = method.preset,
+                   .rollouts = o.rollouts,
+                   .temperature = static_cast<float>(o.temperature),
+                   .seed = o.seed,
+                   .context = {.cancel = work.cancel},
+                   .blank_images = o.blank_images,
+                   .reuse_prompt = o.reuse_prompt};
+  for (const auto& [section, temperature] : o.section_temperatures)
+    out.section_temperatures.emplace_back(section, static_cast<float>(temperature));
+  return out;
+}
+
+/// Several evaluations as one report.
+slipstream::Report comparison(const Evaluations& all, json::object result) {
+  json::object by_decoder;
+  for (const auto& [name, e] : all) by_decoder[name] = e.to_json();
+  result["by_decoder"] = std::move(by_decoder);
+  return report_of(result, comparison_table(all));
+}
+
+/// All decoders over the same records.
+Result<slipstream::Report> compare(Evaluating& work, const Records& records, Files& files) {
+  const slipstream::EvaluateOptions& o = work.options;
+  Evaluations all;
+  for (const std::string& preset : o.decoders) {
+    slipstream::DecoderChoice choice;
+    choice.preset = preset;
+    SLIP_TRY(const Method method, method_from(choice, {}, &work.engine, true));
+    all.emplace_back(preset, Evaluation{});
+    SLIP_TRY_(evaluate_all(work, records, settings_of(work, method), nullptr, all.back().second, files.lines));
+  }
+  slipstream::Report out = comparison(all, {{"model", work.folder}, {"blank_images", o.blank_images}, {"rollouts", o.rollouts}});
+  out.outcome = files.lines.commit();
+  if (out.outcome && !o.csv.empty()) out.outcome = write_file(o.csv, comparison_csv(all));
+  if (out.outcome) {
+    SLIP_TRY(const json::value result, parse_json(out.json, "result"));
+    out.outcome = check_limits(result.get_object(), files.limits, o.require);
+  }
+  return out;
+}
+
 Result<slipstream::Report> report(Evaluating& work, const slipstream::DecoderChoice& decoder, const Records& records,
                                   Files& files) {
   const slipstream::EvaluateOptions& o = work.options;
+  if (!o.decoders.empty()) return compare(work, records, files);
   SLIP_TRY(const Method method, method_from(decoder, {}, &work.engine, true));
-  const EvalSettings settings{.method = method,
-                              .temperature = static_cast<float>(o.temperature),
-                              .seed = o.seed,
-                              .context = {.cancel = work.cancel},
-                              .blank_images = o.blank_images,
-                              .reuse_prompt = o.reuse_prompt};
+  const EvalSettings settings = settings_of(work, method);
   FormPtr form;
   std::optional<DraftLengthCollector> collector;
   if (!o.calibrate.empty()) {
@@ -221,6 +355,42 @@ Result<slipstream::Report> report(Evaluating& work, const slipstream::DecoderCho
   return out;
 }
 
+/// Room for every decoder's answer, and for the answers of all rollouts.
+int slots_of(const slipstream::EvaluateOptions& o, const slipstream::DecoderChoice& decoder, const std::string& folder) {
+  int most = slots_for(decoder, folder);
+  for (const std::string& preset : o.decoders) {
+    slipstream::DecoderChoice one;
+    one.preset = preset;
+    most = std::max(most, slots_for(one, folder));
+  }
+  constexpr int kAnswer = 1024;  // an answer's rows with drafts, of the driving forms
+  return std::min(kMostSlots, most + (o.rollouts - 1) * kAnswer);
+}
+
+Result<slipstream::Report> merge(const std::vector<std::string>& files, const std::string& csv) {
+  if (files.empty()) return usage_error("eval: --merge: expected files of lines, got none");
+  Evaluations all;
+  std::set<LineKey> seen;
+  for (const std::string& file : files) {
+    size_t whole = 0;
+    SLIP_TRY_(read_lines(
+        file,
+        [&](RecordMeasures m, const std::string& where) -> Status {
+          if (!seen.insert(key_of(m)).second)
+            return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
+          auto at = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.first == m.decoder; });
+          if (at == all.end()) at = all.insert(at, {m.decoder, {}});
+          at->second.add(m);
+          return {};
+        },
+        whole));
+  }
+  if (!csv.empty()) SLIP_TRY_(write_file(csv, comparison_csv(all)));
+  slipstream::Report out = comparison(all, {{"files", files.size()}});
+  if (all.size() == 1) out.text = evaluation_table(all.front().second) + "\n" + out.text;
+  return out;
+}
+
 Result<slipstream::Report> evaluate(const std::string& folder, const slipstream::EngineOptions& how,
                                     const slipstream::EvaluateOptions& o, const slipstream::Progress& progress,
                                     const slipstream::CancelToken& cancel) {
@@ -234,7 +404,7 @@ Result<slipstream::Report> evaluate(const std::string& folder, const slipstream:
   SLIP_TRY(const Records records, Records::open(o));
   const EngineOptions options{.dtype = how.dtype,
                               .threads = how.threads,
-                              .slots = how.slots > 0 ? how.slots : slots_for(decoder, folder),
+                              .slots = how.slots > 0 ? how.slots : slots_of(o, decoder, folder),
                               .device = how.device,
                               .kv_type = how.kv_type};
   SLIP_TRY(const std::unique_ptr<Engine> engine, Engine::load(folder, options, load_progress(progress, cancel)));
@@ -251,6 +421,10 @@ namespace slipstream {
 Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
                         const Progress& progress, const CancelToken& cancel) {
   return slip::api::bounded([&] { return slip::api::evaluate(folder, engine, options, progress, cancel); });
+}
+
+Result<Report> merge_evaluations(const std::vector<std::string>& files, const std::string& csv) {
+  return slip::api::bounded([&] { return slip::api::merge(files, csv); });
 }
 
 }  // namespace slipstream

@@ -35,8 +35,8 @@ Result<std::vector<Answer>> answers(const std::filesystem::path& folder, const s
     SLIP_TRY_(work.cancel.check("quantize", i, "answers"));
     SLIP_TRY(const sim::Record record, sim::make_record(kFirstHeldOutScene + static_cast<uint64_t>(i)));
     Evaluation unused;
-    SLIP_TRY(Answer answer, evaluate_record(*engine, record.labels, record.images, {.method = method}, unused));
-    out.push_back(std::move(answer));
+    SLIP_TRY(Evaluated done, evaluate_record(*engine, record.labels, record.images, {.method = method}, unused));
+    out.push_back(std::move(done.answer));
     if (work.progress) work.progress("answering", i + 1, work.options.records);
   }
   return out;

@@ -13,11 +13,16 @@ namespace {
 
 constexpr double kLeastLon = -4.05, kMostLon = 2.40, kLat = 4.89, kJerk = 8.37, kLonJerk = 4.13, kYawAcc = 1.93, kYawRate = 0.95;
 
+/// To eight decimals, as the public scorer rounds every filtered series.
+double rounded(double x) { return std::nearbyint(x * 1e8) / 1e8; }
+
+std::vector<double> rounded(std::vector<double> v) {
+  for (double& x : v) x = rounded(x);
+  return v;
+}
+
 bool within(const std::vector<double>& v, double low, double high) {
-  return std::all_of(v.begin(), v.end(), [&](double x) {
-    const double rounded = std::round(x * 1e8) / 1e8;  // as the public scorer
-    return rounded > low && rounded < high;
-  });
+  return std::all_of(v.begin(), v.end(), [&](double x) { return rounded(x) > low && rounded(x) < high; });
 }
 
 struct Accelerations {
@@ -42,7 +47,9 @@ Accelerations accelerations_of(std::span<const State> states, const Body& body, 
 
 Comfort comfort_of(std::span<const State> states, const Body& body, Acceleration how) {
   if (states.size() < 4) return {};
-  const Accelerations a = accelerations_of(states, body, how);
+  Accelerations a = accelerations_of(states, body, how);
+  if (how == Acceleration::kNavsim)  // whose magnitude is the rear axle's
+    for (size_t i = 0; i < states.size(); ++i) a.magnitude[i] = std::fabs(states[i].a);
   const ComfortSeries s = comfort_series(a.lon, a.lat, a.magnitude, a.headings, kStep);
   return {within(s.lon_acc, kLeastLon, kMostLon),  within(s.lat_acc, -kLat, kLat),       within(s.jerk, -kJerk, kJerk),
           within(s.lon_jerk, -kLonJerk, kLonJerk), within(s.yaw_acc, -kYawAcc, kYawAcc), within(s.yaw_rate, -kYawRate, kYawRate)};
@@ -55,13 +62,14 @@ struct PlanSeries {
 };
 
 PlanSeries plan_series(std::span<const State> states, const Body& body) {
-  const Accelerations a = accelerations_of(states, body, Acceleration::kNavsim);
+  Accelerations a = accelerations_of(states, body, Acceleration::kNavsim);
+  for (size_t i = 0; i < states.size(); ++i) a.magnitude[i] = std::fabs(states[i].a);  // the rear axle's
   PlanSeries out;
-  out.acceleration = savitzky_golay(a.magnitude, 8, 2, 0, kStep);
-  out.jerk = savitzky_golay(out.acceleration, 15, 2, 1, kStep);
+  out.acceleration = rounded(savitzky_golay(a.magnitude, 8, 2, 0, kStep));
+  out.jerk = rounded(savitzky_golay(out.acceleration, 15, 2, 1, kStep));
   const std::vector<double> heading = unwrapped(a.headings);
-  out.yaw_rate = savitzky_golay(heading, 5, 2, 1, kStep);
-  out.yaw_acceleration = savitzky_golay(heading, 5, 2, 2, kStep);
+  out.yaw_rate = rounded(savitzky_golay(heading, 5, 2, 1, kStep));
+  out.yaw_acceleration = rounded(savitzky_golay(heading, 5, 2, 2, kStep));
   return out;
 }
 

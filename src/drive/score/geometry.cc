@@ -64,16 +64,14 @@ bool touches_polygon(std::span<const Vec2> shape, std::span<const Vec2> polygon)
 }
 
 bool contains(std::span<const Vec2> polygon, const Vec2& p) {
-  int winding = 0;
+  bool inside = false;
   for (size_t i = 0; i < polygon.size(); ++i) {
     const Vec2 &a = polygon[i], &b = polygon[(i + 1) % polygon.size()];
     if (on_segment(a, b, p)) return false;
     if ((a.y > p.y) == (b.y > p.y)) continue;
-    const double turn = cross(a, b, p);
-    if (b.y > a.y && turn > 0) ++winding;
-    if (b.y < a.y && turn < 0) --winding;
+    if ((b.y > a.y) == (cross(a, b, p) > 0)) inside = !inside;
   }
-  return winding != 0;
+  return inside;
 }
 
 bool contained_in_any(std::span<const Polygon> polygons, const Vec2& p) {

@@ -10,7 +10,7 @@
 
 namespace slip::drive {
 
-using Polygon = std::vector<sim::Vec2>;  // either way round, not closed by a repeated point
+using Polygon = std::vector<sim::Vec2>;  // simple, either way round, not closed by a repeated point
 using Corners = std::array<sim::Vec2, 4>;
 
 /// A vehicle's body: `rear_to_centre` metres from the rear axle (where its pose is) forward to the box's centre.
@@ -27,7 +27,7 @@ sim::Pose ahead_of(const sim::Pose& pose, double along);
 bool touch(std::span<const sim::Vec2> a, std::span<const sim::Vec2> b);
 /// Does a convex shape share a point with a polygon that need not be convex?
 bool touches_polygon(std::span<const sim::Vec2> shape, std::span<const sim::Vec2> polygon);
-/// Strictly inside, by winding: a band that comes round onto itself holds what it covers twice.
+/// Strictly inside, by crossings: what a polygon covers twice is outside.
 bool contains(std::span<const sim::Vec2> polygon, const sim::Vec2& p);
 bool contained_in_any(std::span<const Polygon> polygons, const sim::Vec2& p);
 

@@ -155,7 +155,7 @@ class Scorer {
 
   // NAVSIM: the ego at constant velocity, the others where they will be.
   bool time_to_collision() {
-    std::vector<bool> cleared = cleared_;
+    std::vector<bool> cleared(world_.others.size());  // of this metric: contacts clear nobody here
     for (size_t k = 0; k + 9 < steps(); ++k) {
       const double speed = std::fabs(states_[k].v);
       if (speed < kNoSpeed) continue;

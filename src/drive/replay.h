@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A drive to look at: every tenth of a second as JSON for a page, or as pictures of the cameras.
+#pragma once
+#include <filesystem>
+
+#include "base/json.h"
+#include "drive/episode.h"
+
+namespace slip::drive {
+
+/// {"seconds_per_step", "ego": {length, width, rear_to_centre}, "actors": [{id, kind, length, width}], "centre_line", "lanes", "steps": [{"t",
+/// "ego": [x, y, heading, v], "actors": [[x, y, heading, speed], ...], "plan": [[x, y], ...], "age_ms"}]}: metres, radians, the frame of the ego at
+/// the start. Of an episode with EpisodeSettings::record.
+Result<json::object> replay_of(const Episode& e, const EpisodeSettings& settings);
+/// DIR/000.png ... : the three cameras side by side, ten a second.
+Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel);
+
+}  // namespace slip::drive

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `drive` and the tables of `eval` promise at the command line: equal bytes in two runs, studies that go on, words for what is wrong.
+#include "base/file.h"
+#include "tests/cli/answer.h"
+
+namespace slip::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+class Drive : public Demo {
+ protected:
+  static Words drive(std::initializer_list<std::string> more) {
+    Words out{"drive", "--family", "lead_stopped"};
+    out.insert(out.end(), more);
+    return out;
+  }
+  std::string text(const std::string& name) const { return read_file(path(name)).value_or("none"); }
+};
+
+TEST_F(Drive, TwoRunsGiveTheSameBytes) {
+  const Words words = drive({"--model", model_, "--delays", "800", "--baselines", "expert,idm", "--json"});
+  const Ran first = run(words), second = run(words);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out, second.out);
+  const auto v = parse_json(first.out, "stdout");
+  ASSERT_TRUE(v);
+  const json::array& rows = v->at("rows").as_array();
+  ASSERT_EQ(rows.size(), 3U);
+  for (const json::value& row : rows)
+    EXPECT_EQ(missing_keys(row, {"entrant", "scenes", "score_interval", "success", "nc", "ttc", "ep", "comfort", "ncap",
+                                 "latency_ms", "age_ms"}),
+              "");
+  EXPECT_EQ(rows[1].at("latency_ms").to_number<double>(), 800);
+}
+
+TEST_F(Drive, AStudyGoesOnBehindTheLinesThatAreThere) {
+  const Words words = drive({"--baselines", "expert,stay", "--count", "2", "--out", path("drives.jsonl"), "--json"});
+  const Ran whole = run(words);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const std::string lines = text("drives.jsonl");
+  // Cut within the third line, as a kill would.
+  const size_t second = lines.find('\n', lines.find('\n') + 1);
+  write("drives.jsonl", lines.substr(0, second + 20));
+  const Ran rest = run(words);
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(rest.out, whole.out);
+  EXPECT_EQ(text("drives.jsonl"), lines);
+  refused(drive({"--baselines", "idm", "--count", "2", "--out", path("drives.jsonl")}), 3, "expected an entrant of this study");
+}
+
+TEST_F(Drive, WordsThatAreWrongAreRefusedBeforeAnybodyDrives) {
+  refused(drive({}), 2, "expected a model or --baselines");
+  refused(drive({"--baselines", "superhuman"}), 2, "superhuman");
+  refused(drive({"--baselines", "grey-images"}), 2, "expected a model beside it");
+  refused(drive({"--baselines", "expert,expert"}), 2, "twice");
+  refused(drive({"--baselines", "expert", "--mode", "stream"}), 2, "expected --latency or --delays");
+  refused({"drive", "--baselines", "expert", "--family", "moon"}, 3, "moon");
+  refused(drive({"--model", model_, "--latency", write("latency.json", "{}")}), 3, "latency.json");
+  refused(drive({"--baselines", "expert", "--figure", path("figure.gif")}), 2, "");
+}
+
+TEST_F(Drive, LatencyIsPricedByAFile) {
+  const std::string file = write("latency.json", R"({"version": 1, "decoders": {"*": {"encode_ms": 100, "row_ms": 0, "pass_ms": 0,
+    "decode_row_ms": 0, "plan_ms": 41}}})");
+  const Ran ran = run(drive({"--model", model_, "--latency", file, "--json"}));
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto v = parse_json(ran.out, "stdout");
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->at("rows").as_array().at(0).at("latency_ms").to_number<double>(), 150);
+}
+
+class EvalTables : public Demo {};
+
+TEST_F(EvalTables, ShardsAddUpToTheWhole) {
+  const auto eval = [&](std::initializer_list<std::string> more) {
+    Words out{"eval", "--model", model_, "--count", "3", "--decoders", "scaffold-ar,scaffold-spec", "--json"};
+    out.insert(out.end(), more);
+    return run(out);
+  };
+  const Ran whole = eval({});
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  ASSERT_EQ(eval({"--shard", "0/2", "--out", path("a.jsonl")}).code, 0);
+  ASSERT_EQ(eval({"--shard", "1/2", "--out", path("b.jsonl"), "--resume"}).code, 0);
+  const Ran merged = run({"eval", "--merge", path("a.jsonl"), path("b.jsonl"), "--json"});
+  ASSERT_EQ(merged.code, 0) << merged.err;
+  const auto a = parse_json(whole.out, "whole"), b = parse_json(merged.out, "merged");
+  ASSERT_TRUE(a && b);
+  for (const char* decoder : {"scaffold-ar", "scaffold-spec"}) {
+    const json::value &x = a->at("by_decoder").at(decoder), &y = b->at("by_decoder").at(decoder);
+    EXPECT_EQ(x.at("records"), y.at("records"));
+    for (const char* name : {"ade_5s", "rfs", "rfs_cv", "nuscenes_stp3_3s", "meta_action_iou", "miss_waymo_5s", "rows", "forwards"})
+      EXPECT_NEAR(x.at("measures").at(name).to_number<double>(), y.at("measures").at(name).to_number<double>(), 1e-9) << name;
+  }
+  // Exact decoders answer the same.
+  const auto ade = [&](const char* decoder) {
+    return a->at("by_decoder").at(decoder).at("measures").at("ade_5s").to_number<double>();
+  };
+  EXPECT_EQ(ade("scaffold-ar"), ade("scaffold-spec"));
+  refused({"eval", "--merge", path("a.jsonl"), path("a.jsonl")}, 3, "once");
+  refused({"eval", "--count", "1"}, 2, "--model");
+}
+
+}  // namespace
+}  // namespace slip::test
