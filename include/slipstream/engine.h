@@ -242,9 +242,10 @@ struct DriveOptions {
   bool reactive = true;                // vehicles re-time their speed towards the ego
   std::string out;                     // JSON lines, one a drive; lines that are there are not driven again
   std::string csv;                     // the table as CSV
-  std::string replay, frames;          // one drive to look at: JSON of every tenth of a second, a folder of the cameras' PNGs
-  std::string figure;                  // score over latency, .png or .svg
-  std::string measure_latency;         // latency.json to write; nobody drives
+  std::string replay, video,
+      picture;                  // one drive to look at: JSON of every tenth of a second; a folder of PNGs or a .mcap; from above
+  std::string figure;           // score over latency, .png or .svg
+  std::string measure_latency;  // latency.json to write; nobody drives
 };
 std::vector<std::string> drive_baselines();
 /// The closed loop: 12 s of each scene with 20 Hz control, scored by NC DAC TLC (5 EP + 5 TTC + 2 C) / 12 beside the expert's run. No wall

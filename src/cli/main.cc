@@ -286,7 +286,8 @@ void drive_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--out", d.out, "JSON lines, one a drive; begun again, it goes on behind them");
   c->add_option("--csv", d.csv, "the table as CSV");
   c->add_option("--replay", d.replay, "one drive as JSON for a page: ego, actors and plan every tenth of a second");
-  c->add_option("--video", d.frames, "one drive as a folder of PNG frames of the cameras, ten a second");
+  c->add_option("--video", d.video, "one drive as a folder of PNG frames of the cameras, ten a second; FILE.mcap: for Foxglove");
+  c->add_option("--picture", d.picture, "one drive from above beside the expert's, a PNG or SVG to write");
   c->add_option("--figure", d.figure, "score over latency, a PNG or SVG to write");
   add_dtype(c, o.engine.dtype, true);
   add_device(c, o.engine.device);

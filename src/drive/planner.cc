@@ -49,9 +49,11 @@ class LeadOnly : public Planner {
     const sim::Frenet at = sc.route.project({s.origin.x, s.origin.y});
     const double goal = at.s > 0 && s.time_ms >= 1000 * sc.shift_s ? sc.shift : 0.0;
     double gap = 1e9, lead = 0;
-    for (const ActorNow& a : s.world.actors_at(static_cast<double>(s.time_ms) / 1000)) {
+    const std::vector<ActorNow> actors = s.world.actors_at(static_cast<double>(s.time_ms) / 1000);
+    for (size_t i = 0; i < actors.size(); ++i) {
+      const ActorNow& a = actors[i];
       const sim::Frenet f = sc.route.project({a.x, a.y});
-      const double ahead = f.s - at.s - sim::kEgoFront - 2.2;
+      const double ahead = f.s - at.s - sim::kEgoFront - sc.actors[i].agent.length / 2;
       if (std::fabs(f.d - goal) > 1.6 || ahead < -2 || ahead >= gap) continue;
       gap = ahead, lead = a.speed * sim::det_cos(a.heading - sc.route.at(f.s).yaw);
     }

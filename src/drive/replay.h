@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A drive to look at: every tenth of a second as JSON for a page, or as pictures of the cameras.
+// A drive to look at: every tenth of a second as JSON for a page or MCAP for Foxglove, pictures of the cameras, one picture from above.
 #pragma once
 #include <filesystem>
 
 #include "base/json.h"
 #include "drive/episode.h"
+#include "plot/map.h"
 
 namespace slip::drive {
 
@@ -14,5 +15,10 @@ namespace slip::drive {
 Result<json::object> replay_of(const Episode& e, const EpisodeSettings& settings);
 /// DIR/000.png ... : the three cameras side by side, ten a second.
 Status write_frames(const Episode& e, const std::filesystem::path& folder, const CancelToken& cancel);
+/// Cameras (foxglove.CompressedImage, PNG), /ego/pose and /ego/plan (PoseInFrame, PosesInFrame), /actors (SceneUpdate), /drive (speed, age
+/// of the plan), ten a second.
+Status write_mcap(const Episode& e, const EpisodeSettings& settings, const std::filesystem::path& file, const CancelToken& cancel);
+/// From above: the road, where the ego drove and where the expert did, everybody's boxes every second.
+Result<MapView> view_of(const Episode& e, const Episode& expert, const EpisodeSettings& settings, std::string title);
 
 }  // namespace slip::drive

@@ -28,6 +28,11 @@ constexpr std::array<Column, 10> kColumns = {{{"score", &EpisodeScore::score},
                                               {"latency_ms", &EpisodeScore::latency_ms},
                                               {"age_ms", &EpisodeScore::age_ms}}};
 
+json::value delay_json(const Delay& d) {
+  if (!d.costs) return d.fixed_ms;
+  return json::array{d.costs->encode, d.costs->row, d.costs->pass, d.costs->decode_row, d.costs->plan};
+}
+
 std::string family_name(uint32_t f) { return std::string(sim::family_names()[f]); }
 
 }  // namespace
@@ -39,7 +44,12 @@ std::vector<std::string_view> critical_families() {
 }
 
 json::object to_json(const Drove& d, const Entrant& e) {
-  json::object out{{"entrant", e.label()}, {"mode", name_of(e.mode)}, {"family", family_name(d.family)}, {"seed", d.seed}};
+  json::object out{{"entrant", e.label()},
+                   {"model", e.model},
+                   {"mode", name_of(e.mode)},
+                   {"delay", delay_json(e.delay)},
+                   {"family", family_name(d.family)},
+                   {"seed", d.seed}};
   for (const Column& c : kColumns) out[c.name] = d.score.*c.value;
   out["success"] = d.score.success;
   out["calls"] = d.calls;
@@ -55,6 +65,12 @@ Result<Drove> drove_from(const json::object& line, std::span<const Entrant> entr
                                [&](const Entrant& e) { return e.label() == label && name_of(e.mode) == mode; });
   if (at == entrants.end()) return bad_input("{}: expected an entrant of this study, got {} ({})", where, label, mode);
   d.entrant = static_cast<size_t>(at - entrants.begin());
+  SLIP_TRY(const std::string model, get_string(line, "model", where));
+  if (model != at->model) return bad_input("{}: expected a drive of model {}, got one of {}", where, at->model, model);
+  const json::value* delay = line.if_contains("delay");
+  if (!delay || json::serialize(*delay) != json::serialize(delay_json(at->delay)))
+    return bad_input("{}: expected a drive with the delay {}, got {}", where, json::serialize(delay_json(at->delay)),
+                     delay ? json::serialize(*delay) : "none");
   SLIP_TRY(const std::string family, get_string(line, "family", where));
   const auto names = sim::family_names();
   const auto known = std::find(names.begin(), names.end(), family);

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "image/image.h"
+#include "import/foxglove.h"
 #include "import/import.h"
 #include "import/mcap_drive.h"
 #include "import/wod_e2e.h"
@@ -14,22 +15,7 @@ namespace {
 
 constexpr uint64_t kRecordNs = 11'000'000'000;  // 3.75 s of history, 6.4 s of future, and a pause
 
-constexpr std::string_view kImageSchema =
-    R"({"type":"object","properties":{"timestamp":{"type":"object","properties":{"sec":{"type":"integer"},"nsec":{"type":"integer"}}},)"
-    R"("frame_id":{"type":"string"},"data":{"type":"string","contentEncoding":"base64"},"format":{"type":"string"}}})";
-constexpr std::string_view kPoseSchema =
-    R"({"type":"object","properties":{"timestamp":{"type":"object","properties":{"sec":{"type":"integer"},"nsec":{"type":"integer"}}},)"
-    R"("frame_id":{"type":"string"},"pose":{"type":"object","properties":{"position":{"type":"object"},"orientation":{"type":"object"}}}}})";
-constexpr std::string_view kPosesSchema =
-    R"({"type":"object","properties":{"timestamp":{"type":"object","properties":{"sec":{"type":"integer"},"nsec":{"type":"integer"}}},)"
-    R"("frame_id":{"type":"string"},"poses":{"type":"array","items":{"type":"object"}}}})";
 constexpr std::string_view kLabelsSchema = R"({"type":"object"})";
-
-json::object stamp(uint64_t ns) { return {{"sec", ns / 1'000'000'000}, {"nsec", ns % 1'000'000'000}}; }
-json::object pose_json(double x, double y, double yaw) {
-  return {{"position", {{"x", x}, {"y", y}, {"z", 0.0}}},
-          {"orientation", {{"x", 0.0}, {"y", 0.0}, {"z", std::sin(yaw / 2)}, {"w", std::cos(yaw / 2)}}}};
-}
 
 struct Channels {
   std::array<uint16_t, sim::kCameras> cameras{};
@@ -77,11 +63,10 @@ void add_states(McapWriter& w, const Channels& c, const sim::Labels& l, uint64_t
 Status add_pictures(McapWriter& w, const Channels& c, std::span<const uint8_t> pictures, uint64_t now) {
   for (size_t k = 0; k < c.cameras.size() && !pictures.empty(); ++k) {
     const auto part = pictures.subspan(k * sim::kImageBytes, sim::kImageBytes);
-    SLIP_TRY(const std::vector<std::byte> png, encode_png({sim::kImageWidth, sim::kImageHeight, {part.begin(), part.end()}}));
-    const std::string data = to_base64({reinterpret_cast<const char*>(png.data()), png.size()});
     constexpr std::array<std::string_view, sim::kCameras> kFrames = {"camera_front_left", "camera_front", "camera_front_right"};
-    w.add(c.cameras[k], now,
-          json::serialize(json::object{{"timestamp", stamp(now)}, {"frame_id", kFrames[k]}, {"data", data}, {"format", "png"}}));
+    SLIP_TRY(const std::string message,
+             image_message({sim::kImageWidth, sim::kImageHeight, {part.begin(), part.end()}}, now, kFrames[k]));
+    w.add(c.cameras[k], now, message);
   }
   return {};
 }

@@ -6,12 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/file.h"
-
-#ifdef SLIP_CAIRO
-#include <cairo-svg.h>
-#include <cairo.h>
-#endif
+#include "plot/paper.h"
 
 namespace slip {
 
@@ -133,34 +128,13 @@ class Drawing {
   double x_low_ = 1e300, x_high_ = -1e300, right_ = 0, bottom_ = 0;
 };
 
-cairo_status_t keep(void* bytes, const unsigned char* data, unsigned int length) {
-  static_cast<std::string*>(bytes)->append(reinterpret_cast<const char*>(data), length);
-  return CAIRO_STATUS_SUCCESS;
-}
-
 }  // namespace
 
 Status draw_chart(const Chart& chart, const std::filesystem::path& file) {
-  const bool svg = file.extension() == ".svg";
-  if (!svg && file.extension() != ".png")
-    return usage_error("{}: expected a name that ends in .png or .svg, got another", file.string());
   size_t points = 0;
   for (const ChartSeries& s : chart.series) points += s.points.size();
   if (points == 0) return bad_input("{}: expected something to draw, got no points", file.string());
-  std::string bytes;
-  cairo_surface_t* surface = svg ? cairo_svg_surface_create_for_stream(keep, &bytes, chart.width, chart.height)
-                                 : cairo_image_surface_create(CAIRO_FORMAT_RGB24, chart.width, chart.height);
-  cairo_t* c = cairo_create(surface);
-  Drawing(chart, c).draw();
-  cairo_status_t status = cairo_status(c);
-  cairo_destroy(c);
-  if (status == CAIRO_STATUS_SUCCESS && !svg) status = cairo_surface_write_to_png_stream(surface, keep, &bytes);
-  cairo_surface_finish(surface);
-  if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_status(surface);
-  cairo_surface_destroy(surface);
-  if (status != CAIRO_STATUS_SUCCESS)
-    return resource_error("{}: expected a figure, got {}", file.string(), cairo_status_to_string(status));
-  return write_file(file, bytes);
+  return on_paper(file, chart.width, chart.height, [&](cairo_t* c) { Drawing(chart, c).draw(); });
 }
 
 #else

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "plot/map.h"
 
 namespace slip {
 namespace {
@@ -25,7 +26,19 @@ TEST(Chart, IsWrittenAsItsNameSays) {
   EXPECT_NE(read_file(svg)->find("<svg"), std::string::npos);
   EXPECT_EQ(draw_chart(chart, testing::TempDir() + "chart.gif").error().kind, ErrorKind::kUsage);
   EXPECT_EQ(draw_chart({}, png).error().kind, ErrorKind::kBadInput);
-  EXPECT_FALSE(draw_chart(chart, "/nonexistent/chart.png"));
+  const MapView view{.title = "a map",
+                     .shapes = {{.points = {{0, 0}, {10, 0}, {10, 5}}, .closed = true, .fill = MapColour{0.8, 0.8, 0.8}},
+                                {.points = {{0, 1}, {9, 1}}, .stroke = MapColour{0, 0, 1}}},
+                     .legend = {{{0, 0, 1}, "a line"}},
+                     .x_low = -1,
+                     .x_high = 11,
+                     .y_low = -1,
+                     .y_high = 6};
+  ASSERT_TRUE(draw_map(view, png));
+  EXPECT_EQ(read_file(png)->substr(1, 3), "PNG");
+  EXPECT_EQ(draw_map({.x_high = 0}, png).error().kind, ErrorKind::kBadInput);
+  EXPECT_EQ(draw_map(view, testing::TempDir() + "map.gif").error().kind, ErrorKind::kUsage);
+  EXPECT_FALSE(draw_chart(chart, png + "/chart.png"));
 }
 #endif
 

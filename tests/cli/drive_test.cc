@@ -47,6 +47,12 @@ TEST_F(Drive, AStudyGoesOnBehindTheLinesThatAreThere) {
   EXPECT_EQ(rest.out, whole.out);
   EXPECT_EQ(text("drives.jsonl"), lines);
   refused(drive({"--baselines", "idm", "--count", "2", "--out", path("drives.jsonl")}), 3, "expected an entrant of this study");
+  // A line says whose it is and what an answer took: other prices or another model are another study.
+  write("drives.jsonl",
+        R"({"entrant":"expert, 100 ms","model":"","mode":"async","delay":200,"family":"lead_stopped","seed":900100000})"
+        "\n");
+  refused(drive({"--baselines", "expert", "--delays", "100", "--out", path("drives.jsonl")}), 3,
+          "expected a drive with the delay 100");
 }
 
 TEST_F(Drive, WordsThatAreWrongAreRefusedBeforeAnybodyDrives) {
@@ -57,7 +63,18 @@ TEST_F(Drive, WordsThatAreWrongAreRefusedBeforeAnybodyDrives) {
   refused(drive({"--baselines", "expert", "--mode", "stream"}), 2, "expected --latency or --delays");
   refused({"drive", "--baselines", "expert", "--family", "moon"}, 3, "moon");
   refused(drive({"--model", model_, "--latency", write("latency.json", "{}")}), 3, "latency.json");
-  refused(drive({"--baselines", "expert", "--figure", path("figure.gif")}), 2, "");
+  refused(drive({"--baselines", "expert", "--figure", path("figure.gif")}), 2, "--figure");
+  refused(drive({"--baselines", "expert", "--picture", path("picture.gif")}), 2, "--picture");
+  refused(drive({"--baselines", "expert,idm", "--picture", path("picture.png")}), 2, "expected one driver in one scene");
+}
+
+TEST_F(Drive, OneDriveIsLookedAtFromAboveAndStepByStep) {
+  const Ran ran = run(drive({"--baselines", "expert", "--picture", path("drive.png"), "--replay", path("drive.json"), "--json"}));
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(text("drive.png").substr(1, 3), "PNG");
+  const auto v = parse_json(text("drive.json"), "replay");
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->at("steps").as_array().size(), 121U);
 }
 
 TEST_F(Drive, LatencyIsPricedByAFile) {
@@ -68,13 +85,15 @@ TEST_F(Drive, LatencyIsPricedByAFile) {
   const auto v = parse_json(ran.out, "stdout");
   ASSERT_TRUE(v);
   EXPECT_EQ(v->at("rows").as_array().at(0).at("latency_ms").to_number<double>(), 150);
+  EXPECT_EQ(v->at("rows").as_array().at(0).at("driver"), "scaffold-spec");
+  refused(drive({"--model", model_, "--latency", file, "--decoder", "auto"}), 2, "which goes by the clock");
 }
 
 class EvalTables : public Demo {};
 
 TEST_F(EvalTables, ShardsAddUpToTheWhole) {
   const auto eval = [&](std::initializer_list<std::string> more) {
-    Words out{"eval", "--model", model_, "--count", "3", "--decoders", "scaffold-ar,scaffold-spec", "--json"};
+    Words out{"eval", "--model", model_, "--count", "3", "--decoders", "scaffold-ar,scaffold-spec", "--no-reuse", "--json"};
     out.insert(out.end(), more);
     return run(out);
   };

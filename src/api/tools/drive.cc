@@ -45,8 +45,14 @@ Result<std::vector<uint32_t>> families_of(const std::vector<std::string>& wanted
 }
 
 /// Decoders' names as given; one with parts of its own is called by its preset.
-std::vector<slipstream::DecoderChoice> choices_of(const slipstream::DriveOptions& o) {
-  if (o.decoders.empty()) return {o.decoder};
+std::vector<slipstream::DecoderChoice> choices_of(const slipstream::DriveOptions& o, const std::string& folder) {
+  if (o.decoders.empty()) {
+    // What auto takes goes by this machine's clock. Passes that are counted must be the same ones tomorrow.
+    slipstream::DecoderChoice c = o.decoder;
+    const bool any = c.preset.empty() && c.drafter.empty() && c.schedule.empty() && c.width.empty() && c.verifier.empty();
+    if (any) c.preset = visibility_of_folder(folder) == Visibility::kGraph ? "fields-spec" : "scaffold-spec";
+    return {c};
+  }
   std::vector<slipstream::DecoderChoice> out;
   for (const std::string& preset : o.decoders) {
     slipstream::DecoderChoice c;
@@ -60,7 +66,7 @@ std::vector<slipstream::DecoderChoice> choices_of(const slipstream::DriveOptions
 class Planners {
  public:
   Status load(const std::string& folder, const slipstream::EngineOptions& how,
-              const std::vector<slipstream::DecoderChoice>& choices, const slipstream::Progress& progress,
+              const std::vector<slipstream::DecoderChoice>& choices, bool priced, const slipstream::Progress& progress,
               const slipstream::CancelToken& cancel) {
     int slots = how.slots;
     for (const auto& c : choices) slots = std::max(slots, slots_for(c, folder));
@@ -71,6 +77,9 @@ class Planners {
       return unsupported("drive: {}: expected a model that answers with a trajectory, got one of single actions", folder);
     for (const auto& c : choices) {
       SLIP_TRY(Method method, method_from(c, {}, engine_.get(), true));
+      if (method.automatic && priced)
+        return usage_error(
+            "drive: expected a decoder whose passes are the same ones in every run, got auto, which goes by the clock");
       names_.push_back(method.preset);
       planners_[names_.back()] = std::make_unique<drive::ModelPlanner>(*engine_, method);
       if (names_.size() > 1) continue;
@@ -217,23 +226,32 @@ Status measure_latency(const slipstream::DriveOptions& o, const std::string& fol
 Result<slipstream::Report> show_one(const slipstream::DriveOptions& o, Planners& planners, const std::vector<uint32_t>& families,
                                     const std::vector<drive::Entrant>& entrants, const slipstream::CancelToken& cancel) {
   if (families.size() != 1 || o.count != 1 || entrants.size() != 1)
-    return usage_error("--replay, --video: expected one driver in one scene (--family, --count 1), got {} in {}", entrants.size(),
-                       static_cast<int64_t>(families.size()) * o.count);
+    return usage_error("--replay, --video, --picture: expected one driver in one scene (--family, --count 1), got {} in {}",
+                       entrants.size(), static_cast<int64_t>(families.size()) * o.count);
   drive::EpisodeSettings settings{
       .seed = o.first_seed, .family = families.front(), .mode = drive::Mode::kSync, .delay = {}, .reactive = o.reactive};
+  settings.record = true;
   const auto expert = drive::baseline("expert");
   SLIP_TRY(const drive::Episode best, drive::drive_episode(settings, *expert, cancel));
   settings.mode = entrants.front().mode;
   settings.delay = entrants.front().delay;
-  settings.record = true;
   SLIP_TRY(drive::Planner* const planner, planners.of(entrants.front()));
   SLIP_TRY(const drive::Episode e, drive::drive_episode(settings, *planner, cancel));
   if (!o.replay.empty()) {
     SLIP_TRY(const json::object replay, drive::replay_of(e, settings));
     SLIP_TRY_(write_file(o.replay, line_of(replay) + "\n"));
   }
-  if (!o.frames.empty()) SLIP_TRY_(drive::write_frames(e, o.frames, cancel));
+  if (!o.video.empty() && std::filesystem::path(o.video).extension() == ".mcap")
+    SLIP_TRY_(drive::write_mcap(e, settings, o.video, cancel));
+  else if (!o.video.empty())
+    SLIP_TRY_(drive::write_frames(e, o.video, cancel));
   const drive::Drove drove{families.front(), o.first_seed, 0, drive::score_episode(e, best), e.calls, e.invalid};
+  if (!o.picture.empty()) {
+    const std::string title = fmt::format("{} {}: {}, score {:.3f}", sim::family_names()[settings.family], settings.seed,
+                                          entrants.front().label(), drove.score.score);
+    SLIP_TRY(const MapView view, drive::view_of(e, best, settings, title));
+    SLIP_TRY_(draw_map(view, o.picture));
+  }
   const json::object result = drive::to_json(drove, entrants.front());
   return report_of(result, pretty(result));
 }
@@ -242,25 +260,31 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
                                      const slipstream::DriveOptions& o, const slipstream::Progress& progress,
                                      const slipstream::CancelToken& cancel) {
   SLIP_TRY(const drive::Mode mode, drive::mode_named(o.mode));
-  const std::string ending = std::filesystem::path(o.figure).extension().string();
-  if (!o.figure.empty() && ending != ".png" && ending != ".svg")
-    return usage_error("--figure: expected a name that ends in .png or .svg, got {}", o.figure);
+  for (const auto& [option, file] : {std::pair{"--figure", &o.figure}, {"--picture", &o.picture}}) {
+    const std::string ending = std::filesystem::path(*file).extension().string();
+    if (!file->empty() && ending != ".png" && ending != ".svg")
+      return usage_error("{}: expected a name that ends in .png or .svg, got {}", option, *file);
+  }
   SLIP_TRY(const std::vector<uint32_t> families, families_of(o.families));
-  const std::vector<slipstream::DecoderChoice> choices = folder.empty() ? std::vector<slipstream::DecoderChoice>{} : choices_of(o);
+  const std::vector<slipstream::DecoderChoice> choices =
+      folder.empty() ? std::vector<slipstream::DecoderChoice>{} : choices_of(o, folder);
   for (const auto& c : choices) SLIP_TRY_(check_words(c));
   if (folder.empty() && (!o.decoders.empty() || !o.measure_latency.empty()))
     return usage_error("drive: expected --model with --decoders and --measure-latency, got none");
   Planners planners;
   if (mode != drive::Mode::kSync && mode != drive::Mode::kAsync && o.latency.empty() && o.delays_ms.empty())
     return usage_error("--mode {}: expected --latency or --delays beside it, got neither", o.mode);
-  if (!folder.empty()) SLIP_TRY_(planners.load(folder, how, choices, progress, cancel));
+  if (!folder.empty())
+    SLIP_TRY_(planners.load(folder, how, choices, !o.latency.empty() || !o.measure_latency.empty(), progress, cancel));
   json::object result;
   if (!o.measure_latency.empty()) {
     SLIP_TRY_(measure_latency(o, folder, planners, families, progress, cancel, result));
     return report_of(result, fmt::format("{} written\n", o.measure_latency));
   }
   SLIP_TRY(std::vector<drive::Entrant> entrants, entrants_of(o, planners.names(), mode));
-  if (!o.replay.empty() || !o.frames.empty()) return show_one(o, planners, families, entrants, cancel);
+  for (drive::Entrant& e : entrants)
+    if (!is_baseline(e.driver)) e.model = folder;
+  if (!o.replay.empty() || !o.video.empty() || !o.picture.empty()) return show_one(o, planners, families, entrants, cancel);
   drive::Study study({.families = families, .first_seed = o.first_seed, .seeds = o.count, .reactive = o.reactive},
                      std::move(entrants));
   std::string remarks;

@@ -92,6 +92,8 @@ class MeasuredDraftLength : public DraftLengthPolicy {
     }
   }
   bool window_ends_with_drafts() const override { return true; }
+  /// 32 rows for less than two passes of one row: weights come from memory. Where a model lies in the caches rows cost what they save.
+  bool forks_draft() const override { return cost_.pass->ms(32) <= 2 * cost_.pass->ms(1); }
   bool chooses() const override { return chooses_; }
   bool wants_facts() const override { return true; }
 

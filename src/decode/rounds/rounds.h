@@ -22,6 +22,8 @@ class Rounds {
   // ---- the steps of run, for schedules that start children in between
   /// Without `drafts` the drafter is not asked: a token per strand.
   Status propose(std::span<Strand* const> strands, bool drafts = true);
+  /// Do drafts pay for rollouts that have forked?
+  bool forks_draft() const { return width_.forks_draft(); }
   /// Shall a field start on its parents' drafts?
   bool starts(int32_t field) { return width_.starts(field); }
   /// Drafts for a strand that starts on its parents' drafts.

@@ -324,11 +324,12 @@ class FieldRun {
     return {};
   }
 
-  /// Rollouts that have forked draft no more where drafts take passes of their own: rollouts times their blocks of masks
-  /// (docs/lab/0011-decoders.md).
+  /// Rollouts that have forked draft no more where drafts take passes of their own, unless rows are cheap: rollouts times their blocks of
+  /// masks (docs/lab/0011-decoders.md).
   bool drafts_pay() const {
     const auto forked = [&](const Strand* s) { return members(*s) < rollouts(); };
-    return t_.drafts_decide || !t_.drafter.drafts_in_passes() || std::none_of(ready_.begin(), ready_.end(), forked);
+    return t_.drafts_decide || t_.rounds.forks_draft() || !t_.drafter.drafts_in_passes() ||
+           std::none_of(ready_.begin(), ready_.end(), forked);
   }
 
   /// Children whose open parents are all drafted to their very end in this pass, to any depth.
