@@ -169,7 +169,8 @@ Result<Report> verify(const std::string& folder, const VerifyOptions& options = 
 struct SimulateOptions {
   uint64_t first_seed = 0;
   int64_t count = 0;
-  std::string family;  // empty: all
+  std::string family;    // empty: all
+  double perturbed = 0;  // share of records that start where the expert would not be; the future is his way back
   int32_t threads = 0;
 };
 std::vector<std::string> scene_families();
@@ -232,16 +233,17 @@ Result<Report> merge_evaluations(const std::vector<std::string>& files, const st
 struct DriveOptions {
   std::vector<std::string> decoders;  // presets, each driving by itself; empty: `decoder` alone
   DecoderChoice decoder;
-  std::vector<std::string> baselines;  // drive_baselines(): without a model's latency they answer at once
-  std::vector<std::string> families;   // scene families; empty: the 12 critical and the 2 held-out ones
-  uint64_t first_seed = 900'100'000;   // of every family; training seeds lie below 100 million
-  int64_t count = 1;                   // seeds of every family
-  std::string mode = "async";          // sync, async, async+ahead, stream
-  std::string latency;                 // latency.json: answers take what their own counted passes and rows cost
-  std::vector<int64_t> delays_ms;      // everybody's answers take these times, one after another
-  bool reactive = true;                // vehicles re-time their speed towards the ego
-  std::string out;                     // JSON lines, one a drive; lines that are there are not driven again
-  std::string csv;                     // the table as CSV
+  std::vector<std::string> verifiers, widths;  // in place of decoder's: every pair drives
+  std::vector<std::string> baselines;          // drive_baselines(): without a model's latency they answer at once
+  std::vector<std::string> families;           // scene families; empty: the 12 critical and the 2 held-out ones
+  uint64_t first_seed = 900'100'000;           // of every family; training seeds lie below 100 million
+  int64_t count = 1;                           // seeds of every family
+  std::string mode = "async";                  // sync, async, async+ahead, stream
+  std::string latency;                         // latency.json: answers take what their own counted passes and rows cost
+  std::vector<int64_t> delays_ms;              // everybody's answers take these times, one after another
+  bool reactive = true;                        // vehicles re-time their speed towards the ego
+  std::string out;                             // JSON lines, one a drive; lines that are there are not driven again
+  std::string csv;                             // the table as CSV
   std::string replay, video,
       picture;                  // one drive to look at: JSON of every tenth of a second; a folder of PNGs or a .mcap; from above
   std::string figure;           // score over latency, .png or .svg

@@ -154,6 +154,9 @@ void simulate_command(CLI::App& app, Chosen& chosen) {
   auto* count = c->add_option("--count", o.options.count, "records to make")->check(whole(int64_t{1}, kMostRecords));
   auto* out = c->add_option("--out", o.out, "folder of the record set");
   c->add_option("--family", o.options.family, "one scene family only");
+  c->add_option("--perturbed", o.options.perturbed,
+                "share of records that start beside the lane's middle, turned, at another speed, with the expert's way back")
+      ->check(number(0, 1));
   c->add_option("--picture", o.picture, "draw the record of --seed as a PNG instead of writing a set")->excludes(count);
   auto* list = c->add_flag("--list-families", o.list_families, "print the families and stop");
   add_threads(c, o.options.threads);
@@ -267,6 +270,12 @@ void drive_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--decoders", d.decoders, "several presets, separated by commas: each drives the same scenes")
       ->delimiter(',')
       ->excludes("--decoder");
+  c->add_option("--verifiers", d.verifiers, "several verifiers of --decoder, separated by commas: relaxed:0,relaxed:4")
+      ->delimiter(',')
+      ->excludes("--decoders");
+  c->add_option("--widths", d.widths, "several widths of --decoder, separated by commas: fixed:1,fixed:4")
+      ->delimiter(',')
+      ->excludes("--decoders");
   c->add_option("--baselines", d.baselines, fmt::format("{}", fmt::join(slipstream::drive_baselines(), ", ")))->delimiter(',');
   c->add_option("--family", d.families, "scene families, separated by commas (default: 12 critical ones and the 2 held out)")
       ->delimiter(',');

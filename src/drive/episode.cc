@@ -121,6 +121,8 @@ class Drive {
       const Call& call = schedule_.add(t, t, latency, std::min(ready, latency));
       out_.latency_sum_ms += call.free - call.start;
       out_.invalid += !planned.valid;
+      out_.passes += planned.counts.passes, out_.rows += planned.counts.rows;
+      out_.tested += planned.tested, out_.accepted += planned.accepted;
       plans_.push_back(std::move(planned));
     }
     return {};
@@ -194,6 +196,10 @@ EpisodeScore score_episode(const Episode& e, const Episode& expert) {
   out.ncap = e.ncap;
   out.age_ms = e.mean_age_ms();
   out.latency_ms = e.mean_latency_ms();
+  const auto share = [](int64_t part, int64_t whole) {
+    return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  };
+  out.passes = share(e.passes, e.calls), out.rows = share(e.rows, e.calls), out.acceptance = share(e.accepted, e.tested);
   out.success = t.nc == 1 && t.dac == 1 && t.tlc == 1 && out.ep >= kEnough;
   return out;
 }

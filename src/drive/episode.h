@@ -38,6 +38,7 @@ struct Episode {
   TrackScore track;
   double v0 = 0;
   int64_t calls = 0, invalid = 0, latency_sum_ms = 0, age_sum_ms = 0, followed_steps = 0;
+  int64_t passes = 0, rows = 0, tested = 0, accepted = 0;  // of all answers
   double ncap = 5;
   std::vector<Snapshot> snapshots;
   double mean_latency_ms() const { return calls ? static_cast<double>(latency_sum_ms) / static_cast<double>(calls) : 0; }
@@ -50,6 +51,7 @@ Result<Episode> drive_episode(const EpisodeSettings& settings, Planner& planner,
 /// An episode beside the expert's own of the same scene.
 struct EpisodeScore {
   double score = 0, ep = 0, ttc = 0, comfort = 0, nc = 0, dac = 0, tlc = 0, ncap = 0, age_ms = 0, latency_ms = 0;
+  double passes = 0, rows = 0, acceptance = 0;  // an answer's, and the share of tested drafts that were kept
   bool success = false;  // no collision of its own fault, on the road, no red light, four fifths of the expert's way
 };
 EpisodeScore score_episode(const Episode& e, const Episode& expert);

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "drive/study.h"
+#include "sim/math.h"
 #include "sim/record.h"
 
 namespace slip::drive {
@@ -96,6 +97,22 @@ TEST(ClosedLoop, TheSameSettingsGiveTheSameBits) {
     EXPECT_EQ(a.track.least_time_s, b.track.least_time_s);
     EXPECT_EQ(a.age_sum_ms, b.age_sum_ms);
   }
+}
+
+TEST(Actions, BecomeAWayAlongTheRoute) {
+  auto world = World::make(kSeed, family("curve"), true);
+  ASSERT_TRUE(world);
+  const Motion ego{0, 0, 0, world->scene().v0};
+  const Situation s{*world, 0, ego, ego, 0, 0, {}, world->intent(ego)};
+  const std::vector<double> keep(7), brake(7, -6.0);
+  const auto way = along_route(s, keep, 0.25), stop = along_route(s, brake, 0.25);
+  ASSERT_EQ(way.size(), 15U);
+  for (size_t i = 1; i < way.size(); ++i) {
+    EXPECT_NEAR(sim::det_hypot(way[i].x - way[i - 1].x, way[i].y - way[i - 1].y), ego.v * 0.25, 0.05);
+    EXPECT_LT(std::fabs(world->scene().route.project(way[i]).d), 0.25);
+  }
+  EXPECT_EQ(stop.back().x, stop[stop.size() - 2].x);
+  EXPECT_NEAR(world->scene().route.project(stop.back()).s, ego.v * ego.v / 12, 0.4);
 }
 
 TEST(World, ReactiveVehiclesStopBehindAnEgoInTheirWay) {

@@ -32,7 +32,7 @@ bool is_of_the_plan(const Form& form, int32_t field) {
 Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel) {
   std::vector<uint8_t> pictures(sim::kCameras * sim::kImageBytes);
   const bool grey = ablation_ == Ablation::kGreyImages;
-  if (!grey) sim::render_all(s.world.moment(static_cast<double>(s.time_ms) / 1000, s.ego), pictures);
+  if (!grey && engine_.task().cameras) sim::render_all(s.world.moment(static_cast<double>(s.time_ms) / 1000, s.ego), pictures);
   Request request;
   request.ego = EgoInput{s.intent, s.history};
   if (ablation_ == Ablation::kShuffledHistory) shuffle_history(*request.ego, s.world.seed(), s.time_ms);
@@ -56,6 +56,14 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
     // Rows are counted for the answer as a whole: passes have their share of them.
     out.ready.passes = std::min(counts_.passes, ready - 1);
     out.ready.rows = counts_.rows * out.ready.passes / counts_.passes;
+  }
+  out.tested = n.tested, out.accepted = n.accepted;
+  if (engine_.task().form == TaskForm::kAction) {
+    const auto* said = answer_.values.empty() ? nullptr : std::get_if<std::vector<double>>(&answer_.values.front());
+    out.valid = said && !said->empty();
+    const std::vector<double> none(1);
+    out.points = along_route(s, out.valid ? *said : none, out.dt);
+    return out;
   }
   std::vector<sim::Vec2> local;
   out.valid = answer_.plan.fitted.has_value();

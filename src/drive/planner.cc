@@ -23,6 +23,36 @@ namespace {
 
 constexpr double kDt = 0.25;
 constexpr int kPoints = 20;
+constexpr double kBackPerStep = 0.95;  // of the way beside the lane's middle that is left after a twentieth of a second
+
+/// Where in the lane the route wants the car.
+double lane_of(const Situation& s, const sim::Frenet& at) {
+  const sim::Scene& sc = s.world.scene();
+  return at.s > 0 && s.time_ms >= 1000 * sc.shift_s ? sc.shift : 0.0;
+}
+
+}  // namespace
+
+std::vector<Vec2> along_route(const Situation& s, std::span<const double> accelerations_mps2, double dt) {
+  constexpr double kAction = 0.5, kStepS = 0.05;
+  const sim::Scene& sc = s.world.scene();
+  const sim::Frenet at = sc.route.project({s.origin.x, s.origin.y});
+  const double goal = lane_of(s, at);
+  std::vector<Vec2> out{{s.origin.x, s.origin.y}};
+  double gone = 0, v = s.origin.v, d = at.d;
+  const auto each = static_cast<int>(sim::det_round(dt / kStepS)), action = static_cast<int>(sim::det_round(kAction / kStepS));
+  for (int k = 0; k < static_cast<int>(accelerations_mps2.size()) * action; ++k) {
+    const double next = std::max(0.0, v + accelerations_mps2[static_cast<size_t>(k / action)] * kStepS);
+    gone += 0.5 * (v + next) * kStepS, v = next;
+    d = goal + (d - goal) * (v > 0.5 ? kBackPerStep : 1.0);
+    if ((k + 1) % each != 0) continue;
+    const sim::Pose p = sc.route.at(at.s + gone, d);
+    out.push_back({p.x, p.y});
+  }
+  return out;
+}
+
+namespace {
 
 /// Speed and curvature kept.
 class Keep : public Planner {
@@ -47,7 +77,7 @@ class LeadOnly : public Planner {
   Result<Planned> plan(const Situation& s, const CancelToken&) override {
     const sim::Scene& sc = s.world.scene();
     const sim::Frenet at = sc.route.project({s.origin.x, s.origin.y});
-    const double goal = at.s > 0 && s.time_ms >= 1000 * sc.shift_s ? sc.shift : 0.0;
+    const double goal = lane_of(s, at);
     double gap = 1e9, lead = 0;
     const std::vector<ActorNow> actors = s.world.actors_at(static_cast<double>(s.time_ms) / 1000);
     for (size_t i = 0; i < actors.size(); ++i) {
@@ -63,7 +93,7 @@ class LeadOnly : public Planner {
  private:
   static Planned along(const Situation& s, const sim::Frenet& at, double goal, double gap, double lead) {
     const sim::Scene& sc = s.world.scene();
-    constexpr double kStepS = 0.05, kLateral = 2.5, kPerStep = 0.95;
+    constexpr double kStepS = 0.05, kLateral = 2.5;
     Planned out{{{s.origin.x, s.origin.y}}, kDt};
     double gone = 0, v = s.origin.v, d = at.d;
     for (int k = 1; k <= kPoints * 5; ++k) {
@@ -77,7 +107,7 @@ class LeadOnly : public Planner {
       const double a = std::clamp(Idm{}.acceleration(v, set, leads ? std::optional(left) : std::nullopt, v - lead), -8.0, 2.0);
       const double next = std::max(0.0, v + a * kStepS);
       gone += 0.5 * (v + next) * kStepS, v = next;
-      d = goal + (d - goal) * (v > 0.5 ? kPerStep : 1.0);
+      d = goal + (d - goal) * (v > 0.5 ? kBackPerStep : 1.0);
       if (k % 5 != 0) continue;
       const sim::Pose p = sc.route.at(at.s + gone, d);
       out.points.push_back({p.x, p.y});

@@ -29,9 +29,10 @@ struct Situation {
 struct Planned {
   std::vector<sim::Vec2> points;  // world coordinates, `dt` apart, the first at the origin
   double dt = 0.25;
-  bool valid = true;  // an answer without a plan stays where it is
-  Counts counts;      // of the whole answer
-  Counts ready;       // until the plan's last field was decided
+  bool valid = true;                 // an answer without a plan stays where it is
+  Counts counts;                     // of the whole answer
+  Counts ready;                      // until the plan's last field was decided
+  int64_t tested = 0, accepted = 0;  // drafts
 };
 
 class Planner {
@@ -44,6 +45,10 @@ class Planner {
 std::vector<std::string_view> baseline_names();
 /// Null for another name.
 std::unique_ptr<Planner> baseline(std::string_view name);
+
+/// The route's lane from the origin on, a point every `dt`, at the speeds that accelerations of half a second each give: for who says nothing
+/// of steering.
+std::vector<sim::Vec2> along_route(const Situation& s, std::span<const double> accelerations_mps2, double dt);
 
 /// Local points (x forward, y left, the origin left out) in the world, the origin in front.
 std::vector<sim::Vec2> to_world(std::span<const sim::Vec2> local, const Motion& origin);

@@ -17,7 +17,7 @@ struct Column {
   std::string_view name;
   double EpisodeScore::*value;
 };
-constexpr std::array<Column, 10> kColumns = {{{"score", &EpisodeScore::score},
+constexpr std::array<Column, 13> kColumns = {{{"score", &EpisodeScore::score},
                                               {"ep", &EpisodeScore::ep},
                                               {"ttc", &EpisodeScore::ttc},
                                               {"comfort", &EpisodeScore::comfort},
@@ -26,7 +26,10 @@ constexpr std::array<Column, 10> kColumns = {{{"score", &EpisodeScore::score},
                                               {"tlc", &EpisodeScore::tlc},
                                               {"ncap", &EpisodeScore::ncap},
                                               {"latency_ms", &EpisodeScore::latency_ms},
-                                              {"age_ms", &EpisodeScore::age_ms}}};
+                                              {"age_ms", &EpisodeScore::age_ms},
+                                              {"passes", &EpisodeScore::passes},
+                                              {"rows", &EpisodeScore::rows},
+                                              {"acceptance", &EpisodeScore::acceptance}}};
 
 json::value delay_json(const Delay& d) {
   if (!d.costs) return d.fixed_ms;

@@ -20,6 +20,9 @@ Labels judge(const Scene& sc, const Plan& plan);
 /// The same for a frame: `sc` and `plan` begin `step` tenths of a second into `whole`, which was driven as `first` until then.
 Labels judge(const Scene& sc, const Plan& plan, const Scene& whole, const Plan& first, int step);
 
+/// The expert reacts to something that no camera shows: nothing could be learned from such a picture.
+bool acts_on_the_unseen(const Labels& l);
+
 /// The sentence pair: what decides, then what to do. Lower-case words of a fixed list of about 150, no digits, no quotes.
 std::string explain(const Scene& sc, const Labels& l);
 

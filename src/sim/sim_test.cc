@@ -248,5 +248,27 @@ TEST(SimRecord, HeldOutFamiliesNeverComeFromASeed) {
   for (uint64_t seed = 0; seed < 20000; ++seed) ASSERT_LT(family_of_seed(seed), training_families());
 }
 
+TEST(Perturbed, StartsWhereTheExpertWouldNotBeAndComesBack) {
+  int moved = 0, further = 0;
+  for (uint64_t seed = 900'200'000; seed < 900'200'020; ++seed) {
+    const auto off = make_perturbed(seed, {}, false), on = make_record(seed, {}, false), again = make_perturbed(seed, {}, false);
+    ASSERT_TRUE(off && on && again);
+    EXPECT_EQ(off->labels.v0_mps, again->labels.v0_mps);
+    EXPECT_EQ(off->labels.future.back().x, again->labels.future.back().x);
+    EXPECT_EQ(off->labels.family, on->labels.family);
+    if (off->labels.v0_mps == on->labels.v0_mps) continue;
+    ++moved;
+    // The history leads to where the ego is, as fast as it is.
+    EXPECT_EQ(off->labels.history.back().x, 0);
+    EXPECT_NEAR(off->labels.history.front().x, -3.75F * off->labels.v0_mps, 1e-3);
+    EXPECT_EQ(off->labels.history.back().vx, off->labels.v0_mps);
+    // On the scene's road he ends about where he would have ended anyway, which from here is to one side.
+    further += std::abs(off->labels.future[39].y) > std::abs(on->labels.future[39].y);
+  }
+  EXPECT_GE(moved, 17);
+  EXPECT_GE(further, 12);
+  EXPECT_FALSE(make_perturbed(1, 1000, false));
+}
+
 }  // namespace
 }  // namespace slip::sim

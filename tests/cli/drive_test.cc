@@ -89,6 +89,23 @@ TEST_F(Drive, LatencyIsPricedByAFile) {
   refused(drive({"--model", model_, "--latency", file, "--decoder", "auto"}), 2, "which goes by the clock");
 }
 
+TEST_F(Drive, ModelsOfActionsDriveByEveryVerifierAndWidth) {
+  const std::string models = SLIP_SOURCE_DIR "/models/";
+  const Ran ran =
+      run({"drive", "--family", "free_flow", "--model", models + "pair-target", "--decoder", "draft-model", "--drafter",
+           "model:" + models + "pair-draft", "--verifiers", "exact,relaxed:4", "--widths", "fixed:2,fixed:4", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto v = parse_json(ran.out, "stdout");
+  ASSERT_TRUE(v);
+  const json::array& rows = v->at("rows").as_array();
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[2].at("driver"), "draft-model relaxed:4 fixed:2");
+  const auto number = [&](size_t row, const char* key) { return rows[row].at(key).to_number<double>(); };
+  EXPECT_EQ(number(0, "score"), number(1, "score"));  // exact: however many drafts, the same actions
+  EXPECT_GT(number(2, "acceptance"), number(0, "acceptance"));
+  EXPECT_LT(number(3, "passes"), number(1, "passes"));
+}
+
 class EvalTables : public Demo {};
 
 TEST_F(EvalTables, ShardsAddUpToTheWhole) {

@@ -49,9 +49,16 @@ std::vector<slipstream::DecoderChoice> choices_of(const slipstream::DriveOptions
   if (o.decoders.empty()) {
     // What auto takes goes by this machine's clock. Passes that are counted must be the same ones tomorrow.
     slipstream::DecoderChoice c = o.decoder;
-    const bool any = c.preset.empty() && c.drafter.empty() && c.schedule.empty() && c.width.empty() && c.verifier.empty();
+    const bool any = c.preset.empty() && c.drafter.empty() && c.schedule.empty() && c.width.empty() && c.verifier.empty() &&
+                     o.verifiers.empty() && o.widths.empty();
     if (any) c.preset = visibility_of_folder(folder) == Visibility::kGraph ? "fields-spec" : "scaffold-spec";
-    return {c};
+    std::vector<slipstream::DecoderChoice> out;
+    for (const std::string& verifier : o.verifiers.empty() ? std::vector{c.verifier} : o.verifiers)
+      for (const std::string& width : o.widths.empty() ? std::vector{c.width} : o.widths) {
+        out.push_back(c);
+        out.back().verifier = verifier, out.back().width = width;
+      }
+    return out;
   }
   std::vector<slipstream::DecoderChoice> out;
   for (const std::string& preset : o.decoders) {
@@ -73,14 +80,12 @@ class Planners {
     const EngineOptions options{
         .dtype = how.dtype, .threads = how.threads, .slots = slots, .device = how.device, .kv_type = how.kv_type};
     SLIP_TRY(engine_, Engine::load(folder, options, load_progress(progress, cancel)));
-    if (engine_->task().form == TaskForm::kAction)
-      return unsupported("drive: {}: expected a model that answers with a trajectory, got one of single actions", folder);
     for (const auto& c : choices) {
       SLIP_TRY(Method method, method_from(c, {}, engine_.get(), true));
       if (method.automatic && priced)
         return usage_error(
             "drive: expected a decoder whose passes are the same ones in every run, got auto, which goes by the clock");
-      names_.push_back(method.preset);
+      names_.push_back(name_of(c, method));
       planners_[names_.back()] = std::make_unique<drive::ModelPlanner>(*engine_, method);
       if (names_.size() > 1) continue;
       planners_[std::string(kGrey)] = std::make_unique<drive::ModelPlanner>(*engine_, method, drive::Ablation::kGreyImages);
@@ -100,6 +105,13 @@ class Planners {
   }
 
  private:
+  /// "scaffold-spec", with what differs from the preset: "draft-model relaxed:2".
+  static std::string name_of(const slipstream::DecoderChoice& c, const Method& method) {
+    std::string out = method.preset;
+    for (const std::string* part : {&c.schedule, &c.verifier, &c.width})
+      if (!part->empty()) out += " " + *part;
+    return out;
+  }
   std::unique_ptr<Engine> engine_;
   std::vector<std::string> names_;
   std::map<std::string, std::unique_ptr<drive::Planner>> planners_;

@@ -12,6 +12,7 @@
 #include "api/boundary.h"
 #include "api/tools/reports.h"
 #include "base/measure.h"
+#include "base/philox.h"
 #include "base/threads.h"
 #include "image/image.h"
 #include "sim/record.h"
@@ -35,8 +36,8 @@ Result<std::optional<uint32_t>> family_index(const std::string& name) {
 // Records come off in the order of their seeds although many threads make them: a window of 4 per thread waits for its turn.
 class OrderedMaker {
  public:
-  OrderedMaker(uint64_t first, int64_t count, std::optional<uint32_t> family, int threads)
-      : first_(first), count_(count), family_(family), window_(threads * 4) {
+  OrderedMaker(uint64_t first, int64_t count, std::optional<uint32_t> family, double perturbed, int threads)
+      : first_(first), count_(count), family_(family), perturbed_(perturbed), window_(threads * 4) {
     workers_.reserve(static_cast<size_t>(threads));
     try {
       for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
@@ -61,6 +62,11 @@ class OrderedMaker {
   }
 
  private:
+  /// Which seeds are perturbed does not depend on the set that they are in.
+  Result<sim::Record> make(uint64_t seed) const {
+    PhiloxStream g(seed, 0x9E28);
+    return g.uniform() < perturbed_ ? sim::make_perturbed(seed, family_) : sim::make_record(seed, family_);
+  }
   void work() {
     for (;;) {
       int64_t i = 0;
@@ -70,7 +76,7 @@ class OrderedMaker {
         if (stop_ || given_ >= count_) return;
         i = given_++;
       }
-      Result<sim::Record> r = bounded([&] { return sim::make_record(first_ + static_cast<uint64_t>(i), family_); });
+      Result<sim::Record> r = bounded([&] { return make(first_ + static_cast<uint64_t>(i)); });
       {
         const std::lock_guard lock(mutex_);
         ready_.emplace(i, std::move(r));
@@ -82,6 +88,7 @@ class OrderedMaker {
   const uint64_t first_;
   const int64_t count_;
   const std::optional<uint32_t> family_;
+  const double perturbed_;
   const int64_t window_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -131,7 +138,7 @@ Result<slipstream::Report> simulate(const std::string& out, const slipstream::Si
   SLIP_TRY(sim::RecordSetWriter writer, sim::RecordSetWriter::create(out, o.first_seed, o.count, family));
   const auto start = Clock::now();
   {
-    OrderedMaker maker(o.first_seed, o.count, family, o.threads > 0 ? o.threads : usable_threads());
+    OrderedMaker maker(o.first_seed, o.count, family, o.perturbed, o.threads > 0 ? o.threads : usable_threads());
     for (int64_t i = 0; i < o.count; ++i) {
       SLIP_TRY_(cancel.check("simulate", i, "records"));
       SLIP_TRY(const sim::Record record, maker.next());

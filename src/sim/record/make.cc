@@ -31,14 +31,11 @@ Vec2 future_at(const Labels& l, double t_s) {
   return {a.x + f * (b.x - a.x), a.y + f * (b.y - a.y)};
 }
 
-namespace {
-/// The expert reacts to something that no camera shows: nothing could be learned from such a picture.
 bool acts_on_the_unseen(const Labels& l) {
   for (size_t c = 0; c < 12; ++c)
     if (l.causal[c] && !l.visible[c]) return true;
   return false;
 }
-}  // namespace
 
 Result<Drawn> draw_accepted(uint64_t seed, std::optional<uint32_t> family) {
   const uint32_t f = family.value_or(family_of_seed(seed));
