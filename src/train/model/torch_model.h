@@ -163,12 +163,13 @@ struct TrainModel::Impl {
 
   /// The same, keeping x and delta alone for the backward pass where that is wanted. References outlive the backward pass.
   void thrifty_block(const BlockGroups& g, const AttentionPlan& plan, AttentionShape s, double eps, const Tensor& rotary,
-                     const Tensor* keep_rows, Tensor& x, Tensor& delta) {
-    if (!recompute || !delta.defined() || !at::GradMode::is_enabled()) return block(g, plan, s, eps, rotary, keep_rows, x, delta);
+                     const Tensor* keep_rows, Tensor& x, Tensor& delta, const Tensor& q_scale = {}) {
+    if (!recompute || !delta.defined() || !at::GradMode::is_enabled())
+      return block(g, plan, s, eps, rotary, keep_rows, x, delta, q_scale);
     const Tensor keep = keep_rows != nullptr ? *keep_rows : Tensor();
-    runs.push_back(std::make_unique<LayerRun>([this, &g, &plan, s, eps, rotary, keep](Tensor& to_x, Tensor& to_delta) {
+    runs.push_back(std::make_unique<LayerRun>([this, &g, &plan, s, eps, rotary, keep, q_scale](Tensor& to_x, Tensor& to_delta) {
       renew();  // a narrow copy made without gradients must not be met with them, nor the other way round
-      block(g, plan, s, eps, rotary, keep.defined() ? &keep : nullptr, to_x, to_delta);
+      block(g, plan, s, eps, rotary, keep.defined() ? &keep : nullptr, to_x, to_delta, q_scale);
       renew();
     }));
     const variable_list out = Recompute::apply(x, delta, reinterpret_cast<int64_t>(runs.back().get()));
