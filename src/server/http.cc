@@ -146,13 +146,18 @@ class Exchanged final : public Exchange {
 
 class Socketed final : public Socket {
  public:
-  Socketed(asio::io_context& io, HttpRequest request) : request_(std::move(request)), box(io) {}
+  using Order = asio::strand<asio::thread_pool::executor_type>;
+  Socketed(asio::io_context& io, HttpRequest request, std::shared_ptr<Order> order)
+      : request_(std::move(request)), order_(std::move(order)), box(io) {}
   const HttpRequest& request() const override { return request_; }
   void send(std::string message, bool binary) override { box.put({Mailbox::Mail::kMessage, {}, std::move(message), binary}); }
   void close(std::string reason) override { box.put({Mailbox::Mail::kClose, {}, std::move(reason)}); }
 
+  void run(std::function<void()> work) override { asio::post(*order_, std::move(work)); }
+
  private:
   HttpRequest request_;
+  const std::shared_ptr<Order> order_;
 
  public:
   Mailbox box;
@@ -408,8 +413,8 @@ class Server final : public HttpServer {
     error_code ec;
     co_await ws.async_accept(upgrade, into(ec));
     if (ec) co_return false;
-    const auto socket = std::make_shared<Socketed>(io_, std::move(request));
-    const auto order = std::make_shared<asio::strand<asio::thread_pool::executor_type>>(workers_.get_executor());
+    const auto order = std::make_shared<Socketed::Order>(workers_.get_executor());
+    const auto socket = std::make_shared<Socketed>(io_, std::move(request), order);
     asio::post(*order, [user, socket] { user->opened(socket); });
     const auto ended = std::make_shared<bool>(false);
     const auto writer_done = std::make_shared<asio::steady_timer>(io_, Clock::time_point::max());

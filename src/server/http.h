@@ -57,6 +57,8 @@ class Socket {
   virtual const HttpRequest& request() const = 0;  // of the upgrade
   virtual void send(std::string message, bool binary) = 0;
   virtual void close(std::string reason) = 0;
+  /// On a worker, behind what is under way for this socket.
+  virtual void run(std::function<void()> work) = 0;
 };
 /// What the application does with one; calls come one after another on workers.
 class SocketUser {

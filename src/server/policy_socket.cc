@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// See policy_socket.h. A newer frame takes the place of one that is not answered yet; the session's last answer drafts the next.
+// See policy_socket.h. One frame is under way and one waits; a newer frame takes the place of the one that waits, so that a client that asks
+// faster than answers come gets them as fast as they come, the newest each time. The session's last answer drafts the next.
 #include "server/policy_socket.h"
 
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "server/app.h"
 #include "server/completing.h"
@@ -180,13 +182,16 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
   void closed() override {
     const std::lock_guard lock(mutex_);
     if (running_) running_->cancel.cancel();
+    next_.reset();
   }
 
  private:
   struct Frame {
+    slipstream::Request request;
     CancelToken cancel;
     std::shared_ptr<void> place;  // so that a server that drains waits for it
     Packed id;
+    double deadline_ms = 0;  // from its coming
     Clock::time_point begun = Clock::now();
     bool superseded = false;
   };
@@ -195,21 +200,24 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     {
       const std::lock_guard lock(mutex_);
       previous_.reset();
-      if (running_) supersede(*running_);
+      if (running_) {
+        running_->superseded = true;
+        running_->cancel.cancel();  // it is told when it has ended
+      }
       running_.reset();
+      if (next_) tell_superseded(*next_);
+      next_.reset();
     }
     socket_->send("reset successful", false);
   }
-  void supersede(Frame& frame) {
-    frame.superseded = true;
-    frame.cancel.cancel();
+  void tell_superseded(const Frame& frame) {
     app_.metrics().superseded();
+    PackedMap told = {{{std::string("superseded")}, {true}}};
+    if (!frame.id.is_null()) told.push_back({{std::string("frame_id")}, frame.id});
+    socket_->send(pack({std::move(told)}), true);
   }
   void infer(Observation o) {
     if (app_.draining()) return socket_->close("server: expected one that takes requests, got one that drains");
-    const auto frame = std::make_shared<Frame>();
-    frame->id = o.frame_id;
-    frame->place = app_.take_place(key_, 0);
     slipstream::Request& r = o.request;
     if (const std::string wrong = check_decoder_words(r.decoder); !wrong.empty()) return socket_->send("decoder: " + wrong, false);
     const Allowed& allowed = app_.options().allowed;
@@ -218,44 +226,61 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     else if (r.form != "model" && r.form != "none" && !allowed.builtin.contains(r.form))
       return socket_->send("form: expected one of GET /v1/forms, got another", false);
     if (r.decoder.preset.empty()) r.decoder = app_.options().decoder;
+    const auto frame = std::make_shared<Frame>();
     r.cancel = frame->cancel;
+    frame->request = std::move(r);
+    frame->id = o.frame_id;
+    frame->deadline_ms = o.deadline_ms;
+    frame->place = app_.take_place(key_, 0);
     {
       const std::lock_guard lock(mutex_);
-      if (running_) supersede(*running_);
+      if (running_) {
+        if (next_) tell_superseded(*next_);
+        next_ = frame;
+        return;
+      }
       running_ = frame;
-      r.previous = previous_;
     }
-    slipstream::Terms terms{.key = key_, .deadline_ms = o.deadline_ms};
+    submit(frame);
+  }
+  void submit(const std::shared_ptr<Frame>& frame) {
+    slipstream::Terms terms{.key = key_, .deadline_ms = frame->deadline_ms};
+    if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - age_ms(*frame));
+    {
+      const std::lock_guard lock(mutex_);
+      frame->request.previous = previous_;
+    }
     app_.service()->submit(
-        r, terms, {},
+        frame->request, terms, {},
         [self = shared_from_this(), frame](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
-          self->done(*frame, std::move(answer), served);
+          self->done(frame, std::move(answer), served);
         });
   }
-  void done(Frame& frame, slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
-    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - frame.begun).count();
+  void done(const std::shared_ptr<Frame>& frame, slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
     const std::lock_guard lock(mutex_);
-    if (running_.get() == &frame) running_.reset();
-    if (frame.superseded) {
-      PackedMap told = {{{std::string("superseded")}, {true}}};
-      if (!frame.id.is_null()) told.push_back({{std::string("frame_id")}, frame.id});
-      return socket_->send(pack({std::move(told)}), true);
-    }
+    tell(*frame, std::move(answer), served);
+    if (running_ != frame) return;
+    running_ = std::exchange(next_, nullptr);
+    if (running_) socket_->run([self = shared_from_this(), next = running_] { self->submit(next); });
+  }
+  void tell(const Frame& frame, slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+    if (frame.superseded) return tell_superseded(frame);
     if (!answer) {
       if (served.fate == slipstream::Fate::kLate) app_.metrics().missed_deadline();
       return socket_->send(answer.error().message, false);
     }
     app_.metrics().answered(*answer, served, 0, "stop");
     socket_->send(pack_actions(*answer, frame.id, served.run_ms, prev_total_ms_), true);
-    prev_total_ms_ = ms;
+    prev_total_ms_ = age_ms(frame);
     previous_ = std::make_shared<const slipstream::Answer>(std::move(*answer));
   }
+  static double age_ms(const Frame& frame) { return std::chrono::duration<double, std::milli>(Clock::now() - frame.begun).count(); }
 
   App& app_;
   const std::string key_;
   std::shared_ptr<Socket> socket_;
   std::mutex mutex_;
-  std::shared_ptr<Frame> running_;
+  std::shared_ptr<Frame> running_, next_;
   std::shared_ptr<const slipstream::Answer> previous_;
   double prev_total_ms_ = 0;
 };
