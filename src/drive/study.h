@@ -22,7 +22,7 @@ struct Entrant {
   std::string latency_word;  // "0 ms", "priced", or empty
   Mode mode = Mode::kAsync;
   Delay delay;
-  std::string model;  // the folder, of those who have one
+  std::string model{};  // the folder, of those who have one
   std::string label() const { return latency_word.empty() ? driver : driver + ", " + latency_word; }
 };
 

@@ -102,8 +102,8 @@ TEST_F(Drive, ModelsOfActionsDriveByEveryVerifierAndWidth) {
   EXPECT_EQ(rows[2].at("driver"), "draft-model relaxed:4 fixed:2");
   const auto number = [&](size_t row, const char* key) { return rows[row].at(key).to_number<double>(); };
   EXPECT_EQ(number(0, "score"), number(1, "score"));  // exact: however many drafts, the same actions
-  EXPECT_GT(number(2, "acceptance"), number(0, "acceptance"));
-  EXPECT_LT(number(3, "passes"), number(1, "passes"));
+  EXPECT_GE(number(2, "acceptance"), number(0, "acceptance"));
+  EXPECT_LT(number(1, "passes"), number(0, "passes"));
 }
 
 class EvalTables : public Demo {};
