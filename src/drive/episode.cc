@@ -66,14 +66,37 @@ class Drive {
     return {t, bicycle_step(l.ego, l.a, l.curvature, static_cast<double>(t - l.time) / 1000), l.a, l.curvature};
   }
 
-  sim::EgoState state_at(int64_t t, const Motion& origin, int64_t now, const Logged& here) const {
+  /// Where the ego will be until `until` if it goes on by the plans that it has: every 50 ms from `here` on, the last at `until` itself.
+  std::vector<Logged> ahead_of_now(const Logged& here, int64_t until) const {
+    std::vector<Logged> out{here};
+    Follower follower = follower_;
+    while (out.back().time < until) {
+      Logged& last = out.back();
+      const auto followed = schedule_.at(last.time);
+      const Follower::Command c = followed ? follower.follow(plans_[followed->call].points, plans_[followed->call].dt,
+                                                             static_cast<double>(followed->offset) / 1000, last.ego)
+                                           : follower.hold();
+      last.a = c.a, last.curvature = c.curvature;
+      const int64_t next = std::min(until, last.time + kControlMs);
+      const Motion m = bicycle_step(last.ego, c.a, c.curvature, static_cast<double>(next - last.time) / 1000);
+      out.push_back({next, m, c.a, c.curvature});
+    }
+    return out;
+  }
+
+  sim::EgoState state_at(int64_t t, const Motion& origin, std::span<const Logged> ahead) const {
     if (t < 0) {
       const sim::EgoState s = world_.history(static_cast<double>(t) / 1000);
       return turned(s, origin);
     }
-    Logged l = t > now
-                   ? Logged{t, bicycle_step(here.ego, 0, here.curvature, static_cast<double>(t - now) / 1000), 0, here.curvature}
-                   : (t == now ? here : at(t));
+    const Logged& here = ahead.front();
+    Logged l = t < here.time ? at(t) : here;
+    if (t > here.time) {
+      const auto behind =
+          std::upper_bound(ahead.begin(), ahead.end(), t, [](int64_t time, const Logged& x) { return time < x.time; });
+      l = *(behind - 1);
+      l.ego = bicycle_step(l.ego, l.a, l.curvature, static_cast<double>(t - l.time) / 1000);
+    }
     const double c = sim::det_cos(l.ego.heading), n = sim::det_sin(l.ego.heading), v = l.ego.v;
     const double a = v > 0 || l.a > 0 ? l.a : 0.0, side = v * v * l.curvature;
     const sim::EgoState world{0,
@@ -98,13 +121,14 @@ class Drive {
 
   Situation situation(int64_t t) const {
     const Logged here = at(t);
-    const int64_t ahead = schedule_.guess();
-    Situation s{world_, t, here.ego, here.ego, here.a, here.curvature, {}, world_.intent(here.ego)};
-    if (ahead > 0) s.origin = bicycle_step(here.ego, 0, here.curvature, static_cast<double>(ahead) / 1000);
-    if (s.ego.v <= 0 && s.acceleration < 0) s.acceleration = 0;
+    const int64_t origin = t + schedule_.guess();
+    const std::vector<Logged> ahead = ahead_of_now(here, origin);
+    const Logged& then = ahead.back();
+    Situation s{world_, t, origin, here.ego, then.ego, then.a, then.curvature, {}, world_.intent(here.ego)};
+    if (s.origin.v <= 0 && s.acceleration < 0) s.acceleration = 0;
     for (int i = 0; i < 16; ++i) {
       const int64_t back = 250 * (15 - i);
-      sim::EgoState e = state_at(t + ahead - back, s.origin, t, here);
+      sim::EgoState e = state_at(origin - back, s.origin, ahead);
       e.t_s = static_cast<float>(-0.25 * (15 - i));
       s.history[static_cast<size_t>(i)] = e;
     }

@@ -90,6 +90,36 @@ TEST(ClosedLoop, ASecondAndAHalfOfLatencyCosts) {
   EXPECT_LT(slow, fast - 0.5);
 }
 
+/// Somebody's plans, and where they were told to begin.
+class Told : public Planner {
+ public:
+  Result<Planned> plan(const Situation& s, const CancelToken& cancel) override {
+    origins.emplace_back(s.origin_ms, s.origin);
+    return idm_->plan(s, cancel);
+  }
+  std::vector<std::pair<int64_t, Motion>> origins;
+
+ private:
+  std::unique_ptr<Planner> idm_ = baseline("idm");
+};
+
+TEST(ClosedLoop, AheadIsWhereTheEgoThenIs) {
+  Told told;
+  const EpisodeSettings settings{
+      .seed = kSeed, .family = family("cut_in"), .mode = Mode::kAsyncAhead, .delay = {{}, 300}, .record = true};
+  const auto e = drive_episode(settings, told, {});
+  ASSERT_TRUE(e);
+  ASSERT_EQ(told.origins.size(), 40U);
+  for (size_t i = 1; i + 1 < told.origins.size(); ++i) {
+    const auto& [t, origin] = told.origins[i];
+    ASSERT_EQ(t, static_cast<int64_t>(300 * (i + 1)));
+    const Motion& there = e->snapshots[static_cast<size_t>(t / 100)].ego;
+    EXPECT_NEAR(origin.x, there.x, 1e-9) << t;
+    EXPECT_NEAR(origin.y, there.y, 1e-9) << t;
+    EXPECT_NEAR(origin.v, there.v, 1e-9) << t;
+  }
+}
+
 TEST(ClosedLoop, TheSameSettingsGiveTheSameBits) {
   for (const Mode mode : {Mode::kAsync, Mode::kAsyncAhead}) {
     const Episode a = driven("idm", "cut_in", 170, kSeed, mode), b = driven("idm", "cut_in", 170, kSeed, mode);
@@ -103,7 +133,7 @@ TEST(Actions, BecomeAWayAlongTheRoute) {
   auto world = World::make(kSeed, family("curve"), true);
   ASSERT_TRUE(world);
   const Motion ego{0, 0, 0, world->scene().v0};
-  const Situation s{*world, 0, ego, ego, 0, 0, {}, world->intent(ego)};
+  const Situation s{*world, 0, 0, ego, ego, 0, 0, {}, world->intent(ego)};
   const std::vector<double> keep(7), brake(7, -6.0);
   const auto way = along_route(s, keep, 0.25), stop = along_route(s, brake, 0.25);
   ASSERT_EQ(way.size(), 15U);

@@ -120,7 +120,7 @@ class LeadOnly : public Planner {
 class Expert : public Planner {
  public:
   Result<Planned> plan(const Situation& s, const CancelToken&) override {
-    const auto step = static_cast<int>(s.time_ms / 100);
+    const auto step = static_cast<int>(s.origin_ms / 100);  // he knows where everybody will be then
     const sim::Plan plan = sim::drive(s.world.seen_from(step, s.origin, s.acceleration));
     std::vector<Vec2> local;
     for (const sim::FutureState& f : plan.future) local.push_back({f.x, f.y});

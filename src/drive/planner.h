@@ -18,9 +18,10 @@ namespace slip::drive {
 /// What a plan is made of.
 struct Situation {
   const World& world;
-  int64_t time_ms = 0;  // of the picture
-  Motion ego;           // where the picture is taken
-  Motion origin;        // where the plan begins; ahead of the ego in mode async+ahead
+  int64_t time_ms = 0;    // of the picture
+  int64_t origin_ms = 0;  // of the plan's beginning
+  Motion ego;             // where the picture is taken
+  Motion origin;          // where the plan begins; ahead of the ego in mode async+ahead
   double acceleration = 0, curvature = 0;
   std::array<sim::EgoState, 16> history{};  // in the frame of the origin
   sim::Intent intent{};

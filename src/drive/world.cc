@@ -173,6 +173,7 @@ sim::Scene World::seen_from(int step, const Motion& ego, double a) const {
     // Its script's speeds from where it is.
     sim::Actor& actor = whole.actors[i];
     double s = live_[i].s;
+    for (int k = step_; k < step; ++k) s += scene_.actors[i].at(k).v * kStep;
     for (int k = step; k < sim::kTrackSteps + kLater; ++k) {
       const double v = k == step ? live_[i].v : scene_.actors[i].at(k).v;
       const Pose p = lines_[i].at(s);

@@ -79,12 +79,12 @@ TEST_F(Drive, OneDriveIsLookedAtFromAboveAndStepByStep) {
 
 TEST_F(Drive, LatencyIsPricedByAFile) {
   const std::string file = write("latency.json", R"({"version": 1, "decoders": {"*": {"encode_ms": 100, "row_ms": 0, "pass_ms": 0,
-    "decode_row_ms": 0, "plan_ms": 41}}})");
+    "decode_row_ms": 0, "plan_ms": 641}}})");
   const Ran ran = run(drive({"--model", model_, "--latency", file, "--json"}));
   ASSERT_EQ(ran.code, 0) << ran.err;
   const auto v = parse_json(ran.out, "stdout");
   ASSERT_TRUE(v);
-  EXPECT_EQ(v->at("rows").as_array().at(0).at("latency_ms").to_number<double>(), 150);
+  EXPECT_EQ(v->at("rows").as_array().at(0).at("latency_ms").to_number<double>(), 750);
   EXPECT_EQ(v->at("rows").as_array().at(0).at("driver"), "scaffold-spec");
   refused(drive({"--model", model_, "--latency", file, "--decoder", "auto"}), 2, "which goes by the clock");
 }

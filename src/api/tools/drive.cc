@@ -216,7 +216,7 @@ Status measure_latency(const slipstream::DriveOptions& o, const std::string& fol
       SLIP_TRY(drive::World world, drive::World::make(o.first_seed, family, true));
       drive::Motion ego{0, 0, 0, world.scene().v0};
       world.decide(0, ego);
-      drive::Situation s{world, 0, ego, ego, 0, 0, {}, world.intent(ego)};
+      drive::Situation s{world, 0, 0, ego, ego, 0, 0, {}, world.intent(ego)};
       for (size_t i = 0; i < 16; ++i) s.history[i] = world.history(-0.25 * static_cast<double>(15 - i));
       for (int i = 0; i < (answers.empty() ? kWarm + 1 : 1); ++i) {
         SLIP_TRY_(cancel.check("measure", done, "answers"));
