@@ -32,11 +32,12 @@ void sure(Survival& s, int64_t kept, int64_t tested) {
   s.fit();
 }
 
-Form two_fields(bool ends) {
+Form two_fields(bool ends, bool listed = false) {
   Form::Parts p{.name = "two", .section_names = {"all"}};
   p.pieces = {FixedRun{{{5}, {6}}, 0}, FieldRef{0}, FixedRun{{{7}}, 0}, FieldRef{1}, FixedRun{{{8}}, 0}};
   p.fields = {Field{.name = "a", .budget = 20}, Field{.name = "b", .budget = 12, .parents = {0}}};
   if (ends) p.fields[0].end = p.fields[1].end = TokenId{3};
+  if (listed) p.fields[0].rules = p.fields[1].rules = TokenRules::only({{10}, {11}, {12}, {13}, {14}, {15}, {16}, {17}});
   return *Form::make(std::move(p));
 }
 
@@ -132,6 +133,39 @@ TEST(Forecast, AcceptanceIsWhatWasCalibrated) {
       // 400 answers of some 26 tests: 10,400 Bernoulli draws, standard error .004; five of them.
       EXPECT_NEAR(f->accepted / f->tested, 0.8, 0.02) << preset << ends;
     }
+}
+
+/// Drafts in fields with rules are picked from logits, and most real ones have tops below one half.
+TEST(Forecast, DraftsThatHoldAreTakenWhateverTheirTops) {
+  const Form form = two_fields(false, true);
+  for (int32_t top = 0; top < Survival::kTop; ++top) {
+    DraftLengthModel model = DraftLengthModel::uninformed(costs(10, 1), &form);
+    model.survival = Survival(2);
+    model.survival.add({.field = -1, .top = top}, {100000, 100000});
+    model.survival.fit();
+    const ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model, .answers = 20};
+    const auto f = forecast(*method_of("scaffold-spec"), s);
+    ASSERT_TRUE(f) << f.error().message;
+    EXPECT_GT(f->accepted, 0.99 * f->tested) << top;
+  }
+}
+
+/// The first draft of a round is sure, the third holds in two of ten: tops that only the third has say nothing of the first.
+TEST(Forecast, TopsAreThoseOfDraftsSoFarAhead) {
+  const Form form = two_fields(false, true);
+  DraftLengthModel model = DraftLengthModel::uninformed(costs(10, 1), &form);
+  model.survival = Survival(2);
+  for (int32_t field = 0; field < 2; ++field)
+    for (int32_t index = 0; index < Survival::kIndex; ++index)
+      for (int32_t ahead = 0; ahead < Survival::kAhead; ++ahead)
+        model.survival.add({.field = field, .ahead = ahead, .index = index, .top = ahead < 2 ? 5 : 0},
+                           {ahead < 2 ? 100000 : 20000, 100000});
+  model.survival.fit();
+  const ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model, .answers = 60};
+  const auto f = forecast(*method_of("scaffold-spec"), s);
+  ASSERT_TRUE(f) << f.error().message;
+  // Two, then one in five, then as many again: 2.25 kept of about 3.25 tested, but where a block ends.
+  EXPECT_NEAR(f->accepted / f->tested, 2.25 / 3.25, 0.06);
 }
 
 TEST(Automatic, TakesNoDraftsWhereARowIsAPassAndManyWhereARowIsNothing) {

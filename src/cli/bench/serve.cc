@@ -239,6 +239,11 @@ Status bench_serve(const BenchServeOptions& o) {
   SLIP_TRY(slipstream::Service service, slipstream::Service::start(std::move(engine), options, cancel));
   bars.finish();
   const std::vector<std::string> decoders = contenders_of(o, service.info());
+  for (const std::string& decoder : decoders) {
+    slipstream::Request r = scenes.front();
+    r.decoder.preset = decoder;
+    SLIP_TRY_(slipstream::check_request(r, o.model));
+  }
   const std::string_view of = o.rates.empty() ? "clients" : "per_s";
   std::vector<double> loads(o.rates.begin(), o.rates.end());
   if (loads.empty()) loads.assign(o.clients.begin(), o.clients.end());
