@@ -233,13 +233,19 @@ class Ranks {
 Result<CompactForm> compact(const Form& form) {
   const Ranks ranks(form);
   Form::Parts parts = form.parts();
+  parts.next.clear();
   for (Piece& piece : parts.pieces)
     if (auto* run = std::get_if<FixedRun>(&piece)) ranks.apply(run->ids);
   for (Field& f : parts.fields) {
     if (f.end) f.end = ranks.of(*f.end);
     ranks.apply(f.separators);
     ranks.apply(f.placeholder);
-    f.rules = ranks.of(f.rules);
+    // Shapes that depend on values are priced as if all their pieces came one behind the other, and automata over bytes as free text: the
+    // forecast chooses among decoders of the same answer, so that what it leaves out costs time at most.
+    const bool open = f.rules.automaton() != nullptr || !f.exits.empty();
+    f.exits.clear();
+    f.closes = f.closes && !open;
+    f.rules = open ? TokenRules{} : ranks.of(f.rules);
   }
   SLIP_TRY(Form small, Form::make(std::move(parts)));
   return CompactForm{std::move(small), ranks.size() + kSpareIds};
