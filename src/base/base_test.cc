@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/json/repeated_keys.h"
 #include "base/log.h"
 #include "base/measure.h"
 #include "base/philox.h"
@@ -328,6 +329,21 @@ TEST(ThreadPool, WorksWithTheThreadsItCouldGet) {
   ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
   pthread_attr_destroy(&huge);
   pthread_attr_destroy(&usual);
+}
+
+TEST(RepeatedKeys, AreFoundWhereTheyStand) {
+  using Places = std::vector<std::string>;
+  EXPECT_EQ(repeated_keys(R"({"a": 1, "b": {"a": 2}, "c": [{"a": 1}, {"a": 1}]})"), Places{});
+  EXPECT_EQ(repeated_keys(R"({"a": 1, "\u0061": 2})"), Places{"#/a"}) << "they say the same";
+  EXPECT_EQ(repeated_keys(R"([0, [], {"x/y": {"~": 1, "~": 2, "~": 3}, "x/y": 4}])"),
+            (Places{"#/2/x~1y/~0", "#/2/x~1y/~0", "#/2/x~1y"}));
+  EXPECT_EQ(repeated_keys(R"({"": 1, "": 2})"), Places{"#/"});
+  EXPECT_EQ(repeated_keys(R"({"a": 1, "a": 2, "a": 3})", 1).size(), 1U);
+  EXPECT_EQ(repeated_keys(R"({"a": 1, "a": )"), Places{}) << "no JSON";
+  EXPECT_EQ(check_keys(R"({"a": 1, "a": 2})", "f.json").error().message, "f.json: #/a: expected each key once, got it again");
+  std::string deep;
+  for (int i = 0; i < 100; ++i) deep += R"({"a":)";
+  EXPECT_EQ(repeated_keys(deep), Places{});
 }
 
 TEST(Log, ShowsWhatTheLevelAsksForOnOneLineEach) {

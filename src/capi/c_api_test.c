@@ -86,6 +86,7 @@ static void refuses_requests_that_are_none(slip_engine* engine) {
                                            "{\"image_files\": [\"-\"]}",
                                            "{\"deadline_ms\": -1, \"scene\": 1}",
                                            "{\"schema\": \"no\"}",
+                                           "{\"scene\": 1, \"schema\": {\"type\": \"object\", \"type\": \"array\"}}",
                                            "{\"section_temperatures\": {\"a\": \"b\"}}",
                                            "\xff\xfe{}",
                                            "{\"scene\": 1, \"decoder\": \"no-such-decoder\"}",

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/json/repeated_keys.h"
 
 namespace slip {
 
@@ -188,10 +189,11 @@ Status put_all(Target& target, const json::object& document, std::span<const Key
   return {};
 }
 
-/// An object, or an empty one of an empty document. The parser itself refuses a key that comes twice by keeping the last: as elsewhere.
+/// An object, or an empty one of an empty document. Of a key that comes twice the parser keeps the last; beside a schema it is refused.
 Result<json::object> object_of(std::string_view document, std::string_view name) {
   if (document.empty()) return json::object{};
   SLIP_TRY(json::value v, parse_json(document, name));
+  if (v.is_object() && v.get_object().contains("schema")) SLIP_TRY_(check_keys(document, name));
   if (!v.is_object()) return wrong_type(name, "an object", v);
   return std::move(v.get_object());
 }

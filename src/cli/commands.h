@@ -48,7 +48,7 @@ Status forward(const ForwardCommand& o);
 
 struct FormOptions {
   std::string form, model, unnorm_key;
-  bool json = false, schema = false;
+  bool json = false, schema = false, check = false;
 };
 Status form(const FormOptions& o);
 

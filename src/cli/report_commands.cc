@@ -69,6 +69,7 @@ Status forward(const ForwardCommand& o) {
 }
 
 Status form(const FormOptions& o) {
+  if (o.check) return print(slipstream::check_form(o.form, o.model), o.json);
   if (!o.schema) return print(slipstream::explain_form(o.form, o.model, o.unnorm_key), o.json);
   SLIP_TRY(const std::string schema, slipstream::form_schema(o.form, o.model, o.unnorm_key, !o.json));
   print_text(o.json ? schema + "\n" : schema);

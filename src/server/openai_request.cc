@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/json/repeated_keys.h"
+
 namespace slip::server {
 namespace {
 
@@ -309,6 +311,9 @@ std::variant<CompletionRequest, Refusal> read_completion(std::string_view body, 
   auto parsed = parse_json(body, "body");
   if (!parsed) return Refusal{.message = parsed.error().message, .code = "invalid_json"};
   if (!parsed->is_object()) return Refusal{.message = "body: expected an object, got another type", .code = "invalid_json"};
+  if (parsed->get_object().contains("response_format"))
+    if (const Status once = check_keys(body, "body"); !once)
+      return Refusal{.message = once.error().message, .param = "response_format", .code = "invalid_json"};
   return Parser(parsed->get_object(), chat, allowed).run();
 }
 

@@ -85,6 +85,8 @@ TEST(ChatRequest, SaysWhatItDoesNotDo) {
   EXPECT_EQ(refused(chat(R"(,"logprobs":true,"n":2,"temperature":1)")), "logprobs: expected n 1 with them, got 2");
   EXPECT_EQ(refused(chat(R"(,"stop":[""])")), "stop: expected texts of 1 to 1024 bytes, got \"\"");
   EXPECT_EQ(refused(chat(R"(,"stop":7)")), "stop: expected texts of 1 to 1024 bytes, got 7");
+  EXPECT_EQ(refused(chat(R"(,"response_format":{"type":"json_schema","schema":{"type":"object","type":"array"}})")),
+            "body: #/response_format/schema/type: expected each key once, got it again");
   EXPECT_EQ(refused(chat(R"(,"stop":"x","response_format":{"type":"json_schema","schema":{"type":"object"}})")),
             "stop: expected free text, got a form, whose fields end by themselves");
   EXPECT_EQ(refused(chat(R"(,"temperature":"hot")")), "temperature: expected a number from 0 to 100, got \"hot\"");

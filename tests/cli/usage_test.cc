@@ -21,7 +21,7 @@ TEST_F(Cli, HelpOfEveryCommandNamesItsOptions) {
       {{"detokenize"}, {"--model", "--ids", "--file", "--json"}},
       {{"preprocess"}, {"--model", "--image", "--out", "--alpha"}},
       {{"forward"}, {"--model", "--rows", "--out", "--dtype", "--threads", "--split"}},
-      {{"form"}, {"--model", "--json"}},
+      {{"form"}, {"--model", "--check", "--json"}},
       {{"run"}, {"--model",    "--form",     "--image",   "--prompt",   "--prompt-file", "--record",      "--ego",
                  "--decoder",  "--schedule", "--drafter", "--verifier", "--width",       "--temperature", "--seed",
                  "--rollouts", "--json",     "--trace",   "--picture",  "--threads",     "--dtype"}},

@@ -6,8 +6,12 @@
 
 #include "api/boundary.h"
 #include "api/tools/reports.h"
+#include "base/file.h"
+#include "base/json/repeated_keys.h"
 #include "engine/engine.h"
 #include "form/schema/outline.h"
+#include "form/schema/shape.h"
+#include "form/schema/typed.h"
 #include "form/schema/values.h"
 #include "models/model.h"
 
@@ -41,6 +45,15 @@ Result<std::optional<json::value>> action_schema_of(const Asked& o) {
   return std::optional(std::move(schema));
 }
 
+bool is_file_name(std::string_view form) { return form.find_first_of("/.") != std::string_view::npos; }
+
+Result<std::string> schema_text(const std::string& form) {
+  if (!is_file_name(form))
+    return bad_input("form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
+                     form);
+  return read_file(form, size_t{16} << 20);
+}
+
 // The schema document of a built-in, a file, or the one that a model folder was trained for.
 Result<json::value> schema_of(const Asked& o) {
   if (o.form == "model" && o.model.empty()) return usage_error("form model: expected --model, got none");
@@ -56,10 +69,10 @@ Result<json::value> schema_of(const Asked& o) {
     return task_schema(task);
   }
   if (auto builtin = builtin_schema(o.form)) return std::move(*builtin);
-  if (o.form.find('/') == std::string::npos && o.form.find('.') == std::string::npos)
-    return bad_input("form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
-                     o.form);
-  return read_json(o.form, size_t{16} << 20);
+  SLIP_TRY(const std::string text, schema_text(o.form));
+  SLIP_TRY(json::value schema, parse_json(text, o.form));
+  SLIP_TRY_(check_keys(text, o.form));
+  return schema;
 }
 
 // Without a model: what the schema alone says, and the document itself in JSON. Where the shape depends on values only a tokenizer tells more.
@@ -78,18 +91,115 @@ Result<slipstream::Report> explain_schema(const Asked& o, json::value schema) {
   return report_of(shown, std::move(text));
 }
 
+struct OfModel {
+  Tokenizer tokenizer;
+  FormTokens tokens(const DraftRule& rule) const {
+    return {&tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt, vocab};
+  }
+  int32_t vocab = 0;
+  DraftRule rule;
+};
+
+Result<OfModel> load_for_forms(const std::string& model) {
+  SLIP_TRY(std::optional<Tokenizer> tokenizer, load_tokenizer(model));
+  if (!tokenizer) return bad_input("{}: expected a tokenizer, got none", model);
+  SLIP_TRY(const ModelConfig config, load_config(model, &*tokenizer));
+  return OfModel{.tokenizer = std::move(*tokenizer), .vocab = config.decoder.vocab, .rule = config.decoder.rule};
+}
+
 Result<slipstream::Report> explain(const Asked& o) {
   SLIP_TRY(json::value schema, schema_of(o));
   if (o.model.empty()) return explain_schema(o, std::move(schema));
-  SLIP_TRY(const std::optional<Tokenizer> tokenizer, load_tokenizer(o.model));
-  if (!tokenizer) return bad_input("{}: expected a tokenizer, got none", o.model);
-  SLIP_TRY(const ModelConfig config, load_config(o.model, &*tokenizer));
-  const DraftRule& rule = config.decoder.rule;
-  SLIP_TRY(
-      const CompiledForm form,
-      compile_schema(schema, o.form,
-                     {&*tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt, config.decoder.vocab}));
-  return report_of(describe_json(form.form, &*tokenizer), describe(form.form, &*tokenizer));
+  SLIP_TRY(const OfModel of, load_for_forms(o.model));
+  SLIP_TRY(const CompiledForm form, compile_schema(schema, o.form, of.tokens(of.rule)));
+  return report_of(describe_json(form.form, &of.tokenizer), describe(form.form, &of.tokenizer));
+}
+
+// ---- what is wrong with a schema, one by one
+
+struct Problem {
+  std::string pointer, message;
+  ErrorKind kind = ErrorKind::kBadInput;
+};
+
+// "form f: #/properties/a: expected ..." or "form f: $.properties.a: expected ..." as a place and what is wrong there.
+Problem problem_of(const Error& e, const std::string& form) {
+  Problem p{.pointer = "#", .message = e.message, .kind = e.kind};
+  const std::string name = fmt::format("form {}: ", form);
+  if (p.message.starts_with(name)) p.message.erase(0, name.size());
+  if (!p.message.starts_with("#") && !p.message.starts_with("$")) return p;
+  const size_t expected = p.message.find(": expected ");
+  const size_t colon = expected == std::string::npos ? p.message.find(": ") : expected;
+  if (colon == std::string::npos) return p;
+  p.pointer = p.message.substr(0, colon);
+  p.message.erase(0, colon + 2);
+  if (!p.pointer.starts_with("$")) return p;
+  std::string path = "#";
+  for (const char c : p.pointer.substr(1))
+    if (c != ']') path += c == '.' || c == '[' ? '/' : c;
+  p.pointer = path;
+  return p;
+}
+
+// Of a schema by itself: all of them where it is of any kind, the first where it is a trained form's.
+std::vector<Problem> problems_of(const json::value& schema, const std::string& form) {
+  std::vector<Problem> out;
+  if (is_trained_form(schema)) {
+    if (const auto text = outline(schema, form); !text) out.push_back(problem_of(text.error(), form));
+    return out;
+  }
+  for (const Error& e : errors_of_schema(schema, form)) out.push_back(problem_of(e, form));
+  if (!out.empty()) return out;
+  const auto typed = read_typed(schema, form);
+  const auto shape = typed ? shape_of(*typed, form) : Result<Shape>(typed.error());
+  if (!shape && !outline(schema, form)) out.push_back(problem_of(shape.error(), form));
+  return out;
+}
+
+Result<std::vector<Problem>> all_problems(const Asked& o) {
+  std::vector<Problem> out;
+  json::value schema;
+  if (is_file_name(o.form)) {
+    SLIP_TRY(const std::string text, schema_text(o.form));
+    auto parsed = parse_json(text, o.form);
+    if (!parsed) return std::vector{Problem{.pointer = "#", .message = parsed.error().message}};
+    for (const std::string& key : repeated_keys(text))
+      out.push_back({.pointer = key, .message = "expected each key once, got it again"});
+    schema = std::move(*parsed);
+  } else {
+    SLIP_TRY(schema, schema_of(o));
+  }
+  for (Problem& p : problems_of(schema, o.form)) out.push_back(std::move(p));
+  if (!out.empty() || o.model.empty()) return out;
+  SLIP_TRY(const OfModel of, load_for_forms(o.model));
+  if (const auto form = compile_schema(schema, o.form, of.tokens(of.rule)); !form) out.push_back(problem_of(form.error(), o.form));
+  return out;
+}
+
+Result<slipstream::Report> check(const Asked& o) {
+  SLIP_TRY(const std::vector<Problem> problems, all_problems(o));
+  json::array errors;
+  std::string text;
+  bool bad = false;
+  for (const Problem& p : problems) {
+    bad = bad || p.kind != ErrorKind::kUnsupported;
+    errors.push_back({{"pointer", p.pointer},
+                      {"message", p.message},
+                      {"kind", p.kind == ErrorKind::kUnsupported ? "not_supported" : "bad_input"}});
+    text += fmt::format("{}: {}\n", p.pointer, p.message);
+  }
+  if (problems.empty())
+    text = o.model.empty()
+               ? fmt::format("form {}: supported, as far as it tells by itself; --model MODEL tries it in that model's tokens\n",
+                             o.form)
+               : fmt::format("form {}: supported, in the tokens of {} too\n", o.form, o.model);
+  slipstream::Report report =
+      report_of(json::object{{"form", o.form}, {"supported", problems.empty()}, {"errors", std::move(errors)}}, std::move(text));
+  if (!problems.empty())
+    report.outcome = Error{bad ? ErrorKind::kBadInput : ErrorKind::kUnsupported,
+                           fmt::format("form {}: expected a schema that is supported, got one with {} error{}", o.form,
+                                       problems.size(), problems.size() == 1 ? "" : "s")};
+  return report;
 }
 
 }  // namespace
@@ -107,6 +217,10 @@ std::vector<std::string> builtin_forms() {
 
 Result<Report> explain_form(const std::string& form, const std::string& model_folder, const std::string& unnorm_key) {
   return api::bounded([&] { return api::explain({form, model_folder, unnorm_key}); });
+}
+
+Result<Report> check_form(const std::string& form, const std::string& model_folder) {
+  return api::bounded([&] { return api::check({form, model_folder, ""}); });
 }
 
 Result<std::string> form_schema(const std::string& form, const std::string& model_folder, const std::string& unnorm_key,

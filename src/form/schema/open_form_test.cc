@@ -5,8 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <map>
+#include <numeric>
 
 #include "base/philox.h"
 #include "form/automaton/numbers.h"
@@ -73,12 +77,14 @@ std::vector<TokenId> random_answer(const Form& form, PhiloxStream& r) {
   return tokens;
 }
 
-/// Empty, or what is wrong with one of five random answers.
-std::string wrong_with(const json::value& schema, const CompiledForm& form, const Tokenizer& t, uint64_t seed, int* gave_up) {
+/// Empty, or what is wrong with one of five random answers, which go to `out` as lines for tests/form/validate.py.
+std::string wrong_with(const json::value& schema, const CompiledForm& form, const Tokenizer& t, uint64_t seed, int* gave_up,
+                       std::ostream* out = nullptr) {
   PhiloxStream r(seed, 3);
   for (int k = 0; k < 5; ++k) {
     const auto tokens = random_answer(form.form, r);
     const std::string text = answer_text(form, tokens, t);
+    if (out) *out << json::object{{"schema", schema}, {"answer", text}} << "\n";
     const auto document = parse_json(text, "answer");
     if (!document) return document.error().message + "\n" + text;
     if (const std::string why = test::why_invalid(schema, *document, gave_up); !why.empty()) return why + "\n" + text;
@@ -108,6 +114,8 @@ TEST(OpenForm, WalkedAtRandomIsValid) {
 TEST(OpenForm, DoesMostOfWhatPeopleWrite) {
   const Tokenizer t = test::character_tokenizer();
   std::ifstream in(std::filesystem::path(SLIP_SOURCE_DIR) / "tests/fixtures/form/schemas.jsonl");
+  std::ofstream out;
+  if (const char* file = std::getenv("SLIP_ANSWERS")) out.open(file);
   std::map<std::string, std::pair<int, int>> share;  // done, of
   std::string line;
   int gave_up = 0;
@@ -124,7 +132,7 @@ TEST(OpenForm, DoesMostOfWhatPeopleWrite) {
     }
     ++done;
     if (line.find("nullable") != std::string::npos) continue;  // OpenAPI's word, which validators of JSON Schema pass over
-    ASSERT_EQ(wrong_with(schema, *form, t, n, &gave_up), "") << entry->at("name");
+    ASSERT_EQ(wrong_with(schema, *form, t, n, &gave_up, out.is_open() ? &out : nullptr), "") << entry->at("name");
   }
   for (const auto& [kind, s] : share) {
     RecordProperty(kind, fmt::format("{} of {}", s.first, s.second));
@@ -134,6 +142,142 @@ TEST(OpenForm, DoesMostOfWhatPeopleWrite) {
       EXPECT_EQ(s.first, s.second) << kind;
   }
   EXPECT_LT(gave_up, 10);
+}
+
+std::vector<std::string> cells_of(const std::string& row) {
+  std::vector<std::string> out;
+  for (size_t at = row.find('|'); at != std::string::npos;) {
+    const size_t next = row.find(" | ", at + 1);
+    const size_t end = next == std::string::npos ? row.rfind(" |") : next;
+    if (end <= at + 1 || end == std::string::npos) break;
+    out.push_back(row.substr(at + 2, end - at - 2));
+    at = next == std::string::npos ? next : next + 1;
+  }
+  return out;
+}
+
+/// docs/guide/forms.md, the table against others: each row has a schema, and says of it yes or no in our column.
+TEST(OpenForm, DoesWhatTheGuidesTableSays) {
+  const Tokenizer t = test::character_tokenizer();
+  std::ifstream in(std::filesystem::path(SLIP_SOURCE_DIR) / "docs/guide/forms.md");
+  int yes = 0, no = 0, gave_up = 0;
+  for (std::string line; std::getline(in, line);) {
+    const auto cells = cells_of(line);
+    if (cells.size() != 6 || !cells[1].starts_with("`{")) continue;
+    const auto schema = parse_json(cells[1].substr(1, cells[1].size() - 2), cells[0]);
+    ASSERT_TRUE(schema) << schema.error().message;
+    const auto form = compile_schema(*schema, "row", {&t, std::nullopt, t.size()});
+    if (cells[2].starts_with("yes")) {
+      ++yes;
+      ASSERT_TRUE(form) << cells[0] << ": " << form.error().message;
+      for (uint64_t seed = 0; seed < 8; ++seed) ASSERT_EQ(wrong_with(*schema, *form, t, seed, &gave_up), "") << cells[0];
+    } else {
+      ++no;
+      ASSERT_TRUE(cells[2].starts_with("no")) << cells[0];
+      ASSERT_FALSE(form) << cells[0];
+      EXPECT_EQ(form.error().kind, ErrorKind::kUnsupported) << cells[0] << ": " << form.error().message;
+    }
+  }
+  EXPECT_GE(yes, 18);
+  EXPECT_GE(no, 5);
+  EXPECT_LT(gave_up, 16);
+}
+
+// ---- what masks cost over a vocabulary of 150,000 tokens
+
+/// The schemas that the guide writes into files.
+std::vector<std::pair<std::string, json::value>> schemas_of_guide() {
+  std::vector<std::pair<std::string, json::value>> out;
+  for (const char* page : {"forms.md", "your-form.md"}) {
+    std::ifstream in(std::filesystem::path(SLIP_SOURCE_DIR) / "docs/guide" / page);
+    std::string name, text;
+    for (std::string line; std::getline(in, line);) {
+      if (line.starts_with("<!-- file: ")) {
+        name = line.substr(11, line.find(" -->") - 11);
+        text.clear();
+      } else if (line == "```" && !name.empty()) {
+        if (auto schema = parse_json(text, name)) out.emplace_back(std::exchange(name, ""), std::move(*schema));
+        name.clear();
+      } else if (!name.empty() && line != "```json") {
+        text += line + "\n";
+      }
+    }
+  }
+  return out;
+}
+
+struct Times {
+  std::vector<double> all;
+  double mean() const { return all.empty() ? 0 : std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()); }
+  double share(double of) {
+    if (all.empty()) return 0;
+    std::sort(all.begin(), all.end());
+    return all[std::min(all.size() - 1, static_cast<size_t>(of * static_cast<double>(all.size())))];
+  }
+  std::string words(std::string_view unit) {
+    return fmt::format("{:6} of them, mean {:.2f}, median {:.2f}, 99 % {:.2f}, most {:.2f} {}", all.size(), mean(), share(0.5),
+                       share(0.99), share(1), unit);
+  }
+};
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// Rows of random values: masks asked for the first time, and again.
+void time_rows(const CompiledForm& form, PhiloxStream& r, Times& first, Times& again) {
+  for (const Field& f : form.form.fields()) {
+    const TokenAutomaton* a = f.rules.automaton();
+    for (int walk = 0; a && walk < 3; ++walk)
+      for (int32_t state = 0, i = 0; i < f.budget && state >= 0; ++i) {
+        const size_t before = a->masks();
+        const auto begin = Clock::now();
+        const TokenMask& m = a->mask(state);
+        (a->masks() == before && m.kept ? again : first).all.push_back(since(begin) * 1e6);
+        const auto choices = allowed(f, state);
+        ASSERT_FALSE(choices.empty()) << f.name;
+        const TokenId id = choices[r.below(static_cast<uint32_t>(choices.size()))];
+        state = ends(f, state, id) ? -1 : f.rules.next(state, id);
+      }
+  }
+}
+
+/// With SLIP_EVERY=1 medians are held to 100 ms to compile and 50 us a row. Means are not: docs/lab/0024-masks.md.
+TEST(Masks, CostLittleOverALargeVocabulary) {
+  const auto t = test::qwen_tokenizer();
+  if (!t) GTEST_SKIP() << "no vocabulary of 150,000 tokens on this machine";
+  const FormTokens tokens{&*t, std::nullopt, 151936};
+  const bool every = std::getenv("SLIP_EVERY") != nullptr;
+  auto schemas = schemas_of_guide();
+  const size_t of_guide = schemas.size();
+  std::ifstream in(std::filesystem::path(SLIP_SOURCE_DIR) / "tests/fixtures/form/schemas.jsonl");
+  std::string line;
+  for (size_t n = 0; std::getline(in, line); ++n)
+    if (const auto entry = parse_json(line, "schemas.jsonl"); entry && (every || n % 16 == 0))
+      schemas.emplace_back(std::string(entry->at("name").as_string()), entry->at("schema"));
+  Times guide, compile, first, again;
+  int refused = 0;
+  PhiloxStream r(1, 9);
+  for (size_t i = 0; i < schemas.size(); ++i) {
+    const auto begin = Clock::now();
+    const auto form = compile_schema(schemas[i].second, schemas[i].first, tokens);
+    const double ms = since(begin) * 1e3;
+    if (!form) {
+      ++refused;
+      continue;
+    }
+    (i < of_guide ? guide : compile).all.push_back(ms);
+    time_rows(*form, r, first, again);
+  }
+  Times rows{first.all};
+  rows.all.insert(rows.all.end(), again.all.begin(), again.all.end());
+  fmt::print(
+      "compile, guide    {}\ncompile, others   {}\nmasks, first time {}\nmasks, again      {}\nmasks, all rows   {}\nrefused {}\n",
+      guide.words("ms"), compile.words("ms"), first.words("us"), again.words("us"), rows.words("us"), refused);
+  EXPECT_GE(guide.all.size(), 4U);
+  EXPECT_GT(rows.all.size(), 200U);
+  if (!every) return;
+  EXPECT_LE(guide.share(0.5), 100);
+  EXPECT_LE(rows.share(0.5), 50);
 }
 
 std::string message_of(std::string_view schema) {

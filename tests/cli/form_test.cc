@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schemas that people hand in: what --check says of them, and keys that stand twice.
+#include <gmock/gmock.h>
+
+#include "tests/cli/answer.h"
+
+namespace slip::test {
+namespace {
+
+class Forms : public Small {
+ protected:
+  struct Wrong {
+    std::string pointer, kind;
+    bool operator==(const Wrong&) const = default;
+  };
+  std::vector<Wrong> errors_of(const std::string& file, int code, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments{"form", file, "--check", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, code) << ran.err;
+    const auto v = parse_json(ran.out, "stdout");
+    if (!v) {
+      ADD_FAILURE() << v.error().message;
+      return {};
+    }
+    EXPECT_EQ(v->at("supported").as_bool(), code == 0);
+    std::vector<Wrong> out;
+    for (const json::value& e : v->at("errors").as_array()) {
+      EXPECT_FALSE(e.at("message").as_string().empty());
+      out.push_back({std::string(e.at("pointer").as_string()), std::string(e.at("kind").as_string())});
+    }
+    return out;
+  }
+};
+
+constexpr const char* kTwice = R"({"type": "object", "properties": {"a/b": {"enum": ["x"]},
+  "c": {"enum": [{"k": 1, "\u006b": 2}, "y"]}, "a/b": {"type": "boolean"}}})";
+
+TEST_F(Forms, AKeyThatStandsTwiceIsRefused) {
+  const std::string file = write("twice.json", kTwice);
+  const std::string words = "2 errors: #/properties/c/enum/0/k: expected each key once, got it again; #/properties/a~1b: expected";
+  refused({"form", file}, 3, words);
+  refused({"form", file, "--model", demo_model()}, 3, words);
+  refused({"form", file, "--schema"}, 3, words);
+  refused(request({"--form", file}), 3, words);
+  const Ran piped = run(request({"--form", "-"}), kTwice);
+  EXPECT_EQ(piped.code, 3);
+  EXPECT_THAT(piped.err, testing::HasSubstr(words));
+  EXPECT_EQ(errors_of(file, 3), (std::vector<Wrong>{{"#/properties/c/enum/0/k", "bad_input"}, {"#/properties/a~1b", "bad_input"}}));
+}
+
+TEST_F(Forms, CheckSaysAllThatIsWrong) {
+  const std::string file =
+      write("wrong.json", R"({"type": "object", "properties": {"speed": {"type": "integer", "minimum": 9, "maximum": 3},
+    "x": {"type": "array", "items": {"type": "integer"}, "contains": {"const": 1}}, "gear": {"type": "string", "const": 4}}})");
+  const Ran ran = run({"form", file, "--check"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 3) << ran.out;
+  for (const char* place : {"#/properties/speed: ", "#/properties/x: ", "#/properties/gear: "})
+    EXPECT_TRUE(ran.out.starts_with(place) || ran.out.find(std::string("\n") + place) != std::string::npos) << place << ran.out;
+  EXPECT_THAT(ran.err, testing::HasSubstr("expected a schema that is supported, got one with 3 errors"));
+  EXPECT_THAT(errors_of(file, 3),
+              testing::UnorderedElementsAre(Wrong{"#/properties/speed", "bad_input"}, Wrong{"#/properties/x", "not_supported"},
+                                            Wrong{"#/properties/gear", "bad_input"}));
+  const std::string contains =
+      write("contains.json", R"({"type": "array", "items": {"type": "integer"}, "contains": {"const": 1}})");
+  EXPECT_EQ(errors_of(contains, 4), (std::vector<Wrong>{{"#", "not_supported"}}));
+  EXPECT_EQ(errors_of(write("cut.json", R"({"type": )"), 3), (std::vector<Wrong>{{"#", "bad_input"}}));
+  const std::string trained =
+      write("trained.json", R"({"type": "object", "x-layout": "lines", "properties": {"a": {"type": "string", "minLength": 2}}})");
+  EXPECT_EQ(errors_of(trained, 4), (std::vector<Wrong>{{"#/properties/a", "not_supported"}}));
+}
+
+TEST_F(Forms, CheckTakesWhatIsSupported) {
+  const std::string open = write("open.json", R"({"type": "object", "properties": {"id": {"type": "string", "format": "uuid"},
+    "next": {"anyOf": [{"type": "null"}, {"type": "integer", "minimum": 0}]}}, "required": ["id"]})");
+  for (const std::string& form : {open, std::string("wod-e2e"), std::string("drive-cot")}) {
+    EXPECT_THAT(run({"form", form, "--check"}).out, testing::HasSubstr("supported"));
+    EXPECT_TRUE(errors_of(form, 0).empty()) << form;
+    EXPECT_TRUE(errors_of(form, 0, {"--model", demo_model()}).empty()) << form;
+  }
+  // What only a tokenizer can tell: two alternatives whose values begin alike.
+  const std::string alike =
+      write("alike.json", R"({"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}, "b": {"const": 1}}},
+    {"type": "object", "properties": {"a": {"type": "string"}, "c": {"const": 1}}}]})");
+  EXPECT_EQ(errors_of(alike, 4, {"--model", demo_model()}).size(), 1U);
+  refused({"form", path("none.json"), "--check"}, 3, "none.json");
+  refused({"form", "unheard-of", "--check"}, 3, "expected a built-in");
+}
+
+}  // namespace
+}  // namespace slip::test
