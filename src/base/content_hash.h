@@ -34,8 +34,8 @@ inline const std::pair<uint64_t, uint64_t>& process_hash_keys() {
 
 /// Never empty().
 inline ContentHash content_hash(std::span<const float> numbers) {
-  auto [low, high] = process_hash_keys();
-  low = mix_hash(low, numbers.size());
+  const auto& keys = process_hash_keys();
+  uint64_t low = mix_hash(keys.first, numbers.size()), high = keys.second;
   const auto take = [&](uint64_t word) {
     low = mix_hash(low, word);
     high = mix_hash(high + 1, ~word);

@@ -17,9 +17,14 @@ Status print(const Result<slipstream::Report>& report, bool json) {
   return report ? print_report(*report, json) : Status(report.error());
 }
 
-}  // namespace
-
-namespace {
+/// `call(progress, cancel)` with bars on stderr, which end before its report is printed.
+template <class Call>
+Status print_with_bars(bool json, Call&& call) {
+  Bars bars;
+  const Result<slipstream::Report> report = call(bars.progress(), slipstream::CancelToken::of_process());
+  bars.finish();
+  return print(report, json);
+}
 
 /// "I/N".
 Status take_shard(const std::string& text, slipstream::EvaluateOptions& options) {
@@ -77,15 +82,11 @@ Status form(const FormOptions& o) {
 }
 
 Status demo(const DemoOptions& o) {
-  Bars bars;
-  return print(slipstream::demonstrate(o.model, o.options, bars.progress(), slipstream::CancelToken::of_process()), o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::demonstrate(o.model, o.options, progress, cancel); });
 }
 
 Status verify(const VerifyCommand& o) {
-  Bars bars;
-  const auto report = slipstream::verify(o.model, o.options, bars.progress(), slipstream::CancelToken::of_process());
-  bars.finish();
-  return print(report, o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::verify(o.model, o.options, progress, cancel); });
 }
 
 Status simulate(const SimulateCommand& o) {
@@ -95,47 +96,29 @@ Status simulate(const SimulateCommand& o) {
   }
   if (!o.picture.empty())  // labels are JSON for people as well
     return print(slipstream::draw_scene(o.picture, o.options.first_seed, o.options.family), false);
-  Bars bars;
-  const auto report = slipstream::simulate(o.out, o.options, bars.progress(), slipstream::CancelToken::of_process());
-  bars.finish();
-  return print(report, o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::simulate(o.out, o.options, progress, cancel); });
 }
 
 Status import_set(const ImportCommand& o) {
-  Bars bars;
-  const auto report = slipstream::import_records(o.out, o.options, bars.progress(), slipstream::CancelToken::of_process());
-  bars.finish();
-  return print(report, o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::import_records(o.out, o.options, progress, cancel); });
 }
 
 Status export_set(const ExportCommand& o) {
-  Bars bars;
-  const auto report = slipstream::export_records(o.out, o.options, bars.progress(), slipstream::CancelToken::of_process());
-  bars.finish();
-  return print(report, o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::export_records(o.out, o.options, progress, cancel); });
 }
 
 Status quantize(const QuantizeCommand& o) {
-  Bars bars;
-  const auto report = slipstream::quantize(o.model, o.out, o.options, bars.progress(), slipstream::CancelToken::of_process());
-  bars.finish();
-  return print(report, o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::quantize(o.model, o.out, o.options, progress, cancel); });
 }
 
 Status convert(const ConvertCommand& o) { return print(slipstream::convert_prismatic(o.source, o.tokenizer, o.out), o.json); }
 
 Status synthesize(const SynthesizeCommand& o) {
-  Bars bars;
-  const auto report = slipstream::synthesize(o.out, o.options, bars.progress(), slipstream::CancelToken::of_process());
-  bars.finish();
-  return print(report, o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::synthesize(o.out, o.options, progress, cancel); });
 }
 
 Status limits(const LimitsCommand& o) {
-  Bars bars;
-  const auto report = slipstream::limits(o.model, o.options, bars.progress(), slipstream::CancelToken::of_process());
-  bars.finish();
-  return print(report, o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::limits(o.model, o.options, progress, cancel); });
 }
 
 Status eval(const EvalCommand& o) {
@@ -144,17 +127,11 @@ Status eval(const EvalCommand& o) {
   options.first_seed = options.seed = o.seed;
   SLIP_TRY_(take_shard(o.shard, options));
   for (const std::string& text : o.section_temperatures) SLIP_TRY_(take_section_temperature(text, options));
-  Bars bars;
-  const auto report = slipstream::evaluate(o.model, o.engine, options, bars.progress(), slipstream::CancelToken::of_process());
-  bars.finish();
-  return print(report, o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::evaluate(o.model, o.engine, options, progress, cancel); });
 }
 
 Status drive(const DriveCommand& o) {
-  Bars bars;
-  const auto report = slipstream::drive(o.model, o.engine, o.options, bars.progress(), slipstream::CancelToken::of_process());
-  bars.finish();
-  return print(report, o.json);
+  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::drive(o.model, o.engine, o.options, progress, cancel); });
 }
 
 }  // namespace slip::cli

@@ -97,4 +97,9 @@ void expect_bench_line(const json::value& v) {
   EXPECT_TRUE(lossy ? one_of(v.at("equal"), {"lossy"}) : v.at("equal").is_bool() && v.at("equal").as_bool()) << json::serialize(v);
 }
 
+Words joined(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 }  // namespace slip::test

@@ -26,8 +26,12 @@ bool one_of(const json::value& v, std::initializer_list<std::string_view> words)
 /// The JSON documents of a command that prints one per line.
 std::vector<json::value> lines_of(const Ran& ran);
 
+using Words = std::vector<std::string>;
+Words joined(Words a, const Words& b);
+
 class Small : public Cli {
  protected:
+  Words over(const Words& more) { return joined(over_form({}), more); }
   std::vector<std::string> request(std::initializer_list<std::string> more,
                                    const std::string& model = fixture("decode/models/small")) {
     std::vector<std::string> out{"run", "--model", model, "--prompt", "go on"};
@@ -39,6 +43,7 @@ class Small : public Cli {
     out.insert(out.end(), more);
     return out;
   }
+  const std::string small_ = fixture("decode/models/small");
 };
 
 class Demo : public Cli {

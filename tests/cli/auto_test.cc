@@ -8,17 +8,8 @@
 namespace slip::test {
 namespace {
 
-using Words = std::vector<std::string>;
-
-Words joined(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 class Auto : public Small {
  protected:
-  Words over(const Words& more) { return joined(over_form({}), more); }
-  const std::string small_ = fixture("decode/models/small");
   // Costs of this test alone; Process leaves the variable as it is where there is one.
   Auto() { ::setenv("XDG_CACHE_HOME", path("cache").c_str(), 1); }
   ~Auto() override { ::unsetenv("XDG_CACHE_HOME"); }

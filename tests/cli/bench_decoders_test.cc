@@ -8,8 +8,6 @@
 namespace slip::test {
 namespace {
 
-using Words = std::vector<std::string>;
-
 class BenchDecoders : public Small {
  protected:
   /// The lines of a run, by label.

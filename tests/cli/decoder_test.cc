@@ -9,19 +9,10 @@
 namespace slip::test {
 namespace {
 
-using Words = std::vector<std::string>;
-
-Words joined(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 class Decoders : public Small {
  protected:
-  Words over(const Words& more) { return joined(over_form({}), more); }
   /// The result of a run, kept in a file as `--drafter previous:FILE` wants it.
   std::string keep(const std::string& name, const Words& arguments) { return write(name, json::serialize(run_json(arguments))); }
-  const std::string small_ = fixture("decode/models/small");
 };
 
 TEST_F(Decoders, EveryExactCombinationOverAFormGivesTheSameTokens) {

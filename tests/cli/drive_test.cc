@@ -6,8 +6,6 @@
 namespace slip::test {
 namespace {
 
-using Words = std::vector<std::string>;
-
 class Drive : public Demo {
  protected:
   static Words drive(std::initializer_list<std::string> more) {

@@ -7,8 +7,6 @@
 namespace slip::test {
 namespace {
 
-using Words = std::vector<std::string>;
-
 class Eval : public Demo {
  protected:
   Words eval(std::initializer_list<std::string> more, const char* count = "1") const {

@@ -21,7 +21,6 @@ class Inputs : public Small {
   }
   std::string out() const { return read_bytes(path("out")); }
   std::string err() const { return read_bytes(path("err")); }
-  const std::string small_ = fixture("decode/models/small");
   const std::string demo_ = demo_model();
   const std::string ego_ = (fs::path(SLIP_SOURCE_DIR) / "tests/data/comma2k19_ego.json").string();
 };

@@ -19,7 +19,6 @@ class Streams : public Small {
     const int status = std::system(("exec '" SLIP_BINARY "' " + line).c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  const std::string small_ = fixture("decode/models/small");
 };
 
 TEST_F(Streams, AStandardErrorThatTakesNothingChangesNoExitCode) {

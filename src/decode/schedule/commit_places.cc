@@ -2,6 +2,8 @@
 // See commit_places.h.
 #include "decode/schedule/commit_places.h"
 
+#include <algorithm>
+
 #include <array>
 #include <cmath>
 
@@ -26,6 +28,25 @@ void describe_place(std::span<const float> logits_V, ChoiceBuffers& buffers, Com
   }
   for (size_t k = 0; k < 3; ++k) place.probability[k] = static_cast<float>(best[k]);
   place.entropy = static_cast<float>(entropy);
+}
+
+void keep_confident(std::vector<PlaceChoice>& choices, float threshold) {
+  if (choices.empty()) return;
+  const auto less = [](const PlaceChoice& a, const PlaceChoice& b) { return a.confidence < b.confidence; };
+  const PlaceChoice best = *std::max_element(choices.begin(), choices.end(), less);
+  std::erase_if(choices, [&](const PlaceChoice& c) { return !(c.confidence > threshold); });
+  if (choices.empty()) choices.push_back(best);
+}
+
+void trace_choices(std::vector<Round>& rounds, std::span<const PlaceChoice> choices, int32_t origin, int32_t pass) {
+  if (!rounds.back().positions.empty()) rounds.push_back({.block = rounds.back().block});
+  Round& r = rounds.back();
+  r.pass = pass;
+  for (const PlaceChoice& c : choices) {
+    r.positions.push_back(origin + c.place);
+    r.draft.push_back(c.token);
+    r.confidence.push_back(c.confidence);
+  }
 }
 
 Status check_commit_sampler(const CommitSampler* sampler, const LmInfo& info, int32_t width, std::string_view where) {

@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of the schedules that diffuse: what a commit sampler is told of a masked place, and whether a sampler fits.
+// Inside of the schedules that diffuse: which of a pass's choices stay, what a trace says of them, what a commit sampler is told of a masked
+// place, and whether a sampler fits.
 #pragma once
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "decode/pass/sampling.h"
+#include "decode/types/result.h"
 #include "lm/commit_sampler.h"
 #include "lm/lm.h"
 
 namespace slip {
+
+/// What a pass would put into a masked place.
+struct PlaceChoice {
+  int32_t place;  // as the schedule counts its places
+  TokenId token;
+  double confidence;
+};
+
+/// Leaves the choices with confidence > threshold in `choices`, else the single best, the first of equals.
+void keep_confident(std::vector<PlaceChoice>& choices, float threshold);
+
+/// Writes the choices into the trace, one round per pass: the round that was opened for the block takes the first. Place 0 is the answer's
+/// token `origin`; `pass` as Round::pass.
+void trace_choices(std::vector<Round>& rounds, std::span<const PlaceChoice> choices, int32_t origin, int32_t pass);
 
 /// The three likeliest tokens of the whole vocabulary's distribution at temperature 1, rules and settings aside, their probabilities and
 /// the entropy. `buffers` is overwritten.

@@ -65,12 +65,6 @@ class Sections {
   }
 
  private:
-  struct Choice {
-    int32_t place;
-    TokenId token;
-    double confidence;
-  };
-
   bool masked(int32_t u) const { return !x_[static_cast<size_t>(u)]; }
   int32_t masks_in(const Block& b) const {
     int32_t n = 0;
@@ -109,7 +103,7 @@ class Sections {
                                : p_.output().logits_V(static_cast<size_t>(u - b.begin - (info_.rule.shift ? 1 : 0)));
   }
 
-  Choice choose(const Block& b, int32_t u) {
+  PlaceChoice choose(const Block& b, int32_t u) {
     const int32_t f = form_.field_at(u), index = u - request_.field(f).start;
     const auto logits_V = logits_at(b, u);
     const Allowed allowed = field_mask_.at(index);
@@ -140,7 +134,7 @@ class Sections {
         place.top[0] = *x_[static_cast<size_t>(u)];
     }
     SLIP_TRY_(sampler_->probabilities(block_, probability_));
-    for (Choice& c : choices_) {
+    for (PlaceChoice& c : choices_) {
       const auto i = static_cast<size_t>(c.place - b.begin);
       c.confidence = c.token == block_[i].top[0] ? static_cast<double>(probability_[i]) : 0;
     }
@@ -159,18 +153,11 @@ class Sections {
     }
   }
 
-  /// Everything above the threshold, else the single best.
+  /// Everything above the threshold, else the single best. A token that the field's rules refuse behind those decided just now waits.
   void commit() {
-    size_t best = 0;
-    bool above = false;
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      if (choices_[i].confidence > choices_[best].confidence) best = i;
-      above |= choices_[i].confidence > threshold_;
-    }
-    trace_begin();
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      const Choice& c = choices_[i];
-      if (above ? !(c.confidence > threshold_) : i != best) continue;
+    if (request_.options.trace) trace_choices(answer_.rounds, choices_, 0, request_.last_pass());
+    keep_confident(choices_, threshold_);
+    for (const PlaceChoice& c : choices_) {
       const Field& f = request_.field(form_.field_at(c.place));
       if (!f.rules.unrestricted()) {
         field_mask_.update(f, content(f));
@@ -197,19 +184,6 @@ class Sections {
     }
   }
 
-  /// One round per pass; the round that `run` opened for the block takes the first.
-  void trace_begin() {
-    if (!request_.options.trace) return;
-    if (!answer_.rounds.back().positions.empty()) answer_.rounds.push_back({.block = answer_.rounds.back().block});
-    Round& r = answer_.rounds.back();
-    r.pass = request_.last_pass();
-    for (const Choice& c : choices_) {
-      r.positions.push_back(c.place);
-      r.draft.push_back(c.token);
-      r.confidence.push_back(c.confidence);
-    }
-  }
-
   Status settle(const Block& b) {
     const auto sees = begin_pass(b);
     const bool keep = info_.rule.shift && masked(b.end);
@@ -233,7 +207,7 @@ class Sections {
   CommitSampler* sampler_;
   Decoded& answer_;
   std::vector<std::optional<TokenId>> x_;
-  std::vector<Choice> choices_;
+  std::vector<PlaceChoice> choices_;
   std::vector<CommitPlace> block_;
   std::vector<float> probability_;
   std::vector<TokenId> history_, field_;

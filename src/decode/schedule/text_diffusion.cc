@@ -47,7 +47,7 @@ class TextBlocks {
         SLIP_TRY_(pass(begin));
         choose_all(begin);
         if (sampler_) SLIP_TRY_(ask_sampler());
-        commit();
+        commit(begin);
       }
       const bool last = take();
       request_.progress(answer_.tokens);
@@ -58,12 +58,6 @@ class TextBlocks {
   }
 
  private:
-  struct Choice {
-    int32_t place;  // in the block
-    TokenId token;
-    double confidence;
-  };
-
   int32_t size() const { return static_cast<int32_t>(x_.size()); }
   int64_t masks() const { return std::count(x_.begin(), x_.end(), std::nullopt); }
   bool ends(TokenId id) const {
@@ -106,7 +100,7 @@ class TextBlocks {
   }
 
   /// `index`: number of the token in the text.
-  Choice choose(std::span<const float> logits_V, int32_t index) {
+  PlaceChoice choose(std::span<const float> logits_V, int32_t index) {
     const Place place{.field = -1, .index = index};
     const Allowed allowed = chooser_.allowed_at(place);
     const Sampling s = chooser_.sampling_at(place);
@@ -130,7 +124,7 @@ class TextBlocks {
     choices_.clear();
     for (int32_t u = 0; u < size(); ++u) {
       if (x_[static_cast<size_t>(u)]) continue;
-      Choice c = choose(p_.output().logits_V(row_of(u)), begin + u);
+      PlaceChoice c = choose(p_.output().logits_V(row_of(u)), begin + u);
       c.place = u;
       choices_.push_back(c);
     }
@@ -148,7 +142,7 @@ class TextBlocks {
         describe_place(p_.output().logits_V(row_of(u)), chooser_.buffers(), block_[i]);
     }
     SLIP_TRY_(sampler_->probabilities(block_, probability_));
-    for (Choice& c : choices_) {
+    for (PlaceChoice& c : choices_) {
       const auto i = static_cast<size_t>(c.place);
       c.confidence = c.token == block_[i].top[0] ? static_cast<double>(probability_[i]) : 0;
     }
@@ -156,30 +150,12 @@ class TextBlocks {
   }
 
   /// Everything above the threshold, else the single best.
-  void commit() {
-    size_t best = 0;
-    bool above = false;
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      if (choices_[i].confidence > choices_[best].confidence) best = i;
-      above |= choices_[i].confidence > threshold_;
-    }
-    trace_begin();
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      if (above ? !(choices_[i].confidence > threshold_) : i != best) continue;
-      x_[static_cast<size_t>(choices_[i].place)] = choices_[i].token;
-      if (request_.options.trace) answer_.rounds.back().committed.push_back(choices_[i].place);
-    }
-  }
-
-  /// One round per pass; the round that `run` opened for the block takes the first.
-  void trace_begin() {
-    if (!request_.options.trace) return;
-    if (!answer_.rounds.back().positions.empty()) answer_.rounds.push_back({.block = answer_.rounds.back().block});
-    Round& r = answer_.rounds.back();
-    for (const Choice& c : choices_) {
-      r.positions.push_back(r.block.begin + c.place);
-      r.draft.push_back(c.token);
-      r.confidence.push_back(c.confidence);
+  void commit(int32_t begin) {
+    if (request_.options.trace) trace_choices(answer_.rounds, choices_, begin, request_.last_pass());
+    keep_confident(choices_, threshold_);
+    for (const PlaceChoice& c : choices_) {
+      x_[static_cast<size_t>(c.place)] = c.token;
+      if (request_.options.trace) answer_.rounds.back().committed.push_back(begin + c.place);
     }
   }
 
@@ -201,7 +177,7 @@ class TextBlocks {
   CommitSampler* sampler_;
   Decoded& answer_;
   std::vector<std::optional<TokenId>> x_;
-  std::vector<Choice> choices_;
+  std::vector<PlaceChoice> choices_;
   std::vector<CommitPlace> block_;
   std::vector<float> probability_;
   std::vector<TokenId> history_;

@@ -86,12 +86,8 @@ ByteNfa::Fragment ByteNfa::either(std::span<const Fragment> parts) {
 }
 
 ByteNfa::Fragment ByteNfa::star(Fragment f) {
-  const Fragment all{state(), state()};
-  edge(all.in, -1, -1, f.in);
   edge(f.out, -1, -1, f.in);
-  edge(f.out, -1, -1, all.out);
-  edge(all.in, -1, -1, all.out);
-  return all;
+  return optional(f);
 }
 
 ByteNfa::Fragment ByteNfa::optional(Fragment f) {
