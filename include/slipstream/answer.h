@@ -22,6 +22,7 @@ struct FieldValue {
 
 using Point = std::array<double, 2>;  // x forward, y to the left, metres, in the ego frame of t = 0
 
+/// The plan of a driving answer.
 struct Trajectory {
   std::vector<Point> waypoints;   // as the answer says, 1 Hz: t = 1, 2, ... s
   std::vector<Point> points_4hz;  // after the fit: t = 0.25, 0.5, ... s; empty without a plan
@@ -55,7 +56,7 @@ struct LogProbs {
   std::vector<double> tokens;
 };
 
-/// Counts of the contract: `forwards` are all passes of the big model, prefill and drafts by itself included.
+/// Counts and times as the result object has them (docs/guide/first-answer.md): `forwards` are all passes of the big model, prefill and drafts by itself included.
 struct Statistics {
   int64_t prompt_rows = 0;  // of the prompt, image rows included
   int64_t forwards = 0, draft_forwards = 0, drafter_forwards = 0, rounds = 0, rows = 0, reused_rows = 0;
@@ -65,6 +66,7 @@ struct Statistics {
   double encode_ms = 0, form_ms = 0, prefill_ms = 0, draft_ms = 0, verify_ms = 0, plan_ms = 0, total_ms = 0;
 };
 
+/// One finished answer.
 class Answer {
  public:
   std::string text;                // as the form writes it; free text as decoded
@@ -86,7 +88,7 @@ class Answer {
   /// `log_probs` beside `tokens`, one for each: tokens that the form writes itself have 0. What is drawn and stands in no text, an END, has no
   /// place here. Empty without Request::log_probs.
   std::vector<double> token_log_probs() const;
-  /// The result object of the command line's contract, one line.
+  /// The result object that `run --json` prints, one line.
   std::string to_json() const;
   /// What a person reads: the text, the numbers that bins stand for, an action in its units. Whole lines.
   std::string to_text() const;

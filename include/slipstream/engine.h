@@ -33,6 +33,7 @@
 
 namespace slipstream {
 
+/// How a model is loaded; words as on the command line.
 struct EngineOptions {
   std::string dtype = "auto";    // auto (as stored; f32 stays f32, anything else runs as bf16), f32, bf16, int8, int4
   std::string kv_type = "auto";  // keys and values: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
@@ -41,6 +42,7 @@ struct EngineOptions {
   int32_t slots = 0;             // rows that the key/value cache holds; 0: 4096, of load_for as many as its request needs
 };
 
+/// A loaded model that answers one request at a time.
 class Engine {
  public:
   /// Loads a model folder. kBadInput, kUnsupported or kResource as the folder, its options and the machine are.
@@ -53,6 +55,7 @@ class Engine {
   Engine& operator=(Engine&&) noexcept;
   ~Engine();
 
+  /// What was loaded; valid as long as the engine.
   const ModelInfo& info() const;
   /// One answer; `on_event` sees fields as they are decided. Calls from several threads take turns. kUsage and kBadInput for what the
   /// request says, kUnsupported for what this model cannot do, kCancelled by the request's token.
@@ -70,6 +73,7 @@ class Engine {
 /// text) where its config.json says nothing of one.
 std::string own_form(const std::string& folder);
 
+/// Bounds of a Service: requests, time of a shared pass, memory of kept features.
 struct ServiceOptions {
   int32_t most_running = 64, most_waiting = 256;  // requests
   double pass_budget_ms = 50;  // a pass that many share takes about so long at most: prompts are cut to what is left of it
@@ -83,6 +87,7 @@ struct Terms {
   double deadline_ms = 0;  // from now; 0: none
 };
 
+/// How a request of a Service ended.
 enum class Fate : uint8_t {
   kAnswered,
   kFailed,     // the error says why
@@ -92,6 +97,7 @@ enum class Fate : uint8_t {
   kCancelled,  // by its token
 };
 
+/// What a request of a Service met beside its answer.
 struct Served {
   Fate fate = Fate::kAnswered;
   double queue_ms = 0, run_ms = 0;
@@ -107,6 +113,7 @@ struct PassShared {
   bool draft = false;
 };
 
+/// What a Service holds now, and what it has counted since its start.
 struct ServiceLoad {
   int32_t running = 0, waiting = 0;
   int32_t pages = 0, pages_held = 0, pages_kept = 0;  // of the key/value cache, 16 rows each
@@ -125,6 +132,7 @@ class Service {
   /// Ends what is under way.
   ~Service();
 
+  /// What was loaded; valid as long as the service.
   const ModelInfo& info() const;
   /// Within one fingerprint equal requests get equal bytes: of weights, types, instruction set and version.
   const std::string& fingerprint() const;
@@ -138,10 +146,12 @@ class Service {
   Served outlook(const Request& request, const Terms& terms) const;
   /// Tokens that an answer in the request's form has at most; 0: free text. Compiles it.
   Result<int64_t> most_tokens(const Request& request);
+  /// The model's own tokenizer. kBadInput for text that is not valid UTF-8, and for ids that are none.
   Result<std::vector<int32_t>> tokenize(std::string_view text) const;
   Result<std::string> detokenize(const std::vector<int32_t>& ids) const;
   /// The bytes of one token, which may be a part of a character; empty for padding, which no text shows.
   std::string token_bytes(int32_t id) const;
+  /// The numbers of this moment.
   ServiceLoad load() const;
   /// Told of every pass on the service's thread. Before the first request.
   void on_pass(std::function<void(const PassShared&)> told);
@@ -156,6 +166,7 @@ class Service {
 /// Are the request's words and combinations possible for this model folder? What can be said before anything is loaded.
 Status check_request(const Request& request, const std::string& folder);
 
+/// What verify compares, and how wide.
 struct VerifyOptions {
   std::string dtype = "auto", device = "cpu", kv_type = "auto";
   std::string draft_model, dflash;  // folders: their presets are compared too
@@ -166,6 +177,7 @@ struct VerifyOptions {
 Result<Report> verify(const std::string& folder, const VerifyOptions& options = {}, const Progress& progress = {},
                       const CancelToken& cancel = {});
 
+/// Which scenes simulate writes: `count` from `first_seed` on.
 struct SimulateOptions {
   uint64_t first_seed = 0;
   int64_t count = 0;
@@ -173,6 +185,7 @@ struct SimulateOptions {
   double perturbed = 0;  // share of records that start where the expert would not be; the future is his way back
   int32_t threads = 0;
 };
+/// Names that SimulateOptions::family takes.
 std::vector<std::string> scene_families();
 /// A record set of procedural scenes: three cameras, ego history, ground truth. The same bytes from the same seeds on any machine.
 Result<Report> simulate(const std::string& out, const SimulateOptions& options, const Progress& progress = {},
@@ -183,6 +196,7 @@ Result<Report> draw_scene(const std::string& png, uint64_t seed, const std::stri
 /// metres of the ego frame roads, agents, where the ego has been and what the expert drove (4 Hz, 5 s).
 Result<Report> describe_scene(uint64_t seed, double frame_s = 0);
 
+/// What import_records reads.
 struct ImportOptions {
   std::string format, source;     // conversations, wod-e2e, nuscenes, comma2k19, mcap
   std::string pictures, version;  // folder of pictures; nuScenes: of the tables. Empty: found beside the source
@@ -194,6 +208,7 @@ struct ImportOptions {
 /// Public data as a record set (conversations: a conversation set), which train, evaluate and read_record take.
 Result<Report> import_records(const std::string& out, const ImportOptions& options, const Progress& progress = {},
                               const CancelToken& cancel = {});
+/// What export_records writes.
 struct ExportOptions {
   std::string format, records;  // mcap, wod-submission
   std::string answers;          // wod-submission: the lines that evaluate wrote (EvaluateOptions::out) over these records
@@ -204,6 +219,7 @@ struct ExportOptions {
 Result<Report> export_records(const std::string& out, const ExportOptions& options, const Progress& progress = {},
                               const CancelToken& cancel = {});
 
+/// What evaluate answers, how, and where its lines go.
 struct EvaluateOptions {
   std::string records;      // a record set; empty: scenes are simulated
   uint64_t first_seed = 0;  // of simulated ones; 0: the held-out seeds
@@ -230,6 +246,7 @@ Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, 
 /// The same from lines that evaluations wrote (`out`), such as those of shards. A record that comes twice under one decoder is kBadInput.
 Result<Report> merge_evaluations(const std::vector<std::string>& files, const std::string& csv = "");
 
+/// Who drives in drive, in which scenes, how late, and what is written.
 struct DriveOptions {
   std::vector<std::string> decoders;  // presets, each driving by itself; empty: `decoder` alone
   DecoderChoice decoder;
@@ -249,12 +266,14 @@ struct DriveOptions {
   std::string figure;           // score over latency, .png or .svg
   std::string measure_latency;  // latency.json to write; nobody drives
 };
+/// Names that DriveOptions::baselines takes.
 std::vector<std::string> drive_baselines();
 /// The closed loop: 12 s of each scene with 20 Hz control, scored by NC DAC TLC (5 EP + 5 TTC + 2 C) / 12 beside the expert's run. No wall
 /// clock: the same files give the same bytes. Without latencies everybody answers at once. `folder` may be empty: baselines alone.
 Result<Report> drive(const std::string& folder, const EngineOptions& engine, const DriveOptions& options,
                      const Progress& progress = {}, const CancelToken& cancel = {});
 
+/// The machine and the case that limits computes.
 struct LimitsOptions {
   std::string machine;  // h100, h100-nvl, h200, a100, thor, orin or a JSON file; empty: this machine, its ceilings measured now
   std::string dtype = "auto";
@@ -271,13 +290,14 @@ struct LimitsOptions {
 Result<Report> limits(const std::string& folder, const LimitsOptions& options = {}, const Progress& progress = {},
                       const CancelToken& cancel = {});
 
-/// A held-out scene answered by several decoders, auto last; Report::outcome is kCheckFailed where exact ones differ.
+/// The scene and the picture of demonstrate.
 struct DemonstrateOptions {
   uint64_t seed = 0;  // which scene; 0: a chosen one
   std::string png;    // where to draw; empty: nowhere
   int32_t threads = 0;
   std::string device = "cpu";  // or cuda, cuda:N: passes there
 };
+/// A held-out scene answered by several decoders, auto last; Report::outcome is kCheckFailed where exact ones differ.
 Result<Report> demonstrate(const std::string& folder, const DemonstrateOptions& options = {}, const Progress& progress = {},
                            const CancelToken& cancel = {});
 

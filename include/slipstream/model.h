@@ -35,6 +35,7 @@ Result<Report> inspect(const std::string& folder);
 /// A folder's tokenizer.
 class Tokenizer {
  public:
+  /// Reads tokenizer.json, or the files that the model family has in its place. kBadInput, kUnsupported.
   static Result<Tokenizer> load(const std::string& folder);
   /// kBadInput for text that is not valid UTF-8.
   Result<std::vector<int32_t>> encode(std::string_view text) const;
@@ -42,12 +43,14 @@ class Tokenizer {
   Result<std::string> decode(const std::vector<int32_t>& ids, bool skip_special = false) const;
   /// The vocabulary's spelling of an id.
   std::string piece(int32_t id) const;
+  /// Ids are 0 to size() - 1.
   int32_t size() const;
 
  private:
   struct Impl;
   std::shared_ptr<const Impl> impl_;
 };
+/// No overlong forms, no surrogates, no character that is cut off.
 bool is_valid_utf8(std::string_view text);
 /// Invalid bytes become U+FFFD.
 std::string to_valid_utf8(std::string_view text);
@@ -56,6 +59,7 @@ std::string to_valid_utf8(std::string_view text);
 Result<Report> preprocess(const std::string& folder, const std::vector<std::string>& images, const std::string& out,
                           bool white_alpha = false);
 
+/// How forward computes.
 struct ForwardOptions {
   std::string dtype, device = "cpu";  // dtype empty: f32, or what a packed folder is
   int32_t threads = 0;
@@ -68,6 +72,7 @@ Result<Report> forward(const std::string& folder, std::string_view rows, const s
 /// Rows that a document may have at most.
 inline constexpr int64_t kMostRows = 1 << 20;
 
+/// The type that quantize packs weights in, and what it compares.
 struct QuantizeOptions {
   std::string type;  // int8, int4, bf16, f32
   int32_t records = 8, threads = 0;
@@ -77,6 +82,7 @@ struct QuantizeOptions {
 Result<Report> quantize(const std::string& folder, const std::string& out, const QuantizeOptions& options,
                         const Progress& progress = {}, const CancelToken& cancel = {});
 
+/// The shape that synthesize imitates (`like`: one of synthetic_shapes()), or a tiny one of the same family.
 struct SynthesizeOptions {
   std::string like, dtype = "bf16";
   std::vector<std::string> tokenizer;  // folders or files to take it from
@@ -84,6 +90,7 @@ struct SynthesizeOptions {
   int32_t layers = 0, threads = 0;
   bool tiny = false;
 };
+/// Names that SynthesizeOptions::like takes.
 std::vector<std::string> synthetic_shapes();
 /// A folder of random weights of a released shape, for benchmarks.
 Result<Report> synthesize(const std::string& out, const SynthesizeOptions& options, const Progress& progress = {},

@@ -44,6 +44,7 @@ Result<Video> read_video(const std::string& folder, double fps = 2);
 struct EgoState {
   float t_s = 0, x = 0, y = 0, vx = 0, vy = 0, ax = 0, ay = 0;
 };
+/// Where the route goes, and where the car has been.
 struct Ego {
   std::string intent = "GO_STRAIGHT";      // GO_STRAIGHT, GO_LEFT, GO_RIGHT
   std::array<EgoState, 16> history_4hz{};  // t = -3.75 .. 0 s, oldest first
@@ -52,6 +53,7 @@ struct Ego {
 /// `run --ego` (docs/guide/inputs.md). States at another rate than 4 Hz are resampled. kBadInput for unknown keys, times that do not end at 0
 /// or reach back less than 3.75 s, and for what no car does.
 Result<Ego> read_ego(const std::string& file);
+/// The same from text; `name` opens error messages.
 Result<Ego> parse_ego(std::string_view json, std::string_view name = "ego");
 
 /// A turn of a conversation. "<image>" in the text marks where the next image goes, "<video>" the next video; in `parts`, where there are
@@ -70,12 +72,13 @@ struct Message {
 Result<std::vector<Message>> parse_messages(std::string_view json, std::string_view name = "messages");
 
 /// The parts of a decoder as the command line's words; an empty word leaves the preset's (or the model's) choice.
-/// preset: auto (the default where no part is named: the quickest exact one for model, form and machine), ar, scaffold-ar, section-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, draft-model, dflash.
+/// preset: auto (the default where no part is named: the quickest exact one for model, form and machine), ar, scaffold-ar,
+/// section-diffusion, text-diffusion, self-spec, self-spec-quadratic, scaffold-spec, fields, fields-spec, draft-model, dflash.
 struct DecoderChoice {
   std::string preset;
   std::string schedule;  // text, chain, sections, fields
   std::string drafter;   // none, diffusion[:lora|:ahead], quadratic, lookup[:N], previous:FILE, model:DIR, coupled:DIR, dflash:DIR
-  std::string verifier;  // exact, rejection, relaxed:R, ensemble:L, confidence:T, sampler:DIR
+  std::string verifier;  // exact, rejection, relaxed:R (bins) or relaxed:Xu (physical units), ensemble:L, confidence:T, sampler:DIR
   std::string width;     // how many tokens a round drafts: fixed:N, blocks, measured[:FILE], blockpilot:FILE
 };
 
@@ -93,6 +96,7 @@ struct Sampling {
   std::vector<std::pair<std::string, double>> section_temperatures;  // by the form's sections, overriding
 };
 
+/// Copies are cheap: pixels are shared.
 struct Request {
   /// "model": the form that the folder was trained for; a built-in's name; a JSON Schema file; "none": free text.
   std::string form = "model";
@@ -144,6 +148,7 @@ struct RequestOption {
   std::vector<std::string> words;  // what a text may be; empty: any
   std::string initial;             // as a text, where nobody says
 };
+/// All rows of the table, in the order of help texts.
 const std::vector<RequestOption>& request_options();
 /// Puts a value, as a command line spells it ("5", "true"), into the request; of kTexts one more. kUsage: "<where>: expected ..., got ...".
 Status set_option(Request& request, std::string_view name, std::string_view value, std::string_view where);

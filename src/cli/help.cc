@@ -17,7 +17,7 @@ constexpr std::string_view kWords =
     "  form           the structure of an answer: fixed tokens (the scaffold) and fields to fill; written as a JSON Schema\n"
     "  field          a blank of a form: a name, a budget of tokens, what it may contain, the fields that it depends on (parents)\n"
     "  section        a run of fields that the training treats alike; may have a temperature of its own\n"
-    "  law            who sees whom in an answer. chain: every value sees all before it. graph: a value sees its parents' values\n"
+    "  visibility     who sees whom in an answer. chain: every value sees all before it. graph: a value sees its parents' values\n"
     "  pass           one run of the model over a set of rows (forward pass); prefill: the pass over the prompt\n"
     "  draft          a guess at the next tokens; verify: one pass checks all of a draft; commit: what held is kept. Together a "
     "round\n"

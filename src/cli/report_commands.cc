@@ -82,11 +82,13 @@ Status form(const FormOptions& o) {
 }
 
 Status demo(const DemoOptions& o) {
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::demonstrate(o.model, o.options, progress, cancel); });
+  return print_with_bars(o.json,
+                         [&](auto progress, auto cancel) { return slipstream::demonstrate(o.model, o.options, progress, cancel); });
 }
 
 Status verify(const VerifyCommand& o) {
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::verify(o.model, o.options, progress, cancel); });
+  return print_with_bars(o.json,
+                         [&](auto progress, auto cancel) { return slipstream::verify(o.model, o.options, progress, cancel); });
 }
 
 Status simulate(const SimulateCommand& o) {
@@ -96,29 +98,35 @@ Status simulate(const SimulateCommand& o) {
   }
   if (!o.picture.empty())  // labels are JSON for people as well
     return print(slipstream::draw_scene(o.picture, o.options.first_seed, o.options.family), false);
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::simulate(o.out, o.options, progress, cancel); });
+  return print_with_bars(o.json,
+                         [&](auto progress, auto cancel) { return slipstream::simulate(o.out, o.options, progress, cancel); });
 }
 
 Status import_set(const ImportCommand& o) {
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::import_records(o.out, o.options, progress, cancel); });
+  return print_with_bars(
+      o.json, [&](auto progress, auto cancel) { return slipstream::import_records(o.out, o.options, progress, cancel); });
 }
 
 Status export_set(const ExportCommand& o) {
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::export_records(o.out, o.options, progress, cancel); });
+  return print_with_bars(
+      o.json, [&](auto progress, auto cancel) { return slipstream::export_records(o.out, o.options, progress, cancel); });
 }
 
 Status quantize(const QuantizeCommand& o) {
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::quantize(o.model, o.out, o.options, progress, cancel); });
+  return print_with_bars(
+      o.json, [&](auto progress, auto cancel) { return slipstream::quantize(o.model, o.out, o.options, progress, cancel); });
 }
 
 Status convert(const ConvertCommand& o) { return print(slipstream::convert_prismatic(o.source, o.tokenizer, o.out), o.json); }
 
 Status synthesize(const SynthesizeCommand& o) {
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::synthesize(o.out, o.options, progress, cancel); });
+  return print_with_bars(o.json,
+                         [&](auto progress, auto cancel) { return slipstream::synthesize(o.out, o.options, progress, cancel); });
 }
 
 Status limits(const LimitsCommand& o) {
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::limits(o.model, o.options, progress, cancel); });
+  return print_with_bars(o.json,
+                         [&](auto progress, auto cancel) { return slipstream::limits(o.model, o.options, progress, cancel); });
 }
 
 Status eval(const EvalCommand& o) {
@@ -127,11 +135,13 @@ Status eval(const EvalCommand& o) {
   options.first_seed = options.seed = o.seed;
   SLIP_TRY_(take_shard(o.shard, options));
   for (const std::string& text : o.section_temperatures) SLIP_TRY_(take_section_temperature(text, options));
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::evaluate(o.model, o.engine, options, progress, cancel); });
+  return print_with_bars(
+      o.json, [&](auto progress, auto cancel) { return slipstream::evaluate(o.model, o.engine, options, progress, cancel); });
 }
 
 Status drive(const DriveCommand& o) {
-  return print_with_bars(o.json, [&](auto progress, auto cancel) { return slipstream::drive(o.model, o.engine, o.options, progress, cancel); });
+  return print_with_bars(
+      o.json, [&](auto progress, auto cancel) { return slipstream::drive(o.model, o.engine, o.options, progress, cancel); });
 }
 
 }  // namespace slip::cli

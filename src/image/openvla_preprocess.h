@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an image to the planes that plain ViTs read, as two published processors do it:
 //   PrismaticImageProcessor (OpenVLA, MiniVLA): per tower resize, centre crop, x / 255 in float, (x - mean) / std with what
-//     `tvf_normalize_params` says, which the public conversion rounded to bfloat16; towers stacked, DINOv2 first [models 3.2];
-//   BitImageProcessor (Hugging Face's DINOv2): resize, centre crop, x * rescale_factor in double, (x - mean) / std in float [6.1].
+//     `tvf_normalize_params` says, which the public conversion rounded to bfloat16; towers stacked, DINOv2 first;
+//   BitImageProcessor (Hugging Face's DINOv2): resize, centre crop, x * rescale_factor in double, (x - mean) / std in float.
 // Both resize with Pillow's bicubic on bytes. Equal to them bit for bit, given the same decoded pixels.
 #pragma once
 #include <array>
@@ -17,6 +17,11 @@
 #include "image/qwen_preprocess.h"
 
 namespace slip {
+
+/// (x - mean) / std of red, green and blue.
+struct ChannelScaling {
+  std::array<double, 3> mean, std;
+};
 
 /// The planes of one tower.
 struct TowerPlanes {

@@ -156,18 +156,4 @@ Result<PatchGrid> qwen_patches(const Image& image, const PreprocessorConfig& con
   return patches_of(resize_bicubic(image, size.width, size.height), config);
 }
 
-std::vector<float> openvla_planes(const Image& image, int side, std::span<const ChannelScaling> towers) {
-  const Image resized = resize_bicubic(image, side, side);
-  const size_t area = static_cast<size_t>(side) * static_cast<size_t>(side);
-  std::vector<float> planes(towers.size() * 3 * area);
-  float* to = planes.data();
-  for (const ChannelScaling& tower : towers) {
-    for (size_t c = 0; c < 3; ++c) {
-      const float mean = static_cast<float>(tower.mean[c]), std = static_cast<float>(tower.std[c]);
-      for (size_t i = 0; i < area; ++i) *to++ = (static_cast<float>(resized.rgb[3 * i + c]) / 255.0F - mean) / std;
-    }
-  }
-  return planes;
-}
-
 }  // namespace slip

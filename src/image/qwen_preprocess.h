@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an image to what a vision tower reads: Qwen2-VL's patches (Qwen2.5-VL, Fast-dVLM, Fast-dDrive) and OpenVLA's six planes.
-// Equal to transformers' PIL processors bit for bit, given the same decoded pixels: the stated order of operations and types is
-// the contract (a byte is rescaled in double and rounded to float for Qwen, in float throughout for OpenVLA).
+// From an image to Qwen2-VL's patches (Qwen2.5-VL, Fast-dVLM, Fast-dDrive). Equal to transformers' PIL processor bit for bit, given the same
+// decoded pixels: a byte is rescaled in double and rounded to float.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -59,12 +58,5 @@ struct PatchGrid {
 Result<PatchGrid> qwen_patches(const Image& image, const PreprocessorConfig& config);
 /// The part after the resize; both sides must be multiples of config.factor() (an invariant, not an input error).
 PatchGrid patches_of(const Image& resized, const PreprocessorConfig& config);
-
-/// One normalisation of the two (OpenVLA's `tvf_normalize_params`): DINOv2's first, then SigLIP's.
-struct ChannelScaling {
-  std::array<double, 3> mean, std;
-};
-/// planes[(tower * 3 + channel) * side * side + y * side + x], side x side without keeping the aspect: (x / 255 - mean) / std in float.
-std::vector<float> openvla_planes(const Image& image, int side, std::span<const ChannelScaling> towers);
 
 }  // namespace slip

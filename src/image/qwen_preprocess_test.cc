@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "image/openvla_preprocess.h"
 #include "image/sha256_testing.h"
 
 namespace slip {
@@ -90,14 +91,19 @@ TEST(QwenPatches, EqualTransformersForEveryFixtureAndSetting) {
 TEST(OpenvlaPlanes, EqualTorchvisionForEveryFixture) {
   const auto cases = read_json(kFixtures / "cases.json");
   ASSERT_TRUE(cases);
-  const std::array<ChannelScaling, 2> towers{{{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}, {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}}};
+  const std::array<ChannelScaling, 2> scalings{
+      {{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}, {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}}};
   for (const json::value& c : cases->at("cases").as_array()) {
     const auto image = image_of(c);
     ASSERT_TRUE(image);
     for (const json::value& v : c.at("openvla").as_array()) {
-      const auto planes = openvla_planes(*image, static_cast<int>(v.at("side").as_int64()), towers);
-      EXPECT_EQ(digest(planes), v.at("pixel_values").at("sha256").as_string()) << c.at("file");
-      expect_samples(planes, v.at("pixel_values"));
+      const int side = static_cast<int>(v.at("side").as_int64());
+      PlanesConfig config{.height = side, .width = side};
+      for (const ChannelScaling& scaling : scalings) config.towers.push_back({.height = side, .width = side, .scaling = scaling});
+      const auto planes = image_planes(*image, config);
+      ASSERT_TRUE(planes) << planes.error().message;
+      EXPECT_EQ(digest(planes->values), v.at("pixel_values").at("sha256").as_string()) << c.at("file");
+      expect_samples(planes->values, v.at("pixel_values"));
     }
   }
 }

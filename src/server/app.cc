@@ -291,7 +291,8 @@ HttpReply App::props() {
        {"kv", i.kv_type},
        {"device", i.device},
        {"form", i.form},
-       {"law", i.visibility},
+       {"visibility", i.visibility},
+       {"law", i.visibility},  // its old name
        {"vision", i.vision},
        {"can_draft", i.can_draft},
        {"slots", i.slots},

@@ -12,7 +12,7 @@
 // the strand's rows with its own uniforms. A rollout whose token differs forks: its strand shares the common prefix's KV rows and
 // continues alone, and so do, in their turn, the fields that descend from it. Where the answer depends on drafts, only what is greedy
 // and has no sampled ancestor is shared.
-// Tests: Fields.*, FieldsSpec.*, tests/decode/fixtures_test.cc
+// Tests: tests/decode/fixtures_test.cc (Fields*), tests/decode/gates_schedule_test.cc
 #include <algorithm>
 #include <optional>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where every plain text leads on (the inside of most strings) the tokens of plain text are copied, not walked [llguidance's slices], and
-// only the few thousand others are looked at. Tests: TokenAutomaton.*
+// only the few thousand others are looked at. Tests: src/form/schema/open_form_test.cc
 #include "form/automaton/token_automaton.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values <-> answer tokens. For canonical answers the two directions are exact inverses (ValuesTest.*RoundTrip*).
+// Values <-> answer tokens. For canonical answers the two directions are exact inverses (values_test.cc).
 #pragma once
 #include <span>
 #include <string>

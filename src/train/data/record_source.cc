@@ -146,7 +146,7 @@ class SampleMaker {
     out.always_masked.assign(n, 0);
     if (s_.grounding > 0) SLIP_TRY_(add_grounding(labels, prompt.vision_spans, out));
     if (s_.graph && labels.unknown != 0)
-      return bad_input("record {}: expected a simulated one for a model with law \"graph\", got an imported one", labels.seed);
+      return bad_input("record {}: expected a simulated one for a model with graph visibility, got an imported one", labels.seed);
     if (s_.graph) {
       out.graph = s_.graph;
       out.next_position = static_cast<int32_t>(n) + prompt.positions.rope_delta;

@@ -160,7 +160,7 @@ double graph_weight(const Form& form, size_t field, const std::vector<GraphWeigh
 
 Status check_graph_sample(const Sample& s) {
   if (!s.graph)
-    return bad_input("sample: expected a form with fields for the graph objective (a model with law \"graph\"), got none");
+    return bad_input("sample: expected a form with fields for the graph objective (a model with graph visibility), got none");
   const auto fields = s.graph->form.fields();
   if (s.contents.size() != fields.size())
     return bad_input("sample: expected contents of {} fields, got {}", fields.size(), s.contents.size());
