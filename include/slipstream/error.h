@@ -95,12 +95,9 @@ class CancelToken {
   static CancelToken child_of(const CancelToken& parent);
   /// The work is to be finished by then. The earliest of several deadlines holds.
   void set_deadline(Clock::time_point deadline);
-  /// From any thread; it cannot be taken back.
-  void cancel() { state_->cancelled.store(true, std::memory_order_relaxed); }
-  /// By cancel(), by a parent, or by Ctrl-C where of_process() is one; a deadline that has passed is `late`.
-  bool cancelled() const;
-  /// Whether its deadline, or a parent's, has passed.
-  bool late(Clock::time_point now = Clock::now()) const;
+  void cancel() { state_->cancelled.store(true, std::memory_order_relaxed); }  ///< from any thread, for good
+  bool cancelled() const;                                                      ///< by cancel(), a parent, or the process's Ctrl-C
+  bool late(Clock::time_point now = Clock::now()) const;                       ///< its deadline, or a parent's, has passed
   /// kCancelled: "<stage>: expected to finish, got cancelled after <done> <what>"; "interrupted" after the process's Ctrl-C.
   Status check(std::string_view stage, int64_t done, std::string_view what) const;
   /// Cancelled with the process's Ctrl-C as well, for programs that handle signals through this library (the command line).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An answer as Chrome trace events: the stages one after another on the first lane, every pass with its own time. Under the graph
-// law every field has a lane of its own with the rounds in which it took part, those of children whose parents closed otherwise
+// An answer as Chrome trace events: the stages one after another on the first lane, every pass with its own time. Under graph
+// visibility every field has a lane of its own with the rounds in which it took part, those of children whose parents closed otherwise
 // marked discarded.
 #include "api/answers.h"
 

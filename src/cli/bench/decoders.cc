@@ -63,7 +63,7 @@ Result<Requests> requests_from(const RunOptions& o) {
   return out;
 }
 
-// Presets, and the parts that no preset names, for the law that the request is decoded by; a label begins with the preset that runs.
+// Presets, and the parts that no preset names, for the visibility that the request is decoded by; a label begins with the preset that runs.
 // `earlier`: there is an answer to draft from.
 Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, Engine& engine, const Request& request, bool earlier) {
   const bool form = !request.form.empty(), graph = request.visibility.value_or(engine.visibility()) == Visibility::kGraph;
@@ -288,7 +288,7 @@ Status bench_decoders(const BenchDecodersOptions& o) {
   PreviousAnswer previous;
   if (requests.earlier) {
     SLIP_TRY(requests.earlier->method, api::method_from({}, {}, engine.get(), !request.form.empty()));
-    requests.earlier->visibility.reset();  // the decoder is that of the model's own law; drafts may come from there
+    requests.earlier->visibility.reset();  // the decoder is that of the model's own visibility; drafts may come from there
     SLIP_TRY(const Answer earlier, engine->run(*requests.earlier));
     previous = {earlier.form ? earlier.form->form.name() : "", earlier.decoded.fields, earlier.decoded.tokens};
   }

@@ -20,7 +20,7 @@ class LookupDrafter : public Drafter {
     for (const RowInput& input : request_.prompt.inputs)
       if (const auto* id = std::get_if<TokenId>(&input)) known_.push_back(*id);
     prompt_ids_ = known_.size();
-    if (graph) law_ = known_visibility(*request_.form);
+    if (graph) visibility_ = known_visibility(*request_.form);
   }
 
   Status propose(std::span<Strand* const> strands) override {
@@ -83,7 +83,7 @@ class LookupDrafter : public Drafter {
         known_.pop_back();  // the hand-off token is the strand's first
         return;
       }
-      const auto ancestors = law_->ancestors(s.field);
+      const auto ancestors = visibility_->ancestors(s.field);
       if (!std::binary_search(ancestors.begin(), ancestors.end(), f)) continue;
       const auto& content = s.answer->fields[static_cast<size_t>(f)];
       known_.insert(known_.end(), content.begin(), content.end());
@@ -92,7 +92,7 @@ class LookupDrafter : public Drafter {
 
   size_t longest_;
   const DecodeRequest& request_;
-  std::shared_ptr<const GraphVisibility> law_;
+  std::shared_ptr<const GraphVisibility> visibility_;
   std::vector<TokenId> known_;
   size_t prompt_ids_ = 0;
   std::optional<size_t> followed_;  // what is proposed next, among the known ids

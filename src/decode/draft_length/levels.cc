@@ -36,8 +36,8 @@ class LevelsDraftLength : public DraftLengthPolicy {
       : form_(form),
         model_(model),
         tracker_(basis.tracker ? *basis.tracker : own_),
-        law_of_(known_visibility(form)),
-        law_(*law_of_),
+        visibility_of_(known_visibility(form)),
+        visibility_(*visibility_of_),
         cost_(model.pass),
         stored_(std::holds_alternative<PreviousSpec>(m.drafter)),
         chooses_(!std::holds_alternative<RejectionSpec>(m.verifier)),
@@ -142,15 +142,15 @@ class LevelsDraftLength : public DraftLengthPolicy {
       draws_[f] = draws_from(static_cast<int32_t>(f), 0);
       price_F[f] = cost_.row / std::max(0.1, kept_before(static_cast<int32_t>(f), 1, 1));
     }
-    plan_.make(form_.fields(), law_.order(), draws_, price_F, cost_.pass);
+    plan_.make(form_.fields(), visibility_.order(), draws_, price_F, cost_.pass);
   }
 
   const Form& form_;
   const DraftLengthModel& model_;
   DraftLengthTracker own_;
   DraftLengthTracker& tracker_;
-  std::shared_ptr<const GraphVisibility> law_of_;
-  const GraphVisibility& law_;
+  std::shared_ptr<const GraphVisibility> visibility_of_;
+  const GraphVisibility& visibility_;
   LinearCost cost_;
   bool stored_, chooses_;                 // stored: drafts are an earlier answer's, as long as the field
   std::vector<float> chain_;              // by field: how likely its drafts of this round hold, those of its open parents included

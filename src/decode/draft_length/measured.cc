@@ -143,16 +143,16 @@ class MeasuredDraftLength : public DraftLengthPolicy {
 
   void lay_graph() {
     const std::shared_ptr<const GraphVisibility> known = known_visibility(*form_);
-    const GraphVisibility& law = *known;
+    const GraphVisibility& visibility = *known;
     const auto n = form_->fields().size();
     children_.resize(n);
     behind_.assign(n, 0);
     weight_.assign(n, 1);
     whole_.assign(n, 1);
     for (size_t f = 0; f < n; ++f)
-      children_[f].assign(law.children(static_cast<int32_t>(f)).begin(), law.children(static_cast<int32_t>(f)).end());
+      children_[f].assign(visibility.children(static_cast<int32_t>(f)).begin(), visibility.children(static_cast<int32_t>(f)).end());
     for (size_t k = n; k-- > 0;) {
-      const auto f = static_cast<size_t>(law.order()[k]);
+      const auto f = static_cast<size_t>(visibility.order()[k]);
       for (const int32_t c : children_[f]) behind_[f] = std::max(behind_[f], behind_[static_cast<size_t>(c)] + draws_from(c, 0));
     }
   }

@@ -72,7 +72,7 @@ void Chooser::ask(size_t row, Want want, const Place& place) {
 }
 
 TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
-  const TokenId token = law_at(row, request, place, history);
+  const TokenId token = target_token(row, request, place, history);
   if (request_->options.log_probs && request == request_->options.request)
     log_probs_[{place.field, place.index}] = std::log(probability_of(out_.logits_V(row), allowed_at(place), token));
   return token;
@@ -99,7 +99,7 @@ std::vector<std::vector<double>> Chooser::log_probs(const Decoded& answer) const
   return out;
 }
 
-TokenId Chooser::law_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
+TokenId Chooser::target_token(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
   if (want_at(place) == Want::kArgmax && pass_.row(row).allowed == lists_.at(place)) return out_.argmax[row];
   const Sampling s = sampling_at(place);
   const Allowed allowed = allowed_at(place);

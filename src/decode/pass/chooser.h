@@ -75,7 +75,7 @@ class Chooser {
   ChoiceBuffers& buffers() { return buffers_; }
 
  private:
-  TokenId law_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
+  TokenId target_token(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
   PassBuilder& pass_;
   const PassOutput& out_;
   const DecodeRequest* request_ = nullptr;

@@ -24,12 +24,12 @@ struct DraftToken {
   Place place;
   TokenId token;
   bool sure = false;  // the rules allow nothing else: no draft, no test
-  int32_t rows =
-      0;  // of the strand, before it; the last one's logits give its law, or, where there is none, the prompt's last row's
+  /// Rows of the strand before it. The last one's logits say what the target draws here; without one, those of the prompt's last row.
+  int32_t rows = 0;
   int32_t position = 0;      // form position (free text: number of the token)
   std::optional<int32_t> q;  // rejection: line of the drafter's distribution (DraftDistributions); none: all of it is on the token
-  /// Ensemble: pass row of mask 1 in the group of the head before this draft (its own place's diffusion law), with logits; none: the law
-  /// is p_ar alone. The quadratic drafter sets it in add_rows where DraftNeeds::group_rows.
+  /// Ensemble: pass row of mask 1 in the group of the head before this draft (its own place's p_diffusion), with logits; none:
+  /// p_ar alone. The quadratic drafter sets it in add_rows where DraftNeeds::group_rows.
   std::optional<size_t> group_row;
   DraftFacts facts;
 };

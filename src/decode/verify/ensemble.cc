@@ -21,8 +21,8 @@ class EnsembleVerifier : public Verifier {
   bool wants_group_rows() const override { return true; }
 
   Verification check(size_t row, const Strand& s, const DraftToken& draft, std::span<const TokenId> history) override {
-    const TokenId law = pick(row, draft.group_row, s.request, draft.place, history);
-    return {.token = law, .kept = law == draft.token};
+    const TokenId target = pick(row, draft.group_row, s.request, draft.place, history);
+    return {.token = target, .kept = target == draft.token};
   }
 
   TokenId draw(size_t row, const Strand& s, const Place& place, std::span<const TokenId> history, bool) override {

@@ -31,8 +31,8 @@ class RejectionVerifier : public Verifier {
   Verification check(size_t row, const Strand& s, const DraftToken& draft, std::span<const TokenId> history) override {
     const Sampling settings = chooser_.sampling_at(draft.place);
     if (settings.temperature == 0) {  // p has one token: keeping with p(x)/q(x) is comparing with it
-      const TokenId law = chooser_.pick_at(row, s.request, draft.place, history);
-      return {.token = law, .kept = law == draft.token};
+      const TokenId target = chooser_.pick_at(row, s.request, draft.place, history);
+      return {.token = target, .kept = target == draft.token};
     }
     distribution(out_.logits_V(row), chooser_.allowed_at(draft.place), settings, history, p_);
     const Distribution q = draft.q ? chooser_.distributions().of(*draft.q) : Distribution{};

@@ -40,7 +40,7 @@ struct Setup {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat;
   std::unique_ptr<CompiledForm> form;
-  std::shared_ptr<const GraphForm> graph;  // set where the law is the graph's
+  std::shared_ptr<const GraphForm> graph;  // set where visibility is the graph's
   std::shared_ptr<const Form> chain;       // set where it is the chain's
   TaskOptions task;
   PreprocessorConfig preprocessor;

@@ -157,9 +157,9 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
     for (const Place& place : tested_) {
       const int32_t index =
           place.field < 0 ? place.index : task_->form->fields()[static_cast<size_t>(place.field)].start + place.index;
-      const int32_t law = task_->next_position + index - 1;
-      const int32_t draft = lm_.info().rule.shift ? law : law + 1;
-      const auto d = lm_.logits<float>(true, draft), v = lm_.logits<float>(false, law);
+      const int32_t row = task_->next_position + index - 1;
+      const int32_t draft = lm_.info().rule.shift ? row : row + 1;
+      const auto d = lm_.logits<float>(true, draft), v = lm_.logits<float>(false, row);
       SLIP_CHECK(!d.empty() && !v.empty(), "a tested draw was drafted and verified");
       const LkPosition at = lk_.position<float>(d, v, ids_allowed(place), unit, lm_.logits_gradient<float>(draft));
       sums_.lk += unit * at.lk;

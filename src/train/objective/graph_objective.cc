@@ -12,7 +12,7 @@ namespace {
 /// One sample's rows, piece by piece.
 class Maker {
  public:
-  Maker(const Sample& s, const GraphRule& rule) : s_(s), form_(s.graph->form), law_(s.graph->visibility), rule_(rule) {}
+  Maker(const Sample& s, const GraphRule& rule) : s_(s), form_(s.graph->form), visibility_(s.graph->visibility), rule_(rule) {}
 
   GraphRows make(std::span<const DraftBlock> blocks) {
     add_prompt();
@@ -74,7 +74,7 @@ class Maker {
   IndexRanges context(size_t field) const {
     IndexRanges sees;
     append_range(sees, 0, out_.prompt);
-    const auto segments = law_.context(static_cast<int32_t>(field));
+    const auto segments = visibility_.context(static_cast<int32_t>(field));
     for (const GraphVisibility::Segment& g : segments)
       if (g.field < 0)
         append_range(sees, scaffold_before_[static_cast<size_t>(g.begin)], scaffold_before_[static_cast<size_t>(g.end)]);
@@ -125,7 +125,7 @@ class Maker {
 
   const Sample& s_;
   const Form& form_;
-  const GraphVisibility& law_;
+  const GraphVisibility& visibility_;
   const GraphRule& rule_;
   GraphRows out_;
   std::vector<int32_t> scaffold_before_;  // by form position: the row of the first fixed token at or after it
