@@ -24,4 +24,7 @@ Result<Record> make_frame(uint64_t seed, std::optional<uint32_t> family, double 
 /// tried nearer to his own; the fourth time it is make_record.
 Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family = {}, bool with_images = true);
 
+/// make_perturbed for that share of all seeds, make_record for the rest: whichever it is, a seed's record does not depend on the set it is in.
+Result<Record> make_mixed(uint64_t seed, double perturbed, std::optional<uint32_t> family = {}, bool with_images = true);
+
 }  // namespace slip::sim
