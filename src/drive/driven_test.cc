@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "sim/record/make.h"
 
 namespace slip::drive {
 namespace {

@@ -41,7 +41,6 @@ enum Unknown : uint32_t {
   kUnknownBehaviour = 4,    // longitudinal, lateral
   kUnknownFuture = 8,       // future
   kImported = 16,           // not made from `seed` and `family`, which mean nothing
-  kMoved = 32,  // the ego is not where `seed` and `family` put it, nor need anybody else be; the labels themselves are all true
 };
 
 /// Truth and inputs, without pixels.

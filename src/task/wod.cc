@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/cot.h"
+#include "sim/record/make.h"
 #include "task/action.h"
 
 namespace slip {

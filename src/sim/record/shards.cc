@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "sim/record.h"
+#include "sim/record/make.h"
 #include "sim/record/shards.h"
 
 namespace slip::sim {
