@@ -184,6 +184,9 @@ struct SimulateOptions {
   std::string family;    // empty: all
   double perturbed = 0;  // share of records that start where the expert would not be; the future is his way back
   int32_t threads = 0;
+  // Above 0: `count` records from drives of 12 s that are disturbed on purpose, about so many frames of each seed's, with what the expert does
+  // from there. Seeds are used in turn until there are enough.
+  int32_t driven = 0;
 };
 /// Names that SimulateOptions::family takes.
 std::vector<std::string> scene_families();

@@ -157,9 +157,15 @@ void simulate_command(CLI::App& app, Chosen& chosen) {
   auto* count = c->add_option("--count", o.options.count, "records to make")->check(whole(int64_t{1}, kMostRecords));
   auto* out = c->add_option("--out", o.out, "folder of the record set");
   c->add_option("--family", o.options.family, "one scene family only");
-  c->add_option("--perturbed", o.options.perturbed,
-                "share of records that start beside the lane's middle, turned, at another speed, with the expert's way back")
-      ->check(number(0, 1));
+  auto* perturbed =
+      c->add_option("--perturbed", o.options.perturbed,
+                    "share of records that start beside the lane's middle, turned, at another speed, with the expert's way back")
+          ->check(number(0, 1));
+  c->add_option(
+       "--driven", o.options.driven,
+       "about so many frames of each seed's drive of 12 s, which is led astray now and then, with what the expert does from there")
+      ->check(whole(1, 20))
+      ->excludes(perturbed);
   c->add_option("--picture", o.picture, "draw the record of --seed as a PNG instead of writing a set")->excludes(count);
   auto* list = c->add_flag("--list-families", o.list_families, "print the families and stop");
   add_threads(c, o.options.threads);

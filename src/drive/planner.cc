@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/fit.h"
 #include "sim/expert.h"
 #include "sim/math.h"
 
@@ -120,17 +121,44 @@ class LeadOnly : public Planner {
 class Expert : public Planner {
  public:
   Result<Planned> plan(const Situation& s, const CancelToken&) override {
-    const auto step = static_cast<int>(s.origin_ms / 100);  // he knows where everybody will be then
-    const sim::Plan plan = sim::drive(s.world.seen_from(step, s.origin, s.acceleration));
     std::vector<Vec2> local;
-    for (const sim::FutureState& f : plan.future) local.push_back({f.x, f.y});
+    for (const sim::FutureState& f : drawn(s).future) local.push_back({f.x, f.y});
     return Planned{to_world(local, s.origin), sim::kDt};
   }
+
+ protected:
+  static sim::Plan drawn(const Situation& s) {
+    const auto step = static_cast<int>(s.origin_ms / 100);  // he knows where everybody will be then
+    return sim::drive(s.world.seen_from(step, s.origin, s.acceleration));
+  }
+};
+
+/// What is left of the expert's plan when it is said as models/demo says its own: a waypoint a second, half metres, a curve through them.
+class ExpertWaypoints : public Expert {
+ public:
+  Result<Planned> plan(const Situation& s, const CancelToken&) override {
+    const sim::Plan plan = drawn(s);
+    std::vector<Waypoint> said;
+    for (size_t second = 1; second <= 5; ++second) {
+      const sim::FutureState& f = plan.future[10 * second - 1];
+      said.push_back({kStepM * sim::det_round(f.x / kStepM), kStepM * sim::det_round(f.y / kStepM)});
+    }
+    SLIP_TRY(const FitMap map, FitMap::make({.fit = Fit::kMinJerkV0}));
+    SLIP_TRY(const Trajectory fitted, map.apply(said, {s.history.back().vx, s.history.back().vy}));
+    std::vector<Vec2> local;
+    for (const Waypoint& p : fitted.points) local.push_back({p.x, p.y});
+    return Planned{to_world(local, s.origin), 1 / fitted.rate_hz};
+  }
+
+ private:
+  static constexpr double kStepM = 0.5;  // configs/demo.json: waypoint_step_m
 };
 
 }  // namespace
 
-std::vector<std::string_view> baseline_names() { return {"stay", "constant-velocity", "constant-turn", "idm", "expert"}; }
+std::vector<std::string_view> baseline_names() {
+  return {"stay", "constant-velocity", "constant-turn", "idm", "expert", "expert-waypoints"};
+}
 
 std::unique_ptr<Planner> baseline(std::string_view name) {
   if (name == "stay") return std::make_unique<Keep>(false, false);
@@ -138,6 +166,7 @@ std::unique_ptr<Planner> baseline(std::string_view name) {
   if (name == "constant-turn") return std::make_unique<Keep>(true, true);
   if (name == "idm") return std::make_unique<LeadOnly>();
   if (name == "expert") return std::make_unique<Expert>();
+  if (name == "expert-waypoints") return std::make_unique<ExpertWaypoints>();
   return nullptr;
 }
 

@@ -42,7 +42,7 @@ class Planner {
   virtual Result<Planned> plan(const Situation& s, const CancelToken& cancel) = 0;
 };
 
-/// "stay", "constant-velocity", "constant-turn", "idm", "expert".
+/// "stay", "constant-velocity", "constant-turn", "idm", "expert", "expert-waypoints" (his plan said in five waypoints of half metres).
 std::vector<std::string_view> baseline_names();
 /// Null for another name.
 std::unique_ptr<Planner> baseline(std::string_view name);

@@ -258,6 +258,8 @@ TEST(Perturbed, StartsWhereTheExpertWouldNotBeAndComesBack) {
     EXPECT_EQ(off->labels.family, on->labels.family);
     if (off->labels.v0_mps == on->labels.v0_mps) continue;
     ++moved;
+    EXPECT_EQ(off->labels.unknown, kMoved);
+    EXPECT_EQ(on->labels.unknown, 0U);
     // The history leads to where the ego is, as fast as it is.
     EXPECT_EQ(off->labels.history.back().x, 0);
     EXPECT_NEAR(off->labels.history.front().x, -3.75F * off->labels.v0_mps, 1e-3);

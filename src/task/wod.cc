@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/cot.h"
+#include "sim/record/make.h"
 #include "task/action.h"
 
 namespace slip {
@@ -63,8 +64,9 @@ namespace {
 
 /// Texts of drive-cot are told of the scene that a seed makes.
 Status require_simulated(const sim::Labels& labels) {
-  if ((labels.unknown & sim::kImported) == 0) return {};
-  return bad_input("record {}: expected a simulated scene for the texts of drive-cot, got an imported record", labels.seed);
+  if ((labels.unknown & (sim::kImported | sim::kMoved)) == 0) return {};
+  return bad_input("record {}: expected a scene as its seed makes it for the texts of drive-cot, got {}", labels.seed,
+                   (labels.unknown & sim::kImported) != 0 ? "an imported record" : "one with the ego elsewhere");
 }
 
 /// Field by field; the scene's texts are made when the first field asks for them.

@@ -135,5 +135,27 @@ TEST_F(EvalTables, ShardsAddUpToTheWhole) {
   refused({"eval", "--count", "1"}, 2, "--model");
 }
 
+TEST_F(Drive, RecordsOfDisturbedDrivesAreTheSameOnAnyNumberOfThreads) {
+  const auto simulate = [&](const std::string& out, const std::string& threads) {
+    const Ran ran = run({"simulate", "--seed", "7", "--driven", "3", "--count", "4", "--threads", threads, "--out", path(out)});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return text(out + "/shard-00000.slip");
+  };
+  const std::string one = simulate("one", "1");
+  EXPECT_GT(one.size(), size_t{4} * 3 * 420 * 448 * 3);
+  EXPECT_TRUE(one == simulate("three", "3"));
+  EXPECT_NE(text("one/index.json").find("--seed 7 --driven 3"), std::string::npos);
+  refused({"simulate", "--driven", "3", "--perturbed", "0.5", "--count", "1", "--out", path("both")}, 2, "--perturbed");
+  refused({"simulate", "--driven", "21", "--count", "1", "--out", path("many")}, 2, "--driven");
+}
+
+TEST_F(Drive, TheExpertsPlanSaidInFiveWaypointsStillDrives) {
+  const Ran ran = run(drive({"--baselines", "expert-waypoints", "--json"}));
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto v = parse_json(ran.out, "stdout");
+  ASSERT_TRUE(v);
+  EXPECT_EQ(v->at("rows").as_array().at(0).at("success").to_number<double>(), 1);
+}
+
 }  // namespace
 }  // namespace slip::test

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <system_error>
@@ -12,8 +13,8 @@
 #include "api/boundary.h"
 #include "api/tools/reports.h"
 #include "base/measure.h"
-#include "base/philox.h"
 #include "base/threads.h"
+#include "drive/driven.h"
 #include "image/image.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
@@ -33,11 +34,17 @@ Result<std::optional<uint32_t>> family_index(const std::string& name) {
   return std::optional<uint32_t>(static_cast<uint32_t>(at - names.begin()));
 }
 
-// Records come off in the order of their seeds although many threads make them: a window of 4 per thread waits for its turn.
+using Records = std::vector<sim::Record>;
+
+// A seed's records come off in the order of the seeds although many threads make them: a window per thread waits for its turn.
 class OrderedMaker {
  public:
-  OrderedMaker(uint64_t first, int64_t count, std::optional<uint32_t> family, double perturbed, int threads)
-      : first_(first), count_(count), family_(family), perturbed_(perturbed), window_(threads * 4) {
+  OrderedMaker(const slipstream::SimulateOptions& o, std::optional<uint32_t> family, int threads, const CancelToken& cancel)
+      : o_(o),
+        count_(o.driven > 0 ? std::numeric_limits<int64_t>::max() : o.count),
+        family_(family),
+        window_(threads * (o.driven > 0 ? 1 : 4)),
+        cancel_(cancel) {
     workers_.reserve(static_cast<size_t>(threads));
     try {
       for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
@@ -53,7 +60,7 @@ class OrderedMaker {
     changed_.notify_all();
     for (std::thread& t : workers_) t.join();
   }
-  Result<sim::Record> next() {
+  Result<Records> next() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ready_.contains(taken_); });
     auto node = ready_.extract(taken_++);
@@ -62,10 +69,19 @@ class OrderedMaker {
   }
 
  private:
-  /// Which seeds are perturbed does not depend on the set that they are in.
-  Result<sim::Record> make(uint64_t seed) const {
-    PhiloxStream g(seed, 0x9E28);
-    return g.uniform() < perturbed_ ? sim::make_perturbed(seed, family_) : sim::make_record(seed, family_);
+  Result<Records> make(uint64_t seed) const {
+    Records out;
+    if (o_.driven == 0) {
+      SLIP_TRY(sim::Record r, sim::make_mixed(seed, o_.perturbed, family_));
+      out.push_back(std::move(r));
+      return out;
+    }
+    const auto take = [&](sim::Record&& r) -> Status {
+      out.push_back(std::move(r));
+      return {};
+    };
+    SLIP_TRY_(drive::driven_records(seed, family_, o_.driven, true, take, cancel_));
+    return out;
   }
   void work() {
     for (;;) {
@@ -76,7 +92,7 @@ class OrderedMaker {
         if (stop_ || given_ >= count_) return;
         i = given_++;
       }
-      Result<sim::Record> r = bounded([&] { return make(first_ + static_cast<uint64_t>(i)); });
+      Result<Records> r = bounded([&] { return make(o_.first_seed + static_cast<uint64_t>(i)); });
       {
         const std::lock_guard lock(mutex_);
         ready_.emplace(i, std::move(r));
@@ -85,14 +101,14 @@ class OrderedMaker {
     }
   }
 
-  const uint64_t first_;
+  const slipstream::SimulateOptions& o_;
   const int64_t count_;
   const std::optional<uint32_t> family_;
-  const double perturbed_;
   const int64_t window_;
+  const CancelToken& cancel_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<int64_t, Result<sim::Record>> ready_;
+  std::map<int64_t, Result<Records>> ready_;
   int64_t given_ = 0, taken_ = 0;
   bool stop_ = false;
   std::vector<std::thread> workers_;
@@ -132,18 +148,30 @@ Result<slipstream::Report> draw_scene(const std::string& png, uint64_t seed, con
   return report_of(labels, pretty(labels));
 }
 
+constexpr int32_t kMostDriven = 20;  // of the 120 decisions of a drive; more are nearly the same picture
+
 Result<slipstream::Report> simulate(const std::string& out, const slipstream::SimulateOptions& o,
                                     const slipstream::Progress& progress, const slipstream::CancelToken& cancel) {
   SLIP_TRY(const std::optional<uint32_t> family, family_index(o.family));
-  SLIP_TRY(sim::RecordSetWriter writer, sim::RecordSetWriter::create(out, o.first_seed, o.count, family));
+  if (o.driven < 0 || o.driven > kMostDriven)
+    return usage_error("--driven: expected 0 to {} frames of a drive, got {}", kMostDriven, o.driven);
+  if (o.driven > 0 && o.perturbed > 0) return usage_error("expected --driven or --perturbed, got both");
+  SLIP_TRY(sim::RecordSetWriter writer,
+           o.driven == 0 ? sim::RecordSetWriter::create(out, o.first_seed, o.count, family)
+                         : sim::RecordSetWriter::create(out, fmt::format("simulate --seed {} --driven {}{}", o.first_seed, o.driven,
+                                                                         o.family.empty() ? "" : " --family " + o.family)));
   const auto start = Clock::now();
   {
-    OrderedMaker maker(o.first_seed, o.count, family, o.perturbed, o.threads > 0 ? o.threads : usable_threads());
-    for (int64_t i = 0; i < o.count; ++i) {
+    OrderedMaker maker(o, family, o.threads > 0 ? o.threads : usable_threads(), cancel);
+    for (int64_t i = 0; i < o.count;) {
       SLIP_TRY_(cancel.check("simulate", i, "records"));
-      SLIP_TRY(const sim::Record record, maker.next());
-      SLIP_TRY_(writer.add(record));
-      if (progress) progress("simulating", i + 1, o.count);
+      SLIP_TRY(const Records records, maker.next());
+      for (const sim::Record& record : records) {
+        if (i == o.count) break;
+        SLIP_TRY_(writer.add(record));
+        ++i;
+        if (progress) progress("simulating", i, o.count);
+      }
     }
   }
   SLIP_TRY_(writer.finish());

@@ -55,6 +55,7 @@ Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family, boo
     if (acts_on_the_unseen(r.labels)) continue;
     straight_history(start.v, r.labels);
     r.labels.pre_onset = false;  // the ego has something to mend at once
+    r.labels.unknown = kMoved;
     r.labels.seed = seed;
     r.labels.family = d.labels.family;
     if (with_images) {
@@ -64,6 +65,11 @@ Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family, boo
     return r;
   }
   return make_record(seed, family, with_images);
+}
+
+Result<Record> make_mixed(uint64_t seed, double perturbed, std::optional<uint32_t> family, bool with_images) {
+  PhiloxStream g(seed, 0x9E28);
+  return g.uniform() < perturbed ? make_perturbed(seed, family, with_images) : make_record(seed, family, with_images);
 }
 
 }  // namespace slip::sim

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "sim/record.h"
+#include "sim/record/make.h"
 #include "sim/record/shards.h"
 
 namespace slip::sim {
@@ -29,7 +30,7 @@ constexpr std::array<char, 8> kMagic = {'S', 'L', 'I', 'P', 'R', 'E', 'C', '1'};
 constexpr size_t kTextBytes = 600;
 constexpr std::string_view kSetFormat = "slipstream record set";
 constexpr int64_t kPerShard = 1000;
-constexpr uint32_t kMostUnknown = 2 * kImported - 1;
+constexpr uint32_t kMostUnknown = 2 * kMoved - 1;
 
 struct Header {
   std::array<char, 8> magic = kMagic;

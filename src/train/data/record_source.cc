@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training samples of the driving task. Config object "data":
 //   {"kind": "records", "records": DIR, "model": "config.json", "waypoint_step_m": 0.01, "first": 0, "count": N}
-//   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.01}
+//   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.01, "perturbed": 0}
+// "perturbed": the share of seeds whose records begin where the expert would not be (sim/record/make.h: make_mixed).
 // "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
 // Imported records (`slipstream import`) teach what they know: sections that they know nothing of have weight 0.
 // "grounding": {"weight": 1, "background": 0.1} adds a target to every image cell (grounding.h): the weight of cells that show
@@ -145,7 +146,7 @@ class SampleMaker {
     out.fixed.assign(n, 0);
     out.always_masked.assign(n, 0);
     if (s_.grounding > 0) SLIP_TRY_(add_grounding(labels, prompt.vision_spans, out));
-    if (s_.graph && labels.unknown != 0)
+    if (s_.graph && (labels.unknown & ~uint32_t{sim::kMoved}) != 0)
       return bad_input("record {}: expected a simulated one for a model with graph visibility, got an imported one", labels.seed);
     if (s_.graph) {
       out.graph = s_.graph;
@@ -158,7 +159,7 @@ class SampleMaker {
     }
     SLIP_TRY(const std::vector<TokenId> answer, render(*s_.form, values, *s_.tokenizer));
     add_answer(answer, prompt.positions.rope_delta, out);
-    if (labels.unknown != 0) weigh(labels.unknown, out);
+    if ((labels.unknown & ~uint32_t{sim::kMoved}) != 0) weigh(labels.unknown, out);
     out.grounding.resize(s_.grounding > 0 ? out.tokens.size() : 0, -1);
     out.grounding_weight.resize(out.grounding.size(), 0);
     return out;
@@ -196,8 +197,9 @@ class SampleMaker {
 
   // vision_spans: where each image's tokens stand among the prompt's.
   Status add_grounding(const sim::Labels& labels, std::span<const SlotSpan> vision_spans, Sample& out) const {
-    if ((labels.unknown & sim::kImported) != 0)
-      return bad_input("record {}: expected a simulated scene for \"grounding\", got an imported record", labels.seed);
+    if ((labels.unknown & (sim::kImported | sim::kMoved)) != 0)
+      return bad_input("record {}: expected a scene as its seed makes it for \"grounding\", got {}", labels.seed,
+                       (labels.unknown & sim::kImported) != 0 ? "an imported record" : "one with the ego elsewhere");
     SLIP_TRY(const sim::Moment moment, sim::moment_at(labels.seed, labels.family, static_cast<double>(labels.frame_s)));
     const auto cameras = sim::front_cameras();
     out.grounding.assign(out.tokens.size(), -1);
@@ -253,10 +255,10 @@ class RecordSource : public SampleSource {
 
 class SimulatedSource : public SampleSource {
  public:
-  SimulatedSource(Setup setup, uint64_t first_seed, int64_t count)
-      : maker_(std::move(setup)), first_seed_(first_seed), count_(count) {}
+  SimulatedSource(Setup setup, uint64_t first_seed, int64_t count, double perturbed)
+      : maker_(std::move(setup)), first_seed_(first_seed), count_(count), perturbed_(perturbed) {}
   Result<Sample> get(int64_t index) override {
-    SLIP_TRY(const sim::Record r, sim::make_record(first_seed_ + static_cast<uint64_t>(shuffled(index, count_))));
+    SLIP_TRY(const sim::Record r, sim::make_mixed(first_seed_ + static_cast<uint64_t>(shuffled(index, count_)), perturbed_));
     return maker_.make(r.labels, r.images);
   }
 
@@ -264,6 +266,7 @@ class SimulatedSource : public SampleSource {
   SampleMaker maker_;
   uint64_t first_seed_;
   int64_t count_;
+  double perturbed_;
 };
 
 Result<TaskOptions> task_of(const json::object& data) {
@@ -288,7 +291,12 @@ Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& dat
     SLIP_TRY(const int64_t first, get_int(data, "first_seed", "data"));
     SLIP_TRY(const int64_t count, get_int(data, "count", "data"));
     if (count < 3 || count > kMostShuffled) return bad_input("data: count: expected 3 to {}, got {}", kMostShuffled, count);
-    return std::unique_ptr<SampleSource>(std::make_unique<SimulatedSource>(std::move(setup), static_cast<uint64_t>(first), count));
+    SLIP_TRY(const double perturbed, number_or(data, "perturbed", 0, "data"));
+    if (!(perturbed >= 0 && perturbed <= 1)) return bad_input("data: perturbed: expected a number in [0, 1], got {}", perturbed);
+    if (perturbed > 0 && setup.grounding > 0)
+      return bad_input("data: expected \"grounding\" or \"perturbed\", got both: cells are told of the scene that a seed makes");
+    return std::unique_ptr<SampleSource>(
+        std::make_unique<SimulatedSource>(std::move(setup), static_cast<uint64_t>(first), count, perturbed));
   }
   SLIP_TRY(const std::string folder, get_string(data, "records", "data"));
   SLIP_TRY(sim::RecordSet set, sim::RecordSet::open(folder));

@@ -345,6 +345,25 @@ TEST_F(RecordSource, RefusesATextConfigThatIsNoObject) {
   EXPECT_THAT(error(), testing::HasSubstr("text_config"));
 }
 
+TEST(SimulatedSource, PerturbedRecordsAreTaughtButNotTheirCells) {
+  const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo";
+  json::object data{{"kind", "simulated"}, {"first_seed", 900'200'000}, {"count", 3}, {"model", (folder / "config.json").string()}};
+  const Sample plain = must(must(make_record_source(data, folder.string()))->get(0));
+  data["perturbed"] = 1;
+  const Sample moved = must(must(make_record_source(data, folder.string()))->get(0));
+  EXPECT_NE(plain.pixel_values, moved.pixel_values);
+  EXPECT_NE(plain.future, moved.future);
+  EXPECT_TRUE(moved.weight.empty());  // all of it is known
+  const auto why = [&](const std::string& key, const json::value& value) {
+    json::object d = data;
+    d[key] = value;
+    const auto source = make_record_source(d, folder.string());
+    return source ? std::string() : source.error().message;
+  };
+  EXPECT_THAT(why("perturbed", 2), testing::HasSubstr("perturbed: expected a number in [0, 1], got 2"));
+  EXPECT_THAT(why("grounding", json::object{}), testing::HasSubstr("expected \"grounding\" or \"perturbed\", got both"));
+}
+
 TEST(SimulatedSource, GivesAModelOfTheGraphLawContentsOfItsForm) {
   const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo-cot";
   const json::object data{{"kind", "simulated"},
