@@ -112,7 +112,7 @@ typedef int (*slip_on_event)(const slip_event* event, void* user);
  *   "previous_answer": {...}, slip_answer_json() of an earlier answer in the same form, such as the frame before: it drafts
  *   "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "repetition_last", "section_temperatures": {"<section>": number}
  *   "visibility", "unnorm_key", "fit", "seed", "rollouts", "max_tokens", "max_rows", "activation", "log_forced", "trace", "blank_images",
- *   "reuse_prompt", "log_probs", "stop": a text or several; "deadline_ms": from the call on
+ *   "reuse_prompt", "log_probs", "top_log_probs", "stop": a text or several; "deadline_ms": from the call on
  * It may name files as a command line may: whoever writes it reads what this process can read. */
 typedef struct slip_request {
   size_t size; /**< sizeof(slip_request) */
@@ -164,6 +164,8 @@ SLIP_API slip_status slip_answer_field_named(const slip_answer* answer, const ch
  * numbers, and may be null. Waypoints are the answer's own (1 Hz), points those after the fit (4 Hz). Null and 0 where there is no plan. */
 SLIP_API const double* slip_answer_waypoints(const slip_answer* answer, size_t* count);
 SLIP_API const double* slip_answer_points(const slip_answer* answer, size_t* count);
+/** Waypoints of rollout `rollout`, likewise, where there are several: null and 0 beyond the last one. */
+SLIP_API const double* slip_answer_rollout(const slip_answer* answer, size_t rollout, size_t* count);
 /** A robot's action in physical units. Null and 0 where the model gives none. */
 SLIP_API const double* slip_answer_action(const slip_answer* answer, size_t* count);
 

@@ -48,12 +48,19 @@ struct DecoderUsed {
   std::string chosen;  // preset auto: what it took and what it expected of the others, in one line
 };
 
+/// One of the tokens that might have come.
+struct LikelyToken {
+  int32_t id = 0;
+  double log_prob = 0;
+};
 /// Natural logarithms of the drawn tokens' probabilities at temperature 1 among what the form allows there; the last one is the END's where
 /// it was drawn. Tokens that the form left no choice have 0.
 struct LogProbs {
   std::string field;  // empty: free text
   double sum = 0;
   std::vector<double> tokens;
+  /// Request::top_log_probs: the likeliest tokens at each of these places, the likeliest first; none where the form left no choice.
+  std::vector<std::vector<LikelyToken>> top;
 };
 
 /// Counts and times as the result object has them (docs/guide/first-answer.md): `forwards` are all passes of the big model, prefill and drafts by itself included.
@@ -73,9 +80,10 @@ class Answer {
   std::vector<std::string> texts;  // of every rollout; the first is `text`
   std::vector<FieldValue> fields;  // in the form's order; empty for free text
   std::vector<int32_t> tokens;
-  bool valid = true;                // the text is one of the form's
-  std::string finish;               // of free text: "end" (the model's own), "stop" (Request::stop), "length" (Request::max_tokens)
-  std::vector<LogProbs> log_probs;  // Request::log_probs: by field, or free text's; of rollouts the first one's
+  bool valid = true;   // the text is one of the form's
+  std::string finish;  // of free text: "end" (the model's own), "stop" (Request::stop), "length" (Request::max_tokens)
+  std::vector<std::string> finishes;  // of free text: every rollout's; the first is `finish`
+  std::vector<LogProbs> log_probs;    // Request::log_probs: by field, or free text's; of rollouts the first one's
   std::vector<std::string>
       remarks;  // what a person should know of the request: a form that the model was not trained for, an option that cannot act
   Trajectory trajectory;
@@ -88,6 +96,8 @@ class Answer {
   /// `log_probs` beside `tokens`, one for each: tokens that the form writes itself have 0. What is drawn and stands in no text, an END, has no
   /// place here. Empty without Request::log_probs.
   std::vector<double> token_log_probs() const;
+  /// LogProbs::top beside `tokens`, likewise.
+  std::vector<std::vector<LikelyToken>> token_top_log_probs() const;
   /// The result object that `run --json` prints, one line.
   std::string to_json() const;
   /// What a person reads: the text, the numbers that bins stand for, an action in its units. Whole lines.
@@ -110,6 +120,7 @@ struct Event {
             // certain from the beginning on
     kPass,  // a forward pass has run
     kPrefill,  // a part of the prompt's pass has run: `done` of `total`
+    kPlan,     // all that the plan is made of is complete, whatever else is not: `plan`, of rollouts the first one's
   };
   Kind kind = Kind::kPass;
   const FieldValue* field = nullptr;
@@ -118,6 +129,7 @@ struct Event {
   double elapsed_ms = 0;
   int64_t done = 0, total = 0;                               // of kPrefill
   int64_t rows = 0, proposed = 0, tested = 0, accepted = 0;  // so far, as in Statistics
+  const Trajectory* plan = nullptr;
 };
 /// Fields come in the order in which they are decided, each once; the finished answer has the same contents, and what was told stays
 /// true where there is none, as after a deadline. Called while the answer is decoded, maybe on another thread than the caller's, for one

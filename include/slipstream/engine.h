@@ -85,6 +85,9 @@ struct Terms {
   std::string key;         // who asks: keys share the machine evenly
   bool batch = false;      // on what interactive requests leave
   double deadline_ms = 0;  // from now; 0: none
+  /// What is complete when the deadline comes is wanted, and told by events: such a request is not refused for its deadline while any of it
+  /// can be kept, and where the whole may not be in time, the plan and what it needs come before the rest.
+  bool partial = false;
 };
 
 /// How a request of a Service ended.

@@ -126,6 +126,7 @@ struct Request {
   bool activation = true;         // graph visibility: children may start on their parents' drafts
   bool log_forced = false;        // tell where the model would not have drawn the form's own tokens
   bool log_probs = false;         // tell how likely the model found what it answered: Answer::log_probs; of exact decoders
+  int32_t top_log_probs = 0;      // with log_probs: so many of the likeliest tokens at every place (LogProbs::top), at most 20
   bool trace = false;             // keep every round: Answer::trace_json
   bool blank_images = false;      // grey in place of the images: how much the cameras matter
   bool reuse_prompt = true;       // rows of the prompt that the request before had too are not run again; same answer either way

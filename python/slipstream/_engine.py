@@ -107,7 +107,8 @@ class Engine:
         fit       5 waypoints to 20 points: "paper", "minjerk", "linear"
         visibility, unnorm_key, max_tokens, max_rows, activation, log_forced, trace, blank_images, reuse_prompt
                   as the options of `slipstream run`
-        stop      free text ends before this text, or the first of several; log_probs: Answer.log_probs
+        stop      free text ends before this text, or the first of several; log_probs: Answer.log_probs;
+                  top_log_probs: so many of the likeliest tokens at every place
         timeout_s the answer is to be finished by then: Error of kind "cancelled"
         cancel    a CancelToken to end it with from another thread
         """

@@ -36,6 +36,7 @@ class Request:
     system: str
     stop: list[str]
     log_probs: bool
+    top_log_probs: int
     visibility: str
     unnorm_key: str
     fit: str
@@ -131,6 +132,8 @@ class Trajectory:
     @property
     def spread_m(self) -> NDArray[np.float64]: ...
     @property
+    def rollouts(self) -> list[NDArray[np.float64]]: ...
+    @property
     def infeasible(self) -> list[str]: ...
 
 class Action:
@@ -160,6 +163,10 @@ class Answer:
     def remarks(self) -> list[str]: ...
     @property
     def log_probs(self) -> dict[str, list[float]]: ...
+    @property
+    def top_log_probs(self) -> dict[str, list[list[tuple[int, float]]]]: ...
+    @property
+    def finishes(self) -> list[str]: ...
     @property
     def trajectory(self) -> Trajectory: ...
     @property

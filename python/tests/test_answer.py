@@ -80,6 +80,24 @@ def test_the_seed_chooses_the_sample(engine):
 def test_rollouts_tell_their_spread(engine):
     answer = engine.answer(scene=SCENE, temperature=1.0, rollouts=3)
     assert answer.trajectory.spread_m.shape == (20,)
+    assert [rollout.shape for rollout in answer.trajectory.rollouts] == [(5, 2)] * 3
+    assert answer.trajectory.rollouts[0].tolist() == answer.trajectory.waypoints.tolist()
+    assert engine.answer(scene=SCENE).trajectory.rollouts == []
+
+
+def test_the_likeliest_tokens_stand_beside_the_drawn_ones(engine):
+    answer = engine.answer(scene=SCENE, log_probs=True, top_log_probs=3)
+    drawn = 0
+    for name, places in answer.top_log_probs.items():
+        assert len(places) == len(answer.log_probs[name])
+        for own, likely in zip(answer.log_probs[name], places):
+            assert len(likely) <= 3 and likely == sorted(likely, key=lambda x: (-x[1], x[0]))
+            if likely:
+                drawn += 1
+                assert abs(likely[0][1] - own) < 1e-12
+    assert drawn > 10
+    text = engine.answer(prompt="The road ahead", form=None, max_tokens=5, temperature=1.0, rollouts=2)
+    assert len(text.finishes) == 2 and text.finishes[0] == text.finish
 
 
 def test_a_schema_as_a_dict_is_the_form(engine):

@@ -22,18 +22,6 @@ std::string text_of(const FieldValue& value) {
   return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
 }
 
-slipstream::Trajectory trajectory_from(const Plan& plan) {
-  slipstream::Trajectory out;
-  for (const Waypoint& p : plan.waypoints) out.waypoints.push_back({p.x, p.y});
-  if (plan.fitted)
-    for (const Waypoint& p : plan.fitted->points) out.points_4hz.push_back({p.x, p.y});
-  out.spread_m = plan.spread_m;
-  out.infeasible = plan.infeasible;
-  for (const auto& rollout : plan.rollouts)
-    for (out.rollouts.emplace_back(); const Waypoint& p : rollout) out.rollouts.back().push_back({p.x, p.y});
-  return out;
-}
-
 slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& stages) {
   return {.prompt_rows = 0,
           .forwards = s.forwards,
@@ -92,8 +80,11 @@ std::vector<slipstream::LogProbs> log_probs_from(const Answer& answer) {
   std::vector<slipstream::LogProbs> out;
   const auto& lists = answer.decoded.log_probs;
   for (size_t f = 0; f < lists.size(); ++f) {
-    out.push_back({answer.form ? answer.form->form.fields()[f].name : "", 0, lists[f]});
+    out.push_back({answer.form ? answer.form->form.fields()[f].name : "", 0, lists[f], {}});
     for (const double p : lists[f]) out.back().sum += p;
+    if (answer.decoded.top_log_probs.empty()) continue;
+    for (const auto& place : answer.decoded.top_log_probs[f])
+      for (out.back().top.emplace_back(); const auto& one : place) out.back().top.back().push_back({one.id.value, one.log_prob});
   }
   return out;
 }
@@ -116,6 +107,18 @@ std::vector<std::string> remarks_on(const Answer& answer, const slipstream::Requ
 
 }  // namespace
 
+slipstream::Trajectory trajectory_from(const Plan& plan) {
+  slipstream::Trajectory out;
+  for (const Waypoint& p : plan.waypoints) out.waypoints.push_back({p.x, p.y});
+  if (plan.fitted)
+    for (const Waypoint& p : plan.fitted->points) out.points_4hz.push_back({p.x, p.y});
+  out.spread_m = plan.spread_m;
+  out.infeasible = plan.infeasible;
+  for (const auto& rollout : plan.rollouts)
+    for (out.rollouts.emplace_back(); const Waypoint& p : rollout) out.rollouts.back().push_back({p.x, p.y});
+  return out;
+}
+
 slipstream::FieldValue field_value(const std::string& name, const FieldValue& value) {
   return {name, to_valid_utf8(json::serialize(json_of(value))), text_of(value)};
 }
@@ -131,6 +134,8 @@ slipstream::Answer answer_from(Answer answer, Request request, const slipstream:
   for (const TokenId t : answer.decoded.tokens) out.tokens.push_back(t.value);
   out.valid = answer.decoded.valid;
   if (!answer.form) out.finish = word_of(answer.finish);
+  for (const Finish f : answer.finishes)
+    if (!answer.form) out.finishes.emplace_back(word_of(f));
   out.log_probs = log_probs_from(answer);
   out.remarks = remarks_on(answer, asked, model);
   out.trajectory = trajectory_from(answer.plan);
@@ -160,15 +165,17 @@ const FieldValue* Answer::field(std::string_view name) const {
   return at == fields.end() ? nullptr : &*at;
 }
 
-std::vector<double> Answer::token_log_probs() const {
-  if (!impl || log_probs.empty()) return {};
-  std::vector<double> out;
-  const auto take = [&](const LogProbs& of, size_t n) {
-    for (size_t i = 0; i < n; ++i) out.push_back(i < of.tokens.size() ? of.tokens[i] : 0);
+namespace {
+
+/// What stands beside the drawn tokens, `of_field` by field, put beside all tokens of the answer; T{} for those that the form writes.
+template <class T>
+std::vector<T> beside_tokens(const slip::Answer& a, size_t tokens, const std::vector<const std::vector<T>*>& of_field) {
+  std::vector<T> out;
+  const auto take = [&](const std::vector<T>& of, size_t n) {
+    for (size_t i = 0; i < n; ++i) out.push_back(i < of.size() ? of[i] : T{});
   };
-  const slip::Answer& a = impl->answer;
   if (!a.form) {
-    take(log_probs.front(), tokens.size());
+    take(*of_field.front(), tokens);
     return out;
   }
   const slip::Form& form = a.form->form;
@@ -183,10 +190,26 @@ std::vector<double> Answer::token_log_probs() const {
     const auto& content = a.decoded.fields[f];
     // An END that says what comes next stands behind the content, and is no part of the text.
     const int32_t exit = slip::exit_piece(form.fields()[f], content);
-    take(log_probs[f], content.size() - (exit >= 0 && !content.empty() ? 1 : 0));
+    take(*of_field[f], content.size() - (exit >= 0 && !content.empty() ? 1 : 0));
     p = exit >= 0 ? exit : form.next_piece(p);
   }
-  return out.size() == tokens.size() ? out : std::vector<double>();
+  return out.size() == tokens ? out : std::vector<T>();
+}
+
+}  // namespace
+
+std::vector<double> Answer::token_log_probs() const {
+  if (!impl || log_probs.empty()) return {};
+  std::vector<const std::vector<double>*> each;
+  for (const LogProbs& of : log_probs) each.push_back(&of.tokens);
+  return beside_tokens(impl->answer, tokens.size(), each);
+}
+
+std::vector<std::vector<LikelyToken>> Answer::token_top_log_probs() const {
+  if (!impl || log_probs.empty() || impl->answer.decoded.top_log_probs.empty()) return {};
+  std::vector<const std::vector<std::vector<LikelyToken>>*> each;
+  for (const LogProbs& of : log_probs) each.push_back(&of.top);
+  return beside_tokens(impl->answer, tokens.size(), each);
 }
 
 std::string Answer::to_json() const {

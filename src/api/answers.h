@@ -26,6 +26,7 @@ namespace slip::api {
 
 slipstream::Answer answer_from(Answer answer, Request request, const slipstream::Request& asked,
                                const slipstream::ModelInfo& model);
+slipstream::Trajectory trajectory_from(const Plan& plan);
 slipstream::FieldValue field_value(const std::string& name, const FieldValue& value);
 
 /// A PNG's pixels: cameras with the plan, the form, the plan from above (answer_picture.cc).

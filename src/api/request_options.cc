@@ -263,6 +263,9 @@ std::vector<OptionRow> make_rows() {
   rows.push_back(
       flag({"log_probs", "log-probs", kOutput, "tell how likely the model found each field (or the text), token by token"},
            [](Asked& r) -> bool& { return r.log_probs; }));
+  rows.push_back(whole<int32_t>(
+      {"top_log_probs", "top-log-probs", kOutput, "with --log-probs: so many of the likeliest tokens at every place"},
+      [](Asked& r) -> int32_t& { return r.top_log_probs; }, 0, 20));
   rows.push_back(flag({"trace", "", "", ""}, [](Asked& r) -> bool& { return r.trace; }));
   rows.push_back(flag({"reuse_prompt", "", "", ""}, [](Asked& r) -> bool& { return r.reuse_prompt; }));
   return rows;

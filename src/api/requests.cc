@@ -123,6 +123,7 @@ Result<Request> engine_request(const slipstream::Request& in) {
   out.rollouts = in.rollouts;
   out.stop = in.stop;
   out.decode.log_probs = in.log_probs;
+  out.decode.top_log_probs = in.top_log_probs;
   out.reuse_prompt = in.reuse_prompt;
   for (const auto& [section, temperature] : in.sampling.section_temperatures)
     out.section_temperatures.emplace_back(section, static_cast<float>(temperature));

@@ -60,7 +60,7 @@ Served served_from(const slip::Served& s) {
 }
 
 slip::Terms terms_from(const Terms& t) {
-  slip::Terms out{.key = t.key, .batch = t.batch};
+  slip::Terms out{.key = t.key, .batch = t.batch, .partial = t.partial};
   constexpr double kMostMs = 1e9;  // eleven days; what is beyond is none
   if (t.deadline_ms > 0 && t.deadline_ms < kMostMs)
     out.deadline = slip::Clock::now() +

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/told.h"
 
+#include <algorithm>
+
 #include "api/answers.h"
 
 namespace slip::api {
@@ -15,12 +17,18 @@ Told::Told(const slipstream::OnEvent& on_event, const Tokenizer* tokenizer, Form
       held_(std::move(stops)),
       form_text_(form_text && form_ && tokenizer) {
   if (text && tokenizer) stream_.emplace(*tokenizer, true);
+  if (form_) {
+    plan_left_ = plan_fields(form_->form).size();
+    plan_values_.resize(form_->form.fields().size());
+  }
   if (!form_text_) return;
   stream_.emplace(*tokenizer, false);  // as answer_text() decodes it
   done_.resize(form_->form.fields().size());
 }
 
 void Told::listen(Request& request) {
+  plans_.ego = request.ego;
+  plans_.fit = request.fit;
   request.context.on_field = [this](int32_t index, std::span<const TokenId> content) { field(index, content); };
   request.context.on_prefill = [this](int64_t done, int64_t total) { prefill(done, total); };
   request.context.on_progress = [this](const DecodeProgress& p) { pass(p); };
@@ -37,6 +45,23 @@ void Told::field(int32_t index, std::span<const TokenId> content) {
   event.field = &told;
   on_event_(event);
   if (form_text_) say_certain();
+  plan(index, *value);
+}
+
+/// As soon as the last number of the plan is there: the plan of this answer, fitted as the whole answer's will be.
+void Told::plan(int32_t index, const FieldValue& value) {
+  const std::vector<int32_t> of_plan = plan_fields(form_->form);
+  if (std::find(of_plan.begin(), of_plan.end(), index) == of_plan.end()) return;
+  plan_values_[static_cast<size_t>(index)] = value;
+  if (--plan_left_ > 0) return;
+  Plan plan;
+  plan.waypoints = waypoints_of(form_->form, plan_values_);
+  if (!fit_plan(plans_, {plan.waypoints}, plan)) return;  // the answer will say why
+  const slipstream::Trajectory told = trajectory_from(plan);
+  Event event = at(forwards_, tokens_);
+  event.kind = Event::Kind::kPlan;
+  event.plan = &told;
+  on_event_(event);
 }
 
 void Told::push(TokenId token) {

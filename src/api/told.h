@@ -25,6 +25,7 @@ class Told {
 
  private:
   void field(int32_t index, std::span<const TokenId> content);
+  void plan(int32_t index, const FieldValue& value);
   void pass(const DecodeProgress& p);
   void prefill(int64_t done, int64_t total);
   slipstream::Event at(int64_t forwards, int64_t tokens) const;
@@ -43,6 +44,9 @@ class Told {
   size_t seen_ = 0;
   const bool form_text_;
   std::vector<std::optional<std::vector<TokenId>>> done_;  // contents by field
+  std::vector<FieldValue> plan_values_;                    // by field, of those that the plan is made of
+  size_t plan_left_ = 0;                                   // of these, not complete
+  Request plans_;                                          // what the fit goes by
   size_t piece_ = 0;                                       // of the form, the next to be told
   std::string fresh_;
 };

@@ -104,6 +104,10 @@ const double* slip_answer_waypoints(const slip_answer* answer, size_t* count) {
 const double* slip_answer_points(const slip_answer* answer, size_t* count) {
   return is(answer) ? numbers(answer->answer.trajectory.points_4hz, count) : none(count);
 }
+const double* slip_answer_rollout(const slip_answer* answer, size_t rollout, size_t* count) {
+  const bool there = is(answer) && rollout < answer->answer.trajectory.rollouts.size();
+  return there ? numbers(answer->answer.trajectory.rollouts[rollout], count) : none(count);
+}
 const double* slip_answer_action(const slip_answer* answer, size_t* count) {
   if (!is(answer) || !answer->answer.action || answer->answer.action->values.empty()) return none(count);
   const std::vector<double>& values = answer->answer.action->values;

@@ -119,7 +119,8 @@ Result<slipstream::Image> read_span(const slip_image& image, size_t index) {
 
 slipstream::OnEvent relay(slip_on_event on_event, void* user, slipstream::CancelToken cancel) {
   return [on_event, user, cancel = std::move(cancel)](const slipstream::Event& e) mutable {
-    if (e.kind == slipstream::Event::Kind::kPrefill) return;  // SLIP_EVENT_* has no name for it
+    if (e.kind == slipstream::Event::Kind::kPrefill || e.kind == slipstream::Event::Kind::kPlan)
+      return;  // SLIP_EVENT_* has no names for them
     slip_event out{};
     out.kind = static_cast<int32_t>(e.kind);
     std::string text;  // with an end, which a view need not have

@@ -248,12 +248,30 @@ static void gives_what_the_answer_holds(slip_engine* engine) {
   CHECK(slip_answer_waypoints(answer, &count) != NULL && count == 5);
   CHECK(slip_answer_points(answer, &count) != NULL && count == 20);
   CHECK(slip_answer_action(answer, &count) == NULL && count == 0);
+  CHECK(slip_answer_rollout(answer, 0, &count) == NULL && count == 0);
   slip_statistics all = {.size = sizeof all}, few = {.size = 2 * sizeof(size_t), .rounds = -7}, none = {.size = 0};
   CHECK(slip_answer_statistics(answer, &all) == SLIP_OK && all.forwards > 0 && all.tokens > 0 && all.total_ms > 0);
   CHECK(slip_answer_statistics(answer, &few) == SLIP_OK && few.forwards == all.forwards && few.rounds == -7);
   CHECK(slip_answer_statistics(answer, &none) == SLIP_USAGE);
   const uint8_t* png = NULL;
   CHECK(slip_answer_png(answer, &png, &count) == SLIP_OK && count > 8 && memcmp(png, "\x89PNG", 4) == 0);
+  slip_answer_free(answer);
+}
+
+/* Each rollout's own waypoints; the first are the answer's. */
+static void rollouts_have_waypoints_of_their_own(slip_engine* engine) {
+  slip_answer* answer = NULL;
+  size_t count = 0, of = 0;
+  CHECK(ask(engine, "{\"scene\": 900000017, \"rollouts\": 3, \"temperature\": 1.0, \"log_probs\": true, \"top_log_probs\": 2}", &answer) == SLIP_OK);
+  const double* own = slip_answer_waypoints(answer, &count);
+  for (size_t r = 0; r < 3; ++r) {
+    const double* waypoints = slip_answer_rollout(answer, r, &of);
+    CHECK(waypoints != NULL && of == count);
+    CHECK(r > 0 || memcmp(waypoints, own, 2 * count * sizeof(double)) == 0);
+  }
+  CHECK(slip_answer_rollout(answer, 3, &of) == NULL && of == 0);
+  CHECK(slip_answer_rollout(NULL, 0, &of) == NULL && of == 0);
+  CHECK(strstr(slip_answer_json(answer), "\"top\":[[{\"id\":") != NULL);
   slip_answer_free(answer);
 }
 
@@ -378,6 +396,7 @@ int main(int argc, char** argv) {
   refuses_images_that_are_none(engine);
   tells_each_field_once(engine);
   gives_what_the_answer_holds(engine);
+  rollouts_have_waypoints_of_their_own(engine);
   drafts_from_an_earlier_answer(engine);
   stops(engine);
   survives_garbage(engine);

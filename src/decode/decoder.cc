@@ -222,6 +222,8 @@ Result<std::vector<Decoded>> Decoder::rollouts(const Prompt& prompt, const Form*
     SLIP_TRY_(dispatch(*scratch_, method_, form, capacity, answers));
     answers[0].forced = scratch_->passes.forced_log();
     if (options.log_probs) answers[0].log_probs = scratch_->passes.chooser().log_probs(answers[0]);
+    if (options.log_probs && options.top_log_probs > 0)
+      answers[0].top_log_probs = scratch_->passes.chooser().top_log_probs(answers[0]);
     if (form)
       std::erase_if(answers[0].forced.misses, [&](const auto& m) { return behind_end(*form, answers[0].fields, m.position); });
   }

@@ -74,6 +74,49 @@ TEST(FieldEvents, TellEveryFieldOnceWhateverDecodes) {
   EXPECT_GT(early, 1000) << "fields are told before the answer is complete";
 }
 
+/// A field and all that it depends on.
+std::vector<uint8_t> needed_for(const Form& form, int32_t field) {
+  std::vector<uint8_t> out(form.fields().size());
+  std::vector<int32_t> left{field};
+  while (!left.empty()) {
+    const int32_t f = left.back();
+    left.pop_back();
+    if (std::exchange(out[static_cast<size_t>(f)], uint8_t{1})) continue;
+    for (const int32_t parent : form.fields()[static_cast<size_t>(f)].parents) left.push_back(parent);
+  }
+  return out;
+}
+
+TEST(FieldEvents, WantedFieldsAndWhatTheyNeedComeBeforeTheOthers) {
+  const std::vector<DrafterSpec> drafters{NoDraftSpec{}, DiffusionSpec{}, LookupSpec{2}};
+  int64_t overtaken = 0;
+  for (const Path path : {Path::kFields, Path::kOneByOne})
+    for (uint64_t n = 0; n < 600 && !testing::Test::HasFailure(); ++n) {
+      Trial t = trial_on(path, n);
+      t.options.activation = n % 5 != 0;
+      const Method m = method_on(path, drafters[n % drafters.size()], static_cast<int32_t>(2 + n % 6));
+      HashLm lm(t.lm), again(t.lm);
+      Decoded plain, first;
+      const auto before = listen(t, lm, m, &t.form, rollouts_of(n), plain);
+      const auto wanted = static_cast<int32_t>(n % t.form.fields().size());
+      t.options.wanted_first = {wanted};
+      const auto told = listen(t, again, m, &t.form, rollouts_of(n), first);
+      ASSERT_EQ(plain.tokens, first.tokens) << n;
+      expect_all(t.form, told, first, std::to_string(n));
+      const std::vector<uint8_t> needed = needed_for(t.form, wanted);
+      const auto place = [&](const std::vector<Told>& of) {
+        return std::find_if(of.begin(), of.end(), [&](const Told& x) { return x.field == wanted; });
+      };
+      // Of the others there is before it only what took no pass of its own: placeholders that an enumeration left over.
+      for (auto x = told.begin(); x != place(told); ++x)
+        ASSERT_TRUE(needed[static_cast<size_t>(x->field)] || t.form.fields()[static_cast<size_t>(x->field)].instance_of ||
+                    x->content.empty())
+            << n << ": field " << x->field << " before " << wanted;
+      overtaken += place(told) - told.begin() < place(before) - before.begin();
+    }
+  EXPECT_GT(overtaken, 100);
+}
+
 TEST(FieldEvents, TellFieldsOfForcedTextAndOfSections) {
   int64_t early = 0;
   for (const std::string_view preset : {"ar", "self-spec", "self-spec-quadratic", "scaffold-spec", "section-diffusion"})

@@ -47,6 +47,42 @@ TEST(LogProbs, AreTheSameWhateverDecodes) {
   EXPECT_GT(drawn, 1000);
 }
 
+TEST(LogProbs, TheLikeliestBesideThemAreInOrderAndHoldTheGreedyOne) {
+  int64_t places = 0;
+  for (const Path path : {Path::kChain, Path::kFields})
+    for (uint64_t n = 0; n < 200 && !testing::Test::HasFailure(); ++n) {
+      Trial t = trial_on(path, n);
+      t.options.temperature = 0;
+      t.options.section_temperature.clear();
+      t.options.sampling = {};
+      t.options.log_probs = true;
+      t.options.top_log_probs = 1 + static_cast<int32_t>(n % 4);
+      const Decoded slow = decoded_by(t, method_on(path, NoDraftSpec{}, 1), &t.form);
+      const Decoded fast = decoded_by(t, method_on(path, LookupSpec{2}, static_cast<int32_t>(2 + n % 6)), &t.form);
+      ASSERT_EQ(slow.top_log_probs.size(), slow.log_probs.size());
+      for (size_t f = 0; f < slow.log_probs.size(); ++f) {
+        ASSERT_EQ(slow.top_log_probs[f].size(), slow.log_probs[f].size());
+        for (size_t i = 0; i < slow.log_probs[f].size(); ++i) {
+          const auto &top = slow.top_log_probs[f][i], &other = fast.top_log_probs[f][i];
+          ASSERT_EQ(top.size(), other.size());
+          ASSERT_LE(top.size(), static_cast<size_t>(t.options.top_log_probs));
+          for (size_t k = 0; k < top.size(); ++k) {
+            ASSERT_EQ(top[k].id, other[k].id);
+            ASSERT_EQ(top[k].log_prob, other[k].log_prob) << "the same bits whatever decodes";
+            ASSERT_TRUE(k == 0 || top[k].log_prob <= top[k - 1].log_prob);
+          }
+          if (top.empty()) continue;  // nothing else was allowed
+          ++places;
+          ASSERT_EQ(top[0].log_prob, slow.log_probs[f][i]) << "greedy draws the likeliest";
+          if (i < slow.fields[f].size()) {
+            ASSERT_EQ(top[0].id, slow.fields[f][i]) << n;
+          }
+        }
+      }
+    }
+  EXPECT_GT(places, 1000);
+}
+
 TEST(LogProbs, OfFreeTextAreThoseOfOnePassOverAllOfIt) {
   for (uint64_t n = 0; n < 100; ++n) {
     Trial t = chain_trial(n, false);

@@ -77,22 +77,34 @@ json::object relaxed_json(const RelaxedSpec& v, const CompiledForm& form) {
   return out;
 }
 
-json::object log_probs_of(std::span<const double> tokens) {
+json::object log_probs_of(const Decoded& decoded, size_t list) {
+  const std::vector<double>& tokens = decoded.log_probs[list];
   json::array each;
   double sum = 0;
   for (const double p : tokens) {
     each.push_back(std::isfinite(p) ? json::value(p) : json::value(nullptr));
     sum += p;
   }
-  return {{"sum", std::isfinite(sum) ? json::value(sum) : json::value(nullptr)}, {"tokens", std::move(each)}};
+  json::object out{{"sum", std::isfinite(sum) ? json::value(sum) : json::value(nullptr)}, {"tokens", std::move(each)}};
+  if (decoded.top_log_probs.empty()) return out;
+  json::array top;
+  for (const auto& place : decoded.top_log_probs[list]) {
+    json::array likely;
+    for (const Decoded::IdLogProb& one : place)
+      likely.emplace_back(json::object{{"id", one.id.value},
+                                       {"log_prob", std::isfinite(one.log_prob) ? json::value(one.log_prob) : json::value()}});
+    top.emplace_back(std::move(likely));
+  }
+  out["top"] = std::move(top);
+  return out;
 }
 
 // By field, or free text's own.
 json::object log_probs_json(const Answer& a) {
   const auto& lists = a.decoded.log_probs;
-  if (!a.form) return log_probs_of(lists.front());
+  if (!a.form) return log_probs_of(a.decoded, 0);
   json::object out;
-  for (size_t f = 0; f < lists.size(); ++f) out[a.form->form.fields()[f].name] = log_probs_of(lists[f]);
+  for (size_t f = 0; f < lists.size(); ++f) out[a.form->form.fields()[f].name] = log_probs_of(a.decoded, f);
   return out;
 }
 
@@ -163,6 +175,10 @@ json::object answer_json(const Answer& a, const Request& request, std::string_vi
   if (a.action) out["action"] = action_json(*a.action);
   out["valid"] = a.decoded.valid;
   if (!a.form) out["finish"] = word_of(a.finish);
+  if (!a.form && a.finishes.size() > 1) {
+    json::array& each = out["finishes"].emplace_array();
+    for (const Finish f : a.finishes) each.emplace_back(word_of(f));
+  }
   if (!a.decoded.log_probs.empty()) out["log_probs"] = log_probs_json(a);
   out["decoder"] = decoder_json(a.method, a.form.get(), &a.chosen);
   if (request.decode.log_forced && a.form) out["forced"] = forced_json(a.decoded.forced, a.form->form);

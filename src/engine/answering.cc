@@ -25,6 +25,8 @@ std::vector<TokenId> denied_in_text(Model& model) {
   return out;
 }
 
+}  // namespace
+
 // The fit is stated for any number of waypoints at 1 Hz; a form without a trajectory has no plan.
 Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>& rollouts, Plan& plan) {
   if (rollouts.empty() || rollouts.front().size() < 2) return {};
@@ -43,8 +45,6 @@ Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>
   }
   return {};
 }
-
-}  // namespace
 
 Status Answering::read_form() {
   if (request_.free_text()) return {};
@@ -101,6 +101,7 @@ Result<DecodeOptions> Answering::decode_options() {
     options.limit = static_cast<int>(statistics->second.q01.size());
     options.end_tokens.clear();
   }
+  if (request_.plan_first && form()) options.wanted_first = plan_fields(*form());
   options.forced = form() != nullptr;  // every exact decoder gives a form's answer the same tokens (decision 0003)
   options.visibility = request_.visibility.value_or(engine_.visibility());
   options.reuse_prompt = options.reuse_prompt || request_.reuse_prompt;
@@ -188,21 +189,24 @@ void Answering::check_characters() {
   }
 }
 
-// Why the text is over; what belongs to a stop, and half a character at a limit, is no part of it.
-void Answering::end_text() {
-  const std::vector<TokenId>& tokens = out_.decoded.tokens;
+// Why a text is over; what belongs to a stop, and half a character at a limit, is no part of it.
+Finish Answering::end_text(const std::vector<TokenId>& tokens, std::string& text) const {
   const std::vector<TokenId>& ends = model_.config().eos;
   const bool ended = !tokens.empty() && std::find(ends.begin(), ends.end(), tokens.back()) != ends.end();
-  const size_t stop = first_stop(out_.text, request_.stop);
-  out_.finish = stop != std::string::npos ? Finish::kStop : ended || model_.config().action ? Finish::kEnd : Finish::kLength;
-  if (stop != std::string::npos) out_.text.resize(stop);
-  if (out_.finish != Finish::kLength || tokens.empty()) return;
+  const size_t stop = first_stop(text, request_.stop);
+  if (stop != std::string::npos) {
+    text.resize(stop);
+    return Finish::kStop;
+  }
+  if (ended || model_.config().action) return Finish::kEnd;
+  if (tokens.empty()) return Finish::kLength;
   std::string bytes;  // of the last tokens, a byte each at least
   for (size_t i = tokens.size() - std::min<size_t>(4, tokens.size()); i < tokens.size(); ++i)
     bytes += model_.tokenizer()->token_bytes(tokens[i]);
   constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-  if (whole_characters(bytes).size() == bytes.size()) return;
-  while (out_.text.ends_with(kReplacement)) out_.text.resize(out_.text.size() - kReplacement.size());
+  if (whole_characters(bytes).size() == bytes.size()) return Finish::kLength;
+  while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
+  return Finish::kLength;
 }
 
 Status Answering::read(std::vector<Decoded> decoded) {
@@ -223,12 +227,13 @@ Status Answering::read(std::vector<Decoded> decoded) {
   if (out_.form)
     check_characters();
   else
-    end_text();
+    out_.finish = end_text(tokens, out_.text);
   out_.texts = {out_.text};
+  out_.finishes = {out_.finish};
   for (size_t r = 1; r < decoded.size(); ++r) {
     std::string text =
         out_.form ? answer_text(*out_.form, decoded[r].tokens, tokenizer) : tokenizer.decode(decoded[r].tokens, true);
-    if (!out_.form) text.resize(std::min(text.size(), first_stop(text, request_.stop)));
+    out_.finishes.push_back(out_.form ? Finish::kEnd : end_text(decoded[r].tokens, text));
     out_.texts.push_back(std::move(text));
   }
   SLIP_TRY_(fit_plan(request_, rollouts, out_.plan));

@@ -46,7 +46,7 @@ class Answering {
   Status fit_positions(const Prompt& prompt, DecodeOptions& options) const;
   /// Half a character at the end of a field that its budget cut short.
   void check_characters();
-  void end_text();
+  Finish end_text(const std::vector<TokenId>& tokens, std::string& text) const;
   /// Once an engine: the model is decoded otherwise than it was trained for.
   void warn_of_visibility(Visibility asked);
   Result<DecodeOptions> decode_options();

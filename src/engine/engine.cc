@@ -96,4 +96,9 @@ Result<CostTable> Engine::measure(int32_t visible, const CancelToken& cancel) {
   return costs;
 }
 
+void Engine::use_costs(const CostTable& costs) {
+  resources_.use_passes(costs);
+  automatic_->lend(costs);
+}
+
 }  // namespace slip

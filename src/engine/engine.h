@@ -69,6 +69,8 @@ struct Request {
   std::vector<std::pair<std::string, float>> section_temperatures;
   int rollouts = 1;  // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
   Fit fit = Fit::kJmtPaperCompat;
+  /// Along a graph: the fields of section `trajectory` and what they need before the others, for who may have to do with them alone.
+  bool plan_first = false;
   std::vector<std::string> stop;  // free text ends before the first of these
   /// Rows at the prompt's beginning that the request before had too (the same text; of images the same features) are not run again.
   /// Same answer either way; off where times of whole requests are compared.
@@ -115,6 +117,7 @@ struct Answer {
   std::string text;
   Finish finish = Finish::kEnd;    // of free text
   std::vector<std::string> texts;  // of every rollout; the first is `text`
+  std::vector<Finish> finishes;    // of free text, likewise
   std::vector<FieldValue> values;  // in the order of the form's fields
   Plan plan;
   std::optional<DecodedAction> action;  // of models that answer with actions (config().action)
@@ -122,6 +125,9 @@ struct Answer {
   StageTimes stages;
   int64_t prompt_rows = 0;  // of the question, images included
 };
+
+/// The plan of answers whose waypoints these are: `waypoints` are the first one's, the fit is their average. Nothing of fewer than two points.
+Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>& rollouts, Plan& plan);
 
 class Automatic;
 
@@ -154,6 +160,8 @@ class Engine {
   Result<Answer> run(const Request& request, Seat& seat);
   /// What passes cost here behind so many keys, measured now and used by every draft length `measured` from now on.
   Result<CostTable> measure(int32_t visible, const CancelToken& cancel = {});
+  /// The same with costs that somebody knows already.
+  void use_costs(const CostTable& costs);
 
  private:
   friend class Answering;

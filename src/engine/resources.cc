@@ -318,6 +318,8 @@ Result<CostTable> Resources::measure_passes(Engine& engine, int32_t visible, con
   return *parts_->cost;
 }
 
+void Resources::use_passes(const CostTable& costs) { parts_->cost = costs; }
+
 Status resolve_method(Method& method, const CompiledForm* form, std::span<const double> scale) {
   auto* relaxed = std::get_if<RelaxedSpec>(&method.verifier);
   if (!relaxed || relaxed->end.value > relaxed->first.value) return {};

@@ -37,6 +37,7 @@ class Resources {
                              DecodeContext& context);
   /// What passes cost behind so many keys: measured anew, and what `measured` goes by from now on.
   Result<CostTable> measure_passes(Engine& engine, int32_t visible, const CancelToken& cancel);
+  void use_passes(const CostTable& costs);
 
  private:
   struct Parts;

@@ -97,6 +97,14 @@ void bind_views(py::module_& m) {
           "spread_m", [](const TrajectoryView& v) { return numbers(v.of->trajectory.spread_m, py::cast(v.of)); },
           "Of rollouts, per point: root mean square distance from their mean.")
       .def_property_readonly(
+          "rollouts",
+          [](const TrajectoryView& v) {
+            py::list out;
+            for (const auto& rollout : v.of->trajectory.rollouts) out.append(points(rollout, py::cast(v.of)));
+            return out;
+          },
+          "Waypoints of each rollout, n x 2, where there are several.")
+      .def_property_readonly(
           "infeasible", [](const TrajectoryView& v) { return v.of->trajectory.infeasible; },
           "Why a car could not follow the plan; empty where one could.");
   py::class_<ActionView>(m, "Action", "A robot's action.")
@@ -107,6 +115,20 @@ void bind_views(py::module_& m) {
       .def_property_readonly(
           "normalized", [](const ActionView& v) { return numbers(v.of->action->normalized, py::cast(v.of)); },
           "As the model gave it.");
+}
+
+py::dict top_log_probs_of(const Answer& answer) {
+  py::dict out;
+  for (const LogProbs& of : answer.log_probs) {
+    py::list places;
+    for (const auto& place : of.top) {
+      py::list likely;
+      for (const LikelyToken& one : place) likely.append(py::make_tuple(one.id, one.log_prob));
+      places.append(std::move(likely));
+    }
+    out[py::str(of.field)] = std::move(places);
+  }
+  return out;
 }
 
 py::dict log_probs_of(const Answer& answer) {
@@ -166,6 +188,10 @@ void bind_answer(py::module_& m) {
           "A robot's action, of models that give one; else None.")
       .def_readonly("finish", &Answer::finish, "Why free text ended: \"end\", \"stop\" or \"length\"; \"\" for a form.")
       .def_readonly("remarks", &Answer::remarks, "What a person should know of the request.")
+      .def_property_readonly("top_log_probs", &top_log_probs_of,
+                             "With top_log_probs=N: by field the N likeliest tokens at every place, (id, logarithm of its "
+                             "probability), the likeliest first.")
+      .def_readonly("finishes", &Answer::finishes, "Of free text: why each rollout's ended; the first is `finish`.")
       .def_property_readonly(
           "log_probs", &log_probs_of,
           "With log_probs=True: by field the natural logarithms of the drawn tokens' probabilities; \"\" for free text.")

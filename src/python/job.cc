@@ -39,7 +39,9 @@ void Job::run() {
 }
 
 void Job::keep_event(const Event& event) {
-  if (event.kind == Event::Kind::kPrefill || (keep_ == Keep::kDecided && event.kind == Event::Kind::kPass)) return;
+  if (event.kind == Event::Kind::kPrefill || event.kind == Event::Kind::kPlan ||
+      (keep_ == Keep::kDecided && event.kind == Event::Kind::kPass))
+    return;
   EventCopy copy{event.kind,      event.field ? *event.field : FieldValue(), std::string(event.text), event.forwards, event.tokens,
                  event.elapsed_ms};
   {

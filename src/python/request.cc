@@ -95,6 +95,7 @@ void bind_request(py::module_& m) {
   c.def_readwrite("system", &Request::system);
   c.def_readwrite("stop", &Request::stop);
   c.def_readwrite("log_probs", &Request::log_probs);
+  c.def_readwrite("top_log_probs", &Request::top_log_probs);
   c.def_readwrite("previous_answer", &Request::previous_answer);
   c.def_readwrite("visibility", &Request::visibility);
   c.def_readwrite("unnorm_key", &Request::unnorm_key);

@@ -97,13 +97,17 @@ void Completing::start() {
   terms.key = key_;
   if (terms.deadline_ms == 0) terms.deadline_ms = app_.options_.default_deadline_ms;
   if (r.decoder.preset.empty() && r.decoder.drafter.empty() && r.decoder.verifier.empty()) r.decoder = app_.options_.decoder;
+  if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - ms_since(begun_));
   const slipstream::Served outlook = app_.service()->outlook(r, terms);
   if (outlook.fate == Fate::kFull || outlook.fate == Fate::kTooLate)
     return refuse(refusal_of({ErrorKind::kResource, "admit: expected room for a further request, got a full server"}, outlook),
                   outlook.fate == Fate::kFull ? "full" : "deadline");
+  const auto decoding = Clock::now();
   if (const auto wrong = decode_images(request_, app_.options_.allowed.images)) return refuse(*wrong, "bad_request");
   if (!request_.session.empty() && r.prediction.empty()) r.previous = app_.sessions_.last(session_name());
   r.cancel = exchange_->hang_up();
+  // Counted from the request's arrival: what its pictures took is gone.
+  if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - ms_since(decoding));
   const auto self = shared_from_this();
   app_.service()->submit(
       r, terms, [self](const slipstream::Event& e) { self->told(e); },
@@ -126,12 +130,14 @@ void Completing::send(json::object object) { exchange_->send(event(object)); }
 
 void Completing::told(const slipstream::Event& e) {
   using Kind = slipstream::Event::Kind;
-  if (e.kind != Kind::kPass && first_ms_ == 0) first_ms_ = std::max(e.elapsed_ms, 1e-3);
+  const bool tells = e.kind == Kind::kText || e.kind == Kind::kField || e.kind == Kind::kPlan;
+  if (tells && first_ms_ == 0) first_ms_ = std::max(e.elapsed_ms, 1e-3);
   if (e.kind == Kind::kText) content_ += e.text;
   if (e.kind == Kind::kField && request_.partial) {
     auto value = parse_json(e.field->json, "value");
     fields_[e.field->name] = value ? std::move(*value) : json::value(e.field->text);
   }
+  if (e.kind == Kind::kPlan && request_.partial) plan_ = plan_json(*e.plan);
   if (!request_.stream || (e.kind != Kind::kText && !request_.include_fields)) return;
   begin_stream();
   if (e.kind != Kind::kText) return send(event_chunk(head_, e));
@@ -169,7 +175,7 @@ void Completing::end_stream(const slipstream::Answer& answer, const slipstream::
   }
   json::array ends;
   for (int32_t i = 0; i < request_.choices; ++i) {
-    json::object end = text_choice(head_, i, "", false, finish_reason(answer));
+    json::object end = text_choice(head_, i, "", false, finish_reason(answer, static_cast<size_t>(i)));
     if (request_.log_probs) end["logprobs"] = last.at("choices").at(static_cast<size_t>(i)).at("logprobs");
     ends.emplace_back(std::move(end));
   }
@@ -195,14 +201,18 @@ void Completing::fail(const slipstream::Error& error, const slipstream::Served& 
   const bool partial = late && request_.partial;
   if (!request_.stream || (!streaming_ && !partial)) {
     if (partial)
-      return exchange_->reply({200, "application/json", json::serialize(partial_completion(head_, content_, fields_, served)), {}});
+      return exchange_->reply(
+          {200,
+           "application/json",
+           slipstream::to_valid_utf8(json::serialize(partial_completion(head_, content_, fields_, plan_, served))),
+           {}});
     return exchange_->reply(App::refuse(refusal));
   }
   begin_stream();
   if (partial) {
     json::object end = chunk(head_, {text_choice(head_, 0, "", !sent_text_, "length")});
     end["partial"] = true;
-    end["slipstream"] = {{"partial", true}, {"fields", fields_}};
+    end["slipstream"] = partial_part(fields_, plan_, served);
     send(std::move(end));
   } else {
     send(error_body(refusal));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/measure.h"
 #include "server/app.h"
 
 namespace slip::server {
@@ -35,12 +36,14 @@ class Completing : public std::enable_shared_from_this<Completing> {
   const std::shared_ptr<Exchange> exchange_;
   CompletionRequest request_;
   const std::string key_;
+  const Clock::time_point begun_ = Clock::now();
   ReplyHead head_;
   // What has been told so far, on the service's thread.
   bool streaming_ = false, sent_text_ = false;
   double first_ms_ = 0;
   std::string content_;
   json::object fields_;
+  json::value plan_;
   std::shared_ptr<void> under_way_;
 };
 

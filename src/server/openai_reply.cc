@@ -40,7 +40,9 @@ ReplyHead reply_head(bool chat, std::string model, std::string fingerprint) {
           std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count(), chat};
 }
 
-const char* finish_reason(const slipstream::Answer& a) { return a.finish == "length" ? "length" : "stop"; }
+const char* finish_reason(const slipstream::Answer& a, size_t choice) {
+  return (choice < a.finishes.size() ? a.finishes[choice] : a.finish) == "length" ? "length" : "stop";
+}
 
 json::object usage_of(const slipstream::Answer& a, int32_t choices) {
   const slipstream::Statistics& s = a.statistics;
@@ -82,20 +84,40 @@ json::object whole_choice(const ReplyHead& head, int32_t index, std::string_view
 
 }  // namespace
 
+namespace {
+
+/// A token as chat's lists tell it.
+json::object log_prob_entry(const std::string& spelled, double log_prob) {
+  json::array numbers;
+  for (const char c : spelled) numbers.emplace_back(static_cast<uint8_t>(c));
+  return {{"token", slipstream::to_valid_utf8(spelled)}, {"logprob", finite(log_prob)}, {"bytes", std::move(numbers)}};
+}
+
+}  // namespace
+
 json::value log_probs_of(const CompletionRequest& request, const slipstream::Answer& a, const TokenBytes& bytes) {
   const std::vector<double> each = request.log_probs ? a.token_log_probs() : std::vector<double>();
   if (each.size() != a.tokens.size() || each.empty()) return nullptr;
-  json::array content, tokens, log_probs, offsets;
+  const bool asks_top = request.request.top_log_probs > 0;
+  const auto likely = asks_top ? a.token_top_log_probs() : std::vector<std::vector<slipstream::LikelyToken>>();
+  json::array content, tokens, log_probs, offsets, tops;
   size_t at = 0;
   // Free text ends before a stop and without the model's end: tokens behind it have no place in it.
   for (size_t i = 0; i < each.size() && (!a.finish.empty() ? at < a.text.size() : true); ++i) {
     const std::string spelled = bytes(a.tokens[i]);
-    json::array numbers;
-    for (const char c : spelled) numbers.emplace_back(static_cast<uint8_t>(c));
-    const std::string shown = slipstream::to_valid_utf8(spelled);
-    content.emplace_back(json::object{
-        {"token", shown}, {"logprob", finite(each[i])}, {"bytes", std::move(numbers)}, {"top_logprobs", json::array{}}});
-    tokens.emplace_back(shown);
+    json::array top_of_chat;
+    json::object top;
+    for (size_t k = 0; i < likely.size() && k < likely[i].size(); ++k) {
+      const std::string other = bytes(likely[i][k].id);
+      top_of_chat.emplace_back(log_prob_entry(other, likely[i][k].log_prob));
+      // Two ids may have one spelling: the likelier one is told.
+      top.emplace(slipstream::to_valid_utf8(other), finite(likely[i][k].log_prob));
+    }
+    json::object entry = log_prob_entry(spelled, each[i]);
+    tokens.emplace_back(entry.at("token"));
+    entry["top_logprobs"] = std::move(top_of_chat);
+    content.emplace_back(std::move(entry));
+    tops.emplace_back(std::move(top));
     log_probs.emplace_back(finite(each[i]));
     offsets.emplace_back(at);
     at += spelled.size();
@@ -103,7 +125,7 @@ json::value log_probs_of(const CompletionRequest& request, const slipstream::Ans
   if (request.chat) return json::object{{"content", std::move(content)}, {"refusal", nullptr}};
   return json::object{{"tokens", std::move(tokens)},
                       {"token_logprobs", std::move(log_probs)},
-                      {"top_logprobs", nullptr},
+                      {"top_logprobs", asks_top ? json::value(std::move(tops)) : json::value()},
                       {"text_offset", std::move(offsets)}};
 }
 
@@ -115,7 +137,7 @@ json::object completion(const ReplyHead& head, const CompletionRequest& request,
   for (int32_t i = 0; i < request.choices; ++i) {
     const auto at = static_cast<size_t>(i);
     choices.emplace_back(
-        whole_choice(head, i, at < answer.texts.size() ? answer.texts[at] : answer.text, finish_reason(answer), log_probs));
+        whole_choice(head, i, at < answer.texts.size() ? answer.texts[at] : answer.text, finish_reason(answer, at), log_probs));
   }
   out["choices"] = std::move(choices);
   out["usage"] = usage_of(answer, request.choices);
@@ -123,12 +145,30 @@ json::object completion(const ReplyHead& head, const CompletionRequest& request,
   return out;
 }
 
-json::object partial_completion(const ReplyHead& head, const std::string& content, json::object fields,
-                                const slipstream::Served& served) {
+json::object plan_json(const slipstream::Trajectory& plan) {
+  const auto points = [](const std::vector<slipstream::Point>& of) {
+    json::array out;
+    for (const slipstream::Point& p : of) out.push_back(json::array{p[0], p[1]});
+    return out;
+  };
+  json::object out{{"waypoints", points(plan.waypoints)}, {"rate_hz", 1}};
+  if (!plan.points_4hz.empty()) out["fit"] = {{"rate_hz", 4}, {"points", points(plan.points_4hz)}};
+  out["infeasible"] = json::value_from(plan.infeasible);
+  return out;
+}
+
+json::object partial_part(const json::object& fields, const json::value& plan, const slipstream::Served& served) {
+  json::object out{{"partial", true}, {"fields", fields}, {"queue_ms", served.queue_ms}, {"run_ms", served.run_ms}};
+  out["trajectory"] = plan;
+  return out;
+}
+
+json::object partial_completion(const ReplyHead& head, const std::string& content, const json::object& fields,
+                                const json::value& plan, const slipstream::Served& served) {
   json::object out = head_object(head, "chat.completion", "text_completion");
   out["choices"] = json::array{whole_choice(head, 0, content, "length")};
   out["partial"] = true;
-  out["slipstream"] = {{"partial", true}, {"fields", std::move(fields)}, {"queue_ms", served.queue_ms}, {"run_ms", served.run_ms}};
+  out["slipstream"] = partial_part(fields, plan, served);
   return out;
 }
 
@@ -161,6 +201,9 @@ json::object event_chunk(const ReplyHead& head, const slipstream::Event& e) {
     ours["event"] = "field";
     ours["name"] = e.field->name;
     ours["value"] = parsed(e.field->json);
+  } else if (e.kind == slipstream::Event::Kind::kPlan) {
+    ours["event"] = "plan";
+    ours["trajectory"] = plan_json(*e.plan);
   } else {
     ours["event"] = "pass";
     ours["rows"] = e.rows;

@@ -25,9 +25,13 @@ json::object completion(const ReplyHead& head, const CompletionRequest& request,
 /// A choice's `logprobs`: the tokens of the text with the logarithms of their probabilities, 0 where the form left no choice; as chat's
 /// {"content": [{"token", "logprob", "bytes", "top_logprobs"}]} or the lists of completions. Null where they were not asked for.
 json::value log_probs_of(const CompletionRequest& request, const slipstream::Answer& answer, const TokenBytes& bytes);
-/// What was certain when the deadline passed: content and fields so far, "partial": true.
-json::object partial_completion(const ReplyHead& head, const std::string& content, json::object fields,
-                                const slipstream::Served& served);
+/// A plan that is complete, as the result object tells it.
+json::object plan_json(const slipstream::Trajectory& plan);
+/// What was certain when the deadline passed: content and fields so far, and the plan or null; "partial": true. As a whole reply, and its part
+/// `slipstream` alone.
+json::object partial_completion(const ReplyHead& head, const std::string& content, const json::object& fields,
+                                const json::value& plan, const slipstream::Served& served);
+json::object partial_part(const json::object& fields, const json::value& plan, const slipstream::Served& served);
 json::object usage_of(const slipstream::Answer& answer, int32_t choices);
 
 /// One server-sent event: "data: {...}\n\n". Events are unnamed.
@@ -36,10 +40,10 @@ inline constexpr std::string_view kDone = "data: [DONE]\n\n";
 json::object chunk(const ReplyHead& head, json::array choices);
 /// {"index", "delta": {"content"}, "finish_reason"} or {"index", "text", ...}.
 json::object text_choice(const ReplyHead& head, int32_t index, std::string_view text, bool first, const char* finish = nullptr);
-/// A chunk without choices that says which field is complete, or that a pass has run.
+/// A chunk without choices that says which field is complete, or the plan, or that a pass has run.
 json::object event_chunk(const ReplyHead& head, const slipstream::Event& event);
 
-/// "length" where free text ended for want of tokens.
-const char* finish_reason(const slipstream::Answer& answer);
+/// "length" where a choice's free text ended for want of tokens.
+const char* finish_reason(const slipstream::Answer& answer, size_t choice = 0);
 
 }  // namespace slip::server

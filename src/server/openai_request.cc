@@ -138,11 +138,18 @@ class Parser {
   }
   // Of chat a flag; of completions a number: how many others each place tells, and 0 tells the drawn ones.
   void log_probs() {
-    if (out_.chat)
+    constexpr int64_t kMostOfChat = 20, kMost = 5;  // OpenAI's
+    std::optional<int64_t> top;
+    if (out_.chat) {
       out_.log_probs = in_.boolean("logprobs").value_or(false);
-    else
-      out_.log_probs = in_.whole("logprobs", 0, 0).has_value();
-    in_.nothing("top_logprobs", "of the drawn tokens alone");
+      top = in_.whole("top_logprobs", 0, kMostOfChat);
+      if (top.value_or(0) > 0 && !out_.log_probs) in_.fail("top_logprobs", "expected logprobs true beside it, got none");
+    } else {
+      top = in_.whole("logprobs", 0, kMost);
+      out_.log_probs = top.has_value();
+      in_.nothing("top_logprobs", "logprobs is their number here");
+    }
+    out_.request.top_log_probs = static_cast<int32_t>(top.value_or(0));
     out_.request.log_probs = out_.log_probs;
     if (out_.log_probs && out_.request.rollouts > 1)
       in_.fail("logprobs", fmt::format("expected n 1 with them, got {}", out_.request.rollouts));
@@ -255,7 +262,7 @@ class Parser {
     if (const std::string wrong = check_decoder_words(d); !wrong.empty()) r.fail("decoder", wrong);
     out_.request.unnorm_key = r.text("unnorm_key").value_or("");
     out_.terms.deadline_ms = r.number("deadline_ms", 1, kMost).value_or(0);
-    out_.partial = r.boolean("partial").value_or(false);
+    out_.partial = out_.terms.partial = r.boolean("partial").value_or(false);
     out_.terms.batch = r.boolean("batch").value_or(false);
     out_.session = r.text("session").value_or("");
     if (out_.session.size() > 128) r.fail("session", "expected at most 128 bytes, got more");

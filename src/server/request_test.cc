@@ -81,7 +81,8 @@ TEST(ChatRequest, WhatWouldOpenAFileOrANetworkIsRefused) {
 }
 
 TEST(ChatRequest, SaysWhatItDoesNotDo) {
-  EXPECT_EQ(refused(chat(R"(,"top_logprobs":3,"logprobs":true)")).find("top_logprobs: expected none"), 0U);
+  EXPECT_EQ(refused(chat(R"(,"top_logprobs":3)")), "top_logprobs: expected logprobs true beside it, got none");
+  EXPECT_EQ(refused(chat(R"(,"top_logprobs":21,"logprobs":true)")), "top_logprobs: expected a whole number from 0 to 20, got 21");
   EXPECT_EQ(refused(chat(R"(,"logprobs":true,"n":2,"temperature":1)")), "logprobs: expected n 1 with them, got 2");
   EXPECT_EQ(refused(chat(R"(,"stop":[""])")), "stop: expected texts of 1 to 1024 bytes, got \"\"");
   EXPECT_EQ(refused(chat(R"(,"stop":7)")), "stop: expected texts of 1 to 1024 bytes, got 7");
@@ -106,7 +107,9 @@ TEST(ChatRequest, StopsAndLogProbabilitiesAreTheEngines) {
   EXPECT_TRUE(one.request.log_probs);
   EXPECT_EQ(good(chat(R"(,"stop":["a","b"])")).request.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(good(R"({"prompt":"x","logprobs":0})", false).request.log_probs);
-  EXPECT_NE(refused(R"({"prompt":"x","logprobs":5})", false), "");
+  EXPECT_EQ(good(R"({"prompt":"x","logprobs":5})", false).request.top_log_probs, 5);
+  EXPECT_NE(refused(R"({"prompt":"x","logprobs":6})", false), "");
+  EXPECT_EQ(good(chat(R"(,"logprobs":true,"top_logprobs":20)")).request.top_log_probs, 20);
 }
 
 TEST(CompletionBody, IsATextAsItIs) {

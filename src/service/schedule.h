@@ -23,6 +23,7 @@ struct Terms {
   std::string key;     // who asks: keys share the machine evenly
   bool batch = false;  // on what interactive requests leave
   Clock::time_point deadline = Clock::time_point::max();
+  bool partial = false;  // what is complete at the deadline is wanted, the plan first where the whole may be late
 };
 
 struct PassCandidate {

@@ -28,7 +28,7 @@ class Service::Seated final : public Seat, public Pausable {
   void resume();
   bool done() const { return fiber_.done(); }
   State state() const { return state_; }
-  bool wanted() const { return !cancel_.cancelled(); }
+  bool wanted() const { return !cancel_.cancelled() && !cancel_.late(); }
   const PassJob& job() const { return *job_; }
   PassCandidate candidate(Clock::time_point now) const;
   const Terms& terms() const { return asked_.ask.terms; }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int32_t kVisible = 1024;             // keys behind which passes are measured: a prompt with three small cameras
 constexpr std::chrono::milliseconds kLook{5};  // between looks at tokens of requests that wait, which cannot wake anyone
+constexpr double kSlack = 1.25;                // predictions are means: below this share of the deadline the plan comes first
 constexpr double kTowerShare = 0.5;            // of a pass's budget goes to slices of towers while others decode
 constexpr double kCompanyStep = 0.25;          // a pass's weight in what draft lengths see of the load: no flapping between two
 
@@ -24,7 +25,12 @@ Service::Service(Engine& engine, const ServiceOptions& options)
 Result<std::unique_ptr<Service>> Service::start(Engine& engine, const ServiceOptions& options, const CancelToken& cancel) {
   std::unique_ptr<Service> out(new Service(engine, options));
   const int32_t slots = engine.model().lm().info().slots;
-  SLIP_TRY(out->cost_, engine.measure(std::max(1, std::min(kVisible, slots - 256)), cancel));
+  if (options.costs) {
+    engine.use_costs(*options.costs);
+    out->cost_ = *options.costs;
+  } else {
+    SLIP_TRY(out->cost_, engine.measure(std::max(1, std::min(kVisible, slots - 256)), cancel));
+  }
   engine.model().keep_features(options.feature_bytes);
   out->load_.pages = out->pages_.pages();
   out->thread_ = std::thread([s = out.get()] { s->work(); });
@@ -66,7 +72,8 @@ Fate Service::outlook_locked(const std::string& kind, const Terms& terms, double
   if (static_cast<int32_t>(waiting_.size()) >= options_.most_waiting) return Fate::kFull;
   if (terms.deadline == Clock::time_point::max()) return Fate::kAnswered;
   const double left = std::chrono::duration<double, std::milli>(terms.deadline - Clock::now()).count();
-  if (ms > 0 && ms > left) return Fate::kTooLate;
+  // Of one that takes a part, what is before it alone must leave time.
+  if (ms > 0 && (terms.partial ? backlog : ms) > std::max(0.0, left)) return Fate::kTooLate;
   return left <= 0 ? Fate::kLate : Fate::kAnswered;  // it passed while pictures were prepared: late, and not foreseen
 }
 
@@ -87,6 +94,9 @@ void Service::submit(Ask ask) {
     if (!stopping_) fate = outlook_locked(ask.kind, ask.terms, &retry, &w.predicted_ms);
     if (fate == Fate::kAnswered) {
       w.machine_ms = experience_.expected(ask.kind).machine_ms;
+      const bool in_time =
+          w.predicted_ms > 0 && w.since + std::chrono::duration<double, std::milli>(kSlack * w.predicted_ms) < ask.terms.deadline;
+      ask.request.plan_first = ask.terms.partial && ask.terms.deadline != Clock::time_point::max() && !in_time;
       w.ask = std::move(ask);
       waiting_.push_back(std::move(w));
       ++load_.waiting;
@@ -144,7 +154,7 @@ void Service::drop_waiting() {
   {
     const std::lock_guard lock(mutex_);
     for (auto at = waiting_.begin(); at != waiting_.end();) {
-      if (!at->cancel.cancelled()) {
+      if (!at->cancel.cancelled() && !at->cancel.late()) {
         ++at;
         continue;
       }

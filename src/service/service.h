@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,7 +25,8 @@ struct ServiceOptions {
   double pass_budget_ms = 50;
   size_t feature_bytes = size_t{256} << 20;  // features of images, kept by content
   bool share_prompts = true;
-  double aging_s = 10;  // a batch request that has waited so long counts as an interactive one
+  std::optional<CostTable> costs;  // of passes, in place of those measured at the start
+  double aging_s = 10;             // a batch request that has waited so long counts as an interactive one
 };
 
 /// What became of a request.

@@ -246,5 +246,90 @@ TEST(Service, RefusesWhatDoesNotFitAndEndsWhatIsLate) {
   EXPECT_EQ(late.fate, Fate::kLate);
 }
 
+/// A graph in which the plan needs nothing of the text that stands before it.
+constexpr const char* kPlanAside = R"({"title": "aside", "type": "object", "x-layout": "lines", "properties": {
+  "weather": {"type": "string", "x-budget": 4, "x-parents": []},
+  "note": {"type": "string", "x-budget": 32, "x-parents": ["weather"]},
+  "trajectory": {"type": "array", "minItems": 4, "maxItems": 4, "x-parents": [], "x-section": "trajectory", "x-independent": true,
+                 "items": {"type": "number", "x-format": " +000.00"}}}})";
+
+TEST(Service, WhoTakesAPartGetsThePlanFirstWhereTheWholeMayBeLate) {
+  const auto engine = load("/models/demo-cot");
+  ASSERT_TRUE(engine);
+  auto service = Service::start(*engine, {});
+  ASSERT_TRUE(service);
+  const auto ask_for = [&](bool partial, Clock::duration time, const std::string& kind, std::vector<std::string>& told) {
+    Request request = scene_request(0, "fields");
+    request.form_schema = kPlanAside;
+    const FormPtr form = *engine->form_of(request);
+    request.context.on_field = [&told, form](int32_t field, std::span<const TokenId>) {
+      told.push_back(form->form.fields()[static_cast<size_t>(field)].name);
+    };
+    auto reply = std::make_shared<Reply>();
+    (*service)->submit({std::move(request),
+                        {.deadline = Clock::now() + time, .partial = partial},
+                        [reply](Result<Answer> x, const Served& s) {
+                          reply->promise.set_value({std::move(x), s});
+                        },
+                        kind});
+    return reply->future.get();
+  };
+  const auto place = [](const std::vector<std::string>& told, std::string_view name) {
+    return std::find(told.begin(), told.end(), name) - told.begin();
+  };
+  std::vector<std::string> plain, first, known, late;
+  constexpr std::chrono::hours kLong{1};
+  const auto [a, one] = ask_for(false, kLong, "plain", plain);
+  const auto [b, two] = ask_for(true, kLong, "partial", first);  // nobody knows what it takes
+  const auto [c, three] = ask_for(true, kLong, "partial", known);
+  ASSERT_TRUE(a && b && c) << (a ? "" : a.error().message);
+  EXPECT_EQ(a->text, b->text);
+  EXPECT_EQ(a->text, c->text);
+  EXPECT_LT(place(plain, "weather"), place(plain, "trajectory.3"));
+  EXPECT_LT(place(first, "trajectory.3"), place(first, "weather")) << "the plan before all that it does not need";
+  EXPECT_EQ(known, plain) << "there is time for the whole: the quickest order";
+  for (int i = 0; i < 2000 && (*service)->load().running > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const auto [d, four] = ask_for(true, std::chrono::microseconds(50), "partial", late);
+  EXPECT_FALSE(d);
+  EXPECT_EQ(four.fate, Fate::kLate) << "a part of nothing, but no refusal";
+  const auto [e, five] = ask_for(false, std::chrono::microseconds(50), "partial", late);
+  EXPECT_FALSE(e);
+  EXPECT_NE(five.fate, Fate::kAnswered);
+}
+
+TEST(Service, WhoWaitsBeyondADeadlineIsToldAtOnce) {
+  const auto engine = load("/models/demo", 2048);
+  ASSERT_TRUE(engine);
+  auto service = Service::start(*engine, {.most_running = 1, .most_waiting = 8});
+  ASSERT_TRUE(service);
+  // One request runs and asks for the others from its own passes: they wait until it is over, whatever the machine does.
+  std::shared_ptr<Reply> waits;
+  bool told_before_the_end = false;
+  int64_t passes = 0;
+  (*service)->on_pass([&](const PassTold&) {
+    if (++passes == 1) {
+      Request request = scene_request(1, "ar");
+      waits = std::make_shared<Reply>();
+      (*service)->submit({std::move(request),
+                          {.deadline = Clock::now() + std::chrono::milliseconds(2)},
+                          [reply = waits](Result<Answer> x, const Served& s) {
+                            reply->promise.set_value({std::move(x), s});
+                          },
+                          "waits"});
+    } else if (passes == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    } else if (passes == 3) {
+      told_before_the_end = waits->future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    }
+  });
+  const auto [a, served] = ask(**service, scene_request(0, "ar"))->future.get();
+  ASSERT_TRUE(a) << a.error().message;
+  EXPECT_GT(passes, 3);
+  EXPECT_TRUE(told_before_the_end) << "it waits for nothing that it could still get";
+  const auto [b, late] = waits->future.get();
+  EXPECT_FALSE(b);
+  EXPECT_EQ(late.fate, Fate::kLate);
+}
+
 }  // namespace
 }  // namespace slip

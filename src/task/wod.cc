@@ -216,6 +216,13 @@ std::vector<Waypoint> waypoints_of(const Form& form, std::span<const FieldValue>
   return out;
 }
 
+std::vector<int32_t> plan_fields(const Form& form) {
+  std::vector<int32_t> out;
+  for (size_t f = 0; f < form.fields().size(); ++f)
+    if (section_name(form, form.fields()[f]) == "trajectory") out.push_back(static_cast<int32_t>(f));
+  return out;
+}
+
 std::array<std::optional<bool>, 12> objects_of(const Form& form, std::span<const FieldValue> values) {
   std::array<std::optional<bool>, 12> out;
   for (size_t f = 0; f < values.size(); ++f) {

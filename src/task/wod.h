@@ -34,6 +34,8 @@ std::string_view behaviour_truth(const sim::Labels& labels, std::string_view fie
 
 /// The numbers of section `trajectory`, two by two: x forward, y to the left, metres. Empty where the form has none.
 std::vector<Waypoint> waypoints_of(const Form& form, std::span<const FieldValue> values);
+/// Fields of section `trajectory`, in the form's order.
+std::vector<int32_t> plan_fields(const Form& form);
 /// yes/no of the twelve classes as an answer gives them; nothing for a class that the form lacks.
 std::array<std::optional<bool>, 12> objects_of(const Form& form, std::span<const FieldValue> values);
 

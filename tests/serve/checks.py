@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The server's promises, checked from outside: checks.py BINARY MODEL [--long] [NAME...]. Each check prints a line; exit 1 if any fails."""
-import base64, concurrent.futures, json, os, random, shutil, socket, struct, subprocess, sys, tempfile, threading, time
+import base64, json, os, shutil, socket, struct, subprocess, sys, tempfile, threading, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from asking import KINDS, expect, scene, wanted, with_decoder
 from client import Client, Server, WebSocket, floats, pack, unpack
+from storm import Storm
 
 args = [a for a in sys.argv[1:] if a != "--long"]
 LONG = "--long" in sys.argv
@@ -22,58 +24,10 @@ def timed(f):
     return check(f) if LONG or f.__name__ in NAMES else f
 
 
-def expect(ok, what):
-    if not ok:
-        raise AssertionError(what)
-
-
-def scene(server, seed=900000017):
-    status, data = server.get(f"/v1/scene?seed={seed}")
-    expect(status == 200, f"scene: {status}")
-    s = json.loads(data)
-    parts = [{"type": "image_url", "image_url": {"url": u}} for u in s["images"]]
-    return {"messages": [{"role": "user", "content": parts}], "slipstream": {"ego": s["ego"]}}, s
-
-
-def files_of(s, folder):
-    """The same question for the command line."""
-    out = []
-    for i, url in enumerate(s["images"]):
-        path = os.path.join(folder, f"{i}.ppm")
-        open(path, "wb").write(base64.b64decode(url.split(",", 1)[1]))
-        out += ["--image", path]
-    ego = os.path.join(folder, "ego.json")
-    json.dump(s["ego"], open(ego, "w"))
-    return out + ["--ego", ego]
-
-
-def with_decoder(body, decoder, **more):
-    out = dict(body)
-    out["slipstream"] = {**body["slipstream"], "decoder": decoder}
-    out.update(more)
-    return out
-
-
-KINDS = [("auto", 0, 0), ("ar", 0, 0), ("scaffold-ar", 0.8, 3), ("scaffold-spec", 0.8, 3), ("self-spec", 0, 0), ("scaffold-spec", 0, 0)]
-
-
-def wanted(body, s):
-    """The command line's answers to every kind of request, by (temperature, seed)."""
-    out = {}
-    with tempfile.TemporaryDirectory() as folder:
-        question = files_of(s, folder)
-        for _, temperature, seed in KINDS:
-            if (temperature, seed) not in out:
-                r = subprocess.run([BINARY, "run", "--model", MODEL, "--json", "--temperature", str(temperature), "--seed", str(seed), *question],
-                                   capture_output=True, check=True)
-                out[(temperature, seed)] = json.loads(r.stdout)["answer"]
-    return out
-
-
 @check
 def the_content_is_the_command_lines(server):
     body, s = scene(server)
-    want = wanted(body, s)
+    want = wanted(BINARY, MODEL, body, s)
     for decoder, temperature, seed in KINDS:
         status, answer, _ = server.chat(with_decoder(body, decoder, temperature=temperature, seed=seed))
         expect(status == 200, f"{decoder}: {status} {answer}")
@@ -94,45 +48,16 @@ def the_content_is_the_command_lines(server):
 
 
 @check
-def a_storm_gives_one_answer_each(server):
-    body, s = scene(server)
-    want = wanted(body, s)
-    total, at_once = (5000, 64) if LONG else (60, 16)
-    r = random.Random(7)
-    jobs = [r.choice(KINDS) + (r.random(),) for _ in range(total)]
-    wrong = []
-
-    def one(job):
-        decoder, temperature, seed, luck = job
-        asked = with_decoder(body, decoder, temperature=temperature, seed=seed)
-        if luck < 0.2:  # a hang-up
-            c = server.connect()
-            c.request("POST", "/v1/chat/completions", json.dumps({**asked, "stream": luck < 0.1}), {"Content-Type": "application/json"})
-            time.sleep(luck / 4)
-            c.close()
-            return 0
-        if luck < 0.25:
-            asked["slipstream"]["deadline_ms"] = 20
-        if luck > 0.75:
-            got = "".join("".join(x["delta"].get("content", "") for x in e["choices"]) for e in server.events(asked) if e != "[DONE]" and "choices" in e)
-            status = 200
-        else:
-            for _ in range(200):
-                status, answer, _h = server.chat(asked)
-                if status != 503 or luck < 0.25:
-                    break
-                time.sleep(0.05)
-            got = answer["choices"][0]["message"]["content"] if status == 200 else None
-        if status == 200 and got != want[(temperature, seed)] and not (luck > 0.75 and got == ""):
-            wrong.append(job)
-        return int(status == 200)
-
-    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        answered = sum(pool.map(one, jobs))
-    expect(not wrong, f"{len(wrong)} of {total} other than the command line's: {wrong[:3]}")
-    expect(answered > total * 0.6, f"{answered} of {total} answered")
-    expect(server.wait_idle(), "nothing runs and no slot is held afterwards")
-    print(f"    {total} requests, {answered} answered, 0 differences", flush=True)
+def a_storm_gives_one_answer_each(server_unused):
+    total, at_once, restarts, scenes = (5000, 64, 4, 6) if LONG else (60, 16, 1, 1)
+    storm = Storm(BINARY, MODEL, [900000017 + i for i in range(scenes)])
+    begin = time.time()
+    jobs = storm.run(total, at_once, restarts)
+    expect(not storm.wrong, f"{len(storm.wrong)} of {total} other than the command line's: {storm.wrong[:3]}")
+    expect(sum(storm.counts.values()) == total and not storm.counts.get("lost"), f"{storm.counts}")
+    complete = storm.counts.get("whole", 0) + storm.counts.get("stream", 0)
+    expect(complete >= sum(job[2] in ("whole", "stream") for job in jobs), f"{storm.counts}")
+    print(f"    {total} requests of {scenes} scenes, {at_once} at once, {restarts} restarts, {time.time() - begin:.0f} s: {storm.counts}; 0 differences", flush=True)
 
 
 @check
@@ -261,20 +186,45 @@ def sigterm_drains(server_unused):
 
 @check
 def a_deadline_gives_504_or_a_part(server):
+    """By no clock but the server's own: one millisecond is over before three pictures are read, and any time between none and the whole
+    answer's gives a part."""
     body, _ = scene(server)
     asked = with_decoder(body, "ar", temperature=0.9, seed=1)
-    asked["slipstream"]["deadline_ms"] = 8
-    status, answer, _ = server.chat(asked)
-    expect(status in (503, 504), f"{status}")
-    parts = 0
-    for n in range(1, 6):  # kinds of which nothing is known yet: they are admitted
-        asked["slipstream"] = {**asked["slipstream"], "decoder": "scaffold-ar", "drafter": f"lookup:{n}", "partial": True, "deadline_ms": 12}
-        status, answer, _ = server.chat(asked)
-        expect(status in (200, 503), f"{status} {answer}")
-        if status == 200 and answer.get("partial"):
-            parts += 1
-            expect("fields" in answer["slipstream"], "a part has its fields")
-    expect(parts > 0, "a part says so")
+    hurried = lambda ms, **more: {**asked, "slipstream": {**asked["slipstream"], "deadline_ms": ms, **more}}
+    for _ in range(3):
+        expect(server.chat(hurried(1))[0] in (503, 504), "a deadline that cannot be kept")
+        status, answer, _ = server.chat(hurried(1, partial=True))
+        expect(status == 200 and answer["partial"] and answer["choices"][0]["finish_reason"] == "length", f"{status} {answer}")
+    began = time.time()
+    whole = server.chat(asked)[1]
+    fields, text = whole["slipstream"]["fields"], whole["choices"][0]["message"]["content"]
+    ms, parts, tries = 700 * (time.time() - began), 0, 0
+    while parts == 0 or tries < 5:
+        tries += 1
+        expect(tries < 200, "a part with some of the fields")
+        status, answer, _ = server.chat(hurried(ms, partial=True))
+        expect(status == 200, f"{status} {answer}")
+        got = answer["slipstream"]["fields"]
+        content = answer["choices"][0]["message"]["content"]
+        expect(text.startswith(content), "the content is the answer's beginning")
+        if not answer.get("partial"):
+            expect(content == text, "in time it is whole")
+        expect(all(fields_at(fields, name) == value for name, value in (got.items() if answer.get("partial") else ())), f"fields are the answer's: {got}")
+        plan = answer["slipstream"].get("trajectory")
+        expect(not plan or plan["waypoints"] == whole["slipstream"]["trajectory"]["waypoints"], "and so is the plan")
+        some = bool(answer.get("partial")) and len(got) > 0
+        parts += some
+        ms = max(2, ms if some else ms * (0.8 if not answer.get("partial") else 1.25))
+
+
+def fields_at(fields, name):
+    """The value of a field in the result object, whose parts may lie in objects of their own."""
+    if name in fields:
+        return fields[name]
+    at = fields
+    for part in name.split("."):
+        at = at[int(part)] if isinstance(at, list) else at[part]
+    return at
 
 
 @check
@@ -364,6 +314,19 @@ def log_probabilities_and_stops(server):
         cut = json.loads(server.post("/v1/completions", {**ask, "stop": [stop, "no such text"], "logprobs": 0})[2])["choices"][0]
         expect(cut["text"] == text.split(stop)[0] and cut["finish_reason"] == "stop", f"{decoder}: the text before the stop: {cut}")
         expect(len(cut["logprobs"]["token_logprobs"]) == len(cut["logprobs"]["tokens"]), "as many numbers as tokens")
+    chat = server.chat({**body, "logprobs": True, "top_logprobs": 3})[1]["choices"][0]["logprobs"]["content"]
+    expect([t["logprob"] for t in chat] == [t["logprob"] for t in tokens], "the same numbers with others beside them")
+    drawn = [t for t in chat if t["logprob"] < 0]
+    expect(drawn and all(1 <= len(t["top_logprobs"]) <= 3 and t["top_logprobs"][0] == {k: t[k] for k in ("token", "logprob", "bytes")} for t in drawn),
+           "greedy draws the likeliest")
+    text = json.loads(server.post("/v1/completions", {"prompt": "go on", "max_tokens": 8, "logprobs": 2})[2])["choices"][0]["logprobs"]
+    expect(all(max(top.values()) == number for top, number in zip(text["top_logprobs"], text["token_logprobs"])), "completions tell them by text")
+    ask = {"prompt": "go on", "max_tokens": 24, "temperature": 1.5, "seed": 3, "n": 12}
+    each = json.loads(server.post("/v1/completions", ask)[2])["choices"]
+    stop = each[1]["text"][2:4]
+    cut = json.loads(server.post("/v1/completions", {**ask, "stop": stop})[2])["choices"]
+    expect(all(b["text"] == a["text"].split(stop)[0] and b["finish_reason"] == ("stop" if stop in a["text"] else a["finish_reason"]) for a, b in zip(each, cut)),
+           f"every choice ends for a reason of its own: {[(b['text'], b['finish_reason']) for b in cut]}")
     refused = server.chat({**body, "stop": "x"})
     expect(refused[0] == 400 and refused[1]["error"]["param"] == "stop", "a stop with a form is refused")
 

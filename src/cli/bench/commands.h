@@ -61,6 +61,7 @@ Status bench_decoders(const BenchDecodersOptions& o);
 
 struct BenchServeOptions {
   std::string model, dtype = "auto";
+  std::string url, key;               // of a server that runs, http://HOST:PORT, in place of a model in this process; and its key
   std::vector<std::string> decoders;  // none: auto and the presets of the model's visibility
   std::vector<int> clients = {1, 2, 4, 8, 16, 32, 64};
   std::vector<double> rates;  // requests a second, in place of clients

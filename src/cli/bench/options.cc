@@ -71,7 +71,9 @@ void bench_request_commands(CLI::App* bench, Chosen& chosen) {
 void bench_serve_command(CLI::App* bench, Chosen& chosen) {
   static BenchServeOptions s;
   auto* e = bench->add_subcommand("serve", "many requests under way: throughput and times by load, the decoders in turns");
-  add_model_flag(e, s.model, true);
+  add_model_flag(e, s.model, false);
+  auto* url = e->add_option("--url", s.url, "http://HOST:PORT of a server that runs, asked over sockets, in place of --model");
+  e->add_option("--key", s.key, "with --url: the server's key")->needs(url);
   add_dtype(e, s.dtype, true);
   e->add_option("--decoders", s.decoders, "presets (default auto, ar and those of the model's visibility)")->delimiter(',');
   e->add_option("--clients", s.clients, "who ask one question after another (default 1 2 4 8 16 32 64)")
@@ -91,7 +93,10 @@ void bench_serve_command(CLI::App* bench, Chosen& chosen) {
   e->add_flag("--reuse", s.reuse, "keep pictures' features and prompts' rows: decoding alone is compared");
   add_threads(e, s.threads);
   add_json(e, s.json);
-  e->callback([&chosen] { chosen = {[] { return bench_serve(s); }, &s.json}; });
+  e->callback([&chosen] {
+    if (s.model.empty() == s.url.empty()) throw CLI::RequiredError("--model or --url");
+    chosen = {[] { return bench_serve(s); }, &s.json};
+  });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bench serve`: the service under load, in one process, without sockets. Closed loop: so many clients ask one question after another. Open
+// `bench serve`: the service under load, in one process without sockets, or (--url) a server over them. Closed loop: so many clients ask one question after another. Open
 // loop: questions come at a rate whether or not others are answered (Poisson arrivals). Streams: cars that ask at a steady rate and give a
 // frame up when the next one comes. The decoders take turns within every point, so that their ratios hold on a machine that is not alone:
 // the concurrency figure of [Nemotron-Labs-Diffusion] in miniature (docs/PAPERS.md).
@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/measure.h"
 #include "cli/bars.h"
+#include "cli/bench/askers.h"
 #include "cli/bench/commands.h"
 #include "cli/output.h"
 #include "slipstream/engine.h"
@@ -21,7 +22,7 @@ namespace slip::cli {
 namespace {
 
 struct AnswerSeen {
-  double total_ms = 0, first_ms = 0;
+  double total_ms = 0, first_ms = 0, plan_ms = 0;
   bool answered = false;
   int64_t tokens = 0;
 };
@@ -45,33 +46,36 @@ json::object quantiles_json(const std::vector<double>& v) {
 }
 
 json::object point_json(const std::string& decoder, std::string_view of, double load, const LoadPoint& p) {
-  std::vector<double> total, first;
+  std::vector<double> total, first, plan;
   int64_t tokens = 0;
   for (const AnswerSeen& s : p.samples) {
     if (!s.answered) continue;
     tokens += s.tokens;
     total.push_back(s.total_ms);
     first.push_back(s.first_ms);
+    if (s.plan_ms > 0) plan.push_back(s.plan_ms);
   }
   const double passes = static_cast<double>(std::max<int64_t>(1, p.passes));
-  return {{"decoder", decoder},
-          {of, load},
-          {"seconds", p.seconds},
-          {"answers", total.size()},
-          {"missed", p.samples.size() - total.size()},
-          {"answers_per_s", static_cast<double>(total.size()) / p.seconds},
-          {"tokens_per_s", static_cast<double>(tokens) / p.seconds},
-          {"first_field_ms", quantiles_json(first)},
-          {"answer_ms", quantiles_json(total)},
-          {"rows_per_pass", static_cast<double>(p.rows) / passes},
-          {"requests_per_pass", static_cast<double>(p.requests) / passes}};
+  json::object out{{"decoder", decoder},
+                   {of, load},
+                   {"seconds", p.seconds},
+                   {"answers", total.size()},
+                   {"missed", p.samples.size() - total.size()},
+                   {"answers_per_s", static_cast<double>(total.size()) / p.seconds},
+                   {"tokens_per_s", static_cast<double>(tokens) / p.seconds},
+                   {"first_field_ms", quantiles_json(first)},
+                   {"plan_ms", quantiles_json(plan)},
+                   {"answer_ms", quantiles_json(total)}};
+  if (p.passes == 0) return out;  // of a server over sockets nothing is known of passes
+  out["rows_per_pass"] = static_cast<double>(p.rows) / passes;
+  out["requests_per_pass"] = static_cast<double>(p.requests) / passes;
+  return out;
 }
 
 class ServiceUnderLoad {
  public:
-  ServiceUnderLoad(slipstream::Service& service, const BenchServeOptions& o, std::vector<slipstream::Request> scenes)
-      : service_(service), o_(o), scenes_(std::move(scenes)) {
-    service_.on_pass([this](const slipstream::PassShared& pass) {
+  ServiceUnderLoad(Asker& asker, size_t scenes) : asker_(asker), scenes_(scenes) {
+    asker_.on_pass([this](const slipstream::PassShared& pass) {
       const std::lock_guard lock(mutex_);
       if (!point_) return;
       ++point_->passes;
@@ -95,7 +99,7 @@ class ServiceUnderLoad {
   void warm() {
     LoadPoint none;
     turn("auto", none, [&](Clock::time_point) {
-      for (size_t i = 0; i < scenes_.size() && !cancel_.cancelled(); ++i) wait_for(*submit());
+      for (size_t i = 0; i < scenes_ && !cancel_.cancelled(); ++i) wait_for(*submit());
     });
   }
   void open(const std::string& decoder, double per_s, double seconds, LoadPoint& point) {
@@ -123,7 +127,7 @@ class ServiceUnderLoad {
  private:
   struct One {
     slipstream::CancelToken cancel;
-    double first_ms = 0;
+    double first_ms = 0, plan_ms = 0;
     bool done = false;
   };
   template <class Work>
@@ -146,39 +150,38 @@ class ServiceUnderLoad {
   }
   std::shared_ptr<One> submit() {
     const auto one = std::make_shared<One>();
-    slipstream::Request r;
+    one->cancel = slipstream::CancelToken::child_of(cancel_);
+    uint64_t number = 0;
     {
       const std::lock_guard lock(mutex_);
       ++under_way_;
-      r = scenes_[next_ % scenes_.size()];
-      r.seed = next_++;
+      number = next_++;
     }
-    if (decoder_ != "auto") r.decoder.preset = decoder_;
-    r.sampling.temperature = o_.temperature;
-    r.reuse_prompt = o_.reuse;
-    r.cancel = one->cancel = slipstream::CancelToken::child_of(cancel_);
     const auto begun = Clock::now();
-    service_.submit(
-        r, {.key = "", .batch = false, .deadline_ms = o_.deadline_ms},
-        [one, begun](const slipstream::Event& e) {
-          const bool tells = e.kind == slipstream::Event::Kind::kField || e.kind == slipstream::Event::Kind::kText;
-          if (tells && one->first_ms == 0) one->first_ms = ms_since(begun);
-        },
-        [this, one, begun](slipstream::Result<slipstream::Answer> answer, const slipstream::Served&) {
-          AnswerSeen s{.total_ms = ms_since(begun), .first_ms = one->first_ms, .answered = answer.has_value()};
-          if (answer) s.tokens = answer->statistics.tokens;
-          const std::lock_guard lock(mutex_);
-          if (point_) point_->samples.push_back(s);
-          one->done = true;
-          --under_way_;
-          ended_.notify_all();
-        });
+    asker_.ask(decoder_, number, one->cancel,
+               {.first =
+                    [one, begun] {
+                      if (one->first_ms == 0) one->first_ms = ms_since(begun);
+                    },
+                .plan = [one, begun] { one->plan_ms = ms_since(begun); },
+                .done =
+                    [this, one, begun](bool answered, int64_t tokens) {
+                      const AnswerSeen s{.total_ms = ms_since(begun),
+                                         .first_ms = one->first_ms,
+                                         .plan_ms = one->plan_ms,
+                                         .answered = answered,
+                                         .tokens = tokens};
+                      const std::lock_guard lock(mutex_);
+                      if (point_) point_->samples.push_back(s);
+                      one->done = true;
+                      --under_way_;
+                      ended_.notify_all();
+                    }});
     return one;
   }
 
-  slipstream::Service& service_;
-  const BenchServeOptions& o_;
-  const std::vector<slipstream::Request> scenes_;
+  Asker& asker_;
+  const size_t scenes_;
   const slipstream::CancelToken cancel_ = slipstream::CancelToken::of_process();
   std::mt19937_64 random_{7};
   std::string decoder_;
@@ -190,19 +193,20 @@ class ServiceUnderLoad {
 };
 
 void print_load_head(std::string_view of) {
-  print_text(fmt::format("{:<14} {:>8} {:>10} {:>10} {:>9} {:>8} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8}\n", "decoder", of, "answers/s",
-                         "tokens/s", "first p50", "p50 ms", "p95 ms", "p99 ms", "rows", "shared", "missed", "of best"));
+  print_text(fmt::format("{:<14} {:>8} {:>10} {:>10} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8}\n", "decoder", of,
+                         "answers/s", "tokens/s", "first p50", "plan p50", "p50 ms", "p95 ms", "p99 ms", "rows", "shared", "missed",
+                         "of best"));
 }
 
 void print_point(const json::object& p, std::string_view of) {
-  const auto number = [&](std::string_view key) { return p.at(key).to_number<double>(); };
+  const auto number = [&](std::string_view key) { return p.contains(key) ? p.at(key).to_number<double>() : 0; };
   const auto inner = [&](const char* key, const char* q) { return p.at(key).at(q).to_number<double>(); };
-  print_text(
-      fmt::format("{:<14} {:>8.3g} {:>10.1f} {:>10.0f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.1f} {:>7.1f} {:>7.0f} {:>8}\n",
-                  std::string(p.at("decoder").as_string()), number(of), number("answers_per_s"), number("tokens_per_s"),
-                  inner("first_field_ms", "p50"), inner("answer_ms", "p50"), inner("answer_ms", "p95"), inner("answer_ms", "p99"),
-                  number("rows_per_pass"), number("requests_per_pass"), number("missed"),
-                  p.contains("of_best") ? fmt::format("{:.2f}", number("of_best")) : ""));
+  print_text(fmt::format(
+      "{:<14} {:>8.3g} {:>10.1f} {:>10.0f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.1f} {:>7.1f} {:>7.0f} {:>8}\n",
+      std::string(p.at("decoder").as_string()), number(of), number("answers_per_s"), number("tokens_per_s"),
+      inner("first_field_ms", "p50"), inner("plan_ms", "p50"), inner("answer_ms", "p50"), inner("answer_ms", "p95"),
+      inner("answer_ms", "p99"), number("rows_per_pass"), number("requests_per_pass"), number("missed"),
+      p.contains("of_best") ? fmt::format("{:.2f}", number("of_best")) : ""));
 }
 
 /// `auto` beside the best of the decoders that were named.
@@ -214,9 +218,9 @@ void compare_with_best(std::vector<json::object>& lines) {
     if (best > 0 && line.at("decoder") == "auto") line["of_best"] = line.at("answers_per_s").to_number<double>() / best;
 }
 
-std::vector<std::string> contenders_of(const BenchServeOptions& o, const slipstream::ModelInfo& info) {
+std::vector<std::string> contenders_of(const BenchServeOptions& o, const std::string& law) {
   if (!o.decoders.empty()) return o.decoders;
-  if (info.visibility == "graph") return {"auto", "ar", "fields", "fields-spec"};
+  if (law == "graph") return {"auto", "ar", "fields", "fields-spec"};
   return {"auto", "ar", "scaffold-ar", "scaffold-spec"};
 }
 
@@ -225,30 +229,15 @@ std::vector<std::string> contenders_of(const BenchServeOptions& o, const slipstr
 Status bench_serve(const BenchServeOptions& o) {
   const slipstream::CancelToken cancel = slipstream::CancelToken::of_process();
   Bars bars;
-  std::vector<slipstream::Request> scenes;
-  for (int i = 0; i < o.scenes; ++i) {
-    SLIP_TRY_(cancel.check("bench", i, "scenes"));
-    SLIP_TRY(slipstream::Request r, slipstream::request_of_scene(900'000'000 + static_cast<uint64_t>(i)));
-    scenes.push_back(std::move(r));
-    bars.tell("scenes", i + 1, o.scenes);
-  }
-  SLIP_TRY(slipstream::Engine engine,
-           slipstream::Engine::load(o.model, {.dtype = o.dtype, .threads = o.threads, .slots = 1 << 16}, bars.progress(), cancel));
-  const slipstream::ServiceOptions options{
-      .most_running = 64, .most_waiting = 4096, .feature_bytes = o.reuse ? int64_t{256} << 20 : 0};
-  SLIP_TRY(slipstream::Service service, slipstream::Service::start(std::move(engine), options, cancel));
+  SLIP_TRY(const std::unique_ptr<Asker> asker, o.url.empty() ? ask_here(o, bars.progress(), cancel) : ask_server(o, cancel));
   bars.finish();
-  const std::vector<std::string> decoders = contenders_of(o, service.info());
-  for (const std::string& decoder : decoders) {
-    slipstream::Request r = scenes.front();
-    r.decoder.preset = decoder;
-    SLIP_TRY_(slipstream::check_request(r, o.model));
-  }
+  const std::vector<std::string> decoders = contenders_of(o, asker->law());
+  for (const std::string& decoder : decoders) SLIP_TRY_(asker->check(decoder));
   const std::string_view of = o.rates.empty() ? "clients" : "per_s";
   std::vector<double> loads(o.rates.begin(), o.rates.end());
   if (loads.empty()) loads.assign(o.clients.begin(), o.clients.end());
-  ServiceUnderLoad load(service, o, std::move(scenes));
-  if (o.reuse) load.warm();
+  ServiceUnderLoad load(*asker, static_cast<size_t>(o.scenes));
+  if (o.reuse || !o.url.empty()) load.warm();
   if (!o.json) print_load_head(of);
   for (const double at : loads) {
     std::map<std::string, LoadPoint> points;
@@ -271,6 +260,7 @@ Status bench_serve(const BenchServeOptions& o) {
     if (o.rates.empty() && o.hz <= 0) compare_with_best(lines);
     for (json::object& line : lines) {
       if (o.hz > 0) line["hz"] = o.hz;
+      if (!o.url.empty()) line["sockets"] = true;
       if (o.json)
         print_json(line);
       else

@@ -133,4 +133,24 @@ double probability_of(std::span<const float> logits_V, const Allowed& allowed, T
   return std::isnan(p) ? 0 : p;
 }
 
+std::vector<LikelyId> likeliest_ids(std::span<const float> logits_V, const Allowed& allowed, int32_t count) {
+  const double top = largest(logits_V, allowed);
+  double sum = 0;
+  std::vector<LikelyId> out;
+  const auto before = [](const LikelyId& a, const LikelyId& b) {
+    return a.log_prob != b.log_prob ? a.log_prob > b.log_prob : a.id.value < b.id.value;
+  };
+  for_each_allowed(allowed, static_cast<int32_t>(logits_V.size()), [&](TokenId x) {
+    const double w = std::exp(logits_V[static_cast<size_t>(x.value)] - top);
+    if (std::isnan(w)) return;
+    sum += w;
+    const LikelyId one{x, logits_V[static_cast<size_t>(x.value)] - top};
+    if (w == 0 || (static_cast<int32_t>(out.size()) == count && !before(one, out.back()))) return;
+    out.insert(std::lower_bound(out.begin(), out.end(), one, before), one);
+    if (static_cast<int32_t>(out.size()) > count) out.pop_back();
+  });
+  for (LikelyId& one : out) one.log_prob = std::log(std::exp(one.log_prob) / sum);  // the bits of probability_of
+  return out;
+}
+
 }  // namespace slip

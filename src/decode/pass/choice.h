@@ -66,4 +66,12 @@ TopTwo top_two(std::span<const float> logits_V, const Allowed& allowed);
 /// Softmax probability of `id` over the allowed ids, in double; 0 where it is no number.
 double probability_of(std::span<const float> logits_V, const Allowed& allowed, TokenId id);
 
+/// An id with the logarithm of its softmax probability over the allowed ids.
+struct LikelyId {
+  TokenId id;
+  double log_prob = 0;
+};
+/// The `count` likeliest allowed ids, those of no probability left out; lower ids first among equals.
+std::vector<LikelyId> likeliest_ids(std::span<const float> logits_V, const Allowed& allowed, int32_t count);
+
 }  // namespace slip

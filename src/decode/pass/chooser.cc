@@ -32,7 +32,7 @@ Distribution DraftDistributions::of(int32_t line) const {
 void Chooser::start(const DecodeRequest& request) {
   request_ = &request;
   lists_.start(request.form, request.vocab());
-  log_probs_.clear();
+  drawn_.clear();
 }
 
 float Chooser::temperature_of(int32_t section) const {
@@ -73,21 +73,33 @@ void Chooser::ask(size_t row, Want want, const Place& place) {
 
 TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
   const TokenId token = target_token(row, request, place, history);
-  if (request_->options.log_probs && request == request_->options.request)
-    log_probs_[{place.field, place.index}] = std::log(probability_of(out_.logits_V(row), allowed_at(place), token));
+  const DecodeOptions& o = request_->options;
+  if (!o.log_probs || request != o.request) return token;
+  const Allowed allowed = allowed_at(place);
+  Drawn& drawn = drawn_[{place.field, place.index}];
+  drawn.log_prob = std::log(probability_of(out_.logits_V(row), allowed, token));
+  drawn.top.clear();
+  if (o.top_log_probs <= 0) return token;
+  int32_t choices = 0;
+  for_each_allowed(allowed, request_->vocab(), [&](TokenId) { ++choices; });
+  if (choices == 1) return token;  // as where a decoder knows that and draws nothing
+  for (const LikelyId& one : likeliest_ids(out_.logits_V(row), allowed, o.top_log_probs))
+    drawn.top.push_back({one.id, one.log_prob});
   return token;
 }
 
-std::vector<std::vector<double>> Chooser::log_probs(const Decoded& answer) const {
-  std::vector<std::vector<double>> out;
+/// By field, or of free text: of(what was drawn) at every place of the answer's content and of its END, T{} where nothing else was allowed.
+template <class T, class Of>
+std::vector<std::vector<T>> Chooser::of_drawn(const Decoded& answer, Of of) const {
+  std::vector<std::vector<T>> out;
   const auto collect = [&](int32_t field, size_t tokens, bool may_end) {
-    std::vector<double>& of = out.emplace_back();
+    std::vector<T>& list = out.emplace_back();
     for (size_t i = 0; i < tokens + (may_end ? 1 : 0); ++i) {
-      const auto at = log_probs_.find({field, static_cast<int32_t>(i)});
-      if (at != log_probs_.end())
-        of.push_back(at->second);
+      const auto at = drawn_.find({field, static_cast<int32_t>(i)});
+      if (at != drawn_.end())
+        list.push_back(of(at->second));
       else if (i < tokens)
-        of.push_back(0);  // nothing else was allowed
+        list.push_back({});
     }
   };
   if (!request_->form) collect(-1, answer.tokens.size(), false);
@@ -97,6 +109,14 @@ std::vector<std::vector<double>> Chooser::log_probs(const Decoded& answer) const
     collect(static_cast<int32_t>(f), n, x.end && static_cast<int32_t>(n) < x.budget);
   }
   return out;
+}
+
+std::vector<std::vector<double>> Chooser::log_probs(const Decoded& answer) const {
+  return of_drawn<double>(answer, [](const Drawn& d) { return d.log_prob; });
+}
+
+std::vector<std::vector<std::vector<Decoded::IdLogProb>>> Chooser::top_log_probs(const Decoded& answer) const {
+  return of_drawn<std::vector<Decoded::IdLogProb>>(answer, [](const Drawn& d) { return d.top; });
 }
 
 TokenId Chooser::target_token(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {

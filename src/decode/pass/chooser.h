@@ -61,6 +61,8 @@ class Chooser {
   TokenId pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
   /// Decoded::log_probs of the first answer, whose fields (or free text) are decided.
   std::vector<std::vector<double>> log_probs(const Decoded& answer) const;
+  /// Decoded::top_log_probs, likewise.
+  std::vector<std::vector<std::vector<Decoded::IdLogProb>>> top_log_probs(const Decoded& answer) const;
 
   // ---- drafts
   /// What a row must deliver for a draft of a field (-1: of free text).
@@ -84,7 +86,13 @@ class Chooser {
   std::vector<TokenId> listed_;
   ChoiceBuffers buffers_;
   DraftDistributions distributions_;
-  std::map<std::pair<int32_t, int32_t>, double> log_probs_;  // by field and index; what was picked last counts
+  struct Drawn {
+    double log_prob = 0;
+    std::vector<Decoded::IdLogProb> top;
+  };
+  template <class T, class Of>
+  std::vector<std::vector<T>> of_drawn(const Decoded& answer, Of of) const;
+  std::map<std::pair<int32_t, int32_t>, Drawn> drawn_;  // with log_probs, by field and index; what was picked last counts
 };
 
 }  // namespace slip

@@ -18,12 +18,12 @@
 
 #include "base/check.h"
 #include "decode/schedule/schedule.h"
+#include "decode/schedule/wanted.h"
 #include "decode/sequence/known_visibility.h"
 #include "form/schema/values.h"
 
 namespace slip {
 namespace {
-
 class FieldRun {
  public:
   FieldRun(ScheduleContext& context, bool one_by_one)
@@ -124,6 +124,7 @@ class FieldRun {
   Status lay_out() {
     lay_scaffold();
     find_shared();
+    wanted_.find(visibility_, fields(), request_.options.wanted_first);
     int32_t rows = static_cast<int32_t>(scaffold_.size());
     int32_t strands = 0;
     for (size_t r = 0; r < rollouts(); ++r)
@@ -275,9 +276,10 @@ class FieldRun {
         s->take_fixed();
         if (s->done()) close(*s);
       }
-      if (node_of(*s).state == State::kClosed || (one_by_one_ && !ready_.empty())) return;
-      ready_.push_back(s);
+      if (node_of(*s).state != State::kClosed) ready_.push_back(s);
     });
+    wanted_.keep(ready_, [&](const Strand& s) { return has(s, 0); });
+    if (one_by_one_ && ready_.size() > 1) ready_.resize(1);
     cap_ready();
     for (Strand* s : ready_) node_of(*s).in_pass = true;
   }
@@ -335,7 +337,7 @@ class FieldRun {
   /// Children whose open parents are all drafted to their very end in this pass, to any depth.
   void start_children() {
     sweep([&](int32_t f, size_t r, Strand* waits) {
-      if (waits || !drafted_parents(f, r) || !t_.rounds.starts(f)) return;
+      if (waits || wanted_.holds_back(f, r) || !drafted_parents(f, r) || !t_.rounds.starts(f)) return;
       Strand& s = open(f, r);
       Node& n = node_of(s);
       n.started = n.in_pass = true;
@@ -484,6 +486,7 @@ class FieldRun {
   std::vector<Strand*> region_, strand_;  // by rollout and field: the strand that lies in its slots, the one that it has
   std::vector<Strand*> ready_;
   std::vector<int64_t> remaining_;
+  WantedFirst wanted_;
   std::vector<Forked> forked_;
   Rounds::Picks picks_, other_picks_;
   size_t open_ = 0;

@@ -41,7 +41,11 @@ struct DecodeOptions {
   /// others since (the caller's word). Same tokens either way.
   bool reuse_prompt = false;
   bool trace = false;
-  bool log_probs = false;   // Decoded::log_probs, for logits of every drawn row; of exact verifiers
+  bool log_probs = false;     // Decoded::log_probs, for logits of every drawn row; of exact verifiers
+  int32_t top_log_probs = 0;  // with log_probs: so many of the likeliest ids at every place, too (Decoded::top_log_probs)
+  /// Fields of the graph that are wanted before the others: while one of the first answer's is not there, passes hold these and their ancestors
+  /// alone. The same tokens, in another order of time.
+  std::vector<int32_t> wanted_first;
   bool log_forced = false;  // Decoded::forced, for logits of the rows before forced tokens; without, it costs nothing
 };
 

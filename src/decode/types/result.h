@@ -83,6 +83,12 @@ struct Decoded {
   /// DecodeOptions::log_probs, per field: natural logarithms of the drawn tokens' probabilities at temperature 1 among the allowed ids, END's
   /// included where it was drawn; free text has one list.
   std::vector<std::vector<double>> log_probs;
+  /// Beside each of log_probs: DecodeOptions::top_log_probs ids, the likeliest first, lower ids first among equals.
+  struct IdLogProb {
+    TokenId id;
+    double log_prob = 0;
+  };
+  std::vector<std::vector<std::vector<IdLogProb>>> top_log_probs;
   ForcedLog forced;  // of rollouts: the first one's
 };
 

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decoders are worth when many ask at once, without a clock: a closed loop of clients, every pass priced by its counted rows on a machine
+// that is a table. The service goes by the same table, so that its choices, and with them the sums, are the same on any machine.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+
+#include "base/content_hash.h"
+#include "service/service.h"
+#include "sim/record.h"
+#include "sim/record/make.h"
+
+namespace slip {
+namespace {
+
+/// All loads and presets, with the long suite.
+const bool kEvery = std::getenv("SLIP_EVERY") != nullptr;
+
+struct Machine {
+  const char* name;
+  CostTable costs;
+};
+
+/// What a row costs beside the weights that are read once for all of them decides whether drafts pay under load.
+std::vector<Machine> machines() {
+  const auto table = [](std::vector<int32_t> rows, std::vector<double> ms) {
+    return *CostTable::make(std::move(rows), std::move(ms), "test");
+  };
+  return {{"weights from memory", table({1, 64, 256, 1024}, {10, 11, 20, 70})},
+          {"weights in the caches", table({1, 1024}, {0.05, 10.4})},
+          {"every row its full price", table({1, 1024}, {0.01, 10.24})},
+          {"stairs of 32 rows", table({1, 32, 33, 64, 65, 96, 97, 128, 1024}, {1, 1, 1.6, 1.6, 2.2, 2.2, 2.8, 2.8, 19.6})}};
+}
+
+/// Many clients who ask one question after another, on the service's own thread: the order of events is a function of counts alone.
+class ClosedLoop {
+ public:
+  ClosedLoop(Service& service, const CostTable& costs, std::vector<Request> questions)
+      : service_(service), costs_(costs), questions_(std::move(questions)) {
+    service_.on_pass([this](const PassTold& told) {
+      ms_ += costs_.ms(static_cast<int32_t>(told.rows));
+      ++passes_;
+      rows_ += told.rows;
+    });
+  }
+  /// Answers per second of the machine; `each` questions of every client, behind `before` that are not counted.
+  double run(const Method& method, int clients, int each, int before = 1) {
+    method_ = method;
+    left_ = clients * (each + before);
+    uncounted_ = clients * before;
+    answered_ = 0;
+    next_ = 0;  // the same questions for all
+    std::promise<void> done;
+    done_ = &done;
+    // All clients begin between two passes, from the service's thread.
+    submit([this, clients] {
+      for (int c = 0; c < clients; ++c) ask();
+    });
+    done.get_future().wait();
+    return 1000.0 * clients * each / ms_;
+  }
+  int64_t passes() const { return passes_; }
+  int64_t rows() const { return rows_; }
+
+ private:
+  void ask() {
+    if (left_ == 0) return;
+    --left_;
+    submit([this] {
+      if (++answered_ == uncounted_) {
+        ms_ = 0;
+        passes_ = rows_ = 0;
+      }
+      ask();
+      if (--under_way_ == 0) done_->set_value();
+    });
+    ++under_way_;
+  }
+  void submit(std::function<void()> then) {
+    Request r = questions_[next_ % questions_.size()];
+    r.decode.seed = next_++;
+    r.method = method_;
+    service_.submit({std::move(r),
+                     {},
+                     [then = std::move(then)](Result<Answer> a, const Served&) {
+                       EXPECT_TRUE(a) << a.error().message;
+                       then();
+                     },
+                     method_.preset});
+  }
+
+  Service& service_;
+  const CostTable& costs_;
+  const std::vector<Request> questions_;
+  Method method_;
+  std::promise<void>* done_ = nullptr;
+  int left_ = 0, under_way_ = 0, answered_ = 0, uncounted_ = 0;
+  uint64_t next_ = 0;
+  double ms_ = 0;
+  int64_t passes_ = 0, rows_ = 0;
+};
+
+/// Questions whose pictures are prepared and whose prompts are kept after the first time: what is priced is decoding.
+std::vector<Request> questions(Engine& engine, int count) {
+  std::vector<Request> out;
+  for (int i = 0; i < count; ++i) {
+    const sim::Record record = *sim::make_record(900000001 + static_cast<uint64_t>(i));
+    Request r;
+    r.ego = ego_of(record.labels);
+    for (const Image& image : camera_images(record.images)) {
+      auto grid = engine.model().preprocess(image);
+      EXPECT_TRUE(grid);
+      grid->content = content_hash(grid->values);
+      r.grids.push_back(std::move(*grid));
+    }
+    r.images = camera_images(record.images);
+    out.push_back(std::move(r));
+  }
+  return out;
+}
+
+struct LoadCase {
+  const char* folder;
+  std::vector<const char*> others;
+  std::vector<int> clients;
+};
+
+void expect_near_the_best(const LoadCase& of) {
+  for (const Machine& machine : machines()) {
+    auto engine = Engine::load(std::string(SLIP_SOURCE_DIR) + of.folder, {.threads = 2, .slots = 1 << 16});
+    ASSERT_TRUE(engine) << engine.error().message;
+    auto service = Service::start(**engine, {.most_running = 64, .most_waiting = 256, .costs = machine.costs});
+    ASSERT_TRUE(service) << service.error().message;
+    ClosedLoop loop(**service, machine.costs, questions(**engine, 4));
+    loop.run(*method_of("scaffold-ar"), 4, 1, 0);  // features and prompts are kept from now on
+    for (const int clients : of.clients) {
+      const int each = std::max(1, (kEvery ? 12 : 6) / clients);
+      double best = 0;
+      std::string told;
+      for (const char* preset : of.others) {
+        const double got = loop.run(*method_of(preset), clients, each);
+        told += fmt::format("  {} {:.1f}", preset, got);
+        best = std::max(best, got);
+      }
+      const double own = loop.run(*method_of("auto"), clients, each);
+      std::printf("%-26s %2d clients: auto %.1f (%.2f of the best; %.1f rows a pass)%s\n", machine.name, clients, own, own / best,
+                  static_cast<double>(loop.rows()) / static_cast<double>(loop.passes()), told.c_str());
+      std::fflush(stdout);
+      EXPECT_GE(own, 0.95 * best) << machine.name << ", " << clients << " clients:" << told;
+    }
+  }
+}
+
+TEST(ServiceUnderLoad, AutoIsNeverFarBelowTheBestOfArAndDraftsAlongAChain) {
+  if (kEvery)
+    return expect_near_the_best({"/models/demo", {"ar", "scaffold-ar", "scaffold-spec", "self-spec"}, {1, 2, 4, 8, 16, 32, 64}});
+  expect_near_the_best({"/models/demo", {"scaffold-ar", "scaffold-spec"}, {1, 4}});
+}
+
+TEST(ServiceUnderLoad, AutoIsNeverFarBelowTheBestOfArAndDraftsAlongAGraph) {
+  if (kEvery) return expect_near_the_best({"/models/demo-cot", {"ar", "fields", "fields-spec"}, {1, 2, 4, 8, 16, 32, 64}});
+  expect_near_the_best({"/models/demo-cot", {"fields", "fields-spec"}, {1, 4}});
+}
+
+}  // namespace
+}  // namespace slip
