@@ -68,9 +68,13 @@ class RandomSchema {
   }
 
   json::value structured(int depth) {
-    switch (r_.below(5)) {
+    switch (r_.below(7)) {
       case 0:
         return object(depth - 1);
+      case 5:
+        return several_types(depth - 1);
+      case 6:
+        return alike_at_first(depth - 1);
       case 1:
         return array(depth - 1);
       case 2:
@@ -188,6 +192,42 @@ class RandomSchema {
       list.push_back(o);
     }
     return {{r_.chance(0.5) ? "oneOf" : "anyOf", list}};
+  }
+  /// Two or three types, told apart by how their values begin.
+  json::value several_types(int depth) {
+    json::array list;
+    for (uint32_t type = r_.below(2); type < 6; type += 1 + r_.below(3)) switch (type) {
+        case 0:
+          list.push_back(integer());
+          break;
+        case 1:
+          list.push_back(json::value{{"type", "string"}, {"maxLength", 1 + r_.below(5)}});
+          break;
+        case 2:
+          list.push_back(json::value{{"type", "boolean"}});
+          break;
+        case 3:
+          list.push_back(array(depth));
+          break;
+        case 4:
+          list.push_back(object(depth));
+          break;
+        default:
+          list.push_back(json::value{{"type", "null"}});
+      }
+    return {{"anyOf", list}};
+  }
+  /// Objects that begin with the same free value.
+  json::value alike_at_first(int depth) {
+    const json::value id = r_.chance(0.5) ? integer() : json::value{{"type", "string"}, {"maxLength", 3}};
+    json::array list;
+    for (const char* key : {"left", "right"}) {
+      json::object properties{{"id", id}, {key, any(depth)}};
+      json::array required{key};
+      if (r_.chance(0.8)) required.insert(required.begin(), "id");
+      list.push_back(json::value{{"type", "object"}, {"properties", properties}, {"required", required}});
+    }
+    return {{"anyOf", list}};
   }
   json::value nullable(int depth) {
     return {{"anyOf", {r_.chance(0.5) ? json::value(object(depth)) : array(depth), {{"type", "null"}}}}};

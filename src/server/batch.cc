@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <new>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -73,37 +75,48 @@ using AskOne = std::function<Status(int64_t i, std::function<void(Line)> tell)>;
 
 Result<BatchDone> run_all(Lines& lines, int64_t total, int32_t at_once, const AskOne& ask, const slipstream::Progress& progress,
                           const CancelToken& cancel) {
-  std::mutex mutex;
-  std::condition_variable told;
-  std::map<int64_t, Line> ready;
+  // Answers come from the service's thread, and may come when this has been left by an exception.
+  struct Told {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<int64_t, Line> ready;
+    int64_t lost = 0;  // answers that there was no memory for
+  };
+  const auto told = std::make_shared<Told>();
   BatchDone done{.answered = 0, .failed = 0, .kept = lines.kept()};
   int64_t next = lines.kept(), asked = next;
   Status status;
   while (next < total && status) {
     while (asked < total && asked - next < at_once) {
-      status = ask(asked, [&, i = asked](Line line) {
-        const std::lock_guard lock(mutex);
-        ready.emplace(i, std::move(line));
-        told.notify_one();
+      status = ask(asked, [told, i = asked](Line line) {
+        const std::lock_guard lock(told->mutex);
+        try {
+          told->ready.emplace(i, std::move(line));
+        } catch (const std::bad_alloc&) {
+          ++told->lost;
+        }
+        told->changed.notify_one();
       });
       if (!status) break;
       ++asked;
     }
     if (!status) break;
-    std::unique_lock lock(mutex);
-    told.wait_for(lock, std::chrono::milliseconds(20), [&] { return ready.contains(next); });
-    for (auto at = ready.find(next); at != ready.end() && status; at = ready.find(next)) {
+    std::unique_lock lock(told->mutex);
+    told->changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return told->ready.contains(next) || told->lost > 0; });
+    if (told->lost > 0) break;
+    for (auto at = told->ready.find(next); at != told->ready.end() && status; at = told->ready.find(next)) {
       status = lines.add(at->second.text);
       ++(at->second.failed ? done.failed : done.answered);
-      ready.erase(at);
+      told->ready.erase(at);
       ++next;
       if (progress) progress("answering", next, total);
     }
     if (status) status = cancel.check("run", next, "records");
   }
-  // Those under way write to what stands here.
-  for (std::unique_lock lock(mutex); static_cast<int64_t>(ready.size()) < asked - next;)
-    told.wait_for(lock, std::chrono::milliseconds(20));
+  std::unique_lock lock(told->mutex);  // those under way come to their end
+  while (static_cast<int64_t>(told->ready.size()) + told->lost < asked - next)
+    told->changed.wait_for(lock, std::chrono::milliseconds(20));
+  if (told->lost > 0) throw std::bad_alloc();
   if (!status) return status.error();
   return done;
 }

@@ -261,6 +261,22 @@ TEST_F(Inputs, LittleMemoryIsAnErrorInWords) {
   EXPECT_GT(answered, 0);
 }
 
+TEST_F(Inputs, WhatCountsRecordsIsRefusedForOneAnswer) {
+  for (const char* option : {"--count", "--first"}) refused({"run", "-m", small_, "-p", "go on", option, "5"}, 2, "--out");
+}
+
+// Answers under way come to their end where the next request finds no memory.
+TEST_F(Inputs, LittleMemoryWhileManyAreAnswered) {
+  ASSERT_EQ(bash("$S simulate --seed 3 --count 3 --out '" + path("scenes") + "'"), 0) << err();
+  const std::string command = "$S run -m '" + demo_ + "' --records '" + path("scenes") + "' --out '" + path("answers.jsonl") + "'";
+  for (int megabytes = 90; megabytes < 150; megabytes += 4) {
+    fs::remove(path("answers.jsonl"));
+    fs::remove(path("answers.jsonl.partial"));
+    const int code = bash("ulimit -v " + std::to_string(megabytes * 1024) + "; " + command);
+    EXPECT_TRUE(code == 0 || code == 5) << megabytes << " MB: " << code << "\n" << err();
+  }
+}
+
 // ---- two at once, and one that was killed
 
 TEST_F(Inputs, TheSecondWriterOfAFolderIsTold) {

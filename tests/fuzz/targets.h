@@ -28,9 +28,10 @@ SLIP_FUZZ_TARGET(preprocessor)
 SLIP_FUZZ_TARGET(adapter)
 SLIP_FUZZ_TARGET(rows)
 SLIP_FUZZ_TARGET(packed)
-// form_targets.cc
+// schema_targets.cc
 SLIP_FUZZ_TARGET(form)
 SLIP_FUZZ_TARGET(answer)
+// form_targets.cc
 SLIP_FUZZ_TARGET(previous)
 SLIP_FUZZ_TARGET(width)
 SLIP_FUZZ_TARGET(pilot)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -14,6 +15,8 @@ namespace {
 // What the largest sets of states cost to make: a tenth of a second, and some 100 MB at the very worst.
 constexpr size_t kMostNfaStates = size_t{1} << 18;
 constexpr size_t kMostSetWork = size_t{1} << 24;  // entries of sets times classes
+
+thread_local int64_t work_done = 0;
 
 Error too_large(size_t most) { return unsupported("expected an automaton of at most {} states, got a larger one", most); }
 
@@ -180,6 +183,7 @@ Result<ByteDfa> ByteDfa::of(const ByteNfa& nfa, ByteNfa::Fragment f, bool marked
   }
   for (size_t i = 0; i < order.size(); ++i) {
     if (order.size() > kMostStates || entries * d.classes_ > kMostSetWork) return too_large(kMostStates);
+    work_done += static_cast<int64_t>(order[i]->size() * d.classes_);
     d.accepts_.push_back(ends(*order[i]));
     for (const int b : first_of) d.next_.push_back(state_of(step(*order[i], b)));
   }
@@ -225,6 +229,7 @@ Result<ByteDfa> ByteDfa::product(const ByteDfa& a, const ByteDfa& b, bool accept
   for (size_t i = 0; i < order.size(); ++i) {
     if (order.size() > kMostStates) return too_large(kMostStates);
     const auto [s, t] = order[i];
+    work_done += static_cast<int64_t>(d.classes_);
     d.accepts_.push_back(a.accepts(s) && (t >= 0 && b.accepts(t)) == accept_in_b);
     for (const int x : first_of) {
       const auto byte = static_cast<uint8_t>(x);
@@ -245,16 +250,25 @@ Result<ByteDfa> ByteDfa::product(const ByteDfa& a, const ByteDfa& b, bool accept
 Result<ByteDfa> ByteDfa::both(const ByteDfa& a, const ByteDfa& b) { return product(a, b, true); }
 Result<ByteDfa> ByteDfa::first_only(const ByteDfa& a, const ByteDfa& b) { return product(a, b, false); }
 
-ByteDfa ByteDfa::table(size_t states, const std::function<int32_t(int32_t, int)>& next,
+int64_t ByteDfa::work() { return work_done; }
+
+ByteDfa ByteDfa::table(size_t states, const std::array<uint8_t, 256>& alike, const std::function<int32_t(int32_t, int)>& next,
                        const std::function<bool(int32_t)>& accepts) {
   SLIP_CHECK(states > 0 && states <= kMostStates, "the caller bounds its tables");
   ByteDfa d;
-  std::vector<std::vector<int32_t>> column(256);
   std::map<std::vector<int32_t>, uint8_t> classes;
+  std::array<int, 256> class_of;  // by the numbers of `alike`
+  class_of.fill(-1);
   for (int b = 0; b < 256; ++b) {
-    std::vector<int32_t> c;
-    for (size_t s = 0; s < states; ++s) c.push_back(next(static_cast<int32_t>(s), b));
-    d.class_of_[static_cast<size_t>(b)] = classes.try_emplace(std::move(c), static_cast<uint8_t>(classes.size())).first->second;
+    int& known = class_of[alike[static_cast<size_t>(b)]];
+    if (known < 0) {
+      std::vector<int32_t> column;
+      column.reserve(states);
+      for (size_t s = 0; s < states; ++s) column.push_back(next(static_cast<int32_t>(s), b));
+      known = classes.try_emplace(std::move(column), static_cast<uint8_t>(classes.size())).first->second;
+      work_done += static_cast<int64_t>(states);
+    }
+    d.class_of_[static_cast<size_t>(b)] = static_cast<uint8_t>(known);
   }
   d.classes_ = classes.size();
   d.next_.resize(states * d.classes_);
@@ -375,6 +389,38 @@ std::vector<int32_t> ByteDfa::distances(const std::bitset<256>& usable) const {
         wave.push_back(b);
       }
   return far;
+}
+
+bool ByteDfa::anywhere(uint8_t byte) const {
+  for (size_t i = class_of_[byte]; i < next_.size(); i += classes_)
+    if (next_[i] >= 0) return true;
+  return false;
+}
+
+std::vector<int32_t> ByteDfa::largest_ahead(std::span<const int32_t> values) const {
+  std::vector<std::vector<int32_t>> before(size());
+  for (size_t s = 0; s < size(); ++s)
+    for (size_t c = 0; c < classes_; ++c)
+      if (const int32_t to = next_[s * classes_ + c]; to >= 0) {
+        auto& b = before[static_cast<size_t>(to)];
+        if (b.empty() || b.back() != static_cast<int32_t>(s)) b.push_back(static_cast<int32_t>(s));
+      }
+  std::vector<int32_t> order(size()), out(size(), -1), open;
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)]; });
+  for (const int32_t from : order) {  // the largest first: whoever leads there has found its own
+    const int32_t value = values[static_cast<size_t>(from)];
+    open = {from};
+    while (!open.empty()) {
+      const auto at = static_cast<size_t>(open.back());
+      open.pop_back();
+      if (out[at] >= 0) continue;
+      out[at] = value;
+      open.insert(open.end(), before[at].begin(), before[at].end());
+    }
+  }
+  return out;
 }
 
 std::vector<std::string> ByteDfa::examples(size_t most) const {

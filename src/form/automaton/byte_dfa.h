@@ -66,11 +66,15 @@ class ByteDfa {
   static Result<ByteDfa> concat(std::span<const ByteDfa> languages);
   static Result<ByteDfa> both(const ByteDfa& a, const ByteDfa& b);        // what both accept
   static Result<ByteDfa> first_only(const ByteDfa& a, const ByteDfa& b);  // what a accepts and b does not
-  /// From a table of steps: next(state, byte) over `states` states, -1 for nothing. State 0 is the start.
-  static ByteDfa table(size_t states, const std::function<int32_t(int32_t, int)>& next,
+  /// From a table of steps: next(state, byte) over `states` states, -1 for nothing. State 0 is the start. Bytes of one number in `alike` lead
+  /// to the same states; it is asked for one of them.
+  static ByteDfa table(size_t states, const std::array<uint8_t, 256>& alike, const std::function<int32_t(int32_t, int)>& next,
                        const std::function<bool(int32_t)>& accepts);
+  /// What this thread's automata have cost so far, in entries of tables and sets; 1 << 24 take about a tenth of a second.
+  static int64_t work();
 
   size_t size() const { return accepts_.size(); }
+  bool operator==(const ByteDfa&) const = default;  // the same table
   bool empty() const { return accepts_.empty() || (accepts_.size() == 1 && !accepts_[0] && ends_here(0)); }
   int32_t next(int32_t state, uint8_t byte) const { return next_[static_cast<size_t>(state) * classes_ + class_of_[byte]]; }
   bool accepts(int32_t state) const { return accepts_[static_cast<size_t>(state)] != 0; }
@@ -87,6 +91,13 @@ class ByteDfa {
   /// Some texts of the language, shortest first, at most `most`.
   std::vector<std::string> examples(size_t most) const;
   size_t classes() const { return classes_; }
+  /// Does the byte stand in any text?
+  bool anywhere(uint8_t byte) const;
+  /// Bytes of one class lead to the same states from all states.
+  uint8_t class_of(uint8_t byte) const { return class_of_[byte]; }
+  const std::array<uint8_t, 256>& class_of_bytes() const { return class_of_; }
+  /// Per state the largest of `values` among the states that it leads to, itself included.
+  std::vector<int32_t> largest_ahead(std::span<const int32_t> values) const;
 
  private:
   static Result<ByteDfa> product(const ByteDfa& a, const ByteDfa& b, bool accept_in_b);

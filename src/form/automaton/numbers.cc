@@ -19,6 +19,14 @@ int64_t power_of_ten(int32_t n) {
   return p;
 }
 
+/// Bytes that no number tells apart.
+constexpr auto kAlike = [] {
+  std::array<uint8_t, 256> of{};
+  uint8_t next = 1;
+  for (const char c : std::string_view("-.0123456789")) of[static_cast<uint8_t>(c)] = next++;
+  return of;
+}();
+
 /// value * 10^decimals, rounded up or down where it is no integer; clipped to +-10^16.
 int64_t scaled(double value, int32_t decimals, bool up) {
   constexpr int64_t kFar = 10000000000000000;
@@ -58,7 +66,7 @@ ByteDfa of_length(int32_t length, int32_t decimals, int64_t a, int64_t b) {
     const auto digit = static_cast<size_t>(place > length ? place - 1 : place);
     return ((s - 1) & 2) == 0 || low.find_first_not_of('0', digit) == std::string::npos;
   };
-  return ByteDfa::table(static_cast<size_t>(4 * places + 2), next, accepts);
+  return ByteDfa::table(static_cast<size_t>(4 * places + 2), kAlike, next, accepts);
 }
 
 /// Numbers from a to b, both at least 0 (scaled).
@@ -101,7 +109,7 @@ Result<ByteDfa> multiples_of(int64_t unit, int32_t decimals) {
     const auto behind = static_cast<int32_t>((s - 2) / unit);
     return behind <= decimals && r * (power_of_ten(decimals - behind) % unit) % unit == 0;
   };
-  return ByteDfa::table(static_cast<size_t>(2 + (decimals + 2) * unit), next, accepts);
+  return ByteDfa::table(static_cast<size_t>(2 + (decimals + 2) * unit), kAlike, next, accepts);
 }
 
 }  // namespace

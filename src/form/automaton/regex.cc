@@ -319,11 +319,73 @@ class Reader {
 
 }  // namespace
 
-Result<ByteDfa> compile_regex(std::string_view pattern, bool json) {
-  constexpr size_t kLongest = 4096;
-  if (pattern.size() > kLongest) return unsupported("expected a pattern of at most {} bytes, got {}", kLongest, pattern.size());
-  return Reader(pattern, json).read();
+namespace {
+
+/// `^(?!A)B` and `^(?=A)B`: what A says of the text's begin, and B.
+struct LookAhead {
+  std::string condition, rest;
+  bool negative = false;
+};
+
+/// The place of the parenthesis that closes the group which begins at `open`; npos where there is none.
+size_t end_of_group(std::string_view pattern, size_t open) {
+  int depth = 0;
+  bool in_class = false;
+  for (size_t i = open; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\')
+      ++i;
+    else if (in_class || c == '[')
+      in_class = c != ']';
+    else if (c == '(')
+      ++depth;
+    else if (c == ')' && --depth == 0)
+      return i;
+  }
+  return std::string_view::npos;
 }
+
+bool parts_at_top(std::string_view pattern) {
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\')
+      ++i;
+    else if (in_class || c == '[')
+      in_class = c != ']';
+    else if (c == '(')
+      i = std::min(end_of_group(pattern, i), pattern.size());
+    else if (c == '|')
+      return true;
+  }
+  return false;
+}
+
+std::optional<LookAhead> look_ahead(std::string_view pattern) {
+  if (!pattern.starts_with("^(?!") && !pattern.starts_with("^(?=")) return std::nullopt;
+  const size_t end = end_of_group(pattern, 1);
+  if (end == std::string_view::npos || parts_at_top(pattern)) return std::nullopt;
+  const std::string_view rest = pattern.substr(end + 1);
+  if (!rest.empty() && std::string_view("*+?{").find(rest.front()) != std::string_view::npos) return std::nullopt;
+  std::string_view inside = pattern.substr(4, end - 4);
+  if (inside.starts_with('^') && !parts_at_top(inside)) inside.remove_prefix(1);  // said twice
+  return LookAhead{"^(?:" + std::string(inside) + ")", "^" + std::string(rest), pattern[3] == '!'};
+}
+
+Result<ByteDfa> compile_pattern(std::string_view pattern, bool json, int depth) {
+  constexpr size_t kLongest = 4096;
+  constexpr int kMostAhead = 8;
+  if (pattern.size() > kLongest) return unsupported("expected a pattern of at most {} bytes, got {}", kLongest, pattern.size());
+  const auto ahead = depth < kMostAhead ? look_ahead(pattern) : std::nullopt;
+  if (!ahead) return Reader(pattern, json).read();
+  SLIP_TRY(const ByteDfa condition, compile_pattern(ahead->condition, json, depth + 1));
+  SLIP_TRY(const ByteDfa rest, compile_pattern(ahead->rest, json, depth + 1));
+  return ahead->negative ? ByteDfa::first_only(rest, condition) : ByteDfa::both(rest, condition);
+}
+
+}  // namespace
+
+Result<ByteDfa> compile_regex(std::string_view pattern, bool json) { return compile_pattern(pattern, json, 0); }
 
 Result<ByteDfa> texts_of_length(int64_t least, int64_t most, bool json) {
   ByteNfa nfa;
@@ -343,7 +405,7 @@ Result<ByteDfa> texts_of_length(int64_t least, int64_t most, bool json) {
     return static_cast<int32_t>(one.accepts(to) ? std::min(count + 1, counts - 1) * places : count * places + to);
   };
   const auto accepts = [&](int32_t s) { return s % places == 0 && s / places >= least; };
-  return ByteDfa::table(static_cast<size_t>(counts * places), next, accepts);
+  return ByteDfa::table(static_cast<size_t>(counts * places), one.class_of_bytes(), next, accepts);
 }
 
 }  // namespace slip

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regular expressions of JSON Schema's `pattern` (ECMA-262, Unicode mode): alternatives, groups, classes, repetitions, `^` and `$`
-// anywhere. What no automaton does (look-around, back references, word borders) is refused by name.
+// anywhere, and look-ahead directly behind the first `^`. What no automaton does here (other look-around, back references, word borders) is
+// refused by name.
 #pragma once
 #include <string_view>
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "form/automaton/byte_dfa.h"
+#include "form/automaton/kind_steps.h"
 #include "text/token_trie.h"
 
 namespace slip {
@@ -54,23 +55,26 @@ class TokenAutomaton {
   struct Run {
     int32_t characters = 0;  // any plain text of so many, and fewer, leads on
     bool all = false;        // and of any number
+    bool most = false;       // of as many as were looked at
     bool no_longer = false;  // and none of more
-  };
-  struct Step {
-    bool every = true, some = false;  // plain characters that lead on
-    std::vector<int32_t> to;
   };
   int32_t used(int32_t state) const { return state % width_; }
   void fill(int32_t q, int32_t left, bool start, TokenMask& mask) const;
   Run run_from(int32_t q, int32_t left) const;
-  Step step_from(int32_t q) const;
+  const KindSteps& steps() const;
+  void walk_kinds(int32_t q, int32_t left, std::vector<uint64_t>& bits) const;
+  void try_each(std::span<const TokenId> ids, int32_t q, int32_t left, std::vector<uint64_t>& bits) const;
   void walk(std::span<const TokenTrie::Node> nodes, int32_t q, int32_t left, std::vector<uint64_t>& bits) const;
 
   ByteDfa dfa_;
   std::shared_ptr<const TokenTrie> trie_;
   std::vector<TokenId> ends_, start_ends_;
-  int32_t vocab_ = 0, budget_ = 0, width_ = 1, farthest_ = 0;
-  std::vector<int32_t> far_;  // per state of the language: most tokens that the nearest end takes
+  int32_t vocab_ = 0, budget_ = 0, width_ = 1;
+  std::vector<int32_t> far_;                                 // per state of the language: most tokens that the nearest end takes
+  std::vector<int32_t> farthest_;                            // of the states that it leads to
+  bool controls_ = false, quotes_ = false, beyond_ = false;  // such bytes stand somewhere in the language
+  mutable std::once_flag steps_made_;
+  mutable std::unique_ptr<const KindSteps> steps_;
   mutable std::shared_mutex mutex_;
   mutable std::unordered_map<uint64_t, std::unique_ptr<TokenMask>> masks_;
   mutable size_t kept_bytes_ = 0;

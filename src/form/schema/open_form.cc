@@ -96,7 +96,7 @@ class OpenCompiler {
       if (to[s].empty() || to[s].front()->empty())
         return unsupported("{}: expected something before it, got a value at the very start", where(shape_.slots[s]));
       if (to[s].size() > 1)
-        for (const std::string_view tail : {"\": \"", "\":", " \"", "\"", ",", "[", ":"})
+        for (const std::string_view tail : {"\": \"", "\": ", "\":", " \"", "\"", ", ", ",", "[", ":", " "})
           if (tails_[s].empty() && all_end(tail)) tails_[s] = tail;
       if (to[s].size() > 1 && tails_[s].empty())
         return unsupported("{}: expected one beginning, got several", where(shape_.slots[s]));
@@ -350,7 +350,7 @@ class OpenCompiler {
   }
 
   Status language(const Slot& slot, const Ids& ends, const Ids& start, Field& f) {
-    ByteDfa d = slot.node->language;
+    ByteDfa d = *slot.node->language;
     if (slot.space) {
       SLIP_TRY(ByteDfa space, ByteDfa::literal(" "));
       const std::vector<ByteDfa> both{std::move(space), std::move(d)};
@@ -467,8 +467,14 @@ class OpenCompiler {
 
 Result<CompiledForm> compile_open(const json::value& schema, std::string_view name, const FormTokens& tokens) {
   SLIP_TRY(const TypedSchema typed, read_typed(schema, name));
-  SLIP_TRY(Shape shape, shape_of(typed, name));
-  SLIP_TRY(CompiledForm form, OpenCompiler(std::move(shape), name, tokens).compile());
+  const auto compiled = [&](bool space_fixed) -> Result<CompiledForm> {
+    SLIP_TRY(Shape shape, shape_of(typed, name, space_fixed));
+    return OpenCompiler(std::move(shape), name, tokens).compile();
+  };
+  auto form_or = compiled(false);
+  if (!form_or && form_or.error().kind == ErrorKind::kUnsupported)
+    if (auto other = compiled(true)) form_or = std::move(other);
+  SLIP_TRY(CompiledForm form, std::move(form_or));
   double left = kWarmMs;
   for (const Field& f : form.form.fields())
     if (const TokenAutomaton* a = f.rules.automaton(); a && left > 0) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk keeps all places where writing may go on: behind which slot, and the text since. What is fixed is appended to all of them; a
 // value takes them all in and is the one place behind itself; alternatives are walked one by one from the same places; an optional member
-// leaves the places before it standing beside those behind it.
+// leaves the places before it standing beside those behind it. Objects that are alternatives and begin with the same members are written
+// together as far as these go, so that what comes after the first free value may still tell them apart.
 #include "form/schema/shape.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 namespace slip {
 namespace {
 
+constexpr int kMostPartings = 64;  // free values in a row after each of which alternatives part
 constexpr size_t kMostSlots = 2048;
 constexpr size_t kMostWays = 32768;
 constexpr size_t kMostPlaces = 1024;            // side by side
@@ -18,7 +20,7 @@ constexpr size_t kMostBytes = size_t{1} << 21;  // of texts that are written
 
 class Walk {
  public:
-  explicit Walk(std::string_view form) : form_(form) { out_.ways.emplace_back(); }
+  Walk(std::string_view form, bool space_fixed) : form_(form), space_fixed_(space_fixed) { out_.ways.emplace_back(); }
 
   Result<Shape> run(const TypedSchema& schema) {
     out_.block_size = schema.block_size;
@@ -47,7 +49,14 @@ class Walk {
     std::string name;
     int32_t section = 0;
     std::optional<std::vector<std::string>> parents;
-    bool top = false;
+    bool top = false, beside = false;  // beside: one of several that may stand here
+  };
+  /// The members of an object that are still to be written.
+  struct Rest {
+    const TypedNode* object;
+    size_t member;
+    bool done() const { return member == object->members.size(); }
+    const TypedNode::Member& next() const { return object->members[member]; }
   };
 
   Status fits() const {
@@ -98,9 +107,23 @@ class Walk {
       case TypedNode::Kind::kChoice:
         break;
     }
+    return choice(n, std::move(places), at);
+  }
+
+  Result<Places> choice(const TypedNode& n, Places places, At at) {
     Places all;
-    for (const TypedPtr& a : n.alternatives) {
-      SLIP_TRY(Places behind, value(*a, places, at));
+    at.beside = true;
+    std::vector<bool> done(n.alternatives.size());
+    for (size_t i = 0; i < done.size(); ++i) {
+      if (done[i]) continue;
+      const TypedNode& a = *n.alternatives[i];
+      std::vector<Rest> alike{{&a, 0}};
+      for (size_t j = i + 1; j < done.size() && a.kind == TypedNode::Kind::kObject; ++j)
+        if (n.alternatives[j]->kind == TypedNode::Kind::kObject && shared({&a, 0}, {n.alternatives[j].get(), 0}) > 0) {
+          alike.push_back({n.alternatives[j].get(), 0});
+          done[j] = true;
+        }
+      SLIP_TRY(Places behind, alike.size() > 1 ? objects(alike, places, at) : value(a, places, at));
       merge(all, std::move(behind));
     }
     return all;
@@ -112,7 +135,8 @@ class Walk {
     if (n.quoted) {
       SLIP_TRY_(write(places, "\""));
     } else {
-      slot.space = std::all_of(places.begin(), places.end(), [](const Place& p) { return p.text.ends_with(' '); });
+      slot.space = !(space_fixed_ && at.beside) &&
+                   std::all_of(places.begin(), places.end(), [](const Place& p) { return p.text.ends_with(' '); });
       if (slot.space)
         for (Place& p : places) p.text.pop_back();
     }
@@ -123,34 +147,79 @@ class Walk {
     return Places{{index + 1, n.quoted ? "\"" : ""}};
   }
 
-  Result<Places> object(const TypedNode& n, Places places, const At& at) {
+  Result<Places> object(const TypedNode& n, Places places, const At& at) { return objects({{&n, 0}}, std::move(places), at); }
+
+  Result<Places> objects(const std::vector<Rest>& alternatives, Places places, At at) {
+    at.beside = false;
     SLIP_TRY_(write(places, "{"));
-    Places none = std::move(places), some;
-    int32_t section = at.section;
-    for (const auto& m : n.members) {
-      At below = at;
-      below.top = false;
-      below.name += (at.name.empty() ? "" : ".") + m.key;
-      if (at.top) {
-        SLIP_TRY(section, enter_section(m));
+    SLIP_TRY(places, members(alternatives, std::move(places), {}, at, at.section));
+    SLIP_TRY_(write(places, "}"));
+    return places;
+  }
+
+  /// How many members both begin with; 0 where these hold no free value, since then their texts are the same anyway.
+  size_t shared(Rest a, Rest b) {
+    size_t n = 0, with_values = 0;
+    for (; !a.done() && !b.done(); ++a.member, ++b.member) {
+      const auto &x = a.next(), &y = b.next();
+      if (x.key != y.key || x.required != y.required || !same_text(*x.node, *y.node, compared_)) break;
+      ++n;
+      if (has_values(*x.node)) with_values = n;
+    }
+    return with_values > 0 ? n : 0;
+  }
+
+  /// `none`: places before the first member that is written; `some`: behind one.
+  Result<Places> members(std::vector<Rest> alternatives, Places none, Places some, const At& at, int32_t section) {
+    if (++depth_ > kMostPartings) return bad_input("form {}: expected at most {} levels, got more", form_, kMostPartings);
+    Places all;
+    while (!alternatives.empty()) {
+      const Rest first = alternatives.front();
+      std::vector<Rest> alike{first}, others;
+      size_t together = first.object->members.size() - first.member;
+      for (size_t i = 1; i < alternatives.size(); ++i) {
+        const size_t n = shared(first, alternatives[i]);
+        (n > 0 ? alike : others).push_back(alternatives[i]);
+        if (n > 0) together = std::min(together, n);
       }
-      below.section = section;
-      const std::string key = json::serialize(json::string(m.key)) + ": ";
-      Places before = none, more = some;
-      SLIP_TRY_(write(before, key));
-      SLIP_TRY_(write(more, ", " + key));
-      merge(before, std::move(more));
-      SLIP_TRY(Places behind, value(*m.node, std::move(before), below));
-      if (m.required) {
-        none.clear();
-        some = std::move(behind);
+      alternatives = std::move(others);
+      Places before = none, behind = some;
+      int32_t in = section;
+      for (size_t k = 0; k < together; ++k) SLIP_TRY_(member(first.object->members[first.member + k], before, behind, at, in));
+      for (Rest& r : alike) r.member += together;
+      if (alike.size() > 1) {
+        SLIP_TRY(Places ends, members(std::move(alike), std::move(before), std::move(behind), at, in));
+        merge(all, std::move(ends));
       } else {
-        merge(some, std::move(behind));
+        merge(all, std::move(before));
+        merge(all, std::move(behind));
       }
     }
-    merge(none, std::move(some));
-    SLIP_TRY_(write(none, "}"));
-    return none;
+    --depth_;
+    return all;
+  }
+
+  Status member(const TypedNode::Member& m, Places& none, Places& some, const At& at, int32_t& section) {
+    At below = at;
+    below.top = false;
+    below.name += (at.name.empty() ? "" : ".") + m.key;
+    if (at.top) {
+      SLIP_TRY(section, enter_section(m));
+    }
+    below.section = section;
+    const std::string key = json::serialize(json::string(m.key)) + ": ";
+    Places before = none, more = some;
+    SLIP_TRY_(write(before, key));
+    SLIP_TRY_(write(more, ", " + key));
+    merge(before, std::move(more));
+    SLIP_TRY(Places behind, value(*m.node, std::move(before), below));
+    if (m.required) {
+      none.clear();
+      some = std::move(behind);
+    } else {
+      merge(some, std::move(behind));
+    }
+    return {};
   }
 
   Result<int32_t> enter_section(const TypedNode::Member& m) {
@@ -174,7 +243,7 @@ class Walk {
       if (i > 0) SLIP_TRY_(write(now, ", "));
       const auto k = static_cast<size_t>(i);
       At below = at;
-      below.top = false;
+      below.top = below.beside = false;
       below.name += fmt::format("{}{}", at.name.empty() ? "" : ".", i);
       const TypedPtr& item = k < n.prefix.size() ? n.prefix[k] : n.item;
       SLIP_TRY(now, value(*item, std::move(now), below));
@@ -184,6 +253,9 @@ class Walk {
   }
 
   std::string form_;
+  bool space_fixed_;
+  int depth_ = 0;
+  int64_t compared_ = int64_t{1} << 26;  // entries of tables: a tenth of a second
   Shape out_;
   std::map<std::string, int32_t> names_;
   size_t ways_ = 0, bytes_ = 0;
@@ -191,6 +263,8 @@ class Walk {
 
 }  // namespace
 
-Result<Shape> shape_of(const TypedSchema& schema, std::string_view form_name) { return Walk(form_name).run(schema); }
+Result<Shape> shape_of(const TypedSchema& schema, std::string_view form_name, bool space_fixed) {
+  return Walk(form_name, space_fixed).run(schema);
+}
 
 }  // namespace slip

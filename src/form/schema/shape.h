@@ -32,7 +32,8 @@ struct Shape {
   bool any_parents = false;
 };
 
-/// kBadInput where the whole form grows beyond its bounds.
-Result<Shape> shape_of(const TypedSchema& schema, std::string_view form_name);
+/// kBadInput where the whole form grows beyond its bounds. `space_fixed`: the space before a value that stands beside an object or an array is
+/// fixed and none of its content, for vocabularies in which the other one begins with a space by itself.
+Result<Shape> shape_of(const TypedSchema& schema, std::string_view form_name, bool space_fixed = false);
 
 }  // namespace slip

@@ -19,7 +19,6 @@ constexpr int kDeepest = 48;
 constexpr int64_t kUsualItems = 8;  // of an array without maxItems, or its minItems where that is more
 constexpr int64_t kMostItems = 256;
 constexpr int64_t kMostLength = 256;  // of a string with a maxLength above it: more characters than a value is written with
-constexpr size_t kMostSpelled = 64;   // values of a member that tells alternatives apart
 
 std::string inner(const json::string& s) {
   const std::string quoted = json::serialize(s);
@@ -58,15 +57,6 @@ bool is_integer(const json::value& v) {
   return v.is_int64() || v.is_uint64() || (v.is_double() && v.get_double() == std::floor(v.get_double()));
 }
 
-/// The words of a scalar that has few, each with its quotes; nothing otherwise.
-std::optional<std::vector<std::string>> texts_of(const TypedNode& n) {
-  if (n.kind == TypedNode::Kind::kConstant) return std::vector{n.text};
-  if (n.kind != TypedNode::Kind::kScalar || n.words.empty()) return std::nullopt;
-  std::vector<std::string> out;
-  for (const std::string& w : n.words) out.push_back(n.quoted ? "\"" + w + "\"" : w);
-  return out;
-}
-
 /// A scalar's schema that refers to nothing else: what contradicts itself there is a mistake, not a way that others have closed.
 bool says_all(const json::value& schema) {
   const json::object* o = schema.if_object();
@@ -88,6 +78,8 @@ TypedSchema TypedReader::read() {
   const Part root{.schema = &document_, .pointer = "#"};
   out_.root = node(std::span(&root, 1), "#", 0, &why);
   if (!out_.root && errors_.empty()) bad("#", fmt::format("expected a schema that some value is valid for, got none: {}", why));
+  if (ByteDfa::work() - automata_before_ > kMostAutomata)
+    bad("#", "expected patterns, lengths and bounds that are made into automata in a second, got more of them");
   if (work_ > kMostWork)
     bad("#", fmt::format("expected a schema of at most {} parts when its references are followed, got more", kMostWork));
   return std::move(out_);
@@ -129,7 +121,7 @@ TypedPtr TypedReader::choice(Place place, int depth, std::string* why) {
   if (found.empty()) return *why = last, nullptr;
   for (size_t i = 0; group.exclusive && i < found.size(); ++i)
     for (size_t j = 0; j < found.size(); ++j)
-      if (i != j && !excludes(*found[i], *found[j])) {
+      if (i != j && !full() && !excludes(*found[i], *found[j])) {
         not_done(group.pointer,
                  "expected alternatives of which no value fits two (by a type, a constant or a required member), got others");
         return nullptr;
@@ -255,19 +247,27 @@ TypedPtr TypedReader::one_type(const Place& place, uint32_t type, int depth, std
   return std::make_shared<const TypedNode>(std::move(n));
 }
 
-TypedPtr TypedReader::string_node(const Place& place, std::string* why) {
-  int64_t most = place.max_length;
-  if (most >= 0 && most < place.min_length)
-    return *why = fmt::format("minLength {} is above maxLength {}", place.min_length, most), nullptr;
-  if (most > kMostLength) most = std::max(kMostLength, place.min_length);
+/// Schemas say the same of many places: its automaton is made once.
+std::shared_ptr<const ByteDfa> TypedReader::string_language(const Place& place, int64_t most) {
+  std::string key = fmt::format("s {} {} {}", place.min_length, place.max_length, most);
+  for (const auto& [pattern, pointer] : place.patterns) key += fmt::format(" {}:{}", pattern.size(), pattern);
+  for (const json::array* list : place.none_of) key += " " + json::serialize(*list);
+  auto& known = languages_[key];
+  if (known || full()) return known;
+  std::vector<ByteDfa> patterns;
+  for (const auto& [pattern, pointer] : place.patterns) {
+    auto one = compile_regex(pattern);
+    if (!one) return add(one.error().kind, pointer, one.error().message), nullptr;
+    const auto longest = one->longest();
+    if (longest && *longest <= place.max_length) most = -1;  // characters are no more than bytes: the pattern keeps to it by itself
+    patterns.push_back(std::move(*one));
+  }
   auto language = texts_of_length(place.min_length, most);
   if (!language) return add(language.error().kind, place.pointer, language.error().message), nullptr;
-  for (const auto& [pattern, pointer] : place.patterns) {
-    const auto one = compile_regex(pattern);
-    if (!one) return add(one.error().kind, pointer, one.error().message), nullptr;
+  for (size_t i = 0; i < patterns.size(); ++i) {
     const bool bounded = place.min_length > 0 || most >= 0;
-    auto all = !bounded && &pattern == &place.patterns.front().first ? Result<ByteDfa>(*one) : ByteDfa::both(*language, *one);
-    if (!all) return add(all.error().kind, pointer, all.error().message), nullptr;
+    auto all = !bounded && i == 0 ? Result<ByteDfa>(patterns[i]) : ByteDfa::both(*language, patterns[i]);
+    if (!all) return add(all.error().kind, place.patterns[i].second, all.error().message), nullptr;
     language = std::move(all);
   }
   for (const json::array* list : place.none_of)
@@ -276,17 +276,32 @@ TypedPtr TypedReader::string_node(const Place& place, std::string* why) {
         const auto one = ByteDfa::literal(inner(v.get_string()));
         if (auto rest = one ? ByteDfa::first_only(*language, *one) : Result<ByteDfa>(one.error()); rest) language = std::move(rest);
       }
+  return known = std::make_shared<const ByteDfa>(std::move(*language));
+}
+
+TypedPtr TypedReader::string_node(const Place& place, std::string* why) {
+  int64_t most = place.max_length;
+  if (most >= 0 && most < place.min_length)
+    return *why = fmt::format("minLength {} is above maxLength {}", place.min_length, most), nullptr;
+  if (most > kMostLength) most = std::max(kMostLength, place.min_length);
+  const auto language = string_language(place, most);
+  if (!language) return nullptr;
   if (language->empty()) return *why = "no string is valid for its patterns and lengths together", nullptr;
   TypedNode n{.kind = TypedNode::Kind::kScalar};
   n.quoted = true;
-  n.language = std::move(*language);
+  n.language = language;
   finish(n, place);
   return std::make_shared<const TypedNode>(std::move(n));
 }
 
-TypedPtr TypedReader::number_node(const Place& place, bool integer, std::string* why) {
+std::shared_ptr<const ByteDfa> TypedReader::number_language(const Place& place, bool integer) {
   NumberLimits limits = place.number;
   limits.integer = integer;
+  std::string key = fmt::format("n {} {} {} {} {} {}", integer, limits.least, limits.most, limits.above_least, limits.below_most,
+                                place.number_format);
+  for (const double m : limits.multiples) key += fmt::format(" {}", m);
+  auto& known = languages_[key];
+  if (known || full()) return known;
   auto language = numbers(limits);
   if (!language) return add(language.error().kind, place.pointer + "/multipleOf", language.error().message), nullptr;
   if (!place.number_format.empty()) {
@@ -295,6 +310,12 @@ TypedPtr TypedReader::number_node(const Place& place, bool integer, std::string*
     auto both = ByteDfa::both(*language, *format);
     if (both) language = std::move(both);
   }
+  return known = std::make_shared<const ByteDfa>(std::move(*language));
+}
+
+TypedPtr TypedReader::number_node(const Place& place, bool integer, std::string* why) {
+  const auto language = number_language(place, integer);
+  if (!language) return nullptr;
   for (const json::array* list : place.none_of)
     if (std::any_of(list->begin(), list->end(), [](const json::value& v) { return v.is_number(); }))
       return not_done(place.pointer, "expected a condition on a member that is no number, got one on a number"), nullptr;
@@ -303,10 +324,10 @@ TypedPtr TypedReader::number_node(const Place& place, bool integer, std::string*
                               place.number_format.empty() ? "" : " written as x-format says"),
            nullptr;
   TypedNode n{.kind = TypedNode::Kind::kScalar};
-  n.language = std::move(*language);
+  n.language = language;
   n.numeric = true;
-  n.least = limits.least;
-  n.most = limits.most;
+  n.least = place.number.least;
+  n.most = place.number.most;
   finish(n, place);
   return std::make_shared<const TypedNode>(std::move(n));
 }
@@ -383,105 +404,7 @@ TypedPtr TypedReader::array_node(const Place& place, int depth, std::string* why
   if (n.max_items > given && !(n.item = node(place.items, place.pointer + "/items", depth + 1, why)))
     n.max_items = std::min(n.max_items, given);
   if (n.max_items < n.min_items) return nullptr;
-  if (place.unique && n.max_items > 1) {
-    not_done(place.pointer + "/uniqueItems", "expected items that may be equal, got uniqueItems");
-    return nullptr;
-  }
-  finish(n, place);
-  return std::make_shared<const TypedNode>(std::move(n));
-}
-
-/// Scalars become one where they may: their languages together. Beside objects and arrays, constants and strings stay apart.
-TypedPtr TypedReader::together(std::vector<TypedPtr> alternatives, const Place& place) {
-  std::vector<TypedPtr> flat;
-  for (TypedPtr& a : alternatives) {
-    if (a->kind == TypedNode::Kind::kChoice)
-      flat.insert(flat.end(), a->alternatives.begin(), a->alternatives.end());
-    else
-      flat.push_back(std::move(a));
-  }
-  std::vector<TypedPtr> scalars, others;
-  for (TypedPtr& a : flat) (a->any_scalar() ? scalars : others).push_back(std::move(a));
-  if (others.empty()) return scalars.size() == 1 ? scalars.front() : union_of(scalars, place);
-  std::vector<TypedPtr> strings;
-  for (TypedPtr& a : scalars)
-    (a->kind == TypedNode::Kind::kScalar && a->quoted && a->words.empty() ? strings : others).push_back(std::move(a));
-  if (strings.size() > 1) strings = {union_of(strings, place)};
-  others.insert(others.begin(), strings.begin(), strings.end());
-  if (others.size() == 1) return others.front();
-  // A member whose values tell objects apart is written out in full.
-  std::map<std::string, int> finite;
-  for (const TypedPtr& a : others)
-    for (const auto& m : a->members)
-      if (const auto texts = texts_of(*m.node); texts && texts->size() <= kMostSpelled) ++finite[m.key];
-  std::set<std::string> keys;
-  for (const auto& [key, times] : finite)
-    if (times > 1) keys.insert(key);
-  TypedNode n{.kind = TypedNode::Kind::kChoice};
-  for (const TypedPtr& a : others) {
-    const auto texts = a->any_scalar() ? texts_of(*a) : std::nullopt;
-    if (texts) {
-      for (const std::string& t : *texts) {
-        TypedNode c{.kind = TypedNode::Kind::kConstant, .pointer = a->pointer, .text = t};
-        n.alternatives.push_back(std::make_shared<const TypedNode>(std::move(c)));
-      }
-    } else {
-      n.alternatives.push_back(spelled_out(a, keys));
-    }
-  }
-  tell_apart_first(n.alternatives);
-  finish(n, place);
-  return std::make_shared<const TypedNode>(std::move(n));
-}
-
-TypedPtr TypedReader::spelled_out(const TypedPtr& object, const std::set<std::string>& keys) const {
-  if (object->kind != TypedNode::Kind::kObject || keys.empty()) return object;
-  TypedNode n = *object;
-  for (auto& m : n.members) {
-    const auto texts = keys.contains(m.key) && m.node->kind == TypedNode::Kind::kScalar ? texts_of(*m.node) : std::nullopt;
-    if (!texts) continue;
-    TypedNode c{.kind = TypedNode::Kind::kChoice, .pointer = m.node->pointer};
-    for (const std::string& t : *texts)
-      c.alternatives.push_back(
-          std::make_shared<const TypedNode>(TypedNode{.kind = TypedNode::Kind::kConstant, .pointer = m.node->pointer, .text = t}));
-    m.node = std::make_shared<const TypedNode>(std::move(c));
-  }
-  return std::make_shared<const TypedNode>(std::move(n));
-}
-
-TypedPtr TypedReader::union_of(std::span<const TypedPtr> scalars, const Place& place) {
-  TypedNode n{.kind = TypedNode::Kind::kScalar};
-  std::vector<std::string> words;
-  bool finite = true;
-  for (const TypedPtr& s : scalars) {
-    const auto texts = texts_of(*s);
-    finite = finite && texts;
-    if (finite)
-      for (const std::string& t : *texts)
-        if (std::find(words.begin(), words.end(), t) == words.end()) words.push_back(t);
-  }
-  for (const TypedPtr& s : scalars) n.budget = std::max(n.budget, s->budget);
-  n.quoted = std::all_of(scalars.begin(), scalars.end(),
-                         [](const TypedPtr& s) { return s->kind == TypedNode::Kind::kScalar && s->quoted; });
-  if (finite) {
-    n.quoted = false;
-    n.words = std::move(words);
-  } else {
-    std::vector<ByteDfa> languages;
-    for (const TypedPtr& s : scalars) {
-      auto one = n.quoted && s->words.empty() ? Result<ByteDfa>(s->language) : json_language(*s);
-      if (n.quoted && !s->words.empty()) {
-        std::vector<ByteDfa> w;
-        for (const std::string& word : s->words) w.push_back(*ByteDfa::literal(word));
-        one = ByteDfa::either(w);
-      }
-      if (!one) return add(one.error().kind, place.pointer, one.error().message), nullptr;
-      languages.push_back(std::move(*one));
-    }
-    auto all = ByteDfa::either(languages);
-    if (!all) return add(all.error().kind, place.pointer, all.error().message), nullptr;
-    n.language = std::move(*all);
-  }
+  if (place.unique && n.max_items > 1) return without_repeats(n, place);
   finish(n, place);
   return std::make_shared<const TypedNode>(std::move(n));
 }

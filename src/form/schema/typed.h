@@ -32,7 +32,7 @@ struct TypedNode {
   bool quoted = false;
   std::vector<std::string> words;
   std::map<std::string, std::string> aliases;
-  ByteDfa language;
+  std::shared_ptr<const ByteDfa> language;  // null where there are words
   bool numeric = false;
   double least = 0, most = 0;  // of numbers
   int32_t budget = 0;          // x-budget; 0: as the language needs
@@ -66,6 +66,10 @@ std::vector<Error> errors_of_schema(const json::value& schema, std::string_view 
 
 /// Is no value that is made for `a` valid for `b`? False where that cannot be shown.
 bool excludes(const TypedNode& a, const TypedNode& b);
+/// Are the same texts written for both? `work` goes down by what was compared; false where it is used up.
+bool same_text(const TypedNode& a, const TypedNode& b, int64_t& work);
+/// Is anything in it not fixed?
+bool has_values(const TypedNode& node);
 /// The language of a scalar or constant with its quotes.
 Result<ByteDfa> json_language(const TypedNode& node);
 

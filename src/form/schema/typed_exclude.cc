@@ -17,9 +17,9 @@ Result<ByteDfa> json_language(const TypedNode& n) {
     }
     return ByteDfa::either(parts);
   }
-  if (!n.quoted) return n.language;
+  if (!n.quoted) return *n.language;
   SLIP_TRY(const ByteDfa quote, ByteDfa::literal("\""));
-  parts = {quote, n.language, quote};
+  parts = {quote, *n.language, quote};
   return ByteDfa::concat(parts);
 }
 
@@ -78,6 +78,31 @@ bool excludes(const TypedNode& a, const TypedNode& b) {
   }
   const auto both = ByteDfa::both(*x, *y);
   return both && both->empty();
+}
+
+bool same_text(const TypedNode& a, const TypedNode& b, int64_t& work) {
+  const bool compared = a.language && b.language && a.language != b.language;  // not one and the same
+  work -= 1 + (compared ? static_cast<int64_t>(a.language->size() * a.language->classes()) : 0);
+  if (work < 0) return false;
+  const auto all = [](const auto& x, const auto& y, const auto& same) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), same);
+  };
+  const auto same = [&](const TypedPtr& x, const TypedPtr& y) { return x == y || (x && y && same_text(*x, *y, work)); };
+  const auto members = [&](const TypedNode::Member& x, const TypedNode::Member& y) {
+    return x.key == y.key && x.required == y.required && same(x.node, y.node);
+  };
+  return a.kind == b.kind && a.text == b.text && a.quoted == b.quoted && a.words == b.words && a.aliases == b.aliases &&
+         (!compared || *a.language == *b.language) && !a.language == !b.language && a.budget == b.budget &&
+         a.min_items == b.min_items && a.max_items == b.max_items && a.section == b.section && a.parents == b.parents &&
+         same(a.item, b.item) && all(a.prefix, b.prefix, same) && all(a.alternatives, b.alternatives, same) &&
+         all(a.members, b.members, members);
+}
+
+bool has_values(const TypedNode& n) {
+  const auto some = [](const TypedPtr& x) { return has_values(*x); };
+  return n.kind == TypedNode::Kind::kScalar || (n.item && n.max_items > 0 && has_values(*n.item)) ||
+         std::any_of(n.prefix.begin(), n.prefix.end(), some) || std::any_of(n.alternatives.begin(), n.alternatives.end(), some) ||
+         std::any_of(n.members.begin(), n.members.end(), [](const auto& m) { return has_values(*m.node); });
 }
 
 std::vector<Error> errors_of_schema(const json::value& schema, std::string_view form_name) {

@@ -65,7 +65,9 @@ class TypedReader {
   void bad(const std::string& pointer, std::string what) { add(ErrorKind::kBadInput, pointer, std::move(what)); }
   void not_done(const std::string& pointer, std::string what) { add(ErrorKind::kUnsupported, pointer, std::move(what)); }
   void add(ErrorKind kind, const std::string& pointer, std::string what);
-  bool full() const { return errors_.size() >= kMostErrors || work_ > kMostWork; }
+  bool full() const {
+    return errors_.size() >= kMostErrors || work_ > kMostWork || ByteDfa::work() - automata_before_ > kMostAutomata;
+  }
 
   // ---- gathering (typed_gather.cc)
   void gather(const Part& part, Place& place);
@@ -91,24 +93,32 @@ class TypedReader {
   TypedPtr of_values(const Place& place, std::string* why);
   TypedPtr of_types(const Place& place, int depth, std::string* why);
   TypedPtr one_type(const Place& place, uint32_t type, int depth, std::string* why);
+  std::shared_ptr<const ByteDfa> string_language(const Place& place, int64_t most);
+  std::shared_ptr<const ByteDfa> number_language(const Place& place, bool integer);
   TypedPtr string_node(const Place& place, std::string* why);
   TypedPtr number_node(const Place& place, bool integer, std::string* why);
   TypedPtr object_node(const Place& place, int depth, std::string* why);
   TypedPtr array_node(const Place& place, int depth, std::string* why);
   bool fits(const json::value& v, const Place& place) const;
+  TypedPtr without_repeats(const TypedNode& array, const Place& place);
   TypedPtr together(std::vector<TypedPtr> alternatives, const Place& place);
   TypedPtr union_of(std::span<const TypedPtr> scalars, const Place& place);
+  void join_scalars(bool string, std::vector<TypedPtr>& scalars, const Place& place);
+  static TypedPtr word_of(const TypedNode& constant);
   TypedPtr spelled_out(const TypedPtr& object, const std::set<std::string>& keys) const;
   void finish(TypedNode& n, const Place& place) const;
 
   static constexpr size_t kMostErrors = 50;
   static constexpr int64_t kMostWork = 200000;  // parts gathered: bounds the time of schemas that multiply
   static constexpr size_t kMostNodes = 20000;
+  static constexpr int64_t kMostAutomata = int64_t{1} << 27;  // ByteDfa::work of a schema: about a second
   const json::value& document_;
   std::string form_;
   std::vector<Error> errors_;
   std::set<std::string> said_;
   int64_t work_ = 0;
+  const int64_t automata_before_ = ByteDfa::work();
+  std::map<std::string, std::shared_ptr<const ByteDfa>> languages_;  // by what is said of a value
   size_t nodes_ = 0;
   std::vector<std::unique_ptr<json::array>> lists_;  // of values that conditions leave out
   TypedSchema out_;
