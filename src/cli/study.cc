@@ -64,12 +64,16 @@ Result<StudyArm> read_arm(const json::object& o, const std::string& where) {
 
 Result<StudyMode> read_mode(const json::object& o, const std::string& where) {
   SLIP_TRY_(only(
-      o, {"name", "on", "decoder", "schedule", "drafter", "verifier", "width", "records", "count", "seed", "temperature"}, where));
+      o, {"name", "on", "texts", "decoder", "schedule", "drafter", "verifier", "width", "records", "count", "seed", "temperature"},
+      where));
   StudyMode m;
   SLIP_TRY(m.name, get_string(o, "name", where));
   SLIP_TRY_(check_name(m.name, where));
   if (m.name == "train") return bad_input("{}: name: expected another than train, got it", where);
   SLIP_TRY(m.on, string_or(o, "on", "", where));
+  SLIP_TRY(m.texts, bool_or(o, "texts", false, where));
+  if (m.texts && (o.contains("records") || o.contains("schedule") || o.contains("temperature")))
+    return bad_input("{}: texts: expected no records, schedule or temperature beside it, got one", where);
   slipstream::EvaluateOptions& e = m.options;
   SLIP_TRY(e.decoder.preset, string_or(o, "decoder", "", where));
   SLIP_TRY(e.decoder.schedule, string_or(o, "schedule", "", where));

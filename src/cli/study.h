@@ -8,7 +8,7 @@
 //             {"name": "as shipped", "checkpoint": "models/demo"}],                     evaluated, not trained
 //    "modes": [{"name": "ar", "decoder": "ar", "count": 50, "seed": 900000000}, ...],   what eval takes: decoder, schedule, drafter,
 //                   verifier, width, records, count, seed, temperature; "{checkpoint}" stands for the arm's folder; "on": a model's folder that
-//                   the arm's adapter is laid into
+//                   the arm's adapter is laid into; "texts": true asks `bench text`'s questions in eval's place, "seed" the first scene's
 //    "columns": ["ar:all.model.ade_5s", "train:loss"],           MODE:PATH into eval's JSON; train:loss|noisy|ar, means of the last twentieth
 //    "against": "joint",                                         differences are told to this arm; default: the first
 //    "out": "out/alpha"}
@@ -28,6 +28,7 @@ struct StudyArm {
 };
 struct StudyMode {
   std::string name, on;
+  bool texts = false;  // questions about scenes, whose answers are compared exactly; else driving scenes
   slipstream::EvaluateOptions options;
 };
 struct StudyColumn {
@@ -57,6 +58,9 @@ struct Interval {
   int64_t n = 0;
 };
 Interval interval_of(const std::vector<double>& values);
+
+/// What `bench text` says of one decoder over mode.options.count texts: right, tokens_per_forward, ms. Defined in bench/text.cc.
+Result<json::value> text_answers(const std::string& model, const StudyMode& mode);
 
 /// values[arm][column][seed], the numbers of a study; an empty optional: not measured.
 using StudyValues = std::vector<std::vector<std::vector<std::optional<double>>>>;

@@ -85,12 +85,21 @@ class Running {
     slipstream::EvaluateOptions options = mode.options;
     for (std::string* text : {&options.decoder.drafter, &options.decoder.verifier, &options.decoder.width}) fill(*text, checkpoint);
     SLIP_TRY(const fs::path model, model_of(mode, checkpoint, folder_of(arm, seed)));
-    SLIP_TRY(const slipstream::Report report,
-             slipstream::evaluate(model.string(), {}, options, bars.progress(), slipstream::CancelToken::of_process()));
+    std::string text;
+    if (mode.texts) {
+      StudyMode asked = mode;
+      asked.options = options;
+      SLIP_TRY(const json::value v, text_answers(model.string(), asked));
+      text = json::serialize(v);
+    } else {
+      SLIP_TRY(const slipstream::Report report,
+               slipstream::evaluate(model.string(), {}, options, bars.progress(), slipstream::CancelToken::of_process()));
+      text = report.json;
+    }
     std::error_code ec;
     fs::create_directories(file.parent_path(), ec);
-    SLIP_TRY_(write_file(file, report.json));
-    return parse_json(report.json, file.string());
+    SLIP_TRY_(write_file(file, text));
+    return parse_json(text, file.string());
   }
 
   /// Means over the last twentieth of the loss log.

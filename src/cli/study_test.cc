@@ -37,6 +37,18 @@ TEST_F(StudyFile, IsRead) {
   EXPECT_EQ(s->columns[0].path, "all.model.ade_5s");
 }
 
+TEST_F(StudyFile, AsksTextsInEvalsPlace) {
+  std::string text = kGood;
+  const std::string mode = R"({"name": "ar", "decoder": "ar", "count": 2})";
+  text.replace(text.find(mode), mode.size(), R"({"name": "ar", "texts": true, "decoder": "ar", "count": 2, "seed": 9})");
+  const auto s = read(text);
+  ASSERT_TRUE(s) << s.error().message;
+  EXPECT_TRUE(s->modes[0].texts);
+  EXPECT_EQ(s->modes[0].options.first_seed, 9U);
+  text.replace(text.find("\"count\": 2"), 10, "\"temperature\": 1");
+  EXPECT_FALSE(read(text)) << "answers to texts are greedy";
+}
+
 TEST_F(StudyFile, IsRefusedInWords) {
   const std::pair<const char*, const char*> wrong[] = {
       {"\"seeds\": [1, 2]", "\"seeds\": []"},

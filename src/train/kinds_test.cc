@@ -248,6 +248,56 @@ TEST_F(Kinds, ATrajectoryHeadReadsTheSameKeys) {
   EXPECT_EQ(action, again);
 }
 
+// A head that reads any share of an answer: the answer stops at a section, and what was asked is refused in words where it does not fit.
+TEST_F(Kinds, ATrajectoryHeadReadsUpToASection) {
+  const std::string demo = SLIP_SOURCE_DIR "/models/demo";
+  const auto train_until = [&](const std::string& until) -> Result<fs::path> {
+    const json::object objective{
+        {"rows", 8},         {"encoder", 16}, {"features", 6}, {"hidden_size", 32}, {"intermediate_size", 48}, {"steps", 3},
+        {"answers", "data"}, {"scenes", 2},   {"cut", true},   {"until", until},    {"scale_samples", 2}};
+    const json::object data{{"kind", "simulated"}, {"first_seed", 5000000}, {"count", 100}, {"model", demo + "/config.json"}};
+    SLIP_TRY(const TrainConfig c, TrainConfig::parse({{"kind", "trajectory"},
+                                                      {"target", demo},
+                                                      {"data", data},
+                                                      {"objective", objective},
+                                                      {"steps", 2},
+                                                      {"batch", 2},
+                                                      {"threads", 1},
+                                                      {"out", (root_ / until).string()}},
+                                                     "test"));
+    SLIP_TRY(const auto source, make_source(c.data, c.tokenizer));
+    SLIP_TRY(const TrainReport report, train(c, *source, {.quiet = true}));
+    return report.checkpoint;
+  };
+  const auto model = must(load_model(demo, {.type = WeightType::kF32, .threads = 1, .slots = 1024}));
+  const FlowHeadInfo info = must(load_flow_head(must(train_until("trajectory")), *model))->info();
+  EXPECT_TRUE(info.any_section);
+  EXPECT_EQ(info.until, "trajectory");
+  const auto refused = train_until("no such section");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("expected a section of form"), std::string::npos) << refused.error().message;
+}
+
+// Samples that come again are the same bits as samples that are made again.
+TEST_F(Kinds, KeptScenesAreTheScenes) {
+  for (const char* kind : {"dflash", "commit-sampler", "blockpilot"}) {
+    json::object objective{{"scenes", 4}};
+    if (std::string(kind) == "dflash") objective["anchors"] = 2, objective["block"] = 4, objective["layers"] = 1;
+    if (std::string(kind) == "commit-sampler")
+      objective["hidden_size"] = 16, objective["heads"] = 2, objective["layers"] = 1, objective["max_block"] = 16,
+      objective["token_width"] = 6, objective["intermediate_size"] = 16;
+    if (std::string(kind) == "blockpilot") objective["width"] = 16, objective["radius"] = 1, objective["block"] = 4;
+    TrainConfig with = config(kind, objective, std::string("kept-") + kind);
+    objective.erase("scenes");
+    TrainConfig without = config(kind, objective, std::string("made-") + kind);
+    with.steps = without.steps = 2;  // of two samples each: the four scenes, once
+    const auto source = must(make_source(with.data, with.tokenizer));
+    EXPECT_EQ(must(read_file(must(train(with, *source, {.quiet = true})).checkpoint / "trainer.safetensors")),
+              must(read_file(must(train(without, *source, {.quiet = true})).checkpoint / "trainer.safetensors")))
+        << kind;
+  }
+}
+
 // What is published is W0 + alpha / rank B A of what was learned.
 TEST_F(Kinds, AdaptersOnAllLayersAreMergedIntoAModel) {
   const std::string base = SLIP_SOURCE_DIR "/models/pair-draft";

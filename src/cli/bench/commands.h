@@ -50,6 +50,15 @@ struct BenchTextOptions {
 };
 Status bench_text(const BenchTextOptions& o);
 
+struct BenchTrajectoryOptions {
+  std::string model, head;  // head: a folder; empty: MODEL/trajectory
+  std::string decoder = "scaffold-spec";
+  int64_t first_seed = 900000000, count = 20;
+  int threads = 0;
+  bool json = false;
+};
+Status bench_trajectory(const BenchTrajectoryOptions& o);
+
 struct BenchDecodersOptions {
   RunOptions run;
   std::string draft_model, dflash;  // folders, for the presets that need one

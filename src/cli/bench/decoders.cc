@@ -2,6 +2,7 @@
 // `bench decoders`: one request, every preset, in rounds over the presets so that noise hits all of them alike. Over a form `ar`
 // is forced onto it, so that all exact presets owe the same tokens.
 #include <algorithm>
+#include <filesystem>
 
 #include "api/choice.h"
 #include "api/requests.h"
@@ -63,6 +64,20 @@ Result<Requests> requests_from(const RunOptions& o) {
   return out;
 }
 
+// Heads that lie in the model's folder under their usual names take part unless others are named; "none" leaves one out.
+void take_own_heads(BenchDecodersOptions& o) {
+  const std::filesystem::path folder(o.run.model);
+  const auto take = [&](std::string& name, const char* usual, const char* file) {
+    std::error_code ec;
+    const std::filesystem::path own = folder / usual;
+    if (name.empty() && std::filesystem::exists(*file != '\0' ? own / file : own, ec)) name = own.string();
+    if (name == "none") name.clear();
+  };
+  take(o.dflash, "dflash", "config.json");
+  take(o.sampler, "commit_sampler", "config.json");
+  take(o.blockpilot, "blockpilot.bin", "");
+}
+
 // Presets, and the parts that no preset names, for the visibility that the request is decoded by; a label begins with the preset that runs.
 // `earlier`: there is an answer to draft from.
 Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, Engine& engine, const Request& request, bool earlier) {
@@ -93,9 +108,13 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, Engi
   if (!o.sampler.empty())
     SLIP_TRY_(add(form ? "section-diffusion sampler" : "text-diffusion sampler", form ? "section-diffusion" : "text-diffusion", "",
                   "", "sampler:" + o.sampler));
-  if (!o.blockpilot.empty())
-    SLIP_TRY_(add(o.dflash.empty() ? base + " blockpilot" : "dflash blockpilot", o.dflash.empty() ? spec : "dflash",
-                  o.dflash.empty() ? "" : "dflash:" + o.dflash, "blockpilot:" + o.blockpilot));
+  const std::string head = o.dflash.empty() || graph ? "" : "dflash:" + o.dflash;
+  if (form && !head.empty()) SLIP_TRY_(add(base + " dflash", spec, head, "fixed:15"));
+  if (!o.blockpilot.empty()) {
+    const std::string_view preset = form || head.empty() ? spec : "dflash";
+    SLIP_TRY_(add(fmt::format("{}{} blockpilot", preset, form && !head.empty() ? " dflash" : ""), preset, head,
+                  "blockpilot:" + o.blockpilot));
+  }
   SLIP_TRY_(add(base + " lora", spec, "diffusion:lora", ""));
   SLIP_TRY_(add(std::string(plain) + " lookup", plain, "lookup", "fixed:8"));
   if (form) SLIP_TRY_(add(std::string(plain) + " quadratic", plain, "quadratic", "fixed:3"));
@@ -277,7 +296,9 @@ void print_ratios(const std::vector<Contender>& contenders) {
 
 }  // namespace
 
-Status bench_decoders(const BenchDecodersOptions& o) {
+Status bench_decoders(const BenchDecodersOptions& asked) {
+  BenchDecodersOptions o = asked;
+  take_own_heads(o);
   SLIP_TRY(Requests requests, requests_from(o.run));
   Request& request = requests.request;
   request.reuse_prompt = o.reuse;

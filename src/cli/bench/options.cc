@@ -120,15 +120,27 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   add_threads(x, t.threads);
   add_json(x, t.json);
   x->callback([&chosen] { chosen = {[] { return bench_text(t); }, &t.json}; });
+  static BenchTrajectoryOptions p;
+  auto* y = bench->add_subcommand("trajectory",
+                                  "a trajectory head's plans before the reasoning is done: when they are there, how far off");
+  add_model_flag(y, p.model, true);
+  y->add_option("--head", p.head, "folder of a trajectory head (default: MODEL/trajectory)");
+  y->add_option("--decoder", p.decoder, "preset that writes the reasoning");
+  y->add_option("--first-seed", p.first_seed, "of the scenes; from 900000000 on held out")
+      ->check(whole(int64_t{0}, int64_t{1} << 62));
+  y->add_option("--count", p.count, "scenes")->check(whole(1, 1 << 20));
+  add_threads(y, p.threads);
+  add_json(y, p.json);
+  y->callback([&chosen] { chosen = {[] { return bench_trajectory(p); }, &p.json}; });
   static BenchDecodersOptions d;
   auto* e = bench->add_subcommand("decoders", "all decoders on one request");
   add_run_options(e, d.run, false);
   e->add_option("--repeats", d.repeats, "runs per decoder; the median is shown")->check(whole(1, 1000));
   e->add_flag("--reuse", d.reuse, "leave out what the prompt shares with the one before, which here is all of it");
   e->add_option("--draft-model", d.draft_model, "folder of a smaller model: the preset draft-model takes part");
-  e->add_option("--dflash", d.dflash, "folder of a draft head: the preset dflash takes part");
-  e->add_option("--sampler", d.sampler, "folder of a commit sampler: diffusion judged by it takes part");
-  e->add_option("--blockpilot", d.blockpilot, "file or folder of a block pilot: drafts of its lengths take part");
+  e->add_option("--dflash", d.dflash, "folder of a draft head (default: MODEL/dflash; none: without)");
+  e->add_option("--sampler", d.sampler, "folder of a commit sampler (default: MODEL/commit_sampler; none: without)");
+  e->add_option("--blockpilot", d.blockpilot, "file or folder of a block pilot (default: MODEL/blockpilot.bin; none: without)");
   e->callback([&chosen] { chosen = {[] { return bench_decoders(d); }, &d.run.json}; });
   bench_serve_command(bench, chosen);
 }

@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "cli/bench/commands.h"
 #include "cli/output.h"
+#include "cli/study.h"
 #include "decode/decoder.h"
 #include "models/model.h"
 #include "task/scene_text.h"
@@ -60,13 +61,39 @@ Result<Tally> ask_all(Model& model, const Method& method, std::span<const Questi
   return t;
 }
 
+Result<std::unique_ptr<Model>> load(const std::string& folder, int threads) {
+  ModelOptions options;
+  options.threads = threads;
+  options.slots = 1024;
+  return load_model(folder, options);
+}
+
+double tokens_per_forward(const Tally& t) {
+  return static_cast<double>(t.tokens) / static_cast<double>(std::max<int64_t>(1, t.forwards));
+}
+
 }  // namespace
 
+Result<json::value> text_answers(const std::string& folder, const StudyMode& mode) {
+  const slipstream::DecoderChoice& c = mode.options.decoder;
+  SLIP_TRY(Method method, method_of(c.preset));
+  SLIP_TRY(method, with_parts(method, "", c.drafter, c.verifier, c.width));
+  SLIP_TRY(auto model, load(folder, 0));
+  BenchTextOptions o;
+  o.count = mode.options.count;
+  o.first_seed = static_cast<int64_t>(mode.options.first_seed);
+  SLIP_TRY(const std::vector<Question> asked, questions(*model, o));
+  std::vector<std::string> first;
+  SLIP_TRY(const Tally t, ask_all(*model, method, asked, o.max_tokens, first));
+  const auto n = static_cast<double>(asked.size());
+  return json::value{{"texts", asked.size()},
+                     {"right", static_cast<double>(t.right) / n},
+                     {"tokens_per_forward", tokens_per_forward(t)},
+                     {"ms", t.ms / n}};
+}
+
 Status bench_text(const BenchTextOptions& o) {
-  ModelOptions options;
-  options.threads = o.threads;
-  options.slots = 1024;
-  SLIP_TRY(auto model, load_model(o.model, options));
+  SLIP_TRY(auto model, load(o.model, o.threads));
   SLIP_TRY(const std::vector<Question> asked, questions(*model, o));
   std::vector<std::string> first;
   if (!o.json)
@@ -77,8 +104,7 @@ Status bench_text(const BenchTextOptions& o) {
     const std::string verifier = a == std::string::npos ? "" : words.substr(a + 1, b == std::string::npos ? b : b - a - 1);
     SLIP_TRY(method, with_parts(method, "", "", verifier, b == std::string::npos ? "" : words.substr(b + 1)));
     SLIP_TRY(const Tally t, ask_all(*model, method, asked, o.max_tokens, first));
-    const double n = static_cast<double>(asked.size()),
-                 per = static_cast<double>(t.tokens) / static_cast<double>(std::max<int64_t>(1, t.forwards));
+    const double n = static_cast<double>(asked.size()), per = tokens_per_forward(t);
     if (o.json)
       print_json({{"decoder", words},
                   {"texts", asked.size()},

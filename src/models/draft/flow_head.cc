@@ -55,6 +55,8 @@ Result<Sizes> read_sizes(const Keys& keys, Model& target, FlowHeadInfo& info) {
   SLIP_TRY(info.row_s, keys.number("row_s", 0.1, 1e-3, 10));
   SLIP_TRY(const std::string reads, keys.text("reads", "answer"));
   info.reads_answer = reads != "prompt";
+  info.any_section = reads == "sections";
+  SLIP_TRY(info.until, keys.text("until", ""));
   o.vocab = info.action;
   SLIP_TRY(s.encoder, keys.integer("encoder_width", 128, 1, 1 << 14));
   SLIP_TRY(s.features, keys.integer("fourier_features", 20, 2, 1024));

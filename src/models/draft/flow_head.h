@@ -23,6 +23,8 @@ struct FlowHeadInfo {
   int32_t rows = 64, action = 3, steps = 10;
   double row_s = 0.1;
   bool reads_answer = true;  // false: trained on the prompt's keys alone
+  bool any_section = false;  // trained to read the answer up to any section's end
+  std::string until;         // the section at which it stops to read; empty: none
 };
 
 class FlowHead {

@@ -7,6 +7,7 @@
 // Imported records (`slipstream import`) teach what they know: sections that they know nothing of have weight 0.
 // "grounding": {"weight": 1, "background": 0.1} adds a target to every image cell (grounding.h): the weight of cells that show
 // something, and of those that do not.
+// A model whose config says "cameras": false gets no pictures, and they are not rendered.
 // A model whose config says "form": "action" gets other samples: action_source.h.
 // A model whose config says "law": "graph" (task/prompt.h) gets the answer as contents of the form's fields, for the graph objective.
 // `model` is the model's config.json: its "slipstream" object gives prompt style and budgets; preprocessor_config.json stands
@@ -94,7 +95,11 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   SLIP_TRY(const json::value config, read_json(model));
   if (!config.is_object()) return bad_input("{}: expected an object, got another type", model);
   SLIP_TRY(s.task, task_options(config.get_object(), model));
-  SLIP_TRY(s.preprocessor, read_preprocessor_config(std::filesystem::path(model).parent_path() / "preprocessor_config.json"));
+  if (s.task.cameras) {
+    SLIP_TRY(s.preprocessor, read_preprocessor_config(std::filesystem::path(model).parent_path() / "preprocessor_config.json"));
+  } else if (data.contains("grounding")) {
+    return bad_input("data: grounding: expected a model with cameras, got one without");
+  }
   const json::object* language = &config.get_object();
   if (language->contains("text_config")) {
     SLIP_TRY(language, get_object(config.get_object(), "text_config", model));
@@ -121,6 +126,7 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
 // One sample from a record: prompt, answer, blocks, what is fixed.
 class SampleMaker {
  public:
+  bool cameras() const { return s_.task.cameras; }
   explicit SampleMaker(Setup setup) : s_(std::move(setup)) {
     for (const Section& section : s_.form->form.sections()) {
       const auto at = std::find(kSections.begin(), kSections.end(), section.name);
@@ -130,7 +136,10 @@ class SampleMaker {
 
   Result<Sample> make(const sim::Labels& labels, std::span<const uint8_t> images) const {
     Sample out;
-    SLIP_TRY(const std::vector<VisionGrid> grids, add_images(images, out));
+    std::vector<VisionGrid> grids;
+    if (s_.task.cameras) {
+      SLIP_TRY(grids, add_images(images, out));
+    }
     SLIP_TRY(const ChatPrompt prompt, make_prompt(*s_.chat, *s_.tokenizer, std::vector{message(labels)}, {}, grids));
     SLIP_TRY(const std::vector<FieldValue> values, truth_values(labels, *s_.form, *s_.tokenizer, s_.waypoint_step_m));
     out.image_token = s_.image_pad;
@@ -170,7 +179,7 @@ class SampleMaker {
     const PromptText text = prompt_text(s_.task.prompt, ego_of(labels), s_.task.form);
     ChatMessage m{"user", {}};
     if (!text.before_images.empty()) m.content.emplace_back(TextItem{text.before_images});
-    for (int c = 0; c < sim::kCameras; ++c) m.content.emplace_back(ImageItem{});
+    for (int c = 0; s_.task.cameras && c < sim::kCameras; ++c) m.content.emplace_back(ImageItem{});
     m.content.emplace_back(TextItem{text.after_images});
     return m;
   }
@@ -258,7 +267,8 @@ class SimulatedSource : public SampleSource {
   SimulatedSource(Setup setup, uint64_t first_seed, int64_t count, double perturbed)
       : maker_(std::move(setup)), first_seed_(first_seed), count_(count), perturbed_(perturbed) {}
   Result<Sample> get(int64_t index) override {
-    SLIP_TRY(const sim::Record r, sim::make_mixed(first_seed_ + static_cast<uint64_t>(shuffled(index, count_)), perturbed_));
+    const uint64_t seed = first_seed_ + static_cast<uint64_t>(shuffled(index, count_));
+    SLIP_TRY(const sim::Record r, sim::make_mixed(seed, perturbed_, {}, maker_.cameras()));
     return maker_.make(r.labels, r.images);
   }
 

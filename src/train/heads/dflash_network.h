@@ -4,6 +4,7 @@
 //   block of anchor a: rows [token a, mask x (B-1)] at positions[a] + 0 .. B-1
 //   row sees: context rows c < a with context[c], and its own block both ways; no other block
 //   row k predicts token a + k; L = sum w CE / sum w, w = exp(-(k-1) / gamma), over slots k >= 1 with a + k < n and loss_mask[a + k]
+//   ours: where a form's fixed tokens are known, their rows hold them in a mask's place, as the drafter's blocks do, and k counts masks
 //   draft_vocab: the head's rows are these ids; a label that is not among them leaves both sums
 // The public trainer's anchors: positions with loss_mask, at most n - B, at most so many as asked for.
 #pragma once
@@ -24,6 +25,8 @@ struct DFlashSequence {
   std::vector<float> taps;                  // n x (taps D)
   std::vector<uint8_t> context, loss_mask;  // n
   std::vector<int32_t> anchors;
+  std::vector<uint8_t> fixed;  // n, or none: scaffold, which a block holds in a mask's place and which is no label
+  bool given(int32_t token) const { return static_cast<size_t>(token) < fixed.size() && fixed[static_cast<size_t>(token)] != 0; }
 };
 
 /// What row `row` of a sequence's packed blocks is taught. label: a row of the head.

@@ -10,42 +10,16 @@
 #include "train/heads/flow_network.h"
 #include "train/heads/pilot_network.h"
 #include "train/model/weights.h"
+#include "train/objective/stored_testing.h"
 
 namespace slip {
 namespace {
 
-const std::filesystem::path kHeads = std::filesystem::path(SLIP_FIXTURES) / "heads";
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) throw std::runtime_error(r.error().message);
-  return std::move(*r);
-}
-
-json::object read(const std::string& name) { return must(read_json(kHeads / name)).as_object(); }
-Checkpoint open(const std::string& name) { return must(Checkpoint::open_file(kHeads / name)); }
-double number(const json::value& v) { return v.to_number<double>(); }
-
-template <class T>
-std::vector<T> numbers(const json::value& v) {
-  std::vector<T> out;
-  for (const auto& x : v.as_array()) out.push_back(static_cast<T>(x.to_number<double>()));
-  return out;
-}
-
-std::vector<double> doubles(const Checkpoint& c, const std::string& name) {
-  const TensorView* t = c.find(name);
-  if (t == nullptr) throw std::runtime_error("no tensor " + name);
-  std::vector<double> out(static_cast<size_t>(t->elements()));
-  if (t->dtype != DType::kF64) throw std::runtime_error(name + " is not double");
-  std::memcpy(out.data(), t->bytes.data(), t->bytes.size());
-  return out;
-}
 std::vector<float> floats(const Checkpoint& c, const std::string& name) { return read_as_f32(*c.find(name)); }
 Constant constant(const Checkpoint& c, const std::string& name) { return {read_as_f32(*c.find(name)), c.find(name)->shape}; }
 
 void load(HeadNetwork& network, const std::string& file) {
-  const Status s = load_weights<double>(open(file), network.table(), network.values<double>());
+  const Status s = load_weights<double>(stored_tensors(file), network.table(), network.values<double>());
   ASSERT_TRUE(s) << s.error().message;
 }
 
@@ -87,15 +61,15 @@ DFlashSequence sequence_of(const json::object& o, const Checkpoint& inputs, size
 
 TEST_P(DFlashTraining, MaskSlotsLossAndGradientsAreTheStoredOnes) {
   const std::string base = "dflash_train/" + std::string(GetParam()) + "/";
-  const json::object c = read(base + "case.json");
-  DFlashShape shape{.layers = layers_of(read(base + "head/config.json")),
+  const json::object c = stored_json(base + "case.json");
+  DFlashShape shape{.layers = layers_of(stored_json(base + "head/config.json")),
                     .block = static_cast<int32_t>(c.at("block_size").as_int64()),
                     .taps = static_cast<int32_t>(c.at("tap_layers").as_array().size()),
                     .mask_token = static_cast<int32_t>(c.at("mask_token").as_int64()),
                     .gamma = number(c.at("gamma"))};
   if (!c.at("draft_vocab").is_null()) shape.draft_vocab = numbers<int32_t>(c.at("draft_vocab"));
-  const Checkpoint target = open("dflash_train/target/model.safetensors"), inputs = open(base + "inputs.safetensors"),
-                   truth = open(base + "f64.safetensors");
+  const Checkpoint target = stored_tensors("dflash_train/target/model.safetensors"),
+                   inputs = stored_tensors(base + "inputs.safetensors"), truth = stored_tensors(base + "f64.safetensors");
   DFlashNetwork network(shape, constant(target, "model.embed_tokens.weight"), constant(target, "lm_head.weight"), Precision::kF64);
   load(network, base + "head/model.safetensors");
   std::vector<DFlashSequence> all;
@@ -136,10 +110,49 @@ TEST(DFlashAnchors, AreAnswersTokensWithAWholeBlockBehindThem) {
   }
 }
 
+// A form's fixed tokens stand in a block as they are: no labels, and the weights count masks alone.
+TEST(DFlashSlots, FixedTokensAreGivenAndNotLearned) {
+  DFlashSequence s{.tokens = {1, 2, 3, 4, 5, 6, 7, 8}, .loss_mask = std::vector<uint8_t>(8, 1), .anchors = {1}};
+  const DFlashShape shape{.block = 6, .gamma = 2};
+  const auto places = [&] {
+    std::vector<int32_t> out;
+    for (const DFlashSlot& slot : dflash_slots(s, shape)) out.push_back(slot.token);
+    return out;
+  };
+  EXPECT_EQ(places(), (std::vector<int32_t>{2, 3, 4, 5, 6}));
+  EXPECT_NEAR(dflash_slots(s, shape)[3].weight, std::exp(-1.5), 1e-15);
+  s.fixed = {0, 1, 1, 0, 1, 0, 0, 0};  // a fixed anchor is known like any other
+  EXPECT_EQ(places(), (std::vector<int32_t>{3, 5, 6}));
+  EXPECT_EQ(dflash_slots(s, shape)[0].weight, 1);
+  EXPECT_NEAR(dflash_slots(s, shape)[2].weight, std::exp(-1.0), 1e-15);
+}
+
+// What a block holds at a fixed place changes what its masks say: the network sees the token and not a mask.
+TEST(DFlashSlots, TheNetworkSeesFixedTokens) {
+  DFlashShape shape{.layers = {1, 8, 2, 1, 4, 12, 1e-6, 1e4}, .block = 4, .taps = 1, .mask_token = 9};
+  Constant embedding{std::vector<float>(80), {10, 8}};
+  PhiloxStream draw(5, 5);
+  for (float& x : embedding.numbers) x = static_cast<float>(draw.uniform(-1, 1));
+  DFlashNetwork network(shape, embedding, embedding, Precision::kF64);
+  for (double& x : network.values<double>()) x = draw.uniform(-1, 1);
+  DFlashSequence s{.tokens = {1, 2, 3, 4, 5},
+                   .positions = {0, 1, 2, 3, 4},
+                   .taps = std::vector<float>(40, 0.5F),
+                   .context = std::vector<uint8_t>(5, 1),
+                   .loss_mask = std::vector<uint8_t>(5, 1),
+                   .anchors = {1}};
+  const auto masked = network.logits(s);
+  s.fixed = {0, 0, 1, 0, 0};
+  const auto given = network.logits(s);
+  s.tokens[2] = shape.mask_token;
+  EXPECT_EQ(network.logits(s), masked) << "a mask given is a mask";
+  EXPECT_NE(given, masked);
+}
+
 // ---- flow
 
 TEST(FlowHead, LossGradientsAndStepsAreTheStoredOnes) {
-  const json::object c = read("flow_head/case.json"), e = read("flow_head/expert/config.json");
+  const json::object c = stored_json("flow_head/case.json"), e = stored_json("flow_head/expert/config.json");
   const auto n = [&](const char* key) { return static_cast<int32_t>(e.at(key).as_int64()); };
   const FlowShape shape{.layers = layers_of(e),
                         .rows = n("rows"),
@@ -150,7 +163,7 @@ TEST(FlowHead, LossGradientsAndStepsAreTheStoredOnes) {
                         .steps = n("euler_steps")};
   const auto stored = numbers<double>(c.at("frequencies"));
   expect_near(flow_frequencies(shape), stored, 1e-14, "frequencies");
-  const Checkpoint inputs = open("flow_head/inputs.safetensors"), truth = open("flow_head/f64.safetensors");
+  const Checkpoint inputs = stored_tensors("flow_head/inputs.safetensors"), truth = stored_tensors("flow_head/f64.safetensors");
   FlowNetwork network(shape, Precision::kF64);
   load(network, "flow_head/expert/model.safetensors");
   const auto& samples = c.at("samples").as_array();
@@ -178,7 +191,8 @@ TEST(FlowHead, LossGradientsAndStepsAreTheStoredOnes) {
 // ---- commit sampler
 
 TEST(CommitTraining, LossGradientsOutputsAndAucAreTheStoredOnes) {
-  const json::object c = read("commit_sampler_train/case.json"), config = read("commit_sampler_train/sampler/config.json");
+  const json::object c = stored_json("commit_sampler_train/case.json"),
+                     config = stored_json("commit_sampler_train/sampler/config.json");
   const auto n = [&](const char* key) { return static_cast<int32_t>(config.at(key).as_int64()); };
   const CommitShape shape{.inputs = 144,
                           .hidden = n("hidden_size"),
@@ -187,7 +201,8 @@ TEST(CommitTraining, LossGradientsOutputsAndAucAreTheStoredOnes) {
                           .ffn = n("intermediate_size"),
                           .max_block = n("max_block"),
                           .eps = number(config.at("layer_norm_eps"))};
-  const Checkpoint inputs = open("commit_sampler_train/inputs.safetensors"), truth = open("commit_sampler_train/f64.safetensors");
+  const Checkpoint inputs = stored_tensors("commit_sampler_train/inputs.safetensors"),
+                   truth = stored_tensors("commit_sampler_train/f64.safetensors");
   CommitNetwork network(shape, Precision::kF64);
   load(network, "commit_sampler_train/sampler/model.safetensors");
   std::vector<CommitBlock> blocks;
@@ -227,8 +242,9 @@ TEST(CommitTraining, AucCountsPairsAndHalvesOfTies) {
 // ---- BlockPilot
 
 TEST(PilotTraining, LabelsLossesAndGradientsAreTheStoredOnes) {
-  const json::object c = read("blockpilot_train/case.json");
-  const Checkpoint inputs = open("blockpilot_train/inputs.safetensors"), truth = open("blockpilot_train/f64.safetensors");
+  const json::object c = stored_json("blockpilot_train/case.json");
+  const Checkpoint inputs = stored_tensors("blockpilot_train/inputs.safetensors"),
+                   truth = stored_tensors("blockpilot_train/f64.safetensors");
   const std::vector<float> logits = floats(inputs, "logits"), keep_numbers = floats(inputs, "keep");
   const auto blocks = numbers<int32_t>(c.at("blocks"));
   const auto own = static_cast<int32_t>(c.at("own").as_int64());

@@ -55,9 +55,12 @@ void add_qwen3(TableBuilder& b, const Qwen3Shape& s, const std::string& prefix) 
 std::vector<DFlashSlot> dflash_slots(const DFlashSequence& s, const DFlashShape& shape) {
   const auto n = static_cast<int32_t>(s.tokens.size());
   std::vector<DFlashSlot> out;
-  for (size_t b = 0; b < s.anchors.size(); ++b)
+  for (size_t b = 0; b < s.anchors.size(); ++b) {
+    int32_t order = 0;  // of the block's masks
     for (int32_t k = 1; k < shape.block; ++k) {
       const int32_t token = s.anchors[b] + k;
+      if (s.given(token)) continue;
+      ++order;
       if (token >= n || !s.loss_mask[static_cast<size_t>(token)]) continue;
       int32_t label = s.tokens[static_cast<size_t>(token)];
       if (!shape.draft_vocab.empty()) {
@@ -65,9 +68,10 @@ std::vector<DFlashSlot> dflash_slots(const DFlashSequence& s, const DFlashShape&
         if (at == shape.draft_vocab.end() || *at != label) continue;
         label = static_cast<int32_t>(at - shape.draft_vocab.begin());
       }
-      const double weight = shape.gamma > 0 ? std::exp(-(k - 1) / shape.gamma) : 1;
+      const double weight = shape.gamma > 0 ? std::exp(-(order - 1) / shape.gamma) : 1;
       out.push_back({static_cast<int32_t>(b) * shape.block + k, token, label, weight});
     }
+  }
   return out;
 }
 

@@ -77,7 +77,7 @@ struct DFlashNetwork::Frozen {
     std::vector<int32_t> tokens, positions;
     for (const int32_t a : s.anchors)
       for (int32_t k = 0; k < shape.block; ++k) {
-        tokens.push_back(k == 0 ? s.tokens[static_cast<size_t>(a)] : shape.mask_token);
+        tokens.push_back(k == 0 || s.given(a + k) ? s.tokens[static_cast<size_t>(a + k)] : shape.mask_token);
         positions.push_back(s.positions[static_cast<size_t>(a)] + k);
       }
     const Tensor at_context = rotary_of(s.positions, l.head_dim, l.rope_theta, w.type);

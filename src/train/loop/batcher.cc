@@ -19,7 +19,7 @@ namespace {
 Result<SequenceRows> objective_rows(const Sample& s, const TrainConfig& c, const NoiseKey& key) {
   switch (c.objective) {
     case ObjectiveKind::kSasd:
-      return sasd_rows(s, sasd_masks(s, sasd_noise(s, c.sections, key), c.minimum_noise), c.sections);
+      return sasd_rows(s, sasd_masks(s, sasd_noise(s, c.sections, key), c.minimum_noise), c.sections, c.sasd_rule);
     case ObjectiveKind::kNld:
       return nld_rows(s, nld_noise(s, c.nld_rule, key), c.nld_rule, key.step <= c.nld_rule.ar_steps);
     case ObjectiveKind::kGraph:

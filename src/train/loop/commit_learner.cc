@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A commit sampler under training (train/heads/commit_network.h), with the traces that it learns from. Keys of its objective:
 //   {"hidden_size": 384, "layers": 4, "heads": 6, "intermediate_size": 768, "max_block": 32, "token_width": 44, "block": 8,
-//    "policy": "both" | "confidence" | "truth", "threshold": 0.5}
+//    "policy": "both" | "confidence" | "truth", "threshold": 0.5, "blocks": 0}
 // A trace is the deployed decoder itself (section-diffusion over a form, text-diffusion over free text with blocks of "block" rows), with a
 // recorder in the sampler's place: every pass over a block is one example, its label 1 where a masked place's likeliest token is the one that
 // stands there in the end. Policies [App. A]: one place a pass in order of confidence; or first all places where the likeliest token is the
-// data's, then by confidence ("truth"). "both": every other trace. The inputs are models/draft/commit_sampler.h's, by its own function.
+// data's, then by confidence ("truth"). "both": every other trace. "blocks": so many passes of a trace are drawn for
+// a step; 0: all of them. The inputs are models/draft/commit_sampler.h's, by its own function.
 // Validation: AUC on held-out traces. The checkpoint is a folder for sampler:DIR.
 #include <algorithm>
 #include <cmath>
@@ -43,13 +44,10 @@ class Recorder final : public CommitSampler {
     truth_ = std::move(truth);
     seen_.clear();
     number_ = -1;
-    left_ = 0;
   }
 
   Status probabilities(std::span<const CommitPlace> block, std::vector<float>& out) override {
-    const auto masked = std::count_if(block.begin(), block.end(), [](const CommitPlace& p) { return p.masked; });
-    if (masked >= left_) ++number_;  // every pass over a block commits something
-    left_ = masked;
+    if (seen_.empty() || !follows(seen_.back().block, block)) ++number_;
     const auto known = static_cast<int32_t>(begins_.size());
     const int32_t begin = number_ < known ? begins_[static_cast<size_t>(number_)] : number_ * block_;
     seen_.push_back({{block.begin(), block.end()}, begin});
@@ -65,10 +63,20 @@ class Recorder final : public CommitSampler {
   const std::vector<Seen>& seen() const { return seen_; }
 
  private:
+  /// A later pass over the same block: what was decided stands, and something more is.
+  static bool follows(std::span<const CommitPlace> before, std::span<const CommitPlace> now) {
+    if (before.size() != now.size()) return false;
+    bool more = false;
+    for (size_t j = 0; j < now.size(); ++j) {
+      if (!before[j].masked && (now[j].masked || now[j].top[0] != before[j].top[0])) return false;
+      more |= before[j].masked && !now[j].masked;
+    }
+    return more;
+  }
+
   CommitSamplerInfo info_;
   std::vector<int32_t> begins_;
   int32_t block_ = 0, number_ = -1;
-  int64_t left_ = 0;
   std::vector<TokenId> truth_;
   std::vector<Seen> seen_;
 };
@@ -142,8 +150,8 @@ class CommitLearner final : public HeadLearner {
   using HeadLearner::HeadLearner;
 
   Status open() override {
-    SLIP_TRY_(only_keys(
-        {"hidden_size", "layers", "heads", "intermediate_size", "max_block", "token_width", "block", "policy", "threshold"}));
+    SLIP_TRY_(only_keys({"hidden_size", "layers", "heads", "intermediate_size", "max_block", "token_width", "block", "policy",
+                         "threshold", "blocks"}));
     CommitShape s;
     SLIP_TRY(s.hidden, whole("hidden_size", 384, 1, 4096));
     SLIP_TRY(s.layers, whole("layers", 4, 1, 64));
@@ -152,6 +160,7 @@ class CommitLearner final : public HeadLearner {
     SLIP_TRY(s.max_block, whole("max_block", 32, 1, 4096));
     SLIP_TRY(token_width_, whole("token_width", 44, 1, 4096));
     SLIP_TRY(block_, whole("block", 8, 2, s.max_block));
+    SLIP_TRY(blocks_, whole("blocks", 0, 0, 1 << 20));
     SLIP_TRY(threshold_, real("threshold", 0.5, 0, 1));
     if (s.hidden % s.heads != 0)
       return bad_input("objective: hidden_size: expected a multiple of heads {}, got {}", s.heads, s.hidden);
@@ -171,7 +180,10 @@ class CommitLearner final : public HeadLearner {
   Result<LearnedStep> learn(int64_t step) override {
     network_->clear_gradients();
     std::vector<CommitBlock> blocks;
-    for (int64_t i = 0; i < samples_of_step(); ++i) SLIP_TRY_(trace(step, i, blocks));
+    for (int64_t i = 0; i < samples_of_step(); ++i) {
+      SLIP_TRY(const auto* kept, traces_.get(*this, step, i, [&] { return trace(step, i); }));
+      draw_from(*kept, stream(step, i, 1), blocks);
+    }
     double count = 0, loss = 0;
     for (const CommitBlock& b : blocks) count += masked_in(b);
     for (size_t at = 0; at < blocks.size() && count > 0; at += kTogether)
@@ -180,15 +192,16 @@ class CommitLearner final : public HeadLearner {
   }
 
   Result<double> validate() override {
-    std::vector<CommitBlock> blocks;
-    for (int64_t i = 0; i < c_.validation.samples; ++i) SLIP_TRY_(trace(0, i, blocks));
     std::vector<double> score;
     std::vector<uint8_t> label;
-    for (const CommitBlock& b : blocks) {
-      std::vector<double> z;
-      network_->loss({&b, 1}, 0, &z);
-      for (size_t j = 0; j < z.size(); ++j)
-        if (b.masked[j] != 0) score.push_back(z[j]), label.push_back(b.label[j]);
+    for (int64_t i = 0; i < c_.validation.samples; ++i) {
+      SLIP_TRY(const auto* blocks, traces_.get(*this, 0, i, [&] { return trace(0, i); }));
+      for (const CommitBlock& b : *blocks) {
+        std::vector<double> z;
+        network_->loss({&b, 1}, 0, &z);
+        for (size_t j = 0; j < z.size(); ++j)
+          if (b.masked[j] != 0) score.push_back(z[j]), label.push_back(b.label[j]);
+      }
     }
     return auc_of(score, label);
   }
@@ -221,8 +234,17 @@ class CommitLearner final : public HeadLearner {
 
   static double masked_in(const CommitBlock& b) { return static_cast<double>(std::count(b.masked.begin(), b.masked.end(), 1)); }
 
+  /// All blocks of a trace, or "blocks" of them.
+  void draw_from(const std::vector<CommitBlock>& trace, PhiloxStream draw, std::vector<CommitBlock>& blocks) const {
+    if (blocks_ == 0 || trace.size() <= static_cast<size_t>(blocks_)) {
+      blocks.insert(blocks.end(), trace.begin(), trace.end());
+      return;
+    }
+    for (int32_t k = 0; k < blocks_; ++k) blocks.push_back(trace[draw.below(static_cast<uint32_t>(trace.size()))]);
+  }
+
   /// One answer's passes as examples.
-  Status trace(int64_t step, int64_t i, std::vector<CommitBlock>& blocks) {
+  Result<std::vector<CommitBlock>> trace(int64_t step, int64_t i) {
     SLIP_TRY(const Sample s, sample(step, i));
     SLIP_TRY(const Prompt prompt, target().prompt(s));
     const bool truth = policy_ == "truth" || (policy_ == "both" && index_of(step, i) % 2 == 1);
@@ -239,8 +261,9 @@ class CommitLearner final : public HeadLearner {
     DecodeContext context;
     context.commit_sampler = recorder_.get();
     SLIP_TRY(const Decoded answer, target().decode(s, prompt, std::move(method), context));
+    std::vector<CommitBlock> blocks;
     for (const Recorder::Seen& seen : recorder_->seen()) blocks.push_back(example(seen, answer.tokens));
-    return {};
+    return blocks;
   }
 
   static bool drawn_in(const Form& form, const Block& b) {
@@ -282,10 +305,11 @@ class CommitLearner final : public HeadLearner {
 
   std::unique_ptr<CommitNetwork> network_;
   std::unique_ptr<Recorder> recorder_;
+  Kept<std::vector<CommitBlock>> traces_;
   std::vector<CommitStatistic> statistics_;
   Constant embedding_, mean_, components_;
   std::string policy_;
-  int32_t token_width_ = 44, block_ = 8;
+  int32_t token_width_ = 44, block_ = 8, blocks_ = 0;
   double threshold_ = .5;
 };
 

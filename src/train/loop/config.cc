@@ -163,7 +163,8 @@ Result<bool> second_word(const json::object& o, std::string_view key, std::strin
 }
 
 Status read_nld(const json::object& o, TrainConfig& c, const std::string& where) {
-  SLIP_TRY_(only(o, {"kind", "minimum_noise", "block_size", "alpha", "ar_weight", "mask", "labels", "average", "ar_steps"}, where));
+  SLIP_TRY_(only(o, {"kind", "minimum_noise", "block_size", "alpha", "ar_weight", "mask", "labels", "average", "ar_steps", "noise"},
+                 where));
   NldRule& r = c.nld_rule;
   r.minimum_noise = c.minimum_noise;
   SLIP_TRY(const int64_t block, int_or(o, "block_size", r.block_size, where));
@@ -177,6 +178,7 @@ Status read_nld(const json::object& o, TrainConfig& c, const std::string& where)
   SLIP_TRY(r.answers_masked, second_word(o, "mask", "text", "answer", where));
   SLIP_TRY(r.answers_predicted, second_word(o, "labels", "text", "answer", where));
   SLIP_TRY(r.by_sequence, second_word(o, "average", "batch", "sequence", where));
+  SLIP_TRY(r.noise_of_step, second_word(o, "noise", "sample", "step", where));
   SLIP_TRY(r.ar_steps, int_or(o, "ar_steps", 0, where));
   SLIP_TRY_(within(r.ar_steps, 0, kMostSteps, "ar_steps", where));
   if (r.ar_steps > 0 && r.ar_weight == 0) return bad_input("{}: ar_steps: expected ar_weight above 0 with it, got 0", where);
@@ -184,7 +186,12 @@ Status read_nld(const json::object& o, TrainConfig& c, const std::string& where)
 }
 
 Status read_sections(const json::object& o, TrainConfig& c, const std::string& where) {
-  SLIP_TRY_(only(o, {"kind", "minimum_noise", "sections", "block_size", "alpha"}, where));
+  SLIP_TRY_(only(o, {"kind", "minimum_noise", "sections", "block_size", "alpha", "complement", "ar_weight", "average"}, where));
+  SasdRule& rule = c.sasd_rule;
+  SLIP_TRY(rule.complement, bool_or(o, "complement", true, where));
+  SLIP_TRY(rule.ar_weight, number_or(o, "ar_weight", 1, where));
+  if (!(rule.ar_weight >= 0)) return bad_input("{}: ar_weight: expected at least 0, got {}", where, rule.ar_weight);
+  SLIP_TRY(rule.by_sequence, second_word(o, "average", "batch", "sequence", where));
   if (!o.contains("sections")) return {};
   SLIP_TRY(const json::array* sections, get_array(o, "sections", where));
   c.sections.clear();

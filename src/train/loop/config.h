@@ -12,10 +12,11 @@
 //    "init_deviation": 0.02,
 //    "tokenizer": "DIR",                  its files are copied into every checkpoint; given to the source
 //    "data": {"kind": ...},               passed to the source (source.h); needed
-//    "objective": {"kind": "sasd", "minimum_noise": 0.001,
+//    "objective": {"kind": "sasd", "minimum_noise": 0.001, "complement": true, "ar_weight": 1, "average": "batch" | "sequence",
 //                  "sections": [{"name": "trajectory", "weight": 3, "beta": [2, 1]}, ...]}      default: Fast-dDrive's four
 //              or {"kind": "nld", "block_size": 32, "alpha": 0.3, "minimum_noise": 0.001, "ar_weight": 1, "mask": "text" | "answer",
-//                  "labels": "text" | "answer", "average": "batch" | "sequence", "ar_steps": 0},      objective.h: NldRule
+//                  "labels": "text" | "answer", "average": "batch" | "sequence", "ar_steps": 0,
+//                  "noise": "sample" | "step"},      objective.h: NldRule
 //              or {"kind": "graph", "draft_width": 12, "draft_share": 0.5, "draft_first": 0.5, "draft_narrow": 0.5, "draft_weight": 1,
 //                  "weights": [{"of": "trajectory", "weight": 2}, ...]}      graph_objective.h: GraphRule; needs a model
 //                                         with diffusion_shift 1 and "law": "graph" (task/prompt.h)
@@ -82,6 +83,7 @@ struct TrainConfig {
   bool diffusion_shift = false;  // of the model: the row before a mask predicts it
   double minimum_noise = 1e-3;
   std::vector<SectionRule> sections = fast_ddrive_sections();
+  SasdRule sasd_rule;
   uint64_t seed = 0;
   uint32_t rank = 0;
   int64_t steps = 1000, batch = 8, accumulate = 1, first_sample = 0;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A DFlash head under training (train/heads/dflash_network.h). Keys of its objective:
 //   {"layers": 2, "block": 16, "gamma": 7, "anchors": 512, "taps": [layers of the target], "answers": "target" | "data",
-//    "image_context": false, "heads", "kv_heads", "head_dim", "intermediate_size": else the target's}
-// "answers": what is drafted: the target's own greedy answer, as published, or the data's. Without "taps" the published rule chooses them.
-// Validation: tokens per round on held-out prompts if every anchor were a round: 1 + the drafts that hold before the first miss.
+//    "image_context": false, "scaffold": false, "heads", "kv_heads", "head_dim", "intermediate_size": else the target's}
+// "answers": what is drafted: the target's own greedy answer, as published, or the data's. Without "taps" the published rule chooses them. "scaffold": samples
+// with a form have its fixed tokens in the blocks, as decoders that force them draft; false: every token is drafted, as published.
+// Validation: tokens per round on held-out prompts if every anchor were a round: 1 + the drafts that hold before the first miss, fixed tokens
+// not counted.
 // The checkpoint is a folder for dflash:DIR.
 #include <algorithm>
 
@@ -20,8 +22,8 @@ class DFlashLearner final : public HeadLearner {
   using HeadLearner::HeadLearner;
 
   Status open() override {
-    SLIP_TRY_(only_keys({"layers", "block", "gamma", "anchors", "taps", "answers", "image_context", "heads", "kv_heads", "head_dim",
-                         "intermediate_size"}));
+    SLIP_TRY_(only_keys({"layers", "block", "gamma", "anchors", "taps", "answers", "image_context", "scaffold", "heads", "kv_heads",
+                         "head_dim", "intermediate_size"}));
     SLIP_TRY_(load_target());
     const LmInfo& info = target().lm().info();
     if (!info.rule.has_mask) return unsupported("{}: expected a target with a mask token, got one without", c_.target);
@@ -32,6 +34,7 @@ class DFlashLearner final : public HeadLearner {
     SLIP_TRY(s.gamma, real("gamma", 7, 0, 1e6));
     SLIP_TRY(anchors_, whole("anchors", 512, 1, 1 << 16));
     SLIP_TRY(image_context_, bool_or(c_.head, "image_context", false, "objective"));
+    SLIP_TRY(scaffold_, bool_or(c_.head, "scaffold", false, "objective"));
     SLIP_TRY(const std::string answers, string_or(c_.head, "answers", "target", "objective"));
     if (answers != "target" && answers != "data")
       return bad_input("objective: answers: expected \"target\" or \"data\", got \"{}\"", answers);
@@ -51,7 +54,8 @@ class DFlashLearner final : public HeadLearner {
     std::vector<std::vector<DFlashSlot>> slots;
     double weight = 0;
     for (int64_t i = 0; i < samples_of_step(); ++i) {
-      SLIP_TRY(DFlashSequence s, sequence(step, i));
+      SLIP_TRY(const DFlashSequence* kept, sequences_.get(*this, step, i, [&] { return sequence(step, i); }));
+      DFlashSequence s = *kept;
       PhiloxStream draw = stream(step, i, 0);
       s.anchors = draw_anchors(s.loss_mask, network_->shape().block, anchors_, draw);
       slots.push_back(dflash_slots(s, network_->shape()));
@@ -66,7 +70,8 @@ class DFlashLearner final : public HeadLearner {
   Result<double> validate() override {
     double rounds = 0, tokens = 0;
     for (int64_t i = 0; i < c_.validation.samples; ++i) {
-      SLIP_TRY(DFlashSequence s, sequence(0, i));
+      SLIP_TRY(const DFlashSequence* kept, sequences_.get(*this, 0, i, [&] { return sequence(0, i); }));
+      DFlashSequence s = *kept;
       PhiloxStream draw = stream(0, i, 0);
       s.anchors = draw_anchors(s.loss_mask, network_->shape().block, anchors_, draw);
       if (s.anchors.empty()) continue;
@@ -139,15 +144,22 @@ class DFlashLearner final : public HeadLearner {
     if (own_answers_) {
       SLIP_TRY(answer, target().answer(sample, prompt));
     }
+    SLIP_TRY(const std::vector<float> taps, target().run(prompt, answer, taps_));
+    const size_t rows = prompt.inputs.size() + answer.size(), width = taps.size() / rows;
     DFlashSequence s;
-    SLIP_TRY(s.taps, target().run(prompt, answer, taps_));
-    for (size_t k = 0; k < prompt.inputs.size() + answer.size(); ++k) {
+    for (size_t k = 0; k < rows; ++k) {
       const bool said = k >= prompt.inputs.size();
-      const auto* token = said ? &answer[k - prompt.inputs.size()] : std::get_if<TokenId>(&prompt.inputs[k]);
+      const size_t u = said ? k - prompt.inputs.size() : 0;
+      const auto* token = said ? &answer[u] : std::get_if<TokenId>(&prompt.inputs[k]);
+      if (token == nullptr && !image_context_) continue;  // an image row that nobody reads
       s.tokens.push_back(token != nullptr ? token->value : 0);
-      s.positions.push_back(said ? prompt.next_position + static_cast<int32_t>(k - prompt.inputs.size()) : prompt.positions[k].t);
-      s.context.push_back(token != nullptr || image_context_);
+      s.positions.push_back(said ? prompt.next_position + static_cast<int32_t>(u) : prompt.positions[k].t);
+      s.context.push_back(1);
       s.loss_mask.push_back(said);
+      const bool in_form = said && scaffold_ && sample.form && static_cast<int32_t>(u) < sample.form->length();
+      s.fixed.push_back(in_form && sample.form->fixed_at(static_cast<int32_t>(u)).has_value());
+      s.taps.insert(s.taps.end(), taps.begin() + static_cast<ptrdiff_t>(k * width),
+                    taps.begin() + static_cast<ptrdiff_t>((k + 1) * width));
     }
     return s;
   }
@@ -161,6 +173,7 @@ class DFlashLearner final : public HeadLearner {
     for (size_t a = 0; a < s.anchors.size(); ++a) {
       tokens += 1;
       for (int32_t k = 1; k < shape.block && s.anchors[a] + k < static_cast<int32_t>(s.tokens.size()); ++k) {
+        if (s.given(s.anchors[a] + k)) continue;
         const auto row = z.begin() + static_cast<ptrdiff_t>((a * static_cast<size_t>(shape.block) + static_cast<size_t>(k)) * V);
         if (std::max_element(row, row + static_cast<ptrdiff_t>(V)) - row != s.tokens[static_cast<size_t>(s.anchors[a] + k)]) break;
         tokens += 1;
@@ -170,9 +183,10 @@ class DFlashLearner final : public HeadLearner {
   }
 
   std::unique_ptr<DFlashNetwork> network_;
+  Kept<DFlashSequence> sequences_;
   std::vector<int32_t> taps_;
   int32_t anchors_ = 512, target_layers_ = 0, vocab_ = 0;
-  bool image_context_ = false, own_answers_ = true;
+  bool image_context_ = false, scaffold_ = false, own_answers_ = true;
 };
 
 }  // namespace

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A flow-matching trajectory head under training (train/heads/flow_network.h). Keys of its objective:
 //   {"rows": 64, "encoder": 128, "features": 20, "max_frequency": 100, "steps": 10, "answers": "target" | "data" | "none", "scale_samples": 64,
-//    "hidden_size", "intermediate_size": of the head's layers, else the target's}
+//    "until": SECTION, "cut": false, "hidden_size", "intermediate_size": of the head's layers, else the target's}
 // The head has as many layers as the target and reads, layer by layer, the keys and values that the target's pass over the prompt and its
 // reasoning left in the cache: the target's own greedy answer, the data's, or none. Rows are steps of 0.1 s of the expert's future, (dx, dy,
 // dyaw), divided by their deviation over the first `scale_samples` samples less their mean. Noise and time are keyed by (seed, step, sample).
+// "until": the answer is read up to this section of its form (the plan itself, say); absent: to its end. "cut": each sample is read up to a
+// drawn section's end, the prompt alone among them, so that one head plans from what is decided so far.
 // Validation: minus the mean displacement error at 3 s of trajectories sampled from keyed noise, metres.
 // The checkpoint is a folder for a FlowHead (models/draft/flow_head.h).
 #include <algorithm>
@@ -25,8 +27,8 @@ class FlowLearner final : public HeadLearner {
   using HeadLearner::HeadLearner;
 
   Status open() override {
-    SLIP_TRY_(only_keys(
-        {"rows", "encoder", "features", "max_frequency", "steps", "answers", "scale_samples", "hidden_size", "intermediate_size"}));
+    SLIP_TRY_(only_keys({"rows", "encoder", "features", "max_frequency", "steps", "answers", "scale_samples", "hidden_size",
+                         "intermediate_size", "until", "cut"}));
     SLIP_TRY_(load_target());
     DecoderLm* decoder = target().model().decoder();
     if (decoder == nullptr) return unsupported("{}: expected a target on the processor, got one on a device", c_.target);
@@ -48,6 +50,10 @@ class FlowLearner final : public HeadLearner {
     SLIP_TRY(answers_, string_or(c_.head, "answers", "target", "objective"));
     if (answers_ != "target" && answers_ != "data" && answers_ != "none")
       return bad_input("objective: answers: expected \"target\", \"data\" or \"none\", got \"{}\"", answers_);
+    SLIP_TRY(until_, string_or(c_.head, "until", "", "objective"));
+    SLIP_TRY(cut_, bool_or(c_.head, "cut", false, "objective"));
+    if (answers_ == "none" && (cut_ || !until_.empty()))
+      return bad_input("objective: answers: expected \"target\" or \"data\" with \"until\" or \"cut\", got \"none\"");
     network_ = std::make_unique<FlowNetwork>(s, Precision::kF32);
     SLIP_TRY(const int32_t scale_samples, whole("scale_samples", 64, 1, 1 << 16));
     return read_scale(scale_samples);
@@ -58,10 +64,8 @@ class FlowLearner final : public HeadLearner {
     const double scale = 1.0 / static_cast<double>(samples_of_step());
     double loss = 0;
     for (int64_t i = 0; i < samples_of_step(); ++i) {
-      SLIP_TRY(const Sample s, sample(step, i));
-      FlowSample f;
-      SLIP_TRY(f.prefix, prefix(s));
-      SLIP_TRY(f.action, normalised(s));
+      SLIP_TRY(const Seen* seen, seen_.get(*this, step, i, [&] { return see(step, i); }));
+      FlowSample f{.prefix = read_part(*seen, stream(step, i, 1)), .action = seen->action, .noise = {}};
       PhiloxStream draw = stream(step, i, 0);
       f.noise = gaussians(draw, f.action.size());
       f.t = .999 - .999 * beta_quantile(1.5, 1, draw.uniform());
@@ -73,12 +77,12 @@ class FlowLearner final : public HeadLearner {
   Result<double> validate() override {
     double error = 0;
     for (int64_t i = 0; i < c_.validation.samples; ++i) {
-      SLIP_TRY(const Sample s, sample(0, i));
-      SLIP_TRY(const FlowPrefix p, prefix(s));
+      SLIP_TRY(const Seen* seen, seen_.get(*this, 0, i, [&] { return see(0, i); }));
+      const FlowPrefix p = read_part(*seen, stream(0, i, 1));
       PhiloxStream draw = stream(0, i, 0);
       const size_t n = static_cast<size_t>(network_->shape().rows) * kAction;
       const std::vector<double> steps = network_->sample(p, gaussians(draw, n));
-      error += displacement(s, std::span(steps).last(n));
+      error += displacement(*seen, std::span(steps).last(n));
     }
     return -error / static_cast<double>(std::max<int64_t>(1, c_.validation.samples));
   }
@@ -102,7 +106,10 @@ class FlowLearner final : public HeadLearner {
                               {"fourier_features", s.features},
                               {"max_frequency", s.max_frequency},
                               {"euler_steps", s.steps},
-                              {"reads", answers_ == "none" ? "prompt" : "answer"},
+                              {"reads", answers_ == "none" ? "prompt"
+                                        : cut_             ? "sections"
+                                                           : "answer"},
+                              {"until", until_},
                               {"action_mean", json::value_from(mean_)},
                               {"action_deviation", json::value_from(deviation_)}};
     SLIP_TRY_(write_file(folder / "config.json", pretty(config)));
@@ -113,6 +120,14 @@ class FlowLearner final : public HeadLearner {
   HeadNetwork& network() const override { return *network_; }
 
  private:
+  /// A sample as the head sees it: what it reads, in whole; where the answer's sections end, in its rows; the normalised truth.
+  struct Seen {
+    FlowPrefix prefix;
+    int32_t answer_rows = 0;
+    std::vector<int32_t> ends;
+    std::vector<float> action;
+  };
+
   static std::vector<float> gaussians(PhiloxStream& draw, size_t count) {
     std::vector<float> out;
     while (out.size() < count) {
@@ -163,37 +178,80 @@ class FlowLearner final : public HeadLearner {
   }
 
   /// Mean distance over the first 3 s (or as far as the rows go) between a sampled and the true path.
-  double displacement(const Sample& s, std::span<const double> action) const {
+  double displacement(const Seen& s, std::span<const double> action) const {
     double x = 0, y = 0, tx = 0, ty = 0, error = 0;
     const int32_t n = std::min(kRowsAt3s, network_->shape().rows);
     for (int32_t i = 0; i < n; ++i) {
       const size_t at = static_cast<size_t>(i) * kAction;
       x += action[at] * deviation_[0] + mean_[0];
       y += action[at + 1] * deviation_[1] + mean_[1];
-      tx += static_cast<double>(s.future[at]);
-      ty += static_cast<double>(s.future[at + 1]);
+      tx += static_cast<double>(s.action[at]) * deviation_[0] + mean_[0];
+      ty += static_cast<double>(s.action[at + 1]) * deviation_[1] + mean_[1];
       error += std::hypot(x - tx, y - ty) / n;
     }
     return error;
   }
 
-  Result<FlowPrefix> prefix(const Sample& s) {
+  /// Rows of the answer before the section `until`, and where its sections end there; the prompt alone is the first end.
+  Status cut_answer(const Sample& s, std::vector<TokenId>& answer, std::vector<int32_t>& ends) const {
+    ends.assign(1, 0);
+    if (until_.empty() && !cut_) return {};
+    if (!s.form) return unsupported("objective: until, cut: expected samples with a form, got free text");
+    int32_t end = std::min(static_cast<int32_t>(answer.size()), s.form->length());
+    for (size_t k = 0; k < s.form->sections().size(); ++k) {
+      if (s.form->sections()[k].name != until_) continue;
+      for (end = 0; s.form->section_at(end) != static_cast<int32_t>(k);) ++end;
+    }
+    const bool known = until_.empty() || std::any_of(s.form->sections().begin(), s.form->sections().end(),
+                                                     [&](const Section& section) { return section.name == until_; });
+    if (!known) return bad_input("objective: until: expected a section of form {}, got \"{}\"", s.form->name(), until_);
+    for (int32_t u = 1; u <= end; ++u)
+      if (u == end || s.form->section_at(u) != s.form->section_at(u - 1)) ends.push_back(u);
+    answer.resize(static_cast<size_t>(end));
+    return {};
+  }
+
+  Result<Seen> see(int64_t step, int64_t i) {
+    SLIP_TRY(const Sample s, sample(step, i));
+    Seen seen;
+    SLIP_TRY(seen.action, normalised(s));
     SLIP_TRY(const Prompt prompt, target().prompt(s));
     std::vector<TokenId> answer;
     if (answers_ == "data") answer.assign(s.tokens.begin() + static_cast<ptrdiff_t>(prompt.inputs.size()), s.tokens.end());
     if (answers_ == "target") {
       SLIP_TRY(answer, target().answer(s, prompt));
     }
+    SLIP_TRY_(cut_answer(s, answer, seen.ends));
     SLIP_TRY(const std::vector<float> none, target().run(prompt, answer, {}));
-    FlowPrefix p;
+    FlowPrefix& p = seen.prefix;
     p.rows = static_cast<int32_t>(prompt.inputs.size() + answer.size());
     p.position = prompt.next_position + static_cast<int32_t>(answer.size());
+    seen.answer_rows = static_cast<int32_t>(answer.size());
     const KvArena& arena = target().model().decoder()->arena();
     const Qwen3Shape& l = network_->shape().layers;
     for (int32_t i = 0; i < l.layers; ++i) {
       copy(static_cast<const float*>(arena.keys(i)), arena, p.rows, l, p.keys);
       copy(static_cast<const float*>(arena.values(i)), arena, p.rows, l, p.values);
     }
+    return seen;
+  }
+
+  /// The prefix, or with "cut" the part of it up to a drawn section's end: under chain visibility what a pass over that part leaves.
+  FlowPrefix read_part(const Seen& seen, PhiloxStream draw) const {
+    if (!cut_) return seen.prefix;
+    const int32_t left = seen.answer_rows - seen.ends[draw.below(static_cast<uint32_t>(seen.ends.size()))];
+    const Qwen3Shape& l = network_->shape().layers;
+    const auto of_row = static_cast<size_t>(l.kv_heads) * static_cast<size_t>(l.head_dim),
+               all = static_cast<size_t>(seen.prefix.rows);
+    FlowPrefix p{.rows = seen.prefix.rows - left, .position = seen.prefix.position - left};
+    const auto take = [&](const std::vector<float>& from, std::vector<float>& to) {
+      for (size_t i = 0; i < static_cast<size_t>(l.layers); ++i) {
+        const auto first = from.begin() + static_cast<ptrdiff_t>(i * all * of_row);
+        to.insert(to.end(), first, first + static_cast<ptrdiff_t>(static_cast<size_t>(p.rows) * of_row));
+      }
+    };
+    take(seen.prefix.keys, p.keys);
+    take(seen.prefix.values, p.values);
     return p;
   }
 
@@ -206,7 +264,9 @@ class FlowLearner final : public HeadLearner {
   }
 
   std::unique_ptr<FlowNetwork> network_;
-  std::string answers_;
+  Kept<Seen> seen_;
+  std::string answers_, until_;
+  bool cut_ = false;
   std::vector<double> mean_, deviation_;
 };
 

@@ -26,12 +26,16 @@ Status HeadLearner::start(bool) {
 }
 
 Status HeadLearner::load_target() {
+  constexpr int64_t kMostScenes = 1 << 20;
+  SLIP_TRY(scenes_, whole("scenes", 0, 0, kMostScenes));
   SLIP_TRY(target_, Target::load(c_.target, c_.threads));
   return {};
 }
 
 int64_t HeadLearner::index_of(int64_t step, int64_t i) const {
-  return step == 0 ? c_.validation.first_sample + i : c_.first_sample + (step - 1) * samples_of_step() + i;
+  if (step == 0) return c_.validation.first_sample + i;
+  const int64_t number = (step - 1) * samples_of_step() + i;
+  return c_.first_sample + (scenes_ > 0 ? number % scenes_ : number);
 }
 
 Result<Sample> HeadLearner::sample(int64_t step, int64_t i) {
@@ -47,7 +51,7 @@ PhiloxStream HeadLearner::stream(int64_t step, int64_t i, uint32_t purpose) cons
 Status HeadLearner::only_keys(std::initializer_list<std::string_view> known) const {
   for (const auto& [key, value] : c_.head) {
     const std::string_view name(key.data(), key.size());
-    if (name != "kind" && std::find(known.begin(), known.end(), name) == known.end())
+    if (name != "kind" && name != "scenes" && std::find(known.begin(), known.end(), name) == known.end())
       return bad_input("{}: expected a known key of kind \"{}\", got \"{}\"", kWhere, word_of(c_.objective), name);
   }
   return {};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the learners of heads share: a frozen target, samples by number, a network's buffers. Each kind's "objective" keys stand on top of its
-// own file (dflash_learner.cc, commit_learner.cc, pilot_learner.cc, flow_learner.cc).
+// own file (dflash_learner.cc, commit_learner.cc, pilot_learner.cc, flow_learner.cc); all of them may have
+//   "scenes": N    the same N samples come again and again, and what the target makes of them is kept in memory; 0 (default): always new ones
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 
@@ -23,7 +25,7 @@ class HeadLearner : public Learner {
 
  protected:
   virtual HeadNetwork& network() const = 0;
-  /// The target, loaded. Threads: of the configuration.
+  /// The target, loaded. Threads: of the configuration. Reads "scenes", which every kind's objective may have.
   Status load_target();
   Target& target() { return *target_; }
   json::object target_config() const { return c_.model; }
@@ -32,6 +34,26 @@ class HeadLearner : public Learner {
   /// Sample `i` of a step, or of the validation set where step is 0; check_sample has seen it.
   Result<Sample> sample(int64_t step, int64_t i);
   int64_t index_of(int64_t step, int64_t i) const;
+  /// What the frozen target made of a sample, by the sample's number. Kept where it comes again: validation's samples always, those of
+  /// steps where there are "scenes" of them.
+  template <class T>
+  class Kept {
+   public:
+    template <class Make>
+    Result<const T*> get(const HeadLearner& learner, int64_t step, int64_t i, Make make) {
+      const int64_t index = learner.index_of(step, i);
+      const auto known = all_.find(index);
+      if (known != all_.end()) return &known->second;
+      SLIP_TRY(T made, make());
+      if (step == 0 || learner.scenes_ > 0) return &all_.emplace(index, std::move(made)).first->second;
+      last_ = std::move(made);
+      return &last_;
+    }
+
+   private:
+    std::map<int64_t, T> all_;
+    T last_;  // of a sample that does not come again
+  };
   /// A stream of its own for (step, i); step 0: of validation.
   PhiloxStream stream(int64_t step, int64_t i, uint32_t purpose) const;
 
@@ -56,6 +78,7 @@ class HeadLearner : public Learner {
 
  private:
   std::unique_ptr<Target> target_;
+  int64_t scenes_ = 0;  // so many samples, again and again; 0: every step has new ones
 };
 
 }  // namespace slip

@@ -6,41 +6,23 @@
 #include <cmath>
 #include <string>
 
-#include "core/safetensors.h"
 #include "train/loop/optimizer.h"
 #include "train/model/model_torch.h"
 #include "train/model/weights.h"
 #include "train/objective/objective.h"
+#include "train/objective/stored_testing.h"
 
 namespace slip {
 namespace {
 
-const std::filesystem::path kHeads = std::filesystem::path(SLIP_FIXTURES) / "heads";
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) throw std::runtime_error(r.error().message);
-  return std::move(*r);
-}
-
-json::object read(const std::string& name) { return must(read_json(kHeads / name)).as_object(); }
-double number(const json::value& v) { return v.to_number<double>(); }
-
-template <class T>
-std::vector<T> numbers(const json::value& v) {
-  std::vector<T> out;
-  for (const auto& x : v.as_array()) out.push_back(static_cast<T>(x.to_number<double>()));
-  return out;
-}
-
 class Joint : public testing::TestWithParam<const char*> {
  protected:
-  json::object file_ = read("nld_joint/" + std::string(GetParam()) + ".json");
-  Checkpoint inputs_ = must(Checkpoint::open_file(kHeads / ("nld_joint/" + std::string(GetParam()) + "_inputs.safetensors")));
-  Checkpoint truth_ = must(Checkpoint::open_file(kHeads / ("nld_joint/" + std::string(GetParam()) + "_f64.safetensors")));
+  json::object file_ = stored_json("nld_joint/" + std::string(GetParam()) + ".json");
+  Checkpoint inputs_ = stored_tensors("nld_joint/" + std::string(GetParam()) + "_inputs.safetensors");
+  Checkpoint truth_ = stored_tensors("nld_joint/" + std::string(GetParam()) + "_f64.safetensors");
 
   TrainModel model() const {
-    const auto folder = kHeads / "nld_joint" / file_.at("model").as_string().c_str();
+    const auto folder = kStoredHeads / "nld_joint" / file_.at("model").as_string().c_str();
     TrainModel m(must(ModelShape::from_config(must(read_json(folder / "config.json")).as_object(), "config.json")),
                  Precision::kF64);
     const Status s = load_weights(must(Checkpoint::open_folder(folder)), m.table(), m.values<double>());
@@ -138,7 +120,7 @@ TEST_P(Joint, LossesAndGradientsAreTheStoredOnes) {
 INSTANTIATE_TEST_SUITE_P(Models, Joint, testing::Values("qwen3", "ministral3"), [](const auto& i) { return std::string(i.param); });
 
 TEST(Schedules, RatesAreTheStoredOnes) {
-  const json::object file = read("schedules/rates.json");
+  const json::object file = stored_json("schedules/rates.json");
   for (const auto& v : file.at("rates").as_array()) {
     const json::object& o = v.as_object();
     RateSchedule r{.lr = number(o.at("lr")), .final_fraction = number(o.at("final_fraction"))};

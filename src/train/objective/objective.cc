@@ -87,13 +87,20 @@ void add_grounding(const Sample& s, SequenceRows& rows) {
     if (s.grounding[i] >= 0) rows.terms.push_back({static_cast<int32_t>(i), s.grounding[i], s.grounding_weight[i], false});
 }
 
-SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks,
-                       const std::vector<SectionRule>& sections) {
+SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks, const std::vector<SectionRule>& sections,
+                       const SasdRule& rule) {
   const std::vector<double> w = weights(s, sections);
   const std::array<NoisyRow, 2> noisy{NoisyRow{masks[0], w}, NoisyRow{masks[1], w}};
-  SequenceRows rows = dual_rows(s, turns_of_blocks(s.block), noisy, s.response, true);
+  const std::vector<uint8_t> none(s.tokens.size(), 0);
+  SequenceRows rows = dual_rows(s, turns_of_blocks(s.block), std::span(noisy).first(rule.complement ? 2 : 1),
+                                rule.ar_weight > 0 ? s.response : none, true);
+  if (rule.ar_weight > 0 && rule.ar_weight != 1)
+    for (auto& term : rows.terms) term.weight *= term.noisy ? 1 : rule.ar_weight;
   add_grounding(s, rows);
   rows.count = 2 * response_count(s);
+  if (!rule.by_sequence || rows.count <= 0) return rows;
+  for (auto& term : rows.terms) term.weight /= rows.count;
+  rows.count = 1;
   return rows;
 }
 
@@ -111,8 +118,10 @@ std::vector<SequenceRows> sasd_rows_unshared(const Sample& s, const std::array<s
   return out;
 }
 
-NldNoise nld_noise(const Sample& s, const NldRule&, const NoiseKey& key) {
-  PhiloxStream stream = noise_stream(key, 0);
+NldNoise nld_noise(const Sample& s, const NldRule& rule, const NoiseKey& key) {
+  NoiseKey of = key;
+  if (rule.noise_of_step) of.sample = 0;
+  PhiloxStream stream = noise_stream(of, 0);
   NldNoise noise;
   noise.t = stream.uniform();
   for (size_t i = 0; i < s.tokens.size(); ++i) noise.draw.push_back(stream.uniform());

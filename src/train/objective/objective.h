@@ -49,7 +49,14 @@ double beta_quantile(double a, double b, double u);
 
 /// Masked and complement.
 std::array<std::vector<uint8_t>, 2> sasd_masks(const Sample& s, const Noise& noise, double minimum_noise);
-SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks, const std::vector<SectionRule>& sections);
+/// What an ablation changes; as it stands: the paper's.
+struct SasdRule {
+  bool complement = true;    // false: the masked row alone, over the same divisor: half of the tokens are learned
+  double ar_weight = 1;      // of the clean half's next-token loss
+  bool by_sequence = false;  // average each sample by its own count, then over samples; else over the whole batch
+};
+SequenceRows sasd_rows(const Sample& s, const std::array<std::vector<uint8_t>, 2>& masks, const std::vector<SectionRule>& sections,
+                       const SasdRule& rule = {});
 
 struct NldRule {
   int32_t block_size = 32;  // the grid counts from the sequence's first row, images included
@@ -58,7 +65,9 @@ struct NldRule {
   bool answers_masked = false;     // only answers' tokens are masked (END included); else any token
   bool answers_predicted = false;  // only answers' tokens are labels; else any but the first
   bool by_sequence = false;        // average each sample by its own count, then over samples; else over the whole batch
-  int64_t ar_steps = 0;            // so many first steps are stage 1
+  bool noise_of_step =
+      false;             // all samples of a step share t and draws, as ranks with one seed do [NLD 2.3]; else each has its own
+  int64_t ar_steps = 0;  // so many first steps are stage 1
 };
 struct NldNoise {
   double t = 0;

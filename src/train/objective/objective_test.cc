@@ -193,6 +193,46 @@ TEST(Sasd, Bfloat16StaysNearFloat) {
   EXPECT_GT(dot / std::sqrt(aa * bb), 0.999);
 }
 
+// What an ablation switches off is gone from the loss, term by term; what stays has its weight.
+TEST(Sasd, SwitchesTakeTheirTermsAndNoOthers) {
+  const json::object f = fixture("sasd.json"), o = f.at("samples").as_array()[0].as_object();
+  const Sample s = sample_of(o);
+  const auto masks = stored_masks(o);
+  const auto sums = [](const SequenceRows& r) {
+    std::array<double, 3> out{};  // weights of noisy and of clean terms, terms
+    for (const auto& t : r.terms) out[t.noisy ? 0 : 1] += t.weight, out[2] += 1;
+    return out;
+  };
+  const SequenceRows all = sasd_rows(s, masks, {}), one = sasd_rows(s, masks, {}, {.complement = false}),
+                     no_ar = sasd_rows(s, masks, {}, {.ar_weight = 0}), half = sasd_rows(s, masks, {}, {.ar_weight = 0.5}),
+                     own = sasd_rows(s, masks, {}, {.by_sequence = true});
+  double masked = 0, response = 0;
+  for (size_t i = 0; i < s.tokens.size(); ++i) {
+    masked += masks[0][i] != 0 ? static_cast<double>(s.weight[i]) : 0;
+    response += s.response[i];
+  }
+  EXPECT_EQ(all.count, 2 * response);
+  EXPECT_NEAR(sums(one)[0], masked, 1e-9) << "the complement's terms are gone";
+  EXPECT_LT(sums(one)[0], sums(all)[0]);
+  EXPECT_EQ(sums(one)[1], sums(all)[1]);
+  EXPECT_EQ(one.count, all.count);
+  EXPECT_EQ(sums(no_ar)[1], 0);
+  EXPECT_EQ(sums(no_ar)[0], sums(all)[0]);
+  EXPECT_NEAR(sums(half)[1], sums(all)[1] / 2, 1e-9);
+  EXPECT_EQ(own.count, 1);
+  EXPECT_NEAR(sums(own)[0], sums(all)[0] / all.count, 1e-12);
+  EXPECT_EQ(sums(own)[2], sums(all)[2]);
+}
+
+TEST(Noise, OfAStepIsSharedByItsSamples) {
+  const Sample s = sample_of(fixture("nld.json").at("samples").as_array()[0].as_object());
+  const NldRule own{}, shared{.noise_of_step = true};
+  EXPECT_NE(nld_noise(s, own, {7, 0, 3, 1}).t, nld_noise(s, own, {7, 0, 3, 2}).t);
+  EXPECT_EQ(nld_noise(s, shared, {7, 0, 3, 1}).draw, nld_noise(s, shared, {7, 0, 3, 2}).draw);
+  EXPECT_EQ(nld_noise(s, shared, {7, 0, 3, 0}).draw, nld_noise(s, own, {7, 0, 3, 0}).draw);
+  EXPECT_NE(nld_noise(s, shared, {7, 0, 3, 1}).t, nld_noise(s, shared, {7, 0, 4, 1}).t);
+}
+
 TEST(Noise, DependsOnItsKeyAndNothingElse) {
   const Sample s = sample_of(fixture("sasd.json").at("samples").as_array()[0].as_object());
   const auto sections = fast_ddrive_sections();
