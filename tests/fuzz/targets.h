@@ -39,6 +39,7 @@ SLIP_FUZZ_TARGET(request)
 SLIP_FUZZ_TARGET(completion)
 SLIP_FUZZ_TARGET(observation)
 SLIP_FUZZ_TARGET(image_url)
+SLIP_FUZZ_TARGET(event)
 // record_targets.cc
 SLIP_FUZZ_TARGET(shard)
 SLIP_FUZZ_TARGET(record_index)
@@ -58,24 +59,18 @@ SLIP_FUZZ_TARGET(lines)
 #define SLIP_FUZZ_TARGET(name, shape) \
   { #name, Shape::shape, run_##name, seeds_##name }
 inline constexpr Target kTargets[] = {
-    SLIP_FUZZ_TARGET(adapter, kJson),       SLIP_FUZZ_TARGET(chat, kBytes),
-    SLIP_FUZZ_TARGET(completion, kJson),    SLIP_FUZZ_TARGET(config, kJson),
-    SLIP_FUZZ_TARGET(conversation, kBytes), SLIP_FUZZ_TARGET(conversation_set, kBytes),
-    SLIP_FUZZ_TARGET(ego, kJson),           SLIP_FUZZ_TARGET(form, kJson),
-    SLIP_FUZZ_TARGET(image_url, kBytes),    SLIP_FUZZ_TARGET(index, kJson),
-    SLIP_FUZZ_TARGET(jpeg, kBytes),         SLIP_FUZZ_TARGET(mcap, kBytes),
-    SLIP_FUZZ_TARGET(npy, kBytes),          SLIP_FUZZ_TARGET(nuscenes, kJson),
-    SLIP_FUZZ_TARGET(observation, kBytes),  SLIP_FUZZ_TARGET(packed, kJson),
-    SLIP_FUZZ_TARGET(pickle, kBytes),       SLIP_FUZZ_TARGET(pilot, kSafetensors),
-    SLIP_FUZZ_TARGET(png, kBytes),          SLIP_FUZZ_TARGET(ppm, kBytes),
-    SLIP_FUZZ_TARGET(preprocessor, kJson),  SLIP_FUZZ_TARGET(previous, kJson),
-    SLIP_FUZZ_TARGET(record_index, kJson),  SLIP_FUZZ_TARGET(request, kJson),
-    SLIP_FUZZ_TARGET(rows, kJson),          SLIP_FUZZ_TARGET(safetensors, kSafetensors),
-    SLIP_FUZZ_TARGET(shard, kBytes),        SLIP_FUZZ_TARGET(text, kBytes),
-    SLIP_FUZZ_TARGET(tfrecord, kBytes),     SLIP_FUZZ_TARGET(tokenizer, kJson),
-    SLIP_FUZZ_TARGET(torch, kBytes),        SLIP_FUZZ_TARGET(webp, kBytes),
-    SLIP_FUZZ_TARGET(width, kJson),         SLIP_FUZZ_TARGET(latency, kJson),
-    SLIP_FUZZ_TARGET(lines, kJson),
+    SLIP_FUZZ_TARGET(adapter, kJson),      SLIP_FUZZ_TARGET(chat, kBytes),         SLIP_FUZZ_TARGET(completion, kJson),
+    SLIP_FUZZ_TARGET(config, kJson),       SLIP_FUZZ_TARGET(conversation, kBytes), SLIP_FUZZ_TARGET(conversation_set, kBytes),
+    SLIP_FUZZ_TARGET(ego, kJson),          SLIP_FUZZ_TARGET(form, kJson),          SLIP_FUZZ_TARGET(image_url, kBytes),
+    SLIP_FUZZ_TARGET(index, kJson),        SLIP_FUZZ_TARGET(jpeg, kBytes),         SLIP_FUZZ_TARGET(mcap, kBytes),
+    SLIP_FUZZ_TARGET(npy, kBytes),         SLIP_FUZZ_TARGET(nuscenes, kJson),      SLIP_FUZZ_TARGET(observation, kBytes),
+    SLIP_FUZZ_TARGET(packed, kJson),       SLIP_FUZZ_TARGET(event, kBytes),        SLIP_FUZZ_TARGET(pickle, kBytes),
+    SLIP_FUZZ_TARGET(pilot, kSafetensors), SLIP_FUZZ_TARGET(png, kBytes),          SLIP_FUZZ_TARGET(ppm, kBytes),
+    SLIP_FUZZ_TARGET(preprocessor, kJson), SLIP_FUZZ_TARGET(previous, kJson),      SLIP_FUZZ_TARGET(record_index, kJson),
+    SLIP_FUZZ_TARGET(request, kJson),      SLIP_FUZZ_TARGET(rows, kJson),          SLIP_FUZZ_TARGET(safetensors, kSafetensors),
+    SLIP_FUZZ_TARGET(shard, kBytes),       SLIP_FUZZ_TARGET(text, kBytes),         SLIP_FUZZ_TARGET(tfrecord, kBytes),
+    SLIP_FUZZ_TARGET(tokenizer, kJson),    SLIP_FUZZ_TARGET(torch, kBytes),        SLIP_FUZZ_TARGET(webp, kBytes),
+    SLIP_FUZZ_TARGET(width, kJson),        SLIP_FUZZ_TARGET(latency, kJson),       SLIP_FUZZ_TARGET(lines, kJson),
 };
 #undef SLIP_FUZZ_TARGET
 
