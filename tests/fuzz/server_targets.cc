@@ -2,8 +2,10 @@
 // What a client of the server sends: bodies of completions, observations of the websocket, URLs of images.
 #include <cmath>
 
+#include "base/json.h"
 #include "fuzz/targets.h"
 #include "server/msgpack.h"
+#include "server/openai_reply.h"
 #include "server/openai_request.h"
 #include "server/policy_socket.h"
 
@@ -94,6 +96,31 @@ std::vector<std::string> seeds_image_url() {
       "data:image/x-portable-pixmap;base64," + server::to_base64("P6\n# c\n64 64\n255\n"),
       "file:///etc/passwd",
       "http://example.com/a.png"};
+}
+
+/// What a model writes may be any bytes; a client splits the stream at blank lines, whatever stands in it.
+void run_event(Bytes bytes) {
+  const std::string text(text_of(bytes));
+  const server::ReplyHead head{.id = "chatcmpl-0", .model = text.substr(0, 40), .fingerprint = "slip-0"};
+  const slipstream::FieldValue value{text.substr(0, 20), json::serialize(json::value(text)), text};
+  slipstream::Event told;
+  told.kind = slipstream::Event::Kind::kField;
+  told.field = &value;
+  const slipstream::Trajectory plan{.waypoints = {{1.5, -0.25}}};
+  for (const std::string& sent : {server::event(server::chunk(head, {server::text_choice(head, 0, text, true)})),
+                                  server::event(server::event_chunk(head, told)),
+                                  server::event(server::partial_part({{"a", text}}, server::plan_json(plan), {}))}) {
+    require(sent.starts_with("data: ") && sent.ends_with("\n\n"), "an event is a line of data and a blank one");
+    const std::string_view line = std::string_view(sent).substr(6, sent.size() - 8);
+    require(line.find_first_of("\r\n") == std::string_view::npos, "no line breaks within");
+    require(slipstream::to_valid_utf8(line) == line, "valid UTF-8");
+    require(parse_json(line, "event").has_value(), "valid JSON");
+  }
+}
+
+std::vector<std::string> seeds_event() {
+  return {"go on", "two\nlines\r\n\ndata: [DONE]\n\n", std::string("\xF0\x9F\x9A\x97 \xC3", 6), "{\"a\":1.5}", "\"\\u0000\"",
+          "1e999"};
 }
 
 }  // namespace slip::fuzz

@@ -41,6 +41,7 @@ SLIP_FUZZ_TARGET(request)
 SLIP_FUZZ_TARGET(completion)
 SLIP_FUZZ_TARGET(observation)
 SLIP_FUZZ_TARGET(image_url)
+SLIP_FUZZ_TARGET(event)
 // record_targets.cc
 SLIP_FUZZ_TARGET(shard)
 SLIP_FUZZ_TARGET(record_index)
@@ -68,6 +69,7 @@ inline constexpr Target kTargets[] = {
     SLIP_FUZZ_TARGET(conversation, kBytes),
     SLIP_FUZZ_TARGET(conversation_set, kBytes),
     SLIP_FUZZ_TARGET(ego, kJson),
+    SLIP_FUZZ_TARGET(event, kBytes),
     SLIP_FUZZ_TARGET(form, kJson),
     SLIP_FUZZ_TARGET(image_url, kBytes),
     SLIP_FUZZ_TARGET(index, kJson),
