@@ -77,6 +77,7 @@ Status form(const FormOptions& o) {
 }
 
 Status demo(const DemoOptions& o) {
+  if (o.grow > 0) return demo_grown(o);
   Bars bars;
   return print(slipstream::demonstrate(o.model, o.options, bars.progress(), slipstream::CancelToken::of_process()), o.json);
 }
