@@ -13,6 +13,7 @@
 #include "forecast/automatic.h"
 #include "form/schema/outline.h"
 #include "models/vision/image_rules.h"
+#include "slipstream/engine.h"
 #include "task/wod.h"
 
 namespace slip::api {
@@ -27,10 +28,11 @@ constexpr int64_t kDraftsOfText = 128;
 constexpr int64_t kAroundPrompt = 2048;
 constexpr size_t kAroundTurn = 64;  // role and marks of one more turn
 
-// The document of the request, the schema of a file, or of the form that the model was trained for; nothing for a built-in.
+// The document of the request, the schema of a file, or of the form that the model was trained for, by its name too; nothing for another
+// built-in.
 Result<json::value> schema_in_sight(const slipstream::Request& r, const std::string& folder) {
   if (!r.form_schema.empty()) return parse_json(r.form_schema, "schema");
-  if (r.form != "model") {
+  if (r.form != "model" && r.form != slipstream::own_form(folder)) {
     if (r.form.find('/') == std::string::npos && r.form.find('.') == std::string::npos) return json::value();
     return read_json(r.form, size_t{16} << 20);
   }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/clock/operation_clock.h"
 #include "base/log.h"
 
 namespace slip {
@@ -103,6 +104,17 @@ struct ThreadPool::Shared {
     bell.notify_all();  // no system call unless somebody sleeps
   }
 
+  void hand_out(int64_t indices, void (*f)(void*, int64_t), void* with) {
+    const OperationScope handing("hand-over to threads");
+    n.store(indices, std::memory_order_relaxed);
+    call.store(f, std::memory_order_relaxed);
+    context.store(with, std::memory_order_relaxed);
+    finished.store(0, std::memory_order_relaxed);
+    const uint64_t number = (ticket.load(std::memory_order_relaxed) >> 32) + 1;
+    ticket.store(number << 32 | static_cast<uint64_t>(indices), std::memory_order_release);
+    ring();
+  }
+
   void work() {
     for (;;) {
       const int rung = bell.load(std::memory_order_acquire);  // before drain: a run that begins after it rings again
@@ -137,14 +149,9 @@ void ThreadPool::run_erased(int64_t n, void (*call)(void*, int64_t), void* conte
   }
   SLIP_CHECK(n <= std::numeric_limits<uint32_t>::max(), "an index range fits a ticket");
   if (s.stop_asked && s.ask_stop()) return;
-  s.n.store(n, std::memory_order_relaxed);
-  s.call.store(call, std::memory_order_relaxed);
-  s.context.store(context, std::memory_order_relaxed);
-  s.finished.store(0, std::memory_order_relaxed);
-  const uint64_t number = (s.ticket.load(std::memory_order_relaxed) >> 32) + 1;
-  s.ticket.store(number << 32 | static_cast<uint64_t>(n), std::memory_order_release);
-  s.ring();
+  s.hand_out(n, call, context);
   const int64_t rest = n - s.drain(true);
+  const OperationScope waiting("waiting for threads");
   for (int spin = 0; s.finished.load(std::memory_order_acquire) != rest; ++spin) {
     if (spin > kSpins) std::this_thread::yield();
     relax();

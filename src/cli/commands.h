@@ -80,9 +80,12 @@ Result<slipstream::Request> request_from(const RunOptions& o);
 struct DemoOptions {
   std::string model;
   slipstream::DemonstrateOptions options;
+  int grow = 0;                // > 0: over the model grown so many times
+  std::string dtype = "auto";  // of the grown one
   bool json = false;
 };
 Status demo(const DemoOptions& o);
+Status demo_grown(const DemoOptions& o);  // bench/grow.cc
 
 struct VerifyCommand {
   std::string model;
@@ -125,6 +128,13 @@ struct SynthesizeCommand {
   bool json = false;
 };
 Status synthesize(const SynthesizeCommand& o);
+
+struct GrowCommand {
+  std::string model, out;
+  int times = 4, mlp = 1, layers = 1;
+  bool json = false;
+};
+Status grow(const GrowCommand& o);  // bench/grow.cc
 
 struct ConvertCommand {
   std::string source, out, tokenizer;

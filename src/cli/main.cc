@@ -130,6 +130,11 @@ void demo_command(CLI::App& app, Chosen& chosen) {
   add_model_flag(c, o.model, true);
   c->add_option("--seed", o.options.seed, "which scene; 0: a chosen one")->check(seed_number());
   c->add_option("--picture", o.options.png, "PNG to write; without it none is drawn");
+  c->add_option(
+       "--grow", o.grow,
+       "over the model grown so many times (1, 4, 16, 64; 0: as it is): what passes and rows cost, predicted and measured speed-up")
+      ->check(whole(0, 64));
+  add_dtype(c, o.dtype, true);
   add_device(c, o.options.device);
   add_threads(c, o.options.threads);
   add_json(c, o.json);
@@ -361,50 +366,6 @@ void study_command(CLI::App& app, Chosen& chosen, const char* self) {
   c->callback([&chosen, self] { chosen = {[self] { return study(o, self); }, &o.json}; });
 }
 
-void quantize_command(CLI::App& app, Chosen& chosen) {
-  static QuantizeCommand o;
-  auto* c = app.add_subcommand("quantize", "a packed copy of a model folder, mapped at start, with a report of its errors");
-  add_model(c, o.model);
-  c->add_option("--type", o.options.type, "int8, int4, bf16, f32")
-      ->required()
-      ->check(CLI::IsMember({"int8", "int4", "bf16", "f32"}));
-  c->add_option("--out", o.out, "folder to write")->required();
-  c->add_option("--records", o.options.records, "simulated records whose greedy answers are compared, for driving models; 0: none")
-      ->check(whole(0, 10000));
-  c->add_flag_callback(
-      "--no-compare", [] { o.options.compare = false; }, "leave out what needs both models to run");
-  add_threads(c, o.options.threads);
-  add_json(c, o.json);
-  c->callback([&chosen] { chosen = {[] { return quantize(o); }, &o.json}; });
-}
-
-void synthesize_command(CLI::App& app, Chosen& chosen) {
-  static SynthesizeCommand o;
-  auto* c = app.add_subcommand("synthesize", "a random-weight model folder of a real shape, for benchmarks");
-  c->add_option("--like", o.options.like, "the shape: " + fmt::format("{}", fmt::join(slipstream::synthetic_shapes(), ", ")))
-      ->required();
-  c->add_option("--dtype", o.options.dtype, "numbers as stored: bf16, f32, f16, fp8 (128 x 128 scales)");
-  c->add_option("--out", o.out, "folder to write")->required();
-  c->add_option("--seed", o.options.seed, "seed of the numbers")->check(seed_number());
-  c->add_option("--layers", o.options.layers, "a thinner one: decoder layers, towers in proportion; 0: all")->check(whole(0, 1024));
-  c->add_flag("--tiny", o.options.tiny, "the same family at the widths of a unit test");
-  c->add_option("--tokenizer", o.options.tokenizer,
-                "the released tokenizer's files (tokenizer.json, or vocab.json and merges.txt); none: bytes and made-up words");
-  add_threads(c, o.options.threads);
-  add_json(c, o.json);
-  c->callback([&chosen] { chosen = {[] { return synthesize(o); }, &o.json}; });
-}
-
-void convert_command(CLI::App& app, Chosen& chosen) {
-  static ConvertCommand o;
-  auto* c = app.add_subcommand("convert", "a native Prismatic checkpoint (MiniVLA's .pt) as a Hugging Face folder");
-  c->add_option("source", o.source, "the .pt file, or the run's folder")->required()->type_name("FILE.pt|DIR");
-  c->add_option("--out", o.out, "folder to write")->required();
-  c->add_option("--tokenizer", o.tokenizer, "folder with the text model's tokenizer; MiniVLA's extra tokens are added to it");
-  add_json(c, o.json);
-  c->callback([&chosen] { chosen = {[] { return convert(o); }, &o.json}; });
-}
-
 int report(Error e, bool json) {
   e.message = one_line(std::move(e.message));
   say(fmt::format("slipstream: {}\n", e.message));
@@ -438,6 +399,7 @@ int main_checked(int argc, char** argv) {
   quantize_command(app, chosen);
   convert_command(app, chosen);
   synthesize_command(app, chosen);
+  grow_command(app, chosen);
   eval_command(app, chosen);
   drive_command(app, chosen);
   limits_command(app, chosen);

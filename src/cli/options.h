@@ -67,6 +67,11 @@ Error usage_of(const CLI::App& app, const CLI::ParseError& e);
 
 /// The subcommands of `bench` (bench/options.cc).
 void bench_commands(CLI::App& app, Chosen& chosen);
+/// quantize, synthesize, grow, convert (folder_options.cc).
+void quantize_command(CLI::App& app, Chosen& chosen);
+void synthesize_command(CLI::App& app, Chosen& chosen);
+void grow_command(CLI::App& app, Chosen& chosen);
+void convert_command(CLI::App& app, Chosen& chosen);
 /// The server (serve_command.cc).
 void serve_command(CLI::App& app, Chosen& chosen);
 /// The hidden command that writes man pages and completions (pages_command.cc).

@@ -82,6 +82,7 @@ Status form(const FormOptions& o) {
 }
 
 Status demo(const DemoOptions& o) {
+  if (o.grow > 0) return demo_grown(o);
   return print_with_bars(o.json,
                          [&](auto progress, auto cancel) { return slipstream::demonstrate(o.model, o.options, progress, cancel); });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/clock/operation_clock.h"
 #include "base/log.h"
 #include "base/measure.h"
 #include "decode/types/capacity.h"
@@ -48,6 +49,7 @@ Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>
 
 Status Answering::read_form() {
   if (request_.free_text()) return {};
+  const StageScope stage("form");
   const auto start = Clock::now();
   if (is_action_form(model_.config(), request_.form)) SLIP_TRY_(check_statistics());
   SLIP_TRY(out_.form, engine_.form_of(request_));
@@ -152,15 +154,22 @@ int64_t Answering::slots_for(const Prompt& prompt, const DecodeOptions& options)
 }
 
 Result<std::vector<Decoded>> Answering::decode(const Prompt& prompt) {
-  SLIP_TRY(DecodeOptions options, decode_options());
-  SLIP_TRY_(fit_positions(prompt, options));
-  SLIP_TRY(DecodeContext context, decode_context(prompt, options));
-  SLIP_TRY(const std::vector<double> scale, action_scale());
-  SLIP_TRY_(resolve_method(out_.method, out_.form.get(), scale));
+  const StageScope stage("commit");
+  DecodeOptions options;
+  DecodeContext context;
+  {
+    const OperationScope choosing("choice of the decoder");
+    SLIP_TRY(options, decode_options());
+    SLIP_TRY_(fit_positions(prompt, options));
+    SLIP_TRY(context, decode_context(prompt, options));
+    SLIP_TRY(const std::vector<double> scale, action_scale());
+    SLIP_TRY_(resolve_method(out_.method, out_.form.get(), scale));
+  }
   Lm* lm = &model_.lm();
   if (seat_) {
     SLIP_TRY(lm, seat_->take(prompt, slots_for(prompt, options), out_.method, context));
   }
+  const OperationScope rounds("rounds");
   SLIP_TRY(auto answers, Decoder(*lm, out_.method).rollouts(prompt, form(), options, request_.rollouts, context));
   if (kind_) engine_.automatic_->ran(*kind_, answers.front().statistics, prompt, !seat_);
   return answers;
@@ -169,7 +178,10 @@ Result<std::vector<Decoded>> Answering::decode(const Prompt& prompt) {
 Result<std::vector<Decoded>> Answering::encode_and_decode() {
   const auto start = Clock::now();
   if (seat_) SLIP_TRY_(seat_->begin_encode());
-  auto rows = encode();
+  auto rows = [this] {
+    const StageScope stage("encode");
+    return encode();
+  }();
   if (seat_) seat_->end_encode();
   if (!rows) return rows.error();
   out_.stages.encode_ms = ms_since(start);
@@ -210,6 +222,7 @@ Finish Answering::end_text(const std::vector<TokenId>& tokens, std::string& text
 }
 
 Status Answering::read(std::vector<Decoded> decoded) {
+  const StageScope stage("plan");
   const auto start = Clock::now();
   std::vector<std::vector<Waypoint>> rollouts;
   const Tokenizer& tokenizer = *model_.tokenizer();

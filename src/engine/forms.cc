@@ -21,6 +21,13 @@ std::string title_of(const json::value& schema) {
   return title && title->is_string() ? std::string(title->get_string()) : "schema";
 }
 
+/// Is it the name of the form that the folder was trained for? Then the model's own is meant, budgets included, not the built-in of that name.
+bool is_own(const std::string& name, const TaskOptions& task, const std::filesystem::path& folder) {
+  if (name != words(task.form)) return false;
+  const auto config = read_json(folder / "config.json");
+  return config && config->is_object() && config->get_object().contains("slipstream");
+}
+
 }  // namespace
 
 bool is_action_form(const ModelConfig& config, std::string_view name) {
@@ -40,7 +47,7 @@ Result<CompiledForm> Forms::compile(const std::string& name, std::string_view un
     SLIP_TRY(const json::value schema, own_action_schema(*model_->config().action, *tokens.tokenizer, unnorm_key));
     return compile_schema(schema, std::string_view(schema.at("title").as_string()), tokens);
   }
-  if (name == "model") return task_form(*task_, tokens);
+  if (name == "model" || is_own(name, *task_, model_->folder())) return task_form(*task_, tokens);
   if (const auto builtin = builtin_schema(name)) return compile_schema(*builtin, name, tokens);
   if (name.find('/') == std::string::npos && name.find('.') == std::string::npos)
     return bad_input("--form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),

@@ -2,6 +2,7 @@
 // The stages admit and encode of a request: images into patches and features, text around them, rows.
 #include <atomic>
 
+#include "base/clock/operation_clock.h"
 #include "engine/answering.h"
 #include "task/prompt.h"
 
@@ -37,6 +38,7 @@ Result<std::string> Answering::user_text() const {
 
 // Cameras side by side: each is one thread's work of some ten milliseconds, and the tower, which follows, keeps all threads busy.
 Status Answering::preprocess(std::span<const Image> images, std::vector<PatchGrid>& grids) {
+  const OperationScope resizing("resizing into patches");
   std::vector<std::optional<Result<PatchGrid>>> made(images.size());
   std::atomic<int64_t> done{0};
   model_.pool().run(static_cast<int64_t>(images.size()), [&](int64_t i) {
@@ -75,6 +77,7 @@ Result<std::vector<VideoPatches>> Answering::preprocess(std::span<const VideoCli
 }
 
 Result<Prompt> Answering::encode() {
+  const OperationScope making("prompt text and rows");
   std::vector<PatchGrid> grids;
   const bool blind = request_.ego && !engine_.task().cameras;  // records bring pictures that this model was not trained to see
   if (!blind && !request_.grids.empty()) {

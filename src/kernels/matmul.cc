@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with packed weights, plain and fused (pieces.h says how they are cut).
 #include "base/check.h"
+#include "base/clock/operation_clock.h"
 #include "kernels/pieces.h"
 
 namespace slip {
@@ -36,6 +37,7 @@ void swiglu_in_blocks(const PackedMatrix& w, const ProductInput& in, const float
                    f.ldo = kBlockColumns;
                    finish(f);
                  }
+                 const OperationScope gating("activation");
                  for (int64_t r = 0; r < n; r++)
                    o.swiglu(gate + r * kBlockColumns, up + r * kBlockColumns, kBlockColumns,
                             out_TF + (t + r) * ldo + u * kBlockColumns);
@@ -49,6 +51,7 @@ PackedInput pack_input(const PackedMatrix& w, const PackedLayout& layout, const 
                        Workspace& workspace) {
   if (w.type() == WeightType::kF32 && in.gain_K == nullptr)
     return {reinterpret_cast<const Word*>(in.x_TK), in.ldx, kChunkSteps, nullptr};
+  const OperationScope packing("norm and packing");
   const int64_t line = kChunkSteps * ops().x_words[static_cast<int>(w.type())], chunk = in.rows * line;
   const int64_t chunks = (layout.steps + kChunkSteps - 1) / kChunkSteps;
   Word* words = workspace.get<Word>(kSlotWords, static_cast<size_t>(chunks * chunk));
@@ -137,6 +140,7 @@ void matmul_swiglu(const PackedMatrix& gate_up, const ProductInput& x, const flo
   if (f % kBlockColumns == 0) return swiglu_in_blocks(gate_up, x, bias_2F, out_TF, ldo, pool, workspace);
   float* both = workspace.get<float>(kSlotGateUp, static_cast<size_t>(x.rows * 2 * f));
   matmul(gate_up, x, {.out_TN = both, .ldo = 2 * f, .bias_N = bias_2F}, pool, workspace);
+  const OperationScope gating("activation");
   const auto row = [&](int64_t t) { ops().swiglu(both + t * 2 * f, both + t * 2 * f + f, f, out_TF + t * ldo); };
   if (x.rows * f < kAloneNumbers)
     for (int64_t t = 0; t < x.rows; t++) row(t);

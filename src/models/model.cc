@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/clock/operation_clock.h"
 #include "models/adapter.h"
 #include "models/config/openvla.h"
 #include "models/device.h"
@@ -186,6 +187,7 @@ Result<PatchGrid> Model::preprocess(const Image& image) const {
 Status Model::encode_images(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel) {
   features_ND.clear();
   if (images.empty()) return {};
+  const OperationScope encoding("tower");
   if (!vision_) return unsupported("{}: expected a model with a vision tower, got {}", folder_.string(), config_.architecture);
   if (!features_.enabled()) return vision_->encode(images, features_ND, cancel);
   std::vector<const PatchGrid*> missing;
@@ -211,6 +213,7 @@ Result<Prompt> Model::build_prompt(std::span<const ChatMessage> messages, std::s
 }
 
 Result<std::vector<TokenId>> Model::prompt_tokens(std::string_view text) const {
+  const OperationScope splitting("text to tokens");
   SLIP_TRY(const Tokenizer* tokenizer, need_tokenizer());
   SLIP_TRY(std::vector<TokenId> tokens, tokenizer->encode(text));
   // OpenVLA's patches stand behind BOS, which Llama's tokenizer puts in front of every text; Qwen has none.

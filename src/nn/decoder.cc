@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/clock/operation_clock.h"
 #include "nn/answers.h"
 #include "nn/buffer.h"
 #include "nn/window.h"
@@ -96,12 +97,19 @@ class Watched {
 }  // namespace
 
 Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
+  const OperationScope running("pass, the rest");
   SLIP_TRY_(check_(pass, info_));
   begin_output(pass, info_, out);
   if (pass.rows.empty()) return {};
   const Watched watched(pool_, pass.watch);
-  prepare(pass);
-  embed(pass);
+  {
+    const OperationScope preparing("rows and rotation tables");
+    prepare(pass);
+  }
+  {
+    const OperationScope embedding("embedding");
+    embed(pass);
+  }
   tap("embeds_TD", a_.x_TD.data());
   layers(pass, out);
   if (!pool_.stopped()) head(pass, out);
@@ -222,8 +230,12 @@ void DecoderLm::project(int32_t layer, const Share& s) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   const int64_t line = int64_t{o.heads + 2 * o.kv_heads} * o.head_width, half = rope_.half();
   float* qkv_TE = a_.qkv_TE.data() + s.first * line;
-  matmul(w.qkv, ProductInput{a_.x_TD.data() + s.first * o.width, s.rows, o.width, w.attention_norm_D.data(), o.norm_eps},
-         ProductOutput{qkv_TE, line, or_null(w.qkv_bias)}, s.pool, s.workspace);
+  {
+    const OperationScope product("qkv product");
+    matmul(w.qkv, ProductInput{a_.x_TD.data() + s.first * o.width, s.rows, o.width, w.attention_norm_D.data(), o.norm_eps},
+           ProductOutput{qkv_TE, line, or_null(w.qkv_bias)}, s.pool, s.workspace);
+  }
+  const OperationScope rotating("rotation and storing keys");
   RotateStoreArgs args;
   args.qkv_TE = qkv_TE;
   args.rows = s.rows;
@@ -272,7 +284,11 @@ void DecoderLm::attend(const Pass& pass, int32_t layer, const Share& s) {
   args.row_spans = {(slides(layer) ? a_.window_spans_T : a_.row_spans_T).data() + s.first, static_cast<size_t>(s.rows)};
   args.spans = slides(layer) ? std::span<const SlotSpan>(a_.windowed) : pass.spans;
   args.q_scale_T = a_.q_scale_T.empty() ? nullptr : a_.q_scale_T.data() + s.first;
-  attention(args, s.pool, s.workspace);
+  {
+    const OperationScope attending("attention");
+    attention(args, s.pool, s.workspace);
+  }
+  const OperationScope product("o product");
   const ProductInput attended{args.out_THK, s.rows, q};
   float* x_TD = a_.x_TD.data() + s.first * o.width;
   if (!pass.draft_adapter) return matmul(w.o, attended, ProductOutput{x_TD, o.width, or_null(w.o_bias), true}, s.pool, s.workspace);
@@ -320,8 +336,12 @@ void DecoderLm::mlp_block(int32_t layer, const Share& s) {
   for (int64_t first = 0; first < s.rows; first += kMlpRows) {
     const int64_t rows = std::min(kMlpRows, s.rows - first);
     float* x_TD = a_.x_TD.data() + (s.first + first) * o.width;
-    matmul_swiglu(w.gate_up, ProductInput{x_TD, rows, o.width, w.mlp_norm_D.data(), o.norm_eps}, or_null(w.gate_up_bias), gated_TF,
-                  f, s.pool, s.workspace);
+    {
+      const OperationScope gating("gate and up product");
+      matmul_swiglu(w.gate_up, ProductInput{x_TD, rows, o.width, w.mlp_norm_D.data(), o.norm_eps}, or_null(w.gate_up_bias),
+                    gated_TF, f, s.pool, s.workspace);
+    }
+    const OperationScope product("down product");
     matmul(w.down, ProductInput{gated_TF, rows, f}, ProductOutput{x_TD, o.width, or_null(w.down_bias), true}, s.pool, s.workspace);
   }
 }
@@ -329,6 +349,7 @@ void DecoderLm::mlp_block(int32_t layer, const Share& s) {
 void DecoderLm::head(const Pass& pass, PassOutput& out) {
   const auto& [wanted_N, argmax_N, logits_N] = a_.by_want;
   if (rows_ == 0 || (wanted_N.empty() && !tap_)) return;
+  const OperationScope heading("head");
   const int64_t width = options_.width, vocab = options_.vocab;
   rms_norm(a_.x_TD.data(), rows_, width, weights_.final_norm_D.data(), options_.norm_eps, a_.normed_TD.data(), pool_);
   tap("final_norm_TD", a_.normed_TD.data());

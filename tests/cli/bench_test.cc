@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bench prefill`, `bench vision` and `bench answer` through the binary over small models: every stage has its number, the answer is
 // the recorded one, and what is extrapolated says so.
+#include <set>
+
 #include "tests/cli/process.h"
 
 namespace slip::test {
@@ -82,6 +84,33 @@ TEST_F(Bench, AnswerGivesMillisecondsPerStage) {
   const double per_pass = number(all[2], "tokens_per_forward");
   EXPECT_EQ(all[2].at("tokens").as_int64(), 404);
   EXPECT_NEAR(per_pass, 4.9, 0.5) << "five seeds set the odds, one is run";
+}
+
+// Whole times are the machine's; that all of it has a name is the program's. What lies between two scopes is some function calls.
+TEST_F(Bench, AnAnswerInTheModelsOwnFormIsAccountedForByOperation) {
+  const auto all = lines(
+      {"bench", "answer", "--model", demo_model() + "-cot", "--decoders", "ar,fields,fields-spec", "--repeats", "1", "--json"});
+  ASSERT_EQ(all.size(), 3u);
+  for (const json::value& v : all) {
+    double operations = 0, stages = 0;
+    std::set<std::string> of_prefill;
+    for (const json::value& o : v.at("operations").as_array()) {
+      operations += number(o, "ms");
+      if (o.at("stage").as_string() == "prefill") of_prefill.insert(std::string(o.at("operation").as_string()));
+    }
+    for (const auto& stage : v.at("ms").as_object()) stages += stage.value().to_number<double>();
+    const double total = number(v, "total_ms");
+    EXPECT_NEAR(operations, total, 1e-6 * total);
+    EXPECT_NEAR(stages, total, 1e-6 * total);
+    EXPECT_GT(number(v, "named_ms"), 0.95 * total);
+    for (const char* stage : {"form", "encode", "prefill", "verify", "commit", "plan"})
+      EXPECT_GT(number(v.at("ms"), stage), 0) << stage;
+    for (const char* name : {"qkv product", "attention", "o product", "gate and up product", "activation", "down product",
+                             "norm and packing", "rotation and storing keys", "embedding"})
+      EXPECT_EQ(of_prefill.count(name), 1u) << name;
+    EXPECT_EQ(v.at("tokens").as_int64(), all[0].at("tokens").as_int64());
+  }
+  refused({"bench", "answer", "--model", fixture("models/qwen2_5_vl"), "--decoders", "auto"}, 2, "auto");
 }
 
 TEST_F(Bench, AnswerLeavesOutTheRowsOfTheFrameBefore) {

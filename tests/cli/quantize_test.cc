@@ -58,6 +58,26 @@ TEST_F(CliQuantize, DrivingModelReportsItsAgreement) {
   EXPECT_GT(same.at("same_fields").to_number<double>(), 0.5);
 }
 
+TEST_F(CliQuantize, GrowMakesALargerModelThatAnswersTheSame) {
+  const std::string small = demo_model().substr(0, demo_model().rfind('/')) + "/tri", large = path("large");
+  const json::value made = run_json({"grow", small, "--times", "4", "--layers", "2", "--out", large});
+  EXPECT_GT(made.at("parameters").as_int64(), 16 * made.at("parameters_before").as_int64());
+  const auto answer = [&](const std::string& model, const char* decoder) {
+    return run_json({"run", "--model", model, "--form", "none", "--decoder", decoder, "--prompt", "What is ahead?", "--max-tokens",
+                     "12"})
+        .at("tokens");
+  };
+  if (made.at("same_bits").at("avx512").as_bool() || run({"--version"}).out.find("avx512") == std::string::npos) {
+    EXPECT_EQ(answer(large, "ar"), answer(small, "ar"));
+    EXPECT_EQ(answer(large, "self-spec"), answer(small, "ar"));
+  }
+  refused({"grow", small, "--times", "4", "--out", large}, 3, "exists");
+  refused({"grow", small, "--times", "3", "--out", path("x")}, 2, "1, 4, 16 or 64");
+  refused({"grow", small, "--times", "0", "--out", path("x")}, 2, "--times");
+  refused({"grow", path("nowhere"), "--out", path("x")}, 3, "nowhere");
+  refused({"grow", small, "--times", "4"}, 2, "--out");
+}
+
 TEST_F(CliQuantize, RefusesWhatItCannotDo) {
   const std::string model = tiny("qwen2.5-0.5b", "text");
   refused({"synthesize", "--like", "qwen9", "--out", path("x")}, 2, "qwen2.5-vl-3b");

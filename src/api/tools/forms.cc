@@ -14,6 +14,7 @@
 #include "form/schema/typed.h"
 #include "form/schema/values.h"
 #include "models/model.h"
+#include "slipstream/engine.h"
 
 namespace slip::api {
 
@@ -63,7 +64,7 @@ Result<json::value> schema_of(const Asked& o) {
   }
   if (!o.unnorm_key.empty())
     return usage_error("--unnorm-key: expected the form of actions of a model with statistics, got form {}", o.form);
-  if (o.form == "model") {
+  if (o.form == "model" || (!o.model.empty() && o.form == slipstream::own_form(o.model))) {
     SLIP_TRY(const json::value config, whole_config(o.model));
     SLIP_TRY(const TaskOptions task, task_options(config.get_object(), (std::filesystem::path(o.model) / "config.json").string()));
     return task_schema(task);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bench answer`: a three-camera driving request of Fast-dDrive's size, stage by stage, for a model of any weights. The passes are
+// `bench answer` of a model without a form of its own: a three-camera driving request of Fast-dDrive's size, stage by stage, for any weights. The passes are
 // the engine's decoders' own; what they say is a recorded answer, and drafts hold with odds that bring scaffold-spec to the published
 // tokens per pass (replay.h). The stage `commit` is everything of decoding that is not a pass.
 #include <algorithm>
 #include <optional>
 
 #include "api/tools/words.h"
+#include "base/clock/operation_clock.h"
 #include "base/interrupt.h"
 #include "base/measure.h"
 #include "cli/bench/measure.h"
+#include "cli/bench/operations.h"
+#include "cli/bench/own_answer.h"
 #include "cli/bench/pictures.h"
 #include "cli/bench/replay.h"
 #include "cli/output.h"
@@ -132,7 +135,9 @@ struct Outcome {
   bool as_recorded = false;
 };
 
-Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked& asked, const BenchAnswerOptions& o, float odds) {
+/// `clock` counts what runs of the decoding.
+Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked& asked, const BenchAnswerOptions& o, float odds,
+                            OperationClock& clock) {
   Outcome out;
   out.ms.admit = asked.admit_ms;
   out.ms.encode = asked.encode_ms;
@@ -159,7 +164,14 @@ Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked
   SLIP_TRY(Method method, method_of(preset));
   Decoder decoder(lm, std::move(method));
   const double spent_before = lm.spent_ms();
-  SLIP_TRY(const Decoded decoded, decoder.decode(asked.prompt, &answer.form, options, context));
+  clock.start();
+  auto answered = [&] {
+    const StageScope stage("commit");
+    const OperationScope rounds("rounds");
+    return decoder.decode(asked.prompt, &answer.form, options, context);
+  }();
+  clock.stop();
+  SLIP_TRY(const Decoded decoded, std::move(answered));
   for (const ReplayPass& p : lm.log()) {
     (p.kind == ReplayKind::kPrefill ? out.ms.prefill : p.kind == ReplayKind::kDraft ? out.ms.draft : out.ms.verify) += p.ms;
     out.passes_run += p.ran;
@@ -173,7 +185,7 @@ Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked
 }
 
 json::object json_of(const BenchAnswerOptions& o, Model& model, const std::string& preset, const Asked& asked, const Outcome& out,
-                     const MachineState& state, double peak, float odds) {
+                     const MachineState& state, double peak, float odds, const OperationClock& clock) {
   const Statistics& s = out.statistics;
   const Stages& m = out.ms;
   return json::object{{"bench", "answer"},
@@ -207,7 +219,8 @@ json::object json_of(const BenchAnswerOptions& o, Model& model, const std::strin
                       {"steady", state.steady()},
                       {"dot_gops", peak},
                       {"isa", api::word_of(isa_choice().isa)},
-                      {"threads", model.pool().threads()}};
+                      {"threads", model.pool().threads()},
+                      {"operations", operations_json(clock)}};
 }
 
 void print_row(const std::string& preset, const Outcome& out, const MachineState& state) {
@@ -224,7 +237,12 @@ void print_row(const std::string& preset, const Outcome& out, const MachineState
 
 }  // namespace
 
-Status bench_answer(const BenchAnswerOptions& o) {
+Status bench_answer(const BenchAnswerOptions& asked_for) {
+  if (has_own_answer(asked_for)) return bench_own_answer(asked_for);
+  BenchAnswerOptions o = asked_for;
+  if (o.presets.empty()) o.presets = {"ar", "scaffold-ar", "scaffold-spec", "fields-spec"};
+  if (std::find(o.presets.begin(), o.presets.end(), "auto") != o.presets.end())
+    return usage_error("--decoders: expected presets of a recorded answer, whose drafts hold by dice, got auto");
   constexpr int kRoomForAnswer = 1600;
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, o.rows + kRoomForAnswer, o.device));
   Model& model = engine->model();
@@ -240,15 +258,21 @@ Status bench_answer(const BenchAnswerOptions& o) {
         "  {:<14} {:>5} {:>6} {:>6} {:>7} {:>7} | {:>7} {:>8} {:>6} {:>9} {:>9} {:>9} {:>7} {:>6} {:>10}  ms\n",
         o.model, word_of_type(model.options().type), asked.prompt.inputs.size(), odds, o.per_pass, "preset", "pass", "rows",
         "tokens", "/pass", "reused", "admit", "encode", "form", "prefill", "draft", "verify", "commit", "plan", "total"));
+  std::vector<std::unique_ptr<OperationClock>> clocks;
   for (const std::string& preset : o.presets) {
     SLIP_TRY_(check_interrupt());
-    SLIP_TRY(const Outcome out, answer_with(preset, model, asked, o, odds));
+    OperationClock& clock = *clocks.emplace_back(std::make_unique<OperationClock>());
+    SLIP_TRY(const Outcome out, answer_with(preset, model, asked, o, odds, clock));
     const MachineState state = watch.next();
     if (!out.as_recorded) return check_failed("bench answer: {}: expected the recorded answer, got another", preset);
     if (o.json)
-      print_json(json_of(o, model, preset, asked, out, state, peak, odds));
+      print_json(json_of(o, model, preset, asked, out, state, peak, odds, clock));
     else
       print_row(preset, out, state);
+  }
+  for (size_t i = 0; !o.json && i < clocks.size(); ++i) {
+    print_text(fmt::format("\n{}, passes that ran:\n", o.presets[i]));
+    print_operations(*clocks[i]);
   }
   return {};
 }

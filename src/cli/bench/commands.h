@@ -32,11 +32,13 @@ Status bench_vision(const BenchVisionOptions& o);
 
 struct BenchAnswerOptions {
   std::string model, dtype = "auto", device = "cpu";
-  std::vector<std::string> presets = {"ar", "scaffold-ar", "scaffold-spec", "fields-spec"};
+  std::vector<std::string> presets;  // none: those of the kind of answer
   int rows = 1440, cameras = 3, width = 972, height = 1079;
   double per_pass = 4.9;
   int every = 8, threads = 0;
-  bool reuse = false, no_images = false, json = false;
+  uint64_t scene = 0;  // of an own answer; 0: a held-out one
+  int repeats = 5;     // likewise
+  bool recorded = false, reuse = false, no_images = false, json = false;
 };
 Status bench_answer(const BenchAnswerOptions& o);
 

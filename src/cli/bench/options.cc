@@ -34,7 +34,7 @@ void bench_forward_commands(CLI::App* bench, Chosen& chosen) {
   e->callback([&chosen] { chosen = {[] { return bench_prefill(p); }, &p.json}; });
 }
 
-void bench_request_commands(CLI::App* bench, Chosen& chosen) {
+void bench_vision_command(CLI::App* bench, Chosen& chosen) {
   static BenchVisionOptions v;
   auto* c = bench->add_subcommand("vision", "a driving request's pictures to feature rows, stage by stage");
   add_model_flag(c, v.model, true);
@@ -48,13 +48,24 @@ void bench_request_commands(CLI::App* bench, Chosen& chosen) {
   add_threads(c, v.threads);
   add_json(c, v.json);
   c->callback([&chosen] { chosen = {[] { return bench_vision(v); }, &v.json}; });
+}
+
+void bench_answer_command(CLI::App* bench, Chosen& chosen) {
   static BenchAnswerOptions a;
-  auto* e = bench->add_subcommand("answer", "a three-camera request with a recorded answer: milliseconds per stage");
+  auto* e = bench->add_subcommand("answer", "one answer by stage and operation: a scene's, or a recorded one at a published size");
   add_model_flag(e, a.model, true);
   add_dtype(e, a.dtype, true);
-  e->add_option("--decoders", a.presets, "presets (default ar scaffold-ar scaffold-spec fields-spec)")
+  e->add_option(
+       "--decoders", a.presets,
+       "presets (default: auto, ar and those of the model's visibility; recorded: ar scaffold-ar scaffold-spec fields-spec)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"ar", "scaffold-ar", "scaffold-spec", "self-spec", "fields", "fields-spec"}));
+      ->check(CLI::IsMember({"auto", "ar", "scaffold-ar", "scaffold-spec", "self-spec", "fields", "fields-spec"}));
+  e->add_option("--scene", a.scene, "of the answer in the model's own form; 0: a held-out one")
+      ->check(whole(int64_t{0}, int64_t{1} << 62));
+  e->add_option("--repeats", a.repeats, "answers in the model's own form, decoders in turns; the median one is shown")
+      ->check(whole(1, 1000));
+  e->add_flag("--recorded", a.recorded,
+              "a recorded three-camera answer, as of models without a form of their own, and with its options below");
   e->add_option("--rows", a.rows, "rows of the prompt, the pictures' included")->check(whole(1, 100000));
   e->add_option("--tokens-per-pass", a.per_pass, "what scaffold-spec shall reach: sets the odds that a draft holds")
       ->check(number(1, 16));
@@ -65,7 +76,10 @@ void bench_request_commands(CLI::App* bench, Chosen& chosen) {
   add_device(e, a.device);
   add_threads(e, a.threads);
   add_json(e, a.json);
-  e->callback([&chosen] { chosen = {[] { return bench_answer(a); }, &a.json}; });
+  e->callback([&chosen, e] {
+    for (const char* of_recorded : {"--rows", "--tokens-per-pass", "--every"}) a.recorded |= e->count(of_recorded) > 0;
+    chosen = {[] { return bench_answer(a); }, &a.json};
+  });
 }
 
 void bench_serve_command(CLI::App* bench, Chosen& chosen) {
@@ -105,7 +119,8 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   auto* bench = app.add_subcommand("bench", "measurements against ceilings measured in the same run");
   bench->require_subcommand(1);
   bench_forward_commands(bench, chosen);
-  bench_request_commands(bench, chosen);
+  bench_vision_command(bench, chosen);
+  bench_answer_command(bench, chosen);
   static BenchTextOptions t;
   auto* x = bench->add_subcommand("text", "questions about simulated scenes with known answers, by several decoders");
   add_model_flag(x, t.model, true);

@@ -64,11 +64,15 @@ void Survival::fit() {
           }
     return s;
   };
-  const double all = lean(sum(kAll, kAll, kAll, kAll), kUninformed);
-  std::array<double, kTop> by_top{};
+  const Count everything = sum(kAll, kAll, kAll, kAll);
+  const double all = lean(everything, kUninformed);
+  std::array<double, kTop> by_top{}, share{};  // share: of the tests, as many as kLean
   std::array<std::array<double, kAhead>, kTop> shift{};
   for (int32_t t = 0; t < kTop; ++t) {
-    by_top[static_cast<size_t>(t)] = lean(sum(kAll, kAll, kAll, t), all);
+    const Count of_top = sum(kAll, kAll, kAll, t);
+    by_top[static_cast<size_t>(t)] = lean(of_top, all);
+    share[static_cast<size_t>(t)] =
+        kLean * (static_cast<double>(of_top.tested) + 1) / (static_cast<double>(everything.tested) + kTop);
     for (int32_t a = 0; a < kAhead; ++a)
       shift[static_cast<size_t>(t)][static_cast<size_t>(a)] =
           logit(lean(sum(kAll, a, kAll, t), by_top[static_cast<size_t>(t)])) - logit(by_top[static_cast<size_t>(t)]);
@@ -82,19 +86,20 @@ void Survival::fit() {
         for (int32_t i = 0; i < kIndex; ++i) table_[at({f, a, i, t})] = static_cast<float>(lean(counts_[at({f, a, i, t})], ahead));
       }
     }
-    for (int32_t a = 0; a < kAhead; ++a)
-      for (int32_t i = 0; i < kIndex; ++i) {
-        // Tops as they came at this index (any draws ahead); a little of everybody's, so that an empty place is the mean of all.
+    for (int32_t i = 0; i < kIndex; ++i) {
+      // Tops as they came at this index (any draws ahead); a little of everybody's, so that an empty place is the mean of all.
+      std::array<double, kTop> w{};
+      for (int32_t t = 0; t < kTop; ++t)
+        w[static_cast<size_t>(t)] = static_cast<double>(sum(f, kAll, i, t).tested) + share[static_cast<size_t>(t)];
+      for (int32_t a = 0; a < kAhead; ++a) {
         double weight = 0, mean = 0;
         for (int32_t t = 0; t < kTop; ++t) {
-          const double everywhere = static_cast<double>(sum(kAll, kAll, kAll, t).tested) + 1;
-          const double w = static_cast<double>(sum(f, kAll, i, t).tested) +
-                           kLean * everywhere / (static_cast<double>(sum(kAll, kAll, kAll, kAll).tested) + kTop);
-          weight += w;
-          mean += w * table_[at({f, a, i, t})];
+          weight += w[static_cast<size_t>(t)];
+          mean += w[static_cast<size_t>(t)] * table_[at({f, a, i, t})];
         }
         before_[static_cast<size_t>(((f + 1) * kAhead + a) * kIndex + i)] = static_cast<float>(mean / weight);
       }
+    }
   }
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/clock/operation_clock.h"
+
 namespace slip {
 
 void DraftDistributions::clear() {
@@ -68,10 +70,12 @@ Want Chooser::want_at(const Place& place) {
 }
 
 void Chooser::ask(size_t row, Want want, const Place& place) {
+  const OperationScope masking("masks of fields");
   pass_.want_too(row, want, want == Want::kArgmax ? lists_.at(place) : -1);
 }
 
 TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {
+  const OperationScope choosing("choice of tokens");
   const TokenId token = target_token(row, request, place, history);
   const DecodeOptions& o = request_->options;
   if (!o.log_probs || request != o.request) return token;
@@ -140,6 +144,7 @@ TokenId Chooser::draft_from(size_t row, const Strand& strand, DraftToken& draft)
 }
 
 TokenId Chooser::propose_from(std::span<const float> logits_V, const Strand& strand, DraftToken& draft) {
+  const OperationScope choosing("choice of tokens");
   const Allowed allowed = allowed_at(draft.place);
   if (needs_.facts) {
     const TopTwo top = top_two(logits_V, allowed);

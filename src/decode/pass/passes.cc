@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/pass/passes.h"
 
+#include "base/clock/operation_clock.h"
 #include "base/measure.h"
 
 namespace slip {
@@ -23,6 +24,7 @@ Status Passes::reserve(int64_t answer_rows) {
 }
 
 void Passes::begin(bool provisional) {
+  const OperationScope laying("laying out rows");
   next_.clear();
   provisional_ = provisional;
   prefill_.lay_out(next_);
@@ -52,6 +54,7 @@ Status Passes::run(PassKind kind) {
   using Timed = TimedPass::Kind;  // a prompt that travels with a pass does not change what that pass is for
   const Timed timed = kind == PassKind::kPrefill ? Timed::kPrefill : kind == PassKind::kDraft ? Timed::kDraft : Timed::kVerify;
   if (prefill_.travels()) kind = PassKind::kPrefill;
+  const StageScope stage(kind == PassKind::kPrefill ? "prefill" : kind == PassKind::kDraft ? "draft" : "verify");
   Statistics& sum = request_->statistics;
   const auto begin = Clock::now();
   out_.nan_rows = 0;

@@ -8,8 +8,9 @@
 //   Number, kNumbers       of the cache; how many make a word
 //   kWideKeys              keys of a score tile with two vectors of queries
 //   kPlanes                words in memory of a word in the lanes, or of one of weights; `plane` words apart
-//   key_at, weight_at      a word of a key or of weights, in every lane
-//   lanes_at               words of queries or of values
+//   kHalves                parts of a word that a tile multiplies one after the other, for all its keys or queries each
+//   key_at, weight_at      a (part of a) word of a key or of weights, in every lane
+//   lanes_at               (parts of) words of queries or of values
 //   add                    sum += their products
 //   Scores                 of a tile: what their sums start at, what becomes of them
 //   Sums                   of values of a tile's queries: what they start at, how they are stored
@@ -86,6 +87,20 @@ inline void store_scores(const Words (&sum)[kKeys][kVectors], const Scores& of, 
   }
 }
 
+/// Part kHalf of a step of score_tile.
+template <class Kind, int kHalf, int kKeys, int kVectors>
+inline void score_half(Words (&sum)[kKeys][kVectors], const Word* const (&key)[kKeys], int64_t s, const Word* q_Q) {
+  decltype(Kind::template lanes_at<kHalf>(q_Q, 0)) q[kVectors];
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; v++) q[v] = Kind::template lanes_at<kHalf>(q_Q + v * kLanes, kLineQueries);
+#pragma GCC unroll 8
+  for (int j = 0; j < kKeys; j++) {
+    const auto k = Kind::template key_at<kHalf>(key[j] + s);
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; v++) Kind::add(sum[j][v], k, q[v]);
+  }
+}
+
 /// scores[key][query] for kKeys keys and kVectors vectors of queries.
 template <class Kind, int kKeys, int kVectors>
 [[gnu::noinline]] void score_tile(const typename Kind::Number* keys, const int64_t* at, typename Kind::Scores of, const Word* q_KQ,
@@ -99,15 +114,15 @@ template <class Kind, int kKeys, int kVectors>
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; v++) sum[j][v] = of.start(v);
   for (int64_t s = 0; s < steps; s++) {
-    decltype(Kind::lanes_at(q_KQ, 0)) q[kVectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; v++) q[v] = Kind::lanes_at(q_KQ + s * Kind::kPlanes * kLineQueries + v * kLanes, kLineQueries);
+    const Word* q_Q = q_KQ + s * Kind::kPlanes * kLineQueries;
+    if constexpr (Kind::kHalves == 2 && kVectors == 1) {
+      const Words low = load_words(q_Q), high = load_words(q_Q + kLineQueries);
 #pragma GCC unroll 8
-    for (int j = 0; j < kKeys; j++) {
-      const auto k = Kind::key_at(key[j] + s);
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; v++) Kind::add(sum[j][v], k, q[v]);
+      for (int j = 0; j < kKeys; j++) Kind::add_both(sum[j][0], key[j] + s, low, high);
+      continue;
     }
+    score_half<Kind, 0>(sum, key, s, q_Q);
+    if constexpr (Kind::kHalves == 2) score_half<Kind, 1>(sum, key, s, q_Q);
   }
   store_scores(sum, of, scores, most);
 }
@@ -123,10 +138,11 @@ template <class Kind>
   for (int i = 0; i <= kRunKeys / 3; i++) key[i] = first + 3 * i * stride;
 #pragma GCC unroll 16
   for (int j = 0; j < kRunKeys; j++) sum[j][0] = of.start(0);
+  static_assert(Kind::kHalves == 1 || kTileVectors < 4, "only where there are registers for whole words");
   for (int64_t s = 0; s < steps; s++) {
-    const auto q = Kind::lanes_at(q_KQ + s * Kind::kPlanes * kLineQueries, kLineQueries);
+    const auto q = Kind::template lanes_at<0>(q_KQ + s * Kind::kPlanes * kLineQueries, kLineQueries);
 #pragma GCC unroll 16
-    for (int j = 0; j < kRunKeys; j++) Kind::add(sum[j][0], Kind::key_at(key[j / 3] + j % 3 * stride + s), q);
+    for (int j = 0; j < kRunKeys; j++) Kind::add(sum[j][0], Kind::template key_at<0>(key[j / 3] + j % 3 * stride + s), q);
   }
   store_scores(sum, of, scores, most);
 }
@@ -168,6 +184,20 @@ void score_all(S& s, int64_t i, bool narrow, int64_t count, float* most) {
   }
 }
 
+/// Part kHalf of a step of weigh_tile.
+template <class Kind, int kHalf, int kRows, int kVectors>
+inline void weigh_half(Words (&a)[kRows][kVectors], const Word* weights, const Word* values, int64_t ldv) {
+  decltype(Kind::template lanes_at<kHalf>(values, 0)) b[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; v++) b[v] = Kind::template lanes_at<kHalf>(values + v * kLanes, ldv);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r++) {
+    const auto w = Kind::template weight_at<kHalf>(weights + r);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; v++) Kind::add(a[r][v], w, b[v]);
+  }
+}
+
 /// What `so_far` makes of sums[query][number] and of weights[word][query] . values[word][number], added up over the words.
 template <class Kind, int kRows, int kVectors>
 [[gnu::noinline]] void weigh_tile(typename Kind::Sums so_far, float* sums, int64_t lds, const Word* weights, const Word* values,
@@ -178,15 +208,9 @@ template <class Kind, int kRows, int kVectors>
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; v++) a[r][v] = so_far.start(r, sums + r * lds + v * kLanes);
   for (int64_t j = 0; j < words; j++) {
-    decltype(Kind::lanes_at(values, 0)) b[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; v++) b[v] = Kind::lanes_at(values + j * Kind::kPlanes * ldv + v * kLanes, ldv);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; r++) {
-      const auto w = Kind::weight_at(weights + j * Kind::kPlanes * kInWork + r);
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; v++) Kind::add(a[r][v], w, b[v]);
-    }
+    const Word *w = weights + j * Kind::kPlanes * kInWork, *b = values + j * Kind::kPlanes * ldv;
+    weigh_half<Kind, 0>(a, w, b, ldv);
+    if constexpr (Kind::kHalves == 2) weigh_half<Kind, 1>(a, w, b, ldv);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
@@ -216,6 +240,14 @@ template <class S>
   });
 }
 
+/// n numbers. (Of a number of bytes that is not known g++ makes `rep movs`, which takes longer to begin than these few take.)
+inline void copy_some(const float* from, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(to + i, load(from + i));
+#pragma GCC unroll 1
+  for (; i < n; i++) to[i] = from[i];
+}
+
 /// Queries [begin, end) that all see `count` keys of the block. What stands in the lanes behind `end` is computed and dropped.
 template <class S>
 void add_queries(S& s, int64_t begin, int64_t end, int64_t count) {
@@ -229,8 +261,8 @@ void add_queries(S& s, int64_t begin, int64_t end, int64_t count) {
       soften<1>(s, i, count, most, top, total);
     else
       soften<2>(s, i, count, most, top, total);
-    __builtin_memcpy(s.top + i, top, static_cast<size_t>(n) * sizeof(float));
-    __builtin_memcpy(s.total + i, total, static_cast<size_t>(n) * sizeof(float));
+    copy_some(top, n, s.top + i);
+    copy_some(total, n, s.total + i);
     add_values(s, s.sums + i * s.padded, n, count);
   }
 }

@@ -7,6 +7,9 @@
 // with 0 beside it; so is the sum of the probabilities. The query times scale / ln 2 is rounded to bf16, and so are the probabilities
 // 2^(score - maximum), before they weigh values and before they are added up: what is divided by is the sum of what was multiplied
 // with. attention_test.cc derives the error bound.
+//
+// Where bf16 is multiplied as f32 (pairs_*.h: kPairPlanes 2), queries, values and probabilities are widened once, when they are
+// rearranged, and lie in two planes, that of the lower and that of the upper numbers of the pairs; keys are widened as they are read.
 #pragma once
 #include "kernels/body/attention_lanes.h"
 
@@ -15,11 +18,24 @@ namespace {
 
 struct Pairs {
   using Number = uint16_t;
-  static constexpr int64_t kNumbers = 2, kWideKeys = 8, kPlanes = 1;
-  static inline Words key_at(const Word* p) { return splat_word(p); }
-  static inline Words weight_at(const Word* p) { return splat_word(p); }
-  static inline Words lanes_at(const Word* p, int64_t) { return load_words(p); }
-  static inline void add(Words& sum, Words x, Words w) { add_dot(sum, x, w); }
+  static constexpr int64_t kNumbers = 2, kPlanes = kPairPlanes, kHalves = kPairPlanes, kWideKeys = kPairPlanes == 2 ? 4 : 8;
+  template <int kHalf>
+  static inline Words key_at(const Word* p) {
+    return pair_at<kHalf>(p);
+  }
+  template <int kHalf>
+  static inline Words weight_at(const Word* p) {
+    return splat_word(p + kHalf * kInWork);
+  }
+  template <int kHalf>
+  static inline Words lanes_at(const Word* p, int64_t plane) {
+    return load_words(p + kHalf * plane);
+  }
+  static inline void add(Words& sum, Words x, Words w) { add_pairs(sum, x, w); }
+  static inline void add_both(Words& sum, const Word* p, Words low, Words high) {
+    add_pairs(sum, pair_at<0>(p), low);
+    add_pairs(sum, pair_at<1>(p), high);
+  }
 
   /// Sums hold f32, here and below.
   static inline Floats as_floats(Words sum) {
@@ -57,9 +73,10 @@ void gather(AttendPairs& s, const Cursor& c, int64_t lead) {
   const auto* values = static_cast<const uint16_t*>(s.a.values_SGK) + s.a.kv_head * s.a.head_stride;
   slots_of(c, s.a.slot_stride, s.at);
   for (int64_t j = 0; j < c.count; j += 2) {
-    Word* out = s.values_NK + j / 2 * s.padded;
-    interleave(values + s.at[j], j + 1 < c.count ? values + s.at[j + 1] : nullptr, width, out);
-    for (int64_t k = width; k < s.padded; k++) out[k] = 0;
+    Word* out = s.values_NK + j / 2 * Pairs::kPlanes * s.padded;
+    interleave(values + s.at[j], j + 1 < c.count ? values + s.at[j + 1] : nullptr, width, out, s.padded);
+    for (int64_t i = 0; i < Pairs::kPlanes; i++)
+      for (int64_t k = width; k < s.padded; k++) out[i * s.padded + k] = 0;
   }
 }
 
@@ -88,15 +105,12 @@ void soften(AttendPairs& s, int64_t i, int64_t count, const float* most, float* 
     Words sum = no_words();
     for (int64_t j = 0; j < count / 2; j++) {
       const float* two = scores + j * 2 * kInWork;
-      const Words w = pair_lanes(exp2_down_v(sub_v(load(two), top)), exp2_down_v(sub_v(load(two + kInWork), top)));
-      store_words(out + j * kInWork, w);
-      add_dot(sum, w, ones());
+      store_and_add(sum, exp2_down_v(sub_v(load(two), top)), exp2_down_v(sub_v(load(two + kInWork), top)),
+                    out + j * Pairs::kPlanes * kInWork, kInWork);
     }
-    if (count % 2) {
-      const Words w = pair_lanes(exp2_down_v(sub_v(load(scores + (count - 1) * kInWork), top)), zeros());
-      store_words(out + count / 2 * kInWork, w);
-      add_dot(sum, w, ones());
-    }
+    if (count % 2)
+      store_and_add(sum, exp2_down_v(sub_v(load(scores + (count - 1) * kInWork), top)), zeros(),
+                    out + count / 2 * Pairs::kPlanes * kInWork, kInWork);
     const Floats kept = exp2_down_v(sub_v(before, top));
     store(s.keep + v * kLanes, kept);
     store(top_after + v * kLanes, top);
@@ -108,24 +122,30 @@ void add_values(AttendPairs& s, float* sums, int64_t n, int64_t count) {
   weigh(s, sums, n, s.weights_NQ, s.values_NK, count / 2);
   if (count % 2 == 0) return;
   // Beside the last key lies one that this row does not see: its value may be anything.
-  alignas(64) Word alone[kMaxHeadWidth];
-  for (int64_t k = 0; k < s.padded; k += kLanes)
-    store_words(alone + k, lower_of(load_words(s.values_NK + count / 2 * s.padded + k)));
+  alignas(64) Word alone[Pairs::kPlanes * kMaxHeadWidth];
+  const Word* last = s.values_NK + count / 2 * Pairs::kPlanes * s.padded;
+  for (int64_t k = 0; k < s.padded; k += kLanes) store_lower(last + k, alone + k, s.padded);
   for (float& x : s.keep) x = 1.0F;
-  weigh(s, sums, n, s.weights_NQ + count / 2 * kInWork, alone, 1);
+  weigh(s, sums, n, s.weights_NQ + count / 2 * Pairs::kPlanes * kInWork, alone, 1);
 }
 
-/// out = the bf16 words of x * factor, n even.
+/// out = the bf16 words of x * factor, n even; in two planes each number as f32.
 inline void pack_query(const float* x, float factor, int64_t n, Word* out) {
   int64_t i = 0;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes)
-    store_words(out + i / 2, pack_pairs(mul_v(load(x + i), splat(factor)), mul_v(load(x + i + kLanes), splat(factor))));
-  for (; i < n; i += 2) out[i / 2] = bf16_bits(x[i] * factor) | bf16_bits(x[i + 1] * factor) << 16;
+    store_numbers(mul_v(load(x + i), splat(factor)), mul_v(load(x + i + kLanes), splat(factor)), out + i * Pairs::kPlanes / 2);
+  for (; i < n; i += 2) {
+    const uint32_t low = bf16_bits(x[i] * factor), high = bf16_bits(x[i + 1] * factor);
+    if (Pairs::kPlanes == 2)
+      out[i] = low << 16, out[i + 1] = high << 16;
+    else
+      out[i / 2] = low | high << 16;
+  }
 }
 
 /// Queries in words, transposed; lanes behind the last query repeat one, so that no number in them is a trap.
 void take_queries(AttendPairs& s) {
-  alignas(64) Word words[kLanes][kMaxHeadWidth / 2];
+  alignas(64) Word words[kLanes][kMaxHeadWidth / 2 * Pairs::kPlanes];
   const float* rows[kLanes];
   for (int64_t first = 0; first < s.queries; first += kLanes) {
     const int64_t n = s.queries - first < kLanes ? s.queries - first : kLanes;
@@ -134,7 +154,7 @@ void take_queries(AttendPairs& s) {
       pack_query(q.x, q.scale * (s.a.scale * 1.44269504F), s.a.width, words[i]);
     }
     for (int64_t i = 0; i < kLanes; i++) rows[i] = reinterpret_cast<const float*>(words[i < n ? i : 0]);
-    transpose(rows, s.steps, reinterpret_cast<float*>(s.q_KQ) + first, kLineQueries);
+    transpose(rows, s.steps * Pairs::kPlanes, reinterpret_cast<float*>(s.q_KQ) + first, kLineQueries);
   }
   clear_behind(s);
 }

@@ -23,10 +23,19 @@ namespace {
 
 struct Quads {
   using Number = uint8_t;
-  static constexpr int64_t kNumbers = 4, kWideKeys = kTileVectors == 4 ? 8 : 4, kPlanes = DotI8::kWords;
-  static inline auto key_at(const Word* p) { return quad_at(p); }
-  static inline auto weight_at(const Word* p) { return stored_quad_at(p, kInWork); }
-  static inline auto lanes_at(const Word* p, int64_t plane) { return slip::lanes_at(p, plane); }
+  static constexpr int64_t kNumbers = 4, kWideKeys = kTileVectors == 4 ? 8 : 4, kPlanes = DotI8::kWords, kHalves = 1;
+  template <int>
+  static inline auto key_at(const Word* p) {
+    return quad_at(p);
+  }
+  template <int>
+  static inline auto weight_at(const Word* p) {
+    return stored_quad_at(p, kInWork);
+  }
+  template <int>
+  static inline auto lanes_at(const Word* p, int64_t plane) {
+    return slip::lanes_at(p, plane);
+  }
   template <class Quad, class Lanes>
   static inline void add(Words& sum, Quad x, Lanes w) {
     add_quad(sum, x, w);

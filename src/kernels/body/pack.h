@@ -62,7 +62,10 @@ struct PackBF16 : Unscaled {
       }
     };
     const int64_t whole = k / 2 - s < n ? k / 2 - s : n;
-    for (int64_t i = 0; i < whole; i++) put(out, i, bf16_bits(row(2 * (s + i))), bf16_bits(row(2 * (s + i) + 1)));
+    if constexpr (kWords == 2)
+      for (int64_t i = 0; i < 2 * whole; i++) out[i] = bf16_bits(row(2 * s + i)) << 16;
+    else
+      for (int64_t i = 0; i < whole; i++) put(out, i, bf16_bits(row(2 * (s + i))), bf16_bits(row(2 * (s + i) + 1)));
     for (int64_t i = whole > 0 ? whole : 0; i < n; i++) put(out, i, 2 * (s + i) < k ? bf16_bits(row(k - 1)) : 0, 0);
   }
 };

@@ -7,6 +7,67 @@
 namespace slip {
 namespace {
 
+/// Whether a word's two numbers are multiplied one after the other, each by all rows (vec_avx2.h says why).
+template <class Dot>
+concept InHalves = requires {
+  Dot::kInHalves;
+};
+
+/// a[r][v] += x[r][s] . w[v], one chain per sum.
+template <class Dot, int kRows, int kVectors>
+inline void add_step(Words (&a)[kRows][kVectors], const Word* x, int64_t ldx, const Word* w, int64_t s) {
+  Words b[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; v++) b[v] = load_words(w + v * kLanes);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r++) {
+    const auto xr = Dot::at(x + r * ldx, s);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) a[r][v] = Dot::dot(a[r][v], xr, b[v]);
+  }
+}
+
+/// The same, first all lower numbers of the words, then all upper ones: the sums and half of the weights fill the registers. One or two
+/// rows keep both halves of theirs and go through the weights once.
+template <InHalves Dot, int kRows, int kVectors>
+inline void add_step(Words (&a)[kRows][kVectors], const Word* x, int64_t ldx, const Word* w, int64_t s) {
+  if constexpr (kRows <= 2) {
+    Words low[kRows], high[kRows];
+#pragma GCC unroll 2
+    for (int r = 0; r < kRows; r++) {
+      low[r] = Dot::low_at(x + r * ldx, s);
+      high[r] = Dot::high_at(x + r * ldx, s);
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) {
+      const Words both = load_words(w + v * kLanes), b = Dot::low_of(both), c = Dot::high_of(both);
+#pragma GCC unroll 2
+      for (int r = 0; r < kRows; r++) {
+        Dot::add_half(a[r][v], low[r], b);
+        Dot::add_half(a[r][v], high[r], c);
+      }
+    }
+    return;
+  }
+  Words b[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; v++) b[v] = Dot::low_of(load_words(w + v * kLanes));
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r++) {
+    const Words xr = Dot::low_at(x + r * ldx, s);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) Dot::add_half(a[r][v], xr, b[v]);
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; v++) b[v] = Dot::high_of(load_words(w + v * kLanes));
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r++) {
+    const Words xr = Dot::high_at(x + r * ldx, s);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; v++) Dot::add_half(a[r][v], xr, b[v]);
+  }
+}
+
 /// sums[r][v] += x[r][s] . w[s][v] for s ascending; from zero when `fresh`. Fetches kFetch lines of 64 bytes per step from
 /// `ahead`: one line (several row tiles share the weights) into the L2, else into the L1, where the next chunk is read but once or
 /// twice (docs/lab/0007: the other way round costs 2 % at 32 rows and 10 % at 8).
@@ -19,17 +80,9 @@ template <class Dot, int kRows, int kVectors, int kFetch>
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) a[r][v] = fresh ? no_words() : load_words(sums + r * lds + v * kLanes);
   for (int64_t s = 0; s < steps; s++) {
-    Words b[kVectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; v++) b[v] = load_words(w + s * ldw + v * kLanes);
 #pragma GCC unroll 4
     for (int f = 0; f < kFetch; f++) __builtin_prefetch(ahead + (s * kFetch + f) * 64, 0, kFetch == 1 ? 2 : 3);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; r++) {
-      const auto xr = Dot::at(x + r * ldx, s);
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; v++) a[r][v] = Dot::dot(a[r][v], xr, b[v]);
-    }
+    add_step<Dot>(a, x, ldx, w + s * ldw, s);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
@@ -76,22 +129,27 @@ inline int fetched_lines(int64_t index, int64_t count, int lines) {
   const int each = count == 1 ? lines : count < 4 ? (lines + 1) / 2 : 1;
   return index * each < lines ? each : 0;
 }
+/// Rows of the highest tile: in halves, 12 sums, one half of two vectors of weights and a row's number fill 16 registers.
+template <class Dot>
+constexpr int kRowsOf = InHalves<Dot> ? 6 : kTileRows;
+
 template <class Dot>
 Tile fetching_tile(int64_t rows, int fetch) {
-  if (fetch == 4) return tile_of_rows<Dot, kTileVectors, 4, kTileRows>(rows);
-  if (fetch == 2) return tile_of_rows<Dot, kTileVectors, 2, kTileRows>(rows);
-  if (fetch == 1) return tile_of_rows<Dot, kTileVectors, 1, kTileRows>(rows);
-  return tile_of_rows<Dot, kTileVectors, 0, kTileRows>(rows);
+  if (fetch == 4) return tile_of_rows<Dot, kTileVectors, 4, kRowsOf<Dot>>(rows);
+  if (fetch == 2) return tile_of_rows<Dot, kTileVectors, 2, kRowsOf<Dot>>(rows);
+  if (fetch == 1) return tile_of_rows<Dot, kTileVectors, 1, kRowsOf<Dot>>(rows);
+  return tile_of_rows<Dot, kTileVectors, 0, kRowsOf<Dot>>(rows);
 }
 
 /// Rows cut into tiles. A tile of 1 to 3 rows takes about as long as one of 4 (the latency of a dot product), so where
-/// registers allow, 9 rows go as 5 + 4, not 4 + 4 + 1.
+/// registers allow, 9 rows go as 5 + 4, not 4 + 4 + 1. `halves`: as high tiles as there are, as evenly as can be.
 struct RowTiles {
-  explicit RowTiles(int64_t rows)
+  RowTiles(int64_t rows, bool halves)
       : rows(rows),
-        count(kTileRows < 6 || rows == 7 ? (rows + 3) / 4
-              : rows < 4                 ? 1
-                                         : rows / 4),
+        count(halves                       ? (rows + 5) / 6
+              : kTileRows < 6 || rows == 7 ? (rows + 3) / 4
+              : rows < 4                   ? 1
+                                           : rows / 4),
         more(rows - 4 * count) {}
   int64_t first(int64_t i) const { return more > 0 ? i * (rows / count) + (i < rows % count ? i : rows % count) : 4 * i; }
   int64_t size(int64_t i) const { return (i + 1 < count ? first(i + 1) : rows) - first(i); }
@@ -120,7 +178,16 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w
       return;
     }
   }
-  const RowTiles tiles(a.rows);
+  if constexpr (InHalves<Dot>)
+    if (a.rows == 2) {  // of the narrow tile they would be four chains
+      constexpr int kWide = 4, kLines = 2;
+      for (int64_t c = 0; c < a.columns; c += kWide * kLanes)
+        (ahead ? tile<Dot, 2, kWide, kLines>
+               : tile<Dot, 2, kWide, 0>)(a.sums + c, kBlockColumns, x, a.ldx, w + c, kBlockColumns, steps, s == 0,
+                                         ahead ? ahead + c / (kWide * kLanes) * kLines * steps * 64 : nullptr);
+      return;
+    }
+  const RowTiles tiles(a.rows, InHalves<Dot>);
   const int64_t count = tiles.count * ((a.columns + kTileVectors * kLanes - 1) / (kTileVectors * kLanes));
   int64_t i = 0;
   for (int64_t t = 0; t < tiles.count; t++) {
@@ -145,25 +212,24 @@ void product(const ProductArgs& a) {
   }
 }
 
+/// Whole vectors at a time, straight from the sums: through a copy, it was 4 % of an answer of models/demo-cot (docs/lab/0025).
 inline void write_row(const FinishArgs& a, const float* values, float* out) {
-  // The compiler makes vectors of each loop; one loop with the choices inside it would stay scalar.
-  if (!a.accumulate && a.bias == nullptr && a.columns == kBlockColumns)
-    __builtin_memcpy(out, values, kBlockColumns * sizeof(float));
-  else if (a.accumulate && a.bias)
-    for (int64_t c = 0; c < a.columns; c++) out[c] += values[c] + a.bias[c];
-  else if (a.accumulate)
-    for (int64_t c = 0; c < a.columns; c++) out[c] += values[c];
-  else if (a.bias)
-    for (int64_t c = 0; c < a.columns; c++) out[c] = values[c] + a.bias[c];
-  else
-    __builtin_memcpy(out, values, static_cast<size_t>(a.columns) * sizeof(float));
+  int64_t c = 0;
+  for (; c + kLanes <= a.columns; c += kLanes) {
+    Floats x = load(values + c);
+    if (a.bias) x = add_v(x, load(a.bias + c));
+    store(out + c, a.accumulate ? add_v(load(out + c), x) : x);
+  }
+  for (; c < a.columns; c++) {
+    const float x = a.bias ? values[c] + a.bias[c] : values[c];
+    out[c] = a.accumulate ? out[c] + x : x;
+  }
 }
 
 void finish_float(const FinishArgs& a) {
   for (int64_t r = 0; r < a.rows; r++) {
-    float values[kBlockColumns];
-    __builtin_memcpy(values, a.sums + r * kBlockColumns, sizeof values);
-    write_row(a, values, a.out + r * a.ldo);
+    // Sums are words of memory that alias anything; as floats they are read by loads that do too.
+    write_row(a, reinterpret_cast<const float*>(a.sums + r * kBlockColumns), a.out + r * a.ldo);
   }
 }
 

@@ -21,28 +21,63 @@ inline Words pack_pairs(Floats low, Floats high) {
   return _mm256_permute4x64_epi64(_mm256_packus_epi32(round_to_bf16(low), round_to_bf16(high)), 0xd8);
 }
 
-/// a[i] | b[i] << 16, rounded to bf16 (ties to even, NaN stays NaN), lane by lane.
-inline Words pair_lanes(Floats a, Floats b) { return _mm256_or_si256(round_to_bf16(a), _mm256_slli_epi32(round_to_bf16(b), 16)); }
-
-/// out[i] = a[i] | b[i] << 16 for i < n; b null: zeros.
-inline void interleave(const uint16_t* a, const uint16_t* b, int64_t n, Word* out) {
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i));
-    const __m256i y = b ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + i)) : _mm256_setzero_si256();
-    const __m256i low = _mm256_unpacklo_epi16(x, y), high = _mm256_unpackhi_epi16(x, y);
-    store_words(out + i, _mm256_permute2x128_si256(low, high, 0x20));
-    store_words(out + i + 8, _mm256_permute2x128_si256(low, high, 0x31));
-  }
-  for (; i < n; i++) out[i] = a[i] | (b ? static_cast<uint32_t>(b[i]) << 16 : 0u);
+/// The same in place, as f32.
+inline Words rounded_to_bf16(Floats x) {
+  const __m256i u = _mm256_castps_si256(x);
+  const __m256i even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), even);
+  const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return widened_high(_mm256_blendv_epi8(rounded, quiet, nan));
 }
 
-inline void add_dot(Words& sum, Words x, Words w) { sum = DotBF16::dot(sum, x, w); }
+// There is no dot product of pairs here: whatever is rearranged anyway is kept as f32, the lower numbers of the pairs in one plane, the
+// upper ones in another `plane` words on (body/attention_pairs.h).
+constexpr int kPairPlanes = 2;
 
-/// The lower number of every word; the upper one becomes 0.
-inline Words lower_of(Words w) { return _mm256_and_si256(w, _mm256_set1_epi32(0xffff)); }
-/// 1 in both halves of every word.
-inline Words ones() { return _mm256_set1_epi32(0x3f803f80); }
+/// out[i] = a[i] and out[plane + i] = b[i] for i < n, as f32; b null: zeros.
+inline void interleave(const uint16_t* a, const uint16_t* b, int64_t n, Word* out, int64_t plane) {
+  const auto widen = [n](const uint16_t* from, Word* to) {
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+      store_words(to + i, _mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+    }
+    for (; i < n; i++) to[i] = static_cast<uint32_t>(from[i]) << 16;
+  };
+  widen(a, out);
+  if (b)
+    widen(b, out + plane);
+  else
+    __builtin_memset(out + plane, 0, static_cast<size_t>(n) * sizeof(Word));
+}
+
+/// Rounded to bf16 (ties to even, NaN stays NaN): a at `out`, b a plane on; sum += a, then b.
+inline void store_and_add(Words& sum, Floats a, Floats b, Word* out, int64_t plane) {
+  const Words low = rounded_to_bf16(a), high = rounded_to_bf16(b);
+  store_words(out, low);
+  store_words(out + plane, high);
+  sum = as_words(add_v(add_v(as_floats(sum), as_floats(low)), as_floats(high)));
+}
+/// The words at `from`, and zeros a plane on.
+inline void store_lower(const Word* from, Word* to, int64_t plane) {
+  store_words(to, load_words(from));
+  store_words(to + plane, no_words());
+}
+/// One number of the word at p in every lane; its products with one plane's.
+template <int kHalf>
+inline Words pair_at(const Word* p) {
+  if (kHalf == 0) return widened_low(splat_word(p));
+  Words w;  // loaded once more: kept, the words of a tile's keys would take the registers of its sums
+  asm("vpbroadcastd %1, %0" : "=x"(w) : "m"(*p));
+  return widened_high(w);
+}
+inline void add_pairs(Words& sum, Words x, Words w) { add_product(sum, x, w); }
+/// The numbers of low, then those of high, rounded to bf16, as f32.
+inline void store_numbers(Floats low, Floats high, Word* out) {
+  store_words(out, rounded_to_bf16(low));
+  store_words(out + kLanes, rounded_to_bf16(high));
+}
 
 // Quads of bytes (body/quads.h): here the broadcast side is two words of 16-bit numbers.
 

@@ -6,6 +6,8 @@
 namespace slip {
 namespace {
 
+constexpr int kPairPlanes = 1;  // body/attention_pairs.h
+
 /// The numbers of low, then those of high, rounded to bf16 (ties to even, subnormals to zero, NaN stays NaN), two to a word.
 inline Words pack_pairs(Floats low, Floats high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 
@@ -17,7 +19,7 @@ inline Words pair_lanes(Floats a, Floats b) {
 }
 
 /// out[i] = a[i] | b[i] << 16 for i < n; b null: zeros.
-inline void interleave(const uint16_t* a, const uint16_t* b, int64_t n, Word* out) {
+inline void interleave(const uint16_t* a, const uint16_t* b, int64_t n, Word* out, int64_t) {
   const __m512i first = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36, 4,
                                          35, 3, 34, 2, 33, 1, 32, 0);
   const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
@@ -43,6 +45,23 @@ inline void add_dot(Words& sum, Words x, Words w) { asm("vdpbf16ps %2, %1, %0" :
 inline Words lower_of(Words w) { return _mm512_and_si512(w, _mm512_set1_epi32(0xffff)); }
 /// 1 in both halves of every word.
 inline Words ones() { return _mm512_set1_epi32(0x3f803f80); }
+
+/// pair_lanes(a, b) at `out`; sum += both numbers of every word, the lower first.
+inline void store_and_add(Words& sum, Floats a, Floats b, Word* out, int64_t) {
+  const Words w = pair_lanes(a, b);
+  store_words(out, w);
+  add_dot(sum, w, ones());
+}
+/// The words at `from` with 0 in place of the upper numbers.
+inline void store_lower(const Word* from, Word* to, int64_t) { store_words(to, lower_of(load_words(from))); }
+/// The word at p in every lane; its products with the lanes' words.
+template <int>
+inline Words pair_at(const Word* p) {
+  return splat_word(p);
+}
+inline void add_pairs(Words& sum, Words x, Words w) { add_dot(sum, x, w); }
+/// pack_pairs(low, high) at `out`.
+inline void store_numbers(Floats low, Floats high, Word* out) { store_words(out, pack_pairs(low, high)); }
 
 // Quads of bytes (body/quads.h).
 

@@ -39,6 +39,9 @@ inline Floats low_pairs(Floats a, Floats b) { return _mm256_shuffle_ps(a, b, 0x4
 inline Floats high_pairs(Floats a, Floats b) { return _mm256_shuffle_ps(a, b, 0xee); }
 inline void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
 inline Floats mul_v(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+inline Floats div_v(Floats a, Floats b) { return _mm256_div_ps(a, b); }
+/// Whether a number is above `limit`; NaN is not.
+inline bool any_above(Floats a, float limit) { return _mm256_movemask_ps(_mm256_cmp_ps(a, splat(limit), _CMP_GT_OQ)) != 0; }
 
 inline Words no_words() { return _mm256_setzero_si256(); }
 constexpr int kSumsInFlight = 8;  // registers for sums in attention
@@ -85,12 +88,22 @@ inline void store_columns(const Floats* a, float* out, int64_t ldo) {
 namespace slip {
 namespace {
 
-struct DotBF16 : WordByWord {
-  static inline Words dot(Words sum, Words x, Words w) {
-    const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
-    const Floats even = _mm256_fmadd_ps(as_floats(_mm256_slli_epi32(x, 16)), as_floats(_mm256_slli_epi32(w, 16)), as_floats(sum));
-    return as_words(_mm256_fmadd_ps(as_floats(_mm256_and_si256(x, high)), as_floats(_mm256_and_si256(w, high)), even));
-  }
+/// The lower and the upper bf16 of every word as f32.
+inline Words widened_low(Words w) { return _mm256_slli_epi32(w, 16); }
+inline Words widened_high(Words w) { return _mm256_and_si256(w, _mm256_set1_epi32(static_cast<int>(0xffff0000u))); }
+/// sum += a b, in place. As an intrinsic, g++ 12 keeps all that it has loaded and moves sums through copies and the stack.
+inline void add_product(Words& sum, Words a, Words b) { asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b)); }
+struct DotBF16 {
+  // Activations lie in memory as f32, so that only the weights are widened here. A tile goes through a step in two halves, first all lower
+  // numbers, then all upper ones (product.h): both at once need more than 16 registers, and g++ 12 then spills sums, which took twice the
+  // time at 4 rows (docs/lab/0025).
+  static constexpr int kWords = 2;
+  static constexpr bool kInHalves = true;
+  static inline Words low_at(const Word* x, int64_t s) { return splat_word(x + 2 * s); }
+  static inline Words high_at(const Word* x, int64_t s) { return splat_word(x + 2 * s + 1); }
+  static inline Words low_of(Words w) { return widened_low(w); }
+  static inline Words high_of(Words w) { return widened_high(w); }
+  static inline void add_half(Words& sum, Words x, Words w) { add_product(sum, x, w); }
 };
 struct DotI8 {
   // Widened to 16 bits: vpmaddubsw would saturate, 2 * 255 * 127 > 32767. Activations lie in memory as 16-bit numbers, first and third

@@ -35,6 +35,9 @@ inline Floats low_pairs(Floats a, Floats b) { return _mm512_shuffle_ps(a, b, 0x4
 inline Floats high_pairs(Floats a, Floats b) { return _mm512_shuffle_ps(a, b, 0xee); }
 inline void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
 inline Floats mul_v(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+inline Floats div_v(Floats a, Floats b) { return _mm512_div_ps(a, b); }
+/// Whether a number is above `limit`; NaN is not.
+inline bool any_above(Floats a, float limit) { return _mm512_cmp_ps_mask(a, splat(limit), _CMP_GT_OQ) != 0; }
 
 inline Words no_words() { return _mm512_setzero_si512(); }
 constexpr int kSumsInFlight = 16;  // registers for sums in attention

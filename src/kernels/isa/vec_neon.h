@@ -59,6 +59,12 @@ inline Floats zeros() { return splat(0); }
 inline Floats add_v(Floats a, Floats b) { return {vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)}; }
 inline Floats sub_v(Floats a, Floats b) { return {vsubq_f32(a.low, b.low), vsubq_f32(a.high, b.high)}; }
 inline Floats mul_v(Floats a, Floats b) { return {vmulq_f32(a.low, b.low), vmulq_f32(a.high, b.high)}; }
+inline Floats div_v(Floats a, Floats b) { return {vdivq_f32(a.low, b.low), vdivq_f32(a.high, b.high)}; }
+/// Whether a number is above `limit`; NaN is not.
+inline bool any_above(Floats a, float limit) {
+  const float32x4_t most = vdupq_n_f32(limit);
+  return vmaxvq_u32(vorrq_u32(vcgtq_f32(a.low, most), vcgtq_f32(a.high, most))) != 0;
+}
 inline Floats fma_v(Floats a, Floats b, Floats c) { return {vfmaq_f32(c.low, a.low, b.low), vfmaq_f32(c.high, a.high, b.high)}; }
 inline float fma_s(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline float32x4_t larger(float32x4_t a, float32x4_t b) {

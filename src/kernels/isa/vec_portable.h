@@ -53,6 +53,9 @@ inline float max_lanes(Floats v) {
 }
 inline void store(float* p, Floats v) { __builtin_memcpy(p, &v, sizeof v); }
 inline Floats mul_v(Floats a, Floats b) { return a * b; }
+inline Floats div_v(Floats a, Floats b) { return a / b; }
+/// Whether a number is above `limit`; NaN is not.
+inline bool any_above(Floats a, float limit) { return (a[0] > limit) | (a[1] > limit) | (a[2] > limit) | (a[3] > limit); }
 inline float fma_s(float a, float b, float c) { return a * b + c; }
 
 inline Words no_words() { return Words{0, 0, 0, 0}; }

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/clock/operation_clock.h"
 #include "base/measure.h"
 #include "base/pause.h"
 #include "kernels/rope.h"
@@ -216,8 +217,12 @@ void QwenVision::block(size_t number, const Layout& layout) {
 void QwenVision::project(const VisionBlockWeights& w, const Layout& layout, const Slice& s, float* qkv) {
   const int64_t d = config_.width;
   const int32_t head_width = config_.head_width(), half = head_width / 2;
-  matmul(w.qkv, ProductInput{x_PD_.data() + s.first * d, s.rows, d, w.norm1_D.data(), kEps},
-         ProductOutput{qkv, 3 * d, or_null(w.qkv_bias)}, pool_, workspace_);
+  {
+    const OperationScope product("qkv product");
+    matmul(w.qkv, ProductInput{x_PD_.data() + s.first * d, s.rows, d, w.norm1_D.data(), kEps},
+           ProductOutput{qkv, 3 * d, or_null(w.qkv_bias)}, pool_, workspace_);
+  }
+  const OperationScope rotating("rotation and storing keys");
   RotateStoreArgs args;
   args.qkv_TE = qkv;
   args.rows = s.rows;
@@ -252,7 +257,11 @@ void QwenVision::attend(const VisionBlockWeights& w, const Slice& s, const float
   args.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(config_.head_width())));
   args.row_spans = row_spans.subspan(static_cast<size_t>(s.first), static_cast<size_t>(s.rows));
   args.spans = spans;
-  attention(args, pool_, workspace_);
+  {
+    const OperationScope attending("attention");
+    attention(args, pool_, workspace_);
+  }
+  const OperationScope product("o product");
   matmul(w.proj, ProductInput{attended, s.rows, d}, ProductOutput{x_PD_.data() + s.first * d, d, or_null(w.proj_bias), true}, pool_,
          workspace_);
 }
@@ -261,8 +270,12 @@ void QwenVision::mlp(const VisionBlockWeights& w, const Slice& s) {
   const int64_t d = config_.width, f = gated_width(config_);
   float* x = x_PD_.data() + s.first * d;
   float* gated = gated_.grow(count(s.rows, f));
-  matmul_swiglu(w.gate_up, ProductInput{x, s.rows, d, w.norm2_D.data(), kEps}, or_null(w.gate_up_bias), gated, f, pool_,
-                workspace_);
+  {
+    const OperationScope gating("gate and up product");
+    matmul_swiglu(w.gate_up, ProductInput{x, s.rows, d, w.norm2_D.data(), kEps}, or_null(w.gate_up_bias), gated, f, pool_,
+                  workspace_);
+  }
+  const OperationScope product("down product");
   matmul(w.down, ProductInput{gated, s.rows, f}, ProductOutput{x, d, or_null(w.down_bias), true}, pool_, workspace_);
 }
 
@@ -292,10 +305,17 @@ Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>&
   if (images.empty()) return {};
   times_ = {};
   auto last = Clock::now();
+  const OperationScope tower("tower, the rest");
   const Layout layout = lay_out(images);
-  patch_embed(images, layout);
+  {
+    const OperationScope embedding("patch embedding");
+    patch_embed(images, layout);
+  }
   tap("patch_embed_PD", layout);
-  fill_rotation(images, layout);
+  {
+    const OperationScope filling("rotation tables");
+    fill_rotation(images, layout);
+  }
   times_.patch_embed = lap(last);
   for (size_t i = 0; i < weights_.blocks.size(); ++i) {
     SLIP_TRY_(cancel.check("encode", static_cast<int64_t>(i), "blocks"));
@@ -304,6 +324,7 @@ Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>&
     (sees_whole_frame(i) ? times_.full : times_.windowed) += lap(last);
     if (tap_) tap(fmt::format("block_{}_PD", i), layout);
   }
+  const OperationScope merging("merger");
   merge(layout, features_ND);
   times_.merger = lap(last);
   return {};
