@@ -134,29 +134,31 @@ class OpenCompiler {
       SLIP_TRY_(run(whole, 0, s < 0 ? -1 : static_cast<int32_t>(parts_.fields.size()) - 1));
       return {};
     }
-    // The start parts at once: its first byte is cut off, so that a fixed token stands before the choice.
+    // The start parts at once: its first byte is a token by itself, so that a fixed one stands before the choice.
     const auto& ways = shape_.ways[0];
     const char first = ways.front().text.front();
-    for (const Way& w : ways)
-      if (w.text.front() != first || w.text.size() < 2 + (w.to < 0 ? 0 : tails_[static_cast<size_t>(w.to)].size()))
+    for (const Way& w : ways) {
+      const size_t behind_first = w.text.size() - 1, tail = w.to < 0 ? 0 : tails_[static_cast<size_t>(w.to)].size();
+      if (w.text.front() != first || (behind_first > 0 ? behind_first < tail : w.to < 0 || tail > 1))
         return unsupported("form {}: #: expected alternatives that begin alike, got others", name_);
-    SLIP_TRY(Ids ids, encode(std::string_view(&first, 1)));
-    const int32_t begin = piece(FixedRun{std::move(ids), section_});
-    parts_.next[static_cast<size_t>(begin)] = begin + 1;
-    SLIP_TRY(const Tree rest, tree_of(s, 1));
-    if (rest.nodes[0].below.size() == 1) {
-      SLIP_TRY_(run(rest, 0, -1));
-      return {};
     }
-    piece(FieldRef{static_cast<int32_t>(parts_.fields.size())});
-    return choice(rest, 0, -1);
+    SLIP_TRY(const Tree cut, tree_of(s, 1));
+    SLIP_TRY_(run(cut, 0, -1));
+    return {};
   }
 
-  /// The texts behind a slot, their first `cut` bytes left out.
+  /// The texts behind a slot; the first `cut` bytes are tokens by themselves.
   Result<Tree> tree_of(int32_t s, size_t cut) const {
     Tree tree;
     for (const Way& w : shape_.ways[static_cast<size_t>(s + 1)]) {
-      SLIP_TRY(const Ids ids, ids_of({w.text.substr(cut), w.to}));
+      Ids ids;
+      if (cut > 0) {
+        SLIP_TRY(ids, encode(std::string_view(w.text).substr(0, cut)));
+      }
+      if (w.text.size() > cut) {
+        SLIP_TRY(const Ids rest, ids_of({w.text.substr(cut), w.to}));
+        ids.insert(ids.end(), rest.begin(), rest.end());
+      }
       if (!tree.add(ids, w.to))
         return unsupported("{}: expected alternatives that differ before their first free value, got \"{}\" for two",
                            s < 0 ? fmt::format("form {}: #", name_) : where(shape_.slots[static_cast<size_t>(s)]), shown(w.text));
