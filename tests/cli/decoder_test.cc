@@ -444,8 +444,8 @@ TEST_F(Demo, DraftersOfEveryKindGiveTheTokensOfScaffoldAr) {
   const int64_t most = slow.at("statistics").at("forwards").as_int64();
   for (const auto& [name, n] : forwards) EXPECT_LT(n, most) << name;
   EXPECT_LT(10 * forwards["previous"], most) << "its own answer again";
-  refused(ask({"--record", record, "--form", "wod-e2e", "--decoder", "scaffold-spec", "--drafter", "previous:" + previous}), 3,
-          "wod-e2e");
+  refused(ask({"--record", record, "--form", "drive-cot", "--decoder", "scaffold-spec", "--drafter", "previous:" + previous}), 3,
+          "drive-cot");
   refused(ask({"--record", record, "--decoder", "dflash", "--drafter", "dflash:" + fixture("models/qwen3_dflash")}), 3,
           "a draft head for another target");
   refused(ask({"--record", record, "--decoder", "fields-spec"}), 4, "graph visibility");

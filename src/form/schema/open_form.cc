@@ -14,7 +14,7 @@
 #include "form/automaton/token_automaton.h"
 #include "form/json_text.h"
 #include "form/schema/shape.h"
-#include "form/schema/token_tree.h"
+#include "form/schema/way_texts.h"
 
 namespace slip {
 namespace {
@@ -30,15 +30,22 @@ using Tree = TokenTree;
 class OpenCompiler {
  public:
   OpenCompiler(Shape shape, std::string_view name, const FormTokens& tokens)
-      : shape_(std::move(shape)), name_(name), tokens_(tokens), trie_(tokens.tokenizer->trie()) {}
+      : shape_(std::move(shape)),
+        name_(name),
+        tokens_(tokens),
+        trie_(tokens.tokenizer->trie()),
+        texts_(shape_, name_, *tokens.tokenizer) {}
+  OpenCompiler(const OpenCompiler&) = delete;  // its texts look at its shape
+  OpenCompiler& operator=(const OpenCompiler&) = delete;
+  ~OpenCompiler() = default;
 
   Result<CompiledForm> compile() {
-    SLIP_TRY_(find_entries());
+    SLIP_TRY_(texts_.start());
     entry_piece_.assign(shape_.slots.size(), -1);
     SLIP_TRY_(behind(-1));
     for (size_t s = 0; s < shape_.slots.size(); ++s) {
       section_ = shape_.slots[s].section;
-      entry_piece_[s] = piece(FixedRun{{entries_[s]}, section_});
+      entry_piece_[s] = piece(FixedRun{{texts_.entry(static_cast<int32_t>(s))}, section_});
       parts_.next.back() = entry_piece_[s] + 1;
       const int32_t ref = piece(FieldRef{static_cast<int32_t>(parts_.fields.size())});
       parts_.next[static_cast<size_t>(ref)] = ref + 1;
@@ -62,59 +69,6 @@ class OpenCompiler {
  private:
   std::string where(const Slot& s) const { return fmt::format("form {}: {}", name_, s.node->pointer); }
 
-  Result<Ids> encode(std::string_view text) const {
-    auto ids = tokens_.tokenizer->encode_inside(text);
-    if (!ids) return Error{ids.error().kind, fmt::format("form {}: {}", name_, ids.error().message)};
-    std::string spelled;
-    for (const TokenId id : *ids) spelled += tokens_.tokenizer->token_bytes(id);
-    if (spelled == text) return ids;
-    Ids bytes;  // what a tokenizer would write otherwise is spelled byte by byte
-    for (const char c : text) {
-      const auto single = std::string_view(&c, 1);
-      int32_t id = 0;
-      while (id < trie_->size() && trie_->bytes({id}) != single) ++id;
-      if (id == trie_->size())
-        return bad_input("form {}: expected a tokenizer that spells \"{}\", got another", name_, shown(text));
-      bytes.push_back({id});
-    }
-    return bytes;
-  }
-
-  // ---- texts
-
-  /// What all texts to a slot end with, and its last token: where several lead there it is cut off first, so that it is the same for all.
-  Status find_entries() {
-    std::vector<std::vector<const std::string*>> to(shape_.slots.size());
-    for (const auto& ways : shape_.ways)
-      for (const Way& w : ways)
-        if (w.to >= 0) to[static_cast<size_t>(w.to)].push_back(&w.text);
-    tails_.assign(to.size(), "");
-    for (size_t s = 0; s < to.size(); ++s) {
-      const auto all_end = [&](std::string_view tail) {
-        return std::all_of(to[s].begin(), to[s].end(), [&](const std::string* t) { return t->ends_with(tail); });
-      };
-      if (to[s].empty() || to[s].front()->empty())
-        return unsupported("{}: expected something before it, got a value at the very start", where(shape_.slots[s]));
-      if (to[s].size() > 1)
-        for (const std::string_view tail : {"\": \"", "\": ", "\":", " \"", "\"", ", ", ",", "[", ":", " "})
-          if (tails_[s].empty() && all_end(tail)) tails_[s] = tail;
-      if (to[s].size() > 1 && tails_[s].empty())
-        return unsupported("{}: expected one beginning, got several", where(shape_.slots[s]));
-      SLIP_TRY(const Ids ids, encode(tails_[s].empty() ? *to[s].front() : tails_[s]));
-      entries_.push_back(ids.back());
-    }
-    return {};
-  }
-
-  Result<Ids> ids_of(const Way& w) const {
-    if (w.to < 0 || tails_[static_cast<size_t>(w.to)].empty()) return encode(w.text);
-    const std::string& tail = tails_[static_cast<size_t>(w.to)];
-    SLIP_TRY(Ids ids, encode(std::string_view(w.text).substr(0, w.text.size() - tail.size())));
-    SLIP_TRY(const Ids last, encode(tail));
-    ids.insert(ids.end(), last.begin(), last.end());
-    return ids;
-  }
-
   // ---- pieces
 
   int32_t piece(Piece p) {
@@ -127,43 +81,15 @@ class OpenCompiler {
 
   /// What follows slot `s`, or the start: its exits or its END, then pieces.
   Status behind(int32_t s) {
-    SLIP_TRY(const Tree whole, tree_of(s, 0));
-    const bool parts = whole.nodes[0].below.size() > 1;
-    if (s >= 0 || !parts) {
-      if (parts) return exits(whole, 0, static_cast<int32_t>(parts_.fields.size()) - 1);
-      SLIP_TRY_(run(whole, 0, s < 0 ? -1 : static_cast<int32_t>(parts_.fields.size()) - 1));
+    SLIP_TRY(const Tree whole, texts_.behind(s));
+    if (s >= 0) {
+      const auto field = static_cast<int32_t>(parts_.fields.size()) - 1;
+      if (whole.nodes[0].below.size() > 1) return exits(whole, 0, field);
+      SLIP_TRY_(run(whole, 0, field));
       return {};
     }
-    // The start parts at once: its first byte is a token by itself, so that a fixed one stands before the choice.
-    const auto& ways = shape_.ways[0];
-    const char first = ways.front().text.front();
-    for (const Way& w : ways) {
-      const size_t behind_first = w.text.size() - 1, tail = w.to < 0 ? 0 : tails_[static_cast<size_t>(w.to)].size();
-      if (w.text.front() != first || (behind_first > 0 ? behind_first < tail : w.to < 0 || tail > 1))
-        return unsupported("form {}: #: expected alternatives that begin alike, got others", name_);
-    }
-    SLIP_TRY(const Tree cut, tree_of(s, 1));
-    SLIP_TRY_(run(cut, 0, -1));
+    SLIP_TRY_(run(whole, 0, -1));
     return {};
-  }
-
-  /// The texts behind a slot; the first `cut` bytes are tokens by themselves.
-  Result<Tree> tree_of(int32_t s, size_t cut) const {
-    Tree tree;
-    for (const Way& w : shape_.ways[static_cast<size_t>(s + 1)]) {
-      Ids ids;
-      if (cut > 0) {
-        SLIP_TRY(ids, encode(std::string_view(w.text).substr(0, cut)));
-      }
-      if (w.text.size() > cut) {
-        SLIP_TRY(const Ids rest, ids_of({w.text.substr(cut), w.to}));
-        ids.insert(ids.end(), rest.begin(), rest.end());
-      }
-      if (!tree.add(ids, w.to))
-        return unsupported("{}: expected alternatives that differ before their first free value, got \"{}\" for two",
-                           s < 0 ? fmt::format("form {}: #", name_) : where(shape_.slots[static_cast<size_t>(s)]), shown(w.text));
-    }
-    return tree;
   }
 
   /// A field that is an END and nothing else.
@@ -267,7 +193,7 @@ class OpenCompiler {
                          where(shape_.slots[static_cast<size_t>(s)]));
     const auto below = tree.nodes[static_cast<size_t>(node)].below;
     if (parts_.fields[static_cast<size_t>(field)].exits.empty()) {  // its one END is an exit now
-      SLIP_TRY(const TokenId end, first_behind(s));
+      SLIP_TRY(const TokenId end, texts_.first_behind(s));
       const int32_t ref = entry_piece_[static_cast<size_t>(s)] + 1;
       parts_.fields[static_cast<size_t>(field)].exits.push_back({end, parts_.next[static_cast<size_t>(ref)]});
       for (Open& o : open_)
@@ -310,7 +236,7 @@ class OpenCompiler {
     if (starts_.contains(s)) SLIP_TRY_(start_exits(s, static_cast<int32_t>(index)));
     Field& made = parts_.fields[index];
     if (made.exits.empty()) {  // the first token of what follows
-      SLIP_TRY(const TokenId end, first_behind(s));
+      SLIP_TRY(const TokenId end, texts_.first_behind(s));
       made.end = end;
     }
     Ids ends, start;
@@ -320,16 +246,11 @@ class OpenCompiler {
                                     : words(slot, ends, made, std::get<JsonMeaning>(meanings_[index]));
   }
 
-  Result<TokenId> first_behind(int32_t s) const {
-    SLIP_TRY(const Ids ids, ids_of(shape_.ways[static_cast<size_t>(s + 1)].front()));
-    return ids.front();
-  }
-
   Status words(const Slot& slot, const Ids& ends, Field& f, JsonMeaning& meaning) const {
     std::vector<Ids> all;
     size_t longest = 0;
     for (const std::string& w : slot.node->words) {
-      SLIP_TRY(Ids ids, encode(slot.space ? " " + w : w));
+      SLIP_TRY(Ids ids, texts_.encode(slot.space ? " " + w : w));
       longest = std::max(longest, ids.size());
       if (slot.node->budget > 0 && ids.size() > static_cast<size_t>(slot.node->budget))
         return bad_input("{}: expected at most {} tokens for \"{}\", got {}", where(slot), slot.node->budget, shown(w), ids.size());
@@ -451,14 +372,13 @@ class OpenCompiler {
   std::string name_;
   const FormTokens& tokens_;
   std::shared_ptr<const TokenTrie> trie_;
+  WayTexts texts_;
   Form::Parts parts_;
   std::vector<FieldMeaning> meanings_;
-  std::vector<int32_t> slot_of_;                  // by field: -1 for a choice
-  std::vector<std::string> tails_;                // by slot: what is cut off before its entry; empty where one text leads there
-  std::vector<TokenId> entries_;                  // by slot: the token before it
-  std::vector<int32_t> entry_piece_;              // by slot
-  std::vector<Open> open_;                        // what leads to a slot, or to the end
-  std::map<int32_t, std::vector<int32_t>> from_;  // by slot: fields that stand directly before it, -1 for the start
+  std::vector<int32_t> slot_of_;                        // by field: -1 for a choice
+  std::vector<int32_t> entry_piece_;                    // by slot
+  std::vector<Open> open_;                              // what leads to a slot, or to the end
+  std::map<int32_t, std::vector<int32_t>> from_;        // by slot: fields that stand directly before it, -1 for the start
   std::map<int32_t, std::pair<Tree, int32_t>> starts_;  // by slot: what may stand in place of its value
   std::map<int32_t, int32_t> starts_seen_;              // ways on which that was met
   std::set<std::string> fields_by_name_;
