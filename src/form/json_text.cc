@@ -10,11 +10,6 @@
 #include "base/check.h"
 
 namespace slip {
-namespace {
-
-constexpr size_t kMostShown = 60;  // a message is one line on a terminal, with the place and the reason beside the value
-
-}  // namespace
 
 std::string python_number(double value) {
   SLIP_CHECK(std::isfinite(value), "the reader of schemas refuses numbers that are not finite");
@@ -39,26 +34,6 @@ std::string python_number(double value) {
 
 std::string plain_json(const json::value& value) {
   return value.is_double() ? python_number(value.get_double()) : json::serialize(value);
-}
-
-std::string shown(std::string_view text) {
-  size_t end = 0, characters = 0, cut = 0;
-  while (end < text.size() && characters < kMostShown) {
-    if (characters == kMostShown - 3) cut = end;
-    ++end;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
-    ++characters;
-  }
-  return end == text.size() ? std::string(text) : std::string(text.substr(0, cut)) + "...";
-}
-
-std::string shown_json(const json::value& value) {
-  json::serializer writer;
-  writer.reset(&value);
-  // Four bytes a character, and one more to see that it goes on.
-  std::array<char, 4 * kMostShown + 1> buffer;
-  const json::string_view head = writer.read(buffer.data(), buffer.size());
-  return shown(std::string_view(head.data(), head.size()));
 }
 
 }  // namespace slip

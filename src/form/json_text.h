@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as text: numbers the way Python's json.dumps writes them, since that is how training data is written, and values cut
-// to a length that an error message can carry.
+// JSON as text: numbers the way Python's json.dumps writes them, since that is how training data is written.
 #pragma once
 #include <string>
 #include <string_view>
 
 #include "base/json.h"
+#include "base/json/shown.h"
 
 namespace slip {
 
@@ -13,10 +13,5 @@ namespace slip {
 std::string python_number(double value);
 /// json.dumps(ensure_ascii=False) of a plain value (no array, no object).
 std::string plain_json(const json::value& value);
-
-/// At most 60 characters of a text that somebody else wrote, "..." included where it was longer; never a part of a UTF-8 character.
-std::string shown(std::string_view text);
-/// The same of a value's JSON, of which no more than that is written.
-std::string shown_json(const json::value& value);
 
 }  // namespace slip

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/json/shown.h"
 
 namespace slip {
 namespace {
@@ -15,22 +16,20 @@ namespace {
 constexpr int kMostSide = 4096;                    // of what a file asks for; 1022 is the largest published
 constexpr int64_t kMostPixels = int64_t{1} << 26;  // of a picture on its way: an extreme shape grows long before it is cropped
 
-std::string shown(const json::value& v) { return json::serialize(v).substr(0, 60); }
-
 Result<int> side_of(const json::value& v, std::string_view key, std::string_view where) {
   if (!v.is_int64() || v.get_int64() < 1 || v.get_int64() > kMostSide)
-    return bad_input("{}: {}: expected sides of 1 to {}, got {}", where, key, kMostSide, shown(v));
+    return bad_input("{}: {}: expected sides of 1 to {}, got {}", where, key, kMostSide, shown_json(v));
   return static_cast<int>(v.get_int64());
 }
 
 Result<std::array<double, 3>> numbers_of(const json::value* v, std::string_view key, bool positive, std::string_view where) {
   std::array<double, 3> out{};
   const json::array* a = v ? v->if_array() : nullptr;
-  if (!a || a->size() != 3) return bad_input("{}: {}: expected 3 numbers, got {}", where, key, v ? shown(*v) : "none");
+  if (!a || a->size() != 3) return bad_input("{}: {}: expected 3 numbers, got {}", where, key, v ? shown_json(*v) : "none");
   for (size_t i = 0; i < 3; ++i) {
     out[i] = (*a)[i].is_number() ? (*a)[i].to_number<double>() : std::nan("");
     if (!std::isfinite(out[i]) || (positive && !(out[i] > 1e-30)))
-      return bad_input("{}: {}: expected 3 {} numbers, got {}", where, key, positive ? "positive" : "finite", shown(*v));
+      return bad_input("{}: {}: expected 3 {} numbers, got {}", where, key, positive ? "positive" : "finite", shown_json(*v));
   }
   return out;
 }
@@ -39,7 +38,7 @@ Status check_filter(const json::object& o, std::string_view key, std::string_vie
   const json::value* v = o.if_contains(key);
   if (!v || v->is_null()) return {};
   if ((v->is_int64() && v->get_int64() == 3) || (v->is_string() && v->get_string() == "bicubic")) return {};
-  return unsupported("{}: {}: expected 3 (bicubic), got {}", where, key, shown(*v));
+  return unsupported("{}: {}: expected 3 (bicubic), got {}", where, key, shown_json(*v));
 }
 
 // [height, width], a number (the shorter edge), or an object of either.
@@ -58,7 +57,7 @@ Status read_size(const json::value& v, std::string_view key, std::string_view wh
     SLIP_TRY(out.width, side_of(o->at("width"), key, where));
     out.resize = TowerPlanes::Resize::kExact;
   } else {
-    return bad_input("{}: {}: expected a height and a width, or a shortest edge, got {}", where, key, shown(v));
+    return bad_input("{}: {}: expected a height and a width, or a shortest edge, got {}", where, key, shown_json(v));
   }
   return {};
 }
@@ -89,14 +88,14 @@ Result<TowerPlanes> prismatic_tower(const json::object& resize, const json::valu
   TowerPlanes t;
   SLIP_TRY_(check_filter(resize, "interpolation", where));
   if (const json::value* most = resize.if_contains("max_size"); most && !most->is_null())
-    return unsupported("{}: tvf_resize_params: max_size: expected none, got {}", where, shown(*most));
+    return unsupported("{}: tvf_resize_params: max_size: expected none, got {}", where, shown_json(*most));
   const json::value* size = resize.if_contains("size");
   if (!size) return bad_input("{}: tvf_resize_params: expected a size, got none", where);
   SLIP_TRY_(read_size(*size, "tvf_resize_params: size", where, t));
   if (crop) {
     const json::object* o = crop->if_object();
     const json::value* cropped = o ? o->if_contains("output_size") : nullptr;
-    if (!cropped) return bad_input("{}: tvf_crop_params: expected an output_size, got {}", where, shown(*crop));
+    if (!cropped) return bad_input("{}: tvf_crop_params: expected an output_size, got {}", where, shown_json(*crop));
     SLIP_TRY_(read_crop(*cropped, "tvf_crop_params: output_size", where, t));
   }
   SLIP_TRY(t.scaling.mean, numbers_of(normalize.if_contains("mean"), "tvf_normalize_params: mean", false, where));
@@ -111,7 +110,7 @@ Status read_letterbox(const json::object& o, std::string_view where, PlanesConfi
   for (size_t i = 0; i < 3; ++i) {
     const json::value* v = fill->size() == 3 ? &(*fill)[i] : nullptr;
     if (!v || !v->is_int64() || v->get_int64() < 0 || v->get_int64() > 255)
-      return bad_input("{}: tvf_letterbox_fill: expected 3 bytes, got {}", where, shown(*fill));
+      return bad_input("{}: tvf_letterbox_fill: expected 3 bytes, got {}", where, shown_json(*fill));
     c.fill[i] = static_cast<uint8_t>(v->get_int64());
   }
   return {};

@@ -235,7 +235,7 @@ HttpReply App::tokens(const HttpRequest& request, bool back) {
     if (!list) in.fail("tokens", "expected a list of ids, got none");
     for (size_t i = 0; list && i < list->size(); ++i) {
       if (!(*list)[i].is_int64() || (*list)[i].get_int64() < 0 || (*list)[i].get_int64() > INT32_MAX)
-        in.fail("tokens", fmt::format("expected ids, got {}", shown((*list)[i])));
+        in.fail("tokens", fmt::format("expected ids, got {}", shown_value((*list)[i])));
       ids.push_back(in.ok() ? static_cast<int32_t>((*list)[i].get_int64()) : 0);
     }
     in.end();

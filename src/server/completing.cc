@@ -60,10 +60,11 @@ Completing::Completing(App& app, std::shared_ptr<Exchange> exchange, CompletionR
 
 std::optional<Refusal> Completing::check_budget() {
   if (!request_.model.empty() && request_.model != app_.options_.model_name)
-    return Refusal{.status = 404,
-                   .message = fmt::format("model: expected {}, got {}", app_.options_.model_name, request_.model.substr(0, 100)),
-                   .param = "model",
-                   .code = "model_not_found"};
+    return Refusal{
+        .status = 404,
+        .message = fmt::format("model: expected {}, got {}", app_.options_.model_name, shown_value(json::value(request_.model))),
+        .param = "model",
+        .code = "model_not_found"};
   auto most = app_.service()->most_tokens(request_.request);
   if (!most) {
     Refusal r = refusal_of(most.error());

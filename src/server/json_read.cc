@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/json_read.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/json/shown.h"
 
 namespace slip::server {
 
@@ -12,12 +15,17 @@ json::object error_body(const Refusal& r) {
   return {{"error", std::move(e)}};
 }
 
-std::string shown(const json::value& v) {
+std::string shown_value(const json::value& v) {
   if (v.is_object()) return "an object";
   if (v.is_array()) return "an array";
-  std::string out = json::serialize(v);
-  if (out.size() > 60) out = out.substr(0, 57) + "...";
-  return out;
+  return shown_json(v);
+}
+
+std::string Reader::path(std::string_view key) const {
+  const bool plain =
+      key.size() <= 60 && std::none_of(key.begin(), key.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+  const std::string name = plain ? std::string(key) : shown_json(json::value(key));
+  return path_.empty() ? name : path_ + "." + name;
 }
 
 void Reader::fail(std::string_view key, std::string message) {
@@ -38,7 +46,7 @@ std::optional<bool> Reader::boolean(std::string_view key) {
   const json::value* v = take(key);
   if (!v) return std::nullopt;
   if (v->is_bool()) return v->get_bool();
-  fail(key, fmt::format("expected true or false, got {}", shown(*v)));
+  fail(key, fmt::format("expected true or false, got {}", shown_value(*v)));
   return std::nullopt;
 }
 
@@ -50,7 +58,7 @@ std::optional<int64_t> Reader::whole(std::string_view key, int64_t least, int64_
   if (v->is_double() && v->get_double() == std::floor(v->get_double()) && std::abs(v->get_double()) < 1e15)
     n = static_cast<int64_t>(v->get_double());
   if (n && *n >= least && *n <= most) return n;
-  fail(key, fmt::format("expected a whole number from {} to {}, got {}", least, most, shown(*v)));
+  fail(key, fmt::format("expected a whole number from {} to {}, got {}", least, most, shown_value(*v)));
   return std::nullopt;
 }
 
@@ -61,7 +69,7 @@ std::optional<double> Reader::number(std::string_view key, double least, double 
     const double x = v->to_number<double>();
     if (x >= least && x <= most) return x;
   }
-  fail(key, fmt::format("expected a number from {} to {}, got {}", least, most, shown(*v)));
+  fail(key, fmt::format("expected a number from {} to {}, got {}", least, most, shown_value(*v)));
   return std::nullopt;
 }
 
@@ -69,7 +77,7 @@ std::optional<std::string> Reader::text(std::string_view key) {
   const json::value* v = take(key);
   if (!v) return std::nullopt;
   if (v->is_string()) return std::string(v->get_string());
-  fail(key, fmt::format("expected a string, got {}", shown(*v)));
+  fail(key, fmt::format("expected a string, got {}", shown_value(*v)));
   return std::nullopt;
 }
 
@@ -77,7 +85,7 @@ const json::object* Reader::object(std::string_view key) {
   const json::value* v = take(key);
   if (!v) return nullptr;
   if (v->is_object()) return &v->get_object();
-  fail(key, fmt::format("expected an object, got {}", shown(*v)));
+  fail(key, fmt::format("expected an object, got {}", shown_value(*v)));
   return nullptr;
 }
 
@@ -85,7 +93,7 @@ const json::array* Reader::array(std::string_view key) {
   const json::value* v = take(key);
   if (!v) return nullptr;
   if (v->is_array()) return &v->get_array();
-  fail(key, fmt::format("expected an array, got {}", shown(*v)));
+  fail(key, fmt::format("expected an array, got {}", shown_value(*v)));
   return nullptr;
 }
 
@@ -95,7 +103,7 @@ void Reader::nothing(std::string_view key, std::string_view why) {
   const bool none = (v->is_bool() && !v->get_bool()) || (v->is_number() && v->to_number<double>() == 0) ||
                     (v->is_array() && v->get_array().empty()) || (v->is_object() && v->get_object().empty()) ||
                     (v->is_string() && v->get_string().empty());
-  if (!none) fail(key, fmt::format("expected none ({}), got {}", why, shown(*v)));
+  if (!none) fail(key, fmt::format("expected none ({}), got {}", why, shown_value(*v)));
 }
 
 void Reader::end() {

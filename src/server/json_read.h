@@ -43,7 +43,8 @@ class Reader {
   void fail(std::string_view key, std::string message);
   bool ok() const { return !refusal_; }
   const std::optional<Refusal>& refusal() const { return refusal_; }
-  std::string path(std::string_view key) const { return path_.empty() ? std::string(key) : path_ + "." + std::string(key); }
+  /// The key behind the path of its object; on one line and of a length for messages, whatever the client wrote.
+  std::string path(std::string_view key) const;
 
  private:
   const json::object& object_;
@@ -52,7 +53,7 @@ class Reader {
   std::optional<Refusal> refusal_;
 };
 
-/// What a value is, for messages: "a string", "12".
-std::string shown(const json::value& v);
+/// What a value is, for messages: "an object", "12"; of a text its JSON, on one line and cut.
+std::string shown_value(const json::value& v);
 
 }  // namespace slip::server

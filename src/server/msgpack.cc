@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/json/shown.h"
+
 namespace slip::server {
 namespace {
 
@@ -233,7 +235,8 @@ Result<NdArray> ndarray_of(const Packed& value, std::string_view name) {
     return bad_input("{}: expected an array of openpi's msgpack_numpy, got another value", name);
   NdArray out{*dtype->text(), {}, *data->text()};
   const int64_t width = width_of(out.dtype);
-  if (width == 0) return bad_input("{}: expected numbers of type f4, f8, u1, i4 or i8, got {}", name, out.dtype.substr(0, 16));
+  if (width == 0)
+    return bad_input("{}: expected numbers of type f4, f8, u1, i4 or i8, got {}", name, shown_json(json::value(out.dtype)));
   int64_t bytes = width;
   for (const Packed& side : std::get<PackedArray>(shape->value)) {
     const auto* n = std::get_if<int64_t>(&side.value);

@@ -49,7 +49,8 @@ class Parser {
       Reader one(m.get_object(), where);
       const std::string role = one.text("role").value_or("");
       if (role != "user" && role != "system" && role != "assistant" && role != "developer")
-        one.fail("role", fmt::format("expected user, system or assistant, got {}", role.empty() ? "none" : role));
+        one.fail("role",
+                 fmt::format("expected user, system or assistant, got {}", role.empty() ? "none" : shown_value(json::value(role))));
       one.nothing("tool_calls", "no tools here");
       one.nothing("name", "no names here");
       one.nothing("refusal", "not ours");
@@ -71,7 +72,7 @@ class Parser {
       message.parts.push_back({std::string(c->get_string()), false});
       return;
     }
-    if (!c->is_array()) return one.fail("content", fmt::format("expected text or parts, got {}", shown(*c)));
+    if (!c->is_array()) return one.fail("content", fmt::format("expected text or parts, got {}", shown_value(*c)));
     const json::array& parts = c->get_array();
     for (size_t k = 0; k < parts.size() && one.ok(); ++k) {
       const std::string where = fmt::format("content[{}]", k);
@@ -89,7 +90,8 @@ class Parser {
       return;
     }
     if (type != "image_url")
-      return part.fail("type", fmt::format("expected text or image_url, got {}", type.empty() ? "none" : type));
+      return part.fail("type",
+                       fmt::format("expected text or image_url, got {}", type.empty() ? "none" : shown_value(json::value(type))));
     std::string url;
     const json::value* v = part.take("image_url");
     if (v && v->is_string()) url = v->get_string();
@@ -106,7 +108,7 @@ class Parser {
   void prompt() {
     const json::value* p = in_.take("prompt");
     if (p && p->is_array() && p->get_array().size() == 1) p = &p->get_array()[0];
-    if (!p || !p->is_string()) return in_.fail("prompt", fmt::format("expected one text, got {}", p ? shown(*p) : "none"));
+    if (!p || !p->is_string()) return in_.fail("prompt", fmt::format("expected one text, got {}", p ? shown_value(*p) : "none"));
     out_.request.prompt = std::string(p->get_string());
     out_.request.raw_prompt = true;
     in_.nothing("suffix", "no infilling here");
@@ -161,7 +163,7 @@ class Parser {
     if (!v) return;
     const auto one = [&](const json::value& text) {
       if (!text.is_string() || text.get_string().empty() || text.get_string().size() > kMostBytes)
-        return in_.fail("stop", fmt::format("expected texts of 1 to {} bytes, got {}", kMostBytes, shown(text)));
+        return in_.fail("stop", fmt::format("expected texts of 1 to {} bytes, got {}", kMostBytes, shown_value(text)));
       out_.request.stop.emplace_back(text.get_string());
     };
     if (!v->is_array()) return one(*v);
@@ -204,7 +206,7 @@ class Parser {
     } else if (type == "json_object") {
       r.fail("type", "expected text or json_schema (any JSON is no form), got json_object");
     } else if (type != "text") {
-      r.fail("type", fmt::format("expected text or json_schema, got {}", type.empty() ? "none" : type));
+      r.fail("type", fmt::format("expected text or json_schema, got {}", type.empty() ? "none" : shown_value(json::value(type))));
     }
     r.end();
     if (!r.ok()) take(r);
@@ -228,7 +230,7 @@ class Parser {
       return "";
     }
     if (name != "model" && name != "none" && !allowed_.builtin.contains(name))
-      return fmt::format("expected a form of GET /v1/forms, got {}", name.empty() ? "none" : shown(json::value(name)));
+      return fmt::format("expected a form of GET /v1/forms, got {}", name.empty() ? "none" : shown_value(json::value(name)));
     out_.request.form = name;
     return "";
   }
@@ -308,9 +310,10 @@ std::string check_decoder_words(const slipstream::DecoderChoice& c) {
   for (const std::string* word : {&c.preset, &c.drafter, &c.verifier, &c.width})
     for (const char* head : {"previous", "model", "coupled", "dflash", "sampler", "blockpilot"})
       if (word->starts_with(head) || word->find('/') != std::string::npos || word->find('.') != word->rfind('.'))
-        return fmt::format("expected a decoder without files, got {}", shown(json::value(*word)));
+        return fmt::format("expected a decoder without files, got {}", shown_value(json::value(*word)));
   if (c.preset == "draft-model" || c.preset == "dflash") return fmt::format("expected a decoder without files, got {}", c.preset);
-  if (c.width.starts_with("measured:")) return fmt::format("expected a width without files, got {}", shown(json::value(c.width)));
+  if (c.width.starts_with("measured:"))
+    return fmt::format("expected a width without files, got {}", shown_value(json::value(c.width)));
   return "";
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/json/shown.h"
 #include "server/app.h"
 #include "server/completing.h"
 
@@ -39,7 +40,7 @@ Result<slipstream::Image> image_of(const Packed& value, const std::string& name,
   if (const auto* bytes = std::get_if<Bytes>(&value.value)) return image_of_bytes(bytes->data, name, limits);
   SLIP_TRY(const NdArray a, ndarray_of(value, name));
   if (a.dtype.find("u1") == std::string::npos && a.dtype != "uint8")
-    return bad_input("{}: expected bytes (u1), got {}", name, a.dtype);
+    return bad_input("{}: expected bytes (u1), got {}", name, shown_json(json::value(a.dtype)));
   const bool planes = a.shape.size() == 3 && a.shape[0] == 3 && a.shape[2] != 3;
   if (a.shape.size() != 3 || (!planes && a.shape[2] != 3))
     return bad_input("{}: expected height x width x 3, got another shape", name);
