@@ -8,7 +8,7 @@
 #include "form/json_text.h"
 #include "form/schema/reader.h"
 #include "form/schema/string_formats.h"
-#include "form/schema/typed_reader.h"
+#include "form/schema/typed/reader.h"
 
 namespace slip {
 namespace {

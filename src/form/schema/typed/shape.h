@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "form/schema/typed.h"
+#include "form/schema/typed/typed.h"
 
 namespace slip {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "form/schema/typed_reader.h"
+#include "form/schema/typed/reader.h"
 
 namespace slip {
 

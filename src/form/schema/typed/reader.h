@@ -5,7 +5,7 @@
 #include <set>
 
 #include "form/automaton/numbers.h"
-#include "form/schema/typed.h"
+#include "form/schema/typed/typed.h"
 
 namespace slip {
 
@@ -69,7 +69,7 @@ class TypedReader {
     return errors_.size() >= kMostErrors || work_ > kMostWork || ByteDfa::work() - automata_before_ > kMostAutomata;
   }
 
-  // ---- gathering (typed_gather.cc)
+  // ---- gathering (gather.cc)
   void gather(const Part& part, Place& place);
   void keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place);
   bool number_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);

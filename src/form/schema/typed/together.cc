@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "form/schema/typed_reader.h"
+#include "form/schema/typed/reader.h"
 
 namespace slip {
 namespace {

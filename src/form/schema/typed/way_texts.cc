@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See way_texts.h.
-#include "form/schema/way_texts.h"
+#include "form/schema/typed/way_texts.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 // value takes them all in and is the one place behind itself; alternatives are walked one by one from the same places; an optional member
 // leaves the places before it standing beside those behind it. Objects that are alternatives and begin with the same members are written
 // together as far as these go, so that what comes after the first free value may still tell them apart.
-#include "form/schema/shape.h"
+#include "form/schema/typed/shape.h"
 
 #include <algorithm>
 

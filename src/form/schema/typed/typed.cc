@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From all that is said of a place to a node. Alternatives are multiplied out: each is joined with what holds beside it, those in which
 // nothing is valid fall away. A default says how long what has no bounds may get.
-#include "form/schema/typed.h"
+#include "form/schema/typed/typed.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "form/automaton/regex.h"
 #include "form/json_text.h"
 #include "form/schema/string_formats.h"
-#include "form/schema/typed_reader.h"
+#include "form/schema/typed/reader.h"
 
 namespace slip {
 namespace {

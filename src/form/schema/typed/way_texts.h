@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "form/schema/shape.h"
-#include "form/schema/token_tree.h"
+#include "form/schema/typed/shape.h"
+#include "form/schema/typed/token_tree.h"
 #include "text/tokenizer.h"
 
 namespace slip {

@@ -3,7 +3,7 @@
 // where they part the value's END says which one follows, and further on a field of its own that is nothing but such an END. The last
 // token before a value is a piece by itself, shared by all that lead to it: the value's hand-off row along a graph.
 // Tokens are cut where values begin and end: what a value may hold must not depend on what the tokenizer would merge it with.
-#include "form/schema/open_form.h"
+#include "form/schema/typed/open_form.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,8 +13,8 @@
 #include "base/check.h"
 #include "form/automaton/token_automaton.h"
 #include "form/json_text.h"
-#include "form/schema/shape.h"
-#include "form/schema/way_texts.h"
+#include "form/schema/typed/shape.h"
+#include "form/schema/typed/way_texts.h"
 
 namespace slip {
 namespace {

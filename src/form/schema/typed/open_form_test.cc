@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forms of any schema, walked at random by their rules alone: what the masks allow is a valid answer, and nothing gets stuck.
-#include "form/schema/open_form.h"
+#include "form/schema/typed/open_form.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
