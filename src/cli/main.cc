@@ -330,6 +330,10 @@ void limits_command(CLI::App& app, Chosen& chosen) {
                 "h100, h100-nvl, h200, a100, thor, orin (published figures) or a JSON file (default: this machine, measured now)");
   c->add_flag("--measure", l.measure, "run what this machine can run, and print it beside the prediction");
   c->add_option("--scenes", l.scenes, "with --measure: held-out scenes that each decoder answers twice")->check(whole(1, 1000));
+  c->add_option("--speed-of-light", l.light, "answers whose blocks are searched for the fewest passes that diffusion could take")
+      ->check(whole(1, 1000));
+  c->add_option("--records", l.records,
+                "with --speed-of-light: the set whose first records are answered (default: held-out scenes)");
   c->add_option("--acceptance", l.acceptance, "share of tested drafts that hold (default: the folder's width.json)")
       ->check(number(0, 1));
   c->add_option("--keys", l.keys, "keys in the cache before a pass")->check(whole(1, 1 << 20));

@@ -6,6 +6,7 @@
 
 #include "decode/testing/decode_testing.h"
 #include "form/schema/values.h"
+#include "limits/speed_of_light.h"
 
 namespace slip {
 namespace {
@@ -128,6 +129,39 @@ TEST(SectionDiffusion, GivesAnswersThatTheFormAllows) {
     ASSERT_EQ(*split, d->fields);
     ASSERT_TRUE(d->lossy);
   }
+}
+
+/// Whoever looks into a block changes nothing, and a search for the fewest passes finds the answer that a place a pass writes.
+TEST(SectionDiffusion, LetsABlockBeLookedInto) {
+  int64_t places = 0, commits = 0;
+  for (uint64_t n = 0; n < 200; ++n) {
+    const Trial t = chain_trial(n, false);
+    HashLm one(t.lm), two(t.lm);
+    Method m = *method_of("section-diffusion");
+    m.verifier = ConfidenceSpec{1};
+    const auto plain = Decoder(one, m).decode(t.prompt, &t.form, t.options);
+    std::vector<TokenId> searched;
+    DecodeContext context;
+    context.on_block = [&](std::span<const std::optional<TokenId>> start, const BlockModel& ask) -> Status {
+      SLIP_TRY(const SpeedOfLight light, speed_of_light(start, ask, {.budget = 200}));
+      EXPECT_LE(light.commits.size(), light.serial.size());
+      places += static_cast<int64_t>(light.serial.size());
+      commits += static_cast<int64_t>(light.commits.size());
+      searched.insert(searched.end(), light.block.begin(), light.block.end());
+      return {};
+    };
+    const auto looked = Decoder(two, m).decode(t.prompt, &t.form, t.options, context);
+    ASSERT_TRUE(plain && looked) << n;
+    ASSERT_EQ(plain->tokens, looked->tokens) << n;
+    std::vector<TokenId> written;
+    for (const Block& b : t.form.blocks()) {
+      bool drawn = false;
+      for (int32_t u = b.begin; u < b.end; ++u) drawn = drawn || !t.form.fixed_at(u);
+      if (drawn) written.insert(written.end(), plain->tokens.begin() + b.begin, plain->tokens.begin() + b.end);
+    }
+    ASSERT_EQ(searched, written) << n;
+  }
+  EXPECT_LT(commits, places) << "something could be committed together";
 }
 
 }  // namespace

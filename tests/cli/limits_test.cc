@@ -56,7 +56,23 @@ TEST_F(Demo, LimitsPutsMeasurementsBesidePredictionsAndWritesTables) {
     if (row.at("decoder") == "scaffold-ar") EXPECT_NEAR(number(row.at("passes")), number(row.at("measured_passes")), 1e-6);
 }
 
+TEST_F(Demo, LimitsSearchesTheFewestPassesOfDiffusion) {
+  run({"simulate", "--seed", "900001000", "--count", "1", "--out", path("light")});
+  const json::value v = run_json({"limits", "--model", model_, "--speed-of-light", "1", "--records", path("light")});
+  std::vector<double> passes;
+  for (const json::value& row : v.at("speed_of_light").as_array()) passes.push_back(number(row.at("passes_a_block")));
+  ASSERT_GE(passes.size(), 4U);
+  const double serial = passes.front(), light = passes[passes.size() - 2];
+  EXPECT_LE(passes[1], serial);
+  EXPECT_LT(light, serial / 2) << "a model that was trained to fill blocks";
+  EXPECT_GE(light, 2) << "a commit and the pass over the finished block";
+}
+
 TEST_F(Demo, LimitsRefusesWhatItCannotSay) {
+  refused({"limits", "--speed-of-light", "1"}, 2, "--speed-of-light: expected a model");
+  refused({"limits", "--model", model_, "--records", path("x")}, 2, "--records: expected --speed-of-light");
+  refused({"limits", "--model", (fs::path(model_).parent_path() / "demo-cot").string(), "--speed-of-light", "1"}, 4,
+          "section-diffusion");
   refused({"limits", "--machine", "warp", "--model", model_}, 2, "--machine: expected h100");
   refused({"limits", "--machine", write("m.json", R"({"gb_per_s": -1, "bf16_tflops": 1})"), "--model", model_}, 3, "gb_per_s");
   refused({"limits", "--machine", write("m.json", "{"), "--model", model_}, 3, "m.json");

@@ -8,6 +8,7 @@
 #include "api/choice.h"
 #include "api/engines.h"
 #include "api/requests.h"
+#include "api/tools/light.h"
 #include "api/tools/limits_tables.h"
 #include "api/tools/reports.h"
 #include "api/tools/words.h"
@@ -181,10 +182,13 @@ Result<MeasuredDecoder> measure_decoder(Work& w, const Method& method, const std
   return out;
 }
 
-Result<std::vector<Request>> scenes_of(Work& w) {
+/// Of a set of records, or held-out scenes.
+Result<std::vector<Request>> scenes_of(Work& w, int64_t count, const std::string& records = {}) {
   std::vector<Request> out;
-  for (int64_t i = 0; i < w.options.scenes; ++i) {
-    SLIP_TRY(slipstream::Request scene, slipstream::request_of_scene(kFirstHeldOutScene + static_cast<uint64_t>(i)));
+  for (int64_t i = 0; i < count; ++i) {
+    SLIP_TRY(slipstream::Request scene, records.empty()
+                                            ? slipstream::request_of_scene(kFirstHeldOutScene + static_cast<uint64_t>(i))
+                                            : slipstream::request_of_record(fmt::format("{}:{}", records, i)));
     if (!w.engine->task().cameras) scene.images.clear();
     scene.cancel = w.cancel;
     SLIP_TRY(Request request, engine_request(scene));
@@ -242,7 +246,7 @@ Status predict_decoders(Work& w, const CostTable& costs, const CostTable* measur
     rows.here = &*here;
   }
   if (measured && f) {
-    SLIP_TRY(rows.scenes, scenes_of(w));
+    SLIP_TRY(rows.scenes, scenes_of(w, w.options.scenes));
   }
   rows.settings = {.info = w.engine->model().lm().info(),
                    .form = f,
@@ -278,6 +282,8 @@ std::optional<double> median_error(const Table& t) {
 Status check(const slipstream::LimitsOptions& o, const std::string& folder) {
   if (o.measure && folder.empty()) return usage_error("--measure: expected a model (--model), got none");
   if (o.measure && !o.machine.empty()) return usage_error("--measure: expected this machine (no --machine), got {}", o.machine);
+  if (o.light > 0 && folder.empty()) return usage_error("--speed-of-light: expected a model (--model), got none");
+  if (o.light == 0 && !o.records.empty()) return usage_error("--records: expected --speed-of-light beside it, got none");
   if (o.acceptance > 1) return usage_error("--acceptance: expected 0 to 1, got {}", o.acceptance);
   return {};
 }
@@ -323,6 +329,12 @@ Status model_tables(Work& w, json::object& head, std::string& text) {
   SLIP_TRY(const CostTable costs, roofline_costs(w));
   std::string profile;
   SLIP_TRY_(predict_decoders(w, costs, measured ? &*measured : nullptr, profile));
+  if (w.options.light > 0) {
+    SLIP_TRY(std::vector<Request> requests, scenes_of(w, w.options.light, w.options.records));
+    SLIP_TRY(Table light, speed_of_light_table(*w.engine, std::move(requests),
+                                               [&](int64_t done, int64_t total) { w.tell("searching", done, total); }));
+    w.tables.push_back(std::move(light));
+  }
   head["type"] = w.type;
   head["weights"] = w.shape.weights();
   head["acceptance"] = profile;

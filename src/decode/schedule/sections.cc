@@ -45,6 +45,7 @@ class Sections {
     SLIP_TRY_(p_.run_prefill());
     for (const Block& b : form_.blocks()) {
       if (request_.options.trace) answer_.rounds.push_back({.block = b});
+      if (request_.context.on_block && masks_in(b) > 0) SLIP_TRY_(look_into(b));
       while (masks_in(b) > 0) {
         SLIP_TRY_(pass(b));
         choose_all(b);
@@ -151,6 +152,22 @@ class Sections {
       last_field = f;
       choices_.push_back(choose(b, u));
     }
+  }
+
+  /// Lets somebody else ask what the model would say of this block; it stands as before behind that.
+  Status look_into(const Block& b) {
+    const auto block = std::span(x_).subspan(static_cast<size_t>(b.begin), static_cast<size_t>(b.end - b.begin));
+    const std::vector<std::optional<TokenId>> start(block.begin(), block.end());
+    const auto ask = [&](std::span<const std::optional<TokenId>> asked, std::span<PlaceGuess> guesses) -> Status {
+      std::copy(asked.begin(), asked.end(), block.begin());
+      SLIP_TRY_(pass(b));
+      choose_all(b);
+      for (const PlaceChoice& c : choices_) guesses[static_cast<size_t>(c.place - b.begin)] = {c.token, c.confidence};
+      return {};
+    };
+    const Status looked = request_.context.on_block(start, ask);
+    std::copy(start.begin(), start.end(), block.begin());
+    return looked;
   }
 
   /// Everything above the threshold, else the single best. A token that the field's rules refuse behind those decided just now waits.

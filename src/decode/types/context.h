@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "decode/types/result.h"
+#include "limits/speed_of_light.h"
 #include "lm/lm.h"
 #include "slipstream/error.h"
 
@@ -69,6 +70,9 @@ struct DecodeContext {
   /// How many requests like this one share its passes, as draft lengths `measured` price them: rows cost what they cost where all do the
   /// same. Read before every round; null: this one is alone. It changes no exact answer, only its time.
   const double* company = nullptr;
+  /// Called by section-diffusion before it commits anything in a block: what is decided of it, and what the model would put into the rest
+  /// if other places of it were decided. For measuring; the answer stays what it is, the passes are counted.
+  std::function<Status(std::span<const std::optional<TokenId>> start, const BlockModel& ask)> on_block = {};
   std::shared_ptr<const void> keeps = {};  // what pointers here point into
 };
 
