@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Three helpers, used by every folder's CMakeLists.txt:
-#   slip_library(NAME SOURCES a.cc ... DEPS slip_base ... [PLAIN])   PLAIN: without the precompiled header
+#   slip_library(NAME SOURCES a.cc ... DEPS slip_base ... [PLAIN] [HOT])   PLAIN: without the precompiled header; HOT: loops over numbers or bytes
 #   slip_test(NAME SOURCES a_test.cc ... DEPS ... [LONG])      one GoogleTest binary, one ctest entry
 #   slip_executable(NAME SOURCES ... DEPS ...)
 
@@ -10,6 +10,11 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE -fPIC)  # programs share the precompiled header of the libraries
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# Where CMake's own -O3 stands it becomes -O2, which compiles sooner; HOT libraries keep -O3 (docs/decisions/0014).
+if(CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+endif()
 
 find_program(SLIP_CCACHE ccache)
 if(SLIP_CCACHE AND NOT SLIP_NO_CCACHE)
@@ -53,11 +58,13 @@ function(slip_unity name files)
 endfunction()
 
 function(slip_library name)
-  cmake_parse_arguments(A "PLAIN" "UNITY" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "PLAIN;HOT" "UNITY" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${A_SOURCES})
   target_link_libraries(${name} PUBLIC slip_flags ${A_DEPS})
   slip_unity(${name} "${A_UNITY}")
-  if(NOT A_PLAIN)
+  if(A_HOT)  # the precompiled header is for the others' level
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
+  elseif(NOT A_PLAIN)
     slip_precompiled(${name})
   endif()
 endfunction()
