@@ -63,7 +63,8 @@ struct LogProbs {
   std::vector<std::vector<LikelyToken>> top;
 };
 
-/// Counts and times as the result object has them (docs/guide/first-answer.md): `forwards` are all passes of the big model, prefill and drafts by itself included.
+/// Counts and times as the result object has them (docs/guide/first-answer.md): `forwards` are all passes of the big model, prefill
+/// and drafts by itself included.
 struct Statistics {
   int64_t prompt_rows = 0;  // of the prompt, image rows included
   int64_t forwards = 0, draft_forwards = 0, drafter_forwards = 0, rounds = 0, rows = 0, reused_rows = 0;

@@ -14,8 +14,8 @@
 namespace slip::api {
 
 /// The preset with the parts that are named in place of its own; `auto` without either. Parts without a preset are parts of that for
-/// visibility and the model's abilities: fields-spec, scaffold-spec, self-spec, or without a mask token fields, scaffold-ar, ar. Words are checked with or without an
-/// engine. `visibility`: what is decoded by; none: the model's own.
+/// visibility and the model's abilities: fields-spec, scaffold-spec, self-spec, or without a mask token fields, scaffold-ar, ar.
+/// Words are checked with or without an engine. `visibility`: what is decoded by; none: the model's own.
 Result<Method> method_from(const slipstream::DecoderChoice& choice, std::optional<Visibility> visibility, Engine* engine,
                            bool form);
 /// The request's decoder; its drafter is the earlier answer that the request brings, if it brings one. kUsage where it names another too.

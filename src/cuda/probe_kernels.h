@@ -10,7 +10,8 @@ constexpr int kProbeReads = 8;                                         // of 16 
 constexpr int kProbeChains = 8;                                        // of matrix instructions per warp
 constexpr double kProbeOperations = kProbeChains * 2.0 * 16 * 8 * 16;  // per warp and turn
 
-/// Reads blocks x turns x kProbeThreads x kProbeReads x 16 bytes. The exclusive or of all words decides whether anything is written, so they must be read.
+/// Reads blocks x turns x kProbeThreads x kProbeReads x 16 bytes. The exclusive or of all words decides whether anything is
+/// written, so they must be read.
 struct ProbeReadArgs {
   const void* words;
   int32_t blocks, turns;

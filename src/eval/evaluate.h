@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics of a decoder over records: critical objects (F1 per class beside the prior), texts of drive-cot (agreement per field
-// beside the share of the most frequent truth), behaviour, displacement against the expert's future beside constant velocity and standing still, on all records and on those whose manoeuvre starts after t0;
-// validity and passes. The reference of every displacement is the logged (expert's) future, 20 points at 4 Hz.
+// beside the share of the most frequent truth), behaviour, displacement against the expert's future beside constant velocity and
+// standing still, on all records and on those whose manoeuvre starts after t0; validity and passes. The reference of every
+// displacement is the logged (expert's) future, 20 points at 4 Hz.
 #pragma once
 #include <array>
 #include <cstdint>

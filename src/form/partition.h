@@ -16,8 +16,8 @@ struct SectionRange {
   int32_t begin = 0, end = 0;
 };
 
-/// Block id of every position. Ids may skip numbers: a section without values uses one up and joins its neighbours at the end. A position that finds no neighbour
-/// with an id gets 0 (only where no section has a value).
+/// Block id of every position. Ids may skip numbers: a section without values uses one up and joins its neighbours at the end. A
+/// position that finds no neighbour with an id gets 0 (only where no section has a value).
 std::vector<int32_t> partition_ids(std::span<const uint8_t> is_value, std::span<const SectionRange> sections, int32_t block_size);
 
 /// Runs of equal ids as half-open blocks.

@@ -65,7 +65,8 @@ struct ActionOptions {
 /// {"form": "drive-cot", "law": "graph", "prompt": "full|compact", "budgets": {"condition": 16, ...}, "block_size": 32}
 /// {"form": "action", "prompt": "compact", "cameras": false, "action": {"dimensions": 7, "bins": 256, "tokens": "action",
 ///                                                                      "descending": true, "low": -6, "high": 6}}
-/// Without cameras (any form) a record's pictures are not shown to the model. `budgets` names fields of DriveCotOptions without their "_budget". The law is the form's own where none is given.
+/// Without cameras (any form) a record's pictures are not shown to the model. `budgets` names fields of DriveCotOptions without
+/// their "_budget". The law is the form's own where none is given.
 struct TaskOptions {
   PromptStyle prompt = PromptStyle::kFull;
   int explanation_budget = 192;

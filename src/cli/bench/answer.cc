@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bench answer` of a model without a form of its own: a three-camera driving request of Fast-dDrive's size, stage by stage, for any weights. The passes are
-// the engine's decoders' own; what they say is a recorded answer, and drafts hold with odds that bring scaffold-spec to the published
+// `bench answer` of a model without a form of its own: a three-camera driving request of Fast-dDrive's size, stage by stage, for
+// any weights. The passes are the engine's decoders' own; what they say is a recorded answer, and drafts hold with odds that bring
+// scaffold-spec to the published
 // tokens per pass (replay.h). The stage `commit` is everything of decoding that is not a pass.
 #include <algorithm>
 #include <optional>

@@ -8,8 +8,8 @@
 //
 // A cut looks at every pair of critical fields, and there are up to 16 cuts per field: for a chain of F fields some 8 F^3 steps, 2^24 for
 // 128. Beyond kCutOneByOne fields whole levels of the graph (by the longest way from a root, in fields) are cut at once to a pass where
-// their masks together cost less than it: the same on a chain whose fields draw at most 17 times, and coarser where fields of different lengths stand side by side.
-// Tests: LevelsPlan.*
+// their masks together cost less than it: the same on a chain whose fields draw at most 17 times, and coarser where fields of
+// different lengths stand side by side. Tests: LevelsPlan.*
 #pragma once
 #include <cstdint>
 #include <span>

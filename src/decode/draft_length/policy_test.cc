@@ -166,8 +166,8 @@ TEST(DraftLengthChoice, KeepsTheCapOnRows) {
   }
 }
 
-/// 64 draws in each of 30 strands. Steps: one per draw looked at, each a heap of 30; and the time, against a loop of as many square roots and logarithms
-/// in this run, which a machine that is busy slows down alike.
+/// 64 draws in each of 30 strands. Steps: one per draw looked at, each a heap of 30; and the time, against a loop of as many square
+/// roots and logarithms in this run, which a machine that is busy slows down alike.
 TEST(DraftLengthChoice, IsQuick) {
   PhiloxStream r(6, 1);
   const CostTable pass = table_of(256, [](int32_t n) { return 5 + (n + 15) / 16; });

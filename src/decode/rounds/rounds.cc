@@ -95,7 +95,7 @@ Status Rounds::run(std::span<Strand* const> strands) {
   SLIP_TRY_(propose(strands));
   begin_verify();
   for (Strand* s : strands) add(*s);
-  SLIP_TRY_(verify(strands));
+  SLIP_TRY_(run_verify_pass(strands));
   for (Strand* s : strands) commit(*s);
   return {};
 }
@@ -172,7 +172,7 @@ void Rounds::compare(const Strand& s, int32_t end) {
     next_.compare({pass_row(s, end), r.ahead.position(), r.ahead.fixed()});
 }
 
-Status Rounds::verify(std::span<Strand* const> strands) {
+Status Rounds::run_verify_pass(std::span<Strand* const> strands) {
   width_.lay_masks(DraftViews(strands));
   drafter_.add_rows(strands);
   if (drafter_.wants_taps()) next_.want_taps();

@@ -31,7 +31,7 @@ class Rounds {
   /// Clears the pass and lays out rows of strands: parents before children.
   void begin_verify();
   void add(Strand& strand);
-  Status verify(std::span<Strand* const> strands);
+  Status run_verify_pass(std::span<Strand* const> strands);
   /// What an answer picks along a strand's drafts, up to its first miss or to the place behind them all. Equal picks: equal tokens.
   struct Picks {
     std::vector<TokenId> tokens;

@@ -130,7 +130,7 @@ class ChainRun {
     SLIP_TRY_(t_.rounds.propose(ready, drafts));
     t_.rounds.begin_verify();
     for (Strand* s : ready) t_.rounds.add(*s);
-    SLIP_TRY_(t_.rounds.verify(ready));
+    SLIP_TRY_(t_.rounds.run_verify_pass(ready));
     const size_t groups = groups_.size();  // split() appends
     for (size_t g = 0; g < groups; ++g) commit(g);
     if (!t_.form) std::erase_if(groups_, [&](const Group& g) { return !emit(g); });

@@ -320,7 +320,7 @@ class FieldRun {
     if (request_.options.activation && !one_by_one_ && request_.options.most_rows <= 0) start_children();
     t_.rounds.begin_verify();
     for (Strand* s : ready_) t_.rounds.add(*s);
-    SLIP_TRY_(t_.rounds.verify(ready_));
+    SLIP_TRY_(t_.rounds.run_verify_pass(ready_));
     p_.on_begin({});
     for (Strand* s : ready_) settle(*s);
     return {};

@@ -6,7 +6,8 @@
 // kept one more token comes from p. One place: min(p, q) + (p - q)+ = p; several by induction, as p of a place is only used
 // when everything before it was emitted.
 //
-// Obligations (docs/notes/speculation.md#rejection-sampling) and where each is met: q is the distribution that was drawn from, and nothing else is stored
+// Obligations (docs/notes/speculation.md#rejection-sampling) and where each is met: q is the distribution that was drawn from, and
+// nothing else is stored
 // (1: Chooser::propose_from); p has the settings of plain sampling, drafts counted in the history (2: Rounds gives it); one uniform
 // per place and purpose, and each place is tested once (3: keys); residual and ratio from the same p and q, p where p - q underflows
 // (4: residual); the extra token only behind kept drafts, from the row behind them (5: Rounds::commit); keys of refused rows are

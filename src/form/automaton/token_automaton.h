@@ -30,8 +30,8 @@ struct TokenMask {
 /// Const members may be called from several threads at once.
 class TokenAutomaton {
  public:
-  /// `ends`: ascending ids that close the content where the language allows; `start_ends`: at the very start. `budget`: most content tokens. kBadInput: the shortest text
-  /// does not fit the budget, or the vocabulary cannot spell it.
+  /// `ends`: ascending ids that close the content where the language allows; `start_ends`: at the very start. `budget`: most
+  /// content tokens. kBadInput: the shortest text does not fit the budget, or the vocabulary cannot spell it.
   static Result<std::shared_ptr<const TokenAutomaton>> make(ByteDfa language, std::shared_ptr<const TokenTrie> trie, int32_t vocab,
                                                             std::vector<TokenId> ends, std::vector<TokenId> start_ends,
                                                             int32_t budget);

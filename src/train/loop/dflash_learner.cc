@@ -2,8 +2,9 @@
 // A DFlash head under training (train/heads/dflash_network.h). Keys of its objective:
 //   {"layers": 2, "block": 16, "gamma": 7, "anchors": 512, "taps": [layers of the target], "answers": "target" | "data",
 //    "image_context": false, "scaffold": false, "heads", "kv_heads", "head_dim", "intermediate_size": else the target's}
-// "answers": what is drafted: the target's own greedy answer, as published, or the data's. Without "taps" the published rule chooses them. "scaffold": samples
-// with a form have its fixed tokens in the blocks, as decoders that force them draft; false: every token is drafted, as published.
+// "answers": what is drafted: the target's own greedy answer, as published, or the data's. Without "taps" the published rule
+// chooses them. "scaffold": samples with a form have its fixed tokens in the blocks, as decoders that force them draft; false:
+// every token is drafted, as published.
 // Validation: tokens per round on held-out prompts if every anchor were a round: 1 + the drafts that hold before the first miss, fixed tokens
 // not counted.
 // The checkpoint is a folder for dflash:DIR.

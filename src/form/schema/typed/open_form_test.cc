@@ -286,7 +286,8 @@ void time_rows(const CompiledForm& form, PhiloxStream& r, Times& first, Times& a
   }
 }
 
-/// With SLIP_EVERY=1 the guide's schemas are held to 100 ms to compile behind the vocabulary's tree and rows to 50 us in the mean: docs/lab/0024-masks.md.
+/// With SLIP_EVERY=1 the guide's schemas are held to 100 ms to compile behind the vocabulary's tree and rows to 50 us in the mean:
+/// docs/lab/0024-masks.md.
 TEST(Masks, CostLittleOverALargeVocabulary) {
   const auto t = test::qwen_tokenizer();
   if (!t) GTEST_SKIP() << "no vocabulary of 150,000 tokens on this machine";
