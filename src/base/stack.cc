@@ -4,6 +4,9 @@
 
 #include <pthread.h>
 #include <sys/resource.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 namespace slip {
 
@@ -14,26 +17,37 @@ void* call(void* work) {
   return nullptr;
 }
 
-bool main_stack_is_large() {
+bool is_limited(decltype(RLIMIT_AS) what, rlim_t below) {
   rlimit limit{};
-  return ::getrlimit(RLIMIT_STACK, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= kStackBytes);
+  return ::getrlimit(what, &limit) != 0 || (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < below);
 }
 
-}  // namespace
-
-void with_stack(const std::function<void()>& work) {
-  if (main_stack_is_large()) return work();
+/// A thread with so large a stack has done the work; false: the system gave none.
+bool worked_on_a_thread(size_t bytes, const std::function<void()>& work) {
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
-  ::pthread_attr_setstacksize(&attributes, kStackBytes);
+  ::pthread_attr_setstacksize(&attributes, bytes);
 #if defined(__GLIBC__)
   ::pthread_setattr_default_np(&attributes);
 #endif
   pthread_t thread{};
   const bool started = ::pthread_create(&thread, &attributes, call, const_cast<std::function<void()>*>(&work)) == 0;
   ::pthread_attr_destroy(&attributes);
-  if (!started) return work();
-  ::pthread_join(thread, nullptr);
+  if (started) ::pthread_join(thread, nullptr);
+  return started;
+}
+
+}  // namespace
+
+void with_stack(const std::function<void()>& work) {
+  // Where address space is limited (`ulimit -v`) the first thread's stack may not grow: a page that is refused there is a signal, not an
+  // error, while another thread has its whole stack from the beginning. One heap for all then: glibc reserves 64 MB for each thread's own.
+  const bool little_space = is_limited(RLIMIT_AS, RLIM_INFINITY);
+  if (!little_space && !is_limited(RLIMIT_STACK, kStackBytes)) return work();
+#if defined(__GLIBC__)
+  if (little_space) ::mallopt(M_ARENA_MAX, 1);
+#endif
+  if (!worked_on_a_thread(kStackBytes, work) && !worked_on_a_thread(kStackBytes / 4, work)) work();
 }
 
 }  // namespace slip

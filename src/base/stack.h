@@ -9,8 +9,8 @@ namespace slip {
 /// Linux's usual limit: what recursion in here was bounded for.
 inline constexpr size_t kStackBytes = size_t{8} << 20;
 
-/// Calls `work` on a stack of kStackBytes, and has new threads get one: on this thread where its limit is as large, else on another one that
-/// is waited for. Where the system gives no such thread, here. What `work` throws ends the program: it catches.
+/// Calls `work` on a stack of kStackBytes, and has new threads get one: on this thread where its limit is as large and address space is
+/// not limited, else on another one that is waited for; where the system gives no such thread on one of a quarter, else here. What `work` throws ends the program: it catches.
 void with_stack(const std::function<void()>& work);
 
 }  // namespace slip

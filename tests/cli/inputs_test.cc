@@ -257,6 +257,13 @@ TEST_F(Inputs, LittleMemoryIsAnErrorInWords) {
       answered += code == 0;
       EXPECT_TRUE(!fs::exists(path("set")) || fs::exists(path("set/index.json"))) << "no empty folder stays";
     }
+  // Near the least that the second model needs, where a stack that cannot grow would be a signal.
+  const std::string cot = (fs::path(demo_).parent_path() / "demo-cot").string();
+  for (int kilobytes = 60 << 10; kilobytes < 80 << 10; kilobytes += 1100) {
+    const int code =
+        bash("ulimit -v " + std::to_string(kilobytes) + "; $S run -m '" + cot + "' --image '" + image + "' --threads 2");
+    EXPECT_TRUE(code == 0 || code == 5) << kilobytes << " KB: " << code << "\n" << err();
+  }
   EXPECT_GT(refused_ones, 0);
   EXPECT_GT(answered, 0);
 }
