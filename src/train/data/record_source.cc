@@ -197,7 +197,8 @@ class SampleMaker {
 
   /// Weight 0 for sections of which an imported record knows nothing.
   static void weigh(uint32_t unknown, Sample& out) {
-    constexpr std::array kBits = {sim::kUnknownObjects, sim::kUnknownExplanation, sim::kUnknownBehaviour, sim::kUnknownFuture};
+    static constexpr std::array kBits = {sim::kUnknownObjects, sim::kUnknownExplanation, sim::kUnknownBehaviour,
+                                         sim::kUnknownFuture};
     static_assert(kBits.size() == kSections.size());
     out.weight.assign(out.tokens.size(), 1);
     for (size_t i = 0; i < out.section.size(); ++i)
@@ -290,7 +291,8 @@ Result<TaskOptions> task_of(const json::object& data) {
 
 Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder) {
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
-  if (kind != "records" && kind != "simulated") return unsupported("data: kind: expected records, simulated or toy, got {}", kind);
+  if (kind != "records" && kind != "simulated")
+    return unsupported("data: kind: expected simulated, records, texts, mixed or toy, got {}", kind);
   const json::value* records = kind == "records" ? data.if_contains("records") : nullptr;
   if (records && records->is_string() && ConversationSet::is_one(std::string(records->get_string())))
     return make_conversation_source(data, tokenizer_folder);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/philox.h"
+#include "train/data/mixed_source.h"
 #include "train/data/source.h"
 #include "train/data/text_source.h"
 
@@ -107,6 +108,7 @@ Result<std::unique_ptr<SampleSource>> make_toy_source(const json::object& data) 
 Result<std::unique_ptr<SampleSource>> make_source(const json::object& data, const std::string& tokenizer_folder) {
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
   if (kind == "toy") return make_toy_source(data);
+  if (kind == "mixed") return make_mixed_source(data, tokenizer_folder);
   if (kind == "texts") return make_text_source(data, tokenizer_folder);
   return make_record_source(data, tokenizer_folder);
 }

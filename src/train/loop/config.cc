@@ -231,7 +231,7 @@ Status read_objective(const json::object& root, TrainConfig& c, const std::strin
 }
 
 Status read_shape(const json::object& o, TrainConfig& c, const std::string& where) {
-  constexpr std::array<std::pair<std::string_view, Decay>, 4> kShapes = {
+  static constexpr std::array<std::pair<std::string_view, Decay>, 4> kShapes = {
       {{"cosine", Decay::kCosine}, {"linear", Decay::kLinear}, {"exponential", Decay::kExponential}, {"sqrt", Decay::kSqrt}}};
   SLIP_TRY(const std::string kind, string_or(o, "kind", "constant", where));
   if (kind != "constant" && kind != "cosine" && kind != "linear" && kind != "wsd")

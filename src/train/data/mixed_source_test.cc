@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/data/mixed_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace slip {
+namespace {
+
+using testing::HasSubstr;
+
+json::object object(const std::string& text) { return parse_json(text, "data")->as_object(); }
+
+std::string toy(int seed, const std::string& more = "") {
+  return R"({"kind": "toy", "vocab": 64, "seed": )" + std::to_string(seed) + more + "}";
+}
+
+TEST(MixedSource, GivesEachPartItsShareInItsOwnOrder) {
+  const auto mixed = make_source(
+      object(R"({"kind": "mixed", "parts": [)" + toy(1, R"(, "share": 2)") + "," + toy(2) + "," + toy(3, R"(, "share": 3)") + "]}"),
+      "");
+  ASSERT_TRUE(mixed) << mixed.error().message;
+  std::vector<std::unique_ptr<SampleSource>> alone;
+  for (const int seed : {1, 2, 3}) alone.push_back(*make_source(object(toy(seed)), ""));
+  static constexpr std::array<size_t, 6> kTurn = {0, 0, 1, 2, 2, 2};
+  std::array<int64_t, 3> next{};
+  for (int64_t i = 0; i < 60; ++i) {
+    const size_t part = kTurn[static_cast<size_t>(i % 6)];
+    const auto got = (*mixed)->get(i), expected = alone[part]->get(next[part]++);
+    ASSERT_TRUE(got && expected);
+    EXPECT_EQ(got->tokens, expected->tokens) << i;
+  }
+  EXPECT_EQ((*mixed)->get(1003)->tokens, (*mixed)->get(1003)->tokens) << "sample i is the same whatever came before it";
+}
+
+TEST(MixedSource, SaysWhichPartIsWrong) {
+  const auto message = [](const std::string& text) {
+    const auto made = make_source(object(text), "");
+    return made ? std::string() : made.error().message;
+  };
+  EXPECT_THAT(message(R"({"kind": "mixed"})"), HasSubstr("data: parts: expected a list"));
+  EXPECT_THAT(message(R"({"kind": "mixed", "parts": []})"), HasSubstr("data: parts: expected a list"));
+  EXPECT_THAT(message(R"({"kind": "mixed", "parts": [3]})"), HasSubstr("parts: 0: expected an object"));
+  EXPECT_THAT(message(R"({"kind": "mixed", "parts": [)" + toy(1) + "," + toy(2, R"(, "share": 0)") + "]}"),
+              HasSubstr("parts: 1: share: expected 1 to 1000, got 0"));
+  EXPECT_THAT(message(R"({"kind": "mixed", "parts": [)" + toy(1) + R"(, {"kind": "nothing"}]})"),
+              HasSubstr("parts: 1: data: kind"));
+  EXPECT_THAT(message(R"({"kind": "mixed", "parts": [{"kind": "mixed", "parts": []}]})"),
+              HasSubstr("expected a source of its own"));
+}
+
+}  // namespace
+}  // namespace slip
