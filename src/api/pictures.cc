@@ -78,7 +78,7 @@ Result<std::vector<std::string>> frame_files(const std::string& folder) {
   for (std::filesystem::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
     std::string extension = it->path().extension().string();
     std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) { return std::tolower(c); });
-    constexpr std::array<std::string_view, 5> kKnown{".jpg", ".jpeg", ".png", ".webp", ".ppm"};
+    static constexpr std::array<std::string_view, 5> kKnown{".jpg", ".jpeg", ".png", ".webp", ".ppm"};
     if (std::find(kKnown.begin(), kKnown.end(), extension) != kKnown.end()) out.push_back(it->path().string());
   }
   if (ec) return bad_input("{}: expected a folder of frames, got {}", folder, ec.message());

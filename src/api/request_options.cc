@@ -292,7 +292,7 @@ std::vector<std::string> idle_options(const Asked& request) {
   const Asked usual;
   const json::value of_now[] = {s.top_k, s.top_p, s.min_p};
   const json::value as_usual[] = {usual.sampling.top_k, usual.sampling.top_p, usual.sampling.min_p};
-  constexpr std::string_view kFlags[] = {"--top-k", "--top-p", "--min-p"};
+  static constexpr std::string_view kFlags[] = {"--top-k", "--top-p", "--min-p"};
   for (size_t i = 0; i < std::size(kFlags); ++i)
     if (of_now[i] != as_usual[i])
       out.push_back(fmt::format("{} does nothing at temperature 0, which takes the likeliest token", kFlags[i]));

@@ -89,7 +89,7 @@ class Trace {
   }
 
   static std::string_view word_of(TimedPass::Kind kind) {
-    constexpr std::array<std::string_view, 4> kWords = {"prefill", "draft", "verify", "drafter"};
+    static constexpr std::array<std::string_view, 4> kWords = {"prefill", "draft", "verify", "drafter"};
     return kWords[static_cast<size_t>(kind)];
   }
 

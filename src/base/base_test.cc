@@ -277,6 +277,22 @@ TEST(ThreadPool, SharesARunWithItsWorkers) {
   EXPECT_EQ(inside.load(), 2);
 }
 
+TEST(ThreadPool, SaysWhichThreadCallsAndNoTwoAreTheSameAtOnce) {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    std::array<std::atomic<int>, 5> inside{};
+    std::atomic<int> wrong{0}, calls{0};
+    for (int round = 0; round < 200; ++round)
+      pool.run(40, [&](int64_t, int thread) {
+        ++calls;
+        if (thread < 0 || thread >= threads) return void(++wrong);
+        if (inside[static_cast<size_t>(thread)]++ != 0) ++wrong;
+        --inside[static_cast<size_t>(thread)];
+      });
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(calls, 200 * 40);
+  }
+}
 TEST(ThreadPool, WhatAnIndexThrowsIsThrownWhenAllAreDone) {
   for (const int threads : {1, 2, 4}) {
     ThreadPool pool(threads);

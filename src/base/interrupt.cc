@@ -50,7 +50,7 @@ void on_signal(int) {
     std::filesystem::rename(f, gone, ec);
     if (!ec) std::filesystem::remove_all(gone, ec);
   }
-  constexpr char kText[] = "slipstream: interrupted\n";
+  static constexpr char kText[] = "slipstream: interrupted\n";
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kText, sizeof kText - 1);
   ::_exit(130);
 }

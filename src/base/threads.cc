@@ -34,6 +34,7 @@ inline void relax() {
 // Spins before sleeping: about 20 us here, longer than the gaps between two operations of a pass, shorter than a scheduler tick.
 constexpr int kSpins = 4000;
 constexpr uint64_t kLeftMask = 0xFFFFFFFF;  // lower half of a ticket
+constexpr int kCaller = 0;                  // the caller's number among the threads
 
 }  // namespace
 
@@ -44,7 +45,7 @@ struct ThreadPool::Shared {
   std::atomic<bool> stop{false};
   // The present run. Atomic because a late worker may read them while the next run is prepared (and drop what it read).
   std::atomic<int64_t> n{0};
-  std::atomic<void (*)(void*, int64_t)> call{nullptr};
+  std::atomic<Call> call{nullptr};
   std::atomic<void*> context{nullptr};
   std::vector<std::thread> workers;
   std::atomic<bool> failed{false};  // an index threw in the present run: `thrown` is the first one's
@@ -57,10 +58,10 @@ struct ThreadPool::Shared {
     return stopped.load(std::memory_order_relaxed);
   }
 
-  void call_one(void (*f)(void*, int64_t), void* with, int64_t i) {
+  void call_one(Call f, void* with, int64_t i, int thread) {
     if (stopped.load(std::memory_order_relaxed)) return;
     try {
-      f(with, i);
+      f(with, i, thread);
     } catch (...) {
       if (!failed.exchange(true)) thrown = std::current_exception();
     }
@@ -74,7 +75,7 @@ struct ThreadPool::Shared {
   }
 
   /// Takes and does indices while there are any; how many.
-  int64_t drain(bool caller) {
+  int64_t drain(int thread) {
     int64_t done = 0;
     uint64_t t = ticket.load(std::memory_order_acquire);
     while ((t & kLeftMask) != 0) {
@@ -83,8 +84,8 @@ struct ThreadPool::Shared {
       const auto f = call.load(std::memory_order_relaxed);
       void* const with = context.load(std::memory_order_relaxed);
       if (!ticket.compare_exchange_weak(t, t - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-      if (caller && stop_asked) ask_stop();
-      call_one(f, with, all - left);
+      if (thread == kCaller && stop_asked) ask_stop();
+      call_one(f, with, all - left, thread);
       ++done;
       t = ticket.load(std::memory_order_acquire);
     }
@@ -104,7 +105,7 @@ struct ThreadPool::Shared {
     bell.notify_all();  // no system call unless somebody sleeps
   }
 
-  void hand_out(int64_t indices, void (*f)(void*, int64_t), void* with) {
+  void hand_out(int64_t indices, Call f, void* with) {
     const OperationScope handing("hand-over to threads");
     n.store(indices, std::memory_order_relaxed);
     call.store(f, std::memory_order_relaxed);
@@ -115,11 +116,11 @@ struct ThreadPool::Shared {
     ring();
   }
 
-  void work() {
+  void work(int thread) {
     for (;;) {
       const int rung = bell.load(std::memory_order_acquire);  // before drain: a run that begins after it rings again
       if (stop.load(std::memory_order_acquire)) return;
-      if (const int64_t done = drain(false); done > 0) finished.fetch_add(done, std::memory_order_release);
+      if (const int64_t done = drain(thread); done > 0) finished.fetch_add(done, std::memory_order_release);
       wait_for_another(rung);
     }
   }
@@ -129,7 +130,8 @@ ThreadPool::ThreadPool(int threads) : threads_(1), shared_(std::make_unique<Shar
   SLIP_CHECK(threads >= 1, "callers validate the thread count");
   try {
     shared_->workers.reserve(static_cast<size_t>(threads - 1));
-    for (; threads_ < threads; ++threads_) shared_->workers.emplace_back([s = shared_.get()] { s->work(); });
+    for (; threads_ < threads; ++threads_)
+      shared_->workers.emplace_back([s = shared_.get(), thread = threads_] { s->work(thread); });
   } catch (const std::exception&) {  // std::system_error: the system gives no more threads; go on with those there are
   }
 }
@@ -140,17 +142,17 @@ ThreadPool::~ThreadPool() {
   for (std::thread& t : shared_->workers) t.join();
 }
 
-void ThreadPool::run_erased(int64_t n, void (*call)(void*, int64_t), void* context) {
+void ThreadPool::run_erased(int64_t n, Call call, void* context) {
   if (n <= 0) return;
   Shared& s = *shared_;
   if (n == 1 || s.workers.empty()) {
-    for (int64_t i = 0; i < n && !(s.stop_asked && s.ask_stop()); ++i) call(context, i);
+    for (int64_t i = 0; i < n && !(s.stop_asked && s.ask_stop()); ++i) call(context, i, kCaller);
     return;
   }
   SLIP_CHECK(n <= std::numeric_limits<uint32_t>::max(), "an index range fits a ticket");
   if (s.stop_asked && s.ask_stop()) return;
   s.hand_out(n, call, context);
-  const int64_t rest = n - s.drain(true);
+  const int64_t rest = n - s.drain(kCaller);
   const OperationScope waiting("waiting for threads");
   for (int spin = 0; s.finished.load(std::memory_order_acquire) != rest; ++spin) {
     if (spin > kSpins) std::this_thread::yield();

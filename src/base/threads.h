@@ -20,13 +20,22 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
   int threads() const { return threads_; }
 
-  /// Calls f(i) for every i in [0, n), from any thread in any order, and returns when all are done. f must not call run on the same pool.
-  /// What an f throws (memory that is not there) is thrown here, when all are done. n < 2^32. One caller at a time. Never allocates.
+  /// Calls f(i), or f(i, thread) where f takes that, for every i in [0, n), from any thread in any order, and returns when all are done.
+  /// `thread` is in [0, threads()) and no other call's at the same time: a piece of scratch memory can be its own. f must not call run on
+  /// the same pool. What an f throws (memory that is not there) is thrown here, when all are done. n < 2^32. One caller at a time. Never
+  /// allocates.
   template <class F>
   void run(int64_t n, F&& f) {
     using Fn = std::remove_reference_t<F>;
     run_erased(
-        n, [](void* p, int64_t i) { (*static_cast<Fn*>(p))(i); }, const_cast<void*>(static_cast<const void*>(&f)));
+        n,
+        [](void* p, int64_t i, int thread) {
+          if constexpr (std::is_invocable_v<Fn&, int64_t, int>)
+            (*static_cast<Fn*>(p))(i, thread);
+          else
+            (*static_cast<Fn*>(p))(i);
+        },
+        const_cast<void*>(static_cast<const void*>(&f)));
   }
 
   /// Until it is called with null: `stop` is asked before every run and between the caller's own indices; once it says true, the rest of all
@@ -36,7 +45,8 @@ class ThreadPool {
 
  private:
   struct Shared;
-  void run_erased(int64_t n, void (*call)(void*, int64_t), void* context);
+  using Call = void (*)(void* f, int64_t i, int thread);
+  void run_erased(int64_t n, Call call, void* context);
   int threads_;
   std::unique_ptr<Shared> shared_;
 };

@@ -185,9 +185,9 @@ std::optional<double> number_at(const json::value& v, std::string_view path) {
 
 Interval interval_of(const std::vector<double>& values) {
   // Student's t at 97.5 % for 1 to 30 degrees of freedom (any table); the normal's 1.96 beyond.
-  constexpr std::array kT = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-                             2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-                             2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+  static constexpr std::array kT = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                                    2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+                                    2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
   Interval out{.mean = 0, .half = {}, .n = static_cast<int64_t>(values.size())};
   if (values.empty()) return out;
   const auto n = static_cast<double>(values.size());

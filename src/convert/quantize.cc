@@ -138,7 +138,7 @@ Status FileSink::matrix(const Wish& w, const void* context, ReadRow read_row, co
 
 // Everything but the weights, which the new file replaces.
 bool is_weights(const fs::path& file) {
-  constexpr std::string_view kEndings[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"};
+  static constexpr std::string_view kEndings[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"};
   const std::string name = file.filename().string();
   return name.ends_with(".safetensors.index.json") || name.ends_with(".bin.index.json") ||
          std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view e) { return name.ends_with(e); });

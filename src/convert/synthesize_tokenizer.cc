@@ -44,7 +44,7 @@ json::object added(int64_t id, std::string_view content, bool special) {
 
 // Qwen's added tokens in the order of their ids; the last two are what diffusion fine-tunes add.
 json::array qwen_added(int64_t first) {
-  constexpr const char* kNames[] = {
+  static constexpr const char* kNames[] = {
       "<|endoftext|>",  "<|im_start|>",   "<|im_end|>",    "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>",
       "<|box_end|>",    "<|quad_start|>", "<|quad_end|>",  "<|vision_start|>",     "<|vision_end|>",     "<|vision_pad|>",
       "<|image_pad|>",  "<|video_pad|>",  "<tool_call>",   "</tool_call>",         "<|fim_prefix|>",     "<|fim_middle|>",

@@ -109,16 +109,16 @@ Result<Bytes> data_of(const Reader& r, const CentralEntry& e, std::string_view w
 }
 
 std::optional<DType> dtype_of(std::string_view storage) {
-  constexpr std::array<std::pair<std::string_view, DType>, 10> kTypes = {{{"torch.FloatStorage", DType::kF32},
-                                                                          {"torch.DoubleStorage", DType::kF64},
-                                                                          {"torch.HalfStorage", DType::kF16},
-                                                                          {"torch.BFloat16Storage", DType::kBF16},
-                                                                          {"torch.LongStorage", DType::kI64},
-                                                                          {"torch.IntStorage", DType::kI32},
-                                                                          {"torch.ShortStorage", DType::kI16},
-                                                                          {"torch.CharStorage", DType::kI8},
-                                                                          {"torch.ByteStorage", DType::kU8},
-                                                                          {"torch.BoolStorage", DType::kBool}}};
+  static constexpr std::array<std::pair<std::string_view, DType>, 10> kTypes = {{{"torch.FloatStorage", DType::kF32},
+                                                                                 {"torch.DoubleStorage", DType::kF64},
+                                                                                 {"torch.HalfStorage", DType::kF16},
+                                                                                 {"torch.BFloat16Storage", DType::kBF16},
+                                                                                 {"torch.LongStorage", DType::kI64},
+                                                                                 {"torch.IntStorage", DType::kI32},
+                                                                                 {"torch.ShortStorage", DType::kI16},
+                                                                                 {"torch.CharStorage", DType::kI8},
+                                                                                 {"torch.ByteStorage", DType::kU8},
+                                                                                 {"torch.BoolStorage", DType::kBool}}};
   for (const auto& [name, type] : kTypes)
     if (name == storage) return type;
   return std::nullopt;

@@ -86,7 +86,7 @@ Status write_latency(const LatencyFile& l, const std::filesystem::path& file) {
 }
 
 std::string_view name_of(Mode m) {
-  constexpr std::string_view kNames[] = {"sync", "async", "async+ahead", "stream"};
+  static constexpr std::string_view kNames[] = {"sync", "async", "async+ahead", "stream"};
   return kNames[static_cast<size_t>(m)];
 }
 

@@ -22,7 +22,7 @@ json::array points_json(std::span<const sim::Vec2> points) {
 }
 
 std::string_view word_of(Kind k) {
-  constexpr std::string_view kWords[] = {"vehicle", "pedestrian", "bicycle", "other"};
+  static constexpr std::string_view kWords[] = {"vehicle", "pedestrian", "bicycle", "other"};
   return kWords[static_cast<size_t>(k)];
 }
 

@@ -127,7 +127,7 @@ TEST(DecodeImage, RefusesTooManyPixelsBeforeDecoding) {
 
 TEST(DecodeImage, RefusesASmallFileThatClaimsAHugePicture) {
   auto jpeg = bytes_of(kFiles / "progressive.jpg");
-  constexpr std::array kFrame = {std::byte{0xff}, std::byte{0xc2}};
+  static constexpr std::array kFrame = {std::byte{0xff}, std::byte{0xc2}};
   const auto frame = std::search(jpeg.begin(), jpeg.end(), kFrame.begin(), kFrame.end());
   ASSERT_NE(frame, jpeg.end());
   for (int i = 5; i < 9; ++i) frame[i] = std::byte{0x3f};  // 16191 x 16191

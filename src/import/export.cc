@@ -63,7 +63,8 @@ void add_states(McapWriter& w, const Channels& c, const sim::Labels& l, uint64_t
 Status add_pictures(McapWriter& w, const Channels& c, std::span<const uint8_t> pictures, uint64_t now) {
   for (size_t k = 0; k < c.cameras.size() && !pictures.empty(); ++k) {
     const auto part = pictures.subspan(k * sim::kImageBytes, sim::kImageBytes);
-    constexpr std::array<std::string_view, sim::kCameras> kFrames = {"camera_front_left", "camera_front", "camera_front_right"};
+    static constexpr std::array<std::string_view, sim::kCameras> kFrames = {"camera_front_left", "camera_front",
+                                                                            "camera_front_right"};
     SLIP_TRY(const std::string message,
              image_message({sim::kImageWidth, sim::kImageHeight, {part.begin(), part.end()}}, now, kFrames[k]));
     w.add(c.cameras[k], now, message);

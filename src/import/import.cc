@@ -164,7 +164,7 @@ Result<std::vector<uint8_t>> camera_files(const std::array<fs::path, sim::kCamer
 }
 
 Status import_nuscenes(const ImportOptions& o, Sink& sink) {
-  constexpr std::array<const char*, 3> kChannels = {"CAM_FRONT_LEFT", "CAM_FRONT", "CAM_FRONT_RIGHT"};
+  static constexpr std::array<const char*, 3> kChannels = {"CAM_FRONT_LEFT", "CAM_FRONT", "CAM_FRONT_RIGHT"};
   SLIP_TRY(const fs::path tables, tables_of(o));
   const fs::path root = !o.pictures.empty() ? o.pictures : tables == o.source ? o.source.parent_path() : o.source;
   SLIP_TRY(const std::vector<NuScenesScene> scenes, read_nuscenes(tables));

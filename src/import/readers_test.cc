@@ -120,7 +120,7 @@ TEST(WodE2e, FramesHoldWhatTheOracleReads) {
   const auto map = MappedFile::open(kFixtures / "wod" / "frames.tfrecord");
   ASSERT_TRUE(want && map);
   TfRecordReader reader(map->bytes(), "frames");
-  constexpr std::array<std::string_view, 4> kIntents = {"UNKNOWN", "GO_STRAIGHT", "GO_LEFT", "GO_RIGHT"};
+  static constexpr std::array<std::string_view, 4> kIntents = {"UNKNOWN", "GO_STRAIGHT", "GO_LEFT", "GO_RIGHT"};
   for (const json::value& w : want->at("frames").as_array()) {
     const auto data = reader.next();
     ASSERT_TRUE(data && *data);

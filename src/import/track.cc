@@ -103,8 +103,8 @@ void judge_behaviour(sim::Labels& l) {
   }
   const MetaBehaviour m = meta_behaviour(t, static_cast<double>(l.v0_mps));
   l.longitudinal = static_cast<sim::Longitudinal>(m.longitudinal);  // the same four, in the same order
-  constexpr std::array kLateral = {sim::Lateral::kGoStraight, sim::Lateral::kTurnLeft, sim::Lateral::kTurnRight,
-                                   sim::Lateral::kChangeLeft, sim::Lateral::kChangeRight};
+  static constexpr std::array kLateral = {sim::Lateral::kGoStraight, sim::Lateral::kTurnLeft, sim::Lateral::kTurnRight,
+                                          sim::Lateral::kChangeLeft, sim::Lateral::kChangeRight};
   l.lateral = kLateral[static_cast<size_t>(m.lateral)];
   l.unknown &= ~sim::kUnknownBehaviour;
 }

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "kernels/isa/ops.h"
 #include "kernels/kernels.h"
+#include "kernels/pieces.h"
 
 namespace slip {
 namespace {
@@ -36,10 +37,11 @@ void check(const AttentionArgs& a) {
 
 }  // namespace
 
-void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
+void attention(const AttentionArgs& a, ThreadPool& pool, Workspace& workspace) {
   if (a.rows <= 0) return;
   check(a);
   const auto attend = ops().attend[static_cast<int>(a.kv_type)];
+  const int64_t scratch_bytes = ops().attend_bytes[static_cast<int>(a.kv_type)];  // whole lines, as the type is aligned
   const int64_t group = a.heads / a.kv_heads;
   int64_t parts = (group + kMaxQueries - 1) / kMaxQueries;
   // A single row is shared by heads; each part gathers the keys anew, which costs a fifth of a row.
@@ -49,7 +51,10 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
   parts = (group + heads_each - 1) / heads_each;
   const int64_t rows_each = rows_of_a_piece(a.rows, a.kv_heads * parts, heads_each, pool.threads());
   const int64_t groups = (a.rows + rows_each - 1) / rows_each;
-  const auto piece = [&](int64_t i) {
+  const int64_t pieces = groups * a.kv_heads * parts;
+  const bool alone = pool.threads() == 1 || pieces == 1;
+  auto* scratch = workspace.get<std::byte>(kSlotAttend, static_cast<size_t>(scratch_bytes * (alone ? 1 : pool.threads())));
+  const auto piece = [&](int64_t i, int thread) {
     const int64_t part = i % parts, g = i / parts % a.kv_heads, r = i / parts / a.kv_heads;
     attend({.q_THK = a.q_THK,
             .ldq = a.ldq ? a.ldq : int64_t{a.heads} * a.head_width,
@@ -70,11 +75,11 @@ void attention(const AttentionArgs& a, ThreadPool& pool, Workspace&) {
             .row_end = std::min((r + 1) * rows_each, a.rows),
             .head_begin = g * group + part * heads_each,
             .head_count = std::min(heads_each, group - part * heads_each),
-            .kv_head = g});
+            .kv_head = g,
+            .scratch = scratch + scratch_bytes * thread});
   };
-  const int64_t pieces = groups * a.kv_heads * parts;
-  if (pool.threads() == 1 || pieces == 1) {
-    for (int64_t i = 0; i < pieces; i++) piece(i);
+  if (alone) {
+    for (int64_t i = 0; i < pieces; i++) piece(i, 0);
   } else {
     pool.run(pieces, piece);
   }

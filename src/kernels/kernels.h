@@ -31,7 +31,7 @@ const IsaChoice& isa_choice();
 Status force_isa(Isa isa);
 
 /// Grow-only scratch memory, 64-byte aligned; one per engine thread of control, reused by all operations of a pass.
-/// Slots 0 .. 59 are the caller's, 60 .. 63 belong to the operations below.
+/// Slots 0 .. 58 are the caller's, 59 .. 63 belong to the operations below.
 class Workspace {
  public:
   /// At least `bytes`, contents undefined; valid until the next call with the same `slot`.

@@ -10,8 +10,8 @@
 
 namespace slip {
 
-// Workspace slots of the kernels are 60 and up.
-constexpr int kSlotWords = 60, kSlotScales = 61, kSlotStats = 62;
+// Workspace slots of the kernels are 59 and up.
+constexpr int kSlotAttend = 59, kSlotWords = 60, kSlotScales = 61, kSlotStats = 62;
 
 constexpr int64_t kPieceBytes = 256 << 10;  // weights per piece when rows are few: 0.25-0.5 MB hides the counter's cost
 constexpr int64_t kFewStripes = 4, kFewStripesInCache = 16, kInCacheBytes = 2 << 20, kSplitRows = 16;

@@ -108,7 +108,7 @@ Result<PassTime> genz_prefill(const DecoderShape& s, const Machine& machine, int
   SLIP_TRY_(check(type));
   const double n = d(tokens), H = d(s.hidden), F = d(s.ffn), V = d(s.vocab), Q = d(s.heads * s.head_dim),
                G = d(s.kv_heads * s.head_dim), scores = d(s.heads) * n * n;
-  constexpr std::array<bool, 3> kOff{false, false, false};
+  static constexpr std::array<bool, 3> kOff{false, false, false};
   Genz out(machine, type);
   out.add("embeddings", 1, n * V * H, {n * V, V * H, n * H}, kOff);
   out.add("QKV", s.layers, n * H * (Q + 2 * G), {n * H, H * (Q + 2 * G), n * (Q + 2 * G)}, kOff);
@@ -126,7 +126,7 @@ Result<PassTime> genz_decode(const DecoderShape& s, const Machine& machine, int6
   SLIP_TRY_(check(type));
   const double t = d(tokens), g = d(generated), H = d(s.hidden), F = d(s.ffn), V = d(s.vocab), Q = d(s.heads * s.head_dim),
                G = d(s.kv_heads * s.head_dim), h = d(s.heads);
-  constexpr std::array<bool, 3> kWeights{true, false, true};
+  static constexpr std::array<bool, 3> kWeights{true, false, true};
   Genz out(machine, type);
   out.add("QKV", s.layers, H * (Q + 2 * G), {H, H * (Q + 2 * G), Q + 2 * G}, kWeights);
   for (const auto& [name, keys] : {std::pair{"Logit Pre", t}, {"Logit Suf", g}})

@@ -103,7 +103,7 @@ int draw_cameras(Canvas& canvas, const PictureInput& in, Box area) {
     Image cell = resize_bicubic(image, w, h);
     Canvas pen(cell);
     if (simulated) draw_path_in_camera(pen, in, sim::front_cameras()[i]);
-    constexpr std::array<std::string_view, 3> kNames = {"front left", "front", "front right"};
+    static constexpr std::array<std::string_view, 3> kNames = {"front left", "front", "front right"};
     std::string name = "camera";
     if (images.size() == 3)
       name = kNames[i];

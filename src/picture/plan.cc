@@ -52,17 +52,17 @@ PlanView fit_plan(const PictureInput& in, int width, int height) {
 }
 
 Colour ground_colour(sim::Ground kind) {
-  constexpr std::array<Colour, 11> kColours = {{{29, 38, 32},
-                                                {54, 58, 65},
-                                                {74, 75, 78},
-                                                {176, 180, 184},
-                                                {176, 146, 62},
-                                                {214, 216, 218},
-                                                {132, 136, 141},
-                                                {45, 77, 66},
-                                                {26, 26, 28},
-                                                {50, 76, 104},
-                                                {63, 64, 76}}};
+  static constexpr std::array<Colour, 11> kColours = {{{29, 38, 32},
+                                                       {54, 58, 65},
+                                                       {74, 75, 78},
+                                                       {176, 180, 184},
+                                                       {176, 146, 62},
+                                                       {214, 216, 218},
+                                                       {132, 136, 141},
+                                                       {45, 77, 66},
+                                                       {26, 26, 28},
+                                                       {50, 76, 104},
+                                                       {63, 64, 76}}};
   const auto i = static_cast<size_t>(kind);
   return i < kColours.size() ? kColours[i] : kColours[1];
 }
@@ -142,7 +142,7 @@ class PlanDrawing {
       }
     }
     for (const sim::TrafficLight& l : m.lights) {
-      constexpr std::array<Colour, 3> kLamps = {{{255, 70, 70}, {255, 205, 60}, {80, 220, 110}}};
+      static constexpr std::array<Colour, 3> kLamps = {{{255, 70, 70}, {255, 205, 60}, {80, 220, 110}}};
       const Point p = view_(to_ego(m.ego, {l.pose.x, l.pose.y}));
       pen_.disc(p, 8, kDark);
       pen_.disc(p, 5.5, kLamps[std::min<size_t>(static_cast<size_t>(l.state), 2)]);
@@ -246,8 +246,8 @@ void draw_plan_header(Canvas& canvas, const PictureInput& in, Box area) {
     x -= 14;
   }
   if (in.moment) {
-    constexpr std::array<std::string_view, 3> kLighting = {"day", "dusk", "night"};
-    constexpr std::array<std::string_view, 4> kWeather = {"clear", "rain", "fog", "snow"};
+    static constexpr std::array<std::string_view, 3> kLighting = {"day", "dusk", "night"};
+    static constexpr std::array<std::string_view, 4> kWeather = {"clear", "rain", "fog", "snow"};
     const auto lighting = std::min<size_t>(static_cast<size_t>(in.moment->env.lighting), 2);
     const auto weather = std::min<size_t>(static_cast<size_t>(in.moment->env.weather), 3);
     std::string now = number(in.moment->ego_speed_mps, 1) + " m/s, ";

@@ -65,11 +65,12 @@ Kinematics kinematics_of(const Trajectory& t) {
 }
 
 std::string_view words(LongitudinalBehaviour b) {
-  constexpr std::array<std::string_view, 4> kWords = {"keep speed", "speed up", "slow down", "come to stop"};
+  static constexpr std::array<std::string_view, 4> kWords = {"keep speed", "speed up", "slow down", "come to stop"};
   return kWords[static_cast<size_t>(b)];
 }
 std::string_view words(LateralBehaviour b) {
-  constexpr std::array<std::string_view, 5> kWords = {"go straight", "turn left", "turn right", "change left", "change right"};
+  static constexpr std::array<std::string_view, 5> kWords = {"go straight", "turn left", "turn right", "change left",
+                                                             "change right"};
   return kWords[static_cast<size_t>(b)];
 }
 

@@ -69,8 +69,8 @@ Builder::Builder(Scene& scene, uint64_t stream)
     : g(scene.seed, stream << 32 | uint64_t{scene.family} << 8 | scene.attempt), sc(scene) {}
 
 Rgb Builder::car_colour() {
-  constexpr Rgb kColours[] = {{200, 200, 205}, {40, 40, 45},    {120, 120, 125}, {160, 30, 30},
-                              {30, 60, 130},   {235, 235, 235}, {90, 70, 50}};
+  static constexpr Rgb kColours[] = {{200, 200, 205}, {40, 40, 45},    {120, 120, 125}, {160, 30, 30},
+                                     {30, 60, 130},   {235, 235, 235}, {90, 70, 50}};
   return kColours[g.below(7)];
 }
 AgentType Builder::any_vehicle() {
@@ -87,7 +87,7 @@ Actor& Builder::add(AgentType type, Class cls) {
   if (type == AgentType::kCar || type == AgentType::kTruck || type == AgentType::kBus || type == AgentType::kMotorcycle)
     a.agent.looks.colour = car_colour();
   if (type == AgentType::kPedestrian || type == AgentType::kCyclist) {
-    constexpr Rgb kClothes[] = {{180, 40, 40}, {40, 80, 170}, {220, 200, 60}, {60, 140, 80}, {50, 45, 60}, {230, 230, 230}};
+    static constexpr Rgb kClothes[] = {{180, 40, 40}, {40, 80, 170}, {220, 200, 60}, {60, 140, 80}, {50, 45, 60}, {230, 230, 230}};
     a.agent.looks.colour = kClothes[g.below(6)];
   }
   return a;

@@ -19,15 +19,15 @@ std::string_view side_of(double positive_is_left) { return positive_is_left > 0 
 // ---- what is there, whoever drives
 
 std::string_view lighting_of(const Environment& e) {
-  constexpr std::string_view kWords[] = {"day", "dusk", "night"};
+  static constexpr std::string_view kWords[] = {"day", "dusk", "night"};
   return kWords[static_cast<int>(e.lighting)];
 }
 std::string_view road_condition_of(const Environment& e) {
   return e.icy ? "snow covered, poor grip" : e.wet ? "wet, reduced grip" : "dry, good grip";
 }
 std::string_view weather_of(const Environment& e) {
-  constexpr std::string_view kWords[] = {"clear, the view is good", "rain, the view is reduced", "fog, the view is poor",
-                                         "snow, the view is reduced"};
+  static constexpr std::string_view kWords[] = {"clear, the view is good", "rain, the view is reduced", "fog, the view is poor",
+                                                "snow, the view is reduced"};
   return kWords[static_cast<int>(e.weather)];
 }
 
@@ -42,7 +42,7 @@ std::string junction_of(const Scene& sc) {
 }
 
 std::string road_type_of(const Road& r) {
-  constexpr std::string_view kCount[] = {"no", "one", "two", "three", "four"};
+  static constexpr std::string_view kCount[] = {"no", "one", "two", "three", "four"};
   const int ours = std::min(1 + r.left_lanes + r.right_lanes, 4), theirs = std::min(r.opposite_lanes, 4);
   std::string out = fmt::format("{} {} our way, {} oncoming", kCount[ours], ours == 1 ? "lane" : "lanes", kCount[theirs]);
   if (r.parking_left || r.parking_right)
@@ -83,7 +83,7 @@ std::string lane_text(const Scene& sc, const Labels& l, size_t window, double& s
 }
 
 void describe_lanes(const Scene& sc, const Labels& l, CotLabels& out) {
-  constexpr std::string_view kTimes[] = {"now", "2", "4", "6 s"};
+  static constexpr std::string_view kTimes[] = {"now", "2", "4", "6 s"};
   out.lane.fill(std::string(kCotNone));
   std::array<std::string, 3> windows;
   double s = 0;
@@ -103,16 +103,16 @@ void describe_lanes(const Scene& sc, const Labels& l, CotLabels& out) {
 std::string traffic_light_of(const Scene& sc) {
   for (const TrafficLight& t : sc.lights) {
     if (!box_visible(sc, t.pose, 0.2, 1.2, t.height - 1.0, t.height + 1.0, nullptr)) continue;
-    constexpr std::string_view kState[] = {"red", "yellow", "green"};
+    static constexpr std::string_view kState[] = {"red", "yellow", "green"};
     return fmt::format("{} light, {} ahead", kState[static_cast<int>(t.state)], distance_band(sc.stop_s - kEgoFront));
   }
   return "no traffic light ahead";
 }
 
 std::string traffic_sign_of(const Scene& sc) {
-  constexpr std::pair<SignKind, std::string_view> kSigns[] = {{SignKind::kStop, "stop sign"},
-                                                              {SignKind::kPedestrianCrossing, "pedestrian crossing sign"},
-                                                              {SignKind::kRoadWork, "road work sign"}};
+  static constexpr std::pair<SignKind, std::string_view> kSigns[] = {{SignKind::kStop, "stop sign"},
+                                                                     {SignKind::kPedestrianCrossing, "pedestrian crossing sign"},
+                                                                     {SignKind::kRoadWork, "road work sign"}};
   for (const auto& [kind, name] : kSigns)
     for (const Sign& s : sc.signs)
       if (s.kind == kind && box_visible(sc, s.pose, 0.1, 1.0, s.height - 0.5, s.height + 0.5, nullptr))
@@ -199,7 +199,8 @@ std::string reason_of(const Scene& sc, const Labels& l, const CotLabels& c, std:
 }  // namespace
 
 std::string distance_band(double m) {
-  constexpr std::pair<double, std::string_view> kBands[] = {{7, "5 m"}, {15, "10 m"}, {25, "20 m"}, {35, "30 m"}, {50, "40 m"}};
+  static constexpr std::pair<double, std::string_view> kBands[] = {
+      {7, "5 m"}, {15, "10 m"}, {25, "20 m"}, {35, "30 m"}, {50, "40 m"}};
   for (const auto& [below, text] : kBands)
     if (m < below) return std::string(text);
   return "60 m";

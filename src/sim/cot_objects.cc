@@ -40,9 +40,9 @@ std::string_view justification_of(const Scene& sc, const Actor& a) {
 }
 
 std::string_view noun_of(AgentType t) {
-  constexpr std::string_view kNouns[] = {"car",     "truck",      "bus",    "school bus", "garbage truck", "motorcycle",
-                                         "cyclist", "pedestrian", "animal", "ambulance",  "fire truck",    "police car",
-                                         "cones",   "barrier",    "debris", "worker",     "tractor"};
+  static constexpr std::string_view kNouns[] = {"car",     "truck",      "bus",    "school bus", "garbage truck", "motorcycle",
+                                                "cyclist", "pedestrian", "animal", "ambulance",  "fire truck",    "police car",
+                                                "cones",   "barrier",    "debris", "worker",     "tractor"};
   return kNouns[static_cast<int>(t)];
 }
 

@@ -78,9 +78,9 @@ Choice words_for(const Scene& sc, Class c) {
 }
 
 Class decisive(const Labels& l) {
-  constexpr Class kOrder[] = {Class::kPedestrian, Class::kAnimal,  Class::kConflicting, Class::kEmergency,
-                              Class::kSpecial,    Class::kDoor,    Class::kCyclist,     Class::kConstruction,
-                              Class::kHazard,     Class::kTraffic, Class::kNearby,      Class::kWeather};
+  static constexpr Class kOrder[] = {Class::kPedestrian, Class::kAnimal,  Class::kConflicting, Class::kEmergency,
+                                     Class::kSpecial,    Class::kDoor,    Class::kCyclist,     Class::kConstruction,
+                                     Class::kHazard,     Class::kTraffic, Class::kNearby,      Class::kWeather};
   for (const bool need_cause : {true, false})
     for (const Class c : kOrder) {
       const auto i = static_cast<size_t>(c);
@@ -90,15 +90,15 @@ Class decisive(const Labels& l) {
 }
 
 std::string_view action(Longitudinal lon, uint32_t pick) {
-  constexpr std::string_view kLon[4][2] = {{"Keep the speed", "Hold the speed"},
-                                           {"Speed up", "Drive faster"},
-                                           {"Slow down", "Reduce the speed"},
-                                           {"Slow down and stop", "Come to a stop"}};
+  static constexpr std::string_view kLon[4][2] = {{"Keep the speed", "Hold the speed"},
+                                                  {"Speed up", "Drive faster"},
+                                                  {"Slow down", "Reduce the speed"},
+                                                  {"Slow down and stop", "Come to a stop"}};
   return kLon[static_cast<int>(lon)][pick];
 }
 std::string_view direction(Lateral lat) {
-  constexpr std::string_view kLat[] = {" and go straight.", " and follow the lane.",    " and turn left.",
-                                       " and turn right.",  " and change to the left.", " and change to the right."};
+  static constexpr std::string_view kLat[] = {" and go straight.", " and follow the lane.",    " and turn left.",
+                                              " and turn right.",  " and change to the left.", " and change to the right."};
   return kLat[static_cast<int>(lat)];
 }
 

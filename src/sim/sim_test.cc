@@ -56,7 +56,7 @@ bool separated(const Vec2 (&a)[4], const Vec2 (&b)[4]) {
 }
 void corners(double x, double y, double yaw, double length, double width, Vec2 (&out)[4]) {
   const double c = std::cos(yaw), n = std::sin(yaw);
-  constexpr double kSign[4][2] = {{-1, -1}, {1, -1}, {1, 1}, {-1, 1}};
+  static constexpr double kSign[4][2] = {{-1, -1}, {1, -1}, {1, 1}, {-1, 1}};
   for (int i = 0; i < 4; ++i) {
     const double u = kSign[i][0] * length / 2, v = kSign[i][1] * width / 2;
     out[i] = {x + u * c - v * n, y + u * n + v * c};
@@ -224,7 +224,7 @@ uint64_t hash_of(const Labels& l) {
 
 // Golden bytes of kSimVersion 1: gcc 12 and clang 14, -O2 and -O3, agree on them. A change here is a new kSimVersion.
 TEST(SimDeterminism, TwentySeedsHaveTheGoldenBytes) {
-  constexpr uint64_t kGolden[20] = {
+  static constexpr uint64_t kGolden[20] = {
       0xE05CB332FFE83984ULL, 0x962B36D762A21C75ULL, 0xFBA9AEE62F9FD661ULL, 0x90B7BB95622EBA86ULL, 0x08858504F0A50C36ULL,
       0xB8FE58BE0773043AULL, 0x1AB37D34AE573DACULL, 0x49312DEC67B4E19FULL, 0x73AC1A48EB0C3805ULL, 0x63D972643A374EB8ULL,
       0xCA5F72C5E30046BAULL, 0xD2094F16955615C6ULL, 0x9AA09054BA93D88BULL, 0x3E8526EA251B83B0ULL, 0x587C4D8B72810F6BULL,

@@ -39,8 +39,8 @@ bool on_an_arm(const Scene& sc, double s, double margin) {
 }
 
 void decoy(Builder& b) {
-  constexpr Class kKinds[] = {Class::kPedestrian, Class::kCyclist, Class::kConstruction, Class::kHazard,
-                              Class::kEmergency,  Class::kAnimal,  Class::kSpecial,      Class::kDoor};
+  static constexpr Class kKinds[] = {Class::kPedestrian, Class::kCyclist, Class::kConstruction, Class::kHazard,
+                                     Class::kEmergency,  Class::kAnimal,  Class::kSpecial,      Class::kDoor};
   const Class c = kKinds[b.g.below(8)];
   const double s = b.u(12, 32);
   if (on_an_arm(b.sc, s, 7)) return;

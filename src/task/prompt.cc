@@ -144,7 +144,7 @@ Status read_action(const json::object& slipstream, std::string_view where, Actio
   if (!slipstream.contains("action")) return {};
   SLIP_TRY(const json::object* o, get_object(slipstream, "action", where));
   const std::string at = fmt::format("{}.action", where);
-  constexpr std::array<std::string_view, 6> kKeys = {"dimensions", "bins", "tokens", "descending", "low", "high"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"dimensions", "bins", "tokens", "descending", "low", "high"};
   for (const auto& member : *o)
     if (std::find(kKeys.begin(), kKeys.end(), std::string_view(member.key())) == kKeys.end())
       return bad_input("{}: expected dimensions, bins, tokens, descending, low or high, got {}", at,

@@ -16,7 +16,7 @@ using sim::Pose;
 using sim::Vec2;
 
 std::string_view name_of(Contact c) {
-  constexpr std::string_view kNames[] = {"stopped_ego", "stopped_track", "active_rear", "active_front", "active_lateral"};
+  static constexpr std::string_view kNames[] = {"stopped_ego", "stopped_track", "active_rear", "active_front", "active_lateral"};
   return kNames[static_cast<size_t>(c)];
 }
 

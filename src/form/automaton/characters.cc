@@ -46,8 +46,8 @@ void sequences(ByteNfa& nfa, uint32_t first, uint32_t last, std::vector<ByteNfa:
 }
 
 void raw(ByteNfa& nfa, uint32_t first, uint32_t last, std::vector<ByteNfa::Fragment>& out) {
-  constexpr std::array<uint32_t, 5> kEnds = {0x7F, 0x7FF, 0xD7FF, 0xFFFF, 0x10FFFF};
-  constexpr std::array<uint32_t, 5> kBegins = {0, 0x80, 0x800, 0xE000, 0x10000};
+  static constexpr std::array<uint32_t, 5> kEnds = {0x7F, 0x7FF, 0xD7FF, 0xFFFF, 0x10FFFF};
+  static constexpr std::array<uint32_t, 5> kBegins = {0, 0x80, 0x800, 0xE000, 0x10000};
   for (size_t i = 0; i < kEnds.size(); ++i) {
     const uint32_t from = std::max(first, kBegins[i]), to = std::min(last, kEnds[i]);
     if (from <= to) sequences(nfa, from, to, out);

@@ -144,9 +144,9 @@ using Weigh = void (*)(float*, int64_t, const float*, const float*, const float*
 
 template <int kVectors>
 Weigh weigh_of_rows(int64_t rows) {
-  constexpr Weigh kFew[4] = {weigh<1, kVectors>, weigh<2, kVectors>, weigh<3, kVectors>, weigh<4, kVectors>};
+  static constexpr Weigh kFew[4] = {weigh<1, kVectors>, weigh<2, kVectors>, weigh<3, kVectors>, weigh<4, kVectors>};
   if constexpr (kVectors * 8 <= kSumsInFlight) {
-    constexpr Weigh kMany[4] = {weigh<5, kVectors>, weigh<6, kVectors>, weigh<7, kVectors>, weigh<8, kVectors>};
+    static constexpr Weigh kMany[4] = {weigh<5, kVectors>, weigh<6, kVectors>, weigh<7, kVectors>, weigh<8, kVectors>};
     if (rows > 4) return kMany[rows - 5];
   }
   return kFew[rows - 1];

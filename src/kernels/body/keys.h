@@ -46,6 +46,7 @@ struct Walk {
 ///   add_queries(s, begin, end, n)    queries [begin, end), which all see the first n of the gathered keys
 /// Not zeroed: for 450 KiB that would cost more than a row.
 struct AttentionState {
+  static void* operator new(size_t, void* scratch) { return scratch; }
   explicit AttentionState(const AttendArgs& args)
       : a(args), walk(args), queries(walk.rows * args.head_count), padded((args.width + kLanes - 1) / kLanes * kLanes) {}
   const AttendArgs& a;
@@ -158,7 +159,7 @@ void write_out(const AttentionState& s) {
 
 template <class S>
 void attend(const AttendArgs& a) {
-  S s(a);
+  S& s = *new (a.scratch) S(a);
   take_queries(s);
   for (int64_t i = 0; i < kLineQueries; i++) {
     s.top[i] = -__builtin_inff();

@@ -26,6 +26,7 @@ const Ops kOps = {
     .stats = block_stats,
     .sum_of_stats = sum_of_stats,
     .attend = {attend<Attend>, attend<AttendPairs>, attend<AttendQuads>},
+    .attend_bytes = {sizeof(Attend), sizeof(AttendPairs), sizeof(AttendQuads)},
     .to_kv = {to_f32, to_bf16_all},
     .to_bytes = to_bytes,
     .rms_norm = rms_norm_rows,

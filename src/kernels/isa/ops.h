@@ -86,6 +86,7 @@ struct AttendArgs {
   const SlotSpan* spans = nullptr;
   const float* q_scale_T = nullptr;
   int64_t row_begin = 0, row_end = 0, head_begin = 0, head_count = 0, kv_head = 0;
+  void* scratch = nullptr;  // attend_bytes[kv_type], at a multiple of 64, this call's alone; contents undefined
 };
 
 struct RotateArgs {
@@ -104,7 +105,9 @@ struct Ops {
   void (*stats)(const StatsArgs&);
   /// Sum of sum_b * e^(largest_b - largest) over blocks with at >= 0, NaN where one of the sums is NaN.
   float (*sum_of_stats)(const LogitStats* stats_B, int64_t blocks, float largest);
-  void (*attend[3])(const AttendArgs&);  // by KvType
+  // By KvType. The scratch is nearly half a megabyte: too much for the stack of a caller's own thread.
+  void (*attend[3])(const AttendArgs&);
+  int64_t attend_bytes[3];
   /// Numbers of the key/value cache by KvType, those with a scale apart; out may lie at any multiple of a number's size.
   void (*to_kv[2])(const float* x, int64_t n, void* out);
   void (*to_bytes)(const float* x, int64_t n, bool key, uint8_t* out, float* scale);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Span attention: over f32 and bf16 keys right within the derived bounds on all head shapes, and over all types of keys a row's bits
 // depend on the ordered keys it sees alone. attention_int8_test.cc has the bounds of int8 keys.
+#include <pthread.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -224,6 +226,33 @@ TEST(Attention, BitComparisonNoticesAnotherOrderOfKeys) {
     Problem mutant = p;
     mutant.sees = {{{50, 100}, {0, 50}}};
     EXPECT_FALSE(same_bits(p.run(pool), mutant.run(pool)));
+  });
+}
+
+// A thread of a C program may have any stack: what attention holds of its queries (half a megabyte) stands elsewhere.
+TEST(Attention, NeedsLittleOfItsCallersStack) {
+  constexpr size_t kStack = 192 << 10;
+  ThreadPool pool(2);
+  on_every_isa_and_type([&](KvType type) {
+    const Problem p({14, 2, 64}, type, 200, mixed_lists(200, 12, 41), 42);
+    struct Work {
+      const Problem& problem;
+      ThreadPool& pool;
+      std::vector<float> out;
+    } work{p, pool, {}};
+    pthread_attr_t attributes;
+    ASSERT_EQ(pthread_attr_init(&attributes), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStack), 0);
+    pthread_t thread{};
+    const auto run = [](void* w) -> void* {
+      Work& its = *static_cast<Work*>(w);
+      its.out = its.problem.run(its.pool);
+      return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
+    ASSERT_EQ(pthread_join(thread, nullptr), 0);
+    pthread_attr_destroy(&attributes);
+    EXPECT_TRUE(same_bits(work.out, p.run(pool)));
   });
 }
 

@@ -19,7 +19,7 @@ constexpr size_t kStoreRows = 512;
 
 // DFlash 2 adds two-tap convolutions and a path selector [docs/notes/speculation.md#dflash]; its weights mean nothing without them.
 Status refuse_dflash_2(const Checkpoint& checkpoint) {
-  constexpr std::array<std::string_view, 3> kParts = {"attention_conv", "mlp_conv", "candidate_selector"};
+  static constexpr std::array<std::string_view, 3> kParts = {"attention_conv", "mlp_conv", "candidate_selector"};
   for (const auto& [name, view] : checkpoint.tensors())
     for (const std::string_view part : kParts)
       if (name.find(part) != std::string::npos)

@@ -82,7 +82,7 @@ void lamp_post(BodyBuilder& b, const Scenery& s) {
 
 void parked_row(BodyBuilder& b, const Scenery& s) {
   // Lightweight cars: no lamps are ever lit, so a parked row cannot be taken for an agent that signals.
-  constexpr Rgb kPaints[6] = {{168, 170, 174}, {64, 66, 72}, {124, 28, 30}, {36, 56, 104}, {214, 214, 210}, {92, 98, 84}};
+  static constexpr Rgb kPaints[6] = {{168, 170, 174}, {64, 66, 72}, {124, 28, 30}, {36, 56, 104}, {214, 214, 210}, {92, 98, 84}};
   const float l = pick(s.length, 4, 120) / 2, w = std::min(pick(s.width, 1.4, 2.2) / 2, 0.95F);
   const uint32_t seed = place_hash(s);
   const int cars = std::max(1, static_cast<int>(2 * l / 5.6F));

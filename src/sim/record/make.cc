@@ -11,11 +11,12 @@
 namespace slip::sim {
 
 std::string_view words(Longitudinal v) {
-  constexpr std::string_view kWords[] = {"keep speed", "speed up", "slow down", "come to stop"};
+  static constexpr std::string_view kWords[] = {"keep speed", "speed up", "slow down", "come to stop"};
   return kWords[static_cast<int>(v)];
 }
 std::string_view words(Lateral v) {
-  constexpr std::string_view kWords[] = {"go straight", "lane follow", "turn left", "turn right", "change left", "change right"};
+  static constexpr std::string_view kWords[] = {"go straight", "lane follow", "turn left",
+                                                "turn right",  "change left", "change right"};
   return kWords[static_cast<int>(v)];
 }
 

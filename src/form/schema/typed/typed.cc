@@ -61,7 +61,8 @@ bool is_integer(const json::value& v) {
 bool says_all(const json::value& schema) {
   const json::object* o = schema.if_object();
   return o != nullptr && std::none_of(o->begin(), o->end(), [](const auto& m) {
-           constexpr std::array kOthers = {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "properties", "items", "prefixItems"};
+           static constexpr std::array kOthers = {"$ref", "allOf",      "anyOf", "oneOf",      "not",
+                                                  "if",   "properties", "items", "prefixItems"};
            return std::find(kOthers.begin(), kOthers.end(), std::string_view(m.key())) != kOthers.end();
          });
 }
