@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <bit>
 
 #include <atomic>
 #include <csignal>
@@ -104,8 +105,22 @@ TEST(Json, RefusesTrailingTextDeepNestingAndHalfADocument) {
   EXPECT_FALSE(parse_json("", "t"));
   EXPECT_FALSE(parse_json(std::string(100000, '['), "t"));
   EXPECT_TRUE(parse_json(" {\"a\": [1, 2]} \n", "t"));
+  const auto marked = parse_json("\xEF\xBB\xBF{}", "t");
+  ASSERT_FALSE(marked);
+  EXPECT_NE(marked.error().message.find("byte order mark"), std::string::npos);
 }
 
+TEST(Json, ReadsTheDoubleThatIsNearestToWhatIsWritten) {
+  PhiloxStream draw(5, 1);
+  for (int i = 0; i < 20000; ++i) {
+    const auto bits = uint64_t{draw.below(0x7FE00000)} << 32 | draw.below(0xFFFFFFFF);
+    const double want = std::bit_cast<double>(bits);
+    const auto v = parse_json(fmt::format("[{}{:.17g}]", i % 2 ? "-" : "", want), "t");
+    ASSERT_TRUE(v) << v.error().message;
+    ASSERT_EQ(v->at(0).to_number<double>(), i % 2 ? -want : want) << fmt::format("{:.17g}", want);
+  }
+  EXPECT_EQ(parse_json("[0.1111111111111111111, 1e-999]", "t")->at(0), 0.1111111111111111);
+}
 TEST(Json, RefusesNumbersBeyondTheDoublesAndSaysWhere) {
   for (const char* number : {"1e999", "-1e309", "1.7976935e308"}) {
     const auto r = parse_json(R"({"a": [0, {"b": )" + std::string(number) + "}]}", "x.json");

@@ -2,7 +2,9 @@
 // The one translation unit that compiles Boost.JSON, and the helpers of json.h.
 #include "base/json.h"
 
+#include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/src.hpp>
+#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -102,31 +104,93 @@ std::optional<std::string> infinite_at(const json::value& v) {
   return std::nullopt;
 }
 
+/// Builds a value as json::parse does, but with the double nearest to what is written: the parser's own sum of digits is up to 5 units in
+/// the last place away, and a constant of a schema would be answered with another number than was asked for.
+struct ExactHandler {
+  static constexpr std::size_t max_array_size = json::array::max_size(), max_object_size = json::object::max_size();
+  static constexpr std::size_t max_string_size = json::string::max_size(), max_key_size = json::string::max_size();
+  using Code = boost::system::error_code;
+  using View = json::string_view;
+
+  json::value_stack stack;
+  std::string number;  // parts of one so far
+
+  template <class F>
+  bool done(const F& push) {
+    push();
+    return true;
+  }
+  bool on_document_begin(Code&) {
+    return done([&] { stack.reset(); });
+  }
+  bool on_document_end(Code&) { return true; }
+  bool on_object_begin(Code&) { return true; }
+  bool on_object_end(std::size_t n, Code&) {
+    return done([&] { stack.push_object(n); });
+  }
+  bool on_array_begin(Code&) { return true; }
+  bool on_array_end(std::size_t n, Code&) {
+    return done([&] { stack.push_array(n); });
+  }
+  bool on_key_part(View s, std::size_t, Code&) {
+    return done([&] { stack.push_chars(s); });
+  }
+  bool on_key(View s, std::size_t, Code&) {
+    return done([&] { stack.push_key(s); });
+  }
+  bool on_string_part(View s, std::size_t, Code&) {
+    return done([&] { stack.push_chars(s); });
+  }
+  bool on_string(View s, std::size_t, Code&) {
+    return done([&] { stack.push_string(s); });
+  }
+  bool on_number_part(View s, Code&) {
+    return done([&] { number.append(s.data(), s.size()); });
+  }
+  bool on_int64(int64_t i, View, Code&) {
+    number.clear();
+    return done([&] { stack.push_int64(i); });
+  }
+  bool on_uint64(uint64_t u, View, Code&) {
+    number.clear();
+    return done([&] { stack.push_uint64(u); });
+  }
+  bool on_double(double rough, View s, Code&) {
+    number.append(s.data(), s.size());
+    double exact = rough;
+    const auto read = std::from_chars(number.data(), number.data() + number.size(), exact);
+    // Out of range is infinite or next to nothing, and the parser's own number says which.
+    if (read.ec != std::errc() || read.ptr != number.data() + number.size()) exact = rough;
+    number.clear();
+    return done([&] { stack.push_double(exact); });
+  }
+  bool on_bool(bool b, Code&) {
+    return done([&] { stack.push_bool(b); });
+  }
+  bool on_null(Code&) {
+    return done([&] { stack.push_null(); });
+  }
+  bool on_comment_part(View, Code&) { return true; }
+  bool on_comment(View, Code&) { return true; }
+};
+
 }  // namespace
 
 Result<json::value> parse_json(std::string_view text, std::string_view name) {
+  if (text.starts_with("\xEF\xBB\xBF")) return bad_input("{}: expected JSON without a byte order mark, got one", name);
   boost::system::error_code ec;
   json::parse_options options;
   options.max_depth = 64;
-  json::stream_parser parser({}, options);
-  const size_t used = parser.write_some(text.data(), text.size(), ec);
-  size_t at = used;
-  if (!ec && used < text.size()) {
-    if (text.find_first_not_of(" \t\r\n", used) == std::string_view::npos) {
-      parser.finish(ec);
-    } else {
-      ec = json::error::extra_data;
-    }
-  } else if (!ec) {
-    parser.finish(ec);
-  }
+  json::basic_parser<ExactHandler> parser(options);
+  const size_t used = parser.write_some(false, text.data(), text.size(), ec);
+  if (!ec && used < text.size() && text.find_first_not_of(" \t\r\n", used) != std::string_view::npos) ec = json::error::extra_data;
   if (!ec) {
-    json::value value = parser.release();
+    json::value value = parser.handler().stack.release();
     if (const auto where = infinite_at(value))
       return bad_input("{}: ${}: expected a number below 1.8e308, got a larger one", name, *where);
     return value;
   }
-  const auto [line, column] = line_and_column(text, at);
+  const auto [line, column] = line_and_column(text, used);
   return bad_input("{}: expected JSON, got {} at line {}, column {}", name, ec.message(), line, column);
 }
 

@@ -35,7 +35,8 @@ bool objects_exclude(const TypedNode& a, const TypedNode& b) {
   for (const auto& m : a.members) {
     const auto* other = find(b, m.key);
     if (m.required && other == nullptr && b.closed) return true;
-    if (m.required && other != nullptr && excludes(*m.node, *other->node)) return true;
+    // Where one of both must have the member, a value of both would have it, and it would have to fit both.
+    if (other != nullptr && (m.required || other->required) && excludes(*m.node, *other->node)) return true;
   }
   return false;
 }

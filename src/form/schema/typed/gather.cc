@@ -133,6 +133,7 @@ void TypedReader::type(const json::value& v, const Part& at, Place& place) {
     bad(at.pointer + "/type",
         fmt::format("expected string, number, integer, boolean, null, object or array, got {}", shown_json(name)));
   };
+  if (v.is_array() && v.get_array().empty()) return bad(at.pointer + "/type", "expected at least one type, got none");
   if (v.is_array())
     for (const json::value& name : v.get_array()) add_name(name);
   else

@@ -144,6 +144,20 @@ TEST(OpenForm, DoesMostOfWhatPeopleWrite) {
   EXPECT_LT(gave_up, 10);
 }
 
+/// Pydantic writes a tag that has a default as a member that is not required. One alternative that requires it excludes the others.
+TEST(OpenForm, ATagThatOneAlternativeRequiresExcludesTheOther) {
+  const auto schema = parse_json(R"({"oneOf": [
+      {"type": "object", "properties": {"kind": {"const": "cat", "default": "cat"}, "lives": {"type": "integer"}}, "required": ["lives"]},
+      {"type": "object", "properties": {"kind": {"const": "dog"}, "good": {"type": "boolean"}}, "required": ["kind"]}]})",
+                                 "tags");
+  ASSERT_TRUE(schema) << schema.error().message;
+  const Tokenizer t = test::character_tokenizer();
+  const auto form = compile_schema(*schema, "tags", {&t, std::nullopt, t.size()});
+  ASSERT_TRUE(form) << form.error().message;
+  int gave_up = 0;
+  for (uint64_t n = 0; n < 20; ++n) EXPECT_EQ(wrong_with(*schema, *form, t, n, &gave_up), "");
+}
+
 /// Alternatives that no constant tells apart: by how their values begin, or behind what they share.
 TEST(OpenForm, TellsAlternativesApartByHowTheyBegin) {
   std::vector<std::pair<std::string, Tokenizer>> vocabularies;
@@ -350,6 +364,8 @@ TEST(OpenForm, RefusesContradictionsAndSaysAllErrors) {
   EXPECT_THAT(
       message_of(R"({"type": "object", "properties": {"a": {"type": "integer", "x-format": "0.0"}, "b": {"type": "boolean"}}})"),
       HasSubstr("no integer is valid"));
+  EXPECT_THAT(message_of(R"({"type": "object", "properties": {"a": {"type": []}}})"),
+              HasSubstr("/type: expected at least one type"));
   const std::string two =
       message_of(R"({"type": "object", "properties": {"a": {"type": "strin"}, "b/c": {"type": "string", "pattern": "("}}})");
   EXPECT_THAT(two, HasSubstr("2 errors"));

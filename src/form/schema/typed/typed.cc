@@ -78,11 +78,11 @@ TypedSchema TypedReader::read() {
   std::string why;
   const Part root{.schema = &document_, .pointer = "#"};
   out_.root = node(std::span(&root, 1), "#", 0, &why);
-  if (!out_.root && errors_.empty()) bad("#", fmt::format("expected a schema that some value is valid for, got none: {}", why));
   if (ByteDfa::work() - automata_before_ > kMostAutomata)
     bad("#", "expected patterns, lengths and bounds that are made into automata in a second, got more of them");
   if (work_ > kMostWork)
     bad("#", fmt::format("expected a schema of at most {} parts when its references are followed, got more", kMostWork));
+  if (!out_.root && errors_.empty()) bad("#", fmt::format("expected a schema that some value is valid for, got none: {}", why));
   return std::move(out_);
 }
 
