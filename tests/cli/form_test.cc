@@ -88,5 +88,15 @@ TEST_F(Forms, CheckTakesWhatIsSupported) {
   refused({"form", "unheard-of", "--check"}, 3, "expected a built-in");
 }
 
+TEST_F(Forms, AnAnswerThatFitsNoRequestToAModelIsSaid) {
+  const std::string file =
+      write("long.json", R"({"type": "object", "properties": {"a": {"type": "array", "minItems": 60, "maxItems": 60,
+    "items": {"type": "string", "maxLength": 100}}}})");
+  EXPECT_TRUE(errors_of(file, 0).empty());
+  EXPECT_EQ(errors_of(file, 4, {"--model", demo_model()}), (std::vector<Wrong>{{"#", "not_supported"}}));
+  EXPECT_THAT(run({"form", file, "--check", "--model", demo_model()}).out,
+              testing::HasSubstr("fewer than 2048 tokens at its longest"));
+}
+
 }  // namespace
 }  // namespace slip::test

@@ -97,7 +97,7 @@ struct OfModel {
   FormTokens tokens(const DraftRule& rule) const {
     return {&tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt, vocab};
   }
-  int32_t vocab = 0;
+  int32_t vocab = 0, max_positions = 0;  // 0: not told
   DraftRule rule;
 };
 
@@ -105,7 +105,10 @@ Result<OfModel> load_for_forms(const std::string& model) {
   SLIP_TRY(std::optional<Tokenizer> tokenizer, load_tokenizer(model));
   if (!tokenizer) return bad_input("{}: expected a tokenizer, got none", model);
   SLIP_TRY(const ModelConfig config, load_config(model, &*tokenizer));
-  return OfModel{.tokenizer = std::move(*tokenizer), .vocab = config.decoder.vocab, .rule = config.decoder.rule};
+  return OfModel{.tokenizer = std::move(*tokenizer),
+                 .vocab = config.decoder.vocab,
+                 .max_positions = config.max_positions,
+                 .rule = config.decoder.rule};
 }
 
 Result<slipstream::Report> explain(const Asked& o) {
@@ -173,7 +176,16 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
   for (Problem& p : problems_of(schema, o.form)) out.push_back(std::move(p));
   if (!out.empty() || o.model.empty()) return out;
   SLIP_TRY(const OfModel of, load_for_forms(o.model));
-  if (const auto form = compile_schema(schema, o.form, of.tokens(of.rule)); !form) out.push_back(problem_of(form.error(), o.form));
+  const auto form = compile_schema(schema, o.form, of.tokens(of.rule));
+  if (!form)
+    out.push_back(problem_of(form.error(), o.form));
+  else if (of.max_positions > 0 && form->form.length() >= of.max_positions)
+    out.push_back(
+        {.pointer = "#",
+         .message = fmt::format("expected an answer of fewer than {} tokens at its longest, since {} was made for so many with "
+                                "the prompt, got {}: smaller maxItems and maxLength help",
+                                of.max_positions, o.model, form->form.length()),
+         .kind = ErrorKind::kUnsupported});
   return out;
 }
 
