@@ -115,45 +115,50 @@ struct ExactHandler {
   json::value_stack stack;
   std::string number;  // parts of one so far
 
-  template <class F>
-  bool done(const F& push) {
-    push();
-    return true;
-  }
   bool on_document_begin(Code&) {
-    return done([&] { stack.reset(); });
+    stack.reset();
+    return true;
   }
   bool on_document_end(Code&) { return true; }
   bool on_object_begin(Code&) { return true; }
   bool on_object_end(std::size_t n, Code&) {
-    return done([&] { stack.push_object(n); });
+    stack.push_object(n);
+    return true;
   }
   bool on_array_begin(Code&) { return true; }
   bool on_array_end(std::size_t n, Code&) {
-    return done([&] { stack.push_array(n); });
+    stack.push_array(n);
+    return true;
   }
   bool on_key_part(View s, std::size_t, Code&) {
-    return done([&] { stack.push_chars(s); });
+    stack.push_chars(s);
+    return true;
   }
   bool on_key(View s, std::size_t, Code&) {
-    return done([&] { stack.push_key(s); });
+    stack.push_key(s);
+    return true;
   }
   bool on_string_part(View s, std::size_t, Code&) {
-    return done([&] { stack.push_chars(s); });
+    stack.push_chars(s);
+    return true;
   }
   bool on_string(View s, std::size_t, Code&) {
-    return done([&] { stack.push_string(s); });
+    stack.push_string(s);
+    return true;
   }
   bool on_number_part(View s, Code&) {
-    return done([&] { number.append(s.data(), s.size()); });
+    number.append(s.data(), s.size());
+    return true;
   }
   bool on_int64(int64_t i, View, Code&) {
     number.clear();
-    return done([&] { stack.push_int64(i); });
+    stack.push_int64(i);
+    return true;
   }
   bool on_uint64(uint64_t u, View, Code&) {
     number.clear();
-    return done([&] { stack.push_uint64(u); });
+    stack.push_uint64(u);
+    return true;
   }
   bool on_double(double rough, View s, Code&) {
     number.append(s.data(), s.size());
@@ -162,13 +167,16 @@ struct ExactHandler {
     // Out of range is infinite or next to nothing, and the parser's own number says which.
     if (read.ec != std::errc() || read.ptr != number.data() + number.size()) exact = rough;
     number.clear();
-    return done([&] { stack.push_double(exact); });
+    stack.push_double(exact);
+    return true;
   }
   bool on_bool(bool b, Code&) {
-    return done([&] { stack.push_bool(b); });
+    stack.push_bool(b);
+    return true;
   }
   bool on_null(Code&) {
-    return done([&] { stack.push_null(); });
+    stack.push_null();
+    return true;
   }
   bool on_comment_part(View, Code&) { return true; }
   bool on_comment(View, Code&) { return true; }

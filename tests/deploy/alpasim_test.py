@@ -107,18 +107,18 @@ def check_service(engine, want):
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        stub = rpc.EgodriverServiceStub(channel)
-        expect(stub.get_version(common.Empty()).version_id.startswith("slipstream "), "version")
+        client = rpc.EgodriverServiceStub(channel)
+        expect(client.get_version(common.Empty()).version_id.startswith("slipstream "), "version")
         try:
-            stub.drive(messages.DriveRequest(session_uuid="nobody"))
+            client.drive(messages.DriveRequest(session_uuid="nobody"))
             expect(False, "a session that nobody started")
         except grpc.RpcError as error:
             expect(error.code() == grpc.StatusCode.NOT_FOUND, "not found")
-        stub.start_session(messages.DriveSessionRequest(session_uuid="s", random_seed=3))
-        expect(not stub.drive(messages.DriveRequest(session_uuid="s")).trajectory.poses, "an empty plan until there is something to see")
+        client.start_session(messages.DriveSessionRequest(session_uuid="s", random_seed=3))
+        expect(not client.drive(messages.DriveRequest(session_uuid="s")).trajectory.poses, "an empty plan until there is something to see")
         for camera in CAMERAS:
             image = messages.RolloutCameraImage.CameraImage(frame_end_us=1, image_bytes=open(PICTURE, "rb").read(), logical_id=camera)
-            stub.submit_image_observation(messages.RolloutCameraImage(session_uuid="s", camera_image=image))
+            client.submit_image_observation(messages.RolloutCameraImage(session_uuid="s", camera_image=image))
         poses, dynamics = [], []
         for s in (circle(t * 100_000) for t in range(60)):
             quat = common.Quat(w=math.cos(s.yaw / 2), z=math.sin(s.yaw / 2))
@@ -126,17 +126,17 @@ def check_service(engine, want):
             velocity, acceleration = common.Vec3(x=s.velocity[0]), common.Vec3(y=s.acceleration[1])
             dynamics.append(common.DynamicState(linear_velocity=velocity, linear_acceleration=acceleration))
         moved = messages.RolloutEgoTrajectory(session_uuid="s", trajectory=common.Trajectory(poses=poses), dynamic_states=dynamics)
-        stub.submit_egomotion_observation(moved)
+        client.submit_egomotion_observation(moved)
         route = messages.Route(waypoints=[common.Vec3(x=x) for x in (5, 15, 25)])
-        stub.submit_route(messages.RouteRequest(session_uuid="s", route=route))
-        got = stub.drive(messages.DriveRequest(session_uuid="s", time_now_us=5_900_000)).trajectory.poses
+        client.submit_route(messages.RouteRequest(session_uuid="s", route=route))
+        got = client.drive(messages.DriveRequest(session_uuid="s", time_now_us=5_900_000)).trajectory.poses
         end = circle(5_900_000)
         expect(got[0].timestamp_us == 5_900_000 and len(got) == 1 + len(want.trajectory.points_4hz), "as many points as the model plans")
         for pose, point in zip(got[1:], want.trajectory.points_4hz):
             x, y = bridge.rotated(float(point[0]), float(point[1]), end.yaw)
             near(pose.pose.vec.x, end.x + x, "x over the wire", 0.26)  # f32 on the wire may move a history's last digit, and a bin with it
             near(pose.pose.vec.y, end.y + y, "y over the wire", 0.26)
-        stub.close_session(messages.DriveSessionCloseRequest(session_uuid="s"))
+        client.close_session(messages.DriveSessionCloseRequest(session_uuid="s"))
     server.stop(grace=0).wait()
     print("alpasim_test: the service was tried")
 

@@ -42,7 +42,11 @@ Result<Part> make_part(const json::value& described, size_t at, const std::strin
   if (const json::value* kind = own.if_contains("kind"); kind && *kind == "mixed")
     return bad_input("{}: kind: expected a source of its own, got mixed", where);
   auto source = make_source(own, tokenizer_folder);
-  if (!source) return Error{source.error().kind, fmt::format("parts: {}: {}", at, source.error().message)};
+  if (!source) {
+    std::string_view message = source.error().message;
+    if (message.starts_with("data: ")) message.remove_prefix(6);  // of the part, whose place is told
+    return Error{source.error().kind, fmt::format("{}: {}", where, message)};
+  }
   return Part{share, std::move(*source)};
 }
 

@@ -44,7 +44,7 @@ TEST(MixedSource, SaysWhichPartIsWrong) {
   EXPECT_THAT(message(R"({"kind": "mixed", "parts": [)" + toy(1) + "," + toy(2, R"(, "share": 0)") + "]}"),
               HasSubstr("parts: 1: share: expected 1 to 1000, got 0"));
   EXPECT_THAT(message(R"({"kind": "mixed", "parts": [)" + toy(1) + R"(, {"kind": "nothing"}]})"),
-              HasSubstr("parts: 1: data: kind"));
+              HasSubstr("data: parts: 1: kind: expected"));
   EXPECT_THAT(message(R"({"kind": "mixed", "parts": [{"kind": "mixed", "parts": []}]})"),
               HasSubstr("expected a source of its own"));
 }
