@@ -220,6 +220,29 @@ TEST(AtomicFile, ReplacesWhatALinkNamesAndKeepsTheLink) {
   std::abort();
 }
 
+// The same while files of their own temporary names, and the folders above them, are made.
+[[noreturn]] void interrupt_who_makes_files(const fs::path& folder) {
+  install_interrupt_handler(0);
+  remember_temporary(folder);
+  fs::create_directories(folder / "inner");
+  for (int i = 0; i < 400; ++i) std::ofstream(folder / "inner" / std::to_string(i));  // whose removal takes a while
+  std::thread writer([&] {
+    for (int i = 0;; ++i) EXPECT_TRUE(AtomicFile::create(folder / std::to_string(i) / "file"));
+  });
+  ::usleep(5000);
+  ::raise(SIGINT);
+  writer.join();
+  std::abort();
+}
+
+TEST(InterruptDeathTest, NoFolderThatWasRemovedComesBack) {
+  for (int i = 0; i < 5; ++i) {
+    const fs::path folder = temp_dir() / "x.tmp-1-0";
+    EXPECT_EXIT(interrupt_who_makes_files(folder), testing::ExitedWithCode(130), "interrupted");
+    EXPECT_FALSE(fs::exists(folder));
+  }
+}
+
 TEST(InterruptDeathTest, RemovesUnfinishedFoldersThoughTheyAreStillWritten) {
   const fs::path folder = temp_dir() / "step-1.partial";
   EXPECT_EXIT(interrupt_myself(folder), testing::ExitedWithCode(130), "interrupted");

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/interrupt.h"
+
 namespace slip {
 
 namespace fs = std::filesystem;
@@ -99,6 +101,7 @@ Result<std::vector<fs::path>> make_parents(const fs::path& file) {
     if (at == at.parent_path()) break;
   }
   std::reverse(missing.begin(), missing.end());
+  const HoldOffEnd held;  // a folder that the handler has just put aside must not come back
   std::vector<fs::path> made;
   for (const fs::path& folder : missing) {
     if (fs::create_directory(folder, ec)) made.push_back(folder);

@@ -132,7 +132,8 @@ Status AtomicFile::open_beside(const fs::path& file, unsigned mode) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     temp_ = name_beside(target_);
-    remember_temporary(temp_);  // first: an interrupt may come right after open
+    const HoldOffEnd held;
+    remember_temporary(temp_);
     fd_ = ::open(temp_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, static_cast<mode_t>(mode));
     if (fd_ >= 0 && hold(fd_)) return {};
     const std::string why = reason();

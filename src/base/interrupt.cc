@@ -25,6 +25,7 @@ int g_pipe[2] = {-1, -1};
 
 struct Temporaries {
   std::mutex mutex;
+  std::atomic<bool> ending{false};  // those who come again and again leave the mutex to the handler
   std::set<std::string> files;
 };
 // Never destroyed: the watchdog may use it while statics are torn down.
@@ -42,7 +43,8 @@ void on_signal(int) {
 }
 
 [[noreturn]] void end_now() {
-  const std::lock_guard lock(temporaries().mutex);  // to the end: whoever would begin another file waits here
+  temporaries().ending = true;
+  const std::lock_guard lock(temporaries().mutex);  // to the end
   for (const std::string& f : temporaries().files) {
     // The other threads still run and may put another file into a folder under our hands: out of their reach first, then away.
     const std::string gone = f + ".gone";
@@ -90,12 +92,25 @@ Status check_interrupt() {
   return {};
 }
 
+namespace {
+thread_local int t_held = 0;
+}  // namespace
+
+HoldOffEnd::HoldOffEnd() {
+  if (t_held++ > 0) return;
+  while (temporaries().ending) ::pause();
+  temporaries().mutex.lock();
+}
+HoldOffEnd::~HoldOffEnd() {
+  if (--t_held == 0) temporaries().mutex.unlock();
+}
+
 void remember_temporary(const std::filesystem::path& file) {
-  const std::lock_guard lock(temporaries().mutex);
+  const HoldOffEnd lock;
   temporaries().files.insert(std::filesystem::absolute(file).string());
 }
 void forget_temporary(const std::filesystem::path& file) {
-  const std::lock_guard lock(temporaries().mutex);
+  const HoldOffEnd lock;
   temporaries().files.erase(std::filesystem::absolute(file).string());
 }
 

@@ -25,4 +25,14 @@ Status check_interrupt();
 void remember_temporary(const std::filesystem::path& file);
 void forget_temporary(const std::filesystem::path& file);
 
+/// While one lives, the handler does not end the process: a file made and remembered meanwhile is removed, or never made. Once the end
+/// has begun, a thread that holds none waits for it here. One thread may hold several.
+class HoldOffEnd {
+ public:
+  HoldOffEnd();
+  HoldOffEnd(const HoldOffEnd&) = delete;
+  HoldOffEnd& operator=(const HoldOffEnd&) = delete;
+  ~HoldOffEnd();
+};
+
 }  // namespace slip

@@ -27,6 +27,7 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& target, int64_t bytes)
     return resource_error("{}: expected {} MB free on the disk, got {} MB available", target.string(), (bytes >> 20) + 1,
                           space.available >> 20);
   const fs::path temp = name_beside(out.target_);
+  const HoldOffEnd held;
   remember_temporary(temp);
   if (!fs::create_directory(temp, ec)) {
     forget_temporary(temp);
