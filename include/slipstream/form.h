@@ -21,7 +21,8 @@ struct Report {
 /// Names of the built-in forms.
 std::vector<std::string> builtin_forms();
 
-/// A form explained: fixed tokens, fields, budgets, blocks, graph, critical path. `form` as Request::form. Without a model folder the counts
+/// A form explained: fixed tokens, fields, budgets, blocks, graph, critical path. `form`: as Request::form, or the schema itself, an object in
+/// JSON. Without a model folder the counts
 /// of tokens are upper bounds. kBadInput for a schema that cannot be a form.
 Result<Report> explain_form(const std::string& form, const std::string& model_folder = "", const std::string& unnorm_key = "");
 /// Is a form's schema supported? All that is wrong with it, each with the JSON pointer of its place: `json` {"form", "supported", "errors":

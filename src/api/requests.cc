@@ -191,8 +191,7 @@ Result<Ego> read_ego(const std::string& file) {
 
 Result<Ego> parse_ego(std::string_view json, std::string_view name) {
   return api::bounded([&]() -> Result<Ego> {
-    SLIP_TRY(const slip::json::value value, slip::parse_json(json, name));
-    SLIP_TRY(const slip::EgoInput ego, slip::parse_ego(value, name));
+    SLIP_TRY(const slip::EgoInput ego, slip::parse_ego_text(json, name));
     return api::ego_from(ego);
   });
 }

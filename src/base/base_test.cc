@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "base/json/repeated_keys.h"
+#include "base/json/flaws.h"
 #include "base/log.h"
 #include "base/measure.h"
 #include "base/philox.h"
@@ -385,19 +385,33 @@ TEST(ThreadPool, WorksWithTheThreadsItCouldGet) {
   pthread_attr_destroy(&usual);
 }
 
-TEST(RepeatedKeys, AreFoundWhereTheyStand) {
+TEST(JsonFlaws, KeysThatStandTwiceAreFoundWhereTheyStand) {
   using Places = std::vector<std::string>;
-  EXPECT_EQ(repeated_keys(R"({"a": 1, "b": {"a": 2}, "c": [{"a": 1}, {"a": 1}]})"), Places{});
-  EXPECT_EQ(repeated_keys(R"({"a": 1, "\u0061": 2})"), Places{"#/a"}) << "they say the same";
-  EXPECT_EQ(repeated_keys(R"([0, [], {"x/y": {"~": 1, "~": 2, "~": 3}, "x/y": 4}])"),
+  const auto places_in = [](std::string_view text, size_t most = 50) {
+    Places places;
+    for (const JsonFlaw& f : json_flaws(text, most)) places.push_back(f.pointer);
+    return places;
+  };
+  EXPECT_EQ(places_in(R"({"a": 1, "b": {"a": 2}, "c": [{"a": 1}, {"a": 1}]})"), Places{});
+  EXPECT_EQ(places_in(R"({"a": 1, "\u0061": 2})"), Places{"#/a"}) << "they say the same";
+  EXPECT_EQ(places_in(R"([0, [], {"x/y": {"~": 1, "~": 2, "~": 3}, "x/y": 4}])"),
             (Places{"#/2/x~1y/~0", "#/2/x~1y/~0", "#/2/x~1y"}));
-  EXPECT_EQ(repeated_keys(R"({"": 1, "": 2})"), Places{"#/"});
-  EXPECT_EQ(repeated_keys(R"({"a": 1, "a": 2, "a": 3})", 1).size(), 1U);
-  EXPECT_EQ(repeated_keys(R"({"a": 1, "a": )"), Places{}) << "no JSON";
-  EXPECT_EQ(check_keys(R"({"a": 1, "a": 2})", "f.json").error().message, "f.json: #/a: expected each key once, got it again");
+  EXPECT_EQ(places_in(R"({"": 1, "": 2})"), Places{"#/"});
+  EXPECT_EQ(places_in(R"({"a": 1, "a": 2, "a": 3})", 1).size(), 1U);
+  EXPECT_EQ(places_in(R"({"a": 1, "a": )"), Places{}) << "no JSON";
+  EXPECT_EQ(check_json(R"({"a": 1, "a": 2})", "f.json").error().message, "f.json: #/a: expected each key once, got it again");
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += R"({"a":)";
-  EXPECT_EQ(repeated_keys(deep), Places{});
+  EXPECT_EQ(places_in(deep), Places{});
+}
+
+TEST(JsonFlaws, IntegersThatNothingHoldsAreFound) {
+  EXPECT_EQ(check_json(R"({"const": 123456789012345678901})", "f.json").error().message,
+            "f.json: #/const: expected integers that 64 bits or a double hold, got 123456789012345678901");
+  EXPECT_EQ(json_flaws("[18446744073709551617, -9223372036854775809]").size(), 2U);
+  for (const char* held : {"[18446744073709551615]", "[-9223372036854775808]", "[18446744073709551616]", "[100000000000000000000]",
+                           "[1000000000000000019884624838656]", "[1.2345678901234567891]", "[123456789012345678901e0]"})
+    EXPECT_TRUE(json_flaws(held).empty()) << held;
 }
 
 TEST(Log, ShowsWhatTheLevelAsksForOnOneLineEach) {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/json/repeated_keys.h"
+#include "base/json/flaws.h"
 
 namespace slip {
 
@@ -193,7 +193,7 @@ Status put_all(Target& target, const json::object& document, std::span<const Key
 Result<json::object> object_of(std::string_view document, std::string_view name) {
   if (document.empty()) return json::object{};
   SLIP_TRY(json::value v, parse_json(document, name));
-  if (v.is_object() && v.get_object().contains("schema")) SLIP_TRY_(check_keys(document, name));
+  if (v.is_object() && v.get_object().contains("schema")) SLIP_TRY_(check_json(document, name));
   if (!v.is_object()) return wrong_type(name, "an object", v);
   return std::move(v.get_object());
 }

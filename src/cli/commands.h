@@ -50,7 +50,7 @@ struct FormOptions {
   std::string form, model, unnorm_key;
   bool json = false, schema = false, check = false;
 };
-Status form(const FormOptions& o);
+Status form(FormOptions& o);
 
 /// What the options of `run` say. Most of them are the request's own; the rest names files to read into it.
 struct LimitsCommand {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -377,6 +378,8 @@ int report(Error e, bool json) {
   return static_cast<int>(e.kind);
 }
 
+Error truncated() { return resource_error("standard output: expected a place for the whole result, got one that took a part"); }
+
 int main_checked(int argc, char** argv) {
   CLI::App app{"Slipstream: exact, fast decoding of structured answers of driving models.", "slipstream"};
   app.set_version_flag("--version", fmt::format("slipstream {} ({}; {})", slipstream::version(), slipstream::commit(),
@@ -417,7 +420,10 @@ int main_checked(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
-    return app.exit(e);  // --help, --version
+    std::ostringstream text;
+    const int code = app.exit(e, text, text);  // --help, --version
+    print_text(text.str());
+    return std::ferror(stdout) != 0 ? report(truncated(), false) : code;
   } catch (const CLI::ParseError& e) {
     bool json = false;
     for (int i = 1; i < argc; ++i) json |= std::string_view(argv[i]) == "--json";
@@ -427,9 +433,7 @@ int main_checked(int argc, char** argv) {
   install_interrupt_handler();
   const Status s = chosen.go();
   if (!s) return report(s.error(), *chosen.json);
-  if (std::ferror(stdout) != 0)
-    return report(resource_error("standard output: expected a place for the whole result, got one that took a part"), false);
-  return 0;
+  return std::ferror(stdout) != 0 ? report(truncated(), false) : 0;
 }
 
 }  // namespace

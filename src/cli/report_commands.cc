@@ -73,7 +73,13 @@ Status forward(const ForwardCommand& o) {
   return print(slipstream::forward(o.model, rows, name, folder, o.out, o.options, slipstream::CancelToken::of_process()), o.json);
 }
 
-Status form(const FormOptions& o) {
+Status form(FormOptions& o) {
+  if (is_stream(o.form)) {
+    const std::string name = name_of_input(o.form);
+    SLIP_TRY(o.form, read_piped(o.form));
+    if (o.form.substr(0, o.form.find_first_not_of(" \t\r\n") + 1).find('{') == std::string::npos)
+      return bad_input("{}: expected a JSON Schema, an object, got another text", name);
+  }
   if (o.check) return print(slipstream::check_form(o.form, o.model), o.json);
   if (!o.schema) return print(slipstream::explain_form(o.form, o.model, o.unnorm_key), o.json);
   SLIP_TRY(const std::string schema, slipstream::form_schema(o.form, o.model, o.unnorm_key, !o.json));

@@ -3,7 +3,7 @@
 #include "engine/forms.h"
 
 #include "base/file.h"
-#include "base/json/repeated_keys.h"
+#include "base/json/flaws.h"
 #include "engine/engine.h"
 #include "form/builtin/builtin.h"
 #include "task/wod.h"
@@ -54,7 +54,7 @@ Result<CompiledForm> Forms::compile(const std::string& name, std::string_view un
                      name);
   SLIP_TRY(const std::string text, read_file(name, kMostSchemaBytes));
   SLIP_TRY(const json::value schema, parse_json(text, name));
-  SLIP_TRY_(check_keys(text, name));
+  SLIP_TRY_(check_json(text, name));
   return compile_schema(schema, name, tokens);
 }
 
@@ -72,7 +72,7 @@ Result<FormPtr> Forms::of_schema(const std::string& document) {
     return bad_input("schema: expected at most {} bytes, got {}", kMostSchemaBytes, document.size());
   SLIP_TRY(const FormTokens tokens, this->tokens());
   SLIP_TRY(const json::value schema, parse_json(document, "schema"));
-  SLIP_TRY_(check_keys(document, "schema"));
+  SLIP_TRY_(check_json(document, "schema"));
   SLIP_TRY(CompiledForm form, compile_schema(schema, title_of(schema), tokens));
   const std::lock_guard lock(mutex_);
   if (documents_.size() >= kMostDocuments) documents_.clear();

@@ -112,9 +112,7 @@ void Completing::start() {
   const auto self = shared_from_this();
   app_.service()->submit(
       r, terms, [self](const slipstream::Event& e) { self->told(e); },
-      [self](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
-        self->done(std::move(answer), served);
-      });
+      [self](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) { self->done(answer, served); });
 }
 
 TokenBytes Completing::bytes_of() const {
@@ -145,7 +143,7 @@ void Completing::told(const slipstream::Event& e) {
   send(chunk(head_, {text_choice(head_, 0, e.text, !std::exchange(sent_text_, true))}));
 }
 
-void Completing::done(slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+void Completing::done(slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served) {
   if (!answer) return fail(answer.error(), served);
   app_.metrics_.answered(*answer, served, first_ms_, finish_reason(*answer));
   if (request_.stream) {

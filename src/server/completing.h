@@ -23,7 +23,7 @@ class Completing : public std::enable_shared_from_this<Completing> {
 
  private:
   void told(const slipstream::Event& e);
-  void done(slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served);
+  void done(slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served);
   void begin_stream();
   void send(json::object object);
   void end_stream(const slipstream::Answer& answer, const slipstream::Served& served);

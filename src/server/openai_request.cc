@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json/repeated_keys.h"
+#include "base/json/flaws.h"
 
 namespace slip::server {
 namespace {
@@ -322,7 +322,7 @@ std::variant<CompletionRequest, Refusal> read_completion(std::string_view body, 
   if (!parsed) return Refusal{.message = parsed.error().message, .code = "invalid_json"};
   if (!parsed->is_object()) return Refusal{.message = "body: expected an object, got another type", .code = "invalid_json"};
   if (parsed->get_object().contains("response_format"))
-    if (const Status once = check_keys(body, "body"); !once)
+    if (const Status once = check_json(body, "body"); !once)
       return Refusal{.message = once.error().message, .param = "response_format", .code = "invalid_json"};
   return Parser(parsed->get_object(), chat, allowed).run();
 }

@@ -254,17 +254,17 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     app_.service()->submit(
         frame->request, terms, {},
         [self = shared_from_this(), frame](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
-          self->done(frame, std::move(answer), served);
+          self->done(frame, answer, served);
         });
   }
-  void done(const std::shared_ptr<Frame>& frame, slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+  void done(const std::shared_ptr<Frame>& frame, slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served) {
     const std::lock_guard lock(mutex_);
-    tell(*frame, std::move(answer), served);
+    tell(*frame, answer, served);
     if (running_ != frame) return;
     running_ = std::exchange(next_, nullptr);
     if (running_) socket_->run([self = shared_from_this(), next = running_] { self->submit(next); });
   }
-  void tell(const Frame& frame, slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
+  void tell(const Frame& frame, slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served) {
     if (frame.superseded) return tell_superseded(frame);
     if (!answer) {
       if (served.fate == slipstream::Fate::kLate) app_.metrics().missed_deadline();

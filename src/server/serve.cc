@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/interrupt.h"
-#include "base/json/repeated_keys.h"
+#include "base/json/flaws.h"
 #include "base/log.h"
 #include "server/app.h"
 
@@ -51,7 +51,7 @@ Result<AppOptions> app_options(const ServeOptions& o) {
     const size_t equals = form.find('=');
     if (equals == 0 || equals == std::string::npos) return usage_error("--form: expected NAME=FILE, got {}", form);
     SLIP_TRY(std::string text, read_file(form.substr(equals + 1), size_t{16} << 20));
-    SLIP_TRY_(check_keys(text, form.substr(equals + 1)));
+    SLIP_TRY_(check_json(text, form.substr(equals + 1)));
     out.allowed.forms[form.substr(0, equals)] = std::move(text);
   }
   return out;

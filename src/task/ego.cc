@@ -9,6 +9,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/file.h"
+#include "base/json/flaws.h"
 #include "task/prompt.h"
 
 namespace slip {
@@ -126,8 +128,14 @@ void take_states(std::span<const State> states, EgoInput& out) {
 }  // namespace
 
 Result<EgoInput> read_ego(const std::filesystem::path& file) {
-  SLIP_TRY(const json::value v, read_json(file, size_t{1} << 20));
-  return parse_ego(v, file.string());
+  SLIP_TRY(const std::string text, read_file(file, size_t{1} << 20));
+  return parse_ego_text(text, file.string());
+}
+
+Result<EgoInput> parse_ego_text(std::string_view text, std::string_view where) {
+  SLIP_TRY(const json::value v, parse_json(text, where));
+  SLIP_TRY_(check_json(text, where));
+  return parse_ego(v, where);
 }
 
 Result<EgoInput> parse_ego(const json::value& v, std::string_view where) {

@@ -30,8 +30,9 @@ EgoInput standing_ego();
 EgoInput ego_of(const sim::Labels& labels);
 /// {"intent": "GO_STRAIGHT|GO_LEFT|GO_RIGHT", "history": [[t, x, y, vx, vy, ax, ay], ...]}: states oldest first in the frame of the last one,
 /// t in seconds, the last one's 0, the first one's at most -3.75 (docs/guide/inputs.md). Sixteen at 4 Hz are taken as they are; others are
-/// resampled (task/ego.cc). kBadInput for unknown keys, other times and for what no car does.
+/// resampled (task/ego.cc). kBadInput for unknown keys, keys that stand twice, other times and for what no car does.
 Result<EgoInput> read_ego(const std::filesystem::path& file);
+Result<EgoInput> parse_ego_text(std::string_view text, std::string_view where);
 Result<EgoInput> parse_ego(const json::value& v, std::string_view where);
 /// Is it a car's history, in the frame of its last state, at the times of EgoInput? kBadInput says which state is not.
 Status check_ego(const EgoInput& ego, std::string_view where);

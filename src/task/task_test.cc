@@ -290,6 +290,11 @@ TEST(EgoFile, WhatNoCarDoesIsRefusedInWords) {
   json::object unknown = ego_file(4, 3.75);
   unknown["heading"] = 0;
   refused(unknown, "expected the keys intent and history, got heading");
+  const std::string text = json::serialize(ego_file(4, 3.75));
+  EXPECT_TRUE(parse_ego_text(text, "ego"));
+  const auto twice = parse_ego_text(R"({"intent": "GO_LEFT",)" + text.substr(1), "ego");
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().message, "ego: #/intent: expected each key once, got it again");
 }
 
 }  // namespace

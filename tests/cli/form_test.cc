@@ -49,6 +49,23 @@ TEST_F(Forms, AKeyThatStandsTwiceIsRefused) {
   EXPECT_EQ(errors_of(file, 3), (std::vector<Wrong>{{"#/properties/c/enum/0/k", "bad_input"}, {"#/properties/a~1b", "bad_input"}}));
 }
 
+TEST_F(Forms, ASchemaMayComeFromAPipe) {
+  const Ran checked = run({"form", "-", "--check", "--model", demo_model()}, R"( {"enum": ["a", "b"]})");
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_THAT(checked.out, testing::HasSubstr("form schema: supported, in the tokens of"));
+  EXPECT_THAT(run({"form", "-"}, R"({"enum": ["yes", "no"]})").out, testing::HasSubstr("one of 2 words"));
+  EXPECT_EQ(run({"form", "-"}, R"({"enum": 3})").code, 3);
+  const Ran other = run({"form", "-"}, "wod-e2e");
+  EXPECT_EQ(other.code, 3);
+  EXPECT_THAT(other.err, testing::HasSubstr("standard input: expected a JSON Schema, an object, got another text"));
+}
+
+TEST_F(Forms, AnIntegerThatNothingHoldsIsRefused) {
+  const std::string file = write("large.json", R"({"type": "object", "properties": {"a": {"const": 123456789012345678901}}})");
+  refused({"form", file}, 3, "#/properties/a/const: expected integers that 64 bits or a double hold");
+  EXPECT_EQ(errors_of(file, 3), (std::vector<Wrong>{{"#/properties/a/const", "bad_input"}}));
+}
+
 TEST_F(Forms, CheckSaysAllThatIsWrong) {
   const std::string file =
       write("wrong.json", R"({"type": "object", "properties": {"speed": {"type": "integer", "minimum": 9, "maximum": 3},

@@ -127,6 +127,7 @@ TEST_F(Cli, AResultThatDoesNotFitOnStdoutIsAnError) {
   const Ran ran = Process(path("streams"), {"form", "wod-e2e"}, "", "/dev/full").wait();
   EXPECT_EQ(ran.code, 5);
   EXPECT_TRUE(ran.err.starts_with("slipstream: standard output: expected ")) << ran.err;
+  EXPECT_EQ(Process(path("streams"), {"--version"}, "", "/dev/full").wait().code, 5);
 }
 
 // ---- simulate

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/json/repeated_keys.h"
+#include "base/json/flaws.h"
 #include "form/automaton/token_automaton.h"
 #include "form/builtin/builtin.h"
 #include "form/schema/values.h"
@@ -114,7 +114,7 @@ bool is_beyond_valijson(const json::value& v) {
 void run_answer(Bytes bytes) {
   const auto schema = parse_json(text_of(bytes), "schema.json");
   if (!schema) return require_refusal(schema.error());
-  if (!check_keys(text_of(bytes), "schema.json") || is_trained_form(*schema) || is_beyond_valijson(*schema)) return;
+  if (!check_json(text_of(bytes), "schema.json") || is_trained_form(*schema) || is_beyond_valijson(*schema)) return;
   const auto form = compile_schema(*schema, "form", byte_tokens());
   if (!form) return require_refusal(form.error());
   PhiloxStream r(bytes.size(),

@@ -7,7 +7,7 @@
 #include "api/boundary.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
-#include "base/json/repeated_keys.h"
+#include "base/json/flaws.h"
 #include "engine/engine.h"
 #include "form/schema/outline.h"
 #include "form/schema/typed/shape.h"
@@ -22,6 +22,8 @@ namespace {
 
 struct Asked {
   const std::string &form, &model, &unnorm_key;
+  bool is_text() const { return form.find_first_not_of(" \t\r\n") == form.find('{') && form.find('{') != std::string::npos; }
+  std::string name() const { return is_text() ? "schema" : form; }
 };
 
 bool is_action_name(std::string_view form) { return form == "openvla-action" || form == "minivla-action"; }
@@ -48,11 +50,12 @@ Result<std::optional<json::value>> action_schema_of(const Asked& o) {
 
 bool is_file_name(std::string_view form) { return form.find_first_of("/.") != std::string_view::npos; }
 
-Result<std::string> schema_text(const std::string& form) {
-  if (!is_file_name(form))
+Result<std::string> schema_text(const Asked& o) {
+  if (o.is_text()) return o.form;
+  if (!is_file_name(o.form))
     return bad_input("form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
-                     form);
-  return read_file(form, size_t{16} << 20);
+                     o.form);
+  return read_file(o.form, size_t{16} << 20);
 }
 
 // The schema document of a built-in, a file, or the one that a model folder was trained for.
@@ -70,24 +73,24 @@ Result<json::value> schema_of(const Asked& o) {
     return task_schema(task);
   }
   if (auto builtin = builtin_schema(o.form)) return std::move(*builtin);
-  SLIP_TRY(const std::string text, schema_text(o.form));
-  SLIP_TRY(json::value schema, parse_json(text, o.form));
-  SLIP_TRY_(check_keys(text, o.form));
+  SLIP_TRY(const std::string text, schema_text(o));
+  SLIP_TRY(json::value schema, parse_json(text, o.name()));
+  SLIP_TRY_(check_json(text, o.name()));
   return schema;
 }
 
 // Without a model: what the schema alone says, and the document itself in JSON. Where the shape depends on values only a tokenizer tells more.
 Result<slipstream::Report> explain_schema(const Asked& o, json::value schema) {
   if (!is_trained_form(schema)) {
-    const Status sound = check_schema(schema, o.form);
+    const Status sound = check_schema(schema, o.name());
     if (!sound) return sound.error();
-    if (!outline(schema, o.form)) {
-      std::string text = fmt::format("form {}: sound; --model MODEL lays it out in that model's tokens\n", o.form);
-      return report_of(json::object{{"name", o.form}, {"schema", std::move(schema)}}, std::move(text));
+    if (!outline(schema, o.name())) {
+      std::string text = fmt::format("form {}: sound; --model MODEL lays it out in that model's tokens\n", o.name());
+      return report_of(json::object{{"name", o.name()}, {"schema", std::move(schema)}}, std::move(text));
     }
   }
-  SLIP_TRY(std::string text, outline(schema, o.form));
-  SLIP_TRY(json::object shown, outline_json(schema, o.form));
+  SLIP_TRY(std::string text, outline(schema, o.name()));
+  SLIP_TRY(json::object shown, outline_json(schema, o.name()));
   shown["schema"] = std::move(schema);
   return report_of(shown, std::move(text));
 }
@@ -115,7 +118,7 @@ Result<slipstream::Report> explain(const Asked& o) {
   SLIP_TRY(json::value schema, schema_of(o));
   if (o.model.empty()) return explain_schema(o, std::move(schema));
   SLIP_TRY(const OfModel of, load_for_forms(o.model));
-  SLIP_TRY(const CompiledForm form, compile_schema(schema, o.form, of.tokens(of.rule)));
+  SLIP_TRY(const CompiledForm form, compile_schema(schema, o.name(), of.tokens(of.rule)));
   return report_of(describe_json(form.form, &of.tokenizer), describe(form.form, &of.tokenizer));
 }
 
@@ -163,22 +166,21 @@ std::vector<Problem> problems_of(const json::value& schema, const std::string& f
 Result<std::vector<Problem>> all_problems(const Asked& o) {
   std::vector<Problem> out;
   json::value schema;
-  if (is_file_name(o.form)) {
-    SLIP_TRY(const std::string text, schema_text(o.form));
-    auto parsed = parse_json(text, o.form);
+  if (o.is_text() || is_file_name(o.form)) {
+    SLIP_TRY(const std::string text, schema_text(o));
+    auto parsed = parse_json(text, o.name());
     if (!parsed) return std::vector{Problem{.pointer = "#", .message = parsed.error().message}};
-    for (const std::string& key : repeated_keys(text))
-      out.push_back({.pointer = key, .message = "expected each key once, got it again"});
+    for (JsonFlaw& flaw : json_flaws(text)) out.push_back({.pointer = std::move(flaw.pointer), .message = std::move(flaw.message)});
     schema = std::move(*parsed);
   } else {
     SLIP_TRY(schema, schema_of(o));
   }
-  for (Problem& p : problems_of(schema, o.form)) out.push_back(std::move(p));
+  for (Problem& p : problems_of(schema, o.name())) out.push_back(std::move(p));
   if (!out.empty() || o.model.empty()) return out;
   SLIP_TRY(const OfModel of, load_for_forms(o.model));
-  const auto form = compile_schema(schema, o.form, of.tokens(of.rule));
+  const auto form = compile_schema(schema, o.name(), of.tokens(of.rule));
   if (!form)
-    out.push_back(problem_of(form.error(), o.form));
+    out.push_back(problem_of(form.error(), o.name()));
   else if (of.max_positions > 0 && form->form.length() >= of.max_positions)
     out.push_back(
         {.pointer = "#",
@@ -204,13 +206,13 @@ Result<slipstream::Report> check(const Asked& o) {
   if (problems.empty())
     text = o.model.empty()
                ? fmt::format("form {}: supported, as far as it tells by itself; --model MODEL tries it in that model's tokens\n",
-                             o.form)
-               : fmt::format("form {}: supported, in the tokens of {} too\n", o.form, o.model);
+                             o.name())
+               : fmt::format("form {}: supported, in the tokens of {} too\n", o.name(), o.model);
   slipstream::Report report =
-      report_of(json::object{{"form", o.form}, {"supported", problems.empty()}, {"errors", std::move(errors)}}, std::move(text));
+      report_of(json::object{{"form", o.name()}, {"supported", problems.empty()}, {"errors", std::move(errors)}}, std::move(text));
   if (!problems.empty())
     report.outcome = Error{bad ? ErrorKind::kBadInput : ErrorKind::kUnsupported,
-                           fmt::format("form {}: expected a schema that is supported, got one with {} error{}", o.form,
+                           fmt::format("form {}: expected a schema that is supported, got one with {} error{}", o.name(),
                                        problems.size(), problems.size() == 1 ? "" : "s")};
   return report;
 }

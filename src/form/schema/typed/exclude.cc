@@ -25,18 +25,19 @@ Result<ByteDfa> json_language(const TypedNode& n) {
 
 namespace {
 
+/// What is made for `a` has its required members; what `b` takes has only those that its schema demands, and may have any other.
 bool objects_exclude(const TypedNode& a, const TypedNode& b) {
   const auto find = [](const TypedNode& n, const std::string& key) {
     const auto at = std::find_if(n.members.begin(), n.members.end(), [&](const auto& m) { return m.key == key; });
     return at == n.members.end() ? nullptr : &*at;
   };
   for (const auto& m : b.members)
-    if (m.required && find(a, m.key) == nullptr) return true;  // a's answers have no such member
+    if (m.demanded && find(a, m.key) == nullptr) return true;  // a's answers have no such member
   for (const auto& m : a.members) {
     const auto* other = find(b, m.key);
     if (m.required && other == nullptr && b.closed) return true;
-    // Where one of both must have the member, a value of both would have it, and it would have to fit both.
-    if (other != nullptr && (m.required || other->required) && excludes(*m.node, *other->node)) return true;
+    // A value that is made for `a` and valid for `b` would have the member, and it would have to fit both.
+    if (other != nullptr && (m.required || other->demanded) && excludes(*m.node, *other->node)) return true;
   }
   return false;
 }
@@ -64,19 +65,21 @@ bool excludes(const TypedNode& a, const TypedNode& b) {
     if (a.kind == Kind::kConstant || b.kind == Kind::kConstant) return a.kind == b.kind && a.text != b.text;
     return a.kind == Kind::kObject ? objects_exclude(a, b) : arrays_exclude(a, b);
   }
+  if (a.kind == Kind::kConstant && b.kind == Kind::kConstant) {  // numbers are equal by value, not by text: 1 and 1.0
+    const auto number = [](const std::string& text) { return text[0] == '-' || (text[0] >= '0' && text[0] <= '9'); };
+    if (!number(a.text) || !number(b.text)) return a.text != b.text;
+    return std::strtod(a.text.c_str(), nullptr) != std::strtod(b.text.c_str(), nullptr);
+  }
   if (a.numeric && b.numeric) return a.most < b.least || b.most < a.least;
   const auto x = json_language(a), y = json_language(b);
   if (!x || !y) return false;
-  // Numbers are equal by value, not by text: 1 and 1.0.
+  // The same number may have two texts.
   const auto digits = [](const ByteDfa& d) {
     for (const char c : std::string_view("-0123456789"))
       if (d.next(0, static_cast<uint8_t>(c)) >= 0) return true;
     return false;
   };
-  if (digits(*x) && digits(*y)) {
-    const bool whole = a.kind == Kind::kConstant && b.kind == Kind::kConstant;
-    return whole && std::strtod(a.text.c_str(), nullptr) != std::strtod(b.text.c_str(), nullptr);
-  }
+  if (digits(*x) && digits(*y)) return false;
   const auto both = ByteDfa::both(*x, *y);
   return both && both->empty();
 }
@@ -90,7 +93,7 @@ bool same_text(const TypedNode& a, const TypedNode& b, int64_t& work) {
   };
   const auto same = [&](const TypedPtr& x, const TypedPtr& y) { return x == y || (x && y && same_text(*x, *y, work)); };
   const auto members = [&](const TypedNode::Member& x, const TypedNode::Member& y) {
-    return x.key == y.key && x.required == y.required && same(x.node, y.node);
+    return x.key == y.key && x.required == y.required && x.demanded == y.demanded && same(x.node, y.node);
   };
   return a.kind == b.kind && a.text == b.text && a.quoted == b.quoted && a.words == b.words && a.aliases == b.aliases &&
          (!compared || *a.language == *b.language) && !a.language == !b.language && a.budget == b.budget &&
@@ -125,6 +128,20 @@ Result<TypedSchema> read_typed(const json::value& schema, std::string_view form_
   }
   if (errors.size() == 1) return Error{kind, fmt::format("form {}: {}", form_name, all)};
   return Error{kind, fmt::format("form {}: {} errors: {}", form_name, errors.size(), all)};
+}
+
+bool write_tag(TypedPtr& a, const TypedNode& b) {
+  if (a->kind != TypedNode::Kind::kObject || b.kind != TypedNode::Kind::kObject) return false;
+  for (size_t i = 0; i < a->members.size(); ++i) {
+    const auto& tag = a->members[i];
+    const auto other = std::find_if(b.members.begin(), b.members.end(), [&](const auto& m) { return m.key == tag.key; });
+    if (tag.required || other == b.members.end() || !excludes(*tag.node, *other->node)) continue;
+    TypedNode n = *a;
+    n.members[i].required = true;
+    a = std::make_shared<const TypedNode>(std::move(n));
+    return true;
+  }
+  return false;
 }
 
 /// Where objects begin alike, a member that tells them all apart is written first.

@@ -19,6 +19,7 @@ constexpr std::array<std::string_view, 24> kAnnotations = {
     "$anchor",       "$vocabulary", "discriminator", "xml",      "externalDocs", "contentEncoding", "contentMediaType",
     "contentSchema", "then",        "else"};
 
+constexpr size_t kMostNames = 256;
 constexpr int kMostReferences = 3;  // of the same name inside of each other: a recursion goes so deep
 
 std::string_view view(const json::string& s) { return {s.data(), s.size()}; }
@@ -98,7 +99,7 @@ void TypedReader::keyword(std::string_view key, const json::value& v, const json
       if (!v.is_array() || v.get_array().empty())
         return bad(pointer, fmt::format("expected values in enum, got {}", shown_json(v)));
       if (v.get_array().size() > static_cast<size_t>(kMostItems))
-        return bad(pointer, fmt::format("expected at most {} values, got {}", kMostItems, v.get_array().size()));
+        return not_done(pointer, fmt::format("expected at most {} values, got {}", kMostItems, v.get_array().size()));
       for (const json::value& x : v.get_array()) values.push_back(&x);
     }
     if (place.values)
@@ -248,8 +249,10 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
   if (key == "additionalProperties" || key == "unevaluatedProperties") {
     if (v.is_bool() && !v.get_bool()) place.closed = true;
     if (v.is_object() && !v.get_object().empty()) place.map = true;
+    if (v.is_object() && key == "additionalProperties") place.others = below(at, key, v);
     return true;
   }
+  if (key == "propertyNames") return property_names(v, at, place), true;
   if (key == "minProperties" || key == "maxProperties") {
     const auto n = count(v, pointer);
     if (n && key == "minProperties") place.min_properties = std::max(place.min_properties, *n);
@@ -257,6 +260,31 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
     return true;
   }
   return false;
+}
+
+/// Names that are an enumeration: what else an object may have, it may have under these alone.
+void TypedReader::property_names(const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + "/propertyNames";
+  const json::object* o = v.if_object();
+  const json::value* to = o ? o->if_contains("$ref") : nullptr;
+  boost::system::error_code ec;
+  if (to && to->is_string() && to->get_string().starts_with("#"))
+    if (const json::value* schema = document_.find_pointer(view(to->get_string()).substr(1), ec); schema && !ec)
+      o = schema->if_object();
+  const json::value* words = o ? o->if_contains("enum") : nullptr;
+  const json::value* word = o ? o->if_contains("const") : nullptr;
+  std::vector<std::string> names;
+  const auto take = [&](const json::value& name) {
+    if (name.is_string()) names.emplace_back(view(name.get_string()));
+  };
+  if (word) take(*word);
+  if (words && words->is_array())
+    for (const json::value& name : words->get_array()) take(name);
+  if (!word && !(words && words->is_array())) return not_done(pointer, "expected names of an enum, got others");
+  if (names.size() > kMostNames)
+    return not_done(pointer, fmt::format("expected at most {} names, got {}", kMostNames, names.size()));
+  place.hinted |= kObject;
+  place.names = std::move(names);
 }
 
 bool TypedReader::array_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
@@ -298,17 +326,8 @@ bool TypedReader::array_keyword(std::string_view key, const json::value& v, cons
 bool TypedReader::group_keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place) {
   const std::string pointer = at.pointer + pointer_part(key);
   if (key == "if") return condition(all, at, place), true;
-  if (key == "dependentRequired" || key == "dependencies") {
-    not_done(pointer, "expected members that do not depend on each other, got some that do");
-    return true;
-  }
-  if (key == "not") {
-    const json::object* o = v.if_object();
-    const json::value* of = o && o->size() == 1 ? o->if_contains("enum") : nullptr;
-    if (of && of->is_array()) return place.none_of.push_back(&of->get_array()), true;
-    not_done(pointer, "expected no `not`, or one of an enum alone, got another");
-    return true;
-  }
+  if (key == "dependentRequired" || key == "dependentSchemas" || key == "dependencies") return dependent(key, v, at, place), true;
+  if (key == "not") return negation(v, at, place), true;
   if (key != "anyOf" && key != "oneOf" && key != "allOf") return false;
   if (!v.is_array() || v.get_array().empty()) return bad(pointer, fmt::format("expected schemas, got {}", shown_json(v))), true;
   if (v.get_array().size() > 256)
@@ -323,6 +342,52 @@ bool TypedReader::group_keyword(std::string_view key, const json::value& v, cons
   }
   if (key != "allOf") place.groups.push_back(std::move(group));
   return true;
+}
+
+/// `not`: of anything, of nothing, of values, of types.
+void TypedReader::negation(const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + "/not";
+  const json::object* o = v.if_object();
+  if ((o && o->empty()) || (v.is_bool() && v.get_bool())) return void(place.dead = "nothing is valid here (not of anything)");
+  if (v.is_bool()) return;
+  const std::string_view how = o && o->size() == 1 ? std::string_view(o->begin()->key()) : std::string_view();
+  if (how == "enum" && o->begin()->value().is_array()) return place.none_of.push_back(&o->begin()->value().get_array());
+  if (how == "const") {
+    lists_.push_back(std::make_unique<json::array>(json::array{o->begin()->value()}));
+    return place.none_of.push_back(lists_.back().get());
+  }
+  if (how == "type") {
+    Place other;
+    type(o->begin()->value(), {.schema = &v, .pointer = pointer, .trail = at.trail}, other);
+    if ((other.types & kNumber) != 0 || (other.types & kInteger) == 0) {  // not of integers alone would leave numbers with a point
+      place.types &= ~other.types;
+      return;
+    }
+  }
+  not_done(pointer, "expected no `not`, or one of an enum, a const or types alone (but integer), got another");
+}
+
+/// A member that asks for others, or for a schema: as two alternatives, with it and what it asks for, or without it.
+void TypedReader::dependent(std::string_view key, const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + pointer_part(key);
+  if (!v.is_object()) return bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
+  const auto made = [&](json::object schema) {
+    schemas_.push_back(std::make_unique<json::value>(std::move(schema)));
+    return Part{.schema = schemas_.back().get(), .pointer = pointer, .trail = at.trail};
+  };
+  for (const auto& [name, asked] : v.get_object()) {
+    json::array names{json::string(name)};
+    if (asked.is_array()) names.insert(names.end(), asked.get_array().begin(), asked.get_array().end());
+    Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
+    group.alternatives.push_back({made({{"required", std::move(names)}})});
+    if (!asked.is_array()) {
+      Part also = below(at, key, asked);
+      also.pointer += pointer_part(std::string_view(name));
+      group.alternatives.back().push_back(std::move(also));
+    }
+    group.alternatives.push_back({made({{"properties", {{name, false}}}, {"required", json::array()}})});
+    place.groups.push_back(std::move(group));
+  }
 }
 
 /// if/then/else on the values of one member, as two alternatives: the member is one of them and `then` holds, or none and `else` does.

@@ -49,6 +49,8 @@ class TypedReader {
     std::vector<std::pair<std::string, Part>> pattern_properties;
     std::set<std::string> required;
     bool closed = false, map = false, has_required = false;
+    std::optional<std::vector<std::string>> names;  // propertyNames
+    std::optional<Part> others;                     // additionalProperties, where it is a schema
     int64_t min_properties = 0, max_properties = -1;
     std::vector<std::vector<Part>> prefix;
     std::vector<Part> items;
@@ -75,11 +77,14 @@ class TypedReader {
   bool number_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   bool string_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   bool object_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
+  void property_names(const json::value& v, const Part& at, Place& place);
   bool array_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   bool group_keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place);
   bool own_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   void type(const json::value& v, const Part& at, Place& place);
   void reference(const json::value& v, const Part& at, Place& place);
+  void negation(const json::value& v, const Part& at, Place& place);
+  void dependent(std::string_view key, const json::value& v, const Part& at, Place& place);
   void condition(const json::object& all, const Part& at, Place& place);
   std::optional<int64_t> count(const json::value& v, const std::string& pointer);
   std::optional<double> number(const json::value& v, const std::string& pointer);
@@ -98,6 +103,7 @@ class TypedReader {
   TypedPtr string_node(const Place& place, std::string* why);
   TypedPtr number_node(const Place& place, bool integer, std::string* why);
   TypedPtr object_node(const Place& place, int depth, std::string* why);
+  void add_named(Place& place);
   TypedPtr array_node(const Place& place, int depth, std::string* why);
   bool fits(const json::value& v, const Place& place) const;
   TypedPtr without_repeats(const TypedNode& array, const Place& place);
@@ -120,10 +126,13 @@ class TypedReader {
   const int64_t automata_before_ = ByteDfa::work();
   std::map<std::string, std::shared_ptr<const ByteDfa>> languages_;  // by what is said of a value
   size_t nodes_ = 0;
-  std::vector<std::unique_ptr<json::array>> lists_;  // of values that conditions leave out
+  std::vector<std::unique_ptr<json::array>> lists_;    // of values that conditions leave out
+  std::vector<std::unique_ptr<json::value>> schemas_;  // that dependent members ask for
   TypedSchema out_;
 };
 
+/// Where a member of both objects, which `a` may leave out, tells what is made for `a` from `b`: has `a` write it always. False: none does.
+bool write_tag(TypedPtr& a, const TypedNode& b);
 /// Where objects begin alike, a member that tells them all apart is written first.
 void tell_apart_first(std::vector<TypedPtr>& objects);
 /// A key as a part of a JSON pointer [RFC 6901].

@@ -57,6 +57,16 @@ bool is_integer(const json::value& v) {
   return v.is_int64() || v.is_uint64() || (v.is_double() && v.get_double() == std::floor(v.get_double()));
 }
 
+/// Where no number that forms write fits: is there one of more digits? Multiples are looked at only far from zero, where none is told.
+bool some_number_between(const NumberLimits& n, bool integer) {
+  const bool far = n.least >= 1e15 || n.most <= -1e15;
+  if (!n.multiples.empty() && !far) return false;
+  if (!integer) return n.least < n.most || (n.least == n.most && !n.above_least && !n.below_most);
+  const double first = n.above_least && n.least == std::floor(n.least) ? n.least + 1 : std::ceil(n.least);
+  const double last = n.below_most && n.most == std::floor(n.most) ? n.most - 1 : std::floor(n.most);
+  return first <= last;
+}
+
 /// A scalar's schema that refers to nothing else: what contradicts itself there is a mistake, not a way that others have closed.
 bool says_all(const json::value& schema) {
   const json::object* o = schema.if_object();
@@ -79,16 +89,16 @@ TypedSchema TypedReader::read() {
   const Part root{.schema = &document_, .pointer = "#"};
   out_.root = node(std::span(&root, 1), "#", 0, &why);
   if (ByteDfa::work() - automata_before_ > kMostAutomata)
-    bad("#", "expected patterns, lengths and bounds that are made into automata in a second, got more of them");
+    not_done("#", "expected patterns, lengths and bounds that are made into automata in a second, got more of them");
   if (work_ > kMostWork)
-    bad("#", fmt::format("expected a schema of at most {} parts when its references are followed, got more", kMostWork));
+    not_done("#", fmt::format("expected a schema of at most {} parts when its references are followed, got more", kMostWork));
   if (!out_.root && errors_.empty()) bad("#", fmt::format("expected a schema that some value is valid for, got none: {}", why));
   return std::move(out_);
 }
 
 TypedPtr TypedReader::node(std::span<const Part> parts, const std::string& pointer, int depth, std::string* why) {
   if (full()) return nullptr;
-  if (depth > kDeepest) return bad(pointer, fmt::format("expected at most {} levels, got more", kDeepest)), nullptr;
+  if (depth > kDeepest) return not_done(pointer, fmt::format("expected at most {} levels, got more", kDeepest)), nullptr;
   if (++nodes_ > kMostNodes) {
     work_ = kMostWork + 1;
     return nullptr;
@@ -111,20 +121,25 @@ TypedPtr TypedReader::node_of(Place place, int depth, std::string* why) {
 TypedPtr TypedReader::choice(Place place, int depth, std::string* why) {
   const Group group = std::move(place.groups.back());
   place.groups.pop_back();
+  int64_t waiting = 0;
+  for (const Group& g : place.groups) waiting += static_cast<int64_t>(g.alternatives.size());
   std::vector<TypedPtr> found;
   std::string last = "no alternative is left";
   for (const auto& alternative : group.alternatives) {
     Place with = place;
+    work_ += static_cast<int64_t>(place.properties.size()) + waiting;  // what is copied
     for (const Part& p : alternative) gather(p, with);
     if (TypedPtr n = node_of(std::move(with), depth + 1, &last)) found.push_back(std::move(n));
     if (full() || depth > kDeepest) return nullptr;
   }
   if (found.empty()) return *why = last, nullptr;
+  if (group.exclusive) work_ += static_cast<int64_t>(found.size() * found.size());
   for (size_t i = 0; group.exclusive && i < found.size(); ++i)
     for (size_t j = 0; j < found.size(); ++j)
-      if (i != j && !full() && !excludes(*found[i], *found[j])) {
+      if (i != j && !full() && !excludes(*found[i], *found[j]) && !write_tag(found[i], *found[j])) {
         not_done(group.pointer,
-                 "expected alternatives of which no value fits two (by a type, a constant or a required member), got others");
+                 "expected alternatives of which no value fits two (by a type, a constant, a required member or "
+                 "additionalProperties: false), got others, which anyOf takes");
         return nullptr;
       }
   return together(std::move(found), place);
@@ -304,6 +319,10 @@ std::shared_ptr<const ByteDfa> TypedReader::number_language(const Place& place, 
   auto& known = languages_[key];
   if (known || full()) return known;
   auto language = numbers(limits);
+  if (language && language->empty() && !integer) {  // too large for digits behind the point: the whole ones
+    limits.integer = true;
+    language = numbers(limits);
+  }
   if (!language) return add(language.error().kind, place.pointer + "/multipleOf", language.error().message), nullptr;
   if (!place.number_format.empty()) {
     const auto format = compile_regex(pattern_of_number_format(place.number_format), false);
@@ -320,6 +339,11 @@ TypedPtr TypedReader::number_node(const Place& place, bool integer, std::string*
   for (const json::array* list : place.none_of)
     if (std::any_of(list->begin(), list->end(), [](const json::value& v) { return v.is_number(); }))
       return not_done(place.pointer, "expected a condition on a member that is no number, got one on a number"), nullptr;
+  if (language->empty() && place.number_format.empty() && some_number_between(place.number, integer))
+    return not_done(place.pointer, fmt::format("expected bounds between which a number of at most {} digits lies, or of {} and {} "
+                                               "behind the point, got others",
+                                               kIntegerDigits, kNumberDigits, kDecimals)),
+           nullptr;
   if (language->empty())
     return *why = fmt::format("no {} is valid for its bounds and multiples{}", integer ? "integer" : "number",
                               place.number_format.empty() ? "" : " written as x-format says"),
@@ -333,10 +357,26 @@ TypedPtr TypedReader::number_node(const Place& place, bool integer, std::string*
   return std::make_shared<const TypedNode>(std::move(n));
 }
 
+/// The members that propertyNames and additionalProperties together allow, which an answer may have; the others fall away.
+void TypedReader::add_named(Place& place) {
+  static const json::value kTrue = true;
+  std::erase_if(place.properties,
+                [&](const auto& p) { return std::find(place.names->begin(), place.names->end(), p.first) == place.names->end(); });
+  if (place.closed) return;
+  const bool only = place.properties.empty();  // a dictionary: which of them there are is the answer's to say
+  const Part any{.schema = &kTrue, .pointer = place.pointer + "/propertyNames", .trail = nullptr};
+  for (const std::string& name : *place.names) {
+    auto& parts = property(place, name);
+    if (parts.empty()) parts.push_back(place.others ? *place.others : any);
+  }
+  place.has_required |= only;
+}
+
 TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* why) {
   TypedNode n{.kind = TypedNode::Kind::kObject};
   n.closed = place.closed;
   Place known = place;
+  if (place.names) add_named(known);
   for (const std::string& name : place.required) {
     if (std::any_of(known.properties.begin(), known.properties.end(), [&](const auto& p) { return p.first == name; })) continue;
     if (place.closed) return *why = fmt::format("'{}' is required and no member", shown(name)), nullptr;
@@ -358,12 +398,12 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
     std::string inside;
     TypedPtr member = node(parts, place.pointer + "/properties" + pointer_part(name), depth + 1, &inside);
     // Without any `required` all members are written, as long as they can be.
-    const bool said = place.required.contains(name), needed = said || (!place.has_required && member);
+    const bool said = place.required.contains(name), needed = said || (!known.has_required && member);
     required += needed;
     if (!member && said) return *why = fmt::format("member '{}': {}", shown(name), inside), nullptr;
     if (!member && !inside.empty() && parts.size() == 1 && parts[0].schema && says_all(*parts[0].schema))
       bad(parts[0].pointer, fmt::format("expected a schema that some value is valid for, got none: {}", inside));
-    if (member) n.members.push_back({name, std::move(member), needed});
+    if (member) n.members.push_back({name, std::move(member), needed, said});
   }
   const auto all = static_cast<int64_t>(n.members.size());
   if (place.min_properties > all || (place.max_properties >= 0 && place.max_properties < required))

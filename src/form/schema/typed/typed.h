@@ -22,7 +22,8 @@ struct TypedNode {
   struct Member {
     std::string key;
     TypedPtr node;
-    bool required = false;
+    bool required = false;  // every answer has it
+    bool demanded = false;  // the schema says so: a value without it is not valid
   };
   Kind kind = Kind::kConstant;
   std::string pointer;  // "#/properties/a"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/json/repeated_keys.h"
+#include "base/json/flaws.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <boost/json/basic_parser_impl.hpp>
+#include <cstdlib>
 #include <unordered_set>
 
 namespace slip {
@@ -27,8 +28,8 @@ struct Handler {
   };
   size_t most;
   std::vector<Level> levels{};
-  std::string part{};
-  std::vector<std::string> found{};
+  std::string part{}, number{};  // what has been read of one
+  std::vector<JsonFlaw> found{};
 
   explicit Handler(size_t most_found) : most(most_found) {}
 
@@ -69,15 +70,37 @@ struct Handler {
     part.append(s.data(), s.size());
     Level& level = levels.back();
     level.key = std::exchange(part, {});
-    if (!level.keys.insert(level.key).second && found.size() < most) found.push_back(pointer());
+    if (!level.keys.insert(level.key).second) add("expected each key once, got it again");
     return true;
+  }
+  void add(std::string message) {
+    if (found.size() < most) found.push_back({pointer(), std::move(message)});
   }
   bool on_string_part(View, std::size_t, Code&) { return true; }
   bool on_string(View, std::size_t, Code&) { return value(); }
-  bool on_number_part(View, Code&) { return true; }
-  bool on_int64(int64_t, View, Code&) { return value(); }
-  bool on_uint64(uint64_t, View, Code&) { return value(); }
-  bool on_double(double, View, Code&) { return value(); }
+  bool on_number_part(View s, Code&) {
+    number.append(s.data(), s.size());
+    return true;
+  }
+  bool on_int64(int64_t, View, Code&) {
+    number.clear();
+    return value();
+  }
+  bool on_uint64(uint64_t, View, Code&) {
+    number.clear();
+    return value();
+  }
+  bool on_double(double, View s, Code&) {
+    number.append(s.data(), s.size());
+    const bool integer = number.find_first_of(".eE") == std::string::npos;
+    if (integer && fmt::format("{:.0f}", std::strtod(number.c_str(), nullptr)) != number) {
+      constexpr size_t kShown = 40;
+      if (number.size() > kShown) number = number.substr(0, kShown) + "...";
+      add("expected integers that 64 bits or a double hold, got " + number);
+    }
+    number.clear();
+    return value();
+  }
   bool on_bool(bool, Code&) { return value(); }
   bool on_null(Code&) { return value(); }
   bool on_comment_part(View, Code&) { return true; }
@@ -86,22 +109,22 @@ struct Handler {
 
 }  // namespace
 
-std::vector<std::string> repeated_keys(std::string_view text, size_t most) {
+std::vector<JsonFlaw> json_flaws(std::string_view text, size_t most) {
   json::parse_options options;
   options.max_depth = 64;
   json::basic_parser<Handler> parser(options, most);
   boost::system::error_code ec;
   parser.write_some(false, text.data(), text.size(), ec);
-  return ec ? std::vector<std::string>() : std::move(parser.handler().found);
+  return ec ? std::vector<JsonFlaw>() : std::move(parser.handler().found);
 }
 
-Status check_keys(std::string_view text, std::string_view name) {
-  const std::vector<std::string> places = repeated_keys(text);
-  if (places.empty()) return {};
+Status check_json(std::string_view text, std::string_view name) {
+  const std::vector<JsonFlaw> flaws = json_flaws(text);
+  if (flaws.empty()) return {};
   std::string all;
-  for (const std::string& p : places) all += (all.empty() ? "" : "; ") + p + ": expected each key once, got it again";
-  if (places.size() == 1) return bad_input("{}: {}", name, all);
-  return bad_input("{}: {} errors: {}", name, places.size(), all);
+  for (const JsonFlaw& f : flaws) all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", f.pointer, f.message);
+  if (flaws.size() == 1) return bad_input("{}: {}", name, all);
+  return bad_input("{}: {} errors: {}", name, flaws.size(), all);
 }
 
 }  // namespace slip
