@@ -70,8 +70,10 @@ struct Line {
 
 json::object error_line(const Refusal& r) { return error_body(r); }
 
+/// Makes the line where it is kept, so that a lack of memory is noticed there. `make` is wanted by std::ref: a copy might need memory itself.
+using Tell = std::function<void(const std::function<Line()>& make)>;
 /// Asks for question `i`; `tell` gets its line, now or later. An error ends the run.
-using AskOne = std::function<Status(int64_t i, std::function<void(Line)> tell)>;
+using AskOne = std::function<Status(int64_t i, Tell tell)>;
 
 Result<BatchDone> run_all(Lines& lines, int64_t total, int32_t at_once, const AskOne& ask, const slipstream::Progress& progress,
                           const CancelToken& cancel) {
@@ -88,10 +90,10 @@ Result<BatchDone> run_all(Lines& lines, int64_t total, int32_t at_once, const As
   Status status;
   while (next < total && status) {
     while (asked < total && asked - next < at_once) {
-      status = ask(asked, [told, i = asked](Line line) {
+      status = ask(asked, [told, i = asked](const std::function<Line()>& make) {
         const std::lock_guard lock(told->mutex);
         try {
-          told->ready.emplace(i, std::move(line));
+          told->ready.emplace(i, make());
         } catch (const std::bad_alloc&) {
           ++told->lost;
         }
@@ -121,8 +123,20 @@ Result<BatchDone> run_all(Lines& lines, int64_t total, int32_t at_once, const As
   return done;
 }
 
+Line record_line(int64_t index, const slipstream::Result<slipstream::Answer>& answer) {
+  json::object line{{"record", index}};
+  if (answer) {
+    auto all = parse_json(answer->to_json(), "answer");
+    if (all && all->is_object())
+      for (auto& [key, value] : all->get_object()) line[key] = std::move(value);
+  } else {
+    line["error"] = {{"kind", static_cast<int>(answer.error().kind)}, {"message", answer.error().message}};
+  }
+  return {json::serialize(line), !answer};
+}
+
 AskOne ask_records(slipstream::Service& service, const BatchOptions& o, const CancelToken& cancel) {
-  return [&service, &o, cancel](int64_t i, std::function<void(Line)> tell) -> Status {
+  return [&service, &o, cancel](int64_t i, Tell tell) -> Status {
     const int64_t index = o.first + i;
     SLIP_TRY(slipstream::Request record, slipstream::request_of_record(fmt::format("{}:{}", o.records, index)));
     slipstream::Request r = o.request;
@@ -130,15 +144,8 @@ AskOne ask_records(slipstream::Service& service, const BatchOptions& o, const Ca
     r.images = std::move(record.images);
     r.cancel = cancel;
     service.submit(r, {.batch = true}, {}, [tell, index](slipstream::Result<slipstream::Answer> answer, const slipstream::Served&) {
-      json::object line{{"record", index}};
-      if (answer) {
-        auto all = parse_json(answer->to_json(), "answer");
-        if (all && all->is_object())
-          for (auto& [key, value] : all->get_object()) line[key] = std::move(value);
-      } else {
-        line["error"] = {{"kind", static_cast<int>(answer.error().kind)}, {"message", answer.error().message}};
-      }
-      tell({json::serialize(line), !answer});
+      const auto make = [&] { return record_line(index, answer); };
+      tell(std::ref(make));
     });
     return {};
   };
@@ -154,7 +161,7 @@ std::string response_line(const std::string& id, const std::string& custom_id, i
 /// A line of OpenAI's batch format. What is wrong with a request is its own response, as it would be over HTTP.
 AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>& questions, const Allowed& allowed,
                     const std::string& model, const CancelToken& cancel) {
-  return [&service, &questions, &allowed, model, cancel](int64_t i, std::function<void(Line)> tell) -> Status {
+  return [&service, &questions, &allowed, model, cancel](int64_t i, Tell tell) -> Status {
     const std::string id = fmt::format("{:08}", i);
     auto line = parse_json(questions[static_cast<size_t>(i)], fmt::format("line {}", i + 1));
     const json::object* o = line && line->is_object() ? &line->get_object() : nullptr;
@@ -164,7 +171,8 @@ AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>
     };
     const std::string custom = text_of("custom_id"), url = text_of("url");
     const auto refuse = [&](const Refusal& r) {
-      tell({response_line(id, custom, r.status, error_line(r)), true});
+      const auto make = [&] { return Line{response_line(id, custom, r.status, error_line(r)), true}; };
+      tell(std::ref(make));
       return Status{};
     };
     const json::value* body = o ? o->if_contains("body") : nullptr;
@@ -182,10 +190,13 @@ AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>
     const TokenBytes bytes = [&service](int32_t token) { return service.token_bytes(token); };
     service.submit(request->request, {.batch = true}, {},
                    [=](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
-                     if (answer)
-                       return tell({response_line(id, custom, 200, completion(head, *request, *answer, served, bytes)), false});
-                     const Refusal r = refusal_of(answer.error(), served);
-                     tell({response_line(id, custom, r.status, error_line(r)), true});
+                     const auto make = [&]() -> Line {
+                       if (answer)
+                         return {response_line(id, custom, 200, completion(head, *request, *answer, served, bytes)), false};
+                       const Refusal r = refusal_of(answer.error(), served);
+                       return {response_line(id, custom, r.status, error_line(r)), true};
+                     };
+                     tell(std::ref(make));
                    });
     return {};
   };

@@ -53,32 +53,29 @@ struct Sanitizers {
 #endif
 };
 
-/// Boost's stack, whose place the sanitizers are told.
-struct Stack {
-  context::protected_fixedsize_stack inner;
-  Sanitizers* told;
-  context::stack_context allocate() {
-    const context::stack_context s = inner.allocate();
-#if defined(__SANITIZE_ADDRESS__)
-    told->bottom = static_cast<const char*>(s.sp) - s.size;
-    told->bytes = s.size;
-#else
-    (void)told;
-#endif
-    return s;
-  }
-  void deallocate(context::stack_context& s) { inner.deallocate(s); }
+/// The stack stays its owner's: Boost's fiber gives nothing back.
+struct Lent {
+  context::stack_context allocate() { return {}; }  // never asked: the stack is there
+  void deallocate(context::stack_context&) {}
 };
 
 }  // namespace
 
 struct Fiber::Impl {
   std::function<void()> body;
-  size_t stack_bytes;
+  context::protected_fixedsize_stack maker;
+  context::stack_context stack;
   Sanitizers sanitizers;
   context::fiber inside, outside;
   bool begun = false, done = false;
 
+  explicit Impl(size_t stack_bytes) : maker(stack_bytes), stack(maker.allocate()) {
+#if defined(__SANITIZE_ADDRESS__)
+    sanitizers.bottom = static_cast<const char*>(stack.sp) - stack.size;
+    sanitizers.bytes = stack.size;
+#endif
+  }
+  ~Impl() { maker.deallocate(stack); }
   context::fiber run(context::fiber&& caller) {
     sanitizers.began();
     outside = std::move(caller);
@@ -89,9 +86,8 @@ struct Fiber::Impl {
   }
 };
 
-Fiber::Fiber(std::function<void()> body, size_t stack_bytes) : impl_(std::make_unique<Impl>()) {
+Fiber::Fiber(std::function<void()> body, size_t stack_bytes) : impl_(std::make_unique<Impl>(stack_bytes)) {
   impl_->body = std::move(body);
-  impl_->stack_bytes = stack_bytes;
 }
 
 Fiber::~Fiber() {
@@ -104,7 +100,7 @@ void Fiber::resume() {
   SLIP_CHECK(!i.done, "a fiber that has ended is not resumed");
   if (!i.begun) {
     i.begun = true;
-    i.inside = context::fiber(std::allocator_arg, Stack{context::protected_fixedsize_stack(i.stack_bytes), &i.sanitizers},
+    i.inside = context::fiber(std::allocator_arg, context::preallocated(i.stack.sp, i.stack.size, i.stack), Lent{},
                               [&i](context::fiber&& caller) { return i.run(std::move(caller)); });
   }
   i.sanitizers.enter();

@@ -10,7 +10,8 @@ namespace slip {
 
 class Fiber {
  public:
-  /// `body` must not throw. Its stack is mapped with a guard page below it and committed where it is touched.
+  /// `body` must not throw. Its stack is mapped here, with a guard page below it, and committed where it is touched. Throws
+  /// std::bad_alloc where there is no room for one; resume() does not.
   explicit Fiber(std::function<void()> body, size_t stack_bytes = size_t{1} << 20);
   /// The body must have come to its end, or never have begun.
   ~Fiber();

@@ -4,6 +4,8 @@
 
 #include <new>
 
+#include "base/log.h"
+
 namespace slip {
 namespace {
 
@@ -15,8 +17,9 @@ bool needs_helper(const Method& m) {
 
 }  // namespace
 
-Service::Seated::Seated(Service& service, Waiting waiting)
-    : service_(service), asked_(std::move(waiting)), cancel_(asked_.cancel), fiber_([this] { body(); }) {
+Service::Seated::Seated(Service& service, Waiting& waiting)
+    : service_(service), cancel_(waiting.cancel), fiber_([this] { body(); }) {
+  asked_ = std::move(waiting);
   asked_.ask.request.context.cancel = cancel_;
   asked_.ask.request.context.company = &service.company_;
 }
@@ -115,7 +118,11 @@ Served Service::Seated::served() const {
 
 void Service::Seated::finish() {
   const Served s = served();
-  asked_.ask.done(std::move(*result_), s);
+  try {
+    asked_.ask.done(std::move(*result_), s);
+  } catch (const std::bad_alloc&) {  // the others go on
+    log(LogLevel::kError, "service: expected memory to hand out an answer, got none: it is lost");
+  }
 }
 
 }  // namespace slip

@@ -15,7 +15,8 @@ namespace slip {
 class Service::Seated final : public Seat, public Pausable {
  public:
   enum State { kReady, kPass, kSlots, kTower, kPaused };
-  Seated(Service& service, Waiting waiting);
+  /// std::bad_alloc leaves `waiting` as it was.
+  Seated(Service& service, Waiting& waiting);
 
   // Seat
   Status begin_encode() override;

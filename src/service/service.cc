@@ -3,6 +3,8 @@
 #include "service/service.h"
 
 #include <algorithm>
+#include <new>
+#include <optional>
 #include <tuple>
 
 #include "base/log.h"
@@ -16,6 +18,8 @@ constexpr std::chrono::milliseconds kLook{5};  // between looks at tokens of req
 constexpr double kSlack = 1.25;                // predictions are means: below this share of the deadline the plan comes first
 constexpr double kTowerShare = 0.5;            // of a pass's budget goes to slices of towers while others decode
 constexpr double kCompanyStep = 0.25;          // a pass's weight in what draft lengths see of the load: no flapping between two
+
+Error no_memory() { return {ErrorKind::kResource, "memory: expected enough of it, got an allocation that failed"}; }
 
 }  // namespace
 
@@ -137,12 +141,12 @@ void Service::work() {
 /// Whether anything was done.
 bool Service::turn() {
   drop_waiting();
-  admit();
+  admit_in_memory();
   const uint64_t before = next_since_ + static_cast<uint64_t>(merger_.passes());
   const size_t seated = seated_.size();
   resume_ready();
   finish();
-  const bool ran = run_pass();
+  const bool ran = run_pass_in_memory();
   tell_load();
   const bool paused = std::any_of(seated_.begin(), seated_.end(), [](const auto& s) { return s->state() == Seated::kPaused; });
   return ran || paused || seated_.size() != seated || before != next_since_ + static_cast<uint64_t>(merger_.passes());
@@ -185,11 +189,28 @@ void Service::admit() {
   shares_.level(active);
   while (!waiting_.empty() && static_cast<int32_t>(seated_.size()) < options_.most_running) {
     const auto at = waiting_.begin() + static_cast<ptrdiff_t>(next_waiting());
-    Waiting w = std::move(*at);
+    seated_.reserve(seated_.size() + 1);
+    at->number = next_number_++;
+    seated_.push_back(std::make_unique<Seated>(*this, *at));
     waiting_.erase(at);
-    w.number = next_number_++;
-    seated_.push_back(std::make_unique<Seated>(*this, std::move(w)));
   }
+}
+
+/// Memory comes back when others end; where nobody is under way, the first who waits is told.
+void Service::admit_in_memory() {
+  try {
+    return admit();
+  } catch (const std::bad_alloc&) {
+    if (!seated_.empty()) return;
+  }
+  std::optional<Waiting> first;
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.empty()) return;
+    first = std::move(waiting_.front());
+    waiting_.erase(waiting_.begin());
+  }
+  first->ask.done(no_memory(), {.fate = Fate::kFailed});
 }
 
 void Service::resume_ready() {
@@ -237,6 +258,20 @@ void Service::finish() {
       experience_.seen(ended->kind(), {ended->machine_ms(), std::min(ended->run_ms(), 2 * ended->machine_ms())});
     }
     ended->finish();
+  }
+}
+
+/// A pass that finds no memory fails for all who wait for one: what they hold is free again when they end.
+bool Service::run_pass_in_memory() {
+  try {
+    return run_pass();
+  } catch (const std::bad_alloc&) {
+    for (const auto& s : seated_) {
+      if (s->state() != Seated::kPass) continue;
+      s->job_->status = no_memory();
+      s->job_->done = s->job_->rows.size();
+    }
+    return true;
   }
 }
 

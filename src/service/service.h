@@ -100,11 +100,13 @@ class Service {
   bool turn();
   void drop_waiting();
   void admit();
+  void admit_in_memory();
   void resume_ready();
   bool resume(Seated& seated);
   void resume_first(int state);
   void finish();
   bool run_pass();
+  bool run_pass_in_memory();
   void tell_load();
   double backlog_ms(const Terms& terms) const;
   Fate outlook_locked(const std::string& kind, const Terms& terms, double* retry_after_s, double* predicted) const;
