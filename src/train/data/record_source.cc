@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training samples of the driving task. Config object "data":
 //   {"kind": "records", "records": DIR, "model": "config.json", "waypoint_step_m": 0.01, "first": 0, "count": N}
+//     "only": "braking": those in which the expert brakes (to 0.6 of its speed within 5 s) or stands and stays, alone
 //   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.01, "perturbed": 0}
 // "perturbed": the share of seeds whose records begin where the expert would not be (sim/record/make.h: make_mixed).
 // "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
@@ -14,6 +15,7 @@
 // beside it. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
 // canonical tokens and <|im_end|>, which belongs to the last block and is always masked (Fast-dDrive's always_mask_im_end).
 #include <algorithm>
+#include <cmath>
 
 #include "form/schema/values.h"
 #include "image/qwen_preprocess.h"
@@ -246,12 +248,22 @@ class SampleMaker {
   std::vector<int32_t> section_;
 };
 
+/// Does the expert brake, to 0.6 of its speed 2 or 5 s on, or stand and stay?
+bool brakes(const sim::Labels& l) {
+  const auto speed = [&](double t) {
+    const sim::Vec2 a = sim::future_at(l, t - 0.5), b = sim::future_at(l, t);
+    return std::hypot(b.x - a.x, b.y - a.y) / 0.5;
+  };
+  const double soon = speed(2), late = speed(5), now = static_cast<double>(l.v0_mps);
+  return now > 1.5 ? std::min(soon, late) < 0.6 * now : soon < 0.7 && late < 1.5;
+}
+
 class RecordSource : public SampleSource {
  public:
-  RecordSource(Setup setup, sim::RecordSet set, int64_t first, int64_t count)
-      : maker_(std::move(setup)), set_(std::move(set)), first_(first), count_(count) {}
+  RecordSource(Setup setup, sim::RecordSet set, std::vector<int64_t> records)
+      : maker_(std::move(setup)), set_(std::move(set)), records_(std::move(records)) {}
   Result<Sample> get(int64_t index) override {
-    const int64_t i = first_ + shuffled(index, count_);
+    const int64_t i = records_[static_cast<size_t>(shuffled(index, static_cast<int64_t>(records_.size())))];
     SLIP_TRY(const sim::Labels labels, set_.labels(i));
     SLIP_TRY(const auto pictures, set_.pictures(i));
     return maker_.make(labels, pictures);
@@ -260,8 +272,24 @@ class RecordSource : public SampleSource {
  private:
   SampleMaker maker_;
   sim::RecordSet set_;
-  int64_t first_, count_;
+  std::vector<int64_t> records_;
 };
+
+/// The numbers of the records that are asked for, in order.
+Result<std::vector<int64_t>> records_of(const json::object& data, const sim::RecordSet& set, int64_t first, int64_t count) {
+  SLIP_TRY(const std::string only, string_or(data, "only", "", "data"));
+  if (!only.empty() && only != "braking") return bad_input("data: only: expected braking, got {}", only);
+  std::vector<int64_t> out;
+  for (int64_t i = first; i < first + count; ++i) {
+    if (!only.empty()) {
+      SLIP_TRY(const sim::Labels labels, set.labels(i));
+      if (!brakes(labels)) continue;
+    }
+    out.push_back(i);
+  }
+  if (out.size() < 3) return bad_input("data: only: expected at least 3 records that are {}, got {}", only, out.size());
+  return out;
+}
 
 class SimulatedSource : public SampleSource {
  public:
@@ -318,7 +346,8 @@ Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& dat
   if (count < 3 || count > std::min(set.size() - first, kMostShuffled))
     return bad_input("data: expected first and count (at least 3) within the {} records of {}, got {} and {}", set.size(), folder,
                      first, count);
-  return std::unique_ptr<SampleSource>(std::make_unique<RecordSource>(std::move(setup), std::move(set), first, count));
+  SLIP_TRY(std::vector<int64_t> asked, records_of(data, set, first, count));
+  return std::unique_ptr<SampleSource>(std::make_unique<RecordSource>(std::move(setup), std::move(set), std::move(asked)));
 }
 
 }  // namespace slip

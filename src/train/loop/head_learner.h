@@ -28,7 +28,6 @@ class HeadLearner : public Learner {
   /// The target, loaded. Threads: of the configuration. Reads "scenes", which every kind's objective may have.
   Status load_target();
   Target& target() { return *target_; }
-  json::object target_config() const { return c_.model; }
 
   int64_t samples_of_step() const { return c_.batch * c_.accumulate; }
   /// Sample `i` of a step, or of the validation set where step is 0; check_sample has seen it.

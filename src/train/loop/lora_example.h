@@ -8,8 +8,8 @@
 //                  nothing. Draws that the rules decide alone are no examples.
 //
 // The verified prefix is the frozen model's own greedy answer, whatever the adapter says: the verifier is exact. Differs from
-// Nemotron-Labs-Diffusion: forms; LoraRule::sampled says how many
-// blocks draw their drafts (there nine in ten), the others take the drafter's greedy choices as in deployment.
+// Nemotron-Labs-Diffusion in two points: answers have forms, and LoraRule::sampled says how many of the
+// blocks draw their drafts (there nine in ten); the others take the drafter's greedy choices, as in deployment.
 #pragma once
 #include <memory>
 

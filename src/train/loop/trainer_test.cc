@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop: resuming, checkpoints, what a model learns, what a wrong configuration is told; and the model's forward pass
-// against stored logits of a Qwen2.5-VL with images.
+// The training loop: resuming, checkpoints, what a model learns, and what a wrong configuration is told.
 #include "train/loop/trainer.h"
 
 #include <fcntl.h>
@@ -17,10 +16,6 @@
 #include <new>
 
 #include "base/file.h"
-#include "core/safetensors.h"
-#include "sim/record.h"
-#include "sim/record/make.h"
-#include "sim/record/shards.h"
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/loss_log.h"
@@ -294,103 +289,6 @@ TEST(Batcher, ReportsWhatASourceThrows) {
   EXPECT_EQ(error_of_batches<std::bad_exception>().message, std::bad_exception().what());
 }
 
-// A set of records without pictures, and the demonstration model's configuration with one key changed.
-class RecordSource : public testing::Test {
- protected:
-  RecordSource() : set_("records"), model_("model") {
-    auto w = must(sim::RecordSetWriter::create(set_.path, 7, 5, {}));
-    for (uint64_t seed = 7; seed < 12; ++seed) EXPECT_TRUE(w.add(must(sim::make_record(seed, {}, false))));
-    EXPECT_TRUE(w.finish());
-    fs::copy_file(demo() / "preprocessor_config.json", model_.path / "preprocessor_config.json");
-    config_ = must(read_json(demo() / "config.json")).as_object();
-    data_ = {{"kind", "records"},
-             {"records", set_.path.string()},
-             {"model", (model_.path / "config.json").string()},
-             {"waypoint_step_m", 0.5}};
-  }
-  static fs::path demo() { return fs::path(SLIP_SOURCE_DIR) / "configs" / "demo"; }
-  Result<std::unique_ptr<SampleSource>> make() {
-    EXPECT_TRUE(write_file(model_.path / "config.json", pretty(config_)));
-    return make_record_source(data_, demo().string());
-  }
-  std::string error() {
-    const auto source = make();
-    if (source) return "no error";
-    EXPECT_EQ(source.error().kind, ErrorKind::kBadInput);
-    return source.error().message;
-  }
-  Folder set_, model_;
-  json::object config_, data_;
-};
-
-TEST_F(RecordSource, RefusesRecordsWithoutPictures) {
-  const auto source = must(make());
-  const auto sample = source->get(0);
-  ASSERT_FALSE(sample);
-  EXPECT_EQ(sample.error().kind, ErrorKind::kBadInput);
-  EXPECT_THAT(sample.error().message, testing::HasSubstr("shard-00000.slip: expected records with pictures, got none"));
-}
-
-TEST_F(RecordSource, RefusesRangesOutsideTheSetWithoutOverflow) {
-  data_["first"] = 2, data_["count"] = std::numeric_limits<int64_t>::max();
-  EXPECT_THAT(error(), testing::HasSubstr("within the 5 records"));
-  data_["first"] = std::numeric_limits<int64_t>::min();
-  EXPECT_THAT(error(), testing::HasSubstr("first: expected 0 to 5, got -9223372036854775808"));
-  data_ = {{"kind", "simulated"}, {"first_seed", 1}, {"count", int64_t{1} << 32}, {"model", data_["model"]}};
-  EXPECT_THAT(error(), testing::HasSubstr("count: expected 3 to 2147483648, got 4294967296"));
-}
-
-TEST_F(RecordSource, RefusesATextConfigThatIsNoObject) {
-  config_["text_config"] = 7;
-  EXPECT_THAT(error(), testing::HasSubstr("text_config"));
-}
-
-TEST(SimulatedSource, PerturbedRecordsAreTaughtButNotTheirCells) {
-  const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo";
-  json::object data{{"kind", "simulated"}, {"first_seed", 900'200'000}, {"count", 3}, {"model", (folder / "config.json").string()}};
-  const Sample plain = must(must(make_record_source(data, folder.string()))->get(0));
-  data["perturbed"] = 1;
-  const Sample moved = must(must(make_record_source(data, folder.string()))->get(0));
-  EXPECT_NE(plain.pixel_values, moved.pixel_values);
-  EXPECT_NE(plain.future, moved.future);
-  EXPECT_TRUE(moved.weight.empty());  // all of it is known
-  const auto why = [&](const std::string& key, const json::value& value) {
-    json::object d = data;
-    d[key] = value;
-    const auto source = make_record_source(d, folder.string());
-    return source ? std::string() : source.error().message;
-  };
-  EXPECT_THAT(why("perturbed", 2), testing::HasSubstr("perturbed: expected a number in [0, 1], got 2"));
-  EXPECT_THAT(why("grounding", json::object{}), testing::HasSubstr("expected \"grounding\" or \"perturbed\", got both"));
-}
-
-TEST(SimulatedSource, GivesAModelOfTheGraphLawContentsOfItsForm) {
-  const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo-cot";
-  const json::object data{{"kind", "simulated"},
-                          {"first_seed", 1},
-                          {"count", 3},
-                          {"model", (folder / "config.json").string()},
-                          {"waypoint_step_m", 0.5},
-                          {"grounding", json::object{{"weight", 0.5}}}};
-  const auto source = must(make_record_source(data, folder.string()));
-  const Sample s = must(source->get(0));
-  ASSERT_TRUE(check_sample(s));
-  ASSERT_TRUE(check_graph_sample(s));
-  EXPECT_EQ(std::count(s.response.begin(), s.response.end(), 1), 0);
-  EXPECT_EQ(s.grids.size(), 3U);
-  const GraphRows g = graph_rows(s, draft_blocks(s, {}, {}), {});
-  double items = 0, cells = 0, drafts = 0;
-  for (size_t f = 0; f < s.contents.size(); ++f)
-    if (!is_forced(s.graph->form, s.contents, f))
-      items += static_cast<double>(drawn_items(s.graph->form.fields()[f], s.contents[f]).size());
-  for (const int32_t target : s.grounding) cells += target >= 0;
-  for (const auto& t : g.rows.terms) drafts += t.noisy;
-  EXPECT_EQ(cells, 3 * 56);
-  EXPECT_GT(items, 100);
-  EXPECT_EQ(g.rows.count, items + drafts);  // cells are not counted, as in the dual stream
-  EXPECT_EQ(static_cast<double>(g.rows.terms.size()), items + drafts + cells);
-}
-
 // The binary, interrupted while it trains: a checkpoint, exit code 130, nothing half written.
 TEST(TrainerBinary, WritesACheckpointOnInterruptAndExits130) {
   const Folder out("interrupt");
@@ -483,25 +381,6 @@ TEST(RowsFromJson, NamesAWrongPositionOrRange) {
     EXPECT_THAT(got.error().message, testing::HasSubstr("r.json: row 0"));
   }
 }
-
-class QwenVl : public testing::TestWithParam<const char*> {};
-
-TEST_P(QwenVl, LogitsMatchTheStoredOnes) {
-  const fs::path folder = fs::path(SLIP_FIXTURES) / "models" / "qwen2_5_vl";
-  const std::string name = GetParam();
-  TrainModel model = must(load_model(folder, Precision::kF32));
-  const json::value rows = must(read_json(folder / ("rows_" + name + ".json")));
-  const RowBatch batch = must(rows_from_json(rows.as_object(), model.shape(), folder / "expected_images.safetensors", name));
-  const std::vector<float> logits = model.logits(batch);
-  const Checkpoint expected = must(Checkpoint::open_file(folder / ("expected_" + name + ".safetensors")));
-  const std::vector<float> ref = read_as_f32(*must(expected.get("logits_TV")));
-  ASSERT_EQ(logits.size(), ref.size());
-  double worst = 0;
-  for (size_t i = 0; i < ref.size(); ++i)
-    worst = std::max(worst, std::abs(static_cast<double>(logits[i]) - ref[i]) / (1 + std::abs(ref[i])));
-  EXPECT_LE(worst, 2e-5);
-}
-INSTANTIATE_TEST_SUITE_P(Rows, QwenVl, testing::Values("causal", "block", "draft_verify", "packed", "field_graph", "forked"));
 
 }  // namespace
 }  // namespace slip

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples of record sets and of simulated scenes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <algorithm>
+#include <limits>
+
+#include "base/file.h"
+#include "sim/record.h"
+#include "sim/record/make.h"
+#include "sim/record/shards.h"
+#include "train/data/source.h"
+#include "train/objective/graph_objective.h"
+
+namespace slip {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class T>
+T must(Result<T> r) {
+  if (!r) ADD_FAILURE() << r.error().message;
+  return std::move(*r);
+}
+
+class Folder {
+ public:
+  explicit Folder(const std::string& name)
+      : path(fs::temp_directory_path() / ("slip_trainer_" + name + std::to_string(::getpid()))) {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~Folder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+// A set of records without pictures, and the demonstration model's configuration with one key changed.
+class RecordSource : public testing::Test {
+ protected:
+  RecordSource() : set_("records"), model_("model") {
+    auto w = must(sim::RecordSetWriter::create(set_.path, 7, 5, {}));
+    for (uint64_t seed = 7; seed < 12; ++seed) EXPECT_TRUE(w.add(must(sim::make_record(seed, {}, false))));
+    EXPECT_TRUE(w.finish());
+    fs::copy_file(demo() / "preprocessor_config.json", model_.path / "preprocessor_config.json");
+    config_ = must(read_json(demo() / "config.json")).as_object();
+    data_ = {{"kind", "records"},
+             {"records", set_.path.string()},
+             {"model", (model_.path / "config.json").string()},
+             {"waypoint_step_m", 0.5}};
+  }
+  static fs::path demo() { return fs::path(SLIP_SOURCE_DIR) / "configs" / "demo"; }
+  Result<std::unique_ptr<SampleSource>> make() {
+    EXPECT_TRUE(write_file(model_.path / "config.json", pretty(config_)));
+    return make_record_source(data_, demo().string());
+  }
+  std::string error() {
+    const auto source = make();
+    if (source) return "no error";
+    EXPECT_EQ(source.error().kind, ErrorKind::kBadInput);
+    return source.error().message;
+  }
+  Folder set_, model_;
+  json::object config_, data_;
+};
+
+TEST_F(RecordSource, RefusesRecordsWithoutPictures) {
+  const auto source = must(make());
+  const auto sample = source->get(0);
+  ASSERT_FALSE(sample);
+  EXPECT_EQ(sample.error().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(sample.error().message, testing::HasSubstr("shard-00000.slip: expected records with pictures, got none"));
+}
+
+TEST_F(RecordSource, RefusesRangesOutsideTheSetWithoutOverflow) {
+  data_["first"] = 2, data_["count"] = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(error(), testing::HasSubstr("within the 5 records"));
+  data_["first"] = std::numeric_limits<int64_t>::min();
+  EXPECT_THAT(error(), testing::HasSubstr("first: expected 0 to 5, got -9223372036854775808"));
+  data_ = {{"kind", "simulated"}, {"first_seed", 1}, {"count", int64_t{1} << 32}, {"model", data_["model"]}};
+  EXPECT_THAT(error(), testing::HasSubstr("count: expected 3 to 2147483648, got 4294967296"));
+}
+
+TEST_F(RecordSource, TakesBrakingRecordsAlone) {
+  data_["only"] = "braking";
+  int sets = 0;
+  // Speeds now and 5 s on; in between they change evenly.
+  const auto error_of = [&](std::initializer_list<std::pair<float, float>> speeds) {
+    const fs::path folder = set_.path / std::to_string(sets++);
+    auto w = must(sim::RecordSetWriter::create(folder, "made"));
+    for (const auto& [now, then] : speeds) {
+      sim::Record r = must(sim::make_record(7, {}, false));
+      r.labels.v0_mps = now;
+      float x = 0;
+      for (size_t i = 0; i < r.labels.future.size(); ++i) {
+        const float t = std::min(0.1F * static_cast<float>(i + 1), 5.0F);
+        x += 0.1F * (now + (then - now) * t / 5);
+        r.labels.future[i].x = x, r.labels.future[i].y = 0;
+      }
+      EXPECT_TRUE(w.add(r));
+    }
+    EXPECT_TRUE(w.finish());
+    data_["records"] = folder.string();
+    return error();
+  };
+  EXPECT_EQ(error_of({{10, 5}, {10, 10}, {0, 0}, {3, 0}}), "no error") << "two brake, one stands and stays";
+  EXPECT_THAT(error_of({{10, 7}, {10, 10}, {0, 4}, {3, 0}, {8, 2}}),
+              testing::HasSubstr("only: expected at least 3 records that are braking, got 2"));
+  data_["only"] = "turning";
+  EXPECT_THAT(error(), testing::HasSubstr("only: expected braking, got turning"));
+}
+
+TEST_F(RecordSource, RefusesATextConfigThatIsNoObject) {
+  config_["text_config"] = 7;
+  EXPECT_THAT(error(), testing::HasSubstr("text_config"));
+}
+
+TEST(SimulatedSource, PerturbedRecordsAreTaughtButNotTheirCells) {
+  const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo";
+  json::object data{{"kind", "simulated"}, {"first_seed", 900'200'000}, {"count", 3}, {"model", (folder / "config.json").string()}};
+  const Sample plain = must(must(make_record_source(data, folder.string()))->get(0));
+  data["perturbed"] = 1;
+  const Sample moved = must(must(make_record_source(data, folder.string()))->get(0));
+  EXPECT_NE(plain.pixel_values, moved.pixel_values);
+  EXPECT_NE(plain.future, moved.future);
+  EXPECT_TRUE(moved.weight.empty());  // all of it is known
+  const auto why = [&](const std::string& key, const json::value& value) {
+    json::object d = data;
+    d[key] = value;
+    const auto source = make_record_source(d, folder.string());
+    return source ? std::string() : source.error().message;
+  };
+  EXPECT_THAT(why("perturbed", 2), testing::HasSubstr("perturbed: expected a number in [0, 1], got 2"));
+  EXPECT_THAT(why("grounding", json::object{}), testing::HasSubstr("expected \"grounding\" or \"perturbed\", got both"));
+}
+
+TEST(SimulatedSource, GivesAModelOfTheGraphLawContentsOfItsForm) {
+  const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo-cot";
+  const json::object data{{"kind", "simulated"},
+                          {"first_seed", 1},
+                          {"count", 3},
+                          {"model", (folder / "config.json").string()},
+                          {"waypoint_step_m", 0.5},
+                          {"grounding", json::object{{"weight", 0.5}}}};
+  const auto source = must(make_record_source(data, folder.string()));
+  const Sample s = must(source->get(0));
+  ASSERT_TRUE(check_sample(s));
+  ASSERT_TRUE(check_graph_sample(s));
+  EXPECT_EQ(std::count(s.response.begin(), s.response.end(), 1), 0);
+  EXPECT_EQ(s.grids.size(), 3U);
+  const GraphRows g = graph_rows(s, draft_blocks(s, {}, {}), {});
+  double items = 0, cells = 0, drafts = 0;
+  for (size_t f = 0; f < s.contents.size(); ++f)
+    if (!is_forced(s.graph->form, s.contents, f))
+      items += static_cast<double>(drawn_items(s.graph->form.fields()[f], s.contents[f]).size());
+  for (const int32_t target : s.grounding) cells += target >= 0;
+  for (const auto& t : g.rows.terms) drafts += t.noisy;
+  EXPECT_EQ(cells, 3 * 56);
+  EXPECT_GT(items, 100);
+  EXPECT_EQ(g.rows.count, items + drafts);  // cells are not counted, as in the dual stream
+  EXPECT_EQ(static_cast<double>(g.rows.terms.size()), items + drafts + cells);
+}
+
+}  // namespace
+}  // namespace slip
