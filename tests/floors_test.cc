@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 // Hundreds are the floors of ARCHITECTURE.md, the rest the floors inside of them.
 const std::map<std::string, int> kFloor = {
     {"base", 0},
+    {"base/json", 10},
     {"core", 100},
     {"image", 100},
     {"plot", 100},
@@ -74,6 +75,7 @@ const std::map<std::string, int> kFloor = {
     {"eval", 607},
     {"picture", 610},
     {"api", 620},
+    {"api/tools", 625},
     {"capi", 630},
     {"server", 680},
     {"cli/pages", 690},
@@ -163,7 +165,35 @@ TEST(Floors, DecodeSeesModelsThroughTheirInterface) {
   }
 }
 
-/// A reader knows from the path what a file is for: no folder holds more than some 25 sources and headers, their tests not counted.
+/// A header that says "Inside of" in its first lines is its top folder's own.
+TEST(Floors, WhatIsInsideOfAFolderStaysThere) {
+  const fs::path root = SLIP_SOURCE_DIR, src = root / "src";
+  std::set<std::string> inside;
+  for (const auto& entry : fs::recursive_directory_iterator(src)) {
+    if (entry.path().extension() != ".h") continue;
+    std::ifstream in(entry.path());
+    std::string line;
+    for (int i = 0; i < 4 && std::getline(in, line) && line.starts_with("//"); ++i)
+      if (line.find("Inside of") != std::string::npos) inside.insert(entry.path().lexically_relative(src).string());
+  }
+  EXPECT_GT(inside.size(), 10U);
+  static const std::regex include(R"re(^\s*#\s*include\s+"([^"]+/[^"]+)")re");
+  for (const char* folder : {"src", "tests", "bench", "examples"}) {
+    if (!fs::exists(root / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (entry.path().extension() != ".h" && entry.path().extension() != ".cc") continue;
+      const std::string file = entry.path().lexically_relative(src).string();
+      std::ifstream in(entry.path());
+      std::smatch m;
+      for (std::string line; std::getline(in, line);) {
+        if (!std::regex_search(line, m, include) || !inside.contains(m[1])) continue;
+        EXPECT_EQ(file.substr(0, file.find('/')), m[1].str().substr(0, m[1].str().find('/'))) << file << ": " << line;
+      }
+    }
+  }
+}
+
+/// A reader knows from the path what a file is for: no folder holds more than 28 sources and headers, their tests not counted.
 TEST(Floors, NoFolderIsAHeap) {
   constexpr int kMostFiles = 28;
   const fs::path src = fs::path(SLIP_SOURCE_DIR) / "src";

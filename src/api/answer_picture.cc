@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of an answer goes into its picture. wod-e2e has parts of its own; a reasoning in lines (drive-cot) becomes groups of lines, each
-// object with what is said of it, what is none left out; other forms' texts are listed by name.
+// What a picture shows of an answer. wod-e2e has parts of its own. A reasoning in lines (drive-cot) becomes groups of lines, each object
+// with what is said of it; objects that are none are left out. Texts of other forms are listed by name.
 #include <algorithm>
 
 #include "api/answers.h"

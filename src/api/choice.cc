@@ -9,6 +9,7 @@
 #include "api/requests.h"
 #include "decode/types/method.h"
 #include "decode/types/presets.h"
+#include "decode/types/usual_preset.h"
 #include "models/config/openvla.h"
 #include "slipstream/engine.h"
 #include "task/prompt.h"
@@ -20,10 +21,8 @@ namespace {
 // What parts that are named replace the parts of.
 std::string_view default_preset(Engine* engine, std::optional<Visibility> visibility, bool form) {
   const bool drafts = !engine || engine->model().lm().info().rule.has_mask;
-  if (!form) return drafts ? "self-spec" : "ar";
   if (!visibility && engine) visibility = engine->visibility();
-  if (visibility == Visibility::kGraph) return drafts ? "fields-spec" : "fields";
-  return drafts ? "scaffold-spec" : "scaffold-ar";
+  return usual_preset(form, visibility == Visibility::kGraph, drafts);
 }
 
 }  // namespace

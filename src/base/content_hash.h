@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 128 bits of bytes by which equal content is found again. Keyed with random numbers of the process: nobody outside can make two contents
-// that collide; between two that nobody chose so, one pair in 2^64 of them would.
+// A hash of 128 bits by which equal content is found again. Keyed with random numbers of the process: nobody outside can make two contents
+// that collide. By chance two of 2^64 contents would.
 #pragma once
 #include <bit>
 #include <cstdint>

@@ -319,7 +319,7 @@ Status check(const GrowOptions& o, const ModelConfig& config, const fs::path& mo
   return {};
 }
 
-/// What would be read of the new folder is what was meant.
+/// The new folder reads as the shape that was meant.
 Status check_made(const fs::path& folder, const Shape& shape) {
   SLIP_TRY(const ModelConfig made, load_config(folder, nullptr));
   const DecoderOptions &a = made.decoder, &b = shape.was;

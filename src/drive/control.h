@@ -41,8 +41,8 @@ struct SpeedControl {
 
 constexpr double kControlStep = 0.05, kWheelbase = 2.9, kSteeringRate = 0.5;
 
-/// Gains of the closed loop. Plans begin with the speed that the ego has: who goes by their speed alone sees no error, asks for a new one
-/// every tenth of a second and never brakes. So the plan's own acceleration is fed forward, and the gain is for what is left.
+/// Gains of the closed loop. Plans begin at the ego's own speed, so a controller that follows their speed alone sees no error and never
+/// brakes: the next plan, a tenth of a second later, begins anew. So the plan's acceleration is fed forward; the gain corrects the rest.
 inline constexpr SpeedControl kLoopGains{.kp = 1.0, .ki = 0.0};
 
 /// Speed and acceleration of a plan at a time: speeds of its segments belong to their middles, between them they are linear. Behind the

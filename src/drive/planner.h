@@ -47,8 +47,8 @@ std::vector<std::string_view> baseline_names();
 /// Null for another name.
 std::unique_ptr<Planner> baseline(std::string_view name);
 
-/// The route's lane from the origin on, a point every `dt`, at the speeds that accelerations of half a second each give: for who says nothing
-/// of steering.
+/// Points on the route's lane from the origin on, one every `dt`, at the speeds that accelerations give, each of which holds for half a second:
+/// for models that give no steering.
 std::vector<sim::Vec2> along_route(const Situation& s, std::span<const double> accelerations_mps2, double dt);
 
 /// Local points (x forward, y left, the origin left out) in the world, the origin in front.

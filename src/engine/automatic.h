@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--decoder auto` for a loaded model: what passes cost here (measured once and kept in the user's cache), what is known of acceptance (the
-// folder's width.json, and the answers so far), and by them the quickest exact decoder for each kind of request. Inside of engine/.
+// folder's width.json, and the answers so far), and by them the quickest exact decoder for each kind of request.
 #pragma once
 #include <map>
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace slip {
 
-/// What is known of acceptance: the folder's width.json for this form (null: free text), or, `calibrated` false, doubt: even odds until
-/// answers say otherwise.
+/// How often drafts of this form (null: free text) hold: from the folder's width.json, or, where it has none (`calibrated` false), even odds
+/// until answers correct them.
 DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTable costs, bool& calibrated);
 
 /// What is known of requests that differ in their words and pictures alone. Answers under way hold on to it.

@@ -69,7 +69,7 @@ struct Request {
   std::vector<std::pair<std::string, float>> section_temperatures;
   int rollouts = 1;  // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
   Fit fit = Fit::kJmtPaperCompat;
-  /// Along a graph: the fields of section `trajectory` and what they need before the others, for who may have to do with them alone.
+  /// Along a graph: decodes section `trajectory` and the fields that it needs first, for callers that may have to use an incomplete answer.
   bool plan_first = false;
   std::vector<std::string> stop;  // free text ends before the first of these
   /// Rows at the prompt's beginning that the request before had too (the same text; of images the same features) are not run again.

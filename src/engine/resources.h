@@ -44,8 +44,8 @@ class Resources {
   std::unique_ptr<Parts> parts_;
 };
 
-/// The folder's own calibration, or the file that was named; nothing where neither is there. Nobody has asked for the folder's: one for
-/// another form says nothing of this one, and the width learns from the answers instead.
+/// The folder's own calibration, or the file that was named; nothing where neither is there. The folder's is optional: one for
+/// another form is ignored, and the draft length learns from the answers instead.
 Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const std::string& name, const Form* form);
 
 /// The result object of an earlier answer, read for a form (or free text when null). kBadInput: an answer of another form (of any where

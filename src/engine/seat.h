@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a request runs when it is not alone: who seats it gives it a view of the model of its own, and lets it into what only one can use at
-// a time. Without a seat a request takes its turn and has the whole model (turns.h).
+// Where a request runs when it is not alone. The seat's owner gives it its own view of the model, and lets it use one at a time what only one
+// can use. Without a seat a request takes its turn and has the whole model (turns.h).
 #pragma once
 #include "base/result.h"
 #include "decode/types/context.h"

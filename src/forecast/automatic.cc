@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/pause.h"
+#include "decode/types/usual_preset.h"
 
 namespace slip {
 namespace {
@@ -41,8 +42,7 @@ class List {
 
 std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibility visibility, bool earlier) {
   const bool drafts = info.rule.has_mask && !info.rule.block_causal_context, graph = form && visibility == Visibility::kGraph;
-  const std::string_view plain = !form ? "ar" : graph ? "fields" : "scaffold-ar";
-  const std::string_view spec = !form ? "self-spec" : graph ? "fields-spec" : "scaffold-spec";
+  const std::string_view plain = usual_preset(form, graph, false), spec = usual_preset(form, graph, true);
   List list;
   list.add(plain);
   if (earlier) list.add(plain, "previous:earlier", "fixed:24");

@@ -56,8 +56,8 @@ class TokenRules {
   std::shared_ptr<const TokenAutomaton> automaton_;
 };
 
-/// Where a form goes on behind a field that may close in several ways: by this END, at this piece, whose first token it is. `at_start`: it
-/// stands in place of a value, where an array is empty or something else than a plain value comes; the others stand behind one.
+/// A way on behind a field that may close in several ways: this END closes it, and is the first token of the piece where the form goes on.
+/// `at_start`: the END stands in place of a value (an empty array, or a value that is not plain); otherwise it stands behind one.
 struct Exit {
   TokenId end;
   int32_t piece = 0;

@@ -119,7 +119,7 @@ class Lm {
   /// outside the arena or empty visibility is asked for (a row must see at least one slot). Slots seen must have been written
   /// by this or an earlier pass (not checked).
   virtual Status forward(const Pass& pass, PassOutput& out) = 0;
-  /// Changes with every pass: by it the keeper of keys in the arena knows that nobody else ran one. 0: not counted.
+  /// Changes with every pass, so that a prefix cache sees whether another caller ran one in between. 0: not counted.
   virtual uint64_t passes() const { return 0; }
   /// Chooses LmInfo::tap_layers. kUnsupported where there are no layers to speak of, kBadInput for a layer that does not exist.
   virtual Status set_taps(std::span<const int32_t> layers);

@@ -47,7 +47,7 @@ class FairShares {
  public:
   void used(const std::string& key, double ms);
   double of(const std::string& key) const;
-  /// Who waits or runs: shares of others are forgotten when the least active one has passed them.
+  /// `active`: keys with requests that wait or run. Another key's share is forgotten once the least of theirs exceeds it.
   void level(std::span<const std::string> active);
 
  private:

@@ -230,7 +230,7 @@ void Service::resume_ready() {
   resume_first(Seated::kSlots);
 }
 
-/// Who waits for something that one can have: the most urgent first, and nobody past one who still waits.
+/// Resumes those that wait in `state`, the most urgent first, and stops at the first that must go on waiting: nobody overtakes it.
 void Service::resume_first(int state) {
   for (;;) {
     Seated* first = nullptr;

@@ -11,6 +11,7 @@
 #include "api/slots.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
+#include "decode/types/usual_preset.h"
 #include "drive/model_planner.h"
 #include "drive/replay.h"
 #include "drive/study.h"
@@ -51,7 +52,7 @@ std::vector<slipstream::DecoderChoice> choices_of(const slipstream::DriveOptions
     slipstream::DecoderChoice c = o.decoder;
     const bool any = c.preset.empty() && c.drafter.empty() && c.schedule.empty() && c.width.empty() && c.verifier.empty() &&
                      o.verifiers.empty() && o.widths.empty();
-    if (any) c.preset = visibility_of_folder(folder) == Visibility::kGraph ? "fields-spec" : "scaffold-spec";
+    if (any) c.preset = usual_preset(true, visibility_of_folder(folder) == Visibility::kGraph, true);
     std::vector<slipstream::DecoderChoice> out;
     for (const std::string& verifier : o.verifiers.empty() ? std::vector{c.verifier} : o.verifiers)
       for (const std::string& width : o.widths.empty() ? std::vector{c.width} : o.widths) {

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "decode/draft_length/collect.h"
 #include "decode/draft_length/model_file.h"
+#include "decode/types/usual_preset.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
 #include "sim/world.h"
@@ -398,7 +399,7 @@ Result<slipstream::Report> evaluate(const std::string& folder, const slipstream:
   if (decoder.drafter == "previous") decoder.drafter = "previous:frame before";
   const bool any = decoder.preset.empty() && decoder.drafter.empty() && decoder.schedule.empty() && decoder.width.empty();
   if (!o.calibrate.empty() && any)  // what is calibrated is how drafts hold, with windows that see the most
-    decoder.preset = visibility_of_folder(folder) == Visibility::kGraph ? "fields-spec" : "scaffold-spec";
+    decoder.preset = usual_preset(true, visibility_of_folder(folder) == Visibility::kGraph, true);
   SLIP_TRY_(check_options(o, decoder));
   SLIP_TRY(Files files, open_files(o));
   SLIP_TRY(const Records records, Records::open(o));

@@ -10,8 +10,6 @@
 #include "base/json/flaws.h"
 #include "engine/engine.h"
 #include "form/schema/outline.h"
-#include "form/schema/typed/shape.h"
-#include "form/schema/typed/typed.h"
 #include "form/schema/values.h"
 #include "models/model.h"
 #include "slipstream/engine.h"
@@ -148,21 +146,6 @@ Problem problem_of(const Error& e, const std::string& form) {
   return p;
 }
 
-// Of a schema by itself: all of them where it is of any kind, the first where it is a trained form's.
-std::vector<Problem> problems_of(const json::value& schema, const std::string& form) {
-  std::vector<Problem> out;
-  if (is_trained_form(schema)) {
-    if (const auto text = outline(schema, form); !text) out.push_back(problem_of(text.error(), form));
-    return out;
-  }
-  for (const Error& e : errors_of_schema(schema, form)) out.push_back(problem_of(e, form));
-  if (!out.empty()) return out;
-  const auto typed = read_typed(schema, form);
-  const auto shape = typed ? shape_of(*typed, form) : Result<Shape>(typed.error());
-  if (!shape && !outline(schema, form)) out.push_back(problem_of(shape.error(), form));
-  return out;
-}
-
 Result<std::vector<Problem>> all_problems(const Asked& o) {
   std::vector<Problem> out;
   json::value schema;
@@ -175,7 +158,7 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
   } else {
     SLIP_TRY(schema, schema_of(o));
   }
-  for (Problem& p : problems_of(schema, o.name())) out.push_back(std::move(p));
+  for (const Error& e : errors_of_form(schema, o.name())) out.push_back(problem_of(e, o.name()));
   if (!out.empty() || o.model.empty()) return out;
   SLIP_TRY(const OfModel of, load_for_forms(o.model));
   const auto form = compile_schema(schema, o.name(), of.tokens(of.rule));

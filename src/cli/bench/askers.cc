@@ -38,7 +38,7 @@ class ServiceAsker : public Asker {
         });
   }
   void on_pass(std::function<void(const slipstream::PassShared&)> told) override { service_.on_pass(std::move(told)); }
-  std::string law() const override { return service_.info().visibility; }
+  std::string visibility() const override { return service_.info().visibility; }
   Status check(const std::string& decoder) const override {
     slipstream::Request r = scenes_.front();
     r.decoder.preset = decoder;
@@ -53,8 +53,8 @@ class ServiceAsker : public Asker {
 
 class ServerAsker : public Asker {
  public:
-  ServerAsker(const BenchServeOptions& o, std::string law, std::vector<json::object> scenes)
-      : o_(o), law_(std::move(law)), scenes_(std::move(scenes)) {}
+  ServerAsker(const BenchServeOptions& o, std::string visibility, std::vector<json::object> scenes)
+      : o_(o), visibility_(std::move(visibility)), scenes_(std::move(scenes)) {}
   ~ServerAsker() override {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] { return under_way_ == 0; });
@@ -80,7 +80,7 @@ class ServerAsker : public Asker {
     }).detach();
   }
   void on_pass(std::function<void(const slipstream::PassShared&)>) override {}  // the server's own affair
-  std::string law() const override { return law_; }
+  std::string visibility() const override { return visibility_; }
   Status check(const std::string&) const override { return {}; }  // the first answer says it
 
  private:
@@ -126,7 +126,7 @@ class ServerAsker : public Asker {
   }
 
   const BenchServeOptions& o_;
-  const std::string law_;
+  const std::string visibility_;
   const std::vector<json::object> scenes_;
   std::mutex mutex_;
   std::vector<HttpClient> idle_;

@@ -22,8 +22,8 @@ class Asker {
   /// Returns at once or soon. `decoder`: a preset or "auto"; `number` chooses the scene and seeds the draws.
   virtual void ask(const std::string& decoder, uint64_t number, const CancelToken& cancel, Told told) = 0;
   virtual void on_pass(std::function<void(const slipstream::PassShared&)> told) = 0;
-  /// Of the model's law: "graph" or "chain".
-  virtual std::string law() const = 0;
+  /// The model's visibility: "graph" or "chain".
+  virtual std::string visibility() const = 0;
   virtual Status check(const std::string& decoder) const = 0;
 };
 

@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "decode/types/capacity.h"
 #include "decode/types/presets.h"
+#include "decode/types/usual_preset.h"
 #include "eval/evaluate.h"
 #include "limits/speculation_algebra.h"
 
@@ -102,8 +103,7 @@ Result<std::vector<Contender>> contenders_of(const BenchDecodersOptions& o, Engi
     if ((preset == "draft-model" && o.draft_model.empty()) || (preset == "dflash" && o.dflash.empty()))
       out.back().left_out = fmt::format("it needs --{}", preset);
   }
-  const std::string_view spec = !form ? "self-spec" : graph ? "fields-spec" : "scaffold-spec";
-  const std::string_view plain = !form ? "ar" : graph ? "fields" : "scaffold-ar";
+  const std::string_view spec = usual_preset(form, graph, true), plain = usual_preset(form, graph, false);
   const std::string base(spec);
   if (!o.sampler.empty())
     SLIP_TRY_(add(form ? "section-diffusion sampler" : "text-diffusion sampler", form ? "section-diffusion" : "text-diffusion", "",

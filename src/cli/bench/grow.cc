@@ -19,6 +19,8 @@
 #include "cli/output.h"
 #include "convert/grow.h"
 #include "decode/draft_length/costs.h"
+#include "decode/types/presets.h"
+#include "decode/types/usual_preset.h"
 
 namespace slip::cli {
 
@@ -76,8 +78,9 @@ Result<std::vector<GrownContender>> answer_with_all(Engine& engine, Request& req
   constexpr int kRounds = 3;
   const bool graph = engine.visibility() == Visibility::kGraph;
   std::vector<GrownContender> out;
-  for (const char* preset : {"ar", graph ? "fields" : "scaffold-ar", graph ? "fields-spec" : "scaffold-spec", "auto"})
-    out.push_back({preset, {}, {}});
+  for (const std::string_view preset :
+       {std::string_view("ar"), usual_preset(true, graph, false), usual_preset(true, graph, true), kAutomatic})
+    out.push_back({std::string(preset), {}, {}});
   Progress progress("answering", kRounds + 1);
   for (int round = 0; round <= kRounds; ++round) {  // the first settles buffers
     for (GrownContender& c : out) {

@@ -219,9 +219,9 @@ void compare_with_best(std::vector<json::object>& lines) {
     if (best > 0 && line.at("decoder") == "auto") line["of_best"] = line.at("answers_per_s").to_number<double>() / best;
 }
 
-std::vector<std::string> contenders_of(const BenchServeOptions& o, const std::string& law) {
+std::vector<std::string> contenders_of(const BenchServeOptions& o, const std::string& visibility) {
   if (!o.decoders.empty()) return o.decoders;
-  if (law == "graph") return {"auto", "ar", "fields", "fields-spec"};
+  if (visibility == "graph") return {"auto", "ar", "fields", "fields-spec"};
   return {"auto", "ar", "scaffold-ar", "scaffold-spec"};
 }
 
@@ -232,7 +232,7 @@ Status bench_serve(const BenchServeOptions& o) {
   Bars bars;
   SLIP_TRY(const std::unique_ptr<Asker> asker, o.url.empty() ? ask_here(o, bars.progress(), cancel) : ask_server(o, cancel));
   bars.finish();
-  const std::vector<std::string> decoders = contenders_of(o, asker->law());
+  const std::vector<std::string> decoders = contenders_of(o, asker->visibility());
   for (const std::string& decoder : decoders) SLIP_TRY_(asker->check(decoder));
   const std::string_view of = o.rates.empty() ? "clients" : "per_s";
   std::vector<double> loads(o.rates.begin(), o.rates.end());

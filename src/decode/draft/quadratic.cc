@@ -11,7 +11,7 @@
 //
 // Differs from the code: in a form the group lays out what follows by form positions, fixed tokens in place (2k rows at most),
 // masks to the end of a field's budget; several strands share the pass. Groups lie in scratch slots, so heads need no compaction
-// afterwards. A group is a function of the path before it, k and the form: so is an ensemble's law.
+// afterwards. A group is a function of the path before it, k and the form, and so is an ensemble's law.
 // Tests: Quadratic.*, tests/decode/drafters_test.cc
 #include <algorithm>
 

@@ -49,8 +49,8 @@ class MeasuredDraftLength : public DraftLengthPolicy {
     if (form && basis.graph) lay_graph();
   }
 
-  /// A child that starts on its parents' drafts: nothing is chosen after its own, so that its window is what it will cost, beside what
-  /// the round holds already; its draws count only where the parents hold as drafted.
+  /// Opens a child that starts on its parents' drafts. Its drafts are not cut afterwards, so its window is what it adds to the round's
+  /// rows. Its draws count only where the parents' drafts hold.
   void open(DraftView s) override {
     if (by_positions_) {  // its drafts would need a draft pass: it has none
       s.set_window(0, kNoEnd);

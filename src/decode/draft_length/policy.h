@@ -27,8 +27,8 @@ class DraftLengthPolicy {
   }
   /// The window bounds what is drafted; fixed tokens behind it are verified along (else they wait for the next round).
   virtual bool window_ends_with_drafts() const { return false; }
-  /// Shall rollouts that have forked draft on, all in one pass? Only who knows what passes cost here can say yes: sampled drafts hold less
-  /// long than the calibration says, so that they pay where rows are cheap beside a pass.
+  /// Whether rollouts that have forked go on drafting, all in one pass. Only a policy with measured costs may say yes: sampled drafts hold
+  /// less long than the calibration says, so they pay only where rows are cheap beside a pass.
   virtual bool forks_draft() const { return false; }
   /// After the drafts: how many of each strand's drafts go to the verifier. `facts`: per strand, per draft (sure ones have top = 1);
   /// `keep`: comes in as the number of drafts, may only go down. Default: all of them.

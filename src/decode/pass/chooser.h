@@ -56,7 +56,7 @@ class Chooser {
   // ---- the target's token
   /// What a row must deliver so that the target's token at a place can be picked from it.
   Want want_at(const Place& place);
-  /// A row of the pass shall say what comes at a place, besides what it is asked already; kArgmax: among what the place allows.
+  /// Asks this row for what comes at `place` too. With kArgmax only the ids that the place allows compete.
   void ask(size_t row, Want want, const Place& place);
   TokenId pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history);
   /// Decoded::log_probs of the first answer, whose fields (or free text) are decided.

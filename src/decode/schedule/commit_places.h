@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of the schedules that diffuse: which of a pass's choices stay, what a trace says of them, what a commit sampler is told of a masked
-// place, and whether a sampler fits.
+// Inside of the schedules that diffuse: which of a pass's choices stay, what a trace records of them, what a commit sampler reads of a masked
+// place, and whether a sampler fits the form.
 #pragma once
 #include <span>
 #include <string_view>

@@ -21,7 +21,7 @@ class WantedFirst {
       for (const int32_t a : visibility.ancestors(f)) wanted_[static_cast<size_t>(a)] = 1;
     }
   }
-  /// Of strands that can work those alone that are wanted, where one is; `of_first(strand)`: is it the first answer's?
+  /// If one of `ready` is wanted, keeps the wanted ones alone. `of_first(strand)`: does the strand belong to the first answer?
   template <class OfFirst>
   void keep(std::vector<Strand*>& ready, OfFirst&& of_first) {
     if (wanted_.empty()) return;

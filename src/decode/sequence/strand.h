@@ -101,12 +101,12 @@ struct Strand {
 
   /// The path begins anew with the strand's tokens; nothing is ahead of them.
   void begin_path();
-  /// Drafts from number `count` on are no more.
+  /// Keeps the first `count` drafts and drops the others.
   void crop_drafts(size_t count);
   /// The same as take_fixed_once and take ahead of the tokens, in the path.
   void walk_fixed();
   void walk(TokenId token);
-  /// What was ahead is no more.
+  /// Drops everything that was drafted ahead of the tokens.
   void forget_ahead();
   /// Content of a place's field (or text) before it, as the path has it up to so many rows: what history-dependent settings see. Valid
   /// until the next call.

@@ -58,7 +58,7 @@ struct DecodeContext {
   /// Asked before every pass, the drafter's too.
   CancelToken cancel = {};
   std::function<void(const DecodeProgress&)> on_progress = {};
-  /// A long pass over a prompt is so far, of so much.
+  /// Progress of a long pass over a prompt: `done` of `total` rows.
   std::function<void(int64_t done, int64_t total)> on_prefill = {};
   /// Asked after every token of free text, whether these end it. Looks at the tokens alone: answers take turns.
   std::function<bool(std::span<const TokenId>)> ends_text = {};

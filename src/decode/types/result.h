@@ -59,9 +59,9 @@ struct Round {
   std::vector<TokenId> emitted;  // self-spec
 };
 
-/// What the model itself would have drawn in the template's place (DecodeOptions::log_forced): greedily among all ids, behind what the row
-/// before it sees. Left out are tokens whose row no pass runs, behind the last draw; the one behind a field that closed with its END, which
-/// the row before it drew; and along a graph the one behind any field, where no row of the scaffold sees the field.
+/// What the model itself would have drawn where the form forces a token (DecodeOptions::log_forced): the likeliest of all ids, by the row
+/// before it. Left out are tokens behind the last draw, whose rows no pass runs; the token behind a field that its END closed, since the row
+/// before it drew that END; and along a graph the token behind any field, since no row of the scaffold sees the field.
 struct ForcedLog {
   struct Miss {
     int32_t position = 0;  // of the form

@@ -2,6 +2,8 @@
 #include "form/schema/outline.h"
 
 #include "form/schema/text.h"
+#include "form/schema/typed/shape.h"
+#include "form/schema/typed/typed.h"
 #include "form/schema/values.h"
 
 namespace slip {
@@ -157,6 +159,17 @@ Result<json::object> outline_json(const json::value& schema, std::string_view na
   out["fields"] = std::move(fields);
   out["pieces"] = std::move(pieces);
   return out;
+}
+
+std::vector<Error> errors_of_form(const json::value& schema, std::string_view name) {
+  const auto as_trained = outline(schema, name);
+  if (is_trained_form(schema)) return as_trained ? std::vector<Error>{} : std::vector{as_trained.error()};
+  std::vector<Error> errors = errors_of_schema(schema, name);
+  if (!errors.empty() || as_trained) return errors;
+  const auto typed = read_typed(schema, name);
+  const auto shape = typed ? shape_of(*typed, name) : Result<Shape>(typed.error());
+  if (!shape) errors.push_back(shape.error());
+  return errors;
 }
 
 }  // namespace slip

@@ -13,5 +13,7 @@ namespace slip {
 Result<std::string> outline(const json::value& schema, std::string_view name);
 /// Keys as describe_json's (values.h), counts at most, and "at_most": true; fields with their "kind", pieces with their "text".
 Result<json::object> outline_json(const json::value& schema, std::string_view name);
+/// All that is wrong with a schema whatever the tokenizer, one by one; of a trained form's schema the first. Empty: nothing is.
+std::vector<Error> errors_of_form(const json::value& schema, std::string_view name);
 
 }  // namespace slip

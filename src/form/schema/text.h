@@ -63,8 +63,8 @@ struct FormText {
 };
 
 Result<FormText> read_schema(const json::value& schema, std::string_view form_name);
-/// Bytes of a field's longest value, of which no tokenizer makes more tokens; ids where it is a run of them. 1 for free text, whose
-/// length is its budget.
+/// Upper bound of a value's tokens: the bytes of the longest one, or the number of ids where the value is a run of ids. 1 for free text,
+/// whose length is its budget.
 int64_t longest_value(const FieldSpec& spec);
 /// Fills `parents` of the fields, which are those of the text in order. kBadInput for a name that no field has.
 Status link_parents(const FormText& text, std::string_view form_name, std::span<Field> fields);

@@ -305,7 +305,6 @@ PackedMatrix WeightReader::matrix(WeightType type, const std::vector<Part>& part
   if (checking_) {
     if (!(packed_ ? note_packed(parts, type) : note(parts, type, true))) return {};
     bytes_needed_ += matrix_bytes(type, n, k);
-    if (packed_) bytes_mapped_ += matrix_bytes(type, n, k);
     if (sink_) sink_->plan_matrix(wish);
     return {};
   }

@@ -56,7 +56,6 @@ class WeightReader {
   Status end_load() const;
   /// After the first go: bytes that the packed matrices and vectors will take; those that lie in the file are among them.
   int64_t bytes_needed() const { return bytes_needed_; }
-  int64_t bytes_mapped() const { return bytes_mapped_; }
   /// After the first go: bytes of the source's tensors that the second one reads.
   int64_t bytes_read() const { return bytes_total_; }
   /// After a second go into a sink: depends on every byte of the matrices and vectors read, their names and places.
@@ -77,7 +76,7 @@ class WeightReader {
   bool checking_ = true;
   std::vector<std::string> missing_;
   Status wrong_, failed_;
-  int64_t bytes_needed_ = 0, bytes_mapped_ = 0, bytes_total_ = 0, bytes_done_ = 0;
+  int64_t bytes_needed_ = 0, bytes_total_ = 0, bytes_done_ = 0;
   uint64_t source_hash_ = 0;
   std::string bad_tensor_;  // the first with numbers that cannot be packed
   float bad_value_ = 0;

@@ -36,7 +36,7 @@ async function connect() {
   try {
     const props = await get("props");
     state.props = props;
-    $("model").textContent = [props.model, props.dtype, props.form && `${props.law} visibility`, props.instruction_set.split(":")[0]].filter(Boolean).join(", ");
+    $("model").textContent = [props.model, props.dtype, props.form && `${props.visibility} visibility`, props.instruction_set.split(":")[0]].filter(Boolean).join(", ");
     $("model").title = `${props.instruction_set}; ${props.fingerprint}`;
     state.form = props.form ? await get("v1/forms/model") : null;
     fillDecoders();
@@ -59,7 +59,7 @@ function askForKey() {
   }
 }
 
-const hasGraph = () => state.props?.law === "graph";
+const hasGraph = () => state.props?.visibility === "graph";
 
 function fillDecoders() {
   const names = ["auto", "ar", "scaffold-ar", "scaffold-spec"];
