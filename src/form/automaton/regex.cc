@@ -277,6 +277,9 @@ class Reader {
         break;
     }
     if (c >= '1' && c <= '9') return not_done("back references");
+    // \A and \Z are borders elsewhere and letters here: whoever writes them means the borders.
+    if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'))
+      return not_done("escaped letters that mean nothing in ECMAScript (^ and $ are its borders)");
     --at_;
     SLIP_TRY(const uint32_t itself, character());
     return single(itself);

@@ -50,6 +50,22 @@ bool arrays_exclude(const TypedNode& a, const TypedNode& b) {
 
 }  // namespace
 
+bool same_value(const json::value& a, const json::value& b) {
+  if (a.is_number() && b.is_number()) {
+    if (a.is_double() || b.is_double()) return a.to_number<double>() == b.to_number<double>();
+    return a == b;
+  }
+  if (a.is_array() && b.is_array())
+    return std::equal(a.get_array().begin(), a.get_array().end(), b.get_array().begin(), b.get_array().end(), same_value);
+  if (a.is_object() && b.is_object())
+    return a.get_object().size() == b.get_object().size() &&
+           std::all_of(a.get_object().begin(), a.get_object().end(), [&](const auto& m) {
+             const json::value* other = b.get_object().if_contains(m.key());
+             return other && same_value(m.value(), *other);
+           });
+  return a == b;
+}
+
 bool excludes(const TypedNode& a, const TypedNode& b) {
   using Kind = TypedNode::Kind;
   if (a.kind == Kind::kChoice)
@@ -62,7 +78,11 @@ bool excludes(const TypedNode& a, const TypedNode& b) {
   };
   if (kind(a) != kind(b)) return true;
   if (kind(a) != Kind::kScalar) {
-    if (a.kind == Kind::kConstant || b.kind == Kind::kConstant) return a.kind == b.kind && a.text != b.text;
+    if (a.kind == Kind::kConstant || b.kind == Kind::kConstant) {
+      if (a.kind != b.kind) return false;
+      const auto x = parse_json(a.text, "constant"), y = parse_json(b.text, "constant");
+      return x && y && !same_value(*x, *y);
+    }
     return a.kind == Kind::kObject ? objects_exclude(a, b) : arrays_exclude(a, b);
   }
   if (a.kind == Kind::kConstant && b.kind == Kind::kConstant) {  // numbers are equal by value, not by text: 1 and 1.0

@@ -104,7 +104,7 @@ void TypedReader::keyword(std::string_view key, const json::value& v, const json
     }
     if (place.values)
       std::erase_if(values, [&](const json::value* x) {
-        return std::none_of(place.values->begin(), place.values->end(), [&](const json::value* y) { return *x == *y; });
+        return std::none_of(place.values->begin(), place.values->end(), [&](const json::value* y) { return same_value(*x, *y); });
       });
     place.values = std::move(values);
     return;
@@ -165,7 +165,9 @@ void TypedReader::reference(const json::value& v, const Part& at, Place& place) 
   const json::value* to = path.empty() ? &document_ : document_.find_pointer(path, ec);
   if (to == nullptr || ec)
     return bad(pointer, fmt::format("expected a reference to a schema of this document, got '{}'", shown(name)));
-  gather({.schema = to, .pointer = name, .trail = std::make_shared<const Trail>(Trail{name, at.trail})}, place);
+  // Alone, a reference is what it refers to.
+  const bool inner = at.inner || at.schema->get_object().size() > 1;
+  gather({.schema = to, .pointer = name, .trail = std::make_shared<const Trail>(Trail{name, at.trail}), .inner = inner}, place);
 }
 
 bool TypedReader::number_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
@@ -247,9 +249,20 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
     return true;
   }
   if (key == "additionalProperties" || key == "unevaluatedProperties") {
-    if (v.is_bool() && !v.get_bool()) place.closed = true;
-    if (v.is_object() && !v.get_object().empty()) place.map = true;
-    if (v.is_object() && key == "additionalProperties") place.others = below(at, key, v);
+    const bool none = v.is_bool() && !v.get_bool(), some = v.is_object() && !v.get_object().empty();
+    if (key == "unevaluatedProperties" && (none || some) && at.inner)
+      return not_done(pointer, "expected unevaluatedProperties of a whole schema, got it of one beside others"), true;
+    place.closed |= none;
+    place.map |= some;
+    if (key == "additionalProperties" && (none || some)) {
+      Beyond beyond{.names = {}, .patterns = {}, .others = none ? Part{} : below(at, key, v)};
+      const json::object& own = at.schema->get_object();
+      if (const json::value* p = own.if_contains("properties"); p && p->is_object())
+        for (const auto& m : p->get_object()) beyond.names.insert(std::string(std::string_view(m.key())));
+      if (const json::value* p = own.if_contains("patternProperties"); p && p->is_object())
+        for (const auto& m : p->get_object()) beyond.patterns.emplace_back(std::string_view(m.key()));
+      place.beyond.push_back(std::move(beyond));
+    }
     return true;
   }
   if (key == "propertyNames") return property_names(v, at, place), true;
@@ -284,7 +297,15 @@ void TypedReader::property_names(const json::value& v, const Part& at, Place& pl
   if (names.size() > kMostNames)
     return not_done(pointer, fmt::format("expected at most {} names, got {}", kMostNames, names.size()));
   place.hinted |= kObject;
+  if (place.names)
+    std::erase_if(names,
+                  [&](const auto& n) { return std::find(place.names->begin(), place.names->end(), n) == place.names->end(); });
   place.names = std::move(names);
+}
+
+void TypedReader::no_more_behind(size_t count, Place& place) {
+  const auto n = static_cast<int64_t>(count);
+  place.no_more_items = place.no_more_items < 0 ? n : std::min(place.no_more_items, n);
 }
 
 bool TypedReader::array_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
@@ -302,7 +323,7 @@ bool TypedReader::array_keyword(std::string_view key, const json::value& v, cons
   }
   if (key == "additionalItems") {
     if (v.is_bool() && !v.get_bool() && at.schema->get_object().contains("items") && at.schema->at("items").is_array())
-      place.no_more_items = true;
+      no_more_behind(at.schema->at("items").get_array().size(), place);
     return true;
   }
   if (key != "items" && key != "prefixItems") return false;
@@ -315,11 +336,14 @@ bool TypedReader::array_keyword(std::string_view key, const json::value& v, cons
       if (place.prefix.size() <= i) place.prefix.emplace_back();
       place.prefix[i].push_back(std::move(part));
     }
-  } else if (v.is_bool() && !v.get_bool()) {
-    place.no_more_items = true;
-  } else {
-    place.items.push_back(below(at, key, v));
+    return true;
   }
+  const json::value* prefix = at.schema->get_object().if_contains("prefixItems");
+  const size_t own = prefix && prefix->is_array() ? prefix->get_array().size() : 0;
+  if (v.is_bool() && !v.get_bool())
+    no_more_behind(own, place);
+  else
+    place.items.emplace_back(own, below(at, key, v));
   return true;
 }
 
@@ -334,7 +358,7 @@ bool TypedReader::group_keyword(std::string_view key, const json::value& v, cons
     return not_done(pointer, fmt::format("expected at most 256 alternatives, got {}", v.get_array().size())), true;
   Group group{.alternatives = {}, .pointer = pointer, .exclusive = key == "oneOf"};
   for (size_t i = 0; i < v.get_array().size(); ++i) {
-    Part part{.schema = &v.get_array()[i], .pointer = fmt::format("{}/{}", pointer, i), .trail = at.trail};
+    Part part{.schema = &v.get_array()[i], .pointer = fmt::format("{}/{}", pointer, i), .trail = at.trail, .inner = true};
     if (key == "allOf")
       gather(part, place);
     else

@@ -154,6 +154,46 @@ TEST(OpenForm, WhatIsNotAnythingIsNothing) {
     EXPECT_EQ(answers_or_message(text), "valid") << text;
 }
 
+/// additionalProperties and items speak of what their own schema does not name, whatever stands beside it in allOf, anyOf or $ref.
+TEST(OpenForm, WhatIsClosedIsClosedByItsOwnSchema) {
+  for (
+      const char* text :
+      {R"({"allOf": [{"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": false},
+    {"type": "object", "properties": {"b": {"type": "boolean"}}, "required": []}]})",
+       R"({"allOf": [{"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": {"type": "integer", "maximum": 3}},
+    {"type": "object", "properties": {"b": {"type": "integer", "minimum": 0}}}]})",
+       R"({"allOf": [{"type": "array", "prefixItems": [{"type": "boolean"}], "items": {"type": "integer", "minimum": 0, "maximum": 9}, "minItems": 2, "maxItems": 3},
+    {"prefixItems": [true, {"type": "integer", "minimum": 5}]}]})",
+       R"({"type": "object", "properties": {"k": {"enum": ["a", "b"]}}, "required": ["k"], "additionalProperties": false,
+    "if": {"properties": {"k": {"const": "a"}}}, "then": {"properties": {"n": {"type": "boolean"}}, "required": []}})",
+       R"({"type": "object", "allOf": [{"propertyNames": {"enum": ["a", "b"]}}, {"propertyNames": {"enum": ["b", "c"]}}], "additionalProperties": {"type": "boolean"}})",
+       R"({"type": "object", "propertyNames": {"enum": ["a"]}, "additionalProperties": {"type": "integer", "maximum": 9}, "allOf": [{"additionalProperties": {"minimum": 7}}]})"})
+    EXPECT_EQ(answers_or_message(text), "valid") << text;
+  for (
+      const char* nothing :
+      {R"({"allOf": [{"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": false},
+    {"type": "object", "properties": {"b": {"type": "boolean"}}, "required": ["b"]}]})",
+       R"({"$ref": "#/$defs/Base", "properties": {"b": {"type": "boolean"}}, "required": ["b"],
+    "$defs": {"Base": {"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": false}}})",
+       R"({"type": "object", "properties": {"id": {"type": "boolean"}}, "required": ["id"],
+    "oneOf": [{"type": "object", "properties": {"k": {"const": "a"}}, "required": ["k"], "additionalProperties": false}]})"})
+    EXPECT_THAT(answers_or_message(nothing), HasSubstr("nothing is valid here")) << nothing;
+}
+
+/// Values of an enum are compared as JSON Schema compares them; what else is said of their insides is not looked at, and refused.
+TEST(OpenForm, ValuesAreEqualByValue) {
+  for (const char* text :
+       {R"({"type": "object", "properties": {"a": {"enum": [1, 1.5, 2], "not": {"const": 1.0}}}})",
+        R"({"type": "object", "properties": {"a": {"allOf": [{"enum": [1, 2]}, {"enum": [2.0, 3]}]}}})",
+        R"({"type": "object", "properties": {"k": {"enum": [1, 2]}, "v": {"type": "boolean"}}, "required": ["k", "v"],
+    "if": {"properties": {"k": {"const": 1.0}}}, "then": {"properties": {"v": {"const": true}}}, "else": {"properties": {"v": {"const": false}}}})"})
+    EXPECT_EQ(answers_or_message(text), "valid") << text;
+  EXPECT_THAT(answers_or_message(R"({"oneOf": [{"const": {"x": 1, "y": 2}}, {"const": {"y": 2.0, "x": 1}}]})"),
+              HasSubstr("no value fits two"));
+  EXPECT_THAT(answers_or_message(R"({"enum": [{"k": 1}, {"k": "x"}], "properties": {"k": {"type": "integer"}}})"),
+              HasSubstr("without other keywords of them"));
+}
+
 /// Bounds beyond the digits that forms write are not supported; bounds without a number between them are a mistake.
 TEST(OpenForm, BoundsBeyondOurDigitsAreNoContradiction) {
   const auto of = [](const char* limits) {

@@ -26,12 +26,19 @@ class TypedReader {
     const json::value* schema = nullptr;
     std::string pointer;
     std::shared_ptr<const Trail> trail;
+    bool inner = false;                    // beside others that hold too: of allOf, of alternatives, referred to
     const json::array* none_of = nullptr;  // besides: the value is none of these; without a schema that of the member `pointer`
   };
   struct Group {
     std::vector<std::vector<Part>> alternatives;  // all parts of one of these hold
     std::string pointer;
     bool exclusive = false;
+  };
+  /// additionalProperties of one schema: what holds for members that its own properties and patterns do not name.
+  struct Beyond {
+    std::set<std::string> names;
+    std::vector<std::string> patterns;
+    Part others;  // without a schema: there are none
   };
   enum Type : uint32_t { kString = 1, kNumber = 2, kInteger = 4, kBoolean = 8, kNull = 16, kObject = 32, kArray = 64, kAll = 127 };
   /// All that is said of a place.
@@ -50,11 +57,12 @@ class TypedReader {
     std::set<std::string> required;
     bool closed = false, map = false, has_required = false;
     std::optional<std::vector<std::string>> names;  // propertyNames
-    std::optional<Part> others;                     // additionalProperties, where it is a schema
+    std::vector<Beyond> beyond;
     int64_t min_properties = 0, max_properties = -1;
     std::vector<std::vector<Part>> prefix;
-    std::vector<Part> items;
-    bool no_more_items = false, unique = false;
+    std::vector<std::pair<size_t, Part>> items;  // from the item behind their own schema's prefix on
+    bool unique = false;
+    int64_t no_more_items = -1;  // behind so many: `items` is false
     int64_t min_items = 0, max_items = -1;
     std::vector<Group> groups;
     int32_t budget = 0;
@@ -78,6 +86,7 @@ class TypedReader {
   bool string_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   bool object_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   void property_names(const json::value& v, const Part& at, Place& place);
+  static void no_more_behind(size_t count, Place& place);
   bool array_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   bool group_keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place);
   bool own_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
@@ -104,6 +113,7 @@ class TypedReader {
   TypedPtr number_node(const Place& place, bool integer, std::string* why);
   TypedPtr object_node(const Place& place, int depth, std::string* why);
   void add_named(Place& place);
+  Status add_beyond(Place& place);
   TypedPtr array_node(const Place& place, int depth, std::string* why);
   bool fits(const json::value& v, const Place& place) const;
   TypedPtr without_repeats(const TypedNode& array, const Place& place);
@@ -135,6 +145,8 @@ class TypedReader {
 bool write_tag(TypedPtr& a, const TypedNode& b);
 /// Where objects begin alike, a member that tells them all apart is written first.
 void tell_apart_first(std::vector<TypedPtr>& objects);
+/// Equal as JSON Schema has it: numbers by value, objects in any order.
+bool same_value(const json::value& a, const json::value& b);
 /// A key as a part of a JSON pointer [RFC 6901].
 std::string pointer_part(std::string_view key);
 

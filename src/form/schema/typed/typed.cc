@@ -105,7 +105,10 @@ TypedPtr TypedReader::node(std::span<const Part> parts, const std::string& point
   }
   Place place;
   place.pointer = pointer;
-  for (const Part& p : parts) gather(p, place);
+  for (Part p : parts) {
+    p.inner |= parts.size() > 1;
+    gather(p, place);
+  }
   std::string own;
   return node_of(std::move(place), depth, why ? why : &own);
 }
@@ -163,7 +166,7 @@ bool TypedReader::fits(const json::value& v, const Place& place) const {
                                         : kNumber;
   if ((place.types & type) == 0) return false;
   for (const json::array* list : place.none_of)
-    if (std::find(list->begin(), list->end(), v) != list->end()) return false;
+    if (std::any_of(list->begin(), list->end(), [&](const json::value& x) { return same_value(x, v); })) return false;
   if (v.is_number()) {
     const double x = v.to_number<double>();
     const NumberLimits& n = place.number;
@@ -181,12 +184,27 @@ bool TypedReader::fits(const json::value& v, const Place& place) const {
   return true;
 }
 
+namespace {
+
+/// Is something said of what an object or an array holds, which values of an enum would have to be held to?
+template <class Place>
+bool says_more_of_insides(const Place& p) {
+  return !p.properties.empty() || !p.pattern_properties.empty() || !p.required.empty() || p.closed || p.map || p.names ||
+         p.min_properties > 0 || p.max_properties >= 0 || !p.prefix.empty() || !p.items.empty() || p.no_more_items >= 0 ||
+         p.unique || p.min_items > 0 || p.max_items >= 0;
+}
+
+}  // namespace
+
 TypedPtr TypedReader::of_values(const Place& place, std::string* why) {
   std::vector<const json::value*> left;
   for (const json::value* v : *place.values) {
     if (v->is_double() && !std::isfinite(v->get_double()))
       bad(place.pointer, "expected numbers that a double holds, got a larger one");
-    const bool twice = std::any_of(left.begin(), left.end(), [v](const json::value* x) { return *x == *v; });
+    const bool twice = std::any_of(left.begin(), left.end(), [v](const json::value* x) { return same_value(*x, *v); });
+    if (v->is_structured() && says_more_of_insides(place))
+      return not_done(place.pointer, "expected objects and arrays of an enum or a const without other keywords of them, got some"),
+             nullptr;
     if (fits(*v, place) && !twice) left.push_back(v);
   }
   if (left.empty())
@@ -367,16 +385,40 @@ void TypedReader::add_named(Place& place) {
   const Part any{.schema = &kTrue, .pointer = place.pointer + "/propertyNames", .trail = nullptr};
   for (const std::string& name : *place.names) {
     auto& parts = property(place, name);
-    if (parts.empty()) parts.push_back(place.others ? *place.others : any);
+    if (parts.empty()) parts.push_back(any);
   }
   place.has_required |= only;
 }
 
+/// What additionalProperties of each schema says of members that other schemas name.
+Status TypedReader::add_beyond(Place& place) {
+  static const json::value kFalse = false;
+  for (const Beyond& b : place.beyond) {
+    std::vector<ByteDfa> patterns;
+    for (const std::string& p : b.patterns) {
+      SLIP_TRY(ByteDfa one, compile_regex(p, false));
+      patterns.push_back(std::move(one));
+    }
+    for (auto& [name, parts] : place.properties) {
+      if (b.names.contains(name) ||
+          std::any_of(patterns.begin(), patterns.end(), [&](const ByteDfa& p) { return p.matches(name); }))
+        continue;
+      Part part = b.others;
+      if (part.schema == nullptr) part.schema = &kFalse;
+      parts.push_back(std::move(part));
+    }
+  }
+  return {};
+}
+
 TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* why) {
   TypedNode n{.kind = TypedNode::Kind::kObject};
-  n.closed = place.closed;
+  n.closed =
+      place.closed && std::all_of(place.beyond.begin(), place.beyond.end(), [](const Beyond& b) { return b.patterns.empty(); });
   Place known = place;
   if (place.names) add_named(known);
+  if (const Status patterns = add_beyond(known); !patterns)
+    return add(patterns.error().kind, place.pointer, patterns.error().message), nullptr;
   for (const std::string& name : place.required) {
     if (std::any_of(known.properties.begin(), known.properties.end(), [&](const auto& p) { return p.first == name; })) continue;
     if (place.closed) return *why = fmt::format("'{}' is required and no member", shown(name)), nullptr;
@@ -427,6 +469,8 @@ TypedPtr TypedReader::array_node(const Place& place, int depth, std::string* why
   n.max_items = std::min(n.max_items, kMostItems);
   for (size_t i = 0; i < place.prefix.size() && static_cast<int64_t>(i) < n.max_items; ++i) {
     std::vector<Part> parts = place.prefix[i];
+    for (const auto& [from, part] : place.items)
+      if (from <= i) parts.push_back(part);
     TypedPtr one = node(parts, fmt::format("{}/prefixItems/{}", place.pointer, i), depth + 1, why);
     if (!one) {
       n.max_items = static_cast<int64_t>(i);
@@ -435,14 +479,17 @@ TypedPtr TypedReader::array_node(const Place& place, int depth, std::string* why
     n.prefix.push_back(std::move(one));
   }
   const auto given = static_cast<int64_t>(place.prefix.size());
-  if (n.max_items > given && (place.no_more_items || (given > 0 && place.items.empty())))
-    n.max_items = std::max(n.min_items, given);
-  if (place.no_more_items) n.max_items = std::min(n.max_items, given);
+  const bool ends = place.no_more_items >= 0;
+  if (n.max_items > given && (ends || (given > 0 && place.items.empty()))) n.max_items = std::max(n.min_items, given);
+  if (ends) n.max_items = std::min({n.max_items, given, place.no_more_items});
   if (n.max_items > given && place.items.empty()) {
     not_done(place.pointer, "expected items, got none");
     return nullptr;
   }
-  if (n.max_items > given && !(n.item = node(place.items, place.pointer + "/items", depth + 1, why)))
+  n.prefix.resize(std::min(n.prefix.size(), static_cast<size_t>(std::max<int64_t>(0, n.max_items))));
+  std::vector<Part> items;
+  for (const auto& [from, part] : place.items) items.push_back(part);
+  if (n.max_items > given && !(n.item = node(items, place.pointer + "/items", depth + 1, why)))
     n.max_items = std::min(n.max_items, given);
   if (n.max_items < n.min_items) return nullptr;
   if (place.unique && n.max_items > 1) return without_repeats(n, place);
