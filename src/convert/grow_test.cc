@@ -3,11 +3,11 @@
 #include "convert/grow.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "base/json.h"
 #include "convert/quantize.h"
 #include "core/safetensors.h"
@@ -19,15 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kModels = fs::path(SLIP_SOURCE_DIR) / "models";
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / fmt::format("slip_grow_{}", ::getpid());
-  Folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-};
 
 /// Logits of some tokens, all rows in one pass; with the adapter where asked for.
 std::vector<float> logits_of(const fs::path& folder, WeightType type, bool adapter = false) {
@@ -57,7 +48,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 bool exact_here(const Grown& g) { return isa_choice().isa == Isa::kAvx512 ? g.same_bits_avx512 : g.same_bits_avx2; }
 
 TEST(Grow, SaysTheSameInEveryBit) {
-  const Folder root;
+  const test::TemporaryFolder root;
   for (const char* name : {"pair-draft", "tri", "demo"}) {
     for (const GrowOptions& o : {GrowOptions{.times = 4}, GrowOptions{.times = 1, .mlp = 3, .layers = 2},
                                  GrowOptions{.times = 4, .mlp = 2, .layers = 2}}) {
@@ -80,7 +71,7 @@ TEST(Grow, SaysTheSameInEveryBit) {
 }
 
 TEST(Grow, TakesTheDraftAdapterAlong) {
-  const Folder root;
+  const test::TemporaryFolder root;
   const auto grown = grow(kModels / "demo", root.path / "demo", {.times = 4, .layers = 2});
   ASSERT_TRUE(grown) << grown.error().message;
   const auto was = logits_of(kModels / "demo", WeightType::kBF16, true),
@@ -92,7 +83,7 @@ TEST(Grow, TakesTheDraftAdapterAlong) {
 }
 
 TEST(Grow, RefusesWhatItCannotGrow) {
-  const Folder root;
+  const test::TemporaryFolder root;
   const auto refused = [&](const fs::path& model, const GrowOptions& o, ErrorKind kind, const char* words) {
     const fs::path out = root.path / "refused";
     const auto made = grow(model, out, o);
@@ -132,7 +123,7 @@ TEST(Grow, RefusesWhatItCannotGrow) {
 }
 
 TEST(Grow, APackedFolderIsRefusedAndAGrownOnePacks) {
-  const Folder root;
+  const test::TemporaryFolder root;
   ASSERT_TRUE(grow(kModels / "pair-draft", root.path / "grown", {}));
   {
     auto packed = QuantizedFolder::make(root.path / "grown", root.path / "packed", {.type = WeightType::kI8, .compare = false});

@@ -3,11 +3,11 @@
 #include "convert/synthesize.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "convert/folder_writer.h"
 #include "models/model.h"
 
@@ -15,15 +15,6 @@ namespace slip {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / fmt::format("slip_synthesize_{}", ::getpid());
-  Folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-};
 
 int64_t parameters(const std::string& like) {
   const auto model = synthetic_model({.like = like});
@@ -46,7 +37,7 @@ TEST(Synthesize, HasAsManyParametersAsTheReleases) {
 }
 
 TEST(Synthesize, EveryTinyShapeLoadsAndAnswersDifferently) {
-  const Folder root;
+  const test::TemporaryFolder root;
   ThreadPool pool(2);
   for (const char* like : {"qwen2.5-vl-3b", "qwen2.5-0.5b", "nemotron-3b", "openvla-7b"}) {
     for (const char* dtype : {"bf16", "f32", "f16", "fp8"}) {
@@ -77,7 +68,7 @@ TEST(Synthesize, EveryTinyShapeLoadsAndAnswersDifferently) {
 }
 
 TEST(Synthesize, TheSameSeedGivesTheSameBytesWhateverTheThreads) {
-  const Folder root;
+  const test::TemporaryFolder root;
   std::vector<std::string> bytes;
   for (const auto& [seed, threads] : {std::pair{uint64_t{5}, 1}, {uint64_t{5}, 3}, {uint64_t{6}, 1}}) {
     ThreadPool pool(threads);
@@ -115,7 +106,7 @@ TEST(Synthesize, ThinnedOnesKeepTheWidths) {
 }
 
 TEST(Synthesize, RefusesWhatItCannotDo) {
-  const Folder root;
+  const test::TemporaryFolder root;
   ThreadPool pool(1);
   const auto kind = [&](const SynthesizeOptions& o, const fs::path& out) {
     const auto made = synthesize(o, out, pool);
@@ -131,7 +122,7 @@ TEST(Synthesize, RefusesWhatItCannotDo) {
 }
 
 TEST(AtomicFolder, ChecksTheDiskFirstAndLeavesNothing) {
-  const Folder root;
+  const test::TemporaryFolder root;
   const auto refused = AtomicFolder::create(root.path / "x", int64_t{1} << 60);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kResource);

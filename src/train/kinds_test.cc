@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
+#include "base/must_testing.h"
 #include "models/draft/block_pilot.h"
 #include "models/draft/commit_sampler.h"
 #include "models/draft/dflash.h"
@@ -25,20 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 const std::string kTarget = SLIP_SOURCE_DIR "/models/pair-target";
 
-template <class T>
-T must(Result<T> r) {
-  if (!r) throw std::runtime_error(r.error().message);
-  return std::move(*r);
-}
-
 class Kinds : public testing::Test {
  protected:
-  Kinds() {
-    std::string name = (fs::temp_directory_path() / "slip-kinds-XXXXXX").string();
-    root_ = fs::canonical(::mkdtemp(name.data()));
-  }
-  ~Kinds() override { fs::remove_all(root_); }
-
   TrainConfig config(const std::string& kind, json::object objective, const std::string& out) const {
     json::object data{
         {"kind", "simulated"}, {"first_seed", 5000000}, {"count", 1000}, {"model", kTarget + "/config.json"}, {"action_step", 0.1}};
@@ -87,7 +77,8 @@ class Kinds : public testing::Test {
     return {read_as_f32(*c.find(name)), c.find(name)->shape};
   }
 
-  fs::path root_;
+  test::TemporaryFolder folder_;
+  const fs::path& root_ = folder_.path;
 };
 
 TEST_F(Kinds, ADflashHeadIsTheEnginesRowForRow) {

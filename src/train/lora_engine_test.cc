@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/must_testing.h"
 #include "base/philox.h"
 #include "models/model.h"
 #include "train/loop/lora_example.h"
@@ -18,12 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 const fs::path kBase = fs::path(SLIP_FIXTURES) / "train/models/lora_base";
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) ADD_FAILURE() << r.error().message;
-  return std::move(*r);
-}
 
 /// One object for all tests of this file: the trainer's side with a random adapter, and the engine's with its folder.
 class LoraAndEngine : public ::testing::Test {

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "base/json/flaws.h"
-#include "form/automaton/token_automaton.h"
 #include "form/builtin/builtin.h"
+#include "form/schema/random_answer_testing.h"
 #include "form/schema/values.h"
 #include "form/schema_testing.h"
 #include "fuzz/byte_tokens.h"
@@ -50,52 +50,6 @@ std::vector<std::string> seeds_form() {
 
 namespace {
 
-/// Ids that may come next, END and ends that lead on included.
-std::vector<TokenId> allowed(const Field& f, int32_t state) {
-  std::vector<TokenId> out;
-  if (const TokenAutomaton* a = f.rules.automaton()) {
-    for (int32_t id = 0; id < 259; ++id)
-      if (a->mask(state).contains({id})) out.push_back({id});
-    return out;
-  }
-  for (const auto& e : f.rules.state(state).edges) out.push_back(e.id);
-  if (f.exits.empty() && f.end && f.rules.may_end(state)) out.push_back(*f.end);
-  for (const Exit& e : f.exits)
-    if (e.at_start ? state == 0 : f.rules.may_end(state)) out.push_back(e.end);
-  return out;
-}
-
-/// One field's content; the piece that it leads to, -1 where that is the next.
-int32_t random_field(const Field& f, PhiloxStream& r, std::vector<TokenId>& tokens) {
-  int32_t state = 0;
-  for (int32_t i = 0; !f.exits.empty() || i < f.budget; ++i) {
-    const auto choices = allowed(f, state);
-    require(!choices.empty() && i <= f.budget, "a field can always be ended");
-    const TokenId id = choices[r.below(static_cast<uint32_t>(choices.size()))];
-    if (ends(f, state, id))
-      return f.exits.empty() ? -1 : exit_piece(f, std::vector<TokenId>(state == 0 ? size_t{1} : size_t{2}, id));
-    tokens.push_back(id);
-    state = f.rules.next(state, id);
-    require(state >= 0, "a mask allows what the rules do");
-    if (f.closes && f.rules.complete(state)) return -1;
-  }
-  return -1;
-}
-
-std::vector<TokenId> random_answer(const Form& form, PhiloxStream& r) {
-  std::vector<TokenId> tokens;
-  for (int32_t at = 0; at < static_cast<int32_t>(form.pieces().size());) {
-    const Piece& piece = form.pieces()[static_cast<size_t>(at)];
-    int32_t next = -1;
-    if (const auto* run = std::get_if<FixedRun>(&piece))
-      tokens.insert(tokens.end(), run->ids.begin(), run->ids.end());
-    else
-      next = random_field(form.fields()[static_cast<size_t>(std::get<FieldRef>(piece).field)], r, tokens);
-    at = next >= 0 ? next : form.next_piece(at);
-  }
-  return tokens;
-}
-
 /// What valijson 1.0 reads otherwise than JSON Schema: patterns go over bytes, fractions are divided in doubles, OpenAPI's word is none of
 /// its own, and identifiers are fetched.
 bool is_beyond_valijson(const json::value& v) {
@@ -121,7 +75,7 @@ void run_answer(Bytes bytes) {
                  static_cast<uint64_t>(std::accumulate(bytes.begin(), bytes.end(), uint64_t{7},
                                                        [](uint64_t h, std::byte b) { return h * 31 + static_cast<uint64_t>(b); })));
   for (int k = 0; k < 3; ++k) {
-    const auto tokens = random_answer(form->form, r);
+    const auto tokens = test::random_answer(form->form, r);
     const std::string text = answer_text(*form, tokens, byte_tokenizer());
     const auto document = parse_json(text, "answer");
     require(static_cast<bool>(document), "an answer is JSON: " + text);

@@ -219,7 +219,7 @@ struct Table {
 };
 
 TEST(Residuals, RatesAndResidualsAreTheRecordedOnes) {
-  const auto file = read_json(std::string(SLIP_FIXTURES) + "/decode/rejection.json");
+  const auto file = read_json(std::filesystem::path(SLIP_FIXTURES) / "decode/rejection.json");
   ASSERT_TRUE(file);
   ChoiceBuffers out;
   for (const auto& law : file->at("laws").as_array()) {

@@ -2,11 +2,12 @@
 // Samples of record sets and of simulated scenes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <algorithm>
 #include <limits>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
+#include "base/must_testing.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
@@ -18,27 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-template <class T>
-T must(Result<T> r) {
-  if (!r) ADD_FAILURE() << r.error().message;
-  return std::move(*r);
-}
-
-class Folder {
- public:
-  explicit Folder(const std::string& name)
-      : path(fs::temp_directory_path() / ("slip_trainer_" + name + std::to_string(::getpid()))) {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  fs::path path;
-};
-
 // A set of records without pictures, and the demonstration model's configuration with one key changed.
 class RecordSource : public testing::Test {
  protected:
-  RecordSource() : set_("records"), model_("model") {
+  RecordSource() {
     auto w = must(sim::RecordSetWriter::create(set_.path, 7, 5, {}));
     for (uint64_t seed = 7; seed < 12; ++seed) EXPECT_TRUE(w.add(must(sim::make_record(seed, {}, false))));
     EXPECT_TRUE(w.finish());
@@ -60,7 +44,7 @@ class RecordSource : public testing::Test {
     EXPECT_EQ(source.error().kind, ErrorKind::kBadInput);
     return source.error().message;
   }
-  Folder set_, model_;
+  test::TemporaryFolder set_, model_;
   json::object config_, data_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "base/json.h"
 #include "train/loop/checkpoint.h"
 
@@ -22,8 +23,6 @@ namespace fs = std::filesystem;
 class Resume : public testing::Test {
  protected:
   Resume() {
-    std::string name = (fs::temp_directory_path() / "slip-resume-XXXXXX").string();
-    root_ = fs::canonical(::mkdtemp(name.data()));
     here_ = root_ / "here";
     away_ = root_ / "away";
     for (const fs::path& folder : {here_ / "words", away_}) fs::create_directories(folder);
@@ -31,7 +30,6 @@ class Resume : public testing::Test {
     EXPECT_TRUE(write_file(here_ / "c.json", kConfig));
     EXPECT_EQ(train(here_, {"--config", "c.json", "--steps", "2", "--out", "run"}), 0) << said_;
   }
-  ~Resume() override { fs::remove_all(root_); }
 
   /// The trainer's exit code, started in `folder`; its words are in said_.
   int train(const fs::path& folder, std::vector<std::string> arguments) {
@@ -56,7 +54,9 @@ class Resume : public testing::Test {
       "mask_token_id": 1},
     "data": {"kind": "toy", "vocab": 24, "prompt": 6, "fields": 2, "values": 3},
     "tokenizer": "words", "steps": 4, "batch": 1, "threads": 1, "out": "elsewhere"})";
-  fs::path root_, here_, away_;
+  test::TemporaryFolder folder_;
+  const fs::path& root_ = folder_.path;
+  fs::path here_, away_;
   std::string said_;
 };
 

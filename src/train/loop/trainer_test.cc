@@ -16,6 +16,8 @@
 #include <new>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
+#include "base/must_testing.h"
 #include "train/loop/batcher.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/loss_log.h"
@@ -25,23 +27,6 @@ namespace slip {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) ADD_FAILURE() << r.error().message;
-  return std::move(*r);
-}
-
-class Folder {
- public:
-  explicit Folder(const std::string& name)
-      : path(fs::temp_directory_path() / ("slip_trainer_" + name + std::to_string(::getpid()))) {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  fs::path path;
-};
 
 json::object tiny_config(const fs::path& out, const std::string& precision = "f32", bool vision = true) {
   json::object model =
@@ -68,7 +53,7 @@ TrainReport run(const json::object& config, const RunOptions& options) {
 std::string bytes_of(const fs::path& file) { return must(read_file(file)); }
 
 void expect_resume_is_exact(const std::string& precision) {
-  const Folder whole("whole"), halves("halves");
+  const test::TemporaryFolder whole, halves;
   json::object a = tiny_config(whole.path, precision), b = tiny_config(halves.path, precision);
   for (json::object* c : {&a, &b}) (*c)["ema_decay"] = 0.9, (*c)["accumulate"] = 2;
   run(a, {.quiet = true});
@@ -86,7 +71,7 @@ TEST(Trainer, StoppingAndResumingGivesTheSameBytesInFloat) { expect_resume_is_ex
 TEST(Trainer, StoppingAndResumingGivesTheSameBytesInBfloat16) { expect_resume_is_exact("bf16"); }
 
 TEST(Trainer, LearnsToCopyThePrompt) {
-  const Folder out("learns");
+  const test::TemporaryFolder out;
   json::object c = tiny_config(out.path, "f32", false);
   c["steps"] = 150, c["batch"] = 8, c["threads"] = 1;
   c["data"].as_object()["size"] = 4;
@@ -101,7 +86,7 @@ TEST(Trainer, LearnsToCopyThePrompt) {
 }
 
 TEST(Trainer, CheckpointIsAModelFolderAndTheOldestGo) {
-  const Folder out("folder"), tokenizer("tokenizer");
+  const test::TemporaryFolder out, tokenizer;
   ASSERT_TRUE(write_file(tokenizer.path / "tokenizer.json", "{}"));
   json::object c = tiny_config(out.path);
   c["save_every"] = 1, c["keep"] = 2, c["tokenizer"] = tokenizer.path.string(), c["store"] = "bf16";
@@ -119,7 +104,7 @@ TEST(Trainer, CheckpointIsAModelFolderAndTheOldestGo) {
 }
 
 TEST(Trainer, BatchesDoNotDependOnHowTheyAreAccumulated) {
-  const Folder a("one"), b("two");
+  const test::TemporaryFolder a, b;
   json::object whole = tiny_config(a.path), split = tiny_config(b.path);
   whole["batch"] = 4, whole["steps"] = 2;
   split["batch"] = 2, split["accumulate"] = 2, split["steps"] = 2;
@@ -131,7 +116,7 @@ TEST(Trainer, BatchesDoNotDependOnHowTheyAreAccumulated) {
 }
 
 TEST(Trainer, AScheduleByStepsDoesNotReadTheClock) {
-  const Folder timed("timed"), untimed("untimed");
+  const test::TemporaryFolder timed, untimed;
   json::object a = tiny_config(timed.path), b = tiny_config(untimed.path);
   for (json::object* c : {&a, &b}) (*c)["schedule"] = json::object{{"kind", "cosine"}, {"warmup", 2}};
   a["max_minutes"] = 20;
@@ -144,7 +129,7 @@ TEST(Trainer, AScheduleByStepsDoesNotReadTheClock) {
 }
 
 TEST(Trainer, AFailedCheckpointLeavesNoFolder) {
-  const Folder out("failed"), tokenizer("unreadable");
+  const test::TemporaryFolder out, tokenizer;
   fs::create_directories(tokenizer.path / "tokenizer.json");  // a folder of that name: cannot be copied
   json::object config = tiny_config(out.path);
   config["tokenizer"] = tokenizer.path.string(), config["steps"] = 1;
@@ -187,7 +172,7 @@ class EchoSource : public SampleSource {
 };
 
 TEST(Trainer, LearnsAGraphAndItsDrafts) {
-  const Folder out("graph");
+  const test::TemporaryFolder out;
   json::object config = tiny_config(out.path, "f32", false);
   config["model"].as_object()["diffusion_shift"] = 1;
   config["steps"] = 120, config["batch"] = 8, config["threads"] = 1;
@@ -204,7 +189,7 @@ TEST(Trainer, LearnsAGraphAndItsDrafts) {
 }
 
 TEST(Trainer, ObjectiveAndSourceMustSpeakOfTheSameAnswer) {
-  const Folder out("mismatch");
+  const test::TemporaryFolder out;
   json::object config = tiny_config(out.path, "f32", false);
   EchoSource fields;
   const auto sasd = must(TrainConfig::parse(config, "test"));
@@ -232,7 +217,7 @@ void write_letters(const fs::path& folder, const std::string& letters) {
 }
 
 TEST(Trainer, StartsFromAModelWithAnotherTokenizer) {
-  const Folder first("init_first"), second("init_second"), old_letters("old_letters"), new_letters("new_letters");
+  const test::TemporaryFolder first, second, old_letters, new_letters;
   write_letters(old_letters.path, "abcdef");
   write_letters(new_letters.path, "xfybaz");
   json::object config = tiny_config(first.path);
@@ -256,7 +241,7 @@ TEST(Trainer, StartsFromAModelWithAnotherTokenizer) {
   for (size_t before = 0; before < 24; ++before) EXPECT_FALSE(same(0, before) || same(2, before) || same(5, before));
   EXPECT_EQ(read_as_f32(*must(a.get(norm))), read_as_f32(*must(b.get(norm))));
 
-  const Folder third("init_third");
+  const test::TemporaryFolder third;
   config["out"] = third.path.string();
   config["model"].as_object()["text_config"].as_object()["intermediate_size"] = 56;
   const TrainConfig other = must(TrainConfig::parse(config, "test"));
@@ -275,7 +260,7 @@ class ThrowingSource : public SampleSource {
 
 template <class E>
 Error error_of_batches() {
-  const Folder out("batches");
+  const test::TemporaryFolder out;
   const TrainConfig c = must(TrainConfig::parse(tiny_config(out.path), "test"));
   ThrowingSource<E> source;
   Batcher batches(source, c, 1);
@@ -291,7 +276,7 @@ TEST(Batcher, ReportsWhatASourceThrows) {
 
 // The binary, interrupted while it trains: a checkpoint, exit code 130, nothing half written.
 TEST(TrainerBinary, WritesACheckpointOnInterruptAndExits130) {
-  const Folder out("interrupt");
+  const test::TemporaryFolder out;
   json::object c = tiny_config(out.path);
   c["steps"] = 1000000;
   ASSERT_TRUE(write_file(out.path / "c.json", pretty(c)));

@@ -8,18 +8,13 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/must_testing.h"
 #include "core/safetensors.h"
 
 namespace slip {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) ADD_FAILURE() << r.error().message;
-  return std::move(*r);
-}
 
 class QwenVl : public testing::TestWithParam<const char*> {};
 

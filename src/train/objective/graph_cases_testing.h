@@ -9,17 +9,12 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/must_testing.h"
 #include "train/data/source.h"
 
 namespace slip {
 
 inline const std::filesystem::path kDecode = std::filesystem::path(SLIP_FIXTURES) / "decode";
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) throw std::runtime_error(r.error().message);
-  return std::move(*r);
-}
 
 inline std::vector<TokenId> ids_of(const json::value& v) {
   std::vector<TokenId> out;

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/json.h"
+#include "base/must_testing.h"
 #include "base/philox.h"
 #include "core/safetensors.h"
 
@@ -16,12 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 const std::filesystem::path kFixtures = std::filesystem::path(SLIP_FIXTURES) / "train";
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) ADD_FAILURE() << r.error().message;
-  return std::move(*r);
-}
 
 std::vector<double> tensor(const Checkpoint& stored, const std::string& name) {
   const TensorView* t = stored.find(name);

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
+#include "base/must_testing.h"
 #include "base/philox.h"
 #include "core/safetensors.h"
 #include "train/loop/checkpoint.h"
@@ -21,12 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 const fs::path kFixtures = fs::path(SLIP_FIXTURES) / "train";
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) ADD_FAILURE() << r.error().message;
-  return std::move(*r);
-}
 
 DraftRule rule_of(bool shift) { return {.shift = shift, .has_mask = true, .mask = TokenId{1}}; }
 
@@ -169,16 +165,6 @@ void expect_off_path_untouched(Precision precision) {
 TEST(Lora, PassesWithoutItAreTheFrozenModelsBitForBitInFloat) { expect_off_path_untouched(Precision::kF32); }
 TEST(Lora, PassesWithoutItAreTheFrozenModelsBitForBitInBfloat16) { expect_off_path_untouched(Precision::kBF16); }
 
-class Folder {
- public:
-  explicit Folder(const std::string& name) : path(fs::temp_directory_path() / ("slip_lora_" + name + std::to_string(::getpid()))) {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  fs::path path;
-};
-
 /// A tiny model with images, taught for a moment: it drafts, but not well.
 json::object base_config(const fs::path& out) {
   const json::object model =
@@ -229,7 +215,7 @@ TrainReport run(const json::object& config, const RunOptions& options = {.quiet 
 
 /// The base model of these tests, trained once.
 const fs::path& base_model() {
-  static const Folder folder("base");
+  static const test::TemporaryFolder folder;
   static const fs::path checkpoint = run(base_config(folder.path)).checkpoint;
   return checkpoint;
 }
@@ -241,7 +227,7 @@ double mean_acceptance(std::span<const LossPoint> points) {
 }
 
 TEST(Lora, TrainingRaisesAcceptance) {
-  const Folder out("out");
+  const test::TemporaryFolder out;
   run(lora_config(base_model(), out.path, 60));
   const auto log = must(read_loss_log(out.path / "loss.jsonl"));
   const double before = mean_acceptance(std::span(log).first(8)), after = mean_acceptance(std::span(log).last(8));
@@ -250,7 +236,7 @@ TEST(Lora, TrainingRaisesAcceptance) {
 }
 
 TEST(Lora, StoppingAndResumingGivesTheSameBytesAtAnyNumberOfThreads) {
-  const Folder whole("whole"), halves("halves");
+  const test::TemporaryFolder whole, halves;
   const fs::path& model = base_model();
   json::object a = lora_config(model, whole.path, 4), b = lora_config(model, halves.path, 4);
   a["threads"] = 1, b["threads"] = 3;
@@ -264,7 +250,7 @@ TEST(Lora, StoppingAndResumingGivesTheSameBytesAtAnyNumberOfThreads) {
 }
 
 TEST(Lora, AnExampleIsTheDeployedLoop) {
-  const Folder folder("example");
+  const test::TemporaryFolder folder;
   const fs::path& model = base_model();
   const TrainConfig c = must(TrainConfig::parse(lora_config(model, folder.path, 1), "test"));
   const auto source = must(make_source(c.data, ""));
@@ -297,7 +283,7 @@ TEST(Lora, AnExampleIsTheDeployedLoop) {
 }
 
 TEST(Lora, WhatItCannotTeachIsRefused) {
-  const Folder out("refused");
+  const test::TemporaryFolder out;
   json::object c = base_config(out.path);
   c["objective"] = {{"kind", "lora"}};
   EXPECT_NE(TrainConfig::parse(c, "test").error().message.find("expected \"init\""), std::string::npos);

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/must_testing.h"
 #include "core/safetensors.h"
 #include "train/loop/optimizer.h"
 #include "train/model/model_torch.h"
@@ -15,12 +16,6 @@ namespace slip {
 namespace {
 
 const std::filesystem::path kFixtures = std::filesystem::path(SLIP_FIXTURES) / "train";
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) ADD_FAILURE() << r.error().message;
-  return std::move(*r);
-}
 
 json::object fixture(const std::string& name) { return must(read_json(kFixtures / name)).as_object(); }
 

@@ -9,17 +9,12 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/must_testing.h"
 #include "core/safetensors.h"
 
 namespace slip {
 
 inline const std::filesystem::path kStoredHeads = std::filesystem::path(SLIP_FIXTURES) / "heads";
-
-template <class T>
-T must(Result<T> r) {
-  if (!r) throw std::runtime_error(r.error().message);
-  return std::move(*r);
-}
 
 inline json::object stored_json(const std::string& name) { return must(read_json(kStoredHeads / name)).as_object(); }
 inline Checkpoint stored_tensors(const std::string& name) { return must(Checkpoint::open_file(kStoredHeads / name)); }

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "base/json.h"
 #include "core/safetensors.h"
 #include "train/parallel/launch.h"
@@ -174,15 +175,12 @@ int free_port() {
 class Together : public testing::Test {
  protected:
   Together() {
-    std::string name = (fs::temp_directory_path() / "slip-parallel-XXXXXX").string();
-    root_ = fs::canonical(::mkdtemp(name.data()));
     EXPECT_TRUE(write_file(root_ / "c.json", R"({"model": {"model_type": "qwen2", "hidden_size": 32, "num_hidden_layers": 2,
       "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 48, "vocab_size": 64, "tie_word_embeddings": true,
       "mask_token_id": 1},
       "data": {"kind": "toy", "vocab": 64, "prompt": 6, "fields": 2, "values": 3}, "optimizer": {"lr": 0.01},
       "steps": 6, "batch": 4, "accumulate": 3, "threads": 1, "save_every": 2, "keep": 0, "log_every": 1, "ema_decay": 0.9, "out": "x"})"));
   }
-  ~Together() override { fs::remove_all(root_); }
 
   pid_t start(int rank, int size, int port, const std::vector<std::string>& arguments) {
     const pid_t child = ::fork();
@@ -218,7 +216,8 @@ class Together : public testing::Test {
     return read_file(root_ / folder / "model.safetensors").value_or("none") +
            read_file(root_ / folder / "trainer.safetensors").value_or("none");
   }
-  fs::path root_;
+  test::TemporaryFolder folder_;
+  const fs::path& root_ = folder_.path;
 };
 
 TEST_F(Together, OneTwoAndFourProcessesMakeTheSameCheckpoint) {
