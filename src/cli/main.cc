@@ -90,9 +90,8 @@ void form_command(CLI::App& app, Chosen& chosen) {
   c->add_option("form", o.form, forms_help())->required()->type_name("FORM");
   c->add_option("-m,--model", o.model, "Hugging Face folder; without it counts of tokens are upper bounds")->type_name("MODEL");
   c->add_option("--unnorm-key", o.unnorm_key, "with a model of actions: whose statistics give the number of its numbers");
-  auto* schema = c->add_flag("--schema", o.schema, "print the form's JSON Schema document instead");
+  c->add_flag("--schema", o.schema, "print the form's JSON Schema document instead; with --check nothing more");
   c->add_flag("--check", o.check, "say only whether the schema is supported, or all that is wrong with it, with JSON pointers")
-      ->excludes(schema)
       ->excludes("--unnorm-key");
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return form(o); }, &o.json}; });

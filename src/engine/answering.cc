@@ -116,11 +116,13 @@ Status Answering::fit_positions(const Prompt& prompt, DecodeOptions& options) co
   const int32_t most = model_.config().max_positions;
   if (most <= 0) return {};
   if (form()) {
-    if (int64_t{prompt.next_position} + form()->length() <= most) return {};
+    // Along a graph every value has its own place; along the chain tokens are counted.
+    const int32_t of_form = options.visibility == Visibility::kGraph ? form()->length() : form()->longest();
+    if (int64_t{prompt.next_position} + of_form <= most) return {};
     return bad_input(
         "context: expected at most {} positions, which the model was made for (max_position_embeddings), got {} of the prompt "
         "and {} of the form",
-        most, prompt.next_position, form()->length());
+        most, prompt.next_position, of_form);
   }
   if (prompt.next_position >= most)
     return bad_input(
@@ -189,8 +191,17 @@ Result<std::vector<Decoded>> Answering::encode_and_decode() {
   return decode(*rows);
 }
 
-// A field of text whose budget ends within a character is no text: its last bytes show as U+FFFD.
+// Bytes that are no text show as U+FFFD: a field whose budget ends within a character, and free text with half of one anywhere but at its
+// limit, where it is left out.
 void Answering::check_characters() {
+  if (!form() && !model_.config().action) {
+    std::string bytes;
+    for (const TokenId t : out_.decoded.tokens) bytes += model_.tokenizer()->token_bytes(t);
+    if (const size_t stop = first_stop(bytes, request_.stop); stop != std::string::npos) bytes.resize(stop);
+    if (is_valid_utf8(out_.finish == Finish::kLength ? whole_characters(bytes) : std::string_view(bytes))) return;
+    out_.decoded.valid = false;
+    out_.remarks.emplace_back("text: it holds parts of characters, which show as U+FFFD");
+  }
   for (size_t f = 0; f < out_.decoded.fields.size() && f < out_.values.size(); ++f) {
     if (!std::holds_alternative<std::string>(out_.values[f])) continue;
     std::string bytes;
@@ -237,10 +248,8 @@ Status Answering::read(std::vector<Decoded> decoded) {
   out_.decoded = std::move(decoded.front());
   const std::vector<TokenId>& tokens = out_.decoded.tokens;
   out_.text = out_.form ? answer_text(*out_.form, tokens, tokenizer) : tokenizer.decode(tokens, true);
-  if (out_.form)
-    check_characters();
-  else
-    out_.finish = end_text(tokens, out_.text);
+  if (!out_.form) out_.finish = end_text(tokens, out_.text);
+  check_characters();
   out_.texts = {out_.text};
   out_.finishes = {out_.finish};
   for (size_t r = 1; r < decoded.size(); ++r) {

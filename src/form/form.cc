@@ -111,7 +111,8 @@ Status check_next(const Form::Parts& p) {
       return bad_input("form {}: expected piece {} to lead further on, got {}", p.name, i, p.next[static_cast<size_t>(i)]);
     if (const auto* ref = std::get_if<FieldRef>(&p.pieces[static_cast<size_t>(i)]))
       for (const Exit& e : p.fields[static_cast<size_t>(ref->field)].exits)
-        if (e.piece <= i) return bad_input("form {}: expected exits further on than piece {}, got {}", p.name, i, e.piece);
+        if (e.piece <= i || e.piece > n)
+          return bad_input("form {}: expected exits further on than piece {}, got {}", p.name, i, e.piece);
   }
   return {};
 }
@@ -226,7 +227,7 @@ Status check_length(const Form::Parts& p) {
     length += std::holds_alternative<FixedRun>(piece) ? static_cast<int64_t>(std::get<FixedRun>(piece).ids.size())
                                                       : p.fields[static_cast<size_t>(std::get<FieldRef>(piece).field)].budget;
   if (length <= kMostPositions) return {};
-  return bad_input("form {}: expected at most {} positions, got {}", p.name, kMostPositions, length);
+  return unsupported("form {}: expected at most {} positions, got {}", p.name, kMostPositions, length);
 }
 
 Status check_blocks(const Form::Parts& p, int32_t length) {
@@ -255,7 +256,24 @@ Result<Form> Form::make(Parts parts) {
   form.parts_ = std::move(parts);
   SLIP_TRY_(form.place_pieces());
   SLIP_TRY_(form.divide());
+  form.measure_ways();
   return form;
+}
+
+/// From the last piece back: what is behind a piece is measured before it.
+void Form::measure_ways() {
+  const size_t n = parts_.pieces.size();
+  std::vector<int32_t> behind(n + 1, 0);
+  for (size_t p = n; p-- > 0;) {
+    int32_t most = 0;
+    const auto* ref = std::get_if<FieldRef>(&parts_.pieces[p]);
+    const Field* field = ref ? &parts_.fields[static_cast<size_t>(ref->field)] : nullptr;
+    if (!field || field->exits.empty()) most = behind[static_cast<size_t>(next_piece(static_cast<int32_t>(p)))];
+    if (field)
+      for (const Exit& e : field->exits) most = std::max(most, behind[static_cast<size_t>(e.piece)]);
+    behind[p] = begin_[p + 1] - begin_[p] + most;
+  }
+  longest_ = behind[0];
 }
 
 /// Every position's fixed token, field and section.

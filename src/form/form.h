@@ -142,6 +142,8 @@ class Form {
   /// Fast-dDrive's inference partition (tests/fixtures/decode, partition.json): contiguous, covers 0 .. length.
   std::span<const Block> blocks() const { return blocks_; }
   int32_t length() const { return static_cast<int32_t>(fixed_.size()); }  // U: form positions, budgets reserved
+  /// Tokens of the longest answer: of all ways from the first piece to the last, the one of most tokens. length() where the form has one way.
+  int32_t longest() const { return longest_; }
   /// The fixed id at a form position, or nothing where a field's value goes.
   const std::optional<TokenId>& fixed_at(int32_t u) const { return fixed_[static_cast<size_t>(u)]; }
   /// The field that position u belongs to, or -1.
@@ -158,6 +160,7 @@ class Form {
  private:
   Status place_pieces();
   Status divide();
+  void measure_ways();
 
   Parts parts_;
   std::vector<Section> sections_;
@@ -165,6 +168,7 @@ class Form {
   std::vector<std::optional<TokenId>> fixed_;
   std::vector<int32_t> field_of_, section_of_, block_of_;
   std::vector<int32_t> begin_;  // per piece, and the length
+  int32_t longest_ = 0;
   bool branches_ = false;
 };
 

@@ -40,8 +40,11 @@ std::vector<int32_t> partition_ids(std::span<const uint8_t> is_value, std::span<
     for (int32_t u = s.begin; u < s.end; ++u)
       if (ids[static_cast<size_t>(u)] == kNone) ids[static_cast<size_t>(u)] = nearest(ids, u, s.end - s.begin + kReach);
   }
-  for (int32_t u = 0; u < n; ++u)
-    if (ids[static_cast<size_t>(u)] == kNone) ids[static_cast<size_t>(u)] = nearest(ids, u, n + kReach);
+  for (int32_t u = 0; u < n; ++u) {
+    if (ids[static_cast<size_t>(u)] != kNone) continue;
+    ids[static_cast<size_t>(u)] = nearest(ids, u, n + kReach);
+    if (ids[static_cast<size_t>(u)] == kNone) break;  // no position has one
+  }
   for (int32_t& id : ids)
     if (id == kNone) id = 0;
   return ids;

@@ -164,13 +164,12 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
   const auto form = compile_schema(schema, o.name(), of.tokens(of.rule));
   if (!form)
     out.push_back(problem_of(form.error(), o.name()));
-  else if (of.max_positions > 0 && form->form.length() >= of.max_positions)
-    out.push_back(
-        {.pointer = "#",
-         .message = fmt::format("expected an answer of fewer than {} tokens at its longest, since {} was made for so many with "
-                                "the prompt, got {}: smaller maxItems and maxLength help",
-                                of.max_positions, o.model, form->form.length()),
-         .kind = ErrorKind::kUnsupported});
+  else if (of.max_positions > 0 && form->form.longest() >= of.max_positions)
+    out.push_back({.pointer = "#",
+                   .message = fmt::format("expected a longest answer of fewer than {} tokens, for which {} was made together with "
+                                          "the prompt, got {}: smaller maxItems and maxLength help",
+                                          of.max_positions, o.model, form->form.longest()),
+                   .kind = ErrorKind::kUnsupported});
   return out;
 }
 

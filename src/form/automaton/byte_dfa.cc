@@ -158,8 +158,19 @@ Result<ByteDfa> ByteDfa::of(const ByteNfa& nfa, ByteNfa::Fragment f, bool marked
         if (e.first >= 0 && e.first <= symbol && symbol <= e.last) to.push_back(e.to);
     return sets.closure(std::move(to), nfa.edges_);
   };
+  // A border may be said more than once: `^(^a$)$`.
+  const auto past = [&](const std::vector<int32_t>& from, int marker) {
+    std::vector<int32_t> all = step(from, marker);
+    for (size_t before = 0; all.size() > before;) {
+      before = all.size();
+      const std::vector<int32_t> more = step(all, marker);
+      all.insert(all.end(), more.begin(), more.end());
+      all = sets.closure(std::move(all), nfa.edges_);
+    }
+    return all;
+  };
   const auto ends = [&](const std::vector<int32_t>& set) {
-    const std::vector<int32_t> at = marked ? step(set, ByteNfa::kEnd) : set;
+    const std::vector<int32_t> at = marked ? past(set, ByteNfa::kEnd) : set;
     return std::binary_search(at.begin(), at.end(), f.out);
   };
   std::map<std::vector<int32_t>, int32_t> number;
@@ -175,7 +186,7 @@ Result<ByteDfa> ByteDfa::of(const ByteNfa& nfa, ByteNfa::Fragment f, bool marked
     return at->second;
   };
   std::vector<int32_t> start = sets.closure({f.in}, nfa.edges_);
-  if (marked) start = step(start, ByteNfa::kBegin);
+  if (marked) start = past(start, ByteNfa::kBegin);
   if (state_of(std::move(start)) < 0) {
     d.next_.assign(d.classes_, -1);
     d.accepts_ = {0};

@@ -33,7 +33,19 @@ TEST(Regex, FindsWhatEcmaScriptFinds) {
   EXPECT_TRUE(matches("^(?=.*\\d)(?!0)[a-z0-9]{3,5}$", "ab1"));
   EXPECT_FALSE(matches("^(?=.*\\d)(?!0)[a-z0-9]{3,5}$", "abc"));
   EXPECT_FALSE(matches("^(?=.*\\d)(?!0)[a-z0-9]{3,5}$", "0bc"));
-  for (const char* pattern : {"(?=a)", "^a(?=b)", "^(?!a)b|c", "^(?!a)*b", "^(?!a", "^(?!(a)b"})
+  // Pydantic's Decimal of at most 8 digits, 2 of them behind the point.
+  const char* digits = "^(?!^[-+.]*$)[+-]?0*(?:\\d{0,6}|(?=[\\d.]{1,9}0*$)\\d{0,6}\\.\\d{0,2}0*$)$";
+  for (const char* text : {"1", "-123456", "123456.78", "000001.5", "+.25", "7.100"}) EXPECT_TRUE(matches(digits, text)) << text;
+  for (const char* text : {"", "-", "1234567", "1.234", "12a", "1234567.8"}) EXPECT_FALSE(matches(digits, text)) << text;
+  EXPECT_TRUE(matches("^a(?=b).*$", "abc"));
+  EXPECT_FALSE(matches("^a(?=b).*$", "acb"));
+  EXPECT_TRUE(matches("^a+(?!b)[a-c]c$", "aacc"));
+  EXPECT_FALSE(matches("^a+(?!b)[b-c]c$", "aabc"));
+  EXPECT_TRUE(matches("^a(?=b)", "abc"));
+  EXPECT_FALSE(matches("^a(?=b)", "a"));
+  EXPECT_TRUE(matches("^(^a$)$", "a"));
+  EXPECT_FALSE(matches("^(^a$)$", "aa"));
+  for (const char* pattern : {"(?=a)", "a(?=b)", "^(?!a)b|c", "^(?!a)*b", "^(?!a", "^(?!(a)b"})
     EXPECT_FALSE(compile_regex(pattern)) << pattern;
   EXPECT_FALSE(compile_regex("(a)\\1"));
   EXPECT_FALSE(compile_regex("a**"));

@@ -86,9 +86,9 @@ void not_negative(int32_t digits, int32_t decimals, int64_t a, int64_t b, const 
 
 /// Numbers whose digits, with `decimals` of them behind the point, are a multiple of `unit`.
 Result<ByteDfa> multiples_of(int64_t unit, int32_t decimals) {
-  constexpr int64_t kMost = 30000;
-  if (unit * (decimals + 1) > kMost)
-    return unsupported("expected a multipleOf of at most {} remainders, got {}", kMost, unit * (decimals + 1));
+  constexpr auto kMost = static_cast<int64_t>(ByteDfa::kMostStates) - 2;
+  if (unit > kMost / (decimals + 2))
+    return unsupported("expected a multipleOf of at most {} units of {} decimals, got {}", kMost / (decimals + 2), decimals, unit);
   // 0: start; 1: behind the sign; then remainders by digits behind the point: 0, and 1 .. decimals
   const auto code = [=](int32_t behind, int64_t r) { return static_cast<int32_t>(2 + behind * unit + r); };
   const auto next = [=](int32_t s, int byte) -> int32_t {

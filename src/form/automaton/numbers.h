@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers as JSON writes them without an exponent, within bounds and as multiples, as automata over their digits.
 #pragma once
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -18,7 +19,7 @@ std::optional<Decimal> decimal_of(double value);
 
 struct NumberLimits {
   bool integer = false;
-  double least = -1e300, most = 1e300;  // inclusive unless:
+  double least = -std::numeric_limits<double>::infinity(), most = -least;  // inclusive unless:
   bool above_least = false, below_most = false;
   std::vector<double> multiples;
 };

@@ -5,6 +5,7 @@
 #include "form/automaton/regex.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -324,12 +325,6 @@ class Reader {
 
 namespace {
 
-/// `^(?!A)B` and `^(?=A)B`: what A says of the text's begin, and B.
-struct LookAhead {
-  std::string condition, rest;
-  bool negative = false;
-};
-
 /// The place of the parenthesis that closes the group which begins at `open`; npos where there is none.
 size_t end_of_group(std::string_view pattern, size_t open) {
   int depth = 0;
@@ -348,42 +343,96 @@ size_t end_of_group(std::string_view pattern, size_t open) {
   return std::string_view::npos;
 }
 
-bool parts_at_top(std::string_view pattern) {
+/// Calls `see` with the place of each character that stands outside of classes, groups and escapes, until it says false.
+template <class See>
+void at_top(std::string_view pattern, const See& see) {
   bool in_class = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
-    if (c == '\\')
+    if (c == '\\') {
       ++i;
-    else if (in_class || c == '[')
+    } else if (in_class || c == '[') {
       in_class = c != ']';
-    else if (c == '(')
-      i = std::min(end_of_group(pattern, i), pattern.size());
-    else if (c == '|')
-      return true;
+    } else {
+      if (!see(i)) return;
+      if (c == '(') i = std::min(end_of_group(pattern, i), pattern.size());
+    }
   }
-  return false;
 }
 
-std::optional<LookAhead> look_ahead(std::string_view pattern) {
-  if (!pattern.starts_with("^(?!") && !pattern.starts_with("^(?=")) return std::nullopt;
-  const size_t end = end_of_group(pattern, 1);
-  if (end == std::string_view::npos || parts_at_top(pattern)) return std::nullopt;
-  const std::string_view rest = pattern.substr(end + 1);
-  if (!rest.empty() && std::string_view("*+?{").find(rest.front()) != std::string_view::npos) return std::nullopt;
-  std::string_view inside = pattern.substr(4, end - 4);
-  if (inside.starts_with('^') && !parts_at_top(inside)) inside.remove_prefix(1);  // said twice
-  return LookAhead{"^(?:" + std::string(inside) + ")", "^" + std::string(rest), pattern[3] == '!'};
+std::vector<std::string> alternatives_of(std::string_view pattern) {
+  std::vector<std::string> out;
+  size_t begin = 0;
+  at_top(pattern, [&](size_t i) {
+    if (pattern[i] == '|') out.emplace_back(pattern.substr(begin, i - begin)), begin = i + 1;
+    return true;
+  });
+  out.emplace_back(pattern.substr(begin));
+  return out;
 }
 
+bool is_ahead(std::string_view group) { return group.starts_with("(?!") || group.starts_with("(?="); }
+
+/// The first group of a pattern `^...` that is a look-ahead, or the last thing in it and holds one.
+struct Ahead {
+  size_t begin = 0, end = 0;  // of its parentheses
+  bool itself = false;
+};
+
+std::optional<Ahead> first_ahead(std::string_view pattern) {
+  if (!pattern.starts_with('^') || alternatives_of(pattern).size() > 1) return std::nullopt;
+  std::optional<Ahead> found;
+  bool unknown = false;
+  at_top(pattern, [&](size_t i) {
+    if (pattern[i] != '(') return true;
+    const size_t end = end_of_group(pattern, i);
+    if (end == std::string_view::npos) return !(unknown = true);
+    const std::string_view group = pattern.substr(i, end + 1 - i), behind = pattern.substr(end + 1);
+    const bool holds = group.find("(?=", 1) != std::string_view::npos || group.find("(?!", 1) != std::string_view::npos;
+    if (!is_ahead(group) && !holds) return true;
+    if (is_ahead(group) ? !behind.empty() && std::string_view("*+?{").find(behind.front()) != std::string_view::npos
+                        : behind.find_first_not_of('$') != std::string_view::npos)
+      return !(unknown = true);
+    found = Ahead{i, end, is_ahead(group)};
+    return false;
+  });
+  return unknown ? std::nullopt : found;
+}
+
+/// `^A(?=B)C`: A, and behind it what both B and C say of the rest; `^A(?:B|C)$`: one of `^AB$` and `^AC$`. Others hold no look-ahead, or
+/// are refused by the reader.
 Result<ByteDfa> compile_pattern(std::string_view pattern, bool json, int depth) {
   constexpr size_t kLongest = 4096;
   constexpr int kMostAhead = 8;
   if (pattern.size() > kLongest) return unsupported("expected a pattern of at most {} bytes, got {}", kLongest, pattern.size());
-  const auto ahead = depth < kMostAhead ? look_ahead(pattern) : std::nullopt;
+  const auto ahead = depth < kMostAhead ? first_ahead(pattern) : std::nullopt;
   if (!ahead) return Reader(pattern, json).read();
-  SLIP_TRY(const ByteDfa condition, compile_pattern(ahead->condition, json, depth + 1));
-  SLIP_TRY(const ByteDfa rest, compile_pattern(ahead->rest, json, depth + 1));
-  return ahead->negative ? ByteDfa::first_only(rest, condition) : ByteDfa::both(rest, condition);
+  const std::string before(pattern.substr(1, ahead->begin - 1)), behind(pattern.substr(ahead->end + 1));
+  if (!ahead->itself) {
+    size_t inside = ahead->begin + 1;
+    if (pattern.substr(inside).starts_with("?:"))
+      inside += 2;
+    else if (pattern.substr(inside).starts_with("?"))
+      return Reader(pattern, json).read();
+    std::vector<ByteDfa> ways;
+    for (const std::string& way : alternatives_of(pattern.substr(inside, ahead->end - inside))) {
+      SLIP_TRY(ByteDfa one, compile_pattern("^" + before + way + behind, json, depth + 1));
+      ways.push_back(std::move(one));
+    }
+    return ByteDfa::either(ways);
+  }
+  std::string_view condition = pattern.substr(ahead->begin + 3, ahead->end - ahead->begin - 3);
+  if (before.empty() && condition.starts_with('^') && alternatives_of(condition).size() == 1)
+    condition.remove_prefix(1);  // said twice
+  SLIP_TRY(const ByteDfa asked, compile_pattern("^(?:" + std::string(condition) + ")", json, depth + 1));
+  SLIP_TRY(const ByteDfa rest, compile_pattern("^" + behind, json, depth + 1));
+  auto both = pattern[ahead->begin + 2] == '!' ? ByteDfa::first_only(rest, asked) : ByteDfa::both(rest, asked);
+  if (!both || before.empty()) return both;
+  // What stands before it is a text of its own: borders in it would speak of another one.
+  if (before.find_first_of("^$") != std::string::npos) return Reader(pattern, json).read();
+  SLIP_TRY(const ByteDfa first, compile_pattern("^(?:" + before + ")$", json, depth + 1));
+  const std::array<ByteDfa, 2> parts{first, std::move(*both)};
+  return ByteDfa::concat(parts);
 }
 
 }  // namespace

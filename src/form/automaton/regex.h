@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regular expressions of JSON Schema's `pattern` (ECMA-262, Unicode mode): alternatives, groups, classes, repetitions, `^` and `$`
-// anywhere, and look-ahead directly behind the first `^`. What no automaton does here (other look-around, back references, word borders) is
-// refused by name.
+// anywhere, and look-ahead at the top of a pattern that begins with `^`, or in its last group. What no automaton does here (other
+// look-around, back references, word borders) is refused by name.
 #pragma once
 #include <string_view>
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "form/json_text.h"
+#include "form/schema/spelling.h"
 #include "form/schema/text.h"
 #include "form/schema/text_rules.h"
 #include "form/schema/typed/open_form.h"
@@ -31,8 +32,9 @@ struct Probe {
 
 class Compiler {
  public:
-  Compiler(FormText text, std::string_view name, const FormTokens& tokens)
-      : text_(std::move(text)), name_(name), tokens_(tokens), text_rules_(tokens, text_.layout) {}
+  /// `apart`: every piece is spelled by itself, for vocabularies that spell no whole answer as it is.
+  Compiler(FormText text, std::string_view name, const FormTokens& tokens, bool apart)
+      : text_(std::move(text)), name_(name), tokens_(tokens), text_rules_(tokens, text_.layout), apart_(apart) {}
 
   Result<CompiledForm> compile() {
     SLIP_TRY_(spell_fixed());
@@ -98,6 +100,7 @@ class Compiler {
   /// Cuts the probe's ids at the borders of its pieces; a token over a field's border is refused.
   Status cut(Probe& probe) const {
     if (text_.layout == Layout::kTokens) return spell(probe);
+    if (apart_) return spell_apart(probe);
     auto encoded = tokens_.tokenizer->encode(probe.text);
     if (!encoded) return Error{encoded.error().kind, fmt::format("form {}: {}", name_, encoded.error().message)};
     const std::vector<TokenId> ids = std::move(*encoded);
@@ -132,6 +135,26 @@ class Compiler {
       auto ids = text_.pieces[p].field < 0 ? Result(spelled_[p]) : tokens_.tokenizer->encode(probe.text.substr(begin, end - begin));
       if (!ids) return Error{ids.error().kind, fmt::format("form {}: {}", name_, ids.error().message)};
       probe.ids.push_back(std::move(*ids));
+    }
+    return {};
+  }
+
+  /// Numbers a character at a time, so that any digit may stand at any place.
+  Status spell_apart(Probe& probe) const {
+    for (size_t p = 0; p < text_.pieces.size(); ++p) {
+      const auto [begin, end] = probe.ranges[p];
+      std::string_view text = std::string_view(probe.text).substr(begin, end - begin);
+      const FieldSpec* f = text_.pieces[p].field < 0 ? nullptr : &text_.fields[static_cast<size_t>(text_.pieces[p].field)];
+      const std::string_view null = f && pads(*f) ? tokens_.tokenizer->token_text(*tokens_.null_token) : std::string_view();
+      const bool padded = !null.empty() && text.ends_with(null);
+      if (padded) text.remove_suffix(null.size());
+      const bool digits = f && std::holds_alternative<NumberFormat>(f->kind);
+      std::vector<TokenId>& ids = probe.ids.emplace_back();
+      for (size_t at = 0; at < text.size(); at += digits ? 1 : text.size()) {
+        SLIP_TRY(const std::vector<TokenId> more, spelled_alone(*tokens_.tokenizer, digits ? text.substr(at, 1) : text, name_));
+        ids.insert(ids.end(), more.begin(), more.end());
+      }
+      if (padded) ids.push_back(*tokens_.null_token);
     }
     return {};
   }
@@ -265,7 +288,8 @@ class Compiler {
       if (pads(spec) && ids.back() == *tokens_.null_token) ids.pop_back();
       if (!meaning.ids[w].empty() && meaning.ids[w] != ids)
         return bad_input("{}: expected one spelling of \"{}\" in tokens, got two", where(spec), shown(word));
-      if (spec.budget > 0 && ids.size() > static_cast<size_t>(spec.budget))
+      // Spelled apart, a word takes more tokens than in the vocabulary that the budget was counted in.
+      if (!apart_ && spec.budget > 0 && ids.size() > static_cast<size_t>(spec.budget))
         return bad_input("{}: expected at most {} tokens for \"{}\", got {}", where(spec), spec.budget, shown(word), ids.size());
       longest = std::max(longest, ids.size());
       shortest = std::min(shortest, ids.size());
@@ -276,7 +300,7 @@ class Compiler {
           meaning
               .ids[static_cast<size_t>(std::find(words.words.begin(), words.words.end(), spec.placeholder) - words.words.begin())];
     const bool padded = pads(spec);
-    f.budget = static_cast<int32_t>(padded && spec.budget > 0 ? static_cast<size_t>(spec.budget) : longest);
+    f.budget = static_cast<int32_t>(padded && spec.budget > 0 ? std::max(static_cast<size_t>(spec.budget), longest) : longest);
     f.rules = TokenRules::one_of(meaning.ids, padded ? tokens_.null_token : std::nullopt, f.budget);
     if (!padded && (shortest != longest || spec.end)) SLIP_TRY_(end_by_next_token(spec, piece, f));
     return FieldMeaning(std::move(meaning));
@@ -365,11 +389,18 @@ class Compiler {
   Form::Parts parts_;
   TextRules text_rules_;
   std::vector<std::vector<TokenId>> spelled_;  // of fixed pieces, in a layout of tokens
+  bool apart_;
 };
 
 }  // namespace
 
 namespace {
+
+/// Llama 2's kind: no text is spelled as it is, and a blank belongs to what follows it.
+bool puts_blank_in_front(const Tokenizer& tokenizer) {
+  const auto ids = tokenizer.encode("x");
+  return ids && !ids->empty() && tokenizer.token_bytes(ids->front()).starts_with(' ');
+}
 
 /// Does any object in the document have one of the keys?
 bool mentions(const json::value& v, std::span<const std::string_view> keys) {
@@ -426,7 +457,7 @@ Status check_schema(const json::value& schema, std::string_view name) {
 
 Result<CompiledForm> compile_trained(const json::value& schema, std::string_view name, const FormTokens& tokens) {
   SLIP_TRY(FormText text, read_schema(schema, name));
-  return Compiler(std::move(text), name, tokens).compile();
+  return Compiler(std::move(text), name, tokens, puts_blank_in_front(*tokens.tokenizer)).compile();
 }
 
 }  // namespace slip

@@ -37,8 +37,10 @@ Result<std::vector<TokenId>> render_text(const CompiledForm& f, size_t field, co
   if (!m.placeholder.empty() && value == m.placeholder) return f.form.fields()[field].placeholder;
   if (m.space && value.empty()) return bad_input("{}: expected text, got none", where(f, field));
   const std::string text = m.space ? " " + value : value;
-  SLIP_TRY(std::vector<TokenId> ids, tokenizer.encode(text));
-  if (tokenizer.decode(ids) != text)
+  SLIP_TRY(std::vector<TokenId> ids, tokenizer.encode_inside(text));
+  std::string spelled;
+  for (const TokenId id : ids) spelled += tokenizer.token_bytes(id);
+  if (spelled != text)
     return bad_input("{}: expected text in the tokenizer's normal form, got \"{}\"", where(f, field), shown(value));
   return ids;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which nodes exclude each other, and what a reader of schemas has to say at its end.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "form/schema/typed/reader.h"
 
@@ -50,20 +52,24 @@ bool arrays_exclude(const TypedNode& a, const TypedNode& b) {
 
 }  // namespace
 
-bool same_value(const json::value& a, const json::value& b) {
-  if (a.is_number() && b.is_number()) {
-    if (a.is_double() || b.is_double()) return a.to_number<double>() == b.to_number<double>();
-    return a == b;
+std::string canonical(const json::value& v) {
+  if (v.is_double()) {
+    const double d = v.get_double();
+    const bool whole = d == std::floor(d) && std::fabs(d) < 9.2e18;
+    return whole ? fmt::format("{}", static_cast<int64_t>(d)) : fmt::format("{}", d);
   }
-  if (a.is_array() && b.is_array())
-    return std::equal(a.get_array().begin(), a.get_array().end(), b.get_array().begin(), b.get_array().end(), same_value);
-  if (a.is_object() && b.is_object())
-    return a.get_object().size() == b.get_object().size() &&
-           std::all_of(a.get_object().begin(), a.get_object().end(), [&](const auto& m) {
-             const json::value* other = b.get_object().if_contains(m.key());
-             return other && same_value(m.value(), *other);
-           });
-  return a == b;
+  std::string out;
+  if (const json::array* a = v.if_array()) {
+    for (const json::value& x : *a) out += canonical(x) + ",";
+    return "[" + out + "]";
+  }
+  if (const json::object* o = v.if_object()) {
+    std::map<std::string, std::string> sorted;
+    for (const auto& m : *o) sorted[json::serialize(json::string(m.key()))] = canonical(m.value());
+    for (const auto& [key, value] : sorted) out += key + ":" + value + ",";
+    return "{" + out + "}";
+  }
+  return json::serialize(v);
 }
 
 bool excludes(const TypedNode& a, const TypedNode& b) {
@@ -164,10 +170,11 @@ bool write_tag(TypedPtr& a, const TypedNode& b) {
   return false;
 }
 
-/// Where objects begin alike, a member that tells them all apart is written first.
+/// Where objects begin alike, a member that tells them all apart is written first, and always: readers go by the tag of a union, also
+/// where something else would tell.
 void tell_apart_first(std::vector<TypedPtr>& objects) {
   const auto member = [](const TypedNode& n, const std::string& key) {
-    const auto at = std::find_if(n.members.begin(), n.members.end(), [&](const auto& m) { return m.key == key && m.required; });
+    const auto at = std::find_if(n.members.begin(), n.members.end(), [&](const auto& m) { return m.key == key; });
     return at == n.members.end() ? nullptr : &*at;
   };
   std::vector<TypedPtr*> all;
@@ -177,27 +184,29 @@ void tell_apart_first(std::vector<TypedPtr>& objects) {
   const auto tells = [&](const std::string& key) {
     for (const TypedPtr* a : all)
       for (const TypedPtr* b : all)
-        if (a != b && (!member(**a, key) || !member(**b, key) || !excludes(*member(**a, key)->node, *member(**b, key)->node)))
-          return false;
+        if (a != b && !excludes(*member(**a, key)->node, *member(**b, key)->node)) return false;
     return true;
   };
-  const auto spelled = [&](const std::string& key) {
+  const auto spelled = [&](const std::string& key, bool required) {
     return std::all_of(all.begin(), all.end(), [&](const TypedPtr* a) {
       const auto* m = member(**a, key);
-      return m && (m->node->kind == TypedNode::Kind::kConstant || m->node->kind == TypedNode::Kind::kChoice);
+      return m && (m->required || !required) &&
+             (m->node->kind == TypedNode::Kind::kConstant || m->node->kind == TypedNode::Kind::kChoice);
     });
   };
-  for (const auto& m : (*all.front())->members) {
-    const std::string key = m.key;
-    if (!spelled(key) || !tells(key)) continue;
-    for (TypedPtr* o : all) {
-      TypedNode n = **o;
-      const auto at = std::find_if(n.members.begin(), n.members.end(), [&](const auto& x) { return x.key == key; });
-      std::rotate(n.members.begin(), at, at + 1);
-      *o = std::make_shared<const TypedNode>(std::move(n));
+  for (const bool required : {true, false})
+    for (const auto& m : (*all.front())->members) {
+      const std::string key = m.key;
+      if (!spelled(key, required) || !tells(key)) continue;
+      for (TypedPtr* o : all) {
+        TypedNode n = **o;
+        const auto at = std::find_if(n.members.begin(), n.members.end(), [&](const auto& x) { return x.key == key; });
+        at->required = true;
+        std::rotate(n.members.begin(), at, at + 1);
+        *o = std::make_shared<const TypedNode>(std::move(n));
+      }
+      return;
     }
-    return;
-  }
 }
 
 }  // namespace slip

@@ -13,16 +13,13 @@
 namespace slip {
 namespace {
 
-constexpr std::array<std::string_view, 24> kAnnotations = {
-    "title",         "description", "default",       "examples", "example",      "deprecated",      "readOnly",
-    "writeOnly",     "$schema",     "$id",           "$comment", "$defs",        "definitions",     "id",
-    "$anchor",       "$vocabulary", "discriminator", "xml",      "externalDocs", "contentEncoding", "contentMediaType",
-    "contentSchema", "then",        "else"};
+constexpr std::array<std::string_view, 25> kAnnotations = {
+    "title",         "description", "default",       "examples",  "example",      "deprecated",      "readOnly",
+    "writeOnly",     "$schema",     "$id",           "$comment",  "$defs",        "definitions",     "id",
+    "$anchor",       "$vocabulary", "discriminator", "xml",       "externalDocs", "contentEncoding", "contentMediaType",
+    "contentSchema", "then",        "else",          "components"};  // components: OpenAPI's $defs
 
 constexpr size_t kMostNames = 256;
-constexpr int kMostReferences = 3;  // of the same name inside of each other: a recursion goes so deep
-
-std::string_view view(const json::string& s) { return {s.data(), s.size()}; }
 
 }  // namespace
 
@@ -45,7 +42,7 @@ TypedReader::Part TypedReader::below(const Part& at, std::string_view key, const
 std::optional<int64_t> TypedReader::count(const json::value& v, const std::string& pointer) {
   double d = -1;
   if (v.is_number()) d = v.to_number<double>();
-  if (d >= 0 && d <= 1e9 && d == std::floor(d)) return static_cast<int64_t>(d);
+  if (d >= 0 && d == std::floor(d)) return static_cast<int64_t>(std::min(d, 1e9));  // more than any answer has
   bad(pointer, fmt::format("expected a count, got {}", shown_json(v)));
   return std::nullopt;
 }
@@ -59,6 +56,7 @@ std::optional<double> TypedReader::number(const json::value& v, const std::strin
 std::vector<TypedReader::Part>& TypedReader::property(Place& place, const std::string& key) {
   for (auto& [name, parts] : place.properties)
     if (name == key) return parts;
+  work_ += static_cast<int64_t>(place.properties.size() / 64);
   return place.properties.emplace_back(key, std::vector<Part>{}).second;
 }
 
@@ -102,10 +100,11 @@ void TypedReader::keyword(std::string_view key, const json::value& v, const json
         return not_done(pointer, fmt::format("expected at most {} values, got {}", kMostItems, v.get_array().size()));
       for (const json::value& x : v.get_array()) values.push_back(&x);
     }
-    if (place.values)
-      std::erase_if(values, [&](const json::value* x) {
-        return std::none_of(place.values->begin(), place.values->end(), [&](const json::value* y) { return same_value(*x, *y); });
-      });
+    if (place.values) {
+      std::set<std::string> known;
+      for (const json::value* y : *place.values) known.insert(canonical(*y));
+      std::erase_if(values, [&](const json::value* x) { return !known.contains(canonical(*x)); });
+    }
     place.values = std::move(values);
     return;
   }
@@ -144,30 +143,6 @@ void TypedReader::type(const json::value& v, const Part& at, Place& place) {
   if (nullable && nullable->is_bool() && nullable->get_bool()) types |= kNull;
   place.typed = true;
   place.types &= types;
-}
-
-void TypedReader::reference(const json::value& v, const Part& at, Place& place) {
-  const std::string pointer = at.pointer + "/$ref";
-  if (!v.is_string()) return bad(pointer, fmt::format("expected a reference, got {}", shown_json(v)));
-  const std::string name(view(v.get_string()));
-  if (!name.starts_with("#"))
-    return not_done(pointer, fmt::format("expected a reference into this document (#/...), got '{}'", shown(name)));
-  int times = 0, length = 0;
-  for (const Trail* t = at.trail.get(); t != nullptr; t = t->before.get(), ++length) times += t->reference == name;
-  if (times >= kMostReferences || length > 64) {
-    place.dead = fmt::format("'{}' leads to itself more than {} times", shown(name), kMostReferences);
-    return;
-  }
-  boost::system::error_code ec;
-  std::string path = name.substr(1);
-  for (size_t i = 0; (i = path.find('%', i)) != std::string::npos && i + 2 < path.size(); ++i)  // a URI's fragment
-    path.replace(i, 3, 1, static_cast<char>(std::strtol(path.substr(i + 1, 2).c_str(), nullptr, 16)));
-  const json::value* to = path.empty() ? &document_ : document_.find_pointer(path, ec);
-  if (to == nullptr || ec)
-    return bad(pointer, fmt::format("expected a reference to a schema of this document, got '{}'", shown(name)));
-  // Alone, a reference is what it refers to.
-  const bool inner = at.inner || at.schema->get_object().size() > 1;
-  gather({.schema = to, .pointer = name, .trail = std::make_shared<const Trail>(Trail{name, at.trail}), .inner = inner}, place);
 }
 
 bool TypedReader::number_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
@@ -226,6 +201,7 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
     place.hinted |= kObject;
     if (!v.is_object()) return bad(pointer, fmt::format("expected an object, got {}", shown_json(v))), true;
     for (const auto& member : v.get_object()) {
+      if (full()) return true;
       Part part = below(at, key, v);
       part.pointer += pointer_part(std::string_view(member.key()));
       part.schema = &member.value();
@@ -293,7 +269,12 @@ void TypedReader::property_names(const json::value& v, const Part& at, Place& pl
   if (word) take(*word);
   if (words && words->is_array())
     for (const json::value& name : words->get_array()) take(name);
-  if (!word && !(words && words->is_array())) return not_done(pointer, "expected names of an enum, got others");
+  const bool any = v.is_bool() ? v.get_bool() : o && std::all_of(o->begin(), o->end(), [](const auto& m) {
+                                                  return std::string_view(m.key()) == "type" && m.value() == "string";
+                                                });
+  if (any) return;
+  const bool none = v.is_bool();
+  if (!none && !word && !(words && words->is_array())) return not_done(pointer, "expected names of an enum, got others");
   if (names.size() > kMostNames)
     return not_done(pointer, fmt::format("expected at most {} names, got {}", kMostNames, names.size()));
   place.hinted |= kObject;
@@ -345,106 +326,6 @@ bool TypedReader::array_keyword(std::string_view key, const json::value& v, cons
   else
     place.items.emplace_back(own, below(at, key, v));
   return true;
-}
-
-bool TypedReader::group_keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place) {
-  const std::string pointer = at.pointer + pointer_part(key);
-  if (key == "if") return condition(all, at, place), true;
-  if (key == "dependentRequired" || key == "dependentSchemas" || key == "dependencies") return dependent(key, v, at, place), true;
-  if (key == "not") return negation(v, at, place), true;
-  if (key != "anyOf" && key != "oneOf" && key != "allOf") return false;
-  if (!v.is_array() || v.get_array().empty()) return bad(pointer, fmt::format("expected schemas, got {}", shown_json(v))), true;
-  if (v.get_array().size() > 256)
-    return not_done(pointer, fmt::format("expected at most 256 alternatives, got {}", v.get_array().size())), true;
-  Group group{.alternatives = {}, .pointer = pointer, .exclusive = key == "oneOf"};
-  for (size_t i = 0; i < v.get_array().size(); ++i) {
-    Part part{.schema = &v.get_array()[i], .pointer = fmt::format("{}/{}", pointer, i), .trail = at.trail, .inner = true};
-    if (key == "allOf")
-      gather(part, place);
-    else
-      group.alternatives.push_back({std::move(part)});
-  }
-  if (key != "allOf") place.groups.push_back(std::move(group));
-  return true;
-}
-
-/// `not`: of anything, of nothing, of values, of types.
-void TypedReader::negation(const json::value& v, const Part& at, Place& place) {
-  const std::string pointer = at.pointer + "/not";
-  const json::object* o = v.if_object();
-  if ((o && o->empty()) || (v.is_bool() && v.get_bool())) return void(place.dead = "nothing is valid here (not of anything)");
-  if (v.is_bool()) return;
-  const std::string_view how = o && o->size() == 1 ? std::string_view(o->begin()->key()) : std::string_view();
-  if (how == "enum" && o->begin()->value().is_array()) return place.none_of.push_back(&o->begin()->value().get_array());
-  if (how == "const") {
-    lists_.push_back(std::make_unique<json::array>(json::array{o->begin()->value()}));
-    return place.none_of.push_back(lists_.back().get());
-  }
-  if (how == "type") {
-    Place other;
-    type(o->begin()->value(), {.schema = &v, .pointer = pointer, .trail = at.trail}, other);
-    if ((other.types & kNumber) != 0 || (other.types & kInteger) == 0) {  // not of integers alone would leave numbers with a point
-      place.types &= ~other.types;
-      return;
-    }
-  }
-  not_done(pointer, "expected no `not`, or one of an enum, a const or types alone (but integer), got another");
-}
-
-/// A member that asks for others, or for a schema: as two alternatives, with it and what it asks for, or without it.
-void TypedReader::dependent(std::string_view key, const json::value& v, const Part& at, Place& place) {
-  const std::string pointer = at.pointer + pointer_part(key);
-  if (!v.is_object()) return bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
-  const auto made = [&](json::object schema) {
-    schemas_.push_back(std::make_unique<json::value>(std::move(schema)));
-    return Part{.schema = schemas_.back().get(), .pointer = pointer, .trail = at.trail};
-  };
-  for (const auto& [name, asked] : v.get_object()) {
-    json::array names{json::string(name)};
-    if (asked.is_array()) names.insert(names.end(), asked.get_array().begin(), asked.get_array().end());
-    Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
-    group.alternatives.push_back({made({{"required", std::move(names)}})});
-    if (!asked.is_array()) {
-      Part also = below(at, key, asked);
-      also.pointer += pointer_part(std::string_view(name));
-      group.alternatives.back().push_back(std::move(also));
-    }
-    group.alternatives.push_back({made({{"properties", {{name, false}}}, {"required", json::array()}})});
-    place.groups.push_back(std::move(group));
-  }
-}
-
-/// if/then/else on the values of one member, as two alternatives: the member is one of them and `then` holds, or none and `else` does.
-void TypedReader::condition(const json::object& all, const Part& at, Place& place) {
-  const std::string pointer = at.pointer + "/if";
-  const json::object* test = all.at("if").if_object();
-  const json::value* properties = test ? test->if_contains("properties") : nullptr;
-  const bool one = properties && properties->is_object() && properties->get_object().size() == 1;
-  const json::object* member = one ? properties->get_object().begin()->value().if_object() : nullptr;
-  const json::value* values = member && member->size() == 1 ? &member->begin()->value() : nullptr;
-  const std::string_view how = values ? std::string_view(member->begin()->key()) : std::string_view();
-  if (!values || (how != "const" && !(how == "enum" && values->is_array())))
-    return not_done(pointer, "expected a condition on one member's const or enum, got another");
-  const std::string key(std::string_view(properties->get_object().begin()->key()));
-  static const json::value kTrue = true;
-  const auto branch = [&](const char* name) {
-    const json::value* v = all.if_contains(name);
-    return v ? below(at, name, *v) : Part{.schema = &kTrue, .pointer = at.pointer, .trail = at.trail};
-  };
-  const json::array* list = nullptr;
-  if (how == "enum") {
-    list = &values->get_array();
-  } else {
-    lists_.push_back(std::make_unique<json::array>(json::array{*values}));
-    list = lists_.back().get();
-  }
-  Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
-  group.alternatives.push_back({below(at, "if", all.at("if")), branch("then")});
-  Part negated{.schema = nullptr, .pointer = key, .trail = at.trail};
-  negated.none_of = list;
-  group.alternatives.push_back({branch("else"), negated});
-  place.required.insert(key);  // an answer says which way it goes
-  place.groups.push_back(std::move(group));
 }
 
 bool TypedReader::own_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {

@@ -55,7 +55,8 @@ class OpenCompiler {
     int64_t fixed = 0;
     for (const Piece& p : parts_.pieces)
       if (const auto* run = std::get_if<FixedRun>(&p)) fixed += static_cast<int64_t>(run->ids.size());
-    if (fixed > kMostFixed) return bad_input("form {}: expected at most {} tokens of fixed text, got {}", name_, kMostFixed, fixed);
+    if (fixed > kMostFixed)
+      return unsupported("form {}: expected at most {} tokens of fixed text, got {}", name_, kMostFixed, fixed);
     parts_.name = name_;
     parts_.section_names = shape_.section_names;
     parts_.block_size = shape_.block_size;
@@ -144,7 +145,7 @@ class OpenCompiler {
     const int32_t leaf = n().leaf;
     if (leaf != Tree::kNone && !n().below.empty()) SLIP_TRY_(starts_otherwise(tree, at, leaf));
     if (leaf >= 0) ids.pop_back();  // the slot's entry
-    if (parts_.pieces.size() > kMostPieces) return bad_input("form {}: expected at most {} pieces, got more", name_, kMostPieces);
+    if (parts_.pieces.size() > kMostPieces) return unsupported("form {}: expected at most {} pieces, got more", name_, kMostPieces);
     if (ids.empty()) {
       if (!first && field >= 0) open_.push_back({static_cast<int32_t>(parts_.pieces.size()) - 1, -1, -1, leaf});
       from_[leaf].push_back(field);

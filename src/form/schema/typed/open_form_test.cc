@@ -216,6 +216,66 @@ TEST(OpenForm, BoundsBeyondOurDigitsAreNoContradiction) {
   EXPECT_EQ(answers_or_message(R"({"type": "object", "properties": {"a": {"type": "number", "minimum": 1e11}}})"), "valid");
 }
 
+/// A union's tag is written in every answer, also where its default makes it optional and another member would tell.
+TEST(OpenForm, WritesTheTagOfAUnion) {
+  const Tokenizer t = test::character_tokenizer();
+  const auto schema = *parse_json(R"({"oneOf": [
+    {"type": "object", "properties": {"width": {"type": "integer", "minimum": 0, "maximum": 9}, "kind": {"const": "lane", "default": "lane"}}, "required": ["width"]},
+    {"type": "object", "properties": {"kind": {"const": "sign", "default": "sign"}, "text": {"type": "boolean"}}, "required": ["text"]}],
+    "discriminator": {"propertyName": "kind"}})",
+                                  "test");
+  const auto form = compile_schema(schema, "f", {&t, std::nullopt, t.size()});
+  ASSERT_TRUE(form) << form.error().message;
+  PhiloxStream r(3, 1);
+  for (int i = 0; i < 12; ++i)
+    EXPECT_THAT(answer_text(*form, test::random_answer(form->form, r), t), testing::StartsWith("{\"kind\": \""));
+}
+
+/// What people and generators write at the borders: large counts, names of any kind, anchors, large constants, Pydantic's Decimal.
+TEST(OpenForm, TakesWhatGeneratorsWriteAtTheBorders) {
+  for (
+      const char* text :
+      {R"({"type": "object", "properties": {"a": {"type": "string", "maxLength": 2147483647}, "b": {"type": "array", "items": {"type": "boolean"}, "maxItems": 9007199254740991}}})",
+       R"({"type": "object", "properties": {"a": {"type": "boolean"}}, "propertyNames": {"type": "string"}})",
+       R"({"type": "object", "properties": {"a": {"type": "boolean"}}, "propertyNames": true, "minProperties": 1})",
+       R"({"type": "object", "properties": {"a": {"$ref": "#flag"}}, "$defs": {"f": {"$anchor": "flag", "type": "boolean"}}})",
+       R"({"components": {"schemas": {"f": {"type": "boolean"}}}, "type": "object", "properties": {"a": {"$ref": "#/components/schemas/f"}}})",
+       R"({"type": "object", "properties": {"a": {"const": 1e308}, "b": {"enum": [-1e305, 2]}}})",
+       R"({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!^[-+.]*$)[+-]?0*(?:\\d{0,6}|(?=[\\d.]{1,9}0*$)\\d{0,6}\\.\\d{0,2}0*$)$"}}})"})
+    EXPECT_EQ(answers_or_message(text), "valid") << text;
+  const auto kind_of = [](std::string_view text) {
+    const Tokenizer t = test::character_tokenizer();
+    const auto form = compile_schema(*parse_json(text, "test"), "f", {&t, std::nullopt, t.size()});
+    return form ? std::optional<ErrorKind>() : form.error().kind;
+  };
+  for (const char* text : {R"({"type": "object", "properties": {"a": {"type": "integer", "multipleOf": 25000}}})",
+                           R"({"type": "object", "properties": {"a": {"type": "number", "multipleOf": 99.99}}})",
+                           R"({"type": "object", "properties": {"a": {"type": "boolean"}}, "minProperties": 2})"})
+    EXPECT_EQ(kind_of(text).value_or(ErrorKind::kUnsupported), ErrorKind::kUnsupported) << text;
+  EXPECT_EQ(
+      kind_of(R"({"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": false, "minProperties": 2})"),
+      ErrorKind::kBadInput);
+  EXPECT_THAT(answers_or_message(R"({"type": "array", "prefixItems": [{"type": "boolean"}], "items": false, "minItems": 2})"),
+              HasSubstr("minItems 2 is above"));
+  std::string chain = R"({"$ref": "#/$defs/s0", "$defs": {)";
+  for (int i = 0; i < 300; ++i) chain += fmt::format(R"("s{}": {{"$ref": "#/$defs/s{}"}}, )", i, i + 1);
+  EXPECT_THAT(answers_or_message(chain + R"("s300": {"type": "array", "items": {"type": "boolean"}}}})"),
+              HasSubstr("at most 64 references one behind another"));
+}
+
+/// Members that an answer may leave out count once along the longest way, not once on each.
+TEST(OpenForm, ALongestAnswerIsTheLongestWay) {
+  const Tokenizer t = test::character_tokenizer();
+  const auto one = *parse_json(R"({"oneOf": [{"type": "object", "properties": {"k": {"const": "a"}, "v": {"type": "boolean"}}},
+    {"type": "object", "properties": {"k": {"const": "b"}, "w": {"type": "string", "maxLength": 20}}}]})",
+                               "test");
+  const auto form = compile_schema(one, "f", {&t, std::nullopt, t.size()});
+  ASSERT_TRUE(form) << form.error().message;
+  EXPECT_LT(form->form.longest(), form->form.length());
+  PhiloxStream r(3, 1);
+  for (int i = 0; i < 20; ++i) EXPECT_LE(static_cast<int32_t>(test::random_answer(form->form, r).size()), form->form.longest());
+}
+
 /// Alternatives that no constant tells apart: by how their values begin, or behind what they share.
 TEST(OpenForm, TellsAlternativesApartByHowTheyBegin) {
   std::vector<std::pair<std::string, Tokenizer>> vocabularies;

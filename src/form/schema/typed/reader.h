@@ -91,6 +91,7 @@ class TypedReader {
   bool group_keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place);
   bool own_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   void type(const json::value& v, const Part& at, Place& place);
+  const json::value* referred(std::string path);
   void reference(const json::value& v, const Part& at, Place& place);
   void negation(const json::value& v, const Part& at, Place& place);
   void dependent(std::string_view key, const json::value& v, const Part& at, Place& place);
@@ -134,7 +135,8 @@ class TypedReader {
   std::set<std::string> said_;
   int64_t work_ = 0;
   const int64_t automata_before_ = ByteDfa::work();
-  std::map<std::string, std::shared_ptr<const ByteDfa>> languages_;  // by what is said of a value
+  std::map<std::string, std::shared_ptr<const ByteDfa>> languages_;   // by what is said of a value
+  std::optional<std::map<std::string, const json::value*>> anchors_;  // of the document, once one is asked for
   size_t nodes_ = 0;
   std::vector<std::unique_ptr<json::array>> lists_;    // of values that conditions leave out
   std::vector<std::unique_ptr<json::value>> schemas_;  // that dependent members ask for
@@ -145,8 +147,10 @@ class TypedReader {
 bool write_tag(TypedPtr& a, const TypedNode& b);
 /// Where objects begin alike, a member that tells them all apart is written first.
 void tell_apart_first(std::vector<TypedPtr>& objects);
-/// Equal as JSON Schema has it: numbers by value, objects in any order.
-bool same_value(const json::value& a, const json::value& b);
+/// The same text for values that are equal as JSON Schema has it: numbers by value, objects in any order.
+std::string canonical(const json::value& v);
+inline bool same_value(const json::value& a, const json::value& b) { return canonical(a) == canonical(b); }
+inline std::string_view view(const json::string& s) { return {s.data(), s.size()}; }
 /// A key as a part of a JSON pointer [RFC 6901].
 std::string pointer_part(std::string_view key);
 

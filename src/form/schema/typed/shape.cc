@@ -6,6 +6,7 @@
 #include "form/schema/typed/shape.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "form/json_text.h"
 
@@ -42,7 +43,6 @@ class Walk {
   struct Place {
     int32_t from;
     std::string text;
-    bool operator==(const Place&) const = default;
   };
   using Places = std::vector<Place>;
   struct At {
@@ -60,23 +60,29 @@ class Walk {
   };
 
   Status fits() const {
-    if (out_.slots.size() > kMostSlots) return bad_input("form {}: expected at most {} values, got more", form_, kMostSlots);
+    if (out_.slots.size() > kMostSlots) return unsupported("form {}: expected at most {} values, got more", form_, kMostSlots);
     if (ways_ > kMostWays || bytes_ > kMostBytes)
-      return bad_input("form {}: expected at most {} ways between values in {} bytes, got more", form_, kMostWays, kMostBytes);
+      return unsupported("form {}: expected at most {} ways between values in {} bytes, got more", form_, kMostWays, kMostBytes);
     return {};
   }
 
+  Error too_many_places() const {
+    return unsupported("form {}: expected at most {} ways side by side, got more", form_, kMostPlaces);
+  }
+
   Status write(Places& places, std::string_view text) {
-    if (places.size() > kMostPlaces)
-      return bad_input("form {}: expected at most {} ways side by side, got more", form_, kMostPlaces);
+    if (places.size() > kMostPlaces) return too_many_places();
     for (Place& p : places) p.text += text;
     bytes_ += places.size() * text.size();
     return fits();
   }
 
   static void merge(Places& into, Places more) {
+    std::unordered_set<std::string> known;
+    const auto name = [](const Place& p) { return fmt::format("{} {}", p.from, p.text); };
+    for (const Place& p : into) known.insert(name(p));
     for (Place& p : more)
-      if (std::find(into.begin(), into.end(), p) == into.end()) into.push_back(std::move(p));
+      if (known.insert(name(p)).second) into.push_back(std::move(p));
   }
 
   Status way(const Place& p, int32_t to) {
@@ -125,6 +131,7 @@ class Walk {
         }
       SLIP_TRY(Places behind, alike.size() > 1 ? objects(alike, places, at) : value(a, places, at));
       merge(all, std::move(behind));
+      if (all.size() > kMostPlaces) return too_many_places();
     }
     return all;
   }
@@ -171,7 +178,7 @@ class Walk {
 
   /// `none`: places before the first member that is written; `some`: behind one.
   Result<Places> members(std::vector<Rest> alternatives, Places none, Places some, const At& at, int32_t section) {
-    if (++depth_ > kMostPartings) return bad_input("form {}: expected at most {} levels, got more", form_, kMostPartings);
+    if (++depth_ > kMostPartings) return unsupported("form {}: expected at most {} levels, got more", form_, kMostPartings);
     Places all;
     while (!alternatives.empty()) {
       const Rest first = alternatives.front();

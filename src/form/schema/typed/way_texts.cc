@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "form/json_text.h"
+#include "form/schema/spelling.h"
 
 namespace slip {
 namespace {
@@ -19,23 +20,7 @@ std::string WayTexts::where(int32_t s) const {
                : fmt::format("form {}: {}", name_, shape_.slots[static_cast<size_t>(s)].node->pointer);
 }
 
-Result<std::vector<TokenId>> WayTexts::encode(std::string_view text) const {
-  auto ids = tokenizer_.encode_inside(text);
-  if (!ids) return Error{ids.error().kind, fmt::format("form {}: {}", name_, ids.error().message)};
-  std::string spelled;
-  for (const TokenId id : *ids) spelled += tokenizer_.token_bytes(id);
-  if (spelled == text) return ids;
-  const TokenTrie& trie = *tokenizer_.trie();
-  Ids bytes;  // what a tokenizer would write otherwise is spelled byte by byte
-  for (const char c : text) {
-    const auto single = std::string_view(&c, 1);
-    int32_t id = 0;
-    while (id < trie.size() && trie.bytes({id}) != single) ++id;
-    if (id == trie.size()) return bad_input("form {}: expected a tokenizer that spells \"{}\", got another", name_, shown(text));
-    bytes.push_back({id});
-  }
-  return bytes;
-}
+Result<std::vector<TokenId>> WayTexts::encode(std::string_view text) const { return spelled_alone(tokenizer_, text, name_); }
 
 Status WayTexts::start() {
   using Origin = std::pair<const std::vector<Way>*, const Way*>;

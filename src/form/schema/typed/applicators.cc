@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keywords that bring other schemas to a place: references, allOf, alternatives, conditions, dependent members and `not`.
+#include <algorithm>
+#include <cstdlib>
+
+#include "form/json_text.h"
+#include "form/schema/reader.h"
+#include "form/schema/typed/reader.h"
+
+namespace slip {
+namespace {
+
+constexpr int kMostReferences = 3;  // of the same name inside of each other: a recursion goes so deep
+constexpr int kMostTrail = 64;      // of any names
+
+}  // namespace
+
+/// What a URI's fragment names: a JSON pointer, or an $anchor.
+const json::value* TypedReader::referred(std::string path) {
+  for (size_t i = 0; (i = path.find('%', i)) != std::string::npos && i + 2 < path.size(); ++i)
+    path.replace(i, 3, 1, static_cast<char>(std::strtol(path.substr(i + 1, 2).c_str(), nullptr, 16)));
+  if (path.empty()) return &document_;
+  if (path.starts_with('/')) {
+    boost::system::error_code ec;
+    const json::value* to = document_.find_pointer(path, ec);
+    return ec ? nullptr : to;
+  }
+  if (!anchors_) {
+    anchors_.emplace();
+    std::vector<const json::value*> open{&document_};
+    while (!open.empty()) {
+      const json::value& v = *open.back();
+      open.pop_back();
+      if (const json::array* a = v.if_array())
+        for (const json::value& x : *a) open.push_back(&x);
+      if (const json::object* o = v.if_object()) {
+        for (const auto& m : *o) open.push_back(&m.value());
+        if (const json::value* anchor = o->if_contains("$anchor"); anchor && anchor->is_string())
+          anchors_->emplace(std::string(view(anchor->get_string())), &v);
+      }
+    }
+  }
+  const auto at = anchors_->find(path);
+  return at == anchors_->end() ? nullptr : at->second;
+}
+
+void TypedReader::reference(const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + "/$ref";
+  if (!v.is_string()) return bad(pointer, fmt::format("expected a reference, got {}", shown_json(v)));
+  const std::string name(view(v.get_string()));
+  if (!name.starts_with("#"))
+    return not_done(pointer, fmt::format("expected a reference into this document (#/...), got '{}'", shown(name)));
+  int times = 0, length = 0;
+  std::set<std::string_view> names{name};
+  for (const Trail* t = at.trail.get(); t != nullptr; t = t->before.get(), ++length) {
+    times += t->reference == name;
+    names.insert(t->reference);
+  }
+  if (length >= kMostTrail && static_cast<int>(names.size()) > length)  // none leads to itself
+    return not_done(pointer, fmt::format("expected at most {} references one behind another, got more", kMostTrail));
+  if (times >= kMostReferences || length >= kMostTrail) {
+    place.dead = fmt::format("'{}' leads to itself more than {} times", shown(name), kMostReferences);
+    return;
+  }
+  const json::value* to = referred(name.substr(1));
+  if (to == nullptr) return bad(pointer, fmt::format("expected a reference to a schema of this document, got '{}'", shown(name)));
+  // Alone, a reference is what it refers to.
+  const bool inner = at.inner || at.schema->get_object().size() > 1;
+  gather({.schema = to, .pointer = name, .trail = std::make_shared<const Trail>(Trail{name, at.trail}), .inner = inner}, place);
+}
+
+bool TypedReader::group_keyword(std::string_view key, const json::value& v, const json::object& all, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + pointer_part(key);
+  if (key == "if") return condition(all, at, place), true;
+  if (key == "dependentRequired" || key == "dependentSchemas" || key == "dependencies") return dependent(key, v, at, place), true;
+  if (key == "not") return negation(v, at, place), true;
+  if (key != "anyOf" && key != "oneOf" && key != "allOf") return false;
+  if (!v.is_array() || v.get_array().empty()) return bad(pointer, fmt::format("expected schemas, got {}", shown_json(v))), true;
+  if (v.get_array().size() > 256)
+    return not_done(pointer, fmt::format("expected at most 256 alternatives, got {}", v.get_array().size())), true;
+  Group group{.alternatives = {}, .pointer = pointer, .exclusive = key == "oneOf"};
+  for (size_t i = 0; i < v.get_array().size(); ++i) {
+    Part part{.schema = &v.get_array()[i], .pointer = fmt::format("{}/{}", pointer, i), .trail = at.trail, .inner = true};
+    if (key == "allOf")
+      gather(part, place);
+    else
+      group.alternatives.push_back({std::move(part)});
+  }
+  if (key != "allOf") place.groups.push_back(std::move(group));
+  return true;
+}
+
+/// `not`: of anything, of nothing, of values, of types.
+void TypedReader::negation(const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + "/not";
+  const json::object* o = v.if_object();
+  if ((o && o->empty()) || (v.is_bool() && v.get_bool())) return void(place.dead = "nothing is valid here (not of anything)");
+  if (v.is_bool()) return;
+  const std::string_view how = o && o->size() == 1 ? std::string_view(o->begin()->key()) : std::string_view();
+  if (how == "enum" && o->begin()->value().is_array()) return place.none_of.push_back(&o->begin()->value().get_array());
+  if (how == "const") {
+    lists_.push_back(std::make_unique<json::array>(json::array{o->begin()->value()}));
+    return place.none_of.push_back(lists_.back().get());
+  }
+  if (how == "type") {
+    Place other;
+    type(o->begin()->value(), {.schema = &v, .pointer = pointer, .trail = at.trail}, other);
+    if ((other.types & kNumber) != 0 || (other.types & kInteger) == 0) {  // not of integers alone would leave numbers with a point
+      place.types &= ~other.types;
+      return;
+    }
+  }
+  not_done(pointer, "expected no `not`, or one of an enum, a const or types alone (but integer), got another");
+}
+
+/// A member that asks for others, or for a schema: as two alternatives, with it and what it asks for, or without it.
+void TypedReader::dependent(std::string_view key, const json::value& v, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + pointer_part(key);
+  if (!v.is_object()) return bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
+  const auto made = [&](json::object schema) {
+    schemas_.push_back(std::make_unique<json::value>(std::move(schema)));
+    return Part{.schema = schemas_.back().get(), .pointer = pointer, .trail = at.trail};
+  };
+  for (const auto& [name, asked] : v.get_object()) {
+    json::array names{json::string(name)};
+    if (asked.is_array()) names.insert(names.end(), asked.get_array().begin(), asked.get_array().end());
+    Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
+    group.alternatives.push_back({made({{"required", std::move(names)}})});
+    if (!asked.is_array()) {
+      Part also = below(at, key, asked);
+      also.pointer += pointer_part(std::string_view(name));
+      group.alternatives.back().push_back(std::move(also));
+    }
+    group.alternatives.push_back({made({{"properties", {{name, false}}}, {"required", json::array()}})});
+    place.groups.push_back(std::move(group));
+  }
+}
+
+/// if/then/else on the values of one member, as two alternatives: the member is one of them and `then` holds, or none and `else` does.
+void TypedReader::condition(const json::object& all, const Part& at, Place& place) {
+  const std::string pointer = at.pointer + "/if";
+  const json::object* test = all.at("if").if_object();
+  const json::value* properties = test ? test->if_contains("properties") : nullptr;
+  const bool one = properties && properties->is_object() && properties->get_object().size() == 1;
+  const json::object* member = one ? properties->get_object().begin()->value().if_object() : nullptr;
+  const json::value* values = member && member->size() == 1 ? &member->begin()->value() : nullptr;
+  const std::string_view how = values ? std::string_view(member->begin()->key()) : std::string_view();
+  if (!values || (how != "const" && !(how == "enum" && values->is_array())))
+    return not_done(pointer, "expected a condition on one member's const or enum, got another");
+  const std::string key(std::string_view(properties->get_object().begin()->key()));
+  static const json::value kTrue = true;
+  const auto branch = [&](const char* name) {
+    const json::value* v = all.if_contains(name);
+    return v ? below(at, name, *v) : Part{.schema = &kTrue, .pointer = at.pointer, .trail = at.trail};
+  };
+  const json::array* list = nullptr;
+  if (how == "enum") {
+    list = &values->get_array();
+  } else {
+    lists_.push_back(std::make_unique<json::array>(json::array{*values}));
+    list = lists_.back().get();
+  }
+  Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
+  group.alternatives.push_back({below(at, "if", all.at("if")), branch("then")});
+  Part negated{.schema = nullptr, .pointer = key, .trail = at.trail};
+  negated.none_of = list;
+  group.alternatives.push_back({branch("else"), negated});
+  place.required.insert(key);  // an answer says which way it goes
+  place.groups.push_back(std::move(group));
+}
+
+}  // namespace slip
