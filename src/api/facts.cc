@@ -5,6 +5,8 @@
 #include "slipstream/model.h"
 #include "slipstream/request.h"
 
+#include "slip_commit.h"  // made by the build
+
 namespace slipstream {
 
 std::string_view version() { return SLIPSTREAM_VERSION; }

@@ -2,6 +2,7 @@
 // slipstream::parse_messages: a conversation as chat interfaces write it.
 #include "api/boundary.h"
 #include "base/json.h"
+#include "base/json/flaws.h"
 #include "slipstream/model.h"
 #include "slipstream/request.h"
 
@@ -58,6 +59,7 @@ Result<slipstream::Message> read_message(const json::value& v, const std::string
 
 Result<std::vector<slipstream::Message>> parse(std::string_view document, std::string_view name) {
   SLIP_TRY(const json::value v, parse_json(document, name));
+  SLIP_TRY_(check_json(document, name));
   const json::array* a = v.if_array();
   if (!a && v.is_object()) {  // a request of a chat interface
     const json::value* inner = v.get_object().if_contains("messages");

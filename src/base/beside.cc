@@ -85,6 +85,8 @@ bool remove_leftovers(const fs::path& folder, std::string_view prefix) {
   return others;
 }
 
+bool is_being_written(const fs::path& file) { return remove_leftovers(file.parent_path(), file.filename().string() + ".tmp-"); }
+
 Result<Held> hold_folder(const fs::path& folder) {
   Held out(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (out.fd() < 0) return bad_input("{}: expected a folder to write to, got: {}", folder.string(), std::strerror(errno));

@@ -35,6 +35,9 @@ bool hold(int fd);
 /// Removes the temporaries in `folder` whose names begin with `prefix` and that nobody holds. Are there others, which somebody is writing?
 bool remove_leftovers(const std::filesystem::path& folder, std::string_view prefix);
 
+/// Is somebody writing a file of this name beside its place (AtomicFile)?
+bool is_being_written(const std::filesystem::path& file);
+
 /// Holds a folder that is there against other writers. kBadInput names the folder where another process holds it.
 Result<Held> hold_folder(const std::filesystem::path& folder);
 

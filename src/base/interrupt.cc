@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <mutex>
@@ -20,11 +21,11 @@ namespace slip {
 namespace {
 
 std::atomic<bool> g_interrupted{false};
-std::atomic<int> g_grace_ms{100};
+std::atomic<int> g_grace_ms{60};
 int g_pipe[2] = {-1, -1};
 
 struct Temporaries {
-  std::mutex mutex;
+  std::timed_mutex mutex;
   std::atomic<bool> ending{false};  // those who come again and again leave the mutex to the handler
   std::set<std::string> files;
 };
@@ -44,8 +45,9 @@ void on_signal(int) {
 
 [[noreturn]] void end_now() {
   temporaries().ending = true;
-  const std::lock_guard lock(temporaries().mutex);  // to the end
-  for (const std::string& f : temporaries().files) {
+  // Held to the end. A thread that the system keeps in an open, as a network's may, is not waited for: the next run removes what it leaves.
+  const std::unique_lock lock(temporaries().mutex, std::chrono::seconds(1));
+  for (const std::string& f : lock ? temporaries().files : std::set<std::string>()) {
     // The other threads still run and may put another file into a folder under our hands: out of their reach first, then away.
     const std::string gone = f + ".gone";
     std::error_code ec;

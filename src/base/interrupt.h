@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C: the first SIGINT, SIGTERM or SIGHUP raises a flag that long work polls; the second one (or no poll within 100 ms after
+// Ctrl-C: the first SIGINT, SIGTERM or SIGHUP raises a flag that long work polls; the second one (or no end within 60 ms after
 // the first) removes unfinished output files and ends the process with exit code 130.
 #pragma once
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace slip {
 /// where it is (nohup); SIGXFSZ is ignored, so that a write beyond the limit on file sizes fails with EFBIG.
 /// `grace_ms`: how long polled work may take to come to an end by itself (a trainer writes its checkpoint: give it longer).
 /// `words`: said on stderr at once, where coming to an end takes longer.
-void install_interrupt_handler(int grace_ms = 100, const char* words = nullptr);
+void install_interrupt_handler(int grace_ms = 60, const char* words = nullptr);
 /// For commands whose end takes longer (a server drains). Before the first signal.
 void set_interrupt_grace(int grace_ms);
 /// Whether the user asked to stop. Cheap; poll it between passes, records, rows.

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "base/beside.h"
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "base/line_file.h"
 #include "base/standard_streams.h"
 
 namespace slip {
@@ -132,6 +134,33 @@ TEST_F(Files, AFolderHasOneWriter) {
     EXPECT_NE(second.error().message.find("nobody else is writing"), std::string::npos) << second.error().message;
   }
   EXPECT_TRUE(hold_folder(folder_));
+}
+
+TEST_F(Files, LinesGoOnBehindThoseThatAreThere) {
+  const fs::path file = folder_ / "far" / "away" / "lines.jsonl";
+  std::vector<std::string> seen;
+  const auto take = [&](std::string_view line, int64_t number) -> Status {
+    EXPECT_EQ(number, static_cast<int64_t>(seen.size()) + 1);
+    seen.emplace_back(line);
+    return {};
+  };
+  {
+    auto lines = LineFile::open(file, take);
+    ASSERT_TRUE(lines) << lines.error().message;
+    EXPECT_TRUE(lines->add("one"));
+    EXPECT_TRUE(lines->add("two"));
+    EXPECT_TRUE(lines->sync());
+    const auto second = LineFile::open(file, take);
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().message.find("nobody else is writing to"), std::string::npos);
+  }
+  std::ofstream(file, std::ios::app) << "thr";  // cut off by a kill
+  auto lines = LineFile::open(file, take);
+  ASSERT_TRUE(lines) << lines.error().message;
+  EXPECT_EQ(seen, (std::vector<std::string>{"one", "two"}));
+  EXPECT_TRUE(lines->add("three"));
+  EXPECT_EQ(*read_file(file), "one\ntwo\nthree\n");
+  EXPECT_FALSE(LineFile::open(folder_, take)) << "a folder";
 }
 
 TEST_F(Files, AStreamIsReadToItsEnd) {

@@ -54,9 +54,8 @@ bool& is_quiet() {
   return quiet;
 }
 
-Result<std::string> read_piped(const std::string& file) {
-  constexpr size_t kMostBytes = size_t{1} << 30;
-  return file == "-" ? read_input(file) : read_stream(file, kMostBytes);
+Result<std::string> read_piped(const std::string& file, size_t most_bytes) {
+  return file == "-" ? read_input(file, most_bytes) : read_stream(file, most_bytes);
 }
 
 std::string name_of_input(const std::string& file) { return file == "-" ? "standard input" : file; }
@@ -71,13 +70,16 @@ void print_text(std::string_view text) {
   std::fflush(stdout);
 }
 
-Result<std::string> read_input(const std::string& file) {
-  if (file != "-") return read_file(file);
+Result<std::string> read_input(const std::string& file, size_t most_bytes) {
+  if (file != "-") return read_file(file, most_bytes);
   static bool read_before = false;
   if (std::exchange(read_before, true)) return usage_error("standard input: expected one option that reads it (-), got several");
   std::string text;
   std::array<char, 1 << 16> part;
-  while (const size_t n = std::fread(part.data(), 1, part.size(), stdin)) text.append(part.data(), n);
+  while (const size_t n = std::fread(part.data(), 1, part.size(), stdin)) {
+    text.append(part.data(), n);
+    if (text.size() > most_bytes) return bad_input("standard input: expected at most {} bytes, got more", most_bytes);
+  }
   if (std::ferror(stdin) != 0) return bad_input("standard input: expected bytes to read, got: {}", std::strerror(errno));
   return text;
 }

@@ -29,10 +29,13 @@ void result_is_printed();
 bool& is_quiet();
 /// Text to stdout as it is.
 void print_text(std::string_view text);
-/// A file's bytes; "-" is standard input: once (kUsage), and kBadInput where that is closed. Messages name what was read as name_of_input.
-Result<std::string> read_input(const std::string& file);
+/// A file's bytes; "-" is standard input: once (kUsage). kBadInput where that is closed, and beyond `most_bytes`. Messages name what was read
+/// as name_of_input.
+Result<std::string> read_input(const std::string& file, size_t most_bytes = size_t{1} << 30);
 /// The same, and a pipe, as of `<(command)`, to its end.
-Result<std::string> read_piped(const std::string& file);
+Result<std::string> read_piped(const std::string& file, size_t most_bytes = size_t{1} << 30);
+/// Of a schema, as of one in a file.
+inline constexpr size_t kMostSchemaBytes = size_t{16} << 20;
 std::string name_of_input(const std::string& file);
 bool is_stream(const std::string& file);
 

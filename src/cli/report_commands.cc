@@ -76,7 +76,8 @@ Status forward(const ForwardCommand& o) {
 Status form(FormOptions& o) {
   if (is_stream(o.form)) {
     const std::string name = name_of_input(o.form);
-    SLIP_TRY(o.form, read_piped(o.form));
+    SLIP_TRY(o.form, read_piped(o.form, kMostSchemaBytes));
+    if (o.form.starts_with("\xEF\xBB\xBF")) return bad_input("{}: expected JSON without a byte order mark, got one", name);
     if (o.form.substr(0, o.form.find_first_not_of(" \t\r\n") + 1).find('{') == std::string::npos)
       return bad_input("{}: expected a JSON Schema, an object, got another text", name);
   }

@@ -118,7 +118,7 @@ Status check_outputs(const RunOptions& o) {
 Status read_form(slipstream::Request& r) {
   if (!is_stream(r.form)) return {};
   const std::string name = name_of_input(r.form);
-  SLIP_TRY(r.form_schema, read_piped(r.form));
+  SLIP_TRY(r.form_schema, read_piped(r.form, kMostSchemaBytes));
   if (r.form_schema.empty()) return bad_input("{}: expected a JSON Schema, got nothing", name);
   return {};
 }
@@ -185,6 +185,7 @@ Status run_many(const RunOptions& o) {
   Bars bars;
   SLIP_TRY(const server::BatchDone done, server::run_batch(b, bars.progress(), slipstream::CancelToken::of_process()));
   bars.finish();
+  say(done.remarks);
   say(fmt::format("{} answers in {}, {} of them errors, {} of a run before\n", done.answered + done.failed + done.kept, o.out,
                   done.failed, done.kept));
   return {};

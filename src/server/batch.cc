@@ -2,10 +2,7 @@
 // See batch.h.
 #include "server/batch.h"
 
-#include <unistd.h>
-
 #include <condition_variable>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -14,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/line_file.h"
 #include "server/completing.h"
 #include "server/openai_reply.h"
 
@@ -22,44 +20,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Lines in order, each one whole: what a run that was stopped has left is cut behind its last whole line.
+/// Lines in order, beside the file that they will be.
 class Lines {
  public:
-  static Result<std::unique_ptr<Lines>> open(const std::string& out) {
-    auto lines = std::make_unique<Lines>();
-    lines->out_ = out;
-    lines->partial_ = out + ".partial";
-    std::error_code ec;
-    if (fs::exists(lines->partial_, ec)) {
-      SLIP_TRY(const std::string text, read_file(lines->partial_));
-      const size_t end = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
-      lines->kept_ = std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(end), '\n');
-      fs::resize_file(lines->partial_, end, ec);
-    }
-    lines->file_ = std::fopen(lines->partial_.c_str(), "ab");
-    if (!lines->file_ || ec) return bad_input("{}: expected a file that can be written, got none", lines->partial_);
+  static Result<Lines> open(const std::string& out) {
+    Lines lines;
+    lines.out_ = out;
+    SLIP_TRY(lines.file_, LineFile::open(out + ".partial", [&](std::string_view, int64_t) {
+               ++lines.kept_;
+               return Status();
+             }));
     return lines;
   }
-  ~Lines() {
-    if (file_) std::fclose(file_);
-  }
   int64_t kept() const { return kept_; }
-  Status add(const std::string& line) {
-    if (std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fputc('\n', file_) != EOF && std::fflush(file_) == 0)
-      return {};
-    return resource_error("{}: expected room for a line, got none", partial_);
-  }
+  Status add(const std::string& line) { return file_.add(line); }
   Status finish() {
-    const bool closed = ::fsync(::fileno(file_)) == 0 && std::fclose(std::exchange(file_, nullptr)) == 0;
+    SLIP_TRY_(file_.sync());
     std::error_code ec;
-    fs::rename(partial_, out_, ec);
-    if (!closed || ec) return resource_error("{}: expected a file that can be written, got none", out_);
+    fs::rename(out_ + ".partial", out_, ec);
+    if (ec) return resource_error("{}: expected a file that can be written, got: {}", out_, ec.message());
     return {};
   }
 
  private:
-  std::string out_, partial_;
-  FILE* file_ = nullptr;
+  std::string out_;
+  LineFile file_;
   int64_t kept_ = 0;
 };
 
@@ -218,19 +203,21 @@ Result<BatchDone> run_batch(const BatchOptions& o, const slipstream::Progress& p
   std::error_code ec;
   if (fs::exists(o.out, ec)) return bad_input("{}: expected a file that is not there yet, got one", o.out);
   std::vector<std::string> questions;
+  std::string remarks;
   int64_t total = 0;
   if (o.batch.empty()) {
     SLIP_TRY(total, slipstream::count_records(o.records));
-    if (o.first > total) return bad_input("{}: expected a first record up to {}, got {}", o.records, total, o.first);
+    if (o.first >= total) return bad_input("{}: expected a first record below {}, got {}", o.records, total, o.first);
     total -= o.first;
+    if (o.count > total) remarks = fmt::format("{}: {} records from {} on, not {}\n", o.records, total, o.first, o.count);
     if (o.count > 0) total = std::min(total, o.count);
   } else {
     SLIP_TRY(const std::string text, read_file(o.batch));
     questions = lines_of(text);
     total = static_cast<int64_t>(questions.size());
   }
-  SLIP_TRY(const std::unique_ptr<Lines> lines, Lines::open(o.out));
-  if (lines->kept() > total) return bad_input("{}.partial: expected at most {} lines, got {}", o.out, total, lines->kept());
+  SLIP_TRY(Lines lines, Lines::open(o.out));
+  if (lines.kept() > total) return bad_input("{}.partial: expected at most {} lines, got {}", o.out, total, lines.kept());
   slipstream::EngineOptions engine_options = o.engine;
   if (engine_options.slots <= 0) engine_options.slots = 2048 * std::max(8, o.at_once);
   SLIP_TRY(slipstream::Engine engine, slipstream::Engine::load(o.model, engine_options, progress, cancel));
@@ -240,8 +227,9 @@ Result<BatchDone> run_batch(const BatchOptions& o, const slipstream::Progress& p
   for (std::string& form : slipstream::builtin_forms()) allowed.builtin.insert(std::move(form));
   const std::string name = fs::weakly_canonical(o.model, ec).filename().string();
   const AskOne ask = o.batch.empty() ? ask_records(service, o, cancel) : ask_requests(service, questions, allowed, name, cancel);
-  SLIP_TRY(const BatchDone done, run_all(*lines, total, o.at_once, ask, progress, cancel));
-  SLIP_TRY_(lines->finish());
+  SLIP_TRY(BatchDone done, run_all(lines, total, o.at_once, ask, progress, cancel));
+  SLIP_TRY_(lines.finish());
+  done.remarks = std::move(remarks);
   return done;
 }
 

@@ -21,6 +21,7 @@ struct BatchOptions {
 
 struct BatchDone {
   int64_t answered = 0, failed = 0, kept = 0;  // kept: from a run before
+  std::string remarks;                         // lines of what was asked for otherwise than it was done
 };
 
 /// kCancelled leaves what is done in OUT.partial.

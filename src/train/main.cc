@@ -114,7 +114,10 @@ slip::Status run_training(const Arguments& a) {
   if (report.interrupted)
     return slip::Error{slip::ErrorKind::kCancelled, fmt::format("interrupted after {} steps; --resume goes on from {}",
                                                                 report.steps, report.checkpoint.string())};
-  if (first)
+  if (first && report.samples_per_s == 0)
+    slip::say(
+        fmt::format("slipstream-train: nothing left to do: all {} steps are in {}\n", report.steps, report.checkpoint.string()));
+  else if (first)
     slip::say(fmt::format("slipstream-train: {} after {} steps, loss {:.4f}, {:.2f} samples/s, {}\n",
                           report.stopped_early ? "stopped" : "done", report.steps, report.loss, report.samples_per_s,
                           report.checkpoint.string()));

@@ -2,7 +2,6 @@
 // slipstream::drive: a model, its ablations and baselines in the closed loop, each with the latencies that were asked for.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "api/boundary.h"
@@ -11,6 +10,7 @@
 #include "api/slots.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
+#include "base/line_file.h"
 #include "decode/types/usual_preset.h"
 #include "drive/model_planner.h"
 #include "drive/replay.h"
@@ -157,46 +157,32 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
   return out;
 }
 
-/// Lines that are there are read; new ones are appended whole, one after another.
+/// Lines that are there are read; new ones are appended whole, one after another. A disk that fills costs the lines, not the drives.
 class DriveLines {
  public:
   static Result<DriveLines> open(const std::string& file, drive::Study& study, std::string& remarks) {
     DriveLines out;
     if (file.empty()) return out;
-    std::error_code ec;
     int64_t known = 0;
-    if (std::filesystem::exists(file, ec)) {
-      SLIP_TRY(const std::string text, read_file(file));
-      size_t begin = 0;
-      for (int64_t number = 1; begin < text.size(); ++number) {
-        const size_t end = text.find('\n', begin);
-        if (end == std::string::npos) break;  // cut off by a kill: driven again
-        const std::string where = fmt::format("{}, line {}", file, number);
-        SLIP_TRY(const json::value v, parse_json(std::string_view(text).substr(begin, end - begin), where));
-        if (!v.is_object()) return bad_input("{}: expected an object, got another type", where);
-        SLIP_TRY_(study.take(v.get_object(), where));
-        begin = end + 1;
-        ++known;
-      }
-      if (begin < text.size()) std::filesystem::resize_file(file, begin, ec);
-      if (known > 0) remarks += fmt::format("{}: {} drives are there already\n", file, known);
-    }
-    out.stream_.open(file, std::ios::app | std::ios::binary);
-    if (!out.stream_) return bad_input("{}: expected a file that can be written, got one that cannot", file);
-    out.file_ = file;
+    SLIP_TRY(LineFile lines, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
+               const std::string where = fmt::format("{}, line {}", file, number);
+               SLIP_TRY(const json::value v, parse_json(line, where));
+               if (!v.is_object()) return bad_input("{}: expected an object, got another type", where);
+               ++known;
+               return study.take(v.get_object(), where);
+             }));
+    if (known > 0) remarks += fmt::format("{}: {} drives are there already\n", file, known);
+    out.file_.emplace(std::move(lines));
     return out;
   }
   void add(const json::object& line) {
-    if (!file_.empty()) stream_ << line_of(line) << '\n' << std::flush;
+    if (file_ && status_) status_ = file_->add(line_of(line));
   }
-  Status finish() {
-    if (file_.empty() || stream_) return {};
-    return resource_error("{}: expected room for its lines, got a failed write", file_);
-  }
+  Status finish() { return status_; }
 
  private:
-  std::string file_;
-  std::ofstream stream_;
+  std::optional<LineFile> file_;
+  Status status_;
 };
 
 /// One answer at the start of each scene, for every decoder.

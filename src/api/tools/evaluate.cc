@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -17,7 +16,9 @@
 #include "api/requests.h"
 #include "api/slots.h"
 #include "api/tools/reports.h"
+#include "base/beside.h"
 #include "base/file.h"
+#include "base/line_file.h"
 #include "decode/draft_length/collect.h"
 #include "decode/draft_length/model_file.h"
 #include "decode/types/usual_preset.h"
@@ -83,50 +84,31 @@ json::object record_line(const Evaluated& e) {
 using LineKey = std::tuple<std::string, uint64_t, double>;
 LineKey key_of(const RecordMeasures& m) { return {m.decoder, m.seed, m.frame_s}; }
 
-/// Every whole line of a file. A line that a kill cut off is left out; `whole` is where it begins.
-Status read_lines(const std::string& file, const std::function<Status(RecordMeasures, const std::string& where)>& take,
-                  size_t& whole) {
-  SLIP_TRY(const std::string text, read_file(file));
-  whole = 0;
-  for (int64_t number = 1; whole < text.size(); ++number) {
-    const size_t end = text.find('\n', whole);
-    if (end == std::string::npos) return {};
-    const std::string where = fmt::format("{}, line {}", file, number);
-    SLIP_TRY(const json::value v, parse_json(std::string_view(text).substr(whole, end - whole), where));
-    if (!v.is_object()) return bad_input("{}: expected an object, got another type", where);
-    SLIP_TRY(RecordMeasures m, measures_from(v.get_object(), where));
-    SLIP_TRY_(take(std::move(m), where));
-    whole = end + 1;
-  }
-  return {};
+Result<RecordMeasures> measures_of_line(std::string_view line, const std::string& where) {
+  SLIP_TRY(const json::value v, parse_json(line, where));
+  if (!v.is_object()) return bad_input("{}: expected an object, got another type", where);
+  return measures_from(v.get_object(), where);
 }
 
 /// A line per record. A disk that fills costs the lines, not the evaluation: the first failure is kept for its end.
 class Lines {
  public:
   Status open(const std::string& file) {
+    if (is_being_written(file))
+      return bad_input("{}: expected a file that nobody else is writing to, got one that another process is", file);
     SLIP_TRY(AtomicFile opened, AtomicFile::create(file));
     file_.emplace(std::move(opened));
     return {};
   }
   /// What is there stays and is known; new lines go behind it at once, so that the next interruption loses none.
   Status resume(const std::string& file) {
-    std::error_code ec;
-    if (std::filesystem::exists(file, ec)) {
-      size_t whole = 0;
-      SLIP_TRY_(read_lines(
-          file,
-          [&](RecordMeasures m, const std::string&) -> Status {
-            const LineKey key = key_of(m);
-            known_.emplace(key, std::move(m));
-            return {};
-          },
-          whole));
-      std::filesystem::resize_file(file, whole, ec);
-    }
-    behind_.emplace(file, std::ios::app | std::ios::binary);
-    if (!*behind_) return bad_input("{}: expected a file that can be written, got one that cannot", file);
-    name_ = file;
+    SLIP_TRY(LineFile opened, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
+               SLIP_TRY(RecordMeasures m, measures_of_line(line, fmt::format("{}, line {}", file, number)));
+               const LineKey key = key_of(m);
+               known_.emplace(key, std::move(m));
+               return {};
+             }));
+    behind_.emplace(std::move(opened));
     return {};
   }
   /// The record's measures where its line is there already; null elsewhere.
@@ -137,20 +119,14 @@ class Lines {
   size_t known() const { return known_.size(); }
   void add(const json::object& record) {
     if ((!file_ && !behind_) || !status_) return;
-    const std::string line = to_valid_utf8(json::serialize(record)) + "\n";
-    if (behind_) {
-      *behind_ << line << std::flush;
-      if (!*behind_) status_ = resource_error("{}: expected room for its lines, got a failed write", name_);
-    } else {
-      status_ = file_->write(line.data(), line.size());
-    }
+    const std::string line = to_valid_utf8(json::serialize(record));
+    status_ = behind_ ? behind_->add(line) : file_->write((line + "\n").data(), line.size() + 1);
   }
   Status commit() { return file_ && status_ ? file_->commit() : status_; }
 
  private:
   std::map<LineKey, RecordMeasures> known_;
-  std::optional<std::ofstream> behind_;
-  std::string name_;
+  std::optional<LineFile> behind_;
   std::optional<AtomicFile> file_;
   Status status_;
 };
@@ -373,18 +349,18 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
   Evaluations all;
   std::set<LineKey> seen;
   for (const std::string& file : files) {
-    size_t whole = 0;
-    SLIP_TRY_(read_lines(
-        file,
-        [&](RecordMeasures m, const std::string& where) -> Status {
-          if (!seen.insert(key_of(m)).second)
-            return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
-          auto at = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.first == m.decoder; });
-          if (at == all.end()) at = all.insert(at, {m.decoder, {}});
-          at->second.add(m);
-          return {};
-        },
-        whole));
+    SLIP_TRY(const std::string text, read_file(file));
+    const auto take = [&](std::string_view line, int64_t number) -> Status {
+      const std::string where = fmt::format("{}, line {}", file, number);
+      SLIP_TRY(const RecordMeasures m, measures_of_line(line, where));
+      if (!seen.insert(key_of(m)).second)
+        return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
+      auto at = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.first == m.decoder; });
+      if (at == all.end()) at = all.insert(at, {m.decoder, {}});
+      at->second.add(m);
+      return {};
+    };
+    if (const auto whole = whole_lines(text, take); !whole) return whole.error();
   }
   if (!csv.empty()) SLIP_TRY_(write_file(csv, comparison_csv(all)));
   slipstream::Report out = comparison(all, {{"files", files.size()}});
