@@ -19,6 +19,8 @@ namespace fs = std::filesystem;
 const std::map<std::string, int> kFloor = {
     {"base", 0},
     {"base/json", 10},
+    {"base/clock", 10},
+    {"base/threads", 20},
     {"core", 100},
     {"image", 100},
     {"plot", 100},

@@ -12,7 +12,7 @@
 #include "api/slots.h"
 #include "api/told.h"
 #include "base/measure.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "engine/text_end.h"
 #include "models/weights/packed_folder.h"
 #include "task/prompt.h"

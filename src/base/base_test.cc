@@ -24,7 +24,7 @@
 #include "base/measure.h"
 #include "base/philox.h"
 #include "base/progress.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 
 namespace slip {
 namespace {

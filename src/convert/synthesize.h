@@ -15,7 +15,7 @@
 #include "base/cancel.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "core/dtype.h"
 
 namespace slip {

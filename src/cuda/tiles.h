@@ -4,7 +4,7 @@
 #include <functional>
 #include <span>
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "cuda/kernels.h"
 #include "cuda/runtime.h"
 #include "kernels/kernels.h"

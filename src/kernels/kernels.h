@@ -15,7 +15,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "kernels/isa/spans.h"
 
 namespace slip {

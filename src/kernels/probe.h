@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "kernels/kernels.h"
 
 namespace slip {

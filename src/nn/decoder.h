@@ -23,7 +23,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/rope.h"
 #include "lm/lm.h"

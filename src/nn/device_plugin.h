@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "nn/decoder.h"
 
 namespace slip {

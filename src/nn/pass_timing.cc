@@ -14,7 +14,7 @@
 #include <sstream>
 
 #include "base/measure.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "kernels/probe.h"
 #include "nn/decoder.h"
 

@@ -13,7 +13,7 @@
 #include "api/boundary.h"
 #include "api/tools/reports.h"
 #include "base/measure.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "drive/driven.h"
 #include "image/image.h"
 #include "sim/record.h"

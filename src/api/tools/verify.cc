@@ -11,7 +11,7 @@
 #include "api/requests.h"
 #include "api/tools/reports.h"
 #include "api/tools/words.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "decode/types/method.h"
 #include "eval/evaluate.h"
 #include "models/weights/packed_folder.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 
 namespace slip {
 namespace {

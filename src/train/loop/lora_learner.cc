@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "train/loop/batcher.h"
 #include "train/loop/learner.h"
 #include "train/loop/lora_example.h"

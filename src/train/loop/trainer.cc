@@ -14,7 +14,7 @@
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/standard_streams.h"
-#include "base/threads.h"
+#include "base/threads/threads.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/learner.h"
 #include "train/loop/loss_log.h"

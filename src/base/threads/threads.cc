@@ -6,7 +6,7 @@
 //     (the number would have to come round after 2^32 runs between two instructions);
 //   - after it succeeds, the run is not over before that worker adds its share to `finished`, so neither the function nor the
 //     fields below change meanwhile. What it read of them before a swap that fails is thrown away.
-#include "base/threads.h"
+#include "base/threads/threads.h"
 
 #include <sched.h>
 
