@@ -37,9 +37,9 @@ class Trace {
     };
     std::vector<bool> worked;
     for (const Round& r : answer_.decoded.rounds) {
-      if (r.field < 0) return;
-      worked.resize(std::max(worked.size(), static_cast<size_t>(r.field) + 1));
-      worked[static_cast<size_t>(r.field)] = true;
+      if (!r.field) return;
+      worked.resize(std::max(worked.size(), static_cast<size_t>(*r.field) + 1));
+      worked[static_cast<size_t>(*r.field)] = true;
     }
     if (worked.empty()) return;
     lane(kStages, "stages");
@@ -61,7 +61,7 @@ class Trace {
     std::vector<Rounds> out;
     for (size_t i = 0, n = 0; i < all.size(); i += n) {
       n = 1;
-      while (all[i].field >= 0 && i + n < all.size() && all[i + n].field >= 0 && all[i + n].number == all[i].number) ++n;
+      while (all[i].field && i + n < all.size() && all[i + n].field && all[i + n].number == all[i].number) ++n;
       out.push_back(all.subspan(i, n));
     }
     return out;
@@ -69,19 +69,19 @@ class Trace {
 
   static json::object facts(const Round& r) {
     json::object out{{"rows", {r.rows.begin, r.rows.end}}, {"proposed", r.positions.size()}, {"accepted", r.accepted}};
-    if (r.field < 0) return out;
+    if (!r.field) return out;
     out["closed"] = r.closed;
     out["discarded"] = r.discarded;
     return out;
   }
 
   json::object facts(Rounds pass) const {
-    if (pass.size() == 1 && pass[0].field < 0) return facts(pass[0]);
+    if (pass.size() == 1 && !pass[0].field) return facts(pass[0]);
     json::array fields, discarded;
     size_t proposed = 0;
     int32_t accepted = 0;
     for (const Round& r : pass) {
-      (r.discarded ? discarded : fields).push_back(json::string(field_name(r.field)));
+      (r.discarded ? discarded : fields).push_back(json::string(field_name(*r.field)));
       proposed += r.positions.size();
       accepted += r.accepted;
     }
@@ -104,12 +104,12 @@ class Trace {
       at_us_ = start_us + pass.begin_ms * 1000;
       json::object args{{"pass", i}, {"rows", pass.rows}};
       if (pass.kind == TimedPass::Kind::kVerify) args.insert({{"proposed", 0}, {"accepted", 0}, {"fields", json::array()}});
-      for (; next != all.end() && next->front().pass <= static_cast<int32_t>(i); ++next) {
+      for (; next != all.end() && next->front().pass.value_or(0) <= static_cast<int32_t>(i); ++next) {
         json::object more = facts(*next);
         more["round"] = round++;
         for (auto& [key, value] : more) args[key == "rows" ? "row_range" : std::string_view(key)] = value;
         for (const Round& r : *next)
-          if (r.field >= 0) event(kFirstField + r.field, r.discarded ? "discarded" : "verify", pass.ms, facts(r));
+          if (r.field) event(kFirstField + *r.field, r.discarded ? "discarded" : "verify", pass.ms, facts(r));
       }
       event(kStages, word_of(pass.kind), pass.ms, std::move(args));
       end_us_ = at_us_ + pass.ms * 1000;

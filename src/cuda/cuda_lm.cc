@@ -304,9 +304,9 @@ void CudaLm::sort_rows(const Pass& pass) {
   allowed_N_.clear();
   int32_t lists = 0;
   for (const int32_t t : by_want_.argmax_N) {
-    const int32_t allowed = pass.rows[static_cast<size_t>(t)].allowed;
-    if (allowed >= 0 && list_of_[static_cast<size_t>(allowed)] < 0) list_of_[static_cast<size_t>(allowed)] = lists++;
-    allowed_N_.push_back(allowed < 0 ? -1 : list_of_[static_cast<size_t>(allowed)]);
+    const std::optional<int32_t> allowed = pass.rows[static_cast<size_t>(t)].allowed;
+    if (allowed && list_of_[static_cast<size_t>(*allowed)] < 0) list_of_[static_cast<size_t>(*allowed)] = lists++;
+    allowed_N_.push_back(allowed ? list_of_[static_cast<size_t>(*allowed)] : -1);
   }
 }
 
@@ -337,7 +337,7 @@ void CudaLm::read_choices(const Pass& pass, PassOutput& out) {
     const auto t = static_cast<size_t>(by_want_.argmax_N[i]);
     const Row& row = pass.rows[t];
     const Choice& c = choices[i];
-    out.argmax[t] = c.id >= 0 || row.allowed < 0 ? id_or_lowest(c.id) : allowed_of(pass, row).front();
+    out.argmax[t] = c.id >= 0 || !row.allowed ? id_or_lowest(c.id) : allowed_of(pass, row).front();
     out.nan_rows += c.id < 0 || !std::isfinite(c.largest);
     if (!row.statistics) continue;
     out.statistics.resize(pass.rows.size());

@@ -177,8 +177,9 @@ TEST(CudaLm, ChoosesAmongListsAndTellsStatisticsWithoutLogits) {
     std::vector<SlotSpan> spans;
     for (int32_t i = 0; i < n; ++i) {
       spans.push_back({0, 281 + i});
-      rows.push_back({TokenId{(i * 37 + 5) % vocab}, Position::text(280 + i), 280 + i, static_cast<uint32_t>(i), 1, Want::kArgmax,
-                      i % 4 - 1, i % 3 != 0});
+      rows.push_back({TokenId{(i * 37 + 5) % vocab}, Position::text(280 + i), 280 + i, static_cast<uint32_t>(i), 1, Want::kArgmax});
+      if (i % 4 > 0) rows.back().allowed = i % 4 - 1;
+      rows.back().statistics = i % 3 != 0;
     }
     PassOutput chosen, said;
     ASSERT_TRUE(lm->forward({rows, spans, {}, false, false, lists}, chosen));
@@ -186,8 +187,9 @@ TEST(CudaLm, ChoosesAmongListsAndTellsStatisticsWithoutLogits) {
     for (Row& row : rows) row.want = Want::kLogits;
     ASSERT_TRUE(lm->forward({rows, spans, {}, false, false, lists}, said));
     for (size_t i = 0; i < rows.size(); ++i) {
-      const RowChoice host = choose_from(
-          said.logits_V(i), rows[i].allowed < 0 ? std::span<const TokenId>() : lists[static_cast<size_t>(rows[i].allowed)]);
+      const std::optional<int32_t> allowed = rows[i].allowed;
+      const RowChoice host =
+          choose_from(said.logits_V(i), allowed ? lists[static_cast<size_t>(*allowed)] : std::span<const TokenId>());
       EXPECT_EQ(chosen.argmax[i], host.argmax) << i;
       if (!rows[i].statistics) continue;
       EXPECT_EQ(chosen.statistics[i].largest, host.statistics.largest);

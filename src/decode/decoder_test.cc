@@ -48,7 +48,7 @@ TEST(Decoder, AsksForNoLogitsWhereAGreedyRowsFieldListsFewIds) {
       Status forward(const Pass& pass, PassOutput& out) override {
         for (const Row& row : pass.rows) {
           logits += row.want == Want::kLogits;
-          if (row.allowed < 0) continue;
+          if (!row.allowed) continue;
           ++restricted;
           const auto ids = allowed_of(pass, row);
           EXPECT_EQ(std::vector<TokenId>(ids.begin(), ids.end()), (std::vector<TokenId>{{3}, {4}, {5}, {6}}));

@@ -162,10 +162,11 @@ TEST(TimedPasses, AreAllPassesInOrderAndRoundsKnowTheirs) {
       EXPECT_LE(sum, d.statistics.ms.total + 1e-6);
       int32_t last = 0;
       for (const Round& r : d.rounds) {
-        ASSERT_GE(r.pass, last);
-        ASSERT_LT(r.pass, static_cast<int32_t>(d.passes.size()));
-        EXPECT_NE(d.passes[static_cast<size_t>(r.pass)].kind, TimedPass::Kind::kDraft);
-        last = r.pass;
+        ASSERT_TRUE(r.pass);
+        ASSERT_GE(*r.pass, last);
+        ASSERT_LT(*r.pass, static_cast<int32_t>(d.passes.size()));
+        EXPECT_NE(d.passes[static_cast<size_t>(*r.pass)].kind, TimedPass::Kind::kDraft);
+        last = *r.pass;
       }
       t.options.trace = false;
       EXPECT_TRUE(decoded_by(t, method_on(path, DiffusionSpec{}, 4), &t.form).passes.empty());

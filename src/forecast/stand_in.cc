@@ -50,8 +50,7 @@ StandInAnswer StandInAnswer::of_form(const Form& form, const Contents& contents,
   const auto length = static_cast<size_t>(form.length());
   a.target.assign(length, TokenId{0});
   a.other = a.target;
-  a.field.assign(length, -1);
-  a.index.assign(length, -2);
+  a.draw.assign(length, std::nullopt);
   for (size_t u = 0; u < length; ++u)
     if (const auto fixed = form.fixed_at(static_cast<int32_t>(u))) a.target[u] = a.other[u] = *fixed;
   for (size_t f = 0; f < contents.size(); ++f) {
@@ -60,8 +59,7 @@ StandInAnswer StandInAnswer::of_form(const Form& form, const Contents& contents,
     const auto said = [&](size_t i, TokenId token) {
       a.target[start + i] = token;
       a.other[start + i] = another(x, std::span(contents[f]).first(i), token);
-      a.field[start + i] = static_cast<int32_t>(f);
-      a.index[start + i] = static_cast<int32_t>(i);
+      a.draw[start + i] = Draw{static_cast<int32_t>(f), static_cast<int32_t>(i)};
     };
     for (size_t i = 0; i < contents[f].size(); ++i) said(i, contents[f][i]);
     if (x.end && static_cast<int32_t>(contents[f].size()) < x.budget) said(contents[f].size(), *x.end);
@@ -81,8 +79,7 @@ StandInAnswer StandInAnswer::of_text(int32_t tokens, int32_t vocab, TokenId end)
   for (int32_t i = 0; i < tokens; ++i) {
     a.target.push_back(i + 1 == tokens ? end : TokenId{3 + (i * 7) % std::max(1, vocab - 4)});
     a.other.push_back({a.target.back().value == 1 ? 2 : 1});
-    a.field.push_back(-1);
-    a.index.push_back(i);
+    a.draw.push_back(Draw{.index = i});
   }
   return a;
 }
@@ -124,18 +121,22 @@ size_t StandInLm::first_top(const Survival::Cell& c) {
   return static_cast<size_t>(((c.field + 1) * Survival::kAhead + c.ahead) * Survival::kIndex + c.index) * Survival::kTop;
 }
 
-/// The form position whose token the row gives.
-int32_t StandInLm::place_of(const Row& row, bool drafts) const {
+/// The form position whose token the row gives; none before the answer and behind it.
+std::optional<size_t> StandInLm::place_of(const Row& row, bool drafts) const {
   const bool own = !info_.rule.shift && row.input == RowInput{info_.rule.mask};
   const int32_t number = row.position.t - first_position_;
-  if (number < -1) return -1;
-  if (answer_.place_behind.empty() || number < 0) return number + (own ? 0 : 1);
+  const auto within = [&](int32_t u) -> std::optional<size_t> {
+    const auto at = static_cast<size_t>(u);
+    return u >= 0 && at < answer_.target.size() ? std::optional(at) : std::nullopt;
+  };
+  if (answer_.place_behind.empty() || number < 0) return within(number + (own ? 0 : 1));
   const auto behind = [&](int32_t n) {
     const auto last = static_cast<int32_t>(answer_.place_behind.size()) - 1;
     return n < 0 ? 0 : answer_.place_behind[static_cast<size_t>(std::min(n, last))] + std::max(0, n - last);
   };
-  if (!drafts || first_mask_ < 0 || number < first_mask_) return behind(number);
-  return behind(first_mask_ - 1) + number - first_mask_ + (own ? 0 : 1);  // behind what is known budgets are laid out whole
+  if (!drafts || !first_mask_ || number < *first_mask_) return within(behind(number));
+  return within(behind(*first_mask_ - 1) + number - *first_mask_ +
+                (own ? 0 : 1));  // behind what is known budgets are laid out whole
 }
 
 double StandInLm::top_of(int32_t field, int32_t ahead, int32_t index, uint64_t dice) const {
@@ -146,11 +147,10 @@ double StandInLm::top_of(int32_t field, int32_t ahead, int32_t index, uint64_t d
   return static_cast<double>(kTops.back());
 }
 
-StandInLm::Said StandInLm::draft(int32_t place, int32_t ahead) {
-  const auto at = static_cast<size_t>(place);
+StandInLm::Said StandInLm::draft(size_t at, const StandInAnswer::Draw& draw, int32_t ahead) {
   const uint64_t dice = mix(mix(seed_ * 0x9E3779B97F4A7C15u + at) + attempts_[at]++);
-  const auto top = static_cast<float>(top_of(answer_.field[at], ahead, answer_.index[at], mix(dice + 1)));
-  const DraftFacts facts{.top = top, .ahead = ahead, .field = answer_.field[at], .index = answer_.index[at]};
+  const auto top = static_cast<float>(top_of(draw.field, ahead, draw.index, mix(dice + 1)));
+  const DraftFacts facts{.top = top, .ahead = ahead, .field = draw.field, .index = draw.index};
   double kept = odds_.survival->kept(facts);
   if (odds_.tracker) kept = odds_.tracker->corrected(facts.field, kept);
   kept = kept * odds_.lift / (kept * odds_.lift + 1 - kept);
@@ -183,10 +183,10 @@ void StandInLm::lay_out(const Pass& pass, PassOutput& out) {
   out.nan_rows = 0;
   out.taps_NE.clear();
   int32_t lines = 0;
-  first_mask_ = -1;
+  first_mask_.reset();
   for (size_t i = 0; i < pass.rows.size(); ++i) {
     if (pass.rows[i].want == Want::kLogits) out.logits_row[i] = lines++;
-    if (first_mask_ < 0 && pass.rows[i].input == RowInput{info_.rule.mask}) first_mask_ = pass.rows[i].position.t - first_position_;
+    if (!first_mask_ && pass.rows[i].input == RowInput{info_.rule.mask}) first_mask_ = pass.rows[i].position.t - first_position_;
   }
   out.logits_NV.assign(static_cast<size_t>(lines) * static_cast<size_t>(info_.vocab), kNever);
 }
@@ -195,27 +195,27 @@ Status StandInLm::forward(const Pass& pass, PassOutput& out) {
   ++passes_;
   ms_ += costs_.ms(static_cast<int32_t>(pass.rows.size()));
   lay_out(pass, out);
-  int32_t ahead = 0, run_field = -2;
-  const auto places = static_cast<int32_t>(answer_.target.size());
+  int32_t ahead = 0;
+  std::optional<int32_t> run_field;  // of the draft before, where one stands before the row
   for (size_t i = 0; i < pass.rows.size(); ++i) {
     const Row& r = pass.rows[i];
     const bool drafts = info_.rule.has_mask && (r.input == RowInput{info_.rule.mask} || looks_ahead(pass, r));
-    if (!drafts) run_field = -2;
+    if (!drafts) run_field.reset();
     if (r.want == Want::kNothing) continue;
-    const int32_t u = place_of(r, drafts);
-    const auto at = static_cast<size_t>(std::max(u, 0));
-    if (u < 0 || u >= places || answer_.index[at] < 0) {  // nothing is drawn there
-      write(pass, i, {u >= 0 && u < places ? answer_.target[at] : TokenId{0}, TokenId{1}, 0.5F}, out);
+    const std::optional<size_t> at = place_of(r, drafts);
+    const auto draw = at ? answer_.draw[*at] : std::nullopt;
+    if (!draw) {
+      write(pass, i, {at ? answer_.target[*at] : TokenId{0}, TokenId{1}, 0.5F}, out);
       continue;
     }
     if (!drafts) {
-      write(pass, i, {answer_.target[at], answer_.other[at], 0.9F}, out);
+      write(pass, i, {answer_.target[*at], answer_.other[*at], 0.9F}, out);
       continue;
     }
-    const bool goes_on = run_field != -2 && (!answer_.place_behind.empty() || answer_.field[at] == run_field);
+    const bool goes_on = run_field && (!answer_.place_behind.empty() || draw->field == *run_field);
     ahead = goes_on ? ahead + 1 : 0;
-    run_field = answer_.field[at];
-    write(pass, i, draft(u, ahead), out);
+    run_field = draw->field;
+    write(pass, i, draft(*at, *draw, ahead), out);
   }
   return {};
 }

@@ -7,6 +7,7 @@
 // graph's with every budget reserved.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "decode/draft_length/model.h"
@@ -18,7 +19,10 @@ namespace slip {
 /// By form position (free text: number of the token): what is drawn there, what else might be, and whose draw it is.
 struct StandInAnswer {
   std::vector<TokenId> target, other;
-  std::vector<int32_t> field, index;  // -1, -2 where nothing is drawn (-1: free text's draws, with an index)
+  struct Draw {
+    int32_t field = -1, index = 0;  // as Place has them: -1 is free text
+  };
+  std::vector<std::optional<Draw>> draw;
   std::vector<int32_t> place_behind;  // by row number on a chain: the form position behind it; empty: row number plus 1
   static StandInAnswer of_form(const Form& form, const Contents& contents, bool chain);
   static StandInAnswer of_text(int32_t tokens, int32_t vocab, TokenId end);
@@ -46,8 +50,8 @@ class StandInLm final : public Lm {
     float top = 1;
   };
   void lay_out(const Pass& pass, PassOutput& out);
-  int32_t place_of(const Row& row, bool drafts) const;
-  Said draft(int32_t place, int32_t ahead);
+  std::optional<size_t> place_of(const Row& row, bool drafts) const;
+  Said draft(size_t place, const StandInAnswer::Draw& draw, int32_t ahead);
   double top_of(int32_t field, int32_t ahead, int32_t index, uint64_t dice) const;
   static size_t first_top(const Survival::Cell& cell);
   void write(const Pass& pass, size_t i, const Said& said, PassOutput& out) const;
@@ -59,7 +63,7 @@ class StandInLm final : public Lm {
   int32_t first_position_;
   uint64_t seed_, passes_ = 0;
   double ms_ = 0;
-  int32_t first_mask_ = -1;  // row number of the pass's first mask, on a chain
+  std::optional<int32_t> first_mask_;  // row number of the pass's first mask, on a chain
   std::vector<uint32_t> attempts_;
   std::vector<double> tops_;  // cumulative, by field + 1, draws ahead, index and top
 };

@@ -9,6 +9,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -36,8 +37,8 @@ struct Row {
   int32_t slot = 0;                         // where this row's key and value go
   uint32_t sees_first = 0, sees_count = 0;  // into Pass::spans; order matters
   Want want = Want::kNothing;
-  int32_t allowed = -1;     // index into Pass::allowed: only these ids compete for the argmax; -1: all do
-  bool statistics = false;  // with kArgmax: PassOutput::statistics is wanted
+  std::optional<int32_t> allowed;  // index into Pass::allowed: only these ids compete for the argmax; none: all do
+  bool statistics = false;         // with kArgmax: PassOutput::statistics is wanted
 };
 
 /// Who waits for a long pass. Asked and told on the thread that called forward, between pieces of its work; implementations may do neither.
@@ -86,7 +87,7 @@ struct RowChoice {
 RowChoice choose_from(std::span<const float> logits_V, std::span<const TokenId> allowed);
 /// The ids that a row allows, none: every id.
 inline std::span<const TokenId> allowed_of(const Pass& pass, const Row& row) {
-  return row.allowed < 0 ? std::span<const TokenId>() : pass.allowed[static_cast<size_t>(row.allowed)];
+  return row.allowed ? pass.allowed[static_cast<size_t>(*row.allowed)] : std::span<const TokenId>();
 }
 /// Fills argmax and statistics of row `i` from its logits; `out.argmax` has its length already.
 void answer_row(const Pass& pass, size_t i, std::span<const float> logits_V, PassOutput& out);

@@ -51,8 +51,8 @@ Status PassCheck::check_row(const Pass& pass, size_t t, size_t features) {
   if (row.sees_first > pass.spans.size() || row.sees_count > pass.spans.size() - row.sees_first)
     return bad_input("row {}: expected spans within the pass's {}, got {} from {}", t, pass.spans.size(), row.sees_count,
                      row.sees_first);
-  if (row.allowed >= static_cast<int64_t>(pass.allowed.size()))
-    return bad_input("row {}: expected one of the pass's {} lists of allowed ids, got {}", t, pass.allowed.size(), row.allowed);
+  if (row.allowed && static_cast<size_t>(*row.allowed) >= pass.allowed.size())
+    return bad_input("row {}: expected one of the pass's {} lists of allowed ids, got {}", t, pass.allowed.size(), *row.allowed);
   const auto sees = pass.spans.subspan(row.sees_first, row.sees_count);
   if (std::none_of(sees.begin(), sees.end(), [](SlotSpan s) { return s.end > s.begin; }))
     return bad_input("row {}: expected to see at least one slot, got none", t);

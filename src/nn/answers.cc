@@ -13,7 +13,7 @@ TokenId id_or_lowest(int64_t argmax) { return TokenId{static_cast<int32_t>(std::
 bool answer_logits(const Pass& pass, size_t t, std::span<const float> logits_V, PassOutput& out) {
   const int64_t best = argmax(logits_V);
   const Row& row = pass.rows[t];
-  out.argmax[t] = row.allowed < 0 ? id_or_lowest(best) : choose_from(logits_V, allowed_of(pass, row)).argmax;
+  out.argmax[t] = row.allowed ? choose_from(logits_V, allowed_of(pass, row)).argmax : id_or_lowest(best);
   return best >= 0 && std::isfinite(logits_V[static_cast<size_t>(best)]);
 }
 

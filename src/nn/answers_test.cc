@@ -17,7 +17,7 @@ struct Answer {
   bool operator==(const Answer&) const = default;
 };
 Answer answer(std::vector<float> logits_V, std::vector<TokenId> allowed = {}) {
-  const Row row{.input = TokenId{0}, .want = Want::kLogits, .allowed = allowed.empty() ? -1 : 0};
+  const Row row{.input = TokenId{0}, .want = Want::kLogits, .allowed = allowed.empty() ? std::nullopt : std::optional(0)};
   const std::span<const TokenId> list = allowed;
   const Pass pass{.rows = {&row, 1}, .spans = {}, .allowed = {&list, 1}};
   PassOutput out;

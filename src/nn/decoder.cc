@@ -390,7 +390,7 @@ void DecoderLm::best_of(const Pass& pass, const float* x_ND, PassOutput& out) {
   for (const int32_t t : argmax_N) {
     const Row& row = pass.rows[static_cast<size_t>(t)];
     a_.allowed_N.push_back(allowed_of(pass, row));
-    restricted |= row.allowed >= 0;
+    restricted |= row.allowed.has_value();
     statistics |= row.statistics;
   }
   if (!restricted) a_.allowed_N.clear();

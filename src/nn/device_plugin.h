@@ -12,7 +12,7 @@
 namespace slip {
 
 /// Changes with every change of a type that crosses.
-inline constexpr uint32_t kDeviceAbi = 2;
+inline constexpr uint32_t kDeviceAbi = 3;
 
 /// Of a device, measured on it.
 struct DeviceCeilings {

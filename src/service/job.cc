@@ -113,7 +113,7 @@ void PassMerger::lay_out(Lm& lm, std::span<const JobPart> parts) {
       const auto sees = std::span(job.spans).subspan(r.sees_first, r.sees_count);
       r.sees_first = static_cast<uint32_t>(spans_.size());
       spans_.insert(spans_.end(), sees.begin(), sees.end());
-      if (r.allowed >= 0) r.allowed += lists;
+      if (r.allowed) *r.allowed += lists;
       if (const auto* feature = std::get_if<Feature>(&r.input)) {
         const size_t from = static_cast<size_t>(feature->index) * width;
         if (from + width <= job.asked.features_ND.size()) {

@@ -280,11 +280,11 @@ void expect_field_trace(const Form& form, const Decoded& d, const json::array& p
       const auto name = mine.at("field").as_string();
       // Fields of one pass stand in the graph's order here, in the form's order there.
       size_t found = at;
-      while (found < d.rounds.size() && form.fields()[static_cast<size_t>(d.rounds[found].field)].name != name) ++found;
+      while (found < d.rounds.size() && form.fields()[static_cast<size_t>(*d.rounds[found].field)].name != name) ++found;
       ASSERT_LT(found, d.rounds.size());
       const Round& r = d.rounds[found];
       EXPECT_EQ(r.number, d.rounds[at].number);
-      const Field& f = form.fields()[static_cast<size_t>(r.field)];
+      const Field& f = form.fields()[static_cast<size_t>(*r.field)];
       std::vector<TokenId> draft;
       for (const auto& x : mine.at("draft").as_array()) draft.push_back(x.is_string() ? *f.end : TokenId{int_of(x)});
       EXPECT_EQ(r.draft, draft);

@@ -84,7 +84,7 @@ bool is_down_set(const Form& form, const Decoded& d) {
   for (size_t i = 0; i < d.rounds.size();) {
     std::map<int32_t, const Round*> pass;
     const int64_t number = d.rounds[i].number;
-    for (; i < d.rounds.size() && d.rounds[i].number == number; ++i) pass[d.rounds[i].field] = &d.rounds[i];
+    for (; i < d.rounds.size() && d.rounds[i].number == number; ++i) pass[*d.rounds[i].field] = &d.rounds[i];
     for (const auto& [f, r] : pass)
       if (!r->discarded)
         for (const int32_t q : form.fields()[static_cast<size_t>(f)].parents)

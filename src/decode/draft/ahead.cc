@@ -46,14 +46,14 @@ class AheadDrafter : public Drafter {
   /// Drafts for the draws behind the next one, which the path's last row gives. With token shift the mask of a place says the place
   /// behind it; without, a further mask stands where the pass's own token will.
   void add_group(Strand& s) {
-    const int32_t u = s.round.ahead.position(), last = request_.field(s.field).start + request_.field(s.field).budget - 1;
+    const int32_t u = s.round.ahead.position(), last = request_.field(*s.field).start + request_.field(*s.field).budget - 1;
     const int32_t drafts = std::min({s.round.masks, most_, last - u});
     if (drafts < 1) return;
     const int32_t rows = drafts + (rule_.shift ? 0 : 1), end = s.round.path_rows();
     sees_.assign(s.context.begin(), s.context.end());
     sees_.push_back({s.first_slot, s.first_slot + end});
     const auto sees = next_.add_spans(sees_, {s.scratch_slot, s.scratch_slot + rows});
-    const Want want = chooser_.draft_want(s.field);
+    const Want want = chooser_.draft_want(*s.field);
     s.group = {next_.rows(), u, drafts, {}};
     for (int32_t e = 0; e < rows; ++e)
       next_.add_row(rule_.mask, s.first_position + end + e, s.scratch_slot + e, sees, rule_.shift || e > 0 ? want : Want::kNothing);

@@ -46,10 +46,10 @@ class DiffusionDrafter : public Drafter {
     const int32_t first = s.cursor.position();
     if (s.done() || s.tokens.empty()) return first;  // without a row before it nothing is drafted
     int32_t end = s.round.window_end;
-    if (s.field >= 0) end = std::min(end, request_.field(s.field).start + request_.field(s.field).budget);
-    if (s.field < 0 && request_.form) end = std::min(end, request_.form->length());
+    if (s.field) end = std::min(end, request_.field(*s.field).start + request_.field(*s.field).budget);
+    if (!s.field && request_.form) end = std::min(end, request_.form->length());
     // Free text has no end of its own, and its slots are reserved for so many tokens (schedule/chain.cc).
-    if (s.field < 0 && !request_.form) end = std::min(end, request_.options.limit + kLongestDraft);
+    if (!s.field && !request_.form) end = std::min(end, request_.options.limit + kLongestDraft);
     return std::max(first, end);
   }
 
@@ -64,10 +64,10 @@ class DiffusionDrafter : public Drafter {
     };
     for (int32_t i = s.cached; i < known; ++i) add(s.tokens[static_cast<size_t>(i)], i);
     for (int32_t u = first; u < end; ++u) {
-      const bool chain = s.field < 0 && request_.form;
+      const bool chain = !s.field && request_.form;
       const auto fixed = chain ? request_.form->fixed_at(u) : std::nullopt;
       const size_t row = add(fixed.value_or(rule_.mask), known + u - first);
-      const int32_t f = s.field >= 0 ? s.field : chain ? request_.form->field_at(u) : -1;
+      const int32_t f = s.field ? *s.field : chain ? request_.form->field_at(u) : -1;
       if (!fixed) next_.want(row - (rule_.shift ? 1 : 0), want_of(f));
     }
   }

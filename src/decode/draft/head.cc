@@ -86,8 +86,8 @@ class HeadDrafter : public Drafter {
     b.begin = std::max(s.cached, length - std::max(1, info_.block / 2));
     b.begin = std::min(b.begin, length - 1);
     int64_t last = std::min(int64_t{position} + info_.block - (length - b.begin), int64_t{s.round.window_end});
-    if (s.field >= 0) last = std::min(last, int64_t{request_.field(s.field).start} + request_.field(s.field).budget);
-    if (s.field < 0 && request_.form) last = std::min(last, int64_t{request_.form->length()});
+    if (s.field) last = std::min(last, int64_t{request_.field(*s.field).start} + request_.field(*s.field).budget);
+    if (!s.field && request_.form) last = std::min(last, int64_t{request_.form->length()});
     for (int32_t u = position, masks = 0; u < last && masks < s.round.window_drafts; ++u) {
       if (fixed_at(s, u)) continue;
       ++masks;
@@ -97,7 +97,7 @@ class HeadDrafter : public Drafter {
   }
 
   std::optional<TokenId> fixed_at(const Strand& s, int32_t u) const {
-    return s.field < 0 && request_.form ? request_.form->fixed_at(u) : std::nullopt;
+    return !s.field && request_.form ? request_.form->fixed_at(u) : std::nullopt;
   }
 
   Status propose_some(std::span<Strand* const> strands) {
@@ -134,7 +134,7 @@ class HeadDrafter : public Drafter {
     for (int32_t i = b.begin; i < length; ++i) add(s.tokens[static_cast<size_t>(i)], i, Want::kNothing);
     for (int32_t u = position; u < b.end; ++u) {
       const auto fixed = fixed_at(s, u);
-      const int32_t f = s.field >= 0 ? s.field : request_.form ? request_.form->field_at(u) : -1;
+      const int32_t f = s.field ? *s.field : request_.form ? request_.form->field_at(u) : -1;
       add(fixed.value_or(info_.mask), length + u - position, fixed ? Want::kNothing : want_of(f));
     }
   }

@@ -33,7 +33,7 @@ class LookupDrafter : public Drafter {
   void along(Strand& s) {
     known_.resize(prompt_ids_);
     if (known_.capacity() < prompt_ids_ + room()) known_.reserve(prompt_ids_ + room());
-    if (s.field >= 0) {
+    if (s.field) {
       add_before(s);
     } else if (request_.form) {
       known_.insert(known_.end(), s.answer->tokens.begin(), s.answer->tokens.end());  // of a rollout's branch: what it forked from
@@ -83,7 +83,7 @@ class LookupDrafter : public Drafter {
         known_.pop_back();  // the hand-off token is the strand's first
         return;
       }
-      const auto ancestors = visibility_->ancestors(s.field);
+      const auto ancestors = visibility_->ancestors(*s.field);
       if (!std::binary_search(ancestors.begin(), ancestors.end(), f)) continue;
       const auto& content = s.answer->fields[static_cast<size_t>(f)];
       known_.insert(known_.end(), content.begin(), content.end());

@@ -82,12 +82,12 @@ class QuadraticDrafter : public Drafter {
   }
 
   int32_t field_at(const Strand& s, int32_t u) const {
-    return s.field >= 0 ? s.field : request_.form ? request_.form->field_at(u) : -1;
+    return s.field ? *s.field : request_.form ? request_.form->field_at(u) : -1;
   }
 
   /// Form positions u .. end of the group behind a row: at most k masks, no fixed tokens behind the last.
   int32_t group_end(const Strand& s, int32_t u) const {
-    if (s.field >= 0) return std::min(u + k_, request_.field(s.field).start + request_.field(s.field).budget);
+    if (s.field) return std::min(u + k_, request_.field(*s.field).start + request_.field(*s.field).budget);
     if (!request_.form) return u + k_;
     int32_t end = u;
     for (int32_t at = u, masks = 0; at < std::min(u + group_rows_, request_.form->length()) && masks < k_; ++at) {
@@ -112,7 +112,7 @@ class QuadraticDrafter : public Drafter {
     const auto sees = next_.add_spans(sees_, {slot_, slot_ + count});
     groups_.push_back({rows == 0 ? nullptr : &s, rows, next_.rows(), u, count});
     for (int32_t e = 0; e < count; ++e) {
-      const auto fixed = s.field < 0 && request_.form ? request_.form->fixed_at(u + e) : std::nullopt;
+      const auto fixed = !s.field && request_.form ? request_.form->fixed_at(u + e) : std::nullopt;
       const size_t at = next_.add_row(fixed.value_or(rule_.mask), s.first_position + rows + e, slot_ + e, sees, Want::kNothing);
       if (fixed) continue;
       if (e > 0) next_.want(at - (rule_.shift ? 1 : 0), want_of(field_at(s, u + e)));

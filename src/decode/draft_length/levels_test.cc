@@ -191,7 +191,7 @@ TEST(Trace, HoldsTheRoundsOfFieldsWithoutDrafts) {
   const Decoded d = decoded(lm, form, *method_of("fields"), {.trace = true});
   std::vector<std::vector<TokenId>> emitted(2);
   for (const Round& r : d.rounds)
-    emitted[static_cast<size_t>(r.field)].insert(emitted[static_cast<size_t>(r.field)].end(), r.emitted.begin(), r.emitted.end());
+    emitted[static_cast<size_t>(*r.field)].insert(emitted[static_cast<size_t>(*r.field)].end(), r.emitted.begin(), r.emitted.end());
   EXPECT_EQ(d.rounds.size(), 5U);
   EXPECT_EQ(emitted, d.fields);
 }

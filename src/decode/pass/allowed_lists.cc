@@ -15,7 +15,7 @@ void AllowedLists::start(const Form* form, int32_t vocab) {
   form_ = form;
   vocab_ = vocab;
   first_state_.clear();
-  number_.clear();
+  states_.clear();
   ids_.clear();
   lists_.clear();
   masks_.clear();
@@ -30,28 +30,28 @@ void AllowedLists::start(const Form* form, int32_t vocab) {
       if (!s.any && s.edges.size() <= static_cast<size_t>(vocab) / 2) ids += listed;
     }
   }
-  number_.assign(states, kUnknown);
+  states_.assign(states, {});
   lists_.reserve(states);
   ids_.reserve(ids);
   buffer_.reserve(most);
 }
 
-int32_t AllowedLists::at(const Place& place) {
-  if (!form_ || place.field < 0) return kNone;
+std::optional<int32_t> AllowedLists::at(const Place& place) {
+  if (!form_ || place.field < 0) return std::nullopt;
   const Field& field = form_->fields()[static_cast<size_t>(place.field)];
-  if (field.rules.unrestricted()) return kNone;
+  if (field.rules.unrestricted()) return std::nullopt;
   if (field.rules.automaton() != nullptr) return add_mask(place);
-  int32_t& number = number_[first_state_[static_cast<size_t>(place.field)] + static_cast<size_t>(place.state)];
-  if (number == kUnknown) number = add(field, place.state);
-  return number;
+  State& state = states_[first_state_[static_cast<size_t>(place.field)] + static_cast<size_t>(place.state)];
+  if (!state.reached) state = {true, add(field, place.state)};
+  return state.list;
 }
 
 /// An automaton keeps its masks: their lists are named where they lie.
-int32_t AllowedLists::add_mask(const Place& place) {
+std::optional<int32_t> AllowedLists::add_mask(const Place& place) {
   const uint64_t key = static_cast<uint64_t>(place.field) << 32 | static_cast<uint32_t>(place.state);
   if (const auto at = masks_.find(key); at != masks_.end()) return at->second;
   const TokenMask& mask = form_->fields()[static_cast<size_t>(place.field)].rules.automaton()->mask(place.state);
-  int32_t number = kNone;
+  std::optional<int32_t> number;
   if (mask.kept && !mask.listed.empty()) {
     number = static_cast<int32_t>(lists_.size());
     lists_.push_back(mask.listed);
@@ -60,11 +60,11 @@ int32_t AllowedLists::add_mask(const Place& place) {
   return number;
 }
 
-int32_t AllowedLists::add(const Field& field, int32_t state) {
-  if (field.rules.state(state).any) return kNone;
+std::optional<int32_t> AllowedLists::add(const Field& field, int32_t state) {
+  if (field.rules.state(state).any) return std::nullopt;
   const std::span<const TokenId> listed = allowed_in(field, state, buffer_).listed;
-  if (listed.empty() || listed.size() > static_cast<size_t>(vocab_) / 2) return kNone;
-  if (listed.front().value < 0 || listed.back().value >= vocab_) return kNone;
+  if (listed.empty() || listed.size() > static_cast<size_t>(vocab_) / 2) return std::nullopt;
+  if (listed.front().value < 0 || listed.back().value >= vocab_) return std::nullopt;
   SLIP_CHECK(ids_.size() + listed.size() <= ids_.capacity(), "room was made for every list");
   const size_t first = ids_.size();
   ids_.insert(ids_.end(), listed.begin(), listed.end());

@@ -71,7 +71,7 @@ TEST(AllowedLists, AreWhatTheRulesAllowWhereThatIsFew) {
   for (uint64_t n = 0; n < 300; ++n) {
     const Trial t = chain_trial(n, n % 2 == 1);
     lists.start(&t.form, kTrialVocab);
-    EXPECT_EQ(lists.at({}), -1) << "free text";
+    EXPECT_EQ(lists.at({}), std::nullopt) << "free text";
     for (size_t f = 0; f < t.form.fields().size(); ++f) {
       const Field& field = t.form.fields()[f];
       for (int32_t state = 0; state < std::max(1, static_cast<int32_t>(field.rules.size())); ++state) {
@@ -80,12 +80,12 @@ TEST(AllowedLists, AreWhatTheRulesAllowWhereThatIsFew) {
         const Allowed allowed = allowed_in(field, state, buffer);
         for_each_allowed(allowed, kTrialVocab, [&](TokenId id) { ids.push_back(id); });
         const bool listed = !allowed.any && !ids.empty() && ids.size() <= kTrialVocab / 2;
-        const int32_t number = lists.at(place);
-        ASSERT_EQ(number >= 0, listed);
+        const std::optional<int32_t> number = lists.at(place);
+        ASSERT_EQ(number.has_value(), listed);
         ASSERT_EQ(lists.at(place), number);
         (listed ? few : none) += 1;
         if (!listed) continue;
-        const auto list = lists.lists()[static_cast<size_t>(number)];
+        const auto list = lists.lists()[static_cast<size_t>(*number)];
         ASSERT_EQ(std::vector<TokenId>(list.begin(), list.end()), ids);
       }
     }

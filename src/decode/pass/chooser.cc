@@ -66,12 +66,12 @@ double Chooser::uniform(uint32_t request, const Place& place, Purpose purpose) c
 Want Chooser::want_at(const Place& place) {
   if (temperature_at(place) != 0 || request_->options.sampling.repetition != 1 || request_->options.log_probs) return Want::kLogits;
   const bool free = place.field < 0 ? request_->options.denied.empty() : request_->field(place.field).rules.unrestricted();
-  return free || lists_.at(place) >= 0 ? Want::kArgmax : Want::kLogits;
+  return free || lists_.at(place) ? Want::kArgmax : Want::kLogits;
 }
 
 void Chooser::ask(size_t row, Want want, const Place& place) {
   const OperationScope masking("masks of fields");
-  pass_.want_too(row, want, want == Want::kArgmax ? lists_.at(place) : -1);
+  pass_.want_too(row, want, want == Want::kArgmax ? lists_.at(place) : std::nullopt);
 }
 
 TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::span<const TokenId> history) {

@@ -40,20 +40,20 @@ size_t PassBuilder::add_row(RowInput input, Position position, int32_t slot, See
   return rows_.size() - 1;
 }
 
-void PassBuilder::want_too(size_t row, Want want, int32_t allowed) {
+void PassBuilder::want_too(size_t row, Want want, std::optional<int32_t> allowed) {
   Row& r = rows_[row];
   if (r.want == Want::kNothing) {
     r.want = want;
     r.allowed = allowed;
   } else if (r.want != want || r.allowed != allowed) {  // two questions of one row: its logits answer both
     r.want = Want::kLogits;
-    r.allowed = -1;
+    r.allowed.reset();
   }
 }
 
 void PassBuilder::compare(const Comparison& comparison) {
   rows_[comparison.row].want = Want::kLogits;
-  rows_[comparison.row].allowed = -1;
+  rows_[comparison.row].allowed.reset();
   comparisons_.push_back(comparison);
 }
 

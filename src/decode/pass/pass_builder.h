@@ -2,6 +2,7 @@
 // The pass that is being laid out: its rows, what each of them sees, and what it must deliver. When it has run, it stays as it is until
 // the next one begins, so that outputs can be read by its rows.
 #pragma once
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,7 @@ class PassBuilder {
 
   void want(size_t row, Want want) { rows_[row].want = want; }
   /// A row shall deliver this beside what it is asked already; kArgmax: among a list of ids that the pass brings (Row::allowed).
-  void want_too(size_t row, Want want, int32_t allowed);
+  void want_too(size_t row, Want want, std::optional<int32_t> allowed);
   /// DecodeOptions::log_forced: what the row says is next, beside the token that the form forces at a position.
   struct Comparison {
     size_t row;

@@ -35,7 +35,9 @@ struct DecodeRequest {
     if (!timed || !options.trace) return;
     timed->push_back({kind, std::chrono::duration<double, std::milli>(begin - started).count(), ms, static_cast<int64_t>(rows)});
   }
-  int32_t last_pass() const { return timed ? static_cast<int32_t>(timed->size()) - 1 : -1; }
+  std::optional<int32_t> last_pass() const {
+    return timed && !timed->empty() ? std::optional(static_cast<int32_t>(timed->size()) - 1) : std::nullopt;
+  }
   /// The context's hooks, where they are set.
   void progress(std::span<const TokenId> tokens) const;
   void progress(std::span<const std::vector<TokenId>> fields) const;

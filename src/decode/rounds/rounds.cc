@@ -167,7 +167,7 @@ void Rounds::compare(const Strand& s, int32_t end) {
   const StrandRound& r = s.round;
   for (const auto& [row, position] : s.template_rows)
     if (row > s.cached && row <= end) next_.compare({pass_row(s, row), position, r.path[static_cast<size_t>(row)]});
-  const bool stopped_at_fixed = r.ahead.at_fixed() && r.ahead.fixed_field() < 0;  // the window ended there
+  const bool stopped_at_fixed = r.ahead.at_fixed() && !r.ahead.fixed_field();  // the window ended there
   if (stopped_at_fixed && !r.ahead_behind_end && end > s.cached)
     next_.compare({pass_row(s, end), r.ahead.position(), r.ahead.fixed()});
 }
@@ -254,8 +254,8 @@ void Rounds::discard(Strand& s) {
 
 void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept, bool discarded) {
   const StrandRound& r = s.round;
-  if (r.drafts.empty() && drafts_nothing_ && s.field < 0) return;
-  if (cached == 0 && s.field < 0 && r.drafts.empty() && (before == 0 || request_.form)) return;  // the prefill's own token
+  if (r.drafts.empty() && drafts_nothing_ && !s.field) return;
+  if (cached == 0 && !s.field && r.drafts.empty() && (before == 0 || request_.form)) return;  // the prefill's own token
   const auto row_of = [&](int32_t rows) {
     return rows == 0 ? passes_.prefill().last_row() : r.pass_row + static_cast<size_t>(rows - 1 - cached);
   };

@@ -115,7 +115,7 @@ class ChainRun {
     for (int32_t i = s.cached; i < s.length(); ++i)
       p_.next().add_row(s.tokens[static_cast<size_t>(i)], s.first_position + i, s.first_slot + i,
                         p_.next().add_spans(s.context, {s.first_slot, s.first_slot + i + 1}), Want::kNothing);
-    if (s.logs && s.cursor.fixed_field() < 0) p_.next().compare({p_.next().rows() - 1, s.cursor.position(), s.cursor.fixed()});
+    if (s.logs && !s.cursor.fixed_field()) p_.next().compare({p_.next().rows() - 1, s.cursor.position(), s.cursor.fixed()});
     s.cached = s.length();
     return p_.run(PassKind::kVerify);
   }

@@ -38,7 +38,7 @@ void keep_confident(std::vector<PlaceChoice>& choices, float threshold) {
   if (choices.empty()) choices.push_back(best);
 }
 
-void trace_choices(std::vector<Round>& rounds, std::span<const PlaceChoice> choices, int32_t origin, int32_t pass) {
+void trace_choices(std::vector<Round>& rounds, std::span<const PlaceChoice> choices, int32_t origin, std::optional<int32_t> pass) {
   if (!rounds.back().positions.empty()) rounds.push_back({.block = rounds.back().block});
   Round& r = rounds.back();
   r.pass = pass;

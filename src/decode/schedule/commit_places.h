@@ -25,7 +25,7 @@ void keep_confident(std::vector<PlaceChoice>& choices, float threshold);
 
 /// Writes the choices into the trace, one round per pass: the round that was opened for the block takes the first. Place 0 is the answer's
 /// token `origin`; `pass` as Round::pass.
-void trace_choices(std::vector<Round>& rounds, std::span<const PlaceChoice> choices, int32_t origin, int32_t pass);
+void trace_choices(std::vector<Round>& rounds, std::span<const PlaceChoice> choices, int32_t origin, std::optional<int32_t> pass);
 
 /// The three likeliest tokens of the whole vocabulary's distribution at temperature 1, rules and settings aside, their probabilities and
 /// the entropy. `buffers` is overwritten.

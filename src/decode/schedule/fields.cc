@@ -69,7 +69,7 @@ class FieldRun {
   Strand* strand(int32_t f, size_t r) { return strand_[at(f, r)]; }
   /// The first rollout of those that share a strand; the strand lies in the region of slots of its own.
   size_t first_of(const Strand& s) const { return s.request - request_.options.request; }
-  bool has(const Strand& s, size_t r) const { return strand_[at(s.field, r)] == &s; }
+  bool has(const Strand& s, size_t r) const { return strand_[at(*s.field, r)] == &s; }
   size_t members(const Strand& s) const {
     size_t n = 0;
     for (size_t r = 0; r < rollouts(); ++r) n += has(s, r);
@@ -99,10 +99,10 @@ class FieldRun {
       }
   }
 
-  /// The piece that a field's END leads to, as it closed or as it is drafted; -1 where that is not known or the field is skipped.
-  int32_t exit_taken(int32_t f, size_t r) {
+  /// The piece that a field's END leads to, as it closed or as it is drafted; none where that is not known or the field is skipped.
+  std::optional<int32_t> exit_taken(int32_t f, size_t r) {
     const Strand* s = strand(f, r);
-    if (!s) return -1;
+    if (!s) return std::nullopt;
     return node_of(*s).state == State::kClosed ? s->cursor.exit() : s->round.ahead.exit();
   }
   bool is_passed(std::span<const GraphVisibility::Opening> openings, size_t r) {
@@ -176,7 +176,7 @@ class FieldRun {
         s.context.push_back({begin, end});
     };
     append(0, request_.prompt_rows());
-    for (const GraphVisibility::Segment& g : visibility_.context(s.field)) {
+    for (const GraphVisibility::Segment& g : visibility_.context(*s.field)) {
       if (g.field < 0) {
         if (g.piece >= 0 && !is_passed(visibility_.openings(g.piece), first_of(s))) continue;
         append(request_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)],
@@ -251,10 +251,10 @@ class FieldRun {
     for (size_t m = 0; m < rollouts(); ++m) {
       if (!has(s, m)) continue;
       --open_;
-      auto& content = t_.answers[m].fields[static_cast<size_t>(s.field)];
-      if (m != first_of(s)) content = s.answer->fields[static_cast<size_t>(s.field)];
+      auto& content = t_.answers[m].fields[static_cast<size_t>(*s.field)];
+      if (m != first_of(s)) content = s.answer->fields[static_cast<size_t>(*s.field)];
     }
-    if (has(s, 0)) request_.field_done(s.field, t_.answers[0].fields[static_cast<size_t>(s.field)]);
+    if (has(s, 0)) request_.field_done(*s.field, t_.answers[0].fields[static_cast<size_t>(*s.field)]);
   }
 
   /// Of every rollout and field, parents before children, those that lead a strand or wait for one: visit(field, rollout, strand).
@@ -289,7 +289,7 @@ class FieldRun {
     const int32_t most = request_.options.most_rows;
     if (most <= 0) return;
     std::stable_sort(ready_.begin(), ready_.end(), [&](const Strand* a, const Strand* b) {
-      return remaining_[static_cast<size_t>(a->field)] > remaining_[static_cast<size_t>(b->field)];
+      return remaining_[static_cast<size_t>(*a->field)] > remaining_[static_cast<size_t>(*b->field)];
     });
     // A strand's rows in a pass: its newest row, its window, and what the drafter adds.
     const int32_t each = 1 + t_.capacity.widest + t_.capacity.scratch;
@@ -300,7 +300,7 @@ class FieldRun {
   /// Rows of closed ancestors that no pass has fed yet.
   void feed_ancestors(const Strand& s) {
     for (const int32_t a : visibility_.order()) {
-      if (!std::binary_search(visibility_.ancestors(s.field).begin(), visibility_.ancestors(s.field).end(), a)) continue;
+      if (!std::binary_search(visibility_.ancestors(*s.field).begin(), visibility_.ancestors(*s.field).end(), a)) continue;
       Strand& q = *strand(a, first_of(s));
       Node& n = node_of(q);
       if (n.state != State::kClosed || q.cached == q.length() || n.fed_before == request_.statistics.forwards) continue;
@@ -360,7 +360,7 @@ class FieldRun {
     Node& n = node_of(s);
     if (n.started) {
       const size_t r = first_of(s);
-      const auto& parents = request_.field(s.field).parents;
+      const auto& parents = request_.field(*s.field).parents;
       const bool holds = std::all_of(parents.begin(), parents.end(), [&](int32_t q) {
         const Strand* parent = strand(q, r);
         return closed(q, r) && (!node_of(*parent).in_pass || node_of(*parent).held);
@@ -369,7 +369,7 @@ class FieldRun {
         return std::any_of(parents.begin(), parents.end(), [&](int32_t q) { return strand(q, m) != strand(q, r); });
       };
       for (size_t m = rollouts(); m-- > 0;)
-        if (has(s, m) && (!holds || forked(m))) strand_[at(s.field, m)] = nullptr;
+        if (has(s, m) && (!holds || forked(m))) strand_[at(*s.field, m)] = nullptr;
       if (!holds) {
         t_.rounds.discard(s);
         n.in_pass = false;  // waiting again; what its descendants saw did not hold either
@@ -385,7 +385,7 @@ class FieldRun {
   /// Commits a strand's round for all rollouts that share it; one whose tokens differ from the first's forks.
   void commit(Strand& s) {
     Node& n = node_of(s);
-    if (shared_[static_cast<size_t>(s.field)] || members(s) == 1) {
+    if (shared_[static_cast<size_t>(*s.field)] || members(s) == 1) {
       n.held = t_.rounds.commit(s);
       return;
     }
@@ -398,26 +398,26 @@ class FieldRun {
       if (other_picks_ != picks_) fork(s, m);
     }
     n.held = t_.rounds.commit(s, picks_);
-    for (const Forked& l : forked_) share_prefix(s, region(s.field, l.first));
+    for (const Forked& l : forked_) share_prefix(s, region(*s.field, l.first));
   }
 
   /// Rollout m's tokens differ: it goes with those that picked the same, or forks into a strand of its own.
   void fork(const Strand& lead, size_t m) {
-    Strand*& mine = strand_[at(lead.field, m)];
+    Strand*& mine = strand_[at(*lead.field, m)];
     for (const Forked& l : forked_)
       if (l.picks == other_picks_) {
-        mine = strand_[at(lead.field, l.first)];
+        mine = strand_[at(*lead.field, l.first)];
         return;
       }
     forked_.push_back({m, other_picks_});
-    Strand& s = region(lead.field, m);
+    Strand& s = region(*lead.field, m);
     mine = &s;
     const int32_t first_slot = s.first_slot, scratch_slot = s.scratch_slot;
     s = lead;
     s.scratch_slot = scratch_slot;
     s.request = request_.options.request + static_cast<uint32_t>(m);
     s.answer = &t_.answers[m];
-    s.answer->fields[static_cast<size_t>(s.field)] = lead.answer->fields[static_cast<size_t>(s.field)];
+    s.answer->fields[static_cast<size_t>(*s.field)] = lead.answer->fields[static_cast<size_t>(*s.field)];
     t_.rounds.commit_beside(s, other_picks_);
     s.first_slot = first_slot;
   }

@@ -25,7 +25,7 @@ class WantedFirst {
   template <class OfFirst>
   void keep(std::vector<Strand*>& ready, OfFirst&& of_first) {
     if (wanted_.empty()) return;
-    const auto waits = [&](const Strand* s) { return wanted_[static_cast<size_t>(s->field)] == 0 || !of_first(*s); };
+    const auto waits = [&](const Strand* s) { return wanted_[static_cast<size_t>(*s->field)] == 0 || !of_first(*s); };
     alone_ = !std::all_of(ready.begin(), ready.end(), waits);
     if (alone_) std::erase_if(ready, waits);
   }

@@ -123,8 +123,8 @@ void Cursor::leave() {
     fixed_ = forced_ = false;
     return;
   }
-  piece_ = exit_ >= 0 ? exit_ : form_->next_piece(piece_);
-  exit_ = -1;
+  piece_ = exit_ ? *exit_ : form_->next_piece(piece_);
+  exit_.reset();
   position_ = form_->begin_of(piece_);
   enter();
 }

@@ -5,7 +5,7 @@
 
 namespace slip {
 
-int32_t DraftView::field() const { return strand_->field; }
+int32_t DraftView::field() const { return strand_->field.value_or(-1); }
 bool DraftView::done() const { return strand_->done(); }
 int32_t DraftView::position() const { return strand_->cursor.position(); }
 int32_t DraftView::index() const { return strand_->cursor.at_draw() ? strand_->cursor.place().index : 0; }

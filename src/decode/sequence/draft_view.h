@@ -29,7 +29,7 @@ inline constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
 class DraftView {
  public:
   explicit DraftView(Strand& strand) : strand_(&strand) {}
-  int32_t field() const;     // along a graph; -1 otherwise
+  int32_t field() const;     // along a graph; -1 otherwise, as Place::field
   bool done() const;         // no draw is left
   int32_t position() const;  // form position of what comes next; in free text the number of the token
   int32_t index() const;     // of the next draw in its field; 0 where a fixed token comes first

@@ -15,7 +15,7 @@ void StrandRound::reset() {
 }
 
 void Strand::reset(Decoded& to) {
-  field = -1;
+  field.reset();
   request = 0;
   answer = &to;
   cursor = {};
@@ -36,12 +36,12 @@ void Strand::take_fixed() {
 }
 
 void Strand::take_fixed_once() {
-  const int32_t placeholder_of = cursor.fixed_field();
-  if (logs && placeholder_of < 0 && !behind_end) template_rows.emplace_back(length(), cursor.position());
+  const std::optional<int32_t> placeholder_of = cursor.fixed_field();
+  if (logs && !placeholder_of && !behind_end) template_rows.emplace_back(length(), cursor.position());
   behind_end = false;
   tokens.push_back(cursor.fixed());
   ++answer->statistics.forced_tokens;
-  if (placeholder_of >= 0) answer->fields[static_cast<size_t>(placeholder_of)].push_back(tokens.back());
+  if (placeholder_of) answer->fields[static_cast<size_t>(*placeholder_of)].push_back(tokens.back());
   cursor.take_fixed();
 }
 
@@ -77,7 +77,7 @@ void Strand::crop_drafts(size_t count) {
 }
 
 void Strand::walk_fixed() {
-  if (logs && round.ahead.fixed_field() < 0 && !round.ahead_behind_end)
+  if (logs && !round.ahead.fixed_field() && !round.ahead_behind_end)
     template_rows.emplace_back(round.path_rows(), round.ahead.position());
   round.ahead_behind_end = false;
   round.path.push_back(round.ahead.fixed());

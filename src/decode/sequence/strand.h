@@ -69,8 +69,8 @@ struct StrandRound {
 };
 
 struct Strand {
-  int32_t field = -1;    // along a graph; -1: the strand is free text or a chain
-  uint32_t request = 0;  // of the uniforms
+  std::optional<int32_t> field;  // along a graph; none: the strand is free text or a chain
+  uint32_t request = 0;          // of the uniforms
   Decoded* answer = nullptr;
   Cursor cursor;                // behind `tokens`
   std::vector<TokenId> tokens;  // rows 0 ..
@@ -79,7 +79,7 @@ struct Strand {
   std::vector<SlotSpan> context;
   int32_t first_slot = 0, first_position = 0;
   int32_t first_row = 0;  // tokens of the answer before row 0 (a rollout that has left others), in its Decoded::tokens
-  std::optional<int32_t> missed_field;  // where a draft has missed: the field (-1: text) of the last one
+  std::optional<int32_t> missed_field;  // Place::field of the last draft that missed, where one has
   bool behind_end = false;              // the newest draw was END
   bool logs = false;                    // DecodeOptions::log_forced
   std::vector<std::pair<int32_t, int32_t>>

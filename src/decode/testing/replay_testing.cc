@@ -98,7 +98,7 @@ class Replay {
       for (Node* n : round) lay(*n);
       pass(round);
       for (Node* n : round) {
-        if (n->early && !parents(n->s.field, [&](int32_t q) {
+        if (n->early && !parents(*n->s.field, [&](int32_t q) {
               return closed(q) && (!nodes_[static_cast<size_t>(q)].in_round || nodes_[static_cast<size_t>(q)].whole);
             })) {
           counts_.proposed += static_cast<int64_t>(n->s.round.drafts.size());
@@ -145,7 +145,7 @@ class Replay {
       s.round.ahead = s.cursor;
       int32_t end = s.round.window_end;
       if (m_.drafts_in_passes) {
-        end = std::min(end, s.field >= 0 ? field(s.field).start + field(s.field).budget : form_.length());
+        end = std::min(end, s.field ? field(*s.field).start + field(*s.field).budget : form_.length());
         if (s.tokens.empty()) end = s.cursor.position();
         const int32_t block = std::max(0, end - s.cursor.position());
         any |= block > 0;

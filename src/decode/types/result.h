@@ -43,9 +43,9 @@ struct TimedPass {
 
 /// One round of one strand as it happened; only filled with DecodeOptions::trace. Positions count from the start of the answer.
 struct Round {
-  int64_t number = 0;  // rounds that ran in one pass share it
-  int32_t pass = -1;   // the pass that verified it, of Decoded::passes
-  int32_t field = -1;  // graph visibility
+  int64_t number = 0;            // rounds that ran in one pass share it
+  std::optional<int32_t> pass;   // the pass that verified it, of Decoded::passes
+  std::optional<int32_t> field;  // graph visibility
   bool closed = false, discarded = false;
   Block block{};                   // scaffold-spec, section-diffusion
   Block rows{};                    // rows of the passes

@@ -17,7 +17,8 @@ int plain_next(int state, int byte);
 
 class KindSteps {
  public:
-  static constexpr int32_t kMixed = -2;  // characters of the kind lead to several states, or some to none
+  /// Characters of the kind lead to several states, or some to none. A number, as -1 is: the walk tests one sign a step.
+  static constexpr int32_t kMixed = -2;
   explicit KindSteps(const ByteDfa& dfa);
   int32_t to(int32_t state, int kind) const {
     return to_[static_cast<size_t>(state) * TokenTrie::kKinds + static_cast<size_t>(kind)];

@@ -194,7 +194,7 @@ Status DFlashHead::forward(const Pass& pass, PassOutput& out) {
                             slot);
     if (!std::holds_alternative<TokenId>(pass.rows[t].input))
       return bad_input("{}: row {}: expected a token, got a feature", info_.name, t);
-    if (pass.rows[t].allowed >= 0 && !draft_vocab_.empty())
+    if (pass.rows[t].allowed && !draft_vocab_.empty())
       return unsupported("{}: row {}: expected no list of allowed ids with a short draft vocabulary, got one", info_.name, t);
   }
   if (draft_vocab_.empty()) return lm_->forward(pass, out);
