@@ -218,4 +218,10 @@ Labels judge(const Scene& sc, const Plan& plan, const Scene& whole, const Plan& 
   return l;
 }
 
+bool acts_on_the_unseen(const Labels& l) {
+  for (size_t c = 0; c < 12; ++c)
+    if (l.causal[c] && !l.visible[c]) return true;
+  return false;
+}
+
 }  // namespace slip::sim

@@ -27,6 +27,12 @@ const DiffusionSpec* Method::diffusion() const {
   return std::get_if<DiffusionSpec>(&drafter);
 }
 
+int32_t RelaxedSpec::radius_at(int32_t field, int32_t index) const {
+  const auto f = static_cast<size_t>(field), i = static_cast<size_t>(index);
+  if (field >= 0 && f < radius_of_number.size() && i < radius_of_number[f].size()) return radius_of_number[f][i];
+  return field >= 0 && f < radius_of_field.size() ? radius_of_field[f] : radius;
+}
+
 MethodWords words_of(const Method& m) {
   if (m.automatic) return {std::string(kAutomatic), std::string(kAutomatic), "exact", std::string(kAutomatic)};
   const bool sections = m.schedule == Schedule::kSections;

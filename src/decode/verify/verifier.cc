@@ -42,12 +42,6 @@ class RelaxedVerifier : public ExactVerifier {
 
 }  // namespace
 
-int32_t RelaxedSpec::radius_at(int32_t field, int32_t index) const {
-  const auto f = static_cast<size_t>(field), i = static_cast<size_t>(index);
-  if (field >= 0 && f < radius_of_number.size() && i < radius_of_number[f].size()) return radius_of_number[f][i];
-  return field >= 0 && f < radius_of_field.size() ? radius_of_field[f] : radius;
-}
-
 bool within_radius(const RelaxedSpec& r, int32_t field, int32_t index, TokenId draft, TokenId target) {
   if (draft == target) return true;
   const auto is_bin = [&](TokenId id) { return id >= r.first && id < r.end; };
