@@ -131,9 +131,8 @@ TEST(AnyDraftLength, ChangesNoToken) {
   }
 }
 
-/// Two chains of fields side by side; odds of drafts that the top probability tells of. What a measured width
-/// is for: on none of these machines is any fixed width quicker (docs/lab/0004-widths.md has the large form).
-TEST(MeasuredDraftLength, IsQuickerThanAnyFixedWidth) {
+/// Two chains of fields side by side.
+Form two_chains() {
   Form::Parts p;
   p.name = "two chains";
   for (int32_t f = 0; f < 8; ++f) {
@@ -143,54 +142,68 @@ TEST(MeasuredDraftLength, IsQuickerThanAnyFixedWidth) {
     if (f % 4 > 0) p.fields.back().parents = {f - 1};
   }
   p.pieces.emplace_back(FixedRun{{{5}}, 0});
-  const Form form = *Form::make(std::move(p));
-  const auto script_of = [&](uint64_t n) {
-    PhiloxStream r(n, 20);
-    ReplayScript s;
-    for (const Field& f : form.fields()) {
-      ReplayScript::Field t{
-          .content = std::max(1, f.budget - 8 + static_cast<int32_t>(r.below(8))), .draft = 0, .right = {}, .top = {}};
-      for (int32_t i = 0; i <= f.budget; ++i) {
-        const double odds = std::min(0.98, 0.2 + r.uniform());
-        t.right.push_back(r.chance(odds));
-        t.top.push_back(static_cast<float>(odds));
-      }
-      t.draft = t.content + !t.right[static_cast<size_t>(t.content)];
-      s.fields.push_back(t);
+  return *Form::make(std::move(p));
+}
+
+/// An answer whose drafts hold with odds that their top probability tells of.
+ReplayScript honest_script(const Form& form, uint64_t n) {
+  PhiloxStream r(n, 20);
+  ReplayScript s;
+  for (const Field& f : form.fields()) {
+    ReplayScript::Field t{
+        .content = std::max(1, f.budget - 8 + static_cast<int32_t>(r.below(8))), .draft = 0, .right = {}, .top = {}};
+    for (int32_t i = 0; i <= f.budget; ++i) {
+      const double odds = std::min(0.98, 0.2 + r.uniform());
+      t.right.push_back(r.chance(odds));
+      t.top.push_back(static_cast<float>(odds));
     }
-    return s;
-  };
-  const auto table = [](const std::function<double(int32_t)>& ms) {
-    std::vector<int32_t> rows;
-    std::vector<double> times;
-    for (int32_t n = 1; n <= 200; ++n) rows.push_back(n), times.push_back(ms(n));
-    return *CostTable::make(rows, times, "test");
-  };
-  const CostTable machines[] = {table([](int32_t n) { return 30 + 0.5 * ((n + 7) / 8 * 8); }),
-                                table([](int32_t n) { return std::max(60.0, 20 + 5.0 * ((n + 3) / 4 * 4)); }),
-                                table([](int32_t n) { return 10.0 + 10 * n; })};
+    t.draft = t.content + !t.right[static_cast<size_t>(t.content)];
+    s.fields.push_back(t);
+  }
+  return s;
+}
+
+CostTable table_of(const std::function<double(int32_t)>& ms) {
+  std::vector<int32_t> rows;
+  std::vector<double> times;
+  for (int32_t n = 1; n <= 200; ++n) rows.push_back(n), times.push_back(ms(n));
+  return *CostTable::make(rows, times, "test");
+}
+
+/// What sixty answers at a fixed width teach about drafts and lengths.
+DraftLengthModel calibrated_on(const Form& form, Method m, const ReplayMethod& how) {
+  DraftLengthModel model = DraftLengthModel::uninformed(*how.cost, &form);
+  DraftLengthCollector c(&form);
+  ReplayMethod watched = how;
+  watched.observer = &c;
+  m.width = {.tokens = 16};
+  for (uint64_t n = 0; n < 60; ++n) {
+    c.begin(static_cast<int64_t>(n));
+    const ReplayScript s = honest_script(form, n);
+    replay(form, s, watched, **make_draft_length(m, &form, {}, {}));
+    for (size_t f = 0; f < s.fields.size(); ++f) model.lengths.add(static_cast<int32_t>(f), s.fields[f].content);
+  }
+  model.survival = c.finish()->survival;
+  return model;
+}
+
+/// What a measured draft length is for: on none of these machines is any fixed one quicker (docs/lab/0004-widths.md has the large form).
+TEST(MeasuredDraftLength, IsQuickerThanAnyFixedWidth) {
+  const Form form = two_chains();
+  const CostTable machines[] = {table_of([](int32_t n) { return 30 + 0.5 * ((n + 7) / 8 * 8); }),
+                                table_of([](int32_t n) { return std::max(60.0, 20 + 5.0 * ((n + 3) / 4 * 4)); }),
+                                table_of([](int32_t n) { return 10.0 + 10 * n; })};
   for (const bool passes : {false, true}) {
     Method m =
         with("fields-spec", passes ? DrafterSpec(DiffusionSpec{}) : DrafterSpec(PreviousSpec{}), DraftLengthSpec{.tokens = 16});
     for (const CostTable& costs : machines) {
       const ReplayMethod how{.drafts_in_passes = passes, .cost = &costs};
-      DraftLengthModel model = DraftLengthModel::uninformed(costs, &form);
-      DraftLengthCollector c(&form);
-      ReplayMethod watched = how;
-      watched.observer = &c;
-      for (uint64_t n = 0; n < 60; ++n) {
-        c.begin(static_cast<int64_t>(n));
-        m.width = {.tokens = 16};
-        const ReplayScript s = script_of(n);
-        replay(form, s, watched, **make_draft_length(m, &form, {}, {}));
-        for (size_t f = 0; f < s.fields.size(); ++f) model.lengths.add(static_cast<int32_t>(f), s.fields[f].content);
-      }
-      model.survival = c.finish()->survival;
+      const DraftLengthModel model = calibrated_on(form, m, how);
       const auto cost_of = [&](const DraftLengthSpec& width) {
         m.width = width;
         double ms = 0;
         for (uint64_t n = 1000; n < 1060; ++n)
-          ms += replay(form, script_of(n), how, **make_draft_length(m, &form, {}, {.draft_length_model = &model})).ms;
+          ms += replay(form, honest_script(form, n), how, **make_draft_length(m, &form, {}, {.draft_length_model = &model})).ms;
         return ms;
       };
       const double measured = cost_of(kMeasured);
