@@ -6,8 +6,6 @@
 namespace slip {
 namespace {
 
-constexpr int kPairPlanes = 1;  // body/attention_pairs.h
-
 /// The numbers of low, then those of high, rounded to bf16 (ties to even, subnormals to zero, NaN stays NaN), two to a word.
 inline Words pack_pairs(Floats low, Floats high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 
@@ -46,23 +44,6 @@ inline Words lower_of(Words w) { return _mm512_and_si512(w, _mm512_set1_epi32(0x
 /// 1 in both halves of every word.
 inline Words ones() { return _mm512_set1_epi32(0x3f803f80); }
 
-/// pair_lanes(a, b) at `out`; sum += both numbers of every word, the lower first.
-inline void store_and_add(Words& sum, Floats a, Floats b, Word* out, int64_t) {
-  const Words w = pair_lanes(a, b);
-  store_words(out, w);
-  add_dot(sum, w, ones());
-}
-/// The words at `from` with 0 in place of the upper numbers.
-inline void store_lower(const Word* from, Word* to, int64_t) { store_words(to, lower_of(load_words(from))); }
-/// The word at p in every lane; its products with the lanes' words.
-template <int>
-inline Words pair_at(const Word* p) {
-  return splat_word(p);
-}
-inline void add_pairs(Words& sum, Words x, Words w) { add_dot(sum, x, w); }
-/// pack_pairs(low, high) at `out`.
-inline void store_numbers(Floats low, Floats high, Word* out) { store_words(out, pack_pairs(low, high)); }
-
 // Quads of bytes (body/quads.h).
 
 inline Words bytes_of(Floats a, Floats b, Floats c, Floats d) {
@@ -92,3 +73,5 @@ inline void add_quad(Words& sum, Words x, Words w) { asm("vpdpbusd %2, %1, %0" :
 
 }  // namespace
 }  // namespace slip
+
+#include "kernels/isa/pairs_as_words.h"

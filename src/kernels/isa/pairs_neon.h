@@ -6,8 +6,6 @@
 namespace slip {
 namespace {
 
-constexpr int kPairPlanes = 1;  // body/attention_pairs.h
-
 /// bf16 of each lane in its lower half: ties to even, NaN stays NaN.
 inline uint32x4_t round_to_bf16(float32x4_t x) {
   const uint32x4_t u = vreinterpretq_u32_f32(x), number = vceqq_f32(x, x);
@@ -58,22 +56,7 @@ inline Words lower_of(Words w) {
 /// 1 in both halves of every word.
 inline Words ones() { return {vdupq_n_u32(0x3f803f80), vdupq_n_u32(0x3f803f80)}; }
 
-/// pair_lanes(a, b) at `out`; sum += both numbers of every word, the lower first.
-inline void store_and_add(Words& sum, Floats a, Floats b, Word* out, int64_t) {
-  const Words w = pair_lanes(a, b);
-  store_words(out, w);
-  add_dot(sum, w, ones());
-}
-/// The words at `from` with 0 in place of the upper numbers.
-inline void store_lower(const Word* from, Word* to, int64_t) { store_words(to, lower_of(load_words(from))); }
-/// The word at p in every lane; its products with the lanes' words.
-template <int>
-inline Words pair_at(const Word* p) {
-  return splat_word(p);
-}
-inline void add_pairs(Words& sum, Words x, Words w) { add_dot(sum, x, w); }
-/// pack_pairs(low, high) at `out`.
-inline void store_numbers(Floats low, Floats high, Word* out) { store_words(out, pack_pairs(low, high)); }
-
 }  // namespace
 }  // namespace slip
+
+#include "kernels/isa/pairs_as_words.h"
