@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's decoder on the emulated device: against the reference implementation's numbers (as near as the processor's own bf16 path, which
+// The device's decoder on the emulated device: against transformers' numbers (as near as the processor's own bf16 path, which
 // shares none of this code), and contract W by ==.
 #include "cuda/cuda_lm.h"
 

@@ -187,7 +187,7 @@ Result<json::value> own_action_schema(const ActionConfig& action, const Tokenize
 /// unit of the form's numbers is, by dimension (empty: 1). kUnsupported where the form has no bins.
 Status resolve_method(Method& method, const CompiledForm* form, std::span<const double> scale = {});
 
-/// The parts and the whole of the result object of the command line's contract. `relaxed` is told per dimension for a form with bins.
+/// The parts and the whole of the result object that `run --json` prints. `relaxed` is told per dimension for a form with bins.
 json::object decoder_json(const Method& method, const CompiledForm* form = nullptr, const ChosenDecoder* chosen = nullptr);
 json::object statistics_json(const Answer& answer);
 json::object answer_json(const Answer& answer, const Request& request, std::string_view model);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See openvla_preprocess.h. A channel has 256 possible values, so normalising is one table per channel, filled by the reference's
-// arithmetic.
+// See openvla_preprocess.h. A channel has 256 possible values, so normalising is one table per channel, filled by the
+// arithmetic of OpenVLA's processor.
 #include "image/openvla_preprocess.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planes for plain ViTs against the reference's pixel values, bit for bit, and what a damaged configuration may do.
+// Planes for plain ViTs against the pixel values of OpenVLA's processor, bit for bit, and what a damaged configuration may do.
 #include "image/openvla_preprocess.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Qwen2-VL's image processing, as transformers' PIL processor does it. A channel has 256 possible values, so rescaling and
-// normalising are three tables, filled by the reference's arithmetic; the rest is moving numbers.
+// normalising are three tables, filled by its arithmetic; the rest is moving numbers.
 #include "image/qwen_preprocess.h"
 
 #include <algorithm>

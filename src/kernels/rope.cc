@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frequencies and tables; equations in reference order, all in f32 where the reference implementation has f32.
+// Frequencies and tables; equations in transformers' order, all in f32 where it has f32.
 #include "kernels/rope.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Angles of rotary embedding [Su et al., RoFormer], as tables for `rotate`: default, multimodal in chunks (Qwen2.5-VL),
 // YaRN [Peng et al.], llama3 scaling, and the 2-D form of vision towers. Inverse frequencies and angles are f32, as in
-// the reference implementation that checkpoints are trained with; cosine and sine of that f32 angle are right to the
+// transformers, which checkpoints are trained with; cosine and sine of that f32 angle are right to the
 // last bit.
 #pragma once
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoder and tower against the reference implementation's numbers (max |d| <= 2e-5 (1 + |ref|) in f32, intermediates included),
+// Decoder and tower against transformers' numbers (max |d| <= 2e-5 (1 + |ref|) in f32, intermediates included),
 // and contract W through the rows file: the same bits whatever the passes, the threads and the slots.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder end to end: from its files and images to the reference's logits; broken folders get one clear error.
+// A folder end to end: from its files and images to transformers' logits; broken folders get one clear error.
 #include "models/model.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: the reference implementation's numbers, and how far from them ours are.
+// For tests: the numbers of an implementation that is not ours (tests/fixtures/README.md), and how far from them ours are.
 #pragma once
 #include <gtest/gtest.h>
 

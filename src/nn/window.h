@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sliding windows: a layer that slides sees the last part of what a row's spans list. What counts is order, not position: the
-// reference implementation compares indices of keys in the cache (`key > query - window`), and position ids never enter; on a fork,
+// cache of transformers compares indices of keys in the cache (`key > query - window`), and position ids never enter; on a fork,
 // a packed prompt or a tree the order in the row's own list is what the cache index would be, had the row's strand been
 // decoded alone.
 #pragma once

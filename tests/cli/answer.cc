@@ -20,7 +20,7 @@ void expect_points(std::string_view text) {
 
 }  // namespace
 
-void expect_contract_keys(const json::value& v, bool with_form) {
+void expect_result_keys(const json::value& v, bool with_form) {
   ASSERT_EQ(missing_keys(v, {"answer", "fields", "tokens", "decoder", "statistics", "model", "seed"}), "");
   ASSERT_EQ(missing_keys(v.at("decoder"), {"preset", "schedule", "drafter", "verifier", "width", "lossy"}), "");
   EXPECT_TRUE(v.at("decoder").at("lossy").is_bool());
@@ -50,7 +50,7 @@ bool one_of(const json::value& v, std::initializer_list<std::string_view> words)
 }
 
 void expect_driving_answer(const json::value& v) {
-  expect_contract_keys(v, true);
+  expect_result_keys(v, true);
   if (testing::Test::HasFatalFailure()) return;
   EXPECT_EQ(v.at("fields").as_object().size(), 25u);
   const std::string text(v.at("answer").as_string());

@@ -16,8 +16,8 @@ inline constexpr const char* kSmallForm = R"({"type": "object", "properties": {
   "lead": {"enum": ["car", "van", "bus"]},
   "speed": {"type": "string", "x-content": {"type": "number", "x-format": "+00.0"}}}})";
 
-/// The keys of the contract, and what must hold among the numbers.
-void expect_contract_keys(const json::value& v, bool with_form);
+/// The keys that every result object has, and what must hold among its numbers.
+void expect_result_keys(const json::value& v, bool with_form);
 /// The answer is the form wod-e2e filled in: a JSON document with its keys, words and number format.
 void expect_driving_answer(const json::value& v);
 /// A line of `bench decoders --json`.

@@ -32,7 +32,7 @@ TEST_F(Decoders, EveryExactCombinationOverAFormGivesTheSameTokens) {
     for (const Words& c : combinations) {
       SCOPED_TRACE(testing::PrintToString(c));
       const json::value fast = run_json(over(joined(c, sampled)));
-      expect_contract_keys(fast, true);
+      expect_result_keys(fast, true);
       EXPECT_EQ(fast.at("tokens"), slow.at("tokens"));
       EXPECT_FALSE(fast.at("decoder").at("lossy").as_bool());
       EXPECT_FALSE(fast.at("decoder").as_object().contains("relaxed"));
@@ -55,7 +55,7 @@ TEST_F(Decoders, TheSameUnderTheGraphLawWhereOnePassServesManyFields) {
                                            {"--decoder", "draft-model", "--drafter", "model:" + small_}}) {
     SCOPED_TRACE(testing::PrintToString(c));
     const json::value v = run_json(over(joined(c, graph)));
-    expect_contract_keys(v, true);
+    expect_result_keys(v, true);
     EXPECT_EQ(v.at("tokens"), slow.at("tokens"));
     EXPECT_NE(v.at("decoder").at("schedule"), "chain");
     EXPECT_GT(v.at("statistics").at("critical_path").as_int64(), 0);
@@ -110,8 +110,8 @@ constexpr const char* kBins = R"({"type": "object", "x-layout": "tokens", "prope
 TEST_F(Decoders, RelaxedBinsAreReportedPerDimension) {
   const Words ask = request({"--form", write("bins.json", kBins), "--decoder", "self-spec", "--temperature", "1"});
   const json::value exact = run_json(ask), relaxed = run_json(joined(ask, {"--verifier", "relaxed:2"}));
-  expect_contract_keys(exact, true);
-  expect_contract_keys(relaxed, true);
+  expect_result_keys(exact, true);
+  expect_result_keys(relaxed, true);
   EXPECT_FALSE(exact.at("decoder").as_object().contains("relaxed"));
   EXPECT_TRUE(relaxed.at("decoder").at("lossy").as_bool());
   EXPECT_EQ(relaxed.at("decoder").at("verifier"), "relaxed:2");

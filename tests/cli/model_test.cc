@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line on model folders without a request: inspect, tokenize, detokenize, preprocess, forward, form. The reference
-// implementation's numbers come out of the binary, and the same bytes whatever the passes and the threads.
+// The command line on model folders without a request: inspect, tokenize, detokenize, preprocess, forward, form. Transformers'
+// numbers come out of the binary, and the same bytes whatever the passes and the threads.
 #include <cmath>
 
 #include "core/safetensors.h"

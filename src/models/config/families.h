@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which architecture takes which options: the table that config.cc reads by, `inspect` prints from and docs/families.md shows.
-// A family is a configuration class of the reference library (what missing keys mean, which biases and norms the layers have,
+// A family is a configuration class of transformers (what missing keys mean, which biases and norms the layers have,
 // whether a window can be in use) and, for checkpoints that draft, how they were trained to draft
 // (docs/notes/block-diffusion.md#draft-rules).
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Taps: what a draft head gets to read is the reference's hidden state, of every row, and reading it changes nothing.
+// Taps: what a draft head gets to read is transformers' hidden state, of every row, and reading it changes nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -17,7 +17,7 @@
 namespace slip {
 namespace {
 
-constexpr float kEps = 1e-6F;  // literal in the reference: not the text decoder's rms_norm_eps
+constexpr float kEps = 1e-6F;  // literal in transformers: not the text decoder's rms_norm_eps
 // Rows that go through a whole block together (through its halves, where attention is over frames): what lies between two products
 // stays in the caches and the memory is bounded (12,696 patches at F = 3,420 would need 350 MB). More rows than this read the
 // weights no more often than the products' own row groups do.

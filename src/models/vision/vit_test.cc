@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain ViTs against the reference's numbers, block by block: DINOv2 with and without registers, with SwiGLU, at sizes whose
+// Plain ViTs against public implementations' numbers (tests/fixtures/README.md), block by block: DINOv2 with and without registers, with SwiGLU, at sizes whose
 // positions are interpolated; OpenVLA's fused towers, its projector and the decoder behind them. max |d| <= 2e-5 (1 + |ref|) in
 // f32.
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model on torch, as model_torch.h makes it. Matrix products are torch's (OpenBLAS in f32 and f64, oneDNN in bf16); norms, SwiGLU and
-// attention are the fused functions of torch_functions.h. Models 1.4, 1.5 of the reference; differs from transformers in nothing
-// but rounding. Frozen, it shares another one's weights and only computes: what a draft adapter stands on (lora_torch.cc).
+// attention are the fused functions of torch_functions.h. Differs from transformers' models of these families in nothing but
+// rounding. Frozen, it shares another one's weights and only computes: what a draft adapter stands on (lora_torch.cc).
 #pragma once
 #include <algorithm>
 #include <map>

@@ -6,8 +6,8 @@
 //   lk = lambda KL(p || q) + (1 - lambda) sum |p - q| / 2            ce = -log softmax(drafter's on U)[y], y in U only
 //
 // y is the verifier's argmax, which is in U by definition, or a token that was drawn from it, which need not be: such a position has no
-// cross-entropy and does not count in its mean. What the reference corrects: the KL part needs no truncation, only the
-// memory does; its gradient is (q - p) / tau, a third of the CE's at tau 3, hence two weights; the gradient of sum |p - q| vanishes
+// cross-entropy and does not count in its mean. The KL part needs no truncation, only the memory
+// does; its gradient is (q - p) / tau, a third of the CE's at tau 3, hence two weights; the gradient of sum |p - q| vanishes
 // where q is far from p, hence the mix. Ours: where a form's field allows only some ids, U is among these, as both picks are.
 #pragma once
 #include <cstdint>
