@@ -50,7 +50,7 @@ slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& st
 
 slipstream::DecoderUsed decoder_from(const Answer& a) {
   const MethodWords w = words_of(a.method);
-  return {a.method.preset, w.schedule, w.drafter, w.verifier, w.width, a.method.lossy(), a.method.exact(), a.chosen.why};
+  return {a.method.preset, w.schedule, w.drafter, w.verifier, w.draft_length, a.method.lossy(), a.method.exact(), a.chosen.why};
 }
 
 /// Bins are ids without a spelling that says anything: their numbers do.

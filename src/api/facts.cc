@@ -18,7 +18,7 @@ std::string decoder_words(std::string_view part) {
   if (part == "schedule") return slip::part_usage(slip::Part::kSchedule);
   if (part == "drafter") return slip::part_usage(slip::Part::kDrafter);
   if (part == "verifier") return slip::part_usage(slip::Part::kVerifier);
-  if (part == "width") return slip::part_usage(slip::Part::kWidth);
+  if (part == "width") return slip::part_usage(slip::Part::kDraftLength);
   return {};
 }
 

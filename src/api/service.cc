@@ -160,7 +160,7 @@ Result<Service::Impl::Prepared> Service::Impl::prepare(const Request& asked) {
   SLIP_TRY(const DecoderChoice choice, api::decoder_of(asked));
   SLIP_TRY(const std::optional<slip::Visibility> visibility, api::visibility_named(asked.visibility));
   SLIP_TRY(p.request.method, api::method_from(choice, visibility, &e, !p.text));
-  // Where nobody has chosen a width, drafts are priced with what shares the pass.
+  // Where nobody has chosen a draft length, drafts are priced with what shares the pass.
   const slip::MethodWords words = slip::words_of(p.request.method);
   if (choice.preset.empty() && choice.width.empty() && words.drafter != "none" && words.verifier == "exact") {
     auto method = slip::with_parts(p.request.method, "", "", "", "measured");

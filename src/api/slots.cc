@@ -22,7 +22,7 @@ namespace {
 
 // The longest built-in form, which a form is taken for at least: it is not compiled yet. drive-cot has 677 positions in 41 fields.
 constexpr int64_t kLongestForm = 1280, kMostFields = 41;
-// Free text may draft behind its limit, as far as an earlier answer goes or a pass of measured width.
+// Free text may draft behind its limit, as far as an earlier answer goes or a measured draft length.
 constexpr int64_t kDraftsOfText = 128;
 // The chat template, and an ego history's text, which the engine makes.
 constexpr int64_t kAroundPrompt = 2048;

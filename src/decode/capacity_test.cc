@@ -25,7 +25,7 @@ TEST(Capacity, IsWhatDecodersReserve) {
                                       PreviousSpec{.name = "", .then = DiffusionSpec{}}};
       Method m = method_on(path, drafters[n % 5], static_cast<int32_t>(2 + n % 9));
       if (path == Path::kFields && n % 2) m.drafter = DiffusionSpec{.ahead = true};
-      if (n % 11 == 3) m.width.kind = DraftLengthSpec::Kind::kMeasured;
+      if (n % 11 == 3) m.draft_length.kind = DraftLengthSpec::Kind::kMeasured;
       const DraftLengthModel model = DraftLengthModel::uninformed(*CostTable::make({1, 8}, {1, 2}, "test"), nullptr);
       const PreviousAnswer previous{t.form.name(), std::vector<std::vector<TokenId>>(t.form.fields().size()), {}};
       const DecodeContext context{.previous = &previous, .draft_length_model = &model};

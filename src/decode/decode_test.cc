@@ -106,7 +106,7 @@ TEST(SelfSpec, CommitsTheSameTokensAsOneAtATime) {
     t.options.limit = static_cast<int32_t>(1 + n % 40);
     HashLm one(t.lm), two(t.lm);
     Method spec = *method_of("self-spec");
-    spec.width.tokens = static_cast<int32_t>(2 + n % 11);
+    spec.draft_length.tokens = static_cast<int32_t>(2 + n % 11);
     const auto a = decode(one, t.prompt, nullptr, "ar", t.options);
     const auto b = Decoder(two, spec).decode(t.prompt, nullptr, t.options);
     ASSERT_TRUE(a && b);

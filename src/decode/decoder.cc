@@ -94,8 +94,9 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
                        words_of(m).verifier);
   const bool diffusion = std::holds_alternative<DiffusionSpec>(m.drafter);
   const int32_t least = diffusion ? 2 : 1;  // a block holds the newest row too
-  if (m.drafts() && m.width.kind == DraftLengthSpec::Kind::kFixed && m.schedule != Schedule::kSections && m.width.tokens < least)
-    return usage_error("decode: expected a width of at least {}, got {}", least, m.width.tokens);
+  if (m.drafts() && m.draft_length.kind == DraftLengthSpec::Kind::kFixed && m.schedule != Schedule::kSections &&
+      m.draft_length.tokens < least)
+    return usage_error("decode: expected a width of at least {}, got {}", least, m.draft_length.tokens);
   if (const auto* c = std::get_if<ConfidenceSpec>(&m.verifier); c && std::isnan(c->threshold))
     return usage_error("decode: expected a threshold, got {}", c->threshold);
   return {};
@@ -103,8 +104,8 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
 
 /// A classifier reads as many logits as it has inputs; a padded head may have more.
 Status check_pilot(const LmInfo& info, const Method& m, const BlockPilot* pilot) {
-  if (!m.drafts() || m.width.kind != DraftLengthSpec::Kind::kBlockPilot || !pilot || pilot->vocab() <= info.vocab) return {};
-  return bad_input("--width {}: expected a classifier of at most the model's {} logits, got one of {}", words_of(m).width,
+  if (!m.drafts() || m.draft_length.kind != DraftLengthSpec::Kind::kBlockPilot || !pilot || pilot->vocab() <= info.vocab) return {};
+  return bad_input("--width {}: expected a classifier of at most the model's {} logits, got one of {}", words_of(m).draft_length,
                    info.vocab, pilot->vocab());
 }
 
@@ -138,15 +139,15 @@ bool behind_end(const Form& form, const std::vector<std::vector<TokenId>>& conte
   return false;
 }
 
-/// The prompt in a pass of its own, its last row's logits for the width policy. Its rows stay known: no schedule runs them again.
-Status show_prompt(Passes& p, Drafter& drafter, DraftLengthPolicy& width) {
+/// The prompt in a pass of its own, its last row's logits for the draft length policy. Its rows stay known: no schedule runs them again.
+Status show_prompt(Passes& p, Drafter& drafter, DraftLengthPolicy& lengths) {
   p.prefill().defer(true);
   p.begin();
   p.next().want(p.prefill().last_row(), Want::kLogits);
   if (drafter.wants_taps()) p.next().want_taps();
   SLIP_TRY_(p.run(PassKind::kPrefill));
   SLIP_TRY_(drafter.after_pass());
-  width.prompt_logits(p.output().logits_V(p.prefill().last_row()));
+  lengths.prompt_logits(p.output().logits_V(p.prefill().last_row()));
   return {};
 }
 
@@ -162,9 +163,9 @@ Status dispatch(Scratch& scratch, const Method& m, const Form* form, const Capac
   }
   SLIP_TRY(const auto drafter, make_drafter(m, info, capacity, p));
   SLIP_TRY(const auto verifier, make_verifier(m, p));
-  SLIP_TRY(const auto width, make_draft_length(m, request.form, request.options, request.context));
-  if (width->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafter, *width));
-  Rounds rounds(p, *drafter, *verifier, *width, !m.drafts());
+  SLIP_TRY(const auto lengths, make_draft_length(m, request.form, request.options, request.context));
+  if (lengths->wants_prompt_logits()) SLIP_TRY_(show_prompt(p, *drafter, *lengths));
+  Rounds rounds(p, *drafter, *verifier, *lengths, !m.drafts());
   ScheduleContext context{scratch,      rounds,  *drafter, info,
                           request.form, answers, capacity, !std::holds_alternative<ExactSpec>(m.verifier)};
   if (capacity.route == Route::kGraph) return decode_fields(context, m.schedule != Schedule::kFields);

@@ -4,7 +4,7 @@
 // Who sees whom (docs/design.md): DecodeOptions::visibility says which of the two ways the model was trained for. Under chain
 // visibility a form is decoded by the schedules chain or sections, under graph visibility by fields, or, with schedule chain, one field
 // after another. Exact presets that decode a form under one visibility give equal tokens, greedy and at any temperature. The text
-// presets read a form in the same way (`self-spec` over a form is chain x diffusion with a fixed width); `ar` over a form costs a pass
+// presets read a form in the same way (`self-spec` over a form is chain x diffusion with a fixed draft length); `ar` over a form costs a pass
 // per token (docs/decisions/0003). Without `forced` they decode freely until an end token, know nothing of the form, and the answer is
 // then read against it.
 #pragma once

@@ -137,7 +137,7 @@ TEST_F(OpenForms, AllExactPresetsOfAChainAgree) {
     same("scaffold-spec", lm, method);
     same("wrong drafts", spoilt, method);
     method.drafter = LookupSpec{.longest = 3};
-    method.width = {.kind = DraftLengthSpec::Kind::kFixed, .tokens = 5};
+    method.draft_length = {.kind = DraftLengthSpec::Kind::kFixed, .tokens = 5};
     same("lookup", lm, method);
     method.drafter = QuadraticSpec{};
     same("quadratic", lm, method);

@@ -18,7 +18,7 @@ constexpr TokenId kMask{1};
 
 Method diffusion(int32_t width, float threshold) {
   Method m = *method_of("text-diffusion");
-  m.width.tokens = width;
+  m.draft_length.tokens = width;
   m.verifier = ConfidenceSpec{threshold};
   return m;
 }

@@ -130,7 +130,7 @@ json::object chosen_json(const ChosenDecoder& c) {
 json::object decoder_json(const Method& method, const CompiledForm* form, const ChosenDecoder* chosen) {
   const MethodWords w = words_of(method);
   json::object out{{"preset", method.preset}, {"schedule", w.schedule},  {"drafter", w.drafter},   {"verifier", w.verifier},
-                   {"width", w.width},        {"lossy", method.lossy()}, {"exact", method.exact()}};
+                   {"width", w.draft_length}, {"lossy", method.lossy()}, {"exact", method.exact()}};
   const auto* relaxed = std::get_if<RelaxedSpec>(&method.verifier);
   if (relaxed && form) out["relaxed"] = relaxed_json(*relaxed, *form);
   if (chosen && !chosen->name.empty()) out["chosen"] = chosen_json(*chosen);

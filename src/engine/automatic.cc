@@ -109,7 +109,7 @@ bool is_of(const PreviousAnswer& previous, const Form* form) {
 }  // namespace
 
 DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTable costs, bool& calibrated) {
-  auto stored = stored_width(engine, "", form);
+  auto stored = stored_draft_length_model(engine, "", form);
   if (!stored) log(LogLevel::kInfo, "auto: {}", stored.error().message);  // one that does not fit says nothing of this form
   calibrated = stored && *stored;
   DraftLengthModel model = calibrated ? std::move(**stored) : DraftLengthModel::uninformed(costs, form);

@@ -19,7 +19,7 @@ DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTa
 
 /// What is known of requests that differ in their words and pictures alone. Answers under way hold on to it.
 struct KindOfRequest {
-  DraftLengthModel model;   // what a width goes by while an answer is decoded: prices of passes of its own rows
+  DraftLengthModel model;   // what a draft length goes by while an answer is decoded: prices of passes of its own rows
   DraftLengthModel shared;  // what the choice goes by: the same, prices being a request's share of passes of many (company)
   bool calibrated = false;
   std::map<std::string, DraftLengthTracker, std::less<>> trackers;  // by drafter
@@ -28,7 +28,7 @@ struct KindOfRequest {
 
 class Automatic {
  public:
-  /// Puts the chosen parts into `method`, lends `context` what its width needs, and tells what was chosen. `context.previous` may be used where
+  /// Puts the chosen parts into `method`, lends `context` what its draft length needs, and tells what was chosen. `context.previous` may be used where
   /// it is of the form. kCancelled while costs are measured. What comes back is the request's kind, for ran(). Where requests share passes
   /// (`context.company`) nothing is measured: the rows of others lie where measuring writes.
   Result<std::shared_ptr<KindOfRequest>> choose(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,

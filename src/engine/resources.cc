@@ -16,7 +16,7 @@
 namespace slip {
 namespace {
 
-constexpr size_t kMostWidths = 256;
+constexpr size_t kMostMeasured = 256;
 constexpr int32_t kHeadBlockRows = 1024;  // blocks of all strands of a pass together
 
 /// The bins of a form's first field that has any.
@@ -122,8 +122,8 @@ struct Resources::Parts {
     DraftLengthModel model;
     DraftLengthTracker tracker;
   };
-  std::map<std::string, std::shared_ptr<Measured>, std::less<>> widths;  // by file, form and kind of drafter
-  std::optional<CostTable> cost;                                         // a quarter of a second to measure
+  std::map<std::string, std::shared_ptr<Measured>, std::less<>> measured;  // by file, form and kind of drafter
+  std::optional<CostTable> cost;                                           // a quarter of a second to measure
   /// What a deadline has ended, by what was measured: the next request goes on with it, so that short ones come to an end too.
   std::map<std::string, CostTimes, std::less<>> measuring;
   std::string pilot_name;
@@ -171,7 +171,7 @@ struct Resources::Parts {
   CostSettings settings(const DecodeContext& context, const std::string& of) {
     return {.cancel = context.cancel, .times = &measuring[of]};
   }
-  Result<DraftLengthModel> measured_width(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
+  Result<DraftLengthModel> measured_model(Engine& engine, const Request& request, const Form* form, const Prompt& prompt,
                                           const DecodeContext& context);
 };
 
@@ -243,7 +243,7 @@ std::string kind_of_drafter(Method m) {
 
 }  // namespace
 
-Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const std::string& name, const Form* form) {
+Result<std::optional<DraftLengthModel>> stored_draft_length_model(const Engine& engine, const std::string& name, const Form* form) {
   const std::filesystem::path file = name.empty() ? engine.folder() / "width.json" : std::filesystem::path(name);
   std::error_code ec;
   if (name.empty() && !std::filesystem::exists(file, ec)) return std::optional<DraftLengthModel>();
@@ -255,9 +255,9 @@ Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const
   return std::optional(std::move(model));
 }
 
-Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const Request& request, const Form* form,
+Result<DraftLengthModel> Resources::Parts::measured_model(Engine& engine, const Request& request, const Form* form,
                                                           const Prompt& prompt, const DecodeContext& context) {
-  SLIP_TRY(std::optional<DraftLengthModel> stored, stored_width(engine, request.method.width.name, form));
+  SLIP_TRY(std::optional<DraftLengthModel> stored, stored_draft_length_model(engine, request.method.draft_length.name, form));
   // Costs are this machine's, whatever the file says of the one that it was made on.
   if (!cost) {
     CostSettings s = settings(context, "passes");
@@ -268,7 +268,7 @@ Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const 
   model.pass = *cost;
   const std::string drafter = kind_of_drafter(request.method);
   const auto head = [](std::string_view word) { return word.substr(0, word.find(':')); };
-  if (const std::string& file = request.method.width.name;
+  if (const std::string& file = request.method.draft_length.name;
       !file.empty() && !model.drafter.empty() && head(model.drafter) != head(drafter))
     log(LogLevel::kWarn, "width: {}: calibrated for drafter {}, used for {}: how its drafts hold is learned anew", file,
         model.drafter, drafter);
@@ -289,7 +289,7 @@ Result<DraftLengthModel> Resources::Parts::measured_width(Engine& engine, const 
 Status Resources::attach_draft_length(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
                                       DecodeContext& context) {
   Parts& p = *parts_;
-  const DraftLengthSpec& w = request.method.width;
+  const DraftLengthSpec& w = request.method.draft_length;
   if (w.kind == DraftLengthSpec::Kind::kBlockPilot && !context.block_pilot) {
     if (!p.pilot || p.pilot_name != w.name) {
       SLIP_TRY(p.pilot, load_block_pilot(w.name));
@@ -300,11 +300,11 @@ Status Resources::attach_draft_length(Engine& engine, const Request& request, co
   if (w.kind != DraftLengthSpec::Kind::kMeasured || context.draft_length_model) return {};
   const std::string key =
       fmt::format("{}|{}|{}|{}", w.name, form ? form->form.name() : "", kind_of_drafter(request.method), request.form_schema);
-  auto at = p.widths.find(key);
-  if (at == p.widths.end()) {
-    SLIP_TRY(DraftLengthModel model, p.measured_width(engine, request, form ? &form->form : nullptr, prompt, context));
-    if (p.widths.size() >= kMostWidths) p.widths.clear();  // forms come from whoever asks; answers hold on to theirs
-    at = p.widths.emplace(key, std::make_shared<Parts::Measured>(Parts::Measured{std::move(model), {}})).first;
+  auto at = p.measured.find(key);
+  if (at == p.measured.end()) {
+    SLIP_TRY(DraftLengthModel model, p.measured_model(engine, request, form ? &form->form : nullptr, prompt, context));
+    if (p.measured.size() >= kMostMeasured) p.measured.clear();  // forms come from whoever asks; answers hold on to theirs
+    at = p.measured.emplace(key, std::make_shared<Parts::Measured>(Parts::Measured{std::move(model), {}})).first;
   }
   context.draft_length_model = &at->second->model;
   context.draft_length_tracker = &at->second->tracker;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a method names beside the model: a draft model, a draft head, an earlier answer, a commit sampler, a width model. Loaded
+// What a method names beside the model: a draft model, a draft head, an earlier answer, a commit sampler, a model of draft lengths. Loaded
 // when a request first asks for them, kept while requests ask for the same.
 #pragma once
 #include <filesystem>
@@ -46,7 +46,7 @@ class Resources {
 
 /// The folder's own calibration, or the file that was named; nothing where neither is there. The folder's is optional: one for
 /// another form is ignored, and the draft length learns from the answers instead.
-Result<std::optional<DraftLengthModel>> stored_width(const Engine& engine, const std::string& name, const Form* form);
+Result<std::optional<DraftLengthModel>> stored_draft_length_model(const Engine& engine, const std::string& name, const Form* form);
 
 /// The result object of an earlier answer, read for a form (or free text when null). kBadInput: an answer of another form (of any where
 /// there is none), one whose tokens are not the form's, ids that are not below `vocab`.

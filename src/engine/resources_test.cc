@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a method names beside the model: widths of the folder and by name, and what a second model's steps cost.
+// What a method names beside the model: draft lengths of the folder and by name, and what a second model's steps cost.
 #include "engine/resources.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class WidthsOfAFolder : public testing::Test {
   }
   static Method measured(std::string_view preset, const std::string& file) {
     Method m = *method_of(preset);
-    m.width = {.kind = DraftLengthSpec::Kind::kMeasured, .tokens = 8, .name = file};
+    m.draft_length = {.kind = DraftLengthSpec::Kind::kMeasured, .tokens = 8, .name = file};
     return m;
   }
   static constexpr const char* kSmall = SLIP_FIXTURES "/decode/models/small";
@@ -168,7 +168,7 @@ TEST(WidthsOfADraftHead, KnowWhatItsRoundsCost) {
   request.form.clear();
   request.method = *method_of("dflash");
   request.method.drafter = DFlashSpec{(models / "qwen3_dflash").string()};
-  request.method.width = {.kind = DraftLengthSpec::Kind::kMeasured};
+  request.method.draft_length = {.kind = DraftLengthSpec::Kind::kMeasured};
   request.decode.limit = 12;
   Resources resources;
   DecodeContext context = request.context;
@@ -191,9 +191,9 @@ TEST(WidthsOfADraftHead, KnowWhatItsRoundsCost) {
   memory.assign(longer, info.hidden_size, context.draft_head);
   memory.ran((*engine)->model().lm());
   ASSERT_EQ(memory.crop_to((*engine)->model().lm(), longer, context.draft_head), 24);
-  request.method.width.name = "no such file";
+  request.method.draft_length.name = "no such file";
   ASSERT_FALSE(resources.attach_draft_length(**engine, request, nullptr, prompt, again)) << "a file that is named must be there";
-  request.method.width.name.clear();
+  request.method.draft_length.name.clear();
   EXPECT_EQ(memory.crop_to((*engine)->model().lm(), longer, context.draft_head), 24) << "nothing was measured";
   Request shorter = request;
   shorter.method.drafter = DFlashSpec{(models / "qwen3_dflash" / ".").string()};  // another name: measured anew

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rollouts that have forked draft on, in shared passes, where rows are cheap beside a pass; their answers are those of any other width.
+// Rollouts that have forked draft on, in shared passes, where rows are cheap beside a pass; their answers are those of any other draft length.
 #include <gtest/gtest.h>
 
 #include "decode/draft_length/costs.h"
@@ -24,7 +24,7 @@ Spent spent(Engine& engine, const DraftLengthModel* costs, int rollouts) {
     r.ego = ego_of(record.labels);
     r.images = camera_images(record.images);
     r.method = *method_of("scaffold-spec");
-    if (costs) r.method.width = {.kind = DraftLengthSpec::Kind::kMeasured};
+    if (costs) r.method.draft_length = {.kind = DraftLengthSpec::Kind::kMeasured};
     r.context.draft_length_model = costs;
     r.rollouts = rollouts;
     r.section_temperatures = {{"trajectory", 0.5F}};

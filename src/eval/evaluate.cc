@@ -260,7 +260,7 @@ std::string automatic_line(const Evaluation& e) {
 
 std::string decoder_line(const Method& m) {
   const MethodWords w = words_of(m);
-  return fmt::format("decoder {} ({} x {} x {}, width {}){}\n", m.preset, w.schedule, w.drafter, w.verifier, w.width,
+  return fmt::format("decoder {} ({} x {} x {}, width {}){}\n", m.preset, w.schedule, w.drafter, w.verifier, w.draft_length,
                      m.lossy() ? " (lossy)" : "");
 }
 

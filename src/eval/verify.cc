@@ -18,7 +18,7 @@ constexpr std::array<Trial, 4> kTrials = {{{0, 0}, {0.8F, 1}, {0.8F, 2}, {0.8F, 
 
 Method with_drafter(Method m, DrafterSpec drafter, int32_t tokens) {
   m.drafter = std::move(drafter);
-  m.width = {DraftLengthSpec::Kind::kFixed, tokens, {}};
+  m.draft_length = {DraftLengthSpec::Kind::kFixed, tokens, {}};
   return m;
 }
 
@@ -55,7 +55,7 @@ std::vector<Method> exact_methods(const LmInfo& info, bool form, Visibility visi
 
 std::string name_of(const Method& m) {
   const MethodWords w = words_of(m);
-  return fmt::format("{} x {} x {}", w.schedule, w.drafter, w.width);
+  return fmt::format("{} x {} x {}", w.schedule, w.drafter, w.draft_length);
 }
 
 void compare_tokens(std::span<const TokenId> expected, std::span<const TokenId> got, const std::string& where, Check& check) {

@@ -108,7 +108,7 @@ void AutomaticChoice::choose() {
     const bool plain = std::holds_alternative<NoDraftSpec>(c.method.drafter);
     const double behind = expected_ms(c) - prompt_ms_;
     if (plain) return behind * (calibrated_ ? kPlainBonus : kPlainBonusInDoubt);
-    return behind * (c.method.width.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1);
+    return behind * (c.method.draft_length.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1);
   };
   for (size_t i = 0; i < candidates_.size(); ++i)
     if (price(candidates_[i]) < price(candidates_[best_])) best_ = i;

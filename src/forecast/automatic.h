@@ -3,7 +3,7 @@
 // times and what earlier answers took included; it can change time alone.
 //
 // Candidates are the combinations that this model and request allow. Each is run over a stand-in of the model (forecast.h) at the prices
-// of this machine and with calibrated survival; the least expected time wins. During an answer the measured widths follow its own
+// of this machine and with calibrated survival; the least expected time wins. During an answer the measured draft lengths follow its own
 // acceptance. From answer to answer a candidate's forecast is corrected by what its answers really took, by their counts.
 #pragma once
 #include <string>
@@ -21,7 +21,7 @@ struct Candidate {
   int64_t answers = 0;  // that it gave
 };
 
-/// Exact methods for what is asked: without drafts first. `earlier`: there is an answer to draft from. Widths that need no file but a
+/// Exact methods for what is asked: without drafts first. `earlier`: there is an answer to draft from. Draft lengths that need no file but a
 /// DraftLengthModel. Lossy ones, and rejection sampling, whose tokens are others, are never among them.
 std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibility visibility, bool earlier);
 

@@ -3,7 +3,7 @@
 // run over it as they are, so that what they would take is counted and not modelled.
 //
 // A row drafts where it is a mask or sees rows behind itself; all others give the answer's own token. How sure the drafts look is drawn
-// as calibration saw it, so that widths cut as they would. Positions are the answer's: a chain's rows are counted without holes, a
+// as calibration saw it, so that draft lengths cut as they would. Positions are the answer's: a chain's rows are counted without holes, a
 // graph's with every budget reserved.
 #pragma once
 #include <cstdint>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A classifier that sets the width of drafts once per request [AMAP-ML, BlockPilot, arXiv 2606.31315; docs/notes/speculation.md#blockpilot]:
+// A classifier that sets the draft length once per request [AMAP-ML, BlockPilot, arXiv 2606.31315; docs/notes/speculation.md#blockpilot]:
 // it reads the raw logits behind the prompt's last row and picks the block for the whole answer. decode/ knows this interface; models/
 // loads one.
 //
 // It is here to compare with. The paper's gain of 4 % is what an oracle over the same five sizes gets, and what picking the best of
 // five equal ones "gains" from noise is 2.5 to 3 %; the structure that is left is worth at most 1 %, and the logits cost a pass of their
-// own where the prefill would have travelled with the first round. Prefer width measured.
+// own where the prefill would have travelled with the first round. Prefer --width measured.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -59,7 +59,7 @@ struct Pass {
   const PassWatch* watch = nullptr;                        // for passes that take long
 };
 
-/// What width policies and verifiers ask of a row's logits, over the ids that it allows.
+/// What policies on draft lengths and verifiers ask of a row's logits, over the ids that it allows.
 struct RowStatistics {
   float largest = 0, second = 0;  // second: of the other ids (equal on a tie); -inf where there is none
   float log_sum_exp = 0;          // NaN where a logit is NaN

@@ -40,7 +40,7 @@ struct CompletionRequest {
 std::variant<CompletionRequest, Refusal> read_completion(std::string_view body, bool chat, const Allowed& allowed);
 /// The images of a request that is wanted: decoded into it.
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits);
-/// The drafters, verifiers and widths that may be named from outside: those without files. Empty, or what is wrong.
+/// The drafters, verifiers and draft lengths that may be named from outside: those without files. Empty, or what is wrong.
 std::string check_decoder_words(const slipstream::DecoderChoice& choice);
 
 }  // namespace slip::server

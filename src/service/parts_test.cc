@@ -102,7 +102,7 @@ Guest guest_of(const test::Trial& t, const char* preset, PhiloxStream& r) {
   g.options.forced = true;
   g.method = *method_of(preset);
   if (r.chance(0.3) && std::string_view(preset) == "scaffold-spec")
-    g.method.width = {.kind = DraftLengthSpec::Kind::kFixed, .tokens = 5};
+    g.method.draft_length = {.kind = DraftLengthSpec::Kind::kFixed, .tokens = 5};
   return g;
 }
 

@@ -12,7 +12,7 @@ namespace {
 /// A second network has one set of buffers and keys, and the engine's Resources one prompt for it.
 bool needs_helper(const Method& m) {
   return std::holds_alternative<ModelSpec>(m.drafter) || std::holds_alternative<DFlashSpec>(m.drafter) ||
-         std::holds_alternative<SamplerSpec>(m.verifier) || m.width.kind == DraftLengthSpec::Kind::kBlockPilot;
+         std::holds_alternative<SamplerSpec>(m.verifier) || m.draft_length.kind == DraftLengthSpec::Kind::kBlockPilot;
 }
 
 }  // namespace

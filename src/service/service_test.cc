@@ -123,7 +123,7 @@ TEST(Service, AnswersAreTheSameAlongAGraph) {
         const auto a = alone->run(request);
         ASSERT_TRUE(a) << a.error().message;
         Request measured = request;
-        if (std::string_view(preset) == "fields-spec") measured.method.width = {.kind = DraftLengthSpec::Kind::kMeasured};
+        if (std::string_view(preset) == "fields-spec") measured.method.draft_length = {.kind = DraftLengthSpec::Kind::kMeasured};
         if (t > 0) {
           request.rollouts = measured.rollouts = 3;
           const auto many = alone->run(request);

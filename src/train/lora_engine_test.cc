@@ -116,7 +116,7 @@ TEST_F(LoraAndEngine, DecodeTheSameAnswersWithTheSameDraftsKept) {
     const LoraSums taught = must(example.run(rows, {.next_position = 6, .limit = 24}));
     Method method = must(method_of("self-spec"));
     method.drafter = DiffusionSpec{.adapter = true};
-    method.width.tokens = rule_.width;
+    method.draft_length.tokens = rule_.width;
     const Decoded served = must(Decoder(engine_->lm(), method).decode(prompt, nullptr, {.limit = 24}));
     if (smallest_lead(prompt, example.tokens()) < 1e-4) continue;  // two libraries' roundings may choose between two ids there
     ++compared;

@@ -46,7 +46,7 @@ TEST(DraftHeads, DFlashDraftsAsRecordedAndWritesWhatTheTargetWrites) {
   auto head = load_dflash(kModels / "qwen3_dflash", *target, 64);
   ASSERT_TRUE(head) << head.error().message;
   Method m = *method_of("dflash");
-  m.width.tokens = (*head)->info().block - 1;
+  m.draft_length.tokens = (*head)->info().block - 1;
   DecodeOptions o{.limit = static_cast<int32_t>(expected.size()), .trace = true};
   const auto d = Decoder(target->lm(), m).decode(prompt, nullptr, o, {.draft_head = head->get()});
   ASSERT_TRUE(d) << d.error().message;
@@ -76,7 +76,7 @@ TEST(DraftHeads, DFlashIsExactOverFormsGraphsAndTemperatures) {
       DecodeOptions o{.temperature = temperature, .visibility = visibility, .seed = 5, .forced = true};
       const auto slow = decode(target->lm(), prompt_of(words), &form, "scaffold-ar", o);
       Method m = *method_of("dflash");
-      m.width.tokens = 7;
+      m.draft_length.tokens = 7;
       m.schedule = visibility == Visibility::kGraph ? Schedule::kFields : Schedule::kChain;
       const auto fast = Decoder(target->lm(), m).decode(prompt_of(words), &form, o, {.draft_head = head->get()});
       ASSERT_TRUE(slow && fast) << (fast ? slow.error().message : fast.error().message);

@@ -29,9 +29,9 @@ DecodeOptions options_of(const json::value& c) {
   return o;
 }
 
-Method method_with(std::string_view preset, int32_t width) {
+Method method_with(std::string_view preset, int32_t tokens) {
   Method m = *method_of(preset);
-  m.width.tokens = width;
+  m.draft_length.tokens = tokens;
   return m;
 }
 

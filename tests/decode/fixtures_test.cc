@@ -69,7 +69,7 @@ void expect_blocks(const Form& form, const json::value& c) {
 Decoded run(const json::value& c, std::string_view preset, const Form* form, DecodeOptions options, int32_t width = 8,
             float threshold = 0.9F) {
   Method method = *method_of(preset);
-  method.width.tokens = width;
+  method.draft_length.tokens = width;
   if (auto* v = std::get_if<ConfidenceSpec>(&method.verifier)) v->threshold = threshold;
   options.trace = true;
   auto answer = Decoder(model_of(c), method).decode(prompt_of_case(c), form, options);
@@ -320,7 +320,7 @@ TEST(Fixtures, FieldsSpecFromStoredDrafts) {
       const auto& x = e.at(activation ? "with_activation" : "without_activation").as_object();
       Method m = *method_of("fields");
       m.drafter = PreviousSpec{};
-      m.width.tokens = int_of(c.at("width"));
+      m.draft_length.tokens = int_of(c.at("width"));
       DecodeOptions o{.visibility = Visibility::kGraph, .activation = activation, .trace = true};
       const auto d = Decoder(model_of(c), m).decode(prompt_of_case(c), &form, o, {.previous = &previous});
       ASSERT_TRUE(d) << d.error().message;

@@ -35,7 +35,7 @@ inline bool of_graph(Path p) { return p == Path::kFields || p == Path::kOneByOne
 struct Way {
   Path path = Path::kText;
   Drafts drafts = Drafts::kNone;
-  DraftLengthSpec width;
+  DraftLengthSpec draft_length;
   bool activation = true;
   int32_t most_rows = 0;
   int32_t rollouts = 1;
@@ -55,7 +55,7 @@ inline std::string name_of(const Way& w) {
                                     "previous, then ahead",
                                     "previous, then diffusion"};
   return std::string(paths[static_cast<int>(w.path)]) + " x " + drafts[static_cast<int>(w.drafts)] + " x width " +
-         std::to_string(static_cast<int>(w.width.kind)) + ":" + std::to_string(w.width.tokens) +
+         std::to_string(static_cast<int>(w.draft_length.kind)) + ":" + std::to_string(w.draft_length.tokens) +
          (w.activation ? "" : ", no activation") + ", rows " + std::to_string(w.most_rows) + ", rollouts " +
          std::to_string(w.rollouts);
 }
@@ -72,12 +72,13 @@ inline std::vector<Way> all_ways() {
 }
 
 inline void vary(Way& w, PhiloxStream& r) {
-  w.width = {DraftLengthSpec::Kind::kFixed, static_cast<int32_t>(1 + r.below(9)), {}};
-  if (w.drafts == Drafts::kDiffusion || w.drafts == Drafts::kPreviousDiffusion || is_ahead(w.drafts)) w.width.tokens += 1;
-  if (w.drafts == Drafts::kQuadratic) w.width.tokens = std::min(w.width.tokens, 5);
+  w.draft_length = {DraftLengthSpec::Kind::kFixed, static_cast<int32_t>(1 + r.below(9)), {}};
+  if (w.drafts == Drafts::kDiffusion || w.drafts == Drafts::kPreviousDiffusion || is_ahead(w.drafts)) w.draft_length.tokens += 1;
+  if (w.drafts == Drafts::kQuadratic) w.draft_length.tokens = std::min(w.draft_length.tokens, 5);
   const bool measured = w.drafts != Drafts::kNone && w.drafts != Drafts::kQuadratic && r.chance(0.2);
-  if (measured) w.width.kind = DraftLengthSpec::Kind::kMeasured;
-  if (w.path == Path::kChain && w.drafts == Drafts::kDiffusion && r.chance(0.4)) w.width.kind = DraftLengthSpec::Kind::kBlocks;
+  if (measured) w.draft_length.kind = DraftLengthSpec::Kind::kMeasured;
+  if (w.path == Path::kChain && w.drafts == Drafts::kDiffusion && r.chance(0.4))
+    w.draft_length.kind = DraftLengthSpec::Kind::kBlocks;
   w.activation = r.chance(0.7);
   w.most_rows = w.path == Path::kFields && r.chance(0.25) ? static_cast<int32_t>(1 + r.below(30)) : 0;
   w.rollouts = r.chance(0.25) ? static_cast<int32_t>(2 + r.below(4)) : 1;
@@ -85,7 +86,7 @@ inline void vary(Way& w, PhiloxStream& r) {
 }
 
 inline Method method_of_way(const Way& w) {
-  Method m{.preset = "test", .drafter = NoDraftSpec{}, .verifier = ExactSpec{}, .width = w.width};
+  Method m{.preset = "test", .drafter = NoDraftSpec{}, .verifier = ExactSpec{}, .draft_length = w.draft_length};
   m.schedule = w.path == Path::kText || w.path == Path::kForced ? Schedule::kText
                : w.path == Path::kFields                        ? Schedule::kFields
                                                                 : Schedule::kChain;
@@ -186,7 +187,7 @@ class Bench {
       context.draft_model = &draft;
     }
     if (w.drafts == Drafts::kHead) context.draft_head = &head;
-    if (w.width.kind == DraftLengthSpec::Kind::kMeasured) {
+    if (w.draft_length.kind == DraftLengthSpec::Kind::kMeasured) {
       model = DraftLengthModel::uninformed(*CostTable::make({1, 4, 16, 64}, {1.0, 1.0 + r.uniform(), 3.0, 9.0}, "test"), form(w));
       context.draft_length_model = &model;
     }

@@ -211,7 +211,7 @@ TEST(Cache, RefusingEveryDraftChangesNothing) {  // gate 7
     };
     watched.after = [&](const Pass&, PassOutput&) { unchanged(); };
     const auto d =
-        Decoder(watched, method_of_way({.drafts = Drafts::kPrevious, .width = {.tokens = static_cast<int32_t>(1 + n % 6)}}))
+        Decoder(watched, method_of_way({.drafts = Drafts::kPrevious, .draft_length = {.tokens = static_cast<int32_t>(1 + n % 6)}}))
             .decode(t.prompt, nullptr, t.options, t.context);
     ASSERT_TRUE(d) << d.error().message;
     EXPECT_EQ(d->tokens, truth->tokens);

@@ -77,7 +77,7 @@ std::map<Drafts, int> caught(void (*change)(HashLm::Options&)) {
       change(mutant);
       PhiloxStream r(n, 23);
       Way w = way;
-      w.width.tokens = w.drafts == Drafts::kQuadratic ? 3 : 6;
+      w.draft_length.tokens = w.drafts == Drafts::kQuadratic ? 3 : 6;
       differ[way.drafts] += !same(b, w, mutant, r, nullptr);
     }
   }

@@ -112,7 +112,7 @@ Way company_way(uint64_t n) {
   for (const Way& w : watched_ways())
     if (!is_previous(w.drafts)) ways.push_back(w);
   Way w = ways[n % ways.size()];
-  w.width.tokens = w.drafts == Drafts::kQuadratic ? 3 : 5;
+  w.draft_length.tokens = w.drafts == Drafts::kQuadratic ? 3 : 5;
   return w;
 }
 
@@ -257,7 +257,7 @@ TEST(DraftHeadContext, EndsBeforeTheAnchor) {  // gate 9, beside DFlash.* which 
     Bench b(random_trial(n));
     Way w{.path = n % 2 ? Path::kText : Path::kChain, .drafts = Drafts::kHead};
     PhiloxStream r(n, 36);
-    w.width.tokens = static_cast<int32_t>(1 + r.below(7));
+    w.draft_length.tokens = static_cast<int32_t>(1 + r.below(7));
     HashLm lm(b.t.lm);
     const auto prompt = static_cast<int32_t>(b.t.prompt.inputs.size());
     b.look_at_head = [&](const Pass& pass) {

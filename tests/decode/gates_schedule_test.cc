@@ -103,8 +103,8 @@ TEST(DownSets, AcceptedDrawsAreClosedTowardsWhatTheySaw) {
     PhiloxStream r(n, 41);
     const Drafts kinds[] = {Drafts::kPrevious,  Drafts::kDiffusion, Drafts::kLookup,        Drafts::kHead,
                             Drafts::kQuadratic, Drafts::kAhead,     Drafts::kPreviousAhead, Drafts::kModel};
-    Way w{.path = Path::kFields, .drafts = kinds[n % 8], .width = {.tokens = static_cast<int32_t>(2 + r.below(9))}};
-    if (w.drafts == Drafts::kQuadratic) w.width.tokens = 4;
+    Way w{.path = Path::kFields, .drafts = kinds[n % 8], .draft_length = {.tokens = static_cast<int32_t>(2 + r.below(9))}};
+    if (w.drafts == Drafts::kQuadratic) w.draft_length.tokens = 4;
     const Decoded d = run(b, w, r);
     ASSERT_EQ(d.tokens, b.slow(w, 0).tokens) << n << ": " << name_of(w);
     ASSERT_TRUE(is_down_set(b.t.form, d)) << n << ": " << name_of(w);
@@ -134,7 +134,7 @@ TEST(QuadraticRounds, CommitAtMostK) {
     b.t.lm.habit = 0.9;
     PhiloxStream r(n, 42);
     const auto k = static_cast<int32_t>(1 + n % 8);
-    const Decoded d = run(b, {.path = Path::kText, .drafts = Drafts::kQuadratic, .width = {.tokens = k}}, r);
+    const Decoded d = run(b, {.path = Path::kText, .drafts = Drafts::kQuadratic, .draft_length = {.tokens = k}}, r);
     for (const Round& round : d.rounds) {
       ASSERT_LE(round.emitted.size(), static_cast<size_t>(k)) << n;
       whole += k > 1 && static_cast<int32_t>(round.emitted.size()) == k;
@@ -168,10 +168,10 @@ TEST(Passes, AreNeverMoreThanOneAfterAnother) {
   for (uint64_t n = 0; n < 1500; ++n) {
     Bench b(random_trial(n));
     PhiloxStream r(n, 44);
-    Way w{.path = Path::kFields, .width = {.tokens = static_cast<int32_t>(2 + r.below(7))}};
+    Way w{.path = Path::kFields, .draft_length = {.tokens = static_cast<int32_t>(2 + r.below(7))}};
     for (const Drafts drafts : {Drafts::kNone, Drafts::kDiffusion, Drafts::kQuadratic, Drafts::kLookup, Drafts::kHead}) {
       w.drafts = drafts;
-      w.width.tokens = drafts == Drafts::kQuadratic ? 3 : w.width.tokens;
+      w.draft_length.tokens = drafts == Drafts::kQuadratic ? 3 : w.draft_length.tokens;
       Way sequential = w;
       sequential.path = Path::kOneByOne;
       const auto forwards = [&](const Way& way) {
@@ -198,7 +198,7 @@ TEST(Passes, FallWithTheWidthWhereDraftsHold) {
         Way w{.path = path, .drafts = Drafts::kPrevious, .activation = activation};
         int64_t before = std::numeric_limits<int64_t>::max();
         for (const int32_t width : {1, 2, 3, 5, 8, 16}) {
-          w.width.tokens = width;
+          w.draft_length.tokens = width;
           const Decoded d = run_with_truth(b, w);
           ASSERT_LE(d.statistics.forwards, before) << n << ": " << name_of(w);
           ASSERT_EQ(d.statistics.accepted, d.statistics.tested) << n << ": " << name_of(w);
@@ -265,7 +265,7 @@ TEST(Passes, KeepTheRowCapWithDrafts) {
     PhiloxStream r(n, 48);
     const Drafts kinds[] = {Drafts::kDiffusion, Drafts::kLookup, Drafts::kPrevious,      Drafts::kHead,
                             Drafts::kQuadratic, Drafts::kAhead,  Drafts::kPreviousAhead, Drafts::kPreviousDiffusion};
-    Way w{.path = Path::kFields, .drafts = kinds[n % 8], .width = {.tokens = static_cast<int32_t>(2 + r.below(3))}};
+    Way w{.path = Path::kFields, .drafts = kinds[n % 8], .draft_length = {.tokens = static_cast<int32_t>(2 + r.below(3))}};
     w.most_rows = static_cast<int32_t>(24 + r.below(20));  // more than one strand needs
     HashLm hashes(b.t.lm);
     WatchedLm lm(hashes);

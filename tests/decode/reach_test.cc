@@ -117,7 +117,7 @@ class Loop {
     Sum sum;
     Method m = *method_of(s.drafts > 0 ? "draft-model" : "ar");
     m.schedule = Schedule::kChain;
-    if (s.drafts > 0) m.width = {.tokens = s.drafts, .name = {}};
+    if (s.drafts > 0) m.draft_length = {.tokens = s.drafts, .name = {}};
     if (s.radius >= 0) m.verifier = RelaxedSpec{.radius = s.radius, .first = {0}, .end = {kBins}, .radius_of_field = {}};
     Decoder decoder(target_, m);
     for (int e = 0; e < episodes; ++e) {

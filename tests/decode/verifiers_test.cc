@@ -27,10 +27,10 @@ using test::HashLm;
 
 std::string text_of(const json::value& v) { return std::string(v.as_string()); }
 
-Method parts(std::string_view preset, VerifierSpec v, std::optional<DraftLengthSpec> width = {}) {
+Method parts(std::string_view preset, VerifierSpec v, std::optional<DraftLengthSpec> length = {}) {
   Method m = *method_of(preset);
   m.verifier = std::move(v);
-  if (width) m.width = *width;
+  if (length) m.draft_length = *length;
   return m;
 }
 DraftLengthSpec fixed(int32_t n) { return {DraftLengthSpec::Kind::kFixed, n, {}}; }

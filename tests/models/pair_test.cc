@@ -104,7 +104,7 @@ Method drafted(int32_t gamma, VerifierSpec verifier = ExactSpec{}, bool coupled 
   Method m = *method_of("draft-model");
   m.drafter = ModelSpec{.name = "pair-draft", .coupled = coupled};
   m.verifier = std::move(verifier);
-  m.width = {.kind = DraftLengthSpec::Kind::kFixed, .tokens = gamma, .name = {}};
+  m.draft_length = {.kind = DraftLengthSpec::Kind::kFixed, .tokens = gamma, .name = {}};
   return m;
 }
 

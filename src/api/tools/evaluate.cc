@@ -196,7 +196,7 @@ Status write_calibration(Evaluating& work, const DraftLengthCollector& collector
   w.survival = std::move(found.survival);
   w.lengths = std::move(found.lengths);
   w.ece = found.ece;
-  w.most_drafts = method.width.kind == DraftLengthSpec::Kind::kFixed ? method.width.tokens : 32;
+  w.most_drafts = method.draft_length.kind == DraftLengthSpec::Kind::kFixed ? method.draft_length.tokens : 32;
   remarks += fmt::format("calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested,
                          found.ece, found.held_out);
   return write_draft_length_model(w, work.options.calibrate);

@@ -187,7 +187,7 @@ std::optional<Prediction> predict(const Contender& c, const std::vector<Contende
   const bool head = std::holds_alternative<DFlashSpec>(c.method.drafter);
   const Statistics& s = c.answer.decoded.statistics;
   if ((!head && !std::holds_alternative<ModelSpec>(c.method.drafter)) || s.tested == 0 || c.draft_step_ms.empty()) return {};
-  if (c.method.width.kind != DraftLengthSpec::Kind::kFixed) return {};
+  if (c.method.draft_length.kind != DraftLengthSpec::Kind::kFixed) return {};
   // The same engine without drafts, scaffold forced in the same way: over a form the last of ar and scaffold-ar.
   const Contender* plain = nullptr;
   for (const Contender& x : all)
@@ -195,7 +195,7 @@ std::optional<Prediction> predict(const Contender& c, const std::vector<Contende
         x.method.schedule != Schedule::kFields && (x.method.schedule == Schedule::kChain || !plain))
       plain = &x;
   if (!plain || plain->step_ms.empty()) return {};
-  Prediction p{.alpha = static_cast<double>(s.accepted) / static_cast<double>(s.tested), .gamma = c.method.width.tokens};
+  Prediction p{.alpha = static_cast<double>(s.accepted) / static_cast<double>(s.tested), .gamma = c.method.draft_length.tokens};
   const double step = median(plain->step_ms);
   p.c = median(c.draft_step_ms) / step;
   const double round_cost = head ? p.c : p.c * p.gamma;

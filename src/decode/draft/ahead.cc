@@ -6,7 +6,7 @@
 // The group behind the last head of quadratic self-speculation (quadratic.cc), alone: a row per draft in place of k. Rows of the path
 // never see a mask, so their keys are final and each pass gives every field at work a token whatever becomes of its drafts. A child that
 // starts on its parents' drafts gets masks in the same pass, so that with drafts that hold a level of the graph costs one pass.
-// How many masks: StrandRound::masks, which the width sets (DraftLengthPolicy::lay_masks). Masks lie in scratch slots.
+// How many masks: StrandRound::masks, which the draft length sets (DraftLengthPolicy::lay_masks). Masks lie in scratch slots.
 // Tests: Ahead.*, tests/decode/gates_exact_test.cc
 #include <algorithm>
 

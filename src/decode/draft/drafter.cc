@@ -34,7 +34,8 @@ Result<std::unique_ptr<Drafter>> make_drafter(const Method& m, const LmInfo& inf
     }
     return make_previous_drafter(*context.previous, std::move(then), p);
   }
-  if (std::holds_alternative<QuadraticSpec>(m.drafter)) return make_quadratic_drafter(info.rule, m.width.tokens, capacity, p);
+  if (std::holds_alternative<QuadraticSpec>(m.drafter))
+    return make_quadratic_drafter(info.rule, m.draft_length.tokens, capacity, p);
   if (const auto* d = std::get_if<LookupSpec>(&m.drafter)) return make_lookup_drafter(d->longest, graph, p);
   if (std::holds_alternative<DFlashSpec>(m.drafter)) return make_head_drafter(context.draft_head, info, p);
   const auto& model = std::get<ModelSpec>(m.drafter);

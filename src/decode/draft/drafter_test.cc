@@ -241,7 +241,7 @@ TEST(Previous, ThenDiffusionWritesWhatOneAtATimeWrites) {
     }
 }
 
-/// An earlier answer longer than this one may be, and a width below what it drafts: rollouts that have forked draft side by side.
+/// An earlier answer longer than this one may be, and a draft length below what it drafts: rollouts that have forked draft side by side.
 TEST(Previous, ThenDiffusionKeepsRolloutsInSlotsOfTheirOwn) {
   for (uint64_t n = 0; n < 200 && !testing::Test::HasFailure(); ++n) {
     Trial t = trial_on(Path::kText, n);

@@ -41,7 +41,7 @@ class PreviousDrafter : public Drafter {
 
  private:
   void along(Strand& s) {
-    if (then_ && request_.options.most_rows <= 0) {  // the width is the masks'; under a row cap it is everyone's
+    if (then_ && request_.options.most_rows <= 0) {  // the draft length is the masks'; under a row cap it is everyone's
       s.round.window_drafts = kLongestPrevious;
       s.round.window_end = kNoEnd;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The width that a classifier sets once per request (lm/block_pilot.h).
+// The draft length that a classifier sets once per request (lm/block_pilot.h).
 #include "lm/block_pilot.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class BlockPilotDraftLength : public DraftLengthPolicy {
 
 std::unique_ptr<DraftLengthPolicy> make_pilot_draft_length(const Method& m, const BlockPilot& pilot) {
   const bool blocks = m.diffusion() != nullptr;  // windows of positions
-  return std::make_unique<BlockPilotDraftLength>(pilot, m.width.tokens + !blocks, blocks);
+  return std::make_unique<BlockPilotDraftLength>(pilot, m.draft_length.tokens + !blocks, blocks);
 }
 
 }  // namespace slip

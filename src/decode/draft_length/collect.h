@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calibration: what a width model is made of, gathered from answers. Any exact decoder will do as a source: draws are tested in
+// Calibration: what a model of draft lengths is made of, gathered from answers. Any exact decoder will do as a source: draws are tested in
 // order, so that a test's outcome given the earlier ones is what survival asks for. Wide fixed windows see the most.
 //
 //   DraftLengthCollector c(&form);

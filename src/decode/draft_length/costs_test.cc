@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes cost, measured; and what the measured width is charged for drafts.
+// What passes cost, measured; and what the measured draft length is charged for drafts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -149,9 +149,9 @@ struct Got {
 Got got(const DraftLengthModel& model, DrafterSpec drafter, std::optional<int32_t> missed_field) {
   Method m = *method_of("self-spec");
   m.drafter = std::move(drafter);
-  m.width = {.kind = DraftLengthSpec::Kind::kMeasured};
+  m.draft_length = {.kind = DraftLengthSpec::Kind::kMeasured};
   const DecodeContext context{.draft_length_model = &model};
-  const auto width = *make_draft_length(m, nullptr, {}, context);
+  const auto policy = *make_draft_length(m, nullptr, {}, context);
   Decoded answer;
   Strand s;
   s.reset(answer);
@@ -160,12 +160,12 @@ Got got(const DraftLengthModel& model, DrafterSpec drafter, std::optional<int32_
   s.cached = 10;
   s.missed_field = missed_field;
   Strand* const strands[] = {&s};
-  width->open_all(DraftViews(strands));
+  policy->open_all(DraftViews(strands));
   std::vector<DraftFacts> facts;
   for (int32_t k = 0; k < 32; ++k) facts.push_back({.top = 0.6F, .ahead = k, .field = -1, .index = 10 + k, .rows = 11 + k});
   const std::span<const DraftFacts> spans[] = {facts};
   int32_t keep[] = {32};
-  width->choose(spans, keep);
+  policy->choose(spans, keep);
   return {s.round.window_end, keep[0]};
 }
 

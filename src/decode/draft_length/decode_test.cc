@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Widths in the engine: no policy changes a token.
+// Draft lengths in the engine: no policy changes a token.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,8 +115,8 @@ TEST(AnyDraftLength, ChangesNoToken) {
       scratch.passes.start({model, prompt, text ? nullptr : &form, o, lent, answers[0].statistics});
       const auto drafter = *make_drafter(m, model.info(), capacity, scratch.passes);
       const auto verifier = *make_verifier(m, scratch.passes);
-      RandomDraftLength width(n);
-      Rounds rounds(scratch.passes, *drafter, *verifier, width, false);
+      RandomDraftLength lengths(n);
+      Rounds rounds(scratch.passes, *drafter, *verifier, lengths, false);
       ScheduleContext context{scratch, rounds, *drafter, model.info(), text ? nullptr : &form, answers, capacity};
       ASSERT_TRUE(text                             ? decode_text(context)
                   : m.schedule == Schedule::kChain ? decode_chain(context, false)
@@ -170,13 +170,13 @@ CostTable table_of(const std::function<double(int32_t)>& ms) {
   return *CostTable::make(rows, times, "test");
 }
 
-/// What sixty answers at a fixed width teach about drafts and lengths.
+/// What sixty answers at a fixed draft length teach about drafts and lengths.
 DraftLengthModel calibrated_on(const Form& form, Method m, const ReplayMethod& how) {
   DraftLengthModel model = DraftLengthModel::uninformed(*how.cost, &form);
   DraftLengthCollector c(&form);
   ReplayMethod watched = how;
   watched.observer = &c;
-  m.width = {.tokens = 16};
+  m.draft_length = {.tokens = 16};
   for (uint64_t n = 0; n < 60; ++n) {
     c.begin(static_cast<int64_t>(n));
     const ReplayScript s = honest_script(form, n);
@@ -199,8 +199,8 @@ TEST(MeasuredDraftLength, IsQuickerThanAnyFixedWidth) {
     for (const CostTable& costs : machines) {
       const ReplayMethod how{.drafts_in_passes = passes, .cost = &costs};
       const DraftLengthModel model = calibrated_on(form, m, how);
-      const auto cost_of = [&](const DraftLengthSpec& width) {
-        m.width = width;
+      const auto cost_of = [&](const DraftLengthSpec& length) {
+        m.draft_length = length;
         double ms = 0;
         for (uint64_t n = 1000; n < 1060; ++n)
           ms += replay(form, honest_script(form, n), how, **make_draft_length(m, &form, {}, {.draft_length_model = &model})).ms;
@@ -213,14 +213,14 @@ TEST(MeasuredDraftLength, IsQuickerThanAnyFixedWidth) {
   }
 }
 
-/// The whole decision, facts to widths, at 30 strands of 64 draws; the yardstick is arithmetic of the same run.
+/// The whole decision, facts to lengths, at 30 strands of 64 draws; the yardstick is arithmetic of the same run.
 TEST(MeasuredDraftLength, DecidesQuickly) {
   PhiloxStream r(3, 3);
   const DraftLengthModel model = random_model(r, nullptr);
   DecodeOptions o;
   DecodeContext context;
   context.draft_length_model = &model;
-  const auto width = *make_draft_length(with("self-spec", DiffusionSpec{}, kMeasured), nullptr, o, context);
+  const auto policy = *make_draft_length(with("self-spec", DiffusionSpec{}, kMeasured), nullptr, o, context);
   Decoded answer;
   std::vector<Strand> strands(30);
   std::vector<Strand*> pointers;
@@ -241,10 +241,10 @@ TEST(MeasuredDraftLength, DecidesQuickly) {
   double best = 1e9, yardstick = 1e9;
   std::vector<int32_t> keep(30);
   for (int n = 0; n < 50; ++n) {
-    width->open_all(DraftViews(pointers));
+    policy->open_all(DraftViews(pointers));
     std::fill(keep.begin(), keep.end(), 64);
     auto begin = Clock::now();
-    width->choose(spans, keep);
+    policy->choose(spans, keep);
     best = std::min(best, us(begin));
     begin = Clock::now();
     double x = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured width of a graph whose drafts travel with the verifying passes (draft/ahead.cc, earlier answers): a draft is worth what it takes
+// The measured draft length of a graph whose drafts travel with the verifying passes (draft/ahead.cc, earlier answers): a draft is worth what it takes
 // off the longest path, not that it holds.
 //
 // The plan says how many passes each field gets (plan.h). In each round strands that its end waits for get masks; the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks that travel with the verifying passes (draft/ahead.cc), and the width that knows the graph's levels (levels.cc).
+// Masks that travel with the verifying passes (draft/ahead.cc), and the draft length that knows the graph's levels (levels.cc).
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -18,15 +18,15 @@ using test::HashLm;
 
 constexpr TokenId kMask{1};
 
-Method ahead(int32_t width) {
+Method ahead(int32_t tokens) {
   Method m = *method_of("fields-spec");
   m.drafter = DiffusionSpec{.ahead = true};
-  m.width.tokens = width;
+  m.draft_length.tokens = tokens;
   return m;
 }
 Method measured() {
   Method m = ahead(2);
-  m.width.kind = DraftLengthSpec::Kind::kMeasured;
+  m.draft_length.kind = DraftLengthSpec::Kind::kMeasured;
   return m;
 }
 

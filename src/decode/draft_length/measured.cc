@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured width: before the drafts, how far drafting is worth its own rows (lengths, survival before the draft is seen); after
+// The measured draft length: before the drafts, how far drafting is worth its own rows (lengths, survival before the draft is seen); after
 // them, how many are worth verifying (survival given each draft's top probability). Both times the total with the most expected
 // progress per millisecond of the whole round (choice.h).
 //
@@ -44,7 +44,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
       cost_.drafts = RoundCost::Drafts::kRows;
       cost_.draft = &model.draft;
     } else if (std::holds_alternative<QuadraticSpec>(m.drafter)) {
-      group_ = m.width.tokens;
+      group_ = m.draft_length.tokens;
     }
     if (form && basis.graph) lay_graph();
   }

@@ -7,7 +7,7 @@
 
 namespace slip {
 
-/// What else these widths go by. Not DecodeContext, in which an earlier answer's ids are.
+/// What else these draft lengths go by. Not DecodeContext, in which an earlier answer's ids are.
 struct DraftLengthBasis {
   DraftLengthTracker* tracker = nullptr;  // null: each answer starts from the calibration
   int32_t most_rows = 0;                  // of a pass; 0: no limit

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a measured width knows: what passes cost on this machine, how likely drafts hold, how long fields get. None of it can change
+// What a measured draft length knows: what passes cost on this machine, how likely drafts hold, how long fields get. None of it can change
 // an exact answer, only its time. model_file.h keeps it.
 #pragma once
 #include <cstdint>

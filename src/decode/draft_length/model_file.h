@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `width.json` beside a model: what a measured width knows, as a file. `eval --calibrate` makes one.
+// `width.json` beside a model: what a measured draft length knows, as a file. `eval --calibrate` makes one.
 #pragma once
 #include <filesystem>
 

@@ -57,7 +57,7 @@ DraftLengthBasis basis_of(const Method& m, const DecodeOptions& o, const DecodeC
 Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& m, const Form* form, const DecodeOptions& o,
                                                              const DecodeContext& context) {
   if (!m.drafts()) return std::unique_ptr<DraftLengthPolicy>(std::make_unique<NoDraftLength>());
-  switch (m.width.kind) {
+  switch (m.draft_length.kind) {
     case DraftLengthSpec::Kind::kBlocks:
       if (!form) return usage_error("--width: expected fixed:N for free text, got blocks");
       return std::unique_ptr<DraftLengthPolicy>(std::make_unique<FormBlocks>(*form));
@@ -76,8 +76,8 @@ Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& m, co
     case DraftLengthSpec::Kind::kFixed:
       break;
   }
-  if (m.diffusion()) return std::unique_ptr<DraftLengthPolicy>(std::make_unique<BlocksDraftLength>(m.width.tokens));
-  return std::unique_ptr<DraftLengthPolicy>(std::make_unique<TokensDraftLength>(m.width.tokens));
+  if (m.diffusion()) return std::unique_ptr<DraftLengthPolicy>(std::make_unique<BlocksDraftLength>(m.draft_length.tokens));
+  return std::unique_ptr<DraftLengthPolicy>(std::make_unique<TokensDraftLength>(m.draft_length.tokens));
 }
 
 }  // namespace slip

@@ -47,7 +47,7 @@ class DraftLengthPolicy {
   virtual void prompt_logits(std::span<const float> /*logits_V*/) {}
 };
 
-/// kUsage where DecodeContext lacks what the width needs, kBadInput where that is of another form.
+/// kUsage where DecodeContext lacks what the draft length needs, kBadInput where that is of another form.
 Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& method, const Form* form, const DecodeOptions& options,
                                                              const DecodeContext& context);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Widths as arithmetic: the choice against brute force, calibration against known odds, files.
+// Draft lengths as arithmetic: the choice against brute force, calibration against known odds, files.
 #include "decode/draft_length/policy.h"
 
 #include <gmock/gmock.h>
@@ -330,7 +330,7 @@ TEST(DraftLengthTracker, FollowsTheDriveAndKnowsWhenItIsLost) {
   };
   DraftLengthTracker t;
   EXPECT_EQ(drive(t, 20000, 1), 0) << "a calibrated drive is never taken for a lost one";
-  EXPECT_GT(drive(t, 600, 0.3), 0) << "where drafts suddenly miss, the static width takes over";
+  EXPECT_GT(drive(t, 600, 0.3), 0) << "where drafts suddenly miss, the static length takes over";
   drive(t, 3000, 0.3);
   EXPECT_FALSE(t.drifted()) << "and the correction brings it back";
   CalibrationError after;

@@ -15,7 +15,7 @@
 
 namespace slip {
 
-/// What a method's verifier and width want of drafts beside their tokens.
+/// What a method's verifier and draft length want of drafts beside their tokens.
 struct DraftNeeds {
   bool facts = false;       // DraftToken::facts
   bool sampled = false;     // drawn from the drafter's distribution, not taken greedily

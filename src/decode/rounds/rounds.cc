@@ -37,7 +37,7 @@ void Rounds::choose_without_looking_ahead() {
       shown_[i] = fact_spans_[i].first(static_cast<size_t>(keep_[i]));
     }
     if (!grows) break;
-    width_.choose(shown_, keep_);
+    lengths_.choose(shown_, keep_);
     for (size_t i = 0; i < shown_.size(); ++i)
       if (keep_[i] == depth) kept_[i] = depth;
   }
@@ -64,7 +64,7 @@ void Rounds::cut(std::span<Strand* const> strands) {
   if (verifier_.samples_drafts())
     choose_without_looking_ahead();
   else
-    width_.choose(fact_spans_, keep_);
+    lengths_.choose(fact_spans_, keep_);
   for (size_t i = 0; i < strands.size(); ++i) {
     Strand& s = *strands[i];
     const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.round.drafts.size())));
@@ -75,18 +75,18 @@ void Rounds::cut(std::span<Strand* const> strands) {
   }
 }
 
-Rounds::Rounds(Passes& passes, Drafter& drafter, Verifier& verifier, DraftLengthPolicy& width, bool drafts_nothing)
+Rounds::Rounds(Passes& passes, Drafter& drafter, Verifier& verifier, DraftLengthPolicy& lengths, bool drafts_nothing)
     : passes_(passes),
       request_(passes.request()),
       next_(passes.next()),
       chooser_(passes.chooser()),
       drafter_(drafter),
       verifier_(verifier),
-      width_(width),
+      lengths_(lengths),
       statistics_(passes.request().statistics),
       drafts_nothing_(drafts_nothing) {
   picks_.tokens.reserve(kUsualPicks);
-  chooser_.set_needs({.facts = width.wants_facts() || request_.context.draft_length_observer,
+  chooser_.set_needs({.facts = lengths.wants_facts() || request_.context.draft_length_observer,
                       .sampled = verifier.samples_drafts(),
                       .group_rows = verifier.wants_group_rows()});
 }
@@ -111,20 +111,20 @@ Status Rounds::propose(std::span<Strand* const> strands, bool drafts) {
     }
     return {};
   }
-  width_.open_all(DraftViews(strands));
+  lengths_.open_all(DraftViews(strands));
   for (Strand* s : strands) {
     s->round.block_rows_end = 0;
     s->begin_path();
   }
   SLIP_TRY_(drafter_.propose(strands));
-  if (width_.window_ends_with_drafts())
+  if (lengths_.window_ends_with_drafts())
     for (Strand* s : strands) s->round.window_end = kNoEnd;
-  if (width_.chooses()) cut(strands);
+  if (lengths_.chooses()) cut(strands);
   return {};
 }
 
 void Rounds::propose_child(Strand& s) {
-  width_.open(DraftView(s));
+  lengths_.open(DraftView(s));
   s.begin_path();
   drafter_.propose_child(s);
   walk_fixed(s);
@@ -173,7 +173,7 @@ void Rounds::compare(const Strand& s, int32_t end) {
 }
 
 Status Rounds::run_verify_pass(std::span<Strand* const> strands) {
-  width_.lay_masks(DraftViews(strands));
+  lengths_.lay_masks(DraftViews(strands));
   drafter_.add_rows(strands);
   if (drafter_.wants_taps()) next_.want_taps();
   SLIP_TRY_(passes_.run(PassKind::kVerify));
@@ -209,7 +209,7 @@ void Rounds::verify_for(Strand& s, uint32_t request, Picks& picks, bool leads) {
     picks.held = v.kept;
     if (!leads) continue;
     ++statistics_.tested;
-    width_.seen(d.facts, v.kept);
+    lengths_.seen(d.facts, v.kept);
     if (auto* observer = request_.context.draft_length_observer) observer->seen(d.facts, d.place, v.kept);
     statistics_.accepted += v.kept;
     statistics_.relaxed_accepts += v.kept && v.relaxed;
@@ -280,7 +280,7 @@ void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept
     const Place& place = r.next->place;
     const TokenId next = verifier_.draw(row_of(r.path_rows()), s, place, s.history(place, r.path_rows()), true);
     if (!out.stop) out.bonus = next;
-    if (place.field < 0) out.verify.push_back(next);  // free text: width picks
+    if (place.field < 0) out.verify.push_back(next);  // free text: as many picks as rows
   }
   out.emitted.assign(s.tokens.begin() + before, s.tokens.end());
   s.answer->rounds.push_back(std::move(out));

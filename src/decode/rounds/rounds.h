@@ -13,7 +13,7 @@ namespace slip {
 
 class Rounds {
  public:
-  Rounds(Passes& passes, Drafter& drafter, Verifier& verifier, DraftLengthPolicy& width, bool drafts_nothing);
+  Rounds(Passes& passes, Drafter& drafter, Verifier& verifier, DraftLengthPolicy& lengths, bool drafts_nothing);
 
   Passes& passes() { return passes_; }
   /// All of a round for strands that are ready and do not depend on each other. A strand at a fixed token takes it first.
@@ -23,9 +23,9 @@ class Rounds {
   /// Without `drafts` the drafter is not asked: a token per strand.
   Status propose(std::span<Strand* const> strands, bool drafts = true);
   /// Do drafts pay for rollouts that have forked?
-  bool forks_draft() const { return width_.forks_draft(); }
+  bool forks_draft() const { return lengths_.forks_draft(); }
   /// Shall a field start on its parents' drafts?
-  bool starts(int32_t field) { return width_.starts(field); }
+  bool starts(int32_t field) { return lengths_.starts(field); }
   /// Drafts for a strand that starts on its parents' drafts.
   void propose_child(Strand& strand);
   /// Clears the pass and lays out rows of strands: parents before children.
@@ -39,7 +39,7 @@ class Rounds {
     bool operator==(const Picks&) const = default;
   };
   /// Verifies a strand's drafts with an answer's uniforms, the lead's or those of one that shares the strand so far, and commits nothing
-  /// yet. Drafts that share rows count once: statistics and the width hear of the lead's verifications alone.
+  /// yet. Drafts that share rows count once: statistics and the policy on draft lengths hear of the lead's verifications alone.
   void verify_for(Strand& strand, uint32_t request, Picks& picks, bool leads);
   /// Commits a strand's round; true if every draft held.
   bool commit(Strand& strand);
@@ -62,7 +62,7 @@ class Rounds {
   Chooser& chooser_;
   Drafter& drafter_;
   Verifier& verifier_;
-  DraftLengthPolicy& width_;
+  DraftLengthPolicy& lengths_;
   Statistics& statistics_;
   bool drafts_nothing_;
   std::vector<DraftFacts> facts_;

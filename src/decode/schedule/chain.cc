@@ -124,7 +124,7 @@ class ChainRun {
     auto& ready = t_.scratch.ready;
     ready.clear();
     for (const Group& g : groups_) ready.push_back(g.lead);
-    // Rollouts that have forked draft no more where drafts take passes, unless the width knows that rows are cheap: a draft pass for all of
+    // Rollouts that have forked draft no more where drafts take passes, unless the policy on draft lengths knows that rows are cheap: a draft pass for all of
     // them has as many rows as all their blocks, for drafts that do not hold long once tokens are sampled (docs/lab/0011-decoders.md).
     const bool drafts = groups_.size() == 1 || t_.drafts_decide || !t_.drafter.drafts_in_passes() || t_.rounds.forks_draft();
     SLIP_TRY_(t_.rounds.propose(ready, drafts));

@@ -186,7 +186,7 @@ class TextBlocks {
 }  // namespace
 
 Status decode_text_blocks(Scratch& scratch, const LmInfo& info, const Method& method, Decoded& answer) {
-  const int32_t width = method.width.tokens;
+  const int32_t width = method.draft_length.tokens;
   SLIP_TRY_(scratch.passes.reserve(int64_t{scratch.passes.request().options.limit} + width));
   const auto* sampler = std::get_if<SamplerSpec>(&method.verifier);
   if (!sampler) return TextBlocks(scratch, info, width, std::get<ConfidenceSpec>(method.verifier).threshold, nullptr, answer).run();

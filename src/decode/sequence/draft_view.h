@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a width policy may know of a strand and set in it: neither an id nor anything that leads to one. A policy's file sees no Strand.
+// What a policy on draft lengths may know of a strand and set in it: neither an id nor anything that leads to one. A policy's file sees no Strand.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace slip {
 
 struct Strand;
 
-/// What a width policy may know of a draft: how it came about, never which token it is (no anticipation).
+/// What such a policy may know of a draft: how it came about, never which token it is (no anticipation).
 struct DraftFacts {
   float top = 1, margin = 1;      // probability of the draft's first choice, and its lead over the second
   int32_t ahead = 0;              // drafts before it in this round
@@ -25,7 +25,7 @@ struct DraftFacts {
 /// No bound of a window.
 inline constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
 
-/// A strand as a width policy sees it: where it stands, and the window that it is to have. A pointer; valid as long as the strand.
+/// A strand as such a policy sees it: where it stands, and the window that it is to have. A pointer; valid as long as the strand.
 class DraftView {
  public:
   explicit DraftView(Strand& strand) : strand_(&strand) {}

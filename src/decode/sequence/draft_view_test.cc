@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate 19 at the level of types: no width policy is handed an id, or anything that leads to one. What breaks it does not compile.
+// Gate 19 at the level of types: no policy on draft lengths is handed an id, or anything that leads to one. What breaks it does not compile.
 #include "decode/sequence/draft_view.h"
 
 #include <gtest/gtest.h>

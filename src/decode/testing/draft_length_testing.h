@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of widths in the engine: random graphs, prompts, options and width models, and answers of a model of hashes.
+// For tests of draft lengths in the engine: random graphs, prompts, options and models of draft lengths, and answers of a model of hashes.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -69,10 +69,10 @@ inline DraftLengthModel random_model(PhiloxStream& r, const Form* form) {
 
 inline Prompt short_prompt(PhiloxStream& r) { return text_prompt(r, static_cast<int32_t>(1 + r.below(5)), kVocab); }
 
-inline Method with(std::string_view preset, DrafterSpec drafter, DraftLengthSpec width) {
+inline Method with(std::string_view preset, DrafterSpec drafter, DraftLengthSpec length) {
   Method m = *method_of(preset);
   m.drafter = std::move(drafter);
-  m.width = std::move(width);
+  m.draft_length = std::move(length);
   return m;
 }
 inline const DraftLengthSpec kMeasured{.kind = DraftLengthSpec::Kind::kMeasured};

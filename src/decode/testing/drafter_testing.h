@@ -10,10 +10,10 @@ namespace slip::test {
 enum class Path { kText, kChain, kFields, kOneByOne };
 inline constexpr Path kPaths[] = {Path::kText, Path::kChain, Path::kFields, Path::kOneByOne};
 
-inline Method method_on(Path path, DrafterSpec drafter, int32_t width) {
+inline Method method_on(Path path, DrafterSpec drafter, int32_t tokens) {
   Method m{.preset = "test", .drafter = std::move(drafter), .verifier = ExactSpec{}};
   m.schedule = path == Path::kText ? Schedule::kText : path == Path::kFields ? Schedule::kFields : Schedule::kChain;
-  m.width.tokens = width;
+  m.draft_length.tokens = tokens;
   return m;
 }
 

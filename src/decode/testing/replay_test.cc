@@ -62,11 +62,11 @@ TEST(Replay, CountsWhatTheEngineCounts) {  // gate 25
     context.draft_length_model = &model;
     Method m = with(graph ? "fields-spec" : "scaffold-spec", PreviousSpec{},
                     DraftLengthSpec{.tokens = static_cast<int32_t>(1 + r.below(9))});
-    if (r.chance(0.5)) m.width = kMeasured;
+    if (r.chance(0.5)) m.draft_length = kMeasured;
     const Decoded d = decoded(lm, prompt, &form, m, o, context);
     ASSERT_EQ(d.tokens, truth.tokens);
-    const auto width = *make_draft_length(m, &form, o, context);
-    const ReplayCounts c = replay(form, script, {.graph = graph, .activation = o.activation}, *width);
+    const auto lengths = *make_draft_length(m, &form, o, context);
+    const ReplayCounts c = replay(form, script, {.graph = graph, .activation = o.activation}, *lengths);
     expect_same(d.statistics, c, std::to_string(n) + (graph ? " graph" : " chain"));
     discarded += c.discarded;
     accepted += c.accepted;
@@ -96,7 +96,7 @@ TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
     context.draft_length_observer = &bits;
     Method m = with(graph ? "fields-spec" : "scaffold-spec", DiffusionSpec{},
                     DraftLengthSpec{.tokens = static_cast<int32_t>(2 + r.below(9))});
-    if (!graph && r.chance(0.5)) m.width.kind = DraftLengthSpec::Kind::kBlocks;
+    if (!graph && r.chance(0.5)) m.draft_length.kind = DraftLengthSpec::Kind::kBlocks;
     const Decoded d = decoded(lm, prompt, &form, m, o, context);
     ReplayScript script;
     for (const Field& f : form.fields())
@@ -105,8 +105,9 @@ TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
     for (const auto& [place, kept] : bits.bits)
       script.fields[static_cast<size_t>(place.field)].right[static_cast<size_t>(place.index)] = kept;
     context.draft_length_observer = nullptr;
-    const auto width = *make_draft_length(m, &form, o, context);
-    expect_same(d.statistics, replay(form, script, {.graph = graph, .activation = o.activation, .drafts_in_passes = true}, *width),
+    const auto lengths = *make_draft_length(m, &form, o, context);
+    expect_same(d.statistics,
+                replay(form, script, {.graph = graph, .activation = o.activation, .drafts_in_passes = true}, *lengths),
                 std::to_string(n));
   }
 }

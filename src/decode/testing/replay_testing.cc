@@ -11,8 +11,8 @@ namespace {
 
 class Replay {
  public:
-  Replay(const Form& form, const ReplayScript& script, const ReplayMethod& m, DraftLengthPolicy& width)
-      : form_(form), script_(script), m_(m), width_(width) {
+  Replay(const Form& form, const ReplayScript& script, const ReplayMethod& m, DraftLengthPolicy& lengths)
+      : form_(form), script_(script), m_(m), lengths_(lengths) {
     answer_.fields.resize(form.fields().size());
   }
 
@@ -123,7 +123,7 @@ class Replay {
         if (!parents(f, [&](int32_t q) { return closed(q) || nodes_[static_cast<size_t>(q)].drafted_end; })) continue;
         open(f);
         n.in_round = n.early = more = true;
-        width_.open(DraftView(n.s));
+        lengths_.open(DraftView(n.s));
         n.s.round.drafts.clear();
         n.s.round.ahead = n.s.cursor;
         if (!m_.drafts_in_passes) draft(n, n.s.round.window_end);
@@ -136,7 +136,7 @@ class Replay {
   void propose(std::vector<Node*>& round) {
     strands_.clear();
     for (Node* n : round) strands_.push_back(&n->s);
-    width_.open_all(DraftViews(strands_));
+    lengths_.open_all(DraftViews(strands_));
     int32_t rows = 0;
     bool any = false;
     for (Node* n : round) {
@@ -152,7 +152,7 @@ class Replay {
         rows += block > 0 ? s.length() - s.cached + block : 0;
       }
       draft(*n, end);
-      if (width_.window_ends_with_drafts()) s.round.window_end = kNoEnd;
+      if (lengths_.window_ends_with_drafts()) s.round.window_end = kNoEnd;
     }
     if (any) {
       counts_.draft_forwards += !prefill_;  // the prefill travels with it: then it counts as that
@@ -160,7 +160,7 @@ class Replay {
       ++counts_.forwards;
       if (m_.cost) counts_.ms += m_.cost->ms(rows);
     }
-    if (width_.chooses()) cut(round);
+    if (lengths_.chooses()) cut(round);
     for (Node* n : round) n->drafted_end = n->s.round.ahead.done();
   }
 
@@ -196,7 +196,7 @@ class Replay {
       spans_.emplace_back(facts_[i]);
       keep_.push_back(static_cast<int32_t>(facts_[i].size()));
     }
-    width_.choose(spans_, keep_);
+    lengths_.choose(spans_, keep_);
     for (size_t i = 0; i < round.size(); ++i) {
       Strand& s = round[i]->s;
       const auto keep = static_cast<size_t>(std::clamp(keep_[i], 0, static_cast<int32_t>(s.round.drafts.size())));
@@ -246,7 +246,7 @@ class Replay {
       const Place p = s.round.drafts[k].place;
       ++counts_.tested;
       held = n.right[k] != 0;
-      width_.seen(s.round.drafts[k].facts, held);
+      lengths_.seen(s.round.drafts[k].facts, held);
       if (m_.observer) m_.observer->seen(s.round.drafts[k].facts, p, held);
       counts_.accepted += held;
       if (!held) s.cached = std::min(n.fed_rows, s.length());
@@ -263,7 +263,7 @@ class Replay {
   const Form& form_;
   const ReplayScript& script_;
   const ReplayMethod& m_;
-  DraftLengthPolicy& width_;
+  DraftLengthPolicy& lengths_;
   Decoded answer_;
   ReplayCounts counts_;
   bool prefill_ = true;  // not run yet
@@ -276,9 +276,9 @@ class Replay {
 
 }  // namespace
 
-ReplayCounts replay(const Form& form, const ReplayScript& script, const ReplayMethod& method, DraftLengthPolicy& width) {
+ReplayCounts replay(const Form& form, const ReplayScript& script, const ReplayMethod& method, DraftLengthPolicy& lengths) {
   SLIP_CHECK(script.fields.size() == form.fields().size(), "a script tells of every field");
-  return Replay(form, script, method, width).run();
+  return Replay(form, script, method, lengths).run();
 }
 
 }  // namespace slip

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulator of forward counts: what a method and a width cost on a script of lengths and accept bits, without a model and without
-// the engine's passes, rounds and schedules. Two uses: the engine's counters must equal it on replayed bits (gate 25), and widths are
+// A simulator of forward counts: what a method and a draft length cost on a script of lengths and accept bits, without a model and without
+// the engine's passes, rounds and schedules. Two uses: the engine's counters must equal it on replayed bits (gate 25), and draft lengths are
 // compared on thousands of scripts in no time (docs/lab/0004-widths.md). Covers forms on the chain and along the graph, one answer,
 // fields without rules and instances, drafts that are a function of their place (an earlier answer; or, in passes of the model, fields
 // of fixed size).
@@ -36,6 +36,6 @@ struct ReplayCounts {
   double ms = 0;
 };
 
-ReplayCounts replay(const Form& form, const ReplayScript& script, const ReplayMethod& method, DraftLengthPolicy& width);
+ReplayCounts replay(const Form& form, const ReplayScript& script, const ReplayMethod& method, DraftLengthPolicy& lengths);
 
 }  // namespace slip

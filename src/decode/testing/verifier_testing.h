@@ -7,10 +7,10 @@
 
 namespace slip::test {
 
-inline Method with(std::string_view preset, VerifierSpec v, int32_t width) {
+inline Method with(std::string_view preset, VerifierSpec v, int32_t tokens) {
   Method m = *method_of(preset);
   m.verifier = std::move(v);
-  m.width = {DraftLengthSpec::Kind::kFixed, width, {}};
+  m.draft_length = {DraftLengthSpec::Kind::kFixed, tokens, {}};
   return m;
 }
 

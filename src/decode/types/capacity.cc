@@ -8,9 +8,9 @@ namespace {
 
 int32_t widest_round(const Method& m, const DecodeOptions& o) {
   if (!m.drafts()) return 0;
-  const int32_t width = m.width.kind == DraftLengthSpec::Kind::kFixed ? m.width.tokens : kLongestDraft;
+  const int32_t drafts = m.draft_length.kind == DraftLengthSpec::Kind::kFixed ? m.draft_length.tokens : kLongestDraft;
   const bool behind = std::holds_alternative<PreviousSpec>(m.drafter) && m.diffusion();
-  return behind && o.most_rows <= 0 ? std::max(width, kLongestPrevious) : width;
+  return behind && o.most_rows <= 0 ? std::max(drafts, kLongestPrevious) : drafts;
 }
 
 }  // namespace
@@ -25,12 +25,12 @@ Route route_of(const Method& m, const DecodeOptions& o, bool has_form) {
 Capacity Capacity::of(const Method& m, const DecodeOptions& o, bool has_form) {
   Capacity c{.route = route_of(m, o, has_form), .widest = widest_round(m, o)};
   if (std::holds_alternative<QuadraticSpec>(m.drafter)) {
-    const int32_t k = m.width.tokens;
+    const int32_t k = m.draft_length.tokens;
     c.group = c.route == Route::kChain ? 2 * k : k;  // in a chain with fixed tokens between the masks
     c.scratch = k * c.group;
   }
   if (const DiffusionSpec* d = m.diffusion(); d && d->ahead) {
-    c.group = m.width.kind == DraftLengthSpec::Kind::kFixed ? std::min(m.width.tokens - 1, kMostMasks) : kMostMasks;
+    c.group = m.draft_length.kind == DraftLengthSpec::Kind::kFixed ? std::min(m.draft_length.tokens - 1, kMostMasks) : kMostMasks;
     c.scratch = c.group + 1;  // without token shift a mask stands where the pass's own token will
   }
   return c;

@@ -17,7 +17,7 @@ bool diffuses_text(const Method& method);
 enum class Route : uint8_t { kText, kChain, kGraph, kSections, kTextBlocks };
 Route route_of(const Method& method, const DecodeOptions& options, bool has_form);
 
-/// Tokens of a strand that a round drafts at most where the width names no number.
+/// Tokens of a strand that a round drafts at most where the draft length names no number.
 inline constexpr int32_t kLongestDraft = 64;
 /// The same where an earlier answer drafts and the model itself drafts what that misses.
 inline constexpr int32_t kLongestPrevious = 64;

@@ -48,11 +48,11 @@ struct DecodeContext {
   const DraftModel* draft_model = nullptr;
   DraftHead* draft_head = nullptr;
   CommitSampler* commit_sampler = nullptr;
-  const DraftLengthModel* draft_length_model = nullptr;  // width measured (draft_length/model.h)
+  const DraftLengthModel* draft_length_model = nullptr;  // draft length measured (draft_length/model.h)
   DraftLengthTracker* draft_length_tracker =
-      nullptr;  // what the width learns from answer to answer; without: from each answer alone
-  DraftLengthObserver* draft_length_observer = nullptr;  // sees every tested draft's facts, whatever the width
-  const BlockPilot* block_pilot = nullptr;               // width blockpilot (lm/block_pilot.h)
+      nullptr;  // what the draft length learns from answer to answer; without: from each answer alone
+  DraftLengthObserver* draft_length_observer = nullptr;  // sees every tested draft's facts, whatever the draft length
+  const BlockPilot* block_pilot = nullptr;               // draft length blockpilot (lm/block_pilot.h)
   /// What the arena's first slots hold of the prompt before (DecodeOptions::reuse_prompt), where several decoders use one Lm by turns.
   PrefixCache* prefix_cache = nullptr;
   /// Asked before every pass, the drafter's too.

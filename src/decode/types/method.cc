@@ -16,8 +16,8 @@ Result<Method> method_of(std::string_view preset) {
   if (at == kPresets.end()) return usage_error("--decoder: expected one of {}, got '{}'", preset_usage(), preset);
   Method m{.preset = std::string(preset), .drafter = drafter_named(at->drafter), .verifier = verifier_named(at->verifier)};
   SLIP_TRY(m.schedule, read_schedule(at->schedule));
-  if (!at->width.empty()) {
-    SLIP_TRY(m.width, read_width(at->width));
+  if (!at->draft_length.empty()) {
+    SLIP_TRY(m.draft_length, read_draft_length(at->draft_length));
   }
   return m;
 }
@@ -39,7 +39,7 @@ MethodWords words_of(const Method& m) {
   return {std::string(word_of(m.schedule)), word_of(m.drafter), word_of(m.verifier),
           !m.drafts() ? "1"
           : sections  ? "blocks"
-                      : word_of(m.width)};
+                      : word_of(m.draft_length)};
 }
 
 bool diffuses_text(const Method& m) {
@@ -60,20 +60,21 @@ Status check_sense(const Method& m) {
   if (m.schedule != Schedule::kSections && places && !diffuses_text(m))
     return unsupported("decoder: verifier {}: expected drafter diffusion and schedule sections, or text, got {} and {}", w.verifier,
                        w.drafter, w.schedule);
-  if (diffuses_text(m) && m.width.kind != DraftLengthSpec::Kind::kFixed)
-    return unsupported("decoder: verifier {} over text: expected width fixed:N, the rows of a block, got {}", w.verifier, w.width);
+  if (diffuses_text(m) && m.draft_length.kind != DraftLengthSpec::Kind::kFixed)
+    return unsupported("decoder: verifier {} over text: expected width fixed:N, the rows of a block, got {}", w.verifier,
+                       w.draft_length);
   if (!m.drafts() && !std::holds_alternative<ExactSpec>(m.verifier))
     return unsupported("decoder: verifier {}: expected a drafter, got none", w.verifier);
   if (std::holds_alternative<EnsembleSpec>(m.verifier) && !std::holds_alternative<QuadraticSpec>(m.drafter))
     return unsupported(
         "decoder: verifier {}: expected drafter quadratic, whose masks see no draft but their own row's head, got {}", w.verifier,
         w.drafter);
-  if (m.width.kind == DraftLengthSpec::Kind::kBlocks && (m.schedule == Schedule::kText || m.schedule == Schedule::kFields))
+  if (m.draft_length.kind == DraftLengthSpec::Kind::kBlocks && (m.schedule == Schedule::kText || m.schedule == Schedule::kFields))
     return unsupported("decoder: width blocks: expected schedule chain or sections, got {}", w.schedule);
   return {};
 }
 
-/// Along a graph the measured width is made for masks that travel with the verifying passes: fewer passes and fewer rows than draft
+/// Along a graph the measured draft length is made for masks that travel with the verifying passes: fewer passes and fewer rows than draft
 /// passes (docs/lab/0011-decoders.md). Who names diffusion gets draft passes.
 void draft_ahead(Method& m, std::string_view asked) {
   auto* previous = std::get_if<PreviousSpec>(&m.drafter);
@@ -83,13 +84,13 @@ void draft_ahead(Method& m, std::string_view asked) {
 
 /// `auto` chooses its parts; an earlier answer may be lent to it.
 Result<Method> automatic_with(Method m, std::string_view schedule, std::string_view drafter, std::string_view verifier,
-                              std::string_view width) {
+                              std::string_view draft_length) {
   const auto refused = [](std::string_view flag, std::string_view word) {
     return usage_error("{}: expected none beside --decoder auto, which chooses it, got {}", flag, word);
   };
   if (!schedule.empty()) return refused("--schedule", schedule);
   if (!verifier.empty()) return refused("--verifier", verifier);
-  if (!width.empty()) return refused("--width", width);
+  if (!draft_length.empty()) return refused("--width", draft_length);
   if (drafter.empty()) return m;
   SLIP_TRY(m.drafter, read_drafter(drafter));
   if (!std::holds_alternative<PreviousSpec>(m.drafter))
@@ -100,8 +101,8 @@ Result<Method> automatic_with(Method m, std::string_view schedule, std::string_v
 }  // namespace
 
 Result<Method> with_parts(Method m, std::string_view schedule, std::string_view drafter, std::string_view verifier,
-                          std::string_view width) {
-  if (m.automatic) return automatic_with(std::move(m), schedule, drafter, verifier, width);
+                          std::string_view draft_length) {
+  if (m.automatic) return automatic_with(std::move(m), schedule, drafter, verifier, draft_length);
   const Schedule before = m.schedule;
   if (!schedule.empty()) {
     SLIP_TRY(m.schedule, read_schedule(schedule));
@@ -115,18 +116,18 @@ Result<Method> with_parts(Method m, std::string_view schedule, std::string_view 
   if (!verifier.empty()) {
     SLIP_TRY(m.verifier, read_verifier(verifier));
   }
-  if (!width.empty()) {
-    const int32_t tokens = m.width.tokens;  // what widths without a number begin with
-    SLIP_TRY(m.width, read_width(width));
-    if (m.width.kind != DraftLengthSpec::Kind::kFixed) m.width.tokens = tokens;
-    if (!m.drafts()) return unsupported("decoder: width {}: expected a drafter, got none: one token a pass", width);
-    if (m.schedule == Schedule::kSections && m.width.kind != DraftLengthSpec::Kind::kBlocks)
-      return unsupported("decoder: schedule sections: expected width blocks, got {}", width);
-  } else if (m.width.kind == DraftLengthSpec::Kind::kBlocks && before != m.schedule && m.schedule != Schedule::kSections &&
+  if (!draft_length.empty()) {
+    const int32_t tokens = m.draft_length.tokens;  // what lengths without a number begin with
+    SLIP_TRY(m.draft_length, read_draft_length(draft_length));
+    if (m.draft_length.kind != DraftLengthSpec::Kind::kFixed) m.draft_length.tokens = tokens;
+    if (!m.drafts()) return unsupported("decoder: width {}: expected a drafter, got none: one token a pass", draft_length);
+    if (m.schedule == Schedule::kSections && m.draft_length.kind != DraftLengthSpec::Kind::kBlocks)
+      return unsupported("decoder: schedule sections: expected width blocks, got {}", draft_length);
+  } else if (m.draft_length.kind == DraftLengthSpec::Kind::kBlocks && before != m.schedule && m.schedule != Schedule::kSections &&
              m.schedule != Schedule::kChain) {
-    m.width = {DraftLengthSpec::Kind::kFixed, 16, {}};
+    m.draft_length = {DraftLengthSpec::Kind::kFixed, 16, {}};
   }
-  if (m.schedule == Schedule::kFields && m.width.kind == DraftLengthSpec::Kind::kMeasured) draft_ahead(m, drafter);
+  if (m.schedule == Schedule::kFields && m.draft_length.kind == DraftLengthSpec::Kind::kMeasured) draft_ahead(m, drafter);
   SLIP_TRY_(check_sense(m));
   return m;
 }

@@ -27,7 +27,7 @@ struct DiffusionSpec {
   bool adapter = false;
   bool ahead = false;
 };
-/// k rows of one head and k masks in every pass; width: k.
+/// k rows of one head and k masks in every pass; draft length: k.
 struct QuadraticSpec {};
 /// The longest run of last tokens, at most `longest`, that occurred before in prompt or answer: what followed it then.
 struct LookupSpec {
@@ -96,7 +96,7 @@ struct Method {
   Schedule schedule = Schedule::kText;
   DrafterSpec drafter;
   VerifierSpec verifier;
-  DraftLengthSpec width;
+  DraftLengthSpec draft_length;
   bool drafts() const { return !std::holds_alternative<NoDraftSpec>(drafter); }
   /// The model itself as the drafter, alone or behind an earlier answer; null: another one, or none.
   const DiffusionSpec* diffusion() const;
@@ -112,13 +112,13 @@ bool diffuses_text(const Method& method);
 Result<Method> method_of(std::string_view preset);
 /// "chain", "diffusion", "exact", "blocks": the words of a result's `decoder` object.
 struct MethodWords {
-  std::string schedule, drafter, verifier, width;
+  std::string schedule, drafter, verifier, draft_length;
 };
 MethodWords words_of(const Method& method);
 
 /// Replaces parts of a preset; an empty word leaves the preset's. kUsage for a word that is none, kUnsupported with the reason for a
 /// combination that makes no sense (sections without diffusion and a lossy verifier, rejection without drafts, ...).
 Result<Method> with_parts(Method method, std::string_view schedule, std::string_view drafter, std::string_view verifier,
-                          std::string_view width);
+                          std::string_view draft_length);
 
 }  // namespace slip

@@ -13,7 +13,7 @@ namespace slip {
 struct Preset {
   std::string_view name;
   std::string_view schedule, drafter, verifier;
-  std::string_view width;  // empty: one token a pass
+  std::string_view draft_length;  // empty: one token a pass
   bool lossy;
   std::string_view help;
 };

@@ -203,7 +203,7 @@ constexpr Row<VerifierSpec> kVerifiers[] = {
      write_name<SamplerSpec>},
 };
 
-// ---- widths
+// ---- draft lengths
 
 using Kind = DraftLengthSpec::Kind;
 
@@ -229,7 +229,7 @@ std::optional<std::string> write_block_pilot(const DraftLengthSpec& w, std::stri
   return w.kind == Kind::kBlockPilot ? std::optional(joined(head, w.name)) : std::nullopt;
 }
 
-constexpr Row<DraftLengthSpec> kWidths[] = {
+constexpr Row<DraftLengthSpec> kDraftLengths[] = {
     {"fixed:N", "N tokens a round", [] { return DraftLengthSpec{}; }, read_fixed, write_fixed},
     {"blocks", "the form's blocks", [] { return DraftLengthSpec{.kind = Kind::kBlocks, .name = {}}; }, nullptr,
      write_kind<Kind::kBlocks>},
@@ -289,10 +289,10 @@ std::vector<PartWord> part_words(Part part) {
       return words_in<DrafterSpec>(kDrafters);
     case Part::kVerifier:
       return words_in<VerifierSpec>(kVerifiers);
-    case Part::kWidth:
+    case Part::kDraftLength:
       break;
   }
-  return words_in<DraftLengthSpec>(kWidths);
+  return words_in<DraftLengthSpec>(kDraftLengths);
 }
 
 std::string part_usage(Part part) {
@@ -312,7 +312,9 @@ Result<DrafterSpec> read_drafter(std::string_view text) { return read<DrafterSpe
 Result<VerifierSpec> read_verifier(std::string_view text) {
   return read<VerifierSpec>(kVerifiers, "--verifier", Part::kVerifier, text);
 }
-Result<DraftLengthSpec> read_width(std::string_view text) { return read<DraftLengthSpec>(kWidths, "--width", Part::kWidth, text); }
+Result<DraftLengthSpec> read_draft_length(std::string_view text) {
+  return read<DraftLengthSpec>(kDraftLengths, "--width", Part::kDraftLength, text);
+}
 
 DrafterSpec drafter_named(std::string_view word) { return named<DrafterSpec>(kDrafters, word); }
 VerifierSpec verifier_named(std::string_view word) { return named<VerifierSpec>(kVerifiers, word); }
@@ -322,6 +324,6 @@ std::string_view word_of(Schedule schedule) {
 }
 std::string word_of(const DrafterSpec& drafter) { return written<DrafterSpec>(kDrafters, drafter); }
 std::string word_of(const VerifierSpec& verifier) { return written<VerifierSpec>(kVerifiers, verifier); }
-std::string word_of(const DraftLengthSpec& width) { return written<DraftLengthSpec>(kWidths, width); }
+std::string word_of(const DraftLengthSpec& draft_length) { return written<DraftLengthSpec>(kDraftLengths, draft_length); }
 
 }  // namespace slip

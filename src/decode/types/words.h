@@ -10,7 +10,7 @@
 
 namespace slip {
 
-enum class Part : uint8_t { kSchedule, kDrafter, kVerifier, kWidth };
+enum class Part : uint8_t { kSchedule, kDrafter, kVerifier, kDraftLength };
 
 struct PartWord {
   std::string_view usage;  // "lookup[:N]"
@@ -27,7 +27,7 @@ std::string preset_usage();
 Result<Schedule> read_schedule(std::string_view text);
 Result<DrafterSpec> read_drafter(std::string_view text);
 Result<VerifierSpec> read_verifier(std::string_view text);
-Result<DraftLengthSpec> read_width(std::string_view text);
+Result<DraftLengthSpec> read_draft_length(std::string_view text);
 
 /// The words alone, as presets have them, whose folders and files are still to be named. The text must be a word of the table.
 DrafterSpec drafter_named(std::string_view word);
@@ -36,6 +36,6 @@ VerifierSpec verifier_named(std::string_view word);
 std::string_view word_of(Schedule schedule);
 std::string word_of(const DrafterSpec& drafter);
 std::string word_of(const VerifierSpec& verifier);
-std::string word_of(const DraftLengthSpec& width);
+std::string word_of(const DraftLengthSpec& draft_length);
 
 }  // namespace slip

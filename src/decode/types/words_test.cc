@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Part kParts[] = {Part::kSchedule, Part::kDrafter, Part::kVerifier, Part::kWidth};
+constexpr Part kParts[] = {Part::kSchedule, Part::kDrafter, Part::kVerifier, Part::kDraftLength};
 
 /// A usage with something in every place of it: "lookup[:N]" -> "lookup:7".
 std::string example(std::string_view usage) {
@@ -32,10 +32,10 @@ std::string reread(Part part, std::string_view text) {
       return written(read_drafter(text));
     case Part::kVerifier:
       return written(read_verifier(text));
-    case Part::kWidth:
+    case Part::kDraftLength:
       break;
   }
-  return written(read_width(text));
+  return written(read_draft_length(text));
 }
 
 TEST(Words, AreWrittenAsTheyAreRead) {
@@ -63,8 +63,8 @@ TEST(Words, NameWhatIsWrong) {
   EXPECT_EQ(reread(Part::kDrafter, "lookup:0"), "--drafter: expected lookup:X with X from 1 to 64, got lookup:0");
   EXPECT_EQ(reread(Part::kVerifier, "relaxed:1.5"),
             "--verifier: expected relaxed:N with a whole number N from 0 to 65536, got relaxed:1.5");
-  EXPECT_EQ(reread(Part::kWidth, "fixed"), "--width: expected fixed:X with X from 1 to 1024, got fixed");
-  EXPECT_EQ(reread(Part::kWidth, "blockpilot:"), "--width: expected blockpilot:FILE, got no FILE");
+  EXPECT_EQ(reread(Part::kDraftLength, "fixed"), "--width: expected fixed:X with X from 1 to 1024, got fixed");
+  EXPECT_EQ(reread(Part::kDraftLength, "blockpilot:"), "--width: expected blockpilot:FILE, got no FILE");
 }
 
 TEST(Presets, AreWhatTheirRowsSay) {
@@ -76,9 +76,9 @@ TEST(Presets, AreWhatTheirRowsSay) {
     EXPECT_EQ(w.schedule, p.schedule);
     EXPECT_EQ(w.drafter, p.drafter) << p.name;
     EXPECT_EQ(w.verifier.substr(0, w.verifier.find(':')), p.verifier);
-    EXPECT_EQ(w.width, p.width.empty() ? "1" : p.width);
+    EXPECT_EQ(w.draft_length, p.draft_length.empty() ? "1" : p.draft_length);
     EXPECT_EQ(m->lossy(), p.lossy);
-    EXPECT_TRUE(with_parts(*m, p.schedule, "", "", p.width)) << p.name;
+    EXPECT_TRUE(with_parts(*m, p.schedule, "", "", p.draft_length)) << p.name;
     EXPECT_FALSE(p.help.empty());
   }
 }

@@ -12,7 +12,7 @@
 // per place and purpose, and each place is tested once (3: keys); residual and ratio from the same p and q, p where p - q underflows
 // (4: residual); the extra token only behind kept drafts, from the row behind them (5: Rounds::commit); keys of refused rows are
 // overwritten, as a strand's next rows take their slots (6); ends and limits act on committed tokens (7: schedules); one draft per
-// place, no trees (8); widths see no ids (9: draft_length/policy.h); an id that the drafter's vocabulary lacks has q = 0 (10: drafters).
+// place, no trees (8); draft lengths see no ids (9: draft_length/policy.h); an id that the drafter's vocabulary lacks has q = 0 (10: drafters).
 // A uniform drawn for a draft that was never tested may be used again: no decision depended on it.
 // Tests: Rejection.* and its mutants in rejection_test.cc, Residuals.*.
 #include "decode/verify/verifier.h"

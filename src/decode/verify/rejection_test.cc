@@ -247,8 +247,8 @@ struct Outcome {
   Statistics statistics;
 };
 
-/// `answers` answers of three tokens, each a request of its own, by rounds of `width` drafts.
-Outcome decode_many(uint64_t seed, Sampling s, int32_t width, Mutant mutant, int64_t answers, bool look_ahead = false) {
+/// `answers` answers of three tokens, each a request of its own, by rounds of `length` drafts.
+Outcome decode_many(uint64_t seed, Sampling s, int32_t length, Mutant mutant, int64_t answers, bool look_ahead = false) {
   HashLm lm(target(seed));
   const Prompt prompt = one_token();
   DecodeOptions options;
@@ -269,11 +269,11 @@ Outcome decode_many(uint64_t seed, Sampling s, int32_t width, Mutant mutant, int
     scratch.passes.start({lm, prompt, nullptr, options, lent, one[0].statistics});
     TableDrafter drafter(scratch.passes, seed, mutant);
     MutantVerifier verifier(scratch.passes, mutant);
-    Draws all(width);
-    LookAhead some(width);
+    Draws all(length);
+    LookAhead some(length);
     Rounds rounds(scratch.passes, drafter, verifier, look_ahead ? some : all, false);
     scratch.passes.chooser().set_needs({.facts = look_ahead, .sampled = true});
-    ScheduleContext context{scratch, rounds, drafter, lm.info(), nullptr, one, {.widest = width}};
+    ScheduleContext context{scratch, rounds, drafter, lm.info(), nullptr, one, {.widest = length}};
     if (const Status status = decode_text(context); !status) throw std::runtime_error(status.error().message);
     size_t cell = 0;
     for (const TokenId id : one[0].tokens) cell = cell * kVocab + static_cast<size_t>(id.value);
@@ -290,12 +290,12 @@ TEST(Rejection, TheJointLawOfThreeTokensIsTheTargets) {
       {.temperature = 2.5F}, {.temperature = 2, .top_k = 3}, {.temperature = 3, .top_p = 0.9F, .min_p = 0.1F, .repetition = 1.4F}};
   const char* models = std::getenv("SLIP_MODELS");  // more of them in the long run
   for (int32_t trial = 0; trial < 3 * (models ? std::atoi(models) : 1); ++trial) {
-    const int32_t width = 1 + trial % 3;
+    const int32_t length = 1 + trial % 3;
     const Sampling& s = settings[trial % 3];
     const auto seed = static_cast<uint64_t>(trial + 1);
-    const Outcome out = decode_many(seed, s, width, Mutant::kNone, n);
+    const Outcome out = decode_many(seed, s, length, Mutant::kNone, n);
     const ChiSquare x = chi_square(law_of_three(seed, s), out.seen);
-    EXPECT_TRUE(x.fits()) << "model " << seed << ", width " << width << ": " << x.value << " above " << x.limit;
+    EXPECT_TRUE(x.fits()) << "model " << seed << ", draft length " << length << ": " << x.value << " above " << x.limit;
     EXPECT_GT(out.statistics.accepted, n / 10);
     EXPECT_GT(out.statistics.tested - out.statistics.accepted, n / 10);
   }

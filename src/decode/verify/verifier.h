@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A verifier says what is committed at a place. The exact one keeps a draft exactly when it is the target's token, which the target's
-// distribution and the place's uniform give, so that the answer does not depend on drafts, widths or schedules. Verifiers read the last
+// distribution and the place's uniform give, so that the answer does not depend on drafts, their number or schedules. Verifiers read the last
 // pass's rows. p: the target's distribution; q: the drafter's.
 //
 //   exact      t from p with kToken                        keep x where x = t, else t

@@ -256,7 +256,7 @@ class CommitLearner final : public HeadLearner {
         if (drawn_in(*s.form, b)) begins.push_back(b.begin);
     recorder_->start(std::move(begins), block_, std::move(data));
     SLIP_TRY(Method method, method_of(s.form ? "section-diffusion" : "text-diffusion"));
-    if (!s.form) method.width.tokens = block_;
+    if (!s.form) method.draft_length.tokens = block_;
     method.verifier = SamplerSpec{.name = "recorder"};
     DecodeContext context;
     context.commit_sampler = recorder_.get();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Examples from the deployed loop; contracts in lora_example.h. The decoder knows nothing of it: an observer of widths hears which
+// Examples from the deployed loop; contracts in lora_example.h. The decoder knows nothing of it: an observer of draft lengths hears which
 // draws were tested, a wrapper around the model hears where a round ends, and rows are found again by their positions.
 #include "train/loop/lora_example.h"
 
@@ -28,7 +28,7 @@ Method method_for(const LoraTask& task, const LoraRule& rule, bool adapter) {
   SLIP_CHECK(preset, "a preset of our own");
   Method m = *preset;
   m.drafter = DiffusionSpec{.adapter = adapter};
-  if (!task.form) m.width.tokens = rule.width;
+  if (!task.form) m.draft_length.tokens = rule.width;
   return m;
 }
 

@@ -134,7 +134,7 @@ class PilotLearner final : public HeadLearner {
   Result<Statistics> answered(const Sample& s, const Prompt& prompt, int32_t b) {
     SLIP_TRY(Method method, method_of(head_ ? "dflash" : "self-spec"));
     if (s.form) method.schedule = Schedule::kChain;
-    method.width = {
+    method.draft_length = {
         DraftLengthSpec::Kind::kFixed, head_ ? b - 1 : b, {}};  // the anchor is a row of diffusion's blocks, and no draft
     DecodeContext context;
     context.draft_head = head_.get();
