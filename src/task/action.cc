@@ -3,7 +3,6 @@
 #include "task/action.h"
 
 #include "base/check.h"
-#include "base/interrupt.h"
 #include "sim/record/make.h"
 #include "text/train_bpe.h"
 
@@ -50,7 +49,7 @@ std::vector<double> action_of(const sim::Labels& labels, int n) {
 Status make_action_tokenizer(const std::filesystem::path& folder, const ActionTokenizerOptions& o) {
   std::vector<std::string> texts;
   for (int64_t i = 0; i < o.records; ++i) {
-    SLIP_TRY_(check_interrupt());
+    SLIP_TRY_(o.cancel.check("tokenizer", i, "records"));
     SLIP_TRY(const sim::Record r, sim::make_record(o.first_seed + static_cast<uint64_t>(i), {}, false));
     const PromptText prompt = prompt_text(o.prompt, ego_of(r.labels), TaskForm::kAction);
     texts.push_back("<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n" + prompt.before_images +

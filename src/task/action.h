@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "sim/record.h"
@@ -29,6 +30,7 @@ struct ActionTokenizerOptions {
   bool bins_last = true;    // OpenVLA: the vocabulary's last ids; else before the special tokens
   uint64_t first_seed = 0;  // scenes whose prompts are learned from
   int64_t records = 2000;
+  CancelToken cancel = {};
 };
 /// Writes tokenizer.json and tokenizer_config.json: byte-level BPE of the task's prompts, and <|NAME_i|> for the bins' ids in
 /// ascending order. A function of the options alone.

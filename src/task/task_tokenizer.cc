@@ -2,7 +2,6 @@
 // See task_tokenizer.h.
 #include "task/task_tokenizer.h"
 
-#include "base/interrupt.h"
 #include "sim/record/make.h"
 #include "task/wod.h"
 #include "text/train_bpe.h"
@@ -12,7 +11,7 @@ namespace slip {
 Status make_task_tokenizer(const std::filesystem::path& folder, const TaskTokenizerOptions& o) {
   std::vector<std::string> texts;
   for (int64_t i = 0; i < o.records; ++i) {
-    SLIP_TRY_(check_interrupt());
+    SLIP_TRY_(o.cancel.check("tokenizer", i, "records"));
     SLIP_TRY(const sim::Record r, sim::make_record(o.first_seed + static_cast<uint64_t>(i), {}, false));
     const PromptText prompt = prompt_text(o.prompt, ego_of(r.labels), o.form);
     texts.push_back(prompt.before_images + prompt.after_images);

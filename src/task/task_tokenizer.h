@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "task/prompt.h"
 
@@ -16,6 +17,7 @@ struct TaskTokenizerOptions {
   uint64_t first_seed = 0;  // records whose texts are learned from
   int64_t records = 2000;
   double waypoint_step_m = 0.01;
+  CancelToken cancel = {};
 };
 
 /// Writes tokenizer.json and tokenizer_config.json. Words of the form (yes, no, behaviours, class names) are single tokens;

@@ -94,6 +94,7 @@ Status make_missing_tokenizer(const json::object& data, const std::string& folde
   SLIP_TRY(const int64_t seed, int_or(data, "tokenizer_seed", 0, "data"));
   ActionTokenizerOptions o{.action = task.action, .prompt = task.prompt, .vocab = static_cast<int32_t>(vocab)};
   o.first_seed = static_cast<uint64_t>(seed);
+  o.cancel = CancelToken::of_process();
   SLIP_TRY(o.bins_last, bool_or(data, "bins_last", true, "data"));
   return make_action_tokenizer(folder, o);
 }

@@ -67,6 +67,7 @@ Status make_missing_tokenizer(const json::object& data, const std::string& folde
   SLIP_TRY(const int64_t seed, int_or(data, "tokenizer_seed", 0, "data"));
   o.vocab = static_cast<int32_t>(vocab);
   o.first_seed = static_cast<uint64_t>(seed);
+  o.cancel = CancelToken::of_process();
   return make_task_tokenizer(folder, o);
 }
 
