@@ -143,6 +143,17 @@ TEST(Floors, AFileIncludesItsOwnFolderOrALowerFloor) {
   EXPECT_EQ(all, "");
 }
 
+/// What only tests need is named so: in src/ a file that includes GoogleTest or a *_testing.h is a *_test.cc or a *_testing file itself.
+TEST(Floors, HelpersOfTestsSayTesting) {
+  static const std::regex include(R"re(^\s*#\s*include\s+(<g(test|mock)/|"[^"]*_testing\.h"))re");
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(SLIP_SOURCE_DIR) / "src")) {
+    const std::string ext = entry.path().extension().string();
+    if ((ext != ".h" && ext != ".cc") || is_test(entry.path())) continue;
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line);) EXPECT_FALSE(std::regex_search(line, include)) << entry.path() << ": " << line;
+  }
+}
+
 TEST(Floors, WouldNoticeAnOffence) {
   EXPECT_EQ(offence("f", "decode", "lm/lm.h"), "");
   EXPECT_EQ(offence("f", "decode", "decode/x.h"), "");

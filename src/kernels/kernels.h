@@ -102,7 +102,7 @@ void pack_matrix_into(WeightType type, int64_t n, int64_t k, const void* context
 /// out_TN = x_TK * w_NK^T + bias_N. f32: f32 fma over ascending k. bf16: x is rounded to bf16, pairs of products added in f32 in
 /// one fixed order over k. i8: x quantised per row (absmax/127), exact integer sums, scaled at the end. i4: the same; a weight is
 /// channel scale * one of 128 small integers (packed_layout.h). bias may be null.
-/// out must not alias x. ldx, ldo: row strides in elements. Error bounds: reference.h.
+/// out must not alias x. ldx, ldo: row strides in elements. Error bounds: testing/reference_testing.h.
 void matmul(const PackedMatrix& w, const float* x_TK, int64_t rows, int64_t ldx, const float* bias_N, float* out_TN, int64_t ldo,
             ThreadPool& pool, Workspace& workspace);
 

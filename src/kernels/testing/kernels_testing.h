@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
-#include "kernels/testing/reference.h"
+#include "kernels/testing/reference_testing.h"
 
 namespace slip {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/testing/reference.h"
+#include "kernels/testing/reference_testing.h"
 
 #include <algorithm>
 #include <cmath>

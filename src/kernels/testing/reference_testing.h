@@ -2,7 +2,6 @@
 // Plain versions of the operations in double, each with the bound that a right f32 version keeps: `const auto [value,
 // bound] = dot_ref(x_K, y_K)`. Bounds are derived, not tuned: u = 2^-24 is the rounding of one f32 operation, and n
 // roundings in a row give gamma(n) = n u / (1 - n u) [Higham, Accuracy and Stability of Numerical Algorithms, 3.1].
-// Used by tests.
 #pragma once
 #include <cstdint>
 #include <span>
