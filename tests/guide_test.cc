@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guide is run: what docs/guide/README.md says of its pages holds. Each page has an empty folder of its own, with the project's
-// folders linked into it; its shell blocks run there in order.
+// folders linked into it; its shell blocks run there in order. So do the README's commands.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -80,10 +81,13 @@ std::string text_of(const fs::path& file) {
   return out.str();
 }
 
-class GuidePage : public testing::TestWithParam<std::string> {
+/// A page's empty folder, and its commands in there.
+class Page : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("slip-guide-" + std::to_string(::getpid()) + "-" + fs::path(GetParam()).stem().string());
+    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::replace(name.begin(), name.end(), '/', '-');
+    folder_ = fs::temp_directory_path() / ("slip-guide-" + std::to_string(::getpid()) + "-" + name);
     fs::create_directories(folder_);
     for (const char* name : {"models", "configs", "tests", "examples", "include"})
       if (fs::exists(kRoot / name)) fs::create_directory_symlink(kRoot / name, folder_ / name);
@@ -104,8 +108,8 @@ class GuidePage : public testing::TestWithParam<std::string> {
     return WEXITSTATUS(::pclose(pipe));
   }
 
-  void check(const Block& b) {
-    const std::string where = GetParam() + ":" + std::to_string(b.line);
+  void check(const Block& b, const std::string& page) {
+    const std::string where = page + ":" + std::to_string(b.line);
     if (b.language == "json") {
       EXPECT_TRUE(parse_json(b.text(), where)) << where;
     }
@@ -145,9 +149,54 @@ class GuidePage : public testing::TestWithParam<std::string> {
   std::string variables_, printed_, since_prints_;
 };
 
+class GuidePage : public Page, public testing::WithParamInterface<std::string> {};
+
 TEST_P(GuidePage, DoesWhatItSays) {
   const std::vector<Block> blocks = blocks_of(text_of(kRoot / "docs" / "guide" / GetParam()));
-  for (const Block& b : blocks) check(b);
+  for (const Block& b : blocks) check(b, GetParam());
+}
+
+struct NotRun {
+  std::string_view begins, why;
+};
+constexpr NotRun kNotRunOfReadme[] = {
+    {"./run demo", "installs packages and builds"},
+    {"./run test", "runs this test"},
+    {"slipstream serve ", "answers until it is stopped; tests/serve/checks.py asks one"},
+    {"slipstream import ", "needs the public data; your-data-and-training.md imports a fixture"},
+    {"slipstream drive ", "two minutes: a drive in each of fourteen families; driving.md has one"},
+    {"slipstream train ", "an hour"},
+};
+
+/// The README's indented commands, its comments left out and a shipped model in the place of its words in capitals.
+std::vector<Block> commands_of_readme() {
+  static const std::regex model(R"(\bMODEL\b)"), packed(R"(\bPACKED\b)");
+  std::istringstream in(text_of(kRoot / "README.md"));
+  std::vector<Block> out;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (!line.starts_with("    slipstream ") && !line.starts_with("    ./run ")) continue;
+    const std::string command = trimmed(line.substr(0, line.find('#')));
+    out.push_back({.line = number,
+                   .language = "sh",
+                   .lines = {std::regex_replace(std::regex_replace(command, model, "models/demo"), packed, "packed")},
+                   .marks = {}});
+  }
+  return out;
+}
+
+using ReadmePage = Page;
+
+TEST_F(ReadmePage, ShowsCommandsThatRun) {
+  size_t left_out = 0;
+  for (const Block& b : commands_of_readme()) {
+    const bool runs = std::none_of(std::begin(kNotRunOfReadme), std::end(kNotRunOfReadme),
+                                   [&](const NotRun& n) { return b.lines.front().starts_with(n.begins); });
+    if (runs) check(b, "README.md");
+    left_out += !runs;
+  }
+  EXPECT_EQ(left_out, std::size(kNotRunOfReadme)) << "of each kind the README has one";
 }
 
 std::vector<std::string> pages() {
