@@ -32,6 +32,7 @@ const std::map<std::string, int> kFloor = {
     {"kernels/testing", 210},
     {"form/automaton", 190},
     {"form", 200},
+    {"form/schema/typed", 205},
     {"form/schema", 210},
     {"form/builtin", 220},
     {"plan", 200},

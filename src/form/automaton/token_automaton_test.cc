@@ -9,7 +9,7 @@
 #include "form/automaton/numbers.h"
 #include "form/automaton/regex.h"
 #include "form/form_testing.h"
-#include "form/schema/string_formats.h"
+#include "form/schema/typed/string_formats.h"
 
 namespace slip {
 namespace {

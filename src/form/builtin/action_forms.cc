@@ -31,7 +31,8 @@ json::object meta_action() {
 }  // namespace
 
 json::value openvla_action_schema(const OpenVlaOptions& options) {
-  // 256 bins over -1 .. 1, the largest value on the smallest id: the last ids of Llama 2's vocabulary, or 256 extra ones [models 3.4, 3.6].
+  // 256 bins over -1 .. 1, the largest value on the smallest id: the last ids of Llama 2's vocabulary, or 256 extra ones
+  // (docs/notes/checkpoints.md#openvla).
   const bool mini = options.extra_tokens;
   const json::object bins{{"first", mini ? "<|extra_0|>" : "\u5fe0"},
                           {"last", mini ? "<|extra_255|>" : "\u7ed9"},

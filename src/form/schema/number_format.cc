@@ -25,14 +25,4 @@ Result<NumberFormat> parse_number_format(std::string_view spelled, std::string_v
   return f;
 }
 
-std::string NumberFormat::render(double value) const {
-  std::string s;
-  if (space) s += ' ';
-  if (sign) s += std::signbit(value) ? '-' : '+';
-  const int width = integer_digits + (decimals > 0 ? decimals + 1 : 0);
-  return s + fmt::format("{:0{}.{}f}", std::fabs(value), width, decimals);
-}
-
-double NumberFormat::largest() const { return std::pow(10.0, integer_digits) - std::pow(10.0, -decimals); }
-
 }  // namespace slip

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "form/schema/text.h"
+#include "form/schema/typed/typed.h"
 
 namespace slip {
 
@@ -84,8 +85,5 @@ class SchemaReader {
 /// Quotes, backslashes and control characters; a form's text holds none of them.
 bool has_control(std::string_view s);
 bool needs_escape(std::string_view s);
-
-constexpr int64_t kMostItems = 4096;      // array items, words of an enum; a longer one is a mistake in the schema
-constexpr int64_t kMostBudget = 1 << 16;  // twice the 32,768 positions that the models which forms are for were trained with
 
 }  // namespace slip

@@ -7,10 +7,10 @@
 
 #include "base/check.h"
 #include "form/json_text.h"
-#include "form/schema/spelling.h"
 #include "form/schema/text.h"
 #include "form/schema/text_rules.h"
 #include "form/schema/typed/open_form.h"
+#include "form/schema/typed/spelling.h"
 #include "form/schema/typed/typed.h"
 
 namespace slip {

@@ -108,26 +108,6 @@ size_t kind_of(const FieldMeaning& m) {
 }
 constexpr const char* kKinds[] = {"text", "a number", "a list of numbers", "a boolean", "null", "nothing"};
 
-}  // namespace
-
-double BinsMeaning::value_of(int32_t bin) const {
-  const int32_t k = std::clamp(bin, 0, size() - 2);
-  const double step = (high - low) / (size() - 1);
-  const auto edge = [&](int32_t i) { return i == size() - 1 ? high : i * step + low; };
-  return (edge(k) + edge(k + 1)) / 2.0;
-}
-
-int32_t BinsMeaning::bin_holding(double value) const {
-  const double step = (high - low) / (size() - 1), x = std::clamp(value, low, high);
-  const auto edge = [&](int32_t i) { return i == size() - 1 ? high : i * step + low; };
-  auto bin = std::clamp(static_cast<int32_t>((x - low) / step), 0, size() - 1);
-  while (bin + 1 < size() && edge(bin + 1) <= x) ++bin;  // the quotient may be off by a rounding
-  while (bin > 0 && x < edge(bin)) --bin;
-  return bin;
-}
-
-namespace {
-
 /// A value's JSON, for fields of any schema.
 Result<std::vector<TokenId>> render_json(const CompiledForm& f, size_t field, const JsonMeaning& m, const FieldValue& value,
                                          const Tokenizer& tokenizer) {

@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "form/json_text.h"
-#include "form/schema/reader.h"
 #include "form/schema/typed/reader.h"
 
 namespace slip {

@@ -6,9 +6,8 @@
 #include <cstdlib>
 
 #include "form/json_text.h"
-#include "form/schema/reader.h"
-#include "form/schema/string_formats.h"
 #include "form/schema/typed/reader.h"
+#include "form/schema/typed/string_formats.h"
 
 namespace slip {
 namespace {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of schema.h: forms of any schema (typed.h), whose shape may depend on values.
 #pragma once
-#include "form/schema/schema.h"
+#include <string_view>
+
+#include "base/json.h"
+#include "form/compiled_form.h"
 
 namespace slip {
 

@@ -8,8 +8,8 @@
 
 #include "form/automaton/regex.h"
 #include "form/json_text.h"
-#include "form/schema/string_formats.h"
 #include "form/schema/typed/reader.h"
+#include "form/schema/typed/string_formats.h"
 
 namespace slip {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "form/json_text.h"
-#include "form/schema/spelling.h"
+#include "form/schema/typed/spelling.h"
 
 namespace slip {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See spelling.h.
-#include "form/schema/spelling.h"
+#include "form/schema/typed/spelling.h"
 
 #include "form/json_text.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each is a part of what the format allows that every validator accepts: years 1000 to 2999 with their leap days, no leap seconds, hosts of
 // letters and digits.
-#include "form/schema/string_formats.h"
+#include "form/schema/typed/string_formats.h"
 
 namespace slip {
 
