@@ -112,7 +112,7 @@ TEST_F(Forms, AnAnswerThatFitsNoRequestToAModelIsSaid) {
   EXPECT_TRUE(errors_of(file, 0).empty());
   EXPECT_EQ(errors_of(file, 4, {"--model", demo_model()}), (std::vector<Wrong>{{"#", "not_supported"}}));
   EXPECT_THAT(run({"form", file, "--check", "--model", demo_model()}).out,
-              testing::HasSubstr("fewer than 2048 tokens at its longest"));
+              testing::HasSubstr("longest answer of fewer than 2048 tokens"));
 }
 
 }  // namespace
