@@ -190,6 +190,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
                      .prompt_rows = static_cast<int32_t>(prompt.inputs.size()),
                      .model = &k.shared,
                      .calibrated = k.calibrated,
+                     .shared = level > 1,
                      .cancel = context.cancel};
   s.text_tokens = std::min(s.text_tokens, options.limit);
   SLIP_TRY(k.choice, AutomaticChoice::make(s, earlier, fits));

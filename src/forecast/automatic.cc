@@ -15,6 +15,8 @@ namespace {
 constexpr double kPlainBonus = 0.98, kAdaptiveBonus = 0.99;
 /// The same of what drafts nothing where acceptance is a guess.
 constexpr double kPlainBonusInDoubt = 0.8;
+/// The same where passes are shared, which are fuller: there a forecast that thinks drafts a tenth too good costs everybody rows.
+constexpr double kPlainBonusShared = 0.9;
 /// Candidates that a first look puts within this factor of the best are looked at again. Forecasting takes time that the answer waits for.
 constexpr double kNear = 1.3;
 /// The forecast weighs as much as so many answers; the newest one never less than this.
@@ -76,6 +78,7 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
   AutomaticChoice out;
   out.costs_ = &s.model->pass;
   out.calibrated_ = s.calibrated;
+  out.shared_ = s.shared;
   out.prompt_ms_ = s.model->pass.ms(s.prompt_rows);
   ForecastSettings look = s;  // a quarter of the answers; those that come near the best get all
   look.answers = std::max(1, answers_of(s) / 4);
@@ -107,7 +110,7 @@ void AutomaticChoice::choose() {
   const auto price = [&](const Candidate& c) {
     const bool plain = std::holds_alternative<NoDraftSpec>(c.method.drafter);
     const double behind = expected_ms(c) - prompt_ms_;
-    if (plain) return behind * (calibrated_ ? kPlainBonus : kPlainBonusInDoubt);
+    if (plain) return behind * (!calibrated_ ? kPlainBonusInDoubt : shared_ ? kPlainBonusShared : kPlainBonus);
     return behind * (c.method.draft_length.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1);
   };
   for (size_t i = 0; i < candidates_.size(); ++i)

@@ -45,7 +45,7 @@ class AutomaticChoice {
   const CostTable* costs_ = nullptr;
   std::vector<Candidate> candidates_;
   size_t best_ = 0;
-  bool calibrated_ = true;
+  bool calibrated_ = true, shared_ = false;
   double prompt_ms_ = 0;
 };
 

@@ -21,6 +21,7 @@ struct ForecastSettings {
   const DraftLengthModel* model = nullptr;      // costs, survival, lengths; for this form (or none in particular)
   const DraftLengthTracker* tracker = nullptr;  // what the answers so far have corrected; may be null
   bool calibrated = true;                       // acceptance was seen, not assumed
+  bool shared = false;                          // the model's costs are a share of passes that other requests are in
   int32_t answers = 0;                          // typical answers that are decoded; 0: as many as some 600 draws take
   uint64_t seed = 1;
   /// Chance that an earlier answer's field is this one's: between frames half a second apart 0.85 of demo-cot's drafts of it hold.

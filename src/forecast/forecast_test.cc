@@ -188,6 +188,24 @@ TEST(Automatic, TakesNoDraftsWhereARowIsAPassAndManyWhereARowIsNothing) {
   }
 }
 
+TEST(Automatic, AsksMoreOfDraftsWherePassesAreShared) {
+  const Form form = two_fields(false);
+  const auto least_pass = [&](bool shared) {  // in rows, from which on drafts are taken
+    for (double pass = 0.3;; pass *= 1.06) {
+      DraftLengthModel model = DraftLengthModel::uninformed(costs(pass, 1), &form);
+      sure(model.survival, 90000, 100000);
+      const ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model, .shared = shared};
+      const auto a = AutomaticChoice::make(s, false, {});
+      EXPECT_TRUE(a);
+      if (!a || pass > 100 || !std::holds_alternative<NoDraftSpec>(a->best().method.drafter)) return pass;
+    }
+  };
+  const double alone = least_pass(false), shared = least_pass(true);
+  EXPECT_LT(alone, 50);
+  EXPECT_GT(shared, alone);
+  EXPECT_LT(shared, 2 * alone);
+}
+
 TEST(Automatic, LeavesACandidateWhoseAnswersTakeMoreThanWasExpected) {
   const Form form = two_fields(false);
   DraftLengthModel model = DraftLengthModel::uninformed(costs(50, 1), &form);
