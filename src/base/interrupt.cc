@@ -82,7 +82,7 @@ void install_interrupt_handler(int grace_ms, const char* words) {
   ::sigaction(SIGTERM, &action, nullptr);
   struct sigaction before {};
   if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN);
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
 }
 
 void set_interrupt_grace(int grace_ms) { g_grace_ms = grace_ms; }

@@ -50,9 +50,8 @@ Status TypedReader::add_beyond(Place& place) {
       patterns.push_back(std::move(one));
     }
     for (auto& [name, parts] : place.properties) {
-      if (b.names.contains(name) ||
-          std::any_of(patterns.begin(), patterns.end(), [&](const ByteDfa& p) { return p.matches(name); }))
-        continue;
+      const auto matches = [&member = name](const ByteDfa& p) { return p.matches(member); };
+      if (b.names.contains(name) || std::any_of(patterns.begin(), patterns.end(), matches)) continue;
       Part part = b.others;
       if (part.schema == nullptr) part.schema = &kFalse;
       parts.push_back(std::move(part));
