@@ -316,6 +316,14 @@ class OpenCompiler {
         parts_.fields[static_cast<size_t>(o.field)].exits[static_cast<size_t>(o.exit)].piece = place(o.leaf);
     }
     SLIP_CHECK(std::none_of(parts_.next.begin(), parts_.next.end(), [](int32_t n) { return n < 0; }), "every piece leads on");
+    for (int32_t i = 0; i < end; ++i) {
+      const auto* ref = std::get_if<FieldRef>(&parts_.pieces[static_cast<size_t>(i)]);
+      const auto back = [&](const Exit& e) { return e.piece <= i; };
+      if (parts_.next[static_cast<size_t>(i)] <= i ||
+          (ref && std::any_of(parts_.fields[static_cast<size_t>(ref->field)].exits.begin(),
+                              parts_.fields[static_cast<size_t>(ref->field)].exits.end(), back)))
+        return unsupported("form {}: #: expected alternatives whose values stand in one order, got others", name_);
+    }
     return shape_.any_parents ? name_parents() : Status();
   }
 

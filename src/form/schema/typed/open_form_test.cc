@@ -255,6 +255,14 @@ TEST(OpenForm, TakesWhatGeneratorsWriteAtTheBorders) {
   EXPECT_EQ(
       kind_of(R"({"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": false, "minProperties": 2})"),
       ErrorKind::kBadInput);
+  EXPECT_EQ(kind_of(R"({"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a", "c"]})"),
+            ErrorKind::kUnsupported);
+  EXPECT_EQ(
+      kind_of(
+          R"({"properties": {"b": {"type": ["string", "integer"], "maximum": 2}}, "required": ["b"], "additionalProperties": false,
+    "type": "object", "oneOf": [{"properties": {"b": {"type": "string", "maxLength": 3}, "c": {"type": "boolean"}}, "required": []},
+    {"properties": {"b": {"type": "integer", "minimum": 0.5}, "c": {"enum": [0, "xx", {}, "x"]}}, "required": []}]})"),
+      ErrorKind::kUnsupported);
   EXPECT_THAT(answers_or_message(R"({"type": "array", "prefixItems": [{"type": "boolean"}], "items": false, "minItems": 2})"),
               HasSubstr("minItems 2 is above"));
   std::string chain = R"({"$ref": "#/$defs/s0", "$defs": {)";

@@ -71,8 +71,7 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
   for (const std::string& name : place.required) {
     if (std::any_of(known.properties.begin(), known.properties.end(), [&](const auto& p) { return p.first == name; })) continue;
     if (place.closed) return *why = fmt::format("'{}' is required and no member", shown(name)), nullptr;
-    bad(place.pointer + "/required", fmt::format("expected names of properties, got '{}'", shown(name)));
-    return nullptr;
+    return not_done(place.pointer + "/required", fmt::format("expected names of properties, got '{}'", shown(name))), nullptr;
   }
   if (known.properties.empty() && (place.map || !place.pattern_properties.empty() || (place.hinted & kObject) == 0)) {
     not_done(place.pointer, "expected an object with properties, got one with members of any name");
