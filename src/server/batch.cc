@@ -23,12 +23,19 @@ namespace fs = std::filesystem;
 /// Lines in order, beside the file that they will be.
 class Lines {
  public:
-  static Result<Lines> open(const std::string& out) {
+  /// `is_ours(i, line)`: is a line that is there the answer to question i of this run, or what is another?
+  using IsOurs = std::function<Status(int64_t i, const json::object& line)>;
+  static Result<Lines> open(const std::string& out, const IsOurs& is_ours) {
     Lines lines;
     lines.out_ = out;
-    SLIP_TRY(lines.file_, LineFile::open(out + ".partial", [&](std::string_view, int64_t) {
+    SLIP_TRY(lines.file_, LineFile::open(out + ".partial", [&](std::string_view text, int64_t number) -> Status {
+               const std::string where = fmt::format("{}.partial, line {}", out, number);
+               SLIP_TRY(const json::value line, parse_json(text, where));
+               if (!line.is_object()) return bad_input("{}: expected an answer of a run before, got another value", where);
+               if (const Status ours = is_ours(lines.kept_, line.get_object()); !ours)
+                 return bad_input("{}: {}; another --out starts anew", where, ours.error().message);
                ++lines.kept_;
-               return Status();
+               return {};
              }));
     return lines;
   }
@@ -187,6 +194,28 @@ AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>
   };
 }
 
+/// Of a record's answer: its number, and what it was made with.
+Status is_of_record(const BatchOptions& o, int64_t i, const json::object& line) {
+  const auto same = [&](const char* key, const json::value& wanted) -> Status {
+    const json::value* v = line.if_contains(key);
+    if (!v && line.contains("error")) return {};  // a refusal says no more than its record
+    if (v && json::serialize(*v) == json::serialize(wanted)) return {};
+    return bad_input("expected {} {}, got {}", key, json::serialize(wanted), v ? json::serialize(*v) : "none");
+  };
+  SLIP_TRY_(same("record", o.first + i));
+  SLIP_TRY_(same("model", json::string(o.model)));
+  return same("seed", o.request.seed);
+}
+
+/// Of a request's answer: the request's own id.
+Status is_of_request(const std::string& question, const json::object& line) {
+  const auto asked = parse_json(question, "request");
+  const json::object* q = asked && asked->is_object() ? &asked->get_object() : nullptr;
+  const json::value *wanted = q ? q->if_contains("custom_id") : nullptr, *got = line.if_contains("custom_id");
+  if (!wanted || !wanted->is_string() || (got && *got == *wanted)) return {};
+  return bad_input("expected custom_id {}, got {}", json::serialize(*wanted), got ? json::serialize(*got) : "none");
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> out;
   for (size_t at = 0; at < text.size();) {
@@ -216,8 +245,10 @@ Result<BatchDone> run_batch(const BatchOptions& o, const slipstream::Progress& p
     questions = lines_of(text);
     total = static_cast<int64_t>(questions.size());
   }
-  SLIP_TRY(Lines lines, Lines::open(o.out));
-  if (lines.kept() > total) return bad_input("{}.partial: expected at most {} lines, got {}", o.out, total, lines.kept());
+  SLIP_TRY(Lines lines, Lines::open(o.out, [&](int64_t i, const json::object& line) -> Status {
+             if (i >= total) return bad_input("expected at most {} lines, got more", total);
+             return o.batch.empty() ? is_of_record(o, i, line) : is_of_request(questions[static_cast<size_t>(i)], line);
+           }));
   slipstream::EngineOptions engine_options = o.engine;
   if (engine_options.slots <= 0) engine_options.slots = 2048 * std::max(8, o.at_once);
   SLIP_TRY(slipstream::Engine engine, slipstream::Engine::load(o.model, engine_options, progress, cancel));

@@ -211,7 +211,7 @@ TEST_F(Inputs, HelpAndNearMisses) {
                             "-p,--prompt", "=256", "=paper"})
     EXPECT_NE(help.find(words), std::string::npos) << words << "\n" << help;
   const std::string version = run({"--version"}).out;
-  EXPECT_THAT(version, testing::ContainsRegex("^slipstream [0-9.]+ \\([0-9a-z]+; (avx|neon|portable)"))
+  EXPECT_THAT(version, testing::ContainsRegex("^slipstream [0-9.]+ \\([0-9a-z]+\\+?; (avx|neon|portable)"))
       << "commit and instruction set";
 }
 
@@ -282,6 +282,25 @@ TEST_F(Inputs, LittleMemoryWhileManyAreAnswered) {
     const int code = bash("ulimit -v " + std::to_string(megabytes * 1024) + "; " + command);
     EXPECT_TRUE(code == 0 || code == 5) << megabytes << " MB: " << code << "\n" << err();
   }
+}
+
+TEST_F(Inputs, ARunGoesOnBehindItsOwnLinesAlone) {
+  ASSERT_EQ(bash("$S simulate --seed 3 --count 3 --out '" + path("scenes") + "'"), 0) << err();
+  const std::string run = "$S run -m '" + demo_ + "' --records '" + path("scenes") + "' --out '" + path("answers.jsonl") + "'";
+  ASSERT_EQ(bash(run), 0) << err();
+  const std::string whole = read_bytes(path("answers.jsonl")), first = whole.substr(0, whole.find('\n') + 1);
+  const auto goes_on = [&](const std::string& before, const std::string& options) {
+    fs::remove(path("answers.jsonl"));
+    write_bytes(path("answers.jsonl.partial"), before);
+    return bash(run + options);
+  };
+  EXPECT_EQ(goes_on(first + "{\"cut", ""), 0) << err();
+  EXPECT_TRUE(read_bytes(path("answers.jsonl")).starts_with(first));
+  EXPECT_EQ(goes_on(first, " --seed 7"), 3);
+  EXPECT_THAT(err(), testing::HasSubstr("line 1: expected seed 7, got 0"));
+  EXPECT_EQ(goes_on(first, " --first 1"), 3);
+  EXPECT_THAT(err(), testing::HasSubstr("expected record 1, got 0"));
+  EXPECT_EQ(goes_on("nothing of ours\n", ""), 3);
 }
 
 // ---- two at once, and one that was killed

@@ -18,6 +18,7 @@
 #include "api/tools/reports.h"
 #include "base/beside.h"
 #include "base/file.h"
+#include "base/json/shown.h"
 #include "base/line_file.h"
 #include "decode/draft_length/collect.h"
 #include "decode/draft_length/model_file.h"
@@ -66,9 +67,11 @@ class Records {
   int64_t size_ = 0;
 };
 
-json::object record_line(const Evaluated& e) {
+json::object record_line(const Evaluated& e, const std::string& model, double temperature) {
   const Answer& a = e.answer;
   json::object out = e.measures.to_json();
+  out["model_folder"] = model;
+  out["temperature"] = temperature;
   out["fields"] = values_to_json(a.form->form, a.values);
   out["statistics"] = statistics_json(a);
   out["decoder"] = decoder_json(a.method, a.form.get(), &a.chosen);
@@ -90,6 +93,17 @@ Result<RecordMeasures> measures_of_line(std::string_view line, const std::string
   return measures_from(v.get_object(), where);
 }
 
+/// One table is of one model and temperature. Lines that do not say theirs are taken.
+Status is_of(std::string_view line, const std::string& where, const std::string& model, double temperature) {
+  SLIP_TRY(const json::value v, parse_json(line, where));
+  const json::value *m = v.get_object().if_contains("model_folder"), *t = v.get_object().if_contains("temperature");
+  if (m && *m != json::value(model))
+    return bad_input("{}: expected a line of model {}, got one of {}", where, model, shown_json(*m));
+  if (t && t->is_number() && t->to_number<double>() != temperature)
+    return bad_input("{}: expected a line of temperature {}, got one of {}", where, temperature, shown_json(*t));
+  return {};
+}
+
 /// A line per record. A disk that fills costs the lines, not the evaluation: the first failure is kept for its end.
 class Lines {
  public:
@@ -101,9 +115,11 @@ class Lines {
     return {};
   }
   /// What is there stays and is known; new lines go behind it at once, so that the next interruption loses none.
-  Status resume(const std::string& file) {
+  Status resume(const std::string& file, const std::string& model, double temperature) {
     SLIP_TRY(LineFile opened, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
-               SLIP_TRY(RecordMeasures m, measures_of_line(line, fmt::format("{}, line {}", file, number)));
+               const std::string where = fmt::format("{}, line {}", file, number);
+               SLIP_TRY(RecordMeasures m, measures_of_line(line, where));
+               SLIP_TRY_(is_of(line, where, model, temperature));
                const LineKey key = key_of(m);
                known_.emplace(key, std::move(m));
                return {};
@@ -176,7 +192,7 @@ Status evaluate_all(Evaluating& work, const Records& records, EvalSettings setti
       const Answer& answer = done.answer;
       if (collector && !warm) collector->answered(answer.decoded);
       previous = {answer.form->form.name(), answer.decoded.fields, answer.decoded.tokens};
-      if (!warm) lines.add(record_line(done));
+      if (!warm) lines.add(record_line(done, work.folder, o.temperature));
     }
     if (work.progress) work.progress("evaluating", i + 1, records.size());
   }
@@ -235,14 +251,14 @@ struct Files {
   Lines lines;
 };
 
-Result<Files> open_files(const slipstream::EvaluateOptions& o) {
+Result<Files> open_files(const slipstream::EvaluateOptions& o, const std::string& folder) {
   Files files;
   if (!o.require.empty()) {
     SLIP_TRY(json::value limits, read_json(o.require));
     SLIP_TRY_(check_limit_shapes(limits, o.require));
     files.limits = std::move(limits.get_object());
   }
-  if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out) : files.lines.open(o.out));
+  if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out, folder, o.temperature) : files.lines.open(o.out));
   // Written by another hand later: can it be? (A pipe that is opened and closed here would be at its end for its reader.)
   std::error_code ec;
   if (!o.calibrate.empty() && !std::filesystem::is_fifo(o.calibrate, ec)) {
@@ -377,7 +393,7 @@ Result<slipstream::Report> evaluate(const std::string& folder, const slipstream:
   if (!o.calibrate.empty() && any)  // what is calibrated is how drafts hold, with windows that see the most
     decoder.preset = usual_preset(true, visibility_of_folder(folder) == Visibility::kGraph, true);
   SLIP_TRY_(check_options(o, decoder));
-  SLIP_TRY(Files files, open_files(o));
+  SLIP_TRY(Files files, open_files(o, folder));
   SLIP_TRY(const Records records, Records::open(o));
   const EngineOptions options{.dtype = how.dtype,
                               .threads = how.threads,

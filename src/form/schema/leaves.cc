@@ -121,6 +121,10 @@ Status SchemaReader::choice(const json::object& o, const Inherited& at) {
   SLIP_TRY(const json::array* list, get_array(o, "enum", where(at)));
   if (list->size() > static_cast<size_t>(kMostItems))
     return bad_input("{}: expected at most {} words in enum, got {}", where(at), kMostItems, list->size());
+  for (const json::value& word : *list)
+    if (word.is_string() && word.get_string().size() > kMostWord)
+      return unsupported("{}: expected words of at most {} bytes in enum, got one of {}", where(at), kMostWord,
+                         word.get_string().size());
   ChoiceSpec choice;
   for (const json::value& v : *list) {
     if (!v.is_string()) return unsupported("{}: expected strings in enum, got {}", where(at), shown_json(v));

@@ -396,15 +396,39 @@ class OpenCompiler {
 
 }  // namespace
 
+namespace {
+
+/// With the alternatives of every choice the other way round.
+TypedPtr turned(const TypedPtr& node) {
+  if (!node) return node;
+  TypedNode n = *node;
+  for (auto& m : n.members) m.node = turned(m.node);
+  for (TypedPtr& p : n.prefix) p = turned(p);
+  n.item = turned(n.item);
+  for (TypedPtr& a : n.alternatives) a = turned(a);
+  std::reverse(n.alternatives.begin(), n.alternatives.end());
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
+}  // namespace
+
 Result<CompiledForm> compile_open(const json::value& schema, std::string_view name, const FormTokens& tokens) {
   SLIP_TRY(const TypedSchema typed, read_typed(schema, name));
-  const auto compiled = [&](bool space_fixed) -> Result<CompiledForm> {
-    SLIP_TRY(Shape shape, shape_of(typed, name, space_fixed));
+  const auto compiled = [&](const TypedSchema& s, bool space_fixed) -> Result<CompiledForm> {
+    SLIP_TRY(Shape shape, shape_of(s, name, space_fixed));
     return OpenCompiler(std::move(shape), name, tokens).compile();
   };
-  auto form_or = compiled(false);
-  if (!form_or && form_or.error().kind == ErrorKind::kUnsupported)
-    if (auto other = compiled(true)) form_or = std::move(other);
+  auto form_or = compiled(typed, false);
+  const auto again = [&](const TypedSchema& s, bool space_fixed) {
+    if (!form_or && form_or.error().kind == ErrorKind::kUnsupported)
+      if (auto other = compiled(s, space_fixed)) form_or = std::move(other);
+  };
+  again(typed, true);
+  if (!form_or) {  // a value may have to stand before what may stand in its place
+    TypedSchema other = typed;
+    other.root = turned(typed.root);
+    for (const bool space_fixed : {false, true}) again(other, space_fixed);
+  }
   SLIP_TRY(CompiledForm form, std::move(form_or));
   double left = kWarmMs;
   for (const Field& f : form.form.fields())

@@ -271,6 +271,33 @@ TEST(OpenForm, TakesWhatGeneratorsWriteAtTheBorders) {
               HasSubstr("at most 64 references one behind another"));
 }
 
+/// Models that begin with the same key and go on with other types, as an untagged union of Pydantic's, in either order.
+TEST(OpenForm, UntaggedUnionsGoInEitherOrder) {
+  const std::string_view values[] = {R"({"type": "string"})",   R"({"type": "integer"})",
+                                     R"({"type": "boolean"})",  R"({"type": "array", "items": {"type": "integer"}})",
+                                     R"({"enum": ["x", "y"]})", R"({"type": "number"})"};
+  const auto t = Tokenizer::load(std::filesystem::path(SLIP_SOURCE_DIR) / "models" / "tri");
+  ASSERT_TRUE(t) << t.error().message;
+  int gave_up = 0, supported = 0;
+  for (const std::string_view a : values)
+    for (const std::string_view b : values) {
+      const auto of = [&](std::string_view x, std::string_view y) {
+        const auto schema = *parse_json(
+            fmt::format(
+                R"({{"anyOf": [{{"type": "object", "properties": {{"c": {}}}}}, {{"type": "object", "properties": {{"c": {}}}}}]}})",
+                x, y),
+            "test");
+        const auto form = compile_schema(schema, "f", {&*t, std::nullopt, t->size()});
+        if (form) EXPECT_EQ(test::wrong_with(schema, *form, *t, 5, &gave_up), "") << x << y;
+        return form.has_value();
+      };
+      const bool one = of(a, b);
+      supported += one;
+      EXPECT_EQ(one, of(b, a)) << a << b;
+    }
+  EXPECT_GE(supported, 20) << "of 36";
+}
+
 /// Members that an answer may leave out count once along the longest way, not once on each.
 TEST(OpenForm, ALongestAnswerIsTheLongestWay) {
   const Tokenizer t = test::character_tokenizer();

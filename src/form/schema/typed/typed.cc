@@ -190,6 +190,10 @@ TypedPtr TypedReader::of_values(const Place& place, std::string* why) {
     if (v->is_double() && !std::isfinite(v->get_double()))
       bad(place.pointer, "expected numbers that a double holds, got a larger one");
     const bool twice = !seen.insert(canonical(*v)).second;
+    if (v->is_string() && v->get_string().size() > kMostWord && place.values->size() > 1)
+      return not_done(place.pointer,
+                      fmt::format("expected values of at most {} bytes in enum, got one of {}", kMostWord, v->get_string().size())),
+             nullptr;
     if (v->is_structured() && says_more_of_insides(place))
       return not_done(place.pointer, "expected objects and arrays of an enum or a const without other keywords of them, got some"),
              nullptr;

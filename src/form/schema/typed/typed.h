@@ -15,6 +15,7 @@
 namespace slip {
 
 constexpr int64_t kMostItems = 4096;      // array items, words of an enum; a longer one is a mistake in the schema
+constexpr size_t kMostWord = 1 << 14;     // bytes of a word of an enum
 constexpr int64_t kMostBudget = 1 << 16;  // twice the 32,768 positions that the models which forms are for were trained with
 
 struct TypedNode;
