@@ -87,16 +87,15 @@ json::object record_line(const Evaluated& e, const std::string& model, double te
 using LineKey = std::tuple<std::string, uint64_t, double>;
 LineKey key_of(const RecordMeasures& m) { return {m.decoder, m.seed, m.frame_s}; }
 
-Result<RecordMeasures> measures_of_line(std::string_view line, const std::string& where) {
-  SLIP_TRY(const json::value v, parse_json(line, where));
+Result<json::object> object_of_line(std::string_view line, const std::string& where) {
+  SLIP_TRY(json::value v, parse_json(line, where));
   if (!v.is_object()) return bad_input("{}: expected an object, got another type", where);
-  return measures_from(v.get_object(), where);
+  return std::move(v.get_object());
 }
 
 /// One table is of one model and temperature. Lines that do not say theirs are taken.
-Status is_of(std::string_view line, const std::string& where, const std::string& model, double temperature) {
-  SLIP_TRY(const json::value v, parse_json(line, where));
-  const json::value *m = v.get_object().if_contains("model_folder"), *t = v.get_object().if_contains("temperature");
+Status is_of(const json::object& line, const std::string& where, const std::string& model, double temperature) {
+  const json::value *m = line.if_contains("model_folder"), *t = line.if_contains("temperature");
   if (m && *m != json::value(model))
     return bad_input("{}: expected a line of model {}, got one of {}", where, model, shown_json(*m));
   if (t && t->is_number() && t->to_number<double>() != temperature)
@@ -118,8 +117,9 @@ class Lines {
   Status resume(const std::string& file, const std::string& model, double temperature) {
     SLIP_TRY(LineFile opened, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
                const std::string where = fmt::format("{}, line {}", file, number);
-               SLIP_TRY(RecordMeasures m, measures_of_line(line, where));
-               SLIP_TRY_(is_of(line, where, model, temperature));
+               SLIP_TRY(const json::object o, object_of_line(line, where));
+               SLIP_TRY_(is_of(o, where, model, temperature));
+               SLIP_TRY(RecordMeasures m, measures_from(o, where));
                const LineKey key = key_of(m);
                known_.emplace(key, std::move(m));
                return {};
@@ -368,7 +368,8 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
     SLIP_TRY(const std::string text, read_file(file));
     const auto take = [&](std::string_view line, int64_t number) -> Status {
       const std::string where = fmt::format("{}, line {}", file, number);
-      SLIP_TRY(const RecordMeasures m, measures_of_line(line, where));
+      SLIP_TRY(const json::object o, object_of_line(line, where));
+      SLIP_TRY(const RecordMeasures m, measures_from(o, where));
       if (!seen.insert(key_of(m)).second)
         return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
       auto at = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.first == m.decoder; });

@@ -11,7 +11,8 @@
 
 namespace slip {
 
-/// The place of a token that is drawn: its field (-1: free text, as calibrations and their files count it), its number in it, and the state of the field's rules there.
+/// The place of a token that is drawn: its field (-1: free text, as calibrations and their files count it), its number in it, and the state of
+/// the field's rules there.
 struct Place {
   int32_t field = -1, index = 0, state = 0;
 };
