@@ -285,6 +285,7 @@ void add_told_options(const Asked& request, json::object& out) {
 
 std::vector<std::string> idle_options(const Asked& request) {
   std::vector<std::string> out;
+  if (request.top_log_probs > 0 && !request.log_probs) out.emplace_back("--top-log-probs does nothing without --log-probs");
   const slipstream::Sampling& s = request.sampling;
   const bool samples = s.temperature > 0 || std::any_of(s.section_temperatures.begin(), s.section_temperatures.end(),
                                                         [](const auto& section) { return section.second > 0; });

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "api/choice.h"
+#include "api/folder_tokens.h"
 #include "api/pictures.h"
 #include "api/requests.h"
 #include "decode/types/capacity.h"
@@ -43,13 +44,18 @@ Result<json::value> schema_in_sight(const slipstream::Request& r, const std::str
   return task_schema(task);
 }
 
-// As the schema alone tells it, a token a byte; what is wrong with it is said when it is compiled.
+// As the schema alone tells it, a token a byte, where it can; what is wrong with it is said when it is compiled.
 FormSize size_of(const slipstream::Request& r, const std::string& folder) {
   FormSize size{.positions = kLongestForm - kMostFields, .fields = kMostFields};
   const auto schema = schema_in_sight(r, folder);
   if (!schema || schema->is_null()) return size;
   const auto told = outline_json(*schema, r.form);
-  if (!told) return size;
+  if (!told) {  // its shape depends on values: how many tokens all ways take together, the tokenizer says
+    const auto of = FolderTokens::load(folder);
+    const auto form = of ? compile_schema(*schema, r.form, of->of_form()) : Result<CompiledForm>(of.error());
+    if (form) size = {.positions = form->form.length(), .fields = static_cast<int64_t>(form->form.fields().size())};
+    return size;
+  }
   size.fields = static_cast<int64_t>(told->at("fields").as_array().size());
   size.positions = told->at("positions").to_number<int64_t>();
   return size;

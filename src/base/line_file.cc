@@ -29,6 +29,7 @@ Result<LineFile> LineFile::open(const std::filesystem::path& file, const TakeLin
   LineFile out;
   out.file_ = file;
   const auto unwritable = [&] { return bad_input("{}: expected a writable file, got: {}", file.string(), std::strerror(errno)); };
+  if (!file.has_filename()) return bad_input("{}: expected a file, got a folder", file.string());
   struct stat st {};
   if (::stat(file.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) {
     out.held_ = Held(::open(file.c_str(), O_WRONLY | O_CLOEXEC));

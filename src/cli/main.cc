@@ -117,7 +117,7 @@ void run_command(CLI::App& app, Chosen& chosen) {
       c->add_option("--batch", o.batch, "a file of OpenAI's batch format: an answer for each line")->needs(out)->excludes(records);
   c->add_option("--first", o.first, "first record of --records")->check(whole(int64_t{0}, kMostRecords))->needs(out);
   c->add_option("--count", o.count, "records of --records; 0: all")->check(whole(int64_t{0}, kMostRecords))->needs(out);
-  c->add_option("--at-once", o.at_once, "answers under way together")->check(whole(1, 256));
+  c->add_option("--at-once", o.at_once, "answers of --records or --batch under way together")->check(whole(1, 256))->needs(out);
   c->callback([&chosen, out, records, batch] {
     if (out->count() > 0 && records->count() + batch->count() == 0) throw CLI::RequiredError("--records or --batch");
     chosen = {[] { return run(o); }, &o.json};

@@ -65,7 +65,12 @@ Status Answering::take_section_temperatures(DecodeOptions& options) const {
       options.section_temperature.emplace_back(static_cast<int32_t>(s), temperature);
       found = true;
     }
-    if (!found) return bad_input("--section-temperature: expected a section of the form, got {}", name);
+    if (!found) {
+      std::vector<std::string> known;
+      for (size_t s = 0; form() && s < form()->sections().size(); ++s) known.push_back(form()->sections()[s].name);
+      return bad_input("--section-temperature: expected a section of the form ({}), got {}",
+                       known.empty() ? "it has none" : fmt::format("{}", fmt::join(known, ", ")), name);
+    }
     if (std::count_if(request_.section_temperatures.begin(), request_.section_temperatures.end(),
                       [&](const auto& other) { return other.first == name; }) > 1)
       return usage_error("--section-temperature: expected each section once, got {} twice", name);
@@ -119,6 +124,9 @@ Status Answering::fit_positions(const Prompt& prompt, DecodeOptions& options) co
     // Along a graph every value has its own place; along the chain tokens are counted.
     const int32_t of_form = options.visibility == Visibility::kGraph ? form()->length() : form()->longest();
     if (int64_t{prompt.next_position} + of_form <= most) return {};
+    if (of_form >= most)  // whatever the prompt
+      return unsupported("context: expected a form of fewer than {} positions, which the model was made for, got {}", most,
+                         of_form);
     return bad_input(
         "context: expected at most {} positions, which the model was made for (max_position_embeddings), got {} of the prompt "
         "and {} of the form",

@@ -28,6 +28,8 @@ class Lines {
   static Result<Lines> open(const std::string& out, const IsOurs& is_ours) {
     Lines lines;
     lines.out_ = out;
+    std::error_code ec;
+    if (!fs::path(out).has_filename() || fs::is_directory(out, ec)) return bad_input("{}: expected a file, got a folder", out);
     SLIP_TRY(lines.file_, LineFile::open(out + ".partial", [&](std::string_view text, int64_t number) -> Status {
                const std::string where = fmt::format("{}.partial, line {}", out, number);
                SLIP_TRY(const json::value line, parse_json(text, where));

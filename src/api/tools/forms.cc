@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "api/boundary.h"
+#include "api/folder_tokens.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
 #include "base/json/flaws.h"
@@ -93,30 +94,11 @@ Result<slipstream::Report> explain_schema(const Asked& o, json::value schema) {
   return report_of(shown, std::move(text));
 }
 
-struct OfModel {
-  Tokenizer tokenizer;
-  FormTokens tokens(const DraftRule& rule) const {
-    return {&tokenizer, rule.has_null ? std::optional<TokenId>(rule.null_token) : std::nullopt, vocab};
-  }
-  int32_t vocab = 0, max_positions = 0;  // 0: not told
-  DraftRule rule;
-};
-
-Result<OfModel> load_for_forms(const std::string& model) {
-  SLIP_TRY(std::optional<Tokenizer> tokenizer, load_tokenizer(model));
-  if (!tokenizer) return bad_input("{}: expected a tokenizer, got none", model);
-  SLIP_TRY(const ModelConfig config, load_config(model, &*tokenizer));
-  return OfModel{.tokenizer = std::move(*tokenizer),
-                 .vocab = config.decoder.vocab,
-                 .max_positions = config.max_positions,
-                 .rule = config.decoder.rule};
-}
-
 Result<slipstream::Report> explain(const Asked& o) {
   SLIP_TRY(json::value schema, schema_of(o));
   if (o.model.empty()) return explain_schema(o, std::move(schema));
-  SLIP_TRY(const OfModel of, load_for_forms(o.model));
-  SLIP_TRY(const CompiledForm form, compile_schema(schema, o.name(), of.tokens(of.rule)));
+  SLIP_TRY(const FolderTokens of, FolderTokens::load(o.model));
+  SLIP_TRY(const CompiledForm form, compile_schema(schema, o.name(), of.of_form()));
   return report_of(describe_json(form.form, &of.tokenizer), describe(form.form, &of.tokenizer));
 }
 
@@ -160,8 +142,8 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
   }
   for (const Error& e : errors_of_form(schema, o.name())) out.push_back(problem_of(e, o.name()));
   if (!out.empty() || o.model.empty()) return out;
-  SLIP_TRY(const OfModel of, load_for_forms(o.model));
-  const auto form = compile_schema(schema, o.name(), of.tokens(of.rule));
+  SLIP_TRY(const FolderTokens of, FolderTokens::load(o.model));
+  const auto form = compile_schema(schema, o.name(), of.of_form());
   if (!form)
     out.push_back(problem_of(form.error(), o.name()));
   else if (of.max_positions > 0 && form->form.longest() >= of.max_positions)

@@ -171,7 +171,10 @@ Result<ByteDfa> numbers(const NumberLimits& l) {
     if (g == 0) return unsupported("expected multiples that agree in their decimals, got {} among others", m);
     if (g == 1) continue;
     SLIP_TRY(const ByteDfa one, multiples_of(g, decimals));
-    SLIP_TRY(all, ByteDfa::both(all, one));
+    auto both = ByteDfa::both(all, one);
+    if (!both && both.error().kind == ErrorKind::kUnsupported)
+      return unsupported("expected a multipleOf that takes at most {} states beside its bounds, got {}", ByteDfa::kMostStates, m);
+    SLIP_TRY(all, std::move(both));
   }
   return all;
 }

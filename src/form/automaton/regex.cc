@@ -112,6 +112,7 @@ class Reader {
     } else {
       return first;
     }
+    if (p_[begin] == '^' || p_[begin] == '$') return refused("a repetition of a border");
     take("?");  // greedy or not: the same language
     if (peek() == '*' || peek() == '+' || peek() == '?') return refused("a repetition of a repetition");
     return copies(first, begin, depth, least, most);
@@ -298,8 +299,13 @@ class Reader {
         ++at_;
         SLIP_TRY(const Characters last, member());
         const auto& l = last.ranges();
-        if (l.size() != 1 || l[0].first != l[0].last || l[0].first < r[0].first)
-          return refused("a range that ends before it begins");
+        if (l.size() != 1 || l[0].first != l[0].last) {  // a class behind it: the '-' is itself
+          set.add('-', '-');
+          set.add(r[0].first, r[0].first);
+          set.add(last);
+          continue;
+        }
+        if (l[0].first < r[0].first) return refused("a range that ends before it begins");
         set.add(r[0].first, l[0].first);
       } else {
         set.add(first);

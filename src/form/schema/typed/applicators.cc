@@ -118,7 +118,7 @@ void TypedReader::dependent(std::string_view key, const json::value& v, const Pa
   if (!v.is_object()) return bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
   const auto made = [&](json::object schema) {
     schemas_.push_back(std::make_unique<json::value>(std::move(schema)));
-    return Part{.schema = schemas_.back().get(), .pointer = pointer, .trail = at.trail};
+    return Part{.schema = schemas_.back().get(), .pointer = pointer, .trail = at.trail, .made = true};
   };
   for (const auto& [name, asked] : v.get_object()) {
     json::array names{json::string(name)};
@@ -164,7 +164,7 @@ void TypedReader::condition(const json::object& all, const Part& at, Place& plac
   Part negated{.schema = nullptr, .pointer = key, .trail = at.trail};
   negated.none_of = list;
   group.alternatives.push_back({branch("else"), negated});
-  place.required.insert(key);  // an answer says which way it goes
+  place.required.emplace(key, pointer);  // an answer says which way it goes
   place.groups.push_back(std::move(group));
 }
 

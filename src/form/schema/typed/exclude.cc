@@ -80,10 +80,11 @@ bool excludes(const TypedNode& a, const TypedNode& b) {
     return std::all_of(b.alternatives.begin(), b.alternatives.end(), [&](const TypedPtr& x) { return excludes(a, *x); });
   const auto kind = [](const TypedNode& n) {  // a constant object or array counts as one
     if (n.kind == Kind::kConstant) return n.text[0] == '{' ? Kind::kObject : n.text[0] == '[' ? Kind::kArray : Kind::kScalar;
-    return n.kind;
+    return n.name ? Kind::kObject : n.kind;
   };
   if (kind(a) != kind(b)) return true;
   if (kind(a) != Kind::kScalar) {
+    if (a.name || b.name) return false;
     if (a.kind == Kind::kConstant || b.kind == Kind::kConstant) {
       if (a.kind != b.kind) return false;
       const auto x = parse_json(a.text, "constant"), y = parse_json(b.text, "constant");
@@ -124,8 +125,8 @@ bool same_text(const TypedNode& a, const TypedNode& b, int64_t& work) {
   return a.kind == b.kind && a.text == b.text && a.quoted == b.quoted && a.words == b.words && a.aliases == b.aliases &&
          (!compared || *a.language == *b.language) && !a.language == !b.language && a.budget == b.budget &&
          a.min_items == b.min_items && a.max_items == b.max_items && a.section == b.section && a.parents == b.parents &&
-         same(a.item, b.item) && all(a.prefix, b.prefix, same) && all(a.alternatives, b.alternatives, same) &&
-         all(a.members, b.members, members);
+         same(a.item, b.item) && same(a.name, b.name) && all(a.prefix, b.prefix, same) &&
+         all(a.alternatives, b.alternatives, same) && all(a.members, b.members, members);
 }
 
 bool has_values(const TypedNode& n) {

@@ -150,8 +150,10 @@ bool TypedReader::number_keyword(std::string_view key, const json::value& v, con
   place.hinted |= kNumber | kInteger;
   const std::string pointer = at.pointer + pointer_part(key);
   NumberLimits& n = place.number;
-  if (v.is_bool() && key.starts_with("exclusive")) {  // draft 4
-    if (v.get_bool()) (key == "exclusiveMinimum" ? n.above_least : n.below_most) = true;
+  const json::object& own = at.schema->get_object();
+  if (v.is_bool() && key.starts_with("exclusive")) {  // draft 4: a word about the bound beside it
+    const std::string_view bound = key == "exclusiveMinimum" ? "minimum" : "maximum";
+    if (!own.contains(bound)) bad(pointer, fmt::format("expected a number, or {} beside true or false, got neither", bound));
     return true;
   }
   const auto x = number(v, pointer);
@@ -163,7 +165,8 @@ bool TypedReader::number_keyword(std::string_view key, const json::value& v, con
       n.multiples.push_back(*x);
     return true;
   }
-  const bool exclusive = key.starts_with("exclusive");
+  const json::value* word = own.if_contains(key == "minimum" ? "exclusiveMinimum" : "exclusiveMaximum");
+  const bool exclusive = key.starts_with("exclusive") || (word && word->is_bool() && word->get_bool());
   if (key == "minimum" || key == "exclusiveMinimum") {
     if (*x > n.least || (*x == n.least && exclusive)) n.above_least = exclusive || (n.above_least && *x == n.least), n.least = *x;
   } else if (*x < n.most || (*x == n.most && exclusive)) {
@@ -204,6 +207,11 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
       Part part = below(at, key, v);
       part.pointer += pointer_part(std::string_view(member.key()));
       part.schema = &member.value();
+      if (const json::object* o = member.value().if_object(); o && key == "properties")
+        if (const json::value* r = o->if_contains("required"); r && r->is_bool()) {  // draft 3
+          place.has_required = true;
+          if (r->get_bool()) place.required.emplace(std::string_view(member.key()), part.pointer + "/required");
+        }
       if (key == "properties")
         property(place, std::string(std::string_view(member.key()))).push_back(std::move(part));
       else
@@ -212,13 +220,13 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
     return true;
   }
   if (key == "required") {
-    if (v.is_bool()) return true;  // draft 3
+    if (v.is_bool()) return true;  // draft 3: of the object that this is a member of
     place.hinted |= kObject;
     if (!v.is_array()) return bad(pointer, fmt::format("expected names, got {}", shown_json(v))), true;
     place.has_required = true;
     for (const json::value& name : v.get_array())
       if (name.is_string())
-        place.required.insert(std::string(view(name.get_string())));
+        place.required.emplace(view(name.get_string()), at.made ? at.pointer : pointer);
       else
         bad(pointer, fmt::format("expected names, got {}", shown_json(name)));
     return true;
@@ -229,6 +237,8 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
       return not_done(pointer, "expected unevaluatedProperties of a whole schema, got it of one beside others"), true;
     place.closed |= none;
     place.map |= some;
+    if (none || some) place.hinted |= kObject;
+    if (some && key == "unevaluatedProperties") place.unevaluated.push_back(below(at, key, v));
     if (key == "additionalProperties" && (none || some)) {
       Beyond beyond{.names = {}, .patterns = {}, .others = none ? Part{} : below(at, key, v)};
       const json::object& own = at.schema->get_object();
@@ -250,7 +260,7 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
   return false;
 }
 
-/// Names that are an enumeration: what else an object may have, it may have under these alone.
+/// Names that are a list: what else an object may have, it may have under these alone.
 void TypedReader::property_names(const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/propertyNames";
   const json::object* o = v.if_object();
@@ -273,7 +283,11 @@ void TypedReader::property_names(const json::value& v, const Part& at, Place& pl
                                                 });
   if (any) return;
   const bool none = v.is_bool();
-  if (!none && !word && !(words && words->is_array())) return not_done(pointer, "expected names of an enum, got others");
+  if (!none && !word && !(words && words->is_array())) {
+    if (o == nullptr) return bad(pointer, fmt::format("expected a schema, got {}", shown_json(v)));
+    place.hinted |= kObject;
+    return place.of_names.push_back(below(at, "propertyNames", v));
+  }
   if (names.size() > kMostNames)
     return not_done(pointer, fmt::format("expected at most {} names, got {}", kMostNames, names.size()));
   place.hinted |= kObject;

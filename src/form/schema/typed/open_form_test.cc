@@ -138,9 +138,56 @@ TEST(OpenForm, DictionariesOfNamesThatAreAnEnumeration) {
     "$defs": {"Side": {"enum": ["left", "right"], "type": "string"}}})",
        R"({"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "propertyNames": {"const": "a"}})"})
     EXPECT_EQ(answers_or_message(text), "valid") << text;
-  EXPECT_THAT(
-      answers_or_message(R"({"type": "object", "propertyNames": {"pattern": "^a"}, "additionalProperties": {"type": "integer"}})"),
-      HasSubstr("#/propertyNames: expected names of an enum"));
+}
+
+TEST(OpenForm, DictionariesOfAnyNames) {
+  for (
+      const char* text :
+      {R"({"type": "object", "additionalProperties": {"type": "integer"}})",
+       R"({"type": "object", "properties": {"m": {"type": "object", "additionalProperties": true}, "z": {"type": "boolean"}}, "required": ["m"]})",
+       R"({"type": "object", "propertyNames": {"pattern": "^a"}, "additionalProperties": {"type": "integer"}})",
+       R"({"type": "object", "propertyNames": {"$ref": "#/$defs/Name"}, "additionalProperties": {"enum": ["x", "y"]}, "minProperties": 1, "maxProperties": 3,
+    "$defs": {"Name": {"type": "string", "minLength": 2, "maxLength": 5}}})",
+       R"({"type": "object", "patternProperties": {"^x-": {"type": "null"}}, "additionalProperties": false})",
+       R"({"type": "object", "patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": {"type": "string"}})",
+       R"({"type": "object", "patternProperties": {"^x-": {"type": "integer"}}, "allOf": [{"additionalProperties": {"maximum": 5}}]})",
+       R"({"type": "object", "propertyNames": {"minLength": 1}, "unevaluatedProperties": {"type": "boolean"}})",
+       R"({"type": "object", "propertyNames": {"minLength": 1}, "unevaluatedProperties": false})",
+       R"({"type": "object", "properties": {"abcd": {"type": "null"}, "b": {"type": "null"}}, "propertyNames": {"maxLength": 3}})",
+       R"({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "null"}, "maxProperties": 2}, "maxItems": 2}, "maxProperties": 3})",
+       R"({"type": "array", "items": {"anyOf": [{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "array", "items": {"type": "boolean"}}]}, "maxItems": 2})",
+       R"({"type": "object", "maxProperties": 0})"})
+    EXPECT_EQ(answers_or_message(text), "valid") << text;
+  for (
+      const auto& [text, why] : std::vector<std::pair<const char*, const char*>>{
+          {R"({"type": "object", "additionalProperties": {"type": "null"}, "minProperties": 2})",
+           "#/minProperties: expected at most 1"},
+          {R"({"type": "object", "patternProperties": {"^a": {}, "b$": {"type": "null"}}})",
+           "#/patternProperties: expected one pattern"},
+          {R"({"type": "object", "properties": {"abcd": {"type": "null"}}, "propertyNames": {"maxLength": 3}, "required": ["abcd"]})",
+           "'abcd' is required and none of the names"},
+          {R"({"type": "object", "properties": {"a": {"type": "null"}}, "propertyNames": 3})",
+           "#/propertyNames: expected a schema"},
+          {R"({"oneOf": [{"type": "object", "additionalProperties": {"type": "null"}},
+                          {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}]})",
+           "expected alternatives of which no value fits two"}})
+    EXPECT_THAT(answers_or_message(text), HasSubstr(why)) << text;
+}
+
+TEST(OpenForm, LeavesOutNumbersHoweverTheyAreWritten) {
+  for (
+      const char* text :
+      {R"({"type": "object", "properties": {"a": {"type": "integer", "minimum": -1, "maximum": 2, "not": {"enum": [0, 2, 1.0]}}}})",
+       R"({"type": "object", "properties": {"a": {"type": "number", "minimum": 2.4, "maximum": 2.5, "multipleOf": 0.05, "not": {"enum": [2.5, 2.40, "x"]}}}})",
+       R"({"type": "object", "properties": {"a": {"type": "integer", "exclusiveMinimum": true, "minimum": 5, "maximum": 6}}})",
+       R"({"type": "object", "properties": {"a": {"type": "integer", "required": true}, "b": {"type": "null"}}})"})
+    EXPECT_EQ(answers_or_message(text), "valid") << text;
+  EXPECT_THAT(answers_or_message(R"({"type": "object", "properties": {"a": {"type": "integer", "exclusiveMinimum": true}}})"),
+              HasSubstr("#/properties/a/exclusiveMinimum: expected a number, or minimum beside"));
+  EXPECT_THAT(answers_or_message(R"({"type": "object", "properties": {"a": {"type": "null"}}, "dependentRequired": {"a": ["b"]}})"),
+              HasSubstr("#/dependentRequired: expected names of properties, got 'b'"));
+  EXPECT_THAT(answers_or_message(R"({"type": "object", "properties": {"a": {"pattern": "^*a"}}})"),
+              HasSubstr("a repetition of a border at character 2"));
 }
 
 TEST(OpenForm, WhatIsNotAnythingIsNothing) {

@@ -28,6 +28,7 @@ class TypedReader {
     std::shared_ptr<const Trail> trail;
     bool inner = false;                    // beside others that hold too: of allOf, of alternatives, referred to
     const json::array* none_of = nullptr;  // besides: the value is none of these; without a schema that of the member `pointer`
+    bool made = false;                     // of another keyword, at `pointer`: its own keywords have no place in the document
   };
   struct Group {
     std::vector<std::vector<Part>> alternatives;  // all parts of one of these hold
@@ -54,10 +55,12 @@ class TypedReader {
     std::vector<std::pair<std::string, std::string>> patterns;  // and their pointers
     std::vector<std::pair<std::string, std::vector<Part>>> properties;
     std::vector<std::pair<std::string, Part>> pattern_properties;
-    std::set<std::string> required;
+    std::map<std::string, std::string> required;  // and where that is said
     bool closed = false, map = false, has_required = false;
-    std::optional<std::vector<std::string>> names;  // propertyNames
+    std::optional<std::vector<std::string>> names;  // propertyNames that are a list
+    std::vector<Part> of_names;                     // propertyNames that are not
     std::vector<Beyond> beyond;
+    std::vector<Part> unevaluated;  // unevaluatedProperties that are a schema
     int64_t min_properties = 0, max_properties = -1;
     std::vector<std::vector<Part>> prefix;
     std::vector<std::pair<size_t, Part>> items;  // from the item behind their own schema's prefix on
@@ -113,6 +116,9 @@ class TypedReader {
   TypedPtr string_node(const Place& place, std::string* why);
   TypedPtr number_node(const Place& place, bool integer, std::string* why);
   TypedPtr object_node(const Place& place, int depth, std::string* why);
+  TypedPtr map_node(const Place& place, int depth, std::string* why);
+  TypedPtr name_node(const Place& place, int depth, std::string* why);
+  static bool allows_name(const TypedNode& names, const std::string& name);
   void add_named(Place& place);
   Status add_beyond(Place& place);
   TypedPtr array_node(const Place& place, int depth, std::string* why);

@@ -242,7 +242,7 @@ class Walk {
   }
 
   Result<Places> array(const TypedNode& n, Places places, const At& at) {
-    SLIP_TRY_(write(places, "["));
+    SLIP_TRY_(write(places, n.name ? "{" : "["));
     Places now = std::move(places), done;
     for (int64_t i = 0; i <= n.max_items; ++i) {
       if (i >= n.min_items) merge(done, now);
@@ -253,9 +253,16 @@ class Walk {
       below.top = below.beside = false;
       below.name += fmt::format("{}{}", at.name.empty() ? "" : ".", i);
       const TypedPtr& item = k < n.prefix.size() ? n.prefix[k] : n.item;
+      if (n.name) {
+        At name = below;
+        name.name += ".name";
+        below.name += ".value";
+        SLIP_TRY(now, value(*n.name, std::move(now), name));
+        SLIP_TRY_(write(now, ": "));
+      }
       SLIP_TRY(now, value(*item, std::move(now), below));
     }
-    SLIP_TRY_(write(done, "]"));
+    SLIP_TRY_(write(done, n.name ? "}" : "]"));
     return done;
   }
 

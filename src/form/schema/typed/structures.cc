@@ -11,6 +11,7 @@ namespace slip {
 namespace {
 
 constexpr int64_t kUsualItems = 8;  // of an array without maxItems, or its minItems where that is more
+constexpr int32_t kUsualName = 16;  // tokens of a member's name that may be anything
 constexpr int64_t kMostArrayItems = 256;
 
 /// A scalar's schema that refers to nothing else: what contradicts itself there is a mistake, not a way that others have closed.
@@ -40,6 +41,67 @@ void TypedReader::add_named(Place& place) {
   place.has_required |= only;
 }
 
+/// What holds for the names of members, besides a list.
+TypedPtr TypedReader::name_node(const Place& place, int depth, std::string* why) {
+  Place names;
+  names.pointer = place.pointer + "/propertyNames";
+  names.types = kString;
+  names.typed = true;
+  for (const Part& part : place.of_names) gather(part, names);
+  if (names.types == 0) return *why = "propertyNames allows no string", nullptr;
+  if (place.properties.empty() && !place.pattern_properties.empty())
+    names.patterns.emplace_back(place.pattern_properties.front().first, place.pattern_properties.front().second.pointer);
+  if (names.budget == 0 && names.patterns.empty() && names.min_length == 0) names.budget = kUsualName;
+  TypedPtr n = node_of(std::move(names), depth + 1, why);
+  if (n && n->kind == TypedNode::Kind::kConstant) n = word_of(*n);
+  if (!n || (n->kind == TypedNode::Kind::kScalar && n->quoted)) return n;
+  return not_done(place.pointer + "/propertyNames", "expected names of one kind, got alternatives"), nullptr;
+}
+
+bool TypedReader::allows_name(const TypedNode& names, const std::string& name) {
+  const std::string quoted = json::serialize(json::string(name)), text = quoted.substr(1, quoted.size() - 2);
+  return names.words.empty() ? names.language->matches(text)
+                             : std::find(names.words.begin(), names.words.end(), text) != names.words.end();
+}
+
+/// An object whose members have any names, or any that one pattern allows. Nothing keeps a name from coming twice: of such members readers
+/// keep the last, which is as valid as the first.
+TypedPtr TypedReader::map_node(const Place& place, int depth, std::string* why) {
+  if (place.pattern_properties.size() > 1)
+    return not_done(place.pointer + "/patternProperties", "expected one pattern where no member is named, got several"), nullptr;
+  if (place.min_properties > 1)
+    return not_done(
+               place.pointer + "/minProperties",
+               fmt::format("expected at most 1 of members of any name, one of which may come twice, got {}", place.min_properties)),
+           nullptr;
+  TypedNode n{.kind = TypedNode::Kind::kArray};
+  n.min_items = place.min_properties;
+  n.max_items = std::min(place.max_properties >= 0 ? place.max_properties : kUsualItems, kMostArrayItems);
+  std::vector<Part> values;
+  const bool by_pattern = !place.pattern_properties.empty();
+  if (by_pattern) values.push_back(place.pattern_properties.front().second);
+  for (const Beyond& b : place.beyond) {
+    if (by_pattern && std::find(b.patterns.begin(), b.patterns.end(), place.pattern_properties.front().first) != b.patterns.end())
+      continue;
+    if (b.others.schema == nullptr) n.max_items = 0;
+    values.push_back(b.others);
+  }
+  if (values.empty()) values = place.unevaluated;
+  if (values.empty() && place.closed) n.max_items = 0;
+  static const json::value kTrue = true;
+  if (values.empty()) values.push_back({.schema = &kTrue, .pointer = place.pointer, .trail = nullptr});
+  if (n.max_items > 0 && (!(n.name = name_node(place, depth, why)) ||
+                          !(n.item = node(values, place.pointer + "/additionalProperties", depth + 1, why))))
+    n.max_items = 0;
+  if (n.max_items < n.min_items) {
+    if (why->empty()) *why = "minProperties is above the members that may be there";
+    return nullptr;
+  }
+  if (n.max_items == 0) n = {.kind = TypedNode::Kind::kObject};
+  finish(n, place);
+  return std::make_shared<const TypedNode>(std::move(n));
+}
+
 /// What additionalProperties of each schema says of members that other schemas name.
 Status TypedReader::add_beyond(Place& place) {
   static const json::value kFalse = false;
@@ -66,17 +128,24 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
       place.closed && std::all_of(place.beyond.begin(), place.beyond.end(), [](const Beyond& b) { return b.patterns.empty(); });
   Place known = place;
   if (place.names) add_named(known);
+  if (!place.of_names.empty() && !place.properties.empty()) {
+    const TypedPtr names = name_node(place, depth, why);
+    std::erase_if(known.properties, [&](const auto& p) { return !names || !allows_name(*names, p.first); });
+  }
   if (const Status patterns = add_beyond(known); !patterns)
     return add(patterns.error().kind, place.pointer, patterns.error().message), nullptr;
-  for (const std::string& name : place.required) {
+  for (const auto& [name, where] : place.required) {
     if (std::any_of(known.properties.begin(), known.properties.end(), [&](const auto& p) { return p.first == name; })) continue;
     if (place.closed) return *why = fmt::format("'{}' is required and no member", shown(name)), nullptr;
-    return not_done(place.pointer + "/required", fmt::format("expected names of properties, got '{}'", shown(name))), nullptr;
+    const bool named =
+        std::any_of(place.properties.begin(), place.properties.end(), [&](const auto& p) { return p.first == name; });
+    if (named || (place.names && std::find(place.names->begin(), place.names->end(), name) == place.names->end()))
+      return *why = fmt::format("'{}' is required and none of the names of propertyNames", shown(name)), nullptr;
+    return not_done(where, fmt::format("expected names of properties, got '{}'", shown(name))), nullptr;
   }
-  if (known.properties.empty() && (place.map || !place.pattern_properties.empty() || (place.hinted & kObject) == 0)) {
-    not_done(place.pointer, "expected an object with properties, got one with members of any name");
-    return nullptr;
-  }
+  if (known.properties.empty() && !place.names &&
+      (place.map || !place.pattern_properties.empty() || !place.of_names.empty() || (place.hinted & kObject) == 0))
+    return map_node(place, depth, why);
   for (const auto& [pattern, part] : place.pattern_properties) {
     const auto language = compile_regex(pattern, false);
     if (!language) return add(language.error().kind, part.pointer, language.error().message), nullptr;

@@ -177,8 +177,8 @@ namespace {
 template <class Place>
 bool says_more_of_insides(const Place& p) {
   return !p.properties.empty() || !p.pattern_properties.empty() || !p.required.empty() || p.closed || p.map || p.names ||
-         p.min_properties > 0 || p.max_properties >= 0 || !p.prefix.empty() || !p.items.empty() || p.no_more_items >= 0 ||
-         p.unique || p.min_items > 0 || p.max_items >= 0;
+         !p.of_names.empty() || p.min_properties > 0 || p.max_properties >= 0 || !p.prefix.empty() || !p.items.empty() ||
+         p.no_more_items >= 0 || p.unique || p.min_items > 0 || p.max_items >= 0;
 }
 
 }  // namespace
@@ -324,12 +324,35 @@ TypedPtr TypedReader::string_node(const Place& place, std::string* why) {
   return std::make_shared<const TypedNode>(std::move(n));
 }
 
+namespace {
+
+/// However these numbers may be written: 2.5, 2.50. Those with more digits than ours cannot be written at all.
+Result<ByteDfa> texts_of_numbers(std::span<const json::array* const> lists) {
+  std::vector<ByteDfa> texts;
+  for (const json::array* list : lists)
+    for (const json::value& v : *list) {
+      const auto d = v.is_number() ? decimal_of(v.to_number<double>()) : std::nullopt;
+      if (!d) continue;
+      std::string digits = fmt::format("{:0{}}", std::abs(d->digits), d->decimals + 1);
+      const std::string behind = digits.substr(digits.size() - static_cast<size_t>(d->decimals));
+      digits.resize(digits.size() - behind.size());
+      const std::string pattern =
+          fmt::format("^{}{}{}$", d->digits < 0 ? "-" : "", digits, behind.empty() ? "(\\.0+)?" : "\\." + behind + "0*");
+      SLIP_TRY(ByteDfa one, compile_regex(pattern, false));
+      texts.push_back(std::move(one));
+    }
+  return ByteDfa::either(texts);
+}
+
+}  // namespace
+
 std::shared_ptr<const ByteDfa> TypedReader::number_language(const Place& place, bool integer) {
   NumberLimits limits = place.number;
   limits.integer = integer;
   std::string key = fmt::format("n {} {} {} {} {} {}", integer, limits.least, limits.most, limits.above_least, limits.below_most,
                                 place.number_format);
   for (const double m : limits.multiples) key += fmt::format(" {}", m);
+  for (const json::array* list : place.none_of) key += " " + json::serialize(*list);
   auto& known = languages_[key];
   if (known || full()) return known;
   auto language = numbers(limits);
@@ -344,16 +367,18 @@ std::shared_ptr<const ByteDfa> TypedReader::number_language(const Place& place, 
     auto both = ByteDfa::both(*language, *format);
     if (both) language = std::move(both);
   }
+  if (const auto left_out = texts_of_numbers(place.none_of); !left_out || !left_out->empty()) {
+    auto rest = left_out ? ByteDfa::first_only(*language, *left_out) : left_out;
+    if (!rest) return add(rest.error().kind, place.pointer, rest.error().message), nullptr;
+    language = std::move(rest);
+  }
   return known = std::make_shared<const ByteDfa>(std::move(*language));
 }
 
 TypedPtr TypedReader::number_node(const Place& place, bool integer, std::string* why) {
   const auto language = number_language(place, integer);
   if (!language) return nullptr;
-  for (const json::array* list : place.none_of)
-    if (std::any_of(list->begin(), list->end(), [](const json::value& v) { return v.is_number(); }))
-      return not_done(place.pointer, "expected a condition on a member that is no number, got one on a number"), nullptr;
-  if (language->empty() && place.number_format.empty() && some_number_between(place.number, integer))
+  if (language->empty() && place.number_format.empty() && place.none_of.empty() && some_number_between(place.number, integer))
     return not_done(place.pointer, fmt::format("expected bounds between which a number of at most {} digits lies, or of {} and {} "
                                                "behind the point, got others",
                                                kIntegerDigits, kNumberDigits, kDecimals)),

@@ -47,6 +47,7 @@ struct TypedNode {
 
   std::vector<TypedPtr> prefix;
   TypedPtr item;  // of those behind the prefix; null: there are none
+  TypedPtr name;  // of an object whose members have any names, which is written as an array of names and items; a quoted scalar
   int64_t min_items = 0, max_items = 0;
 
   std::vector<TypedPtr> alternatives;
