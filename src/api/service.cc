@@ -115,12 +115,14 @@ slip::Status Service::Impl::take_previous(const Request& asked, Prepared& p) {
     previous.fields = before.decoded.fields;
     previous.tokens = before.decoded.tokens;
   } else {
-    auto tokens = inner().model().tokenizer()->encode(asked.prediction);
+    const slip::Tokenizer& tokenizer = *inner().model().tokenizer();
+    auto tokens = tokenizer.encode(asked.prediction);
     if (!tokens) return {};
     previous.tokens = std::move(*tokens);
     if (p.form) {
-      auto fields = slip::split_answer(p.form->form, previous.tokens);
-      if (!fields) return {};  // not one of the form's, or spelled in other tokens: no draft
+      auto fields = slip::split_text(*p.form, asked.prediction, tokenizer);
+      if (!fields) fields = slip::split_answer(p.form->form, previous.tokens);
+      if (!fields) return {};  // not one of the form's: no draft
       previous.fields = std::move(*fields);
     }
   }

@@ -157,6 +157,7 @@ json::object statistics_json(const Answer& a) {
           {"ms",
            {{"encode", a.stages.encode_ms},
             {"form", a.stages.form_ms},
+            {"choice", a.stages.choice_ms},
             {"prefill", s.ms.prefill},
             {"draft", s.ms.draft},
             {"verify", s.ms.verify},

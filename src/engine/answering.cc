@@ -169,11 +169,13 @@ Result<std::vector<Decoded>> Answering::decode(const Prompt& prompt) {
   DecodeContext context;
   {
     const OperationScope choosing("choice of the decoder");
+    const auto start = Clock::now();
     SLIP_TRY(options, decode_options());
     SLIP_TRY_(fit_positions(prompt, options));
     SLIP_TRY(context, decode_context(prompt, options));
     SLIP_TRY(const std::vector<double> scale, action_scale());
     SLIP_TRY_(resolve_method(out_.method, out_.form.get(), scale));
+    out_.stages.choice_ms = ms_since(start);
   }
   Lm* lm = &model_.lm();
   if (seat_) {
@@ -181,7 +183,7 @@ Result<std::vector<Decoded>> Answering::decode(const Prompt& prompt) {
   }
   const OperationScope rounds("rounds");
   SLIP_TRY(auto answers, Decoder(*lm, out_.method).rollouts(prompt, form(), options, request_.rollouts, context));
-  if (kind_) engine_.automatic_->ran(*kind_, answers.front().statistics, prompt, !seat_);
+  if (kind_) engine_.automatic_->ran(*kind_, answers.front(), context.previous, prompt, !seat_);
   return answers;
 }
 

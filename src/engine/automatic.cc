@@ -29,6 +29,10 @@ constexpr int32_t kLeastKeys = 64, kMostKeys = 4096;
 constexpr double kOff = 4;
 /// Tests that stand for "not calibrated": of a form's drafts half hold, of free text's a third. Drafts must earn their rows first.
 constexpr int64_t kDoubt = 60;
+/// The first guess of persistence weighs as much as a frame, and the newest frame a fifth at least.
+constexpr double kGuessedFrames = 1, kNewestFrame = 0.2, kMostPersistence = 0.99;
+/// Is a change of persistence worth a forecast? The nearer to 1, the more a hundredth does.
+bool is_another(double persistence, double chosen_at) { return std::abs(persistence - chosen_at) > 0.01 + 0.3 * (1 - chosen_at); }
 /// Milliseconds a pass of n rows where there is no time to measure: c = 4 r, as on the demo models (docs/lab/0011-decoders.md).
 const CostTable& guessed_costs() {
   static const CostTable table = *CostTable::make({1, 128}, {0.05, 1.32}, "guess");
@@ -52,10 +56,10 @@ CostTable share_of(const CostTable& costs, int32_t company) {
   return table ? std::move(*table) : costs;
 }
 
-/// Powers of four: the choice is worth making anew when the load is another, not whenever it changes.
+/// Powers of two: the choice is worth making anew when the load is another, not whenever it changes.
 int32_t level_of(const double* company) {
-  if (!company || *company < 2) return 1;
-  return int32_t{1} << 2 * static_cast<int32_t>(std::lround(std::log2(*company) / 2));
+  if (!company || *company < 1.5) return 1;
+  return int32_t{1} << static_cast<int32_t>(std::lround(std::log2(*company)));
 }
 
 /// A file's place, size and time: what a rebuilt library or retrained model changes.
@@ -104,6 +108,19 @@ void doubt(Survival& survival, bool form) {
 bool is_of(const PreviousAnswer& previous, const Form* form) {
   if (!form) return previous.form.empty() && !previous.tokens.empty();
   return previous.form == form->name() && previous.fields.size() == form->fields().size();
+}
+
+/// How much of an earlier answer an answer repeats; nothing where there is nothing to compare.
+std::optional<double> share_kept(const PreviousAnswer& previous, const Decoded& answer, const Form* form) {
+  int64_t all = 0, same = 0;
+  for (size_t f = 0; form && f < std::min(previous.fields.size(), answer.fields.size()); ++f) {
+    if (previous.fields[f].empty() && answer.fields[f].empty()) continue;
+    ++all;
+    same += previous.fields[f] == answer.fields[f];
+  }
+  for (size_t i = 0; !form && i < std::max(previous.tokens.size(), answer.tokens.size()); ++i, ++all)
+    same += i < previous.tokens.size() && i < answer.tokens.size() && previous.tokens[i] == answer.tokens[i];
+  return all > 0 ? std::optional(static_cast<double>(same) / static_cast<double>(all)) : std::nullopt;
 }
 
 }  // namespace
@@ -175,6 +192,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   if (const auto at = known_.find(key); at != known_.end()) return at->second;
   auto fresh = std::make_shared<KindOfRequest>();
   KindOfRequest& k = *fresh;
+  k.form = form;
   k.model = known_acceptance(engine, f, *costs_, k.calibrated);
   k.shared = k.model;
   k.shared.pass = share_of(*costs_, level);
@@ -204,6 +222,10 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
   SLIP_TRY_(measure(engine, prompt, context));
   const bool earlier = context.previous && is_of(*context.previous, form ? &form->form : nullptr);
   SLIP_TRY(const std::shared_ptr<KindOfRequest> used, known(engine, request, form, prompt, options, earlier, context));
+  if (earlier && is_another(used->persistence, used->chosen_at)) {
+    used->chosen_at = used->persistence;
+    SLIP_TRY_(used->choice->persist(used->persistence));
+  }
   const auto* lent = std::get_if<PreviousSpec>(&method.drafter);
   const std::string name = lent && !lent->name.empty() ? lent->name : "earlier answer";
   const Candidate& best = used->choice->best();
@@ -224,8 +246,15 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
   return used;
 }
 
-void Automatic::ran(KindOfRequest& kind, const Statistics& s, const Prompt& prompt, bool alone) {
+void Automatic::ran(KindOfRequest& kind, const Decoded& answer, const PreviousAnswer* previous, const Prompt& prompt, bool alone) {
+  const Statistics& s = answer.statistics;
   const auto rows = static_cast<int32_t>(prompt.inputs.size());
+  const Form* form = kind.form ? &kind.form->form : nullptr;
+  if (previous && is_of(*previous, form))
+    if (const auto kept = share_kept(*previous, answer, form)) {
+      const double weight = std::max(kNewestFrame, 1 / (kGuessedFrames + 1 + static_cast<double>(kind.frames++)));
+      kind.persistence += weight * (std::min(*kept, kMostPersistence) - kind.persistence);
+    }
   kind.choice->ran(s, rows);
   if (!alone || !costs_) return;
   const double took = s.ms.prefill + s.ms.draft + s.ms.verify, priced = priced_ms(s, *costs_, rows);

@@ -19,11 +19,15 @@ DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTa
 
 /// What is known of requests that differ in their words and pictures alone. Answers under way hold on to it.
 struct KindOfRequest {
+  FormPtr form;
   DraftLengthModel model;   // what a draft length goes by while an answer is decoded: prices of passes of its own rows
   DraftLengthModel shared;  // what the choice goes by: the same, prices being a request's share of passes of many (company)
   bool calibrated = false;
   std::map<std::string, DraftLengthTracker, std::less<>> trackers;  // by drafter
   std::optional<AutomaticChoice> choice;
+  /// Share of an earlier answer's fields (free text: tokens) that its next answer says too: as seen, and what the choice goes by.
+  double persistence = ForecastSettings{}.persistence, chosen_at = persistence;
+  int64_t frames = 0;  // that were seen
 };
 
 class Automatic {
@@ -34,8 +38,9 @@ class Automatic {
   Result<std::shared_ptr<KindOfRequest>> choose(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
                                                 const DecodeOptions& options, Method& method, DecodeContext& context,
                                                 ChosenDecoder& chosen);
-  /// The chosen decoder has answered; `alone`: its passes were its own, so that their time says what passes cost.
-  void ran(KindOfRequest& kind, const Statistics& statistics, const Prompt& prompt, bool alone);
+  /// The chosen decoder has answered, with `previous` at hand (may be null); `alone`: its passes were its own, so that their time says what
+  /// passes cost.
+  void ran(KindOfRequest& kind, const Decoded& answer, const PreviousAnswer* previous, const Prompt& prompt, bool alone);
   /// What passes cost, measured by somebody who has the engine to himself.
   void lend(const CostTable& costs);
 

@@ -107,6 +107,7 @@ struct Plan {
 
 struct StageTimes {
   double encode_ms = 0, form_ms = 0, plan_ms = 0, total_ms = 0;
+  double choice_ms = 0;  // what passes cost, measured or looked up, and the forecasts of `auto`
 };
 
 struct Answer {

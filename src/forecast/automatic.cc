@@ -76,6 +76,8 @@ std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibilit
 Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool earlier,
                                               const std::function<bool(const Method&)>& fits) {
   AutomaticChoice out;
+  out.settings_ = s;
+  out.settings_.cancel = {};  // of the request that asked first
   out.costs_ = &s.model->pass;
   out.calibrated_ = s.calibrated;
   out.shared_ = s.shared;
@@ -126,6 +128,18 @@ void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {
   c.learned += weight * (std::clamp(took / expected, 0.05, 20.0) - c.learned);
   ++c.answers;
   choose();
+}
+
+Status AutomaticChoice::persist(double persistence) {
+  settings_.persistence = persistence;
+  for (Candidate& c : candidates_) {
+    if (!std::holds_alternative<PreviousSpec>(c.method.drafter)) continue;
+    SLIP_TRY(c.expected, forecast(c.method, settings_));
+    c.learned = 1;
+    c.answers = 0;
+  }
+  choose();
+  return {};
 }
 
 std::string AutomaticChoice::why() const {

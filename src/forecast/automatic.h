@@ -27,8 +27,8 @@ std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibilit
 
 class AutomaticChoice {
  public:
-  /// Forecasts all candidates that `fits` lets through (null: all); those that the model cannot run are left out. The settings' model and
-  /// tracker outlive it.
+  /// Forecasts all candidates that `fits` lets through (null: all); those that the model cannot run are left out. The settings' form, model
+  /// and tracker outlive it.
   static Result<AutomaticChoice> make(const ForecastSettings& settings, bool earlier,
                                       const std::function<bool(const Method&)>& fits);
   const Candidate& best() const { return candidates_[best_]; }
@@ -37,11 +37,14 @@ class AutomaticChoice {
   double expected_ms(const Candidate& c) const { return prompt_ms_ + c.learned * (c.expected.ms - prompt_ms_); }
   /// The best candidate has given an answer.
   void ran(const Statistics& statistics, int32_t prompt_rows);
+  /// Forecasts the candidates that draft from an earlier answer anew: so many of its fields stay (ForecastSettings::persistence).
+  Status persist(double persistence);
   /// "fields with drafts ahead (measured width): 3.1 ms expected, 12 passes; fields 4.0, ..."
   std::string why() const;
 
  private:
   void choose();
+  ForecastSettings settings_;
   const CostTable* costs_ = nullptr;
   std::vector<Candidate> candidates_;
   size_t best_ = 0;

@@ -23,7 +23,7 @@ Prompt plain_prompt(int32_t rows) {
   return p;
 }
 
-/// The answer of an earlier frame: some fields say something else from their first token on.
+/// The answer of an earlier frame: some fields say something else, their first token and, as a guess, half of the others.
 PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, double persistence,
                           PhiloxStream& random) {
   PreviousAnswer out;
@@ -36,7 +36,8 @@ PreviousAnswer earlier_of(const Form* form, const Contents& contents, const Stan
   out.fields = contents;
   for (size_t f = 0; f < out.fields.size(); ++f)
     if (!out.fields[f].empty() && !random.chance(persistence))
-      out.fields[f].front() = answer.other[static_cast<size_t>(form->fields()[f].start)];
+      for (size_t i = 0; i < out.fields[f].size(); ++i)
+        if (i == 0 || random.chance(0.5)) out.fields[f][i] = answer.other[static_cast<size_t>(form->fields()[f].start) + i];
   return out;
 }
 
@@ -105,7 +106,7 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
     Contents contents;
     StandInAnswer answer = StandInAnswer::of_text(form ? 0 : s.text_tokens, info.vocab, kEnd);
     if (form) {
-      contents = typical_contents(*form, s.model->lengths, info.vocab, info.rule.mask, random);
+      contents = typical_contents(*form, s.model->lengths, s.model->survival, info.vocab, info.rule.mask, random);
       answer = StandInAnswer::of_form(*form, contents, options.visibility == Visibility::kChain);
     }
     const PreviousAnswer earlier = earlier_of(form, contents, answer, s.persistence, random);

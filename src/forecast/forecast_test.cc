@@ -47,7 +47,7 @@ TEST(TypicalContents, AreLegalAnswersOfTheForm) {
     const Form form = random_graph(r, true);
     std::vector<int32_t> budgets;
     for (const Field& f : form.fields()) budgets.push_back(f.budget);
-    const Contents contents = typical_contents(form, Lengths(budgets), kVocab, TokenId{1}, r);
+    const Contents contents = typical_contents(form, Lengths(budgets), Survival(), kVocab, TokenId{1}, r);
     const auto back = split_answer(form, assemble(form, contents));
     ASSERT_TRUE(back) << n;
     EXPECT_EQ(*back, contents) << n;
@@ -68,7 +68,7 @@ TEST(TypicalContents, OfACompactFormTakeTheSameLawsAndCounts) {
       EXPECT_EQ(small->form.fields()[f].end.has_value(), form.fields()[f].end.has_value());
     }
     PhiloxStream draws(n, 6);
-    const Contents c = typical_contents(small->form, Lengths(), small->vocab, TokenId{small->vocab - 1}, draws);
+    const Contents c = typical_contents(small->form, Lengths(), Survival(), small->vocab, TokenId{small->vocab - 1}, draws);
     EXPECT_TRUE(split_answer(small->form, assemble(small->form, c))) << n;
   }
 }
@@ -80,9 +80,35 @@ TEST(TypicalContents, AreAsLongAsCalibrationSaw) {
   lengths.add(1, 2, 1);
   PhiloxStream r(1, 1);
   for (int n = 0; n < 20; ++n) {
-    const Contents c = typical_contents(form, lengths, 64, TokenId{63}, r);
+    const Contents c = typical_contents(form, lengths, Survival(), 64, TokenId{63}, r);
     EXPECT_EQ(c[0].size(), 7U);
     EXPECT_EQ(c[1].size(), 2U);
+  }
+}
+
+/// Text that is padded to its budget: what it says before the padding is drafted and tested, and the padding's first token.
+TEST(TypicalContents, SayAsMuchBeforeTheirPaddingAsWasTested) {
+  constexpr TokenId kNull{9};
+  Form::Parts p{.name = "padded", .section_names = {"all"}};
+  p.pieces = {FixedRun{{{5}}, 0}, FieldRef{0}, FixedRun{{{8}}, 0}};
+  std::vector<TokenRules::State> states(2);
+  states[0].any = true;
+  states[0].edges = {{kNull, 1}};
+  states[1].edges = {{kNull, 1}};
+  p.fields = {Field{.name = "a", .budget = 20, .rules = TokenRules(std::move(states))}};
+  const Form form = *Form::make(std::move(p));
+  Lengths lengths(std::vector<int32_t>{20});
+  lengths.add(0, 20, 10);
+  Survival survival(1);
+  survival.add({.field = 0, .top = 3}, {60, 80});
+  PhiloxStream r(1, 1);
+  for (const bool calibrated : {true, false}) {
+    const Contents c =
+        typical_contents(form, calibrated ? lengths : Lengths(), calibrated ? survival : Survival(), 64, TokenId{63}, r);
+    ASSERT_EQ(c[0].size(), 20U);
+    EXPECT_EQ(std::count(c[0].begin(), c[0].end(), kNull),
+              calibrated ? 13 : 6);  // 80 tests in 10 answers; seven tenths of the budget
+    EXPECT_TRUE(std::is_sorted(c[0].begin(), c[0].end(), [&](TokenId a, TokenId b) { return a != kNull && b == kNull; }));
   }
 }
 
@@ -222,6 +248,20 @@ TEST(Automatic, LeavesACandidateWhoseAnswersTakeMoreThanWasExpected) {
   EXPECT_NE(a->best().name, first) << a->why();
   EXPECT_GT(answers, 0);
   EXPECT_NE(a->why().find(first), std::string::npos);
+}
+
+TEST(Automatic, LearnsWhatAnEarlierAnswerIsWorth) {
+  const Form form = two_fields(false);
+  DraftLengthModel model = DraftLengthModel::uninformed(costs(4, 1), &form);
+  sure(model.survival, 30000, 100000);
+  ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model};
+  auto a = AutomaticChoice::make(s, true, {});
+  ASSERT_TRUE(a) << a.error().message;
+  const auto drafts_from_earlier = [&] { return std::holds_alternative<PreviousSpec>(a->best().method.drafter); };
+  ASSERT_TRUE(a->persist(0.02));
+  EXPECT_FALSE(drafts_from_earlier()) << a->why();
+  ASSERT_TRUE(a->persist(0.99));
+  EXPECT_TRUE(drafts_from_earlier()) << a->why();
 }
 
 TEST(Automatic, EveryCandidateIsExactAndAModelWithoutAMaskHasNoneThatNeedsOne) {

@@ -27,8 +27,9 @@ class Walk {
     }
   }
 
-  /// A legal content of `length` tokens, or of the nearest length that there is.
-  std::vector<TokenId> content(int32_t length) {
+  /// A legal content of `length` tokens, or of the nearest length that there is; free text goes over to its padding behind `said` of them.
+  std::vector<TokenId> content(int32_t length, int32_t said) {
+    said_ = said;
     lay_ends(field_.budget);
     for (int32_t off = 0; off <= field_.budget; ++off)
       for (const int32_t n : {length - off, length + off})
@@ -85,7 +86,10 @@ class Walk {
       std::vector<TokenRules::Edge> ways;
       for (const auto& e : here.edges)
         if (plain(e.id) && ends_in(static_cast<size_t>(e.next), left - 1, n)) ways.push_back(e);
-      if (here.any && ends_in(static_cast<size_t>(here.any_next), left - 1, n)) ways.push_back({any_token(here), here.any_next});
+      if (here.any && ends_in(static_cast<size_t>(here.any_next), left - 1, n)) {
+        if (n - left < said_) ways.clear();
+        if (ways.empty()) ways.push_back({any_token(here), here.any_next});
+      }
       const auto& way = ways[random_.below(static_cast<uint32_t>(ways.size()))];
       out.push_back(way.id);
       s = static_cast<size_t>(way.next);
@@ -98,13 +102,14 @@ class Walk {
   TokenId mask_;
   PhiloxStream& random_;
   std::vector<TokenRules::State> states_;
+  int32_t said_ = 0;
   std::vector<uint8_t> short_, full_;  // by tokens left and state
 };
 
 class Maker {
  public:
-  Maker(const Form& form, const Lengths& lengths, int32_t vocab, TokenId mask, PhiloxStream& random)
-      : form_(form), lengths_(lengths), vocab_(vocab), mask_(mask), random_(random) {}
+  Maker(const Form& form, const Lengths& lengths, const Survival& survival, int32_t vocab, TokenId mask, PhiloxStream& random)
+      : form_(form), lengths_(lengths), survival_(survival), vocab_(vocab), mask_(mask), random_(random) {}
 
   Contents make() {
     Contents out;
@@ -124,7 +129,7 @@ class Maker {
     const bool enumeration = has_instances(f);
     const int32_t count = enumeration ? instances_drawn(f) : 0;
     if (enumeration && count == 0) return x.placeholder;
-    std::vector<TokenId> out = Walk(x, vocab_, mask_, random_).content(length_drawn(f));
+    std::vector<TokenId> out = Walk(x, vocab_, mask_, random_).content(length_drawn(f), said_of(f));
     if (enumeration) separate(x, count, out);
     return out;
   }
@@ -153,6 +158,14 @@ class Maker {
     return all > 0 ? 1 - static_cast<double>(unused) / static_cast<double>(all) : kUnknown;
   }
   bool seen(int32_t f) const { return f < lengths_.fields(); }
+  /// Every token of a text is drafted and tested, or comes of a test that failed; so is the first of its padding, and the rest is forced.
+  int32_t said_of(int32_t f) const {
+    int64_t answers = 0, tested = 0;
+    for (size_t n = 0; seen(f) && n < lengths_.counts(f).size(); ++n) answers += lengths_.counts(f)[n];
+    survival_.for_each([&](const Survival::Cell& c, const Survival::Count& n) { tested += c.field == f ? n.tested : 0; });
+    if (answers == 0 || tested == 0) return static_cast<int32_t>(std::lround(kUsualFill * field(f).budget));
+    return std::max(1, static_cast<int32_t>(std::lround(static_cast<double>(tested) / static_cast<double>(answers))) - 1);
+  }
 
   /// One of the lengths that were seen, as often as they were; of an instance, those of its placeholder left out.
   int32_t length_drawn(int32_t f) {
@@ -182,6 +195,7 @@ class Maker {
 
   const Form& form_;
   const Lengths& lengths_;
+  const Survival& survival_;
   int32_t vocab_;
   TokenId mask_;
   PhiloxStream& random_;
@@ -251,8 +265,9 @@ Result<CompactForm> compact(const Form& form) {
   return CompactForm{std::move(small), ranks.size() + kSpareIds};
 }
 
-Contents typical_contents(const Form& form, const Lengths& lengths, int32_t vocab, TokenId mask, PhiloxStream& random) {
-  return Maker(form, lengths, vocab, mask, random).make();
+Contents typical_contents(const Form& form, const Lengths& lengths, const Survival& survival, int32_t vocab, TokenId mask,
+                          PhiloxStream& random) {
+  return Maker(form, lengths, survival, vocab, mask, random).make();
 }
 
 }  // namespace slip

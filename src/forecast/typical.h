@@ -20,7 +20,9 @@ Result<CompactForm> compact(const Form& form);
 using Contents = std::vector<std::vector<TokenId>>;  // by field of the form
 
 /// `lengths`: of a form with as many fields; where a field was never seen it gets seven tenths of its budget, or all where it has no END.
-/// Ids below `vocab`, never `mask`.
-Contents typical_contents(const Form& form, const Lengths& lengths, int32_t vocab, TokenId mask, PhiloxStream& random);
+/// Text that is padded to its budget says as much before its padding as `survival` has tests of it in an answer. Ids below `vocab`, never
+/// `mask`.
+Contents typical_contents(const Form& form, const Lengths& lengths, const Survival& survival, int32_t vocab, TokenId mask,
+                          PhiloxStream& random);
 
 }  // namespace slip

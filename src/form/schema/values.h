@@ -38,6 +38,10 @@ Status check_instances(const Form& form, std::span<const std::vector<TokenId>> c
 /// something follows the end.
 Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::span<const TokenId> answer);
 
+/// The contents of the fields of an answer's text, as answer_text writes it, each in the tokens that it would be written with from its value.
+/// kUnsupported for forms whose shape depends on values. kBadInput for any other text.
+Result<std::vector<std::vector<TokenId>>> split_text(const CompiledForm& form, std::string_view text, const Tokenizer& tokenizer);
+
 Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const FieldValue> values, const Tokenizer& tokenizer);
 Result<std::vector<FieldValue>> parse(const CompiledForm& form, std::span<const TokenId> answer, const Tokenizer& tokenizer);
 /// The answer as text, NULL stripped.

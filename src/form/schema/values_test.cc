@@ -24,6 +24,13 @@ CompiledForm toy(const Tokenizer& t, bool null) {
   return std::move(*form);
 }
 
+/// Of an answer as text: the contents that it was written from.
+void expect_split_again(const CompiledForm& form, std::span<const TokenId> answer, const Tokenizer& t) {
+  const auto contents = split_text(form, answer_text(form, answer, t), t);
+  ASSERT_TRUE(contents) << contents.error().message;
+  EXPECT_EQ(assemble(form.form, *contents), std::vector<TokenId>(answer.begin(), answer.end()));
+}
+
 std::vector<FieldValue> random_values(const CompiledForm& form, PhiloxStream& random) {
   std::vector<FieldValue> values;
   for (size_t i = 0; i < form.meanings.size(); ++i) {
@@ -59,6 +66,7 @@ void expect_round_trips(const CompiledForm& form, const Tokenizer& t, int trials
     const auto again = render(form, *back, t);
     ASSERT_TRUE(again);
     ASSERT_EQ(*again, *answer);
+    expect_split_again(form, *answer, t);
     const auto named = values_from_json(form.form, values_to_json(form.form, values));
     ASSERT_TRUE(named);
     ASSERT_EQ(*named, values);
