@@ -76,7 +76,8 @@ Result<Evaluated> evaluate_record(Engine& engine, const sim::Labels& labels, std
   SLIP_TRY(RecordMeasures m, measure_record(labels, answer, *engine.model().tokenizer()));
   m.decoder = settings.label.empty() ? settings.method.preset : settings.label;
   if (reasoning_ms > 0) {
-    const double before = answer.stages.encode_ms + answer.stages.form_ms + answer.decoded.statistics.ms.prefill;
+    const double before =
+        answer.stages.encode_ms + answer.stages.form_ms + answer.stages.choice_ms + answer.decoded.statistics.ms.prefill;
     m.set("ms_reasoning", std::max(0.0, reasoning_ms - before));
     m.set("ms_trajectory", std::max(0.0, answer.stages.total_ms - answer.stages.plan_ms - reasoning_ms));
   }
@@ -145,6 +146,9 @@ bool has_objects(const Evaluation& e) {
   return std::any_of(e.objects.begin(), e.objects.end(), [](const YesNoCounts& n) { return n.total() > 0; });
 }
 
+/// Did the records ask for actions of the next moment, which have no objects, no behaviour and no plan?
+bool of_actions(const Evaluation& e) { return e.measure("action_l1").has_value(); }
+
 void put_objects(const Evaluation& e, json::object& out) {
   json::object classes;
   bool above_prior = true;
@@ -176,15 +180,17 @@ void put_texts(const Evaluation& e, json::object& out) {
 json::object Evaluation::to_json() const {
   json::object out{{"records", records}, {"valid", share(valid, records)}};
   if (!chosen.empty()) out["chosen"] = json::value_from(chosen);
-  if (has_objects(*this) || texts.empty()) put_objects(*this, out);
+  if (has_objects(*this) || (texts.empty() && !of_actions(*this))) put_objects(*this, out);
   if (!texts.empty()) put_texts(*this, out);
   const auto per_record = [&](double ms) { return records ? ms / static_cast<double>(records) : 0.0; };
-  const json::object rest{{"longitudinal_accuracy", share(longitudinal_right, judged)},
-                          {"lateral_accuracy", share(lateral_right, judged)},
-                          {"all", subset_json(all)},
-                          {"pre_onset", subset_json(pre_onset)},
-                          {"infeasible", share(infeasible, records)},
-                          {"forwards_per_answer", share(forwards, records)},
+  if (!of_actions(*this)) {
+    out["longitudinal_accuracy"] = share(longitudinal_right, judged);
+    out["lateral_accuracy"] = share(lateral_right, judged);
+    out["all"] = subset_json(all);
+    out["pre_onset"] = subset_json(pre_onset);
+    out["infeasible"] = share(infeasible, records);
+  }
+  const json::object rest{{"forwards_per_answer", share(forwards, records)},
                           {"tokens_per_answer", share(tokens, records)},
                           {"acceptance", share(accepted, tested)},
                           {"decode_ms_per_answer", per_record(decode_ms)},
@@ -400,17 +406,11 @@ std::string comparison_csv(const Evaluations& all) {
   return out;
 }
 
-std::string evaluation_table(const Evaluation& e, const Method* method) {
-  const bool objects = has_objects(e) || e.texts.empty();
-  std::string out = method ? method->automatic ? automatic_line(e) : decoder_line(*method) : "";
-  out += fmt::format("records {}   valid answers {:.1f} %", e.records, 100 * share(e.valid, e.records));
-  if (objects) out += fmt::format("   macro F1 {:.3f} (always yes {:.3f})", macro_f1(e.objects), macro_always_yes_f1(e.objects));
-  out += "\n\n";
-  if (objects) out += objects_table(e);
-  if (objects && !e.texts.empty()) out += "\n";
-  if (!e.texts.empty()) out += texts_table(e);
-  out += fmt::format("\nbehaviour: longitudinal {:.1f} %, lateral {:.1f} % right\n\n", 100 * share(e.longitudinal_right, e.judged),
-                     100 * share(e.lateral_right, e.judged));
+namespace {
+
+std::string plan_table(const Evaluation& e) {
+  std::string out = fmt::format("\nbehaviour: longitudinal {:.1f} %, lateral {:.1f} % right\n\n",
+                                100 * share(e.longitudinal_right, e.judged), 100 * share(e.lateral_right, e.judged));
   out += fmt::format("{:<34} {:>8} {:>8} {:>8}   (metres, against the expert's future)\n", "plan", "ADE@3s", "ADE@5s", "FDE@5s");
   for (const auto& [name, s] :
        {std::pair<std::string, const Subset*>{"all", &e.all}, {"manoeuvre starts after t0", &e.pre_onset}}) {
@@ -422,6 +422,21 @@ std::string evaluation_table(const Evaluation& e, const Method* method) {
     line("constant velocity", s->constant_velocity);
     line("standing still", s->standing);
   }
+  return out;
+}
+
+}  // namespace
+
+std::string evaluation_table(const Evaluation& e, const Method* method) {
+  const bool objects = has_objects(e) || (e.texts.empty() && !of_actions(e));
+  std::string out = method ? method->automatic ? automatic_line(e) : decoder_line(*method) : "";
+  out += fmt::format("records {}   valid answers {:.1f} %", e.records, 100 * share(e.valid, e.records));
+  if (objects) out += fmt::format("   macro F1 {:.3f} (always yes {:.3f})", macro_f1(e.objects), macro_always_yes_f1(e.objects));
+  out += "\n\n";
+  if (objects) out += objects_table(e);
+  if (objects && !e.texts.empty()) out += "\n";
+  if (!e.texts.empty()) out += texts_table(e);
+  if (!of_actions(e)) out += plan_table(e);
   out += measures_lines(e);
   out += fmt::format(
       "\nforward passes per answer {:.1f}, tokens {:.1f}, accepted/tested {:.3f}, {:.1f} ms per answer ({:.1f} ms decoding)\n",

@@ -207,7 +207,13 @@ Result<RecordMeasures> measure_record(const sim::Labels& labels, const Answer& a
     std::vector<double> truth = action_of(labels, bins->count);
     for (double& a : truth) a = std::clamp(a, bins->low, bins->high);
     // An answer that is none counts as no acceleration at all.
-    measure_action(said ? *said : std::vector<double>(truth.size()), truth, out);
+    const std::vector<double> numbers = said ? *said : std::vector<double>(truth.size());
+    measure_action(numbers, truth, out);
+    int right = 0;
+    for (size_t i = 0; i < std::min(numbers.size(), truth.size()); ++i)
+      right += bins->number && bins->bin_holding(numbers[i]) == bins->bin_holding(truth[i]);
+    if (bins->number && !truth.empty())
+      out.set("action_bins_right", static_cast<double>(right) / static_cast<double>(truth.size()));
   } else {
     // An answer without a plan counts as standing still: leaving it out would reward not answering.
     const bool plan = answer.plan.fitted && answer.plan.fitted->points.size() == kPoints;
