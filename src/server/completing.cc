@@ -192,10 +192,7 @@ void Completing::end_stream(const slipstream::Answer& answer, const slipstream::
 
 void Completing::fail(const slipstream::Error& error, const slipstream::Served& served) {
   const bool late = served.fate == Fate::kLate;
-  if (late) app_.metrics_.missed_deadline();
-  if (served.fate == Fate::kFull || served.fate == Fate::kTooLate)
-    app_.metrics_.rejected(served.fate == Fate::kFull ? "full" : "deadline");
-  if (late || served.fate == Fate::kCancelled) app_.metrics_.cancelled(late ? "deadline" : "hang_up");
+  app_.metrics_.failed(served.fate);
   const Refusal refusal = refusal_of(error, served);
   const bool partial = late && request_.partial;
   if (!request_.stream || (!streaming_ && !partial)) {

@@ -110,7 +110,13 @@ void Metrics::rejected(const char* reason) {
 void Metrics::cancelled(const char* reason) {
   impl_->counter("requests_cancelled_total", "Requests that nobody waited for any more", {{"reason", reason}}).Increment();
 }
-void Metrics::missed_deadline() { impl_->deadline.Increment(); }
+void Metrics::failed(slipstream::Fate fate) {
+  using slipstream::Fate;
+  const bool late = fate == Fate::kLate;
+  if (late) impl_->deadline.Increment();
+  if (fate == Fate::kFull || fate == Fate::kTooLate) rejected(fate == Fate::kFull ? "full" : "deadline");
+  if (late || fate == Fate::kCancelled) cancelled(late ? "deadline" : "hang_up");
+}
 void Metrics::superseded() { impl_->frames.Increment(); }
 
 std::string Metrics::text(const slipstream::ServiceLoad* load) {

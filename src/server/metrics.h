@@ -19,7 +19,8 @@ class Metrics {
                 const char* finished_reason);
   void rejected(const char* reason);
   void cancelled(const char* reason);
-  void missed_deadline();
+  /// A request that was admitted, or could not be, has ended without an answer.
+  void failed(slipstream::Fate fate);
   void superseded();
   /// Prometheus' text, with what the service holds now.
   std::string text(const slipstream::ServiceLoad* load);

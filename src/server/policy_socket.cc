@@ -172,12 +172,12 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
                   true);
   }
   void received(std::string message, bool binary) override {
-    if (!binary) return socket_->send("observation: expected a binary message (msgpack), got text", false);
+    if (!binary) return refuse({}, "observation: expected a binary message (msgpack), got text");
     auto read = read_observation(message, app_.options().allowed.images);
-    if (!read) return socket_->send(read.error().message, false);
+    if (!read) return refuse({}, read.error().message);
     if (read->endpoint == "reset") return reset();
     if (!read->endpoint.empty() && read->endpoint != "infer")
-      return socket_->send("endpoint: expected infer or reset, got another", false);
+      return refuse(read->frame_id, "endpoint: expected infer or reset, got another");
     infer(std::move(*read));
   }
   void closed() override {
@@ -211,6 +211,15 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     }
     socket_->send("reset successful", false);
   }
+  /// openpi's clients take any text for an error. Who numbers his frames is told which one failed.
+  void tell_error(const Packed& frame_id, const std::string& why) {
+    if (frame_id.is_null()) return socket_->send(why, false);
+    socket_->send(pack({PackedMap{{{std::string("error")}, {why}}, {{std::string("frame_id")}, frame_id}}}), true);
+  }
+  void refuse(const Packed& frame_id, const std::string& why) {
+    app_.metrics().rejected("bad_request");
+    tell_error(frame_id, why);
+  }
   void tell_superseded(const Frame& frame) {
     app_.metrics().superseded();
     PackedMap told = {{{std::string("superseded")}, {true}}};
@@ -220,12 +229,12 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
   void infer(Observation o) {
     if (app_.draining()) return socket_->close("server: expected one that takes requests, got one that drains");
     slipstream::Request& r = o.request;
-    if (const std::string wrong = check_decoder_words(r.decoder); !wrong.empty()) return socket_->send("decoder: " + wrong, false);
+    if (const std::string wrong = check_decoder_words(r.decoder); !wrong.empty()) return refuse(o.frame_id, "decoder: " + wrong);
     const Allowed& allowed = app_.options().allowed;
     if (const auto at = allowed.forms.find(r.form); at != allowed.forms.end())
       r.form_schema = at->second;
     else if (r.form != "model" && r.form != "none" && !allowed.builtin.contains(r.form))
-      return socket_->send("form: expected one of GET /v1/forms, got another", false);
+      return refuse(o.frame_id, "form: expected one of GET /v1/forms, got another");
     if (r.decoder.preset.empty()) r.decoder = app_.options().decoder;
     const auto frame = std::make_shared<Frame>();
     r.cancel = frame->cancel;
@@ -267,8 +276,8 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
   void tell(const Frame& frame, slipstream::Result<slipstream::Answer>& answer, const slipstream::Served& served) {
     if (frame.superseded) return tell_superseded(frame);
     if (!answer) {
-      if (served.fate == slipstream::Fate::kLate) app_.metrics().missed_deadline();
-      return socket_->send(answer.error().message, false);
+      app_.metrics().failed(served.fate);
+      return tell_error(frame.id, answer.error().message);
     }
     app_.metrics().answered(*answer, served, 0, "stop");
     socket_->send(pack_actions(*answer, frame.id, served.run_ms, prev_total_ms_), true);
