@@ -195,7 +195,9 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   k.form = form;
   k.model = known_acceptance(engine, f, *costs_, k.calibrated);
   k.shared = k.model;
-  k.shared.pass = share_of(*costs_, level);
+  k.rollouts = std::max(1, request.rollouts);
+  const int32_t sharing = level * k.rollouts;  // rollouts go through their passes together
+  k.shared.pass = share_of(*costs_, sharing);
   const LmInfo& info = engine.model().lm().info();
   const auto fits = [&](const Method& m) {
     const FormSize size{f ? f->length() : 0, f ? static_cast<int64_t>(f->fields().size()) : 0};
@@ -208,7 +210,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
                      .prompt_rows = static_cast<int32_t>(prompt.inputs.size()),
                      .model = &k.shared,
                      .calibrated = k.calibrated,
-                     .shared = level > 1,
+                     .shared = sharing > 1,
                      .cancel = context.cancel};
   s.text_tokens = std::min(s.text_tokens, options.limit);
   SLIP_TRY(k.choice, AutomaticChoice::make(s, earlier, fits));
@@ -255,7 +257,7 @@ void Automatic::ran(KindOfRequest& kind, const Decoded& answer, const PreviousAn
       const double weight = std::max(kNewestFrame, 1 / (kGuessedFrames + 1 + static_cast<double>(kind.frames++)));
       kind.persistence += weight * (std::min(*kept, kMostPersistence) - kind.persistence);
     }
-  kind.choice->ran(s, rows);
+  if (kind.rollouts == 1) kind.choice->ran(s, rows);  // of several, how many rows were whose is not told
   if (!alone || !costs_) return;
   const double took = s.ms.prefill + s.ms.draft + s.ms.verify, priced = priced_ms(s, *costs_, rows);
   if (costs_from_ != "kept from an earlier run" || (took < kOff * priced && priced < kOff * took)) return;

@@ -28,6 +28,7 @@ struct KindOfRequest {
   /// Share of an earlier answer's fields (free text: tokens) that its next answer says too: as seen, and what the choice goes by.
   double persistence = ForecastSettings{}.persistence, chosen_at = persistence;
   int64_t frames = 0;  // that were seen
+  int32_t rollouts = 1;
 };
 
 class Automatic {
