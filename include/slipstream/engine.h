@@ -118,7 +118,7 @@ struct PassShared {
 
 /// What a Service holds now, and what it has counted since its start.
 struct ServiceLoad {
-  int32_t running = 0, waiting = 0;
+  int32_t running = 0, waiting = 0, room = 0;         // room: that may run or wait in all
   int32_t pages = 0, pages_held = 0, pages_kept = 0;  // of the key/value cache, 16 rows each
   int64_t prompt_rows = 0, prompt_rows_found = 0;     // looked for among kept prompts, found there
   int64_t images = 0, images_found = 0;               // among kept features

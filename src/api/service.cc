@@ -296,7 +296,7 @@ std::string Service::token_bytes(int32_t id) const {
 
 ServiceLoad Service::load() const {
   const slip::ServiceLoad l = impl_->service->load();
-  return {l.running,     l.waiting,           l.pages,  l.pages_held,   l.pages_kept,
+  return {l.running,     l.waiting,           l.room,   l.pages,        l.pages_held, l.pages_kept,
           l.prompt_rows, l.prompt_rows_found, l.images, l.images_found, l.passes};
 }
 

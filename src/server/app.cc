@@ -58,6 +58,14 @@ void App::serve(slipstream::Service& service) {
   service_ = &service;
 }
 
+namespace {
+
+bool is_question(const HttpRequest& r) {
+  return r.method == "POST" && (r.path == "/v1/chat/completions" || r.path == "/v1/completions");
+}
+
+}  // namespace
+
 std::shared_ptr<void> App::take_place(const std::string& key, int32_t most) {
   const std::lock_guard lock(mutex_);
   if (const auto at = by_key_.find(key); most > 0 && at != by_key_.end() && at->second >= most) return nullptr;
@@ -151,11 +159,13 @@ bool App::is_proper(const HttpRequest& head, HttpReply& refusal) {
   return false;
 }
 
-/// A full server says so before it reads pictures that it has no room for.
+/// A full server says so before it reads pictures that it has no room for; what its workers still have to read takes room too.
 bool App::has_room(const HttpRequest& head, HttpReply& refusal) {
   slipstream::Service* const s = service_;
-  if (!s || head.method != "POST" || (head.path != "/v1/chat/completions" && head.path != "/v1/completions")) return true;
-  const slipstream::Served outlook = s->outlook({}, {});
+  if (!s || !is_question(head)) return true;
+  slipstream::Served outlook = s->outlook({}, {});
+  const slipstream::ServiceLoad load = s->load();
+  if (load.running + load.waiting + with_readers_ >= load.room) outlook.fate = slipstream::Fate::kFull;
   if (outlook.fate != slipstream::Fate::kFull) return true;
   metrics_.rejected("full");
   refusal = refuse(
@@ -164,6 +174,10 @@ bool App::has_room(const HttpRequest& head, HttpReply& refusal) {
 }
 
 bool App::handle_now(const HttpRequest& r, HttpReply& reply) {
+  if (is_question(r)) {
+    if (!has_room(r, reply)) return true;
+    ++with_readers_;
+  }
   if (r.method != "GET" && r.method != "HEAD") return false;
   if (r.path == "/livez") {
     reply = json_reply({{"status", "ok"}});
@@ -195,7 +209,9 @@ bool App::handle_now(const HttpRequest& r, HttpReply& reply) {
 void App::handle(std::shared_ptr<Exchange> exchange) {
   const HttpRequest& r = exchange->request();
   ++under_way_;
-  const std::unique_ptr<std::atomic<int>, void (*)(std::atomic<int>*)> busy(&under_way_, [](std::atomic<int>* n) { --*n; });
+  using Counted = std::unique_ptr<std::atomic<int>, void (*)(std::atomic<int>*)>;
+  const auto gone = [](std::atomic<int>* n) { --*n; };
+  const Counted busy(&under_way_, gone), read(is_question(r) ? &with_readers_ : nullptr, gone);
   try {
     if (r.method == "POST" && r.path == "/v1/chat/completions") return complete(exchange, true);
     if (r.method == "POST" && r.path == "/v1/completions") return complete(exchange, false);

@@ -70,7 +70,7 @@ class App final : public Application {
   Sessions sessions_;
   std::atomic<slipstream::Service*> service_{nullptr};
   std::atomic<bool> draining_{false};
-  std::atomic<int> under_way_{0};
+  std::atomic<int> under_way_{0}, with_readers_{0};  // with_readers_: questions that wait for a worker, or that one reads
   std::mutex mutex_;
   std::map<std::string, int32_t> by_key_;
 };

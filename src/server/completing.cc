@@ -101,7 +101,10 @@ void Completing::start() {
   if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - ms_since(begun_));
   const slipstream::Served outlook = app_.service()->outlook(r, terms);
   if (outlook.fate == Fate::kFull || outlook.fate == Fate::kTooLate)
-    return refuse(refusal_of({ErrorKind::kResource, "admit: expected room for a further request, got a full server"}, outlook),
+    return refuse(refusal_of({ErrorKind::kResource, outlook.fate == Fate::kFull
+                                                        ? "admit: expected room for a further request, got a full server"
+                                                        : "admit: expected a deadline that can be met, got one before that"},
+                             outlook),
                   outlook.fate == Fate::kFull ? "full" : "deadline");
   const auto decoding = Clock::now();
   if (const auto wrong = decode_images(request_, app_.options_.allowed.images)) return refuse(*wrong, "bad_request");

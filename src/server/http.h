@@ -5,6 +5,7 @@
 // Limits: a request's head must be there within 10 s and within 16 KiB, its body within `body_bytes`; a connection that sends or takes
 // nothing for `idle_s` is closed. Who hangs up is noticed at once: the exchange's token is cancelled.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -22,6 +23,7 @@ struct HttpRequest {
   std::string method, path, query;            // path: without the query, percent-decoding left to whoever needs it
   std::map<std::string, std::string> header;  // names in lower case
   std::string body;
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // when its head was read
   std::string_view field(const std::string& name) const {
     const auto at = header.find(name);
     return at == header.end() ? std::string_view() : std::string_view(at->second);

@@ -114,7 +114,9 @@ void Service::submit(Ask ask) {
 
 ServiceLoad Service::load() const {
   const std::lock_guard lock(mutex_);
-  return load_;
+  ServiceLoad load = load_;
+  load.room = options_.most_running + options_.most_waiting;
+  return load;
 }
 
 void Service::work() {

@@ -54,7 +54,7 @@ struct PassTold {
 };
 
 struct ServiceLoad {
-  int32_t running = 0, waiting = 0;
+  int32_t running = 0, waiting = 0, room = 0;  // room: that may run or wait in all
   int32_t pages = 0, pages_held = 0, pages_kept = 0;
   int64_t prompt_rows = 0, prompt_rows_found = 0;  // looked for in kept pages, found there
   int64_t images = 0, images_found = 0;

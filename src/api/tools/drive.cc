@@ -109,7 +109,7 @@ class Planners {
   /// "scaffold-spec", with what differs from the preset: "draft-model relaxed:2".
   static std::string name_of(const slipstream::DecoderChoice& c, const Method& method) {
     std::string out = method.preset;
-    for (const std::string* part : {&c.schedule, &c.verifier, &c.width})
+    for (const std::string* part : {&c.schedule, &c.drafter, &c.verifier, &c.width})
       if (!part->empty()) out += " " + *part;
     return out;
   }
