@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The server's promises, checked from outside: checks.py BINARY MODEL [--long] [NAME...]. Each check prints a line; exit 1 if any fails."""
-import base64, json, os, shutil, socket, struct, subprocess, sys, tempfile, threading, time
+"""The server's promises, checked from outside: checks.py BINARY MODEL [--long] [NAME...]. A name chooses a check; without one all run.
+Each prints a line, and a last one counts them: exit 1 if any fails, 77 if all that was asked for was skipped."""
+import base64, json, os, shutil, socket, statistics, struct, subprocess, sys, tempfile, threading, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from asking import KINDS, expect, scene, wanted, with_decoder
 from client import Client, Server, WebSocket, floats, pack, unpack
+from load import load, told
+from pressure import Overload, SlowHead
 from storm import Storm
 
 args = [a for a in sys.argv[1:] if a != "--long"]
@@ -22,6 +25,10 @@ def check(f):
 def timed(f):
     """A check by the clock, which a busy machine fails: with --long, or by its name."""
     return check(f) if LONG or f.__name__ in NAMES else f
+
+
+class Skipped(Exception):
+    """A check that needs what this machine has not."""
 
 
 @check
@@ -84,15 +91,17 @@ def hang_ups_leave_nothing_behind(server):
         c.request("POST", "/v1/chat/completions", json.dumps({**with_decoder(body, "ar"), "stream": i % 2 == 0}), {"Content-Type": "application/json"})
         time.sleep(0.002 * (i % 5))
         c.close()
+    begin = time.time()
     bystander.join()
     expect(results == [want], "a bystander's bytes")
-    expect(server.wait_idle(1.0 if LONG else 60), "at once nothing runs and no slot is held")
+    expect(server.wait_idle(0.1 if LONG else 60), "at once nothing runs and no slot is held")
+    took = time.time() - begin
+    time.sleep(0.2)  # a request that was still being read would begin now
+    expect(server.wait_idle(0.1 if LONG else 60), "and nothing begins afterwards")
+    print(f"    {n} hang-ups, idle {took * 1e3:.1f} ms after the last, the bystander's answer included", flush=True)
 
 
-@check
-def hostile_requests_get_4xx(server):
-    slow = socket.create_connection(("127.0.0.1", server.port))
-    slow.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
+def hostile_bodies():
     png = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBBBBB", 13, b"IHDR", 100000, 100000, 8, 2, 0, 0, 0) + b"\0\0\0\0"
     image = lambda url: {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]}
     form = lambda name: {"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"name": name}}}
@@ -100,62 +109,94 @@ def hostile_requests_get_4xx(server):
     for _ in range(200):
         deep = {"type": "object", "properties": {"a": deep}}
     nested = {"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"name": "d", "schema": deep}}}
-    bad = [image("data:image/png;base64," + base64.b64encode(png).decode()), image("http://169.254.169.254/latest/meta-data"), image("file:///etc/passwd"),
-           form("../../etc/passwd"), form("/etc/passwd"), form("x.json"), nested, {"messages": "x"}, {"prompt": "x"}, b"{", b"\xff\xfe", b"[" * 100000,
-           {"messages": [{"role": "user", "content": "x"}], "slipstream": {"drafter": "previous:/etc/passwd"}},
-           {"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}, {"messages": [{"role": "user", "content": "x"}], "nonsense": 1}]
-    slowest = 0
-    for body in bad:
-        status, _, data = server.post("/v1/chat/completions", body)
-        expect(400 <= status < 500, f"{str(body)[:80]}: {status}")
-        expect("message" in json.loads(data)["error"], "an error body as OpenAI's")
-        begin = time.time()
-        expect(server.get("/livez")[0] == 200, "it lives")
-        slowest = max(slowest, time.time() - begin)
-    status, _, _ = server.post("/v1/chat/completions", b"x" * (33 << 20))
-    expect(status == 413, f"33 MiB: {status}")
-    expect(server.get("/nowhere")[0] == 404 and server.get("/../../etc/passwd")[0] == 404, "no file leaves")
-    expect(not LONG or slowest < 0.5, f"/livez took {slowest:.3f} s")  # by the clock, which a busy machine fails
-    if LONG:
-        slow.settimeout(15)
-        expect(slow.recv(100) == b"", "slow headers are cut off")
-    slow.close()
+    return [image("data:image/png;base64," + base64.b64encode(png).decode()), image("http://169.254.169.254/latest/meta-data"), image("file:///etc/passwd"),
+            form("../../etc/passwd"), form("/etc/passwd"), form("x.json"), nested, {"messages": "x"}, {"prompt": "x"}, b"{", b"\xff\xfe", b"[" * 100000,
+            {"messages": [{"role": "user", "content": "x"}], "slipstream": {"drafter": "previous:/etc/passwd"}},
+            {"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}, {"messages": [{"role": "user", "content": "x"}], "nonsense": 1}]
+
+
+@check
+def hostile_requests_get_4xx(server):
+    """While another process asks /livez all the time: always 200, and in the long run within 100 ms each."""
+    seconds, attackers = (10, 4) if LONG else (1, 2)
+    lives = load(server.port, 1, seconds, 0.005, path="/livez")
+    end = time.time() + seconds
+    rounds, wrong = [], []
+
+    def attack():
+        first = True
+        while first or time.time() < end:
+            for body in hostile_bodies():
+                status, _, data = server.post("/v1/chat/completions", body)
+                if not 400 <= status < 500 or "message" not in json.loads(data)["error"]:
+                    wrong.append(f"{str(body)[:80]}: {status} {data[:80]}")
+            status, _, _ = server.post("/v1/chat/completions", b"x" * (33 << 20))
+            if status != 413 or server.get("/nowhere")[0] != 404 or server.get("/../../etc/passwd")[0] != 404:
+                wrong.append(f"33 MiB: {status}, or a file that leaves")
+            first = False
+            rounds.append(1)
+
+    threads = [threading.Thread(target=attack) for _ in range(attackers)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    alive = told(lives)
+    expect(not wrong and len(rounds) >= attackers, f"each is refused with 4xx and an error body as OpenAI's: {wrong[:3]}")
+    expect(set(alive["ms"]) == {200} and not alive["lost"], f"/livez answers throughout: {alive}")
+    ms = alive["ms"][200]
+    print(f"    {len(rounds)} rounds of {len(hostile_bodies()) + 3} attacks, {len(ms)} x /livez, the slowest {ms[-1]:.1f} ms", flush=True)
+    expect(not LONG or ms[-1] < 100, f"/livez took {ms[-1]:.1f} ms")
+
+
+def is_sanitized():
+    """Sanitizers keep what was freed for a while: memory grows."""
+    with open(BINARY, "rb") as f:
+        program = f.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 @check
 def overload_is_refused_at_once(server_unused):
-    seconds, clients = (20, 256) if LONG else (2, 64)
-    with Server(BINARY, MODEL, "--running", "8", "--waiting", "8") as server:
-        body, _ = scene(server)
+    """By counts alone: nothing but answers and refusals that say when to come again; and of four waves of them the last two take no more memory, and
+    leave no more behind, than the first two did and a quarter."""
+    seconds, connections, room = (20, 256, "8") if LONG else (2, 32, "3")
+    with Server(BINARY, MODEL, "--running", room, "--waiting", room) as server:
+        body = with_decoder(scene(server)[0], "ar")  # which takes far longer to answer than to read: the queue is full on any machine
         for _ in range(4):
             server.chat(body)
-        end = time.time() + seconds
-        seen, refused, answered = {}, [], []
-        lock = threading.Lock()
+        peaks, rests = [], []
+        for _ in range(4):
+            wave = Overload(server, body, connections, seconds / 4)
+            expect(wave.counts().keys() == {200, 503}, f"answers and refusals: {wave.counts()}")
+            expect(wave.lost == 0 and wave.without_retry_after == 0, f"{wave.lost} lost, {wave.without_retry_after} refusals without Retry-After")
+            expect(server.wait_idle(), "idle afterwards")
+            peaks.append(wave.peak_kb)
+            rests.append(server.rest_kb())
+            print(f"    {wave}, {rests[-1] >> 10} MB afterwards", flush=True)
+        for kb, what in ((peaks, "the most memory of each wave"), (rests, "what each leaves")):
+            expect(is_sanitized() or max(kb[2:]) <= 1.25 * max(kb[:2]), f"{what} to be flat, got {kb} kB")
 
-        def client():
-            while time.time() < end:
-                begin = time.time()
-                status, answer, headers = server.chat(body)
-                took = time.time() - begin
-                with lock:
-                    seen[status] = seen.get(status, 0) + 1
-                    if status == 503:
-                        refused.append(took)
-                        expect("retry-after" in headers, "Retry-After")
-                    if status == 200:
-                        answered.append(took)
-                if status == 503:
-                    time.sleep(0.05)
 
-        before = server.memory_kb()
-        threads = [threading.Thread(target=client) for _ in range(clients)]
-        [t.start() for t in threads]
-        [t.join() for t in threads]
-        expect(set(seen) <= {200, 503} and seen.get(200) and seen.get(503), f"{seen}")
-        expect(server.wait_idle(), "idle afterwards")
-        refused.sort()
-        print(f"    {seen}, refusal p50 {refused[len(refused) // 2] * 1e3:.1f} ms, memory {before >> 10} -> {server.memory_kb() >> 10} MB", flush=True)
+@timed
+def refusals_are_quick_and_deadlines_kept(server_unused):
+    """99 of 100 refusals come within 50 ms, and 99 of 100 answers within the deadline: first for texts, then for three pictures each."""
+    deadline_ms, refusal_ms = 2000, 50
+    wrong = []
+    with Server(BINARY, MODEL, "--running", "8", "--waiting", "8") as server:
+        pictures, _ = scene(server)
+        text = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 100, "slipstream": {"decoder": "ar"}}
+        for name, body in (("texts", text), ("pictures", pictures)):
+            body["slipstream"]["deadline_ms"] = deadline_ms
+            for _ in range(4):
+                server.chat(body)
+            crowd = Overload(server, body, 256, 20 if LONG else 4)
+            print(f"    {name}: {crowd}", flush=True)
+            expect(crowd.lost == 0 and crowd.without_retry_after == 0 and {200, 503} <= crowd.counts().keys() <= {200, 503, 504}, f"{crowd}")
+            late = len(crowd.ms.get(504, [])) + sum(ms > deadline_ms for ms in crowd.ms[200])
+            if crowd.p99(503) > refusal_ms:
+                wrong.append(f"{name}: refusals within {refusal_ms} ms, got {crowd.p99(503):.0f} ms at p99")
+            if late > 0.01 * (len(crowd.ms[200]) + len(crowd.ms.get(504, []))):
+                wrong.append(f"{name}: what is admitted ends within {deadline_ms} ms, {late} did not")
+    expect(not wrong, "; ".join(wrong))
 
 
 @check
@@ -227,12 +268,15 @@ def fields_at(fields, name):
     return at
 
 
-@check
-def openpi_frames(server):
-    _, s = scene(server)
+def observation_of(s):
     raw = [base64.b64decode(u.split(",", 1)[1]) for u in s["images"]]
     history = {b"__ndarray__": True, b"data": struct.pack("<112f", *[x for row in s["ego"]["history"] for x in row]), b"dtype": "<f4", b"shape": [16, 7]}
-    observation = {"images": raw, "ego": {"intent": s["ego"]["intent"], "history": history}}
+    return {"images": raw, "ego": {"intent": s["ego"]["intent"], "history": history}}
+
+
+@check
+def openpi_frames(server):
+    observation = observation_of(scene(server)[1])
     ws = WebSocket(server.port)
     expect(ws.status == 101, f"upgrade: {ws.status}")
     expect(unpack(ws.receive())["server"] == "slipstream", "metadata first")
@@ -266,33 +310,91 @@ def openpi_frames(server):
     print(f"    {frames} frames, {answered} answered, {superseded} superseded", flush=True)
 
 
-def largest_gap(budget):
-    """Of a stream beside long prompts, in seconds: the quietest of some turns, for the machine is shared."""
-    gaps = []
+@check
+def earlier_answers_change_no_byte(server):
+    """Six scenes, the first one twice: sessions whose last answer drafts, and the same with a reset before every frame, write what requests without a
+    past write. Decoders that are named always take the last answer; `auto` where it expects to win by it."""
+    graph = json.loads(server.get("/props")[1])["visibility"] == "graph"
+    frames = [scene(server, 900000017 + max(0, i - 1)) for i in range(7)]
+    by_auto = 0
+    for decoder in ("fields-spec" if graph else "scaffold-spec", "ar", "auto"):
+        text_of = lambda answer: answer["choices"][0]["message"]["content"]
+        want = [text_of(server.chat(with_decoder(body, decoder))[1]) for body, _ in frames]
+        expect(len(set(want)) >= 4, "scenes that differ")
+        for i, (body, _) in enumerate(frames):
+            asked = with_decoder(body, decoder)
+            asked["slipstream"]["session"] = f"earlier {decoder}"
+            answer = server.chat(asked)[1]
+            expect(text_of(answer) == want[i], f"{decoder}, frame {i} of a session: other bytes")
+            drafted = answer["slipstream"]["decoder"]["drafter"].startswith("previous")
+            by_auto += decoder == "auto" and drafted
+            expect(decoder == "auto" or drafted == (i > 0), f"{decoder}, frame {i}: drafted by {answer['slipstream']['decoder']['drafter']}")
+        for reset in (False, True):
+            before = server.metric("spec_decode_num_accepted_tokens_total")
+            ws = WebSocket(server.port)
+            ws.receive()
+            for i, (_, s) in enumerate(frames):
+                if reset:
+                    ws.send(pack({"endpoint": "reset"}))
+                    expect(ws.receive() == "reset successful", "reset")
+                ws.send(pack({**observation_of(s), "decoder": decoder, "frame_id": i}))
+                reply = ws.receive()
+                reply = unpack(reply) if isinstance(reply, bytes) else {"error": reply}
+                expect("error" not in reply, f"{decoder}: {reply}")
+                expect(reply["frame_id"] == i and reply["text"] == want[i], f"{decoder}, frame {i}, reset {reset}: other bytes")
+            ws.close()
+            held = server.metric("spec_decode_num_accepted_tokens_total") - before
+            expect(decoder != "ar" or (held == 0) == reset, f"ar, reset {reset}: {held} tokens of the last answer held")
+    print(f"    {3 * 3 * len(frames)} frames equal; auto let the last answer draft in {by_auto} of {len(frames)}", flush=True)
+
+
+def stream_beside_prompts(server, name, prompts):
+    """A stream of text, a token a pass, and long prompts that come when it has begun: when each token came, and between which of them each prompt ran."""
+    tokens, spans = [], []
+
+    def prompt(k):
+        begin = len(tokens)
+        status = server.post("/v1/completions", {"prompt": f"{name} {k} " + "go " * 900, "max_tokens": 1, "slipstream": {"decoder": "ar"}})[0]
+        spans.append((status, begin, len(tokens)))
+
+    threads = [threading.Thread(target=prompt, args=(k,)) for k in range(prompts)]
+    ask = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 250, "slipstream": {"decoder": "ar"}}
+    for e in server.events(ask, stream_options={"include_fields": True}):
+        if e != "[DONE]" and e.get("slipstream", {}).get("event") == "pass":
+            tokens.append(time.monotonic())
+            if len(tokens) == 20:
+                [t.start() for t in threads]
+    [t.join() for t in threads]
+    expect(len(tokens) > 100 and all(status == 200 for status, _, _ in spans), f"{len(tokens)} tokens, {spans}")
+    return tokens, spans
+
+
+@check
+def a_stream_goes_on_beside_a_prompt(server_unused):
+    """By counts: with the least budget a prompt of 900 rows takes at least fourteen passes, and a stream has a token in each of them."""
+    with Server(BINARY, MODEL, "--pass-budget", "1") as server:
+        tokens, spans = stream_beside_prompts(server, "count", 1)
+        beside = spans[0][2] - spans[0][1]
+        print(f"    {beside} tokens while a prompt ran", flush=True)
+        expect(beside >= 10, f"a stream to go on beside a prompt: {beside} tokens of {len(tokens)}")
+
+
+def largest_gaps(budget, turns):
+    """Of streams beside four long prompts, in seconds, sorted."""
     with Server(BINARY, MODEL, "--pass-budget", str(budget)) as server:
-        body, _ = scene(server)
-        server.chat(with_decoder(body, "ar"))
-        for turn in range(4):
-            ask = lambda k: {"prompt": f"{turn} {k} " + "go " * 900, "max_tokens": 1, "slipstream": {"decoder": "ar"}}
-            statuses = []
-            prompts = [threading.Thread(target=lambda k=k: statuses.append(server.post("/v1/completions", ask(k))[0])) for k in range(4)]
-            told = []
-            for _ in server.events(with_decoder(body, "ar"), stream_options={"include_fields": True}):
-                told.append(time.time())
-                if len(told) == 8:
-                    [t.start() for t in prompts]
-            [t.join() for t in prompts]
-            expect(statuses == [200] * 4, f"{statuses}")
-            gaps.append(max(b - a for a, b in zip(told[8:], told[9:])))
-    return min(gaps)
+        stream_beside_prompts(server, "first", 1)
+        runs = [stream_beside_prompts(server, turn, 4)[0] for turn in range(turns)]
+    return sorted(max(b - a for a, b in zip(tokens[20:], tokens[21:])) for tokens in runs)
 
 
 @timed
 def a_long_prompt_does_not_hold_up_a_stream(server_unused):
-    budget = 20
-    cut, whole = largest_gap(budget), largest_gap(10000)
-    print(f"    largest gap {cut * 1e3:.0f} ms with a budget of {budget} ms, {whole * 1e3:.0f} ms without", flush=True)
-    expect(cut <= 2e-3 * budget or cut < whole / 3, "the largest gap is at most two budgets, or where the machine is not ours a third of what it is without")
+    """In most of nine turns the largest gap of a stream is at most two budgets: the median turn, since whatever else runs on the machine widens gaps
+    too. A stream of text, where each pass gives a token: an answer in a form tells several passes at once."""
+    budget_ms = 20
+    cut, whole = largest_gaps(budget_ms, 9), largest_gaps(10000, 1)
+    print(f"    largest gaps with a budget of {budget_ms} ms: {', '.join(f'{1e3 * x:.0f}' for x in cut)} ms; {1e3 * whole[0]:.0f} ms without", flush=True)
+    expect(statistics.median(cut) <= 2e-3 * budget_ms, f"the largest gap is at most {2 * budget_ms} ms")
 
 
 @check
@@ -378,8 +480,7 @@ def large_bodies_have_a_limit_together(server):
 @check
 def two_replicas_and_one_is_killed(server_unused):
     if not shutil.which("haproxy"):
-        print("    skipped: no haproxy", flush=True)
-        return
+        raise Skipped("haproxy is not installed")
     config = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/haproxy/haproxy.cfg")
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -395,10 +496,10 @@ def two_replicas_and_one_is_killed(server_unused):
             while through.get("/health")[0] != 200 and time.time() < end:
                 time.sleep(0.05)
             lost, got, retried = [], [], [0]
-            until = time.time() + (20 if LONG else 4)
+            stop = threading.Event()
 
-            def client(k):
-                while time.time() < until:
+            def client():
+                while not stop.is_set():
                     for attempt in (0, 1):  # a request whose answer had begun cannot be given to another: its client asks once more
                         try:
                             status, answer, _ = through.chat(body)
@@ -412,11 +513,19 @@ def two_replicas_and_one_is_killed(server_unused):
                             lost.append((status, answer))
                         time.sleep(0.2)
 
-            threads = [threading.Thread(target=client, args=(k,)) for k in range(6)]
+            def go_on(seconds):
+                """So long, and on a busy machine until some have been answered."""
+                so_far, end = len(got), time.time() + seconds
+                while time.time() < end or (len(got) < so_far + 6 and time.time() < end + 60):
+                    time.sleep(0.05)
+
+            threads = [threading.Thread(target=client) for _ in range(6)]
             [t.start() for t in threads]
-            time.sleep(1)
+            go_on(1)
             before = len(got)
             two.process.kill()
+            go_on(20 if LONG else 3)
+            stop.set()
             [t.join() for t in threads]
             expect(not lost, f"every request is answered within one retry: {lost[:3]}")
             expect(set(got) == {(want["choices"][0]["message"]["content"], want["system_fingerprint"])}, "the same bytes and fingerprint from both")
@@ -444,20 +553,88 @@ def keys_and_small_doors(server_unused):
             expect(WebSocket(server.port).status == 401, "the websocket too")
 
 
+@check
+def a_key_has_a_limit_of_its_own(server_unused):
+    with tempfile.NamedTemporaryFile("w") as keys:
+        keys.write("one\ntwo\n")
+        keys.flush()
+        with Server(BINARY, MODEL, "--api-key-file", keys.name, "--key-limit", "1") as server:
+            short = {"prompt": "go on", "max_tokens": 2}
+            bearer = lambda key: {"Authorization": f"Bearer {key}"}
+            c = server.connect()
+            c.request("POST", "/v1/completions", json.dumps({"prompt": "go on", "max_tokens": 1000, "stream": True, "slipstream": {"decoder": "ar"}}),
+                      {"Content-Type": "application/json", **bearer("one")})
+            c.getresponse().readline()  # it is under way
+            status, headers, data = server.post("/v1/completions", short, bearer("one"))
+            error = json.loads(data).get("error", {})
+            expect(status == 429 and error["code"] == "quota" and "retry-after" in headers, f"a second one of the same key: {status} {data[:200]}")
+            expect(server.post("/v1/completions", short, bearer("two"))[0] == 200, "another key's")
+            c.close()
+            end = time.time() + 60
+            while (status := server.post("/v1/completions", short, bearer("one"))[0]) == 429 and time.time() < end:
+                time.sleep(0.02)
+            expect(status == 200, f"the key's next, when its first one has gone: {status}")
+            c = server.connect()
+            c.request("GET", "/metrics", headers=bearer("two"))
+            expect(b'requests_rejected_total{model_name="' in (text := c.getresponse().read()) and b'reason="quota"' in text, "refusals are counted")
+
+
+@check
+def bench_serve_tells_its_loads(server):
+    """A few questions of each kind of load, in the process and over sockets: a line for each decoder and load, with the numbers that its readers take."""
+    common = ["--decoders", "ar", "--seconds", "0.3", "--turns", "1", "--scenes", "2", "--json"]
+    loads = {"per_s": ["--rates", "20"], "hz": ["--hz", "5", "--clients", "2"], "clients": ["--clients", "1,2"]}
+    for whom in (["--model", MODEL], ["--url", f"http://127.0.0.1:{server.port}"]):
+        for name, options in loads.items():
+            r = subprocess.run([BINARY, "bench", "serve", *whom, *options, *common], capture_output=True, text=True, timeout=300)
+            expect(r.returncode == 0, f"{whom[0]} {options}: exit {r.returncode}: {r.stderr[-300:]}")
+            lines = [json.loads(line) for line in r.stdout.splitlines()]
+            expect(len(lines) == (2 if name == "clients" else 1), f"{whom[0]} {options}: {len(lines)} lines")
+            for line in lines:
+                times = ("first_field_ms", "plan_ms", "answer_ms")
+                expect(line["decoder"] == "ar" and name in line and line["answers"] >= 1 and line["missed"] == 0 and line["answers_per_s"] > 0, f"{line}")
+                expect(all(0 < line[t]["p50"] <= line[t]["p95"] <= line[t]["p99"] for t in times), f"{line}")
+                expect(line["first_field_ms"]["p50"] <= line["answer_ms"]["p50"], f"{line}")
+                expect(line.get("sockets") is True if whom[0] == "--url" else line["rows_per_pass"] >= 1, f"{line}")
+    r = subprocess.run([BINARY, "bench", "serve", "--url", "http://127.0.0.1:1", *common], capture_output=True, text=True, timeout=60)
+    expect(r.returncode not in (0, 1) and r.stderr, f"nobody there: exit {r.returncode} {r.stderr}")
+
+
+@check
+def slow_headers_are_cut_off(server):
+    """Ten seconds after they began, though bytes come all the time. The last check, so that others run meanwhile."""
+    server.slow.join(60)
+    took = server.slow.took_s
+    expect(took is not None and took > 8, f"a head that does not end to be cut off after ten seconds, got {took}")
+    expect(not LONG or took < 12, f"after {took:.1f} s")
+
+
 def main():
-    failed = 0
+    unknown = set(NAMES) - {f.__name__ for f in CHECKS}
+    if unknown:
+        print(f"checks.py: expected names of checks, got {', '.join(sorted(unknown))}; there are\n" + "\n".join(f.__name__ for f in CHECKS))
+        return 2
+    counts = {"ok": 0, "skip": 0, "FAIL": 0}
+
+    def say(word, f, text):
+        counts[word] += 1
+        print(f"{word:4} {f.__name__}{text}", flush=True)
+
     with Server(BINARY, MODEL) as server:
+        server.slow = SlowHead(server.port)
         for f in CHECKS:
             if NAMES and f.__name__ not in NAMES:
                 continue
             begin = time.time()
             try:
                 f(server)
-                print(f"ok   {f.__name__} ({time.time() - begin:.1f} s)", flush=True)
+                say("ok", f, f" ({time.time() - begin:.1f} s)")
+            except Skipped as e:
+                say("skip", f, f": {e}")
             except Exception as e:
-                failed += 1
-                print(f"FAIL {f.__name__}: {type(e).__name__}: {e}", flush=True)
-    return 1 if failed else 0
+                say("FAIL", f, f": {type(e).__name__}: {e}")
+    print(f"{counts['ok']} held, {counts['skip']} skipped, {counts['FAIL']} failed", flush=True)
+    return 1 if counts["FAIL"] else 0 if counts["ok"] else 77
 
 
 sys.exit(main())
