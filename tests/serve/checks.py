@@ -306,6 +306,9 @@ def openpi_frames(server):
     expect(answered >= 2, f"frames that come faster than answers do not starve them: {answered} answered")
     ws.send(b"\xc1")
     expect("msgpack" in ws.receive(), "bad bytes are told")
+    ws.send(pack({**observation, "frame_id": 7, "form": "no such form"}))
+    refused = unpack(ws.receive())
+    expect(refused["frame_id"] == 7 and "form" in refused["error"], f"whose error it is: {refused}")
     ws.close()
     print(f"    {frames} frames, {answered} answered, {superseded} superseded", flush=True)
 
