@@ -134,6 +134,7 @@ Status AutomaticChoice::persist(double persistence) {
   settings_.persistence = persistence;
   for (Candidate& c : candidates_) {
     if (!std::holds_alternative<PreviousSpec>(c.method.drafter)) continue;
+    SLIP_TRY_(pause_point());
     SLIP_TRY(c.expected, forecast(c.method, settings_));
     c.learned = 1;
     c.answers = 0;

@@ -5,6 +5,7 @@
 
 #include "decode/pass/prefix_cache.h"
 #include "decode/testing/drafter_testing.h"
+#include "lm/block_pilot.h"
 #include "lm/draft_head.h"
 
 namespace slip {
@@ -364,6 +365,39 @@ TEST(DFlash, WritesWhatOneAtATimeWrites) {
       sum.add(s);
     }
     expect_mixed(sum);
+  }
+}
+
+/// The classifier was taught around the head's block; the method's own length is another's.
+TEST(DFlash, ABlockPilotChoosesAroundTheHeadsBlock) {
+  class Fixed : public BlockPilot {
+   public:
+    explicit Fixed(int32_t picked) : picked_(picked) {}
+    int32_t vocab() const override { return kTrialVocab; }
+    int32_t classes() const override { return 5; }
+    int32_t pick(std::span<const float>) const override { return picked_; }
+
+   private:
+    int32_t picked_;
+  };
+  for (const int32_t picked : {0, 1, 2}) {
+    const Fixed pilot(picked);
+    size_t widest = 0;
+    for (uint64_t n = 0; n < 40; ++n) {
+      Trial t = trial_on(Path::kText, n);
+      HashLm lm(t.lm);
+      FakeHead head(lm, 8, true, true);
+      t.context.draft_head = &head;
+      t.context.block_pilot = &pilot;
+      t.options.trace = true;
+      Method m = method_on(Path::kText, DFlashSpec{}, 2);
+      m.draft_length.kind = DraftLengthSpec::Kind::kBlockPilot;
+      const auto d = Decoder(lm, m).decode(t.prompt, nullptr, t.options, t.context);
+      ASSERT_TRUE(d) << d.error().message;
+      EXPECT_EQ(d->tokens, one_at_a_time(t, Path::kText, 1).front().tokens);
+      for (const Round& round : d->rounds) widest = std::max(widest, round.draft.size());
+    }
+    EXPECT_EQ(widest, static_cast<size_t>(8 - 2 + picked - 1)) << "a block of 6 to 8 rows, the anchor one of them";
   }
 }
 

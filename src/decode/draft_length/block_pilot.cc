@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "decode/draft_length/methods.h"
+#include "lm/draft_head.h"
 
 namespace slip {
 namespace {
@@ -33,9 +34,12 @@ class BlockPilotDraftLength : public DraftLengthPolicy {
 
 }  // namespace
 
-std::unique_ptr<DraftLengthPolicy> make_pilot_draft_length(const Method& m, const BlockPilot& pilot) {
+// The block that the classifier was trained around: a head's own, else the method's.
+std::unique_ptr<DraftLengthPolicy> make_pilot_draft_length(const Method& m, const BlockPilot& pilot, const DraftHead* head) {
   const bool blocks = m.diffusion() != nullptr;  // windows of positions
-  return std::make_unique<BlockPilotDraftLength>(pilot, m.draft_length.tokens + !blocks, blocks);
+  const bool of_head = head && std::holds_alternative<DFlashSpec>(m.drafter);
+  const int32_t own = of_head ? head->info().block : m.draft_length.tokens + !blocks;
+  return std::make_unique<BlockPilotDraftLength>(pilot, own, blocks);
 }
 
 }  // namespace slip

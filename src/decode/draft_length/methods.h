@@ -21,6 +21,6 @@ std::unique_ptr<DraftLengthPolicy> make_measured_draft_length(const Method& meth
 /// For a graph's fields where drafts cost no pass of their own.
 std::unique_ptr<DraftLengthPolicy> make_levels_draft_length(const Method& method, const Form& form, const DraftLengthModel& model,
                                                             const DraftLengthBasis& basis);
-std::unique_ptr<DraftLengthPolicy> make_pilot_draft_length(const Method& method, const BlockPilot& pilot);
+std::unique_ptr<DraftLengthPolicy> make_pilot_draft_length(const Method& method, const BlockPilot& pilot, const DraftHead* head);
 
 }  // namespace slip

@@ -72,7 +72,7 @@ Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& m, co
       if (!context.block_pilot) return usage_error("--width blockpilot: expected a classifier (blockpilot:FILE), got none");
       if (std::holds_alternative<QuadraticSpec>(m.drafter))
         return unsupported("--width blockpilot: expected a drafter of blocks, got {}", words_of(m).drafter);
-      return make_pilot_draft_length(m, *context.block_pilot);
+      return make_pilot_draft_length(m, *context.block_pilot, context.draft_head);
     case DraftLengthSpec::Kind::kFixed:
       break;
   }
