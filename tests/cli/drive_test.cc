@@ -97,7 +97,7 @@ TEST_F(Drive, ModelsOfActionsDriveByEveryVerifierAndWidth) {
   ASSERT_TRUE(v);
   const json::array& rows = v->at("rows").as_array();
   ASSERT_EQ(rows.size(), 4U);
-  EXPECT_EQ(rows[2].at("driver"), "draft-model relaxed:4 fixed:2");
+  EXPECT_EQ(rows[2].at("driver"), "draft-model model:pair-draft relaxed:4 fixed:2");
   const auto number = [&](size_t row, const char* key) { return rows[row].at(key).to_number<double>(); };
   EXPECT_EQ(number(0, "score"), number(1, "score"));  // exact: however many drafts, the same actions
   EXPECT_GE(number(2, "acceptance"), number(0, "acceptance"));

@@ -106,12 +106,20 @@ class Planners {
   }
 
  private:
-  /// "scaffold-spec", with what differs from the preset: "draft-model relaxed:2".
+  /// "scaffold-spec", with what differs from the preset: "draft-model model:pair-draft relaxed:2". The name is in files of lines and of
+  /// latencies, so it keeps no folder of this machine: a drafter is known by its own folder's name.
   static std::string name_of(const slipstream::DecoderChoice& c, const Method& method) {
     std::string out = method.preset;
     for (const std::string* part : {&c.schedule, &c.drafter, &c.verifier, &c.width})
-      if (!part->empty()) out += " " + *part;
+      if (!part->empty()) out += " " + (part == &c.drafter ? without_folders(*part) : *part);
     return out;
+  }
+  /// "model:a/b/c/" -> "model:c".
+  static std::string without_folders(std::string_view drafter) {
+    while (drafter.ends_with('/')) drafter.remove_suffix(1);
+    const size_t colon = drafter.find(':'), slash = drafter.rfind('/');
+    if (colon == std::string_view::npos || slash == std::string_view::npos || slash < colon) return std::string(drafter);
+    return std::string(drafter.substr(0, colon + 1)) + std::string(drafter.substr(slash + 1));
   }
   std::unique_ptr<Engine> engine_;
   std::vector<std::string> names_;
