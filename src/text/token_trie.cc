@@ -48,9 +48,11 @@ static_assert(kKindOf[0x7F] == TokenTrie::kKinds - 1);
 constexpr size_t kLongest = 4096;  // bytes of a token; depths are 16 bits
 constexpr size_t kManyIds = 256;   // that end at a node: their bits are kept, 19 kB at 150,000 ids and 81 nodes of Qwen2.5's
 
+/// A byte inside of a character of UTF-8, behind its first.
+bool goes_on(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
+
 size_t characters(std::string_view bytes) {
-  return static_cast<size_t>(
-      std::count_if(bytes.begin(), bytes.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) { return !goes_on(c); }));
 }
 
 }  // namespace
@@ -58,13 +60,14 @@ size_t characters(std::string_view bytes) {
 int TokenTrie::kind_of(uint8_t first) { return kKindOf[first]; }
 
 struct TokenTrie::Entry {
-  uint64_t head;
+  uint64_t head = 0;
   std::string_view bytes;
   TokenId id;
 };
 
 TokenTrie::TokenTrie(const Tokenizer& tokenizer) : size_(tokenizer.size()) {
   std::array<std::vector<Entry>, 4> trees;
+  trees[3].reserve(static_cast<size_t>(size_));
   constexpr size_t kAll = kLongPlain + 1;
   plain_bits_.assign(kAll + 1, std::vector<uint64_t>(words(), 0));
   for (int32_t id = 0; id < size_; ++id) {
@@ -75,17 +78,22 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : size_(tokenizer.size()) {
     deepest_ = std::max(deepest_, bytes.size());
     if (bytes.size() == 1) single_.set(static_cast<uint8_t>(bytes[0]));
     const size_t tree = tree_of(bytes);
-    trees[tree].push_back({head_of(bytes), bytes, {id}});
+    trees[tree].push_back({.head = head_of(bytes), .id = {id}});
     if (tree != 3) continue;
     const size_t n = std::min(characters(bytes), kAll);
     if (n == kAll) long_plain_.push_back({id});
-    for (size_t k = n; k <= kAll; ++k) plain_bits_[k][static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+    plain_bits_[n][static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
   }
   begin_.push_back(text_.size());
+  for (size_t n = 1; n <= kAll; ++n)  // those of n characters, and all shorter ones
+    for (size_t w = 0; w < words(); ++w) plain_bits_[n][w] |= plain_bits_[n - 1][w];
   const auto less = [](const Entry& a, const Entry& b) {
     return a.head != b.head ? a.head < b.head : std::tie(a.bytes, a.id) < std::tie(b.bytes, b.id);
   };
-  for (auto& tree : trees) std::sort(tree.begin(), tree.end(), less);
+  for (auto& tree : trees) {
+    for (Entry& e : tree) e.bytes = this->bytes(e.id);  // one text behind another: what follows looks at them in the order of their bytes
+    std::sort(tree.begin(), tree.end(), less);
+  }
   for (size_t i = 0; i < others_.size(); ++i) build(trees[i], others_[i]);
   build(trees[3], plain_);
   build_kinds(trees[3]);
@@ -106,11 +114,17 @@ void TokenTrie::build_kinds(std::span<const Entry> plain) {
     tree.push_back({.kind = kind, .sibling = tree[static_cast<size_t>(at)].child});
     return tree[static_cast<size_t>(at)].child = static_cast<int32_t>(tree.size()) - 1;
   };
+  std::vector<int32_t> way{0};  // of the last word: the nodes behind each of its characters
+  std::string_view last;
   for (size_t i = 0; i < plain.size(); ++i) {
-    int32_t at = 0;
-    for (const char c : plain[i].bytes)
-      if ((static_cast<uint8_t>(c) & 0xC0) != 0x80)  // a character's first byte
-        at = below(at, kKindOf[static_cast<uint8_t>(c)]);
+    const std::string_view bytes = plain[i].bytes;
+    size_t same = static_cast<size_t>(std::mismatch(last.begin(), last.end(), bytes.begin(), bytes.end()).first - last.begin());
+    while (same > 0 && same < bytes.size() && goes_on(bytes[same])) --same;  // whole characters alone
+    way.resize(characters(bytes.substr(0, same)) + 1);
+    for (const char c : bytes.substr(same))
+      if (!goes_on(c)) way.push_back(below(way.back(), kKindOf[static_cast<uint8_t>(c)]));
+    last = bytes;
+    const int32_t at = way.back();
     Growing& g = tree[static_cast<size_t>(at)];
     before[i] = std::exchange(g.last, static_cast<int32_t>(i));
     ++g.count;

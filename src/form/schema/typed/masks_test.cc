@@ -68,8 +68,8 @@ void time_rows(const CompiledForm& form, PhiloxStream& r, Times& first, Times& a
   }
 }
 
-/// With SLIP_EVERY=1 the guide's schemas are held to 100 ms to compile behind the vocabulary's tree and rows to 50 us in the mean:
-/// docs/lab/0024-masks.md.
+/// With SLIP_EVERY=1 the guide's schemas are held to 100 ms to compile, with the vocabulary's tree that the first of them needs, and
+/// rows to 50 us in the mean: docs/lab/0024-masks.md.
 TEST(Masks, CostLittleOverALargeVocabulary) {
   const auto t = test::qwen_tokenizer();
   if (!t) GTEST_SKIP() << "no vocabulary of 150,000 tokens on this machine";
@@ -84,7 +84,8 @@ TEST(Masks, CostLittleOverALargeVocabulary) {
       schemas.emplace_back(std::string(entry->at("name").as_string()), entry->at("schema"));
   const double tree_begin = now();
   t->trie();  // once a vocabulary, whatever the schemas
-  fmt::print("the vocabulary's tree {:.1f} ms\n", (now() - tree_begin) * 1e3);
+  const double tree = (now() - tree_begin) * 1e3;
+  fmt::print("the vocabulary's tree {:.1f} ms\n", tree);
   Times guide, compile, first, again;
   int refused = 0;
   std::vector<std::pair<double, std::string>> slowest;
@@ -114,7 +115,7 @@ TEST(Masks, CostLittleOverALargeVocabulary) {
   EXPECT_GE(guide.all.size(), 4U);
   EXPECT_GT(rows.all.size(), 200U);
   if (!every) return;
-  EXPECT_LE(guide.share(1), 100);
+  EXPECT_LE(tree + guide.share(1), 100);
   EXPECT_LE(rows.mean(), 50);
 }
 

@@ -128,7 +128,7 @@ class OpenCompiler {
 
   /// Where a run of fixed tokens begins: a piece, or, where it has none of its own, the slot that it leads to.
   struct Begin {
-    int32_t piece = -1, leaf = Tree::kNone;
+    int32_t piece = -1, leaf = Shape::kEnd;
   };
 
   /// Fixed tokens from a node on, along `first` where given, up to where the tree parts or a slot begins.
@@ -138,29 +138,30 @@ class OpenCompiler {
     int32_t at = node;
     if (first) ids.push_back(first->first), at = first->second;
     const auto& n = [&]() -> const Tree::Node& { return tree.nodes[static_cast<size_t>(at)]; };
-    while (n().below.size() == 1 && n().leaf == Tree::kNone) {
+    while (n().below.size() == 1 && !n().leaf) {
       ids.push_back(n().below.front().first);
       at = n().below.front().second;
     }
-    const int32_t leaf = n().leaf;
-    if (leaf != Tree::kNone && !n().below.empty()) SLIP_TRY_(starts_otherwise(tree, at, leaf));
-    if (leaf >= 0) ids.pop_back();  // the slot's entry
+    const std::optional<int32_t> leaf = n().leaf;
+    if (leaf && !n().below.empty()) SLIP_TRY_(starts_otherwise(tree, at, *leaf));
+    if (leaf && *leaf >= 0) ids.pop_back();  // the slot's entry
     if (parts_.pieces.size() > kMostPieces) return unsupported("form {}: expected at most {} pieces, got more", name_, kMostPieces);
     if (ids.empty()) {
-      if (!first && field >= 0) open_.push_back({static_cast<int32_t>(parts_.pieces.size()) - 1, -1, -1, leaf});
-      from_[leaf].push_back(field);
-      return Begin{-1, leaf};
+      SLIP_CHECK(leaf, "a form does not begin where its ways part");
+      if (!first && field >= 0) open_.push_back({static_cast<int32_t>(parts_.pieces.size()) - 1, -1, -1, *leaf});
+      from_[*leaf].push_back(field);
+      return Begin{-1, *leaf};
     }
     const int32_t p = piece(FixedRun{std::move(ids), section_});
-    if (leaf != Tree::kNone) {
-      leads(p, leaf);
-      from_[leaf].push_back(field);
-      return Begin{p, Tree::kNone};
+    if (leaf) {
+      leads(p, *leaf);
+      from_[*leaf].push_back(field);
+      return Begin{p};
     }
     parts_.next[static_cast<size_t>(p)] = p + 1;
     piece(FieldRef{static_cast<int32_t>(parts_.fields.size())});
     SLIP_TRY_(choice(tree, at, field));
-    return Begin{p, Tree::kNone};
+    return Begin{p};
   }
 
   /// Where a value may stand, other text may stand too: the value's field leads there by an END at its start.

@@ -2,6 +2,7 @@
 // Inside of open_form.cc: the texts that may stand behind a field.
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,9 +14,8 @@ namespace slip {
 struct TokenTree {
   struct Node {
     std::vector<std::pair<TokenId, int32_t>> below;  // ascending
-    int32_t leaf = kNone;                            // the slot, kEnd or kNone
+    std::optional<int32_t> leaf;                     // a text ends here: the slot behind it, or Shape::kEnd
   };
-  static constexpr int32_t kNone = -2;
   std::vector<Node> nodes{1};
 
   /// False where two texts are one.
@@ -33,7 +33,7 @@ struct TokenTree {
       }
     }
     Node& n = nodes[static_cast<size_t>(at)];
-    if (n.leaf != kNone && n.leaf != to) return false;
+    if (n.leaf && n.leaf != to) return false;
     n.leaf = to;
     return true;
   }
