@@ -4,6 +4,7 @@
 //   page_test.mjs SLIPSTREAM MODEL WORK_DIR      (needs chromium and playwright-core; else exit 77, see modules.mjs)
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { readByLibrary } from "./mcap.mjs";
 import { find } from "./modules.mjs";
 
 const [, , program, model, work] = process.argv;
@@ -95,7 +96,7 @@ try {
   expect(before.graph !== (await pixels("#graph")), "the graph's pixels to change");
   expect(before.plan !== (await pixels("#plan")), "the plan's pixels to change");
   expect(before.camera !== (await pixels("#cameras canvas:nth-child(2)")), "the plan to be drawn over the front camera");
-  await page.screenshot({ path: `${work}/answer-dark.png` });
+  await page.screenshot({ path: `${work}/answer.png` });
 
   await page.keyboard.press("r");
   await page.waitForFunction(() => !document.getElementById("badge").hidden, null, { timeout: 240000 });
@@ -111,6 +112,8 @@ try {
   const told = readMcap(new Uint8Array(readFileSync(`${work}/answer.mcap`)));
   expect(told["/camera/0"]?.[0].data.length > 1000 && told["/camera/2"], "three pictures in the MCAP file");
   expect(told["/answer"]?.length === waiting, `${waiting} fields in the MCAP file, got ${told["/answer"]?.length}`);
+  const same = (await readByLibrary(readFileSync(`${work}/answer.mcap`))) ?? told;
+  expect(JSON.stringify(same) === JSON.stringify(told), "the format's own library to read the same from the MCAP file");
   expect(told["/plan"]?.[0].entities.some((e) => e.id === "plan") && told["/passes"]?.length > 1, "the plan and the passes in the MCAP file");
 
   // What a field depends on, by arrow keys; pointing at nothing ends it.

@@ -55,18 +55,20 @@ export class Fields {
         title.textContent = section;
         parts.push(title);
       }
-      parts.push(this.row(field.name));
+      parts.push(this.row(field.name, field.section));
     }
     this.holder.replaceChildren(...parts);
     this.mark();
   }
 
-  row(name) {
+  /** Under its section's title a field is called without it. */
+  row(name, section) {
     const row = document.createElement("div");
     const label = document.createElement("span");
     const value = document.createElement("span");
     label.className = "name";
-    label.textContent = label.title = name;
+    label.title = name;
+    label.textContent = section && name.startsWith(`${section}.`) ? name.slice(section.length + 1) : name;
     value.className = "value";
     row.append(label, value);
     row.setAttribute("role", "listitem");

@@ -201,7 +201,8 @@ export class Graph {
       c.fillText(ms === 0 ? "0 ms" : `${ms}`, x(ms), height - 6);
     }
     c.textAlign = "left";
-    if (this.passes[0].prompt && x(this.passes[0].to) > 60) c.fillText(`${this.passes[0].rows} rows`, 6, 12);
+    const first = this.passes[0]; // without rows: the cameras, before the prompt's pass
+    if (first.prompt && x(first.to) > 60) c.fillText(first.rows > 0 ? `${first.rows} rows` : "cameras", 6, 12);
   }
 
   nearest(event) {
