@@ -272,6 +272,21 @@ TEST(PlanPass, TakesSlicesOfPromptsBehindThoseWhoDecode) {
   ASSERT_EQ(parts.size(), 2U) << "another kind of pass waits for its own";
 }
 
+TEST(PlanPass, TakesBatchLastUnlessItHasWaitedLongest) {
+  PassJob batch = causal(60), here = causal(60), there = causal(60);
+  const auto soon = Clock::now() + std::chrono::seconds(1);
+  const auto order = [&](uint64_t batch_since) {
+    const std::vector<PassCandidate> all = {{&batch, true, soon, batch_since},
+                                            {&here, false, Clock::time_point::max(), 2},
+                                            {&there, false, Clock::time_point::max(), 3}};
+    std::vector<const PassJob*> out;
+    for (const JobPart& p : plan_pass(all, costs(), {.ms = 2.5})) out.push_back(p.job);  // 151 rows: two of three
+    return out;
+  };
+  EXPECT_EQ(order(4), (std::vector<const PassJob*>{&here, &there})) << "whatever its deadline";
+  EXPECT_EQ(order(1), (std::vector<const PassJob*>{&here, &there, &batch})) << "nobody is passed over for ever";
+}
+
 TEST(FairShares, KeysThatHaveHadLessGoFirstAndRestSavesNothing) {
   FairShares shares;
   const std::vector<std::string> both = {"a", "b"};

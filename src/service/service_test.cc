@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <thread>
+#include <utility>
 
 #include "base/philox.h"
 #include "sim/record.h"
@@ -329,6 +331,46 @@ TEST(Service, WhoWaitsBeyondADeadlineIsToldAtOnce) {
   const auto [b, late] = waits->future.get();
   EXPECT_FALSE(b);
   EXPECT_EQ(late.fate, Fate::kLate);
+}
+
+/// Who is answered in which order when a batch request has come before an interactive one, and both wait.
+std::vector<std::string> order_of_a_queue(double aging_s) {
+  const auto engine = load("/models/demo", 2048);
+  if (!engine) return {};
+  auto service = Service::start(*engine, {.most_running = 1, .aging_s = aging_s});
+  if (!service) return {};
+  std::vector<std::string> order;  // written on the service's thread
+  std::vector<std::future<void>> over;
+  const auto submit = [&](const char* name, bool batch) {
+    auto done = std::make_shared<std::promise<void>>();
+    over.push_back(done->get_future());
+    (*service)->submit({scene_request(0, "scaffold-spec"),
+                        {.batch = batch},
+                        [&order, name, done](Result<Answer> a, const Served&) {
+                          order.push_back(a ? name : a.error().message);
+                          done->set_value();
+                        },
+                        "test"});
+  };
+  std::promise<void> runs, all_here;
+  bool first = true;
+  (*service)->on_pass([&](const PassTold&) {
+    if (!std::exchange(first, false)) return;
+    runs.set_value();
+    all_here.get_future().wait();
+  });
+  submit("running", false);
+  runs.get_future().wait();
+  submit("batch", true);
+  submit("interactive", false);
+  all_here.set_value();
+  for (auto& o : over) o.wait();
+  return order;
+}
+
+TEST(Service, BatchGetsWhatInteractiveRequestsLeave) {
+  EXPECT_EQ(order_of_a_queue(3600), (std::vector<std::string>{"running", "interactive", "batch"}));
+  EXPECT_EQ(order_of_a_queue(0), (std::vector<std::string>{"running", "batch", "interactive"})) << "it has waited long enough";
 }
 
 }  // namespace
