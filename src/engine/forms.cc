@@ -2,6 +2,8 @@
 // See forms.h.
 #include "engine/forms.h"
 
+#include <algorithm>
+
 #include "base/file.h"
 #include "base/json/flaws.h"
 #include "engine/engine.h"
@@ -13,8 +15,9 @@ namespace slip {
 namespace {
 
 constexpr size_t kMostSchemaBytes = size_t{16} << 20;
-/// Documents come from whoever asks: of more of them than this the kept ones are forgotten. Answers hold on to their forms.
-constexpr size_t kMostDocuments = 64;
+/// Documents come from whoever asks: of more of them than this the one that was used longest ago is forgotten. Answers hold on to their
+/// forms.
+constexpr size_t kMostKept = 64;
 
 std::string title_of(const json::value& schema) {
   const json::value* title = schema.is_object() ? schema.get_object().if_contains("title") : nullptr;
@@ -62,8 +65,7 @@ Result<FormPtr> Forms::named(const std::string& asked, std::string_view unnorm_k
   const std::string key = is_action_form(model_->config(), asked) ? fmt::format("actions as in {}", unnorm_key) : asked;
   if (const FormPtr known = find(named_, key)) return known;
   SLIP_TRY(CompiledForm form, compile(asked, unnorm_key));
-  const std::lock_guard lock(mutex_);
-  return named_.emplace(key, std::make_shared<const CompiledForm>(std::move(form))).first->second;
+  return keep(named_, key, std::move(form));
 }
 
 Result<FormPtr> Forms::of_schema(const std::string& document) {
@@ -74,16 +76,24 @@ Result<FormPtr> Forms::of_schema(const std::string& document) {
   SLIP_TRY(const json::value schema, parse_json(document, "schema"));
   SLIP_TRY_(check_json(document, "schema"));
   SLIP_TRY(CompiledForm form, compile_schema(schema, title_of(schema), tokens));
-  const std::lock_guard lock(mutex_);
-  if (documents_.size() >= kMostDocuments) documents_.clear();
-  return documents_.emplace(document, std::make_shared<const CompiledForm>(std::move(form))).first->second;
+  return keep(documents_, document, std::move(form));
 }
 
 /// Nobody waits while another's form is compiled; two who ask for the same at once compile it twice.
-FormPtr Forms::find(const Known& known, const std::string& key) {
+FormPtr Forms::find(Known& known, const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto at = known.find(key);
-  return at == known.end() ? nullptr : at->second;
+  if (at == known.end()) return nullptr;
+  at->second.used = ++uses_;
+  return at->second.form;
+}
+
+FormPtr Forms::keep(Known& known, const std::string& key, CompiledForm form) {
+  auto made = std::make_shared<const CompiledForm>(std::move(form));
+  const std::lock_guard lock(mutex_);
+  if (known.size() >= kMostKept && !known.contains(key))
+    known.erase(std::min_element(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+  return known.try_emplace(key, Kept{std::move(made), ++uses_}).first->second.form;
 }
 
 }  // namespace slip

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forms of a loaded model: each is compiled for its tokenizer once and shared by all requests that ask for it.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,13 +34,19 @@ class Forms {
  private:
   Result<CompiledForm> compile(const std::string& name, std::string_view unnorm_key) const;
   Result<FormTokens> tokens() const;
-  using Known = std::map<std::string, FormPtr, std::less<>>;
-  FormPtr find(const Known& known, const std::string& key);
+  struct Kept {
+    FormPtr form;
+    uint64_t used = 0;  // when last, counted in uses
+  };
+  using Known = std::map<std::string, Kept, std::less<>>;
+  FormPtr find(Known& known, const std::string& key);
+  FormPtr keep(Known& known, const std::string& key, CompiledForm form);
 
   Model* model_;
   const TaskOptions* task_;
   std::mutex mutex_;
   Known named_, documents_;
+  uint64_t uses_ = 0;
 };
 
 }  // namespace slip

@@ -78,6 +78,24 @@ TEST(EngineThreads, CompileAFormOnceForAll) {
   for (const FormPtr& form : forms) EXPECT_EQ(form, forms[0]);
 }
 
+TEST(EngineForms, OfManySchemasTheOneUsedLongestAgoIsForgotten) {
+  const auto engine = demo();
+  ASSERT_TRUE(engine);
+  const auto form = [&](int i) {
+    Request r{};
+    r.form_schema = R"({"type":"object","properties":{"a)" + std::to_string(i) + R"(":{"type":"boolean"}},"required":["a)" + std::to_string(i) + R"("]})";
+    auto out = engine->form_of(r);
+    EXPECT_TRUE(out) << out.error().message;
+    return *out;
+  };
+  const FormPtr first = form(0), second = form(1);
+  for (int i = 2; i < 64; ++i) form(i);
+  EXPECT_EQ(form(0), first) << "64 are kept";
+  form(64);
+  EXPECT_EQ(form(0), first) << "it was used a moment ago";
+  EXPECT_NE(form(1), second) << "nobody had asked for it since";
+}
+
 TEST(Turns, GoInTheOrderOfThoseWhoWait) {
   Turns turns;
   std::vector<int> order;
