@@ -2,7 +2,7 @@
 // The parts of a request for models that are no drivers by text: OpenVLA and MiniVLA (instruction and picture in, one action out), and
 // the ego history as a row (dino_qwen).
 //
-// Two ways to ask OpenVLA: over its form, where every token is one of the 256 bins; and as free text (`--form none`), which is the
+// Two ways to ask OpenVLA: over its form, where every token is one of the bins; and as free text (`--form none`), which is the
 // published decoder to the letter: plain greedy decoding of as many tokens as the action has numbers, no end token, ids that are no
 // bins clipped. Both end in Answer::action.
 #include "engine/answering.h"
@@ -16,7 +16,7 @@ Result<json::value> own_action_schema(const ActionConfig& action, const Tokenize
   } else if (!unnorm_key.empty()) {
     return chosen.error();
   }
-  const ActionBins bins(action.bound);
+  const ActionBins bins(action.bound, action.bins);
   if (bins.last().value >= t.size())
     return bad_input("actions: expected a tokenizer with the ids {} to {}, got {} ids", bins.first().value, bins.last().value,
                      t.size());
@@ -25,6 +25,7 @@ Result<json::value> own_action_schema(const ActionConfig& action, const Tokenize
   json::object& range = field.at("items").at("x-bins").as_object();
   range["first"] = t.token_text(bins.first());
   range["last"] = t.token_text(bins.last());
+  range["count"] = action.bins;
   field["x-before"] = {action_blank(action.prompt)};
   return schema;
 }

@@ -8,11 +8,6 @@
 namespace slip {
 namespace {
 
-double edge(int k) {
-  constexpr double kStep = 2.0 / (ActionBins::kBins - 1);
-  return k == ActionBins::kBins - 1 ? 1.0 : k * kStep - 1.0;
-}
-
 Status check(std::span<const double> action, const ActionStatistics& s) {
   if (s.q01.size() != action.size() || s.q99.size() != action.size() || s.mask.size() != action.size())
     return bad_input("action statistics: expected {} numbers each, got {}, {} and {}", action.size(), s.q01.size(), s.q99.size(),
@@ -22,17 +17,22 @@ Status check(std::span<const double> action, const ActionStatistics& s) {
 
 }  // namespace
 
+double ActionBins::edge(int k) const {
+  const double step = 2.0 / (bins_ - 1);
+  return k == bins_ - 1 ? 1.0 : k * step - 1.0;
+}
+
 TokenId ActionBins::encode(double action) const {
   const double x = std::isnan(action) ? -1.0 : std::clamp(action, -1.0, 1.0);
-  int digit = std::clamp(static_cast<int>((x + 1) * (kBins - 1) / 2) + 1, 1, kBins);  // edges at or below x, up to rounding
-  while (digit < kBins && edge(digit) <= x) ++digit;
+  int digit = std::clamp(static_cast<int>((x + 1) * (bins_ - 1) / 2) + 1, 1, bins_);  // edges at or below x, up to rounding
+  while (digit < bins_ && edge(digit) <= x) ++digit;
   while (digit > 1 && edge(digit - 1) > x) --digit;
   return {bound_ - digit};
 }
 
 ActionBins::Decoded ActionBins::decode(TokenId id) const {
-  const auto k = static_cast<int>(std::clamp<int64_t>(int64_t{bound_} - id.value - 1, 0, kBins - 2));
-  return {(edge(k) + edge(k + 1)) / 2, id.value >= bound_ - kBins && id.value < bound_};
+  const auto k = static_cast<int>(std::clamp<int64_t>(int64_t{bound_} - id.value - 1, 0, bins_ - 2));
+  return {(edge(k) + edge(k + 1)) / 2, id.value >= bound_ - bins_ && id.value < bound_};
 }
 
 Result<std::vector<double>> normalise(std::span<const double> action, const ActionStatistics& s) {

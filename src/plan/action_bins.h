@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Robot actions as tokens, OpenVLA's way: 256 edges from -1 to 1, 255 centres between them, and the last 256 ids below a bound
-// of the vocabulary in reverse, so that a larger action has a smaller id. Ids bound-256 and bound-255 mean the same value.
+// Robot actions as tokens, OpenVLA's way: n edges from -1 to 1 (256 in published models), n - 1 centres between them, and the last n ids
+// below a bound of the vocabulary in reverse, so that a larger action has a smaller id. Ids bound - n and bound - n + 1 mean the same
+// value.
 // Differs from the published decoder: an id that is no action is still clipped to the nearest bin, but the caller is told.
 #pragma once
 #include <optional>
@@ -15,8 +16,8 @@ namespace slip {
 class ActionBins {
  public:
   static constexpr int kBins = 256;
-  /// `bound`: one past the largest action id. 32000 for OpenVLA, 151921 for MiniVLA.
-  explicit ActionBins(int bound) : bound_(bound) {}
+  /// `bound`: one past the largest action id. 32000 for OpenVLA, 151921 for MiniVLA. `bins`: at least 2.
+  explicit ActionBins(int bound, int bins = kBins) : bound_(bound), bins_(bins) {}
   /// Clips to [-1, 1]; NaN counts as -1.
   TokenId encode(double action) const;
   struct Decoded {
@@ -24,11 +25,12 @@ class ActionBins {
     bool is_action = false;
   };
   Decoded decode(TokenId id) const;
-  TokenId first() const { return {bound_ - kBins}; }
+  TokenId first() const { return {bound_ - bins_}; }
   TokenId last() const { return {bound_ - 1}; }
 
  private:
-  int bound_;
+  double edge(int k) const;
+  int bound_, bins_;
 };
 
 /// Per dimension of the action, over a training set (the 1st and 99th percentiles); where the mask is false nothing is scaled.

@@ -2,6 +2,8 @@
 // Promises of the action bins, against the plan fixture.
 #include "plan/action_bins.h"
 
+#include <array>
+
 #include "plan/json_testing.h"
 
 namespace slip {
@@ -43,6 +45,27 @@ TEST(ActionBins, GiveEveryCentreBackAsItsOwnId) {
   const ActionBins bins(32000);
   for (int id = bins.first().value + 1; id <= bins.last().value; ++id) EXPECT_EQ(bins.encode(bins.decode({id}).action).value, id);
   EXPECT_EQ(bins.decode(bins.first()).action, bins.decode({bins.first().value + 1}).action);
+}
+
+/// numpy 1.24: np.digitize(clip(x, -1, 1), np.linspace(-1, 1, n)), subtracted from 32000; centres as (edges[:-1] + edges[1:]) / 2.
+TEST(ActionBins, OfOtherNumbersAreNumpys) {
+  constexpr std::array kX{-2.0, -1.0, -0.5, -1.0 / 3, 0.0, 0.1, 1.0 / 3, 0.999, 1.0};
+  const auto ids = [&](int n) {
+    std::vector<int32_t> out;
+    for (const double x : kX) out.push_back(ActionBins(32000, n).encode(x).value);
+    return out;
+  };
+  EXPECT_EQ(ids(2), (std::vector<int32_t>{31999, 31999, 31999, 31999, 31999, 31999, 31999, 31999, 31998}));
+  EXPECT_EQ(ids(3), (std::vector<int32_t>{31999, 31999, 31999, 31999, 31998, 31998, 31998, 31998, 31997}));
+  EXPECT_EQ(ids(64), (std::vector<int32_t>{31999, 31999, 31984, 31978, 31968, 31965, 31957, 31937, 31936}));
+  EXPECT_EQ(ids(1000), (std::vector<int32_t>{31999, 31999, 31750, 31666, 31500, 31450, 31333, 31001, 31000}));
+  const auto centre = [](int n, int32_t id) { return ActionBins(32000, n).decode({id}).action; };
+  EXPECT_EQ(centre(2, 31999), 0);
+  EXPECT_NEAR(centre(64, 31999), -0.9841269841269842, 1e-15);
+  EXPECT_NEAR(centre(64, 31998), -0.9523809523809523, 1e-15);
+  EXPECT_NEAR(centre(1000, 31000), 0.998998998998999, 1e-15);
+  EXPECT_FALSE(ActionBins(32000, 64).decode({31935}).is_action);
+  EXPECT_TRUE(ActionBins(32000, 64).decode({31936}).is_action);
 }
 
 TEST(ActionStatistics, MustCoverEveryDimension) {

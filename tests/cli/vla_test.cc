@@ -177,6 +177,23 @@ TEST_F(OpenVla, WhatIsMissingIsNamed) {
   refused(ask({"--form", "model"}), 3, "preprocessor_config.json");
 }
 
+TEST_F(OpenVla, OtherNumbersOfBinsRun) {
+  json::value config = read(model_ + "/config.json");
+  config.as_object()["n_action_bins"] = 64;
+  std::ofstream(model_ + "/config.json") << json::serialize(config);
+  const json::value v = run_json(ask({"--form", "model", "--unnorm-key", "bridge_orig"}));
+  const json::value& action = v.at("action");
+  ASSERT_EQ(action.at("tokens").as_array().size(), 7U);
+  for (size_t i = 0; i < 7; ++i) {
+    const int64_t id = action.at("tokens").as_array()[i].as_int64();
+    EXPECT_GE(id, 256);  // the last 64 ids below 320
+    EXPECT_LT(id, 320);
+    const double k = static_cast<double>(std::min<int64_t>(319 - id, 62));
+    EXPECT_NEAR(action.at("normalized").as_array()[i].to_number<double>(), (2 * k + 1) / 63 - 1, 1e-12);
+  }
+  EXPECT_EQ(run_json({"form", "model", "--model", model_, "--schema"}).at("properties").at("action").at("items").at("x-bins").at("count"), 64);
+}
+
 TEST_F(OpenVla, FormShowsItsOwnBinsAndAsManyNumbersAsItsStatisticsHave) {
   for (const char* name : {"openvla-action", "model"}) {
     SCOPED_TRACE(name);

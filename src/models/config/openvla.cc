@@ -135,12 +135,11 @@ Result<std::vector<double>> percentiles(const json::object& action, std::string_
 
 Result<ActionConfig> read_action(const Keys& top, const ModelConfig& config) {
   ActionConfig out;
-  SLIP_TRY(const int32_t bins, top.integer("n_action_bins", ActionBins::kBins, 1, 1 << 20));
-  if (bins != ActionBins::kBins) return unsupported("{}: n_action_bins: expected {}, got {}", top.where, ActionBins::kBins, bins);
+  SLIP_TRY(out.bins, top.integer("n_action_bins", ActionBins::kBins, 2, 1 << 16));
   SLIP_TRY(const int32_t padding, top.integer("pad_to_multiple_of", 64, 0, config.decoder.vocab));
   out.bound = config.decoder.vocab - padding;
-  if (out.bound < bins)
-    return bad_input("{}: expected at least {} ids below vocab_size - pad_to_multiple_of, got {}", top.where, bins, out.bound);
+  if (out.bound < out.bins)
+    return bad_input("{}: expected at least {} ids below vocab_size - pad_to_multiple_of, got {}", top.where, out.bins, out.bound);
   SLIP_TRY(const std::string path, top.text("_name_or_path", ""));
   if (config.decoder.name.starts_with("qwen")) {
     out.prompt = ActionConfig::Prompt::kQwen;
@@ -262,7 +261,7 @@ Result<DecodedAction> decode_action(const ActionConfig& config, std::span<const 
   if (tokens.size() < n)
     return bad_input("actions: expected {} tokens as {} has dimensions, got {}", n, chosen->first, tokens.size());
   out.tokens.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n));
-  const ActionBins bins(config.bound);
+  const ActionBins bins(config.bound, config.bins);
   for (const TokenId id : out.tokens) {
     const ActionBins::Decoded d = bins.decode(id);
     out.normalized.push_back(d.action);

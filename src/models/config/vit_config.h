@@ -63,7 +63,8 @@ struct VitTowerConfig {
 /// A model that answers with one action of bins (OpenVLA, MiniVLA).
 struct ActionConfig {
   enum class Prompt : uint8_t { kPure /* In: ... Out: */, kVicuna /* v0.1 */, kQwen /* MiniVLA */ };
-  int32_t bound = 0;  // one past the largest action id
+  int32_t bound = 0;   // one past the largest action id
+  int32_t bins = 256;  // action ids below it
   Prompt prompt = Prompt::kPure;
   std::vector<std::pair<std::string, ActionStatistics>> statistics;  // by data set, in the file's order
 };
