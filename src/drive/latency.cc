@@ -13,18 +13,20 @@ namespace slip::drive {
 
 double Costs::raw_ms(const Counts& c) const {
   return encode + static_cast<double>(c.prompt_rows) * row + static_cast<double>(c.passes) * pass +
-         static_cast<double>(c.rows) * decode_row + plan;
+         static_cast<double>(c.rows) * decode_row + plan + static_cast<double>(c.drafter_passes) * drafter_pass;
 }
 
 int64_t rounded_latency(double raw_ms) { return 10 * static_cast<int64_t>(std::ceil(raw_ms / 10)); }
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, double Costs::*>, 5> kCosts = {{{"encode_ms", &Costs::encode},
+constexpr std::string_view kMayBeLeftOut = "drafter_pass_ms";  // files from before it was counted lack it
+constexpr std::array<std::pair<std::string_view, double Costs::*>, 6> kCosts = {{{"encode_ms", &Costs::encode},
                                                                                  {"row_ms", &Costs::row},
                                                                                  {"pass_ms", &Costs::pass},
                                                                                  {"decode_row_ms", &Costs::decode_row},
-                                                                                 {"plan_ms", &Costs::plan}}};
+                                                                                 {"plan_ms", &Costs::plan},
+                                                                                 {kMayBeLeftOut, &Costs::drafter_pass}}};
 constexpr double kMostMs = 1e7;  // three hours an answer
 
 Result<Costs> costs_from(const json::value& v, const std::string& where) {
@@ -32,6 +34,7 @@ Result<Costs> costs_from(const json::value& v, const std::string& where) {
   Costs out;
   for (const auto& [name, member] : kCosts) {
     const json::value* number = v.get_object().if_contains(name);
+    if (!number && name == kMayBeLeftOut) continue;
     if (!number || !number->is_number())
       return bad_input("{}: {}: expected a number, got {}", where, name, number ? "another type" : "none");
     const double ms = number->to_number<double>();

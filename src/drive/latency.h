@@ -15,18 +15,19 @@ namespace slip::drive {
 /// Counts of one answer.
 struct Counts {
   int64_t prompt_rows = 0, passes = 0, rows = 0;  // the prompt's rows; passes behind the prefill, and their rows
+  int64_t drafter_passes = 0;                     // of another model, or of a draft head
 };
 
-/// encode + prompt_rows row + passes pass + rows decode_row + plan, added in this order.
+/// encode + prompt_rows row + passes pass + rows decode_row + plan + drafter_passes drafter_pass, added in this order.
 struct Costs {
-  double encode = 0, row = 0, pass = 0, decode_row = 0, plan = 0;
+  double encode = 0, row = 0, pass = 0, decode_row = 0, plan = 0, drafter_pass = 0;
   double raw_ms(const Counts& c) const;
 };
 /// Up to the next multiple of 10.
 int64_t rounded_latency(double raw_ms);
 
 /// A latency.json: {"version": 1, "model", "machine", "note", "decoders": {"scaffold-spec": {"encode_ms", "row_ms", "pass_ms",
-/// "decode_row_ms", "plan_ms"}, ...}}. "*" stands for every decoder without an entry.
+/// "decode_row_ms", "plan_ms", "drafter_pass_ms"}, ...}}; the last may be left out: 0. "*" stands for every decoder without an entry.
 struct LatencyFile {
   std::string model, machine, note;
   std::vector<std::pair<std::string, Costs>> decoders;

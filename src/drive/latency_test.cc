@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "drive/drive_testing.h"
+#include "drive/model_planner.h"
 
 namespace slip::drive {
 namespace {
@@ -19,6 +20,25 @@ TEST(Latency, OfAnAnswerIsTheFixtures) {
     EXPECT_NEAR(raw, num(c.at("raw_ms")), 1e-9);
     EXPECT_EQ(rounded_latency(raw), whole_number(c.at("latency_ms")));
   }
+}
+
+TEST(Latency, OfADrafterIsItsPasses) {
+  const Costs costs{.encode = 1, .row = 0.5, .pass = 4, .decode_row = 0.25, .plan = 2, .drafter_pass = 8};
+  EXPECT_EQ(costs.raw_ms({10, 3, 8, 5}), costs.raw_ms({10, 3, 8}) + 40);
+}
+
+TEST(Latency, CostsAreFittedToWhatAnswersTook) {
+  const Costs costs{.encode = 7, .row = 0.5, .pass = 4, .decode_row = 0.25, .plan = 2, .drafter_pass = 3};
+  std::vector<Measured> answers;
+  for (const Counts n : {Counts{100, 10, 40, 9}, Counts{120, 8, 90, 7}, Counts{90, 20, 20, 19}}) {
+    const auto of = [](int64_t count, double ms) { return static_cast<double>(count) * ms; };
+    answers.push_back({n, costs.encode, of(n.prompt_rows, costs.row), of(n.passes, costs.pass) + of(n.rows, costs.decode_row), costs.plan,
+                       of(n.drafter_passes, costs.drafter_pass)});
+  }
+  const Costs fitted = fitted_costs(answers);
+  for (const Measured& m : answers) EXPECT_NEAR(fitted.raw_ms(m.counts), costs.raw_ms(m.counts), 1e-9);
+  EXPECT_NEAR(fitted.pass, 4, 1e-9);
+  EXPECT_NEAR(fitted.drafter_pass, 3, 1e-9);
 }
 
 /// The schedule of a case whose pictures are made when a call starts.
@@ -62,17 +82,21 @@ TEST(Schedule, FollowsThePlansThatTheFixtureFollows) {
 
 TEST(LatencyFile, IsReadAsItWasWrittenAndRefusedInWords) {
   const std::string file = testing::TempDir() + "latency.json";
-  ASSERT_TRUE(write_latency({"demo", "a machine", "", {{"ar", {1, 0.5, 2, 0.25, 0.125}}, {"*", {4, 0, 0, 0, 0}}}}, file));
+  ASSERT_TRUE(write_latency({"demo", "a machine", "", {{"ar", {1, 0.5, 2, 0.25, 0.125, 3}}, {"*", {4, 0, 0, 0, 0, 0}}}}, file));
   const auto read = read_latency(file);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->machine, "a machine");
   EXPECT_EQ(read->of("ar", file)->decode_row, 0.25);
+  EXPECT_EQ(read->of("ar", file)->drafter_pass, 3);
   EXPECT_EQ(read->of("fields", file)->encode, 4);
   const auto refused = [&](std::string_view text) {
     EXPECT_TRUE(write_file(file, text));
     const auto r = read_latency(file);
     return r ? std::string("read") : r.error().message;
   };
+  EXPECT_EQ(refused(R"({"version": 1, "decoders": {"*": {"encode_ms": 1, "row_ms": 1, "pass_ms": 1, "decode_row_ms": 1, "plan_ms": 1}}})"),
+            "read")
+      << "files of before say nothing of a drafter";
   EXPECT_EQ(refused("[]"), file + ": expected an object with \"version\": 1, got another document");
   EXPECT_EQ(refused(R"({"version": 1})"), file + ": decoders: expected an object of decoders, got none");
   EXPECT_EQ(refused(R"({"version": 1, "decoders": {"ar": {"encode_ms": -1}}})"),

@@ -49,13 +49,15 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
   };
   SLIP_TRY(answer_, engine_.run(request));
   const Statistics& n = answer_.decoded.statistics;
-  counts_ = {answer_.prompt_rows, std::max<int64_t>(0, n.forwards - 1), std::max<int64_t>(0, n.rows - answer_.prompt_rows)};
+  counts_ = {answer_.prompt_rows, std::max<int64_t>(0, n.forwards - 1), std::max<int64_t>(0, n.rows - answer_.prompt_rows),
+             n.drafter_forwards};
   Planned out;
   out.counts = out.ready = counts_;
   if (ready > 0 && counts_.passes > 0) {
-    // Rows are counted for the answer as a whole: passes have their share of them.
+    // Rows and a drafter's passes are counted for the answer as a whole: passes have their share of them.
     out.ready.passes = std::min(counts_.passes, ready - 1);
     out.ready.rows = counts_.rows * out.ready.passes / counts_.passes;
+    out.ready.drafter_passes = counts_.drafter_passes * out.ready.passes / counts_.passes;
   }
   out.tested = n.tested, out.accepted = n.accepted;
   if (engine_.task().form == TaskForm::kAction) {
@@ -80,9 +82,10 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
 Costs fitted_costs(std::span<const Measured> answers) {
   Costs out;
   if (answers.empty()) return out;
-  double prompt_rows = 0, prefill = 0, pp = 0, pr = 0, rr = 0, pt = 0, rt = 0;
+  double prompt_rows = 0, prefill = 0, drafter = 0, drafter_passes = 0, pp = 0, pr = 0, rr = 0, pt = 0, rt = 0;
   for (const Measured& m : answers) {
     out.encode += m.encode_ms, out.plan += m.plan_ms, prefill += m.prefill_ms;
+    drafter += m.drafter_ms, drafter_passes += static_cast<double>(m.counts.drafter_passes);
     prompt_rows += static_cast<double>(m.counts.prompt_rows);
     const auto p = static_cast<double>(m.counts.passes), r = static_cast<double>(m.counts.rows);
     pp += p * p, pr += p * r, rr += r * r, pt += p * m.decode_ms, rt += r * m.decode_ms;
@@ -90,6 +93,7 @@ Costs fitted_costs(std::span<const Measured> answers) {
   const auto n = static_cast<double>(answers.size());
   out.encode /= n, out.plan /= n;
   out.row = prompt_rows > 0 ? prefill / prompt_rows : 0;
+  out.drafter_pass = drafter_passes > 0 ? drafter / drafter_passes : 0;
   const double det = pp * rr - pr * pr;
   if (det > 1e-6 * pp * rr) {
     out.pass = (pt * rr - rt * pr) / det;

@@ -30,6 +30,7 @@ class ModelPlanner : public Planner {
 struct Measured {
   Counts counts;
   double encode_ms = 0, prefill_ms = 0, decode_ms = 0, plan_ms = 0;
+  double drafter_ms = 0;  // of another model or a draft head, its prompt included; not in decode_ms
 };
 Costs fitted_costs(std::span<const Measured> answers);
 

@@ -219,8 +219,9 @@ Status measure_latency(const slipstream::DriveOptions& o, const std::string& fol
       }
       const Answer& a = planner->answer();
       const Statistics& n = a.decoded.statistics;
-      answers.push_back(
-          {planner->counts(), a.stages.encode_ms, n.ms.prefill, n.ms.draft + n.ms.verify, a.stages.form_ms + a.stages.plan_ms});
+      const bool drafter = n.drafter_forwards > 0;  // else drafts are passes of the model itself
+      answers.push_back({planner->counts(), a.stages.encode_ms, n.ms.prefill, n.ms.verify + (drafter ? 0 : n.ms.draft),
+                         a.stages.form_ms + a.stages.plan_ms, drafter ? n.ms.draft : 0});
       if (progress) progress("measuring", ++done, total);
     }
     file.decoders.emplace_back(name, drive::fitted_costs(answers));
