@@ -25,13 +25,24 @@ std::string_view default_preset(Engine* engine, std::optional<Visibility> visibi
   return usual_preset(form, visibility == Visibility::kGraph, drafts);
 }
 
+/// A head that lies in the model's folder under its usual name is the model's own: it drafts where no other is named.
+void take_own_head(Method& m, const Engine& engine) {
+  auto* head = std::get_if<DFlashSpec>(&m.drafter);
+  if (!head || !head->name.empty()) return;
+  const std::filesystem::path own = engine.folder() / "dflash";
+  std::error_code ec;
+  if (std::filesystem::exists(own / "config.json", ec)) head->name = own.string();
+}
+
 }  // namespace
 
 Result<Method> method_from(const slipstream::DecoderChoice& c, std::optional<Visibility> visibility, Engine* engine, bool form) {
   const bool parts = !(c.schedule.empty() && c.drafter.empty() && c.verifier.empty() && c.width.empty());
   if (c.preset.empty() && !parts) return method_of(kAutomatic);
   SLIP_TRY(Method m, method_of(c.preset.empty() ? default_preset(engine, visibility, form) : c.preset));
-  return with_parts(std::move(m), c.schedule, c.drafter, c.verifier, c.width);
+  SLIP_TRY(m, with_parts(std::move(m), c.schedule, c.drafter, c.verifier, c.width));
+  if (engine) take_own_head(m, *engine);
+  return m;
 }
 
 Result<slipstream::DecoderChoice> decoder_of(const slipstream::Request& r) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the README says of models/demo, on held-out scenes: valid answers, the same tokens from scaffold-spec and scaffold-ar with
+// What the README says of models/demo, on held-out scenes: valid answers, the same tokens from scaffold-spec, dflash and scaffold-ar, with
 // at most 35 % of the passes, cameras that matter, and (with all 500 scenes: the long suite) the limits of configs/demo_limits.json.
 #include <gtest/gtest.h>
 
@@ -52,6 +52,9 @@ TEST_F(DemoModel, KeepsWhatTheReadmeSays) {
   for (const char* key : {"macro_f1", "longitudinal_accuracy", "tokens_per_answer"})
     EXPECT_EQ(number(spec, key), number(slow, key)) << key;
   EXPECT_EQ(pre_onset_ade(spec), pre_onset_ade(slow)) << "the same tokens give the same plan, to the last bit";
+  const json::object head = eval("--decoder dflash");  // its own, from the folder
+  EXPECT_LT(number(head, "forwards_per_answer"), number(spec, "forwards_per_answer"));
+  EXPECT_EQ(pre_onset_ade(head), pre_onset_ade(slow));
   const json::object blind = eval("--decoder scaffold-spec --blank-images");
   EXPECT_LT(number(blind, "macro_f1"), 0.5 * number(spec, "macro_f1")) << "the cameras must matter";
   EXPECT_GT(pre_onset_ade(blind), pre_onset_ade(spec));
