@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the README says of models/demo, on held-out scenes: valid answers, the same tokens from scaffold-spec, dflash and scaffold-ar, with
 // at most 35 % of the passes, cameras that matter, and (with all 500 scenes: the long suite) the limits of configs/demo_limits.json.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -23,8 +24,7 @@ class DemoModel : public testing::Test {
   }
   // The JSON of one evaluation; `code` gets the exit code.
   json::object eval(const std::string& more, int expected_code = 0) const {
-    const std::string command =
-        std::string(SLIP_BINARY) + " eval --json --model " + model_.string() + " --count " + std::to_string(records_) + " " + more;
+    const std::string command = fmt::format("{} eval --json --model {} --count {} {}", SLIP_BINARY, model_.string(), records_, more);
     std::string out;
     FILE* pipe = ::popen(command.c_str(), "r");
     for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) out += static_cast<char>(c);
