@@ -269,6 +269,7 @@ Result<std::vector<int32_t>> Service::tokenize(std::string_view text) const {
     if (!slip::is_valid_utf8(text)) return slip::bad_input("prompt: expected valid UTF-8, got other bytes");
     SLIP_TRY(const std::vector<slip::TokenId> ids, impl_->inner().model().prompt_tokens(text));
     std::vector<int32_t> out;
+    out.reserve(ids.size());
     for (const slip::TokenId id : ids) out.push_back(id.value);
     return out;
   });

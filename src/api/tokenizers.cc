@@ -24,6 +24,7 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text) const {
   return slip::api::bounded([&]() -> Result<std::vector<int32_t>> {
     SLIP_TRY(const std::vector<slip::TokenId> ids, impl_->tokenizer.encode(text));
     std::vector<int32_t> out;
+    out.reserve(ids.size());
     for (const slip::TokenId id : ids) out.push_back(id.value);
     return out;
   });

@@ -4,11 +4,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <bit>
 
 #include <atomic>
+#include <bit>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,7 @@
 #include "base/measure.h"
 #include "base/philox.h"
 #include "base/progress.h"
+#include "base/remove_tree.h"
 #include "base/threads/threads.h"
 
 namespace slip {
@@ -247,6 +249,32 @@ TEST(InterruptDeathTest, RemovesUnfinishedFoldersThoughTheyAreStillWritten) {
   const fs::path folder = temp_dir() / "step-1.partial";
   EXPECT_EXIT(interrupt_myself(folder), testing::ExitedWithCode(130), "interrupted");
   EXPECT_FALSE(fs::exists(folder));
+}
+
+TEST(RemoveTree, HoldsOneDescriptor) {
+  const fs::path root = temp_dir() / "tree", kept = temp_dir() / "kept";
+  for (const char* below : {"", "a", "a/b", "a/b/c", "d"}) {
+    fs::create_directories(root / below);
+    for (int i = 0; i < 20; ++i) std::ofstream(root / below / std::to_string(i)) << i;
+  }
+  fs::create_directories(kept);
+  std::ofstream(kept / "file");
+  fs::create_directory_symlink(kept, root / "a" / "link");
+  const int next = ::dup(STDERR_FILENO);
+  ASSERT_EQ(::close(next), 0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit one{static_cast<rlim_t>(next) + 1, before.rlim_max}, none{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool with_none = remove_tree(root);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one), 0);
+  const bool with_one = remove_tree(root);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(with_none);
+  EXPECT_TRUE(with_one);
+  EXPECT_FALSE(fs::exists(root));
+  EXPECT_TRUE(fs::exists(kept / "file")) << "links are not followed";
+  EXPECT_TRUE(remove_tree(root)) << "what is not there is gone";
 }
 
 TEST(ReadFile, SaysWhatItExpected) {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/interrupt.h"
+#include "base/remove_tree.h"
 
 namespace slip {
 
@@ -79,7 +80,7 @@ bool remove_leftovers(const fs::path& folder, std::string_view prefix) {
     const Held at(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
     if (at.fd() < 0) continue;
     const Lock lock = lock_of(at.fd());
-    if (lock == Lock::kMine) fs::remove_all(file, ec);
+    if (lock == Lock::kMine) remove_tree(file);
     others |= lock == Lock::kAnothers;
   }
   return others;

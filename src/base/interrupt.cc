@@ -16,6 +16,8 @@
 #include <string>
 #include <thread>
 
+#include "base/remove_tree.h"
+
 namespace slip {
 
 namespace {
@@ -52,7 +54,7 @@ void on_signal(int) {
     const std::string gone = f + ".gone";
     std::error_code ec;
     std::filesystem::rename(f, gone, ec);
-    if (!ec) std::filesystem::remove_all(gone, ec);
+    if (!ec) remove_tree(gone);
   }
   static constexpr char kText[] = "slipstream: interrupted\n";
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -111,9 +113,21 @@ void remember_temporary(const std::filesystem::path& file) {
   const HoldOffEnd lock;
   temporaries().files.insert(std::filesystem::absolute(file).string());
 }
-void forget_temporary(const std::filesystem::path& file) {
-  const HoldOffEnd lock;
-  temporaries().files.erase(std::filesystem::absolute(file).string());
+void forget_temporary(const std::filesystem::path& file) noexcept {
+  try {
+    const HoldOffEnd lock;
+    temporaries().files.erase(std::filesystem::absolute(file).string());
+  } catch (const std::exception&) {  // no memory for the name, which stays: what it names is gone
+  }
+}
+
+void remove_remembered() noexcept {
+  try {
+    const HoldOffEnd lock;
+    for (const std::string& f : temporaries().files) remove_tree(f);
+    temporaries().files.clear();
+  } catch (const std::exception&) {  // they stay, and the next run removes them
+  }
 }
 
 }  // namespace slip

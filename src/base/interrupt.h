@@ -23,7 +23,9 @@ Status check_interrupt();
 /// Files and folders (with all that is in them) to remove should the process be ended from the handler. AtomicFile does this by
 /// itself.
 void remember_temporary(const std::filesystem::path& file);
-void forget_temporary(const std::filesystem::path& file);
+void forget_temporary(const std::filesystem::path& file) noexcept;
+/// Removes what is still remembered: what its owner could not remove while memory or descriptors were lacking. By main, at its end.
+void remove_remembered() noexcept;
 
 /// While one lives, the handler does not end the process: a file made and remembered meanwhile is removed, or never made. Once the end
 /// has begun, a thread that holds none waits for it here. One thread may hold several.

@@ -466,5 +466,6 @@ int main(int argc, char** argv) {
   slip::open_closed_streams();
   int code = 0;
   slip::with_stack([&] { code = run_checked(argc, argv); });
+  slip::remove_remembered();
   return code;
 }

@@ -2,6 +2,8 @@
 // See output.h.
 #include "cli/output.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/standard_streams.h"
 #include "slipstream/model.h"
 
@@ -76,12 +79,15 @@ Result<std::string> read_input(const std::string& file, size_t most_bytes) {
   if (std::exchange(read_before, true)) return usage_error("standard input: expected one option that reads it (-), got several");
   std::string text;
   std::array<char, 1 << 16> part;
-  while (const size_t n = std::fread(part.data(), 1, part.size(), stdin)) {
-    text.append(part.data(), n);
+  for (;;) {
+    const ssize_t n = ::read(STDIN_FILENO, part.data(), part.size());
+    if (n == 0) return text;
+    SLIP_TRY_(check_interrupt());  // while it waited
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return bad_input("standard input: expected bytes to read, got: {}", std::strerror(errno));
+    text.append(part.data(), static_cast<size_t>(n));
     if (text.size() > most_bytes) return bad_input("standard input: expected at most {} bytes, got more", most_bytes);
   }
-  if (std::ferror(stdin) != 0) return bad_input("standard input: expected bytes to read, got: {}", std::strerror(errno));
-  return text;
 }
 
 }  // namespace slip::cli

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/remove_tree.h"
 
 namespace slip {
 
@@ -46,9 +47,8 @@ AtomicFolder::AtomicFolder(AtomicFolder&& other) noexcept
 
 AtomicFolder::~AtomicFolder() {
   if (!temp_.empty()) {
-    std::error_code ec;
-    fs::remove_all(temp_, ec);
-    forget_temporary(temp_);
+    held_ = Held();  // its descriptor may be the one that removing needs
+    if (remove_tree(temp_)) forget_temporary(temp_);  // else remove_remembered() tries again when more has ended
   }
   unmake(made_);
 }

@@ -44,6 +44,34 @@ TEST_F(Streams, AClosedStandardInputIsNoEmptyText) {
   EXPECT_EQ(shell(tokenize + "</dev/null"), 0);
 }
 
+TEST_F(Streams, CtrlCEndsACommandThatWaitsForStandardInput) {
+  for (const char* signal : {"INT", "TERM"}) {
+    const std::string line = fmt::format("sleep 5 | timeout --preserve-status -s {} 0.4 '{}' tokenize --model '{}' --file - 2>'{}'", signal,
+                                         SLIP_BINARY, small_, path("said"));
+    const int status = std::system(line.c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 130) << read_bytes(path("said"));
+  }
+}
+
+TEST_F(Streams, TooFewDescriptorsLeaveNothingBehind) {
+  const fs::path folder = path("few");
+  fs::create_directories(folder);
+  int refused = 0, made = 0;
+  for (int n = 3; n <= 24; ++n) {
+    const std::string line = fmt::format("exec >'{}' 2>&1; ulimit -n {}; exec '{}' synthesize --like qwen2.5-0.5b --tiny --out '{}'",
+                                         path("said"), n, SLIP_BINARY, (folder / "made").string());
+    if (WEXITSTATUS(std::system(line.c_str())) == 0) {
+      fs::remove_all(folder / "made");
+      ++made;
+    } else {
+      ++refused;
+    }
+    EXPECT_TRUE(fs::is_empty(folder)) << n << " descriptors: " << read_bytes(path("said"));
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(made, 0);
+}
+
 TEST_F(Streams, AnOutputThatIsStandardOutputsOwnFileDoesNotReplaceIt) {
   const std::string out = path("both.txt");
   ASSERT_EQ(shell("run --model '" + small_ + "' --form none --prompt go --max-tokens 2 --trace /dev/stdout --json >'" + out + "'"),

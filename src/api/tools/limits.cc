@@ -307,8 +307,6 @@ Result<slipstream::Report> finish(Work& w, json::object head, std::string text) 
     }
   }
   if (!w.options.out.empty()) {
-    std::error_code ec;
-    std::filesystem::create_directories(w.options.out, ec);
     for (const Table& t : w.tables) SLIP_TRY_(write_file(std::filesystem::path(w.options.out) / (t.name + ".csv"), t.to_csv()));
     SLIP_TRY_(write_file(std::filesystem::path(w.options.out) / "limits.json", pretty(head)));
   }
