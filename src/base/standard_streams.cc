@@ -18,6 +18,6 @@ void open_closed_streams() {
   }
 }
 
-void say(std::string_view text) noexcept { std::fwrite(text.data(), 1, text.size(), stderr); }
+void say(std::string_view text) noexcept { [[maybe_unused]] const size_t said = std::fwrite(text.data(), 1, text.size(), stderr); }
 
 }  // namespace slip

@@ -69,8 +69,9 @@ bool is_stream(const std::string& file) {
 }
 
 void print_text(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  // What could not be printed is asked of the stream when the command ends.
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
+  static_cast<void>(std::fflush(stdout));
 }
 
 Result<std::string> read_input(const std::string& file, size_t most_bytes) {

@@ -68,6 +68,7 @@ Status bench_on_device(const BenchForwardOptions& o, bool prefill, const std::st
   SLIP_TRY(const DeviceCeilings ceilings, device_ceilings(name));
   Model& model = engine->model();
   std::vector<Line> lines;
+  lines.reserve(widths.size());
   for (const int width : widths) lines.push_back({width, prefill ? 1 : width, {}});
   SLIP_TRY_(measure(o, model.lm(), random_tokens(o.keys + widest, model.lm().info().vocab, 11), lines));
 

@@ -130,6 +130,7 @@ struct Maker {
   }
   std::vector<TokenId> words(int32_t n) {
     std::vector<TokenId> out;
+    out.reserve(static_cast<size_t>(n));
     for (int32_t i = 0; i < n; ++i) out.push_back({ReplayIds::kWords + (word++ * 7) % ReplayIds::kWordCount});
     return out;
   }

@@ -5,6 +5,7 @@
 // frame up when the next one comes. The decoders take turns within every point, so that their ratios hold on a machine that is not alone:
 // the concurrency figure of [Nemotron-Labs-Diffusion] in miniature (docs/PAPERS.md).
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -37,7 +38,7 @@ struct LoadPoint {
 
 double quantile_of(std::vector<double> v, double p) {
   if (v.empty()) return 0;
-  const auto at = static_cast<size_t>(p * static_cast<double>(v.size() - 1) + 0.5);
+  const auto at = static_cast<size_t>(std::llround(p * static_cast<double>(v.size() - 1)));
   std::nth_element(v.begin(), v.begin() + static_cast<ptrdiff_t>(at), v.end());
   return v[at];
 }
@@ -89,6 +90,7 @@ class ServiceUnderLoad {
   void closed(const std::string& decoder, int clients, double seconds, LoadPoint& point) {
     turn(decoder, point, [&](Clock::time_point start) {
       std::vector<std::thread> threads;
+      threads.reserve(static_cast<size_t>(clients));
       for (int c = 0; c < clients; ++c)
         threads.emplace_back([&] {
           while (ms_since(start) < seconds * 1000 && !cancel_.cancelled()) wait_for(*submit());
@@ -257,6 +259,7 @@ Status bench_serve(const BenchServeOptions& o) {
           load.closed(decoder, static_cast<int>(at), seconds, point);
       }
     std::vector<json::object> lines;
+    lines.reserve(decoders.size());
     for (const std::string& decoder : decoders) lines.push_back(point_json(decoder, of, at, points[decoder]));
     if (o.rates.empty() && o.hz <= 0) compare_with_best(lines);
     for (json::object& line : lines) {

@@ -84,7 +84,8 @@ TowerWork work_of(const VisionConfig& c, std::span<const PatchGrid> grids) {
   TowerWork w;
   const double d = c.width, f = c.mlp_width, unit = double{1} * c.merge * c.merge;
   for (const PatchGrid& g : grids) {
-    const double patches = g.patches(), window = double{1} * (c.window / c.patch) * (c.window / c.patch);
+    const int32_t side = c.window / c.patch;  // of a window, in whole patches
+    const double patches = g.patches(), window = double{1} * side * side;
     const double full = static_cast<double>(c.full_attention_blocks.size()), depth = c.depth;
     w.products += 2 * patches * (d * c.patch_numbers() + depth * (4 * d * d + 3 * d * f));
     w.products += 2 * patches / unit * (d * unit * d * unit + d * unit * c.out_width);
