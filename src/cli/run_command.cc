@@ -187,7 +187,7 @@ Status run_many(const RunOptions& o) {
   bars.finish();
   say(done.remarks);
   say(fmt::format("{} answers in {}, {} of them errors, {} of a run before\n", done.answered + done.failed + done.kept, o.out,
-                  done.failed, done.kept));
+                  done.failed + done.kept_failed, done.kept));
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -37,11 +38,13 @@ class Lines {
                if (const Status ours = is_ours(lines.kept_, line.get_object()); !ours)
                  return bad_input("{}: {}; another --out starts anew", where, ours.error().message);
                ++lines.kept_;
+               lines.kept_failed_ += is_failure(line.get_object());
                return {};
              }));
     return lines;
   }
   int64_t kept() const { return kept_; }
+  int64_t kept_failed() const { return kept_failed_; }
   Status add(const std::string& line) { return file_.add(line); }
   Status finish() {
     SLIP_TRY_(file_.sync());
@@ -52,14 +55,21 @@ class Lines {
   }
 
  private:
+  /// Of a record: {"error"}; of a request: a response that is not 200.
+  static bool is_failure(const json::object& line) {
+    const json::value* response = line.if_contains("response");
+    if (!response) return line.contains("error");
+    const json::value* status = response->is_object() ? response->get_object().if_contains("status_code") : nullptr;
+    return !status || *status != 200;
+  }
   std::string out_;
   LineFile file_;
-  int64_t kept_ = 0;
+  int64_t kept_ = 0, kept_failed_ = 0;
 };
 
 struct Line {
   std::string text;
-  bool failed = false;
+  std::optional<Error> error;
 };
 
 json::object error_line(const Refusal& r) { return error_body(r); }
@@ -69,8 +79,9 @@ using Tell = std::function<void(const std::function<Line()>& make)>;
 /// Asks for question `i`; `tell` gets its line, now or later. An error ends the run.
 using AskOne = std::function<Status(int64_t i, Tell tell)>;
 
-Result<BatchDone> run_all(Lines& lines, int64_t total, int32_t at_once, const AskOne& ask, const slipstream::Progress& progress,
-                          const CancelToken& cancel) {
+/// `in_common`: the questions differ in their inputs alone, so that an error before the first answer is taken for one of what they share.
+Result<BatchDone> run_all(Lines& lines, int64_t total, int32_t at_once, bool in_common, const AskOne& ask,
+                          const slipstream::Progress& progress, const CancelToken& cancel) {
   // Answers come from the service's thread, and may come when this has been left by an exception.
   struct Told {
     std::mutex mutex;
@@ -79,7 +90,7 @@ Result<BatchDone> run_all(Lines& lines, int64_t total, int32_t at_once, const As
     int64_t lost = 0;  // answers that there was no memory for
   };
   const auto told = std::make_shared<Told>();
-  BatchDone done{.answered = 0, .failed = 0, .kept = lines.kept()};
+  BatchDone done{.kept = lines.kept(), .kept_failed = lines.kept_failed()};
   int64_t next = lines.kept(), asked = next;
   Status status;
   while (next < total && status) {
@@ -101,8 +112,12 @@ Result<BatchDone> run_all(Lines& lines, int64_t total, int32_t at_once, const As
     told->changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return told->ready.contains(next) || told->lost > 0; });
     if (told->lost > 0) break;
     for (auto at = told->ready.find(next); at != told->ready.end() && status; at = told->ready.find(next)) {
+      const std::optional<Error>& error = at->second.error;
+      // What was interrupted is no answer: the next run asks again. Nor is what refuses the options that all have in common.
+      if (error && (error->kind == ErrorKind::kCancelled || (in_common && done.answered + done.kept == 0))) status = *error;
+      if (!status) break;
       status = lines.add(at->second.text);
-      ++(at->second.failed ? done.failed : done.answered);
+      ++(error ? done.failed : done.answered);
       told->ready.erase(at);
       ++next;
       if (progress) progress("answering", next, total);
@@ -126,7 +141,7 @@ Line record_line(int64_t index, const slipstream::Result<slipstream::Answer>& an
   } else {
     line["error"] = {{"kind", static_cast<int>(answer.error().kind)}, {"message", answer.error().message}};
   }
-  return {json::serialize(line), !answer};
+  return {json::serialize(line), answer ? std::nullopt : std::optional(answer.error())};
 }
 
 AskOne ask_records(slipstream::Service& service, const BatchOptions& o, const CancelToken& cancel) {
@@ -165,7 +180,9 @@ AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>
     };
     const std::string custom = text_of("custom_id"), url = text_of("url");
     const auto refuse = [&](const Refusal& r) {
-      const auto make = [&] { return Line{response_line(id, custom, r.status, error_line(r)), true}; };
+      const auto make = [&] {
+        return Line{response_line(id, custom, r.status, error_line(r)), Error{ErrorKind::kBadInput, r.message}};
+      };
       tell(std::ref(make));
       return Status{};
     };
@@ -186,9 +203,9 @@ AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>
                    [=](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
                      const auto make = [&]() -> Line {
                        if (answer)
-                         return {response_line(id, custom, 200, completion(head, *request, *answer, served, bytes)), false};
+                         return {response_line(id, custom, 200, completion(head, *request, *answer, served, bytes)), std::nullopt};
                        const Refusal r = refusal_of(answer.error(), served);
-                       return {response_line(id, custom, r.status, error_line(r)), true};
+                       return {response_line(id, custom, r.status, error_line(r)), answer.error()};
                      };
                      tell(std::ref(make));
                    });
@@ -260,7 +277,7 @@ Result<BatchDone> run_batch(const BatchOptions& o, const slipstream::Progress& p
   for (std::string& form : slipstream::builtin_forms()) allowed.builtin.insert(std::move(form));
   const std::string name = fs::weakly_canonical(o.model, ec).filename().string();
   const AskOne ask = o.batch.empty() ? ask_records(service, o, cancel) : ask_requests(service, questions, allowed, name, cancel);
-  SLIP_TRY(BatchDone done, run_all(lines, total, o.at_once, ask, progress, cancel));
+  SLIP_TRY(BatchDone done, run_all(lines, total, o.at_once, o.batch.empty(), ask, progress, cancel));
   SLIP_TRY_(lines.finish());
   done.remarks = std::move(remarks);
   return done;

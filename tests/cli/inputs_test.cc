@@ -303,6 +303,43 @@ TEST_F(Inputs, ARunGoesOnBehindItsOwnLinesAlone) {
   EXPECT_EQ(goes_on("nothing of ours\n", ""), 3);
 }
 
+TEST_F(Inputs, WhatWasInterruptedIsAskedAgain) {
+  ASSERT_EQ(bash("$S simulate --seed 3 --count 9 --out '" + path("scenes") + "'"), 0) << err();
+  const std::string cot = (fs::path(demo_).parent_path() / "demo-cot").string();
+  const std::string run = "$S run -m '" + cot + "' --records '" + path("scenes") + "' --at-once 4 --out '";
+  ASSERT_EQ(bash(run + path("whole.jsonl") + "'"), 0) << err();
+  const auto texts = [](const std::string& lines) {
+    std::vector<std::string> out;
+    for (size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) {
+      const auto v = parse_json(lines.substr(at, lines.find('\n', at) - at), "line");
+      out.emplace_back(v && v->get_object().contains("text") ? v->at("text").as_string().c_str() : "no answer");
+    }
+    return out;
+  };
+  int interrupted = 0;
+  for (int ms = 250; ms < 1450; ms += 150) {
+    const fs::path out = path("again-" + std::to_string(ms));
+    const int code = bash(fmt::format("timeout --preserve-status -s INT {:.3f} {}{}'", ms / 1000.0, run, out.string()));
+    ASSERT_TRUE(code == 0 || code == 130) << code << err();
+    interrupted += code == 130;
+    if (code == 130) {
+      EXPECT_EQ(bash(run + out.string() + "'"), 0) << err();
+    }
+    EXPECT_EQ(texts(read_bytes(out)), texts(read_bytes(path("whole.jsonl")))) << ms << " ms";
+  }
+  EXPECT_GT(interrupted, 0);
+}
+
+TEST_F(Inputs, OptionsThatNoRecordCanBeAnsweredWithEndTheRun) {
+  ASSERT_EQ(bash("$S simulate --seed 3 --count 2 --out '" + path("scenes") + "'"), 0) << err();
+  const std::string run = "$S run -m '" + demo_ + "' --records '" + path("scenes") + "' --out '" + path("answers.jsonl") + "'";
+  for (const auto& [options, code] : {std::pair{" --decoder fields", 4}, {" --section-temperature nowhere=1", 3}}) {
+    EXPECT_EQ(bash(run + options), code) << options << err();
+    EXPECT_FALSE(fs::exists(path("answers.jsonl")));
+  }
+  EXPECT_EQ(bash(run), 0) << err();
+}
+
 // ---- two at once, and one that was killed
 
 TEST_F(Inputs, TheSecondWriterOfAFolderIsTold) {

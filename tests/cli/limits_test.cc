@@ -56,6 +56,14 @@ TEST_F(Demo, LimitsPutsMeasurementsBesidePredictionsAndWritesTables) {
     if (row.at("decoder") == "scaffold-ar") EXPECT_NEAR(number(row.at("passes")), number(row.at("measured_passes")), 1e-6);
 }
 
+TEST_F(Demo, LimitsMeasuresModelsOfTextByFreeText) {
+  const json::value v = run_json({"limits", "--model", SLIP_SOURCE_DIR "/models/tri", "--measure", "--scenes", "1", "--keys", "64"});
+  int measured = 0;
+  for (const json::value& row : v.at("decoders").as_array()) measured += !row.at("measured_ms").is_null();
+  EXPECT_GT(measured, 2);
+  EXPECT_EQ(v.at("decoders").as_array().front().at("decoder"), "ar");
+}
+
 TEST_F(Demo, LimitsSearchesTheFewestPassesOfDiffusion) {
   run({"simulate", "--seed", "900001000", "--count", "1", "--out", path("light")});
   const json::value v = run_json({"limits", "--model", model_, "--speed-of-light", "1", "--records", path("light")});

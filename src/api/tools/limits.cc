@@ -182,10 +182,27 @@ Result<MeasuredDecoder> measure_decoder(Work& w, const Method& method, const std
   return out;
 }
 
-/// Of a set of records, or held-out scenes.
+constexpr int32_t kTextTokens = 48;  // of free text, foreseen and answered
+
+/// A model that was trained for no form.
+bool is_text(const Work& w) { return slipstream::own_form(w.engine->folder().string()) == "none"; }
+
+/// Of a set of records, or held-out scenes; free text for models of text.
 Result<std::vector<Request>> scenes_of(Work& w, int64_t count, const std::string& records = {}) {
   std::vector<Request> out;
-  for (int64_t i = 0; i < count; ++i) {
+  const bool text = is_text(w);
+  if (text && !records.empty()) return unsupported("--records: expected a model that was trained for a form, got one of text");
+  for (int64_t i = 0; text && i < count; ++i) {
+    slipstream::Request asked;
+    asked.form = "none";
+    asked.prompt = fmt::format("Tell what stands on road number {} and how to drive there.", i + 1);
+    asked.max_tokens = kTextTokens;
+    asked.cancel = w.cancel;
+    SLIP_TRY(Request request, engine_request(asked));
+    request.reuse_prompt = false;
+    out.push_back(std::move(request));
+  }
+  for (int64_t i = 0; !text && i < count; ++i) {
     SLIP_TRY(slipstream::Request scene, records.empty()
                                             ? slipstream::request_of_scene(kFirstHeldOutScene + static_cast<uint64_t>(i))
                                             : slipstream::request_of_record(fmt::format("{}:{}", records, i)));
@@ -236,7 +253,9 @@ Result<json::array> decoder_row(Work& w, const Candidate& c, DecoderRows& rows) 
 
 Status predict_decoders(Work& w, const CostTable& costs, const CostTable* measured, std::string& profile) {
   FormPtr form;
-  if (auto own = w.engine->form("model")) form = std::move(*own);
+  if (!is_text(w)) {
+    SLIP_TRY(form, w.engine->form("model"));
+  }
   const Form* f = form ? &form->form : nullptr;
   SLIP_TRY(const DraftLengthModel predicted, acceptance(w, f, costs, profile));
   std::optional<DraftLengthModel> here;
@@ -245,17 +264,18 @@ Status predict_decoders(Work& w, const CostTable& costs, const CostTable* measur
     SLIP_TRY(here, acceptance(w, f, *measured, profile));
     rows.here = &*here;
   }
-  if (measured && f) {
+  if (measured) {
     SLIP_TRY(rows.scenes, scenes_of(w, w.options.scenes));
   }
   rows.settings = {.info = w.engine->model().lm().info(),
                    .form = f,
                    .options = {.visibility = w.engine->visibility()},
                    .prompt_rows = w.options.prompt_rows,
+                   .text_tokens = kTextTokens,
                    .model = &predicted,
                    .cancel = w.cancel};
   Table t{.name = "decoders",
-          .title = fmt::format("Decoders over {}, behind a prompt of {} rows; {}:", f ? f->name() : "free text of 48 tokens",
+          .title = fmt::format("Decoders over {}, behind a prompt of {} rows; {}:", f ? f->name() : fmt::format("free text of {} tokens", kTextTokens),
                                w.options.prompt_rows, profile),
           .columns = {"decoder", "passes", "rows", "predicted_ms", "speed_up", "at_measured_costs_ms", "measured_passes",
                       "measured_ms", std::string(kRatio)},
