@@ -17,6 +17,9 @@ Result<std::string> part_text(const json::value& v, const std::string& where) {
   const json::object* o = v.if_object();
   if (!o) return bad_input("{}: expected an object with type, got another value", where);
   SLIP_TRY(const std::string type, get_string(*o, "type", where));
+  if (type != "text" && type != "image" && type != "video")
+    return bad_input("{}: type: expected text, image or video, got {}{}", where, type,
+                     type == "image_url" ? ": pictures come with the request, and {\"type\": \"image\"} marks where one stands" : "");
   const std::string_view own = type == "text" ? "text" : "";
   for (const auto& member : *o)
     if (member.key() != "type" && std::string_view(member.key()) != own)
@@ -24,7 +27,6 @@ Result<std::string> part_text(const json::value& v, const std::string& where) {
                        std::string_view(member.key()));
   if (type == "image") return std::string("<image>");
   if (type == "video") return std::string("<video>");
-  if (type != "text") return bad_input("{}: type: expected text, image or video, got {}", where, type);
   return get_string(*o, "text", where);
 }
 

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/beside.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/interrupt.h"
@@ -25,7 +26,6 @@
 #include "base/measure.h"
 #include "base/philox.h"
 #include "base/progress.h"
-#include "base/remove_tree.h"
 #include "base/threads/threads.h"
 
 namespace slip {

@@ -2,6 +2,7 @@
 // See beside.h.
 #include "base/beside.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -12,10 +13,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "base/interrupt.h"
-#include "base/remove_tree.h"
 
 namespace slip {
 
@@ -43,6 +45,35 @@ bool is_temporary(std::string_view name) {
          numbers.find_first_not_of("0123456789-") == std::string_view::npos;
 }
 
+/// Unlinks what is no folder. Comes back with a folder that is left, empty where there is none. The descriptor is closed by then, so that the
+/// next one is at hand for that folder.
+std::string unlink_files(const std::string& folder) {
+  std::string left;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  if (!open) return left;
+  while (const dirent* entry = ::readdir(open.get())) {
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == ".." || ::unlinkat(::dirfd(open.get()), entry->d_name, 0) == 0 || errno == ENOENT) continue;
+    left = folder;
+    left += '/';
+    left += name;
+  }
+  return left;
+}
+
+bool gone(const std::string& path) {
+  return ::unlink(path.c_str()) == 0 || errno == ENOENT || ::rmdir(path.c_str()) == 0 || errno == ENOENT;
+}
+
+bool removed(const std::string& path) {
+  if (gone(path)) return true;
+  for (std::string last;;) {
+    const std::string below = unlink_files(path);
+    if (below.empty() || below == last || !removed(below)) return gone(path);
+    last = below;
+  }
+}
+
 }  // namespace
 
 Held::Held(Held&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -66,6 +97,14 @@ bool hold(int fd) {
   const Lock lock = lock_of(fd);
   struct stat st {};
   return lock == Lock::kNone || (lock == Lock::kMine && ::fstat(fd, &st) == 0 && st.st_nlink > 0);
+}
+
+bool remove_tree(const std::filesystem::path& path) noexcept {
+  try {
+    return removed(path.string());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 bool remove_leftovers(const fs::path& folder, std::string_view prefix) {

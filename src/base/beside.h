@@ -32,6 +32,10 @@ std::filesystem::path name_beside(const std::filesystem::path& target);
 /// without locks hold everything.
 bool hold(int fd);
 
+/// Removes a file, or a folder with all that is in it; links are removed and not followed. Holds one descriptor at most, none for what is
+/// no folder or is empty: what is unfinished goes also where descriptors are scarce. False where something stays.
+bool remove_tree(const std::filesystem::path& path) noexcept;
+
 /// Removes the temporaries in `folder` whose names begin with `prefix` and that nobody holds. Are there others, which somebody is writing?
 bool remove_leftovers(const std::filesystem::path& folder, std::string_view prefix);
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <thread>
 
-#include "base/remove_tree.h"
+#include "base/beside.h"
 
 namespace slip {
 

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "base/remove_tree.h"
 
 namespace slip {
 

@@ -109,7 +109,16 @@ class Walk {
 class Maker {
  public:
   Maker(const Form& form, const Lengths& lengths, const Survival& survival, int32_t vocab, TokenId mask, PhiloxStream& random)
-      : form_(form), lengths_(lengths), survival_(survival), vocab_(vocab), mask_(mask), random_(random) {}
+      : form_(form), lengths_(lengths), vocab_(vocab), mask_(mask), random_(random) {
+    const size_t n = form.fields().size();
+    instances_.resize(n);
+    for (size_t f = 0; f < n; ++f)
+      if (const auto& of = form.fields()[f].instance_of) instances_[static_cast<size_t>(of->field)].push_back(static_cast<int32_t>(f));
+    tested_.assign(n, 0);
+    survival.for_each([&](const Survival::Cell& c, const Survival::Count& count) {
+      if (c.field >= 0 && static_cast<size_t>(c.field) < n) tested_[static_cast<size_t>(c.field)] += count.tested;
+    });
+  }
 
   Contents make() {
     Contents out;
@@ -126,26 +135,19 @@ class Maker {
       const auto e = static_cast<size_t>(x.instance_of->field);
       if (instances_in(form_.fields()[e], before[e]) <= x.instance_of->instance) return x.placeholder;
     }
-    const bool enumeration = has_instances(f);
+    const bool enumeration = !instances_[static_cast<size_t>(f)].empty();
     const int32_t count = enumeration ? instances_drawn(f) : 0;
     if (enumeration && count == 0) return x.placeholder;
     std::vector<TokenId> out = Walk(x, vocab_, mask_, random_).content(length_drawn(f), said_of(f));
     if (enumeration) separate(x, count, out);
     return out;
   }
-  bool has_instances(int32_t f) const {
-    return std::any_of(form_.fields().begin(), form_.fields().end(),
-                       [&](const Field& x) { return x.instance_of && x.instance_of->field == f; });
-  }
   /// Instance after instance is used as often as calibration saw more than its placeholder in it; half of them where it saw nothing.
   int32_t instances_drawn(int32_t e) {
     const double u = random_.uniform();
     int32_t count = 0;
-    for (size_t f = 0; f < form_.fields().size(); ++f) {
-      const Field& x = form_.fields()[f];
-      if (x.instance_of && x.instance_of->field == e && used_share(static_cast<int32_t>(f)) > u)
-        count = std::max(count, x.instance_of->instance + 1);
-    }
+    for (const int32_t f : instances_[static_cast<size_t>(e)])
+      if (used_share(f) > u) count = std::max(count, field(f).instance_of->instance + 1);
     return count;
   }
   double used_share(int32_t f) const {
@@ -160,9 +162,9 @@ class Maker {
   bool seen(int32_t f) const { return f < lengths_.fields(); }
   /// Every token of a text is drafted and tested, or comes of a test that failed; so is the first of its padding, and the rest is forced.
   int32_t said_of(int32_t f) const {
-    int64_t answers = 0, tested = 0;
+    int64_t answers = 0;
+    const int64_t tested = tested_[static_cast<size_t>(f)];
     for (size_t n = 0; seen(f) && n < lengths_.counts(f).size(); ++n) answers += lengths_.counts(f)[n];
-    survival_.for_each([&](const Survival::Cell& c, const Survival::Count& n) { tested += c.field == f ? n.tested : 0; });
     if (answers == 0 || tested == 0) return static_cast<int32_t>(std::lround(kUsualFill * field(f).budget));
     return std::max(1, static_cast<int32_t>(std::lround(static_cast<double>(tested) / static_cast<double>(answers))) - 1);
   }
@@ -195,7 +197,8 @@ class Maker {
 
   const Form& form_;
   const Lengths& lengths_;
-  const Survival& survival_;
+  std::vector<std::vector<int32_t>> instances_;  // by the field that enumerates them
+  std::vector<int64_t> tested_;                  // drafts, by field
   int32_t vocab_;
   TokenId mask_;
   PhiloxStream& random_;

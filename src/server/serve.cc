@@ -86,7 +86,8 @@ Status serve(const ServeOptions& o, const slipstream::Progress& progress) {
   {
     SLIP_TRY(slipstream::Service service, slipstream::Service::start(std::move(engine), o.service, cancel));
     app.serve(service);
-    write_log(LogLevel::kInfo, fmt::format("serve: {} at http://{}:{}/", app.options().model_name, o.host, server->port()));
+    if (log_level() < LogLevel::kError)  // --quiet
+      write_log(LogLevel::kInfo, fmt::format("serve: {} at http://{}:{}/", app.options().model_name, o.host, server->port()));
     wait_until_told();
     app.drain();
     const auto end = Clock::now() + std::chrono::duration<double>(o.drain_timeout_s);

@@ -88,6 +88,10 @@ TEST_F(Forms, CheckSaysAllThatIsWrong) {
   EXPECT_EQ(errors_of(trained, 4), (std::vector<Wrong>{{"#/properties/a", "not_supported"}}));
 }
 
+TEST_F(Forms, AModelOfTextHasNoFormOfItsOwn) {
+  refused({"form", "model", "--model", SLIP_SOURCE_DIR "/models/tri"}, 3, "expected a model that was trained for a form");
+}
+
 TEST_F(Forms, CheckTakesWhatIsSupported) {
   const std::string open = write("open.json", R"({"type": "object", "properties": {"id": {"type": "string", "format": "uuid"},
     "next": {"anyOf": [{"type": "null"}, {"type": "integer", "minimum": 0}]}}, "required": ["id"]})");

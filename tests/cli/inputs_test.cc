@@ -148,6 +148,8 @@ TEST_F(Inputs, AConversationHasTurnsAndASystem) {
   refuse("c.json", R"([{"role": "user", "text": "x"}])", "expected the keys role and content, got text");
   refuse("d.json", "[]", "expected 1 to 1024 messages, got 0");
   refuse("e.json", R"([{"role": "user", "content": [{"type": "audio"}]}])", "type: expected text, image or video, got audio");
+  refuse("f.json", R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])",
+         "got image_url: pictures come with the request");
   refused({"run", "--model", small_, "--messages", turns, "--max-tokens", "2"}, 4,
           "expected a chat template that says how turns are told apart");
 }

@@ -53,7 +53,9 @@ TEST_F(Demo, LimitsPutsMeasurementsBesidePredictionsAndWritesTables) {
     EXPECT_FALSE(read_bytes(path("tables") + "/" + name).empty()) << name;
   // What draws one token a pass takes exactly the passes that were foreseen: a form of fixed size.
   for (const json::value& row : v.at("decoders").as_array())
-    if (row.at("decoder") == "scaffold-ar") EXPECT_NEAR(number(row.at("passes")), number(row.at("measured_passes")), 1e-6);
+    if (row.at("decoder") == "scaffold-ar") {
+      EXPECT_NEAR(number(row.at("passes")), number(row.at("measured_passes")), 1e-6);
+    }
 }
 
 TEST_F(Demo, LimitsMeasuresModelsOfTextByFreeText) {

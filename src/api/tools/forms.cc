@@ -66,6 +66,8 @@ Result<json::value> schema_of(const Asked& o) {
   }
   if (!o.unnorm_key.empty())
     return usage_error("--unnorm-key: expected the form of actions of a model with statistics, got form {}", o.form);
+  if (o.form == "model" && slipstream::own_form(o.model) == "none")
+    return bad_input("form model: expected a model that was trained for a form, got {}, which answers in free text", o.model);
   if (o.form == "model" || (!o.model.empty() && o.form == slipstream::own_form(o.model))) {
     SLIP_TRY(const json::value config, whole_config(o.model));
     SLIP_TRY(const TaskOptions task, task_options(config.get_object(), (std::filesystem::path(o.model) / "config.json").string()));
@@ -165,7 +167,10 @@ Result<slipstream::Report> check(const Asked& o) {
     errors.push_back({{"pointer", p.pointer},
                       {"message", p.message},
                       {"kind", p.kind == ErrorKind::kUnsupported ? "not_supported" : "bad_input"}});
-    text += fmt::format("{}: {}\n", p.pointer, p.message);
+    std::string line = fmt::format("{}: {}", p.pointer, p.message);
+    for (char& c : line)  // of names in the schema
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+    text += line + "\n";
   }
   if (problems.empty())
     text = o.model.empty()

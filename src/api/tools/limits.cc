@@ -182,7 +182,7 @@ Result<MeasuredDecoder> measure_decoder(Work& w, const Method& method, const std
   return out;
 }
 
-constexpr int32_t kTextTokens = 48;  // of free text, foreseen and answered
+constexpr int32_t kTextTokens = 48;  // of free text at most
 
 /// A model that was trained for no form.
 bool is_text(const Work& w) { return slipstream::own_form(w.engine->folder().string()) == "none"; }
@@ -213,6 +213,18 @@ Result<std::vector<Request>> scenes_of(Work& w, int64_t count, const std::string
     out.push_back(std::move(request));
   }
   return out;
+}
+
+/// How long the texts are that are to be answered here: what is foreseen is foreseen for these.
+Result<int32_t> text_tokens(Work& w, const std::vector<Request>& scenes) {
+  if (scenes.empty()) return kTextTokens;
+  size_t tokens = 0;
+  for (Request scene : scenes) {
+    SLIP_TRY(scene.method, method_of("ar"));
+    SLIP_TRY(const Answer a, w.engine->run(scene));
+    tokens += a.decoded.tokens.size();
+  }
+  return std::max(1, static_cast<int32_t>((tokens + scenes.size() / 2) / scenes.size()));
 }
 
 /// What the table of decoders is made of.
@@ -271,11 +283,13 @@ Status predict_decoders(Work& w, const CostTable& costs, const CostTable* measur
                    .form = f,
                    .options = {.visibility = w.engine->visibility()},
                    .prompt_rows = w.options.prompt_rows,
-                   .text_tokens = kTextTokens,
                    .model = &predicted,
                    .cancel = w.cancel};
+  if (!f) {
+    SLIP_TRY(rows.settings.text_tokens, text_tokens(w, rows.scenes));
+  }
   Table t{.name = "decoders",
-          .title = fmt::format("Decoders over {}, behind a prompt of {} rows; {}:", f ? f->name() : fmt::format("free text of {} tokens", kTextTokens),
+          .title = fmt::format("Decoders over {}, behind a prompt of {} rows; {}:", f ? f->name() : fmt::format("free text of {} tokens", rows.settings.text_tokens),
                                w.options.prompt_rows, profile),
           .columns = {"decoder", "passes", "rows", "predicted_ms", "speed_up", "at_measured_costs_ms", "measured_passes",
                       "measured_ms", std::string(kRatio)},

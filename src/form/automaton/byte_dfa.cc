@@ -110,10 +110,16 @@ Status ByteNfa::fits() const {
 
 namespace {
 
-/// Sets of an automaton's states, closed under edges for nothing.
+/// Sets of an automaton's states, closed under edges for nothing. Of these the states that some text leaves, and the last one: two sets
+/// that differ only in ways there are one, of which repetitions have as many as they have turns.
 class Sets {
  public:
-  explicit Sets(size_t states) : seen_(states, 0) {}
+  template <class Edges>
+  Sets(const Edges& edges, int32_t last) : seen_(edges.size(), 0), kept_(edges.size(), 0) {
+    for (size_t s = 0; s < edges.size(); ++s)
+      kept_[s] = std::any_of(edges[s].begin(), edges[s].end(), [](const auto& e) { return e.first >= 0; });
+    kept_[static_cast<size_t>(last)] = 1;
+  }
   template <class Edges>
   std::vector<int32_t> closure(std::vector<int32_t> set, const Edges& edges) {
     ++mark_;
@@ -122,6 +128,7 @@ class Sets {
     for (size_t i = 0; i < out.size(); ++i)
       for (const auto& e : edges[static_cast<size_t>(out[i])])
         if (e.first < 0) add(e.to, out);
+    std::erase_if(out, [&](int32_t s) { return kept_[static_cast<size_t>(s)] == 0; });
     std::sort(out.begin(), out.end());
     return out;
   }
@@ -131,6 +138,7 @@ class Sets {
     if (std::exchange(seen_[static_cast<size_t>(s)], mark_) != mark_) out.push_back(s);
   }
   std::vector<uint32_t> seen_;
+  std::vector<uint8_t> kept_;
   uint32_t mark_ = 0;
 };
 
@@ -150,7 +158,7 @@ Result<ByteDfa> ByteDfa::of(const ByteNfa& nfa, ByteNfa::Fragment f, bool marked
     if (begins[static_cast<size_t>(b)]) first_of.push_back(b), ++d.classes_;
     d.class_of_[static_cast<size_t>(b)] = static_cast<uint8_t>(d.classes_ - 1);
   }
-  Sets sets(nfa.edges_.size());
+  Sets sets(nfa.edges_, f.out);
   const auto step = [&](const std::vector<int32_t>& from, int symbol) {
     std::vector<int32_t> to;
     for (const int32_t s : from)
@@ -193,7 +201,10 @@ Result<ByteDfa> ByteDfa::of(const ByteNfa& nfa, ByteNfa::Fragment f, bool marked
     return d;
   }
   for (size_t i = 0; i < order.size(); ++i) {
-    if (order.size() > kMostStates || entries * d.classes_ > kMostSetWork) return too_large(kMostStates);
+    if (order.size() > kMostStates) return too_large(kMostStates);
+    if (entries * d.classes_ > kMostSetWork)
+      return unsupported("expected an automaton whose states stand for fewer places of the pattern, got {} places in {} states", entries,
+                         order.size());
     work_done += static_cast<int64_t>(order[i]->size() * d.classes_);
     d.accepts_.push_back(ends(*order[i]));
     for (const int b : first_of) d.next_.push_back(state_of(step(*order[i], b)));

@@ -56,6 +56,19 @@ TEST(Regex, FindsWhatEcmaScriptFinds) {
   EXPECT_TRUE(quoted->matches("\\\"\\n")) << "as JSON writes it";
 }
 
+TEST(Regex, TakesManyTurnsOfAnyCharacter) {
+  for (const auto& [pattern, most] : {std::pair{"^.{1,400}$", 400}, {"^[^<>]{1,60}$", 60}, {"^[^\"]{1,100}$", 100}}) {
+    const auto d = compile_regex(pattern, false);
+    ASSERT_TRUE(d) << pattern << ": " << d.error().message;
+    std::string text;
+    for (int i = 0; i < most; ++i) text += "\u00e4";
+    EXPECT_TRUE(d->matches(text)) << pattern;
+    EXPECT_FALSE(d->matches(text + "a")) << pattern;
+    EXPECT_FALSE(d->matches("")) << pattern;
+    EXPECT_LE(d->size(), static_cast<size_t>(25 * most)) << "sets that differ in nothing that follows are one state";
+  }
+}
+
 TEST(Numbers, KeepToBoundsAndMultiples) {
   PhiloxStream r(5, 5);
   for (int trial = 0; trial < 60; ++trial) {

@@ -152,10 +152,16 @@ Result<FieldValue> parse_json_field(const CompiledForm& f, size_t field, const J
 json::value json_of(const FieldValue& value) {
   return std::visit(
       [](const auto& v) -> json::value {
-        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, NoValue>)
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, NoValue>) {
           return nullptr;
-        else
+        } else if constexpr (std::is_same_v<T, double>) {
+          constexpr double kExact = 9007199254740992;  // 2^53: up to there doubles hold every integer
+          const bool whole = v == std::trunc(v) && std::abs(v) <= kExact && !(v == 0 && std::signbit(v));
+          return whole ? json::value(static_cast<int64_t>(v)) : json::value(v);
+        } else {
           return json::value_from(v);
+        }
       },
       value);
 }

@@ -93,6 +93,16 @@ TEST(Values, RoundTripInQwensVocabulary) {
   }
 }
 
+TEST(Values, IntegersAreIntegersInJson) {
+  const auto text = [](double x) { return json::serialize(json_of(FieldValue(x))); };
+  EXPECT_EQ(text(0), "0");
+  EXPECT_EQ(text(-17), "-17");
+  EXPECT_EQ(text(244442151449144), "244442151449144");
+  EXPECT_EQ(parse_json(text(0.5), "half")->as_double(), 0.5);
+  EXPECT_EQ(parse_json(text(1e300), "large")->as_double(), 1e300);
+  EXPECT_TRUE(std::signbit(parse_json(text(-0.0), "zero")->to_number<double>()));
+}
+
 TEST(Values, AreRefusedByFieldWhereTheyDoNotFit) {
   const Tokenizer t = test::character_tokenizer();
   const CompiledForm form = toy(t, true);
