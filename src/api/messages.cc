@@ -18,8 +18,9 @@ Result<std::string> part_text(const json::value& v, const std::string& where) {
   if (!o) return bad_input("{}: expected an object with type, got another value", where);
   SLIP_TRY(const std::string type, get_string(*o, "type", where));
   if (type != "text" && type != "image" && type != "video")
-    return bad_input("{}: type: expected text, image or video, got {}{}", where, type,
-                     type == "image_url" ? ": pictures come with the request, and {\"type\": \"image\"} marks where one stands" : "");
+    return bad_input(
+        "{}: type: expected text, image or video, got {}{}", where, type,
+        type == "image_url" ? ": pictures come with the request, and {\"type\": \"image\"} marks where one stands" : "");
   const std::string_view own = type == "text" ? "text" : "";
   for (const auto& member : *o)
     if (member.key() != "type" && std::string_view(member.key()) != own)

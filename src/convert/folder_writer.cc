@@ -46,7 +46,7 @@ AtomicFolder::AtomicFolder(AtomicFolder&& other) noexcept
 
 AtomicFolder::~AtomicFolder() {
   if (!temp_.empty()) {
-    held_ = Held();  // its descriptor may be the one that removing needs
+    held_ = Held();                                   // its descriptor may be the one that removing needs
     if (remove_tree(temp_)) forget_temporary(temp_);  // else remove_remembered() tries again when more has ended
   }
   unmake(made_);

@@ -32,8 +32,8 @@ TEST(Latency, CostsAreFittedToWhatAnswersTook) {
   std::vector<Measured> answers;
   for (const Counts n : {Counts{100, 10, 40, 9}, Counts{120, 8, 90, 7}, Counts{90, 20, 20, 19}}) {
     const auto of = [](int64_t count, double ms) { return static_cast<double>(count) * ms; };
-    answers.push_back({n, costs.encode, of(n.prompt_rows, costs.row), of(n.passes, costs.pass) + of(n.rows, costs.decode_row), costs.plan,
-                       of(n.drafter_passes, costs.drafter_pass)});
+    answers.push_back({n, costs.encode, of(n.prompt_rows, costs.row), of(n.passes, costs.pass) + of(n.rows, costs.decode_row),
+                       costs.plan, of(n.drafter_passes, costs.drafter_pass)});
   }
   const Costs fitted = fitted_costs(answers);
   for (const Measured& m : answers) EXPECT_NEAR(fitted.raw_ms(m.counts), costs.raw_ms(m.counts), 1e-9);
@@ -94,8 +94,10 @@ TEST(LatencyFile, IsReadAsItWasWrittenAndRefusedInWords) {
     const auto r = read_latency(file);
     return r ? std::string("read") : r.error().message;
   };
-  EXPECT_EQ(refused(R"({"version": 1, "decoders": {"*": {"encode_ms": 1, "row_ms": 1, "pass_ms": 1, "decode_row_ms": 1, "plan_ms": 1}}})"),
-            "read")
+  EXPECT_EQ(
+      refused(
+          R"({"version": 1, "decoders": {"*": {"encode_ms": 1, "row_ms": 1, "pass_ms": 1, "decode_row_ms": 1, "plan_ms": 1}}})"),
+      "read")
       << "files of before say nothing of a drafter";
   EXPECT_EQ(refused("[]"), file + ": expected an object with \"version\": 1, got another document");
   EXPECT_EQ(refused(R"({"version": 1})"), file + ": decoders: expected an object of decoders, got none");

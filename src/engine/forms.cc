@@ -92,7 +92,8 @@ FormPtr Forms::keep(Known& known, const std::string& key, CompiledForm form) {
   auto made = std::make_shared<const CompiledForm>(std::move(form));
   const std::lock_guard lock(mutex_);
   if (known.size() >= kMostKept && !known.contains(key))
-    known.erase(std::min_element(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+    known.erase(
+        std::min_element(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
   return known.try_emplace(key, Kept{std::move(made), ++uses_}).first->second.form;
 }
 

@@ -83,7 +83,8 @@ TEST(EngineForms, OfManySchemasTheOneUsedLongestAgoIsForgotten) {
   ASSERT_TRUE(engine);
   const auto form = [&](int i) {
     Request r{};
-    r.form_schema = R"({"type":"object","properties":{"a)" + std::to_string(i) + R"(":{"type":"boolean"}},"required":["a)" + std::to_string(i) + R"("]})";
+    r.form_schema = R"({"type":"object","properties":{"a)" + std::to_string(i) + R"(":{"type":"boolean"}},"required":["a)" +
+                    std::to_string(i) + R"("]})";
     auto out = engine->form_of(r);
     EXPECT_TRUE(out) << out.error().message;
     return *out;

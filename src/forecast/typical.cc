@@ -113,7 +113,8 @@ class Maker {
     const size_t n = form.fields().size();
     instances_.resize(n);
     for (size_t f = 0; f < n; ++f)
-      if (const auto& of = form.fields()[f].instance_of) instances_[static_cast<size_t>(of->field)].push_back(static_cast<int32_t>(f));
+      if (const auto& of = form.fields()[f].instance_of)
+        instances_[static_cast<size_t>(of->field)].push_back(static_cast<int32_t>(f));
     tested_.assign(n, 0);
     survival.for_each([&](const Survival::Cell& c, const Survival::Count& count) {
       if (c.field >= 0 && static_cast<size_t>(c.field) < n) tested_[static_cast<size_t>(c.field)] += count.tested;

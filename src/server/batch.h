@@ -22,7 +22,7 @@ struct BatchOptions {
 struct BatchDone {
   int64_t answered = 0, failed = 0;   // by this run; failed: errors that stand where an answer would
   int64_t kept = 0, kept_failed = 0;  // from a run before
-  std::string remarks;                         // lines of what was asked for otherwise than it was done
+  std::string remarks;                // lines of what was asked for otherwise than it was done
 };
 
 /// kCancelled leaves what is done in OUT.partial.

@@ -91,7 +91,8 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : size_(tokenizer.size()) {
     return a.head != b.head ? a.head < b.head : std::tie(a.bytes, a.id) < std::tie(b.bytes, b.id);
   };
   for (auto& tree : trees) {
-    for (Entry& e : tree) e.bytes = this->bytes(e.id);  // one text behind another: what follows looks at them in the order of their bytes
+    for (Entry& e : tree)
+      e.bytes = this->bytes(e.id);  // one text behind another: what follows looks at them in the order of their bytes
     std::sort(tree.begin(), tree.end(), less);
   }
   for (size_t i = 0; i < others_.size(); ++i) build(trees[i], others_[i]);

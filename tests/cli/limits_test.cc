@@ -59,7 +59,8 @@ TEST_F(Demo, LimitsPutsMeasurementsBesidePredictionsAndWritesTables) {
 }
 
 TEST_F(Demo, LimitsMeasuresModelsOfTextByFreeText) {
-  const json::value v = run_json({"limits", "--model", SLIP_SOURCE_DIR "/models/tri", "--measure", "--scenes", "1", "--keys", "64"});
+  const json::value v =
+      run_json({"limits", "--model", SLIP_SOURCE_DIR "/models/tri", "--measure", "--scenes", "1", "--keys", "64"});
   int measured = 0;
   for (const json::value& row : v.at("decoders").as_array()) measured += !row.at("measured_ms").is_null();
   EXPECT_GT(measured, 2);

@@ -46,8 +46,8 @@ TEST_F(Streams, AClosedStandardInputIsNoEmptyText) {
 
 TEST_F(Streams, CtrlCEndsACommandThatWaitsForStandardInput) {
   for (const char* signal : {"INT", "TERM"}) {
-    const std::string line = fmt::format("sleep 5 | timeout --preserve-status -s {} 0.4 '{}' tokenize --model '{}' --file - 2>'{}'", signal,
-                                         SLIP_BINARY, small_, path("said"));
+    const std::string line = fmt::format("sleep 5 | timeout --preserve-status -s {} 0.4 '{}' tokenize --model '{}' --file - 2>'{}'",
+                                         signal, SLIP_BINARY, small_, path("said"));
     const int status = std::system(line.c_str());
     EXPECT_EQ(WEXITSTATUS(status), 130) << read_bytes(path("said"));
   }
@@ -58,8 +58,9 @@ TEST_F(Streams, TooFewDescriptorsLeaveNothingBehind) {
   fs::create_directories(folder);
   int refused = 0, made = 0;
   for (int n = 3; n <= 24; ++n) {
-    const std::string line = fmt::format("exec >'{}' 2>&1; ulimit -n {}; exec '{}' synthesize --like qwen2.5-0.5b --tiny --out '{}'",
-                                         path("said"), n, SLIP_BINARY, (folder / "made").string());
+    const std::string line =
+        fmt::format("exec >'{}' 2>&1; ulimit -n {}; exec '{}' synthesize --like qwen2.5-0.5b --tiny --out '{}'", path("said"), n,
+                    SLIP_BINARY, (folder / "made").string());
     if (WEXITSTATUS(std::system(line.c_str())) == 0) {
       fs::remove_all(folder / "made");
       ++made;

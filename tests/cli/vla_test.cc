@@ -191,7 +191,9 @@ TEST_F(OpenVla, OtherNumbersOfBinsRun) {
     const double k = static_cast<double>(std::min<int64_t>(319 - id, 62));
     EXPECT_NEAR(action.at("normalized").as_array()[i].to_number<double>(), (2 * k + 1) / 63 - 1, 1e-12);
   }
-  EXPECT_EQ(run_json({"form", "model", "--model", model_, "--schema"}).at("properties").at("action").at("items").at("x-bins").at("count"), 64);
+  EXPECT_EQ(
+      run_json({"form", "model", "--model", model_, "--schema"}).at("properties").at("action").at("items").at("x-bins").at("count"),
+      64);
 }
 
 TEST_F(OpenVla, FormShowsItsOwnBinsAndAsManyNumbersAsItsStatisticsHave) {

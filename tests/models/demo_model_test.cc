@@ -24,7 +24,8 @@ class DemoModel : public testing::Test {
   }
   // The JSON of one evaluation; `code` gets the exit code.
   json::object eval(const std::string& more, int expected_code = 0) const {
-    const std::string command = fmt::format("{} eval --json --model {} --count {} {}", SLIP_BINARY, model_.string(), records_, more);
+    const std::string command =
+        fmt::format("{} eval --json --model {} --count {} {}", SLIP_BINARY, model_.string(), records_, more);
     std::string out;
     FILE* pipe = ::popen(command.c_str(), "r");
     for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) out += static_cast<char>(c);

@@ -289,7 +289,8 @@ Status predict_decoders(Work& w, const CostTable& costs, const CostTable* measur
     SLIP_TRY(rows.settings.text_tokens, text_tokens(w, rows.scenes));
   }
   Table t{.name = "decoders",
-          .title = fmt::format("Decoders over {}, behind a prompt of {} rows; {}:", f ? f->name() : fmt::format("free text of {} tokens", rows.settings.text_tokens),
+          .title = fmt::format("Decoders over {}, behind a prompt of {} rows; {}:",
+                               f ? f->name() : fmt::format("free text of {} tokens", rows.settings.text_tokens),
                                w.options.prompt_rows, profile),
           .columns = {"decoder", "passes", "rows", "predicted_ms", "speed_up", "at_measured_costs_ms", "measured_passes",
                       "measured_ms", std::string(kRatio)},

@@ -203,8 +203,8 @@ Result<ByteDfa> ByteDfa::of(const ByteNfa& nfa, ByteNfa::Fragment f, bool marked
   for (size_t i = 0; i < order.size(); ++i) {
     if (order.size() > kMostStates) return too_large(kMostStates);
     if (entries * d.classes_ > kMostSetWork)
-      return unsupported("expected an automaton whose states stand for fewer places of the pattern, got {} places in {} states", entries,
-                         order.size());
+      return unsupported("expected an automaton whose states stand for fewer places of the pattern, got {} places in {} states",
+                         entries, order.size());
     work_done += static_cast<int64_t>(order[i]->size() * d.classes_);
     d.accepts_.push_back(ends(*order[i]));
     for (const int b : first_of) d.next_.push_back(state_of(step(*order[i], b)));
