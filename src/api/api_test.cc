@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "base/folder_testing.h"
 #include "slipstream/engine.h"
 
 namespace slipstream {
@@ -245,9 +246,8 @@ TEST(Doors, EngineAndServiceTakeAFormByNameBySchemaAndNoneAlike) {
 
 TEST(Doors, AModelWithoutAFormOfItsOwnAnswersWithText) {
   namespace fs = std::filesystem;
-  const fs::path from = fs::path(SLIP_SOURCE_DIR) / "models/demo", folder = fs::path(testing::TempDir()) / "formless";
-  fs::remove_all(folder);
-  fs::create_directories(folder);
+  const slip::test::TemporaryFolder made;
+  const fs::path from = fs::path(SLIP_SOURCE_DIR) / "models/demo", folder = made.path;
   for (const auto& entry : fs::directory_iterator(from))
     if (entry.is_regular_file() && entry.path().filename() != "config.json")
       fs::create_symlink(entry.path(), folder / entry.path().filename());

@@ -3,6 +3,7 @@
 #include "drive/latency.h"
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "drive/drive_testing.h"
 #include "drive/model_planner.h"
 
@@ -81,7 +82,8 @@ TEST(Schedule, FollowsThePlansThatTheFixtureFollows) {
 }
 
 TEST(LatencyFile, IsReadAsItWasWrittenAndRefusedInWords) {
-  const std::string file = testing::TempDir() + "latency.json";
+  const test::TemporaryFolder folder;
+  const std::string file = (folder.path / "latency.json").string();
   ASSERT_TRUE(write_latency({"demo", "a machine", "", {{"ar", {1, 0.5, 2, 0.25, 0.125, 3}}, {"*", {4, 0, 0, 0, 0, 0}}}}, file));
   const auto read = read_latency(file);
   ASSERT_TRUE(read) << read.error().message;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "image/image.h"
 #include "import/mcap_drive.h"
 #include "sim/record.h"
@@ -46,7 +47,8 @@ TEST(Replay, HasEveryTenthOfASecondAndEveryActor) {
 TEST(Recording, IsReadBackAsItWasDriven) {
   Episode e = episode();
   e.snapshots.resize(3);
-  const std::string file = testing::TempDir() + "drive.mcap";
+  const test::TemporaryFolder folder;
+  const std::string file = (folder.path / "drive.mcap").string();
   ASSERT_TRUE(write_mcap(e, settings(), file, {}));
   const auto bytes = read_file(file);
   ASSERT_TRUE(bytes);

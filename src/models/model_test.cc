@@ -40,7 +40,7 @@ TEST_P(FolderFixture, RowsFileWithImagesGivesTheReferencesLogitsFromTheImageFile
   ASSERT_EQ(logits->size(), ref.size());
   for (size_t i = 0; i < ref.size(); ++i) ASSERT_NEAR((*logits)[i], ref[i], 2e-5 * (1 + std::abs(ref[i]))) << i;
 
-  const fs::path out = fs::temp_directory_path() / ("slip_logits_" + GetParam() + ".safetensors");
+  const fs::path out = fs::temp_directory_path() / fmt::format("slip_logits_{}_{}.safetensors", GetParam(), ::getpid());
   ASSERT_TRUE(write_logits(out, *logits, (*model)->lm().info().vocab));
   const auto back = Checkpoint::open_file(out);
   ASSERT_TRUE(back);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "plot/map.h"
 
 namespace slip {
@@ -19,12 +20,13 @@ TEST(Ticks, AreRoundAndWithinTheRange) {
 #ifdef SLIP_CAIRO
 TEST(Chart, IsWrittenAsItsNameSays) {
   const Chart chart{"a title", "latency", "score", {{"expert", {{0, 0.9, 0.8, 1.0}, {100, 0.7, {}, {}}}, true}}};
-  const std::string png = testing::TempDir() + "chart.png", svg = testing::TempDir() + "chart.svg";
+  const test::TemporaryFolder folder;
+  const std::string at = folder.path.string() + "/", png = at + "chart.png", svg = at + "chart.svg";
   ASSERT_TRUE(draw_chart(chart, png));
   ASSERT_TRUE(draw_chart(chart, svg));
   EXPECT_EQ(read_file(png)->substr(1, 3), "PNG");
   EXPECT_NE(read_file(svg)->find("<svg"), std::string::npos);
-  EXPECT_EQ(draw_chart(chart, testing::TempDir() + "chart.gif").error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(draw_chart(chart, at + "chart.gif").error().kind, ErrorKind::kUsage);
   EXPECT_EQ(draw_chart({}, png).error().kind, ErrorKind::kBadInput);
   const MapView view{.title = "a map",
                      .shapes = {{.points = {{0, 0}, {10, 0}, {10, 5}}, .closed = true, .fill = MapColour{0.8, 0.8, 0.8}},
@@ -37,7 +39,7 @@ TEST(Chart, IsWrittenAsItsNameSays) {
   ASSERT_TRUE(draw_map(view, png));
   EXPECT_EQ(read_file(png)->substr(1, 3), "PNG");
   EXPECT_EQ(draw_map({.x_high = 0}, png).error().kind, ErrorKind::kBadInput);
-  EXPECT_EQ(draw_map(view, testing::TempDir() + "map.gif").error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(draw_map(view, at + "map.gif").error().kind, ErrorKind::kUsage);
   EXPECT_FALSE(draw_chart(chart, png + "/chart.png"));
 }
 #endif

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/folder_testing.h"
 #include "base/philox.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
@@ -145,9 +146,10 @@ TEST(Service, AnswersAreTheSameAlongAGraph) {
 
 // `auto` prices passes. Alone it measures them in the arena's first slots; here others' rows lie there, kept ones among them.
 TEST(Service, AutoMeasuresNothingWhereOthersRowsLie) {
-  const std::string cache = testing::TempDir() + "/no_costs_kept";
-  std::filesystem::remove_all(cache);
-  ::setenv("XDG_CACHE_HOME", cache.c_str(), 1);
+  const test::TemporaryFolder cache;  // no costs kept
+  const char* kept = std::getenv("XDG_CACHE_HOME");
+  const std::string before = kept == nullptr ? "" : kept;
+  ::setenv("XDG_CACHE_HOME", cache.path.c_str(), 1);
   const auto engine = load("/models/demo-cot"), alone = load("/models/demo-cot");
   ASSERT_TRUE(engine && alone);
   auto service = Service::start(*engine, {});
@@ -178,6 +180,7 @@ TEST(Service, AutoMeasuresNothingWhereOthersRowsLie) {
       }
     }
   }
+  ::setenv("XDG_CACHE_HOME", before.c_str(), 1);
 }
 
 TEST(Service, WhoHangsUpIsGoneBeforeTheNextPass) {

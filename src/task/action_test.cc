@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/folder_testing.h"
 #include "task/wod.h"
 
 namespace slip {
@@ -29,11 +30,11 @@ TEST(Action, IsTheMeanAccelerationOfEachHalfSecond) {
 
 class ActionForms : public testing::Test {
  protected:
-  static Tokenizer tokenizer(const ActionTokenizerOptions& o, const char* name) {
-    const auto folder = std::filesystem::path(testing::TempDir()) / (std::string("slip_action_") + name);
-    const Status made = make_action_tokenizer(folder, o);
+  static Tokenizer tokenizer(const ActionTokenizerOptions& o) {
+    const test::TemporaryFolder folder;
+    const Status made = make_action_tokenizer(folder.path, o);
     if (!made) throw std::runtime_error(made.error().message);
-    auto t = Tokenizer::load(folder);
+    auto t = Tokenizer::load(folder.path);
     if (!t) throw std::runtime_error(t.error().message);
     return std::move(*t);
   }
@@ -44,7 +45,7 @@ TEST_F(ActionForms, SayTheSameWithOtherIds) {
   first.bins_last = false;
   first.action.tokens = "extra";
   first.action.descending = false;
-  const Tokenizer a = tokenizer(last, "last"), b = tokenizer(first, "first");
+  const Tokenizer a = tokenizer(last), b = tokenizer(first);
   EXPECT_EQ(a.find("<|action_255|>"), TokenId{a.size() - 1});
   EXPECT_LT(b.find("<|extra_255|>")->value, b.find("<|im_start|>")->value);
   std::vector<std::vector<FieldValue>> values;
@@ -76,7 +77,7 @@ TEST_F(ActionForms, SayTheSameWithOtherIds) {
 
 TEST_F(ActionForms, BrakingBeyondTheRangeIsItsEnd) {
   const ActionTokenizerOptions o{.vocab = 600, .records = 20};
-  const Tokenizer t = tokenizer(o, "range");
+  const Tokenizer t = tokenizer(o);
   TaskOptions task;
   task.form = TaskForm::kAction;
   const auto form = task_form(task, {&t, std::nullopt, t.size()});

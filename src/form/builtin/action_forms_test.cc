@@ -14,22 +14,16 @@ namespace {
 using testing::HasSubstr;
 
 /// Bytes, then these as added tokens.
-Tokenizer with_added(const std::string& name, const std::vector<std::string>& added) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("slip_" + name);
-  std::filesystem::create_directories(folder);
-  test::character_tokenizer();
-  for (const char* file : {"vocab.json", "merges.txt"})
-    std::filesystem::copy_file(std::filesystem::path(testing::TempDir()) / "slip_byte_tokenizer" / file, folder / file,
-                               std::filesystem::copy_options::overwrite_existing);
+Tokenizer with_added(const std::vector<std::string>& added) {
+  const test::TemporaryFolder folder;
+  test::write_byte_vocabulary(folder.path);
   json::object list;
   for (size_t i = 0; i < added.size(); ++i)
     list[std::to_string(256 + i)] = json::object{{"content", added[i]}, {"lstrip", false},      {"normalized", false},
                                                  {"rstrip", false},     {"single_word", false}, {"special", true}};
-  std::ofstream(folder / "tokenizer_config.json")
+  std::ofstream(folder.path / "tokenizer_config.json")
       << json::serialize(json::object{{"tokenizer_class", "Qwen2Tokenizer"}, {"added_tokens_decoder", list}});
-  auto t = Tokenizer::load(folder);
-  if (!t) throw std::runtime_error(t.error().message);
-  return std::move(*t);
+  return test::load_tokenizer(folder.path);
 }
 
 std::vector<std::string> numbered(const char* pattern, int n) {
@@ -38,14 +32,14 @@ std::vector<std::string> numbered(const char* pattern, int n) {
   return out;
 }
 
-Tokenizer mini_vla() { return with_added("minivla", numbered("<|extra_{}|>", 256)); }
+Tokenizer mini_vla() { return with_added(numbered("<|extra_{}|>", 256)); }
 
 Tokenizer alpamayo() {
   auto added = numbered("<i{}>", 768);
   for (const char* s : {"<|cot_start|>", "<|cot_end|>", "<|meta_action_start|>", "<|meta_action_end|>", "<|traj_future_start|>",
                         "<|traj_future_end|>"})
     added.emplace_back(s);
-  return with_added("alpamayo", added);
+  return with_added(added);
 }
 
 // Expected numbers: openvla's ActionTokenizer with numpy.
@@ -107,19 +101,17 @@ TEST(OpenVlaAction, IsSevenIdsOfTheRange) {
 TEST(OpenVlaAction, IsTheLast256IdsOfLlamasVocabulary) {
   const auto file = std::filesystem::path(SLIP_SHARED_DATA) / "tokenizers" / "llama2_style_tokenizer.json";
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "no Llama vocabulary here";
-  const auto folder = std::filesystem::path(testing::TempDir()) / "slip_llama2_tokenizer";
-  std::filesystem::create_directories(folder);
-  std::filesystem::copy_file(file, folder / "tokenizer.json", std::filesystem::copy_options::overwrite_existing);
-  const auto t = Tokenizer::load(folder);
-  ASSERT_TRUE(t) << t.error().message;
-  const auto form = openvla_action_form({&*t, std::nullopt, 32064});
+  const test::TemporaryFolder folder;
+  std::filesystem::copy_file(file, folder.path / "tokenizer.json");
+  const Tokenizer t = test::load_tokenizer(folder.path);
+  const auto form = openvla_action_form({&t, std::nullopt, 32064});
   ASSERT_TRUE(form) << form.error().message;
   EXPECT_EQ(form->form.fixed_at(0), TokenId{29871});
   const auto& edges = form->form.fields()[0].rules.state(0).edges;
   EXPECT_EQ(edges.front().id, TokenId{31744});
   EXPECT_EQ(edges.back().id, TokenId{31999});
   EXPECT_EQ(edges.size(), 256u);
-  EXPECT_EQ((*render(*form, std::vector<FieldValue>{std::vector<double>{-1, 0, 0.5, 1, 0, 0, 0}}, *t))[3], TokenId{31808});
+  EXPECT_EQ((*render(*form, std::vector<FieldValue>{std::vector<double>{-1, 0, 0.5, 1, 0, 0, 0}}, t))[3], TokenId{31808});
 }
 
 TEST(AlpamayoCoc, IsSectionsBetweenSpecialTokens) {
