@@ -35,6 +35,7 @@ Status train(const TrainOptions& o, const char* self) {
   flag("--max-minutes", o.max_minutes > 0 ? fmt::format("{}", o.max_minutes) : "");
   flag("--steps", o.steps > 0 ? fmt::format("{}", o.steps) : "");
   std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
   for (std::string& a : args) argv.push_back(a.data());
   argv.push_back(nullptr);
   ::execv(argv[0], argv.data());

@@ -212,6 +212,7 @@ Result<std::vector<Made>> plan(const Checkpoint& checkpoint, const Shape& shape)
 Status write_tensors(const std::vector<Made>& all, const fs::path& file, const GrowOptions& o,
                      const std::function<void(int64_t)>& wrote) {
   std::vector<TensorPlan> plans;
+  plans.reserve(all.size());
   for (const Made& m : all) plans.push_back(m.plan);
   SLIP_TRY(TensorFileWriter writer, TensorFileWriter::create(file, std::move(plans)));
   for (size_t i = 0; i < all.size(); ++i) {

@@ -145,7 +145,7 @@ Status write_shard(const std::filesystem::path& file, const Shard& shard, uint64
       const std::lock_guard lock(mutex);
       if (status) status = std::move(s);
     });
-    SLIP_TRY_(std::move(status));
+    if (!status) return std::move(status).error();
     int64_t bytes = 0;
     for (size_t i = first; i < first + count; ++i)
       bytes += pieces[i].count * static_cast<int64_t>(size_of(shard.stored[pieces[i].tensor].dtype));

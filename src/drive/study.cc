@@ -147,12 +147,14 @@ namespace {
 
 std::vector<double> values_of(const std::vector<const Drove*>& drives, double EpisodeScore::*value) {
   std::vector<double> out;
+  out.reserve(drives.size());
   for (const Drove* d : drives) out.push_back(d->score.*value);
   return out;
 }
 
 std::vector<std::string> scenes_of(const std::vector<const Drove*>& drives) {
   std::vector<std::string> out;
+  out.reserve(drives.size());
   for (const Drove* d : drives) out.push_back(fmt::format("{} {}", family_name(d->family), d->seed));
   return out;
 }

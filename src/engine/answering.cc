@@ -72,7 +72,7 @@ Status Answering::take_section_temperatures(DecodeOptions& options) const {
                        known.empty() ? "it has none" : fmt::format("{}", fmt::join(known, ", ")), name);
     }
     if (std::count_if(request_.section_temperatures.begin(), request_.section_temperatures.end(),
-                      [&](const auto& other) { return other.first == name; }) > 1)
+                      [&name = name](const auto& other) { return other.first == name; }) > 1)
       return usage_error("--section-temperature: expected each section once, got {} twice", name);
   }
   return {};

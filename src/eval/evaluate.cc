@@ -414,7 +414,7 @@ std::string plan_table(const Evaluation& e) {
   out += fmt::format("{:<34} {:>8} {:>8} {:>8}   (metres, against the expert's future)\n", "plan", "ADE@3s", "ADE@5s", "FDE@5s");
   for (const auto& [name, s] :
        {std::pair<std::string, const Subset*>{"all", &e.all}, {"manoeuvre starts after t0", &e.pre_onset}}) {
-    const auto line = [&](std::string_view who, const DisplacementSums& d) {
+    const auto line = [&out, &name = name](std::string_view who, const DisplacementSums& d) {
       out +=
           fmt::format("{:<34} {:>8.3f} {:>8.3f} {:>8.3f}\n", fmt::format("{}: {}", name, who), d.ade_3s(), d.ade_5s(), d.fde_5s());
     };

@@ -303,6 +303,8 @@ TEST_F(Inputs, ARunGoesOnBehindItsOwnLinesAlone) {
   EXPECT_EQ(goes_on(first, " --first 1"), 3);
   EXPECT_THAT(err(), testing::HasSubstr("expected record 1, got 0"));
   EXPECT_EQ(goes_on("nothing of ours\n", ""), 3);
+  EXPECT_EQ(goes_on(first, " --count 9"), 0) << err();
+  EXPECT_THAT(err(), testing::HasSubstr("3 records from 0 on, not 9"));
 }
 
 TEST_F(Inputs, WhatWasInterruptedIsAskedAgain) {

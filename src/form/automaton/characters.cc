@@ -41,6 +41,7 @@ void sequences(ByteNfa& nfa, uint32_t first, uint32_t last, std::vector<ByteNfa:
     }
   }
   std::vector<ByteNfa::Fragment> parts;
+  parts.reserve(static_cast<size_t>(length));
   for (int i = 0; i < length; ++i) parts.push_back(nfa.bytes(a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]));
   out.push_back(nfa.concat(parts));
 }

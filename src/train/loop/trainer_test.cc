@@ -297,6 +297,46 @@ TEST(TrainerBinary, WritesACheckpointOnInterruptAndExits130) {
   EXPECT_TRUE(newest_checkpoint(out.path));
   for (const auto& entry : fs::directory_iterator(out.path)) EXPECT_NE(entry.path().extension(), ".partial");
 }
+
+/// What the binary says on standard error. It must come to its end.
+std::string said_by(const std::string& arguments, const fs::path& folder) {
+  const std::string said = (folder / "said").string();
+  EXPECT_EQ(std::system(fmt::format("{} '{}' {} 2>'{}'", "exec env -u SLIP_TRAIN_STARTED", SLIP_TRAINER, arguments, said).c_str()),
+            0);
+  return bytes_of(said);
+}
+
+TEST(TrainerBinary, SaysThatNothingIsLeftToTrain) {
+  const test::TemporaryFolder out;
+  json::object c = tiny_config(out.path);
+  c["steps"] = 2;
+  ASSERT_TRUE(write_file(out.path / "c.json", pretty(c)));
+  EXPECT_THAT(said_by(fmt::format("--config '{}'", (out.path / "c.json").string()), out.path),
+              testing::Not(testing::HasSubstr("left to train")));
+  EXPECT_THAT(said_by(fmt::format("--resume '{}'", out.path.string()), out.path),
+              testing::HasSubstr("nothing is left to train: 2 of 2 steps are done"));
+}
+
+TEST(TrainerBinary, TakesF32WhereBfloat16IsEmulated) {
+  const test::TemporaryFolder out;
+  json::object c = tiny_config(out.path, "bf16");
+  c["steps"] = 1;
+  ASSERT_TRUE(write_file(out.path / "c.json", pretty(c)));
+#if defined(__x86_64__)
+  const bool native = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+#else
+  const bool native = true;
+#endif
+  const std::string said = said_by(fmt::format("--config '{}'", (out.path / "c.json").string()), out.path);
+  EXPECT_THAT(said, testing::HasSubstr(native ? "slipstream-train: bf16, " : "slipstream-train: f32, "));
+  EXPECT_EQ(said.find("bf16 is asked for and f32 used") == std::string::npos, native) << said;
+  ::setenv("SLIP_TRAIN_BF16", "1", 1);
+  const std::string insisted =
+      said_by(fmt::format("--config '{}' --out '{}'", (out.path / "c.json").string(), (out.path / "b").string()), out.path);
+  ::unsetenv("SLIP_TRAIN_BF16");
+  EXPECT_THAT(insisted, testing::HasSubstr("slipstream-train: bf16, "));
+}
+
 TEST(TrainConfig, NamesWhatIsWrong) {
   const auto error = [](json::object c) {
     const auto r = TrainConfig::parse(c, "c.json");
