@@ -126,7 +126,7 @@ std::optional<std::string> App::key_of(const HttpRequest& request) const {
   return std::nullopt;
 }
 
-bool App::admits(const HttpRequest& head, HttpReply& refusal) {
+bool App::admits(HttpRequest& head, HttpReply& refusal) {
   if (is_open(head.path) ||
       (head.method == "GET" &&
        (options_.page_folder.empty() ? built_in_page(head.path) != nullptr && head.field("upgrade").empty() : false)))
@@ -138,7 +138,7 @@ bool App::admits(const HttpRequest& head, HttpReply& refusal) {
                       .code = "invalid_api_key"});
     return false;
   }
-  return is_proper(head, refusal) && has_room(head, refusal);
+  return is_proper(head, refusal) && take_room(head, refusal);
 }
 
 bool App::is_proper(const HttpRequest& head, HttpReply& refusal) {
@@ -159,14 +159,18 @@ bool App::is_proper(const HttpRequest& head, HttpReply& refusal) {
   return false;
 }
 
-/// A full server says so before it reads pictures that it has no room for; what its workers still have to read takes room too.
-bool App::has_room(const HttpRequest& head, HttpReply& refusal) {
+/// A full server says so before it reads pictures that it has no room for; what still comes, or has still to be read, takes room too.
+bool App::take_room(HttpRequest& head, HttpReply& refusal) {
   slipstream::Service* const s = service_;
   if (!s || !is_question(head)) return true;
   slipstream::Served outlook = s->outlook({}, {});
   const slipstream::ServiceLoad load = s->load();
-  if (load.running + load.waiting + with_readers_ >= load.room) outlook.fate = slipstream::Fate::kFull;
-  if (outlook.fate != slipstream::Fate::kFull) return true;
+  if (load.running + load.waiting + arriving_ >= load.room) outlook.fate = slipstream::Fate::kFull;
+  if (outlook.fate != slipstream::Fate::kFull) {
+    ++arriving_;
+    head.place = std::shared_ptr<void>(&arriving_, [](void* n) { --*static_cast<std::atomic<int>*>(n); });
+    return true;
+  }
   metrics_.rejected("full");
   refusal = refuse(
       refusal_of({slipstream::ErrorKind::kResource, "admit: expected room for a further request, got a full queue"}, outlook));
@@ -174,10 +178,6 @@ bool App::has_room(const HttpRequest& head, HttpReply& refusal) {
 }
 
 bool App::handle_now(const HttpRequest& r, HttpReply& reply) {
-  if (is_question(r)) {
-    if (!has_room(r, reply)) return true;
-    ++with_readers_;
-  }
   if (r.method != "GET" && r.method != "HEAD") return false;
   if (r.path == "/livez") {
     reply = json_reply({{"status", "ok"}});
@@ -209,9 +209,8 @@ bool App::handle_now(const HttpRequest& r, HttpReply& reply) {
 void App::handle(std::shared_ptr<Exchange> exchange) {
   const HttpRequest& r = exchange->request();
   ++under_way_;
-  using Counted = std::unique_ptr<std::atomic<int>, void (*)(std::atomic<int>*)>;
-  const auto gone = [](std::atomic<int>* n) { --*n; };
-  const Counted busy(&under_way_, gone), read(is_question(r) ? &with_readers_ : nullptr, gone);
+  const std::unique_ptr<std::atomic<int>, void (*)(std::atomic<int>*)> busy(&under_way_, [](std::atomic<int>* n) { --*n; });
+  const std::shared_ptr<void> place = std::move(r.place);  // given back once it is read: the service counts it from then on
   try {
     if (r.method == "POST" && r.path == "/v1/chat/completions") return complete(exchange, true);
     if (r.method == "POST" && r.path == "/v1/completions") return complete(exchange, false);

@@ -38,7 +38,7 @@ class App final : public Application {
   /// Requests that have been taken and are not answered.
   int under_way() const { return under_way_; }
 
-  bool admits(const HttpRequest& head, HttpReply& refusal) override;
+  bool admits(HttpRequest& head, HttpReply& refusal) override;
   void handle(std::shared_ptr<Exchange> exchange) override;
   bool handle_now(const HttpRequest& request, HttpReply& reply) override;
   std::shared_ptr<SocketUser> upgrade(const HttpRequest& request, HttpReply& refusal) override;
@@ -55,7 +55,7 @@ class App final : public Application {
  private:
   friend class Completing;
   bool is_proper(const HttpRequest& head, HttpReply& refusal);
-  bool has_room(const HttpRequest& head, HttpReply& refusal);
+  bool take_room(HttpRequest& head, HttpReply& refusal);
   static HttpReply refuse(const Refusal& refusal);
   std::optional<Refusal> not_ready() const;
   std::optional<std::string> key_of(const HttpRequest& request) const;
@@ -70,7 +70,7 @@ class App final : public Application {
   Sessions sessions_;
   std::atomic<slipstream::Service*> service_{nullptr};
   std::atomic<bool> draining_{false};
-  std::atomic<int> under_way_{0}, with_readers_{0};  // with_readers_: questions that wait for a worker, or that one reads
+  std::atomic<int> under_way_{0}, arriving_{0};  // arriving_: questions whose bodies come, wait for a worker, or are read by one
   std::mutex mutex_;
   std::map<std::string, int32_t> by_key_;
 };

@@ -24,6 +24,7 @@ struct HttpRequest {
   std::map<std::string, std::string> header;  // names in lower case
   std::string body;
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // when its head was read
+  mutable std::shared_ptr<void> place;  // the application's, from admits() until who handles it lets go
   std::string_view field(const std::string& name) const {
     const auto at = header.find(name);
     return at == header.end() ? std::string_view() : std::string_view(at->second);
@@ -75,7 +76,7 @@ class Application {
  public:
   virtual ~Application() = default;
   /// Before a body is read: a reply refuses the request. On the reading thread: quick.
-  virtual bool admits(const HttpRequest& head, HttpReply& refusal) = 0;
+  virtual bool admits(HttpRequest& head, HttpReply& refusal) = 0;
   /// On a worker.
   virtual void handle(std::shared_ptr<Exchange> exchange) = 0;
   /// Small questions, answered on the reading thread so that they are answered under any load; false: to a worker.

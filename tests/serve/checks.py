@@ -176,6 +176,26 @@ def overload_is_refused_at_once(server_unused):
             expect(is_sanitized() or max(kb[2:]) <= 1.25 * max(kb[:2]), f"{what} to be flat, got {kb} kB")
 
 
+@check
+def a_body_that_comes_takes_a_place(server_unused):
+    """Two places, and two bodies that are half there: the third is refused by its head, until one of them hangs up."""
+    with Server(BINARY, MODEL, "--running", "1", "--waiting", "1") as server:
+        question = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 4}
+        slow = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(2)]
+        for s in slow:
+            s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+        end = time.time() + 30
+        while (refused := server.chat(question))[0] != 503 and time.time() < end:  # until both heads have been read
+            time.sleep(0.01)
+        expect(refused[0] == 503 and refused[1]["error"]["code"] == "queue_full", f"{refused}")
+        expect(server.get("/livez")[0] == 200 and server.post("/tokenize", {"prompt": "x"})[0] == 200, "what asks for no answer needs no place")
+        slow[0].close()
+        while (taken := server.chat(question))[0] != 200 and time.time() < end:
+            time.sleep(0.01)
+        expect(taken[0] == 200, f"a place that was given back: {taken}")
+        slow[1].close()
+
+
 @timed
 def refusals_are_quick_and_deadlines_kept(server_unused):
     """99 of 100 refusals come within 50 ms, and 99 of 100 answers within the deadline: first for texts, then for three pictures each."""
