@@ -77,7 +77,7 @@ Result<std::vector<Message>> parse_messages(std::string_view json, std::string_v
 struct DecoderChoice {
   std::string preset;
   std::string schedule;  // text, chain, sections, fields
-  std::string drafter;   // none, diffusion[:lora|:ahead], quadratic, lookup[:N], previous:FILE, model:DIR, coupled:DIR, dflash:DIR
+  std::string drafter;  // none, diffusion[:lora|:ahead], quadratic, lookup[:N], previous:FILE, model:DIR, coupled:DIR, dflash[:DIR]
   std::string verifier;  // exact, rejection, relaxed:R (bins) or relaxed:Xu (physical units), ensemble:L, confidence:T, sampler:DIR
   std::string width;     // how many tokens a round drafts: fixed:N, blocks, measured[:FILE], blockpilot:FILE
 };

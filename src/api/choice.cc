@@ -28,10 +28,7 @@ std::string_view default_preset(Engine* engine, std::optional<Visibility> visibi
 /// A head that lies in the model's folder under its usual name is the model's own: it drafts where no other is named.
 void take_own_head(Method& m, const Engine& engine) {
   auto* head = std::get_if<DFlashSpec>(&m.drafter);
-  if (!head || !head->name.empty()) return;
-  const std::filesystem::path own = engine.folder() / "dflash";
-  std::error_code ec;
-  if (std::filesystem::exists(own / "config.json", ec)) head->name = own.string();
+  if (head && head->name.empty()) head->name = own_head_folder(engine);
 }
 
 }  // namespace

@@ -78,7 +78,8 @@ Result<int64_t> answer_rows(const slipstream::Request& r, const std::string& fol
     LmInfo able;
     able.rule.has_mask = able.has_draft_adapter = true;
     int64_t most = usual;
-    for (const Candidate& c : exact_candidates(able, !text, options.visibility, true))
+    const OwnHead head{.folder = "own", .block = kLongestDraft};
+    for (const Candidate& c : exact_candidates(able, !text, options.visibility, true, &head))
       most = std::max(most, Capacity::of(c.method, options, !text).slots_of_answers(1, r.max_tokens, size));
     return most;
   }

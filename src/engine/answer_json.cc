@@ -77,7 +77,8 @@ json::object relaxed_json(const RelaxedSpec& v, const CompiledForm& form) {
   return out;
 }
 
-json::object log_probs_of(const Decoded& decoded, size_t list) {
+json::object log_probs_of(const Answer& a, size_t list) {
+  const Decoded& decoded = a.decoded;
   const std::vector<double>& tokens = decoded.log_probs[list];
   json::array each;
   double sum = 0;
@@ -92,6 +93,7 @@ json::object log_probs_of(const Decoded& decoded, size_t list) {
     json::array likely;
     for (const Decoded::IdLogProb& one : place)
       likely.emplace_back(json::object{{"id", one.id.value},
+                                       {"text", to_valid_utf8(a.spelled.at(one.id.value))},
                                        {"log_prob", std::isfinite(one.log_prob) ? json::value(one.log_prob) : json::value()}});
     top.emplace_back(std::move(likely));
   }
@@ -102,9 +104,9 @@ json::object log_probs_of(const Decoded& decoded, size_t list) {
 // By field, or free text's own.
 json::object log_probs_json(const Answer& a) {
   const auto& lists = a.decoded.log_probs;
-  if (!a.form) return log_probs_of(a.decoded, 0);
+  if (!a.form) return log_probs_of(a, 0);
   json::object out;
-  for (size_t f = 0; f < lists.size(); ++f) out[a.form->form.fields()[f].name] = log_probs_of(a.decoded, f);
+  for (size_t f = 0; f < lists.size(); ++f) out[a.form->form.fields()[f].name] = log_probs_of(a, f);
   return out;
 }
 

@@ -259,6 +259,10 @@ Status Answering::read(std::vector<Decoded> decoded) {
   const std::vector<TokenId>& tokens = out_.decoded.tokens;
   out_.text = out_.form ? answer_text(*out_.form, tokens, tokenizer) : tokenizer.decode(tokens, true);
   if (!out_.form) out_.finish = end_text(tokens, out_.text);
+  for (const auto& list : out_.decoded.top_log_probs)
+    for (const auto& place : list)
+      for (const Decoded::IdLogProb& one : place)
+        out_.spelled.try_emplace(one.id.value, tokenizer.decode(std::span(&one.id, 1), false));
   check_characters();
   out_.texts = {out_.text};
   out_.finishes = {out_.finish};

@@ -141,6 +141,39 @@ void Automatic::lend(const CostTable& costs) {
   known_.clear();
 }
 
+DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& folder, const DraftLengthModel& own, const Form* form,
+                                    bool& calibrated) {
+  const fs::path file = fs::path(folder) / "width.json";
+  std::error_code ec;
+  auto stored = fs::exists(file, ec) ? stored_draft_length_model(engine, file.string(), form) : std::optional<DraftLengthModel>();
+  if (!stored) log(LogLevel::kInfo, "auto: {}", stored.error().message);
+  calibrated = stored && *stored;
+  DraftLengthModel model = calibrated ? std::move(**stored) : DraftLengthModel::uninformed(own.pass, form);
+  if (!calibrated) {
+    doubt(model.survival, form != nullptr);
+    model.lengths = own.lengths;  // what answers say is the model's
+  }
+  return model;
+}
+
+Result<DraftHead*> Automatic::head_for(Engine& engine, const Prompt& prompt, const DecodeContext& context) {
+  constexpr std::chrono::milliseconds kTime{200};
+  DraftHead* const none = nullptr;
+  if (context.company || context.draft_head || costs_key_.empty() || own_head_folder(engine).empty()) return none;
+  SLIP_TRY(DraftHead * head, engine.resources_.own_head(engine, context.cancel));
+  if (!head || rounds_) return head;
+  const std::string key = costs_key_ + "|dflash|" + identity(fs::path(own_head_folder(engine)) / "model.safetensors");
+  const CostStore store = CostStore::of_user();
+  if ((rounds_ = store.find(key))) return head;
+  const bool room = head->info().context_slots > static_cast<int32_t>(prompt.inputs.size()) + kAnswerKeys;
+  if (!room || context.cancel.late(std::chrono::steady_clock::now() + kTime)) return none;
+  if (context.prefix_cache) context.prefix_cache->crop(prompt.inputs.size());
+  SLIP_TRY(const CostTable measured, engine.resources_.measure_rounds(*head, prompt, context.cancel));
+  rounds_ = without_spikes(measured);
+  store.keep(key, *rounds_);
+  return head;
+}
+
 Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeContext& context) {
   if (context.company) {
     if (costs_) return {};
@@ -156,6 +189,7 @@ Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeCont
       word_of_type(o.type), o.kv_type ? static_cast<int>(*o.kv_type) : -1, o.device, engine.model().pool().threads(), visible);
   if (costs_ && key == costs_key_) return {};
   known_.clear();
+  rounds_.reset();
   costs_key_ = key;
   const CostStore store = CostStore::of_user();
   if ((costs_ = store.find(key))) {
@@ -182,13 +216,13 @@ Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeCont
 
 Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Request& request, const FormPtr& form,
                                                         const Prompt& prompt, const DecodeOptions& options, bool earlier,
-                                                        const DecodeContext& context) {
+                                                        DraftHead* head, const DecodeContext& context) {
   constexpr size_t kMostKinds = 256;  // forms come from whoever asks
   const Form* f = form ? &form->form : nullptr;
   const int32_t level = level_of(context.company);
-  const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form_schema, request.unnorm_key,
-                  static_cast<int>(options.visibility), options.most_rows, options.activation, earlier, request.rollouts, level);
+  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form_schema, request.unnorm_key,
+                                      static_cast<int>(options.visibility), options.most_rows, options.activation, earlier,
+                                      request.rollouts, level, head != nullptr);
   if (const auto at = known_.find(key); at != known_.end()) return at->second;
   auto fresh = std::make_shared<KindOfRequest>();
   KindOfRequest& k = *fresh;
@@ -213,6 +247,15 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
                      .shared = sharing > 1,
                      .cancel = context.cancel};
   s.text_tokens = std::min(s.text_tokens, options.limit);
+  if (head) {
+    OwnHead own{.folder = own_head_folder(engine), .block = head->info().block, .prompt_ms = rounds_->ms(kept_rows(*head, prompt))};
+    k.of_head = acceptance_of_head(engine, own.folder, k.model, f, own.calibrated);
+    k.of_head->pass = k.shared.pass;
+    k.of_head->draft = share_of(*rounds_, k.rollouts);
+    k.of_head->most_drafts = std::min(k.of_head->most_drafts, std::max(1, own.block - 1));
+    own.model = &*k.of_head;
+    s.head = std::move(own);
+  }
   SLIP_TRY(k.choice, AutomaticChoice::make(s, earlier, fits));
   if (known_.size() >= kMostKinds) known_.clear();
   return known_.emplace(key, std::move(fresh)).first->second;
@@ -223,7 +266,8 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
                                                          DecodeContext& context, ChosenDecoder& chosen) {
   SLIP_TRY_(measure(engine, prompt, context));
   const bool earlier = context.previous && is_of(*context.previous, form ? &form->form : nullptr);
-  SLIP_TRY(const std::shared_ptr<KindOfRequest> used, known(engine, request, form, prompt, options, earlier, context));
+  SLIP_TRY(DraftHead * head, head_for(engine, prompt, context));
+  SLIP_TRY(const std::shared_ptr<KindOfRequest> used, known(engine, request, form, prompt, options, earlier, head, context));
   if (earlier && is_another(used->persistence, used->chosen_at)) {
     used->chosen_at = used->persistence;
     SLIP_TRY_(used->choice->persist(used->persistence));
@@ -234,7 +278,9 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
   method = best.method;
   method.preset = kAutomatic;
   if (auto* previous = std::get_if<PreviousSpec>(&method.drafter)) previous->name = name;
-  context.draft_length_model = &used->model;
+  const bool by_head = std::holds_alternative<DFlashSpec>(method.drafter);
+  if (by_head) context.draft_head = head;
+  context.draft_length_model = by_head ? &*used->of_head : &used->model;
   context.draft_length_tracker = &used->trackers[words_of(best.method).drafter];
   chosen = {.name = best.name,
             .costs = costs_from_,

@@ -17,12 +17,18 @@ namespace slip {
 /// until answers correct them.
 DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTable costs, bool& calibrated);
 
+/// The same of a head's drafts, from width.json in the head's folder; `own` is the model's.
+DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& folder, const DraftLengthModel& own, const Form* form,
+                                    bool& calibrated);
+
 /// What is known of requests that differ in their words and pictures alone. Answers under way hold on to it.
 struct KindOfRequest {
   FormPtr form;
   DraftLengthModel model;   // what a draft length goes by while an answer is decoded: prices of passes of its own rows
   DraftLengthModel shared;  // what the choice goes by: the same, prices being a request's share of passes of many (company)
   bool calibrated = false;
+  std::optional<DraftLengthModel>
+      of_head;  // the same of the model's own draft head: survival with its drafts, prices of its rounds
   std::map<std::string, DraftLengthTracker, std::less<>> trackers;  // by drafter
   std::optional<AutomaticChoice> choice;
   /// Share of an earlier answer's fields (free text: tokens) that its next answer says too: as seen, and what the choice goes by.
@@ -47,11 +53,14 @@ class Automatic {
 
  private:
   Status measure(Engine& engine, const Prompt& prompt, const DecodeContext& context);
+  /// The model's own draft head with prices for its rounds, or null: none, no time to measure, or passes that others share.
+  Result<DraftHead*> head_for(Engine& engine, const Prompt& prompt, const DecodeContext& context);
   Result<std::shared_ptr<KindOfRequest>> known(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
-                                               const DecodeOptions& options, bool earlier, const DecodeContext& context);
+                                               const DecodeOptions& options, bool earlier, DraftHead* head,
+                                               const DecodeContext& context);
 
   std::map<std::string, std::shared_ptr<KindOfRequest>, std::less<>> known_;
-  std::optional<CostTable> costs_, lent_;
+  std::optional<CostTable> costs_, lent_, rounds_;  // rounds_: of the model's own draft head
   std::string costs_key_, costs_from_;
   CostTimes times_;  // of a measurement that was cancelled
 };

@@ -2,6 +2,7 @@
 // A loaded model that answers requests, from images to plan: the stages admit, form, encode, prefill, draft, verify, commit, plan, reply.
 #pragma once
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -116,10 +117,11 @@ struct Answer {
   ChosenDecoder chosen;
   Decoded decoded;  // of rollout 0; its statistics are those of all rollouts
   std::string text;
-  Finish finish = Finish::kEnd;    // of free text
-  std::vector<std::string> texts;  // of every rollout; the first is `text`
-  std::vector<Finish> finishes;    // of free text, likewise
-  std::vector<FieldValue> values;  // in the order of the form's fields
+  Finish finish = Finish::kEnd;            // of free text
+  std::vector<std::string> texts;          // of every rollout; the first is `text`
+  std::vector<Finish> finishes;            // of free text, likewise
+  std::map<int32_t, std::string> spelled;  // bytes of the ids in decoded.top_log_probs
+  std::vector<FieldValue> values;          // in the order of the form's fields
   Plan plan;
   std::optional<DecodedAction> action;  // of models that answer with actions (config().action)
   std::vector<std::string> remarks;
@@ -166,6 +168,7 @@ class Engine {
 
  private:
   friend class Answering;
+  friend class Automatic;
   Engine();
   std::unique_ptr<Model> model_;
   TaskOptions task_;

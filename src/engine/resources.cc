@@ -109,8 +109,21 @@ Result<PreviousAnswer> previous_answer(std::string_view document, std::string_vi
   return previous_of(v, std::string(name), form, vocab);
 }
 
+int32_t kept_rows(const DraftHead& head, const Prompt& prompt) {
+  if (head.info().image_context) return static_cast<int32_t>(prompt.inputs.size());
+  return static_cast<int32_t>(std::count_if(prompt.inputs.begin(), prompt.inputs.end(),
+                                            [](const RowInput& x) { return std::holds_alternative<TokenId>(x); }));
+}
+
+std::string own_head_folder(const Engine& engine) {
+  const std::filesystem::path own = engine.folder() / "dflash";
+  std::error_code ec;
+  return std::filesystem::exists(own / "config.json", ec) ? own.string() : std::string();
+}
+
 struct Resources::Parts {
   std::string draft_name, head_name, sampler_name;
+  bool has_bad_head = false;  // the model's own
   std::unique_ptr<Engine> draft_engine;
   DraftModel draft;
   PrefixCache draft_prefix_cache;  // of the draft engine's model
@@ -128,6 +141,13 @@ struct Resources::Parts {
   std::map<std::string, CostTimes, std::less<>> measuring;
   std::string pilot_name;
   std::unique_ptr<BlockPilot> pilot;
+
+  Status attach_head(Engine& engine, const std::string& name) {
+    if (head && head_name == name) return {};
+    SLIP_TRY(head, load_dflash(name, engine.model(), kHeadBlockRows));
+    head_name = name;
+    return {};
+  }
 
   Status attach_draft(Engine& engine, const std::string& name, const Request& request, const FormPtr& form) {
     if (!draft_engine || draft_name != name) {
@@ -187,11 +207,10 @@ Status Resources::attach(Engine& engine, const Request& request, const FormPtr& 
     context.draft_model = &p.draft;
   }
   if (const auto* d = std::get_if<DFlashSpec>(&request.method.drafter); d && !context.draft_head) {
-    if (d->name.empty()) return usage_error("--drafter: expected dflash:DIR for preset {}, got no folder", request.method.preset);
-    if (!p.head || p.head_name != d->name) {
-      SLIP_TRY(p.head, load_dflash(d->name, engine.model(), kHeadBlockRows));
-      p.head_name = d->name;
-    }
+    if (d->name.empty())
+      return usage_error(
+          "--drafter: expected dflash:DIR, or a model with a head of its own (folder dflash in its own), got neither");
+    SLIP_TRY_(p.attach_head(engine, d->name));
     context.draft_head = p.head.get();
   }
   if (const auto* d = std::get_if<PreviousSpec>(&request.method.drafter); d && !context.previous) {
@@ -223,11 +242,7 @@ Result<CostTable> step_costs(const DraftModel& draft, CostSettings s) {
 /// What a round of a draft head costs behind what it keeps of the prompt, which stays.
 Result<CostTable> round_costs(DraftHead& head, const Prompt& prompt, CostSettings s) {
   const DraftHeadInfo& info = head.info();
-  const auto first = static_cast<int32_t>(prompt.inputs.size());
-  const auto kept = info.image_context
-                        ? first
-                        : static_cast<int32_t>(std::count_if(prompt.inputs.begin(), prompt.inputs.end(),
-                                                             [](const RowInput& x) { return std::holds_alternative<TokenId>(x); }));
+  const auto first = static_cast<int32_t>(prompt.inputs.size()), kept = kept_rows(head, prompt);
   const int32_t room = info.context_slots - first;
   s.visible = std::max(1, std::min(kept + kAnswerKeys, room));
   s.most_rows = std::max(1, std::min({s.most_rows, info.block_slots, room}));
@@ -242,6 +257,25 @@ std::string kind_of_drafter(Method m) {
 }
 
 }  // namespace
+
+Result<DraftHead*> Resources::own_head(Engine& engine, const CancelToken& cancel) {
+  Parts& p = *parts_;
+  const std::string folder = own_head_folder(engine);
+  if (folder.empty() || p.has_bad_head) return static_cast<DraftHead*>(nullptr);
+  SLIP_TRY_(cancel.check("loading", 0, "MB"));
+  if (const Status loaded = p.attach_head(engine, folder); !loaded) {
+    if (loaded.error().kind == ErrorKind::kCancelled) return loaded.error();
+    p.has_bad_head = true;
+    log(LogLevel::kWarn, "auto: goes without the model's draft head: {}", loaded.error().message);
+    return static_cast<DraftHead*>(nullptr);
+  }
+  return static_cast<DraftHead*>(p.head.get());
+}
+
+Result<CostTable> Resources::measure_rounds(DraftHead& head, const Prompt& prompt, const CancelToken& cancel) {
+  constexpr double kBudgetMs = 50;
+  return round_costs(head, prompt, {.budget_ms = kBudgetMs, .cancel = cancel});
+}
 
 Result<std::optional<DraftLengthModel>> stored_draft_length_model(const Engine& engine, const std::string& name, const Form* form) {
   const std::filesystem::path file = name.empty() ? engine.folder() / "width.json" : std::filesystem::path(name);

@@ -35,6 +35,11 @@ class Resources {
   /// `context` says; the next call goes on from there.
   Status attach_draft_length(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
                              DecodeContext& context);
+  /// The head that lies in the model's folder as `dflash`, loaded when first asked for; null: none, or one that cannot be read, which is
+  /// said once. It stays until a request names another one.
+  Result<DraftHead*> own_head(Engine& engine, const CancelToken& cancel);
+  /// What a round of a head costs behind what it keeps of this prompt. Writes context behind the prompt: no row that is kept may lie there.
+  Result<CostTable> measure_rounds(DraftHead& head, const Prompt& prompt, const CancelToken& cancel);
   /// What passes cost behind so many keys: measured anew, and what `measured` goes by from now on.
   Result<CostTable> measure_passes(Engine& engine, int32_t visible, const CancelToken& cancel);
   void use_passes(const CostTable& costs);
@@ -43,6 +48,12 @@ class Resources {
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
+
+/// Rows of a prompt that are context of a head.
+int32_t kept_rows(const DraftHead& head, const Prompt& prompt);
+
+/// Where a model's own draft head lies; empty where there is none.
+std::string own_head_folder(const Engine& engine);
 
 /// The folder's own calibration, or the file that was named; nothing where neither is there. The folder's is optional: one for
 /// another form is ignored, and the draft length learns from the answers instead.

@@ -15,6 +15,8 @@ namespace {
 constexpr double kPlainBonus = 0.98, kAdaptiveBonus = 0.99;
 /// The same of what drafts nothing where acceptance is a guess.
 constexpr double kPlainBonusInDoubt = 0.8;
+/// And what a head has to be quicker by that was never calibrated, beside drafts that were.
+constexpr double kDoubtOfHead = 1 / kPlainBonusInDoubt;
 /// The same where passes are shared, which are fuller: there a forecast that thinks drafts a tenth too good costs everybody rows.
 constexpr double kPlainBonusShared = 0.9;
 /// Candidates that a first look puts within this factor of the best are looked at again. Forecasting takes time that the answer waits for.
@@ -31,7 +33,8 @@ class List {
     auto m = with_parts(std::move(*base), "", drafter, "", width);
     SLIP_CHECK(m.has_value() && !m->lossy(), "candidates are put together of parts that go together");
     Candidate c{.method = std::move(*m), .name = std::string(preset), .expected = {}};
-    if (!drafter.empty()) c.name += fmt::format(" --drafter {}", drafter.substr(0, drafter.find(":earlier")));
+    const bool of_file = drafter.starts_with("previous:") || drafter.starts_with("dflash:");
+    if (!drafter.empty()) c.name += fmt::format(" --drafter {}", of_file ? drafter.substr(0, drafter.find(':')) : drafter);
     if (!width.empty()) c.name += fmt::format(" --width {}", width);
     out_.push_back(std::move(c));
   }
@@ -42,12 +45,19 @@ class List {
 
 }  // namespace
 
-std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibility visibility, bool earlier) {
+std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibility visibility, bool earlier, const OwnHead* head) {
   const bool drafts = info.rule.has_mask && !info.rule.block_causal_context, graph = form && visibility == Visibility::kGraph;
   const std::string_view plain = usual_preset(form, graph, false), spec = usual_preset(form, graph, true);
   List list;
   list.add(plain);
   if (earlier) list.add(plain, "previous:earlier", "fixed:24");
+  if (head && !graph) {
+    const std::string drafter = "dflash:" + head->folder;
+    const int32_t most = std::max(1, head->block - 1);
+    list.add(plain, drafter, fmt::format("fixed:{}", most));
+    if (most > 3) list.add(plain, drafter, fmt::format("fixed:{}", (most + 1) / 2));
+    list.add(plain, drafter, "measured");
+  }
   if (!drafts) return list.take();
   list.add(spec);
   if (graph) {
@@ -84,7 +94,8 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
   out.prompt_ms_ = s.model->pass.ms(s.prompt_rows);
   ForecastSettings look = s;  // a quarter of the answers; those that come near the best get all
   look.answers = std::max(1, answers_of(s) / 4);
-  std::vector<Candidate> all = exact_candidates(s.info, s.form != nullptr, s.options.visibility, earlier);
+  std::vector<Candidate> all =
+      exact_candidates(s.info, s.form != nullptr, s.options.visibility, earlier, s.head ? &*s.head : nullptr);
   const auto fitting = std::stable_partition(all.begin(), all.end(), [&](const Candidate& c) { return !fits || fits(c.method); });
   all.erase(fitting == all.begin() ? std::next(fitting) : fitting,
             all.end());  // where none fits, the plainest says itself what it lacks
@@ -94,6 +105,7 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
     if (!expected && expected.error().kind == ErrorKind::kUnsupported) continue;
     if (!expected) return expected.error();
     c.expected = *expected;
+    c.guessed = s.calibrated && s.head && !s.head->calibrated && std::holds_alternative<DFlashSpec>(c.method.drafter);
     out.candidates_.push_back(std::move(c));
   }
   if (out.candidates_.empty()) return unsupported("--decoder auto: expected a decoder that this model can run, got none");
@@ -113,7 +125,8 @@ void AutomaticChoice::choose() {
     const bool plain = std::holds_alternative<NoDraftSpec>(c.method.drafter);
     const double behind = expected_ms(c) - prompt_ms_;
     if (plain) return behind * (!calibrated_ ? kPlainBonusInDoubt : shared_ ? kPlainBonusShared : kPlainBonus);
-    return behind * (c.method.draft_length.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1);
+    return behind * (c.method.draft_length.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1) *
+           (c.guessed ? kDoubtOfHead : 1);
   };
   for (size_t i = 0; i < candidates_.size(); ++i)
     if (price(candidates_[i]) < price(candidates_[best_])) best_ = i;
@@ -122,7 +135,10 @@ void AutomaticChoice::choose() {
 void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {
   Candidate& c = candidates_[best_];
   const double prompt = costs_->ms(std::max<int32_t>(1, prompt_rows - static_cast<int32_t>(statistics.reused_rows)));
-  const double took = priced_ms(statistics, *costs_, prompt_rows) - prompt, expected = c.expected.ms - prompt_ms_;
+  const double rounds = c.expected.drafter_forwards > 0
+                            ? static_cast<double>(statistics.drafter_forwards) * c.expected.drafter_ms / c.expected.drafter_forwards
+                            : 0;
+  const double took = priced_ms(statistics, *costs_, prompt_rows) + rounds - prompt, expected = c.expected.ms - prompt_ms_;
   if (!(expected > 0) || !(took > 0)) return;
   const double weight = std::max(kNewest, 1 / (kForecast + 1 + static_cast<double>(c.answers)));
   c.learned += weight * (std::clamp(took / expected, 0.05, 20.0) - c.learned);

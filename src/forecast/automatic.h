@@ -17,13 +17,15 @@ struct Candidate {
   Method method;
   std::string name;  // the preset that it is, or the nearest one with the parts that differ
   Forecast expected;
-  double learned = 1;   // what its answers behind the prompt took over what was expected
-  int64_t answers = 0;  // that it gave
+  bool guessed = false;  // its drafts were never calibrated, though the model's own were
+  double learned = 1;    // what its answers behind the prompt took over what was expected
+  int64_t answers = 0;   // that it gave
 };
 
 /// Exact methods for what is asked: without drafts first. `earlier`: there is an answer to draft from. Draft lengths that need no file but a
-/// DraftLengthModel. Lossy ones, and rejection sampling, whose tokens are others, are never among them.
-std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibility visibility, bool earlier);
+/// DraftLengthModel. `head`: the model has a draft head of its own (its folder and block are read; null: none). Lossy ones, and rejection
+/// sampling, whose tokens are others, are never among them.
+std::vector<Candidate> exact_candidates(const LmInfo& info, bool form, Visibility visibility, bool earlier, const OwnHead* head);
 
 class AutomaticChoice {
  public:

@@ -63,8 +63,10 @@ double lift_of(const Method& m, const DraftLengthModel& model) {
   return d && d->adapter && model.drafter.find("lora") == std::string::npos ? kAdapterLift : 1;
 }
 
-void add(const Statistics& s, double ms, double share, Forecast& to) {
-  to.ms += share * ms;
+void add(const Statistics& s, double ms, double drafter_ms, double share, Forecast& to) {
+  to.ms += share * (ms + drafter_ms);
+  to.drafter_ms += share * drafter_ms;
+  to.drafter_forwards += share * static_cast<double>(s.drafter_forwards);
   to.forwards += share * static_cast<double>(s.forwards);
   to.draft_forwards += share * static_cast<double>(s.draft_forwards);
   to.rows += share * static_cast<double>(s.rows);
@@ -89,6 +91,9 @@ int32_t answers_of(const ForecastSettings& s) {
 Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
   SLIP_CHECK(s.model && !s.model->pass.empty(), "a forecast is made with what passes cost");
   const int32_t answers = answers_of(s);
+  const bool by_head = std::holds_alternative<DFlashSpec>(method.drafter);
+  if (by_head && !s.head) return unsupported("forecast: expected a draft head for drafter dflash, got none");
+  const DraftLengthModel& model = by_head ? *s.head->model : *s.model;
   const Prompt prompt = plain_prompt(std::max(1, s.prompt_rows));
   std::optional<CompactForm> small;
   if (s.form) {
@@ -99,6 +104,7 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
   info.slots = 1 << 24;
   info.vocab = small ? small->vocab : kTextVocab;
   info.rule.mask = {info.vocab - 1};
+  info.hidden_size = 1;  // nobody reads what taps bring
   const DecodeOptions options = options_of(s);
   Forecast out;
   for (int32_t n = 0; n < answers; ++n) {
@@ -106,18 +112,23 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
     Contents contents;
     StandInAnswer answer = StandInAnswer::of_text(form ? 0 : s.text_tokens, info.vocab, kEnd);
     if (form) {
-      contents = typical_contents(*form, s.model->lengths, s.model->survival, info.vocab, info.rule.mask, random);
+      contents = typical_contents(*form, model.lengths, model.survival, info.vocab, info.rule.mask, random);
       answer = StandInAnswer::of_form(*form, contents, options.visibility == Visibility::kChain);
     }
     const PreviousAnswer earlier = earlier_of(form, contents, answer, s.persistence, random);
-    StandInLm lm(info, std::move(answer), {&s.model->survival, s.tracker, lift_of(method, *s.model)}, s.model->pass,
-                 prompt.next_position, s.seed + static_cast<uint64_t>(n));
+    StandInLm lm(info, std::move(answer), {&model.survival, s.tracker, lift_of(method, model)}, model.pass, prompt.next_position,
+                 s.seed + static_cast<uint64_t>(n));
+    StandInHead head(lm, by_head ? s.head->block : 2, model.draft);
     DraftLengthTracker tracker = s.tracker ? *s.tracker : DraftLengthTracker();
-    const DecodeContext context{
-        .previous = &earlier, .draft_length_model = s.model, .draft_length_tracker = &tracker, .cancel = s.cancel};
+    const DecodeContext context{.previous = &earlier,
+                                .draft_head = &head,
+                                .draft_length_model = &model,
+                                .draft_length_tracker = &tracker,
+                                .cancel = s.cancel};
     SLIP_TRY(const Decoded d, Decoder(lm, method).decode(prompt, form, options, context));
-    add(d.statistics, lm.ms(), 1.0 / answers, out);
+    add(d.statistics, lm.ms(), head.ms(), 1.0 / answers, out);
   }
+  if (by_head) out.ms += s.head->prompt_ms;
   return out;
 }
 

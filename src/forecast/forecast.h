@@ -3,6 +3,8 @@
 // such answers are, its passes priced by what passes cost.
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "decode/decoder.h"
@@ -10,6 +12,15 @@
 #include "forecast/stand_in.h"
 
 namespace slip {
+
+/// A draft head beside the model, under chain visibility (heads are trained under no other).
+struct OwnHead {
+  std::string folder;
+  int32_t block = 16;
+  const DraftLengthModel* model = nullptr;  // costs of passes and, as `draft`, of its rounds; survival and lengths with its drafts
+  bool calibrated = true;
+  double prompt_ms = 0;  // of the prompt's rows as its context
+};
 
 /// What is foreseen: the request, the model's abilities, what is known of costs and acceptance.
 struct ForecastSettings {
@@ -26,11 +37,13 @@ struct ForecastSettings {
   uint64_t seed = 1;
   /// Chance that an earlier answer's field is this one's: between frames half a second apart 0.85 of demo-cot's drafts of it hold.
   double persistence = 0.85;
+  std::optional<OwnHead> head = std::nullopt;  // for drafter dflash
   CancelToken cancel = {};
 };
 
 struct Forecast {
-  double ms = 0;  // mean, the prompt's pass included
+  double ms = 0;                                // mean, the prompt's pass included
+  double drafter_ms = 0, drafter_forwards = 0;  // of that: a draft head's rounds
   double forwards = 0, draft_forwards = 0, rows = 0, tokens = 0, tested = 0, accepted = 0;
 };
 

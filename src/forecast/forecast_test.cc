@@ -250,6 +250,46 @@ TEST(Automatic, LeavesACandidateWhoseAnswersTakeMoreThanWasExpected) {
   EXPECT_NE(a->why().find(first), std::string::npos);
 }
 
+/// A model whose own drafts seldom hold, with a head whose drafts hold so often and whose round costs so much.
+Result<AutomaticChoice> beside_a_head(const Form& form, DraftLengthModel& of_head, int64_t kept, double round_ms, bool calibrated) {
+  static DraftLengthModel model;
+  model = DraftLengthModel::uninformed(costs(50, 1), &form);
+  sure(model.survival, 20000, 100000);
+  of_head = DraftLengthModel::uninformed(costs(50, 1), &form);
+  of_head.draft = costs(round_ms, 0.01);
+  of_head.most_drafts = 11;
+  sure(of_head.survival, kept, 100000);
+  ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model};
+  s.head = OwnHead{.folder = "model/dflash", .block = 12, .model = &of_head, .calibrated = calibrated};
+  return AutomaticChoice::make(s, false, {});
+}
+
+TEST(Automatic, TakesTheModelsOwnHeadWhereItsRoundsAreCheapAndItsDraftsHold) {
+  const Form form = two_fields(false);
+  DraftLengthModel of_head;
+  const auto by_head = [&](int64_t kept, double round_ms, bool calibrated = true) {
+    const auto a = beside_a_head(form, of_head, kept, round_ms, calibrated);
+    EXPECT_TRUE(a) << a.error().message;
+    return std::holds_alternative<DFlashSpec>(a->best().method.drafter);
+  };
+  EXPECT_TRUE(by_head(95000, 1));
+  EXPECT_FALSE(by_head(95000, 500)) << "its rounds take longer than the passes that they save";
+  EXPECT_FALSE(by_head(0, 1));
+  const auto a = beside_a_head(form, of_head, 95000, 1, true);
+  ASSERT_TRUE(a) << a.error().message;
+  const Forecast& x = a->best().expected;
+  EXPECT_GT(x.drafter_forwards, 0);
+  EXPECT_GT(x.drafter_ms, 0);
+  // What drafts from the head are worth is nearly nothing where nobody calibrated them: then it must win by more.
+  int32_t sure_of = 0, in_doubt = 0;
+  for (double round_ms = 1; round_ms < 500; round_ms *= 1.3) {
+    sure_of += by_head(95000, round_ms);
+    in_doubt += by_head(95000, round_ms, false);
+  }
+  EXPECT_LT(in_doubt, sure_of);
+  EXPECT_GT(in_doubt, 0);
+}
+
 TEST(Automatic, LearnsWhatAnEarlierAnswerIsWorth) {
   const Form form = two_fields(false);
   DraftLengthModel model = DraftLengthModel::uninformed(costs(4, 1), &form);
@@ -268,13 +308,18 @@ TEST(Automatic, EveryCandidateIsExactAndAModelWithoutAMaskHasNoneThatNeedsOne) {
   for (const bool form : {false, true})
     for (const Visibility v : {Visibility::kChain, Visibility::kGraph})
       for (const bool earlier : {false, true}) {
-        for (const Candidate& c : exact_candidates(info_with_mask(), form, v, earlier)) {
+        const OwnHead head{.folder = "model/dflash", .block = 12};
+        for (const Candidate& c : exact_candidates(info_with_mask(), form, v, earlier, &head)) {
           EXPECT_FALSE(c.method.lossy()) << c.name;
           EXPECT_TRUE(std::holds_alternative<ExactSpec>(c.method.verifier)) << c.name;
+          EXPECT_EQ(c.name.find("model/"), std::string::npos) << "a head is named by its kind: " << c.name;
         }
         LmInfo plain = info_with_mask();
         plain.rule.has_mask = false;
-        EXPECT_EQ(exact_candidates(plain, form, v, earlier).size(), earlier ? 2U : 1U);
+        EXPECT_EQ(exact_candidates(plain, form, v, earlier, nullptr).size(), earlier ? 2U : 1U);
+        EXPECT_EQ(exact_candidates(plain, form, v, earlier, &head).size(),
+                  (earlier ? 2U : 1U) + (form && v == Visibility::kGraph ? 0 : 3))
+            << "a head needs no mask of the model";
       }
 }
 

@@ -121,9 +121,8 @@ size_t StandInLm::first_top(const Survival::Cell& c) {
   return static_cast<size_t>(((c.field + 1) * Survival::kAhead + c.ahead) * Survival::kIndex + c.index) * Survival::kTop;
 }
 
-/// The form position whose token the row gives; none before the answer and behind it.
-std::optional<size_t> StandInLm::place_of(const Row& row, bool drafts) const {
-  const bool own = !info_.rule.shift && row.input == RowInput{info_.rule.mask};
+/// The form position whose token the row gives, its `own` or the one behind it; none before the answer and behind it.
+std::optional<size_t> StandInLm::place_of(const Row& row, bool drafts, bool own) const {
   const int32_t number = row.position.t - first_position_;
   const auto within = [&](int32_t u) -> std::optional<size_t> {
     const auto at = static_cast<size_t>(u);
@@ -181,7 +180,7 @@ void StandInLm::lay_out(const Pass& pass, PassOutput& out) {
   out.logits_row.assign(pass.rows.size(), -1);
   out.statistics.assign(pass.rows.size(), {});
   out.nan_rows = 0;
-  out.taps_NE.clear();
+  out.taps_NE.assign(pass.taps ? pass.rows.size() * info_.tap_layers.size() * static_cast<size_t>(info_.hidden_size) : 0, 0.0F);
   int32_t lines = 0;
   first_mask_.reset();
   for (size_t i = 0; i < pass.rows.size(); ++i) {
@@ -202,7 +201,7 @@ Status StandInLm::forward(const Pass& pass, PassOutput& out) {
     const bool drafts = info_.rule.has_mask && (r.input == RowInput{info_.rule.mask} || looks_ahead(pass, r));
     if (!drafts) run_field.reset();
     if (r.want == Want::kNothing) continue;
-    const std::optional<size_t> at = place_of(r, drafts);
+    const std::optional<size_t> at = place_of(r, drafts, !info_.rule.shift && r.input == RowInput{info_.rule.mask});
     const auto draw = at ? answer_.draw[*at] : std::nullopt;
     if (!draw) {
       write(pass, i, {at ? answer_.target[*at] : TokenId{0}, TokenId{1}, 0.5F}, out);
@@ -217,6 +216,43 @@ Status StandInLm::forward(const Pass& pass, PassOutput& out) {
     run_field = draw->field;
     write(pass, i, draft(*at, *draw, ahead), out);
   }
+  return {};
+}
+
+Status StandInLm::set_taps(std::span<const int32_t> layers) {
+  info_.tap_layers.assign(layers.begin(), layers.end());
+  return {};
+}
+
+void StandInLm::draft_blocks(const Pass& pass, PassOutput& out) {
+  lay_out(pass, out);
+  int32_t ahead = 0;
+  for (size_t i = 0; i < pass.rows.size(); ++i) {
+    const Row& r = pass.rows[i];
+    if (r.want == Want::kNothing) continue;
+    const std::optional<size_t> at = place_of(r, true, true);
+    const auto draw = at ? answer_.draw[*at] : std::nullopt;
+    if (draw)
+      write(pass, i, draft(*at, *draw, ahead++), out);
+    else
+      write(pass, i, {at ? answer_.target[*at] : TokenId{0}, TokenId{1}, 0.5F}, out);
+  }
+}
+
+StandInHead::StandInHead(StandInLm& lm, int32_t block, const CostTable& rounds) : lm_(lm), rounds_(rounds) {
+  info_.name = "stand-in";
+  info_.block = std::max(2, block);
+  info_.tap_layers = {0};
+  info_.taps_width = lm.info().hidden_size;
+  info_.vocab = lm.info().vocab;
+  info_.mask = lm.info().rule.mask;
+  info_.context_slots = lm.info().slots;
+  info_.block_slots = 64 * info_.block;  // of many strands at once
+}
+
+Status StandInHead::forward(const Pass& pass, PassOutput& out) {
+  ms_ += rounds_.ms(static_cast<int32_t>(pass.rows.size()));
+  lm_.draft_blocks(pass, out);
   return {};
 }
 

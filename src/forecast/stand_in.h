@@ -12,6 +12,7 @@
 
 #include "decode/draft_length/model.h"
 #include "forecast/typical.h"
+#include "lm/draft_head.h"
 #include "lm/lm.h"
 
 namespace slip {
@@ -41,8 +42,11 @@ class StandInLm final : public Lm {
             uint64_t seed);
   const LmInfo& info() const override { return info_; }
   Status forward(const Pass& pass, PassOutput& out) override;
+  Status set_taps(std::span<const int32_t> layers) override;
   uint64_t passes() const override { return passes_; }
   double ms() const { return ms_; }
+  /// What a head drafts in its blocks: a mask's own row says what stands there. Costs nothing here.
+  void draft_blocks(const Pass& pass, PassOutput& out);
 
  private:
   struct Said {
@@ -50,7 +54,7 @@ class StandInLm final : public Lm {
     float top = 1;
   };
   void lay_out(const Pass& pass, PassOutput& out);
-  std::optional<size_t> place_of(const Row& row, bool drafts) const;
+  std::optional<size_t> place_of(const Row& row, bool drafts, bool own) const;
   Said draft(size_t place, const StandInAnswer::Draw& draw, int32_t ahead);
   double top_of(int32_t field, int32_t ahead, int32_t index, uint64_t dice) const;
   static size_t first_top(const Survival::Cell& cell);
@@ -66,6 +70,23 @@ class StandInLm final : public Lm {
   std::optional<int32_t> first_mask_;  // row number of the pass's first mask, on a chain
   std::vector<uint32_t> attempts_;
   std::vector<double> tops_;  // cumulative, by field + 1, draws ahead, index and top
+};
+
+/// A draft head's stand-in: its drafts are the model's stand-in's, its rounds are priced by their rows, the prompt's context by what it is
+/// said to cost.
+class StandInHead final : public DraftHead {
+ public:
+  StandInHead(StandInLm& lm, int32_t block, const CostTable& rounds);
+  const DraftHeadInfo& info() const override { return info_; }
+  Status store(std::span<const int32_t>, std::span<const int32_t>, std::span<const float>) override { return {}; }
+  Status forward(const Pass& pass, PassOutput& out) override;
+  double ms() const { return ms_; }
+
+ private:
+  StandInLm& lm_;
+  const CostTable& rounds_;
+  DraftHeadInfo info_;
+  double ms_ = 0;
 };
 
 }  // namespace slip

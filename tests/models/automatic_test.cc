@@ -7,8 +7,11 @@
 
 #include <cstdlib>
 
+#include "base/must_testing.h"
+#include "decode/types/presets.h"
 #include "engine/automatic.h"
 #include "eval/evaluate.h"
+#include "models/draft/dflash.h"
 #include "sim/record/make.h"
 
 namespace slip {
@@ -22,10 +25,28 @@ class CountingLm final : public Lm {
     rows.push_back(static_cast<int32_t>(pass.rows.size()));
     return inner_.forward(pass, out);
   }
+  Status set_taps(std::span<const int32_t> layers) override { return inner_.set_taps(layers); }
   std::vector<int32_t> rows;  // of each pass
 
  private:
   Lm& inner_;
+};
+
+class CountingHead final : public DraftHead {
+ public:
+  explicit CountingHead(DraftHead& inner) : inner_(inner) {}
+  const DraftHeadInfo& info() const override { return inner_.info(); }
+  Status store(std::span<const int32_t> slots, std::span<const int32_t> positions, std::span<const float> taps) override {
+    return inner_.store(slots, positions, taps);
+  }
+  Status forward(const Pass& pass, PassOutput& out) override {
+    rows.push_back(static_cast<int32_t>(pass.rows.size()));
+    return inner_.forward(pass, out);
+  }
+  std::vector<int32_t> rows;  // of each round
+
+ private:
+  DraftHead& inner_;
 };
 
 struct Price {
@@ -194,6 +215,79 @@ TEST_P(AutomaticOnModels, IsWithinFivePercentOfTheBestPresetOverItsForm) {
 }
 
 TEST_P(AutomaticOnModels, IsNeverSlowerThanOneTokenAPassInFreeText) { compare(nullptr); }
+
+class AutomaticWithAHead : public AutomaticOnModels {
+ protected:
+  void SetUp() override {
+    AutomaticOnModels::SetUp();
+    auto loaded = load_dflash(engine_->folder() / "dflash", engine_->model(), 64);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    head_ = std::move(*loaded);
+  }
+  double rounds_ms(const Price& price, const std::vector<int32_t>& rows) const {
+    double ms = 0;
+    for (const int32_t n : rows) ms += kShare * price.table.ms(n);
+    return ms;
+  }
+  /// A round of the head, of a pass of as many rows: it has 2 of the model's 5 layers, and no cameras.
+  static constexpr double kShare = 0.4;
+  std::unique_ptr<DFlashHead> head_;
+};
+
+TEST_P(AutomaticWithAHead, IsWithinFivePercentOfTheBestPresetAndOfTheHeadAlone) {
+  const auto own = engine_->form("model");
+  ASSERT_TRUE(own) << own.error().message;
+  const Form* form = &(*own)->form;
+  ASSERT_NO_FATAL_FAILURE(run_presets(form));
+  const Method alone = must(with_parts(must(method_of("scaffold-ar")), "", "dflash", "", "fixed:11"));
+  std::vector<std::vector<int32_t>> passes_alone, rounds_alone;
+  Statistics statistics;
+  std::vector<TokenId> tokens;
+  for (size_t i = 0; i < prompts_.size(); ++i) {
+    CountingHead head(*head_);
+    passes_alone.push_back(passes(alone, form, prompts_[i], {.draft_head = &head}, statistics, tokens));
+    rounds_alone.push_back(head.rows);
+    ASSERT_EQ(tokens, truth_[i]);
+  }
+  int taken = 0;
+  for (const Price& price : prices()) {
+    bool calibrated = false, head_calibrated = false;
+    const DraftLengthModel model = known_acceptance(*engine_, form, price.table, calibrated);
+    DraftLengthModel of_head = acceptance_of_head(*engine_, (engine_->folder() / "dflash").string(), model, form, head_calibrated);
+    ASSERT_TRUE(calibrated && head_calibrated);
+    std::vector<double> rounds;
+    for (const int32_t n : price.table.rows()) rounds.push_back(kShare * price.table.ms(n));
+    of_head.pass = price.table;
+    of_head.draft = must(CostTable::make({price.table.rows().begin(), price.table.rows().end()}, std::move(rounds), "rounds"));
+    const ForecastSettings s{.info = engine_->model().lm().info(),
+                             .form = form,
+                             .options = options(form),
+                             .prompt_rows = static_cast<int32_t>(prompts_.front().inputs.size()),
+                             .model = &model,
+                             .calibrated = calibrated,
+                             .head = OwnHead{.folder = "own", .block = head_->info().block, .model = &of_head}};
+    auto choice = AutomaticChoice::make(s, false, {});
+    ASSERT_TRUE(choice) << choice.error().message;
+    const bool by_head = std::holds_alternative<DFlashSpec>(choice->best().method.drafter);
+    taken += by_head;
+    DraftLengthTracker tracker;
+    double mine = 0, its = 0;
+    for (size_t i = 0; i < prompts_.size(); ++i) {
+      CountingHead head(*head_);
+      const DecodeContext context{
+          .draft_head = &head, .draft_length_model = by_head ? &of_head : &model, .draft_length_tracker = &tracker};
+      mine += cost(price, passes(choice->best().method, form, prompts_[i], context, statistics, tokens), i);
+      mine += rounds_ms(price, head.rows);
+      EXPECT_EQ(tokens, truth_[i]);
+      its += cost(price, passes_alone[i], i) + rounds_ms(price, rounds_alone[i]);
+    }
+    const Quickest q = quickest_preset(price);
+    EXPECT_LE(mine, 1.05 * std::min(q.best, its)) << price.name << ": " << choice->why();
+  }
+  EXPECT_GT(taken, 0) << "it drafts in half of the rows, and its passes are cheaper";
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, AutomaticWithAHead, ::testing::Values("demo"));
 
 INSTANTIATE_TEST_SUITE_P(Shipped, AutomaticOnModels, ::testing::Values("demo", "demo-cot", "pair-target", "pair-draft"),
                          [](const auto& info) {

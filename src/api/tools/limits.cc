@@ -150,7 +150,8 @@ Result<DraftLengthModel> acceptance(Work& w, const Form* form, CostTable costs, 
 }
 
 std::vector<Candidate> decoders(const Work& w, const Form* form) {
-  std::vector<Candidate> all = exact_candidates(w.engine->model().lm().info(), form != nullptr, w.engine->visibility(), false);
+  std::vector<Candidate> all =
+      exact_candidates(w.engine->model().lm().info(), form != nullptr, w.engine->visibility(), false, nullptr);
   if (!form) return all;
   Candidate ar{.method = *method_of("ar"), .name = "ar", .expected = {}};
   all.insert(all.begin(), std::move(ar));

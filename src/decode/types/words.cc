@@ -127,6 +127,7 @@ std::optional<std::string> write_model(const DrafterSpec& spec, std::string_view
 }
 
 Result<DrafterSpec> read_dflash(const Word& w) {
+  if (!w.has_rest) return DrafterSpec(DFlashSpec{});
   SLIP_TRY(std::string name, name_of(w, "--drafter", "DIR"));
   return DrafterSpec(DFlashSpec{std::move(name)});
 }
@@ -144,8 +145,8 @@ constexpr Row<DrafterSpec> kDrafters[] = {
      write_model<false>},
     {"coupled:DIR", "another model that draws with the verifier's uniforms",
      [] { return DrafterSpec(ModelSpec{.name = "", .coupled = true}); }, read_model<true>, write_model<true>},
-    {"dflash:DIR", "a head on the model's hidden states", [] { return DrafterSpec(DFlashSpec{}); }, read_dflash,
-     write_name<DFlashSpec>},
+    {"dflash[:DIR]", "a head on the model's hidden states; without DIR the model's own", [] { return DrafterSpec(DFlashSpec{}); },
+     read_dflash, write_name<DFlashSpec>},
 };
 
 // ---- verifiers

@@ -55,7 +55,7 @@ TEST(Words, AreWrittenAsTheyAreRead) {
 
 TEST(Words, NameWhatIsWrong) {
   EXPECT_EQ(reread(Part::kSchedule, "graph"), "--schedule: expected text, chain, sections or fields, got graph");
-  EXPECT_THAT(reread(Part::kDrafter, "oracle"), HasSubstr("previous:FILE, model:DIR, coupled:DIR or dflash:DIR, got oracle"));
+  EXPECT_THAT(reread(Part::kDrafter, "oracle"), HasSubstr("previous:FILE, model:DIR, coupled:DIR or dflash[:DIR], got oracle"));
   EXPECT_EQ(reread(Part::kDrafter, "none:x"), "--drafter: expected none without more, got none:x");
   EXPECT_EQ(reread(Part::kDrafter, "diffusion:x"),
             "--drafter: expected diffusion, diffusion:lora or diffusion:ahead, got diffusion:x");
