@@ -182,6 +182,7 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   SLIP_TRY(out.block_size, bounded(o, "block_size", out.block_size, 1024, where));
   SLIP_TRY(out.cameras, bool_or(o, "cameras", out.cameras, where));
   SLIP_TRY_(read_budgets(o, where, out.drive_cot));
+  SLIP_TRY(out.drive_cot.reasoning, bool_or(o, "reasoning", true, where));
   SLIP_TRY_(read_action(o, where, out.action));
   out.drive_cot.block_size = out.block_size;
   return out;

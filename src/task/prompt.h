@@ -63,7 +63,7 @@ struct ActionOptions {
 
 /// How a model folder was trained for the task: object "slipstream" of its config.json,
 /// {"form": "wod-e2e", "law": "chain", "prompt": "full|compact", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}
-/// {"form": "drive-cot", "law": "graph", "prompt": "full|compact", "budgets": {"condition": 16, ...}, "block_size": 32}
+/// {"form": "drive-cot", "law": "graph", "prompt": "full|compact", "budgets": {"condition": 16, ...}, "block_size": 32, "reasoning": true}
 /// {"form": "action", "prompt": "compact", "cameras": false, "action": {"dimensions": 7, "bins": 256, "tokens": "action",
 ///                                                                      "descending": true, "low": -6, "high": 6}}
 /// Without cameras (any form) a record's pictures are not shown to the model. `budgets` names fields of DriveCotOptions without

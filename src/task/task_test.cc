@@ -195,6 +195,30 @@ TEST(DriveCotTruth, AFramesTruthIsTheFrames) {
   EXPECT_GT(changed, 30);
 }
 
+// The paper's baseline: what is left without reasoning needs nothing before it, and reads as the end of the whole answer does.
+TEST(DriveCotTruth, WithoutReasoningTheDecisionsAndThePlanStay) {
+  const Demo demo;
+  json::object config = parse_json(*read_file(kFolder / "config.json"), "config.json")->as_object();
+  config["slipstream"].as_object()["reasoning"] = false;
+  const auto options = task_options(config, "config.json");
+  ASSERT_TRUE(options) << options.error().message;
+  const auto form = task_form(*options, demo.tokens);
+  ASSERT_TRUE(form) << form.error().message;
+  ASSERT_EQ(form->form.fields().size(), 12U);
+  EXPECT_EQ(form->form.fields()[0].name, "meta_action.longitudinal");
+  EXPECT_TRUE(form->form.fields()[0].parents.empty());
+  EXPECT_FALSE(form->form.fields()[2].parents.empty());
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto r = sim::make_record(seed, {}, false);
+    const auto values = truth_values(r->labels, *form, demo.tokenizer, 0.5);
+    ASSERT_TRUE(values) << values.error().message;
+    const auto answer = render(*form, *values, demo.tokenizer);
+    ASSERT_TRUE(answer) << answer.error().message;
+    const std::string whole = *truth_text(TaskForm::kDriveCot, r->labels, 0.5);
+    EXPECT_EQ(answer_text(*form, *answer, demo.tokenizer), whole.substr(whole.find("meta action longitudinal:")));
+  }
+}
+
 TEST(TaskTokenizer, DriveCotsWordsAreTokensAndALineBreakNeverMerges) {
   const Demo demo;
   const Tokenizer& t = demo.tokenizer;

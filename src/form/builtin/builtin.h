@@ -41,6 +41,7 @@ struct DriveCotOptions {
   int32_t lanes = 3, objects = 4;  // instances of each enumeration
   int32_t waypoints = 5;           // one per second
   int32_t block_size = 32;         // value positions per block
+  bool reasoning = true;           // false: the paper's baseline, meta-actions and trajectory alone
 };
 
 /// Lines `label: content`: fields lighting .. ego_behavior, meta_action.longitudinal and .lateral, trajectory.0.0 .. trajectory.4.1.

@@ -66,10 +66,10 @@ void reasoning(const DriveCotOptions& options, json::object& out) {
   out["ego_behavior"] = text(options.ego_behavior_budget, {"traffic_regulation", "non_interactive", "interactive"});
 }
 
-json::object meta_action() {
+json::object meta_action(json::array parents) {
   return {{"type", "object"},
           {"x-section", "meta_action"},
-          {"x-parents", {"ego_behavior"}},
+          {"x-parents", std::move(parents)},
           {"properties",
            {{"longitudinal", json::object{{"enum", {"keep speed", "speed up", "slow down", "come to stop"}}}},
             {"lateral",
@@ -88,8 +88,8 @@ json::object trajectory(const DriveCotOptions& options) {
 
 json::value drive_cot_schema(const DriveCotOptions& options) {
   json::object properties;
-  reasoning(options, properties);
-  properties["meta_action"] = meta_action();
+  if (options.reasoning) reasoning(options, properties);
+  properties["meta_action"] = meta_action(options.reasoning ? json::array{"ego_behavior"} : json::array{});
   properties["trajectory"] = trajectory(options);
   return json::object{{"title", "drive-cot"},
                       {"type", "object"},
