@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // `study`: trains arms by slipstream-train, evaluates them through the library, prints the table. What is done stays on disk: a study that was
 // stopped goes on where it was, an arm in the middle of its training from its last checkpoint.
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <thread>
+#include <utility>
 
 #include "base/file.h"
 #include "base/interrupt.h"
@@ -41,20 +46,32 @@ Newest newest_step(const fs::path& run) {
   return out;
 }
 
+/// The trainer, in a group of its own: a terminal's Ctrl-C reaches it once, through here, and a second one ends both at once. It ends
+/// when this process is gone.
 Status run_trainer(const fs::path& trainer, std::vector<std::string> arguments) {
+  constexpr int kGraceMs = 120'000;  // as the trainer's own: it ends its step and writes a checkpoint
+  set_interrupt_grace(kGraceMs);
   std::vector<char*> argv{const_cast<char*>(trainer.c_str())};
   for (std::string& a : arguments) argv.push_back(a.data());
   argv.push_back(nullptr);
   const pid_t child = ::fork();
   if (child < 0) return resource_error("study: expected to start {}, got: {}", trainer.string(), std::strerror(errno));
   if (child == 0) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return resource_error("study: expected the trainer to end, got: {}", std::strerror(errno));
-  SLIP_TRY_(check_interrupt());  // Ctrl-C reached the trainer too: it has written its checkpoint
+  bool told = false;
+  for (pid_t ended = 0; ended != child;) {
+    ended = ::waitpid(child, &status, WNOHANG);
+    if (ended < 0 && errno != EINTR) return resource_error("study: expected the trainer to end, got: {}", std::strerror(errno));
+    if (ended == child) break;
+    if (interrupted() && !std::exchange(told, true)) ::kill(child, SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  SLIP_TRY_(check_interrupt());  // the trainer has written its checkpoint
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == 0) return {};
   const bool known = code >= 1 && code <= 6;

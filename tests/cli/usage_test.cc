@@ -2,6 +2,7 @@
 // The command line as such: help, version, wrong usage; the commands that need no model (simulate, train).
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 #include "sim/record.h"
@@ -198,6 +199,42 @@ TEST_F(Cli, TrainNamesWhatItLacks) {
   EXPECT_EQ(ran.code, built ? 3 : 4) << ran.err;
   EXPECT_NE(ran.err.find(built ? "none.json" : "slipstream-train"), std::string::npos) << ran.err;
   EXPECT_EQ(ran.err.find('\n'), ran.err.size() - 1) << ran.err;
+}
+
+/// Processes that have this word in their command line.
+int processes_with(const std::string& word) {
+  int n = 0;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::ifstream in(entry.path() / "cmdline");
+    const std::string line((std::istreambuf_iterator<char>(in)), {});
+    n += line.find(word) != std::string::npos;
+  }
+  return n;
+}
+
+// Who interrupts the study alone (kill, a service manager) ends its trainer too, which writes a checkpoint first.
+TEST_F(Cli, AnInterruptedStudyEndsItsTrainer) {
+  if (!fs::exists(fs::path(SLIP_BINARY).parent_path() / "slipstream-train")) GTEST_SKIP() << "no trainer is built";
+  const std::string out = path("study-out"), study = write("study.json", fmt::format(R"({{"name": "s", "base": {{
+    "model": {{"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+              "intermediate_size": 128, "vocab_size": 64, "tie_word_embeddings": true, "mask_token_id": 1}},
+    "data": {{"kind": "toy", "vocab": 64, "prompt": 12, "fields": 4, "values": 4}}, "objective": {{"kind": "nld", "block_size": 8}},
+    "steps": 1000000, "batch": 8, "threads": 1, "optimizer": {{"lr": 0.003}}, "schedule": {{"kind": "cosine", "warmup": 20}}}},
+    "seeds": [1], "arms": [{{"name": "only"}}], "columns": ["train:noisy"], "out": "{}"}})",
+                                                                                     out));
+  Process p(fs::path(path("p")).parent_path(), {"study", study});
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  const fs::path log = fs::path(out) / "only" / "seed-1" / "stage-1" / "loss.jsonl";
+  while (!fs::exists(log) && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(fs::exists(log)) << "the trainer has begun";
+  EXPECT_EQ(processes_with(out), 1) << "the trainer; the study was asked by its file's name";
+  p.send(SIGTERM);
+  const Ran ran = p.wait();
+  EXPECT_EQ(ran.code, 130) << ran.err;
+  EXPECT_EQ(processes_with(out), 0) << "nobody goes on training";
+  EXPECT_TRUE(std::any_of(fs::directory_iterator(log.parent_path()), {}, [](const auto& entry) {
+    return entry.path().filename().string().starts_with("step-");
+  })) << ran.err;
 }
 
 }  // namespace
