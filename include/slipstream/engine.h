@@ -190,6 +190,7 @@ struct SimulateOptions {
   // Above 0: `count` records from drives of 12 s that are disturbed on purpose, about so many frames of each seed's, with what the expert does
   // from there. Seeds are used in turn until there are enough.
   int32_t driven = 0;
+  std::string driver;  // with `driven`: the model that leads the drives astray, by its own plans; empty: made-up wrong plans
 };
 /// Names that SimulateOptions::family takes.
 std::vector<std::string> scene_families();

@@ -171,6 +171,8 @@ void simulate_command(CLI::App& app, Chosen& chosen) {
        "about so many frames of each seed's drive of 12 s, which is led astray now and then, with what the expert does from there")
       ->check(whole(1, 20))
       ->excludes(perturbed);
+  c->add_option("--driver", o.options.driver, "with --driven: a model whose own plans lead the drives astray (DAgger)")
+      ->type_name("MODEL");
   c->add_option("--picture", o.picture, "draw the record of --seed as a PNG instead of writing a set")->excludes(count);
   auto* list = c->add_flag("--list-families", o.list_families, "print the families and stop");
   add_threads(c, o.options.threads);

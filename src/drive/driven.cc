@@ -20,26 +20,33 @@ namespace {
 using sim::Vec2;
 
 constexpr uint32_t kStream = 0xD21E;
-constexpr double kMostTurn = 0.12, kMostBend = 0.01;                                        // rad, 1/m
-constexpr double kSlowest = 0.3, kFastest = 1.3;                                            // of the plan's speed
-constexpr double kLeastWrong = 0.3, kMostWrong = 2.0, kLeastRight = 0.5, kMostRight = 4.0;  // s
+constexpr double kMostTurn = 0.12, kMostBend = 0.01;  // rad, 1/m
+constexpr double kSlowest = 0.3, kFastest = 1.3;      // of the plan's speed
+/// How long either lasts, s.
+struct Turns {
+  double least_wrong, most_wrong, least_right, most_right;
+};
+constexpr Turns kAstray = {0.3, 2.0, 0.5, 4.0}, kLearner = {3.0, 9.0, 0.3, 2.0};
 
-enum class Wrong { kTurned, kKept, kPaced };
+enum class Wrong { kTurned, kKept, kPaced, kLearner };
 
 /// The expert, and what he does wrong for a while.
 class Disturbed : public Planner {
  public:
-  Disturbed(uint64_t seed, uint32_t family, int frames, bool with_images, const std::function<Status(sim::Record&&)>& take)
+  Disturbed(uint64_t seed, uint32_t family, double chance, bool with_images, Planner* learner,
+            const std::function<Status(sim::Record&&)>& take)
       : g_(seed, kStream),
         seed_(seed),
         family_(family),
-        chance_(frames / static_cast<double>(kDriveSteps)),
+        chance_(chance),
         images_(with_images),
+        learner_(learner),
+        turns_(learner ? kLearner : kAstray),
         take_(take) {
-    until_ms_ = 1000 * g_.uniform(0, kMostRight);
+    until_ms_ = learner ? 0 : 1000 * g_.uniform(0, turns_.most_right);
   }
 
-  Result<Planned> plan(const Situation& s, const CancelToken&) override {
+  Result<Planned> plan(const Situation& s, const CancelToken& cancel) override {
     const auto step = static_cast<int>(s.origin_ms / 100);
     const sim::Scene seen = s.world.seen_from(step, s.origin, s.acceleration);
     const sim::Plan right = sim::drive(seen);
@@ -50,6 +57,7 @@ class Disturbed : public Planner {
       for (const sim::FutureState& f : right.future) local.push_back({f.x, f.y});
       return Planned{to_world(local, s.origin), sim::kDt};
     }
+    if (wrong_ == Wrong::kLearner) return learner_->plan(s, cancel);
     for (int i = 1; i <= sim::kFutureSteps; ++i) local.push_back(point(*wrong_, s, right, i));
     return Planned{to_world(local, s.origin), sim::kDt};
   }
@@ -59,13 +67,14 @@ class Disturbed : public Planner {
   void turn_over(double now_ms) {
     if (now_ms < until_ms_) return;
     const double which = g_.uniform(), much = g_.uniform(-1, 1);
-    const double wrong_s = g_.uniform(kLeastWrong, kMostWrong), right_s = g_.uniform(kLeastRight, kMostRight);
+    const double wrong_s = g_.uniform(turns_.least_wrong, turns_.most_wrong),
+                 right_s = g_.uniform(turns_.least_right, turns_.most_right);
     if (wrong_) {
       wrong_.reset();
       until_ms_ = now_ms + 1000 * right_s;
       return;
     }
-    wrong_ = which < 0.45 ? Wrong::kTurned : which < 0.7 ? Wrong::kKept : Wrong::kPaced;
+    wrong_ = learner_ ? Wrong::kLearner : which < 0.45 ? Wrong::kTurned : which < 0.7 ? Wrong::kKept : Wrong::kPaced;
     much_ = much;
     until_ms_ = now_ms + 1000 * wrong_s;
   }
@@ -116,6 +125,8 @@ class Disturbed : public Planner {
   uint32_t family_;
   double chance_;
   bool images_;
+  Planner* learner_;
+  Turns turns_;
   const std::function<Status(sim::Record&&)>& take_;
   std::optional<Wrong> wrong_;
   double much_ = 0, until_ms_ = 0;
@@ -123,12 +134,13 @@ class Disturbed : public Planner {
 
 }  // namespace
 
-Status driven_records(uint64_t seed, std::optional<uint32_t> family, int frames, bool with_images,
+Status driven_records(uint64_t seed, std::optional<uint32_t> family, int frames, bool with_images, Planner* learner,
                       const std::function<Status(sim::Record&&)>& take, const CancelToken& cancel) {
   const uint32_t f = family.value_or(sim::family_of_seed(seed));
-  Disturbed driver(seed, f, frames, with_images, take);
   EpisodeSettings settings{.seed = seed, .family = f, .mode = Mode::kAsync};
-  settings.delay.fixed_ms = 100 * static_cast<int64_t>(seed % 3);
+  settings.delay.fixed_ms = 100 * static_cast<int64_t>(seed % 3) + (learner ? 200 : 0);
+  const double decisions = learner ? 100.0 * kDriveSteps / static_cast<double>(settings.delay.fixed_ms) : kDriveSteps;
+  Disturbed driver(seed, f, frames / decisions, with_images, learner, take);
   SLIP_TRY_(drive_episode(settings, driver, cancel));
   return {};
 }

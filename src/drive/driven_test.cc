@@ -13,9 +13,9 @@
 namespace slip::drive {
 namespace {
 
-std::vector<sim::Record> records(uint64_t seed, int frames = 12) {
+std::vector<sim::Record> records(uint64_t seed, int frames = 12, Planner* learner = nullptr) {
   std::vector<sim::Record> out;
-  const Status done = driven_records(seed, {}, frames, false,
+  const Status done = driven_records(seed, {}, frames, false, learner,
                                      [&](sim::Record&& r) -> Status {
                                        out.push_back(std::move(r));
                                        return {};
@@ -68,17 +68,35 @@ TEST(Driven, ARecordsFutureIsTheExpertsFromWhereTheEgoIs) {
   }
 }
 
+// A learner who keeps his speed comes to states that neither the expert nor a wrong plan of a second comes to: near a leader, and fast.
+TEST(Driven, ALearnersMistakesAreHisOwnStates) {
+  const auto close_and_fast = [](Planner* learner) {
+    int all = 0, late = 0;
+    for (uint64_t seed = kSeed; seed < kSeed + 40; ++seed)
+      for (const sim::Record& r : records(seed, 12, learner)) {
+        ++all;
+        late += r.labels.v0_mps - r.labels.future[9].v > 4;  // the expert brakes by more than 4 m/s within a second
+      }
+    EXPECT_GT(all, 100);
+    return static_cast<double>(late) / std::max(1, all);
+  };
+  const auto keeps_its_speed = baseline("constant-velocity");
+  const double mine = close_and_fast(keeps_its_speed.get());
+  EXPECT_GT(mine, 1.5 * close_and_fast(nullptr));
+}
+
 TEST(Driven, WhoTakesMayRefuseAndACallMayBeCancelled) {
-  const Status refused = driven_records(kSeed, {}, 20, false, [](sim::Record&&) -> Status { return bad_input("enough"); }, {});
+  const Status refused =
+      driven_records(kSeed, {}, 20, false, nullptr, [](sim::Record&&) -> Status { return bad_input("enough"); }, {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "enough");
   CancelToken gone;
   gone.cancel();
   const Status stopped = driven_records(
-      kSeed, {}, 20, false, [](sim::Record&&) -> Status { return {}; }, gone);
+      kSeed, {}, 20, false, nullptr, [](sim::Record&&) -> Status { return {}; }, gone);
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().kind, ErrorKind::kCancelled);
-  EXPECT_FALSE(driven_records(1, 1000, 1, false, [](sim::Record&&) -> Status { return {}; }, {}));
+  EXPECT_FALSE(driven_records(1, 1000, 1, false, nullptr, [](sim::Record&&) -> Status { return {}; }, {}));
 }
 
 }  // namespace

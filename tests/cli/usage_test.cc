@@ -201,6 +201,25 @@ TEST_F(Cli, TrainNamesWhatItLacks) {
   EXPECT_EQ(ran.err.find('\n'), ran.err.size() - 1) << ran.err;
 }
 
+// Drives that a model leads astray: the same set on any number of threads, and another one than made-up mistakes give.
+TEST_F(Cli, AModelLeadsDrivesAstray) {
+  const auto made = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"simulate", "--seed", "900300000", "--count", "4", "--driven", "8", "--out", path(name)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return read_bytes(fs::path(path(name)) / "shard-00000.slip");
+  };
+  const std::string first = made("first", {"--driver", demo_model()});
+  EXPECT_GT(first.size(), 4 * sim::kCameras * sim::kImageBytes);
+  EXPECT_EQ(first, made("again", {"--driver", demo_model() + "/", "--threads", "1"}));
+  EXPECT_NE(read_bytes(fs::path(path("again")) / "index.json").find("--driver demo"), std::string::npos);
+  EXPECT_NE(first, made("other", {}));
+  refused({"simulate", "--seed", "1", "--count", "1", "--driver", demo_model(), "--out", path("x")}, 2,
+          "--driver: expected --driven");
+  refused({"simulate", "--seed", "1", "--count", "1", "--driven", "3", "--driver", path("none"), "--out", path("x")}, 3, "none");
+}
+
 /// Processes that have this word in their command line.
 int processes_with(const std::string& word) {
   int n = 0;

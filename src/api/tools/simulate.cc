@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -14,7 +15,9 @@
 #include "api/tools/reports.h"
 #include "base/measure.h"
 #include "base/threads/threads.h"
+#include "decode/types/presets.h"
 #include "drive/driven.h"
+#include "drive/model_planner.h"
 #include "image/image.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
@@ -39,8 +42,10 @@ using Records = std::vector<sim::Record>;
 // A seed's records come off in the order of the seeds although many threads make them: a window per thread waits for its turn.
 class OrderedMaker {
  public:
-  OrderedMaker(const slipstream::SimulateOptions& o, std::optional<uint32_t> family, int threads, const CancelToken& cancel)
+  OrderedMaker(const slipstream::SimulateOptions& o, std::optional<uint32_t> family, int threads, Engine* driver,
+               const CancelToken& cancel)
       : o_(o),
+        driver_(driver),
         count_(o.driven > 0 ? std::numeric_limits<int64_t>::max() : o.count),
         family_(family),
         window_(threads * (o.driven > 0 ? 1 : 4)),
@@ -80,7 +85,12 @@ class OrderedMaker {
       out.push_back(std::move(r));
       return {};
     };
-    SLIP_TRY_(drive::driven_records(seed, family_, o_.driven, true, take, cancel_));
+    std::optional<drive::ModelPlanner> learner;
+    if (driver_) {
+      SLIP_TRY(Method method, method_of(kAutomatic));
+      learner.emplace(*driver_, std::move(method));
+    }
+    SLIP_TRY_(drive::driven_records(seed, family_, o_.driven, true, learner ? &*learner : nullptr, take, cancel_));
     return out;
   }
   void work() {
@@ -102,6 +112,7 @@ class OrderedMaker {
   }
 
   const slipstream::SimulateOptions& o_;
+  Engine* driver_;  // whose answers take turns
   const int64_t count_;
   const std::optional<uint32_t> family_;
   const int64_t window_;
@@ -150,19 +161,39 @@ Result<slipstream::Report> draw_scene(const std::string& png, uint64_t seed, con
 
 constexpr int32_t kMostDriven = 20;  // of the 120 decisions of a drive; more are nearly the same picture
 
+/// What a set of driven records says of itself. The driver is known by its folder's name, wherever that lies.
+std::string command_of(const slipstream::SimulateOptions& o) {
+  std::string out = fmt::format("simulate --seed {} --driven {}", o.first_seed, o.driven);
+  std::filesystem::path driver = std::filesystem::path(o.driver).lexically_normal();
+  if (!driver.has_filename()) driver = driver.parent_path();
+  if (!o.driver.empty()) out += " --driver " + driver.filename().string();
+  if (!o.family.empty()) out += " --family " + o.family;
+  return out;
+}
+
+/// Null: nobody.
+Result<std::unique_ptr<Engine>> driver_of(const slipstream::SimulateOptions& o) {
+  if (o.driver.empty()) return std::unique_ptr<Engine>();
+  SLIP_TRY(auto engine, Engine::load(o.driver, {}));
+  SLIP_TRY(const FormPtr form, engine->form("model"));
+  if (plan_fields(form->form).empty())
+    return unsupported("--driver: expected a model whose form has a trajectory, got {}", o.driver);
+  return engine;
+}
+
 Result<slipstream::Report> simulate(const std::string& out, const slipstream::SimulateOptions& o,
                                     const slipstream::Progress& progress, const slipstream::CancelToken& cancel) {
   SLIP_TRY(const std::optional<uint32_t> family, family_index(o.family));
   if (o.driven < 0 || o.driven > kMostDriven)
     return usage_error("--driven: expected 0 to {} frames of a drive, got {}", kMostDriven, o.driven);
   if (o.driven > 0 && o.perturbed > 0) return usage_error("expected --driven or --perturbed, got both");
-  SLIP_TRY(sim::RecordSetWriter writer,
-           o.driven == 0 ? sim::RecordSetWriter::create(out, o.first_seed, o.count, family)
-                         : sim::RecordSetWriter::create(out, fmt::format("simulate --seed {} --driven {}{}", o.first_seed, o.driven,
-                                                                         o.family.empty() ? "" : " --family " + o.family)));
+  if (o.driven == 0 && !o.driver.empty()) return usage_error("--driver: expected --driven with it, got none");
+  SLIP_TRY(const std::unique_ptr<Engine> driver, driver_of(o));
+  SLIP_TRY(sim::RecordSetWriter writer, o.driven == 0 ? sim::RecordSetWriter::create(out, o.first_seed, o.count, family)
+                                                      : sim::RecordSetWriter::create(out, command_of(o)));
   const auto start = Clock::now();
   {
-    OrderedMaker maker(o, family, o.threads > 0 ? o.threads : usable_threads(), cancel);
+    OrderedMaker maker(o, family, o.threads > 0 ? o.threads : usable_threads(), driver.get(), cancel);
     for (int64_t i = 0; i < o.count;) {
       SLIP_TRY_(cancel.check("simulate", i, "records"));
       SLIP_TRY(const Records records, maker.next());
