@@ -132,6 +132,24 @@ TEST_F(EvalTables, ShardsAddUpToTheWhole) {
   };
   EXPECT_EQ(ade("scaffold-ar"), ade("scaffold-spec"));
   refused({"eval", "--merge", path("a.jsonl"), path("a.jsonl")}, 3, "once");
+  // One table is of one model, one temperature and, where that draws, one seed.
+  const auto other = [&](const std::string& name, std::string_view from, std::string_view to) {
+    std::string lines = read_bytes(path(name));
+    for (size_t at = 0; (at = lines.find(from, at)) != std::string::npos; at += to.size()) lines.replace(at, from.size(), to);
+    EXPECT_NE(lines, read_bytes(path(name))) << from;
+    return write("other-" + name, lines);
+  };
+  const auto refused_beside = [&](const std::string& lines, std::string_view names) {
+    refused({"eval", "--merge", path("a.jsonl"), lines}, 3, names);
+  };
+  refused_beside(other("b.jsonl", "\"model_folder\":\"", "\"model_folder\":\"another/"), "expected a line of model");
+  const std::string warm = other("b.jsonl", "\"temperature\":0E0", "\"temperature\":1E0");
+  refused_beside(warm, "expected a line of temperature 0");
+  const std::string hot = other("a.jsonl", "\"temperature\":0E0", "\"temperature\":1E0");
+  EXPECT_EQ(run({"eval", "--merge", hot, warm}).code, 0);
+  fs::rename(warm, path("b.jsonl"));
+  refused({"eval", "--merge", hot, other("b.jsonl", "\"sampling_seed\":0", "\"sampling_seed\":5")}, 3,
+          "drawn with --seed 0, got one with 5");
   refused({"eval", "--count", "1"}, 2, "--model");
 }
 

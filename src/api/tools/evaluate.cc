@@ -67,11 +67,24 @@ class Records {
   int64_t size_ = 0;
 };
 
-json::object record_line(const Evaluated& e, const std::string& model, double temperature) {
+/// What all lines of a table have in common.
+struct AskedOfAll {
+  json::value model, temperature, seed;  // null: a line does not say
+  static AskedOfAll of(const slipstream::EvaluateOptions& o, const std::string& folder) {
+    return {json::value(folder), json::value(o.temperature), json::value(o.seed)};
+  }
+  static AskedOfAll of(const json::object& line) {
+    const auto value = [&](const char* key) { return line.contains(key) ? line.at(key) : json::value(); };
+    return {value("model_folder"), value("temperature"), value("sampling_seed")};
+  }
+};
+
+json::object record_line(const Evaluated& e, const AskedOfAll& asked) {
   const Answer& a = e.answer;
   json::object out = e.measures.to_json();
-  out["model_folder"] = model;
-  out["temperature"] = temperature;
+  out["model_folder"] = asked.model;
+  out["temperature"] = asked.temperature;
+  out["sampling_seed"] = asked.seed;
   out["fields"] = values_to_json(a.form->form, a.values);
   out["statistics"] = statistics_json(a);
   out["decoder"] = decoder_json(a.method, a.form.get(), &a.chosen);
@@ -93,13 +106,23 @@ Result<json::object> object_of_line(std::string_view line, const std::string& wh
   return std::move(v.get_object());
 }
 
-/// One table is of one model and temperature. Lines that do not say theirs are taken.
-Status is_of(const json::object& line, const std::string& where, const std::string& model, double temperature) {
-  const json::value *m = line.if_contains("model_folder"), *t = line.if_contains("temperature");
-  if (m && *m != json::value(model))
-    return bad_input("{}: expected a line of model {}, got one of {}", where, model, shown_json(*m));
-  if (t && t->is_number() && t->to_number<double>() != temperature)
-    return bad_input("{}: expected a line of temperature {}, got one of {}", where, temperature, shown_json(*t));
+bool differ(const json::value& a, const json::value& b) {
+  if (a.is_null() || b.is_null()) return false;
+  return a.is_number() && b.is_number() ? a.to_number<double>() != b.to_number<double>() : a != b;
+}
+
+/// One table is of one model, temperature and, where that draws, seed. What a line does not say is taken.
+Status is_of(const json::object& line, const std::string& where, const AskedOfAll& asked) {
+  const AskedOfAll its = AskedOfAll::of(line);
+  if (differ(its.model, asked.model))
+    return bad_input("{}: expected a line of model {}, got one of {}", where, shown_json(asked.model), shown_json(its.model));
+  if (differ(its.temperature, asked.temperature))
+    return bad_input("{}: expected a line of temperature {}, got one of {}", where, shown_json(asked.temperature),
+                     shown_json(its.temperature));
+  const bool draws = differ(asked.temperature, json::value(0));
+  if (draws && differ(its.seed, asked.seed))
+    return bad_input("{}: expected a line drawn with --seed {}, got one with {}", where, shown_json(asked.seed),
+                     shown_json(its.seed));
   return {};
 }
 
@@ -114,11 +137,11 @@ class Lines {
     return {};
   }
   /// What is there stays and is known; new lines go behind it at once, so that the next interruption loses none.
-  Status resume(const std::string& file, const std::string& model, double temperature) {
+  Status resume(const std::string& file, const AskedOfAll& asked) {
     SLIP_TRY(LineFile opened, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
                const std::string where = fmt::format("{}, line {}", file, number);
                SLIP_TRY(const json::object o, object_of_line(line, where));
-               SLIP_TRY_(is_of(o, where, model, temperature));
+               SLIP_TRY_(is_of(o, where, asked));
                SLIP_TRY(RecordMeasures m, measures_from(o, where));
                const LineKey key = key_of(m);
                known_.emplace(key, std::move(m));
@@ -192,7 +215,7 @@ Status evaluate_all(Evaluating& work, const Records& records, EvalSettings setti
       const Answer& answer = done.answer;
       if (collector && !warm) collector->answered(answer.decoded);
       previous = {answer.form->form.name(), answer.decoded.fields, answer.decoded.tokens};
-      if (!warm) lines.add(record_line(done, work.folder, o.temperature));
+      if (!warm) lines.add(record_line(done, AskedOfAll::of(o, work.folder)));
     }
     if (work.progress) work.progress("evaluating", i + 1, records.size());
   }
@@ -258,7 +281,7 @@ Result<Files> open_files(const slipstream::EvaluateOptions& o, const std::string
     SLIP_TRY_(check_limit_shapes(limits, o.require));
     files.limits = std::move(limits.get_object());
   }
-  if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out, folder, o.temperature) : files.lines.open(o.out));
+  if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out, AskedOfAll::of(o, folder)) : files.lines.open(o.out));
   // Written by another hand later: can it be? (A pipe that is opened and closed here would be at its end for its reader.)
   std::error_code ec;
   if (!o.calibrate.empty() && !std::filesystem::is_fifo(o.calibrate, ec)) {
@@ -364,11 +387,14 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
   if (files.empty()) return usage_error("eval: --merge: expected files of lines, got none");
   Evaluations all;
   std::set<LineKey> seen;
+  std::optional<AskedOfAll> asked;
   for (const std::string& file : files) {
     SLIP_TRY(const std::string text, read_file(file));
     const auto take = [&](std::string_view line, int64_t number) -> Status {
       const std::string where = fmt::format("{}, line {}", file, number);
       SLIP_TRY(const json::object o, object_of_line(line, where));
+      if (!asked) asked = AskedOfAll::of(o);
+      SLIP_TRY_(is_of(o, where, *asked));
       SLIP_TRY(const RecordMeasures m, measures_from(o, where));
       if (!seen.insert(key_of(m)).second)
         return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
