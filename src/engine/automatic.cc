@@ -162,15 +162,15 @@ Result<DraftHead*> Automatic::head_for(Engine& engine, const Prompt& prompt, con
   if (context.company || context.draft_head || costs_key_.empty() || own_head_folder(engine).empty()) return none;
   SLIP_TRY(DraftHead * head, engine.resources_.own_head(engine, context.cancel));
   if (!head || rounds_) return head;
-  const std::string key = costs_key_ + "|dflash|" + identity(fs::path(own_head_folder(engine)) / "model.safetensors");
+  rounds_key_ = costs_key_ + "|dflash|" + identity(fs::path(own_head_folder(engine)) / "model.safetensors");
   const CostStore store = CostStore::of_user();
-  if ((rounds_ = store.find(key))) return head;
+  if ((rounds_ = store.find(rounds_key_))) return head;
   const bool room = head->info().context_slots > static_cast<int32_t>(prompt.inputs.size()) + kAnswerKeys;
   if (!room || context.cancel.late(std::chrono::steady_clock::now() + kTime)) return none;
   if (context.prefix_cache) context.prefix_cache->crop(prompt.inputs.size());
   SLIP_TRY(const CostTable measured, engine.resources_.measure_rounds(*head, prompt, context.cancel));
   rounds_ = without_spikes(measured);
-  store.keep(key, *rounds_);
+  store.keep(rounds_key_, *rounds_);
   return head;
 }
 
@@ -266,7 +266,10 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
                                                          DecodeContext& context, ChosenDecoder& chosen) {
   SLIP_TRY_(measure(engine, prompt, context));
   const bool earlier = context.previous && is_of(*context.previous, form ? &form->form : nullptr);
-  SLIP_TRY(DraftHead * head, head_for(engine, prompt, context));
+  DraftHead* head = nullptr;
+  if (!form || options.visibility == Visibility::kChain) {
+    SLIP_TRY(head, head_for(engine, prompt, context));
+  }
   SLIP_TRY(const std::shared_ptr<KindOfRequest> used, known(engine, request, form, prompt, options, earlier, head, context));
   if (earlier && is_another(used->persistence, used->chosen_at)) {
     used->chosen_at = used->persistence;
@@ -309,6 +312,7 @@ void Automatic::ran(KindOfRequest& kind, const Decoded& answer, const PreviousAn
   if (costs_from_ != "kept from an earlier run" || (took < kOff * priced && priced < kOff * took)) return;
   log(LogLevel::kInfo, "auto: kept costs say {:.2f} ms, the answer took {:.2f}: they will be measured again", priced, took);
   CostStore::of_user().drop(costs_key_);
+  if (rounds_) CostStore::of_user().drop(rounds_key_);
   costs_.reset();
 }
 

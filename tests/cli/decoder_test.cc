@@ -354,6 +354,34 @@ TEST_F(Decoders, RefusesDraftHeadsForAnotherTarget) {
   refused(ask(fixture("models/qwen3_dflash")), 3, "a draft head for another target");
 }
 
+// A model's own head is a candidate of `auto`; one that cannot be read costs a word and no answer.
+TEST_F(Decoders, AutoKnowsTheModelsOwnHead) {
+  ASSERT_EQ(run({"simulate", "--seed", "900000017", "--count", "1", "--out", path("set")}).code, 0);
+  const auto ask = [&](const std::string& model) {
+    return run({"run", "--model", model, "--record", path("set") + ":0", "--decoder", "auto", "--json"});
+  };
+  const auto answer = [](const Ran& ran) {
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    auto v = parse_json(ran.out, "answer");
+    EXPECT_TRUE(v) << ran.out;
+    return v ? std::move(*v) : json::value(json::object{});
+  };
+  const auto considered = [](const json::value& v) { return json::serialize(v.at("decoder").at("chosen").at("considered_ms")); };
+  const json::value with = answer(ask(demo_model()));
+  EXPECT_THAT(considered(with), testing::HasSubstr("--drafter dflash"));
+
+  const fs::path copy = path("model");
+  fs::create_directories(copy / "dflash");
+  for (const auto& entry : fs::directory_iterator(demo_model()))
+    if (entry.is_regular_file()) fs::create_symlink(fs::canonical(entry.path()), copy / entry.path().filename());
+  write("model/dflash/config.json", "{}");
+  const Ran ran = ask(copy.string());
+  const json::value without = answer(ran);
+  EXPECT_THAT(ran.err, testing::HasSubstr("goes without the model's draft head"));
+  EXPECT_THAT(considered(without), testing::Not(testing::HasSubstr("dflash")));
+  EXPECT_EQ(with.at("answer"), without.at("answer"));
+}
+
 // ---- wrong usage: 2; what makes no sense together: 4
 
 TEST_F(Decoders, ACacheThatIsTooSmallNamesItsOption) {
