@@ -112,102 +112,123 @@ namespace {
 
 /// Sets of an automaton's states, closed under edges for nothing. Of these the states that some text leaves, and the last one: two sets
 /// that differ only in ways there are one, of which repetitions have as many as they have turns.
+template <class Edges>
 class Sets {
  public:
-  template <class Edges>
-  Sets(const Edges& edges, int32_t last) : seen_(edges.size(), 0), kept_(edges.size(), 0) {
+  Sets(const Edges& edges, int32_t last) : edges_(edges), seen_(edges.size(), 0), kept_(edges.size(), 0) {
     for (size_t s = 0; s < edges.size(); ++s)
       kept_[s] = std::any_of(edges[s].begin(), edges[s].end(), [](const auto& e) { return e.first >= 0; });
     kept_[static_cast<size_t>(last)] = 1;
   }
-  template <class Edges>
-  std::vector<int32_t> closure(std::vector<int32_t> set, const Edges& edges) {
+
+  std::vector<int32_t> closure(const std::vector<int32_t>& set) {
     ++mark_;
     std::vector<int32_t> out;
     for (const int32_t s : set) add(s, out);
     for (size_t i = 0; i < out.size(); ++i)
-      for (const auto& e : edges[static_cast<size_t>(out[i])])
+      for (const auto& e : edges_[static_cast<size_t>(out[i])])
         if (e.first < 0) add(e.to, out);
     std::erase_if(out, [&](int32_t s) { return kept_[static_cast<size_t>(s)] == 0; });
     std::sort(out.begin(), out.end());
     return out;
   }
 
+  /// Where a byte or a border leads.
+  std::vector<int32_t> step(const std::vector<int32_t>& from, int symbol) {
+    std::vector<int32_t> to;
+    for (const int32_t s : from)
+      for (const auto& e : edges_[static_cast<size_t>(s)])
+        if (e.first >= 0 && e.first <= symbol && symbol <= e.last) to.push_back(e.to);
+    return closure(to);
+  }
+
+  /// Where a border leads that may be said more than once: `^(^a$)$`.
+  std::vector<int32_t> past(const std::vector<int32_t>& from, int border) {
+    std::vector<int32_t> all = step(from, border);
+    for (size_t before = 0; all.size() > before;) {
+      before = all.size();
+      const std::vector<int32_t> more = step(all, border);
+      all.insert(all.end(), more.begin(), more.end());
+      all = closure(all);
+    }
+    return all;
+  }
+
  private:
   void add(int32_t s, std::vector<int32_t>& out) {
     if (std::exchange(seen_[static_cast<size_t>(s)], mark_) != mark_) out.push_back(s);
   }
+  const Edges& edges_;
   std::vector<uint32_t> seen_;
   std::vector<uint8_t> kept_;
   uint32_t mark_ = 0;
 };
 
+/// The sets that were met, numbered.
+class Numbered {
+ public:
+  /// -1 for the empty one.
+  int32_t number_of(std::vector<int32_t> set) {
+    if (set.empty()) return -1;
+    const auto [at, added] = number_.try_emplace(std::move(set), static_cast<int32_t>(order_.size()));
+    if (added) {
+      order_.push_back(&at->first);
+      entries_ += at->first.size();
+    }
+    return at->second;
+  }
+  size_t size() const { return order_.size(); }
+  const std::vector<int32_t>& operator[](size_t i) const { return *order_[i]; }
+  Status fits(size_t classes) const {
+    if (size() > ByteDfa::kMostStates) return too_large(ByteDfa::kMostStates);
+    if (entries_ * classes > kMostSetWork)
+      return unsupported("expected an automaton whose states stand for fewer places of the pattern, got {} places in {} states",
+                         entries_, size());
+    return {};
+  }
+
+ private:
+  std::map<std::vector<int32_t>, int32_t> number_;
+  std::vector<const std::vector<int32_t>*> order_;
+  size_t entries_ = 0;
+};
+
 }  // namespace
 
-Result<ByteDfa> ByteDfa::of(const ByteNfa& nfa, ByteNfa::Fragment f, bool marked) {
-  SLIP_TRY_(nfa.fits());
+std::vector<int> ByteDfa::split_bytes(const ByteNfa& nfa) {
   std::bitset<257> begins;  // a class begins at this byte
   begins[0] = true;
   for (const auto& edges : nfa.edges_)
     for (const auto& e : edges)
       if (e.first >= 0 && e.first < 256) begins[static_cast<size_t>(e.first)] = begins[static_cast<size_t>(e.last) + 1] = true;
-  ByteDfa d;
-  d.classes_ = 0;
-  std::vector<int> first_of;  // a byte of each class
+  std::vector<int> first_of;
   for (int b = 0; b < 256; ++b) {
-    if (begins[static_cast<size_t>(b)]) first_of.push_back(b), ++d.classes_;
-    d.class_of_[static_cast<size_t>(b)] = static_cast<uint8_t>(d.classes_ - 1);
+    if (begins[static_cast<size_t>(b)]) first_of.push_back(b);
+    class_of_[static_cast<size_t>(b)] = static_cast<uint8_t>(first_of.size() - 1);
   }
+  classes_ = first_of.size();
+  return first_of;
+}
+
+Result<ByteDfa> ByteDfa::of(const ByteNfa& nfa, ByteNfa::Fragment f, bool marked) {
+  SLIP_TRY_(nfa.fits());
+  ByteDfa d;
+  const std::vector<int> first_of = d.split_bytes(nfa);
   Sets sets(nfa.edges_, f.out);
-  const auto step = [&](const std::vector<int32_t>& from, int symbol) {
-    std::vector<int32_t> to;
-    for (const int32_t s : from)
-      for (const auto& e : nfa.edges_[static_cast<size_t>(s)])
-        if (e.first >= 0 && e.first <= symbol && symbol <= e.last) to.push_back(e.to);
-    return sets.closure(std::move(to), nfa.edges_);
-  };
-  // A border may be said more than once: `^(^a$)$`.
-  const auto past = [&](const std::vector<int32_t>& from, int marker) {
-    std::vector<int32_t> all = step(from, marker);
-    for (size_t before = 0; all.size() > before;) {
-      before = all.size();
-      const std::vector<int32_t> more = step(all, marker);
-      all.insert(all.end(), more.begin(), more.end());
-      all = sets.closure(std::move(all), nfa.edges_);
-    }
-    return all;
-  };
-  const auto ends = [&](const std::vector<int32_t>& set) {
-    const std::vector<int32_t> at = marked ? past(set, ByteNfa::kEnd) : set;
-    return std::binary_search(at.begin(), at.end(), f.out);
-  };
-  std::map<std::vector<int32_t>, int32_t> number;
-  std::vector<const std::vector<int32_t>*> order;
-  size_t entries = 0;
-  const auto state_of = [&](std::vector<int32_t> set) {
-    if (set.empty()) return -1;
-    const auto [at, added] = number.try_emplace(std::move(set), static_cast<int32_t>(order.size()));
-    if (added) {
-      order.push_back(&at->first);
-      entries += at->first.size();
-    }
-    return at->second;
-  };
-  std::vector<int32_t> start = sets.closure({f.in}, nfa.edges_);
-  if (marked) start = past(start, ByteNfa::kBegin);
-  if (state_of(std::move(start)) < 0) {
+  Numbered met;
+  std::vector<int32_t> start = sets.closure({f.in});
+  if (marked) start = sets.past(start, ByteNfa::kBegin);
+  if (met.number_of(std::move(start)) < 0) {
     d.next_.assign(d.classes_, -1);
     d.accepts_ = {0};
     return d;
   }
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (order.size() > kMostStates) return too_large(kMostStates);
-    if (entries * d.classes_ > kMostSetWork)
-      return unsupported("expected an automaton whose states stand for fewer places of the pattern, got {} places in {} states",
-                         entries, order.size());
-    work_done += static_cast<int64_t>(order[i]->size() * d.classes_);
-    d.accepts_.push_back(ends(*order[i]));
-    for (const int b : first_of) d.next_.push_back(state_of(step(*order[i], b)));
+  for (size_t i = 0; i < met.size(); ++i) {
+    SLIP_TRY_(met.fits(d.classes_));
+    work_done += static_cast<int64_t>(met[i].size() * d.classes_);
+    const std::vector<int32_t> end = marked ? sets.past(met[i], ByteNfa::kEnd) : met[i];
+    d.accepts_.push_back(std::binary_search(end.begin(), end.end(), f.out));
+    for (const int b : first_of) d.next_.push_back(met.number_of(sets.step(met[i], b)));
   }
   d.trim();
   return d;

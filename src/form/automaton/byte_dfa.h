@@ -101,6 +101,8 @@ class ByteDfa {
 
  private:
   static Result<ByteDfa> product(const ByteDfa& a, const ByteDfa& b, bool accept_in_b);
+  /// Bytes that no edge tells apart become one class; a byte of each.
+  std::vector<int> split_bytes(const ByteNfa& nfa);
   void trim();
 
   std::array<uint8_t, 256> class_of_{};
