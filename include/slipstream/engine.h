@@ -266,8 +266,10 @@ struct DriveOptions {
   std::string latency;                         // latency.json: answers take what their own counted passes and rows cost
   std::vector<int64_t> delays_ms;              // everybody's answers take these times, one after another
   bool reactive = true;                        // vehicles re-time their speed towards the ego
-  std::string out;                             // JSON lines, one a drive; lines that are there are not driven again
-  std::string csv;                             // the table as CSV
+  int32_t rollouts = 1;                        // answers that are drawn for every decision; the car follows their plans' average
+  std::vector<std::pair<std::string, double>> section_temperatures;  // what they are drawn at
+  std::string out;  // JSON lines, one a drive; lines that are there are not driven again
+  std::string csv;  // the table as CSV
   std::string replay, video,
       picture;                  // one drive to look at: JSON of every tenth of a second; a folder of PNGs or a .mcap; from above
   std::string figure;           // score over latency, .png or .svg

@@ -157,6 +157,7 @@ struct DriveCommand {
   std::string model;
   slipstream::EngineOptions engine;
   slipstream::DriveOptions options;
+  std::vector<std::string> section_temperatures;
   bool json = false;
 };
 Status drive(const DriveCommand& o);

@@ -42,14 +42,14 @@ Status take_shard(const std::string& text, slipstream::EvaluateOptions& options)
 }
 
 /// "SECTION=T".
-Status take_section_temperature(const std::string& text, slipstream::EvaluateOptions& options) {
+Status take_section_temperature(const std::string& text, std::vector<std::pair<std::string, double>>& to) {
   const size_t equals = text.find('=');
   double value = 0;
   const char* const end = text.data() + text.size();
   if (equals != std::string::npos && equals > 0) {
     const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
     if (error == std::errc{} && stop == end && value >= 0 && value <= 100) {
-      options.section_temperatures.emplace_back(text.substr(0, equals), value);
+      to.emplace_back(text.substr(0, equals), value);
       return {};
     }
   }
@@ -142,14 +142,16 @@ Status eval(const EvalCommand& o) {
   if (!o.merge.empty()) return print(slipstream::merge_evaluations(o.merge, o.options.csv), o.json);
   options.first_seed = options.seed = o.seed;
   SLIP_TRY_(take_shard(o.shard, options));
-  for (const std::string& text : o.section_temperatures) SLIP_TRY_(take_section_temperature(text, options));
+  for (const std::string& text : o.section_temperatures) SLIP_TRY_(take_section_temperature(text, options.section_temperatures));
   return print_with_bars(
       o.json, [&](auto progress, auto cancel) { return slipstream::evaluate(o.model, o.engine, options, progress, cancel); });
 }
 
 Status drive(const DriveCommand& o) {
+  slipstream::DriveOptions options = o.options;
+  for (const std::string& text : o.section_temperatures) SLIP_TRY_(take_section_temperature(text, options.section_temperatures));
   return print_with_bars(
-      o.json, [&](auto progress, auto cancel) { return slipstream::drive(o.model, o.engine, o.options, progress, cancel); });
+      o.json, [&](auto progress, auto cancel) { return slipstream::drive(o.model, o.engine, options, progress, cancel); });
 }
 
 }  // namespace slip::cli

@@ -39,6 +39,9 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
   request.images = camera_images(pictures, grey);
   request.method = method_;
   request.fit = Fit::kMinJerkV0;
+  request.rollouts = drawn_.rollouts;
+  request.section_temperatures = drawn_.section_temperatures;
+  request.decode.seed = s.world.seed() * 1'000'003 + static_cast<uint64_t>(s.time_ms);
   request.reuse_prompt = false;  // what an answer costs does not depend on the one before
   request.context.cancel = cancel;
   SLIP_TRY(const FormPtr form, engine_.form_of(request));

@@ -9,10 +9,16 @@ namespace slip::drive {
 /// What is taken away from the model to see how much it matters.
 enum class Ablation : uint8_t { kNone, kGreyImages, kShuffledHistory };
 
+/// Several answers for every decision: the plan is their average. Draws are keyed by the scene's seed and the moment.
+struct DrawnPlans {
+  int rollouts = 1;
+  std::vector<std::pair<std::string, float>> section_temperatures;
+};
+
 class ModelPlanner : public Planner {
  public:
-  ModelPlanner(Engine& engine, Method method, Ablation ablation = Ablation::kNone)
-      : engine_(engine), method_(std::move(method)), ablation_(ablation) {}
+  ModelPlanner(Engine& engine, Method method, Ablation ablation = Ablation::kNone, DrawnPlans drawn = {})
+      : engine_(engine), method_(std::move(method)), ablation_(ablation), drawn_(std::move(drawn)) {}
   Result<Planned> plan(const Situation& s, const CancelToken& cancel) override;
   /// Of the last answer.
   const Answer& answer() const { return answer_; }
@@ -22,6 +28,7 @@ class ModelPlanner : public Planner {
   Engine& engine_;
   Method method_;
   Ablation ablation_;
+  DrawnPlans drawn_;
   Answer answer_;
   Counts counts_;
 };

@@ -32,6 +32,24 @@ TEST_F(Drive, TwoRunsGiveTheSameBytes) {
   EXPECT_EQ(rows[1].at("latency_ms").to_number<double>(), 800);
 }
 
+TEST_F(Drive, FollowsTheAverageOfDrawnPlans) {
+  const auto drawn = [&](const std::string& rollouts) {
+    return run(drive({"--model", model_, "--decoder", "scaffold-spec", "--delays", "1500", "--rollouts", rollouts,
+                      "--section-temperature", "trajectory=0.9", "--json"}));
+  };
+  const Ran four = drawn("4"), again = drawn("4"), one = drawn("1");
+  ASSERT_EQ(four.code, 0) << four.err;
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(four.out, again.out) << "draws are keyed by the scene and the moment";
+  const auto a = parse_json(four.out, "four"), b = parse_json(one.out, "one");
+  ASSERT_TRUE(a && b);
+  const json::value &x = a->at("rows").at(0), &y = b->at("rows").at(0);
+  EXPECT_EQ(x.at("driver"), "scaffold-spec rollouts:4 trajectory=0.9");
+  EXPECT_GT(x.at("passes").to_number<double>(), y.at("passes").to_number<double>());
+  refused(drive({"--model", model_, "--rollouts", "4"}), 2, "--section-temperature");
+  refused(drive({"--model", model_, "--rollouts", "4", "--section-temperature", "nowhere=1"}), 3, "nowhere");
+}
+
 TEST_F(Drive, AStudyGoesOnBehindTheLinesThatAreThere) {
   const Words words = drive({"--baselines", "expert,stay", "--count", "2", "--out", path("drives.jsonl"), "--json"});
   const Ran whole = run(words);

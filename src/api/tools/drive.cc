@@ -74,24 +74,33 @@ std::vector<slipstream::DecoderChoice> choices_of(const slipstream::DriveOptions
 class Planners {
  public:
   Status load(const std::string& folder, const slipstream::EngineOptions& how,
-              const std::vector<slipstream::DecoderChoice>& choices, bool priced, const slipstream::Progress& progress,
-              const slipstream::CancelToken& cancel) {
+              const std::vector<slipstream::DecoderChoice>& choices, const slipstream::DriveOptions& o,
+              const slipstream::Progress& progress, const slipstream::CancelToken& cancel) {
+    const bool priced = !o.latency.empty() || !o.measure_latency.empty();
+    constexpr int kAnswer = 1024;  // an answer's rows with drafts, of the driving forms
     int slots = how.slots;
-    for (const auto& c : choices) slots = std::max(slots, slots_for(c, folder));
+    for (const auto& c : choices) slots = std::max(slots, slots_for(c, folder) + (how.slots > 0 ? 0 : (o.rollouts - 1) * kAnswer));
+    drive::DrawnPlans drawn{.rollouts = o.rollouts, .section_temperatures = {}};
+    for (const auto& [section, temperature] : o.section_temperatures)
+      drawn.section_temperatures.emplace_back(section, static_cast<float>(temperature));
     const EngineOptions options{
         .dtype = how.dtype, .threads = how.threads, .slots = slots, .device = how.device, .kv_type = how.kv_type};
     SLIP_TRY(engine_, Engine::load(folder, options, load_progress(progress, cancel)));
+    if (o.rollouts > 1 && engine_->task().form == TaskForm::kAction)
+      return unsupported("--rollouts: expected a model whose answers have a trajectory to average, got one of actions");
     for (const auto& c : choices) {
       SLIP_TRY(Method method, method_from(c, {}, engine_.get(), true));
       if (method.automatic && priced)
         return usage_error(
             "drive: expected a decoder whose passes are the same ones in every run, got auto, which goes by the clock");
-      names_.push_back(name_of(c, method));
-      planners_[names_.back()] = std::make_unique<drive::ModelPlanner>(*engine_, method);
+      const auto planner = [&](drive::Ablation ablation) {
+        return std::make_unique<drive::ModelPlanner>(*engine_, method, ablation, drawn);
+      };
+      names_.push_back(name_of(c, method, o));
+      planners_[names_.back()] = planner(drive::Ablation::kNone);
       if (names_.size() > 1) continue;
-      planners_[std::string(kGrey)] = std::make_unique<drive::ModelPlanner>(*engine_, method, drive::Ablation::kGreyImages);
-      planners_[std::string(kShuffled)] =
-          std::make_unique<drive::ModelPlanner>(*engine_, method, drive::Ablation::kShuffledHistory);
+      planners_[std::string(kGrey)] = planner(drive::Ablation::kGreyImages);
+      planners_[std::string(kShuffled)] = planner(drive::Ablation::kShuffledHistory);
     }
     return {};
   }
@@ -108,10 +117,12 @@ class Planners {
  private:
   /// "scaffold-spec", with what differs from the preset: "draft-model model:pair-draft relaxed:2". The name is in files of lines and of
   /// latencies, so it keeps no folder of this machine: a drafter is known by its own folder's name.
-  static std::string name_of(const slipstream::DecoderChoice& c, const Method& method) {
+  static std::string name_of(const slipstream::DecoderChoice& c, const Method& method, const slipstream::DriveOptions& o) {
     std::string out = method.preset;
     for (const std::string* part : {&c.schedule, &c.drafter, &c.verifier, &c.width})
       if (!part->empty()) out += " " + (part == &c.drafter ? without_folders(*part) : *part);
+    if (o.rollouts > 1) out += fmt::format(" rollouts:{}", o.rollouts);
+    for (const auto& [section, temperature] : o.section_temperatures) out += fmt::format(" {}={}", section, temperature);
     return out;
   }
   /// "model:a/b/c/" -> "model:c".
@@ -274,6 +285,10 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
       return usage_error("{}: expected a name that ends in .png or .svg, got {}", option, *file);
   }
   SLIP_TRY(const std::vector<uint32_t> families, families_of(o.families));
+  if (o.rollouts < 1 || o.rollouts > 64) return usage_error("--rollouts: expected 1 to 64, got {}", o.rollouts);
+  if (o.rollouts > 1 && o.section_temperatures.empty())
+    return usage_error(
+        "--rollouts: expected --section-temperature beside it (trajectory=0.7), got none: greedy answers are all the same");
   const std::vector<slipstream::DecoderChoice> choices =
       folder.empty() ? std::vector<slipstream::DecoderChoice>{} : choices_of(o, folder);
   for (const auto& c : choices) SLIP_TRY_(check_words(c));
@@ -282,8 +297,7 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   Planners planners;
   if (mode != drive::Mode::kSync && mode != drive::Mode::kAsync && o.latency.empty() && o.delays_ms.empty())
     return usage_error("--mode {}: expected --latency or --delays beside it, got neither", o.mode);
-  if (!folder.empty())
-    SLIP_TRY_(planners.load(folder, how, choices, !o.latency.empty() || !o.measure_latency.empty(), progress, cancel));
+  if (!folder.empty()) SLIP_TRY_(planners.load(folder, how, choices, o, progress, cancel));
   json::object result;
   if (!o.measure_latency.empty()) {
     SLIP_TRY_(measure_latency(o, folder, planners, families, progress, cancel, result));
