@@ -251,6 +251,29 @@ TEST(InterruptDeathTest, RemovesUnfinishedFoldersThoughTheyAreStillWritten) {
   EXPECT_FALSE(fs::exists(folder));
 }
 
+[[noreturn]] void interrupt_who_made_folders(const fs::path& folder) {
+  install_interrupt_handler(0);
+  fs::create_directories(folder / "outer" / "inner");
+  fs::create_directories(folder / "used");
+  std::ofstream(folder / "used" / "file") << "another's";
+  for (const char* made : {"outer", "outer/inner", "used", "forgotten"}) {
+    fs::create_directory(folder / made);
+    remember_folder(folder / made);
+  }
+  forget_folder(folder / "forgotten");
+  ::raise(SIGINT);
+  for (;;) ::pause();
+}
+
+TEST(InterruptDeathTest, FoldersThatWereMadeGoWhereTheyAreEmpty) {
+  const fs::path folder = temp_dir() / "made";
+  EXPECT_EXIT(interrupt_who_made_folders(folder), testing::ExitedWithCode(130), "interrupted");
+  EXPECT_FALSE(fs::exists(folder / "outer"));
+  EXPECT_TRUE(fs::exists(folder / "used" / "file"));
+  EXPECT_TRUE(fs::exists(folder / "forgotten"));
+  fs::remove_all(folder);
+}
+
 TEST(RemoveTree, HoldsOneDescriptor) {
   const fs::path root = temp_dir() / "tree", kept = temp_dir() / "kept";
   for (const char* below : {"", "a", "a/b", "a/b/c", "d"}) {

@@ -29,7 +29,7 @@ int g_pipe[2] = {-1, -1};
 struct Temporaries {
   std::timed_mutex mutex;
   std::atomic<bool> ending{false};  // those who come again and again leave the mutex to the handler
-  std::set<std::string> files;
+  std::set<std::string> files, folders;
 };
 // Never destroyed: the watchdog may use it while statics are torn down.
 Temporaries& temporaries() {
@@ -56,6 +56,9 @@ void on_signal(int) {
     std::filesystem::rename(f, gone, ec);
     if (!ec) remove_tree(gone);
   }
+  if (lock)
+    for (auto at = temporaries().folders.rbegin(); at != temporaries().folders.rend(); ++at)
+      ::rmdir(at->c_str());  // children first
   static constexpr char kText[] = "slipstream: interrupted\n";
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kText, sizeof kText - 1);
   ::_exit(130);
@@ -118,6 +121,18 @@ void forget_temporary(const std::filesystem::path& file) noexcept {
     const HoldOffEnd lock;
     temporaries().files.erase(std::filesystem::absolute(file).string());
   } catch (const std::exception&) {  // no memory for the name, which stays: what it names is gone
+  }
+}
+
+void remember_folder(const std::filesystem::path& folder) {
+  const HoldOffEnd lock;
+  temporaries().folders.insert(std::filesystem::absolute(folder).lexically_normal().string());
+}
+void forget_folder(const std::filesystem::path& folder) noexcept {
+  try {
+    const HoldOffEnd lock;
+    temporaries().folders.erase(std::filesystem::absolute(folder).lexically_normal().string());
+  } catch (const std::exception&) {  // no memory for the name: a folder with something in it stays anyway
   }
 }
 

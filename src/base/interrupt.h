@@ -24,6 +24,9 @@ Status check_interrupt();
 /// itself.
 void remember_temporary(const std::filesystem::path& file);
 void forget_temporary(const std::filesystem::path& file) noexcept;
+/// Folders that were made for what is not finished: they go where they are empty, should the process be ended from the handler.
+void remember_folder(const std::filesystem::path& folder);
+void forget_folder(const std::filesystem::path& folder) noexcept;
 /// Removes what is still remembered: what its owner could not remove while memory or descriptors were lacking. By main, at its end.
 void remove_remembered() noexcept;
 

@@ -16,6 +16,7 @@
 
 #include "base/beside.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
@@ -196,6 +197,7 @@ struct RecordSetWriter::Impl {
     open.reset();
     full.clear();
     if (!finished) unmake(made);  // only where they are empty
+    for (const auto& folder : made) forget_folder(folder);
   }
   Status close() {
     if (!open) return {};
@@ -229,7 +231,11 @@ Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir
   if (count < 0) return usage_error("record set: expected a count of at least 0, got {}", count);
   auto impl = std::make_unique<Impl>();
   impl->dir = dir;
-  SLIP_TRY(impl->made, make_parents(dir / "index.json"));
+  {
+    const HoldOffEnd held;  // no folder is made that nobody remembers
+    SLIP_TRY(impl->made, make_parents(dir / "index.json"));
+    for (const auto& folder : impl->made) remember_folder(folder);
+  }
   SLIP_TRY(impl->held, hold_folder(dir));
   std::error_code ec;
   if (std::filesystem::exists(dir / "index.json", ec)) return bad_input("{}: expected no record set there, got one", dir.string());
