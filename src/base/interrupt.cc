@@ -23,7 +23,7 @@ namespace slip {
 namespace {
 
 std::atomic<bool> g_interrupted{false};
-std::atomic<int> g_grace_ms{60};
+std::atomic<int> g_grace_ms{kUsualGraceMs};
 int g_pipe[2] = {-1, -1};
 
 struct Temporaries {

@@ -8,12 +8,15 @@
 
 namespace slip {
 
+/// Milliseconds that work which polls has to come to an end by itself.
+inline constexpr int kUsualGraceMs = 60;
+
 /// Installs the handlers and the watchdog thread. Called once, by main; libraries never install handlers. SIGHUP stays ignored
 /// where it is (nohup); SIGXFSZ is ignored, so that a write beyond the limit on file sizes fails with EFBIG.
 /// `grace_ms`: how long polled work may take to come to an end by itself (a trainer writes its checkpoint: give it longer).
 /// `words`: said on stderr at once, where coming to an end takes longer.
-void install_interrupt_handler(int grace_ms = 60, const char* words = nullptr);
-/// For commands whose end takes longer (a server drains). Before the first signal.
+void install_interrupt_handler(int grace_ms = kUsualGraceMs, const char* words = nullptr);
+/// For commands whose end takes longer (a server drains), or only for a while. Before the first signal.
 void set_interrupt_grace(int grace_ms);
 /// Whether the user asked to stop. Cheap; poll it between passes, records, rows.
 bool interrupted();

@@ -72,6 +72,7 @@ Status run_trainer(const fs::path& trainer, std::vector<std::string> arguments) 
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   SLIP_TRY_(check_interrupt());  // the trainer has written its checkpoint
+  set_interrupt_grace(kUsualGraceMs);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == 0) return {};
   const bool known = code >= 1 && code <= 6;
