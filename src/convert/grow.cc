@@ -269,7 +269,8 @@ Status write_golden(const fs::path& from, const fs::path& to, const Grown& grown
   SLIP_TRY(json::value v, read_json(from));
   if (!v.is_object()) return {};
   json::object& o = v.get_object();
-  if (!grown.same_bits_avx512) o.erase("avx512");
+  if (!grown.same_bits_avx512)
+    for (const char* wide : {"avx512", "amx"}) o.erase(wide);
   if (!grown.same_bits_avx2) o.clear();
   for (auto& isa : o)
     if (isa.value().is_object()) isa.value().get_object().erase("int4");

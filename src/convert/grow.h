@@ -30,7 +30,7 @@ struct GrowOptions {
 
 struct Grown {
   int64_t parameters = 0, parameters_before = 0, bytes = 0, tensors = 0;
-  bool same_bits_avx2 = false, same_bits_avx512 = false;  // f32, bf16 and int8; else to rounding
+  bool same_bits_avx2 = false, same_bits_avx512 = false;  // f32, bf16 and int8; else to rounding. AMX: as AVX-512
 };
 
 /// Writes beside `out` and renames. kUsage for other factors; kBadInput: not a model folder, packed, `out` exists; kUnsupported for an

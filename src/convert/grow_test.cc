@@ -45,7 +45,9 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 // 96 is a multiple of 32 and not of 64: to rounding with AVX-512, which these models' width leaves half of a sum's last cut.
-bool exact_here(const Grown& g) { return isa_choice().isa == Isa::kAvx512 ? g.same_bits_avx512 : g.same_bits_avx2; }
+bool exact_here(const Grown& g) {
+  return isa_choice().isa == Isa::kAvx512 || isa_choice().isa == Isa::kAmx ? g.same_bits_avx512 : g.same_bits_avx2;
+}
 
 TEST(Grow, SaysTheSameInEveryBit) {
   const test::TemporaryFolder root;

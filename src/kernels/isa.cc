@@ -4,6 +4,11 @@
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <array>
 #include <atomic>
@@ -16,8 +21,32 @@
 namespace slip {
 namespace {
 
-constexpr std::array<const char*, 4> kNames{"portable", "avx2", "avx512", "neon"};  // by Isa
+constexpr std::array<std::string_view, 5> kNames{"portable", "avx2", "avx512", "neon", "amx"};  // by Isa
 constexpr const char* kAvx512Needs = "avx512 f bw vl dq bf16 vnni vbmi, fma";
+
+/// Whether there are tiles, and the kernel lets this process use them (8 KB more to save of a thread; asked for once, for all threads).
+bool has_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25, kBf16 = 1u << 22;  // CPUID.7.0:EDX
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & (kTile | kInt8 | kBf16)) != (kTile | kInt8 | kBf16)) return false;
+  constexpr long kArchReqXcompPerm = 0x1023, kTileData = 18;  // asm/prctl.h, of Linux 5.16 and newer
+  static const bool allowed = ::syscall(SYS_arch_prctl, kArchReqXcompPerm, kTileData) == 0;
+  return allowed;
+#else
+  return false;
+#endif
+}
+
+/// Dot products of bytes for vectors of 256 bits, whatever AVX-512 is there.
+bool has_avx_vnni() {
+#if defined(__x86_64__) && defined(__linux__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+#else
+  return false;
+#endif
+}
 
 bool cpu_has(Isa isa) {
 #if defined(__x86_64__)
@@ -28,23 +57,26 @@ bool cpu_has(Isa isa) {
     return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
            __builtin_cpu_supports("avx512vbmi");
+  if (isa == Isa::kAmx) return cpu_has(Isa::kAvx512) && has_tiles();
 #elif defined(__aarch64__) && defined(__linux__)
   if (isa == Isa::kNeon) return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 #endif
   return isa == Isa::kPortable;
 }
 
-const char* name_of_isa(Isa isa) { return kNames[static_cast<size_t>(isa)]; }
-
 const Ops* table_of(Isa isa) {
   if (!cpu_has(isa)) return nullptr;
-  const std::array<const Ops*, 4> tables{portable_ops(), avx2_ops(), avx512_ops(), neon_ops()};
+  const std::array<const Ops*, 5> tables{portable_ops(), has_avx_vnni() ? avxvnni_ops() : avx2_ops(), avx512_ops(), neon_ops(),
+                                         amx_ops()};
   return tables[static_cast<size_t>(isa)];
 }
 
 IsaChoice best_isa() {
+  if (table_of(Isa::kAmx)) return {Isa::kAmx, fmt::format("amx: cpu has amx tile bf16 int8, {}", kAvx512Needs)};
   if (table_of(Isa::kAvx512)) return {Isa::kAvx512, fmt::format("avx512: cpu has {}", kAvx512Needs)};
-  if (table_of(Isa::kAvx2)) return {Isa::kAvx2, fmt::format("avx2: cpu has avx2, fma, and lacks one of {}", kAvx512Needs)};
+  if (table_of(Isa::kAvx2))
+    return {Isa::kAvx2,
+            fmt::format("avx2: cpu has avx2, fma{}, and lacks one of {}", has_avx_vnni() ? ", avx_vnni" : "", kAvx512Needs)};
   if (table_of(Isa::kNeon)) return {Isa::kNeon, "neon: cpu has asimddp"};
   return {Isa::kPortable, "portable: cpu lacks avx2 and fma, or, on ARM, asimddp"};
 }
@@ -53,12 +85,12 @@ IsaChoice choose_isa() {
   const IsaChoice best = best_isa();
   const char* wish = std::getenv("SLIPSTREAM_ISA");
   if (wish == nullptr || *wish == 0) return best;
-  for (Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kNeon})
-    if (std::string_view(wish) == name_of_isa(isa)) {
+  for (const Isa isa : kIsas)
+    if (wish == word_of(isa)) {
       if (table_of(isa)) return {isa, fmt::format("{}: SLIPSTREAM_ISA", wish)};
       return {best.isa, fmt::format("{} (SLIPSTREAM_ISA: expected what this machine has, got {})", best.reason, wish)};
     }
-  return {best.isa, fmt::format("{} (SLIPSTREAM_ISA: expected portable, avx2, avx512 or neon, got {})", best.reason, wish)};
+  return {best.isa, fmt::format("{} (SLIPSTREAM_ISA: expected portable, avx2, avx512, neon or amx, got {})", best.reason, wish)};
 }
 
 IsaChoice& choice() {
@@ -70,12 +102,14 @@ std::atomic<const Ops*> g_ops{nullptr};
 
 }  // namespace
 
+std::string_view word_of(Isa isa) { return kNames[static_cast<size_t>(isa)]; }
+
 const IsaChoice& isa_choice() { return choice(); }
 
 Status force_isa(Isa isa) {
   const Ops* table = table_of(isa);
-  if (table == nullptr) return unsupported("instruction set: expected one that this machine has, got {}", name_of_isa(isa));
-  choice() = {isa, fmt::format("{}: forced", name_of_isa(isa))};
+  if (table == nullptr) return unsupported("instruction set: expected one that this machine has, got {}", word_of(isa));
+  choice() = {isa, fmt::format("{}: forced", word_of(isa))};
   g_ops.store(table, std::memory_order_release);
   return {};
 }

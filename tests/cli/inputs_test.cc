@@ -224,7 +224,7 @@ TEST_F(Inputs, HelpAndNearMisses) {
                             "-p,--prompt", "=256", "=paper"})
     EXPECT_NE(help.find(words), std::string::npos) << words << "\n" << help;
   const std::string version = run({"--version"}).out;
-  EXPECT_THAT(version, testing::ContainsRegex("^slipstream [0-9.]+ \\([0-9a-z]+\\+?; (avx|neon|portable)"))
+  EXPECT_THAT(version, testing::ContainsRegex("^slipstream [0-9.]+ \\([0-9a-z]+\\+?; (amx|avx|neon|portable)"))
       << "commit and instruction set";
 }
 

@@ -11,7 +11,6 @@
 #include "api/tools/light.h"
 #include "api/tools/limits_tables.h"
 #include "api/tools/reports.h"
-#include "api/tools/words.h"
 #include "base/file.h"
 #include "base/measure.h"
 #include "decode/types/presets.h"

@@ -10,7 +10,6 @@
 #include "api/engines.h"
 #include "api/requests.h"
 #include "api/tools/reports.h"
-#include "api/tools/words.h"
 #include "base/threads/threads.h"
 #include "decode/types/method.h"
 #include "eval/evaluate.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "api/tools/words.h"
 #include "base/clock/operation_clock.h"
 #include "base/interrupt.h"
 #include "base/measure.h"
@@ -219,7 +218,7 @@ json::object json_of(const BenchAnswerOptions& o, Model& model, const std::strin
                       {"read_gbps", state.read_gbps},
                       {"steady", state.steady()},
                       {"dot_gops", peak},
-                      {"isa", api::word_of(isa_choice().isa)},
+                      {"isa", slip::word_of(isa_choice().isa)},
                       {"threads", model.pool().threads()},
                       {"operations", operations_json(clock)}};
 }

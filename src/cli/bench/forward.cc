@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "api/tools/words.h"
 #include "base/interrupt.h"
 #include "base/measure.h"
 #include "cli/bench/measure.h"
@@ -178,7 +177,7 @@ json::object json_of(const Run& run, int rows, const Summary& s) {
                    {"share", s.share},
                    {"bound", s.limit.memory() ? "memory" : "compute"},
                    {"fork_join_ns", run.fork_join_ns},
-                   {"isa", api::word_of(isa_choice().isa)},
+                   {"isa", slip::word_of(isa_choice().isa)},
                    {"threads", run.model.pool().threads()},
                    {"bench", run.prefill ? "prefill" : "forward"},
                    {"model", run.o.model},

@@ -11,7 +11,6 @@
 #include "api/choice.h"
 #include "api/requests.h"
 #include "api/slots.h"
-#include "api/tools/words.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "cli/bench/measure.h"
@@ -92,7 +91,7 @@ json::object json_of(const BenchAnswerOptions& o, const Engine& engine, Model& m
                       {"least_ms", c.least_ms()},
                       {"named_ms", named_ms(*t.clock)},
                       {"operations", operations_json(*t.clock)},
-                      {"isa", api::word_of(isa_choice().isa)},
+                      {"isa", slip::word_of(isa_choice().isa)},
                       {"threads", model.pool().threads()}};
 }
 

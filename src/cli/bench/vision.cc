@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "api/tools/words.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/measure.h"
@@ -159,7 +158,7 @@ Status bench_vision(const BenchVisionOptions& o) {
                             {"read_gbps", steady.read_gbps},
                             {"samples", steady.samples.size()},
                             {"steady", steady.is},
-                            {"isa", api::word_of(isa_choice().isa)},
+                            {"isa", slip::word_of(isa_choice().isa)},
                             {"threads", model.pool().threads()}});
     return {};
   }

@@ -6,6 +6,8 @@
 namespace slip {
 
 const Ops* avx2_ops() { return nullptr; }
+const Ops* avxvnni_ops() { return nullptr; }
 const Ops* avx512_ops() { return nullptr; }
+const Ops* amx_ops() { return nullptr; }
 
 }  // namespace slip

@@ -21,14 +21,14 @@ constexpr int64_t kKeyBlock = 64;      // keys added between two looks at the ru
 constexpr int64_t kMaxQueries = 128;   // query rows x heads of one piece of attention
 
 /// sums[r][c] = sum over steps of x_r . w_c for the first `columns` of a block of 64, rows <= kGroupRows; the others may hold
-/// anything. `sums` holds f32, or int32 for integer weights (activations are stored as value + DotWeightI8::kOffset).
+/// anything, and so may rows up to a multiple of 16. `sums` holds f32, or int32 for integer weights (activations are stored as value + DotWeightI8::kOffset).
 struct ProductArgs {
   const Word* x = nullptr;
   int64_t ldx = 0, chunk = kChunkSteps;  // words from a row to the next, and from kChunkSteps words of a row to its next
   int64_t rows = 0, steps = 0, columns = kBlockColumns;
   const void* w = nullptr;     // one block (packed_layout.h)
   const void* next = nullptr;  // what this thread reads after the block: prefetched; may be null
-  Word* sums = nullptr;        // [rows][64]
+  Word* sums = nullptr;        // [rows, up to a multiple of 16][64]
 };
 
 struct FinishArgs {
@@ -125,7 +125,9 @@ struct Ops {
 /// Null where the build or the machine's instruction set lacks them (no_x86.cc and no_arm.cc refuse on other processors).
 const Ops* portable_ops();
 const Ops* avx2_ops();
+const Ops* avxvnni_ops();  // that of AVX2, with other products of integers
 const Ops* avx512_ops();
+const Ops* amx_ops();
 const Ops* neon_ops();
 /// The chosen one.
 const Ops& ops();

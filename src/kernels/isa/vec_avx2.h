@@ -119,12 +119,17 @@ struct DotI8 {
   }
 };
 /// With int8 weights: |w| times x with the sign of w, so that a pair of products fits 16 bits (2 * 128 * 127 < 32768). Of the four
-/// instructions per dot product two multiply, as with DotI8, but weights cost one (|w|, for all rows), not three.
+/// instructions per dot product two multiply, as with DotI8, but weights cost one (|w|, for all rows), not three. AVX-VNNI has one
+/// instruction for the last three, which does not saturate.
 struct DotWeightI8 : WordByWord {
   static constexpr int kOffset = 0;
   static inline Words dot(Words sum, Words x, Words w) {
+#if defined(__AVXVNNI__)
+    return _mm256_dpbusd_avx_epi32(sum, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+#else
     const Words pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#endif
   }
 };
 

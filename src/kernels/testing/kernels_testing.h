@@ -21,7 +21,7 @@ constexpr WeightType kWeightTypes[] = {WeightType::kF32, WeightType::kBF16, Weig
 template <class F>
 void on_every_isa(const F& f) {
   const Isa before = isa_choice().isa;
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+  for (const Isa isa : kIsas) {
     if (!force_isa(isa)) continue;
     SCOPED_TRACE(isa_choice().reason);
     f(isa);

@@ -38,6 +38,7 @@ double limit_of(Isa isa, WeightType type) {
       {4.0, 6.0, 7.5, 7.0},  // avx2
       {4.0, 4.0, 4.5, 5.0},  // avx512
       {4.0, 6.0, 6.0, 6.0},  // neon
+      {4.0, 4.0, 4.5, 5.0},  // amx; bf16 and int8 1.0 to 1.2 of a Sapphire Rapids
   };
   return kLimits[static_cast<size_t>(isa)][static_cast<size_t>(type)];
 }
