@@ -48,6 +48,15 @@ bool has_avx_vnni() {
 #endif
 }
 
+/// Products of 2 x 8 bytes with 8 x 2.
+bool has_i8mm() {
+#if defined(__aarch64__) && defined(__linux__)
+  return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+#else
+  return false;
+#endif
+}
+
 bool cpu_has(Isa isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -66,8 +75,8 @@ bool cpu_has(Isa isa) {
 
 const Ops* table_of(Isa isa) {
   if (!cpu_has(isa)) return nullptr;
-  const std::array<const Ops*, 5> tables{portable_ops(), has_avx_vnni() ? avxvnni_ops() : avx2_ops(), avx512_ops(), neon_ops(),
-                                         amx_ops()};
+  const std::array<const Ops*, 5> tables{portable_ops(), has_avx_vnni() ? avxvnni_ops() : avx2_ops(), avx512_ops(),
+                                         has_i8mm() ? i8mm_ops() : neon_ops(), amx_ops()};
   return tables[static_cast<size_t>(isa)];
 }
 
@@ -77,7 +86,7 @@ IsaChoice best_isa() {
   if (table_of(Isa::kAvx2))
     return {Isa::kAvx2,
             fmt::format("avx2: cpu has avx2, fma{}, and lacks one of {}", has_avx_vnni() ? ", avx_vnni" : "", kAvx512Needs)};
-  if (table_of(Isa::kNeon)) return {Isa::kNeon, "neon: cpu has asimddp"};
+  if (table_of(Isa::kNeon)) return {Isa::kNeon, fmt::format("neon: cpu has asimddp{}", has_i8mm() ? ", i8mm" : "")};
   return {Isa::kPortable, "portable: cpu lacks avx2 and fma, or, on ARM, asimddp"};
 }
 

@@ -5,5 +5,6 @@
 namespace slip {
 
 const Ops* neon_ops() { return nullptr; }
+const Ops* i8mm_ops() { return nullptr; }
 
 }  // namespace slip

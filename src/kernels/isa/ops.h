@@ -129,6 +129,7 @@ const Ops* avxvnni_ops();  // that of AVX2, with other products of integers
 const Ops* avx512_ops();
 const Ops* amx_ops();
 const Ops* neon_ops();
+const Ops* i8mm_ops();  // that of NEON, with other products of integers
 /// The chosen one.
 const Ops& ops();
 
