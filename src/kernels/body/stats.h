@@ -23,7 +23,7 @@ void block_stats(const StatsArgs& a) {
   alignas(64) uint32_t here[kBlockColumns];
   LogitStats& out = *a.out;
   for (int64_t i = 0; i < kBlockColumns; i++) here[i] = 0u - static_cast<uint32_t>(a.allowed >> i & 1);
-  for (int64_t i = 0; i < kBlockColumns; i++) v[i] = (here[i] != 0) & (a.values[i] == a.values[i]) ? a.values[i] : low;
+  for (int64_t i = 0; i < kBlockColumns; i++) v[i] = ((here[i] != 0) & (a.values[i] == a.values[i])) ? a.values[i] : low;
   const float largest = largest_of_64(v);
   uint64_t equal = 0;
   for (int64_t i = 0; i < kBlockColumns; i++) equal |= static_cast<uint64_t>(a.values[i] == largest) << i;
