@@ -46,7 +46,8 @@ constexpr auto kKindOf = [] {
 static_assert(kKindOf[0x7F] == TokenTrie::kKinds - 1);
 
 constexpr size_t kLongest = 4096;  // bytes of a token; depths are 16 bits
-constexpr size_t kManyIds = 256;   // that end at a node: their bits are kept, 19 kB at 150,000 ids and 81 nodes of Qwen2.5's
+constexpr size_t kManyIds = 1536;  // that end at a node: their bits are kept, 19 kB at 150,000 ids; fewer are set one by one sooner
+constexpr int32_t kManyBelow = 1536;
 
 /// A byte inside of a character of UTF-8, behind its first.
 bool goes_on(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
@@ -70,6 +71,7 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : size_(tokenizer.size()) {
   trees[3].reserve(static_cast<size_t>(size_));
   constexpr size_t kAll = kLongPlain + 1;
   plain_bits_.assign(kAll + 1, std::vector<uint64_t>(words(), 0));
+  plain_counts_.assign(kAll + 1, 0);
   for (int32_t id = 0; id < size_; ++id) {
     const std::string_view bytes = tokenizer.token_bytes({id});
     begin_.push_back(text_.size());
@@ -80,13 +82,17 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : size_(tokenizer.size()) {
     const size_t tree = tree_of(bytes);
     trees[tree].push_back({.head = head_of(bytes), .id = {id}});
     if (tree != 3) continue;
-    const size_t n = std::min(characters(bytes), kAll);
-    if (n == kAll) long_plain_.push_back({id});
+    const size_t all = characters(bytes), n = std::min(all, kAll);
+    most_characters_ = std::max(most_characters_, static_cast<int32_t>(all));
+    if (n == kAll) long_plain_.push_back({{id}, static_cast<int32_t>(all)});
+    ++plain_counts_[n];
     plain_bits_[n][static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
   }
   begin_.push_back(text_.size());
-  for (size_t n = 1; n <= kAll; ++n)  // those of n characters, and all shorter ones
+  for (size_t n = 1; n <= kAll; ++n) {  // those of n characters, and all shorter ones
+    plain_counts_[n] += plain_counts_[n - 1];
     for (size_t w = 0; w < words(); ++w) plain_bits_[n][w] |= plain_bits_[n - 1][w];
+  }
   const auto less = [](const Entry& a, const Entry& b) {
     return a.head != b.head ? a.head < b.head : std::tie(a.bytes, a.id) < std::tie(b.bytes, b.id);
   };
@@ -142,11 +148,22 @@ void TokenTrie::build_kinds(std::span<const Entry> plain) {
     kinds_.push_back(n);
     at = g.child;
     while (at < 0 && !open.empty()) {
-      kinds_[static_cast<size_t>(open.back().second)].skip = static_cast<int32_t>(kinds_.size());
+      KindNode& done = kinds_[static_cast<size_t>(open.back().second)];
       at = tree[static_cast<size_t>(open.back().first)].sibling;
       open.pop_back();
+      close_kind(done, open.empty() ? nullptr : &kinds_[static_cast<size_t>(open.back().second)]);
     }
   }
+}
+
+/// All that lies below the node is there.
+void TokenTrie::close_kind(KindNode& n, KindNode* above) {
+  n.skip = static_cast<int32_t>(kinds_.size());
+  n.all = static_cast<int32_t>(kind_ids_.size()) - n.first;
+  if (n.all >= kManyBelow && n.all >= 2 * n.count) n.all_bits = keep_bits(ids_below(n));
+  if (!above) return;
+  above->kinds |= n.kinds | uint64_t{1} << n.kind;
+  above->height = std::max(above->height, static_cast<uint8_t>(std::min<int>(n.height + 1, kHigh)));
 }
 
 int32_t TokenTrie::keep_bits(std::span<const TokenId> ids) {
@@ -157,10 +174,22 @@ int32_t TokenTrie::keep_bits(std::span<const TokenId> ids) {
 
 /// Entries in order of bytes are the tree's nodes in depth-first order.
 void TokenTrie::build(std::span<const Entry> sorted, std::vector<Node>& nodes) {
-  std::vector<int32_t> open;  // the way to the last entry
+  struct Open {
+    int32_t node;
+    bool inside;  // of a character
+  };
+  std::vector<Open> open;  // the way to the last entry
   std::string_view last;
   const auto close = [&](size_t depth) {
-    for (; open.size() > depth; open.pop_back()) nodes[static_cast<size_t>(open.back())].skip = static_cast<int32_t>(nodes.size());
+    while (open.size() > depth) {
+      const Open at = open.back();
+      Node& n = nodes[static_cast<size_t>(at.node)];
+      n.skip = static_cast<int32_t>(nodes.size());
+      open.pop_back();
+      if (open.empty()) continue;
+      Node& above = nodes[static_cast<size_t>(open.back().node)];
+      above.height = std::max(above.height, static_cast<uint8_t>(std::min<int>(n.height + (at.inside ? 0 : 1), kHigh)));
+    }
   };
   for (const Entry& e : sorted) {
     const size_t common = static_cast<size_t>(
@@ -169,12 +198,12 @@ void TokenTrie::build(std::span<const Entry> sorted, std::vector<Node>& nodes) {
         last.begin());
     close(common);
     for (size_t d = common; d < e.bytes.size(); ++d) {
-      open.push_back(static_cast<int32_t>(nodes.size()));
-      nodes.push_back({.byte = static_cast<uint8_t>(e.bytes[d]), .depth = static_cast<uint16_t>(d + 1)});
+      open.push_back({static_cast<int32_t>(nodes.size()), d + 1 < e.bytes.size() && goes_on(e.bytes[d + 1])});
+      nodes.push_back({.byte = static_cast<uint8_t>(e.bytes[d]),
+                       .depth = static_cast<uint16_t>(d + 1),
+                       .first = static_cast<int32_t>(ids_.size())});
     }
-    Node& n = nodes[static_cast<size_t>(open.back())];
-    if (n.count == 0) n.first = static_cast<int32_t>(ids_.size());
-    ++n.count;
+    ++nodes[static_cast<size_t>(open.back().node)].count;
     ids_.push_back(e.id);
     last = e.bytes;
   }

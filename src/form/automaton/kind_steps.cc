@@ -31,13 +31,19 @@ int plain_next(int s, int b) {
   }
 }
 
-KindSteps::KindSteps(const ByteDfa& dfa) : to_(dfa.size() * TokenTrie::kKinds) {
+KindSteps::KindSteps(const ByteDfa& dfa)
+    : dfa_(&dfa),
+      to_(std::make_unique<std::atomic<uint16_t>[]>(dfa.size() * TokenTrie::kKinds)),
+      any_(std::make_unique<std::atomic<uint16_t>[]>(dfa.size())),
+      loops_(std::make_unique<std::atomic<uint64_t>[]>(dfa.size())) {
   const auto alike = [&dfa](uint8_t a, uint8_t b) { return dfa.class_of(a) == dfa.class_of(b); };
+  const auto add = [&alike](std::vector<uint8_t>& to, uint8_t b) {
+    if (std::none_of(to.begin(), to.end(), [&](uint8_t x) { return alike(x, b); })) to.push_back(b);
+  };
   for (int b = 0; b < 0x80; ++b) {
     if (plain_next(0, b) != 0) continue;
-    auto& of = bytes_[static_cast<size_t>(TokenTrie::kind_of(static_cast<uint8_t>(b)))];
-    if (std::none_of(of.begin(), of.end(), [&](uint8_t x) { return alike(x, static_cast<uint8_t>(b)); }))
-      of.push_back(static_cast<uint8_t>(b));
+    add(bytes_[static_cast<size_t>(TokenTrie::kind_of(static_cast<uint8_t>(b)))], static_cast<uint8_t>(b));
+    add(ascii_, static_cast<uint8_t>(b));
   }
   for (int u = 0; u < 8; ++u)
     for (int b = 0x80; b < 0x100; ++b) {
@@ -47,22 +53,37 @@ KindSteps::KindSteps(const ByteDfa& dfa) : to_(dfa.size() * TokenTrie::kKinds) {
                                      [&](const auto& x) { return x.first == v && alike(x.second, static_cast<uint8_t>(b)); });
       if (v >= 0 && !known) of.emplace_back(v, static_cast<uint8_t>(b));
     }
-  for (int32_t s = 0; s < static_cast<int32_t>(dfa.size()); ++s)
-    for (int k = 0; k < TokenTrie::kKinds; ++k) {
-      int32_t& to = to_[static_cast<size_t>(s) * TokenTrie::kKinds + static_cast<size_t>(k)];
-      if (k == TokenTrie::kBeyond) {
-        to = beyond(dfa, s);
-        continue;
-      }
-      const auto& bytes = bytes_[static_cast<size_t>(k)];
-      to = dfa.next(s, bytes.front());
-      for (const uint8_t b : bytes)
-        if (dfa.next(s, b) != to) to = kMixed;
-    }
+}
+
+int32_t KindSteps::find(int32_t state, int kind) const {
+  if (kind == TokenTrie::kBeyond) return beyond(state);
+  const auto& bytes = bytes_[static_cast<size_t>(kind)];
+  const int32_t to = dfa_->next(state, bytes.front());
+  for (const uint8_t b : bytes)
+    if (dfa_->next(state, b) != to) return kMixed;
+  return to;
+}
+
+int32_t KindSteps::find_any(int32_t state) const {
+  const int32_t to = dfa_->next(state, ascii_.front());
+  for (const uint8_t b : ascii_)
+    if (dfa_->next(state, b) != to) return kMixed;
+  return this->to(state, TokenTrie::kBeyond) == to ? to : kMixed;
+}
+
+uint64_t KindSteps::loops(int32_t state) const {
+  constexpr uint64_t kKnown = uint64_t{1} << 63;
+  std::atomic<uint64_t>& at = loops_[static_cast<size_t>(state)];
+  uint64_t bits = at.load(std::memory_order_relaxed);
+  if (bits != 0) return bits & ~kKnown;
+  for (int kind = 0; kind < TokenTrie::kKinds; ++kind)
+    if (to(state, kind) == state) bits |= uint64_t{1} << kind;
+  at.store(bits | kKnown, std::memory_order_relaxed);
+  return bits;
 }
 
 /// Where all characters beyond ASCII lead.
-int32_t KindSteps::beyond(const ByteDfa& dfa, int32_t state) const {
+int32_t KindSteps::beyond(int32_t state) const {
   std::array<std::pair<int32_t, int>, 64> open;
   size_t count = 1;
   open[0] = {state, 0};
@@ -70,7 +91,7 @@ int32_t KindSteps::beyond(const ByteDfa& dfa, int32_t state) const {
   bool some = false, dead = false;
   for (size_t i = 0; i < count; ++i)
     for (const auto& [v, byte] : utf8_[static_cast<size_t>(open[i].second)]) {
-      const int32_t to = dfa.next(open[i].first, byte);
+      const int32_t to = dfa_->next(open[i].first, byte);
       if (to < 0 || v == 0) {
         if (to >= 0 && some && to != found) return kMixed;
         dead = dead || to < 0;

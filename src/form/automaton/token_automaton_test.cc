@@ -66,7 +66,7 @@ TEST(TokenAutomaton, MasksAreWhatEveryTokenByItselfSays) {
     PhiloxStream r(3, 14);
     for (const auto& [from, language] : languages())
       for (const int32_t budget : {6, 48}) {
-        const auto a = TokenAutomaton::make(language, trie, tokenizer.size(), ends, {}, budget);
+        const auto a = TokenAutomaton::make(std::make_shared<TokenLanguage>(language, trie, tokenizer.size()), ends, {}, budget);
         if (!a) continue;  // the shortest text does not fit the budget
         for (int walk = 0; walk < (name == "qwen" ? 1 : 4); ++walk)
           for (int32_t state = 0, i = 0; i < budget && state >= 0; ++i) {
@@ -92,6 +92,7 @@ TEST(TokenTrie, KindsHoldEveryPlainTokenOnce) {
   for (const auto& [name, tokenizer] : vocabularies()) {
     const auto trie = tokenizer.trie();
     size_t plain = 0, by_kind = 0;
+    ASSERT_EQ(trie->all_plain_ids().size(), static_cast<size_t>(trie->all_plain_count()));
     for (const TokenTrie::Node& n : trie->plain()) plain += static_cast<size_t>(n.count);
     std::vector<int> kinds(trie->deepest() + 1);
     for (const TokenTrie::KindNode& n : trie->kinds()) {

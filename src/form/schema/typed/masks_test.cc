@@ -36,6 +36,8 @@ std::vector<std::pair<std::string, json::value>> schemas_of_guide() {
   return out;
 }
 
+constexpr double kSlow = 50;  // us; slower masks are named
+
 struct Times {
   std::vector<double> all;
   double mean() const { return all.empty() ? 0 : std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()); }
@@ -50,8 +52,16 @@ struct Times {
   }
 };
 
+/// A mask that was asked for the first time, and what was asked for it.
+struct Slow {
+  double us = 0;
+  std::string where;
+  bool operator<(const Slow& o) const { return us > o.us; }
+};
+
 /// Rows of random values: masks asked for the first time, and again.
-void time_rows(const CompiledForm& form, PhiloxStream& r, Times& first, Times& again) {
+void time_rows(const CompiledForm& form, const std::string& schema, PhiloxStream& r, Times& first, Times& again,
+               std::vector<Slow>& slowest) {
   for (const Field& f : form.form.fields()) {
     const TokenAutomaton* a = f.rules.automaton();
     for (int walk = 0; a && walk < 3; ++walk)
@@ -59,7 +69,12 @@ void time_rows(const CompiledForm& form, PhiloxStream& r, Times& first, Times& a
         const size_t before = a->masks();
         const double begin = now();
         const TokenMask& m = a->mask(state);
-        (a->masks() == before && m.kept ? again : first).all.push_back((now() - begin) * 1e6);
+        const double us = (now() - begin) * 1e6;
+        const bool made = a->masks() != before || !m.kept;
+        (made ? first : again).all.push_back(us);
+        if (made && us > kSlow)
+          slowest.push_back({us, fmt::format("{} {} at {}, {} left, {} allowed", schema, f.name, state / (a->budget() + 1),
+                                             a->budget() - state % (a->budget() + 1), m.count)});
         const auto choices = allowed(f, state);
         ASSERT_FALSE(choices.empty()) << f.name;
         const TokenId id = choices[r.below(static_cast<uint32_t>(choices.size()))];
@@ -88,7 +103,7 @@ TEST(Masks, CostLittleOverALargeVocabulary) {
   fmt::print("the vocabulary's tree {:.1f} ms\n", tree);
   Times guide, compile, first, again;
   int refused = 0;
-  std::vector<std::pair<double, std::string>> slowest;
+  std::vector<Slow> slowest;
   PhiloxStream r(1, 9);
   for (size_t i = 0; i < schemas.size(); ++i) {
     const double begin = now();
@@ -99,14 +114,11 @@ TEST(Masks, CostLittleOverALargeVocabulary) {
       continue;
     }
     (i < of_guide ? guide : compile).all.push_back(ms);
-    const size_t before = first.all.size();
-    time_rows(*form, r, first, again);
-    slowest.emplace_back(std::accumulate(first.all.begin() + static_cast<ptrdiff_t>(before), first.all.end(), 0.0),
-                         schemas[i].first);
+    time_rows(*form, schemas[i].first, r, first, again, slowest);
   }
-  std::sort(slowest.rbegin(), slowest.rend());
-  for (size_t i = 0; every && i < std::min<size_t>(slowest.size(), 12); ++i)
-    fmt::print("{:8.0f} us of first masks: {}\n", slowest[i].first, slowest[i].second);
+  std::sort(slowest.begin(), slowest.end());
+  for (size_t i = 0; every && i < std::min<size_t>(slowest.size(), 40); ++i)
+    fmt::print("{:8.0f} us: {}\n", slowest[i].us, slowest[i].where);
   Times rows{first.all};
   rows.all.insert(rows.all.end(), again.all.begin(), again.all.end());
   fmt::print(

@@ -274,13 +274,22 @@ class OpenCompiler {
     return {};
   }
 
-  Status language(const Slot& slot, const Ids& ends, const Ids& start, Field& f) {
+  /// One for all values of a language, so that they share what is found out about it.
+  Result<std::shared_ptr<const TokenLanguage>> over_tokens(const Slot& slot) {
+    std::shared_ptr<const TokenLanguage>& made = languages_[{slot.node->language.get(), slot.space}];
+    if (made) return made;
     ByteDfa d = *slot.node->language;
     if (slot.space) {
       SLIP_TRY(ByteDfa space, ByteDfa::literal(" "));
       const std::vector<ByteDfa> both{std::move(space), std::move(d)};
       SLIP_TRY(d, ByteDfa::concat(both));
     }
+    return made = std::make_shared<const TokenLanguage>(std::move(d), trie_, tokens_.vocab);
+  }
+
+  Status language(const Slot& slot, const Ids& ends, const Ids& start, Field& f) {
+    SLIP_TRY(const std::shared_ptr<const TokenLanguage> shared, over_tokens(slot));
+    const ByteDfa& d = shared->dfa();
     for (const TokenId end : start)
       if (trie_->bytes(end).empty() || d.accepts(0) || d.after(0, trie_->bytes(end)) >= 0)
         return unsupported("{}: expected alternatives that begin otherwise than its values, got \"{}\"", where(slot),
@@ -297,7 +306,7 @@ class OpenCompiler {
     if (budget == 0)
       budget = longest && *longest <= kUsualBudget ? static_cast<int32_t>(std::max<int64_t>(*longest, 1)) : kUsualBudget;
     if (slot.node->budget == 0 && shortest < ByteDfa::kFar) budget = std::max(budget, shortest + shortest / 2);
-    auto automaton = TokenAutomaton::make(std::move(d), trie_, tokens_.vocab, ends, start, budget);
+    auto automaton = TokenAutomaton::make(shared, ends, start, budget);
     if (!automaton) return Error{automaton.error().kind, fmt::format("{}: {}", where(slot), automaton.error().message)};
     f.budget = budget + (f.exits.empty() ? 0 : 1);
     f.rules = TokenRules(std::move(*automaton));
@@ -385,8 +394,9 @@ class OpenCompiler {
   WayTexts texts_;
   Form::Parts parts_;
   std::vector<FieldMeaning> meanings_;
-  std::vector<int32_t> slot_of_;                        // by field: -1 for a choice
-  std::vector<int32_t> entry_piece_;                    // by slot
+  std::map<std::pair<const ByteDfa*, bool>, std::shared_ptr<const TokenLanguage>> languages_;  // with a blank in front, without
+  std::vector<int32_t> slot_of_;                                                               // by field: -1 for a choice
+  std::vector<int32_t> entry_piece_;                                                           // by slot
   std::vector<Open> open_;                              // what leads to a slot, or to the end
   std::map<int32_t, std::vector<int32_t>> from_;        // by slot: fields that stand directly before it, -1 for the start
   std::map<int32_t, std::pair<Tree, int32_t>> starts_;  // by slot: what may stand in place of its value
