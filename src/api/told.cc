@@ -55,8 +55,9 @@ void Told::plan(int32_t index, const FieldValue& value) {
   plan_values_[static_cast<size_t>(index)] = value;
   if (--plan_left_ > 0) return;
   Plan plan;
-  plan.waypoints = waypoints_of(form_->form, plan_values_);
-  if (!fit_plan(plans_, {plan.waypoints}, plan)) return;  // the answer will say why
+  const SaidPlan said = said_plan(*form_, plan_values_);
+  plan.waypoints = said.waypoints;
+  if (!fit_plan(plans_, std::span(&said, 1), plan)) return;  // the answer will say why
   const slipstream::Trajectory told = trajectory_from(plan);
   Event event = at(forwards_, tokens_);
   event.kind = Event::Kind::kPlan;

@@ -101,6 +101,13 @@ struct SimulateCommand {
 };
 Status simulate(const SimulateCommand& o);
 
+struct CodebookCommand {
+  std::string out, measure;
+  slipstream::CodebookOptions options;
+  bool json = false;
+};
+Status codebook(const CodebookCommand& o);
+
 struct ImportCommand {
   slipstream::ImportOptions options;
   std::string out;

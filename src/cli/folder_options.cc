@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command lines of what makes model folders: quantize, synthesize, grow, convert.
+// The command lines of what makes model folders and files that belong in them: quantize, synthesize, grow, convert, codebook.
 #include "cli/commands.h"
 #include "cli/options.h"
 
@@ -59,6 +59,31 @@ void convert_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--tokenizer", o.tokenizer, "folder with the text model's tokenizer; MiniVLA's extra tokens are added to it");
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return convert(o); }, &o.json}; });
+}
+
+void codebook_command(CLI::App& app, Chosen& chosen) {
+  constexpr int64_t kMostScenes = 10'000'000;  // minutes of them are enough
+  static CodebookCommand o;
+  auto* c = app.add_subcommand("codebook", "the codes that a model may answer its trajectory in, out of how cars drive in records");
+  c->add_option("--out", o.out, "JSON file to write");
+  c->add_option("--measure", o.measure, "tell the error of this codebook instead of making one")->excludes("--out");
+  c->add_option("--records", o.options.records, "record set; without it, scenes are simulated from --seed");
+  c->add_option("--seed", o.options.first_seed, "first seed of simulated scenes")->check(seed_number());
+  c->add_option("--count", o.options.count, "records (0: the whole set, or 10,000 simulated ones)")
+      ->check(whole(int64_t{0}, kMostScenes));
+  c->add_option("--codes", o.options.codes, "how many codes there are")->check(whole(2, 65536))->excludes("--measure");
+  c->add_option("--steps", o.options.steps, "tenths of a second in a code")->check(whole(1, 64))->excludes("--measure");
+  c->add_option("--tokenizer", o.options.tokenizer,
+                "folder whose tokenizer is written beside --out with <|code_0|>, <|code_1|>, .. behind its tokens")
+      ->excludes("--measure");
+  c->add_option("--length", o.options.length, "codes in a trajectory of 6.4 s; 0: as many as it takes")->check(whole(0, 64));
+  c->add_option("--iterations", o.options.iterations, "rounds of k-means")->check(whole(0, 1000))->excludes("--measure");
+  c->add_option("--draw", o.options.seed, "which pieces the rounds begin with")->check(seed_number())->excludes("--measure");
+  add_json(c, o.json);
+  c->callback([&chosen] {
+    if (o.out.empty() && o.measure.empty()) throw CLI::RequiredError("--out or --measure");
+    chosen = {[] { return codebook(o); }, &o.json};
+  });
 }
 
 }  // namespace slip::cli

@@ -405,6 +405,7 @@ int main_checked(int argc, char** argv) {
   serve_command(app, chosen);
   verify_command(app, chosen);
   simulate_command(app, chosen);
+  codebook_command(app, chosen);
   import_command(app, chosen);
   export_command(app, chosen);
   quantize_command(app, chosen);

@@ -67,8 +67,9 @@ Error usage_of(const CLI::App& app, const CLI::ParseError& e);
 
 /// The subcommands of `bench` (bench/options.cc).
 void bench_commands(CLI::App& app, Chosen& chosen);
-/// quantize, synthesize, grow, convert (folder_options.cc).
+/// quantize, codebook, synthesize, grow, convert (folder_options.cc).
 void quantize_command(CLI::App& app, Chosen& chosen);
+void codebook_command(CLI::App& app, Chosen& chosen);
 void synthesize_command(CLI::App& app, Chosen& chosen);
 void grow_command(CLI::App& app, Chosen& chosen);
 void convert_command(CLI::App& app, Chosen& chosen);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that are one call of the library and a report: inspect, preprocess, forward, form, demo, verify, simulate, import, export,
+// The commands that are one call of the library and a report: inspect, preprocess, forward, form, demo, verify, simulate, codebook, import, export,
 // quantize, convert, synthesize, eval, drive.
 #include <charconv>
 #include <filesystem>
@@ -108,6 +108,13 @@ Status simulate(const SimulateCommand& o) {
     return print(slipstream::draw_scene(o.picture, o.options.first_seed, o.options.family), false);
   return print_with_bars(o.json,
                          [&](auto progress, auto cancel) { return slipstream::simulate(o.out, o.options, progress, cancel); });
+}
+
+Status codebook(const CodebookCommand& o) {
+  return print_with_bars(o.json, [&](auto progress, auto cancel) {
+    return o.measure.empty() ? slipstream::make_codebook(o.out, o.options, progress, cancel)
+                             : slipstream::measure_codebook(o.measure, o.options, progress, cancel);
+  });
 }
 
 Status import_set(const ImportCommand& o) {

@@ -28,22 +28,34 @@ std::vector<TokenId> denied_in_text(Model& model) {
 
 }  // namespace
 
-// The fit is stated for any number of waypoints at 1 Hz; a form without a trajectory has no plan.
-Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>& rollouts, Plan& plan) {
-  if (rollouts.empty() || rollouts.front().size() < 2) return {};
-  FitSpec spec{.fit = request.fit, .knots = static_cast<int>(rollouts.front().size())};
+SaidPlan said_plan(const CompiledForm& form, std::span<const FieldValue> values) {
+  SaidPlan out{.waypoints = {}, .path = path_of(form, values)};
+  out.waypoints = out.path.empty() ? waypoints_of(form.form, values) : resampled(out.path, 1).points;
+  return out;
+}
+
+// The fit is stated for any number of waypoints at 1 Hz; a path is there at every moment and needs none. A form without a trajectory has no
+// plan.
+Status fit_plan(const Request& request, std::span<const SaidPlan> rollouts, Plan& plan) {
+  if (rollouts.empty() || rollouts.front().waypoints.size() < 2) return {};
+  FitSpec spec{.fit = request.fit, .knots = static_cast<int>(rollouts.front().waypoints.size())};
   spec.points = spec.knots * 4;
   SLIP_TRY(const FitMap map, FitMap::make(spec));
   Waypoint v0;
   if (request.ego) v0 = {request.ego->history.back().vx, request.ego->history.back().vy};
-  SLIP_TRY(RolloutFit fit, average_rollouts(map, rollouts, v0));
-  plan.fitted = std::move(fit.mean);
-  plan.infeasible = why_infeasible(*plan.fitted, request.ego ? std::optional<Waypoint>(v0) : std::nullopt);
-  plan.spread_m = std::move(fit.spread_m);
-  for (size_t r = 0; rollouts.size() > 1 && r < rollouts.size(); ++r) {
-    SLIP_TRY(Trajectory one, map.apply(rollouts[r], v0));
-    plan.fitted_rollouts.push_back(std::move(one));
+  std::vector<Trajectory> each;
+  for (const SaidPlan& said : rollouts) {
+    if (said.path.empty()) {
+      SLIP_TRY(each.emplace_back(), map.apply(said.waypoints, v0));
+    } else {
+      each.push_back(resampled(said.path, spec.rate_hz));
+    }
   }
+  SLIP_TRY(RolloutFit average, average_of(each));
+  plan.fitted = std::move(average.mean);
+  plan.infeasible = why_infeasible(*plan.fitted, request.ego ? std::optional<Waypoint>(v0) : std::nullopt);
+  plan.spread_m = std::move(average.spread_m);
+  if (each.size() > 1) plan.fitted_rollouts = std::move(each);
   return {};
 }
 
@@ -245,14 +257,14 @@ Finish Answering::end_text(const std::vector<TokenId>& tokens, std::string& text
 Status Answering::read(std::vector<Decoded> decoded) {
   const StageScope stage("plan");
   const auto start = Clock::now();
-  std::vector<std::vector<Waypoint>> rollouts;
+  std::vector<SaidPlan> rollouts;
   const Tokenizer& tokenizer = *model_.tokenizer();
   for (size_t r = 0; r < decoded.size(); ++r) {
     if (!form() || !decoded[r].valid) continue;
     SLIP_TRY(std::vector<FieldValue> values, parse(*out_.form, decoded[r].tokens, tokenizer));
-    rollouts.push_back(waypoints_of(*form(), values));
+    rollouts.push_back(said_plan(*out_.form, values));
     if (r > 0) continue;
-    out_.plan.waypoints = rollouts.front();
+    out_.plan.waypoints = rollouts.front().waypoints;
     out_.values = std::move(values);
   }
   out_.decoded = std::move(decoded.front());
@@ -273,7 +285,8 @@ Status Answering::read(std::vector<Decoded> decoded) {
     out_.texts.push_back(std::move(text));
   }
   SLIP_TRY_(fit_plan(request_, rollouts, out_.plan));
-  if (rollouts.size() > 1) out_.plan.rollouts = std::move(rollouts);
+  for (size_t r = 0; rollouts.size() > 1 && r < rollouts.size(); ++r)
+    out_.plan.rollouts.push_back(std::move(rollouts[r].waypoints));
   out_.stages.plan_ms = ms_since(start);
   return read_action();
 }

@@ -45,6 +45,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
   SLIP_TRY(const json::value config, read_json(folder / "config.json"));
   if (!config.is_object()) return bad_input("{}: expected an object, got another type", where);
   SLIP_TRY(out->task_, task_options(config.get_object(), where));
+  SLIP_TRY(CodebookPtr codebook, load_codebook(out->task_, folder));
   SLIP_TRY(const ModelConfig parsed, parse_model_config(config, where));
   SLIP_TRY(WeightType type, weight_type(options.dtype, parsed.stored_dtype));
   if (options.dtype == "auto") {
@@ -60,7 +61,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
   SLIP_TRY(out->model_, load_model(folder, how, progress));
   const Model& model = *out->model_;
   out->has_chat_template_ = has_chat_template(folder);
-  out->forms_ = std::make_unique<Forms>(*out->model_, out->task_);
+  out->forms_ = std::make_unique<Forms>(*out->model_, out->task_, std::move(codebook));
   log(LogLevel::kInfo, "admit: {}: {}, names {}*, {}, {} slots; {}", folder.string(), model.config().model_type,
       model.text_prefix(), word_of_type(type), options.slots, isa_choice().reason);
   for (const std::string& note : model.notes()) log(LogLevel::kInfo, "admit: {}", note);

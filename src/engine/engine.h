@@ -99,7 +99,7 @@ struct ChosenDecoder {
 
 struct Plan {
   std::vector<Waypoint> waypoints;              // as the answer says, 1 Hz
-  std::optional<Trajectory> fitted;             // after the fit, 4 Hz; nothing without five waypoints
+  std::optional<Trajectory> fitted;             // after the fit, or the path of an answer in codes, 4 Hz; nothing without either
   std::vector<double> spread_m;                 // per point: root mean square distance of the rollouts from their mean
   std::vector<std::string> infeasible;          // why a car could not follow the fitted plan
   std::vector<std::vector<Waypoint>> rollouts;  // as each answer says, where there are several
@@ -129,8 +129,16 @@ struct Answer {
   int64_t prompt_rows = 0;  // of the question, images included
 };
 
-/// The plan of answers whose waypoints these are: `waypoints` are the first one's, the fit is their average. Nothing of fewer than two points.
-Status fit_plan(const Request& request, const std::vector<std::vector<Waypoint>>& rollouts, Plan& plan);
+/// What an answer says of the way to go: waypoints at 1 Hz, and where it says so in codes, the path that they come from.
+struct SaidPlan {
+  std::vector<Waypoint> waypoints;
+  std::vector<Pose> path;  // 10 Hz
+};
+SaidPlan said_plan(const CompiledForm& form, std::span<const FieldValue> values);
+
+/// The plan of answers that say this: `waypoints` are the first one's, `fitted` is the average of what is fitted to each one's waypoints, or
+/// of their paths. Nothing of fewer than two points.
+Status fit_plan(const Request& request, std::span<const SaidPlan> rollouts, Plan& plan);
 
 class Automatic;
 

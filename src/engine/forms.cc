@@ -50,7 +50,7 @@ Result<CompiledForm> Forms::compile(const std::string& name, std::string_view un
     SLIP_TRY(const json::value schema, own_action_schema(*model_->config().action, *tokens.tokenizer, unnorm_key));
     return compile_schema(schema, std::string_view(schema.at("title").as_string()), tokens);
   }
-  if (name == "model" || is_own(name, *task_, model_->folder())) return task_form(*task_, tokens);
+  if (name == "model" || is_own(name, *task_, model_->folder())) return task_form(*task_, tokens, codebook_);
   if (const auto builtin = builtin_schema(name)) return compile_schema(*builtin, name, tokens);
   if (name.find('/') == std::string::npos && name.find('.') == std::string::npos)
     return bad_input("--form: expected a built-in ({}), `model`, or a JSON Schema file, got {}", fmt::join(builtin_forms(), ", "),
@@ -65,6 +65,7 @@ Result<FormPtr> Forms::named(const std::string& asked, std::string_view unnorm_k
   const std::string key = is_action_form(model_->config(), asked) ? fmt::format("actions as in {}", unnorm_key) : asked;
   if (const FormPtr known = find(named_, key)) return known;
   SLIP_TRY(CompiledForm form, compile(asked, unnorm_key));
+  lend_codebook(form, codebook_, *task_, *model_->tokenizer());
   return keep(named_, key, std::move(form));
 }
 
@@ -76,6 +77,7 @@ Result<FormPtr> Forms::of_schema(const std::string& document) {
   SLIP_TRY(const json::value schema, parse_json(document, "schema"));
   SLIP_TRY_(check_json(document, "schema"));
   SLIP_TRY(CompiledForm form, compile_schema(schema, title_of(schema), tokens));
+  lend_codebook(form, codebook_, *task_, *tokens.tokenizer);
   return keep(documents_, document, std::move(form));
 }
 

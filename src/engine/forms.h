@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "form/schema/schema.h"
 #include "models/model.h"
+#include "task/codes.h"
 #include "task/prompt.h"
 
 namespace slip {
@@ -23,7 +24,8 @@ bool is_action_form(const ModelConfig& config, std::string_view name);
 /// Thread-safe.
 class Forms {
  public:
-  Forms(Model& model, const TaskOptions& task) : model_(&model), task_(&task) {}
+  Forms(Model& model, const TaskOptions& task, CodebookPtr codebook)
+      : model_(&model), task_(&task), codebook_(std::move(codebook)) {}
   /// "model", a built-in's name or a schema file's. kBadInput for an unknown name or a schema that this tokenizer cannot meet. A model
   /// of actions has its own form under the names model, openvla-action and minivla-action, with as many dimensions as the statistics
   /// of `unnorm_key`.
@@ -44,6 +46,7 @@ class Forms {
 
   Model* model_;
   const TaskOptions* task_;
+  CodebookPtr codebook_;  // of a model that answers in codes: forms that hold a run of them get it
   std::mutex mutex_;
   Known named_, documents_;
   uint64_t uses_ = 0;

@@ -27,7 +27,7 @@ Result<Prompt> plain_prompt(Model& model, std::string_view text) {
 Status Answering::wanted(int64_t done, std::string_view what) const { return request_.context.cancel.check("encode", done, what); }
 
 Result<std::string> Answering::user_text() const {
-  const PromptText text = prompt_text(engine_.task().prompt, *request_.ego, engine_.task().form);
+  const PromptText text = prompt_text(engine_.task(), *request_.ego);
   std::string history;  // the row of a model that takes the ego history as one
   if (const auto& h = model_.config().history) {
     SLIP_TRY(const Tokenizer* tokenizer, model_.need_tokenizer());

@@ -19,9 +19,10 @@ namespace {
 constexpr size_t kMostMeasured = 256;
 constexpr int32_t kHeadBlockRows = 1024;  // blocks of all strands of a pass together
 
-/// The bins of a form's first field that has any.
+/// The bins of a form's first field that has any. Codes are no bins: neighbours in number are none on the road, and in two vocabularies they
+/// are spelled alike.
 const BinsMeaning* bins_of(const CompiledForm* form) {
-  if (!form) return nullptr;
+  if (!form || form->codebook) return nullptr;
   for (const FieldMeaning& m : form->meanings)
     if (const auto* bins = std::get_if<BinsMeaning>(&m)) return bins;
   return nullptr;

@@ -20,6 +20,12 @@ namespace {
 
 constexpr size_t kPoints = 20, kThree = 12;  // 5 s and 3 s at 4 Hz
 
+/// What is measured of a plan; nothing of one that ends before. A path of codes goes on to 6.4 s.
+std::optional<Trajectory> first_5s(const Trajectory& t) {
+  if (t.points.size() < kPoints) return std::nullopt;
+  return Trajectory{t.rate_hz, {t.points.begin(), t.points.begin() + kPoints}};
+}
+
 double mean_distance(std::span<const Waypoint> a, std::span<const Waypoint> b, size_t n) {
   double sum = 0;
   for (size_t i = 0; i < n; ++i) sum += distance_m(a[i], b[i]);
@@ -202,7 +208,7 @@ Result<RecordMeasures> measure_record(const sim::Labels& labels, const Answer& a
   measure_labels(answer, labels, out);
   SLIP_TRY_(measure_texts(answer, labels, tokenizer, out));
   size_t field = 0;
-  if (const BinsMeaning* bins = bins_of(answer, &field)) {
+  if (const BinsMeaning* bins = answer.form->codebook ? nullptr : bins_of(answer, &field)) {
     const auto* said = field < answer.values.size() ? std::get_if<std::vector<double>>(&answer.values[field]) : nullptr;
     std::vector<double> truth = action_of(labels, bins->count);
     for (double& a : truth) a = std::clamp(a, bins->low, bins->high);
@@ -216,11 +222,11 @@ Result<RecordMeasures> measure_record(const sim::Labels& labels, const Answer& a
       out.set("action_bins_right", static_cast<double>(right) / static_cast<double>(truth.size()));
   } else {
     // An answer without a plan counts as standing still: leaving it out would reward not answering.
-    const bool plan = answer.plan.fitted && answer.plan.fitted->points.size() == kPoints;
     std::vector<std::vector<Waypoint>> rollouts;
     for (const Trajectory& t : answer.plan.fitted_rollouts)
-      if (t.points.size() == kPoints) rollouts.push_back(t.points);
-    measure_plan(labels, plan ? *answer.plan.fitted : stay(), rollouts, rate_scene(labels), out);
+      if (const auto five = first_5s(t)) rollouts.push_back(five->points);
+    const auto plan = answer.plan.fitted ? first_5s(*answer.plan.fitted) : std::nullopt;
+    measure_plan(labels, plan.value_or(stay()), rollouts, rate_scene(labels), out);
     if ((labels.unknown & sim::kUnknownFuture) == 0) measure_fits(labels, answer, truth_points(labels), out);
   }
   measure_counts(answer, out);

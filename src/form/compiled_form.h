@@ -2,12 +2,14 @@
 // A form for one vocabulary: its tokens, and what its fields' tokens mean.
 #pragma once
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "form/form.h"
+#include "plan/codebook.h"
 #include "text/tokenizer.h"
 
 namespace slip {
@@ -73,6 +75,8 @@ struct CompiledForm {
   Form form;
   std::vector<FieldMeaning> meanings;
   std::optional<TokenId> null_token;
+  std::shared_ptr<const TrajectoryCodebook> codebook =
+      {};  // what the integers of section `trajectory` stand for, where they are codes
 };
 
 }  // namespace slip

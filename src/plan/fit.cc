@@ -275,14 +275,20 @@ Result<Trajectory> FitMap::apply(std::span<const Waypoint> waypoints, Waypoint v
 }
 
 Result<RolloutFit> average_rollouts(const FitMap& map, std::span<const std::vector<Waypoint>> rollouts, Waypoint v0_mps) {
-  if (rollouts.empty()) return bad_input("rollouts: expected at least one, got none");
-  const auto points = static_cast<size_t>(map.spec().points);
-  RolloutFit out{{map.spec().rate_hz, std::vector<Waypoint>(points)}, std::vector<double>(points, 0.0)};
   std::vector<Trajectory> fits;
   for (const auto& r : rollouts) {
     SLIP_TRY(Trajectory t, map.apply(r, v0_mps));
     fits.push_back(std::move(t));
   }
+  return average_of(fits);
+}
+
+Result<RolloutFit> average_of(std::span<const Trajectory> fits) {
+  if (fits.empty()) return bad_input("rollouts: expected at least one, got none");
+  const size_t points = fits.front().points.size();
+  for (const Trajectory& t : fits)
+    if (t.points.size() != points) return bad_input("rollouts: expected {} points in each, got {}", points, t.points.size());
+  RolloutFit out{{fits.front().rate_hz, std::vector<Waypoint>(points)}, std::vector<double>(points, 0.0)};
   const auto count = static_cast<double>(fits.size());
   for (size_t k = 0; k < points; ++k) {
     for (const Trajectory& t : fits)

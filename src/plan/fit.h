@@ -67,6 +67,8 @@ struct RolloutFit {
   Trajectory mean;
   std::vector<double> spread_m;  // per point: root mean square distance of the rollouts from the mean
 };
+/// Of what is fitted already. kBadInput where there is none and where their points differ in number.
+Result<RolloutFit> average_of(std::span<const Trajectory> each);
 Result<RolloutFit> average_rollouts(const FitMap& map, std::span<const std::vector<Waypoint>> rollouts, Waypoint v0_mps = {});
 
 }  // namespace slip

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/json/shown.h"
 #include "task/action.h"
 
 namespace slip {
@@ -19,6 +20,7 @@ constexpr std::string_view kBehaviours =
     "name the behaviour: longitudinal (keep speed, speed up, slow down, come to stop) and lateral (go straight, "
     "lane follow, turn left, turn right, change left, change right).\n";
 constexpr std::string_view kWaypoints = "give five waypoints in metres, one per second, x forward and y to the left.\n";
+constexpr std::string_view kCodes = "give the path of the next seconds in codes, one piece of it behind the other.\n";
 constexpr std::string_view kInput = "Input:\n- front left, front and front right camera: ";
 
 constexpr std::string_view kWodTasks =
@@ -33,12 +35,12 @@ constexpr std::string_view kCotTasks =
     "Task 4: name traffic light, traffic sign and further rules, then sum up rules, surroundings and other road users, and say "
     "what the car does and why.\n";
 
-std::string tasks(TaskForm form) {
+std::string tasks(TaskForm form, bool codes) {
   if (form == TaskForm::kAction)
     return fmt::format("{}Task: give the mean acceleration in each of the next half seconds, in m/s².\n{}", kRole, kInput);
   const bool wod = form == TaskForm::kWodE2e;
   return fmt::format("{}{}Task {}: {}Task {}: {}{}", kRole, wod ? kWodTasks : kCotTasks, wod ? 3 : 5, kBehaviours, wod ? 4 : 6,
-                     kWaypoints, kInput);
+                     codes ? kCodes : kWaypoints, kInput);
 }
 
 // -0.04 rounds to "-0.0" with one decimal: a sign without a meaning, and one more spelling for a model to learn.
@@ -140,6 +142,29 @@ Status read_budgets(const json::object& slipstream, std::string_view where, Driv
   return {};
 }
 
+Status read_codes(const json::object& slipstream, std::string_view where, TaskOptions& out) {
+  if (!slipstream.contains("codes")) return {};
+  if (out.form != TaskForm::kDriveCot)
+    return unsupported("{}: codes: expected form drive-cot beside them, got {}", where, words(out.form));
+  SLIP_TRY(const json::object* o, get_object(slipstream, "codes", where));
+  const std::string at = fmt::format("{}.codes", where);
+  static constexpr std::array<std::string_view, 4> kKeys = {"count", "values", "tokens", "book"};
+  for (const auto& member : *o)
+    if (std::find(kKeys.begin(), kKeys.end(), std::string_view(member.key())) == kKeys.end())
+      return bad_input("{}: expected count, values, tokens or book, got {}", at, std::string_view(member.key()));
+  for (const char* needed : {"count", "values"}) SLIP_TRY_(get_int(*o, needed, at));
+  SLIP_TRY(out.drive_cot.codes, bounded(*o, "count", 0, 64, at));
+  SLIP_TRY(out.drive_cot.code_values, bounded(*o, "values", 0, 65536, at));
+  if (out.drive_cot.code_values < 2) return bad_input("{}: values: expected 2 to 65536, got {}", at, out.drive_cot.code_values);
+  SLIP_TRY(out.drive_cot.code_tokens, string_or(*o, "tokens", out.drive_cot.code_tokens, at));
+  SLIP_TRY(out.codebook, string_or(*o, "book", out.codebook, at));
+  // What a folder names lies in it.
+  if (out.codebook.empty() || out.codebook.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos ||
+      out.codebook.front() == '.')
+    return bad_input("{}: book: expected the name of a file in the model's folder, got {}", at, shown(out.codebook));
+  return {};
+}
+
 Status read_action(const json::object& slipstream, std::string_view where, ActionOptions& out) {
   if (!slipstream.contains("action")) return {};
   SLIP_TRY(const json::object* o, get_object(slipstream, "action", where));
@@ -183,14 +208,20 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   SLIP_TRY(out.cameras, bool_or(o, "cameras", out.cameras, where));
   SLIP_TRY_(read_budgets(o, where, out.drive_cot));
   SLIP_TRY(out.drive_cot.reasoning, bool_or(o, "reasoning", true, where));
+  SLIP_TRY_(read_codes(o, where, out));
   SLIP_TRY_(read_action(o, where, out.action));
   out.drive_cot.block_size = out.block_size;
   return out;
 }
 
-PromptText prompt_text(PromptStyle style, const EgoInput& ego, TaskForm form) {
+PromptText prompt_text(const TaskOptions& task, const EgoInput& ego) {
+  return prompt_text(task.prompt, ego, task.form, task.form == TaskForm::kDriveCot && task.drive_cot.codes > 0);
+}
+
+PromptText prompt_text(PromptStyle style, const EgoInput& ego, TaskForm form, bool codes) {
   if (style == PromptStyle::kCompact) return {"", fmt::format("{}\n{}", words(ego.intent), compact_history(ego))};
-  return {tasks(form), fmt::format("\n- navigation command: {}\n- ego states:\n{}Output:", words(ego.intent), full_history(ego))};
+  return {tasks(form, codes),
+          fmt::format("\n- navigation command: {}\n- ego states:\n{}Output:", words(ego.intent), full_history(ego))};
 }
 
 }  // namespace slip

@@ -64,6 +64,7 @@ struct ActionOptions {
 /// How a model folder was trained for the task: object "slipstream" of its config.json,
 /// {"form": "wod-e2e", "law": "chain", "prompt": "full|compact", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}
 /// {"form": "drive-cot", "law": "graph", "prompt": "full|compact", "budgets": {"condition": 16, ...}, "block_size": 32, "reasoning": true}
+///   with "codes": {"count": 6, "values": 512, "tokens": "code", "book": "codebook.json"} a trajectory of so many codes (task/codes.h)
 /// {"form": "action", "prompt": "compact", "cameras": false, "action": {"dimensions": 7, "bins": 256, "tokens": "action",
 ///                                                                      "descending": true, "low": -6, "high": 6}}
 /// Without cameras (any form) a record's pictures are not shown to the model. `budgets` names fields of DriveCotOptions without
@@ -88,6 +89,7 @@ struct TaskOptions {
                             .regulation_budget = 12,
                             .summary_budget = 24,
                             .ego_behavior_budget = 20};
+  std::string codebook = "codebook.json";  // a file of the model's folder; of forms with codes
 };
 /// The defaults where config.json has no such object; kBadInput names the key that is wrong.
 Result<TaskOptions> task_options(const json::object& config, std::string_view where);
@@ -96,6 +98,8 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view wh
 struct PromptText {
   std::string before_images, after_images;
 };
-PromptText prompt_text(PromptStyle style, const EgoInput& ego, TaskForm form = TaskForm::kWodE2e);
+PromptText prompt_text(PromptStyle style, const EgoInput& ego, TaskForm form = TaskForm::kWodE2e, bool codes = false);
+/// The one that a model was trained with.
+PromptText prompt_text(const TaskOptions& task, const EgoInput& ego);
 
 }  // namespace slip

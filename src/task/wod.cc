@@ -46,8 +46,10 @@ json::value task_schema(const TaskOptions& options) {
   return wod_e2e_schema(o);
 }
 
-Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens) {
-  return compile_schema(task_schema(options), words(options.form), tokens);
+Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens, const CodebookPtr& codebook) {
+  SLIP_TRY(CompiledForm form, compile_schema(task_schema(options), words(options.form), tokens));
+  lend_codebook(form, codebook, options, *tokens.tokenizer);
+  return form;
 }
 
 std::string_view behaviour_truth(const sim::Labels& labels, std::string_view field) {
@@ -81,8 +83,10 @@ class Truth {
     if (const std::string_view word = behaviour_truth(labels_, name); !word.empty()) return FieldValue(std::string(word));
     if (const auto* bins = std::get_if<BinsMeaning>(&form_.meanings[f]); bins && form_.form.name() == words(TaskForm::kAction))
       return action(*bins);
-    if (section_name(form_.form, field) == "trajectory" && std::holds_alternative<NumberMeaning>(form_.meanings[f]))
-      return number(f);
+    if (section_name(form_.form, field) == "trajectory") {
+      if (std::holds_alternative<NumberMeaning>(form_.meanings[f])) return number(f);
+      if (const auto* bins = std::get_if<BinsMeaning>(&form_.meanings[f]); bins && form_.codebook) return codes(*bins);
+    }
     if (name == "explanation") {
       SLIP_TRY(std::string text, fitting_text(labels_.explanation, ".", 1, form_, f, tokenizer_));
       return FieldValue(std::move(text));
@@ -100,6 +104,11 @@ class Truth {
     const sim::Vec2 p = sim::future_at(labels_, number_ / 2 + 1.0);
     const double largest = std::get<NumberMeaning>(form_.meanings[f]).format.largest();
     return std::clamp(to_step(number_++ % 2 == 0 ? p.x : p.y, step_), -largest, largest);
+  }
+
+  FieldValue codes(const BinsMeaning& bins) const {
+    const std::vector<int32_t> said = form_.codebook->encode(future_poses(labels_), bins.count);
+    return std::vector<double>(said.begin(), said.end());
   }
 
   FieldValue action(const BinsMeaning& bins) const {

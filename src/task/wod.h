@@ -11,17 +11,20 @@
 #include "form/schema/values.h"
 #include "plan/trajectory.h"
 #include "sim/record.h"
+#include "task/codes.h"
 #include "task/prompt.h"
 
 namespace slip {
 
-/// The built-in form that a model was trained for, with its budgets: its schema, and compiled.
+/// The built-in form that a model was trained for, with its budgets: its schema, and compiled. Without its codebook (load_codebook) a form
+/// of codes has neither truth nor plan.
 json::value task_schema(const TaskOptions& options);
-Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens);
+Result<CompiledForm> task_form(const TaskOptions& options, const FormTokens& tokens, const CodebookPtr& codebook = {});
 
 /// Truth of a record in the order of form.fields(). wod-e2e: the twelve objects, the explanation (sentences dropped from its end
 /// until it fits the field's budget), behaviour. drive-cot: sim::cot_labels of the record's scene and frame (clauses dropped from
-/// the end of a text that is too long), behaviour. Both: the expert's positions at 1 .. n s rounded to multiples of `waypoint_step_m`.
+/// the end of a text that is too long), behaviour. Both: the expert's positions at 1 .. n s rounded to multiples of `waypoint_step_m`, or
+/// the codes of the expert's path.
 /// kBadInput for a form with a field that records know nothing of, and for an enumeration beyond its budget.
 Result<std::vector<FieldValue>> truth_values(const sim::Labels& labels, const CompiledForm& form, const Tokenizer& tokenizer,
                                              double waypoint_step_m = 0.01);

@@ -13,6 +13,7 @@
 #include "models/draft/commit_sampler.h"
 #include "models/draft/dflash.h"
 #include "models/draft/flow_head.h"
+#include "task/codes_folder_testing.h"
 #include "train/heads/commit_network.h"
 #include "train/heads/dflash_network.h"
 #include "train/heads/flow_network.h"
@@ -356,6 +357,36 @@ TEST_F(Kinds, WhatDoesNotFitIsRefusedInWords) {
   EXPECT_NE(parsed.error().message.find("\"commit-sampler\""), std::string::npos) << "the kinds are listed";
 }
 
+TEST(CodesOfTrajectories, ACheckpointTakesTheCodebookAlong) {
+  const test::CodesFolder folder;
+  const test::TemporaryFolder out;
+  json::value config = must(read_json(folder.path / "config.json"));
+  config.at("slipstream").as_object()["cameras"] = false;  // quicker
+  folder.write("config.json", config);
+  const std::string model = (folder.path / "config.json").string();
+  const json::object root{{"kind", "graph"},
+                          {"model", model},
+                          {"init", folder.path.string()},
+                          {"tokenizer", folder.path.string()},
+                          {"data", json::object{{"kind", "simulated"}, {"first_seed", 7}, {"count", 10}, {"model", model}}},
+                          {"objective", json::object{{"draft_share", 0}}},
+                          {"steps", 1},
+                          {"batch", 1},
+                          {"threads", 1},
+                          {"optimizer", json::object{{"lr", 0.001}}},
+                          {"out", out.path.string()}};
+  const TrainConfig c = must(TrainConfig::parse(root, "test"));
+  const auto source = must(make_source(c.data, c.tokenizer));
+  const TrainReport done = must(train(c, *source, {.quiet = true}));
+  EXPECT_EQ(must(read_file(done.checkpoint / "codebook.json")), must(read_file(folder.path / "codebook.json")));
+  const json::value written = must(read_json(done.checkpoint / "config.json"));
+  EXPECT_TRUE(must(load_codebook(must(task_options(written.as_object(), "c")), done.checkpoint)));
+  fs::remove(folder.path / "codebook.json");
+  const auto without = make_source(c.data, c.tokenizer);
+  ASSERT_FALSE(without);
+  EXPECT_NE(without.error().message.find("expected the codebook codebook.json"), std::string::npos) << without.error().message;
+}
+
 TEST(SmokeConfigurations, EveryKindHasOneOfTwentySteps) {
   const fs::path before = fs::current_path();
   fs::current_path(SLIP_SOURCE_DIR);  // where their paths start
@@ -364,6 +395,11 @@ TEST(SmokeConfigurations, EveryKindHasOneOfTwentySteps) {
     const Result<TrainConfig> c = TrainConfig::load(fs::path("configs/smoke") / (std::string(kind) + ".json"));
     ASSERT_TRUE(c) << c.error().message;
     EXPECT_EQ(word_of(c->objective), kind);
+    EXPECT_EQ(c->steps, 20);
+  }
+  for (const char* another : {"codes"}) {
+    const Result<TrainConfig> c = TrainConfig::load(fs::path("configs/smoke") / (std::string(another) + ".json"));
+    ASSERT_TRUE(c) << c.error().message;
     EXPECT_EQ(c->steps, 20);
   }
   fs::current_path(before);

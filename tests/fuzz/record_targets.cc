@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Record sets (a shard, the index of a folder) and the ego file of a request.
+// Record sets (a shard, the index of a folder), the ego file of a request, and codebooks of trajectories.
+#include <cmath>
 #include <cstring>
 
 #include "fuzz/targets.h"
+#include "plan/codebook.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
@@ -111,6 +113,26 @@ std::vector<std::string> seeds_ego() {
   std::string history;
   for (int i = 0; i < 16; ++i) history += fmt::format("{}[{},{},0,8.5,0,-0.25,1e-3]", i == 0 ? "" : ",", (i - 15) * 0.25, i * 2);
   return {R"({"intent":"GO_LEFT","history":[)" + history + "]}"};
+}
+
+void run_codebook(Bytes bytes) {
+  put("codebook.json", text_of(bytes));
+  const auto book = TrajectoryCodebook::load(scratch() / "codebook.json");
+  if (!book) return require_refusal(book.error());
+  const std::vector<int32_t> codes{0, (*book)->codes() - 1, (*book)->codes() / 2};
+  const std::vector<Pose> path = (*book)->decode(codes);
+  require(path.size() == 3 * static_cast<size_t>((*book)->steps()), "a code has its steps");
+  for (const Pose& p : path) require(std::isfinite(p.x) && std::isfinite(p.y) && std::isfinite(p.yaw_rad), "a path is finite");
+  const std::vector<int32_t> said = (*book)->encode(path, 3);
+  for (const int32_t c : said) require(c >= 0 && c < (*book)->codes(), "a code is of the book");
+  const auto again = TrajectoryCodebook::parse((*book)->to_json(), "again");
+  require(again && json::serialize(again->to_json()) == json::serialize((*book)->to_json()),
+          "what was read can be written and read again");
+}
+
+std::vector<std::string> seeds_codebook() {
+  return {R"({"format":"slipstream-codebook","step_s":0.1,"steps":2,"codes":[[1,0,0,2,0,0],[0.5,0,0.1,1.25,0.5,-3.1416],)"
+          R"([0,0,0,0,0,0]]})"};
 }
 
 }  // namespace slip::fuzz

@@ -46,6 +46,7 @@ SLIP_FUZZ_TARGET(event)
 SLIP_FUZZ_TARGET(shard)
 SLIP_FUZZ_TARGET(record_index)
 SLIP_FUZZ_TARGET(ego)
+SLIP_FUZZ_TARGET(codebook)
 // import_targets.cc
 SLIP_FUZZ_TARGET(tfrecord)
 SLIP_FUZZ_TARGET(mcap)
@@ -64,6 +65,7 @@ inline constexpr Target kTargets[] = {
     SLIP_FUZZ_TARGET(adapter, kJson),
     SLIP_FUZZ_TARGET(answer, kJson),
     SLIP_FUZZ_TARGET(chat, kBytes),
+    SLIP_FUZZ_TARGET(codebook, kJson),
     SLIP_FUZZ_TARGET(completion, kJson),
     SLIP_FUZZ_TARGET(config, kJson),
     SLIP_FUZZ_TARGET(conversation, kBytes),

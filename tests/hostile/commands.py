@@ -148,6 +148,7 @@ COMMANDS = [
     Command("drive baselines", "drive -q --baselines stay,expert --family cut_in --count 2 --out d.jsonl --csv d.csv", ("d.jsonl", "d.csv")),
     Command("simulate", "simulate -q --seed 5 --count 24 --out made --threads 2", ("made",)),
     Command("simulate picture", "simulate -q --seed 5 --picture s.png", ("s.png",)),
+    Command("codebook", "codebook -q --records {i}/set --codes 8 --out b.json", ("b.json",)),
     Command("quantize", "quantize -q {m}/demo --type int8 --out q --records 2", ("q",), free=True),
     Command("synthesize", "synthesize -q --like qwen2.5-0.5b --layers 1 --out syn", ("syn",), heavy=True, free=True),
     Command("synthesize tiny", "synthesize -q --like qwen2.5-vl-3b --tiny --out syn", ("syn",)),

@@ -8,6 +8,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,9 +43,15 @@ struct DriveCotOptions {
   int32_t waypoints = 5;           // one per second
   int32_t block_size = 32;         // value positions per block
   bool reasoning = true;           // false: the paper's baseline, meta-actions and trajectory alone
+  int32_t codes = 0;               // above 0: in place of waypoints so many codes, each one of ...
+  int32_t code_values = 0;         // ... so many tokens: <|code_0|>, <|code_1|>, ..
+  std::string code_tokens = "code";
 };
+/// The token that stands for a code, as the vocabulary spells it.
+std::string code_token(const DriveCotOptions& options, int32_t code);
 
-/// Lines `label: content`: fields lighting .. ego_behavior, meta_action.longitudinal and .lateral, trajectory.0.0 .. trajectory.4.1.
+/// Lines `label: content`: fields lighting .. ego_behavior, meta_action.longitudinal and .lateral, trajectory.0.0 .. trajectory.4.1
+/// (or one field `trajectory` of codes).
 json::value drive_cot_schema(const DriveCotOptions& options = {});
 Result<CompiledForm> drive_cot_form(const FormTokens& tokens, const DriveCotOptions& options = {});
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // FastDriveCoT's template [FastDriveCoT, section 3]: ten fields that depend on the images alone, lanes and
 // objects in two stages, summaries, the ego's behaviour; then meta-actions and the trajectory. Differs from the paper: its
-// trajectory is six codebook tokens or a flow head, here five waypoints as wod-e2e writes them, their numbers side by side; the
-// words of the meta-actions are wod-e2e's. Field names, order and words are data of a trained checkpoint.
+// trajectory is six codebook tokens or a flow head, here five waypoints as wod-e2e writes them, their numbers side by side, or, where a
+// model has a codebook, its codes one after another; the words of the meta-actions are wod-e2e's. Field names, order and words are data of a trained checkpoint.
 #include "form/builtin/builtin.h"
 
 namespace slip {
@@ -76,7 +76,20 @@ json::object meta_action(json::array parents) {
              json::object{{"enum", {"go straight", "lane follow", "turn left", "turn right", "change left", "change right"}}}}}}};
 }
 
+/// One field: a code goes on from where the ones before it end.
+json::object codes(const DriveCotOptions& options) {
+  const json::object range{
+      {"first", code_token(options, 0)}, {"last", code_token(options, options.code_values - 1)}, {"count", options.code_values}};
+  return {{"type", "array"},
+          {"x-section", "trajectory"},
+          {"x-parents", {"meta_action"}},
+          {"items", json::object{{"type", "integer"}, {"x-bins", range}}},
+          {"minItems", options.codes},
+          {"maxItems", options.codes}};
+}
+
 json::object trajectory(const DriveCotOptions& options) {
+  if (options.codes > 0) return codes(options);
   const json::object number{{"type", "number"}, {"x-format", " +000.00"}};
   const json::object point{{"type", "array"}, {"items", number},    {"minItems", 2},
                            {"maxItems", 2},   {"x-separator", ","}, {"x-independent", true}};
@@ -85,6 +98,8 @@ json::object trajectory(const DriveCotOptions& options) {
 }
 
 }  // namespace
+
+std::string code_token(const DriveCotOptions& options, int32_t code) { return fmt::format("<|{}_{}|>", options.code_tokens, code); }
 
 json::value drive_cot_schema(const DriveCotOptions& options) {
   json::object properties;

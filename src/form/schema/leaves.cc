@@ -23,7 +23,8 @@ Status SchemaReader::field(FieldSpec spec, const Inherited& at) {
   spec.after = at.after;
   spec.field_before = at.before_array.value_or(index - 1);
   spec.on_line = on_line(at);
-  spec.space = spec.space || (spec.on_line && !std::holds_alternative<NumberFormat>(spec.kind));
+  const bool own = std::holds_alternative<NumberFormat>(spec.kind) || std::holds_alternative<BinsSpec>(spec.kind);
+  spec.space = spec.space || (spec.on_line && !own);
   SLIP_TRY_(instance(at, spec));
   if (std::holds_alternative<TextSpec>(spec.kind)) rules_ += std::max(spec.instances, 1) + (spec.space ? kSpaceRules : 0);
   positions_ += spec.budget > 0 ? spec.budget : longest_value(spec);
@@ -210,8 +211,9 @@ Status SchemaReader::number(const json::object& o, const Inherited& at) {
 Status SchemaReader::bins(const json::object& o, const Inherited& at, int64_t count) {
   const json::object& leaf = count > 0 ? o.at("items").get_object() : o;
   SLIP_TRY_(only_keys(leaf, at, {"type", "x-bins"}));
-  if (out_.layout != Layout::kTokens)
-    return unsupported("{}: expected x-bins in a layout of tokens, since the ids of bins need not be text, got another", where(at));
+  if (json_text())
+    return unsupported("{}: expected x-bins in a layout of tokens or lines, since the ids of bins need not be text, got another",
+                       where(at));
   SLIP_TRY(const std::string type, get_string(leaf, "type", where(at)));
   if (type != "integer" && type != "number")
     return bad_input("{}: expected type integer or number beside x-bins, got '{}'", where(at), shown(type));
@@ -233,7 +235,10 @@ Status SchemaReader::bins(const json::object& o, const Inherited& at, int64_t co
     if (!(spec.low < spec.high) || !std::isfinite(spec.high - spec.low))
       return bad_input("{}: expected low below high, got {} and {}", where(inside), spec.low, spec.high);
   }
-  return field({.kind = std::move(spec)}, at);
+  open(at, false);
+  SLIP_TRY_(field({.kind = std::move(spec)}, at));
+  close(at, false);
+  return {};
 }
 
 }  // namespace slip

@@ -82,14 +82,19 @@ class Compiler {
     return probe;
   }
 
-  static std::string value(const FieldSpec& f, int number) {
+  std::string value(const FieldSpec& f, int number) const {
     const auto n = static_cast<size_t>(number);
     if (const auto* choice = std::get_if<ChoiceSpec>(&f.kind)) return choice->words[n % choice->words.size()];
     if (std::holds_alternative<TextSpec>(f.kind)) {
       const size_t text = n % (std::size(kProbeTexts) + (f.placeholder.empty() ? 0 : 1));
       return text < std::size(kProbeTexts) ? std::string(kProbeTexts[text]) : f.placeholder;
     }
-    if (std::holds_alternative<BinsSpec>(f.kind)) return {};
+    if (const auto* bins = std::get_if<BinsSpec>(&f.kind)) {  // in a layout of tokens nothing merges with them
+      std::string s;
+      for (int32_t i = 0; text_.layout != Layout::kTokens && i < std::max(bins->count, 1); ++i)
+        s += (number + i) % 2 == 0 ? bins->first : bins->last;
+      return s;
+    }
     std::string s = std::get<NumberFormat>(f.kind).render(number % 2 == 0 ? 0.0 : -0.0);
     size_t place = 0;
     for (char& c : s)
@@ -107,12 +112,12 @@ class Compiler {
     probe.ids.assign(text_.pieces.size(), {});
     size_t at = 0, piece = 0;
     for (const TokenId id : ids) {
-      const std::string_view bytes =
-          tokens_.null_token && id == *tokens_.null_token ? tokens_.tokenizer->token_text(id) : tokens_.tokenizer->token_bytes(id);
+      while (piece + 1 < probe.ranges.size() && at >= probe.ranges[piece].second) ++piece;
+      const bool by_name = (tokens_.null_token && id == *tokens_.null_token) || is_bins(piece);
+      const std::string_view bytes = by_name ? tokens_.tokenizer->token_text(id) : tokens_.tokenizer->token_bytes(id);
       if (probe.text.compare(at, bytes.size(), bytes) != 0 || bytes.empty())
         return bad_input("form {}: expected a tokenizer that spells \"{}\" as it is, got another spelling", name_,
                          probe.text.substr(at, 24));
-      while (at >= probe.ranges[piece].second) ++piece;
       for (size_t p = piece; p < probe.ranges.size() && probe.ranges[p].second < at + bytes.size(); ++p) {
         const int32_t left = text_.pieces[p].field, right = text_.pieces[p + 1].field;
         if (left >= 0 || right >= 0)
@@ -126,6 +131,11 @@ class Compiler {
     if (at != probe.text.size())
       return bad_input("form {}: expected a tokenizer that spells \"{}\", got nothing for it", name_, probe.text.substr(at, 24));
     return {};
+  }
+
+  bool is_bins(size_t piece) const {
+    const int32_t f = text_.pieces[piece].field;
+    return f >= 0 && std::holds_alternative<BinsSpec>(text_.fields[static_cast<size_t>(f)].kind);
   }
 
   /// In a layout of tokens every piece stands by itself: specials are borders that nothing merges across.
@@ -142,6 +152,10 @@ class Compiler {
   /// Numbers a character at a time, so that any digit may stand at any place.
   Status spell_apart(Probe& probe) const {
     for (size_t p = 0; p < text_.pieces.size(); ++p) {
+      if (is_bins(p)) {
+        probe.ids.emplace_back();
+        continue;
+      }
       const auto [begin, end] = probe.ranges[p];
       std::string_view text = std::string_view(probe.text).substr(begin, end - begin);
       const FieldSpec* f = text_.pieces[p].field < 0 ? nullptr : &text_.fields[static_cast<size_t>(text_.pieces[p].field)];
@@ -377,7 +391,13 @@ class Compiler {
                        shown(range.last), m.size());
     f.budget = std::max(range.count, 1);
     std::vector<TokenId> ids;
-    for (int32_t id = m.first.value; id <= m.last.value; ++id) ids.push_back({id});
+    for (int32_t id = m.first.value; id <= m.last.value; ++id) {
+      // Text around a word of the vocabulary could merge with it.
+      if (text_.layout != Layout::kTokens && !tokens_.tokenizer->is_added({id}))
+        return bad_input("{}: expected ids of added tokens from \"{}\" to \"{}\" in a layout of lines, got \"{}\"", where(spec),
+                         shown(range.first), shown(range.last), shown(tokens_.tokenizer->token_text({id})));
+      ids.push_back({id});
+    }
     f.rules = TokenRules::only(std::move(ids));
     return FieldMeaning(m);
   }

@@ -23,7 +23,8 @@
 // underscores and dots. A field's last fixed token is the colon, its content begins with the space (which is no part of the value)
 // and is never empty; END is the line break. Text may hold quotes and backslashes. x-content is not needed around arrays.
 // x-layout "tokens": values between vocabulary entries, x-before and x-after on any node: ["<|cot_start|>"], as the vocabulary spells
-// them; x-space: true lets a content begin with a space. Instead of numbers, ids of a range, alone or as an array = one field:
+// them; x-space: true lets a content begin with a space. Instead of numbers, ids of a range, alone or as an array = one field (on a line
+// too, directly behind the colon, where they are added tokens, which no text merges with):
 //   {"type": "integer", "x-bins": {"first": "<i0>", "last": "<i767>", "count": 768}}      the value is the id's place, descending: true
 //   {"type": "number", "x-bins": {..., "low": -1, "high": 1}}                             the middle of the bin (BinsMeaning)
 // Two stages: x-instances: 4 makes a text field an enumeration of at most four things with x-instance-separator (default ";", one

@@ -150,15 +150,22 @@ Result<FieldValue> parse_json_field(const CompiledForm& f, size_t field, const J
 }  // namespace
 
 json::value json_of(const FieldValue& value) {
+  const auto number = [](double v) {
+    constexpr double kExact = 9007199254740992;  // 2^53: up to there doubles hold every integer
+    const bool whole = v == std::trunc(v) && std::abs(v) <= kExact && !(v == 0 && std::signbit(v));
+    return whole ? json::value(static_cast<int64_t>(v)) : json::value(v);
+  };
   return std::visit(
-      [](const auto& v) -> json::value {
+      [&number](const auto& v) -> json::value {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, NoValue>) {
           return nullptr;
         } else if constexpr (std::is_same_v<T, double>) {
-          constexpr double kExact = 9007199254740992;  // 2^53: up to there doubles hold every integer
-          const bool whole = v == std::trunc(v) && std::abs(v) <= kExact && !(v == 0 && std::signbit(v));
-          return whole ? json::value(static_cast<int64_t>(v)) : json::value(v);
+          return number(v);
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          json::array out;
+          for (const double x : v) out.push_back(number(x));
+          return out;
         } else {
           return json::value_from(v);
         }

@@ -12,7 +12,7 @@
 // A model whose config says "form": "action" gets other samples: action_source.h.
 // A model whose config says "law": "graph" (task/prompt.h) gets the answer as contents of the form's fields, for the graph objective.
 // `model` is the model's config.json: its "slipstream" object gives prompt style and budgets; preprocessor_config.json stands
-// beside it. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
+// beside it, and the codebook of a model that answers in codes beside the tokenizer, whose tokens they are. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
 // canonical tokens and <|im_end|>, which belongs to the last block and is always masked (Fast-dDrive's always_mask_im_end).
 #include <algorithm>
 #include <cmath>
@@ -61,7 +61,8 @@ Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::st
 
 Status make_missing_tokenizer(const json::object& data, const std::string& folder, const Setup& s) {
   if (std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json")) return {};
-  TaskTokenizerOptions o{.form = s.task.form, .prompt = s.task.prompt, .waypoint_step_m = s.waypoint_step_m};
+  TaskTokenizerOptions o{
+      .form = s.task.form, .prompt = s.task.prompt, .waypoint_step_m = s.waypoint_step_m, .codes = s.task.drive_cot};
   SLIP_TRY(const int64_t vocab, int_or(data, "tokenizer_vocab", 0, "data"));
   if (vocab == 0) return {};
   SLIP_TRY(const int64_t seed, int_or(data, "tokenizer_seed", 0, "data"));
@@ -109,6 +110,7 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   }
   SLIP_TRY(const int64_t vocab, get_int(*language, "vocab_size", model));
   SLIP_TRY_(make_missing_tokenizer(data, folder, s));
+  SLIP_TRY(const CodebookPtr codebook, load_codebook(s.task, folder));
   SLIP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
   s.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   SLIP_TRY(ChatTemplate chat, ChatTemplate::load(folder));
@@ -117,7 +119,8 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   SLIP_TRY(s.im_end, special(*s.tokenizer, "<|im_end|>", folder));
   SLIP_TRY(s.image_pad, special(*s.tokenizer, "<|image_pad|>", folder));
   SLIP_TRY_(read_grounding(data, s));
-  SLIP_TRY(CompiledForm form, task_form(s.task, {s.tokenizer.get(), s.tokenizer->find("<|NULL|>"), static_cast<int32_t>(vocab)}));
+  SLIP_TRY(CompiledForm form,
+           task_form(s.task, {s.tokenizer.get(), s.tokenizer->find("<|NULL|>"), static_cast<int32_t>(vocab)}, codebook));
   s.form = std::make_unique<CompiledForm>(std::move(form));
   if (s.task.visibility == Visibility::kGraph)
     s.graph = std::make_shared<GraphForm>(s.form->form);
@@ -179,7 +182,7 @@ class SampleMaker {
 
  private:
   ChatMessage message(const sim::Labels& labels) const {
-    const PromptText text = prompt_text(s_.task.prompt, ego_of(labels), s_.task.form);
+    const PromptText text = prompt_text(s_.task, ego_of(labels));
     ChatMessage m{"user", {}};
     if (!text.before_images.empty()) m.content.emplace_back(TextItem{text.before_images});
     for (int c = 0; s_.task.cameras && c < sim::kCameras; ++c) m.content.emplace_back(ImageItem{});

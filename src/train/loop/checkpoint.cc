@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "core/safetensors.h"
+#include "task/prompt.h"
 #include "text/tokenizer.h"
 #include "train/loop/learner.h"
 
@@ -48,6 +49,22 @@ Status copy_tokenizer(const std::string& from, const fs::path& to) {
   return {};
 }
 
+/// The codebook of a model that answers in codes goes where its tokenizer goes.
+Status copy_codebook(const TrainConfig& c, const fs::path& to) {
+  json::object config = c.model;
+  if (config.empty()) {
+    SLIP_TRY(const json::value v, read_json(fs::path(c.target) / "config.json"));
+    if (v.is_object()) config = v.get_object();
+  }
+  SLIP_TRY(const TaskOptions task, task_options(config, "model"));
+  if (task.drive_cot.codes == 0 || c.tokenizer.empty()) return {};
+  const fs::path source = fs::path(c.tokenizer) / task.codebook;
+  std::error_code ec;
+  if (!fs::copy_file(source, to / task.codebook, fs::copy_options::overwrite_existing, ec))
+    return resource_error("{}: expected to copy it to {}, got {}", source.string(), to.string(), ec.message());
+  return {};
+}
+
 // A folder that is removed again unless it was kept: on an error, and when an interrupt ends the process meanwhile.
 class PartialFolder {
  public:
@@ -72,7 +89,10 @@ Status write_parts(const TrainConfig& c, const Learner& learner, const TrainStat
                                                                : s.average;
   if (!learner.writes_a_model()) {
     SLIP_TRY_(learner.publish(to, published));
-    if (c.objective == ObjectiveKind::kLoraAll) SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
+    if (c.objective == ObjectiveKind::kLoraAll) {
+      SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
+      SLIP_TRY_(copy_codebook(c, to));
+    }
   } else if (c.objective == ObjectiveKind::kLora) {
     SLIP_TRY_(save_lora(to / kLoraFolder, table, published, c.lora_rule, c.init, c.store));
   } else {
@@ -81,6 +101,7 @@ Status write_parts(const TrainConfig& c, const Learner& learner, const TrainStat
     SLIP_TRY_(write_file(to / "config.json", pretty(config)));
     SLIP_TRY_(save_weights(to / "model.safetensors", table, published, c.store));
     SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
+    SLIP_TRY_(copy_codebook(c, to));
   }
   const auto n = static_cast<int64_t>(s.values.size());
   std::vector<TensorToWrite> flat;
