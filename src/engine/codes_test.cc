@@ -49,8 +49,9 @@ TEST_F(Codes, EveryExactDecoderGivesTheSameTokens) {
         const Answer a = must(engine->run(other));
         EXPECT_EQ(a.decoded.tokens, ar.decoded.tokens) << decoder;
         EXPECT_EQ(a.plan.fitted->points, ar.plan.fitted->points) << decoder;
-        if (decoder != std::string_view("scaffold-ar"))  // which takes a pass for each token that is drawn, as ar does
+        if (decoder != std::string_view("scaffold-ar")) {  // which takes a pass for each token that is drawn, as ar does
           EXPECT_LT(a.decoded.statistics.forwards, ar.decoded.statistics.forwards) << decoder;
+        }
       }
     }
   }

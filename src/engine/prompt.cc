@@ -12,8 +12,22 @@ namespace {
 
 constexpr std::string_view kImageMark = "<image>";
 
+/// A text that cannot fit is refused before it is split into tokens, which takes seconds for one of megabytes and is others' time too.
+Status check_length(Model& model, std::string_view text) {
+  const Tokenizer* const tokenizer = model.tokenizer();
+  const int32_t most = model.config().max_positions;
+  if (!tokenizer || most <= 0) return {};
+  const size_t least = tokenizer->least_tokens(text);
+  if (least <= static_cast<size_t>(most)) return {};
+  return bad_input(
+      "context: expected at most {} positions, which the model was made for (max_position_embeddings), got {} of the prompt at "
+      "least",
+      most, least);
+}
+
 // Text without a chat template, between what the tokenizer's own template puts around a text (a Llama's BOS), unless it is spelled out.
 Result<Prompt> plain_prompt(Model& model, std::string_view text) {
+  SLIP_TRY_(check_length(model, text));
   SLIP_TRY(std::vector<TokenId> tokens, model.prompt_tokens(text));
   const TemplateIds& around = model.tokenizer()->template_ids();
   if (!std::ranges::equal(std::span(tokens).first(std::min(tokens.size(), around.front.size())), around.front))
@@ -121,6 +135,7 @@ Result<Prompt> Answering::encode() {
     SLIP_TRY(messages, messages_of(turns, grids.size(), videos.size()));
   }
   SLIP_TRY(const std::string rendered, chat->render(messages));
+  SLIP_TRY_(check_length(model_, rendered));
   if (!videos.empty()) {
     SLIP_TRY(const std::vector<TokenId> tokens, model_.prompt_tokens(rendered));
     return build_video_prompt(model_, tokens, grids, videos, VideoPositions::k4, request_.context.cancel);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/clock/operation_clock.h"
+#include "base/pause.h"
 #include "models/adapter.h"
 #include "models/config/openvla.h"
 #include "models/device.h"
@@ -215,7 +216,7 @@ Result<Prompt> Model::build_prompt(std::span<const ChatMessage> messages, std::s
 Result<std::vector<TokenId>> Model::prompt_tokens(std::string_view text) const {
   const OperationScope splitting("text to tokens");
   SLIP_TRY(const Tokenizer* tokenizer, need_tokenizer());
-  SLIP_TRY(std::vector<TokenId> tokens, tokenizer->encode(text));
+  SLIP_TRY(std::vector<TokenId> tokens, tokenizer->encode(text, pause_point));
   // OpenVLA's patches stand behind BOS, which Llama's tokenizer puts in front of every text; Qwen has none.
   const bool starts = config_.vit_tower && !config_.image_token && config_.bos && !config_.decoder.name.starts_with("qwen");
   if (starts && (tokens.empty() || tokens.front() != *config_.bos)) tokens.insert(tokens.begin(), *config_.bos);

@@ -6,6 +6,7 @@
 
 #include "base/interrupt.h"
 #include "server/completing.h"
+#include "server/openai_reply.h"
 #include "server/page.h"
 #include "server/policy_socket.h"
 
@@ -44,6 +45,9 @@ bool is_json(const HttpRequest& head) {
   return type.empty() || type == "application/json" || type.ends_with("+json");
 }
 
+/// Of a text to split: more would keep a worker busy for seconds.
+constexpr size_t kMostText = size_t{4} << 20;
+
 bool is_open(std::string_view path) { return path == "/health" || path == "/livez" || path == "/healthz"; }
 
 }  // namespace
@@ -77,6 +81,12 @@ std::shared_ptr<void> App::take_place(const std::string& key, int32_t most) {
             if (--app.by_key_[key] <= 0) app.by_key_.erase(key);
             --app.under_way_;
           }};
+}
+
+slipstream::Error App::outward(slipstream::Error error) const {
+  if (slipstream::Service* const s = service_)
+    error.message = without_folder(std::move(error.message), s->info().folder, options_.model_name);
+  return error;
 }
 
 HttpReply App::refuse(const Refusal& r) {
@@ -256,17 +266,19 @@ HttpReply App::tokens(const HttpRequest& request, bool back) {
     in.end();
     if (!in.ok()) return refuse(*in.refusal());
     auto text = service_.load()->detokenize(ids);
-    if (!text) return refuse({.message = text.error().message, .param = "tokens"});
+    if (!text) return refuse({.message = outward(text.error()).message, .param = "tokens"});
     out = {{"prompt", *text}, {"content", *text}};
   } else {
     auto text = in.text("prompt");
     if (!text) text = in.text("content");
     if (!text) in.fail("prompt", "expected a text, got none");
+    if (text && text->size() > kMostText)
+      in.fail("prompt", fmt::format("expected at most {} bytes, got {}", kMostText, text->size()));
     in.ignore("content");
     in.end();
     if (!in.ok()) return refuse(*in.refusal());
     auto ids = service_.load()->tokenize(*text);
-    if (!ids) return refuse({.message = ids.error().message, .param = "prompt"});
+    if (!ids) return refuse({.message = outward(ids.error()).message, .param = "prompt"});
     out = {{"tokens", json::value_from(*ids)}, {"count", ids->size()}, {"max_model_len", service_.load()->info().slots}};
   }
   return json_reply(out);
@@ -281,7 +293,7 @@ HttpReply App::forms(const std::string& name) {
     if (name != "model" && !options_.allowed.builtin.contains(name))
       return refuse({.status = 404, .message = "form: expected one of GET /v1/forms, got another", .code = "not_found"});
     auto told = slipstream::explain_form(name, info.folder);
-    if (!told) return refuse({.message = told.error().message, .param = "form"});
+    if (!told) return refuse({.message = outward(told.error()).message, .param = "form"});
     return {200, "application/json", told->json, {}};
   }
   json::array data;

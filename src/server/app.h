@@ -47,6 +47,9 @@ class App final : public Application {
   /// Counts a request of a key until the last owner of what comes back is gone; null where the key has `most` already (0: no limit).
   std::shared_ptr<void> take_place(const std::string& key, int32_t most);
 
+  /// An error as somebody outside is told it.
+  slipstream::Error outward(slipstream::Error error) const;
+
   Metrics& metrics() { return metrics_; }
   slipstream::Service* service() { return service_; }
   const AppOptions& options() const { return options_; }

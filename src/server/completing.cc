@@ -67,7 +67,7 @@ std::optional<Refusal> Completing::check_budget() {
         .code = "model_not_found"};
   auto most = app_.service()->most_tokens(request_.request);
   if (!most) {
-    Refusal r = refusal_of(most.error());
+    Refusal r = refusal_of(app_.outward(most.error()));
     r.param = "response_format";
     return r;
   }
@@ -196,7 +196,7 @@ void Completing::end_stream(const slipstream::Answer& answer, const slipstream::
 void Completing::fail(const slipstream::Error& error, const slipstream::Served& served) {
   const bool late = served.fate == Fate::kLate;
   app_.metrics_.failed(served.fate);
-  const Refusal refusal = refusal_of(error, served);
+  const Refusal refusal = refusal_of(app_.outward(error), served);
   const bool partial = late && request_.partial;
   if (!request_.stream || (!streaming_ && !partial)) {
     if (partial)

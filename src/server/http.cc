@@ -2,7 +2,7 @@
 // See http.h. Coroutines of Boost.Asio on one thread; what other threads say is posted to it.
 #include "server/http.h"
 
-#include <sys/socket.h>
+#include <poll.h>
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -39,6 +39,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kWriteSeconds = 30;
 constexpr std::chrono::milliseconds kLookAround{250};  // how late an idle websocket hears that the server drains
+/// Messages of a websocket that nobody has read yet, and replies that it has not taken: with more of them it is not listened to.
+constexpr int kMostUnread = 4;
+constexpr size_t kMostUntaken = 64;
+constexpr std::chrono::milliseconds kBreath{2};  // between looks at these, and at a client that sends its next request ahead
 
 auto into(error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec); }
 
@@ -82,6 +86,10 @@ class Mailbox {
     const std::lock_guard lock(mutex_);
     shut_ = true;
     mail_.clear();
+  }
+  size_t size() {
+    const std::lock_guard lock(mutex_);
+    return mail_.size();
   }
   std::optional<Mail> get() {
     const std::lock_guard lock(mutex_);
@@ -142,6 +150,7 @@ class Exchanged final : public Exchange {
 
  public:
   Mailbox box;
+  bool watched = true;  // by the reading thread: the connection is there and belongs to this request
 };
 
 class Socketed final : public Socket {
@@ -163,11 +172,16 @@ class Socketed final : public Socket {
   Mailbox box;
 };
 
-/// Has the other side gone? A byte that waits to be read is a further request, not a farewell.
+/// Has the other side gone? Bytes that wait to be read are a further request: they say neither that it has nor that it has not.
 bool is_gone(tcp::socket& socket) {
-  char c = 0;
-  const ssize_t n = ::recv(socket.native_handle(), &c, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  pollfd look{.fd = socket.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/// How a body is framed by anything but its length or plain chunks is not known here, nor where it ends.
+bool has_other_encoding(const HttpRequest& head) {
+  const std::string_view coding = head.field("transfer-encoding");
+  return !coding.empty() && lower(coding) != "chunked";
 }
 
 class Server final : public HttpServer {
@@ -267,6 +281,11 @@ class Server final : public HttpServer {
     HttpRequest request = head_of(parser.get());
     const unsigned version = parser.get().version();
     HttpReply refusal;
+    if (has_other_encoding(request)) {
+      co_await write(stream, application_.error(400, "transfer-encoding: expected chunked or none, got another"), false, version,
+                     request.method == "HEAD");
+      co_return co_await linger(stream);
+    }
     if (!application_.admits(request, refusal)) {
       co_await write(stream, refusal, false, version, request.method == "HEAD");
       co_return co_await linger(stream);
@@ -369,18 +388,27 @@ class Server final : public HttpServer {
     }
     if (!alive) exchange->hang_up().cancel();
     exchange->box.shut();
+    exchange->watched = false;
     error_code ec;
     stream.socket().cancel(ec);  // the watch
     co_return alive;
   }
 
-  /// The token is cancelled as soon as the other side closes. What it sends meanwhile is its next request: then nobody watches any more.
+  /// The token is cancelled as soon as the other side closes. Where it has sent its next request already, whose bytes would wake a watch
+  /// again and again, it is looked at now and then.
   static void watch(tcp::socket& socket, const std::shared_ptr<Exchanged>& exchange) {
     socket.async_wait(tcp::socket::wait_read, [&socket, exchange](error_code ec) {
-      if (ec || !is_gone(socket)) return;
-      exchange->hang_up().cancel();
-      exchange->box.put({Mailbox::Mail::kClose, {}, {}});
+      if (!ec) look(socket, exchange);
     });
+  }
+  static void look(tcp::socket& socket, const std::shared_ptr<Exchanged>& exchange) {
+    if (!exchange->watched) return;
+    if (is_gone(socket)) {
+      exchange->hang_up().cancel();
+      return exchange->box.put({Mailbox::Mail::kClose, {}, {}});
+    }
+    const auto pause = std::make_shared<asio::steady_timer>(socket.get_executor(), kBreath);
+    pause->async_wait([&socket, exchange, pause](error_code) { look(socket, exchange); });
   }
 
   asio::awaitable<bool> write_head(beast::tcp_stream& stream, const HttpReply& r, bool keep, unsigned version) {
@@ -419,13 +447,25 @@ class Server final : public HttpServer {
     const auto ended = std::make_shared<bool>(false);
     const auto writer_done = std::make_shared<asio::steady_timer>(io_, Clock::time_point::max());
     asio::co_spawn(io_, send_mail(ws, socket, ended, writer_done), asio::detached);
+    const auto unread = std::make_shared<std::atomic<int>>(0);
     for (;;) {
+      while (!*ended && (*unread >= kMostUnread || socket->box.size() >= kMostUntaken)) {
+        asio::steady_timer pause(io_, kBreath);
+        co_await pause.async_wait(into(ec));
+      }
       beast::flat_buffer message;
       co_await ws.async_read(message, into(ec));
       if (ec) break;
-      asio::post(*order, [user, binary = ws.got_binary(), text = beast::buffers_to_string(message.data())]() mutable {
-        user->received(std::move(text), binary);
-      });
+      ++*unread;
+      asio::post(*order,
+                 [user, socket, unread, binary = ws.got_binary(), text = beast::buffers_to_string(message.data())]() mutable {
+                   try {
+                     user->received(std::move(text), binary);
+                   } catch (const std::exception& e) {  // as too little memory for what a message holds
+                     socket->close(fmt::format("internal error: {}", e.what()));
+                   }
+                   --*unread;
+                 });
     }
     *ended = true;
     socket->box.put({Mailbox::Mail::kClose, {}, {}});
@@ -456,6 +496,7 @@ class Server final : public HttpServer {
       }
     }
     socket->box.shut();
+    *ended = true;
     done->expires_at(Clock::time_point::min());
   }
 

@@ -11,6 +11,8 @@ namespace slip::server {
 namespace {
 
 constexpr int kMostDepth = 32;
+/// Each takes some fifty times the byte that it may have come as. Arrays of numbers are bytes, and count as one.
+constexpr size_t kMostValues = 1 << 16;
 
 class Unpacker {
  public:
@@ -64,6 +66,7 @@ class Unpacker {
   }
   Result<Packed> one(int depth) {
     if (depth > kMostDepth) return bad_input("msgpack: expected at most {} levels, got more", kMostDepth);
+    if (++values_ > kMostValues) return bad_input("msgpack: expected at most {} values, got more", kMostValues);
     if (!has(1)) return short_of(1);
     const auto b = static_cast<uint8_t>(in_[at_++]);
     if (b < 0x80) return Packed{int64_t{b}};
@@ -133,7 +136,7 @@ class Unpacker {
   }
 
   std::string_view in_;
-  size_t at_ = 0;
+  size_t at_ = 0, values_ = 0;
 };
 
 class Packer {

@@ -52,6 +52,18 @@ TEST(MessagePack, BadBytesAreRefused) {
   EXPECT_FALSE(unpack(std::string("\xd4\x01\x00", 3))) << "an extension";
 }
 
+TEST(MessagePack, ManySmallValuesAreRefusedBeforeTheyTakeMemory) {
+  const auto list_of = [](uint32_t n) {
+    std::string bytes = "\xdd";
+    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(n >> shift));
+    return bytes + std::string(n, '\x01');
+  };
+  EXPECT_TRUE(unpack(list_of(65535)));  // with the list itself 65,536
+  const auto many = unpack(list_of(65536));
+  ASSERT_FALSE(many);
+  EXPECT_EQ(many.error().message, "msgpack: expected at most 65536 values, got more");
+}
+
 TEST(OpenpiArrays, HaveTheirShapesBytes) {
   const Packed a = ndarray_f32({1, 2, 3, 4, 5, 6}, {3, 2});
   const auto back = unpack(pack(a));

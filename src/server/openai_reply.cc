@@ -218,4 +218,12 @@ json::object event_chunk(const ReplyHead& head, const slipstream::Event& e) {
   return out;
 }
 
+std::string without_folder(std::string message, std::string_view folder, std::string_view name) {
+  while (folder.ends_with('/')) folder.remove_suffix(1);
+  if (folder.empty()) return message;
+  for (size_t at = 0; (at = message.find(folder, at)) != std::string::npos; at += name.size())
+    message.replace(at, folder.size(), name);
+  return message;
+}
+
 }  // namespace slip::server

@@ -43,6 +43,9 @@ json::object text_choice(const ReplyHead& head, int32_t index, std::string_view 
 /// A chunk without choices that says which field is complete, or the plan, or that a pass has run.
 json::object event_chunk(const ReplyHead& head, const slipstream::Event& event);
 
+/// A message for who asks from outside: `name` stands where the model's folder did.
+std::string without_folder(std::string message, std::string_view folder, std::string_view name);
+
 /// "length" where a choice's free text ended for want of tokens.
 const char* finish_reason(const slipstream::Answer& answer, size_t choice = 0);
 

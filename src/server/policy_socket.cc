@@ -277,7 +277,7 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     if (frame.superseded) return tell_superseded(frame);
     if (!answer) {
       app_.metrics().failed(served.fate);
-      return tell_error(frame.id, answer.error().message);
+      return tell_error(frame.id, app_.outward(answer.error()).message);
     }
     app_.metrics().answered(*answer, served, 0, "stop");
     socket_->send(pack_actions(*answer, frame.id, served.run_ms, prev_total_ms_), true);

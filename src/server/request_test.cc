@@ -2,6 +2,7 @@
 // Bodies of OpenAI's clients, and those of others: what is read, and what is refused by name.
 #include <gtest/gtest.h>
 
+#include "server/openai_reply.h"
 #include "server/openai_request.h"
 
 namespace slip::server {
@@ -117,6 +118,14 @@ TEST(CompletionBody, IsATextAsItIs) {
   EXPECT_EQ(c.request.prompt, "go on");
   EXPECT_TRUE(c.request.raw_prompt);
   EXPECT_NE(refused(R"({"prompt":[1,2]})", false), "");
+}
+
+TEST(Errors, DoNotSayWhereTheModelLies) {
+  EXPECT_EQ(without_folder("/srv/models/demo/tokenizer.json: expected x, got /srv/models/demo", "/srv/models/demo/", "demo"),
+            "demo/tokenizer.json: expected x, got demo");
+  EXPECT_EQ(without_folder("models/demo: expected x", "models/demo", "models/demo"), "models/demo: expected x")
+      << "comes to an end";
+  EXPECT_EQ(without_folder("expected x", "", "demo"), "expected x");
 }
 
 TEST(Base64, GoesThereAndBack) {

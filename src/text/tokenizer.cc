@@ -58,6 +58,9 @@ std::string text_of_run(std::string_view run) {
 }  // namespace
 
 constexpr int32_t kNoToken = -1;
+constexpr size_t kPiecesBetween = 256;
+/// NFC makes at most so many bytes one: three jamo of nine bytes become a syllable of three.
+constexpr size_t kMostComposed = 3;
 
 struct Tokenizer::Impl {
   struct Entry {
@@ -75,15 +78,17 @@ struct Tokenizer::Impl {
   bool nfc = false, ignore_merges = false, sentencepiece = false, cut_at_blanks = false, strip_blank = true;
   BlankInFront blank = BlankInFront::kNormalizer;
   TemplateIds around;
+  size_t longest = 1;  // bytes of a token
 
   Status build(const TokenizerSpec& spec);
   Status build_symbols(const TokenizerSpec& spec, const IdByText& vocab);
   void build_added(const TokenizerSpec& spec);
   std::string normalize(std::string_view text) const;
   /// `begins`: a text of its own, in front of which a blank may go.
-  Result<std::vector<TokenId>> encode(std::string_view text, bool begins) const;
+  Result<std::vector<TokenId>> encode(std::string_view text, bool begins, Status (*between)()) const;
   /// `first`: the segment is the text's start.
-  Status encode_segment(std::string_view normalized_text, bool begins, bool first, std::vector<TokenId>& out) const;
+  Status encode_segment(std::string_view normalized_text, bool begins, bool first, Status (*between)(),
+                        std::vector<TokenId>& out) const;
   Result<std::vector<std::string_view>> pieces_of(std::string_view segment) const;
   void encode_piece(std::string_view piece, std::vector<int32_t>& symbols) const;
   void characters(std::string_view text, std::vector<int32_t>& symbols) const;
@@ -127,6 +132,7 @@ Status Tokenizer::Impl::build(const TokenizerSpec& spec) {
     splits.push_back(std::move(split));
   }
   build_added(spec);
+  for (const Entry& e : entries) longest = std::max(longest, e.bytes.size());
   return {};
 }
 
@@ -231,7 +237,8 @@ Result<std::vector<std::string_view>> Tokenizer::Impl::pieces_of(std::string_vie
   return pieces;
 }
 
-Status Tokenizer::Impl::encode_segment(std::string_view text, bool begins, bool first, std::vector<TokenId>& out) const {
+Status Tokenizer::Impl::encode_segment(std::string_view text, bool begins, bool first, Status (*between)(),
+                                       std::vector<TokenId>& out) const {
   std::string metaspace;
   if (sentencepiece && blank != BlankInFront::kNormalizer) {
     metaspace = replace_all(text, " ", kBlank);
@@ -241,7 +248,9 @@ Status Tokenizer::Impl::encode_segment(std::string_view text, bool begins, bool 
   }
   SLIP_TRY(const auto pieces, pieces_of(text));
   std::vector<int32_t> symbols;
-  for (const std::string_view piece : pieces) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const std::string_view piece = pieces[i];
+    if (between && i % kPiecesBetween == kPiecesBetween - 1) SLIP_TRY_(between());
     encode_piece(piece, symbols);
     for (const int32_t id : symbols) {
       if (id == kNoToken) return bad_input("text: expected characters of the tokenizer's alphabet, got \"{}\"", piece);
@@ -263,9 +272,27 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   return Tokenizer(std::move(impl));
 }
 
-Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text) const { return impl_->encode(text, true); }
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, Status (*between)()) const {
+  return impl_->encode(text, true, between);
+}
 
-Result<std::vector<TokenId>> Tokenizer::encode_inside(std::string_view text) const { return impl_->encode(text, false); }
+Result<std::vector<TokenId>> Tokenizer::encode_inside(std::string_view text) const { return impl_->encode(text, false, nullptr); }
+
+// Blanks count for nothing: an added token may swallow any number of them.
+size_t Tokenizer::least_tokens(std::string_view text) const {
+  size_t bytes = 0;
+  for (size_t at = 0; at < text.size();) {
+    if (const auto c = static_cast<uint8_t>(text[at]); c < 0x80) {
+      bytes += c > ' ';
+      ++at;
+      continue;
+    }
+    const int n = utf8_length(text, at);
+    if (n == 0) return 0;  // encode() refuses it
+    if (!is_space(next_character(text, at))) bytes += static_cast<size_t>(n);
+  }
+  return bytes / (impl_->longest * (impl_->nfc ? kMostComposed : 1));
+}
 
 std::shared_ptr<const TokenTrie> Tokenizer::trie() const {
   const std::lock_guard lock(impl_->trie_mutex);
@@ -273,7 +300,7 @@ std::shared_ptr<const TokenTrie> Tokenizer::trie() const {
   return impl_->trie;
 }
 
-Result<std::vector<TokenId>> Tokenizer::Impl::encode(std::string_view text, bool begins) const {
+Result<std::vector<TokenId>> Tokenizer::Impl::encode(std::string_view text, bool begins, Status (*between)()) const {
   if (!is_valid_utf8(text)) return bad_input("text: expected UTF-8, got other bytes");
   std::vector<TokenId> out;
   Status status;
@@ -287,7 +314,7 @@ Result<std::vector<TokenId>> Tokenizer::Impl::encode(std::string_view text, bool
       if (inner) {
         out.push_back({inner->id});
       } else if (status) {
-        status = encode_segment(piece, begins, part.data() == text.data() && piece.data() == normal.data(), out);
+        status = encode_segment(piece, begins, part.data() == text.data() && piece.data() == normal.data(), between, out);
       }
     });
   });

@@ -34,7 +34,11 @@ class Tokenizer {
   ~Tokenizer();
 
   /// Text to ids, added tokens recognised in the text as the library does; no template. `text` must be valid UTF-8 (kBadInput).
-  Result<std::vector<TokenId>> encode(std::string_view text) const;
+  /// `between` is asked every few hundred pieces of a long text: its error ends the work.
+  Result<std::vector<TokenId>> encode(std::string_view text, Status (*between)() = nullptr) const;
+  /// So many tokens at least does encode() make of the text, found without splitting it: what cannot fit anywhere is refused by this, however
+  /// long it is.
+  size_t least_tokens(std::string_view text) const;
   /// encode() adds none of these: a chat template spells its own.
   const TemplateIds& template_ids() const;
   /// Ids to text; ill-formed UTF-8 becomes U+FFFD; unknown ids are skipped.

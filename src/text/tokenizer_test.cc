@@ -44,6 +44,40 @@ TEST_P(Kind, EncodesAndDecodesAsTheLibraryDoes) {
   }
 }
 
+TEST_P(Kind, SaysHowManyTokensATextTakesAtLeast) {
+  const Tokenizer t = load();
+  size_t most = 0;
+  for (const json::value& c : fixture(folder() / "cases.json").at("cases").as_array()) {
+    const std::string text = text_in(c.at("text"));
+    EXPECT_LE(t.least_tokens(text), c.at("ids").as_array().size()) << text;
+    most = std::max(most, t.least_tokens(text));
+  }
+  size_t longest = 0;
+  for (int32_t id = 0; id < t.size(); ++id) longest = std::max(longest, t.token_bytes({id}).size());
+  EXPECT_GE(t.least_tokens(std::string(3 * longest * 1000, 'x')), 1000U) << "a long text has many, whatever it says";
+  EXPECT_EQ(t.least_tokens(std::string(1 << 20, ' ')), 0U) << "of blanks nothing is known";
+  EXPECT_EQ(t.least_tokens("\xff"), 0U);
+}
+
+TEST_P(Kind, AsksBetweenPiecesOfALongText) {
+  if (std::string_view(GetParam()) == "llama2") GTEST_SKIP() << "takes a text as one piece";
+  const Tokenizer t = load();
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += i % 7 == 0 ? "a\n" : " b 1";
+  static int asked;
+  asked = 0;
+  const auto whole = t.encode(text, []() -> Status {
+    ++asked;
+    return {};
+  });
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ(values(*whole), values(*t.encode(text))) << "whoever is asked, the tokens are the same";
+  EXPECT_GE(asked, 3);
+  const auto ended = t.encode(text, []() -> Status { return bad_input("nobody waits"); });
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().message, "nobody waits");
+}
+
 TEST_P(Kind, DecodesCutCharactersAndStreamsOnlyWhatIsCertain) {
   const Tokenizer t = load();
   const json::value cases = fixture(folder() / "bytes.json");

@@ -71,9 +71,9 @@ struct Value {
   const char* type_name() const;  // "a string", for messages
 };
 
-/// 1 million steps and 64 MB of text and lists: a thousand times what a prompt of a few pages takes.
+/// 1 million steps and 16 MB of text and lists: hundreds of times what a prompt of a few pages takes, and a second's work at most.
 struct Budget {
-  int64_t steps = 1 << 20, bytes = 64 << 20;
+  int64_t steps = 1 << 20, bytes = 16 << 20;
   Status take(int64_t n_steps, int64_t n_bytes) {
     steps -= n_steps;
     bytes -= n_bytes;
