@@ -46,11 +46,10 @@ TEST_P(Kind, EncodesAndDecodesAsTheLibraryDoes) {
 
 TEST_P(Kind, SaysHowManyTokensATextTakesAtLeast) {
   const Tokenizer t = load();
-  size_t most = 0;
-  for (const json::value& c : fixture(folder() / "cases.json").at("cases").as_array()) {
+  const json::value cases = fixture(folder() / "cases.json");
+  for (const json::value& c : cases.at("cases").as_array()) {
     const std::string text = text_in(c.at("text"));
-    EXPECT_LE(t.least_tokens(text), c.at("ids").as_array().size()) << text;
-    most = std::max(most, t.least_tokens(text));
+    EXPECT_LE(t.least_tokens(text), ids_in(c.at("ids")).size()) << text;
   }
   size_t longest = 0;
   for (int32_t id = 0; id < t.size(); ++id) longest = std::max(longest, t.token_bytes({id}).size());
