@@ -19,12 +19,10 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
-#include <deque>
-#include <mutex>
-#include <optional>
 #include <thread>
 
 #include "base/log.h"
+#include "server/mailbox.h"
 
 namespace slip::server {
 namespace {
@@ -65,57 +63,6 @@ HttpRequest head_of(const Message& m) {
         std::string(field.value().data(), field.value().size());
   return out;
 }
-
-/// Things said by other threads, in order, for one coroutine that waits for them.
-class Mailbox {
- public:
-  struct Mail {
-    enum Kind { kReply, kHead, kChunk, kEnd, kMessage, kClose } kind;
-    HttpReply reply;
-    std::string text;
-    bool binary = false;
-  };
-  explicit Mailbox(asio::io_context& io) : io_(io), bell_(std::make_shared<asio::steady_timer>(io, Clock::time_point::max())) {}
-  void put(Mail mail) {
-    const std::lock_guard lock(mutex_);
-    if (shut_) return;
-    mail_.push_back(std::move(mail));
-    if (mail_.size() == 1) asio::post(io_, [bell = bell_] { bell->cancel(); });
-  }
-  void shut() {
-    const std::lock_guard lock(mutex_);
-    shut_ = true;
-    mail_.clear();
-  }
-  size_t size() {
-    const std::lock_guard lock(mutex_);
-    return mail_.size();
-  }
-  std::optional<Mail> get() {
-    const std::lock_guard lock(mutex_);
-    if (mail_.empty()) return std::nullopt;
-    Mail out = std::move(mail_.front());
-    mail_.pop_front();
-    return out;
-  }
-  /// On the reading thread: until there is mail, or `most`.
-  asio::awaitable<void> wait(Clock::duration most) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!mail_.empty()) co_return;
-      bell_->expires_after(most);
-    }
-    error_code ec;
-    co_await bell_->async_wait(into(ec));
-  }
-
- private:
-  asio::io_context& io_;
-  std::shared_ptr<asio::steady_timer> bell_;
-  std::mutex mutex_;
-  std::deque<Mail> mail_;
-  bool shut_ = false;
-};
 
 /// Room for a body, from when it is announced until its request is answered.
 class BodyRoom {
