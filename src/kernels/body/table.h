@@ -18,7 +18,7 @@
 namespace slip {
 namespace {
 
-const Ops kOps = {
+constexpr Ops kOps = {
     .product = {product<DotF32>, product<DotBF16>, product<DotWeightI8>, product_int4},
     .finish = {finish_float, finish_float, finish_int, finish_int},
     .pack_x = {pack_rows<PackF32>, pack_rows<PackBF16>, pack_rows<PackInt>, pack_rows<PackInt>},

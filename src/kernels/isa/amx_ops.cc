@@ -16,7 +16,8 @@ constexpr int64_t kTilesFrom = 9;
 void product_int8(const ProductArgs& a) { a.rows < kTilesFrom ? product<DotWeightI8>(a) : product_tiles<TilesI8>(a); }
 void product_int4_any(const ProductArgs& a) { a.rows < kTilesFrom ? product_int4(a) : product_int4_tiles(a); }
 
-const Ops kAmxOps = [] {
+// Made by the compiler: what ran at a program's start would need this processor.
+constexpr Ops kAmxOps = [] {
   Ops o = kOps;
   o.attend[1] = attend<AttendTiles>;
   o.attend_bytes[1] = sizeof(AttendTiles);

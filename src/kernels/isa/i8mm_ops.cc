@@ -10,7 +10,7 @@
 namespace slip {
 namespace {
 
-const Ops kI8mmOps = [] {
+constexpr Ops kI8mmOps = [] {
   Ops o = kOps;
   o.product[2] = product_int8_i8mm;
   o.product[3] = product_int4_i8mm;
