@@ -84,7 +84,7 @@ void time_rows(const CompiledForm& form, const std::string& schema, PhiloxStream
 }
 
 /// With SLIP_EVERY=1 the guide's schemas are held to 100 ms to compile, with the vocabulary's tree that the first of them needs, and
-/// rows to 50 us in the mean: docs/lab/0024-masks.md.
+/// 99 of 100 rows to 50 us: docs/lab/0024-masks.md.
 TEST(Masks, CostLittleOverALargeVocabulary) {
   const auto t = test::qwen_tokenizer();
   if (!t) GTEST_SKIP() << "no vocabulary of 150,000 tokens on this machine";
@@ -128,7 +128,7 @@ TEST(Masks, CostLittleOverALargeVocabulary) {
   EXPECT_GT(rows.all.size(), 200U);
   if (!every) return;
   EXPECT_LE(tree + guide.share(1), 100);
-  EXPECT_LE(rows.mean(), 50);
+  EXPECT_LE(rows.share(0.99), 50);
 }
 
 }  // namespace

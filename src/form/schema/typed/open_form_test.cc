@@ -335,7 +335,9 @@ TEST(OpenForm, UntaggedUnionsGoInEitherOrder) {
                 x, y),
             "test");
         const auto form = compile_schema(schema, "f", {&*t, std::nullopt, t->size()});
-        if (form) EXPECT_EQ(test::wrong_with(schema, *form, *t, 5, &gave_up), "") << x << y;
+        if (form) {
+          EXPECT_EQ(test::wrong_with(schema, *form, *t, 5, &gave_up), "") << x << y;
+        }
         return form.has_value();
       };
       const bool one = of(a, b);
