@@ -62,6 +62,14 @@ def optional(n, **more):
     return {"type": "object", "properties": {f"m{i}": INT for i in range(n)}, "required": [], **more}
 
 
+def nested_one_of(depth):
+    """Members in rules inside of each other, each rule twice."""
+    rule = {"required": ["m0"]}
+    for i in range(1, depth):
+        rule = {"oneOf": [rule, {"anyOf": [{"required": [f"m{i}"]}, {"not": rule}]}]}
+    return rule
+
+
 BOMBS = {
     "objects 31 deep": nest(30, INT, lambda s: obj(a=s)),
     "objects 2000 deep": '{"type":"object","properties":{"a":' * 2000 + '{"type":"null"}' + "}}" * 2000,
@@ -129,6 +137,9 @@ BOMBS = {
     "300 optional members": optional(300),
     "5000 optional members": optional(5000),
     "maxProperties among optional ones": optional(40, maxProperties=5),
+    "half of 200 optional ones": optional(200, maxProperties=100),
+    "members equal to members far behind": optional(60, allOf=[{"oneOf": [{"required": [f"m{i}"]}, {"required": [f"m{i + 30}"]}]} for i in range(30)]),
+    "required in a deep tree of oneOf": optional(20, **nested_one_of(12)),
     "dependentRequired in a ring": optional(20, dependentRequired={f"m{i}": [f"m{(i + 1) % 20}"] for i in range(20)}),
     "dependentRequired all by all": optional(18, dependentRequired={f"m{i}": [f"m{j}" for j in range(18) if (i * j) % 3 == 0] for i in range(18)}),
     "dependentSchemas": optional(12, dependentSchemas={f"m{i}": {"properties": {f"m{(i + 5) % 12}": {"maximum": i}}} for i in range(12)}),

@@ -77,6 +77,9 @@ bool TypedReader::group_keyword(std::string_view key, const json::value& v, cons
   if (!v.is_array() || v.get_array().empty()) return bad(pointer, fmt::format("expected schemas, got {}", shown_json(v))), true;
   if (v.get_array().size() > 256)
     return not_done(pointer, fmt::format("expected at most 256 alternatives, got {}", v.get_array().size())), true;
+  if (key != "allOf")
+    if (PresenceRulePtr rule = presence_rule(json::object{{key, v}}); rule && rule->size() > 0)
+      return presence(std::move(rule), pointer, place), true;
   Group group{.alternatives = {}, .pointer = pointer, .exclusive = key == "oneOf"};
   for (size_t i = 0; i < v.get_array().size(); ++i) {
     Part part{.schema = &v.get_array()[i], .pointer = fmt::format("{}/{}", pointer, i), .trail = at.trail, .inner = true};
@@ -89,12 +92,22 @@ bool TypedReader::group_keyword(std::string_view key, const json::value& v, cons
   return true;
 }
 
-/// `not`: of anything, of nothing, of values, of types.
+/// A rule about which members there are. As beside any `required`, members that it leaves open are optional.
+void TypedReader::presence(PresenceRulePtr rule, const std::string& pointer, Place& place) {
+  work_ += rule->size();
+  place.has_required = true;
+  place.hinted |= kObject;
+  if (!rule->holds_for_others()) place.types &= kObject;
+  place.presence.emplace_back(std::move(rule), pointer);
+}
+
+/// `not`: of anything, of nothing, of values, of types, of members that are there.
 void TypedReader::negation(const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/not";
   const json::object* o = v.if_object();
   if ((o && o->empty()) || (v.is_bool() && v.get_bool())) return void(place.dead = "nothing is valid here (not of anything)");
   if (v.is_bool()) return;
+  if (PresenceRulePtr rule = not_of(presence_rule(v)); rule && rule->size() > 0) return presence(std::move(rule), pointer, place);
   const std::string_view how = o && o->size() == 1 ? std::string_view(o->begin()->key()) : std::string_view();
   if (how == "enum" && o->begin()->value().is_array()) return place.none_of.push_back(&o->begin()->value().get_array());
   if (how == "const") {
@@ -109,10 +122,10 @@ void TypedReader::negation(const json::value& v, const Part& at, Place& place) {
       return;
     }
   }
-  not_done(pointer, "expected no `not`, or one of an enum, a const or types alone (but integer), got another");
+  not_done(pointer, "expected no `not`, or one of an enum, a const, types alone (but integer) or required members, got another");
 }
 
-/// A member that asks for others, or for a schema: as two alternatives, with it and what it asks for, or without it.
+/// A member that asks for others: a rule. One that asks for a schema: two alternatives, with it and what it asks for, or without it.
 void TypedReader::dependent(std::string_view key, const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + pointer_part(key);
   if (!v.is_object()) return bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
@@ -121,15 +134,16 @@ void TypedReader::dependent(std::string_view key, const json::value& v, const Pa
     return Part{.schema = schemas_.back().get(), .pointer = pointer, .trail = at.trail, .made = true};
   };
   for (const auto& [name, asked] : v.get_object()) {
-    json::array names{json::string(name)};
-    if (asked.is_array()) names.insert(names.end(), asked.get_array().begin(), asked.get_array().end());
-    Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
-    group.alternatives.push_back({made({{"required", std::move(names)}})});
-    if (!asked.is_array()) {
-      Part also = below(at, key, asked);
-      also.pointer += pointer_part(std::string_view(name));
-      group.alternatives.back().push_back(std::move(also));
+    const std::string key_of = std::string(std::string_view(name)), of_name = pointer + pointer_part(key_of);
+    if (PresenceRulePtr rule = dependent_rule(key_of, asked)) {
+      presence(std::move(rule), of_name, place);
+      continue;
     }
+    if (asked.is_array()) return bad(of_name, fmt::format("expected names, got {}", shown_json(asked)));
+    Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
+    Part also = below(at, key, asked);
+    also.pointer = of_name;
+    group.alternatives.push_back({made({{"required", json::array{json::string(name)}}}), std::move(also)});
     group.alternatives.push_back({made({{"properties", {{name, false}}}, {"required", json::array()}})});
     place.groups.push_back(std::move(group));
   }
@@ -138,6 +152,10 @@ void TypedReader::dependent(std::string_view key, const json::value& v, const Pa
 /// if/then/else on the values of one member, as two alternatives: the member is one of them and `then` holds, or none and `else` does.
 void TypedReader::condition(const json::object& all, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/if";
+  json::object alone;
+  for (const char* name : {"if", "then", "else"})
+    if (const json::value* v = all.if_contains(name)) alone[name] = *v;
+  if (PresenceRulePtr rule = presence_rule(alone); rule && rule->size() > 0) return presence(std::move(rule), pointer, place);
   const json::object* test = all.at("if").if_object();
   const json::value* properties = test ? test->if_contains("properties") : nullptr;
   const bool one = properties && properties->is_object() && properties->get_object().size() == 1;

@@ -125,8 +125,9 @@ bool same_text(const TypedNode& a, const TypedNode& b, int64_t& work) {
   return a.kind == b.kind && a.text == b.text && a.quoted == b.quoted && a.words == b.words && a.aliases == b.aliases &&
          (!compared || *a.language == *b.language) && !a.language == !b.language && a.budget == b.budget &&
          a.min_items == b.min_items && a.max_items == b.max_items && a.section == b.section && a.parents == b.parents &&
-         same(a.item, b.item) && same(a.name, b.name) && all(a.prefix, b.prefix, same) &&
-         all(a.alternatives, b.alternatives, same) && all(a.members, b.members, members);
+         (a.presence == b.presence || (a.presence && b.presence && *a.presence == *b.presence)) && same(a.item, b.item) &&
+         same(a.name, b.name) && all(a.prefix, b.prefix, same) && all(a.alternatives, b.alternatives, same) &&
+         all(a.members, b.members, members);
 }
 
 bool has_values(const TypedNode& n) {
@@ -158,7 +159,7 @@ Result<TypedSchema> read_typed(const json::value& schema, std::string_view form_
 }
 
 bool write_tag(TypedPtr& a, const TypedNode& b) {
-  if (a->kind != TypedNode::Kind::kObject || b.kind != TypedNode::Kind::kObject) return false;
+  if (a->kind != TypedNode::Kind::kObject || b.kind != TypedNode::Kind::kObject || a->presence) return false;
   for (size_t i = 0; i < a->members.size(); ++i) {
     const auto& tag = a->members[i];
     const auto other = std::find_if(b.members.begin(), b.members.end(), [&](const auto& m) { return m.key == tag.key; });
@@ -181,7 +182,7 @@ void tell_apart_first(std::vector<TypedPtr>& objects) {
   std::vector<TypedPtr*> all;
   for (TypedPtr& o : objects)
     if (o->kind == TypedNode::Kind::kObject && !o->members.empty()) all.push_back(&o);
-  if (all.size() < 2) return;
+  if (all.size() < 2 || std::any_of(all.begin(), all.end(), [](const TypedPtr* o) { return (*o)->presence != nullptr; })) return;
   const auto tells = [&](const std::string& key) {
     for (const TypedPtr* a : all)
       for (const TypedPtr* b : all)

@@ -185,7 +185,7 @@ TEST(OpenForm, LeavesOutNumbersHoweverTheyAreWritten) {
   EXPECT_THAT(answers_or_message(R"({"type": "object", "properties": {"a": {"type": "integer", "exclusiveMinimum": true}}})"),
               HasSubstr("#/properties/a/exclusiveMinimum: expected a number, or minimum beside"));
   EXPECT_THAT(answers_or_message(R"({"type": "object", "properties": {"a": {"type": "null"}}, "dependentRequired": {"a": ["b"]}})"),
-              HasSubstr("#/dependentRequired: expected names of properties, got 'b'"));
+              HasSubstr("#/dependentRequired/a: expected names of properties, got 'b'"));
   EXPECT_THAT(answers_or_message(R"({"type": "object", "properties": {"a": {"pattern": "^*a"}}})"),
               HasSubstr("a repetition of a border at character 2"));
 }

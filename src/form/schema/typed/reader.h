@@ -62,6 +62,7 @@ class TypedReader {
     std::vector<Beyond> beyond;
     std::vector<Part> unevaluated;  // unevaluatedProperties that are a schema
     int64_t min_properties = 0, max_properties = -1;
+    std::vector<std::pair<PresenceRulePtr, std::string>> presence;  // rules about which members there are, and their pointers
     std::vector<std::vector<Part>> prefix;
     std::vector<std::pair<size_t, Part>> items;  // from the item behind their own schema's prefix on
     bool unique = false;
@@ -97,6 +98,7 @@ class TypedReader {
   const json::value* referred(std::string path);
   void reference(const json::value& v, const Part& at, Place& place);
   void negation(const json::value& v, const Part& at, Place& place);
+  void presence(PresenceRulePtr rule, const std::string& pointer, Place& place);
   void dependent(std::string_view key, const json::value& v, const Part& at, Place& place);
   void condition(const json::object& all, const Part& at, Place& place);
   std::optional<int64_t> count(const json::value& v, const std::string& pointer);
@@ -120,6 +122,7 @@ class TypedReader {
   TypedPtr name_node(const Place& place, int depth, std::string* why);
   static bool allows_name(const TypedNode& names, const std::string& name);
   void add_named(Place& place);
+  bool add_presence(const Place& place, TypedNode& object, std::string* why);
   Status add_beyond(Place& place);
   TypedPtr array_node(const Place& place, int depth, std::string* why);
   bool fits(const json::value& v, const Place& place) const;

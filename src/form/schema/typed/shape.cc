@@ -6,6 +6,7 @@
 #include "form/schema/typed/shape.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
 #include "form/json_text.h"
@@ -159,7 +160,9 @@ class Walk {
   Result<Places> objects(const std::vector<Rest>& alternatives, Places places, At at) {
     at.beside = false;
     SLIP_TRY_(write(places, "{"));
-    SLIP_TRY(places, members(alternatives, std::move(places), {}, at, at.section));
+    const TypedNode& first = *alternatives.front().object;
+    SLIP_TRY(places, first.presence ? members_by_rule(first, std::move(places), at)
+                                    : members(alternatives, std::move(places), {}, at, at.section));
     SLIP_TRY_(write(places, "}"));
     return places;
   }
@@ -167,6 +170,7 @@ class Walk {
   /// How many members both begin with; 0 where these hold no free value, since then their texts are the same anyway.
   size_t shared(Rest a, Rest b) {
     size_t n = 0, with_values = 0;
+    if (a.object->presence || b.object->presence) return 0;
     for (; !a.done() && !b.done(); ++a.member, ++b.member) {
       const auto &x = a.next(), &y = b.next();
       if (x.key != y.key || x.required != y.required || !same_text(*x.node, *y.node, compared_)) break;
@@ -206,7 +210,19 @@ class Walk {
     return all;
   }
 
+  /// A member that may be left out, or that is written: the places behind it.
   Status member(const TypedNode::Member& m, Places& none, Places& some, const At& at, int32_t& section) {
+    SLIP_TRY(Places behind, written(m, none, some, at, section));
+    if (m.required) {
+      none.clear();
+      some = std::move(behind);
+    } else {
+      merge(some, std::move(behind));
+    }
+    return {};
+  }
+
+  Result<Places> written(const TypedNode::Member& m, Places none, Places some, const At& at, int32_t& section) {
     At below = at;
     below.top = false;
     below.name += (at.name.empty() ? "" : ".") + m.key;
@@ -215,18 +231,43 @@ class Walk {
     }
     below.section = section;
     const std::string key = json::serialize(json::string(m.key)) + ": ";
-    Places before = none, more = some;
-    SLIP_TRY_(write(before, key));
-    SLIP_TRY_(write(more, ", " + key));
-    merge(before, std::move(more));
-    SLIP_TRY(Places behind, value(*m.node, std::move(before), below));
-    if (m.required) {
-      none.clear();
-      some = std::move(behind);
-    } else {
-      merge(some, std::move(behind));
+    SLIP_TRY_(write(none, key));
+    SLIP_TRY_(write(some, ", " + key));
+    merge(none, std::move(some));
+    return value(*m.node, std::move(none), below);
+  }
+
+  /// Places by the state of the object's rule, member by member. A member is written once for every state that it leads to, so that what
+  /// was written says what may follow.
+  Result<Places> members_by_rule(const TypedNode& n, Places places, const At& at) {
+    struct Reached {
+      Places none, some;  // before the first member that is written; behind one
+    };
+    std::map<int32_t, Reached> now{{n.presence->start(), {std::move(places), {}}}};
+    int32_t section = at.section;
+    for (size_t i = 0; i < n.members.size(); ++i) {
+      std::map<int32_t, Reached> then, before;  // `before`: by the state behind the member
+      for (const auto& [state, reached] : now) {
+        for (const bool present : {false, true}) {
+          const int32_t to = n.presence->next(state, i, present);
+          if (to == Presence::kNever) continue;
+          Reached& into = (present ? before : then)[to];
+          merge(into.none, reached.none);
+          merge(into.some, reached.some);
+        }
+      }
+      for (auto& [state, reached] : before) {
+        SLIP_TRY(Places behind, written(n.members[i], std::move(reached.none), std::move(reached.some), at, section));
+        merge(then[state].some, std::move(behind));
+      }
+      now = std::move(then);
     }
-    return {};
+    Places all;
+    for (auto& [state, reached] : now) {
+      merge(all, std::move(reached.none));
+      merge(all, std::move(reached.some));
+    }
+    return all;
   }
 
   Result<int32_t> enter_section(const TypedNode::Member& m) {

@@ -122,6 +122,44 @@ Status TypedReader::add_beyond(Place& place) {
   return {};
 }
 
+/// Rules about which members there are, and how many. False: no object is valid, or an error was added.
+bool TypedReader::add_presence(const Place& place, TypedNode& object, std::string* why) {
+  std::vector<std::string> names;
+  std::vector<PresenceRulePtr> rules;
+  for (const auto& m : object.members) {
+    names.push_back(m.key);
+    if (m.required) rules.push_back(has_member(m.key));
+  }
+  const auto all = static_cast<int64_t>(names.size()), written = static_cast<int64_t>(rules.size());
+  const bool counted = place.min_properties > written || (place.max_properties >= 0 && place.max_properties < all);
+  if (!counted && place.presence.empty()) return true;
+  if (place.min_properties > all && !place.closed)
+    return not_done(place.pointer + "/minProperties",
+                    fmt::format("expected at most the {} members that properties names, got {}", all, place.min_properties)),
+           false;
+  if (names.size() > Presence::kMostMembers)
+    return not_done(place.pointer, fmt::format("expected at most {} members beside rules about which there are, got {}",
+                                               Presence::kMostMembers, names.size())),
+           false;
+  if (counted) rules.push_back(member_count(place.min_properties, place.max_properties));
+  for (const auto& [rule, pointer] : place.presence) {
+    if (const auto name = rule->unknown(names); name && !place.closed)
+      return not_done(pointer, fmt::format("expected names of properties, got '{}'", shown(*name))), false;
+    rules.push_back(rule);
+  }
+  object.presence = Presence::make(*all_of(std::move(rules)), names);
+  if (!object.presence)
+    return not_done(place.pointer, "expected rules about which members there are in fewer cases, got more"), false;
+  if (object.presence->start() == Presence::kNever) {
+    *why = place.presence.empty()
+               ? "minProperties and maxProperties exclude its members"
+               : "no set of members is what required, minProperties, maxProperties and the rules about them allow";
+    return false;
+  }
+  for (size_t i = 0; i < names.size(); ++i) object.members[i].required = object.presence->forces(i);
+  return true;
+}
+
 TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* why) {
   TypedNode n{.kind = TypedNode::Kind::kObject};
   n.closed =
@@ -143,8 +181,10 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
       return *why = fmt::format("'{}' is required and none of the names of propertyNames", shown(name)), nullptr;
     return not_done(where, fmt::format("expected names of properties, got '{}'", shown(name))), nullptr;
   }
-  if (known.properties.empty() && !place.names &&
-      (place.map || !place.pattern_properties.empty() || !place.of_names.empty() || (place.hinted & kObject) == 0))
+  const bool any_names = known.properties.empty() && !place.names;
+  if (any_names && !place.presence.empty() && !place.closed)
+    return not_done(place.presence.front().second, "expected rules about members that properties names, got none named"), nullptr;
+  if (any_names && (place.map || !place.pattern_properties.empty() || !place.of_names.empty() || (place.hinted & kObject) == 0))
     return map_node(place, depth, why);
   for (const auto& [pattern, part] : place.pattern_properties) {
     const auto language = compile_regex(pattern, false);
@@ -152,26 +192,19 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
     for (auto& [name, parts] : known.properties)
       if (language->matches(name)) parts.push_back(part);
   }
-  int64_t required = 0;
+  // Without any `required` all members are written, as long as they can be and may be.
+  const auto named = static_cast<int64_t>(known.properties.size());
+  const bool all_written = !known.has_required && (place.max_properties < 0 || place.max_properties >= named);
   for (const auto& [name, parts] : known.properties) {
     std::string inside;
     TypedPtr member = node(parts, place.pointer + "/properties" + pointer_part(name), depth + 1, &inside);
-    // Without any `required` all members are written, as long as they can be.
-    const bool said = place.required.contains(name), needed = said || (!known.has_required && member);
-    required += needed;
+    const bool said = place.required.contains(name);
     if (!member && said) return *why = fmt::format("member '{}': {}", shown(name), inside), nullptr;
     if (!member && !inside.empty() && parts.size() == 1 && parts[0].schema && says_all(*parts[0].schema))
       bad(parts[0].pointer, fmt::format("expected a schema that some value is valid for, got none: {}", inside));
-    if (member) n.members.push_back({name, std::move(member), needed, said});
+    if (member) n.members.push_back({name, std::move(member), said || all_written, said});
   }
-  const auto all = static_cast<int64_t>(n.members.size());
-  const auto demanded = std::count_if(n.members.begin(), n.members.end(), [](const auto& m) { return m.demanded; });
-  if ((place.min_properties > all && n.closed) || (place.max_properties >= 0 && place.max_properties < demanded))
-    return *why = "minProperties and maxProperties exclude its members", nullptr;
-  if (place.min_properties > required || (place.max_properties >= 0 && place.max_properties < all)) {
-    not_done(place.pointer, "expected minProperties and maxProperties that the members keep by themselves, got others");
-    return nullptr;
-  }
+  if (!add_presence(place, n, why)) return nullptr;
   finish(n, place);
   return std::make_shared<const TypedNode>(std::move(n));
 }

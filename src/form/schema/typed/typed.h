@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "form/automaton/byte_dfa.h"
+#include "form/schema/typed/presence.h"
 
 namespace slip {
 
@@ -43,7 +44,8 @@ struct TypedNode {
   int32_t budget = 0;          // x-budget; 0: as the language needs
 
   std::vector<Member> members;
-  bool closed = false;  // additionalProperties: false
+  bool closed = false;                       // additionalProperties: false
+  std::shared_ptr<const Presence> presence;  // which of the members there are together; null: each by its own `required`
 
   std::vector<TypedPtr> prefix;
   TypedPtr item;  // of those behind the prefix; null: there are none
