@@ -71,22 +71,9 @@ Status Answering::read_action() {
   return {};
 }
 
-std::vector<float> Answering::history_numbers() const {
+std::vector<float> Answering::history_of_prompt() const {
   const auto& config = model_.config().history;
-  std::vector<float> out;
-  if (!config || !request_.ego) return out;
-  const auto& states = request_.ego->history;
-  const auto n = std::min(static_cast<size_t>(config->states), states.size());
-  // More states than are known: the oldest stands for those before it.
-  for (int32_t i = static_cast<int32_t>(n); i < config->states; ++i) {
-    const sim::EgoState& s = states.front();
-    out.insert(out.end(), {s.x, s.y, s.vx, s.vy, s.ax, s.ay});
-  }
-  for (size_t i = states.size() - n; i < states.size(); ++i) {
-    const sim::EgoState& s = states[i];
-    out.insert(out.end(), {s.x, s.y, s.vx, s.vy, s.ax, s.ay});
-  }
-  return out;
+  return config && request_.ego ? history_numbers(*request_.ego, config->states) : std::vector<float>();
 }
 
 }  // namespace slip

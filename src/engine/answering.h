@@ -29,7 +29,7 @@ class Answering {
   Status preprocess(std::span<const Image> images, std::vector<PatchGrid>& grids);
   Result<std::vector<VideoPatches>> preprocess(std::span<const VideoClip> clips) const;
   Result<std::string> user_text() const;
-  std::vector<float> history_numbers() const;
+  std::vector<float> history_of_prompt() const;
   Status wanted(int64_t done, std::string_view what) const;
 
   // Models of actions (action.cc).

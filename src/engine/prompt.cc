@@ -140,7 +140,7 @@ Result<Prompt> Answering::encode() {
     SLIP_TRY(const std::vector<TokenId> tokens, model_.prompt_tokens(rendered));
     return build_video_prompt(model_, tokens, grids, videos, VideoPositions::k4, request_.context.cancel);
   }
-  return model_.build_prompt(std::string_view(rendered), grids, history_numbers(), request_.context.cancel);
+  return model_.build_prompt(std::string_view(rendered), grids, history_of_prompt(), request_.context.cancel);
 }
 
 }  // namespace slip

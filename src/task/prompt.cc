@@ -105,6 +105,17 @@ std::vector<Image> camera_images(std::span<const uint8_t> pictures, bool blank) 
 
 EgoInput ego_of(const sim::Labels& labels) { return {labels.intent, labels.history}; }
 
+std::vector<float> history_numbers(const EgoInput& ego, int32_t states) {
+  const auto& known = ego.history;
+  std::vector<float> out;
+  for (int32_t i = 0; i < states; ++i) {
+    const auto before = static_cast<size_t>(states - 1 - i);
+    const sim::EgoState& s = before < known.size() ? known[known.size() - 1 - before] : known.front();
+    out.insert(out.end(), {s.x, s.y, s.vx, s.vy, s.ax, s.ay});
+  }
+  return out;
+}
+
 Result<sim::Intent> intent_named(std::string_view word, std::string_view where) {
   for (const auto candidate : {sim::Intent::kGoStraight, sim::Intent::kGoLeft, sim::Intent::kGoRight})
     if (word == words(candidate)) return candidate;
@@ -200,8 +211,9 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   if (law != "chain" && law != "graph") return bad_input("{}: law: expected chain or graph, got {}", where, law);
   out.visibility = law == "chain" ? Visibility::kChain : Visibility::kGraph;
   SLIP_TRY(const std::string style, string_or(o, "prompt", "full", where));
-  if (style != "full" && style != "compact") return bad_input("{}: prompt: expected full or compact, got {}", where, style);
-  out.prompt = style == "full" ? PromptStyle::kFull : PromptStyle::kCompact;
+  if (style != "full" && style != "compact" && style != "intent")
+    return bad_input("{}: prompt: expected full, compact or intent, got {}", where, style);
+  out.prompt = style == "full" ? PromptStyle::kFull : style == "compact" ? PromptStyle::kCompact : PromptStyle::kIntent;
   SLIP_TRY(out.explanation_budget, bounded(o, "explanation_budget", out.explanation_budget, 4096, where));
   SLIP_TRY(out.behaviour_budget, bounded(o, "behaviour_budget", out.behaviour_budget, 64, where));
   SLIP_TRY(out.block_size, bounded(o, "block_size", out.block_size, 1024, where));
@@ -219,6 +231,7 @@ PromptText prompt_text(const TaskOptions& task, const EgoInput& ego) {
 }
 
 PromptText prompt_text(PromptStyle style, const EgoInput& ego, TaskForm form, bool codes) {
+  if (style == PromptStyle::kIntent) return {"", std::string(words(ego.intent))};
   if (style == PromptStyle::kCompact) return {"", fmt::format("{}\n{}", words(ego.intent), compact_history(ego))};
   return {tasks(form, codes),
           fmt::format("\n- navigation command: {}\n- ego states:\n{}Output:", words(ego.intent), full_history(ego))};

@@ -2,7 +2,7 @@
 // The driving task as a prompt: three front cameras, the route's intent and the ego history (Fast-dDrive's inputs; facts:
 // docs/notes/block-diffusion.md#prompt, docs/notes/driving.md#wod-e2e). The wording is ours. Two styles: `full` explains the tasks
 // of the answer's form and gives seven states at 2 Hz; `compact` gives three states and no explanation, for small models whose
-// prompt is a large part of their work.
+// prompt is a large part of their work; `intent` gives no state at all, for models that take the history as a row of its own (dino_qwen).
 #pragma once
 #include <array>
 #include <filesystem>
@@ -28,6 +28,9 @@ struct EgoInput {
 /// At rest for the whole history, going straight on: what is said of a car of which nothing is known.
 EgoInput standing_ego();
 EgoInput ego_of(const sim::Labels& labels);
+/// The newest `states` of the history as numbers, oldest first, of each x, y, vx, vy, ax, ay (HistoryConfig). The oldest one stands for
+/// those before it where more are asked for than are known.
+std::vector<float> history_numbers(const EgoInput& ego, int32_t states);
 /// {"intent": "GO_STRAIGHT|GO_LEFT|GO_RIGHT", "history": [[t, x, y, vx, vy, ax, ay], ...]}: states oldest first in the frame of the last one,
 /// t in seconds, the last one's 0, the first one's at most -3.75 (docs/guide/inputs.md). Sixteen at 4 Hz are taken as they are; others are
 /// resampled (task/ego.cc). kBadInput for unknown keys, keys that stand twice, other times and for what no car does.
@@ -45,7 +48,7 @@ std::string_view words(sim::Intent v);  // "GO_STRAIGHT", ...
 /// kBadInput for a word that is none; `where` opens the message.
 Result<sim::Intent> intent_named(std::string_view word, std::string_view where);
 
-enum class PromptStyle { kFull, kCompact };
+enum class PromptStyle { kFull, kCompact, kIntent };
 
 /// The answers that the task can be given in (form/builtin/builtin.h), and what the fields of an answer see: everything before them, or the
 /// prompt, the scaffold and their ancestors in the field graph.
@@ -62,8 +65,8 @@ struct ActionOptions {
 };
 
 /// How a model folder was trained for the task: object "slipstream" of its config.json,
-/// {"form": "wod-e2e", "law": "chain", "prompt": "full|compact", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}
-/// {"form": "drive-cot", "law": "graph", "prompt": "full|compact", "budgets": {"condition": 16, ...}, "block_size": 32, "reasoning": true}
+/// {"form": "wod-e2e", "law": "chain", "prompt": "full|compact|intent", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}
+/// {"form": "drive-cot", "law": "graph", "prompt": "full|compact|intent", "budgets": {"condition": 16, ...}, "block_size": 32, "reasoning": true}
 ///   with "codes": {"count": 6, "values": 512, "tokens": "code", "book": "codebook.json"} a trajectory of so many codes (task/codes.h)
 /// {"form": "action", "prompt": "compact", "cameras": false, "action": {"dimensions": 7, "bins": 256, "tokens": "action",
 ///                                                                      "descending": true, "low": -6, "high": 6}}

@@ -49,7 +49,7 @@ TEST(TaskOptions, WhatIsWrongIsNamed) {
   const std::pair<std::string_view, std::string_view> kWrong[] = {
       {R"({"slipstream": {"form": "haiku"}})", "config.json: slipstream: form: expected wod-e2e, drive-cot or action, got haiku"},
       {R"({"slipstream": {"law": "tree"}})", "config.json: slipstream: law: expected chain or graph, got tree"},
-      {R"({"slipstream": {"prompt": "long"}})", "config.json: slipstream: prompt: expected full or compact, got long"},
+      {R"({"slipstream": {"prompt": "long"}})", "config.json: slipstream: prompt: expected full, compact or intent, got long"},
       {R"({"slipstream": {"budgets": {"summary": 0}}})", "config.json: slipstream.budgets: summary: expected 1 to 4096, got 0"},
       {R"({"slipstream": {"budgets": {"poem": 3}}})", "config.json: slipstream.budgets: expected the name of a budget, got poem"},
       {R"({"slipstream": {"explanation_budget": 5000}})",

@@ -397,7 +397,7 @@ TEST(SmokeConfigurations, EveryKindHasOneOfTwentySteps) {
     EXPECT_EQ(word_of(c->objective), kind);
     EXPECT_EQ(c->steps, 20);
   }
-  for (const char* another : {"codes"}) {
+  for (const char* another : {"codes", "dino"}) {
     const Result<TrainConfig> c = TrainConfig::load(fs::path("configs/smoke") / (std::string(another) + ".json"));
     ASSERT_TRUE(c) << c.error().message;
     EXPECT_EQ(c->steps, 20);

@@ -103,8 +103,13 @@ Result<VitConfig> read_dinov2_config(const json::object& o, std::string_view whe
 
 Result<ModelConfig> parse_dino_qwen_config(const json::object& object, std::string_view where) {
   const Keys top{object, std::string(where)};
-  SLIP_TRY(const json::object* text, get_object(object, "text_config", where));
-  SLIP_TRY(ModelConfig config, parse_model_config(*text, top.where + ": text_config"));
+  SLIP_TRY(const json::object* stored, get_object(object, "text_config", where));
+  json::object text = *stored;
+  for (const char* key :
+       {"mask_token_id", "null_token_id", "diffusion_shift", "context_mask", "bd_size", "bos_token_id", "eos_token_id"})
+    if (object.contains(key) && !text.contains(key))
+      text[key] = object.at(key);  // of the whole model, as in folders with one tower
+  SLIP_TRY(ModelConfig config, parse_model_config(text, top.where + ": text_config"));
   if (config.model_type != "qwen2" && config.model_type != "qwen3")
     return unsupported("{}: text_config: model_type: expected qwen2 or qwen3, got {}", where, config.model_type);
   config.architecture = std::string(kArchitecture);

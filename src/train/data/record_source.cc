@@ -33,6 +33,7 @@
 #include "train/data/grounding.h"
 #include "train/data/shuffle.h"
 #include "train/data/source.h"
+#include "train/data/vit_inputs.h"
 
 namespace slip {
 
@@ -48,6 +49,7 @@ struct Setup {
   std::shared_ptr<const Form> chain;       // set where it is the chain's
   TaskOptions task;
   PreprocessorConfig preprocessor;
+  std::optional<VitInputs> vit;  // of dino_qwen, in place of the preprocessor
   TokenId mask, im_end, image_pad;
   double waypoint_step_m = 0.01;
   float grounding = 0, background = 0;                  // weights; 0: no grounding
@@ -99,7 +101,10 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   SLIP_TRY(const json::value config, read_json(model));
   if (!config.is_object()) return bad_input("{}: expected an object, got another type", model);
   SLIP_TRY(s.task, task_options(config.get_object(), model));
-  if (s.task.cameras) {
+  SLIP_TRY(s.vit, VitInputs::load(config.get_object(), model));
+  if (s.vit) {
+    if (data.contains("grounding")) return unsupported("data: grounding: expected a model with Qwen2.5-VL's tower, got dino_qwen");
+  } else if (s.task.cameras) {
     SLIP_TRY(s.preprocessor, read_preprocessor_config(std::filesystem::path(model).parent_path() / "preprocessor_config.json"));
   } else if (data.contains("grounding")) {
     return bad_input("data: grounding: expected a model with cameras, got one without");
@@ -142,30 +147,22 @@ class SampleMaker {
 
   Result<Sample> make(const sim::Labels& labels, std::span<const uint8_t> images) const {
     Sample out;
-    std::vector<VisionGrid> grids;
-    if (s_.task.cameras) {
-      SLIP_TRY(grids, add_images(images, out));
-    }
-    SLIP_TRY(const ChatPrompt prompt, make_prompt(*s_.chat, *s_.tokenizer, std::vector{message(labels)}, {}, grids));
+    SLIP_TRY(const int32_t rope_delta, s_.vit ? add_vit_prompt(labels, images, out) : add_prompt(labels, images, out));
     SLIP_TRY(const std::vector<FieldValue> values, truth_values(labels, *s_.form, *s_.tokenizer, s_.waypoint_step_m));
-    out.image_token = s_.image_pad;
     out.mask_token = s_.mask;
     out.form = s_.chain;
     out.future = future_steps(labels);
-    out.tokens = prompt.ids;
-    out.positions = prompt.positions.rows;
-    const size_t n = prompt.ids.size();
+    const size_t n = out.tokens.size();
     out.block.assign(n, -1);
     out.section.assign(n, -1);
     out.response.assign(n, 0);
     out.fixed.assign(n, 0);
     out.always_masked.assign(n, 0);
-    if (s_.grounding > 0) SLIP_TRY_(add_grounding(labels, prompt.vision_spans, out));
     if (s_.graph && (labels.unknown & ~uint32_t{sim::kMoved}) != 0)
       return bad_input("record {}: expected a simulated one for a model with graph visibility, got an imported one", labels.seed);
     if (s_.graph) {
       out.graph = s_.graph;
-      out.next_position = static_cast<int32_t>(n) + prompt.positions.rope_delta;
+      out.next_position = static_cast<int32_t>(n) + rope_delta;
       for (size_t f = 0; f < values.size(); ++f) {
         SLIP_TRY(auto content, render_field(*s_.form, f, values[f], *s_.tokenizer));
         out.contents.push_back(std::move(content));
@@ -173,7 +170,7 @@ class SampleMaker {
       return out;
     }
     SLIP_TRY(const std::vector<TokenId> answer, render(*s_.form, values, *s_.tokenizer));
-    add_answer(answer, prompt.positions.rope_delta, out);
+    add_answer(answer, rope_delta, out);
     if ((labels.unknown & ~uint32_t{sim::kMoved}) != 0) weigh(labels.unknown, out);
     out.grounding.resize(s_.grounding > 0 ? out.tokens.size() : 0, -1);
     out.grounding_weight.resize(out.grounding.size(), 0);
@@ -188,6 +185,27 @@ class SampleMaker {
     for (int c = 0; s_.task.cameras && c < sim::kCameras; ++c) m.content.emplace_back(ImageItem{});
     m.content.emplace_back(TextItem{text.after_images});
     return m;
+  }
+
+  /// Tokens, positions and pictures of the prompt; how far the answer's positions are ahead of its tokens.
+  Result<int32_t> add_prompt(const sim::Labels& labels, std::span<const uint8_t> images, Sample& out) const {
+    std::vector<VisionGrid> grids;
+    if (s_.task.cameras) {
+      SLIP_TRY(grids, add_images(images, out));
+    }
+    SLIP_TRY(const ChatPrompt prompt, make_prompt(*s_.chat, *s_.tokenizer, std::vector{message(labels)}, {}, grids));
+    out.image_token = s_.image_pad;
+    out.tokens = prompt.ids;
+    out.positions = prompt.positions.rows;
+    if (s_.grounding > 0) SLIP_TRY_(add_grounding(labels, prompt.vision_spans, out));
+    return prompt.positions.rope_delta;
+  }
+
+  Result<int32_t> add_vit_prompt(const sim::Labels& labels, std::span<const uint8_t> images, Sample& out) const {
+    const EgoInput ego = ego_of(labels);
+    const std::vector<Image> pictures = s_.task.cameras ? camera_images(images) : std::vector<Image>();
+    SLIP_TRY_(s_.vit->add_prompt(*s_.chat, *s_.tokenizer, prompt_text(s_.task, ego), ego, pictures, out));
+    return 0;
   }
 
   Result<std::vector<VisionGrid>> add_images(std::span<const uint8_t> images, Sample& out) const {

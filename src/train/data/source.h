@@ -40,7 +40,10 @@ struct Sample {
   std::vector<float> future;                   // steps x (dx, dy, dyaw) of 0.1 s, ego frame at the start; empty: not known
   std::vector<float> pixel_values;             // patches x patch numbers of all images, in order; empty without images
   std::vector<std::array<int, 3>> grids;       // (t, h, w) in patches, one per image
+  int32_t cell = 2;                            // cell x cell patches are a feature; what fills none is left out
   TokenId image_token{-1};                     // k-th token of this id takes the k-th merged feature; -1: no images
+  std::vector<float> history;                  // of a model that takes the ego history as a row: its numbers (HistoryConfig)
+  TokenId history_token{-1};                   // where that row stands
   TokenId mask_token;                          // what stands in for a masked token
   std::shared_ptr<const GraphForm> graph;      // for the graph objective
   std::vector<std::vector<TokenId>> contents;  // of each field of the graph's form, END left out

@@ -146,11 +146,16 @@ Status check_sample(const Sample& s) {
   for (size_t i = 0; i < s.response.size(); ++i)
     if (s.response[i] && s.block[i] < 0)
       return bad_input("sample: token {}: expected a block id on a response token, got {}", i, s.block[i]);
-  int64_t patches = 0;
-  for (const auto& g : s.grids) patches += int64_t{g[0]} * g[1] * g[2];
+  int64_t patches = 0, cells = 0;
+  for (const auto& g : s.grids) {
+    patches += int64_t{g[0]} * g[1] * g[2];
+    cells += int64_t{g[0]} * (g[1] / s.cell) * (g[2] / s.cell);
+  }
   const auto images = static_cast<int64_t>(std::count(s.tokens.begin(), s.tokens.end(), s.image_token));
-  if (!s.grids.empty() && images * 4 != patches)
-    return bad_input("sample: expected {} image tokens for {} patches, got {}", patches / 4, patches, images);
+  if (!s.grids.empty() && images != cells)
+    return bad_input("sample: expected {} image tokens for {} patches, got {}", cells, patches, images);
+  if (const auto rows = std::count(s.tokens.begin(), s.tokens.end(), s.history_token); !s.history.empty() && rows != 1)
+    return bad_input("sample: expected one token for the ego history, got {}", rows);
   if (!s.grids.empty() && (patches == 0 || s.pixel_values.size() % static_cast<size_t>(patches) != 0))
     return bad_input("sample: pixel_values: expected a multiple of {} patches, got {} numbers", patches, s.pixel_values.size());
   return {};

@@ -27,6 +27,9 @@ Result<Prompt> Target::prompt(const Sample& s) {
   if (s.graph)
     return unsupported("{}: expected a target of chain visibility to train a head for, got one of graph visibility",
                        model_->folder().string());
+  if (!s.history.empty() || s.cell != 2)
+    return unsupported("{}: expected a target with Qwen2.5-VL's tower or without cameras to train a head for, got dino_qwen",
+                       model_->folder().string());
   Prompt p;
   const size_t n = prompt_length(s);
   SLIP_CHECK(n > 0 && n < s.tokens.size(), "check_sample");

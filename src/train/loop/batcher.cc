@@ -35,7 +35,7 @@ Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
   SLIP_TRY_(check_sample(s));
   if (s.graph && c.objective != ObjectiveKind::kGraph)
     return bad_input("sample {}: expected an objective of kind \"graph\" for a model with graph visibility, got another", index);
-  if (!s.grids.empty() && !c.shape.vision)
+  if (!s.grids.empty() && !c.shape.vision && !c.shape.vit)
     return bad_input("sample {}: expected no images for a model without vision, got {}", index, s.grids.size());
   return {};
 }
@@ -80,7 +80,7 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_
       for (const int32_t t : rows.tokens)
         if (t < 0 || t >= c.shape.vocab)
           return bad_input("sample {}: expected token ids below {}, got {}", index, c.shape.vocab, t);
-      if (!rows.terms.empty()) append_sequence(batch, rows, {s.pixel_values, s.grids}, vision, true);
+      if (!rows.terms.empty()) append_sequence(batch, rows, inputs_of(s), vision, true);
     }
     out.count += batch.count;
     out.samples += last - first;

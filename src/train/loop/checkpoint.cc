@@ -49,6 +49,18 @@ Status copy_tokenizer(const std::string& from, const fs::path& to) {
   return {};
 }
 
+/// How pictures become patches is what the samples were made with, whose configuration may lie elsewhere than the tokenizer.
+Status copy_preprocessor(const TrainConfig& c, const fs::path& to) {
+  const json::value* model = c.data.if_contains("model");
+  if (model == nullptr || !model->is_string()) return {};
+  const fs::path source = fs::path(std::string_view(model->get_string())).parent_path() / "preprocessor_config.json";
+  std::error_code ec;
+  if (!fs::exists(source, ec)) return {};
+  if (!fs::copy_file(source, to / source.filename(), fs::copy_options::overwrite_existing, ec))
+    return resource_error("{}: expected to copy it to {}, got {}", source.string(), to.string(), ec.message());
+  return {};
+}
+
 /// The codebook of a model that answers in codes goes where its tokenizer goes.
 Status copy_codebook(const TrainConfig& c, const fs::path& to) {
   json::object config = c.model;
@@ -101,6 +113,7 @@ Status write_parts(const TrainConfig& c, const Learner& learner, const TrainStat
     SLIP_TRY_(write_file(to / "config.json", pretty(config)));
     SLIP_TRY_(save_weights(to / "model.safetensors", table, published, c.store));
     SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
+    SLIP_TRY_(copy_preprocessor(c, to));
     SLIP_TRY_(copy_codebook(c, to));
   }
   const auto n = static_cast<int64_t>(s.values.size());

@@ -254,11 +254,34 @@ Status read_shape(const json::object& o, TrainConfig& c, const std::string& wher
   return {};
 }
 
+/// Prefixes of tensors' names. The rows of the vocabulary are trained always.
+Status read_frozen(const json::object& o, TrainConfig& c, const std::string& where) {
+  if (!o.contains("frozen")) return {};
+  SLIP_TRY(const json::array* list, get_array(o, "frozen", where));
+  if (c.objective > ObjectiveKind::kGraph)
+    return bad_input("{}: frozen: expected kind sasd, nld or graph, since the others train no tensor of the model's, got {}", where,
+                     word_of(c.objective));
+  const ParameterTable table = ParameterTable::of(c.shape);
+  for (const json::value& v : *list) {
+    if (!v.is_string()) return bad_input("{}: frozen: expected beginnings of tensors' names, got {}", where, json::serialize(v));
+    const std::string prefix(std::string_view(v.get_string()));
+    const auto runs = table.runs_of({&prefix, 1});
+    const auto holds = [&](const Group& g) {
+      return std::any_of(runs.begin(), runs.end(), [&](const auto& r) { return r.first <= g.offset && g.offset < r.second; });
+    };
+    if (runs.empty()) return bad_input("{}: frozen: expected the beginning of a tensor's name, got \"{}\"", where, prefix);
+    if (holds(table.embed) || holds(table.head))
+      return bad_input("{}: frozen: expected tensors beside embed_tokens and lm_head, got \"{}\"", where, prefix);
+    c.adamw.frozen.push_back(prefix);
+  }
+  return {};
+}
+
 Status read_optimizer(const json::object& root, TrainConfig& c, const std::string& outer) {
   if (root.contains("optimizer")) {
     const std::string where = outer + ": optimizer";
     SLIP_TRY(const json::object* o, get_object(root, "optimizer", outer));
-    SLIP_TRY_(only(*o, {"lr", "betas", "epsilon", "weight_decay", "decay_all", "clip"}, where));
+    SLIP_TRY_(only(*o, {"lr", "betas", "epsilon", "weight_decay", "decay_all", "clip", "frozen"}, where));
     SLIP_TRY(c.schedule.lr, number_or(*o, "lr", c.schedule.lr, where));
     SLIP_TRY(const auto betas, pair_of(*o, "betas", {0.9, 0.95}, where));
     c.adamw.beta1 = betas[0];
@@ -267,6 +290,7 @@ Status read_optimizer(const json::object& root, TrainConfig& c, const std::strin
     SLIP_TRY(c.adamw.weight_decay, number_or(*o, "weight_decay", c.adamw.weight_decay, where));
     SLIP_TRY(c.adamw.decay_all, bool_or(*o, "decay_all", c.adamw.decay_all, where));
     SLIP_TRY(c.clip, number_or(*o, "clip", c.clip, where));
+    SLIP_TRY_(read_frozen(*o, c, where));
   }
   c.schedule.steps = c.steps;
   if (!root.contains("schedule")) return {};

@@ -24,7 +24,8 @@
 //                  "loss": "lk-hybrid" | "lk" | "ce", "sampled": 0, "mean": "blocks" | "positions", "width": 32},      lora.h: LoraRule; needs "init": only the draft adapter of
 //                                         that model is trained, and a checkpoint holds linear_spec_lora/ in the model's place
 //    "seed": 0, "rank": 0, "steps": 1000, "batch": 8, "accumulate": 1, "first_sample": 0,
-//    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.95], "epsilon": 1e-8, "weight_decay": 0.1, "decay_all": false, "clip": 1},
+//    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.95], "epsilon": 1e-8, "weight_decay": 0.1, "decay_all": false, "clip": 1,
+//                  "frozen": ["vision_tower."]},      parameters whose names begin so keep their values
 //    "schedule": {"kind": "constant" | "cosine" | "linear" | "wsd", "warmup": 100, "final_fraction": 0.1, "by": "steps" | "time",
 //                 "decay_fraction": 0.2, "shape": "exponential" | "linear" | "cosine" | "sqrt"},      the last two with "wsd"
 //    "validation": {"every": 100, "samples": 32, "first_sample": N, "patience": 3},      samples from `first_sample` on are scored every so

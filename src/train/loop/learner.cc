@@ -17,6 +17,7 @@ class ModelLearner : public Learner {
  public:
   ModelLearner(const TrainConfig& c, SampleSource& source) : c_(c), source_(source), model_(c.shape, c.precision) {
     model_.set_recompute(c.recompute);
+    model_.keep(c.adamw.frozen);
   }
   const ParameterTable& table() const override { return model_.table(); }
   std::span<float> values() override { return model_.values<float>(); }

@@ -81,7 +81,7 @@ RowBatch prompt_batch(const Sample& s, const VisionShape& vision) {
     rows.sees.push_back(causal_row(static_cast<int32_t>(i)));
   }
   RowBatch batch;
-  append_sequence(batch, rows, {s.pixel_values, s.grids}, vision, false);
+  append_sequence(batch, rows, inputs_of(s), vision, false);
   return batch;
 }
 

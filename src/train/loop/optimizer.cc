@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 namespace slip {
 namespace {
@@ -30,9 +31,14 @@ void adam_run(int64_t n, T* value, const T* gradient, T* first, T* second, T fac
 template <class T>
 AdamW<T>::AdamW(const ParameterTable& table, AdamWOptions options)
     : options_(options), first_(static_cast<size_t>(table.size), T(0)), second_(static_cast<size_t>(table.size), T(0)) {
+  bool split = false;
   for (const Parameter& p : table.parameters) {
+    if (std::any_of(options.frozen.begin(), options.frozen.end(), [&](const auto& f) { return p.name.starts_with(f); })) {
+      split = true;
+      continue;
+    }
     const double decay = options.decay_all || p.shape.size() > 1 ? options.weight_decay : 0.0;
-    if (!runs_.empty() && runs_.back().decay == decay)
+    if (!std::exchange(split, false) && !runs_.empty() && runs_.back().decay == decay)
       runs_.back().end = p.offset + p.count;  // padding in between stays zero
     else
       runs_.push_back({p.offset, p.offset + p.count, decay});

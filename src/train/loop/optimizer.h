@@ -15,7 +15,8 @@ namespace slip {
 
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
-  bool decay_all = true;  // false: matrices only, not norms and biases
+  bool decay_all = true;            // false: matrices only, not norms and biases
+  std::vector<std::string> frozen;  // parameters whose names begin with one of these keep their values
 };
 
 /// Moments of one flat buffer. Every number of the buffer has its own decay (0 or 1 times the weight decay).

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "models/config/config.h"
+#include "models/config/dino_qwen.h"
 
 namespace slip {
 namespace {
@@ -204,9 +205,80 @@ void vision_tower(ParameterTable& t, Layout& l, const VisionTowerShape& v) {
   t.merger_down_bias = l.vector(p + "merger.mlp.2.bias", v.out, InitKind::kZero);
 }
 
+VitBlockGroups vit_block(Layout& l, const VitConfig& v, const std::string& p) {
+  const int64_t D = v.width, F = v.mlp_width, up = (v.swiglu ? 2 : 1) * F;
+  const double residual = 1 / std::sqrt(2.0 * v.depth);
+  const std::string a = p + "attention.attention.";
+  VitBlockGroups g;
+  g.norm1 = l.vector(p + "norm1.weight", D, InitKind::kOne);
+  g.norm1_bias = l.vector(p + "norm1.bias", D, InitKind::kZero);
+  g.qkv = l.add({a + "query.weight", a + "key.weight", a + "value.weight"}, {{D, D}, {D, D}, {D, D}}, InitKind::kNormal);
+  g.qkv_bias = l.add({a + "query.bias", a + "key.bias", a + "value.bias"}, {{D}, {D}, {D}}, InitKind::kZero);
+  g.out = l.matrix(p + "attention.output.dense.weight", D, D, residual);
+  g.out_bias = l.vector(p + "attention.output.dense.bias", D, InitKind::kZero);
+  if (v.layer_scale) g.scale1 = l.vector(p + "layer_scale1.lambda1", D, InitKind::kOne);
+  g.norm2 = l.vector(p + "norm2.weight", D, InitKind::kOne);
+  g.norm2_bias = l.vector(p + "norm2.bias", D, InitKind::kZero);
+  const std::string m = p + (v.swiglu ? "mlp.weights_in" : "mlp.fc1"), n = p + (v.swiglu ? "mlp.weights_out" : "mlp.fc2");
+  g.up = l.matrix(m + ".weight", up, D);
+  g.up_bias = l.vector(m + ".bias", up, InitKind::kZero);
+  g.down = l.matrix(n + ".weight", D, F, residual);
+  g.down_bias = l.vector(n + ".bias", D, InitKind::kZero);
+  if (v.layer_scale) g.scale2 = l.vector(p + "layer_scale2.lambda1", D, InitKind::kOne);
+  return g;
+}
+
+/// models/config/dino_qwen.h names the tensors.
+void vit_tower(VitGroups& g, Layout& l, const ModelShape& s) {
+  const VitConfig& v = s.vit->vits.front();
+  const int64_t D = v.width;
+  const std::string e = v.prefix + "embeddings.";
+  g.cls = l.add({e + "cls_token"}, {{1, 1, D}}, InitKind::kNormal);
+  if (v.registers > 0) g.registers = l.add({e + "register_tokens"}, {{1, v.registers, D}}, InitKind::kNormal);
+  g.positions = l.add({e + "position_embeddings"}, {{1, int64_t{v.grid_rows} * v.grid_columns + 1, D}}, InitKind::kNormal);
+  g.patch = l.add({e + "patch_embeddings.projection.weight"}, {{D, v.channels, v.patch, v.patch}}, InitKind::kNormal);
+  g.patch_bias = l.vector(e + "patch_embeddings.projection.bias", D, InitKind::kZero);
+  for (int32_t i = 0; i < v.depth; ++i) g.blocks.push_back(vit_block(l, v, fmt::format("{}encoder.layer.{}.", v.prefix, i)));
+  g.norm = l.vector(v.prefix + "layernorm.weight", D, InitKind::kOne);
+  g.norm_bias = l.vector(v.prefix + "layernorm.bias", D, InitKind::kZero);
+  for (const VitTowerConfig::Layer& p : s.vit->projector) {
+    g.projector.push_back(l.matrix(p.name + ".weight", p.out, p.in));
+    g.projector_bias.push_back(l.vector(p.name + ".bias", p.out, InitKind::kZero));
+  }
+  if (!s.history) return;
+  g.history1 = l.matrix("history.fc1.weight", s.history->hidden, s.history->numbers());
+  g.history1_bias = l.vector("history.fc1.bias", s.history->hidden, InitKind::kZero);
+  g.history2 = l.matrix("history.fc2.weight", s.hidden, s.history->hidden);
+  g.history2_bias = l.vector("history.fc2.bias", s.hidden, InitKind::kZero);
+}
+
+/// A Qwen behind DINOv2's features: the text model's own configuration, and what stands in front of it.
+Result<ModelShape> dino_qwen_shape(const json::object& config, std::string_view where) {
+  SLIP_TRY(const ModelConfig parsed, parse_model_config(config, std::string(where)));
+  SLIP_TRY(const json::object* text, get_object(config, "text_config", where));
+  SLIP_TRY(ModelShape s, ModelShape::from_config(*text, fmt::format("{}: text_config", where)));
+  s.vit = parsed.vit_tower;
+  s.history = parsed.history;
+  s.image_token = parsed.image_token->value;
+  SLIP_TRY(const int64_t mask, int_or(config, "mask_token_id", -1, where));
+  s.mask_token = static_cast<int32_t>(mask);
+  return s;
+}
+
 }  // namespace
 
+VisionShape ModelShape::vision_rows() const {
+  if (vision) return vision->rows();
+  VisionShape out;
+  if (!vit) return out;
+  const VitConfig& v = vit->vits.front();
+  out.plain = VisionShape::Plain{vit->pool, v.prefix_rows()};
+  out.patch_numbers = v.patch_numbers();
+  return out;
+}
+
 Result<ModelShape> ModelShape::from_config(const json::object& config, std::string_view where) {
+  if (is_dino_qwen_config(config)) return dino_qwen_shape(config, where);
   SLIP_TRY(const json::object* nested, object_at(config, "text_config", where));
   const json::object& text = nested != nullptr ? *nested : config;
   ModelShape s;
@@ -249,14 +321,27 @@ Result<ModelShape> ModelShape::from_config(const json::object& config, std::stri
 ParameterTable ParameterTable::of(const ModelShape& s) {
   ParameterTable t;
   Layout l(t);
-  const std::string p = s.vision ? "model.language_model." : "model.";
+  const std::string own = s.vit ? "language_model." : "", p = own + (s.vision ? "model.language_model." : "model.");
   if (s.vision) vision_tower(t, l, *s.vision);
+  if (s.vit) vit_tower(t.vit, l, s);
   t.embed = l.matrix(p + "embed_tokens.weight", s.vocab, s.hidden);
   for (int32_t i = 0; i < s.layers; ++i) t.layers.push_back(text_block(l, s, p + "layers." + std::to_string(i) + "."));
   t.norm = l.vector(p + "norm.weight", s.hidden, InitKind::kOne);
-  t.head = s.tied ? t.embed : l.matrix("lm_head.weight", s.vocab, s.hidden);
+  t.head = s.tied ? t.embed : l.matrix(own + "lm_head.weight", s.vocab, s.hidden);
   t.size = (t.size + 15) / 16 * 16;
   return t;
+}
+
+std::vector<std::pair<int64_t, int64_t>> ParameterTable::runs_of(std::span<const std::string> prefixes) const {
+  std::vector<std::pair<int64_t, int64_t>> out;
+  for (const Parameter& p : parameters) {
+    if (std::none_of(prefixes.begin(), prefixes.end(), [&](const std::string& f) { return p.name.starts_with(f); })) continue;
+    if (!out.empty() && out.back().second == p.offset)
+      out.back().second += p.count;
+    else
+      out.emplace_back(p.offset, p.offset + p.count);
+  }
+  return out;
 }
 
 }  // namespace slip

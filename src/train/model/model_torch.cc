@@ -31,6 +31,7 @@ template std::span<float> TrainModel::gradients<float>();
 template std::span<double> TrainModel::gradients<double>();
 
 void TrainModel::set_recompute(bool on) { impl_->recompute = on; }
+void TrainModel::keep(std::span<const std::string> prefixes) { impl_->kept = impl_->table.runs_of(prefixes); }
 void TrainModel::clear_gradients() { impl_->gradients.zero_(); }
 
 LossSums TrainModel::forward_backward(const RowBatch& batch, double scale) {
@@ -57,7 +58,7 @@ std::vector<float> TrainModel::logits(const RowBatch& batch) {
 std::vector<float> TrainModel::features(const RowBatch& batch) {
   const at::NoGradGuard no_grad;
   impl_->renew();
-  const Tensor f = impl_->vision_tower(batch).to(at::kFloat).contiguous();
+  const Tensor f = impl_->image_features(batch).to(at::kFloat).contiguous();
   return {data<float>(f), data<float>(f) + f.numel()};
 }
 

@@ -40,6 +40,8 @@ class TrainModel {
   void clear_gradients();
   /// Layers keep their inputs alone and run again in the backward pass: the same bits, a third more time, far less memory.
   void set_recompute(bool on);
+  /// Parameters whose names begin with one of these keep their values: no gradient is computed for them.
+  void keep(std::span<const std::string> prefixes);
 
   /// Adds the gradient of scale * (sum of all terms) to the gradients; returns the sums, unscaled.
   LossSums forward_backward(const RowBatch& batch, double scale);

@@ -76,6 +76,25 @@ void append_image(VisionRows& v, std::span<const float> pixels, std::array<int, 
   add(v.full, frames);
 }
 
+/// Appends one image of a plain ViT, in raster order.
+void append_plain_image(VisionRows& v, std::span<const float> pixels, std::array<int, 3> grid, const VisionShape& shape,
+                        std::vector<int32_t>& place_of_cell) {
+  const int32_t rows = grid[1], columns = grid[2], pool = shape.plain->pool, unit = pool * pool;
+  const auto first = static_cast<int32_t>(v.pixels.size() / static_cast<size_t>(shape.patch_numbers));
+  v.pixels.insert(v.pixels.end(), pixels.begin(), pixels.end());
+  v.grids.push_back({rows, columns});
+  for (int32_t cell = 0; cell < (rows / pool) * (columns / pool); ++cell) {
+    const int32_t y = cell / (columns / pool) * pool, x = cell % (columns / pool) * pool;
+    place_of_cell.push_back(static_cast<int32_t>(v.pooled.size()) / unit);
+    for (int32_t k = 0; k < unit; ++k) v.pooled.push_back(first + (y + k / pool) * columns + x + k % pool);
+  }
+  const IndexRange all{v.full.rows, v.full.rows + shape.plain->front + rows * columns};
+  std::vector<int32_t> queries;
+  for (int32_t r = all.begin; r < all.end; ++r) queries.push_back(r);
+  append_part(v.full, queries, std::vector<IndexRanges>(queries.size(), IndexRanges{all}));
+  v.full.rows = all.end;
+}
+
 }  // namespace
 
 void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput& images, const VisionShape& vision,
@@ -88,15 +107,19 @@ void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput&
   const std::vector<uint8_t> kept = drop_unreached ? reached_from(wanted, rows.sees) : std::vector<uint8_t>(n, 1);
 
   std::vector<int32_t> place_of_cell;
-  const size_t unit = static_cast<size_t>(vision.merge * vision.merge);
+  const size_t unit = vision.plain ? 1 : static_cast<size_t>(vision.merge * vision.merge);
   size_t patch = 0;
   for (const auto& grid : images.grids) {
     const size_t patches = static_cast<size_t>(grid[0]) * static_cast<size_t>(grid[1]) * static_cast<size_t>(grid[2]);
     const auto width = static_cast<size_t>(vision.patch_numbers);
     SLIP_CHECK(patches % unit == 0 && (patch + patches) * width <= images.pixel_values.size(), "pixels match the grids");
-    append_image(batch.vision, images.pixel_values.subspan(patch * width, patches * width), grid, vision, place_of_cell);
+    (vision.plain ? append_plain_image : append_image)(batch.vision, images.pixel_values.subspan(patch * width, patches * width),
+                                                       grid, vision, place_of_cell);
     patch += patches;
   }
+
+  const auto earlier = images.history.empty() ? 0 : static_cast<int32_t>(batch.history.size() / images.history.size());
+  batch.history.insert(batch.history.end(), images.history.begin(), images.history.end());
 
   // Row numbers in the batch; a range of kept rows stays a range because every row seen by a kept row is kept.
   const auto base = static_cast<int32_t>(batch.tokens.size());
@@ -114,7 +137,12 @@ void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput&
       batch.feature_rows.push_back(new_row[i]);
       batch.feature_of.push_back(place_of_cell[static_cast<size_t>(rows.feature[i])]);
     }
-    batch.tokens.push_back(rows.feature[i] >= 0 ? 0 : rows.tokens[i]);
+    if (rows.feature[i] == kHistoryFeature) {
+      SLIP_CHECK(!images.history.empty(), "a row of history has one");
+      batch.feature_rows.push_back(new_row[i]);
+      batch.feature_of.push_back(-1 - earlier);
+    }
+    batch.tokens.push_back(rows.feature[i] == -1 ? rows.tokens[i] : 0);
     batch.positions.push_back(rows.positions[i]);
     if (wanted[i]) {
       wanted_index[i] = static_cast<int32_t>(batch.wanted_rows.size());
@@ -136,9 +164,11 @@ void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput&
 
 std::vector<int32_t> features_of(const Sample& s) {
   std::vector<int32_t> feature(s.tokens.size(), -1);
-  if (s.grids.empty()) return feature;
   for (int32_t next = 0, i = 0; static_cast<size_t>(i) < feature.size(); ++i)
-    if (s.tokens[static_cast<size_t>(i)] == s.image_token) feature[static_cast<size_t>(i)] = next++;
+    if (!s.grids.empty() && s.tokens[static_cast<size_t>(i)] == s.image_token)
+      feature[static_cast<size_t>(i)] = next++;
+    else if (!s.history.empty() && s.tokens[static_cast<size_t>(i)] == s.history_token)
+      feature[static_cast<size_t>(i)] = kHistoryFeature;
   return feature;
 }
 

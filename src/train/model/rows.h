@@ -9,6 +9,7 @@
 // queries and MLP only for rows that carry a loss.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,11 @@ namespace slip {
 struct VisionShape {
   int32_t merge = 2, window_merged = 4;  // cells per window side: window_size / patch / merge
   int32_t patch_numbers = 1176;
+  /// A plain ViT (dino_qwen): patches in raster order, `front` rows before them (cls, registers), pool x pool of them a feature.
+  struct Plain {
+    int32_t pool = 1, front = 0;
+  };
+  std::optional<Plain> plain;
 };
 
 struct LossTerm {
@@ -35,16 +41,20 @@ struct VisionRows {
   std::vector<float> pixels;                  // P x patch numbers
   std::vector<std::array<int32_t, 2>> cells;  // (row, column) of each patch, in patches
   AttentionPlan full, windows;
+  std::vector<std::array<int32_t, 2>> grids;  // of a plain ViT's images: rows and columns of patches, in raster order
+  std::vector<int32_t> pooled;                // and of each feature: the pool x pool patches that it is the mean of
 };
 
 struct RowBatch {
-  std::vector<int32_t> tokens;                    // R; 0 where a feature stands
-  std::vector<Position> positions;                // R
-  std::vector<int32_t> feature_rows, feature_of;  // rows that take a merged feature, and which (window order)
-  AttentionPlan all, last;                        // last: rows in wanted_rows attend
-  std::vector<int32_t> wanted_rows;               // ascending
+  std::vector<int32_t> tokens;      // R; 0 where a feature stands
+  std::vector<Position> positions;  // R
+  std::vector<int32_t> feature_rows,
+      feature_of;                    // rows that take a merged feature, and which (window order); -1 - k: the k-th history
+  AttentionPlan all, last;           // last: rows in wanted_rows attend
+  std::vector<int32_t> wanted_rows;  // ascending
   std::vector<LossTerm> terms;
   VisionRows vision;
+  std::vector<float> history;          // of a model that takes one as a row: each sample's numbers
   std::vector<double> given_features;  // features x D in place of the tower's, constants; for models whose tower is not trained
   int64_t samples = 0, full_rows = 0;  // full_rows: what the plain layout would have had
   double count = 0;                    // sum of the batch's loss denominators
@@ -53,13 +63,18 @@ struct RowBatch {
 struct GridInput {
   std::span<const float> pixel_values;
   std::span<const std::array<int, 3>> grids;
+  std::span<const float> history = {};
 };
+/// What stands in front of the model that a sample's rows are for.
+inline GridInput inputs_of(const Sample& s) { return {s.pixel_values, s.grids, s.history}; }
+
+constexpr int32_t kHistoryFeature = -2;  // the sample's ego history, where a row says which feature it takes
 
 /// One sequence's rows, ready to be appended: sees is in the sequence's own row numbers.
 struct SequenceRows {
   std::vector<int32_t> tokens;
   std::vector<Position> positions;
-  std::vector<int32_t> feature;  // merged feature in patch order over the sequence's images, or -1
+  std::vector<int32_t> feature;  // merged feature in patch order over the sequence's images, kHistoryFeature, or -1
   std::vector<IndexRanges> sees;
   struct Term {
     int32_t row, target;
@@ -86,7 +101,7 @@ struct NoisyRow {
 SequenceRows dual_rows(const Sample& s, std::span<const int32_t> turn, std::span<const NoisyRow> noisy, std::span<const uint8_t> ar,
                        bool shift);
 
-/// Feature index of every token (-1: none), from the sample's image tokens.
+/// Feature of every token (-1: none), from the sample's image tokens and its history's.
 std::vector<int32_t> features_of(const Sample& s);
 
 }  // namespace slip

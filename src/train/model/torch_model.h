@@ -23,7 +23,8 @@ struct TrainModel::Impl {
   std::map<int64_t, Tensor> leaves, narrow;  // by offset; narrow: this pass's copies in the activations' type
   RotaryTable text_rotary, vision_rotary;
   bool frozen = false, recompute = false;
-  std::vector<std::unique_ptr<LayerRun>> runs;  // of this pass, until its backward pass is done
+  std::vector<std::pair<int64_t, int64_t>> kept;  // runs of the flat buffer that are not trained
+  std::vector<std::unique_ptr<LayerRun>> runs;    // of this pass, until its backward pass is done
 
   Impl(const ModelShape& s, Precision p)
       : shape(s),
@@ -57,11 +58,14 @@ struct TrainModel::Impl {
         return g.columns > 0 ? run.view({g.rows, g.columns}) : run;
       };
       t = view(values);
-      if (frozen) return t;
+      if (frozen || is_kept(g.offset)) return t;
       t.requires_grad_(true);
       t.mutable_grad() = view(gradients);  // autograd adds in place
     }
     return t;
+  }
+  bool is_kept(int64_t offset) const {
+    return std::any_of(kept.begin(), kept.end(), [&](const auto& run) { return run.first <= offset && offset < run.second; });
   }
   Tensor weight(const Group& g) {
     if (act == wide) return leaf(g);
@@ -195,9 +199,31 @@ struct TrainModel::Impl {
     return linear(at::gelu(up), table.merger_down, table.merger_down_bias);
   }
 
+  // vit_torch.cc
+  Tensor vit_embeddings(const RowBatch& b);
+  Tensor vit_features(const RowBatch& b);
+  Tensor history_rows(const RowBatch& b);
+
+  Tensor image_features(const RowBatch& b) { return shape.vit ? vit_features(b) : vision_tower(b); }
   Tensor given_features(const RowBatch& b) const {
     const int64_t D = shape.hidden, n = static_cast<int64_t>(b.given_features.size()) / D;
     return at::from_blob(const_cast<double*>(b.given_features.data()), {n, D}, at::kDouble).to(wide);
+  }
+
+  /// What stands in the rows that are no tokens, residual type.
+  Tensor features(const RowBatch& b) {
+    SLIP_CHECK(shape.vision || shape.vit || !b.given_features.empty(), "features need a vision tower");
+    std::vector<Tensor> all;
+    if (!b.given_features.empty())
+      all.push_back(given_features(b));
+    else if (!b.vision.pixels.empty())
+      all.push_back(image_features(b).to(wide));
+    const int64_t cells = all.empty() ? 0 : all.front().size(0);
+    if (!b.history.empty()) all.push_back(history_rows(b));
+    std::vector<int32_t> of = b.feature_of;
+    for (int32_t& f : of)
+      if (f < 0) f = static_cast<int32_t>(cells) - 1 - f;  // histories stand behind the images' features
+    return at::cat(all).index_select(0, index_tensor(of));
   }
 
   /// Final-norm outputs of the wanted rows, residual type.
@@ -205,10 +231,7 @@ struct TrainModel::Impl {
     renew();
     Tensor x = at::embedding(leaf(table.embed), index_tensor(b.tokens));
     if (!b.feature_rows.empty()) {
-      SLIP_CHECK(shape.vision.has_value() || !b.given_features.empty(), "features need a vision tower");
-      const Tensor merged = b.given_features.empty() ? vision_tower(b) : given_features(b);
-      const Tensor features = merged.index_select(0, index_tensor(b.feature_of)).to(wide);
-      x = x.index_copy(0, index_tensor(b.feature_rows), features);
+      x = x.index_copy(0, index_tensor(b.feature_rows), features(b));
     }
     const Tensor rotary = text_rotary_of(b.positions), wanted = index_tensor(b.wanted_rows), q_scale = query_scales_of(b.positions);
     Tensor delta;
