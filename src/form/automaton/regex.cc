@@ -97,7 +97,7 @@ class Reader {
       least = 1, most = -1;
     } else if (take("?")) {
       least = 0, most = 1;
-    } else if (peek() == '{' && at_ + 1 < p_.size() && p_[at_ + 1] >= '0' && p_[at_ + 1] <= '9') {
+    } else if (counted()) {
       ++at_;
       SLIP_TRY(least, number());
       most = least;
@@ -114,9 +114,12 @@ class Reader {
     }
     if (p_[begin] == '^' || p_[begin] == '$') return refused("a repetition of a border");
     take("?");  // greedy or not: the same language
-    if (peek() == '*' || peek() == '+' || peek() == '?') return refused("a repetition of a repetition");
+    if (peek() == '*' || peek() == '+' || peek() == '?' || counted()) return refused("a repetition of a repetition");
     return copies(first, begin, depth, least, most);
   }
+
+  /// `{3`: the beginning of a repetition; a brace before anything else is a character.
+  bool counted() const { return peek() == '{' && at_ + 1 < p_.size() && p_[at_ + 1] >= '0' && p_[at_ + 1] <= '9'; }
 
   /// The atom at `begin` is read anew for each copy; nothing of it is shared.
   Result<Fragment> copies(Fragment first, size_t begin, int depth, int64_t least, int64_t most) {
@@ -411,7 +414,9 @@ Result<ByteDfa> compile_pattern(std::string_view pattern, bool json, int depth) 
   constexpr size_t kLongest = 4096;
   constexpr int kMostAhead = 8;
   if (pattern.size() > kLongest) return unsupported("expected a pattern of at most {} bytes, got {}", kLongest, pattern.size());
-  const auto ahead = depth < kMostAhead ? first_ahead(pattern) : std::nullopt;
+  const auto ahead = first_ahead(pattern);
+  if (ahead && depth >= kMostAhead)
+    return unsupported("expected at most {} look-aheads behind or in each other, got more", kMostAhead);
   if (!ahead) return Reader(pattern, json).read();
   const std::string before(pattern.substr(1, ahead->begin - 1)), behind(pattern.substr(ahead->end + 1));
   if (!ahead->itself) {

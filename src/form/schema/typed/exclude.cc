@@ -72,12 +72,46 @@ std::string canonical(const json::value& v) {
   return json::serialize(v);
 }
 
+namespace {
+
+/// Of the values that are made for it, as bits of TypedNode::Type.
+uint32_t types_made(const TypedNode& n) {
+  const auto of_text = [](const std::string& text) -> uint32_t {
+    switch (text.empty() ? '\0' : text[0]) {
+      case '"':
+        return TypedNode::kString;
+      case 't':
+      case 'f':
+        return TypedNode::kBoolean;
+      case 'n':
+        return TypedNode::kNull;
+      case '{':
+        return TypedNode::kObject;
+      case '[':
+        return TypedNode::kArray;
+      default:
+        return TypedNode::kNumber | TypedNode::kInteger;
+    }
+  };
+  if (n.kind == TypedNode::Kind::kConstant) return of_text(n.text);
+  if (n.kind == TypedNode::Kind::kArray && !n.name) return TypedNode::kArray;
+  if (n.kind != TypedNode::Kind::kScalar) return TypedNode::kObject;
+  if (n.quoted) return TypedNode::kString;
+  if (n.numeric) return TypedNode::kNumber | TypedNode::kInteger;
+  uint32_t types = n.words.empty() ? TypedNode::kAll & ~(TypedNode::kObject | TypedNode::kArray) : 0;
+  for (const std::string& w : n.words) types |= of_text(w);
+  return types;
+}
+
+}  // namespace
+
 bool excludes(const TypedNode& a, const TypedNode& b) {
   using Kind = TypedNode::Kind;
   if (a.kind == Kind::kChoice)
     return std::all_of(a.alternatives.begin(), a.alternatives.end(), [&](const TypedPtr& x) { return excludes(*x, b); });
   if (b.kind == Kind::kChoice)
     return std::all_of(b.alternatives.begin(), b.alternatives.end(), [&](const TypedPtr& x) { return excludes(a, *x); });
+  if ((types_made(a) & b.also_valid) != 0) return false;
   const auto kind = [](const TypedNode& n) {  // a constant object or array counts as one
     if (n.kind == Kind::kConstant) return n.text[0] == '{' ? Kind::kObject : n.text[0] == '[' ? Kind::kArray : Kind::kScalar;
     return n.name ? Kind::kObject : n.kind;

@@ -188,8 +188,11 @@ bool TypedReader::string_keyword(std::string_view key, const json::value& v, con
   if (!v.is_string()) return bad(pointer, fmt::format("expected a string, got {}", shown_json(v))), true;
   const std::string text(view(v.get_string()));
   if (key == "format") {
-    if (const auto pattern = pattern_of_format(text)) place.patterns.emplace_back(*pattern, pointer);
-    if (pattern_of_format(text)) place.hinted |= kString;
+    if (const auto pattern = pattern_of_format(text)) {
+      place.patterns.emplace_back(*pattern, pointer);
+      place.hinted |= kString;
+      place.of_format = true;
+    }
     return true;
   }
   place.hinted |= kString;
@@ -346,7 +349,7 @@ bool TypedReader::own_keyword(std::string_view key, const json::value& v, const 
   if (key == "x-budget") {
     const auto n = count(v, pointer);
     if (n && (*n < 1 || *n > kMostBudget))
-      bad(pointer, fmt::format("expected a budget of 1 to {}, got {}", kMostBudget, *n));
+      bad(pointer, fmt::format("expected a budget of 1 to {}, got {}", kMostBudget, shown_json(v)));
     else if (n)
       place.budget = static_cast<int32_t>(*n);
     return true;
@@ -372,8 +375,10 @@ bool TypedReader::own_keyword(std::string_view key, const json::value& v, const 
   }
   if (key == "x-block-size") {
     const auto n = count(v, pointer);
-    if (n && (*n < 1 || *n > kMostBudget || at.pointer != "#"))
-      bad(pointer, "expected a block size of at least 1 at the root, got another");
+    if (n && at.pointer != "#")
+      bad(pointer, "expected it at the root alone, got it of a part");
+    else if (n && (*n < 1 || *n > kMostBudget))
+      bad(pointer, fmt::format("expected a block size of 1 to {}, got {}", kMostBudget, shown_json(v)));
     else if (n)
       out_.block_size = static_cast<int32_t>(*n);
     return true;

@@ -41,18 +41,19 @@ class TypedReader {
     std::vector<std::string> patterns;
     Part others;  // without a schema: there are none
   };
-  enum Type : uint32_t { kString = 1, kNumber = 2, kInteger = 4, kBoolean = 8, kNull = 16, kObject = 32, kArray = 64, kAll = 127 };
+  using enum TypedNode::Type;
   /// All that is said of a place.
   struct Place {
     std::string pointer;
     std::string dead;  // why nothing is valid here
-    uint32_t types = kAll, hinted = 0;
+    uint32_t types = kAll, hinted = 0, also_valid = 0;
     bool typed = false;
     std::optional<std::vector<const json::value*>> values;
     std::vector<const json::array*> none_of;
     NumberLimits number;
     int64_t min_length = 0, max_length = -1;
     std::vector<std::pair<std::string, std::string>> patterns;  // and their pointers
+    bool of_format = false;                                     // one of them is our part of a format
     std::vector<std::pair<std::string, std::vector<Part>>> properties;
     std::vector<std::pair<std::string, Part>> pattern_properties;
     std::map<std::string, std::string> required;  // and where that is said

@@ -3,6 +3,8 @@
 // letters and digits.
 #include "form/schema/typed/string_formats.h"
 
+#include "base/result.h"
+
 namespace slip {
 
 std::optional<std::string> pattern_of_format(std::string_view format) {
@@ -20,7 +22,14 @@ std::optional<std::string> pattern_of_format(std::string_view format) {
     return "^P(?:[1-9][0-9]{0,2}D(?:T[1-9][0-9]?H)?|T(?:[1-9][0-9]?H)?[1-9][0-9]?M|T[1-9][0-9]?S|[1-9][0-9]?W)$";
   if (format == "uuid") return "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
   if (format == "ipv4") return "^" + kByte + "(?:\\." + kByte + "){3}$";
-  if (format == "ipv6") return "^(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}$";
+  if (format == "ipv6") {  // in full, or with so many groups before `::` and fewer behind it than are left
+    std::string all = "^(?:(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}";
+    for (int before = 0; before <= 6; ++before) {
+      all += before > 0 ? fmt::format("|[0-9a-f]{{1,4}}(?::[0-9a-f]{{1,4}}){{{}}}::", before - 1) : "|::";
+      if (before < 6) all += fmt::format("(?:[0-9a-f]{{1,4}}(?::[0-9a-f]{{1,4}}){{0,{}}})?", 5 - before);
+    }
+    return all + ")$";
+  }
   if (format == "email")
     return "^[A-Za-z0-9_+-]{1,16}(?:\\.[A-Za-z0-9_+-]{1,16}){0,2}@" + kLabel + "(?:\\." + kLabel + "){0,2}\\.[a-z]{2,6}$";
   if (format == "hostname") return "^" + kLabel + "(?:\\." + kLabel + "){0,3}$";

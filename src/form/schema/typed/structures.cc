@@ -90,8 +90,9 @@ TypedPtr TypedReader::map_node(const Place& place, int depth, std::string* why) 
   if (values.empty() && place.closed) n.max_items = 0;
   static const json::value kTrue = true;
   if (values.empty()) values.push_back({.schema = &kTrue, .pointer = place.pointer, .trail = nullptr});
-  if (n.max_items > 0 && (!(n.name = name_node(place, depth, why)) ||
-                          !(n.item = node(values, place.pointer + "/additionalProperties", depth + 1, why))))
+  if (n.max_items > 0 &&
+      (!(n.name = name_node(place, depth, why)) ||
+       !(n.item = node(values, by_pattern ? values.front().pointer : place.pointer + "/additionalProperties", depth + 1, why))))
     n.max_items = 0;
   if (n.max_items < n.min_items) {
     if (why->empty()) *why = "minProperties is above the members that may be there";

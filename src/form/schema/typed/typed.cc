@@ -140,6 +140,7 @@ void TypedReader::finish(TypedNode& n, const Place& place) const {
   if (!n.section) n.section = place.section;
   if (!n.parents) n.parents = place.parents;
   if (n.budget == 0) n.budget = place.budget;
+  n.also_valid = place.also_valid;
 }
 
 /// Is a value what the keywords beside enum or const allow? Only plain values are compared with bounds and patterns.
@@ -228,6 +229,11 @@ TypedPtr TypedReader::of_types(const Place& place, int depth, std::string* why) 
   if (!place.typed && place.hinted != 0)
     types &= place.hinted | (place.required.empty() && place.properties.empty() ? 0U : static_cast<uint32_t>(kObject));
   if (!place.typed && place.hinted == 0) types &= ~static_cast<uint32_t>(kObject | kArray);  // anything: any scalar
+  if (const uint32_t others = place.types & ~types; others != place.also_valid) {
+    Place told = place;
+    told.also_valid = others;
+    return of_types(told, depth, why);
+  }
   if ((types & kNumber) != 0) types &= ~static_cast<uint32_t>(kInteger);
   if (types == 0) return *why = "its types exclude each other", nullptr;
   std::vector<TypedPtr> found;
@@ -316,6 +322,9 @@ TypedPtr TypedReader::string_node(const Place& place, std::string* why) {
   if (most > kMostLength) most = std::max(kMostLength, place.min_length);
   const auto language = string_language(place, most);
   if (!language) return nullptr;
+  if (language->empty() && place.of_format)
+    return not_done(place.pointer, "expected lengths and patterns that leave a text of its format as forms write it, got others"),
+           nullptr;
   if (language->empty()) return *why = "no string is valid for its patterns and lengths together", nullptr;
   TypedNode n{.kind = TypedNode::Kind::kScalar};
   n.quoted = true;

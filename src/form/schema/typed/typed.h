@@ -23,6 +23,7 @@ struct TypedNode;
 using TypedPtr = std::shared_ptr<const TypedNode>;
 
 struct TypedNode {
+  enum Type : uint32_t { kString = 1, kNumber = 2, kInteger = 4, kBoolean = 8, kNull = 16, kObject = 32, kArray = 64, kAll = 127 };
   enum class Kind { kConstant, kScalar, kObject, kArray, kChoice };
   struct Member {
     std::string key;
@@ -53,6 +54,8 @@ struct TypedNode {
   int64_t min_items = 0, max_items = 0;
 
   std::vector<TypedPtr> alternatives;
+  /// Types of values that are valid too and that no answer is made of: {"maxLength": 3} says nothing of null.
+  uint32_t also_valid = 0;
 
   std::optional<std::string> section;
   std::optional<std::vector<std::string>> parents;
