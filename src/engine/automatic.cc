@@ -100,8 +100,7 @@ int32_t visible_keys(const Prompt& prompt, int32_t slots) {
 }
 
 void doubt(Survival& survival, bool form) {
-  for (int32_t top = 0; top < Survival::kTop; ++top)
-    survival.add({.field = -1, .top = top}, {form ? kDoubt / 2 : kDoubt / 3, kDoubt});
+  for (int32_t top = 0; top < Survival::kTop; ++top) survival.add({.top = top}, {form ? kDoubt / 2 : kDoubt / 3, kDoubt});
   survival.fit();
 }
 

@@ -63,8 +63,8 @@ class Engine {
         if (const int32_t row = g_.scaffold[static_cast<size_t>(u)]; row >= 0) spans.push_back({row, row + 1});
     }
     for (const GraphVisibility::Segment& segment : s_.graph->visibility.context(field)) {
-      if (segment.field >= 0) {
-        const auto a = static_cast<size_t>(segment.field);
+      if (segment.field) {
+        const auto a = static_cast<size_t>(*segment.field);
         spans.push_back({g_.field_row[a], g_.field_row[a] + 1 + static_cast<int32_t>(s_.contents[a].size())});
         continue;
       }

@@ -143,7 +143,7 @@ Result<DraftLengthModel> acceptance(Work& w, const Form* form, CostTable costs, 
   given.lengths = m.lengths;
   given.survival = Survival(given.survival.fields());  // nothing else is known: every cell leans on these
   for (int32_t top = 0; top < Survival::kTop; ++top)
-    given.survival.add({.field = -1, .top = top}, {static_cast<int64_t>(std::lround(w.options.acceptance * kMany)), kMany});
+    given.survival.add({.top = top}, {static_cast<int64_t>(std::lround(w.options.acceptance * kMany)), kMany});
   given.survival.fit();
   return given;
 }

@@ -154,7 +154,7 @@ struct Maker {
 /// Another id than `target` that the rules allow behind `before`; that itself where there is no other.
 TokenId other_than(TokenId target, const TokenRules& rules, std::span<const TokenId> before) {
   if (rules.unrestricted()) return {ReplayIds::kWords + (target.value + 1) % ReplayIds::kWordCount};
-  const int32_t state = rules.state_after(before);
+  const int32_t state = *rules.state_after(before);
   for (const auto& e : rules.state(state).edges)
     if (e.id != target) return e.id;
   return target;

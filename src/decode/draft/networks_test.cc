@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "decode/pass/prefix_cache.h"
+#include "decode/testing/draft_model_testing.h"
 #include "decode/testing/drafter_testing.h"
 #include "lm/block_pilot.h"
 #include "lm/draft_head.h"
@@ -37,9 +38,9 @@ class Renamed : public Lm {
 };
 
 DraftModel renamed(Renamed& lm, const Prompt& prompt) {
-  DraftModel d{.lm = &lm, .prompt = prompt, .to_draft = {}, .to_target = {}};
+  DraftModel d = draft_model_of_same_ids(lm, prompt);
   for (RowInput& input : d.prompt.inputs) input = Renamed::name(std::get<TokenId>(input));
-  for (int32_t id = 0; id < kTrialVocab; ++id) d.to_draft.push_back(Renamed::name({id}));
+  for (int32_t id = 0; id < kTrialVocab; ++id) d.to_draft.set({id}, Renamed::name({id}));
   d.to_target = d.to_draft;
   return d;
 }
@@ -58,9 +59,9 @@ TEST(DraftModel, WritesWhatOneAtATimeWrites) {
       DraftModel model = renamed(drafter, t.prompt);
       PhiloxStream r(n, 3);
       if (n % 3 == 1)
-        for (uint32_t k = r.below(4); k > 0; --k) model.to_draft[r.below(kTrialVocab)] = {-1};
+        for (uint32_t k = r.below(4); k > 0; --k) model.to_draft.set({static_cast<int32_t>(r.below(kTrialVocab))}, std::nullopt);
       if (n % 3 == 2)
-        for (uint32_t k = r.below(4); k > 0; --k) model.to_target[r.below(kTrialVocab)] = {-1};
+        for (uint32_t k = r.below(4); k > 0; --k) model.to_target.set({static_cast<int32_t>(r.below(kTrialVocab))}, std::nullopt);
       t.context.draft_model = &model;
       HashLm lm(t.lm);
       const DrafterSpec drafts = ModelSpec{.name = "", .coupled = n % 4 == 0};
@@ -94,7 +95,7 @@ TEST(DraftModel, ThatIsTheTargetIsAlwaysRight) {
     }
 }
 
-/// Its drafts are never the law's: its names for the target's ids are off by one. Passes are those of no drafts, tokens the same.
+/// Its drafts are never the target's: its names for the target's ids are off by one. Passes are those of no drafts, tokens the same.
 TEST(DraftModel, ThatIsAlwaysWrongCostsNoPassAndNoToken) {
   Statistics sum;
   for (const Path path : {Path::kFields, Path::kOneByOne, Path::kChain})
@@ -102,11 +103,8 @@ TEST(DraftModel, ThatIsAlwaysWrongCostsNoPassAndNoToken) {
       Trial t = trial_on(path, n);
       t.options.temperature = 0;
       HashLm small(t.lm), lm(t.lm), plain(t.lm);
-      DraftModel model{.lm = &small, .prompt = t.prompt, .to_draft = {}, .to_target = {}};
-      for (int32_t id = 0; id < kTrialVocab; ++id) {
-        model.to_draft.push_back({id});
-        model.to_target.push_back({(id + 1) % kTrialVocab});
-      }
+      DraftModel model = draft_model_of_same_ids(small, t.prompt);
+      for (int32_t id = 0; id < kTrialVocab; ++id) model.to_target.set({id}, TokenId{(id + 1) % kTrialVocab});
       t.context.draft_model = &model;
       const Statistics s = expect_same(t, path, lm, method_on(path, ModelSpec{}, 4), 1, n);
       const auto alone = Decoder(plain, method_on(path, NoDraftSpec{}, 1)).decode(t.prompt, &t.form, t.options);
@@ -130,10 +128,9 @@ TEST(DraftModel, RunsItsPromptOnce) {
       drafter.look = [&](const Pass& pass) {
         for (const Row& row : pass.rows) prompt_rows += row.slot < static_cast<int32_t>(t.prompt.inputs.size());
       };
-      PrefixCache memory;
-      DraftModel model{.lm = &drafter, .prompt = t.prompt, .to_draft = {}, .to_target = {}, .memory = n % 2 ? &memory : nullptr};
-      for (int32_t id = 0; id < kTrialVocab; ++id) model.to_draft.push_back({id});
-      model.to_target = model.to_draft;
+      PrefixCache prefix_cache;
+      DraftModel model = draft_model_of_same_ids(drafter, t.prompt);
+      if (n % 2) model.prefix_cache = &prefix_cache;
       t.context.draft_model = &model;
       t.options.limit = 12;
       Decoder decoder(lm, method_on(path, ModelSpec{.name = "", .coupled = true}, 3));
@@ -189,20 +186,18 @@ TEST(DraftModel, ForgetsWhatDidNotHold) {
 TEST(DraftModel, FallsSilentBehindATokenThatItCannotName) {
   CycleLm lm, small;
   Prompt p{{TokenId{3}}, {Position::text(0)}, {}, 1};
-  DraftModel model{.lm = &small, .prompt = p, .to_draft = {}, .to_target = {}};
-  for (int32_t id = 0; id < kTrialVocab; ++id) model.to_draft.push_back({id});
-  model.to_target = model.to_draft;
+  DraftModel model = draft_model_of_same_ids(small, p);
   const auto with = [&] {
     const auto d = Decoder(lm, method_on(Path::kText, ModelSpec{}, 4)).decode(p, nullptr, {.limit = 16}, {.draft_model = &model});
     if (!d) throw std::runtime_error(d.error().message);
     return d->statistics;
   };
   EXPECT_EQ(with().forwards, 4) << "1 + 5 + 5 + 5";
-  model.to_draft[5] = {-1};  // drafts 5, which it knows only as an output, and cannot go on
+  model.to_draft.set({5}, std::nullopt);  // drafts 5, which it knows only as an output, and cannot go on
   EXPECT_EQ(with().drafter_forwards, 1);
   EXPECT_EQ(with().forwards, 1 + 1 + 13) << "4, then 5 6 in one round, then alone";
-  model.to_draft[5] = {5};
-  model.to_target[5] = {-1};  // its own 5 names nothing: the draft ends there, and goes on behind the target's
+  model.to_draft.set({5}, TokenId{5});
+  model.to_target.set({5}, std::nullopt);  // its own 5 names nothing: the draft ends there, and goes on behind the target's
   EXPECT_GT(with().forwards, 4);
   EXPECT_GT(with().drafter_forwards, 4);
   EXPECT_GT(with().accepted, 4);
@@ -223,13 +218,13 @@ TEST(DraftModel, NamesWhatIsWrong) {
   EXPECT_THAT(why(nullptr), HasSubstr("expected a model (model:DIR), got none"));
   EXPECT_EQ(why(&good, Path::kFields), "decoded");
   DraftModel bad = good;
-  bad.to_draft.pop_back();
+  bad.to_draft = same_ids(kTrialVocab - 1);
   EXPECT_THAT(why(&bad), HasSubstr("ids of the target: expected 24 ids, one per token of the vocabulary, got 23"));
   bad = good;
-  bad.to_target.push_back({0});
+  bad.to_target = same_ids(kTrialVocab + 1);
   EXPECT_THAT(why(&bad), HasSubstr("ids of the drafter: expected 24 ids"));
   bad = good;
-  bad.to_target[3] = {24};
+  bad.to_target.set({3}, TokenId{24});
   EXPECT_THAT(why(&bad), HasSubstr("id 3: expected an id below 24 or none, got 24"));
   bad = good;
   bad.prompt = {};

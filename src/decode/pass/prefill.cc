@@ -73,7 +73,7 @@ void Prefill::ran() {
 
 PrefixCache& Prefill::cache_of_draft_model() {
   const DraftModel& m = *request_->context.draft_model;
-  if (m.memory) return *m.memory;
+  if (m.prefix_cache) return *m.prefix_cache;
   if (draft_cache_of_ != m.lm) own_draft_cache_ = {};
   draft_cache_of_ = m.lm;
   return own_draft_cache_;

@@ -105,7 +105,7 @@ class Sections {
   }
 
   PlaceChoice choose(const Block& b, int32_t u) {
-    const int32_t f = form_.field_at(u), index = u - request_.field(f).start;
+    const int32_t f = *form_.field_at(u), index = u - request_.field(f).start;
     const auto logits_V = logits_at(b, u);
     const Allowed allowed = field_mask_.at(index);
     const Sampling s = chooser_.sampling_at({.field = f, .index = index});
@@ -144,11 +144,11 @@ class Sections {
 
   void choose_all(const Block& b) {
     choices_.clear();
-    int32_t last_field = -1;
+    std::optional<int32_t> last_field;
     for (int32_t u = b.begin; u < b.end; ++u) {
       if (!masked(u)) continue;
-      const int32_t f = form_.field_at(u);
-      if (f != last_field) field_mask_.update(request_.field(f), content(request_.field(f)));
+      const std::optional<int32_t> f = form_.field_at(u);
+      if (f != last_field) field_mask_.update(request_.field(*f), content(request_.field(*f)));
       last_field = f;
       choices_.push_back(choose(b, u));
     }
@@ -175,7 +175,7 @@ class Sections {
     if (request_.options.trace) trace_choices(answer_.rounds, choices_, 0, request_.last_pass());
     keep_confident(choices_, threshold_);
     for (const PlaceChoice& c : choices_) {
-      const Field& f = request_.field(form_.field_at(c.place));
+      const Field& f = request_.field(*form_.field_at(c.place));
       if (!f.rules.unrestricted()) {
         field_mask_.update(f, content(f));
         if (!field_mask_.allows(c.place - f.start, c.token)) continue;

@@ -101,7 +101,7 @@ class TextBlocks {
 
   /// `index`: number of the token in the text.
   PlaceChoice choose(std::span<const float> logits_V, int32_t index) {
-    const Place place{.field = -1, .index = index};
+    const Place place{.index = index};
     const Allowed allowed = chooser_.allowed_at(place);
     const Sampling s = chooser_.sampling_at(place);
     const double uniform = s.temperature == 0 ? 0 : chooser_.uniform(request_.options.request, place, Purpose::kToken);

@@ -104,24 +104,24 @@ TEST(Counters, TheReportsAcceptanceIsThatOfProposedNotOfTested) {
 
 TEST(Relaxed, TheRadiusIsTheFieldsAndEndsWithTheBins) {
   const RelaxedSpec uniform{.radius = 2, .first = {10}, .end = {20}, .radius_of_field = {}};
-  EXPECT_TRUE(within_radius(uniform, -1, 0, {10}, {12}));
-  EXPECT_TRUE(within_radius(uniform, 7, 0, {12}, {10}));
-  EXPECT_FALSE(within_radius(uniform, 0, 0, {10}, {13}));
-  EXPECT_FALSE(within_radius(uniform, 0, 0, {9}, {10})) << "9 is no bin";
-  EXPECT_FALSE(within_radius(uniform, 0, 0, {19}, {20})) << "20 is no bin";
-  EXPECT_TRUE(within_radius(uniform, 0, 0, {3}, {3})) << "equal ids need no bins";
+  EXPECT_TRUE(within_radius(uniform, {}, {10}, {12}));
+  EXPECT_TRUE(within_radius(uniform, {7, 0}, {12}, {10}));
+  EXPECT_FALSE(within_radius(uniform, {0, 0}, {10}, {13}));
+  EXPECT_FALSE(within_radius(uniform, {0, 0}, {9}, {10})) << "9 is no bin";
+  EXPECT_FALSE(within_radius(uniform, {0, 0}, {19}, {20})) << "20 is no bin";
+  EXPECT_TRUE(within_radius(uniform, {0, 0}, {3}, {3})) << "equal ids need no bins";
   const RelaxedSpec each{.radius = 9, .first = {10}, .end = {20}, .radius_of_field = {0, 3}};
-  EXPECT_FALSE(within_radius(each, 0, 0, {10}, {11}));
-  EXPECT_TRUE(within_radius(each, 1, 0, {10}, {13}));
-  EXPECT_TRUE(within_radius(each, 2, 0, {10}, {19})) << "a field without a radius of its own";
-  EXPECT_TRUE(within_radius(each, -1, 0, {10}, {19}));
+  EXPECT_FALSE(within_radius(each, {0, 0}, {10}, {11}));
+  EXPECT_TRUE(within_radius(each, {1, 0}, {10}, {13}));
+  EXPECT_TRUE(within_radius(each, {2, 0}, {10}, {19})) << "a field without a radius of its own";
+  EXPECT_TRUE(within_radius(each, {}, {10}, {19}));
   RelaxedSpec numbers = uniform;
   numbers.radius_of_number = {{}, {0, 1}};
-  EXPECT_FALSE(within_radius(numbers, 1, 0, {10}, {11})) << "by the number of the token in its field";
-  EXPECT_TRUE(within_radius(numbers, 1, 1, {10}, {11}));
-  EXPECT_FALSE(within_radius(numbers, 1, 1, {10}, {12}));
-  EXPECT_TRUE(within_radius(numbers, 1, 2, {10}, {12})) << "a number without a radius of its own";
-  EXPECT_TRUE(within_radius(numbers, 0, 0, {10}, {12}));
+  EXPECT_FALSE(within_radius(numbers, {1, 0}, {10}, {11})) << "by the number of the token in its field";
+  EXPECT_TRUE(within_radius(numbers, {1, 1}, {10}, {11}));
+  EXPECT_FALSE(within_radius(numbers, {1, 1}, {10}, {12}));
+  EXPECT_TRUE(within_radius(numbers, {1, 2}, {10}, {12})) << "a number without a radius of its own";
+  EXPECT_TRUE(within_radius(numbers, {0, 0}, {10}, {12}));
 }
 
 TEST(Relaxed, WhatStandsBesideTheLawIsCountedAndFedOn) {

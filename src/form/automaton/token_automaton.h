@@ -19,8 +19,8 @@ class TokenAutomaton {
   static Result<std::shared_ptr<const TokenAutomaton>> make(std::shared_ptr<const TokenLanguage> language,
                                                             std::vector<TokenId> ends, std::vector<TokenId> start_ends,
                                                             int32_t budget);
-  /// A state knows how many tokens came before it. The start is 0; -1: not allowed.
-  int32_t next(int32_t state, TokenId id) const;
+  /// A state knows how many tokens came before it. The start is 0; none: not allowed.
+  std::optional<int32_t> next(int32_t state, TokenId id) const;
   bool may_end(int32_t state) const { return language().accepts(state / width_); }
   /// A text of the language that nothing may follow.
   bool complete(int32_t state) const { return may_end(state) && (used(state) == budget_ || language().ends_here(state / width_)); }
