@@ -229,8 +229,6 @@ Status Resources::attach(Engine& engine, const Request& request, const FormPtr& 
 
 namespace {
 
-constexpr int32_t kAnswerKeys = 128;  // that a row sees behind the prompt, half-way through an answer
-
 /// What a step of the second model costs behind its prompt.
 Result<CostTable> step_costs(const DraftModel& draft, CostSettings s) {
   constexpr int32_t kMostStrands = 32;  // a step is a row per strand, fields or rollouts

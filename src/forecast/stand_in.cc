@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/content_hash.h"
+
 namespace slip {
 namespace {
 
@@ -17,18 +19,7 @@ constexpr std::array<float, Survival::kTop> kTops = {0.2F, 0.4F, 0.6F, 0.78F, 0.
 /// Tops so far ahead lean on those of their place as if so many of these had been seen there.
 constexpr double kLean = 2;
 
-uint64_t mix(uint64_t h) {
-  h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
-  h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
-  return h ^ (h >> 31);
-}
 double unit(uint64_t h) { return static_cast<double>(h >> 11) * 0x1p-53; }
-
-bool looks_ahead(const Pass& pass, const Row& r) {
-  for (uint32_t k = 0; k < r.sees_count; ++k)
-    if (const SlotSpan s = pass.spans[r.sees_first + k]; s.end > r.slot + 1 && s.begin <= r.slot) return true;
-  return false;
-}
 
 /// An id that the field's rules allow behind `before` beside `not_this`; that itself where there is none.
 TokenId another(const Field& f, std::span<const TokenId> before, TokenId not_this) {
@@ -151,8 +142,8 @@ double StandInLm::top_of(std::optional<int32_t> field, int32_t ahead, int32_t in
 }
 
 StandInLm::Said StandInLm::draft(size_t at, const Place& place, int32_t ahead) {
-  const uint64_t dice = mix(mix(seed_ * 0x9E3779B97F4A7C15u + at) + attempts_[at]++);
-  const auto top = static_cast<float>(top_of(place.field, ahead, place.index, mix(dice + 1)));
+  const uint64_t dice = mix_bits(mix_bits(seed_ * 0x9E3779B97F4A7C15u + at) + attempts_[at]++);
+  const auto top = static_cast<float>(top_of(place.field, ahead, place.index, mix_bits(dice + 1)));
   const DraftFacts facts{.top = top, .ahead = ahead, .field = place.field, .index = place.index};
   double kept = odds_.survival->kept(facts);
   if (odds_.tracker) kept = odds_.tracker->corrected(facts.field, kept);

@@ -121,12 +121,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
       holds *= static_cast<double>(chain_[static_cast<size_t>(q)]);
     return holds;
   }
-  double draws_from(int32_t f, int32_t i) const {
-    const Field& x = form_.fields()[static_cast<size_t>(f)];
-    if (!x.end) return x.budget - i;
-    const double content = model_.lengths.mean(f, i, x.budget);
-    return std::max(1.0, std::min<double>(content + 1, x.budget) - i);
-  }
+  double draws_from(int32_t f, int32_t i) const { return model_.draws_from(form_.fields()[static_cast<size_t>(f)], f, i); }
   /// Passes that the plan gives what is left of a strand, this one included.
   double planned(DraftView s) const {
     if (!s.next_index()) return 1;

@@ -158,13 +158,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
       for (const int32_t c : children_[f]) behind_[f] = std::max(behind_[f], behind_[static_cast<size_t>(c)] + draws_from(c, 0));
     }
   }
-  /// Draws that field f still has, on average, at index i.
-  double draws_from(int32_t f, int32_t i) const {
-    const Field& x = form_->fields()[static_cast<size_t>(f)];
-    if (!x.end) return x.budget - i;
-    const double content = model_.lengths.mean(f, i, x.budget);
-    return std::max(1.0, std::min<double>(content + 1, x.budget) - i);
-  }
+  double draws_from(int32_t f, int32_t i) const { return model_.draws_from(form_->fields()[static_cast<size_t>(f)], f, i); }
   void weigh(DraftViews strands) {
     if (weight_.empty()) return;
     double longest = 0;

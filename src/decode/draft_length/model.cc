@@ -139,6 +139,12 @@ double Lengths::mean(int32_t field, int32_t known, double otherwise) const {
   return all > 0 ? sum / all : otherwise;
 }
 
+double DraftLengthModel::draws_from(const Field& field, int32_t number, int32_t i) const {
+  if (!field.end) return field.budget - i;
+  const double content = lengths.mean(number, i, field.budget);
+  return std::max(1.0, std::min<double>(content + 1, field.budget) - i);
+}
+
 DraftLengthModel DraftLengthModel::uninformed(CostTable pass, const Form* form) {
   DraftLengthModel m;
   m.pass = std::move(pass);

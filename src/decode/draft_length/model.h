@@ -90,6 +90,8 @@ struct DraftLengthModel {
   int32_t static_draft_length = 8;  // where the drive has left the calibration
   double ece = 0;                   // on requests that were held out; 0: not measured
 
+  /// Draws that a field still has, on average, at index i: its content and, where it is not full, END.
+  double draws_from(const Field& field, int32_t number, int32_t i) const;
   /// No calibration: every draft holds with probability .7, fields run to their budgets. Learns from the answers (DraftLengthTracker).
   static DraftLengthModel uninformed(CostTable pass, const Form* form);
 };

@@ -17,6 +17,7 @@ namespace slip {
 namespace {
 
 using test::allocations;
+using test::FixedWindow;
 using test::HashLm;
 using test::text_options;
 using test::with;
@@ -28,15 +29,6 @@ Prompt one_token() {
   p.next_position = 1;
   return p;
 }
-
-class Draws : public DraftLengthPolicy {
- public:
-  explicit Draws(int32_t n) : n_(n) {}
-  void open(DraftView s) override { s.set_window(n_, kNoEnd); }
-
- private:
-  int32_t n_;
-};
 
 /// Drafts written down: what is right and what is not is the test's.
 class ScriptDrafter : public Drafter {
@@ -67,7 +59,7 @@ Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const V
   Method m = *method_of("dflash");
   m.verifier = spec;
   const auto made = make_verifier(m, scratch.passes);
-  Draws policy(8);
+  FixedWindow policy(8);
   Rounds r(scratch.passes, drafter, **made, policy, false);
   ScheduleContext context{scratch, r, drafter, lm.info(), nullptr, one, {.widest = 8}};
   if (const Status status = decode_text(context); !status) throw std::runtime_error(status.error().message);

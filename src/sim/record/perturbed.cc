@@ -51,7 +51,7 @@ Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family, boo
     const Plan plan = drive(sc);
     if (!plan.ok()) continue;
     Record r;
-    r.labels = judge(sc, plan);
+    r.labels = labels_of(sc, plan);
     if (acts_on_the_unseen(r.labels)) continue;
     straight_history(start.v, r.labels);
     r.labels.pre_onset = false;  // the ego has something to mend at once
