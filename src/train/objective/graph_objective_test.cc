@@ -70,7 +70,7 @@ int wrong_picks(F&& spoil) {
   return wrong;
 }
 
-TEST(GraphObjective, CleanRowsPickWhatTheGraphLawPicks) {
+TEST(GraphObjective, CleanRowsPickWhatGraphVisibilityPicks) {
   EXPECT_EQ(wrong_picks([](const Sample&, GraphRows&) {}), 0);
 }
 
