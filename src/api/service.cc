@@ -21,7 +21,7 @@ using slip::Result;
 
 namespace {
 
-// Files of weights are large: their sizes, and 4 KiB of every MiB. A folder is not an adversary.
+// Files of weights are large: of each its size and 4 KiB of every MiB. Enough against mistakes; a folder made to deceive is not looked for.
 uint64_t hash_of_file(const std::filesystem::path& file, uint64_t h) {
   std::error_code ec;
   const uint64_t bytes = std::filesystem::file_size(file, ec);

@@ -87,7 +87,7 @@ void Survival::fit() {
       }
     }
     for (int32_t i = 0; i < kIndex; ++i) {
-      // Tops as they came at this index (any draws ahead); a little of everybody's, so that an empty place is the mean of all.
+      // How often each top came at this index (any draws ahead), and a small share of all fields' tops: an index without tests has those.
       std::array<double, kTop> w{};
       for (int32_t t = 0; t < kTop; ++t)
         w[static_cast<size_t>(t)] = static_cast<double>(sum(r, kAll, i, t).tested) + share[static_cast<size_t>(t)];

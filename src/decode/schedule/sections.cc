@@ -135,7 +135,7 @@ class Sections : BlockDiffusion {
     }
   }
 
-  /// Lets somebody else ask what the model would say of this block; it stands as before behind that.
+  /// DecodeContext::on_block asks what the model would say of this block; afterwards the block is as before.
   Status look_into(const Block& b) {
     const auto block = std::span(x_).subspan(static_cast<size_t>(b.begin), static_cast<size_t>(b.end - b.begin));
     const std::vector<std::optional<TokenId>> start(block.begin(), block.end());

@@ -452,7 +452,7 @@ std::vector<int32_t> ByteDfa::largest_ahead(std::span<const int32_t> values) con
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t a, int32_t b) { return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)]; });
-  for (const int32_t from : order) {  // the largest first: whoever leads there has found its own
+  for (const int32_t from : order) {  // the largest first: a state's first value is its largest
     const int32_t value = values[static_cast<size_t>(from)];
     open = {from};
     while (!open.empty()) {

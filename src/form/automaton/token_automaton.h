@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An automaton over bytes as one over a vocabulary's tokens: any tokens that spell a text of the language are its content. A token is
-// allowed where its bytes lead on to a state from which the tokens that are left of the budget still reach an end, so that no content
-// is ever cut off.
+// What a field of text may hold, token by token. A language over bytes says which texts are allowed; any tokens that spell one of them are a
+// content. A token is allowed where, behind its bytes, the tokens that are left of the budget can still complete a text: no content is ever
+// cut off.
 #pragma once
 #include <memory>
 #include <optional>

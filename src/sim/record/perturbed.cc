@@ -28,7 +28,7 @@ Start start_of(const Scene& sc, double side, double turn, double pace, double sh
   return {{p.x, p.y, p.yaw + share * turn}, sc.v0 * (1 + share * (pace - 1)), d};
 }
 
-/// The ego came straight on at a steady speed: how it got there is nobody's business.
+/// A history that does not tell how the ego was moved aside: straight on, at a steady speed.
 void straight_history(double v, Labels& l) {
   for (size_t i = 0; i < l.history.size(); ++i) {
     const double t = 0.25 * (static_cast<double>(i) - 15);

@@ -228,7 +228,7 @@ Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir
   auto impl = std::make_unique<Impl>();
   impl->dir = dir;
   {
-    const HoldOffEnd held;  // no folder is made that nobody remembers
+    const HoldOffEnd held;  // made and remembered before a signal can come in between
     SLIP_TRY(impl->made, make_parents(dir / "index.json"));
     for (const auto& folder : impl->made) remember_folder(folder);
   }
