@@ -189,9 +189,9 @@ std::vector<T> beside_tokens(const slip::Answer& a, size_t tokens, const std::ve
     const auto f = static_cast<size_t>(std::get<slip::FieldRef>(pieces[static_cast<size_t>(p)]).field);
     const auto& content = a.decoded.fields[f];
     // An END that says what comes next stands behind the content, and is no part of the text.
-    const int32_t exit = slip::exit_piece(form.fields()[f], content);
-    take(*of_field[f], content.size() - (exit >= 0 && !content.empty() ? 1 : 0));
-    p = exit >= 0 ? exit : form.next_piece(p);
+    const auto exit = slip::exit_piece(form.fields()[f], content);
+    take(*of_field[f], content.size() - (exit ? 1 : 0));
+    p = exit.value_or(form.next_piece(p));
   }
   return out.size() == tokens ? out : std::vector<T>();
 }

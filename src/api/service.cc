@@ -21,22 +21,17 @@ using slip::Result;
 
 namespace {
 
-uint64_t mixed(uint64_t h, std::string_view bytes) {
-  for (const char c : bytes) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
-  return h;
-}
-
-// Files of weights are large: their sizes, and 4 KiB of every MiB. A folder is not an adversary.
+// Files of weights are large: of each its size and 4 KiB of every MiB. Enough against mistakes; a folder made to deceive is not looked for.
 uint64_t hash_of_file(const std::filesystem::path& file, uint64_t h) {
   std::error_code ec;
   const uint64_t bytes = std::filesystem::file_size(file, ec);
   std::ifstream in(file, std::ios::binary);
   std::string part(4096, '\0');
-  h = mixed(h, file.filename().string() + fmt::format(":{}", bytes));
+  h = slip::fnv1a(file.filename().string() + fmt::format(":{}", bytes), h);
   for (uint64_t at = 0; at < bytes; at += uint64_t{1} << 20) {
     in.seekg(static_cast<std::streamoff>(at));
     in.read(part.data(), static_cast<std::streamsize>(part.size()));
-    h = mixed(h, std::string_view(part).substr(0, static_cast<size_t>(in.gcount())));
+    h = slip::fnv1a(std::string_view(part).substr(0, static_cast<size_t>(in.gcount())), h);
     in.clear();
   }
   return h;
@@ -48,10 +43,10 @@ std::string fingerprint_of(const ModelInfo& info) {
   for (const auto& entry : std::filesystem::directory_iterator(info.folder, ec))
     if (entry.is_regular_file(ec) && entry.path().extension() != ".md") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
-  uint64_t h = 0xCBF29CE484222325u;
+  uint64_t h = slip::kFnvStart;
   for (const auto& file : files) h = hash_of_file(file, h);
   for (const std::string& word : {info.dtype, info.kv_type, info.device, instruction_set(), std::string(version())})
-    h = mixed(h, word + "|");
+    h = slip::fnv1a(word + "|", h);
   return fmt::format("slip-{:016x}", h);
 }
 
@@ -70,7 +65,7 @@ slip::Terms terms_from(const Terms& t) {
 
 /// Requests that cost alike.
 std::string kind_of(const Request& r) {
-  const std::string form = r.form_schema.empty() ? r.form : fmt::format("schema {:x}", mixed(1, r.form_schema));
+  const std::string form = r.form_schema.empty() ? r.form : fmt::format("schema {:x}", slip::fnv1a(r.form_schema, 1));
   return fmt::format("{}|{}|{}|{}|{}", form, r.decoder.preset, r.decoder.drafter, r.rollouts, r.form == "none" ? r.max_tokens : 0);
 }
 

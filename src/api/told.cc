@@ -82,9 +82,9 @@ void Told::say_certain() {
     const auto f = static_cast<size_t>(std::get<FieldRef>(pieces[piece_]).field);
     if (!done_[f]) break;
     // An END that says what comes next stands behind the content, and is no part of the text.
-    const int32_t exit = exit_piece(form.fields()[f], *done_[f]);
-    for (size_t i = 0; i + (exit >= 0 ? 1 : 0) < done_[f]->size(); ++i) push((*done_[f])[i]);
-    piece_ = static_cast<size_t>(exit >= 0 ? exit : form.next_piece(static_cast<int32_t>(piece_)));
+    const auto exit = exit_piece(form.fields()[f], *done_[f]);
+    for (size_t i = 0; i + (exit ? 1 : 0) < done_[f]->size(); ++i) push((*done_[f])[i]);
+    piece_ = static_cast<size_t>(exit.value_or(form.next_piece(static_cast<int32_t>(piece_))));
   }
   say(fresh_, at(forwards_, tokens_));
   fresh_.clear();

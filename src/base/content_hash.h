@@ -1,15 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash of 128 bits by which equal content is found again. Keyed with random numbers of the process: nobody outside can make two contents
-// that collide. By chance two of 2^64 contents would.
+// Hashes. ContentHash, 128 bits, is for content that others send: it is keyed with random numbers of the process, so that nobody outside can make
+// two contents that collide; by chance two of 2^64 contents would. The others give the same on every machine and in every process: for checksums,
+// names of files and keyed draws.
 #pragma once
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace slip {
+
+/// FNV-1a, from `h` on.
+inline constexpr uint64_t kFnvStart = 0xCBF29CE484222325u;
+inline uint64_t fnv1a(std::span<const std::byte> bytes, uint64_t h = kFnvStart) {
+  for (const std::byte b : bytes) h = (h ^ static_cast<uint64_t>(b)) * 0x100000001B3u;
+  return h;
+}
+inline uint64_t fnv1a(std::string_view text, uint64_t h = kFnvStart) { return fnv1a(std::as_bytes(std::span(text)), h); }
+
+/// Every bit of the number counts for every bit of the result: the output function of Steele et al., "Fast splittable pseudorandom number
+/// generators" (2014).
+constexpr uint64_t mix_bits(uint64_t h) {
+  h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
+  h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
+  return h ^ (h >> 31);
+}
 
 struct ContentHash {
   uint64_t low = 0, high = 0;  // both 0: of nothing yet

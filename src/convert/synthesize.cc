@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/content_hash.h"
 #include "base/file.h"
 #include "convert/folder_writer.h"
 
@@ -19,17 +20,11 @@ constexpr int64_t kShardBytes = int64_t{5'000'000'000};  // as released shards a
 constexpr int64_t kPiece = int64_t{1} << 20;             // numbers made at a time by one thread
 constexpr int64_t kFp8Block = 128;
 
-// Steele et al., "Fast splittable pseudorandom number generators" (2014), the output function.
-constexpr uint64_t mix(uint64_t z) {
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
-  z = (z ^ z >> 27) * 0x94D049BB133111EB;
-  return z ^ z >> 31;
-}
 constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;
 
 uint64_t stream_of(uint64_t seed, std::string_view name) {
-  uint64_t h = mix(seed + kGolden);
-  for (const char c : name) h = mix(h + kGolden + static_cast<uint8_t>(c));
+  uint64_t h = mix_bits(seed + kGolden);
+  for (const char c : name) h = mix_bits(h + kGolden + static_cast<uint8_t>(c));
   return h;
 }
 
@@ -167,7 +162,7 @@ void synthetic_numbers(uint64_t seed, const SyntheticTensor& t, int64_t first, s
   if (t.deviation == 0) return std::fill(out.begin(), out.end(), t.mean);
   const float scale = t.deviation / kSumDeviation;
   uint64_t state = stream_of(seed, t.name) + kGolden * static_cast<uint64_t>(first);
-  for (float& x : out) x = t.mean + scale * bell(mix(state += kGolden));
+  for (float& x : out) x = t.mean + scale * bell(mix_bits(state += kGolden));
 }
 
 Result<Synthesized> synthesize(const SynthesizeOptions& options, const std::filesystem::path& out, ThreadPool& pool,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "convert/synthesize_parts.h"
+#include "image/qwen_preprocess.h"
 
 namespace slip {
 namespace {
@@ -100,8 +101,8 @@ SyntheticModel synthetic_qwen_vl(const SynthesizeOptions& o) {
                                                                 {"patch_size", 14},
                                                                 {"temporal_patch_size", 2},
                                                                 {"merge_size", 2},
-                                                                {"image_mean", {0.48145466, 0.4578275, 0.40821073}},
-                                                                {"image_std", {0.26862954, 0.26130258, 0.27577711}},
+                                                                {"image_mean", json::value_from(PreprocessorConfig{}.image_mean)},
+                                                                {"image_std", json::value_from(PreprocessorConfig{}.image_std)},
                                                                 {"image_processor_type", "Qwen2VLImageProcessor"},
                                                                 {"processor_class", "Qwen2_5_VLProcessor"}});
   return m;

@@ -44,9 +44,4 @@ uint8_t float_to_f8_e4m3(float f) {
   return static_cast<uint8_t>((m > 0x7f ? 0x7f : m) | (sign_of(f) << 7));
 }
 
-uint8_t float_to_f8_e5m2(float f) {
-  const uint32_t m = is_nan(f) ? 0x7e : narrow_magnitude(f, 5, 2);
-  return static_cast<uint8_t>((!is_nan(f) && m > 0x7c ? 0x7c : m) | (sign_of(f) << 7));
-}
-
 }  // namespace slip

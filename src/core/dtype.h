@@ -91,9 +91,8 @@ constexpr float f8_e4m3_to_float(uint8_t b) {
   const float value = (b & 0x7f) == 0x7f ? std::numeric_limits<float>::quiet_NaN() : std::bit_cast<float>(magnitude) * 0x1p120F;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | (uint32_t{b & 0x80u} << 24));
 }
-/// Round to nearest, ties to even. Too large: infinity (f16, E5M2), NaN (E4M3, from 464 up). NaN stays NaN.
+/// Round to nearest, ties to even. Too large: infinity (f16), NaN (E4M3, from 464 up). NaN stays NaN.
 uint16_t float_to_f16(float f);
 uint8_t float_to_f8_e4m3(float f);
-uint8_t float_to_f8_e5m2(float f);
 
 }  // namespace slip

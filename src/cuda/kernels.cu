@@ -66,9 +66,8 @@ constexpr int kSkew = 4;  // numbers between rows of sums in shared memory, so t
 /// before the rows are there.
 template <int kTiles, int kColumns>
 __device__ inline void multiply(const ProductArgs& a, int first_row, float (&sums)[kTiles][kColumns][4]) {
-  constexpr int kAhead = kTiles == 1   ? 4
-                         : kTiles == 2 ? 2
-                                       : 1;  // turns whose weights are on their way: 8 to 16 KiB per warp and block
+  // Turns whose weights are on their way: 8 to 16 KiB per warp and block.
+  constexpr int kAhead = kTiles < 3 ? 4 / kTiles : 1;
   const int warp = thread() / 32, lane = thread() % 32, g = lane / 4, t = lane % 4, steps = a.w.steps;
   const uint4* w = static_cast<const uint4*>(a.w.data) + lane;
   uint4 low[kAhead][kTiles], high[kAhead][kTiles];

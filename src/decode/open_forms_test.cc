@@ -110,7 +110,7 @@ TEST_F(OpenForms, AllExactPresetsAlongAGraphAgree) {
     const auto chain = answer(form, lm, options, "scaffold-ar");
     differs += chain && chain->tokens != a->tokens;
   });
-  EXPECT_GT(differs, 0) << "the two laws are two";
+  EXPECT_GT(differs, 0) << "the two visibilities are two";
 }
 
 TEST_F(OpenForms, AllExactPresetsOfAChainAgree) {

@@ -105,7 +105,7 @@ class Disturbed : public Planner {
   Status keep(const Situation& s, const sim::Scene& seen, const sim::Plan& right) {
     if (right.collided) return {};
     sim::Record r;
-    r.labels = sim::judge(seen, right);
+    r.labels = sim::labels_of(seen, right);
     if (sim::acts_on_the_unseen(r.labels)) return {};
     r.labels.history = s.history;
     r.labels.intent = s.intent;

@@ -8,6 +8,7 @@
 #include "image/image.h"
 #include "import/foxglove.h"
 #include "import/mcap.h"
+#include "import/mcap_drive.h"
 #include "sim/record.h"
 #include "sim/render/render.h"
 
@@ -81,9 +82,6 @@ Status write_frames(const Episode& e, const std::filesystem::path& folder, const
 namespace {
 
 constexpr uint64_t kBegin = 1'000'000'000 * uint64_t{1'000'000'000};  // ns
-constexpr std::array<std::string_view, sim::kCameras> kCameraTopics = {"/camera/front_left", "/camera/front",
-                                                                       "/camera/front_right"};
-
 struct Channels {
   std::array<uint16_t, sim::kCameras> cameras{};
   uint16_t pose = 0, plan = 0, actors = 0, drive = 0;

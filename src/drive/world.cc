@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/labels.h"
 #include "sim/math.h"
 #include "sim/record/make.h"
 
@@ -201,24 +202,7 @@ void World::note_standing(const Motion& ego) {
   if (gap < 3.5 && gap > -1.5) ++scene_.stood;
 }
 
-sim::EgoState World::history(double t_s) const {
-  const double began = scene_.brake_began_s, a0 = scene_.a0, v0 = scene_.v0;
-  const bool braking = a0 != 0 && t_s > began;
-  const double steady = v0 + a0 * began;
-  const double v = a0 == 0 ? v0 : braking ? v0 + a0 * t_s : steady;
-  const double s = a0 == 0   ? v0 * t_s
-                   : braking ? v0 * t_s + 0.5 * a0 * t_s * t_s
-                             : v0 * began + 0.5 * a0 * began * began + steady * (t_s - began);
-  const Pose p = scene_.route.at(s, scene_.d0);
-  const double k = scene_.route.curvature(s), a = braking ? a0 : 0.0, c = sim::det_cos(p.yaw), n = sim::det_sin(p.yaw);
-  return {static_cast<float>(t_s),
-          static_cast<float>(p.x),
-          static_cast<float>(p.y),
-          static_cast<float>(v * c),
-          static_cast<float>(v * n),
-          static_cast<float>(a * c - v * v * k * n),
-          static_cast<float>(a * n + v * v * k * c)};
-}
+sim::EgoState World::history(double t_s) const { return sim::ego_before(scene_, t_s); }
 
 sim::Intent World::intent(const Motion& ego) const {
   if (scene_.intent == sim::Intent::kGoStraight) return scene_.intent;

@@ -21,9 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kBudgetMs = 100;     // of measuring; every point once at least
-constexpr int32_t kMostRows = 128;    // prompts beyond are the same for every candidate
-constexpr int32_t kAnswerKeys = 128;  // that a row sees behind the prompt, half-way through an answer
+constexpr double kBudgetMs = 100;   // of measuring; every point once at least
+constexpr int32_t kMostRows = 128;  // prompts beyond are the same for every candidate
 constexpr int32_t kLeastKeys = 64, kMostKeys = 4096;
 /// A cached table whose prices are off by this factor is of another machine's state than this one's.
 constexpr double kOff = 4;
@@ -100,8 +99,7 @@ int32_t visible_keys(const Prompt& prompt, int32_t slots) {
 }
 
 void doubt(Survival& survival, bool form) {
-  for (int32_t top = 0; top < Survival::kTop; ++top)
-    survival.add({.field = -1, .top = top}, {form ? kDoubt / 2 : kDoubt / 3, kDoubt});
+  for (int32_t top = 0; top < Survival::kTop; ++top) survival.add({.top = top}, {form ? kDoubt / 2 : kDoubt / 3, kDoubt});
   survival.fit();
 }
 

@@ -38,8 +38,8 @@ std::string key_of(const Tokenizer& t, TokenId id) {
 void map_bins(const BinsMeaning& target, const BinsMeaning& draft, VocabularyMaps& maps) {
   for (int32_t b = 0; b < std::min(target.size(), draft.size()); ++b) {
     const TokenId t = target.id_of(b), d = draft.id_of(b);
-    maps.to_draft[static_cast<size_t>(t.value)] = d;
-    maps.to_target[static_cast<size_t>(d.value)] = t;
+    maps.to_draft.set(t, d);
+    maps.to_target.set(d, t);
   }
 }
 
@@ -47,17 +47,16 @@ void map_bins(const BinsMeaning& target, const BinsMeaning& draft, VocabularyMap
 
 Result<VocabularyMaps> map_vocabularies(const Tokenizer& target, int32_t target_vocab, const Tokenizer& draft, int32_t draft_vocab,
                                         const CompiledForm* target_form, const CompiledForm* draft_form) {
-  VocabularyMaps maps{std::vector<TokenId>(static_cast<size_t>(target_vocab), TokenId{-1}),
-                      std::vector<TokenId>(static_cast<size_t>(draft_vocab), TokenId{-1})};
+  VocabularyMaps maps{VocabularyMap(target_vocab), VocabularyMap(draft_vocab)};
   std::unordered_map<std::string, TokenId> known;
   for (int32_t d = 0; d < std::min(draft.size(), draft_vocab); ++d)
     if (std::string key = key_of(draft, {d}); !key.empty()) known.try_emplace(std::move(key), TokenId{d});
   int32_t shared = 0;
   for (int32_t t = 0; t < std::min(target.size(), target_vocab); ++t) {
     const auto at = known.find(key_of(target, {t}));
-    if (at == known.end() || maps.to_target[static_cast<size_t>(at->second.value)].value >= 0) continue;
-    maps.to_draft[static_cast<size_t>(t)] = at->second;
-    maps.to_target[static_cast<size_t>(at->second.value)] = {t};
+    if (at == known.end() || maps.to_target[at->second]) continue;
+    maps.to_draft.set({t}, at->second);
+    maps.to_target.set(at->second, TokenId{t});
     ++shared;
   }
   const BinsMeaning *target_bins = bins_of(target_form), *draft_bins = bins_of(draft_form);
@@ -173,7 +172,7 @@ struct Resources::Parts {
       SLIP_TRY(VocabularyMaps maps, map_vocabularies(*target.tokenizer(), target.lm().info().vocab, *small.tokenizer(),
                                                      small.lm().info().vocab, form.get(), own));
       draft.lm = &small.lm();
-      draft.memory = &draft_prefix_cache;
+      draft.prefix_cache = &draft_prefix_cache;
       draft.to_draft = std::move(maps.to_draft);
       draft.to_target = std::move(maps.to_target);
       mapped_for = form;
@@ -229,8 +228,6 @@ Status Resources::attach(Engine& engine, const Request& request, const FormPtr& 
 }
 
 namespace {
-
-constexpr int32_t kAnswerKeys = 128;  // that a row sees behind the prompt, half-way through an answer
 
 /// What a step of the second model costs behind its prompt.
 Result<CostTable> step_costs(const DraftModel& draft, CostSettings s) {

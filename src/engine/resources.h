@@ -66,10 +66,12 @@ Result<PreviousAnswer> read_previous(const std::filesystem::path& file, const Fo
 /// The same of a document; `name` opens error messages.
 Result<PreviousAnswer> previous_answer(std::string_view document, std::string_view name, const Form* form, int32_t vocab);
 
+inline constexpr int32_t kAnswerKeys = 128;  // that a row sees behind the prompt, half-way through an answer
+
 /// Ids of two vocabularies that stand for the same bytes (special and added tokens: the same spelling), and action bins of the same
-/// number where both forms have bins. -1: the other has no such token.
+/// number where both forms have bins.
 struct VocabularyMaps {
-  std::vector<TokenId> to_draft, to_target;
+  VocabularyMap to_draft, to_target;
 };
 Result<VocabularyMaps> map_vocabularies(const Tokenizer& target, int32_t target_vocab, const Tokenizer& draft, int32_t draft_vocab,
                                         const CompiledForm* target_form, const CompiledForm* draft_form);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/content_hash.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -41,12 +42,6 @@ std::optional<CostTable> table_of(const json::object& o, const std::string& wher
 }
 
 }  // namespace
-
-uint64_t fnv1a(std::string_view bytes) {
-  uint64_t h = 0xCBF29CE484222325u;
-  for (const char c : bytes) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
-  return h;
-}
 
 CostStore CostStore::of_user() {
   const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");

@@ -29,7 +29,4 @@ class CostStore {
   std::filesystem::path folder_;
 };
 
-/// FNV-1a, for names of files and checksums of what is no secret.
-uint64_t fnv1a(std::string_view bytes);
-
 }  // namespace slip

@@ -28,7 +28,7 @@ CostTable costs(double pass, double row) {
 }
 
 void sure(Survival& s, int64_t kept, int64_t tested) {
-  for (int32_t t = 0; t < Survival::kTop; ++t) s.add({.field = -1, .top = t}, {kept, tested});
+  for (int32_t t = 0; t < Survival::kTop; ++t) s.add({.top = t}, {kept, tested});
   s.fit();
 }
 
@@ -167,7 +167,7 @@ TEST(Forecast, DraftsThatHoldAreTakenWhateverTheirTops) {
   for (int32_t top = 0; top < Survival::kTop; ++top) {
     DraftLengthModel model = DraftLengthModel::uninformed(costs(10, 1), &form);
     model.survival = Survival(2);
-    model.survival.add({.field = -1, .top = top}, {100000, 100000});
+    model.survival.add({.top = top}, {100000, 100000});
     model.survival.fit();
     const ForecastSettings s{.info = info_with_mask(), .form = &form, .prompt_rows = 10, .model = &model, .answers = 20};
     const auto f = forecast(*method_of("scaffold-spec"), s);

@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/content_hash.h"
+
 namespace slip {
 namespace {
 
@@ -17,25 +19,14 @@ constexpr std::array<float, Survival::kTop> kTops = {0.2F, 0.4F, 0.6F, 0.78F, 0.
 /// Tops so far ahead lean on those of their place as if so many of these had been seen there.
 constexpr double kLean = 2;
 
-uint64_t mix(uint64_t h) {
-  h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
-  h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
-  return h ^ (h >> 31);
-}
 double unit(uint64_t h) { return static_cast<double>(h >> 11) * 0x1p-53; }
-
-bool looks_ahead(const Pass& pass, const Row& r) {
-  for (uint32_t k = 0; k < r.sees_count; ++k)
-    if (const SlotSpan s = pass.spans[r.sees_first + k]; s.end > r.slot + 1 && s.begin <= r.slot) return true;
-  return false;
-}
 
 /// An id that the field's rules allow behind `before` beside `not_this`; that itself where there is none.
 TokenId another(const Field& f, std::span<const TokenId> before, TokenId not_this) {
   if (f.rules.unrestricted()) return {not_this.value == 1 ? 2 : 1};
-  const int32_t state = f.rules.state_after(before);
-  if (state < 0) return not_this;
-  const TokenRules::State& s = f.rules.state(state);
+  const auto state = f.rules.state_after(before);
+  if (!state) return not_this;
+  const TokenRules::State& s = f.rules.state(*state);
   for (const auto& e : s.edges)
     if (e.id != not_this) return e.id;
   for (int32_t id = 1; s.any && id < 64; ++id)
@@ -50,7 +41,7 @@ StandInAnswer StandInAnswer::of_form(const Form& form, const Contents& contents,
   const auto length = static_cast<size_t>(form.length());
   a.target.assign(length, TokenId{0});
   a.other = a.target;
-  a.draw.assign(length, std::nullopt);
+  a.drawn.assign(length, std::nullopt);
   for (size_t u = 0; u < length; ++u)
     if (const auto fixed = form.fixed_at(static_cast<int32_t>(u))) a.target[u] = a.other[u] = *fixed;
   for (size_t f = 0; f < contents.size(); ++f) {
@@ -59,17 +50,17 @@ StandInAnswer StandInAnswer::of_form(const Form& form, const Contents& contents,
     const auto said = [&](size_t i, TokenId token) {
       a.target[start + i] = token;
       a.other[start + i] = another(x, std::span(contents[f]).first(i), token);
-      a.draw[start + i] = Draw{static_cast<int32_t>(f), static_cast<int32_t>(i)};
+      a.drawn[start + i] = Place{static_cast<int32_t>(f), static_cast<int32_t>(i)};
     };
     for (size_t i = 0; i < contents[f].size(); ++i) said(i, contents[f][i]);
     if (x.end && static_cast<int32_t>(contents[f].size()) < x.budget) said(contents[f].size(), *x.end);
   }
   for (int32_t u = 0; chain && u < form.length(); ++u) {
-    const int32_t f = form.field_at(u);
+    const std::optional<int32_t> f = form.field_at(u);
     const auto behind = [&](size_t field) {
       return u - form.fields()[field].start >= static_cast<int32_t>(contents[field].size());
     };
-    if (f < 0 || !behind(static_cast<size_t>(f))) a.place_behind.push_back(u + 1);
+    if (!f || !behind(static_cast<size_t>(*f))) a.place_behind.push_back(u + 1);
   }
   return a;
 }
@@ -79,7 +70,7 @@ StandInAnswer StandInAnswer::of_text(int32_t tokens, int32_t vocab, TokenId end)
   for (int32_t i = 0; i < tokens; ++i) {
     a.target.push_back(i + 1 == tokens ? end : TokenId{3 + (i * 7) % std::max(1, vocab - 4)});
     a.other.push_back({a.target.back().value == 1 ? 2 : 1});
-    a.draw.push_back(Draw{.index = i});
+    a.drawn.push_back(Place{.index = i});
   }
   return a;
 }
@@ -93,7 +84,9 @@ StandInLm::StandInLm(LmInfo info, StandInAnswer answer, const StandInOdds& odds,
   tops_.assign(cells * Survival::kTop, 0);
   std::vector<double> places(cells / Survival::kAhead * Survival::kTop, 0),
       all(Survival::kTop, 0.5);  // without draws ahead; of everybody
-  const auto place = [](const Survival::Cell& c) { return static_cast<size_t>((c.field + 1) * Survival::kIndex + c.index); };
+  const auto place = [](const Survival::Cell& c) {
+    return static_cast<size_t>(row_of_field(c.field) * Survival::kIndex + c.index);
+  };
   double everybody = 0.5 * Survival::kTop;
   s.for_each([&](const Survival::Cell& c, const Survival::Count& n) {
     const auto tested = static_cast<double>(n.tested);
@@ -103,7 +96,8 @@ StandInLm::StandInLm(LmInfo info, StandInAnswer answer, const StandInOdds& odds,
     everybody += tested;
   });
   // What was seldom seen so far ahead leans on its place, and a place that was never seen on everybody.
-  for (int32_t f = -1; f < s.fields(); ++f)
+  for (int32_t row = 0; row <= s.fields(); ++row) {
+    const std::optional<int32_t> f = row > 0 ? std::optional(row - 1) : std::nullopt;
     for (int32_t i = 0; i < Survival::kIndex; ++i) {
       const double* line = &places[place({.field = f, .index = i}) * Survival::kTop];
       const double seen = std::accumulate(line, line + Survival::kTop, 1.0);
@@ -114,11 +108,12 @@ StandInLm::StandInLm(LmInfo info, StandInAnswer answer, const StandInOdds& odds,
         for (size_t t = 0; t < Survival::kTop; ++t) to[t] /= sum;
       }
     }
+  }
 }
 
 /// Where a cell's tops begin.
 size_t StandInLm::first_top(const Survival::Cell& c) {
-  return static_cast<size_t>(((c.field + 1) * Survival::kAhead + c.ahead) * Survival::kIndex + c.index) * Survival::kTop;
+  return static_cast<size_t>((row_of_field(c.field) * Survival::kAhead + c.ahead) * Survival::kIndex + c.index) * Survival::kTop;
 }
 
 /// The form position whose token the row gives, its `own` or the one behind it; none before the answer and behind it.
@@ -138,7 +133,7 @@ std::optional<size_t> StandInLm::place_of(const Row& row, bool drafts, bool own)
                 (own ? 0 : 1));  // behind what is known budgets are laid out whole
 }
 
-double StandInLm::top_of(int32_t field, int32_t ahead, int32_t index, uint64_t dice) const {
+double StandInLm::top_of(std::optional<int32_t> field, int32_t ahead, int32_t index, uint64_t dice) const {
   const double* tops = &tops_[first_top(odds_.survival->cell({.ahead = ahead, .field = field, .index = index}))];
   const double u = unit(dice);
   for (size_t t = 0; t < Survival::kTop; ++t)
@@ -146,10 +141,10 @@ double StandInLm::top_of(int32_t field, int32_t ahead, int32_t index, uint64_t d
   return static_cast<double>(kTops.back());
 }
 
-StandInLm::Said StandInLm::draft(size_t at, const StandInAnswer::Draw& draw, int32_t ahead) {
-  const uint64_t dice = mix(mix(seed_ * 0x9E3779B97F4A7C15u + at) + attempts_[at]++);
-  const auto top = static_cast<float>(top_of(draw.field, ahead, draw.index, mix(dice + 1)));
-  const DraftFacts facts{.top = top, .ahead = ahead, .field = draw.field, .index = draw.index};
+StandInLm::Said StandInLm::draft(size_t at, const Place& place, int32_t ahead) {
+  const uint64_t dice = mix_bits(mix_bits(seed_ * 0x9E3779B97F4A7C15u + at) + attempts_[at]++);
+  const auto top = static_cast<float>(top_of(place.field, ahead, place.index, mix_bits(dice + 1)));
+  const DraftFacts facts{.top = top, .ahead = ahead, .field = place.field, .index = place.index};
   double kept = odds_.survival->kept(facts);
   if (odds_.tracker) kept = odds_.tracker->corrected(facts.field, kept);
   kept = kept * odds_.lift / (kept * odds_.lift + 1 - kept);
@@ -195,15 +190,15 @@ Status StandInLm::forward(const Pass& pass, PassOutput& out) {
   ms_ += costs_.ms(static_cast<int32_t>(pass.rows.size()));
   lay_out(pass, out);
   int32_t ahead = 0;
-  std::optional<int32_t> run_field;  // of the draft before, where one stands before the row
+  std::optional<Place> before;  // of the draft before, where one stands before the row
   for (size_t i = 0; i < pass.rows.size(); ++i) {
     const Row& r = pass.rows[i];
     const bool drafts = info_.rule.has_mask && (r.input == RowInput{info_.rule.mask} || looks_ahead(pass, r));
-    if (!drafts) run_field.reset();
+    if (!drafts) before.reset();
     if (r.want == Want::kNothing) continue;
     const std::optional<size_t> at = place_of(r, drafts, !info_.rule.shift && r.input == RowInput{info_.rule.mask});
-    const auto draw = at ? answer_.draw[*at] : std::nullopt;
-    if (!draw) {
+    const auto place = at ? answer_.drawn[*at] : std::nullopt;
+    if (!place) {
       write(pass, i, {at ? answer_.target[*at] : TokenId{0}, TokenId{1}, 0.5F}, out);
       continue;
     }
@@ -211,10 +206,10 @@ Status StandInLm::forward(const Pass& pass, PassOutput& out) {
       write(pass, i, {answer_.target[*at], answer_.other[*at], 0.9F}, out);
       continue;
     }
-    const bool goes_on = run_field && (!answer_.place_behind.empty() || draw->field == *run_field);
+    const bool goes_on = before && (!answer_.place_behind.empty() || place->field == before->field);
     ahead = goes_on ? ahead + 1 : 0;
-    run_field = draw->field;
-    write(pass, i, draft(*at, *draw, ahead), out);
+    before = place;
+    write(pass, i, draft(*at, *place, ahead), out);
   }
   return {};
 }
@@ -231,9 +226,9 @@ void StandInLm::draft_blocks(const Pass& pass, PassOutput& out) {
     const Row& r = pass.rows[i];
     if (r.want == Want::kNothing) continue;
     const std::optional<size_t> at = place_of(r, true, true);
-    const auto draw = at ? answer_.draw[*at] : std::nullopt;
-    if (draw)
-      write(pass, i, draft(*at, *draw, ahead++), out);
+    const auto place = at ? answer_.drawn[*at] : std::nullopt;
+    if (place)
+      write(pass, i, draft(*at, *place, ahead++), out);
     else
       write(pass, i, {at ? answer_.target[*at] : TokenId{0}, TokenId{1}, 0.5F}, out);
   }

@@ -11,19 +11,18 @@
 #include <vector>
 
 #include "decode/draft_length/model.h"
+#include "decode/sequence/cursor.h"
 #include "forecast/typical.h"
 #include "lm/draft_head.h"
 #include "lm/lm.h"
 
 namespace slip {
 
-/// By form position (free text: number of the token): what is drawn there, what else might be, and whose draw it is.
+/// By form position (free text: number of the token): what is drawn there, what else might be, and where a token is drawn its place (the
+/// state of rules left out).
 struct StandInAnswer {
   std::vector<TokenId> target, other;
-  struct Draw {
-    int32_t field = -1, index = 0;  // as Place has them: -1 is free text
-  };
-  std::vector<std::optional<Draw>> draw;
+  std::vector<std::optional<Place>> drawn;
   std::vector<int32_t> place_behind;  // by row number on a chain: the form position behind it; empty: row number plus 1
   static StandInAnswer of_form(const Form& form, const Contents& contents, bool chain);
   static StandInAnswer of_text(int32_t tokens, int32_t vocab, TokenId end);
@@ -55,8 +54,8 @@ class StandInLm final : public Lm {
   };
   void lay_out(const Pass& pass, PassOutput& out);
   std::optional<size_t> place_of(const Row& row, bool drafts, bool own) const;
-  Said draft(size_t place, const StandInAnswer::Draw& draw, int32_t ahead);
-  double top_of(int32_t field, int32_t ahead, int32_t index, uint64_t dice) const;
+  Said draft(size_t at, const Place& place, int32_t ahead);
+  double top_of(std::optional<int32_t> field, int32_t ahead, int32_t index, uint64_t dice) const;
   static size_t first_top(const Survival::Cell& cell);
   void write(const Pass& pass, size_t i, const Said& said, PassOutput& out) const;
 
@@ -69,7 +68,7 @@ class StandInLm final : public Lm {
   double ms_ = 0;
   std::optional<int32_t> first_mask_;  // row number of the pass's first mask, on a chain
   std::vector<uint32_t> attempts_;
-  std::vector<double> tops_;  // cumulative, by field + 1, draws ahead, index and top
+  std::vector<double> tops_;  // cumulative, by row_of_field, draws ahead, index and top
 };
 
 /// A draft head's stand-in: its drafts are the model's stand-in's, its rounds are priced by their rows, the prompt's context by what it is

@@ -117,7 +117,7 @@ class Maker {
         instances_[static_cast<size_t>(of->field)].push_back(static_cast<int32_t>(f));
     tested_.assign(n, 0);
     survival.for_each([&](const Survival::Cell& c, const Survival::Count& count) {
-      if (c.field >= 0 && static_cast<size_t>(c.field) < n) tested_[static_cast<size_t>(c.field)] += count.tested;
+      if (c.field && static_cast<size_t>(*c.field) < n) tested_[static_cast<size_t>(*c.field)] += count.tested;
     });
   }
 
@@ -192,7 +192,7 @@ class Maker {
     for (int32_t k = 1; k < count; ++k) {
       std::vector<TokenId> tried = content;
       tried[static_cast<size_t>(std::clamp(n * k / count, 0, n - 1))] = x.separators.front();
-      if (x.rules.unrestricted() || x.rules.state_after(tried) >= 0) content = std::move(tried);
+      if (x.rules.unrestricted() || x.rules.state_after(tried)) content = std::move(tried);
     }
   }
 

@@ -137,21 +137,21 @@ Status check_fields(const Form::Parts& p) {
 /// Repeatedly closes fields whose parents are closed; what is left holds a cycle, which is then walked and named.
 Status check_acyclic(const Form::Parts& p) {
   std::vector<uint8_t> closed(p.fields.size(), 0);
-  const auto open_parent = [&](size_t f) {
+  const auto open_parent = [&](size_t f) -> std::optional<int32_t> {
     for (const int32_t parent : p.fields[f].parents)
       if (!closed[static_cast<size_t>(parent)]) return parent;
-    return -1;
+    return std::nullopt;
   };
   for (bool moved = true; moved;) {
     moved = false;
     for (size_t f = 0; f < p.fields.size(); ++f)
-      if (!closed[f] && open_parent(f) < 0) closed[f] = moved = true;
+      if (!closed[f] && !open_parent(f)) closed[f] = moved = true;
   }
   const auto stuck = std::find(closed.begin(), closed.end(), uint8_t{0});
   if (stuck == closed.end()) return {};
   std::vector<int32_t> walk{static_cast<int32_t>(stuck - closed.begin())};
   while (true) {
-    const int32_t parent = open_parent(static_cast<size_t>(walk.back()));
+    const int32_t parent = *open_parent(static_cast<size_t>(walk.back()));
     const auto seen = std::find(walk.begin(), walk.end(), parent);
     if (seen != walk.end()) {
       walk.erase(walk.begin(), seen);
@@ -185,12 +185,12 @@ Status check_placeholder(const Form::Parts& p, size_t index) {
   const auto budget = static_cast<size_t>(f.budget);
   if (n > budget || (!f.end && n != budget))
     return bad_input("{}: expected a placeholder of {}{} tokens, got {}", label(p, index), f.end ? "at most " : "", budget, n);
-  const int32_t state = f.rules.state_after(f.placeholder);
-  if (state < 0 || !(f.rules.unrestricted() || f.rules.state(state).may_end))
+  const auto state = f.rules.state_after(f.placeholder);
+  if (!state || !(f.rules.unrestricted() || f.rules.state(*state).may_end))
     return bad_input("{}: expected a placeholder that its rules allow, got another", label(p, index));
   for (size_t i = 0; f.end && i < n; ++i) {  // it could not be told from a field that ended there
     if (f.placeholder[i] != *f.end) continue;
-    const int32_t before = f.rules.state_after(std::span(f.placeholder).first(i));
+    const int32_t before = *f.rules.state_after(std::span(f.placeholder).first(i));
     if (f.rules.unrestricted() || f.rules.state(before).may_end)
       return bad_input("{}: expected a placeholder without the field's end, got {} at {}", label(p, index), f.end->value, i);
   }
@@ -281,8 +281,8 @@ Status Form::place_pieces() {
   int32_t section_now = 0;
   for (const Piece& piece : parts_.pieces) {
     const auto* run = std::get_if<FixedRun>(&piece);
-    const int32_t f = run ? -1 : std::get<FieldRef>(piece).field;
-    const int32_t section = run ? run->section : parts_.fields[static_cast<size_t>(f)].section;
+    const auto f = run ? std::nullopt : std::optional(std::get<FieldRef>(piece).field);
+    const int32_t section = run ? run->section : parts_.fields[static_cast<size_t>(*f)].section;
     if (section < section_now || static_cast<size_t>(section) >= parts_.section_names.size())
       return bad_input("form {}: expected sections in order, {} to {}, got {}", parts_.name, section_now,
                        parts_.section_names.size() - 1, section);
@@ -291,8 +291,9 @@ Status Form::place_pieces() {
     if (run) {
       fixed_.insert(fixed_.end(), run->ids.begin(), run->ids.end());
     } else {
-      parts_.fields[static_cast<size_t>(f)].start = length();
-      fixed_.resize(fixed_.size() + static_cast<size_t>(parts_.fields[static_cast<size_t>(f)].budget));
+      Field& field = parts_.fields[static_cast<size_t>(*f)];
+      field.start = length();
+      fixed_.resize(fixed_.size() + static_cast<size_t>(field.budget));
     }
     field_of_.resize(fixed_.size(), f);
     section_of_.resize(fixed_.size(), section);
@@ -339,11 +340,11 @@ const Exit* exit_of(const Field& field, TokenId end, bool at_start) {
   return nullptr;
 }
 
-int32_t exit_piece(const Field& field, std::span<const TokenId> content) {
-  if (content.empty()) return -1;
+std::optional<int32_t> exit_piece(const Field& field, std::span<const TokenId> content) {
+  if (content.empty()) return std::nullopt;
   const Exit* e = content.size() == 1 ? exit_of(field, content.back(), true) : nullptr;
   if (e == nullptr) e = exit_of(field, content.back(), false);
-  return e ? e->piece : -1;
+  return e ? std::optional(e->piece) : std::nullopt;
 }
 
 int32_t instances_in(const Field& enumeration, std::span<const TokenId> content) {

@@ -44,9 +44,9 @@ class TokenRules {
   bool may_end(int32_t s) const;  // as State::may_end; true where anything goes
   /// Nothing but END may follow.
   bool complete(int32_t s) const;
-  /// The state after `content`, or -1 if it breaks the rules.
-  int32_t state_after(std::span<const TokenId> content) const;
-  int32_t next(int32_t state, TokenId id) const;  // -1: not allowed
+  /// The state after `content`; none if it breaks the rules.
+  std::optional<int32_t> state_after(std::span<const TokenId> content) const;
+  std::optional<int32_t> next(int32_t state, TokenId id) const;  // none: not allowed
   const State& state(int32_t s) const { return states_[static_cast<size_t>(s)]; }
   std::span<const State> states() const { return states_; }
   size_t size() const { return states_.size(); }
@@ -91,8 +91,8 @@ struct Field {
 bool ends(const Field& field, int32_t state, TokenId token);
 /// The exit that a token is, or null.
 const Exit* exit_of(const Field& field, TokenId end, bool at_start);
-/// The piece that the END at the back of a content leads to (Field::exits); -1 without one.
-int32_t exit_piece(const Field& field, std::span<const TokenId> content);
+/// The piece that the END at the back of a content leads to (Field::exits), if it is one.
+std::optional<int32_t> exit_piece(const Field& field, std::span<const TokenId> content);
 
 /// How many instances an enumeration's content names: 0 if empty or the placeholder, otherwise 1 + its separators.
 int32_t instances_in(const Field& enumeration, std::span<const TokenId> content);
@@ -146,8 +146,8 @@ class Form {
   int32_t longest() const { return longest_; }
   /// The fixed id at a form position, or nothing where a field's value goes.
   const std::optional<TokenId>& fixed_at(int32_t u) const { return fixed_[static_cast<size_t>(u)]; }
-  /// The field that position u belongs to, or -1.
-  int32_t field_at(int32_t u) const { return field_of_[static_cast<size_t>(u)]; }
+  /// The field that position u belongs to, if it is one's.
+  std::optional<int32_t> field_at(int32_t u) const { return field_of_[static_cast<size_t>(u)]; }
   int32_t section_at(int32_t u) const { return section_of_[static_cast<size_t>(u)]; }
   int32_t block_at(int32_t u) const { return block_of_[static_cast<size_t>(u)]; }
   int32_t fixed_tokens() const;
@@ -166,7 +166,8 @@ class Form {
   std::vector<Section> sections_;
   std::vector<Block> blocks_;
   std::vector<std::optional<TokenId>> fixed_;
-  std::vector<int32_t> field_of_, section_of_, block_of_;
+  std::vector<std::optional<int32_t>> field_of_;
+  std::vector<int32_t> section_of_, block_of_;
   std::vector<int32_t> begin_;  // per piece, and the length
   int32_t longest_ = 0;
   bool branches_ = false;

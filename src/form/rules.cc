@@ -69,22 +69,19 @@ bool TokenRules::complete(int32_t s) const {
   return state.may_end && !state.any && state.edges.empty();
 }
 
-int32_t TokenRules::next(int32_t state, TokenId id) const {
+std::optional<int32_t> TokenRules::next(int32_t state, TokenId id) const {
   if (automaton_) return automaton_->next(state, id);
   if (states_.empty()) return 0;
   const State& s = states_[static_cast<size_t>(state)];
   const auto edge = std::lower_bound(s.edges.begin(), s.edges.end(), id, [](const Edge& e, TokenId x) { return e.id < x; });
   if (edge != s.edges.end() && edge->id == id) return edge->next;
-  if (!s.any || std::binary_search(s.denied.begin(), s.denied.end(), id)) return -1;
+  if (!s.any || std::binary_search(s.denied.begin(), s.denied.end(), id)) return std::nullopt;
   return s.any_next;
 }
 
-int32_t TokenRules::state_after(std::span<const TokenId> content) const {
-  int32_t state = 0;
-  for (const TokenId id : content) {
-    state = next(state, id);
-    if (state < 0) return -1;
-  }
+std::optional<int32_t> TokenRules::state_after(std::span<const TokenId> content) const {
+  std::optional<int32_t> state = 0;
+  for (size_t i = 0; state && i < content.size(); ++i) state = next(*state, content[i]);
   return state;
 }
 

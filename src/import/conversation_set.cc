@@ -2,6 +2,7 @@
 // Conversations on disk; the layout is told in conversation.h. Opening reads the index, a record's sum is checked when it is asked for.
 #include <cstring>
 
+#include "base/content_hash.h"
 #include "image/image.h"
 #include "import/conversation.h"
 
@@ -11,12 +12,6 @@ namespace {
 constexpr std::string_view kMagic = "SLIPCHT1", kFormat = "slipstream conversation set", kFile = "conversations.slip";
 constexpr uint64_t kHeader = 64, kEntry = 4;
 constexpr uint32_t kVersion = 1;
-
-uint64_t fnv(uint64_t h, Bytes bytes) {
-  for (const std::byte b : bytes) h = (h ^ static_cast<uint64_t>(b)) * 0x100000001B3ULL;
-  return h;
-}
-constexpr uint64_t kFnvStart = 0xCBF29CE484222325ULL;
 
 template <class T>
 T number_at(Bytes b, uint64_t at) {
@@ -62,7 +57,7 @@ Status ConversationSetWriter::add(const Conversation& c, const std::filesystem::
   const std::string text = json::serialize(json::object{{"id", c.id}, {"turns", std::move(turns)}});
   SLIP_TRY_(file_.write(text.data(), text.size()));
   SLIP_TRY_(file_.write(blobs.data(), blobs.size()));
-  const uint64_t sum = fnv(fnv(kFnvStart, std::as_bytes(std::span(text))), std::as_bytes(std::span(blobs)));
+  const uint64_t sum = fnv1a(std::as_bytes(std::span(blobs)), fnv1a(std::as_bytes(std::span(text))));
   for (const uint64_t v : {at_, uint64_t{text.size()}, uint64_t{text.size() + blobs.size()}, sum}) index_.push_back(v);
   at_ += text.size() + blobs.size();
   return {};
@@ -74,7 +69,7 @@ Status ConversationSetWriter::finish() {
   std::string header(kMagic);
   const uint32_t version = kVersion;
   header.append(reinterpret_cast<const char*>(&version), 4).append(4, '\0');
-  for (const uint64_t v : {static_cast<uint64_t>(size()), at_, fnv(kFnvStart, index)})
+  for (const uint64_t v : {static_cast<uint64_t>(size()), at_, fnv1a(index)})
     header.append(reinterpret_cast<const char*>(&v), sizeof v);
   header.resize(kHeader);
   SLIP_TRY_(file_.write_at(0, header.data(), header.size()));
@@ -103,7 +98,7 @@ Result<ConversationSet> ConversationSet::open(const std::filesystem::path& dir) 
   const auto records = number_at<uint64_t>(b, 16), at = number_at<uint64_t>(b, 24), sum = number_at<uint64_t>(b, 32);
   if (at < kHeader || at > b.size() || records != (b.size() - at) / (kEntry * 8) || (b.size() - at) % (kEntry * 8) != 0)
     return bad_input("{}: expected an index of {} records behind byte {}, got {} bytes", name, records, at, b.size());
-  if (fnv(kFnvStart, b.subspan(at)) != sum) return bad_input("{}: expected the index's sum {:016x}, got another", name, sum);
+  if (fnv1a(b.subspan(at)) != sum) return bad_input("{}: expected the index's sum {:016x}, got another", name, sum);
   ConversationSet out(map);
   out.index_.resize(records * kEntry);
   if (records > 0) std::memcpy(out.index_.data(), b.data() + at, records * kEntry * 8);
@@ -120,7 +115,7 @@ Result<Conversation> ConversationSet::get(int64_t i) const {
   if (i < 0 || i >= size()) return bad_input("{}: expected an index below {}, got {}", where, size(), i);
   const uint64_t* e = &index_[static_cast<size_t>(i) * kEntry];
   const Bytes all = file_.bytes().subspan(e[0], e[2]), blobs = all.subspan(e[1]);
-  if (fnv(kFnvStart, all) != e[3]) return bad_input("{}: expected the sum {:016x}, got another", where, e[3]);
+  if (fnv1a(all) != e[3]) return bad_input("{}: expected the sum {:016x}, got another", where, e[3]);
   SLIP_TRY(const json::value v, parse_json({reinterpret_cast<const char*>(all.data()), e[1]}, where));
   if (!v.is_object()) return bad_input("{}: expected an object, got another value", where);
   Conversation out;

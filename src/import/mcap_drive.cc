@@ -11,9 +11,6 @@ namespace slip {
 namespace {
 
 constexpr std::string_view kPoseTopic = "/ego/pose", kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-constexpr std::array<std::string_view, sim::kCameras> kCameraTopics = {"/camera/front_left", "/camera/front",
-                                                                       "/camera/front_right"};
-
 }  // namespace
 
 std::string to_base64(std::string_view bytes) {

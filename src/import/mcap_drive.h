@@ -6,12 +6,16 @@
 #include <array>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "import/mcap.h"
 #include "import/track.h"
 
 namespace slip {
+
+inline constexpr std::array<std::string_view, sim::kCameras> kCameraTopics = {"/camera/front_left", "/camera/front",
+                                                                              "/camera/front_right"};
 
 struct McapDrive {
   std::string frame;  // frame_id, "ego" where poses have none

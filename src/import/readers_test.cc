@@ -182,6 +182,17 @@ TEST(WodE2e, ASubmissionIsTheOraclesBytes) {
   EXPECT_EQ(wod_submission(s), unhex(text(want->at("hex"))));
 }
 
+/// One record's framing around its data.
+void append_tfrecord(std::string& file, std::string_view data) {
+  const uint64_t length = data.size();
+  const uint32_t length_sum = masked_crc32c(std::as_bytes(std::span(&length, 1)));
+  const uint32_t data_sum = masked_crc32c(std::as_bytes(std::span(data)));
+  file.append(reinterpret_cast<const char*>(&length), sizeof length);
+  file.append(reinterpret_cast<const char*>(&length_sum), sizeof length_sum);
+  file.append(data);
+  file.append(reinterpret_cast<const char*>(&data_sum), sizeof data_sum);
+}
+
 TEST(WodE2e, ATfRecordIsReadAgain) {
   std::string file;
   append_tfrecord(file, "one");

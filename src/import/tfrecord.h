@@ -29,7 +29,4 @@ class TfRecordReader {
   int64_t records_ = 0;
 };
 
-/// One record's framing around its data.
-void append_tfrecord(std::string& file, std::string_view data);
-
 }  // namespace slip

@@ -95,7 +95,7 @@ sim::FutureState future_state(const Track& track, const Pose& now, double now_s,
 
 }  // namespace
 
-void judge_behaviour(sim::Labels& l) {
+void label_behaviour(sim::Labels& l) {
   Trajectory t{.rate_hz = 4, .points = {}};
   for (int i = 1; i <= 20; ++i) {
     const sim::Vec2 p = sim::future_at(l, i / 4.0);
@@ -122,7 +122,7 @@ sim::Labels labels_at(const Track& track, double now_s, sim::Intent intent) {
   l.v0_mps = static_cast<float>(std::hypot(v.x, v.y));
   constexpr double kSlack = 0.05;  // a last pose that comes a little early: half a step of the future
   if (track.last_s() - now_s >= kKnownFutureS - kSlack)
-    judge_behaviour(l);
+    label_behaviour(l);
   else
     l.unknown |= sim::kUnknownFuture;
   return l;

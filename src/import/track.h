@@ -52,7 +52,7 @@ sim::Labels labels_at(const Track& track, double now_s, sim::Intent intent);
 constexpr double kHistoryS = 3.75, kKnownFutureS = 5.0;
 
 /// The behaviour of labels whose future is known (plan/feasibility.h), marked as known.
-void judge_behaviour(sim::Labels& labels);
+void label_behaviour(sim::Labels& labels);
 
 /// Pictures of a record (front left, front, front right), resized to the cameras' size without keeping the shape; none becomes grey. No
 /// picture at all: nothing.

@@ -138,7 +138,7 @@ Status read_future(const WodStates& s, sim::Labels& l, std::string_view name) {
   l.unknown = made.unknown;
   l.longitudinal = made.longitudinal;
   l.lateral = made.lateral;
-  if ((l.unknown & sim::kUnknownBehaviour) == 0) judge_behaviour(l);  // with the speed that the frame itself gives
+  if ((l.unknown & sim::kUnknownBehaviour) == 0) label_behaviour(l);  // with the speed that the frame itself gives
   return {};
 }
 

@@ -15,20 +15,19 @@ std::vector<GraphVisibility::Segment> context_of(const Form& form, int32_t field
   for (const int32_t a : ancestors) replaced[static_cast<size_t>(fields[static_cast<size_t>(a)].start - 1)] = 1;
 
   std::vector<GraphVisibility::Segment> out;
-  int32_t begin = -1;  // of an open stretch of scaffold; values between fixed tokens hold no scaffold row and do not close it
-  int32_t end = -1;
+  std::optional<GraphVisibility::Segment> open;  // values between fixed tokens hold no scaffold row and do not close it
   const auto close = [&] {
-    if (begin >= 0) out.push_back({.field = -1, .begin = begin, .end = end});
-    begin = -1;
+    if (open) out.push_back(*open);
+    open.reset();
   };
   for (int32_t u = 0; u < form.length(); ++u) {
     const bool scaffold = u < own.start && form.fixed_at(u) && !replaced[static_cast<size_t>(u)];
     if (scaffold) {
-      if (begin < 0) begin = u;
-      end = u + 1;
+      if (!open) open = {.begin = u};
+      open->end = u + 1;
     } else if (replaced[static_cast<size_t>(u)]) {
       close();
-      const int32_t f = form.field_at(u + 1);
+      const std::optional<int32_t> f = form.field_at(u + 1);
       if (f != field) out.push_back({.field = f});
     }
   }
@@ -80,7 +79,7 @@ void GraphVisibility::find_ways() {
   openings_.resize(n);
   piece_of_.resize(form.fields().size());
   before_.resize(n + 1);
-  dominator_.assign(n + 1, -1);
+  dominator_.assign(n + 1, std::nullopt);
   std::vector<std::pair<size_t, Opening>> begins;
   for (size_t p = 0; p < n; ++p) {
     const auto* ref = std::get_if<FieldRef>(&form.pieces()[p]);
@@ -96,14 +95,13 @@ void GraphVisibility::find_ways() {
   if (!form.branches()) return;
   for (size_t p = 1; p <= n; ++p)
     for (const int32_t b : before_[p]) {
-      if (b > 0 && dominator_[static_cast<size_t>(b)] < 0) continue;  // nothing leads there
-      int32_t& d = dominator_[p];
-      int32_t other = b;
-      if (d < 0) d = b;
-      while (d != other) (d > other ? d : other) = dominator_[static_cast<size_t>(d > other ? d : other)];
+      if (b > 0 && !dominator_[static_cast<size_t>(b)]) continue;  // nothing leads there
+      int32_t d = dominator_[p].value_or(b), other = b;
+      while (d != other) (d > other ? d : other) = *dominator_[static_cast<size_t>(std::max(d, other))];
+      dominator_[p] = d;
     }
   std::vector<uint8_t> always(n + 1, 0);
-  for (auto p = static_cast<int32_t>(n); p >= 0; p = dominator_[static_cast<size_t>(p)]) always[static_cast<size_t>(p)] = 1;
+  for (std::optional p = static_cast<int32_t>(n); p; p = dominator_[static_cast<size_t>(*p)]) always[static_cast<size_t>(*p)] = 1;
   for (const auto& [first, opening] : begins)
     for (size_t p = first; p < n;) {
       if (!always[p]) openings_[p].push_back(opening);
@@ -116,9 +114,9 @@ void GraphVisibility::find_ways() {
 std::vector<GraphVisibility::Segment> GraphVisibility::scaffold_before(int32_t u) const {
   std::vector<Segment> out;
   if (!form_->branches()) return out;
-  for (int32_t p = piece_at_[static_cast<size_t>(u)]; p >= 0; p = dominator_[static_cast<size_t>(p)])
-    if (form_->fixed_at(form_->begin_of(p)))
-      out.push_back({.field = -1, .begin = form_->begin_of(p), .end = std::min(u + 1, form_->begin_of(p + 1))});
+  for (std::optional p = piece_at_[static_cast<size_t>(u)]; p; p = dominator_[static_cast<size_t>(*p)])
+    if (form_->fixed_at(form_->begin_of(*p)))
+      out.push_back({.begin = form_->begin_of(*p), .end = std::min(u + 1, form_->begin_of(*p + 1))});
   std::reverse(out.begin(), out.end());
   return out;
 }
@@ -131,7 +129,7 @@ std::vector<GraphVisibility::Segment> GraphVisibility::context_with_choices(int3
   for (int32_t p = own; p >= 0; --p)
     if (leads[static_cast<size_t>(p)])
       for (const int32_t b : before_[static_cast<size_t>(p)]) leads[static_cast<size_t>(b)] = 1;
-  for (int32_t p = own; p >= 0; p = dominator_[static_cast<size_t>(p)]) every[static_cast<size_t>(p)] = 1;
+  for (std::optional p = own; p; p = dominator_[static_cast<size_t>(*p)]) every[static_cast<size_t>(*p)] = 1;
   const auto is_ancestor = [&](int32_t f) { return std::binary_search(ancestors.begin(), ancestors.end(), f); };
   std::vector<Segment> out;
   for (size_t p = 0; p < form_->pieces().size(); ++p) {
@@ -149,7 +147,7 @@ std::vector<GraphVisibility::Segment> GraphVisibility::context_with_choices(int3
     const bool replaced = next && (next->field == field || is_ancestor(next->field));
     const int32_t end = form_->begin_of(index + 1) - (replaced ? 1 : 0);
     if (form_->begin_of(index) < end)
-      out.push_back({.field = -1, .begin = form_->begin_of(index), .end = end, .piece = every[p] ? -1 : index});
+      out.push_back({.begin = form_->begin_of(index), .end = end, .piece = every[p] ? std::nullopt : std::optional(index)});
   }
   return out;
 }

@@ -14,6 +14,7 @@
 // they lead past are seen by nobody.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,11 +27,11 @@ class GraphVisibility {
   explicit GraphVisibility(const Form& form);
 
   /// A stretch of what a field's rows see before their own: scaffold rows [begin, end) by form position (fixed tokens only),
-  /// or, with field >= 0, all rows of that field, hand-off first (then begin and end are 0).
+  /// or, with a field, all rows of that field, hand-off first (then begin and end are 0).
   struct Segment {
-    int32_t field = -1;
+    std::optional<int32_t> field;
     int32_t begin = 0, end = 0;
-    int32_t piece = -1;  // scaffold that is there only if this piece is passed; -1: always
+    std::optional<int32_t> piece;  // scaffold that is there only if this piece is passed; none: always
     bool operator==(const Segment&) const = default;
   };
   /// A field with exits, and the piece that one of them leads to.
@@ -61,8 +62,8 @@ class GraphVisibility {
   std::vector<int32_t> order_;
   void find_ways();
   std::vector<Segment> context_with_choices(int32_t field) const;
-  std::vector<int32_t> dominator_, piece_of_,
-      piece_at_;  // by piece: the last one that every way to it passes; by field; by position
+  std::vector<std::optional<int32_t>> dominator_;  // by piece: the last one that every way to it passes; none before the first
+  std::vector<int32_t> piece_of_, piece_at_;       // by field; by position
   std::vector<std::vector<Opening>> openings_;
   std::vector<std::vector<int32_t>> before_;  // by piece: those that lead to it
 };

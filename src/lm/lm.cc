@@ -37,6 +37,11 @@ RowChoice choose_from(std::span<const float> logits_V, std::span<const TokenId> 
   return out;
 }
 
+bool looks_ahead(const Pass& pass, const Row& row) {
+  const auto spans = pass.spans.subspan(row.sees_first, row.sees_count);
+  return std::any_of(spans.begin(), spans.end(), [&](const SlotSpan& s) { return s.end > row.slot + 1 && s.begin <= row.slot; });
+}
+
 void answer_row(const Pass& pass, size_t i, std::span<const float> logits_V, PassOutput& out) {
   const RowChoice choice = choose_from(logits_V, allowed_of(pass, pass.rows[i]));
   out.argmax[i] = choice.argmax;

@@ -89,6 +89,8 @@ RowChoice choose_from(std::span<const float> logits_V, std::span<const TokenId> 
 inline std::span<const TokenId> allowed_of(const Pass& pass, const Row& row) {
   return row.allowed ? pass.allowed[static_cast<size_t>(*row.allowed)] : std::span<const TokenId>();
 }
+/// Does the row see rows behind itself, as rows of a block that drafts do?
+bool looks_ahead(const Pass& pass, const Row& row);
 /// Fills argmax and statistics of row `i` from its logits; `out.argmax` has its length already.
 void answer_row(const Pass& pass, size_t i, std::span<const float> logits_V, PassOutput& out);
 

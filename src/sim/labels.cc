@@ -106,21 +106,25 @@ Kinematics on_plan(const Scene& sc, const Plan& plan, double t) {
           a.k + f * (b.kappa - a.k)};
 }
 
+EgoState state_of(const Kinematics& at, double t) {
+  const Pose& p = at.p;
+  const double c = det_cos(p.yaw), n = det_sin(p.yaw);
+  const double v = at.v, k = at.k, a = at.a;
+  return {static_cast<float>(t),
+          static_cast<float>(p.x),
+          static_cast<float>(p.y),
+          static_cast<float>(v * c),
+          static_cast<float>(v * n),
+          static_cast<float>(a * c - v * v * k * n),
+          static_cast<float>(a * n + v * v * k * c)};
+}
+
 void history(const Scene& whole, const Plan& first, int step, const Pose& origin, Labels& l) {
   for (int i = 0; i < 16; ++i) {
     const double t = 0.25 * (i - 15), then = kDt * step + t;
     Kinematics at = step > 0 && then > 0 ? on_plan(whole, first, then) : before(whole, then);
     if (step > 0) at.p = seen_from(origin, at.p);
-    const Pose& p = at.p;
-    const double c = det_cos(p.yaw), n = det_sin(p.yaw);
-    const double v = at.v, k = at.k, a = at.a;
-    l.history[static_cast<size_t>(i)] = {static_cast<float>(t),
-                                         static_cast<float>(p.x),
-                                         static_cast<float>(p.y),
-                                         static_cast<float>(v * c),
-                                         static_cast<float>(v * n),
-                                         static_cast<float>(a * c - v * v * k * n),
-                                         static_cast<float>(a * n + v * v * k * c)};
+    l.history[static_cast<size_t>(i)] = state_of(at, t);
   }
 }
 
@@ -177,9 +181,11 @@ bool box_visible(const Scene& sc, const Pose& pose, double length, double width,
   return false;
 }
 
-Labels judge(const Scene& sc, const Plan& plan) { return judge(sc, plan, sc, plan, 0); }
+EgoState ego_before(const Scene& sc, double t) { return state_of(before(sc, t), t); }
 
-Labels judge(const Scene& sc, const Plan& plan, const Scene& whole, const Plan& first, int step) {
+Labels labels_of(const Scene& sc, const Plan& plan) { return labels_of(sc, plan, sc, plan, 0); }
+
+Labels labels_of(const Scene& sc, const Plan& plan, const Scene& whole, const Plan& first, int step) {
   Labels l;
   l.intent = sc.intent;
   l.v0_mps = static_cast<float>(sc.v0);

@@ -15,10 +15,13 @@ bool box_visible(const Scene& sc, const Pose& pose, double length, double width,
 /// Inside the ego's corridor, or that of its lane change, within 4 s (3 s for nearby vehicles).
 bool comes_in_the_way(const Scene& sc, const Actor& a);
 
+/// The ego t <= 0 seconds before the scene begins, steady or braking.
+EgoState ego_before(const Scene& sc, double t);
+
 /// Everything in Labels but the seed, the family and the frame.
-Labels judge(const Scene& sc, const Plan& plan);
+Labels labels_of(const Scene& sc, const Plan& plan);
 /// The same for a frame: `sc` and `plan` begin `step` tenths of a second into `whole`, which was driven as `first` until then.
-Labels judge(const Scene& sc, const Plan& plan, const Scene& whole, const Plan& first, int step);
+Labels labels_of(const Scene& sc, const Plan& plan, const Scene& whole, const Plan& first, int step);
 
 /// The expert reacts to something that no camera shows: nothing could be learned from such a picture.
 bool acts_on_the_unseen(const Labels& l);

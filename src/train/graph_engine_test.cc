@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row trained is a row decoded: the graph objective's rows against the engine's, which runs prompt, scaffold, fields and draft
-// blocks as passes of their own over its arena, with the law's spans in the law's order.
+// blocks as passes of their own over its arena, with the spans of GraphVisibility in its order.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ class Engine {
  public:
   Engine(Model& model, const Sample& s, const GraphRows& g) : lm_(model.lm()), s_(s), g_(g), logits_(g.rows.tokens.size()) {}
 
-  /// handoff: whether hand-off rows stand in for the originals, as the law says.
+  /// handoff: whether hand-off rows stand in for the originals, as GraphVisibility says.
   void run(std::span<const DraftBlock> blocks, bool handoff) {
     const Form& form = s_.graph->form;
     for (int32_t i = 0; i < g_.prompt; ++i) add(i, {{0, i + 1}});
@@ -63,8 +63,8 @@ class Engine {
         if (const int32_t row = g_.scaffold[static_cast<size_t>(u)]; row >= 0) spans.push_back({row, row + 1});
     }
     for (const GraphVisibility::Segment& segment : s_.graph->visibility.context(field)) {
-      if (segment.field >= 0) {
-        const auto a = static_cast<size_t>(segment.field);
+      if (segment.field) {
+        const auto a = static_cast<size_t>(*segment.field);
         spans.push_back({g_.field_row[a], g_.field_row[a] + 1 + static_cast<int32_t>(s_.contents[a].size())});
         continue;
       }

@@ -45,7 +45,7 @@ class LoraAndEngine : public ::testing::Test {
     return d;
   }
 
-  /// Of all draws of an answer: by how much the law's largest logit leads.
+  /// Of all draws of an answer: by how much the model's largest logit leads.
   double smallest_lead(const Prompt& prompt, std::span<const TokenId> answer) {
     std::vector<Row> rows;
     std::vector<SlotSpan> spans;

@@ -280,7 +280,7 @@ TEST_F(Decoders, TheLawThatIsAskedForChoosesTheDecoder) {
   EXPECT_EQ(chain.at("decoder").at("preset"), "auto");
   EXPECT_EQ(chain.at("decoder").at("schedule"), "chain");
   EXPECT_EQ(chain.at("law"), "chain");
-  // Parts without a preset are parts of the law's own.
+  // Parts without a preset are parts of the visibility's own.
   const Words drafts{"--drafter", "diffusion"};
   EXPECT_EQ(run_json(over(joined({"--law", "graph"}, drafts))).at("decoder").at("preset"), "fields-spec");
   EXPECT_EQ(run_json(over(drafts)).at("decoder").at("preset"), "scaffold-spec");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "decode/decoder.h"
+#include "decode/testing/draft_model_testing.h"
 #include "tests/decode/fixtures.h"
 
 namespace slip {
@@ -36,12 +37,7 @@ Method method_with(std::string_view preset, int32_t tokens) {
 }
 
 /// The small model drafts; both vocabularies are one.
-DraftModel small_drafter(const Prompt& prompt) {
-  DraftModel d{.lm = &model_named("small"), .prompt = prompt, .to_draft = {}, .to_target = {}};
-  for (int32_t id = 0; id < d.lm->info().vocab; ++id) d.to_draft.push_back({id});
-  d.to_target = d.to_draft;
-  return d;
-}
+DraftModel small_drafter(const Prompt& prompt) { return draft_model_of_same_ids(model_named("small"), prompt); }
 
 void expect_counts(const Decoded& d, const json::object& e) {
   const Statistics& s = d.statistics;

@@ -303,7 +303,7 @@ void expect_field_trace(const Form& form, const Decoded& d, const json::array& p
 /// A stored token that the field does not allow is dropped here, where the plain algorithm tests it in vain: same passes, fewer rows.
 bool all_allowed(const Form& form, const PreviousAnswer& previous) {
   for (size_t f = 0; f < form.fields().size(); ++f)
-    if (form.fields()[f].rules.state_after(previous.fields[f]) < 0) return false;
+    if (!form.fields()[f].rules.state_after(previous.fields[f])) return false;
   return true;
 }
 

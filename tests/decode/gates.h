@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "decode/draft_length/model.h"
+#include "decode/testing/draft_model_testing.h"
 #include "decode/testing/random_testing.h"
 #include "lm/draft_head.h"
 
@@ -173,7 +174,7 @@ class Bench {
     HashLm::Options other = t.lm;
     if (r.chance(0.5)) other.seed += 1000;
     HashLm second(other);
-    DraftModel draft{.lm = &second, .prompt = t.prompt, .to_draft = {}, .to_target = {}};
+    DraftModel draft = draft_model_of_same_ids(second, t.prompt);
     HintHead head(hashes, static_cast<int32_t>(2 + r.below(8)));
     head.look = look_at_head;
     DraftLengthModel model;
@@ -182,8 +183,8 @@ class Bench {
       context.previous = &previous;
     }
     if (w.drafts == Drafts::kModel) {
-      for (int32_t id = 0; id < kTrialVocab; ++id) draft.to_draft.push_back({id == 7 ? -1 : id});
-      draft.to_target = draft.to_draft;
+      draft.to_draft.set({7}, std::nullopt);
+      draft.to_target.set({7}, std::nullopt);
       context.draft_model = &draft;
     }
     if (w.drafts == Drafts::kHead) context.draft_head = &head;

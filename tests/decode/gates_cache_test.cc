@@ -47,8 +47,8 @@ class FreshRun {
       const Field& x = form.fields()[static_cast<size_t>(f)];
       std::vector<SlotSpan> context{{0, static_cast<int32_t>(prompt_.inputs.size())}};
       for (const GraphVisibility::Segment& s : law.context(f)) {
-        if (s.field >= 0) {
-          append_span(context, rows_of[s.field]);
+        if (s.field) {
+          append_span(context, rows_of[*s.field]);
           continue;
         }
         for (int32_t u = s.begin; u < s.end; ++u)

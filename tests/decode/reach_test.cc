@@ -12,6 +12,7 @@
 #include <map>
 
 #include "decode/decoder.h"
+#include "decode/testing/draft_model_testing.h"
 #include "limits/speculation_algebra.h"
 
 namespace slip::test {
@@ -107,12 +108,6 @@ struct Sum {
 
 class Loop {
  public:
-  Loop() {
-    for (int32_t id = 0; id < kVocab; ++id) draft_model_.to_draft.push_back({id});
-    draft_model_.to_target = draft_model_.to_draft;
-    draft_model_.lm = &draft_;
-    draft_model_.prompt = prompt_;
-  }
   Sum run(const Setting& s, int episodes) {
     Sum sum;
     Method m = *method_of(s.drafts > 0 ? "draft-model" : "ar");
@@ -153,7 +148,7 @@ class Loop {
   PolicyLm target_, draft_;
   Prompt prompt_ = prompt();
   Form form_ = action_form();
-  DraftModel draft_model_{.lm = nullptr, .prompt = {}, .to_draft = {}, .to_target = {}};
+  DraftModel draft_model_ = draft_model_of_same_ids(draft_, prompt_);
 };
 
 TEST(Reach, ThePolicyGraspsAndTheDraftersOwnDoesNot) {

@@ -11,6 +11,7 @@
 
 #include "base/philox.h"
 #include "decode/decoder.h"
+#include "decode/testing/draft_model_testing.h"
 #include "decode/testing/hash_lm_testing.h"
 #include "decode/types/method.h"
 #include "decode/verify/verifier.h"
@@ -47,9 +48,7 @@ TEST(VerifierFixtures, Rejection) {
   for (const auto& c : file.at("cases").as_array()) {
     SCOPED_TRACE(text_of(c.at("name")));
     const Prompt prompt = prompt_of(ids_of(c.at("prompt")));
-    DraftModel draft{.lm = &model_named(text_of(c.at("drafter"))), .prompt = prompt, .to_draft = {}, .to_target = {}};
-    for (int32_t id = 0; id < draft.lm->info().vocab; ++id) draft.to_draft.push_back({id});
-    draft.to_target = draft.to_draft;
+    const DraftModel draft = draft_model_of_same_ids(model_named(text_of(c.at("drafter"))), prompt);
     DecodeOptions o;
     o.temperature = c.at("temperature").to_number<float>();
     o.seed = std::stoull(text_of(c.at("seed")));
@@ -86,7 +85,7 @@ TEST(VerifierFixtures, Relaxed) {
   for (const auto& row : file.at("table").as_array()) {
     const auto draft = ids_of(row.at("draft")), law = ids_of(row.at("target")), emitted = ids_of(row.at("emitted"));
     size_t kept = 0;
-    while (kept < draft.size() && within_radius(relaxed_of(row), -1, 0, draft[kept], law[kept])) ++kept;
+    while (kept < draft.size() && within_radius(relaxed_of(row), {}, draft[kept], law[kept])) ++kept;
     EXPECT_EQ(static_cast<int32_t>(kept), int_of(row.at("accepted")));
     for (size_t i = 0; i < emitted.size(); ++i) EXPECT_EQ(emitted[i], i < kept ? draft[i] : law[i]);
   }

@@ -120,17 +120,17 @@ TEST(Pair, MeetsInTheBins) {
   EXPECT_EQ(t.last.value, pair.target_tokens().size() - 1) << "the last ids of the vocabulary, as OpenVLA's";
   EXPECT_NE(t.first, d.first);
   for (int32_t b = 0; b < t.size(); ++b) {
-    EXPECT_EQ(pair.maps().to_draft[static_cast<size_t>(t.id_of(b).value)], d.id_of(b));
-    EXPECT_EQ(pair.maps().to_target[static_cast<size_t>(d.id_of(b).value)], t.id_of(b));
+    EXPECT_EQ(pair.maps().to_draft[t.id_of(b)], d.id_of(b));
+    EXPECT_EQ(pair.maps().to_target[d.id_of(b)], t.id_of(b));
     EXPECT_EQ(t.value_of(b), d.value_of(b));
   }
   // What the other vocabulary lacks has no counterpart, and what it has is the same text: nothing is put to a neighbouring id.
   int32_t without = 0;
   for (int32_t id = 0; id < pair.target().info().vocab; ++id) {
-    const TokenId other = pair.maps().to_draft[static_cast<size_t>(id)];
-    without += other.value < 0;
-    if (other.value < 0 || (id >= t.first.value && id <= t.last.value)) continue;
-    EXPECT_EQ(pair.target_tokens().token_text({id}), pair.draft_tokens().token_text(other));
+    const auto other = pair.maps().to_draft[{id}];
+    without += !other;
+    if (!other || (id >= t.first.value && id <= t.last.value)) continue;
+    EXPECT_EQ(pair.target_tokens().token_text({id}), pair.draft_tokens().token_text(*other));
   }
   EXPECT_GT(without, 0) << "the pair has one vocabulary";
 }

@@ -2,6 +2,7 @@
 // slipstream::demonstrate: a held-out simulated scene, answered by several decoders; the same bytes from every exact one, fewer passes each
 // time.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "api/answers.h"
@@ -11,6 +12,7 @@
 #include "api/tools/reports.h"
 #include "base/file.h"
 #include "decode/types/method.h"
+#include "decode/types/presets.h"
 #include "sim/cot.h"
 #include "sim/record/make.h"
 #include "task/wod.h"
@@ -20,10 +22,9 @@ namespace slip::api {
 namespace {
 
 // The slow way first; the last one is shown.
-std::vector<std::string_view> presets_for(Visibility visibility) {
-  if (visibility == Visibility::kGraph) return {"ar", "scaffold-spec", "fields", "fields-spec", "auto"};
-  return {"ar", "scaffold-ar", "section-diffusion", "scaffold-spec", "auto"};
-}
+constexpr std::array kShownOfGraph{preset("ar"), preset("scaffold-spec"), preset("fields"), preset("fields-spec"), kAutomatic};
+constexpr std::array kShownOfChain{preset("ar"), preset("scaffold-ar"), preset("section-diffusion"), preset("scaffold-spec"),
+                                   kAutomatic};
 
 // The answer for a person at a terminal, the expert's beside it; instances that say they are none are left out.
 class Shown {
@@ -116,8 +117,8 @@ Status show(const std::string& folder, const slipstream::DemonstrateOptions& o, 
   out.text = fmt::format("Scene {} ({}), {}, {:.1f} m/s: three cameras and the ego history in, the form out.\n\n", truth.seed,
                          sim::family_names()[truth.family], words(truth.intent), truth.v0_mps);
   Shows shows;
-  for (const std::string_view preset : presets_for(engine.impl().engine->visibility()))
-    SLIP_TRY_(show_preset(engine, request, preset, shows));
+  const bool graph = engine.impl().engine->visibility() == Visibility::kGraph;
+  for (const std::string_view name : graph ? kShownOfGraph : kShownOfChain) SLIP_TRY_(show_preset(engine, request, name, shows));
   const slipstream::Answer& last = shows.answers.back();
   if (!o.png.empty()) {
     std::error_code ec;

@@ -57,7 +57,7 @@ PassShape pass_of(const Work& w, int64_t rows, int64_t answers) {
   return p;
 }
 
-/// Reading so many bytes again and again: what memory level they lie in is the machine's business.
+/// GB/s of reading so many bytes again and again, from whichever cache or memory holds them.
 double read_gbps(ThreadPool& pool, size_t bytes) {
   const size_t words = std::max<size_t>(bytes / sizeof(uint64_t), 4096);
   std::vector<uint64_t> memory(words, 1);
@@ -143,7 +143,7 @@ Result<DraftLengthModel> acceptance(Work& w, const Form* form, CostTable costs, 
   given.lengths = m.lengths;
   given.survival = Survival(given.survival.fields());  // nothing else is known: every cell leans on these
   for (int32_t top = 0; top < Survival::kTop; ++top)
-    given.survival.add({.field = -1, .top = top}, {static_cast<int64_t>(std::lround(w.options.acceptance * kMany)), kMany});
+    given.survival.add({.top = top}, {static_cast<int64_t>(std::lround(w.options.acceptance * kMany)), kMany});
   given.survival.fit();
   return given;
 }

@@ -4,6 +4,7 @@
 // scaffold-spec to the published
 // tokens per pass (replay.h). The stage `commit` is everything of decoding that is not a pass.
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "base/clock/operation_clock.h"
@@ -16,6 +17,7 @@
 #include "cli/bench/replay.h"
 #include "cli/output.h"
 #include "decode/pass/prefix_cache.h"
+#include "decode/types/presets.h"
 #include "eval/verify.h"
 #include "models/weights/packed_folder.h"
 #include "plan/fit.h"
@@ -240,8 +242,9 @@ void print_row(const std::string& preset, const Outcome& out, const MachineState
 Status bench_answer(const BenchAnswerOptions& asked_for) {
   if (has_own_answer(asked_for)) return bench_own_answer(asked_for);
   BenchAnswerOptions o = asked_for;
-  if (o.presets.empty()) o.presets = {"ar", "scaffold-ar", "scaffold-spec", "fields-spec"};
-  if (std::find(o.presets.begin(), o.presets.end(), "auto") != o.presets.end())
+  constexpr std::array kRecorded{preset("ar"), preset("scaffold-ar"), preset("scaffold-spec"), preset("fields-spec")};
+  if (o.presets.empty()) o.presets.assign(kRecorded.begin(), kRecorded.end());
+  if (std::find(o.presets.begin(), o.presets.end(), kAutomatic) != o.presets.end())
     return usage_error("--decoders: expected presets of a recorded answer, whose drafts hold by dice, got auto");
   constexpr int kRoomForAnswer = 1600;
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, o.rows + kRoomForAnswer, o.device));

@@ -2,6 +2,7 @@
 // The command line of `bench` and its subcommands.
 #include "cli/options.h"
 #include "cli/bench/commands.h"
+#include "decode/types/words.h"
 
 namespace slip::cli {
 
@@ -59,7 +60,7 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
        "--decoders", a.presets,
        "presets (default: auto, ar and those of the model's visibility; recorded: ar scaffold-ar scaffold-spec fields-spec)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"auto", "ar", "scaffold-ar", "scaffold-spec", "self-spec", "fields", "fields-spec"}));
+      ->check(CLI::IsMember(presets_of_model_alone()));
   e->add_option("--scene", a.scene, "of the answer in the model's own form; 0: a held-out one")
       ->check(whole(int64_t{0}, int64_t{1} << 62));
   e->add_option("--repeats", a.repeats, "answers in the model's own form, decoders in turns; the median one is shown")

@@ -16,6 +16,7 @@
 #include "cli/bench/measure.h"
 #include "cli/bench/operations.h"
 #include "cli/output.h"
+#include "decode/types/words.h"
 
 namespace slip::cli {
 
@@ -46,10 +47,7 @@ struct OwnContender {
 
 Result<std::vector<OwnContender>> own_contenders(const BenchAnswerOptions& o, Engine& engine) {
   std::vector<std::string> presets = o.presets;
-  const bool graph = engine.visibility() == Visibility::kGraph;
-  if (presets.empty())
-    presets = graph ? std::vector<std::string>{"auto", "ar", "fields", "fields-spec"}
-                    : std::vector<std::string>{"auto", "ar", "scaffold-ar", "scaffold-spec"};
+  if (presets.empty()) presets = presets_of_model_alone(engine.visibility());
   std::vector<OwnContender> out;
   for (const std::string& preset : presets) {
     SLIP_TRY(Method method, api::method_from({.preset = preset}, {}, &engine, true));

@@ -4,22 +4,11 @@
 
 #include <algorithm>
 
+#include "base/content_hash.h"
 #include "base/measure.h"
 
 namespace slip::cli {
 namespace {
-
-uint64_t mix(uint64_t h) {
-  h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
-  h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
-  return h ^ (h >> 31);
-}
-
-bool looks_ahead(const Pass& pass, const Row& r) {
-  for (uint32_t k = 0; k < r.sees_count; ++k)
-    if (pass.spans[r.sees_first + k].end > r.slot + 1 && pass.spans[r.sees_first + k].begin <= r.slot) return true;
-  return false;
-}
 
 ReplayKind kind_of(const Pass& pass) {
   bool drafts = false;
@@ -67,7 +56,7 @@ TokenId ReplayLm::said(int32_t u, bool draft) {
   if (u < 0 || u >= static_cast<int32_t>(recording_.target.size())) return ReplayIds::kNull;
   const auto at = static_cast<size_t>(u);
   if (!draft) return recording_.target[at];
-  const uint64_t dice = mix(mix(recording_.seed * 0x9E3779B97F4A7C15u + at) + attempts_[at]++);
+  const uint64_t dice = mix_bits(mix_bits(recording_.seed * 0x9E3779B97F4A7C15u + at) + attempts_[at]++);
   const bool holds = static_cast<double>(dice >> 11) * 0x1p-53 < static_cast<double>(recording_.odds[at]);
   return holds ? recording_.target[at] : recording_.other[at];
 }
@@ -154,7 +143,7 @@ struct Maker {
 /// Another id than `target` that the rules allow behind `before`; that itself where there is no other.
 TokenId other_than(TokenId target, const TokenRules& rules, std::span<const TokenId> before) {
   if (rules.unrestricted()) return {ReplayIds::kWords + (target.value + 1) % ReplayIds::kWordCount};
-  const int32_t state = rules.state_after(before);
+  const int32_t state = *rules.state_after(before);
   for (const auto& e : rules.state(state).edges)
     if (e.id != target) return e.id;
   return target;

@@ -18,6 +18,7 @@
 #include "cli/bench/askers.h"
 #include "cli/bench/commands.h"
 #include "cli/output.h"
+#include "decode/types/words.h"
 #include "slipstream/engine.h"
 
 namespace slip::cli {
@@ -221,12 +222,6 @@ void compare_with_best(std::vector<json::object>& lines) {
     if (best > 0 && line.at("decoder") == "auto") line["of_best"] = line.at("answers_per_s").to_number<double>() / best;
 }
 
-std::vector<std::string> contenders_of(const BenchServeOptions& o, const std::string& visibility) {
-  if (!o.decoders.empty()) return o.decoders;
-  if (visibility == "graph") return {"auto", "ar", "fields", "fields-spec"};
-  return {"auto", "ar", "scaffold-ar", "scaffold-spec"};
-}
-
 }  // namespace
 
 Status bench_serve(const BenchServeOptions& o) {
@@ -234,7 +229,8 @@ Status bench_serve(const BenchServeOptions& o) {
   Bars bars;
   SLIP_TRY(const std::unique_ptr<Asker> asker, o.url.empty() ? ask_here(o, bars.progress(), cancel) : ask_server(o, cancel));
   bars.finish();
-  const std::vector<std::string> decoders = contenders_of(o, asker->visibility());
+  std::vector<std::string> decoders = o.decoders;
+  if (decoders.empty()) decoders = presets_of_model_alone(asker->visibility() == "graph" ? Visibility::kGraph : Visibility::kChain);
   for (const std::string& decoder : decoders) SLIP_TRY_(asker->check(decoder));
   const std::string_view of = o.rates.empty() ? "clients" : "per_s";
   std::vector<double> loads(o.rates.begin(), o.rates.end());

@@ -67,12 +67,10 @@ class DiffusionDrafter : public Drafter {
       const bool chain = !s.field && request_.form;
       const auto fixed = chain ? request_.form->fixed_at(u) : std::nullopt;
       const size_t row = add(fixed.value_or(rule_.mask), known + u - first);
-      const int32_t f = s.field ? *s.field : chain ? request_.form->field_at(u) : -1;
-      if (!fixed) next_.want(row - (rule_.shift ? 1 : 0), want_of(f));
+      const auto f = chain ? request_.form->field_at(u) : s.field;
+      if (!fixed) next_.want(row - (rule_.shift ? 1 : 0), chooser_.draft_want(f));
     }
   }
-
-  Want want_of(int32_t field) const { return chooser_.draft_want(field); }
 
   void read_block(Strand& s, size_t first_row) {
     const int32_t first = s.cursor.position(), end = block_end(s);

@@ -134,12 +134,10 @@ class HeadDrafter : public Drafter {
     for (int32_t i = b.begin; i < length; ++i) add(s.tokens[static_cast<size_t>(i)], i, Want::kNothing);
     for (int32_t u = position; u < b.end; ++u) {
       const auto fixed = fixed_at(s, u);
-      const int32_t f = s.field ? *s.field : request_.form ? request_.form->field_at(u) : -1;
-      add(fixed.value_or(info_.mask), length + u - position, fixed ? Want::kNothing : want_of(f));
+      const auto f = !s.field && request_.form ? request_.form->field_at(u) : s.field;
+      add(fixed.value_or(info_.mask), length + u - position, fixed ? Want::kNothing : chooser_.draft_want(f));
     }
   }
-
-  Want want_of(int32_t field) const { return chooser_.draft_want(field); }
 
   /// The parts of a span that are stored.
   void add_stored(const SlotSpan& span, uint32_t first) {

@@ -33,7 +33,7 @@ class ModelDrafter : public Drafter {
  public:
   ModelDrafter(const DraftModel& model, bool coupled, int32_t room, bool graph, Passes& passes)
       : model_(model),
-        memory_(passes.prefill().cache_of_draft_model()),
+        prefix_cache_(passes.prefill().cache_of_draft_model()),
         coupled_(coupled),
         graph_(graph),
         room_(room),
@@ -41,7 +41,7 @@ class ModelDrafter : public Drafter {
         request_(passes.request()),
         chooser_(passes.chooser()) {
     static const Prompt kNone;
-    cached_prompt_ = memory_.crop_to(*model.lm, passes.request().options.reuse_prompt ? model.prompt : kNone, nullptr);
+    cached_prompt_ = prefix_cache_.crop_to(*model.lm, passes.request().options.reuse_prompt ? model.prompt : kNone, nullptr);
   }
 
   Status propose(std::span<Strand* const> strands) override {
@@ -107,8 +107,9 @@ class ModelDrafter : public Drafter {
   Status follow_graph() {
     if (scaffold_.empty())
       for (const TokenId id : prefill_.scaffold()) {
-        scaffold_.push_back(draft_id(id));
-        if (scaffold_.back().value < 0) break;
+        const std::optional<TokenId> own = draft_id(id);
+        if (!own) break;
+        scaffold_.push_back(*own);
       }
     for (const Strand* s : closed_) SLIP_TRY_(mirror_of(*s));
     closed_.clear();
@@ -118,8 +119,7 @@ class ModelDrafter : public Drafter {
 
   /// Has the drafter names for the scaffold that a strand sees?
   bool names_scaffold(const Strand& s) const {
-    const bool all = scaffold_.empty() || scaffold_.back().value >= 0;
-    const int32_t named = request_.prompt_rows() + static_cast<int32_t>(scaffold_.size()) - (all ? 0 : 1);
+    const int32_t named = request_.prompt_rows() + static_cast<int32_t>(scaffold_.size());
     const int32_t end = request_.prompt_rows() + scaffold_rows();
     return std::all_of(s.context.begin(), s.context.end(),
                        [&](const SlotSpan& x) { return x.begin >= end || std::min(x.end, end) <= named; });
@@ -145,20 +145,20 @@ class ModelDrafter : public Drafter {
   }
   int32_t scaffold_rows() const { return static_cast<int32_t>(prefill_.scaffold().size()); }
 
-  TokenId draft_id(TokenId target) const { return model_.to_draft[static_cast<size_t>(target.value)]; }
+  std::optional<TokenId> draft_id(TokenId target) const { return model_.to_draft[target]; }
 
   /// Brings the mirror's ids to the strand's tokens, keeping keys of the common beginning; false where nothing can be drafted.
   bool begin(Mirror& m, const Strand& s) {
     size_t i = 0;
     bool named = !m.mute;
     const auto follow = [&](TokenId target) {
-      const TokenId id = draft_id(target);
-      named = named && id.value >= 0;
+      const std::optional<TokenId> id = draft_id(target);
+      named = named && id;
       if (!named) return;
-      if (i < m.ids.size() && m.ids[i] != id) m.ids.resize(i);
+      if (i < m.ids.size() && m.ids[i] != *id) m.ids.resize(i);
       if (i == m.ids.size()) {
         m.fed = std::min(m.fed, static_cast<int32_t>(i));
-        m.ids.push_back(id);
+        m.ids.push_back(*id);
       }
       ++i;
     };
@@ -184,8 +184,8 @@ class ModelDrafter : public Drafter {
     for (Active& a : active_) ask(a);
     const auto begin = std::chrono::steady_clock::now();
     SLIP_TRY_(model_.lm->forward({rows_, spans_, features_}, out_));
-    if (prompt_runs) memory_.assign(model_.prompt, model_.lm->info().hidden_size, nullptr);
-    memory_.ran(*model_.lm);
+    if (prompt_runs) prefix_cache_.assign(model_.prompt, model_.lm->info().hidden_size, nullptr);
+    prefix_cache_.ran(*model_.lm);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     request_.record(TimedPass::Kind::kDrafter, begin, ms, rows_.size());
     Statistics& sum = request_.statistics;
@@ -206,7 +206,7 @@ class ModelDrafter : public Drafter {
     }
     const bool runs = !rows_.empty();
     const auto at = prefill_.scaffold_positions();
-    for (size_t k = 0; graph_ && k < scaffold_.size() && scaffold_[k].value >= 0; ++k) {
+    for (size_t k = 0; graph_ && k < scaffold_.size(); ++k) {
       const int32_t slot = prompt_rows() + static_cast<int32_t>(k);
       spans_.push_back({0, slot + 1});
       rows_.push_back({scaffold_[k], Position::text(p.next_position + at[k]), slot, static_cast<uint32_t>(spans_.size() - 1), 1,
@@ -257,9 +257,9 @@ class ModelDrafter : public Drafter {
     if (!asks) return false;
     Mirror& m = mirrors_[a.mirror];
     for (size_t i = m.ids.size() - m.answer_before; i < s.round.path.size(); ++i) {
-      const TokenId id = draft_id(s.round.path[i]);
-      if (id.value < 0) return false;
-      m.ids.push_back(id);
+      const std::optional<TokenId> id = draft_id(s.round.path[i]);
+      if (!id) return false;
+      m.ids.push_back(*id);
     }
     return true;
   }
@@ -268,9 +268,9 @@ class ModelDrafter : public Drafter {
   bool wants_logits(const Place& place) const { return couples(place) || chooser_.draft_want(place.field) == Want::kLogits; }
 
   std::optional<TokenId> drafted(const Active& a, DraftToken& draft) {
-    const TokenId first = model_.to_target[static_cast<size_t>(out_.argmax[a.row].value)];
-    const bool unruled = draft.place.field < 0 || request_.field(draft.place.field).rules.unrestricted();
-    if (unruled && first.value < 0) return std::nullopt;
+    const std::optional<TokenId> first = model_.to_target[out_.argmax[a.row]];
+    const bool unruled = !draft.place.field || request_.field(*draft.place.field).rules.unrestricted();
+    if (unruled && !first) return std::nullopt;
     if (out_.logits_row[a.row] < 0) return first;
     translate(out_.logits_V(a.row));
     if (!says_anything(target_logits_V_, chooser_.allowed_at(draft.place))) return std::nullopt;
@@ -285,15 +285,15 @@ class ModelDrafter : public Drafter {
   void translate(std::span<const float> draft_logits_V) {
     target_logits_V_.assign(static_cast<size_t>(request_.vocab()), -std::numeric_limits<float>::infinity());
     for (size_t d = 0; d < draft_logits_V.size(); ++d) {
-      const TokenId t = model_.to_target[d];
-      if (t.value < 0) continue;
-      float& x = target_logits_V_[static_cast<size_t>(t.value)];
+      const std::optional<TokenId> t = model_.to_target[TokenId{static_cast<int32_t>(d)}];
+      if (!t) continue;
+      float& x = target_logits_V_[static_cast<size_t>(t->value)];
       x = std::max(x, draft_logits_V[d]);
     }
   }
 
   const DraftModel& model_;
-  PrefixCache& memory_;
+  PrefixCache& prefix_cache_;
   bool coupled_, graph_;
   int32_t room_, cached_prompt_ = 0;
   const Prefill& prefill_;
@@ -312,12 +312,12 @@ class ModelDrafter : public Drafter {
   PassOutput out_;
 };
 
-Status check_map(std::span<const TokenId> map, int32_t from, int32_t to, std::string_view name) {
-  if (static_cast<int64_t>(map.size()) != from)
+Status check_map(const VocabularyMap& map, int32_t from, int32_t to, std::string_view name) {
+  if (map.size() != from)
     return bad_input("drafter: {}: expected {} ids, one per token of the vocabulary, got {}", name, from, map.size());
-  for (size_t i = 0; i < map.size(); ++i)
-    if (map[i].value >= to)
-      return bad_input("drafter: {}: id {}: expected an id below {} or none, got {}", name, i, to, map[i].value);
+  for (int32_t id = 0; id < map.size(); ++id)
+    if (const auto other = map[{id}]; other && other->value >= to)
+      return bad_input("drafter: {}: id {}: expected an id below {} or none, got {}", name, id, to, other->value);
   return {};
 }
 

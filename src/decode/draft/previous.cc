@@ -15,7 +15,7 @@ class PreviousDrafter : public Drafter {
   Status propose(std::span<Strand* const> strands) override {
     missed_.clear();
     for (Strand* s : strands) {
-      if (then_ && s->missed_field == s->cursor.place().field)
+      if (then_ && s->missed_in(s->cursor.place().field))
         missed_.push_back(s);
       else
         along(*s);
@@ -28,7 +28,7 @@ class PreviousDrafter : public Drafter {
     missed_.clear();
     for (Strand* s : strands) {
       s->group.reset();
-      if (s->round.next && s->missed_field == s->round.next->place.field) missed_.push_back(s);
+      if (s->round.next && s->missed_in(s->round.next->place.field)) missed_.push_back(s);
     }
     then_->add_rows(missed_);
   }
@@ -49,10 +49,10 @@ class PreviousDrafter : public Drafter {
   }
   std::optional<TokenId> said(const Place& place) const {
     const auto i = static_cast<size_t>(place.index);
-    if (place.field < 0) return i < previous_.tokens.size() ? std::optional(previous_.tokens[i]) : std::nullopt;
-    const auto& content = previous_.fields[static_cast<size_t>(place.field)];
+    if (!place.field) return i < previous_.tokens.size() ? std::optional(previous_.tokens[i]) : std::nullopt;
+    const auto& content = previous_.fields[static_cast<size_t>(*place.field)];
     if (i < content.size()) return content[i];
-    return i == content.size() ? request_.field(place.field).end : std::nullopt;
+    return i == content.size() ? request_.field(*place.field).end : std::nullopt;
   }
   const PreviousAnswer& previous_;
   std::unique_ptr<Drafter> then_;

@@ -11,7 +11,7 @@
 //
 // Differs from the code: in a form the group lays out what follows by form positions, fixed tokens in place (2k rows at most),
 // masks to the end of a field's budget; several strands share the pass. Groups lie in scratch slots, so heads need no compaction
-// afterwards. A group is a function of the path before it, k and the form, and so is an ensemble's law.
+// afterwards. A group is a function of the path before it, k and the form, and so is an ensemble's distribution.
 // Tests: Quadratic.*, tests/decode/drafters_test.cc
 #include <algorithm>
 
@@ -81,8 +81,8 @@ class QuadraticDrafter : public Drafter {
     return e == groups_.end() ? nullptr : &*e;
   }
 
-  int32_t field_at(const Strand& s, int32_t u) const {
-    return s.field ? *s.field : request_.form ? request_.form->field_at(u) : -1;
+  std::optional<int32_t> field_at(const Strand& s, int32_t u) const {
+    return !s.field && request_.form ? request_.form->field_at(u) : s.field;
   }
 
   /// Form positions u .. end of the group behind a row: at most k masks, no fixed tokens behind the last.
@@ -115,14 +115,12 @@ class QuadraticDrafter : public Drafter {
       const auto fixed = !s.field && request_.form ? request_.form->fixed_at(u + e) : std::nullopt;
       const size_t at = next_.add_row(fixed.value_or(rule_.mask), s.first_position + rows + e, slot_ + e, sees, Want::kNothing);
       if (fixed) continue;
-      if (e > 0) next_.want(at - (rule_.shift ? 1 : 0), want_of(field_at(s, u + e)));
+      if (e > 0) next_.want(at - (rule_.shift ? 1 : 0), chooser_.draft_want(field_at(s, u + e)));
       if (e == 0 && chooser_.needs().group_rows && !rule_.shift) next_.want(at, Want::kLogits);
     }
     slot_ += count;
     return groups_.back().first;
   }
-
-  Want want_of(int32_t field) const { return chooser_.draft_want(field); }
 
   std::optional<TokenId> read(const Strand& s, int32_t u, DraftToken& draft) {
     const int32_t e = u - s.group->position;

@@ -146,7 +146,7 @@ struct Got {
   int32_t end = 0, kept = 0;
   bool operator==(const Got&) const = default;
 };
-Got got(const DraftLengthModel& model, DrafterSpec drafter, std::optional<int32_t> missed_field) {
+Got got(const DraftLengthModel& model, DrafterSpec drafter, std::optional<Place> missed) {
   Method m = *method_of("self-spec");
   m.drafter = std::move(drafter);
   m.draft_length = {.kind = DraftLengthSpec::Kind::kMeasured};
@@ -158,11 +158,11 @@ Got got(const DraftLengthModel& model, DrafterSpec drafter, std::optional<int32_
   s.cursor = Cursor::text(10);
   s.tokens.assign(11, TokenId{3});
   s.cached = 10;
-  s.missed_field = missed_field;
+  s.missed = missed;
   Strand* const strands[] = {&s};
   policy->open_all(DraftViews(strands));
   std::vector<DraftFacts> facts;
-  for (int32_t k = 0; k < 32; ++k) facts.push_back({.top = 0.6F, .ahead = k, .field = -1, .index = 10 + k, .rows = 11 + k});
+  for (int32_t k = 0; k < 32; ++k) facts.push_back({.top = 0.6F, .ahead = k, .index = 10 + k, .rows = 11 + k});
   const std::span<const DraftFacts> spans[] = {facts};
   int32_t keep[] = {32};
   policy->choose(spans, keep);
@@ -171,7 +171,7 @@ Got got(const DraftLengthModel& model, DrafterSpec drafter, std::optional<int32_
 
 /// A row costs a tenth of a pass: with a draft pass to pay for, more drafts go into the verifying one.
 TEST(MeasuredDraftLength, ChargesADraftPassOnlyWhereTheEarlierAnswerHasMissed) {
-  constexpr std::optional<int32_t> kNever, kHere = -1;
+  constexpr std::optional<Place> kNever, kHere = Place{};
   const DraftLengthModel model = DraftLengthModel::uninformed(*CostTable::make({1, 64}, {11, 74}, "test"), nullptr);
   const PreviousSpec then{"test", DiffusionSpec{}};
   const Got diffusion = got(model, DiffusionSpec{}, kNever), stored = got(model, PreviousSpec{"test"}, kNever);

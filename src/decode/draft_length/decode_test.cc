@@ -233,7 +233,7 @@ TEST(MeasuredDraftLength, DecidesQuickly) {
     strands[i].cached = 10;
     pointers.push_back(&strands[i]);
     for (int32_t k = 0; k < 64; ++k)
-      facts[i].push_back({.top = static_cast<float>(r.uniform()), .ahead = k, .field = -1, .index = 10 + k, .rows = 11 + k});
+      facts[i].push_back({.top = static_cast<float>(r.uniform()), .ahead = k, .index = 10 + k, .rows = 11 + k});
     spans.emplace_back(facts[i]);
   }
   using Clock = std::chrono::steady_clock;

@@ -50,12 +50,12 @@ class LevelsDraftLength : public DraftLengthPolicy {
     fields_.clear();
     for (DraftView s : strands) {
       s.set_window(kNoEnd, kNoEnd);
-      fields_.push_back(s.field());
+      fields_.push_back(*s.field());
     }
   }
   void open(DraftView s) override {
     s.set_window(kNoEnd, kNoEnd);
-    const int32_t f = s.field();
+    const int32_t f = *s.field();
     double holds = held(f);
     // What an earlier answer says of it is as long as such fields are.
     const int32_t draws = static_cast<int32_t>(std::lround(draws_from(f, 0)));
@@ -88,8 +88,8 @@ class LevelsDraftLength : public DraftLengthPolicy {
   void lay_masks(DraftViews strands) override {
     double target = 0;
     beside_.assign(chain_.size(), 0);
-    for (const DraftView s : strands) ++beside_[static_cast<size_t>(s.field())];
-    for (const DraftView s : strands) target = std::max(target, plan_.behind(s.field()) + std::max(0.0, planned(s) - 1));
+    for (const DraftView s : strands) ++beside_[static_cast<size_t>(*s.field())];
+    for (const DraftView s : strands) target = std::max(target, plan_.behind(*s.field()) + std::max(0.0, planned(s) - 1));
     for (DraftView s : strands) s.set_masks(masks_of(s, target));
   }
 
@@ -100,7 +100,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
   int32_t masks_of(DraftView s, double target) const {
     if (!s.next_index()) return 0;
     if (tracker_.drifted()) return model_.static_draft_length - 1;
-    const int32_t f = s.field();
+    const int32_t f = *s.field();
     const double left = draws_from(f, *s.next_index()) - 1;  // behind this pass, without drafts
     const double masks = left + plan_.behind(f) - target;
     const double holds = chain_[static_cast<size_t>(f)] * held(f);
@@ -121,16 +121,11 @@ class LevelsDraftLength : public DraftLengthPolicy {
       holds *= static_cast<double>(chain_[static_cast<size_t>(q)]);
     return holds;
   }
-  double draws_from(int32_t f, int32_t i) const {
-    const Field& x = form_.fields()[static_cast<size_t>(f)];
-    if (!x.end) return x.budget - i;
-    const double content = model_.lengths.mean(f, i, x.budget);
-    return std::max(1.0, std::min<double>(content + 1, x.budget) - i);
-  }
+  double draws_from(int32_t f, int32_t i) const { return model_.draws_from(form_.fields()[static_cast<size_t>(f)], f, i); }
   /// Passes that the plan gives what is left of a strand, this one included.
   double planned(DraftView s) const {
     if (!s.next_index()) return 1;
-    const int32_t f = s.field();
+    const int32_t f = *s.field();
     return std::max(1.0, plan_.passes(f) * draws_from(f, *s.next_index()) / draws_[static_cast<size_t>(f)]);
   }
 

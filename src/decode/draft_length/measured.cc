@@ -58,7 +58,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
     }
     float held = 1;
     if (!weight_.empty())
-      for (const int32_t q : form_->fields()[static_cast<size_t>(s.field())].parents) held *= whole_[static_cast<size_t>(q)];
+      for (const int32_t q : form_->fields()[static_cast<size_t>(*s.field())].parents) held *= whole_[static_cast<size_t>(q)];
     values_.clear();
     ends_.clear();
     walk(s, held * weight_of(s.field()));
@@ -75,7 +75,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
       round_gain_ = choice_.gain();
       round_rows_ = choice_.verify_rows();
     }
-    if (!weight_.empty()) whole_[static_cast<size_t>(s.field())] = n > 0 ? values_[n - 1].gain / weight_of(s.field()) : held;
+    if (!weight_.empty()) whole_[static_cast<size_t>(*s.field())] = n > 0 ? values_[n - 1].gain / weight_of(s.field()) : held;
   }
   void open_all(DraftViews strands) override {
     if (company_) cost_.company = std::max(1.0, *company_);
@@ -124,7 +124,7 @@ class MeasuredDraftLength : public DraftLengthPolicy {
     if (weight_.empty()) return;
     for (size_t i = 0; i < facts.size(); ++i) {
       const auto n = static_cast<size_t>(keep[i]);
-      whole_[static_cast<size_t>(fields_[i])] = n > 0 ? strands_[i].drafts[n - 1].gain / strands_[i].gain : 1;
+      whole_[static_cast<size_t>(*fields_[i])] = n > 0 ? strands_[i].drafts[n - 1].gain / strands_[i].gain : 1;
     }
   }
 
@@ -136,10 +136,12 @@ class MeasuredDraftLength : public DraftLengthPolicy {
     float rows;
   };
   double kept(const DraftFacts& f) const { return tracker_.corrected(f.field, model_.survival.kept(f)); }
-  double kept_before(int32_t field, int32_t ahead, int32_t index) const {
+  double kept_before(std::optional<int32_t> field, int32_t ahead, int32_t index) const {
     return tracker_.corrected(field, model_.survival.kept_before(field, ahead, index));
   }
-  float weight_of(int32_t field) const { return field < 0 || weight_.empty() ? 1 : weight_[static_cast<size_t>(field)]; }
+  float weight_of(std::optional<int32_t> field) const {
+    return !field || weight_.empty() ? 1 : weight_[static_cast<size_t>(*field)];
+  }
 
   void lay_graph() {
     const std::shared_ptr<const GraphVisibility> known = known_visibility(*form_);
@@ -156,22 +158,16 @@ class MeasuredDraftLength : public DraftLengthPolicy {
       for (const int32_t c : children_[f]) behind_[f] = std::max(behind_[f], behind_[static_cast<size_t>(c)] + draws_from(c, 0));
     }
   }
-  /// Draws that field f still has, on average, at index i.
-  double draws_from(int32_t f, int32_t i) const {
-    const Field& x = form_->fields()[static_cast<size_t>(f)];
-    if (!x.end) return x.budget - i;
-    const double content = model_.lengths.mean(f, i, x.budget);
-    return std::max(1.0, std::min<double>(content + 1, x.budget) - i);
-  }
+  double draws_from(int32_t f, int32_t i) const { return model_.draws_from(form_->fields()[static_cast<size_t>(f)], f, i); }
   void weigh(DraftViews strands) {
     if (weight_.empty()) return;
     double longest = 0;
     for (const DraftView s : strands)
       if (!s.done()) longest = std::max(longest, to_go(s));
     for (const DraftView s : strands)
-      if (!s.done()) weight_[static_cast<size_t>(s.field())] = static_cast<float>(std::pow(to_go(s) / longest, kUrgency));
+      if (!s.done()) weight_[static_cast<size_t>(*s.field())] = static_cast<float>(std::pow(to_go(s) / longest, kUrgency));
   }
-  double to_go(DraftView s) const { return behind_[static_cast<size_t>(s.field())] + draws_from(s.field(), s.index()); }
+  double to_go(DraftView s) const { return behind_[static_cast<size_t>(*s.field())] + draws_from(*s.field(), s.index()); }
 
   /// Windows of strands that share a pass.
   void plan(DraftViews strands) {
@@ -237,33 +233,32 @@ class MeasuredDraftLength : public DraftLengthPolicy {
   void walk(DraftView s, float weight) {
     int32_t u = s.position();
     const int32_t most = model_.most_drafts;
-    if (s.field() < 0 && !form_) {
+    if (!s.field() && !form_) {
       double survival = weight;
       for (int32_t a = 0; a < most; ++a) {
-        survival *= kept_before(-1, a, u + a);
+        survival *= kept_before(std::nullopt, a, u + a);
         if (!push(survival, 1, 1, u + a + 1)) return;
       }
       return;
     }
-    const int32_t end = s.field() < 0 ? form_->length()
-                                      : form_->fields()[static_cast<size_t>(s.field())].start +
-                                            form_->fields()[static_cast<size_t>(s.field())].budget;
+    const Field* own = s.field() ? &form_->fields()[static_cast<size_t>(*s.field())] : nullptr;
+    const int32_t end = own ? own->start + own->budget : form_->length();
     double survival = weight;
     float fixed = 0;
     int32_t ahead = 0;
     while (u < end && ahead < most) {
-      const int32_t f = form_->field_at(u);
-      if (f < 0) {
+      const std::optional<int32_t> f = form_->field_at(u);
+      if (!f) {
         ++fixed;
         ++u;
         continue;
       }
-      const Field& x = form_->fields()[static_cast<size_t>(f)];
+      const Field& x = form_->fields()[static_cast<size_t>(*f)];
       const int32_t known = u - x.start;
       double through = 0, reached = survival;  // `through`: the field ends and all of it held
       for (int32_t i = known; i < x.budget && ahead < most; ++i, ++ahead, fixed = 0) {
-        const double there = x.end ? model_.lengths.at_least(f, i, known) : 1;
-        const double beyond = !x.end || i + 1 < x.budget ? (x.end ? model_.lengths.at_least(f, i + 1, known) : 1) : 0;
+        const double there = x.end ? model_.lengths.at_least(*f, i, known) : 1;
+        const double beyond = !x.end || i + 1 < x.budget ? (x.end ? model_.lengths.at_least(*f, i + 1, known) : 1) : 0;
         reached *= kept_before(f, ahead, i);
         if (!push(reached * there, (fixed + 1) * static_cast<float>(there), fixed + 1, x.start + i + 1)) return;
         through += (there - (i + 1 < x.budget ? beyond : 0)) * reached;
@@ -296,7 +291,8 @@ class MeasuredDraftLength : public DraftLengthPolicy {
   std::vector<float> weight_, whole_;  // whole: how likely the drafts of this round hold to their last
   double round_gain_ = 0, round_rows_ = 0;
   std::vector<DrawValue> values_;
-  std::vector<int32_t> ends_, take_, fields_;
+  std::vector<int32_t> ends_, take_;
+  std::vector<std::optional<int32_t>> fields_;
   std::vector<size_t> firsts_;
   std::vector<StrandValues> strands_;
   std::vector<Base> base_;

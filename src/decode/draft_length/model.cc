@@ -37,11 +37,11 @@ double lean(Survival::Count c, double parent) {
 Survival::Survival(int32_t fields) : fields_(fields), counts_(static_cast<size_t>((fields + 1) * kAhead * kIndex * kTop)) { fit(); }
 
 Survival::Cell Survival::cell(const DraftFacts& f) const {
-  return {f.field < fields_ ? std::max(f.field, -1) : -1, bin(kAheadFrom, f.ahead), bin(kIndexFrom, f.index), bin(kTopFrom, f.top)};
+  return {known(f.field), bin(kAheadFrom, f.ahead), bin(kIndexFrom, f.index), bin(kTopFrom, f.top)};
 }
 
 void Survival::add(const Cell& c, Count more) {
-  SLIP_CHECK(c.field < fields_ && c.ahead < kAhead && c.index < kIndex && c.top < kTop, "a cell of the table");
+  SLIP_CHECK(row_of_field(c.field) <= fields_ && c.ahead < kAhead && c.index < kIndex && c.top < kTop, "a cell of the table");
   Count& to = counts_[at(c)];
   to.kept += more.kept;
   to.tested += more.tested;
@@ -53,14 +53,14 @@ void Survival::fit() {
   before_.assign(static_cast<size_t>((fields_ + 1) * kAhead * kIndex), 0);
   using One = std::optional<int32_t>;
   constexpr One kAll;
-  const auto sum = [&](One field, One ahead, One index, One top) {
+  const auto sum = [&](One row, One ahead, One index, One top) {
     Count s;
-    for (int32_t f = field.value_or(-1); f <= field.value_or(fields_ - 1); ++f)
+    for (int32_t r = row.value_or(0); r <= row.value_or(fields_); ++r)
       for (int32_t a = ahead.value_or(0); a <= ahead.value_or(kAhead - 1); ++a)
         for (int32_t i = index.value_or(0); i <= index.value_or(kIndex - 1); ++i)
           for (int32_t t = top.value_or(0); t <= top.value_or(kTop - 1); ++t) {
-            s.kept += counts_[at({f, a, i, t})].kept;
-            s.tested += counts_[at({f, a, i, t})].tested;
+            s.kept += counts_[at(r, a, i, t)].kept;
+            s.tested += counts_[at(r, a, i, t)].tested;
           }
     return s;
   };
@@ -77,35 +77,35 @@ void Survival::fit() {
       shift[static_cast<size_t>(t)][static_cast<size_t>(a)] =
           logit(lean(sum(kAll, a, kAll, t), by_top[static_cast<size_t>(t)])) - logit(by_top[static_cast<size_t>(t)]);
   }
-  for (int32_t f = -1; f < fields_; ++f) {
+  for (int32_t r = 0; r <= fields_; ++r) {
     for (int32_t t = 0; t < kTop; ++t) {
-      const double of_field = lean(sum(f, kAll, kAll, t), by_top[static_cast<size_t>(t)]);
+      const double of_field = lean(sum(r, kAll, kAll, t), by_top[static_cast<size_t>(t)]);
       for (int32_t a = 0; a < kAhead; ++a) {
         const double moved = of_logit(logit(of_field) + shift[static_cast<size_t>(t)][static_cast<size_t>(a)]);
-        const double ahead = lean(sum(f, a, kAll, t), moved);
-        for (int32_t i = 0; i < kIndex; ++i) table_[at({f, a, i, t})] = static_cast<float>(lean(counts_[at({f, a, i, t})], ahead));
+        const double ahead = lean(sum(r, a, kAll, t), moved);
+        for (int32_t i = 0; i < kIndex; ++i) table_[at(r, a, i, t)] = static_cast<float>(lean(counts_[at(r, a, i, t)], ahead));
       }
     }
     for (int32_t i = 0; i < kIndex; ++i) {
-      // Tops as they came at this index (any draws ahead); a little of everybody's, so that an empty place is the mean of all.
+      // How often each top came at this index (any draws ahead), and a small share of all fields' tops: an index without tests has those.
       std::array<double, kTop> w{};
       for (int32_t t = 0; t < kTop; ++t)
-        w[static_cast<size_t>(t)] = static_cast<double>(sum(f, kAll, i, t).tested) + share[static_cast<size_t>(t)];
+        w[static_cast<size_t>(t)] = static_cast<double>(sum(r, kAll, i, t).tested) + share[static_cast<size_t>(t)];
       for (int32_t a = 0; a < kAhead; ++a) {
         double weight = 0, mean = 0;
         for (int32_t t = 0; t < kTop; ++t) {
           weight += w[static_cast<size_t>(t)];
-          mean += w[static_cast<size_t>(t)] * table_[at({f, a, i, t})];
+          mean += w[static_cast<size_t>(t)] * table_[at(r, a, i, t)];
         }
-        before_[static_cast<size_t>(((f + 1) * kAhead + a) * kIndex + i)] = static_cast<float>(mean / weight);
+        before_[static_cast<size_t>((r * kAhead + a) * kIndex + i)] = static_cast<float>(mean / weight);
       }
     }
   }
 }
 
-double Survival::kept_before(int32_t field, int32_t ahead, int32_t index) const {
-  const int32_t f = field < fields_ ? std::max(field, -1) : -1;
-  return before_[static_cast<size_t>(((f + 1) * kAhead + bin(kAheadFrom, ahead)) * kIndex + bin(kIndexFrom, index))];
+double Survival::kept_before(std::optional<int32_t> field, int32_t ahead, int32_t index) const {
+  return before_[static_cast<size_t>((row_of_field(known(field)) * kAhead + bin(kAheadFrom, ahead)) * kIndex +
+                                     bin(kIndexFrom, index))];
 }
 
 Lengths::Lengths(std::span<const int32_t> budgets) {
@@ -118,7 +118,7 @@ void Lengths::add(int32_t field, int32_t content, int64_t times) {
 }
 
 double Lengths::at_least(int32_t field, int32_t length, int32_t known) const {
-  if (length <= known || field < 0 || field >= fields()) return 1;
+  if (length <= known || field >= fields()) return 1;
   double those = 0.5, all = 0.5;  // half an answer that runs to the end: nothing is ruled out by not having been seen
   const auto& c = counts_[static_cast<size_t>(field)];
   for (size_t n = static_cast<size_t>(known); n < c.size(); ++n) {
@@ -129,7 +129,7 @@ double Lengths::at_least(int32_t field, int32_t length, int32_t known) const {
 }
 
 double Lengths::mean(int32_t field, int32_t known, double otherwise) const {
-  if (field < 0 || field >= fields()) return otherwise;
+  if (field >= fields()) return otherwise;
   double sum = 0, all = 0;
   const auto& c = counts_[static_cast<size_t>(field)];
   for (size_t n = static_cast<size_t>(known); n < c.size(); ++n) {
@@ -137,6 +137,12 @@ double Lengths::mean(int32_t field, int32_t known, double otherwise) const {
     sum += static_cast<double>(c[n]) * static_cast<double>(n);
   }
   return all > 0 ? sum / all : otherwise;
+}
+
+double DraftLengthModel::draws_from(const Field& field, int32_t number, int32_t i) const {
+  if (!field.end) return field.budget - i;
+  const double content = lengths.mean(number, i, field.budget);
+  return std::max(1.0, std::min<double>(content + 1, field.budget) - i);
 }
 
 DraftLengthModel DraftLengthModel::uninformed(CostTable pass, const Form* form) {
@@ -174,8 +180,8 @@ DraftLengthTracker::DraftLengthTracker(Settings settings) : settings_(settings) 
   last_.reserve(static_cast<size_t>(settings.window));
 }
 
-void DraftLengthTracker::seen(int32_t field, double predicted, bool kept) {
-  const auto f = static_cast<size_t>(field + 1);
+void DraftLengthTracker::seen(std::optional<int32_t> field, double predicted, bool kept) {
+  const auto f = static_cast<size_t>(row_of_field(field));
   if (f >= odds_.size()) {
     odds_.resize(f + 1, 1);
     log_odds_.resize(f + 1, 0);

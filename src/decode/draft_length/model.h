@@ -3,6 +3,7 @@
 // an exact answer, only its time. model_file.h keeps it.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,13 +14,16 @@
 
 namespace slip {
 
+/// The row of a field in tables whose first row is that of free text.
+constexpr int32_t row_of_field(std::optional<int32_t> field) { return field ? *field + 1 : 0; }
+
 /// How often drafts hold, given that those before them held: by field, draws ahead, index in the field and the draft's top probability.
 /// A cell with few tests leans on the cell above it: field without index, field and top alone, all fields.
 class Survival {
  public:
   static constexpr int32_t kAhead = 8, kIndex = 4, kTop = 6;
   struct Cell {
-    int32_t field = -1;  // -1: free text, or any
+    std::optional<int32_t> field;  // none: free text, or any
     int32_t ahead = 0, index = 0, top = 0;
     bool operator==(const Cell&) const = default;
   };
@@ -36,20 +40,23 @@ class Survival {
   void fit();
   double kept(const DraftFacts& facts) const { return table_[at(cell(facts))]; }
   /// Before the draft is there: the mean over tops as they came.
-  double kept_before(int32_t field, int32_t ahead, int32_t index) const;
+  double kept_before(std::optional<int32_t> field, int32_t ahead, int32_t index) const;
   template <class F>
   void for_each(F&& f) const {
-    for (int32_t field = -1; field < fields_; ++field)
+    for (int32_t row = 0; row <= fields_; ++row)
       for (int32_t a = 0; a < kAhead; ++a)
         for (int32_t i = 0; i < kIndex; ++i)
           for (int32_t t = 0; t < kTop; ++t)
-            if (const Cell c{field, a, i, t}; count(c).tested > 0) f(c, count(c));
+            if (const Cell c{row > 0 ? std::optional(row - 1) : std::nullopt, a, i, t}; count(c).tested > 0) f(c, count(c));
   }
 
  private:
-  size_t at(const Cell& c) const {
-    return static_cast<size_t>((((c.field + 1) * kAhead + c.ahead) * kIndex + c.index) * kTop + c.top);
+  static size_t at(int32_t row, int32_t ahead, int32_t index, int32_t top) {
+    return static_cast<size_t>(((row * kAhead + ahead) * kIndex + index) * kTop + top);
   }
+  static size_t at(const Cell& c) { return at(row_of_field(c.field), c.ahead, c.index, c.top); }
+  /// A field that was not measured counts as none.
+  std::optional<int32_t> known(std::optional<int32_t> field) const { return field && *field < fields_ ? field : std::nullopt; }
   int32_t fields_ = 0;
   std::vector<Count> counts_;
   std::vector<float> table_, before_;
@@ -83,6 +90,8 @@ struct DraftLengthModel {
   int32_t static_draft_length = 8;  // where the drive has left the calibration
   double ece = 0;                   // on requests that were held out; 0: not measured
 
+  /// Draws that a field still has, on average, at index i: its content and, where it is not full, END.
+  double draws_from(const Field& field, int32_t number, int32_t i) const;
   /// No calibration: every draft holds with probability .7, fields run to their budgets. Learns from the answers (DraftLengthTracker).
   static DraftLengthModel uninformed(CostTable pass, const Form* form);
 };
@@ -104,18 +113,18 @@ class DraftLengthTracker {
   };
   DraftLengthTracker();
   explicit DraftLengthTracker(Settings settings);
-  double corrected(int32_t field, double kept) const {
-    const auto f = static_cast<size_t>(field + 1);
+  double corrected(std::optional<int32_t> field, double kept) const {
+    const auto f = static_cast<size_t>(row_of_field(field));
     if (f >= odds_.size()) return kept;
     return kept * odds_[f] / (kept * odds_[f] + 1 - kept);
   }
   /// `predicted` is the corrected probability that was used.
-  void seen(int32_t field, double predicted, bool kept);
+  void seen(std::optional<int32_t> field, double predicted, bool kept);
   bool drifted() const { return drifted_; }
 
  private:
   Settings settings_;
-  std::vector<double> log_odds_, odds_;  // by field + 1
+  std::vector<double> log_odds_, odds_;  // by row_of_field
   std::vector<float> last_;              // ring: kept - predicted
   size_t next_ = 0;
   double sum_ = 0;

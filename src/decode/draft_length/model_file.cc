@@ -48,7 +48,7 @@ Result<CostTable> costs_of(const json::object& o, std::string_view key, const st
   return CostTable::make(std::move(n32), std::move(ms), where);
 }
 
-Status read_cells(const json::array& cells, int32_t field, const std::string& where, Survival& to) {
+Status read_cells(const json::array& cells, std::optional<int32_t> field, const std::string& where, Survival& to) {
   for (const json::value& v : cells) {
     SLIP_TRY(const auto x, integers(v, where));
     if (x.size() != 5 || x[0] >= Survival::kAhead || x[1] >= Survival::kIndex || x[2] >= Survival::kTop || x[3] > x[4] ||
@@ -92,7 +92,7 @@ Status read_fields(const json::array& fields, const std::string& file, DraftLeng
 Status write_draft_length_model(const DraftLengthModel& m, const std::filesystem::path& file) {
   std::vector<json::array> cells(m.fields.size() + 1);
   m.survival.for_each([&](const Survival::Cell& c, Survival::Count n) {
-    cells[static_cast<size_t>(c.field + 1)].emplace_back(json::array{c.ahead, c.index, c.top, n.kept, n.tested});
+    cells[static_cast<size_t>(row_of_field(c.field))].emplace_back(json::array{c.ahead, c.index, c.top, n.kept, n.tested});
   });
   json::array fields;
   for (size_t f = 0; f < m.fields.size(); ++f) {

@@ -410,7 +410,7 @@ TEST(DraftLengthPolicy, NeverSeesIds) {
   static_assert(std::is_same_v<decltype(top), float> && std::is_same_v<decltype(margin), float> &&
                 std::is_same_v<decltype(ahead), int32_t> && std::is_same_v<decltype(rows), int32_t> &&
                 std::is_same_v<decltype(sure), bool>);
-  static_assert(std::is_same_v<decltype(field), int32_t> && std::is_same_v<decltype(index), int32_t>);
+  static_assert(std::is_same_v<decltype(field), std::optional<int32_t>> && std::is_same_v<decltype(index), int32_t>);
   static_assert(!std::is_convertible_v<TokenId, int32_t>);
 }
 

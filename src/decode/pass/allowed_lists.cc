@@ -37,20 +37,20 @@ void AllowedLists::start(const Form* form, int32_t vocab) {
 }
 
 std::optional<int32_t> AllowedLists::at(const Place& place) {
-  if (!form_ || place.field < 0) return std::nullopt;
-  const Field& field = form_->fields()[static_cast<size_t>(place.field)];
+  if (!form_ || !place.field) return std::nullopt;
+  const Field& field = form_->fields()[static_cast<size_t>(*place.field)];
   if (field.rules.unrestricted()) return std::nullopt;
   if (field.rules.automaton() != nullptr) return add_mask(place);
-  State& state = states_[first_state_[static_cast<size_t>(place.field)] + static_cast<size_t>(place.state)];
+  State& state = states_[first_state_[static_cast<size_t>(*place.field)] + static_cast<size_t>(place.state)];
   if (!state.reached) state = {true, add(field, place.state)};
   return state.list;
 }
 
 /// An automaton keeps its masks: their lists are named where they lie.
 std::optional<int32_t> AllowedLists::add_mask(const Place& place) {
-  const uint64_t key = static_cast<uint64_t>(place.field) << 32 | static_cast<uint32_t>(place.state);
+  const uint64_t key = static_cast<uint64_t>(*place.field) << 32 | static_cast<uint32_t>(place.state);
   if (const auto at = masks_.find(key); at != masks_.end()) return at->second;
-  const TokenMask& mask = form_->fields()[static_cast<size_t>(place.field)].rules.automaton()->mask(place.state);
+  const TokenMask& mask = form_->fields()[static_cast<size_t>(*place.field)].rules.automaton()->mask(place.state);
   std::optional<int32_t> number;
   if (mask.kept && !mask.listed.empty()) {
     number = static_cast<int32_t>(lists_.size());

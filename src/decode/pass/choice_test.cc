@@ -25,13 +25,13 @@ TEST(FieldMask, AllowExactlyWhatCanStillBeCompleted) {
     std::vector<TokenId> content;
     const auto enumerate = [&](auto&& self) -> void {
       if (static_cast<int32_t>(content.size()) == f.budget) {
-        const int32_t s = f.rules.state_after(content);
-        if (s >= 0 && (f.rules.unrestricted() || f.rules.state(s).may_end)) complete.push_back(content);
+        const auto s = f.rules.state_after(content);
+        if (s && (f.rules.unrestricted() || f.rules.state(*s).may_end)) complete.push_back(content);
         return;
       }
       for (int32_t id = 0; id < 12; ++id) {
         content.push_back({id});
-        if (f.rules.state_after(content) >= 0) self(self);
+        if (f.rules.state_after(content)) self(self);
         content.pop_back();
       }
     };

@@ -44,7 +44,7 @@ float Chooser::temperature_of(int32_t section) const {
 }
 
 float Chooser::temperature_at(const Place& place) const {
-  return place.field < 0 ? request_->options.temperature : temperature_of(request_->field(place.field).section);
+  return place.field ? temperature_of(request_->field(*place.field).section) : request_->options.temperature;
 }
 
 Sampling Chooser::sampling_at(const Place& place) const {
@@ -54,18 +54,18 @@ Sampling Chooser::sampling_at(const Place& place) const {
 }
 
 Allowed Chooser::allowed_at(const Place& place) {
-  return place.field < 0 ? Allowed{.any = true, .denied = request_->options.denied, .listed = {}}
-                         : allowed_in(request_->field(place.field), place.state, listed_);
+  return place.field ? allowed_in(request_->field(*place.field), place.state, listed_)
+                     : Allowed{.any = true, .denied = request_->options.denied, .listed = {}};
 }
 
 double Chooser::uniform(uint32_t request, const Place& place, Purpose purpose) const {
-  const auto f = static_cast<uint32_t>(std::max(place.field, 0));
+  const auto f = static_cast<uint32_t>(place.field.value_or(0));
   return keyed_uniform(request_->options.seed, {request, f, static_cast<uint32_t>(place.index), purpose});
 }
 
 Want Chooser::want_at(const Place& place) {
   if (temperature_at(place) != 0 || request_->options.sampling.repetition != 1 || request_->options.log_probs) return Want::kLogits;
-  const bool free = place.field < 0 ? request_->options.denied.empty() : request_->field(place.field).rules.unrestricted();
+  const bool free = place.field ? request_->field(*place.field).rules.unrestricted() : request_->options.denied.empty();
   return free || lists_.at(place) ? Want::kArgmax : Want::kLogits;
 }
 
@@ -96,7 +96,7 @@ TokenId Chooser::pick_at(size_t row, uint32_t request, const Place& place, std::
 template <class T, class Of>
 std::vector<std::vector<T>> Chooser::of_drawn(const Decoded& answer, Of of) const {
   std::vector<std::vector<T>> out;
-  const auto collect = [&](int32_t field, size_t tokens, bool may_end) {
+  const auto collect = [&](std::optional<int32_t> field, size_t tokens, bool may_end) {
     std::vector<T>& list = out.emplace_back();
     for (size_t i = 0; i < tokens + (may_end ? 1 : 0); ++i) {
       const auto at = drawn_.find({field, static_cast<int32_t>(i)});
@@ -106,7 +106,7 @@ std::vector<std::vector<T>> Chooser::of_drawn(const Decoded& answer, Of of) cons
         list.push_back({});
     }
   };
-  if (!request_->form) collect(-1, answer.tokens.size(), false);
+  if (!request_->form) collect(std::nullopt, answer.tokens.size(), false);
   for (size_t f = 0; request_->form && f < answer.fields.size(); ++f) {
     const Field& x = request_->field(static_cast<int32_t>(f));
     const size_t n = answer.fields[f].size();
@@ -134,9 +134,9 @@ TokenId Chooser::target_token(size_t row, uint32_t request, const Place& place, 
   return keyed_draw(logits_V, allowed, s.temperature, uniform(request, place, Purpose::kToken));
 }
 
-Want Chooser::draft_want(int32_t field) const {
+Want Chooser::draft_want(std::optional<int32_t> field) const {
   if (needs_.facts || needs_.sampled || request_->options.sampling.repetition != 1) return Want::kLogits;
-  return field < 0 || request_->field(field).rules.unrestricted() ? Want::kArgmax : Want::kLogits;
+  return !field || request_->field(*field).rules.unrestricted() ? Want::kArgmax : Want::kLogits;
 }
 
 TokenId Chooser::draft_from(size_t row, const Strand& strand, DraftToken& draft) {

@@ -65,8 +65,8 @@ class Chooser {
   std::vector<std::vector<std::vector<Decoded::IdLogProb>>> top_log_probs(const Decoded& answer) const;
 
   // ---- drafts
-  /// What a row must deliver for a draft of a field (-1: of free text).
-  Want draft_want(int32_t field) const;
+  /// What a row must deliver for a draft of a field (none: of free text).
+  Want draft_want(std::optional<int32_t> field) const;
   /// A drafter's proposal from a row of the last pass, with its facts where somebody wants them.
   TokenId draft_from(size_t row, const Strand& strand, DraftToken& draft);
   /// The same from any logits over the target's vocabulary (another model's, a head's). Greedy under the field's rules; where the
@@ -92,7 +92,8 @@ class Chooser {
   };
   template <class T, class Of>
   std::vector<std::vector<T>> of_drawn(const Decoded& answer, Of of) const;
-  std::map<std::pair<int32_t, int32_t>, Drawn> drawn_;  // with log_probs, by field and index; what was picked last counts
+  std::map<std::pair<std::optional<int32_t>, int32_t>, Drawn>
+      drawn_;  // with log_probs, by field and index; what was picked last counts
 };
 
 }  // namespace slip

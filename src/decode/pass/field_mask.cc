@@ -35,8 +35,7 @@ void FieldMask::update(const Field& field, std::span<const std::optional<TokenId
   forward_[0] = 1;
   const auto steps = [&](size_t i, size_t s, auto&& visit) {
     if (content[i]) {
-      const int32_t to = field.rules.next(static_cast<int32_t>(s), *content[i]);
-      if (to >= 0) visit(static_cast<size_t>(to));
+      if (const auto to = field.rules.next(static_cast<int32_t>(s), *content[i])) visit(static_cast<size_t>(*to));
       return;
     }
     const TokenRules::State& state = field.rules.state(static_cast<int32_t>(s));
@@ -86,8 +85,8 @@ Allowed FieldMask::at(int32_t index) {
 bool FieldMask::allows(int32_t index, TokenId id) const {
   if (states_ == 0) return true;
   for (size_t s = 0; s < states_; ++s) {
-    const int32_t to = forward(index, s) ? field_->rules.next(static_cast<int32_t>(s), id) : -1;
-    if (to >= 0 && backward(index + 1, static_cast<size_t>(to))) return true;
+    const auto to = forward(index, s) ? field_->rules.next(static_cast<int32_t>(s), id) : std::nullopt;
+    if (to && backward(index + 1, static_cast<size_t>(*to))) return true;
   }
   return false;
 }

@@ -27,7 +27,7 @@ void Prefill::lay_out(PassBuilder& pass) {
   travels_ = prompt_travels_ = false;
   if (!deferred_) return;
   deferred_ = false;
-  // A cached prompt runs no row but a last one that is asked for; who asks raises its want.
+  // Of a cached prompt only the last row may run, where its output is asked for. Who asks raises what the row is wanted for.
   const Form* form = request_->options.log_forced ? request_->form : nullptr;
   const size_t rows = add_prompt(pass, asks_last_ || form ? Want::kArgmax : Want::kNothing);
   if (rows > 0) last_row_ = rows - 1;
@@ -73,7 +73,7 @@ void Prefill::ran() {
 
 PrefixCache& Prefill::cache_of_draft_model() {
   const DraftModel& m = *request_->context.draft_model;
-  if (m.memory) return *m.memory;
+  if (m.prefix_cache) return *m.prefix_cache;
   if (draft_cache_of_ != m.lm) own_draft_cache_ = {};
   draft_cache_of_ = m.lm;
   return own_draft_cache_;

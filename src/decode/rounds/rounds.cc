@@ -230,7 +230,7 @@ int32_t Rounds::commit_beside(Strand& s, const Picks& picks) {
     s.take_fixed();
     if (!d.sure && !picks.held && pick + 1 == picks.tokens.end()) {
       s.cached = std::min(s.round.fed, s.length());
-      s.missed_field = d.place.field;
+      s.missed = d.place;
       s.take(*pick);
       return kept;
     }
@@ -280,7 +280,7 @@ void Rounds::trace(const Strand& s, int32_t cached, int32_t before, int32_t kept
     const Place& place = r.next->place;
     const TokenId next = verifier_.draw(row_of(r.path_rows()), s, place, s.history(place, r.path_rows()), true);
     if (!out.stop) out.bonus = next;
-    if (place.field < 0) out.verify.push_back(next);  // free text: as many picks as rows
+    if (!place.field) out.verify.push_back(next);  // free text: as many picks as rows
   }
   out.emitted.assign(s.tokens.begin() + before, s.tokens.end());
   s.answer->rounds.push_back(std::move(out));

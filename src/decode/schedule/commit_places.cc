@@ -49,6 +49,24 @@ void trace_choices(std::vector<Round>& rounds, std::span<const PlaceChoice> choi
   }
 }
 
+PlaceChoice BlockDiffusion::choose_at(int32_t u, std::span<const float> logits_V, const Allowed& allowed, const Sampling& sampling,
+                                      const Place& at) {
+  const double uniform = sampling.temperature == 0 ? 0 : chooser_.uniform(request_.options.request, at, Purpose::kToken);
+  const TokenId token = !sampling.plain()           ? choose(logits_V, allowed, sampling, history_, uniform, chooser_.buffers())
+                        : sampling.temperature == 0 ? greedy_choice(logits_V, allowed)
+                                                    : keyed_draw(logits_V, allowed, sampling.temperature, uniform);
+  return {u, token, probability_of(logits_V, allowed, token)};
+}
+
+Status BlockDiffusion::ask_sampler_for(int32_t begin) {
+  SLIP_TRY_(sampler_->probabilities(block_, probability_));
+  for (PlaceChoice& c : choices_) {
+    const auto i = static_cast<size_t>(c.place - begin);
+    c.confidence = c.token == block_[i].top[0] ? static_cast<double>(probability_[i]) : 0;
+  }
+  return {};
+}
+
 Status check_commit_sampler(const CommitSampler* sampler, const LmInfo& info, int32_t width, std::string_view where) {
   if (!sampler) return usage_error("--verifier sampler: expected a commit sampler (sampler:DIR), got none");
   const CommitSamplerInfo& s = sampler->info();

@@ -177,13 +177,13 @@ class FieldRun {
     };
     append(0, request_.prompt_rows());
     for (const GraphVisibility::Segment& g : visibility_.context(*s.field)) {
-      if (g.field < 0) {
-        if (g.piece >= 0 && !is_passed(visibility_.openings(g.piece), first_of(s))) continue;
+      if (!g.field) {
+        if (g.piece && !is_passed(visibility_.openings(*g.piece), first_of(s))) continue;
         append(request_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)],
                request_.prompt_rows() + ordinal_[static_cast<size_t>(g.end)]);
         continue;
       }
-      const Strand& a = *strand(g.field, first_of(s));
+      const Strand& a = *strand(*g.field, first_of(s));
       const Node& n = node_of(a);
       for (size_t i = n.spans_before; i < a.context.size(); ++i) append(a.context[i].begin, a.context[i].end);
       const auto rows = static_cast<int32_t>(n.state != State::kClosed ? a.round.path.size() : a.tokens.size());
@@ -449,7 +449,7 @@ class FieldRun {
       const Field& x = form_.fields()[f];
       const bool forced = !present[f] || (x.instance_of && was_forced(f));
       const auto n = static_cast<int32_t>(content.size());
-      const bool ended = n < x.budget && x.exits.empty() && !(x.closes && x.rules.complete(x.rules.state_after(content)));
+      const bool ended = n < x.budget && x.exits.empty() && !(x.closes && x.rules.complete(*x.rules.state_after(content)));
       draws.push_back(forced ? 0 : n + ended);
     }
     sum.critical_path = visibility_.longest_path(draws);

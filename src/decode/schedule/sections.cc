@@ -21,19 +21,11 @@
 namespace slip {
 namespace {
 
-class Sections {
+class Sections : BlockDiffusion {
  public:
   Sections(Scratch& scratch, const LmInfo& info, const Form& form, float threshold, CommitSampler* sampler, Decoded& answer)
-      : scratch_(scratch),
-        p_(scratch.passes),
-        request_(p_.request()),
-        chooser_(p_.chooser()),
-        info_(info),
-        form_(form),
-        threshold_(threshold),
-        sampler_(sampler),
-        answer_(answer),
-        x_(static_cast<size_t>(form.length())) {
+      : BlockDiffusion(scratch.passes, info, threshold, sampler, answer), scratch_(scratch), form_(form) {
+    x_.resize(static_cast<size_t>(form.length()));
     for (int32_t u = 0; u < form.length(); ++u) x_[static_cast<size_t>(u)] = form.fixed_at(u);
   }
 
@@ -105,25 +97,19 @@ class Sections {
   }
 
   PlaceChoice choose(const Block& b, int32_t u) {
-    const int32_t f = form_.field_at(u), index = u - request_.field(f).start;
+    const int32_t f = *form_.field_at(u), index = u - request_.field(f).start;
     const auto logits_V = logits_at(b, u);
     const Allowed allowed = field_mask_.at(index);
-    const Sampling s = chooser_.sampling_at({.field = f, .index = index});
-    const double uniform =
-        s.temperature == 0 ? 0 : chooser_.uniform(request_.options.request, {.field = f, .index = index}, Purpose::kToken);
-    TokenId token;
+    const Place at{.field = f, .index = index};
+    const Sampling s = chooser_.sampling_at(at);
     if (!s.plain()) {
       history_.clear();  // what is decided of the field before the place; masks are nothing
       for (const auto& x : content(request_.field(f)).first(static_cast<size_t>(index)))
         if (x) history_.push_back(*x);
-      token = slip::choose(logits_V, allowed, s, history_, uniform, chooser_.buffers());
-    } else {
-      token = s.temperature == 0 ? greedy_choice(logits_V, allowed) : keyed_draw(logits_V, allowed, s.temperature, uniform);
     }
-    return {u, token, probability_of(logits_V, allowed, token)};
+    return choose_at(u, logits_V, allowed, s, at);
   }
 
-  /// The sampler's numbers in place of the choices' confidence.
   Status ask_sampler(const Block& b) {
     block_.assign(static_cast<size_t>(b.end - b.begin), {});
     for (int32_t u = b.begin; u < b.end; ++u) {
@@ -134,27 +120,22 @@ class Sections {
       else
         place.top[0] = *x_[static_cast<size_t>(u)];
     }
-    SLIP_TRY_(sampler_->probabilities(block_, probability_));
-    for (PlaceChoice& c : choices_) {
-      const auto i = static_cast<size_t>(c.place - b.begin);
-      c.confidence = c.token == block_[i].top[0] ? static_cast<double>(probability_[i]) : 0;
-    }
-    return {};
+    return ask_sampler_for(b.begin);
   }
 
   void choose_all(const Block& b) {
     choices_.clear();
-    int32_t last_field = -1;
+    std::optional<int32_t> last_field;
     for (int32_t u = b.begin; u < b.end; ++u) {
       if (!masked(u)) continue;
-      const int32_t f = form_.field_at(u);
-      if (f != last_field) field_mask_.update(request_.field(f), content(request_.field(f)));
+      const std::optional<int32_t> f = form_.field_at(u);
+      if (f != last_field) field_mask_.update(request_.field(*f), content(request_.field(*f)));
       last_field = f;
       choices_.push_back(choose(b, u));
     }
   }
 
-  /// Lets somebody else ask what the model would say of this block; it stands as before behind that.
+  /// DecodeContext::on_block asks what the model would say of this block; afterwards the block is as before.
   Status look_into(const Block& b) {
     const auto block = std::span(x_).subspan(static_cast<size_t>(b.begin), static_cast<size_t>(b.end - b.begin));
     const std::vector<std::optional<TokenId>> start(block.begin(), block.end());
@@ -175,7 +156,7 @@ class Sections {
     if (request_.options.trace) trace_choices(answer_.rounds, choices_, 0, request_.last_pass());
     keep_confident(choices_, threshold_);
     for (const PlaceChoice& c : choices_) {
-      const Field& f = request_.field(form_.field_at(c.place));
+      const Field& f = request_.field(*form_.field_at(c.place));
       if (!f.rules.unrestricted()) {
         field_mask_.update(f, content(f));
         if (!field_mask_.allows(c.place - f.start, c.token)) continue;
@@ -215,19 +196,8 @@ class Sections {
   }
 
   Scratch& scratch_;
-  Passes& p_;
-  const DecodeRequest& request_;
-  Chooser& chooser_;
-  const LmInfo& info_;
   const Form& form_;
-  float threshold_;
-  CommitSampler* sampler_;
-  Decoded& answer_;
-  std::vector<std::optional<TokenId>> x_;
-  std::vector<PlaceChoice> choices_;
-  std::vector<CommitPlace> block_;
-  std::vector<float> probability_;
-  std::vector<TokenId> history_, field_;
+  std::vector<TokenId> field_;
   std::vector<uint8_t> told_;  // by field: DecodeContext::on_field has heard of it
   FieldMask field_mask_;
 };

@@ -7,7 +7,7 @@
 // text before it and the whole block both ways, gives every mask's choice and probability; all above theta are committed, else the single
 // best (lowest place on ties). When no mask is left one causal pass over the block writes the keys that stay and gives the next block's first
 // token (causal refresh). The text ends with the first end token that has no mask before it, whatever is masked behind it.
-// Differs from the released loop: it counts the end only between blocks; a commit sampler may judge in the confidence's place (sections.cc).
+// Differs from the released loop: it counts the end only between blocks; a commit sampler may stand in the confidence's place (sections.cc).
 // Tests: TextDiffusion.*
 #include <algorithm>
 #include <cmath>
@@ -20,24 +20,17 @@
 namespace slip {
 namespace {
 
-class TextBlocks {
+class TextBlocks : BlockDiffusion {
  public:
   TextBlocks(Scratch& scratch, const LmInfo& info, int32_t width, float threshold, CommitSampler* sampler, Decoded& answer)
-      : p_(scratch.passes),
-        request_(p_.request()),
-        chooser_(p_.chooser()),
-        info_(info),
-        width_(width),
-        threshold_(threshold),
-        sampler_(sampler),
-        answer_(answer) {}
+      : BlockDiffusion(scratch.passes, info, threshold, sampler, answer), width_(width) {}
 
   Status run() {
     p_.prefill().defer(true);
     p_.begin();
     p_.next().want(p_.prefill().last_row(), Want::kLogits);
     SLIP_TRY_(p_.run(PassKind::kPrefill));
-    TokenId next = choose(p_.output().logits_V(p_.prefill().last_row()), 0).token;
+    TokenId next = choose(p_.output().logits_V(p_.prefill().last_row()), 0, 0).token;
     while (true) {
       const auto begin = static_cast<int32_t>(answer_.tokens.size());
       x_.assign(static_cast<size_t>(std::min(width_, request_.options.limit - begin)), std::nullopt);
@@ -53,7 +46,7 @@ class TextBlocks {
       request_.progress(answer_.tokens);
       if (last) return {};
       SLIP_TRY_(refresh(begin));
-      next = choose(p_.output().logits_V(p_.next().rows() - 1), begin + size()).token;
+      next = choose(p_.output().logits_V(p_.next().rows() - 1), 0, begin + size()).token;
     }
   }
 
@@ -99,13 +92,11 @@ class TextBlocks {
     return p_.run(PassKind::kVerify);
   }
 
-  /// `index`: number of the token in the text.
-  PlaceChoice choose(std::span<const float> logits_V, int32_t index) {
-    const Place place{.field = -1, .index = index};
+  /// `u`: the place in the block; `index`: number of the token in the text.
+  PlaceChoice choose(std::span<const float> logits_V, int32_t u, int32_t index) {
+    const Place place{.index = index};
     const Allowed allowed = chooser_.allowed_at(place);
     const Sampling s = chooser_.sampling_at(place);
-    const double uniform = s.temperature == 0 ? 0 : chooser_.uniform(request_.options.request, place, Purpose::kToken);
-    TokenId token;
     if (!s.plain()) {
       history_ = answer_.tokens;  // what stands before the place without a mask between
       for (const auto& x : x_)
@@ -113,24 +104,18 @@ class TextBlocks {
           history_.push_back(*x);
         else
           break;
-      token = slip::choose(logits_V, allowed, s, history_, uniform, chooser_.buffers());
-    } else {
-      token = s.temperature == 0 ? greedy_choice(logits_V, allowed) : keyed_draw(logits_V, allowed, s.temperature, uniform);
     }
-    return {0, token, probability_of(logits_V, allowed, token)};
+    return choose_at(u, logits_V, allowed, s, place);
   }
 
   void choose_all(int32_t begin) {
     choices_.clear();
     for (int32_t u = 0; u < size(); ++u) {
       if (x_[static_cast<size_t>(u)]) continue;
-      PlaceChoice c = choose(p_.output().logits_V(row_of(u)), begin + u);
-      c.place = u;
-      choices_.push_back(c);
+      choices_.push_back(choose(p_.output().logits_V(row_of(u)), u, begin + u));
     }
   }
 
-  /// The sampler's numbers in place of the choices' confidence; a choice that is not the likeliest token was not judged and counts 0.
   Status ask_sampler() {
     block_.assign(x_.size(), {});
     for (int32_t u = 0; u < size(); ++u) {
@@ -141,12 +126,7 @@ class TextBlocks {
       else
         describe_place(p_.output().logits_V(row_of(u)), chooser_.buffers(), block_[i]);
     }
-    SLIP_TRY_(sampler_->probabilities(block_, probability_));
-    for (PlaceChoice& c : choices_) {
-      const auto i = static_cast<size_t>(c.place);
-      c.confidence = c.token == block_[i].top[0] ? static_cast<double>(probability_[i]) : 0;
-    }
-    return {};
+    return ask_sampler_for(0);
   }
 
   /// Everything above the threshold, else the single best.
@@ -168,19 +148,7 @@ class TextBlocks {
     return static_cast<int32_t>(answer_.tokens.size()) >= request_.options.limit;
   }
 
-  Passes& p_;
-  const DecodeRequest& request_;
-  Chooser& chooser_;
-  const LmInfo& info_;
   int32_t width_;
-  float threshold_;
-  CommitSampler* sampler_;
-  Decoded& answer_;
-  std::vector<std::optional<TokenId>> x_;
-  std::vector<PlaceChoice> choices_;
-  std::vector<CommitPlace> block_;
-  std::vector<float> probability_;
-  std::vector<TokenId> history_;
 };
 
 }  // namespace

@@ -54,14 +54,14 @@ TokenId Cursor::fixed() const {
 }
 
 bool Cursor::last_draw() const {
-  if (!at_draw() || field_ < 0 || index_ + 1 < field().budget) return false;
+  if (!at_draw() || !field_ || index_ + 1 < field().budget) return false;
   if (single_) return true;
   const auto behind = form_->pieces().subspan(static_cast<size_t>(piece_) + 1);
   return std::none_of(behind.begin(), behind.end(), [](const Piece& p) { return std::holds_alternative<FieldRef>(p); });
 }
 
 std::optional<TokenId> Cursor::only() const {
-  if (field_ < 0 || field().rules.unrestricted()) return std::nullopt;
+  if (!field_ || field().rules.unrestricted()) return std::nullopt;
   if (const TokenAutomaton* automaton = field().rules.automaton()) return automaton->only(state_);
   const TokenRules::State& s = field().rules.state(state_);
   if (s.any || s.edges.size() != 1 || (field().end && s.may_end)) return std::nullopt;
@@ -69,8 +69,8 @@ std::optional<TokenId> Cursor::only() const {
 }
 
 bool Cursor::allows(TokenId token) const {
-  if (field_ < 0 || field().rules.unrestricted()) return true;
-  return ends(field(), state_, token) || field().rules.next(state_, token) >= 0;
+  if (!field_ || field().rules.unrestricted()) return true;
+  return ends(field(), state_, token) || field().rules.next(state_, token).has_value();
 }
 
 void Cursor::take_fixed() {
@@ -84,7 +84,7 @@ void Cursor::take_fixed() {
 }
 
 bool Cursor::take(TokenId token) {
-  if (field_ < 0) {
+  if (!field_) {
     ++index_;
     ++position_;
     return true;
@@ -103,18 +103,20 @@ bool Cursor::take(TokenId token) {
     const auto i = static_cast<size_t>(index_);
     is_placeholder_ = is_placeholder_ && i < f.placeholder.size() && f.placeholder[i] == token;
   }
-  state_ = f.rules.next(state_, token);
+  const std::optional<int32_t> next = f.rules.next(state_, token);
+  SLIP_CHECK(next, "drawn and drafted under the field's rules");
+  state_ = *next;
   ++position_;
   if (++index_ == f.budget || (f.closes && f.rules.complete(state_))) leave();
   return true;
 }
 
 void Cursor::leave() {
-  if (field_ >= 0) {
+  if (field_) {
     const Field& f = field();
     if (!single_ && !f.separators.empty()) {
       const bool none = index_ == 0 || (is_placeholder_ && static_cast<size_t>(index_) == f.placeholder.size());
-      instances_[enumeration_number(*form_, field_)] = static_cast<int16_t>(none ? 0 : 1 + separators_);
+      instances_[enumeration_number(*form_, *field_)] = static_cast<int16_t>(none ? 0 : 1 + separators_);
     }
     position_ = f.start + f.budget;
   }
@@ -134,7 +136,7 @@ void Cursor::enter() {
   separators_ = 0;
   is_placeholder_ = true;
   fixed_ = forced_ = false;
-  field_ = -1;
+  field_.reset();
   if (static_cast<size_t>(piece_) == form_->pieces().size()) {
     done_ = true;
     return;

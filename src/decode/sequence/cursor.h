@@ -11,10 +11,10 @@
 
 namespace slip {
 
-/// The place of a token that is drawn: its field (-1: free text, as calibrations and their files count it), its number in it, and the state of
-/// the field's rules there.
+/// The place of a token that is drawn: its field (none: free text), its number in it, and the state of the field's rules there.
 struct Place {
-  int32_t field = -1, index = 0, state = 0;
+  std::optional<int32_t> field;
+  int32_t index = 0, state = 0;
 };
 
 class Cursor {
@@ -35,7 +35,7 @@ class Cursor {
   bool at_draw() const { return !done_ && !fixed_; }
   TokenId fixed() const;
   /// The field whose content the fixed token is (a placeholder).
-  std::optional<int32_t> fixed_field() const { return forced_ ? std::optional(field_) : std::nullopt; }
+  std::optional<int32_t> fixed_field() const { return forced_ ? field_ : std::nullopt; }
   Place place() const { return {field_, index_, state_}; }
   /// Form position of what comes next (budgets reserved); in free text the number of the token.
   int32_t position() const { return position_; }
@@ -49,7 +49,7 @@ class Cursor {
 
   void take_fixed();
   /// Is the place's field one whose END says what comes next? Such an END is recorded in the field's content, and not in the answer.
-  bool records_end() const { return field_ >= 0 && !field().exits.empty(); }
+  bool records_end() const { return field_ && !field().exits.empty(); }
   /// Of one field that has closed: the piece that its END leads to.
   std::optional<int32_t> exit() const { return exit_; }
   /// Takes a drawn token; false if it was END, which is not part of the answer. A full field is left without drawing END.
@@ -58,11 +58,11 @@ class Cursor {
  private:
   void enter();
   void leave();
-  const Field& field() const { return form_->fields()[static_cast<size_t>(field_)]; }
+  const Field& field() const { return form_->fields()[static_cast<size_t>(*field_)]; }
 
   const Form* form_ = nullptr;
-  int32_t piece_ = 0, index_ = 0, state_ = 0, position_ = 0, field_ = -1;
-  std::optional<int32_t> exit_;
+  int32_t piece_ = 0, index_ = 0, state_ = 0, position_ = 0;
+  std::optional<int32_t> field_, exit_;
   bool single_ = false, done_ = false, fixed_ = false, forced_ = false;
   // Of the enumeration under way: separators seen, and whether it is its placeholder so far.
   int16_t separators_ = 0;

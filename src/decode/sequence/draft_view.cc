@@ -5,13 +5,13 @@
 
 namespace slip {
 
-int32_t DraftView::field() const { return strand_->field.value_or(-1); }
+std::optional<int32_t> DraftView::field() const { return strand_->field; }
 bool DraftView::done() const { return strand_->done(); }
 int32_t DraftView::position() const { return strand_->cursor.position(); }
 int32_t DraftView::index() const { return strand_->cursor.at_draw() ? strand_->cursor.place().index : 0; }
 int32_t DraftView::rows() const { return strand_->length(); }
 int32_t DraftView::cached() const { return strand_->cached; }
-bool DraftView::missed() const { return strand_->missed_field == strand_->cursor.place().field; }
+bool DraftView::missed() const { return strand_->missed_in(strand_->cursor.place().field); }
 std::optional<int32_t> DraftView::next_index() const {
   return strand_->round.next ? std::optional(strand_->round.next->place.index) : std::nullopt;
 }

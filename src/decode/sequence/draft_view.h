@@ -15,10 +15,11 @@ struct Strand;
 
 /// What such a policy may know of a draft: how it came about, never which token it is (no anticipation).
 struct DraftFacts {
-  float top = 1, margin = 1;      // probability of the draft's first choice, and its lead over the second
-  int32_t ahead = 0;              // drafts before it in this round
-  int32_t field = -1, index = 0;  // its place; not the state of the field's rules, which spells what was drafted before it
-  int32_t rows = 0;               // of the strand, before it (DraftToken::rows)
+  float top = 1, margin = 1;     // probability of the draft's first choice, and its lead over the second
+  int32_t ahead = 0;             // drafts before it in this round
+  std::optional<int32_t> field;  // its place; not the state of the field's rules, which spells what was drafted before it
+  int32_t index = 0;
+  int32_t rows = 0;  // of the strand, before it (DraftToken::rows)
   bool sure = false;
 };
 
@@ -29,13 +30,13 @@ inline constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
 class DraftView {
  public:
   explicit DraftView(Strand& strand) : strand_(&strand) {}
-  int32_t field() const;     // along a graph; -1 otherwise, as Place::field
-  bool done() const;         // no draw is left
-  int32_t position() const;  // form position of what comes next; in free text the number of the token
-  int32_t index() const;     // of the next draw in its field; 0 where a fixed token comes first
-  int32_t rows() const;      // tokens that are known
-  int32_t cached() const;    // of these: rows whose keys are final
-  bool missed() const;       // a draft has last missed in the field that comes next
+  std::optional<int32_t> field() const;  // along a graph
+  bool done() const;                     // no draw is left
+  int32_t position() const;              // form position of what comes next; in free text the number of the token
+  int32_t index() const;                 // of the next draw in its field; 0 where a fixed token comes first
+  int32_t rows() const;                  // tokens that are known
+  int32_t cached() const;                // of these: rows whose keys are final
+  bool missed() const;                   // a draft has last missed in the field that comes next
   /// Behind the drafts, before the verifying pass: the index of a further draw, if there is one. Along a graph this tells whether END was
   /// drafted; it sets masks of the next round alone, so that no draft is dropped for its value.
   std::optional<int32_t> next_index() const;

@@ -77,7 +77,7 @@ TEST(DraftView, SaysWhereAStrandStandsAndSetsItsWindow) {
   a.cursor = Cursor::text(3);
   a.tokens.assign(4, TokenId{5});
   a.cached = 2;
-  a.missed_field = -1;
+  a.missed = Place{};
   b.field = 7;
   b.round.next = {{7, 2, 9}, {}};
   Strand* const both[] = {&a, &b};

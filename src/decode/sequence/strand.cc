@@ -24,7 +24,7 @@ void Strand::reset(Decoded& to) {
   cached = 0;
   context.clear();
   first_slot = first_position = first_row = scratch_slot = 0;
-  missed_field.reset();
+  missed.reset();
   behind_end = logs = false;
   template_rows.clear();
   group.reset();
@@ -46,13 +46,13 @@ void Strand::take_fixed_once() {
 }
 
 void Strand::take(TokenId token) {
-  const int32_t f = cursor.place().field;
+  const std::optional<int32_t> f = cursor.place().field;
   const bool records = cursor.records_end();
   behind_end = !cursor.take(token);
-  if (behind_end && records) answer->fields[static_cast<size_t>(f)].push_back(token);
+  if (behind_end && records) answer->fields[static_cast<size_t>(*f)].push_back(token);
   if (behind_end) return;
   tokens.push_back(token);
-  if (f >= 0) answer->fields[static_cast<size_t>(f)].push_back(token);
+  if (f) answer->fields[static_cast<size_t>(*f)].push_back(token);
 }
 
 void Strand::begin_path() {

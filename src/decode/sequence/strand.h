@@ -78,10 +78,10 @@ struct Strand {
   int32_t cached = 0;           // rows whose keys are final
   std::vector<SlotSpan> context;
   int32_t first_slot = 0, first_position = 0;
-  int32_t first_row = 0;  // tokens of the answer before row 0 (a rollout that has left others), in its Decoded::tokens
-  std::optional<int32_t> missed_field;  // Place::field of the last draft that missed, where one has
-  bool behind_end = false;              // the newest draw was END
-  bool logs = false;                    // DecodeOptions::log_forced
+  int32_t first_row = 0;        // tokens of the answer before row 0 (a rollout that has left others), in its Decoded::tokens
+  std::optional<Place> missed;  // of the last draft that missed, where one has
+  bool behind_end = false;      // the newest draw was END
+  bool logs = false;            // DecodeOptions::log_forced
   std::vector<std::pair<int32_t, int32_t>>
       template_rows;         // then: rows of the path that hold fixed tokens, and their form positions
   int32_t scratch_slot = 0;  // of its own, for rows that may not overwrite its rows (Capacity::scratch)
@@ -92,6 +92,8 @@ struct Strand {
   void reset(Decoded& to);
   int32_t length() const { return static_cast<int32_t>(tokens.size()); }
   bool done() const { return cursor.done(); }
+  /// Has the last draft that missed stood in this field (none: in free text)?
+  bool missed_in(std::optional<int32_t> f) const { return missed && missed->field == f; }
 
   /// Appends the fixed tokens that come next.
   void take_fixed();

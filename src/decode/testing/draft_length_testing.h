@@ -52,7 +52,8 @@ inline DraftLengthModel random_model(PhiloxStream& r, const Form* form) {
   const auto fields = static_cast<int32_t>(m.fields.size());
   for (int n = 0; n < 40; ++n) {
     const auto tested = static_cast<int64_t>(1 + r.below(40));
-    m.survival.add({.field = static_cast<int32_t>(r.below(static_cast<uint32_t>(fields) + 1)) - 1,
+    const auto row = static_cast<int32_t>(r.below(static_cast<uint32_t>(fields) + 1));
+    m.survival.add({.field = row > 0 ? std::optional(row - 1) : std::nullopt,
                     .ahead = static_cast<int32_t>(r.below(Survival::kAhead)),
                     .index = static_cast<int32_t>(r.below(Survival::kIndex)),
                     .top = static_cast<int32_t>(r.below(Survival::kTop))},

@@ -103,7 +103,7 @@ TEST(Replay, CountsWhatTheEngineCountsWithDraftPasses) {
       script.fields.push_back(
           {.content = f.budget, .draft = f.budget, .right = std::vector<uint8_t>(static_cast<size_t>(f.budget)), .top = {}});
     for (const auto& [place, kept] : bits.bits)
-      script.fields[static_cast<size_t>(place.field)].right[static_cast<size_t>(place.index)] = kept;
+      script.fields[static_cast<size_t>(*place.field)].right[static_cast<size_t>(place.index)] = kept;
     context.draft_length_observer = nullptr;
     const auto lengths = *make_draft_length(m, &form, o, context);
     expect_same(d.statistics,

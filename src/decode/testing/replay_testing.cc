@@ -38,10 +38,10 @@ class Replay {
   /// Any token of the content, whatever it is, and the END.
   TokenId content_token(int32_t f) const { return TokenId{field(f).end && field(f).end->value == 0 ? 1 : 0}; }
   TokenId true_token(const Place& p) const {
-    return p.index == told(p.field).content ? *field(p.field).end : content_token(p.field);
+    return p.index == told(*p.field).content ? *field(*p.field).end : content_token(*p.field);
   }
   TokenId drafted_token(const Place& p) const {
-    return field(p.field).end && p.index == told(p.field).draft ? *field(p.field).end : content_token(p.field);
+    return field(*p.field).end && p.index == told(*p.field).draft ? *field(*p.field).end : content_token(*p.field);
   }
 
   void chain() {
@@ -176,12 +176,12 @@ class Replay {
       }
       if (static_cast<int32_t>(s.round.drafts.size()) >= s.round.window_drafts) return;
       const Place p = s.round.ahead.place();
-      if (p.index > told(p.field).draft) return;  // an earlier answer says nothing behind its END
+      if (p.index > told(*p.field).draft) return;  // an earlier answer says nothing behind its END
       const auto i = static_cast<size_t>(p.index);
       DraftToken d{.place = p, .token = drafted_token(p), .rows = rows, .position = s.round.ahead.position()};
       d.facts = {.ahead = static_cast<int32_t>(s.round.drafts.size()), .field = p.field, .index = p.index, .rows = rows};
-      if (!told(p.field).top.empty()) d.facts.top = told(p.field).top[i];
-      n.right.push_back(i < told(p.field).right.size() && told(p.field).right[i]);
+      if (!told(*p.field).top.empty()) d.facts.top = told(*p.field).top[i];
+      n.right.push_back(i < told(*p.field).right.size() && told(*p.field).right[i]);
       s.round.drafts.push_back(d);
       rows += s.round.ahead.take(d.token);
     }

@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "decode/types/result.h"
+#include "decode/types/vocabulary_map.h"
 #include "limits/speed_of_light.h"
 #include "lm/lm.h"
 #include "slipstream/error.h"
@@ -36,10 +37,10 @@ struct PreviousAnswer {
 struct DraftModel {
   Lm* lm = nullptr;
   Prompt prompt;
-  std::vector<TokenId> to_draft;   // per target id; -1: the drafter has no such token
-  std::vector<TokenId> to_target;  // per drafter id; -1: the target has none: such a draft is dropped, never put to another id
+  VocabularyMap to_draft;
+  VocabularyMap to_target;  // a draft that the target has no id for is dropped, never put to another id
   /// With DecodeOptions::reuse_prompt, what `lm`'s arena holds of the prompt, for callers whose decoders do not live from answer to answer.
-  PrefixCache* memory = nullptr;
+  PrefixCache* prefix_cache = nullptr;
 };
 
 /// Everything that is pointed to outlives the answer. A part that the method does not use may be there all the same.

@@ -27,10 +27,11 @@ const DiffusionSpec* Method::diffusion() const {
   return std::get_if<DiffusionSpec>(&drafter);
 }
 
-int32_t RelaxedSpec::radius_at(int32_t field, int32_t index) const {
-  const auto f = static_cast<size_t>(field), i = static_cast<size_t>(index);
-  if (field >= 0 && f < radius_of_number.size() && i < radius_of_number[f].size()) return radius_of_number[f][i];
-  return field >= 0 && f < radius_of_field.size() ? radius_of_field[f] : radius;
+int32_t RelaxedSpec::radius_at(std::optional<int32_t> field, int32_t index) const {
+  if (!field) return radius;
+  const auto f = static_cast<size_t>(*field), i = static_cast<size_t>(index);
+  if (f < radius_of_number.size() && i < radius_of_number[f].size()) return radius_of_number[f][i];
+  return f < radius_of_field.size() ? radius_of_field[f] : radius;
 }
 
 MethodWords words_of(const Method& m) {

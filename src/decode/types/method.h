@@ -63,7 +63,7 @@ struct RelaxedSpec {
   std::vector<std::vector<int32_t>> radius_of_number = {};
   std::vector<std::vector<double>> unit_of_number = {};
 
-  int32_t radius_at(int32_t field, int32_t index) const;
+  int32_t radius_at(std::optional<int32_t> field, int32_t index) const;
 };
 /// Lossy: tokens are drawn from (1 - weight) p_diffusion + weight p_ar [Nemotron-Labs-Diffusion].
 struct EnsembleSpec {

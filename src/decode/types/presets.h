@@ -38,4 +38,11 @@ inline constexpr std::array<Preset, 11> kPresets = {{
      "the same with drafts, children started on their parents' drafts"},
 }};
 
+/// The name of a preset, or `auto`, for lists that leave others out: a name that the table does not have does not compile.
+consteval std::string_view preset(std::string_view name) {
+  for (const Preset& p : kPresets)
+    if (p.name == name) return p.name;
+  return name == kAutomatic ? kAutomatic : throw "no row of the table has this name";
+}
+
 }  // namespace slip

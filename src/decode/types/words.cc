@@ -308,6 +308,16 @@ std::string preset_usage() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+std::vector<std::string> presets_of_model_alone(std::optional<Visibility> visibility) {
+  const std::string_view schedule = visibility == Visibility::kGraph ? "fields" : "chain";
+  std::vector<std::string> names{std::string(kAutomatic)};
+  for (const Preset& p : kPresets) {
+    const bool alone = p.drafter == "none" || p.drafter == "diffusion";
+    if (!p.lossy && alone && (!visibility || p.name == "ar" || p.schedule == schedule)) names.emplace_back(p.name);
+  }
+  return names;
+}
+
 Result<Schedule> read_schedule(std::string_view text) { return read<Schedule>(kSchedules, "--schedule", Part::kSchedule, text); }
 Result<DrafterSpec> read_drafter(std::string_view text) { return read<DrafterSpec>(kDrafters, "--drafter", Part::kDrafter, text); }
 Result<VerifierSpec> read_verifier(std::string_view text) {

@@ -2,6 +2,7 @@
 // The words by which a decoder's parts are named on the command line, in results and in presets. One table per part (words.cc): a row is
 // a word with its way of reading, of writing and its line of help, so that a new word is added in one place.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ std::vector<PartWord> part_words(Part part);
 std::string part_usage(Part part);
 /// The presets' names, "ar, self-spec, ...".
 std::string preset_usage();
+/// `auto` and the exact presets that need nothing beside the model; with a visibility, `ar` and those of its schedule.
+std::vector<std::string> presets_of_model_alone(std::optional<Visibility> visibility = {});
 
 /// Read a word with what stands behind its colon. kUsage, headed by the option's name, for one that is none.
 Result<Schedule> read_schedule(std::string_view text);

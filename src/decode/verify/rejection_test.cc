@@ -16,6 +16,7 @@
 namespace slip {
 namespace {
 
+using test::FixedWindow;
 using test::HashLm;
 using test::text_options;
 using test::with;
@@ -222,19 +223,10 @@ class MutantVerifier : public Verifier {
   ChoiceBuffers p_, rest_;
 };
 
-class Draws : public DraftLengthPolicy {
- public:
-  explicit Draws(int32_t n) : n_(n) {}
-  void open(DraftView s) override { s.set_window(n_, kNoEnd); }
-
- private:
-  int32_t n_;
-};
-
 /// Keeps all or nothing by how sure the drafter was of the last draft, which depends on the tokens before it.
-class LookAhead : public Draws {
+class LookAhead : public FixedWindow {
  public:
-  using Draws::Draws;
+  using FixedWindow::FixedWindow;
   bool chooses() const override { return true; }
   void choose(std::span<const std::span<const DraftFacts>> facts, std::span<int32_t> keep) override {
     for (size_t i = 0; i < facts.size(); ++i)
@@ -269,7 +261,7 @@ Outcome decode_many(uint64_t seed, Sampling s, int32_t length, Mutant mutant, in
     scratch.passes.start({lm, prompt, nullptr, options, lent, one[0].statistics});
     TableDrafter drafter(scratch.passes, seed, mutant);
     MutantVerifier verifier(scratch.passes, mutant);
-    Draws all(length);
+    FixedWindow all(length);
     LookAhead some(length);
     Rounds rounds(scratch.passes, drafter, verifier, look_ahead ? some : all, false);
     scratch.passes.chooser().set_needs({.facts = look_ahead, .sampled = true});

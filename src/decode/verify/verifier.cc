@@ -31,7 +31,7 @@ class RelaxedVerifier : public ExactVerifier {
   RelaxedVerifier(RelaxedSpec relaxed, Passes& passes) : ExactVerifier(passes), relaxed_(std::move(relaxed)) {}
   Verification check(size_t row, const Strand& s, const DraftToken& draft, std::span<const TokenId> history) override {
     Verification v = ExactVerifier::check(row, s, draft, history);
-    if (!v.kept && within_radius(relaxed_, draft.place.field, draft.place.index, draft.token, v.token))
+    if (!v.kept && within_radius(relaxed_, draft.place, draft.token, v.token))
       v = {.token = draft.token, .kept = true, .relaxed = true};
     return v;
   }
@@ -42,10 +42,10 @@ class RelaxedVerifier : public ExactVerifier {
 
 }  // namespace
 
-bool within_radius(const RelaxedSpec& r, int32_t field, int32_t index, TokenId draft, TokenId target) {
+bool within_radius(const RelaxedSpec& r, const Place& place, TokenId draft, TokenId target) {
   if (draft == target) return true;
   const auto is_bin = [&](TokenId id) { return id >= r.first && id < r.end; };
-  return is_bin(draft) && is_bin(target) && std::abs(draft.value - target.value) <= r.radius_at(field, index);
+  return is_bin(draft) && is_bin(target) && std::abs(draft.value - target.value) <= r.radius_at(place.field, place.index);
 }
 
 Result<std::unique_ptr<Verifier>> make_verifier(const Method& method, Passes& passes) {

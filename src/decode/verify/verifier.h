@@ -39,8 +39,8 @@ class Verifier {
 };
 
 /// Does a relaxed verifier let the draft stand where the target's token is another? Both must be bins and no further apart than the place's
-/// radius; ids outside [first, end) need equality. `field`: -1 for free text, where `radius` holds; `index`: number of the token in it.
-bool within_radius(const RelaxedSpec& relaxed, int32_t field, int32_t index, TokenId draft, TokenId target);
+/// radius, in free text RelaxedSpec::radius; ids outside [first, end) need equality.
+bool within_radius(const RelaxedSpec& relaxed, const Place& place, TokenId draft, TokenId target);
 
 /// Speculative sampling: its obligations (docs/notes/speculation.md#rejection-sampling) are named in the file.
 std::unique_ptr<Verifier> make_rejection_verifier(Passes& passes);

@@ -17,6 +17,7 @@ namespace slip {
 namespace {
 
 using test::allocations;
+using test::FixedWindow;
 using test::HashLm;
 using test::text_options;
 using test::with;
@@ -28,15 +29,6 @@ Prompt one_token() {
   p.next_position = 1;
   return p;
 }
-
-class Draws : public DraftLengthPolicy {
- public:
-  explicit Draws(int32_t n) : n_(n) {}
-  void open(DraftView s) override { s.set_window(n_, kNoEnd); }
-
- private:
-  int32_t n_;
-};
 
 /// Drafts written down: what is right and what is not is the test's.
 class ScriptDrafter : public Drafter {
@@ -67,7 +59,7 @@ Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const V
   Method m = *method_of("dflash");
   m.verifier = spec;
   const auto made = make_verifier(m, scratch.passes);
-  Draws policy(8);
+  FixedWindow policy(8);
   Rounds r(scratch.passes, drafter, **made, policy, false);
   ScheduleContext context{scratch, r, drafter, lm.info(), nullptr, one, {.widest = 8}};
   if (const Status status = decode_text(context); !status) throw std::runtime_error(status.error().message);
@@ -104,24 +96,24 @@ TEST(Counters, TheReportsAcceptanceIsThatOfProposedNotOfTested) {
 
 TEST(Relaxed, TheRadiusIsTheFieldsAndEndsWithTheBins) {
   const RelaxedSpec uniform{.radius = 2, .first = {10}, .end = {20}, .radius_of_field = {}};
-  EXPECT_TRUE(within_radius(uniform, -1, 0, {10}, {12}));
-  EXPECT_TRUE(within_radius(uniform, 7, 0, {12}, {10}));
-  EXPECT_FALSE(within_radius(uniform, 0, 0, {10}, {13}));
-  EXPECT_FALSE(within_radius(uniform, 0, 0, {9}, {10})) << "9 is no bin";
-  EXPECT_FALSE(within_radius(uniform, 0, 0, {19}, {20})) << "20 is no bin";
-  EXPECT_TRUE(within_radius(uniform, 0, 0, {3}, {3})) << "equal ids need no bins";
+  EXPECT_TRUE(within_radius(uniform, {}, {10}, {12}));
+  EXPECT_TRUE(within_radius(uniform, {7, 0}, {12}, {10}));
+  EXPECT_FALSE(within_radius(uniform, {0, 0}, {10}, {13}));
+  EXPECT_FALSE(within_radius(uniform, {0, 0}, {9}, {10})) << "9 is no bin";
+  EXPECT_FALSE(within_radius(uniform, {0, 0}, {19}, {20})) << "20 is no bin";
+  EXPECT_TRUE(within_radius(uniform, {0, 0}, {3}, {3})) << "equal ids need no bins";
   const RelaxedSpec each{.radius = 9, .first = {10}, .end = {20}, .radius_of_field = {0, 3}};
-  EXPECT_FALSE(within_radius(each, 0, 0, {10}, {11}));
-  EXPECT_TRUE(within_radius(each, 1, 0, {10}, {13}));
-  EXPECT_TRUE(within_radius(each, 2, 0, {10}, {19})) << "a field without a radius of its own";
-  EXPECT_TRUE(within_radius(each, -1, 0, {10}, {19}));
+  EXPECT_FALSE(within_radius(each, {0, 0}, {10}, {11}));
+  EXPECT_TRUE(within_radius(each, {1, 0}, {10}, {13}));
+  EXPECT_TRUE(within_radius(each, {2, 0}, {10}, {19})) << "a field without a radius of its own";
+  EXPECT_TRUE(within_radius(each, {}, {10}, {19}));
   RelaxedSpec numbers = uniform;
   numbers.radius_of_number = {{}, {0, 1}};
-  EXPECT_FALSE(within_radius(numbers, 1, 0, {10}, {11})) << "by the number of the token in its field";
-  EXPECT_TRUE(within_radius(numbers, 1, 1, {10}, {11}));
-  EXPECT_FALSE(within_radius(numbers, 1, 1, {10}, {12}));
-  EXPECT_TRUE(within_radius(numbers, 1, 2, {10}, {12})) << "a number without a radius of its own";
-  EXPECT_TRUE(within_radius(numbers, 0, 0, {10}, {12}));
+  EXPECT_FALSE(within_radius(numbers, {1, 0}, {10}, {11})) << "by the number of the token in its field";
+  EXPECT_TRUE(within_radius(numbers, {1, 1}, {10}, {11}));
+  EXPECT_FALSE(within_radius(numbers, {1, 1}, {10}, {12}));
+  EXPECT_TRUE(within_radius(numbers, {1, 2}, {10}, {12})) << "a number without a radius of its own";
+  EXPECT_TRUE(within_radius(numbers, {0, 0}, {10}, {12}));
 }
 
 TEST(Relaxed, WhatStandsBesideTheLawIsCountedAndFedOn) {

@@ -452,7 +452,7 @@ std::vector<int32_t> ByteDfa::largest_ahead(std::span<const int32_t> values) con
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t a, int32_t b) { return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)]; });
-  for (const int32_t from : order) {  // the largest first: whoever leads there has found its own
+  for (const int32_t from : order) {  // the largest first: a state's first value is its largest
     const int32_t value = values[static_cast<size_t>(from)];
     open = {from};
     while (!open.empty()) {
@@ -461,28 +461,6 @@ std::vector<int32_t> ByteDfa::largest_ahead(std::span<const int32_t> values) con
       if (out[at] >= 0) continue;
       out[at] = value;
       open.insert(open.end(), before[at].begin(), before[at].end());
-    }
-  }
-  return out;
-}
-
-std::vector<std::string> ByteDfa::examples(size_t most) const {
-  std::vector<std::string> out;
-  if (empty()) return out;
-  std::bitset<256> all;
-  all.set();
-  const auto far = distances(all);
-  std::vector<std::pair<int32_t, std::string>> wave{{0, ""}};
-  constexpr size_t kLooked = 4096;
-  for (size_t i = 0; i < wave.size() && i < kLooked && out.size() < most; ++i) {
-    const auto [s, text] = wave[i];
-    if (accepts(s)) out.push_back(text);
-    std::vector<uint8_t> seen(classes_, 0);
-    for (int b = 0; b < 256 && wave.size() < kLooked; ++b) {
-      const int32_t to = next(s, static_cast<uint8_t>(b));
-      if (to < 0 || far[static_cast<size_t>(to)] >= kFar || std::exchange(seen[class_of_[static_cast<size_t>(b)]], uint8_t{1}))
-        continue;
-      wave.emplace_back(to, text + static_cast<char>(b));
     }
   }
   return out;

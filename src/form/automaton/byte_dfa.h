@@ -88,8 +88,6 @@ class ByteDfa {
   /// Per state the fewest bytes to an accepting one, of `usable` bytes alone; kFar where there is no way.
   static constexpr int32_t kFar = 1 << 28;
   std::vector<int32_t> distances(const std::bitset<256>& usable) const;
-  /// Some texts of the language, shortest first, at most `most`.
-  std::vector<std::string> examples(size_t most) const;
   size_t classes() const { return classes_; }
   /// Does the byte stand in any text?
   bool anywhere(uint8_t byte) const;

@@ -454,7 +454,8 @@ Result<ByteDfa> texts_of_length(int64_t least, int64_t most, bool json) {
   ByteNfa nfa;
   const auto any = one_of(nfa, Characters::all(), json);
   SLIP_TRY(const ByteDfa one, ByteDfa::of(nfa, any));
-  // Counted by hand: (characters so far, place inside of one). Behind the last that counts, more lead back there or nowhere.
+  // A state is a count of whole characters and a state of `one`, which reads the bytes of the next character. The count stops at counts - 1:
+  // with `most` nothing may follow there, without it further characters leave the count as it is.
   const auto places = static_cast<int64_t>(one.size());
   const int64_t counts = (most < 0 ? least : most) + 1;
   if (counts * places > static_cast<int64_t>(ByteDfa::kMostStates))

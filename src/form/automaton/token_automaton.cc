@@ -24,12 +24,13 @@ Result<std::shared_ptr<const TokenAutomaton>> TokenAutomaton::make(std::shared_p
   return std::shared_ptr<const TokenAutomaton>(std::move(a));
 }
 
-int32_t TokenAutomaton::next(int32_t state, TokenId id) const {
+std::optional<int32_t> TokenAutomaton::next(int32_t state, TokenId id) const {
   const int32_t left = budget_ - used(state) - 1;
   const std::string_view bytes = language_->trie().bytes(id);
-  if (left < 0 || bytes.empty() || id.value >= language_->vocab()) return -1;
+  if (left < 0 || bytes.empty() || id.value >= language_->vocab()) return std::nullopt;
   const int32_t to = language().after(state / width_, bytes);
-  return to < 0 || language_->far(to) > left ? -1 : to * width_ + used(state) + 1;
+  if (to < 0 || language_->far(to) > left) return std::nullopt;
+  return to * width_ + used(state) + 1;
 }
 
 const TokenMask& TokenAutomaton::mask(int32_t state) const {

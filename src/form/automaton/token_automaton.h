@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An automaton over bytes as one over a vocabulary's tokens: any tokens that spell a text of the language are its content. A token is
-// allowed where its bytes lead on to a state from which the tokens that are left of the budget still reach an end, so that no content
-// is ever cut off.
+// What a field of text may hold, token by token. A language over bytes says which texts are allowed; any tokens that spell one of them are a
+// content. A token is allowed where, behind its bytes, the tokens that are left of the budget can still complete a text: no content is ever
+// cut off.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,8 +19,8 @@ class TokenAutomaton {
   static Result<std::shared_ptr<const TokenAutomaton>> make(std::shared_ptr<const TokenLanguage> language,
                                                             std::vector<TokenId> ends, std::vector<TokenId> start_ends,
                                                             int32_t budget);
-  /// A state knows how many tokens came before it. The start is 0; -1: not allowed.
-  int32_t next(int32_t state, TokenId id) const;
+  /// A state knows how many tokens came before it. The start is 0; none: not allowed.
+  std::optional<int32_t> next(int32_t state, TokenId id) const;
   bool may_end(int32_t state) const { return language().accepts(state / width_); }
   /// A text of the language that nothing may follow.
   bool complete(int32_t state) const { return may_end(state) && (used(state) == budget_ || language().ends_here(state / width_)); }

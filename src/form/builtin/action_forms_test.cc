@@ -77,7 +77,7 @@ TEST(OpenVlaAction, IsSevenIdsOfTheRange) {
   EXPECT_EQ(form->form.fixed_at(0), t.find("\u010a"));
   EXPECT_EQ(f.rules.state(0).edges.size(), 256u);
   EXPECT_EQ(f.rules.next(0, *t.find("<|extra_0|>")), 0);
-  EXPECT_LT(f.rules.next(0, {65}), 0);
+  EXPECT_FALSE(f.rules.next(0, {65}));
   PhiloxStream random(2, 2);
   for (int trial = 0; trial < 300; ++trial) {
     std::vector<TokenId> answer{*form->form.fixed_at(0)};
@@ -126,7 +126,7 @@ TEST(AlpamayoCoc, IsSectionsBetweenSpecialTokens) {
   EXPECT_EQ(fields[3].parents, (std::vector<int32_t>{1, 2}));
   EXPECT_EQ(fields[3].budget, 128);
   EXPECT_EQ(fields[3].rules.state(0).edges.size(), 768u);
-  EXPECT_LT(fields[0].rules.next(0, *t.find("<i5>")), 0) << "no trajectory ids in the reasoning";
+  EXPECT_FALSE(fields[0].rules.next(0, *t.find("<i5>"))) << "no trajectory ids in the reasoning";
   std::vector<double> ids;
   for (int i = 0; i < 128; ++i) ids.push_back(i * 6);
   const std::vector<FieldValue> values{"Keep distance to the lead vehicle because it is slowing to turn left ahead.", "yield",

@@ -155,7 +155,7 @@ TEST(DriveCot, BeginsFieldsBehindTheColonAndEndsThemWithTheLine) {
         EXPECT_EQ(f.end, after) << f.name;
       }
       for (int32_t id = 0; id < k.tokenizer.size(); ++id)
-        ASSERT_TRUE(f.rules.next(0, {id}) < 0 || k.tokenizer.token_bytes({id}).starts_with(' ')) << f.name << id;
+        ASSERT_TRUE(!f.rules.next(0, {id}) || k.tokenizer.token_bytes({id}).starts_with(' ')) << f.name << id;
     }
   }
 }
@@ -265,11 +265,11 @@ TEST(TwoStages, CompileToSeparatorsPlaceholdersAndInstances) {
         const std::string_view bytes = k.tokenizer.token_bytes({id});
         const bool separates = std::binary_search(fields[0].separators.begin(), fields[0].separators.end(), TokenId{id});
         ASSERT_EQ(separates, bytes.find(';') != std::string_view::npos) << id;
-        ASSERT_TRUE(std::count(bytes.begin(), bytes.end(), ';') < 2 || fields[0].rules.next(0, {id}) < 0) << id;
+        ASSERT_TRUE(std::count(bytes.begin(), bytes.end(), ';') < 2 || !fields[0].rules.next(0, {id})) << id;
       }
       for (const Field& f : fields) {
         EXPECT_EQ(k.tokenizer.decode(f.placeholder), *layout == 'j' ? "N/A" : " N/A") << f.name;
-        EXPECT_TRUE(f.rules.state(f.rules.state_after(f.placeholder)).may_end || *layout == 'j');
+        EXPECT_TRUE(f.rules.state(*f.rules.state_after(f.placeholder)).may_end || *layout == 'j');
         EXPECT_TRUE(f.end) << f.name;
       }
       EXPECT_FALSE(fields[0].instance_of);
@@ -298,8 +298,8 @@ TEST(TwoStages, NoContentNamesMoreThanTheFormHolds) {
         const bool separator = random.chance(0.3);
         const TokenId id = separator ? e.separators[random.below(static_cast<uint32_t>(e.separators.size()))]
                                      : TokenId{static_cast<int32_t>(random.below(static_cast<uint32_t>(k.tokenizer.size())))};
-        const int32_t next = e.rules.next(state, id);
-        if (next >= 0) content.push_back(id), state = next;
+        const auto next = e.rules.next(state, id);
+        if (next) content.push_back(id), state = *next;
         if (random.chance(0.02)) break;
       }
       const int32_t named = instances_in(e, content);

@@ -27,9 +27,9 @@ inline std::vector<TokenId> allowed(const Field& f, int32_t state) {
   return out;
 }
 
-/// One field's content, appended to `tokens`. Returns the piece that it leads to where the field has exits, else -1. A field that cannot be
+/// One field's content, appended to `tokens`. Returns the piece that it leads to where the field has exits. A field that cannot be
 /// ended within its budget, and a mask that allows what the rules do not, are thrown.
-inline int32_t random_field(const Field& f, PhiloxStream& r, std::vector<TokenId>& tokens) {
+inline std::optional<int32_t> random_field(const Field& f, PhiloxStream& r, std::vector<TokenId>& tokens) {
   int32_t state = 0;
   for (int32_t i = 0; !f.exits.empty() || i < f.budget; ++i) {
     const auto choices = allowed(f, state);
@@ -37,26 +37,27 @@ inline int32_t random_field(const Field& f, PhiloxStream& r, std::vector<TokenId
     const TokenId id = choices[r.below(static_cast<uint32_t>(choices.size()))];
     if (ends(f, state, id)) {
       const std::vector<TokenId> content(state == 0 ? 1 : 2, id);
-      return f.exits.empty() ? -1 : exit_piece(f, content);
+      return f.exits.empty() ? std::nullopt : exit_piece(f, content);
     }
     tokens.push_back(id);
-    state = f.rules.next(state, id);
-    if (state < 0) throw std::runtime_error(f.name + ": the mask allows what the rules do not");
-    if (f.closes && f.rules.complete(state)) return -1;
+    const auto next = f.rules.next(state, id);
+    if (!next) throw std::runtime_error(f.name + ": the mask allows what the rules do not");
+    state = *next;
+    if (f.closes && f.rules.complete(state)) break;
   }
-  return -1;
+  return std::nullopt;
 }
 
 inline std::vector<TokenId> random_answer(const Form& form, PhiloxStream& r) {
   std::vector<TokenId> tokens;
   for (int32_t at = 0; at < static_cast<int32_t>(form.pieces().size());) {
     const Piece& piece = form.pieces()[static_cast<size_t>(at)];
-    int32_t next = -1;
+    std::optional<int32_t> next;
     if (const auto* run = std::get_if<FixedRun>(&piece))
       tokens.insert(tokens.end(), run->ids.begin(), run->ids.end());
     else
       next = random_field(form.fields()[static_cast<size_t>(std::get<FieldRef>(piece).field)], r, tokens);
-    at = next >= 0 ? next : form.next_piece(at);
+    at = next.value_or(form.next_piece(at));
   }
   return tokens;
 }

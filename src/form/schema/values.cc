@@ -126,8 +126,8 @@ Result<std::vector<TokenId>> render_json(const CompiledForm& f, size_t field, co
     if (word == text) return ids;
   if (!m.words.empty()) return bad_input("{}: expected one of its values, got {}", where(f, field), shown(text));
   SLIP_TRY(std::vector<TokenId> ids, tokenizer.encode_inside(m.space ? " " + text : text));
-  const int32_t state = x.rules.state_after(ids);
-  if (state < 0 || !x.rules.may_end(state))
+  const auto state = x.rules.state_after(ids);
+  if (!state || !x.rules.may_end(*state))
     return bad_input("{}: expected a value that its schema and budget allow, got {}", where(f, field), shown(text));
   return ids;
 }
@@ -193,8 +193,7 @@ Result<std::vector<TokenId>> render_field(const CompiledForm& form, size_t field
   if (ids.size() > budget) return bad_input("{}: expected at most {} tokens, got {}", where(form, field), budget, ids.size());
   // NULL written in a text would be taken for padding.
   if (const auto* text = std::get_if<TextMeaning>(&meaning);
-      text &&
-      (f.rules.state_after(ids) < 0 || (form.null_token && std::find(ids.begin(), ids.end(), *form.null_token) != ids.end())))
+      text && (!f.rules.state_after(ids) || (form.null_token && std::find(ids.begin(), ids.end(), *form.null_token) != ids.end())))
     return bad_input("{}: expected text without {}control characters and special tokens{}, got \"{}\"", where(form, field),
                      text->space ? "line breaks, " : "quotes, backslashes, ",
                      f.separators.empty() ? "" : " that names no more than there are instances for",
@@ -253,8 +252,7 @@ void along(const Form& form, Visit&& visit, ExitOf&& exit_of_field) {
 }
 
 int32_t exit_in(const Form& form, int32_t field, std::span<const TokenId> content) {
-  const int32_t piece = exit_piece(form.fields()[static_cast<size_t>(field)], content);
-  return piece >= 0 ? piece : static_cast<int32_t>(form.pieces().size());
+  return exit_piece(form.fields()[static_cast<size_t>(field)], content).value_or(static_cast<int32_t>(form.pieces().size()));
 }
 
 /// A field's content from answer[at] on; `at` moves behind it.
@@ -263,10 +261,11 @@ Status split_field(const Form& form, size_t index, std::span<const TokenId> answ
   int32_t state = 0;
   const auto most = static_cast<size_t>(f.budget - (f.exits.empty() ? 0 : 1));
   while (at < answer.size() && content.size() < most && !ends(f, state, answer[at]) && !(f.closes && f.rules.complete(state))) {
-    state = f.rules.next(state, answer[at]);
-    if (state < 0)
+    const auto next = f.rules.next(state, answer[at]);
+    if (!next)
       return bad_input("form {}: field {}: expected an allowed token at index {}, got {}", form.name(), shown(f.name),
                        content.size(), answer[at].value);
+    state = *next;
     content.push_back(answer[at++]);
   }
   const bool exit = !f.exits.empty() && at < answer.size() && ends(f, state, answer[at]);

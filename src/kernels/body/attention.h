@@ -4,6 +4,7 @@
 // with a running softmax in between [Dao et al., FlashAttention, for the running maximum].
 #pragma once
 #include "kernels/body/keys.h"
+#include "kernels/body/rows.h"
 
 namespace slip {
 namespace {
@@ -40,25 +41,6 @@ void gather(Attend& s, const Cursor& c, int64_t) {
   s.values = s.values_SK;
 }
 
-/// e^x for x <= 0 (or NaN): the bits of exp_s, whose scaling in two halves is exact here, and so is one addition to
-/// the exponent; below the lowest x that has a normal result everything becomes 0, so nothing need be kept in range.
-inline Floats exp_down_v(Floats x) {
-  const Floats lowest = splat(-87.3F), magic = splat(12582912.0F);
-  const Floats shifted = fma_v(x, splat(1.44269504F), magic);
-  const Floats n = sub_v(shifted, magic);
-  Floats r = fma_v(n, splat(-0.693359375F), x);
-  r = fma_v(n, splat(2.12194440e-4F), r);
-  Floats p = splat(1.0F / 5040);
-  p = fma_v(p, r, splat(1.0F / 720));
-  p = fma_v(p, r, splat(1.0F / 120));
-  p = fma_v(p, r, splat(1.0F / 24));
-  p = fma_v(p, r, splat(1.0F / 6));
-  p = fma_v(p, r, splat(0.5F));
-  p = fma_v(p, r, splat(1.0F));
-  p = fma_v(p, r, splat(1.0F));
-  return add_to_exponent_or_zero(p, shifted, x, lowest);
-}
-
 /// Scores of n <= 8 queries from query i on become probabilities relative to their running maxima; keep[]: what earlier sums are
 /// scaled by. Places after the last key hold -inf to the end of their vector; vectors after that would add +0 to a sum and are
 /// left out.
@@ -83,7 +65,7 @@ void soften(Attend& s, int64_t i, int64_t n, float* p, float* keep) {
   for (int e = 0; e < kEight; e++) {
     const Floats before = load(s.top + i + e * kLanes);
     tops.v[e] = max_v(before, tops.v[e]);
-    kept.v[e] = exp_down_v(sub_v(before, tops.v[e]));
+    kept.v[e] = exp_to_88_v(sub_v(before, tops.v[e]));
   }
   store_first(s.top + i, tops, n);
   store_first(keep, kept, kTileQueries);
@@ -93,7 +75,7 @@ void soften(Attend& s, int64_t i, int64_t n, float* p, float* keep) {
     Floats sum;
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; v++) {
-      const Floats e = exp_down_v(sub_v(load(row + v * kLanes), top));
+      const Floats e = exp_to_88_v(sub_v(load(row + v * kLanes), top));
       store(row + v * kLanes, e);
       sum = v == 0 ? e : add_v(sum, e);
     }

@@ -125,7 +125,8 @@ void add_all(float* x, const float* y, int64_t n) {
   for (int64_t i = 0; i < n; i++) x[i] += y[i];
 }
 
-/// exp_s of numbers up to 88 (or NaN), whose scaling in two halves is exact then, and so is one addition to the exponent.
+/// exp_s of numbers up to 88 (or NaN), whose scaling in two halves is exact then, and so is one addition to the exponent; below the lowest x
+/// that has a normal result everything becomes 0, so that nothing need be kept in range.
 inline Floats exp_to_88_v(Floats x) {
   const Floats magic = splat(12582912.0F);
   const Floats shifted = fma_v(x, splat(1.44269504F), magic);

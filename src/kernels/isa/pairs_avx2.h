@@ -6,30 +6,24 @@
 namespace slip {
 namespace {
 
-/// bf16 of each lane in its lower half: ties to even, NaN stays NaN.
-inline __m256i round_to_bf16(Floats x) {
+/// bf16 of each lane in its upper half, its lower half undefined: ties to even, NaN stays NaN.
+inline __m256i bf16_above(Floats x) {
   const __m256i u = _mm256_castps_si256(x);
   const __m256i even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
   const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), even);
   const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-  return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+  return _mm256_blendv_epi8(rounded, quiet, nan);
 }
 
 /// The numbers of low, then those of high, rounded to bf16, two to a word.
 inline Words pack_pairs(Floats low, Floats high) {
-  return _mm256_permute4x64_epi64(_mm256_packus_epi32(round_to_bf16(low), round_to_bf16(high)), 0xd8);
+  const auto below = [](Floats x) { return _mm256_srli_epi32(bf16_above(x), 16); };
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(below(low), below(high)), 0xd8);
 }
 
 /// The same in place, as f32.
-inline Words rounded_to_bf16(Floats x) {
-  const __m256i u = _mm256_castps_si256(x);
-  const __m256i even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), even);
-  const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
-  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-  return widened_high(_mm256_blendv_epi8(rounded, quiet, nan));
-}
+inline Words rounded_to_bf16(Floats x) { return widened_high(bf16_above(x)); }
 
 // There is no dot product of pairs here: whatever is rearranged anyway is kept as f32, the lower numbers of the pairs in one plane, the
 // upper ones in another `plane` words on (body/attention_pairs.h).

@@ -73,7 +73,7 @@ Result<DrawnFrame> draw_frame(uint64_t seed, std::optional<uint32_t> family, dou
   DrawnFrame out{{},         seen_by(d.scene, plan.start, plan.start_v, plan.start_a, plan.start_offset, step),
                  {},         kDt * step,
                  plan.start, plan.start_v};
-  out.labels = judge(out.scene, plan, d.scene, drive(d.scene), step);
+  out.labels = labels_of(out.scene, plan, d.scene, drive(d.scene), step);
   out.labels.seed = seed;
   out.labels.family = d.labels.family;
   out.labels.frame_s = static_cast<float>(out.t_s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a seed to a record: draw, drive, refuse what the expert cannot drive cleanly, judge, and render.
+// From a seed to a record: draw, drive, refuse what the expert cannot drive cleanly, label, and render.
 #include "sim/record/make.h"
 
 #include "base/check.h"
@@ -17,7 +17,7 @@ Result<Drawn> draw_accepted(uint64_t seed, std::optional<uint32_t> family) {
     Scene sc = draw_scene(seed, f, attempt);
     const Plan plan = drive(sc);
     if (!plan.ok()) continue;
-    Labels l = judge(sc, plan);
+    Labels l = labels_of(sc, plan);
     if (acts_on_the_unseen(l)) {
       ++unseen;
       continue;

@@ -28,7 +28,7 @@ Start start_of(const Scene& sc, double side, double turn, double pace, double sh
   return {{p.x, p.y, p.yaw + share * turn}, sc.v0 * (1 + share * (pace - 1)), d};
 }
 
-/// The ego came straight on at a steady speed: how it got there is nobody's business.
+/// A history that does not tell how the ego was moved aside: straight on, at a steady speed.
 void straight_history(double v, Labels& l) {
   for (size_t i = 0; i < l.history.size(); ++i) {
     const double t = 0.25 * (static_cast<double>(i) - 15);
@@ -51,7 +51,7 @@ Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family, boo
     const Plan plan = drive(sc);
     if (!plan.ok()) continue;
     Record r;
-    r.labels = judge(sc, plan);
+    r.labels = labels_of(sc, plan);
     if (acts_on_the_unseen(r.labels)) continue;
     straight_history(start.v, r.labels);
     r.labels.pre_onset = false;  // the ego has something to mend at once

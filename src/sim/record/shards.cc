@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "base/beside.h"
+#include "base/content_hash.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -63,12 +64,6 @@ uint16_t mask_of(const std::array<bool, 12>& b) {
 void unmask(uint16_t m, std::array<bool, 12>& b) {
   for (size_t i = 0; i < 12; ++i) b[i] = ((m >> i) & 1U) != 0;
 }
-uint64_t fnv(uint64_t h, const void* data, size_t n) {
-  const auto* p = static_cast<const uint8_t*>(data);
-  for (size_t i = 0; i < n; ++i) h = (h ^ p[i]) * 0x100000001B3ULL;
-  return h;
-}
-constexpr uint64_t kFnvStart = 0xCBF29CE484222325ULL;
 
 LabelBlock pack(const Labels& l) {
   LabelBlock b{};
@@ -170,7 +165,8 @@ Result<Shard> open_shard(const std::filesystem::path& file) {
 Status check_labels(const Shard& s) {
   std::call_once(s.sum->once, [&s] {
     uint64_t sum = kFnvStart;
-    for (uint32_t i = 0; i < s.header.records; ++i) sum = fnv(sum, s.record(i), kLabelBytes);
+    for (uint32_t i = 0; i < s.header.records; ++i)
+      sum = fnv1a({reinterpret_cast<const std::byte*>(s.record(i)), kLabelBytes}, sum);
     if (sum != s.header.checksum)
       s.sum->status = bad_input("{}: expected label checksum {:016x}, got {:016x}", s.map.path().string(), s.header.checksum, sum);
   });
@@ -232,7 +228,7 @@ Result<RecordSetWriter> RecordSetWriter::create(const std::filesystem::path& dir
   auto impl = std::make_unique<Impl>();
   impl->dir = dir;
   {
-    const HoldOffEnd held;  // no folder is made that nobody remembers
+    const HoldOffEnd held;  // made and remembered before a signal can come in between
     SLIP_TRY(impl->made, make_parents(dir / "index.json"));
     for (const auto& folder : impl->made) remember_folder(folder);
   }
@@ -268,7 +264,7 @@ Status RecordSetWriter::add(const Record& r) {
     return bad_input("record of seed {}: expected {} image bytes like its shard, got {}", r.labels.seed, w.header.image_bytes,
                      r.images.size());
   const LabelBlock b = pack(r.labels);
-  w.header.checksum = fnv(w.header.checksum, &b, sizeof b);
+  w.header.checksum = fnv1a(std::as_bytes(std::span(&b, 1)), w.header.checksum);
   SLIP_TRY_(w.open->write(&b, sizeof b));
   if (!r.images.empty()) SLIP_TRY_(w.open->write(r.images.data(), r.images.size()));
   ++w.header.records;

@@ -156,7 +156,7 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
     const double unit = rule_.by_blocks ? 1.0 / static_cast<double>(tested_.size()) : 1.0;
     for (const Place& place : tested_) {
       const int32_t index =
-          place.field < 0 ? place.index : task_->form->fields()[static_cast<size_t>(place.field)].start + place.index;
+          place.field ? task_->form->fields()[static_cast<size_t>(*place.field)].start + place.index : place.index;
       const int32_t row = task_->next_position + index - 1;
       const int32_t draft = lm_.info().rule.shift ? row : row + 1;
       const auto d = lm_.logits<float>(true, draft), v = lm_.logits<float>(false, row);
@@ -173,8 +173,8 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
 
   /// The ids of a place's rules; empty for all.
   std::span<const TokenId> ids_allowed(const Place& place) {
-    if (place.field < 0) return {};
-    const Field& f = task_->form->fields()[static_cast<size_t>(place.field)];
+    if (!place.field) return {};
+    const Field& f = task_->form->fields()[static_cast<size_t>(*place.field)];
     if (f.rules.unrestricted()) return {};
     ids_.clear();
     for_each_allowed(allowed_in(f, place.state, listed_), lm_.info().vocab, [&](TokenId id) { ids_.push_back(id); });

@@ -76,11 +76,11 @@ class Maker {
     append_range(sees, 0, out_.prompt);
     const auto segments = visibility_.context(static_cast<int32_t>(field));
     for (const GraphVisibility::Segment& g : segments)
-      if (g.field < 0)
+      if (!g.field)
         append_range(sees, scaffold_before_[static_cast<size_t>(g.begin)], scaffold_before_[static_cast<size_t>(g.end)]);
     for (const GraphVisibility::Segment& g : segments) {
-      if (g.field < 0) continue;
-      const auto a = static_cast<size_t>(g.field);
+      if (!g.field) continue;
+      const auto a = static_cast<size_t>(*g.field);
       append_range(sees, out_.field_row[a], out_.field_row[a] + 1 + static_cast<int32_t>(s_.contents[a].size()));
     }
     return sees;

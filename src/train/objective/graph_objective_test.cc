@@ -38,7 +38,7 @@ class Picks {
     int32_t best = -1;
     for (int32_t v = 0; v < vocab_; ++v) {
       const bool allowed = field == nullptr || field->rules.unrestricted() || field->end == TokenId{v} ||
-                           field->rules.state_after(std::vector<TokenId>{{v}}) >= 0;
+                           field->rules.state_after(std::vector<TokenId>{{v}});
       if (allowed && (best < 0 || at(row, v) > at(row, best))) best = v;
     }
     return best;
@@ -70,7 +70,7 @@ int wrong_picks(F&& spoil) {
   return wrong;
 }
 
-TEST(GraphObjective, CleanRowsPickWhatTheGraphLawPicks) {
+TEST(GraphObjective, CleanRowsPickWhatGraphVisibilityPicks) {
   EXPECT_EQ(wrong_picks([](const Sample&, GraphRows&) {}), 0);
 }
 

@@ -200,28 +200,30 @@ bool TypedReader::string_keyword(std::string_view key, const json::value& v, con
   return true;
 }
 
+/// `properties` and `patternProperties`.
+void TypedReader::properties(std::string_view key, const json::value& v, const Part& at, Place& place) {
+  place.hinted |= kObject;
+  if (!v.is_object()) return bad(at.pointer + pointer_part(key), fmt::format("expected an object, got {}", shown_json(v)));
+  for (const auto& member : v.get_object()) {
+    if (full()) return;
+    Part part = below(at, key, v);
+    part.pointer += pointer_part(std::string_view(member.key()));
+    part.schema = &member.value();
+    if (const json::object* o = member.value().if_object(); o && key == "properties")
+      if (const json::value* r = o->if_contains("required"); r && r->is_bool()) {  // draft 3
+        place.has_required = true;
+        if (r->get_bool()) place.required.emplace(std::string_view(member.key()), part.pointer + "/required");
+      }
+    if (key == "properties")
+      property(place, std::string(std::string_view(member.key()))).push_back(std::move(part));
+    else
+      place.pattern_properties.emplace_back(std::string(std::string_view(member.key())), std::move(part));
+  }
+}
+
 bool TypedReader::object_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + pointer_part(key);
-  if (key == "properties" || key == "patternProperties") {
-    place.hinted |= kObject;
-    if (!v.is_object()) return bad(pointer, fmt::format("expected an object, got {}", shown_json(v))), true;
-    for (const auto& member : v.get_object()) {
-      if (full()) return true;
-      Part part = below(at, key, v);
-      part.pointer += pointer_part(std::string_view(member.key()));
-      part.schema = &member.value();
-      if (const json::object* o = member.value().if_object(); o && key == "properties")
-        if (const json::value* r = o->if_contains("required"); r && r->is_bool()) {  // draft 3
-          place.has_required = true;
-          if (r->get_bool()) place.required.emplace(std::string_view(member.key()), part.pointer + "/required");
-        }
-      if (key == "properties")
-        property(place, std::string(std::string_view(member.key()))).push_back(std::move(part));
-      else
-        place.pattern_properties.emplace_back(std::string(std::string_view(member.key())), std::move(part));
-    }
-    return true;
-  }
+  if (key == "properties" || key == "patternProperties") return properties(key, v, at, place), true;
   if (key == "required") {
     if (v.is_bool()) return true;  // draft 3: of the object that this is a member of
     place.hinted |= kObject;

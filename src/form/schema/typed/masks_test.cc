@@ -78,7 +78,7 @@ void time_rows(const CompiledForm& form, const std::string& schema, PhiloxStream
         const auto choices = allowed(f, state);
         ASSERT_FALSE(choices.empty()) << f.name;
         const TokenId id = choices[r.below(static_cast<uint32_t>(choices.size()))];
-        state = ends(f, state, id) ? -1 : f.rules.next(state, id);
+        state = ends(f, state, id) ? -1 : f.rules.next(state, id).value_or(-1);
       }
   }
 }

@@ -263,7 +263,7 @@ class OpenCompiler {
     f.rules = TokenRules::one_of(all, std::nullopt, static_cast<int>(longest));
     f.budget = static_cast<int32_t>(longest) + (f.exits.empty() ? 0 : 1);
     for (const Exit& x : f.exits)
-      if (x.at_start && (f.rules.may_end(0) || f.rules.next(0, x.end) >= 0))
+      if (x.at_start && (f.rules.may_end(0) || f.rules.next(0, x.end)))
         return unsupported("{}: expected alternatives that begin otherwise than its values, got \"{}\"", where(slot),
                            shown(tokens_.tokenizer->token_bytes(x.end)));
     for (const auto& state : f.rules.states())
@@ -440,15 +440,15 @@ Result<CompiledForm> compile_open(const json::value& schema, std::string_view na
     other.root = turned(typed.root);
     for (const bool space_fixed : {false, true}) again(other, space_fixed);
   }
-  SLIP_TRY(CompiledForm form, std::move(form_or));
+  if (!form_or) return form_or;
   double left = kWarmMs;
-  for (const Field& f : form.form.fields())
+  for (const Field& f : form_or->form.fields())
     if (const TokenAutomaton* a = f.rules.automaton(); a && left > 0) {
       const auto begin = std::chrono::steady_clock::now();
       a->warm(left);
       left -= std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     }
-  return form;
+  return form_or;
 }
 
 }  // namespace slip

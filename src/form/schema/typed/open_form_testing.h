@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What validators say of random answers of a form.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <ctime>
 #include <ostream>
 #include <string>
@@ -29,6 +31,18 @@ inline std::string wrong_with(const json::value& schema, const CompiledForm& for
     if (const auto values = parse(form, tokens, t); !values) return values.error().message + "\n" + text;
   }
   return {};
+}
+
+/// A schema whose random answers are valid, or the message with which it is refused.
+inline std::string answers_or_message(std::string_view text) {
+  const Tokenizer t = test::character_tokenizer();
+  const auto schema = parse_json(text, "test");
+  EXPECT_TRUE(schema) << schema.error().message;
+  const auto form = compile_schema(*schema, "f", {&t, std::nullopt, t.size()});
+  if (!form) return form.error().message;
+  int gave_up = 0;
+  for (uint64_t n = 0; n < 20; ++n) EXPECT_EQ(wrong_with(*schema, *form, t, n, &gave_up), "") << text;
+  return "valid";
 }
 
 /// Seconds of this thread's own: what other programs take does not count.

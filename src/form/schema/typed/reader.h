@@ -90,6 +90,7 @@ class TypedReader {
   bool number_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   bool string_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
   bool object_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
+  void properties(std::string_view key, const json::value& v, const Part& at, Place& place);
   void property_names(const json::value& v, const Part& at, Place& place);
   static void no_more_behind(size_t count, Place& place);
   bool array_keyword(std::string_view key, const json::value& v, const Part& at, Place& place);
