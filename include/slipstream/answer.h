@@ -31,6 +31,16 @@ struct Trajectory {
   /// are those of an evaluation's `infeasible`, and the ego's own speed at t = 0.
   std::vector<std::string> infeasible;
   std::vector<std::vector<Point>> rollouts;  // waypoints of each, where there are several
+  /// As the result object has it, one line.
+  std::string to_json() const;
+};
+
+/// A plan that a trajectory head has read before all that it reads was decided (Request::fast_plan).
+struct EarlyPlan {
+  Trajectory trajectory;
+  std::string after_section;  // "prompt", or the last section that it has read
+  int64_t forwards = 0;       // passes of the model before it
+  double ms = 0;              // of the request's time when it was there
 };
 
 /// A robot's action in physical units.
@@ -70,8 +80,10 @@ struct Statistics {
   int64_t forwards = 0, draft_forwards = 0, drafter_forwards = 0, rounds = 0, rows = 0, reused_rows = 0;
   int64_t tokens = 0, forced_tokens = 0, proposed = 0, tested = 0, accepted = 0, relaxed_accepts = 0, discarded = 0;
   int64_t critical_path = 0;  // passes of the longest path through the graph, without the prefill
+  int64_t head_forwards = 0;  // passes of a trajectory head (Request::trajectory_head)
   int64_t nan_rows = 0;       // > 0: the weights gave numbers that are none; do not trust the answer
   double encode_ms = 0, form_ms = 0, prefill_ms = 0, draft_ms = 0, verify_ms = 0, plan_ms = 0, total_ms = 0;
+  double head_ms = 0;  // of a trajectory head, while the answer was decoded
 };
 
 /// One finished answer.
@@ -87,7 +99,10 @@ class Answer {
   std::vector<LogProbs> log_probs;    // Request::log_probs: by field, or free text's; of rollouts the first one's
   std::vector<std::string>
       remarks;  // what a person should know of the request: a form that the model was not trained for, an option that cannot act
-  Trajectory trajectory;
+  Trajectory trajectory;                     // the head's where a request names one and it has read all that it reads
+  std::string plan_source;                   // "answer", "head"; empty without a plan
+  std::optional<Trajectory> own_trajectory;  // where `trajectory` is a head's: what the answer itself says
+  std::vector<EarlyPlan> early_plans;        // Request::fast_plan: the head's plans before its last, in order
   std::optional<Action> action;
   DecoderUsed decoder;
   Statistics statistics;
@@ -121,7 +136,8 @@ struct Event {
             // certain from the beginning on
     kPass,  // a forward pass has run
     kPrefill,  // a part of the prompt's pass has run: `done` of `total`
-    kPlan,     // all that the plan is made of is complete, whatever else is not: `plan`, of rollouts the first one's
+    kPlan,  // all that the plan is made of is complete, whatever else is not: `plan`, of rollouts the first one's; and every plan
+            // of a trajectory head, the early ones with `final` false
   };
   Kind kind = Kind::kPass;
   const FieldValue* field = nullptr;
@@ -131,6 +147,9 @@ struct Event {
   int64_t done = 0, total = 0;                               // of kPrefill
   int64_t rows = 0, proposed = 0, tested = 0, accepted = 0;  // so far, as in Statistics
   const Trajectory* plan = nullptr;
+  std::string_view plan_source = "answer",
+                   after_section;  // of kPlan: whose; of a head's "prompt" or the last section that it has read
+  bool final = true;               // of kPlan: none of this source follows
 };
 /// Fields come in the order in which they are decided, each once; the finished answer has the same contents, and what was told stays
 /// true where there is none, as after a deadline. Called while the answer is decoded, maybe on another thread than the caller's, for one

@@ -35,11 +35,12 @@ namespace slipstream {
 
 /// How a model is loaded; words as on the command line.
 struct EngineOptions {
-  std::string dtype = "auto";    // auto (as stored; f32 stays f32, anything else runs as bf16), f32, bf16, int8, int4
-  std::string kv_type = "auto";  // keys and values: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
-  std::string device = "cpu";    // where the decoder runs: cpu, cuda:0
-  int32_t threads = 0;           // 0: every core that this process may use
-  int32_t slots = 0;             // rows that the key/value cache holds; 0: 4096, of load_for as many as its request needs
+  std::string dtype = "auto";        // auto (as stored; f32 stays f32, anything else runs as bf16), f32, bf16, int8, int4
+  std::string kv_type = "auto";      // keys and values: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
+  std::string device = "cpu";        // where the decoder runs: cpu, cuda:0
+  int32_t threads = 0;               // 0: every core that this process may use
+  std::string trajectory_head = {};  // a folder (Request::trajectory_head), loaded with the model
+  int32_t slots = 0;                 // rows that the key/value cache holds; 0: 4096, of load_for as many as its request needs
 };
 
 /// A loaded model that answers one request at a time.
@@ -241,11 +242,12 @@ struct EvaluateOptions {
   int32_t shard = 0, shards = 1;  // only records shard, shard + shards, ...
   uint64_t seed = 0;
   bool blank_images = false, reuse_prompt = true;
-  std::string require;    // JSON file of limits: Report::outcome is kCheckFailed where one is missed
-  std::string out;        // JSON lines, one a record and decoder
-  bool resume = false;    // what `out` has already is not answered again
-  std::string csv;        // the table of several decoders as CSV
-  std::string calibrate;  // width.json to write: how often drafts held, how long fields were, what passes cost
+  std::string trajectory_head;  // whose plans are measured, in place of the answers' own (Request::trajectory_head)
+  std::string require;          // JSON file of limits: Report::outcome is kCheckFailed where one is missed
+  std::string out;              // JSON lines, one a record and decoder
+  bool resume = false;          // what `out` has already is not answered again
+  std::string csv;              // the table of several decoders as CSV
+  std::string calibrate;        // width.json to write: how often drafts held, how long fields were, what passes cost
 };
 /// Metrics of a decoder over records.
 Result<Report> evaluate(const std::string& folder, const EngineOptions& engine, const EvaluateOptions& options,
@@ -268,8 +270,9 @@ struct DriveOptions {
   bool reactive = true;                        // vehicles re-time their speed towards the ego
   int32_t rollouts = 1;                        // answers that are drawn for every decision; the car follows their plans' average
   std::vector<std::pair<std::string, double>> section_temperatures;  // what they are drawn at
-  std::string out;  // JSON lines, one a drive; lines that are there are not driven again
-  std::string csv;  // the table as CSV
+  std::string trajectory_head;  // whose plans are driven, in place of the answers' own (Request::trajectory_head)
+  std::string out;              // JSON lines, one a drive; lines that are there are not driven again
+  std::string csv;              // the table as CSV
   std::string replay, video,
       picture;                  // one drive to look at: JSON of every tenth of a second; a folder of PNGs or a .mcap; from above
   std::string figure;           // score over latency, .png or .svg

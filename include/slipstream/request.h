@@ -115,8 +115,13 @@ struct Request {
   /// takes over where it misses. As `decoder.drafter = "previous:FILE"`, without the file.
   std::string previous_answer;
   Sampling sampling;
-  std::string visibility;     // "chain", "graph"; empty: what the model was trained for
-  std::string unnorm_key;     // models of actions: whose statistics put actions in physical units
+  std::string visibility;  // "chain", "graph"; empty: what the model was trained for
+  std::string unnorm_key;  // models of actions: whose statistics put actions in physical units
+  /// Folder of a trajectory head: the plan is the one that it reads from the model's keys of prompt and answer. Its noise is keyed by `seed`
+  /// alone, at temperature 0 too: the same request has the same plan. The answer's own stays beside it (Answer::own_trajectory).
+  std::string trajectory_head;
+  /// With a head that was taught with "cut": it plans behind the prompt and behind every section too (Event::kPlan, Answer::early_plans).
+  bool fast_plan = false;
   std::string fit = "paper";  // 5 waypoints to 20 points: paper (jerk-minimising, as published), minjerk, linear
   uint64_t seed = 0;
   int32_t rollouts = 1;           // sampled trajectories, averaged after the fit

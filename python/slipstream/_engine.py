@@ -17,9 +17,10 @@ from ._request import make_request
 class Event:
     """Something was decided while an answer is decoded.
 
-    kind        "field": a field is complete; "text": free text grew; "pass": a forward pass has run; "answer": the end
-    name        of the field; else ""
-    value       of the field, as of JSON; else None
+    kind        "field": a field is complete; "text": free text grew; "plan": a trajectory head has planned; "pass": a forward pass has run;
+                "answer": the end
+    name        of the field; of a plan "prompt" or the last section that was read; else ""
+    value       of the field, as of JSON; of a plan {"waypoints", "fit", ...} as in the result object; else None
     text        as the answer spells the field, or the text that is new; else ""
     forwards    passes so far
     tokens      tokens so far
@@ -38,7 +39,7 @@ class Event:
 
 
 def _event(native):
-    value = json.loads(native.json) if native.kind == "field" else None
+    value = json.loads(native.json) if native.kind in ("field", "plan") else None
     return Event(native.kind, native.name, value, native.text, native.forwards, native.tokens, native.elapsed_ms)
 
 
@@ -105,6 +106,9 @@ class Engine:
                   sampling; temperature 0 is greedy. Every exact decoder gives the same answer from the same seed
         rollouts  sampled trajectories, averaged after the fit
         fit       5 waypoints to 20 points: "paper", "minjerk", "linear"
+        trajectory_head
+                  folder of a trajectory head: it plans in the answer's place, from the seed's noise; Answer.plan_source says "head", the
+                  answer's own plan is in to_json(). fast_plan: it plans behind the prompt and every section too (Events "plan")
         visibility, unnorm_key, max_tokens, max_rows, activation, log_forced, trace, blank_images, reuse_prompt
                   as the options of `slipstream run`
         stop      free text ends before this text, or the first of several; log_probs: Answer.log_probs;

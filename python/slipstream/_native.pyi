@@ -40,6 +40,8 @@ class Request:
     visibility: str
     unnorm_key: str
     fit: str
+    trajectory_head: str
+    fast_plan: bool
     seed: int
     rollouts: int
     max_tokens: int
@@ -106,6 +108,10 @@ class Statistics:
     @property
     def plan_ms(self) -> float: ...
     @property
+    def head_forwards(self) -> int: ...
+    @property
+    def head_ms(self) -> float: ...
+    @property
     def total_ms(self) -> float: ...
 
 class DecoderUsed:
@@ -170,6 +176,8 @@ class Answer:
     @property
     def trajectory(self) -> Trajectory: ...
     @property
+    def plan_source(self) -> str: ...
+    @property
     def action(self) -> Optional[Action]: ...
     @property
     def decoder(self) -> DecoderUsed: ...
@@ -209,7 +217,7 @@ class ModelInfo:
 
 class Event:
     @property
-    def kind(self) -> Literal["field", "text", "pass"]: ...
+    def kind(self) -> Literal["field", "text", "plan", "pass"]: ...
     @property
     def name(self) -> str: ...
     @property

@@ -23,6 +23,8 @@ _TAKEN_AS_THEY_ARE = (
     "visibility",
     "unnorm_key",
     "fit",
+    "trajectory_head",
+    "fast_plan",
     "seed",
     "rollouts",
     "max_tokens",
@@ -65,6 +67,8 @@ def make_request(
     visibility="",
     unnorm_key="",
     fit="paper",
+    trajectory_head="",
+    fast_plan=False,
     seed=0,
     rollouts=1,
     max_tokens=256,
@@ -83,7 +87,8 @@ def make_request(
     given = locals()
     request = _begin(record, scene, images, ego, prompt or messages)
     for name in _TAKEN_AS_THEY_ARE:
-        _set(request, name, given[name])
+        value = given[name]
+        _set(request, name, os.fspath(value) if isinstance(value, os.PathLike) else value)
     if images is not None:
         request.set_images(_several("images", images))
     for video in _several("videos", videos):

@@ -27,6 +27,23 @@ def test_an_answer_has_fields_a_plan_and_statistics(engine):
     assert repr(answer).startswith("<slipstream.Answer: ")
 
 
+def test_a_trajectory_head_plans_and_its_plans_are_events(engine, source, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(source / "tests" / "serve"))
+    from random_head import write_random_head
+
+    write_random_head(str(source / "models" / "demo"), str(tmp_path / "head"))
+    own = engine.answer(scene=SCENE)
+    assert own.plan_source == "answer"
+    answer = engine.answer(scene=SCENE, trajectory_head=tmp_path / "head")
+    assert answer.plan_source == "head" and answer.text == own.text and answer.statistics.head_ms > 0
+    assert json.loads(answer.to_json())["answer_trajectory"]["waypoints"] == own.trajectory.waypoints.tolist()
+    events = [e for e in engine.stream(scene=SCENE, trajectory_head=tmp_path / "head", fast_plan=True) if e.kind == "plan"]
+    assert [e.name for e in events] == ["prompt", "critical_objects", "explanation", "future_meta_behavior"]
+    assert events[-1].value["waypoints"] == answer.trajectory.waypoints.tolist()
+    with pytest.raises(slipstream.Error):
+        engine.answer(scene=SCENE, fast_plan=True)
+
+
 def test_fields_are_those_of_the_result_object(engine):
     answer = engine.answer(scene=SCENE)
     result = json.loads(answer.to_json())

@@ -22,7 +22,7 @@ std::string text_of(const FieldValue& value) {
   return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
 }
 
-slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& stages) {
+slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& stages, int64_t head_forwards) {
   return {.prompt_rows = 0,
           .forwards = s.forwards,
           .draft_forwards = s.draft_forwards,
@@ -38,6 +38,7 @@ slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& st
           .relaxed_accepts = s.relaxed_accepts,
           .discarded = s.discarded,
           .critical_path = s.critical_path,
+          .head_forwards = head_forwards,
           .nan_rows = s.nan_rows,
           .encode_ms = stages.encode_ms,
           .form_ms = stages.form_ms,
@@ -45,7 +46,8 @@ slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& st
           .draft_ms = s.ms.draft,
           .verify_ms = s.ms.verify,
           .plan_ms = stages.plan_ms,
-          .total_ms = stages.total_ms};
+          .total_ms = stages.total_ms,
+          .head_ms = stages.head_ms};
 }
 
 slipstream::DecoderUsed decoder_from(const Answer& a) {
@@ -123,6 +125,18 @@ slipstream::FieldValue field_value(const std::string& name, const FieldValue& va
   return {name, to_valid_utf8(json::serialize(json_of(value))), text_of(value)};
 }
 
+namespace {
+
+void take_plans(const Answer& answer, slipstream::Answer& out) {
+  out.trajectory = trajectory_from(answer.plan);
+  if (answer.plan.fitted || answer.own_plan) out.plan_source = answer.own_plan ? "head" : "answer";
+  if (answer.own_plan) out.own_trajectory = trajectory_from(*answer.own_plan);
+  for (const HeadPlan& p : answer.early_plans)
+    out.early_plans.push_back({trajectory_from(p.plan), p.after_section, p.forwards, p.ms});
+}
+
+}  // namespace
+
 slipstream::Answer answer_from(Answer answer, Request request, const slipstream::Request& asked,
                                const slipstream::ModelInfo& model) {
   slipstream::Answer out;
@@ -138,10 +152,10 @@ slipstream::Answer answer_from(Answer answer, Request request, const slipstream:
     if (!answer.form) out.finishes.emplace_back(word_of(f));
   out.log_probs = log_probs_from(answer);
   out.remarks = remarks_on(answer, asked, model);
-  out.trajectory = trajectory_from(answer.plan);
+  take_plans(answer, out);
   if (answer.action) out.action = {answer.action->unnorm_key, answer.action->values, answer.action->normalized};
   out.decoder = decoder_from(answer);
-  out.statistics = statistics_from(answer.decoded.statistics, answer.stages);
+  out.statistics = statistics_from(answer.decoded.statistics, answer.stages, answer.head_forwards);
   out.statistics.prompt_rows = answer.prompt_rows;
   auto impl = std::make_shared<slipstream::Answer::Impl>(
       slipstream::Answer::Impl{asked, std::move(request), std::move(answer), model, out.remarks});
@@ -159,6 +173,23 @@ namespace slipstream {
 
 namespace api = slip::api;
 namespace json = slip::json;
+
+std::string Trajectory::to_json() const {
+  const auto list = [](const std::vector<Point>& of) {
+    json::array out;
+    for (const Point& p : of) out.push_back(json::array{p[0], p[1]});
+    return out;
+  };
+  json::object out{{"waypoints", list(waypoints)}, {"rate_hz", 1}};
+  if (!points_4hz.empty()) out["fit"] = {{"rate_hz", 4.0}, {"points", list(points_4hz)}};
+  out["spread_m"] = json::value_from(spread_m);
+  out["infeasible"] = json::value_from(infeasible);
+  for (const auto& rollout : rollouts) {
+    if (!out.contains("rollouts")) out["rollouts"].emplace_array();
+    out["rollouts"].as_array().emplace_back(list(rollout));
+  }
+  return json::serialize(out);
+}
 
 const FieldValue* Answer::field(std::string_view name) const {
   const auto at = std::find_if(fields.begin(), fields.end(), [&](const FieldValue& f) { return f.name == name; });

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/folder_testing.h"
+#include "models/draft/flow_head_testing.h"
 #include "slipstream/engine.h"
 
 namespace slipstream {
@@ -145,6 +146,41 @@ TEST_F(Api, AnEarlierAnswerDraftsTheNextInFewerPasses) {
   later->ego.reset();
   later->prompt = "go on";
   EXPECT_EQ(engine_->answer(*later).error().kind, ErrorKind::kBadInput) << "of another form";
+}
+
+TEST_F(Api, PlansOfAHeadAreToldAsTheyComeAndStandInTheAnswer) {
+  slip::test::TemporaryFolder folder;
+  const auto model = slip::load_model(std::string(SLIP_SOURCE_DIR) + "/models/demo", {.threads = 1, .slots = 64});
+  ASSERT_TRUE(model);
+  slip::test::write_random_head(**model, folder.path / "head", {.until = "trajectory"});
+  const Answer own = answer(asked());
+  EXPECT_EQ(own.plan_source, "answer");
+  EXPECT_FALSE(own.own_trajectory);
+  Request request = asked();
+  request.trajectory_head = (folder.path / "head").string();
+  request.fast_plan = true;
+  std::vector<std::string> told;
+  std::vector<std::vector<Point>> plans;
+  const auto a = engine_->answer(request, [&](const Event& e) {
+    if (e.kind != Event::Kind::kPlan) return;
+    told.push_back(std::string(e.plan_source) + " " + std::string(e.after_section) + (e.final ? "" : " ..."));
+    plans.push_back(e.plan->points_4hz);
+  });
+  ASSERT_TRUE(a) << a.error().message;
+  EXPECT_EQ(told, (std::vector<std::string>{"head prompt ...", "head critical_objects ...", "head explanation ...",
+                                            "head future_meta_behavior", "answer "}));
+  EXPECT_EQ(a->tokens, own.tokens);
+  EXPECT_EQ(a->plan_source, "head");
+  ASSERT_TRUE(a->own_trajectory);
+  EXPECT_EQ(a->own_trajectory->points_4hz, own.trajectory.points_4hz);
+  ASSERT_EQ(a->early_plans.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(a->early_plans[i].trajectory.points_4hz, plans[i]);
+  EXPECT_EQ(a->trajectory.points_4hz, plans[3]);
+  EXPECT_EQ(plans[4], own.trajectory.points_4hz);
+  EXPECT_GT(a->statistics.head_ms, 0);
+  EXPECT_THAT(a->to_json(), HasSubstr("\"plan_source\":\"head\""));
+  EXPECT_THAT(a->to_json(), HasSubstr("\"after_section\":\"explanation\""));
+  EXPECT_THAT(a->to_json(), HasSubstr(a->trajectory.to_json()));
 }
 
 TEST_F(Api, AnEarlierAnswerFindsRoomAndRefusesWhatMakesNoSense) {

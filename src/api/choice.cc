@@ -99,6 +99,8 @@ Status check_use(const slipstream::Request& r, std::string_view folder, std::opt
     if ((asked ? asked : trained_for) == Visibility::kChain)
       return usage_error("{}: expected graph visibility, got chain visibility", flag);
   }
+  if (!r.trajectory_head.empty() && text) return usage_error("--trajectory-head: expected a form with a plan, got free text");
+  if (r.fast_plan && r.trajectory_head.empty()) return usage_error("--fast-plan: expected --trajectory-head beside it, got none");
   if (!r.unnorm_key.empty() && actions && !*actions)
     return usage_error("--unnorm-key: expected a model of actions with statistics, got {}", folder);
   return {};

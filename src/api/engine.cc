@@ -65,8 +65,11 @@ Engine::~Engine() = default;
 Result<Engine> Engine::load(const std::string& folder, const EngineOptions& o, const Progress& progress,
                             const CancelToken& cancel) {
   return api::bounded([&]() -> Result<Engine> {
-    slip::EngineOptions options{
-        .dtype = o.dtype, .threads = slip::threads_for(o.threads), .device = o.device, .kv_type = o.kv_type};
+    slip::EngineOptions options{.dtype = o.dtype,
+                                .threads = slip::threads_for(o.threads),
+                                .device = o.device,
+                                .kv_type = o.kv_type,
+                                .trajectory_head = o.trajectory_head};
     if (o.slots > 0) options.slots = o.slots;
     auto impl = std::make_unique<Impl>();
     SLIP_TRY(impl->engine, slip::Engine::load(folder, options, api::load_progress(progress, cancel)));
@@ -122,6 +125,7 @@ Result<Answer> Engine::Impl::answer(const Request& given, const OnEvent& on_even
   request.context.on_prefill = nullptr;
   request.context.on_field = nullptr;
   request.context.previous = nullptr;
+  request.on_plan = nullptr;
   return api::answer_from(std::move(answer), std::move(request), asked, info);
 }
 

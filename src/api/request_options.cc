@@ -225,6 +225,14 @@ void add_answer(std::vector<OptionRow>& rows) {
                       [](Asked& r) -> std::string& { return r.visibility; }, {"chain", "graph"}));
   rows.push_back(text({"fit", "fit", kAnswer, "waypoints to points: paper (as published), minjerk, linear", "fit"},
                       [](Asked& r) -> std::string& { return r.fit; }, {"paper", "minjerk", "linear"}));
+  rows.push_back(
+      text({"trajectory_head", "trajectory-head", kAnswer,
+            "folder of a trajectory head (train's kind trajectory): it plans, from the seed's noise, in the answer's place"},
+           [](Asked& r) -> std::string& { return r.trajectory_head; }));
+  rows.push_back(
+      flag({"fast_plan", "fast-plan", kAnswer,
+            "with --trajectory-head: it plans behind the prompt and behind every section too (a head taught with \"cut\")"},
+           [](Asked& r) -> bool& { return r.fast_plan; }));
   rows.push_back(text({"unnorm_key", "unnorm-key", kAnswer,
                        "OpenVLA: the data set whose statistics put actions in physical units (default: the only one)"},
                       [](Asked& r) -> std::string& { return r.unnorm_key; }));

@@ -120,6 +120,8 @@ Result<Request> engine_request(const slipstream::Request& in) {
   out.unnorm_key = in.unnorm_key;
   SLIP_TRY(out.visibility, visibility_named(in.visibility));
   SLIP_TRY(out.fit, fit_named(in.fit));
+  out.trajectory_head = in.trajectory_head;
+  out.fast_plan = in.fast_plan;
   out.rollouts = in.rollouts;
   out.stop = in.stop;
   out.decode.log_probs = in.log_probs;

@@ -37,12 +37,17 @@ uint64_t hash_of_file(const std::filesystem::path& file, uint64_t h) {
   return h;
 }
 
-std::string fingerprint_of(const ModelInfo& info) {
+/// `head`: the folder of the trajectory head that was loaded beside the model; empty: none.
+std::string fingerprint_of(const ModelInfo& info, const std::string& head) {
   std::vector<std::filesystem::path> files;
   std::error_code ec;
-  for (const auto& entry : std::filesystem::directory_iterator(info.folder, ec))
-    if (entry.is_regular_file(ec) && entry.path().extension() != ".md") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  for (const std::string& folder : {info.folder, head}) {
+    if (folder.empty()) continue;
+    const auto first = static_cast<ptrdiff_t>(files.size());
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ec))
+      if (entry.is_regular_file(ec) && entry.path().extension() != ".md") files.push_back(entry.path());
+    std::sort(files.begin() + first, files.end());
+  }
   uint64_t h = slip::kFnvStart;
   for (const auto& file : files) h = hash_of_file(file, h);
   for (const std::string& word : {info.dtype, info.kv_type, info.device, instruction_set(), std::string(version())})
@@ -66,7 +71,8 @@ slip::Terms terms_from(const Terms& t) {
 /// Requests that cost alike.
 std::string kind_of(const Request& r) {
   const std::string form = r.form_schema.empty() ? r.form : fmt::format("schema {:x}", slip::fnv1a(r.form_schema, 1));
-  return fmt::format("{}|{}|{}|{}|{}", form, r.decoder.preset, r.decoder.drafter, r.rollouts, r.form == "none" ? r.max_tokens : 0);
+  return fmt::format("{}|{}|{}|{}|{}|{}{}", form, r.decoder.preset, r.decoder.drafter, r.rollouts,
+                     r.form == "none" ? r.max_tokens : 0, r.trajectory_head, r.fast_plan ? "|fast" : "");
 }
 
 }  // namespace
@@ -176,7 +182,7 @@ Service::~Service() = default;
 Result<Service> Service::start(Engine engine, const ServiceOptions& o, const CancelToken& cancel) {
   return api::bounded([&]() -> Result<Service> {
     auto impl = std::make_unique<Impl>(std::move(engine));
-    impl->fingerprint = fingerprint_of(impl->info());
+    impl->fingerprint = fingerprint_of(impl->info(), impl->inner().options().trajectory_head);
     const slip::ServiceOptions options{.most_running = std::max(1, o.most_running),
                                        .most_waiting = std::max(0, o.most_waiting),
                                        .pass_budget_ms = o.pass_budget_ms,
@@ -214,6 +220,7 @@ void Service::submit(const Request& given, const Terms& terms, OnEvent on_event,
   shown.images.clear();
   shown.grids.clear();
   shown.context = {};
+  shown.on_plan = nullptr;
   ask.done = [told, asked = std::move(asked), shown = std::move(shown), impl = impl_.get(), on_done = std::move(on_done)](
                  slip::Result<slip::Answer> answer, const slip::Served& served) mutable {
     if (!answer) return on_done(answer.error(), served_from(served));

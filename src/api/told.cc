@@ -31,6 +31,7 @@ void Told::listen(Request& request) {
   plans_.fit = request.fit;
   request.context.on_field = [this](int32_t index, std::span<const TokenId> content) { field(index, content); };
   request.context.on_prefill = [this](int64_t done, int64_t total) { prefill(done, total); };
+  request.on_plan = [this](const HeadPlan& p) { plan(p); };
   request.context.on_progress = [this](const DecodeProgress& p) { pass(p); };
 }
 
@@ -62,6 +63,17 @@ void Told::plan(int32_t index, const FieldValue& value) {
   Event event = at(forwards_, tokens_);
   event.kind = Event::Kind::kPlan;
   event.plan = &told;
+  on_event_(event);
+}
+
+void Told::plan(const HeadPlan& plan) {
+  const slipstream::Trajectory told = trajectory_from(plan.plan);
+  Event event = at(forwards_, tokens_);
+  event.kind = Event::Kind::kPlan;
+  event.plan = &told;
+  event.plan_source = "head";
+  event.after_section = plan.after_section;
+  event.final = plan.final;
   on_event_(event);
 }
 

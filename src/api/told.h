@@ -26,6 +26,7 @@ class Told {
  private:
   void field(int32_t index, std::span<const TokenId> content);
   void plan(int32_t index, const FieldValue& value);
+  void plan(const HeadPlan& plan);
   void pass(const DecodeProgress& p);
   void prefill(int64_t done, int64_t total);
   slipstream::Event at(int64_t forwards, int64_t tokens) const;

@@ -168,8 +168,9 @@ const slipstream::RequestOption* option_named(std::string_view name) {
 }
 
 constexpr Key<EngineOptions> kEngineKeys[] = {
-    {"dtype", put<&EngineOptions::dtype>},     {"kv", put<&EngineOptions::kv_type>},  {"device", put<&EngineOptions::device>},
-    {"threads", put<&EngineOptions::threads>}, {"slots", put<&EngineOptions::slots>},
+    {"dtype", put<&EngineOptions::dtype>},   {"kv", put<&EngineOptions::kv_type>},
+    {"device", put<&EngineOptions::device>}, {"threads", put<&EngineOptions::threads>},
+    {"slots", put<&EngineOptions::slots>},   {"trajectory_head", put<&EngineOptions::trajectory_head>},
 };
 
 template <class Target>

@@ -249,6 +249,7 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--rollouts", o.options.rollouts, "sampled plans a record, with their least error and their spread")
       ->check(whole(1, 64));
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
+  c->add_option("--trajectory-head", o.options.trajectory_head, "folder of a trajectory head, whose plans are measured");
   c->add_option("--shard", o.shard, "I/N: records I, I + N, ... alone, as one task of an array")->type_name("I/N");
   c->add_flag("--resume", o.options.resume, "what --out has already is not answered again");
   c->add_option("--csv", o.options.csv, "the table of several decoders as CSV");
@@ -295,6 +296,7 @@ void drive_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--rollouts", d.rollouts, "answers that are drawn for every decision; the car follows the average of their plans")
       ->check(whole(1, 64));
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: what they are drawn at (trajectory=0.7)");
+  c->add_option("--trajectory-head", d.trajectory_head, "folder of a trajectory head, whose plans are driven");
   c->add_option("--baselines", d.baselines, fmt::format("{}", fmt::join(slipstream::drive_baselines(), ", ")))->delimiter(',');
   c->add_option("--family", d.families, "scene families, separated by commas (default: 12 critical ones and the 2 held out)")
       ->delimiter(',');

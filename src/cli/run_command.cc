@@ -89,6 +89,8 @@ void say_facts(const slipstream::Answer& a, bool verbose) {
   if (s.relaxed_accepts > 0) line += fmt::format(", {} of them by relaxed bins", s.relaxed_accepts);
   line += fmt::format("; {:.1f} ms: encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}", s.total_ms,
                       s.encode_ms, s.prefill_ms, s.draft_ms, s.verify_ms, s.plan_ms);
+  if (s.head_forwards > 0)
+    line += fmt::format(", trajectory head {:.1f} ({} plans before the last)", s.head_ms, a.early_plans.size());
   if (verbose && !d.chosen.empty()) line += fmt::format("\nauto: {}", d.chosen);
   if (!a.valid) line += "\nthe answer is not one of the form's";
   for (const std::string& why : a.trajectory.infeasible) line += "\nno car could follow the plan: " + why;

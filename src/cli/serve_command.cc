@@ -27,6 +27,8 @@ void serve_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--waiting", o.service.most_waiting, "requests that wait at most; others get 503")->check(whole(0, 100000));
   c->add_option("--pass-budget", o.service.pass_budget_ms, "milliseconds of a pass that requests share: prompts are cut to it")
       ->check(number(1, 10000));
+  c->add_option("--trajectory-head", o.engine.trajectory_head,
+                "folder of a trajectory head, loaded at the start: requests with \"trajectory_head\": true are planned by it");
   c->add_option("--slots", o.engine.slots, "rows of the key/value cache; 0: 32768")->check(whole(0, 1 << 24));
   c->add_option("--workers", o.workers, "threads that read requests and images")->check(whole(1, 64));
   add_method_options(c, o.decoder);

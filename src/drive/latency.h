@@ -15,7 +15,7 @@ namespace slip::drive {
 /// Counts of one answer.
 struct Counts {
   int64_t prompt_rows = 0, passes = 0, rows = 0;  // the prompt's rows; passes behind the prefill, and their rows
-  int64_t drafter_passes = 0;                     // of another model, or of a draft head
+  int64_t drafter_passes = 0;                     // of another model, of a draft head or a trajectory head
 };
 
 /// encode + prompt_rows row + passes pass + rows decode_row + plan + drafter_passes drafter_pass, added in this order.

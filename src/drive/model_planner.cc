@@ -41,6 +41,7 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
   request.fit = Fit::kMinJerkV0;
   request.rollouts = drawn_.rollouts;
   request.section_temperatures = drawn_.section_temperatures;
+  request.trajectory_head = drawn_.trajectory_head;
   request.decode.seed = s.world.seed() * 1'000'003 + static_cast<uint64_t>(s.time_ms);
   request.reuse_prompt = false;  // what an answer costs does not depend on the one before
   request.context.cancel = cancel;
@@ -50,10 +51,14 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
   request.context.on_field = [&](int32_t field, std::span<const TokenId>) {
     if (is_of_the_plan(form->form, field)) ready = forwards;
   };
+  if (!drawn_.trajectory_head.empty()) {
+    request.context.on_field = {};
+    request.on_plan = [&](const HeadPlan& p) { ready = p.forwards; };
+  }
   SLIP_TRY(answer_, engine_.run(request));
   const Statistics& n = answer_.decoded.statistics;
   counts_ = {answer_.prompt_rows, std::max<int64_t>(0, n.forwards - 1), std::max<int64_t>(0, n.rows - answer_.prompt_rows),
-             n.drafter_forwards};
+             n.drafter_forwards + answer_.head_forwards};
   Planned out;
   out.counts = out.ready = counts_;
   if (ready > 0 && counts_.passes > 0) {

@@ -13,6 +13,7 @@ enum class Ablation : uint8_t { kNone, kGreyImages, kShuffledHistory };
 struct DrawnPlans {
   int rollouts = 1;
   std::vector<std::pair<std::string, float>> section_temperatures;
+  std::string trajectory_head;  // whose plan is driven in place of the answer's own; empty: none
 };
 
 class ModelPlanner : public Planner {
@@ -37,7 +38,7 @@ class ModelPlanner : public Planner {
 struct Measured {
   Counts counts;
   double encode_ms = 0, prefill_ms = 0, decode_ms = 0, plan_ms = 0;
-  double drafter_ms = 0;  // of another model or a draft head, its prompt included; not in decode_ms
+  double drafter_ms = 0;  // of another model, a draft head or a trajectory head, prompts included; not in decode_ms
 };
 Costs fitted_costs(std::span<const Measured> answers);
 

@@ -29,6 +29,20 @@ json::object trajectory_json(const Plan& plan) {
   return out;
 }
 
+/// Where a trajectory head has planned: whose plan `trajectory` is, the answer's own, and what was planned before.
+void add_head_plans(const Answer& a, const Request& request, json::object& out) {
+  out["plan_source"] = a.own_plan ? "head" : "answer";
+  if (request.trajectory_head.empty()) return;
+  out["trajectory_head"] = request.trajectory_head;
+  if (a.own_plan) out["answer_trajectory"] = trajectory_json(*a.own_plan);
+  if (!request.fast_plan) return;
+  json::array early;
+  for (const HeadPlan& p : a.early_plans)
+    early.emplace_back(json::object{
+        {"after_section", p.after_section}, {"forwards", p.forwards}, {"ms", p.ms}, {"trajectory", trajectory_json(p.plan)}});
+  out["early_plans"] = std::move(early);
+}
+
 json::object action_json(const DecodedAction& a) {
   json::array tokens, is_action;
   for (const TokenId t : a.tokens) tokens.emplace_back(t.value);
@@ -156,6 +170,7 @@ json::object statistics_json(const Answer& a) {
           {"critical_path", s.critical_path},
           {"reused_rows", s.reused_rows},
           {"nan_rows", s.nan_rows},
+          {"head_forwards", a.head_forwards},
           {"ms",
            {{"encode", a.stages.encode_ms},
             {"form", a.stages.form_ms},
@@ -164,6 +179,7 @@ json::object statistics_json(const Answer& a) {
             {"draft", s.ms.draft},
             {"verify", s.ms.verify},
             {"plan", a.stages.plan_ms},
+            {"trajectory_head", a.stages.head_ms},
             {"total", a.stages.total_ms}}}};
 }
 
@@ -175,6 +191,7 @@ json::object answer_json(const Answer& a, const Request& request, std::string_vi
                    {"tokens", std::move(tokens)}};
   if (a.form) out["form"] = a.form->form.name();
   if (a.form) out["trajectory"] = trajectory_json(a.plan);
+  if (a.form && (a.plan.fitted || a.own_plan)) add_head_plans(a, request, out);
   if (a.action) out["action"] = action_json(*a.action);
   out["valid"] = a.decoded.valid;
   if (!a.form) out["finish"] = word_of(a.finish);

@@ -159,6 +159,7 @@ Result<DecodeContext> Answering::decode_context(const Prompt& prompt, const Deco
     context.ends_text = [this](std::span<const TokenId> tokens) {
       return stop_is_complete(*model_.tokenizer(), tokens, request_.stop);
     };
+  SLIP_TRY_(ask_for_keys(context, options));
   SLIP_TRY_(engine_.resources_.attach(engine_, request_, out_.form, context));
   if (request_.method.automatic) {
     SLIP_TRY(kind_, engine_.automatic_->choose(engine_, request_, out_.form, prompt, options, out_.method, context, out_.chosen));
@@ -200,6 +201,7 @@ Result<std::vector<Decoded>> Answering::decode(const Prompt& prompt) {
 }
 
 Result<std::vector<Decoded>> Answering::encode_and_decode() {
+  SLIP_TRY_(take_head());
   const auto start = Clock::now();
   if (seat_) SLIP_TRY_(seat_->begin_encode());
   auto rows = [this] {
@@ -287,12 +289,12 @@ Status Answering::read(std::vector<Decoded> decoded) {
   SLIP_TRY_(fit_plan(request_, rollouts, out_.plan));
   for (size_t r = 0; rollouts.size() > 1 && r < rollouts.size(); ++r)
     out_.plan.rollouts.push_back(std::move(rollouts[r].waypoints));
+  if (head_plan_) out_.own_plan = std::exchange(out_.plan, std::move(*head_plan_));
   out_.stages.plan_ms = ms_since(start);
   return read_action();
 }
 
 Result<Answer> Answering::run() {
-  const auto start = Clock::now();
   out_.method = request_.method;
   if (!model_.tokenizer()) return bad_input("{}: expected a tokenizer in the folder, got none", model_.folder().string());
   SLIP_TRY_(read_form());
@@ -304,7 +306,7 @@ Result<Answer> Answering::run() {
     SLIP_TRY(decoded, encode_and_decode());
   }
   SLIP_TRY_(read(std::move(decoded)));
-  out_.stages.total_ms = ms_since(start);
+  out_.stages.total_ms = ms_since(begun_);
   log_reply();
   return std::move(out_);
 }

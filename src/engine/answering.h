@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "base/measure.h"
 #include "engine/engine.h"
 #include "image/qwen_preprocess.h"
 #include "models/video_prompt.h"
 
 namespace slip {
 
+class FlowHead;
 struct KindOfRequest;  // automatic.h
 
 class Answering {
@@ -39,6 +41,13 @@ class Answering {
   /// Physical units per normalised one, by dimension, of an action form's numbers; empty for other forms.
   Result<std::vector<double>> action_scale() const;
 
+  // Trajectory heads (head_plan.cc).
+  /// Loads the head that the request names and sees whether it fits the form; the caller has the turn.
+  Status take_head();
+  /// Asks for the keys that the head reads.
+  Status ask_for_keys(DecodeContext& context, const DecodeOptions& options);
+  Status read_plan(const KnownKeys& keys);
+
   Status read_form();
   Status take_section_temperatures(DecodeOptions& options) const;
   Status check_visibility(const DecodeOptions& options) const;
@@ -63,7 +72,11 @@ class Answering {
   Model& model_;
   const Request& request_;
   Seat* seat_;
+  const Clock::time_point begun_ = Clock::now();
   std::shared_ptr<KindOfRequest> kind_;  // of decoder `auto`
+  std::shared_ptr<FlowHead> head_;       // of a request that names one
+  int32_t head_sections_ = 0;            // of the form, that it reads
+  std::optional<Plan> head_plan_;
   Answer out_;
 };
 

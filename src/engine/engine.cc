@@ -62,6 +62,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
   const Model& model = *out->model_;
   out->has_chat_template_ = has_chat_template(folder);
   out->forms_ = std::make_unique<Forms>(*out->model_, out->task_, std::move(codebook));
+  if (!options.trajectory_head.empty()) SLIP_TRY_(out->resources_.trajectory_head(*out, options.trajectory_head));
   log(LogLevel::kInfo, "admit: {}: {}, names {}*, {}, {} slots; {}", folder.string(), model.config().model_type,
       model.text_prefix(), word_of_type(type), options.slots, isa_choice().reason);
   for (const std::string& note : model.notes()) log(LogLevel::kInfo, "admit: {}", note);

@@ -37,6 +37,7 @@ struct EngineOptions {
   int slots = kDefaultSlots;     // prompt + answer + drafts, in rows
   std::string device = "cpu";    // where the decoder runs: cpu, cuda:0
   std::string kv_type = "auto";  // of the key/value cache: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
+  std::string trajectory_head;   // loaded with the model, so that the first request that names it need not wait
 };
 
 /// `--dtype`'s word for a folder whose config says `stored_dtype`. kUnsupported for an unknown one.
@@ -44,6 +45,8 @@ Result<WeightType> weight_type(std::string_view word, std::string_view stored_dt
 
 /// `--kv`'s word; nothing for "auto". kUnsupported for an unknown one.
 Result<std::optional<KvType>> kv_type_named(std::string_view word);
+
+struct HeadPlan;
 
 /// Frames in order of time, at a steady rate.
 struct VideoClip {
@@ -76,6 +79,11 @@ struct Request {
   /// Rows at the prompt's beginning that the request before had too (the same text; of images the same features) are not run again.
   /// Same answer either way; off where times of whole requests are compared.
   bool reuse_prompt = true;
+  /// Folder of a trajectory head (models/draft/flow_head.h): the plan is what it reads from the keys of prompt and answer, from noise that
+  /// the seed alone says, at any temperature. The answer's own stays beside it.
+  std::string trajectory_head;
+  bool fast_plan = false;  // it plans behind the prompt and behind every section too; of heads that were taught with "cut"
+  std::function<void(const HeadPlan&)> on_plan;  // every plan of the head as soon as it is there
   bool free_text() const { return form.empty() && form_schema.empty(); }
   FormPtr compiled;              // of form or form_schema, where somebody has it already
   std::vector<PatchGrid> grids;  // of the images, likewise: then `images` are not looked at
@@ -106,8 +114,18 @@ struct Plan {
   std::vector<Trajectory> fitted_rollouts;      // the same after the fit
 };
 
+/// A plan that a trajectory head has read from what was decided so far.
+struct HeadPlan {
+  Plan plan;
+  std::string after_section;  // "prompt", or the last section that it has read
+  bool final = false;         // nothing that it reads is to come
+  double ms = 0;              // of the request's time when it was there
+  int64_t forwards = 0;       // passes of the model before it
+};
+
 struct StageTimes {
   double encode_ms = 0, form_ms = 0, plan_ms = 0, total_ms = 0;
+  double head_ms = 0;    // a trajectory head, while the answer is decoded
   double choice_ms = 0;  // what passes cost, measured or looked up, and the forecasts of `auto`
 };
 
@@ -123,6 +141,9 @@ struct Answer {
   std::map<int32_t, std::string> spelled;  // bytes of the ids in decoded.top_log_probs
   std::vector<FieldValue> values;          // in the order of the form's fields
   Plan plan;
+  std::optional<Plan> own_plan;         // where `plan` is a trajectory head's: what the answer itself says
+  std::vector<HeadPlan> early_plans;    // Request::fast_plan
+  int64_t head_forwards = 0;            // passes of a trajectory head
   std::optional<DecodedAction> action;  // of models that answer with actions (config().action)
   std::vector<std::string> remarks;
   StageTimes stages;

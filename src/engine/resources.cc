@@ -12,6 +12,7 @@
 #include "models/draft/block_pilot.h"
 #include "models/draft/commit_sampler.h"
 #include "models/draft/dflash.h"
+#include "models/draft/flow_head.h"
 
 namespace slip {
 namespace {
@@ -139,6 +140,8 @@ struct Resources::Parts {
   std::optional<CostTable> cost;                                           // a quarter of a second to measure
   /// What a deadline has ended, by what was measured: the next request goes on with it, so that short ones come to an end too.
   std::map<std::string, CostTimes, std::less<>> measuring;
+  std::string plans_of;  // the folder of:
+  std::shared_ptr<FlowHead> trajectory_head;
   std::string pilot_name;
   std::unique_ptr<BlockPilot> pilot;
 
@@ -154,7 +157,9 @@ struct Resources::Parts {
       draft_engine.reset();
       draft.lm = nullptr;
       draft_prefix_cache = {};
-      SLIP_TRY(draft_engine, Engine::load(name, engine.options(), {{}, request.context.cancel}));
+      EngineOptions options = engine.options();
+      options.trajectory_head.clear();  // the target's
+      SLIP_TRY(draft_engine, Engine::load(name, options, {{}, request.context.cancel}));
       draft_name = name;
     }
     Model &target = engine.model(), &small = draft_engine->model();
@@ -225,6 +230,16 @@ Status Resources::attach(Engine& engine, const Request& request, const FormPtr& 
     context.commit_sampler = p.sampler.get();
   }
   return {};
+}
+
+Result<std::shared_ptr<FlowHead>> Resources::trajectory_head(Engine& engine, const std::string& folder) {
+  Parts& p = *parts_;
+  if (!p.trajectory_head || p.plans_of != folder) {
+    SLIP_TRY(std::shared_ptr<FlowHead> loaded, load_flow_head(folder, engine.model()));
+    p.trajectory_head = std::move(loaded);
+    p.plans_of = folder;
+  }
+  return p.trajectory_head;
 }
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a method names beside the model: a draft model, a draft head, an earlier answer, a commit sampler, a model of draft lengths. Loaded
-// when a request first asks for them, kept while requests ask for the same.
+// What a request names beside the model: a draft model, a draft head, an earlier answer, a commit sampler, a model of draft lengths, a
+// trajectory head. Loaded when a request first asks for them, kept while requests ask for the same.
 #pragma once
 #include <filesystem>
 #include <limits>
@@ -19,6 +19,7 @@
 namespace slip {
 
 class Engine;
+class FlowHead;
 struct Request;
 
 class Resources {
@@ -38,6 +39,8 @@ class Resources {
   /// The head that lies in the model's folder as `dflash`, loaded when first asked for; null: none, or one that cannot be read, which is
   /// said once. It stays until a request names another one.
   Result<DraftHead*> own_head(Engine& engine, const CancelToken& cancel);
+  /// A trajectory head's folder; requests that use one hold on to it.
+  Result<std::shared_ptr<FlowHead>> trajectory_head(Engine& engine, const std::string& folder);
   /// What a round of a head costs behind what it keeps of this prompt. Writes context behind the prompt: no row that is kept may lie there.
   Result<CostTable> measure_rounds(DraftHead& head, const Prompt& prompt, const CancelToken& cancel);
   /// What passes cost behind so many keys: measured anew, and what `measured` goes by from now on.

@@ -54,6 +54,7 @@ Request request_of(const sim::Labels& labels, std::span<const uint8_t> images, c
   r.context = settings.context;
   r.reuse_prompt = settings.reuse_prompt;
   r.rollouts = settings.rollouts;
+  r.trajectory_head = settings.trajectory_head;
   r.section_temperatures = settings.section_temperatures;
   return r;
 }

@@ -27,9 +27,10 @@ struct EvalSettings {
   std::vector<std::pair<std::string, float>> section_temperatures;
   float temperature = 0;
   uint64_t seed = 0;
-  DecodeContext context;      // an earlier answer, an observer of drafts, cancellation
-  bool blank_images = false;  // grey images in place of the real ones: how much the cameras matter
-  bool reuse_prompt = true;   // Request::reuse_prompt
+  DecodeContext context;             // an earlier answer, an observer of drafts, cancellation
+  bool blank_images = false;         // grey images in place of the real ones: how much the cameras matter
+  bool reuse_prompt = true;          // Request::reuse_prompt
+  std::string trajectory_head = {};  // Request::trajectory_head
 };
 
 /// Sums over records; means come out of `json`.

@@ -5,7 +5,10 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
+
+#include "core/dtype.h"
 
 namespace slip {
 namespace {
@@ -59,6 +62,47 @@ void KvArena::store(int32_t layer, int64_t slot, const float* keys_GK, const flo
     }
     to_kv(type_, keys_GK + g * head_width_, head_width_, static_cast<std::byte*>(keys(layer)) + at);
     to_kv(type_, values_GK + g * head_width_, head_width_, static_cast<std::byte*>(values(layer)) + at);
+  }
+}
+
+namespace {
+
+/// The orthonormal Walsh-Hadamard transform of to_kv_i8, which undoes itself: of the largest power of two, then of the rest.
+void unspread(float* x, int64_t width) {
+  for (int64_t n = 1; width > 0; x += n, width -= n) {
+    for (n = 1; 2 * n <= width;) n *= 2;
+    for (int64_t half = 1; half < n; half *= 2)
+      for (int64_t i = 0; i < n; ++i) {
+        if (i & half) continue;
+        const float a = x[i], b = x[i + half];
+        x[i] = a + b;
+        x[i + half] = a - b;
+      }
+    const float scale = 1 / std::sqrt(static_cast<float>(n));
+    for (int64_t i = 0; i < n; ++i) x[i] *= scale;
+  }
+}
+
+}  // namespace
+
+void KvArena::load(int32_t layer, int64_t slot, float* keys_GK, float* values_GK) const {
+  const auto number = [&](const void* base, int64_t at) {
+    if (type_ == KvType::kF32) return static_cast<const float*>(base)[at];
+    return to_float(BF16{static_cast<const uint16_t*>(base)[at]});
+  };
+  for (int64_t g = 0; g < kv_heads_; ++g) {
+    const int64_t first = slot * slot_stride() + g * head_stride(), scale = slot + g * slots_;
+    float *key = keys_GK + g * head_width_, *value = values_GK + g * head_width_;
+    for (int64_t k = 0; k < head_width_; ++k) {
+      if (type_ == KvType::kI8) {
+        key[k] = key_scales(layer)[scale] * static_cast<float>(static_cast<const uint8_t*>(keys(layer))[first + k] - 128);
+        value[k] = value_scales(layer)[scale] * static_cast<float>(static_cast<const int8_t*>(values(layer))[first + k]);
+        continue;
+      }
+      key[k] = number(keys(layer), first + k);
+      value[k] = number(values(layer), first + k);
+    }
+    if (type_ == KvType::kI8) unspread(key, head_width_);
   }
 }
 

@@ -32,6 +32,8 @@ class KvArena {
   float* value_scales(int32_t layer) const { return scales(values(layer)); }
   /// One slot of a layer, all heads: rounded to the arena's type.
   void store(int32_t layer, int64_t slot, const float* keys_GK, const float* values_GK) const;
+  /// The numbers that a slot of a layer stands for, as attention sees them; of int8 keys with their transform undone.
+  void load(int32_t layer, int64_t slot, float* keys_GK, float* values_GK) const;
   KvType type() const { return type_; }
   int64_t slot_stride() const { return head_width_; }
   int64_t head_stride() const { return int64_t{slots_} * head_width_; }

@@ -72,6 +72,32 @@ TEST(KvArena, StoresBytesWithTheirScaleWhereItsSlotsSay) {
   EXPECT_EQ(static_cast<int8_t*>(arena->values(1))[3 * arena->slot_stride() + 3], 127);
 }
 
+TEST(KvArena, LoadsWhatItStoredToItsOwnRounding) {
+  constexpr int32_t kHeads = 2, kWidth = 44;  // of int8 keys blocks of 32, 8 and 4
+  std::vector<float> keys, values, key(kHeads * kWidth), value(kHeads * kWidth);
+  for (int i = 0; i < kHeads * kWidth; ++i) {
+    keys.push_back(std::sin(3.0F * static_cast<float>(i)) * (i % 7 == 0 ? 9.0F : 1.0F));
+    values.push_back(std::cos(5.0F * static_cast<float>(i)));
+  }
+  for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kI8}) {
+    auto arena = KvArena::create(2, 5, kHeads, kWidth, type);
+    ASSERT_TRUE(arena);
+    arena->store(1, 3, keys.data(), values.data());
+    arena->load(1, 3, key.data(), value.data());
+    for (size_t i = 0; i < key.size(); ++i) {
+      // int8: half a step for every number of a block of 32, and the transform keeps lengths.
+      const bool bytes = type == KvType::kI8;
+      const size_t head = 3 + i / kWidth * 5;
+      const float key_step = bytes ? arena->key_scales(1)[head] : 0, value_step = bytes ? arena->value_scales(1)[head] : 0;
+      const float relative = type == KvType::kBF16 ? 0x1p-8F : 0;
+      EXPECT_NEAR(key[i], keys[i],
+                  key_step * 0.5 * std::sqrt(32.0) + static_cast<double>(relative * std::fabs(keys[i])) + (bytes ? 1e-5 : 0));
+      EXPECT_NEAR(value[i], values[i],
+                  value_step * 0.5 + static_cast<double>(relative * std::fabs(values[i])) + (bytes ? 1e-6 : 0));
+    }
+  }
+}
+
 TEST(KvArena, ImpossibleSizeIsRefusedWithItsNumbers) {
   const auto none = KvArena::create(0, 5, 2, 3);
   ASSERT_FALSE(none);

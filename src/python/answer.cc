@@ -57,12 +57,14 @@ void bind_parts(py::module_& m) {
   whole("discarded", &Statistics::discarded);
   whole("critical_path", &Statistics::critical_path);
   whole("nan_rows", &Statistics::nan_rows);
+  whole("head_forwards", &Statistics::head_forwards);
   ms("encode_ms", &Statistics::encode_ms);
   ms("form_ms", &Statistics::form_ms);
   ms("prefill_ms", &Statistics::prefill_ms);
   ms("draft_ms", &Statistics::draft_ms);
   ms("verify_ms", &Statistics::verify_ms);
   ms("plan_ms", &Statistics::plan_ms);
+  ms("head_ms", &Statistics::head_ms);
   ms("total_ms", &Statistics::total_ms);
   py::class_<DecoderUsed>(m, "DecoderUsed",
                           "The decoder that ran. exact: the tokens that the model draws one at a time. lossy: they may be others "
@@ -183,6 +185,8 @@ void bind_answer(py::module_& m) {
       .def_readonly("valid", &Answer::valid, "Whether the text is one of the form's.")
       .def_property_readonly(
           "trajectory", [](const SharedAnswer& a) { return TrajectoryView{a}; }, "The plan.")
+      .def_readonly("plan_source", &Answer::plan_source,
+                    "Whose plan that is: \"answer\", \"head\" (trajectory_head); \"\" without one.")
       .def_property_readonly(
           "action", [](const SharedAnswer& a) -> py::object { return a->action ? py::cast(ActionView{a}) : py::none(); },
           "A robot's action, of models that give one; else None.")

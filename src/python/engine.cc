@@ -144,7 +144,7 @@ void bind_info(py::module_& m) {
 }
 
 const char* word_of(Event::Kind kind) {
-  return kind == Event::Kind::kField ? "field" : kind == Event::Kind::kText ? "text" : "pass";
+  return kind == Event::Kind::kField ? "field" : kind == Event::Kind::kText ? "text" : kind == Event::Kind::kPlan ? "plan" : "pass";
 }
 
 }  // namespace

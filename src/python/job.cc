@@ -39,11 +39,11 @@ void Job::run() {
 }
 
 void Job::keep_event(const Event& event) {
-  if (event.kind == Event::Kind::kPrefill || event.kind == Event::Kind::kPlan ||
-      (keep_ == Keep::kDecided && event.kind == Event::Kind::kPass))
-    return;
+  const bool own_plan = event.kind == Event::Kind::kPlan && event.plan_source != "head";  // the answer says it too
+  if (event.kind == Event::Kind::kPrefill || own_plan || (keep_ == Keep::kDecided && event.kind == Event::Kind::kPass)) return;
   EventCopy copy{event.kind,      event.field ? *event.field : FieldValue(), std::string(event.text), event.forwards, event.tokens,
                  event.elapsed_ms};
+  if (event.kind == Event::Kind::kPlan) copy.field = {std::string(event.after_section), event.plan->to_json(), ""};
   {
     const std::lock_guard lock(mutex_);
     events_.push_back(std::move(copy));

@@ -100,6 +100,8 @@ void bind_request(py::module_& m) {
   c.def_readwrite("visibility", &Request::visibility);
   c.def_readwrite("unnorm_key", &Request::unnorm_key);
   c.def_readwrite("fit", &Request::fit);
+  c.def_readwrite("trajectory_head", &Request::trajectory_head);
+  c.def_readwrite("fast_plan", &Request::fast_plan);
   c.def_readwrite("seed", &Request::seed);
   c.def_readwrite("rollouts", &Request::rollouts);
   c.def_readwrite("max_tokens", &Request::max_tokens);

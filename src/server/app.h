@@ -24,6 +24,7 @@ struct AppOptions {
   Allowed allowed;
   double default_deadline_ms = 0;
   slipstream::DecoderChoice decoder;  // of requests that name none
+  std::string trajectory_head;        // folder, of requests that ask for it; empty: none
 };
 
 class App final : public Application {

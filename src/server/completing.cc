@@ -65,6 +65,9 @@ std::optional<Refusal> Completing::check_budget() {
         .message = fmt::format("model: expected {}, got {}", app_.options_.model_name, shown_value(json::value(request_.model))),
         .param = "model",
         .code = "model_not_found"};
+  if (const std::string wrong = name_head(app_.options_.trajectory_head, request_.trajectory_head, request_.request);
+      !wrong.empty())
+    return Refusal{.message = wrong, .param = "slipstream", .code = "unsupported"};
   auto most = app_.service()->most_tokens(request_.request);
   if (!most) {
     Refusal r = refusal_of(app_.outward(most.error()));
@@ -139,8 +142,9 @@ void Completing::told(const slipstream::Event& e) {
     auto value = parse_json(e.field->json, "value");
     fields_[e.field->name] = value ? std::move(*value) : json::value(e.field->text);
   }
-  if (e.kind == Kind::kPlan && request_.partial) plan_ = plan_json(*e.plan);
-  if (!request_.stream || (e.kind != Kind::kText && !request_.include_fields)) return;
+  if (e.kind == Kind::kPlan && request_.partial) plan_.take(e);
+  const bool early = e.kind == Kind::kPlan && request_.request.fast_plan;
+  if (!request_.stream || (e.kind != Kind::kText && !request_.include_fields && !early)) return;
   begin_stream();
   if (e.kind != Kind::kText) return send(event_chunk(head_, e));
   send(chunk(head_, {text_choice(head_, 0, e.text, !std::exchange(sent_text_, true))}));

@@ -43,7 +43,7 @@ class Completing : public std::enable_shared_from_this<Completing> {
   double first_ms_ = 0;
   std::string content_;
   json::object fields_;
-  json::value plan_;
+  PlanSoFar plan_;
   std::shared_ptr<void> under_way_;
 };
 

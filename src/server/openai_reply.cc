@@ -27,6 +27,7 @@ json::object own_part(const slipstream::Answer& answer, const slipstream::Served
   out.erase("answer");
   out.erase("tokens");
   out.erase("model");
+  out.erase("trajectory_head");  // a folder of this machine
   out["queue_ms"] = served.queue_ms;
   out["run_ms"] = served.run_ms;
   out["reproducible"] = answer.decoder.exact;
@@ -157,14 +158,34 @@ json::object plan_json(const slipstream::Trajectory& plan) {
   return out;
 }
 
-json::object partial_part(const json::object& fields, const json::value& plan, const slipstream::Served& served) {
+void PlanSoFar::take(const slipstream::Event& event) {
+  const bool head = event.plan_source == "head";
+  const int rank = !head ? 2 : event.final ? 3 : 1;
+  if (rank < rank_) return;
+  rank_ = rank;
+  trajectory_ = *event.plan;
+  source_ = event.plan_source;
+  after_section_ = event.after_section;
+}
+
+namespace {
+
+void add_source(std::string_view source, std::string_view after_section, json::object& out) {
+  out["plan_source"] = source;
+  if (source == "head") out["after_section"] = after_section;
+}
+
+}  // namespace
+
+json::object partial_part(const json::object& fields, const PlanSoFar& plan, const slipstream::Served& served) {
   json::object out{{"partial", true}, {"fields", fields}, {"queue_ms", served.queue_ms}, {"run_ms", served.run_ms}};
-  out["trajectory"] = plan;
+  out["trajectory"] = plan.empty() ? json::value() : json::value(plan_json(plan.trajectory()));
+  if (!plan.empty()) add_source(plan.source(), plan.after_section(), out);
   return out;
 }
 
 json::object partial_completion(const ReplyHead& head, const std::string& content, const json::object& fields,
-                                const json::value& plan, const slipstream::Served& served) {
+                                const PlanSoFar& plan, const slipstream::Served& served) {
   json::object out = head_object(head, "chat.completion", "text_completion");
   out["choices"] = json::array{whole_choice(head, 0, content, "length")};
   out["partial"] = true;
@@ -204,6 +225,8 @@ json::object event_chunk(const ReplyHead& head, const slipstream::Event& e) {
   } else if (e.kind == slipstream::Event::Kind::kPlan) {
     ours["event"] = "plan";
     ours["trajectory"] = plan_json(*e.plan);
+    add_source(e.plan_source, e.after_section, ours);
+    ours["final"] = e.final;
   } else {
     ours["event"] = "pass";
     ours["rows"] = e.rows;

@@ -27,11 +27,26 @@ json::object completion(const ReplyHead& head, const CompletionRequest& request,
 json::value log_probs_of(const CompletionRequest& request, const slipstream::Answer& answer, const TokenBytes& bytes);
 /// A plan that is complete, as the result object tells it.
 json::object plan_json(const slipstream::Trajectory& plan);
-/// What was certain when the deadline passed: content and fields so far, and the plan or null; "partial": true. As a whole reply, and its part
-/// `slipstream` alone.
+/// The best plan so far: a trajectory head's last, else the answer's own, else the head's newest early one.
+class PlanSoFar {
+ public:
+  /// An event of kind kPlan.
+  void take(const slipstream::Event& event);
+  bool empty() const { return rank_ == 0; }
+  const slipstream::Trajectory& trajectory() const { return trajectory_; }
+  const std::string& source() const { return source_; }
+  const std::string& after_section() const { return after_section_; }
+
+ private:
+  slipstream::Trajectory trajectory_;
+  std::string source_, after_section_;  // the latter of a head's
+  int rank_ = 0;
+};
+/// What was certain when the deadline passed: content and fields so far, and the plan or null with where it comes from; "partial": true. As a
+/// whole reply, and its part `slipstream` alone.
 json::object partial_completion(const ReplyHead& head, const std::string& content, const json::object& fields,
-                                const json::value& plan, const slipstream::Served& served);
-json::object partial_part(const json::object& fields, const json::value& plan, const slipstream::Served& served);
+                                const PlanSoFar& plan, const slipstream::Served& served);
+json::object partial_part(const json::object& fields, const PlanSoFar& plan, const slipstream::Served& served);
 json::object usage_of(const slipstream::Answer& answer, int32_t choices);
 
 /// One server-sent event: "data: {...}\n\n". Events are unnamed.

@@ -265,6 +265,8 @@ class Parser {
     out_.request.unnorm_key = r.text("unnorm_key").value_or("");
     out_.terms.deadline_ms = r.number("deadline_ms", 1, kMost).value_or(0);
     out_.partial = out_.terms.partial = r.boolean("partial").value_or(false);
+    out_.trajectory_head = r.boolean("trajectory_head").value_or(false);
+    out_.request.fast_plan = r.boolean("fast_plan").value_or(false);
     out_.terms.batch = r.boolean("batch").value_or(false);
     out_.session = r.text("session").value_or("");
     if (out_.session.size() > 128) r.fail("session", "expected at most 128 bytes, got more");
@@ -305,6 +307,13 @@ class Parser {
 };
 
 }  // namespace
+
+std::string name_head(const std::string& own, bool asked, slipstream::Request& request) {
+  if (asked && own.empty()) return "trajectory_head: expected a server that has one (--trajectory-head), got one without";
+  if (!asked && request.fast_plan) return "fast_plan: expected trajectory_head beside it, got none";
+  if (asked) request.trajectory_head = own;
+  return "";
+}
 
 std::string check_decoder_words(const slipstream::DecoderChoice& c) {
   for (const std::string* word : {&c.preset, &c.drafter, &c.verifier, &c.width})

@@ -33,6 +33,7 @@ struct CompletionRequest {
   int32_t choices = 1;  // greedy ones are copies of one answer
   std::optional<int32_t> max_tokens;
   bool log_probs = false;
+  bool trajectory_head = false;  // the server's own; the request names it once it is known
   bool chat = true, stream = false, include_usage = false, include_fields = false, partial = false, batch = false;
 };
 
@@ -40,6 +41,8 @@ struct CompletionRequest {
 std::variant<CompletionRequest, Refusal> read_completion(std::string_view body, bool chat, const Allowed& allowed);
 /// The images of a request that is wanted: decoded into it.
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits);
+/// A request is planned by the server's own trajectory head (a folder, or none), where that is `asked`. Empty, or what is wrong.
+std::string name_head(const std::string& own, bool asked, slipstream::Request& request);
 /// The drafters, verifiers and draft lengths that may be named from outside: those without files. Empty, or what is wrong.
 std::string check_decoder_words(const slipstream::DecoderChoice& choice);
 

@@ -17,6 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+std::optional<bool> boolean_of(const Packed& p) {
+  const auto* b = std::get_if<bool>(&p.value);
+  return b ? std::optional(*b) : std::nullopt;
+}
+
 std::optional<double> number_of(const Packed& p) {
   if (const auto* n = std::get_if<int64_t>(&p.value)) return static_cast<double>(*n);
   if (const auto* n = std::get_if<uint64_t>(&p.value)) return static_cast<double>(*n);
@@ -124,12 +129,44 @@ Result<Observation> read_observation(std::string_view message, const ImageLimits
       r.sampling.temperature = *number;
     else if (name == "deadline_ms" && number)
       out.deadline_ms = *number;
+    else if (name == "partial" && boolean_of(value))
+      out.partial = *boolean_of(value);
+    else if (name == "trajectory_head" && boolean_of(value))
+      out.trajectory_head = *boolean_of(value);
+    else if (name == "fast_plan" && boolean_of(value))
+      r.fast_plan = *boolean_of(value);
     else if (name == "ego")
       SLIP_TRY_(read_ego(value, r));
     else if (name.find("image") != std::string::npos)
       SLIP_TRY_(read_images(value, name, limits, r.images));
   }
   return out;
+}
+
+namespace {
+
+std::vector<float> numbers_of(const slipstream::Trajectory& plan) {
+  std::vector<float> out;
+  for (const slipstream::Point& p : plan.points_4hz.empty() ? plan.waypoints : plan.points_4hz)
+    for (const double x : p) out.push_back(static_cast<float>(x));
+  return out;
+}
+
+PackedMap timing_of(double infer_ms, double prev_total_ms) {
+  return {{{std::string("infer_ms")}, {infer_ms}}, {{std::string("prev_total_ms")}, {prev_total_ms}}};
+}
+
+}  // namespace
+
+std::string pack_partial(const PlanSoFar& plan, const Packed& frame_id, double infer_ms, double prev_total_ms) {
+  const std::vector<float> numbers = numbers_of(plan.trajectory());
+  PackedMap out = {{{std::string("actions")}, ndarray_f32(numbers, {static_cast<int64_t>(numbers.size()) / 2, 2})},
+                   {{std::string("server_timing")}, {timing_of(infer_ms, prev_total_ms)}},
+                   {{std::string("partial")}, {true}},
+                   {{std::string("plan_source")}, {plan.source()}}};
+  if (!plan.after_section().empty()) out.push_back({{std::string("after_section")}, {plan.after_section()}});
+  if (!frame_id.is_null()) out.push_back({{std::string("frame_id")}, frame_id});
+  return pack({std::move(out)});
 }
 
 std::string pack_actions(const slipstream::Answer& answer, const Packed& frame_id, double infer_ms, double prev_total_ms) {
@@ -139,18 +176,16 @@ std::string pack_actions(const slipstream::Answer& answer, const Packed& frame_i
     width = static_cast<int64_t>(answer.action->values.size());
     for (const double x : answer.action->values) numbers.push_back(static_cast<float>(x));
   } else {
-    for (const slipstream::Point& p :
-         answer.trajectory.points_4hz.empty() ? answer.trajectory.waypoints : answer.trajectory.points_4hz)
-      for (const double x : p) numbers.push_back(static_cast<float>(x));
+    numbers = numbers_of(answer.trajectory);
   }
   const int64_t steps = width > 0 ? static_cast<int64_t>(numbers.size()) / width : 0;
   PackedMap fields;
   for (const slipstream::FieldValue& f : answer.fields) fields.push_back({{f.name}, {f.text}});
-  PackedMap timing = {{{std::string("infer_ms")}, {infer_ms}}, {{std::string("prev_total_ms")}, {prev_total_ms}}};
   PackedMap out = {{{std::string("actions")}, ndarray_f32(numbers, {steps, width})},
-                   {{std::string("server_timing")}, {std::move(timing)}},
+                   {{std::string("server_timing")}, {timing_of(infer_ms, prev_total_ms)}},
                    {{std::string("text")}, {answer.text}},
                    {{std::string("fields")}, {std::move(fields)}}};
+  if (!answer.plan_source.empty()) out.push_back({{std::string("plan_source")}, {answer.plan_source}});
   if (!frame_id.is_null()) out.push_back({{std::string("frame_id")}, frame_id});
   return pack({std::move(out)});
 }
@@ -193,6 +228,8 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     std::shared_ptr<void> place;  // so that a server that drains waits for it
     Packed id;
     double deadline_ms = 0;  // from its coming
+    bool partial = false;
+    PlanSoFar plan;  // on the service's thread
     Clock::time_point begun = Clock::now();
     bool superseded = false;
   };
@@ -236,11 +273,14 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     else if (r.form != "model" && r.form != "none" && !allowed.builtin.contains(r.form))
       return refuse(o.frame_id, "form: expected one of GET /v1/forms, got another");
     if (r.decoder.preset.empty()) r.decoder = app_.options().decoder;
+    if (const std::string wrong = name_head(app_.options().trajectory_head, o.trajectory_head, r); !wrong.empty())
+      return refuse(o.frame_id, wrong);
     const auto frame = std::make_shared<Frame>();
     r.cancel = frame->cancel;
     frame->request = std::move(r);
     frame->id = o.frame_id;
     frame->deadline_ms = o.deadline_ms;
+    frame->partial = o.partial;
     frame->place = app_.take_place(key_, 0);
     {
       const std::lock_guard lock(mutex_);
@@ -254,14 +294,19 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     submit(frame);
   }
   void submit(const std::shared_ptr<Frame>& frame) {
-    slipstream::Terms terms{.key = key_, .deadline_ms = frame->deadline_ms};
+    slipstream::Terms terms{.key = key_, .deadline_ms = frame->deadline_ms, .partial = frame->partial};
     if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - age_ms(*frame));
     {
       const std::lock_guard lock(mutex_);
       frame->request.previous = previous_;
     }
+    slipstream::OnEvent on_event;
+    if (frame->partial)
+      on_event = [frame](const slipstream::Event& e) {
+        if (e.kind == slipstream::Event::Kind::kPlan) frame->plan.take(e);
+      };
     app_.service()->submit(
-        frame->request, terms, {},
+        frame->request, terms, std::move(on_event),
         [self = shared_from_this(), frame](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) {
           self->done(frame, answer, served);
         });
@@ -277,6 +322,8 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
     if (frame.superseded) return tell_superseded(frame);
     if (!answer) {
       app_.metrics().failed(served.fate);
+      if (served.fate == slipstream::Fate::kLate && !frame.plan.empty())
+        return socket_->send(pack_partial(frame.plan, frame.id, served.run_ms, prev_total_ms_), true);
       return tell_error(frame.id, app_.outward(answer.error()).message);
     }
     app_.metrics().answered(*answer, served, 0, "stop");

@@ -17,16 +17,21 @@ class App;
 std::shared_ptr<SocketUser> make_policy_user(App& app, std::string key);
 
 /// An observation: images (arrays of bytes, height x width x 3, or JPEG, PNG, WebP bytes), "ego" {"intent", "history" [16, 7]} or "prompt",
-/// and "seed", "temperature", "decoder", "form", "deadline_ms", "frame_id".
+/// and "seed", "temperature", "decoder", "form", "deadline_ms", "partial", "trajectory_head", "fast_plan", "frame_id".
 struct Observation {
   slipstream::Request request;
+  bool trajectory_head = false;  // the server's own
+  bool partial = false;          // where the deadline passes, the plan so far is wanted
   double deadline_ms = 0;
   Packed frame_id;
   std::string endpoint;
 };
 struct ImageLimits;
 Result<Observation> read_observation(std::string_view message, const ImageLimits& limits);
-/// {"actions": f32[T, 2], "server_timing", "frame_id", "text", "fields"}.
+/// {"actions": f32[T, 2], "server_timing", "frame_id", "text", "fields", "plan_source"}.
 std::string pack_actions(const slipstream::Answer& answer, const Packed& frame_id, double infer_ms, double prev_total_ms);
+class PlanSoFar;
+/// What there is when the deadline has passed: {"actions", "server_timing", "frame_id", "partial": true, "plan_source", "after_section"}.
+std::string pack_partial(const PlanSoFar& plan, const Packed& frame_id, double infer_ms, double prev_total_ms);
 
 }  // namespace slip::server

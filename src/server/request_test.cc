@@ -113,6 +113,45 @@ TEST(ChatRequest, StopsAndLogProbabilitiesAreTheEngines) {
   EXPECT_EQ(good(chat(R"(,"logprobs":true,"top_logprobs":20)")).request.top_log_probs, 20);
 }
 
+TEST(ChatRequest, AsksForTheServersOwnTrajectoryHead) {
+  CompletionRequest c = good(chat(R"(,"slipstream":{"trajectory_head":true,"fast_plan":true})"));
+  EXPECT_TRUE(c.trajectory_head && c.request.fast_plan && c.request.trajectory_head.empty());
+  EXPECT_NE(name_head("", true, c.request).find("--trajectory-head"), std::string::npos);
+  EXPECT_NE(name_head("/heads/a", false, c.request).find("fast_plan"), std::string::npos);
+  EXPECT_EQ(name_head("/heads/a", true, c.request), "");
+  EXPECT_EQ(c.request.trajectory_head, "/heads/a");
+  EXPECT_NE(refused(chat(R"(,"slipstream":{"trajectory_head":"/etc"})")), "") << "nothing that a client writes names a folder";
+}
+
+TEST(PartialPlan, IsTheHeadsLastElseTheAnswersElseTheNewestEarlyOne) {
+  const auto event = [](const slipstream::Trajectory& plan, std::string_view source, std::string_view section, bool final) {
+    slipstream::Event e;
+    e.kind = slipstream::Event::Kind::kPlan;
+    e.plan = &plan;
+    e.plan_source = source;
+    e.after_section = section;
+    e.final = final;
+    return e;
+  };
+  const auto told = [](const PlanSoFar& plan) { return json::serialize(partial_part({}, plan, {})); };
+  const slipstream::Trajectory one{.waypoints = {{1, 0}}}, two{.waypoints = {{2, 0}}}, own{.waypoints = {{3, 0}}},
+      last{.waypoints = {{4, 0}}};
+  PlanSoFar plan;
+  EXPECT_NE(told(plan).find("\"trajectory\":null"), std::string::npos);
+  EXPECT_EQ(told(plan).find("plan_source"), std::string::npos);
+  plan.take(event(one, "head", "prompt", false));
+  plan.take(event(two, "head", "objects", false));
+  EXPECT_NE(told(plan).find("[[2E0,0E0]]"), std::string::npos) << told(plan);
+  EXPECT_NE(told(plan).find("\"plan_source\":\"head\",\"after_section\":\"objects\""), std::string::npos) << told(plan);
+  plan.take(event(own, "answer", "", true));
+  plan.take(event(one, "head", "reasons", false));
+  EXPECT_NE(told(plan).find("\"plan_source\":\"answer\""), std::string::npos) << told(plan);
+  EXPECT_EQ(told(plan).find("after_section"), std::string::npos);
+  plan.take(event(last, "head", "reasons", true));
+  plan.take(event(own, "answer", "", true));
+  EXPECT_NE(told(plan).find("[[4E0,0E0]]"), std::string::npos) << told(plan);
+}
+
 TEST(CompletionBody, IsATextAsItIs) {
   const CompletionRequest c = good(R"({"prompt":"go on","max_tokens":4})", false);
   EXPECT_EQ(c.request.prompt, "go on");

@@ -45,6 +45,7 @@ Result<AppOptions> app_options(const ServeOptions& o) {
   out.page_folder = o.page_folder;
   out.default_deadline_ms = o.deadline_ms;
   out.decoder = o.decoder;
+  out.trajectory_head = o.engine.trajectory_head;
   out.allowed.images.media_path = o.media_path;
   for (std::string& form : slipstream::builtin_forms()) out.allowed.builtin.insert(std::move(form));
   for (const std::string& form : o.forms) {

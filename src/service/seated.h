@@ -22,6 +22,7 @@ class Service::Seated final : public Seat, public Pausable {
   Status begin_encode() override;
   void end_encode() override;
   Result<Lm*> take(const Prompt& prompt, int64_t slots, const Method& method, DecodeContext& context) override;
+  void places(std::span<const SlotSpan> slots, std::vector<SlotSpan>& arena) const override { lm_->places(slots, arena); }
   // Pausable
   Status at_pause_point() override;
 

@@ -13,6 +13,7 @@
 
 #include "base/folder_testing.h"
 #include "base/philox.h"
+#include "models/draft/flow_head_testing.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
 
@@ -111,6 +112,41 @@ TEST(Service, AnswersAreTheEnginesAloneWhoeverElseIsUnderWay) {
   EXPECT_EQ(load.pages_held, 0) << "no slot is held by those who are gone";
   EXPECT_GT(load.prompt_rows_found, load.prompt_rows / 4);
   EXPECT_GT(load.images_found, load.images / 2);
+}
+
+// A head reads keys that lie in pages, shared ones among them, while others' passes go on.
+TEST(Service, PlansOfATrajectoryHeadAreTheEnginesAlone) {
+  const auto engine = load(), alone = load();
+  ASSERT_TRUE(engine && alone);
+  const test::TemporaryFolder folder;
+  test::write_random_head(engine->model(), folder.path / "head", {.until = "trajectory"});
+  const auto with_head = [&](Request r, bool fast) {
+    r.trajectory_head = (folder.path / "head").string();
+    r.fast_plan = fast;
+    return r;
+  };
+  const auto points_of = [](const Answer& a) {
+    std::vector<Waypoint> out = a.plan.fitted->points;
+    for (const HeadPlan& p : a.early_plans) out.insert(out.end(), p.plan.fitted->points.begin(), p.plan.fitted->points.end());
+    return out;
+  };
+  auto service = Service::start(*engine, {.most_running = 12, .pass_budget_ms = 5});
+  ASSERT_TRUE(service);
+  std::vector<std::pair<Answer, std::shared_ptr<Reply>>> replies;
+  for (int i = 0; i < 36; ++i) {
+    Request request = request_of(kind_of(static_cast<uint32_t>(5 * i)), static_cast<uint64_t>(i % 3));
+    if (i % 4 > 0) request = with_head(std::move(request), i % 4 > 1);
+    auto a = alone->run(request);
+    ASSERT_TRUE(a) << a.error().message;
+    replies.emplace_back(std::move(*a), ask(**service, std::move(request)));
+  }
+  for (auto& [want, reply] : replies) {
+    const auto [a, served] = reply->future.get();
+    ASSERT_TRUE(a) << a.error().message;
+    EXPECT_EQ(a->text, want.text);
+    EXPECT_EQ(points_of(*a), points_of(want)) << want.method.preset;
+    EXPECT_EQ(a->head_forwards, want.head_forwards);
+  }
 }
 
 TEST(Service, AnswersAreTheSameAlongAGraph) {

@@ -30,15 +30,19 @@ Status SessionLm::set_taps(std::span<const int32_t> layers) {
 }
 
 /// Pages that lie one behind the other make one span.
-void SessionLm::append(SlotSpan span) {
+void SessionLm::append(SlotSpan span, std::vector<SlotSpan>& arena) const {
   for (int32_t at = span.begin; at < span.end;) {
     const int32_t begin = place_of(at);
     int32_t page = at / SlotPages::kPage, end = std::min((page + 1) * SlotPages::kPage, span.end);
     while (end < span.end && held_.pages[static_cast<size_t>(page) + 1] == held_.pages[static_cast<size_t>(page)] + 1)
       end = std::min((++page + 1) * SlotPages::kPage, span.end);
-    job_.spans.push_back({begin, begin + end - at});
+    arena.push_back({begin, begin + end - at});
     at = end;
   }
+}
+
+void SessionLm::places(std::span<const SlotSpan> slots, std::vector<SlotSpan>& arena) const {
+  for (const SlotSpan& s : slots) append(s, arena);
 }
 
 Status SessionLm::translate(const Pass& pass) {
@@ -57,7 +61,7 @@ Status SessionLm::translate(const Pass& pass) {
       for (const SlotSpan& s : pass.spans.subspan(r.sees_first, r.sees_count)) {
         if (s.begin < 0 || s.begin > s.end || s.end > info_.slots)
           return bad_input("pass: expected spans within {} slots, got {} to {}", info_.slots, s.begin, s.end);
-        append(s);
+        append(s, job_.spans);
       }
       count = static_cast<uint32_t>(job_.spans.size()) - first;
     }

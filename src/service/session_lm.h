@@ -22,11 +22,13 @@ class SessionLm final : public Lm {
   Status forward(const Pass& pass, PassOutput& out) override;
   uint64_t passes() const override { return passes_; }
   Status set_taps(std::span<const int32_t> layers) override;
+  /// Where these slots lie in the model's arena, in their order; appended to `arena`.
+  void places(std::span<const SlotSpan> slots, std::vector<SlotSpan>& arena) const;
   int32_t known_rows() const { return held_.known; }
 
  private:
   Status translate(const Pass& pass);
-  void append(SlotSpan span);
+  void append(SlotSpan span, std::vector<SlotSpan>& arena) const;
   int32_t place_of(int32_t slot) const {
     return held_.pages[static_cast<size_t>(slot / SlotPages::kPage)] * SlotPages::kPage + slot % SlotPages::kPage;
   }

@@ -270,6 +270,84 @@ TEST_F(Kinds, ATrajectoryHeadReadsUpToASection) {
   EXPECT_NE(refused.error().message.find("expected a section of form"), std::string::npos) << refused.error().message;
 }
 
+// Along a graph the trainer reads the keys of one pass over the answer, the engine those that the decoder's passes have left, by position.
+TEST_F(Kinds, ATrajectoryHeadReadsTheSameKeysAlongAGraph) {
+  const std::string cot = SLIP_SOURCE_DIR "/models/demo-cot";
+  const json::object objective{
+      {"rows", 8},         {"encoder", 16}, {"features", 6}, {"hidden_size", 32},     {"intermediate_size", 48}, {"steps", 3},
+      {"answers", "data"}, {"scenes", 2},   {"cut", true},   {"until", "trajectory"}, {"scale_samples", 2}};
+  const json::object data{{"kind", "simulated"}, {"first_seed", 5000000}, {"count", 100}, {"model", cot + "/config.json"}};
+  const TrainConfig c = must(TrainConfig::parse({{"kind", "trajectory"},
+                                                 {"target", cot},
+                                                 {"data", data},
+                                                 {"objective", objective},
+                                                 {"steps", 2},
+                                                 {"batch", 2},
+                                                 {"threads", 1},
+                                                 {"out", (root_ / "graph").string()}},
+                                                "test"));
+  const auto source = must(make_source(c.data, c.tokenizer));
+  const fs::path folder = must(train(c, *source, {.quiet = true})).checkpoint;
+  const Sample s = must(source->get(3));
+  const auto trained = must(Target::load(cot, 1)), decoded = must(Target::load(cot, 1));
+  const Prompt prompt = must(trained->graph_prompt(s));
+  const auto contents = must(trained->graph_contents(s, prompt));
+  const GraphKeys keys = must(trained->run_graph(s, prompt, contents));
+  const auto head = must(load_flow_head(folder, decoded->model()));
+  EXPECT_EQ(head->info().visibility, Visibility::kGraph);
+  const DecoderOptions& o = decoded->model().decoder()->options();
+  FlowShape shape{.layers = {o.layers, 32, o.heads, o.kv_heads, o.head_width, 48, 1e-6, o.rope.theta},
+                  .rows = 8,
+                  .action = 3,
+                  .encoder = 16,
+                  .features = 6,
+                  .max_frequency = 100,
+                  .steps = 3};
+  FlowNetwork network(shape, Precision::kF32);
+  load(network, folder);
+  const KvArena& arena = trained->model().decoder()->arena();
+  const auto prefix_of = [&](int32_t rows, int32_t position) {
+    FlowPrefix p{.rows = rows, .position = position};
+    const auto n = static_cast<size_t>(o.kv_heads * o.head_width);
+    std::vector<float> key(n), value(n);
+    for (int32_t l = 0; l < o.layers; ++l)
+      for (int32_t i = 0; i < rows; ++i) {
+        arena.load(l, keys.slots[static_cast<size_t>(i)], key.data(), value.data());
+        p.keys.insert(p.keys.end(), key.begin(), key.end());
+        p.values.insert(p.values.end(), value.begin(), value.end());
+      }
+    return p;
+  };
+  PhiloxStream draw(7, 7);
+  std::vector<float> x, v;
+  for (int i = 0; i < 24; ++i) x.push_back(static_cast<float>(draw.uniform(-2, 2)));
+  DecodeOptions options;
+  options.forced = true;
+  options.visibility = Visibility::kGraph;
+  DecodeContext context;
+  const Form& form = s.graph->form;
+  for (int32_t k = 0; k <= static_cast<int32_t>(form.sections().size()); ++k) context.keys_behind.push_back(k);
+  int32_t told = 0;
+  context.on_keys = [&](const KnownKeys& known) -> Status {
+    const int32_t k = known.sections,
+                  rows = k == 0 ? static_cast<int32_t>(prompt.inputs.size()) : keys.ends[static_cast<size_t>(k) - 1];
+    EXPECT_EQ(k, told++);
+    int32_t lie = 0;
+    for (const SlotSpan& span : known.slots) lie += span.end - span.begin;
+    EXPECT_EQ(lie, rows) << k;
+    SLIP_TRY_(head->read(known.slots, known.position));
+    SLIP_TRY_(head->velocity(x, 0.3, v));
+    expect_near(network.velocity(prefix_of(rows, known.position), std::vector<double>(x.begin(), x.end()), 0.3), v);
+    return {};
+  };
+  for (const char* preset : {"fields", "fields-spec"}) {
+    told = 0;
+    const Decoded answer = must(decode(decoded->lm(), prompt, &form, preset, options, context));
+    EXPECT_EQ(answer.fields, contents);
+    EXPECT_EQ(told, static_cast<int32_t>(form.sections().size()) + 1) << preset;
+  }
+}
+
 // Samples that come again are the same bits as samples that are made again.
 TEST_F(Kinds, KeptScenesAreTheScenes) {
   for (const char* kind : {"dflash", "commit-sampler", "blockpilot"}) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <thread>
 
+#include "models/draft/flow_head_testing.h"
 #include "tests/cli/answer.h"
 
 namespace slip::test {
@@ -49,6 +50,34 @@ TEST_F(Demo, ItsHeadsDraftAndCommit) {
       ask({"--record", record, "--decoder", "section-diffusion", "--verifier", "sampler:" + demo_model() + "/commit_sampler"}));
   expect_driving_answer(v);
   EXPECT_LT(passes(v), passes(plain) / 2);
+}
+
+// Whose plan it is stands beside it, early ones come before, and what cannot be is refused with its own exit code.
+TEST_F(Demo, ATrajectoryHeadPlansInItsPlace) {
+  DecoderOptions shape{};
+  shape.layers = 5, shape.heads = 7, shape.kv_heads = 1, shape.head_width = 32, shape.rope.theta = 1e4;
+  RandomHeadWriter(shape, {.until = "trajectory"}).write(path("cut"));
+  RandomHeadWriter(shape, {.reads = "answer"}).write(path("whole"));
+  const std::string record = simulate(1) + ":0", cot = (fs::path(demo_model()).parent_path() / "demo-cot").string();
+  const json::value own = run_json(ask({"--record", record}));
+  EXPECT_EQ(own.at("plan_source").as_string(), "answer");
+  const json::value v = run_json(ask({"--record", record, "--trajectory-head", path("cut"), "--fast-plan"}));
+  expect_result_keys(v, true);
+  EXPECT_EQ(v.at("tokens"), own.at("tokens"));
+  EXPECT_EQ(v.at("plan_source").as_string(), "head");
+  EXPECT_EQ(v.at("answer_trajectory"), own.at("trajectory"));
+  EXPECT_EQ(v.at("trajectory").at("fit").at("points").as_array().size(), 25u);
+  ASSERT_EQ(v.at("early_plans").as_array().size(), 3u);
+  EXPECT_EQ(v.at("early_plans").at(0).at("after_section").as_string(), "prompt");
+  EXPECT_EQ(v.at("early_plans").at(0).at("forwards").as_int64(), 1);
+  EXPECT_GT(v.at("statistics").at("ms").at("trajectory_head").to_number<double>(), 0);
+  EXPECT_EQ(run_json(ask({"--record", record, "--trajectory-head", path("cut")})).at("trajectory"), v.at("trajectory"));
+  refused(ask({"--record", record, "--fast-plan"}), 2, "--trajectory-head");
+  refused(ask({"--record", record, "--trajectory-head", path("whole"), "--fast-plan"}), 4, "cut");
+  refused(ask({"--record", record, "--trajectory-head", path("nowhere")}), 3, "nowhere");
+  refused(ask({"--record", record, "--trajectory-head", model_}), 3, "flow_head");
+  refused(ask({"--form", "none", "--prompt", "where to?", "--trajectory-head", path("cut")}), 2, "form");
+  refused({"run", "--model", cot, "--record", record, "--trajectory-head", path("cut")}, 4, "graph visibility");
 }
 
 TEST_F(Demo, SampledAnswersAgreeAndDependOnTheSeedAlone) {

@@ -107,9 +107,16 @@ void run_event(Bytes bytes) {
   told.kind = slipstream::Event::Kind::kField;
   told.field = &value;
   const slipstream::Trajectory plan{.waypoints = {{1.5, -0.25}}};
+  slipstream::Event planned;
+  planned.kind = slipstream::Event::Kind::kPlan;
+  planned.plan = &plan;
+  planned.plan_source = "head";
+  planned.after_section = text;
+  server::PlanSoFar so_far;
+  so_far.take(planned);
   for (const std::string& sent : {server::event(server::chunk(head, {server::text_choice(head, 0, text, true)})),
-                                  server::event(server::event_chunk(head, told)),
-                                  server::event(server::partial_part({{"a", text}}, server::plan_json(plan), {}))}) {
+                                  server::event(server::event_chunk(head, told)), server::event(server::event_chunk(head, planned)),
+                                  server::event(server::partial_part({{"a", text}}, so_far, {}))}) {
     require(sent.starts_with("data: ") && sent.ends_with("\n\n"), "an event is a line of data and a blank one");
     const std::string_view line = std::string_view(sent).substr(6, sent.size() - 8);
     require(line.find_first_of("\r\n") == std::string_view::npos, "no line breaks within");

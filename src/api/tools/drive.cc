@@ -80,7 +80,7 @@ class Planners {
     constexpr int kAnswer = 1024;  // an answer's rows with drafts, of the driving forms
     int slots = how.slots;
     for (const auto& c : choices) slots = std::max(slots, slots_for(c, folder) + (how.slots > 0 ? 0 : (o.rollouts - 1) * kAnswer));
-    drive::DrawnPlans drawn{.rollouts = o.rollouts, .section_temperatures = {}};
+    drive::DrawnPlans drawn{.rollouts = o.rollouts, .section_temperatures = {}, .trajectory_head = o.trajectory_head};
     for (const auto& [section, temperature] : o.section_temperatures)
       drawn.section_temperatures.emplace_back(section, static_cast<float>(temperature));
     const EngineOptions options{
@@ -121,6 +121,7 @@ class Planners {
     std::string out = method.preset;
     for (const std::string* part : {&c.schedule, &c.drafter, &c.verifier, &c.width})
       if (!part->empty()) out += " " + (part == &c.drafter ? without_folders(*part) : *part);
+    out += head_words(o.trajectory_head);
     if (o.rollouts > 1) out += fmt::format(" rollouts:{}", o.rollouts);
     for (const auto& [section, temperature] : o.section_temperatures) out += fmt::format(" {}={}", section, temperature);
     return out;
@@ -232,7 +233,7 @@ Status measure_latency(const slipstream::DriveOptions& o, const std::string& fol
       const Statistics& n = a.decoded.statistics;
       const bool drafter = n.drafter_forwards > 0;  // else drafts are passes of the model itself
       answers.push_back({planner->counts(), a.stages.encode_ms, n.ms.prefill, n.ms.verify + (drafter ? 0 : n.ms.draft),
-                         a.stages.form_ms + a.stages.plan_ms, drafter ? n.ms.draft : 0});
+                         a.stages.form_ms + a.stages.plan_ms, (drafter ? n.ms.draft : 0) + a.stages.head_ms});
       if (progress) progress("measuring", ++done, total);
     }
     file.decoders.emplace_back(name, drive::fitted_costs(answers));

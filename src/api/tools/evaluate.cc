@@ -301,13 +301,14 @@ Status conclude(Evaluating& work, const std::optional<DraftLengthCollector>& col
 EvalSettings settings_of(const Evaluating& work, const Method& method) {
   const slipstream::EvaluateOptions& o = work.options;
   EvalSettings out{.method = method,
-                   .label = method.preset,
+                   .label = method.preset + head_words(o.trajectory_head),
                    .rollouts = o.rollouts,
                    .temperature = static_cast<float>(o.temperature),
                    .seed = o.seed,
                    .context = {.cancel = work.cancel},
                    .blank_images = o.blank_images,
-                   .reuse_prompt = o.reuse_prompt};
+                   .reuse_prompt = o.reuse_prompt,
+                   .trajectory_head = o.trajectory_head};
   for (const auto& [section, temperature] : o.section_temperatures)
     out.section_temperatures.emplace_back(section, static_cast<float>(temperature));
   return out;

@@ -10,7 +10,6 @@
 #include "api/choice.h"
 #include "api/requests.h"
 #include "base/interrupt.h"
-#include "base/philox.h"
 #include "base/progress.h"
 #include "cli/bench/commands.h"
 #include "cli/bench/measure.h"
@@ -69,17 +68,6 @@ std::vector<Point> points_of(const Trajectory& plan) {
   const auto every = static_cast<size_t>(std::max(1.0, plan.rate_hz / kPerS));
   for (size_t i = every - 1; i < plan.points.size(); i += every)
     out.push_back({plan.time_s(i), plan.points[i].x, plan.points[i].y});
-  return out;
-}
-
-std::vector<float> noise_of(uint64_t scene, const FlowHeadInfo& info) {
-  PhiloxStream draw(scene, 0);
-  std::vector<float> out(static_cast<size_t>(info.rows * info.action));
-  for (size_t i = 0; i < out.size(); i += 2) {
-    const double r = std::sqrt(-2 * std::log(1 - draw.uniform())), angle = 2 * M_PI * draw.uniform();
-    out[i] = static_cast<float>(r * std::cos(angle));
-    if (i + 1 < out.size()) out[i + 1] = static_cast<float>(r * std::sin(angle));
-  }
   return out;
 }
 
@@ -163,7 +151,7 @@ class Asking {
     }
     PassOutput out;
     SLIP_TRY_(engine_.model().lm().forward({.rows = pass, .spans = spans, .features_ND = prompt.features_ND}, out));
-    const std::vector<float> noise = noise_of(truth.seed, head_.info());
+    const std::vector<float> noise = head_.noise_of(truth.seed);
     std::vector<float> action;
     for (size_t k = 0; k < ends_.size(); ++k) {
       SLIP_TRY_(check_interrupt());

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "decode/schedule/known_keys.h"
 #include "decode/schedule/schedule.h"
 
 namespace slip {
@@ -20,7 +21,7 @@ namespace {
 class ChainRun {
  public:
   ChainRun(ScheduleContext& context, bool pass_per_token)
-      : t_(context), p_(context.scratch.passes), request_(p_.request()), pass_per_token_(pass_per_token) {}
+      : t_(context), p_(context.scratch.passes), request_(p_.request()), keys_(p_), pass_per_token_(pass_per_token) {}
 
   Status run() {
     const auto n = static_cast<int32_t>(t_.answers.size());
@@ -29,10 +30,12 @@ class ChainRun {
     t_.scratch.make_strands(static_cast<size_t>(n), t_.answers[0]);
     begin(n);
     p_.prefill().defer(!t_.form);
+    SLIP_TRY_(keys_.prompt(&t_.drafter));
     if (t_.form && (pass_per_token_ || t_.drafter.drafts_in_passes())) SLIP_TRY_(p_.run_prefill());
     for (;;) {
       SLIP_TRY_(take_fixed());
       tell_fields();
+      SLIP_TRY_(tell_keys());
       std::erase_if(groups_, [&](const Group& g) { return t_.form && g.lead->done() && finish(g); });
       if (groups_.empty()) return {};
       SLIP_TRY_(round());
@@ -95,12 +98,23 @@ class ChainRun {
     return {};
   }
 
+  /// The strand that answer 0 grows in; null when that is finished.
+  Strand* first_strand() {
+    const auto first = std::find_if(groups_.begin(), groups_.end(), [](const Group& g) { return g.members.front() == 0; });
+    return first == groups_.end() ? nullptr : first->lead;
+  }
+
+  Status tell_keys() {
+    Strand* s = keys_.next() ? first_strand() : nullptr;
+    return s ? keys_.chain(*s, t_.answers[0].fields) : Status{};
+  }
+
   /// Fields of answer 0 that its cursor has left.
   void tell_fields() {
     if (!t_.form || !request_.context.on_field) return;
-    const auto first = std::find_if(groups_.begin(), groups_.end(), [](const Group& g) { return g.members.front() == 0; });
-    if (first == groups_.end()) return;
-    const Cursor& at = first->lead->cursor;
+    const Strand* first = first_strand();
+    if (!first) return;
+    const Cursor& at = first->cursor;
     const auto fields = t_.form->fields();
     for (; told_ < fields.size(); ++told_) {
       if (!at.done() && at.position() < fields[told_].start + fields[told_].budget) return;
@@ -276,6 +290,7 @@ class ChainRun {
   ScheduleContext& t_;
   Passes& p_;
   const DecodeRequest& request_;
+  KeysTeller keys_;
   bool pass_per_token_;
   int32_t room_ = 0, strands_ = 0;
   size_t told_ = 0;  // fields of answer 0 that were told to be final

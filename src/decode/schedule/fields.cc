@@ -17,6 +17,8 @@
 #include <optional>
 
 #include "base/check.h"
+#include "decode/schedule/graph_scaffold.h"
+#include "decode/schedule/known_keys.h"
 #include "decode/schedule/schedule.h"
 #include "decode/schedule/wanted.h"
 #include "decode/sequence/known_visibility.h"
@@ -33,7 +35,8 @@ class FieldRun {
         form_(*context.form),
         shared_visibility_(known_visibility(form_)),
         visibility_(*shared_visibility_),
-        one_by_one_(one_by_one) {}
+        one_by_one_(one_by_one),
+        keys_(p_) {}
 
   Status run() {
     SLIP_TRY_(lay_out());
@@ -43,9 +46,10 @@ class FieldRun {
       SLIP_CHECK(!ready_.empty(), "an acyclic graph always has a field whose parents are closed");
       SLIP_TRY_(round());
       request_.progress(t_.answers[0].fields);
+      SLIP_TRY_(tell_keys());
     }
     finish();
-    return {};
+    return tell_keys();
   }
 
  private:
@@ -77,28 +81,6 @@ class FieldRun {
   }
   Strand& region(int32_t f, size_t r) { return *region_[at(f, shared_[static_cast<size_t>(f)] ? 0 : r)]; }
 
-  void lay_scaffold() {
-    for (int32_t u = 0; u < form_.length(); ++u) {  // what stands behind the last field is seen by nobody
-      if (!form_.fixed_at(u) || (fields() > 0 && u >= form_.fields().back().start)) continue;
-      scaffold_.push_back(*form_.fixed_at(u));
-      scaffold_at_.push_back(u);
-    }
-    ordinal_.assign(static_cast<size_t>(form_.length()) + 1, 0);
-    for (const int32_t u : scaffold_at_) ordinal_[static_cast<size_t>(u) + 1] = 1;
-    for (size_t u = 1; u < ordinal_.size(); ++u) ordinal_[u] += ordinal_[u - 1];
-  }
-
-  /// Rows of scaffold that every way to a scaffold row passes, itself left out.
-  void lay_scaffold_sees() {
-    scaffold_sees_.resize(scaffold_at_.size());
-    for (size_t k = 0; k < scaffold_at_.size(); ++k)
-      for (const GraphVisibility::Segment& g : visibility_.scaffold_before(scaffold_at_[k])) {
-        const SlotSpan rows{ordinal_[static_cast<size_t>(g.begin)],
-                            std::min(ordinal_[static_cast<size_t>(g.end)], static_cast<int32_t>(k))};
-        if (rows.begin < rows.end) scaffold_sees_[k].push_back(rows);
-      }
-  }
-
   /// The piece that a field's END leads to, as it closed or as it is drafted; none where that is not known or the field is skipped.
   std::optional<int32_t> exit_taken(int32_t f, size_t r) {
     const Strand* s = strand(f, r);
@@ -122,10 +104,10 @@ class FieldRun {
   }
 
   Status lay_out() {
-    lay_scaffold();
+    scaffold_.lay(form_);
     find_shared();
     wanted_.find(visibility_, fields(), request_.options.wanted_first);
-    int32_t rows = static_cast<int32_t>(scaffold_.size());
+    int32_t rows = scaffold_.rows();
     int32_t strands = 0;
     for (size_t r = 0; r < rollouts(); ++r)
       for (const int32_t f : visibility_.order())
@@ -138,7 +120,7 @@ class FieldRun {
     nodes_.assign(static_cast<size_t>(strands), {});
     region_.assign(rollouts() * fields(), nullptr);
     strand_ = region_;
-    int32_t slot = request_.prompt_rows() + static_cast<int32_t>(scaffold_.size());
+    int32_t slot = request_.prompt_rows() + scaffold_.rows();
     int32_t scratch = request_.prompt_rows() + rows;
     size_t next = 0;
     for (size_t r = 0; r < rollouts(); ++r)
@@ -160,9 +142,9 @@ class FieldRun {
     std::vector<int32_t> budgets;
     for (const Field& f : form_.fields()) budgets.push_back(f.budget);
     remaining_ = visibility_.remaining_path(budgets);
-    if (form_.branches()) lay_scaffold_sees();
-    p_.prefill().defer(false, scaffold_, scaffold_at_, scaffold_sees_);
-    return {};
+    if (form_.branches()) scaffold_.lay_sees(visibility_);
+    p_.prefill().defer(false, scaffold_.ids, scaffold_.positions, scaffold_.sees);
+    return keys_.prompt(&t_.drafter);
   }
 
   /// Spans before the strand's own rows. Ancestors' rows: what they hold, or, on a child started early, what their drafts hold.
@@ -179,8 +161,7 @@ class FieldRun {
     for (const GraphVisibility::Segment& g : visibility_.context(*s.field)) {
       if (!g.field) {
         if (g.piece && !is_passed(visibility_.openings(*g.piece), first_of(s))) continue;
-        append(request_.prompt_rows() + ordinal_[static_cast<size_t>(g.begin)],
-               request_.prompt_rows() + ordinal_[static_cast<size_t>(g.end)]);
+        append(request_.prompt_rows() + scaffold_.rows_before(g.begin), request_.prompt_rows() + scaffold_.rows_before(g.end));
         continue;
       }
       const Strand& a = *strand(*g.field, first_of(s));
@@ -242,6 +223,20 @@ class FieldRun {
   bool parents_closed(int32_t f, size_t r) {
     const auto& parents = request_.field(f).parents;
     return std::all_of(parents.begin(), parents.end(), [&](int32_t q) { return closed(q, r); });
+  }
+
+  /// Keys of sections that somebody asks for, as soon as all their fields have closed.
+  Status tell_keys() {
+    while (const auto sections = keys_.next()) {
+      std::vector<ClosedField> read;
+      for (size_t f = 0; f < fields() && form_.fields()[f].section < *sections; ++f) {
+        if (!closed(static_cast<int32_t>(f), 0)) return {};
+        Strand& s = *strand(static_cast<int32_t>(f), 0);
+        read.push_back({&s, node_of(s).spans_before});
+      }
+      SLIP_TRY_(keys_.graph(read, scaffold_));
+    }
+    return {};
   }
 
   /// All who share it have its content.
@@ -478,11 +473,11 @@ class FieldRun {
   std::shared_ptr<const GraphVisibility> shared_visibility_;
   const GraphVisibility& visibility_;
   bool one_by_one_;
-  std::vector<TokenId> scaffold_, content_;
-  std::vector<int32_t> scaffold_at_, ordinal_;
-  std::vector<std::vector<SlotSpan>> scaffold_sees_;  // of a form whose shape depends on values
-  std::vector<uint8_t> shared_;                       // by field
-  std::vector<Node> nodes_;                           // by strand
+  KeysTeller keys_;
+  GraphScaffold scaffold_;
+  std::vector<TokenId> content_;
+  std::vector<uint8_t> shared_;           // by field
+  std::vector<Node> nodes_;               // by strand
   std::vector<Strand*> region_, strand_;  // by rollout and field: the strand that lies in its slots, the one that it has
   std::vector<Strand*> ready_;
   std::vector<int64_t> remaining_;

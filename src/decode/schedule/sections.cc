@@ -15,6 +15,7 @@
 
 #include "decode/pass/field_mask.h"
 #include "decode/schedule/commit_places.h"
+#include "decode/schedule/known_keys.h"
 #include "decode/schedule/schedule.h"
 #include "lm/commit_sampler.h"
 
@@ -35,6 +36,8 @@ class Sections : BlockDiffusion {
     field_mask_.reserve(form_);
     p_.prefill().defer(false);
     SLIP_TRY_(p_.run_prefill());
+    KeysTeller keys(p_);
+    SLIP_TRY_(keys.prompt(nullptr));
     for (const Block& b : form_.blocks()) {
       if (request_.options.trace) answer_.rounds.push_back({.block = b});
       if (request_.context.on_block && masks_in(b) > 0) SLIP_TRY_(look_into(b));
@@ -54,7 +57,7 @@ class Sections : BlockDiffusion {
       for (int32_t i = 0; i < form_.fields()[f].budget; ++i)
         answer_.fields[f].push_back(*x_[static_cast<size_t>(form_.fields()[f].start + i)]);
     answer_.statistics.forced_tokens = form_.fixed_tokens();
-    return {};
+    return keys.whole(answer_.tokens, answer_.fields, request_.prompt_rows());
   }
 
  private:

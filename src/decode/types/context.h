@@ -43,6 +43,14 @@ struct DraftModel {
   PrefixCache* prefix_cache = nullptr;
 };
 
+/// Keys and values that a network beside the model may read: the prompt's and those of the answer's first sections.
+struct KnownKeys {
+  int32_t sections = 0;             // of the form, from its beginning; 0: the prompt alone
+  std::span<const SlotSpan> slots;  // of the Lm, in the order of positions
+  int32_t position = 0;             // behind them
+  int64_t forwards = 0;             // so far
+};
+
 /// Everything that is pointed to outlives the answer. A part that the method does not use may be there all the same.
 struct DecodeContext {
   const PreviousAnswer* previous = nullptr;
@@ -68,6 +76,13 @@ struct DecodeContext {
   /// content is a view that holds during the call. Free text is read against a form when it is complete: its fields come together then,
   /// if it is one of the form's.
   std::function<void(int32_t field, std::span<const TokenId> content)> on_field = {};
+  /// Called when the keys of the prompt and of so many sections of the form (`keys_behind`, ascending; 0: the prompt's alone) are final in the
+  /// arena; of rollouts: answer 0's. What is read changes no token: rows of a section travel with the round behind it, and only the
+  /// answer's last rows take a pass of their own, as does a prompt that would have travelled with the first round. Along a graph the keys
+  /// are those that a further field would see whose ancestors are all fields of these sections. Schedule sections, whose rows are not
+  /// causal, runs the answer's rows once more at the end and tells of the prompt and of the last number alone.
+  std::vector<int32_t> keys_behind = {};
+  std::function<Status(const KnownKeys&)> on_keys = {};
   /// How many requests like this one share its passes, as draft lengths `measured` price them: rows cost what they cost where all do the
   /// same. Read before every round; null: this one is alone. It changes no exact answer, only its time.
   const double* company = nullptr;

@@ -311,6 +311,23 @@ std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<Toke
   return ids;
 }
 
+int32_t tokens_before(const Form& form, std::span<const std::vector<TokenId>> contents, int32_t position) {
+  int32_t n = 0;
+  for (int32_t p = 0; static_cast<size_t>(p) < form.pieces().size() && form.begin_of(p) < position;) {
+    const Piece& piece = form.pieces()[static_cast<size_t>(p)];
+    if (const auto* run = std::get_if<FixedRun>(&piece)) {
+      n += static_cast<int32_t>(run->ids.size());
+      p = form.next_piece(p);
+      continue;
+    }
+    const auto f = static_cast<size_t>(std::get<FieldRef>(piece).field);
+    const int32_t exit = exit_piece(form.fields()[f], contents[f]);
+    n += static_cast<int32_t>(contents[f].size()) - (exit >= 0 ? 1 : 0);
+    p = exit >= 0 ? exit : form.next_piece(p);
+  }
+  return n;
+}
+
 Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::span<const TokenId> answer) {
   std::vector<std::vector<TokenId>> contents(form.fields().size());
   size_t at = 0;

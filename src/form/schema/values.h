@@ -32,6 +32,8 @@ Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span
 std::vector<uint8_t> fields_present(const Form& form, std::span<const std::vector<TokenId>> contents);
 /// The answer: fixed tokens and the fields' contents in order.
 std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<TokenId>> contents);
+/// Tokens of an answer before a form position at which a section begins or ends; contents behind it need not be there.
+int32_t tokens_before(const Form& form, std::span<const std::vector<TokenId>> contents, int32_t position);
 /// kBadInput: an instance that its enumeration does not name says something else than its placeholder.
 Status check_instances(const Form& form, std::span<const std::vector<TokenId>> contents);
 /// The contents of an answer's fields. kBadInput where a fixed token is missing, a rule is broken, an unused instance is filled, or

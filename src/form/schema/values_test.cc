@@ -50,6 +50,15 @@ std::vector<FieldValue> random_values(const CompiledForm& form, PhiloxStream& ra
   return values;
 }
 
+/// Every section begins with a fixed token, which stands where the tokens before it end.
+void expect_sections_begin_where_counted(const CompiledForm& form, std::span<const TokenId> answer) {
+  const auto contents = split_answer(form.form, answer);
+  ASSERT_TRUE(contents);
+  for (const Section& s : form.form.sections())
+    ASSERT_EQ(answer[static_cast<size_t>(tokens_before(form.form, *contents, s.begin))], form.form.fixed_at(s.begin)) << s.name;
+  ASSERT_EQ(tokens_before(form.form, *contents, form.form.length()), static_cast<int32_t>(answer.size()));
+}
+
 void expect_round_trips(const CompiledForm& form, const Tokenizer& t, int trials) {
   PhiloxStream random(3, 1);
   for (int i = 0; i < trials; ++i) {
@@ -67,6 +76,7 @@ void expect_round_trips(const CompiledForm& form, const Tokenizer& t, int trials
     ASSERT_TRUE(again);
     ASSERT_EQ(*again, *answer);
     expect_split_again(form, *answer, t);
+    expect_sections_begin_where_counted(form, *answer);
     const auto named = values_from_json(form.form, values_to_json(form.form, values));
     ASSERT_TRUE(named);
     ASSERT_EQ(*named, values);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/philox.h"
 #include "models/config/config_reader.h"
 
 namespace slip {
@@ -57,6 +58,10 @@ Result<Sizes> read_sizes(const Keys& keys, Model& target, FlowHeadInfo& info) {
   info.reads_answer = reads != "prompt";
   info.any_section = reads == "sections";
   SLIP_TRY(info.until, keys.text("until", ""));
+  SLIP_TRY(const std::string visibility, keys.text("visibility", "chain"));
+  if (visibility != "chain" && visibility != "graph")
+    return bad_input("{}: visibility: expected chain or graph, got \"{}\"", keys.where, visibility);
+  info.visibility = visibility == "graph" ? Visibility::kGraph : Visibility::kChain;
   o.vocab = info.action;
   SLIP_TRY(s.encoder, keys.integer("encoder_width", 128, 1, 1 << 14));
   SLIP_TRY(s.features, keys.integer("fourier_features", 20, 2, 1024));
@@ -141,7 +146,11 @@ Result<std::unique_ptr<FlowHead>> load_flow_head(const fs::path& folder, Model& 
   const auto read_all = [&] {
     const std::string trunk = "action_in_proj.encoder.trunk.";
     const auto linear = [&](const std::string& name, int32_t out, int32_t in) {
-      return FlowHead::Linear{reader.vector({{name + ".weight", {out, in}}}), reader.vector({{name + ".bias", {out}}}), out, in};
+      const std::vector<float> rows = reader.vector({{name + ".weight", {out, in}}});
+      FlowHead::Linear l{std::vector<float>(rows.size()), reader.vector({{name + ".bias", {out}}})};
+      for (size_t i = 0; i < rows.size(); ++i)
+        l.columns[i % static_cast<size_t>(in) * static_cast<size_t>(out) + i / static_cast<size_t>(in)] = rows[i];
+      return l;
     };
     head->trunk0_ = linear(trunk + "0", s.encoder, (head->info_.action + 1) * s.features);
     head->norm2_ = reader.vector({{trunk + "2.weight", {s.encoder}}});
@@ -166,28 +175,28 @@ Result<std::unique_ptr<FlowHead>> load_flow_head(const fs::path& folder, Model& 
   return head;
 }
 
-Status FlowHead::read(int32_t rows, int32_t position) {
+Status FlowHead::read(std::span<const SlotSpan> slots, int32_t position) {
   const DecoderOptions& o = lm_->options();
   const KvArena& from = target_->decoder()->arena();
-  if (rows < 0 || rows > from.slots())
+  int32_t rows = 0;
+  for (const SlotSpan& s : slots) {
+    if (s.begin < 0 || s.end < s.begin || s.end > from.slots())
+      return resource_error("{}: expected slots of the target's cache below {}, got {} to {}", info_.name, from.slots(), s.begin,
+                            s.end);
+    rows += s.end - s.begin;
+  }
+  if (rows > from.slots())
     return resource_error("{}: expected at most {} rows of the target's cache, got {}", info_.name, from.slots(), rows);
-  if (from.type() == KvType::kI8) return unsupported("{}: expected a target whose keys are f32 or bf16, got int8", info_.name);
-  const auto K = static_cast<size_t>(o.head_width), n = static_cast<size_t>(o.kv_heads) * K;
+  const auto n = static_cast<size_t>(o.kv_heads) * static_cast<size_t>(o.head_width);
   std::vector<float> keys(n), values(n);
-  const auto get = [&](const void* base, int64_t at) {
-    if (from.type() == KvType::kF32) return static_cast<const float*>(base)[at];
-    return to_float(BF16{static_cast<const uint16_t*>(base)[at]});
-  };
-  for (int32_t layer = 0; layer < o.layers; ++layer)
-    for (int32_t slot = 0; slot < rows; ++slot) {
-      for (size_t i = 0; i < n; ++i) {
-        const int64_t at =
-            slot * from.slot_stride() + static_cast<int64_t>(i / K) * from.head_stride() + static_cast<int64_t>(i % K);
-        keys[i] = get(from.keys(layer), at);
-        values[i] = get(from.values(layer), at);
+  for (int32_t layer = 0; layer < o.layers; ++layer) {
+    int32_t row = 0;
+    for (const SlotSpan& s : slots)
+      for (int32_t slot = s.begin; slot < s.end; ++slot, ++row) {
+        from.load(layer, slot, keys.data(), values.data());
+        lm_->arena().store(layer, row, keys.data(), values.data());
       }
-      lm_->arena().store(layer, slot, keys.data(), values.data());
-    }
+  }
   prefix_ = rows;
   position_ = position;
   return {};
@@ -196,11 +205,13 @@ Status FlowHead::read(int32_t rows, int32_t position) {
 std::vector<float> FlowHead::encoded(std::span<const float> x, double t) const {
   const auto apply = [](const Linear& l, const std::vector<float>& in) {
     std::vector<float> y(l.bias);
-    for (size_t i = 0; i < y.size(); ++i) {
-      double sum = 0;
-      for (size_t k = 0; k < in.size(); ++k) sum += static_cast<double>(l.weight[i * in.size() + k]) * static_cast<double>(in[k]);
-      y[i] += static_cast<float>(sum);
+    // Each sum adds in the order of its inputs; side by side, they fill a register.
+    std::vector<double> sum(y.size(), 0);
+    for (size_t k = 0; k < in.size(); ++k) {
+      const float* column = l.columns.data() + k * y.size();
+      for (size_t i = 0; i < y.size(); ++i) sum[i] += static_cast<double>(column[i]) * static_cast<double>(in[k]);
     }
+    for (size_t i = 0; i < y.size(); ++i) y[i] += static_cast<float>(sum[i]);
     return y;
   };
   std::vector<float> out;
@@ -246,9 +257,21 @@ Status FlowHead::velocity(std::span<const float> x, double t, std::vector<float>
   return {};
 }
 
-Status FlowHead::sample(std::span<const float> noise, std::vector<float>& action) {
+std::vector<float> FlowHead::noise_of(uint64_t seed) const {
+  PhiloxStream draw(seed, 0);
+  std::vector<float> out(static_cast<size_t>(info_.rows * info_.action));
+  for (size_t i = 0; i < out.size(); i += 2) {
+    const double r = std::sqrt(-2 * std::log(1 - draw.uniform())), angle = 2 * std::numbers::pi * draw.uniform();
+    out[i] = static_cast<float>(r * std::cos(angle));
+    if (i + 1 < out.size()) out[i + 1] = static_cast<float>(r * std::sin(angle));
+  }
+  return out;
+}
+
+Status FlowHead::sample(std::span<const float> noise, std::vector<float>& action, const CancelToken& cancel) {
   std::vector<float> x(noise.begin(), noise.end()), v;
   for (int32_t k = 0; k < info_.steps; ++k) {
+    SLIP_TRY_(cancel.check("trajectory head", k, "steps"));
     SLIP_TRY_(velocity(x, static_cast<double>(k) / info_.steps, v));
     for (size_t i = 0; i < x.size(); ++i) x[i] += v[i] / static_cast<float>(info_.steps);
   }

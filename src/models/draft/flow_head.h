@@ -14,6 +14,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/cancel.h"
+#include "lm/visibility.h"
 #include "models/model.h"
 
 namespace slip {
@@ -25,24 +27,33 @@ struct FlowHeadInfo {
   bool reads_answer = true;  // false: trained on the prompt's keys alone
   bool any_section = false;  // trained to read the answer up to any section's end
   std::string until;         // the section at which it stops to read; empty: none
+  /// Whose keys it was trained on: a chain's, or those that a further field of a graph would see (lm/graph_visibility.h).
+  Visibility visibility = Visibility::kChain;
 };
 
 class FlowHead {
  public:
   const FlowHeadInfo& info() const { return info_; }
-  /// Copies what the target's cache holds in slots 0 .. rows - 1; the head's rows will stand at positions `position`, `position` + 1, ...
-  /// kResource where they exceed the slots that the head was loaded with, kUnsupported for a cache of int8.
-  Status read(int32_t rows, int32_t position);
+  /// Copies what the target's cache holds in these slots, in this order; the head's rows will stand at positions `position`, `position` + 1, ...
+  /// A cache of int8 is read as the numbers that its bytes stand for. kResource for slots that the target has not, or more than it has.
+  Status read(std::span<const SlotSpan> slots, int32_t position);
+  Status read(int32_t rows, int32_t position) {
+    const SlotSpan all{0, rows};
+    return read(std::span(&all, 1), position);
+  }
   /// v(x, t) of normalised actions, rows x action.
   Status velocity(std::span<const float> x, double t, std::vector<float>& v);
-  /// From noise (rows x action, standard normal) to actions in metres and radians.
-  Status sample(std::span<const float> noise, std::vector<float>& action);
+  /// From noise (rows x action, standard normal) to actions in metres and radians. kCancelled between steps as the token says.
+  Status sample(std::span<const float> noise, std::vector<float>& action, const CancelToken& cancel = {});
+  /// The noise of a seed: Box and Muller over the stream (seed, 0), whatever the temperature.
+  std::vector<float> noise_of(uint64_t seed) const;
+  /// The passes of its own that a trajectory takes.
+  int64_t passes() const { return info_.steps; }
 
  private:
   friend Result<std::unique_ptr<FlowHead>> load_flow_head(const std::filesystem::path&, Model&);
   struct Linear {
-    std::vector<float> weight, bias;
-    int32_t out = 0, in = 0;
+    std::vector<float> columns, bias;  // columns: in x out
   };
   FlowHead() = default;
   std::vector<float> encoded(std::span<const float> x, double t) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "train/objective/graph_objective.h"
 
 namespace slip {
 namespace {
@@ -27,12 +28,16 @@ Result<Prompt> Target::prompt(const Sample& s) {
   if (s.graph)
     return unsupported("{}: expected a target of chain visibility to train a head for, got one of graph visibility",
                        model_->folder().string());
+  const size_t n = prompt_length(s);
+  SLIP_CHECK(n > 0 && n < s.tokens.size(), "check_sample");
+  return rows_before(s, n, s.positions[n].t);
+}
+
+Result<Prompt> Target::rows_before(const Sample& s, size_t n, int32_t next_position) {
   if (!s.history.empty() || s.cell != 2)
     return unsupported("{}: expected a target with Qwen2.5-VL's tower or without cameras to train a head for, got dino_qwen",
                        model_->folder().string());
   Prompt p;
-  const size_t n = prompt_length(s);
-  SLIP_CHECK(n > 0 && n < s.tokens.size(), "check_sample");
   int32_t feature = 0;
   for (size_t i = 0; i < n; ++i) {
     if (!s.grids.empty() && s.tokens[i] == s.image_token)
@@ -41,7 +46,7 @@ Result<Prompt> Target::prompt(const Sample& s) {
       p.inputs.emplace_back(s.tokens[i]);
   }
   p.positions.assign(s.positions.begin(), s.positions.begin() + static_cast<ptrdiff_t>(n));
-  p.next_position = s.positions[n].t;
+  p.next_position = next_position;
   std::vector<PatchGrid> grids;
   size_t at = 0, patches = 0;
   for (const auto& g : s.grids) patches += static_cast<size_t>(g[0]) * static_cast<size_t>(g[1]) * static_cast<size_t>(g[2]);
@@ -75,6 +80,73 @@ Result<std::vector<TokenId>> Target::answer(const Sample& s, const Prompt& promp
   SLIP_TRY(Method method, method_of(s.form ? (drafts ? "scaffold-spec" : "scaffold-ar") : (drafts ? "self-spec" : "ar")));
   SLIP_TRY(Decoded decoded, decode(s, prompt, std::move(method)));
   return std::move(decoded.tokens);
+}
+
+Result<Prompt> Target::graph_prompt(const Sample& s) { return rows_before(s, s.tokens.size(), s.next_position); }
+
+Result<std::vector<std::vector<TokenId>>> Target::graph_contents(const Sample& s, const Prompt& prompt) {
+  SLIP_TRY(Method method, method_of(lm().info().rule.has_mask ? "fields-spec" : "fields"));
+  DecodeOptions options;
+  options.forced = true;
+  options.visibility = Visibility::kGraph;
+  DecodeContext context;
+  context.cancel = CancelToken::of_process();
+  SLIP_TRY(Decoded decoded, Decoder(lm(), std::move(method)).decode(prompt, &s.graph->form, options, context));
+  return std::move(decoded.fields);
+}
+
+namespace {
+
+/// The order of KeysTeller::graph (decode/schedule/known_keys.cc) in rows of the trainer.
+GraphKeys keys_of(const GraphRows& g, const Form& form, const std::vector<std::vector<TokenId>>& contents) {
+  GraphKeys out;
+  for (int32_t i = 0; i < g.prompt; ++i) out.slots.push_back(i);
+  int32_t u = 0;
+  const auto scaffold_to = [&](int32_t end) {
+    for (; u < std::min(end, form.fields().back().start); ++u)
+      if (g.scaffold[static_cast<size_t>(u)] >= 0) out.slots.push_back(g.scaffold[static_cast<size_t>(u)]);
+  };
+  for (size_t k = 0; k < form.sections().size(); ++k) {
+    for (size_t f = 0; f < form.fields().size(); ++f) {
+      const Field& field = form.fields()[f];
+      if (field.section != static_cast<int32_t>(k)) continue;
+      scaffold_to(field.start - 1);  // a field's first row stands for the fixed token before it
+      for (int32_t i = 0; i <= static_cast<int32_t>(contents[f].size()); ++i) out.slots.push_back(g.field_row[f] + i);
+      u = field.start + field.budget;
+    }
+    scaffold_to(form.sections()[k].end);
+    out.ends.push_back(static_cast<int32_t>(out.slots.size()));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<GraphKeys> Target::run_graph(const Sample& sample, const Prompt& prompt, const std::vector<std::vector<TokenId>>& contents) {
+  const Form& form = sample.graph->form;
+  if (form.branches())
+    return unsupported("form {}: expected one shape along a graph, got a form whose shape depends on values", form.name());
+  for (const Section& s : form.sections())
+    if (!form.fixed_at(s.begin))
+      return unsupported("form {}: section {}: expected a fixed token at its beginning, got a field", form.name(), s.name);
+  Sample said = sample;
+  said.contents = contents;
+  const GraphRows g = graph_rows(said, std::vector<DraftBlock>(form.fields().size()), {});
+  std::vector<Row> rows;
+  std::vector<SlotSpan> spans;
+  for (size_t i = 0; i < g.rows.tokens.size(); ++i) {
+    const IndexRanges& sees = g.rows.sees[i];
+    rows.push_back({.input = i < prompt.inputs.size() ? prompt.inputs[i] : RowInput(TokenId{g.rows.tokens[i]}),
+                    .position = g.rows.positions[i],
+                    .slot = static_cast<int32_t>(i),
+                    .sees_first = static_cast<uint32_t>(spans.size()),
+                    .sees_count = static_cast<uint32_t>(sees.size()),
+                    .want = i + 1 == g.rows.tokens.size() ? Want::kArgmax : Want::kNothing});
+    for (const IndexRange& r : sees) spans.push_back({r.begin, r.end});
+  }
+  SLIP_TRY_(lm().set_taps({}));
+  SLIP_TRY_(lm().forward({.rows = rows, .spans = spans, .features_ND = prompt.features_ND}, out_));
+  return keys_of(g, form, contents);
 }
 
 Status Target::forward(const Prompt& prompt, std::span<const TokenId> answer, bool taps, Want last) {

@@ -11,6 +11,13 @@
 
 namespace slip {
 
+/// What a further field would see whose ancestors are all fields of a form: rows of the arena by position, the prompt's first; and how many of
+/// them belong to the prompt and the sections up to each one's end.
+struct GraphKeys {
+  std::vector<int32_t> slots;
+  std::vector<int32_t> ends;  // by section
+};
+
 class Target {
  public:
   /// `threads` 0: all.
@@ -26,11 +33,17 @@ class Target {
   Result<std::vector<TokenId>> answer(const Sample& sample, const Prompt& prompt);
   /// A causal pass over prompt and answer from slot 0 on, with the taps of `layers`: rows x (layers D). No layers: for its keys alone.
   Result<std::vector<float>> run(const Prompt& prompt, std::span<const TokenId> answer, std::span<const int32_t> layers);
+  /// A sample of a graph: its prompt, and what the quickest exact decoder makes of its fields, greedily.
+  Result<Prompt> graph_prompt(const Sample& sample);
+  Result<std::vector<std::vector<TokenId>>> graph_contents(const Sample& sample, const Prompt& prompt);
+  /// A pass over prompt and fields of these contents, each row seeing what it sees when the graph is decoded; a row's slot is its number.
+  Result<GraphKeys> run_graph(const Sample& sample, const Prompt& prompt, const std::vector<std::vector<TokenId>>& contents);
   /// The logits behind the prompt's last row.
   Result<std::vector<float>> last_logits(const Prompt& prompt);
 
  private:
   explicit Target(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+  Result<Prompt> rows_before(const Sample& sample, size_t rows, int32_t next_position);
   Status forward(const Prompt& prompt, std::span<const TokenId> answer, bool taps, Want last);
   std::unique_ptr<Model> model_;
   PassOutput out_;

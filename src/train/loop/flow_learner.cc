@@ -7,12 +7,15 @@
 // dyaw), divided by their deviation over the first `scale_samples` samples less their mean. Noise and time are keyed by (seed, step, sample).
 // "until": the answer is read up to this section of its form (the plan itself, say); absent: to its end. "cut": each sample is read up to a
 // drawn section's end, the prompt alone among them, so that one head plans from what is decided so far.
+// Under graph visibility the keys are those that a further field would see whose ancestors are all fields of what is read.
 // Validation: minus the mean displacement error at 3 s of trajectories sampled from keyed noise, metres.
 // The checkpoint is a folder for a FlowHead (models/draft/flow_head.h).
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/file.h"
+#include "form/schema/values.h"
 #include "train/heads/flow_network.h"
 #include "train/loop/head_learner.h"
 #include "train/objective/objective.h"
@@ -110,6 +113,7 @@ class FlowLearner final : public HeadLearner {
                                         : cut_             ? "sections"
                                                            : "answer"},
                               {"until", until_},
+                              {"visibility", graph_ ? "graph" : "chain"},
                               {"action_mean", json::value_from(mean_)},
                               {"action_deviation", json::value_from(deviation_)}};
     SLIP_TRY_(write_file(folder / "config.json", pretty(config)));
@@ -120,11 +124,10 @@ class FlowLearner final : public HeadLearner {
   HeadNetwork& network() const override { return *network_; }
 
  private:
-  /// A sample as the head sees it: what it reads, in whole; where the answer's sections end, in its rows; the normalised truth.
+  /// A sample as the head sees it: what it reads, in whole; where the answer's sections end; the normalised truth.
   struct Seen {
     FlowPrefix prefix;
-    int32_t answer_rows = 0;
-    std::vector<int32_t> ends;
+    std::vector<FlowPrefix> ends;  // rows and positions alone; the prompt's first
     std::vector<float> action;
   };
 
@@ -152,6 +155,7 @@ class FlowLearner final : public HeadLearner {
     for (int32_t i = 0; i < samples; ++i) {
       SLIP_TRY(const Sample s, source_.get(c_.first_sample + i));
       SLIP_TRY_(check_future(s));
+      graph_ = s.graph != nullptr;
       for (int32_t r = 0; r < network_->shape().rows; ++r)
         for (size_t k = 0; k < kAction; ++k) {
           const double x = static_cast<double>(s.future[static_cast<size_t>(r) * kAction + k]);
@@ -192,22 +196,27 @@ class FlowLearner final : public HeadLearner {
     return error;
   }
 
-  /// Rows of the answer before the section `until`, and where its sections end there; the prompt alone is the first end.
-  Status cut_answer(const Sample& s, std::vector<TokenId>& answer, std::vector<int32_t>& ends) const {
-    ends.assign(1, 0);
+  /// How many sections of the form are read.
+  Result<size_t> sections_read(const Form& form) const {
+    if (until_.empty()) return form.sections().size();
+    for (size_t k = 0; k < form.sections().size(); ++k)
+      if (form.sections()[k].name == until_) return k;
+    return bad_input("objective: until: expected a section of form {}, got \"{}\"", form.name(), until_);
+  }
+
+  /// A chain's answer up to the section `until`, and where its sections end.
+  Status cut_answer(const Sample& s, const Prompt& prompt, std::vector<TokenId>& answer, std::vector<FlowPrefix>& ends) const {
+    const auto end_at = [&](int32_t tokens) {
+      ends.push_back({.rows = static_cast<int32_t>(prompt.inputs.size()) + tokens, .position = prompt.next_position + tokens});
+    };
+    end_at(0);
     if (until_.empty() && !cut_) return {};
     if (!s.form) return unsupported("objective: until, cut: expected samples with a form, got free text");
-    int32_t end = std::min(static_cast<int32_t>(answer.size()), s.form->length());
-    for (size_t k = 0; k < s.form->sections().size(); ++k) {
-      if (s.form->sections()[k].name != until_) continue;
-      for (end = 0; s.form->section_at(end) != static_cast<int32_t>(k);) ++end;
-    }
-    const bool known = until_.empty() || std::any_of(s.form->sections().begin(), s.form->sections().end(),
-                                                     [&](const Section& section) { return section.name == until_; });
-    if (!known) return bad_input("objective: until: expected a section of form {}, got \"{}\"", s.form->name(), until_);
-    for (int32_t u = 1; u <= end; ++u)
-      if (u == end || s.form->section_at(u) != s.form->section_at(u - 1)) ends.push_back(u);
-    answer.resize(static_cast<size_t>(end));
+    SLIP_TRY(const size_t sections, sections_read(*s.form));
+    SLIP_TRY(const auto contents, split_answer(*s.form, answer));
+    int32_t tokens = 0;
+    for (size_t k = 0; k < sections; ++k) end_at(tokens = tokens_before(*s.form, contents, s.form->sections()[k].end));
+    answer.resize(static_cast<size_t>(tokens));
     return {};
   }
 
@@ -215,35 +224,68 @@ class FlowLearner final : public HeadLearner {
     SLIP_TRY(const Sample s, sample(step, i));
     Seen seen;
     SLIP_TRY(seen.action, normalised(s));
-    SLIP_TRY(const Prompt prompt, target().prompt(s));
-    std::vector<TokenId> answer;
-    if (answers_ == "data") answer.assign(s.tokens.begin() + static_cast<ptrdiff_t>(prompt.inputs.size()), s.tokens.end());
-    if (answers_ == "target") {
-      SLIP_TRY(answer, target().answer(s, prompt));
-    }
-    SLIP_TRY_(cut_answer(s, answer, seen.ends));
-    SLIP_TRY(const std::vector<float> none, target().run(prompt, answer, {}));
-    FlowPrefix& p = seen.prefix;
-    p.rows = static_cast<int32_t>(prompt.inputs.size() + answer.size());
-    p.position = prompt.next_position + static_cast<int32_t>(answer.size());
-    seen.answer_rows = static_cast<int32_t>(answer.size());
-    const KvArena& arena = target().model().decoder()->arena();
-    const Qwen3Shape& l = network_->shape().layers;
-    for (int32_t i = 0; i < l.layers; ++i) {
-      copy(static_cast<const float*>(arena.keys(i)), arena, p.rows, l, p.keys);
-      copy(static_cast<const float*>(arena.values(i)), arena, p.rows, l, p.values);
-    }
+    SLIP_TRY_(s.graph ? see_graph(s, seen) : see_chain(s, seen));
     return seen;
   }
 
-  /// The prefix, or with "cut" the part of it up to a drawn section's end: under chain visibility what a pass over that part leaves.
+  Status see_chain(const Sample& s, Seen& seen) {
+    SLIP_TRY(const Prompt prompt, target().prompt(s));
+    std::vector<TokenId> answer;
+    if (answers_ == "data") {
+      answer.assign(s.tokens.begin() + static_cast<ptrdiff_t>(prompt.inputs.size()), s.tokens.end());
+      // The token that closes the turn is no part of an answer in a form.
+      if (s.form && !s.always_masked.empty() && s.always_masked.back()) answer.pop_back();
+    }
+    if (answers_ == "target") {
+      SLIP_TRY(answer, target().answer(s, prompt));
+    }
+    SLIP_TRY_(cut_answer(s, prompt, answer, seen.ends));
+    SLIP_TRY(const std::vector<float> none, target().run(prompt, answer, {}));
+    std::vector<int32_t> slots(prompt.inputs.size() + answer.size());
+    std::iota(slots.begin(), slots.end(), 0);
+    take_keys(slots, prompt.next_position + static_cast<int32_t>(answer.size()), seen.prefix);
+    return {};
+  }
+
+  Status see_graph(const Sample& s, Seen& seen) {
+    const Form& form = s.graph->form;
+    SLIP_TRY(const Prompt prompt, target().graph_prompt(s));
+    std::vector<std::vector<TokenId>> contents = s.contents;
+    if (answers_ == "target") {
+      SLIP_TRY(contents, target().graph_contents(s, prompt));
+    }
+    SLIP_TRY(GraphKeys keys, target().run_graph(s, prompt, contents));
+    size_t sections = 0;
+    if (answers_ != "none") {
+      SLIP_TRY(sections, sections_read(form));
+    }
+    seen.ends.push_back({.rows = static_cast<int32_t>(prompt.inputs.size()), .position = prompt.next_position});
+    for (size_t k = 0; k < sections; ++k)
+      seen.ends.push_back({.rows = keys.ends[k], .position = prompt.next_position + form.sections()[k].end});
+    keys.slots.resize(static_cast<size_t>(seen.ends.back().rows));
+    take_keys(keys.slots, seen.ends.back().position, seen.prefix);
+    return {};
+  }
+
+  /// What the target's arena holds in these slots.
+  void take_keys(std::span<const int32_t> slots, int32_t position, FlowPrefix& p) {
+    p.rows = static_cast<int32_t>(slots.size());
+    p.position = position;
+    const KvArena& arena = target().model().decoder()->arena();
+    const Qwen3Shape& l = network_->shape().layers;
+    for (int32_t i = 0; i < l.layers; ++i) {
+      copy(static_cast<const float*>(arena.keys(i)), arena, slots, l, p.keys);
+      copy(static_cast<const float*>(arena.values(i)), arena, slots, l, p.values);
+    }
+  }
+
+  /// The prefix, or with "cut" the part of it up to a drawn section's end, the prompt's among them: what a pass over that part leaves.
   FlowPrefix read_part(const Seen& seen, PhiloxStream draw) const {
     if (!cut_) return seen.prefix;
-    const int32_t left = seen.answer_rows - seen.ends[draw.below(static_cast<uint32_t>(seen.ends.size()))];
+    FlowPrefix p = seen.ends[draw.below(static_cast<uint32_t>(seen.ends.size()))];
     const Qwen3Shape& l = network_->shape().layers;
     const auto of_row = static_cast<size_t>(l.kv_heads) * static_cast<size_t>(l.head_dim),
                all = static_cast<size_t>(seen.prefix.rows);
-    FlowPrefix p{.rows = seen.prefix.rows - left, .position = seen.prefix.position - left};
     const auto take = [&](const std::vector<float>& from, std::vector<float>& to) {
       for (size_t i = 0; i < static_cast<size_t>(l.layers); ++i) {
         const auto first = from.begin() + static_cast<ptrdiff_t>(i * all * of_row);
@@ -255,8 +297,9 @@ class FlowLearner final : public HeadLearner {
     return p;
   }
 
-  static void copy(const float* from, const KvArena& arena, int32_t rows, const Qwen3Shape& l, std::vector<float>& to) {
-    for (int32_t r = 0; r < rows; ++r)
+  static void copy(const float* from, const KvArena& arena, std::span<const int32_t> slots, const Qwen3Shape& l,
+                   std::vector<float>& to) {
+    for (const int32_t r : slots)
       for (int32_t g = 0; g < l.kv_heads; ++g) {
         const float* at = from + r * arena.slot_stride() + g * arena.head_stride();
         to.insert(to.end(), at, at + l.head_dim);
@@ -266,7 +309,7 @@ class FlowLearner final : public HeadLearner {
   std::unique_ptr<FlowNetwork> network_;
   Kept<Seen> seen_;
   std::string answers_, until_;
-  bool cut_ = false;
+  bool cut_ = false, graph_ = false;
   std::vector<double> mean_, deviation_;
 };
 
