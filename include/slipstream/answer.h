@@ -79,9 +79,10 @@ struct Statistics {
   int64_t prompt_rows = 0;  // of the prompt, image rows included
   int64_t forwards = 0, draft_forwards = 0, drafter_forwards = 0, rounds = 0, rows = 0, reused_rows = 0;
   int64_t tokens = 0, forced_tokens = 0, proposed = 0, tested = 0, accepted = 0, relaxed_accepts = 0, discarded = 0;
-  int64_t critical_path = 0;  // passes of the longest path through the graph, without the prefill
-  int64_t head_forwards = 0;  // passes of a trajectory head (Request::trajectory_head)
-  int64_t nan_rows = 0;       // > 0: the weights gave numbers that are none; do not trust the answer
+  std::vector<int64_t> accepted_at;  // of `accepted`: first, second, ... tested drafts of a round
+  int64_t critical_path = 0;         // passes of the longest path through the graph, without the prefill
+  int64_t head_forwards = 0;         // passes of a trajectory head (Request::trajectory_head)
+  int64_t nan_rows = 0;              // > 0: the weights gave numbers that are none; do not trust the answer
   double encode_ms = 0, form_ms = 0, prefill_ms = 0, draft_ms = 0, verify_ms = 0, plan_ms = 0, total_ms = 0;
   double head_ms = 0;  // of a trajectory head, while the answer was decoded
 };

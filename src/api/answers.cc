@@ -8,6 +8,7 @@
 #include "api/choice.h"
 #include "api/request_options.h"
 #include "api/requests.h"
+#include "form/json_text.h"
 #include "form/schema/values.h"
 #include "text/tokenizer.h"
 
@@ -17,9 +18,11 @@ namespace {
 
 std::string text_of(const FieldValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  if (!std::holds_alternative<std::vector<double>>(value)) return json::serialize(json_of(value));
-  return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
+  const json::value written = json_of(value);
+  if (!written.is_array()) return plain_json(written);
+  std::vector<std::string> numbers;
+  for (const json::value& x : written.get_array()) numbers.push_back(plain_json(x));
+  return fmt::format("[{}]", fmt::join(numbers, ", "));
 }
 
 slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& stages, int64_t head_forwards) {
@@ -35,6 +38,7 @@ slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& st
           .proposed = s.proposed,
           .tested = s.tested,
           .accepted = s.accepted,
+          .accepted_at = s.accepted_at,
           .relaxed_accepts = s.relaxed_accepts,
           .discarded = s.discarded,
           .critical_path = s.critical_path,

@@ -165,6 +165,7 @@ json::object statistics_json(const Answer& a) {
           {"proposed", s.proposed},
           {"tested", s.tested},
           {"accepted", s.accepted},
+          {"accepted_at", json::value_from(s.accepted_at)},
           {"relaxed_accepts", s.relaxed_accepts},
           {"discarded", s.discarded},
           {"critical_path", s.critical_path},

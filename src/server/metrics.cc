@@ -100,6 +100,10 @@ void Metrics::answered(const slipstream::Answer& a, const slipstream::Served& s,
   m.drafts.Increment(static_cast<double>(n.rounds));
   m.draft_tokens.Increment(static_cast<double>(n.proposed));
   m.accepted.Increment(static_cast<double>(n.accepted));
+  for (size_t i = 0; i < n.accepted_at.size(); ++i)
+    m.counter("spec_decode_num_accepted_tokens_per_pos_total", "Drafted tokens that held, by their place among a round's drafts",
+              {{"position", std::to_string(i)}})
+        .Increment(static_cast<double>(n.accepted_at[i]));
   m.nan.Increment(static_cast<double>(n.nan_rows));
   if (s.predicted_ms > 0 && all_ms > 0) m.ratio.Observe(s.predicted_ms / all_ms);
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(__SANITIZE_THREAD__)
@@ -33,6 +34,8 @@ struct Sanitizers {
   void began() { __sanitizer_finish_switch_fiber(nullptr, &outer_bottom, &outer_bytes); }
   void leave(bool for_good) { __sanitizer_start_switch_fiber(for_good ? nullptr : &fake, outer_bottom, outer_bytes); }
   void back() { __sanitizer_finish_switch_fiber(fake, &outer_bottom, &outer_bytes); }
+  /// The addresses may be mapped again, by a model's file: what the stack's frames left marked there is none of its business.
+  void gone() { __asan_unpoison_memory_region(bottom, bytes); }
 #elif defined(__SANITIZE_THREAD__)
   void *own = __tsan_create_fiber(0), *outer = nullptr;
   ~Sanitizers() { __tsan_destroy_fiber(own); }
@@ -44,12 +47,14 @@ struct Sanitizers {
   void began() {}
   void leave(bool) { __tsan_switch_to_fiber(outer, 0); }
   void back() {}
+  void gone() {}
 #else
   void enter() {}
   void left() {}
   void began() {}
   void leave(bool) {}
   void back() {}
+  void gone() {}
 #endif
 };
 
@@ -75,7 +80,10 @@ struct Fiber::Impl {
     sanitizers.bytes = stack.size;
 #endif
   }
-  ~Impl() { maker.deallocate(stack); }
+  ~Impl() {
+    sanitizers.gone();
+    maker.deallocate(stack);
+  }
   context::fiber run(context::fiber&& caller) {
     sanitizers.began();
     outside = std::move(caller);

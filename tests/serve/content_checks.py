@@ -178,6 +178,8 @@ def earlier_answers_change_no_byte(server):
             ws.close()
             held = server.metric("spec_decode_num_accepted_tokens_total") - before
             expect(decoder != "ar" or (held == 0) == reset, f"ar, reset {reset}: {held} tokens of the last answer held")
+            by_place, all_held = (server.metric(f"spec_decode_num_accepted_tokens_{word}total") for word in ("per_pos_", ""))
+            expect(by_place == all_held > 0, f"{by_place} tokens held by their places, {all_held} in all")
     print(f"    {3 * 3 * len(frames)} frames equal; auto let the last answer draft in {by_auto} of {len(frames)}", flush=True)
 
 

@@ -200,6 +200,7 @@ void Rounds::verify_for(Strand& s, uint32_t request, Picks& picks, bool leads) {
   const uint32_t own = std::exchange(s.request, request);
   picks.tokens.clear();
   picks.held = true;
+  int32_t at = 0;  // among the round's tested drafts
   for (const DraftToken& d : s.round.drafts) {
     if (d.sure) continue;
     statistics_.proposed += leads;
@@ -211,7 +212,7 @@ void Rounds::verify_for(Strand& s, uint32_t request, Picks& picks, bool leads) {
     ++statistics_.tested;
     lengths_.seen(d.facts, v.kept);
     if (auto* observer = request_.context.draft_length_observer) observer->seen(d.facts, d.place, v.kept);
-    statistics_.accepted += v.kept;
+    if (v.kept) statistics_.accept(at++);
     statistics_.relaxed_accepts += v.kept && v.relaxed;
   }
   if (picks.held && s.round.next) {

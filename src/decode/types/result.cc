@@ -2,7 +2,15 @@
 // See result.h.
 #include "decode/types/result.h"
 
+#include <algorithm>
+
 namespace slip {
+
+void Statistics::accept(int32_t at) {
+  ++accepted;
+  if (accepted_at.size() <= static_cast<size_t>(at)) accepted_at.resize(static_cast<size_t>(at) + 1, 0);
+  ++accepted_at[static_cast<size_t>(at)];
+}
 
 void Statistics::add(const Statistics& more) {
   forwards += more.forwards;
@@ -12,6 +20,8 @@ void Statistics::add(const Statistics& more) {
   proposed += more.proposed;
   tested += more.tested;
   accepted += more.accepted;
+  accepted_at.resize(std::max(accepted_at.size(), more.accepted_at.size()), 0);
+  for (size_t i = 0; i < more.accepted_at.size(); ++i) accepted_at[i] += more.accepted_at[i];
   relaxed_accepts += more.relaxed_accepts;
   rounds += more.rounds;
   discarded += more.discarded;

@@ -18,17 +18,19 @@ struct Statistics {
   int64_t tokens = 0;         // of the answer
   int64_t forced_tokens = 0;  // of these: scaffold
   int64_t proposed = 0, tested = 0, accepted = 0;
-  int64_t critical_path = 0;     // graph visibility: drawn tokens on the longest path, ENDs included
-  int64_t drafter_forwards = 0;  // passes of another model or of a draft head
-  int64_t relaxed_accepts = 0;   // relaxed verifier: kept though the target's token is another
-  int64_t rounds = 0;            // passes that verified something
-  int64_t discarded = 0;         // proposed for a child whose parent turned out otherwise
-  int64_t reused_rows = 0;       // rows of the prompt that were in the arena already and did not run
-  int64_t nan_rows = 0;          // not finite rows (PassOutput::nan_rows); answers with any are not to be trusted
+  std::vector<int64_t> accepted_at;  // of `accepted`: first, second, ... tested drafts of a round
+  int64_t critical_path = 0;         // graph visibility: drawn tokens on the longest path, ENDs included
+  int64_t drafter_forwards = 0;      // passes of another model or of a draft head
+  int64_t relaxed_accepts = 0;       // relaxed verifier: kept though the target's token is another
+  int64_t rounds = 0;                // passes that verified something
+  int64_t discarded = 0;             // proposed for a child whose parent turned out otherwise
+  int64_t reused_rows = 0;           // rows of the prompt that were in the arena already and did not run
+  int64_t nan_rows = 0;              // not finite rows (PassOutput::nan_rows); answers with any are not to be trusted
   struct Milliseconds {
     double prefill = 0, draft = 0, verify = 0, total = 0;
     double drafter_prompt = 0;  // of draft: the pass that carried another model's prompt
   } ms;
+  void accept(int32_t at);  // a draft that held, at this place among a round's tested ones
   /// What several answers cost together; tokens stay this one's.
   void add(const Statistics& more);
 };

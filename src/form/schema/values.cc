@@ -321,9 +321,9 @@ int32_t tokens_before(const Form& form, std::span<const std::vector<TokenId>> co
       continue;
     }
     const auto f = static_cast<size_t>(std::get<FieldRef>(piece).field);
-    const int32_t exit = exit_piece(form.fields()[f], contents[f]);
-    n += static_cast<int32_t>(contents[f].size()) - (exit >= 0 ? 1 : 0);
-    p = exit >= 0 ? exit : form.next_piece(p);
+    const std::optional<int32_t> exit = exit_piece(form.fields()[f], contents[f]);
+    n += static_cast<int32_t>(contents[f].size()) - (exit ? 1 : 0);
+    p = exit.value_or(form.next_piece(p));
   }
   return n;
 }
