@@ -76,11 +76,11 @@ struct DecodeContext {
   /// content is a view that holds during the call. Free text is read against a form when it is complete: its fields come together then,
   /// if it is one of the form's.
   std::function<void(int32_t field, std::span<const TokenId> content)> on_field = {};
-  /// Called when the keys of the prompt and of so many sections of the form (`keys_behind`, ascending; 0: the prompt's alone) are final in the
-  /// arena; of rollouts: answer 0's. What is read changes no token: rows of a section travel with the round behind it, and only the
-  /// answer's last rows take a pass of their own, as does a prompt that would have travelled with the first round. Along a graph the keys
-  /// are those that a further field would see whose ancestors are all fields of these sections. Schedule sections, whose rows are not
-  /// causal, runs the answer's rows once more at the end and tells of the prompt and of the last number alone.
+  /// Called when the keys of the prompt and of so many sections (`keys_behind`, ascending; 0: the prompt's alone) are final in the arena; of
+  /// rollouts: answer 0's. No token changes. Rows of a chain's section travel with the round behind it; its last rows, a prompt that
+  /// would have travelled with the first round, and along a graph rows that no descendant has called for take a pass of their own. A
+  /// graph's keys are those of a further field that depends on all fields of these sections. Schedule sections, whose rows are not
+  /// causal, runs the answer once more at the end and tells of the prompt and of the last number alone.
   std::vector<int32_t> keys_behind = {};
   std::function<Status(const KnownKeys&)> on_keys = {};
   /// How many requests like this one share its passes, as draft lengths `measured` price them: rows cost what they cost where all do the
