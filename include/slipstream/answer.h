@@ -84,7 +84,8 @@ struct Statistics {
   int64_t head_forwards = 0;         // passes of a trajectory head (Request::trajectory_head)
   int64_t nan_rows = 0;              // > 0: the weights gave numbers that are none; do not trust the answer
   double encode_ms = 0, form_ms = 0, prefill_ms = 0, draft_ms = 0, verify_ms = 0, plan_ms = 0, total_ms = 0;
-  double head_ms = 0;  // of a trajectory head, while the answer was decoded
+  double head_ms = 0;    // of a trajectory head, while the answer was decoded
+  double choice_ms = 0;  // of `auto`: what passes cost, measured or looked up, and its forecasts
 };
 
 /// One finished answer.

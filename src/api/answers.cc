@@ -51,7 +51,8 @@ slipstream::Statistics statistics_from(const Statistics& s, const StageTimes& st
           .verify_ms = s.ms.verify,
           .plan_ms = stages.plan_ms,
           .total_ms = stages.total_ms,
-          .head_ms = stages.head_ms};
+          .head_ms = stages.head_ms,
+          .choice_ms = stages.choice_ms};
 }
 
 slipstream::DecoderUsed decoder_from(const Answer& a) {

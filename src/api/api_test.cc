@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/folder_testing.h"
+#include "base/json.h"
 #include "models/draft/flow_head_testing.h"
 #include "slipstream/engine.h"
 
@@ -90,6 +91,30 @@ TEST_F(Api, ACallbackMayCancelAndWhatItWasToldStaysTrue) {
       EXPECT_EQ(whole.field(name)->text, text) << name;
     }
   }
+}
+
+/// Of a form whose shape its values choose: values of the way that the answer goes, in its order, and nothing else.
+TEST_F(Api, FieldsAreToldAlongTheAnswersOwnWay) {
+  for (const char* preset : {"ar", "scaffold-spec"})
+    for (const uint64_t seed : {1, 2, 3}) {
+      Request request = asked();
+      request.form_schema = R"({"anyOf": [
+        {"type": "object", "properties": {"kind": {"const": "go"}, "metres": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["kind", "metres"]},
+        {"type": "object", "properties": {"kind": {"const": "wait"}, "why": {"type": "string", "maxLength": 6}, "sure": {"type": "boolean"}}, "required": ["kind"]}]})";
+      request.decoder.preset = preset;
+      request.sampling.temperature = 1;
+      request.seed = seed;
+      std::vector<std::string> told;
+      const auto a = engine_->answer(request, [&](const Event& e) {
+        if (e.kind == Event::Kind::kField) told.push_back(e.field->name + "=" + e.field->json);
+      });
+      ASSERT_TRUE(a) << a.error().message;
+      const slip::json::value document = *slip::parse_json(a->text, "answer");
+      std::vector<std::string> expected;
+      for (const auto& m : document.as_object())
+        if (m.key() != "kind") expected.push_back(std::string(m.key()) + "=" + slip::json::serialize(m.value()));
+      EXPECT_EQ(told, expected) << preset << " " << a->text;
+    }
 }
 
 TEST_F(Api, CopiesOfARequestShareItsToken) {

@@ -21,9 +21,10 @@ Told::Told(const slipstream::OnEvent& on_event, const Tokenizer* tokenizer, Form
     plan_left_ = plan_fields(form_->form).size();
     plan_values_.resize(form_->form.fields().size());
   }
-  if (!form_text_) return;
-  stream_.emplace(*tokenizer, false);  // as answer_text() decodes it
-  done_.resize(form_->form.fields().size());
+  const auto branches = [](const Field& f) { return !f.exits.empty(); };
+  in_order_ = form_ && tokenizer && std::ranges::any_of(form_->form.fields(), branches);
+  if (form_text_ || in_order_) done_.resize(form_->form.fields().size());
+  if (form_text_) stream_.emplace(*tokenizer, false);  // as answer_text() decodes it
 }
 
 void Told::listen(Request& request) {
@@ -37,7 +38,14 @@ void Told::listen(Request& request) {
 
 void Told::field(int32_t index, std::span<const TokenId> content) {
   if (!form_ || !tokenizer_) return;
-  if (form_text_) done_[static_cast<size_t>(index)].emplace(content.begin(), content.end());
+  if (!done_.empty()) done_[static_cast<size_t>(index)].emplace(content.begin(), content.end());
+  if (!in_order_) tell(index, content);
+  walk();
+}
+
+void Told::tell(int32_t index, std::span<const TokenId> content) {
+  const auto* own = std::get_if<JsonMeaning>(&form_->meanings[static_cast<size_t>(index)]);
+  if (own && own->choice) return;  // between texts: no value of the answer's
   const auto value = parse_field(*form_, static_cast<size_t>(index), content, *tokenizer_);
   if (!value) return;  // the answer will say what is wrong with it
   const slipstream::FieldValue told = field_value(form_->form.fields()[static_cast<size_t>(index)].name, *value);
@@ -45,7 +53,6 @@ void Told::field(int32_t index, std::span<const TokenId> content) {
   event.kind = Event::Kind::kField;
   event.field = &told;
   on_event_(event);
-  if (form_text_) say_certain();
   plan(index, *value);
 }
 
@@ -78,11 +85,12 @@ void Told::plan(const HeadPlan& plan) {
 }
 
 void Told::push(TokenId token) {
-  if (!form_->null_token || token != *form_->null_token) fresh_ += stream_->push(token);
+  if (form_text_ && (!form_->null_token || token != *form_->null_token)) fresh_ += stream_->push(token);
 }
 
-/// Fixed tokens and complete fields from where the text stands.
-void Told::say_certain() {
+/// Fixed tokens and complete fields along the form's pieces, as far as they are certain.
+void Told::walk() {
+  if (done_.empty()) return;
   const Form& form = form_->form;
   const auto pieces = form.pieces();
   while (piece_ < pieces.size()) {
@@ -93,12 +101,13 @@ void Told::say_certain() {
     }
     const auto f = static_cast<size_t>(std::get<FieldRef>(pieces[piece_]).field);
     if (!done_[f]) break;
+    if (in_order_) tell(static_cast<int32_t>(f), *done_[f]);
     // An END that says what comes next stands behind the content, and is no part of the text.
     const auto exit = exit_piece(form.fields()[f], *done_[f]);
     for (size_t i = 0; i + (exit ? 1 : 0) < done_[f]->size(); ++i) push((*done_[f])[i]);
     piece_ = static_cast<size_t>(exit.value_or(form.next_piece(static_cast<int32_t>(piece_))));
   }
-  say(fresh_, at(forwards_, tokens_));
+  if (form_text_) say(fresh_, at(forwards_, tokens_));
   fresh_.clear();
 }
 
@@ -126,14 +135,13 @@ void Told::prefill(int64_t done, int64_t total) {
 }
 
 void Told::end(const Answer& a) {
-  if (!stream_) return;
   const Event event = at(a.decoded.statistics.forwards, static_cast<int64_t>(a.decoded.tokens.size()));
-  if (form_text_) {
-    if (a.decoded.fields.size() == done_.size())
-      for (size_t f = 0; f < done_.size(); ++f) done_[f] = a.decoded.fields[f];
-    say_certain();
-    return say(stream_->flush(), event);
+  if (!done_.empty() && a.decoded.fields.size() == done_.size()) {
+    for (size_t f = 0; f < done_.size(); ++f) done_[f] = a.decoded.fields[f];
+    walk();
   }
+  if (!stream_) return;
+  if (form_text_) return say(stream_->flush(), event);
   text(a.decoded.tokens, event);
   // Half a character at a limit is no part of the answer, and not told.
   const std::string rest = held_.push(stream_->flush()) + held_.flush();

@@ -25,6 +25,7 @@ class Told {
 
  private:
   void field(int32_t index, std::span<const TokenId> content);
+  void tell(int32_t index, std::span<const TokenId> content);
   void plan(int32_t index, const FieldValue& value);
   void plan(const HeadPlan& plan);
   void pass(const DecodeProgress& p);
@@ -32,7 +33,7 @@ class Told {
   slipstream::Event at(int64_t forwards, int64_t tokens) const;
   void text(std::span<const TokenId> tokens, const slipstream::Event& event);
   void say(const std::string& fresh, slipstream::Event event);
-  void say_certain();
+  void walk();
   void push(TokenId token);
 
   const slipstream::OnEvent on_event_;
@@ -44,11 +45,12 @@ class Told {
   HeldText held_;
   size_t seen_ = 0;
   const bool form_text_;
+  bool in_order_ = false;                                  // which fields the answer has is known along its pieces alone
   std::vector<std::optional<std::vector<TokenId>>> done_;  // contents by field
   std::vector<FieldValue> plan_values_;                    // by field, of those that the plan is made of
   size_t plan_left_ = 0;                                   // of these, not complete
   Request plans_;                                          // what the fit goes by
-  size_t piece_ = 0;                                       // of the form, the next to be told
+  size_t piece_ = 0;                                       // of the form, the next that walk() comes to
   std::string fresh_;
 };
 

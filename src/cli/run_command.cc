@@ -87,7 +87,8 @@ void say_facts(const slipstream::Answer& a, bool verbose) {
   if (s.drafter_forwards > 0) line += fmt::format(", {} passes of the drafter", s.drafter_forwards);
   if (s.tested > 0) line += fmt::format(", {}/{} drafts accepted", s.accepted, s.tested);
   if (s.relaxed_accepts > 0) line += fmt::format(", {} of them by relaxed bins", s.relaxed_accepts);
-  line += fmt::format("; {:.1f} ms: encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}", s.total_ms,
+  const std::string choice = s.choice_ms >= 0.05 ? fmt::format("choice {:.1f}, ", s.choice_ms) : "";
+  line += fmt::format("; {:.1f} ms: {}encode {:.1f}, prefill {:.1f}, draft {:.1f}, verify {:.1f}, plan {:.1f}", s.total_ms, choice,
                       s.encode_ms, s.prefill_ms, s.draft_ms, s.verify_ms, s.plan_ms);
   if (s.head_forwards > 0)
     line += fmt::format(", trajectory head {:.1f} ({} plans before the last)", s.head_ms, a.early_plans.size());
@@ -95,10 +96,15 @@ void say_facts(const slipstream::Answer& a, bool verbose) {
   if (!a.valid) line += "\nthe answer is not one of the form's";
   for (const std::string& why : a.trajectory.infeasible) line += "\nno car could follow the plan: " + why;
   for (const std::string& remark : a.remarks) line += "\nnote: " + remark;
-  for (const slipstream::LogProbs& l : a.log_probs)
-    line +=
-        fmt::format("\nlog-probability of {}: {:.3f} ({} tokens)", l.field.empty() ? "the text" : l.field, l.sum, l.tokens.size());
   say(line + "\n");
+}
+
+void say_log_probs(const slipstream::Answer& a) {
+  std::string lines;
+  for (const slipstream::LogProbs& l : a.log_probs)
+    lines +=
+        fmt::format("log-probability of {}: {:.3f} ({} tokens)\n", l.field.empty() ? "the text" : l.field, l.sum, l.tokens.size());
+  if (!lines.empty()) say(lines);
 }
 
 /// The picture would replace the trace, or half of it. And can they be written? Minutes of work may lie before.
@@ -182,6 +188,11 @@ Status run_many(const RunOptions& o) {
                          .at_once = o.at_once,
                          .request = o.request,
                          .engine = o.engine};
+  for (const auto& [given, name] : {std::pair{!o.trace.empty(), "--trace"},
+                                    {!o.picture.empty(), "--picture"},
+                                    {o.stream, "--stream"},
+                                    {!o.record.empty(), "--record"}})
+    if (given) return usage_error("{}: expected one answer to write, got --records or --batch", name);
   SLIP_TRY_(read_form(b.request));
   SLIP_TRY_(check_form(o, b.request));
   Bars bars;
@@ -226,6 +237,7 @@ Status run(const RunOptions& o) {
     print_text(answer->to_text());
   result_is_printed();
   if (!o.json && !is_quiet()) say_facts(*answer, o.verbose);
+  if (!o.json) say_log_probs(*answer);  // asked for by name
   return write_outputs(o, *answer);
 }
 

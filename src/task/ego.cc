@@ -52,12 +52,12 @@ Status check_state(const State& s, std::string_view where, size_t i) {
   return {};
 }
 
-// Do the velocities lead from one place to the next? Half as far again and 2 m are noise.
+// Do the velocities lead from one place to the next? A quarter as far again and 1 m are noise.
 Status check_step(const State& from, const State& to, std::string_view where, size_t i) {
   const double dt = to.t - from.t;
   const double dx = to.x - from.x - (from.vx + to.vx) / 2 * dt, dy = to.y - from.y - (from.vy + to.vy) / 2 * dt;
   const double way = std::hypot(from.vx + to.vx, from.vy + to.vy) / 2 * dt;
-  if (std::hypot(dx, dy) <= 2 + way / 2) return {};
+  if (std::hypot(dx, dy) <= 1 + way / 4) return {};
   return bad_input("{}: history[{}]: expected a place that the velocities lead to, got one {:.3g} m away from there", where, i,
                    std::hypot(dx, dy));
 }

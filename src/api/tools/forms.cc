@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "api/boundary.h"
+#include "api/choice.h"
 #include "api/folder_tokens.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
@@ -146,14 +147,23 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
   if (!out.empty() || o.model.empty()) return out;
   SLIP_TRY(const FolderTokens of, FolderTokens::load(o.model));
   const auto form = compile_schema(schema, o.name(), of.of_form());
-  if (!form)
+  if (!form) {
     out.push_back(problem_of(form.error(), o.name()));
-  else if (of.max_positions > 0 && form->form.longest() >= of.max_positions)
-    out.push_back({.pointer = "#",
-                   .message = fmt::format("expected a longest answer of fewer than {} tokens, for which {} was made together with "
-                                          "the prompt, got {}: smaller maxItems and maxLength help",
-                                          of.max_positions, o.model, form->form.longest()),
-                   .kind = ErrorKind::kUnsupported});
+    return out;
+  }
+  // Fields side by side have a position for every value that may be there.
+  const bool graph = visibility_of_folder(o.model) == Visibility::kGraph;
+  const int64_t positions = graph ? form->form.length() : form->form.longest();
+  if (of.max_positions > 0 && positions >= of.max_positions)
+    out.push_back(
+        {.pointer = "#",
+         .message = fmt::format("expected {}, for which {} was made together with the prompt, got {}: smaller maxItems, "
+                                "maxLength and x-budget help",
+                                fmt::format(fmt::runtime(graph ? "fewer than {} positions for all values that may be there"
+                                                               : "a longest answer of fewer than {} tokens"),
+                                            of.max_positions),
+                                o.model, positions),
+         .kind = ErrorKind::kUnsupported});
   return out;
 }
 
@@ -177,8 +187,11 @@ Result<slipstream::Report> check(const Asked& o) {
                ? fmt::format("form {}: supported, as far as it tells by itself; --model MODEL tries it in that model's tokens\n",
                              o.name())
                : fmt::format("form {}: supported, in the tokens of {} too\n", o.name(), o.model);
-  slipstream::Report report =
-      report_of(json::object{{"form", o.name()}, {"supported", problems.empty()}, {"errors", std::move(errors)}}, std::move(text));
+  slipstream::Report report = report_of(json::object{{"form", o.name()},
+                                                     {"model", o.model.empty() ? json::value() : json::value(o.model)},
+                                                     {"supported", problems.empty()},
+                                                     {"errors", std::move(errors)}},
+                                        std::move(text));
   if (!problems.empty())
     report.outcome = Error{bad ? ErrorKind::kBadInput : ErrorKind::kUnsupported,
                            fmt::format("form {}: expected a schema that is supported, got one with {} error{}", o.name(),

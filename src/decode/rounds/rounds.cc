@@ -86,6 +86,7 @@ Rounds::Rounds(Passes& passes, Drafter& drafter, Verifier& verifier, DraftLength
       statistics_(passes.request().statistics),
       drafts_nothing_(drafts_nothing) {
   picks_.tokens.reserve(kUsualPicks);
+  statistics_.accepted_at.reserve(kUsualPicks);
   chooser_.set_needs({.facts = lengths.wants_facts() || request_.context.draft_length_observer,
                       .sampled = verifier.samples_drafts(),
                       .group_rows = verifier.wants_group_rows()});

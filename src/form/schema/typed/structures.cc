@@ -234,13 +234,11 @@ TypedPtr TypedReader::array_node(const Place& place, int depth, std::string* why
   const bool ends = place.no_more_items >= 0;
   if (n.max_items > given && (ends || (given > 0 && place.items.empty()))) n.max_items = std::max(n.min_items, given);
   if (ends) n.max_items = std::min({n.max_items, given, place.no_more_items});
-  if (n.max_items > given && place.items.empty()) {
-    not_done(place.pointer, "expected items, got none");
-    return nullptr;
-  }
   n.prefix.resize(std::min(n.prefix.size(), static_cast<size_t>(std::max<int64_t>(0, n.max_items))));
   std::vector<Part> items;
   for (const auto& [from, part] : place.items) items.push_back(part);
+  static const json::value kTrue = true;  // of which nothing is said: any scalar, as a member of which nothing is
+  if (items.empty()) items.push_back({.schema = &kTrue, .pointer = place.pointer + "/items", .trail = nullptr});
   if (n.max_items > given && !(n.item = node(items, place.pointer + "/items", depth + 1, why)))
     n.max_items = std::min(n.max_items, given);
   if (n.max_items < n.min_items) {

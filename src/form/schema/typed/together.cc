@@ -33,6 +33,7 @@ TypedPtr TypedReader::without_repeats(const TypedNode& array, const Place& place
                        [&](const std::string& t) { return number(t) && !seen.insert(std::strtod(t.c_str(), nullptr)).second; });
   }();
   std::vector<TypedPtr> all;
+  int64_t longest = -1;
   std::vector<std::vector<size_t>> orders{{}};
   for (int64_t length = 0; texts && !equal_numbers && length <= array.max_items && !orders.empty(); ++length) {
     if (length >= array.min_items && all.size() + orders.size() > kMostOrders) break;
@@ -42,6 +43,7 @@ TypedPtr TypedReader::without_repeats(const TypedNode& array, const Place& place
       TypedNode n{.kind = TypedNode::Kind::kConstant, .pointer = place.pointer, .text = "[" + text + "]"};
       if (length >= array.min_items) all.push_back(std::make_shared<const TypedNode>(std::move(n)));
     }
+    longest = length;
     std::vector<std::vector<size_t>> longer;
     for (const auto& order : orders)
       for (size_t i = 0; i < texts->size() && longer.size() <= kMostOrders; ++i)
@@ -49,6 +51,8 @@ TypedPtr TypedReader::without_repeats(const TypedNode& array, const Place& place
     if (longer.size() > kMostOrders) break;
     orders = std::move(longer);
   }
+  // Arrays of one item, or of none, where more are asked for by name are not what a schema means.
+  if (texts && longest < std::min<int64_t>({array.max_items, static_cast<int64_t>(texts->size()), 2})) all.clear();
   if (all.empty()) {
     not_done(place.pointer + "/uniqueItems", "expected items that may be equal, or few values to choose from, got uniqueItems");
     return nullptr;

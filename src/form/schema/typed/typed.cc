@@ -226,9 +226,11 @@ TypedPtr TypedReader::of_values(const Place& place, std::string* why) {
 
 TypedPtr TypedReader::of_types(const Place& place, int depth, std::string* why) {
   uint32_t types = place.types;
-  if (!place.typed && place.hinted != 0)
-    types &= place.hinted | (place.required.empty() && place.properties.empty() ? 0U : static_cast<uint32_t>(kObject));
-  if (!place.typed && place.hinted == 0) types &= ~static_cast<uint32_t>(kObject | kArray);  // anything: any scalar
+  const uint32_t hinted = place.hinted | (place.required.empty() && place.properties.empty() ? 0U : static_cast<uint32_t>(kObject));
+  const bool spoken_of = (types & hinted) != 0;  // of strings, of which `not` leaves none: then it is of anything else
+  if (!place.typed && spoken_of) types &= hinted;
+  if (!place.typed && !spoken_of && (types & ~static_cast<uint32_t>(kObject | kArray)) != 0)
+    types &= ~static_cast<uint32_t>(kObject | kArray);  // anything: any scalar
   if (const uint32_t others = place.types & ~types; others != place.also_valid) {
     Place told = place;
     told.also_valid = others;

@@ -71,6 +71,20 @@ TEST(Refusals, NameThePlaceAndTheBound) {
   EXPECT_THAT(uri.message, HasSubstr("as forms write it"));
 }
 
+TEST(Untyped, KeywordsOfATypeThatIsLeftOutSayNothing) {
+  EXPECT_EQ(member(R"({"not": {"type": "string"}, "maxLength": 3})").message, "");
+  EXPECT_EQ(member(R"({"type": "array", "maxItems": 2})").message, "") << "of any scalars";
+}
+
+TEST(UniqueItems, AreRefusedWhereTheyCouldNotBeWritten) {
+  std::string words;
+  for (int i = 0; i < 40; ++i) words += fmt::format(R"({}"w{}")", i > 0 ? ", " : "", i);
+  const std::string unique = fmt::format(R"({{"type": "array", "uniqueItems": true, "items": {{"enum": [{}]}})", words);
+  EXPECT_EQ(member(unique + "}").kind, ErrorKind::kUnsupported);
+  EXPECT_EQ(member(unique + R"(, "maxItems": 1})").message, "");
+  EXPECT_EQ(member(R"({"type": "array", "uniqueItems": true, "items": {"enum": ["a", "b", "c"]}})").message, "");
+}
+
 TEST(Formats, AddressesMayBeShort) {
   for (const char* bound : {R"("maxLength": 8)", R"("minLength": 30)", R"("pattern": "^::")", R"("pattern": "::$")"})
     EXPECT_EQ(member(fmt::format(R"({{"type": "string", "format": "ipv6", {}}})", bound)).message, "") << bound;
