@@ -21,8 +21,9 @@ namespace {
 
 constexpr int32_t kUsualBudget = 64;  // tokens of a value that has no longest text, or a longer one
 constexpr size_t kMostPieces = 32768;
-constexpr int64_t kMostFixed = 32768;  // all alternatives together
-constexpr double kWarmMs = 20;         // of a form's masks, made while it is compiled
+constexpr int64_t kMostFixed = 32768;                 // all alternatives together
+constexpr double kWarmMs = 20;                        // of a form's masks, made while it is compiled
+constexpr std::chrono::milliseconds kMostStarts{10};  // and of those with which its values begin
 
 using Ids = std::vector<TokenId>;
 using Tree = TokenTree;
@@ -442,6 +443,9 @@ Result<CompiledForm> compile_open(const json::value& schema, std::string_view na
   }
   if (!form_or) return form_or;
   double left = kWarmMs;
+  const auto start = std::chrono::steady_clock::now();
+  for (const Field& f : form_or->form.fields())  // every answer begins its values; how they go on only some ask
+    if (const TokenAutomaton* a = f.rules.automaton(); a && std::chrono::steady_clock::now() - start < kMostStarts) a->mask(0);
   for (const Field& f : form_or->form.fields())
     if (const TokenAutomaton* a = f.rules.automaton(); a && left > 0) {
       const auto begin = std::chrono::steady_clock::now();
