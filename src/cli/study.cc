@@ -63,15 +63,17 @@ Result<StudyArm> read_arm(const json::object& o, const std::string& where) {
 }
 
 Result<StudyMode> read_mode(const json::object& o, const std::string& where) {
-  SLIP_TRY_(only(
-      o, {"name", "on", "texts", "decoder", "schedule", "drafter", "verifier", "width", "records", "count", "seed", "temperature"},
-      where));
+  SLIP_TRY_(only(o,
+                 {"name", "on", "texts", "decoder", "schedule", "drafter", "verifier", "width", "records", "count", "seed",
+                  "temperature", "trajectory_head"},
+                 where));
   StudyMode m;
   SLIP_TRY(m.name, get_string(o, "name", where));
   SLIP_TRY_(check_name(m.name, where));
   if (m.name == "train") return bad_input("{}: name: expected another than train, got it", where);
   SLIP_TRY(m.on, string_or(o, "on", "", where));
   SLIP_TRY(m.texts, bool_or(o, "texts", false, where));
+  SLIP_TRY(m.head, bool_or(o, "trajectory_head", false, where));
   if (m.texts && (o.contains("records") || o.contains("schedule") || o.contains("temperature")))
     return bad_input("{}: texts: expected no records, schedule or temperature beside it, got one", where);
   slipstream::EvaluateOptions& e = m.options;
@@ -101,18 +103,18 @@ Result<StudyColumn> read_column(const json::value& v, const Study& s, const std:
   return c;
 }
 
-Result<json::object> read_base(const json::object& o, const std::string& where) {
-  const json::value* base = o.if_contains("base");
-  if (!base) return json::object{};
-  if (base->is_object()) return base->get_object();
-  if (!base->is_string()) return bad_input("{}: base: expected a configuration or its file, got another value", where);
-  const std::string file(base->get_string());
+}  // namespace
+
+Result<json::object> read_configuration(const json::object& o, std::string_view key, const std::string& where) {
+  const json::value* config = o.if_contains(key);
+  if (!config) return json::object{};
+  if (config->is_object()) return config->get_object();
+  if (!config->is_string()) return bad_input("{}: {}: expected a configuration or its file, got another value", where, key);
+  const std::string file(config->get_string());
   SLIP_TRY(json::value v, read_json(file));
   if (!v.is_object()) return bad_input("{}: expected an object, got another value", file);
   return std::move(v.get_object());
 }
-
-}  // namespace
 
 Result<Study> read_study(const std::string& file) {
   SLIP_TRY(const json::value v, read_json(file));
@@ -122,7 +124,7 @@ Result<Study> read_study(const std::string& file) {
   Study s;
   SLIP_TRY(s.name, get_string(o, "name", file));
   SLIP_TRY(s.out, get_string(o, "out", file));
-  SLIP_TRY(s.base, read_base(o, file));
+  SLIP_TRY(s.base, read_configuration(o, "base", file));
   SLIP_TRY(const json::array* seeds, get_array(o, "seeds", file));
   for (const json::value& seed : *seeds) {
     if (!seed.is_int64()) return bad_input("{}: seeds: expected whole numbers, got {}", file, json::serialize(seed));

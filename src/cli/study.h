@@ -5,9 +5,12 @@
 //    "seeds": [1, 2, 3],
 //    "arms": [{"name": "joint", "set": {"objective.alpha": 0.3}},                       dotted paths into the configuration
 //             {"name": "two stages", "stages": [{"steps": 500, "objective.alpha": 0}, {"steps": 500}]},   each starts from the one before
+//             {"name": "with a head", "stages": [{}, {"config": "configs/head.json", "steps": 300}]},      a stage of its own configuration in
+//                                         place of the base; one that trains a head stands on the stage before as its target
 //             {"name": "as shipped", "checkpoint": "models/demo"}],                     evaluated, not trained
 //    "modes": [{"name": "ar", "decoder": "ar", "count": 50, "seed": 900000000}, ...],   what eval takes: decoder, schedule, drafter,
-//                   verifier, width, records, count, seed, temperature; "{checkpoint}" stands for the arm's folder; "on": a model's folder that
+//                   verifier, width, records, count, seed, temperature; "{checkpoint}" stands for the arm's folder; "trajectory_head": true takes the plans of
+//                   an arm's head, where it has one; "on": a model's folder that
 //                   the arm's adapter is laid into; "texts": true asks `bench text`'s questions in eval's place, "seed" the first scene's
 //    "columns": ["ar:all.model.ade_5s", "train:loss"],           MODE:PATH into eval's JSON; train:loss|noisy|ar, means of the last twentieth
 //    "against": "joint",                                         differences are told to this arm; default: the first
@@ -28,6 +31,7 @@ struct StudyArm {
 };
 struct StudyMode {
   std::string name, on;
+  bool head = false;   // plans are those of the arm's trajectory head, where it has one
   bool texts = false;  // questions about scenes, whose answers are compared exactly; else driving scenes
   slipstream::EvaluateOptions options;
 };
@@ -46,6 +50,8 @@ struct Study {
 /// kBadInput names the key that is wrong; unknown keys are errors.
 Result<Study> read_study(const std::string& file);
 
+/// A training configuration at a key, as it stands there or as a file that is named there; empty where there is none.
+Result<json::object> read_configuration(const json::object& o, std::string_view key, const std::string& where);
 /// A copy of `config` with `value` at a dotted path. kBadInput where the path leads through something that is no object.
 Status set_at(json::object& config, std::string_view path, const json::value& value, std::string_view where);
 /// The number at a dotted path; nothing where there is none.

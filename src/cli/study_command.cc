@@ -80,29 +80,40 @@ Status run_trainer(const fs::path& trainer, std::vector<std::string> arguments) 
                fmt::format("study: expected the trainer to end well, got exit code {}; its own message says why", code)};
 }
 
+/// Of an arm: the model, and the head that stands on it; the same folder where there is none.
+struct Checkpoints {
+  fs::path model, head;
+  bool has_head() const { return model != head; }
+};
+
 class Running {
  public:
   Running(const Study& study, fs::path trainer) : s_(study), trainer_(std::move(trainer)) {}
 
-  /// The folder that an arm's answers come from.
-  Result<fs::path> trained(const StudyArm& arm, int64_t seed) const {
-    if (!arm.checkpoint.empty()) return fs::path(arm.checkpoint);
-    fs::path before;
+  /// The folders that an arm's answers come from.
+  Result<Checkpoints> trained(const StudyArm& arm, int64_t seed) const {
+    if (!arm.checkpoint.empty()) return Checkpoints{arm.checkpoint, arm.checkpoint};
+    Checkpoints out;
     for (size_t stage = 0; stage < arm.stages.size(); ++stage) {
       const fs::path folder = folder_of(arm, seed) / fmt::format("stage-{}", stage + 1);
-      SLIP_TRY(before, train_stage(arm, seed, arm.stages[stage], folder, before));
+      SLIP_TRY(json::object config, configuration(arm, arm.stages[stage]));
+      const bool head = stands_on_a_target(config);
+      if (stage > 0) config[head ? "target" : "init"] = out.model.string();
+      SLIP_TRY(out.head, train_stage(arm, seed, std::move(config), folder));
+      if (!head || stage == 0) out.model = out.head;  // a head of a model that is named in its configuration
     }
-    return before;
+    return out;
   }
 
   /// eval's JSON of a mode, from disk where it is there.
-  Result<json::value> evaluated(const StudyArm& arm, int64_t seed, const StudyMode& mode, const fs::path& checkpoint,
+  Result<json::value> evaluated(const StudyArm& arm, int64_t seed, const StudyMode& mode, const Checkpoints& from,
                                 Bars& bars) const {
     const fs::path file = folder_of(arm, seed) / fmt::format("eval-{}.json", mode.name);
     if (fs::exists(file)) return read_json(file);
     slipstream::EvaluateOptions options = mode.options;
-    for (std::string* text : {&options.decoder.drafter, &options.decoder.verifier, &options.decoder.width}) fill(*text, checkpoint);
-    SLIP_TRY(const fs::path model, model_of(mode, checkpoint, folder_of(arm, seed)));
+    for (std::string* text : {&options.decoder.drafter, &options.decoder.verifier, &options.decoder.width}) fill(*text, from.head);
+    if (mode.head && from.has_head()) options.trajectory_head = from.head.string();
+    SLIP_TRY(const fs::path model, model_of(mode, from.model, folder_of(arm, seed)));
     std::string text;
     if (mode.texts) {
       StudyMode asked = mode;
@@ -166,13 +177,27 @@ class Running {
     return out;
   }
 
-  Result<fs::path> train_stage(const StudyArm& arm, int64_t seed, const json::object& set, const fs::path& folder,
-                               const fs::path& before) const {
+  /// What a stage trains with: the base or a configuration of its own, and what is set in it.
+  Result<json::object> configuration(const StudyArm& arm, const json::object& stage) const {
+    const std::string where = "arm " + arm.name;
     json::object config = s_.base;
-    for (const auto& [path, value] : set) SLIP_TRY_(set_at(config, path, value, "arm " + arm.name));
+    if (stage.contains("config")) {
+      SLIP_TRY(config, read_configuration(stage, "config", where));
+    }
+    for (const auto& [path, value] : stage)
+      if (std::string_view(path) != "config") SLIP_TRY_(set_at(config, path, value, where));
+    return config;
+  }
+  /// Heads over a frozen model (docs/guide/your-data-and-training.md).
+  static bool stands_on_a_target(const json::object& config) {
+    const json::value* kind = config.if_contains("kind");
+    static constexpr std::array<std::string_view, 4> kHeads = {"dflash", "commit-sampler", "blockpilot", "trajectory"};
+    return kind && kind->is_string() && std::ranges::find(kHeads, std::string_view(kind->get_string())) != kHeads.end();
+  }
+
+  Result<fs::path> train_stage(const StudyArm& arm, int64_t seed, json::object config, const fs::path& folder) const {
     config["seed"] = seed;
     config["out"] = folder.string();
-    if (!before.empty()) config["init"] = before.string();
     SLIP_TRY(const int64_t steps, int_or(config, "steps", 1000, "arm " + arm.name));
     const fs::path file = folder / "study-config.json";
     const std::string text = pretty(config);
@@ -211,10 +236,10 @@ Result<StudyValues> run_all(const Study& s, const Running& running) {
     for (size_t a = 0; a < s.arms.size(); ++a) {
       const StudyArm& arm = s.arms[a];
       SLIP_TRY_(check_interrupt());
-      SLIP_TRY(const fs::path checkpoint, running.trained(arm, seed));
+      SLIP_TRY(const Checkpoints from, running.trained(arm, seed));
       std::vector<std::pair<std::string, json::value>> results;
       for (const StudyMode& mode : s.modes) {
-        SLIP_TRY(json::value v, running.evaluated(arm, seed, mode, checkpoint, bars));
+        SLIP_TRY(json::value v, running.evaluated(arm, seed, mode, from, bars));
         results.emplace_back(mode.name, std::move(v));
       }
       if (!arm.stages.empty()) {
