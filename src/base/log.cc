@@ -2,6 +2,7 @@
 // See log.h: a line is one write to stderr.
 #include "base/log.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -17,6 +18,8 @@ constexpr std::array<std::string_view, 5> kWords = {"debug", "info", "warn", "er
 std::atomic<int>& level_store() {
   static std::atomic<int> level{[] {
     const char* word = std::getenv("SLIPSTREAM_LOG");
+    if (word && *word != 0 && std::find(kWords.begin(), kWords.end(), word) == kWords.end())
+      write_log(LogLevel::kWarn, fmt::format("SLIPSTREAM_LOG: expected debug, info, warn, error or off, got {}", word));
     return static_cast<int>(word ? log_level_named(word) : LogLevel::kWarn);
   }()};
   return level;
