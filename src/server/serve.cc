@@ -58,16 +58,27 @@ Result<AppOptions> app_options(const ServeOptions& o) {
   return out;
 }
 
-void wait_until_told() {
-  while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-}
-
 /// Bodies and pictures come and go in every size: what is large is the system's again as soon as it is free, and threads share heaps.
 void keep_memory_flat() {
 #ifdef __GLIBC__
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   ::mallopt(M_ARENA_MAX, 4);
 #endif
+}
+/// What lies free between what is used, in pieces too small for the above.
+void give_memory_back() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+}
+
+/// Meanwhile, a tenth of a second behind the last of some requests, their memory goes back.
+void wait_until_told(const App& app) {
+  constexpr int kRested = 10;
+  for (int idle = kRested; !interrupted(); std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+    idle = app.under_way() > 0 ? 0 : std::min(idle + 1, kRested + 1);
+    if (idle == kRested) give_memory_back();
+  }
 }
 
 }  // namespace
@@ -89,7 +100,7 @@ Status serve(const ServeOptions& o, const slipstream::Progress& progress) {
     app.serve(service);
     if (log_level() < LogLevel::kError)  // --quiet
       write_log(LogLevel::kInfo, fmt::format("serve: {} at http://{}:{}/", app.options().model_name, o.host, server->port()));
-    wait_until_told();
+    wait_until_told(app);
     app.drain();
     const auto end = Clock::now() + std::chrono::duration<double>(o.drain_timeout_s);
     while (app.under_way() > 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
