@@ -74,8 +74,8 @@ Result<StudyMode> read_mode(const json::object& o, const std::string& where) {
   SLIP_TRY(m.on, string_or(o, "on", "", where));
   SLIP_TRY(m.texts, bool_or(o, "texts", false, where));
   SLIP_TRY(m.head, bool_or(o, "trajectory_head", false, where));
-  if (m.texts && (o.contains("records") || o.contains("schedule") || o.contains("temperature")))
-    return bad_input("{}: texts: expected no records, schedule or temperature beside it, got one", where);
+  if (m.texts && (o.contains("records") || o.contains("schedule") || o.contains("temperature") || m.head))
+    return bad_input("{}: texts: expected no records, schedule, temperature or trajectory_head beside it, got one", where);
   slipstream::EvaluateOptions& e = m.options;
   SLIP_TRY(e.decoder.preset, string_or(o, "decoder", "", where));
   SLIP_TRY(e.decoder.schedule, string_or(o, "schedule", "", where));

@@ -97,7 +97,7 @@ class Running {
     for (size_t stage = 0; stage < arm.stages.size(); ++stage) {
       const fs::path folder = folder_of(arm, seed) / fmt::format("stage-{}", stage + 1);
       SLIP_TRY(json::object config, configuration(arm, arm.stages[stage]));
-      const bool head = stands_on_a_target(config);
+      const bool head = !config.contains("model");  // it stands on a target, which the trainer knows
       if (stage > 0) config[head ? "target" : "init"] = out.model.string();
       SLIP_TRY(out.head, train_stage(arm, seed, std::move(config), folder));
       if (!head || stage == 0) out.model = out.head;  // a head of a model that is named in its configuration
@@ -187,12 +187,6 @@ class Running {
     for (const auto& [path, value] : stage)
       if (std::string_view(path) != "config") SLIP_TRY_(set_at(config, path, value, where));
     return config;
-  }
-  /// Heads over a frozen model (docs/guide/your-data-and-training.md).
-  static bool stands_on_a_target(const json::object& config) {
-    const json::value* kind = config.if_contains("kind");
-    static constexpr std::array<std::string_view, 4> kHeads = {"dflash", "commit-sampler", "blockpilot", "trajectory"};
-    return kind && kind->is_string() && std::ranges::find(kHeads, std::string_view(kind->get_string())) != kHeads.end();
   }
 
   Result<fs::path> train_stage(const StudyArm& arm, int64_t seed, json::object config, const fs::path& folder) const {

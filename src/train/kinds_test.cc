@@ -25,6 +25,11 @@
 namespace slip {
 namespace {
 
+/// Of the trajectory heads that are trained here, over a target of these layers.
+FlowShape flow_shape(Qwen3Shape layers) {
+  return {.layers = layers, .rows = 8, .action = 3, .encoder = 16, .features = 6, .max_frequency = 100, .steps = 3};
+}
+
 namespace fs = std::filesystem;
 const std::string kTarget = SLIP_SOURCE_DIR "/models/pair-target";
 
@@ -212,13 +217,7 @@ TEST_F(Kinds, ATrajectoryHeadReadsTheSameKeys) {
   prompt.next_position = 9;
   ASSERT_TRUE(target->run(prompt, {}, {}));
   ASSERT_TRUE(head->read(9, 9));
-  FlowShape shape{.layers = {5, 32, 7, 1, 32, 48, 1e-6, 1e4},
-                  .rows = 8,
-                  .action = 3,
-                  .encoder = 16,
-                  .features = 6,
-                  .max_frequency = 100,
-                  .steps = 3};
+  FlowShape shape = flow_shape({5, 32, 7, 1, 32, 48, 1e-6, 1e4});
   FlowNetwork network(shape, Precision::kF32);
   load(network, folder);
   FlowPrefix p{.rows = 9, .position = 9};
@@ -296,13 +295,7 @@ TEST_F(Kinds, ATrajectoryHeadReadsTheSameKeysAlongAGraph) {
   const auto head = must(load_flow_head(folder, decoded->model()));
   EXPECT_EQ(head->info().visibility, Visibility::kGraph);
   const DecoderOptions& o = decoded->model().decoder()->options();
-  FlowShape shape{.layers = {o.layers, 32, o.heads, o.kv_heads, o.head_width, 48, 1e-6, o.rope.theta},
-                  .rows = 8,
-                  .action = 3,
-                  .encoder = 16,
-                  .features = 6,
-                  .max_frequency = 100,
-                  .steps = 3};
+  FlowShape shape = flow_shape({o.layers, 32, o.heads, o.kv_heads, o.head_width, 48, 1e-6, o.rope.theta});
   FlowNetwork network(shape, Precision::kF32);
   load(network, folder);
   const KvArena& arena = trained->model().decoder()->arena();

@@ -332,6 +332,18 @@ void TokenLanguage::walk_kinds(Walk& w) const {
     }
 }
 
+/// Node by node, as far as the automaton goes along; `at(node, state)`: whether to go on below it.
+template <class At>
+void TokenLanguage::descend(std::span<const TokenTrie::Node> nodes, Walk& w, const At& at) const {
+  w.state[0] = w.q;
+  for (size_t i = 0; i < nodes.size();) {
+    const TokenTrie::Node& n = nodes[i];
+    const int32_t to = dfa_.next(w.state[n.depth - 1U], n.byte);
+    if (to >= 0) w.state[n.depth] = to;
+    i = to >= 0 && at(n, to) ? i + 1 : static_cast<size_t>(n.skip);
+  }
+}
+
 /// Branches that are all allowed are noted, as others that are not; the fewer ids are then set, or cleared from among all.
 void TokenLanguage::walk_bytes(Walk& w) const {
   thread_local std::vector<std::span<const TokenId>> good;
@@ -343,22 +355,14 @@ void TokenLanguage::walk_bytes(Walk& w) const {
     else
       good.push_back(ids);
   };
-  w.state[0] = w.q;
   size_t allowed = 0;
-  for (size_t i = 0; i < nodes.size();) {
-    const TokenTrie::Node& n = nodes[i];
-    const int32_t to = dfa_.next(w.state[n.depth - 1U], n.byte);
-    if (to < 0) {
-      i = static_cast<size_t>(n.skip);
-      continue;
-    }
-    w.state[n.depth] = to;
+  descend(nodes, w, [&](const TokenTrie::Node& n, int32_t to) {
     const bool whole = far(to) <= w.left && free(to, w.left, n.height);
     const auto ids = whole ? trie_->ids_below(nodes, n) : far(to) <= w.left ? trie_->ids(n) : std::span<const TokenId>();
     if (!ids.empty()) note(ids);
     allowed += ids.size();
-    i = whole ? static_cast<size_t>(n.skip) : i + 1;
-  }
+    return !whole;
+  });
   if (allowed * 2 < static_cast<size_t>(trie_->all_plain_count())) {
     for (const auto& ids : good) w.set(ids);
     return;
@@ -373,18 +377,10 @@ void TokenLanguage::walk_bytes(Walk& w) const {
 }
 
 void TokenLanguage::walk(std::span<const TokenTrie::Node> nodes, Walk& w) const {
-  w.state[0] = w.q;
-  for (size_t i = 0; i < nodes.size();) {
-    const TokenTrie::Node& n = nodes[i];
-    const int32_t to = dfa_.next(w.state[n.depth - 1U], n.byte);
-    if (to < 0) {
-      i = static_cast<size_t>(n.skip);
-      continue;
-    }
-    w.state[n.depth] = to;
+  descend(nodes, w, [&](const TokenTrie::Node& n, int32_t to) {
     if (n.count > 0 && far(to) <= w.left) w.set(trie_->ids(n));
-    ++i;
-  }
+    return true;
+  });
 }
 
 }  // namespace slip

@@ -94,6 +94,8 @@ class TokenLanguage {
   void walk_kinds(Walk& w) const;
   void walk_bytes(Walk& w) const;
   void walk(std::span<const TokenTrie::Node> nodes, Walk& w) const;
+  template <class At>
+  void descend(std::span<const TokenTrie::Node> nodes, Walk& w, const At& at) const;
   /// Any plain text of so many characters leads on from s.
   bool free(int32_t s, int32_t left, int height) const {
     return free_[static_cast<size_t>(s)] >= height && left >= farthest_[static_cast<size_t>(s)];

@@ -22,6 +22,7 @@ struct TrainModel::Impl {
   Tensor values, gradients;
   std::map<int64_t, Tensor> leaves, narrow;  // by offset; narrow: this pass's copies in the activations' type
   RotaryTable text_rotary, vision_rotary;
+  std::map<std::array<int32_t, 2>, Tensor> resamplings;  // of a plain ViT's positions, by the grid of patches (vit_torch.cc)
   bool frozen = false, recompute = false;
   std::vector<std::pair<int64_t, int64_t>> kept;  // runs of the flat buffer that are not trained
   std::vector<std::unique_ptr<LayerRun>> runs;    // of this pass, until its backward pass is done

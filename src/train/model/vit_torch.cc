@@ -38,7 +38,9 @@ Tensor TrainModel::Impl::vit_embeddings(const RowBatch& b) {
     Tensor& at = of_grid[grid];
     if (!at.defined()) {
       const bool same = grid[0] == v.grid_rows && grid[1] == v.grid_columns;
-      at = same ? stored : at::mm(resampling(v, grid[0], grid[1], wide), stored);
+      Tensor& from = resamplings[grid];
+      if (!same && !from.defined()) from = resampling(v, grid[0], grid[1], wide);
+      at = same ? stored : at::mm(from, stored);
     }
     all.insert(all.end(), front.begin(), front.end());
     all.push_back(patches.narrow(0, first, at.size(0)) + at);

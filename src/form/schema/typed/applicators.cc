@@ -78,7 +78,7 @@ bool TypedReader::group_keyword(std::string_view key, const json::value& v, cons
   if (v.get_array().size() > 256)
     return not_done(pointer, fmt::format("expected at most 256 alternatives, got {}", v.get_array().size())), true;
   if (key != "allOf")
-    if (PresenceRulePtr rule = presence_rule(json::object{{key, v}}); rule && rule->size() > 0)
+    if (PresenceRulePtr rule = presence_rule(key, v, all); rule && rule->size() > 0)
       return presence(std::move(rule), pointer, place), true;
   Group group{.alternatives = {}, .pointer = pointer, .exclusive = key == "oneOf"};
   for (size_t i = 0; i < v.get_array().size(); ++i) {
@@ -152,10 +152,8 @@ void TypedReader::dependent(std::string_view key, const json::value& v, const Pa
 /// if/then/else on the values of one member, as two alternatives: the member is one of them and `then` holds, or none and `else` does.
 void TypedReader::condition(const json::object& all, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/if";
-  json::object alone;
-  for (const char* name : {"if", "then", "else"})
-    if (const json::value* v = all.if_contains(name)) alone[name] = *v;
-  if (PresenceRulePtr rule = presence_rule(alone); rule && rule->size() > 0) return presence(std::move(rule), pointer, place);
+  if (PresenceRulePtr rule = presence_rule("if", all.at("if"), all); rule && rule->size() > 0)
+    return presence(std::move(rule), pointer, place);
   const json::object* test = all.at("if").if_object();
   const json::value* properties = test ? test->if_contains("properties") : nullptr;
   const bool one = properties && properties->is_object() && properties->get_object().size() == 1;

@@ -63,8 +63,10 @@ PresenceRulePtr condition_rule(const json::object& o) {
     const json::value* v = o.if_contains(name);
     return presence_rule(v ? *v : kTrue);
   };
-  const PresenceRulePtr test = branch("if"), then = branch("then"), otherwise = branch("else");
-  return test ? any_of({all_of({test, then}), all_of({not_of(test), otherwise})}) : nullptr;
+  const PresenceRulePtr test = branch("if");
+  const PresenceRulePtr then = test ? branch("then") : nullptr;
+  const PresenceRulePtr otherwise = then ? branch("else") : nullptr;
+  return otherwise ? any_of({all_of({test, then}), all_of({not_of(test), otherwise})}) : nullptr;
 }
 
 PresenceRulePtr dependent_rules(const json::value& v) {
@@ -72,23 +74,6 @@ PresenceRulePtr dependent_rules(const json::value& v) {
   std::vector<PresenceRulePtr> all;
   for (const auto& [name, asked] : v.get_object()) all.push_back(dependent_rule(std::string_view(name), asked));
   return combined(Kind::kAll, std::move(all));
-}
-
-PresenceRulePtr keyword_rule(std::string_view key, const json::value& v, const json::object& all) {
-  if (key == "required") return required_rule(v);
-  if (key == "properties") return properties_rule(v);
-  if (key == "type") return v == "object" ? rule_of({.kind = Kind::kObject, .key = {}, .of = {}}) : nullptr;
-  if (key == "anyOf") return list_rule(Kind::kAny, v);
-  if (key == "oneOf") return list_rule(Kind::kOne, v);
-  if (key == "allOf") return list_rule(Kind::kAll, v);
-  if (key == "not") return not_of(presence_rule(v));
-  if (key == "if") return condition_rule(all);
-  if (key == "dependentRequired" || key == "dependentSchemas" || key == "dependencies") return dependent_rules(v);
-  const auto n = count_of(v);
-  if (key == "minProperties") return n ? member_count(*n, -1) : nullptr;
-  if (key == "maxProperties") return n ? member_count(0, *n) : nullptr;
-  if (key == "then" || key == "else" || key == "title" || key == "description" || key == "$comment") return all_of({});
-  return nullptr;
 }
 
 }  // namespace
@@ -138,12 +123,29 @@ PresenceRulePtr dependent_rule(std::string_view name, const json::value& asked) 
   return any_of({not_of(has_member(std::string(name))), asked.is_array() ? required_rule(asked) : presence_rule(asked)});
 }
 
+PresenceRulePtr presence_rule(std::string_view key, const json::value& v, const json::object& all) {
+  if (key == "required") return required_rule(v);
+  if (key == "properties") return properties_rule(v);
+  if (key == "type") return v == "object" ? rule_of({.kind = Kind::kObject, .key = {}, .of = {}}) : nullptr;
+  if (key == "anyOf") return list_rule(Kind::kAny, v);
+  if (key == "oneOf") return list_rule(Kind::kOne, v);
+  if (key == "allOf") return list_rule(Kind::kAll, v);
+  if (key == "not") return not_of(presence_rule(v));
+  if (key == "if") return condition_rule(all);
+  if (key == "dependentRequired" || key == "dependentSchemas" || key == "dependencies") return dependent_rules(v);
+  const auto n = count_of(v);
+  if (key == "minProperties") return n ? member_count(*n, -1) : nullptr;
+  if (key == "maxProperties") return n ? member_count(0, *n) : nullptr;
+  if (key == "then" || key == "else" || key == "title" || key == "description" || key == "$comment") return all_of({});
+  return nullptr;
+}
+
 PresenceRulePtr presence_rule(const json::value& schema) {
   if (schema.is_bool()) return schema.get_bool() ? all_of({}) : any_of({});
   if (!schema.is_object()) return nullptr;
   std::vector<PresenceRulePtr> all;
   for (const auto& m : schema.get_object()) {
-    all.push_back(keyword_rule(std::string_view(m.key()), m.value(), schema.get_object()));
+    all.push_back(presence_rule(std::string_view(m.key()), m.value(), schema.get_object()));
     if (!all.back()) return nullptr;
   }
   return all_of(std::move(all));

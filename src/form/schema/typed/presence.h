@@ -39,6 +39,8 @@ PresenceRulePtr member_count(int64_t least, int64_t most);
 /// A schema that says nothing else than which members an object has: required, minProperties, maxProperties, dependentRequired, members
 /// that are `false`, and anyOf, oneOf, allOf, not, if/then/else, dependentSchemas of such. Null for any other.
 PresenceRulePtr presence_rule(const json::value& schema);
+/// The same of one keyword of a schema; `all` has the `then` and `else` of an `if`.
+PresenceRulePtr presence_rule(std::string_view key, const json::value& value, const json::object& all);
 /// The member `name` asks for others (a list of names), or for a schema of that kind. Null for any other.
 PresenceRulePtr dependent_rule(std::string_view name, const json::value& asked);
 

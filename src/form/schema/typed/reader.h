@@ -113,7 +113,7 @@ class TypedReader {
   TypedPtr node_of(Place place, int depth, std::string* why);
   TypedPtr choice(Place place, int depth, std::string* why);
   TypedPtr of_values(const Place& place, std::string* why);
-  TypedPtr of_types(const Place& place, int depth, std::string* why);
+  TypedPtr of_types(Place place, int depth, std::string* why);
   TypedPtr one_type(const Place& place, uint32_t type, int depth, std::string* why);
   std::shared_ptr<const ByteDfa> string_language(const Place& place, int64_t most);
   std::shared_ptr<const ByteDfa> number_language(const Place& place, bool integer);

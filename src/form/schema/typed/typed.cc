@@ -105,7 +105,7 @@ TypedPtr TypedReader::node_of(Place place, int depth, std::string* why) {
   if (!place.dead.empty()) return *why = place.dead, nullptr;
   if (!place.groups.empty()) return choice(std::move(place), depth, why);
   if (place.values) return of_values(place, why);
-  return of_types(place, depth, why);
+  return of_types(std::move(place), depth, why);
 }
 
 TypedPtr TypedReader::choice(Place place, int depth, std::string* why) {
@@ -224,18 +224,14 @@ TypedPtr TypedReader::of_values(const Place& place, std::string* why) {
   return std::make_shared<const TypedNode>(std::move(n));
 }
 
-TypedPtr TypedReader::of_types(const Place& place, int depth, std::string* why) {
+TypedPtr TypedReader::of_types(Place place, int depth, std::string* why) {
   uint32_t types = place.types;
   const uint32_t hinted = place.hinted | (place.required.empty() && place.properties.empty() ? 0U : static_cast<uint32_t>(kObject));
   const bool spoken_of = (types & hinted) != 0;  // of strings, of which `not` leaves none: then it is of anything else
   if (!place.typed && spoken_of) types &= hinted;
   if (!place.typed && !spoken_of && (types & ~static_cast<uint32_t>(kObject | kArray)) != 0)
     types &= ~static_cast<uint32_t>(kObject | kArray);  // anything: any scalar
-  if (const uint32_t others = place.types & ~types; others != place.also_valid) {
-    Place told = place;
-    told.also_valid = others;
-    return of_types(told, depth, why);
-  }
+  place.also_valid = place.types & ~types;
   if ((types & kNumber) != 0) types &= ~static_cast<uint32_t>(kInteger);
   if (types == 0) return *why = "its types exclude each other", nullptr;
   std::vector<TypedPtr> found;
