@@ -159,13 +159,20 @@ void expect_near_the_best(const LoadCase& of) {
         if (got > best) winner = preset;
         best = std::max(best, got);
       }
-      const double own = loop.run(*method_of("auto"), clients, each);
+      double own = loop.run(*method_of("auto"), clients, each);
       std::printf("%-26s %2d clients: auto %.1f (%.2f of the best; %.1f rows a pass)%s\n", machine.name, clients, own, own / best,
                   static_cast<double>(loop.rows()) / static_cast<double>(loop.passes()), told.c_str());
       std::fflush(stdout);
-      // Where the best preset gave nearly all of auto's answers there is nothing better to choose: what differs is how the clients fell into step, which
-      // on stairs decides how many passes lie just above one.
-      if (loop.share_of(winner) > 0.95) continue;
+      if (own < 0.95 * best && loop.share_of(winner) > 0.95) {
+        // Auto made the best preset's choice, so the difference is how the clients fell into step: on stairs that decides how many passes lie just
+        // above one. Longer loops of both fall into step in other ways; their sum is what is compared.
+        best = own = 0;
+        for (const int longer : {2 * each, 2 * each + 1, 3 * each}) {
+          best += loop.run(*method_of(winner), clients, longer);
+          own += loop.run(*method_of("auto"), clients, longer);
+        }
+        std::printf("%-26s %2d clients, three longer loops: auto %.2f of %s\n", machine.name, clients, own / best, winner.c_str());
+      }
       EXPECT_GE(own, 0.95 * best) << machine.name << ", " << clients << " clients:" << told;
     }
   }
