@@ -23,24 +23,6 @@ Prompt plain_prompt(int32_t rows) {
   return p;
 }
 
-/// The answer of an earlier frame: some fields say something else, their first token and, as a guess, half of the others.
-PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, double persistence,
-                          PhiloxStream& random) {
-  PreviousAnswer out;
-  if (!form) {
-    for (size_t i = 0; i < answer.target.size(); ++i)
-      out.tokens.push_back(random.chance(persistence) ? answer.target[i] : answer.other[i]);
-    return out;
-  }
-  out.form = form->name();
-  out.fields = contents;
-  for (size_t f = 0; f < out.fields.size(); ++f)
-    if (!out.fields[f].empty() && !random.chance(persistence))
-      for (size_t i = 0; i < out.fields[f].size(); ++i)
-        if (i == 0 || random.chance(0.5)) out.fields[f][i] = answer.other[static_cast<size_t>(form->fields()[f].start) + i];
-  return out;
-}
-
 constexpr TokenId kEnd{2};  // of free text
 
 /// Greedy, and nothing that only costs.
@@ -78,6 +60,23 @@ void add(const Statistics& s, double ms, double drafter_ms, double share, Foreca
 constexpr int32_t kTextVocab = 128;
 
 }  // namespace
+
+PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, double persistence,
+                          PhiloxStream& random) {
+  PreviousAnswer out;
+  if (!form) {
+    for (size_t i = 0; i < answer.target.size(); ++i)
+      out.tokens.push_back(random.chance(persistence) ? answer.target[i] : answer.other[i]);
+    return out;
+  }
+  out.form = form->name();
+  out.fields = contents;
+  for (size_t f = 0; f < out.fields.size(); ++f)
+    if (!out.fields[f].empty() && !random.chance(persistence))
+      for (size_t i = 0; i < out.fields[f].size(); ++i)
+        if (i == 0 || random.chance(0.5)) out.fields[f][i] = answer.other[static_cast<size_t>(form->fields()[f].start) + i];
+  return out;
+}
 
 // So many that their draws say what drafts are worth: the standard error of 600 at odds of .8 is .016.
 int32_t answers_of(const ForecastSettings& s) {

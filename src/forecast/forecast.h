@@ -52,6 +52,11 @@ int32_t answers_of(const ForecastSettings& settings);
 /// Errors are the decoder's: kUnsupported where this model cannot run the method.
 Result<Forecast> forecast(const Method& method, const ForecastSettings& settings);
 
+/// The answer of the frame before one that says `contents` (free text, without a form: what `answer` says): each field stays with this chance; of
+/// one that does not, the first token and, as a guess, half of the others are other ones.
+PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, double persistence,
+                          PhiloxStream& random);
+
 /// What an answer took by its counts: the prompt's pass, and the others as if each had the mean of their rows.
 double priced_ms(const Statistics& statistics, const CostTable& costs, int32_t prompt_rows);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bench answer` of a model without a form of its own: a three-camera driving request of Fast-dDrive's size, stage by stage, for
 // any weights. The passes are the engine's decoders' own; what they say is a recorded answer, and drafts hold with odds that bring
-// scaffold-spec to the published
-// tokens per pass (replay.h). The stage `commit` is everything of decoding that is not a pass.
+// scaffold-spec to the published tokens per pass (replay.h), or as a model's calibration saw it (recorded_acceptance.h). The stage `commit` is
+// everything of decoding that is not a pass.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -14,11 +14,13 @@
 #include "cli/bench/operations.h"
 #include "cli/bench/own_answer.h"
 #include "cli/bench/pictures.h"
+#include "cli/bench/recorded_acceptance.h"
 #include "cli/bench/replay.h"
 #include "cli/output.h"
 #include "decode/pass/prefix_cache.h"
 #include "decode/types/presets.h"
 #include "eval/verify.h"
+#include "forecast/forecast.h"
 #include "models/weights/packed_folder.h"
 #include "plan/fit.h"
 
@@ -119,6 +121,24 @@ Result<float> odds_for(double per_pass) {
   return (low + high) / 2;
 }
 
+/// How drafts hold: at even odds, or as was seen.
+struct Odds {
+  float even = 0;
+  std::optional<RecordedAcceptance> seen;
+};
+
+/// `--acceptance`: what passes cost is measured, since `auto` goes by it.
+Result<Odds> odds_of(Model& model, const BenchAnswerOptions& o, int32_t prompt_rows) {
+  Odds out;
+  if (o.acceptance.empty()) {
+    SLIP_TRY(out.even, odds_for(o.per_pass));
+    return out;
+  }
+  SLIP_TRY(CostTable costs, measure_costs(model.lm(), {.visible = prompt_rows, .cancel = CancelToken::of_process()}));
+  SLIP_TRY(out.seen, recorded_acceptance(o.acceptance, std::move(costs)));
+  return out;
+}
+
 /// Five waypoints, fitted: what the engine does with an answer once its numbers are read.
 Result<double> plan_ms() {
   const auto start = Clock::now();
@@ -133,61 +153,116 @@ Result<double> plan_ms() {
 struct Outcome {
   Stages ms;
   Statistics statistics;
+  std::string chosen, why;  // by auto
   int64_t passes_run = 0, passes = 0;
   bool as_recorded = false;
 };
 
+/// The frame before: its prompt lies in the arena, and with a calibration its answer is there to draft from.
+struct EarlierFrame {
+  PrefixCache memory;
+  PreviousAnswer answer;
+};
+Status run_earlier(ReplayLm& lm, const Asked& asked, EarlierFrame& frame) {
+  CausalRows rows;
+  SLIP_TRY_(rows.run(lm, asked.earlier, 0, static_cast<int>(asked.earlier.inputs.size()), 0));
+  frame.memory.assign(asked.earlier, lm.info().hidden_size, nullptr);
+  frame.memory.ran(lm);
+  lm.clear_log();
+  return {};
+}
+
+/// One answer on its way: the recorded form, a model that says it, and what its decoder is lent.
+struct Replayed {
+  RecordedForm answer;
+  std::unique_ptr<StandInLm> stand_in;  // with a calibration
+  std::unique_ptr<ReplayLm> lm;
+  DraftLengthTracker tracker;
+  EarlierFrame earlier;
+  Method method;
+  DecodeOptions options;
+  DecodeContext context{.cancel = CancelToken::of_process()};
+};
+
+Status set_up(const std::string& preset, Model& model, const Asked& asked, const BenchAnswerOptions& o, const Odds& odds,
+              Replayed& r, Outcome& out) {
+  constexpr uint64_t kSeed = 1;
+  const auto form_start = Clock::now();
+  if (odds.seen) {
+    r.answer = odds.seen->answer;
+  } else {
+    SLIP_TRY(r.answer, answer_of(preset));
+  }
+  out.ms.form = ms_since(form_start);
+  const LmInfo info = replayed(model.lm().info());
+  Recording recording = record(r.answer, odds.even);
+  recording.first_position = asked.prompt.next_position;
+  // ar and scaffold-ar run hundreds of passes of one row that differ by a few keys: every n-th stands for its neighbours.
+  r.lm = std::make_unique<ReplayLm>(&model.lm(), info, std::move(recording), o.every);
+  r.options = options_for(odds.seen ? odds.seen->visibility : law_of(preset));
+  if (o.reuse) {
+    SLIP_TRY_(run_earlier(*r.lm, asked, r.earlier));
+    r.options.reuse_prompt = true;
+    r.context.prefix_cache = &r.earlier.memory;
+  }
+  if (!odds.seen) {
+    SLIP_TRY(r.method, method_of(preset));
+    return {};
+  }
+  const RecordedAcceptance& seen = *odds.seen;
+  StandInAnswer says = StandInAnswer::of_form(r.answer.form, r.answer.contents, seen.visibility == Visibility::kChain);
+  PhiloxStream random(kSeed, 0);
+  if (o.reuse) r.earlier.answer = earlier_of(&r.answer.form, r.answer.contents, says, ForecastSettings{}.persistence, random);
+  r.stand_in = std::make_unique<StandInLm>(info, std::move(says), StandInOdds{.survival = &seen.model.survival}, seen.model.pass,
+                                           asked.prompt.next_position, kSeed);
+  r.lm->say_by(*r.stand_in);
+  r.context.draft_length_model = &seen.model;
+  r.context.draft_length_tracker = &r.tracker;
+  r.context.previous = o.reuse ? &r.earlier.answer : nullptr;
+  if (preset != kAutomatic) {
+    SLIP_TRY(r.method, method_of(preset));
+    return {};
+  }
+  SLIP_TRY(QuickestMethod quickest, quickest_method(seen, info, r.options, static_cast<int32_t>(asked.prompt.inputs.size()),
+                                                    o.reuse, CancelToken::of_process()));
+  r.method = std::move(quickest.method);
+  out.chosen = std::move(quickest.name);
+  out.why = std::move(quickest.why);
+  return {};
+}
+
 /// `clock` counts what runs of the decoding.
-Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked& asked, const BenchAnswerOptions& o, float odds,
-                            OperationClock& clock) {
+Result<Outcome> answer_with(const std::string& preset, Model& model, const Asked& asked, const BenchAnswerOptions& o,
+                            const Odds& odds, OperationClock& clock) {
   Outcome out;
   out.ms.admit = asked.admit_ms;
   out.ms.encode = asked.encode_ms;
-  const auto form_start = Clock::now();
-  SLIP_TRY(const RecordedForm answer, answer_of(preset));
-  out.ms.form = ms_since(form_start);
-  Recording recording = record(answer, odds);
-  recording.first_position = asked.prompt.next_position;
-  // ar and scaffold-ar run hundreds of passes of one row that differ by a few keys: every n-th stands for its neighbours.
-  ReplayLm lm(&model.lm(), replayed(model.lm().info()), std::move(recording), o.every);
-  PrefixCache memory;
-  DecodeOptions options = options_for(law_of(preset));
-  DecodeContext context{.cancel = CancelToken::of_process()};
-  if (o.reuse) {
-    CausalRows rows;
-    const int n = static_cast<int>(asked.earlier.inputs.size());
-    SLIP_TRY_(rows.run(lm, asked.earlier, 0, n, 0));
-    memory.assign(asked.earlier, lm.info().hidden_size, nullptr);
-    memory.ran(lm);
-    lm.clear_log();
-    options.reuse_prompt = true;
-    context.prefix_cache = &memory;
-  }
-  SLIP_TRY(Method method, method_of(preset));
-  Decoder decoder(lm, std::move(method));
-  const double spent_before = lm.spent_ms();
+  Replayed r;
+  SLIP_TRY_(set_up(preset, model, asked, o, odds, r, out));
+  Decoder decoder(*r.lm, r.method);
+  const double spent_before = r.lm->spent_ms();
   clock.start();
   auto answered = [&] {
     const StageScope stage("commit");
     const OperationScope rounds("rounds");
-    return decoder.decode(asked.prompt, &answer.form, options, context);
+    return decoder.decode(asked.prompt, &r.answer.form, r.options, r.context);
   }();
   clock.stop();
   SLIP_TRY(const Decoded decoded, std::move(answered));
-  for (const ReplayPass& p : lm.log()) {
+  for (const ReplayPass& p : r.lm->log()) {
     (p.kind == ReplayKind::kPrefill ? out.ms.prefill : p.kind == ReplayKind::kDraft ? out.ms.draft : out.ms.verify) += p.ms;
     out.passes_run += p.ran;
     ++out.passes;
   }
-  out.ms.commit = std::max(0.0, decoded.statistics.ms.total - (lm.spent_ms() - spent_before));
+  out.ms.commit = std::max(0.0, decoded.statistics.ms.total - (r.lm->spent_ms() - spent_before));
   SLIP_TRY(out.ms.plan, plan_ms());
   out.statistics = decoded.statistics;
-  out.as_recorded = decoded.fields == answer.contents;
+  out.as_recorded = decoded.fields == r.answer.contents;
   return out;
 }
 
 json::object json_of(const BenchAnswerOptions& o, Model& model, const std::string& preset, const Asked& asked, const Outcome& out,
-                     const MachineState& state, double peak, float odds, const OperationClock& clock) {
+                     const MachineState& state, double peak, const Odds& odds, const OperationClock& clock) {
   const Statistics& s = out.statistics;
   const Stages& m = out.ms;
   return json::object{{"bench", "answer"},
@@ -204,7 +279,9 @@ json::object json_of(const BenchAnswerOptions& o, Model& model, const std::strin
                       {"proposed", s.proposed},
                       {"tested", s.tested},
                       {"accepted", s.accepted},
-                      {"odds", odds},
+                      {"odds", odds.seen ? json::value() : json::value(odds.even)},
+                      {"acceptance", odds.seen ? json::value(odds.seen->file.string()) : json::value()},
+                      {"chosen", out.chosen.empty() ? json::value() : json::value(out.chosen)},
                       {"passes_run", out.passes_run},
                       {"extrapolated", out.passes_run < out.passes},
                       {"ms",
@@ -237,30 +314,45 @@ void print_row(const std::string& preset, const Outcome& out, const MachineState
                   state.steady() ? "" : "  unsteady: the bandwidth changed"));
 }
 
+/// Those of the kind of answer where none are named.
+Status choose_presets(const Odds& odds, BenchAnswerOptions& o) {
+  constexpr std::array kEven{preset("ar"), preset("scaffold-ar"), preset("scaffold-spec"), preset("fields-spec")};
+  constexpr std::array kChain{preset("auto"), preset("ar"), preset("scaffold-ar"), preset("scaffold-spec")};
+  constexpr std::array kGraph{preset("auto"), preset("ar"), preset("fields"), preset("fields-spec")};
+  const auto& usual = !odds.seen ? kEven : odds.seen->visibility == Visibility::kGraph ? kGraph : kChain;
+  if (o.presets.empty()) o.presets.assign(usual.begin(), usual.end());
+  if (!odds.seen && std::find(o.presets.begin(), o.presets.end(), kAutomatic) != o.presets.end())
+    return usage_error("--decoders: expected presets of a recorded answer, whose drafts hold by dice, or --acceptance, got auto");
+  return {};
+}
+
+std::string header(const BenchAnswerOptions& o, const Model& model, const Asked& asked, const Odds& odds) {
+  const std::string hold = odds.seen ? fmt::format("as {} says of {}", odds.seen->file.string(), odds.seen->answer.form.name())
+                                     : fmt::format("with odds {:.3f} ({:.2f} tokens a pass)", odds.even, o.per_pass);
+  return fmt::format(
+      "{}, {}: {} prompt rows, drafts hold {}\n\n  {:<14} {:>5} {:>6} {:>6} {:>7} {:>7} | {:>7} {:>8} {:>6} {:>9} {:>9} {:>9} "
+      "{:>7} "
+      "{:>6} {:>10}  ms\n",
+      o.model, word_of_type(model.options().type), asked.prompt.inputs.size(), hold, "preset", "pass", "rows", "tokens", "/pass",
+      "reused", "admit", "encode", "form", "prefill", "draft", "verify", "commit", "plan", "total");
+}
+
 }  // namespace
 
 Status bench_answer(const BenchAnswerOptions& asked_for) {
   if (has_own_answer(asked_for)) return bench_own_answer(asked_for);
   BenchAnswerOptions o = asked_for;
-  constexpr std::array kRecorded{preset("ar"), preset("scaffold-ar"), preset("scaffold-spec"), preset("fields-spec")};
-  if (o.presets.empty()) o.presets.assign(kRecorded.begin(), kRecorded.end());
-  if (std::find(o.presets.begin(), o.presets.end(), kAutomatic) != o.presets.end())
-    return usage_error("--decoders: expected presets of a recorded answer, whose drafts hold by dice, got auto");
   constexpr int kRoomForAnswer = 1600;
   SLIP_TRY(const std::unique_ptr<Engine> engine, load_engine(o.model, o.dtype, o.threads, o.rows + kRoomForAnswer, o.device));
   Model& model = engine->model();
   if (model.lm().info().vocab < ReplayIds::kAll)
     return unsupported("{}: expected a vocabulary of at least {} ids, got {}", o.model, ReplayIds::kAll, model.lm().info().vocab);
-  SLIP_TRY(const float odds, odds_for(o.per_pass));
   SLIP_TRY(const Asked asked, ask(model, o));
+  SLIP_TRY(const Odds odds, odds_of(model, o, static_cast<int32_t>(asked.prompt.inputs.size())));
+  SLIP_TRY_(choose_presets(odds, o));
   StateWatch watch(model.pool());
   const double peak = dot_gops(model.options().type, model.pool());
-  if (!o.json)
-    print_text(fmt::format(
-        "{}, {}: {} prompt rows, drafts hold with odds {:.3f} ({:.2f} tokens a pass)\n\n"
-        "  {:<14} {:>5} {:>6} {:>6} {:>7} {:>7} | {:>7} {:>8} {:>6} {:>9} {:>9} {:>9} {:>7} {:>6} {:>10}  ms\n",
-        o.model, word_of_type(model.options().type), asked.prompt.inputs.size(), odds, o.per_pass, "preset", "pass", "rows",
-        "tokens", "/pass", "reused", "admit", "encode", "form", "prefill", "draft", "verify", "commit", "plan", "total"));
+  if (!o.json) print_text(header(o, model, asked, odds));
   std::vector<std::unique_ptr<OperationClock>> clocks;
   for (const std::string& preset : o.presets) {
     SLIP_TRY_(check_interrupt());
@@ -272,6 +364,7 @@ Status bench_answer(const BenchAnswerOptions& asked_for) {
       print_json(json_of(o, model, preset, asked, out, state, peak, odds, clock));
     else
       print_row(preset, out, state);
+    if (!o.json && !out.why.empty()) print_text(fmt::format("    auto: {}\n", out.why));
   }
   for (size_t i = 0; !o.json && i < clocks.size(); ++i) {
     print_text(fmt::format("\n{}, passes that ran:\n", o.presets[i]));

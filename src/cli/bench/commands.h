@@ -31,7 +31,7 @@ struct BenchVisionOptions {
 Status bench_vision(const BenchVisionOptions& o);
 
 struct BenchAnswerOptions {
-  std::string model, dtype = "auto", device = "cpu";
+  std::string model, dtype = "auto", device = "cpu", acceptance;
   std::vector<std::string> presets;  // none: those of the kind of answer
   int rows = 1440, cameras = 3, width = 972, height = 1079;
   double per_pass = 4.9;

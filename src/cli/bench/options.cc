@@ -58,7 +58,8 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
   add_dtype(e, a.dtype, true);
   e->add_option(
        "--decoders", a.presets,
-       "presets (default: auto, ar and those of the model's visibility; recorded: ar scaffold-ar scaffold-spec fields-spec)")
+       "presets (default: auto, ar and those of the model's visibility; recorded: ar scaffold-ar scaffold-spec fields-spec; with "
+       "--acceptance: auto, ar and those of its answer)")
       ->delimiter(',')
       ->check(CLI::IsMember(presets_of_model_alone()));
   e->add_option("--scene", a.scene, "of the answer in the model's own form; 0: a held-out one")
@@ -68,8 +69,14 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
   e->add_flag("--recorded", a.recorded,
               "a recorded three-camera answer, as of models without a form of their own, and with its options below");
   e->add_option("--rows", a.rows, "rows of the prompt, the pictures' included")->check(whole(1, 100000));
-  e->add_option("--tokens-per-pass", a.per_pass, "what scaffold-spec shall reach: sets the odds that a draft holds")
-      ->check(number(1, 16));
+  auto* per_pass =
+      e->add_option("--tokens-per-pass", a.per_pass, "what scaffold-spec shall reach: sets the odds that a draft holds")
+          ->check(number(1, 16));
+  e->add_option(
+       "--acceptance", a.acceptance,
+       "folder with a width.json, or the file: drafts hold as often as it saw in each field (models/demo-cot: a graph's answer, "
+       "models/demo: a chain's); --reuse has an earlier answer to draft from then")
+      ->excludes(per_pass);
   e->add_option("--every", a.every, "of passes of one row each n-th runs and stands for its neighbours; 1: all run")
       ->check(whole(1, 1000));
   e->add_flag("--reuse", a.reuse, "the frame before was asked too: its unchanged first rows are not run again");
@@ -78,7 +85,8 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
   add_threads(e, a.threads);
   add_json(e, a.json);
   e->callback([&chosen, e] {
-    for (const char* of_recorded : {"--rows", "--tokens-per-pass", "--every"}) a.recorded |= e->count(of_recorded) > 0;
+    for (const char* of_recorded : {"--rows", "--tokens-per-pass", "--acceptance", "--every"})
+      a.recorded |= e->count(of_recorded) > 0;
     chosen = {[] { return bench_answer(a); }, &a.json};
   });
 }

@@ -61,25 +61,32 @@ TokenId ReplayLm::said(int32_t u, bool draft) {
   return holds ? recording_.target[at] : recording_.other[at];
 }
 
-Status ReplayLm::forward(const Pass& pass, PassOutput& out) {
+void ReplayLm::say_recorded(const Pass& pass, bool drafts, PassOutput& out) {
   constexpr float kSure = 1e9F;
-  const auto start = Clock::now();
-  ++count_;
-  ReplayPass entry{.kind = kind_of(pass), .rows = static_cast<int64_t>(pass.rows.size())};
-  SLIP_TRY_(run(pass, entry, out));
   out.nan_rows = 0;
-  bool draft = entry.kind == ReplayKind::kDraft;
-  for (const Row& r : pass.rows) draft |= looks_ahead(pass, r);
+  for (const Row& r : pass.rows) drafts |= looks_ahead(pass, r);
   for (size_t i = 0; i < pass.rows.size(); ++i) {
     const Row& r = pass.rows[i];
     if (r.want == Want::kNothing) continue;
     const bool own = !info_.rule.shift && r.input == RowInput{info_.rule.mask};
-    const TokenId says = said(r.position.t + (own ? 0 : 1) - recording_.first_position, draft);
+    const TokenId says = said(r.position.t + (own ? 0 : 1) - recording_.first_position, drafts);
     const std::span<const TokenId> allowed = allowed_of(pass, r);
     out.argmax[i] = allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), says) ? says : allowed.front();
     if (out.logits_row[i] < 0) continue;
     const size_t line = static_cast<size_t>(out.logits_row[i]) * static_cast<size_t>(out.vocab);
     out.logits_NV[line + static_cast<size_t>(out.argmax[i].value)] = kSure;
+  }
+}
+
+Status ReplayLm::forward(const Pass& pass, PassOutput& out) {
+  const auto start = Clock::now();
+  ++count_;
+  ReplayPass entry{.kind = kind_of(pass), .rows = static_cast<int64_t>(pass.rows.size())};
+  SLIP_TRY_(run(pass, entry, out));
+  if (stand_in_) {
+    SLIP_TRY_(stand_in_->forward(pass, out));
+  } else {
+    say_recorded(pass, entry.kind == ReplayKind::kDraft, out);
   }
   log_.push_back(entry);
   spent_ms_ += ms_since(start);
@@ -210,9 +217,11 @@ Recording record(const RecordedForm& answer, float odds) {
 Result<RecordedForm> fast_ddrive_answer() {
   Maker m;
   m.begin("critical_objects");
-  for (int32_t i = 0; i < 12; ++i) {
+  for (const char* name :
+       {"nearby_vehicle", "pedestrian", "cyclist", "construction", "traffic_element", "weather_condition", "road_hazard",
+        "emergency_vehicle", "animal", "special_vehicle", "conflicting_vehicle", "door_opening_vehicle"}) {
     m.run(5);
-    m.choice("critical_objects." + std::to_string(i), 1, {});
+    m.choice(std::string("critical_objects.") + name, 1, {});
   }
   m.begin("explanation");
   m.run(6);
@@ -239,13 +248,13 @@ Result<RecordedForm> drive_cot_answer() {
   const int32_t lanes = m.text("lanes", 20, 14, {});
   for (int32_t i = 0; i < 3; ++i) {
     label();
-    ego.push_back(m.text("lane." + std::to_string(i), 12, 8, {lanes}));
+    ego.push_back(m.text("lane_" + std::to_string(i + 1), 12, 8, {lanes}));
   }
   label();
-  const int32_t objects = m.text("objects", 32, 22, {});
+  const int32_t objects = m.text("critical_objects", 32, 22, {});
   std::vector<int32_t> whys;
   for (int32_t i = 0; i < 4; ++i) {
-    const std::string object = "object." + std::to_string(i);
+    const std::string object = "object_" + std::to_string(i + 1);
     label();
     const int32_t position = m.text(object + ".position", 10, 7, {objects});
     label();

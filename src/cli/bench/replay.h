@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An answer replayed: passes run for real, for their time, and what they say is replaced by a recorded answer. A model of random weights
-// never accepts a draft; so which drafts hold is decided by dice with given odds, keyed by place and attempt. Rows, spans, passes and
-// rounds are those of the engine's decoders, which do not know.
+// never accepts a draft; so which drafts hold is decided by dice with given odds, keyed by place and attempt, or by a stand-in that knows a
+// calibration (recorded_acceptance.h). Rows, spans, passes and rounds are those of the engine's decoders, which do not know.
 #pragma once
 #include <vector>
 
@@ -50,6 +50,8 @@ class ReplayLm final : public Lm {
   /// `inner` may be null: nothing runs, for counting passes. `every` > 1: of passes of one row only each every-th runs.
   ReplayLm(Lm* inner, LmInfo info, Recording recording, int every = 1);
   const LmInfo& info() const override { return info_; }
+  /// `stand_in` says what passes say, in place of the recording; it outlives this.
+  void say_by(Lm& stand_in) { stand_in_ = &stand_in; }
   Status forward(const Pass& pass, PassOutput& out) override;
   uint64_t passes() const override { return count_; }
   const std::vector<ReplayPass>& log() const { return log_; }
@@ -60,8 +62,10 @@ class ReplayLm final : public Lm {
  private:
   Status run(const Pass& pass, ReplayPass& entry, PassOutput& out);
   void say_nothing(const Pass& pass, PassOutput& out) const;
+  void say_recorded(const Pass& pass, bool drafts, PassOutput& out);
   TokenId said(int32_t u, bool draft);
   Lm* inner_;
+  Lm* stand_in_ = nullptr;
   LmInfo info_;
   Recording recording_;
   int every_;

@@ -2,10 +2,14 @@
 // Replayed answers: decoders over a model that says what was recorded give the recorded answer, in the published numbers of passes.
 #include "cli/bench/replay.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <fstream>
+
+#include "cli/bench/recorded_acceptance.h"
 #include "decode/decoder.h"
 #include "decode/testing/hash_lm_testing.h"
+#include "forecast/stand_in.h"
 
 namespace slip::cli {
 namespace {
@@ -92,6 +96,76 @@ TEST(Replay, RunsTheRealPassesAndSkipsNoneButThoseOfOneRow) {
   for (const ReplayPass& p : run(*answer, "scaffold-ar", 0, nullptr, 4).log) ones += p.rows == 1, ran += p.ran;
   EXPECT_GT(ones, 100);
   EXPECT_EQ(ran, 0) << "without a model nothing runs";
+}
+
+// ---- drafts that hold as calibration saw it
+
+std::filesystem::path demo_cot() { return std::filesystem::path(SLIP_SOURCE_DIR) / "models/demo-cot"; }
+
+Decoded run_as_seen(const RecordedAcceptance& seen, const Method& method, const PreviousAnswer* earlier = nullptr) {
+  ReplayLm lm(nullptr, info(), record(seen.answer, 0));
+  StandInLm says(info(), StandInAnswer::of_form(seen.answer.form, seen.answer.contents, seen.visibility == Visibility::kChain),
+                 {.survival = &seen.model.survival}, seen.model.pass, kPromptRows, 1);
+  lm.say_by(says);
+  DecodeOptions options;
+  options.visibility = seen.visibility;
+  options.forced = true;
+  DraftLengthTracker tracker;
+  const DecodeContext context{.previous = earlier, .draft_length_model = &seen.model, .draft_length_tracker = &tracker};
+  auto d = Decoder(lm, method).decode(prompt(), &seen.answer.form, options, context);
+  EXPECT_TRUE(d) << (d ? "" : d.error().message);
+  return d ? std::move(*d) : Decoded{};
+}
+
+TEST(RecordedAcceptance, DraftsHoldAsTheFileSaysAndEveryDecoderGivesTheAnswer) {
+  const auto seen = recorded_acceptance(demo_cot(), *CostTable::make({1, 128}, {10, 20}, "test"));
+  ASSERT_TRUE(seen) << seen.error().message;
+  EXPECT_EQ(seen->visibility, Visibility::kGraph);
+  double kept = 0, tested = 0;
+  seen->model.survival.for_each([&](const Survival::Cell&, const Survival::Count& n) {
+    kept += static_cast<double>(n.kept);
+    tested += static_cast<double>(n.tested);
+  });
+  for (const char* preset : {"ar", "fields", "fields-spec"}) {
+    const auto method = method_of(preset);
+    ASSERT_TRUE(method) << preset;
+    const Decoded d = run_as_seen(*seen, *method);
+    EXPECT_EQ(d.fields, seen->answer.contents) << preset;
+    if (d.statistics.tested == 0) continue;
+    const double share = static_cast<double>(d.statistics.accepted) / static_cast<double>(d.statistics.tested);
+    EXPECT_NEAR(share, kept / tested, 0.05) << preset;
+    EXPECT_GT(d.statistics.tested, 200) << preset;
+  }
+}
+
+TEST(RecordedAcceptance, AutoDraftsWhereWeightsComeFromMemory) {
+  const auto seen = recorded_acceptance(demo_cot() / "width.json", *CostTable::make({1, 128}, {10, 20}, "test"));
+  ASSERT_TRUE(seen) << seen.error().message;
+  DecodeOptions options;
+  options.visibility = seen->visibility;
+  options.forced = true;
+  const auto alone = quickest_method(*seen, info(), options, kPromptRows, false, {});
+  const auto behind = quickest_method(*seen, info(), options, kPromptRows, true, {});
+  ASSERT_TRUE(alone && behind);
+  const Decoded first = run_as_seen(*seen, alone->method);
+  EXPECT_EQ(first.fields, seen->answer.contents);
+  EXPECT_LT(first.statistics.forwards, 40) << alone->name;
+  const PreviousAnswer same{.form = seen->answer.form.name(), .fields = seen->answer.contents, .tokens = {}};
+  const Decoded next = run_as_seen(*seen, behind->method, &same);
+  EXPECT_EQ(next.fields, seen->answer.contents);
+  EXPECT_LT(next.statistics.forwards, first.statistics.forwards) << behind->why;
+}
+
+TEST(RecordedAcceptance, AFileOfAnotherFormIsRefusedWithTheFieldThatIsMissing) {
+  std::ifstream in(demo_cot() / "width.json");
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  text.replace(text.find("\"weather\""), 9, "\"climate\"");
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "slip_other_width.json";
+  std::ofstream(file) << text;
+  const auto refused = recorded_acceptance(file, *CostTable::make({1, 128}, {10, 20}, "test"));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("`weather`"));
+  EXPECT_FALSE(recorded_acceptance("/nowhere", *CostTable::make({1}, {1}, "test")));
 }
 
 }  // namespace
