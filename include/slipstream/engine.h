@@ -146,7 +146,7 @@ class Service {
   void submit(const Request& request, const Terms& terms, OnEvent on_event, OnDone on_done);
   /// The same, waiting for it.
   Result<Answer> answer(const Request& request, const Terms& terms = {}, const OnEvent& on_event = {}, Served* served = nullptr);
-  /// Would such a request be refused now? Before its images are read; Request::images is not looked at.
+  /// Would such a request be refused now? Before its images are read: of Request::images their number counts.
   Served outlook(const Request& request, const Terms& terms) const;
   /// Tokens that an answer in the request's form has at most; 0: free text. Compiles it.
   Result<int64_t> most_tokens(const Request& request);

@@ -24,6 +24,7 @@ std::string instruction_set();
 struct ModelInfo {
   std::string folder, model_type, dtype, kv_type, device;
   int32_t vocab = 0, hidden_size = 0, slots = 0;
+  int32_t positions = 0;  // that it was made for (max_position_embeddings); 0: not said
   bool vision = false, can_draft = false, has_draft_adapter = false;
   std::string form;        // that it was trained for; empty: none
   std::string visibility;  // "chain", "graph"

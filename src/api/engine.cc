@@ -48,6 +48,7 @@ ModelInfo info_of(slip::Engine& engine, const std::string& folder) {
           .vocab = lm.vocab,
           .hidden_size = lm.hidden_size,
           .slots = lm.slots,
+          .positions = model.config().max_positions,
           .vision = model.vision() != nullptr,
           .can_draft = lm.rule.has_mask,
           .has_draft_adapter = lm.has_draft_adapter,

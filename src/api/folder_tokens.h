@@ -12,6 +12,7 @@ struct FolderTokens {
   Tokenizer tokenizer;
   DraftRule rule;
   int32_t vocab = 0, max_positions = 0;  // 0: not told
+  bool graph = false;                    // what the folder was trained for
 
   /// kBadInput for a folder without a tokenizer; errors of its configuration.
   static Result<FolderTokens> load(const std::string& folder);

@@ -68,11 +68,19 @@ slip::Terms terms_from(const Terms& t) {
   return out;
 }
 
-/// Requests that cost alike.
-std::string kind_of(const Request& r) {
+/// Requests that cost alike, but for what there is to read.
+slip::RequestKind kind_of(const Request& r) {
   const std::string form = r.form_schema.empty() ? r.form : fmt::format("schema {:x}", slip::fnv1a(r.form_schema, 1));
-  return fmt::format("{}|{}|{}|{}|{}|{}{}", form, r.decoder.preset, r.decoder.drafter, r.rollouts,
-                     r.form == "none" ? r.max_tokens : 0, r.trajectory_head, r.fast_plan ? "|fast" : "");
+  slip::RequestKind out{.name = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}{}", form, r.decoder.preset, r.decoder.drafter, r.rollouts,
+                                            r.images.size(), r.videos.size(), r.form == "none" ? r.max_tokens : 0,
+                                            r.trajectory_head, r.fast_plan ? "|fast" : "")};
+  size_t bytes = r.prompt.size() + r.system.size();
+  for (const Message& m : r.messages) {
+    bytes += m.text.size();
+    for (const Message::Part& part : m.parts) bytes += part.text.size();
+  }
+  out.text_bytes = static_cast<int64_t>(bytes);
+  return out;
 }
 
 }  // namespace
@@ -214,8 +222,8 @@ void Service::submit(const Request& given, const Terms& terms, OnEvent on_event,
     told->listen(ask.request);
   }
   Request asked = request;  // what the answer's own words go by; pictures are left out
-  asked.images.clear();
-  asked.videos.clear();
+  for (Image& image : asked.images) image = {};
+  for (Video& video : asked.videos) video = {};
   slip::Request shown = ask.request;
   shown.images.clear();
   shown.grids.clear();

@@ -251,6 +251,7 @@ std::string info_json(const slipstream::ModelInfo& i) {
                                       {"vocab", i.vocab},
                                       {"hidden_size", i.hidden_size},
                                       {"slots", i.slots},
+                                      {"positions", i.positions},
                                       {"vision", i.vision},
                                       {"can_draft", i.can_draft},
                                       {"draft_adapter", i.has_draft_adapter},

@@ -243,6 +243,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
                      .model = &k.shared,
                      .calibrated = k.calibrated,
                      .shared = sharing > 1,
+                     .mixed = level > 1,
                      .cancel = context.cancel};
   s.text_tokens = std::min(s.text_tokens, options.limit);
   if (head) {

@@ -41,7 +41,11 @@ Result<FormTokens> Forms::tokens() const {
   const Tokenizer* tokenizer = model_->tokenizer();
   if (!tokenizer) return bad_input("{}: a form: expected a tokenizer in the folder, got none", model_->folder().string());
   const LmInfo& info = model_->lm().info();
-  return FormTokens{tokenizer, info.rule.has_null ? std::optional<TokenId>(info.rule.null_token) : std::nullopt, info.vocab};
+  return FormTokens{.tokenizer = tokenizer,
+                    .null_token = info.rule.has_null ? std::optional<TokenId>(info.rule.null_token) : std::nullopt,
+                    .vocab = info.vocab,
+                    .positions = model_->config().max_positions,
+                    .graph = task_->visibility == Visibility::kGraph};
 }
 
 Result<CompiledForm> Forms::compile(const std::string& name, std::string_view unnorm_key) const {

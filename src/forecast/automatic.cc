@@ -91,7 +91,7 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
   out.costs_ = &s.model->pass;
   out.calibrated_ = s.calibrated;
   out.shared_ = s.shared;
-  out.prompt_ms_ = s.model->pass.ms(s.prompt_rows);
+  if (!s.mixed) out.prompt_ms_ = s.model->pass.ms(s.prompt_rows);
   ForecastSettings look = s;  // a quarter of the answers; those that come near the best get all
   look.answers = std::max(1, answers_of(s) / 4);
   std::vector<Candidate> all =
@@ -110,14 +110,19 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
   }
   if (out.candidates_.empty()) return unsupported("--decoder auto: expected a decoder that this model can run, got none");
   out.choose();
-  const double near = kNear * (out.best().expected.ms - out.prompt_ms_);
+  const double near = kNear * (out.forecast_ms(out.best()) - out.prompt_ms_);
   for (Candidate& c : out.candidates_) {
-    if (c.expected.ms - out.prompt_ms_ > near) continue;
+    if (out.forecast_ms(c) - out.prompt_ms_ > near) continue;
     SLIP_TRY_(pause_point());
     SLIP_TRY(c.expected, forecast(c.method, s));
   }
   out.choose();
   return out;
+}
+
+double AutomaticChoice::forecast_ms(const Candidate& c) const {
+  if (!settings_.mixed) return c.expected.ms;
+  return shared_ms(c.expected.forwards, c.expected.rows - kept_rows_, *costs_) + c.expected.drafter_ms;
 }
 
 void AutomaticChoice::choose() {
@@ -138,9 +143,13 @@ void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {
   const double rounds = c.expected.drafter_forwards > 0
                             ? static_cast<double>(statistics.drafter_forwards) * c.expected.drafter_ms / c.expected.drafter_forwards
                             : 0;
-  const double took = priced_ms(statistics, *costs_, prompt_rows) + rounds - prompt, expected = c.expected.ms - prompt_ms_;
-  if (!(expected > 0) || !(took > 0)) return;
   const double weight = std::max(kNewest, 1 / (kForecast + 1 + static_cast<double>(c.answers)));
+  if (settings_.mixed) kept_rows_ += kNewest * (static_cast<double>(statistics.reused_rows) - kept_rows_);
+  const double took =
+      settings_.mixed ? shared_ms(static_cast<double>(statistics.forwards), static_cast<double>(statistics.rows), *costs_) + rounds
+                      : priced_ms(statistics, *costs_, prompt_rows) + rounds - prompt;
+  const double expected = forecast_ms(c) - prompt_ms_;
+  if (!(expected > 0) || !(took > 0)) return;
   c.learned += weight * (std::clamp(took / expected, 0.05, 20.0) - c.learned);
   ++c.answers;
   choose();

@@ -36,7 +36,7 @@ class AutomaticChoice {
   const Candidate& best() const { return candidates_[best_]; }
   std::span<const Candidate> candidates() const { return candidates_; }
   /// Milliseconds that are expected of a candidate now.
-  double expected_ms(const Candidate& c) const { return prompt_ms_ + c.learned * (c.expected.ms - prompt_ms_); }
+  double expected_ms(const Candidate& c) const { return prompt_ms_ + c.learned * (forecast_ms(c) - prompt_ms_); }
   /// The best candidate has given an answer.
   void ran(const Statistics& statistics, int32_t prompt_rows);
   /// Forecasts the candidates that draft from an earlier answer anew: so many of its fields stay (ForecastSettings::persistence).
@@ -46,12 +46,14 @@ class AutomaticChoice {
 
  private:
   void choose();
+  double forecast_ms(const Candidate& c) const;
   ForecastSettings settings_;
   const CostTable* costs_ = nullptr;
   std::vector<Candidate> candidates_;
   size_t best_ = 0;
   bool calibrated_ = true, shared_ = false;
-  double prompt_ms_ = 0;
+  double prompt_ms_ = 0;  // that every candidate pays; 0 where requests share passes, whose prompts fill others'
+  double kept_rows_ = 0;  // of a prompt that were found and not run, in the mean of the answers so far; of shared passes
 };
 
 }  // namespace slip

@@ -131,6 +131,13 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
   return out;
 }
 
+double shared_ms(double forwards, double rows, const CostTable& costs) {
+  const double passes = std::max(1.0, forwards), mean = std::max(1.0, rows / passes);
+  const auto low = static_cast<int32_t>(std::floor(mean));
+  const double share = mean - low;
+  return passes * ((1 - share) * costs.ms(low) + share * costs.ms(low + 1));
+}
+
 double priced_ms(const Statistics& s, const CostTable& costs, int32_t prompt_rows) {
   const auto prompt = static_cast<int32_t>(std::max<int64_t>(1, prompt_rows - s.reused_rows));
   const int64_t passes = std::max<int64_t>(0, s.forwards - 1), rows = std::max<int64_t>(0, s.rows - prompt);

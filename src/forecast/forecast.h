@@ -32,7 +32,8 @@ struct ForecastSettings {
   const DraftLengthModel* model = nullptr;      // costs, survival, lengths; for this form (or none in particular)
   const DraftLengthTracker* tracker = nullptr;  // what the answers so far have corrected; may be null
   bool calibrated = true;                       // acceptance was seen, not assumed
-  bool shared = false;                          // the model's costs are a share of passes that other requests are in
+  bool shared = false;                          // the model's costs are a share of passes that others are in: rollouts, requests
+  bool mixed = false;                           // these are requests, each at its own place: shared_ms
   int32_t answers = 0;                          // typical answers that are decoded; 0: as many as some 600 draws take
   uint64_t seed = 1;
   /// Chance that an earlier answer's field is this one's: between frames half a second apart 0.85 of demo-cot's drafts of it hold.
@@ -56,6 +57,11 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& settings
 /// one that does not, the first token and, as a guess, half of the others are other ones.
 PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, double persistence,
                           PhiloxStream& random);
+
+/// What so many passes of an answer cost where other requests' are in them, at other places of their answers than this one. Their rows are the
+/// mean of all their passes, whatever this one brings, and so are its own over the answer: prompts, and drafts that few passes hold, fill passes
+/// of others. `costs`: this request's share of a pass in which all bring as many rows; `rows`: that run, the prompt's too.
+double shared_ms(double forwards, double rows, const CostTable& costs);
 
 /// What an answer took by its counts: the prompt's pass, and the others as if each had the mean of their rows.
 double priced_ms(const Statistics& statistics, const CostTable& costs, int32_t prompt_rows);

@@ -19,6 +19,8 @@ struct FormTokens {
   const Tokenizer* tokenizer = nullptr;
   std::optional<TokenId> null_token;  // |NULL|, where the checkpoint was trained with it
   int32_t vocab = 0;                  // rows of the model's head; ids beyond the tokenizer are denied in free text
+  int32_t positions = 0;              // that the model was made for, prompt and answer together; 0: any number
+  bool graph = false;                 // every value that may be there has its own
 };
 
 /// " +000.00": a leading space, a forced sign, digits before and after the point.

@@ -46,8 +46,8 @@ Taps make_taps(int in, int out) {
   std::vector<double> k(static_cast<size_t>(t.stride));
   for (int x = 0; x < out; ++x) {
     const double centre = (x + 0.5) * scale;
-    const int low = std::max(static_cast<int>(centre - support + 0.5), 0);
-    const int high = std::min(static_cast<int>(centre + support + 0.5), in);
+    const int low = std::max(static_cast<int>(centre - support + 0.5), 0);    // NOLINT(bugprone-incorrect-roundings): Pillow's
+    const int high = std::min(static_cast<int>(centre + support + 0.5), in);  // NOLINT(bugprone-incorrect-roundings): Pillow's
     double total = 0;
     for (int i = low; i < high; ++i) total += k[static_cast<size_t>(i - low)] = cubic((i - centre + 0.5) * inverse);
     t.ranges[static_cast<size_t>(x)] = {low, high - low};

@@ -75,6 +75,7 @@ void scale(const RopeDefault&, const RopeSpec&, RopeFrequencies&) {}
 /// Axes do not matter here: all three are the position.
 void fill_table(RopeFrequencies& out) {
   std::vector<Position> positions;
+  positions.reserve(kTablePositions);
   for (int32_t p = 0; p < kTablePositions; p++) positions.push_back({p, p, p});
   std::vector<float> cosines(positions.size() * out.inverse_K2.size()), sines(cosines.size());
   rope_tables(out, positions, cosines.data(), sines.data());

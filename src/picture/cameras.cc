@@ -36,7 +36,8 @@ void draw_path_in_camera(Canvas& canvas, const PictureInput& in, const sim::Came
   const Place place = [&](Vec2 p) -> std::optional<Point> {
     const auto pixel = sim::project(wide, sim::Pose{}, p.x, p.y, 0);
     if (!pixel) return std::nullopt;
-    return Point{(pixel->x - kWider / 2 * camera.width) * scale, (pixel->y - kWider / 2 * camera.height) * scale};
+    const auto left = kWider / 2 * camera.width, above = kWider / 2 * camera.height;  // whole cameras
+    return Point{(pixel->x - left) * scale, (pixel->y - above) * scale};
   };
   Coverage coverage(canvas.width(), canvas.height());
   const auto path = sample_path(in.path.empty() ? in.waypoints : in.path);

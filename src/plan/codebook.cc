@@ -133,7 +133,8 @@ double move_centres(const Pieces& all, Pieces& centres) {
     }
     for (size_t k = 0; k < width; ++k) centre[k] = static_cast<float>(sums[c * width + k] / static_cast<double>(members[c]));
   }
-  return std::sqrt(error / static_cast<double>(all.count()) / static_cast<double>(width / 2));
+  const size_t points = width / 2;  // of two numbers each
+  return std::sqrt(error / static_cast<double>(all.count()) / static_cast<double>(points));
 }
 
 /// The poses of one code out of its numbers.

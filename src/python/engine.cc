@@ -136,6 +136,7 @@ void bind_info(py::module_& m) {
       .def_readonly("vocab", &ModelInfo::vocab)
       .def_readonly("hidden_size", &ModelInfo::hidden_size)
       .def_readonly("slots", &ModelInfo::slots)
+      .def_readonly("positions", &ModelInfo::positions)
       .def_readonly("vision", &ModelInfo::vision)
       .def_readonly("can_draft", &ModelInfo::can_draft)
       .def_readonly("draft_adapter", &ModelInfo::has_draft_adapter)

@@ -13,6 +13,11 @@
 namespace slip::server {
 namespace {
 
+/// Positions that prompt and answer have together.
+int32_t longest_context(const slipstream::ModelInfo& info) {
+  return info.positions > 0 ? std::min(info.slots, info.positions) : info.slots;
+}
+
 HttpReply json_reply(const json::value& value, int status = 200) {
   return {status, "application/json", slipstream::to_valid_utf8(json::serialize(value)), {}};
 }
@@ -206,7 +211,7 @@ bool App::handle_now(const HttpRequest& r, HttpReply& reply) {
                                      {"object", "model"},
                                      {"created", 0},
                                      {"owned_by", "slipstream"},
-                                     {"max_model_len", s->info().slots}});
+                                     {"max_model_len", longest_context(s->info())}});
     reply = json_reply({{"object", "list"}, {"data", std::move(data)}});
   } else if (const PageFile* file = options_.page_folder.empty() ? built_in_page(r.path) : nullptr) {
     reply = {200, std::string(file->type), std::string(file->content), {{"Cache-Control", "no-cache"}}};
@@ -279,7 +284,7 @@ HttpReply App::tokens(const HttpRequest& request, bool back) {
     if (!in.ok()) return refuse(*in.refusal());
     auto ids = service_.load()->tokenize(*text);
     if (!ids) return refuse({.message = outward(ids.error()).message, .param = "prompt"});
-    out = {{"tokens", json::value_from(*ids)}, {"count", ids->size()}, {"max_model_len", service_.load()->info().slots}};
+    out = {{"tokens", json::value_from(*ids)}, {"count", ids->size()}, {"max_model_len", longest_context(service_.load()->info())}};
   }
   return json_reply(out);
 }

@@ -130,8 +130,9 @@ class Parser {
     in_.nothing("logit_bias", "a form says what may be drawn");
     log_probs();
     stop();
-    const auto limit = in_.whole("max_tokens", 1, allowed_.most_tokens),
-               completion = in_.whole("max_completion_tokens", 1, allowed_.most_tokens);
+    constexpr int64_t kMostOfForm =
+        1 << 24;  // a form has its own budget, which may be any below this; free text is bounded by whoever answers
+    const auto limit = in_.whole("max_tokens", 1, kMostOfForm), completion = in_.whole("max_completion_tokens", 1, kMostOfForm);
     if (completion)
       out_.max_tokens = static_cast<int32_t>(*completion);
     else if (limit)

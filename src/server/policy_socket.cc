@@ -3,6 +3,8 @@
 // faster than answers come gets them as fast as they come, the newest each time. The session's last answer drafts the next.
 #include "server/policy_socket.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -99,13 +101,24 @@ Status read_ego(const Packed& value, slipstream::Request& request) {
   return {};
 }
 
+/// What a member that the protocol knows has to be; empty: it is not one of them, and is passed over as clients send what they have.
+std::string_view type_of(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kTexts{"endpoint", "prompt", "decoder", "form", "unnorm_key"};
+  constexpr std::array<std::string_view, 3> kNumbers{"seed", "temperature", "deadline_ms"},
+      kFlags{"partial", "trajectory_head", "fast_plan"};
+  const auto one_of = [name](const auto& names) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  return one_of(kTexts) ? "a text" : one_of(kNumbers) ? "a number" : one_of(kFlags) ? "true or false" : "";
+}
+
 }  // namespace
 
-Result<Observation> read_observation(std::string_view message, const ImageLimits& limits) {
+Result<Observation> read_observation(std::string_view message, const ImageLimits& limits, Packed& frame_id) {
   SLIP_TRY(const Packed in, unpack(message));
   const auto* map = std::get_if<PackedMap>(&in.value);
   if (!map) return bad_input("observation: expected a map, got another type");
+  if (const Packed* id = in.find("frame_id")) frame_id = *id;
   Observation out;
+  out.frame_id = frame_id;
   slipstream::Request& r = out.request;
   for (const auto& [key, value] : *map) {
     const std::string name = key.text() ? *key.text() : "";
@@ -113,8 +126,6 @@ Result<Observation> read_observation(std::string_view message, const ImageLimits
     const std::optional<double> number = number_of(value);
     if (name == "endpoint" && text)
       out.endpoint = *text;
-    else if (name == "frame_id")
-      out.frame_id = value;
     else if (name == "prompt" && text)
       r.prompt = *text;
     else if (name == "decoder" && text)
@@ -139,6 +150,8 @@ Result<Observation> read_observation(std::string_view message, const ImageLimits
       SLIP_TRY_(read_ego(value, r));
     else if (name.find("image") != std::string::npos)
       SLIP_TRY_(read_images(value, name, limits, r.images));
+    else if (const std::string_view wanted = type_of(name); !wanted.empty())
+      return bad_input("{}: expected {}, got another type", name, wanted);
   }
   return out;
 }
@@ -208,8 +221,9 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
   }
   void received(std::string message, bool binary) override {
     if (!binary) return refuse({}, "observation: expected a binary message (msgpack), got text");
-    auto read = read_observation(message, app_.options().allowed.images);
-    if (!read) return refuse({}, read.error().message);
+    Packed frame_id;
+    auto read = read_observation(message, app_.options().allowed.images, frame_id);
+    if (!read) return refuse(frame_id, read.error().message);
     if (read->endpoint == "reset") return reset();
     if (!read->endpoint.empty() && read->endpoint != "infer")
       return refuse(read->frame_id, "endpoint: expected infer or reset, got another");

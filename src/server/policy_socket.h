@@ -27,7 +27,8 @@ struct Observation {
   std::string endpoint;
 };
 struct ImageLimits;
-Result<Observation> read_observation(std::string_view message, const ImageLimits& limits);
+/// `frame_id` is set as soon as it is read, so that an error can tell whose it is.
+Result<Observation> read_observation(std::string_view message, const ImageLimits& limits, Packed& frame_id);
 /// {"actions": f32[T, 2], "server_timing", "frame_id", "text", "fields", "plan_source"}.
 std::string pack_actions(const slipstream::Answer& answer, const Packed& frame_id, double infer_ms, double prev_total_ms);
 class PlanSoFar;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <map>
 
 #include "base/content_hash.h"
 #include "service/service.h"
@@ -50,13 +51,13 @@ class ClosedLoop {
       }
     });
   }
-  /// Answers per second of the machine: `each` questions of every client are counted while all clients ask, one before and one behind them
-  /// is not.
+  /// Answers per second of the machine: `each` questions of every client are counted while all clients ask, two before and one behind them
+  /// are not: what is under way when the first ones are asked is not the load yet.
   double run(const Method& method, int clients, int each) {
     method_ = method;
-    left_ = clients * (each + 2);
-    first_ = clients;
-    last_ = clients * (each + 1);
+    left_ = clients * (each + 3);
+    first_ = clients * 2;
+    last_ = clients * (each + 2);
     answered_ = 0;
     next_ = 0;  // the same questions for all
     chosen_.clear();
@@ -74,6 +75,14 @@ class ClosedLoop {
   double share_of(std::string_view preset) const {
     const auto of = std::count(chosen_.begin(), chosen_.end(), preset);
     return chosen_.empty() ? 0 : static_cast<double>(of) / static_cast<double>(chosen_.size());
+  }
+  /// "fields 0.97, fields-spec 0.03": what auto chose for the counted answers.
+  std::string chosen() const {
+    std::map<std::string, int> counts;
+    for (const std::string& name : chosen_) ++counts[name];
+    std::string out;
+    for (const auto& [name, n] : counts) out += fmt::format("{}{} {:.2f}", out.empty() ? "" : ", ", name, share_of(name));
+    return out;
   }
   int64_t passes() const { return passes_; }
   int64_t rows() const { return rows_; }
@@ -104,7 +113,7 @@ class ClosedLoop {
                        if (a && answered_ >= first_ && answered_ < last_) chosen_.push_back(a->chosen.name);
                        then();
                      },
-                     method_.preset});
+                     {method_.preset}});
   }
 
   static constexpr int64_t kPassesApart = 3;
@@ -167,8 +176,9 @@ void expect_near_the_best(const LoadCase& of) {
         best = std::max(best, got);
       }
       double own = loop.run(*method_of("auto"), clients, each);
-      std::printf("%-26s %2d clients: auto %.1f (%.2f of the best; %.1f rows a pass)%s\n", machine.name, clients, own, own / best,
-                  static_cast<double>(loop.rows()) / static_cast<double>(loop.passes()), told.c_str());
+      std::printf("%-26s %2d clients: auto %.1f (%.2f of the best; %.1f rows a pass)%s | %s\n", machine.name, clients, own,
+                  own / best, static_cast<double>(loop.rows()) / static_cast<double>(loop.passes()), told.c_str(),
+                  loop.chosen().c_str());
       std::fflush(stdout);
       if (own < 0.95 * best && loop.share_of(winner) > 0.95) {
         // Auto made the best preset's choice, so the difference is how the clients fell into step: on stairs that decides how many passes lie just

@@ -302,6 +302,38 @@ TEST(Prediction, IsTheBacklogAndItsOwnAndNoSoonerThanAlone) {
   EXPECT_EQ(predicted_ms({.machine_ms = 10, .alone_ms = 30}, 100), 110);
 }
 
+TEST(Experience, AShortRequestIsNotTakenForTheLongOnesBeforeIt) {
+  const CostTable costs = *CostTable::make({1, 128}, {1, 128}, "test");
+  const auto now = Clock::now();
+  Experience long_ones;
+  for (int i = 0; i < 30; ++i) long_ones.seen({"text", 4000}, {{1020, 1020}, 1000, 0}, costs, now);
+  EXPECT_NEAR(long_ones.expected({"text", 4000}, costs).alone_ms, 1020, 1);
+  EXPECT_NEAR(long_ones.expected({"text", 40}, costs).alone_ms, 30, 1) << "ten rows, and what was behind the prompt";
+  Experience short_ones;
+  for (int i = 0; i < 30; ++i) short_ones.seen({"text", 40}, {{30, 30}, 10, 0}, costs, now);
+  EXPECT_NEAR(short_ones.expected({"text", 4000}, costs).alone_ms, 1020, 1);
+  EXPECT_EQ(short_ones.expected({"another", 40}, costs).alone_ms, 0) << "nothing is known";
+}
+
+TEST(Experience, KeptRowsOfAPromptCostNothing) {
+  const CostTable costs = *CostTable::make({1, 128}, {1, 128}, "test");
+  Experience e;
+  for (int i = 0; i < 30; ++i) e.seen({"scene", 0}, {{44, 44}, 430, 400}, costs, Clock::now());
+  EXPECT_NEAR(e.expected({"scene", 0}, costs).machine_ms, 44, 1);
+}
+
+TEST(Experience, ARefusalDoesNotLastForEver) {
+  const CostTable costs = *CostTable::make({1, 128}, {1, 128}, "test");
+  const auto now = Clock::now();
+  Experience e;
+  EXPECT_FALSE(e.stale("text", now)) << "of what nothing is known nothing is refused";
+  e.seen({"text", 40}, {{30, 30}, 10, 0}, costs, now);
+  EXPECT_FALSE(e.stale("text", now + std::chrono::seconds(1)));
+  EXPECT_TRUE(e.stale("text", now + std::chrono::seconds(3)));
+  e.tried("text", now + std::chrono::seconds(3));
+  EXPECT_FALSE(e.stale("text", now + std::chrono::seconds(4))) << "one at a time";
+}
+
 TEST(Fibers, GoOnWhereTheyStoodStill) {
   std::vector<int> seen;
   Fiber* self = nullptr;

@@ -3,6 +3,7 @@
 #include "service/schedule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace slip {
@@ -79,19 +80,54 @@ void FairShares::level(std::span<const std::string> active) {
   std::erase_if(used_, [&](const auto& entry) { return entry.second <= floor_; });
 }
 
-void Experience::seen(const std::string& kind, Cost cost) {
-  constexpr double kNew = 1.0 / 16;
-  constexpr size_t kMostKinds = 1024;
-  if (by_kind_.size() >= kMostKinds && !by_kind_.contains(kind)) by_kind_.clear();
-  auto [at, fresh] = by_kind_.try_emplace(kind, cost);
-  if (fresh) return;
-  at->second.machine_ms += kNew * (cost.machine_ms - at->second.machine_ms);
-  at->second.alone_ms += kNew * (cost.alone_ms - at->second.alone_ms);
+namespace {
+
+double price_of_prompt(double rows, const CostTable& costs) {
+  return costs.empty() ? 0 : costs.ms(std::max(1, static_cast<int32_t>(std::lround(rows))));
 }
 
-Experience::Cost Experience::expected(const std::string& kind) const {
-  const auto at = by_kind_.find(kind);
-  return at == by_kind_.end() ? Cost{} : at->second;
+}  // namespace
+
+void Experience::seen(const RequestKind& kind, const Answered& answered, const CostTable& costs, Clock::time_point now) {
+  constexpr double kNew = 1.0 / 16;
+  constexpr size_t kMostKinds = 1024;
+  if (by_kind_.size() >= kMostKinds && !by_kind_.contains(kind.name)) by_kind_.clear();
+  const auto rows = static_cast<double>(answered.prompt_rows), kept = static_cast<double>(answered.kept_rows);
+  const double prompt = price_of_prompt(rows - kept, costs);
+  const Known seen{
+      {answered.cost.machine_ms - prompt, answered.cost.alone_ms - prompt}, static_cast<double>(kind.text_bytes), rows, kept, now};
+  auto [at, fresh] = by_kind_.try_emplace(kind.name, seen);
+  if (fresh) return;
+  Known& known = at->second;
+  const auto towards = [](double& mean, double x) { mean += kNew * (x - mean); };
+  towards(known.behind_prompt.machine_ms, seen.behind_prompt.machine_ms);
+  towards(known.behind_prompt.alone_ms, seen.behind_prompt.alone_ms);
+  towards(known.text_bytes, seen.text_bytes);
+  towards(known.prompt_rows, rows);
+  towards(known.kept_rows, kept);
+  known.at = now;
+}
+
+Experience::Cost Experience::expected(const RequestKind& kind, const CostTable& costs) const {
+  constexpr double kLeastMs = 1e-3, kUsualRowsOfByte = 0.25;
+  const auto at = by_kind_.find(kind.name);
+  if (at == by_kind_.end()) return {};
+  const Known& k = at->second;
+  // Rows of pictures and of templates are the kind's; what differs is text.
+  const double of_byte = k.text_bytes > 0 ? std::min(1.0, k.prompt_rows / k.text_bytes) : kUsualRowsOfByte;
+  const double rows = k.prompt_rows + (static_cast<double>(kind.text_bytes) - k.text_bytes) * of_byte;
+  const double prompt = price_of_prompt(std::max(1.0, rows - k.kept_rows), costs);
+  return {std::max(kLeastMs, k.behind_prompt.machine_ms + prompt), std::max(kLeastMs, k.behind_prompt.alone_ms + prompt)};
+}
+
+bool Experience::stale(const std::string& name, Clock::time_point now) const {
+  constexpr std::chrono::seconds kLasts{2};
+  const auto at = by_kind_.find(name);
+  return at != by_kind_.end() && now - at->second.at > kLasts;
+}
+
+void Experience::tried(const std::string& name, Clock::time_point now) {
+  if (const auto at = by_kind_.find(name); at != by_kind_.end()) at->second.at = now;
 }
 
 double predicted_ms(const Experience::Cost& own, double backlog_ms) { return std::max(own.alone_ms, backlog_ms + own.machine_ms); }

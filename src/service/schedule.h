@@ -55,19 +55,39 @@ class FairShares {
   double floor_ = 0;
 };
 
-/// What requests of a kind took lately, for the next one's prediction: exponentially weighted means over about 16 answers.
+/// What a request is like before anything of it is prepared.
+struct RequestKind {
+  std::string name;        // requests of a name cost alike but for their text
+  int64_t text_bytes = 0;  // of its prompt
+};
+
+/// What requests of a kind took lately, for the next one's prediction: exponentially weighted means over about 16 answers. What the rows of a
+/// prompt cost is taken out and put in again for the next one's, by its text's length and the rows that are found kept.
 class Experience {
  public:
   struct Cost {
     double machine_ms = 0;  // its share of the passes and its encoding
     double alone_ms = 0;    // from beginning to end
   };
-  void seen(const std::string& kind, Cost cost);
+  struct Answered {
+    Cost cost;
+    int64_t prompt_rows = 0, kept_rows = 0;  // kept: found, and not run again
+  };
+  void seen(const RequestKind& kind, const Answered& answered, const CostTable& costs, Clock::time_point now);
   /// Zeros where nothing was seen.
-  Cost expected(const std::string& kind) const;
+  Cost expected(const RequestKind& kind, const CostTable& costs) const;
+  /// Nothing was learned of the kind for a while: a prediction that refuses would go on refusing, whatever has changed.
+  bool stale(const std::string& name, Clock::time_point now) const;
+  /// One has been let through to be learned from.
+  void tried(const std::string& name, Clock::time_point now);
 
  private:
-  std::map<std::string, Cost, std::less<>> by_kind_;
+  struct Known {
+    Cost behind_prompt;  // below 0 where passes that others shared made the prompt's rows cheaper than alone
+    double text_bytes = 0, prompt_rows = 0, kept_rows = 0;
+    Clock::time_point at;
+  };
+  std::map<std::string, Known, std::less<>> by_kind_;
 };
 
 /// When a request that begins behind `backlog_ms` of the machine's time ends, from now: the machine is shared, so it is done when what is

@@ -81,6 +81,8 @@ Result<Lm*> Service::Seated::take(const Prompt& prompt, int64_t slots, const Met
   }
   lm_.emplace(model.lm(), service_.pages_, std::move(*held), prompt, [this](PassJob& job) { wait_for(job); });
   known_.know(prompt, lm_->known_rows());
+  prompt_rows_ = static_cast<int64_t>(rows.size());
+  kept_rows_ = static_cast<int64_t>(lm_->known_rows());
   context.prefix_cache = &known_;
   return &*lm_;
 }

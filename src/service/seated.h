@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One request under way: its fiber, where it stands still and why. Inside of service.cc.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,8 +43,10 @@ class Service::Seated final : public Seat, public Pausable {
   double expected_ms() const { return asked_.machine_ms; }
   /// What it held is free again, and its caller has been told.
   void finish();
-  const std::string& kind() const { return asked_.ask.kind; }
-  double run_ms() const { return ms_since(begun_); }
+  const RequestKind& kind() const { return asked_.ask.kind; }
+  Experience::Answered what_it_took() const {
+    return {{machine_ms_, std::min(ms_since(begun_), 2 * machine_ms_)}, prompt_rows_, kept_rows_};
+  }
   bool answered() const { return result_ && result_->has_value(); }
 
  private:
@@ -65,6 +68,7 @@ class Service::Seated final : public Seat, public Pausable {
   PrefixCache known_;
   std::optional<Result<Answer>> result_;
   double machine_ms_ = 0;
+  int64_t prompt_rows_ = 0, kept_rows_ = 0;
 };
 
 }  // namespace slip

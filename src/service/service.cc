@@ -68,20 +68,23 @@ double Service::backlog_ms(const Terms& terms) const {
   return ms;
 }
 
-Fate Service::outlook_locked(const std::string& kind, const Terms& terms, double* retry_after_s, double* predicted) const {
-  const Experience::Cost own = experience_.expected(kind);
+Fate Service::outlook_locked(const RequestKind& kind, const Terms& terms, double* retry_after_s, double* predicted) const {
+  const Experience::Cost own = experience_.expected(kind, cost_);
   const double backlog = backlog_ms(terms), ms = own.alone_ms > 0 ? slip::predicted_ms(own, backlog) : 0;
   if (predicted) *predicted = ms;
   if (retry_after_s) *retry_after_s = std::max(0.1, backlog / 1000);
-  if (static_cast<int32_t>(waiting_.size()) >= options_.most_waiting) return Fate::kFull;
+  // One that begins at once waits for nobody: without places to wait there are those to run.
+  const bool begins = waiting_.empty() && load_.running < options_.most_running;
+  if (!begins && static_cast<int32_t>(waiting_.size()) >= options_.most_waiting) return Fate::kFull;
   if (terms.deadline == Clock::time_point::max()) return Fate::kAnswered;
   const double left = std::chrono::duration<double, std::milli>(terms.deadline - Clock::now()).count();
   // Of one that takes a part, what is before it alone must leave time.
-  if (ms > 0 && (terms.partial ? backlog : ms) > std::max(0.0, left)) return Fate::kTooLate;
+  if (ms > 0 && (terms.partial ? backlog : ms) > std::max(0.0, left) && !experience_.stale(kind.name, Clock::now()))
+    return Fate::kTooLate;
   return left <= 0 ? Fate::kLate : Fate::kAnswered;  // it passed while pictures were prepared: late, and not foreseen
 }
 
-Fate Service::outlook(const std::string& kind, const Terms& terms, double* retry_after_s) const {
+Fate Service::outlook(const RequestKind& kind, const Terms& terms, double* retry_after_s) const {
   const std::lock_guard lock(mutex_);
   return outlook_locked(kind, terms, retry_after_s, nullptr);
 }
@@ -97,7 +100,8 @@ void Service::submit(Ask ask) {
     const std::lock_guard lock(mutex_);
     if (!stopping_) fate = outlook_locked(ask.kind, ask.terms, &retry, &w.predicted_ms);
     if (fate == Fate::kAnswered) {
-      w.machine_ms = experience_.expected(ask.kind).machine_ms;
+      w.machine_ms = experience_.expected(ask.kind, cost_).machine_ms;
+      if (experience_.stale(ask.kind.name, w.since)) experience_.tried(ask.kind.name, w.since);
       const bool in_time =
           w.predicted_ms > 0 && w.since + std::chrono::duration<double, std::milli>(kSlack * w.predicted_ms) < ask.terms.deadline;
       ask.request.plan_first = ask.terms.partial && ask.terms.deadline != Clock::time_point::max() && !in_time;
@@ -257,7 +261,7 @@ void Service::finish() {
     shares_.used(ended->terms().key, ended->machine_ms());
     if (ended->answered()) {
       const std::lock_guard lock(mutex_);
-      experience_.seen(ended->kind(), {ended->machine_ms(), std::min(ended->run_ms(), 2 * ended->machine_ms())});
+      experience_.seen(ended->kind(), ended->what_it_took(), cost_, Clock::now());
     }
     ended->finish();
   }

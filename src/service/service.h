@@ -67,7 +67,7 @@ struct Ask {
   Request request;
   Terms terms;
   std::function<void(Result<Answer>, const Served&)> done;
-  std::string kind;  // requests of a kind cost alike
+  RequestKind kind = {};
 };
 
 class Service {
@@ -79,7 +79,7 @@ class Service {
   /// From any thread; returns at once.
   void submit(Ask ask);
   /// Would a request of this kind be refused now? What can be said before its images are read.
-  Fate outlook(const std::string& kind, const Terms& terms, double* retry_after_s = nullptr) const;
+  Fate outlook(const RequestKind& kind, const Terms& terms, double* retry_after_s = nullptr) const;
   ServiceLoad load() const;
   /// Told of every pass on the service's thread. Set before the first request.
   void on_pass(std::function<void(const PassTold&)> told) { on_pass_ = std::move(told); }
@@ -109,7 +109,7 @@ class Service {
   bool run_pass_in_memory();
   void tell_load();
   double backlog_ms(const Terms& terms) const;
-  Fate outlook_locked(const std::string& kind, const Terms& terms, double* retry_after_s, double* predicted) const;
+  Fate outlook_locked(const RequestKind& kind, const Terms& terms, double* retry_after_s, double* predicted) const;
   static void refuse(Ask&& ask, Fate fate, double retry_after_s);
   size_t next_waiting() const;
 

@@ -18,7 +18,7 @@ namespace slip {
 namespace {
 
 // A road car: 100 m/s is 360 km/h, 25 m/s^2 two and a half g. Logged accelerations are noisy.
-constexpr double kMostSpeed = 100, kMostAcceleration = 25, kMostDistance = 500;
+constexpr double kMostSpeed = 100, kMostBackwards = 15, kMostAcceleration = 25, kMostDistance = 500;
 constexpr double kOldest = -3.75, kStep = 0.25;  // s
 constexpr double kTimeSlack = 0.02;              // s: a twelfth of a step, a third of a camera's frame time
 constexpr double kOriginSlack = 0.5;             // m
@@ -47,6 +47,8 @@ Status check_state(const State& s, std::string_view where, size_t i) {
     return bad_input("{}: history[{}]: expected a place within {} m of the car, got {:.6g} m away", where, i, kMostDistance, far);
   if (const double speed = std::hypot(s.vx, s.vy); speed > kMostSpeed)
     return bad_input("{}: history[{}]: expected at most {} m/s, got {:.6g}", where, i, kMostSpeed, speed);
+  if (s.t == 0 && s.vx < -kMostBackwards)  // where the axes are the car's own
+    return bad_input("{}: history[{}]: expected at most {} m/s backwards, got {:.6g}", where, i, kMostBackwards, -s.vx);
   if (const double a = std::hypot(s.ax, s.ay); a > kMostAcceleration)
     return bad_input("{}: history[{}]: expected at most {} m/s^2, got {:.6g}", where, i, kMostAcceleration, a);
   return {};

@@ -207,9 +207,11 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   const auto* known = std::find(kForms.begin(), kForms.end(), form);
   if (known == kForms.end()) return unsupported("{}: form: expected wod-e2e, drive-cot or action, got {}", where, form);
   out.form = static_cast<TaskForm>(known - kForms.begin());
-  SLIP_TRY(const std::string law, string_or(o, "law", out.form == TaskForm::kDriveCot ? "graph" : "chain", where));
-  if (law != "chain" && law != "graph") return bad_input("{}: law: expected chain or graph, got {}", where, law);
-  out.visibility = law == "chain" ? Visibility::kChain : Visibility::kGraph;
+  const char* const key = o.contains("visibility") ? "visibility" : "law";  // its old name
+  SLIP_TRY(const std::string visibility, string_or(o, key, out.form == TaskForm::kDriveCot ? "graph" : "chain", where));
+  if (visibility != "chain" && visibility != "graph")
+    return bad_input("{}: {}: expected chain or graph, got {}", where, key, visibility);
+  out.visibility = visibility == "chain" ? Visibility::kChain : Visibility::kGraph;
   SLIP_TRY(const std::string style, string_or(o, "prompt", "full", where));
   if (style != "full" && style != "compact" && style != "intent")
     return bad_input("{}: prompt: expected full, compact or intent, got {}", where, style);

@@ -65,13 +65,13 @@ struct ActionOptions {
 };
 
 /// How a model folder was trained for the task: object "slipstream" of its config.json,
-/// {"form": "wod-e2e", "law": "chain", "prompt": "full|compact|intent", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}
-/// {"form": "drive-cot", "law": "graph", "prompt": "full|compact|intent", "budgets": {"condition": 16, ...}, "block_size": 32, "reasoning": true}
+/// {"form": "wod-e2e", "visibility": "chain", "prompt": "full|compact|intent", "explanation_budget": 192, "behaviour_budget": 3, "block_size": 32}
+/// {"form": "drive-cot", "visibility": "graph", "prompt": "full|compact|intent", "budgets": {"condition": 16, ...}, "block_size": 32, "reasoning": true}
 ///   with "codes": {"count": 6, "values": 512, "tokens": "code", "book": "codebook.json"} a trajectory of so many codes (task/codes.h)
 /// {"form": "action", "prompt": "compact", "cameras": false, "action": {"dimensions": 7, "bins": 256, "tokens": "action",
 ///                                                                      "descending": true, "low": -6, "high": 6}}
 /// Without cameras (any form) a record's pictures are not shown to the model. `budgets` names fields of DriveCotOptions without
-/// their "_budget". The law is the form's own where none is given.
+/// their "_budget". Visibility is the form's own where none is given; "law" is its old name.
 struct TaskOptions {
   PromptStyle prompt = PromptStyle::kFull;
   int explanation_budget = 192;

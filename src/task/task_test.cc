@@ -38,7 +38,7 @@ TEST(TaskOptions, TheFormHasItsOwnLaw) {
   EXPECT_EQ(read_options("{}").form, TaskForm::kWodE2e);
   EXPECT_EQ(read_options(R"({"slipstream": {}})").visibility, Visibility::kChain);
   EXPECT_EQ(read_options(R"({"slipstream": {"form": "drive-cot"}})").visibility, Visibility::kGraph);
-  EXPECT_EQ(read_options(R"({"slipstream": {"form": "drive-cot", "law": "chain"}})").visibility, Visibility::kChain);
+  EXPECT_EQ(read_options(R"({"slipstream": {"form": "drive-cot", "visibility": "chain"}})").visibility, Visibility::kChain);
   EXPECT_EQ(read_options(R"({"slipstream": {"form": "wod-e2e", "law": "graph"}})").visibility, Visibility::kGraph);
   const TaskOptions o = read_options(R"({"slipstream": {"form": "drive-cot", "block_size": 16, "budgets": {"summary": 40}}})");
   EXPECT_EQ(o.drive_cot.summary_budget, 40);
@@ -49,6 +49,7 @@ TEST(TaskOptions, WhatIsWrongIsNamed) {
   const std::pair<std::string_view, std::string_view> kWrong[] = {
       {R"({"slipstream": {"form": "haiku"}})", "config.json: slipstream: form: expected wod-e2e, drive-cot or action, got haiku"},
       {R"({"slipstream": {"law": "tree"}})", "config.json: slipstream: law: expected chain or graph, got tree"},
+      {R"({"slipstream": {"visibility": "tree"}})", "config.json: slipstream: visibility: expected chain or graph, got tree"},
       {R"({"slipstream": {"prompt": "long"}})", "config.json: slipstream: prompt: expected full, compact or intent, got long"},
       {R"({"slipstream": {"budgets": {"summary": 0}}})", "config.json: slipstream.budgets: summary: expected 1 to 4096, got 0"},
       {R"({"slipstream": {"budgets": {"poem": 3}}})", "config.json: slipstream.budgets: expected the name of a budget, got poem"},

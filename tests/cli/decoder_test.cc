@@ -42,7 +42,7 @@ TEST_F(Decoders, EveryExactCombinationOverAFormGivesTheSameTokens) {
   }
 }
 
-TEST_F(Decoders, TheSameUnderTheGraphLawWhereOnePassServesManyFields) {
+TEST_F(Decoders, TheSameAlongAGraphWhereOnePassServesManyFields) {
   const Words graph{"--law", "graph", "--temperature", "0.8", "--seed", "4"};
   const json::value slow = run_json(over(joined({"--decoder", "scaffold-ar"}, graph)));
   const std::string previous = write("previous.json", json::serialize(slow));

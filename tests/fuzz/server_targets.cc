@@ -56,7 +56,8 @@ void run_observation(Bytes bytes) {
   } else {
     require_refusal(value.error());
   }
-  const auto observation = server::read_observation(text_of(bytes), {});
+  server::Packed frame_id;
+  const auto observation = server::read_observation(text_of(bytes), {}, frame_id);
   if (!observation) require_refusal(observation.error());
 }
 

@@ -5,7 +5,7 @@ Each prints a line, and a last one counts them: exit 1 if any fails, 77 if all t
 import os, sys, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import content_checks, head_checks, hostile_checks, load_checks  # they enter themselves, in this order
+import content_checks, head_checks, hostile_checks, load_checks, wire_checks  # they enter themselves, in this order
 from asking import expect
 from client import Server
 from pressure import SlowHead

@@ -103,7 +103,7 @@ Result<Table> speed_of_light_table(Engine& engine, std::vector<Request> requests
     SLIP_TRY(const Answer sure, engine.run(request));
     s.sure += sure.decoded.statistics.forwards;  // the prompt's, and no last one over the last block
     s.sure_same += sure.decoded.tokens == serial;
-    request.method = *method_of("scaffold-spec");
+    request.method = *method_of(preset("scaffold-spec"));
     SLIP_TRY(const Answer speculated, engine.run(request));
     s.speculated += speculated.decoded.statistics.forwards - 1;
     s.speculated_same += speculated.decoded.tokens == serial;

@@ -111,7 +111,7 @@ Result<float> odds_for(double per_pass) {
       recording.first_position = 1;
       recording.seed = seed;
       ReplayLm lm(nullptr, info, std::move(recording));
-      SLIP_TRY(const Decoded d, decode(lm, prompt, &answer.form, "scaffold-spec", options_for(Visibility::kChain),
+      SLIP_TRY(const Decoded d, decode(lm, prompt, &answer.form, preset("scaffold-spec"), options_for(Visibility::kChain),
                                        {.cancel = CancelToken::of_process()}));
       forwards += static_cast<double>(d.statistics.forwards);
       tokens += static_cast<double>(d.statistics.tokens);

@@ -3,13 +3,15 @@
 #pragma once
 #include <string_view>
 
+#include "decode/types/presets.h"
+
 namespace slip {
 
 /// The exact preset of presets.h for free text, for a form along a chain or for one along a graph; with the model's own drafts, or without.
 constexpr std::string_view usual_preset(bool form, bool graph, bool drafts) {
-  if (!form) return drafts ? "self-spec" : "ar";
-  if (graph) return drafts ? "fields-spec" : "fields";
-  return drafts ? "scaffold-spec" : "scaffold-ar";
+  if (!form) return drafts ? preset("self-spec") : preset("ar");
+  if (graph) return drafts ? preset("fields-spec") : preset("fields");
+  return drafts ? preset("scaffold-spec") : preset("scaffold-ar");
 }
 
 }  // namespace slip

@@ -77,6 +77,7 @@ struct Cache {
 std::vector<PackedMatrix> layers_of(int64_t n, int64_t k, ThreadPool& pool) {
   std::vector<PackedMatrix> out;
   const auto w = numbers(n * k, 1);
+  out.reserve(kLayers);
   for (int i = 0; i < kLayers; i++) out.push_back(pack_matrix(WeightType::kBF16, n, k, w.data(), pool));
   return out;
 }
@@ -154,6 +155,7 @@ struct Timing {
       rotate(wide.data(), rows, kHeadWidth, 1, kHeadWidth, kHeadWidth / 2, cosine.data(), sine.data(), pool);
     });
     std::vector<Position> positions;
+    positions.reserve(static_cast<size_t>(rows));
     for (int32_t t = 0; t < rows; t++) positions.push_back({400 + t, 400 + t, 400 + t});
     line("rope tables", rows, [&] { rope_tables(rope, positions, cosine.data(), sine.data()); });
   }

@@ -92,6 +92,7 @@ Result<std::vector<TokenId>> read_draft_vocab(const fs::path& file, int32_t voca
 std::vector<int32_t> dflash_tap_layers(int32_t target_layers, int32_t draft_layers) {
   if (draft_layers == 1) return {target_layers / 2};
   std::vector<int32_t> taps;
+  taps.reserve(static_cast<size_t>(std::max(0, draft_layers)));
   for (int32_t i = 0; i < draft_layers; ++i)
     taps.push_back(static_cast<int32_t>(std::nearbyint(1 + double{1} * i * (target_layers - 4) / (draft_layers - 1))));
   return taps;

@@ -243,6 +243,7 @@ Status FlowHead::velocity(std::span<const float> x, double t, std::vector<float>
   if (x.size() != R * A) return bad_input("{}: expected {} x {} numbers, got {}", info_.name, R, A, x.size());
   const std::vector<float> features = encoded(x, t);
   std::vector<Row> rows;
+  rows.reserve(R);
   const std::vector<SlotSpan> spans{{0, prefix_ + info_.rows}};
   for (int32_t r = 0; r < info_.rows; ++r)
     rows.push_back({.input = Feature{r},

@@ -40,8 +40,9 @@ Taps antialias_taps(int32_t in, int32_t out) {
   const double scale = static_cast<double>(in) / out, widened = std::max(scale, 1.0), support = 2 * widened;
   for (int32_t i = 0; i < out; ++i) {
     const double centre = scale * (i + 0.5);
-    const auto low = static_cast<int32_t>(std::max(centre - support + 0.5, 0.0));
-    const int32_t high = std::min(static_cast<int32_t>(centre + support + 0.5), in);
+    const auto low = static_cast<int32_t>(std::max(centre - support + 0.5, 0.0));  // NOLINT(bugprone-incorrect-roundings): Pillow's
+    const int32_t high =
+        std::min(static_cast<int32_t>(centre + support + 0.5), in);  // NOLINT(bugprone-incorrect-roundings): Pillow's
     std::vector<double> weights;
     double total = 0;
     for (int32_t k = low; k < high; ++k) total += weights.emplace_back(cubic((k - centre + 0.5) / widened, -0.5));

@@ -261,6 +261,7 @@ bool WeightReader::note_packed(const std::vector<Part>& parts, WeightType type) 
   int64_t n = 0;
   for (const Part& part : parts) n += part.rows();
   std::vector<std::string> names;
+  names.reserve(parts.size());
   for (const Part& part : parts) names.push_back(part.name);
   const std::string where = fmt::format("{}: matrix {}", checkpoint_.path().string(), name);
   if (e.type != type) {

@@ -10,7 +10,7 @@
 // something, and of those that do not.
 // A model whose config says "cameras": false gets no pictures, and they are not rendered.
 // A model whose config says "form": "action" gets other samples: action_source.h.
-// A model whose config says "law": "graph" (task/prompt.h) gets the answer as contents of the form's fields, for the graph objective.
+// A model whose config says "visibility": "graph" (task/prompt.h) gets the answer as contents of the form's fields, for the graph objective.
 // `model` is the model's config.json: its "slipstream" object gives prompt style and budgets; preprocessor_config.json stands
 // beside it, and the codebook of a model that answers in codes beside the tokenizer, whose tokens they are. Sample i is record i mod count (in a keyed order that differs from epoch to epoch). The answer is the form's
 // canonical tokens and <|im_end|>, which belongs to the last block and is always masked (Fast-dDrive's always_mask_im_end).

@@ -118,7 +118,7 @@ TEST(SimulatedSource, PerturbedRecordsAreTaughtButNotTheirCells) {
   EXPECT_THAT(why("grounding", json::object{}), testing::HasSubstr("expected \"grounding\" or \"perturbed\", got both"));
 }
 
-TEST(SimulatedSource, GivesAModelOfTheGraphLawContentsOfItsForm) {
+TEST(SimulatedSource, GivesAModelOfGraphVisibilityContentsOfItsForm) {
   const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo-cot";
   const json::object data{{"kind", "simulated"},
                           {"first_seed", 1},

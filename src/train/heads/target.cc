@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "decode/types/usual_preset.h"
 #include "train/objective/graph_objective.h"
 
 namespace slip {
@@ -77,7 +78,7 @@ Result<Decoded> Target::decode(const Sample& s, const Prompt& prompt, Method met
 Result<std::vector<TokenId>> Target::answer(const Sample& s, const Prompt& prompt) {
   const DraftRule& rule = lm().info().rule;
   const bool drafts = rule.has_mask && !rule.block_causal_context;
-  SLIP_TRY(Method method, method_of(s.form ? (drafts ? "scaffold-spec" : "scaffold-ar") : (drafts ? "self-spec" : "ar")));
+  SLIP_TRY(Method method, method_of(usual_preset(s.form != nullptr, false, drafts)));
   SLIP_TRY(Decoded decoded, decode(s, prompt, std::move(method)));
   return std::move(decoded.tokens);
 }
@@ -85,7 +86,7 @@ Result<std::vector<TokenId>> Target::answer(const Sample& s, const Prompt& promp
 Result<Prompt> Target::graph_prompt(const Sample& s) { return rows_before(s, s.tokens.size(), s.next_position); }
 
 Result<std::vector<std::vector<TokenId>>> Target::graph_contents(const Sample& s, const Prompt& prompt) {
-  SLIP_TRY(Method method, method_of(lm().info().rule.has_mask ? "fields-spec" : "fields"));
+  SLIP_TRY(Method method, method_of(usual_preset(true, true, lm().info().rule.has_mask)));
   DecodeOptions options;
   options.forced = true;
   options.visibility = Visibility::kGraph;

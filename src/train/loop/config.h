@@ -19,7 +19,7 @@
 //                  "noise": "sample" | "step"},      objective.h: NldRule
 //              or {"kind": "graph", "draft_width": 12, "draft_share": 0.5, "draft_first": 0.5, "draft_narrow": 0.5, "draft_weight": 1,
 //                  "weights": [{"of": "trajectory", "weight": 2}, ...]}      graph_objective.h: GraphRule; needs a model
-//                                         with diffusion_shift 1 and "law": "graph" (task/prompt.h)
+//                                         with diffusion_shift 1 and "visibility": "graph" (task/prompt.h)
 //              or {"kind": "lora", "rank": 8, "alpha": 32, "tau": 3, "eta": 0.5, "top": 200, "lk_weight": 1, "ce_weight": 1,
 //                  "loss": "lk-hybrid" | "lk" | "ce", "sampled": 0, "mean": "blocks" | "positions", "width": 32},      lora.h: LoraRule; needs "init": only the draft adapter of
 //                                         that model is trained, and a checkpoint holds linear_spec_lora/ in the model's place

@@ -12,6 +12,7 @@
 #include "decode/draft_length/observer.h"
 #include "decode/pass/choice.h"
 #include "decode/sequence/cursor.h"
+#include "decode/types/usual_preset.h"
 
 namespace slip {
 namespace {
@@ -24,7 +25,7 @@ Status check_form(const Form& form) {
 }
 
 Method method_for(const LoraTask& task, const LoraRule& rule, bool adapter) {
-  const Result<Method> preset = method_of(task.form ? "scaffold-spec" : "self-spec");
+  const Result<Method> preset = method_of(usual_preset(task.form != nullptr, false, true));
   SLIP_CHECK(preset, "a preset of our own");
   Method m = *preset;
   m.drafter = DiffusionSpec{.adapter = adapter};

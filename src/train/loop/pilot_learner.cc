@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "base/file.h"
+#include "decode/types/presets.h"
 #include "models/draft/dflash.h"
 #include "train/heads/pilot_network.h"
 #include "train/loop/head_learner.h"
@@ -132,7 +133,7 @@ class PilotLearner final : public HeadLearner {
 
   /// What an answer with blocks of `b` rows cost.
   Result<Statistics> answered(const Sample& s, const Prompt& prompt, int32_t b) {
-    SLIP_TRY(Method method, method_of(head_ ? "dflash" : "self-spec"));
+    SLIP_TRY(Method method, method_of(head_ ? preset("dflash") : preset("self-spec")));
     if (s.form) method.schedule = Schedule::kChain;
     method.draft_length = {
         DraftLengthSpec::Kind::kFixed, head_ ? b - 1 : b, {}};  // the anchor is a row of diffusion's blocks, and no draft

@@ -95,6 +95,22 @@ void append_plain_image(VisionRows& v, std::span<const float> pixels, std::array
   v.full.rows = all.end;
 }
 
+/// All pictures of a sample; by cell of its grids, in their order, the place of its feature among the batch's.
+std::vector<int32_t> append_pictures(VisionRows& rows, const GridInput& images, const VisionShape& vision) {
+  std::vector<int32_t> place_of_cell;
+  const size_t unit = vision.plain ? 1 : static_cast<size_t>(vision.merge * vision.merge);
+  size_t patch = 0;
+  for (const auto& grid : images.grids) {
+    const size_t patches = static_cast<size_t>(grid[0]) * static_cast<size_t>(grid[1]) * static_cast<size_t>(grid[2]);
+    const auto width = static_cast<size_t>(vision.patch_numbers);
+    SLIP_CHECK(patches % unit == 0 && (patch + patches) * width <= images.pixel_values.size(), "pixels match the grids");
+    (vision.plain ? append_plain_image : append_image)(rows, images.pixel_values.subspan(patch * width, patches * width), grid,
+                                                       vision, place_of_cell);
+    patch += patches;
+  }
+  return place_of_cell;
+}
+
 }  // namespace
 
 void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput& images, const VisionShape& vision,
@@ -106,18 +122,7 @@ void append_sequence(RowBatch& batch, const SequenceRows& rows, const GridInput&
   for (const int32_t w : rows.wanted) wanted[static_cast<size_t>(w)] = 1;
   const std::vector<uint8_t> kept = drop_unreached ? reached_from(wanted, rows.sees) : std::vector<uint8_t>(n, 1);
 
-  std::vector<int32_t> place_of_cell;
-  const size_t unit = vision.plain ? 1 : static_cast<size_t>(vision.merge * vision.merge);
-  size_t patch = 0;
-  for (const auto& grid : images.grids) {
-    const size_t patches = static_cast<size_t>(grid[0]) * static_cast<size_t>(grid[1]) * static_cast<size_t>(grid[2]);
-    const auto width = static_cast<size_t>(vision.patch_numbers);
-    SLIP_CHECK(patches % unit == 0 && (patch + patches) * width <= images.pixel_values.size(), "pixels match the grids");
-    (vision.plain ? append_plain_image : append_image)(batch.vision, images.pixel_values.subspan(patch * width, patches * width),
-                                                       grid, vision, place_of_cell);
-    patch += patches;
-  }
-
+  const std::vector<int32_t> place_of_cell = append_pictures(batch.vision, images, vision);
   const auto earlier = images.history.empty() ? 0 : static_cast<int32_t>(batch.history.size() / images.history.size());
   batch.history.insert(batch.history.end(), images.history.begin(), images.history.end());
 

@@ -177,8 +177,8 @@ std::vector<Error> errors_of_schema(const json::value& schema, std::string_view 
   return reader.errors();
 }
 
-Result<TypedSchema> read_typed(const json::value& schema, std::string_view form_name) {
-  TypedReader reader(schema, std::string(form_name));
+Result<TypedSchema> read_typed(const json::value& schema, std::string_view form_name, const UsualSizes& usual) {
+  TypedReader reader(schema, std::string(form_name), usual);
   TypedSchema typed = reader.read();
   const auto& errors = reader.errors();
   if (errors.empty()) return typed;

@@ -6,6 +6,7 @@
 #include "form/schema/typed/open_form.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <set>
@@ -19,7 +20,6 @@
 namespace slip {
 namespace {
 
-constexpr int32_t kUsualBudget = 64;  // tokens of a value that has no longest text, or a longer one
 constexpr size_t kMostPieces = 32768;
 constexpr int64_t kMostFixed = 32768;                 // all alternatives together
 constexpr double kWarmMs = 20;                        // of a form's masks, made while it is compiled
@@ -30,10 +30,11 @@ using Tree = TokenTree;
 
 class OpenCompiler {
  public:
-  OpenCompiler(Shape shape, std::string_view name, const FormTokens& tokens)
+  OpenCompiler(Shape shape, std::string_view name, const FormTokens& tokens, int32_t usual_tokens)
       : shape_(std::move(shape)),
         name_(name),
         tokens_(tokens),
+        usual_tokens_(usual_tokens),
         trie_(tokens.tokenizer->trie()),
         texts_(shape_, name_, *tokens.tokenizer) {}
   OpenCompiler(const OpenCompiler&) = delete;  // its texts look at its shape
@@ -305,7 +306,7 @@ class OpenCompiler {
     const auto longest = d.longest();
     int32_t budget = slot.node->budget;
     if (budget == 0)
-      budget = longest && *longest <= kUsualBudget ? static_cast<int32_t>(std::max<int64_t>(*longest, 1)) : kUsualBudget;
+      budget = longest && *longest <= usual_tokens_ ? static_cast<int32_t>(std::max<int64_t>(*longest, 1)) : usual_tokens_;
     if (slot.node->budget == 0 && shortest < ByteDfa::kFar) budget = std::max(budget, shortest + shortest / 2);
     auto automaton = TokenAutomaton::make(shared, ends, start, budget);
     if (!automaton) return Error{automaton.error().kind, fmt::format("{}: {}", where(slot), automaton.error().message)};
@@ -391,6 +392,7 @@ class OpenCompiler {
   Shape shape_;
   std::string name_;
   const FormTokens& tokens_;
+  const int32_t usual_tokens_;
   std::shared_ptr<const TokenTrie> trie_;
   WayTexts texts_;
   Form::Parts parts_;
@@ -422,13 +424,12 @@ TypedPtr turned(const TypedPtr& node) {
   return std::make_shared<const TypedNode>(std::move(n));
 }
 
-}  // namespace
-
-Result<CompiledForm> compile_open(const json::value& schema, std::string_view name, const FormTokens& tokens) {
-  SLIP_TRY(const TypedSchema typed, read_typed(schema, name));
+Result<CompiledForm> compiled_with(const json::value& schema, std::string_view name, const FormTokens& tokens,
+                                   const UsualSizes& usual) {
+  SLIP_TRY(const TypedSchema typed, read_typed(schema, name, usual));
   const auto compiled = [&](const TypedSchema& s, bool space_fixed) -> Result<CompiledForm> {
     SLIP_TRY(Shape shape, shape_of(s, name, space_fixed));
-    return OpenCompiler(std::move(shape), name, tokens).compile();
+    return OpenCompiler(std::move(shape), name, tokens, usual.tokens).compile();
   };
   auto form_or = compiled(typed, false);
   const auto again = [&](const TypedSchema& s, bool space_fixed) {
@@ -441,17 +442,40 @@ Result<CompiledForm> compile_open(const json::value& schema, std::string_view na
     other.root = turned(typed.root);
     for (const bool space_fixed : {false, true}) again(other, space_fixed);
   }
-  if (!form_or) return form_or;
+  return form_or;
+}
+
+/// Makes masks ahead: those that every answer begins its values with, then others while there is time; how values go on only some ask.
+void warm(const Form& form) {
   double left = kWarmMs;
   const auto start = std::chrono::steady_clock::now();
-  for (const Field& f : form_or->form.fields())  // every answer begins its values; how they go on only some ask
+  for (const Field& f : form.fields())
     if (const TokenAutomaton* a = f.rules.automaton(); a && std::chrono::steady_clock::now() - start < kMostStarts) a->mask(0);
-  for (const Field& f : form_or->form.fields())
+  for (const Field& f : form.fields())
     if (const TokenAutomaton* a = f.rules.automaton(); a && left > 0) {
       const auto begin = std::chrono::steady_clock::now();
       a->warm(left);
       left -= std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     }
+}
+
+}  // namespace
+
+/// Lists of lists of texts, each as long as is usual, soon have a longest answer beyond the model's positions. Then less is usual.
+Result<CompiledForm> compile_open(const json::value& schema, std::string_view name, const FormTokens& tokens) {
+  constexpr std::array<UsualSizes, 4> kLess{{{6, 48}, {4, 32}, {3, 24}, {2, 16}}};
+  const int64_t room = int64_t{tokens.positions} * 3 / 4;  // the rest is the prompt's
+  const auto fits = [&](const CompiledForm& f) {
+    return tokens.positions <= 0 || (tokens.graph ? f.form.length() : f.form.longest()) <= room;
+  };
+  auto form_or = compiled_with(schema, name, tokens, {});
+  if (form_or && !fits(*form_or))
+    for (const UsualSizes& less : kLess)
+      if (auto other = compiled_with(schema, name, tokens, less); other && fits(*other)) {
+        form_or = std::move(other);
+        break;
+      }
+  if (form_or) warm(form_or->form);
   return form_or;
 }
 

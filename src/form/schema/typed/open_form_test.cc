@@ -270,6 +270,27 @@ std::vector<std::string> cells_of(const std::string& row) {
 }
 
 /// docs/guide/forms.md, the table against others: each row has a schema, and says of it yes or no in our column.
+TEST(OpenForm, ListsOfListsAreShorterWhereTheModelHasFewPositions) {
+  const Tokenizer t = test::character_tokenizer();
+  const auto schema = parse_json(R"({"type": "object", "required": ["items"], "properties": {"items": {"type": "array", "items": {
+      "type": "object", "required": ["name", "tags"], "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}}}}}})",
+                                 "test");
+  ASSERT_TRUE(schema);
+  const auto made = [&](int32_t positions, bool graph = false) {
+    return compile_schema(*schema, "f", {&t, std::nullopt, t.size(), positions, graph});
+  };
+  const auto any = made(0), few = made(2048), least = made(100), side_by_side = made(2048, true);
+  ASSERT_TRUE(any && few && least && side_by_side);
+  EXPECT_GT(any->form.longest(), 2048);
+  EXPECT_LE(few->form.longest(), 1536) << "a quarter is the prompt's";
+  EXPECT_GT(few->form.longest(), 400) << "and no less than has to be";
+  EXPECT_LE(side_by_side->form.length(), 1536) << "along a graph every value has positions of its own";
+  EXPECT_EQ(least->form.longest(), any->form.longest())
+      << "where nothing fits, what is usual stays, and is refused with its length";
+  int gave_up = 0;
+  for (uint64_t n = 0; n < 10; ++n) EXPECT_EQ(wrong_with(*schema, *few, t, n, &gave_up), "");
+}
+
 TEST(OpenForm, DoesWhatTheGuidesTableSays) {
   const Tokenizer t = test::character_tokenizer();
   std::ifstream in(std::filesystem::path(SLIP_SOURCE_DIR) / "docs/guide/forms.md");

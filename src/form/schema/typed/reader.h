@@ -11,7 +11,8 @@ namespace slip {
 
 class TypedReader {
  public:
-  TypedReader(const json::value& document, std::string_view form) : document_(document), form_(form) {}
+  TypedReader(const json::value& document, std::string_view form, const UsualSizes& usual = {})
+      : document_(document), form_(form), usual_(usual) {}
   TypedSchema read();
   const std::vector<Error>& errors() const { return errors_; }
 
@@ -142,6 +143,7 @@ class TypedReader {
   static constexpr int64_t kMostAutomata = int64_t{1} << 27;  // ByteDfa::work of a schema: about a second
   const json::value& document_;
   std::string form_;
+  const UsualSizes usual_;
   std::vector<Error> errors_;
   std::set<std::string> said_;
   int64_t work_ = 0;

@@ -10,7 +10,6 @@
 namespace slip {
 namespace {
 
-constexpr int64_t kUsualItems = 8;  // of an array without maxItems, or its minItems where that is more
 constexpr int32_t kUsualName = 16;  // tokens of a member's name that may be anything
 constexpr int64_t kMostArrayItems = 256;
 
@@ -76,7 +75,7 @@ TypedPtr TypedReader::map_node(const Place& place, int depth, std::string* why) 
            nullptr;
   TypedNode n{.kind = TypedNode::Kind::kArray};
   n.min_items = place.min_properties;
-  n.max_items = std::min(place.max_properties >= 0 ? place.max_properties : kUsualItems, kMostArrayItems);
+  n.max_items = std::min(place.max_properties >= 0 ? place.max_properties : usual_.items, kMostArrayItems);
   std::vector<Part> values;
   const bool by_pattern = !place.pattern_properties.empty();
   if (by_pattern) values.push_back(place.pattern_properties.front().second);
@@ -173,7 +172,9 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
   }
   if (const Status patterns = add_beyond(known); !patterns)
     return add(patterns.error().kind, place.pointer, patterns.error().message), nullptr;
-  for (const auto& [name, where] : place.required) {
+  for (const auto& required : place.required) {
+    const auto& [asked, where] = required;
+    const std::string& name = asked;  // a lambda takes no structured binding along before clang 16
     if (std::any_of(known.properties.begin(), known.properties.end(), [&](const auto& p) { return p.first == name; })) continue;
     if (place.closed) return *why = fmt::format("'{}' is required and no member", shown(name)), nullptr;
     const bool named =
@@ -213,7 +214,7 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
 TypedPtr TypedReader::array_node(const Place& place, int depth, std::string* why) {
   TypedNode n{.kind = TypedNode::Kind::kArray};
   n.min_items = place.min_items;
-  n.max_items = place.max_items >= 0 ? place.max_items : std::max(n.min_items, kUsualItems);
+  n.max_items = place.max_items >= 0 ? place.max_items : std::max(n.min_items, usual_.items);
   if (n.max_items < n.min_items) return *why = fmt::format("minItems {} is above maxItems {}", n.min_items, n.max_items), nullptr;
   if (n.min_items > kMostArrayItems)
     return not_done(place.pointer + "/minItems", fmt::format("expected at most {} items, got {}", kMostArrayItems, n.min_items)),

@@ -70,8 +70,14 @@ struct TypedSchema {
   bool any_parents = false;
 };
 
+/// What a list and a text may take where the schema says neither maxItems nor maxLength.
+struct UsualSizes {
+  int64_t items = 8;    // or minItems where that is more
+  int32_t tokens = 64;  // of a value that has no longest text, or a longer one
+};
+
 /// kUnsupported or kBadInput with all errors: "form f: 2 errors: #/properties/a/pattern: expected ..., got ...; #/properties/b: ...".
-Result<TypedSchema> read_typed(const json::value& schema, std::string_view form_name);
+Result<TypedSchema> read_typed(const json::value& schema, std::string_view form_name, const UsualSizes& usual = {});
 /// The same errors, one by one.
 std::vector<Error> errors_of_schema(const json::value& schema, std::string_view form_name);
 

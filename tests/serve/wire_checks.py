@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands in requests and replies beside the answer: whose an error is, how long a context may be, what a prediction goes by."""
+import json, time
+
+from asking import expect, scene
+from client import Server, WebSocket, pack, unpack
+from content_checks import observation_of
+from registry import BINARY, MODEL, check
+
+
+@check
+def frames_that_cannot_be_read_tell_whose_they_are(server):
+    ws = WebSocket(server.port)
+    ws.receive()
+    good = observation_of(scene(server)[1])
+    for wrong, name in (({"image": b"no picture"}, "image"), ({"ego": {"history": [1, 2]}}, "ego"), ({"deadline_ms": "1"}, "deadline_ms"),
+                        ({"prompt": 3}, "prompt")):
+        ws.send(pack({**good, "frame_id": 41, **wrong}))
+        told = unpack(ws.receive())
+        expect(told.get("frame_id") == 41 and name in told["error"], f"{name}: {told}")
+    ws.send(pack({**good, "frame_id": 42, "of_the_client": {"anything": 1}}))
+    expect(unpack(ws.receive()).get("actions"), "what the protocol does not know is passed over")
+    ws.close()
+
+
+@check
+def a_context_is_as_long_as_the_model_was_made_for(server):
+    config = json.load(open(f"{MODEL}/config.json"))
+    positions = config.get("text_config", config)["max_position_embeddings"]
+    told = json.loads(server.get("/v1/models")[1])["data"][0]["max_model_len"]
+    expect(told <= positions, f"max_model_len {told} of a model of {positions} positions")
+    expect(json.loads(server.post("/tokenize", {"prompt": "go"})[2])["max_model_len"] == told, "and /tokenize says the same")
+
+
+@check
+def max_tokens_beyond_a_forms_budget_are_no_fault(server):
+    body, _ = scene(server)
+    status, answer, _ = server.chat(body, max_tokens=1 << 20)
+    expect(status == 200, f"{status} {answer}")
+    status, answer, _ = server.chat({"messages": [{"role": "user", "content": "go on"}], "response_format": {"type": "text"}}, max_tokens=1 << 20)
+    expect(status == 400 and "max_tokens" in answer["error"]["message"], f"free text: {status} {answer}")
+
+
+@check
+def remarks_are_of_what_was_sent(server):
+    body, _ = scene(server)
+    remarks = server.chat(body)[1]["slipstream"].get("remarks", [])
+    expect(not any("sees" in r for r in remarks), f"three cameras were sent: {remarks}")
+    one = {**body, "messages": [{"role": "user", "content": body["messages"][0]["content"][:1]}]}
+    remarks = server.chat(one)[1]["slipstream"].get("remarks", [])
+    expect(any("sees 1 image" in r for r in remarks), f"one camera was sent: {remarks}")
+
+
+@check
+def a_kind_is_not_locked_out_by_longer_ones(server):
+    """A short text after many long ones, with time enough for it and not for them."""
+    def took(prompt, **more):
+        begin = time.time()
+        status, _, data = server.post("/v1/completions", {"prompt": prompt, "max_tokens": 4, **more})
+        return status, 1000 * (time.time() - begin), data
+
+    short = min(took(f"{i} go")[1] for i in range(5))
+    long = min(took(f"{i} " + "go on " * 400)[1] for i in range(20))
+    if long < 4 * short:
+        return  # on this machine both are alike
+    refused = sum(took(f"{i} stop", slipstream={"deadline_ms": (short + long) / 2})[0] == 503 for i in range(10))
+    expect(refused <= 3, f"{refused} of 10 texts of {short:.0f} ms refused behind texts of {long:.0f} ms, with a deadline in between")
+
+
+@check
+def without_places_to_wait_there_are_those_to_run(server_unused):
+    with Server(BINARY, MODEL, "--waiting", "0") as server:
+        status, _, data = server.post("/v1/completions", {"prompt": "go on", "max_tokens": 2})
+        expect(status == 200, f"{status} {data[:200]}")
