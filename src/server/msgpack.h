@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MessagePack (the specification at github.com/msgpack/msgpack), as much as the openpi protocol needs: all types but extensions and
-// timestamps. Debian's C++ library conflicts with the Boost that everything else here is built on, so these are our own two functions.
+// timestamps. Why these are our own two functions: docs/decisions/0015-messagepack.md.
 #pragma once
 
 #include <cstdint>

@@ -112,7 +112,7 @@ TEST_F(Forms, CheckTakesWhatIsSupported) {
 TEST_F(Forms, AnAnswerThatFitsNoRequestToAModelIsSaid) {
   const std::string file =
       write("long.json", R"({"type": "object", "properties": {"a": {"type": "array", "minItems": 60, "maxItems": 60,
-    "items": {"type": "string", "maxLength": 100}}}})");
+    "items": {"type": "string", "maxLength": 100, "x-budget": 60}}}})");
   EXPECT_TRUE(errors_of(file, 0).empty());
   EXPECT_EQ(errors_of(file, 4, {"--model", demo_model()}), (std::vector<Wrong>{{"#", "not_supported"}}));
   EXPECT_THAT(run({"form", file, "--check", "--model", demo_model()}).out,
