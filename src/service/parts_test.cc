@@ -287,6 +287,17 @@ TEST(PlanPass, TakesBatchLastUnlessItHasWaitedLongest) {
   EXPECT_EQ(order(1), (std::vector<const PassJob*>{&here, &there, &batch})) << "nobody is passed over for ever";
 }
 
+TEST(PlanPass, ItsTimeIsNoMoreThanWhatIsLeftToADeadline) {
+  const auto now = Clock::now();
+  std::vector<PassCandidate> all(2);
+  EXPECT_EQ(budget_ms(all, 50, now), 50);
+  all[1].deadline = now + std::chrono::milliseconds(20);
+  EXPECT_EQ(budget_ms(all, 50, now), 20);
+  EXPECT_EQ(budget_ms(all, 10, now), 10);
+  all[0].deadline = now - std::chrono::milliseconds(5);
+  EXPECT_EQ(budget_ms(all, 50, now), 1) << "a prompt goes on, by its least slice";
+}
+
 TEST(FairShares, KeysThatHaveHadLessGoFirstAndRestSavesNothing) {
   FairShares shares;
   const std::vector<std::string> both = {"a", "b"};

@@ -29,6 +29,14 @@ size_t slice_of(const PassJob& job, int64_t rows, const CostTable& cost, double 
 
 }  // namespace
 
+double budget_ms(std::span<const PassCandidate> candidates, double usual_ms, Clock::time_point now) {
+  double ms = usual_ms;
+  for (const PassCandidate& c : candidates)
+    if (c.deadline != Clock::time_point::max())
+      ms = std::min(ms, std::chrono::duration<double, std::milli>(c.deadline - now).count());
+  return std::max(1.0, ms);
+}
+
 std::vector<JobPart> plan_pass(std::span<const PassCandidate> candidates, const CostTable& cost, const PassBudget& budget) {
   std::vector<JobPart> parts;
   if (candidates.empty()) return parts;

@@ -38,6 +38,9 @@ struct PassBudget {
   int32_t least_slice = 32;  // rows of a prompt that go into a pass whatever the time, so that it ends
 };
 
+/// The usual budget, or what is left to the most urgent deadline where that is less: a slice of a prompt is no reason to miss it. At least 1 ms.
+double budget_ms(std::span<const PassCandidate> candidates, double usual_ms, Clock::time_point now);
+
 /// Parts of one pass: all agree in adapter and taps with the job that has waited longest. Never empty where there is a candidate.
 std::vector<JobPart> plan_pass(std::span<const PassCandidate> candidates, const CostTable& cost, const PassBudget& budget);
 

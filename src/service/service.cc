@@ -294,7 +294,7 @@ bool Service::run_pass() {
   }
   if (candidates.empty()) return false;
   company_ += kCompanyStep * (static_cast<double>(std::max<int64_t>(1, decoding)) - company_);
-  const std::vector<JobPart> parts = plan_pass(candidates, cost_, {.ms = options_.pass_budget_ms});
+  const std::vector<JobPart> parts = plan_pass(candidates, cost_, {.ms = budget_ms(candidates, options_.pass_budget_ms, now)});
   PassTold told{.requests = static_cast<int32_t>(parts.size()), .draft = parts[0].job->asked.draft_adapter};
   for (const JobPart& p : parts) {
     told.rows += static_cast<int64_t>(p.rows);
