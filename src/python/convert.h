@@ -44,7 +44,7 @@ void wait_with_signals(Wait&& wait, Leave&& leave) {
         const py::gil_scoped_release free;
         leave();
       }
-      throw raised;
+      throw raised;  // NOLINT(misc-throw-by-value-catch-by-reference): it was taken from the interpreter before leave() ran
     }
   }
 }

@@ -151,7 +151,7 @@ Result<std::string> bytes_of_url(std::string_view url, const ImageLimits& limits
   }
   const size_t colon = url.find(':');
   return bad_input("image_url: expected a data URL; this server fetches nothing, got {}",
-                   colon == std::string_view::npos || colon > 16 ? "no URL" : std::string(url.substr(0, colon)) + ":");
+                   colon > 16 ? "no URL" : std::string(url.substr(0, colon)) + ":");
 }
 
 Result<slipstream::Image> image_of_bytes(std::string_view bytes, std::string_view name, const ImageLimits& limits) {

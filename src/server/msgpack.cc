@@ -60,7 +60,7 @@ class Unpacker {
     for (uint64_t i = 0; i < n; ++i) {
       SLIP_TRY(Packed key, one(depth + 1));
       SLIP_TRY(Packed value, one(depth + 1));
-      out.emplace_back(std::move(key), std::move(value));
+      out.push_back({std::move(key), std::move(value)});
     }
     return Packed{std::move(out)};
   }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,7 +14,8 @@
 namespace slip::server {
 
 struct Packed;
-using PackedMap = std::vector<std::pair<Packed, Packed>>;
+struct PackedEntry;
+using PackedMap = std::vector<PackedEntry>;
 using PackedArray = std::vector<Packed>;
 
 struct Bytes {
@@ -31,6 +31,10 @@ struct Packed {
   /// Text or bytes; null for others.
   const std::string* text() const;
   bool is_null() const { return std::holds_alternative<std::monostate>(value); }
+};
+
+struct PackedEntry {
+  Packed first, second;  // key and value
 };
 
 /// kBadInput for what ends early, goes on behind its end, is nested deeper than 32, or is an extension.

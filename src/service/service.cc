@@ -89,27 +89,30 @@ Fate Service::outlook(const RequestKind& kind, const Terms& terms, double* retry
   return outlook_locked(kind, terms, retry_after_s, nullptr);
 }
 
-void Service::submit(Ask ask) {
+/// Puts it among those that wait, or says why not.
+Fate Service::take(Ask& ask, double* retry_after_s) {
   Waiting w;
   w.cancel = CancelToken::child_of(ask.request.context.cancel);
   w.since = Clock::now();
   if (ask.terms.deadline != Clock::time_point::max()) w.cancel.set_deadline(ask.terms.deadline);
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return Fate::kCancelled;
+  const Fate fate = outlook_locked(ask.kind, ask.terms, retry_after_s, &w.predicted_ms);
+  if (fate != Fate::kAnswered) return fate;
+  w.machine_ms = experience_.expected(ask.kind, cost_).machine_ms;
+  if (experience_.stale(ask.kind.name, w.since)) experience_.tried(ask.kind.name, w.since);
+  const bool in_time =
+      w.predicted_ms > 0 && w.since + std::chrono::duration<double, std::milli>(kSlack * w.predicted_ms) < ask.terms.deadline;
+  ask.request.plan_first = ask.terms.partial && ask.terms.deadline != Clock::time_point::max() && !in_time;
+  w.ask = std::move(ask);
+  waiting_.push_back(std::move(w));
+  ++load_.waiting;
+  return fate;
+}
+
+void Service::submit(Ask ask) {
   double retry = 0;
-  Fate fate = Fate::kCancelled;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!stopping_) fate = outlook_locked(ask.kind, ask.terms, &retry, &w.predicted_ms);
-    if (fate == Fate::kAnswered) {
-      w.machine_ms = experience_.expected(ask.kind, cost_).machine_ms;
-      if (experience_.stale(ask.kind.name, w.since)) experience_.tried(ask.kind.name, w.since);
-      const bool in_time =
-          w.predicted_ms > 0 && w.since + std::chrono::duration<double, std::milli>(kSlack * w.predicted_ms) < ask.terms.deadline;
-      ask.request.plan_first = ask.terms.partial && ask.terms.deadline != Clock::time_point::max() && !in_time;
-      w.ask = std::move(ask);
-      waiting_.push_back(std::move(w));
-      ++load_.waiting;
-    }
-  }
+  const Fate fate = take(ask, &retry);
   if (fate == Fate::kAnswered)
     wake_.notify_all();
   else

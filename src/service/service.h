@@ -109,6 +109,7 @@ class Service {
   bool run_pass_in_memory();
   void tell_load();
   double backlog_ms(const Terms& terms) const;
+  Fate take(Ask& ask, double* retry_after_s);
   Fate outlook_locked(const RequestKind& kind, const Terms& terms, double* retry_after_s, double* predicted) const;
   static void refuse(Ask&& ask, Fate fate, double retry_after_s);
   size_t next_waiting() const;

@@ -24,7 +24,8 @@ void number(BodyBuilder& b, int value, float x, float z, float height, Rgb c) {
     const float right = 0.5F * (pitch * static_cast<float>(n) - cell) - pitch * static_cast<float>(k);
     for (int i = 0; i < 15; ++i) {
       if ((kDigits[digit[k]] >> (14 - i) & 1) == 0) continue;
-      const float y = right - cell * static_cast<float>(3 - i % 3), top = z + 0.5F * height - cell * static_cast<float>(i / 3);
+      const int line = i / 3, column = i % 3;
+      const float y = right - cell * static_cast<float>(3 - column), top = z + 0.5F * height - cell * static_cast<float>(line);
       b.plate(x, {y, y + cell}, {top - cell, top}, 1, c);
     }
   }
