@@ -56,6 +56,7 @@ Status make_action_tokenizer(const std::filesystem::path& folder, const ActionTo
                     prompt.after_images + "<|im_end|>\n<|im_start|>assistant\n");
   }
   std::vector<std::string> bins;
+  bins.reserve(static_cast<size_t>(std::max(0, o.action.bins)));
   for (int i = 0; i < o.action.bins; ++i) bins.push_back(bin_token(o.action, i));
   TrainBpeOptions bpe;
   bpe.vocab_size = o.vocab;

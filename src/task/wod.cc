@@ -101,7 +101,8 @@ class Truth {
 
  private:
   FieldValue number(size_t f) {
-    const sim::Vec2 p = sim::future_at(labels_, number_ / 2 + 1.0);
+    const int second = number_ / 2 + 1;  // two numbers each
+    const sim::Vec2 p = sim::future_at(labels_, second);
     const double largest = std::get<NumberMeaning>(form_.meanings[f]).format.largest();
     return std::clamp(to_step(number_++ % 2 == 0 ? p.x : p.y, step_), -largest, largest);
   }

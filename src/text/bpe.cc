@@ -62,6 +62,7 @@ void Bpe::merge_by_heap(std::vector<int32_t>& symbols) const {
   if (symbols.empty()) return;
   const int n = static_cast<int>(symbols.size());
   std::vector<Link> links;
+  links.reserve(symbols.size());
   for (int i = 0; i < n; ++i) links.push_back({symbols[static_cast<size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1});
   const auto link = [&](int i) -> Link& { return links[static_cast<size_t>(i)]; };
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap;

@@ -98,6 +98,7 @@ Result<std::vector<Word>> count_words(std::span<const std::string> texts, const 
     if (!status) return std::move(status).error();
   }
   std::vector<Word> words;
+  words.reserve(counts.size());
   for (const auto& [piece, count] : counts) words.push_back({bytes_of(piece), count});
   return words;
 }

@@ -35,7 +35,8 @@ void walk_edge(Canvas& canvas, Snapped a, Snapped b) {
   const int begin = std::max(0, first_row(a.y)), end = std::min(canvas.height, first_row(b.y));
   if (begin >= end) return;
   const double slope = static_cast<double>(b.x - a.x) / static_cast<double>(b.y - a.y);
-  const double x0 = static_cast<double>(a.x) + static_cast<double>(int64_t{begin} * kSub + kSub / 2 - a.y) * slope;
+  const int64_t middle = int64_t{begin} * kSub + kSub / 2;
+  const double x0 = static_cast<double>(a.x) + static_cast<double>(middle - a.y) * slope;
   int64_t x = static_cast<int64_t>(x0 * 65536.0) - kFraction / 2 + kFraction - 1;
   const int64_t step = static_cast<int64_t>(slope * 16777216.0);
   const int64_t limit = static_cast<int64_t>(canvas.width) << 24;
