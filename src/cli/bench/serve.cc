@@ -204,13 +204,14 @@ void print_load_head(std::string_view of) {
 
 void print_point(const json::object& p, std::string_view of) {
   const auto number = [&](std::string_view key) { return p.contains(key) ? p.at(key).to_number<double>() : 0; };
+  const auto known = [&](std::string_view key) { return p.contains(key) ? fmt::format("{:.1f}", number(key)) : "-"; };
   const auto inner = [&](const char* key, const char* q) { return p.at(key).at(q).to_number<double>(); };
-  print_text(fmt::format(
-      "{:<14} {:>8.3g} {:>10.1f} {:>10.0f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.1f} {:>7.1f} {:>7.0f} {:>8}\n",
-      std::string(p.at("decoder").as_string()), number(of), number("answers_per_s"), number("tokens_per_s"),
-      inner("first_field_ms", "p50"), inner("plan_ms", "p50"), inner("answer_ms", "p50"), inner("answer_ms", "p95"),
-      inner("answer_ms", "p99"), number("rows_per_pass"), number("requests_per_pass"), number("missed"),
-      p.contains("of_best") ? fmt::format("{:.2f}", number("of_best")) : ""));
+  print_text(
+      fmt::format("{:<14} {:>8.3g} {:>10.1f} {:>10.0f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7} {:>7} {:>7.0f} {:>8}\n",
+                  std::string(p.at("decoder").as_string()), number(of), number("answers_per_s"), number("tokens_per_s"),
+                  inner("first_field_ms", "p50"), inner("plan_ms", "p50"), inner("answer_ms", "p50"), inner("answer_ms", "p95"),
+                  inner("answer_ms", "p99"), known("rows_per_pass"), known("requests_per_pass"), number("missed"),
+                  p.contains("of_best") ? fmt::format("{:.2f}", number("of_best")) : ""));
 }
 
 /// `auto` beside the best of the decoders that were named.
