@@ -31,6 +31,13 @@ std::optional<double> number_of(const Packed& p) {
   return std::nullopt;
 }
 
+/// As HTTP takes it: those below 0 as what they are modulo 2^64.
+std::optional<uint64_t> whole_of(const Packed& p) {
+  if (const auto* n = std::get_if<int64_t>(&p.value)) return static_cast<uint64_t>(*n);
+  if (const auto* n = std::get_if<uint64_t>(&p.value)) return *n;
+  return std::nullopt;
+}
+
 /// An element of an array of numbers.
 double element(const NdArray& a, int64_t i) {
   const bool wide = a.dtype.ends_with('8') || a.dtype.ends_with("64"), whole = a.dtype.find('i') != std::string::npos;
@@ -87,7 +94,10 @@ Status read_images(const Packed& value, const std::string& name, const ImageLimi
 
 Status read_ego(const Packed& value, slipstream::Request& request) {
   slipstream::Ego ego;
-  if (const Packed* intent = value.find("intent"); intent && intent->text()) ego.intent = *intent->text();
+  if (!std::get_if<PackedMap>(&value.value)) return bad_input("ego: expected a map of intent and history, got another type");
+  const Packed* intent = value.find("intent");
+  if (!intent || !intent->text()) return bad_input("ego.intent: expected a text, got {}", intent ? "another type" : "none");
+  ego.intent = *intent->text();
   const Packed* history = value.find("history");
   if (!history) return bad_input("ego: expected history [16, 7], got none");
   SLIP_TRY(const NdArray a, ndarray_of(*history, "ego.history"));
@@ -104,10 +114,12 @@ Status read_ego(const Packed& value, slipstream::Request& request) {
 /// What a member that the protocol knows has to be; empty: it is not one of them, and is passed over as clients send what they have.
 std::string_view type_of(std::string_view name) {
   constexpr std::array<std::string_view, 5> kTexts{"endpoint", "prompt", "decoder", "form", "unnorm_key"};
-  constexpr std::array<std::string_view, 3> kNumbers{"seed", "temperature", "deadline_ms"},
-      kFlags{"partial", "trajectory_head", "fast_plan"};
+  if (name == "seed") return "a whole number";
+  if (name == "temperature") return "a number from 0 to 100";
+  if (name == "deadline_ms") return "a number from 1 to 1e9";
+  constexpr std::array<std::string_view, 3> kFlags{"partial", "trajectory_head", "fast_plan"};
   const auto one_of = [name](const auto& names) { return std::find(names.begin(), names.end(), name) != names.end(); };
-  return one_of(kTexts) ? "a text" : one_of(kNumbers) ? "a number" : one_of(kFlags) ? "true or false" : "";
+  return one_of(kTexts) ? "a text" : one_of(kFlags) ? "true or false" : "";
 }
 
 }  // namespace
@@ -124,6 +136,7 @@ Result<Observation> read_observation(std::string_view message, const ImageLimits
     const std::string name = key.text() ? *key.text() : "";
     const std::string* text = value.text();
     const std::optional<double> number = number_of(value);
+    const std::optional<uint64_t> whole = whole_of(value);
     if (name == "endpoint" && text)
       out.endpoint = *text;
     else if (name == "prompt" && text)
@@ -134,11 +147,11 @@ Result<Observation> read_observation(std::string_view message, const ImageLimits
       r.form = *text;
     else if (name == "unnorm_key" && text)
       r.unnorm_key = *text;
-    else if (name == "seed" && number)
-      r.seed = static_cast<uint64_t>(std::max(0.0, std::min(*number, 9e15)));
-    else if (name == "temperature" && number)
+    else if (name == "seed" && whole)
+      r.seed = *whole;
+    else if (name == "temperature" && number && *number >= 0 && *number <= 100)
       r.sampling.temperature = *number;
-    else if (name == "deadline_ms" && number)
+    else if (name == "deadline_ms" && number && *number >= 1 && *number <= 1e9)
       out.deadline_ms = *number;
     else if (name == "partial" && boolean_of(value))
       out.partial = *boolean_of(value);
@@ -151,7 +164,7 @@ Result<Observation> read_observation(std::string_view message, const ImageLimits
     else if (name.find("image") != std::string::npos)
       SLIP_TRY_(read_images(value, name, limits, r.images));
     else if (const std::string_view wanted = type_of(name); !wanted.empty())
-      return bad_input("{}: expected {}, got another type", name, wanted);
+      return bad_input("{}: expected {}, got another value", name, wanted);
   }
   return out;
 }
@@ -309,6 +322,7 @@ class PolicyUser final : public SocketUser, public std::enable_shared_from_this<
   }
   void submit(const std::shared_ptr<Frame>& frame) {
     slipstream::Terms terms{.key = key_, .deadline_ms = frame->deadline_ms, .partial = frame->partial};
+    if (terms.deadline_ms == 0) terms.deadline_ms = app_.options().default_deadline_ms;
     if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - age_ms(*frame));
     {
       const std::lock_guard lock(mutex_);

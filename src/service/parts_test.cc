@@ -333,6 +333,21 @@ TEST(Experience, KeptRowsOfAPromptCostNothing) {
   EXPECT_NEAR(e.expected({"scene", 0}, costs).machine_ms, 44, 1);
 }
 
+TEST(Experience, OneSlowAnswerIsForgottenSoon) {
+  const CostTable costs = *CostTable::make({1, 128}, {1, 128}, "test");
+  const RequestKind kind{"text", 40};
+  Experience cold;  // the machine stood still during the first
+  cold.seen(kind, {{450, 450}, 10, 0}, costs, Clock::now());
+  for (int i = 0; i < 3; ++i) cold.seen(kind, {{30, 30}, 10, 0}, costs, Clock::now());
+  EXPECT_LT(cold.expected(kind, costs).alone_ms, 100);
+  Experience warm;
+  for (int i = 0; i < 20; ++i) warm.seen(kind, {{30, 30}, 10, 0}, costs, Clock::now());
+  warm.seen(kind, {{1600, 1600}, 10, 0}, costs, Clock::now());
+  EXPECT_LT(warm.expected(kind, costs).alone_ms, 40);
+  for (int i = 0; i < 60; ++i) warm.seen(kind, {{120, 120}, 10, 0}, costs, Clock::now());
+  EXPECT_GT(warm.expected(kind, costs).alone_ms, 100) << "and what lasts is learned";
+}
+
 TEST(Experience, ARefusalDoesNotLastForEver) {
   const CostTable costs = *CostTable::make({1, 128}, {1, 128}, "test");
   const auto now = Clock::now();

@@ -97,20 +97,33 @@ double price_of_prompt(double rows, const CostTable& costs) {
 }  // namespace
 
 void Experience::seen(const RequestKind& kind, const Answered& answered, const CostTable& costs, Clock::time_point now) {
-  constexpr double kNew = 1.0 / 16;
+  constexpr double kNewest = 1.0 / 16, kMuchLess = 0.5, kMuchMore = 4;
+  constexpr int64_t kFirst = 3;  // answers, before which nobody knows what is much
   constexpr size_t kMostKinds = 1024;
   if (by_kind_.size() >= kMostKinds && !by_kind_.contains(kind.name)) by_kind_.clear();
   const auto rows = static_cast<double>(answered.prompt_rows), kept = static_cast<double>(answered.kept_rows);
   const double prompt = price_of_prompt(rows - kept, costs);
-  const Known seen{
-      {answered.cost.machine_ms - prompt, answered.cost.alone_ms - prompt}, static_cast<double>(kind.text_bytes), rows, kept, now};
-  auto [at, fresh] = by_kind_.try_emplace(kind.name, seen);
-  if (fresh) return;
+  const Cost foreseen = expected(kind, costs);
+  Cost cost = answered.cost;
+  const auto at = by_kind_.find(kind.name);
+  if (at == by_kind_.end()) {
+    by_kind_.emplace(
+        kind.name,
+        Known{{cost.machine_ms - prompt, cost.alone_ms - prompt}, static_cast<double>(kind.text_bytes), rows, kept, now});
+    return;
+  }
   Known& known = at->second;
-  const auto towards = [](double& mean, double x) { mean += kNew * (x - mean); };
-  towards(known.behind_prompt.machine_ms, seen.behind_prompt.machine_ms);
-  towards(known.behind_prompt.alone_ms, seen.behind_prompt.alone_ms);
-  towards(known.text_bytes, seen.text_bytes);
+  ++known.answers;
+  if (known.answers > kFirst) {
+    cost.machine_ms = std::min(cost.machine_ms, kMuchMore * foreseen.machine_ms);
+    cost.alone_ms = std::min(cost.alone_ms, kMuchMore * foreseen.alone_ms);
+  }
+  const double weight =
+      cost.alone_ms < kMuchLess * foreseen.alone_ms ? 0.5 : std::max(kNewest, 1 / static_cast<double>(known.answers));
+  const auto towards = [weight](double& mean, double x) { mean += weight * (x - mean); };
+  towards(known.behind_prompt.machine_ms, cost.machine_ms - prompt);
+  towards(known.behind_prompt.alone_ms, cost.alone_ms - prompt);
+  towards(known.text_bytes, static_cast<double>(kind.text_bytes));
   towards(known.prompt_rows, rows);
   towards(known.kept_rows, kept);
   known.at = now;

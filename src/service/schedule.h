@@ -64,7 +64,8 @@ struct RequestKind {
   int64_t text_bytes = 0;  // of its prompt
 };
 
-/// What requests of a kind took lately, for the next one's prediction: exponentially weighted means over about 16 answers. What the rows of a
+/// What requests of a kind took lately, for the next one's prediction: exponentially weighted means over about 16 answers; the first ones count evenly, one that took less than half of what was foreseen
+/// counts as much as all before it, and one that took more than four times as much (the machine stood still) as four times. What the rows of a
 /// prompt cost is taken out and put in again for the next one's, by its text's length and the rows that are found kept.
 class Experience {
  public:
@@ -89,6 +90,7 @@ class Experience {
     Cost behind_prompt;  // below 0 where passes that others shared made the prompt's rows cheaper than alone
     double text_bytes = 0, prompt_rows = 0, kept_rows = 0;
     Clock::time_point at;
+    int64_t answers = 1;
   };
   std::map<std::string, Known, std::less<>> by_kind_;
 };

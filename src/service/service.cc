@@ -266,6 +266,7 @@ void Service::finish() {
       const std::lock_guard lock(mutex_);
       experience_.seen(ended->kind(), ended->what_it_took(), cost_, Clock::now());
     }
+    tell_load();  // before its caller is told, who may ask again at once
     ended->finish();
   }
 }

@@ -13,8 +13,8 @@ def frames_that_cannot_be_read_tell_whose_they_are(server):
     ws = WebSocket(server.port)
     ws.receive()
     good = observation_of(scene(server)[1])
-    for wrong, name in (({"image": b"no picture"}, "image"), ({"ego": {"history": [1, 2]}}, "ego"), ({"deadline_ms": "1"}, "deadline_ms"),
-                        ({"prompt": 3}, "prompt")):
+    for wrong, name in (({"image": b"no picture"}, "image"), ({"ego": {"history": [1, 2]}}, "ego"), ({"ego": {**good["ego"], "intent": 3}}, "intent"),
+                        ({"deadline_ms": "1"}, "deadline_ms"), ({"deadline_ms": -5}, "deadline_ms"), ({"seed": 1.5}, "seed"), ({"prompt": 3}, "prompt")):
         ws.send(pack({**good, "frame_id": 41, **wrong}))
         told = unpack(ws.receive())
         expect(told.get("frame_id") == 41 and name in told["error"], f"{name}: {told}")
@@ -52,6 +52,17 @@ def remarks_are_of_what_was_sent(server):
 
 
 @check
+def the_servers_deadline_is_for_frames_too(server_unused):
+    with Server(BINARY, MODEL, "--deadline", "1") as server:
+        observation = observation_of(scene(server)[1])
+        ws = WebSocket(server.port)
+        ws.receive()
+        ws.send(pack({**observation, "frame_id": 1}))
+        expect("error" in unpack(ws.receive()), "a frame without a deadline of its own has the server's")
+        ws.close()
+
+
+@check
 def a_kind_is_not_locked_out_by_longer_ones(server):
     """A short text after many long ones, with time enough for it and not for them."""
     def took(prompt, **more):
@@ -72,3 +83,6 @@ def without_places_to_wait_there_are_those_to_run(server_unused):
     with Server(BINARY, MODEL, "--waiting", "0") as server:
         status, _, data = server.post("/v1/completions", {"prompt": "go on", "max_tokens": 2})
         expect(status == 200, f"{status} {data[:200]}")
+    with Server(BINARY, MODEL, "--running", "1", "--waiting", "0") as server:
+        told = [server.post("/v1/completions", {"prompt": f"{i} go on", "max_tokens": 2})[0] for i in range(40)]
+        expect(told == [200] * 40, f"who asks one after another is never one too many: {told}")
