@@ -51,7 +51,8 @@ Result<RecordedAcceptance> recorded_acceptance(const fs::path& file_or_folder, C
   std::error_code ec;
   const fs::path file = fs::is_directory(file_or_folder, ec) ? file_or_folder / "width.json" : file_or_folder;
   SLIP_TRY(const DraftLengthModel read, read_draft_length_model(file));
-  const bool graph = read.form == "drive-cot" || std::find(read.fields.begin(), read.fields.end(), "ego_behavior") != read.fields.end();
+  const bool graph =
+      read.form == "drive-cot" || std::find(read.fields.begin(), read.fields.end(), "ego_behavior") != read.fields.end();
   SLIP_TRY(RecordedForm answer, graph ? drive_cot_answer() : fast_ddrive_answer());
   SLIP_TRY(const auto fields, fields_in(answer.form, read, file));
   DraftLengthModel model = model_for(answer, read, fields, std::move(costs));

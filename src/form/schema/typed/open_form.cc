@@ -461,7 +461,8 @@ void warm(const Form& form) {
 
 }  // namespace
 
-/// Lists of lists of texts, each as long as is usual, soon have a longest answer beyond the model's positions. Then less is usual.
+/// Lists of lists of texts, each as long as is usual, soon have a longest answer beyond the model's positions, and lists of lists of lists more
+/// ways side by side than are followed. Then less is usual.
 Result<CompiledForm> compile_open(const json::value& schema, std::string_view name, const FormTokens& tokens) {
   constexpr std::array<UsualSizes, 4> kLess{{{6, 48}, {4, 32}, {3, 24}, {2, 16}}};
   const int64_t room = int64_t{tokens.positions} * 3 / 4;  // the rest is the prompt's
@@ -469,7 +470,8 @@ Result<CompiledForm> compile_open(const json::value& schema, std::string_view na
     return tokens.positions <= 0 || (tokens.graph ? f.form.length() : f.form.longest()) <= room;
   };
   auto form_or = compiled_with(schema, name, tokens, {});
-  if (form_or && !fits(*form_or))
+  const bool too_large = form_or ? !fits(*form_or) : form_or.error().message.find(kTooManyWays) != std::string::npos;
+  if (too_large)
     for (const UsualSizes& less : kLess)
       if (auto other = compiled_with(schema, name, tokens, less); other && fits(*other)) {
         form_or = std::move(other);

@@ -291,6 +291,12 @@ TEST(OpenForm, ListsOfListsAreShorterWhereTheModelHasFewPositions) {
   for (uint64_t n = 0; n < 10; ++n) EXPECT_EQ(wrong_with(*schema, *few, t, n, &gave_up), "");
 }
 
+TEST(OpenForm, ListsOfListsOfListsHaveFewerItems) {
+  EXPECT_EQ(answers_or_message(
+                R"({"type": "array", "items": {"type": "array", "items": {"type": "array", "items": {"type": "boolean"}}}})"),
+            "valid");
+}
+
 TEST(OpenForm, DoesWhatTheGuidesTableSays) {
   const Tokenizer t = test::character_tokenizer();
   std::ifstream in(std::filesystem::path(SLIP_SOURCE_DIR) / "docs/guide/forms.md");

@@ -68,7 +68,7 @@ class Walk {
   }
 
   Error too_many_places() const {
-    return unsupported("form {}: expected at most {} ways side by side, got more", form_, kMostPlaces);
+    return unsupported("form {}: expected at most {} {}, got more: smaller maxItems help", form_, kMostPlaces, kTooManyWays);
   }
 
   Status write(Places& places, std::string_view text) {

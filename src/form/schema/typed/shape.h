@@ -4,6 +4,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "form/schema/typed/typed.h"
@@ -31,6 +32,9 @@ struct Shape {
   int32_t block_size = 32;
   bool any_parents = false;
 };
+
+/// Of the error of a form that has more ways at a place than are followed: lists of lists of lists, each as long as is usual.
+inline constexpr std::string_view kTooManyWays = "ways side by side";
 
 /// kBadInput where the whole form grows beyond its bounds. `space_fixed`: the space before a value that stands beside an object or an array is
 /// fixed and none of its content, for vocabularies in which the other one begins with a space by itself.
