@@ -109,6 +109,13 @@ TEST_F(Forms, CheckTakesWhatIsSupported) {
   refused({"form", "unheard-of", "--check"}, 3, "expected a built-in");
 }
 
+TEST_F(Forms, ListsOfListsOfListsAreSupportedWithFewerItems) {
+  const std::string file = write(
+      "lists.json", R"({"type": "array", "items": {"type": "array", "items": {"type": "array", "items": {"type": "boolean"}}}})");
+  EXPECT_TRUE(errors_of(file, 0).empty());
+  EXPECT_TRUE(errors_of(file, 0, {"--model", demo_model()}).empty());
+}
+
 TEST_F(Forms, AnAnswerThatFitsNoRequestToAModelIsSaid) {
   const std::string file =
       write("long.json", R"({"type": "object", "properties": {"a": {"type": "array", "minItems": 60, "maxItems": 60,

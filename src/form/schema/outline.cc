@@ -166,9 +166,13 @@ std::vector<Error> errors_of_form(const json::value& schema, std::string_view na
   if (is_trained_form(schema)) return as_trained ? std::vector<Error>{} : std::vector{as_trained.error()};
   std::vector<Error> errors = errors_of_schema(schema, name);
   if (!errors.empty() || as_trained) return errors;
-  const auto typed = read_typed(schema, name);
-  const auto shape = typed ? shape_of(*typed, name) : Result<Shape>(typed.error());
-  if (!shape) errors.push_back(shape.error());
+  const auto shape_at = [&](const UsualSizes& usual) {
+    const auto typed = read_typed(schema, name, usual);
+    return typed ? shape_of(*typed, name) : Result<Shape>(typed.error());
+  };
+  const auto shape = shape_at({});
+  const bool ways = !shape && shape.error().message.find(kTooManyWays) != std::string::npos;
+  if (!shape && !(ways && shape_at(kLeastSizes))) errors.push_back(shape.error());  // as compile_open takes it
   return errors;
 }
 

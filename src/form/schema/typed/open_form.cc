@@ -464,7 +464,6 @@ void warm(const Form& form) {
 /// Lists of lists of texts, each as long as is usual, soon have a longest answer beyond the model's positions, and lists of lists of lists more
 /// ways side by side than are followed. Then less is usual.
 Result<CompiledForm> compile_open(const json::value& schema, std::string_view name, const FormTokens& tokens) {
-  constexpr std::array<UsualSizes, 4> kLess{{{6, 48}, {4, 32}, {3, 24}, {2, 16}}};
   const int64_t room = int64_t{tokens.positions} * 3 / 4;  // the rest is the prompt's
   const auto fits = [&](const CompiledForm& f) {
     return tokens.positions <= 0 || (tokens.graph ? f.form.length() : f.form.longest()) <= room;
@@ -472,7 +471,7 @@ Result<CompiledForm> compile_open(const json::value& schema, std::string_view na
   auto form_or = compiled_with(schema, name, tokens, {});
   const bool too_large = form_or ? !fits(*form_or) : form_or.error().message.find(kTooManyWays) != std::string::npos;
   if (too_large)
-    for (const UsualSizes& less : kLess)
+    for (const UsualSizes& less : kLessUsual)
       if (auto other = compiled_with(schema, name, tokens, less); other && fits(*other)) {
         form_or = std::move(other);
         break;

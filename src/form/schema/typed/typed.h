@@ -2,6 +2,7 @@
 // Inside of schema.h: a schema in normal form. References are followed, allOf is joined, types, values, bounds and patterns have become
 // languages, and what is left says only what is written: constants, values, objects, arrays, and choices between them.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -75,6 +76,10 @@ struct UsualSizes {
   int64_t items = 8;    // or minItems where that is more
   int32_t tokens = 64;  // of a value that has no longest text, or a longer one
 };
+
+/// What is tried instead, in this order, where a form would be too large.
+inline constexpr std::array<UsualSizes, 4> kLessUsual{{{6, 48}, {4, 32}, {3, 24}, {2, 16}}};
+inline constexpr UsualSizes kLeastSizes = kLessUsual.back();
 
 /// kUnsupported or kBadInput with all errors: "form f: 2 errors: #/properties/a/pattern: expected ..., got ...; #/properties/b: ...".
 Result<TypedSchema> read_typed(const json::value& schema, std::string_view form_name, const UsualSizes& usual = {});
