@@ -142,11 +142,7 @@ double priced_ms(const Statistics& s, const CostTable& costs, int32_t prompt_row
   const auto prompt = static_cast<int32_t>(std::max<int64_t>(1, prompt_rows - s.reused_rows));
   const int64_t passes = std::max<int64_t>(0, s.forwards - 1), rows = std::max<int64_t>(0, s.rows - prompt);
   if (passes == 0) return costs.ms(prompt + static_cast<int32_t>(rows));
-  const double mean = static_cast<double>(rows) / static_cast<double>(passes);
-  const auto low = static_cast<int32_t>(std::floor(mean));
-  const double share = mean - low;
-  const double each = (1 - share) * costs.ms(std::max(1, low)) + share * costs.ms(std::max(1, low + 1));
-  return costs.ms(prompt) + static_cast<double>(passes) * each;
+  return costs.ms(prompt) + shared_ms(static_cast<double>(passes), static_cast<double>(rows), costs);
 }
 
 }  // namespace slip

@@ -195,6 +195,9 @@ AskOne ask_requests(slipstream::Service& service, const std::vector<std::string>
     auto read = read_completion(json::serialize(*body), chat, allowed);
     if (const auto* no = std::get_if<Refusal>(&read)) return refuse(*no);
     auto request = std::make_shared<CompletionRequest>(std::move(std::get<CompletionRequest>(read)));
+    auto most = service.most_tokens(request->request);
+    if (!most) return refuse(refusal_of(most.error()));
+    if (const auto no = check_max_tokens(*request, *most, allowed)) return refuse(*no);
     if (const auto no = decode_images(*request, allowed.images)) return refuse(*no);
     request->request.cancel = cancel;
     const ReplyHead head = reply_head(chat, model, service.fingerprint());

@@ -74,17 +74,7 @@ std::optional<Refusal> Completing::check_budget() {
     r.param = "response_format";
     return r;
   }
-  if (*most > 0 && request_.max_tokens && *request_.max_tokens < *most)
-    return Refusal{.message = fmt::format("max_tokens: expected at least the form's {}, got {}", *most, *request_.max_tokens),
-                   .param = "max_tokens",
-                   .code = "below_budget"};
-  if (*most == 0 && request_.max_tokens && *request_.max_tokens > app_.options_.allowed.most_tokens)
-    return Refusal{.message = fmt::format("max_tokens: expected at most {} of free text, got {}", app_.options_.allowed.most_tokens,
-                                          *request_.max_tokens),
-                   .param = "max_tokens",
-                   .code = "above_limit"};
-  if (*most > 0) request_.request.max_tokens = slipstream::Request{}.max_tokens;
-  return std::nullopt;
+  return check_max_tokens(request_, *most, app_.options_.allowed);
 }
 
 void Completing::start() {
@@ -107,9 +97,9 @@ void Completing::start() {
   if (terms.deadline_ms == 0) terms.deadline_ms = app_.options_.default_deadline_ms;
   if (r.decoder.preset.empty() && r.decoder.drafter.empty() && r.decoder.verifier.empty()) r.decoder = app_.options_.decoder;
   if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - ms_since(begun_));
-  slipstream::Request as_if = r;  // what is asked before pictures are read goes by how many there are
-  as_if.images.resize(request_.images.size());
-  const slipstream::Served outlook = app_.service()->outlook(as_if, terms);
+  r.images.resize(request_.images.size());  // before they are read: how many there are is what counts
+  const slipstream::Served outlook = app_.service()->outlook(r, terms);
+  r.images.clear();
   if (outlook.fate == Fate::kFull || outlook.fate == Fate::kTooLate)
     return refuse(refusal_of({ErrorKind::kResource, outlook.fate == Fate::kFull
                                                         ? "admit: expected room for a further request, got a full server"

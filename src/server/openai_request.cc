@@ -130,8 +130,7 @@ class Parser {
     in_.nothing("logit_bias", "a form says what may be drawn");
     log_probs();
     stop();
-    constexpr int64_t kMostOfForm =
-        1 << 24;  // a form has its own budget, which may be any below this; free text is bounded by whoever answers
+    constexpr int64_t kMostOfForm = 1 << 24;  // what it may be for is known once the form is: check_max_tokens
     const auto limit = in_.whole("max_tokens", 1, kMostOfForm), completion = in_.whole("max_completion_tokens", 1, kMostOfForm);
     if (completion)
       out_.max_tokens = static_cast<int32_t>(*completion);
@@ -335,6 +334,20 @@ std::variant<CompletionRequest, Refusal> read_completion(std::string_view body, 
     if (const Status once = check_json(body, "body"); !once)
       return Refusal{.message = once.error().message, .param = "response_format", .code = "invalid_json"};
   return Parser(parsed->get_object(), chat, allowed).run();
+}
+
+std::optional<Refusal> check_max_tokens(CompletionRequest& request, int64_t budget, const Allowed& allowed) {
+  if (budget > 0 && request.max_tokens && *request.max_tokens < budget)
+    return Refusal{.message = fmt::format("max_tokens: expected at least the form's {}, got {}", budget, *request.max_tokens),
+                   .param = "max_tokens",
+                   .code = "below_budget"};
+  if (budget == 0 && request.max_tokens && *request.max_tokens > allowed.most_tokens)
+    return Refusal{
+        .message = fmt::format("max_tokens: expected at most {} of free text, got {}", allowed.most_tokens, *request.max_tokens),
+        .param = "max_tokens",
+        .code = "above_limit"};
+  if (budget > 0) request.request.max_tokens = slipstream::Request{}.max_tokens;
+  return std::nullopt;
 }
 
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits) {

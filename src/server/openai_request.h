@@ -39,6 +39,8 @@ struct CompletionRequest {
 
 /// `chat`: of /v1/chat/completions.
 std::variant<CompletionRequest, Refusal> read_completion(std::string_view body, bool chat, const Allowed& allowed);
+/// A form has a budget of its own, below which max_tokens may not fall and beyond which it says nothing; `budget` 0: free text, which is bounded.
+std::optional<Refusal> check_max_tokens(CompletionRequest& request, int64_t budget, const Allowed& allowed);
 /// The images of a request that is wanted: decoded into it.
 std::optional<Refusal> decode_images(CompletionRequest& request, const ImageLimits& limits);
 /// A request is planned by the server's own trajectory head (a folder, or none), where that is `asked`. Empty, or what is wrong.

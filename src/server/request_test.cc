@@ -152,6 +152,14 @@ TEST(PartialPlan, IsTheHeadsLastElseTheAnswersElseTheNewestEarlyOne) {
   EXPECT_NE(told(plan).find("[[4E0,0E0]]"), std::string::npos) << told(plan);
 }
 
+TEST(MaxTokens, AreBoundedOfFreeTextAndNoLessThanAFormsBudget) {
+  CompletionRequest c = good(R"({"prompt":"go on","max_tokens":5000})", false);
+  EXPECT_EQ(check_max_tokens(c, 0, allowed())->code, "above_limit");
+  EXPECT_EQ(check_max_tokens(c, 5001, allowed())->code, "below_budget");
+  EXPECT_FALSE(check_max_tokens(c, 5000, allowed()));
+  EXPECT_EQ(c.request.max_tokens, slipstream::Request{}.max_tokens) << "a form has its own";
+}
+
 TEST(CompletionBody, IsATextAsItIs) {
   const CompletionRequest c = good(R"({"prompt":"go on","max_tokens":4})", false);
   EXPECT_EQ(c.request.prompt, "go on");

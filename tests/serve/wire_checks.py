@@ -5,7 +5,7 @@ import json, time
 from asking import expect, scene
 from client import Server, WebSocket, pack, unpack
 from content_checks import observation_of
-from registry import BINARY, MODEL, check
+from registry import BINARY, MODEL, Skipped, check
 
 
 @check
@@ -73,7 +73,7 @@ def a_kind_is_not_locked_out_by_longer_ones(server):
     short = min(took(f"{i} go")[1] for i in range(5))
     long = min(took(f"{i} " + "go on " * 400)[1] for i in range(20))
     if long < 4 * short:
-        return  # on this machine both are alike
+        raise Skipped("short and long texts take alike on this machine")
     refused = sum(took(f"{i} stop", slipstream={"deadline_ms": (short + long) / 2})[0] == 503 for i in range(10))
     expect(refused <= 3, f"{refused} of 10 texts of {short:.0f} ms refused behind texts of {long:.0f} ms, with a deadline in between")
 
