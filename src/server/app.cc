@@ -225,7 +225,8 @@ void App::handle(std::shared_ptr<Exchange> exchange) {
   const HttpRequest& r = exchange->request();
   ++under_way_;
   const std::unique_ptr<std::atomic<int>, void (*)(std::atomic<int>*)> busy(&under_way_, [](std::atomic<int>* n) { --*n; });
-  const std::shared_ptr<void> place = std::move(r.place);  // given back once it is read: the service counts it from then on
+  // Given back once it is read, by Completing before the service counts it, else here.
+  const std::shared_ptr<void> given_back(nullptr, [exchange](void*) { exchange->request().place.reset(); });
   try {
     if (r.method == "POST" && r.path == "/v1/chat/completions") return complete(exchange, true);
     if (r.method == "POST" && r.path == "/v1/completions") return complete(exchange, false);

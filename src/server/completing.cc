@@ -113,6 +113,7 @@ void Completing::start() {
   // Counted from the request's arrival: what its pictures took is gone.
   if (terms.deadline_ms > 0) terms.deadline_ms = std::max(1e-3, terms.deadline_ms - ms_since(decoding));
   const auto self = shared_from_this();
+  exchange_->request().place.reset();  // before it is answered, for whoever asks next
   app_.service()->submit(
       r, terms, [self](const slipstream::Event& e) { self->told(e); },
       [self](slipstream::Result<slipstream::Answer> answer, const slipstream::Served& served) { self->done(answer, served); });
