@@ -98,8 +98,14 @@ std::vector<Body> bodies_of(const sim::Moment& m) {
 
 }  // namespace
 
-std::vector<Seen> seen_in_cells(const sim::Moment& moment, const sim::Camera& camera, int rows, int columns) {
-  std::vector<Seen> out(static_cast<size_t>(rows) * static_cast<size_t>(columns), Seen::kNothing);
+int range_letter(double distance_m) {
+  constexpr double kNearest_m = 3;
+  const double letters = (kRangeLetters - 1) * std::log(distance_m / kNearest_m) / std::log(kFarthest_m / kNearest_m);
+  return distance_m <= kNearest_m ? 0 : std::min(static_cast<int>(std::lround(letters)), kRangeLetters - 1);
+}
+
+std::vector<SeenCell> seen_in_cells(const sim::Moment& moment, const sim::Camera& camera, int rows, int columns) {
+  std::vector<SeenCell> out(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   for (const Body& b : bodies_of(moment)) {
     const double c = std::cos(b.pose.yaw), s = std::sin(b.pose.yaw);
     const int along = std::clamp(static_cast<int>(b.length * kPointsPerMetre), 1, kMostAlong);
@@ -114,7 +120,7 @@ std::vector<Seen> seen_in_cells(const sim::Moment& moment, const sim::Camera& ca
           if (!at) continue;
           const int row = std::clamp(static_cast<int>(at->y / camera.height * rows), 0, rows - 1);
           const int column = std::clamp(static_cast<int>(at->x / camera.width * columns), 0, columns - 1);
-          out[static_cast<size_t>(row * columns + column)] = b.what;
+          out[static_cast<size_t>(row * columns + column)] = {b.what, b.distance_m};
         }
   }
   return out;

@@ -31,8 +31,18 @@ enum class Seen : uint8_t {
 constexpr std::array<std::string_view, 12> kGroundingWords = {"no", " vehicle", "pedestrian", "cyclist", "construction", "traffic",
                                                               "go", "road",     "emergency",  "animal",  "special",      "door"};
 
+/// How far: letter k of this many, A first, says 3 m x 20^(k / 19), to the nearest: a sixth more from letter to letter, 60 m at the last.
+constexpr int kRangeLetters = 20;
+/// The letter's number for a distance in metres; at most 3 m is 0.
+int range_letter(double distance_m);
+
+struct SeenCell {
+  Seen what = Seen::kNothing;
+  double distance_m = 0;  // from the ego's origin to the body's centre, over the ground; 0 with kNothing
+};
+
 /// Cells of one camera, row-major, rows x columns over the whole picture; nearer things win. Things farther than 60 m count as
 /// nothing, and occlusion is not considered.
-std::vector<Seen> seen_in_cells(const sim::Moment& moment, const sim::Camera& camera, int rows, int columns);
+std::vector<SeenCell> seen_in_cells(const sim::Moment& moment, const sim::Camera& camera, int rows, int columns);
 
 }  // namespace slip

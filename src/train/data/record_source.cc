@@ -7,7 +7,7 @@
 // "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
 // Imported records (`slipstream import`) teach what they know: sections that they know nothing of have weight 0.
 // "grounding": {"weight": 1, "background": 0.1} adds a target to every image cell (grounding.h): the weight of cells that show
-// something, and of those that do not.
+// something, and of those that do not. "range": true asks every second of the first kind for how far it is in place of what.
 // A model whose config says "cameras": false gets no pictures, and they are not rendered.
 // A model whose config says "form": "action" gets other samples: action_source.h.
 // A model whose config says "visibility": "graph" (task/prompt.h) gets the answer as contents of the form's fields, for the graph objective.
@@ -54,6 +54,7 @@ struct Setup {
   double waypoint_step_m = 0.01;
   float grounding = 0, background = 0;                  // weights; 0: no grounding
   std::array<int32_t, kGroundingWords.size()> words{};  // ids of kGroundingWords
+  std::vector<int32_t> letters;                         // ids of the letters for distances; empty: not asked for
 };
 
 Result<TokenId> special(const Tokenizer& t, std::string_view text, const std::string& folder) {
@@ -88,6 +89,13 @@ Status read_grounding(const json::object& data, Setup& s) {
     if (ids.size() != 1)
       return bad_input("data: grounding: expected \"{}\" to be one token, got {}", kGroundingWords[i], ids.size());
     s.words[i] = ids[0].value;
+  }
+  SLIP_TRY(const bool range, bool_or(*o, "range", false, "data: grounding"));
+  for (int k = 0; range && k < kRangeLetters; ++k) {
+    const std::string letter(1, static_cast<char>('A' + k));
+    SLIP_TRY(const std::vector<TokenId> ids, s.tokenizer->encode(letter));
+    if (ids.size() != 1) return bad_input("data: grounding: range: expected \"{}\" to be one token, got {}", letter, ids.size());
+    s.letters.push_back(ids[0].value);
   }
   return {};
 }
@@ -240,11 +248,17 @@ class SampleMaker {
     out.grounding_weight.assign(out.tokens.size(), 0);
     for (size_t c = 0; c < sim::kCameras; ++c) {
       const int merge = s_.preprocessor.merge_size;
-      const std::vector<Seen> cells = seen_in_cells(moment, cameras[c], out.grids[c][1] / merge, out.grids[c][2] / merge);
+      const int columns = out.grids[c][2] / merge;
+      const std::vector<SeenCell> cells = seen_in_cells(moment, cameras[c], out.grids[c][1] / merge, columns);
       for (size_t i = 0; i < cells.size(); ++i) {
         const size_t row = static_cast<size_t>(vision_spans[c].begin) + i;
-        out.grounding[row] = s_.words[static_cast<size_t>(cells[i])];
-        out.grounding_weight[row] = cells[i] == Seen::kNothing ? s_.background : s_.grounding;
+        const auto& [what, distance_m] = cells[i];
+        // A chessboard whose colours change from scene to scene: a row predicts one token, and both are learned.
+        const auto square = i / static_cast<size_t>(columns) + i % static_cast<size_t>(columns) + labels.seed;
+        const bool how_far = !s_.letters.empty() && what != Seen::kNothing && square % 2 == 1;
+        out.grounding[row] =
+            how_far ? s_.letters[static_cast<size_t>(range_letter(distance_m))] : s_.words[static_cast<size_t>(what)];
+        out.grounding_weight[row] = what == Seen::kNothing ? s_.background : s_.grounding;
       }
     }
     return {};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/file.h"
@@ -11,6 +12,8 @@
 #include "sim/record.h"
 #include "sim/record/make.h"
 #include "sim/record/shards.h"
+#include "text/tokenizer.h"
+#include "train/data/grounding.h"
 #include "train/data/source.h"
 #include "train/objective/graph_objective.h"
 
@@ -143,6 +146,41 @@ TEST(SimulatedSource, GivesAModelOfGraphVisibilityContentsOfItsForm) {
   EXPECT_GT(items, 100);
   EXPECT_EQ(g.rows.count, items + drafts);  // cells are not counted, as in the dual stream
   EXPECT_EQ(static_cast<double>(g.rows.terms.size()), items + drafts + cells);
+}
+
+TEST(Grounding, EverySecondCellThatShowsSomethingSaysHowFarItIs) {
+  EXPECT_EQ(range_letter(0.5), 0);
+  EXPECT_EQ(range_letter(3), 0);
+  EXPECT_EQ(range_letter(3 * std::pow(20, 10.0 / 19)), 10);
+  EXPECT_EQ(range_letter(60), 19);
+  EXPECT_EQ(range_letter(1000), 19);
+  const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo-cot";
+  const auto tokenizer = must(Tokenizer::load(folder.string()));
+  const auto one = [&](std::string_view text) { return must(tokenizer.encode(text)).at(0).value; };
+  const auto source = [&](bool range) {
+    return must(make_record_source({{"kind", "simulated"},
+                                    {"first_seed", 1},
+                                    {"count", 8},
+                                    {"model", (folder / "config.json").string()},
+                                    {"grounding", json::object{{"weight", 0.5}, {"range", range}}}},
+                                   folder.string()));
+  };
+  const auto words = source(false), both = source(true);
+  int letters = 0, shown = 0;
+  for (int64_t i = 0; i < 8; ++i) {
+    const Sample a = must(words->get(i)), b = must(both->get(i));
+    EXPECT_EQ(a.grounding_weight, b.grounding_weight);
+    for (size_t k = 0; k < a.grounding.size(); ++k) {
+      shown += a.grounding[k] >= 0 && a.grounding[k] != one("no");
+      if (a.grounding[k] == b.grounding[k]) continue;
+      EXPECT_NE(a.grounding[k], one("no"));  // where there is nothing, nothing has a distance
+      EXPECT_GE(b.grounding[k], one("A"));
+      EXPECT_LE(b.grounding[k], one("T"));
+      ++letters;
+    }
+  }
+  ASSERT_GT(shown, 100);
+  EXPECT_NEAR(letters, shown / 2.0, shown / 10.0);
 }
 
 }  // namespace
