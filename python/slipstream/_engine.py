@@ -6,11 +6,12 @@ import functools
 import inspect
 import json
 import os
+import textwrap
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _native
-from ._request import make_request
+from ._request import make_request, settings_help
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def _asks(method):
     asked = list(inspect.signature(make_request).parameters.values())
     own = [p for p in inspect.signature(method).parameters.values() if p.kind != p.VAR_KEYWORD]
     asking.__signature__ = inspect.Signature(own + asked)
+    if method.__name__ == "answer":
+        asking.__doc__ += "\n" + textwrap.indent(settings_help(method.__doc__), " " * 8)
     return asking
 
 
@@ -109,8 +112,7 @@ class Engine:
         trajectory_head
                   folder of a trajectory head: it plans in the answer's place, from the seed's noise; Answer.plan_source says "head", the
                   answer's own plan is in to_json(). fast_plan: it plans behind the prompt and every section too (Events "plan")
-        visibility, unnorm_key, max_tokens, max_rows, activation, log_forced, trace, blank_images, reuse_prompt
-                  as the options of `slipstream run`
+        others    as the options of `slipstream run` by the same names; `help(Engine.answer)` ends with what the library says of each
         stop      free text ends before this text, or the first of several; log_probs: Answer.log_probs;
                   top_log_probs: so many of the likeliest tokens at every place
         timeout_s the answer is to be finished by then: Error of kind "cancelled"

@@ -9,6 +9,7 @@ def builtin_forms() -> list[str]: ...
 def form_schema(form: str, folder: str, unnorm_key: str) -> str: ...
 def explain_form(form: str, folder: str, unnorm_key: str) -> str: ...
 def inspect(folder: str) -> str: ...
+def request_options() -> list[tuple[str, str, str, str]]: ...
 
 class CancelToken:
     def __init__(self) -> None: ...
@@ -17,45 +18,14 @@ class CancelToken:
     def cancelled(self) -> bool: ...
 
 class Request:
-    form: str
     form_schema: str
-    prompt: str
     previous_answer: str
-    decoder: str
-    schedule: str
-    drafter: str
-    verifier: str
-    width: str
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    repetition_penalty: float
-    repetition_last: int
-    section_temperatures: list[tuple[str, float]]
-    system: str
-    stop: list[str]
-    log_probs: bool
-    top_log_probs: int
-    visibility: str
-    unnorm_key: str
-    fit: str
-    trajectory_head: str
-    fast_plan: bool
-    seed: int
-    rollouts: int
-    max_tokens: int
-    max_rows: int
-    activation: bool
-    log_forced: bool
-    trace: bool
-    blank_images: bool
-    reuse_prompt: bool
     def __init__(self) -> None: ...
     @staticmethod
     def of_record(record: str) -> Request: ...
     @staticmethod
     def of_scene(seed: int, frame_s: float = 0.0) -> Request: ...
+    def set_option(self, name: str, value: str) -> None: ...
     def set_images(self, images: Iterable[Any]) -> None: ...
     def add_video(self, frames: Any, fps: float) -> None: ...
     def set_ego(self, json: str) -> None: ...

@@ -1,94 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of Engine.answer, stream and answer_async as a request of the library."""
 
+from __future__ import annotations
+
+import inspect
 import json
 import os
+import re
+from typing import Any, Iterable, Mapping, Optional, Union
 
 from . import _native
+from ._native import Answer, CancelToken
 
-_TAKEN_AS_THEY_ARE = (
-    "prompt",
-    "system",
-    "decoder",
-    "schedule",
-    "drafter",
-    "verifier",
-    "width",
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "repetition_penalty",
-    "repetition_last",
-    "visibility",
-    "unnorm_key",
-    "fit",
-    "trajectory_head",
-    "fast_plan",
-    "seed",
-    "rollouts",
-    "max_tokens",
-    "max_rows",
-    "activation",
-    "log_forced",
-    "log_probs",
-    "top_log_probs",
-    "trace",
-    "blank_images",
-    "reuse_prompt",
-)
+_Path = Union[str, "os.PathLike[str]"]
+_Image = Union[_Path, bytes, bytearray, memoryview, Any]
+
+_TYPES = {"text": str, "whole": int, "number": float, "flag": bool}
+_INITIAL = {"text": str, "whole": int, "number": float, "flag": lambda text: text == "true"}
 
 
-def make_request(
+def _settings():
+    """The library's settings of a request that are arguments as they are, as keyword parameters. A row of the library's table is all
+    that a new one needs."""
+    taken = inspect.signature(_make_request).parameters
+    return {
+        name: inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=_INITIAL[kind](initial), annotation=_TYPES[kind].__name__
+        )
+        for name, kind, initial, _ in _native.request_options()
+        if kind in _TYPES and name not in taken
+    }
+
+
+def settings_help(told):
+    """A line of the library's own words for each of these settings that a docstring does not tell of. A flag that is usually set has
+    words for what its absence does, as its option on the command line (`--no-activation`)."""
+    words = {name: ("False: " if initial == "true" else "") + help for name, _, initial, help in _native.request_options()}
+    return "".join(f"{name}: {words[name]}\n" for name in SETTINGS if words[name] and not re.search(rf"\b{name}\b", told))
+
+
+def make_request(**arguments):
+    unknown = [name for name in arguments if name not in make_request.__signature__.parameters]
+    if unknown:
+        raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
+    own = {name: value for name, value in arguments.items() if name not in SETTINGS}
+    request = _make_request(has_prompt=bool(arguments.get("prompt")), **own)
+    for name in SETTINGS:
+        if name in arguments:
+            _set(request, name, arguments[name])
+    return request
+
+
+def _make_request(
     *,
-    images=None,
-    videos=(),
-    fps=2.0,
-    ego=None,
-    prompt="",
-    system="",
-    messages=None,
-    record=None,
-    scene=None,
-    form="model",
-    decoder="",
-    schedule="",
-    drafter="",
-    verifier="",
-    width="",
-    previous_answer=None,
-    temperature=0.0,
-    top_k=0,
-    top_p=1.0,
-    min_p=0.0,
-    repetition_penalty=1.0,
-    repetition_last=64,
-    section_temperatures=None,
-    visibility="",
-    unnorm_key="",
-    fit="paper",
-    trajectory_head="",
-    fast_plan=False,
-    seed=0,
-    rollouts=1,
-    max_tokens=256,
-    stop=(),
-    max_rows=0,
-    activation=True,
-    log_forced=False,
-    log_probs=False,
-    top_log_probs=0,
-    trace=False,
-    blank_images=False,
-    reuse_prompt=True,
-    timeout_s=None,
-    cancel=None,
+    images: Optional[Iterable[_Image]] = None,
+    videos: Iterable[Union[_Path, Iterable[_Image]]] = (),
+    fps: float = 2.0,
+    ego: Union[_Path, Mapping[str, Any], None] = None,
+    messages: Optional[Iterable[Mapping[str, Any]]] = None,
+    record: Optional[_Path] = None,
+    scene: Optional[int] = None,
+    form: Union[_Path, Mapping[str, Any], None] = "model",
+    previous_answer: Optional[Union[Answer, str]] = None,
+    section_temperatures: Optional[Mapping[str, float]] = None,
+    trajectory_head: _Path = "",
+    stop: Union[str, Iterable[str]] = (),
+    timeout_s: Optional[float] = None,
+    cancel: Optional[CancelToken] = None,
+    has_prompt: bool,
 ):
-    given = locals()
-    request = _begin(record, scene, images, ego, prompt or messages)
-    for name in _TAKEN_AS_THEY_ARE:
-        value = given[name]
-        _set(request, name, os.fspath(value) if isinstance(value, os.PathLike) else value)
+    request = _begin(record, scene, images, ego, has_prompt or messages)
     if images is not None:
         request.set_images(_several("images", images))
     for video in _several("videos", videos):
@@ -97,17 +78,24 @@ def make_request(
         _set_ego(request, ego)
     if messages is not None:
         request.set_messages(json.dumps(list(messages)))
-    request.stop = [stop] if isinstance(stop, str) else list(stop)
+    for text in [stop] if isinstance(stop, str) else stop:
+        request.set_option("stop", text)
+    request.set_option("trajectory_head", os.fspath(trajectory_head))
     _set_form(request, form)
     if previous_answer is not None:
         request.previous_answer = _document_of(previous_answer)
-    if section_temperatures:
-        request.section_temperatures = list(dict(section_temperatures).items())
+    for section, temperature in dict(section_temperatures or {}).items():
+        request.set_option("section_temperatures", f"{section}={_spelled('section_temperatures', 'number', temperature)}")
     if cancel is not None:
         request.set_cancel(cancel)
     if timeout_s is not None:
         request.set_timeout(timeout_s)
     return request
+
+
+SETTINGS = _settings()
+_OWN = [p for p in inspect.signature(_make_request).parameters.values() if p.name != "has_prompt"]
+make_request.__signature__ = inspect.Signature([*_OWN, *SETTINGS.values()])
 
 
 def _begin(record, scene, images, ego, prompt):
@@ -121,11 +109,26 @@ def _begin(record, scene, images, ego, prompt):
 
 
 def _set(request, name, value):
+    kind = SETTINGS[name].annotation
+    if value is None and kind == "str":
+        value = ""
+    request.set_option(name, _spelled(name, {t.__name__: k for k, t in _TYPES.items()}[kind], value))
+
+
+def _spelled(name, kind, value):
+    """A value as the library's table reads it; numpy's numbers count as numbers."""
     try:
-        setattr(request, name, "" if value is None else value)
-    except TypeError:
-        expected = type(getattr(request, name)).__name__
-        raise TypeError(f"{name}: expected {expected}, got {value!r}") from None
+        if kind == "flag" and type(value).__name__ in ("bool", "bool_"):
+            return "true" if value else "false"
+        if kind == "whole" and not isinstance(value, bool):
+            return str(value.__index__())
+        if kind == "number" and not isinstance(value, (bool, str, bytes)):
+            return repr(float(value))
+        if kind == "text" and not isinstance(value, bytes):
+            return os.fspath(value)
+    except (AttributeError, TypeError):
+        pass
+    raise TypeError(f"{name}: expected {_TYPES[kind].__name__}, got {value!r}")
 
 
 def _several(name, values):
@@ -155,8 +158,8 @@ def _set_ego(request, ego):
 
 def _set_form(request, form):
     if form is None:
-        request.form = "none"
+        request.set_option("form", "none")
     elif isinstance(form, (str, os.PathLike)):
-        request.form = os.fspath(form)
+        request.set_option("form", os.fspath(form))
     else:
         request.form_schema = json.dumps(form)

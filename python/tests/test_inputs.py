@@ -124,8 +124,14 @@ def test_errors_have_a_kind_a_code_and_a_text(engine, source):
 def test_arguments_of_the_wrong_type_are_named(engine):
     with pytest.raises(TypeError, match="top_k: expected int"):
         engine.answer(scene=SCENE, top_k="many")
-    with pytest.raises(TypeError, match="seed"):
+    with pytest.raises(TypeError, match="seed: expected int, got 1.5"):
+        engine.answer(scene=SCENE, seed=1.5)
+    with pytest.raises(slipstream.Error, match="seed: expected a whole number from 0"):
         engine.answer(scene=SCENE, seed=-1)
+    with pytest.raises(TypeError, match="trace: expected bool, got 'yes'"):
+        engine.answer(scene=SCENE, trace="yes")
+    with pytest.raises(TypeError, match="section_temperatures: expected float, got 'hot'"):
+        engine.answer(scene=SCENE, section_temperatures={"trajectory": "hot"})
     with pytest.raises(TypeError, match="no_such_argument"):
         engine.answer(scene=SCENE, no_such_argument=1)
     with pytest.raises(ValueError, match="record and scene"):

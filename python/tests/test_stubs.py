@@ -3,6 +3,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -57,6 +59,11 @@ def test_the_engine_stub_has_the_arguments_and_their_defaults(source, name):
     signature = inspect.signature(getattr(slipstream.Engine, name))
     assert written == {p.name: p.default for p in signature.parameters.values() if p.kind == p.KEYWORD_ONLY}
     assert all(a.annotation is not None for a in stub.args.kwonlyargs)
+
+
+def test_the_engine_stub_is_as_the_table_writes_it(source):
+    done = subprocess.run([sys.executable, source / "tools" / "python_stubs.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_everything_public_has_words():

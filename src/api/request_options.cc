@@ -274,8 +274,11 @@ std::vector<OptionRow> make_rows() {
   rows.push_back(whole<int32_t>(
       {"top_log_probs", "top-log-probs", kOutput, "with --log-probs: so many of the likeliest tokens at every place"},
       [](Asked& r) -> int32_t& { return r.top_log_probs; }, 0, 20));
-  rows.push_back(flag({"trace", "", "", ""}, [](Asked& r) -> bool& { return r.trace; }));
-  rows.push_back(flag({"reuse_prompt", "", "", ""}, [](Asked& r) -> bool& { return r.reuse_prompt; }));
+  rows.push_back(flag({"trace", "", "", "keep every round, to be drawn or written: Answer.trace_json()"},
+                      [](Asked& r) -> bool& { return r.trace; }));
+  rows.push_back(flag(
+      {"reuse_prompt", "", "", "every row of the prompt is run, also those that the request before had: the same answer, later"},
+      [](Asked& r) -> bool& { return r.reuse_prompt; }));
   return rows;
 }
 

@@ -9,8 +9,6 @@ namespace slipstream::python {
 
 namespace {
 
-using Decoder = DecoderChoice;
-
 void bind_cancel(py::module_& m) {
   py::class_<CancelToken>(m, "CancelToken",
                           "Says that nobody waits for an answer any more; for any thread, and for several answers at once.")
@@ -47,72 +45,44 @@ void set_timeout(Request& request, double seconds) {
   request.cancel.set_deadline(CancelToken::Clock::now() + span);
 }
 
-template <class C>
-void add_sampling(C& c) {
-  const auto number = [&](const char* name, auto member) {
-    c.def_property(
-        name, [member](const Request& r) { return r.sampling.*member; },
-        [member](Request& r, std::remove_cvref_t<decltype(std::declval<Sampling>().*member)> v) {
-          r.sampling.*member = std::move(v);
-        });
-  };
-  number("temperature", &Sampling::temperature);
-  number("top_k", &Sampling::top_k);
-  number("top_p", &Sampling::top_p);
-  number("min_p", &Sampling::min_p);
-  number("repetition_penalty", &Sampling::repetition_penalty);
-  number("repetition_last", &Sampling::repetition_last);
-  number("section_temperatures", &Sampling::section_temperatures);
+const char* word_of(RequestOption::Kind kind) {
+  switch (kind) {
+    case RequestOption::Kind::kText:
+      return "text";
+    case RequestOption::Kind::kWhole:
+      return "whole";
+    case RequestOption::Kind::kNumber:
+      return "number";
+    case RequestOption::Kind::kFlag:
+      return "flag";
+    case RequestOption::Kind::kTexts:
+      return "texts";
+  }
+  return "";
 }
 
-template <class C>
-void add_decoder(C& c) {
-  const auto word = [&](const char* name, std::string Decoder::*member) {
-    c.def_property(
-        name, [member](const Request& r) { return r.decoder.*member; },
-        [member](Request& r, std::string v) { r.decoder.*member = std::move(v); });
-  };
-  word("decoder", &Decoder::preset);
-  word("schedule", &Decoder::schedule);
-  word("drafter", &Decoder::drafter);
-  word("verifier", &Decoder::verifier);
-  word("width", &Decoder::width);
+// Name, kind, the value where nobody says, as a text, and words for help.
+py::list options() {
+  py::list out;
+  for (const RequestOption& o : request_options()) out.append(py::make_tuple(o.name, word_of(o.kind), o.initial, o.help));
+  return out;
 }
 
 }  // namespace
 
 void bind_request(py::module_& m) {
   bind_cancel(m);
+  m.def("request_options", &options);
   py::class_<Request> c(m, "Request", "What is asked; slipstream.Engine.answer makes one of its arguments.");
   c.def(py::init<>());
   c.def_static("of_record", [](const std::string& record) { return value_or_throw(request_of_record(record)); });
   c.def_static(
       "of_scene", [](uint64_t seed, double frame_s) { return value_or_throw(request_of_scene(seed, frame_s)); }, py::arg("seed"),
       py::arg("frame_s") = 0.0);
-  c.def_readwrite("form", &Request::form);
   c.def_readwrite("form_schema", &Request::form_schema);
-  c.def_readwrite("prompt", &Request::prompt);
-  c.def_readwrite("system", &Request::system);
-  c.def_readwrite("stop", &Request::stop);
-  c.def_readwrite("log_probs", &Request::log_probs);
-  c.def_readwrite("top_log_probs", &Request::top_log_probs);
   c.def_readwrite("previous_answer", &Request::previous_answer);
-  c.def_readwrite("visibility", &Request::visibility);
-  c.def_readwrite("unnorm_key", &Request::unnorm_key);
-  c.def_readwrite("fit", &Request::fit);
-  c.def_readwrite("trajectory_head", &Request::trajectory_head);
-  c.def_readwrite("fast_plan", &Request::fast_plan);
-  c.def_readwrite("seed", &Request::seed);
-  c.def_readwrite("rollouts", &Request::rollouts);
-  c.def_readwrite("max_tokens", &Request::max_tokens);
-  c.def_readwrite("max_rows", &Request::max_rows);
-  c.def_readwrite("activation", &Request::activation);
-  c.def_readwrite("log_forced", &Request::log_forced);
-  c.def_readwrite("trace", &Request::trace);
-  c.def_readwrite("blank_images", &Request::blank_images);
-  c.def_readwrite("reuse_prompt", &Request::reuse_prompt);
-  add_sampling(c);
-  add_decoder(c);
+  c.def("set_option",
+        [](Request& r, const std::string& name, const std::string& value) { check_or_throw(set_option(r, name, value, name)); });
   c.def("set_images", &set_images);
   c.def("add_video", &add_video, py::arg("frames"), py::arg("fps"));
   c.def("set_ego", [](Request& r, const std::string& json) { r.ego = value_or_throw(parse_ego(json)); });
