@@ -2,16 +2,20 @@
 // The guide is run: what docs/guide/README.md says of its pages holds. Each page has an empty folder of its own, with the project's
 // folders linked into it; its shell blocks run there in order. So do the README's commands.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -81,6 +85,64 @@ std::string text_of(const fs::path& file) {
   return out.str();
 }
 
+/// "12000 => 60; demo.json => demo.json --steps 2": each of the first in `text` becomes the second. A first that is not there fails.
+std::string shortened(std::string text, const std::string& rules) {
+  std::istringstream in(rules);
+  for (std::string rule; std::getline(in, rule, ';');) {
+    const size_t arrow = rule.find(" => ");
+    if (arrow == std::string::npos) {
+      ADD_FAILURE() << "expected A => B, got " << rule;
+      continue;
+    }
+    const std::string from = trimmed(rule.substr(0, arrow)), to = trimmed(rule.substr(arrow + 4));
+    EXPECT_NE(text.find(from), std::string::npos) << from << " is not in\n" << text;
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+/// What a page starts and lets go on: a server at port 8080 of the page, which is a free one here.
+class Server {
+ public:
+  Server(fs::path folder, const std::string& commands) : folder_(std::move(folder)), port_(free_port()) {
+    std::ofstream(folder_ / "server.sh") << "PATH='" << fs::path(SLIP_BINARY).parent_path().string() << "':\"$PATH\"\nexec "
+                                         << at_port(commands);
+    const std::string start = "cd '" + folder_.string() +
+                              "' && (bash server.sh >server.log 2>&1 </dev/null & echo $! >server.pid; wait $!; " +
+                              "echo $? >server.exit) >/dev/null 2>&1 &";
+    EXPECT_EQ(std::system(start.c_str()), 0);
+    const std::string ready =
+        "curl -sf --retry 120 --retry-delay 1 --retry-all-errors http://127.0.0.1:" + port_ + "/health >/dev/null";
+    EXPECT_EQ(std::system(ready.c_str()), 0) << text_of(folder_ / "server.log");
+  }
+  /// SIGTERM, as the guide says of it: exit status 0.
+  ~Server() {
+    const std::string stop = "cd '" + folder_.string() +
+                             "' && kill $(cat server.pid) && for i in $(seq 600); do [ -s server.exit ] && break; " +
+                             "sleep 0.1; done; grep -qx 0 server.exit";
+    EXPECT_EQ(std::system(stop.c_str()), 0) << text_of(folder_ / "server.log");
+  }
+  std::string at_port(const std::string& text) const { return std::regex_replace(text, std::regex("\\b8080\\b"), port_); }
+
+ private:
+  static std::string free_port() {
+    const int s = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t size = sizeof at;
+    EXPECT_EQ(::bind(s, reinterpret_cast<sockaddr*>(&at), size) | ::getsockname(s, reinterpret_cast<sockaddr*>(&at), &size), 0);
+    ::close(s);
+    return std::to_string(ntohs(at.sin_port));
+  }
+
+  fs::path folder_;
+  std::string port_;
+};
+
+/// Slow blocks run where this says so: `ctest -L long`.
+bool long_ones() { return std::getenv("SLIP_GUIDE_LONG") != nullptr; }
+bool is_there(const std::string& program) { return std::system(("command -v '" + program + "' >/dev/null").c_str()) == 0; }
+
 /// A page's empty folder, and its commands in there.
 class Page : public testing::Test {
  protected:
@@ -92,12 +154,18 @@ class Page : public testing::Test {
     for (const char* name : {"models", "configs", "tests", "examples", "include"})
       if (fs::exists(kRoot / name)) fs::create_directory_symlink(kRoot / name, folder_ / name);
   }
-  void TearDown() override { fs::remove_all(folder_); }
+  void TearDown() override {
+    server_.reset();
+    fs::remove_all(folder_);
+  }
 
   /// The block's commands as one script that stops at the first failure; what it printed on both streams is in printed_.
   int run(const Block& block) {
-    std::ofstream(folder_ / "block.sh") << "set -euo pipefail\n" << variables_ << block.text();
-    const std::string command = "cd '" + folder_.string() + "' && PATH='" + fs::path(SLIP_BINARY).parent_path().string() +
+    std::string text = block.has("shortened") ? shortened(block.text(), block.marks.at("shortened")) : block.text();
+    if (server_) text = server_->at_port(text);
+    const fs::path folder = block.has("in source") ? source() : folder_;
+    std::ofstream(folder / "block.sh") << "set -euo pipefail\n" << variables_ << text;
+    const std::string command = "cd '" + folder.string() + "' && PATH='" + fs::path(SLIP_BINARY).parent_path().string() +
                                 "':\"$PATH\" bash block.sh 2>&1 </dev/null";
     printed_.clear();
     FILE* pipe = ::popen(command.c_str(), "r");
@@ -108,6 +176,22 @@ class Page : public testing::Test {
     return WEXITSTATUS(::pclose(pipe));
   }
 
+  /// A copy of the project's own files, to build in.
+  fs::path source() {
+    fs::path copy = folder_ / "source";
+    if (fs::create_directory(copy)) {
+      const std::string all =
+          "cd '" + kRoot.string() + "' && git ls-files -z | tar c --null -T - | tar x -C '" + copy.string() + "'";
+      EXPECT_EQ(std::system(all.c_str()), 0);
+    }
+    return copy;
+  }
+
+  static bool runs(const Block& b) {
+    if (b.language != "sh" || b.has("not run")) return false;
+    return (!b.has("long") || long_ones()) && (!b.has("needs") || is_there(b.marks.at("needs")));
+  }
+
   void check(const Block& b, const std::string& page) {
     const std::string where = page + ":" + std::to_string(b.line);
     if (b.language == "json") {
@@ -116,7 +200,9 @@ class Page : public testing::Test {
     if (b.has("file")) std::ofstream(folder_ / b.marks.at("file")) << b.text();
     if (b.has("from")) expect_lines(b, text_of(kRoot / b.marks.at("from")), where + ": " + b.marks.at("from"));
     if (b.has("prints")) expect_lines(b, std::exchange(since_prints_, {}), where);
-    if (b.language == "sh" && !b.has("not run")) {
+    if (b.has("until stopped")) {
+      server_.emplace(folder_, b.text());
+    } else if (runs(b)) {
       const int expected = b.has("exits") ? std::stoi(b.marks.at("exits")) : 0;
       EXPECT_EQ(run(b), expected) << where << "\n" << b.text() << printed_;
     }
@@ -127,10 +213,9 @@ class Page : public testing::Test {
                           .marks = {}};
       EXPECT_EQ(run(compile), 0) << where << "\n" << printed_;
     }
-    for (const auto& [mark, value] : b.marks)
-      EXPECT_TRUE(mark == "file" || mark == "from" || mark == "prints" || mark == "exits" || mark == "not run" ||
-                  mark == "compiles")
-          << where << ": " << mark;
+    static const std::set<std::string> kMarks{"file", "from",      "prints",        "exits", "not run",  "compiles",
+                                              "long", "shortened", "until stopped", "needs", "in source"};
+    for (const auto& [mark, value] : b.marks) EXPECT_TRUE(kMarks.contains(mark)) << where << ": " << mark;
   }
 
   /// Each line of the block stands in `text`, one behind the other.
@@ -146,6 +231,7 @@ class Page : public testing::Test {
   }
 
   fs::path folder_;
+  std::optional<Server> server_;
   std::string variables_, printed_, since_prints_;
 };
 
