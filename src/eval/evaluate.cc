@@ -309,6 +309,7 @@ std::string measures_lines(const Evaluation& e) {
        {{"rfs", "model"}, {"rfs_cv", "constant velocity"}, {"rfs_standing", "standing"}, {"rfs_expert", "expert"}});
   line("nuScenes L2, UniAD (m)", {{"nuscenes_uniad_1s", "1 s"}, {"nuscenes_uniad_2s", "2 s"}, {"nuscenes_uniad_3s", "3 s"}});
   line("nuScenes L2, ST-P3 (m)", {{"nuscenes_stp3_1s", "1 s"}, {"nuscenes_stp3_2s", "2 s"}, {"nuscenes_stp3_3s", "3 s"}});
+  line("ADE@6.4s (m)", {{"ade_6_4s", "model"}, {"cv_ade_6_4s", "constant velocity"}});
   line("meta-action IoU, 6.4 s", {{"meta_action_iou", "model"}, {"meta_action_iou_cv", "constant velocity"}});
   line("miss rate", {{"miss_waymo_3s", "Waymo 3 s"},
                      {"miss_waymo_5s", "5 s"},
@@ -342,7 +343,7 @@ std::optional<double> of_measure(const Evaluation& e) {
 }
 constexpr char kRfs[] = "rfs", kRfsCv[] = "rfs_cv", kMinAde[] = "min_ade_5s", kRows[] = "rows", kCritical[] = "critical_path",
                kIou[] = "meta_action_iou", kUniad[] = "nuscenes_uniad_3s", kStp3[] = "nuscenes_stp3_3s", kAction[] = "action_l1",
-               kReasoning[] = "ms_reasoning";
+               kFar[] = "ade_6_4s", kReasoning[] = "ms_reasoning";
 
 constexpr ComparisonColumn kComparison[] = {
     {"records", [](const Evaluation& e) { return std::optional(static_cast<double>(e.records)); }, 0},
@@ -356,6 +357,7 @@ constexpr ComparisonColumn kComparison[] = {
     {"accepted", [](const Evaluation& e) { return e.tested ? std::optional(share(e.accepted, e.tested)) : std::nullopt; }, 3},
     {"ADE@3s", [](const Evaluation& e) { return e.all.model.count() ? std::optional(e.all.model.ade_3s()) : std::nullopt; }, 3},
     {"ADE@5s", [](const Evaluation& e) { return e.all.model.count() ? std::optional(e.all.model.ade_5s()) : std::nullopt; }, 3},
+    {"ADE@6.4s", of_measure<kFar>, 3},
     {"minADE@5s", of_measure<kMinAde>, 3},
     {"RFS", of_measure<kRfs>, 3},
     {"RFS of constant velocity", of_measure<kRfsCv>, 3},

@@ -19,6 +19,7 @@ namespace slip {
 namespace {
 
 constexpr size_t kPoints = 20, kThree = 12;  // 5 s and 3 s at 4 Hz
+constexpr size_t kFarPoints = 25;            // the last point at 4 Hz within 6.4 s
 
 /// What is measured of a plan; nothing of one that ends before. A path of codes goes on to 6.4 s.
 std::optional<Trajectory> first_5s(const Trajectory& t) {
@@ -152,9 +153,9 @@ void measure_counts(const Answer& a, RecordMeasures& out) {
 
 }  // namespace
 
-std::vector<Waypoint> truth_points(const sim::Labels& labels) {
+std::vector<Waypoint> truth_points(const sim::Labels& labels, size_t points) {
   std::vector<Waypoint> out;
-  for (size_t i = 1; i <= kPoints; ++i) {
+  for (size_t i = 1; i <= points; ++i) {
     const sim::Vec2 p = sim::future_at(labels, static_cast<double>(i) / 4);
     out.push_back({p.x, p.y});
   }
@@ -182,6 +183,16 @@ void measure_plan(const sim::Labels& labels, const Trajectory& plan, std::span<c
     out.set("ade_5s_of_average", e->ade_of_average);
     out.set("spread_m", e->spread_rms);
   }
+}
+
+void measure_far(const sim::Labels& labels, const Trajectory& plan, RecordMeasures& out) {
+  if (plan.rate_hz != 4 || plan.points.size() < kFarPoints || (labels.unknown & sim::kUnknownFuture) != 0) return;
+  const std::vector<Waypoint> truth = truth_points(labels, kFarPoints);
+  const Waypoint v0{labels.history.back().vx, labels.history.back().vy};
+  std::vector<Waypoint> steady;
+  for (size_t i = 1; i <= kFarPoints; ++i) steady.push_back({v0.x * static_cast<double>(i) / 4, v0.y * static_cast<double>(i) / 4});
+  out.set("ade_6_4s", mean_distance(plan.points, truth, kFarPoints));
+  out.set("cv_ade_6_4s", mean_distance(steady, truth, kFarPoints));
 }
 
 void measure_action(std::span<const double> said, std::span<const double> truth, RecordMeasures& out) {
@@ -227,6 +238,7 @@ Result<RecordMeasures> measure_record(const sim::Labels& labels, const Answer& a
       if (const auto five = first_5s(t)) rollouts.push_back(five->points);
     const auto plan = answer.plan.fitted ? first_5s(*answer.plan.fitted) : std::nullopt;
     measure_plan(labels, plan.value_or(stay()), rollouts, rate_scene(labels), out);
+    if (answer.plan.fitted) measure_far(labels, *answer.plan.fitted, out);
     if ((labels.unknown & sim::kUnknownFuture) == 0) measure_fits(labels, answer, truth_points(labels), out);
   }
   measure_counts(answer, out);

@@ -50,11 +50,13 @@ Result<RecordMeasures> measure_record(const sim::Labels& labels, const Answer& a
 /// meta-actions, feasibility; the rated frame's score where there is one. `rollouts`: several answers' plans.
 void measure_plan(const sim::Labels& labels, const Trajectory& plan, std::span<const std::vector<Waypoint>> rollouts,
                   const std::optional<RatedFrame>& rated, RecordMeasures& out);
+/// The mean displacement of a plan's 25 points within 6.4 s, beside constant velocity; nothing of a plan that ends before.
+void measure_far(const sim::Labels& labels, const Trajectory& plan, RecordMeasures& out);
 /// Errors of an action of the driving task (task/action.h), in its units.
 void measure_action(std::span<const double> said, std::span<const double> truth, RecordMeasures& out);
 
-/// The expert's future as 20 points at 4 Hz.
-std::vector<Waypoint> truth_points(const sim::Labels& labels);
+/// The expert's future at 4 Hz, at most 25 points.
+std::vector<Waypoint> truth_points(const sim::Labels& labels, size_t points = 20);
 
 /// Three trajectories of a simulated scene with the simulator's own ratings: the expert's, his way at four fifths of his pace, constant
 /// velocity. A rating is 10 NC DAC TLC (5 EP + 5 TTC + 2 C) / 12 over 5 s among actors that do not react (drive/score/score.h).

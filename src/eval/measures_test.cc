@@ -55,6 +55,22 @@ TEST(Measures, AreTheKnownValuesOfAPlanThatIsTooSlow) {
   EXPECT_FALSE(m.get("min_ade_5s"));
 }
 
+TEST(Measures, GoOnTo6SecondsAnd4TenthsWhereThePlanDoes) {
+  RecordMeasures m;
+  measure_far(steady(10), straight(8), m);  // 20 points
+  EXPECT_FALSE(m.get("ade_6_4s"));
+  Trajectory longer{4, {}};
+  for (int i = 1; i <= 25; ++i) longer.points.push_back({2.0 * i, 0});  // 8 m/s
+  measure_far(steady(10), longer, m);
+  EXPECT_NEAR(*m.get("ade_6_4s"), 2 * 0.25 * 26 / 2, 1e-5);
+  EXPECT_NEAR(*m.get("cv_ade_6_4s"), 0, 1e-5);
+  sim::Labels unknown = steady(10);
+  unknown.unknown = sim::kUnknownFuture;
+  RecordMeasures none;
+  measure_far(unknown, longer, none);
+  EXPECT_FALSE(none.get("ade_6_4s"));
+}
+
 TEST(Measures, OfRolloutsAreTheLeastTheMeanAndTheAverages) {
   const std::vector<std::vector<Waypoint>> rollouts{straight(8).points, straight(12).points};
   RecordMeasures m;
