@@ -91,6 +91,19 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_
   return out;
 }
 
+Result<StepBatches> make_validation(SampleSource& source, const TrainConfig& config) {
+  if (config.validation.every <= 0) return StepBatches{};
+  TrainConfig c = config;
+  c.first_sample = config.validation.first_sample;
+  c.batch = 1;
+  c.accumulate = config.validation.samples;
+  c.seed = ~config.seed;
+  c.shards = 1;
+  c.processes = alone();
+  c.nld_rule.ar_steps = 0;
+  return make_step(source, c, 1);
+}
+
 struct Batcher::Impl {
   SampleSource& source;
   const TrainConfig& config;

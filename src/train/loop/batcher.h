@@ -23,6 +23,9 @@ struct StepBatches {
 /// The batches of step 1, 2, ... made here and now. A part holds at most `batch` samples of one shard.
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& config, int64_t step);
 
+/// The configuration's validation samples, one a part, all of them for every process; their noise is the first step's of another seed.
+Result<StepBatches> make_validation(SampleSource& source, const TrainConfig& config);
+
 class Batcher {
  public:
   /// Starts at `first_step`; source and config outlive the batcher.

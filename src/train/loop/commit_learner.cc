@@ -178,17 +178,18 @@ class CommitLearner final : public HeadLearner {
   }
 
   Result<LearnedStep> learn(int64_t step) override {
-    network_->clear_gradients();
-    std::vector<CommitBlock> blocks;
-    for (int64_t i = 0; i < samples_of_step(); ++i) {
-      SLIP_TRY(const auto* kept, traces_.get(*this, step, i, [&] { return trace(step, i); }));
-      draw_from(*kept, stream(step, i, 1), blocks);
-    }
-    double count = 0, loss = 0;
-    for (const CommitBlock& b : blocks) count += masked_in(b);
-    for (size_t at = 0; at < blocks.size() && count > 0; at += kTogether)
-      loss += network_->loss(std::span(blocks).subspan(at, std::min(kTogether, blocks.size() - at)), 1 / count) / count;
-    return LearnedStep{.loss = loss, .noisy = loss, .samples = samples_of_step()};
+    return in_shards([&](int64_t first, int64_t last) -> Result<Sums> {
+      std::vector<CommitBlock> blocks;
+      for (int64_t i = first; i < last; ++i) {
+        SLIP_TRY(const auto* kept, traces_.get(*this, step, i, [&] { return trace(step, i); }));
+        draw_from(*kept, stream(step, i, 1), blocks);
+      }
+      Sums sums;
+      for (const CommitBlock& b : blocks) sums.count += masked_in(b);
+      for (size_t at = 0; at < blocks.size() && sums.count > 0; at += kTogether)
+        sums.loss += network_->loss(std::span(blocks).subspan(at, std::min(kTogether, blocks.size() - at)), 1);
+      return sums;
+    });
   }
 
   Result<double> validate() override {

@@ -50,22 +50,22 @@ class DFlashLearner final : public HeadLearner {
   }
 
   Result<LearnedStep> learn(int64_t step) override {
-    network_->clear_gradients();
-    std::vector<DFlashSequence> all;
-    std::vector<std::vector<DFlashSlot>> slots;
-    double weight = 0;
-    for (int64_t i = 0; i < samples_of_step(); ++i) {
-      SLIP_TRY(const DFlashSequence* kept, sequences_.get(*this, step, i, [&] { return sequence(step, i); }));
-      DFlashSequence s = *kept;
-      PhiloxStream draw = stream(step, i, 0);
-      s.anchors = draw_anchors(s.loss_mask, network_->shape().block, anchors_, draw);
-      slots.push_back(dflash_slots(s, network_->shape()));
-      for (const DFlashSlot& slot : slots.back()) weight += slot.weight;
-      all.push_back(std::move(s));
-    }
-    double loss = 0;
-    for (size_t i = 0; i < all.size() && weight > 0; ++i) loss += network_->loss(all[i], slots[i], 1 / weight) / weight;
-    return LearnedStep{.loss = loss, .noisy = loss, .samples = samples_of_step()};
+    return in_shards([&](int64_t first, int64_t last) -> Result<Sums> {
+      Sums sums;
+      for (int64_t i = first; i < last; ++i) {
+        SLIP_TRY(const DFlashSequence* kept, sequences_.get(*this, step, i, [&] { return sequence(step, i); }));
+        DFlashSequence s = *kept;
+        PhiloxStream draw = stream(step, i, 0);
+        s.anchors = draw_anchors(s.loss_mask, network_->shape().block, anchors_, draw);
+        const std::vector<DFlashSlot> slots = dflash_slots(s, network_->shape());
+        double weight = 0;
+        for (const DFlashSlot& slot : slots) weight += slot.weight;
+        if (weight <= 0) continue;
+        sums.loss += network_->loss(s, slots, 1);
+        sums.count += weight;
+      }
+      return sums;
+    });
   }
 
   Result<double> validate() override {

@@ -63,18 +63,19 @@ class FlowLearner final : public HeadLearner {
   }
 
   Result<LearnedStep> learn(int64_t step) override {
-    network_->clear_gradients();
-    const double scale = 1.0 / static_cast<double>(samples_of_step());
-    double loss = 0;
-    for (int64_t i = 0; i < samples_of_step(); ++i) {
-      SLIP_TRY(const Seen* seen, seen_.get(*this, step, i, [&] { return see(step, i); }));
-      FlowSample f{.prefix = read_part(*seen, stream(step, i, 1)), .action = seen->action, .noise = {}};
-      PhiloxStream draw = stream(step, i, 0);
-      f.noise = gaussians(draw, f.action.size());
-      f.t = .999 - .999 * beta_quantile(1.5, 1, draw.uniform());
-      loss += scale * network_->loss(f, scale);
-    }
-    return LearnedStep{.loss = loss, .noisy = loss, .samples = samples_of_step()};
+    return in_shards([&](int64_t first, int64_t last) -> Result<Sums> {
+      Sums sums;
+      for (int64_t i = first; i < last; ++i) {
+        SLIP_TRY(const Seen* seen, seen_.get(*this, step, i, [&] { return see(step, i); }));
+        FlowSample f{.prefix = read_part(*seen, stream(step, i, 1)), .action = seen->action, .noise = {}};
+        PhiloxStream draw = stream(step, i, 0);
+        f.noise = gaussians(draw, f.action.size());
+        f.t = .999 - .999 * beta_quantile(1.5, 1, draw.uniform());
+        sums.loss += network_->loss(f, 1);
+        sums.count += 1;
+      }
+      return sums;
+    });
   }
 
   Result<double> validate() override {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/safetensors.h"
+#include "train/parallel/shard_sum.h"
 
 namespace slip {
 namespace {
@@ -30,6 +31,25 @@ Status HeadLearner::load_target() {
   SLIP_TRY(scenes_, whole("scenes", 0, 0, kMostScenes));
   SLIP_TRY(target_, Target::load(c_.target, c_.threads));
   return {};
+}
+
+Result<LearnedStep> HeadLearner::in_shards(const std::function<Result<Sums>(int64_t first, int64_t last)>& part) {
+  enum Number : size_t { kLoss, kCount };
+  const int64_t samples = samples_of_step();
+  ShardSum sum(*c_.processes, c_.range());
+  for (int64_t shard = sum.range().first; shard < sum.range().last; ++shard) {
+    network().clear_gradients();
+    const int64_t first = sum.range().sample_begin(shard, samples), last = sum.range().sample_begin(shard + 1, samples);
+    const Result<Sums> sums = first < last ? part(first, last) : Sums{};
+    if (!sums) return sum.fail(sums.error());
+    ShardSum::Numbers numbers{};
+    numbers[kLoss] = sums->loss, numbers[kCount] = sums->count;
+    sum.add(gradients(), numbers);
+  }
+  SLIP_TRY(const ShardSum::Numbers all, sum.finish(gradients()));
+  const double count = all[kCount] > 0 ? all[kCount] : 1;  // nothing to learn: the gradient is 0
+  for (float& g : gradients()) g = static_cast<float>(g / count);
+  return LearnedStep{.loss = all[kLoss] / count, .noisy = all[kLoss] / count, .samples = samples};
 }
 
 int64_t HeadLearner::index_of(int64_t step, int64_t i) const {

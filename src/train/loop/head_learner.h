@@ -3,6 +3,7 @@
 // own file (dflash_learner.cc, commit_learner.cc, pilot_learner.cc, flow_learner.cc); all of them may have
 //   "scenes": N    the same N samples come again and again, and what the target makes of them is kept in memory; 0 (default): always new ones
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,13 @@ class HeadLearner : public Learner {
 
  protected:
   virtual HeadNetwork& network() const = 0;
+  /// What a shard's samples add up to, beside the gradient of `loss`.
+  struct Sums {
+    double loss = 0, count = 0;
+  };
+  /// A step shard by shard, whoever has which (parallel/shard_sum.h): `part(first, last)` gives the sums of samples first .. last - 1 and adds
+  /// the gradient of that loss; the step's loss and gradient are divided by the count of all.
+  Result<LearnedStep> in_shards(const std::function<Result<Sums>(int64_t first, int64_t last)>& part);
   /// The target, loaded. Threads: of the configuration. Reads "scenes", which every kind's objective may have.
   Status load_target();
   Target& target() { return *target_; }

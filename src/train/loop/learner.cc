@@ -22,7 +22,6 @@ class ModelLearner : public Learner {
   const ParameterTable& table() const override { return model_.table(); }
   std::span<float> values() override { return model_.values<float>(); }
   std::span<float> gradients() override { return model_.gradients<float>(); }
-  bool learns_in_shards() const override { return true; }
 
   Status start(bool quiet) override {
     if (c_.init.empty() || !c_.init_tokenizer.empty()) random_weights(model_.table(), c_.seed, c_.init_deviation, values());
@@ -35,7 +34,7 @@ class ModelLearner : public Learner {
     return load_weights_by_rows(stored, model_.table(), values(), rows);
   }
 
-  /// Minus the loss of the validation samples, whose noise is the first step's of another seed.
+  /// Minus the loss of the validation samples.
   Result<double> validate() override {
     double sum = 0;
     for (const RowBatch& part : held_out_.parts)
@@ -46,8 +45,10 @@ class ModelLearner : public Learner {
   Result<LearnedStep> learn(int64_t number) override {
     ShardSum sum(*c_.processes, c_.range());
     if (!batches_) {
-      if (const Status s = hold_out(); !s)
-        return sum.fail(s.error());  // before the batch thread begins: a source is asked by one thread at a time
+      Result<StepBatches> held_out =
+          make_validation(source_, c_);  // before the batch thread begins: a source is asked by one at a time
+      if (!held_out) return sum.fail(held_out.error());
+      held_out_ = std::move(*held_out);
       batches_.emplace(source_, c_, number);
     }
     const Result<StepBatches> step = batches_->next();
@@ -80,20 +81,6 @@ class ModelLearner : public Learner {
     numbers[kNoisy] += s.noisy;
     numbers[kAr] += s.ar;
     for (const LossTerm& t : part.terms) numbers[t.noisy ? kNoisyWeight : kArWeight] += t.weight;
-  }
-
-  Status hold_out() {
-    if (c_.validation.every <= 0) return {};
-    TrainConfig c = c_;
-    c.first_sample = c_.validation.first_sample;
-    c.batch = 1;
-    c.accumulate = c_.validation.samples;
-    c.seed = ~c_.seed;
-    c.shards = 1;  // every process scores all of them
-    c.processes = alone();
-    c.nld_rule.ar_steps = 0;
-    SLIP_TRY(held_out_, make_step(source_, c, 1));
-    return {};
   }
 
   const TrainConfig& c_;

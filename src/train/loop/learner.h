@@ -34,10 +34,8 @@ class Learner {
   virtual Status publish(const std::filesystem::path&, std::span<const float>) const { return {}; }
   /// How good the values are on the configuration's validation samples: larger is better.
   virtual Result<double> validate() { return unsupported("validation: expected a kind that has one, got another"); }
-  /// Leaves the gradient of step `step`'s loss. Steps come in order.
+  /// Leaves the gradient of step `step`'s loss, of all processes: each goes by config.range() and adds up through ShardSum. Steps come in order.
   virtual Result<LearnedStep> learn(int64_t step) = 0;
-  /// Whether several processes may learn together: learn() then goes by config.range() and adds up through ShardSum.
-  virtual bool learns_in_shards() const { return false; }
 };
 
 /// By config.objective. Both arguments outlive it.

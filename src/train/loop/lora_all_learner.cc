@@ -13,6 +13,7 @@
 #include "train/loop/batcher.h"
 #include "train/loop/learner.h"
 #include "train/model/weights.h"
+#include "train/parallel/shard_sum.h"
 
 namespace slip {
 namespace {
@@ -50,21 +51,49 @@ class LoraAllLearner final : public Learner {
     return {};
   }
 
-  Result<LearnedStep> learn(int64_t number) override {
-    if (!batches_) batches_.emplace(source_, *inner_, number);
-    SLIP_TRY(const StepBatches step, batches_->next());
+  /// Minus the loss of the validation samples with the adapters as they are.
+  Result<double> validate() override {
     merge(values_, model_.values<float>());
-    model_.clear_gradients();
-    LossSums sums;
-    const double count = std::max(step.count, 1.0);
-    for (const RowBatch& part : step.parts) {
-      if (part.terms.empty()) continue;
-      const LossSums s = model_.forward_backward(part, 1 / count);
-      sums.noisy += s.noisy;
-      sums.ar += s.ar;
+    double sum = 0;
+    for (const RowBatch& part : held_out_.parts)
+      if (!part.terms.empty()) sum += model_.loss(part).total();
+    return -sum / std::max(held_out_.count, 1.0);
+  }
+
+  Result<LearnedStep> learn(int64_t number) override {
+    enum Number : size_t { kCount, kNoisy, kAr, kSamples };
+    ShardSum sum(*c_.processes, inner_->range());
+    if (!batches_) {
+      Result<StepBatches> held_out =
+          make_validation(source_, *inner_);  // before the batch thread begins: a source is asked by one at a time
+      if (!held_out) return sum.fail(held_out.error());
+      held_out_ = std::move(*held_out);
+      batches_.emplace(source_, *inner_, number);
     }
-    project();
-    return LearnedStep{.loss = sums.total() / count, .noisy = sums.noisy / count, .ar = sums.ar / count, .samples = step.samples};
+    const Result<StepBatches> step = batches_->next();
+    if (!step) return sum.fail(step.error());
+    merge(values_, model_.values<float>());
+    size_t part = 0;
+    for (int64_t shard = sum.range().first; shard < sum.range().last; ++shard) {
+      model_.clear_gradients();
+      ShardSum::Numbers numbers{};
+      if (shard == sum.range().first) numbers[kSamples] = static_cast<double>(step->samples);
+      for (; part < step->parts.size() && step->shard[part] == shard; ++part) {
+        const RowBatch& rows = step->parts[part];
+        if (rows.terms.empty()) continue;
+        const LossSums s = model_.forward_backward(rows, 1);
+        numbers[kCount] += rows.count, numbers[kNoisy] += s.noisy, numbers[kAr] += s.ar;
+      }
+      project();
+      sum.add(gradients_, numbers);
+    }
+    SLIP_TRY(const ShardSum::Numbers all, sum.finish(gradients_));
+    const double count = std::max(all[kCount], 1.0);
+    for (float& g : gradients_) g = static_cast<float>(g / count);
+    return LearnedStep{.loss = (all[kNoisy] + all[kAr]) / count,
+                       .noisy = all[kNoisy] / count,
+                       .ar = all[kAr] / count,
+                       .samples = static_cast<int64_t>(all[kSamples])};
   }
 
   Status publish(const std::filesystem::path& folder, std::span<const float> values) const override {
@@ -100,6 +129,7 @@ class LoraAllLearner final : public Learner {
     root.erase("kind");
     root["objective"] = *of;
     SLIP_TRY(inner_, TrainConfig::parse(root, "objective: of"));
+    inner_->processes = c_.processes;
     const ObjectiveKind kind = inner_->objective;
     if (kind != ObjectiveKind::kSasd && kind != ObjectiveKind::kNld && kind != ObjectiveKind::kGraph)
       return bad_input("{}: of: expected kind \"sasd\", \"nld\" or \"graph\", got \"{}\"", kWhere, word_of(kind));
@@ -170,6 +200,7 @@ class LoraAllLearner final : public Learner {
   std::vector<Adapted> adapted_;
   std::vector<float> values_, gradients_, base_;
   std::optional<Batcher> batches_;
+  StepBatches held_out_;  // the validation samples
   int64_t rank_ = 32;
   double alpha_ = 16;
 };

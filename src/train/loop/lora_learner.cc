@@ -32,7 +32,6 @@ class LoraLearner : public Learner {
   const ParameterTable& table() const override { return lms_[0]->table().table; }
   std::span<float> values() override { return lms_[0]->values<float>(); }
   std::span<float> gradients() override { return sum_; }
-  bool learns_in_shards() const override { return true; }
 
   Status open() override {
     sum_.resize(static_cast<size_t>(table().size));
@@ -45,9 +44,28 @@ class LoraLearner : public Learner {
     return {};
   }
 
+  /// The share of tested drafts that held in the validation samples' answers.
+  Result<double> validate() override {
+    std::vector<std::optional<Result<Done>>> done(held_out_.parts.size());
+    run_examples(held_out_, done);
+    double tested = 0, accepted = 0;
+    for (const auto& d : done) {
+      if (!*d) return d->error();
+      tested += static_cast<double>((*d)->sums.tested);
+      accepted += static_cast<double>((*d)->sums.accepted);
+    }
+    return tested > 0 ? accepted / tested : 0;
+  }
+
   Result<LearnedStep> learn(int64_t number) override {
-    if (!batches_) batches_.emplace(source_, c_, number);
     ShardSum sum(*c_.processes, c_.range());
+    if (!batches_) {
+      Result<StepBatches> held_out =
+          make_validation(source_, c_);  // before the batch thread begins: a source is asked by one at a time
+      if (!held_out) return sum.fail(held_out.error());
+      held_out_ = std::move(*held_out);
+      batches_.emplace(source_, c_, number);
+    }
     const Result<StepBatches> step = batches_->next();
     if (!step) return sum.fail(step.error());
     if (const Status s = run_all(*step, sum); !s) return sum.fail(s.error());
@@ -95,8 +113,8 @@ class LoraLearner : public Learner {
     sum.add(sum_, numbers);
   }
 
-  Status run_all(const StepBatches& step, ShardSum& sum) {
-    std::vector<std::optional<Result<Done>>> done(step.parts.size());
+  /// One example a part, by as many threads as there are models.
+  void run_examples(const StepBatches& step, std::vector<std::optional<Result<Done>>>& done) {
     std::atomic<size_t> next{0};
     std::vector<std::exception_ptr> thrown(lms_.size());
     const auto work = [&](size_t worker) {
@@ -113,6 +131,11 @@ class LoraLearner : public Learner {
     }
     for (const auto& e : thrown)
       if (e) std::rethrow_exception(e);
+  }
+
+  Status run_all(const StepBatches& step, ShardSum& sum) {
+    std::vector<std::optional<Result<Done>>> done(step.parts.size());
+    run_examples(step, done);
     for (const auto& d : done)
       if (!*d) return d->error();
     size_t at = 0;
@@ -131,6 +154,7 @@ class LoraLearner : public Learner {
   std::vector<std::unique_ptr<LoraExample>> examples_;
   std::vector<float> sum_;
   std::optional<Batcher> batches_;
+  StepBatches held_out_;  // the validation samples
 };
 
 }  // namespace

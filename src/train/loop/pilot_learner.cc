@@ -51,21 +51,22 @@ class PilotLearner final : public HeadLearner {
   }
 
   Result<LearnedStep> learn(int64_t step) override {
-    network_->clear_gradients();
-    const PilotShape& s = network_->shape();
-    std::vector<float> inputs;
-    std::vector<int32_t> labels;
-    std::vector<uint8_t> keep;
-    for (int64_t i = 0; i < samples_of_step(); ++i) {
-      SLIP_TRY(const Example* e, example(step, i));
-      inputs.insert(inputs.end(), e->input.begin(), e->input.end());
-      labels.push_back(pilot_label(e->value));
-      PhiloxStream draw = stream(step, i, 1);
-      for (int32_t k = 0; k < s.width; ++k) keep.push_back(draw.uniform() >= s.dropout);
-    }
-    const double loss =
-        network_->loss(inputs, labels, s.dropout > 0 ? std::span<const uint8_t>(keep) : std::span<const uint8_t>(), 1);
-    return LearnedStep{.loss = loss, .noisy = loss, .samples = samples_of_step()};
+    return in_shards([&](int64_t first, int64_t last) -> Result<Sums> {
+      const PilotShape& s = network_->shape();
+      std::vector<float> inputs;
+      std::vector<int32_t> labels;
+      std::vector<uint8_t> keep;
+      for (int64_t i = first; i < last; ++i) {
+        SLIP_TRY(const Example* e, example(step, i));
+        inputs.insert(inputs.end(), e->input.begin(), e->input.end());
+        labels.push_back(pilot_label(e->value));
+        PhiloxStream draw = stream(step, i, 1);
+        for (int32_t k = 0; k < s.width; ++k) keep.push_back(draw.uniform() >= s.dropout);
+      }
+      const auto n = static_cast<double>(last - first);  // the network's loss is a mean
+      const auto kept = s.dropout > 0 ? std::span<const uint8_t>(keep) : std::span<const uint8_t>();
+      return Sums{.loss = n * network_->loss(inputs, labels, kept, n), .count = n};
+    });
   }
 
   Result<double> validate() override {

@@ -49,8 +49,6 @@ class Run {
   }
 
   Status prepare_alone() {
-    if (c_.processes->size() > 1 && !learner_->learns_in_shards())
-      return unsupported("processes: expected one for this objective, got {}", c_.processes->size());
     std::error_code ec;
     std::filesystem::create_directories(c_.out, ec);
     if (ec) return resource_error("{}: expected to create the folder, got {}", c_.out.string(), ec.message());

@@ -233,6 +233,21 @@ TEST_F(Together, OneTwoAndFourProcessesMakeTheSameCheckpoint) {
   EXPECT_EQ(log->substr(0, log->find("\"samples_per_s\"")), alone->substr(0, alone->find("\"samples_per_s\"")));
 }
 
+// Heads and adapters beside frozen models: their answers, draws and examples go by the sample's number, whoever has it.
+TEST_F(Together, HeadsAndAdaptersAreTheSameBitsOfOneAndFourProcesses) {
+  for (const char* name : {"models", "configs"}) fs::create_directory_symlink(fs::path(SLIP_SOURCE_DIR) / name, root_ / name);
+  for (const std::string kind : {"dflash", "commit-sampler", "blockpilot", "trajectory", "lora", "lora-drafter"}) {
+    for (const int n : {1, 4})
+      train(n, {"--config", "configs/smoke/" + kind + ".json", "--steps", "3", "--out", fmt::format("{}-{}", kind, n)});
+    const std::string one = checkpoint(kind + "-1/step-3");
+    ASSERT_GT(one.size(), 1000U) << kind;
+    EXPECT_EQ(checkpoint(kind + "-4/step-3"), one) << kind;
+    const auto log = read_file(root_ / (kind + "-4") / "loss.jsonl");
+    ASSERT_TRUE(log) << kind;
+    EXPECT_NE(log->find("\"validation\""), std::string::npos) << kind << " is scored at the end: " << *log;
+  }
+}
+
 TEST_F(Together, AKilledProcessEndsAllAndAnotherNumberGoesOn) {
   train(1, {"--config", "c.json", "--out", "whole"});
   const std::vector<pid_t> all = start_all(4, {"--config", "c.json", "--out", "cut", "--steps", "100000"});
