@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Hundreds are the floors of ARCHITECTURE.md, the rest the floors inside of them.
+// Numbers order the rooms within a floor of ARCHITECTURE.md and between floors: what has a lower one may be included. Roughly a hundred is
+// a floor; a room that its own floor's others stand on may lie just below.
 const std::map<std::string, int> kFloor = {
     {"base", 0},
     {"base/json", 10},

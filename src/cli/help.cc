@@ -25,7 +25,7 @@ constexpr std::string_view kWords =
     "text\n"
     "  verifier       what may be kept. exact: what the model itself would have drawn, token for token. Others may answer "
     "otherwise (lossy)\n"
-    "  width          how many tokens a draft has\n"
+    "  draft length   how many tokens a draft has (--width)\n"
     "  preset         a choice of all these with a name: --decoder scaffold-spec. Every exact one gives the same answer\n"
     "  rollouts       several sampled answers to one request, whose trajectories are averaged\n"
     "  record         a scene with pictures, ego history and the truth, in a record set (`slipstream simulate`)\n"

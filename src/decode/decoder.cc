@@ -96,7 +96,7 @@ Status check_options(const Method& m, const Form* form, const DecodeOptions& o) 
   const int32_t least = diffusion ? 2 : 1;  // a block holds the newest row too
   if (m.drafts() && m.draft_length.kind == DraftLengthSpec::Kind::kFixed && m.schedule != Schedule::kSections &&
       m.draft_length.tokens < least)
-    return usage_error("decode: expected a width of at least {}, got {}", least, m.draft_length.tokens);
+    return usage_error("decode: expected a draft length of at least {}, got {}", least, m.draft_length.tokens);
   if (const auto* c = std::get_if<ConfidenceSpec>(&m.verifier); c && std::isnan(c->threshold))
     return usage_error("decode: expected a threshold, got {}", c->threshold);
   return {};

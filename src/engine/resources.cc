@@ -317,7 +317,7 @@ Result<DraftLengthModel> Resources::Parts::measured_model(Engine& engine, const 
   const auto head = [](std::string_view word) { return word.substr(0, word.find(':')); };
   if (const std::string& file = request.method.draft_length.name;
       !file.empty() && !model.drafter.empty() && head(model.drafter) != head(drafter))
-    log(LogLevel::kWarn, "width: {}: calibrated for drafter {}, used for {}: how its drafts hold is learned anew", file,
+    log(LogLevel::kWarn, "draft length: {}: calibrated for drafter {}, used for {}: how its drafts hold is learned anew", file,
         model.drafter, drafter);
   if (std::holds_alternative<ModelSpec>(request.method.drafter) && context.draft_model && context.draft_model->lm) {
     SLIP_TRY(model.draft, step_costs(*context.draft_model, settings(context, drafter)));

@@ -67,7 +67,7 @@ TEST_F(WidthsOfAFolder, OfAnotherFormServeNobodyWhoDidNotAskForThem) {
   const auto named = (*engine)->run(text(measured("self-spec", (folder_ / "width.json").string())));
   ASSERT_FALSE(named);
   EXPECT_EQ(named.error().kind, ErrorKind::kBadInput);
-  EXPECT_NE(named.error().message.find("width.json: width model: expected one for free text, got one for form another"),
+  EXPECT_NE(named.error().message.find("width.json: draft length model: expected one for free text, got one for form another"),
             std::string::npos)
       << named.error().message;
 }
@@ -124,7 +124,7 @@ TEST_F(WidthsOfAFolder, EndWithARequestThatNobodyWaitsForAndGoOnWithTheNext) {
   const Status late = resources.attach_draft_length(**engine, request, nullptr, *prompt, context);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().kind, ErrorKind::kCancelled);
-  EXPECT_EQ(late.error().message, "width: expected to finish before the deadline, got 0 measurements done");
+  EXPECT_EQ(late.error().message, "draft length: expected to finish before the deadline, got 0 measurements done");
   EXPECT_EQ(context.draft_length_model, nullptr);
   // A measurement of 200 ms by requests that wait for 20 each: every one goes on where the last had to stop.
   for (int requests = 0; !context.draft_length_model; ++requests) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For the release gates (docs/gates.md): every way of decoding that is exact (path x drafter x width x activation x row cap) over the
-// random models and forms of decode/testing/random_testing.h, beside its slow law, one answer and one token at a time.
+// random models and forms of decode/testing/random_testing.h, beside its reference, one answer and one token at a time.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -144,7 +144,7 @@ class HintHead : public DraftHead {
   DraftHeadInfo info_;
 };
 
-/// A trial, its slow laws, and what its drafters need.
+/// A trial, its references, and what its drafters need.
 class Bench {
  public:
   explicit Bench(Trial trial) : t(std::move(trial)) {}
@@ -161,7 +161,7 @@ class Bench {
   }
   const Form* form(const Way& w) const { return w.path == Path::kText ? nullptr : &t.form; }
 
-  /// The slow law: answer r alone, a token a pass, fields one after another.
+  /// The reference: answer r alone, a token a pass, fields one after another.
   const Decoded& slow(const Way& w, int32_t r) {
     return slow(w, r, t.lm, kept_[w.path == Path::kText ? 0 : of_graph(w.path) ? 2 : 1]);
   }

@@ -34,7 +34,7 @@ class FreshRun {
     }
   }
   void graph(const Form& form, const std::vector<std::vector<TokenId>>& fields) {
-    const GraphVisibility law(form);
+    const GraphVisibility visibility(form);
     std::map<int32_t, int32_t> scaffold;  // form position -> slot
     auto slot = static_cast<int32_t>(prompt_.inputs.size());
     for (int32_t u = 0; u < form.fields().back().start; ++u) {
@@ -43,10 +43,10 @@ class FreshRun {
       scaffold[u] = slot++;
     }
     std::map<int32_t, SlotSpan> rows_of;
-    for (const int32_t f : law.order()) {
+    for (const int32_t f : visibility.order()) {
       const Field& x = form.fields()[static_cast<size_t>(f)];
       std::vector<SlotSpan> context{{0, static_cast<int32_t>(prompt_.inputs.size())}};
-      for (const GraphVisibility::Segment& s : law.context(f)) {
+      for (const GraphVisibility::Segment& s : visibility.context(f)) {
         if (s.field) {
           append_span(context, rows_of[*s.field]);
           continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gate 13: two classes of equal decoders, token for token. Every exact way (path x drafter x width x activation x row cap, one answer
-// or rollouts, greedy or sampled, settings) against its slow law, over ten thousand random models, forms and graphs; and the two laws
+// or rollouts, greedy or sampled, settings) against its reference, over ten thousand random models, forms and graphs; and the two visibilities
 // against each other where they must coincide. Each comparison has models that it must catch.
 //   SLIP_TRIALS=N SLIP_EVERY=1   N trials, every way in each (usually a few of them in turn)
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;  // NOLINT: the gates' own header
 
-/// Decodes in one way; true where every answer is the slow law's. With a mutant both sides run on it.
+/// Decodes in one way; true where every answer is the reference's. With a mutant both sides run on it.
 bool same(Bench& b, const Way& w, const HashLm::Options& lm, PhiloxStream& r, Statistics* sum) {
   HashLm model(lm);
   const auto d = b.run(w, model, model, r);
@@ -122,7 +122,7 @@ Form chain_shaped(PhiloxStream& r) {
   return std::move(*form);
 }
 
-TEST(TwoLaws, CoincideOnAGraphThatIsAChain) {
+TEST(TwoVisibilities, CoincideOnAGraphThatIsAChain) {
   std::vector<Way> ways;
   for (const Way& w : all_ways())
     if (w.path != Path::kText) ways.push_back(w);
@@ -146,7 +146,7 @@ TEST(TwoLaws, CoincideOnAGraphThatIsAChain) {
   }
 }
 
-TEST(TwoLaws, DifferElsewhere) {
+TEST(TwoVisibilities, DifferElsewhere) {
   int differ = 0;
   for (uint64_t n = 0; n < 300; ++n) {
     Bench b(random_trial(n));

@@ -214,9 +214,9 @@ TEST(Positions, FollowThePromptAndTheForm) {  // gate 8
         if (form.fixed_at(u)) scaffold[base + k++] = u;
     std::map<int32_t, int32_t> in_field;  // slot -> form position
     if (!chain) {
-      const GraphVisibility law(form);
+      const GraphVisibility visibility(form);
       int32_t slot = base + static_cast<int32_t>(scaffold.size());
-      for (const int32_t f : law.order()) {
+      for (const int32_t f : visibility.order()) {
         const Field& x = form.fields()[static_cast<size_t>(f)];
         for (int32_t i = 0; i <= x.budget; ++i) in_field[slot++] = x.start - 1 + i;
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifiers as a caller meets them: rejection and relaxed against recorded answers of tiny models (tests/fixtures/decode);
-// rejection's law on forms, two samples against each other; sampling settings under every exact decoder; the commit sampler.
+// rejection's distribution on forms, two samples against each other; sampling settings under every exact decoder; the commit sampler.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,11 +83,11 @@ RelaxedSpec relaxed_of(const json::value& c) {
 TEST(VerifierFixtures, Relaxed) {
   const auto file = load("relaxed");
   for (const auto& row : file.at("table").as_array()) {
-    const auto draft = ids_of(row.at("draft")), law = ids_of(row.at("target")), emitted = ids_of(row.at("emitted"));
+    const auto draft = ids_of(row.at("draft")), target = ids_of(row.at("target")), emitted = ids_of(row.at("emitted"));
     size_t kept = 0;
-    while (kept < draft.size() && within_radius(relaxed_of(row), {}, draft[kept], law[kept])) ++kept;
+    while (kept < draft.size() && within_radius(relaxed_of(row), {}, draft[kept], target[kept])) ++kept;
     EXPECT_EQ(static_cast<int32_t>(kept), int_of(row.at("accepted")));
-    for (size_t i = 0; i < emitted.size(); ++i) EXPECT_EQ(emitted[i], i < kept ? draft[i] : law[i]);
+    for (size_t i = 0; i < emitted.size(); ++i) EXPECT_EQ(emitted[i], i < kept ? draft[i] : target[i]);
   }
   int64_t relaxed = 0;
   for (const auto& c : file.at("cases").as_array()) {

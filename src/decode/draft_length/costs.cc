@@ -120,7 +120,7 @@ std::vector<int32_t> points(double one_ms, const CostSettings& s) {
 template <class B>
 Status run(B& bench, const CostSettings& s, CostTimes& t) {
   int64_t done = 0;
-  const auto wanted = [&] { return s.cancel.check("width", done, "measurements"); };
+  const auto wanted = [&] { return s.cancel.check("draft length", done, "measurements"); };
   if (!t.rows.empty() && t.rows.back() != s.most_rows) t = {};  // points of a shorter or longer measurement
   SLIP_TRY_(wanted());
   if (s.fill) SLIP_TRY_(bench.fill());
@@ -155,12 +155,12 @@ Result<CostTable> medians(B bench, const CostSettings& s) {
   SLIP_TRY_(run(bench, s, t));
   std::vector<double> medians;
   for (const std::vector<double>& ms : t.ms) medians.push_back(median(ms));
-  return CostTable::make(t.rows, std::move(medians), "width: measured costs");
+  return CostTable::make(t.rows, std::move(medians), "draft length: measured costs");
 }
 
 Status check_settings(const CostSettings& s) {
   if (s.visible < 1 || s.most_rows < 1)
-    return usage_error("width: expected at least 1 visible key and 1 row, got {} and {}", s.visible, s.most_rows);
+    return usage_error("draft length: expected at least 1 visible key and 1 row, got {} and {}", s.visible, s.most_rows);
   return {};
 }
 
@@ -196,7 +196,7 @@ double CostTable::ms(int32_t rows) const {
 Result<CostTable> measure_costs(Lm& lm, const CostSettings& s) {
   SLIP_TRY_(check_settings(s));
   if (lm.info().slots < s.visible + s.most_rows)
-    return resource_error("width: expected an arena of at least {} slots, got {}", s.visible + s.most_rows, lm.info().slots);
+    return resource_error("draft length: expected an arena of at least {} slots, got {}", s.visible + s.most_rows, lm.info().slots);
   return medians(PassBench(lm, s), s);
 }
 
@@ -205,7 +205,7 @@ Result<CostTable> measure_costs(DraftHead& head, int32_t first_slot, const CostS
   const DraftHeadInfo& info = head.info();
   const int64_t slots = int64_t{first_slot} + std::max(s.visible, s.most_rows);
   if (info.context_slots < slots || info.block_slots < s.most_rows)
-    return resource_error("width: draft head {}: expected an arena of at least {} slots and {} for blocks, got {} and {}",
+    return resource_error("draft length: draft head {}: expected an arena of at least {} slots and {} for blocks, got {} and {}",
                           info.name, slots, s.most_rows, info.context_slots, info.block_slots);
   return medians(HeadBench(head, first_slot, s), s);
 }

@@ -47,7 +47,7 @@ TEST(MeasuredCosts, ThatAreEndedGoOnFromThere) {
     }
     ASSERT_EQ(costs.error().kind, ErrorKind::kCancelled);
     const std::string& said = costs.error().message;
-    ASSERT_TRUE(said.starts_with("width: expected to finish, got cancelled after ")) << said;
+    ASSERT_TRUE(said.starts_with("draft length: expected to finish, got cancelled after ")) << said;
     const int points = std::stoi(said.substr(said.find("after ") + 6));
     ASSERT_TRUE(points >= 2 && points <= 6) << said;
   }
@@ -61,12 +61,12 @@ TEST(MeasuredCosts, EndWithAnAnswerThatNobodyWaitsFor) {
   const auto cancelled = measure_costs(lm, s);
   ASSERT_FALSE(cancelled);
   EXPECT_EQ(cancelled.error().kind, ErrorKind::kCancelled);
-  EXPECT_EQ(cancelled.error().message, "width: expected to finish, got cancelled after 0 measurements");
+  EXPECT_EQ(cancelled.error().message, "draft length: expected to finish, got cancelled after 0 measurements");
   s.cancel = {};
   s.cancel.set_deadline(std::chrono::steady_clock::now());
   const auto late = measure_costs(lm, s);
   ASSERT_FALSE(late);
-  EXPECT_EQ(late.error().message, "width: expected to finish before the deadline, got 0 measurements done");
+  EXPECT_EQ(late.error().message, "draft length: expected to finish before the deadline, got 0 measurements done");
   EXPECT_EQ(lm.passes, 0);
 }
 

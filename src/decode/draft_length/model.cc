@@ -161,17 +161,19 @@ DraftLengthModel DraftLengthModel::uninformed(CostTable pass, const Form* form) 
 }
 
 Status check_draft_length_model(const DraftLengthModel& m, const Form* form) {
-  if (m.pass.empty()) return bad_input("width model: expected what passes cost, got none");
+  if (m.pass.empty()) return bad_input("draft length model: expected what passes cost, got none");
   if (m.form.empty()) return {};
-  if (!form) return bad_input("width model: expected one for free text, got one for form {}", m.form);
-  if (m.form != form->name()) return bad_input("width model: expected one for form {}, got one for {}", form->name(), m.form);
+  if (!form) return bad_input("draft length model: expected one for free text, got one for form {}", m.form);
+  if (m.form != form->name())
+    return bad_input("draft length model: expected one for form {}, got one for {}", form->name(), m.form);
   bool same = m.fields.size() == form->fields().size() && m.survival.fields() == static_cast<int32_t>(m.fields.size()) &&
               m.lengths.fields() == m.survival.fields();
   for (size_t f = 0; same && f < m.fields.size(); ++f)
     same = m.fields[f] == form->fields()[f].name &&
            m.lengths.counts(static_cast<int32_t>(f)).size() == static_cast<size_t>(form->fields()[f].budget) + 1;
   if (!same)
-    return bad_input("width model: expected the fields and budgets of form {} as it is now, got those of an earlier one", m.form);
+    return bad_input("draft length model: expected the fields and budgets of form {} as it is now, got those of an earlier one",
+                     m.form);
   return {};
 }
 

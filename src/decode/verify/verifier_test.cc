@@ -70,19 +70,19 @@ Decoded run_script(HashLm& lm, std::vector<std::vector<TokenId>> rounds, const V
 /// of proposed; the rate that the theory means is kept of tested, 37.8 % (docs/notes/speculation.md#acceptance).
 TEST(Counters, TheReportsAcceptanceIsThatOfProposedNotOfTested) {
   HashLm lm({.seed = 5, .vocab = 9, .slots = 1024});
-  const auto law = decode(lm, one_token(), nullptr, "ar", text_options(0, 820))->tokens;
+  const auto target = decode(lm, one_token(), nullptr, "ar", text_options(0, 820))->tokens;
   std::vector<std::vector<TokenId>> rounds;
   size_t at = 1;
-  const auto wrong = [&](size_t i) { return TokenId{(law[i].value + 1) % 9}; };
+  const auto wrong = [&](size_t i) { return TokenId{(target[i].value + 1) % 9}; };
   for (int n = 0; n < 501; ++n) {
     std::vector<TokenId> drafts;
-    if (n < 304) drafts.push_back(law[at++]);
+    if (n < 304) drafts.push_back(target[at++]);
     drafts.push_back(wrong(at++));
-    if (n < 300) drafts.push_back(law[at]);
+    if (n < 300) drafts.push_back(target[at]);
     rounds.push_back(drafts);
   }
   const Decoded d = run_script(lm, rounds, ExactSpec{}, 806);
-  EXPECT_EQ(d.tokens, std::vector<TokenId>(law.begin(), law.begin() + 806));
+  EXPECT_EQ(d.tokens, std::vector<TokenId>(target.begin(), target.begin() + 806));
   EXPECT_EQ(d.statistics.proposed, 1105);
   EXPECT_EQ(d.statistics.tested, 805);
   EXPECT_EQ(d.statistics.accepted, 304);
@@ -118,15 +118,15 @@ TEST(Relaxed, TheRadiusIsTheFieldsAndEndsWithTheBins) {
 
 TEST(Relaxed, WhatStandsBesideTheLawIsCountedAndFedOn) {
   HashLm lm({.seed = 8, .vocab = 30});
-  const auto law = decode(lm, one_token(), nullptr, "ar", text_options(0, 4))->tokens;
-  const TokenId beside{law[1].value < 29 ? law[1].value + 1 : law[1].value - 1};
+  const auto target = decode(lm, one_token(), nullptr, "ar", text_options(0, 4))->tokens;
+  const TokenId beside{target[1].value < 29 ? target[1].value + 1 : target[1].value - 1};
   const RelaxedSpec v{.radius = 1, .first = {0}, .end = {30}, .radius_of_field = {}};
   const Decoded d = run_script(lm, {{beside}}, v, 3);
   EXPECT_EQ(d.tokens[1], beside);
   EXPECT_EQ(d.statistics.relaxed_accepts, 1);
   EXPECT_EQ(d.statistics.accepted, 1);
   const Decoded off = run_script(lm, {{beside}}, RelaxedSpec{.radius = 0, .first = {0}, .end = {30}, .radius_of_field = {}}, 3);
-  EXPECT_EQ(off.tokens, std::vector<TokenId>(law.begin(), law.begin() + 3));
+  EXPECT_EQ(off.tokens, std::vector<TokenId>(target.begin(), target.begin() + 3));
   EXPECT_EQ(off.statistics.relaxed_accepts, 0);
   EXPECT_NE(d.tokens[2], off.tokens[2]) << "the next token follows what was emitted";
 }
@@ -141,10 +141,10 @@ TEST(Relaxed, WithoutBinsItIsRefused) {
 
 // ---- ensemble
 
-/// One token after another from the mixture's own law: prompt and answer causal, k masks behind, mask 1 mixed with the last row.
+/// One token after another from the mixture's own distribution: prompt and answer causal, k masks behind, mask 1 mixed with the last row.
 std::vector<TokenId> mixture_one_by_one(HashLm& lm, int32_t k, double weight, const DecodeOptions& o) {
   std::vector<TokenId> out;
-  ChoiceBuffers scratch, law;
+  ChoiceBuffers scratch, target;
   Sampling s = o.sampling;
   s.temperature = o.temperature;
   while (static_cast<int32_t>(out.size()) < o.limit) {
@@ -159,9 +159,9 @@ std::vector<TokenId> mixture_one_by_one(HashLm& lm, int32_t k, double weight, co
     }
     PassOutput pass;
     if (!lm.forward({rows, spans}, pass)) throw std::runtime_error("pass");
-    mixture(pass.logits_V(static_cast<size_t>(n)), pass.logits_V(static_cast<size_t>(n - 1)), weight, {}, s, out, scratch, law);
+    mixture(pass.logits_V(static_cast<size_t>(n)), pass.logits_V(static_cast<size_t>(n - 1)), weight, {}, s, out, scratch, target);
     const double u = keyed_uniform(o.seed, {o.request, 0, static_cast<uint32_t>(out.size()), Purpose::kToken});
-    out.push_back(drawn(law, s.temperature == 0 ? 0 : u));
+    out.push_back(drawn(target, s.temperature == 0 ? 0 : u));
   }
   return out;
 }
