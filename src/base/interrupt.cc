@@ -145,4 +145,19 @@ void remove_remembered() noexcept {
   }
 }
 
+namespace {
+
+void mask_interrupts(int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  ::pthread_sigmask(how, &set, nullptr);
+}
+
+}  // namespace
+
+void hold_interrupts() { mask_interrupts(SIG_BLOCK); }
+void release_interrupts() { mask_interrupts(SIG_UNBLOCK); }
+
 }  // namespace slip

@@ -16,6 +16,10 @@ inline constexpr int kUsualGraceMs = 60;
 /// `grace_ms`: how long polled work may take to come to an end by itself (a trainer writes its checkpoint: give it longer).
 /// `words`: said on stderr at once, where coming to an end takes longer.
 void install_interrupt_handler(int grace_ms = kUsualGraceMs, const char* words = nullptr);
+/// Between these two SIGINT and SIGTERM wait: a program that is about to be replaced (exec) has them handled by the one that comes, once its
+/// handler stands.
+void hold_interrupts();
+void release_interrupts();
 /// For commands whose end takes longer (a server drains), or only for a while. Before the first signal.
 void set_interrupt_grace(int grace_ms);
 /// Whether the user asked to stop. Cheap; poll it between passes, records, rows.

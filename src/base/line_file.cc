@@ -37,6 +37,7 @@ Result<LineFile> LineFile::open(const std::filesystem::path& file, const TakeLin
     return out;
   }
   SLIP_TRY(const auto made, make_parents(file));
+  remove_leftovers(file.parent_path(), file.filename().string() + ".tmp-");  // of a killed run that was to write it whole
   out.held_ = Held(::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (out.held_.fd() < 0) {
     const Error why = unwritable();

@@ -2,8 +2,8 @@
 // What the command line says of itself beside its options: the command `help`, the project's words, and what was probably meant by a name
 // that nothing has.
 #include <algorithm>
-#include <numeric>
 
+#include "base/near_word.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -33,30 +33,10 @@ constexpr std::string_view kWords =
     "  slots          rows that the key/value cache holds: prompt, answer and drafts\n"
     "  packed folder  a model folder whose weights `slipstream quantize` has laid out for this program\n";
 
-// Letters to add, leave out, change or swap with their neighbour (Damerau, restricted).
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  std::iota(d[0].begin(), d[0].end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    for (size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  }
-  return d[a.size()][b.size()];
-}
-
-// " (did you mean --prompt?)", or nothing where no name is near: a third of its letters may differ.
+// " (did you mean --prompt?)", or nothing where no name is near.
 std::string meant(std::string_view given, const std::vector<std::string>& names) {
-  std::string best;
-  size_t least = std::max<size_t>(1, given.size() / 3) + 1;
-  for (const std::string& name : names) {
-    const size_t n = distance(given, name);
-    if (n < least) best = name;
-    least = std::min(least, n);
-  }
-  return best.empty() ? "" : fmt::format(" (did you mean {}?)", best);
+  const std::string word = near_word(given, names);
+  return word.empty() ? "" : fmt::format(" (did you mean {}?)", word);
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {

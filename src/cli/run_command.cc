@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
@@ -102,15 +103,33 @@ void say_facts(const slipstream::Answer& a, bool verbose) {
 void say_log_probs(const slipstream::Answer& a) {
   std::string lines;
   for (const slipstream::LogProbs& l : a.log_probs)
-    lines +=
-        fmt::format("log-probability of {}: {:.3f} ({} tokens)\n", l.field.empty() ? "the text" : l.field, l.sum, l.tokens.size());
+    lines += fmt::format("log-probability of {}: {:.3f} ({} tokens)\n", l.field.empty() ? "the text" : l.field,
+                         std::round(l.sum * 1000) / 1000 + 0.0,  // no -0
+                         l.tokens.size());
   if (!lines.empty()) say(lines);
+}
+
+/// What is written would replace what is read: a photograph, say, or the schema.
+Status check_against_inputs(const RunOptions& o, const std::string& option, const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code ec;
+  if (file.empty() || !fs::is_regular_file(file, ec)) return {};
+  std::vector<std::string> inputs = o.images;
+  for (const std::string& input : {o.request.form, o.prompt_file, o.messages, o.ego}) inputs.push_back(input);
+  if (const std::string_view drafter = o.request.decoder.drafter; drafter.starts_with("previous:"))
+    inputs.emplace_back(drafter.substr(std::string_view("previous:").size()));
+  for (const std::string& input : inputs)
+    if (!input.empty() && fs::equivalent(input, file, ec))
+      return usage_error("{}: expected another file than what is read, got {}", option, file);
+  return {};
 }
 
 /// The picture would replace the trace, or half of it. And can they be written? Minutes of work may lie before.
 Status check_outputs(const RunOptions& o) {
   namespace fs = std::filesystem;
   std::error_code ec;
+  SLIP_TRY_(check_against_inputs(o, "--trace", o.trace));
+  SLIP_TRY_(check_against_inputs(o, "--picture", o.picture));
   for (const std::string& file : {o.trace, o.picture}) {
     if (file.empty() || fs::is_fifo(file, ec))
       continue;  // a pipe that is opened and closed here would be at its end for its reader
@@ -144,10 +163,10 @@ class Shown {
     if (e.kind == Kind::kText && text_) show(Seen::kText, e.text);
     if (e.kind == Kind::kField && fields_) show(Seen::kFields, fmt::format("{}: {}\n", e.field->name, e.field->text));
   }
-  /// Is what a person reads of the answer on stdout already? Ends its line.
+  /// Is the whole answer on stdout already? Ends its line. Fields are not the whole: an empty list has none.
   bool end() {
     if (shown_ == Seen::kText) print_text("\n");
-    return shown_ != Seen::kNothing;
+    return shown_ == Seen::kText;
   }
 
  private:

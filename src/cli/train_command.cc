@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/address_space.h"
+#include "base/interrupt.h"
 #include "cli/commands.h"
 
 namespace slip::cli {
@@ -34,11 +36,15 @@ Status train(const TrainOptions& o, const char* self) {
   flag("--out", o.out);
   flag("--max-minutes", o.max_minutes > 0 ? fmt::format("{}", o.max_minutes) : "");
   flag("--steps", o.steps > 0 ? fmt::format("{}", o.steps) : "");
+  // libtorch and OpenBLAS map a gigabyte before main(). Where they may not, one throws there and the other waits for ever.
+  SLIP_TRY_(check_address_space(uint64_t{2} << 30, "training"));
+  hold_interrupts();  // until the trainer's own handler stands: libraries of hundreds of megabytes are loaded before
   std::vector<char*> argv;
   argv.reserve(args.size() + 1);
   for (std::string& a : args) argv.push_back(a.data());
   argv.push_back(nullptr);
   ::execv(argv[0], argv.data());
+  release_interrupts();
   return resource_error("{}: expected to start it, got: {}", trainer.string(), std::strerror(errno));
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Labels between their samples: see record.h.
 #include "sim/record.h"
 
 #include <algorithm>

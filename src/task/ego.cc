@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json/flaws.h"
+#include "base/json/shown.h"
 #include "task/prompt.h"
 
 namespace slip {
@@ -18,7 +19,7 @@ namespace slip {
 namespace {
 
 // A road car: 100 m/s is 360 km/h, 25 m/s^2 two and a half g. Logged accelerations are noisy.
-constexpr double kMostSpeed = 100, kMostBackwards = 15, kMostAcceleration = 25, kMostDistance = 500;
+constexpr double kMostSpeed = 100, kMostBackwards = 15, kMostSideways = 3, kMostAcceleration = 25, kMostDistance = 500;
 constexpr double kOldest = -3.75, kStep = 0.25;  // s
 constexpr double kTimeSlack = 0.02;              // s: a twelfth of a step, a third of a camera's frame time
 constexpr double kOriginSlack = 0.5;             // m
@@ -35,7 +36,7 @@ Result<State> read_state(const json::value& v, std::string_view where, size_t i)
     return bad_input("{}: history[{}]: expected 7 numbers [t, x, y, vx, vy, ax, ay], got another shape", where, i);
   std::array<double, 7> n{};
   for (size_t k = 0; k < 7; ++k) {
-    if (!(*a)[k].is_number()) return bad_input("{}: history[{}][{}]: expected a number, got another type", where, i, k);
+    if (!(*a)[k].is_number()) return bad_input("{}: history[{}][{}]: expected a number, got {}", where, i, k, shown_json((*a)[k]));
     n[k] = (*a)[k].to_number<double>();
     if (!std::isfinite(n[k])) return bad_input("{}: history[{}][{}]: expected a finite number, got {}", where, i, k, n[k]);
   }
@@ -49,6 +50,11 @@ Status check_state(const State& s, std::string_view where, size_t i) {
     return bad_input("{}: history[{}]: expected at most {} m/s, got {:.6g}", where, i, kMostSpeed, speed);
   if (s.t == 0 && s.vx < -kMostBackwards)  // where the axes are the car's own
     return bad_input("{}: history[{}]: expected at most {} m/s backwards, got {:.6g}", where, i, kMostBackwards, -s.vx);
+  if (s.t == 0 && std::abs(s.vy) > kMostSideways + std::abs(s.vx) / 2)
+    return bad_input(
+        "{}: history[{}]: expected a car that goes where it points (x is forward), got {:.6g} m/s to the side at {:.6g} m/s "
+        "forward",
+        where, i, s.vy, s.vx);
   if (const double a = std::hypot(s.ax, s.ay); a > kMostAcceleration)
     return bad_input("{}: history[{}]: expected at most {} m/s^2, got {:.6g}", where, i, kMostAcceleration, a);
   return {};
@@ -68,10 +74,11 @@ Status check_times(std::span<const State> states, std::string_view where) {
   for (size_t i = 1; i < states.size(); ++i) {
     if (states[i].t <= states[i - 1].t)
       return bad_input("{}: history[{}]: expected times that ascend, got {} s behind {} s", where, i, states[i].t, states[i - 1].t);
+  }
+  for (size_t i = 1; i < states.size(); ++i)
     if (states[i].t - states[i - 1].t > kMostGap + kTimeSlack)
       return bad_input("{}: history[{}]: expected states at most {} s apart, got {} s behind {} s", where, i, kMostGap, states[i].t,
                        states[i - 1].t);
-  }
   if (std::abs(states.back().t) > kTimeSlack)
     return bad_input("{}: history: expected times in seconds that end at 0, which is now, got {} as the last", where,
                      states.back().t);

@@ -319,9 +319,10 @@ TEST(EgoFile, WhatNoCarDoesIsRefusedInWords) {
   refused(ego_file(4, 2), "expected states from -3.75 s on, got -2 s as the first");
   refused(ego_file(0.5, 6), "at most 1 s apart");
   refused(with(3, 0, -3.5), "expected times that ascend");
-  refused(with(3, 0, 1), "at most 1 s apart");
+  refused(with(3, 0, 1), "expected times that ascend");
   refused(with(0, 1, 1e30), "within 500 m");
   refused(with(5, 3, 250), "at most 100 m/s");
+  refused(with(15, 4, 9), "expected a car that goes where it points (x is forward), got 9 m/s to the side");
   refused(with(5, 6, -80), "at most 25 m/s^2");
   refused(with(7, 2, 40), "a place that the velocities lead to");
   json::object moved = ego_file(4, 3.75);

@@ -107,7 +107,10 @@ Result<RopePositions> rope_positions(std::span<const TokenId> expanded, std::spa
     if (expanded.size() - i < run ||
         std::count(expanded.begin() + static_cast<std::ptrdiff_t>(i), expanded.begin() + static_cast<std::ptrdiff_t>(i + run),
                    expanded[i]) != item.tokens) {
-      return bad_input("ids: expected {} placeholders from {} on, got fewer", run, i);
+      return bad_input(
+          "ids: expected {} placeholders of one image from {} on, got fewer (does a text say <|image_pad|>? <image> marks where "
+          "one goes)",
+          run, i);
     }
     const int32_t rows = item.grid.h / rules.merge, columns = item.grid.w / rules.merge;
     int64_t last = 0;

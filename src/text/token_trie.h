@@ -25,7 +25,7 @@ class TokenTrie {
  public:
   struct Node {
     uint8_t byte = 0;
-    uint8_t height = 0;            // of plain text: most characters below, one that goes on counted
+    uint8_t height = 0;            // of plain text: characters of the longest way from here, this one included
     uint16_t depth = 0;            // from 1
     int32_t skip = 0;              // the next node that is not below this one
     int32_t first = 0, count = 0;  // ids that end here; those below follow
@@ -43,9 +43,9 @@ class TokenTrie {
     uint16_t depth = 0;            // characters, from 1
     int32_t skip = 0;              // as above
     int32_t first = 0, count = 0;  // ids that end here; those below follow
-    int32_t bits = -1;             // where they are many: kind_bits
+    int32_t bits = -1;             // where many ids end here: the number of their bitmap among kind_bits
     int32_t all = 0;               // ids that end here or below
-    int32_t all_bits = -1;         // likewise, where these are many and not those that end here alone
+    int32_t all_bits = -1;         // the same of `all`, where that is another bitmap
     uint64_t kinds = 0;            // that stand below
   };
   explicit TokenTrie(const Tokenizer& tokenizer);

@@ -15,6 +15,7 @@
 #include <optional>
 #include <system_error>
 
+#include "base/address_space.h"
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "base/standard_streams.h"
@@ -39,6 +40,7 @@ void prepare_environment(char** argv) {
   else if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
     setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
   setenv("GOMP_SPINCOUNT", "20000", 0);
+  slip::hold_interrupts();        // while the libraries are loaded once more
   execv("/proc/self/exe", argv);  // on failure: slower, but right
 }
 
@@ -150,6 +152,7 @@ slip::Status dispatch(const Arguments& a) {
                                                  : slip::Precision::kF32;
     return slip::forward_rows(a.model, a.forward, a.pixels, a.out, p);
   }
+  SLIP_TRY_(slip::check_address_space(uint64_t{2} << 30, "training"));
   if (a.config.empty() && a.resume.empty())
     return slip::usage_error("arguments: expected --config, --resume or --forward, got none of them");
   return run_training(a);
@@ -182,6 +185,7 @@ int main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, -1);
   slip::install_interrupt_handler(
       120000, "\nslipstream-train: interrupted: ends this step and writes a checkpoint (again: ends at once, without)\n");
+  slip::release_interrupts();
   slip::Status status;
   try {
     status = dispatch(a);

@@ -281,6 +281,29 @@ TEST_F(Inputs, LittleMemoryIsAnErrorInWords) {
   EXPECT_GT(answered, 0);
 }
 
+TEST_F(Inputs, WhatIsWrittenNeverReplacesWhatIsRead) {
+  const std::string image = write_ppm("camera.ppm", 64, 48), form = write("form.json", kSmallForm), pixels = read_bytes(image);
+  const std::string words = "expected another file than what is read";
+  refused({"run", "-m", demo_, "--image", image, "--ego", ego_, "--picture", image}, 2, "--picture: " + words);
+  refused({"run", "-m", small_, "-p", "go on", "--form", form, "--trace", form}, 2, "--trace: " + words);
+  const std::string link = path("link.ppm");
+  fs::create_symlink(image, link);
+  refused({"run", "-m", demo_, "--image", image, "--ego", ego_, "--picture", link}, 2, words);
+  EXPECT_EQ(read_bytes(image), pixels);
+  EXPECT_EQ(read_bytes(form), kSmallForm);
+}
+
+TEST_F(Inputs, TrainingSaysWhatItNeedsWhereMemoryIsLittle) {
+  if (!fs::exists(fs::path(SLIP_BINARY).parent_path() / "slipstream-train")) GTEST_SKIP() << "built without libtorch";
+  for (const int kilobytes : {400000, 700000, 900000, 1050000}) {
+    EXPECT_EQ(bash("ulimit -v " + std::to_string(kilobytes) +
+                   "; $S train --config '" SLIP_SOURCE_DIR "/configs/smoke/sasd.json' --out '" + path("run") + "'"),
+              5)
+        << kilobytes << err();
+    EXPECT_NE(err().find("expected an address space of at least 2048 MiB for training"), std::string::npos) << err();
+  }
+}
+
 TEST_F(Inputs, WhatCountsRecordsIsRefusedForOneAnswer) {
   for (const char* option : {"--count", "--first"}) refused({"run", "-m", small_, "-p", "go on", option, "5"}, 2, "--out");
 }

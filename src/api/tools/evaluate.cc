@@ -430,7 +430,12 @@ Result<slipstream::Report> evaluate(const std::string& folder, const slipstream:
                               .kv_type = how.kv_type};
   SLIP_TRY(const std::unique_ptr<Engine> engine, Engine::load(folder, options, load_progress(progress, cancel)));
   Evaluating work{folder, o, progress, cancel, *engine};
-  return report(work, decoder, records, files);
+  auto out = report(work, decoder, records, files);
+  const bool lost = !o.out.empty() && !o.resume && !out && out.error().kind == ErrorKind::kCancelled;
+  if (lost)
+    return Error{ErrorKind::kCancelled,
+                 out.error().message + "; the answers so far are not kept (a run begun with --resume keeps them)"};
+  return out;
 }
 
 }  // namespace

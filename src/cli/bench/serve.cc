@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bench serve`: the service under load, in one process without sockets, or (--url) a server over them. Closed loop: so many
 // clients ask one question after another. Open loop: questions come at a rate whether or not others are answered (Poisson
-// arrivals). Streams: cars that ask at a steady rate and give a
-// frame up when the next one comes. The decoders take turns within every point, so that their ratios hold on a machine that is not alone:
-// the concurrency figure of [Nemotron-Labs-Diffusion] in miniature (docs/PAPERS.md).
+// arrivals). Streams: cars that ask at a steady rate and give a frame up when the next one comes. The decoders take turns within every
+// point, so that their ratios hold on a machine that is not alone: the concurrency figure of [Nemotron-Labs-Diffusion] in miniature (docs/PAPERS.md).
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>

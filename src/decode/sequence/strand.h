@@ -83,7 +83,7 @@ struct Strand {
   bool behind_end = false;      // the newest draw was END
   bool logs = false;            // DecodeOptions::log_forced
   std::vector<std::pair<int32_t, int32_t>>
-      template_rows;         // then: rows of the path that hold fixed tokens, and their form positions
+      template_rows;         // where logs is set: rows of the path that hold fixed tokens, and their form positions
   int32_t scratch_slot = 0;  // of its own, for rows that may not overwrite its rows (Capacity::scratch)
   std::optional<MaskGroup> group;
   StrandRound round;

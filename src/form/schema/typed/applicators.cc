@@ -46,7 +46,10 @@ const json::value* TypedReader::referred(std::string path) {
 void TypedReader::reference(const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/$ref";
   if (!v.is_string()) return bad(pointer, fmt::format("expected a reference, got {}", shown_json(v)));
-  const std::string name(view(v.get_string()));
+  std::string name(view(v.get_string()));
+  if (const json::value* id = document_.is_object() ? document_.get_object().if_contains("$id") : nullptr; id && id->is_string())
+    if (const std::string_view own = view(id->get_string()); !own.empty() && name.starts_with(own))
+      name = name.size() == own.size() ? "#" : name[own.size()] == '#' ? name.substr(own.size()) : name;
   if (!name.starts_with("#"))
     return not_done(pointer, fmt::format("expected a reference into this document (#/...), got '{}'", shown(name)));
   int times = 0, length = 0;

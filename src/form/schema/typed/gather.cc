@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/near_word.h"
 #include "form/json_text.h"
 #include "form/schema/typed/reader.h"
 #include "form/schema/typed/string_formats.h"
@@ -346,6 +347,16 @@ bool TypedReader::array_keyword(std::string_view key, const json::value& v, cons
   return true;
 }
 
+namespace {
+
+/// "x-budget" -> "budget".
+std::vector<std::string> without_prefix(std::vector<std::string> words) {
+  for (std::string& w : words) w.erase(0, 2);
+  return words;
+}
+
+}  // namespace
+
 bool TypedReader::own_keyword(std::string_view key, const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + pointer_part(key);
   if (key == "x-budget") {
@@ -392,15 +403,23 @@ bool TypedReader::own_keyword(std::string_view key, const json::value& v, const 
       bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
     return true;
   }
-  static constexpr std::array<std::string_view, 15> kTrained = {
+  static constexpr std::array<std::string_view, 16> kTrained = {
       "x-null-pad",    "x-end",         "x-content",  "x-instances", "x-instance-separator",
       "x-placeholder", "x-instance-of", "x-instance", "x-layout",    "x-label",
-      "x-before",      "x-after",       "x-bins",     "x-space",     "x-separator"};
-  if (key == "x-independent" || std::find(kTrained.begin(), kTrained.end(), key) != kTrained.end()) {
+      "x-before",      "x-after",       "x-bins",     "x-space",     "x-separator",
+      "x-independent"};
+  if (std::find(kTrained.begin(), kTrained.end(), key) != kTrained.end()) {
     not_done(at.pointer, fmt::format("expected {} in a form of enums, budgeted text and fixed numbers alone, got it here", key));
     return true;
   }
-  return false;
+  if (!key.starts_with("x-")) return false;
+  // Somebody else's, as OpenAPI's documents have them; unless one of ours is meant.
+  std::vector<std::string> ours{"x-budget", "x-section", "x-format", "x-parents", "x-block-size", "x-aliases"};
+  ours.insert(ours.end(), kTrained.begin(), kTrained.end());
+  const std::string meant = near_word(key.substr(2), without_prefix(ours));
+  if (!meant.empty())
+    not_done(at.pointer, fmt::format("expected a keyword that forms know here, got '{}' (did you mean x-{}?)", key, meant));
+  return true;
 }
 
 }  // namespace slip

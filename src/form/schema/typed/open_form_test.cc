@@ -212,6 +212,8 @@ TEST(OpenForm, TakesWhatGeneratorsWriteAtTheBorders) {
        R"({"type": "object", "properties": {"a": {"type": "boolean"}}, "propertyNames": {"type": "string"}})",
        R"({"type": "object", "properties": {"a": {"type": "boolean"}}, "propertyNames": true, "minProperties": 1})",
        R"({"type": "object", "properties": {"a": {"$ref": "#flag"}}, "$defs": {"f": {"$anchor": "flag", "type": "boolean"}}})",
+       R"({"$id": "https://ex.org/a.json", "type": "object", "properties": {"a": {"$ref": "https://ex.org/a.json#/$defs/f"}}, "$defs": {"f": {"type": "boolean"}}})",
+       R"({"type": "object", "x-internal": true, "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 9, "x-go-type": "uint8"}}})",
        R"({"components": {"schemas": {"f": {"type": "boolean"}}}, "type": "object", "properties": {"a": {"$ref": "#/components/schemas/f"}}})",
        R"({"type": "object", "properties": {"a": {"const": 1e308}, "b": {"enum": [-1e305, 2]}}})",
        R"({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!^[-+.]*$)[+-]?0*(?:\\d{0,6}|(?=[\\d.]{1,9}0*$)\\d{0,6}\\.\\d{0,2}0*$)$"}}})"})

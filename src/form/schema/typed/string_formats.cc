@@ -14,6 +14,7 @@ std::optional<std::string> pattern_of_format(std::string_view format) {
   static const std::string kTime =
       "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
   static const std::string kLabel = "[a-z0-9](?:[a-z0-9-]{0,14}[a-z0-9])?";
+  static const std::string kLastLabel = "[a-z](?:[a-z0-9-]{0,14}[a-z0-9])?";
   static const std::string kByte = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
   if (format == "date") return "^" + kDate + "$";
   if (format == "time") return "^" + kTime + "$";
@@ -32,8 +33,9 @@ std::optional<std::string> pattern_of_format(std::string_view format) {
   }
   if (format == "email")
     return "^[A-Za-z0-9_+-]{1,16}(?:\\.[A-Za-z0-9_+-]{1,16}){0,2}@" + kLabel + "(?:\\." + kLabel + "){0,2}\\.[a-z]{2,6}$";
-  if (format == "hostname") return "^" + kLabel + "(?:\\." + kLabel + "){0,3}$";
-  if (format == "uri") return "^https?://" + kLabel + "(?:\\." + kLabel + "){1,3}(?:/[A-Za-z0-9._~-]{0,32}){0,4}$";
+  // A host's last label begins with a letter: four numbers would be an address [RFC 1123, 2.1; WHATWG URL, "ends in a number"].
+  if (format == "hostname") return "^(?:" + kLabel + "\\.){0,3}" + kLastLabel + "$";
+  if (format == "uri") return "^https?://(?:" + kLabel + "\\.){1,3}" + kLastLabel + "(?:/[A-Za-z0-9._~-]{0,32}){0,4}$";
   return std::nullopt;
 }
 

@@ -66,6 +66,7 @@ TEST(Refusals, NameThePlaceAndTheBound) {
                              "additionalProperties": false})")
                   .message,
               HasSubstr("#/patternProperties/^a: expected bounds"));
+  EXPECT_THAT(say(R"({"type": "string", "x-buget": 4})"), HasSubstr("got 'x-buget' (did you mean x-budget?)"));
   const Outcome uri = member(R"({"type": "string", "format": "uri", "maxLength": 9})");
   EXPECT_EQ(uri.kind, ErrorKind::kUnsupported) << "a shorter one than forms write is one";
   EXPECT_THAT(uri.message, HasSubstr("as forms write it"));
