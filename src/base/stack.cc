@@ -50,4 +50,11 @@ void with_stack(const std::function<void()>& work) {
   if (!worked_on_a_thread(kStackBytes, work) && !worked_on_a_thread(kStackBytes / 4, work)) work();
 }
 
+Status check_address_space(uint64_t least, const char* purpose) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= least) return {};
+  return resource_error("memory: expected an address space of at least {} MiB for {} (ulimit -v), got {} MiB", least >> 20, purpose,
+                        limit.rlim_cur >> 20);
+}
+
 }  // namespace slip

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/address_space.h"
 #include "base/interrupt.h"
+#include "base/stack.h"
 #include "cli/commands.h"
 
 namespace slip::cli {

@@ -105,11 +105,12 @@ TEST(Turns, GoInTheOrderOfThoseWhoWait) {
     const auto first = turns.wait({});
     ASSERT_TRUE(first);
     for (int i = 0; i < 4; ++i) {
+      const size_t before = turns.in_line();
       threads.emplace_back([&, i] {
         const auto turn = turns.wait({});
         order.push_back(i);
       });
-      std::this_thread::sleep_for(20ms);  // so that they wait in this order
+      while (turns.in_line() == before) std::this_thread::sleep_for(1ms);  // they come in this order
     }
   }
   for (std::thread& t : threads) t.join();

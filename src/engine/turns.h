@@ -30,10 +30,15 @@ class Turns {
   };
   /// Waits for those who came before. kCancelled within some milliseconds when `cancel` says that nobody waits for the request any more.
   Result<Turn> wait(const CancelToken& cancel);
+  /// How many stand in line, the one whose turn it is among them.
+  size_t in_line() const {
+    const std::lock_guard lock(mutex_);
+    return line_.size();
+  }
 
  private:
   void end();
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<uint64_t> line_;  // the first one's turn it is
   uint64_t next_ = 0;

@@ -15,9 +15,9 @@
 #include <optional>
 #include <system_error>
 
-#include "base/address_space.h"
 #include "base/check.h"
 #include "base/interrupt.h"
+#include "base/stack.h"
 #include "base/standard_streams.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/learner.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/near_word.h"
+#include "text/near_word.h"
 
 #include <algorithm>
 #include <numeric>
