@@ -112,9 +112,10 @@ class Server {
                               "' && (bash server.sh >server.log 2>&1 </dev/null & echo $! >server.pid; wait $!; " +
                               "echo $? >server.exit) >/dev/null 2>&1 &";
     EXPECT_EQ(std::system(start.c_str()), 0);
-    const std::string ready =
-        "curl -sf --retry 120 --retry-delay 1 --retry-all-errors http://127.0.0.1:" + port_ + "/health >/dev/null";
-    EXPECT_EQ(std::system(ready.c_str()), 0) << text_of(folder_ / "server.log");
+    std::ofstream(folder_ / "ready.sh") << "for i in $(seq 600); do\n  { exec 3<>/dev/tcp/127.0.0.1/" << port_
+                                        << " && printf 'GET /health HTTP/1.0\\r\\n\\r\\n' >&3 && head -1 <&3 | grep -q ' 200 ' "
+                                           "&& exit 0; } 2>/dev/null\n  sleep 0.2\ndone\nexit 1\n";
+    EXPECT_EQ(std::system(("bash '" + (folder_ / "ready.sh").string() + "'").c_str()), 0) << text_of(folder_ / "server.log");
   }
   /// SIGTERM, as the guide says of it: exit status 0.
   ~Server() {
@@ -141,6 +142,13 @@ class Server {
 
 /// Slow blocks run where this says so: `ctest -L long`.
 bool long_ones() { return std::getenv("SLIP_GUIDE_LONG") != nullptr; }
+/// Blocks that train, or use what one has trained, run where the trainer was built.
+bool trainer() { return fs::exists(fs::path(SLIP_BINARY).parent_path() / "slipstream-train"); }
+bool wants_trainer(const std::string& text) {
+  for (const char* words : {"slipstream train", "slipstream-train", "slipstream study", " out/"})
+    if (text.find(words) != std::string::npos) return true;
+  return false;
+}
 bool is_there(const std::string& program) { return std::system(("command -v '" + program + "' >/dev/null").c_str()) == 0; }
 
 /// A page's empty folder, and its commands in there.
@@ -188,7 +196,7 @@ class Page : public testing::Test {
   }
 
   static bool runs(const Block& b) {
-    if (b.language != "sh" || b.has("not run")) return false;
+    if (b.language != "sh" || b.has("not run") || (wants_trainer(b.text()) && !trainer())) return false;
     return (!b.has("long") || long_ones()) && (!b.has("needs") || is_there(b.marks.at("needs")));
   }
 
