@@ -21,6 +21,7 @@ const std::map<std::string, int> kFloor = {
     {"base", 0},
     {"base/json", 10},
     {"base/clock", 10},
+    {"base/words", 10},
     {"base/threads", 20},
     {"core", 100},
     {"image", 100},

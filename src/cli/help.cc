@@ -3,9 +3,9 @@
 // that nothing has.
 #include <algorithm>
 
+#include "base/words/near_word.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "text/near_word.h"
 
 namespace slip::cli {
 

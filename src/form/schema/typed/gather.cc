@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/words/near_word.h"
 #include "form/json_text.h"
 #include "form/schema/typed/reader.h"
 #include "form/schema/typed/string_formats.h"
-#include "text/near_word.h"
 
 namespace slip {
 namespace {

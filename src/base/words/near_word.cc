@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/near_word.h"
+#include "base/words/near_word.h"
 
 #include <algorithm>
 #include <numeric>
