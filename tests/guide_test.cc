@@ -143,7 +143,11 @@ class Server {
 /// Slow blocks run where this says so: `ctest -L long`.
 bool long_ones() { return std::getenv("SLIP_GUIDE_LONG") != nullptr; }
 /// Blocks that train, or use what one has trained, run where the trainer was built.
-bool trainer() { return fs::exists(fs::path(SLIP_BINARY).parent_path() / "slipstream-train"); }
+#ifdef SLIP_HAS_TRAINER
+constexpr bool kTrainer = true;
+#else
+constexpr bool kTrainer = false;
+#endif
 bool wants_trainer(const std::string& text) {
   for (const char* words : {"slipstream train", "slipstream-train", "slipstream study", " out/"})
     if (text.find(words) != std::string::npos) return true;
@@ -196,7 +200,7 @@ class Page : public testing::Test {
   }
 
   static bool runs(const Block& b) {
-    if (b.language != "sh" || b.has("not run") || (wants_trainer(b.text()) && !trainer())) return false;
+    if (b.language != "sh" || b.has("not run") || (!kTrainer && wants_trainer(b.text()))) return false;
     return (!b.has("long") || long_ones()) && (!b.has("needs") || is_there(b.marks.at("needs")));
   }
 

@@ -80,7 +80,7 @@ def _make_request(
         request.set_messages(json.dumps(list(messages)))
     for text in [stop] if isinstance(stop, str) else stop:
         request.set_option("stop", text)
-    request.set_option("trajectory_head", os.fspath(trajectory_head))
+    request.set_option("trajectory_head", os.fspath(trajectory_head or ""))
     _set_form(request, form)
     if previous_answer is not None:
         request.previous_answer = _document_of(previous_answer)

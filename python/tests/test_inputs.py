@@ -132,6 +132,7 @@ def test_arguments_of_the_wrong_type_are_named(engine):
         engine.answer(scene=SCENE, trace="yes")
     with pytest.raises(TypeError, match="section_temperatures: expected float, got 'hot'"):
         engine.answer(scene=SCENE, section_temperatures={"trajectory": "hot"})
+    assert engine.answer(scene=SCENE, trajectory_head=None, drafter=None, max_rows=0).text  # None is what nobody says
     with pytest.raises(TypeError, match="no_such_argument"):
         engine.answer(scene=SCENE, no_such_argument=1)
     with pytest.raises(ValueError, match="record and scene"):

@@ -154,10 +154,13 @@ TEST_F(Files, LinesGoOnBehindThoseThatAreThere) {
     ASSERT_FALSE(second);
     EXPECT_NE(second.error().message.find("nobody else is writing to"), std::string::npos);
   }
-  std::ofstream(file, std::ios::app) << "thr";  // cut off by a kill
+  std::ofstream(file, std::ios::app) << "thr";           // cut off by a kill
+  const fs::path leftover = file.string() + ".tmp-1-0";  // of a killed run that was to write it whole
+  std::ofstream(leftover) << "half";
   auto lines = LineFile::open(file, take);
   ASSERT_TRUE(lines) << lines.error().message;
   EXPECT_EQ(seen, (std::vector<std::string>{"one", "two"}));
+  EXPECT_FALSE(fs::exists(leftover));
   EXPECT_TRUE(lines->add("three"));
   EXPECT_EQ(*read_file(file), "one\ntwo\nthree\n");
   EXPECT_FALSE(LineFile::open(folder_, take)) << "a folder";

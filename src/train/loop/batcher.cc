@@ -91,6 +91,8 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_
   return out;
 }
 
+namespace {
+
 Result<StepBatches> make_validation(SampleSource& source, const TrainConfig& config) {
   if (config.validation.every <= 0) return StepBatches{};
   TrainConfig c = config;
@@ -103,6 +105,8 @@ Result<StepBatches> make_validation(SampleSource& source, const TrainConfig& con
   c.nld_rule.ar_steps = 0;
   return make_step(source, c, 1);
 }
+
+}  // namespace
 
 struct Batcher::Impl {
   SampleSource& source;
@@ -168,6 +172,14 @@ Result<StepBatches> Batcher::next() {
     return out.error();
   impl_->changed.notify_all();
   return out;
+}
+
+Result<StepBatches> LearnerBatches::next(int64_t step) {
+  if (!ahead_) {
+    SLIP_TRY(held_out_, make_validation(source_, config_));
+    ahead_.emplace(source_, config_, step);
+  }
+  return ahead_->next();
 }
 
 }  // namespace slip

@@ -3,6 +3,7 @@
 // A step's batches are a function of (config, step) alone, however far ahead they were made.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "train/data/source.h"
@@ -23,9 +24,6 @@ struct StepBatches {
 /// The batches of step 1, 2, ... made here and now. A part holds at most `batch` samples of one shard.
 Result<StepBatches> make_step(SampleSource& source, const TrainConfig& config, int64_t step);
 
-/// The configuration's validation samples, one a part, all of them for every process; their noise is the first step's of another seed.
-Result<StepBatches> make_validation(SampleSource& source, const TrainConfig& config);
-
 class Batcher {
  public:
   /// Starts at `first_step`; source and config outlive the batcher.
@@ -36,6 +34,23 @@ class Batcher {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+/// What a learner is fed with: steps ahead of it, and the configuration's validation samples, one a part, all of them for every process;
+/// their noise is the first step's of another seed. Both outlive it.
+class LearnerBatches {
+ public:
+  LearnerBatches(SampleSource& source, const TrainConfig& config) : source_(source), config_(config) {}
+  /// Steps come in order, from whichever is asked for first. The validation samples are made before that one: a source is asked by one
+  /// thread at a time.
+  Result<StepBatches> next(int64_t step);
+  const StepBatches& held_out() const { return held_out_; }
+
+ private:
+  SampleSource& source_;
+  const TrainConfig& config_;
+  StepBatches held_out_;
+  std::optional<Batcher> ahead_;
 };
 
 }  // namespace slip

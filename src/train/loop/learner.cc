@@ -15,7 +15,7 @@ namespace {
 
 class ModelLearner : public Learner {
  public:
-  ModelLearner(const TrainConfig& c, SampleSource& source) : c_(c), source_(source), model_(c.shape, c.precision) {
+  ModelLearner(const TrainConfig& c, SampleSource& source) : c_(c), model_(c.shape, c.precision), batches_(source, c) {
     model_.set_recompute(c.recompute);
     model_.keep(c.adamw.frozen);
   }
@@ -37,21 +37,14 @@ class ModelLearner : public Learner {
   /// Minus the loss of the validation samples.
   Result<double> validate() override {
     double sum = 0;
-    for (const RowBatch& part : held_out_.parts)
+    for (const RowBatch& part : batches_.held_out().parts)
       if (!part.terms.empty()) sum += model_.loss(part).total();
-    return -sum / std::max(held_out_.count, 1.0);
+    return -sum / std::max(batches_.held_out().count, 1.0);
   }
 
   Result<LearnedStep> learn(int64_t number) override {
     ShardSum sum(*c_.processes, c_.range());
-    if (!batches_) {
-      Result<StepBatches> held_out =
-          make_validation(source_, c_);  // before the batch thread begins: a source is asked by one at a time
-      if (!held_out) return sum.fail(held_out.error());
-      held_out_ = std::move(*held_out);
-      batches_.emplace(source_, c_, number);
-    }
-    const Result<StepBatches> step = batches_->next();
+    const Result<StepBatches> step = batches_.next(number);
     if (!step) return sum.fail(step.error());
     size_t part = 0;
     for (int64_t shard = sum.range().first; shard < sum.range().last; ++shard) {
@@ -84,10 +77,8 @@ class ModelLearner : public Learner {
   }
 
   const TrainConfig& c_;
-  SampleSource& source_;
   TrainModel model_;
-  std::optional<Batcher> batches_;
-  StepBatches held_out_;  // the validation samples, one a part
+  LearnerBatches batches_;
 };
 
 }  // namespace

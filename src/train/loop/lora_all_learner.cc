@@ -55,22 +55,15 @@ class LoraAllLearner final : public Learner {
   Result<double> validate() override {
     merge(values_, model_.values<float>());
     double sum = 0;
-    for (const RowBatch& part : held_out_.parts)
+    for (const RowBatch& part : batches_->held_out().parts)
       if (!part.terms.empty()) sum += model_.loss(part).total();
-    return -sum / std::max(held_out_.count, 1.0);
+    return -sum / std::max(batches_->held_out().count, 1.0);
   }
 
   Result<LearnedStep> learn(int64_t number) override {
     enum Number : size_t { kCount, kNoisy, kAr, kSamples };
     ShardSum sum(*c_.processes, inner_->range());
-    if (!batches_) {
-      Result<StepBatches> held_out =
-          make_validation(source_, *inner_);  // before the batch thread begins: a source is asked by one at a time
-      if (!held_out) return sum.fail(held_out.error());
-      held_out_ = std::move(*held_out);
-      batches_.emplace(source_, *inner_, number);
-    }
-    const Result<StepBatches> step = batches_->next();
+    const Result<StepBatches> step = batches_->next(number);
     if (!step) return sum.fail(step.error());
     merge(values_, model_.values<float>());
     size_t part = 0;
@@ -130,6 +123,7 @@ class LoraAllLearner final : public Learner {
     root["objective"] = *of;
     SLIP_TRY(inner_, TrainConfig::parse(root, "objective: of"));
     inner_->processes = c_.processes;
+    batches_.emplace(source_, *inner_);
     const ObjectiveKind kind = inner_->objective;
     if (kind != ObjectiveKind::kSasd && kind != ObjectiveKind::kNld && kind != ObjectiveKind::kGraph)
       return bad_input("{}: of: expected kind \"sasd\", \"nld\" or \"graph\", got \"{}\"", kWhere, word_of(kind));
@@ -199,8 +193,7 @@ class LoraAllLearner final : public Learner {
   ParameterTable table_;
   std::vector<Adapted> adapted_;
   std::vector<float> values_, gradients_, base_;
-  std::optional<Batcher> batches_;
-  StepBatches held_out_;  // the validation samples
+  std::optional<LearnerBatches> batches_;  // by inner_
   int64_t rank_ = 32;
   double alpha_ = 16;
 };

@@ -17,7 +17,7 @@ namespace {
 
 class LoraLearner : public Learner {
  public:
-  LoraLearner(const TrainConfig& c, SampleSource& source) : c_(c), source_(source), base_(c.shape, c.precision) {
+  LoraLearner(const TrainConfig& c, SampleSource& source) : c_(c), base_(c.shape, c.precision), batches_(source, c) {
     const DraftRule draft{.shift = c.diffusion_shift,
                           .has_mask = c.shape.mask_token >= 0,
                           .mask = TokenId{c.shape.mask_token},
@@ -44,10 +44,10 @@ class LoraLearner : public Learner {
     return {};
   }
 
-  /// The share of tested drafts that held in the validation samples' answers.
+  /// The share of tested drafts that held in the validation samples' answers; an example's gradient comes with it and is left.
   Result<double> validate() override {
-    std::vector<std::optional<Result<Done>>> done(held_out_.parts.size());
-    run_examples(held_out_, done);
+    std::vector<std::optional<Result<Done>>> done(batches_.held_out().parts.size());
+    run_examples(batches_.held_out(), done);
     double tested = 0, accepted = 0;
     for (const auto& d : done) {
       if (!*d) return d->error();
@@ -59,14 +59,7 @@ class LoraLearner : public Learner {
 
   Result<LearnedStep> learn(int64_t number) override {
     ShardSum sum(*c_.processes, c_.range());
-    if (!batches_) {
-      Result<StepBatches> held_out =
-          make_validation(source_, c_);  // before the batch thread begins: a source is asked by one at a time
-      if (!held_out) return sum.fail(held_out.error());
-      held_out_ = std::move(*held_out);
-      batches_.emplace(source_, c_, number);
-    }
-    const Result<StepBatches> step = batches_->next();
+    const Result<StepBatches> step = batches_.next(number);
     if (!step) return sum.fail(step.error());
     if (const Status s = run_all(*step, sum); !s) return sum.fail(s.error());
     SLIP_TRY(const ShardSum::Numbers all, sum.finish(sum_));
@@ -148,13 +141,11 @@ class LoraLearner : public Learner {
   }
 
   const TrainConfig& c_;
-  SampleSource& source_;
   TrainModel base_;
   std::vector<std::unique_ptr<LoraLm>> lms_;
   std::vector<std::unique_ptr<LoraExample>> examples_;
   std::vector<float> sum_;
-  std::optional<Batcher> batches_;
-  StepBatches held_out_;  // the validation samples
+  LearnerBatches batches_;
 };
 
 }  // namespace
