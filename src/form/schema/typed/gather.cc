@@ -60,6 +60,24 @@ std::vector<TypedReader::Part>& TypedReader::property(Place& place, const std::s
   return place.properties.emplace_back(key, std::vector<Part>{}).second;
 }
 
+namespace {
+
+/// Where the schema lies in what APIs wrap around one: a tool of OpenAI's, Anthropic's or MCP's kind, a response format. Empty: no such thing.
+std::string inside_wrapper(const json::object& o) {
+  const auto object_at = [](const json::object& in, std::string_view key) {
+    const json::value* v = in.if_contains(key);
+    return v ? v->if_object() : nullptr;
+  };
+  if (const json::object* f = object_at(o, "function"); f && object_at(*f, "parameters")) return "/function/parameters";
+  if (const json::object* f = object_at(o, "json_schema"); f && object_at(*f, "schema")) return "/json_schema/schema";
+  if (!o.contains("name") || o.contains("type") || o.contains("properties")) return {};
+  for (const char* key : {"parameters", "input_schema", "inputSchema", "schema"})
+    if (object_at(o, key)) return fmt::format("/{}", key);
+  return {};
+}
+
+}  // namespace
+
 void TypedReader::gather(const Part& part, Place& place) {
   ++work_;
   if (full()) return;
@@ -78,6 +96,9 @@ void TypedReader::gather(const Part& part, Place& place) {
   }
   if (!v.is_object()) return bad(part.pointer, fmt::format("expected a schema, got {}", shown_json(v)));
   const json::object& o = v.get_object();
+  if (const std::string inside = inside_wrapper(o); !inside.empty())
+    return bad(part.pointer,
+               fmt::format("expected a schema, got a tool or a format that holds one: take what stands at #{}", inside));
   for (const auto& member : o) keyword(std::string_view(member.key()), member.value(), o, part, place);
 }
 

@@ -109,6 +109,11 @@ TEST(OpenForm, DictionariesOfAnyNames) {
            "'abcd' is required and none of the names"},
           {R"({"type": "object", "properties": {"a": {"type": "null"}}, "propertyNames": 3})",
            "#/propertyNames: expected a schema"},
+          {R"({"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}})",
+           "take what stands at #/function/parameters"},
+          {R"({"type": "json_schema", "json_schema": {"name": "f", "schema": {"type": "null"}}})",
+           "take what stands at #/json_schema/schema"},
+          {R"({"name": "f", "description": "d", "input_schema": {"type": "object"}})", "take what stands at #/input_schema"},
           {R"({"oneOf": [{"type": "object", "additionalProperties": {"type": "null"}},
                           {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}]})",
            "expected alternatives of which no value fits two"}})
