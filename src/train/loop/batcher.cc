@@ -33,8 +33,10 @@ Result<SequenceRows> objective_rows(const Sample& s, const TrainConfig& c, const
 
 Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
   SLIP_TRY_(check_sample(s));
-  if (s.graph && c.objective != ObjectiveKind::kGraph)
-    return bad_input("sample {}: expected an objective of kind \"graph\" for a model with graph visibility, got another", index);
+  if (s.graph && c.objective != ObjectiveKind::kGraph && c.objective != ObjectiveKind::kLora)
+    return bad_input(
+        "sample {}: expected an objective of kind \"graph\" or \"lora-drafter\" for a model with graph visibility, got another",
+        index);
   if (!s.grids.empty() && !c.shape.vision && !c.shape.vit)
     return bad_input("sample {}: expected no images for a model without vision, got {}", index, s.grids.size());
   return {};

@@ -12,20 +12,28 @@
 #include "decode/draft_length/observer.h"
 #include "decode/pass/choice.h"
 #include "decode/sequence/cursor.h"
+#include "decode/types/capacity.h"
 #include "decode/types/usual_preset.h"
 
 namespace slip {
 namespace {
 
-/// END moves what follows out of its place in the block; the rows would have to be told apart by more than their positions.
+/// Along a chain END moves what follows out of its place in the block; the rows would have to be told apart by more than their positions.
+/// Along a graph every field has rows of its own.
 Status check_form(const Form& form) {
   for (const Field& f : form.fields())
     if (f.end) return unsupported("lora: expected a form with fields of fixed size, got '{}' with an end", f.name);
   return {};
 }
 
+/// Rows of a sample that are its prompt's.
+size_t prompt_rows(const Sample& s) {
+  if (s.graph) return s.tokens.size();
+  return static_cast<size_t>(std::find(s.response.begin(), s.response.end(), 1) - s.response.begin());
+}
+
 Method method_for(const LoraTask& task, const LoraRule& rule, bool adapter) {
-  const Result<Method> preset = method_of(usual_preset(task.form != nullptr, false, true));
+  const Result<Method> preset = method_of(usual_preset(task.form != nullptr, task.visibility == Visibility::kGraph, true));
   SLIP_CHECK(preset, "a preset of our own");
   Method m = *preset;
   m.drafter = DiffusionSpec{.adapter = adapter};
@@ -51,6 +59,7 @@ void LoraSums::add(const LoraSums& o) {
   ce += o.ce;
   blocks += o.blocks;
   positions += o.positions;
+  agreed += o.agreed;
   proposed += o.proposed;
   tested += o.tested;
   accepted += o.accepted;
@@ -59,11 +68,16 @@ void LoraSums::add(const LoraSums& o) {
 }
 
 Result<LoraTask> lora_task(const Sample& s) {
-  if (s.graph) return unsupported("lora: expected a model of chain visibility, got a sample with a graph");
   LoraTask task;
+  if (s.graph) {
+    task.form = {s.graph, &s.graph->form};
+    task.visibility = Visibility::kGraph;
+    task.next_position = s.next_position;
+    return task;
+  }
   task.form = s.form;
   if (task.form) SLIP_TRY_(check_form(*task.form));
-  const auto first = static_cast<size_t>(std::find(s.response.begin(), s.response.end(), 1) - s.response.begin());
+  const size_t first = prompt_rows(s);
   SLIP_CHECK(first > 0 && first < s.response.size(), "check_sample");
   task.next_position = s.positions[first].t;
   task.limit = static_cast<int32_t>(s.tokens.size() - first);
@@ -72,7 +86,7 @@ Result<LoraTask> lora_task(const Sample& s) {
 }
 
 RowBatch prompt_batch(const Sample& s, const VisionShape& vision) {
-  const auto n = static_cast<size_t>(std::find(s.response.begin(), s.response.end(), 1) - s.response.begin());
+  const size_t n = prompt_rows(s);
   SequenceRows rows;
   rows.feature = features_of(s);
   rows.feature.resize(n);
@@ -125,16 +139,18 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
   Result<LoraSums> run(const RowBatch& rows, const LoraTask& task, bool adapter, bool learns) {
     const Prompt prompt = prompt_of(rows, task, lm_);
     task_ = &task;
-    lm_.reserve(static_cast<int32_t>(prompt.inputs.size()) + (task.form ? task.form->length() : task.limit + rule_.width));
+    const Method method = method_for(task, rule_, adapter);
+    DecodeOptions options;
+    options.limit = task.limit;
+    options.end_tokens = task.end_tokens;
+    options.visibility = task.visibility;
+    lm_.reserve(static_cast<int32_t>(prompt.inputs.size()) + answer_slots(method, options));
     learns_ = learns;
     noise_ = task.noise;
     round_ = 0;
     tested_.clear();
     sums_ = {};
-    Decoder decoder(*this, method_for(task, rule_, adapter));
-    DecodeOptions options;
-    options.limit = task.limit;
-    options.end_tokens = task.end_tokens;
+    Decoder decoder(*this, method);
     const DecodeContext context{.draft_length_observer = this, .cancel = CancelToken::of_process()};
     SLIP_TRY(Decoded answer, decoder.decode(prompt, task.form.get(), options, context));
     end_round();
@@ -151,11 +167,27 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
   std::span<const TokenId> tokens() const { return tokens_; }
 
  private:
-  /// Loss and gradient of a round's tested draws, from the last draft pass and the last verifying one.
+  int32_t answer_slots(const Method& method, const DecodeOptions& options) const {
+    FormSize size;
+    if (task_->form) size = {task_->form->length(), static_cast<int64_t>(task_->form->fields().size())};
+    const Capacity capacity = Capacity::of(method, options, task_->form != nullptr);
+    return static_cast<int32_t>(capacity.slots_of_answers(1, options.limit, size));
+  }
+
+  /// Whether two draws of a round stand in one block: along a graph each field has its own.
+  bool in_one_block(const Place& a, const Place& b) const { return task_->visibility == Visibility::kChain || a.field == b.field; }
+
+  /// Loss and gradient of a round's tested draws, from the last draft pass and the last verifying one. A block's stand side by side.
   void end_round() {
     if (tested_.empty()) return;
-    const double unit = rule_.by_blocks ? 1.0 / static_cast<double>(tested_.size()) : 1.0;
-    for (const Place& place : tested_) {
+    double unit = 1;
+    for (size_t i = 0; i < tested_.size(); ++i) {
+      const Place& place = tested_[i];
+      if (i == 0 || !in_one_block(tested_[i - 1], place)) {
+        const auto others = [&](const Place& p) { return in_one_block(place, p); };
+        if (rule_.by_blocks) unit = 1.0 / static_cast<double>(std::count_if(tested_.begin(), tested_.end(), others));
+        ++sums_.blocks;
+      }
       const int32_t index =
           place.field ? task_->form->fields()[static_cast<size_t>(*place.field)].start + place.index : place.index;
       const int32_t row = task_->next_position + index - 1;
@@ -165,9 +197,9 @@ class LoraExample::Loop : public Lm, public DraftLengthObserver {
       const LkPosition at = lk_.position<float>(d, v, ids_allowed(place), unit, lm_.logits_gradient<float>(draft));
       sums_.lk += unit * at.lk;
       sums_.ce += unit * at.ce;
+      sums_.agreed += at.draft == at.target;
     }
     lm_.backward();
-    ++sums_.blocks;
     sums_.positions += static_cast<int64_t>(tested_.size());
     tested_.clear();
   }

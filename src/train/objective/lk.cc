@@ -77,15 +77,17 @@ LkPosition LkLoss::position(std::span<const T> draft_V, std::span<const T> verif
   out.ids = static_cast<int32_t>(ids_.size());
   const double log_p = softmax_on(verify_V, ids_, rule_.tau, p_), log_q = softmax_on(draft_V, ids_, rule_.tau, q_);
   const double log_q1 = softmax_on(draft_V, ids_, 1.0, q1_);
-  size_t best = 0;
+  size_t best = 0, drafted = 0;
   double pull = 0;  // sum q sign(q - p) / 2
   for (size_t i = 0; i < ids_.size(); ++i) {
     if (verify_V[static_cast<size_t>(ids_[i])] > verify_V[static_cast<size_t>(ids_[best])]) best = i;
+    if (draft_V[static_cast<size_t>(ids_[i])] > draft_V[static_cast<size_t>(ids_[drafted])]) drafted = i;
     out.alpha += std::min(p_[i], q_[i]);
     out.tv += std::abs(p_[i] - q_[i]) / 2;
     pull += q_[i] * (q_[i] > p_[i] ? 0.5 : q_[i] < p_[i] ? -0.5 : 0);
   }
   out.target = target.value_or(ids_[best]);
+  out.draft = ids_[drafted];
   const auto y = std::lower_bound(ids_.begin(), ids_.end(), out.target);
   out.has_ce = y != ids_.end() && *y == out.target;
   out.lambda = rule_.scale * std::exp(-rule_.eta * out.alpha);

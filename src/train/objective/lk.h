@@ -30,6 +30,7 @@ struct LkPosition {
   int32_t ids = 0;     // in U
   int32_t target = 0;  // y; the argmax is the lowest id on ties
   bool has_ce = true;  // y is in U
+  int32_t draft = 0;   // the drafter's argmax in U, the lowest id on ties
   double alpha = 0, lambda = 0, kl = 0, tv = 0, lk = 0, ce = 0;
 };
 

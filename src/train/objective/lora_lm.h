@@ -31,7 +31,7 @@ class LoraLm final : public Lm {
   std::span<T> gradients();
   void clear_gradients();
 
-  /// Rows' slots must ascend. kUnsupported otherwise, and for taps.
+  /// Each row has a slot of its own. kUnsupported otherwise, and for taps.
   Status forward(const Pass& pass, PassOutput& out) override;
   /// Merged image features, window order, by the frozen tower.
   std::vector<float> features(const RowBatch& images);

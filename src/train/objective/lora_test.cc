@@ -275,6 +275,7 @@ TEST(Lora, AnExampleIsTheDeployedLoop) {
     const LoraSums taught = must(example.run(prompt, task));
     EXPECT_EQ(std::vector<TokenId>(example.tokens().begin(), example.tokens().end()), answer);
     EXPECT_EQ(taught.positions, taught.tested);
+    EXPECT_EQ(taught.agreed, taught.accepted) << "the loss reads the rows that drafted and verified";
     EXPECT_GT(taught.blocks, 0);
     EXPECT_GT(gradient_norm<float>(lm.gradients<float>()), 0);
     rejected += taught.tested - taught.accepted;

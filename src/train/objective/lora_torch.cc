@@ -2,6 +2,7 @@
 // A frozen model with a draft adapter on torch; contract in lora_lm.h, the model's blocks in torch_model.h. The arena holds every
 // layer's queries, keys and values as the projections gave them; a pass attends over its slots as one part (span_attention.h).
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "train/model/torch_model.h"
@@ -113,9 +114,6 @@ struct LoraLm::Impl {
       const Row& r = pass.rows[i];
       if (r.slot < 0 || r.slot >= info.slots)
         return resource_error("training {}: expected slots below {}, got {}", info.name, info.slots, r.slot);
-      if (i > 0 && r.slot <= pass.rows[i - 1].slot)
-        return unsupported("training {}: expected rows whose slots ascend, got {} behind {}", info.name, r.slot,
-                           pass.rows[i - 1].slot);
       const auto* token = std::get_if<TokenId>(&r.input);
       if (token && (token->value < 0 || token->value >= info.vocab))
         return bad_input("training {}: expected ids below {}, got {}", info.name, info.vocab, token->value);
@@ -139,8 +137,44 @@ struct LoraLm::Impl {
     if (!rows.empty()) append_part(plan, rows, sees);
   }
 
+  /// Row numbers of a pass, by slot.
+  static std::vector<size_t> by_slot(std::span<const Row> rows) {
+    std::vector<size_t> order(rows.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rows[a].slot < rows[b].slot; });
+    return order;
+  }
+
+  /// values[i] belongs to row order[i]; none where nobody asked.
+  template <class V>
+  static void back_in_order(const std::vector<size_t>& order, V& values) {
+    if (values.empty()) return;
+    V moved(values.size());
+    for (size_t i = 0; i < order.size(); ++i) moved[order[i]] = values[i];
+    values = std::move(moved);
+  }
+
+  /// Attention's plans want rows by slot; along a graph a pass has the rows of several fields and of their ancestors, in any order.
   Status forward(const Pass& pass, PassOutput& out) {
     SLIP_TRY_(check(pass));
+    const std::vector<size_t> order = by_slot(pass.rows);
+    for (size_t i = 1; i < order.size(); ++i)
+      if (pass.rows[order[i]].slot == pass.rows[order[i - 1]].slot)
+        return unsupported("training {}: expected a slot for each row, got {} for two", info.name, pass.rows[order[i]].slot);
+    if (std::is_sorted(order.begin(), order.end())) return run(pass, out);
+    std::vector<Row> rows;
+    rows.reserve(order.size());
+    for (const size_t i : order) rows.push_back(pass.rows[i]);
+    Pass sorted = pass;
+    sorted.rows = rows;
+    SLIP_TRY_(run(sorted, out));
+    back_in_order(order, out.argmax);
+    back_in_order(order, out.logits_row);
+    back_in_order(order, out.statistics);
+    return {};
+  }
+
+  Status run(const Pass& pass, PassOutput& out) {
     const bool adapter = pass.draft_adapter;
     std::vector<int32_t> slot_of, wanted_rows;
     std::vector<Position> positions;
