@@ -271,7 +271,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
   }
   SLIP_TRY(const std::shared_ptr<KindOfRequest> used, known(engine, request, form, prompt, options, earlier, head, context));
   if (earlier && is_another(used->persistence, used->chosen_at)) {
-    used->chosen_at = used->persistence;
+    used->chosen_at = used->model.repeats = used->shared.repeats = used->persistence;
     SLIP_TRY_(used->choice->persist(used->persistence));
   }
   const auto* lent = std::get_if<PreviousSpec>(&method.drafter);

@@ -36,9 +36,9 @@ struct ForecastSettings {
   bool mixed = false;                           // these are requests, each at its own place: shared_ms
   int32_t answers = 0;                          // typical answers that are decoded; 0: as many as some 600 draws take
   uint64_t seed = 1;
-  /// Chance that an earlier answer's field is this one's: between frames half a second apart 0.85 of demo-cot's drafts of it hold.
-  double persistence = 0.85;
+  double persistence = kRepeats;               // chance that an earlier answer's field is this one's
   std::optional<OwnHead> head = std::nullopt;  // for drafter dflash
+  const DraftLengthModel* adapter = nullptr;   // what is known of the draft adapter's drafts; null: the model's own, a little surer
   CancelToken cancel = {};
 };
 

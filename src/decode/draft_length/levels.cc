@@ -7,6 +7,10 @@
 //
 // Verifying a draft that holds costs nothing either: its row would come anyway. One that does not costs its row, and so do the rows behind
 // it; they are cut where that outweighs the pass they may save, and children start on their parents' drafts by the same rule.
+//
+// Where an earlier answer drafts, a child starts with all that its field said then. Fields are told apart by their level, the longest way
+// behind them. Starting those of a level saves a pass only where every field of the levels before them ends in this pass, and only
+// together, so they start where that pass, times its odds, outweighs all rows that they may lose.
 // Tests: LevelsDraftLength.*, tests/decode/gates_exact_test.cc
 #include <algorithm>
 #include <cmath>
@@ -48,24 +52,27 @@ class LevelsDraftLength : public DraftLengthPolicy {
   void open_all(DraftViews strands) override {
     std::fill(chain_.begin(), chain_.end(), 1.0F);
     fields_.clear();
+    views_.clear();
+    starts_.clear();
     for (DraftView s : strands) {
       s.set_window(kNoEnd, kNoEnd);
       fields_.push_back(*s.field());
+      views_.push_back(s);
     }
   }
   void open(DraftView s) override {
     s.set_window(kNoEnd, kNoEnd);
     const int32_t f = *s.field();
-    double holds = held(f);
-    // What an earlier answer says of it is as long as such fields are.
-    const int32_t draws = static_cast<int32_t>(std::lround(draws_from(f, 0)));
-    for (int32_t i = 0; i < draws; ++i) holds *= kept_before(f, i, i);
-    chain_[static_cast<size_t>(f)] = static_cast<float>(holds);
+    chain_[static_cast<size_t>(f)] = static_cast<float>(held(f) * repeats(f));
   }
   bool starts(int32_t f) override {
     if (tracker_.drifted()) return true;
-    const double holds = held(f), rows = stored_ ? draws_[static_cast<size_t>(f)] : 1;
-    return holds * cost_.pass >= (1 - holds) * rows * cost_.row;
+    if (!stored_) {
+      const double holds = held(f);
+      return holds * cost_.pass >= (1 - holds) * cost_.row;
+    }
+    if (starts_.empty()) plan_starts();
+    return starts_[static_cast<size_t>(f)] != 0;
   }
   bool chooses() const override { return chooses_; }  // not where drafts are drawn (policy.h)
   bool wants_facts() const override { return true; }
@@ -121,6 +128,53 @@ class LevelsDraftLength : public DraftLengthPolicy {
       holds *= static_cast<double>(chain_[static_cast<size_t>(q)]);
     return holds;
   }
+  /// How likely a field says what an earlier answer did, which is as long as such fields are, once its parents do.
+  double repeats(int32_t f) const {
+    const auto draws = static_cast<int32_t>(std::lround(draws_from(f, 0)));
+    double holds = 1;
+    for (int32_t i = 0; i < draws; ++i) holds *= kept_before(f, i, i);
+    return std::min(holds, model_.repeats);  // calibrated are the model's own drafts
+  }
+
+  /// Which children start in this round, level by level from the first.
+  void plan_starts() {
+    const size_t n = form_.fields().size();
+    starts_.assign(n, 0);
+    ends_.assign(n, 1);  // odds that a field ends in this pass once its parents do; of those that have, 1
+    waits_.assign(n, 0);
+    std::vector<uint8_t> open(n, 0);
+    for (size_t i = 0; i < views_.size(); ++i) {
+      const auto f = static_cast<size_t>(fields_[i]);
+      open[f] = 1;
+      ends_[f] = views_[i].next_index() ? 0 : std::min({ends_[f], static_cast<double>(chain_[f]), model_.repeats});
+    }
+    for (const int32_t f : visibility_.order()) {
+      const auto& parents = form_.fields()[static_cast<size_t>(f)].parents;
+      const auto under_way = [&](int32_t q) { return open[static_cast<size_t>(q)] || waits_[static_cast<size_t>(q)]; };
+      waits_[static_cast<size_t>(f)] = !open[static_cast<size_t>(f)] && std::any_of(parents.begin(), parents.end(), under_way);
+      if (waits_[static_cast<size_t>(f)]) ends_[static_cast<size_t>(f)] = repeats(f);
+    }
+    double all = 1;  // odds that every field of the levels so far ends in this pass
+    for (auto begin = by_level_.begin(); begin != by_level_.end();) {
+      const int32_t level = level_[static_cast<size_t>(*begin)];
+      const auto end = std::find_if(begin, by_level_.end(), [&](int32_t f) { return level_[static_cast<size_t>(f)] != level; });
+      double lost = 0, these = 1;
+      for (auto f = begin; f != end; ++f) {
+        these *= ends_[static_cast<size_t>(*f)];
+        if (waits_[static_cast<size_t>(*f)]) lost += (1 - ancestors_end(*f)) * draws_[static_cast<size_t>(*f)] * cost_.row;
+      }
+      if (all * cost_.pass < lost) return;
+      for (auto f = begin; f != end; ++f) starts_[static_cast<size_t>(*f)] = waits_[static_cast<size_t>(*f)];
+      all *= these;
+      begin = end;
+    }
+  }
+  double ancestors_end(int32_t f) const {
+    double holds = 1;
+    for (const int32_t a : visibility_.ancestors(f)) holds *= ends_[static_cast<size_t>(a)];
+    return holds;
+  }
+
   double draws_from(int32_t f, int32_t i) const { return model_.draws_from(form_.fields()[static_cast<size_t>(f)], f, i); }
   /// Passes that the plan gives what is left of a strand, this one included.
   double planned(DraftView s) const {
@@ -138,6 +192,14 @@ class LevelsDraftLength : public DraftLengthPolicy {
       price_F[f] = cost_.row / std::max(0.1, kept_before(static_cast<int32_t>(f), 1, 1));
     }
     plan_.make(form_.fields(), visibility_.order(), draws_, price_F, cost_.pass);
+    level_.assign(n, 0);
+    const auto order = visibility_.order();
+    for (size_t k = n; k-- > 0;)
+      for (const int32_t q : form_.fields()[static_cast<size_t>(order[k])].parents)
+        level_[static_cast<size_t>(q)] = std::max(level_[static_cast<size_t>(q)], level_[static_cast<size_t>(order[k])] + 1);
+    by_level_.assign(order.begin(), order.end());
+    std::stable_sort(by_level_.begin(), by_level_.end(),
+                     [&](int32_t a, int32_t b) { return level_[static_cast<size_t>(a)] > level_[static_cast<size_t>(b)]; });
   }
 
   const Form& form_;
@@ -147,10 +209,14 @@ class LevelsDraftLength : public DraftLengthPolicy {
   std::shared_ptr<const GraphVisibility> visibility_of_;
   const GraphVisibility& visibility_;
   LinearCost cost_;
-  bool stored_, chooses_;                 // stored: drafts are an earlier answer's, as long as the field
-  std::vector<float> chain_;              // by field: how likely its drafts of this round hold, those of its open parents included
-  std::vector<int32_t> fields_, beside_;  // beside: strands of each field in this round
-  std::vector<double> draws_;             // by field, in passes
+  bool stored_, chooses_;                  // stored: drafts are an earlier answer's, as long as the field
+  std::vector<float> chain_;               // by field: how likely its drafts of this round hold, those of its open parents included
+  std::vector<int32_t> fields_, beside_;   // beside: strands of each field in this round
+  std::vector<DraftView> views_;           // of the round
+  std::vector<double> draws_;              // by field, in passes
+  std::vector<int32_t> level_, by_level_;  // by field: the longest way behind it, in fields; fields by that, the longest first
+  std::vector<double> ends_;               // of plan_starts, by field
+  std::vector<uint8_t> starts_, waits_;
   LevelsPlan plan_;
 };
 

@@ -78,6 +78,9 @@ class Lengths {
   std::vector<std::vector<int64_t>> counts_;
 };
 
+/// Chance that a field says what it said half a second before, from frames of models/demo-cot (docs/lab/0021-auto.md).
+inline constexpr double kRepeats = 0.85;
+
 struct DraftLengthModel {
   std::string model, form, drafter, machine;  // what it was measured with; form empty: free text, or none in particular
   std::vector<std::string> fields;            // names, in the form's order
@@ -88,6 +91,7 @@ struct DraftLengthModel {
   Lengths lengths;
   int32_t most_drafts = 32;         // of a strand in a round; what the drafter was trained for
   int32_t static_draft_length = 8;  // where the drive has left the calibration
+  double repeats = kRepeats;        // chance that a field says what an earlier answer did; in no file
   double ece = 0;                   // on requests that were held out; 0: not measured
 
   /// Draws that a field still has, on average, at index i: its content and, where it is not full, END.
