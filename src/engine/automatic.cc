@@ -154,6 +154,16 @@ DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& fol
   return model;
 }
 
+std::optional<DraftLengthModel> acceptance_of_adapter(const Engine& engine, const CostTable& costs, const Form* form) {
+  const std::string folder = own_adapter_folder(engine);
+  if (folder.empty()) return std::nullopt;
+  auto stored = calibration_in(fs::path(folder) / "width.json", form);
+  if (!stored) log(LogLevel::kInfo, "auto: {}", stored.error().message);
+  if (!stored || !*stored) return std::nullopt;
+  (*stored)->pass = costs;
+  return std::move(*stored);
+}
+
 Result<DraftHead*> Automatic::head_for(Engine& engine, const Prompt& prompt, const DecodeContext& context) {
   constexpr std::chrono::milliseconds kTime{200};
   DraftHead* const none = nullptr;
@@ -246,6 +256,8 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
                      .mixed = level > 1,
                      .cancel = context.cancel};
   s.text_tokens = std::min(s.text_tokens, options.limit);
+  if (info.has_draft_adapter) k.of_adapter = acceptance_of_adapter(engine, k.shared.pass, f);
+  if (k.of_adapter) s.adapter = &*k.of_adapter;
   if (head) {
     OwnHead own{.folder = own_head_folder(engine), .block = head->info().block, .prompt_ms = rounds_->ms(kept_rows(*head, prompt))};
     k.of_head = acceptance_of_head(engine, own.folder, k.model, f, own.calibrated);
@@ -282,7 +294,9 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
   if (auto* previous = std::get_if<PreviousSpec>(&method.drafter)) previous->name = name;
   const bool by_head = std::holds_alternative<DFlashSpec>(method.drafter);
   if (by_head) context.draft_head = head;
-  context.draft_length_model = by_head ? &*used->of_head : &used->model;
+  const auto* diffusion = std::get_if<DiffusionSpec>(&method.drafter);
+  const bool by_adapter = diffusion && diffusion->adapter && used->of_adapter;
+  context.draft_length_model = by_head ? &*used->of_head : by_adapter ? &*used->of_adapter : &used->model;
   context.draft_length_tracker = &used->trackers[words_of(best.method).drafter];
   chosen = {.name = best.name,
             .costs = costs_from_,

@@ -21,6 +21,9 @@ DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTa
 DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& folder, const DraftLengthModel& own, const Form* form,
                                     bool& calibrated);
 
+/// The same of the draft adapter's drafts, from width.json in its folder; nothing where there is none of this form.
+std::optional<DraftLengthModel> acceptance_of_adapter(const Engine& engine, const CostTable& costs, const Form* form);
+
 /// What is known of requests that differ in their words and pictures alone. Answers under way hold on to it.
 struct KindOfRequest {
   FormPtr form;
@@ -29,6 +32,7 @@ struct KindOfRequest {
   bool calibrated = false;
   std::optional<DraftLengthModel>
       of_head;  // the same of the model's own draft head: survival with its drafts, prices of its rounds
+  std::optional<DraftLengthModel> of_adapter;                       // and of its draft adapter, where that was calibrated
   std::map<std::string, DraftLengthTracker, std::less<>> trackers;  // by drafter
   std::optional<AutomaticChoice> choice;
   /// Share of an earlier answer's fields (free text: tokens) that its next answer says too: as seen, and what the choice goes by.

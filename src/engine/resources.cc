@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "decode/draft_length/model_file.h"
 #include "engine/engine.h"
+#include "models/adapter.h"
 #include "models/draft/block_pilot.h"
 #include "models/draft/commit_sampler.h"
 #include "models/draft/dflash.h"
@@ -120,6 +121,22 @@ std::string own_head_folder(const Engine& engine) {
   const std::filesystem::path own = engine.folder() / "dflash";
   std::error_code ec;
   return std::filesystem::exists(own / "config.json", ec) ? own.string() : std::string();
+}
+
+std::string own_adapter_folder(const Engine& engine) {
+  const std::filesystem::path own = engine.folder() / kDraftAdapterFolder;
+  std::error_code ec;
+  return std::filesystem::is_directory(own, ec) ? own.string() : std::string();
+}
+
+std::filesystem::path calibration_of(const Engine& engine, const Method& method) {
+  const auto* head = std::get_if<DFlashSpec>(&method.drafter);
+  const auto* diffusion = std::get_if<DiffusionSpec>(&method.drafter);
+  const std::string beside = head ? head->name : diffusion && diffusion->adapter ? own_adapter_folder(engine) : std::string();
+  std::error_code ec;
+  if (!beside.empty())
+    if (const auto file = std::filesystem::path(beside) / "width.json"; std::filesystem::exists(file, ec)) return file;
+  return engine.folder() / "width.json";
 }
 
 struct Resources::Parts {
@@ -290,21 +307,28 @@ Result<CostTable> Resources::measure_rounds(DraftHead& head, const Prompt& promp
   return round_costs(head, prompt, {.budget_ms = kBudgetMs, .cancel = cancel});
 }
 
-Result<std::optional<DraftLengthModel>> stored_draft_length_model(const Engine& engine, const std::string& name, const Form* form) {
-  const std::filesystem::path file = name.empty() ? engine.folder() / "width.json" : std::filesystem::path(name);
+Result<std::optional<DraftLengthModel>> calibration_in(const std::filesystem::path& file, const Form* form) {
   std::error_code ec;
-  if (name.empty() && !std::filesystem::exists(file, ec)) return std::optional<DraftLengthModel>();
+  if (!std::filesystem::exists(file, ec)) return std::optional<DraftLengthModel>();
   SLIP_TRY(DraftLengthModel model, read_draft_length_model(file));
-  const bool of_another = !model.form.empty() && (!form || model.form != form->name());
-  if (name.empty() && of_another) return std::optional<DraftLengthModel>();
+  if (!model.form.empty() && (!form || model.form != form->name())) return std::optional<DraftLengthModel>();
   if (const Status fits = check_draft_length_model(model, form); !fits)
     return bad_input("{}: {}", file.string(), fits.error().message);
   return std::optional(std::move(model));
 }
 
+Result<std::optional<DraftLengthModel>> stored_draft_length_model(const Engine& engine, const std::string& name, const Form* form) {
+  if (name.empty()) return calibration_in(engine.folder() / "width.json", form);
+  SLIP_TRY(DraftLengthModel model, read_draft_length_model(name));
+  if (const Status fits = check_draft_length_model(model, form); !fits) return bad_input("{}: {}", name, fits.error().message);
+  return std::optional(std::move(model));
+}
+
 Result<DraftLengthModel> Resources::Parts::measured_model(Engine& engine, const Request& request, const Form* form,
                                                           const Prompt& prompt, const DecodeContext& context) {
-  SLIP_TRY(std::optional<DraftLengthModel> stored, stored_draft_length_model(engine, request.method.draft_length.name, form));
+  const std::string& named = request.method.draft_length.name;
+  SLIP_TRY(std::optional<DraftLengthModel> stored, named.empty() ? calibration_in(calibration_of(engine, request.method), form)
+                                                                 : stored_draft_length_model(engine, named, form));
   // Costs are this machine's, whatever the file says of the one that it was made on.
   if (!cost) {
     CostSettings s = settings(context, "passes");
@@ -315,9 +339,8 @@ Result<DraftLengthModel> Resources::Parts::measured_model(Engine& engine, const 
   model.pass = *cost;
   const std::string drafter = kind_of_drafter(request.method);
   const auto head = [](std::string_view word) { return word.substr(0, word.find(':')); };
-  if (const std::string& file = request.method.draft_length.name;
-      !file.empty() && !model.drafter.empty() && head(model.drafter) != head(drafter))
-    log(LogLevel::kWarn, "draft length: {}: calibrated for drafter {}, used for {}: how its drafts hold is learned anew", file,
+  if (!named.empty() && !model.drafter.empty() && head(model.drafter) != head(drafter))
+    log(LogLevel::kWarn, "draft length: {}: calibrated for drafter {}, used for {}: how its drafts hold is learned anew", named,
         model.drafter, drafter);
   if (std::holds_alternative<ModelSpec>(request.method.drafter) && context.draft_model && context.draft_model->lm) {
     SLIP_TRY(model.draft, step_costs(*context.draft_model, settings(context, drafter)));

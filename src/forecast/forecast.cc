@@ -40,9 +40,13 @@ DecodeOptions options_of(const ForecastSettings& s) {
   return o;
 }
 
-double lift_of(const Method& m, const DraftLengthModel& model) {
+bool by_adapter(const Method& m) {
   const auto* d = std::get_if<DiffusionSpec>(&m.drafter);
-  return d && d->adapter && model.drafter.find("lora") == std::string::npos ? kAdapterLift : 1;
+  return d && d->adapter;
+}
+
+double lift_of(const Method& m, const DraftLengthModel& model) {
+  return by_adapter(m) && model.drafter.find("lora") == std::string::npos ? kAdapterLift : 1;
 }
 
 void add(const Statistics& s, double ms, double drafter_ms, double share, Forecast& to) {
@@ -92,7 +96,7 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
   const int32_t answers = answers_of(s);
   const bool by_head = std::holds_alternative<DFlashSpec>(method.drafter);
   if (by_head && !s.head) return unsupported("forecast: expected a draft head for drafter dflash, got none");
-  const DraftLengthModel& model = by_head ? *s.head->model : *s.model;
+  const DraftLengthModel& model = by_head ? *s.head->model : s.adapter && by_adapter(method) ? *s.adapter : *s.model;
   const Prompt prompt = plain_prompt(std::max(1, s.prompt_rows));
   std::optional<CompactForm> small;
   if (s.form) {

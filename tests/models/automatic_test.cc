@@ -289,6 +289,56 @@ TEST_P(AutomaticWithAHead, IsWithinFivePercentOfTheBestPresetAndOfTheHeadAlone) 
 
 INSTANTIATE_TEST_SUITE_P(Shipped, AutomaticWithAHead, ::testing::Values("demo"));
 
+/// A shipped adapter has a calibration of its own.
+class AutomaticWithAnAdapter : public AutomaticOnModels {};
+
+TEST_P(AutomaticWithAnAdapter, IsWithinFivePercentOfTheBestPresetAndOfTheAdapterAlone) {
+  const auto own = engine_->form("model");
+  ASSERT_TRUE(own) << own.error().message;
+  const Form* form = &(*own)->form;
+  ASSERT_NO_FATAL_FAILURE(run_presets(form));
+  Method alone = must(method_of(engine_->visibility() == Visibility::kGraph ? "fields-spec" : "scaffold-spec"));
+  alone.drafter = DiffusionSpec{.adapter = true};
+  std::vector<std::vector<int32_t>> passes_alone;
+  Statistics statistics;
+  std::vector<TokenId> tokens;
+  for (const Prompt& prompt : prompts_) passes_alone.push_back(passes(alone, form, prompt, {}, statistics, tokens));
+  int taken = 0;
+  for (const Price& price : prices()) {
+    bool calibrated = false;
+    const DraftLengthModel model = known_acceptance(*engine_, form, price.table, calibrated);
+    const auto adapter = acceptance_of_adapter(*engine_, price.table, form);
+    ASSERT_TRUE(calibrated && adapter);
+    EXPECT_EQ(adapter->drafter, "diffusion:lora");
+    const ForecastSettings s{.info = engine_->model().lm().info(),
+                             .form = form,
+                             .options = options(form),
+                             .prompt_rows = static_cast<int32_t>(prompts_.front().inputs.size()),
+                             .model = &model,
+                             .calibrated = calibrated,
+                             .adapter = &*adapter};
+    auto choice = AutomaticChoice::make(s, false, {});
+    ASSERT_TRUE(choice) << choice.error().message;
+    const auto* diffusion = std::get_if<DiffusionSpec>(&choice->best().method.drafter);
+    const bool by_adapter = diffusion && diffusion->adapter;
+    taken += by_adapter;
+    DraftLengthTracker tracker;
+    double mine = 0, its = 0;
+    for (size_t i = 0; i < prompts_.size(); ++i) {
+      const DecodeContext context{.draft_length_model = by_adapter ? &*adapter : &model, .draft_length_tracker = &tracker};
+      mine += cost(price, passes(choice->best().method, form, prompts_[i], context, statistics, tokens), i);
+      EXPECT_EQ(tokens, truth_[i]);
+      its += cost(price, passes_alone[i], i);
+    }
+    const Quickest q = quickest_preset(price);
+    EXPECT_LE(mine, 1.05 * std::min(q.best, its)) << price.name << ": " << choice->why();
+    if (std::getenv("SLIP_PRINT")) fmt::print("{:.3f} {:.3f} {} {}\n", mine / q.best, mine / its, price.name, choice->why());
+  }
+  EXPECT_GT(taken, 0) << "its drafts hold more often";
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, AutomaticWithAnAdapter, ::testing::Values("demo"));
+
 INSTANTIATE_TEST_SUITE_P(Shipped, AutomaticOnModels, ::testing::Values("demo", "demo-cot", "pair-target", "pair-draft"),
                          [](const auto& info) {
                            std::string name = info.param;
