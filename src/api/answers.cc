@@ -2,6 +2,7 @@
 // See answers.h; and the methods of slipstream::Answer.
 #include "api/answers.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 
 #include "api/boundary.h"

@@ -3,6 +3,7 @@
 // answer tells of itself are made. A new setting is a member of slipstream::Request, a row here, and the place where it acts.
 #include "api/request_options.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the command line says of itself beside its options: the command `help`, the project's words, and what was probably meant by a name
 // that nothing has.
+#include <fmt/ranges.h>
 #include <algorithm>
 
 #include "base/words/near_word.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The binary `slipstream`: parses the command line (CLI11, through options.h), calls one function of commands.h and turns its Status
 // into an exit code and one line on stderr (with --json also {"error": ...} on stdout).
+#include <fmt/ranges.h>
 #include <cstdio>
 #include <limits>
 #include <new>

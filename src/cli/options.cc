@@ -2,6 +2,7 @@
 // See options.h.
 #include "cli/options.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <limits>
 

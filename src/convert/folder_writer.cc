@@ -2,6 +2,8 @@
 // See folder_writer.h. Data begin at a multiple of 64 bytes, so that tensors whose sizes are multiples of 64 all do.
 #include "convert/folder_writer.h"
 
+#include <fmt/ranges.h>
+
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "base/json.h"

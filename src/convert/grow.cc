@@ -2,6 +2,7 @@
 // See grow.h.
 #include "convert/grow.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -2,6 +2,8 @@
 // Which real shapes there are, as configuration files and lists of tensors (docs/notes/checkpoints.md#shapes).
 #include "convert/synthesize_parts.h"
 
+#include <fmt/ranges.h>
+
 namespace slip {
 namespace {
 

@@ -3,6 +3,7 @@
 // offset is checked before a view is made from it.
 #include "core/safetensors.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 #include <cstring>

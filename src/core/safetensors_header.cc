@@ -4,6 +4,7 @@
 // Other keys of an entry are skipped, as other readers do.
 #include "core/safetensors_header.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <set>

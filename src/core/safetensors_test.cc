@@ -2,6 +2,7 @@
 // safetensors: what is written is read, folders with an index, and hostile files, each with the error that it must give.
 #include "core/safetensors.h"
 
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

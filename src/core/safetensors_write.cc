@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writing a safetensors file: header by hand (its order is the data's order), padded so that data starts on a cache line.
+#include <fmt/ranges.h>
 #include <set>
 
 #include "base/check.h"

@@ -2,6 +2,7 @@
 // See answering.h.
 #include "engine/answering.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 
 #include "base/clock/operation_clock.h"

@@ -2,6 +2,7 @@
 // See forms.h.
 #include "engine/forms.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 
 #include "base/file.h"

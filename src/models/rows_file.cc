@@ -2,6 +2,7 @@
 // Rows file: parsing, splitting into passes, running; format in rows_file.h.
 #include "models/rows_file.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 
 #include "core/safetensors.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream::drive: a model, its ablations and baselines in the closed loop, each with the latencies that were asked for.
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 #include <map>

@@ -2,6 +2,7 @@
 // slipstream/form.h: forms explained, without a model or for a model's tokenizer.
 #include "slipstream/form.h"
 
+#include <fmt/ranges.h>
 #include <filesystem>
 
 #include "api/boundary.h"

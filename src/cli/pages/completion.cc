@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completion of commands, options and values for bash, zsh and fish.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Man pages in roff (man(7)), one a command.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

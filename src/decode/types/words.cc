@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/types/words.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A form explained, for people and for tools. Same content in both.
+#include <fmt/ranges.h>
 #include <algorithm>
 
 #include "form/schema/values.h"

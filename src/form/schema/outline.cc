@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "form/schema/outline.h"
 
+#include <fmt/ranges.h>
+
 #include "form/schema/text.h"
 #include "form/schema/typed/shape.h"
 #include "form/schema/typed/typed.h"

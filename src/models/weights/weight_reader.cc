@@ -2,6 +2,7 @@
 // Checking and packing a checkpoint's tensors; the two goes are explained in weight_reader.h.
 #include "models/weights/weight_reader.h"
 
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
