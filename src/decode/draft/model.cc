@@ -180,7 +180,7 @@ class ModelDrafter : public Drafter {
     const bool prompt_runs = !std::exchange(prompt_ran_, true) && add_prompt();
     for (size_t m = 0; graph_ && m < mirrors_.size(); ++m)
       if (std::none_of(active_.begin(), active_.end(), [&](const Active& a) { return a.mirror == m; }))
-        add_rows(mirrors_[m], mirrors_[m].fed, std::min(mirrors_[m].needed, static_cast<int32_t>(mirrors_[m].ids.size())));
+        add_mirror_rows(mirrors_[m], mirrors_[m].fed, std::min(mirrors_[m].needed, static_cast<int32_t>(mirrors_[m].ids.size())));
     for (Active& a : active_) ask(a);
     const auto begin = std::chrono::steady_clock::now();
     SLIP_TRY_(model_.lm->forward({rows_, spans_, features_}, out_));
@@ -215,7 +215,7 @@ class ModelDrafter : public Drafter {
     return runs;
   }
 
-  void add_rows(Mirror& m, int32_t begin, int32_t end) {
+  void add_mirror_rows(Mirror& m, int32_t begin, int32_t end) {
     const Strand& s = *m.strand;
     const int32_t position = model_.prompt.next_position + (graph_ ? s.first_position - request_.prompt.next_position : 0);
     for (int32_t i = begin; i < end; ++i) {
@@ -234,7 +234,7 @@ class ModelDrafter : public Drafter {
   void ask(Active& a) {
     Mirror& m = mirrors_[a.mirror];
     const auto n = static_cast<int32_t>(m.ids.size());
-    add_rows(m, std::min(m.fed, n - 1), n);
+    add_mirror_rows(m, std::min(m.fed, n - 1), n);
     rows_.back().want = a.want;
     a.row = rows_.size() - 1;
     a.asked = true;

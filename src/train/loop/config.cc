@@ -370,6 +370,10 @@ Status read_counts(const json::object& root, TrainConfig& c, const std::string& 
   SLIP_TRY_(within(c.shards, 1, kMostShards, "shards", where));
   if ((c.shards & (c.shards - 1)) != 0) return bad_input("{}: shards: expected a power of two, got {}", where, c.shards);
   SLIP_TRY(c.recompute, bool_or(root, "recompute", c.recompute, where));
+  SLIP_TRY(c.device, string_or(root, "device", c.device, where));
+  SLIP_TRY_(check_train_device(c.device, where));
+  if (c.device != "cpu" && c.objective > ObjectiveKind::kGraph && c.objective != ObjectiveKind::kLoraAll)
+    return unsupported("{}: device: expected cpu for kind {}, got {}", where, word_of(c.objective), c.device);
   return {};
 }
 
@@ -400,7 +404,7 @@ Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::stri
                         "tokenizer",    "data",       "objective",  "seed",       "rank",           "steps",
                         "batch",        "accumulate", "optimizer",  "schedule",   "ema_decay",      "precision",
                         "first_sample", "store",      "out",        "save_every", "keep",           "log_every",
-                        "max_minutes",  "threads",    "validation", "shards",     "recompute"},
+                        "max_minutes",  "threads",    "validation", "shards",     "recompute",      "device"},
                  where));
   TrainConfig c;
   c.source = root;

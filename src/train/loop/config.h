@@ -34,6 +34,7 @@
 //    "shards": 8,                         a step's gradient is a sum over so many parts of its samples in a fixed tree, so that 1, 2, 4 and 8
 //                                         processes make the same bits (parallel/shard_sum.h); a power of two
 //    "recompute": false,                  layers keep their inputs alone and run again in the backward pass: less memory, a third more time
+//    "device": "cpu" | "cuda" | "cuda:N", where the model computes; the optimizer stays on the processor. Kinds sasd, nld, graph and lora
 //    "ema_decay": 0,                      > 0: checkpoints hold the average, training goes on with the raw weights
 //    "precision": "f32" | "bf16", "store": "f32" | "bf16",
 //    "out": "DIR", "save_every": 0, "keep": 2, "log_every": 10, "max_minutes": 0, "threads": 0}
@@ -101,6 +102,7 @@ struct TrainConfig {
   int threads = 0;  // 0: all usable cores
   int64_t shards = 8;
   bool recompute = false;
+  std::string device = "cpu";
   std::shared_ptr<Processes> processes = alone();  // not read: who trains together is for the program to say
   /// This process's part of each step; whoever starts has checked that there is one.
   ShardRange range() const { return *shards_of(shards, processes->rank(), processes->size()); }

@@ -15,7 +15,8 @@ namespace {
 
 class ModelLearner : public Learner {
  public:
-  ModelLearner(const TrainConfig& c, SampleSource& source) : c_(c), model_(c.shape, c.precision), batches_(source, c) {
+  ModelLearner(const TrainConfig& c, SampleSource& source)
+      : c_(c), model_(c.shape, c.precision, {.device = c.device}), batches_(source, c) {
     model_.set_recompute(c.recompute);
     model_.keep(c.adamw.frozen);
   }

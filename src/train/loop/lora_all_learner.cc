@@ -28,7 +28,8 @@ struct Adapted {
 
 class LoraAllLearner final : public Learner {
  public:
-  LoraAllLearner(const TrainConfig& c, SampleSource& source) : c_(c), source_(source), model_(c.shape, c.precision) {}
+  LoraAllLearner(const TrainConfig& c, SampleSource& source)
+      : c_(c), source_(source), model_(c.shape, c.precision, {.device = c.device}) {}
   const ParameterTable& table() const override { return table_; }
   std::span<float> values() override { return values_; }
   std::span<float> gradients() override { return gradients_; }

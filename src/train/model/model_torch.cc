@@ -8,7 +8,8 @@
 
 namespace slip {
 
-TrainModel::TrainModel(const ModelShape& shape, Precision precision) : impl_(std::make_unique<Impl>(shape, precision)) {}
+TrainModel::TrainModel(const ModelShape& shape, Precision precision, const TrainPlace& place)
+    : impl_(std::make_unique<Impl>(shape, precision, place)) {}
 TrainModel::TrainModel(TrainModel&&) noexcept = default;
 TrainModel::~TrainModel() = default;
 const ModelShape& TrainModel::shape() const { return impl_->shape; }
@@ -35,33 +36,48 @@ void TrainModel::keep(std::span<const std::string> prefixes) { impl_->kept = imp
 void TrainModel::clear_gradients() { impl_->gradients.zero_(); }
 
 LossSums TrainModel::forward_backward(const RowBatch& batch, double scale) {
+  impl_->begin();
   const Tensor x = impl_->forward(batch);
   Tensor d_x = at::empty_like(x);
   const LossSums sums = impl_->head(batch, x, scale, &d_x);
   torch::autograd::backward({x}, {d_x});
   impl_->renew();
   impl_->runs.clear();
+  impl_->bring_gradients();
   return sums;
 }
 
 LossSums TrainModel::loss(const RowBatch& batch) {
   const at::NoGradGuard no_grad;
+  impl_->begin();
   return impl_->head(batch, impl_->forward(batch), 1, nullptr);
 }
 
 std::vector<float> TrainModel::logits(const RowBatch& batch) {
   const at::NoGradGuard no_grad;
-  const Tensor z = at::mm(impl_->forward(batch), impl_->leaf(impl_->table.head).t()).to(at::kFloat).contiguous();
+  impl_->begin();
+  const Tensor z = at::mm(impl_->forward(batch), impl_->leaf(impl_->table.head).t()).to(at::kCPU, at::kFloat).contiguous();
   return {data<float>(z), data<float>(z) + z.numel()};
 }
 
 std::vector<float> TrainModel::features(const RowBatch& batch) {
   const at::NoGradGuard no_grad;
+  impl_->begin();
   impl_->renew();
-  const Tensor f = impl_->image_features(batch).to(at::kFloat).contiguous();
+  const Tensor f = impl_->image_features(batch).to(at::kCPU, at::kFloat).contiguous();
   return {data<float>(f), data<float>(f) + f.numel()};
 }
 
 void TrainModel::set_threads(int threads) { at::set_num_threads(threads); }
+
+Status check_train_device(const std::string& device, std::string_view where) {
+  if (device == "cpu") return {};
+  const std::string_view number = std::string_view(device).starts_with("cuda:") ? std::string_view(device).substr(5) : "0";
+  const bool digits = !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == std::string_view::npos;
+  if ((device != "cuda" && !device.starts_with("cuda:")) || !digits)
+    return bad_input("{}: device: expected cpu, cuda or cuda:N, got {}", where, device);
+  if (!at::hasCUDA()) return unsupported("{}: device: expected a libtorch with CUDA and a device for {}, got none", where, device);
+  return {};
+}
 
 }  // namespace slip

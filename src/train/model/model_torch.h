@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "train/model/model_shape.h"
 #include "train/model/rows.h"
 
@@ -22,10 +24,19 @@ struct LossSums {
   double total() const { return noisy + ar; }
 };
 
+/// What computes norms, SwiGLU, attention and the loss: functions of our own on the processor, or ATen's, which other devices have too.
+enum class Operations : uint8_t { kFused, kAten };
+
+/// Where a model computes. The flat buffers of values and gradients stay on the processor, where the optimizer is.
+struct TrainPlace {
+  std::string device = "cpu";                  // or "cuda", "cuda:N"
+  Operations operations = Operations::kFused;  // on the processor; elsewhere ATen's
+};
+
 class TrainModel {
  public:
-  /// Parameters and gradients are zero; fill them (weights.h) before use.
-  TrainModel(const ModelShape& shape, Precision precision);
+  /// Parameters and gradients are zero; fill them (weights.h) before use. The device is there: check_train_device.
+  TrainModel(const ModelShape& shape, Precision precision, const TrainPlace& place = {});
   TrainModel(TrainModel&&) noexcept;
   ~TrainModel();
   const ModelShape& shape() const;
@@ -59,5 +70,8 @@ class TrainModel {
  private:
   std::unique_ptr<Impl> impl_;
 };
+
+/// kBadInput for a name that is none; kUnsupported where libtorch or the machine has no such device.
+Status check_train_device(const std::string& device, std::string_view where);
 
 }  // namespace slip

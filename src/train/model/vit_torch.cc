@@ -25,7 +25,7 @@ Tensor TrainModel::Impl::vit_embeddings(const RowBatch& b) {
   const VitConfig& v = shape.vit->vits.front();
   const VitGroups& g = table.vit;
   const int64_t D = v.width, numbers = v.patch_numbers(), P = static_cast<int64_t>(b.vision.pixels.size()) / numbers;
-  const Tensor pixels = at::from_blob(const_cast<float*>(b.vision.pixels.data()), {P, numbers}, at::kFloat).to(act);
+  const Tensor pixels = here(at::from_blob(const_cast<float*>(b.vision.pixels.data()), {P, numbers}, at::kFloat)).to(act);
   const Tensor patches = linear(pixels, g.patch, g.patch_bias).to(wide);
   const Tensor positions = leaf(g.positions).view({-1, D});
   std::vector<Tensor> front{leaf(g.cls).view({1, D}) + positions.narrow(0, 0, 1)};
@@ -39,7 +39,7 @@ Tensor TrainModel::Impl::vit_embeddings(const RowBatch& b) {
     if (!at.defined()) {
       const bool same = grid[0] == v.grid_rows && grid[1] == v.grid_columns;
       Tensor& from = resamplings[grid];
-      if (!same && !from.defined()) from = resampling(v, grid[0], grid[1], wide);
+      if (!same && !from.defined()) from = here(resampling(v, grid[0], grid[1], wide));
       at = same ? stored : at::mm(from, stored);
     }
     all.insert(all.end(), front.begin(), front.end());
@@ -61,14 +61,14 @@ Tensor TrainModel::Impl::vit_features(const RowBatch& b) {
     return scale.rows > 0 ? update.to(wide) * leaf(scale) : update.to(wide);
   };
   Tensor x = vit_embeddings(b);
-  Tensor unrotated = at::zeros({x.size(0), v.head_width()}, at::TensorOptions(wide));  // cosines 1, sines 0
+  Tensor unrotated = at::zeros({x.size(0), v.head_width()}, x.options());  // cosines 1, sines 0
   unrotated.narrow(1, 0, v.head_width() / 2).fill_(1);
   for (const VitBlockGroups& g : groups.blocks) {
     const Tensor qkv = linear(norm(x, g.norm1, g.norm1_bias), g.qkv, g.qkv_bias);
-    const Tensor mixed = Attend::apply(qkv, unrotated, reinterpret_cast<int64_t>(&b.vision.full), H, H);
+    const Tensor mixed = attend(qkv, unrotated, b.vision.full, H, H);
     x = x + scaled(linear(mixed, g.out, g.out_bias), g.scale1);
     const Tensor up = linear(norm(x, g.norm2, g.norm2_bias), g.up, g.up_bias);
-    x = x + scaled(linear(v.swiglu ? SwiGlu::apply(up) : at::gelu(up), g.down, g.down_bias), g.scale2);
+    x = x + scaled(linear(v.swiglu ? swiglu(up) : at::gelu(up), g.down, g.down_bias), g.scale2);
   }
   x = at::layer_norm(x, {D}, leaf(groups.norm), leaf(groups.norm_bias), double{v.norm_eps});
   const int64_t unit = int64_t{shape.vit->pool} * shape.vit->pool;
@@ -81,7 +81,7 @@ Tensor TrainModel::Impl::vit_features(const RowBatch& b) {
   }
   std::vector<int32_t> pooled;
   for (const int32_t patch : b.vision.pooled) pooled.push_back(row_of_patch[static_cast<size_t>(patch)]);
-  Tensor y = x.index_select(0, index_tensor(pooled)).view({-1, unit, D}).mean(1).to(act);
+  Tensor y = x.index_select(0, indices(pooled)).view({-1, unit, D}).mean(1).to(act);
   for (size_t i = 0; i < groups.projector.size(); ++i)
     y = linear(i > 0 ? at::gelu(y) : y, groups.projector[i], groups.projector_bias[i]);
   return y;
@@ -93,8 +93,8 @@ Tensor TrainModel::Impl::history_rows(const RowBatch& b) {
   const auto n = static_cast<int64_t>(b.history.size()) / h.numbers();
   std::vector<double> scale;
   for (int32_t i = 0; i < h.numbers(); ++i) scale.push_back(h.scale[static_cast<size_t>(i % HistoryConfig::kNumbers)]);
-  const Tensor numbers = at::from_blob(const_cast<float*>(b.history.data()), {n, h.numbers()}, at::kFloat).to(wide);
-  const Tensor x = numbers * at::from_blob(scale.data(), {h.numbers()}, at::kDouble).to(wide);
+  const Tensor numbers = here(at::from_blob(const_cast<float*>(b.history.data()), {n, h.numbers()}, at::kFloat)).to(wide);
+  const Tensor x = numbers * here(at::from_blob(scale.data(), {h.numbers()}, at::kDouble).to(wide));
   const VitGroups& g = table.vit;
   const Tensor hidden = at::gelu(at::addmm(leaf(g.history1_bias), x, leaf(g.history1).t()));
   return at::addmm(leaf(g.history2_bias), hidden, leaf(g.history2).t());

@@ -96,6 +96,16 @@ std::shared_ptr<gloo::transport::Device> device_for(const Launch& launch) {
 
 }  // namespace
 
+namespace {
+
+/// From 2.4 on a store asks for libuv unless it is told not to, and Debian's libtorch is built without.
+template <class Options>
+void without_libuv(Options& options) {
+  if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Processes>> join(const Launch& launch) {
   if (launch.size == 1) return alone();
   try {
@@ -105,6 +115,7 @@ Result<std::unique_ptr<Processes>> join(const Launch& launch) {
     where.numWorkers = static_cast<size_t>(launch.size);
     where.waitWorkers = false;
     where.timeout = kStart;
+    without_libuv(where);
     auto tcp = c10::make_intrusive<c10d::TCPStore>(launch.address, where);
     auto store = c10::make_intrusive<c10d::PrefixStore>("slipstream/" + launch.key, tcp);
     std::vector<std::string> all;
