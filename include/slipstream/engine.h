@@ -270,6 +270,8 @@ struct DriveOptions {
   bool reactive = true;                        // vehicles re-time their speed towards the ego
   int32_t rollouts = 1;                        // answers that are drawn for every decision; the car follows their plans' average
   std::vector<std::pair<std::string, double>> section_temperatures;  // what they are drawn at
+  double ensemble_s =
+      0;  // > 0: a model's plan is averaged with those of its answers in so many seconds before; newer ones count more
   std::string trajectory_head;  // whose plans are driven, in place of the answers' own (Request::trajectory_head)
   std::string out;              // JSON lines, one a drive; lines that are there are not driven again
   std::string csv;              // the table as CSV

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/line_file.h"
 #include "decode/types/usual_preset.h"
+#include "drive/ensemble.h"
 #include "drive/model_planner.h"
 #include "drive/replay.h"
 #include "drive/study.h"
@@ -103,12 +104,15 @@ class Planners {
       planners_[std::string(kGrey)] = planner(drive::Ablation::kGreyImages);
       planners_[std::string(kShuffled)] = planner(drive::Ablation::kShuffledHistory);
     }
+    for (const auto& [name, planner] : planners_)
+      if (o.ensemble_s > 0) ensembles_[name] = std::make_unique<drive::EnsemblePlanner>(*planner, o.ensemble_s);
     return {};
   }
   const std::vector<std::string>& names() const { return names_; }
   Engine& engine() { return *engine_; }
   drive::ModelPlanner* model(const std::string& name) { return static_cast<drive::ModelPlanner*>(planners_.at(name).get()); }
   Result<drive::Planner*> of(const drive::Entrant& e) {
+    if (const auto at = ensembles_.find(e.driver); at != ensembles_.end()) return at->second.get();
     auto& planner = planners_[e.driver];
     if (!planner) planner = drive::baseline(e.driver);
     if (!planner) return usage_error("drive: expected a decoder or a baseline, got {}", e.driver);
@@ -124,6 +128,7 @@ class Planners {
       if (!part->empty()) out += " " + (part == &c.drafter ? without_folders(*part) : *part);
     out += head_words(o.trajectory_head);
     if (o.rollouts > 1) out += fmt::format(" rollouts:{}", o.rollouts);
+    if (o.ensemble_s > 0) out += fmt::format(" ensemble:{}", o.ensemble_s);
     for (const auto& [section, temperature] : o.section_temperatures) out += fmt::format(" {}={}", section, temperature);
     return out;
   }
@@ -137,6 +142,7 @@ class Planners {
   std::unique_ptr<Engine> engine_;
   std::vector<std::string> names_;
   std::map<std::string, std::unique_ptr<drive::Planner>> planners_;
+  std::map<std::string, std::unique_ptr<drive::Planner>> ensembles_;  // over the model's, which stay as they are
 };
 
 /// Everybody with every latency: priced by the file, or the same number of milliseconds for all.
@@ -287,6 +293,7 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
       return usage_error("{}: expected a name that ends in .png or .svg, got {}", option, *file);
   }
   SLIP_TRY(const std::vector<uint32_t> families, families_of(o.families));
+  if (!(o.ensemble_s >= 0 && o.ensemble_s <= 10)) return usage_error("--ensemble: expected 0 to 10 seconds, got {}", o.ensemble_s);
   if (o.rollouts < 1 || o.rollouts > 64) return usage_error("--rollouts: expected 1 to 64, got {}", o.rollouts);
   if (o.rollouts > 1 && o.section_temperatures.empty())
     return usage_error(
