@@ -297,8 +297,7 @@ void drive_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--rollouts", d.rollouts, "answers that are drawn for every decision; the car follows the average of their plans")
       ->check(whole(1, 64));
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: what they are drawn at (trajectory=0.7)");
-  c->add_option("--ensemble", d.ensemble_s,
-                "SECONDS: a plan is averaged with those of the answers so long before it (0: followed alone)")
+  c->add_option("--ensemble", d.ensemble_s, "averages each plan with those of the last SECONDS (0: each is followed alone)")
       ->check(number(0, 10));
   c->add_option("--trajectory-head", d.trajectory_head, "folder of a trajectory head, whose plans are driven");
   c->add_option("--baselines", d.baselines, fmt::format("{}", fmt::join(slipstream::drive_baselines(), ", ")))->delimiter(',');

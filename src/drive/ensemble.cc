@@ -27,14 +27,16 @@ Result<Planned> EnsemblePlanner::plan(const Situation& s, const CancelToken& can
   seed_ = s.world.seed();
   time_ms_ = s.time_ms;
   if (!now.valid) return now;
-  const auto age_s = [&](const Kept& k) { return static_cast<double>(s.origin_ms - k.origin_ms) / 1000; };
+  // Where plans begin at a guess of when they will be ready, a quick answer's may begin before a slow one's.
+  const auto since_s = [&](const Kept& k) { return static_cast<double>(s.origin_ms - k.origin_ms) / 1000; };
+  const auto age_s = [&](const Kept& k) { return std::max(0.0, since_s(k)); };
   std::erase_if(kept_, [&](const Kept& k) { return age_s(k) >= window_s_; });
   Kept newest{s.origin_ms, now.points, now.dt};
   for (size_t i = 0; i < now.points.size(); ++i) {
     sim::Vec2& p = now.points[i];
     double weights = 1;
     for (const Kept& k : kept_) {
-      const auto before = point_at(k.points, (age_s(k) + static_cast<double>(i) * now.dt) / k.dt);
+      const auto before = point_at(k.points, (since_s(k) + static_cast<double>(i) * now.dt) / k.dt);
       if (!before) continue;
       const double w = 1 - age_s(k) / window_s_;
       p.x += w * before->x;

@@ -4,7 +4,7 @@
 //
 //   position at time t = sum_k w_k p_k(t) / sum_k w_k over the plans that reach t,   w_k = 1 - age_k / window, the newest one's 1
 //
-// in world coordinates. ACT has weights exp(-m k) that prefer the oldest plan; here the newest counts most, and a line of weights is the same
+// in world coordinates. The first point is averaged too, so that a plan need not begin at the car; where an older plan ends, its weight goes. ACT has weights exp(-m k) that prefer the oldest plan; here the newest counts most, and a line of weights is the same
 // number on every machine.
 #pragma once
 #include <deque>

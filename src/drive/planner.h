@@ -28,7 +28,7 @@ struct Situation {
 };
 
 struct Planned {
-  std::vector<sim::Vec2> points;  // world coordinates, `dt` apart, the first at the origin
+  std::vector<sim::Vec2> points;  // world coordinates, `dt` apart, the first at the origin (but for averages)
   double dt = 0.25;
   bool valid = true;                 // an answer without a plan stays where it is
   Counts counts;                     // of the whole answer

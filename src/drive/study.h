@@ -22,8 +22,11 @@ struct Entrant {
   std::string latency_word;  // "0 ms", "priced", or empty
   Mode mode = Mode::kAsync;
   Delay delay;
-  std::string model{};  // the folder, of those who have one
-  std::string label() const { return latency_word.empty() ? driver : driver + ", " + latency_word; }
+  std::string model{};     // the folder, of those who have one
+  std::string followed{};  // how its plans are followed, where not one by one: "ensemble:3"
+  std::string label() const {
+    return driver + (followed.empty() ? "" : " " + followed) + (latency_word.empty() ? "" : ", " + latency_word);
+  }
 };
 
 struct StudySettings {

@@ -256,8 +256,12 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
                      .mixed = level > 1,
                      .cancel = context.cancel};
   s.text_tokens = std::min(s.text_tokens, options.limit);
-  if (info.has_draft_adapter) k.of_adapter = acceptance_of_adapter(engine, k.shared.pass, f);
-  if (k.of_adapter) s.adapter = &*k.of_adapter;
+  if (info.has_draft_adapter) k.of_adapter = acceptance_of_adapter(engine, k.model.pass, f);
+  k.shared_of_adapter = k.of_adapter;
+  if (k.shared_of_adapter) {
+    k.shared_of_adapter->pass = k.shared.pass;
+    s.adapter = &*k.shared_of_adapter;
+  }
   if (head) {
     OwnHead own{.folder = own_head_folder(engine), .block = head->info().block, .prompt_ms = rounds_->ms(kept_rows(*head, prompt))};
     k.of_head = acceptance_of_head(engine, own.folder, k.model, f, own.calibrated);

@@ -32,7 +32,8 @@ struct KindOfRequest {
   bool calibrated = false;
   std::optional<DraftLengthModel>
       of_head;  // the same of the model's own draft head: survival with its drafts, prices of its rounds
-  std::optional<DraftLengthModel> of_adapter;                       // and of its draft adapter, where that was calibrated
+  std::optional<DraftLengthModel> of_adapter,
+      shared_of_adapter;  // `model` and `shared` of its draft adapter, where that was calibrated
   std::map<std::string, DraftLengthTracker, std::less<>> trackers;  // by drafter
   std::optional<AutomaticChoice> choice;
   /// Share of an earlier answer's fields (free text: tokens) that its next answer says too: as seen, and what the choice goes by.

@@ -129,14 +129,15 @@ std::string own_adapter_folder(const Engine& engine) {
   return std::filesystem::is_directory(own, ec) ? own.string() : std::string();
 }
 
-std::filesystem::path calibration_of(const Engine& engine, const Method& method) {
+Result<std::optional<DraftLengthModel>> calibration_of(const Engine& engine, const Method& method, const Form* form) {
   const auto* head = std::get_if<DFlashSpec>(&method.drafter);
   const auto* diffusion = std::get_if<DiffusionSpec>(&method.drafter);
   const std::string beside = head ? head->name : diffusion && diffusion->adapter ? own_adapter_folder(engine) : std::string();
-  std::error_code ec;
-  if (!beside.empty())
-    if (const auto file = std::filesystem::path(beside) / "width.json"; std::filesystem::exists(file, ec)) return file;
-  return engine.folder() / "width.json";
+  if (!beside.empty()) {
+    SLIP_TRY(std::optional<DraftLengthModel> own, calibration_in(std::filesystem::path(beside) / "width.json", form));
+    if (own) return own;
+  }
+  return calibration_in(engine.folder() / "width.json", form);
 }
 
 struct Resources::Parts {
@@ -327,8 +328,8 @@ Result<std::optional<DraftLengthModel>> stored_draft_length_model(const Engine& 
 Result<DraftLengthModel> Resources::Parts::measured_model(Engine& engine, const Request& request, const Form* form,
                                                           const Prompt& prompt, const DecodeContext& context) {
   const std::string& named = request.method.draft_length.name;
-  SLIP_TRY(std::optional<DraftLengthModel> stored, named.empty() ? calibration_in(calibration_of(engine, request.method), form)
-                                                                 : stored_draft_length_model(engine, named, form));
+  SLIP_TRY(std::optional<DraftLengthModel> stored,
+           named.empty() ? calibration_of(engine, request.method, form) : stored_draft_length_model(engine, named, form));
   // Costs are this machine's, whatever the file says of the one that it was made on.
   if (!cost) {
     CostSettings s = settings(context, "passes");

@@ -30,8 +30,8 @@ class Resources {
 
   /// Points `context` at what the request's method needs; valid until the next call.
   Status attach(Engine& engine, const Request& request, const FormPtr& form, DecodeContext& context);
-  /// Draft length `measured`: the width.json of the adapter, the head or the model (or the one that the method names), or, where there is none, an uninformed one; costs are
-  /// measured on this machine once, behind the prompt of the first request; a second model's or a draft head's with them. The tracker
+  /// Draft length `measured`: the width.json of the adapter, the head or the model (or the one that the method names), or, where there is
+  /// none, an uninformed one; costs are measured on this machine once, behind the prompt of the first request; a second model's or a draft head's with them. The tracker
   /// follows from answer to answer, whichever file an earlier answer comes from. kCancelled between measurements as
   /// `context` says; the next call goes on from there.
   Status attach_draft_length(Engine& engine, const Request& request, const FormPtr& form, const Prompt& prompt,
@@ -60,10 +60,10 @@ std::string own_head_folder(const Engine& engine);
 
 /// Where the model's own draft adapter lies; empty where there is none.
 std::string own_adapter_folder(const Engine& engine);
-/// The calibration of a method's drafts: beside its adapter or head, where there is one, else beside the model.
-std::filesystem::path calibration_of(const Engine& engine, const Method& method);
 /// What a calibration says of this form; nothing where the file is not there or was made for another form.
 Result<std::optional<DraftLengthModel>> calibration_in(const std::filesystem::path& file, const Form* form);
+/// That of a method's drafts: beside its adapter or head, where one of this form is there, else beside the model.
+Result<std::optional<DraftLengthModel>> calibration_of(const Engine& engine, const Method& method, const Form* form);
 
 /// The folder's own calibration, or the file that was named; nothing where neither is there. The folder's is optional: one for
 /// another form is ignored, and the draft length learns from the answers instead.

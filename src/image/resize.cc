@@ -158,7 +158,7 @@ Image resize_across(const Image& in, int width) {
 using RowTaps = PairTaps;
 
 /// Output row y, n bytes, as a sum of `rows`.
-void add_rows(std::span<const uint8_t* const> rows, const Taps& taps, const RowTaps& row_taps, int y, size_t n, uint8_t* to) {
+void add_rows(std::span<const uint8_t* const> rows, const Taps& taps, RowTaps& row_taps, int y, size_t n, uint8_t* to) {
   const auto count = static_cast<int>(rows.size());
   const PairWeights* pairs = row_taps.of(y);
   size_t x = 0;
@@ -215,13 +215,18 @@ Image resize_across(const Image& in, int width) {
 
 struct RowTaps {
   explicit RowTaps(const Taps&) {}
+  std::vector<int32_t> sums;
 };
 
 /// Output row y, n bytes, as a sum of `rows`. Whole rows are added at once: the inner loops run over independent bytes and vectorise.
-void add_rows(std::span<const uint8_t* const> rows, const Taps& taps, const RowTaps&, int y, size_t n, uint8_t* to) {
-  std::vector<int32_t> sums(n, kHalf);
-  for (size_t i = 0; i < rows.size(); ++i)
-    for (size_t x = 0; x < n; ++x) sums[x] += rows[i][x] * taps.of(y)[i];
+void add_rows(std::span<const uint8_t* const> rows, const Taps& taps, RowTaps& row_taps, int y, size_t n, uint8_t* to) {
+  row_taps.sums.assign(n, kHalf);
+  int32_t* sums = row_taps.sums.data();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const uint8_t* row = rows[i];
+    const int32_t weight = taps.of(y)[i];
+    for (size_t x = 0; x < n; ++x) sums[x] += row[x] * weight;
+  }
   for (size_t x = 0; x < n; ++x) to[x] = to_byte(sums[x]);
 }
 
@@ -229,7 +234,7 @@ void add_rows(std::span<const uint8_t* const> rows, const Taps& taps, const RowT
 
 Image resize_down(const Image& in, int height) {
   const Taps taps = make_taps(in.height, height);
-  const RowTaps row_taps(taps);
+  RowTaps row_taps(taps);
   const size_t n = size_t{3} * in.width;
   Image out{in.width, height, std::vector<uint8_t>(n * height)};
   std::vector<const uint8_t*> rows;

@@ -128,7 +128,6 @@ class Planners {
       if (!part->empty()) out += " " + (part == &c.drafter ? without_folders(*part) : *part);
     out += head_words(o.trajectory_head);
     if (o.rollouts > 1) out += fmt::format(" rollouts:{}", o.rollouts);
-    if (o.ensemble_s > 0) out += fmt::format(" ensemble:{}", o.ensemble_s);
     for (const auto& [section, temperature] : o.section_temperatures) out += fmt::format(" {}={}", section, temperature);
     return out;
   }
@@ -177,6 +176,9 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
     delayed(name);
     if (o.delays_ms.empty() && !(file && of_model)) out.push_back({name, "", drive::Mode::kSync, {}});
   }
+  if (o.ensemble_s > 0 && decoders.empty()) return usage_error("--ensemble: expected a model whose plans are averaged, got none");
+  for (drive::Entrant& e : out)
+    if (o.ensemble_s > 0 && !is_baseline(e.driver)) e.followed = fmt::format("ensemble:{}", o.ensemble_s);
   for (size_t i = 0; i < out.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (out[i].label() == out[j].label()) return usage_error("drive: expected each driver once, got {} twice", out[i].label());

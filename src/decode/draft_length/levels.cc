@@ -128,12 +128,12 @@ class LevelsDraftLength : public DraftLengthPolicy {
       holds *= static_cast<double>(chain_[static_cast<size_t>(q)]);
     return holds;
   }
-  /// How likely a field says what an earlier answer did, which is as long as such fields are, once its parents do.
+  /// How likely all drafts of a field hold once its parents' do: what an earlier answer said of it is as long as such fields are.
   double repeats(int32_t f) const {
     const auto draws = static_cast<int32_t>(std::lround(draws_from(f, 0)));
     double holds = 1;
     for (int32_t i = 0; i < draws; ++i) holds *= kept_before(f, i, i);
-    return std::min(holds, model_.repeats);  // calibrated are the model's own drafts
+    return stored_ ? std::min(holds, model_.repeats) : holds;  // calibrated are the model's own drafts
   }
 
   /// Which children start in this round, level by level from the first.
@@ -146,7 +146,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
     for (size_t i = 0; i < views_.size(); ++i) {
       const auto f = static_cast<size_t>(fields_[i]);
       open[f] = 1;
-      ends_[f] = views_[i].next_index() ? 0 : std::min({ends_[f], static_cast<double>(chain_[f]), model_.repeats});
+      ends_[f] = !views_[i].drafted_to_end() ? 0 : std::min({ends_[f], static_cast<double>(chain_[f]), model_.repeats});
     }
     for (const int32_t f : visibility_.order()) {
       const auto& parents = form_.fields()[static_cast<size_t>(f)].parents;

@@ -11,6 +11,7 @@ int32_t DraftView::position() const { return strand_->cursor.position(); }
 int32_t DraftView::index() const { return strand_->cursor.at_draw() ? strand_->cursor.place().index : 0; }
 int32_t DraftView::rows() const { return strand_->length(); }
 int32_t DraftView::cached() const { return strand_->cached; }
+bool DraftView::drafted_to_end() const { return strand_->round.ahead.done(); }
 bool DraftView::missed() const { return strand_->missed_in(strand_->cursor.place().field); }
 std::optional<int32_t> DraftView::next_index() const {
   return strand_->round.next ? std::optional(strand_->round.next->place.index) : std::nullopt;

@@ -36,6 +36,7 @@ class DraftView {
   int32_t index() const;                 // of the next draw in its field; 0 where a fixed token comes first
   int32_t rows() const;                  // tokens that are known
   int32_t cached() const;                // of these: rows whose keys are final
+  bool drafted_to_end() const;           // between drafting and the verifying pass: its drafts leave no draw
   bool missed() const;                   // a draft has last missed in the field that comes next
   /// Behind the drafts, before the verifying pass: the index of a further draw, if there is one. Along a graph this tells whether END was
   /// drafted; it sets masks of the next round alone, so that no draft is dropped for its value.

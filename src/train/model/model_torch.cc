@@ -73,10 +73,16 @@ void TrainModel::set_threads(int threads) { at::set_num_threads(threads); }
 Status check_train_device(const std::string& device, std::string_view where) {
   if (device == "cpu") return {};
   const std::string_view number = std::string_view(device).starts_with("cuda:") ? std::string_view(device).substr(5) : "0";
-  const bool digits = !number.empty() && number.size() <= 3 && number.find_first_not_of("0123456789") == std::string_view::npos;
+  const bool digits = !number.empty() && number.size() <= 2 && number.find_first_not_of("0123456789") == std::string_view::npos &&
+                      (number == "0" || number.front() != '0');
   if ((device != "cuda" && !device.starts_with("cuda:")) || !digits)
     return bad_input("{}: device: expected cpu, cuda or cuda:N, got {}", where, device);
   if (!at::hasCUDA()) return unsupported("{}: device: expected a libtorch with CUDA and a device for {}, got none", where, device);
+  try {
+    at::empty({1}, at::TensorOptions(at::Device(device)));
+  } catch (const std::exception& e) {
+    return unsupported("{}: device: expected {} to be there, got: {}", where, device, std::string_view(e.what()).substr(0, 200));
+  }
   return {};
 }
 

@@ -70,7 +70,11 @@ std::string inside_wrapper(const json::object& o) {
   };
   if (const json::object* f = object_at(o, "function"); f && object_at(*f, "parameters")) return "/function/parameters";
   if (const json::object* f = object_at(o, "json_schema"); f && object_at(*f, "schema")) return "/json_schema/schema";
-  if (!o.contains("name") || o.contains("type") || o.contains("properties")) return {};
+  static constexpr std::array<std::string_view, 4> kTypes = {"function", "json_schema", "json_object", "custom"};
+  const json::value* type = o.if_contains("type");
+  const bool own_type =
+      type && !(type->is_string() && std::find(kTypes.begin(), kTypes.end(), view(type->get_string())) != kTypes.end());
+  if (!o.contains("name") || own_type || o.contains("properties")) return {};
   for (const char* key : {"parameters", "input_schema", "inputSchema", "schema"})
     if (object_at(o, key)) return fmt::format("/{}", key);
   return {};
@@ -97,8 +101,8 @@ void TypedReader::gather(const Part& part, Place& place) {
   if (!v.is_object()) return bad(part.pointer, fmt::format("expected a schema, got {}", shown_json(v)));
   const json::object& o = v.get_object();
   if (const std::string inside = inside_wrapper(o); !inside.empty())
-    return bad(part.pointer,
-               fmt::format("expected a schema, got a tool or a format that holds one: take what stands at #{}", inside));
+    return bad(part.pointer, fmt::format("expected a schema, got a tool or a format that holds one: take what stands at {}{}",
+                                         part.pointer, inside));
   for (const auto& member : o) keyword(std::string_view(member.key()), member.value(), o, part, place);
 }
 

@@ -114,6 +114,9 @@ TEST(OpenForm, DictionariesOfAnyNames) {
           {R"({"type": "json_schema", "json_schema": {"name": "f", "schema": {"type": "null"}}})",
            "take what stands at #/json_schema/schema"},
           {R"({"name": "f", "description": "d", "input_schema": {"type": "object"}})", "take what stands at #/input_schema"},
+          {R"({"type": "function", "name": "f", "parameters": {"type": "object"}})", "take what stands at #/parameters"},
+          {R"({"type": "object", "properties": {"x": {"type": "json_schema", "json_schema": {"schema": {}}}}})",
+           "take what stands at #/properties/x/json_schema/schema"},
           {R"({"oneOf": [{"type": "object", "additionalProperties": {"type": "null"}},
                           {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}]})",
            "expected alternatives of which no value fits two"}})
