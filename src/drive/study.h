@@ -23,7 +23,7 @@ struct Entrant {
   Mode mode = Mode::kAsync;
   Delay delay;
   std::string model{};     // the folder, of those who have one
-  std::string followed{};  // how its plans are followed, where not one by one: "ensemble:3"
+  std::string followed{};  // how its plans are followed, where not one by one: "temporal-ensemble:3"
   std::string label() const {
     return driver + (followed.empty() ? "" : " " + followed) + (latency_word.empty() ? "" : ", " + latency_word);
   }

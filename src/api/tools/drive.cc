@@ -178,7 +178,7 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
   }
   if (o.ensemble_s > 0 && decoders.empty()) return usage_error("--ensemble: expected a model whose plans are averaged, got none");
   for (drive::Entrant& e : out)
-    if (o.ensemble_s > 0 && !is_baseline(e.driver)) e.followed = fmt::format("ensemble:{}", o.ensemble_s);
+    if (o.ensemble_s > 0 && !is_baseline(e.driver)) e.followed = fmt::format("temporal-ensemble:{}", o.ensemble_s);
   for (size_t i = 0; i < out.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (out[i].label() == out[j].label()) return usage_error("drive: expected each driver once, got {} twice", out[i].label());
