@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command lines of what makes model folders and files that belong in them: quantize, synthesize, grow, convert, codebook.
 #include <fmt/ranges.h>
+
 #include "cli/commands.h"
 #include "cli/options.h"
 

@@ -157,7 +157,7 @@ TEST(ResizeBicubic, TakesMillisecondsForThreeCameras) {
   RecordProperty("best_us", static_cast<int>(best_ms * 1000));
   std::printf("three cameras 420 x 448 -> 140 x 168: %.2f ms\n", best_ms);
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(best_ms, 40);  // measured 1.4 ms; the bound only catches a lost optimisation on a busy machine
+  EXPECT_LT(best_ms, 40);  // measured 1.7 ms; the bound only catches a lost optimisation on a busy machine
 #endif
 }
 

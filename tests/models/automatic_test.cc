@@ -91,6 +91,14 @@ class AutomaticOnModels : public ::testing::TestWithParam<const char*> {
     DecodeOptions o{.visibility = engine_->visibility(), .limit = 48, .forced = form != nullptr};
     return o;
   }
+  ForecastSettings settings(const Form* form, const DraftLengthModel& model, bool calibrated) const {
+    return {.info = engine_->model().lm().info(),
+            .form = form,
+            .options = options(form),
+            .prompt_rows = static_cast<int32_t>(prompts_.front().inputs.size()),
+            .model = &model,
+            .calibrated = calibrated};
+  }
   /// Rows of each pass behind the prompt's, of one answer; the prompt's own rows are taken off the pass that carried them.
   std::vector<int32_t> passes(const Method& m, const Form* form, const Prompt& prompt, const DecodeContext& context,
                               Statistics& statistics, std::vector<TokenId>& tokens) {
@@ -174,12 +182,7 @@ void AutomaticOnModels::compare(const Form* form, const Price& price) {
   const Quickest q = quickest_preset(price);
   bool calibrated = false;
   const DraftLengthModel model = known_acceptance(*engine_, form, price.table, calibrated);
-  const ForecastSettings s{.info = engine_->model().lm().info(),
-                           .form = form,
-                           .options = options(form),
-                           .prompt_rows = static_cast<int32_t>(prompts_.front().inputs.size()),
-                           .model = &model,
-                           .calibrated = calibrated};
+  const ForecastSettings s = settings(form, model, calibrated);
   auto choice = AutomaticChoice::make(s, false, {});
   ASSERT_TRUE(choice) << choice.error().message;
   const std::string first = choice->why();
@@ -259,13 +262,8 @@ TEST_P(AutomaticWithAHead, IsWithinFivePercentOfTheBestPresetAndOfTheHeadAlone) 
     for (const int32_t n : price.table.rows()) rounds.push_back(kShare * price.table.ms(n));
     of_head.pass = price.table;
     of_head.draft = must(CostTable::make({price.table.rows().begin(), price.table.rows().end()}, std::move(rounds), "rounds"));
-    const ForecastSettings s{.info = engine_->model().lm().info(),
-                             .form = form,
-                             .options = options(form),
-                             .prompt_rows = static_cast<int32_t>(prompts_.front().inputs.size()),
-                             .model = &model,
-                             .calibrated = calibrated,
-                             .head = OwnHead{.folder = "own", .block = head_->info().block, .model = &of_head}};
+    ForecastSettings s = settings(form, model, calibrated);
+    s.head = OwnHead{.folder = "own", .block = head_->info().block, .model = &of_head};
     auto choice = AutomaticChoice::make(s, false, {});
     ASSERT_TRUE(choice) << choice.error().message;
     const bool by_head = std::holds_alternative<DFlashSpec>(choice->best().method.drafter);
@@ -310,13 +308,8 @@ TEST_P(AutomaticWithAnAdapter, IsWithinFivePercentOfTheBestPresetAndOfTheAdapter
     const auto adapter = acceptance_of_adapter(*engine_, price.table, form);
     ASSERT_TRUE(calibrated && adapter);
     EXPECT_EQ(adapter->drafter, "diffusion:lora");
-    const ForecastSettings s{.info = engine_->model().lm().info(),
-                             .form = form,
-                             .options = options(form),
-                             .prompt_rows = static_cast<int32_t>(prompts_.front().inputs.size()),
-                             .model = &model,
-                             .calibrated = calibrated,
-                             .adapter = &*adapter};
+    ForecastSettings s = settings(form, model, calibrated);
+    s.adapter = &*adapter;
     auto choice = AutomaticChoice::make(s, false, {});
     ASSERT_TRUE(choice) << choice.error().message;
     const auto* diffusion = std::get_if<DiffusionSpec>(&choice->best().method.drafter);

@@ -104,8 +104,9 @@ class Planners {
       planners_[std::string(kGrey)] = planner(drive::Ablation::kGreyImages);
       planners_[std::string(kShuffled)] = planner(drive::Ablation::kShuffledHistory);
     }
-    for (const auto& [name, planner] : planners_)
-      if (o.ensemble_s > 0) ensembles_[name] = std::make_unique<drive::EnsemblePlanner>(*planner, o.ensemble_s);
+    if (o.ensemble_s > 0)
+      for (const auto& [name, planner] : planners_)
+        ensembles_[name] = std::make_unique<drive::EnsemblePlanner>(*planner, o.ensemble_s);
     return {};
   }
   const std::vector<std::string>& names() const { return names_; }
