@@ -103,7 +103,8 @@ Result<AtomicFile> AtomicFile::create(const fs::path& file) {
   const bool there = ::stat(file.c_str(), &st) == 0;
   if (there && !S_ISREG(st.st_mode)) {
     out.target_ = file;
-    out.fd_ = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);  // of a folder: the system says that it is one
+    // Of a folder the system says that it is one; at a pipe it waits for a reader.
+    while ((out.fd_ = ::open(file.c_str(), O_WRONLY | O_CLOEXEC)) < 0 && errno == EINTR) SLIP_TRY_(check_interrupt());
     if (out.fd_ < 0) return bad_input("{}: expected a writable place, got: {}", file.string(), reason());
     return out;
   }

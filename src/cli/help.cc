@@ -112,7 +112,9 @@ Error usage_of(const CLI::App& app, const CLI::ParseError& e) {
   if (dynamic_cast<const CLI::ExtrasError*>(&e))
     return usage_error("command line: expected arguments as in `slipstream {}--help`, got others: {}{}", command,
                        fmt::join(others, " "), hint);
-  return usage_error("command line: expected arguments as in `slipstream {}--help`, got: {}{}", command, e.what(), hint);
+  // What is missing may be what was mistyped.
+  const std::string mistyped = hint.empty() ? "" : fmt::format("; and {}{}", *option, hint);
+  return usage_error("command line: expected arguments as in `slipstream {}--help`, got: {}{}", command, e.what(), mistyped);
 }
 
 }  // namespace slip::cli

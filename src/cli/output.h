@@ -35,7 +35,7 @@ Result<std::string> read_input(const std::string& file, size_t most_bytes = size
 /// The same, and a pipe, as of `<(command)`, to its end.
 Result<std::string> read_piped(const std::string& file, size_t most_bytes = size_t{1} << 30);
 /// Of a schema, as of one in a file.
-inline constexpr size_t kMostSchemaBytes = size_t{16} << 20;
+inline constexpr size_t kMostSchemaBytes = size_t{16} << 20, kMostTextBytes = size_t{64} << 20;
 std::string name_of_input(const std::string& file);
 bool is_stream(const std::string& file);
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/json/shown.h"
 #include "cli/bars.h"
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -78,8 +79,9 @@ Status form(FormOptions& o) {
     const std::string name = name_of_input(o.form);
     SLIP_TRY(o.form, read_piped(o.form, kMostSchemaBytes));
     if (o.form.starts_with("\xEF\xBB\xBF")) return bad_input("{}: expected JSON without a byte order mark, got one", name);
-    if (o.form.substr(0, o.form.find_first_not_of(" \t\r\n") + 1).find('{') == std::string::npos)
-      return bad_input("{}: expected a JSON Schema, an object, got another text", name);
+    const size_t first = o.form.find_first_not_of(" \t\r\n");
+    if (first == std::string::npos || (o.form[first] != '{' && o.form[first] != '['))
+      return bad_input("{}: expected a JSON Schema, an object, got '{}'", name, shown(o.form.substr(0, 40)));
   }
   if (o.check) return print(slipstream::check_form(o.form, o.model), o.json);
   if (!o.schema) return print(slipstream::explain_form(o.form, o.model, o.unnorm_key), o.json);

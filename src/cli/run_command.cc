@@ -46,15 +46,15 @@ Status read_pictures(const RunOptions& o, slipstream::Request& r) {
 // What is asked: an ego history, a text, or pictures alone.
 Status read_question(const RunOptions& o, slipstream::Request& r) {
   if (!o.ego.empty()) {
-    SLIP_TRY(const std::string text, read_piped(o.ego));
+    SLIP_TRY(const std::string text, read_piped(o.ego, kMostTextBytes));
     SLIP_TRY(r.ego, slipstream::parse_ego(text, name_of_input(o.ego)));
   }
   if (!o.messages.empty()) {
-    SLIP_TRY(const std::string text, read_piped(o.messages));
+    SLIP_TRY(const std::string text, read_piped(o.messages, kMostTextBytes));
     SLIP_TRY(r.messages, slipstream::parse_messages(text, name_of_input(o.messages)));
   }
   if (!o.prompt_file.empty()) {
-    SLIP_TRY(r.prompt, read_piped(o.prompt_file));
+    SLIP_TRY(r.prompt, read_piped(o.prompt_file, kMostTextBytes));
     if (!slipstream::is_valid_utf8(r.prompt)) return bad_input("{}: expected valid UTF-8, got other bytes", o.prompt_file);
     if (r.prompt.empty()) return bad_input("{}: expected text, got an empty file", o.prompt_file);
   }
@@ -106,6 +106,9 @@ void say_log_probs(const slipstream::Answer& a) {
     lines += fmt::format("log-probability of {}: {:.3f} ({} tokens)\n", l.field.empty() ? "the text" : l.field,
                          std::round(l.sum * 1000) / 1000 + 0.0,  // no -0
                          l.tokens.size());
+  const auto has_top = [](const slipstream::LogProbs& l) { return !l.top.empty(); };
+  if (std::any_of(a.log_probs.begin(), a.log_probs.end(), has_top))
+    lines += "the likeliest tokens of each place are in the result that --json prints\n";
   if (!lines.empty()) say(lines);
 }
 

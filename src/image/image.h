@@ -2,9 +2,8 @@
 // Images: decoding (JPEG, PNG, WebP, PPM; EXIF orientation), Pillow's fixed-point bicubic bit for bit, PNG writing.
 //
 // Pixels are those that Pillow gives after exif_transpose and convert("RGB"), because checkpoints were trained on them:
-// transparency is dropped, the low byte of 16-bit colour is dropped, CMYK is taken as Adobe writes it (inverted). One of
-// Pillow's conversions is a trap: 16-bit *grey* is clipped to 255 instead of scaled, so nearly every pixel turns white. The
-// default keeps that, for parity; Grey16::kHighByte is the sensible reading.
+// transparency is dropped, the low byte of 16-bit colour is dropped, CMYK is taken as Adobe writes it (inverted). 16-bit *grey* loses its
+// low byte too. Pillow clips it to 255, so that nearly every pixel turns white, which no camera means; Grey16::kClip does that.
 // Differs from Pillow: a JPEG whose data ends early, or is damaged, is an error even where libjpeg would fill in grey; an
 // orientation that stands only in XMP is not looked for; animated WebP is refused.
 #pragma once
@@ -32,7 +31,7 @@ enum class Grey16 { kClip, kHighByte };
 struct ImageOptions {
   AlphaMode alpha = AlphaMode::kDrop;
   int64_t max_pixels = int64_t{1} << 28;  // a larger image is refused before it is decoded
-  Grey16 grey16 = Grey16::kClip;
+  Grey16 grey16 = Grey16::kHighByte;
 };
 
 /// kBadInput: "<name>: expected a JPEG, PNG, WebP or PPM image, got ..." or the decoder's reason (a truncated file is an error).

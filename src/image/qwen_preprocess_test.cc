@@ -21,7 +21,7 @@ std::string digest(const std::vector<float>& v) { return sha256_hex(std::as_byte
 Result<Image> image_of(const json::value& c) {
   ImageOptions o;
   if (c.at("variant").as_string() == "white") o.alpha = AlphaMode::kWhite;
-  if (c.at("variant").as_string() == "high-byte") o.grey16 = Grey16::kHighByte;
+  o.grey16 = c.at("variant").as_string() == "high-byte" ? Grey16::kHighByte : Grey16::kClip;  // of the others Pillow's
   return load_image(kFixtures / std::string(c.at("file").as_string()), o);
 }
 

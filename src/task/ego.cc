@@ -165,6 +165,8 @@ Result<EgoInput> parse_ego(const json::value& v, std::string_view where) {
   }
   SLIP_TRY_(check_states(states, where));
   take_states(states, out);
+  // What one tenth of a second hides a quarter shows.
+  SLIP_TRY_(check_ego(out, fmt::format("{} (at 4 Hz)", where)));
   return out;
 }
 

@@ -325,6 +325,10 @@ TEST(EgoFile, WhatNoCarDoesIsRefusedInWords) {
   refused(with(15, 4, 9), "expected a car that goes where it points (x is forward), got 9 m/s to the side");
   refused(with(5, 6, -80), "at most 25 m/s^2");
   refused(with(7, 2, 40), "a place that the velocities lead to");
+  json::object slow = ego_file(10, 4);  // miles an hour: each step is off by less than noise
+  for (json::value& s : slow["history"].as_array())
+    for (const size_t k : {3U, 4U}) s.as_array()[k] = s.at(k).to_number<double>() * 2.237;
+  refused(slow, "ego (at 4 Hz): history[1]: expected a place that the velocities lead to");
   json::object moved = ego_file(4, 3.75);
   for (json::value& s : moved["history"].as_array()) s.as_array()[1] = s.at(1).to_number<double>() + 30;
   refused(moved, "the last state at the origin");

@@ -272,6 +272,20 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   return Tokenizer(std::move(impl));
 }
 
+Tokenizer Tokenizer::of_bytes() {
+  TokenizerSpec spec;
+  spec.where = "bytes";
+  for (int b = 0; b < 256; ++b) {
+    std::string spelling;
+    append_utf8(spelling, character_of_byte(static_cast<uint8_t>(b)));
+    spec.vocab.emplace_back(std::move(spelling), b);
+  }
+  auto impl = std::make_unique<Impl>();
+  const Status built = impl->build(spec);
+  SLIP_CHECK(built, "a byte is a token");
+  return Tokenizer(std::move(impl));
+}
+
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, Status (*between)()) const {
   return impl_->encode(text, true, between);
 }

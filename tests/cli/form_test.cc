@@ -57,7 +57,34 @@ TEST_F(Forms, ASchemaMayComeFromAPipe) {
   EXPECT_EQ(run({"form", "-"}, R"({"enum": 3})").code, 3);
   const Ran other = run({"form", "-"}, "wod-e2e");
   EXPECT_EQ(other.code, 3);
-  EXPECT_THAT(other.err, testing::HasSubstr("standard input: expected a JSON Schema, an object, got another text"));
+  EXPECT_THAT(other.err, testing::HasSubstr("standard input: expected a JSON Schema, an object, got 'wod-e2e'"));
+}
+
+// Without a model too: what no vocabulary tells apart needs none to be refused, and what nothing is held to is told.
+TEST_F(Forms, CheckTellsWithoutAModelWhatNoModelDoes) {
+  const auto one = [&](const char* schema, int code) { return errors_of(write("one.json", schema), code); };
+  EXPECT_EQ(one(R"({"anyOf": [{"type": "object", "properties": {"a": {"type": "integer"}}}, {"type": "null"}]})", 4),
+            (std::vector<Wrong>{{"#", "not_supported"}}));
+  EXPECT_EQ(
+      one(R"({"type": "object", "properties": {"e": {"anyOf": [{"type": "object", "additionalProperties": {"type": "integer"}},
+     {"type": "object", "properties": {"t": {"type": "integer"}}, "additionalProperties": false, "required": ["t"]}]}}})",
+          4),
+      (std::vector<Wrong>{{"#/properties/e", "not_supported"}}));
+  EXPECT_EQ(one(R"({"type": "object", "properties": {"a": {"type": "string", "pattern": "^b+$", "x-parents": ["a"]}}})", 3),
+            (std::vector<Wrong>{{"#/properties/a", "bad_input"}}));
+  EXPECT_EQ(one(R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])", 3),
+            (std::vector<Wrong>{{"#", "bad_input"}}));
+  const Ran noted =
+      run({"form", write("noted.json", R"({"type": "object", "properties": {"id": {"type": "string", "format": "uuid4"},
+    "n": {"type": "integer", "format": "int64"}}})"),
+           "--check"});
+  EXPECT_EQ(noted.code, 0) << noted.err;
+  EXPECT_THAT(noted.out, testing::EndsWith("\nnote: #/properties/id/format: 'uuid4' is a remark, to which no text is held\n"));
+  const Ran laid_out =
+      run({"form", write("optional.json", R"({"type": "object", "properties": {"a": {"type": "integer"}}, "required": []})")});
+  EXPECT_EQ(laid_out.code, 0) << laid_out.err;
+  EXPECT_THAT(laid_out.out, testing::HasSubstr("in single bytes; --model MODEL lays it out"));
+  EXPECT_THAT(laid_out.out, testing::HasSubstr("choice(1)"));
 }
 
 TEST_F(Forms, AnIntegerThatNothingHoldsIsRefused) {
@@ -73,12 +100,12 @@ TEST_F(Forms, CheckSaysAllThatIsWrong) {
   const Ran ran = run({"form", file, "--check"});
   EXPECT_EQ(ran.code, 3);
   EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 3) << ran.out;
-  for (const char* place : {"#/properties/speed: ", "#/properties/x: ", "#/properties/gear: "})
+  for (const char* place : {"#/properties/speed: ", "#/properties/x/contains: ", "#/properties/gear: "})
     EXPECT_TRUE(ran.out.starts_with(place) || ran.out.find(std::string("\n") + place) != std::string::npos) << place << ran.out;
   EXPECT_THAT(ran.err, testing::HasSubstr("expected a schema that is supported, got one with 3 errors"));
-  EXPECT_THAT(errors_of(file, 3),
-              testing::UnorderedElementsAre(Wrong{"#/properties/speed", "bad_input"}, Wrong{"#/properties/x", "not_supported"},
-                                            Wrong{"#/properties/gear", "bad_input"}));
+  EXPECT_THAT(errors_of(file, 3), testing::UnorderedElementsAre(Wrong{"#/properties/speed", "bad_input"},
+                                                                Wrong{"#/properties/x/contains", "not_supported"},
+                                                                Wrong{"#/properties/gear", "bad_input"}));
   const std::string contains =
       write("contains.json", R"({"type": "array", "items": {"type": "integer"}, "contains": {"const": 1}})");
   EXPECT_EQ(errors_of(contains, 4), (std::vector<Wrong>{{"#", "not_supported"}}));

@@ -288,7 +288,8 @@ TEST_F(Cli, FormRefusesWhatIsNoForm) {
   refused({"form", "nope"}, 3, "expected a built-in (wod-e2e, drive-cot, openvla-action, minivla-action, alpamayo-coc), `model`");
   refused({"form", path("none.json")}, 3, "none.json");
   refused({"form", write("broken.json", "{\"type\": ")}, 3, "broken.json");
-  refused({"form", write("number.json", R"({"type": "number"})"), "--model", model}, 4, "at the root, got a value without an end");
+  refused({"form", write("number.json", R"({"type": "number"})"), "--model", model}, 4,
+          "at the root, got another value, of which nothing shows the end");
   refused({"form", write("kind.json", R"({"type": "banana"})"), "--model", model}, 3, "banana");
   const std::string contradiction = R"({"type": "object", "properties": {"why": {"type": "string", "const": 12}}})";
   refused({"form", write("why.json", contradiction), "--model", model}, 3, "#/properties/why: ");

@@ -13,6 +13,8 @@
 #include "base/json/flaws.h"
 #include "engine/engine.h"
 #include "form/schema/outline.h"
+#include "form/schema/typed/open_form.h"
+#include "form/schema/typed/typed.h"
 #include "form/schema/values.h"
 #include "models/model.h"
 #include "slipstream/engine.h"
@@ -23,7 +25,12 @@ namespace {
 
 struct Asked {
   const std::string &form, &model, &unnorm_key;
-  bool is_text() const { return form.find_first_not_of(" \t\r\n") == form.find('{') && form.find('{') != std::string::npos; }
+  /// The document itself: an object, or a list, which is refused as such.
+  bool is_text() const {
+    const size_t first = form.find_first_not_of(" \t\r\n");
+    return first != std::string::npos &&
+           (form[first] == '{' || (form[first] == '[' && form.find_last_of(']') != std::string::npos));
+  }
   std::string name() const { return is_text() ? "schema" : form; }
 };
 
@@ -82,15 +89,27 @@ Result<json::value> schema_of(const Asked& o) {
   return schema;
 }
 
-// Without a model: what the schema alone says, and the document itself in JSON. Where the shape depends on values only a tokenizer tells more.
+// Where the shape depends on values: in single bytes, of which no text has fewer than tokens.
+Result<slipstream::Report> explain_in_bytes(const Asked& o, json::value schema) {
+  const Tokenizer bytes = Tokenizer::of_bytes();
+  const auto form = compile_schema(schema, o.name(), {&bytes, std::nullopt, bytes.size()});
+  json::object shown = form ? describe_json(form->form, &bytes) : json::object{{"name", o.name()}};
+  if (form) shown["at_most"] = true;
+  shown["schema"] = std::move(schema);
+  std::string text =
+      form ? fmt::format("form {}: in single bytes; --model MODEL lays it out in that model's tokens, of which there are fewer\n{}",
+                         o.name(), describe(form->form, &bytes))
+           : fmt::format("form {}: sound, and too large in single bytes; --model MODEL lays it out in that model's tokens\n",
+                         o.name());
+  return report_of(shown, std::move(text));
+}
+
+// Without a model: what the schema alone says, and the document itself in JSON.
 Result<slipstream::Report> explain_schema(const Asked& o, json::value schema) {
   if (!is_trained_form(schema)) {
     const Status sound = check_schema(schema, o.name());
     if (!sound) return sound.error();
-    if (!outline(schema, o.name())) {
-      std::string text = fmt::format("form {}: sound; --model MODEL lays it out in that model's tokens\n", o.name());
-      return report_of(json::object{{"name", o.name()}, {"schema", std::move(schema)}}, std::move(text));
-    }
+    if (!outline(schema, o.name())) return explain_in_bytes(o, std::move(schema));
   }
   SLIP_TRY(std::string text, outline(schema, o.name()));
   SLIP_TRY(json::object shown, outline_json(schema, o.name()));
@@ -145,6 +164,8 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
     SLIP_TRY(schema, schema_of(o));
   }
   for (const Error& e : errors_of_form(schema, o.name())) out.push_back(problem_of(e, o.name()));
+  if (out.empty() && o.model.empty() && !outline(schema, o.name()))
+    if (const Status told = check_told_apart(schema, o.name()); !told) out.push_back(problem_of(told.error(), o.name()));
   if (!out.empty() || o.model.empty()) return out;
   SLIP_TRY(const FolderTokens of, FolderTokens::load(o.model));
   const auto form = compile_schema(schema, o.name(), of.of_form());
@@ -168,6 +189,14 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
   return out;
 }
 
+/// What a schema that is supported says and forms do not hold to.
+std::vector<std::string> notes_of(const Asked& o) {
+  const auto schema = schema_of(o);
+  if (!schema || is_trained_form(*schema)) return {};
+  const auto typed = read_typed(*schema, o.name());
+  return typed ? typed->notes : std::vector<std::string>();
+}
+
 Result<slipstream::Report> check(const Asked& o) {
   SLIP_TRY(const std::vector<Problem> problems, all_problems(o));
   json::array errors;
@@ -183,15 +212,18 @@ Result<slipstream::Report> check(const Asked& o) {
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
     text += line + "\n";
   }
+  const std::vector<std::string> notes = problems.empty() ? notes_of(o) : std::vector<std::string>();
   if (problems.empty())
     text = o.model.empty()
                ? fmt::format("form {}: supported, as far as it tells by itself; --model MODEL tries it in that model's tokens\n",
                              o.name())
                : fmt::format("form {}: supported, in the tokens of {} too\n", o.name(), o.model);
+  for (const std::string& note : notes) text += "note: " + note + "\n";
   slipstream::Report report = report_of(json::object{{"form", o.name()},
                                                      {"model", o.model.empty() ? json::value() : json::value(o.model)},
                                                      {"supported", problems.empty()},
-                                                     {"errors", std::move(errors)}},
+                                                     {"errors", std::move(errors)},
+                                                     {"notes", json::array(notes.begin(), notes.end())}},
                                         std::move(text));
   if (!problems.empty())
     report.outcome = Error{bad ? ErrorKind::kBadInput : ErrorKind::kUnsupported,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/boundary.h"
+#include "api/pictures.h"
 #include "api/tools/reports.h"
 #include "core/safetensors.h"
 #include "engine/engine.h"
@@ -45,6 +46,7 @@ Result<slipstream::Report> preprocess(const std::string& folder, const std::vect
   std::string text;
   for (const std::string& file : files) {
     SLIP_TRY(const Image image, load_image(file, {.alpha = white_alpha ? AlphaMode::kWhite : AlphaMode::kDrop}));
+    SLIP_TRY_(check_size(file, image.width, image.height));
     auto grid = rules.apply(image);
     if (!grid) return Error{grid.error().kind, fmt::format("{}: {}", file, grid.error().message)};
     pixels.insert(pixels.end(), grid->values.begin(), grid->values.end());

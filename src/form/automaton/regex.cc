@@ -257,6 +257,7 @@ class Reader {
       case 'v':
         return single('\v');
       case '0':
+        if (peek() >= '0' && peek() <= '7') return not_done("octal escapes");
         return single(0);
       case 'u':
         return code_point();

@@ -142,7 +142,8 @@ void TypedReader::dependent(std::string_view key, const json::value& v, const Pa
       presence(std::move(rule), of_name, place);
       continue;
     }
-    if (asked.is_array()) return bad(of_name, fmt::format("expected names, got {}", shown_json(asked)));
+    if (asked.is_array() || key == "dependentRequired")
+      return bad(of_name, fmt::format("expected names, got {}", shown_json(asked)));
     Group group{.alternatives = {}, .pointer = pointer, .exclusive = false};
     Part also = below(at, key, asked);
     also.pointer = of_name;

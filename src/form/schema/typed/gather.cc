@@ -19,7 +19,65 @@ constexpr std::array<std::string_view, 25> kAnnotations = {
     "$anchor",       "$vocabulary", "discriminator", "xml",       "externalDocs", "contentEncoding", "contentMediaType",
     "contentSchema", "then",        "else",          "components"};  // components: OpenAPI's $defs
 
+/// Those that say something of a value.
+const std::vector<std::string> kAsserting = {"type",
+                                             "enum",
+                                             "const",
+                                             "minimum",
+                                             "maximum",
+                                             "exclusiveMinimum",
+                                             "exclusiveMaximum",
+                                             "multipleOf",
+                                             "minLength",
+                                             "maxLength",
+                                             "pattern",
+                                             "format",
+                                             "properties",
+                                             "required",
+                                             "minProperties",
+                                             "maxProperties",
+                                             "patternProperties",
+                                             "additionalProperties",
+                                             "unevaluatedProperties",
+                                             "propertyNames",
+                                             "items",
+                                             "prefixItems",
+                                             "minItems",
+                                             "maxItems",
+                                             "uniqueItems",
+                                             "additionalItems",
+                                             "anyOf",
+                                             "oneOf",
+                                             "allOf",
+                                             "not",
+                                             "if",
+                                             "dependentRequired",
+                                             "dependentSchemas",
+                                             "dependencies",
+                                             "nullable",
+                                             "$ref",
+                                             "title",
+                                             "description",
+                                             "default",
+                                             "examples",
+                                             "deprecated",
+                                             "$defs"};
+
 constexpr size_t kMostNames = 256;
+
+/// OpenAPI's formats of numbers.
+bool is_number_format(std::string_view name) {
+  static constexpr std::array<std::string_view, 4> kNames = {"int32", "int64", "float", "double"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+bool is_annotation(std::string_view key) { return std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end(); }
+
+/// Schemas by name and nothing that is asked of an answer.
+bool is_definitions_alone(const json::object& o) {
+  return (o.contains("$defs") || o.contains("definitions") || o.contains("components")) &&
+         std::all_of(o.begin(), o.end(), [](const auto& m) { return is_annotation(m.key()); });
+}
 
 }  // namespace
 
@@ -62,14 +120,32 @@ std::vector<TypedReader::Part>& TypedReader::property(Place& place, const std::s
 
 namespace {
 
-/// Where the schema lies in what APIs wrap around one: a tool of OpenAI's, Anthropic's or MCP's kind, a response format. Empty: no such thing.
+std::string inside_wrapper(const json::object& o);
+
+/// The same of what stands at a key, an object or the first of a list.
+std::string inside_wrapper_at(const json::object& o, std::string_view key) {
+  const json::value* v = o.if_contains(key);
+  const json::array* list = v ? v->if_array() : nullptr;
+  const std::string at = list ? fmt::format("/{}/0", key) : fmt::format("/{}", key);
+  if (list) v = list->empty() ? nullptr : &list->front();
+  const json::object* inner = v ? v->if_object() : nullptr;
+  const std::string inside = inner ? inside_wrapper(*inner) : std::string();
+  return inside.empty() ? inside : at + inside;
+}
+
+/// Where the schema lies in what APIs wrap around one: a tool of OpenAI's, Anthropic's or MCP's kind or a list of such, a response format, a
+/// request. Empty: no such thing.
 std::string inside_wrapper(const json::object& o) {
+  for (const char* key : {"tools", "response_format", "format", "text", "generationConfig", "generation_config"})
+    if (std::string inside = inside_wrapper_at(o, key); !inside.empty()) return inside;
   const auto object_at = [](const json::object& in, std::string_view key) {
     const json::value* v = in.if_contains(key);
     return v ? v->if_object() : nullptr;
   };
   if (const json::object* f = object_at(o, "function"); f && object_at(*f, "parameters")) return "/function/parameters";
   if (const json::object* f = object_at(o, "json_schema"); f && object_at(*f, "schema")) return "/json_schema/schema";
+  for (const char* key : {"response_schema", "responseSchema", "guided_json", "response_json_schema", "responseJsonSchema"})
+    if (object_at(o, key)) return fmt::format("/{}", key);
   static constexpr std::array<std::string_view, 4> kTypes = {"function", "json_schema", "json_object", "custom"};
   const json::value* type = o.if_contains("type");
   const bool own_type =
@@ -98,8 +174,17 @@ void TypedReader::gather(const Part& part, Place& place) {
     if (!v.get_bool()) place.dead = "nothing is valid here (false)";
     return;
   }
+  if (const json::array* list = v.if_array(); list && !list->empty() && list->front().is_object())
+    if (const std::string inside = inside_wrapper(list->front().get_object()); !inside.empty())
+      return bad(part.pointer,
+                 fmt::format("expected a schema, got tools that hold one each: take what stands at {}/0{}", part.pointer, inside));
   if (!v.is_object()) return bad(part.pointer, fmt::format("expected a schema, got {}", shown_json(v)));
   const json::object& o = v.get_object();
+  if (o.contains("openapi") || o.contains("swagger"))
+    return bad(part.pointer,
+               "expected a schema, got an OpenAPI document: take one of those in it, with the schemas that it refers to");
+  if (part.pointer == "#" && is_definitions_alone(o))
+    return bad(part.pointer, "expected a schema, got definitions alone: \"$ref\": \"#/$defs/NAME\" beside them asks for one");
   if (const std::string inside = inside_wrapper(o); !inside.empty())
     return bad(part.pointer, fmt::format("expected a schema, got a tool or a format that holds one: take what stands at {}{}",
                                          part.pointer, inside));
@@ -136,8 +221,10 @@ void TypedReader::keyword(std::string_view key, const json::value& v, const json
   if (number_keyword(key, v, at, place) || string_keyword(key, v, at, place) || object_keyword(key, v, at, place) ||
       array_keyword(key, v, at, place) || group_keyword(key, v, all, at, place) || own_keyword(key, v, at, place))
     return;
-  if (std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end()) return;
-  not_done(at.pointer, fmt::format("expected a keyword that forms know here, got '{}'", shown(key)));
+  if (is_annotation(key)) return;
+  const std::string meant = key.size() <= 32 ? near_word(key, kAsserting) : std::string();
+  not_done(pointer, fmt::format("expected a keyword that forms know here, got '{}'{}", shown(key),
+                                meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant)));
 }
 
 void TypedReader::type(const json::value& v, const Part& at, Place& place) {
@@ -218,6 +305,8 @@ bool TypedReader::string_keyword(std::string_view key, const json::value& v, con
       place.patterns.emplace_back(*pattern, pointer);
       place.hinted |= kString;
       place.of_format = true;
+    } else if (!is_number_format(text) && said_.insert(pointer + " note").second && out_.notes.size() < kMostErrors) {
+      out_.notes.push_back(fmt::format("{}: '{}' is a remark, to which no text is held", pointer, shown(text)));
     }
     return true;
   }
@@ -251,7 +340,7 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
   const std::string pointer = at.pointer + pointer_part(key);
   if (key == "properties" || key == "patternProperties") return properties(key, v, at, place), true;
   if (key == "required") {
-    if (v.is_bool()) return true;  // draft 3: of the object that this is a member of
+    if (v.is_bool() && at.pointer != "#") return true;  // draft 3: of the object that this is a member of
     place.hinted |= kObject;
     if (!v.is_array()) return bad(pointer, fmt::format("expected names, got {}", shown_json(v))), true;
     place.has_required = true;
@@ -263,6 +352,7 @@ bool TypedReader::object_keyword(std::string_view key, const json::value& v, con
     return true;
   }
   if (key == "additionalProperties" || key == "unevaluatedProperties") {
+    if (!v.is_bool() && !v.is_object()) return bad(pointer, fmt::format("expected a schema, got {}", shown_json(v))), true;
     const bool none = v.is_bool() && !v.get_bool(), some = v.is_object() && !v.get_object().empty();
     if (key == "unevaluatedProperties" && (none || some) && at.inner)
       return not_done(pointer, "expected unevaluatedProperties of a whole schema, got it of one beside others"), true;
@@ -343,16 +433,19 @@ bool TypedReader::array_keyword(std::string_view key, const json::value& v, cons
     return true;
   }
   if (key == "uniqueItems") {
-    if (v.is_bool()) place.unique = place.unique || v.get_bool();
+    if (!v.is_bool()) return bad(pointer, fmt::format("expected true or false, got {}", shown_json(v))), true;
+    place.unique = place.unique || v.get_bool();
     return true;
   }
   if (key == "additionalItems") {
+    if (!v.is_bool() && !v.is_object()) bad(pointer, fmt::format("expected a schema, got {}", shown_json(v)));
     if (v.is_bool() && !v.get_bool() && at.schema->get_object().contains("items") && at.schema->at("items").is_array())
       no_more_behind(at.schema->at("items").get_array().size(), place);
     return true;
   }
   if (key != "items" && key != "prefixItems") return false;
   place.hinted |= kArray;
+  if (key == "prefixItems" && !v.is_array()) return bad(pointer, fmt::format("expected schemas, got {}", shown_json(v))), true;
   if (v.is_array()) {
     for (size_t i = 0; i < v.get_array().size(); ++i) {
       Part part = below(at, key, v);

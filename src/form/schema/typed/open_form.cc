@@ -41,6 +41,9 @@ class OpenCompiler {
   OpenCompiler& operator=(const OpenCompiler&) = delete;
   ~OpenCompiler() = default;
 
+  /// Did it fail for its size, in these tokens?
+  bool too_large() const { return too_large_; }
+
   Result<CompiledForm> compile() {
     SLIP_TRY_(texts_.start());
     entry_piece_.assign(shape_.slots.size(), -1);
@@ -57,6 +60,7 @@ class OpenCompiler {
     int64_t fixed = 0;
     for (const Piece& p : parts_.pieces)
       if (const auto* run = std::get_if<FixedRun>(&p)) fixed += static_cast<int64_t>(run->ids.size());
+    too_large_ = true;  // whatever fails from here on
     if (fixed > kMostFixed)
       return unsupported("form {}: expected at most {} tokens of fixed text, got {}", name_, kMostFixed, fixed);
     parts_.name = name_;
@@ -147,7 +151,8 @@ class OpenCompiler {
     const std::optional<int32_t> leaf = n().leaf;
     if (leaf && !n().below.empty()) SLIP_TRY_(starts_otherwise(tree, at, *leaf));
     if (leaf && *leaf >= 0) ids.pop_back();  // the slot's entry
-    if (parts_.pieces.size() > kMostPieces) return unsupported("form {}: expected at most {} pieces, got more", name_, kMostPieces);
+    too_large_ = parts_.pieces.size() > kMostPieces;
+    if (too_large_) return unsupported("form {}: expected at most {} pieces, got more", name_, kMostPieces);
     if (ids.empty()) {
       SLIP_CHECK(leaf, "a form does not begin where its ways part");
       if (!first && field >= 0) open_.push_back({static_cast<int32_t>(parts_.pieces.size()) - 1, -1, -1, *leaf});
@@ -168,7 +173,9 @@ class OpenCompiler {
 
   /// Where a value may stand, other text may stand too: the value's field leads there by an END at its start.
   Status starts_otherwise(const Tree& tree, int32_t node, int32_t leaf) {
-    if (leaf < 0) return unsupported("form {}: #: expected alternatives that end alike, got others", name_);
+    if (leaf < 0)
+      return unsupported("{}: expected alternatives that end alike, got others",
+                         where_before(static_cast<int32_t>(parts_.pieces.size()) - 1));
     const Slot& slot = shape_.slots[static_cast<size_t>(leaf)];
     const auto known = starts_.find(leaf);
     if (slot.node->quoted || (known != starts_.end() && !same(known->second.first, known->second.second, tree, node)))
@@ -250,13 +257,14 @@ class OpenCompiler {
                                     : words(slot, ends, made, std::get<JsonMeaning>(meanings_[index]));
   }
 
-  Status words(const Slot& slot, const Ids& ends, Field& f, JsonMeaning& meaning) const {
+  Status words(const Slot& slot, const Ids& ends, Field& f, JsonMeaning& meaning) {
     std::vector<Ids> all;
     size_t longest = 0;
     for (const std::string& w : slot.node->words) {
       SLIP_TRY(Ids ids, texts_.encode(slot.space ? " " + w : w));
       longest = std::max(longest, ids.size());
-      if (slot.node->budget > 0 && ids.size() > static_cast<size_t>(slot.node->budget))
+      too_large_ = slot.node->budget > 0 && ids.size() > static_cast<size_t>(slot.node->budget);
+      if (too_large_)
         return bad_input("{}: expected at most {} tokens for \"{}\", got {}", where(slot), slot.node->budget, shown(w), ids.size());
       meaning.words.emplace_back(w, ids);
       all.push_back(std::move(ids));
@@ -266,8 +274,8 @@ class OpenCompiler {
     f.budget = static_cast<int32_t>(longest) + (f.exits.empty() ? 0 : 1);
     for (const Exit& x : f.exits)
       if (x.at_start && (f.rules.may_end(0) || f.rules.next(0, x.end)))
-        return unsupported("{}: expected alternatives that begin otherwise than its values, got \"{}\"", where(slot),
-                           shown(tokens_.tokenizer->token_bytes(x.end)));
+        return unsupported("{}: expected what may stand in its place to begin otherwise than its values, got \"{}\" before both",
+                           where(slot), shown(tokens_.tokenizer->token_bytes(x.end)));
     for (const auto& state : f.rules.states())
       for (const auto& e : state.edges)
         if (state.may_end && std::find(ends.begin(), ends.end(), e.id) != ends.end())
@@ -294,8 +302,8 @@ class OpenCompiler {
     const ByteDfa& d = shared->dfa();
     for (const TokenId end : start)
       if (trie_->bytes(end).empty() || d.accepts(0) || d.after(0, trie_->bytes(end)) >= 0)
-        return unsupported("{}: expected alternatives that begin otherwise than its values, got \"{}\"", where(slot),
-                           shown(trie_->bytes(end)));
+        return unsupported("{}: expected what may stand in its place to begin otherwise than its values, got \"{}\" before both",
+                           where(slot), shown(trie_->bytes(end)));
     for (const TokenId end : ends) {
       const std::string_view bytes = trie_->bytes(end);
       for (int32_t q = 0; q < static_cast<int32_t>(d.size()); ++q)
@@ -309,6 +317,7 @@ class OpenCompiler {
       budget = longest && *longest <= usual_tokens_ ? static_cast<int32_t>(std::max<int64_t>(*longest, 1)) : usual_tokens_;
     if (slot.node->budget == 0 && shortest < ByteDfa::kFar) budget = std::max(budget, shortest + shortest / 2);
     auto automaton = TokenAutomaton::make(shared, ends, start, budget);
+    too_large_ = !automaton;
     if (!automaton) return Error{automaton.error().kind, fmt::format("{}: {}", where(slot), automaton.error().message)};
     f.budget = budget + (f.exits.empty() ? 0 : 1);
     f.rules = TokenRules(std::move(*automaton));
@@ -334,9 +343,17 @@ class OpenCompiler {
       if (parts_.next[static_cast<size_t>(i)] <= i ||
           (ref && std::any_of(parts_.fields[static_cast<size_t>(ref->field)].exits.begin(),
                               parts_.fields[static_cast<size_t>(ref->field)].exits.end(), back)))
-        return unsupported("form {}: #: expected alternatives whose values stand in one order, got others", name_);
+        return unsupported("{}: expected alternatives whose values stand in one order, got others", where_before(i));
     }
     return shape_.any_parents ? name_parents() : Status();
+  }
+
+  /// The value at a piece, or the last one before it: what a message points to.
+  std::string where_before(int32_t piece) const {
+    for (; piece >= 0; --piece)
+      if (const auto* ref = std::get_if<FieldRef>(&parts_.pieces[static_cast<size_t>(piece)]))
+        if (const int32_t s = slot_of_[static_cast<size_t>(ref->field)]; s >= 0) return where(shape_.slots[static_cast<size_t>(s)]);
+    return fmt::format("form {}: #", name_);
   }
 
   /// x-parents by name, and the choices that say whether a value is there at all.
@@ -406,6 +423,7 @@ class OpenCompiler {
   std::map<int32_t, int32_t> starts_seen_;              // ways on which that was met
   std::set<std::string> fields_by_name_;
   int32_t section_ = 0, choices_ = 0;
+  bool too_large_ = false;
 };
 
 }  // namespace
@@ -424,14 +442,23 @@ TypedPtr turned(const TypedPtr& node) {
   return std::make_shared<const TypedNode>(std::move(n));
 }
 
+/// `too_large`: whether a form failed, or one of several tries did, for its size.
 Result<CompiledForm> compiled_with(const json::value& schema, std::string_view name, const FormTokens& tokens,
-                                   const UsualSizes& usual) {
+                                   const UsualSizes& usual, bool* too_large = nullptr) {
+  bool large = false;
   SLIP_TRY(const TypedSchema typed, read_typed(schema, name, usual));
   const auto compiled = [&](const TypedSchema& s, bool space_fixed) -> Result<CompiledForm> {
-    SLIP_TRY(Shape shape, shape_of(s, name, space_fixed));
-    return OpenCompiler(std::move(shape), name, tokens, usual.tokens).compile();
+    auto shape = shape_of(s, name, space_fixed);
+    large = large || !shape;  // its errors are sizes, but for a root, which is the same each time
+    if (!shape) return shape.error();
+    OpenCompiler compiler(std::move(*shape), name, tokens, usual.tokens);
+    auto form = compiler.compile();
+    large = large || compiler.too_large();
+    return form;
   };
   auto form_or = compiled(typed, false);
+  if (too_large) *too_large = large;
+  if (!form_or && large) return form_or;
   const auto again = [&](const TypedSchema& s, bool space_fixed) {
     if (!form_or && form_or.error().kind == ErrorKind::kUnsupported)
       if (auto other = compiled(s, space_fixed)) form_or = std::move(other);
@@ -442,6 +469,7 @@ Result<CompiledForm> compiled_with(const json::value& schema, std::string_view n
     other.root = turned(typed.root);
     for (const bool space_fixed : {false, true}) again(other, space_fixed);
   }
+  if (too_large) *too_large = large;
   return form_or;
 }
 
@@ -460,6 +488,13 @@ void warm(const Form& form) {
 }
 
 }  // namespace
+
+Status check_told_apart(const json::value& schema, std::string_view name) {
+  static const Tokenizer kBytes = Tokenizer::of_bytes();
+  bool too_large = false;
+  const auto form = compiled_with(schema, name, {&kBytes, std::nullopt, kBytes.size()}, kLeastSizes, &too_large);
+  return form || too_large ? Status() : Status(form.error());
+}
 
 /// Lists of lists of texts, each as long as is usual, soon have a longest answer beyond the model's positions, and lists of lists of lists more
 /// ways side by side than are followed. Then less is usual.

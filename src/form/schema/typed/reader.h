@@ -125,6 +125,9 @@ class TypedReader {
   TypedPtr name_node(const Place& place, int depth, std::string* why);
   static bool allows_name(const TypedNode& names, const std::string& name);
   void add_named(Place& place);
+  /// kNone: no object is valid, kMistaken: an error was added.
+  enum class Ask : uint8_t { kMet, kMistaken, kNone };
+  Ask add_required(const Place& place, Place& known, std::string* why);
   bool add_presence(const Place& place, TypedNode& object, std::string* why);
   Status add_beyond(Place& place);
   TypedPtr array_node(const Place& place, int depth, std::string* why);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kMostPartings = 64;  // free values in a row after each of which alternatives part
 constexpr size_t kMostSlots = 2048;
+constexpr int64_t kMostValues = 32768, kUncounted = int64_t{1} << 40;  // in every answer, constants counted
 constexpr size_t kMostWays = 32768;
 constexpr size_t kMostPlaces = 1024;            // side by side
 constexpr size_t kMostBytes = size_t{1} << 21;  // of texts that are written
@@ -27,12 +28,19 @@ class Walk {
   Result<Shape> run(const TypedSchema& schema) {
     out_.block_size = schema.block_size;
     out_.any_parents = schema.any_parents;
+    if (const int64_t values = least_values(*schema.root); values > kMostValues)
+      return unsupported("form {}: #: expected at most {} values that every answer has, got {}: smaller minItems help", form_,
+                         kMostValues, values >= kUncounted ? std::string("more") : std::to_string(values));
     Places places{{0, ""}};
     At root{.name = "", .section = 0, .parents = std::nullopt, .top = true};
     SLIP_TRY(places, value(*schema.root, std::move(places), root));
     for (const Place& p : places) {
       if (p.text.empty())
-        return unsupported("form {}: #: expected an object, an array or strings at the root, got a value without an end", form_);
+        return unsupported(
+            "form {}: #: expected an object, an array or strings at the root, got another value, of which nothing shows the end: "
+            "put it "
+            "into a member of an object",
+            form_);
       SLIP_TRY_(way(p, Shape::kEnd));
     }
     if (out_.section_names.empty()) out_.section_names = {"answer"};
@@ -76,6 +84,21 @@ class Walk {
     for (Place& p : places) p.text += text;
     bytes_ += places.size() * text.size();
     return fits();
+  }
+
+  /// Values of the shortest answer; an item's are counted once.
+  static int64_t least_values(const TypedNode& n) {
+    int64_t sum = n.kind == TypedNode::Kind::kScalar || n.kind == TypedNode::Kind::kConstant;
+    for (const auto& m : n.members)
+      if (m.required) sum += least_values(*m.node);
+    const auto given = std::min<int64_t>(n.min_items, static_cast<int64_t>(n.prefix.size()));
+    for (int64_t i = 0; i < given; ++i) sum += least_values(*n.prefix[static_cast<size_t>(i)]);
+    if (n.item && n.min_items > given) sum += (n.min_items - given) * least_values(*n.item);
+    if (n.kind == TypedNode::Kind::kChoice && !n.alternatives.empty()) {
+      sum = kUncounted;
+      for (const TypedPtr& a : n.alternatives) sum = std::min(sum, least_values(*a));
+    }
+    return std::min(sum, kUncounted);
   }
 
   static void merge(Places& into, Places more) {

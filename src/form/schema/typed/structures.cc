@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/words/near_word.h"
 #include "form/automaton/regex.h"
 #include "form/json_text.h"
 #include "form/schema/typed/reader.h"
@@ -12,15 +13,32 @@ namespace {
 
 constexpr int32_t kUsualName = 16;  // tokens of a member's name that may be anything
 constexpr int64_t kMostArrayItems = 256;
+constexpr size_t kMostHeld = 64, kMostNear = 256;  // bytes of a name that another is held against, and how many
 
-/// A scalar's schema that refers to nothing else: what contradicts itself there is a mistake, not a way that others have closed.
+/// Does a schema refer to nothing else, and forbid nothing by name (`false`, `not`)? What contradicts itself there is a mistake, not a way that
+/// others have closed, as a recursion at its end is one.
 bool says_all(const json::value& schema) {
-  const json::object* o = schema.if_object();
-  return o != nullptr && std::none_of(o->begin(), o->end(), [](const auto& m) {
-           static constexpr std::array kOthers = {"$ref", "allOf",      "anyOf", "oneOf",      "not",
-                                                  "if",   "properties", "items", "prefixItems"};
-           return std::find(kOthers.begin(), kOthers.end(), std::string_view(m.key())) != kOthers.end();
-         });
+  static constexpr std::array kWords = {
+      "additionalProperties", "unevaluatedProperties", "items",    "additionalItems", "unevaluatedItems", "uniqueItems", "nullable",
+      "exclusiveMinimum",     "exclusiveMaximum",      "readOnly", "writeOnly",       "deprecated"};
+  static constexpr std::array kData = {"enum", "const", "default", "examples", "example"};
+  const auto is_one = [](const auto& of, std::string_view key) { return std::find(of.begin(), of.end(), key) != of.end(); };
+  if (schema.if_object() == nullptr) return false;
+  std::vector<const json::value*> open{&schema};
+  while (!open.empty()) {
+    const json::value& v = *open.back();
+    open.pop_back();
+    if (v.is_bool() && !v.get_bool()) return false;
+    if (const json::array* a = v.if_array())
+      for (const json::value& x : *a) open.push_back(&x);
+    const json::object* o = v.if_object();
+    for (auto m = o ? o->begin() : nullptr; o && m != o->end(); ++m) {
+      const std::string_view key = m->key();
+      if (key == "$ref" || key == "not") return false;
+      if (!is_one(kData, key) && !(m->value().is_bool() && is_one(kWords, key))) open.push_back(&m->value());
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -43,7 +61,8 @@ void TypedReader::add_named(Place& place) {
 /// What holds for the names of members, besides a list.
 TypedPtr TypedReader::name_node(const Place& place, int depth, std::string* why) {
   Place names;
-  names.pointer = place.pointer + "/propertyNames";
+  names.pointer = place.pointer + (place.of_names.empty() ? "" : "/propertyNames");
+  const std::string names_at = names.pointer;
   names.types = kString;
   names.typed = true;
   for (const Part& part : place.of_names) gather(part, names);
@@ -54,7 +73,7 @@ TypedPtr TypedReader::name_node(const Place& place, int depth, std::string* why)
   TypedPtr n = node_of(std::move(names), depth + 1, why);
   if (n && n->kind == TypedNode::Kind::kConstant) n = word_of(*n);
   if (!n || (n->kind == TypedNode::Kind::kScalar && n->quoted)) return n;
-  return not_done(place.pointer + "/propertyNames", "expected names of one kind, got alternatives"), nullptr;
+  return not_done(names_at, "expected names of one kind, got alternatives"), nullptr;
 }
 
 bool TypedReader::allows_name(const TypedNode& names, const std::string& name) {
@@ -89,10 +108,11 @@ TypedPtr TypedReader::map_node(const Place& place, int depth, std::string* why) 
   if (values.empty() && place.closed) n.max_items = 0;
   static const json::value kTrue = true;
   if (values.empty()) values.push_back({.schema = &kTrue, .pointer = place.pointer, .trail = nullptr});
-  if (n.max_items > 0 &&
-      (!(n.name = name_node(place, depth, why)) ||
-       !(n.item = node(values, by_pattern ? values.front().pointer : place.pointer + "/additionalProperties", depth + 1, why))))
-    n.max_items = 0;
+  if (n.max_items > 0) {
+    n.name = name_node(place, depth, why);
+    n.item = node(values, by_pattern ? values.front().pointer : place.pointer + "/additionalProperties", depth + 1, why);
+    if (!n.name || !n.item) n.max_items = 0;
+  }
   if (n.max_items < n.min_items) {
     if (why->empty()) *why = "minProperties is above the members that may be there";
     return nullptr;
@@ -160,28 +180,50 @@ bool TypedReader::add_presence(const Place& place, TypedNode& object, std::strin
   return true;
 }
 
+/// Members that are required and that no properties name: anything that the other keywords allow, unless one that is named was meant.
+TypedReader::Ask TypedReader::add_required(const Place& place, Place& known, std::string* why) {
+  static const json::value kTrue = true;
+  Ask met = Ask::kMet;
+  const auto has = [](const Place& p, const std::string& name) {
+    return std::any_of(p.properties.begin(), p.properties.end(), [&](const auto& m) { return m.first == name; });
+  };
+  std::vector<std::string> names;
+  for (const auto& m : place.properties)
+    if (names.size() < kMostNear && m.first.size() <= kMostHeld) names.push_back(m.first);
+  for (const auto& [name, where] : place.required) {
+    if (has(known, name)) continue;
+    if (place.closed && place.pattern_properties.empty())
+      return *why = fmt::format("'{}' is required and no member", shown(name)), Ask::kNone;
+    if (has(place, name) || (place.names && std::find(place.names->begin(), place.names->end(), name) == place.names->end()))
+      return *why = fmt::format("'{}' is required and none of the names of propertyNames", shown(name)), Ask::kNone;
+    if (const std::string meant = name.size() <= kMostHeld ? near_word(name, names) : std::string(); !meant.empty()) {
+      not_done(where, fmt::format("expected names of properties, got '{}' (did you mean '{}'?)", shown(name), shown(meant)));
+      met = Ask::kMistaken;
+    }
+    property(known, name).push_back({.schema = &kTrue, .pointer = where, .trail = nullptr});
+  }
+  return met;
+}
+
 TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* why) {
   TypedNode n{.kind = TypedNode::Kind::kObject};
+  bool sound = true;  // else the members are looked at for their own errors alone
   n.closed =
       place.closed && std::all_of(place.beyond.begin(), place.beyond.end(), [](const Beyond& b) { return b.patterns.empty(); });
   Place known = place;
   if (place.names) add_named(known);
   if (!place.of_names.empty() && !place.properties.empty()) {
+    const size_t errors = errors_.size();
     const TypedPtr names = name_node(place, depth, why);
-    std::erase_if(known.properties, [&](const auto& p) { return !names || !allows_name(*names, p.first); });
+    sound = names || errors_.size() == errors;
+    if (sound) std::erase_if(known.properties, [&](const auto& p) { return !names || !allows_name(*names, p.first); });
   }
-  if (const Status patterns = add_beyond(known); !patterns)
-    return add(patterns.error().kind, place.pointer, patterns.error().message), nullptr;
-  for (const auto& required : place.required) {
-    const auto& [asked, where] = required;
-    const std::string& name = asked;  // a lambda takes no structured binding along before clang 16
-    if (std::any_of(known.properties.begin(), known.properties.end(), [&](const auto& p) { return p.first == name; })) continue;
-    if (place.closed) return *why = fmt::format("'{}' is required and no member", shown(name)), nullptr;
-    const bool named =
-        std::any_of(place.properties.begin(), place.properties.end(), [&](const auto& p) { return p.first == name; });
-    if (named || (place.names && std::find(place.names->begin(), place.names->end(), name) == place.names->end()))
-      return *why = fmt::format("'{}' is required and none of the names of propertyNames", shown(name)), nullptr;
-    return not_done(where, fmt::format("expected names of properties, got '{}'", shown(name))), nullptr;
+  const Ask asked = add_required(place, known, why);
+  if (asked == Ask::kNone) return nullptr;
+  sound = sound && asked == Ask::kMet;
+  if (const Status patterns = add_beyond(known); !patterns) {
+    add(patterns.error().kind, place.pointer, patterns.error().message);
+    sound = false;
   }
   const bool any_names = known.properties.empty() && !place.names;
   if (any_names && !place.presence.empty() && !place.closed)
@@ -190,7 +232,11 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
     return map_node(place, depth, why);
   for (const auto& [pattern, part] : place.pattern_properties) {
     const auto language = compile_regex(pattern, false);
-    if (!language) return add(language.error().kind, part.pointer, language.error().message), nullptr;
+    if (!language) {
+      add(language.error().kind, part.pointer, language.error().message);
+      sound = false;
+      continue;
+    }
     for (auto& [name, parts] : known.properties)
       if (language->matches(name)) parts.push_back(part);
   }
@@ -201,12 +247,14 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
     std::string inside;
     TypedPtr member = node(parts, place.pointer + "/properties" + pointer_part(name), depth + 1, &inside);
     const bool said = place.required.contains(name);
-    if (!member && said) return *why = fmt::format("member '{}': {}", shown(name), inside), nullptr;
     if (!member && !inside.empty() && parts.size() == 1 && parts[0].schema && says_all(*parts[0].schema))
       bad(parts[0].pointer, fmt::format("expected a schema that some value is valid for, got none: {}", inside));
+    else if (!member && said && !inside.empty())
+      *why = fmt::format("member '{}': {}", shown(name), inside);
+    sound = sound && (member || !said);
     if (member) n.members.push_back({name, std::move(member), said || all_written, said});
   }
-  if (!add_presence(place, n, why)) return nullptr;
+  if (!sound || !add_presence(place, n, why)) return nullptr;
   finish(n, place);
   return std::make_shared<const TypedNode>(std::move(n));
 }
@@ -215,22 +263,21 @@ TypedPtr TypedReader::array_node(const Place& place, int depth, std::string* why
   TypedNode n{.kind = TypedNode::Kind::kArray};
   n.min_items = place.min_items;
   n.max_items = place.max_items >= 0 ? place.max_items : std::max(n.min_items, usual_.items);
-  if (n.max_items < n.min_items) return *why = fmt::format("minItems {} is above maxItems {}", n.min_items, n.max_items), nullptr;
+  if (n.max_items < n.min_items) *why = fmt::format("minItems {} is above maxItems {}", n.min_items, n.max_items);
   if (n.min_items > kMostArrayItems)
     return not_done(place.pointer + "/minItems", fmt::format("expected at most {} items, got {}", kMostArrayItems, n.min_items)),
            nullptr;
   n.max_items = std::min(n.max_items, kMostArrayItems);
+  int64_t most = n.max_items;  // as many as have a value; those behind are looked at for their own errors alone
   for (size_t i = 0; i < place.prefix.size() && static_cast<int64_t>(i) < n.max_items; ++i) {
     std::vector<Part> parts = place.prefix[i];
     for (const auto& [from, part] : place.items)
       if (from <= i) parts.push_back(part);
     TypedPtr one = node(parts, fmt::format("{}/prefixItems/{}", place.pointer, i), depth + 1, why);
-    if (!one) {
-      n.max_items = static_cast<int64_t>(i);
-      break;
-    }
+    if (!one) most = std::min(most, static_cast<int64_t>(i));
     n.prefix.push_back(std::move(one));
   }
+  n.max_items = most;
   const auto given = static_cast<int64_t>(place.prefix.size());
   const bool ends = place.no_more_items >= 0;
   if (n.max_items > given && (ends || (given > 0 && place.items.empty()))) n.max_items = std::max(n.min_items, given);

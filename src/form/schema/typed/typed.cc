@@ -79,7 +79,8 @@ TypedSchema TypedReader::read() {
     not_done("#", "expected patterns, lengths and bounds that are made into automata in a second, got more of them");
   if (work_ > kMostWork)
     not_done("#", fmt::format("expected a schema of at most {} parts when its references are followed, got more", kMostWork));
-  if (!out_.root && errors_.empty()) bad("#", fmt::format("expected a schema that some value is valid for, got none: {}", why));
+  if (!out_.root && (errors_.empty() || !why.empty()))
+    bad("#", fmt::format("expected a schema that some value is valid for, got none: {}", why));
   return std::move(out_);
 }
 
@@ -114,7 +115,7 @@ TypedPtr TypedReader::choice(Place place, int depth, std::string* why) {
   int64_t waiting = 0;
   for (const Group& g : place.groups) waiting += static_cast<int64_t>(g.alternatives.size());
   std::vector<TypedPtr> found;
-  std::string last = "no alternative is left";
+  std::string last;
   for (const auto& alternative : group.alternatives) {
     Place with = place;
     work_ += static_cast<int64_t>(place.properties.size()) + waiting;  // what is copied
@@ -122,7 +123,10 @@ TypedPtr TypedReader::choice(Place place, int depth, std::string* why) {
     if (TypedPtr n = node_of(std::move(with), depth + 1, &last)) found.push_back(std::move(n));
     if (full() || depth > kDeepest) return nullptr;
   }
-  if (found.empty()) return *why = last, nullptr;
+  if (found.empty()) {
+    if (!last.empty() || errors_.empty()) *why = last.empty() ? "no alternative is left" : last;
+    return nullptr;
+  }
   if (group.exclusive) work_ += static_cast<int64_t>(found.size() * found.size());
   for (size_t i = 0; group.exclusive && i < found.size(); ++i)
     for (size_t j = 0; j < found.size(); ++j)
@@ -233,7 +237,12 @@ TypedPtr TypedReader::of_types(Place place, int depth, std::string* why) {
     types &= ~static_cast<uint32_t>(kObject | kArray);  // anything: any scalar
   place.also_valid = place.types & ~types;
   if ((types & kNumber) != 0) types &= ~static_cast<uint32_t>(kInteger);
-  if (types == 0) return *why = "its types exclude each other", nullptr;
+  if (types == 0) {
+    *why = "its types exclude each other";
+    std::string inside;  // what holds for the members is told anyway, where it is wrong by itself
+    if (!place.properties.empty()) object_node(place, depth, &inside);
+    return nullptr;
+  }
   std::vector<TypedPtr> found;
   for (const uint32_t type : {kString, kNumber, kInteger, kBoolean, kNull, kObject, kArray})
     if ((types & type) != 0)

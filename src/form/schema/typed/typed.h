@@ -69,6 +69,7 @@ struct TypedSchema {
   TypedPtr root;
   int32_t block_size = 32;
   bool any_parents = false;
+  std::vector<std::string> notes;  // of keywords that nothing is held to, with their pointers
 };
 
 /// What a list and a text may take where the schema says neither maxItems nor maxLength.

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "form/form_testing.h"
 #include "form/schema/typed/open_form.h"
 #include "form/schema/typed/open_form_testing.h"
+#include "form/schema/typed/typed.h"
 
 namespace slip {
 namespace {
@@ -70,6 +73,110 @@ TEST(Refusals, NameThePlaceAndTheBound) {
   const Outcome uri = member(R"({"type": "string", "format": "uri", "maxLength": 9})");
   EXPECT_EQ(uri.kind, ErrorKind::kUnsupported) << "a shorter one than forms write is one";
   EXPECT_THAT(uri.message, HasSubstr("as forms write it"));
+}
+
+/// One mistake hides no other, wherever it stands.
+TEST(Refusals, TellAllErrorsBesideEachOther) {
+  const auto places = [](const std::string& text) {
+    std::set<std::string> out;
+    for (const Error& e : errors_of_schema(*parse_json(text, "test"), "f")) out.insert(e.message.substr(0, e.message.find(": ")));
+    return out;
+  };
+  const std::string bad = R"("b": {"type": "strnig"})";
+  for (const auto& [beside, place] : std::vector<std::pair<std::string, std::string>>{
+           {R"("properties": {"name": {"type": "null"}, )" + bad + R"(}, "required": ["nmae"])", "#/required"},
+           {R"("properties": {)" + bad + R"(}, "patternProperties": {"(": {}})", "#/patternProperties/("},
+           {R"("properties": {)" + bad + R"(}, "propertyNames": {"pattern": "("})", "#/propertyNames/pattern"},
+           {R"("properties": {"a": {"allOf": [{"type": "integer"}, {"type": "string"}]}, )" + bad + R"(}, "required": ["a"])",
+            "#/properties/a"},
+           {R"("properties": {)" + bad + R"(}, "allOf": [{"type": "integer"}])", "#"},
+           {R"("properties": {"a": {"$ref": "#/$defs/none"}, )" + bad +
+                R"(}, "required": ["a"], "$defs": {"none": {"minLength": 3, "maxLength": 1}})",
+            "#"},
+           {R"("properties": {"a": {"type": "array", "prefixItems": [{"enum": []}, {"type": 3}], "minItems": 2}, )" + bad + "}",
+            "#/properties/a/prefixItems/1/type"},
+           {R"("properties": {"a": {"type": "object", "properties": {"in": {"minimum": "x"}, "out": {}}, "required": ["inn"]}, )" +
+                bad + "}",
+            "#/properties/a/properties/in/minimum"}}) {
+    const auto said = places("{\"type\": \"object\", " + beside + "}");
+    EXPECT_TRUE(said.contains("#/properties/b/type")) << beside;
+    EXPECT_TRUE(said.contains(place)) << beside << " " << testing::PrintToString(said);
+  }
+}
+
+/// A member that may be left out is no place for a contradiction, unless a way is closed there on purpose.
+TEST(Refusals, ContradictionsOfOptionalMembersAreMistakes) {
+  const auto optional = [](const std::string& schema) {
+    return outcome_of(R"({"type": "object", "required": ["k"], "properties": {"k": {"enum": ["a"]}, "b": )" + schema + "}}");
+  };
+  for (const char* schema :
+       {R"({"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 1})",
+        R"({"allOf": [{"type": "integer"}, {"type": "string"}]})",
+        R"({"type": "array", "prefixItems": [{"type": "null"}, {"type": "null"}], "minItems": 2, "maxItems": 1})",
+        R"({"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 3, "maxLength": 1}})",
+        R"({"type": "object", "properties": {"z": {"minimum": 3, "maximum": 1, "type": "integer"}}, "required": ["z"]})"}) {
+    const Outcome o = optional(schema);
+    EXPECT_EQ(o.kind, ErrorKind::kBadInput) << schema;
+    EXPECT_THAT(o.message, HasSubstr("#/properties/b")) << schema;
+  }
+  for (const char* schema : {"false", R"({"not": {}})", R"({"allOf": [false]})"}) EXPECT_EQ(optional(schema).message, "") << schema;
+}
+
+/// What `required` alone names is there, with whatever value the other keywords allow.
+TEST(Required, MayNameWhatNoPropertiesName) {
+  EXPECT_EQ(outcome_of(R"({"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a", "other"]})").message, "");
+  EXPECT_EQ(outcome_of(R"({"type": "object", "required": ["z"], "additionalProperties": {"type": "integer"}})").message, "");
+  EXPECT_EQ(
+      outcome_of(
+          R"({"type": "object", "required": ["x_a"], "patternProperties": {"^x_": {"type": "null"}}, "additionalProperties": false})")
+          .message,
+      "");
+  EXPECT_THAT(outcome_of(R"({"type": "object", "required": ["z"], "additionalProperties": false})").message,
+              HasSubstr("'z' is required and no member"));
+  EXPECT_THAT(
+      outcome_of(R"({"type": "object", "properties": {"speed": {"type": "integer"}, "b": {"type": "null"}}, "required": ["sped"]})")
+          .message,
+      HasSubstr("#/required: expected names of properties, got 'sped' (did you mean 'speed'?)"));
+}
+
+TEST(Refusals, NameKeywordsThatAreNone) {
+  for (const auto& [schema, why] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"type": "object", "propertes": {}})",
+            "/propertes: expected a keyword that forms know here, got 'propertes' (did you mean 'properties'?)"},
+           {R"({"type": "object", "properties": {"a": {}}, "additionalProperties": "false"})",
+            "/additionalProperties: expected a schema, got \"false\""},
+           {R"({"type": "object", "properties": {"a": {}}, "unevaluatedProperties": 5})",
+            "/unevaluatedProperties: expected a schema, got 5"},
+           {R"({"type": "array", "prefixItems": {}})", "/prefixItems: expected schemas, got {}"},
+           {R"({"type": "array", "uniqueItems": "yes"})", "/uniqueItems: expected true or false, got \"yes\""},
+           {R"({"type": "object", "properties": {"a": {}}, "dependentRequired": {"a": "b"}})",
+            "/dependentRequired/a: expected names, got \"b\""}}) {
+    EXPECT_THAT(member(schema).message, HasSubstr(why)) << schema;
+  }
+  EXPECT_THAT(outcome_of(R"({"type": "object", "properties": {"a": {}}, "required": true})").message,
+              HasSubstr("#/required: expected names, got true"));
+  EXPECT_THAT(outcome_of(R"({"$defs": {"A": {"type": "null"}}})").message, HasSubstr("got definitions alone"));
+  EXPECT_THAT(outcome_of(R"({"openapi": "3.1.0", "paths": {}})").message, HasSubstr("got an OpenAPI document"));
+  for (const auto& [schema, where] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]})",
+            "#/tools/0/function/parameters"},
+           {R"({"response_format": {"type": "json_schema", "json_schema": {"name": "f", "schema": {}}}})",
+            "#/response_format/json_schema/schema"},
+           {R"({"format": {"type": "json_schema", "name": "f", "schema": {}}})", "#/format/schema"},
+           {R"({"generationConfig": {"response_schema": {"type": "object"}}})", "#/generationConfig/response_schema"},
+           {R"({"guided_json": {"type": "object"}})", "#/guided_json"}})
+    EXPECT_THAT(outcome_of(schema).message, HasSubstr(where)) << schema;
+  EXPECT_THAT(member(R"({"type": "string", "pattern": "^\\07$"})").message, HasSubstr("octal escapes"));
+  EXPECT_FALSE(member(R"({"type": "string", "pattern": "^\\0a$"})").kind) << "taken; valijson's own patterns do not know it";
+}
+
+/// Each of a hundred lists of a hundred lists of a hundred: refused before it is written out.
+TEST(Refusals, SmallSchemasOfLargeAnswersTakeNoTime) {
+  std::string schema = R"({"const": 1})";
+  for (int i = 0; i < 3; ++i) schema = R"({"type": "array", "minItems": 100, "maxItems": 100, "items": )" + schema + "}";
+  const double before = test::now();
+  EXPECT_THAT(member(schema).message, HasSubstr("expected at most 32768 values that every answer has, got 1000000"));
+  EXPECT_LT(test::now() - before, 0.2);
 }
 
 TEST(Untyped, KeywordsOfATypeThatIsLeftOutSayNothing) {
