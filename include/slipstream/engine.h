@@ -192,6 +192,8 @@ struct SimulateOptions {
   // from there. Seeds are used in turn until there are enough.
   int32_t driven = 0;
   std::string driver;  // with `driven`: the model that leads the drives astray, by its own plans; empty: made-up wrong plans
+  double ensemble_s =
+      0;  // with `driver`: its plans are averaged with those of so many seconds before, as by DriveOptions::ensemble_s
 };
 /// Names that SimulateOptions::family takes.
 std::vector<std::string> scene_families();

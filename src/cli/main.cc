@@ -88,7 +88,7 @@ void forward_command(CLI::App& app, Chosen& chosen) {
 void form_command(CLI::App& app, Chosen& chosen) {
   static FormOptions o;
   auto* c = app.add_subcommand("form", "a form explained: fixed tokens, fields, budgets, blocks, graph, critical path");
-  c->add_option("form", o.form, forms_help())->required()->type_name("FORM");
+  c->add_option("form", o.form, forms_help() + "; - for a schema on standard input")->required()->type_name("FORM");
   c->add_option("-m,--model", o.model, "Hugging Face folder; without it counts of tokens are upper bounds")->type_name("MODEL");
   c->add_option("--unnorm-key", o.unnorm_key, "with a model of actions: whose statistics give the number of its numbers");
   c->add_flag("--schema", o.schema, "print the form's JSON Schema document instead; with --check nothing more");
@@ -174,6 +174,9 @@ void simulate_command(CLI::App& app, Chosen& chosen) {
       ->excludes(perturbed);
   c->add_option("--driver", o.options.driver, "with --driven: a model whose own plans lead the drives astray (DAgger)")
       ->type_name("MODEL");
+  c->add_option("--ensemble", o.options.ensemble_s,
+                "with --driver: averages each plan with those of the last SECONDS, as drive does")
+      ->check(number(0, 10));
   c->add_option("--picture", o.picture, "draw the record of --seed as a PNG instead of writing a set")->excludes(count);
   auto* list = c->add_flag("--list-families", o.list_families, "print the families and stop");
   add_threads(c, o.options.threads);

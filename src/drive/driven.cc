@@ -11,6 +11,7 @@
 #include "sim/labels.h"
 #include "sim/math.h"
 #include "sim/record/make.h"
+#include "sim/record/seen.h"
 #include "sim/render/render.h"
 
 namespace slip::drive {
@@ -113,9 +114,11 @@ class Disturbed : public Planner {
     r.labels.unknown = sim::kMoved;
     r.labels.seed = seed_;
     r.labels.family = family_;
+    const sim::Moment moment = s.world.moment(static_cast<double>(s.time_ms) / 1000, s.ego);
+    r.labels.bodies = sim::seen_bodies(moment);
     if (images_) {
       r.images.resize(sim::kCameras * sim::kImageBytes);
-      sim::render_all(s.world.moment(static_cast<double>(s.time_ms) / 1000, s.ego), r.images);
+      sim::render_all(moment, r.images);
     }
     return take_(std::move(r));
   }
@@ -138,7 +141,7 @@ Status driven_records(uint64_t seed, std::optional<uint32_t> family, int frames,
                       const std::function<Status(sim::Record&&)>& take, const CancelToken& cancel) {
   const uint32_t f = family.value_or(sim::family_of_seed(seed));
   EpisodeSettings settings{.seed = seed, .family = f, .mode = Mode::kAsync};
-  settings.delay.fixed_ms = 100 * static_cast<int64_t>(seed % 3) + (learner ? 200 : 0);
+  settings.delay.fixed_ms = 100 * static_cast<int64_t>(seed % 3) + (learner ? 100 : 0);
   const double decisions = learner ? 100.0 * kDriveSteps / static_cast<double>(settings.delay.fixed_ms) : kDriveSteps;
   Disturbed driver(seed, f, frames / decisions, with_images, learner, take);
   SLIP_TRY_(drive_episode(settings, driver, cancel));

@@ -16,7 +16,7 @@ namespace slip::drive {
 
 /// One episode of 12 s; some `frames` of its decisions, drawn from the seed, become records, in order of time. States from which the
 /// expert collides, or in which he reacts to what no camera shows, are left out, so there may be fewer. `learner` (may be null): drives in
-/// place of the wrong plans, its answers 200 to 400 ms late. Same bytes from the same arguments on every machine (with a learner: where it
+/// place of the wrong plans, its answers 100 to 300 ms late. Same bytes from the same arguments on every machine (with a learner: where it
 /// answers the same). kBadInput for an unknown family; the errors of `take` and of the learner; kCancelled between decisions.
 Status driven_records(uint64_t seed, std::optional<uint32_t> family, int frames, bool with_images, Planner* learner,
                       const std::function<Status(sim::Record&&)>& take, const CancelToken& cancel);

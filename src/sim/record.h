@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,30 @@ enum Unknown : uint32_t {
   kImported = 16,           // not made from `seed` and `family`, which mean nothing
 };
 
+/// What a body looks like, as far as grounding tells (train/data/grounding.h).
+enum class Seen : uint8_t {
+  kNothing,
+  kVehicle,
+  kPedestrian,
+  kCyclist,
+  kConstruction,
+  kTraffic,
+  kGreen,
+  kHazard,
+  kEmergency,
+  kAnimal,
+  kSpecial,
+  kDoor
+};
+constexpr int kSeenKinds = 12;
+
+/// A box that stands on the ground, or hangs: lamps, signs. In the ego frame; metres and radians, low and high above the ground.
+struct SeenBody {
+  Seen what{};
+  float x = 0, y = 0, yaw = 0, length = 0, width = 0, low = 0, high = 0;
+  bool operator==(const SeenBody&) const = default;
+};
+
 /// Truth and inputs, without pixels.
 struct Labels {
   uint64_t seed = 0;
@@ -59,6 +84,8 @@ struct Labels {
   float v0_mps = 0;
   float frame_s = 0;     // of make_frame: seconds behind the scene's start; record sets hold frames of 0 s alone
   uint32_t unknown = 0;  // of Unknown
+  /// What stands around the ego (record/seen.h), where the scene that `seed` makes does not tell; of others it is made when asked for.
+  std::optional<std::vector<SeenBody>> bodies;
 };
 /// Future position at t seconds (linear between the 10 Hz samples), t in (0, 6.4].
 Vec2 future_at(const Labels& l, double t_s);

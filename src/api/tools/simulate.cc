@@ -17,6 +17,7 @@
 #include "base/threads/threads.h"
 #include "decode/types/presets.h"
 #include "drive/driven.h"
+#include "drive/ensemble.h"
 #include "drive/model_planner.h"
 #include "image/image.h"
 #include "sim/record.h"
@@ -90,7 +91,10 @@ class OrderedMaker {
       SLIP_TRY(Method method, method_of(kAutomatic));
       learner.emplace(*driver_, std::move(method));
     }
-    SLIP_TRY_(drive::driven_records(seed, family_, o_.driven, true, learner ? &*learner : nullptr, take, cancel_));
+    std::optional<drive::EnsemblePlanner> averaged;
+    if (learner && o_.ensemble_s > 0) averaged.emplace(*learner, o_.ensemble_s);
+    drive::Planner* leads = averaged ? static_cast<drive::Planner*>(&*averaged) : learner ? &*learner : nullptr;
+    SLIP_TRY_(drive::driven_records(seed, family_, o_.driven, true, leads, take, cancel_));
     return out;
   }
   void work() {
@@ -167,6 +171,7 @@ std::string command_of(const slipstream::SimulateOptions& o) {
   std::filesystem::path driver = std::filesystem::path(o.driver).lexically_normal();
   if (!driver.has_filename()) driver = driver.parent_path();
   if (!o.driver.empty()) out += " --driver " + driver.filename().string();
+  if (o.ensemble_s > 0) out += fmt::format(" --ensemble {}", o.ensemble_s);
   if (!o.family.empty()) out += " --family " + o.family;
   return out;
 }
@@ -188,6 +193,8 @@ Result<slipstream::Report> simulate(const std::string& out, const slipstream::Si
     return usage_error("--driven: expected 0 to {} frames of a drive, got {}", kMostDriven, o.driven);
   if (o.driven > 0 && o.perturbed > 0) return usage_error("expected --driven or --perturbed, got both");
   if (o.driven == 0 && !o.driver.empty()) return usage_error("--driver: expected --driven with it, got none");
+  if (o.ensemble_s != 0 && o.driver.empty()) return usage_error("--ensemble: expected --driver with it, got none");
+  if (!(o.ensemble_s >= 0 && o.ensemble_s <= 10)) return usage_error("--ensemble: expected 0 to 10 seconds, got {}", o.ensemble_s);
   SLIP_TRY(const std::unique_ptr<Engine> driver, driver_of(o));
   SLIP_TRY(sim::RecordSetWriter writer, o.driven == 0 ? sim::RecordSetWriter::create(out, o.first_seed, o.count, family)
                                                       : sim::RecordSetWriter::create(out, command_of(o)));

@@ -8,6 +8,7 @@
 #include "sim/labels.h"
 #include "sim/math.h"
 #include "sim/record/make.h"
+#include "sim/record/seen.h"
 #include "sim/render/render.h"
 
 namespace slip::sim {
@@ -58,9 +59,11 @@ Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family, boo
     r.labels.unknown = kMoved;
     r.labels.seed = seed;
     r.labels.family = d.labels.family;
+    const Moment moment = moment_of(d.scene, 0, start.pose, start.v);
+    r.labels.bodies = seen_bodies(moment);
     if (with_images) {
       r.images.resize(kCameras * kImageBytes);
-      render_all(moment_of(d.scene, 0, start.pose, start.v), r.images);
+      render_all(moment, r.images);
     }
     return r;
   }
@@ -69,7 +72,12 @@ Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family, boo
 
 Result<Record> make_mixed(uint64_t seed, double perturbed, std::optional<uint32_t> family, bool with_images) {
   PhiloxStream g(seed, 0x9E28);
-  return g.uniform() < perturbed ? make_perturbed(seed, family, with_images) : make_record(seed, family, with_images);
+  SLIP_TRY(Record r, g.uniform() < perturbed ? make_perturbed(seed, family, with_images) : make_record(seed, family, with_images));
+  if (perturbed > 0 && !r.labels.bodies) {
+    SLIP_TRY(const Moment moment, moment_at(seed, family));
+    r.labels.bodies = seen_bodies(moment);
+  }
+  return r;
 }
 
 }  // namespace slip::sim

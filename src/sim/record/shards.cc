@@ -2,7 +2,8 @@
 // Record sets on disk. A shard is a 64-byte header, then records of one size, little endian:
 //   header: magic "SLIPREC1", u32 version (kSimVersion), u32 records, u64 record bytes, u64 label bytes, u64 image bytes,
 //           u64 FNV-1a of all label blocks, 16 bytes of zero
-//   record: label block (fixed size, kLabelBytes), then kCameras * kImageBytes pixels, or none
+//   record: label block (fixed size: kLabelBytes, and kBodyBytes where the records tell the bodies around), then kCameras * kImageBytes
+//           pixels, or none
 // index.json lists the shards in order with their counts. A shard's size must match its header to the byte. Opening reads headers
 // only (summing the labels of a 40 GB set took 21 s from a cold disk): a shard's sum is checked when its labels are first asked for.
 #include <sys/mman.h>
@@ -21,6 +22,7 @@
 #include "base/json.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
+#include "sim/record/seen.h"
 #include "sim/record/shards.h"
 
 namespace slip::sim {
@@ -32,6 +34,7 @@ constexpr std::array<char, 8> kMagic = {'S', 'L', 'I', 'P', 'R', 'E', 'C', '1'};
 constexpr size_t kTextBytes = 600;
 constexpr std::string_view kSetFormat = "slipstream record set";
 constexpr int64_t kPerShard = 1000;
+constexpr float kMostBodySize = 1e4F;  // m
 constexpr uint32_t kMostUnknown = 2 * kMoved - 1;
 
 struct Header {
@@ -55,6 +58,14 @@ struct LabelBlock {
 };
 constexpr size_t kLabelBytes = sizeof(LabelBlock);
 static_assert(kLabelBytes == 32 + 448 + 1536 + 600);
+
+struct BodyBlock {
+  uint32_t count;
+  uint8_t what[kMostBodies];
+  float box[kMostBodies][7];
+};
+constexpr size_t kBodyBytes = sizeof(BodyBlock);
+static_assert(kBodyBytes == 4 + 64 + 1792);
 
 uint16_t mask_of(const std::array<bool, 12>& b) {
   uint16_t m = 0;
@@ -126,6 +137,31 @@ Result<Labels> unpack(const LabelBlock& b, const std::string& name) {
   return l;
 }
 
+BodyBlock pack(std::span<const SeenBody> bodies) {
+  BodyBlock b{};
+  b.count = static_cast<uint32_t>(bodies.size());
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    const SeenBody& x = bodies[i];
+    const float box[7] = {x.x, x.y, x.yaw, x.length, x.width, x.low, x.high};
+    b.what[i] = static_cast<uint8_t>(x.what);
+    std::memcpy(b.box[i], box, sizeof box);
+  }
+  return b;
+}
+
+Result<std::vector<SeenBody>> unpack(const BodyBlock& b, const std::string& name, uint64_t seed) {
+  std::vector<SeenBody> out;
+  if (b.count > kMostBodies)
+    return bad_input("{}: record of seed {}: expected at most {} bodies, got {}", name, seed, kMostBodies, b.count);
+  for (size_t i = 0; i < b.count; ++i) {
+    const float* r = b.box[i];
+    if (b.what[i] >= kSeenKinds || !std::all_of(r, r + 7, [](float v) { return std::abs(v) < kMostBodySize; }))
+      return bad_input("{}: record of seed {}: expected bodies with kinds and sizes in range, got others", name, seed);
+    out.push_back({static_cast<Seen>(b.what[i]), r[0], r[1], r[2], r[3], r[4], r[5], r[6]});
+  }
+  return out;
+}
+
 struct Shard {
   MappedFile map;
   Header header;
@@ -149,10 +185,10 @@ Result<Shard> open_shard(const std::filesystem::path& file) {
   std::memcpy(&h, bytes.data(), sizeof h);
   if (h.magic != kMagic) return bad_input("{}: expected a record shard (magic SLIPREC1), got another file", name);
   if (h.version != kSimVersion) return bad_input("{}: expected simulator version {}, got {}", name, kSimVersion, h.version);
-  if (h.label_bytes != kLabelBytes || (h.image_bytes != 0 && h.image_bytes != kCameras * kImageBytes) ||
-      h.record_bytes != h.label_bytes + h.image_bytes)
-    return bad_input("{}: expected records of {} + {} bytes, got {} + {}", name, kLabelBytes, kCameras * kImageBytes, h.label_bytes,
-                     h.image_bytes);
+  if ((h.label_bytes != kLabelBytes && h.label_bytes != kLabelBytes + kBodyBytes) ||
+      (h.image_bytes != 0 && h.image_bytes != kCameras * kImageBytes) || h.record_bytes != h.label_bytes + h.image_bytes)
+    return bad_input("{}: expected records of {} or {} + {} bytes, got {} + {}", name, kLabelBytes, kLabelBytes + kBodyBytes,
+                     kCameras * kImageBytes, h.label_bytes, h.image_bytes);
   const uint64_t want = sizeof(Header) + uint64_t{h.records} * h.record_bytes;
   if (bytes.size() != want) return bad_input("{}: expected {} bytes for {} records, got {}", name, want, h.records, bytes.size());
   Shard s{std::move(map), h};
@@ -166,7 +202,7 @@ Status check_labels(const Shard& s) {
   std::call_once(s.sum->once, [&s] {
     uint64_t sum = kFnvStart;
     for (uint32_t i = 0; i < s.header.records; ++i)
-      sum = fnv1a({reinterpret_cast<const std::byte*>(s.record(i)), kLabelBytes}, sum);
+      sum = fnv1a({reinterpret_cast<const std::byte*>(s.record(i)), s.header.label_bytes}, sum);
     if (sum != s.header.checksum)
       s.sum->status = bad_input("{}: expected label checksum {:016x}, got {:016x}", s.map.path().string(), s.header.checksum, sum);
   });
@@ -203,13 +239,13 @@ struct RecordSetWriter::Impl {
     open.reset();
     return {};
   }
-  Status begin(size_t image_bytes) {
+  Status begin(size_t image_bytes, bool bodies) {
     const std::string name = fmt::format("shard-{:05}.slip", shards.size());
     SLIP_TRY(AtomicFile file, AtomicFile::create(dir / name));
     header = Header{};
-    header.label_bytes = kLabelBytes;
+    header.label_bytes = kLabelBytes + (bodies ? kBodyBytes : 0);
     header.image_bytes = image_bytes;
-    header.record_bytes = kLabelBytes + image_bytes;
+    header.record_bytes = header.label_bytes + image_bytes;
     header.checksum = kFnvStart;
     SLIP_TRY_(file.write(&header, sizeof header));
     open.emplace(std::move(file));
@@ -258,14 +294,23 @@ Status RecordSetWriter::add(const Record& r) {
   if (r.labels.explanation.size() > kTextBytes)
     return bad_input("record of seed {}: expected an explanation of at most {} bytes, got {}", r.labels.seed, kTextBytes,
                      r.labels.explanation.size());
-  if (w.open && w.header.records == kPerShard) SLIP_TRY_(w.close());
-  if (!w.open) SLIP_TRY_(w.begin(r.images.size()));
+  const bool bodies = r.labels.bodies.has_value();
+  if (bodies && r.labels.bodies->size() > kMostBodies)
+    return bad_input("record of seed {}: expected at most {} bodies, got {}", r.labels.seed, kMostBodies, r.labels.bodies->size());
+  const bool fits = w.header.records < kPerShard && (w.header.label_bytes > kLabelBytes) == bodies;
+  if (w.open && !fits) SLIP_TRY_(w.close());
+  if (!w.open) SLIP_TRY_(w.begin(r.images.size(), bodies));
   if (w.header.image_bytes != r.images.size())
     return bad_input("record of seed {}: expected {} image bytes like its shard, got {}", r.labels.seed, w.header.image_bytes,
                      r.images.size());
   const LabelBlock b = pack(r.labels);
   w.header.checksum = fnv1a(std::as_bytes(std::span(&b, 1)), w.header.checksum);
   SLIP_TRY_(w.open->write(&b, sizeof b));
+  if (bodies) {
+    const BodyBlock around = pack(*r.labels.bodies);
+    w.header.checksum = fnv1a(std::as_bytes(std::span(&around, 1)), w.header.checksum);
+    SLIP_TRY_(w.open->write(&around, sizeof around));
+  }
   if (!r.images.empty()) SLIP_TRY_(w.open->write(r.images.data(), r.images.size()));
   ++w.header.records;
   ++w.added;
@@ -343,7 +388,12 @@ Result<Labels> RecordSet::labels(int64_t i) const {
   SLIP_TRY_(check_labels(s));
   LabelBlock b;
   std::memcpy(&b, s.record(i - s.first), sizeof b);
-  return unpack(b, s.map.path().string());
+  SLIP_TRY(Labels l, unpack(b, s.map.path().string()));
+  if (s.header.label_bytes == kLabelBytes) return l;
+  BodyBlock around;
+  std::memcpy(&around, s.record(i - s.first) + kLabelBytes, sizeof around);
+  SLIP_TRY(l.bodies, unpack(around, s.map.path().string(), l.seed));
+  return l;
 }
 
 Result<std::span<const uint8_t>> RecordSet::pictures(int64_t i) const {
@@ -359,7 +409,7 @@ Result<std::span<const uint8_t>> RecordSet::pictures(int64_t i) const {
 std::span<const uint8_t> RecordSet::images(int64_t i) const {
   if (i < 0 || i >= size()) return {};
   const Shard& s = impl_->of(i);
-  return {reinterpret_cast<const uint8_t*>(s.record(i - s.first)) + kLabelBytes, s.header.image_bytes};
+  return {reinterpret_cast<const uint8_t*>(s.record(i - s.first)) + s.header.label_bytes, s.header.image_bytes};
 }
 
 }  // namespace slip::sim

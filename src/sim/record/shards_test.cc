@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
+#include "sim/record/seen.h"
 #include "sim/record/shards.h"
 
 namespace slip::sim {
@@ -101,6 +102,55 @@ TEST_F(Shards, KeepsEveryPixel) {
   ASSERT_EQ(got->size(), want->images.size());
   EXPECT_EQ(std::memcmp(got->data(), want->images.data(), got->size()), 0);
   EXPECT_FALSE(set->pictures(3));
+}
+
+TEST_F(Shards, BodiesComeBackAsTheyWere) {
+  auto w = RecordSetWriter::create(dir_, 40, 5, {});
+  ASSERT_TRUE(w);
+  std::vector<Record> written;
+  for (uint64_t seed = 40; seed < 45; ++seed) {  // one that tells none begins a shard of its own
+    written.push_back(seed == 43 ? *make_record(seed, {}, false) : *make_mixed(seed, 0.5, {}, false));
+    EXPECT_EQ(written.back().labels.bodies.has_value(), seed != 43);
+    ASSERT_TRUE(w->add(written.back()));
+  }
+  ASSERT_TRUE(w->finish());
+  const auto set = RecordSet::open(dir_);
+  ASSERT_TRUE(set) << set.error().message;
+  ASSERT_EQ(set->size(), 5);
+  size_t all = 0;
+  for (int64_t i = 0; i < 5; ++i) {
+    const auto got = set->labels(i);
+    const auto& want = written[static_cast<size_t>(i)].labels;
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(got->explanation, want.explanation);
+    ASSERT_EQ(got->bodies.has_value(), want.bodies.has_value());
+    if (!want.bodies) continue;
+    EXPECT_EQ(*got->bodies, *want.bodies) << i;
+    all += want.bodies->size();
+  }
+  EXPECT_GT(all, 8U);
+}
+
+TEST_F(Shards, BodiesOutOfRangeAreRefused) {
+  const auto refused = [&](const SeenBody& body, std::string_view part) {
+    std::filesystem::remove_all(dir_);
+    Record r = *make_record(40, {}, false);
+    r.labels.bodies = {body};
+    auto w = RecordSetWriter::create(dir_, 40, 1, {});
+    ASSERT_TRUE(w && w->add(r) && w->finish());
+    const auto got = RecordSet::open(dir_)->labels(0);
+    ASSERT_FALSE(got);
+    expect_error(got.error(), part);
+  };
+  refused({.what = static_cast<Seen>(kSeenKinds)}, "expected bodies with kinds and sizes in range");
+  refused({.x = std::numeric_limits<float>::quiet_NaN()}, "expected bodies with kinds and sizes in range");
+  refused({.high = std::numeric_limits<float>::infinity()}, "expected bodies with kinds and sizes in range");
+  Record r = *make_record(40, {}, false);
+  r.labels.bodies.emplace(kMostBodies + 1);
+  std::filesystem::remove_all(dir_);
+  auto w = RecordSetWriter::create(dir_, 40, 1, {});
+  ASSERT_TRUE(w);
+  EXPECT_FALSE(w->add(r));
 }
 
 TEST_F(Shards, ARecordWithoutPicturesSaysSo) {

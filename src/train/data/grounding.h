@@ -6,6 +6,8 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "sim/record.h"
@@ -13,23 +15,9 @@
 
 namespace slip {
 
-/// What a cell can show; kGroundingWords names each by a word that must be one token.
-enum class Seen : uint8_t {
-  kNothing,
-  kVehicle,
-  kPedestrian,
-  kCyclist,
-  kConstruction,
-  kTraffic,
-  kGreen,
-  kHazard,
-  kEmergency,
-  kAnimal,
-  kSpecial,
-  kDoor
-};
-constexpr std::array<std::string_view, 12> kGroundingWords = {"no", " vehicle", "pedestrian", "cyclist", "construction", "traffic",
-                                                              "go", "road",     "emergency",  "animal",  "special",      "door"};
+/// A word for each of sim::Seen, which must be one token.
+constexpr std::array<std::string_view, sim::kSeenKinds> kGroundingWords = {
+    "no", " vehicle", "pedestrian", "cyclist", "construction", "traffic", "go", "road", "emergency", "animal", "special", "door"};
 
 /// How far: letter k of this many, A first, says 3 m x 20^(k / 19), to the nearest: a sixth more from letter to letter, 60 m at the last.
 constexpr int kRangeLetters = 20;
@@ -37,12 +25,12 @@ constexpr int kRangeLetters = 20;
 int range_letter(double distance_m);
 
 struct SeenCell {
-  Seen what = Seen::kNothing;
+  sim::Seen what = sim::Seen::kNothing;
   double distance_m = 0;  // from the ego's origin to the body's centre, over the ground; 0 with kNothing
 };
 
-/// Cells of one camera, row-major, rows x columns over the whole picture; nearer things win. Things farther than 60 m count as
-/// nothing, and occlusion is not considered.
-std::vector<SeenCell> seen_in_cells(const sim::Moment& moment, const sim::Camera& camera, int rows, int columns);
+/// Cells of one camera, row-major, rows x columns over the whole picture; later bodies win (sim/record/seen.h: nearer ones). Occlusion is not
+/// considered.
+std::vector<SeenCell> seen_in_cells(std::span<const sim::SeenBody> bodies, const sim::Camera& camera, int rows, int columns);
 
 }  // namespace slip

@@ -22,6 +22,7 @@
 #include "import/conversation.h"
 #include "sim/record.h"
 #include "sim/record/make.h"
+#include "sim/record/seen.h"
 #include "sim/record/shards.h"
 #include "sim/render/render.h"
 #include "sim/world.h"
@@ -237,28 +238,36 @@ class SampleMaker {
       if (out.section[i] >= 0 && (unknown & kBits[static_cast<size_t>(out.section[i])]) != 0) out.weight[i] = 0;
   }
 
+  static Result<std::vector<sim::SeenBody>> bodies_around(const sim::Labels& labels) {
+    if (labels.bodies) return *labels.bodies;
+    if ((labels.unknown & sim::kImported) != 0)
+      return bad_input("record {}: expected a simulated one for \"grounding\", got an imported one", labels.seed);
+    if ((labels.unknown & sim::kMoved) != 0)
+      return bad_input("record {}: expected the bodies around the ego for \"grounding\", got a record of before they were kept",
+                       labels.seed);
+    SLIP_TRY(const sim::Moment moment, sim::moment_at(labels.seed, labels.family, static_cast<double>(labels.frame_s)));
+    return sim::seen_bodies(moment);
+  }
+
   // vision_spans: where each image's tokens stand among the prompt's.
   Status add_grounding(const sim::Labels& labels, std::span<const SlotSpan> vision_spans, Sample& out) const {
-    if ((labels.unknown & (sim::kImported | sim::kMoved)) != 0)
-      return bad_input("record {}: expected a scene as its seed makes it for \"grounding\", got {}", labels.seed,
-                       (labels.unknown & sim::kImported) != 0 ? "an imported record" : "one with the ego elsewhere");
-    SLIP_TRY(const sim::Moment moment, sim::moment_at(labels.seed, labels.family, static_cast<double>(labels.frame_s)));
+    SLIP_TRY(const std::vector<sim::SeenBody> bodies, bodies_around(labels));
     const auto cameras = sim::front_cameras();
     out.grounding.assign(out.tokens.size(), -1);
     out.grounding_weight.assign(out.tokens.size(), 0);
     for (size_t c = 0; c < sim::kCameras; ++c) {
       const int merge = s_.preprocessor.merge_size;
       const int columns = out.grids[c][2] / merge;
-      const std::vector<SeenCell> cells = seen_in_cells(moment, cameras[c], out.grids[c][1] / merge, columns);
+      const std::vector<SeenCell> cells = seen_in_cells(bodies, cameras[c], out.grids[c][1] / merge, columns);
       for (size_t i = 0; i < cells.size(); ++i) {
         const size_t row = static_cast<size_t>(vision_spans[c].begin) + i;
         const auto& [what, distance_m] = cells[i];
         // A chessboard whose colours change from scene to scene: a row predicts one token, and both are learned.
         const auto square = i / static_cast<size_t>(columns) + i % static_cast<size_t>(columns) + labels.seed;
-        const bool how_far = !s_.letters.empty() && what != Seen::kNothing && square % 2 == 1;
+        const bool how_far = !s_.letters.empty() && what != sim::Seen::kNothing && square % 2 == 1;
         out.grounding[row] =
             how_far ? s_.letters[static_cast<size_t>(range_letter(distance_m))] : s_.words[static_cast<size_t>(what)];
-        out.grounding_weight[row] = what == Seen::kNothing ? s_.background : s_.grounding;
+        out.grounding_weight[row] = what == sim::Seen::kNothing ? s_.background : s_.grounding;
       }
     }
     return {};
@@ -369,8 +378,6 @@ Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& dat
     if (count < 3 || count > kMostShuffled) return bad_input("data: count: expected 3 to {}, got {}", kMostShuffled, count);
     SLIP_TRY(const double perturbed, number_or(data, "perturbed", 0, "data"));
     if (!(perturbed >= 0 && perturbed <= 1)) return bad_input("data: perturbed: expected a number in [0, 1], got {}", perturbed);
-    if (perturbed > 0 && setup.grounding > 0)
-      return bad_input("data: expected \"grounding\" or \"perturbed\", got both: cells are told of the scene that a seed makes");
     return std::unique_ptr<SampleSource>(
         std::make_unique<SimulatedSource>(std::move(setup), static_cast<uint64_t>(first), count, perturbed));
   }

@@ -102,7 +102,7 @@ TEST_F(RecordSource, RefusesATextConfigThatIsNoObject) {
   EXPECT_THAT(error(), testing::HasSubstr("text_config"));
 }
 
-TEST(SimulatedSource, PerturbedRecordsAreTaughtButNotTheirCells) {
+TEST(SimulatedSource, PerturbedRecordsAreTaughtAndTheirCellsTold) {
   const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo";
   json::object data{{"kind", "simulated"}, {"first_seed", 900'200'000}, {"count", 3}, {"model", (folder / "config.json").string()}};
   const Sample plain = must(must(make_record_source(data, folder.string()))->get(0));
@@ -118,7 +118,21 @@ TEST(SimulatedSource, PerturbedRecordsAreTaughtButNotTheirCells) {
     return source ? std::string() : source.error().message;
   };
   EXPECT_THAT(why("perturbed", 2), testing::HasSubstr("perturbed: expected a number in [0, 1], got 2"));
-  EXPECT_THAT(why("grounding", json::object{}), testing::HasSubstr("expected \"grounding\" or \"perturbed\", got both"));
+  data["grounding"] = json::object{{"weight", 1}};
+  const auto source = must(make_record_source(data, folder.string()));
+  data["perturbed"] = 0;
+  const auto as_drawn = must(make_record_source(data, folder.string()));
+  int differ = 0, shown = 0;
+  for (int64_t i = 0; i < 3; ++i) {
+    const Sample a = must(source->get(i)), b = must(as_drawn->get(i));
+    ASSERT_EQ(a.grounding.size(), b.grounding.size());
+    for (size_t k = 0; k < a.grounding.size(); ++k) {
+      differ += a.grounding[k] != b.grounding[k];
+      shown += a.grounding_weight[k] == 1;
+    }
+  }
+  EXPECT_GT(shown, 10);
+  EXPECT_GT(differ, 10) << "another place sees things in other cells";
 }
 
 TEST(SimulatedSource, GivesAModelOfGraphVisibilityContentsOfItsForm) {
