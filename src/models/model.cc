@@ -213,14 +213,18 @@ Result<Prompt> Model::build_prompt(std::span<const ChatMessage> messages, std::s
   return build_prompt(text, images);
 }
 
+Result<std::vector<TokenId>> prompt_tokens(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view text) {
+  SLIP_TRY(std::vector<TokenId> tokens, tokenizer.encode(text, pause_point));
+  // OpenVLA's patches stand behind BOS, which Llama's tokenizer puts in front of every text; Qwen has none.
+  const bool starts = config.vit_tower && !config.image_token && config.bos && !config.decoder.name.starts_with("qwen");
+  if (starts && (tokens.empty() || tokens.front() != *config.bos)) tokens.insert(tokens.begin(), *config.bos);
+  return tokens;
+}
+
 Result<std::vector<TokenId>> Model::prompt_tokens(std::string_view text) const {
   const OperationScope splitting("text to tokens");
   SLIP_TRY(const Tokenizer* tokenizer, need_tokenizer());
-  SLIP_TRY(std::vector<TokenId> tokens, tokenizer->encode(text, pause_point));
-  // OpenVLA's patches stand behind BOS, which Llama's tokenizer puts in front of every text; Qwen has none.
-  const bool starts = config_.vit_tower && !config_.image_token && config_.bos && !config_.decoder.name.starts_with("qwen");
-  if (starts && (tokens.empty() || tokens.front() != *config_.bos)) tokens.insert(tokens.begin(), *config_.bos);
-  return tokens;
+  return slip::prompt_tokens(config_, *tokenizer, text);
 }
 
 Result<Prompt> Model::build_prompt(std::string_view text, std::span<const PatchGrid> images, std::span<const float> history,

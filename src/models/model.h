@@ -120,6 +120,8 @@ Result<std::unique_ptr<Model>> load_model(const std::filesystem::path& folder, c
 
 /// config.json with what generation_config.json adds; mask and null ids resolved through the tokenizer (may be null).
 Result<ModelConfig> load_config(const std::filesystem::path& folder, const Tokenizer* tokenizer);
+/// Model::prompt_tokens without the model.
+Result<std::vector<TokenId>> prompt_tokens(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view text);
 /// The folder's tokenizer, or nothing when it has no tokenizer.json and no vocab.json.
 Result<std::optional<Tokenizer>> load_tokenizer(const std::filesystem::path& folder);
 

@@ -34,6 +34,16 @@ struct VitWeights {
   std::vector<float> norm_D, norm_bias_D;  // empty without final norm
 };
 
+/// What a ViT's tensors are called behind the tower's prefix, and behind the block's those of `norm1` and what follows; products and norms
+/// without .weight and .bias.
+struct VitNames {
+  std::string patch, cls, registers, positions, norm, block;
+  std::string scale1, scale2;
+  std::vector<std::string> qkv;  // one matrix, or one each
+  std::string proj, up, down;
+};
+VitNames vit_names(const VitConfig& config);
+
 /// Wishes for the tower's tensors; both goes of the reader.
 VitWeights read_vit_weights(WeightReader& reader, const VitConfig& config, WeightType type);
 

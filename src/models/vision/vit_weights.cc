@@ -8,43 +8,6 @@ namespace {
 
 using Parts = std::vector<WeightReader::Part>;
 
-// Behind the tower's prefix, and behind the block's those of `scale1` and what follows; products and norms without .weight and .bias.
-struct Names {
-  std::string patch, cls, registers, positions, norm, block;
-  std::string scale1, scale2;
-  std::vector<std::string> qkv;  // one matrix, or one each
-  std::string proj, up, down;
-};
-
-Names names_of(const VitConfig& c) {
-  if (c.timm_names)
-    return {.patch = "patch_embed.proj",
-            .cls = "cls_token",
-            .registers = "reg_token",
-            .positions = "pos_embed",
-            .norm = "norm",
-            .block = "blocks.",
-            .scale1 = "ls1.scale_factor",
-            .scale2 = "ls2.scale_factor",
-            .qkv = {"attn.qkv"},
-            .proj = "attn.proj",
-            .up = "mlp.fc1",
-            .down = "mlp.fc2"};
-  const std::string attention = "attention.attention.";
-  return {.patch = "embeddings.patch_embeddings.projection",
-          .cls = "embeddings.cls_token",
-          .registers = "embeddings.register_tokens",
-          .positions = "embeddings.position_embeddings",
-          .norm = "layernorm",
-          .block = "encoder.layer.",
-          .scale1 = "layer_scale1.lambda1",
-          .scale2 = "layer_scale2.lambda1",
-          .qkv = {attention + "query", attention + "key", attention + "value"},
-          .proj = "attention.output.dense",
-          .up = c.swiglu ? "mlp.weights_in" : "mlp.fc1",
-          .down = c.swiglu ? "mlp.weights_out" : "mlp.fc2"};
-}
-
 struct Named {
   WeightReader& reader;
   WeightType type;
@@ -52,7 +15,7 @@ struct Named {
   PackedMatrix matrix(const std::string& name, int64_t n, int64_t k) { return reader.matrix(type, Parts{{name, {n, k}}}); }
 };
 
-VitBlockWeights read_block(Named n, const VitConfig& c, const Names& names, const std::string& p) {
+VitBlockWeights read_block(Named n, const VitConfig& c, const VitNames& names, const std::string& p) {
   const int64_t d = c.width, up_rows = (c.swiglu ? 2 : 1) * int64_t{c.mlp_width};
   VitBlockWeights b;
   b.norm1_D = n.vector(p + "norm1.weight", d);
@@ -81,7 +44,7 @@ VitBlockWeights read_block(Named n, const VitConfig& c, const Names& names, cons
 }
 
 // The stored table, cut into cls's entry and the patches'; cls and registers become the rows in front.
-void read_rows_in_front(WeightReader& reader, const VitConfig& c, const Names& names, VitWeights& w) {
+void read_rows_in_front(WeightReader& reader, const VitConfig& c, const VitNames& names, VitWeights& w) {
   const int64_t d = c.width, patches = int64_t{c.grid_rows} * c.grid_columns;
   std::vector<float> front;
   if (c.cls) front = reader.vector(Parts{{c.prefix + names.cls, {1, 1, d}}});
@@ -99,9 +62,38 @@ void read_rows_in_front(WeightReader& reader, const VitConfig& c, const Names& n
 
 }  // namespace
 
+VitNames vit_names(const VitConfig& c) {
+  if (c.timm_names)
+    return {.patch = "patch_embed.proj",
+            .cls = "cls_token",
+            .registers = "reg_token",
+            .positions = "pos_embed",
+            .norm = "norm",
+            .block = "blocks.",
+            .scale1 = "ls1.scale_factor",
+            .scale2 = "ls2.scale_factor",
+            .qkv = {"attn.qkv"},
+            .proj = "attn.proj",
+            .up = "mlp.fc1",
+            .down = "mlp.fc2"};
+  const std::string attention = "attention.attention.";
+  return {.patch = "embeddings.patch_embeddings.projection",
+          .cls = "embeddings.cls_token",
+          .registers = "embeddings.register_tokens",
+          .positions = "embeddings.position_embeddings",
+          .norm = "layernorm",
+          .block = "encoder.layer.",
+          .scale1 = "layer_scale1.lambda1",
+          .scale2 = "layer_scale2.lambda1",
+          .qkv = {attention + "query", attention + "key", attention + "value"},
+          .proj = "attention.output.dense",
+          .up = c.swiglu ? "mlp.weights_in" : "mlp.fc1",
+          .down = c.swiglu ? "mlp.weights_out" : "mlp.fc2"};
+}
+
 VitWeights read_vit_weights(WeightReader& reader, const VitConfig& c, WeightType type) {
   const int64_t d = c.width;
-  const Names names = names_of(c);
+  const VitNames names = vit_names(c);
   Named n{reader, type};
   VitWeights w;
   const std::string patch = c.prefix + names.patch;

@@ -8,6 +8,8 @@
 
 #include "models/config/config.h"
 #include "models/config/dino_qwen.h"
+#include "models/config/openvla.h"
+#include "models/vision/vit.h"
 
 namespace slip {
 namespace {
@@ -110,12 +112,8 @@ void read_yarn(const RopeYarn& y, double theta, ModelShape& s) {
                                                             : scale(1);
 }
 
-/// What the engine reads of families beside Qwen2's, in the trainer's terms.
-Status read_family(const json::object& config, ModelShape& s, std::string_view where) {
-  SLIP_TRY(const std::string type, string_or(config, "model_type", "qwen2", where));
-  if (type != "qwen3" && type != "ministral3" && type != "llama" && type != "mistral") return {};
-  SLIP_TRY(const ModelConfig parsed, parse_model_config(config, std::string(where)));
-  const DecoderOptions& d = parsed.decoder;
+/// What the engine reads of a decoder, in the trainer's terms; sizes apart.
+Status read_decoder(const DecoderOptions& d, ModelShape& s, std::string_view where) {
   if (d.o_bias || d.mlp_bias || d.window > 0)
     return unsupported("{}: expected a decoder without output biases and sliding windows to train, got one with", where);
   s.qkv_bias = d.qkv_bias;
@@ -129,6 +127,14 @@ Status read_family(const json::object& config, ModelShape& s, std::string_view w
   else if (!std::holds_alternative<RopeDefault>(d.rope.scaling))
     return unsupported("{}: expected plain rotary positions or YaRN to train, got another scaling", where);
   return {};
+}
+
+/// Families beside Qwen2's.
+Status read_family(const json::object& config, ModelShape& s, std::string_view where) {
+  SLIP_TRY(const std::string type, string_or(config, "model_type", "qwen2", where));
+  if (type != "qwen3" && type != "ministral3" && type != "llama" && type != "mistral") return {};
+  SLIP_TRY(const ModelConfig parsed, parse_model_config(config, std::string(where)));
+  return read_decoder(parsed.decoder, s, where);
 }
 
 /// Lays parameters side by side; a group starts at a multiple of 16 numbers (64 bytes of f32).
@@ -205,42 +211,52 @@ void vision_tower(ParameterTable& t, Layout& l, const VisionTowerShape& v) {
   t.merger_down_bias = l.vector(p + "merger.mlp.2.bias", v.out, InitKind::kZero);
 }
 
-VitBlockGroups vit_block(Layout& l, const VitConfig& v, const std::string& p) {
-  const int64_t D = v.width, F = v.mlp_width, up = (v.swiglu ? 2 : 1) * F;
+VitBlockGroups vit_block(Layout& l, const VitConfig& v, const VitNames& names, const std::string& p) {
+  const int64_t D = v.width, F = v.mlp_width, up = (v.swiglu ? 2 : 1) * F, each = 3 * D / static_cast<int64_t>(names.qkv.size());
   const double residual = 1 / std::sqrt(2.0 * v.depth);
-  const std::string a = p + "attention.attention.";
+  std::vector<std::string> qkv, qkv_bias;
+  for (const std::string& name : names.qkv) {
+    qkv.push_back(p + name + ".weight");
+    qkv_bias.push_back(p + name + ".bias");
+  }
   VitBlockGroups g;
   g.norm1 = l.vector(p + "norm1.weight", D, InitKind::kOne);
   g.norm1_bias = l.vector(p + "norm1.bias", D, InitKind::kZero);
-  g.qkv = l.add({a + "query.weight", a + "key.weight", a + "value.weight"}, {{D, D}, {D, D}, {D, D}}, InitKind::kNormal);
-  g.qkv_bias = l.add({a + "query.bias", a + "key.bias", a + "value.bias"}, {{D}, {D}, {D}}, InitKind::kZero);
-  g.out = l.matrix(p + "attention.output.dense.weight", D, D, residual);
-  g.out_bias = l.vector(p + "attention.output.dense.bias", D, InitKind::kZero);
-  if (v.layer_scale) g.scale1 = l.vector(p + "layer_scale1.lambda1", D, InitKind::kOne);
+  g.qkv = l.add(qkv, {qkv.size(), {each, D}}, InitKind::kNormal);
+  g.qkv_bias = l.add(qkv_bias, {qkv.size(), {each}}, InitKind::kZero);
+  g.out = l.matrix(p + names.proj + ".weight", D, D, residual);
+  g.out_bias = l.vector(p + names.proj + ".bias", D, InitKind::kZero);
+  if (v.layer_scale) g.scale1 = l.vector(p + names.scale1, D, InitKind::kOne);
   g.norm2 = l.vector(p + "norm2.weight", D, InitKind::kOne);
   g.norm2_bias = l.vector(p + "norm2.bias", D, InitKind::kZero);
-  const std::string m = p + (v.swiglu ? "mlp.weights_in" : "mlp.fc1"), n = p + (v.swiglu ? "mlp.weights_out" : "mlp.fc2");
-  g.up = l.matrix(m + ".weight", up, D);
-  g.up_bias = l.vector(m + ".bias", up, InitKind::kZero);
-  g.down = l.matrix(n + ".weight", D, F, residual);
-  g.down_bias = l.vector(n + ".bias", D, InitKind::kZero);
-  if (v.layer_scale) g.scale2 = l.vector(p + "layer_scale2.lambda1", D, InitKind::kOne);
+  g.up = l.matrix(p + names.up + ".weight", up, D);
+  g.up_bias = l.vector(p + names.up + ".bias", up, InitKind::kZero);
+  g.down = l.matrix(p + names.down + ".weight", D, F, residual);
+  g.down_bias = l.vector(p + names.down + ".bias", D, InitKind::kZero);
+  if (v.layer_scale) g.scale2 = l.vector(p + names.scale2, D, InitKind::kOne);
   return g;
 }
 
-/// models/config/dino_qwen.h names the tensors.
-void vit_tower(VitGroups& g, Layout& l, const ModelShape& s) {
-  const VitConfig& v = s.vit->vits.front();
-  const int64_t D = v.width;
-  const std::string e = v.prefix + "embeddings.";
-  g.cls = l.add({e + "cls_token"}, {{1, 1, D}}, InitKind::kNormal);
-  if (v.registers > 0) g.registers = l.add({e + "register_tokens"}, {{1, v.registers, D}}, InitKind::kNormal);
-  g.positions = l.add({e + "position_embeddings"}, {{1, int64_t{v.grid_rows} * v.grid_columns + 1, D}}, InitKind::kNormal);
-  g.patch = l.add({e + "patch_embeddings.projection.weight"}, {{D, v.channels, v.patch, v.patch}}, InitKind::kNormal);
-  g.patch_bias = l.vector(e + "patch_embeddings.projection.bias", D, InitKind::kZero);
-  for (int32_t i = 0; i < v.depth; ++i) g.blocks.push_back(vit_block(l, v, fmt::format("{}encoder.layer.{}.", v.prefix, i)));
-  g.norm = l.vector(v.prefix + "layernorm.weight", D, InitKind::kOne);
-  g.norm_bias = l.vector(v.prefix + "layernorm.bias", D, InitKind::kZero);
+VitGroups vit(Layout& l, const VitConfig& v) {
+  const int64_t D = v.width, positions = int64_t{v.grid_rows} * v.grid_columns + (v.cls_has_position ? 1 : 0);
+  const VitNames names = vit_names(v);
+  VitGroups g;
+  if (v.cls) g.cls = l.add({v.prefix + names.cls}, {{1, 1, D}}, InitKind::kNormal);
+  if (v.registers > 0) g.registers = l.add({v.prefix + names.registers}, {{1, v.registers, D}}, InitKind::kNormal);
+  g.positions = l.add({v.prefix + names.positions}, {{1, positions, D}}, InitKind::kNormal);
+  g.patch = l.add({v.prefix + names.patch + ".weight"}, {{D, v.channels, v.patch, v.patch}}, InitKind::kNormal);
+  g.patch_bias = l.vector(v.prefix + names.patch + ".bias", D, InitKind::kZero);
+  for (int32_t i = 0; i < v.used_depth; ++i)
+    g.blocks.push_back(vit_block(l, v, names, fmt::format("{}{}{}.", v.prefix, names.block, i)));
+  if (!v.final_norm) return g;
+  g.norm = l.vector(v.prefix + names.norm + ".weight", D, InitKind::kOne);
+  g.norm_bias = l.vector(v.prefix + names.norm + ".bias", D, InitKind::kZero);
+  return g;
+}
+
+/// models/config/dino_qwen.h and models/vision/vit.h name the tensors.
+void add_front(FrontGroups& g, Layout& l, const ModelShape& s) {
+  for (const VitConfig& v : s.vit->vits) g.vits.push_back(vit(l, v));
   for (const VitTowerConfig::Layer& p : s.vit->projector) {
     g.projector.push_back(l.matrix(p.name + ".weight", p.out, p.in));
     g.projector_bias.push_back(l.vector(p.name + ".bias", p.out, InitKind::kZero));
@@ -252,14 +268,23 @@ void vit_tower(VitGroups& g, Layout& l, const ModelShape& s) {
   g.history2_bias = l.vector("history.fc2.bias", s.hidden, InitKind::kZero);
 }
 
-/// A Qwen behind DINOv2's features: the text model's own configuration, and what stands in front of it.
-Result<ModelShape> dino_qwen_shape(const json::object& config, std::string_view where) {
+/// Plain ViTs in front of a text model, whose configuration may leave out all that its class sets: sizes are those that the engine reads.
+Result<ModelShape> vit_shape(const json::object& config, std::string_view where) {
   SLIP_TRY(const ModelConfig parsed, parse_model_config(config, std::string(where)));
-  SLIP_TRY(const json::object* text, get_object(config, "text_config", where));
-  SLIP_TRY(ModelShape s, ModelShape::from_config(*text, fmt::format("{}: text_config", where)));
-  s.vit = parsed.vit_tower;
-  s.history = parsed.history;
-  s.image_token = parsed.image_token->value;
+  const DecoderOptions& d = parsed.decoder;
+  ModelShape s{.hidden = d.width,
+               .layers = d.layers,
+               .heads = d.heads,
+               .kv_heads = d.kv_heads,
+               .head_dim = d.head_width,
+               .ffn = d.mlp_width,
+               .vocab = d.vocab,
+               .eps = static_cast<double>(d.norm_eps),
+               .mrope = {d.head_width / 2, 0, 0},
+               .image_token = parsed.image_token.value_or(TokenId{-1}).value,
+               .vit = parsed.vit_tower,
+               .history = parsed.history};
+  SLIP_TRY_(read_decoder(d, s, where));
   SLIP_TRY(const int64_t mask, int_or(config, "mask_token_id", -1, where));
   s.mask_token = static_cast<int32_t>(mask);
   return s;
@@ -271,14 +296,17 @@ VisionShape ModelShape::vision_rows() const {
   if (vision) return vision->rows();
   VisionShape out;
   if (!vit) return out;
-  const VitConfig& v = vit->vits.front();
-  out.plain = VisionShape::Plain{vit->pool, v.prefix_rows()};
-  out.patch_numbers = v.patch_numbers();
+  out.plain.emplace().pool = vit->pool;
+  out.patch_numbers = 0;
+  for (const VitConfig& v : vit->vits) {
+    out.plain->front.push_back(v.prefix_rows());
+    out.patch_numbers += v.patch_numbers();
+  }
   return out;
 }
 
 Result<ModelShape> ModelShape::from_config(const json::object& config, std::string_view where) {
-  if (is_dino_qwen_config(config)) return dino_qwen_shape(config, where);
+  if (is_dino_qwen_config(config) || is_openvla_config(config)) return vit_shape(config, where);
   SLIP_TRY(const json::object* nested, object_at(config, "text_config", where));
   const json::object& text = nested != nullptr ? *nested : config;
   ModelShape s;
@@ -323,7 +351,7 @@ ParameterTable ParameterTable::of(const ModelShape& s) {
   Layout l(t);
   const std::string own = s.vit ? "language_model." : "", p = own + (s.vision ? "model.language_model." : "model.");
   if (s.vision) vision_tower(t, l, *s.vision);
-  if (s.vit) vit_tower(t.vit, l, s);
+  if (s.vit) add_front(t.front, l, s);
   t.embed = l.matrix(p + "embed_tokens.weight", s.vocab, s.hidden);
   for (int32_t i = 0; i < s.layers; ++i) t.layers.push_back(text_block(l, s, p + "layers." + std::to_string(i) + "."));
   t.norm = l.vector(p + "norm.weight", s.hidden, InitKind::kOne);

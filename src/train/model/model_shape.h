@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape and parameter table of a trainable model: Qwen2, Qwen3 and Ministral 3 text (`model.*`; QK-norm, YaRN, the query's scale),
-// Qwen2.5-VL (`model.language_model.*`, `model.visual.*`, the layout that transformers >= 4.52 saves) and dino_qwen (a DINOv2 tower and a row
-// of ego history in front of a Qwen: models/config/dino_qwen.h), read from a Hugging Face config.json (flat or nested).
+// Qwen2.5-VL (`model.language_model.*`, `model.visual.*`, the layout that transformers >= 4.52 saves), dino_qwen (a DINOv2 tower and a row
+// of ego history in front of a Qwen: models/config/dino_qwen.h) and OpenVLA (timm's towers in front of a Llama or Qwen2:
+// models/config/openvla.h), read from a Hugging Face config.json (flat or nested). Of a tower only what the features need is a parameter;
+// what else is stored of it (OpenVLA's last block, norm and pooling head) a checkpoint takes over as it is (loop/checkpoint.h).
 // All parameters lie in one flat buffer; matrices that one product uses (q, k, v; gate, up) lie side by side in it.
 #pragma once
 #include <array>
@@ -36,7 +38,7 @@ struct ModelShape {
   double q_scale_beta = 0, q_scale_positions = 1;  // the query of position p times 1 + beta ln(1 + floor(p / positions))
   int32_t mask_token = -1, image_token = -1;
   std::optional<VisionTowerShape> vision;
-  std::optional<VitTowerConfig> vit;     // of dino_qwen, in place of `vision`
+  std::optional<VitTowerConfig> vit;     // of dino_qwen and OpenVLA, in place of `vision`
   std::optional<HistoryConfig> history;  // of dino_qwen
   AttentionShape attention() const { return {heads, kv_heads, head_dim}; }
   VisionShape vision_rows() const;
@@ -60,13 +62,16 @@ struct BlockGroups {
   Group norm1, qkv, qkv_bias, q_norm, k_norm, out, out_bias, norm2, gate_up, gate_up_bias, down, down_bias;
 };
 
-/// A DINOv2 block, and what else a dino_qwen model has in front of its text model.
+/// A plain ViT's block, the tower, and all that such a model has in front of its text model.
 struct VitBlockGroups {
   Group norm1, norm1_bias, qkv, qkv_bias, out, out_bias, scale1, norm2, norm2_bias, up, up_bias, down, down_bias, scale2;
 };
 struct VitGroups {
   Group patch, patch_bias, cls, registers, positions, norm, norm_bias;
   std::vector<VitBlockGroups> blocks;
+};
+struct FrontGroups {
+  std::vector<VitGroups> vits;
   std::vector<Group> projector, projector_bias;
   Group history1, history1_bias, history2, history2_bias;
 };
@@ -78,7 +83,7 @@ struct ParameterTable {
   std::vector<BlockGroups> layers;
   Group patch_embed, merger_norm, merger_up, merger_up_bias, merger_down, merger_down_bias;
   std::vector<BlockGroups> vision;
-  VitGroups vit;
+  FrontGroups front;
   static ParameterTable of(const ModelShape& shape);
   /// Where the parameters lie whose names begin with one of these: first and one past the last, in order.
   std::vector<std::pair<int64_t, int64_t>> runs_of(std::span<const std::string> prefixes) const;

@@ -76,7 +76,7 @@ void append_image(VisionRows& v, std::span<const float> pixels, std::array<int, 
   add(v.full, frames);
 }
 
-/// Appends one image of a plain ViT, in raster order.
+/// Appends one image of plain ViTs, in raster order.
 void append_plain_image(VisionRows& v, std::span<const float> pixels, std::array<int, 3> grid, const VisionShape& shape,
                         std::vector<int32_t>& place_of_cell) {
   const int32_t rows = grid[1], columns = grid[2], pool = shape.plain->pool, unit = pool * pool;
@@ -88,11 +88,15 @@ void append_plain_image(VisionRows& v, std::span<const float> pixels, std::array
     place_of_cell.push_back(static_cast<int32_t>(v.pooled.size()) / unit);
     for (int32_t k = 0; k < unit; ++k) v.pooled.push_back(first + (y + k / pool) * columns + x + k % pool);
   }
-  const IndexRange all{v.full.rows, v.full.rows + shape.plain->front + rows * columns};
-  std::vector<int32_t> queries;
-  for (int32_t r = all.begin; r < all.end; ++r) queries.push_back(r);
-  append_part(v.full, queries, std::vector<IndexRanges>(queries.size(), IndexRanges{all}));
-  v.full.rows = all.end;
+  v.plain.resize(shape.plain->front.size());
+  for (size_t tower = 0; tower < v.plain.size(); ++tower) {
+    AttentionPlan& plan = v.plain[tower];
+    const IndexRange all{plan.rows, plan.rows + shape.plain->front[tower] + rows * columns};
+    std::vector<int32_t> queries;
+    for (int32_t r = all.begin; r < all.end; ++r) queries.push_back(r);
+    append_part(plan, queries, std::vector<IndexRanges>(queries.size(), IndexRanges{all}));
+    plan.rows = all.end;
+  }
 }
 
 /// All pictures of a sample; by cell of its grids, in their order, the place of its feature among the batch's.

@@ -22,9 +22,11 @@ namespace slip {
 struct VisionShape {
   int32_t merge = 2, window_merged = 4;  // cells per window side: window_size / patch / merge
   int32_t patch_numbers = 1176;
-  /// A plain ViT (dino_qwen): patches in raster order, `front` rows before them (cls, registers), pool x pool of them a feature.
+  /// Plain ViTs that read the same patches (dino_qwen: one; OpenVLA): patches in raster order, `front` rows before them (cls, registers) in
+  /// each tower, pool x pool of them a feature.
   struct Plain {
-    int32_t pool = 1, front = 0;
+    int32_t pool = 1;
+    std::vector<int32_t> front;
   };
   std::optional<Plain> plain;
 };
@@ -41,7 +43,8 @@ struct VisionRows {
   std::vector<float> pixels;                  // P x patch numbers
   std::vector<std::array<int32_t, 2>> cells;  // (row, column) of each patch, in patches
   AttentionPlan full, windows;
-  std::vector<std::array<int32_t, 2>> grids;  // of a plain ViT's images: rows and columns of patches, in raster order
+  std::vector<AttentionPlan> plain;           // of each plain ViT
+  std::vector<std::array<int32_t, 2>> grids;  // of their images: rows and columns of patches
   std::vector<int32_t> pooled;                // and of each feature: the pool x pool patches that it is the mean of
 };
 

@@ -242,7 +242,8 @@ struct TrainModel::Impl {
   }
 
   // vit_torch.cc
-  Tensor vit_embeddings(const RowBatch& b);
+  Tensor vit_embeddings(const RowBatch& b, size_t tower);
+  Tensor vit_cells(const RowBatch& b, size_t tower);
   Tensor vit_features(const RowBatch& b);
   Tensor history_rows(const RowBatch& b);
 
