@@ -3,6 +3,7 @@
 #include "train/data/conversation_source.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "image/image.h"
 #include "image/qwen_preprocess.h"
@@ -143,12 +144,8 @@ class ConversationSource : public SampleSource {
 };
 
 Status read_numbers(const json::object& data, const ConversationSet& set, Parts& p) {
-  SLIP_TRY(p.first, int_or(data, "first", 0, "data"));
-  if (p.first < 0 || p.first > set.size()) return bad_input("data: first: expected 0 to {}, got {}", set.size(), p.first);
-  SLIP_TRY(p.count, int_or(data, "count", std::min(set.size() - p.first, kMostShuffled), "data"));
-  if (p.count < 3 || p.count > std::min(set.size() - p.first, kMostShuffled))
-    return bad_input("data: expected first and count (at least 3) within the {} conversations, got {} and {}", set.size(), p.first,
-                     p.count);
+  SLIP_TRY(const auto asked, asked_of(data, set.size(), "conversations"));
+  std::tie(p.first, p.count) = asked;
   SLIP_TRY(const int64_t block, int_or(data, "block_size", p.block_size, "data"));
   if (block < 1 || block > 4096) return bad_input("data: block_size: expected 1 to 4096, got {}", block);
   p.block_size = static_cast<int32_t>(block);

@@ -365,7 +365,7 @@ Result<TaskOptions> task_of(const json::object& data) {
 Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& data, const std::string& tokenizer_folder) {
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
   if (kind != "records" && kind != "simulated")
-    return unsupported("data: kind: expected simulated, records, texts, mixed or toy, got {}", kind);
+    return unsupported("data: kind: expected simulated, records, actions, texts, mixed or toy, got {}", kind);
   const json::value* records = kind == "records" ? data.if_contains("records") : nullptr;
   if (records && records->is_string() && ConversationSet::is_one(std::string(records->get_string())))
     return make_conversation_source(data, tokenizer_folder);
@@ -383,13 +383,8 @@ Result<std::unique_ptr<SampleSource>> make_record_source(const json::object& dat
   }
   SLIP_TRY(const std::string folder, get_string(data, "records", "data"));
   SLIP_TRY(sim::RecordSet set, sim::RecordSet::open(folder));
-  SLIP_TRY(const int64_t first, int_or(data, "first", 0, "data"));
-  if (first < 0 || first > set.size()) return bad_input("data: first: expected 0 to {}, got {}", set.size(), first);
-  SLIP_TRY(const int64_t count, int_or(data, "count", std::min(set.size() - first, kMostShuffled), "data"));
-  if (count < 3 || count > std::min(set.size() - first, kMostShuffled))
-    return bad_input("data: expected first and count (at least 3) within the {} records of {}, got {} and {}", set.size(), folder,
-                     first, count);
-  SLIP_TRY(std::vector<int64_t> asked, records_of(data, set, first, count));
+  SLIP_TRY(const auto part, asked_of(data, set.size(), "records of " + folder));
+  SLIP_TRY(std::vector<int64_t> asked, records_of(data, set, part.first, part.second));
   return std::unique_ptr<SampleSource>(std::make_unique<RecordSource>(std::move(setup), std::move(set), std::move(asked)));
 }
 

@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order in which a source's records come.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 
+#include "base/json.h"
 #include "base/philox.h"
 
 namespace slip {
 
 // Records of one source: products of two such counts fit 63 bits, and one fits PhiloxStream::below.
 constexpr int64_t kMostShuffled = int64_t{1} << 31;
+
+/// The records that "first" and "count" of a source ask for, of `size` that there are; `what` names those.
+inline Result<std::pair<int64_t, int64_t>> asked_of(const json::object& data, int64_t size, std::string_view what) {
+  SLIP_TRY(const int64_t first, int_or(data, "first", 0, "data"));
+  if (first < 0 || first > size) return bad_input("data: first: expected 0 to {}, got {}", size, first);
+  const int64_t most = std::min(size - first, kMostShuffled);
+  SLIP_TRY(const int64_t count, int_or(data, "count", most, "data"));
+  if (count < 3 || count > most)
+    return bad_input("data: expected first and count (at least 3) within the {} {}, got {} and {}", size, what, first, count);
+  return std::pair{first, count};
+}
 
 /// The order of an epoch: a keyed affine walk over 0 .. n-1 (step coprime to n), different in every epoch; 3 <= n <= kMostShuffled.
 /// Steps from n/3 to 2n/3: records that follow each other in a set (written in order of their seeds) stand far apart in an epoch.

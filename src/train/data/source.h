@@ -59,8 +59,8 @@ class SampleSource {
   virtual Result<Sample> get(int64_t index) = 0;
 };
 
-/// The source that the config's "data" object describes. Kinds: toy (below), mixed (mixed_source.h), texts (text_source.h), records
-/// and simulated (record_source.cc). `tokenizer_folder` may be empty (toy).
+/// The source that the config's "data" object describes. Kinds: toy (below), mixed (mixed_source.h), texts (text_source.h), actions
+/// (robot_source.h), records and simulated (record_source.cc). `tokenizer_folder` may be empty (toy).
 Result<std::unique_ptr<SampleSource>> make_source(const json::object& data, const std::string& tokenizer_folder);
 /// A source of short arithmetic-like answers with a scaffold, for tests: {"kind": "toy", "seed": 1, "vocab": 64, "images": false,
 /// "prompt": 12, "fields": 4}.

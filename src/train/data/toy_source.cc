@@ -5,6 +5,7 @@
 
 #include "base/philox.h"
 #include "train/data/mixed_source.h"
+#include "train/data/robot_source.h"
 #include "train/data/source.h"
 #include "train/data/text_source.h"
 
@@ -109,6 +110,7 @@ Result<std::unique_ptr<SampleSource>> make_source(const json::object& data, cons
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
   if (kind == "toy") return make_toy_source(data);
   if (kind == "mixed") return make_mixed_source(data, tokenizer_folder);
+  if (kind == "actions") return make_robot_source(data, tokenizer_folder);
   if (kind == "texts") return make_text_source(data, tokenizer_folder);
   return make_record_source(data, tokenizer_folder);
 }

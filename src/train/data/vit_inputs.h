@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a dino_qwen's samples bring beside tokens: pictures cut into patches in raster order, and the ego history as numbers. As the engine
-// reads them (models/vision/image_rules.h, models/patch_prompt.h).
+// What samples of models behind plain ViTs (dino_qwen, OpenVLA) bring beside tokens: pictures cut into patches in raster order, and the ego
+// history as numbers. As the engine reads them (models/vision/image_rules.h, models/patch_prompt.h).
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -15,21 +15,28 @@ namespace slip {
 
 class VitInputs {
  public:
-  /// Nothing for a model of another kind. `model`: its config.json, beside which preprocessor_config.json stands.
+  /// `model`: the file of `config`, which has such towers; preprocessor_config.json stands beside it.
+  static Result<VitInputs> of(const ModelConfig& config, const std::filesystem::path& model);
+  /// Nothing for a model that is no dino_qwen.
   static Result<std::optional<VitInputs>> load(const json::object& config, const std::filesystem::path& model);
 
   /// The task's prompt for a record: tokens, positions, pictures and history. kBadInput where its tokens and pictures do not go together.
   Status add_prompt(const ChatTemplate& chat, const Tokenizer& tokenizer, const PromptText& text, const EgoInput& ego,
                     std::span<const Image> images, Sample& out) const;
 
+  /// Rows of a prompt: an image token for each feature, in the placeholders' stead or, where the model has none (OpenVLA), behind the first
+  /// token. Image tokens are then the vocabulary's last id, which is padding there.
+  Status add_rows(std::span<const TokenId> tokens, std::span<const Image> images, Sample& out) const;
+
  private:
   VitInputs(ImageRules rules, const ModelConfig& config);
-  void add_patches(const PatchGrid& planes, Sample& out) const;
+  Status add_patches(const PatchGrid& planes, Sample& out) const;
 
   ImageRules rules_;
+  std::optional<TokenId> placeholder_;
   TokenId image_;
   std::optional<HistoryConfig> history_;
-  int32_t pool_ = 1, patch_ = 14, channels_ = 3;
+  VitTowerConfig tower_;
 };
 
 }  // namespace slip

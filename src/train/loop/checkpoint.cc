@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/beside.h"
 #include "base/file.h"
@@ -49,15 +50,18 @@ Status copy_tokenizer(const std::string& from, const fs::path& to) {
   return {};
 }
 
-/// How pictures become patches is what the samples were made with, whose configuration may lie elsewhere than the tokenizer.
-Status copy_preprocessor(const TrainConfig& c, const fs::path& to) {
+/// How pictures become patches, and what numbers actions stand for, is what the samples were made with, whose configuration may lie elsewhere
+/// than the tokenizer.
+Status copy_beside_model(const TrainConfig& c, const fs::path& to) {
   const json::value* model = c.data.if_contains("model");
   if (model == nullptr || !model->is_string()) return {};
-  const fs::path source = fs::path(std::string_view(model->get_string())).parent_path() / "preprocessor_config.json";
-  std::error_code ec;
-  if (!fs::exists(source, ec)) return {};
-  if (!fs::copy_file(source, to / source.filename(), fs::copy_options::overwrite_existing, ec))
-    return resource_error("{}: expected to copy it to {}, got {}", source.string(), to.string(), ec.message());
+  for (const char* name : {"preprocessor_config.json", "dataset_statistics.json"}) {
+    const fs::path source = fs::path(std::string_view(model->get_string())).parent_path() / name;
+    std::error_code ec;
+    if (!fs::exists(source, ec)) continue;
+    if (!fs::copy_file(source, to / name, fs::copy_options::overwrite_existing, ec))
+      return resource_error("{}: expected to copy it to {}, got {}", source.string(), to.string(), ec.message());
+  }
   return {};
 }
 
@@ -101,20 +105,10 @@ Status write_parts(const TrainConfig& c, const Learner& learner, const TrainStat
                                                                : s.average;
   if (!learner.writes_a_model()) {
     SLIP_TRY_(learner.publish(to, published));
-    if (c.objective == ObjectiveKind::kLoraAll) {
-      SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
-      SLIP_TRY_(copy_codebook(c, to));
-    }
   } else if (c.objective == ObjectiveKind::kLora) {
     SLIP_TRY_(save_lora(to / kLoraFolder, table, published, c.lora_rule, c.init, c.store));
   } else {
-    json::object config = c.model;
-    config["torch_dtype"] = c.store == StoreAs::kBF16 ? "bfloat16" : "float32";
-    SLIP_TRY_(write_file(to / "config.json", pretty(config)));
-    SLIP_TRY_(save_weights(to / "model.safetensors", table, published, c.store));
-    SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
-    SLIP_TRY_(copy_preprocessor(c, to));
-    SLIP_TRY_(copy_codebook(c, to));
+    SLIP_TRY_(save_model(c, table, published, to));
   }
   const auto n = static_cast<int64_t>(s.values.size());
   std::vector<TensorToWrite> flat;
@@ -133,6 +127,27 @@ Status write_parts(const TrainConfig& c, const Learner& learner, const TrainStat
 }
 
 }  // namespace
+
+Status save_model(const TrainConfig& c, const ParameterTable& table, std::span<const float> values, const fs::path& to) {
+  std::vector<TensorToWrite> more;
+  std::optional<Checkpoint> init;
+  if (c.shape.vit && !c.init.empty()) {
+    SLIP_TRY(init, Checkpoint::open_folder(c.init));
+    std::set<std::string_view> written;
+    for (const Parameter& p : table.parameters) written.insert(p.name);
+    for (const auto& [name, t] : init->tensors())
+      if (!written.contains(name) && std::any_of(c.shape.vit->vits.begin(), c.shape.vit->vits.end(),
+                                                 [&](const auto& v) { return name.starts_with(v.prefix); }))
+        more.push_back({name, t.dtype, t.shape, t.bytes});
+  }
+  json::object config = c.model;
+  config["torch_dtype"] = c.store == StoreAs::kBF16 ? "bfloat16" : "float32";
+  SLIP_TRY_(write_file(to / "config.json", pretty(config)));
+  SLIP_TRY_(save_weights(to / "model.safetensors", table, values, c.store, more));
+  SLIP_TRY_(copy_tokenizer(c.tokenizer, to));
+  SLIP_TRY_(copy_beside_model(c, to));
+  return copy_codebook(c, to);
+}
 
 Status save_checkpoint(const TrainConfig& c, const Learner& learner, const TrainState& s, const std::string& loss_lines) {
   const fs::path to = c.out / fmt::format("step-{}", s.step), partial = c.out / fmt::format("step-{}.partial", s.step);

@@ -29,6 +29,10 @@ class Learner;
 /// Writes OUT/step-N with loss.jsonl so far, then removes all but the newest `keep` such folders. Published are the best values where there
 /// are some, else the average, else the values.
 Status save_checkpoint(const TrainConfig& config, const Learner& learner, const TrainState& state, const std::string& loss_lines);
+/// A whole model's config.json, model.safetensors and the files that stand beside them. What "init" stores of plain ViTs without the trainer
+/// reading it (OpenVLA's last blocks, their norm, SigLIP's pooling head) goes along as it is: others load the folder by all its names.
+Status save_model(const TrainConfig& config, const ParameterTable& table, std::span<const float> values,
+                  const std::filesystem::path& folder);
 /// Removes what killed runs left half written; nobody else may be writing there.
 void remove_partial_checkpoints(const std::filesystem::path& out);
 /// Fills the state's spans; sizes must match. `folder`: a step folder.

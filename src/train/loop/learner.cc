@@ -24,6 +24,13 @@ class ModelLearner : public Learner {
   std::span<float> values() override { return model_.values<float>(); }
   std::span<float> gradients() override { return model_.gradients<float>(); }
 
+  /// What checkpoints take over from "init" (save_model) is there before the first step.
+  Status open() override {
+    if (!c_.shape.vit || c_.init.empty()) return {};
+    const auto stored = Checkpoint::open_folder(c_.init);
+    return stored ? Status() : Status(stored.error());
+  }
+
   Status start(bool quiet) override {
     if (c_.init.empty() || !c_.init_tokenizer.empty()) random_weights(model_.table(), c_.seed, c_.init_deviation, values());
     if (c_.init.empty()) return {};

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "train/loop/batcher.h"
+#include "train/loop/checkpoint.h"
 #include "train/loop/learner.h"
 #include "train/model/weights.h"
 #include "train/parallel/shard_sum.h"
@@ -93,10 +94,7 @@ class LoraAllLearner final : public Learner {
   Status publish(const std::filesystem::path& folder, std::span<const float> values) const override {
     std::vector<float> merged(base_.size());
     merge(values, merged);
-    json::object config = c_.model;
-    config["torch_dtype"] = c_.store == StoreAs::kBF16 ? "bfloat16" : "float32";
-    SLIP_TRY_(write_file(folder / "config.json", pretty(config)));
-    SLIP_TRY_(save_weights(folder / "model.safetensors", model_.table(), merged, c_.store));
+    SLIP_TRY_(save_model(c_, model_.table(), merged, folder));
     std::error_code ec;
     std::filesystem::create_directories(folder / "adapter", ec);
     if (ec) return resource_error("{}: expected to create it, got {}", (folder / "adapter").string(), ec.message());
@@ -140,7 +138,7 @@ class LoraAllLearner final : public Learner {
   void lay_out() {
     constexpr std::string_view kWeight = ".weight";
     for (const Parameter& p : model_.table().parameters) {
-      const bool vocabulary = p.name.find("embed") != std::string::npos || p.name.starts_with("lm_head");
+      const bool vocabulary = p.offset == model_.table().embed.offset || p.offset == model_.table().head.offset;
       if (p.shape.size() != 2 || vocabulary || !p.name.ends_with(kWeight)) continue;
       Adapted m{.weight = p.offset, .out = p.shape[0], .in = p.shape[1], .name = p.name.substr(0, p.name.size() - kWeight.size())};
       add("base_model.model." + m.name + ".lora_A.weight", rank_, m.in, InitKind::kNormal, m.a);

@@ -113,7 +113,8 @@ Status load_weights_by_rows(const Checkpoint& stored, const ParameterTable& tabl
   return {};
 }
 
-Status save_weights(const std::filesystem::path& file, const ParameterTable& table, std::span<const float> values, StoreAs type) {
+Status save_weights(const std::filesystem::path& file, const ParameterTable& table, std::span<const float> values, StoreAs type,
+                    std::span<const TensorToWrite> more) {
   std::vector<BF16> narrow;
   if (type == StoreAs::kBF16) {
     narrow.reserve(values.size());
@@ -126,6 +127,7 @@ Status save_weights(const std::filesystem::path& file, const ParameterTable& tab
         type == StoreAs::kBF16 ? std::as_bytes(std::span(narrow).subspan(at, n)) : std::as_bytes(values.subspan(at, n));
     tensors.push_back({p.name, type == StoreAs::kBF16 ? DType::kBF16 : DType::kF32, p.shape, bytes});
   }
+  tensors.insert(tensors.end(), more.begin(), more.end());
   return write_safetensors(file, tensors);
 }
 

@@ -27,7 +27,8 @@ Status load_weights_by_rows(const Checkpoint& stored, const ParameterTable& tabl
                             std::span<const int32_t> stored_row);
 
 enum class StoreAs : uint8_t { kF32, kBF16 };
-/// model.safetensors, tensors in the table's order.
-Status save_weights(const std::filesystem::path& file, const ParameterTable& table, std::span<const float> values, StoreAs type);
+/// model.safetensors, tensors in the table's order, `more` behind them.
+Status save_weights(const std::filesystem::path& file, const ParameterTable& table, std::span<const float> values, StoreAs type,
+                    std::span<const TensorToWrite> more = {});
 
 }  // namespace slip
