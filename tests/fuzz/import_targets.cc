@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorded data on its way into record sets: TFRecords of WOD-E2E, MCAP, conversations and their sets, NumPy arrays, nuScenes tables.
+// Recorded data on its way into record sets: TFRecords of WOD-E2E, MCAP, conversations and their sets, steps of robots, NumPy arrays, nuScenes tables.
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -8,6 +8,7 @@
 #include "fuzz/targets.h"
 #include "import/comma.h"
 #include "import/conversation.h"
+#include "import/json_records.h"
 #include "import/mcap_drive.h"
 #include "import/nuscenes.h"
 #include "import/tfrecord.h"
@@ -88,6 +89,22 @@ void run_conversation(Bytes bytes) {
 
 std::vector<std::string> seeds_conversation() {
   return {import_fixture("conversation/good.jsonl"), import_fixture("conversation/bad_09.jsonl")};
+}
+
+void run_robot_steps(Bytes bytes) {
+  put("0.png", "");
+  put("steps.jsonl", text_of(bytes));
+  const Status s = each_robot_step(scratch() / "steps.jsonl", [](RobotStep&& step, std::string_view) -> Status {
+    require(!step.pictures.empty() && !step.instruction.empty() && !step.action.empty(), "a step has all of its parts");
+    for (const double a : step.action) require(std::isfinite(a), "actions are finite");
+    return {};
+  });
+  if (!s) require_refusal(s.error());
+}
+
+std::vector<std::string> seeds_robot_steps() {
+  const std::string step = R"({"image": "0.png", "instruction": "pick up the cup", "action": [0.1, -0.2, 0, 1]})";
+  return {step + "\n" + step + "\n", "[" + step + "]", R"({"images": ["0.png", "0.png"], "instruction": "go", "action": [1e3]})"};
 }
 
 void run_conversation_set(Bytes bytes) {

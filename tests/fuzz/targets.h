@@ -52,6 +52,7 @@ SLIP_FUZZ_TARGET(tfrecord)
 SLIP_FUZZ_TARGET(mcap)
 SLIP_FUZZ_TARGET(conversation)
 SLIP_FUZZ_TARGET(conversation_set)
+SLIP_FUZZ_TARGET(robot_steps)
 SLIP_FUZZ_TARGET(npy)
 SLIP_FUZZ_TARGET(nuscenes)
 // drive_targets.cc
@@ -61,6 +62,7 @@ SLIP_FUZZ_TARGET(lines)
 
 #define SLIP_FUZZ_TARGET(name, shape) \
   { #name, Shape::shape, run_##name, seeds_##name }
+// clang-format off
 inline constexpr Target kTargets[] = {
     SLIP_FUZZ_TARGET(adapter, kJson),
     SLIP_FUZZ_TARGET(answer, kJson),
@@ -89,6 +91,7 @@ inline constexpr Target kTargets[] = {
     SLIP_FUZZ_TARGET(previous, kJson),
     SLIP_FUZZ_TARGET(record_index, kJson),
     SLIP_FUZZ_TARGET(request, kJson),
+    SLIP_FUZZ_TARGET(robot_steps, kBytes),
     SLIP_FUZZ_TARGET(rows, kJson),
     SLIP_FUZZ_TARGET(safetensors, kSafetensors),
     SLIP_FUZZ_TARGET(shard, kBytes),
@@ -101,6 +104,7 @@ inline constexpr Target kTargets[] = {
     SLIP_FUZZ_TARGET(latency, kJson),
     SLIP_FUZZ_TARGET(lines, kJson),
 };
+// clang-format on
 #undef SLIP_FUZZ_TARGET
 
 /// A constant, so that a program of one target links that target alone.
