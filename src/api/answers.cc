@@ -218,6 +218,11 @@ std::vector<T> beside_tokens(const slip::Answer& a, size_t tokens, const std::ve
   const slip::Form& form = a.form->form;
   const auto pieces = form.pieces();
   for (int32_t p = 0; static_cast<size_t>(p) < pieces.size();) {
+    const auto optional = form.optional_field(p);
+    if (optional && slip::is_absent(form, a.decoded.fields, static_cast<size_t>(*optional))) {
+      p = form.next_piece(p);
+      continue;
+    }
     if (const auto* run = std::get_if<slip::FixedRun>(&pieces[static_cast<size_t>(p)])) {
       out.resize(out.size() + run->ids.size());
       p = form.next_piece(p);

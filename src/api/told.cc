@@ -46,6 +46,7 @@ void Told::field(int32_t index, std::span<const TokenId> content) {
 void Told::tell(int32_t index, std::span<const TokenId> content) {
   const auto* own = std::get_if<JsonMeaning>(&form_->meanings[static_cast<size_t>(index)]);
   if (own && own->choice) return;  // between texts: no value of the answer's
+  if (content.empty() && form_->form.may_be_absent(index)) return;
   const auto value = parse_field(*form_, static_cast<size_t>(index), content, *tokenizer_);
   if (!value) return;  // the answer will say what is wrong with it
   const slipstream::FieldValue told = field_value(form_->form.fields()[static_cast<size_t>(index)].name, *value);
@@ -93,7 +94,16 @@ void Told::walk() {
   if (done_.empty()) return;
   const Form& form = form_->form;
   const auto pieces = form.pieces();
+  const auto is_missing = [&](int32_t f) {
+    const auto& of = *form.fields()[static_cast<size_t>(f)].instance_of;
+    const auto& names = done_[static_cast<size_t>(of.field)];
+    return names && instances_in(form.fields()[static_cast<size_t>(of.field)], *names) <= of.instance;
+  };
   while (piece_ < pieces.size()) {
+    if (const auto optional = form.optional_field(static_cast<int32_t>(piece_)); optional && is_missing(*optional)) {
+      piece_ = static_cast<size_t>(form.next_piece(static_cast<int32_t>(piece_)));
+      continue;
+    }
     if (const auto* run = std::get_if<FixedRun>(&pieces[piece_])) {
       for (const TokenId t : run->ids) push(t);
       piece_ = static_cast<size_t>(form.next_piece(static_cast<int32_t>(piece_)));

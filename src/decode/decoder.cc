@@ -132,9 +132,7 @@ bool behind_end(const Form& form, const std::vector<std::vector<TokenId>>& conte
   for (size_t f = 0; f < contents.size(); ++f) {
     const Field& x = form.fields()[f];
     if (x.start + x.budget != position || static_cast<int32_t>(contents[f].size()) == x.budget) continue;
-    if (!x.instance_of) return true;
-    const auto of = static_cast<size_t>(x.instance_of->field);
-    return instances_in(form.fields()[of], contents[of]) > x.instance_of->instance;
+    return !is_unused(form, contents, f);
   }
   return false;
 }
@@ -156,6 +154,9 @@ Status dispatch(Scratch& scratch, const Method& m, const Form* form, const Capac
   Passes& p = scratch.passes;
   const DecodeRequest& request = p.request();
   const LmInfo& info = request.lm.info();
+  if ((capacity.route == Route::kSections || capacity.route == Route::kChain) && form->leaves_out())
+    return unsupported("decode: form {}: expected graph visibility, under which an instance that is not named takes no row, got {}",
+                       form->name(), m.preset);
   if (capacity.route == Route::kSections) return decode_sections(scratch, info, *form, m, answers[0]);
   if (capacity.route == Route::kTextBlocks) {
     SLIP_TRY_(decode_text_blocks(scratch, info, m, answers[0]));

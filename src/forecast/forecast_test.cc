@@ -73,6 +73,33 @@ TEST(TypicalContents, OfACompactFormTakeTheSameLawsAndCounts) {
   }
 }
 
+/// 5 | e | 7 6 | x | 7 6 | y | 7: two instances that are absent where they are not named.
+TEST(TypicalContents, LeaveOutAbsentInstancesAsOftenAsCalibrationSaw) {
+  Form::Parts p{.name = "absent", .section_names = {"all"}};
+  p.pieces = {FixedRun{{{5}}, 0},      FieldRef{0}, FixedRun{{{7}, {6}}, 0}, FieldRef{1},
+              FixedRun{{{7}, {6}}, 0}, FieldRef{2}, FixedRun{{{7}}, 0}};
+  p.fields = {Field{.name = "e", .budget = 9, .end = TokenId{7}, .separators = {{4}}, .placeholder = {{9}}, .leaves_out = true}};
+  for (const int32_t i : {0, 1})
+    p.fields.push_back(
+        {.name = i ? "y" : "x", .budget = 5, .end = TokenId{7}, .parents = {0}, .instance_of = Field::InstanceOf{0, i}});
+  const Form form = *Form::make(std::move(p));
+  Lengths lengths(std::vector<int32_t>{9, 5, 5});
+  lengths.add(0, 6, 4);
+  lengths.add(1, 3, 4);
+  lengths.add(2, 0, 4);  // never there
+  PhiloxStream r(1, 1);
+  const auto small = compact(form);
+  ASSERT_TRUE(small);
+  for (int n = 0; n < 50; ++n) {
+    const Contents c = typical_contents(form, lengths, Survival(), 64, TokenId{63}, r);
+    EXPECT_EQ(c[1].size(), 3U);
+    EXPECT_EQ(c[2].size(), 0U);
+    EXPECT_EQ(*split_answer(form, assemble(form, c)), c);
+    const Contents other = typical_contents(small->form, Lengths(), Survival(), small->vocab, TokenId{small->vocab - 1}, r);
+    EXPECT_TRUE(split_answer(small->form, assemble(small->form, other)));
+  }
+}
+
 TEST(TypicalContents, AreAsLongAsCalibrationSaw) {
   const Form form = two_fields(true);
   Lengths lengths(std::vector<int32_t>{20, 12});

@@ -132,10 +132,8 @@ class Maker {
 
   std::vector<TokenId> content(int32_t f, const Contents& before) {
     const Field& x = field(f);
-    if (x.instance_of) {
-      const auto e = static_cast<size_t>(x.instance_of->field);
-      if (instances_in(form_.fields()[e], before[e]) <= x.instance_of->instance) return x.placeholder;
-    }
+    if (is_absent(form_, before, static_cast<size_t>(f))) return {};
+    if (is_unused(form_, before, static_cast<size_t>(f))) return x.placeholder;
     const bool enumeration = !instances_[static_cast<size_t>(f)].empty();
     const int32_t count = enumeration ? instances_drawn(f) : 0;
     if (enumeration && count == 0) return x.placeholder;
@@ -151,12 +149,13 @@ class Maker {
       if (used_share(f) > u) count = std::max(count, field(f).instance_of->instance + 1);
     return count;
   }
+  size_t unused_length(int32_t f) const { return form_.may_be_absent(f) ? 0 : field(f).placeholder.size(); }
   double used_share(int32_t f) const {
     constexpr double kUnknown = 0.5;
     int64_t all = 0, unused = 0;
     for (size_t n = 0; seen(f) && n < lengths_.counts(f).size(); ++n) {
       all += lengths_.counts(f)[n];
-      if (n == field(f).placeholder.size()) unused += lengths_.counts(f)[n];
+      if (n == unused_length(f)) unused += lengths_.counts(f)[n];
     }
     return all > 0 ? 1 - static_cast<double>(unused) / static_cast<double>(all) : kUnknown;
   }
@@ -176,7 +175,7 @@ class Maker {
     if (!x.end) return x.budget;
     std::vector<int64_t> counts;
     if (seen(f)) counts.assign(lengths_.counts(f).begin(), lengths_.counts(f).end());
-    if (x.instance_of && x.placeholder.size() < counts.size()) counts[x.placeholder.size()] = 0;
+    if (x.instance_of && unused_length(f) < counts.size()) counts[unused_length(f)] = 0;
     int64_t all = 0;
     for (const int64_t c : counts) all += c;
     if (all == 0) return std::max(1, static_cast<int32_t>(std::lround(kUsualFill * x.budget)));

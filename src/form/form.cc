@@ -206,10 +206,14 @@ Status check_instances(const Form::Parts& p) {
       return bad_input("{}: expected separators of at least 0 in ascending order, got others", label(p, i));
     if (!f.separators.empty() && ++enumerations > kMostEnumerations)
       return bad_input("form {}: expected at most {} enumerations, got more", p.name, kMostEnumerations);
+    if (f.leaves_out && f.separators.empty())
+      return bad_input("{}: expected an enumeration to leave out what it does not name, got another field", label(p, i));
     if (!f.placeholder.empty()) SLIP_TRY_(check_placeholder(p, i));
     if (!f.instance_of) continue;
     const int32_t of = f.instance_of->field;
-    if (f.placeholder.empty()) return bad_input("{}: expected a placeholder for an unused instance, got none", label(p, i));
+    const bool absent = of >= 0 && static_cast<size_t>(of) < i && p.fields[static_cast<size_t>(of)].leaves_out;
+    if (f.placeholder.empty() && !absent)
+      return bad_input("{}: expected a placeholder for an unused instance, got none", label(p, i));
     if (f.instance_of->instance < 0)
       return bad_input("{}: expected an instance of at least 0, got {}", label(p, i), f.instance_of->instance);
     if (of < 0 || static_cast<size_t>(of) >= i || p.fields[static_cast<size_t>(of)].separators.empty())
@@ -255,6 +259,7 @@ Result<Form> Form::make(Parts parts) {
   Form form;
   form.parts_ = std::move(parts);
   SLIP_TRY_(form.place_pieces());
+  SLIP_TRY_(form.place_optional());
   SLIP_TRY_(form.divide());
   form.measure_ways();
   return form;
@@ -301,6 +306,45 @@ Status Form::place_pieces() {
   begin_.push_back(length());
   branches_ = std::any_of(parts_.fields.begin(), parts_.fields.end(), [](const Field& f) { return !f.exits.empty(); });
   return {};
+}
+
+/// Hand-offs: the fixed text before a field that may be absent is all its own.
+Status Form::place_optional() {
+  for (size_t f = 0; f < parts_.fields.size(); ++f) {
+    Field& field = parts_.fields[f];
+    field.hand_off = 1;
+    if (!may_be_absent(static_cast<int32_t>(f))) continue;
+    leaves_out_ = true;
+    goes_along_.resize(fixed_.size());
+    while (fixed_at(field.start - field.hand_off - 1)) ++field.hand_off;  // its enumeration stands before it
+    std::fill_n(goes_along_.begin() + field.start - field.hand_off, field.hand_off, uint8_t{1});
+    const TokenId first = *fixed_at(field.start - field.hand_off);
+    const int32_t behind = field.start + field.budget;
+    if (behind == length() || *fixed_at(behind) != first)
+      return bad_input(
+          "{}: expected the fixed text behind an instance that may be absent to begin like that before it, with {}, got {}",
+          label(parts_, f), first.value, behind == length() ? "the end" : std::to_string(fixed_at(behind)->value));
+  }
+  if (leaves_out_ && (branches_ || !parts_.next.empty()))
+    return unsupported("form {}: expected a form of one shape beside instances that may be absent, got exits", parts_.name);
+  return {};
+}
+
+bool Form::is_scaffold(int32_t u) const {
+  return fixed_at(u).has_value() && (goes_along_.empty() || goes_along_[static_cast<size_t>(u)] == 0);
+}
+
+bool Form::may_be_absent(int32_t field) const {
+  const auto& of = parts_.fields[static_cast<size_t>(field)].instance_of;
+  return of && parts_.fields[static_cast<size_t>(of->field)].leaves_out;
+}
+
+std::optional<int32_t> Form::optional_field(int32_t piece) const {
+  if (!leaves_out_) return std::nullopt;
+  for (auto p = static_cast<size_t>(piece); p < parts_.pieces.size(); ++p)
+    if (const auto* ref = std::get_if<FieldRef>(&parts_.pieces[p]))
+      return may_be_absent(ref->field) ? std::optional(ref->field) : std::nullopt;
+  return std::nullopt;
 }
 
 /// Sections and blocks as ranges of positions.
@@ -353,6 +397,17 @@ int32_t instances_in(const Field& enumeration, std::span<const TokenId> content)
   const auto& s = enumeration.separators;
   return 1 + static_cast<int32_t>(std::count_if(content.begin(), content.end(),
                                                 [&](TokenId id) { return std::binary_search(s.begin(), s.end(), id); }));
+}
+
+bool is_unused(const Form& form, std::span<const std::vector<TokenId>> contents, size_t field) {
+  const auto& of = form.fields()[field].instance_of;
+  if (!of) return false;
+  const auto e = static_cast<size_t>(of->field);
+  return instances_in(form.fields()[e], contents[e]) <= of->instance;
+}
+
+bool is_absent(const Form& form, std::span<const std::vector<TokenId>> contents, size_t field) {
+  return form.may_be_absent(static_cast<int32_t>(field)) && is_unused(form, contents, field);
 }
 
 int32_t Form::fixed_tokens() const {

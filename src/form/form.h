@@ -76,6 +76,8 @@ struct Field {
   bool closes = false;  // a value that cannot go on closes without drawing END
   int32_t section = 0;
   int32_t start = 0;  // form position of the first content token (budgets reserved)
+  /// Tokens of the fixed text before it that go with it (lm/graph_visibility.h): all of them where the field may be absent. Filled by Form::make.
+  int32_t hand_off = 1;
 
   // Fields with several instances work in two stages: an enumeration names what there is, one further field per instance says more.
   std::vector<TokenId> separators;   // of an enumeration, ascending: each one begins a further instance
@@ -85,6 +87,8 @@ struct Field {
     int32_t instance = 0;  // filled when the enumeration names more than this many; otherwise the placeholder is forced
   };
   std::optional<InstanceOf> instance_of;
+  bool leaves_out =
+      false;  // of an enumeration: an instance that it does not name is absent, with the fixed text before it, and needs no placeholder
 };
 
 /// Is the token an END of the field in this state of its rules?
@@ -96,6 +100,11 @@ std::optional<int32_t> exit_piece(const Field& field, std::span<const TokenId> c
 
 /// How many instances an enumeration's content names: 0 if empty or the placeholder, otherwise 1 + its separators.
 int32_t instances_in(const Field& enumeration, std::span<const TokenId> content);
+class Form;
+/// Is the field an instance that the enumeration does not name, as the contents have it? It is forced to its placeholder, or absent.
+bool is_unused(const Form& form, std::span<const std::vector<TokenId>> contents, size_t field);
+/// Such a field of an enumeration that leaves out: the answer does not hold it.
+bool is_absent(const Form& form, std::span<const std::vector<TokenId>> contents, size_t field);
 
 struct Section {
   std::string name;
@@ -118,7 +127,8 @@ using Piece = std::variant<FixedRun, FieldRef>;
 
 /// Immutable once made by `Form::make`, which checks what a decoder relies on: budgets >= 1, parents exist and are acyclic, a
 /// fixed token stands directly before every field, sections are contiguous and in order; at most 8 enumerations, an instance's
-/// enumeration stands before it and is an ancestor, its placeholder is a value that its rules and budget allow.
+/// enumeration stands before it and is an ancestor, its placeholder is a value that its rules and budget allow. Where instances may be absent,
+/// the fixed text before one and the text behind it begin with the same token, so that a field before them ends by it either way.
 class Form {
  public:
   struct Parts {
@@ -156,9 +166,16 @@ class Form {
   int32_t begin_of(int32_t piece) const { return begin_[static_cast<size_t>(piece)]; }
   /// Does the shape of an answer depend on its values?
   bool branches() const { return branches_; }
+  /// Has the form instances that an answer may lack? The field that goes with a piece, if it is one.
+  bool leaves_out() const { return leaves_out_; }
+  std::optional<int32_t> optional_field(int32_t piece) const;
+  bool may_be_absent(int32_t field) const;
+  /// A fixed token that no such field takes along: a scaffold row under graph visibility.
+  bool is_scaffold(int32_t u) const;
 
  private:
   Status place_pieces();
+  Status place_optional();
   Status divide();
   void measure_ways();
 
@@ -170,7 +187,8 @@ class Form {
   std::vector<int32_t> section_of_, block_of_;
   std::vector<int32_t> begin_;  // per piece, and the length
   int32_t longest_ = 0;
-  bool branches_ = false;
+  bool branches_ = false, leaves_out_ = false;
+  std::vector<uint8_t> goes_along_;  // by position, where leaves_out_: fixed text that a field takes along
 };
 
 }  // namespace slip

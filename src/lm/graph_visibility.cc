@@ -11,8 +11,12 @@ std::vector<GraphVisibility::Segment> context_of(const Form& form, int32_t field
   const auto fields = form.fields();
   const Field& own = fields[static_cast<size_t>(field)];
   std::vector<uint8_t> replaced(static_cast<size_t>(form.length()), 0);
-  replaced[static_cast<size_t>(own.start - 1)] = 1;
-  for (const int32_t a : ancestors) replaced[static_cast<size_t>(fields[static_cast<size_t>(a)].start - 1)] = 1;
+  const auto hand_off = [&](int32_t f) {
+    const Field& x = fields[static_cast<size_t>(f)];
+    std::fill_n(replaced.begin() + x.start - x.hand_off, x.hand_off, uint8_t{1});
+  };
+  hand_off(field);
+  for (const int32_t a : ancestors) hand_off(a);
 
   std::vector<GraphVisibility::Segment> out;
   std::optional<GraphVisibility::Segment> open;  // values between fixed tokens hold no scaffold row and do not close it
@@ -21,14 +25,14 @@ std::vector<GraphVisibility::Segment> context_of(const Form& form, int32_t field
     open.reset();
   };
   for (int32_t u = 0; u < form.length(); ++u) {
-    const bool scaffold = u < own.start && form.fixed_at(u) && !replaced[static_cast<size_t>(u)];
+    const bool scaffold = u < own.start && form.is_scaffold(u) && !replaced[static_cast<size_t>(u)];
     if (scaffold) {
       if (!open) open = {.begin = u};
       open->end = u + 1;
-    } else if (replaced[static_cast<size_t>(u)]) {
+    } else if (replaced[static_cast<size_t>(u)] || (form.fixed_at(u) && !form.is_scaffold(u))) {  // nobody's scaffold
       close();
       const std::optional<int32_t> f = form.field_at(u + 1);
-      if (f != field) out.push_back({.field = f});
+      if (f && std::find(ancestors.begin(), ancestors.end(), *f) != ancestors.end()) out.push_back({.field = f});
     }
   }
   close();

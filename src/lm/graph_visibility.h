@@ -5,6 +5,8 @@
 //   scaffold row u   the fixed token at form position u, run once with the prompt: sees the prompt and scaffold rows up to itself
 //   row (v, 0)       the hand-off row of field v: the fixed token before it again, at the same position
 //   row (v, i)       token i - 1 of the field, at position start + i - 1
+// Of a field that may be absent (Field::hand_off) the whole fixed text before it, h tokens, is its hand-off and no scaffold row: rows
+// (v, 0) .. (v, h - 1), then token i in row (v, h + i), and row (v, h - 1 + i) gives its law. A field that is absent has no rows.
 // A row of field v sees the prompt; then, in order of position, the scaffold rows before the field's start without the originals
 // of the hand-off tokens of v and of v's ancestors, and all rows of all ancestors; then v's own rows up to itself. So it sees
 // every position once. Row (v, i) gives the law of token i, END included. Positions behind a field's last token stay empty.

@@ -17,7 +17,7 @@ namespace {
 using namespace test;  // NOLINT: the gates' own header
 
 /// Row by row, from the laws' words alone: what every slot of an answer must hold. Slots as decoders lay them out: the prompt; under
-/// graph visibility the scaffold, then fields in the graph's order, budget + 1 slots each.
+/// graph visibility the scaffold, then fields in the graph's order, budget and hand-off each.
 class FreshRun {
  public:
   FreshRun(DecoderLm& lm, const Prompt& prompt) : lm_(lm), prompt_(prompt) {
@@ -38,7 +38,7 @@ class FreshRun {
     std::map<int32_t, int32_t> scaffold;  // form position -> slot
     auto slot = static_cast<int32_t>(prompt_.inputs.size());
     for (int32_t u = 0; u < form.fields().back().start; ++u) {
-      if (!form.fixed_at(u)) continue;
+      if (!form.is_scaffold(u)) continue;
       row(*form.fixed_at(u), Position::text(prompt_.next_position + u), slot, {{0, slot + 1}});
       scaffold[u] = slot++;
     }
@@ -48,22 +48,24 @@ class FreshRun {
       std::vector<SlotSpan> context{{0, static_cast<int32_t>(prompt_.inputs.size())}};
       for (const GraphVisibility::Segment& s : visibility.context(f)) {
         if (s.field) {
-          append_span(context, rows_of[*s.field]);
+          if (rows_of[*s.field].begin < rows_of[*s.field].end) append_span(context, rows_of[*s.field]);
           continue;
         }
         for (int32_t u = s.begin; u < s.end; ++u)
           if (form.fixed_at(u)) append_span(context, {scaffold[u], scaffold[u] + 1});
       }
-      std::vector<TokenId> tokens{*form.fixed_at(x.start - 1)};
+      std::vector<TokenId> tokens;
+      const bool absent = is_absent(form, fields, static_cast<size_t>(f));
+      for (int32_t u = x.start - x.hand_off; u < x.start && !absent; ++u) tokens.push_back(*form.fixed_at(u));
       tokens.insert(tokens.end(), fields[static_cast<size_t>(f)].begin(), fields[static_cast<size_t>(f)].end());
       for (size_t i = 0; i < tokens.size(); ++i) {
         const auto n = static_cast<int32_t>(i);
         std::vector<SlotSpan> sees = context;
         append_span(sees, {slot, slot + n + 1});
-        row(tokens[i], Position::text(prompt_.next_position + x.start - 1 + n), slot + n, sees);
+        row(tokens[i], Position::text(prompt_.next_position + x.start - x.hand_off + n), slot + n, sees);
       }
       rows_of[f] = {slot, slot + static_cast<int32_t>(tokens.size())};
-      slot += x.budget + 1;
+      slot += x.budget + x.hand_off;
     }
   }
   /// Null where nothing of the answer lies there.
@@ -96,7 +98,8 @@ using Spoil = std::function<void(DecoderLm&, const Pass&)>;
 /// Decodes on a transformer; compares every slot that a pass reads and does not write with the fresh run of the answer's tokens.
 Seen watch(uint64_t n, Way w, const Spoil& spoil = {}) {
   Trial t = trial_with_settings(n);
-  PhiloxStream r(n, 32);
+  PhiloxStream r(n, 32), forms(n, 71);
+  if (of_graph(w.path) && n / 16 % 2 == 0) t.form = random_absent_form(forms);
   if (t.options.temperature > 0) t.options.temperature = 1;
   vary(w, r);
   w.rollouts = 1;

@@ -40,18 +40,24 @@ TEST(ExactWays, WriteWhatTheirSlowLawWrites) {
   const size_t each = every ? ways.size() : 6;
   std::map<std::pair<Path, Drafts>, Statistics> sums;
   std::map<std::pair<Path, Drafts>, int> cases;
+  int64_t left_out = 0;
   const int64_t trials = count_from("SLIP_TRIALS", 10000);
   for (int64_t n = 0; n < trials; ++n) {
-    Bench b(trial_with_settings(static_cast<uint64_t>(n)));
-    PhiloxStream r(static_cast<uint64_t>(n), 22);
+    Bench b(trial_with_settings(static_cast<uint64_t>(n))), absent(b.t);
+    PhiloxStream r(static_cast<uint64_t>(n), 22), forms(static_cast<uint64_t>(n), 71);
+    absent.t.form = random_absent_form(forms);
     for (size_t j = 0; j < each; ++j) {
       Way w = ways[(static_cast<size_t>(n) * each + j) % ways.size()];
       vary(w, r);
-      ASSERT_TRUE(same(b, w, b.t.lm, r, &sums[{w.path, w.drafts}])) << "trial " << n << ": " << name_of(w);
+      Bench& of = of_graph(w.path) && n % 2 == 0 ? absent : b;
+      ASSERT_TRUE(same(of, w, b.t.lm, r, &sums[{w.path, w.drafts}])) << "trial " << n << ": " << name_of(w);
+      for (size_t f = 0; &of == &absent && f < of.t.form.fields().size(); ++f)
+        left_out += is_absent(of.t.form, of.slow(w, 0).fields, f);
       ++cases[{w.path, w.drafts}];
     }
   }
   ASSERT_EQ(cases.size(), ways.size());
+  EXPECT_GT(left_out, trials / 2);
   for (const auto& [way, s] : sums) {
     const std::string what = name_of({.path = way.first, .drafts = way.second});
     EXPECT_GE(cases[way], trials * static_cast<int64_t>(each) / static_cast<int64_t>(ways.size())) << what;

@@ -19,7 +19,7 @@ inline ThreadPool& pool() {
 }
 
 /// Random weights; logits wide enough that answers vary.
-inline std::unique_ptr<DecoderLm> tiny_transformer(uint64_t seed) {
+inline std::unique_ptr<DecoderLm> tiny_transformer(uint64_t seed, ThreadPool& threads = pool()) {
   PhiloxStream r(seed, 31);
   DecoderOptions o{
       .name = "tiny", .vocab = kTrialVocab, .width = 16, .layers = 2, .heads = 2, .kv_heads = 1, .head_width = 8, .mlp_width = 24};
@@ -46,7 +46,7 @@ inline std::unique_ptr<DecoderLm> tiny_transformer(uint64_t seed) {
   }
   w.adapter.rank = 2;
   w.final_norm_D.assign(16, 1);
-  auto lm = DecoderLm::create(std::move(o), std::move(w), kSlots, pool());
+  auto lm = DecoderLm::create(std::move(o), std::move(w), kSlots, threads);
   if (!lm) throw std::runtime_error(lm.error().message);
   return std::move(*lm);
 }

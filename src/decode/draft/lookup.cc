@@ -73,19 +73,26 @@ class LookupDrafter : public Drafter {
 
   /// Scaffold and ancestors' contents before the field.
   void add_before(const Strand& s) {
-    for (const Piece& piece : request_.form->pieces()) {
+    const auto ancestors = visibility_->ancestors(*s.field);
+    const auto sees = [&](int32_t f) { return std::binary_search(ancestors.begin(), ancestors.end(), f); };
+    const auto& contents = s.answer->fields;
+    for (size_t p = 0; p < request_.form->pieces().size(); ++p) {
+      const Piece& piece = request_.form->pieces()[p];
+      const auto optional = request_.form->optional_field(static_cast<int32_t>(p));
+      if (optional && *optional != s.field &&
+          (!sees(*optional) || is_absent(*request_.form, contents, static_cast<size_t>(*optional))))
+        continue;
       if (const auto* fixed = std::get_if<FixedRun>(&piece)) {
         known_.insert(known_.end(), fixed->ids.begin(), fixed->ids.end());
         continue;
       }
       const int32_t f = std::get<FieldRef>(piece).field;
       if (f == s.field) {
-        known_.pop_back();  // the hand-off token is the strand's first
+        known_.resize(known_.size() - static_cast<size_t>(request_.field(f).hand_off));  // its hand-off begins the strand
         return;
       }
-      const auto ancestors = visibility_->ancestors(*s.field);
-      if (!std::binary_search(ancestors.begin(), ancestors.end(), f)) continue;
-      const auto& content = s.answer->fields[static_cast<size_t>(f)];
+      if (!sees(f)) continue;
+      const auto& content = contents[static_cast<size_t>(f)];
       known_.insert(known_.end(), content.begin(), content.end());
     }
   }

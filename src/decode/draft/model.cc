@@ -80,7 +80,7 @@ class ModelDrafter : public Drafter {
   Result<size_t> mirror_of(const Strand& s) {
     for (size_t m = 0; m < mirrors_.size(); ++m)
       if (mirrors_[m].strand == &s) return m;
-    const int32_t room = graph_ ? request_.field(*s.field).budget + 1 : room_;
+    const int32_t room = graph_ ? request_.field(*s.field).budget + request_.field(*s.field).hand_off : room_;
     const int64_t slot = graph_ ? own_slot(s.first_slot) : prompt_rows() + static_cast<int64_t>(mirrors_.size()) * room_;
     if (slot + room > model_.lm->info().slots)
       return resource_error("drafter {}: expected an arena of at least {} slots, got {}", model_.lm->info().name, slot + room,

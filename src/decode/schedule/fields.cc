@@ -112,7 +112,7 @@ class FieldRun {
     for (size_t r = 0; r < rollouts(); ++r)
       for (const int32_t f : visibility_.order())
         if (r == 0 || !shared_[static_cast<size_t>(f)]) {
-          rows += request_.field(f).budget + 1;
+          rows += strand_rows(f);
           ++strands;
         }
     SLIP_TRY_(p_.reserve(t_.capacity.slots(rows, strands)));
@@ -133,7 +133,7 @@ class FieldRun {
         s.answer = &t_.answers[r];
         s.first_slot = slot;
         s.scratch_slot = scratch;
-        slot += request_.field(f).budget + 1;
+        slot += strand_rows(f);
         scratch += t_.capacity.scratch;
       }
     content_.reserve(static_cast<size_t>(form_.length()) + 1);
@@ -173,38 +173,39 @@ class FieldRun {
     node_of(s).spans_before = s.context.size();
   }
 
+  int32_t strand_rows(int32_t f) const { return request_.field(f).budget + request_.field(f).hand_off; }
+
   /// Content of a field that closed, or as it is drafted.
   std::span<const TokenId> content_of(const Strand& s) {
     content_.assign(s.before.begin(), s.before.end());
     const auto& rows = node_of(s).state != State::kClosed ? s.round.path : s.tokens;
     content_.insert(content_.end(), rows.begin(), rows.end());
-    return std::span<const TokenId>(content_).subspan(content_.empty() ? 0 : 1);
+    return std::span<const TokenId>(content_).subspan(
+        std::min(content_.size(), static_cast<size_t>(request_.field(*s.field).hand_off)));
   }
 
-  /// A strand for rollout r and for all who have the same ancestors: the hand-off token and a cursor; a forced placeholder closes it at
-  /// once.
+  /// A strand for rollout r and for all who have the same ancestors: the hand-off and a cursor; a forced placeholder closes it at once.
   Strand& open(int32_t field, size_t r) {
     Strand& s = region(field, r);
     for (size_t m = r; m < rollouts(); ++m)
       if (joint(field, r, m)) strand_[at(field, m)] = &s;
     const Field& f = request_.field(field);
-    if (form_.branches() && !is_passed(visibility_.openings_of_field(field), r)) {
-      s.cursor = Cursor::skipped(form_, field);
-      s.tokens.clear();
-      s.cached = 0;
-      s.context.clear();
-      node_of(s).spans_before = 0;
-      return s;
-    }
+    s.tokens.clear();
+    s.cached = 0;
     bool forced = false;
     if (f.instance_of) {
       const Strand& e = *strand(f.instance_of->field, r);
       forced = instances_in(request_.field(f.instance_of->field), content_of(e)) <= f.instance_of->instance;
     }
+    if ((forced && form_.may_be_absent(field)) || (form_.branches() && !is_passed(visibility_.openings_of_field(field), r))) {
+      s.cursor = Cursor::skipped(form_, field);
+      s.context.clear();
+      node_of(s).spans_before = 0;
+      return s;
+    }
     s.cursor = Cursor::of_field(form_, field, forced);
-    s.tokens.assign(1, *form_.fixed_at(f.start - 1));
-    s.first_position = request_.prompt.next_position + f.start - 1;
-    s.cached = 0;
+    for (int32_t u = f.start - f.hand_off; u < f.start; ++u) s.tokens.push_back(*form_.fixed_at(u));
+    s.first_position = request_.prompt.next_position + f.start - f.hand_off;
     make_context(s);
     return s;
   }
@@ -282,13 +283,19 @@ class FieldRun {
   /// Where rows are short: longest remaining path first, the form's order on ties, at least one.
   void cap_ready() {
     const int32_t most = request_.options.most_rows;
-    if (most <= 0) return;
+    if (most <= 0 || ready_.empty()) return;
     std::stable_sort(ready_.begin(), ready_.end(), [&](const Strand* a, const Strand* b) {
       return remaining_[static_cast<size_t>(*a->field)] > remaining_[static_cast<size_t>(*b->field)];
     });
-    // A strand's rows in a pass: its newest row, its window, and what the drafter adds.
-    const int32_t each = 1 + t_.capacity.widest + t_.capacity.scratch;
-    ready_.resize(std::min(ready_.size(), static_cast<size_t>(std::max(1, most / each))));
+    // A strand's rows in a pass: its newest row or, before its first pass, its hand-off, its window, and what the drafter adds.
+    const auto rows = [&](const Strand& s) {
+      const bool begins = s.cached == 0 && s.before.empty();
+      return (begins ? request_.field(*s.field).hand_off : 1) + t_.capacity.widest + t_.capacity.scratch;
+    };
+    size_t n = 1;
+    for (int32_t sum = rows(*ready_[0]); n < ready_.size() && (sum += rows(*ready_[n])) <= most; ++n) {
+    }
+    ready_.resize(n);
     std::sort(ready_.begin(), ready_.end());
   }
 
@@ -438,26 +445,23 @@ class FieldRun {
   void finish() {
     Statistics& sum = t_.answers[0].statistics;
     std::vector<int32_t> draws;
-    const std::vector<uint8_t> present = fields_present(form_, t_.answers[0].fields);
+    const auto& contents = t_.answers[0].fields;
+    const std::vector<uint8_t> present = fields_present(form_, contents);
+    const bool shapes = form_.branches() || form_.leaves_out();
     for (size_t f = 0; f < fields(); ++f) {
-      const auto& content = t_.answers[0].fields[f];
       const Field& x = form_.fields()[f];
-      const bool forced = !present[f] || (x.instance_of && was_forced(f));
-      const auto n = static_cast<int32_t>(content.size());
-      const bool ended = n < x.budget && x.exits.empty() && !(x.closes && x.rules.complete(*x.rules.state_after(content)));
+      const bool forced = !present[f] || is_unused(form_, contents, f);
+      const auto n = static_cast<int32_t>(contents[f].size());
+      const bool ended = n < x.budget && x.exits.empty() && !(x.closes && x.rules.complete(*x.rules.state_after(contents[f])));
       draws.push_back(forced ? 0 : n + ended);
     }
     sum.critical_path = visibility_.longest_path(draws);
     for (Decoded& d : t_.answers) d.tokens = assemble(form_, d.fields);
-    sum.forced_tokens += form_.branches() ? static_cast<int64_t>(t_.answers[0].tokens.size()) : form_.fixed_tokens();
-    for (size_t f = 0; form_.branches() && f < fields(); ++f) {
-      const auto n = static_cast<int64_t>(t_.answers[0].fields[f].size());
+    sum.forced_tokens += shapes ? static_cast<int64_t>(t_.answers[0].tokens.size()) : form_.fixed_tokens();
+    for (size_t f = 0; shapes && f < fields(); ++f) {
+      const auto n = static_cast<int64_t>(contents[f].size());
       sum.forced_tokens -= n - (n > 0 && !form_.fields()[f].exits.empty());
     }
-  }
-  bool was_forced(size_t f) {
-    const auto& of = *form_.fields()[f].instance_of;
-    return instances_in(request_.field(of.field), t_.answers[0].fields[static_cast<size_t>(of.field)]) <= of.instance;
   }
 
   /// Of the round under way: a rollout that has forked, and what it picked.

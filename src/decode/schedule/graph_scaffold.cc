@@ -9,7 +9,7 @@ namespace slip {
 void GraphScaffold::lay(const Form& form) {
   const auto fields = form.fields();
   for (int32_t u = 0; u < form.length(); ++u) {  // what stands behind the last field is seen by nobody
-    if (!form.fixed_at(u) || (!fields.empty() && u >= fields.back().start)) continue;
+    if (!form.is_scaffold(u) || (!fields.empty() && u >= fields.back().start)) continue;
     ids.push_back(*form.fixed_at(u));
     positions.push_back(u);
   }

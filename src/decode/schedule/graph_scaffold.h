@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of a graph's fixed tokens: those before the last field, in the form's order, behind the prompt's rows in the arena.
+// The rows of a graph's fixed tokens: those before the last field, without those that go with a field that may be
+// absent, in the form's order, behind the prompt's rows in the arena.
 #pragma once
 #include <vector>
 

@@ -80,9 +80,10 @@ Status KeysTeller::graph(std::span<const ClosedField> fields, const GraphScaffol
   int32_t row = 0;  // of the scaffold
   for (const ClosedField& f : fields) {
     const Strand& s = *f.strand;
-    const int32_t hand_off = scaffold.rows_before(request().field(*s.field).start - 1);
-    append(first + row, first + hand_off);  // a field's first row stands for the fixed token before it
-    row = hand_off + 1;
+    const Field& field = request().field(*s.field);
+    // A field's first rows stand for the fixed tokens before it that go with it.
+    append(first + row, first + scaffold.rows_before(field.start - field.hand_off));
+    row = scaffold.rows_before(field.start);
     for (size_t i = f.spans_before; i < s.context.size(); ++i) append(s.context[i].begin, s.context[i].end);
     append(s.first_slot, s.first_slot + s.length());
   }

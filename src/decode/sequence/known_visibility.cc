@@ -23,6 +23,8 @@ void key_of(const Form& form, std::vector<int32_t>& key) {
   for (const Field& f : form.fields()) {
     key.push_back(f.start);
     key.push_back(f.budget);
+    key.push_back(f.instance_of && form.leaves_out() ? f.instance_of->field : -1);  // its hand-off
+    key.push_back(f.leaves_out);
     key.push_back(static_cast<int32_t>(f.parents.size()));
     key.insert(key.end(), f.parents.begin(), f.parents.end());
     key.push_back(static_cast<int32_t>(f.exits.size()));

@@ -111,6 +111,39 @@ inline Form random_graph_form(PhiloxStream& r) {
   return closed_form(std::move(p), section, r);
 }
 
+/// For graphs alone: enumerations, the first of which leaves out what it does not name, and what they name; one END for all.
+inline Form random_absent_form(PhiloxStream& r) {
+  constexpr TokenId kEnd{11};
+  Form::Parts p;
+  p.name = "random";
+  p.block_size = static_cast<int32_t>(1 + r.below(9));
+  const auto fields = static_cast<int32_t>(3 + r.below(7)), first = static_cast<int32_t>(r.below(2));
+  std::vector<int32_t> enumerations;
+  int32_t section = 0;
+  for (int32_t f = 0; f < fields; ++f) {
+    Field x = next_field(p, f, section, r);
+    std::get<FixedRun>(p.pieces.back()).ids.front() = kEnd;
+    if (r.chance(0.15)) p.pieces.emplace_back(FixedRun{{random_id(r)}, x.section = ++section});
+    if (f > first && r.chance(0.7)) {
+      const int32_t of = enumerations[r.below(static_cast<uint32_t>(enumerations.size()))];
+      x.instance_of = Field::InstanceOf{of, static_cast<int32_t>(r.below(3))};
+      if (!p.fields[static_cast<size_t>(of)].leaves_out) x.placeholder = {{10}};
+    }
+    const bool enumerates = f == first || (f > first && r.chance(0.2)), free = enumerates || !x.placeholder.empty();
+    if (free || r.chance(0.6)) x.end = kEnd;
+    if (!free) x.rules = random_rules(r, x.budget, !x.end);
+    for (int32_t id = 3; enumerates && id < 7; ++id) x.separators.push_back({id});
+    x.leaves_out = f == first || (enumerates && r.chance(0.5));
+    if (enumerates) enumerations.push_back(f);
+    for (int32_t q = 0; q < f; ++q)
+      if ((x.instance_of && q == x.instance_of->field) || r.chance(0.3)) x.parents.push_back(q);
+    p.fields.push_back(x);
+    p.pieces.emplace_back(FieldRef{f});
+  }
+  p.pieces.emplace_back(FixedRun{{kEnd}, section});
+  return closed_form(std::move(p), section, r);
+}
+
 struct Trial {
   HashLm::Options lm;
   Prompt prompt;

@@ -28,9 +28,10 @@ std::string parents_line(const Form& form, const Field& f) {
 /// What an enumeration or an instance has besides; empty for a plain field.
 std::string stages(const Form& form, const Field& f, const Tokenizer* tokenizer) {
   std::string s;
+  const Field* of = f.instance_of ? &form.fields()[static_cast<size_t>(f.instance_of->field)] : nullptr;
   if (!f.separators.empty()) s += fmt::format("  enumerates, {} separators", f.separators.size());
   if (f.instance_of)
-    s += fmt::format("  instance {} of {}", f.instance_of->instance, form.fields()[static_cast<size_t>(f.instance_of->field)].name);
+    s += fmt::format("  instance {} of {}{}", f.instance_of->instance, of->name, of->leaves_out ? ", absent where not named" : "");
   if (!f.placeholder.empty()) s += fmt::format("  placeholder {}", spelled(f.placeholder, tokenizer));
   return s;
 }
@@ -136,6 +137,7 @@ json::object describe_json(const Form& form, const Tokenizer* tokenizer) {
                        {"section", form.sections()[static_cast<size_t>(f.section)].name},
                        {"parents", json::value_from(parent_names(form, f))}};
     if (!f.separators.empty()) field["separators"] = ids_json(f.separators);
+    if (f.leaves_out) field["unused"] = "absent";
     if (!f.placeholder.empty()) field["placeholder"] = ids_json(f.placeholder);
     if (f.instance_of)
       field["instance_of"] = json::object{{"field", form.fields()[static_cast<size_t>(f.instance_of->field)].name},

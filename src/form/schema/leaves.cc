@@ -34,6 +34,24 @@ Status SchemaReader::field(FieldSpec spec, const Inherited& at) {
   return {};
 }
 
+/// Is it, or what holds it, an instance of an enumeration that leaves out?
+bool SchemaReader::of_optional(const Inherited& at) const {
+  return at.instance_of && std::any_of(out_.fields.begin(), out_.fields.end(),
+                                       [&](const auto& f) { return f.leaves_out && f.name == *at.instance_of; });
+}
+
+/// A line that may be absent takes the text back to the field before it along, so that nothing else may stand there.
+Status SchemaReader::optional_instance(const Inherited& at, FieldSpec& spec) const {
+  spec.optional = true;
+  std::string before;
+  for (auto p = out_.pieces.rbegin(); p != out_.pieces.rend() && p->field < 0; ++p) before.insert(0, p->text);
+  if (!spec.on_line || before != "\n" + at.label + ":")
+    return bad_input(
+        "{}: expected an instance that may be absent on a line of its own, directly behind another field's, got it behind {}",
+        where(at), shown_json(json::string(before)));
+  return {};
+}
+
 /// An instance says its enumeration's placeholder where it is unused, so that an enum gets it as a further word.
 Status SchemaReader::instance(const Inherited& at, FieldSpec& spec) const {
   if (!at.instance_of && !at.instance) return {};
@@ -50,6 +68,7 @@ Status SchemaReader::instance(const Inherited& at, FieldSpec& spec) const {
                        shown(named->placeholder));
   if (spec.null_pad) return unsupported("{}: expected an instance without x-null-pad, got one with it", where(at));
   spec.instance_of = Field::InstanceOf{static_cast<int32_t>(named - out_.fields.begin()), static_cast<int32_t>(*at.instance)};
+  if (named->leaves_out) return optional_instance(at, spec);
   spec.placeholder = named->placeholder;
   if (auto* choice = std::get_if<ChoiceSpec>(&spec.kind))
     if (std::find(choice->words.begin(), choice->words.end(), spec.placeholder) == choice->words.end())
@@ -59,7 +78,7 @@ Status SchemaReader::instance(const Inherited& at, FieldSpec& spec) const {
 
 /// x-instances makes a text field an enumeration.
 Status SchemaReader::enumeration(const json::object& o, const Inherited& at, FieldSpec& spec) const {
-  for (const char* key : {"x-instance-separator", "x-placeholder"})
+  for (const char* key : {"x-instance-separator", "x-placeholder", "x-unused"})
     if (o.contains(key) && !o.contains("x-instances"))
       return bad_input("{}: expected {} beside x-instances, got it alone", where(at), key);
   if (!o.contains("x-instances")) return {};
@@ -78,6 +97,14 @@ Status SchemaReader::enumeration(const json::object& o, const Inherited& at, Fie
   if (spec.null_pad) return unsupported("{}: expected an enumeration without x-null-pad, got one with it", where(at));
   spec.instances = static_cast<int32_t>(n);
   spec.separator = separator[0];
+  SLIP_TRY(const std::string unused, string_or(o, "x-unused", "placeholder", where(at)));
+  if (unused != "placeholder" && unused != "absent")
+    return bad_input("{}: expected an x-unused of 'placeholder' or 'absent', got '{}'", where(at), shown(unused));
+  spec.leaves_out = unused == "absent";
+  if (spec.leaves_out && out_.layout != Layout::kLines)
+    return unsupported(
+        "{}: expected x-layout lines beside x-unused 'absent', where an instance is a line that can be left out, got another",
+        where(at));
   return {};
 }
 
@@ -97,6 +124,8 @@ Status SchemaReader::budget(const json::object& o, const Inherited& at, FieldSpe
 Status SchemaReader::constant(const json::object& o, const Inherited& at) {
   SLIP_TRY_(only_keys(o, at, {"const", "type"}));
   if (out_.layout == Layout::kTokens) return unsupported("{}: expected x-before instead of const in a layout of tokens", where(at));
+  if (of_optional(at))
+    return unsupported("{}: expected text or an enum as an instance that may be absent, got a constant", where(at));
   const json::value& v = o.at("const");
   if (v.is_structured() || (v.is_string() && at.in_text))
     return unsupported("{}: expected a plain constant, got {}", where(at), shown_json(v));
@@ -174,7 +203,8 @@ Status SchemaReader::boolean(const json::object& o, const Inherited& at) {
 
 Status SchemaReader::text(const json::object& o, const Inherited& at) {
   SLIP_TRY_(only_keys(
-      o, at, {"type", "x-budget", "x-null-pad", "x-end", "x-space", "x-instances", "x-instance-separator", "x-placeholder"}));
+      o, at,
+      {"type", "x-budget", "x-null-pad", "x-end", "x-space", "x-instances", "x-instance-separator", "x-placeholder", "x-unused"}));
   if (at.in_text) return unsupported("{}: expected numbers inside x-content, got a string", where(at));
   FieldSpec spec{.kind = TextSpec{}};
   SLIP_TRY_(budget(o, at, spec));

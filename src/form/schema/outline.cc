@@ -47,8 +47,10 @@ Field field_of(const FieldSpec& spec) {
   f.budget = spec.budget > 0 ? spec.budget
                              : static_cast<int32_t>(longest_value(spec)) + (spec.space ? 1 : 0) - (leads_with_space(spec) ? 1 : 0);
   f.instance_of = spec.instance_of;
+  f.leaves_out = spec.leaves_out;
   if (spec.separator != 0) f.separators = {TokenId{static_cast<unsigned char>(spec.separator)}};
-  if (spec.instance_of) f.end = TokenId{'\n'}, f.placeholder = {TokenId{'-'}};
+  if (spec.instance_of) f.end = TokenId{'\n'};
+  if (spec.instance_of && !spec.optional) f.placeholder = {TokenId{'-'}};
   return f;
 }
 
@@ -115,8 +117,9 @@ Result<std::string> outline(const json::value& schema, std::string_view name) {
     s += fmt::format("field  {}  {}  budget {}  parents {}", f.name, kind_of(o.text.fields[at]), f.budget,
                      f.parents.empty() ? "-" : fmt::format("{}", fmt::join(parent_names(form, f), ", ")));
     if (f.instance_of)
-      s += fmt::format("  instance {} of {}", f.instance_of->instance,
-                       form.fields()[static_cast<size_t>(f.instance_of->field)].name);
+      s += fmt::format("  instance {} of {}{}", f.instance_of->instance,
+                       form.fields()[static_cast<size_t>(f.instance_of->field)].name,
+                       form.may_be_absent(static_cast<int32_t>(at)) ? ", absent where not named" : "");
     s += "\n";
   }
   return s;
@@ -148,6 +151,7 @@ Result<json::object> outline_json(const json::value& schema, std::string_view na
     if (f.instance_of)
       field["instance_of"] = json::object{{"field", form.fields()[static_cast<size_t>(f.instance_of->field)].name},
                                           {"instance", f.instance_of->instance}};
+    if (f.leaves_out) field["unused"] = "absent";
     fields.push_back(std::move(field));
   }
   for (const Piece& piece : form.pieces()) {

@@ -47,6 +47,10 @@ Result<FormText> SchemaReader::read(const json::value& schema) {
   SLIP_TRY_(layout(schema, root));
   SLIP_TRY_(node(schema, root));
   SLIP_TRY_(fits(root));
+  for (const FieldSpec& f : out_.fields)
+    if (f.leaves_out && !out_.any_parents)
+      return unsupported("form {}: {}: expected x-parents beside x-unused 'absent', along whose graph fields are decoded, got none",
+                         form_, f.path);
   if (out_.section_names.empty()) out_.section_names = {"answer"};
   if (out_.pieces.empty()) return bad_input("{}: expected something to write, got nothing", where(root));
   return std::move(out_);

@@ -66,6 +66,8 @@ class SchemaReader {
   // ---- values (leaves.cc)
   Status field(FieldSpec spec, const Inherited& at);
   Status instance(const Inherited& at, FieldSpec& spec) const;
+  Status optional_instance(const Inherited& at, FieldSpec& spec) const;
+  bool of_optional(const Inherited& at) const;
   Status enumeration(const json::object& o, const Inherited& at, FieldSpec& spec) const;
   Status budget(const json::object& o, const Inherited& at, FieldSpec& spec) const;
   Status constant(const json::object& o, const Inherited& at);

@@ -41,6 +41,7 @@ class Compiler {
     SLIP_TRY_(probe_all());
     SLIP_TRY_(fixed_text_is_stable());
     SLIP_TRY_(colons_stand_alone());
+    SLIP_TRY_(is_stable_without_instances());
     CompiledForm out;
     out.null_token = tokens_.null_token;
     parts_.name = name_;
@@ -65,10 +66,16 @@ class Compiler {
 
   // ---- probes
 
-  Probe fill(int number, bool with_null) const {
+  /// `without`: without all that an answer may lack.
+  Probe fill(int number, bool with_null, bool without = false) const {
     Probe probe;
     for (const TextPiece& piece : text_.pieces) {
       const size_t begin = probe.text.size();
+      if (without && is_optional(text_, probe.ranges.size())) {
+        probe.values.resize(probe.values.size() + (piece.field >= 0 ? 1 : 0));
+        probe.ranges.emplace_back(begin, begin);
+        continue;
+      }
       probe.text += piece.text;
       if (piece.field >= 0) {
         const FieldSpec& f = text_.fields[static_cast<size_t>(piece.field)];
@@ -245,6 +252,18 @@ class Compiler {
     return {};
   }
 
+  /// Lines that close up have the tokens that they have apart.
+  Status is_stable_without_instances() const {
+    if (std::none_of(text_.fields.begin(), text_.fields.end(), [](const FieldSpec& f) { return f.optional; })) return {};
+    Probe probe = fill(0, false, true);
+    SLIP_TRY_(cut(probe));
+    for (size_t p = 0; p < text_.pieces.size(); ++p)
+      if (text_.pieces[p].field < 0 && !is_optional(text_, p) && probe.ids[p] != probes_[0].ids[p])
+        return bad_input("form {}: expected \"{}\" to have the same tokens behind absent instances, got others", name_,
+                         shown(text_.pieces[p].text));
+    return {};
+  }
+
   // ---- fields
 
   void append_fixed(std::span<const TokenId> ids, int32_t section) {
@@ -270,6 +289,7 @@ class Compiler {
     f.section = spec.section;
     f.budget = spec.budget;
     f.instance_of = spec.instance_of;
+    f.leaves_out = spec.leaves_out;
     FieldMeaning meaning;
     if (std::holds_alternative<ChoiceSpec>(spec.kind)) {
       SLIP_TRY(meaning, choice(spec, piece, f));
@@ -422,23 +442,6 @@ bool puts_blank_in_front(const Tokenizer& tokenizer) {
   return ids && !ids->empty() && tokenizer.token_bytes(ids->front()).starts_with(' ');
 }
 
-/// Does any object in the document have one of the keys?
-bool mentions(const json::value& v, std::span<const std::string_view> keys) {
-  if (const json::array* list = v.if_array())
-    return std::any_of(list->begin(), list->end(), [&](const json::value& x) { return mentions(x, keys); });
-  const json::object* o = v.if_object();
-  if (o == nullptr) return false;
-  for (const auto& m : *o)
-    if (std::find(keys.begin(), keys.end(), std::string_view(m.key())) != keys.end() || mentions(m.value(), keys)) return true;
-  return false;
-}
-
-/// What only forms have whose answers a checkpoint was trained to write: padding, lines, bins, instances, arrays as text.
-constexpr std::string_view kTrained[] = {"x-null-pad",    "x-end",         "x-content",  "x-instances", "x-instance-separator",
-                                         "x-placeholder", "x-instance-of", "x-instance", "x-layout",    "x-label",
-                                         "x-before",      "x-after",       "x-bins",     "x-space",     "x-separator",
-                                         "x-independent"};
-
 /// Anything whose answer is more than enums, budgeted text and fixed numbers in a fixed shape.
 bool is_open(const json::value& v) {
   if (const json::array* list = v.if_array())
@@ -456,8 +459,6 @@ bool is_open(const json::value& v) {
 }
 
 }  // namespace
-
-bool is_trained_form(const json::value& schema) { return mentions(schema, kTrained); }
 
 Result<CompiledForm> compile_schema(const json::value& schema, std::string_view name, const FormTokens& tokens) {
   SLIP_CHECK(tokens.tokenizer != nullptr, "a form is compiled for a tokenizer");

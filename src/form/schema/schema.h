@@ -29,7 +29,8 @@
 //   {"type": "number", "x-bins": {..., "low": -1, "high": 1}}                             the middle of the bin (BinsMeaning)
 // Two stages: x-instances: 4 makes a text field an enumeration of at most four things with x-instance-separator (default ";", one
 // character) between them; x-placeholder (default "N/A") is what it says of none. Fields after it with x-instance-of: its name and
-// x-instance: 0 .. 3 (on them or on what holds them) say more of one, and exactly the placeholder where it names fewer.
+// x-instance: 0 .. 3 (on them or on what holds them) say more of one, and exactly the placeholder where it names fewer. With x-unused:
+// "absent" beside x-instances (on lines, with x-parents) the lines of instances that are not named are not there at all.
 #pragma once
 #include <string_view>
 

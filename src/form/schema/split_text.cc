@@ -62,7 +62,14 @@ Result<std::vector<std::vector<TokenId>>> split_text(const CompiledForm& form, s
     at = end;
     return {};
   };
-  for (const Piece& piece : f.pieces()) {
+  for (int32_t p = 0; static_cast<size_t>(p) < f.pieces().size(); ++p) {
+    const Piece& piece = f.pieces()[static_cast<size_t>(p)];
+    if (const auto optional = f.optional_field(p)) {
+      // What is before it ends with its line, whether the line behind is this one's or a later one's.
+      const auto* run = std::get_if<FixedRun>(&piece);
+      if (run && open) SLIP_TRY_(close(std::min(text.size(), text.find(tokenizer.decode({{run->ids.front()}}), at))));
+      if (is_absent(f, contents, static_cast<size_t>(*optional))) continue;
+    }
     if (const auto* ref = std::get_if<FieldRef>(&piece)) {
       if (open) return unsupported("{}: expected fixed text behind it, got another field", where(*open));
       open = static_cast<size_t>(ref->field);

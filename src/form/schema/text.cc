@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a form's fields before any tokenizer is asked: how long their values get, and who their parents are.
+// What is known of a form before any tokenizer is asked: whose it is, how long its values get, and who their parents are.
 #include "form/schema/text.h"
 
 #include <algorithm>
@@ -7,6 +7,33 @@
 #include "form/json_text.h"
 
 namespace slip {
+namespace {
+
+/// Does any object in the document have one of the keys?
+bool mentions(const json::value& v, std::span<const std::string_view> keys) {
+  if (const json::array* list = v.if_array())
+    return std::any_of(list->begin(), list->end(), [&](const json::value& x) { return mentions(x, keys); });
+  const json::object* o = v.if_object();
+  if (o == nullptr) return false;
+  for (const auto& m : *o)
+    if (std::find(keys.begin(), keys.end(), std::string_view(m.key())) != keys.end() || mentions(m.value(), keys)) return true;
+  return false;
+}
+
+/// What only forms have whose answers a checkpoint was trained to write: padding, lines, bins, instances, arrays as text.
+constexpr std::string_view kTrained[] = {"x-null-pad",    "x-end",        "x-content",     "x-instances", "x-instance-separator",
+                                         "x-placeholder", "x-unused",     "x-instance-of", "x-instance",  "x-layout",
+                                         "x-label",       "x-before",     "x-after",       "x-bins",      "x-space",
+                                         "x-separator",   "x-independent"};
+
+}  // namespace
+
+bool is_trained_form(const json::value& schema) { return mentions(schema, kTrained); }
+
+bool is_optional(const FormText& text, size_t piece) {
+  while (piece < text.pieces.size() && text.pieces[piece].field < 0) ++piece;
+  return piece < text.pieces.size() && text.fields[static_cast<size_t>(text.pieces[piece].field)].optional;
+}
 
 int64_t longest_value(const FieldSpec& spec) {
   size_t longest = 1;

@@ -41,6 +41,8 @@ struct FieldSpec {
   int32_t instances = 0;                      // an enumeration of at most that many
   char separator = 0;
   std::string placeholder;
+  bool leaves_out = false;  // of an enumeration: Field::leaves_out
+  bool optional = false;    // an instance of such a one
   std::optional<Field::InstanceOf> instance_of;
   int32_t section = 0;
 };
@@ -66,6 +68,8 @@ Result<FormText> read_schema(const json::value& schema, std::string_view form_na
 /// Upper bound of a value's tokens: the bytes of the longest one, or the number of ids where the value is a run of ids. 1 for free text,
 /// whose length is its budget.
 int64_t longest_value(const FieldSpec& spec);
+/// Is the piece a field that may be absent, or the text before one?
+bool is_optional(const FormText& text, size_t piece);
 /// Fills `parents` of the fields, which are those of the text in order. kBadInput for a name that no field has.
 Status link_parents(const FormText& text, std::string_view form_name, std::span<Field> fields);
 /// "[space][+]0..0[.0..0]"

@@ -227,12 +227,12 @@ Result<FieldValue> parse_field(const CompiledForm& form, size_t field, std::span
 Status check_instances(const Form& form, std::span<const std::vector<TokenId>> contents) {
   for (size_t i = 0; i < contents.size(); ++i) {
     const Field& f = form.fields()[i];
-    if (!f.instance_of || contents[i] == f.placeholder) continue;
+    const bool absent = is_absent(form, contents, i);
+    if (!is_unused(form, contents, i) || (absent ? contents[i].empty() : contents[i] == f.placeholder)) continue;
     const auto of = static_cast<size_t>(f.instance_of->field);
-    const int32_t named = instances_in(form.fields()[of], contents[of]);
-    if (named <= f.instance_of->instance)
-      return bad_input("form {}: field {}: expected the placeholder of an unused instance ({} names {}), got another value",
-                       form.name(), shown(f.name), shown(form.fields()[of].name), named);
+    return bad_input("form {}: field {}: expected {} an unused instance ({} names {}), got another value", form.name(),
+                     shown(f.name), absent ? "nothing of" : "the placeholder of", shown(form.fields()[of].name),
+                     instances_in(form.fields()[of], contents[of]));
   }
   return {};
 }
@@ -241,10 +241,11 @@ namespace {
 
 /// Calls visit(piece) along an answer; exit_of_field(field) says which piece a field with exits leads to.
 template <class Visit, class ExitOf>
-void along(const Form& form, Visit&& visit, ExitOf&& exit_of_field) {
+void along(const Form& form, std::span<const std::vector<TokenId>> contents, Visit&& visit, ExitOf&& exit_of_field) {
   for (int32_t at = 0; static_cast<size_t>(at) < form.pieces().size();) {
     const Piece& piece = form.pieces()[static_cast<size_t>(at)];
-    visit(piece);
+    const auto optional = form.optional_field(at);
+    if (!optional || !is_absent(form, contents, static_cast<size_t>(*optional))) visit(piece);
     const auto* ref = std::get_if<FieldRef>(&piece);
     const bool exits = ref && !form.fields()[static_cast<size_t>(ref->field)].exits.empty();
     at = exits ? exit_of_field(ref->field) : form.next_piece(at);
@@ -285,7 +286,7 @@ Status split_field(const Form& form, size_t index, std::span<const TokenId> answ
 std::vector<uint8_t> fields_present(const Form& form, std::span<const std::vector<TokenId>> contents) {
   std::vector<uint8_t> present(form.fields().size(), 0);
   along(
-      form,
+      form, contents,
       [&](const Piece& piece) {
         if (const auto* ref = std::get_if<FieldRef>(&piece)) present[static_cast<size_t>(ref->field)] = 1;
       },
@@ -297,7 +298,7 @@ std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<Toke
   std::vector<TokenId> ids;
   ids.reserve(static_cast<size_t>(form.length()));
   along(
-      form,
+      form, contents,
       [&](const Piece& piece) {
         if (const auto* run = std::get_if<FixedRun>(&piece)) {
           ids.insert(ids.end(), run->ids.begin(), run->ids.end());
@@ -315,6 +316,11 @@ int32_t tokens_before(const Form& form, std::span<const std::vector<TokenId>> co
   int32_t n = 0;
   for (int32_t p = 0; static_cast<size_t>(p) < form.pieces().size() && form.begin_of(p) < position;) {
     const Piece& piece = form.pieces()[static_cast<size_t>(p)];
+    const auto optional = form.optional_field(p);
+    if (optional && is_absent(form, contents, static_cast<size_t>(*optional))) {
+      p = form.next_piece(p);
+      continue;
+    }
     if (const auto* run = std::get_if<FixedRun>(&piece)) {
       n += static_cast<int32_t>(run->ids.size());
       p = form.next_piece(p);
@@ -333,7 +339,7 @@ Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::sp
   size_t at = 0;
   Status status;
   along(
-      form,
+      form, contents,
       [&](const Piece& piece) {
         if (!status) return;
         const auto* run = std::get_if<FixedRun>(&piece);
@@ -358,15 +364,25 @@ Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::sp
   return contents;
 }
 
-Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const FieldValue> values, const Tokenizer& tokenizer) {
+Result<std::vector<std::vector<TokenId>>> render_fields(const CompiledForm& form, std::span<const FieldValue> values,
+                                                        const Tokenizer& tokenizer) {
   if (values.size() != form.meanings.size())
     return bad_input("form {}: expected {} values, got {}", form.form.name(), form.meanings.size(), values.size());
   std::vector<std::vector<TokenId>> contents;
   for (size_t i = 0; i < values.size(); ++i) {
+    if (std::holds_alternative<NoValue>(values[i]) && is_absent(form.form, contents, i)) {
+      contents.emplace_back();
+      continue;
+    }
     SLIP_TRY(std::vector<TokenId> ids, render_field(form, i, values[i], tokenizer));
     contents.push_back(std::move(ids));
   }
   SLIP_TRY_(check_instances(form.form, contents));
+  return contents;
+}
+
+Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const FieldValue> values, const Tokenizer& tokenizer) {
+  SLIP_TRY(const auto contents, render_fields(form, values, tokenizer));
   return assemble(form.form, contents);
 }
 
@@ -403,6 +419,10 @@ Result<std::vector<FieldValue>> values_from_json(const Form& form, const json::o
   std::vector<FieldValue> out;
   for (const Field& f : form.fields()) {
     const json::value* v = values.if_contains(f.name);
+    if (v == nullptr && form.may_be_absent(static_cast<int32_t>(out.size()))) {
+      out.emplace_back(NoValue{});
+      continue;
+    }
     if (v == nullptr) return bad_input("form {}: field {}: expected a value, got none", form.name(), shown(f.name));
     if (v->is_string())
       out.emplace_back(std::string(v->get_string()));
@@ -418,7 +438,7 @@ Result<std::vector<FieldValue>> values_from_json(const Form& form, const json::o
     else
       return bad_input("form {}: field {}: expected text, a number or numbers, got {}", form.name(), shown(f.name), shown_json(*v));
   }
-  if (values.size() != out.size())
+  if (values.size() != out.size() || form.leaves_out())
     for (const auto& member : values)
       if (std::none_of(form.fields().begin(), form.fields().end(),
                        [&](const Field& f) { return f.name == std::string_view(member.key()); }))

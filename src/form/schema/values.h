@@ -34,7 +34,7 @@ std::vector<uint8_t> fields_present(const Form& form, std::span<const std::vecto
 std::vector<TokenId> assemble(const Form& form, std::span<const std::vector<TokenId>> contents);
 /// Tokens of an answer before a form position at which a section begins or ends; contents behind it need not be there.
 int32_t tokens_before(const Form& form, std::span<const std::vector<TokenId>> contents, int32_t position);
-/// kBadInput: an instance that its enumeration does not name says something else than its placeholder.
+/// kBadInput: an instance that its enumeration does not name says something else than its placeholder, or anything where it is absent.
 Status check_instances(const Form& form, std::span<const std::vector<TokenId>> contents);
 /// The contents of an answer's fields. kBadInput where a fixed token is missing, a rule is broken, an unused instance is filled, or
 /// something follows the end.
@@ -44,12 +44,15 @@ Result<std::vector<std::vector<TokenId>>> split_answer(const Form& form, std::sp
 /// kUnsupported for forms whose shape depends on values. kBadInput for any other text.
 Result<std::vector<std::vector<TokenId>>> split_text(const CompiledForm& form, std::string_view text, const Tokenizer& tokenizer);
 
+/// Contents of the fields; NoValue for those that are absent.
+Result<std::vector<std::vector<TokenId>>> render_fields(const CompiledForm& form, std::span<const FieldValue> values,
+                                                        const Tokenizer& tokenizer);
 Result<std::vector<TokenId>> render(const CompiledForm& form, std::span<const FieldValue> values, const Tokenizer& tokenizer);
 Result<std::vector<FieldValue>> parse(const CompiledForm& form, std::span<const TokenId> answer, const Tokenizer& tokenizer);
 /// The answer as text, NULL stripped.
 std::string answer_text(const CompiledForm& form, std::span<const TokenId> answer, const Tokenizer& tokenizer);
 
-/// {"critical_objects.pedestrian": "no", ...}, numbers as numbers; and back (every field needed, none unknown).
+/// {"critical_objects.pedestrian": "no", ...}, numbers as numbers; and back (every field needed that may not be absent, none unknown).
 json::object values_to_json(const Form& form, std::span<const FieldValue> values);
 Result<std::vector<FieldValue>> values_from_json(const Form& form, const json::object& values);
 

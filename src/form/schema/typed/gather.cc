@@ -521,11 +521,11 @@ bool TypedReader::own_keyword(std::string_view key, const json::value& v, const 
       bad(pointer, fmt::format("expected an object, got {}", shown_json(v)));
     return true;
   }
-  static constexpr std::array<std::string_view, 16> kTrained = {
-      "x-null-pad",    "x-end",         "x-content",  "x-instances", "x-instance-separator",
-      "x-placeholder", "x-instance-of", "x-instance", "x-layout",    "x-label",
-      "x-before",      "x-after",       "x-bins",     "x-space",     "x-separator",
-      "x-independent"};
+  static constexpr std::array<std::string_view, 17> kTrained = {
+      "x-null-pad",    "x-end",        "x-content",     "x-instances", "x-instance-separator",
+      "x-placeholder", "x-unused",     "x-instance-of", "x-instance",  "x-layout",
+      "x-label",       "x-before",     "x-after",       "x-bins",      "x-space",
+      "x-separator",   "x-independent"};
   if (std::find(kTrained.begin(), kTrained.end(), key) != kTrained.end()) {
     not_done(at.pointer, fmt::format("expected {} in a form of enums, budgeted text and fixed numbers alone, got it here", key));
     return true;
