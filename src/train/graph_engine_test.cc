@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "decode/decoder.h"
 #include "models/model.h"
 #include "task/codes_folder_testing.h"
 #include "train/model/forward_rows.h"
@@ -29,9 +30,9 @@ class Engine {
     pass();
     for (const int32_t v : s_.graph->visibility.order()) {
       const auto f = static_cast<size_t>(v);
-      for (size_t i = 0; i <= s_.contents[f].size(); ++i) {
+      for (int32_t i = 0; i < g_.field_rows[f]; ++i) {
         std::vector<SlotSpan> spans = context(v, handoff);
-        const auto row = g_.field_row[f] + static_cast<int32_t>(i);
+        const int32_t row = g_.field_row[f] + i;
         spans.push_back({g_.field_row[f], row + 1});
         add(row, std::move(spans));
         pass();  // token by token, as it is decoded
@@ -45,7 +46,8 @@ class Engine {
         ++end;
       for (int32_t row = g_.draft_row[f]; row < end; ++row) {
         std::vector<SlotSpan> spans = context(static_cast<int32_t>(f), handoff);
-        if (blocks[f].cut > 0) spans.push_back({g_.field_row[f], g_.field_row[f] + blocks[f].cut});
+        const int32_t before = g_.field_row[f] + form.fields()[f].hand_off - 1 + blocks[f].cut;
+        if (blocks[f].cut > 0) spans.push_back({g_.field_row[f], before});
         spans.push_back({g_.draft_row[f], end});
         add(row, std::move(spans));
       }
@@ -65,7 +67,7 @@ class Engine {
     for (const GraphVisibility::Segment& segment : s_.graph->visibility.context(field)) {
       if (segment.field) {
         const auto a = static_cast<size_t>(*segment.field);
-        spans.push_back({g_.field_row[a], g_.field_row[a] + 1 + static_cast<int32_t>(s_.contents[a].size())});
+        if (g_.field_rows[a] > 0) spans.push_back({g_.field_row[a], g_.field_row[a] + g_.field_rows[a]});
         continue;
       }
       for (int32_t u = segment.begin; handoff && u < segment.end; ++u)
@@ -171,6 +173,57 @@ TEST(GraphRowsAndEngine, GiveTheSameLogitsOverAFormOfCodes) {
   EXPECT_GT(c.rows, 200);
   EXPECT_LE(c.relative, 1e-4);  // a trained model's logits are not all near 1, as the fixtures' are
   EXPECT_GT(originals.worst, 1e-2) << "as below";
+}
+
+/// The trainer's rows of answers with absent instances pick what the engine drew, and what it drafted in a field's first round.
+TEST(GraphRowsAndEngine, GiveTheSameLogitsAndTokensWithAbsentInstances) {
+  int absent = 0, drafted = 0;
+  Compared c;
+  for (const char* name : {"shift", "same"}) {
+    const auto model =
+        must(load_model(kDecode / "models" / name, ModelOptions{.type = WeightType::kF32, .threads = 1, .slots = 512}));
+    TrainModel trainer = must(load_model(kDecode / "models" / name, Precision::kF32));
+    const int32_t first_draft = model->lm().info().rule.shift ? -1 : 0;
+    for (int32_t first = 30; first < 62; ++first) {
+      Sample s = sample_with_absent({});
+      const Form& form = s.graph->form;
+      s.tokens[0] = {first};
+      const Prompt prompt{.inputs = {s.tokens[0], s.tokens[1]}, .positions = s.positions, .next_position = 2};
+      DecodeOptions options;
+      options.visibility = Visibility::kGraph;
+      options.trace = true;
+      const Decoded answer = must(decode(model->lm(), prompt, &form, "fields-spec", options));
+      s.contents = answer.fields;
+      compare(*model, trainer, s, static_cast<uint32_t>(first), true, c);
+      std::vector<DraftBlock> blocks(4);
+      std::vector<std::vector<TokenId>> drafts(4);
+      for (const Round& r : answer.rounds)
+        if (const auto f = static_cast<size_t>(*r.field);
+            !r.discarded && !r.draft.empty() && r.positions[0] == form.fields()[f].start)
+          drafts[f] = r.draft, blocks[f] = {0, 16};
+      GraphRows g = graph_rows(s, blocks, {});
+      for (size_t i = 0; i < g.rows.tokens.size(); ++i) g.rows.wanted.push_back(static_cast<int32_t>(i));
+      RowBatch batch;
+      append_sequence(batch, g.rows, {}, VisionShape{}, true);
+      const std::vector<float> logits = trainer.logits(batch);
+      const auto pick = [&](int32_t row) {
+        const auto line = logits.begin() + row * 64;
+        return TokenId{static_cast<int32_t>(std::max_element(line, line + 64) - line)};
+      };
+      for (size_t f = 0; f < 4; ++f) {
+        absent += is_absent(form, s.contents, f);
+        const int32_t hand_off = form.fields()[f].hand_off;
+        const auto items = is_absent(form, s.contents, f) ? std::vector<TokenId>() : drawn_items(form.fields()[f], s.contents[f]);
+        for (size_t i = 0; i < items.size(); ++i)
+          EXPECT_EQ(pick(g.field_row[f] + hand_off - 1 + static_cast<int32_t>(i)), items[i]) << first << " " << f;
+        for (size_t k = 0; k < drafts[f].size(); ++k, drafted += form.may_be_absent(static_cast<int32_t>(f)))
+          EXPECT_EQ(pick(g.draft_row[f] + hand_off + first_draft + static_cast<int32_t>(k)), drafts[f][k]) << first << " " << f;
+      }
+    }
+  }
+  EXPECT_LE(c.worst, 1e-4);
+  EXPECT_GT(absent, 10);
+  EXPECT_GT(drafted, 30);
 }
 
 TEST(GraphRowsAndEngine, ThatTestSeesOriginalsInPlaceOfHandOffRows) { EXPECT_GT(compare(false).worst, 1e-2); }

@@ -172,10 +172,7 @@ class SampleMaker {
     if (s_.graph) {
       out.graph = s_.graph;
       out.next_position = static_cast<int32_t>(n) + rope_delta;
-      for (size_t f = 0; f < values.size(); ++f) {
-        SLIP_TRY(auto content, render_field(*s_.form, f, values[f], *s_.tokenizer));
-        out.contents.push_back(std::move(content));
-      }
+      SLIP_TRY(out.contents, render_fields(*s_.form, values, *s_.tokenizer));
       return out;
     }
     SLIP_TRY(const std::vector<TokenId> answer, render(*s_.form, values, *s_.tokenizer));

@@ -152,7 +152,7 @@ TEST(SimulatedSource, GivesAModelOfGraphVisibilityContentsOfItsForm) {
   const GraphRows g = graph_rows(s, draft_blocks(s, {}, {}), {});
   double items = 0, cells = 0, drafts = 0;
   for (size_t f = 0; f < s.contents.size(); ++f)
-    if (!is_forced(s.graph->form, s.contents, f))
+    if (!is_unused(s.graph->form, s.contents, f))
       items += static_cast<double>(drawn_items(s.graph->form.fields()[f], s.contents[f]).size());
   for (const int32_t target : s.grounding) cells += target >= 0;
   for (const auto& t : g.rows.terms) drafts += t.noisy;

@@ -99,7 +99,7 @@ Result<std::vector<std::vector<TokenId>>> Target::graph_contents(const Sample& s
 namespace {
 
 /// The order of KeysTeller::graph (decode/schedule/known_keys.cc) in rows of the trainer.
-GraphKeys keys_of(const GraphRows& g, const Form& form, const std::vector<std::vector<TokenId>>& contents) {
+GraphKeys keys_of(const GraphRows& g, const Form& form) {
   GraphKeys out;
   for (int32_t i = 0; i < g.prompt; ++i) out.slots.push_back(i);
   int32_t u = 0;
@@ -111,8 +111,8 @@ GraphKeys keys_of(const GraphRows& g, const Form& form, const std::vector<std::v
     for (size_t f = 0; f < form.fields().size(); ++f) {
       const Field& field = form.fields()[f];
       if (field.section != static_cast<int32_t>(k)) continue;
-      scaffold_to(field.start - 1);  // a field's first row stands for the fixed token before it
-      for (int32_t i = 0; i <= static_cast<int32_t>(contents[f].size()); ++i) out.slots.push_back(g.field_row[f] + i);
+      scaffold_to(field.start - field.hand_off);  // a field's first rows stand for the fixed tokens before it that go with it
+      for (int32_t i = 0; i < g.field_rows[f]; ++i) out.slots.push_back(g.field_row[f] + i);
       u = field.start + field.budget;
     }
     scaffold_to(form.sections()[k].end);
@@ -147,7 +147,7 @@ Result<GraphKeys> Target::run_graph(const Sample& sample, const Prompt& prompt, 
   }
   SLIP_TRY_(lm().set_taps({}));
   SLIP_TRY_(lm().forward({.rows = rows, .spans = spans, .features_ND = prompt.features_ND}, out_));
-  return keys_of(g, form, contents);
+  return keys_of(g, form);
 }
 
 Status Target::forward(const Prompt& prompt, std::span<const TokenId> answer, bool taps, Want last) {

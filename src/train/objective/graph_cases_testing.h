@@ -71,6 +71,31 @@ inline Case case_of(const json::object& o) {
   return c;
 }
 
+/// "e: a;b  1: .. 2: .. rest: ..": an enumeration of at most two instances that are absent where it does not name them, and a field that
+/// depends on both. 22 ends fields and begins the text before and behind an instance; 21 separates, 23 stands for none.
+inline Sample sample_with_absent(std::vector<std::vector<TokenId>> contents) {
+  const TokenId colon{20}, end{22};
+  Form::Parts p{.name = "absent", .section_names = {"cot", "rest"}};
+  for (int32_t f = 0; f < 4; ++f) {
+    p.pieces.emplace_back(FixedRun{{end, {30 + f}, colon}, f < 3 ? 0 : 1});
+    p.pieces.emplace_back(FieldRef{f});
+  }
+  p.pieces.emplace_back(FixedRun{{end}, 1});
+  p.fields.push_back({.name = "e", .budget = 3, .end = end, .separators = {{21}}, .placeholder = {{23}}, .leaves_out = true});
+  for (int32_t f = 1; f < 3; ++f)
+    p.fields.push_back(
+        {.name = "one_" + std::to_string(f), .budget = 4, .end = end, .parents = {0}, .instance_of = Field::InstanceOf{0, f - 1}});
+  p.fields.push_back({.name = "sum", .budget = 2, .parents = {1, 2}, .section = 1});
+  Sample s;
+  s.graph = std::make_shared<GraphForm>(must(Form::make(std::move(p))));
+  s.tokens = {{40}, {41}};
+  s.positions = {Position::text(0), Position::text(1)};
+  s.next_position = 2;
+  s.mask_token = {1};
+  s.contents = std::move(contents);
+  return s;
+}
+
 inline std::vector<Case> cases_of(const std::string& file) {
   std::vector<Case> out;
   const json::value root = must(read_json(kDecode / file));

@@ -21,10 +21,12 @@ class Maker {
     auto row = static_cast<int32_t>(rows().tokens.size());
     for (size_t f = 0; f < n; ++f) {
       out_.field_row.push_back(row);
-      row += 1 + static_cast<int32_t>(s_.contents[f].size());
+      const int32_t hand_off = is_absent(form_, s_.contents, f) ? 0 : form_.fields()[f].hand_off;
+      out_.field_rows.push_back(hand_off + static_cast<int32_t>(s_.contents[f].size()));
+      row += out_.field_rows.back();
     }
     for (size_t f = 0; f < n; ++f) {
-      forced_.push_back(is_forced(form_, s_.contents, f));
+      forced_.push_back(is_unused(form_, s_.contents, f));
       items_.push_back(drawn_items(form_.fields()[f], s_.contents[f]));
       weight_.push_back(graph_weight(form_, f, rule_.weights));
       add_field(f);
@@ -61,7 +63,7 @@ class Maker {
     out_.scaffold.assign(static_cast<size_t>(form_.length()), -1);
     for (int32_t u = 0; u < form_.length(); ++u) {
       scaffold_before_.push_back(static_cast<int32_t>(rows().tokens.size()));
-      if (!form_.fixed_at(u)) continue;
+      if (!form_.is_scaffold(u)) continue;
       const auto row = static_cast<int32_t>(rows().tokens.size());
       out_.scaffold[static_cast<size_t>(u)] = row;
       add(*form_.fixed_at(u), at(u), -1, causal_row(row));
@@ -81,27 +83,29 @@ class Maker {
     for (const GraphVisibility::Segment& g : segments) {
       if (!g.field) continue;
       const auto a = static_cast<size_t>(*g.field);
-      append_range(sees, out_.field_row[a], out_.field_row[a] + 1 + static_cast<int32_t>(s_.contents[a].size()));
+      append_range(sees, out_.field_row[a], out_.field_row[a] + out_.field_rows[a]);
     }
     return sees;
   }
 
-  /// Token of row (field, i): the hand-off token, or token i - 1.
+  /// Token of row (field, i): of the hand-off, then of the content.
   TokenId row_token(size_t field, int32_t i) const {
-    return i == 0 ? *form_.fixed_at(form_.fields()[field].start - 1) : s_.contents[field][static_cast<size_t>(i - 1)];
+    const Field& f = form_.fields()[field];
+    return i < f.hand_off ? *form_.fixed_at(f.start - f.hand_off + i) : s_.contents[field][static_cast<size_t>(i - f.hand_off)];
   }
 
   void add_field(size_t f) {
     const Field& field = form_.fields()[f];
     const IndexRanges before = context(f);
-    const int32_t first = out_.field_row[f], n = static_cast<int32_t>(s_.contents[f].size());
+    const int32_t first = out_.field_row[f], before_content = field.hand_off - 1;
     SLIP_CHECK(static_cast<size_t>(first) == rows().tokens.size(), "fields' rows lie as counted");
-    for (int32_t i = 0; i <= n; ++i) {
+    for (int32_t i = 0; i < out_.field_rows[f]; ++i) {
       IndexRanges sees = before;
       append_range(sees, first, first + i + 1);
-      add(row_token(f, i), at(field.start - 1 + i), -1, std::move(sees));
-      if (!forced_[f] && static_cast<size_t>(i) < items_[f].size())
-        rows().terms.push_back({first + i, items_[f][static_cast<size_t>(i)].value, weight_[f], false});
+      add(row_token(f, i), at(field.start - field.hand_off + i), -1, std::move(sees));
+      const auto item = static_cast<size_t>(i - before_content);
+      if (!forced_[f] && i >= before_content && item < items_[f].size())
+        rows().terms.push_back({first + i, items_[f][item].value, weight_[f], false});
     }
   }
 
@@ -112,14 +116,17 @@ class Maker {
     const int32_t left = static_cast<int32_t>(items_[f].size()) - block.cut;
     SLIP_CHECK(!forced_[f] && block.cut >= 0 && masks > 0 && left > 0, "a block has something to draft");
     out_.draft_row[f] = first;
+    // Rows that the engine has not fed before the block: the newest, or the hand-off.
+    const int32_t fed = block.cut == 0 ? 0 : field.hand_off - 1 + block.cut, known = block.cut == 0 ? field.hand_off : 1;
     IndexRanges sees = context(f);
-    append_range(sees, out_.field_row[f], out_.field_row[f] + block.cut);
-    append_range(sees, first, first + masks + 1);
-    for (int32_t k = 0; k <= masks; ++k) {
-      add(k == 0 ? row_token(f, block.cut) : s_.mask_token, at(field.start - 1 + block.cut + k), -1, sees);
-      if (k < std::min(masks, left))
+    append_range(sees, out_.field_row[f], out_.field_row[f] + fed);
+    append_range(sees, first, first + known + masks);
+    for (int32_t k = 0; k < known + masks; ++k) {
+      add(k < known ? row_token(f, fed + k) : s_.mask_token, at(field.start - field.hand_off + fed + k), -1, sees);
+      const int32_t item = k - (known - 1);
+      if (item >= 0 && item < std::min(masks, left))
         rows().terms.push_back(
-            {first + k, items_[f][static_cast<size_t>(block.cut + k)].value, weight_[f] * rule_.draft_weight, true});
+            {first + k, items_[f][static_cast<size_t>(block.cut + item)].value, weight_[f] * rule_.draft_weight, true});
     }
   }
 
@@ -135,13 +142,6 @@ class Maker {
 };
 
 }  // namespace
-
-bool is_forced(const Form& form, std::span<const std::vector<TokenId>> contents, size_t field) {
-  const auto& instance = form.fields()[field].instance_of;
-  if (!instance) return false;
-  const auto e = static_cast<size_t>(instance->field);
-  return instance->instance >= instances_in(form.fields()[e], contents[e]);
-}
 
 std::vector<TokenId> drawn_items(const Field& field, std::span<const TokenId> content) {
   std::vector<TokenId> items(content.begin(), content.end());
@@ -166,10 +166,15 @@ Status check_graph_sample(const Sample& s) {
     return bad_input("sample: expected contents of {} fields, got {}", fields.size(), s.contents.size());
   for (size_t f = 0; f < fields.size(); ++f) {
     const auto n = static_cast<int32_t>(s.contents[f].size());
+    if (is_absent(s.graph->form, s.contents, f)) {
+      if (n > 0)
+        return bad_input("sample: field {}: expected nothing of an instance that is not named, got {} tokens", fields[f].name, n);
+      continue;
+    }
     if (n > fields[f].budget || (!fields[f].end && n < fields[f].budget))
       return bad_input("sample: field {}: expected {}{} tokens, got {}", fields[f].name, fields[f].end ? "at most " : "",
                        fields[f].budget, n);
-    if (is_forced(s.graph->form, s.contents, f) && s.contents[f] != fields[f].placeholder)
+    if (is_unused(s.graph->form, s.contents, f) && s.contents[f] != fields[f].placeholder)
       return bad_input("sample: field {}: expected the placeholder in an instance that is not named, got other content",
                        fields[f].name);
   }
@@ -180,7 +185,7 @@ std::vector<DraftBlock> draft_blocks(const Sample& s, const GraphRule& rule, con
   const Form& form = s.graph->form;
   std::vector<DraftBlock> out(form.fields().size());
   for (size_t f = 0; f < out.size(); ++f) {
-    if (is_forced(form, s.contents, f)) continue;
+    if (is_unused(form, s.contents, f)) continue;
     PhiloxStream draw = noise_stream(key, static_cast<uint32_t>(f));
     const auto items = static_cast<uint32_t>(drawn_items(form.fields()[f], s.contents[f]).size());
     const bool chosen = draw.chance(rule.draft_share), from_start = draw.chance(rule.draft_first);

@@ -3,7 +3,8 @@
 // shift for the drafts (tests/fixtures/decode/README.md); the training recipe is ours, neither paper gives one.
 //
 //   clean rows   prompt and scaffold, causal; per field its hand-off row and token rows. Row (v, i) predicts token i, or END behind the
-//                last token of a field that is not full.
+//                last token of a field that is not full. A field that may be absent has all tokens of its hand-off in place of the one (then
+//                a block from cut 0 begins with them), and where it is absent no rows at all.
 //   draft rows   per chosen field one block as the engine's drafter lays it out: [newest row, masks], from a random cut c. The block is
 //                mutually visible and sees what the newest row sees; row k predicts item c + k (shift), END included, nothing
 //                behind END, and nothing from the last mask, whose pick no decoder reads.
@@ -40,26 +41,25 @@ struct DraftBlock {
 };
 
 /// What is wrong with a sample's contents, or nothing: one per field, within the budget (exactly it where the field has no END), and
-/// the placeholder in instances that the enumeration does not name.
+/// the placeholder in instances that the enumeration does not name, or nothing where they are absent.
 Status check_graph_sample(const Sample& s);
 
-/// Whether the form forces the field's placeholder: an instance that its enumeration does not name.
-bool is_forced(const Form& form, std::span<const std::vector<TokenId>> contents, size_t field);
 /// What the decoder draws of a field: its tokens, and END unless it is full or has none.
 std::vector<TokenId> drawn_items(const Field& field, std::span<const TokenId> content);
 /// The weight of a field by the rules.
 double graph_weight(const Form& form, size_t field, const std::vector<GraphWeight>& rules);
 
-/// One entry per field; every field's numbers depend on (key, field) alone. Forced fields get no block.
+/// One entry per field; every field's numbers depend on (key, field) alone. Forced fields and absent ones get no block.
 std::vector<DraftBlock> draft_blocks(const Sample& s, const GraphRule& rule, const NoiseKey& key);
 
 /// Where the rows of a sample lie: prompt rows 0 .. prompt-1, then the scaffold in form order, then clean rows, then draft rows.
 struct GraphRows {
   SequenceRows rows;
   int32_t prompt = 0;
-  std::vector<int32_t> scaffold;   // by form position: its row, -1 where a value goes
-  std::vector<int32_t> field_row;  // by field: its hand-off row; token i follows at + 1 + i
-  std::vector<int32_t> draft_row;  // by field: the first row of its block, -1 without one
+  std::vector<int32_t> scaffold;    // by form position: its row, -1 where a value goes, or a hand-off that is no scaffold
+  std::vector<int32_t> field_row;   // by field: its first hand-off row; token i follows at + Field::hand_off + i
+  std::vector<int32_t> field_rows;  // by field: how many
+  std::vector<int32_t> draft_row;   // by field: the first row of its block, -1 without one
 };
 GraphRows graph_rows(const Sample& s, std::span<const DraftBlock> blocks, const GraphRule& rule);
 

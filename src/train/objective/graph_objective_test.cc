@@ -262,6 +262,45 @@ TEST(GraphObjective, TermsWeightsAndCountOfAFormWithAnUnusedInstance) {
   EXPECT_EQ(std::count(batch.tokens.begin(), batch.tokens.end(), 23), 1);
 }
 
+TEST(GraphObjective, AnAbsentInstanceHasNoRowsAndANamedOneItsWholeHandOff) {
+  const Sample s = sample_with_absent({{{5}}, {{6}, {7}}, {}, {{12}, {13}}});
+  ASSERT_TRUE(check_graph_sample(s));
+  std::vector<DraftBlock> blocks(4);
+  blocks[1] = {0, 3};  // [22 31 : | M M] -> 6, 7
+  const GraphRows g = graph_rows(s, blocks, {.draft_weight = 0.5});
+  // prompt 0-1; scaffold 22 30 : 22 33 : and the END behind it, 2-8; e 9-10; one_1: 22 31 : 6 7, 11-15; sum 16-18; the block 19-23
+  std::vector<int32_t> said(g.rows.tokens.begin() + 2, g.rows.tokens.end());
+  EXPECT_EQ(said, (std::vector<int32_t>{22, 30, 20, 22, 33, 20, 22, 20, 5, 22, 31, 20, 6, 7, 20, 12, 13, 22, 31, 20, 1, 1}));
+  EXPECT_EQ(g.field_row, (std::vector<int32_t>{9, 11, 16, 16}));
+  EXPECT_EQ(g.field_rows, (std::vector<int32_t>{2, 5, 0, 3}));
+  EXPECT_EQ(g.draft_row, (std::vector<int32_t>{-1, 19, -1, -1}));
+  std::vector<std::tuple<int32_t, int32_t, double, bool>> terms,
+      expected{{9, 5, 1, false},   {10, 22, 1, false}, {13, 6, 1, false},  {14, 7, 1, false}, {15, 22, 1, false},
+               {16, 12, 1, false}, {17, 13, 1, false}, {21, 6, 0.5, true}, {22, 7, 0.5, true}};
+  for (const auto& t : g.rows.terms) terms.emplace_back(t.row, t.target, t.weight, t.noisy);
+  EXPECT_EQ(terms, expected);
+  // 22 30 : e e e | 22 31 : o o o o | 22 32 : o o o o | 22 33 : s s | 22
+  EXPECT_EQ(g.rows.positions[11], Position::text(2 + 6));
+  EXPECT_EQ(g.rows.positions[14], Position::text(2 + 9));
+  EXPECT_EQ(g.rows.positions[16], Position::text(2 + 22));
+  EXPECT_EQ(g.rows.positions[23], Position::text(2 + 10));
+  const auto seen = [&](size_t row) {
+    std::vector<int32_t> out;
+    for (const IndexRange r : g.rows.sees[row])
+      for (int32_t i = r.begin; i < r.end; ++i) out.push_back(i);
+    return out;
+  };
+  EXPECT_EQ(seen(7), (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7})) << "a scaffold row";
+  EXPECT_EQ(seen(12), (std::vector<int32_t>{0, 1, 2, 3, 9, 10, 11, 12})) << "of one_1";
+  EXPECT_EQ(seen(16), (std::vector<int32_t>{0, 1, 2, 3, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16})) << "of sum";
+  EXPECT_EQ(seen(20), (std::vector<int32_t>{0, 1, 2, 3, 9, 10, 19, 20, 21, 22, 23})) << "of the block";
+  EXPECT_EQ(draft_blocks(s, {.draft_share = 1}, {1, 0, 0, 0})[2].width, 0);
+  const Status filled = check_graph_sample(sample_with_absent({{{5}}, {{6}}, {{7}}, {{12}, {13}}}));
+  ASSERT_FALSE(filled);
+  EXPECT_THAT(filled.error().message,
+              testing::HasSubstr("field one_2: expected nothing of an instance that is not named, got 1 tokens"));
+}
+
 /// The same rows in another order.
 SequenceRows permuted(const SequenceRows& r, std::span<const int32_t> place) {
   const size_t n = r.tokens.size();
