@@ -61,9 +61,9 @@ Status measure_texts(const Answer& a, const sim::Labels& labels, const Tokenizer
   SLIP_TRY(const std::vector<FieldValue> truth, truth_values(labels, *a.form, tokenizer));
   for (size_t f = 0; f < fields.size(); ++f) {
     if (!names.find(fields[f].name)) continue;
-    const std::string& want = std::get<std::string>(truth[f]);
+    const auto* want = std::get_if<std::string>(&truth[f]);  // none: absent
     const std::string* said = text_value(a, f);
-    out.texts.push_back({fields[f].name, said && *said == want, want});
+    out.texts.push_back({fields[f].name, want ? said && *said == *want : !said, std::string(want ? *want : sim::kCotNone)});
   }
   return {};
 }

@@ -153,6 +153,24 @@ Status read_budgets(const json::object& slipstream, std::string_view where, Driv
   return {};
 }
 
+/// {"lanes": 3, "objects": 4, "unused": "placeholder"}: how many of each may be named, and what becomes of the rest.
+Status read_instances(const json::object& slipstream, std::string_view where, DriveCotOptions& out) {
+  if (!slipstream.contains("instances")) return {};
+  SLIP_TRY(const json::object* o, get_object(slipstream, "instances", where));
+  const std::string at = fmt::format("{}.instances", where);
+  static constexpr std::array<std::string_view, 3> kKeys = {"lanes", "objects", "unused"};
+  for (const auto& member : *o)
+    if (std::find(kKeys.begin(), kKeys.end(), std::string_view(member.key())) == kKeys.end())
+      return bad_input("{}: expected lanes, objects or unused, got {}", at, std::string_view(member.key()));
+  SLIP_TRY(out.lanes, bounded(*o, "lanes", out.lanes, 64, at));
+  SLIP_TRY(out.objects, bounded(*o, "objects", out.objects, 64, at));
+  SLIP_TRY(const std::string unused, string_or(*o, "unused", "placeholder", at));
+  if (unused != "placeholder" && unused != "absent")
+    return bad_input("{}: unused: expected placeholder or absent, got {}", at, shown(unused));
+  out.absent = unused == "absent";
+  return {};
+}
+
 Status read_codes(const json::object& slipstream, std::string_view where, TaskOptions& out) {
   if (!slipstream.contains("codes")) return {};
   if (out.form != TaskForm::kDriveCot)
@@ -221,6 +239,9 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   SLIP_TRY(out.block_size, bounded(o, "block_size", out.block_size, 1024, where));
   SLIP_TRY(out.cameras, bool_or(o, "cameras", out.cameras, where));
   SLIP_TRY_(read_budgets(o, where, out.drive_cot));
+  SLIP_TRY_(read_instances(o, where, out.drive_cot));
+  if (out.drive_cot.absent && out.visibility == Visibility::kChain)
+    return unsupported("{}.instances: unused: expected graph visibility beside absent, got chain", where);
   SLIP_TRY(out.drive_cot.reasoning, bool_or(o, "reasoning", true, where));
   SLIP_TRY_(read_codes(o, where, out));
   SLIP_TRY_(read_action(o, where, out.action));

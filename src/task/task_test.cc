@@ -53,6 +53,13 @@ TEST(TaskOptions, WhatIsWrongIsNamed) {
       {R"({"slipstream": {"prompt": "long"}})", "config.json: slipstream: prompt: expected full, compact or intent, got long"},
       {R"({"slipstream": {"budgets": {"summary": 0}}})", "config.json: slipstream.budgets: summary: expected 1 to 4096, got 0"},
       {R"({"slipstream": {"budgets": {"poem": 3}}})", "config.json: slipstream.budgets: expected the name of a budget, got poem"},
+      {R"({"slipstream": {"instances": {"cars": 3}}})",
+       "config.json: slipstream.instances: expected lanes, objects or unused, got cars"},
+      {R"({"slipstream": {"instances": {"objects": 65}}})", "config.json: slipstream.instances: objects: expected 1 to 64, got 65"},
+      {R"({"slipstream": {"instances": {"unused": "gone"}}})",
+       "config.json: slipstream.instances: unused: expected placeholder or absent, got gone"},
+      {R"({"slipstream": {"form": "drive-cot", "visibility": "chain", "instances": {"unused": "absent"}}})",
+       "config.json: slipstream.instances: unused: expected graph visibility beside absent, got chain"},
       {R"({"slipstream": {"explanation_budget": 5000}})",
        "config.json: slipstream: explanation_budget: expected 1 to 4096, got 5000"}};
   for (const auto& [text, message] : kWrong) {
@@ -92,6 +99,41 @@ TEST(DriveCotTruth, RendersParsesBackAndReadsAsTheText) {
   EXPECT_NEAR(content / 1000, 205, 10);
 }
 
+/// The text without the lines of lanes and objects that say N/A.
+std::string without_unused(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at) + 1;
+    const std::string line = text.substr(at, end - at);
+    const bool instance = line.starts_with("lane ") || line.starts_with("object ");
+    if (!instance || !line.ends_with(": N/A\n")) out += line;
+    at = end;
+  }
+  return out;
+}
+
+TEST(DriveCotTruth, LeavesOutWhatIsAbsentHoweverManyThereCouldBe) {
+  Demo demo;
+  int64_t shorter = 0;
+  for (const int objects : {4, 12}) {
+    demo.options.drive_cot.objects = objects;
+    demo.options.drive_cot.absent = true;
+    const CompiledForm form = must(task_form(demo.options, demo.tokens));
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+      const auto r = must(sim::make_frame(seed, {}, 0, false));
+      const auto values = must(truth_values(r.labels, form, demo.tokenizer, 0.5));
+      const auto answer = must(render(form, values, demo.tokenizer));
+      const std::string text = answer_text(form, answer, demo.tokenizer),
+                        whole = must(truth_text(TaskForm::kDriveCot, r.labels, 0.5));
+      ASSERT_EQ(text, without_unused(whole)) << seed;
+      ASSERT_EQ(must(demo.tokenizer.encode(text)), answer) << "canonical tokens, seed " << seed;
+      ASSERT_EQ(must(parse(form, answer, demo.tokenizer)), values) << seed;
+      shorter += text.size() < whole.size();
+    }
+  }
+  EXPECT_GT(shorter, 400);
+}
+
 /// Llama 2's kind writes a blank before a text, and its tokens cross the borders of values: there every piece is spelled by itself.
 TEST(DriveCotTruth, IsWrittenByATokenizerThatPutsABlankInFront) {
   namespace fs = std::filesystem;
@@ -100,14 +142,17 @@ TEST(DriveCotTruth, IsWrittenByATokenizerThatPutsABlankInFront) {
   const Tokenizer t = must(Tokenizer::load(folder.path));
   const TaskOptions cot = read_options(R"({"slipstream": {"form": "drive-cot", "budgets": {"condition": 96, "lanes": 80, "lane": 32,
     "objects": 160, "position": 48, "type": 32, "justification": 120, "regulation": 80, "summary": 160, "ego_behavior": 160}}})");
-  for (const TaskOptions& options : {read_options("{}"), cot}) {
+  TaskOptions absent = cot;
+  absent.drive_cot.absent = true;
+  for (const TaskOptions& options : {read_options("{}"), cot, absent}) {
     const CompiledForm form = must(task_form(options, {&t, std::nullopt, t.size()}));
     for (uint64_t seed = 0; seed < 40; ++seed) {
       const sim::Record r = must(sim::make_record(seed, {}, false));
       const auto values = must(truth_values(r.labels, form, t, 0.5));
       const auto answer = must(render(form, values, t));
       EXPECT_EQ(must(parse(form, answer, t)), values) << seed;
-      EXPECT_EQ(answer_text(form, answer, t), must(truth_text(options.form, r.labels, 0.5))) << seed;
+      const std::string text = must(truth_text(options.form, r.labels, 0.5));
+      EXPECT_EQ(answer_text(form, answer, t), options.drive_cot.absent ? without_unused(text) : text) << seed;
     }
   }
 }

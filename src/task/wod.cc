@@ -120,14 +120,18 @@ class Truth {
 
   Result<FieldValue> scene_text(size_t f) {
     const Field& field = form_.form.fields()[f];
-    if (!sim::CotLabels().find(field.name) || !std::holds_alternative<TextMeaning>(form_.meanings[f]))
+    // Records name at most four objects: a further one is unused.
+    const bool known = sim::CotLabels().find(field.name) || field.instance_of;
+    if (!known || !std::holds_alternative<TextMeaning>(form_.meanings[f]))
       return bad_input("form {}: field {}: expected a field that records have a truth for, got another", form_.form.name(),
                        field.name);
     if (!cot_) {
       SLIP_TRY_(require_simulated(labels_));
       SLIP_TRY(cot_, sim::cot_labels(labels_.seed, labels_.family, labels_.frame_s));
     }
-    const std::string& text = *cot_->find(field.name);
+    const std::string* own = cot_->find(field.name);
+    const std::string text(own ? *own : std::string(sim::kCotNone));
+    if (text == sim::kCotNone && form_.form.may_be_absent(static_cast<int32_t>(f))) return FieldValue(NoValue{});
     // A shorter enumeration would leave instances without a name: it has no place to be cut.
     const std::string_view stop = field.separators.empty() ? ", " : "\n";
     SLIP_TRY(std::string fitting, fitting_text(text, stop, 0, form_, f, tokenizer_));

@@ -40,6 +40,7 @@ struct DriveCotOptions {
   int32_t summary_budget = 32;     // traffic regulation, non-interactive, interactive
   int32_t ego_behavior_budget = 32;
   int32_t lanes = 3, objects = 4;  // instances of each enumeration
+  bool absent = false;             // those that it does not name take no place at all; otherwise they say "N/A"
   int32_t waypoints = 5;           // one per second
   int32_t block_size = 32;         // value positions per block
   bool reasoning = true;           // false: the paper's baseline, meta-actions and trajectory alone

@@ -12,11 +12,12 @@ json::object text(int32_t budget, json::array parents) {
   return {{"type", "string"}, {"x-budget", budget}, {"x-parents", std::move(parents)}};
 }
 
-json::object enumeration(int32_t budget, int32_t instances) {
+json::object enumeration(int32_t budget, int32_t instances, bool absent) {
   json::object o = text(budget, {});
   o["x-instances"] = instances;
   o["x-instance-separator"] = ";";
   o["x-placeholder"] = "N/A";
+  if (absent) o["x-unused"] = "absent";
   return o;
 }
 
@@ -48,13 +49,13 @@ void reasoning(const DriveCotOptions& options, json::object& out) {
   for (const char* name : {"lighting", "road_condition", "weather", "junction", "road_type"})
     out[name] = text(options.condition_budget, {});
   out["lighting"].as_object()["x-section"] = "cot";
-  out["lanes"] = enumeration(options.lanes_budget, options.lanes);
+  out["lanes"] = enumeration(options.lanes_budget, options.lanes, options.absent);
   for (int32_t i = 1; i <= options.lanes; ++i) {
     json::object lane = text(options.lane_budget, {"lanes"});
     as_instance(lane, "lanes", i - 1);
     out[fmt::format("lane_{}", i)] = std::move(lane);
   }
-  out["critical_objects"] = enumeration(options.objects_budget, options.objects);
+  out["critical_objects"] = enumeration(options.objects_budget, options.objects, options.absent);
   for (int32_t i = 1; i <= options.objects; ++i) out[fmt::format("object_{}", i)] = object(options, i);
   for (const char* name : {"traffic_light", "traffic_sign", "additional_regulation"})
     out[name] = text(options.regulation_budget, {});
