@@ -46,7 +46,7 @@ void Told::field(int32_t index, std::span<const TokenId> content) {
 void Told::tell(int32_t index, std::span<const TokenId> content) {
   const auto* own = std::get_if<JsonMeaning>(&form_->meanings[static_cast<size_t>(index)]);
   if (own && own->choice) return;  // between texts: no value of the answer's
-  if (content.empty() && form_->form.may_be_absent(index)) return;
+  if (is_missing(index)) return;
   const auto value = parse_field(*form_, static_cast<size_t>(index), content, *tokenizer_);
   if (!value) return;  // the answer will say what is wrong with it
   const slipstream::FieldValue told = field_value(form_->form.fields()[static_cast<size_t>(index)].name, *value);
@@ -89,16 +89,20 @@ void Told::push(TokenId token) {
   if (form_text_ && (!form_->null_token || token != *form_->null_token)) fresh_ += stream_->push(token);
 }
 
+/// An instance that its enumeration, which is done, does not name.
+bool Told::is_missing(int32_t field) const {
+  const Form& form = form_->form;
+  if (!form.may_be_absent(field) || done_.empty()) return false;
+  const auto& of = *form.fields()[static_cast<size_t>(field)].instance_of;
+  const auto& names = done_[static_cast<size_t>(of.field)];
+  return names && instances_in(form.fields()[static_cast<size_t>(of.field)], *names) <= of.instance;
+}
+
 /// Fixed tokens and complete fields along the form's pieces, as far as they are certain.
 void Told::walk() {
   if (done_.empty()) return;
   const Form& form = form_->form;
   const auto pieces = form.pieces();
-  const auto is_missing = [&](int32_t f) {
-    const auto& of = *form.fields()[static_cast<size_t>(f)].instance_of;
-    const auto& names = done_[static_cast<size_t>(of.field)];
-    return names && instances_in(form.fields()[static_cast<size_t>(of.field)], *names) <= of.instance;
-  };
   while (piece_ < pieces.size()) {
     if (const auto optional = form.optional_field(static_cast<int32_t>(piece_)); optional && is_missing(*optional)) {
       piece_ = static_cast<size_t>(form.next_piece(static_cast<int32_t>(piece_)));

@@ -33,6 +33,7 @@ class Told {
   slipstream::Event at(int64_t forwards, int64_t tokens) const;
   void text(std::span<const TokenId> tokens, const slipstream::Event& event);
   void say(const std::string& fresh, slipstream::Event event);
+  bool is_missing(int32_t field) const;
   void walk();
   void push(TokenId token);
 

@@ -87,8 +87,8 @@ struct Field {
     int32_t instance = 0;  // filled when the enumeration names more than this many; otherwise the placeholder is forced
   };
   std::optional<InstanceOf> instance_of;
-  bool leaves_out =
-      false;  // of an enumeration: an instance that it does not name is absent, with the fixed text before it, and needs no placeholder
+  /// Of an enumeration: an instance that it does not name is absent, with the fixed text before it, and needs no placeholder.
+  bool leaves_out = false;
 };
 
 /// Is the token an END of the field in this state of its rules?

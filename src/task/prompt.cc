@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/json/shown.h"
+#include "sim/cot.h"
 #include "task/action.h"
 
 namespace slip {
@@ -154,8 +155,10 @@ Status read_budgets(const json::object& slipstream, std::string_view where, Driv
 }
 
 /// {"lanes": 3, "objects": 4, "unused": "placeholder"}: how many of each may be named, and what becomes of the rest.
-Status read_instances(const json::object& slipstream, std::string_view where, DriveCotOptions& out) {
+Status read_instances(const json::object& slipstream, std::string_view where, TaskForm form, DriveCotOptions& out) {
   if (!slipstream.contains("instances")) return {};
+  if (form != TaskForm::kDriveCot)
+    return unsupported("{}: instances: expected form drive-cot beside them, got {}", where, words(form));
   SLIP_TRY(const json::object* o, get_object(slipstream, "instances", where));
   const std::string at = fmt::format("{}.instances", where);
   static constexpr std::array<std::string_view, 3> kKeys = {"lanes", "objects", "unused"};
@@ -164,6 +167,10 @@ Status read_instances(const json::object& slipstream, std::string_view where, Dr
       return bad_input("{}: expected lanes, objects or unused, got {}", at, std::string_view(member.key()));
   SLIP_TRY(out.lanes, bounded(*o, "lanes", out.lanes, 64, at));
   SLIP_TRY(out.objects, bounded(*o, "objects", out.objects, 64, at));
+  // Records name so many, and an enumeration is not cut.
+  if (out.lanes < static_cast<int32_t>(sim::kCotLanes) || out.objects < static_cast<int32_t>(sim::kCotObjects))
+    return bad_input("{}: expected at least {} lanes and {} objects, as many as records name, got {} and {}", at, sim::kCotLanes,
+                     sim::kCotObjects, out.lanes, out.objects);
   SLIP_TRY(const std::string unused, string_or(*o, "unused", "placeholder", at));
   if (unused != "placeholder" && unused != "absent")
     return bad_input("{}: unused: expected placeholder or absent, got {}", at, shown(unused));
@@ -239,7 +246,7 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   SLIP_TRY(out.block_size, bounded(o, "block_size", out.block_size, 1024, where));
   SLIP_TRY(out.cameras, bool_or(o, "cameras", out.cameras, where));
   SLIP_TRY_(read_budgets(o, where, out.drive_cot));
-  SLIP_TRY_(read_instances(o, where, out.drive_cot));
+  SLIP_TRY_(read_instances(o, where, out.form, out.drive_cot));
   if (out.drive_cot.absent && out.visibility == Visibility::kChain)
     return unsupported("{}.instances: unused: expected graph visibility beside absent, got chain", where);
   SLIP_TRY(out.drive_cot.reasoning, bool_or(o, "reasoning", true, where));

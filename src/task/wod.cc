@@ -120,8 +120,10 @@ class Truth {
 
   Result<FieldValue> scene_text(size_t f) {
     const Field& field = form_.form.fields()[f];
-    // Records name at most four objects: a further one is unused.
-    const bool known = sim::CotLabels().find(field.name) || field.instance_of;
+    // Records name at most four objects and three lanes: a further one is unused.
+    const bool beyond = field.instance_of && field.instance_of->instance >= static_cast<int32_t>(sim::kCotLanes) &&
+                        sim::CotLabels().find(form_.form.fields()[static_cast<size_t>(field.instance_of->field)].name);
+    const bool known = sim::CotLabels().find(field.name) || beyond;
     if (!known || !std::holds_alternative<TextMeaning>(form_.meanings[f]))
       return bad_input("form {}: field {}: expected a field that records have a truth for, got another", form_.form.name(),
                        field.name);

@@ -72,6 +72,11 @@ TEST_F(Forms, CheckTellsWithoutAModelWhatNoModelDoes) {
       (std::vector<Wrong>{{"#/properties/e", "not_supported"}}));
   EXPECT_EQ(one(R"({"type": "object", "properties": {"a": {"type": "string", "pattern": "^b+$", "x-parents": ["a"]}}})", 3),
             (std::vector<Wrong>{{"#/properties/a", "bad_input"}}));
+  EXPECT_EQ(one(R"({"type": "object", "properties": {"a": {"type": "string", "pattern": "^b+$", "x-parents": ["b"]},
+     "b": {"type": "string", "pattern": "^b+$", "x-parents": ["a"]}}})",
+                3),
+            (std::vector<Wrong>{{"#", "bad_input"}}));
+  refused({"form", path("one.json")}, 3, "expected fields without cycles, got a <- b <- a");
   EXPECT_EQ(one(R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])", 3),
             (std::vector<Wrong>{{"#", "bad_input"}}));
   const Ran noted =
@@ -108,7 +113,7 @@ TEST_F(Forms, CheckSaysAllThatIsWrong) {
                                                                 Wrong{"#/properties/gear", "bad_input"}));
   const std::string contains =
       write("contains.json", R"({"type": "array", "items": {"type": "integer"}, "contains": {"const": 1}})");
-  EXPECT_EQ(errors_of(contains, 4), (std::vector<Wrong>{{"#", "not_supported"}}));
+  EXPECT_EQ(errors_of(contains, 4), (std::vector<Wrong>{{"#/contains", "not_supported"}}));
   EXPECT_EQ(errors_of(write("cut.json", R"({"type": )"), 3), (std::vector<Wrong>{{"#", "bad_input"}}));
   const std::string trained =
       write("trained.json", R"({"type": "object", "x-layout": "lines", "properties": {"a": {"type": "string", "minLength": 2}}})");

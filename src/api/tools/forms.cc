@@ -13,8 +13,6 @@
 #include "base/json/flaws.h"
 #include "engine/engine.h"
 #include "form/schema/outline.h"
-#include "form/schema/typed/open_form.h"
-#include "form/schema/typed/typed.h"
 #include "form/schema/values.h"
 #include "models/model.h"
 #include "slipstream/engine.h"
@@ -27,9 +25,8 @@ struct Asked {
   const std::string &form, &model, &unnorm_key;
   /// The document itself: an object, or a list, which is refused as such.
   bool is_text() const {
-    const size_t first = form.find_first_not_of(" \t\r\n");
-    return first != std::string::npos &&
-           (form[first] == '{' || (form[first] == '[' && form.find_last_of(']') != std::string::npos));
+    const size_t first = form.find_first_not_of(" \t\r\n"), last = form.find_last_not_of(" \t\r\n");
+    return first != std::string::npos && (form[first] == '{' || (form[first] == '[' && form[last] == ']'));
   }
   std::string name() const { return is_text() ? "schema" : form; }
 };
@@ -93,6 +90,7 @@ Result<json::value> schema_of(const Asked& o) {
 Result<slipstream::Report> explain_in_bytes(const Asked& o, json::value schema) {
   const Tokenizer bytes = Tokenizer::of_bytes();
   const auto form = compile_schema(schema, o.name(), {&bytes, std::nullopt, bytes.size()});
+  if (!form) SLIP_TRY_(check_told_apart(schema, o.name()));
   json::object shown = form ? describe_json(form->form, &bytes) : json::object{{"name", o.name()}};
   if (form) shown["at_most"] = true;
   shown["schema"] = std::move(schema);
@@ -189,14 +187,6 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
   return out;
 }
 
-/// What a schema that is supported says and forms do not hold to.
-std::vector<std::string> notes_of(const Asked& o) {
-  const auto schema = schema_of(o);
-  if (!schema || is_trained_form(*schema)) return {};
-  const auto typed = read_typed(*schema, o.name());
-  return typed ? typed->notes : std::vector<std::string>();
-}
-
 Result<slipstream::Report> check(const Asked& o) {
   SLIP_TRY(const std::vector<Problem> problems, all_problems(o));
   json::array errors;
@@ -212,7 +202,11 @@ Result<slipstream::Report> check(const Asked& o) {
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
     text += line + "\n";
   }
-  const std::vector<std::string> notes = problems.empty() ? notes_of(o) : std::vector<std::string>();
+  std::vector<std::string> notes;
+  if (problems.empty()) {
+    SLIP_TRY(const json::value schema, schema_of(o));
+    notes = notes_of_form(schema, o.name());
+  }
   if (problems.empty())
     text = o.model.empty()
                ? fmt::format("form {}: supported, as far as it tells by itself; --model MODEL tries it in that model's tokens\n",

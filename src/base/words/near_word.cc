@@ -29,6 +29,7 @@ std::string near_word(std::string_view given, std::span<const std::string> names
   std::string best;
   size_t least = std::max<size_t>(1, given.size() / 3) + 1;
   for (const std::string& name : names) {
+    if (std::max(given.size(), name.size()) - std::min(given.size(), name.size()) >= least) continue;
     const size_t n = distance(given, name);
     if (n < least) best = name;
     least = std::min(least, n);

@@ -87,9 +87,13 @@ TEST(AbsentInstances, AnswersRoundTripWithAnyNumberOfThem) {
         return split_text(form, other.replace(0, 3 + named[n].size(), "e: " + named[said]), t);
       };
       for (int32_t other = 0; other < 4; ++other) EXPECT_EQ(otherwise(other).has_value(), other == n) << n << " " << other;
-      if (n < 3) EXPECT_THAT(render(form, full, t).error().message, HasSubstr("expected nothing of an unused instance"));
+      if (n < 3) {
+        EXPECT_THAT(render(form, full, t).error().message, HasSubstr("expected nothing of an unused instance"));
+      }
       values[1] = NoValue{};
-      if (n > 0) EXPECT_THAT(render(form, values, t).error().message, HasSubstr("expected text, got nothing"));
+      if (n > 0) {
+        EXPECT_THAT(render(form, values, t).error().message, HasSubstr("expected text, got nothing"));
+      }
     }
   }
 }

@@ -182,4 +182,10 @@ std::vector<Error> errors_of_form(const json::value& schema, std::string_view na
   return errors;
 }
 
+std::vector<std::string> notes_of_form(const json::value& schema, std::string_view name) {
+  if (is_trained_form(schema)) return {};
+  const auto typed = read_typed(schema, name);
+  return typed ? typed->notes : std::vector<std::string>();
+}
+
 }  // namespace slip

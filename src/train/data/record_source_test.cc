@@ -104,7 +104,8 @@ TEST_F(RecordSource, RefusesATextConfigThatIsNoObject) {
 
 TEST(SimulatedSource, PerturbedRecordsAreTaughtAndTheirCellsTold) {
   const fs::path folder = fs::path(SLIP_SOURCE_DIR) / "configs" / "demo";
-  json::object data{{"kind", "simulated"}, {"first_seed", 900'200'000}, {"count", 3}, {"model", (folder / "config.json").string()}};
+  json::object data{
+      {"kind", "simulated"}, {"first_seed", 900'200'000}, {"count", 12}, {"model", (folder / "config.json").string()}};
   const Sample plain = must(must(make_record_source(data, folder.string()))->get(0));
   data["perturbed"] = 1;
   const Sample moved = must(must(make_record_source(data, folder.string()))->get(0));
@@ -123,7 +124,7 @@ TEST(SimulatedSource, PerturbedRecordsAreTaughtAndTheirCellsTold) {
   data["perturbed"] = 0;
   const auto as_drawn = must(make_record_source(data, folder.string()));
   int differ = 0, shown = 0;
-  for (int64_t i = 0; i < 3; ++i) {
+  for (int64_t i = 0; i < 12; ++i) {
     const Sample a = must(source->get(i)), b = must(as_drawn->get(i));
     ASSERT_EQ(a.grounding.size(), b.grounding.size());
     for (size_t k = 0; k < a.grounding.size(); ++k) {

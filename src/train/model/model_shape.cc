@@ -285,6 +285,10 @@ Result<ModelShape> vit_shape(const json::object& config, std::string_view where)
                .vit = parsed.vit_tower,
                .history = parsed.history};
   SLIP_TRY_(read_decoder(d, s, where));
+  SLIP_TRY(const json::object* text, object_at(config, "text_config", where));
+  if (text != nullptr) {  // in double, where it stands there
+    SLIP_TRY(s.eps, number_or(*text, "rms_norm_eps", s.eps, where));
+  }
   SLIP_TRY(const int64_t mask, int_or(config, "mask_token_id", -1, where));
   s.mask_token = static_cast<int32_t>(mask);
   return s;

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "form/automaton/token_automaton.h"
 #include "form/json_text.h"
+#include "form/schema/outline.h"
 #include "form/schema/typed/shape.h"
 #include "form/schema/typed/way_texts.h"
 
@@ -60,16 +61,18 @@ class OpenCompiler {
     int64_t fixed = 0;
     for (const Piece& p : parts_.pieces)
       if (const auto* run = std::get_if<FixedRun>(&p)) fixed += static_cast<int64_t>(run->ids.size());
-    too_large_ = true;  // whatever fails from here on
-    if (fixed > kMostFixed)
-      return unsupported("form {}: expected at most {} tokens of fixed text, got {}", name_, kMostFixed, fixed);
+    too_large_ = fixed > kMostFixed;
+    if (too_large_) return unsupported("form {}: expected at most {} tokens of fixed text, got {}", name_, kMostFixed, fixed);
     parts_.name = name_;
     parts_.section_names = shape_.section_names;
     parts_.block_size = shape_.block_size;
     CompiledForm out;
     out.null_token = tokens_.null_token;
     out.meanings = std::move(meanings_);
-    SLIP_TRY(out.form, Form::make(std::move(parts_)));
+    auto form = Form::make(std::move(parts_));
+    too_large_ = !form && form.error().kind == ErrorKind::kUnsupported;  // of positions; a cycle is no question of tokens
+    if (!form) return form.error();
+    out.form = std::move(*form);
     return out;
   }
 

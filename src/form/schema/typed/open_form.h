@@ -8,10 +8,6 @@
 
 namespace slip {
 
-/// What no vocabulary makes a form of, of a schema whose own errors are none: alternatives that their bytes do not tell apart, parents that are
-/// no fields. Sizes, which depend on tokens, are not looked at.
-Status check_told_apart(const json::value& schema, std::string_view name);
-
 /// As compile_schema, for schemas of the typed kind.
 Result<CompiledForm> compile_open(const json::value& schema, std::string_view name, const FormTokens& tokens);
 

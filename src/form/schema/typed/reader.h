@@ -78,6 +78,19 @@ class TypedReader {
     std::optional<std::vector<std::string>> parents;
   };
 
+  /// While `on`, places are only looked at for what is wrong in them: nothing is asked of a value there, so that nothing has to be done.
+  class Looking {
+   public:
+    Looking(TypedReader& reader, bool on) : looking_(reader.looking_), on_(on ? 1 : 0) { looking_ += on_; }
+    ~Looking() { looking_ -= on_; }
+    Looking(const Looking&) = delete;
+    Looking& operator=(const Looking&) = delete;
+
+   private:
+    int& looking_;
+    int on_;
+  };
+
   void bad(const std::string& pointer, std::string what) { add(ErrorKind::kBadInput, pointer, std::move(what)); }
   void not_done(const std::string& pointer, std::string what) { add(ErrorKind::kUnsupported, pointer, std::move(what)); }
   void add(ErrorKind kind, const std::string& pointer, std::string what);
@@ -154,6 +167,7 @@ class TypedReader {
   std::map<std::string, std::shared_ptr<const ByteDfa>> languages_;   // by what is said of a value
   std::optional<std::map<std::string, const json::value*>> anchors_;  // of the document, once one is asked for
   size_t nodes_ = 0;
+  int looking_ = 0;
   std::vector<std::unique_ptr<json::array>> lists_;    // of values that conditions leave out
   std::vector<std::unique_ptr<json::value>> schemas_;  // that dependent members ask for
   TypedSchema out_;

@@ -13,21 +13,23 @@ namespace {
 
 constexpr int32_t kUsualName = 16;  // tokens of a member's name that may be anything
 constexpr int64_t kMostArrayItems = 256;
-constexpr size_t kMostHeld = 64, kMostNear = 256;  // bytes of a name that another is held against, and how many
+constexpr size_t kMostHeld = 64, kMostNear = 256;  // bytes of a name that others are held against, and how many of these
+constexpr int kMostLookedUp = 16;                  // and of those
 
 /// Does a schema refer to nothing else, and forbid nothing by name (`false`, `not`)? What contradicts itself there is a mistake, not a way that
 /// others have closed, as a recursion at its end is one.
-bool says_all(const json::value& schema) {
+bool says_all(const json::value& schema, int64_t& work) {
   static constexpr std::array kWords = {
-      "additionalProperties", "unevaluatedProperties", "items",    "additionalItems", "unevaluatedItems", "uniqueItems", "nullable",
-      "exclusiveMinimum",     "exclusiveMaximum",      "readOnly", "writeOnly",       "deprecated"};
-  static constexpr std::array kData = {"enum", "const", "default", "examples", "example"};
+      "required", "additionalProperties", "unevaluatedProperties", "items",    "additionalItems", "unevaluatedItems", "uniqueItems",
+      "nullable", "exclusiveMinimum",     "exclusiveMaximum",      "readOnly", "writeOnly",       "deprecated"};
+  static constexpr std::array kData = {"enum", "const", "default", "examples", "example", "$defs", "definitions"};
   const auto is_one = [](const auto& of, std::string_view key) { return std::find(of.begin(), of.end(), key) != of.end(); };
   if (schema.if_object() == nullptr) return false;
   std::vector<const json::value*> open{&schema};
   while (!open.empty()) {
     const json::value& v = *open.back();
     open.pop_back();
+    ++work;
     if (v.is_bool() && !v.get_bool()) return false;
     if (const json::array* a = v.if_array())
       for (const json::value& x : *a) open.push_back(&x);
@@ -110,6 +112,7 @@ TypedPtr TypedReader::map_node(const Place& place, int depth, std::string* why) 
   if (values.empty()) values.push_back({.schema = &kTrue, .pointer = place.pointer, .trail = nullptr});
   if (n.max_items > 0) {
     n.name = name_node(place, depth, why);
+    const Looking looking(*this, !n.name);
     n.item = node(values, by_pattern ? values.front().pointer : place.pointer + "/additionalProperties", depth + 1, why);
     if (!n.name || !n.item) n.max_items = 0;
   }
@@ -188,15 +191,19 @@ TypedReader::Ask TypedReader::add_required(const Place& place, Place& known, std
     return std::any_of(p.properties.begin(), p.properties.end(), [&](const auto& m) { return m.first == name; });
   };
   std::vector<std::string> names;
-  for (const auto& m : place.properties)
-    if (names.size() < kMostNear && m.first.size() <= kMostHeld) names.push_back(m.first);
+  for (const auto& m : place.properties)  // one that is asked for by its own name is not what was meant
+    if (names.size() < kMostNear && m.first.size() <= kMostHeld && !place.required.contains(m.first)) names.push_back(m.first);
+  int looked_up = 0;
   for (const auto& [name, where] : place.required) {
+    work_ += 1 + static_cast<int64_t>((known.properties.size() + place.properties.size()) / 64);
+    if (full()) return Ask::kMistaken;
     if (has(known, name)) continue;
     if (place.closed && place.pattern_properties.empty())
       return *why = fmt::format("'{}' is required and no member", shown(name)), Ask::kNone;
     if (has(place, name) || (place.names && std::find(place.names->begin(), place.names->end(), name) == place.names->end()))
       return *why = fmt::format("'{}' is required and none of the names of propertyNames", shown(name)), Ask::kNone;
-    if (const std::string meant = name.size() <= kMostHeld ? near_word(name, names) : std::string(); !meant.empty()) {
+    const bool short_enough = name.size() <= kMostHeld && ++looked_up <= kMostLookedUp;
+    if (const std::string meant = short_enough ? near_word(name, names) : std::string(); !meant.empty()) {
       not_done(where, fmt::format("expected names of properties, got '{}' (did you mean '{}'?)", shown(name), shown(meant)));
       met = Ask::kMistaken;
     }
@@ -243,14 +250,18 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
   // Without any `required` all members are written, as long as they can be and may be.
   const auto named = static_cast<int64_t>(known.properties.size());
   const bool all_written = !known.has_required && (place.max_properties < 0 || place.max_properties >= named);
+  bool dead = false;  // for what a member says: the others are looked at alone
   for (const auto& [name, parts] : known.properties) {
+    const Looking looking(*this, dead);
+    const size_t errors = errors_.size();
     std::string inside;
     TypedPtr member = node(parts, place.pointer + "/properties" + pointer_part(name), depth + 1, &inside);
     const bool said = place.required.contains(name);
-    if (!member && !inside.empty() && parts.size() == 1 && parts[0].schema && says_all(*parts[0].schema))
+    if (!member && !inside.empty() && parts.size() == 1 && parts[0].schema && says_all(*parts[0].schema, work_))
       bad(parts[0].pointer, fmt::format("expected a schema that some value is valid for, got none: {}", inside));
     else if (!member && said && !inside.empty())
       *why = fmt::format("member '{}': {}", shown(name), inside);
+    dead = dead || (!member && said && errors_.size() == errors);
     sound = sound && (member || !said);
     if (member) n.members.push_back({name, std::move(member), said || all_written, said});
   }
@@ -273,6 +284,7 @@ TypedPtr TypedReader::array_node(const Place& place, int depth, std::string* why
     std::vector<Part> parts = place.prefix[i];
     for (const auto& [from, part] : place.items)
       if (from <= i) parts.push_back(part);
+    const Looking looking(*this, most < n.max_items);
     TypedPtr one = node(parts, fmt::format("{}/prefixItems/{}", place.pointer, i), depth + 1, why);
     if (!one) most = std::min(most, static_cast<int64_t>(i));
     n.prefix.push_back(std::move(one));

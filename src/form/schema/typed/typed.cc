@@ -67,6 +67,7 @@ bool some_number_between(const NumberLimits& n, bool integer) {
 }  // namespace
 
 void TypedReader::add(ErrorKind kind, const std::string& pointer, std::string what) {
+  if (looking_ > 0 && kind == ErrorKind::kUnsupported) return;
   if (errors_.size() >= kMostErrors || !said_.insert(pointer + what).second) return;
   errors_.push_back({kind, fmt::format("{}: {}", pointer, what)});
 }
@@ -239,7 +240,8 @@ TypedPtr TypedReader::of_types(Place place, int depth, std::string* why) {
   if ((types & kNumber) != 0) types &= ~static_cast<uint32_t>(kInteger);
   if (types == 0) {
     *why = "its types exclude each other";
-    std::string inside;  // what holds for the members is told anyway, where it is wrong by itself
+    const Looking looking(*this, true);
+    std::string inside;
     if (!place.properties.empty()) object_node(place, depth, &inside);
     return nullptr;
   }

@@ -131,12 +131,27 @@ TEST(Required, MayNameWhatNoPropertiesName) {
           R"({"type": "object", "required": ["x_a"], "patternProperties": {"^x_": {"type": "null"}}, "additionalProperties": false})")
           .message,
       "");
+  EXPECT_EQ(outcome_of(R"({"type": "object", "properties": {"x": {"type": "null"}}, "required": ["x", "y"]})").message, "")
+      << "x is meant where it stands";
   EXPECT_THAT(outcome_of(R"({"type": "object", "required": ["z"], "additionalProperties": false})").message,
               HasSubstr("'z' is required and no member"));
   EXPECT_THAT(
       outcome_of(R"({"type": "object", "properties": {"speed": {"type": "integer"}, "b": {"type": "null"}}, "required": ["sped"]})")
           .message,
       HasSubstr("#/required: expected names of properties, got 'sped' (did you mean 'speed'?)"));
+}
+
+/// What nothing is valid for asks for nothing to be done: only what is wrong in it is told.
+TEST(Refusals, ADeadAlternativeAsksForNothing) {
+  for (
+      const char* dead :
+      {R"({"type": "object", "properties": {"x": {"contains": {}}}})",
+       R"({"type": "array", "prefixItems": [{"allOf": [{"type": "null"}, {"type": "integer"}]}, {"contains": {}}], "minItems": 2})"})
+    EXPECT_EQ(
+        member(R"({"anyOf": [{"type": "string", "maxLength": 3}, {"allOf": [{"type": "string"}, )" + std::string(dead) + "]}]}")
+            .message,
+        "")
+        << dead;
 }
 
 TEST(Refusals, NameKeywordsThatAreNone) {
@@ -174,9 +189,23 @@ TEST(Refusals, NameKeywordsThatAreNone) {
 TEST(Refusals, SmallSchemasOfLargeAnswersTakeNoTime) {
   std::string schema = R"({"const": 1})";
   for (int i = 0; i < 3; ++i) schema = R"({"type": "array", "minItems": 100, "maxItems": 100, "items": )" + schema + "}";
-  const double before = test::now();
+  double before = test::now();
   EXPECT_THAT(member(schema).message, HasSubstr("expected at most 32768 values that every answer has, got 1000000"));
   EXPECT_LT(test::now() - before, 0.2);
+  // Thousands of names that nearly none of hundreds is.
+  std::string properties, required;
+  PhiloxStream r(7, 1);
+  const auto name = [&] {
+    std::string s;
+    for (int i = 0; i < 60; ++i) s += static_cast<char>('a' + r.below(26));
+    return s;
+  };
+  for (int i = 0; i < 256; ++i) properties += fmt::format("{}\"{}\": {{\"type\": \"null\"}}", i > 0 ? ", " : "", name());
+  for (int i = 0; i < 15'000; ++i) required += fmt::format("{}\"{}\"", i > 0 ? ", " : "", name());
+  before = test::now();
+  EXPECT_EQ(outcome_of(fmt::format(R"({{"type": "object", "properties": {{{}}}, "required": [{}]}})", properties, required)).kind,
+            ErrorKind::kUnsupported);
+  EXPECT_LT(test::now() - before, 3);
 }
 
 TEST(Untyped, KeywordsOfATypeThatIsLeftOutSayNothing) {
