@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "form/schema/text.h"
+#include "form/schema/typed/open_form.h"
 #include "form/schema/typed/shape.h"
 #include "form/schema/typed/typed.h"
 #include "form/schema/values.h"
@@ -181,6 +182,8 @@ std::vector<Error> errors_of_form(const json::value& schema, std::string_view na
   if (!shape && !(ways && shape_at(kLeastSizes))) errors.push_back(shape.error());  // as compile_open takes it
   return errors;
 }
+
+Status check_told_apart(const json::value& schema, std::string_view name) { return try_in_bytes(schema, name); }
 
 std::vector<std::string> notes_of_form(const json::value& schema, std::string_view name) {
   if (is_trained_form(schema)) return {};

@@ -14,7 +14,6 @@
 #include "base/check.h"
 #include "form/automaton/token_automaton.h"
 #include "form/json_text.h"
-#include "form/schema/outline.h"
 #include "form/schema/typed/shape.h"
 #include "form/schema/typed/way_texts.h"
 
@@ -492,7 +491,7 @@ void warm(const Form& form) {
 
 }  // namespace
 
-Status check_told_apart(const json::value& schema, std::string_view name) {
+Status try_in_bytes(const json::value& schema, std::string_view name) {
   static const Tokenizer kBytes = Tokenizer::of_bytes();
   bool too_large = false;
   const auto form = compiled_with(schema, name, {&kBytes, std::nullopt, kBytes.size()}, kLeastSizes, &too_large);

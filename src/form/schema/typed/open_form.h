@@ -8,6 +8,9 @@
 
 namespace slip {
 
+/// outline.h's check_told_apart.
+Status try_in_bytes(const json::value& schema, std::string_view name);
+
 /// As compile_schema, for schemas of the typed kind.
 Result<CompiledForm> compile_open(const json::value& schema, std::string_view name, const FormTokens& tokens);
 
