@@ -280,6 +280,12 @@ Tokenizer Tokenizer::of_bytes() {
     append_utf8(spelling, character_of_byte(static_cast<uint8_t>(b)));
     spec.vocab.emplace_back(std::move(spelling), b);
   }
+  const std::string blank = spec.vocab[' '].first;
+  for (int b = '!'; b < 0x7F; ++b) {
+    const std::string other = spec.vocab[static_cast<size_t>(b)].first;
+    spec.merges.emplace_back(blank, other);
+    spec.vocab.emplace_back(blank + other, 256 + b - '!');
+  }
   auto impl = std::make_unique<Impl>();
   const Status built = impl->build(spec);
   SLIP_CHECK(built, "a byte is a token");

@@ -29,7 +29,8 @@ class Tokenizer {
   /// From a model folder (tokenizer.json, else vocab.json + merges.txt; tokenizer_config.json's added tokens override).
   /// kUnsupported names the part of the file that this version does not do.
   static Result<Tokenizer> load(const std::filesystem::path& folder);
-  /// A token for each byte, its id, and nothing else: what is true of texts in these is true of them in any byte-level vocabulary.
+  /// A token for each byte, its id, and for a blank with each character of ASCII behind it, as vocabularies of whole words have them: what such a
+  /// vocabulary tells apart most do.
   static Tokenizer of_bytes();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;

@@ -86,7 +86,7 @@ Result<json::value> schema_of(const Asked& o) {
   return schema;
 }
 
-// Where the shape depends on values: in single bytes, of which no text has fewer than tokens.
+// Where the shape depends on values: in bytes, of which a text has more than tokens of most vocabularies.
 Result<slipstream::Report> explain_in_bytes(const Asked& o, json::value schema) {
   const Tokenizer bytes = Tokenizer::of_bytes();
   const auto form = compile_schema(schema, o.name(), {&bytes, std::nullopt, bytes.size()});
@@ -95,8 +95,9 @@ Result<slipstream::Report> explain_in_bytes(const Asked& o, json::value schema) 
   if (form) shown["at_most"] = true;
   shown["schema"] = std::move(schema);
   std::string text =
-      form ? fmt::format("form {}: in single bytes; --model MODEL lays it out in that model's tokens, of which there are fewer\n{}",
-                         o.name(), describe(form->form, &bytes))
+      form ? fmt::format(
+                 "form {}: in single bytes; --model MODEL lays it out in that model's tokens, of which there are mostly fewer\n{}",
+                 o.name(), describe(form->form, &bytes))
            : fmt::format("form {}: sound, and too large in single bytes; --model MODEL lays it out in that model's tokens\n",
                          o.name());
   return report_of(shown, std::move(text));

@@ -266,7 +266,8 @@ class Reader {
         return single(x);
       }
       case 'c': {
-        if (!more()) return refused("a control escape without its letter");
+        if (const char letter = static_cast<char>(peek() | 0x20); letter < 'a' || letter > 'z')
+          return refused("a control escape without its letter");
         return single(static_cast<uint32_t>(p_[at_++]) & 31);
       }
       case 'b':

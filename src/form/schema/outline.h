@@ -16,8 +16,8 @@ Result<std::string> outline(const json::value& schema, std::string_view name);
 Result<json::object> outline_json(const json::value& schema, std::string_view name);
 /// All that is wrong with a schema whatever the tokenizer, one by one; of a trained form's schema the first. Empty: nothing is.
 std::vector<Error> errors_of_form(const json::value& schema, std::string_view name);
-/// What no vocabulary makes a form of, of a schema whose own errors are none: alternatives that their bytes do not tell apart, parents that are
-/// no fields. Sizes, which depend on tokens, are not looked at.
+/// What no vocabulary makes a form of, of a schema whose own errors are none: alternatives that not even Tokenizer::of_bytes tells apart, parents
+/// that are no fields. Sizes, which depend on tokens, are not looked at.
 Status check_told_apart(const json::value& schema, std::string_view name);
 /// What such a schema says and nothing is held to: formats that are remarks, by their pointers.
 std::vector<std::string> notes_of_form(const json::value& schema, std::string_view name);

@@ -62,6 +62,7 @@ void TypedReader::reference(const json::value& v, const Part& at, Place& place) 
     return not_done(pointer, fmt::format("expected at most {} references one behind another, got more", kMostTrail));
   if (times >= kMostReferences || length >= kMostTrail) {
     place.dead = fmt::format("'{}' leads to itself more than {} times", shown(name), kMostReferences);
+    ++closed_;
     return;
   }
   const json::value* to = referred(name.substr(1));
@@ -108,6 +109,7 @@ void TypedReader::presence(PresenceRulePtr rule, const std::string& pointer, Pla
 void TypedReader::negation(const json::value& v, const Part& at, Place& place) {
   const std::string pointer = at.pointer + "/not";
   const json::object* o = v.if_object();
+  ++closed_;  // what it leaves out, it leaves out on purpose
   if ((o && o->empty()) || (v.is_bool() && v.get_bool())) return void(place.dead = "nothing is valid here (not of anything)");
   if (v.is_bool()) return;
   if (PresenceRulePtr rule = not_of(presence_rule(v)); rule && rule->size() > 0) return presence(std::move(rule), pointer, place);
@@ -120,6 +122,7 @@ void TypedReader::negation(const json::value& v, const Part& at, Place& place) {
   if (how == "type") {
     Place other;
     type(o->begin()->value(), {.schema = &v, .pointer = pointer, .trail = at.trail}, other);
+    if (!other.typed) return;                                             // an error was added
     if ((other.types & kNumber) != 0 || (other.types & kInteger) == 0) {  // not of integers alone would leave numbers with a point
       place.types &= ~other.types;
       return;

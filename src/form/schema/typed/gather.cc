@@ -136,7 +136,8 @@ std::string inside_wrapper_at(const json::object& o, std::string_view key) {
 /// Where the schema lies in what APIs wrap around one: a tool of OpenAI's, Anthropic's or MCP's kind or a list of such, a response format, a
 /// request. Empty: no such thing.
 std::string inside_wrapper(const json::object& o) {
-  for (const char* key : {"tools", "response_format", "format", "text", "generationConfig", "generation_config"})
+  for (const char* key : {"tools", "functionDeclarations", "function_declarations", "response_format", "format", "text",
+                          "output_config", "generationConfig", "generation_config"})
     if (std::string inside = inside_wrapper_at(o, key); !inside.empty()) return inside;
   const auto object_at = [](const json::object& in, std::string_view key) {
     const json::value* v = in.if_contains(key);
@@ -146,6 +147,9 @@ std::string inside_wrapper(const json::object& o) {
   if (const json::object* f = object_at(o, "json_schema"); f && object_at(*f, "schema")) return "/json_schema/schema";
   for (const char* key : {"response_schema", "responseSchema", "guided_json", "response_json_schema", "responseJsonSchema"})
     if (object_at(o, key)) return fmt::format("/{}", key);
+  if (o.size() == 1)
+    for (const char* key : {"json_schema", "schema"})
+      if (object_at(o, key)) return fmt::format("/{}", key);
   static constexpr std::array<std::string_view, 4> kTypes = {"function", "json_schema", "json_object", "custom"};
   const json::value* type = o.if_contains("type");
   const bool own_type =
@@ -171,7 +175,7 @@ void TypedReader::gather(const Part& part, Place& place) {
   if (part.none_of != nullptr) place.none_of.push_back(part.none_of);
   const json::value& v = *part.schema;
   if (v.is_bool()) {
-    if (!v.get_bool()) place.dead = "nothing is valid here (false)";
+    if (!v.get_bool()) place.dead = "nothing is valid here (false)", ++closed_;
     return;
   }
   if (const json::array* list = v.if_array(); list && !list->empty() && list->front().is_object())
@@ -184,7 +188,11 @@ void TypedReader::gather(const Part& part, Place& place) {
     return bad(part.pointer,
                "expected a schema, got an OpenAPI document: take one of those in it, with the schemas that it refers to");
   if (part.pointer == "#" && is_definitions_alone(o))
-    return bad(part.pointer, "expected a schema, got definitions alone: \"$ref\": \"#/$defs/NAME\" beside them asks for one");
+    return bad(part.pointer,
+               fmt::format("expected a schema, got definitions alone: \"$ref\": \"#/{}/NAME\" beside them asks for one",
+                           o.contains("$defs")         ? "$defs"
+                           : o.contains("definitions") ? "definitions"
+                                                       : "components/schemas"));
   if (const std::string inside = inside_wrapper(o); !inside.empty())
     return bad(part.pointer, fmt::format("expected a schema, got a tool or a format that holds one: take what stands at {}{}",
                                          part.pointer, inside));

@@ -2,6 +2,7 @@
 // Inside of typed.h: the walk that gathers what all schemas that hold for one place say of it (its own, those that it refers to, allOf),
 // and makes a node of it.
 #pragma once
+#include <functional>
 #include <set>
 
 #include "form/automaton/numbers.h"
@@ -140,9 +141,9 @@ class TypedReader {
   void add_named(Place& place);
   /// kNone: no object is valid, kMistaken: an error was added.
   enum class Ask : uint8_t { kMet, kMistaken, kNone };
-  Ask add_required(const Place& place, Place& known, std::string* why);
+  Ask add_required(const Place& place, Place& known, const std::function<bool(const std::string&)>& allowed, std::string* why);
   bool add_presence(const Place& place, TypedNode& object, std::string* why);
-  Status add_beyond(Place& place);
+  bool add_beyond(Place& place);
   TypedPtr array_node(const Place& place, int depth, std::string* why);
   bool fits(const json::value& v, const Place& place) const;
   TypedPtr without_repeats(const TypedNode& array, const Place& place);
@@ -168,6 +169,8 @@ class TypedReader {
   std::optional<std::map<std::string, const json::value*>> anchors_;  // of the document, once one is asked for
   size_t nodes_ = 0;
   int looking_ = 0;
+  int64_t closed_ = 0;                                 // places that something closes on purpose: false, not, a recursion's end
+  std::vector<Error> beside_;                          // what was not done while looking: told where the schema is refused anyway
   std::vector<std::unique_ptr<json::array>> lists_;    // of values that conditions leave out
   std::vector<std::unique_ptr<json::value>> schemas_;  // that dependent members ask for
   TypedSchema out_;

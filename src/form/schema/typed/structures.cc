@@ -13,35 +13,9 @@ namespace {
 
 constexpr int32_t kUsualName = 16;  // tokens of a member's name that may be anything
 constexpr int64_t kMostArrayItems = 256;
-constexpr size_t kMostHeld = 64, kMostNear = 256;  // bytes of a name that others are held against, and how many of these
-constexpr int kMostLookedUp = 16;                  // and of those
-
-/// Does a schema refer to nothing else, and forbid nothing by name (`false`, `not`)? What contradicts itself there is a mistake, not a way that
-/// others have closed, as a recursion at its end is one.
-bool says_all(const json::value& schema, int64_t& work) {
-  static constexpr std::array kWords = {
-      "required", "additionalProperties", "unevaluatedProperties", "items",    "additionalItems", "unevaluatedItems", "uniqueItems",
-      "nullable", "exclusiveMinimum",     "exclusiveMaximum",      "readOnly", "writeOnly",       "deprecated"};
-  static constexpr std::array kData = {"enum", "const", "default", "examples", "example", "$defs", "definitions"};
-  const auto is_one = [](const auto& of, std::string_view key) { return std::find(of.begin(), of.end(), key) != of.end(); };
-  if (schema.if_object() == nullptr) return false;
-  std::vector<const json::value*> open{&schema};
-  while (!open.empty()) {
-    const json::value& v = *open.back();
-    open.pop_back();
-    ++work;
-    if (v.is_bool() && !v.get_bool()) return false;
-    if (const json::array* a = v.if_array())
-      for (const json::value& x : *a) open.push_back(&x);
-    const json::object* o = v.if_object();
-    for (auto m = o ? o->begin() : nullptr; o && m != o->end(); ++m) {
-      const std::string_view key = m->key();
-      if (key == "$ref" || key == "not") return false;
-      if (!is_one(kData, key) && !(m->value().is_bool() && is_one(kWords, key))) open.push_back(&m->value());
-    }
-  }
-  return true;
-}
+constexpr size_t kLeastHeld = 3, kMostHeld = 64;  // bytes of a name that others are held against
+constexpr size_t kMostNear = 256;                 // how many of these
+constexpr int kMostLookedUp = 16;                 // and of those
 
 }  // namespace
 
@@ -125,14 +99,18 @@ TypedPtr TypedReader::map_node(const Place& place, int depth, std::string* why) 
   return std::make_shared<const TypedNode>(std::move(n));
 }
 
-/// What additionalProperties of each schema says of members that other schemas name.
-Status TypedReader::add_beyond(Place& place) {
+/// What additionalProperties of each schema says of members that other schemas name. False: an error was added.
+bool TypedReader::add_beyond(Place& place) {
   static const json::value kFalse = false;
+  bool sound = true;
   for (const Beyond& b : place.beyond) {
     std::vector<ByteDfa> patterns;
     for (const std::string& p : b.patterns) {
-      SLIP_TRY(ByteDfa one, compile_regex(p, false));
-      patterns.push_back(std::move(one));
+      auto one = compile_regex(p, false);
+      if (one)
+        patterns.push_back(std::move(*one));
+      else
+        add(one.error().kind, place.pointer + "/patternProperties" + pointer_part(p), one.error().message), sound = false;
     }
     for (auto& [name, parts] : place.properties) {
       const auto matches = [&member = name](const ByteDfa& p) { return p.matches(member); };
@@ -142,7 +120,7 @@ Status TypedReader::add_beyond(Place& place) {
       parts.push_back(std::move(part));
     }
   }
-  return {};
+  return sound;
 }
 
 /// Rules about which members there are, and how many. False: no object is valid, or an error was added.
@@ -184,7 +162,8 @@ bool TypedReader::add_presence(const Place& place, TypedNode& object, std::strin
 }
 
 /// Members that are required and that no properties name: anything that the other keywords allow, unless one that is named was meant.
-TypedReader::Ask TypedReader::add_required(const Place& place, Place& known, std::string* why) {
+TypedReader::Ask TypedReader::add_required(const Place& place, Place& known, const std::function<bool(const std::string&)>& allowed,
+                                           std::string* why) {
   static const json::value kTrue = true;
   Ask met = Ask::kMet;
   const auto has = [](const Place& p, const std::string& name) {
@@ -200,10 +179,11 @@ TypedReader::Ask TypedReader::add_required(const Place& place, Place& known, std
     if (has(known, name)) continue;
     if (place.closed && place.pattern_properties.empty())
       return *why = fmt::format("'{}' is required and no member", shown(name)), Ask::kNone;
-    if (has(place, name) || (place.names && std::find(place.names->begin(), place.names->end(), name) == place.names->end()))
+    if (has(place, name) || !allowed(name) ||
+        (place.names && std::find(place.names->begin(), place.names->end(), name) == place.names->end()))
       return *why = fmt::format("'{}' is required and none of the names of propertyNames", shown(name)), Ask::kNone;
-    const bool short_enough = name.size() <= kMostHeld && ++looked_up <= kMostLookedUp;
-    if (const std::string meant = short_enough ? near_word(name, names) : std::string(); !meant.empty()) {
+    const bool held = name.size() >= kLeastHeld && name.size() <= kMostHeld && ++looked_up <= kMostLookedUp;
+    if (const std::string meant = held ? near_word(name, names) : std::string(); !meant.empty()) {
       not_done(where, fmt::format("expected names of properties, got '{}' (did you mean '{}'?)", shown(name), shown(meant)));
       met = Ask::kMistaken;
     }
@@ -219,20 +199,22 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
       place.closed && std::all_of(place.beyond.begin(), place.beyond.end(), [](const Beyond& b) { return b.patterns.empty(); });
   Place known = place;
   if (place.names) add_named(known);
-  if (!place.of_names.empty() && !place.properties.empty()) {
+  std::function<bool(const std::string&)> allowed = [](const std::string&) { return true; };  // by propertyNames
+  if (!place.of_names.empty() && !(place.properties.empty() && place.required.empty())) {
     const size_t errors = errors_.size();
-    const TypedPtr names = name_node(place, depth, why);
+    Place named = place;  // patterns are of what the names lead to
+    named.pattern_properties.clear();
+    const TypedPtr names = name_node(named, depth, why);
     sound = names || errors_.size() == errors;
-    if (sound) std::erase_if(known.properties, [&](const auto& p) { return !names || !allows_name(*names, p.first); });
+    if (sound) allowed = [names](const std::string& name) { return names && allows_name(*names, name); };
+    std::erase_if(known.properties, [&](const auto& p) { return !allowed(p.first); });
   }
-  const Ask asked = add_required(place, known, why);
-  if (asked == Ask::kNone) return nullptr;
+  const Ask asked = add_required(place, known, allowed, why);
   sound = sound && asked == Ask::kMet;
-  if (const Status patterns = add_beyond(known); !patterns) {
-    add(patterns.error().kind, place.pointer, patterns.error().message);
-    sound = false;
-  }
+  sound = add_beyond(known) && sound;
+  bool dead = asked == Ask::kNone;  // then members are looked at alone
   const bool any_names = known.properties.empty() && !place.names;
+  if (any_names && dead) return nullptr;
   if (any_names && !place.presence.empty() && !place.closed)
     return not_done(place.presence.front().second, "expected rules about members that properties names, got none named"), nullptr;
   if (any_names && (place.map || !place.pattern_properties.empty() || !place.of_names.empty() || (place.hinted & kObject) == 0))
@@ -250,14 +232,15 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
   // Without any `required` all members are written, as long as they can be and may be.
   const auto named = static_cast<int64_t>(known.properties.size());
   const bool all_written = !known.has_required && (place.max_properties < 0 || place.max_properties >= named);
-  bool dead = false;  // for what a member says: the others are looked at alone
   for (const auto& [name, parts] : known.properties) {
     const Looking looking(*this, dead);
     const size_t errors = errors_.size();
+    const int64_t closed = closed_;
     std::string inside;
     TypedPtr member = node(parts, place.pointer + "/properties" + pointer_part(name), depth + 1, &inside);
     const bool said = place.required.contains(name);
-    if (!member && !inside.empty() && parts.size() == 1 && parts[0].schema && says_all(*parts[0].schema, work_))
+    // Its own schema's fault, where nothing closes it on purpose.
+    if (!member && !inside.empty() && parts.size() == 1 && parts[0].schema && closed_ == closed)
       bad(parts[0].pointer, fmt::format("expected a schema that some value is valid for, got none: {}", inside));
     else if (!member && said && !inside.empty())
       *why = fmt::format("member '{}': {}", shown(name), inside);
@@ -265,7 +248,7 @@ TypedPtr TypedReader::object_node(const Place& place, int depth, std::string* wh
     sound = sound && (member || !said);
     if (member) n.members.push_back({name, std::move(member), said || all_written, said});
   }
-  if (!sound || !add_presence(place, n, why)) return nullptr;
+  if (!sound || dead || !add_presence(place, n, why)) return nullptr;
   finish(n, place);
   return std::make_shared<const TypedNode>(std::move(n));
 }

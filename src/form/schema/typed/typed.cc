@@ -67,7 +67,10 @@ bool some_number_between(const NumberLimits& n, bool integer) {
 }  // namespace
 
 void TypedReader::add(ErrorKind kind, const std::string& pointer, std::string what) {
-  if (looking_ > 0 && kind == ErrorKind::kUnsupported) return;
+  if (looking_ > 0 && kind == ErrorKind::kUnsupported) {
+    if (beside_.size() < kMostErrors) beside_.push_back({kind, fmt::format("{}: {}", pointer, what)});
+    return;
+  }
   if (errors_.size() >= kMostErrors || !said_.insert(pointer + what).second) return;
   errors_.push_back({kind, fmt::format("{}: {}", pointer, what)});
 }
@@ -82,6 +85,10 @@ TypedSchema TypedReader::read() {
     not_done("#", fmt::format("expected a schema of at most {} parts when its references are followed, got more", kMostWork));
   if (!out_.root && (errors_.empty() || !why.empty()))
     bad("#", fmt::format("expected a schema that some value is valid for, got none: {}", why));
+  for (const Error& e : beside_) {
+    const bool known = std::any_of(errors_.begin(), errors_.end(), [&](const Error& other) { return other.message == e.message; });
+    if (!out_.root && !known && errors_.size() < kMostErrors) errors_.push_back(e);
+  }
   return std::move(out_);
 }
 
@@ -206,8 +213,9 @@ TypedPtr TypedReader::of_values(const Place& place, std::string* why) {
     if (fits(*v, place) && !twice) left.push_back(v);
   }
   if (left.empty())
-    return *why = fmt::format("no value of {} is valid beside the other keywords",
-                              place.values->empty() ? std::string("enum") : shown_json(*place.values->front())),
+    return *why =
+               fmt::format("{} valid beside the other keywords",
+                           place.values->size() == 1 ? shown_json(*place.values->front()) + " is not" : "no value of its enum is"),
            nullptr;
   const bool plain = std::none_of(left.begin(), left.end(), [](const json::value* v) { return v->is_structured(); });
   if (left.size() == 1 || !plain) {

@@ -90,9 +90,13 @@ TEST(Refusals, TellAllErrorsBesideEachOther) {
            {R"("properties": {"a": {"allOf": [{"type": "integer"}, {"type": "string"}]}, )" + bad + R"(}, "required": ["a"])",
             "#/properties/a"},
            {R"("properties": {)" + bad + R"(}, "allOf": [{"type": "integer"}])", "#"},
+           {R"("properties": {)" + bad + R"(}, "required": ["q"], "additionalProperties": false)", "#"},
+           {R"("properties": {"a": false, "c": {"contains": {}}, )" + bad + R"(}, "required": ["a"])", "#/properties/c/contains"},
+           {R"("properties": {)" + bad + R"(}, "patternProperties": {"^(": {}}, "additionalProperties": false)",
+            "#/patternProperties/^("},
            {R"("properties": {"a": {"$ref": "#/$defs/none"}, )" + bad +
                 R"(}, "required": ["a"], "$defs": {"none": {"minLength": 3, "maxLength": 1}})",
-            "#"},
+            "#/properties/a"},
            {R"("properties": {"a": {"type": "array", "prefixItems": [{"enum": []}, {"type": 3}], "minItems": 2}, )" + bad + "}",
             "#/properties/a/prefixItems/1/type"},
            {R"("properties": {"a": {"type": "object", "properties": {"in": {"minimum": "x"}, "out": {}}, "required": ["inn"]}, )" +
@@ -119,6 +123,11 @@ TEST(Refusals, ContradictionsOfOptionalMembersAreMistakes) {
     EXPECT_EQ(o.kind, ErrorKind::kBadInput) << schema;
     EXPECT_THAT(o.message, HasSubstr("#/properties/b")) << schema;
   }
+  const Outcome referred =
+      outcome_of(R"({"type": "object", "required": ["k"], "properties": {"k": {"enum": ["a"]}, "b": {"$ref": "#/$defs/D"}},
+    "$defs": {"D": {"type": "integer", "minimum": 5, "maximum": 1}}})");
+  EXPECT_EQ(referred.kind, ErrorKind::kBadInput);
+  EXPECT_THAT(referred.message, HasSubstr("#/properties/b: expected a schema that some value is valid for"));
   for (const char* schema : {"false", R"({"not": {}})", R"({"allOf": [false]})"}) EXPECT_EQ(optional(schema).message, "") << schema;
 }
 
@@ -135,6 +144,17 @@ TEST(Required, MayNameWhatNoPropertiesName) {
       << "x is meant where it stands";
   EXPECT_THAT(outcome_of(R"({"type": "object", "required": ["z"], "additionalProperties": false})").message,
               HasSubstr("'z' is required and no member"));
+  for (const char* names : {R"({"maxLength": 2})", R"({"pattern": "^[a-y]+$"})", R"({"not": {"enum": ["zed"]}})",
+                            R"({"type": "string", "allOf": [{"maxLength": 2}]})"})
+    for (const char* properties : {R"("properties": {"a": {"type": "null"}}, )", ""}) {
+      const Outcome o = outcome_of(R"({"type": "object", )" + std::string(properties) +
+                                   R"("required": ["zed"], "propertyNames": )" + names + "}");
+      EXPECT_EQ(o.kind, ErrorKind::kBadInput) << names;
+      EXPECT_THAT(o.message, HasSubstr("'zed' is required and none of the names of propertyNames")) << names;
+    }
+  const Outcome three = outcome_of(
+      R"({"type": "object", "required": ["zed"], "propertyNames": {"maxLength": 3}, "patternProperties": {"^z": {"type": "null"}}})");
+  EXPECT_EQ(three.message, "");
   EXPECT_THAT(
       outcome_of(R"({"type": "object", "properties": {"speed": {"type": "integer"}, "b": {"type": "null"}}, "required": ["sped"]})")
           .message,
@@ -171,6 +191,9 @@ TEST(Refusals, NameKeywordsThatAreNone) {
   EXPECT_THAT(outcome_of(R"({"type": "object", "properties": {"a": {}}, "required": true})").message,
               HasSubstr("#/required: expected names, got true"));
   EXPECT_THAT(outcome_of(R"({"$defs": {"A": {"type": "null"}}})").message, HasSubstr("got definitions alone"));
+  EXPECT_THAT(outcome_of(R"({"components": {"schemas": {"A": {}}}})").message, HasSubstr("#/components/schemas/NAME"));
+  const auto one = parse_json(R"({"type": "object", "properties": {"v": {"not": {"type": "w"}}}})", "test");
+  EXPECT_EQ(errors_of_schema(*one, "f").size(), 1U);
   EXPECT_THAT(outcome_of(R"({"openapi": "3.1.0", "paths": {}})").message, HasSubstr("got an OpenAPI document"));
   for (const auto& [schema, where] : std::vector<std::pair<const char*, const char*>>{
            {R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]})",
@@ -182,6 +205,7 @@ TEST(Refusals, NameKeywordsThatAreNone) {
            {R"({"guided_json": {"type": "object"}})", "#/guided_json"}})
     EXPECT_THAT(outcome_of(schema).message, HasSubstr(where)) << schema;
   EXPECT_THAT(member(R"({"type": "string", "pattern": "^\\07$"})").message, HasSubstr("octal escapes"));
+  EXPECT_THAT(member(R"({"type": "string", "pattern": "^\\c$"})").message, HasSubstr("a control escape without its letter"));
   EXPECT_FALSE(member(R"({"type": "string", "pattern": "^\\0a$"})").kind) << "taken; valijson's own patterns do not know it";
 }
 
