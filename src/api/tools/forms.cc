@@ -90,7 +90,8 @@ Result<json::value> schema_of(const Asked& o) {
 Result<slipstream::Report> explain_in_bytes(const Asked& o, json::value schema) {
   const Tokenizer bytes = Tokenizer::of_bytes();
   const auto form = compile_schema(schema, o.name(), {&bytes, std::nullopt, bytes.size()});
-  if (!form) SLIP_TRY_(check_told_apart(schema, o.name()));
+  const Status told = form ? Status() : check_told_apart(schema, o.name());
+  if (!told && told.error().kind != ErrorKind::kUnsupported) return told.error();
   json::object shown = form ? describe_json(form->form, &bytes) : json::object{{"name", o.name()}};
   if (form) shown["at_most"] = true;
   shown["schema"] = std::move(schema);
@@ -98,8 +99,8 @@ Result<slipstream::Report> explain_in_bytes(const Asked& o, json::value schema) 
       form ? fmt::format(
                  "form {}: in single bytes; --model MODEL lays it out in that model's tokens, of which there are mostly fewer\n{}",
                  o.name(), describe(form->form, &bytes))
-           : fmt::format("form {}: sound, and too large in single bytes; --model MODEL lays it out in that model's tokens\n",
-                         o.name());
+           : fmt::format("form {}: sound; --model MODEL lays it out in that model's tokens, which in single bytes {}\n", o.name(),
+                         told ? "is too large" : "fails: " + told.error().message);
   return report_of(shown, std::move(text));
 }
 
@@ -164,7 +165,8 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
   }
   for (const Error& e : errors_of_form(schema, o.name())) out.push_back(problem_of(e, o.name()));
   if (out.empty() && o.model.empty() && !outline(schema, o.name()))
-    if (const Status told = check_told_apart(schema, o.name()); !told) out.push_back(problem_of(told.error(), o.name()));
+    if (const Status told = check_told_apart(schema, o.name()); !told && told.error().kind != ErrorKind::kUnsupported)
+      out.push_back(problem_of(told.error(), o.name()));
   if (!out.empty() || o.model.empty()) return out;
   SLIP_TRY(const FolderTokens of, FolderTokens::load(o.model));
   const auto form = compile_schema(schema, o.name(), of.of_form());
@@ -207,6 +209,11 @@ Result<slipstream::Report> check(const Asked& o) {
   if (problems.empty()) {
     SLIP_TRY(const json::value schema, schema_of(o));
     notes = notes_of_form(schema, o.name());
+    if (const Status told = check_told_apart(schema, o.name()); o.model.empty() && !outline(schema, o.name()) && !told) {
+      const Problem p = problem_of(told.error(), o.name());
+      notes.push_back(
+          fmt::format("{}: in single bytes, which tell less apart than a model's tokens may: {}", p.pointer, p.message));
+    }
   }
   if (problems.empty())
     text = o.model.empty()

@@ -43,6 +43,13 @@ class Walk {
             form_);
       SLIP_TRY_(way(p, Shape::kEnd));
     }
+    for (const Way& w : out_.ways.front())
+      if (w.text.empty() || w.text.front() != out_.ways.front().front().text.front())
+        return unsupported(
+            "form {}: #: expected answers that all begin with the same character, got alternatives that do not: put them into a "
+            "member "
+            "of an object",
+            form_);
     if (out_.section_names.empty()) out_.section_names = {"answer"};
     return std::move(out_);
   }
