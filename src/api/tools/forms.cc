@@ -93,7 +93,6 @@ Result<slipstream::Report> explain_in_bytes(const Asked& o, json::value schema) 
   const Status told = form ? Status() : check_told_apart(schema, o.name());
   if (!told && told.error().kind != ErrorKind::kUnsupported) return told.error();
   json::object shown = form ? describe_json(form->form, &bytes) : json::object{{"name", o.name()}};
-  if (form) shown["at_most"] = true;
   shown["schema"] = std::move(schema);
   std::string text =
       form ? fmt::format(
@@ -151,28 +150,59 @@ Problem problem_of(const Error& e, const std::string& form) {
   return p;
 }
 
-Result<std::vector<Problem>> all_problems(const Asked& o) {
-  std::vector<Problem> out;
+/// A line without what names in the schema may do to a terminal.
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  return text + "\n";
+}
+
+struct Found {
+  std::vector<Problem> problems;
+  std::vector<std::string> notes;  // of a schema without problems: what it says and forms do not hold to
+};
+
+/// Where the shape depends on values and no model tells the tokens: what is certain is a problem, the rest a note.
+void try_in_bytes(const Asked& o, const json::value& schema, Found& out) {
+  if (outline(schema, o.name())) return;
+  const Status told = check_told_apart(schema, o.name());
+  if (told) return;
+  Problem p = problem_of(told.error(), o.name());
+  if (p.kind == ErrorKind::kUnsupported)
+    out.notes.push_back(
+        fmt::format("{}: in single bytes, which tell less apart than a model's tokens may: {}", p.pointer, p.message));
+  else
+    out.problems.push_back(std::move(p));
+}
+
+Result<Found> find(const Asked& o) {
+  Found found;
+  std::vector<Problem>& out = found.problems;
   json::value schema;
   if (o.is_text() || is_file_name(o.form)) {
     SLIP_TRY(const std::string text, schema_text(o));
     auto parsed = parse_json(text, o.name());
-    if (!parsed) return std::vector{Problem{.pointer = "#", .message = parsed.error().message}};
+    if (!parsed) {
+      out.push_back({.pointer = "#", .message = parsed.error().message});
+      return found;
+    }
     for (JsonFlaw& flaw : json_flaws(text)) out.push_back({.pointer = std::move(flaw.pointer), .message = std::move(flaw.message)});
     schema = std::move(*parsed);
   } else {
     SLIP_TRY(schema, schema_of(o));
   }
   for (const Error& e : errors_of_form(schema, o.name())) out.push_back(problem_of(e, o.name()));
-  if (out.empty() && o.model.empty() && !outline(schema, o.name()))
-    if (const Status told = check_told_apart(schema, o.name()); !told && told.error().kind != ErrorKind::kUnsupported)
-      out.push_back(problem_of(told.error(), o.name()));
-  if (!out.empty() || o.model.empty()) return out;
+  if (!out.empty()) return found;
+  found.notes = notes_of_form(schema, o.name());
+  if (o.model.empty()) {
+    try_in_bytes(o, schema, found);
+    return found;
+  }
   SLIP_TRY(const FolderTokens of, FolderTokens::load(o.model));
   const auto form = compile_schema(schema, o.name(), of.of_form());
   if (!form) {
     out.push_back(problem_of(form.error(), o.name()));
-    return out;
+    return found;
   }
   // Fields side by side have a position for every value that may be there.
   const bool graph = visibility_of_folder(o.model) == Visibility::kGraph;
@@ -187,11 +217,12 @@ Result<std::vector<Problem>> all_problems(const Asked& o) {
                                             of.max_positions),
                                 o.model, positions),
          .kind = ErrorKind::kUnsupported});
-  return out;
+  return found;
 }
 
 Result<slipstream::Report> check(const Asked& o) {
-  SLIP_TRY(const std::vector<Problem> problems, all_problems(o));
+  SLIP_TRY(const Found found, find(o));
+  const auto& [problems, notes] = found;
   json::array errors;
   std::string text;
   bool bad = false;
@@ -200,33 +231,22 @@ Result<slipstream::Report> check(const Asked& o) {
     errors.push_back({{"pointer", p.pointer},
                       {"message", p.message},
                       {"kind", p.kind == ErrorKind::kUnsupported ? "not_supported" : "bad_input"}});
-    std::string line = fmt::format("{}: {}", p.pointer, p.message);
-    for (char& c : line)  // of names in the schema
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
-    text += line + "\n";
-  }
-  std::vector<std::string> notes;
-  if (problems.empty()) {
-    SLIP_TRY(const json::value schema, schema_of(o));
-    notes = notes_of_form(schema, o.name());
-    if (const Status told = check_told_apart(schema, o.name()); o.model.empty() && !outline(schema, o.name()) && !told) {
-      const Problem p = problem_of(told.error(), o.name());
-      notes.push_back(
-          fmt::format("{}: in single bytes, which tell less apart than a model's tokens may: {}", p.pointer, p.message));
-    }
+    text += one_line(fmt::format("{}: {}", p.pointer, p.message));
   }
   if (problems.empty())
     text = o.model.empty()
                ? fmt::format("form {}: supported, as far as it tells by itself; --model MODEL tries it in that model's tokens\n",
                              o.name())
                : fmt::format("form {}: supported, in the tokens of {} too\n", o.name(), o.model);
-  for (const std::string& note : notes) text += "note: " + note + "\n";
-  slipstream::Report report = report_of(json::object{{"form", o.name()},
-                                                     {"model", o.model.empty() ? json::value() : json::value(o.model)},
-                                                     {"supported", problems.empty()},
-                                                     {"errors", std::move(errors)},
-                                                     {"notes", json::array(notes.begin(), notes.end())}},
-                                        std::move(text));
+  for (const std::string& note : notes)
+    if (problems.empty()) text += one_line("note: " + note);
+  slipstream::Report report =
+      report_of(json::object{{"form", o.name()},
+                             {"model", o.model.empty() ? json::value() : json::value(o.model)},
+                             {"supported", problems.empty()},
+                             {"errors", std::move(errors)},
+                             {"notes", problems.empty() ? json::array(notes.begin(), notes.end()) : json::array()}},
+                std::move(text));
   if (!problems.empty())
     report.outcome = Error{bad ? ErrorKind::kBadInput : ErrorKind::kUnsupported,
                            fmt::format("form {}: expected a schema that is supported, got one with {} error{}", o.name(),

@@ -71,6 +71,18 @@ inline Case case_of(const json::object& o) {
   return c;
 }
 
+/// Contents of a form behind a prompt of two tokens.
+inline Sample sample_of(Form::Parts p, std::vector<std::vector<TokenId>> contents) {
+  Sample s;
+  s.graph = std::make_shared<GraphForm>(must(Form::make(std::move(p))));
+  s.tokens = {{40}, {41}};
+  s.positions = {Position::text(0), Position::text(1)};
+  s.next_position = 2;
+  s.mask_token = {1};
+  s.contents = std::move(contents);
+  return s;
+}
+
 /// "e: a;b  1: .. 2: .. rest: ..": an enumeration of at most two instances that are absent where it does not name them, and a field that
 /// depends on both. 22 ends fields and begins the text before and behind an instance; 21 separates, 23 stands for none.
 inline Sample sample_with_absent(std::vector<std::vector<TokenId>> contents) {
@@ -86,14 +98,7 @@ inline Sample sample_with_absent(std::vector<std::vector<TokenId>> contents) {
     p.fields.push_back(
         {.name = "one_" + std::to_string(f), .budget = 4, .end = end, .parents = {0}, .instance_of = Field::InstanceOf{0, f - 1}});
   p.fields.push_back({.name = "sum", .budget = 2, .parents = {1, 2}, .section = 1});
-  Sample s;
-  s.graph = std::make_shared<GraphForm>(must(Form::make(std::move(p))));
-  s.tokens = {{40}, {41}};
-  s.positions = {Position::text(0), Position::text(1)};
-  s.next_position = 2;
-  s.mask_token = {1};
-  s.contents = std::move(contents);
-  return s;
+  return sample_of(std::move(p), std::move(contents));
 }
 
 inline std::vector<Case> cases_of(const std::string& file) {

@@ -221,14 +221,7 @@ Sample instances(std::vector<TokenId> named, std::vector<TokenId> first, std::ve
                         .instance_of = Field::InstanceOf{0, f - 1}});
   p.fields.push_back({.name = "sum", .budget = 2, .parents = {1, 2}, .section = 1});
   p.pieces.emplace_back(FixedRun{{end}, 1});
-  Sample s;
-  s.graph = std::make_shared<GraphForm>(must(Form::make(std::move(p))));
-  s.tokens = {{40}, {41}};
-  s.positions = {Position::text(0), Position::text(1)};
-  s.next_position = 2;
-  s.mask_token = {1};
-  s.contents = {std::move(named), std::move(first), std::move(second), {{12}, {13}}};
-  return s;
+  return sample_of(std::move(p), {std::move(named), std::move(first), std::move(second), {{12}, {13}}});
 }
 
 TEST(GraphObjective, TermsWeightsAndCountOfAFormWithAnUnusedInstance) {

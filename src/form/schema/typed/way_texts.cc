@@ -65,15 +65,10 @@ Result<std::vector<TokenId>> WayTexts::ids_of(const Way& w) const {
 
 Status WayTexts::first_byte_is_fixed() const {
   const auto& ways = shape_.ways[0];
-  const char first = ways.front().text.front();
   for (const Way& w : ways) {
     const size_t behind_first = w.text.size() - 1, tail = w.to < 0 ? 0 : tails_[static_cast<size_t>(w.to)].size();
-    if (w.text.front() != first || (behind_first > 0 ? behind_first < tail : w.to < 0 || tail > 1))
-      return unsupported(
-          "form {}: #: expected answers that all begin with the same character, got alternatives that do not: put them into a "
-          "member "
-          "of an object",
-          name_);
+    if (behind_first > 0 ? behind_first < tail : w.to < 0 || tail > 1)
+      return unsupported("form {}: #: expected alternatives that begin alike, got others", name_);
   }
   return {};
 }
