@@ -65,11 +65,13 @@ Result<std::optional<Visibility>> visibility_named(std::string_view word) {
 
 std::string_view word_of(Visibility visibility) { return visibility == Visibility::kGraph ? "graph" : "chain"; }
 
-Result<Fit> fit_named(std::string_view word) {
-  if (word == "paper") return Fit::kJmtPaperCompat;
-  if (word == "minjerk") return Fit::kMinJerkV0;
-  if (word == "linear") return Fit::kLinear;
-  return usage_error("fit: expected paper, minjerk or linear, got {}", word);
+Result<std::optional<Fit>> fit_named(std::string_view word) {
+  if (word == "auto") return std::nullopt;
+  if (word == "paper") return std::optional(Fit::kJmtPaperCompat);
+  if (word == "minjerk") return std::optional(Fit::kMinJerkV0);
+  if (word == "rounded") return std::optional(Fit::kRounded);
+  if (word == "linear") return std::optional(Fit::kLinear);
+  return usage_error("fit: expected auto, paper, minjerk, rounded or linear, got {}", word);
 }
 
 std::optional<json::object> config_of(const std::string& folder) {

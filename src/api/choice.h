@@ -26,7 +26,7 @@ Status check_words(const slipstream::DecoderChoice& choice);
 /// "chain", "graph"; nothing for an empty word.
 Result<std::optional<Visibility>> visibility_named(std::string_view word);
 std::string_view word_of(Visibility visibility);
-Result<Fit> fit_named(std::string_view word);
+Result<std::optional<Fit>> fit_named(std::string_view word);
 
 /// config.json of a model folder; nothing where that cannot be read: loading says why.
 std::optional<json::object> config_of(const std::string& folder);

@@ -118,7 +118,7 @@ Result<Answer> Engine::Impl::answer(const Request& given, const OnEvent& on_even
   std::optional<api::Told> told;
   if (on_event) {
     told.emplace(on_event, engine->model().tokenizer(), form, text && asked.rollouts == 1, asked.stop);
-    told->listen(request);
+    told->listen(request, engine->plan_fit(request));
   }
   SLIP_TRY(slip::Answer answer, engine->run(request));
   if (told) told->end(answer);

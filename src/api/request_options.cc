@@ -224,8 +224,11 @@ void add_answer(std::vector<OptionRow>& rows) {
   rows.push_back(text({"visibility", "visibility", kAnswer,
                        "chain or graph: who sees whom in the form (default: what the model was trained for)", "law"},
                       [](Asked& r) -> std::string& { return r.visibility; }, {"chain", "graph"}));
-  rows.push_back(text({"fit", "fit", kAnswer, "waypoints to points: paper (as published), minjerk, linear", "fit"},
-                      [](Asked& r) -> std::string& { return r.fit; }, {"paper", "minjerk", "linear"}));
+  rows.push_back(text({"fit", "fit", kAnswer,
+                       "waypoints to points: paper (as published), minjerk, rounded (any that round to them), linear; auto: "
+                       "rounded where the model rounds, else paper",
+                       "fit"},
+                      [](Asked& r) -> std::string& { return r.fit; }, {"auto", "paper", "minjerk", "rounded", "linear"}));
   rows.push_back(
       text({"trajectory_head", "trajectory-head", kAnswer,
             "folder of a trajectory head (train's kind trajectory): it plans, from the seed's noise, in the answer's place"},

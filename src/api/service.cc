@@ -219,7 +219,7 @@ void Service::submit(const Request& given, const Terms& terms, OnEvent on_event,
     const bool whole = request.rollouts == 1;
     told = std::make_shared<api::Told>(std::move(on_event), impl_->inner().model().tokenizer(), prepared->form,
                                        prepared->text && whole, request.stop, whole);
-    told->listen(ask.request);
+    told->listen(ask.request, impl_->inner().plan_fit(ask.request));
   }
   Request asked = request;  // what the answer's own words go by; pictures are left out
   for (Image& image : asked.images) image = {};

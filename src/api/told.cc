@@ -27,9 +27,9 @@ Told::Told(const slipstream::OnEvent& on_event, const Tokenizer* tokenizer, Form
   if (form_text_) stream_.emplace(*tokenizer, false);  // as answer_text() decodes it
 }
 
-void Told::listen(Request& request) {
-  plans_.ego = request.ego;
-  plans_.fit = request.fit;
+void Told::listen(Request& request, const PlanFit& fit) {
+  ego_ = request.ego;
+  fit_ = fit;
   request.context.on_field = [this](int32_t index, std::span<const TokenId> content) { field(index, content); };
   request.context.on_prefill = [this](int64_t done, int64_t total) { prefill(done, total); };
   request.on_plan = [this](const HeadPlan& p) { plan(p); };
@@ -66,7 +66,7 @@ void Told::plan(int32_t index, const FieldValue& value) {
   Plan plan;
   const SaidPlan said = said_plan(*form_, plan_values_);
   plan.waypoints = said.waypoints;
-  if (!fit_plan(plans_, std::span(&said, 1), plan)) return;  // the answer will say why
+  if (!fit_plan(fit_, ego_, std::span(&said, 1), plan)) return;  // the answer will say why
   const slipstream::Trajectory told = trajectory_from(plan);
   Event event = at(forwards_, tokens_);
   event.kind = Event::Kind::kPlan;

@@ -19,7 +19,7 @@ class Told {
   Told(const slipstream::OnEvent& on_event, const Tokenizer* tokenizer, FormPtr form, bool text, std::vector<std::string> stops,
        bool form_text = false);
   /// The request's hooks, which point here.
-  void listen(Request& request);
+  void listen(Request& request, const PlanFit& fit);
   /// What the last passes left unsaid of a text.
   void end(const Answer& answer);
 
@@ -50,8 +50,9 @@ class Told {
   std::vector<std::optional<std::vector<TokenId>>> done_;  // contents by field
   std::vector<FieldValue> plan_values_;                    // by field, of those that the plan is made of
   size_t plan_left_ = 0;                                   // of these, not complete
-  Request plans_;                                          // what the fit goes by
-  size_t piece_ = 0;                                       // of the form, the next that walk() comes to
+  std::optional<EgoInput> ego_;                            // what the fit goes by
+  PlanFit fit_;
+  size_t piece_ = 0;  // of the form, the next that walk() comes to
   std::string fresh_;
 };
 

@@ -43,7 +43,7 @@ void add_model_flag(CLI::App* c, std::string& model, bool required) {
 }
 void add_dtype(CLI::App* c, std::string& dtype, bool automatic) {
   c->add_option("--dtype", dtype,
-                automatic ? "weights: auto (as stored), f32, bf16, int8, int4"
+                automatic ? "weights: auto (as stored, or as config.json says), f32, bf16, int8, int4"
                           : "weights: f32, bf16, int8, int4 (default: f32, or what a packed folder is)")
       ->check(automatic ? CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}) : CLI::IsMember({"f32", "bf16", "int8", "int4"}));
 }

@@ -38,7 +38,7 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
   if (ablation_ == Ablation::kShuffledHistory) shuffle_history(*request.ego, s.world.seed(), s.time_ms);
   request.images = camera_images(pictures, grey);
   request.method = method_;
-  request.fit = Fit::kMinJerkV0;
+  if (engine_.plan_fit(request).fit != Fit::kRounded) request.fit = Fit::kMinJerkV0;
   request.rollouts = drawn_.rollouts;
   request.section_temperatures = drawn_.section_temperatures;
   request.trajectory_head = drawn_.trajectory_head;

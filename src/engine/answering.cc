@@ -37,13 +37,14 @@ SaidPlan said_plan(const CompiledForm& form, std::span<const FieldValue> values)
 
 // The fit is stated for any number of waypoints at 1 Hz; a path is there at every moment and needs none. A form without a trajectory has no
 // plan.
-Status fit_plan(const Request& request, std::span<const SaidPlan> rollouts, Plan& plan) {
+Status fit_plan(const PlanFit& fit, const std::optional<EgoInput>& ego, std::span<const SaidPlan> rollouts, Plan& plan) {
   if (rollouts.empty() || rollouts.front().waypoints.size() < 2) return {};
-  FitSpec spec{.fit = request.fit, .knots = static_cast<int>(rollouts.front().waypoints.size())};
+  FitSpec spec{.fit = fit.fit, .knots = static_cast<int>(rollouts.front().waypoints.size()), .rounding_m = fit.rounding_m};
+  if (!ego && (spec.fit == Fit::kMinJerkV0 || spec.fit == Fit::kRounded)) spec.fit = Fit::kMinJerkFree;  // nobody knows the speed
   spec.points = spec.knots * 4;
   SLIP_TRY(const FitMap map, FitMap::make(spec));
   Waypoint v0;
-  if (request.ego) v0 = {request.ego->history.back().vx, request.ego->history.back().vy};
+  if (ego) v0 = {ego->history.back().vx, ego->history.back().vy};
   std::vector<Trajectory> each;
   for (const SaidPlan& said : rollouts) {
     if (said.path.empty()) {
@@ -54,7 +55,7 @@ Status fit_plan(const Request& request, std::span<const SaidPlan> rollouts, Plan
   }
   SLIP_TRY(RolloutFit average, average_of(each));
   plan.fitted = std::move(average.mean);
-  plan.infeasible = why_infeasible(*plan.fitted, request.ego ? std::optional<Waypoint>(v0) : std::nullopt);
+  plan.infeasible = why_infeasible(*plan.fitted, ego ? std::optional<Waypoint>(v0) : std::nullopt);
   plan.spread_m = std::move(average.spread_m);
   if (each.size() > 1) plan.fitted_rollouts = std::move(each);
   return {};
@@ -287,7 +288,7 @@ Status Answering::read(std::vector<Decoded> decoded) {
     out_.finishes.push_back(out_.form ? Finish::kEnd : end_text(decoded[r].tokens, text));
     out_.texts.push_back(std::move(text));
   }
-  SLIP_TRY_(fit_plan(request_, rollouts, out_.plan));
+  SLIP_TRY_(fit_plan(engine_.plan_fit(request_), request_.ego, rollouts, out_.plan));
   for (size_t r = 0; rollouts.size() > 1 && r < rollouts.size(); ++r)
     out_.plan.rollouts.push_back(std::move(rollouts[r].waypoints));
   if (head_plan_) out_.own_plan = std::exchange(out_.plan, std::move(*head_plan_));

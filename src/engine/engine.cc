@@ -49,7 +49,8 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::filesystem::path& folder
   SLIP_TRY(const ModelConfig parsed, parse_model_config(config, where));
   SLIP_TRY(WeightType type, weight_type(options.dtype, parsed.stored_dtype));
   if (options.dtype == "auto") {
-    SLIP_TRY(type, natural_type(folder, parsed.stored_dtype));
+    const bool here = options.device.empty() || options.device == "cpu";  // devices have types of their own
+    SLIP_TRY(type, natural_type(folder, parsed.stored_dtype, here ? weight_type_named(out->task_.weights) : std::nullopt));
   }
   SLIP_TRY(const std::optional<KvType> keys, kv_type_named(options.kv_type));
   const ModelOptions how{.type = type,
@@ -79,6 +80,12 @@ Result<const ChatTemplate*> Engine::chat_template() const {
   if (!has_chat_template_) return static_cast<const ChatTemplate*>(nullptr);
   if (!model_->chat()) return model_->chat().error();
   return &*model_->chat();
+}
+
+PlanFit Engine::plan_fit(const Request& request) const {
+  constexpr double kCoarse = 0.05;  // metres: finer steps bend no curve that a car can follow
+  const bool coarse = task_.waypoint_step_m > kCoarse;
+  return {.fit = request.fit.value_or(coarse ? Fit::kRounded : Fit::kJmtPaperCompat), .rounding_m = task_.waypoint_step_m / 2};
 }
 
 Result<Prompt> Engine::prompt(const Request& request) {

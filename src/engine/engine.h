@@ -32,8 +32,8 @@ constexpr int kDefaultSlots = 4096;
 
 struct EngineOptions {
   std::string dtype =
-      "auto";       // auto: as stored (a packed folder's type; f32 stays f32, anything else is bf16); f32, bf16, int8, int4
-  int threads = 0;  // 0: every core this process may use
+      "auto";  // auto: a packed folder's type, the one that config.json says (slipstream.weights, on the processor), f32 for f32, else bf16
+  int threads = 0;               // 0: every core this process may use
   int slots = kDefaultSlots;     // prompt + answer + drafts, in rows
   std::string device = "cpu";    // where the decoder runs: cpu, cuda:0
   std::string kv_type = "auto";  // of the key/value cache: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
@@ -71,8 +71,8 @@ struct Request {
   DecodeContext context;  // what the method needs and is not here, the engine loads
   std::optional<Visibility> visibility;
   std::vector<std::pair<std::string, float>> section_temperatures;
-  int rollouts = 1;  // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
-  Fit fit = Fit::kJmtPaperCompat;
+  int rollouts = 1;        // > 1: request numbers 0 .. n-1, trajectories averaged after the fit
+  std::optional<Fit> fit;  // nothing: Engine::plan_fit
   /// Along a graph: decodes section `trajectory` and the fields that it needs first, for callers that may have to use an incomplete answer.
   bool plan_first = false;
   std::vector<std::string> stop;  // free text ends before the first of these
@@ -157,9 +157,15 @@ struct SaidPlan {
 };
 SaidPlan said_plan(const CompiledForm& form, std::span<const FieldValue> values);
 
+/// How waypoints become a curve, and half of the step in which a model says them, in metres.
+struct PlanFit {
+  Fit fit = Fit::kJmtPaperCompat;
+  double rounding_m = 0;
+};
+
 /// The plan of answers that say this: `waypoints` are the first one's, `fitted` is the average of what is fitted to each one's waypoints, or
 /// of their paths. Nothing of fewer than two points.
-Status fit_plan(const Request& request, std::span<const SaidPlan> rollouts, Plan& plan);
+Status fit_plan(const PlanFit& fit, const std::optional<EgoInput>& ego, std::span<const SaidPlan> rollouts, Plan& plan);
 
 class Automatic;
 
@@ -172,6 +178,9 @@ class Engine {
   /// For those who have the engine alone, such as benchmarks: passes of theirs take no turns.
   Model& model() { return *model_; }
   const TaskOptions& task() const { return task_; }
+  /// The fit that `request` names; without one kRounded where the model says waypoints in coarser steps than its form can, and the
+  /// published one else.
+  PlanFit plan_fit(const Request& request) const;
   const EngineOptions& options() const { return options_; }
   Engine(const Engine&) = delete;
   ~Engine();

@@ -111,7 +111,7 @@ Status Answering::read_plan(const KnownKeys& keys) {
                 .forwards = keys.forwards};
   if (keys.sections > 0) read.after_section = form()->sections()[static_cast<size_t>(keys.sections) - 1].name;
   read.plan.waypoints = said.waypoints;
-  SLIP_TRY_(fit_plan(request_, std::span(&said, 1), read.plan));
+  SLIP_TRY_(fit_plan({}, request_.ego, std::span(&said, 1), read.plan));
   out_.stages.head_ms += ms_since(start);
   read.ms = ms_since(begun_);
   if (request_.on_plan) request_.on_plan(read);

@@ -321,6 +321,10 @@ std::string measures_lines(const Evaluation& e) {
        {{"min_ade_5s", "least"}, {"mean_ade_5s", "mean"}, {"ade_5s_of_average", "of the average"}, {"spread_m", "spread"}});
   line("fits, ADE@5s (m)",
        {{"fit_jmt-paper_ade_5s", "as published"}, {"fit_minjerk-v0_ade_5s", "least jerk"}, {"fit_linear_ade_5s", "linear"}});
+  line("no car could follow", {{"infeasible", "the plan"},
+                               {"fit_jmt-paper_infeasible", "as published"},
+                               {"fit_minjerk-v0_infeasible", "least jerk"},
+                               {"fit_linear_infeasible", "linear"}});
   line("action error (m/s^2)", {{"action_l1", "mean"},
                                 {"action_rms", "root mean square"},
                                 {"action_largest", "largest"},

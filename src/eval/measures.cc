@@ -136,8 +136,9 @@ void measure_fits(const sim::Labels& labels, const Answer& a, std::span<const Wa
   for (const Fit fit : {Fit::kJmtPaperCompat, Fit::kMinJerkV0, Fit::kLinear}) {
     const auto map = FitMap::make({.fit = fit});
     const auto t = map ? map->apply(a.plan.waypoints, v0) : Result<Trajectory>(map.error());
-    if (t && t->points.size() == kPoints)
-      out.set(fmt::format("fit_{}_ade_5s", name_of(fit)), mean_distance(t->points, truth, kPoints));
+    if (!t || t->points.size() != kPoints) continue;
+    out.set(fmt::format("fit_{}_ade_5s", name_of(fit)), mean_distance(t->points, truth, kPoints));
+    out.set(fmt::format("fit_{}_infeasible", name_of(fit)), kinematics_of(*t).feasible() ? 0 : 1);
   }
 }
 

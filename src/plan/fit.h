@@ -7,6 +7,9 @@
 // by finite differences, with the sign of the first acceleration flipped; kJmtFixed mends the sign. Neither minimises anything
 // globally. kMinJerk... do: the squared jerk over the whole time, with continuous fourth derivatives at the knots. On recorded
 // urban driving their reconstruction error is 2.3 cm against 4.0 cm and their jerk a third.
+//
+// kRounded knows that waypoints are said in steps, and that a curve through rounded places bends where the car would not. It is the least
+// squared jerk of all curves whose waypoints round to those that are said (plan/rounded_fit.h): not linear in them.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -25,8 +28,9 @@ enum class Fit : uint8_t {
   kMinJerkV0,    // start velocity measured; start acceleration and both end derivatives free
   kMinJerkFree,  // start velocity free too
   kLinear,
+  kRounded,  // kMinJerkV0 through places that round to the waypoints
 };
-/// "jmt-paper", "jmt-fixed", "minjerk-v0", "minjerk", "linear".
+/// "jmt-paper", "jmt-fixed", "minjerk-v0", "minjerk", "linear", "rounded".
 std::string_view name_of(Fit fit);
 std::optional<Fit> fit_named(std::string_view name);
 
@@ -39,16 +43,20 @@ struct FitSpec {
   /// Where consecutive waypoints lie within 5 cm, the ego stands: velocity and acceleration are zero at both, so that the fit
   /// does not overshoot a stop and roll back. Off in the papers' fits. No effect on kLinear.
   bool monotone_stop = false;
+  /// kRounded: half of the step in which waypoints are said, in metres: the places lie within so far of them along each axis.
+  double rounding_m = 0;
 };
 
-/// points_P = matrix_PN * inputs_N for one axis; inputs are the W waypoints and, for kMinJerkV0, v0 in m/s.
+/// points_P = matrix_PN * inputs_N for one axis; inputs are the W waypoints and, for kMinJerkV0 and kRounded, v0 in m/s. kRounded puts the
+/// places that it chooses in the waypoints' stead.
 class FitMap {
  public:
-  /// kBadInput for numbers that do not fit together (knots 1 to 64, kMinJerkFree needs 2, rates positive, no extrapolation).
+  /// kBadInput for numbers that do not fit together (knots 1 to 64, kMinJerkFree needs 2, rates positive, no extrapolation, rounding of
+  /// 0 to 5 m).
   static Result<FitMap> make(const FitSpec& spec);
 
   const FitSpec& spec() const { return spec_; }
-  bool uses_v0() const { return spec_.fit == Fit::kMinJerkV0; }
+  bool uses_v0() const { return spec_.fit == Fit::kMinJerkV0 || spec_.fit == Fit::kRounded; }
   size_t inputs() const { return static_cast<size_t>(spec_.knots) + uses_v0(); }
   /// Row-major, points x inputs, as it is without any stop.
   std::span<const double> matrix() const { return matrix_; }

@@ -110,8 +110,95 @@ TEST(FitMap, StandsStillWhenEveryWaypointDoes) {
   }
 }
 
+FitSpec half_metres() { return {.fit = Fit::kRounded, .rounding_m = 0.25}; }
+
+/// The integral of the squared jerk by third differences of many points, plus what the waypoints are held with: rounded_fit.h's sum,
+/// computed without its matrices.
+double rounded_cost(std::span<const Waypoint> places, std::span<const Waypoint> said, Waypoint v0) {
+  constexpr int kPer = 400;
+  const FitSpec spec{.fit = Fit::kMinJerkV0, .points = 5 * kPer, .rate_hz = kPer};
+  std::vector<Waypoint> p{{0, 0}};
+  const auto t = FitMap::make(spec)->apply(places, v0);
+  p.insert(p.end(), t->points.begin(), t->points.end());
+  double sum = 0;
+  for (size_t i = 3; i < p.size(); ++i)
+    for (const auto axis : {&Waypoint::x, &Waypoint::y}) {
+      const double d = p[i].*axis - 3 * (p[i - 1].*axis) + 3 * (p[i - 2].*axis) - p[i - 3].*axis;
+      sum += d * d * std::pow(kPer, 5);
+    }
+  for (size_t k = 0; k < said.size(); ++k) sum += 20 * std::pow(distance_m(places[k], said[k]), 2);
+  return sum;
+}
+
+TEST(RoundedFit, StaysWithinTheRoundingAndNothingThereIsSmoother) {
+  const std::vector<std::vector<Waypoint>> plans = {{{5.5, 0}, {11, 0}, {16.5, 0}, {19.5, -2.5}, {20, -6}},
+                                                    {{7, 0}, {13, 0}, {17.5, 1.5}, {21, 3.5}, {25, 3.5}},
+                                                    {{6, 0}, {11, .5}, {14, .5}, {15.5, .5}, {17, .5}},
+                                                    {{12, 0}, {24, 0}, {36, 0}, {48, 0}, {60, 0}},
+                                                    {{0, 0}, {0.5, 0}, {2, 0}, {4.5, 0}, {8, 0}}};
+  const FitMap map = *FitMap::make(half_metres());
+  for (const std::vector<Waypoint>& said : plans) {
+    const Waypoint v0{said[0].x, 0};
+    const auto out = map.apply(said, v0);
+    ASSERT_TRUE(out);
+    std::vector<Waypoint> places;
+    for (size_t k = 0; k < 5; ++k) {
+      places.push_back(out->points[4 * k + 3]);
+      EXPECT_LE(std::abs(places[k].x - said[k].x), 0.25 + kExact);
+      EXPECT_LE(std::abs(places[k].y - said[k].y), 0.25 + kExact);
+    }
+    const double best = rounded_cost(places, said, v0);
+    EXPECT_LE(best, rounded_cost(said, said, v0));
+    for (size_t k = 0; k < 5; ++k)
+      for (const double step : {-0.02, 0.02})
+        for (const auto axis : {&Waypoint::x, &Waypoint::y}) {
+          std::vector<Waypoint> other = places;
+          other[k].*axis += step;
+          if (std::abs(other[k].*axis - said[k].*axis) > 0.25) continue;
+          EXPECT_GE(rounded_cost(other, said, v0), best) << k;
+        }
+  }
+}
+
+TEST(RoundedFit, GivesBackASteadyDriveThatWasRounded) {
+  // 7.3 m/s, a little to the left: said as 7.5, 14.5, 22, 29, 36.5 and 0, 0.5, 0.5, 0.5, 1.
+  std::vector<Waypoint> said;
+  for (int t = 1; t <= 5; ++t) said.push_back({std::round(7.3 * t * 2) / 2, std::round(0.18 * t * 2) / 2});
+  const auto rounded = FitMap::make(half_metres())->apply(said, {7.3, 0.18});
+  const auto through = FitMap::make({.fit = Fit::kMinJerkV0})->apply(said, {7.3, 0.18});
+  ASSERT_TRUE(rounded && through);
+  double near = 0, far = 0;
+  for (size_t i = 0; i < rounded->points.size(); ++i) {
+    const Waypoint truth{7.3 * rounded->time_s(i), 0.18 * rounded->time_s(i)};
+    near = std::max(near, distance_m(rounded->points[i], truth)), far = std::max(far, distance_m(through->points[i], truth));
+  }
+  EXPECT_LT(near, 0.6 * far);
+}
+
+TEST(RoundedFit, IsTheLeastJerkWhereNothingWasRounded) {
+  const std::vector<Waypoint> said = {{5, .2}, {9.5, 1.5}, {13, 4.2}, {15, 8}, {15.8, 12.5}};
+  const auto exact = FitMap::make({.fit = Fit::kRounded, .rounding_m = 0})->apply(said, {5, 0});
+  const auto least = FitMap::make({.fit = Fit::kMinJerkV0})->apply(said, {5, 0});
+  ASSERT_TRUE(exact && least);
+  expect_near(exact->points, least->points, kExact, "rounding of 0");
+}
+
+TEST(RoundedFit, StandsWhereTheLastWaypointsAreOne) {
+  const auto out = FitMap::make(half_metres())->apply(std::vector<Waypoint>{{4, 0}, {7, 0}, {9, 0}, {10, 0}, {10, 0}}, {4.5, 0});
+  ASSERT_TRUE(out);
+  double before = 0;
+  for (const Waypoint& w : out->points) {
+    EXPECT_GE(w.x, before - kExact);
+    before = w.x;
+  }
+  for (size_t i = 15; i < 20; ++i) EXPECT_NEAR(out->points[i].x, out->points[15].x, kExact);
+  const auto still = FitMap::make(half_metres())->apply(std::vector<Waypoint>(5), {0, 0});
+  for (const Waypoint& w : still->points) EXPECT_EQ(w, Waypoint{});
+}
+
 TEST(FitMap, RefusesWhatDoesNotFitTogether) {
   EXPECT_FALSE(FitMap::make({.knots = 0}));
+  for (const double r : {-0.1, 6.0, std::nan("")}) EXPECT_FALSE(FitMap::make({.fit = Fit::kRounded, .rounding_m = r})) << r;
   EXPECT_FALSE(FitMap::make({.knots = 65}));
   EXPECT_FALSE(FitMap::make({.fit = Fit::kMinJerkFree, .knots = 1, .points = 4}));
   EXPECT_FALSE(FitMap::make({.points = 21}));
@@ -127,6 +214,7 @@ TEST(FitMap, RefusesWhatDoesNotFitTogether) {
 
 TEST(FitNames, AreTheirOwnInverse) {
   for (const auto& [fit, key] : kFits) EXPECT_EQ(fit_named(name_of(fit)), fit);
+  EXPECT_EQ(fit_named("rounded"), Fit::kRounded);
   EXPECT_FALSE(fit_named("cubic"));
 }
 

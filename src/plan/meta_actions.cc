@@ -2,6 +2,8 @@
 // See meta_actions.h.
 #include "plan/meta_actions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,7 +40,7 @@ std::string longitudinal(double v, double a) {
   if (v < kReverse) return "reverse";
   if (v < kStop) return "stop";
   if (std::fabs(a) < kGentle) return "maintain speed";
-  return std::string(std::fabs(a) >= kStrong ? "strong " : "gentle ") + (a > 0 ? "accelerate" : "decelerate");
+  return fmt::format("{} {}", std::fabs(a) >= kStrong ? "strong" : "gentle", a > 0 ? "accelerate" : "decelerate");
 }
 
 std::string lateral(double rate) {

@@ -244,6 +244,12 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   SLIP_TRY(out.explanation_budget, bounded(o, "explanation_budget", out.explanation_budget, 4096, where));
   SLIP_TRY(out.behaviour_budget, bounded(o, "behaviour_budget", out.behaviour_budget, 64, where));
   SLIP_TRY(out.block_size, bounded(o, "block_size", out.block_size, 1024, where));
+  SLIP_TRY(out.weights, string_or(o, "weights", "", where));
+  if (o.contains("weights") && out.weights != "f32" && out.weights != "bf16" && out.weights != "int8" && out.weights != "int4")
+    return bad_input("{}: weights: expected f32, bf16, int8 or int4, got {}", where, out.weights);
+  SLIP_TRY(out.waypoint_step_m, number_or(o, "waypoint_step_m", out.waypoint_step_m, where));
+  if (!(out.waypoint_step_m >= 0.01 && out.waypoint_step_m <= 10))
+    return bad_input("{}: waypoint_step_m: expected 0.01 to 10, got {}", where, out.waypoint_step_m);
   SLIP_TRY(out.cameras, bool_or(o, "cameras", out.cameras, where));
   SLIP_TRY_(read_budgets(o, where, out.drive_cot));
   SLIP_TRY_(read_instances(o, where, out.form, out.drive_cot));

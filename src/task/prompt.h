@@ -80,6 +80,8 @@ struct TaskOptions {
   TaskForm form = TaskForm::kWodE2e;
   Visibility visibility = Visibility::kChain;
   bool cameras = true;
+  std::string weights;            // the type that the model is meant to run in (`--dtype auto`); empty: as stored
+  double waypoint_step_m = 0.01;  // in which the model was taught to say waypoints
   ActionOptions action;
   // Room for every text of sim/cot.h in the vocabulary of make_task_tokenizer; a byte-level vocabulary needs more.
   DriveCotOptions drive_cot{.condition_budget = 16,

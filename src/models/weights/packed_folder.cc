@@ -90,9 +90,11 @@ json::value packed_folder_json(const PackedFolder& folder) {
                                               {"matrices", std::move(matrices)}}}};
 }
 
-Result<WeightType> natural_type(const std::filesystem::path& folder, std::string_view stored_dtype) {
+Result<WeightType> natural_type(const std::filesystem::path& folder, std::string_view stored_dtype,
+                                std::optional<WeightType> meant) {
   SLIP_TRY(const std::optional<PackedFolder> packed, read_packed_folder(folder));
   if (packed) return packed->type;
+  if (meant) return *meant;
   return stored_dtype == "float32" ? WeightType::kF32 : WeightType::kBF16;
 }
 

@@ -43,7 +43,9 @@ struct PackedFolder {
 Result<std::optional<PackedFolder>> read_packed_folder(const std::filesystem::path& folder);
 json::value packed_folder_json(const PackedFolder& folder);
 
-/// The type that a folder asks to be loaded as: its own when packed, else f32 for f32 numbers and bf16 for all others.
-Result<WeightType> natural_type(const std::filesystem::path& folder, std::string_view stored_dtype);
+/// The type that a folder asks to be loaded as: its own when packed; else the one that it is `meant` to run in; else f32 for f32 numbers and
+/// bf16 for all others.
+Result<WeightType> natural_type(const std::filesystem::path& folder, std::string_view stored_dtype,
+                                std::optional<WeightType> meant = std::nullopt);
 
 }  // namespace slip

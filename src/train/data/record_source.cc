@@ -104,12 +104,12 @@ Status read_grounding(const json::object& data, Setup& s) {
 Result<Setup> set_up(const json::object& data, const std::string& folder) {
   Setup s;
   SLIP_TRY(const std::string model, get_string(data, "model", "data"));
-  SLIP_TRY(s.waypoint_step_m, number_or(data, "waypoint_step_m", 0.01, "data"));
-  if (!(s.waypoint_step_m >= 0.01 && s.waypoint_step_m <= 10))
-    return bad_input("data: waypoint_step_m: expected 0.01 to 10, got {}", s.waypoint_step_m);
   SLIP_TRY(const json::value config, read_json(model));
   if (!config.is_object()) return bad_input("{}: expected an object, got another type", model);
   SLIP_TRY(s.task, task_options(config.get_object(), model));
+  SLIP_TRY(s.waypoint_step_m, number_or(data, "waypoint_step_m", s.task.waypoint_step_m, "data"));
+  if (!(s.waypoint_step_m >= 0.01 && s.waypoint_step_m <= 10))
+    return bad_input("data: waypoint_step_m: expected 0.01 to 10, got {}", s.waypoint_step_m);
   SLIP_TRY(s.vit, VitInputs::load(config.get_object(), model));
   if (s.vit) {
     if (data.contains("grounding")) return unsupported("data: grounding: expected a model with Qwen2.5-VL's tower, got dino_qwen");
