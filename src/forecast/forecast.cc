@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "decode/sequence/known_visibility.h"
 
 namespace slip {
 namespace {
@@ -75,10 +76,17 @@ PreviousAnswer earlier_of(const Form* form, const Contents& contents, const Stan
   }
   out.form = form->name();
   out.fields = contents;
-  for (size_t f = 0; f < out.fields.size(); ++f)
-    if (!out.fields[f].empty() && !random.chance(persistence))
-      for (size_t i = 0; i < out.fields[f].size(); ++i)
-        if (i == 0 || random.chance(0.5)) out.fields[f][i] = answer.other[static_cast<size_t>(form->fields()[f].start) + i];
+  std::vector<uint8_t> another(out.fields.size(), 0);
+  const std::shared_ptr<const GraphVisibility> order = known_visibility(*form);
+  for (const int32_t number : order->order()) {
+    const auto f = static_cast<size_t>(number);
+    const auto& parents = form->fields()[f].parents;
+    const bool behind = std::ranges::any_of(parents, [&](int32_t q) { return another[static_cast<size_t>(q)] != 0; });
+    if (out.fields[f].empty() || random.chance(behind ? std::min(persistence, kRepeatsBehindOthers) : persistence)) continue;
+    another[f] = 1;
+    for (size_t i = 0; i < out.fields[f].size(); ++i)
+      if (i == 0 || random.chance(0.5)) out.fields[f][i] = answer.other[static_cast<size_t>(form->fields()[f].start) + i];
+  }
   return out;
 }
 

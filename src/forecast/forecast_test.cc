@@ -55,6 +55,22 @@ TEST(TypicalContents, AreLegalAnswersOfTheForm) {
   }
 }
 
+TEST(EarlierOf, AFieldStaysWithItsParents) {
+  const Form form = two_fields(false);
+  const StandInAnswer answer{.target = std::vector<TokenId>(64, TokenId{10}), .other = std::vector<TokenId>(64, TokenId{11})};
+  const Contents contents{std::vector<TokenId>(20, TokenId{10}), std::vector<TokenId>(12, TokenId{10})};
+  PhiloxStream r(1, 2);
+  std::array<double, 2> stays{}, of{};  // of the child, by whether the parent changed
+  for (int n = 0; n < 20'000; ++n) {
+    const PreviousAnswer earlier = earlier_of(&form, contents, answer, 0.8, r);
+    const bool changed = earlier.fields[0] != contents[0];
+    ++of[changed], stays[changed] += earlier.fields[1] == contents[1];
+  }
+  EXPECT_NEAR(of[1] / 20'000, 0.2, 0.02);
+  EXPECT_NEAR(stays[0] / of[0], 0.8, 0.02);
+  EXPECT_NEAR(stays[1] / of[1], kRepeatsBehindOthers, 0.04);
+}
+
 TEST(TypicalContents, OfACompactFormTakeTheSameLawsAndCounts) {
   for (uint64_t n = 0; n < 100; ++n) {
     PhiloxStream r(n, 5);

@@ -65,6 +65,8 @@ TEST(TaskOptions, WhatIsWrongIsNamed) {
        "config.json: slipstream.instances: unused: expected placeholder or absent, got gone"},
       {R"({"slipstream": {"form": "drive-cot", "visibility": "chain", "instances": {"unused": "absent"}}})",
        "config.json: slipstream.instances: unused: expected graph visibility beside absent, got chain"},
+      {R"({"slipstream": {"weights": "int3"}})", "config.json: slipstream: weights: expected f32, bf16, int8 or int4, got int3"},
+      {R"({"slipstream": {"waypoint_step_m": 0}})", "config.json: slipstream: waypoint_step_m: expected 0.01 to 10, got 0"},
       {R"({"slipstream": {"explanation_budget": 5000}})",
        "config.json: slipstream: explanation_budget: expected 1 to 4096, got 5000"}};
   for (const auto& [text, message] : kWrong) {

@@ -66,7 +66,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
     chain_[static_cast<size_t>(f)] = static_cast<float>(held(f) * repeats(f));
   }
   bool starts(int32_t f) override {
-    if (tracker_.drifted()) return true;
+    if (drifted()) return true;
     if (!stored_) {
       const double holds = held(f);
       return holds * cost_.pass >= (1 - holds) * cost_.row;
@@ -83,7 +83,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
       int32_t n = 0;
       for (const DraftFacts& f : facts[i]) {
         const double next = holds * (f.sure ? 1 : kept(f));
-        if (!tracker_.drifted() && next * cost_.pass < (1 - next) * cost_.row) break;
+        if (!drifted() && next * cost_.pass < (1 - next) * cost_.row) break;
         holds = next;
         ++n;
       }
@@ -106,7 +106,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
   /// Masks of a strand where the passes behind this one shall be `target`.
   int32_t masks_of(DraftView s, double target) const {
     if (!s.next_index()) return 0;
-    if (tracker_.drifted()) return model_.static_draft_length - 1;
+    if (drifted()) return model_.static_draft_length - 1;
     const int32_t f = *s.field();
     const double left = draws_from(f, *s.next_index()) - 1;  // behind this pass, without drafts
     const double masks = left + plan_.behind(f) - target;
@@ -117,6 +117,8 @@ class LevelsDraftLength : public DraftLengthPolicy {
     if (n > 1 && std::pow(holds * kept_before(f, 1, 1), n) * cost_.pass < n * cost_.row) return 0;
     return std::min({static_cast<int32_t>(std::lround(masks)), static_cast<int32_t>(std::lround(left)), model_.most_drafts});
   }
+  /// What an earlier answer said does not hold as often as the model's own drafts, whose calibration this is: that is no drift.
+  bool drifted() const { return !stored_ && tracker_.drifted(); }
   double kept(const DraftFacts& f) const { return tracker_.corrected(f.field, model_.survival.kept(f)); }
   double kept_before(int32_t f, int32_t ahead, int32_t index) const {
     return tracker_.corrected(f, model_.survival.kept_before(f, ahead, index));
@@ -130,10 +132,11 @@ class LevelsDraftLength : public DraftLengthPolicy {
   }
   /// How likely all drafts of a field hold once its parents' do: what an earlier answer said of it is as long as such fields are.
   double repeats(int32_t f) const {
+    if (stored_) return model_.repeats_of(f);  // calibrated are the model's own drafts
     const auto draws = static_cast<int32_t>(std::lround(draws_from(f, 0)));
     double holds = 1;
     for (int32_t i = 0; i < draws; ++i) holds *= kept_before(f, i, i);
-    return stored_ ? std::min(holds, model_.repeats) : holds;  // calibrated are the model's own drafts
+    return holds;
   }
 
   /// Which children start in this round, level by level from the first.
@@ -146,7 +149,8 @@ class LevelsDraftLength : public DraftLengthPolicy {
     for (size_t i = 0; i < views_.size(); ++i) {
       const auto f = static_cast<size_t>(fields_[i]);
       open[f] = 1;
-      ends_[f] = !views_[i].drafted_to_end() ? 0 : std::min({ends_[f], static_cast<double>(chain_[f]), model_.repeats});
+      ends_[f] =
+          !views_[i].drafted_to_end() ? 0 : std::min({ends_[f], static_cast<double>(chain_[f]), model_.repeats_of(fields_[i])});
     }
     for (const int32_t f : visibility_.order()) {
       const auto& parents = form_.fields()[static_cast<size_t>(f)].parents;

@@ -155,15 +155,22 @@ struct Earlier {
     truth = decoded(lm, form, *method_of("fields")).fields;
     method.drafter = PreviousSpec{.name = "earlier", .then = DiffusionSpec{.ahead = true}};
   }
-  Statistics run(const DraftLengthModel& model, bool wrong) const {
+  Statistics run(const DraftLengthModel& model, bool wrong, DraftLengthTracker* tracker = nullptr) const {
     PreviousAnswer previous{.form = form.name(), .fields = truth};
     if (wrong) previous.fields[0][0].value ^= 1;
     HashLm lm({.seed = 5, .habit = 1});
-    const Decoded d = decoded(lm, form, method, {}, {.previous = &previous, .draft_length_model = &model});
+    const Decoded d =
+        decoded(lm, form, method, {}, {.previous = &previous, .draft_length_model = &model, .draft_length_tracker = tracker});
     EXPECT_EQ(d.fields, truth);
     return d.statistics;
   }
 };
+
+void trust_drafts(DraftLengthModel& model) {
+  for (int32_t ahead = 0; ahead < Survival::kAhead; ++ahead)
+    for (int32_t top = 0; top < Survival::kTop; ++top) model.survival.add({.ahead = ahead, .top = top}, {100'000, 100'000});
+  model.survival.fit();
+}
 
 TEST(LevelsDraftLength, ChildrenOfALevelStartWhereThePassOutweighsAllTheirRows) {
   const Earlier earlier;
@@ -179,10 +186,27 @@ TEST(LevelsDraftLength, AnEarlierAnswerThatAlwaysHoldsIsTrustedToItsEnd) {
   DraftLengthModel model = model_of(earlier.form, 1, 1);
   const int64_t before = earlier.run(model, false).forwards;
   model.repeats = 1;
-  for (int32_t ahead = 0; ahead < Survival::kAhead; ++ahead)
-    for (int32_t top = 0; top < Survival::kTop; ++top) model.survival.add({.ahead = ahead, .top = top}, {100'000, 100'000});
-  model.survival.fit();
+  trust_drafts(model);
   EXPECT_LT(earlier.run(model, false).forwards, before);
+}
+
+TEST(LevelsDraftLength, AnEarlierAnswersMissesAreNoDriftOfTheCalibration) {
+  const Earlier earlier;
+  const DraftLengthModel dear = model_of(earlier.form, 1, 1);
+  DraftLengthTracker tracker;
+  for (int i = 0; i < 300; ++i) tracker.seen(std::nullopt, 0.9, false);
+  ASSERT_TRUE(tracker.drifted());
+  EXPECT_EQ(earlier.run(dear, true, &tracker).discarded, 0) << "no child starts whose rows outweigh the pass";
+}
+
+TEST(LevelsDraftLength, FieldsThatAnswersShowedToChangeHoldTheirChildrenBack) {
+  const Earlier earlier;
+  DraftLengthModel model = model_of(earlier.form, 3, 1);
+  trust_drafts(model);
+  model.repeats_F.assign(earlier.form.fields().size(), 0.95);
+  EXPECT_GT(earlier.run(model, true).discarded, 0);
+  model.repeats_F[0] = 0.2;
+  EXPECT_EQ(earlier.run(model, true).discarded, 0);
 }
 
 /// More fields than the plan cuts one by one (plan.h).

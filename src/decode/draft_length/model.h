@@ -78,8 +78,9 @@ class Lengths {
   std::vector<std::vector<int64_t>> counts_;
 };
 
-/// Chance that a field says what it said half a second before, from frames of models/demo-cot (docs/lab/0021-auto.md).
-inline constexpr double kRepeats = 0.85;
+/// Chance that a field says what it said half a second before where all of its parents do, and where not: 240 frames of models/demo-cot
+/// (docs/lab/0021-auto.md).
+inline constexpr double kRepeats = 0.88, kRepeatsBehindOthers = 0.45;
 
 struct DraftLengthModel {
   std::string model, form, drafter, machine;  // what it was measured with; form empty: free text, or none in particular
@@ -91,9 +92,14 @@ struct DraftLengthModel {
   Lengths lengths;
   int32_t most_drafts = 32;         // of a strand in a round; what the drafter was trained for
   int32_t static_draft_length = 8;  // where the drive has left the calibration
-  double repeats = kRepeats;        // chance that a field says what an earlier answer did; in no file
+  double repeats = kRepeats;        // chance that a field says what an earlier answer did if its parents do; in no file
+  std::vector<double> repeats_F;    // the same field by field, as answers have shown it; empty: `repeats` for all
   double ece = 0;                   // on requests that were held out; 0: not measured
 
+  double repeats_of(int32_t field) const {
+    const auto f = static_cast<size_t>(field);
+    return f < repeats_F.size() ? repeats_F[f] : repeats;
+  }
   /// Draws that a field still has, on average, at index i: its content and, where it is not full, END.
   double draws_from(const Field& field, int32_t number, int32_t i) const;
   /// No calibration: every draft holds with probability .7, fields run to their budgets. Learns from the answers (DraftLengthTracker).
