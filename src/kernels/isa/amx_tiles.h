@@ -9,57 +9,13 @@
 // sixteens, zeros behind the last, whatever rows and columns are its neighbours. The bits differ from those of avx512, whose chain takes
 // word by word, so they have a name of their own. Sums of integers are exact, and have the bits of every other instruction set.
 #pragma once
+#include "kernels/isa/tile_unit.h"
 
 namespace slip {
 namespace {
 
-constexpr int64_t kTileSize = 16;                  // rows of a tile, words of its row
 constexpr int64_t kLine = kBlockColumns * 4;       // bytes of a step's weights, and from a row to the next in the sums
 constexpr int64_t kTilePanel = kTileSize * kLine;  // bytes of the weights of 16 steps, and of 16 rows of sums
-
-// g++ 12's intrinsics are macros that take no template's argument, and its tile loads and stores do not say that they touch memory.
-template <int kTile>
-inline void load_tile(const char* p, int64_t stride) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
-}
-template <int kTile>
-inline void store_tile(char* p, int64_t stride) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
-}
-template <int kTile>
-inline void clear_tile() {
-  asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
-}
-struct TilesBF16 {
-  template <int kSum, int kRow, int kColumn>
-  static inline void add() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kRow), "i"(kColumn));
-  }
-};
-/// Activations are bytes without sign, with an offset; weights have theirs.
-struct TilesI8 {
-  static_assert(DotWeightI8::kOffset == 128 && DotWeightI8::kWords == 1);
-  template <int kSum, int kRow, int kColumn>
-  static inline void add() {
-    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kRow), "i"(kColumn));
-  }
-};
-
-struct alignas(64) TileShapes {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-
-/// All eight tiles at their full size. Who else computes on this thread may have set them otherwise: asking takes 11 cycles of the time
-/// stamp counter, setting 112 (Xeon, Sapphire Rapids).
-inline void set_tiles() {
-  static constexpr TileShapes kFull;
-  TileShapes now;
-  asm volatile("sttilecfg %0" : "=m"(now));
-  const Words differs = _mm512_xor_si512(load_words(&now), load_words(&kFull));
-  if (_mm512_test_epi32_mask(differs, differs) != 0) asm volatile("ldtilecfg %0" ::"m"(kFull));
-}
 
 // Tiles 0 .. 3 are sums, 4 and 5 rows, 6 and 7 columns. The third and fourth sum begin `second` bytes behind the first.
 inline void load_sums(const char* s, int64_t second) {
