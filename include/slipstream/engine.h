@@ -35,10 +35,10 @@ namespace slipstream {
 
 /// How a model is loaded; words as on the command line.
 struct EngineOptions {
-  std::string dtype = "auto";    // auto (what config.json says, else f32 for f32 and bf16 for anything else), f32, bf16, int8, int4
-  std::string kv_type = "auto";  // keys and values: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
-  std::string device = "cpu";    // where the decoder runs: cpu, cuda:0
-  int32_t threads = 0;           // 0: every core that this process may use
+  std::string dtype = "auto";        // auto (a packed folder's, config.json's, f32 for f32, else bf16), f32, bf16, int8, int4
+  std::string kv_type = "auto";      // keys and values: auto (f32 beside f32 weights, else bf16), f32, bf16, int8
+  std::string device = "cpu";        // where the decoder runs: cpu, cuda:0
+  int32_t threads = 0;               // 0: every core that this process may use
   std::string trajectory_head = {};  // a folder (Request::trajectory_head), loaded with the model
   int32_t slots = 0;                 // rows that the key/value cache holds; 0: 4096, of load_for as many as its request needs
 };

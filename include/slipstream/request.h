@@ -122,9 +122,9 @@ struct Request {
   std::string trajectory_head;
   /// With a head that was taught with "cut": it plans behind the prompt and behind every section too (Event::kPlan, Answer::early_plans).
   bool fast_plan = false;
-  /// Waypoints to points at 4 Hz: paper (jerk-minimising, as published), minjerk (least squared jerk from the measured speed), rounded (the
-  /// least squared jerk of all whose waypoints round to these), linear; auto: rounded where the model says waypoints in coarser steps than
-  /// its form can (config.json: slipstream.waypoint_step_m), else paper.
+  /// Waypoints to points at 4 Hz: paper (jerk-minimising, as published), minjerk (least squared jerk from the measured speed), rounded (a
+  /// smooth one of all whose waypoints round to these), linear; auto: rounded where the model says waypoints in steps above 5 cm
+  /// (config.json: slipstream.waypoint_step_m), else paper. Without an ego's speed minjerk and rounded leave it free.
   std::string fit = "auto";
   uint64_t seed = 0;
   int32_t rollouts = 1;           // sampled trajectories, averaged after the fit

@@ -74,7 +74,7 @@ class Engine:
     def load(cls, folder, *, dtype="auto", kv="auto", device="cpu", threads=0, slots=0, progress=None):
         """Loads a model folder: a Hugging Face folder as it is, or what `slipstream quantize` made of one.
 
-        dtype     weights: "auto" (as stored; f32 stays f32, anything else runs as bf16), "f32", "bf16", "int8", "int4"
+        dtype     weights: "auto" (a packed folder's, config.json's, f32 for f32, else bf16), "f32", "bf16", "int8", "int4"
         kv        keys and values: "auto" (f32 beside f32 weights, else bf16), "f32", "bf16", "int8"
         device    where the decoder runs: "cpu", "cuda:0"
         threads   0: every core that this process may use
@@ -108,7 +108,7 @@ class Engine:
         temperature, top_k, top_p, min_p, repetition_penalty, repetition_last, section_temperatures, seed
                   sampling; temperature 0 is greedy. Every exact decoder gives the same answer from the same seed
         rollouts  sampled trajectories, averaged after the fit
-        fit       5 waypoints to 20 points: "paper", "minjerk", "linear"
+        fit       5 waypoints to 20 points: "auto", "paper", "minjerk", "rounded", "linear"
         trajectory_head
                   folder of a trajectory head: it plans in the answer's place, from the seed's noise; Answer.plan_source says "head", the
                   answer's own plan is in to_json(). fast_plan: it plans behind the prompt and every section too (Events "plan")

@@ -295,6 +295,15 @@ std::vector<Request> with_forms(const std::string& own) {
   return out;
 }
 
+TEST(Types, AConfigNamesTheTypeThatAutoTakes) {
+  const std::string folder = std::string(SLIP_SOURCE_DIR) + "/models/demo-cot";
+  for (const auto& [asked, type] : {std::pair{"auto", "int8"}, {"bf16", "bf16"}}) {
+    const auto engine = Engine::load(folder, {.dtype = asked, .threads = 1});
+    ASSERT_TRUE(engine) << engine.error().message;
+    EXPECT_EQ(engine->info().dtype, type);
+  }
+}
+
 TEST(Doors, EngineAndServiceTakeAFormByNameBySchemaAndNoneAlike) {
   const std::string folder = std::string(SLIP_SOURCE_DIR) + "/models/demo";
   std::vector<Request> requests = with_forms("wod-e2e");

@@ -241,10 +241,11 @@ json::object grown_config(json::object config, const Shape& shape, const std::st
   }
   if (json::value* vision = config.if_contains("vision_config"); vision && vision->is_object())
     vision->get_object()["out_hidden_size"] = d.width * by.times;
-  const std::string note = fmt::format("A measuring shape: {}, grown by zeros. Its answers are that model's.", from);
+  const std::string note =
+      fmt::format("A measuring shape: {}, grown by zeros. In the same type its answers are that model's.", from);
   if (json::value* own = config.if_contains("slipstream"); own && own->is_object()) {
     own->get_object()["note"] = note;
-    own->get_object().erase("weights");  // in the type of the stored numbers the answers are the same; time is measured in all
+    own->get_object().erase("weights");  // chosen for the small one's accuracy and time
   }
   config["grown"] = json::object{{"from", from}, {"times", by.times}, {"mlp", by.mlp}, {"layers", by.layers}, {"note", note}};
   return config;

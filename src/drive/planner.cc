@@ -143,7 +143,7 @@ class ExpertWaypoints : public Expert {
       const sim::FutureState& f = plan.future[10 * second - 1];
       said.push_back({kStepM * sim::det_round(f.x / kStepM), kStepM * sim::det_round(f.y / kStepM)});
     }
-    SLIP_TRY(const FitMap map, FitMap::make({.fit = Fit::kMinJerkV0}));
+    SLIP_TRY(const FitMap map, FitMap::make({.fit = Fit::kRounded, .rounding_m = kStepM / 2}));
     SLIP_TRY(const Trajectory fitted, map.apply(said, {s.history.back().vx, s.history.back().vy}));
     std::vector<Vec2> local;
     for (const Waypoint& p : fitted.points) local.push_back({p.x, p.y});

@@ -40,7 +40,8 @@ SaidPlan said_plan(const CompiledForm& form, std::span<const FieldValue> values)
 Status fit_plan(const PlanFit& fit, const std::optional<EgoInput>& ego, std::span<const SaidPlan> rollouts, Plan& plan) {
   if (rollouts.empty() || rollouts.front().waypoints.size() < 2) return {};
   FitSpec spec{.fit = fit.fit, .knots = static_cast<int>(rollouts.front().waypoints.size()), .rounding_m = fit.rounding_m};
-  if (!ego && (spec.fit == Fit::kMinJerkV0 || spec.fit == Fit::kRounded)) spec.fit = Fit::kMinJerkFree;  // nobody knows the speed
+  spec.start_known = ego.has_value();
+  if (!ego && spec.fit == Fit::kMinJerkV0) spec.fit = Fit::kMinJerkFree;
   spec.points = spec.knots * 4;
   SLIP_TRY(const FitMap map, FitMap::make(spec));
   Waypoint v0;

@@ -28,12 +28,11 @@ constexpr int32_t kLeastKeys = 64, kMostKeys = 4096;
 constexpr double kOff = 4;
 /// Tests that stand for "not calibrated": of a form's drafts half hold, of free text's a third. Drafts must earn their rows first.
 constexpr int64_t kDoubt = 60;
-/// The first guess of persistence weighs as much as a frame, and the newest frame a fifth at least.
-constexpr double kGuessedFrames = 1, kNewestFrame = 0.2, kMostPersistence = 0.99;
-/// What all fields did counts as so many frames of each; a frame counts half after some seven newer ones.
-constexpr double kSharedFrames = 2, kFade = 0.9;
 /// Is a change of persistence worth a forecast? The nearer to 1, the more a hundredth does.
 bool is_another(double persistence, double chosen_at) { return std::abs(persistence - chosen_at) > 0.01 + 0.3 * (1 - chosen_at); }
+bool is_another(const Persistence& now, const Persistence& chosen_at) {
+  return is_another(now.with_parents, chosen_at.with_parents) || is_another(now.behind_others, chosen_at.behind_others);
+}
 /// Milliseconds a pass of n rows where there is no time to measure: c = 4 r, as on the demo models (docs/lab/0011-decoders.md).
 const CostTable& guessed_costs() {
   static const CostTable table = *CostTable::make({1, 128}, {0.05, 1.32}, "guess");
@@ -108,51 +107,6 @@ void doubt(Survival& survival, bool form) {
 bool is_of(const PreviousAnswer& previous, const Form* form) {
   if (!form) return previous.form.empty() && !previous.tokens.empty();
   return previous.form == form->name() && previous.fields.size() == form->fields().size();
-}
-
-/// Has the field said what it said before, and have all of its parents? Nothing where one of these has not, or where both said nothing.
-std::optional<bool> said_again(const PreviousAnswer& previous, const Decoded& answer, const Form& form, size_t f) {
-  const auto same = [&](size_t i) { return previous.fields[i] == answer.fields[i]; };
-  if (previous.fields[f].empty() && answer.fields[f].empty()) return std::nullopt;
-  for (const int32_t q : form.fields()[f].parents)
-    if (!same(static_cast<size_t>(q))) return std::nullopt;
-  return same(f);
-}
-size_t compared_fields(const PreviousAnswer& previous, const Decoded& answer, const Form* form) {
-  const bool all = form && previous.fields.size() == form->fields().size() && answer.fields.size() == form->fields().size();
-  return all ? form->fields().size() : 0;
-}
-
-/// How much of an earlier answer an answer repeats where it could; nothing where there is nothing to compare.
-std::optional<double> share_kept(const PreviousAnswer& previous, const Decoded& answer, const Form* form) {
-  int64_t all = 0, same = 0;
-  for (size_t f = 0; f < compared_fields(previous, answer, form); ++f) {
-    const std::optional<bool> again = said_again(previous, answer, *form, f);
-    all += again.has_value();
-    same += again.value_or(false);
-  }
-  for (size_t i = 0; !form && i < std::max(previous.tokens.size(), answer.tokens.size()); ++i, ++all)
-    same += i < previous.tokens.size() && i < answer.tokens.size() && previous.tokens[i] == answer.tokens[i];
-  return all > 0 ? std::optional(static_cast<double>(same) / static_cast<double>(all)) : std::nullopt;
-}
-
-/// Field by field, whether `answer` says what `previous` said.
-void compare_fields(const PreviousAnswer& previous, const Decoded& answer, KindOfRequest& kind) {
-  const size_t n = compared_fields(previous, answer, &kind.form->form);
-  kind.said_again_F.resize(n, 0), kind.compared_F.resize(n, 0);
-  for (size_t f = 0; f < n; ++f)
-    if (const std::optional<bool> again = said_again(previous, answer, kind.form->form, f)) {
-      kind.said_again_F[f] = kFade * kind.said_again_F[f] + *again;
-      kind.compared_F[f] = kFade * kind.compared_F[f] + 1;
-    }
-}
-
-/// The odds of compare_fields' counts, leaning on what all fields did.
-void put_repeats(const KindOfRequest& kind, DraftLengthModel& model) {
-  model.repeats_F.resize(kind.compared_F.size(), kind.persistence);
-  for (size_t f = 0; f < kind.compared_F.size(); ++f)
-    model.repeats_F[f] = std::min(kMostPersistence,
-                                  (kSharedFrames * kind.persistence + kind.said_again_F[f]) / (kSharedFrames + kind.compared_F[f]));
 }
 
 }  // namespace
@@ -320,11 +274,12 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
     SLIP_TRY(head, head_for(engine, prompt, context));
   }
   SLIP_TRY(const std::shared_ptr<KindOfRequest> used, known(engine, request, form, prompt, options, earlier, head, context));
-  if (earlier && is_another(used->persistence, used->chosen_at)) {
-    used->chosen_at = used->model.repeats = used->shared.repeats = used->persistence;
-    SLIP_TRY_(used->choice->persist(used->persistence));
+  if (earlier && is_another(used->stays.all(), used->chosen_at)) {
+    used->chosen_at = used->stays.all();
+    used->model.repeats = used->shared.repeats = used->chosen_at.with_parents;
+    SLIP_TRY_(used->choice->persist(used->chosen_at));
   }
-  if (earlier && form) put_repeats(*used, used->model);
+  if (earlier) used->stays.put(used->model.repeats_F);
   const auto* lent = std::get_if<PreviousSpec>(&method.drafter);
   const std::string name = lent && !lent->name.empty() ? lent->name : "earlier answer";
   const Candidate& best = used->choice->best();
@@ -353,12 +308,7 @@ void Automatic::ran(KindOfRequest& kind, const Decoded& answer, const PreviousAn
   const Statistics& s = answer.statistics;
   const auto rows = static_cast<int32_t>(prompt.inputs.size());
   const Form* form = kind.form ? &kind.form->form : nullptr;
-  if (previous && is_of(*previous, form))
-    if (const auto kept = share_kept(*previous, answer, form)) {
-      const double weight = std::max(kNewestFrame, 1 / (kGuessedFrames + 1 + static_cast<double>(kind.frames++)));
-      kind.persistence += weight * (std::min(*kept, kMostPersistence) - kind.persistence);
-      if (form) compare_fields(*previous, answer, kind);
-    }
+  if (previous && is_of(*previous, form)) kind.stays.saw(*previous, answer, form);
   if (kind.rollouts == 1) kind.choice->ran(s, rows);  // of several, how many rows were whose is not told
   if (!alone || !costs_) return;
   const double took = s.ms.prefill + s.ms.draft + s.ms.verify, priced = priced_ms(s, *costs_, rows);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/earlier_fields.h"
 #include "engine/engine.h"
 #include "forecast/automatic.h"
 #include "forecast/cost_store.h"
@@ -36,12 +37,8 @@ struct KindOfRequest {
       shared_of_adapter;  // `model` and `shared` of its draft adapter, where that was calibrated
   std::map<std::string, DraftLengthTracker, std::less<>> trackers;  // by drafter
   std::optional<AutomaticChoice> choice;
-  /// Share of an earlier answer's fields whose parents its next answer says too (free text: of its tokens) that it says too: as seen, and what
-  /// the choice goes by.
-  double persistence = ForecastSettings{}.persistence, chosen_at = persistence;
-  int64_t frames = 0;  // that were seen
-  /// The same by field: how often it said what the earlier answer did, and of how many times. Old frames fade.
-  std::vector<double> said_again_F, compared_F;
+  EarlierFields stays;    // how much of an earlier answer its next one says too: as seen
+  Persistence chosen_at;  // and what the choice goes by
   int32_t rollouts = 1;
 };
 

@@ -129,7 +129,7 @@ void measure_rating(const Trajectory& plan, Waypoint v0, std::span<const Waypoin
   out.set("rfs_expert", of({truth.begin(), truth.end()}));
 }
 
-/// The answer's own waypoints under every fit.
+/// The answer's own waypoints under the fits that know nothing of the model.
 void measure_fits(const sim::Labels& labels, const Answer& a, std::span<const Waypoint> truth, RecordMeasures& out) {
   if (a.plan.waypoints.size() != 5) return;
   const Waypoint v0{labels.history.back().vx, labels.history.back().vy};

@@ -155,7 +155,7 @@ void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {
   choose();
 }
 
-Status AutomaticChoice::persist(double persistence) {
+Status AutomaticChoice::persist(const Persistence& persistence) {
   settings_.persistence = persistence;
   for (Candidate& c : candidates_) {
     if (!std::holds_alternative<PreviousSpec>(c.method.drafter)) continue;

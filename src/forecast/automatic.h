@@ -40,7 +40,7 @@ class AutomaticChoice {
   /// The best candidate has given an answer.
   void ran(const Statistics& statistics, int32_t prompt_rows);
   /// Forecasts the candidates that draft from an earlier answer anew: so many of its fields stay (ForecastSettings::persistence).
-  Status persist(double persistence);
+  Status persist(const Persistence& persistence);
   /// "fields with drafts ahead (measured width): 3.1 ms expected, 12 passes; fields 4.0, ..."
   std::string why() const;
 

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "decode/sequence/known_visibility.h"
 
 namespace slip {
 namespace {
@@ -64,25 +63,39 @@ void add(const Statistics& s, double ms, double drafter_ms, double share, Foreca
 
 constexpr int32_t kTextVocab = 128;
 
+/// Fields in an order in which parents come before their children.
+std::vector<size_t> parents_first(const Form& form) {
+  const size_t n = form.fields().size();
+  std::vector<std::vector<size_t>> children(n);
+  std::vector<size_t> waits(n), order;
+  for (size_t f = 0; f < n; ++f) {
+    waits[f] = form.fields()[f].parents.size();
+    for (const int32_t q : form.fields()[f].parents) children[static_cast<size_t>(q)].push_back(f);
+    if (waits[f] == 0) order.push_back(f);
+  }
+  for (size_t i = 0; i < order.size(); ++i)
+    for (const size_t child : children[order[i]])
+      if (--waits[child] == 0) order.push_back(child);
+  return order;
+}
+
 }  // namespace
 
-PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, double persistence,
+PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, const Persistence& persistence,
                           PhiloxStream& random) {
   PreviousAnswer out;
   if (!form) {
     for (size_t i = 0; i < answer.target.size(); ++i)
-      out.tokens.push_back(random.chance(persistence) ? answer.target[i] : answer.other[i]);
+      out.tokens.push_back(random.chance(persistence.with_parents) ? answer.target[i] : answer.other[i]);
     return out;
   }
   out.form = form->name();
   out.fields = contents;
   std::vector<uint8_t> another(out.fields.size(), 0);
-  const std::shared_ptr<const GraphVisibility> order = known_visibility(*form);
-  for (const int32_t number : order->order()) {
-    const auto f = static_cast<size_t>(number);
-    const auto& parents = form->fields()[f].parents;
-    const bool behind = std::ranges::any_of(parents, [&](int32_t q) { return another[static_cast<size_t>(q)] != 0; });
-    if (out.fields[f].empty() || random.chance(behind ? std::min(persistence, kRepeatsBehindOthers) : persistence)) continue;
+  for (const size_t f : parents_first(*form)) {
+    const bool behind =
+        std::ranges::any_of(form->fields()[f].parents, [&](int32_t q) { return another[static_cast<size_t>(q)] != 0; });
+    if (out.fields[f].empty() || random.chance(behind ? persistence.behind_others : persistence.with_parents)) continue;
     another[f] = 1;
     for (size_t i = 0; i < out.fields[f].size(); ++i)
       if (i == 0 || random.chance(0.5)) out.fields[f][i] = answer.other[static_cast<size_t>(form->fields()[f].start) + i];
@@ -126,7 +139,8 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
       contents = typical_contents(*form, model.lengths, model.survival, info.vocab, info.rule.mask, random);
       answer = StandInAnswer::of_form(*form, contents, options.visibility == Visibility::kChain);
     }
-    const PreviousAnswer earlier = earlier_of(form, contents, answer, s.persistence, random);
+    PreviousAnswer earlier;
+    if (std::holds_alternative<PreviousSpec>(method.drafter)) earlier = earlier_of(form, contents, answer, s.persistence, random);
     StandInLm lm(info, std::move(answer), {&model.survival, s.tracker, lift_of(method, model)}, model.pass, prompt.next_position,
                  s.seed + static_cast<uint64_t>(n));
     StandInHead head(lm, by_head ? s.head->block : 2, model.draft);

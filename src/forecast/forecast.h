@@ -36,7 +36,7 @@ struct ForecastSettings {
   bool mixed = false;                           // these are requests, each at its own place: shared_ms
   int32_t answers = 0;                          // typical answers that are decoded; 0: as many as some 600 draws take
   uint64_t seed = 1;
-  double persistence = kRepeats;               // chance that an earlier answer's field is this one's if its parents are
+  Persistence persistence;                     // how much of an earlier answer stays
   std::optional<OwnHead> head = std::nullopt;  // for drafter dflash
   const DraftLengthModel* adapter = nullptr;   // what is known of the draft adapter's drafts; null: the model's own, a little surer
   CancelToken cancel = {};
@@ -53,10 +53,9 @@ int32_t answers_of(const ForecastSettings& settings);
 /// Errors are the decoder's: kUnsupported where this model cannot run the method.
 Result<Forecast> forecast(const Method& method, const ForecastSettings& settings);
 
-/// The answer of the frame before one that says `contents` (free text, without a form: what `answer` says): each field stays with this chance
-/// where all of its parents do, and with kRepeatsBehindOthers where not; of one that does not, the first token and, as a guess, half of the
-/// others are other ones.
-PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, double persistence,
+/// The answer of the frame before one that says `contents` (free text, without a form: what `answer` says): fields and tokens stay with
+/// these chances; of a field that does not, the first token and, as a guess, half of the others are other ones.
+PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, const Persistence& persistence,
                           PhiloxStream& random);
 
 /// What so many passes of an answer cost where other requests' are in them, at other places of their answers than this one. Their rows are the

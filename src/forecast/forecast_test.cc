@@ -62,13 +62,13 @@ TEST(EarlierOf, AFieldStaysWithItsParents) {
   PhiloxStream r(1, 2);
   std::array<double, 2> stays{}, of{};  // of the child, by whether the parent changed
   for (int n = 0; n < 20'000; ++n) {
-    const PreviousAnswer earlier = earlier_of(&form, contents, answer, 0.8, r);
+    const PreviousAnswer earlier = earlier_of(&form, contents, answer, {0.8, 0.3}, r);
     const bool changed = earlier.fields[0] != contents[0];
     ++of[changed], stays[changed] += earlier.fields[1] == contents[1];
   }
   EXPECT_NEAR(of[1] / 20'000, 0.2, 0.02);
   EXPECT_NEAR(stays[0] / of[0], 0.8, 0.02);
-  EXPECT_NEAR(stays[1] / of[1], kRepeatsBehindOthers, 0.04);
+  EXPECT_NEAR(stays[1] / of[1], 0.3, 0.04);
 }
 
 TEST(TypicalContents, OfACompactFormTakeTheSameLawsAndCounts) {
@@ -315,9 +315,9 @@ TEST(Automatic, LearnsWhatAnEarlierAnswerIsWorth) {
   auto a = AutomaticChoice::make(s, true, {});
   ASSERT_TRUE(a) << a.error().message;
   const auto drafts_from_earlier = [&] { return std::holds_alternative<PreviousSpec>(a->best().method.drafter); };
-  ASSERT_TRUE(a->persist(0.02));
+  ASSERT_TRUE(a->persist({0.02, 0.02}));
   EXPECT_FALSE(drafts_from_earlier()) << a->why();
-  ASSERT_TRUE(a->persist(0.99));
+  ASSERT_TRUE(a->persist({0.99, 0.99}));
   EXPECT_TRUE(drafts_from_earlier()) << a->why();
 }
 

@@ -13,7 +13,8 @@ namespace slip {
 namespace {
 
 constexpr int kMostKnots = 64;
-constexpr double kMostRounding = 5;     // metres
+constexpr double kMostRounding = 5;  // metres
+constexpr double kMostRoundedRate = 2;
 constexpr double kStandsWithin = 0.05;  // metres between consecutive waypoints that count as standing
 
 /// points x inputs: the pieces evaluated at the points' times.
@@ -40,11 +41,10 @@ Stops standing_knots(std::span<const Waypoint> waypoints) {
   return stops;
 }
 
-/// Stops of the last waypoints alone: a car that stands and goes on may creep within what rounding hides.
+/// Stops of the last waypoints alone, where they are one place: a car that stands and goes on may creep within what rounding hides.
 Stops standing_to_the_end(std::span<const Waypoint> waypoints) {
   Stops stops(waypoints.size() + 1, false);
-  for (size_t i = waypoints.size(); i-- > 1 && distance_m(waypoints[i - 1], waypoints[i]) < kStandsWithin;)
-    stops[i] = stops[i + 1] = true;
+  for (size_t i = waypoints.size(); i-- > 1 && waypoints[i - 1] == waypoints[i];) stops[i] = stops[i + 1] = true;
   return stops;
 }
 
@@ -72,19 +72,22 @@ std::optional<Fit> fit_named(std::string_view name) {
 }
 
 Result<FitMap> FitMap::make(const FitSpec& s) {
-  const int least = s.fit == Fit::kMinJerkFree ? 2 : 1;
+  const int least = s.fit == Fit::kMinJerkFree || (s.fit == Fit::kRounded && !s.start_known) ? 2 : 1;
   if (s.knots < least || s.knots > kMostKnots)
     return bad_input("fit {}: expected {} to {} waypoints, got {}", name_of(s.fit), least, kMostKnots, s.knots);
   if (!(s.knot_rate_hz > 0) || !(s.rate_hz > 0) || !std::isfinite(s.knot_rate_hz) || !std::isfinite(s.rate_hz))
     return bad_input("fit: expected positive rates, got {} Hz waypoints and {} Hz points", s.knot_rate_hz, s.rate_hz);
   if (s.fit == Fit::kRounded && !(s.rounding_m >= 0 && s.rounding_m <= kMostRounding))
     return bad_input("fit: expected rounding of 0 to {} m, got {}", kMostRounding, s.rounding_m);
+  if (s.fit == Fit::kRounded && s.knot_rate_hz > kMostRoundedRate)  // the descent takes too long where waypoints crowd
+    return bad_input("fit rounded: expected waypoints at {} Hz at most, got {} Hz", kMostRoundedRate, s.knot_rate_hz);
   constexpr double kSlack = 1 + 1e-9;  // 64 points at 10 Hz end where 32 waypoints at 5 Hz do, up to rounding
   if (s.points < 1 || s.points / s.rate_hz > s.knots / s.knot_rate_hz * kSlack)
     return bad_input("fit: expected points from 1 up to the last waypoint ({} s), got {} points at {} Hz", s.knots / s.knot_rate_hz,
                      s.points, s.rate_hz);
   FitMap map(s);
   map.matrix_ = sampled(s, map.inputs(), {});
+  if (s.fit == Fit::kRounded) map.jerk_ = jerk_form(s, map.inputs(), {}).v;
   return map;
 }
 
@@ -95,13 +98,17 @@ Result<Trajectory> FitMap::apply(std::span<const Waypoint> waypoints, Waypoint v
     return bad_input("fit: expected finite waypoints and start velocity, got a number that is not");
   std::vector<Waypoint> in(waypoints.begin(), waypoints.end());
   Stops stops;
-  if (spec_.monotone_stop) stops = standing_knots(waypoints);
-  if (spec_.fit == Fit::kRounded) {
-    if (!spec_.monotone_stop) stops = standing_to_the_end(waypoints);
-    in = unrounded(spec_, stops, waypoints, v0_mps);
+  const bool rounded = spec_.fit == Fit::kRounded;
+  if (rounded) {
+    stops = standing_to_the_end(waypoints);
+  } else if (spec_.monotone_stop) {
+    stops = standing_knots(waypoints);
   }
-  std::vector<double> special;
-  if (std::find(stops.begin(), stops.end(), true) != stops.end()) special = sampled(spec_, inputs(), stops);
+  const bool stands = std::find(stops.begin(), stops.end(), true) != stops.end();
+  std::vector<double> special, jerk;
+  if (stands) special = sampled(spec_, inputs(), stops);
+  if (stands && rounded) jerk = jerk_form(spec_, inputs(), stops).v;
+  if (rounded) in = unrounded(stands ? jerk : jerk_, spec_.rounding_m, waypoints, uses_v0() ? std::optional(v0_mps) : std::nullopt);
   const std::vector<double>& m = special.empty() ? matrix_ : special;
   if (uses_v0()) in.push_back(v0_mps);
   Trajectory out{spec_.rate_hz, std::vector<Waypoint>(static_cast<size_t>(spec_.points))};

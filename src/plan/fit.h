@@ -41,22 +41,25 @@ struct FitSpec {
   int points = 20;  // results at 1 / rate_hz, 2 / rate_hz, ...; the last one not after the last knot
   double rate_hz = 4;
   /// Where consecutive waypoints lie within 5 cm, the ego stands: velocity and acceleration are zero at both, so that the fit
-  /// does not overshoot a stop and roll back. Off in the papers' fits. No effect on kLinear.
+  /// does not overshoot a stop and roll back. Off in the papers' fits. No effect on kLinear; kRounded stands where its last waypoints are
+  /// one place, and only there.
   bool monotone_stop = false;
-  /// kRounded: half of the step in which waypoints are said, in metres: the places lie within so far of them along each axis.
+  /// kRounded: half of the step in which waypoints are said, in metres: the places lie within so far of them along each axis. And whether
+  /// the start velocity was measured; else it is free.
   double rounding_m = 0;
+  bool start_known = true;
 };
 
-/// points_P = matrix_PN * inputs_N for one axis; inputs are the W waypoints and, for kMinJerkV0 and kRounded, v0 in m/s. kRounded puts the
+/// points_P = matrix_PN * inputs_N for one axis; inputs are the W waypoints and, where it is used, v0 in m/s. kRounded puts the
 /// places that it chooses in the waypoints' stead.
 class FitMap {
  public:
-  /// kBadInput for numbers that do not fit together (knots 1 to 64, kMinJerkFree needs 2, rates positive, no extrapolation, rounding of
-  /// 0 to 5 m).
+  /// kBadInput for numbers that do not fit together (knots 1 to 64, kMinJerkFree and kRounded without a start velocity need 2, rates
+  /// positive, no extrapolation; kRounded: rounding of 0 to 5 m, waypoints at 2 Hz at most).
   static Result<FitMap> make(const FitSpec& spec);
 
   const FitSpec& spec() const { return spec_; }
-  bool uses_v0() const { return spec_.fit == Fit::kMinJerkV0 || spec_.fit == Fit::kRounded; }
+  bool uses_v0() const { return spec_.fit == Fit::kMinJerkV0 || (spec_.fit == Fit::kRounded && spec_.start_known); }
   size_t inputs() const { return static_cast<size_t>(spec_.knots) + uses_v0(); }
   /// Row-major, points x inputs, as it is without any stop.
   std::span<const double> matrix() const { return matrix_; }
@@ -67,7 +70,7 @@ class FitMap {
  private:
   explicit FitMap(const FitSpec& spec) : spec_(spec) {}
   FitSpec spec_;
-  std::vector<double> matrix_;
+  std::vector<double> matrix_, jerk_;  // jerk_: of kRounded, rounded_fit.h's J over the inputs
 };
 
 /// Several answers to one request: each is fitted, then averaged with equal weights.

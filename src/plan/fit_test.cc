@@ -175,6 +175,38 @@ TEST(RoundedFit, GivesBackASteadyDriveThatWasRounded) {
   EXPECT_LT(near, 0.6 * far);
 }
 
+TEST(RoundedFit, KeepsItsWordForOtherRatesAndNumbers) {
+  for (const FitSpec spec : {FitSpec{.fit = Fit::kRounded, .knots = 1, .points = 4, .rounding_m = 0.25},
+                             FitSpec{.fit = Fit::kRounded, .knots = 6, .knot_rate_hz = 2, .points = 12, .rounding_m = 0.25},
+                             FitSpec{.fit = Fit::kRounded, .knots = 64, .points = 256, .rounding_m = 0.05},
+                             FitSpec{.fit = Fit::kRounded, .knots = 5, .rounding_m = 0.25, .start_known = false}}) {
+    const auto map = FitMap::make(spec);
+    ASSERT_TRUE(map) << map.error().message;
+    std::vector<Waypoint> said;
+    for (int k = 1; k <= spec.knots; ++k)
+      said.push_back({std::round(13.1 * k / spec.knot_rate_hz) / 2, std::round(std::sin(k) * 2) / 2});
+    const auto out = map->apply(said, {6.5, 0});
+    ASSERT_TRUE(out);
+    const auto per = static_cast<size_t>(spec.rate_hz / spec.knot_rate_hz);
+    for (size_t k = 0; k < said.size(); ++k) {
+      EXPECT_LE(std::abs(out->points[per * (k + 1) - 1].x - said[k].x), spec.rounding_m + kExact) << spec.knots << " " << k;
+      EXPECT_LE(std::abs(out->points[per * (k + 1) - 1].y - said[k].y), spec.rounding_m + kExact) << spec.knots << " " << k;
+    }
+  }
+  EXPECT_FALSE(FitMap::make({.fit = Fit::kRounded, .knots = 1, .points = 4, .start_known = false}));
+  EXPECT_FALSE(FitMap::make({.fit = Fit::kRounded, .knots = 30, .knot_rate_hz = 10, .points = 12}));
+}
+
+TEST(RoundedFit, TiesNothingButTheLastPlace) {
+  // Two stands; and places that creep by less than counts as standing elsewhere.
+  for (const std::vector<Waypoint>& said : {std::vector<Waypoint>{{1, 0}, {1, 0}, {5, 0}, {5, 0}, {5, 0}},
+                                            std::vector<Waypoint>{{5, 0}, {9, 0}, {10, 0}, {10.04, 0}, {10.08, 0}}}) {
+    const auto out = FitMap::make({.fit = Fit::kRounded, .monotone_stop = true, .rounding_m = 0.005})->apply(said, {1, 0});
+    ASSERT_TRUE(out);
+    for (size_t k = 0; k < 5; ++k) EXPECT_LE(std::abs(out->points[4 * k + 3].x - said[k].x), 0.005 + kExact) << k;
+  }
+}
+
 TEST(RoundedFit, IsTheLeastJerkWhereNothingWasRounded) {
   const std::vector<Waypoint> said = {{5, .2}, {9.5, 1.5}, {13, 4.2}, {15, 8}, {15.8, 12.5}};
   const auto exact = FitMap::make({.fit = Fit::kRounded, .rounding_m = 0})->apply(said, {5, 0});

@@ -12,12 +12,60 @@ namespace {
 
 constexpr double kHold = 20;        // lambda, 1 / s^5
 constexpr double kSmall = 1e-9;     // metres
-constexpr int kMostSweeps = 20000;  // some hundred are needed for five waypoints
+constexpr int kMostSweeps = 20000;  // of five waypoints at 1 Hz some 40 are needed
 
 /// integral over [0, 1] of the product of two coefficients' parts of the jerk: c3, c4, c5
 constexpr std::array<std::array<double, 3>, 3> kProducts = {{{36, 72, 120}, {72, 192, 360}, {120, 360, 720}}};
 
-/// J as a matrix over the inputs: inputs^T * J * inputs, in m^2 / s^5.
+/// For every waypoint the first of those that share its place.
+std::vector<size_t> shared_places(std::span<const Waypoint> waypoints) {
+  std::vector<size_t> first(waypoints.size());
+  for (size_t k = 0; k < first.size(); ++k) first[k] = k;
+  for (size_t k = first.size(); k-- > 1 && waypoints[k - 1] == waypoints[k];)
+    for (size_t later = k; later < first.size(); ++later) first[later] = k - 1;
+  return first;
+}
+
+/// One axis of the problem, its waypoints grouped by `first`.
+class Axis {
+ public:
+  Axis(std::span<const double> jerk_II, size_t inputs, const std::vector<size_t>& first, std::span<const double> said, double v0)
+      : knots_(first.size()), a_(knots_, knots_), b_(knots_, 0.0), used_(knots_, 0), said_(said.begin(), said.end()), at_(said_) {
+    for (size_t i = 0; i < knots_; ++i) {
+      for (size_t j = 0; j < knots_; ++j) a_(first[i], first[j]) += jerk_II[i * inputs + j];
+      if (inputs > knots_) b_[first[i]] += jerk_II[i * inputs + knots_] * v0;
+      b_[first[i]] -= kHold * said_[first[i]];
+      a_(first[i], first[i]) += kHold;
+      used_[first[i]] = 1;
+    }
+  }
+  std::vector<double> within(double r) {
+    for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+      double moved = 0;
+      for (size_t i = 0; i < knots_; ++i) {
+        if (!used_[i]) continue;
+        double slope = b_[i];
+        for (size_t j = 0; j < knots_; ++j)
+          if (used_[j]) slope += a_(i, j) * at_[j];
+        const double to = std::clamp(at_[i] - slope / a_(i, i), said_[i] - r, said_[i] + r);
+        moved = std::max(moved, std::abs(to - at_[i]));
+        at_[i] = to;
+      }
+      if (moved < kSmall) break;
+    }
+    return at_;
+  }
+
+ private:
+  size_t knots_;
+  Matrix a_;
+  std::vector<double> b_;
+  std::vector<uint8_t> used_;
+  std::vector<double> said_, at_;
+};
+
+}  // namespace
+
 Matrix jerk_form(const FitSpec& spec, size_t inputs, const Stops& stops) {
   const Matrix c = pieces_of(spec, inputs, stops);
   const double rate5 = std::pow(spec.knot_rate_hz, 5);  // jerk is rate^3 times that of a piece, and a piece lasts 1 / rate
@@ -31,61 +79,15 @@ Matrix jerk_form(const FitSpec& spec, size_t inputs, const Stops& stops) {
   return out;
 }
 
-/// For every waypoint the first of those that share its place.
-std::vector<size_t> shared_places(const Stops& stops, size_t knots) {
-  std::vector<size_t> first(knots);
-  for (size_t k = 0; k < knots; ++k) {
-    const bool stands = k > 0 && k + 1 < stops.size() && stops[k] && stops[k + 1];
-    first[k] = stands ? first[k - 1] : k;
-  }
-  return first;
-}
-
-/// One axis of the problem, its waypoints grouped by `first`.
-class Axis {
- public:
-  Axis(const Matrix& jerk, const std::vector<size_t>& first, const std::vector<double>& said, double v0)
-      : knots_(first.size()), a_(knots_, knots_), b_(knots_, 0.0), count_(knots_, 0.0), said_(said), at_(said) {
-    for (size_t i = 0; i < knots_; ++i) {
-      for (size_t j = 0; j < knots_; ++j) a_(first[i], first[j]) += jerk(i, j);
-      b_[first[i]] += jerk(i, knots_) * v0 - kHold * said[first[i]];
-      a_(first[i], first[i]) += kHold;
-      count_[first[i]] += 1;
-    }
-  }
-  std::vector<double> within(double r) {
-    for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
-      double moved = 0;
-      for (size_t i = 0; i < knots_; ++i) {
-        if (count_[i] == 0) continue;
-        double slope = b_[i];
-        for (size_t j = 0; j < knots_; ++j)
-          if (count_[j] > 0) slope += a_(i, j) * at_[j];
-        const double to = std::clamp(at_[i] - slope / a_(i, i), said_[i] - r, said_[i] + r);
-        moved = std::max(moved, std::abs(to - at_[i]));
-        at_[i] = to;
-      }
-      if (moved < kSmall) break;
-    }
-    return at_;
-  }
-
- private:
-  size_t knots_;
-  Matrix a_;
-  std::vector<double> b_, count_, said_, at_;
-};
-
-}  // namespace
-
-std::vector<Waypoint> unrounded(const FitSpec& spec, const Stops& stops, std::span<const Waypoint> waypoints, Waypoint v0) {
-  const size_t knots = waypoints.size();
-  const Matrix jerk = jerk_form(spec, knots + 1, stops);
-  const std::vector<size_t> first = shared_places(stops, knots);
+std::vector<Waypoint> unrounded(std::span<const double> jerk_II, double r, std::span<const Waypoint> waypoints,
+                                std::optional<Waypoint> v0) {
+  const size_t knots = waypoints.size(), inputs = knots + (v0 ? 1 : 0);
+  const Waypoint start = v0.value_or(Waypoint{});
+  const std::vector<size_t> first = shared_places(waypoints);
   std::vector<double> x(knots), y(knots);
   for (size_t k = 0; k < knots; ++k) x[k] = waypoints[k].x, y[k] = waypoints[k].y;
-  x = Axis(jerk, first, x, v0.x).within(spec.rounding_m);
-  y = Axis(jerk, first, y, v0.y).within(spec.rounding_m);
+  x = Axis(jerk_II, inputs, first, x, start.x).within(r);
+  y = Axis(jerk_II, inputs, first, y, start.y).within(r);
   std::vector<Waypoint> out(knots);
   for (size_t k = 0; k < knots; ++k) out[k] = {x[first[k]], y[first[k]]};
   return out;

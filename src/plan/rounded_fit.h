@@ -7,8 +7,9 @@
 //     minimise  J(q, v0) + lambda * sum_k (q_k - w_k)^2     subject to  |q_k - w_k| <= r,
 //
 // J being the integral of the squared jerk over the curve through them (plan/spline.h), in m^2 / s^5. The second term decides between
-// curves without jerk and holds a plan to what was said where that costs little: lambda = 20 / s^5.
+// curves without jerk and holds a plan to what was said where that costs little: lambda = 20 / s^5 (docs/lab/0017-closed-loop.md).
 #pragma once
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,8 +17,13 @@
 
 namespace slip {
 
-/// `waypoints` finite, as many as spec.knots; r is spec.rounding_m. Knots that stand (`stops`) have one place together. The minimum is
-/// unique, found to 1 nm by descending along one waypoint after the other.
-std::vector<Waypoint> unrounded(const FitSpec& spec, const Stops& stops, std::span<const Waypoint> waypoints, Waypoint v0_mps);
+/// J as a matrix over the inputs: inputs^T * J * inputs.
+Matrix jerk_form(const FitSpec& spec, size_t inputs, const Stops& stops);
+
+/// `jerk_II` is jerk_form's, over the waypoints and v0 where there is one. The last waypoints that are one place have one place together.
+/// The minimum is unique. It is found by descending along one waypoint after the other until none moves by a nanometre: for waypoints at
+/// 1 Hz within a few nanometres of it, at 2 Hz within a tenth of a micrometre.
+std::vector<Waypoint> unrounded(std::span<const double> jerk_II, double rounding_m, std::span<const Waypoint> waypoints,
+                                std::optional<Waypoint> v0_mps);
 
 }  // namespace slip

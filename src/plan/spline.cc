@@ -167,8 +167,9 @@ Matrix pieces_of(const FitSpec& s, size_t inputs, const Stops& stops) {
     case Fit::kJmtFixed:
       return quintics(finite_differences(knots, inputs, 1, stops), knots, inputs);
     case Fit::kMinJerkV0:
-    case Fit::kRounded:
       return min_jerk_pieces(knots, inputs, 1 / s.knot_rate_hz, stops);
+    case Fit::kRounded:
+      return min_jerk_pieces(knots, inputs, s.start_known ? std::optional(1 / s.knot_rate_hz) : std::nullopt, stops);
     case Fit::kMinJerkFree:
       return min_jerk_pieces(knots, inputs, std::nullopt, stops);
     case Fit::kLinear:

@@ -11,7 +11,8 @@ namespace {
 void bench_forward_commands(CLI::App* bench, Chosen& chosen) {
   const auto options = [](CLI::App* c, BenchForwardOptions& o, const char* widths) {
     add_model_flag(c, o.model, true);
-    c->add_option("--dtype", o.dtypes, "weights, several one after the other: bf16,int8,int4 (auto: as stored; f32)")
+    c->add_option("--dtype", o.dtypes,
+                  "weights, several one after the other: bf16,int8,int4 (auto: as stored or as config.json says; f32)")
         ->delimiter(',')
         ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "int4"}));
     c->add_option("--widths", o.widths, widths)->delimiter(',')->check(whole(1, 4096));

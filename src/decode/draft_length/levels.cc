@@ -117,7 +117,8 @@ class LevelsDraftLength : public DraftLengthPolicy {
     if (n > 1 && std::pow(holds * kept_before(f, 1, 1), n) * cost_.pass < n * cost_.row) return 0;
     return std::min({static_cast<int32_t>(std::lround(masks)), static_cast<int32_t>(std::lround(left)), model_.most_drafts});
   }
-  /// What an earlier answer said does not hold as often as the model's own drafts, whose calibration this is: that is no drift.
+  /// What an earlier answer said does not hold as often as the model's own drafts, whose calibration this is: that is no drift. Drafts that
+  /// the model makes where the earlier answer has ended go without the watch, too.
   bool drifted() const { return !stored_ && tracker_.drifted(); }
   double kept(const DraftFacts& f) const { return tracker_.corrected(f.field, model_.survival.kept(f)); }
   double kept_before(int32_t f, int32_t ahead, int32_t index) const {
@@ -130,7 +131,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
       holds *= static_cast<double>(chain_[static_cast<size_t>(q)]);
     return holds;
   }
-  /// How likely all drafts of a field hold once its parents' do: what an earlier answer said of it is as long as such fields are.
+  /// How likely all drafts of a field hold once its parents' do.
   double repeats(int32_t f) const {
     if (stored_) return model_.repeats_of(f);  // calibrated are the model's own drafts
     const auto draws = static_cast<int32_t>(std::lround(draws_from(f, 0)));

@@ -81,6 +81,9 @@ class Lengths {
 /// Chance that a field says what it said half a second before where all of its parents do, and where not: 240 frames of models/demo-cot
 /// (docs/lab/0021-auto.md).
 inline constexpr double kRepeats = 0.88, kRepeatsBehindOthers = 0.45;
+struct Persistence {
+  double with_parents = kRepeats, behind_others = kRepeatsBehindOthers;
+};
 
 struct DraftLengthModel {
   std::string model, form, drafter, machine;  // what it was measured with; form empty: free text, or none in particular

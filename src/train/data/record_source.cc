@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training samples of the driving task. Config object "data":
-//   {"kind": "records", "records": DIR, "model": "config.json", "waypoint_step_m": 0.01, "first": 0, "count": N}
+//   {"kind": "records", "records": DIR, "model": "config.json", "waypoint_step_m": 0.5, "first": 0, "count": N}
 //     "only": "braking": those in which the expert brakes (to 0.6 of its speed within 5 s) or stands and stays, alone
-//   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.01, "perturbed": 0}
+//   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.5, "perturbed": 0}
+// "waypoint_step_m": metres; without it the model's own.
 // "perturbed": the share of seeds whose records begin where the expert would not be (sim/record/make.h: make_mixed).
 // "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
 // Imported records (`slipstream import`) teach what they know: sections that they know nothing of have weight 0.
