@@ -221,7 +221,7 @@ TEST_F(Inputs, HelpAndNearMisses) {
   refused({"run", "--model", "m", "--prompt", "a", "--xyzzyx", "a"}, 2, "got others: --xyzzyx a");
   const std::string help = run({"run", "--help"}).out;
   for (const char* words : {"Sampling:", "The question:", "The answer:", "The decoder:", "Output:", "--top-p", "=1 ", "-m,--model",
-                            "-p,--prompt", "=256", "=paper"})
+                            "-p,--prompt", "=256", "=auto"})
     EXPECT_NE(help.find(words), std::string::npos) << words << "\n" << help;
   const std::string version = run({"--version"}).out;
   EXPECT_THAT(version, testing::ContainsRegex("^slipstream [0-9.]+ \\([0-9a-z]+\\+?; (amx|avx|neon|portable)"))
