@@ -182,6 +182,13 @@ TEST(Docs, AreCitedWhereTheyAre) {
   EXPECT_GT(names, 100);
 }
 
+/// A checkpoint says where it was trained, so that it can go on there; that is nobody's business once it is shipped.
+TEST(Docs, ShippedModelsNameNoFolderOfAMachine) {
+  for (auto it = fs::recursive_directory_iterator(kRoot / "models"); it != fs::recursive_directory_iterator(); ++it)
+    if (it->path().filename() == "trainer.json")
+      EXPECT_EQ(text_of(it->path()).find("working_folder"), std::string::npos) << name_of(it->path());
+}
+
 TEST(Docs, CiteNoPageFromOutside) {
   for (const fs::path& file : files_with({".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".txt", ".md"})) {
     if (file.filename() == "docs_test.cc") continue;

@@ -84,6 +84,9 @@ const Ops* table_of(Isa isa) {
 }
 
 IsaChoice best_isa() {
+#ifdef SLIP_EMULATED_TILES
+  if (table_of(Isa::kAmx)) return {Isa::kAmx, fmt::format("amx: emulated, cpu has {}", kAvx512Needs)};
+#endif
   if (table_of(Isa::kAmx)) return {Isa::kAmx, fmt::format("amx: cpu has amx tile bf16 int8, {}", kAvx512Needs)};
   if (table_of(Isa::kAvx512)) return {Isa::kAvx512, fmt::format("avx512: cpu has {}", kAvx512Needs)};
   if (table_of(Isa::kAvx2))

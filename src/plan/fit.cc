@@ -44,7 +44,7 @@ Stops standing_knots(std::span<const Waypoint> waypoints) {
 /// Stops of the last waypoints alone, where they are one place: a car that stands and goes on may creep within what rounding hides.
 Stops standing_to_the_end(std::span<const Waypoint> waypoints) {
   Stops stops(waypoints.size() + 1, false);
-  for (size_t i = waypoints.size(); i-- > 1 && waypoints[i - 1] == waypoints[i];) stops[i] = stops[i + 1] = true;
+  for (size_t i = last_place(waypoints) + 1; i < waypoints.size(); ++i) stops[i] = stops[i + 1] = true;
   return stops;
 }
 

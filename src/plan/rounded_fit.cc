@@ -17,16 +17,7 @@ constexpr int kMostSweeps = 20000;  // of five waypoints at 1 Hz some 40 are nee
 /// integral over [0, 1] of the product of two coefficients' parts of the jerk: c3, c4, c5
 constexpr std::array<std::array<double, 3>, 3> kProducts = {{{36, 72, 120}, {72, 192, 360}, {120, 360, 720}}};
 
-/// For every waypoint the first of those that share its place.
-std::vector<size_t> shared_places(std::span<const Waypoint> waypoints) {
-  std::vector<size_t> first(waypoints.size());
-  for (size_t k = 0; k < first.size(); ++k) first[k] = k;
-  for (size_t k = first.size(); k-- > 1 && waypoints[k - 1] == waypoints[k];)
-    for (size_t later = k; later < first.size(); ++later) first[later] = k - 1;
-  return first;
-}
-
-/// One axis of the problem, its waypoints grouped by `first`.
+/// One axis of the problem. `first`: for every waypoint the first of those that share its place.
 class Axis {
  public:
   Axis(std::span<const double> jerk_II, size_t inputs, const std::vector<size_t>& first, std::span<const double> said, double v0)
@@ -79,11 +70,19 @@ Matrix jerk_form(const FitSpec& spec, size_t inputs, const Stops& stops) {
   return out;
 }
 
+size_t last_place(std::span<const Waypoint> waypoints) {
+  size_t first = waypoints.size() - 1;
+  while (first > 0 && waypoints[first - 1] == waypoints[first]) --first;
+  return first;
+}
+
 std::vector<Waypoint> unrounded(std::span<const double> jerk_II, double r, std::span<const Waypoint> waypoints,
                                 std::optional<Waypoint> v0) {
   const size_t knots = waypoints.size(), inputs = knots + (v0 ? 1 : 0);
   const Waypoint start = v0.value_or(Waypoint{});
-  const std::vector<size_t> first = shared_places(waypoints);
+  std::vector<size_t> first(knots);
+  const size_t last = last_place(waypoints);
+  for (size_t k = 0; k < knots; ++k) first[k] = std::min(k, last);
   std::vector<double> x(knots), y(knots);
   for (size_t k = 0; k < knots; ++k) x[k] = waypoints[k].x, y[k] = waypoints[k].y;
   x = Axis(jerk_II, inputs, first, x, start.x).within(r);

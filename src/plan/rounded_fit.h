@@ -20,7 +20,10 @@ namespace slip {
 /// J as a matrix over the inputs: inputs^T * J * inputs.
 Matrix jerk_form(const FitSpec& spec, size_t inputs, const Stops& stops);
 
-/// `jerk_II` is jerk_form's, over the waypoints and v0 where there is one. The last waypoints that are one place have one place together.
+/// The first of the last waypoints that are one place: the last one itself where the car does not stand there. At least one waypoint.
+size_t last_place(std::span<const Waypoint> waypoints);
+
+/// `jerk_II` is jerk_form's, over the waypoints and v0 where there is one. Waypoints from last_place() on have one place together.
 /// The minimum is unique. It is found by descending along one waypoint after the other until none moves by a nanometre: for waypoints at
 /// 1 Hz within a few nanometres of it, at 2 Hz within a tenth of a micrometre.
 std::vector<Waypoint> unrounded(std::span<const double> jerk_II, double rounding_m, std::span<const Waypoint> waypoints,

@@ -186,6 +186,8 @@ TEST_F(Cli, InspectSaysWhatAModelFolderHolds) {
   const json::value demo = run_json({"inspect", demo_model()});
   EXPECT_TRUE(demo.at("can_draft").as_bool());
   EXPECT_FALSE(demo.at("draft_rule").at("family_drafts").as_bool()) << "its family was not published to draft";
+  EXPECT_EQ(demo.at("runs_in").as_string(), "bf16");
+  EXPECT_EQ(run_json({"inspect", demo_model() + "-cot"}).at("runs_in").as_string(), "int8");
   EXPECT_FALSE(run_json({"inspect", fixture("models/qwen3")}).at("can_draft").as_bool());
   EXPECT_EQ(v.at("layout").at("text"), "model.language_model.");
   EXPECT_EQ(v.at("tower"), "qwen2_5_vl");

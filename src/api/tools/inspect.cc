@@ -14,6 +14,7 @@
 #include "models/model.h"
 #include "models/weights/packed_folder.h"
 #include "slipstream/model.h"
+#include "task/prompt.h"
 
 namespace slip::api {
 namespace {
@@ -205,12 +206,22 @@ void add_rows(const json::object& o, const std::string& indent, std::string& tex
   }
 }
 
+/// The type of `--dtype auto` on the processor. A "slipstream" object that is wrong says nothing here; loading tells what is wrong with it.
+Result<std::string> usual_type(const std::string& folder, const ModelConfig& config) {
+  SLIP_TRY(const json::value stored, read_json(std::filesystem::path(folder) / "config.json"));
+  const auto task = task_options(stored.as_object(), "config.json");
+  SLIP_TRY(const WeightType type,
+           natural_type(folder, config.stored_dtype, task ? weight_type_named(task->weights) : std::nullopt));
+  return std::string(word_of_type(type));
+}
+
 Result<slipstream::Report> inspect(const std::string& folder) {
   const auto tokenizer = load_tokenizer(folder);
   SLIP_TRY(const ModelConfig config, load_config(folder, tokenizer && *tokenizer ? &**tokenizer : nullptr));
   SLIP_TRY(const Checkpoint checkpoint, Checkpoint::open_folder(folder));
   SLIP_TRY(const std::optional<PackedFolder> packed, read_packed_folder(folder));
   json::object out = attributes_json(config);
+  SLIP_TRY(out["runs_in"], usual_type(folder, config));
   add_sizes(checkpoint, packed, out);
   SLIP_TRY_(add_layout(checkpoint, config, out));
   add_companions(folder, tokenizer, out);
