@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over spans on a device: a block takes one item (up to 256 slots and the rows that see them) for one key/value head, walks its
-// blocks of 64 keys with a running maximum [Dao et al., FlashAttention], and leaves sums that `join` puts together in the order of chunks.
-// All query heads of a group and all rows of the item share each key and value. Scores are in powers of two.
+// Attention over spans on a device: a block takes one item (up to 256 slots and the rows that see them) for one key/value head. Queries are
+// (row, head of the group) pairs, 16 to a warp, whose scores, probabilities and sums stay in registers [Dao, FlashAttention-2]. Keys are taken in units
+// of 64: a unit's sums are relative to its own largest score, and units are folded in their order. So one warp that walks all units and four warps
+// with a unit each come to the same bits; the second is for few queries. `join` puts items' sums together in the order of chunks. Scores are in
+// powers of two.
 #include "cuda/gpu.h"
 #include "cuda/kernels.h"
 #include "cuda/numbers.h"
@@ -12,34 +14,36 @@ namespace {
 using namespace gpu;
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kGap = 8;                             // bf16 between rows in shared memory, so that eight rows start in eight banks
-constexpr int kScoreStride = kKeyBlock + 4;         // floats
-constexpr int kChanceStride = kKeyBlock + kGap;     // bf16
+constexpr int kTileQueries = 16, kUnits = kKeyChunk / kKeyUnit;
+constexpr int kGap = 8;                             // bf16 between lines in shared memory, so that eight lines start in eight banks
 constexpr float kNothing = -__builtin_huge_valf();  // score of a key that is not seen
+constexpr int kMostValues = 128;                    // numbers of a head that a block sums; a wider head takes two
 
-/// Shared memory of a block.
-struct Room {
-  Bf16 *keys, *values, *queries, *chances;
-  float *scores, *top, *total, *keep;
+/// A plan for heads of up to 16 kSteps numbers.
+template <int kSteps>
+struct Sizes {
+  static constexpr int kWidth = 16 * kSteps, kValues = kWidth < kMostValues ? kWidth : kMostValues;
+  static constexpr int kKeyStride = kWidth + kGap, kValueStride = kValues + kGap;
+  static constexpr int kKeyNumbers = kKeyUnit * kKeyStride, kUnitNumbers = kKeyNumbers + kKeyUnit * kValueStride;
+  static constexpr int kParts = kWidth / kValues;
 };
 
-__host__ __device__ inline size_t room_bytes(int queries, int padded) {
-  const size_t stride = static_cast<size_t>(padded + kGap), q = static_cast<size_t>(queries);
-  return 2 * (2 * kKeyBlock * stride + q * stride + q * kChanceStride) + 4 * q * (kScoreStride + 3);
-}
+/// What a block works on.
+struct Job {
+  Item item;
+  int group, queries, head, first_value;  // query heads per key head; of the item; key head; of its values
+};
 
-__device__ inline Room make_room(int queries, int padded) {
-  const int stride = padded + kGap;
-  Room r;
-  r.keys = reinterpret_cast<Bf16*>(shared());
-  r.values = r.keys + kKeyBlock * stride;
-  r.queries = r.values + kKeyBlock * stride;
-  r.chances = r.queries + queries * stride;
-  r.scores = reinterpret_cast<float*>(r.chances + queries * kChanceStride);
-  r.top = r.scores + queries * kScoreStride;
-  r.total = r.top + queries;
-  r.keep = r.total + queries;
-  return r;
+template <int kSteps>
+__device__ inline Job job_of(const AttendArgs& a) {
+  constexpr int kParts = Sizes<kSteps>::kParts;
+  Job job;
+  job.item = a.items[block_x()];
+  job.group = a.heads / a.kv_heads;
+  job.queries = job.item.rows * job.group;
+  job.head = block_y() / kParts;
+  job.first_value = block_y() % kParts * kMostValues;
+  return job;
 }
 
 /// Sixteen bytes of zeros or of memory.
@@ -50,173 +54,316 @@ __device__ inline void copy_or_clear(Bf16* to, const Bf16* from) {
     *reinterpret_cast<uint4*>(to) = uint4{0, 0, 0, 0};
 }
 
-__device__ inline void load_queries(const AttendArgs& a, const Item& item, const Room& room, int queries) {
-  const int group = a.heads / a.kv_heads, chunks = a.padded / 8, stride = a.padded + kGap;
-  for (int i = thread(); i < queries * chunks; i += kThreads) {
-    const int q = i / chunks, c = i % chunks;
+/// Keys and values of a unit, asked for by `threads` threads of which this is number `me`.
+template <int kSteps>
+__device__ inline void load_unit(const AttendArgs& a, const Job& job, int unit, Bf16* to, int me, int threads) {
+  using S = Sizes<kSteps>;
+  constexpr int kKeyPieces = S::kWidth / 8, kPieces = kKeyPieces + S::kValues / 8;
+  for (int i = me; i < kKeyUnit * kPieces; i += threads) {
+    const int j = i / kPieces, c = i % kPieces, key = unit * kKeyUnit + j;
+    const bool is_key = c < kKeyPieces;
+    const int k = is_key ? c * 8 : job.first_value + (c - kKeyPieces) * 8;
     const Bf16* from = nullptr;
-    if (q < item.rows * group) {
-      const size_t row = static_cast<size_t>(a.item_rows[item.first_row + q / group].row);
-      from = a.q_THP +
-             (row * static_cast<size_t>(a.heads) + static_cast<size_t>(block_y() * group + q % group)) *
-                 static_cast<size_t>(a.padded) +
-             c * 8;
+    if (key < job.item.slots && k < a.padded) {
+      const size_t slot = static_cast<size_t>(a.slots[job.item.first_slot + key]);
+      from = (is_key ? a.keys_SGP : a.values_SGP) +
+             (slot * static_cast<size_t>(a.kv_heads) + static_cast<size_t>(job.head)) * static_cast<size_t>(a.padded) + k;
     }
-    copy_or_clear(room.queries + q * stride + c * 8, from);
+    copy_or_clear(is_key ? to + j * S::kKeyStride + c * 8 : to + S::kKeyNumbers + j * S::kValueStride + (c - kKeyPieces) * 8, from);
   }
-  for (int q = thread(); q < queries; q += kThreads) {
-    room.top[q] = kNothing;
-    room.total[q] = 0;
-  }
+  commit_copies();
 }
 
-__device__ inline void load_keys(const AttendArgs& a, const Item& item, const Room& room, int first) {
-  const int chunks = a.padded / 8, stride = a.padded + kGap;
-  for (int i = thread(); i < kKeyBlock * chunks; i += kThreads) {
-    const int j = i / chunks, c = i % chunks, key = first + j;
-    const Bf16 *k = nullptr, *v = nullptr;
-    if (key < item.slots) {
-      const size_t slot = static_cast<size_t>(a.slots[item.first_slot + key]);
-      const size_t at = (slot * static_cast<size_t>(a.kv_heads) + static_cast<size_t>(block_y())) * static_cast<size_t>(a.padded) +
-                        static_cast<size_t>(c * 8);
-      k = a.keys_SGP + at;
-      v = a.values_SGP + at;
+/// What a lane knows of its queries first + g and first + g + 8, and of their numbers.
+template <int kSteps>
+struct Queries {
+  uint32_t words[kSteps][4];  // as the matrix instruction wants them
+  int sees[2];                // keys of the item
+};
+
+template <int kSteps>
+__device__ inline Queries<kSteps> load_queries(const AttendArgs& a, const Job& job, int first) {
+  const int lane = thread() % 32, g = lane / 4, t = lane % 4;
+  Queries<kSteps> out;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int q = first + g + 8 * half;
+    const Bf16* from = nullptr;
+    out.sees[half] = 0;
+    if (q < job.queries) {
+      const ItemRow row = a.item_rows[job.item.first_row + q / job.group];
+      out.sees[half] = row.sees;
+      from = a.q_THP + (static_cast<size_t>(row.row) * static_cast<size_t>(a.heads) +
+                        static_cast<size_t>(job.head * job.group + q % job.group)) *
+                           static_cast<size_t>(a.padded);
     }
-    copy_or_clear(room.keys + j * stride + c * 8, k);
-    copy_or_clear(room.values + j * stride + c * 8, v);
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+        const int k = 16 * s + 8 * part + 2 * t;
+        out.words[s][2 * part + half] = from && k < a.padded ? *reinterpret_cast<const uint32_t*>(from + k) : 0;
+      }
   }
-  wait_for_copies();
+  return out;
 }
 
-/// scores[q][j] = query q . key j; a warp has 16 keys.
-template <int kColumns>
-__device__ inline void score(const Room& room, int padded) {
-  const int warp = thread() / 32, lane = thread() % 32, g = lane / 4, t = lane % 4, stride = padded + kGap;
-  float sums[kColumns][4] = {};
-  for (int s = 0; s < padded; s += kInnerStep) {
-    const uint4 low = *reinterpret_cast<const uint4*>(room.keys + (16 * warp + g) * stride + s + 8 * t);
-    const uint4 high = *reinterpret_cast<const uint4*>(room.keys + (16 * warp + g + 8) * stride + s + 8 * t);
+/// A unit's largest scores and sums of probabilities of a lane's two queries.
+struct UnitFacts {
+  float top[2], total[2];
+};
+
+/// A unit's probabilities, relative to its largest score, as the matrix instruction wants them.
+struct Chances {
+  uint32_t words[kKeyUnit / 16][4];
+};
+
+__device__ inline uint32_t pair_of(float low, float high) { return to_bf16(low) | static_cast<uint32_t>(to_bf16(high)) << 16; }
+
+template <int kSteps>
+__device__ inline UnitFacts score(const Queries<kSteps>& queries, const Bf16* keys, int unit, Chances& chances) {
+  constexpr int kTiles = kKeyUnit / 8;
+  const int lane = thread() % 32, t = lane % 4;
+  float scores[kTiles][4] = {};
 #pragma unroll
-    for (int n = 0; n < kColumns; ++n) {
-      const uint4 b = *reinterpret_cast<const uint4*>(room.queries + (n * 8 + g) * stride + s + 8 * t);
-      mma_bf16(sums[n], low.x, high.x, low.y, high.y, b.x, b.y);
-      mma_bf16(sums[n], low.z, high.z, low.w, high.w, b.z, b.w);
+  for (int s = 0; s < kSteps; s += 2)
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+      uint32_t b[4];
+      load_matrix_4(b, keys + (8 * j + lane % 8) * Sizes<kSteps>::kKeyStride + 16 * s + 8 * (lane / 8));
+      const auto& low = queries.words[s];
+      const auto& high = queries.words[s + 1];
+      mma_bf16(scores[j], low[0], low[1], low[2], low[3], b[0], b[1]);
+      mma_bf16(scores[j], high[0], high[1], high[2], high[3], b[2], b[3]);
     }
+  UnitFacts facts;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int sees = queries.sees[half] - unit * kKeyUnit;
+    float top = kNothing;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& x = scores[j][2 * half + e];
+        if (8 * j + 2 * t + e >= sees) x = kNothing;
+        top = x > top ? x : top;
+      }
+    for (int mask = 2; mask > 0; mask /= 2) {
+      const float other = shuffle_xor(top, mask);
+      top = other > top ? other : top;
+    }
+    float total = 0;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& x = scores[j][2 * half + e];
+        x = x > kNothing ? power_of_2(x - top) : x == kNothing ? 0.0F : x;  // what is not a number stays it
+        total += x;
+      }
+    for (int mask = 2; mask > 0; mask /= 2) total += shuffle_xor(total, mask);
+    facts.top[half] = top;
+    facts.total[half] = total;
   }
 #pragma unroll
-  for (int n = 0; n < kColumns; ++n)
+  for (int k = 0; k < kKeyUnit / 16; ++k)
 #pragma unroll
-    for (int e = 0; e < 4; ++e) room.scores[(n * 8 + 2 * t + e % 2) * kScoreStride + 16 * warp + g + 8 * (e / 2)] = sums[n][e];
+    for (int i = 0; i < 4; ++i) {
+      const float* x = scores[2 * k + i / 2] + 2 * (i % 2);
+      chances.words[k][i] = pair_of(x[0], x[1]);
+    }
+  return facts;
 }
 
-/// Scores become probabilities relative to the running maximum; a warp does one query at a time, a lane two keys.
-__device__ inline void soften(const AttendArgs& a, const Item& item, const Room& room, int queries, int first) {
-  const int lane = thread() % 32, group = a.heads / a.kv_heads;
-  for (int q = thread() / 32; q < queries; q += kWarps) {
-    const int sees = q < item.rows * group ? a.item_rows[item.first_row + q / group].sees - first : 0;
-    float x[2], most = kNothing;
-    for (int i = 0; i < 2; ++i) {
-      const int j = lane + 32 * i;
-      x[i] = j < sees ? room.scores[q * kScoreStride + j] : kNothing;
-      most = x[i] > most ? x[i] : most;
-    }
-    for (int mask = 16; mask > 0; mask /= 2) {
-      const float other = shuffle_xor(most, mask);
-      most = other > most ? other : most;
-    }
-    const float before = room.top[q], top = most > before ? most : before;
-    const bool any = top > kNothing;
-    float sum = 0;
-    for (int i = 0; i < 2; ++i) {
-      const int j = lane + 32 * i;
-      const float p = j < sees ? power_of_2(x[i] - top) : 0.0F;
-      room.chances[q * kChanceStride + j] = to_bf16(p);
-      sum += p;
-    }
-    for (int mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
-    if (lane != 0) continue;
-    const float keep = any ? power_of_2(before - top) : 1.0F;
-    room.keep[q] = keep;
-    room.total[q] = room.total[q] * keep + sum;
-    room.top[q] = top;
-  }
-}
-
-/// sums (16 head numbers x 8 queries per tile) = sums * keep + values^T chances.
-template <int kTiles, int kColumns>
-__device__ inline void weigh(const Room& room, int padded, float (&sums)[kTiles][kColumns][4]) {
-  const int warp = thread() / 32, lane = thread() % 32, g = lane / 4, t = lane % 4, stride = padded + kGap;
+/// sums (kTiles x 8 numbers of a head, from `first` on) = chances times values.
+template <int kSteps, int kTiles>
+__device__ inline void weigh(const Chances& chances, const Bf16* values, int first, float (&sums)[kTiles][4]) {
+  const int lane = thread() % 32, matrix = lane / 8;
 #pragma unroll
-  for (int m = 0; m < kTiles; ++m) {
-    const int tile = warp + kWarps * m;
-    if (tile * 16 >= padded) continue;  // a whole warp
+  for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-    for (int n = 0; n < kColumns; ++n)
+    for (int e = 0; e < 4; ++e) sums[n][e] = 0;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) sums[m][n][e] *= room.keep[n * 8 + 2 * t + e % 2];
-    for (int k = 0; k < kKeyBlock; k += 16) {
+  for (int k = 0; k < kKeyUnit / 16; ++k)
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 2) {
       uint32_t v[4];
-      // Matrices: head numbers 0-7 and 8-15 of keys 0-7, then of keys 8-15.
-      const int matrix = lane / 8;
-      load_matrix_4_transposed(v, room.values + (k + lane % 8 + 8 * (matrix / 2)) * stride + tile * 16 + 8 * (matrix % 2));
-#pragma unroll
-      for (int n = 0; n < kColumns; ++n) {
-        const Bf16* p = room.chances + (n * 8 + g) * kChanceStride + k + 2 * t;
-        mma_bf16(sums[m][n], v[0], v[1], v[2], v[3], *reinterpret_cast<const uint32_t*>(p),
-                 *reinterpret_cast<const uint32_t*>(p + 8));
-      }
+      const int key = 16 * k + 8 * (matrix % 2) + lane % 8;
+      load_matrix_4_transposed(v, values + key * Sizes<kSteps>::kValueStride + first + 8 * (n + matrix / 2));
+      const auto& p = chances.words[k];
+      mma_bf16(sums[n], p[0], p[1], p[2], p[3], v[0], v[1]);
+      mma_bf16(sums[n + 1], p[0], p[1], p[2], p[3], v[2], v[3]);
     }
-  }
 }
 
-template <int kTiles, int kColumns>
-__device__ inline void store(const AttendArgs& a, const Item& item, const Room& room, const float (&sums)[kTiles][kColumns][4]) {
-  const int warp = thread() / 32, lane = thread() % 32, g = lane / 4, t = lane % 4, group = a.heads / a.kv_heads;
-  const auto place_of = [&](int q) {
-    const size_t partial = static_cast<size_t>(a.item_rows[item.first_row + q / group].partial);
-    return partial * static_cast<size_t>(a.heads) + static_cast<size_t>(block_y() * group + q % group);
-  };
-#pragma unroll
-  for (int m = 0; m < kTiles; ++m) {
-    const int tile = warp + kWarps * m;
-    if (tile * 16 >= a.padded) continue;
-#pragma unroll
-    for (int n = 0; n < kColumns; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int q = n * 8 + 2 * t + e % 2;
-        if (q >= item.rows * group) continue;
-        a.sums_NHP[place_of(q) * static_cast<size_t>(a.padded) + static_cast<size_t>(tile * 16 + g + 8 * (e / 2))] = sums[m][n][e];
-      }
+/// How the units of a query are folded: what was is kept by `keep`, the unit's sums come in by `by`; a unit of which nothing is seen changes nothing.
+struct Fold {
+  float top = kNothing, total = 0, keep = 0, by = 0;
+  bool seen = false;
+  __device__ void add(float unit_top, float unit_total) {
+    seen = unit_top > kNothing || unit_top != unit_top || unit_total != unit_total;
+    if (!seen) return;
+    const float before = top;
+    top = unit_top > before ? unit_top : before;
+    keep = before > kNothing ? power_of_2(before - top) : 0.0F;
+    by = power_of_2(unit_top - top);
+    total = total * keep + unit_total * by;
   }
-  for (int q = thread(); q < item.rows * group; q += kThreads) {
-    a.tops_NH[place_of(q)] = room.top[q];
-    a.totals_NH[place_of(q)] = room.total[q];
-  }
+};
+
+__device__ inline size_t place_of(const AttendArgs& a, const Job& job, int q) {
+  const size_t partial = static_cast<size_t>(a.item_rows[job.item.first_row + q / job.group].partial);
+  return partial * static_cast<size_t>(a.heads) + static_cast<size_t>(job.head * job.group + q % job.group);
 }
 
-/// One block a processor at least: with more in mind the compiler spills.
-template <int kTiles, int kColumns>
-__global__ void __launch_bounds__(kThreads, 1) attend_kernel(AttendArgs a) {
+/// kLeft groups of copies may be on their way: 0 to 3.
+__device__ inline void wait_for_at_most(int left) {
+  if (left >= 3) return wait_for_groups<3>();
+  if (left == 2) return wait_for_groups<2>();
+  if (left == 1) return wait_for_groups<1>();
+  wait_for_groups<0>();
+}
+
+struct AttendPlan {
+  AttendArgs a;
+  int32_t buffers;  // units in shared memory at a time
+};
+
+/// Up to 64 queries: a warp takes 16 and walks the units.
+template <int kSteps>
+__global__ void __launch_bounds__(kThreads, 1) attend_many_kernel(AttendPlan p) {
+  using S = Sizes<kSteps>;
+  const AttendArgs& a = p.a;
   let_next_start();
   wait_for_previous();
   if (block_x() >= a.counts->items) return;
-  const Item item = a.items[block_x()];
-  const int queries = kColumns * 8;
-  const Room room = make_room(queries, a.padded);
-  load_queries(a, item, room, queries);
-  float sums[kTiles][kColumns][4] = {};
-  for (int first = 0; first < item.slots; first += kKeyBlock) {
-    load_keys(a, item, room, first);
+  const Job job = job_of<kSteps>(a);
+  Bf16* units = reinterpret_cast<Bf16*>(shared());
+  const int n = (job.item.slots + kKeyUnit - 1) / kKeyUnit, first = thread() / 32 * kTileQueries;
+  for (int u = 0; u < p.buffers && u < n; ++u) load_unit<kSteps>(a, job, u, units + u * S::kUnitNumbers, thread(), kThreads);
+  const Queries<kSteps> queries = load_queries<kSteps>(a, job, first);
+  constexpr int kTiles = S::kValues / 8, kHalfTiles = kTiles < 8 ? kTiles : 8;
+  float sums[kTiles][4] = {};
+  Fold fold[2];
+  for (int u = 0; u < n; ++u) {
+    const int asked = u + p.buffers < n ? u + p.buffers : n;
+    wait_for_at_most(asked - u - 1);
     sync_block();
-    score<kColumns>(room, a.padded);
+    const Bf16* unit = units + u % p.buffers * S::kUnitNumbers;
+    if (first < job.queries) {
+      Chances chances;
+      const UnitFacts facts = score<kSteps>(queries, unit, u, chances);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) fold[half].add(facts.top[half], facts.total[half]);
+#pragma unroll
+      for (int part = 0; part < kTiles; part += kHalfTiles) {
+        float own[kHalfTiles][4];
+        weigh<kSteps, kHalfTiles>(chances, unit + S::kKeyNumbers, 8 * part, own);
+#pragma unroll
+        for (int i = 0; i < kHalfTiles; ++i)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const Fold& f = fold[e / 2];
+            float& sum = sums[part + i][e];
+            sum = f.seen ? sum * f.keep + own[i][e] * f.by : sum;
+          }
+      }
+    }
+    if (u + p.buffers >= n) continue;
     sync_block();
-    soften(a, item, room, queries, first);
-    sync_block();
-    weigh<kTiles, kColumns>(room, a.padded, sums);
-    sync_block();
+    load_unit<kSteps>(a, job, u + p.buffers, units + u % p.buffers * S::kUnitNumbers, thread(), kThreads);
   }
-  store<kTiles, kColumns>(a, item, room, sums);
+  const int lane = thread() % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int q = first + g + 8 * half;
+    if (q >= job.queries) continue;
+    const size_t place = place_of(a, job, q);
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int k = job.first_value + 8 * i + 2 * t + e;
+        if (k < a.padded) a.sums_NHP[place * static_cast<size_t>(a.padded) + static_cast<size_t>(k)] = sums[i][2 * half + e];
+      }
+    if (t != 0 || job.first_value != 0) continue;
+    a.tops_NH[place] = fold[half].top;
+    a.totals_NH[place] = fold[half].total;
+  }
+}
+
+/// Of a block of few queries, behind its units: by unit and query.
+struct Facts {
+  float top[kUnits][kTileQueries], total[kUnits][kTileQueries], keep[kUnits][kTileQueries], by[kUnits][kTileQueries];
+  int seen[kUnits][kTileQueries];
+};
+
+/// Up to 16 queries: a warp takes a unit.
+template <int kSteps>
+__global__ void __launch_bounds__(kThreads, 1) attend_few_kernel(AttendPlan p) {
+  using S = Sizes<kSteps>;
+  constexpr int kTiles = S::kValues / 8;
+  const AttendArgs& a = p.a;
+  let_next_start();
+  wait_for_previous();
+  if (block_x() >= a.counts->items) return;
+  const Job job = job_of<kSteps>(a);
+  Bf16* units = reinterpret_cast<Bf16*>(shared());
+  Facts& facts = *reinterpret_cast<Facts*>(units + kUnits * S::kUnitNumbers);
+  const int n = (job.item.slots + kKeyUnit - 1) / kKeyUnit, u = thread() / 32, lane = thread() % 32, g = lane / 4, t = lane % 4;
+  if (u < n) {
+    Bf16* unit = units + u * S::kUnitNumbers;
+    load_unit<kSteps>(a, job, u, unit, lane, 32);
+    const Queries<kSteps> queries = load_queries<kSteps>(a, job, 0);
+    wait_for_groups<0>();
+    sync_warp();
+    Chances chances;
+    const UnitFacts own = score<kSteps>(queries, unit, u, chances);
+    sync_warp();  // the keys are not needed any more: the sums take their place
+    float* out = reinterpret_cast<float*>(unit);
+#pragma unroll
+    for (int part = 0; part < kTiles; part += kTiles < 8 ? kTiles : 8) {
+      float sums[kTiles < 8 ? kTiles : 8][4];
+      weigh<kSteps>(chances, unit + S::kKeyNumbers, 8 * part, sums);
+#pragma unroll
+      for (int i = 0; i < (kTiles < 8 ? kTiles : 8); ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) out[(g + 8 * (e / 2)) * S::kValues + 8 * (part + i) + 2 * t + e % 2] = sums[i][e];
+    }
+    if (t == 0)
+      for (int half = 0; half < 2; ++half) {
+        facts.top[u][g + 8 * half] = own.top[half];
+        facts.total[u][g + 8 * half] = own.total[half];
+      }
+  }
+  sync_block();
+  if (thread() < job.queries) {
+    const int q = thread();
+    Fold fold;
+    for (int i = 0; i < n; ++i) {
+      fold.add(facts.top[i][q], facts.total[i][q]);
+      facts.keep[i][q] = fold.keep;
+      facts.by[i][q] = fold.by;
+      facts.seen[i][q] = fold.seen;
+    }
+    const size_t place = place_of(a, job, q);
+    if (job.first_value == 0) {
+      a.tops_NH[place] = fold.top;
+      a.totals_NH[place] = fold.total;
+    }
+  }
+  sync_block();
+  for (int i = thread(); i < job.queries * S::kValues; i += kThreads) {
+    const int q = i / S::kValues, k = i % S::kValues;
+    if (job.first_value + k >= a.padded) continue;
+    float sum = 0;
+    for (int v = 0; v < n; ++v) {
+      const float own = reinterpret_cast<const float*>(units + v * S::kUnitNumbers)[q * S::kValues + k];
+      sum = facts.seen[v][q] ? sum * facts.keep[v][q] + own * facts.by[v][q] : sum;
+    }
+    a.sums_NHP[place_of(a, job, q) * static_cast<size_t>(a.padded) + static_cast<size_t>(job.first_value + k)] = sum;
+  }
 }
 
 constexpr int kMostJoinThreads = 256;  // the widest head
@@ -247,30 +394,33 @@ __global__ void __launch_bounds__(kMostJoinThreads) join_kernel(JoinArgs a) {
       if (k < a.width) sum += a.sums_NHP[at(begin + i) * static_cast<size_t>(a.padded) + static_cast<size_t>(k)] * factors[i];
     }
   }
-  if (k < a.width)
-    a.out_TK[static_cast<size_t>(t) * static_cast<size_t>(a.ldo) + static_cast<size_t>(h * a.width + k)] = to_bf16(sum / total);
+  if (k < a.width) *a.out_TK.at(t, h * a.width + k) = to_bf16(sum / total);
+  if (h + 1 < a.heads) return;
+  const int end = a.heads * a.width, whole = (end + kInnerStep - 1) / kInnerStep * kInnerStep;
+  for (int i = end + k; i < whole; i += threads) *a.out_TK.at(t, i) = 0;
 }
 
-template <int kTiles, int kColumns>
-void launch_attend(const AttendArgs& args, int items, StreamHandle stream) {
-  launch(attend_kernel<kTiles, kColumns>, items, args.kv_heads, kThreads, room_bytes(kColumns * 8, args.padded),
-         static_cast<Stream>(stream), args);
-}
-
-template <int kTiles>
-void launch_attend_of(const AttendArgs& args, int items, int queries, StreamHandle stream) {
-  if (queries <= 8) return launch_attend<kTiles, 1>(args, items, stream);
-  if (queries <= 16) return launch_attend<kTiles, 2>(args, items, stream);
-  if (queries <= 32) return launch_attend<kTiles, 4>(args, items, stream);
-  launch_attend<kTiles, 8>(args, items, stream);
+template <int kSteps>
+void launch_attend(const AttendArgs& args, int items, int queries, StreamHandle stream) {
+  using S = Sizes<kSteps>;
+  constexpr size_t kUnitBytes = S::kUnitNumbers * sizeof(Bf16);
+  const size_t limit = shared_limit();
+  const int columns = items, rows = args.kv_heads * S::kParts;
+  if (queries <= kFewQueries && kUnits * kUnitBytes + sizeof(Facts) <= limit)
+    return launch(attend_few_kernel<kSteps>, columns, rows, kThreads, kUnits * kUnitBytes + sizeof(Facts),
+                  static_cast<Stream>(stream), AttendPlan{args, kUnits});
+  int buffers = kUnits;
+  while (buffers > 1 && static_cast<size_t>(buffers) * kUnitBytes > limit) --buffers;
+  launch(attend_many_kernel<kSteps>, columns, rows, kThreads, static_cast<size_t>(buffers) * kUnitBytes,
+         static_cast<Stream>(stream), AttendPlan{args, buffers});
 }
 
 }  // namespace
 
 void attend(const AttendArgs& args, int items, int queries, StreamHandle stream) {
-  if (args.padded <= 64) return launch_attend_of<1>(args, items, queries, stream);
-  if (args.padded <= 128) return launch_attend_of<2>(args, items, queries, stream);
-  launch_attend_of<4>(args, items, queries, stream);
+  if (args.padded <= 64) return launch_attend<4>(args, items, queries, stream);
+  if (args.padded <= 128) return launch_attend<8>(args, items, queries, stream);
+  launch_attend<16>(args, items, queries, stream);
 }
 
 void join(const JoinArgs& args, int rows, StreamHandle stream) {

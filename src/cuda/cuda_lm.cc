@@ -16,11 +16,19 @@ namespace {
 
 constexpr size_t kMostGraphs = 256;  // a bound on what they hold; sizes are powers of two, so decoding needs a few dozen
 
-int32_t padded_inner(int64_t k) { return static_cast<int32_t>((k + kInnerStep - 1) / kInnerStep * kInnerStep); }
+constexpr int kHeadStep = 32;  // numbers of a head come in so many at a time
+
+/// Bytes of a product's rows of `width` numbers; whole blocks of rows are read, so that the last of them may reach past the end.
+size_t row_bytes(size_t rows, int64_t width) {
+  constexpr size_t kMostBlock = 192;
+  const auto steps = static_cast<size_t>((width + kInnerStep - 1) / kInnerStep);
+  return (steps * rows + kMostBlock) * kInnerStep * sizeof(Bf16);
+}
+RowTiles row_tiles(const Memory& m, int rows) { return {m.data<Bf16>(), (rows + 7) / 8 * 8}; }
 
 int32_t words_of(int32_t vocab) { return (vocab + 31) / 32; }
 
-int rounded_queries(int queries) { return queries <= 8 ? 8 : queries <= 16 ? 16 : queries <= 32 ? 32 : 64; }
+int rounded_queries(int queries) { return queries <= kFewQueries ? kFewQueries : kMostQueries; }
 
 template <class T>
 T* as(const Memory& m) {
@@ -36,7 +44,7 @@ CudaLm::CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t s
       info_(info_of(options_, slots)),
       check_(slots, options_.vocab),
       planner_(options_.heads / options_.kv_heads),
-      padded_(padded_inner(options_.head_width)) {}
+      padded_((options_.head_width + kHeadStep - 1) / kHeadStep * kHeadStep) {}
 
 Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, const DecoderOptions& options,
                                                const DecoderWeights& weights, int32_t slots, ThreadPool& pool) {
@@ -93,6 +101,10 @@ Status CudaLm::upload_weights(const DecoderWeights& weights, ThreadPool& pool) {
   info_.has_draft_adapter = !adapter.layers.empty();
   rank_ = adapter.rank;
   adapter_scale_ = adapter.scale;
+  most_tiles_ = head_tiles().tiles;
+  for (const Layer& l : layers_)
+    for (const DeviceMatrix* m : {&l.qkv, &l.o, &l.gate_up, &l.down, &l.low, &l.high})
+      most_tiles_ = std::max(most_tiles_, m->tiles.tiles);
   const size_t bytes = layers_.size() * arena_numbers() * sizeof(Bf16);
   SLIP_TRY(keys_, device_->allocate(bytes, "the key/value cache"));
   SLIP_TRY(values_, device_->allocate(bytes, "the key/value cache"));
@@ -123,19 +135,20 @@ Status CudaLm::make_room(const Pass& pass, const Room& room) {
     return {};
   };
   SLIP_TRY_(get(b_.x_TD, rows * static_cast<size_t>(o.width) * sizeof(float)));
-  SLIP_TRY_(get(b_.normed_TD, rows * static_cast<size_t>(padded_inner(o.width)) * sizeof(Bf16)));
+  SLIP_TRY_(get(b_.normed_TD, row_bytes(rows, o.width)));
   SLIP_TRY_(get(b_.qkv_TE, rows * (q + 2 * kv) * sizeof(float)));
   SLIP_TRY_(get(b_.q_THP, rows * heads * static_cast<size_t>(padded_) * sizeof(Bf16)));
-  SLIP_TRY_(get(b_.attended_THK, rows * static_cast<size_t>(padded_inner(static_cast<int64_t>(q))) * sizeof(Bf16)));
-  SLIP_TRY_(get(b_.gated_TF, rows * static_cast<size_t>(padded_inner(o.mlp_width)) * sizeof(Bf16)));
+  SLIP_TRY_(get(b_.attended_THK, row_bytes(rows, static_cast<int64_t>(q))));
+  SLIP_TRY_(get(b_.gated_TF, row_bytes(rows, o.mlp_width)));
   SLIP_TRY_(get(b_.sums_NHP, partials * static_cast<size_t>(padded_) * sizeof(float)));
   SLIP_TRY_(get(b_.tops_NH, partials * sizeof(float)));
   SLIP_TRY_(get(b_.totals_NH, partials * sizeof(float)));
-  const Tiles& head = (o.tied_head ? embedding_ : head_).tiles;
-  SLIP_TRY_(get(b_.choice_TB, rows * static_cast<size_t>(head.tiles / head.tiles_per_block) * sizeof(Choice)));
+  SLIP_TRY_(get(b_.choice_TB, rows * static_cast<size_t>(head_tiles().tiles) * sizeof(Choice)));
   SLIP_TRY_(get(b_.choice_T, rows * sizeof(Choice)));
   SLIP_TRY_(get(b_.low_TR, rows * static_cast<size_t>(rank_) * sizeof(float)));
-  SLIP_TRY_(get(b_.rounded_TR, rows * static_cast<size_t>(padded_inner(rank_)) * sizeof(Bf16)));
+  SLIP_TRY_(get(b_.rounded_TR, row_bytes(rows, rank_)));
+  SLIP_TRY_(get(b_.shares, share_numbers(most.rows) * sizeof(float)));
+  SLIP_TRY_(get(b_.arrivals, static_cast<size_t>(most_tiles_) * sizeof(int32_t)));
   SLIP_TRY_(get(b_.taps_TE, rows * taps_width() * sizeof(float)));
   SLIP_TRY(taps_host_, device_->allocate_host(rows * taps_width() * sizeof(float)));
   const size_t bytes = PassLayout(most, rope_.half()).bytes;
@@ -188,14 +201,16 @@ void CudaLm::launch_layer(int32_t number, const Shape& shape, const PassLayout& 
   const auto* counts = in_pass<const PassCounts>(layout.counts);
   const size_t arena = static_cast<size_t>(number) * arena_numbers();
   Bf16 *keys = as<Bf16>(keys_) + arena, *values = as<Bf16>(values_) + arena;
-  const int32_t width = padded_inner(o.width), q = o.heads * o.head_width, e = q + 2 * o.kv_heads * o.head_width;
+  float* x_TD = as<float>(b_.x_TD);
+  const RowTiles normed = row_tiles(b_.normed_TD, rows), attended = row_tiles(b_.attended_THK, rows),
+                 gated = row_tiles(b_.gated_TF, rows);
+  const int32_t e = (o.heads + 2 * o.kv_heads) * o.head_width;
   const float factor = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(o.head_width)));
-  norm({&counts->rows, nullptr, as<float>(b_.x_TD), as<float>(l.attention_norm_D), o.norm_eps, o.width, width,
-        as<Bf16>(b_.normed_TD)},
-       rows, stream);
-  product({&counts->rows, l.qkv.tiles, as<Bf16>(b_.normed_TD), width, as<float>(l.qkv_bias), Then::kStore, as<float>(b_.qkv_TE),
-           nullptr, e, nullptr},
-          rows, stream);
+  const auto multiply = [&](const DeviceMatrix& w, const RowTiles& x, const Memory& bias, Then then, float* out, int32_t ldo) {
+    product({&counts->rows, w.tiles, x, as<float>(bias), then, out, ldo, gated, nullptr, {}, shares()}, rows, stream);
+  };
+  norm({&counts->rows, nullptr, x_TD, as<float>(l.attention_norm_D), o.norm_eps, o.width, normed}, rows, stream);
+  multiply(l.qkv, normed, l.qkv_bias, Then::kStore, as<float>(b_.qkv_TE), e);
   place({counts, as<float>(b_.qkv_TE), in_pass<float>(layout.cosines), in_pass<float>(layout.sines), as<float>(l.q_norm_K),
          as<float>(l.k_norm_K), o.norm_eps, o.q_scale_beta != 0 ? in_pass<float>(layout.q_scales) : nullptr, factor,
          in_pass<int32_t>(layout.slots_of_rows), o.heads, o.kv_heads, o.head_width, rope_.half(), padded_, as<Bf16>(b_.q_THP), keys,
@@ -206,33 +221,36 @@ void CudaLm::launch_layer(int32_t number, const Shape& shape, const PassLayout& 
        keys, values, o.heads, o.kv_heads, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
       shape.room.items, shape.queries, stream);
   join({counts, in_pass<int32_t>(layout.first_partial), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH),
-        o.heads, o.head_width, padded_, padded_inner(q), as<Bf16>(b_.attended_THK)},
+        o.heads, o.head_width, padded_, attended},
        rows, stream);
-  product({&counts->rows, l.o.tiles, as<Bf16>(b_.attended_THK), padded_inner(q), as<float>(l.o_bias), Then::kAdd,
-           as<float>(b_.x_TD), nullptr, o.width, nullptr},
-          rows, stream);
+  multiply(l.o, attended, l.o_bias, Then::kAdd, x_TD, o.width);
   if (shape.adapter) launch_adapter(l, shape, layout);
-  norm({&counts->rows, nullptr, as<float>(b_.x_TD), as<float>(l.mlp_norm_D), o.norm_eps, o.width, width, as<Bf16>(b_.normed_TD)},
-       rows, stream);
-  product({&counts->rows, l.gate_up.tiles, as<Bf16>(b_.normed_TD), width, as<float>(l.gate_up_bias), Then::kSwiglu, nullptr,
-           as<Bf16>(b_.gated_TF), padded_inner(o.mlp_width), nullptr},
-          rows, stream);
-  product({&counts->rows, l.down.tiles, as<Bf16>(b_.gated_TF), padded_inner(o.mlp_width), as<float>(l.down_bias), Then::kAdd,
-           as<float>(b_.x_TD), nullptr, o.width, nullptr},
-          rows, stream);
+  norm({&counts->rows, nullptr, x_TD, as<float>(l.mlp_norm_D), o.norm_eps, o.width, normed}, rows, stream);
+  multiply(l.gate_up, normed, l.gate_up_bias, Then::kSwiglu, nullptr, 0);
+  multiply(l.down, gated, l.down_bias, Then::kAdd, x_TD, o.width);
   if (shape.taps) launch_taps(number, shape, layout);
 }
 
 void CudaLm::launch_adapter(const Layer& l, const Shape& shape, const PassLayout& layout) {
   const int32_t* count = &in_pass<const PassCounts>(layout.counts)->rows;
-  const int32_t q = padded_inner(int64_t{options_.heads} * options_.head_width), rank = padded_inner(rank_);
+  const int rows = shape.room.rows;
   void* stream = device_->stream();
-  product({count, l.low.tiles, as<Bf16>(b_.attended_THK), q, nullptr, Then::kStore, as<float>(b_.low_TR), nullptr, rank_, nullptr},
-          shape.room.rows, stream);
-  round({count, as<float>(b_.low_TR), adapter_scale_, rank_, rank, as<Bf16>(b_.rounded_TR)}, shape.room.rows, stream);
-  product({count, l.high.tiles, as<Bf16>(b_.rounded_TR), rank, nullptr, Then::kAdd, as<float>(b_.x_TD), nullptr, options_.width,
-           nullptr},
-          shape.room.rows, stream);
+  const RowTiles rounded = row_tiles(b_.rounded_TR, rows);
+  product({count,
+           l.low.tiles,
+           row_tiles(b_.attended_THK, rows),
+           nullptr,
+           Then::kStore,
+           as<float>(b_.low_TR),
+           rank_,
+           {},
+           nullptr,
+           {},
+           shares()},
+          rows, stream);
+  round({count, as<float>(b_.low_TR), adapter_scale_, rank_, rounded}, rows, stream);
+  product({count, l.high.tiles, rounded, nullptr, Then::kAdd, as<float>(b_.x_TD), options_.width, {}, nullptr, {}, shares()}, rows,
+          stream);
 }
 
 void CudaLm::launch_taps(int32_t number, const Shape& shape, const PassLayout& layout) {
@@ -244,27 +262,25 @@ void CudaLm::launch_taps(int32_t number, const Shape& shape, const PassLayout& l
 }
 
 void CudaLm::launch_choice(const Shape& shape, const PassLayout& layout) {
-  const Tiles& head = (options_.tied_head ? embedding_ : head_).tiles;
   const auto* counts = in_pass<const PassCounts>(layout.counts);
   void* stream = device_->stream();
-  const int32_t width = padded_inner(options_.width);
+  const RowTiles normed = row_tiles(b_.normed_TD, shape.wanted);
   norm({&counts->wanted, in_pass<int32_t>(layout.wanted), as<float>(b_.x_TD), as<float>(final_norm_D_), options_.norm_eps,
-        options_.width, width, as<Bf16>(b_.normed_TD)},
+        options_.width, normed},
        shape.wanted, stream);
   product({&counts->wanted,
-           head,
-           as<Bf16>(b_.normed_TD),
-           width,
+           head_tiles(),
+           normed,
            nullptr,
            Then::kChoice,
            nullptr,
-           nullptr,
            0,
+           {},
            as<Choice>(b_.choice_TB),
-           {as<uint32_t>(b_.allowed_LW), words_of(options_.vocab), in_pass<int32_t>(layout.allowed)}},
+           {as<uint32_t>(b_.allowed_LW), words_of(options_.vocab), in_pass<int32_t>(layout.allowed)},
+           shares()},
           shape.wanted, stream);
-  pick({&counts->wanted, as<Choice>(b_.choice_TB), head.tiles / head.tiles_per_block, as<Choice>(b_.choice_T)}, shape.wanted,
-       stream);
+  pick({&counts->wanted, as<Choice>(b_.choice_TB), head_tiles().tiles, as<Choice>(b_.choice_T)}, shape.wanted, stream);
 }
 
 Status CudaLm::launch_body(const Shape& shape, const PassLayout& layout) {
@@ -348,7 +364,6 @@ void CudaLm::read_choices(const Pass& pass, PassOutput& out) {
 
 // Not captured: sampling, lossy verifiers, drafts that are told of their facts; the sums are those of launch_choice.
 Status CudaLm::read_logits(const Pass& pass, const PassLayout& layout, PassOutput& out) {
-  const Tiles& head = (options_.tied_head ? embedding_ : head_).tiles;
   const auto n = static_cast<int>(by_want_.logits_N.size());
   const size_t numbers = by_want_.logits_N.size() * static_cast<size_t>(options_.vocab);
   if (b_.logits_TV.bytes() < numbers * sizeof(float)) {
@@ -356,12 +371,11 @@ Status CudaLm::read_logits(const Pass& pass, const PassLayout& layout, PassOutpu
     SLIP_TRY(b_.logits_TV, device_->allocate(numbers * sizeof(float), "logits"));
   }
   const int32_t* count = &in_pass<const PassCounts>(layout.counts)->logits;
-  const int32_t width = padded_inner(options_.width);
+  const RowTiles normed = row_tiles(b_.normed_TD, n);
   norm({count, in_pass<int32_t>(layout.wanted) + by_want_.argmax_N.size(), as<float>(b_.x_TD), as<float>(final_norm_D_),
-        options_.norm_eps, options_.width, width, as<Bf16>(b_.normed_TD)},
+        options_.norm_eps, options_.width, normed},
        n, device_->stream());
-  product({count, head, as<Bf16>(b_.normed_TD), width, nullptr, Then::kStore, as<float>(b_.logits_TV), nullptr, options_.vocab,
-           nullptr},
+  product({count, head_tiles(), normed, nullptr, Then::kStore, as<float>(b_.logits_TV), options_.vocab, {}, nullptr, {}, shares()},
           n, device_->stream());
   out.logits_NV.resize(numbers);
   SLIP_TRY_(device_->copy_out(out.logits_NV.data(), b_.logits_TV.data(), numbers * sizeof(float)));

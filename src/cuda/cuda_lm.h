@@ -37,7 +37,7 @@ class CudaLm final : public Lm {
   };
   struct Buffers {
     Memory x_TD, normed_TD, qkv_TE, q_THP, attended_THK, gated_TF, sums_NHP, tops_NH, totals_NH, choice_TB, choice_T, allowed_LW,
-        logits_TV, features_ND, low_TR, rounded_TR, taps_TE;
+        logits_TV, features_ND, low_TR, rounded_TR, taps_TE, shares, arrivals;
   };
   /// What a captured graph depends on.
   struct Shape {
@@ -68,6 +68,8 @@ class CudaLm final : public Lm {
     return reinterpret_cast<T*>(pass_memory_.data<char>() + offset);
   }
   size_t arena_numbers() const;
+  const Tiles& head_tiles() const { return (options_.tied_head ? embedding_ : head_).tiles; }
+  Shares shares() const { return {b_.shares.data<float>(), b_.arrivals.data<int32_t>()}; }
 
   std::unique_ptr<Device> device_;  // before what lives on it
   DecoderOptions options_;
@@ -78,9 +80,10 @@ class CudaLm final : public Lm {
   AttentionPlan plan_;
   int32_t rank_ = 0;  // of the draft adapter
   float adapter_scale_ = 1;
-  int32_t padded_ = 0;  // head width in the arena: whole steps of the inner dimension
+  int32_t padded_ = 0;  // head width in the arena: a multiple of 32
   DeviceMatrix embedding_, head_;
   Memory final_norm_D_, keys_, values_;
+  int32_t most_tiles_ = 0;  // of a matrix
   std::vector<Layer> layers_;
   Buffers b_;
   Room largest_;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int32_t kSlots = 512;
+constexpr int32_t kSlots = 640;
 
 /// A test program that travels to a machine with a device finds its fixtures by SLIPSTREAM_FIXTURES.
 fs::path fixtures() {
@@ -120,6 +120,17 @@ TEST_P(OnDevice, GivesARowTheSameBitsInAnyCompanyAndAnySlot) {
   EXPECT_EQ(whole, logits(*lm, file, {.split = 20, .slots = slots}));
 }
 
+// Long passes go tile by tile, shorter ones run by run.
+TEST(CudaLm, GivesAPromptTheSameBitsInOnePassAndInMany) {
+  ThreadPool pool(1);
+  const auto lm = on_device("qwen3", pool);
+  RowsFile file;
+  for (int32_t i = 0; i < 390; ++i)
+    file.rows.push_back({TokenId{(i * 37 + 5) % lm->info().vocab}, Position::text(i), {{0, i + 1}}});
+  const std::vector<float> whole = logits(*lm, file);
+  for (const int64_t split : {257, 128, 70, 9}) EXPECT_EQ(whole, logits(*lm, file, {.split = split})) << split;
+}
+
 INSTANTIATE_TEST_SUITE_P(Fixtures, OnDevice,
                          testing::Values(Case{"qwen2", "causal"}, Case{"qwen2", "field_graph"}, Case{"qwen3", "tree"},
                                          Case{"qwen3", "forked"}, Case{"llama3", "causal"}, Case{"ministral3", "jumps"},
@@ -172,7 +183,7 @@ TEST(CudaLm, ChoosesAmongListsAndTellsStatisticsWithoutLogits) {
   std::vector<TokenId> few{TokenId{3}}, half, last{TokenId{vocab - 1}};
   for (int32_t id = 0; id < vocab; id += 2) half.push_back(TokenId{id});
   const std::vector<std::span<const TokenId>> lists = {few, half, last};
-  for (const int32_t n : {1, 9, 80}) {
+  for (const int32_t n : {1, 9, 80, 300}) {
     std::vector<Row> rows;
     std::vector<SlotSpan> spans;
     for (int32_t i = 0; i < n; ++i) {

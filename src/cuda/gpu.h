@@ -5,6 +5,7 @@
 #pragma once
 #ifdef __CUDACC__
 #include "cuda/gpu_nvidia.h"
+#include "cuda/gpu_nvidia_tiles.h"
 #else
 #include "cuda/gpu_emulated.h"
 #endif

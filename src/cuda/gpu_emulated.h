@@ -18,12 +18,15 @@ namespace slip::gpu {
 struct uint4 {
   uint32_t x, y, z, w;
 };
+struct float4 {
+  float x, y, z, w;
+};
 
 int thread();
 int block_x();
 int block_y();
 void sync_block();
-/// Dynamic shared memory of the block, 128-byte aligned, contents undefined.
+/// Dynamic shared memory of the block, 1024-byte aligned, contents undefined.
 unsigned char* shared();
 
 /// v of lane (own lane ^ mask). As all warp functions: every lane of the warp must come here.
@@ -39,15 +42,71 @@ void mma_bf16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
 /// (2t + 1, g) of matrix j.
 void load_matrix_4_transposed(uint32_t (&r)[4], const void* shared_row);
 
+/// As above without turning: r[j] = numbers (g, 2t) and (g, 2t + 1) of matrix j.
+void load_matrix_4(uint32_t (&r)[4], const void* shared_row);
+/// `threads` threads of the block that name this barrier (1 to 15).
+void sync_group(int barrier, int threads);
+void sync_warp();
+
+/// Adds, and gives what was there; orders what this thread wrote before it and reads after it among all blocks.
+inline int add_in_turn(int* to, int n) {
+  const int before = *to;
+  *to += n;
+  return before;
+}
+inline void publish() {}
+/// What another block of this kernel wrote.
+inline float load_fresh(const float* p) { return *p; }
+
+/// Counts arrivals and announced bytes; a phase is over when neither is missing, and the next begins.
+struct Signal {
+  int16_t arrivals, missing;
+  int32_t bytes_and_phase;  // 2 x bytes that are missing + the phase's parity
+};
+static_assert(sizeof(Signal) == 8);
+constexpr int kFillers = 1;  // arrivals of a fill
+void signal_init(Signal* s, int arrivals);
+inline void signals_are_made() {}
+void signal_arrive(Signal* s);
+/// Until the signal's phase of this parity is over.
+void signal_wait(Signal* s, uint32_t parity);
+/// A warp announces copies of `bytes` together, makes them, and ends: the signal's phase is over when all are there.
+void begin_fill(Signal* s, uint32_t bytes);
+void fill(void* shared_to, const void* global_from, uint32_t bytes, Signal* s);
+inline void end_fill(Signal*) {}
+
 inline uint4 load_once(const uint4* p) { return *p; }
 inline void copy_16_async(void* to, const void* from) { __builtin_memcpy(to, from, 16); }
 inline void wait_for_copies() {}
+inline void commit_copies() {}
+template <int kLeft>
+inline void wait_for_groups() {}
 inline void wait_for_previous() {}
 inline void let_next_start() {}
 
 inline float reciprocal_root(float x) { return 1 / std::sqrt(x); }
+inline float quotient(float x, float y) { return x / y; }
 inline float power_of_2(float x) { return std::exp2(x); }
 inline float power_of_e(float x) { return std::exp(x); }
+
+/// sums (64 channels x kRows rows; a thread's as the matrix instruction's of its warp's 16 channels) += w (64 lines of 64 bf16) times x (kRows lines),
+/// lines of 128 bytes whose 16-byte pieces c stand at c ^ (line % 8). `begin`: the sums start at zero here.
+void multiply_tile(float* sums, const void* w, const void* x, bool begin, int rows);
+template <int kRows>
+void multiply_tile(float (&sums)[kRows / 2], const void* w, const void* x, bool begin) {
+  multiply_tile(sums, w, x, begin, kRows);
+}
+/// Lanes of a warp are in step on a device; here what they read is behind all of them from now on.
+template <int kLeft>
+inline void wait_for_products() {
+  sync_warp();
+}
+template <int kRegisters>
+inline void take_registers() {}
+template <int kRegisters>
+inline void give_registers() {}
+
+inline size_t shared_limit() { return 227 << 10; }
 
 using Stream = void*;
 

@@ -13,7 +13,7 @@ __device__ inline int block_x() { return static_cast<int>(blockIdx.x); }
 __device__ inline int block_y() { return static_cast<int>(blockIdx.y); }
 __device__ inline void sync_block() { __syncthreads(); }
 
-extern __shared__ __align__(128) unsigned char dynamic_shared[];
+extern __shared__ __align__(1024) unsigned char dynamic_shared[];
 __device__ inline unsigned char* shared() { return dynamic_shared; }
 
 __device__ inline float shuffle_xor(float v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
@@ -48,7 +48,105 @@ __device__ inline void copy_16_async(void* shared_to, const void* global_from) {
 }
 __device__ inline void wait_for_copies() { asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;\n" ::); }
 
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
+/// Until at most kLeft of this thread's groups of copies are on their way.
+template <int kLeft>
+__device__ inline void wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(kLeft) : "memory");
+}
+__device__ inline void sync_warp() { __syncwarp(); }
+__device__ inline void load_matrix_4(uint32_t (&r)[4], const void* shared_row) {
+  const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(shared_row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at));
+}
+/// `threads` threads of the block that name this barrier (1 to 15).
+__device__ inline void sync_group(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+/// Adds, and gives what was there; orders what this thread wrote before it and reads after it among all blocks.
+__device__ inline int add_in_turn(int* to, int n) {
+  __threadfence();
+  const int before = atomicAdd(to, n);
+  __threadfence();
+  return before;
+}
+__device__ inline void publish() { __threadfence(); }
+/// What another block of this kernel wrote.
+__device__ inline float load_fresh(const float* p) { return __ldcg(p); }
+
+// Signals and bulk copies. sm_90 has copies of any size by one thread, which tell a signal when their bytes are there; before it, a warp's
+// lanes copy 16 bytes at a time and each tells the signal.
+struct Signal {
+  uint64_t word;
+};
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+constexpr int kFillers = 1;
+#else
+constexpr int kFillers = 32;
+#endif
+
+__device__ inline uint32_t address_of(const void* in_shared) { return static_cast<uint32_t>(__cvta_generic_to_shared(in_shared)); }
+__device__ inline void signal_init(Signal* s, int arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;\n" ::"r"(address_of(s)), "r"(arrivals) : "memory");
+}
+/// After all inits, before the block's next barrier.
+__device__ inline void signals_are_made() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+#endif
+}
+__device__ inline void signal_arrive(Signal* s) {
+  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}\n" ::"r"(address_of(s)) : "memory");
+}
+/// Until the signal's phase of this parity is over.
+__device__ inline void signal_wait(Signal* s, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n.reg .pred done;\nagain_%=:\nmbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n@!done bra again_%=;\n}\n" ::"r"(
+          address_of(s)),
+      "r"(parity)
+      : "memory");
+#else
+  uint32_t done = 0;
+  while (done == 0)
+    asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n"
+                 : "=r"(done)
+                 : "r"(address_of(s)), "r"(parity)
+                 : "memory");
+#endif
+}
+/// A warp announces copies of `bytes` together, makes them, and ends: the signal's phase is over when all are there.
+__device__ inline void begin_fill(Signal* s, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x % 32 == 0)
+    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}\n" ::"r"(address_of(s)), "r"(bytes)
+                 : "memory");
+#endif
+}
+__device__ inline void fill(void* shared_to, const void* global_from, uint32_t bytes, Signal* s) {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x % 32 == 0)
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(address_of(shared_to)),
+        "l"(global_from), "r"(bytes), "r"(address_of(s))
+        : "memory");
+#else
+  for (uint32_t at = threadIdx.x % 32 * 16; at < bytes; at += 32 * 16)
+    copy_16_async(static_cast<char*>(shared_to) + at, static_cast<const char*>(global_from) + at);
+#endif
+}
+__device__ inline void end_fill(Signal* s) {
+#if __CUDA_ARCH__ < 900
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\n" ::"r"(address_of(s)) : "memory");
+#endif
+}
+
 __device__ inline float reciprocal_root(float x) { return rsqrtf(x); }
+/// Without the exact quotient's slow path, a call that would spill what a thread holds; zero for y beyond 2^126.
+__device__ inline float quotient(float x, float y) { return __fdividef(x, y); }
 __device__ inline float power_of_2(float x) { return exp2f(x); }
 __device__ inline float power_of_e(float x) { return expf(x); }
 
@@ -76,14 +174,22 @@ inline bool may_overlap(const void* kernel) {
   return cudaFuncGetAttributes(&f, kernel) == cudaSuccess && f.ptxVersion >= 90;
 }
 
+/// The most shared memory of a block on the current device.
+inline size_t shared_limit() {
+  int device = 0, bytes = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return static_cast<size_t>(bytes);
+}
+
 /// Blocks columns x rows of `threads`, each with `shared_bytes` of dynamic shared memory.
 template <class Args>
 void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t shared_bytes, Stream stream, const Args& args) {
   if (columns <= 0 || rows <= 0) return;
+  static const bool overlaps = may_overlap(reinterpret_cast<const void*>(kernel));
   if (shared_bytes > 48 << 10)
     cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(shared_bytes));
-  static const bool overlaps = may_overlap(reinterpret_cast<const void*>(kernel));
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;

@@ -2,36 +2,58 @@
 // The kernels of a pass on a device: what each is given, and the functions that launch them. Everything is device memory; counts that
 // change from pass to pass are read on the device, so that a captured graph serves every pass of its size.
 //
-// Contract W: a row's numbers depend on the row and the ordered keys it sees. One shape of tile per matrix, whatever the rows; a product's
-// inner dimension goes to eight warps by turns of 32 and their sums are added in the order of warps; attention's keys are cut into blocks of
-// 64 and chunks of 256 along what the row sees, chunks joined in their order.
+// Contract W: a row's numbers depend on the row and the ordered keys it sees. A product's inner dimension is cut where its matrix says, whatever
+// the rows: the steps of all its tiles in a line, in 132 runs of like length; the sums of a tile's cuts are added in their order. Attention's
+// keys are cut into units of 64 and chunks of 256 along what the row sees, units folded and chunks joined in their order.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+
+#ifdef __CUDACC__
+#define SLIP_BOTH_SIDES __host__ __device__
+#else
+#define SLIP_BOTH_SIDES
+#endif
 
 namespace slip::cuda {
 
 using Bf16 = uint16_t;
 
-constexpr int kRowGroup = 64;      // rows that one block multiplies: eight 8-column tiles of the matrix instruction
-constexpr int kInnerStep = 32;     // of the inner dimension per turn: 16 bytes per lane
-constexpr int kTileChannels = 16;  // output channels of a tile
-constexpr int kProductWarps = 8;
-constexpr int kKeyBlock = 64;
+constexpr int kRowGroup = 64;      // passes of up to so many rows are captured
+constexpr int kInnerStep = 64;     // inner numbers of a tile: a line of 128 bytes
+constexpr int kTileChannels = 64;  // output channels of a tile
+constexpr int kTileNumbers = kTileChannels * kInnerStep;
+constexpr int kRuns = 132;        // of a product's steps: the processors of the device that it was measured on, on any device
+constexpr int kStreamRows = 128;  // up to so many rows a product is done run by run, above them tile by tile
+constexpr int kKeyUnit = 64;
 constexpr int kKeyChunk = 256;  // keys of one piece of attention; partial sums of 33 floats per 256 keys and head width 32
-constexpr int kMostQueries = 64;
+constexpr int kMostQueries = 64, kFewQueries = 16;
+
+/// Pieces of 16 bytes are permuted within their line so that eight lines' pieces c meet all banks: piece c of line r stands at c ^ (r % 8).
+SLIP_BOTH_SIDES constexpr int line_place(int line, int k) { return (((k / 8) ^ (line % 8)) * 8) + k % 8; }
 
 /// How many of each a pass has; the first thing in the device's copy of a pass.
 struct PassCounts {
   int32_t rows = 0, wanted = 0, items = 0, logits = 0;
 };
 
-/// A matrix w_NK in tiles of 16 channels x 32 inner numbers of 1 KiB: [tile][step][half][lane][8], where lane 4 g + t of half h holds
-/// channel 8 h + g and inner numbers 8 t .. 8 t + 7. Padding is zero; tiles is a multiple of tiles_per_block.
+/// A matrix w_NK in tiles of 64 channels x 64 inner numbers, bf16, 8 KiB each: [tile][step][channel][line_place]. Padding is zero; the number
+/// of tiles is even.
 struct Tiles {
   const void* data = nullptr;
   int32_t n = 0, k = 0;  // real channels and inner dimension
-  int32_t tiles = 0, steps = 0, tiles_per_block = 1;
+  int32_t tiles = 0, steps = 0;
+};
+
+/// bf16 rows x_TK as products read them: [step of 64][room][line_place]; `room`: rows from one step to the next, a multiple of 8. Whoever
+/// writes them writes zeros behind the last number of a row.
+struct RowTiles {
+  Bf16* data = nullptr;
+  int32_t room = 0;
+  SLIP_BOTH_SIDES Bf16* at(int row, int k) const {
+    const size_t line = static_cast<size_t>(k / kInnerStep) * static_cast<size_t>(room) + static_cast<size_t>(row);
+    return data + line * kInnerStep + static_cast<size_t>(line_place(row, k % kInnerStep));
+  }
 };
 
 struct EmbedArgs {
@@ -42,22 +64,22 @@ struct EmbedArgs {
   float* x_TD;
 };
 
-/// out_TK = bf16(x_TD * rsqrt(mean(x^2) + eps) * gain_D); with `rows` row i is x[rows[i]]. Padding of out is not written.
+/// out_TK = bf16(x_TD * rsqrt(mean(x^2) + eps) * gain_D); with `rows` row i is x[rows[i]].
 struct NormArgs {
   const int32_t* count;
   const int32_t* rows;  // may be null
   const float* x_TD;
   const float* gain_D;
   float eps;
-  int32_t width, ldo;
-  Bf16* out_TK;
+  int32_t width;
+  RowTiles out_TK;
 };
 
 enum class Then : int32_t {
   kStore,   // out_TN = sums + bias
   kAdd,     // out_TN += sums + bias
-  kSwiglu,  // tiles come in pairs gate, up: gated_TF = bf16(silu(gate) * up)
-  kChoice   // choice_TB: what a block's channels come to per row
+  kSwiglu,  // channels come eight of gate, eight of up: gated_TF = bf16(silu(gate) * up)
+  kChoice   // choice_TB: what a tile's channels come to per row
 };
 
 /// What logits come to, over the ids that their row allows: all that the host reads of a row. Those of parts of the vocabulary are joined
@@ -77,18 +99,27 @@ struct AllowedBits {
   const int32_t* list_T;  // of each row; -1: every id
 };
 
+/// What the runs of a product leave for each other; any product may use it after the one before has ended.
+struct Shares {
+  float* sums = nullptr;        // share_numbers(rows)
+  int32_t* arrivals = nullptr;  // a number per tile, zero between products
+};
+constexpr size_t share_numbers(int rows) {
+  return size_t{2} * kRuns * kTileChannels * static_cast<size_t>(rows < kStreamRows ? rows : kStreamRows);
+}
+
 struct ProductArgs {
   const int32_t* count;  // rows
   Tiles w;
-  const Bf16* x_TK;
-  int32_t ldx;
+  RowTiles x_TK;
   const float* bias_N;  // may be null; in the order of the tiles' channels
   Then then;
   float* out;
-  Bf16* gated;
   int32_t ldo;
+  RowTiles gated;
   Choice* choice_TB;
   AllowedBits allowed;  // with kChoice
+  Shares shares;
 };
 
 /// From qkv_TE: q rotated, normed where asked for, times its factors, bf16 and padded to `padded`; k and v into their slots.
@@ -129,8 +160,8 @@ struct JoinArgs {
   const PassCounts* counts;
   const int32_t* first_partial_T;  // rows + 1 numbers
   const float *sums_NHP, *tops_NH, *totals_NH;
-  int32_t heads, width, padded, ldo;
-  Bf16* out_TK;
+  int32_t heads, width, padded;
+  RowTiles out_TK;
 };
 
 /// out_TR = bf16(x_TR * factor).
@@ -138,8 +169,8 @@ struct RoundArgs {
   const int32_t* count;
   const float* x_TR;
   float factor;
-  int32_t width, ldo;
-  Bf16* out_TR;
+  int32_t width;
+  RowTiles out_TR;
 };
 
 /// out_TE at `out` (stride ldo) = x_TD.
@@ -153,7 +184,7 @@ struct CopyArgs {
 struct PickArgs {
   const int32_t* count;
   const Choice* choice_TB;
-  int32_t blocks;
+  int32_t tiles;
   Choice* out_T;
 };
 

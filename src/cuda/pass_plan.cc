@@ -6,6 +6,38 @@
 
 namespace slip::cuda {
 
+namespace {
+
+constexpr size_t kFewRows = 16;  // of a pass whose items are kept small
+
+int32_t length(std::span<const SlotSpan> spans) {
+  int32_t n = 0;
+  for (const SlotSpan s : spans) n += s.end - s.begin;
+  return n;
+}
+
+/// How many slots two sequences have in common at their beginning, as far as their spans show it.
+int32_t common(std::span<const SlotSpan> a, std::span<const SlotSpan> b) {
+  int32_t n = 0;
+  for (size_t i = 0; i < a.size() && i < b.size() && a[i].begin == b[i].begin; ++i) {
+    n += std::min(a[i].end, b[i].end) - a[i].begin;
+    if (a[i].end != b[i].end) break;
+  }
+  return n;
+}
+
+/// Slots first .. first + n - 1 of a sequence.
+void expand(std::span<const SlotSpan> spans, int32_t first, int32_t n, std::vector<int32_t>& out) {
+  out.clear();
+  for (const SlotSpan s : spans) {
+    const int32_t size = s.end - s.begin;
+    for (int32_t i = std::min(first, size); i < size && n > 0; ++i, --n) out.push_back(s.begin + i);
+    first = std::max(0, first - size);
+  }
+}
+
+}  // namespace
+
 void AttentionPlanner::plan(const Pass& pass, AttentionPlan& out) {
   out.items.clear();
   out.item_rows.clear();
@@ -14,15 +46,20 @@ void AttentionPlanner::plan(const Pass& pass, AttentionPlan& out) {
   out.most_rows = 0;
   for (auto& rows : rows_of_) rows.clear();
   std::fill(open_.begin(), open_.end(), -1);
+  const int queries = pass.rows.size() <= kFewRows ? kFewQueries : kMostQueries;
+  most_rows_ = std::max(1, queries / heads_per_group_);
   int32_t partial = 0;
+  std::span<const SlotSpan> before;
   for (size_t t = 0; t < pass.rows.size(); ++t) {
     out.first_partial_T.push_back(partial);
-    row_slots_.clear();
-    for (const SlotSpan s : pass.spans.subspan(pass.rows[t].sees_first, pass.rows[t].sees_count))
-      for (int32_t slot = s.begin; slot < s.end; ++slot) row_slots_.push_back(slot);
-    for (size_t first = 0; first < row_slots_.size(); first += kKeyChunk)
-      add_chunk(static_cast<int32_t>(t), first / kKeyChunk,
-                std::span(row_slots_).subspan(first, std::min<size_t>(kKeyChunk, row_slots_.size() - first)), partial++, out);
+    const auto sees = pass.spans.subspan(pass.rows[t].sees_first, pass.rows[t].sees_count);
+    const int32_t size = length(sees), known = common(before, sees);
+    for (int32_t first = 0; first < size; first += kKeyChunk) {
+      const int32_t slots = std::min(kKeyChunk, size - first);
+      add_chunk(sees, {static_cast<int32_t>(t), first / kKeyChunk, first, slots, std::clamp(known - first, 0, slots), partial++},
+                out);
+    }
+    before = sees;
   }
   out.first_partial_T.push_back(partial);
   for (size_t i = 0; i < out.items.size(); ++i) {
@@ -33,27 +70,33 @@ void AttentionPlanner::plan(const Pass& pass, AttentionPlan& out) {
   }
 }
 
-void AttentionPlanner::add_chunk(int32_t row, size_t chunk, std::span<const int32_t> slots, int32_t partial, AttentionPlan& out) {
-  if (open_.size() <= chunk) open_.resize(chunk + 1, -1);
-  const auto sees = static_cast<int32_t>(slots.size());
-  int32_t& open = open_[chunk];
-  if (open >= 0) {
+void AttentionPlanner::add_chunk(std::span<const SlotSpan> sees, const Chunk& chunk, AttentionPlan& out) {
+  const auto number = static_cast<size_t>(chunk.number);
+  if (open_.size() <= number) open_.resize(number + 1, -1);
+  int32_t& open = open_[number];
+  if (open >= 0 && static_cast<int>(rows_of_[static_cast<size_t>(open)].size()) < most_rows_) {
     Item& item = out.items[static_cast<size_t>(open)];
-    const int32_t both = std::min(sees, item.slots);
+    const int32_t both = std::min(chunk.slots, item.slots);
     const bool last = item.first_slot + item.slots == static_cast<int32_t>(out.slots.size());
-    const bool fits = std::equal(slots.begin(), slots.begin() + both, out.slots.begin() + item.first_slot);
-    if (fits && (sees <= item.slots || last) && static_cast<int>(rows_of_[static_cast<size_t>(open)].size()) < most_rows_) {
-      out.slots.insert(out.slots.end(), slots.begin() + both, slots.end());
-      item.slots = std::max(item.slots, sees);
-      rows_of_[static_cast<size_t>(open)].push_back({row, sees, partial});
+    // The open item holds the chunk of the row before: what that row has as well need not be compared.
+    const bool fits = chunk.known >= both || [&] {
+      expand(sees, chunk.first, both, chunk_slots_);
+      return std::equal(chunk_slots_.begin(), chunk_slots_.end(), out.slots.begin() + item.first_slot);
+    }();
+    if (fits && (chunk.slots <= item.slots || last)) {
+      expand(sees, chunk.first + both, chunk.slots - both, chunk_slots_);
+      out.slots.insert(out.slots.end(), chunk_slots_.begin(), chunk_slots_.end());
+      item.slots = std::max(item.slots, chunk.slots);
+      rows_of_[static_cast<size_t>(open)].push_back({chunk.row, chunk.slots, chunk.partial});
       return;
     }
   }
   open = static_cast<int32_t>(out.items.size());
-  out.items.push_back({static_cast<int32_t>(out.slots.size()), sees, 0, 0});
-  out.slots.insert(out.slots.end(), slots.begin(), slots.end());
+  expand(sees, chunk.first, chunk.slots, chunk_slots_);
+  out.items.push_back({static_cast<int32_t>(out.slots.size()), chunk.slots, 0, 0});
+  out.slots.insert(out.slots.end(), chunk_slots_.begin(), chunk_slots_.end());
   if (rows_of_.size() < out.items.size()) rows_of_.emplace_back();
-  rows_of_[static_cast<size_t>(open)].push_back({row, sees, partial});
+  rows_of_[static_cast<size_t>(open)].push_back({chunk.row, chunk.slots, chunk.partial});
 }
 
 Room room_for(size_t rows, const AttentionPlan& plan) {

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cuda/kernels.h"
@@ -13,7 +14,8 @@
 namespace slip::cuda {
 
 /// Attention's work: a row's keys in chunks of 256 along what it sees. Neighbouring rows whose chunks are equal, or the beginning of one
-/// another, share an item: rows of a block behind one prompt, or 64 rows of a prefill, read a key once for all.
+/// another, share an item: rows of a block behind one prompt, or rows of a prefill, read a key once for all. Items of short passes have 16
+/// queries at most, so that there are enough of them.
 struct AttentionPlan {
   std::vector<Item> items;
   std::vector<ItemRow> item_rows;  // an item's rows side by side
@@ -24,15 +26,18 @@ struct AttentionPlan {
 
 class AttentionPlanner {
  public:
-  explicit AttentionPlanner(int heads_per_group)
-      : most_rows_(heads_per_group >= kMostQueries ? 1 : kMostQueries / heads_per_group) {}
+  explicit AttentionPlanner(int heads_per_group) : heads_per_group_(heads_per_group) {}
   /// Allocates only while sizes grow.
   void plan(const Pass& pass, AttentionPlan& out);
 
  private:
-  void add_chunk(int32_t row, size_t chunk, std::span<const int32_t> slots, int32_t partial, AttentionPlan& out);
-  int most_rows_;
-  std::vector<int32_t> row_slots_;
+  /// Slots first .. first + slots - 1 of what a row sees, for its partial; `known`: how many of them the row before has as well.
+  struct Chunk {
+    int32_t row, number, first, slots, known, partial;
+  };
+  void add_chunk(std::span<const SlotSpan> sees, const Chunk& chunk, AttentionPlan& out);
+  int heads_per_group_, most_rows_ = 1;
+  std::vector<int32_t> chunk_slots_;
   std::vector<int32_t> open_;                  // per chunk number: the item that may take more rows, or -1
   std::vector<std::vector<ItemRow>> rows_of_;  // per item
 };

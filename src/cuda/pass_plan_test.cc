@@ -77,11 +77,20 @@ TEST(AttentionPlan, GivesEveryRowItsKeysInOrder) {
 
 TEST(AttentionPlan, RowsBehindOnePromptShareItsKeys) {
   Rows rows;
+  for (int32_t t = 0; t < 24; ++t) rows.add({{0, 1024 + t + 1}});
+  const AttentionPlan plan = planned(rows, 8);
+  expect_whole(rows, plan);
+  EXPECT_EQ(plan.items.size(), 3U * 5U) << "for eight rows each, four chunks of the prompt and the block's own";
+  EXPECT_EQ(plan.slots.size(), 3U * 1024U + 8 + 16 + 24);
+}
+
+TEST(AttentionPlan, ShortPassesHaveSmallItems) {
+  Rows rows;
   for (int32_t t = 0; t < 8; ++t) rows.add({{0, 1024 + t + 1}});
   const AttentionPlan plan = planned(rows, 8);
   expect_whole(rows, plan);
-  EXPECT_EQ(plan.items.size(), 5U) << "four chunks of the prompt and the block's own";
-  EXPECT_EQ(plan.slots.size(), 1032U);
+  EXPECT_EQ(plan.most_rows, 2);
+  EXPECT_EQ(plan.items.size(), 4U * 5U);
 }
 
 TEST(AttentionPlan, APrefillReadsKeysOnceForEightRowsOfAGroupOfEightHeads) {

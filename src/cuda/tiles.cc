@@ -6,33 +6,26 @@
 namespace slip::cuda {
 namespace {
 
-constexpr int kTileNumbers = kTileChannels * kInnerStep;
-// Blocks of a product take 1, 2 or 4 tiles: as many as leave a block or more for each of a large device's 132 processors, several times over.
-constexpr int32_t kManyTiles = 528, kVeryManyTiles = 4 * kManyTiles;
-
-int32_t tiles_per_block(int32_t tiles, bool pairs) { return tiles >= kVeryManyTiles ? 4 : tiles >= kManyTiles || pairs ? 2 : 1; }
-
 /// `source(n)`: the channel of w that stands at place n of the tiles, or -1.
-Result<DeviceMatrix> upload_as(Device& device, const PackedMatrix& w, int64_t places, bool pairs,
-                               const std::function<int64_t(int64_t)>& source, ThreadPool& pool) {
+Result<DeviceMatrix> upload_as(Device& device, const PackedMatrix& w, int64_t places, const std::function<int64_t(int64_t)>& source,
+                               ThreadPool& pool) {
   DeviceMatrix m;
   Tiles& t = m.tiles;
   t.n = static_cast<int32_t>(places);
   t.k = static_cast<int32_t>(w.k());
   t.steps = static_cast<int32_t>((w.k() + kInnerStep - 1) / kInnerStep);
   const auto whole = static_cast<int32_t>((places + kTileChannels - 1) / kTileChannels);
-  t.tiles_per_block = tiles_per_block(whole, pairs);
-  t.tiles = (whole + t.tiles_per_block - 1) / t.tiles_per_block * t.tiles_per_block;
+  t.tiles = (whole + 1) / 2 * 2;
   std::vector<uint16_t> host(static_cast<size_t>(t.tiles) * static_cast<size_t>(t.steps) * kTileNumbers, 0);
   pool.run(whole, [&](int64_t tile) {
     std::vector<float> row(static_cast<size_t>(w.k()));
-    for (int64_t c = 0; c < kTileChannels; ++c) {
+    for (int c = 0; c < kTileChannels; ++c) {
       const int64_t n = tile * kTileChannels + c, from = n < places ? source(n) : -1;
       if (from < 0) continue;
       w.row(from, row);
-      uint16_t* to = host.data() + tile * t.steps * kTileNumbers;
+      uint16_t* to = host.data() + tile * t.steps * kTileNumbers + c * kInnerStep;
       for (int64_t k = 0; k < w.k(); ++k)
-        to[k / kInnerStep * kTileNumbers + c / 8 * 256 + (c % 8 * 4 + k % kInnerStep / 8) * 8 + k % 8] =
+        to[k / kInnerStep * kTileNumbers + line_place(c, static_cast<int>(k % kInnerStep))] =
             to_bf16(row[static_cast<size_t>(k)]).bits;
     }
   });
@@ -43,29 +36,33 @@ Result<DeviceMatrix> upload_as(Device& device, const PackedMatrix& w, int64_t pl
   return m;
 }
 
+/// Where channel f of gate (or `up`) stands: tiles have eight of gate, then the same eight of up, and so on.
+int64_t gate_up_place(int64_t f, bool up) { return f / 8 * 16 + (up ? 8 : 0) + f % 8; }
+
+int64_t gated_room(int64_t width) { return (width + kInnerStep - 1) / kInnerStep * kInnerStep; }
+
 }  // namespace
 
 Result<DeviceMatrix> upload(Device& device, const PackedMatrix& w, ThreadPool& pool) {
   return upload_as(
-      device, w, w.n(), false, [](int64_t n) { return n; }, pool);
+      device, w, w.n(), [](int64_t n) { return n; }, pool);
 }
 
 Result<DeviceMatrix> upload_gate_up(Device& device, const PackedMatrix& w, ThreadPool& pool) {
-  const int64_t width = w.n() / 2, tiles = (width + kTileChannels - 1) / kTileChannels;
+  const int64_t width = w.n() / 2;
   const auto source = [width](int64_t n) {
-    const int64_t channel = n / (2 * kTileChannels) * kTileChannels + n % kTileChannels;
-    return channel >= width ? -1 : n / kTileChannels % 2 == 0 ? channel : width + channel;
+    const int64_t f = n / 16 * 8 + n % 8;
+    return f >= width ? -1 : n / 8 % 2 == 0 ? f : width + f;
   };
-  return upload_as(device, w, 2 * tiles * kTileChannels, true, source, pool);
+  return upload_as(device, w, 2 * gated_room(width), source, pool);
 }
 
 std::vector<float> order_gate_up(std::span<const float> bias) {
-  const size_t width = bias.size() / 2, tiles = (width + kTileChannels - 1) / kTileChannels;
-  std::vector<float> out(bias.empty() ? 0 : 2 * tiles * kTileChannels, 0);
-  for (size_t f = 0; f < width; ++f) {
-    const size_t at = f / kTileChannels * 2 * kTileChannels + f % kTileChannels;
-    out[at] = bias[f];
-    out[at + kTileChannels] = bias[width + f];
+  const auto width = static_cast<int64_t>(bias.size() / 2);
+  std::vector<float> out(bias.empty() ? 0 : static_cast<size_t>(2 * gated_room(width)), 0);
+  for (int64_t f = 0; f < width; ++f) {
+    out[static_cast<size_t>(gate_up_place(f, false))] = bias[static_cast<size_t>(f)];
+    out[static_cast<size_t>(gate_up_place(f, true))] = bias[static_cast<size_t>(width + f)];
   }
   return out;
 }

@@ -18,7 +18,7 @@ struct DeviceMatrix {
 
 /// Channels n of w as they are.
 Result<DeviceMatrix> upload(Device& device, const PackedMatrix& w, ThreadPool& pool);
-/// gate_up (2F channels: gate, then up) with tiles of gate and up taking turns; channels beyond F are zero. `gated_width`: F.
+/// gate_up (2F channels: gate, then up) with eight channels of gate and of up taking turns; F is filled up to whole steps with zeros.
 Result<DeviceMatrix> upload_gate_up(Device& device, const PackedMatrix& w, ThreadPool& pool);
 /// The order of upload_gate_up for a bias of 2F numbers.
 std::vector<float> order_gate_up(std::span<const float> bias);

@@ -5,6 +5,7 @@
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <boost/context/pooled_fixedsize_stack.hpp>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ struct Warp {
 struct Block {
   int x = 0, y = 0, threads = 0, current = 0;
   Barrier barrier;
+  std::array<Barrier, 16> groups;  // by sync_group's number
   std::vector<Warp> warps;
   std::vector<fiber> fibers;
   std::vector<fiber> callers;
@@ -107,7 +109,41 @@ int thread() { return block->current; }
 int block_x() { return block->x; }
 int block_y() { return block->y; }
 void sync_block() { wait(block->barrier, block->threads); }
+void sync_group(int barrier, int threads) { wait(block->groups[static_cast<size_t>(barrier)], threads); }
+void sync_warp() {
+  together([](Lane&) {}, [](auto&) {});
+}
 unsigned char* shared() { return block->shared; }
+
+namespace {
+
+void end_phase_if_complete(Signal& s) {
+  if (s.missing > 0 || s.bytes_and_phase / 2 != 0) return;
+  s.missing = s.arrivals;
+  s.bytes_and_phase ^= 1;
+}
+
+}  // namespace
+
+void signal_init(Signal* s, int arrivals) { *s = {static_cast<int16_t>(arrivals), static_cast<int16_t>(arrivals), 0}; }
+void signal_arrive(Signal* s) {
+  --s->missing;
+  end_phase_if_complete(*s);
+}
+void signal_wait(Signal* s, uint32_t parity) {
+  while (static_cast<uint32_t>(s->bytes_and_phase & 1) == parity) yield();
+}
+void begin_fill(Signal* s, uint32_t bytes) {
+  if (thread() % kWarp != 0) return;
+  s->bytes_and_phase += 2 * static_cast<int32_t>(bytes);
+  signal_arrive(s);
+}
+void fill(void* to, const void* from, uint32_t bytes, Signal* s) {
+  if (thread() % kWarp != 0) return;
+  std::memcpy(to, from, bytes);
+  s->bytes_and_phase -= 2 * static_cast<int32_t>(bytes);
+  end_phase_if_complete(*s);
+}
 
 float shuffle_xor(float v, int mask) {
   float got = 0;
@@ -145,6 +181,42 @@ void load_matrix_4_transposed(uint32_t (&r)[4], const void* shared_row) {
       });
 }
 
+void load_matrix_4(uint32_t (&r)[4], const void* shared_row) {
+  together(
+      [&](Lane& lane) {
+        lane.row = shared_row;
+        lane.out = r;
+      },
+      [](std::array<Lane, kWarp>& lanes) {
+        for (size_t i = 0; i < kWarp; ++i)
+          for (size_t j = 0; j < 4; ++j)
+            __builtin_memcpy(&lanes[i].out[j], static_cast<const char*>(lanes[8 * j + i / 4].row) + 4 * (i % 4), 4);
+      });
+}
+
+void multiply_tile(float* sums, const void* w, const void* x, bool begin, int rows) {
+  const int warp = thread() / kWarp % 4, lane = thread() % kWarp, g = lane / 4, t = lane % 4;
+  const auto line = [](const void* tile, int at, float(&out)[64]) {
+    const char* from = static_cast<const char*>(tile) + at * 128;
+    for (int k = 0; k < 64; ++k) {
+      uint16_t bits;
+      __builtin_memcpy(&bits, from + ((k / 8) ^ (at % 8)) * 16 + k % 8 * 2, 2);
+      out[k] = number(bits, 0);
+    }
+  };
+  float channels[2][64], row[64];
+  for (int half = 0; half < 2; ++half) line(w, 16 * warp + g + 8 * half, channels[half]);
+  for (int n = 0; n < rows / 8; ++n)
+    for (int column = 0; column < 2; ++column) {
+      line(x, 8 * n + 2 * t + column, row);
+      for (int half = 0; half < 2; ++half) {
+        float& sum = sums[4 * n + 2 * half + column];
+        if (begin) sum = 0;
+        for (int k = 0; k < 64; ++k) sum += channels[half][k] * row[k];
+      }
+    }
+}
+
 void run_blocks(int columns, int rows, int threads, size_t shared_bytes, const std::function<void()>& kernel) {
   SLIP_CHECK(threads % kWarp == 0, "kernels are launched in whole warps");
   if (columns <= 0 || rows <= 0) return;
@@ -152,8 +224,8 @@ void run_blocks(int columns, int rows, int threads, size_t shared_bytes, const s
   b.threads = threads;
   b.warps.resize(static_cast<size_t>(threads / kWarp));
   b.callers.resize(static_cast<size_t>(threads));
-  b.memory = std::make_unique<unsigned char[]>(shared_bytes + 128);
-  b.shared = b.memory.get() + (128 - reinterpret_cast<uintptr_t>(b.memory.get()) % 128) % 128;
+  b.memory = std::make_unique<unsigned char[]>(shared_bytes + 1024);
+  b.shared = b.memory.get() + (1024 - reinterpret_cast<uintptr_t>(b.memory.get()) % 1024) % 1024;
   Block* const outer = std::exchange(block, &b);
   thread_local boost::context::pooled_fixedsize_stack stacks(kStackBytes);
   // A kernel that returns early on some threads of a block only would leave the others at a barrier; ours return by whole blocks.

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// One step of a product on a device: sums of 64 channels x kRows rows += a tile of weights (64 channels x 64 inner numbers) times a tile of
+// rows (kRows x 64), both in shared memory in lines of 128 bytes whose 16-byte pieces are permuted (kernels.h). Hopper's warpgroup instruction
+// does it where the code is compiled for it (sm_90a), the warps' matrix instruction elsewhere; on an H100 both came to the same bits.
+#pragma once
+#include "cuda/gpu_nvidia.h"
+
+namespace slip::gpu {
+
+// Registers of the instruction's text, 16 at a time.
+#define SLIP_SUMS_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define SLIP_SUMS_16 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define SLIP_SUMS_32 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define SLIP_SUMS_48 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define SLIP_SUMS_64 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define SLIP_SUMS_80 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define SLIP_SUM_4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SLIP_SUM_16(d, i) SLIP_SUM_4(d, i), SLIP_SUM_4(d, i + 4), SLIP_SUM_4(d, i + 8), SLIP_SUM_4(d, i + 12)
+// `w`, `x`, `add` are the three operands behind the sums.
+#define SLIP_WGMMA(rows, names, w, x, add)                                                                                   \
+  "{\n.reg .pred p;\nsetp.ne.b32 p, " add ", 0;\nwgmma.mma_async.sync.aligned.m64n" rows "k16.f32.bf16.bf16 {" names "}, " w \
+  ", " x ", p, 1, 1, 0, 0;\n}\n"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/// Where a tile is, for the instruction: 128-byte permutation, eight lines of 128 bytes apart from the next eight by 1 KiB.
+__device__ inline uint64_t tile_descriptor(const void* tile) {
+  return static_cast<uint64_t>((address_of(tile) & 0x3ffffu) >> 4) | uint64_t{1} << 16 | uint64_t{64} << 32 | uint64_t{1} << 62;
+}
+__device__ inline void multiply_16(float (&d)[4], uint64_t w, uint64_t x, int add) {
+  asm volatile(SLIP_WGMMA("8", "%0, %1, %2, %3", "%4", "%5", "%6") : SLIP_SUM_4(d, 0) : "l"(w), "l"(x), "r"(add));
+}
+__device__ inline void multiply_16(float (&d)[8], uint64_t w, uint64_t x, int add) {
+  asm volatile(SLIP_WGMMA("16", "%0, %1, %2, %3, %4, %5, %6, %7", "%8", "%9", "%10")
+               : SLIP_SUM_4(d, 0), SLIP_SUM_4(d, 4)
+               : "l"(w), "l"(x), "r"(add));
+}
+__device__ inline void multiply_16(float (&d)[16], uint64_t w, uint64_t x, int add) {
+  asm volatile(SLIP_WGMMA("32", SLIP_SUMS_0, "%16", "%17", "%18") : SLIP_SUM_16(d, 0) : "l"(w), "l"(x), "r"(add));
+}
+__device__ inline void multiply_16(float (&d)[32], uint64_t w, uint64_t x, int add) {
+  asm volatile(SLIP_WGMMA("64", SLIP_SUMS_0 ", " SLIP_SUMS_16, "%32", "%33", "%34")
+               : SLIP_SUM_16(d, 0), SLIP_SUM_16(d, 16)
+               : "l"(w), "l"(x), "r"(add));
+}
+__device__ inline void multiply_16(float (&d)[64], uint64_t w, uint64_t x, int add) {
+  asm volatile(SLIP_WGMMA("128", SLIP_SUMS_0 ", " SLIP_SUMS_16 ", " SLIP_SUMS_32 ", " SLIP_SUMS_48, "%64", "%65", "%66")
+               : SLIP_SUM_16(d, 0), SLIP_SUM_16(d, 16), SLIP_SUM_16(d, 32), SLIP_SUM_16(d, 48)
+               : "l"(w), "l"(x), "r"(add));
+}
+__device__ inline void multiply_16(float (&d)[96], uint64_t w, uint64_t x, int add) {
+  asm volatile(
+      SLIP_WGMMA("192", SLIP_SUMS_0 ", " SLIP_SUMS_16 ", " SLIP_SUMS_32 ", " SLIP_SUMS_48 ", " SLIP_SUMS_64 ", " SLIP_SUMS_80,
+                 "%96", "%97", "%98")
+      : SLIP_SUM_16(d, 0), SLIP_SUM_16(d, 16), SLIP_SUM_16(d, 32), SLIP_SUM_16(d, 48), SLIP_SUM_16(d, 64), SLIP_SUM_16(d, 80)
+      : "l"(w), "l"(x), "r"(add));
+}
+
+/// Four warps together (a warpgroup); the sums may be touched after wait_for_products. `begin`: the sums start at zero here.
+template <int kRows>
+__device__ inline void multiply_tile(float (&sums)[kRows / 2], const void* w, const void* x, bool begin) {
+  asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    multiply_16(sums, tile_descriptor(w) + static_cast<uint64_t>(2 * k), tile_descriptor(x) + static_cast<uint64_t>(2 * k),
+                k > 0 || !begin);
+  asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
+}
+/// Until at most kLeft calls of multiply_tile are on their way.
+template <int kLeft>
+__device__ inline void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kLeft) : "memory");
+}
+template <int kRegisters>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ inline void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+
+#else
+
+template <int kRows>
+__device__ inline void multiply_tile(float (&sums)[kRows / 2], const void* w, const void* x, bool begin) {
+  const int warp = thread() / 32 % 4, lane = thread() % 32;
+  if (begin)
+#pragma unroll
+    for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
+  const auto piece = [](const void* tile, int line, int c) {
+    return static_cast<const char*>(tile) + line * 128 + (c ^ (line & 7)) * 16;
+  };
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    uint32_t a[4];
+    load_matrix_4(a, piece(w, 16 * warp + lane % 16, 2 * k + lane / 16));
+#pragma unroll
+    for (int n = 0; n < kRows / 8; ++n) {
+      uint32_t b[2];
+      const char* at = piece(x, 8 * n + lane / 4, 2 * k) + lane % 4 * 4;
+      b[0] = *reinterpret_cast<const uint32_t*>(at);
+      b[1] = *reinterpret_cast<const uint32_t*>(piece(x, 8 * n + lane / 4, 2 * k + 1) + lane % 4 * 4);
+      float d[4] = {sums[4 * n], sums[4 * n + 1], sums[4 * n + 2], sums[4 * n + 3]};
+      mma_bf16(d, a[0], a[1], a[2], a[3], b[0], b[1]);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[4 * n + e] = d[e];
+    }
+  }
+}
+template <int kLeft>
+__device__ inline void wait_for_products() {}
+template <int kRegisters>
+__device__ inline void take_registers() {}
+template <int kRegisters>
+__device__ inline void give_registers() {}
+
+#endif
+
+}  // namespace slip::gpu
