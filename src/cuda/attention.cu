@@ -2,7 +2,7 @@
 // Attention over spans on a device: a block takes one item (up to 256 slots and the rows that see them) for one key/value head. Queries are
 // (row, head of the group) pairs, 16 to a warp, whose scores, probabilities and sums stay in registers [Dao, FlashAttention-2]. Keys are taken in units
 // of 64: a unit's sums are relative to its own largest score, and units are folded in their order. So one warp that walks all units and four warps
-// with a unit each come to the same bits; the second is for few queries. `join` puts items' sums together in the order of chunks. Scores are in
+// with a unit each come to the same bits; the second is for short passes. `join` folds what a row's items came to, in their order. Scores are in
 // powers of two.
 #include "cuda/gpu.h"
 #include "cuda/kernels.h"
@@ -13,7 +13,7 @@ namespace {
 
 using namespace gpu;
 
-constexpr int kWarps = 4, kThreads = 32 * kWarps;
+constexpr int kThreads = 128;
 constexpr int kTileQueries = 16, kUnits = kKeyChunk / kKeyUnit;
 constexpr int kGap = 8;                             // bf16 between lines in shared memory, so that eight lines start in eight banks
 constexpr float kNothing = -__builtin_huge_valf();  // score of a key that is not seen
@@ -46,30 +46,23 @@ __device__ inline Job job_of(const AttendArgs& a) {
   return job;
 }
 
-/// Sixteen bytes of zeros or of memory.
-__device__ inline void copy_or_clear(Bf16* to, const Bf16* from) {
-  if (from)
-    copy_16_async(to, from);
-  else
-    *reinterpret_cast<uint4*>(to) = uint4{0, 0, 0, 0};
-}
-
-/// Keys and values of a unit, asked for by `threads` threads of which this is number `me`.
-template <int kSteps>
-__device__ inline void load_unit(const AttendArgs& a, const Job& job, int unit, Bf16* to, int me, int threads) {
+/// Keys and values of a unit, asked for by kThreadsOf threads of which this is number `me`. `slots`: the item's, in shared memory.
+template <int kSteps, int kThreadsOf, int kAhead>
+__device__ inline void load_unit(const AttendArgs& a, const Job& job, const int* slots, int unit, Bf16* to, int me) {
   using S = Sizes<kSteps>;
   constexpr int kKeyPieces = S::kWidth / 8, kPieces = kKeyPieces + S::kValues / 8;
-  for (int i = me; i < kKeyUnit * kPieces; i += threads) {
+  const Bf16* keys = a.keys_SGP + static_cast<size_t>(job.head) * static_cast<size_t>(a.padded);
+  const Bf16* values = a.values_SGP + static_cast<size_t>(job.head) * static_cast<size_t>(a.padded);
+  const size_t stride = static_cast<size_t>(a.kv_heads) * static_cast<size_t>(a.padded);
+#pragma unroll kAhead
+  for (int i = me; i < kKeyUnit * kPieces; i += kThreadsOf) {
     const int j = i / kPieces, c = i % kPieces, key = unit * kKeyUnit + j;
     const bool is_key = c < kKeyPieces;
     const int k = is_key ? c * 8 : job.first_value + (c - kKeyPieces) * 8;
-    const Bf16* from = nullptr;
-    if (key < job.item.slots && k < a.padded) {
-      const size_t slot = static_cast<size_t>(a.slots[job.item.first_slot + key]);
-      from = (is_key ? a.keys_SGP : a.values_SGP) +
-             (slot * static_cast<size_t>(a.kv_heads) + static_cast<size_t>(job.head)) * static_cast<size_t>(a.padded) + k;
-    }
-    copy_or_clear(is_key ? to + j * S::kKeyStride + c * 8 : to + S::kKeyNumbers + j * S::kValueStride + (c - kKeyPieces) * 8, from);
+    const bool there = key < job.item.slots && k < a.padded;
+    const Bf16* from = (is_key ? keys : values) + (there ? static_cast<size_t>(slots[key]) * stride + static_cast<size_t>(k) : 0);
+    copy_16_or_clear(is_key ? to + j * S::kKeyStride + c * 8 : to + S::kKeyNumbers + j * S::kValueStride + (c - kKeyPieces) * 8,
+                     from, there);
   }
   commit_copies();
 }
@@ -217,38 +210,36 @@ __device__ inline size_t place_of(const AttendArgs& a, const Job& job, int q) {
   return partial * static_cast<size_t>(a.heads) + static_cast<size_t>(job.head * job.group + q % job.group);
 }
 
-/// kLeft groups of copies may be on their way: 0 to 3.
-__device__ inline void wait_for_at_most(int left) {
-  if (left >= 3) return wait_for_groups<3>();
-  if (left == 2) return wait_for_groups<2>();
-  if (left == 1) return wait_for_groups<1>();
-  wait_for_groups<0>();
-}
-
 struct AttendPlan {
   AttendArgs a;
-  int32_t buffers;  // units in shared memory at a time
+  int32_t buffers;  // units in shared memory at a time: one or two, or all
 };
 
 /// Up to 64 queries: a warp takes 16 and walks the units.
 template <int kSteps>
-__global__ void __launch_bounds__(kThreads, 1) attend_many_kernel(AttendPlan p) {
+__global__ void __launch_bounds__(kThreads, 2) attend_many_kernel(AttendPlan p) {
   using S = Sizes<kSteps>;
   const AttendArgs& a = p.a;
   let_next_start();
-  wait_for_previous();
-  if (block_x() >= a.counts->items) return;
+  if (block_x() >= a.counts->items) return;  // items and slots are the host's: they need not wait
   const Job job = job_of<kSteps>(a);
   Bf16* units = reinterpret_cast<Bf16*>(shared());
+  int* slots = reinterpret_cast<int*>(units + p.buffers * S::kUnitNumbers);
   const int n = (job.item.slots + kKeyUnit - 1) / kKeyUnit, first = thread() / 32 * kTileQueries;
-  for (int u = 0; u < p.buffers && u < n; ++u) load_unit<kSteps>(a, job, u, units + u * S::kUnitNumbers, thread(), kThreads);
+  for (int i = thread(); i < job.item.slots; i += kThreads) slots[i] = a.slots[job.item.first_slot + i];
+  sync_block();
+  wait_for_previous();
+  for (int u = 0; u < p.buffers && u < n; ++u)
+    load_unit<kSteps, kThreads, 2>(a, job, slots, u, units + u * S::kUnitNumbers, thread());
   const Queries<kSteps> queries = load_queries<kSteps>(a, job, first);
-  constexpr int kTiles = S::kValues / 8, kHalfTiles = kTiles < 8 ? kTiles : 8;
+  constexpr int kTiles = S::kValues / 8, kHalfTiles = 4;
   float sums[kTiles][4] = {};
   Fold fold[2];
   for (int u = 0; u < n; ++u) {
-    const int asked = u + p.buffers < n ? u + p.buffers : n;
-    wait_for_at_most(asked - u - 1);
+    if (u + 1 < n && p.buffers > 1)
+      wait_for_groups<1>();  // the next unit's
+    else
+      wait_for_groups<0>();
     sync_block();
     const Bf16* unit = units + u % p.buffers * S::kUnitNumbers;
     if (first < job.queries) {
@@ -272,7 +263,7 @@ __global__ void __launch_bounds__(kThreads, 1) attend_many_kernel(AttendPlan p) 
     }
     if (u + p.buffers >= n) continue;
     sync_block();
-    load_unit<kSteps>(a, job, u + p.buffers, units + u % p.buffers * S::kUnitNumbers, thread(), kThreads);
+    load_unit<kSteps, kThreads, 2>(a, job, slots, u + p.buffers, units + u % p.buffers * S::kUnitNumbers, thread());
   }
   const int lane = thread() % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -293,51 +284,64 @@ __global__ void __launch_bounds__(kThreads, 1) attend_many_kernel(AttendPlan p) 
   }
 }
 
-/// Of a block of few queries, behind its units: by unit and query.
+/// Of a block whose warps have a unit each, behind its units: by unit and query.
+template <int kQueries>
 struct Facts {
-  float top[kUnits][kTileQueries], total[kUnits][kTileQueries], keep[kUnits][kTileQueries], by[kUnits][kTileQueries];
-  int seen[kUnits][kTileQueries];
+  float top[kUnits][kQueries], total[kUnits][kQueries], keep[kUnits][kQueries], by[kUnits][kQueries];
+  int seen[kUnits][kQueries], slots[kKeyChunk];
+  size_t place[kQueries];
 };
 
-/// Up to 16 queries: a warp takes a unit.
-template <int kSteps>
-__global__ void __launch_bounds__(kThreads, 1) attend_few_kernel(AttendPlan p) {
+/// Up to 16 kTiles queries: a warp takes 16 queries and a unit.
+template <int kSteps, int kTiles>
+__global__ void __launch_bounds__(32 * kUnits * kTiles, 1) attend_units_kernel(AttendPlan p) {
   using S = Sizes<kSteps>;
-  constexpr int kTiles = S::kValues / 8;
+  constexpr int kQueries = kTiles * kTileQueries, kUnitThreads = 32 * kTiles, kBlockThreads = kUnits * kUnitThreads;
+  constexpr int kValueTiles = S::kValues / 8, kSumStride = S::kValues + kGap;
+  static_assert(kQueries * kSumStride * 2 <= S::kUnitNumbers);
   const AttendArgs& a = p.a;
   let_next_start();
-  wait_for_previous();
-  if (block_x() >= a.counts->items) return;
+  if (block_x() >= a.counts->items) return;  // items and slots are the host's: they need not wait
   const Job job = job_of<kSteps>(a);
   Bf16* units = reinterpret_cast<Bf16*>(shared());
-  Facts& facts = *reinterpret_cast<Facts*>(units + kUnits * S::kUnitNumbers);
-  const int n = (job.item.slots + kKeyUnit - 1) / kKeyUnit, u = thread() / 32, lane = thread() % 32, g = lane / 4, t = lane % 4;
-  if (u < n) {
-    Bf16* unit = units + u * S::kUnitNumbers;
-    load_unit<kSteps>(a, job, u, unit, lane, 32);
-    const Queries<kSteps> queries = load_queries<kSteps>(a, job, 0);
+  Facts<kQueries>& facts = *reinterpret_cast<Facts<kQueries>*>(units + kUnits * S::kUnitNumbers);
+  const int n = (job.item.slots + kKeyUnit - 1) / kKeyUnit, u = thread() / kUnitThreads, me = thread() % kUnitThreads;
+  const int lane = thread() % 32, g = lane / 4, t = lane % 4, first = me / 32 * kTileQueries;
+  for (int i = thread(); i < job.item.slots; i += kBlockThreads) facts.slots[i] = a.slots[job.item.first_slot + i];
+  if (thread() < job.queries) facts.place[thread()] = place_of(a, job, thread());
+  sync_block();
+  wait_for_previous();
+  Bf16* unit = units + u * S::kUnitNumbers;
+  const bool works = u < n && first < job.queries;
+  float sums[kValueTiles][4];
+  if (u < n) load_unit<kSteps, kUnitThreads, 8>(a, job, facts.slots, u, unit, me);
+  if (works) {
+    const Queries<kSteps> queries = load_queries<kSteps>(a, job, first);
     wait_for_groups<0>();
-    sync_warp();
+    if (kTiles > 1)
+      sync_group(1 + u, kUnitThreads);
+    else
+      sync_warp();
     Chances chances;
     const UnitFacts own = score<kSteps>(queries, unit, u, chances);
-    sync_warp();  // the keys are not needed any more: the sums take their place
-    float* out = reinterpret_cast<float*>(unit);
-#pragma unroll
-    for (int part = 0; part < kTiles; part += kTiles < 8 ? kTiles : 8) {
-      float sums[kTiles < 8 ? kTiles : 8][4];
-      weigh<kSteps>(chances, unit + S::kKeyNumbers, 8 * part, sums);
-#pragma unroll
-      for (int i = 0; i < (kTiles < 8 ? kTiles : 8); ++i)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) out[(g + 8 * (e / 2)) * S::kValues + 8 * (part + i) + 2 * t + e % 2] = sums[i][e];
-    }
+    weigh<kSteps>(chances, unit + S::kKeyNumbers, 0, sums);
     if (t == 0)
       for (int half = 0; half < 2; ++half) {
-        facts.top[u][g + 8 * half] = own.top[half];
-        facts.total[u][g + 8 * half] = own.total[half];
+        facts.top[u][first + g + 8 * half] = own.top[half];
+        facts.total[u][first + g + 8 * half] = own.total[half];
       }
+  } else if (u < n) {
+    wait_for_groups<0>();
+    sync_group(1 + u, kUnitThreads);
   }
-  sync_block();
+  sync_block();  // keys and values are not needed any more: the sums take their place
+  if (works) {
+    float* out = reinterpret_cast<float*>(unit);
+#pragma unroll
+    for (int i = 0; i < kValueTiles; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) out[(first + g + 8 * (e / 2)) * kSumStride + 8 * i + 2 * t + e % 2] = sums[i][e];
+  }
   if (thread() < job.queries) {
     const int q = thread();
     Fold fold;
@@ -347,85 +351,94 @@ __global__ void __launch_bounds__(kThreads, 1) attend_few_kernel(AttendPlan p) {
       facts.by[i][q] = fold.by;
       facts.seen[i][q] = fold.seen;
     }
-    const size_t place = place_of(a, job, q);
     if (job.first_value == 0) {
-      a.tops_NH[place] = fold.top;
-      a.totals_NH[place] = fold.total;
+      a.tops_NH[facts.place[q]] = fold.top;
+      a.totals_NH[facts.place[q]] = fold.total;
     }
   }
   sync_block();
-  for (int i = thread(); i < job.queries * S::kValues; i += kThreads) {
-    const int q = i / S::kValues, k = i % S::kValues;
+  constexpr int kQuads = S::kValues / 4;
+  for (int i = thread(); i < job.queries * kQuads; i += kBlockThreads) {
+    const int q = i / kQuads, k = i % kQuads * 4;
     if (job.first_value + k >= a.padded) continue;
-    float sum = 0;
+    float4 sum = {0, 0, 0, 0};
     for (int v = 0; v < n; ++v) {
-      const float own = reinterpret_cast<const float*>(units + v * S::kUnitNumbers)[q * S::kValues + k];
-      sum = facts.seen[v][q] ? sum * facts.keep[v][q] + own * facts.by[v][q] : sum;
+      if (facts.seen[v][q] == 0) continue;
+      const float4 own =
+          *reinterpret_cast<const float4*>(reinterpret_cast<const float*>(units + v * S::kUnitNumbers) + q * kSumStride + k);
+      const float keep = facts.keep[v][q], by = facts.by[v][q];
+      sum = float4{sum.x * keep + own.x * by, sum.y * keep + own.y * by, sum.z * keep + own.z * by, sum.w * keep + own.w * by};
     }
-    a.sums_NHP[place_of(a, job, q) * static_cast<size_t>(a.padded) + static_cast<size_t>(job.first_value + k)] = sum;
+    *reinterpret_cast<float4*>(a.sums_NHP + facts.place[q] * static_cast<size_t>(a.padded) +
+                               static_cast<size_t>(job.first_value + k)) = sum;
   }
 }
 
-constexpr int kMostJoinThreads = 256;  // the widest head
-constexpr int kJoinChunk = 128;        // partials whose factors are made at a time
+constexpr int kJoinThreads = 256;
 
-/// A thread per number of the head; every one adds the partials in their order.
-__global__ void __launch_bounds__(kMostJoinThreads) join_kernel(JoinArgs a) {
+/// A thread takes four numbers of a head and folds what the row's items came to, in their order.
+__global__ void __launch_bounds__(kJoinThreads) join_kernel(JoinArgs a) {
   let_next_start();
-  wait_for_previous();
-  const int t = block_x(), h = block_y(), k = thread(), threads = (a.width + 31) / 32 * 32;
+  const int t = block_x(), quads = a.padded / 4, i = block_y() * kJoinThreads + thread(), h = i / quads, k = i % quads * 4;
   if (t >= a.counts->rows) return;
-  float *factors = reinterpret_cast<float*>(shared()), *totals = factors + kJoinChunk;
-  const int first = a.first_partial_T[t], last = a.first_partial_T[t + 1];
-  const auto at = [&](int i) { return static_cast<size_t>(i) * static_cast<size_t>(a.heads) + static_cast<size_t>(h); };
-  float top = kNothing;
-  for (int i = first; i < last; ++i) top = a.tops_NH[at(i)] > top ? a.tops_NH[at(i)] : top;
-  float total = 0, sum = 0;
-  for (int begin = first; begin < last; begin += kJoinChunk) {
-    const int n = last - begin < kJoinChunk ? last - begin : kJoinChunk;
-    sync_block();  // the last chunk's factors were used
-    for (int i = k; i < n; i += threads) {
-      factors[i] = power_of_2(a.tops_NH[at(begin + i)] - top);
-      totals[i] = a.totals_NH[at(begin + i)];
+  const int first = a.first_partial_T[t], end = a.first_partial_T[t + 1];
+  wait_for_previous();
+  if (h < a.heads && k < a.width) {
+    Fold fold;
+    float4 sum = {0, 0, 0, 0};
+#pragma unroll 4
+    for (int p = first; p < end; ++p) {
+      const size_t place = static_cast<size_t>(p) * static_cast<size_t>(a.heads) + static_cast<size_t>(h);
+      const float top = a.tops_NH[place], total = a.totals_NH[place];
+      const float4 own =
+          *reinterpret_cast<const float4*>(a.sums_NHP + place * static_cast<size_t>(a.padded) + static_cast<size_t>(k));
+      fold.add(top, total);
+      if (fold.seen)
+        sum = float4{sum.x * fold.keep + own.x * fold.by, sum.y * fold.keep + own.y * fold.by, sum.z * fold.keep + own.z * fold.by,
+                     sum.w * fold.keep + own.w * fold.by};
     }
-    sync_block();
-    for (int i = 0; i < n; ++i) {
-      total += totals[i] * factors[i];
-      if (k < a.width) sum += a.sums_NHP[at(begin + i) * static_cast<size_t>(a.padded) + static_cast<size_t>(k)] * factors[i];
-    }
+    const float v[4] = {sum.x, sum.y, sum.z, sum.w};
+    for (int e = 0; e < 4 && k + e < a.width; ++e) *a.out_TK.at(t, h * a.width + k + e) = to_bf16(quotient(v[e], fold.total));
   }
-  if (k < a.width) *a.out_TK.at(t, h * a.width + k) = to_bf16(sum / total);
-  if (h + 1 < a.heads) return;
-  const int end = a.heads * a.width, whole = (end + kInnerStep - 1) / kInnerStep * kInnerStep;
-  for (int i = end + k; i < whole; i += threads) *a.out_TK.at(t, i) = 0;
+  const int whole = a.heads * a.width, padding = (whole + kInnerStep - 1) / kInnerStep * kInnerStep - whole;
+  if (i < padding) *a.out_TK.at(t, whole + i) = 0;
+}
+
+template <int kSteps, int kTiles>
+bool launch_units(const AttendArgs& args, int columns, int rows, StreamHandle stream) {
+  const size_t bytes = kUnits * Sizes<kSteps>::kUnitNumbers * sizeof(Bf16) + sizeof(Facts<kTiles * kTileQueries>);
+  if (bytes > shared_limit()) return false;
+  launch(attend_units_kernel<kSteps, kTiles>, columns, rows, 32 * kUnits * kTiles, bytes, static_cast<Stream>(stream),
+         AttendPlan{args, kUnits});
+  return true;
 }
 
 template <int kSteps>
-void launch_attend(const AttendArgs& args, int items, int queries, StreamHandle stream) {
+void launch_attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int most_unit_blocks) {
   using S = Sizes<kSteps>;
-  constexpr size_t kUnitBytes = S::kUnitNumbers * sizeof(Bf16);
-  const size_t limit = shared_limit();
-  const int columns = items, rows = args.kv_heads * S::kParts;
-  if (queries <= kFewQueries && kUnits * kUnitBytes + sizeof(Facts) <= limit)
-    return launch(attend_few_kernel<kSteps>, columns, rows, kThreads, kUnits * kUnitBytes + sizeof(Facts),
-                  static_cast<Stream>(stream), AttendPlan{args, kUnits});
-  int buffers = kUnits;
-  while (buffers > 1 && static_cast<size_t>(buffers) * kUnitBytes > limit) --buffers;
-  launch(attend_many_kernel<kSteps>, columns, rows, kThreads, static_cast<size_t>(buffers) * kUnitBytes,
+  const int rows = args.kv_heads * S::kParts;
+  if (queries <= kFewQueries && launch_units<kSteps, 1>(args, items, rows, stream)) return;
+  if constexpr (kSteps < 16)  // the widest heads would not fit the registers
+    if (items * rows <= most_unit_blocks && launch_units<kSteps, 4>(args, items, rows, stream)) return;
+  constexpr size_t kUnitBytes = S::kUnitNumbers * sizeof(Bf16), kSlotBytes = kKeyChunk * sizeof(int);
+  // There are more blocks than processors: several to a processor hide each other's waits.
+  int buffers = kUnits / 2;
+  while (buffers > 1 && static_cast<size_t>(buffers) * kUnitBytes + kSlotBytes > shared_limit()) --buffers;
+  launch(attend_many_kernel<kSteps>, items, rows, kThreads, static_cast<size_t>(buffers) * kUnitBytes + kSlotBytes,
          static_cast<Stream>(stream), AttendPlan{args, buffers});
 }
 
 }  // namespace
 
-void attend(const AttendArgs& args, int items, int queries, StreamHandle stream) {
-  if (args.padded <= 64) return launch_attend<4>(args, items, queries, stream);
-  if (args.padded <= 128) return launch_attend<8>(args, items, queries, stream);
-  launch_attend<16>(args, items, queries, stream);
+void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int most_unit_blocks) {
+  if (args.padded <= 64) return launch_attend<4>(args, items, queries, stream, most_unit_blocks);
+  if (args.padded <= 128) return launch_attend<8>(args, items, queries, stream, most_unit_blocks);
+  launch_attend<16>(args, items, queries, stream, most_unit_blocks);
 }
 
 void join(const JoinArgs& args, int rows, StreamHandle stream) {
-  launch(join_kernel, rows, args.heads, (args.width + 31) / 32 * 32, 2 * kJoinChunk * sizeof(float), static_cast<Stream>(stream),
-         args);
+  launch(join_kernel, rows, (args.heads * (args.padded / 4) + kJoinThreads - 1) / kJoinThreads, kJoinThreads, 0,
+         static_cast<Stream>(stream), args);
 }
 
 }  // namespace slip::cuda

@@ -39,11 +39,15 @@ __device__ inline Choice joined(Choice a, Choice b) {
   return {a.largest, a.id, second, a.sum + b.sum * gpu::power_of_e(b.largest - a.largest), nan};
 }
 
-/// Of the lanes of a warp whose numbers are equal below `least`, a power of two, in all of them.
-__device__ inline Choice join_lanes(Choice c, int least) {
-  for (int mask = 16; mask >= least; mask /= 2)
-    c = joined(c, {gpu::shuffle_xor(c.largest, mask), gpu::shuffle_xor(c.id, mask), gpu::shuffle_xor(c.second, mask),
-                   gpu::shuffle_xor(c.sum, mask), gpu::shuffle_xor(c.nan, mask)});
+/// The choice of the lane whose number differs by `mask`.
+__device__ inline Choice other_lanes(const Choice& c, int mask) {
+  return {gpu::shuffle_xor(c.largest, mask), gpu::shuffle_xor(c.id, mask), gpu::shuffle_xor(c.second, mask),
+          gpu::shuffle_xor(c.sum, mask), gpu::shuffle_xor(c.nan, mask)};
+}
+
+/// Of all lanes of a warp, in all of them.
+__device__ inline Choice join_warp(Choice c) {
+  for (int mask = 16; mask > 0; mask /= 2) c = joined(c, other_lanes(c, mask));
   return c;
 }
 

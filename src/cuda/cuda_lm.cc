@@ -163,8 +163,8 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   char* host = pass_host_.data<char>();
   const size_t rows = pass.rows.size();
   auto* counts = reinterpret_cast<PassCounts*>(host + layout.counts);
-  *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(by_want_.argmax_N.size()), static_cast<int32_t>(plan_.items.size()),
-             static_cast<int32_t>(by_want_.logits_N.size())};
+  *counts = {static_cast<int32_t>(rows), static_cast<int32_t>(wanted_N_.size()), static_cast<int32_t>(plan_.items.size()),
+             static_cast<int32_t>(by_want_.argmax_N.size())};
   auto* inputs = reinterpret_cast<int32_t*>(host + layout.inputs);
   auto* slots = reinterpret_cast<int32_t*>(host + layout.slots_of_rows);
   auto* scales = reinterpret_cast<float*>(host + layout.q_scales);
@@ -181,8 +181,7 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   const auto put = [&](size_t at, const auto& list) {
     if (!list.empty()) std::memcpy(host + at, list.data(), list.size() * sizeof(list[0]));
   };
-  put(layout.wanted, by_want_.argmax_N);
-  put(layout.wanted + by_want_.argmax_N.size() * sizeof(int32_t), by_want_.logits_N);
+  put(layout.wanted, wanted_N_);
   put(layout.allowed, allowed_N_);
   put(layout.first_partial, plan_.first_partial_T);
   put(layout.items, plan_.items);
@@ -193,64 +192,74 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   return device_->copy_in(pass_memory_.data(), host, layout.bytes);
 }
 
+/// A product of a pass's rows.
+ProductArgs CudaLm::product_of(const DeviceMatrix& w, const RowTiles& x, Then then, const PassLayout& layout) const {
+  ProductArgs args{};
+  args.count = &in_pass<const PassCounts>(layout.counts)->rows;
+  args.w = w.tiles;
+  args.x_TK = x;
+  args.then = then;
+  args.shares = {as<float>(b_.shares), as<int32_t>(b_.arrivals)};
+  return args;
+}
+
+void CudaLm::launch_attention(int32_t number, const Shape& shape, const PassLayout& layout) {
+  const DecoderOptions& o = options_;
+  const Layer& l = layers_[static_cast<size_t>(number)];
+  const auto* counts = in_pass<const PassCounts>(layout.counts);
+  const size_t arena = static_cast<size_t>(number) * arena_numbers();
+  Bf16 *keys = as<Bf16>(keys_) + arena, *values = as<Bf16>(values_) + arena;
+  const float factor = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(o.head_width)));
+  place({counts, as<float>(b_.qkv_TE), in_pass<float>(layout.cosines), in_pass<float>(layout.sines), as<float>(l.q_norm_K),
+         as<float>(l.k_norm_K), o.norm_eps, o.q_scale_beta != 0 ? in_pass<float>(layout.q_scales) : nullptr, factor,
+         in_pass<int32_t>(layout.slots_of_rows), o.heads, o.kv_heads, o.head_width, rope_.half(), padded_, as<Bf16>(b_.q_THP), keys,
+         values},
+        shape.room.rows, device_->stream());
+  attend(
+      {counts, in_pass<Item>(layout.items), in_pass<ItemRow>(layout.item_rows), in_pass<int32_t>(layout.slots), as<Bf16>(b_.q_THP),
+       keys, values, o.heads, o.kv_heads, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
+      shape.room.items, shape.queries, device_->stream());
+  join({counts, in_pass<int32_t>(layout.first_partial), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH),
+        o.heads, o.head_width, padded_, row_tiles(b_.attended_THK, shape.room.rows)},
+       shape.room.rows, device_->stream());
+}
+
 void CudaLm::launch_layer(int32_t number, const Shape& shape, const PassLayout& layout) {
   const DecoderOptions& o = options_;
   const Layer& l = layers_[static_cast<size_t>(number)];
   const int rows = shape.room.rows;
   void* stream = device_->stream();
-  const auto* counts = in_pass<const PassCounts>(layout.counts);
-  const size_t arena = static_cast<size_t>(number) * arena_numbers();
-  Bf16 *keys = as<Bf16>(keys_) + arena, *values = as<Bf16>(values_) + arena;
-  float* x_TD = as<float>(b_.x_TD);
+  const int32_t* count = &in_pass<const PassCounts>(layout.counts)->rows;
   const RowTiles normed = row_tiles(b_.normed_TD, rows), attended = row_tiles(b_.attended_THK, rows),
                  gated = row_tiles(b_.gated_TF, rows);
-  const int32_t e = (o.heads + 2 * o.kv_heads) * o.head_width;
-  const float factor = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(o.head_width)));
-  const auto multiply = [&](const DeviceMatrix& w, const RowTiles& x, const Memory& bias, Then then, float* out, int32_t ldo) {
-    product({&counts->rows, w.tiles, x, as<float>(bias), then, out, ldo, gated, nullptr, {}, shares()}, rows, stream);
+  const auto multiply = [&](ProductArgs args, const Memory& bias, const Memory& out, int32_t ldo) {
+    args.bias_N = as<float>(bias);
+    args.out = as<float>(out);
+    args.ldo = ldo;
+    args.gated = gated;
+    product(args, rows, stream);
   };
-  norm({&counts->rows, nullptr, x_TD, as<float>(l.attention_norm_D), o.norm_eps, o.width, normed}, rows, stream);
-  multiply(l.qkv, normed, l.qkv_bias, Then::kStore, as<float>(b_.qkv_TE), e);
-  place({counts, as<float>(b_.qkv_TE), in_pass<float>(layout.cosines), in_pass<float>(layout.sines), as<float>(l.q_norm_K),
-         as<float>(l.k_norm_K), o.norm_eps, o.q_scale_beta != 0 ? in_pass<float>(layout.q_scales) : nullptr, factor,
-         in_pass<int32_t>(layout.slots_of_rows), o.heads, o.kv_heads, o.head_width, rope_.half(), padded_, as<Bf16>(b_.q_THP), keys,
-         values},
-        rows, stream);
-  attend(
-      {counts, in_pass<Item>(layout.items), in_pass<ItemRow>(layout.item_rows), in_pass<int32_t>(layout.slots), as<Bf16>(b_.q_THP),
-       keys, values, o.heads, o.kv_heads, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
-      shape.room.items, shape.queries, stream);
-  join({counts, in_pass<int32_t>(layout.first_partial), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH),
-        o.heads, o.head_width, padded_, attended},
-       rows, stream);
-  multiply(l.o, attended, l.o_bias, Then::kAdd, x_TD, o.width);
-  if (shape.adapter) launch_adapter(l, shape, layout);
-  norm({&counts->rows, nullptr, x_TD, as<float>(l.mlp_norm_D), o.norm_eps, o.width, normed}, rows, stream);
-  multiply(l.gate_up, normed, l.gate_up_bias, Then::kSwiglu, nullptr, 0);
-  multiply(l.down, gated, l.down_bias, Then::kAdd, x_TD, o.width);
+  norm({count, nullptr, as<float>(b_.x_TD), as<float>(l.attention_norm_D), o.norm_eps, o.width, normed}, rows, stream);
+  multiply(product_of(l.qkv, normed, Then::kStore, layout), l.qkv_bias, b_.qkv_TE, (o.heads + 2 * o.kv_heads) * o.head_width);
+  launch_attention(number, shape, layout);
+  multiply(product_of(l.o, attended, Then::kAdd, layout), l.o_bias, b_.x_TD, o.width);
+  if (shape.adapter) multiply(product_of(l.high, launch_low(l, shape, layout), Then::kAdd, layout), {}, b_.x_TD, o.width);
+  norm({count, nullptr, as<float>(b_.x_TD), as<float>(l.mlp_norm_D), o.norm_eps, o.width, normed}, rows, stream);
+  multiply(product_of(l.gate_up, normed, Then::kSwiglu, layout), l.gate_up_bias, {}, 0);
+  multiply(product_of(l.down, gated, Then::kAdd, layout), l.down_bias, b_.x_TD, o.width);
   if (shape.taps) launch_taps(number, shape, layout);
 }
 
-void CudaLm::launch_adapter(const Layer& l, const Shape& shape, const PassLayout& layout) {
-  const int32_t* count = &in_pass<const PassCounts>(layout.counts)->rows;
+/// The draft adapter's first product, rounded for its second.
+RowTiles CudaLm::launch_low(const Layer& l, const Shape& shape, const PassLayout& layout) {
   const int rows = shape.room.rows;
-  void* stream = device_->stream();
   const RowTiles rounded = row_tiles(b_.rounded_TR, rows);
-  product({count,
-           l.low.tiles,
-           row_tiles(b_.attended_THK, rows),
-           nullptr,
-           Then::kStore,
-           as<float>(b_.low_TR),
-           rank_,
-           {},
-           nullptr,
-           {},
-           shares()},
-          rows, stream);
-  round({count, as<float>(b_.low_TR), adapter_scale_, rank_, rounded}, rows, stream);
-  product({count, l.high.tiles, rounded, nullptr, Then::kAdd, as<float>(b_.x_TD), options_.width, {}, nullptr, {}, shares()}, rows,
-          stream);
+  ProductArgs low = product_of(l.low, row_tiles(b_.attended_THK, rows), Then::kStore, layout);
+  low.out = as<float>(b_.low_TR);
+  low.ldo = rank_;
+  product(low, rows, device_->stream());
+  round({low.count, as<float>(b_.low_TR), adapter_scale_, rank_, rounded}, rows, device_->stream());
+  return rounded;
 }
 
 void CudaLm::launch_taps(int32_t number, const Shape& shape, const PassLayout& layout) {
@@ -268,18 +277,14 @@ void CudaLm::launch_choice(const Shape& shape, const PassLayout& layout) {
   norm({&counts->wanted, in_pass<int32_t>(layout.wanted), as<float>(b_.x_TD), as<float>(final_norm_D_), options_.norm_eps,
         options_.width, normed},
        shape.wanted, stream);
-  product({&counts->wanted,
-           head_tiles(),
-           normed,
-           nullptr,
-           Then::kChoice,
-           nullptr,
-           0,
-           {},
-           as<Choice>(b_.choice_TB),
-           {as<uint32_t>(b_.allowed_LW), words_of(options_.vocab), in_pass<int32_t>(layout.allowed)},
-           shares()},
-          shape.wanted, stream);
+  ProductArgs head = product_of(options_.tied_head ? embedding_ : head_, normed, Then::kChoice, layout);
+  head.count = &counts->wanted;
+  head.choice_TB = as<Choice>(b_.choice_TB);
+  head.chosen = &counts->chosen;
+  head.out = shape.logits ? as<float>(b_.logits_TV) : nullptr;
+  head.ldo = options_.vocab;
+  head.allowed = {as<uint32_t>(b_.allowed_LW), words_of(options_.vocab), in_pass<int32_t>(layout.allowed)};
+  product(head, shape.wanted, stream);
   pick({&counts->wanted, as<Choice>(b_.choice_TB), head_tiles().tiles, as<Choice>(b_.choice_T)}, shape.wanted, stream);
 }
 
@@ -316,10 +321,12 @@ Status CudaLm::run(const Pass& pass, const Shape& shape, const PassLayout& layou
 
 void CudaLm::sort_rows(const Pass& pass) {
   by_want_.sort(pass);
+  wanted_N_ = by_want_.argmax_N;
+  wanted_N_.insert(wanted_N_.end(), by_want_.logits_N.begin(), by_want_.logits_N.end());
   list_of_.assign(pass.allowed.size(), -1);
   allowed_N_.clear();
   int32_t lists = 0;
-  for (const int32_t t : by_want_.argmax_N) {
+  for (const int32_t t : wanted_N_) {
     const std::optional<int32_t> allowed = pass.rows[static_cast<size_t>(t)].allowed;
     if (allowed && list_of_[static_cast<size_t>(*allowed)] < 0) list_of_[static_cast<size_t>(*allowed)] = lists++;
     allowed_N_.push_back(allowed ? list_of_[static_cast<size_t>(*allowed)] : -1);
@@ -349,8 +356,8 @@ Status CudaLm::write_allowed(const Pass& pass) {
 
 void CudaLm::read_choices(const Pass& pass, PassOutput& out) {
   const Choice* choices = choice_host_.data<Choice>();
-  for (size_t i = 0; i < by_want_.argmax_N.size(); ++i) {
-    const auto t = static_cast<size_t>(by_want_.argmax_N[i]);
+  for (size_t i = 0; i < wanted_N_.size(); ++i) {
+    const auto t = static_cast<size_t>(wanted_N_[i]);
     const Row& row = pass.rows[t];
     const Choice& c = choices[i];
     out.argmax[t] = c.id >= 0 || !row.allowed ? id_or_lowest(c.id) : allowed_of(pass, row).front();
@@ -362,31 +369,30 @@ void CudaLm::read_choices(const Pass& pass, PassOutput& out) {
   }
 }
 
-// Not captured: sampling, lossy verifiers, drafts that are told of their facts; the sums are those of launch_choice.
-Status CudaLm::read_logits(const Pass& pass, const PassLayout& layout, PassOutput& out) {
-  const auto n = static_cast<int>(by_want_.logits_N.size());
-  const size_t numbers = by_want_.logits_N.size() * static_cast<size_t>(options_.vocab);
-  if (b_.logits_TV.bytes() < numbers * sizeof(float)) {
-    b_.logits_TV = {};
-    SLIP_TRY(b_.logits_TV, device_->allocate(numbers * sizeof(float), "logits"));
-  }
-  const int32_t* count = &in_pass<const PassCounts>(layout.counts)->logits;
-  const RowTiles normed = row_tiles(b_.normed_TD, n);
-  norm({count, in_pass<int32_t>(layout.wanted) + by_want_.argmax_N.size(), as<float>(b_.x_TD), as<float>(final_norm_D_),
-        options_.norm_eps, options_.width, normed},
-       n, device_->stream());
-  product({count, head_tiles(), normed, nullptr, Then::kStore, as<float>(b_.logits_TV), options_.vocab, {}, nullptr, {}, shares()},
-          n, device_->stream());
-  out.logits_NV.resize(numbers);
-  SLIP_TRY_(device_->copy_out(out.logits_NV.data(), b_.logits_TV.data(), numbers * sizeof(float)));
+/// For sampling, lossy verifiers, and drafts in fields whose rules depend on what is drafted before.
+Status CudaLm::make_room_for_logits() {
+  const size_t wanted = by_want_.logits_N.size(), line = static_cast<size_t>(options_.vocab) * sizeof(float);
+  if (wanted * line <= b_.logits_TV.bytes()) return {};
   SLIP_TRY_(device_->wait());
-  const auto vocab = static_cast<size_t>(options_.vocab);
-  for (size_t i = 0; i < by_want_.logits_N.size(); ++i) {
-    const auto t = static_cast<size_t>(by_want_.logits_N[i]);
-    out.logits_row[t] = static_cast<int32_t>(i);
-    out.nan_rows += !answer_logits(pass, t, std::span<const float>(out.logits_NV).subspan(i * vocab, vocab), out);
+  std::erase_if(graphs_, [](const auto& g) { return g.first.logits; });
+  b_.logits_TV = {};
+  const size_t rows = std::max<size_t>(wanted, kRowGroup);
+  SLIP_TRY(b_.logits_TV, device_->allocate(rows * line, "logits"));
+  if (logits_host_.bytes() == 0) {  // page-locked: a copy to other memory takes ten times as long
+    SLIP_TRY(logits_host_, device_->allocate_host(kRowGroup * line));
   }
   return {};
+}
+
+Status CudaLm::copy_logits(PassOutput& out) {
+  const size_t rows = by_want_.logits_N.size(), bytes = rows * static_cast<size_t>(options_.vocab) * sizeof(float);
+  for (size_t i = 0; i < rows; ++i) out.logits_row[static_cast<size_t>(by_want_.logits_N[i])] = static_cast<int32_t>(i);
+  if (bytes <= logits_host_.bytes()) {
+    out.kept_NV = logits_host_.data<float>();
+    return device_->copy_out(logits_host_.data(), b_.logits_TV.data(), bytes);
+  }
+  out.logits_NV.resize(bytes / sizeof(float));
+  return device_->copy_out(out.logits_NV.data(), b_.logits_TV.data(), bytes);
 }
 
 Status CudaLm::set_taps(std::span<const int32_t> layers) {
@@ -403,20 +409,29 @@ Status CudaLm::forward(const Pass& pass, PassOutput& out) {
   if (pass.rows.empty()) return {};
   sort_rows(pass);
   planner_.plan(pass, plan_);
+  const Status ran = send_and_run(pass, out);
+  const Status ended = device_->wait();  // after a failure too: what is on its way reads the host's copies
+  SLIP_TRY_(ran);
+  SLIP_TRY_(ended);
+  read_choices(pass, out);
+  if (pass.taps) std::copy_n(taps_host_.data<float>(), out.taps_NE.size(), out.taps_NE.data());
+  return {};
+}
+
+Status CudaLm::send_and_run(const Pass& pass, PassOutput& out) {
   const Room room = room_for(pass.rows.size(), plan_);
   SLIP_TRY_(make_room(pass, room));
+  SLIP_TRY_(make_room_for_logits());
   const PassLayout layout(room, rope_.half());
   SLIP_TRY_(write_allowed(pass));
   SLIP_TRY_(write_pass(pass, layout));
-  const size_t chosen = by_want_.argmax_N.size();
-  const int wanted = chosen == 0 ? 0 : pass.rows.size() <= kRowGroup ? room.rows : static_cast<int>(chosen);
-  const Shape shape{room, rounded_queries(plan_.most_rows * (options_.heads / options_.kv_heads)), wanted, pass.draft_adapter,
-                    pass.taps};
+  const size_t asked = wanted_N_.size();
+  const int wanted = asked == 0 ? 0 : pass.rows.size() <= kRowGroup ? room.rows : static_cast<int>(asked);
+  const bool logits = !by_want_.logits_N.empty();
+  const Shape shape{
+      room, rounded_queries(plan_.most_rows * (options_.heads / options_.kv_heads)), wanted, pass.draft_adapter, pass.taps, logits};
   SLIP_TRY_(run(pass, shape, layout));
-  SLIP_TRY_(device_->wait());
-  read_choices(pass, out);
-  if (pass.taps) std::copy_n(taps_host_.data<float>(), out.taps_NE.size(), out.taps_NE.data());
-  return by_want_.logits_N.empty() ? Status{} : read_logits(pass, layout, out);
+  return logits ? copy_logits(out) : Status{};
 }
 
 }  // namespace slip::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decoder on a device: the Lm of lm/lm.h with weights, arena and activations in the device's memory. The host sends a pass's rows, spans and
-// angles in one copy and gets one id and one number per row back; passes of up to 64 rows run as captured graphs, one per size. Weights and
+// angles in one copy and gets 20 bytes per wanted row back, and logits where they are asked for; passes of up to 64 rows run as captured graphs, one per size. Weights and
 // keys are bf16, norms, softmax and the residual stream f32. Contract W holds as it does on the processor; the bits are the device's own.
 #pragma once
 #include <map>
@@ -43,8 +43,8 @@ class CudaLm final : public Lm {
   struct Shape {
     Room room;
     int queries = 0;  // of the largest item, as the kernel rounds them
-    int wanted = 0;   // room for rows whose id the device chooses
-    bool adapter = false, taps = false;
+    int wanted = 0;   // room for rows that want something: the device chooses their ids
+    bool adapter = false, taps = false, logits = false;
     auto operator<=>(const Shape&) const = default;
   };
   explicit CudaLm(std::unique_ptr<Device> device, DecoderOptions options, int32_t slots);
@@ -53,23 +53,26 @@ class CudaLm final : public Lm {
   Result<Layer> upload_layer(const LayerWeights& w, ThreadPool& pool);
   Status make_room(const Pass& pass, const Room& room);
   Status write_pass(const Pass& pass, const PassLayout& layout);
+  Status send_and_run(const Pass& pass, PassOutput& out);
   Status run(const Pass& pass, const Shape& shape, const PassLayout& layout);
   Status launch_body(const Shape& shape, const PassLayout& layout);
   void launch_layer(int32_t number, const Shape& shape, const PassLayout& layout);
-  void launch_adapter(const Layer& l, const Shape& shape, const PassLayout& layout);
+  void launch_attention(int32_t number, const Shape& shape, const PassLayout& layout);
+  RowTiles launch_low(const Layer& l, const Shape& shape, const PassLayout& layout);
+  ProductArgs product_of(const DeviceMatrix& w, const RowTiles& x, Then then, const PassLayout& layout) const;
   void launch_taps(int32_t number, const Shape& shape, const PassLayout& layout);
   void sort_rows(const Pass& pass);
   Status write_allowed(const Pass& pass);
   void launch_choice(const Shape& shape, const PassLayout& layout);
   void read_choices(const Pass& pass, PassOutput& out);
-  Status read_logits(const Pass& pass, const PassLayout& layout, PassOutput& out);
+  Status make_room_for_logits();
+  Status copy_logits(PassOutput& out);
   template <class T>
   T* in_pass(size_t offset) const {
     return reinterpret_cast<T*>(pass_memory_.data<char>() + offset);
   }
   size_t arena_numbers() const;
   const Tiles& head_tiles() const { return (options_.tied_head ? embedding_ : head_).tiles; }
-  Shares shares() const { return {b_.shares.data<float>(), b_.arrivals.data<int32_t>()}; }
 
   std::unique_ptr<Device> device_;  // before what lives on it
   DecoderOptions options_;
@@ -87,10 +90,11 @@ class CudaLm final : public Lm {
   std::vector<Layer> layers_;
   Buffers b_;
   Room largest_;
-  Memory pass_memory_, pass_host_, choice_host_, allowed_host_, taps_host_;
+  Memory pass_memory_, pass_host_, choice_host_, allowed_host_, taps_host_, logits_host_;
   RowsByWant by_want_;
-  std::vector<int32_t> list_of_;    // by Pass::allowed: its line of allowed_LW, or -1
-  std::vector<int32_t> allowed_N_;  // that line, for each row whose id the device chooses
+  std::vector<int32_t> list_of_;  // by Pass::allowed: its line of allowed_LW, or -1
+  std::vector<int32_t> wanted_N_,
+      allowed_N_;  // rows that want something, those that want logits last; and the lines of their lists
   std::vector<Position> positions_;
   std::map<Shape, std::unique_ptr<Graph>> graphs_;  // null: a pass of this shape has run once, and the next is captured
 };

@@ -125,10 +125,10 @@ TEST(CudaLm, GivesAPromptTheSameBitsInOnePassAndInMany) {
   ThreadPool pool(1);
   const auto lm = on_device("qwen3", pool);
   RowsFile file;
-  for (int32_t i = 0; i < 390; ++i)
+  for (int32_t i = 0; i < 200; ++i)
     file.rows.push_back({TokenId{(i * 37 + 5) % lm->info().vocab}, Position::text(i), {{0, i + 1}}});
   const std::vector<float> whole = logits(*lm, file);
-  for (const int64_t split : {257, 128, 70, 9}) EXPECT_EQ(whole, logits(*lm, file, {.split = split})) << split;
+  for (const int64_t split : {129, 70, 9}) EXPECT_EQ(whole, logits(*lm, file, {.split = split})) << split;
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, OnDevice,
@@ -183,7 +183,7 @@ TEST(CudaLm, ChoosesAmongListsAndTellsStatisticsWithoutLogits) {
   std::vector<TokenId> few{TokenId{3}}, half, last{TokenId{vocab - 1}};
   for (int32_t id = 0; id < vocab; id += 2) half.push_back(TokenId{id});
   const std::vector<std::span<const TokenId>> lists = {few, half, last};
-  for (const int32_t n : {1, 9, 80, 300}) {
+  for (const int32_t n : {1, 9, 80, 150}) {
     std::vector<Row> rows;
     std::vector<SlotSpan> spans;
     for (int32_t i = 0; i < n; ++i) {

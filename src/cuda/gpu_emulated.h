@@ -25,6 +25,7 @@ struct float4 {
 int thread();
 int block_x();
 int block_y();
+int blocks_x();
 void sync_block();
 /// Dynamic shared memory of the block, 1024-byte aligned, contents undefined.
 unsigned char* shared();
@@ -54,9 +55,10 @@ inline int add_in_turn(int* to, int n) {
   *to += n;
   return before;
 }
-inline void publish() {}
+/// *to += v without waiting for what was there; on a device subnormal numbers count as zero.
+inline void add_to(float* to, float v) { *to += v; }
 /// What another block of this kernel wrote.
-inline float load_fresh(const float* p) { return *p; }
+inline float4 load_fresh(const float4* p) { return *p; }
 
 /// Counts arrivals and announced bytes; a phase is over when neither is missing, and the next begins.
 struct Signal {
@@ -74,10 +76,23 @@ void signal_wait(Signal* s, uint32_t parity);
 void begin_fill(Signal* s, uint32_t bytes);
 void fill(void* shared_to, const void* global_from, uint32_t bytes, Signal* s);
 inline void end_fill(Signal*) {}
+// Blocks of a cluster run at the same time and read each other's shared memory; here none are.
+inline int cluster_blocks() { return 1; }
+inline int cluster_rank() { return 0; }
+inline void sync_cluster() {}
+inline float4 load_from_block(const float4* p, int) { return *p; }
+inline bool may_cluster(const void*) { return false; }
+inline bool has_warpgroup_products() { return true; }
 
 inline uint4 load_once(const uint4* p) { return *p; }
 inline void copy_16_async(void* to, const void* from) { __builtin_memcpy(to, from, 16); }
-inline void wait_for_copies() {}
+/// Sixteen zero bytes unless `there`; `from` is a valid address in any case.
+inline void copy_16_or_clear(void* to, const void* from, bool there) {
+  if (there)
+    __builtin_memcpy(to, from, 16);
+  else
+    __builtin_memset(to, 0, 16);
+}
 inline void commit_copies() {}
 template <int kLeft>
 inline void wait_for_groups() {}
@@ -96,11 +111,13 @@ template <int kRows>
 void multiply_tile(float (&sums)[kRows / 2], const void* w, const void* x, bool begin) {
   multiply_tile(sums, w, x, begin, kRows);
 }
-/// Lanes of a warp are in step on a device; here what they read is behind all of them from now on.
+/// All lanes have read what was multiplied.
 template <int kLeft>
 inline void wait_for_products() {
   sync_warp();
 }
+template <int kSums>
+inline void products_are_there(float (&)[kSums]) {}
 template <int kRegisters>
 inline void take_registers() {}
 template <int kRegisters>
@@ -113,7 +130,7 @@ using Stream = void*;
 void run_blocks(int columns, int rows, int threads, size_t shared_bytes, const std::function<void()>& kernel);
 
 template <class Args>
-void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t shared_bytes, Stream, const Args& args) {
+void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t shared_bytes, Stream, const Args& args, int = 1) {
   run_blocks(columns, rows, threads, shared_bytes, [&] { kernel(args); });
 }
 

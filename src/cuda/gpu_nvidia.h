@@ -5,11 +5,15 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <utility>
 
 namespace slip::gpu {
 
 __device__ inline int thread() { return static_cast<int>(threadIdx.x); }
 __device__ inline int block_x() { return static_cast<int>(blockIdx.x); }
+__device__ inline int blocks_x() { return static_cast<int>(gridDim.x); }
 __device__ inline int block_y() { return static_cast<int>(blockIdx.y); }
 __device__ inline void sync_block() { __syncthreads(); }
 
@@ -46,8 +50,11 @@ __device__ inline void copy_16_async(void* shared_to, const void* global_from) {
   const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared_to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(global_from));
 }
-__device__ inline void wait_for_copies() { asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;\n" ::); }
-
+/// Sixteen zero bytes unless `there`; `from` is a valid address in any case.
+__device__ inline void copy_16_or_clear(void* shared_to, const void* global_from, bool there) {
+  const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(shared_to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(global_from), "r"(there ? 16 : 0));
+}
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 /// Until at most kLeft of this thread's groups of copies are on their way.
 template <int kLeft>
@@ -73,9 +80,10 @@ __device__ inline int add_in_turn(int* to, int n) {
   __threadfence();
   return before;
 }
-__device__ inline void publish() { __threadfence(); }
+/// *to += v without waiting for what was there; subnormal numbers count as zero.
+__device__ inline void add_to(float* to, float v) { asm volatile("red.global.add.f32 [%0], %1;\n" ::"l"(to), "f"(v) : "memory"); }
 /// What another block of this kernel wrote.
-__device__ inline float load_fresh(const float* p) { return __ldcg(p); }
+__device__ inline float4 load_fresh(const float4* p) { return __ldcg(p); }
 
 // Signals and bulk copies. sm_90 has copies of any size by one thread, which tell a signal when their bytes are there; before it, a warp's
 // lanes copy 16 bytes at a time and each tells the signal.
@@ -144,6 +152,45 @@ __device__ inline void end_fill(Signal* s) {
 #endif
 }
 
+// Blocks of a cluster run at the same time and read each other's shared memory (sm_90). One block where code was compiled for less, or where
+// none was asked for.
+__device__ inline int cluster_blocks() {
+#if __CUDA_ARCH__ >= 900
+  int n;
+  asm("mov.u32 %0, %%cluster_nctaid.x;\n" : "=r"(n));
+  return n;
+#else
+  return 1;
+#endif
+}
+__device__ inline int cluster_rank() {
+#if __CUDA_ARCH__ >= 900
+  int n;
+  asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(n));
+  return n;
+#else
+  return 0;
+#endif
+}
+/// All threads of the cluster that have not returned: what they wrote before, each sees after.
+__device__ inline void sync_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::: "memory");
+#endif
+}
+/// What stands at this place of shared memory in block `rank` of the cluster.
+__device__ inline float4 load_from_block(const float4* p, int rank) {
+  float4 v = *p;
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %4, %5;\nld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n}\n"
+      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+      : "r"(address_of(p)), "r"(rank)
+      : "memory");
+#endif
+  return v;
+}
+
 __device__ inline float reciprocal_root(float x) { return rsqrtf(x); }
 /// Without the exact quotient's slow path, a call that would spill what a thread holds; zero for y beyond 2^126.
 __device__ inline float quotient(float x, float y) { return __fdividef(x, y); }
@@ -165,42 +212,94 @@ __device__ inline void let_next_start() {
 #endif
 }
 
-/// Whether this device's code of a kernel was compiled with the two above: code for sm_80 that a later device translates has neither, and
-/// must not overlap. SLIPSTREAM_CUDA_OVERLAP=0 turns overlapping off.
-inline bool may_overlap(const void* kernel) {
-  const char* asked = std::getenv("SLIPSTREAM_CUDA_OVERLAP");
-  if (asked != nullptr && asked[0] == '0') return false;
-  cudaFuncAttributes f{};
-  return cudaFuncGetAttributes(&f, kernel) == cudaSuccess && f.ptxVersion >= 90;
-}
-
-/// The most shared memory of a block on the current device.
-inline size_t shared_limit() {
-  int device = 0, bytes = 0;
+/// What the host knows of a device.
+struct DeviceFacts {
+  size_t shared_limit = 0;  // bytes of shared memory that a block may have
+  bool clusters = false, warpgroup_products = false;
+};
+inline const DeviceFacts& device_facts() {
+  static std::mutex mutex;
+  static std::map<int, DeviceFacts> known;
+  int device = 0;
   cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  return static_cast<size_t>(bytes);
+  const std::scoped_lock lock(mutex);
+  const auto [found, is_new] = known.try_emplace(device);
+  if (is_new) {
+    const auto attribute = [device](cudaDeviceAttr name) {
+      int value = 0;
+      return cudaDeviceGetAttribute(&value, name, device) == cudaSuccess ? value : 0;
+    };
+    found->second = {static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)),
+                     attribute(cudaDevAttrClusterLaunch) != 0, attribute(cudaDevAttrComputeCapabilityMajor) == 9};
+  }
+  return found->second;
+}
+inline size_t shared_limit() { return device_facts().shared_limit; }
+inline bool has_warpgroup_products() { return device_facts().warpgroup_products; }
+
+/// Whether a kernel's code for the current device was compiled for sm_90 or later: code for sm_80 that a later device translates has neither
+/// overlaps nor clusters. Its first use prepares the kernel: it may ask for all the shared memory that there is, and all kernels ask for one
+/// division of the processors' memory, since one that wants another waits until the processor is empty.
+inline bool is_for_sm_90(const void* kernel) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, const void*>, bool> known;
+  int device = 0;
+  cudaGetDevice(&device);
+  const size_t limit = shared_limit();
+  const std::scoped_lock lock(mutex);
+  const auto [found, is_new] = known.try_emplace({device, kernel}, false);
+  if (is_new) {
+    cudaFuncAttributes f{};
+    if (cudaFuncGetAttributes(&f, kernel) != cudaSuccess) return false;
+    found->second = f.ptxVersion >= 90;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit - f.sharedSizeBytes));
+    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+  }
+  return found->second;
 }
 
-/// Blocks columns x rows of `threads`, each with `shared_bytes` of dynamic shared memory.
+/// Whether kernels may overlap. SLIPSTREAM_CUDA_OVERLAP=0 turns it off.
+inline bool overlap_is_on() {
+  static const bool on = [] {
+    const char* asked = std::getenv("SLIPSTREAM_CUDA_OVERLAP");
+    return asked == nullptr || asked[0] != '0';
+  }();
+  return on;
+}
+
+/// Whether a kernel may run in clusters here. SLIPSTREAM_CUDA_CLUSTERS=0 turns them off.
+inline bool may_cluster(const void* kernel) {
+  static const bool on = [] {
+    const char* asked = std::getenv("SLIPSTREAM_CUDA_CLUSTERS");
+    return asked == nullptr || asked[0] != '0';
+  }();
+  return on && device_facts().clusters && is_for_sm_90(kernel);
+}
+
+/// Blocks columns x rows of `threads`, each with `shared_bytes` of dynamic shared memory. An error comes out of the next cudaGetLastError.
 template <class Args>
-void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t shared_bytes, Stream stream, const Args& args) {
+void launch(void (*kernel)(Args), int columns, int rows, int threads, size_t shared_bytes, Stream stream, const Args& args,
+            int cluster = 1) {
   if (columns <= 0 || rows <= 0) return;
-  static const bool overlaps = may_overlap(reinterpret_cast<const void*>(kernel));
-  if (shared_bytes > 48 << 10)
-    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shared_bytes));
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
+  const bool for_sm_90 = is_for_sm_90(reinterpret_cast<const void*>(kernel));
+  cudaLaunchAttribute attributes[2]{};
+  unsigned n = 0;
+  if (overlap_is_on() && for_sm_90) {
+    attributes[n].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[n++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) {
+    attributes[n].id = cudaLaunchAttributeClusterDimension;
+    attributes[n++].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(rows));
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = overlaps ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, args);  // an error comes out of the next cudaGetLastError
+  config.attrs = attributes;
+  config.numAttrs = n;
+  cudaLaunchKernelEx(&config, kernel, args);
 }
 
 }  // namespace slip::gpu

@@ -80,6 +80,13 @@ __device__ inline void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
 }
 
+/// Behind wait_for_products<0>: what the compiler does with the sums comes after it.
+template <int kSums>
+__device__ inline void products_are_there(float (&sums)[kSums]) {
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
 #else
 
 template <int kRows>
@@ -108,8 +115,13 @@ __device__ inline void multiply_tile(float (&sums)[kRows / 2], const void* w, co
     }
   }
 }
+/// All lanes have read what was multiplied.
 template <int kLeft>
-__device__ inline void wait_for_products() {}
+__device__ inline void wait_for_products() {
+  sync_warp();
+}
+template <int kSums>
+__device__ inline void products_are_there(float (&)[kSums]) {}
 template <int kRegisters>
 __device__ inline void take_registers() {}
 template <int kRegisters>

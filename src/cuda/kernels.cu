@@ -12,25 +12,18 @@ namespace {
 using namespace gpu;
 
 constexpr int kThreads = 256;
+constexpr int kPiece = 8;  // numbers of 16 bytes of bf16
 
-/// Number k of channel n.
-__device__ inline float element(const Tiles& w, int n, int k) {
-  const size_t tile = static_cast<size_t>(n / kTileChannels) * static_cast<size_t>(w.steps) + static_cast<size_t>(k / kInnerStep);
+/// Numbers first .. first + 7 of channel n; `first` is a multiple of 8.
+__device__ inline void load_piece(float (&v)[kPiece], const Tiles& w, int n, int first) {
+  const size_t tile =
+      static_cast<size_t>(n / kTileChannels) * static_cast<size_t>(w.steps) + static_cast<size_t>(first / kInnerStep);
   const int line = n % kTileChannels;
-  return from_bf16(static_cast<const Bf16*>(w.data)[tile * kTileNumbers + static_cast<size_t>(line * kInnerStep) +
-                                                    static_cast<size_t>(line_place(line, k % kInnerStep))]);
-}
-
-__global__ void __launch_bounds__(kThreads) embed_kernel(EmbedArgs a) {
-  let_next_start();
-  wait_for_previous();
-  const int t = block_x();
-  if (t >= a.counts->rows) return;
-  const int width = a.embedding.k, input = a.inputs_T[t];
-  float* x_D = a.x_TD + static_cast<size_t>(t) * static_cast<size_t>(width);
-  for (int d = thread(); d < width; d += kThreads)
-    x_D[d] = input >= 0 ? element(a.embedding, input, d)
-                        : a.features_ND[static_cast<size_t>(-1 - input) * static_cast<size_t>(width) + static_cast<size_t>(d)];
+  const uint4 words =
+      *reinterpret_cast<const uint4*>(static_cast<const Bf16*>(w.data) + tile * kTileNumbers +
+                                      static_cast<size_t>(line * kInnerStep + line_place(line, first % kInnerStep)));
+  const uint32_t pairs[kPiece / 2] = {words.x, words.y, words.z, words.w};
+  for (int i = 0; i < kPiece; ++i) v[i] = from_bf16(static_cast<uint16_t>(pairs[i / 2] >> (16 * (i % 2))));
 }
 
 /// The sum over the block's 256 threads, in one order; `scratch`: 8 floats.
@@ -42,8 +35,6 @@ __device__ inline float block_sum(float v, float* scratch) {
   for (int i = 0; i < kThreads / 32; ++i) sum += scratch[i];
   return sum;
 }
-
-constexpr int kPiece = 8;  // numbers of 16 bytes of bf16
 
 /// Numbers first .. first + 7 of a row of `width`; zeros behind its end.
 __device__ inline void load_piece(float (&v)[kPiece], const float* x_D, int first, int width) {
@@ -68,10 +59,10 @@ __global__ void __launch_bounds__(kThreads) norm_kernel(NormArgs a) {
   float gain[kPiece];
   const int mine = thread() * kPiece, end = whole_steps(a.width);
   if (mine < end) load_piece(gain, a.gain_D, mine, a.width);
-  wait_for_previous();
   const int t = block_x();
-  if (t >= *a.count) return;
+  if (t >= *a.count) return;  // what the host sent need not wait
   const int from = a.rows ? a.rows[t] : t;
+  wait_for_previous();
   const float* x_D = a.x_TD + static_cast<size_t>(from) * static_cast<size_t>(a.width);
   float own[kPiece] = {}, squares = 0;
   if (mine < end) load_piece(own, x_D, mine, a.width);
@@ -92,6 +83,23 @@ __global__ void __launch_bounds__(kThreads) norm_kernel(NormArgs a) {
     load_piece(gain, a.gain_D, d, a.width);
     for (int i = 0; i < kPiece; ++i) own[i] = own[i] * factor * gain[i];
     store_piece(a.out_TK, t, d, own);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) embed_kernel(EmbedArgs a) {
+  let_next_start();
+  wait_for_previous();
+  const int t = block_x();
+  if (t >= a.counts->rows) return;
+  const int width = a.embedding.k, input = a.inputs_T[t];
+  float* x_D = a.x_TD + static_cast<size_t>(t) * static_cast<size_t>(width);
+  for (int d = thread() * kPiece; d < width; d += kThreads * kPiece) {
+    float v[kPiece];
+    if (input >= 0)
+      load_piece(v, a.embedding, input, d);
+    else
+      load_piece(v, a.features_ND + static_cast<size_t>(-1 - input) * static_cast<size_t>(width), d, width);
+    for (int i = 0; i < kPiece && d + i < width; ++i) x_D[d + i] = v[i];
   }
 }
 
@@ -123,10 +131,10 @@ constexpr int kPlaceWarps = 4;  // heads of a block
 
 __global__ void __launch_bounds__(32 * kPlaceWarps) place_kernel(PlaceArgs a) {
   let_next_start();
-  wait_for_previous();
   const int t = block_x(), h = block_y() * kPlaceWarps + thread() / 32, lane = thread() % 32;
-  if (t >= a.counts->rows || h >= a.heads + 2 * a.kv_heads) return;
+  if (t >= a.counts->rows || h >= a.heads + 2 * a.kv_heads) return;  // what the host sent need not wait
   const size_t row = static_cast<size_t>(t), slot = static_cast<size_t>(a.slots_T[t]);
+  wait_for_previous();
   const float* x_K = a.qkv_TE + row * static_cast<size_t>((a.heads + 2 * a.kv_heads) * a.width) + h * a.width;
   const float* cosine = a.cos_TK2 + row * static_cast<size_t>(a.half);
   const float* sine = a.sin_TK2 + row * static_cast<size_t>(a.half);
@@ -175,7 +183,7 @@ __global__ void __launch_bounds__(kThreads) pick_kernel(PickArgs a) {
   Choice choice = no_choice();
   for (int b = thread(); b < a.tiles; b += kThreads)
     choice = joined(choice, a.choice_TB[static_cast<size_t>(t) * static_cast<size_t>(a.tiles) + static_cast<size_t>(b)]);
-  choice = join_lanes(choice, 1);
+  choice = join_warp(choice);
   if (thread() % 32 == 0) found[thread() / 32] = choice;
   sync_block();
   if (thread() != 0) return;

@@ -2,9 +2,10 @@
 // The kernels of a pass on a device: what each is given, and the functions that launch them. Everything is device memory; counts that
 // change from pass to pass are read on the device, so that a captured graph serves every pass of its size.
 //
-// Contract W: a row's numbers depend on the row and the ordered keys it sees. A product's inner dimension is cut where its matrix says, whatever
-// the rows: the steps of all its tiles in a line, in 132 runs of like length; the sums of a tile's cuts are added in their order. Attention's
-// keys are cut into units of 64 and chunks of 256 along what the row sees, units folded and chunks joined in their order.
+// Contract W: a row's numbers depend on the row and the ordered keys it sees (finite ones: a value that is not seen is multiplied by zero). A
+// product's inner dimension is cut where its matrix says, whatever the rows, into about 132 runs: the tiles of a narrow matrix into equal parts, those
+// of a wide one in a line. The sums of a tile's cuts are added in their order. Attention's keys are cut into units of 64 and chunks of 256 along
+// what the row sees, units folded and chunks joined in their order.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +35,7 @@ SLIP_BOTH_SIDES constexpr int line_place(int line, int k) { return (((k / 8) ^ (
 
 /// How many of each a pass has; the first thing in the device's copy of a pass.
 struct PassCounts {
-  int32_t rows = 0, wanted = 0, items = 0, logits = 0;
+  int32_t rows = 0, wanted = 0, items = 0, chosen = 0;  // chosen: of the wanted rows, the first so many want no logits
 };
 
 /// A matrix w_NK in tiles of 64 channels x 64 inner numbers, bf16, 8 KiB each: [tile][step][channel][line_place]. Padding is zero; the number
@@ -79,7 +80,7 @@ enum class Then : int32_t {
   kStore,   // out_TN = sums + bias
   kAdd,     // out_TN += sums + bias
   kSwiglu,  // channels come eight of gate, eight of up: gated_TF = bf16(silu(gate) * up)
-  kChoice   // choice_TB: what a tile's channels come to per row
+  kChoice   // choice_TB: what a tile's channels come to per row; with `out` the sums of rows from *chosen on as well
 };
 
 /// What logits come to, over the ids that their row allows: all that the host reads of a row. Those of parts of the vocabulary are joined
@@ -104,8 +105,11 @@ struct Shares {
   float* sums = nullptr;        // share_numbers(rows)
   int32_t* arrivals = nullptr;  // a number per tile, zero between products
 };
+/// For products of up to `rows` rows, whose blocks have 8, 16, 32, 64 or 128.
 constexpr size_t share_numbers(int rows) {
-  return size_t{2} * kRuns * kTileChannels * static_cast<size_t>(rows < kStreamRows ? rows : kStreamRows);
+  size_t block = 8;
+  while (block < static_cast<size_t>(rows) && block < kStreamRows) block *= 2;
+  return 2 * kRuns * kTileChannels * block;
 }
 
 struct ProductArgs {
@@ -116,9 +120,10 @@ struct ProductArgs {
   Then then;
   float* out;
   int32_t ldo;
-  RowTiles gated;
-  Choice* choice_TB;
-  AllowedBits allowed;  // with kChoice
+  RowTiles gated;     // with kSwiglu
+  Choice* choice_TB;  // with kChoice
+  const int32_t* chosen;
+  AllowedBits allowed;
   Shares shares;
 };
 
@@ -195,7 +200,8 @@ void embed(const EmbedArgs& args, int rows, StreamHandle stream);
 void norm(const NormArgs& args, int rows, StreamHandle stream);
 void product(const ProductArgs& args, int rows, StreamHandle stream);
 void place(const PlaceArgs& args, int rows, StreamHandle stream);
-void attend(const AttendArgs& args, int items, int queries, StreamHandle stream);
+// Attention: up to `most_unit_blocks` blocks give a unit of keys to a warp, more of them let a warp walk the units; the sums are the same.
+void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int most_unit_blocks = 4 * kRuns);
 void join(const JoinArgs& args, int rows, StreamHandle stream);
 void round(const RoundArgs& args, int rows, StreamHandle stream);
 void copy(const CopyArgs& args, int rows, StreamHandle stream);

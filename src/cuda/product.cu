@@ -3,9 +3,10 @@
 // ring of their own. One warp fills each; warpgroups of 128 threads multiply, 64 channels each. Weights do not depend on what an
 // earlier kernel does: their ring is full before that kernel has ended.
 //
-// Up to 128 rows, a block takes one of 132 runs of all tiles' steps [stream-K, Osama et al. 2023], so that every processor reads the same number of
-// bytes. Tiles that runs share are summed by the last of them to arrive. Above, a block takes two tiles and 128 or 192 rows, and makes the same
-// cuts in its own sums.
+// Up to 128 rows, a block takes one of some 132 runs of all tiles' steps [stream-K, Osama et al. 2023], so that every processor reads the same number
+// of bytes. Tiles that runs share are summed by the last of them to arrive; or, where a cluster's blocks are the runs of one tile, by all of them, each
+// for its part of the rows, out of each other's shared memory. Above, a block takes two tiles and 128 or 192 rows at a time and makes
+// the same cuts in its own sums.
 #include "cuda/choice.h"
 #include "cuda/gpu.h"
 #include "cuda/kernels.h"
@@ -20,29 +21,41 @@ constexpr int kGroupThreads = 128, kProducerThreads = 128;
 constexpr int kTileBytes = kTileNumbers * 2, kLineBytes = kInnerStep * 2;
 constexpr int kMostStages = 16;
 constexpr int kGroupWarps = kGroupThreads / 32;
+constexpr size_t kPartOfProcessor = size_t{85} << 10, kHalfProcessor = size_t{112} << 10, kWholeProcessor = size_t{227} << 10;
 
 struct ProductPlan {
   ProductArgs a;
   int32_t weight_stages, row_stages;
-  int32_t first_row;
+  int32_t first_row;   // run by run
+  int32_t row_blocks;  // tile by tile
 };
 
-/// Where the runs of a matrix begin.
+/// Where the runs of a matrix begin. A tile of few is cut into equal parts, so that a run has one tile; many tiles lie in a line.
 struct Cuts {
-  int steps, total, runs;  // of a tile; of all tiles
-  __host__ __device__ Cuts(const Tiles& w) : steps(w.steps), total(w.steps * w.tiles), runs(total < kRuns ? total : kRuns) {}
+  int steps, total, parts, runs;  // steps of a tile and of all; of a tile, or 0; of the matrix
+  __host__ __device__ Cuts(const Tiles& w) : steps(w.steps), total(w.steps * w.tiles), parts(kRuns / w.tiles) {
+    if (parts > steps) parts = steps;
+    if (parts < 2) parts = 0;
+    runs = parts > 0 ? w.tiles * parts : total < kRuns ? total : kRuns;
+  }
   // 132 times the steps fit 32 bits for matrices of up to 66 billion numbers.
-  __device__ int begin(int run) const { return run * total / runs; }
-  __device__ int run_of(int step) const { return ((step + 1) * runs - 1) / total; }
+  __device__ int begin(int run) const { return parts > 0 ? run / parts * steps + run % parts * steps / parts : run * total / runs; }
+  __device__ int run_of(int step) const {
+    return parts > 0 ? step / steps * parts + ((step % steps + 1) * parts - 1) / steps : ((step + 1) * runs - 1) / total;
+  }
 };
+
+/// A tile's sums as choices are made among them: rows of two halves of 32 channels, apart so that 32 threads that walk a half each
+/// meet 32 banks.
+constexpr int kHalfTile = kTileChannels / 2, kHalfStride = kHalfTile + 1, kScoreStride = 2 * kHalfStride;
 
 template <int kGroups, int kRows>
 struct Rings {
   static constexpr int kWeightBytes = kGroups * kTileBytes, kRowBytes = kRows * kLineBytes;
   unsigned char *weights, *rows;
   Signal *weights_full, *weights_empty, *rows_full, *rows_empty;
-  Choice* found;  // of a tile's four warps, by row
   int* last;
+  float* scores;
   __device__ Rings(const ProductPlan& p) {
     weights = shared();
     rows = weights + p.weight_stages * kWeightBytes;
@@ -51,10 +64,10 @@ struct Rings {
     rows_full = weights_empty + kMostStages;
     rows_empty = rows_full + kMostStages;
     last = reinterpret_cast<int*>(rows_empty + kMostStages);
-    found = reinterpret_cast<Choice*>(last + 4);
+    scores = reinterpret_cast<float*>(last + 4);
   }
-  static constexpr size_t fixed_bytes() {
-    return 4 * kMostStages * sizeof(Signal) + 16 + (kGroups == 1 ? kGroupWarps * kRows * sizeof(Choice) : 0);
+  static constexpr size_t fixed_bytes(Then then) {
+    return 4 * kMostStages * sizeof(Signal) + 16 + (then == Then::kChoice ? kRows * kScoreStride * sizeof(float) : 0);
   }
 };
 
@@ -70,51 +83,71 @@ struct Place {
   __device__ int before(int back, int stages) const { return stage >= back ? stage - back : stage - back + stages; }
 };
 
-/// The steps of a block: `count` from `first` on for the first group, and from one tile further for the next.
+/// A stretch of steps: `count` from `first` on for the first group, and from one tile further for the next; and the first of its rows.
 struct Work {
-  int first, count;
+  int first, count, row;
 };
 
-template <int kGroups>
-__device__ inline Work work_of(const Cuts& cuts) {
-  if (kGroups > 1) return {block_x() * kGroups * cuts.steps, cuts.steps};
-  const int first = cuts.begin(block_x());
-  return {first, cuts.begin(block_x() + 1) - first};
-}
+/// A block's stretches one after the other: its run; or, tile by tile, every so-many-th.
+template <int kGroups, int kRows>
+struct Works {
+  int next, end;
+  __device__ Works(const ProductPlan& p) : next(block_x()), end(kGroups == 1 ? next + 1 : p.a.w.tiles / kGroups * p.row_blocks) {}
+  __device__ bool more() const { return next < end; }
+  __device__ Work take(const ProductPlan& p, const Cuts& cuts) {
+    const int i = next;
+    next += blocks_x();
+    if (kGroups == 1) {
+      const int first = cuts.begin(i);
+      return {first, cuts.begin(i + 1) - first, p.first_row};
+    }
+    // Rows first: the blocks that run at a time read few weights.
+    return {kGroups * (i / p.row_blocks) * cuts.steps, cuts.steps, i % p.row_blocks * kRows};
+  }
+};
 
 template <int kGroups, int kRows>
 __device__ inline void fill_weights(const ProductPlan& p, const Rings<kGroups, kRows>& rings, const Cuts& cuts) {
-  const Work work = work_of<kGroups>(cuts);
   const char* w = static_cast<const char*>(p.a.w.data);
   Place at;
-  for (int i = 0; i < work.count; ++i, at.next(p.weight_stages)) {
-    if (i >= p.weight_stages) signal_wait(rings.weights_empty + at.stage, at.parity ^ 1);
-    Signal* full = rings.weights_full + at.stage;
-    begin_fill(full, rings.kWeightBytes);
+  int filled = 0;
+  for (Works<kGroups, kRows> works(p); works.more();) {
+    const Work work = works.take(p, cuts);
+    for (int i = 0; i < work.count; ++i, at.next(p.weight_stages)) {
+      if (++filled > p.weight_stages) signal_wait(rings.weights_empty + at.stage, at.parity ^ 1);
+      Signal* full = rings.weights_full + at.stage;
+      begin_fill(full, rings.kWeightBytes);
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g)
-      fill(rings.weights + at.stage * rings.kWeightBytes + g * kTileBytes,
-           w + static_cast<size_t>(work.first + g * cuts.steps + i) * kTileBytes, kTileBytes, full);
-    end_fill(full);
+      for (int g = 0; g < kGroups; ++g)
+        fill(rings.weights + at.stage * rings.kWeightBytes + g * kTileBytes,
+             w + static_cast<size_t>(work.first + g * cuts.steps + i) * kTileBytes, kTileBytes, full);
+      end_fill(full);
+    }
   }
 }
 
 template <int kGroups, int kRows>
 __device__ inline void fill_rows(const ProductPlan& p, const Rings<kGroups, kRows>& rings, const Cuts& cuts) {
-  const Work work = work_of<kGroups>(cuts);
-  const char* x = reinterpret_cast<const char*>(p.a.x_TK.data) + static_cast<size_t>(p.first_row + block_y() * kRows) * kLineBytes;
   const size_t step_bytes = static_cast<size_t>(p.a.x_TK.room) * kLineBytes;
-  int k = work.first % cuts.steps;
   Place at;
-  for (int i = 0; i < work.count; ++i, at.next(p.row_stages)) {
-    if (i >= p.row_stages) signal_wait(rings.rows_empty + at.stage, at.parity ^ 1);
-    Signal* full = rings.rows_full + at.stage;
-    begin_fill(full, rings.kRowBytes);
-    fill(rings.rows + at.stage * rings.kRowBytes, x + static_cast<size_t>(k) * step_bytes, rings.kRowBytes, full);
-    end_fill(full);
-    if (++k == cuts.steps) k = 0;
+  int filled = 0;
+  for (Works<kGroups, kRows> works(p); works.more();) {
+    const Work work = works.take(p, cuts);
+    const char* x = reinterpret_cast<const char*>(p.a.x_TK.data) + static_cast<size_t>(work.row) * kLineBytes;
+    int k = work.first % cuts.steps;
+    for (int i = 0; i < work.count; ++i, at.next(p.row_stages)) {
+      if (++filled > p.row_stages) signal_wait(rings.rows_empty + at.stage, at.parity ^ 1);
+      Signal* full = rings.rows_full + at.stage;
+      begin_fill(full, rings.kRowBytes);
+      fill(rings.rows + at.stage * rings.kRowBytes, x + static_cast<size_t>(k) * step_bytes, rings.kRowBytes, full);
+      end_fill(full);
+      if (++k == cuts.steps) k = 0;
+    }
   }
 }
+
+/// The eights of rows of a tile that a block stores: bit j for rows 8 j to 8 j + 7.
+using Eights = uint32_t;
 
 /// Where a thread's sums belong: sum 4 j + e is row 8 j + row(e), channel channel(e) of the tile.
 struct Lane {
@@ -125,7 +158,8 @@ struct Lane {
 };
 
 template <int kRows>
-__device__ inline void store_sums(const ProductArgs& a, const float (&sums)[kRows / 2], int tile, int first_row, int rows) {
+__device__ inline void store_sums(const ProductArgs& a, const float (&sums)[kRows / 2], Eights mine, int tile, int first_row,
+                                  int rows, int from = 0) {
   const Lane lane;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -133,113 +167,158 @@ __device__ inline void store_sums(const ProductArgs& a, const float (&sums)[kRow
     if (n >= a.w.n) continue;
     const float bias = a.bias_N ? a.bias_N[n] : 0.0F;
     int row = first_row + lane.row(0);
-    float* out = a.out + static_cast<size_t>(row) * static_cast<size_t>(a.ldo) + n;
+    float* out = a.out + static_cast<ptrdiff_t>(row - from) * a.ldo + n;
 #pragma unroll
     for (int j = 0; j < kRows / 8; ++j, row += 8, out += 8 * static_cast<size_t>(a.ldo))
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        if (row + e >= rows) continue;
+        if (row + e < from || row + e >= rows || (mine >> j & 1) == 0) continue;
         const float sum = sums[4 * j + 2 * half + e] + bias;
         float* to = e == 0 ? out : out + a.ldo;
-        *to = a.then == Then::kAdd ? *to + sum : sum;
+        if (a.then == Then::kAdd)
+          add_to(to, sum);
+        else
+          *to = sum;
       }
   }
 }
 
 template <int kRows>
-__device__ inline void store_gated(const ProductArgs& a, const float (&sums)[kRows / 2], int tile, int first_row, int rows) {
+__device__ inline void store_gated(const ProductArgs& a, const float (&sums)[kRows / 2], Eights mine, int tile, int first_row,
+                                   int rows) {
   const Lane lane;
   const int n = tile * kTileChannels + lane.channel(0), f = tile * (kTileChannels / 2) + 8 * lane.warp + lane.g;
-  if (n >= a.w.n) return;  // a tile that only makes their number even
   const float gate_bias = a.bias_N ? a.bias_N[n] : 0.0F, up_bias = a.bias_N ? a.bias_N[n + 8] : 0.0F;
 #pragma unroll
   for (int e = 0; e < 2; ++e) {
-    const int row = first_row + lane.row(e);
-    Bf16* out = a.gated.at(row, f);  // eight rows further it is eight lines further
+    const int row = lane.row(e);
+    Bf16* out = a.gated.at(first_row + row, f);  // eight rows further it is eight lines further
 #pragma unroll
     for (int j = 0; j < kRows / 8; ++j) {
-      if (row + 8 * j >= rows) break;
+      if (first_row + row + 8 * j >= rows) break;
+      if ((mine >> j & 1) == 0) continue;
       const float gate = sums[4 * j + e] + gate_bias, up = sums[4 * j + e + 2] + up_bias;
       out[8 * j * kInnerStep] = to_bf16(quotient(gate, 1 + power_of_e(-gate)) * up);
     }
   }
 }
 
+/// Threads take half of a row's channels each, whatever the rows, so that a row's sum of exponents has one order.
 template <int kRows>
-__device__ inline void store_choice(const ProductArgs& a, const float (&sums)[kRows / 2], Choice* found, int tile, int first_row,
+__device__ inline void store_choice(const ProductArgs& a, const float (&sums)[kRows / 2], float* scores, int tile, int first_row,
                                     int rows) {
   const Lane lane;
 #pragma unroll
-  for (int j = 0; j < kRows / 8; ++j) {
-    if (first_row + 8 * j >= rows) break;
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int at = 8 * j + lane.row(e), row = first_row + at;
-      const int list = row < rows ? a.allowed.list_T[row] : -1;
-      const uint32_t* bits =
-          list < 0 ? nullptr : a.allowed.bits_LW + static_cast<size_t>(list) * static_cast<size_t>(a.allowed.words);
-      Choice choice = no_choice();
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int id = tile * kTileChannels + lane.channel(2 * half);
-        if (id < a.w.n && (bits == nullptr || (bits[id / 32] >> (id % 32) & 1u) != 0))
-          choose(choice, sums[4 * j + e + 2 * half], id);
-      }
-      choice = join_lanes(choice, 4);
-      if (lane.g == 0) found[lane.warp * kRows + at] = choice;
-    }
+  for (int i = 0; i < kRows / 2; ++i) {
+    const int channel = lane.channel(i % 4);
+    scores[(i / 4 * 8 + lane.row(i % 4)) * kScoreStride + channel / kHalfTile * kHalfStride + channel % kHalfTile] = sums[i];
   }
   sync_group(1, kGroupThreads);
-  for (int i = thread(); i < kRows && first_row + i < rows; i += kGroupThreads) {
-    Choice choice = found[i];
-    for (int w = 1; w < kGroupWarps; ++w) choice = joined(choice, found[w * kRows + i]);
-    a.choice_TB[static_cast<size_t>(first_row + i) * static_cast<size_t>(a.w.tiles) + static_cast<size_t>(tile)] = choice;
+  for (int first = thread() / 32 * 32; first < 2 * kRows; first += kGroupThreads) {  // a warp goes on as one
+    const int at = first + thread() % 32, r = at / 2, half = at % 2, row = first_row + r,
+              id = tile * kTileChannels + half * kHalfTile;
+    Choice choice = no_choice();
+    if (r < kRows && row < rows && id < a.w.n) {
+      const int list = a.allowed.list_T[row];
+      const uint32_t allowed =
+          list < 0
+              ? ~0U
+              : a.allowed.bits_LW[static_cast<size_t>(list) * static_cast<size_t>(a.allowed.words) + static_cast<size_t>(id / 32)];
+      const float* mine = scores + r * kScoreStride + half * kHalfStride;
+      const int n = a.w.n - id < kHalfTile ? a.w.n - id : kHalfTile;
+      for (int c = 0; c < n; ++c)
+        if ((allowed >> c & 1U) != 0) choose(choice, mine[c], id + c);
+    }
+    choice = joined(choice, other_lanes(choice, 1));
+    if (half == 0 && r < kRows && row < rows)
+      a.choice_TB[static_cast<size_t>(row) * static_cast<size_t>(a.w.tiles) + static_cast<size_t>(tile)] = choice;
   }
-  sync_group(1, kGroupThreads);  // `found` may be written again
+  sync_group(1, kGroupThreads);  // the scores may be written again
 }
 
 template <int kGroups, int kRows>
-__device__ inline void store(const ProductPlan& p, const float (&sums)[kRows / 2], Choice* found, int tile) {
-  const ProductArgs& a = p.a;
-  const int rows = *a.count, first_row = p.first_row + block_y() * kRows;
+__device__ inline void store(const ProductArgs& a, const float (&sums)[kRows / 2], Eights mine, float* scores, int tile,
+                             int first_row, int rows) {
   if (a.then == Then::kSwiglu)
-    store_gated<kRows>(a, sums, tile, first_row, rows);
-  else if (kGroups == 1 && a.then == Then::kChoice)
-    store_choice<kRows>(a, sums, found, tile, first_row, rows);
-  else
-    store_sums<kRows>(a, sums, tile, first_row, rows);
+    store_gated<kRows>(a, sums, mine, tile, first_row, rows);
+  else if (kGroups == 1 && a.then == Then::kChoice) {
+    store_choice<kRows>(a, sums, scores, tile, first_row, rows);
+    if (a.out) store_sums<kRows>(a, sums, mine, tile, first_row, rows, *a.chosen);
+  } else
+    store_sums<kRows>(a, sums, mine, tile, first_row, rows);
 }
 
 /// A run's sums of a tile that others share: kept for the last of them to arrive, which adds all in their order. True for that one.
 template <int kRows>
 __device__ inline bool share(const ProductArgs& a, float (&sums)[kRows / 2], int* last, const Cuts& cuts, int tile, int run) {
   const int me = thread() % kGroupThreads, first_step = tile * cuts.steps;
+  constexpr int kQuads = kRows / 8;
   // A run has two shared tiles at most: its first and its last.
   const auto place = [&](int r) {
     const int share = 2 * r + (cuts.begin(r) / cuts.steps == tile ? 0 : 1);
-    return a.shares.sums + (static_cast<size_t>(share) * (kRows / 2)) * kGroupThreads + me;
+    return reinterpret_cast<float4*>(a.shares.sums) + static_cast<size_t>(share) * (kQuads * kGroupThreads) + me;
   };
-  float* mine = place(run);
+  float4* mine = place(run);
 #pragma unroll
-  for (int i = 0; i < kRows / 2; ++i) mine[i * kGroupThreads] = sums[i];
-  publish();
+  for (int j = 0; j < kQuads; ++j) mine[j * kGroupThreads] = float4{sums[4 * j], sums[4 * j + 1], sums[4 * j + 2], sums[4 * j + 3]};
   sync_group(1, kGroupThreads);
   const int from = cuts.run_of(first_step), to = cuts.run_of(first_step + cuts.steps - 1);
   if (me == 0) *last = add_in_turn(a.shares.arrivals + tile, 1) == to - from;
   sync_group(1, kGroupThreads);
-  const bool is_last = *last != 0;
-  sync_group(1, kGroupThreads);  // `last` may be written again
-  if (!is_last) return false;
-  publish();
+  if (*last == 0) return false;
 #pragma unroll
   for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
-  for (int r = from; r <= to; ++r) {
-    const float* theirs = place(r);
+  constexpr int kTurns = kRows <= 32 ? 2 : 1;  // runs whose sums are on their way at a time
+  for (int r = from; r <= to; r += kTurns) {
+    float4 theirs[kTurns][kQuads];
 #pragma unroll
-    for (int i = 0; i < kRows / 2; ++i) sums[i] += load_fresh(theirs + i * kGroupThreads);
+    for (int i = 0; i < kTurns; ++i)
+      if (r + i <= to) {
+        const float4* at = place(r + i);
+#pragma unroll
+        for (int j = 0; j < kQuads; ++j) theirs[i][j] = load_fresh(at + j * kGroupThreads);
+      }
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i)
+      if (r + i <= to) {
+#pragma unroll
+        for (int j = 0; j < kQuads; ++j) {
+          sums[4 * j] += theirs[i][j].x;
+          sums[4 * j + 1] += theirs[i][j].y;
+          sums[4 * j + 2] += theirs[i][j].z;
+          sums[4 * j + 3] += theirs[i][j].w;
+        }
+      }
   }
   if (me == 0) a.shares.arrivals[tile] = 0;
   return true;
+}
+
+/// The same among the blocks of a cluster: each sums some eights of rows. `place`: shared memory for a tile's sums.
+template <int kRows>
+__device__ inline Eights share_in_cluster(float (&sums)[kRows / 2], float4* place) {
+  constexpr int kQuads = kRows / 8;
+  const int me = thread() % kGroupThreads, blocks = cluster_blocks(), rank = cluster_rank();
+  sync_group(1, kGroupThreads);  // every warp has read the rows that lie there
+#pragma unroll
+  for (int j = 0; j < kQuads; ++j)
+    place[j * kGroupThreads + me] = float4{sums[4 * j], sums[4 * j + 1], sums[4 * j + 2], sums[4 * j + 3]};
+  sync_cluster();
+  Eights mine = 0;
+#pragma unroll
+  for (int j = 0; j < kQuads; ++j) {
+    if (j % blocks != rank) continue;
+    mine |= 1U << j;
+    float4 sum = {0, 0, 0, 0};
+#pragma unroll 4
+    for (int r = 0; r < blocks; ++r) {
+      const float4 v = load_from_block(place + j * kGroupThreads + me, r);
+      sum = float4{sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
+    }
+    sums[4 * j] = sum.x, sums[4 * j + 1] = sum.y, sums[4 * j + 2] = sum.z, sums[4 * j + 3] = sum.w;
+  }
+  sync_cluster();  // others may still read this block's
+  return mine;
 }
 
 template <int kGroups, int kRows>
@@ -247,9 +326,7 @@ __device__ inline void multiply(const ProductPlan& p, const Rings<kGroups, kRows
   constexpr bool kWhole = kGroups > 1;
   const int group = thread() / kGroupThreads;
   const bool tells = thread() % 32 == 0;
-  const Work work = work_of<kGroups>(cuts);
-  int step = work.first + group * cuts.steps;
-  const int end = step + work.count;
+  const int count = *p.a.count;  // long before it is needed
   Place weights, rows;
   float sums[kRows / 2], total[kWhole ? kRows / 2 : 1];
   // The stages of `back` steps before the next one are not needed any more.
@@ -258,37 +335,46 @@ __device__ inline void multiply(const ProductPlan& p, const Rings<kGroups, kRows
     signal_arrive(rings.weights_empty + weights.before(back, p.weight_stages));
     signal_arrive(rings.rows_empty + rows.before(back, p.row_stages));
   };
-  while (step < end) {
-    const int tile = step / cuts.steps, tile_begin = tile * cuts.steps, tile_end = tile_begin + cuts.steps;
-    const int run = cuts.run_of(step), run_end = cuts.begin(run + 1);
-    const int begin = step;
-    int until = tile_end < run_end ? tile_end : run_end;
-    for (; step < until; ++step) {
-      signal_wait(rings.weights_full + weights.stage, weights.parity);
-      signal_wait(rings.rows_full + rows.stage, rows.parity);
-      multiply_tile<kRows>(sums, rings.weights + weights.stage * rings.kWeightBytes + group * kTileBytes,
-                           rings.rows + rows.stage * rings.kRowBytes, step == begin);
-      weights.next(p.weight_stages);
-      rows.next(p.row_stages);
-      if (step == begin) continue;
-      wait_for_products<1>();
-      release(2);
+  for (Works<kGroups, kRows> works(p); works.more();) {
+    const Work work = works.take(p, cuts);
+    int step = work.first + group * cuts.steps;
+    const int end = step + work.count;
+    while (step < end) {
+      const int tile = step / cuts.steps, tile_begin = tile * cuts.steps, tile_end = tile_begin + cuts.steps;
+      const int run = cuts.run_of(step), run_end = cuts.begin(run + 1);
+      const int begin = step, until = tile_end < run_end ? tile_end : run_end;
+      for (; step < until; ++step) {
+        signal_wait(rings.weights_full + weights.stage, weights.parity);
+        signal_wait(rings.rows_full + rows.stage, rows.parity);
+        multiply_tile<kRows>(sums, rings.weights + weights.stage * rings.kWeightBytes + group * kTileBytes,
+                             rings.rows + rows.stage * rings.kRowBytes, step == begin);
+        weights.next(p.weight_stages);
+        rows.next(p.row_stages);
+        if (step == begin) continue;
+        wait_for_products<1>();
+        release(2);
+      }
+      wait_for_products<0>();
+      products_are_there(sums);
+      release(1);
+      Eights mine = ~0U;
+      if (kWhole) {
+#pragma unroll
+        for (int i = 0; i < kRows / 2; ++i) total[kWhole ? i : 0] = (begin == tile_begin ? 0.0F : total[kWhole ? i : 0]) + sums[i];
+        if (until < tile_end) continue;
+#pragma unroll
+        for (int i = 0; i < kRows / 2; ++i) sums[i] = total[kWhole ? i : 0];
+      } else if (cluster_blocks() > 1) {
+        // Its one stretch is done, so that its ring of rows is free.
+        mine = share_in_cluster<kRows>(sums, reinterpret_cast<float4*>(rings.rows));
+      } else if (begin > tile_begin || until < tile_end) {
+        if (!share<kRows>(p.a, sums, rings.last, cuts, tile, run)) continue;
+      } else {
+#pragma unroll
+        for (int i = 0; i < kRows / 2; ++i) sums[i] = 0.0F + sums[i];
+      }
+      store<kGroups, kRows>(p.a, sums, mine, rings.scores, tile, work.row, count);
     }
-    wait_for_products<0>();
-    release(1);
-    if (kWhole) {
-#pragma unroll
-      for (int i = 0; i < kRows / 2; ++i) total[kWhole ? i : 0] = (begin == tile_begin ? 0.0F : total[kWhole ? i : 0]) + sums[i];
-      if (until < tile_end) continue;
-#pragma unroll
-      for (int i = 0; i < kRows / 2; ++i) sums[i] = total[kWhole ? i : 0];
-    } else if (begin > tile_begin || until < tile_end) {
-      if (!share<kRows>(p.a, sums, rings.last, cuts, tile, run)) continue;
-    } else {
-#pragma unroll
-      for (int i = 0; i < kRows / 2; ++i) sums[i] = 0.0F + sums[i];
-    }
-    store<kGroups, kRows>(p, sums, rings.found, tile);
   }
 }
 
@@ -299,70 +385,95 @@ __global__ void __launch_bounds__(kGroups* kGroupThreads + kProducerThreads, kGr
   constexpr bool kMoves = kGroups == 2;  // registers, from those that copy to those that multiply
   const Cuts cuts(p.a.w);
   const Rings<kGroups, kRows> rings(p);
-  let_next_start();
   if (thread() == 0) {
+    const int warps = kGroups * kGroupWarps;
     for (int i = 0; i < p.weight_stages; ++i) {
       signal_init(rings.weights_full + i, kFillers);
-      signal_init(rings.weights_empty + i, kGroups * kGroupWarps);
+      signal_init(rings.weights_empty + i, warps);
     }
     for (int i = 0; i < p.row_stages; ++i) {
       signal_init(rings.rows_full + i, kFillers);
-      signal_init(rings.rows_empty + i, kGroups * kGroupWarps);
+      signal_init(rings.rows_empty + i, warps);
     }
     signals_are_made();
   }
   sync_block();
   if (thread() >= kConsumers) {
-    if constexpr (kMoves) give_registers<24>();
+    if constexpr (kMoves) give_registers<40>();
     const int warp = (thread() - kConsumers) / 32;
-    if (warp == 0) fill_weights<kGroups, kRows>(p, rings, cuts);
+    if (warp == 0) {
+      fill_weights<kGroups, kRows>(p, rings, cuts);
+      let_next_start();  // its weights would be in the way before
+    }
     if (warp == 1) {
       wait_for_previous();
       fill_rows<kGroups, kRows>(p, rings, cuts);
     }
   } else {
-    if constexpr (kMoves) take_registers<240>();
+    if constexpr (kMoves) take_registers<232>();
     wait_for_previous();
     multiply<kGroups, kRows>(p, rings, cuts);
   }
 }
 
-/// Stages that fit: rows get `row_stages` of them, weights the rest.
+/// Stages that fit into `room`: `row_stages` of rows, if there are as many, and the rest for weights.
 template <int kGroups, int kRows>
-void launch_product(const ProductArgs& args, int rows, size_t room, int row_stages, StreamHandle stream, int first_row = 0) {
+size_t plan_rings(ProductPlan& plan, size_t room, int row_stages) {
   using R = Rings<kGroups, kRows>;
-  const size_t limit = shared_limit(), bytes = (room < limit ? room : limit) - R::fixed_bytes();
-  const auto most = [](size_t stages) { return static_cast<int>(stages < kMostStages ? stages : size_t{kMostStages}); };
+  const size_t limit = shared_limit(), fixed = R::fixed_bytes(plan.a.then), bytes = (room < limit ? room : limit) - fixed;
   while (row_stages > 2 && bytes < static_cast<size_t>(row_stages) * R::kRowBytes + 2 * R::kWeightBytes) --row_stages;
-  const int weight_stages = most((bytes - static_cast<size_t>(row_stages) * R::kRowBytes) / R::kWeightBytes);
-  const Cuts cuts(args.w);
-  launch(product_kernel<kGroups, kRows>, kGroups == 1 ? cuts.runs : args.w.tiles / kGroups, (rows + kRows - 1) / kRows,
-         kGroups * kGroupThreads + kProducerThreads,
-         static_cast<size_t>(weight_stages) * R::kWeightBytes + static_cast<size_t>(row_stages) * R::kRowBytes + R::fixed_bytes(),
-         static_cast<Stream>(stream), ProductPlan{args, weight_stages, row_stages, first_row});
+  const size_t stages = (bytes - static_cast<size_t>(row_stages) * R::kRowBytes) / R::kWeightBytes;
+  plan.weight_stages = static_cast<int>(stages < kMostStages ? stages : size_t{kMostStages});
+  plan.row_stages = row_stages;
+  return static_cast<size_t>(plan.weight_stages) * R::kWeightBytes + static_cast<size_t>(row_stages) * R::kRowBytes + fixed;
 }
 
-constexpr size_t kHalf = size_t{112} << 10;  // two blocks to a processor: the next product's weights come while this one ends
-constexpr size_t kWhole = size_t{227} << 10;
+constexpr int kMostCluster = 8;  // blocks that any device with clusters runs together
 
-int rounds(int tiles, int rows, int each) { return (tiles / 2 * ((rows + each - 1) / each) + kRuns - 1) / kRuns * each; }
+template <int kRows>
+void run_by_run(const ProductArgs& args, size_t room, int row_stages, StreamHandle stream, int first_row = 0) {
+  ProductPlan plan{args, 0, 0, first_row, 1};
+  const size_t bytes = plan_rings<1, kRows>(plan, room, row_stages);
+  const Cuts cuts(args.w);
+  static_assert(2 * kLineBytes >= kTileChannels * sizeof(float));  // two stages of rows hold a tile's sums
+  const bool in_clusters = cuts.parts > 1 && cuts.parts <= kMostCluster && args.then != Then::kChoice &&
+                           may_cluster(reinterpret_cast<const void*>(product_kernel<1, kRows>));
+  launch(product_kernel<1, kRows>, cuts.runs, 1, kGroupThreads + kProducerThreads, bytes, static_cast<Stream>(stream), plan,
+         in_clusters ? cuts.parts : 1);
+}
+
+/// How many rounds of all processors a product of blocks of `each` rows takes, times the rows.
+int rounds(const ProductArgs& args, int rows, int each) {
+  return (args.w.tiles / 2 * ((rows + each - 1) / each) + kRuns - 1) / kRuns * each;
+}
+
+template <int kRows>
+void tile_by_tile(const ProductArgs& args, int rows, int row_stages, StreamHandle stream) {
+  ProductPlan plan{args, 0, 0, 0, (rows + kRows - 1) / kRows};
+  const size_t bytes = plan_rings<2, kRows>(plan, kWholeProcessor, row_stages);
+  const int works = args.w.tiles / 2 * plan.row_blocks;
+  launch(product_kernel<2, kRows>, works < kRuns ? works : kRuns, 1, 2 * kGroupThreads + kProducerThreads, bytes,
+         static_cast<Stream>(stream), plan);
+}
 
 }  // namespace
 
 void product(const ProductArgs& args, int rows, StreamHandle stream) {
-  if (rows <= 8) return launch_product<1, 8>(args, rows, kHalf, 6, stream);
-  if (rows <= 16) return launch_product<1, 16>(args, rows, kHalf, 6, stream);
-  if (rows <= 32) return launch_product<1, 32>(args, rows, kHalf, 6, stream);
-  if (rows <= 64) return launch_product<1, 64>(args, rows, kHalf, 4, stream);
-  if (rows <= kStreamRows) return launch_product<1, 128>(args, rows, kWhole, 5, stream);
-  if (args.then == Then::kChoice) {  // room for the choices of a tile's warps is in the narrower blocks only
-    for (int first = 0; first < rows; first += kStreamRows)
-      launch_product<1, kStreamRows>(args, kStreamRows, kWhole, 5, stream, first);
+  // Room for two blocks of products on a processor and one of attention: the next product's weights come while this one ends.
+  const size_t part = args.then == Then::kChoice ? kHalfProcessor : kPartOfProcessor;
+  if (rows <= 8) return run_by_run<8>(args, part, 6, stream);
+  if (rows <= 16) return run_by_run<16>(args, part, 6, stream);
+  if (rows <= 32) return run_by_run<32>(args, part, 5, stream);
+  if (rows <= 64) return run_by_run<64>(args, part, 4, stream);
+  if (rows <= kStreamRows) return run_by_run<kStreamRows>(args, kWholeProcessor, 5, stream);
+  if (args.then == Then::kChoice) {  // choices are made run by run only
+    for (int first = 0; first < rows; first += kStreamRows) run_by_run<kStreamRows>(args, kWholeProcessor, 5, stream, first);
     return;
   }
-  if (rounds(args.w.tiles, rows, 192) <= rounds(args.w.tiles, rows, 128))
-    return launch_product<2, 192>(args, rows, kWhole, 5, stream);
-  launch_product<2, 128>(args, rows, kWhole, 6, stream);
+  // Without the warpgroups' instruction the wider block's sums do not fit the registers.
+  if (has_warpgroup_products() && rounds(args, rows, 192) <= rounds(args, rows, 128))
+    return tile_by_tile<192>(args, rows, 5, stream);
+  tile_by_tile<128>(args, rows, 6, stream);
 }
 
 }  // namespace slip::cuda

@@ -20,6 +20,7 @@ void begin_output(const Pass& pass, const LmInfo& info, PassOutput& out) {
   out.argmax.assign(pass.rows.size(), TokenId{});
   out.logits_row.assign(pass.rows.size(), -1);
   out.logits_NV.clear();
+  out.kept_NV = nullptr;
   out.statistics.clear();
   out.taps_NE.resize(pass.taps ? pass.rows.size() * static_cast<size_t>(taps_width(info)) : 0);
   out.nan_rows = 0;

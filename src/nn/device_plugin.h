@@ -12,7 +12,7 @@
 namespace slip {
 
 /// Changes with every change of a type that crosses.
-inline constexpr uint32_t kDeviceAbi = 3;
+inline constexpr uint32_t kDeviceAbi = 4;
 
 /// Of a device, measured on it.
 struct DeviceCeilings {

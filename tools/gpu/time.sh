@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Second: how long does it take, beside what the device can do at best? About 9 minutes.
+# Second: how long does it take, beside what the device can do at best? About 3 minutes.
 #   time.sh OUT
 set -uo pipefail
 source "$(dirname "$0")/common.sh"
 device_facts
 shape_3b
 model=$work/3b
-for overlap in 1 0; do
-  SLIPSTREAM_CUDA_OVERLAP=$overlap try "forward-overlap-$overlap" 120 "$here/slipstream" bench forward --model "$model" --dtype bf16 --device cuda:0 \
-    --widths 1,8,32,64 --keys 2000 --seconds 1 --json
-done
+bench_forward() { try "$1" 120 env "${@:2}" "$here/slipstream" bench forward --model "$model" --dtype bf16 --device cuda:0 --widths 1,8,16,32,64 --keys 2000 --seconds 0.5 --json; }
+bench_forward forward
+bench_forward forward-no-overlap SLIPSTREAM_CUDA_OVERLAP=0
+bench_forward forward-no-clusters SLIPSTREAM_CUDA_CLUSTERS=0
 try prefill 90 "$here/slipstream" bench prefill --model "$model" --dtype bf16 --device cuda:0 --widths 128,512,1440 --json
 try answer 150 "$here/slipstream" bench answer --model "$model" --dtype bf16 --device cuda:0 --every 1 --no-images --json
 for name in demo demo-cot; do
@@ -18,7 +18,11 @@ for name in demo demo-cot; do
 done
 if command -v ncu >/dev/null; then
   shape_3b_2_layers
-  try ncu 120 ncu --launch-skip 200 --launch-count 60 --section SpeedOfLight --section LaunchStats "$here/slipstream" bench forward --model "$work/3b-2" \
-    --dtype bf16 --device cuda:0 --widths 8 --keys 2000 --seconds 0.2 --json
+  # A pass of two layers kernel by kernel, as it runs: the first launches of the command measure the ceilings.
+  kernels='regex:product|attend|norm|place|join|embed|pick'
+  for width in 8 64; do
+    try "ncu-$width" 30 ncu --csv --clock-control none --cache-control none --graph-profiling node --kernel-name "$kernels" --metrics gpu__time_duration.sum \
+      --launch-skip 60 --launch-count 22 "$here/slipstream" bench forward --model "$work/3b-2" --dtype bf16 --device cuda:0 --widths "$width" --keys 2000 --seconds 0.05 --json
+  done
 fi
 exit $failed

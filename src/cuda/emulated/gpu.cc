@@ -40,7 +40,7 @@ struct Warp {
 };
 
 struct Block {
-  int x = 0, y = 0, threads = 0, current = 0;
+  int x = 0, y = 0, columns = 0, threads = 0, current = 0;
   Barrier barrier;
   std::array<Barrier, 16> groups;  // by sync_group's number
   std::vector<Warp> warps;
@@ -108,6 +108,7 @@ void multiply(std::array<Lane, kWarp>& lanes) {
 int thread() { return block->current; }
 int block_x() { return block->x; }
 int block_y() { return block->y; }
+int blocks_x() { return block->columns; }
 void sync_block() { wait(block->barrier, block->threads); }
 void sync_group(int barrier, int threads) { wait(block->groups[static_cast<size_t>(barrier)], threads); }
 void sync_warp() {
@@ -222,13 +223,15 @@ void run_blocks(int columns, int rows, int threads, size_t shared_bytes, const s
   if (columns <= 0 || rows <= 0) return;
   Block b;
   b.threads = threads;
+  b.columns = columns;
   b.warps.resize(static_cast<size_t>(threads / kWarp));
   b.callers.resize(static_cast<size_t>(threads));
   b.memory = std::make_unique<unsigned char[]>(shared_bytes + 1024);
+  std::memset(b.memory.get(), 0xff, shared_bytes + 1024);  // no kernel may count on zeros
   b.shared = b.memory.get() + (1024 - reinterpret_cast<uintptr_t>(b.memory.get()) % 1024) % 1024;
   Block* const outer = std::exchange(block, &b);
   thread_local boost::context::pooled_fixedsize_stack stacks(kStackBytes);
-  // A kernel that returns early on some threads of a block only would leave the others at a barrier; ours return by whole blocks.
+  // A thread that returns early waits for the block's others below.
   for (int i = 0; i < threads; ++i)
     b.fibers.emplace_back(std::allocator_arg, stacks, [&, i](fiber&& caller) {
       b.callers[static_cast<size_t>(i)] = std::move(caller);

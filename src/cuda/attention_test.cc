@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention on the emulated device against sums in double, and the same bits from blocks that give a warp a unit of keys and from warps that walk
+// them, for heads of all widths that have a kernel.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "core/dtype.h"
+#include "cuda/pass_plan.h"
+
+namespace slip::cuda {
+namespace {
+
+struct Case {
+  int heads, kv_heads, width, rows;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.heads << " heads on " << c.kv_heads << " of " << c.width << ", " << c.rows << " rows";
+}
+
+class Attention : public testing::TestWithParam<Case> {
+ protected:
+  static constexpr int kPrompt = 300, kSlots = 400;
+
+  void SetUp() override {
+    const Case c = GetParam();
+    padded_ = (c.width + 31) / 32 * 32;
+    std::mt19937 random(11);
+    std::normal_distribution<float> normal(0, 1);
+    const auto fill = [&](std::vector<uint16_t>& to, int lines, float scale) {
+      to.assign(static_cast<size_t>(lines * padded_), 0);
+      for (int i = 0; i < lines; ++i)
+        for (int k = 0; k < c.width; ++k) to[static_cast<size_t>(i * padded_ + k)] = to_bf16(scale * normal(random)).bits;
+    };
+    fill(q_, c.rows * c.heads, 1 / std::sqrt(static_cast<float>(c.width)));
+    fill(keys_, kSlots * c.kv_heads, 1);
+    fill(values_, kSlots * c.kv_heads, 1);
+    std::vector<Row> rows;
+    std::vector<SlotSpan> spans;
+    for (int32_t t = 0; t < c.rows; ++t) {
+      spans.push_back({0, kPrompt});
+      spans.push_back({kPrompt, kPrompt + t + 1});
+      rows.push_back({TokenId{0}, Position::text(t), kPrompt + t, static_cast<uint32_t>(2 * t), 2, Want::kNothing});
+    }
+    AttentionPlanner planner(c.heads / c.kv_heads);
+    planner.plan({rows, spans}, plan_);
+  }
+
+  /// What a row's heads come to, as products read it: [row][head x width].
+  std::vector<uint16_t> attended(int most_unit_blocks) {
+    const Case c = GetParam();
+    const size_t partials = plan_.item_rows.size() * static_cast<size_t>(c.heads);
+    std::vector<float> sums(partials * static_cast<size_t>(padded_), -1), tops(partials), totals(partials);
+    const PassCounts counts{c.rows, 0, static_cast<int32_t>(plan_.items.size()), 0};
+    attend({&counts, plan_.items.data(), plan_.item_rows.data(), plan_.slots.data(), q_.data(), keys_.data(), values_.data(),
+            c.heads, c.kv_heads, padded_, sums.data(), tops.data(), totals.data()},
+           static_cast<int>(plan_.items.size()), plan_.most_rows * (c.heads / c.kv_heads), nullptr, most_unit_blocks);
+    const int room = (c.rows + 7) / 8 * 8, all = c.heads * c.width;
+    std::vector<uint16_t> tiles(static_cast<size_t>((all + kInnerStep - 1) / kInnerStep * room * kInnerStep), 0x7fff);
+    const RowTiles out{tiles.data(), room};
+    join({&counts, plan_.first_partial_T.data(), sums.data(), tops.data(), totals.data(), c.heads, c.width, padded_, out}, c.rows,
+         nullptr);
+    std::vector<uint16_t> flat;
+    for (int t = 0; t < c.rows; ++t) {
+      for (int i = 0; i < all; ++i) flat.push_back(*out.at(t, i));
+      for (int i = all; i % kInnerStep != 0; ++i) EXPECT_EQ(*out.at(t, i), 0) << "behind the last number of a row";
+    }
+    return flat;
+  }
+
+  double number(const std::vector<uint16_t>& of, size_t line, int k) const {
+    return to_float(BF16{of[line * static_cast<size_t>(padded_) + static_cast<size_t>(k)]});
+  }
+
+  int padded_ = 0;
+  std::vector<uint16_t> q_, keys_, values_;
+  AttentionPlan plan_;
+};
+
+TEST_P(Attention, IsTheSumInDoubleUpToRounding) {
+  const Case c = GetParam();
+  const std::vector<uint16_t> out = attended(1 << 20);
+  for (int t = 0; t < c.rows; t += 5)
+    for (int h = 0; h < c.heads; h += 3) {
+      const auto kv = static_cast<size_t>(h / (c.heads / c.kv_heads));
+      const size_t q = static_cast<size_t>(t * c.heads + h);
+      double total = 0;
+      std::vector<double> sums(static_cast<size_t>(c.width), 0);
+      for (int s = 0; s < kPrompt + t + 1; ++s) {
+        const size_t line = static_cast<size_t>(s * c.kv_heads) + kv;
+        double score = 0;
+        for (int k = 0; k < c.width; ++k) score += number(q_, q, k) * number(keys_, line, k);
+        const double chance = std::exp2(score);
+        total += chance;
+        for (int k = 0; k < c.width; ++k) sums[static_cast<size_t>(k)] += chance * number(values_, line, k);
+      }
+      for (int k = 0; k < c.width; ++k)
+        ASSERT_NEAR(to_float(BF16{out[static_cast<size_t>((t * c.heads + h) * c.width + k)]}), sums[static_cast<size_t>(k)] / total,
+                    4e-3)
+            << t << " " << h << " " << k;
+    }
+}
+
+TEST_P(Attention, HasTheSameBitsHoweverUnitsAreSpread) { EXPECT_EQ(attended(1 << 20), attended(0)); }
+
+INSTANTIATE_TEST_SUITE_P(OfAllWidths, Attention,
+                         testing::Values(Case{4, 2, 16, 40}, Case{4, 1, 80, 40}, Case{6, 2, 96, 20}, Case{16, 2, 128, 24},
+                                         Case{2, 1, 256, 40}, Case{64, 1, 32, 18}));
+
+}  // namespace
+}  // namespace slip::cuda
