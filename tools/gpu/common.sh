@@ -2,7 +2,7 @@
 # Sourced by the scripts beside it: where things are, and a log of every command with its exit code and its seconds.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=${1:?expected a folder for logs and results}
-work=${WORK:-${TMPDIR:-/var/tmp}/slipstream-gpu}
+work=${WORK:-$out/work}
 models=${MODELS:-models}
 mkdir -p "$out" "$work"
 export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} SLIPSTREAM_PLUGINS=$here SLIPSTREAM_FIXTURES=$here/fixtures

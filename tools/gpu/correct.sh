@@ -8,7 +8,7 @@ device_facts
 try tests 120 "$here/cuda_device_test"
 SLIPSTREAM_CUDA_OVERLAP=0 try tests-no-overlap 120 "$here/cuda_device_test"
 SLIPSTREAM_CUDA_CLUSTERS=0 try tests-no-clusters 120 "$here/cuda_device_test"
-CUDA_FORCE_PTX_JIT=1 try tests-translated 120 "$here/cuda_device_test" # as on devices that no code was compiled for
+CUDA_FORCE_PTX_JIT=1 try tests-translated 120 "$here/cuda_device_test" # as on devices that no code was compiled for, with that for sm_90
 for model in demo demo-cot; do
   try "verify-$model" 120 "$here/slipstream" verify --model "$models/$model" --device cuda:0 --json
   try "demo-$model" 60 "$here/slipstream" demo --model "$models/$model" --device cuda:0 --json
