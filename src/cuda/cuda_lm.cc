@@ -18,14 +18,6 @@ constexpr size_t kMostGraphs = 256;  // a bound on what they hold; sizes are pow
 
 constexpr int kHeadStep = 32;  // numbers of a head come in so many at a time
 
-/// Bytes of a product's rows of `width` numbers; whole blocks of rows are read, so that the last of them may reach past the end.
-size_t row_bytes(size_t rows, int64_t width) {
-  constexpr size_t kMostBlock = 192;
-  const auto steps = static_cast<size_t>((width + kInnerStep - 1) / kInnerStep);
-  return (steps * rows + kMostBlock) * kInnerStep * sizeof(Bf16);
-}
-RowTiles row_tiles(const Memory& m, int rows) { return {m.data<Bf16>(), (rows + 7) / 8 * 8}; }
-
 int32_t words_of(int32_t vocab) { return (vocab + 31) / 32; }
 
 int rounded_queries(int queries) { return queries <= kFewQueries ? kFewQueries : kMostQueries; }

@@ -101,6 +101,7 @@ inline void let_next_start() {}
 
 inline float reciprocal_root(float x) { return 1 / std::sqrt(x); }
 inline float quotient(float x, float y) { return x / y; }
+inline float error_function(float x) { return std::erf(x); }
 inline float power_of_2(float x) { return std::exp2(x); }
 inline float power_of_e(float x) { return std::exp(x); }
 

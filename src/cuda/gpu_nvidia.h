@@ -194,6 +194,7 @@ __device__ inline float4 load_from_block(const float4* p, int rank) {
 __device__ inline float reciprocal_root(float x) { return rsqrtf(x); }
 /// Without the exact quotient's slow path, a call that would spill what a thread holds; zero for y beyond 2^126.
 __device__ inline float quotient(float x, float y) { return __fdividef(x, y); }
+__device__ inline float error_function(float x) { return erff(x); }
 __device__ inline float power_of_2(float x) { return exp2f(x); }
 __device__ inline float power_of_e(float x) { return expf(x); }
 

@@ -57,7 +57,7 @@ __device__ inline int whole_steps(int width) { return (width + kInnerStep - 1) /
 __global__ void __launch_bounds__(kThreads) norm_kernel(NormArgs a) {
   let_next_start();
   float gain[kPiece];
-  const int mine = thread() * kPiece, end = whole_steps(a.width);
+  const int mine = thread() * kPiece, end = a.together > 1 ? a.width : whole_steps(a.width);
   if (mine < end) load_piece(gain, a.gain_D, mine, a.width);
   const int t = block_x();
   if (t >= *a.count) return;  // what the host sent need not wait
@@ -76,14 +76,18 @@ __global__ void __launch_bounds__(kThreads) norm_kernel(NormArgs a) {
   const float factor = reciprocal_root(sum / static_cast<float>(a.width) + a.eps);
   if (mine < end) {
     for (int i = 0; i < kPiece; ++i) own[i] = own[i] * factor * gain[i];
-    store_piece(a.out_TK, t, mine, own);
+    store_piece(a.out_TK, t / a.together, t % a.together * a.width + mine, own);
   }
   for (int d = mine + kThreads * kPiece; d < end; d += kThreads * kPiece) {
     load_piece(own, x_D, d, a.width);
     load_piece(gain, a.gain_D, d, a.width);
     for (int i = 0; i < kPiece; ++i) own[i] = own[i] * factor * gain[i];
-    store_piece(a.out_TK, t, d, own);
+    store_piece(a.out_TK, t / a.together, t % a.together * a.width + d, own);
   }
+  if (a.together == 1 || t % a.together != a.together - 1) return;
+  const int joined = a.together * a.width;  // what is left of the last step
+  const float zeros[kPiece] = {};
+  for (int d = joined + mine; d < whole_steps(joined); d += kThreads * kPiece) store_piece(a.out_TK, t / a.together, d, zeros);
 }
 
 __global__ void __launch_bounds__(kThreads) embed_kernel(EmbedArgs a) {
@@ -164,6 +168,18 @@ __global__ void __launch_bounds__(kThreads) round_kernel(RoundArgs a) {
   }
 }
 
+__global__ void __launch_bounds__(kThreads) gather_kernel(GatherArgs a) {
+  let_next_start();
+  wait_for_previous();
+  const int r = block_x();
+  const float* from = a.pixels_PN + static_cast<size_t>(a.source_P[r]) * static_cast<size_t>(a.width);
+  for (int k = thread() * kPiece; k < whole_steps(a.width); k += kThreads * kPiece) {
+    float v[kPiece];
+    load_piece(v, from, k, a.width);
+    store_piece(a.out_PK, r, k, v);
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) copy_kernel(CopyArgs a) {
   let_next_start();
   wait_for_previous();
@@ -202,6 +218,9 @@ void norm(const NormArgs& args, int rows, StreamHandle stream) {
 void place(const PlaceArgs& args, int rows, StreamHandle stream) {
   launch(place_kernel, rows, (args.heads + 2 * args.kv_heads + kPlaceWarps - 1) / kPlaceWarps, 32 * kPlaceWarps, 0,
          static_cast<Stream>(stream), args);
+}
+void gather(const GatherArgs& args, int rows, StreamHandle stream) {
+  launch(gather_kernel, rows, 1, kThreads, 0, static_cast<Stream>(stream), args);
 }
 void round(const RoundArgs& args, int rows, StreamHandle stream) {
   launch(round_kernel, rows, 1, kThreads, 0, static_cast<Stream>(stream), args);

@@ -10,12 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define SLIP_BOTH_SIDES __host__ __device__
-#else
-#define SLIP_BOTH_SIDES
-#endif
-
 namespace slip::cuda {
 
 using Bf16 = uint16_t;
@@ -31,7 +25,7 @@ constexpr int kKeyChunk = 256;  // keys of one piece of attention; partial sums 
 constexpr int kMostQueries = 64, kFewQueries = 16;
 
 /// Pieces of 16 bytes are permuted within their line so that eight lines' pieces c meet all banks: piece c of line r stands at c ^ (r % 8).
-SLIP_BOTH_SIDES constexpr int line_place(int line, int k) { return (((k / 8) ^ (line % 8)) * 8) + k % 8; }
+constexpr int line_place(int line, int k) { return (((k / 8) ^ (line % 8)) * 8) + k % 8; }
 
 /// How many of each a pass has; the first thing in the device's copy of a pass.
 struct PassCounts {
@@ -51,7 +45,7 @@ struct Tiles {
 struct RowTiles {
   Bf16* data = nullptr;
   int32_t room = 0;
-  SLIP_BOTH_SIDES Bf16* at(int row, int k) const {
+  constexpr Bf16* at(int row, int k) const {
     const size_t line = static_cast<size_t>(k / kInnerStep) * static_cast<size_t>(room) + static_cast<size_t>(row);
     return data + line * kInnerStep + static_cast<size_t>(line_place(row, k % kInnerStep));
   }
@@ -74,12 +68,14 @@ struct NormArgs {
   float eps;
   int32_t width;
   RowTiles out_TK;
+  int32_t together = 1;  // so many rows side by side in one of out; with more than one the width is a multiple of 8
 };
 
 enum class Then : int32_t {
   kStore,   // out_TN = sums + bias
   kAdd,     // out_TN += sums + bias
   kSwiglu,  // channels come eight of gate, eight of up: gated_TF = bf16(silu(gate) * up)
+  kGelu,    // gated_TF = bf16(gelu(sums + bias)), the exact one
   kChoice   // choice_TB: what a tile's channels come to per row; with `out` the sums of rows from *chosen on as well
 };
 
@@ -120,7 +116,7 @@ struct ProductArgs {
   Then then;
   float* out;
   int32_t ldo;
-  RowTiles gated;     // with kSwiglu
+  RowTiles gated;     // with kSwiglu and kGelu
   Choice* choice_TB;  // with kChoice
   const int32_t* chosen;
   AllowedBits allowed;
@@ -169,6 +165,14 @@ struct JoinArgs {
   RowTiles out_TK;
 };
 
+/// Row r of out_PK = bf16(row source_P[r] of pixels_PN).
+struct GatherArgs {
+  const int32_t* source_P;
+  const float* pixels_PN;
+  int32_t width;
+  RowTiles out_PK;
+};
+
 /// out_TR = bf16(x_TR * factor).
 struct RoundArgs {
   const int32_t* count;
@@ -203,6 +207,7 @@ void place(const PlaceArgs& args, int rows, StreamHandle stream);
 // Attention: up to `most_unit_blocks` blocks give a unit of keys to a warp, more of them let a warp walk the units; the sums are the same.
 void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int most_unit_blocks = 4 * kRuns);
 void join(const JoinArgs& args, int rows, StreamHandle stream);
+void gather(const GatherArgs& args, int rows, StreamHandle stream);
 void round(const RoundArgs& args, int rows, StreamHandle stream);
 void copy(const CopyArgs& args, int rows, StreamHandle stream);
 void pick(const PickArgs& args, int rows, StreamHandle stream);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libslipstream_cuda.so's one symbol.
 #include "cuda/cuda_lm.h"
+#include "cuda/cuda_vision.h"
 #include "cuda/probe.h"
 #include "nn/device_plugin.h"
 
@@ -13,6 +14,13 @@ slip::Result<std::unique_ptr<slip::Lm>> create(int index, const slip::DecoderOpt
   return std::unique_ptr<slip::Lm>(std::move(lm));
 }
 
+slip::Result<std::unique_ptr<slip::DeviceVision>> create_vision(int index, const slip::DeviceVisionWeights& weights,
+                                                                slip::ThreadPool& pool) {
+  SLIP_TRY(auto device, slip::cuda::Device::open(index));
+  SLIP_TRY(auto vision, slip::cuda::CudaVision::create(std::move(device), weights, pool));
+  return std::unique_ptr<slip::DeviceVision>(std::move(vision));
+}
+
 slip::Result<slip::DeviceCeilings> ceilings(int index) {
   SLIP_TRY(auto device, slip::cuda::Device::open(index));
   return slip::cuda::measure_ceilings(*device);
@@ -21,6 +29,6 @@ slip::Result<slip::DeviceCeilings> ceilings(int index) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const slip::DevicePlugin* slipstream_device_plugin() {
-  static const slip::DevicePlugin plugin{.create = create, .ceilings = ceilings};
+  static const slip::DevicePlugin plugin{.create = create, .create_vision = create_vision, .ceilings = ceilings};
   return &plugin;
 }

@@ -20,6 +20,7 @@ using namespace gpu;
 constexpr int kGroupThreads = 128, kProducerThreads = 128;
 constexpr int kTileBytes = kTileNumbers * 2, kLineBytes = kInnerStep * 2;
 constexpr int kMostStages = 16;
+constexpr int kMostRows = 192;  // of a block; their sums leave no registers for the error function
 constexpr int kGroupWarps = kGroupThreads / 32;
 constexpr size_t kPartOfProcessor = size_t{85} << 10, kHalfProcessor = size_t{112} << 10, kWholeProcessor = size_t{227} << 10;
 
@@ -203,6 +204,30 @@ __device__ inline void store_gated(const ProductArgs& a, const float (&sums)[kRo
   }
 }
 
+template <int kRows>
+__device__ inline void store_gelu(const ProductArgs& a, const float (&sums)[kRows / 2], Eights mine, int tile, int first_row,
+                                  int rows) {
+  const Lane lane;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int n = tile * kTileChannels + lane.channel(2 * half);
+    if (n >= (a.w.n + kInnerStep - 1) / kInnerStep * kInnerStep) continue;
+    const float bias = a.bias_N && n < a.w.n ? a.bias_N[n] : 0.0F;
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int row = first_row + lane.row(e);
+      Bf16* out = a.gated.at(row, n);
+#pragma unroll
+      for (int j = 0; j < kRows / 8; ++j) {
+        if (row + 8 * j >= rows) break;
+        if ((mine >> j & 1) == 0) continue;
+        const float x = sums[4 * j + 2 * half + e] + bias;
+        out[8 * j * kInnerStep] = to_bf16(0.5F * x * (1 + error_function(x * 0.70710678F)));
+      }
+    }
+  }
+}
+
 /// Threads take half of a row's channels each, whatever the rows, so that a row's sum of exponents has one order.
 template <int kRows>
 __device__ inline void store_choice(const ProductArgs& a, const float (&sums)[kRows / 2], float* scores, int tile, int first_row,
@@ -241,6 +266,8 @@ __device__ inline void store(const ProductArgs& a, const float (&sums)[kRows / 2
                              int first_row, int rows) {
   if (a.then == Then::kSwiglu)
     store_gated<kRows>(a, sums, mine, tile, first_row, rows);
+  else if (kRows != kMostRows && a.then == Then::kGelu)
+    store_gelu<kRows>(a, sums, mine, tile, first_row, rows);
   else if (kGroups == 1 && a.then == Then::kChoice) {
     store_choice<kRows>(a, sums, scores, tile, first_row, rows);
     if (a.out) store_sums<kRows>(a, sums, mine, tile, first_row, rows, *a.chosen);
@@ -471,8 +498,9 @@ void product(const ProductArgs& args, int rows, StreamHandle stream) {
     return;
   }
   // Without the warpgroups' instruction the wider block's sums do not fit the registers.
-  if (has_warpgroup_products() && rounds(args, rows, 192) <= rounds(args, rows, 128))
-    return tile_by_tile<192>(args, rows, 5, stream);
+  const bool may_be_wide = has_warpgroup_products() && args.then != Then::kGelu;
+  if (may_be_wide && rounds(args, rows, kMostRows) <= rounds(args, rows, 128))
+    return tile_by_tile<kMostRows>(args, rows, 5, stream);
   tile_by_tile<128>(args, rows, 6, stream);
 }
 

@@ -16,6 +16,14 @@ struct DeviceMatrix {
   Tiles tiles;
 };
 
+/// Bytes of a product's rows of `width` numbers; whole blocks of rows are read, so that the last of them may reach past the end.
+inline size_t row_bytes(size_t rows, int64_t width) {
+  constexpr size_t kMostBlock = 192;
+  const auto steps = static_cast<size_t>((width + kInnerStep - 1) / kInnerStep);
+  return (steps * ((rows + 7) / 8 * 8) + kMostBlock) * kInnerStep * sizeof(Bf16);
+}
+inline RowTiles row_tiles(const Memory& m, int rows) { return {m.data<Bf16>(), (rows + 7) / 8 * 8}; }
+
 /// Channels n of w as they are.
 Result<DeviceMatrix> upload(Device& device, const PackedMatrix& w, ThreadPool& pool);
 /// gate_up (2F channels: gate, then up) with eight channels of gate and of up taking turns; F is filled up to whole steps with zeros.

@@ -40,7 +40,7 @@ Result<const DevicePlugin*> load_plugin(const std::string& kind) {
     const DevicePlugin* plugin = entry ? entry() : nullptr;
     const DevicePlugin mine;
     if (plugin == nullptr || plugin->abi != mine.abi || plugin->options_bytes != mine.options_bytes ||
-        plugin->weights_bytes != mine.weights_bytes)
+        plugin->weights_bytes != mine.weights_bytes || plugin->vision_bytes != mine.vision_bytes)
       return resource_error("{}: expected a plug-in of this build (interface {}), got {}", place, mine.abi,
                             plugin ? std::to_string(plugin->abi) : "a library without " + std::string(kDevicePluginSymbol));
     return plugin;
@@ -76,6 +76,12 @@ Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const Decoder
                                            int32_t slots, ThreadPool& pool) {
   SLIP_TRY(const DevicePlugin* const plugin, plugin_of(name.kind));
   return plugin->create(name.index, options, weights, slots, pool);
+}
+
+Result<std::unique_ptr<DeviceVision>> open_vision_on_device(const DeviceName& name, const DeviceVisionWeights& weights,
+                                                            ThreadPool& pool) {
+  SLIP_TRY(const DevicePlugin* const plugin, plugin_of(name.kind));
+  return plugin->create_vision(name.index, weights, pool);
 }
 
 Result<DeviceCeilings> device_ceilings(const DeviceName& name) {

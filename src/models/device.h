@@ -23,6 +23,10 @@ Result<DeviceName> parse_device(std::string_view word);
 Result<std::unique_ptr<Lm>> open_on_device(const DeviceName& name, const DecoderOptions& options, const DecoderWeights& weights,
                                            int32_t slots, ThreadPool& pool);
 
+/// A vision tower there. Errors as above; kUnsupported for what has no kernel on the device.
+Result<std::unique_ptr<DeviceVision>> open_vision_on_device(const DeviceName& name, const DeviceVisionWeights& weights,
+                                                            ThreadPool& pool);
+
 /// What it can do at best (nn/device_plugin.h); not for the processor. Errors as above.
 Result<DeviceCeilings> device_ceilings(const DeviceName& name);
 

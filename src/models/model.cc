@@ -123,7 +123,7 @@ Status Model::load_parts(const LoadProgress& progress) {
   text_prefix_ = std::move(weights.text_prefix);
   vision_prefix_ = std::move(weights.vision_prefix);
   notes_.insert(notes_.end(), weights.notes.begin(), weights.notes.end());
-  make_towers(weights);
+  SLIP_TRY_(make_towers(weights));
   for (const DraftAdapter::Layer& layer : adapter.layers)
     memory_.weights += static_cast<int64_t>(layer.a.bytes() + layer.b.bytes());
   weights.decoder.adapter = std::move(adapter);
@@ -162,10 +162,30 @@ Result<std::unique_ptr<Model>> load_model(const fs::path& folder, const ModelOpt
   return model;
 }
 
-void Model::make_towers(LoadedWeights& weights) {
-  if (weights.vision) vision_ = std::make_unique<QwenVision>(*config_.vision, std::move(*weights.vision), *pool_);
+/// On the decoder's device, where it has the kernels; else a note says that pictures are read here.
+Status Model::place_tower(QwenVision& vision) {
+  SLIP_TRY(const DeviceName device, parse_device(options_.device));
+  if (device.cpu()) return {};
+  auto there = open_vision_on_device(device, vision.device_weights(), *pool_);
+  if (there) {
+    vision.run_on(std::move(*there));
+    notes_.push_back("the vision tower runs on " + device.text());
+    return {};
+  }
+  if (there.error().kind != ErrorKind::kUnsupported) return there.error();
+  notes_.push_back("the vision tower runs on the processor: " + there.error().message);
+  return {};
+}
+
+Status Model::make_towers(LoadedWeights& weights) {
+  if (weights.vision) {
+    auto vision = std::make_unique<QwenVision>(*config_.vision, std::move(*weights.vision), *pool_);
+    SLIP_TRY_(place_tower(*vision));
+    vision_ = std::move(vision);
+  }
   if (weights.vit_tower) vision_ = std::make_unique<VitTower>(*config_.vit_tower, std::move(*weights.vit_tower), *pool_);
   if (weights.history) history_.emplace(*config_.history, std::move(*weights.history), *pool_);
+  return {};
 }
 
 Result<const Tokenizer*> Model::need_tokenizer() const {

@@ -28,6 +28,8 @@
 
 namespace slip {
 
+class QwenVision;
+
 struct ModelOptions {
   WeightType type = WeightType::kBF16;
   int threads = 0;   // 0: all physical cores this process may use
@@ -94,7 +96,8 @@ class Model {
   Status load_parts(const LoadProgress& progress);
   Status make_lm(DecoderWeights weights);
   Result<DraftAdapter> load_adapter();
-  void make_towers(LoadedWeights& weights);
+  Status make_towers(LoadedWeights& weights);
+  Status place_tower(QwenVision& vision);
   Result<Prompt> patch_prompt(std::span<const TokenId> tokens, std::span<const PatchGrid> images, std::span<const float> history,
                               const CancelToken& cancel);
   std::filesystem::path folder_;

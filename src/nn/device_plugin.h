@@ -8,11 +8,12 @@
 
 #include "base/threads/threads.h"
 #include "nn/decoder.h"
+#include "nn/device_vision.h"
 
 namespace slip {
 
 /// Changes with every change of a type that crosses.
-inline constexpr uint32_t kDeviceAbi = 4;
+inline constexpr uint32_t kDeviceAbi = 5;
 
 /// Of a device, measured on it.
 struct DeviceCeilings {
@@ -25,9 +26,12 @@ struct DevicePlugin {
   uint32_t abi = kDeviceAbi;
   uint32_t options_bytes = sizeof(DecoderOptions);
   uint32_t weights_bytes = sizeof(DecoderWeights);
+  uint32_t vision_bytes = sizeof(DeviceVisionWeights) + sizeof(DeviceVisionPass);
   /// Weights are copied; `pool` is used during the call only. kResource for anything about the device.
   Result<std::unique_ptr<Lm>> (*create)(int index, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
                                         ThreadPool& pool) = nullptr;
+  /// Weights are copied; kUnsupported for what has no kernel there.
+  Result<std::unique_ptr<DeviceVision>> (*create_vision)(int index, const DeviceVisionWeights& weights, ThreadPool& pool) = nullptr;
   /// kResource as above.
   Result<DeviceCeilings> (*ceilings)(int index) = nullptr;
 };

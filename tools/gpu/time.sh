@@ -12,6 +12,8 @@ bench_forward forward
 bench_forward forward-no-overlap SLIPSTREAM_CUDA_OVERLAP=0
 bench_forward forward-no-clusters SLIPSTREAM_CUDA_CLUSTERS=0
 try prefill 90 "$here/slipstream" bench prefill --model "$model" --dtype bf16 --device cuda:0 --widths 128,512,1440 --json
+try vision 60 "$here/slipstream" bench vision --model "$model" --dtype bf16 --device cuda:0 --repeats 9 --json
+try answer-with-pictures 150 "$here/slipstream" bench answer --model "$model" --dtype bf16 --device cuda:0 --every 1 --decoders scaffold-spec,fields-spec --json
 try answer 150 "$here/slipstream" bench answer --model "$model" --dtype bf16 --device cuda:0 --every 1 --no-images --json
 for name in demo demo-cot; do
   try "decoders-$name" 60 "$here/slipstream" bench decoders --model "$models/$name" --device cuda:0 --repeats 9 --json

@@ -21,7 +21,7 @@ Status bench_forward(const BenchForwardOptions& o);
 Status bench_prefill(const BenchForwardOptions& o);
 
 struct BenchVisionOptions {
-  std::string model, dtype = "auto";
+  std::string model, dtype = "auto", device = "cpu";
   std::vector<std::string> images;
   int cameras = 3, width = 972, height = 1079;  // Waymo's front cameras as Fast-dDrive crops them
   int64_t max_pixels = 200704;

@@ -47,6 +47,7 @@ void bench_vision_command(CLI::App* bench, Chosen& chosen) {
   c->add_option("--height", v.height, "of a made picture")->excludes(image)->check(whole(28, 16384));
   c->add_option("--max-pixels", v.max_pixels, "of a picture after resizing")->check(whole(int64_t{784}, int64_t{1} << 28));
   c->add_option("--repeats", v.repeats, "the median is shown")->check(whole(1, 1000));
+  add_device(c, v.device);
   add_threads(c, v.threads);
   add_json(c, v.json);
   c->callback([&chosen] { chosen = {[] { return bench_vision(v); }, &v.json}; });

@@ -299,6 +299,53 @@ void QwenVision::merge(const Layout& layout, std::vector<float>& features_ND) {
   }
 }
 
+DeviceVisionWeights QwenVision::device_weights() const {
+  DeviceVisionWeights out;
+  out.width = config_.width;
+  out.heads = config_.heads;
+  out.cell_patches = config_.merge * config_.merge;
+  out.eps = kEps;
+  out.patch_embed = &weights_.patch_embed;
+  out.merger_0 = &weights_.merger_0;
+  out.merger_2 = &weights_.merger_2;
+  out.merger_norm_D = weights_.merger_norm_D;
+  out.merger_0_bias = weights_.merger_0_bias;
+  out.merger_2_bias = weights_.merger_2_bias;
+  for (size_t i = 0; i < weights_.blocks.size(); ++i) {
+    const VisionBlockWeights& b = weights_.blocks[i];
+    out.blocks.push_back({b.norm1_D, b.norm2_D, b.qkv_bias, b.proj_bias, b.gate_up_bias, b.down_bias, &b.qkv, &b.proj, &b.gate_up,
+                          &b.down, sees_whole_frame(i)});
+  }
+  return out;
+}
+
+Status QwenVision::encode_on_device(std::span<const PatchGrid> images, const Layout& layout, std::vector<float>& features_ND) {
+  const OperationScope there("tower on the device");
+  std::vector<float> joined;
+  for (size_t i = 0; images.size() > 1 && i < images.size(); ++i)
+    joined.insert(joined.end(), images[i].values.begin(), images[i].values.end());
+  const std::span<const float> pixels =
+      images.size() > 1 ? std::span<const float>(joined) : std::span<const float>(images[0].values);
+  const size_t table = count(layout.patches, config_.head_width() / 2);
+  std::vector<float> gathered;
+  SLIP_TRY_(device_->encode({pixels,
+                             layout.source_P,
+                             {cos_.data(), table},
+                             {sin_.data(), table},
+                             layout.window_of_P,
+                             layout.frame_of_P,
+                             layout.windows,
+                             layout.frames},
+                            gathered));
+  const int64_t unit = int64_t{config_.merge} * config_.merge, cells = layout.patches / unit, out = config_.out_width;
+  features_ND.resize(count(cells, out));
+  for_rows(pool_, cells, [&](int64_t c) {
+    const int64_t to = layout.source_P[static_cast<size_t>(c * unit)] / unit;
+    copy_floats(features_ND.data() + to * out, gathered.data() + c * out, out);
+  });
+  return {};
+}
+
 Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel) {
   SLIP_TRY_(check(images));
   features_ND.clear();
@@ -307,6 +354,11 @@ Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>&
   auto last = Clock::now();
   const OperationScope tower("tower, the rest");
   const Layout layout = lay_out(images);
+  if (device_) {
+    SLIP_TRY_(cancel.check("encode", 0, "blocks"));
+    fill_rotation(images, layout);
+    return encode_on_device(images, layout, features_ND);
+  }
   {
     const OperationScope embedding("patch embedding");
     patch_embed(images, layout);

@@ -21,6 +21,7 @@
 #include "models/weights/weight_reader.h"
 #include "nn/buffer.h"
 #include "nn/decoder.h"
+#include "nn/device_vision.h"
 
 namespace slip {
 
@@ -58,12 +59,17 @@ class QwenVision final : public VisionTower {
   /// features_ND: the images' feature rows one behind the other. kBadInput for a grid that does not fit its pixels.
   Status encode(std::span<const PatchGrid> images, std::vector<float>& features_ND, const CancelToken& cancel = {}) override;
   VisionTimes times() const override { return times_; }
+  /// What a device's plug-in is given; valid as long as this tower.
+  DeviceVisionWeights device_weights() const;
+  /// From now on the blocks and the merger run there, with that device's bits.
+  void run_on(std::unique_ptr<DeviceVision> device) { device_ = std::move(device); }
   /// For tests: "patch_embed_PD", "block_<i>_PD" in the order of the pixels.
   void set_tap(ActivationTap tap) { tap_ = std::move(tap); }
 
  private:
   struct Layout;
   Status check(std::span<const PatchGrid> images) const;
+  Status encode_on_device(std::span<const PatchGrid> images, const Layout& layout, std::vector<float>& features_ND);
   Layout lay_out(std::span<const PatchGrid> images) const;
   void patch_embed(std::span<const PatchGrid> images, const Layout& layout);
   void fill_rotation(std::span<const PatchGrid> images, const Layout& layout);
@@ -88,6 +94,7 @@ class QwenVision final : public VisionTower {
   FloatBuffer x_PD_, normed_, qkv_, keys_, values_, attended_, gated_, cos_, sin_;
   VisionTimes times_;
   ActivationTap tap_;
+  std::unique_ptr<DeviceVision> device_;  // null: everything runs here
 };
 
 }  // namespace slip

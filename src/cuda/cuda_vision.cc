@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/cuda_vision.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+namespace slip::cuda {
+namespace {
+
+constexpr int kHeadStep = 32;  // numbers of a head come in so many at a time
+
+template <class T>
+T* as(const Memory& m) {
+  return m.data<T>();
+}
+
+/// Memory of at least so many bytes; what was in it may be lost.
+Status grow(Device& device, Memory& m, size_t bytes) {
+  if (bytes <= m.bytes()) return {};
+  m = {};
+  SLIP_TRY(m, device.allocate(bytes, "the vision tower's activations"));
+  return {};
+}
+
+template <class List>
+Status send_list(Device& device, Memory& m, const List& list) {
+  const size_t bytes = list.size() * sizeof(list[0]);
+  SLIP_TRY_(grow(device, m, bytes));
+  return device.copy_in(m.data(), list.data(), bytes);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaVision>> CudaVision::create(std::unique_ptr<Device> device, const DeviceVisionWeights& w,
+                                                       ThreadPool& pool) {
+  if (w.patch_embed->type() != WeightType::kBF16)
+    return unsupported("the vision tower on {}: expected bf16 weights, got another type", device->name());
+  constexpr int kPiece = 8;  // numbers that are written together
+  if (w.cell_patches > 1 && w.width % kPiece != 0)
+    return unsupported("the vision tower on {}: expected a width that is a multiple of {}, got {}", device->name(), kPiece,
+                       w.width);
+  std::unique_ptr<CudaVision> vision(new CudaVision(std::move(device)));
+  SLIP_TRY_(vision->upload_weights(w, pool));
+  return vision;
+}
+
+Result<CudaVision::Block> CudaVision::upload_block(const DeviceVisionBlock& w, ThreadPool& pool) {
+  Device& d = *device_;
+  Block b;
+  SLIP_TRY(b.norm1_D, upload(d, w.norm1_D));
+  SLIP_TRY(b.norm2_D, upload(d, w.norm2_D));
+  SLIP_TRY(b.qkv_bias, upload(d, w.qkv_bias));
+  SLIP_TRY(b.proj_bias, upload(d, w.proj_bias));
+  SLIP_TRY(b.gate_up_bias, upload(d, order_gate_up(w.gate_up_bias)));
+  SLIP_TRY(b.down_bias, upload(d, w.down_bias));
+  SLIP_TRY(b.qkv, upload(d, *w.qkv, pool));
+  SLIP_TRY(b.proj, upload(d, *w.proj, pool));
+  SLIP_TRY(b.gate_up, upload_gate_up(d, *w.gate_up, pool));
+  SLIP_TRY(b.down, upload(d, *w.down, pool));
+  b.sees_frames = w.sees_frames;
+  for (const DeviceMatrix* m : {&b.qkv, &b.proj, &b.gate_up, &b.down}) most_tiles_ = std::max(most_tiles_, m->tiles.tiles);
+  return b;
+}
+
+Status CudaVision::upload_weights(const DeviceVisionWeights& w, ThreadPool& pool) {
+  Device& d = *device_;
+  width_ = w.width;
+  heads_ = w.heads;
+  padded_ = (w.width / w.heads + kHeadStep - 1) / kHeadStep * kHeadStep;
+  cell_patches_ = w.cell_patches;
+  patch_numbers_ = static_cast<int32_t>(w.patch_embed->k());
+  eps_ = w.eps;
+  out_width_ = static_cast<int32_t>(w.merger_2->n());
+  SLIP_TRY(patch_embed_, upload(d, *w.patch_embed, pool));
+  SLIP_TRY(merger_norm_D_, upload(d, w.merger_norm_D));
+  SLIP_TRY(merger_0_, upload(d, *w.merger_0, pool));
+  SLIP_TRY(merger_2_, upload(d, *w.merger_2, pool));
+  SLIP_TRY(merger_0_bias_, upload(d, w.merger_0_bias));
+  SLIP_TRY(merger_2_bias_, upload(d, w.merger_2_bias));
+  for (const DeviceMatrix* m : {&patch_embed_, &merger_0_, &merger_2_}) most_tiles_ = std::max(most_tiles_, m->tiles.tiles);
+  for (const DeviceVisionBlock& block : w.blocks) {
+    SLIP_TRY(Block b, upload_block(block, pool));
+    gated_ = std::max(gated_, b.gate_up.tiles.n / 2);
+    blocks_.push_back(std::move(b));
+  }
+  SLIP_TRY(b_.arrivals, d.allocate(static_cast<size_t>(most_tiles_) * sizeof(int32_t), "the vision tower's activations"));
+  return {};
+}
+
+Status CudaVision::make_room(int rows, size_t partials) {
+  Device& d = *device_;
+  const auto n = static_cast<size_t>(rows), width = static_cast<size_t>(width_), heads = static_cast<size_t>(heads_);
+  const size_t lines = n * heads * static_cast<size_t>(padded_), cell_width = width * static_cast<size_t>(cell_patches_);
+  const size_t cells = n / static_cast<size_t>(cell_patches_);
+  SLIP_TRY_(grow(d, b_.counts, sizeof(PassCounts)));
+  SLIP_TRY_(grow(d, b_.rows_PK, row_bytes(n, std::max(width_, patch_numbers_))));
+  SLIP_TRY_(grow(d, b_.x_PD, n * width * sizeof(float)));
+  SLIP_TRY_(grow(d, b_.qkv_PE, n * 3 * width * sizeof(float)));
+  for (Memory* m : {&b_.q_PHP, &b_.keys, &b_.values}) SLIP_TRY_(grow(d, *m, lines * sizeof(Bf16)));
+  SLIP_TRY_(grow(d, b_.sums_NHP, partials * heads * static_cast<size_t>(padded_) * sizeof(float)));
+  for (Memory* m : {&b_.tops_NH, &b_.totals_NH}) SLIP_TRY_(grow(d, *m, partials * heads * sizeof(float)));
+  SLIP_TRY_(grow(d, b_.attended_PD, row_bytes(n, width_)));
+  SLIP_TRY_(grow(d, b_.gated_PF, row_bytes(n, gated_)));
+  for (Memory* m : {&b_.cells_CK, &b_.hidden_CK}) SLIP_TRY_(grow(d, *m, row_bytes(cells, static_cast<int64_t>(cell_width))));
+  SLIP_TRY_(grow(d, b_.features_CE, cells * static_cast<size_t>(out_width_) * sizeof(float)));
+  return grow(d, b_.shares, share_numbers(rows) * sizeof(float));
+}
+
+Status CudaVision::send(const DeviceVisionPass& pass, int32_t cells) {
+  Device& d = *device_;
+  counts_ = {static_cast<int32_t>(pass.source_P.size()), cells, 0, 0};
+  slots_.resize(pass.source_P.size());
+  std::iota(slots_.begin(), slots_.end(), 0);
+  SLIP_TRY_(d.copy_in(b_.counts.data(), &counts_, sizeof counts_));
+  SLIP_TRY_(send_list(d, b_.pixels_PN, pass.pixels_PN));
+  SLIP_TRY_(send_list(d, b_.source_P, pass.source_P));
+  SLIP_TRY_(send_list(d, b_.slots_P, slots_));
+  SLIP_TRY_(send_list(d, b_.cos_PK2, pass.cos_PK2));
+  return send_list(d, b_.sin_PK2, pass.sin_PK2);
+}
+
+void CudaVision::plan(std::span<const RowSpans> spans_P, std::span<const SlotSpan> spans, Plan& plan) {
+  rows_.resize(spans_P.size());
+  for (size_t r = 0; r < spans_P.size(); ++r) {
+    rows_[r].sees_first = spans_P[r].first;
+    rows_[r].sees_count = spans_P[r].count;
+  }
+  planner_.plan({rows_, spans}, plan.host);
+}
+
+Status CudaVision::send_plan(Plan& plan) {
+  plan.host_counts = {counts_.rows, 0, static_cast<int32_t>(plan.host.items.size()), 0};
+  SLIP_TRY_(grow(*device_, plan.counts, sizeof(PassCounts)));
+  SLIP_TRY_(device_->copy_in(plan.counts.data(), &plan.host_counts, sizeof(PassCounts)));
+  SLIP_TRY_(send_list(*device_, plan.items, plan.host.items));
+  SLIP_TRY_(send_list(*device_, plan.item_rows, plan.host.item_rows));
+  SLIP_TRY_(send_list(*device_, plan.slots, plan.host.slots));
+  return send_list(*device_, plan.first_partial_P, plan.host.first_partial_T);
+}
+
+ProductArgs CudaVision::product_of(const DeviceMatrix& w, const RowTiles& x, Then then) const {
+  ProductArgs args{};
+  args.count = &as<const PassCounts>(b_.counts)->rows;
+  args.w = w.tiles;
+  args.x_TK = x;
+  args.then = then;
+  args.shares = {as<float>(b_.shares), as<int32_t>(b_.arrivals)};
+  return args;
+}
+
+void CudaVision::launch_attention(const Plan& plan, int rows) {
+  const auto* counts = as<const PassCounts>(plan.counts);
+  const int32_t head_width = width_ / heads_;
+  const float factor = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(head_width)));
+  place({counts, as<float>(b_.qkv_PE), as<float>(b_.cos_PK2), as<float>(b_.sin_PK2), nullptr, nullptr, eps_, nullptr, factor,
+         as<int32_t>(b_.slots_P), heads_, heads_, head_width, head_width / 2, padded_, as<Bf16>(b_.q_PHP), as<Bf16>(b_.keys),
+         as<Bf16>(b_.values)},
+        rows, device_->stream());
+  attend({counts, as<Item>(plan.items), as<ItemRow>(plan.item_rows), as<int32_t>(plan.slots), as<Bf16>(b_.q_PHP), as<Bf16>(b_.keys),
+          as<Bf16>(b_.values), heads_, heads_, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
+         static_cast<int>(plan.host.items.size()), plan.host.most_rows, device_->stream());
+  join({counts, as<int32_t>(plan.first_partial_P), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH), heads_,
+        head_width, padded_, row_tiles(b_.attended_PD, rows)},
+       rows, device_->stream());
+}
+
+void CudaVision::launch_block(const Block& block, const Plan& plan, int rows) {
+  void* stream = device_->stream();
+  const int32_t* count = &as<const PassCounts>(b_.counts)->rows;
+  const RowTiles normed = row_tiles(b_.rows_PK, rows), gated = row_tiles(b_.gated_PF, rows);
+  const auto multiply = [&](ProductArgs args, const Memory& bias, const Memory& out, int32_t ldo) {
+    args.bias_N = as<float>(bias);
+    args.out = as<float>(out);
+    args.ldo = ldo;
+    args.gated = gated;
+    product(args, rows, stream);
+  };
+  norm({count, nullptr, as<float>(b_.x_PD), as<float>(block.norm1_D), eps_, width_, normed}, rows, stream);
+  multiply(product_of(block.qkv, normed, Then::kStore), block.qkv_bias, b_.qkv_PE, 3 * width_);
+  launch_attention(plan, rows);
+  multiply(product_of(block.proj, row_tiles(b_.attended_PD, rows), Then::kAdd), block.proj_bias, b_.x_PD, width_);
+  norm({count, nullptr, as<float>(b_.x_PD), as<float>(block.norm2_D), eps_, width_, normed}, rows, stream);
+  multiply(product_of(block.gate_up, normed, Then::kSwiglu), block.gate_up_bias, {}, 0);
+  multiply(product_of(block.down, gated, Then::kAdd), block.down_bias, b_.x_PD, width_);
+}
+
+void CudaVision::launch_merger(int rows, int cells) {
+  void* stream = device_->stream();
+  const auto* counts = as<const PassCounts>(b_.counts);
+  const RowTiles side_by_side = row_tiles(b_.cells_CK, cells), hidden = row_tiles(b_.hidden_CK, cells);
+  norm({&counts->rows, nullptr, as<float>(b_.x_PD), as<float>(merger_norm_D_), eps_, width_, side_by_side, cell_patches_}, rows,
+       stream);
+  ProductArgs first = product_of(merger_0_, side_by_side, Then::kGelu);
+  first.count = &counts->wanted;
+  first.bias_N = as<float>(merger_0_bias_);
+  first.gated = hidden;
+  product(first, cells, stream);
+  ProductArgs second = product_of(merger_2_, hidden, Then::kStore);
+  second.count = &counts->wanted;
+  second.bias_N = as<float>(merger_2_bias_);
+  second.out = as<float>(b_.features_CE);
+  second.ldo = out_width_;
+  product(second, cells, stream);
+}
+
+Status CudaVision::run(const DeviceVisionPass& pass, std::vector<float>& features_CE) {
+  const auto rows = static_cast<int>(pass.source_P.size()), cells = rows / cell_patches_;
+  plan(pass.windows_P, pass.windows, windows_);
+  plan(pass.frames_P, pass.frames, frames_);
+  SLIP_TRY_(make_room(rows, std::max(windows_.host.item_rows.size(), frames_.host.item_rows.size())));
+  SLIP_TRY_(send(pass, cells));
+  for (Plan* p : {&windows_, &frames_}) SLIP_TRY_(send_plan(*p));
+  gather({as<int32_t>(b_.source_P), as<float>(b_.pixels_PN), patch_numbers_, row_tiles(b_.rows_PK, rows)}, rows, device_->stream());
+  ProductArgs embedding = product_of(patch_embed_, row_tiles(b_.rows_PK, rows), Then::kStore);
+  embedding.out = as<float>(b_.x_PD);
+  embedding.ldo = width_;
+  product(embedding, rows, device_->stream());
+  for (const Block& block : blocks_) launch_block(block, block.sees_frames ? frames_ : windows_, rows);
+  launch_merger(rows, cells);
+  features_CE.resize(static_cast<size_t>(cells) * static_cast<size_t>(out_width_));
+  return device_->copy_out(features_CE.data(), b_.features_CE.data(), features_CE.size() * sizeof(float));
+}
+
+Status CudaVision::encode(const DeviceVisionPass& pass, std::vector<float>& features_CE) {
+  const Status ran = run(pass, features_CE);
+  const Status ended = device_->wait();  // after a failure too: what is on its way reads the host's memory
+  SLIP_TRY_(ran);
+  return ended;
+}
+
+}  // namespace slip::cuda

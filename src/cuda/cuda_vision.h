@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A windowed vision transformer on a device, by the decoder's kernels: products tile by tile, attention over spans of rows, the merger's rows side
+// by side. Pixels go over in one copy and features come back in one. Images of one call never see each other.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "cuda/pass_plan.h"
+#include "cuda/runtime.h"
+#include "cuda/tiles.h"
+#include "nn/device_vision.h"
+
+namespace slip::cuda {
+
+class CudaVision final : public DeviceVision {
+ public:
+  /// Copies the weights to the device. kResource when its memory does not hold them; kUnsupported for weights that are not bf16, and for
+  /// a width that is no multiple of 8.
+  static Result<std::unique_ptr<CudaVision>> create(std::unique_ptr<Device> device, const DeviceVisionWeights& weights,
+                                                    ThreadPool& pool);
+  Status encode(const DeviceVisionPass& pass, std::vector<float>& features_CE) override;
+
+ private:
+  struct Block {
+    Memory norm1_D, norm2_D, qkv_bias, proj_bias, gate_up_bias, down_bias;
+    DeviceMatrix qkv, proj, gate_up, down;
+    bool sees_frames = false;
+  };
+  /// Attention's work, here and on the device.
+  struct Plan {
+    AttentionPlan host;
+    PassCounts host_counts;
+    Memory counts, items, item_rows, slots, first_partial_P;
+  };
+  struct Buffers {
+    Memory counts, source_P, slots_P, cos_PK2, sin_PK2, pixels_PN, rows_PK, x_PD, qkv_PE, q_PHP, keys, values, sums_NHP, tops_NH,
+        totals_NH, attended_PD, gated_PF, cells_CK, hidden_CK, features_CE, shares, arrivals;
+  };
+  explicit CudaVision(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+  Status upload_weights(const DeviceVisionWeights& weights, ThreadPool& pool);
+  Result<Block> upload_block(const DeviceVisionBlock& w, ThreadPool& pool);
+  Status make_room(int rows, size_t partials);
+  Status send(const DeviceVisionPass& pass, int32_t cells);
+  void plan(std::span<const RowSpans> spans_P, std::span<const SlotSpan> spans, Plan& plan);
+  Status send_plan(Plan& plan);
+  Status run(const DeviceVisionPass& pass, std::vector<float>& features_CE);
+  void launch_attention(const Plan& plan, int rows);
+  void launch_block(const Block& block, const Plan& plan, int rows);
+  void launch_merger(int rows, int cells);
+  ProductArgs product_of(const DeviceMatrix& w, const RowTiles& x, Then then) const;
+
+  std::unique_ptr<Device> device_;  // before what lives on it
+  DeviceMatrix patch_embed_, merger_0_, merger_2_;
+  Memory merger_norm_D_, merger_0_bias_, merger_2_bias_;
+  std::vector<Block> blocks_;
+  int32_t width_ = 0, heads_ = 0, padded_ = 0, cell_patches_ = 1, patch_numbers_ = 0, gated_ = 0, out_width_ = 0, most_tiles_ = 0;
+  float eps_ = 0;
+  AttentionPlanner planner_{1};
+  Plan windows_, frames_;
+  std::vector<Row> rows_;
+  std::vector<int32_t> slots_;
+  PassCounts counts_;
+  Buffers b_;
+};
+
+}  // namespace slip::cuda
