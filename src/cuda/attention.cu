@@ -398,10 +398,11 @@ __global__ void __launch_bounds__(kJoinThreads) join_kernel(JoinArgs a) {
                      sum.w * fold.keep + own.w * fold.by};
     }
     const float v[4] = {sum.x, sum.y, sum.z, sum.w};
-    for (int e = 0; e < 4 && k + e < a.width; ++e) *a.out_TK.at(t, h * a.width + k + e) = to_bf16(quotient(v[e], fold.total));
+    for (int e = 0; e < 4 && k + e < a.width; ++e)
+      *a.out_TK.at(a.first_row + t, h * a.width + k + e) = to_bf16(quotient(v[e], fold.total));
   }
   const int whole = a.heads * a.width, padding = (whole + kInnerStep - 1) / kInnerStep * kInnerStep - whole;
-  if (i < padding) *a.out_TK.at(t, whole + i) = 0;
+  if (i < padding) *a.out_TK.at(a.first_row + t, whole + i) = 0;
 }
 
 template <int kSteps, int kTiles>

@@ -10,6 +10,8 @@ namespace slip::cuda {
 namespace {
 
 constexpr int kHeadStep = 32;  // numbers of a head come in so many at a time
+constexpr int kWidestHead = 256;
+constexpr int64_t kMostPartials = 1 << 17;  // of a piece of attention: 800 MB of sums for 16 heads of 80
 
 template <class T>
 T* as(const Memory& m) {
@@ -35,12 +37,20 @@ Status send_list(Device& device, Memory& m, const List& list) {
 
 Result<std::unique_ptr<CudaVision>> CudaVision::create(std::unique_ptr<Device> device, const DeviceVisionWeights& w,
                                                        ThreadPool& pool) {
-  if (w.patch_embed->type() != WeightType::kBF16)
+  const auto is_bf16 = [](const DeviceVisionBlock& b) {
+    return b.qkv->type() == WeightType::kBF16 && b.proj->type() == WeightType::kBF16 && b.gate_up->type() == WeightType::kBF16 &&
+           b.down->type() == WeightType::kBF16;
+  };
+  if (w.patch_embed->type() != WeightType::kBF16 || w.merger_0->type() != WeightType::kBF16 ||
+      w.merger_2->type() != WeightType::kBF16 || !std::all_of(w.blocks.begin(), w.blocks.end(), is_bf16))
     return unsupported("the vision tower on {}: expected bf16 weights, got another type", device->name());
   constexpr int kPiece = 8;  // numbers that are written together
   if (w.cell_patches > 1 && w.width % kPiece != 0)
     return unsupported("the vision tower on {}: expected a width that is a multiple of {}, got {}", device->name(), kPiece,
                        w.width);
+  if (const int32_t head = w.width / w.heads; head > kWidestHead || head % 2 != 0)
+    return unsupported("the vision tower on {}: expected heads of an even width up to {}, got {}", device->name(), kWidestHead,
+                       head);
   std::unique_ptr<CudaVision> vision(new CudaVision(std::move(device)));
   SLIP_TRY_(vision->upload_weights(w, pool));
   return vision;
@@ -121,17 +131,38 @@ Status CudaVision::send(const DeviceVisionPass& pass, int32_t cells) {
   return send_list(d, b_.sin_PK2, pass.sin_PK2);
 }
 
-void CudaVision::plan(std::span<const RowSpans> spans_P, std::span<const SlotSpan> spans, Plan& plan) {
-  rows_.resize(spans_P.size());
-  for (size_t r = 0; r < spans_P.size(); ++r) {
-    rows_[r].sees_first = spans_P[r].first;
-    rows_[r].sees_count = spans_P[r].count;
+/// Pieces hold whole 64 rows. What a row's sums are does not depend on the cut.
+Status CudaVision::plan(std::span<const RowSpans> spans_P, std::span<const SlotSpan> spans, Plans& plans) {
+  const auto partials_of = [&](size_t r) {
+    int64_t slots = 0;
+    for (const SlotSpan s : spans.subspan(spans_P[r].first, spans_P[r].count)) slots += s.end - s.begin;
+    return (slots + kKeyChunk - 1) / kKeyChunk;
+  };
+  size_t used = 0;
+  for (size_t first = 0; first < spans_P.size(); ++used) {
+    if (used == plans.size()) plans.emplace_back();
+    Plan& plan = plans[used];
+    rows_.clear();
+    int64_t partials = 0;
+    for (size_t r = first; r < spans_P.size() && (partials < kMostPartials || rows_.size() % kMostQueries != 0); ++r) {
+      partials += partials_of(r);
+      Row& row = rows_.emplace_back();
+      row.sees_first = spans_P[r].first;
+      row.sees_count = spans_P[r].count;
+    }
+    planner_.plan({rows_, spans}, plan.host);
+    for (ItemRow& row : plan.host.item_rows) row.row += static_cast<int32_t>(first);
+    plan.first_row = static_cast<int32_t>(first);
+    plan.rows = static_cast<int32_t>(rows_.size());
+    first += rows_.size();
   }
-  planner_.plan({rows_, spans}, plan.host);
+  plans.resize(used);
+  for (Plan& p : plans) SLIP_TRY_(send_plan(p));
+  return {};
 }
 
 Status CudaVision::send_plan(Plan& plan) {
-  plan.host_counts = {counts_.rows, 0, static_cast<int32_t>(plan.host.items.size()), 0};
+  plan.host_counts = {plan.rows, 0, static_cast<int32_t>(plan.host.items.size()), 0};
   SLIP_TRY_(grow(*device_, plan.counts, sizeof(PassCounts)));
   SLIP_TRY_(device_->copy_in(plan.counts.data(), &plan.host_counts, sizeof(PassCounts)));
   SLIP_TRY_(send_list(*device_, plan.items, plan.host.items));
@@ -150,23 +181,26 @@ ProductArgs CudaVision::product_of(const DeviceMatrix& w, const RowTiles& x, The
   return args;
 }
 
-void CudaVision::launch_attention(const Plan& plan, int rows) {
-  const auto* counts = as<const PassCounts>(plan.counts);
+void CudaVision::launch_attention(const Plans& plans, int rows) {
+  void* stream = device_->stream();
   const int32_t head_width = width_ / heads_;
   const float factor = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(head_width)));
-  place({counts, as<float>(b_.qkv_PE), as<float>(b_.cos_PK2), as<float>(b_.sin_PK2), nullptr, nullptr, eps_, nullptr, factor,
-         as<int32_t>(b_.slots_P), heads_, heads_, head_width, head_width / 2, padded_, as<Bf16>(b_.q_PHP), as<Bf16>(b_.keys),
-         as<Bf16>(b_.values)},
-        rows, device_->stream());
-  attend({counts, as<Item>(plan.items), as<ItemRow>(plan.item_rows), as<int32_t>(plan.slots), as<Bf16>(b_.q_PHP), as<Bf16>(b_.keys),
-          as<Bf16>(b_.values), heads_, heads_, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
-         static_cast<int>(plan.host.items.size()), plan.host.most_rows, device_->stream());
-  join({counts, as<int32_t>(plan.first_partial_P), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH), heads_,
-        head_width, padded_, row_tiles(b_.attended_PD, rows)},
-       rows, device_->stream());
+  place({as<const PassCounts>(b_.counts), as<float>(b_.qkv_PE), as<float>(b_.cos_PK2), as<float>(b_.sin_PK2), nullptr, nullptr,
+         eps_, nullptr, factor, as<int32_t>(b_.slots_P), heads_, heads_, head_width, head_width / 2, padded_, as<Bf16>(b_.q_PHP),
+         as<Bf16>(b_.keys), as<Bf16>(b_.values)},
+        rows, stream);
+  for (const Plan& p : plans) {
+    const auto* counts = as<const PassCounts>(p.counts);
+    attend({counts, as<Item>(p.items), as<ItemRow>(p.item_rows), as<int32_t>(p.slots), as<Bf16>(b_.q_PHP), as<Bf16>(b_.keys),
+            as<Bf16>(b_.values), heads_, heads_, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
+           static_cast<int>(p.host.items.size()), p.host.most_rows, stream);
+    join({counts, as<int32_t>(p.first_partial_P), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH), heads_,
+          head_width, padded_, row_tiles(b_.attended_PD, rows), p.first_row},
+         p.rows, stream);
+  }
 }
 
-void CudaVision::launch_block(const Block& block, const Plan& plan, int rows) {
+void CudaVision::launch_block(const Block& block, const Plans& plans, int rows) {
   void* stream = device_->stream();
   const int32_t* count = &as<const PassCounts>(b_.counts)->rows;
   const RowTiles normed = row_tiles(b_.rows_PK, rows), gated = row_tiles(b_.gated_PF, rows);
@@ -179,7 +213,7 @@ void CudaVision::launch_block(const Block& block, const Plan& plan, int rows) {
   };
   norm({count, nullptr, as<float>(b_.x_PD), as<float>(block.norm1_D), eps_, width_, normed}, rows, stream);
   multiply(product_of(block.qkv, normed, Then::kStore), block.qkv_bias, b_.qkv_PE, 3 * width_);
-  launch_attention(plan, rows);
+  launch_attention(plans, rows);
   multiply(product_of(block.proj, row_tiles(b_.attended_PD, rows), Then::kAdd), block.proj_bias, b_.x_PD, width_);
   norm({count, nullptr, as<float>(b_.x_PD), as<float>(block.norm2_D), eps_, width_, normed}, rows, stream);
   multiply(product_of(block.gate_up, normed, Then::kSwiglu), block.gate_up_bias, {}, 0);
@@ -207,11 +241,13 @@ void CudaVision::launch_merger(int rows, int cells) {
 
 Status CudaVision::run(const DeviceVisionPass& pass, std::vector<float>& features_CE) {
   const auto rows = static_cast<int>(pass.source_P.size()), cells = rows / cell_patches_;
-  plan(pass.windows_P, pass.windows, windows_);
-  plan(pass.frames_P, pass.frames, frames_);
-  SLIP_TRY_(make_room(rows, std::max(windows_.host.item_rows.size(), frames_.host.item_rows.size())));
+  SLIP_TRY_(plan(pass.windows_P, pass.windows, windows_));
+  SLIP_TRY_(plan(pass.frames_P, pass.frames, frames_));
+  size_t partials = 0;
+  for (const Plans* plans : {&windows_, &frames_})
+    for (const Plan& p : *plans) partials = std::max(partials, p.host.item_rows.size());
+  SLIP_TRY_(make_room(rows, partials));
   SLIP_TRY_(send(pass, cells));
-  for (Plan* p : {&windows_, &frames_}) SLIP_TRY_(send_plan(*p));
   gather({as<int32_t>(b_.source_P), as<float>(b_.pixels_PN), patch_numbers_, row_tiles(b_.rows_PK, rows)}, rows, device_->stream());
   ProductArgs embedding = product_of(patch_embed_, row_tiles(b_.rows_PK, rows), Then::kStore);
   embedding.out = as<float>(b_.x_PD);

@@ -26,12 +26,15 @@ class CudaVision final : public DeviceVision {
     DeviceMatrix qkv, proj, gate_up, down;
     bool sees_frames = false;
   };
-  /// Attention's work, here and on the device.
+  /// Attention's work for some rows, here and on the device.
   struct Plan {
+    int32_t first_row = 0, rows = 0;
     AttentionPlan host;
     PassCounts host_counts;
     Memory counts, items, item_rows, slots, first_partial_P;
   };
+  /// Of all rows, in pieces whose partial sums fit a bound.
+  using Plans = std::vector<Plan>;
   struct Buffers {
     Memory counts, source_P, slots_P, cos_PK2, sin_PK2, pixels_PN, rows_PK, x_PD, qkv_PE, q_PHP, keys, values, sums_NHP, tops_NH,
         totals_NH, attended_PD, gated_PF, cells_CK, hidden_CK, features_CE, shares, arrivals;
@@ -41,11 +44,11 @@ class CudaVision final : public DeviceVision {
   Result<Block> upload_block(const DeviceVisionBlock& w, ThreadPool& pool);
   Status make_room(int rows, size_t partials);
   Status send(const DeviceVisionPass& pass, int32_t cells);
-  void plan(std::span<const RowSpans> spans_P, std::span<const SlotSpan> spans, Plan& plan);
+  Status plan(std::span<const RowSpans> spans_P, std::span<const SlotSpan> spans, Plans& plans);
   Status send_plan(Plan& plan);
   Status run(const DeviceVisionPass& pass, std::vector<float>& features_CE);
-  void launch_attention(const Plan& plan, int rows);
-  void launch_block(const Block& block, const Plan& plan, int rows);
+  void launch_attention(const Plans& plans, int rows);
+  void launch_block(const Block& block, const Plans& plans, int rows);
   void launch_merger(int rows, int cells);
   ProductArgs product_of(const DeviceMatrix& w, const RowTiles& x, Then then) const;
 
@@ -56,7 +59,7 @@ class CudaVision final : public DeviceVision {
   int32_t width_ = 0, heads_ = 0, padded_ = 0, cell_patches_ = 1, patch_numbers_ = 0, gated_ = 0, out_width_ = 0, most_tiles_ = 0;
   float eps_ = 0;
   AttentionPlanner planner_{1};
-  Plan windows_, frames_;
+  Plans windows_, frames_;
   std::vector<Row> rows_;
   std::vector<int32_t> slots_;
   PassCounts counts_;

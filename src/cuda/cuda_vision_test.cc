@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "models/config/config.h"
 #include "models/loader.h"
@@ -96,6 +97,25 @@ TEST_F(Vision, IsAsNearToTheReferenceAsTheProcessorsBf16) {
   ASSERT_EQ(here.size(), ref.size());
   EXPECT_LT(root_mean_square(here, ref), 1.5 * root_mean_square(there, ref));
   EXPECT_GT(root_mean_square(here, ref), 0);
+}
+
+// Frames of several chunks of keys, products tile by tile.
+TEST_F(Vision, ReadsALargePictureLikeTheProcessor) {
+  PatchGrid large = images_[0];
+  large.h = large.w = 24;
+  large.values.resize(static_cast<size_t>(large.patches() * large.patch_dim));
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(0, 1);
+  for (float& v : large.values) v = normal(random);
+  const std::vector<float> there = encode({&large, 1});
+  move_to_device();
+  const std::vector<float> here = encode({&large, 1});
+  ASSERT_EQ(here.size(), there.size());
+  const std::vector<float> zeros(there.size(), 0);
+  EXPECT_LT(root_mean_square(here, there), 0.02 * root_mean_square(there, zeros));
+  const std::vector<PatchGrid> both = {images_[0], large};
+  const std::vector<float> company = encode(both);
+  EXPECT_EQ(std::vector<float>(company.end() - static_cast<ptrdiff_t>(here.size()), company.end()), here);
 }
 
 TEST_F(Vision, AnImageHasTheSameFeaturesAloneAndInCompany) {

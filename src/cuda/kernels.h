@@ -163,6 +163,7 @@ struct JoinArgs {
   const float *sums_NHP, *tops_NH, *totals_NH;
   int32_t heads, width, padded;
   RowTiles out_TK;
+  int32_t first_row = 0;  // of out_TK
 };
 
 /// Row r of out_PK = bf16(row source_P[r] of pixels_PN).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--device cpu|cuda:N`: finds a device's plug-in beside the program, in SLIPSTREAM_PLUGINS or where the system's loader looks, and opens a
-// decoder on it. Nothing here knows what a device is.
+// decoder or a vision tower on it. Nothing here knows what a device is.
 #pragma once
 #include <string>
 #include <string_view>

@@ -123,11 +123,11 @@ Status Model::load_parts(const LoadProgress& progress) {
   text_prefix_ = std::move(weights.text_prefix);
   vision_prefix_ = std::move(weights.vision_prefix);
   notes_.insert(notes_.end(), weights.notes.begin(), weights.notes.end());
-  SLIP_TRY_(make_towers(weights));
   for (const DraftAdapter::Layer& layer : adapter.layers)
     memory_.weights += static_cast<int64_t>(layer.a.bytes() + layer.b.bytes());
   weights.decoder.adapter = std::move(adapter);
-  return make_lm(std::move(weights.decoder));
+  SLIP_TRY_(make_lm(std::move(weights.decoder)));
+  return make_towers(weights);
 }
 
 Status Model::make_lm(DecoderWeights weights) {
@@ -162,7 +162,8 @@ Result<std::unique_ptr<Model>> load_model(const fs::path& folder, const ModelOpt
   return model;
 }
 
-/// On the decoder's device, where it has the kernels; else a note says that pictures are read here.
+/// On the decoder's device, where it has the kernels; else a note says that pictures are read here. A device without room for it is an error:
+/// what a picture comes to must not depend on free memory.
 Status Model::place_tower(QwenVision& vision) {
   SLIP_TRY(const DeviceName device, parse_device(options_.device));
   if (device.cpu()) return {};

@@ -36,7 +36,7 @@ struct ModelOptions {
   int slots = 4096;  // rows that the key/value cache holds
   /// Folder of a draft adapter; empty: the model folder's own where it has one; "none": without.
   std::filesystem::path draft_adapter = {};
-  /// "cpu", or where the decoder runs: "cuda:0" (device.h). Towers and draft heads run on the processor.
+  /// "cpu", or where the decoder runs: "cuda:0" (device.h), and a tower of Qwen2.5-VL's kind. Other towers and draft heads run on the processor.
   std::string device = "cpu";
   std::optional<KvType> kv_type = {};  // numbers of the key/value cache; none: as kv_type_of(type). int8 on the processor only
 };

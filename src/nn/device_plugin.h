@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device's plug-in gives the engine: a decoder that runs there. The library is looked for at run time (models/device.h), so the engine
+// What a device's plug-in gives the engine: a decoder and a vision tower that run there. The library is looked for at run time (models/device.h), so the engine
 // links nothing of a device and runs where there is none. Both sides are built from one tree; `abi` tells a stale one.
 #pragma once
 #include <cstdint>
@@ -26,7 +26,7 @@ struct DevicePlugin {
   uint32_t abi = kDeviceAbi;
   uint32_t options_bytes = sizeof(DecoderOptions);
   uint32_t weights_bytes = sizeof(DecoderWeights);
-  uint32_t vision_bytes = sizeof(DeviceVisionWeights) + sizeof(DeviceVisionPass);
+  uint32_t vision_bytes = sizeof(DeviceVisionWeights) + sizeof(DeviceVisionBlock) + sizeof(DeviceVisionPass);
   /// Weights are copied; `pool` is used during the call only. kResource for anything about the device.
   Result<std::unique_ptr<Lm>> (*create)(int index, const DecoderOptions& options, const DecoderWeights& weights, int32_t slots,
                                         ThreadPool& pool) = nullptr;

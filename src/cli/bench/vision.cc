@@ -99,6 +99,7 @@ struct VisionRuns {
   std::vector<EncodedPictures> runs;
   Steady steady;
   double peak_gops = 0;
+  bool by_stages = true;  // a device does not tell them
   // The median over the runs that count.
   double of(auto number) const {
     std::vector<double> v;
@@ -106,6 +107,10 @@ struct VisionRuns {
     return median(std::move(v));
   }
   json::object ms() const {
+    if (!by_stages)
+      return {{"decode", of([](auto& r) { return r.decode_ms; })},
+              {"resize", of([](auto& r) { return r.resize_ms; })},
+              {"tower", of([](auto& r) { return r.tower_ms; })}};
     return {{"decode", of([](auto& r) { return r.decode_ms; })},
             {"resize", of([](auto& r) { return r.resize_ms; })},
             {"patch_embed", of([](auto& r) { return r.tower.patch_embed; })},
@@ -125,6 +130,7 @@ Result<VisionRuns> measure(Model& model, std::span<const PictureBytes> pictures,
   if (!device.cpu()) {
     SLIP_TRY(const DeviceCeilings ceilings, device_ceilings(device));
     out.peak_gops = ceilings.dot_gops;
+    out.by_stages = false;
   }
   for (int i = 0; i < o.repeats; ++i) {
     SLIP_TRY_(check_interrupt());

@@ -322,6 +322,7 @@ DeviceVisionWeights QwenVision::device_weights() const {
 Status QwenVision::encode_on_device(std::span<const PatchGrid> images, const Layout& layout, std::vector<float>& features_ND) {
   const OperationScope there("tower on the device");
   std::vector<float> joined;
+  if (images.size() > 1) joined.reserve(count(layout.patches, config_.patch_numbers()));
   for (size_t i = 0; images.size() > 1 && i < images.size(); ++i)
     joined.insert(joined.end(), images[i].values.begin(), images[i].values.end());
   const std::span<const float> pixels =
@@ -356,6 +357,7 @@ Status QwenVision::encode(std::span<const PatchGrid> images, std::vector<float>&
   const Layout layout = lay_out(images);
   if (device_) {
     SLIP_TRY_(cancel.check("encode", 0, "blocks"));
+    SLIP_TRY_(pause_point());
     fill_rotation(images, layout);
     return encode_on_device(images, layout, features_ND);
   }

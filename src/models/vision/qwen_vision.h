@@ -61,8 +61,11 @@ class QwenVision final : public VisionTower {
   VisionTimes times() const override { return times_; }
   /// What a device's plug-in is given; valid as long as this tower.
   DeviceVisionWeights device_weights() const;
-  /// From now on the blocks and the merger run there, with that device's bits.
-  void run_on(std::unique_ptr<DeviceVision> device) { device_ = std::move(device); }
+  /// From now on everything runs there, with that device's bits; the weights here are let go, and taps are not told.
+  void run_on(std::unique_ptr<DeviceVision> device) {
+    device_ = std::move(device);
+    weights_ = {};
+  }
   /// For tests: "patch_embed_PD", "block_<i>_PD" in the order of the pixels.
   void set_tap(ActivationTap tap) { tap_ = std::move(tap); }
 
