@@ -212,7 +212,7 @@ __device__ inline size_t place_of(const AttendArgs& a, const Job& job, int q) {
 
 struct AttendPlan {
   AttendArgs a;
-  int32_t buffers;  // units in shared memory at a time: one or two, or all
+  int32_t buffers;  // units in shared memory at a time: one or two
 };
 
 /// Up to 64 queries: a warp takes 16 and walks the units.
@@ -294,12 +294,11 @@ struct Facts {
 
 /// Up to 16 kTiles queries: a warp takes 16 queries and a unit.
 template <int kSteps, int kTiles>
-__global__ void __launch_bounds__(32 * kUnits * kTiles, 1) attend_units_kernel(AttendPlan p) {
+__global__ void __launch_bounds__(32 * kUnits * kTiles, 1) attend_units_kernel(AttendArgs a) {
   using S = Sizes<kSteps>;
   constexpr int kQueries = kTiles * kTileQueries, kUnitThreads = 32 * kTiles, kBlockThreads = kUnits * kUnitThreads;
   constexpr int kValueTiles = S::kValues / 8, kSumStride = S::kValues + kGap;
   static_assert(kQueries * kSumStride * 2 <= S::kUnitNumbers);
-  const AttendArgs& a = p.a;
   let_next_start();
   if (block_x() >= a.counts->items) return;  // items and slots are the host's: they need not wait
   const Job job = job_of<kSteps>(a);
@@ -409,8 +408,7 @@ template <int kSteps, int kTiles>
 bool launch_units(const AttendArgs& args, int columns, int rows, StreamHandle stream) {
   const size_t bytes = kUnits * Sizes<kSteps>::kUnitNumbers * sizeof(Bf16) + sizeof(Facts<kTiles * kTileQueries>);
   if (bytes > shared_limit()) return false;
-  launch(attend_units_kernel<kSteps, kTiles>, columns, rows, 32 * kUnits * kTiles, bytes, static_cast<Stream>(stream),
-         AttendPlan{args, kUnits});
+  launch(attend_units_kernel<kSteps, kTiles>, columns, rows, 32 * kUnits * kTiles, bytes, static_cast<Stream>(stream), args);
   return true;
 }
 

@@ -186,13 +186,8 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
 
 /// A product of a pass's rows.
 ProductArgs CudaLm::product_of(const DeviceMatrix& w, const RowTiles& x, Then then, const PassLayout& layout) const {
-  ProductArgs args{};
-  args.count = &in_pass<const PassCounts>(layout.counts)->rows;
-  args.w = w.tiles;
-  args.x_TK = x;
-  args.then = then;
-  args.shares = {as<float>(b_.shares), as<int32_t>(b_.arrivals)};
-  return args;
+  return product_args(&in_pass<const PassCounts>(layout.counts)->rows, w, x, then,
+                      {as<float>(b_.shares), as<int32_t>(b_.arrivals)});
 }
 
 void CudaLm::launch_attention(int32_t number, const Shape& shape, const PassLayout& layout) {

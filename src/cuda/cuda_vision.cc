@@ -172,13 +172,7 @@ Status CudaVision::send_plan(Plan& plan) {
 }
 
 ProductArgs CudaVision::product_of(const DeviceMatrix& w, const RowTiles& x, Then then) const {
-  ProductArgs args{};
-  args.count = &as<const PassCounts>(b_.counts)->rows;
-  args.w = w.tiles;
-  args.x_TK = x;
-  args.then = then;
-  args.shares = {as<float>(b_.shares), as<int32_t>(b_.arrivals)};
-  return args;
+  return product_args(&as<const PassCounts>(b_.counts)->rows, w, x, then, {as<float>(b_.shares), as<int32_t>(b_.arrivals)});
 }
 
 void CudaVision::launch_attention(const Plans& plans, int rows) {

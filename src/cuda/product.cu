@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a pass on a device; contracts in kernels.h. Weights come as 8 KiB tiles by bulk copies into a ring in shared memory, rows into a
 // ring of their own. One warp fills each; warpgroups of 128 threads multiply, 64 channels each. Weights do not depend on what an
-// earlier kernel does: their ring is full before that kernel has ended.
+// earlier kernel does: their ring fills while that kernel ends.
 //
 // Up to 128 rows, a block takes one of some 132 runs of all tiles' steps [stream-K, Osama et al. 2023], so that every processor reads the same number
 // of bytes. Tiles that runs share are summed by the last of them to arrive; or, where a cluster's blocks are the runs of one tile, by all of them, each
@@ -486,7 +486,7 @@ void tile_by_tile(const ProductArgs& args, int rows, int row_stages, StreamHandl
 }  // namespace
 
 void product(const ProductArgs& args, int rows, StreamHandle stream) {
-  // Room for two blocks of products on a processor and one of attention: the next product's weights come while this one ends.
+  // Room for a second block on a processor, of a product or of attention: the next product's weights come while that one ends.
   const size_t part = args.then == Then::kChoice ? kHalfProcessor : kPartOfProcessor;
   if (rows <= 8) return run_by_run<8>(args, part, 6, stream);
   if (rows <= 16) return run_by_run<16>(args, part, 6, stream);

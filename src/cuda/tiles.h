@@ -24,6 +24,18 @@ inline size_t row_bytes(size_t rows, int64_t width) {
 }
 inline RowTiles row_tiles(const Memory& m, int rows) { return {m.data<Bf16>(), (rows + 7) / 8 * 8}; }
 
+/// What every product is given; bias, results and room for choices are the caller's.
+inline ProductArgs product_args(const int32_t* count, const DeviceMatrix& w, const RowTiles& x_TK, Then then,
+                                const Shares& shares) {
+  ProductArgs args{};
+  args.count = count;
+  args.w = w.tiles;
+  args.x_TK = x_TK;
+  args.then = then;
+  args.shares = shares;
+  return args;
+}
+
 /// Channels n of w as they are.
 Result<DeviceMatrix> upload(Device& device, const PackedMatrix& w, ThreadPool& pool);
 /// gate_up (2F channels: gate, then up) with eight channels of gate and of up taking turns; F is filled up to whole steps with zeros.

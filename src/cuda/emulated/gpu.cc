@@ -164,35 +164,40 @@ void mma_bf16(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
       multiply);
 }
 
-void load_matrix_4_transposed(uint32_t (&r)[4], const void* shared_row) {
+namespace {
+
+/// Four matrices by the lines' addresses; all(lanes) fills every lane's `out`.
+template <class All>
+void load_matrices(uint32_t (&r)[4], const void* shared_row, const All& all) {
   together(
       [&](Lane& lane) {
         lane.row = shared_row;
         lane.out = r;
       },
-      [](std::array<Lane, kWarp>& lanes) {
-        for (size_t i = 0; i < kWarp; ++i)
-          for (size_t j = 0; j < 4; ++j) {
-            const size_t g = i / 4, t = i % 4;
-            uint16_t low, high;
-            __builtin_memcpy(&low, static_cast<const char*>(lanes[8 * j + 2 * t].row) + 2 * g, 2);
-            __builtin_memcpy(&high, static_cast<const char*>(lanes[8 * j + 2 * t + 1].row) + 2 * g, 2);
-            lanes[i].out[j] = low | static_cast<uint32_t>(high) << 16;
-          }
-      });
+      all);
 }
 
+}  // namespace
+
 void load_matrix_4(uint32_t (&r)[4], const void* shared_row) {
-  together(
-      [&](Lane& lane) {
-        lane.row = shared_row;
-        lane.out = r;
-      },
-      [](std::array<Lane, kWarp>& lanes) {
-        for (size_t i = 0; i < kWarp; ++i)
-          for (size_t j = 0; j < 4; ++j)
-            __builtin_memcpy(&lanes[i].out[j], static_cast<const char*>(lanes[8 * j + i / 4].row) + 4 * (i % 4), 4);
-      });
+  load_matrices(r, shared_row, [](std::array<Lane, kWarp>& lanes) {
+    for (size_t i = 0; i < kWarp; ++i)
+      for (size_t j = 0; j < 4; ++j)
+        __builtin_memcpy(&lanes[i].out[j], static_cast<const char*>(lanes[8 * j + i / 4].row) + 4 * (i % 4), 4);
+  });
+}
+
+void load_matrix_4_transposed(uint32_t (&r)[4], const void* shared_row) {
+  load_matrices(r, shared_row, [](std::array<Lane, kWarp>& lanes) {
+    for (size_t i = 0; i < kWarp; ++i)
+      for (size_t j = 0; j < 4; ++j) {
+        const size_t g = i / 4, t = i % 4;
+        uint16_t low, high;
+        __builtin_memcpy(&low, static_cast<const char*>(lanes[8 * j + 2 * t].row) + 2 * g, 2);
+        __builtin_memcpy(&high, static_cast<const char*>(lanes[8 * j + 2 * t + 1].row) + 2 * g, 2);
+        lanes[i].out[j] = low | static_cast<uint32_t>(high) << 16;
+      }
+  });
 }
 
 void multiply_tile(float* sums, const void* w, const void* x, bool begin, int rows) {
