@@ -22,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kBudgetMs = 100;   // of measuring; every point once at least
+constexpr size_t kRounds = 3;       // of all points, so that a pass that was disturbed is outvoted ...
+constexpr double kMostMs = 600;     // ... where that takes no longer
 constexpr int32_t kMostRows = 128;  // prompts beyond are the same for every candidate
 constexpr int32_t kLeastKeys = 64, kMostKeys = 4096;
 /// A cached table whose prices are off by this factor is of another machine's state than this one's.
@@ -37,6 +39,18 @@ bool is_another(const Persistence& now, const Persistence& chosen_at) {
 const CostTable& guessed_costs() {
   static const CostTable table = *CostTable::make({1, 128}, {0.05, 1.32}, "guess");
   return table;
+}
+
+/// What passes cost, each measured `kRounds` times where there is time for that: the prices of one round alone differ by half where anything
+/// else runs.
+Result<CostTable> measured_passes(Lm& lm, CostSettings s) {
+  SLIP_TRY(CostTable table, measure_costs(lm, s));
+  const size_t rounds = s.times->ms.back().size();
+  s.budget_ms = s.times->spent_ms / static_cast<double>(rounds) * kRounds;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(kMostMs));
+  if (rounds >= kRounds || s.budget_ms > kMostMs || s.cancel.late(until)) return table;
+  s.fill = false;
+  return measure_costs(lm, s);
 }
 
 /// Without spikes: a pass costs at most what one of more rows does, for it could carry these. What took longer was disturbed.
@@ -201,7 +215,7 @@ Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeCont
   }
   const CostSettings settings{
       .visible = visible, .most_rows = kMostRows, .budget_ms = kBudgetMs, .cancel = context.cancel, .times = &times_};
-  auto measured = measure_costs(lm, settings);
+  auto measured = measured_passes(lm, settings);
   if (!measured) return measured.error();
   times_ = {};
   costs_ = without_spikes(*measured);

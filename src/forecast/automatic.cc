@@ -19,6 +19,10 @@ constexpr double kPlainBonusInDoubt = 0.8;
 constexpr double kDoubtOfHead = 1 / kPlainBonusInDoubt;
 /// The same where passes are shared, which are fuller: there a forecast that thinks drafts a tenth too good costs everybody rows.
 constexpr double kPlainBonusShared = 0.9;
+/// How frames hang together shows only where one is drafted from the other. Where most fields stay, what does so is tried so many times even
+/// if its forecast is up to a sixth dearer.
+constexpr double kUntried = 0.85, kMostStay = 0.5;
+constexpr int64_t kTries = 3;
 /// Candidates that a first look puts within this factor of the best are looked at again. Forecasting takes time that the answer waits for.
 constexpr double kNear = 1.3;
 /// The forecast weighs as much as so many answers; the newest one never less than this.
@@ -130,8 +134,10 @@ void AutomaticChoice::choose() {
     const bool plain = std::holds_alternative<NoDraftSpec>(c.method.drafter);
     const double behind = expected_ms(c) - prompt_ms_;
     if (plain) return behind * (!calibrated_ ? kPlainBonusInDoubt : shared_ ? kPlainBonusShared : kPlainBonus);
+    const bool untried = !shared_ && c.answers < kTries && settings_.persistence.with_parents > kMostStay &&
+                         std::holds_alternative<PreviousSpec>(c.method.drafter);
     return behind * (c.method.draft_length.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1) *
-           (c.guessed ? kDoubtOfHead : 1);
+           (c.guessed ? kDoubtOfHead : 1) * (untried ? kUntried : 1);
   };
   for (size_t i = 0; i < candidates_.size(); ++i)
     if (price(candidates_[i]) < price(candidates_[best_])) best_ = i;

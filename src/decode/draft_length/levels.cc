@@ -10,7 +10,8 @@
 //
 // Where an earlier answer drafts, a child starts with all that its field said then. Fields are told apart by their level, the longest way
 // behind them. Starting those of a level saves a pass only where every field of the levels before them ends in this pass, and only
-// together, so they start where that pass, times its odds, outweighs all rows that they may lose.
+// together, so they start where that pass, times its odds, outweighs all rows that they may lose. A pass of many rows waits for
+// arithmetic and one of few for memory: a row more is priced in the pass that it joins, and the pass that is saved has the level's rows.
 // Tests: LevelsDraftLength.*, tests/decode/gates_exact_test.cc
 #include <algorithm>
 #include <cmath>
@@ -43,6 +44,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
         visibility_of_(known_visibility(form)),
         visibility_(*visibility_of_),
         cost_(model.pass),
+        table_(model.pass),
         stored_(std::holds_alternative<PreviousSpec>(m.drafter)),
         chooses_(!std::holds_alternative<RejectionSpec>(m.verifier)),
         chain_(static_cast<size_t>(form.fields().size()), 1) {
@@ -159,20 +161,33 @@ class LevelsDraftLength : public DraftLengthPolicy {
       waits_[static_cast<size_t>(f)] = !open[static_cast<size_t>(f)] && std::any_of(parents.begin(), parents.end(), under_way);
       if (waits_[static_cast<size_t>(f)]) ends_[static_cast<size_t>(f)] = repeats(f);
     }
-    double all = 1;  // odds that every field of the levels so far ends in this pass
+    double all = 1;    // odds that every field of the levels so far ends in this pass
+    int32_t rows = 0;  // of this pass so far
+    for (const DraftView v : views_) rows += std::max(1, v.rows() - v.cached());
     for (auto begin = by_level_.begin(); begin != by_level_.end();) {
       const int32_t level = level_[static_cast<size_t>(*begin)];
       const auto end = std::find_if(begin, by_level_.end(), [&](int32_t f) { return level_[static_cast<size_t>(f)] != level; });
-      double lost = 0, these = 1;
+      double own = 0, lost = 0, these = 1;
       for (auto f = begin; f != end; ++f) {
         these *= ends_[static_cast<size_t>(*f)];
-        if (waits_[static_cast<size_t>(*f)]) lost += (1 - ancestors_end(*f)) * draws_[static_cast<size_t>(*f)] * cost_.row;
+        if (!waits_[static_cast<size_t>(*f)]) continue;
+        own += draws_[static_cast<size_t>(*f)];
+        lost += (1 - ancestors_end(*f)) * draws_[static_cast<size_t>(*f)];
       }
-      if (all * cost_.pass < lost) return;
+      if (!pays(rows, own, lost, all)) return;
+      rows += static_cast<int32_t>(std::lround(own));
       for (auto f = begin; f != end; ++f) starts_[static_cast<size_t>(*f)] = waits_[static_cast<size_t>(*f)];
       all *= these;
       begin = end;
     }
+  }
+  /// Do `own` rows pay, of which `lost` are run in vain, in a pass that has `rows` others? With odds `all` they save the pass that would
+  /// run them: all (C(own) - own s) >= lost s, where a row more costs s = (C(rows + own) - C(rows)) / own here.
+  bool pays(int32_t rows, double own, double lost, double all) const {
+    const auto n = static_cast<int32_t>(std::lround(own));
+    if (n < 1) return true;
+    const double row = std::max(0.0, table_.ms(rows + n) - table_.ms(rows)) / n;
+    return all * std::max(0.0, table_.ms(n) - n * row) >= lost * row;
   }
   double ancestors_end(int32_t f) const {
     double holds = 1;
@@ -214,6 +229,7 @@ class LevelsDraftLength : public DraftLengthPolicy {
   std::shared_ptr<const GraphVisibility> visibility_of_;
   const GraphVisibility& visibility_;
   LinearCost cost_;
+  const CostTable& table_;
   bool stored_, chooses_;                  // stored: drafts are an earlier answer's, as long as the field
   std::vector<float> chain_;               // by field: how likely its drafts of this round hold, those of its open parents included
   std::vector<int32_t> fields_, beside_;   // beside: strands of each field in this round

@@ -209,6 +209,21 @@ TEST(LevelsDraftLength, FieldsThatAnswersShowedToChangeHoldTheirChildrenBack) {
   EXPECT_EQ(earlier.run(model, true).discarded, 0);
 }
 
+/// The same slope between 8 and 40 rows. Where passes of up to 12 rows cost the same, children join a pass of five for half of a row each.
+TEST(LevelsDraftLength, ARowIsPricedInThePassThatItJoins) {
+  const Earlier earlier;
+  DraftLengthModel line = model_of(earlier.form, 3, 0.875), flat = line;
+  flat.pass = *CostTable::make({1, 8, 12, 40, 128}, {10, 10, 10, 38, 126}, "test");
+  for (DraftLengthModel* model : {&line, &flat}) {
+    trust_drafts(*model);
+    model->repeats_F.assign(earlier.form.fields().size(), 0.95);
+    model->repeats_F[0] = 0.65;  // a line says 0.65 x 3 < 0.35 x 12 x 0.875; the table 0.65 x 5 > 0.35 x 12 x 0.42
+  }
+  EXPECT_EQ(earlier.run(line, true).discarded, 0);
+  EXPECT_GT(earlier.run(flat, true).discarded, 0);
+  EXPECT_LT(earlier.run(flat, false).forwards, earlier.run(line, false).forwards);
+}
+
 /// More fields than the plan cuts one by one (plan.h).
 TEST(LevelsDraftLength, DraftsAlongALongChainToo) {
   std::vector<FieldOf> fields(150, FieldOf{3, {}});
