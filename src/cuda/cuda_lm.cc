@@ -42,7 +42,7 @@ Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, c
                                                const DecoderWeights& weights, int32_t slots, ThreadPool& pool) {
   const auto is_bf16 = [](const LayerWeights& w) { return w.qkv.type() == WeightType::kBF16; };
   if (weights.embedding->type() != WeightType::kBF16 || !std::all_of(weights.layers.begin(), weights.layers.end(), is_bf16))
-    return unsupported("{} on {}: expected bf16 weights, got another type", options.name, device->name());
+    return unsupported("{} on {}: expected bf16 weights (--dtype bf16), got another type", options.name, device->name());
   if (options.window > 0)
     return unsupported("{} on {}: expected full attention in every layer, got a sliding window", options.name, device->name());
   if (options.heads / options.kv_heads > kMostQueries)

@@ -43,7 +43,7 @@ Result<std::unique_ptr<CudaVision>> CudaVision::create(std::unique_ptr<Device> d
   };
   if (w.patch_embed->type() != WeightType::kBF16 || w.merger_0->type() != WeightType::kBF16 ||
       w.merger_2->type() != WeightType::kBF16 || !std::all_of(w.blocks.begin(), w.blocks.end(), is_bf16))
-    return unsupported("the vision tower on {}: expected bf16 weights, got another type", device->name());
+    return unsupported("the vision tower on {}: expected bf16 weights (--dtype bf16), got another type", device->name());
   constexpr int kPiece = 8;  // numbers that are written together
   if (w.cell_patches > 1 && w.width % kPiece != 0)
     return unsupported("the vision tower on {}: expected a width that is a multiple of {}, got {}", device->name(), kPiece,

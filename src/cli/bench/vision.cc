@@ -172,7 +172,7 @@ Status bench_vision(const BenchVisionOptions& o) {
                             {"read_gbps", steady.read_gbps},
                             {"samples", steady.samples.size()},
                             {"steady", steady.is},
-                            {"isa", slip::word_of(isa_choice().isa)},
+                            {"isa", runs.by_stages ? slip::word_of(isa_choice().isa) : std::string_view("cuda")},
                             {"threads", model.pool().threads()}});
     return {};
   }
