@@ -36,6 +36,7 @@ Result<Planned> ModelPlanner::plan(const Situation& s, const CancelToken& cancel
   Request request;
   request.ego = EgoInput{s.intent, s.history};
   if (ablation_ == Ablation::kShuffledHistory) shuffle_history(*request.ego, s.world.seed(), s.time_ms);
+  if (ablation_ == Ablation::kSteadyHistory) request.ego = steady(*request.ego);
   request.images = camera_images(pictures, grey);
   request.method = method_;
   if (engine_.plan_fit(request).fit != Fit::kRounded) request.fit = Fit::kMinJerkV0;

@@ -7,7 +7,7 @@
 namespace slip::drive {
 
 /// What is taken away from the model to see how much it matters.
-enum class Ablation : uint8_t { kNone, kGreyImages, kShuffledHistory };
+enum class Ablation : uint8_t { kNone, kGreyImages, kShuffledHistory, kSteadyHistory };
 
 /// Several answers for every decision: the plan is their average. Draws are keyed by the scene's seed and the moment.
 struct DrawnPlans {

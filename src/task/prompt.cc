@@ -106,6 +106,12 @@ std::vector<Image> camera_images(std::span<const uint8_t> pictures, bool blank) 
 
 EgoInput ego_of(const sim::Labels& labels) { return {labels.intent, labels.history}; }
 
+EgoInput steady(EgoInput ego) {
+  const sim::EgoState now = ego.history.back();
+  for (sim::EgoState& s : ego.history) s = {s.t_s, now.vx * s.t_s, now.vy * s.t_s, now.vx, now.vy, 0, 0};
+  return ego;
+}
+
 std::vector<float> history_numbers(const EgoInput& ego, int32_t states) {
   const auto& known = ego.history;
   std::vector<float> out;

@@ -28,6 +28,9 @@ struct EgoInput {
 /// At rest for the whole history, going straight on: what is said of a car of which nothing is known.
 EgoInput standing_ego();
 EgoInput ego_of(const sim::Labels& labels);
+/// The same car as if it had come straight here at the velocity that it has now: r(t) = v t, no acceleration. What is left of its past is how
+/// fast it goes.
+EgoInput steady(EgoInput ego);
 /// The newest `states` of the history as numbers, oldest first, of each x, y, vx, vy, ax, ay (HistoryConfig). The oldest one stands for
 /// those before it where more are asked for than are known.
 std::vector<float> history_numbers(const EgoInput& ego, int32_t states);

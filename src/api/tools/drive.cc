@@ -14,6 +14,7 @@
 #include "base/line_file.h"
 #include "decode/types/usual_preset.h"
 #include "drive/ensemble.h"
+#include "drive/stop_margin.h"
 #include "drive/model_planner.h"
 #include "drive/replay.h"
 #include "drive/study.h"
@@ -25,7 +26,7 @@ namespace slip::api {
 
 namespace {
 
-constexpr std::string_view kGrey = "grey-images", kShuffled = "shuffled-history";
+constexpr std::string_view kGrey = "grey-images", kShuffled = "shuffled-history", kSteady = "steady-history";
 
 bool is_baseline(std::string_view name) {
   const auto names = drive::baseline_names();
@@ -103,17 +104,22 @@ class Planners {
       if (names_.size() > 1) continue;
       planners_[std::string(kGrey)] = planner(drive::Ablation::kGreyImages);
       planners_[std::string(kShuffled)] = planner(drive::Ablation::kShuffledHistory);
+      planners_[std::string(kSteady)] = planner(drive::Ablation::kSteadyHistory);
     }
-    if (o.ensemble_s > 0)
-      for (const auto& [name, planner] : planners_)
-        ensembles_[name] = std::make_unique<drive::EnsemblePlanner>(*planner, o.ensemble_s);
+    for (const auto& [name, planner] : planners_) {
+      drive::Planner* followed = planner.get();
+      const auto behind = [&](std::unique_ptr<drive::Planner> next) { followed = wrapped_.emplace_back(std::move(next)).get(); };
+      if (o.ensemble_s > 0) behind(std::make_unique<drive::EnsemblePlanner>(*followed, o.ensemble_s));
+      if (o.stop_margin_m > 0) behind(std::make_unique<drive::StopMarginPlanner>(*followed, o.stop_margin_m));
+      if (followed != planner.get()) followed_[name] = followed;
+    }
     return {};
   }
   const std::vector<std::string>& names() const { return names_; }
   Engine& engine() { return *engine_; }
   drive::ModelPlanner* model(const std::string& name) { return static_cast<drive::ModelPlanner*>(planners_.at(name).get()); }
   Result<drive::Planner*> of(const drive::Entrant& e) {
-    if (const auto at = ensembles_.find(e.driver); at != ensembles_.end()) return at->second.get();
+    if (const auto at = followed_.find(e.driver); at != followed_.end()) return at->second;
     auto& planner = planners_[e.driver];
     if (!planner) planner = drive::baseline(e.driver);
     if (!planner) return usage_error("drive: expected a decoder or a baseline, got {}", e.driver);
@@ -142,7 +148,8 @@ class Planners {
   std::unique_ptr<Engine> engine_;
   std::vector<std::string> names_;
   std::map<std::string, std::unique_ptr<drive::Planner>> planners_;
-  std::map<std::string, std::unique_ptr<drive::Planner>> ensembles_;  // over the model's, which stay as they are
+  std::vector<std::unique_ptr<drive::Planner>> wrapped_;  // over the model's, which stay as they are
+  std::map<std::string, drive::Planner*> followed_;       // the outermost of them, by driver
 };
 
 /// Everybody with every latency: priced by the file, or the same number of milliseconds for all.
@@ -165,11 +172,11 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
     if (!file && o.delays_ms.empty()) out.push_back({name, "", drive::Mode::kSync, {}});
   }
   for (const std::string& name : o.baselines) {
-    const bool of_model = name == kGrey || name == kShuffled;
+    const bool of_model = name == kGrey || name == kShuffled || name == kSteady;
     if (of_model && decoders.empty()) return usage_error("--baselines: {}: expected a model beside it, got none", name);
     if (!of_model && !is_baseline(name))
-      return usage_error("--baselines: expected {}, {} or {}, got {}", fmt::join(drive::baseline_names(), ", "), kGrey, kShuffled,
-                         name);
+      return usage_error("--baselines: expected {}, {}, {} or {}, got {}", fmt::join(drive::baseline_names(), ", "), kGrey,
+                         kShuffled, kSteady, name);
     if (file && of_model) {
       SLIP_TRY(const drive::Costs costs, file->of(decoders.front(), o.latency));
       out.push_back({name, "priced", mode, {costs, 0}});
@@ -178,8 +185,12 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
     if (o.delays_ms.empty() && !(file && of_model)) out.push_back({name, "", drive::Mode::kSync, {}});
   }
   if (o.ensemble_s > 0 && decoders.empty()) return usage_error("--ensemble: expected a model whose plans are averaged, got none");
+  if (o.stop_margin_m > 0 && decoders.empty()) return usage_error("--stop-margin: expected a model whose plans are shortened, got none");
+  std::vector<std::string> followed;
+  if (o.ensemble_s > 0) followed.push_back(fmt::format("temporal-ensemble:{}", o.ensemble_s));
+  if (o.stop_margin_m > 0) followed.push_back(fmt::format("stop-margin:{}", o.stop_margin_m));
   for (drive::Entrant& e : out)
-    if (o.ensemble_s > 0 && !is_baseline(e.driver)) e.followed = fmt::format("temporal-ensemble:{}", o.ensemble_s);
+    if (!is_baseline(e.driver)) e.followed = fmt::format("{}", fmt::join(followed, " "));
   for (size_t i = 0; i < out.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (out[i].label() == out[j].label()) return usage_error("drive: expected each driver once, got {} twice", out[i].label());
@@ -297,6 +308,8 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   }
   SLIP_TRY(const std::vector<uint32_t> families, families_of(o.families));
   if (!(o.ensemble_s >= 0 && o.ensemble_s <= 10)) return usage_error("--ensemble: expected 0 to 10 seconds, got {}", o.ensemble_s);
+  if (!(o.stop_margin_m >= 0 && o.stop_margin_m <= 10))
+    return usage_error("--stop-margin: expected 0 to 10 metres, got {}", o.stop_margin_m);
   if (o.rollouts < 1 || o.rollouts > 64) return usage_error("--rollouts: expected 1 to 64, got {}", o.rollouts);
   if (o.rollouts > 1 && o.section_temperatures.empty())
     return usage_error(
@@ -351,6 +364,7 @@ std::vector<std::string> drive_baselines() {
   for (const std::string_view name : slip::drive::baseline_names()) out.emplace_back(name);
   out.emplace_back(slip::api::kGrey);
   out.emplace_back(slip::api::kShuffled);
+  out.emplace_back(slip::api::kSteady);
   return out;
 }
 

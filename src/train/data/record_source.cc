@@ -5,6 +5,8 @@
 //   {"kind": "simulated", "first_seed": S, "count": N, "model": "config.json", "waypoint_step_m": 0.5, "perturbed": 0}
 // "waypoint_step_m": metres; without it the model's own.
 // "perturbed": the share of seeds whose records begin where the expert would not be (sim/record/make.h: make_mixed).
+// "steady_history": the share of samples whose car is said to have come straight here at the speed that it has now, so that how hard to
+// brake is learned from pictures and not from how hard it brakes already (ChauffeurNet's dropout of past motion [Bansal 2018]).
 // "tokenizer_vocab": V makes the tokenizer from simulated texts (seeds from "tokenizer_seed") where its folder has none yet.
 // Imported records (`slipstream import`) teach what they know: sections that they know nothing of have weight 0.
 // "grounding": {"weight": 1, "background": 0.1} adds a target to every image cell (grounding.h): the weight of cells that show
@@ -18,6 +20,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/philox.h"
 #include "form/schema/values.h"
 #include "image/qwen_preprocess.h"
 #include "import/conversation.h"
@@ -41,6 +44,7 @@ namespace slip {
 
 namespace {
 
+constexpr uint64_t kHistoryStream = 0x57EAD0000;
 constexpr std::array<std::string_view, 4> kSections = {"critical_objects", "explanation", "future_meta_behavior", "trajectory"};
 
 struct Setup {
@@ -54,6 +58,7 @@ struct Setup {
   std::optional<VitInputs> vit;  // of dino_qwen, in place of the preprocessor
   TokenId mask, im_end, image_pad;
   double waypoint_step_m = 0.01;
+  double steady_history = 0;
   float grounding = 0, background = 0;                  // weights; 0: no grounding
   std::array<int32_t, kGroundingWords.size()> words{};  // ids of kGroundingWords
   std::vector<int32_t> letters;                         // ids of the letters for distances; empty: not asked for
@@ -111,6 +116,9 @@ Result<Setup> set_up(const json::object& data, const std::string& folder) {
   SLIP_TRY(s.waypoint_step_m, number_or(data, "waypoint_step_m", s.task.waypoint_step_m, "data"));
   if (!(s.waypoint_step_m >= 0.01 && s.waypoint_step_m <= 10))
     return bad_input("data: waypoint_step_m: expected 0.01 to 10, got {}", s.waypoint_step_m);
+  SLIP_TRY(s.steady_history, number_or(data, "steady_history", 0, "data"));
+  if (!(s.steady_history >= 0 && s.steady_history <= 1))
+    return bad_input("data: steady_history: expected a number in [0, 1], got {}", s.steady_history);
   SLIP_TRY(s.vit, VitInputs::load(config.get_object(), model));
   if (s.vit) {
     if (data.contains("grounding")) return unsupported("data: grounding: expected a model with Qwen2.5-VL's tower, got dino_qwen");
@@ -155,9 +163,11 @@ class SampleMaker {
     }
   }
 
-  Result<Sample> make(const sim::Labels& labels, std::span<const uint8_t> images) const {
+  /// `index`: the sample's, which decides with the record what history is told.
+  Result<Sample> make(const sim::Labels& labels, std::span<const uint8_t> images, int64_t index) const {
     Sample out;
-    SLIP_TRY(const int32_t rope_delta, s_.vit ? add_vit_prompt(labels, images, out) : add_prompt(labels, images, out));
+    const EgoInput ego = told_history(labels, index);
+    SLIP_TRY(const int32_t rope_delta, s_.vit ? add_vit_prompt(ego, images, out) : add_prompt(labels, ego, images, out));
     SLIP_TRY(const std::vector<FieldValue> values, truth_values(labels, *s_.form, *s_.tokenizer, s_.waypoint_step_m));
     out.mask_token = s_.mask;
     out.form = s_.chain;
@@ -185,8 +195,13 @@ class SampleMaker {
   }
 
  private:
-  ChatMessage message(const sim::Labels& labels) const {
-    const PromptText text = prompt_text(s_.task, ego_of(labels));
+  EgoInput told_history(const sim::Labels& labels, int64_t index) const {
+    PhiloxStream g(labels.seed, kHistoryStream + static_cast<uint64_t>(index));
+    return g.uniform() < s_.steady_history ? steady(ego_of(labels)) : ego_of(labels);
+  }
+
+  ChatMessage message(const EgoInput& ego) const {
+    const PromptText text = prompt_text(s_.task, ego);
     ChatMessage m{"user", {}};
     if (!text.before_images.empty()) m.content.emplace_back(TextItem{text.before_images});
     for (int c = 0; s_.task.cameras && c < sim::kCameras; ++c) m.content.emplace_back(ImageItem{});
@@ -195,12 +210,12 @@ class SampleMaker {
   }
 
   /// Tokens, positions and pictures of the prompt; how far the answer's positions are ahead of its tokens.
-  Result<int32_t> add_prompt(const sim::Labels& labels, std::span<const uint8_t> images, Sample& out) const {
+  Result<int32_t> add_prompt(const sim::Labels& labels, const EgoInput& ego, std::span<const uint8_t> images, Sample& out) const {
     std::vector<VisionGrid> grids;
     if (s_.task.cameras) {
       SLIP_TRY(grids, add_images(images, out));
     }
-    SLIP_TRY(const ChatPrompt prompt, make_prompt(*s_.chat, *s_.tokenizer, std::vector{message(labels)}, {}, grids));
+    SLIP_TRY(const ChatPrompt prompt, make_prompt(*s_.chat, *s_.tokenizer, std::vector{message(ego)}, {}, grids));
     out.image_token = s_.image_pad;
     out.tokens = prompt.ids;
     out.positions = prompt.positions.rows;
@@ -208,8 +223,7 @@ class SampleMaker {
     return prompt.positions.rope_delta;
   }
 
-  Result<int32_t> add_vit_prompt(const sim::Labels& labels, std::span<const uint8_t> images, Sample& out) const {
-    const EgoInput ego = ego_of(labels);
+  Result<int32_t> add_vit_prompt(const EgoInput& ego, std::span<const uint8_t> images, Sample& out) const {
     const std::vector<Image> pictures = s_.task.cameras ? camera_images(images) : std::vector<Image>();
     SLIP_TRY_(s_.vit->add_prompt(*s_.chat, *s_.tokenizer, prompt_text(s_.task, ego), ego, pictures, out));
     return 0;
@@ -309,7 +323,7 @@ class RecordSource : public SampleSource {
     const int64_t i = records_[static_cast<size_t>(shuffled(index, static_cast<int64_t>(records_.size())))];
     SLIP_TRY(const sim::Labels labels, set_.labels(i));
     SLIP_TRY(const auto pictures, set_.pictures(i));
-    return maker_.make(labels, pictures);
+    return maker_.make(labels, pictures, index);
   }
 
  private:
@@ -341,7 +355,7 @@ class SimulatedSource : public SampleSource {
   Result<Sample> get(int64_t index) override {
     const uint64_t seed = first_seed_ + static_cast<uint64_t>(shuffled(index, count_));
     SLIP_TRY(const sim::Record r, sim::make_mixed(seed, perturbed_, {}, maker_.cameras()));
-    return maker_.make(r.labels, r.images);
+    return maker_.make(r.labels, r.images, index);
   }
 
  private:

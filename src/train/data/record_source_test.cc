@@ -97,6 +97,37 @@ TEST_F(RecordSource, TakesBrakingRecordsAlone) {
   EXPECT_THAT(error(), testing::HasSubstr("only: expected braking, got turning"));
 }
 
+TEST_F(RecordSource, TellsASteadyHistoryOfAsManySamplesAsAreAskedFor) {
+  const fs::path folder = set_.path / "braking";
+  auto w = must(sim::RecordSetWriter::create(folder, "made"));
+  for (uint64_t seed = 900'200'000; seed < 900'200'012; ++seed) {
+    sim::Record r = must(sim::make_record(seed, {}, true));
+    for (sim::EgoState& s : r.labels.history) s.vx -= 2 * s.t_s, s.x -= s.t_s * s.t_s, s.ax -= 2;
+    EXPECT_TRUE(w.add(r));
+  }
+  EXPECT_TRUE(w.finish());
+  data_["records"] = folder.string();
+  const auto source = [&](double share) {
+    data_["steady_history"] = share;
+    return make();
+  };
+  const auto told = must(source(0)), steady = must(source(1)), half = must(source(0.5));
+  int of_told = 0, of_steady = 0;
+  for (int64_t i = 0; i < 24; ++i) {
+    const Sample a = must(told->get(i)), b = must(steady->get(i)), c = must(half->get(i));
+    EXPECT_EQ(a.pixel_values, b.pixel_values);
+    EXPECT_EQ(a.future, b.future) << "what would be right is what it was";
+    EXPECT_NE(a.tokens, b.tokens);
+    of_told += c.tokens == a.tokens;
+    of_steady += c.tokens == b.tokens;
+  }
+  EXPECT_EQ(of_told + of_steady, 24);
+  EXPECT_GT(of_told, 5);
+  EXPECT_GT(of_steady, 5);
+  data_["steady_history"] = -0.5;
+  EXPECT_THAT(error(), testing::HasSubstr("steady_history: expected a number in [0, 1], got -0.5"));
+}
+
 TEST_F(RecordSource, RefusesATextConfigThatIsNoObject) {
   config_["text_config"] = 7;
   EXPECT_THAT(error(), testing::HasSubstr("text_config"));
