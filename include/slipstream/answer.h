@@ -122,8 +122,9 @@ class Answer {
   std::string to_text() const;
   /// Chrome trace JSON of stages and rounds (Request::trace), for chrome://tracing or Perfetto.
   std::string trace_json() const;
-  /// A PNG: the cameras with the plan, the form filled in, the plan from above.
+  /// A PNG or an SVG: the cameras with the plan, the form filled in, the plan from above. kUnsupported in a build without Cairo.
   Result<std::string> to_png() const;
+  Result<std::string> to_svg() const;
 
   /// What the methods above go by; made by Engine.
   struct Impl;

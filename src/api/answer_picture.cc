@@ -148,7 +148,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const Answer& answer) 
 
 }  // namespace
 
-Image draw_answer(const slipstream::Answer::Impl& a) {
+Result<std::string> draw_answer(const slipstream::Answer::Impl& a, FigureFormat format) {
   PictureInput p;
   p.title = "Slipstream";
   p.images = a.request.images;
@@ -167,7 +167,7 @@ Image draw_answer(const slipstream::Answer::Impl& a) {
     p.explanation = a.answer.text;
   }
   p.facts = facts_of(a.answer);
-  return draw_picture(p);
+  return draw_picture(p, format);
 }
 
 }  // namespace slip::api

@@ -271,12 +271,17 @@ std::string Answer::to_text() const {
 
 std::string Answer::trace_json() const { return impl ? json::serialize(api::trace_of(impl->answer)) : "{}"; }
 
-Result<std::string> Answer::to_png() const {
+namespace {
+Result<std::string> picture_of(const Answer::Impl* impl, slip::FigureFormat format) {
   return api::bounded([&]() -> Result<std::string> {
     if (!impl) return slip::usage_error("picture: expected an engine's answer, got an empty one");
-    SLIP_TRY(const auto bytes, slip::encode_png(api::draw_answer(*impl)));
-    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return api::draw_answer(*impl, format);
   });
 }
+}  // namespace
+
+Result<std::string> Answer::to_png() const { return picture_of(impl.get(), slip::FigureFormat::kPng); }
+
+Result<std::string> Answer::to_svg() const { return picture_of(impl.get(), slip::FigureFormat::kSvg); }
 
 }  // namespace slipstream

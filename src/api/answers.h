@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "engine/engine.h"
+#include "plot/paper.h"
 #include "slipstream/answer.h"
 #include "slipstream/model.h"
 #include "slipstream/request.h"
@@ -29,8 +30,8 @@ slipstream::Answer answer_from(Answer answer, Request request, const slipstream:
 slipstream::Trajectory trajectory_from(const Plan& plan);
 slipstream::FieldValue field_value(const std::string& name, const FieldValue& value);
 
-/// A PNG's pixels: cameras with the plan, the form, the plan from above (answer_picture.cc).
-Image draw_answer(const slipstream::Answer::Impl& answer);
+/// A file's bytes: cameras with the plan, the form, the plan from above (answer_picture.cc).
+Result<std::string> draw_answer(const slipstream::Answer::Impl& answer, FigureFormat format);
 /// Chrome trace JSON of an answer's stages and rounds; under graph visibility one lane per field (trace.cc).
 json::value trace_of(const Answer& answer);
 

@@ -187,8 +187,9 @@ class Shown {
 Status write_outputs(const RunOptions& o, const slipstream::Answer& answer) {
   if (!o.trace.empty()) SLIP_TRY_(write_file(o.trace, answer.trace_json() + "\n"));
   if (o.picture.empty()) return {};
-  SLIP_TRY(const std::string png, answer.to_png());
-  return write_file(o.picture, png);
+  const bool svg = std::filesystem::path(o.picture).extension() == ".svg";
+  SLIP_TRY(const std::string picture, svg ? answer.to_svg() : answer.to_png());
+  return write_file(o.picture, picture);
 }
 
 /// The model's own form, and whether all that was asked goes together.

@@ -24,13 +24,8 @@ constexpr Colour kYes{20, 108, 140};
 /// Draws downwards from y_; every part says how high it is.
 class Column {
  public:
-  Column(Canvas& canvas, const PictureInput& in, Box area)
-      : canvas_(canvas),
-        in_(in),
-        x_(area.x + kPad),
-        w_(area.w - 2 * kPad),
-        y_(area.y + kPad - 2),
-        bottom_(area.y + area.h - kPad + 4) {}
+  Column(Pen& pen, const PictureInput& in, Box area)
+      : pen_(pen), in_(in), x_(area.x + kPad), w_(area.w - 2 * kPad), y_(area.y + kPad - 2), bottom_(area.y + area.h - kPad + 4) {}
 
   void draw() {
     if (!in_.objects.empty()) objects();
@@ -42,14 +37,14 @@ class Column {
     if (!in_.explanation.empty()) explanation();
     const bool unsaid = in_.longitudinal.empty() && in_.lateral.empty() && in_.explanation.empty();
     if (unsaid && in_.objects.empty() && in_.reasoning.empty() && in_.waypoints.empty() && in_.fields.empty())
-      write(canvas_, x_, y_, "no answer", kDim);
+      pen_.write(x_, y_, "no answer", kDim);
   }
 
  private:
   static constexpr int kTiles = 46;  // height of the behaviour's two
 
   void heading(std::string_view name, std::string_view note = {}, Colour note_colour = kDim) {
-    draw_heading(canvas_, x_, y_, w_, name, note, note_colour);
+    draw_heading(pen_, x_, y_, w_, name, note, note_colour);
     y_ += kHeading;
   }
 
@@ -60,7 +55,7 @@ class Column {
     if (!in_.waypoints.empty()) after += kHeading + (1 + static_cast<int>(shown_waypoints())) * kLine + 1 + kBetween;
     if (!in_.explanation.empty()) after += kHeading + 3 * kLine + kBetween;
     if (!in_.facts.empty()) after += kHeading + std::min(8, (static_cast<int>(in_.facts.size()) + 1) / 2) * kLine + kBetween;
-    y_ += draw_reasoning(canvas_, in_.reasoning, {x_, y_, w_, bottom_ - y_ - after});
+    y_ += draw_reasoning(pen_, in_.reasoning, {x_, y_, w_, bottom_ - y_ - after});
   }
   size_t shown_waypoints() const { return std::min<size_t>(in_.waypoints.size(), 6); }
 
@@ -80,14 +75,14 @@ class Column {
     for (size_t i = 0; i < shown; ++i) {
       const bool yes = in_.objects[i].second, bad = truth(i) && *truth(i) != yes;
       const int x = x_ + (i % 2 == 0 ? 0 : width + 8), y = y_ + static_cast<int>(i / 2) * kRow;
-      canvas_.rectangle(x, y, width, kHeight, yes ? kYes : kRaised);
-      if (yes) canvas_.rectangle(x, y, 4, kHeight, kPlan);
+      pen_.rectangle(x, y, width, kHeight, yes ? kYes : kRaised);
+      if (yes) pen_.rectangle(x, y, 4, kHeight, kPlan);
       std::string name = plain(in_.objects[i].first);
       std::replace(name.begin(), name.end(), '_', ' ');
-      write(canvas_, x + 10, y + 5, cut(name, width - (bad ? 28 : 12), kText), yes ? kBright : kDim);
+      pen_.write(x + 10, y + 5, cut(pen_, name, width - (bad ? 28 : 12)), yes ? kBright : kDim);
       if (!bad) continue;
-      canvas_.outline(x, y, width, kHeight, kWrong, 2);
-      write_right(canvas_, x + width - 7, y + 5, "!", kWrong);
+      pen_.outline(x, y, width, kHeight, kWrong, 2);
+      pen_.write_right(x + width - 7, y + 5, "!", kWrong);
     }
     y_ += static_cast<int>((shown + 1) / 2) * kRow - (kRow - kHeight) + kBetween;
   }
@@ -100,11 +95,11 @@ class Column {
     for (int i = 0; i < 2; ++i) {
       const auto& [name, value] = parts[static_cast<size_t>(i)];
       const int x = x_ + i * (width + 8);
-      canvas_.rectangle(x, y_, width, height, kRaised);
-      write(canvas_, x + 10, y_ + 6, name, kDim, kSmall);
+      pen_.rectangle(x, y_, width, height, kRaised);
+      pen_.write(x + 10, y_ + 6, name, kDim, kSmall);
       const std::string word = plain(*value);
-      const int size = width_of(word, kLarge) <= width - 20 ? kLarge : kText;
-      write(canvas_, x + 10, y_ + (size == kLarge ? 20 : 23), cut(word.empty() ? "-" : word, width - 20, size), kBright, size);
+      const int size = pen_.width_of(word, kLarge) <= width - 20 ? kLarge : kText;
+      pen_.write(x + 10, y_ + (size == kLarge ? 20 : 23), cut(pen_, word.empty() ? "-" : word, width - 20, size), kBright, size);
     }
     y_ += height + kBetween;
   }
@@ -123,7 +118,7 @@ class Column {
     const auto end = [&](int at) { return at * (w_ - 8) / 410; };
     const std::array<int, 5> ends = {44, end(truth ? 148 : 170), end(truth ? 240 : 296), truth ? end(312) : w_ - 8, w_ - 8};
     const size_t columns = truth ? 5 : 4;
-    for (size_t c = 0; c < columns; ++c) write_right(canvas_, x_ + ends[c], y_, kNames[c], kDim);
+    for (size_t c = 0; c < columns; ++c) pen_.write_right(x_ + ends[c], y_, kNames[c], kDim);
     y_ += kLine + 1;
     Vec2 before{};
     for (size_t i = 0; i < shown_waypoints(); ++i) {
@@ -131,8 +126,8 @@ class Column {
       const double speed = std::hypot(p.x - before.x, p.y - before.y), error = std::hypot(p.x - t.x, p.y - t.y);
       const std::array<std::string, 5> cells = {std::to_string(i + 1), number(p.x, 2, true), number(p.y, 2, true), number(speed, 1),
                                                 number(error, 2)};
-      if (i % 2 == 0) canvas_.rectangle(x_, y_ - 2, w_, kLine, kRaised);
-      for (size_t c = 0; c < columns; ++c) write_right(canvas_, x_ + ends[c], y_, cells[c], c == 4 ? kTruth : kNormal);
+      if (i % 2 == 0) pen_.rectangle(x_, y_ - 2, w_, kLine, kRaised);
+      for (size_t c = 0; c < columns; ++c) pen_.write_right(x_ + ends[c], y_, cells[c], c == 4 ? kTruth : kNormal);
       y_ += kLine;
       before = p;
     }
@@ -153,7 +148,7 @@ class Column {
     bool open = false;  // the left half of `line` is taken
     for (const auto& [key, value] : pairs) {
       Cell c{plain(key), plain(value)};
-      c.half = width_of(c.name, kText) + 9 + width_of(c.value, kText) <= half;
+      c.half = pen_.width_of(c.name) + 9 + pen_.width_of(c.value) <= half;
       if (open && !c.half) ++line, open = false;
       c.line = line, c.right = open;
       if (!c.half || open) ++line;
@@ -171,9 +166,9 @@ class Column {
     for (const Cell& c : cells) {
       if (c.line >= lines) continue;
       const int width = c.half ? half : w_, x = x_ + (c.right ? half + 16 : 0), y = y_ + c.line * kLine;
-      const std::string key = cut(c.name, width / 2 - 10, kText);
-      write(canvas_, x, y, c.half ? c.name : key, kDim);
-      write_right(canvas_, x + width, y, cut(c.value, width - width_of(c.half ? c.name : key, kText) - 9, kText), kBright);
+      const std::string key = cut(pen_, c.name, width / 2 - 10);
+      pen_.write(x, y, c.half ? c.name : key, kDim);
+      pen_.write_right(x + width, y, cut(pen_, c.value, width - pen_.width_of(c.half ? c.name : key) - 9), kBright);
     }
     bottom_ -= kBetween;
     y_ = after;
@@ -183,29 +178,27 @@ class Column {
     const int room = (bottom_ - y_ - kHeading) / kLine;
     if (room < 1) return;
     heading("EXPLANATION");
-    std::vector<std::string> lines = wrap(plain(in_.explanation), w_, kText);
-    if (static_cast<int>(lines.size()) > room) {
-      lines.resize(static_cast<size_t>(room));
-      std::string& last = lines.back();
-      last.resize(std::min(last.size(), static_cast<size_t>(w_ / width_of("x", kText) - 4)));
-      last += " ...";
+    std::vector<std::string> lines = wrap(pen_, plain(in_.explanation), w_);
+    if (const auto most = static_cast<size_t>(room); lines.size() > most) {
+      lines[most - 1] = cut(pen_, lines[most - 1] + " " + lines[most], w_, kText, " ...");
+      lines.resize(most);
     }
-    for (const std::string& l : lines) write(canvas_, x_, y_, l, kBright), y_ += kLine;
+    for (const std::string& l : lines) pen_.write(x_, y_, l, kBright), y_ += kLine;
   }
 
-  Canvas& canvas_;
+  Pen& pen_;
   const PictureInput& in_;
   int x_, w_, y_, bottom_;
 };
 
 }  // namespace
 
-void draw_heading(Canvas& canvas, int x, int y, int width, std::string_view name, std::string_view note, Colour note_colour) {
-  write(canvas, x, y, name, kDim);
-  write_right(canvas, x + width, y, cut(note, width - width_of(name, kText) - 18, kText), note_colour);
-  canvas.rectangle(x, y + 18, width, 1, kRule);
+void draw_heading(Pen& pen, int x, int y, int width, std::string_view name, std::string_view note, Colour note_colour) {
+  pen.write(x, y, name, kDim);
+  pen.write_right(x + width, y, cut(pen, note, width - pen.width_of(name) - 18), note_colour);
+  pen.rectangle(x, y + 18, width, 1, kRule);
 }
 
-void draw_column(Canvas& canvas, const PictureInput& in, Box area) { Column(canvas, in, area).draw(); }
+void draw_column(Pen& pen, const PictureInput& in, Box area) { Column(pen, in, area).draw(); }
 
 }  // namespace slip::picture

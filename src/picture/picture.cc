@@ -16,22 +16,27 @@ constexpr int kWidth = 1600, kHeight = 900, kMargin = 20, kGap = 12, kHeader = 3
               kCamerasHeight = 400;
 constexpr Colour kBackground{17, 20, 24};
 
-}  // namespace
-
-Image draw_picture(const PictureInput& in) {
-  Image out = blank_image(kWidth, kHeight, kBackground);
-  Canvas canvas(out);
+void draw_all(Pen& pen, const PictureInput& in) {
+  pen.rectangle(0, 0, kWidth, kHeight, kBackground);
   const int width = in.reasoning.empty() ? kColumn : kWideColumn;
   const int left = kWidth - 2 * kMargin - kGap - width, top = kMargin + kHeader, bottom = kHeight - kMargin;
   const std::string title = plain(in.title.empty() ? "Slipstream" : in.title);
-  write(canvas, kMargin, kMargin - 2, cut(title, kWidth - 2 * kMargin, kLarge), kBright, kLarge);
+  pen.write(kMargin, kMargin - 2, cut(pen, title, kWidth - 2 * kMargin, kLarge), kBright, kLarge);
   const Box column{kWidth - kMargin - width, top, width, bottom - top};
-  canvas.rectangle(column.x, column.y, column.w, column.h, kPanel);
-  draw_column(canvas, in, column);
-  const int taken = draw_cameras(canvas, in, {kMargin, top, left, kCamerasHeight});
+  pen.rectangle(column.x, column.y, column.w, column.h, kPanel);
+  draw_column(pen, in, column);
+  const int taken = draw_cameras(pen, in, {kMargin, top, left, kCamerasHeight});
   const int plan_top = taken > 0 ? top + taken + kGap : top;
-  draw_plan(canvas, in, {kMargin, plan_top, left, bottom - plan_top});
-  return out;
+  draw_plan(pen, in, {kMargin, plan_top, left, bottom - plan_top});
+}
+
+}  // namespace
+
+Result<std::string> draw_picture(const PictureInput& in, FigureFormat format) {
+  return drawn(format, kWidth, kHeight, [&](cairo_t* c) {
+    Pen pen(c, kWidth, kHeight);
+    draw_all(pen, in);
+  });
 }
 
 }  // namespace slip

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "image/image.h"
+#include "plot/paper.h"
 #include "sim/scene.h"
 
 namespace slip {
@@ -39,7 +41,8 @@ struct PictureInput {
   std::optional<sim::Moment> moment;                        // roads and agents for the view from above, seen from moment->ego
 };
 
-/// 1600 x 900. The same input gives the same bytes. Never fails.
-Image draw_picture(const PictureInput& input);
+/// The bytes of a file, 1600 x 900. The same input gives the same bytes (plot/paper.h) where the same fonts are installed. No input is
+/// refused; kUnsupported without Cairo.
+Result<std::string> draw_picture(const PictureInput& input, FigureFormat format);
 
 }  // namespace slip

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the picture promises: any input draws, the same input draws the same bytes, and what was answered can be seen.
+// What the picture promises: any input draws, the same input draws the same bytes, and what was answered can be seen. Pixels are read from the
+// PNG; the SVG is drawn by the same calls.
 #include "picture/picture.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <regex>
+#include <span>
 #include <string>
 #include <utility>
 
-#include "image/canvas.h"
+#include "base/file.h"
 #include "sim/record.h"
 #include "sim/render/render.h"
 
@@ -110,9 +114,27 @@ int changed(const Image& a, const Image& b, int x0, int x1, int y0, int y1) {
   return n;
 }
 
-Image blank_image_of(int width, int height) { return blank_image(width, height, {90, 120, 150}); }
+Image plain_image(int width, int height) {
+  Image out{width, height, {}};
+  for (int i = 0; i < width * height; ++i) out.rgb.insert(out.rgb.end(), {90, 120, 150});
+  return out;
+}
 
 bool is_whole(const Image& i) { return i.width == 1600 && i.height == 900 && i.rgb.size() == size_t{1600} * 900 * 3; }
+
+std::string bytes_of(const PictureInput& in, FigureFormat format) {
+  const auto bytes = draw_picture(in, format);
+  EXPECT_TRUE(bytes) << bytes.error().message;
+  return bytes ? *bytes : "";
+}
+
+/// The pixels; without any where the picture could not be drawn.
+Image drawn(const PictureInput& in) {
+  const std::string png = bytes_of(in, FigureFormat::kPng);
+  auto image = decode_image(std::as_bytes(std::span(png)), "picture.png");
+  EXPECT_TRUE(image);
+  return image ? *std::move(image) : Image{1600, 900, std::vector<uint8_t>(size_t{1600} * 900 * 3)};
+}
 
 /// Kept for a look when the variable names a folder.
 void keep(const Image& image, const std::string& name) {
@@ -122,17 +144,42 @@ void keep(const Image& image, const std::string& name) {
 }
 
 TEST(Picture, TheSameInputGivesTheSameBytes) {
-  const Image first = draw_picture(full());
-  EXPECT_TRUE(is_whole(first));
-  EXPECT_EQ(first.rgb, draw_picture(full()).rgb);
-  keep(first, "full");
+  EXPECT_TRUE(bytes_of(full(), FigureFormat::kPng) == bytes_of(full(), FigureFormat::kPng));
+  // The names of an SVG's surfaces go on counting within a process.
+  const auto svg = [] {
+    return std::regex_replace(bytes_of(full(), FigureFormat::kSvg), std::regex("(id=\"|#)(surface|image)[0-9]+"), "$2");
+  };
+  EXPECT_TRUE(svg() == svg());
+  const Image image = drawn(full());
+  EXPECT_TRUE(is_whole(image));
+  keep(image, "full");
+}
+
+size_t count(std::string_view text, std::string_view part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(Picture, AnSvgHoldsTheCamerasAsImagesAndTheRestAsShapes) {
+  PictureInput in = full();
+  const std::string svg = bytes_of(in, FigureFormat::kSvg);
+  EXPECT_TRUE(svg.starts_with("<?xml"));
+  EXPECT_NE(svg.find("viewBox=\"0 0 1600 900\""), std::string::npos);
+  EXPECT_EQ(count(svg, "data:image/png;base64,"), 3U);
+  in.images.clear();
+  const std::string without = bytes_of(in, FigureFormat::kSvg);
+  EXPECT_EQ(count(without, "data:image"), 0U) << "a part that was drawn in pixels";
+  EXPECT_GT(count(without, "<path"), 200U);
+  const char* folder = std::getenv("SLIP_KEEP_PICTURES");
+  EXPECT_TRUE(folder == nullptr || write_file(std::string(folder) + "/full.svg", svg));
 }
 
 TEST(Picture, ThePathLiesOnTheRoadOfTheFrontCamera) {
   const PictureInput with = full();
   PictureInput without = with;
   without.path.clear(), without.waypoints.clear(), without.truth_path.clear();
-  const Image a = draw_picture(with), b = draw_picture(without);
+  const Image a = drawn(with), b = drawn(without);
   const int cameras_top = 54, horizon = 54 + 110, cameras_bottom = 54 + 380;
   EXPECT_GT(changed(a, b, 392, 740, horizon, cameras_bottom), 3000);
   EXPECT_EQ(changed(a, b, 392, 740, cameras_top, horizon), 0) << "the sky";
@@ -140,17 +187,17 @@ TEST(Picture, ThePathLiesOnTheRoadOfTheFrontCamera) {
   foreign.simulated_cameras = false;
   PictureInput foreign_without = without;
   foreign_without.simulated_cameras = false;
-  const int seen = changed(draw_picture(foreign), draw_picture(foreign_without), 20, 1118, cameras_top, cameras_bottom);
+  const int seen = changed(drawn(foreign), drawn(foreign_without), 20, 1118, cameras_top, cameras_bottom);
   EXPECT_EQ(seen, 0) << "an unknown camera";
 }
 
 TEST(Picture, EveryPartOfTheAnswerShows) {
   const PictureInput base = full();
-  const Image image = draw_picture(base);
+  const Image image = drawn(base);
   const auto differs = [&](auto change, int least) {
     PictureInput in = base;
     change(in);
-    EXPECT_GE(changed(image, draw_picture(in), 0, 1600, 0, 900), least);
+    EXPECT_GE(changed(image, drawn(in), 0, 1600, 0, 900), least);
   };
   differs([](PictureInput& in) { in.objects[3].second = true; }, 1000);
   differs([](PictureInput& in) { in.truth_objects[3] = true; }, 100);
@@ -183,12 +230,12 @@ PictureInput reasoned(int objects) {
 
 TEST(Picture, AReasoningShowsInLinesAndKeepsToItsPlace) {
   const PictureInput base = reasoned(2);
-  const Image image = draw_picture(base);
+  const Image image = drawn(base);
   keep(image, "reasoning");
   const auto differs = [&](auto change, int least) {
     PictureInput in = base;
     change(in);
-    EXPECT_GE(changed(image, draw_picture(in), 1000, 1600, 0, 900), least);
+    EXPECT_GE(changed(image, drawn(in), 1000, 1600, 0, 900), least);
   };
   differs([](PictureInput& in) { in.reasoning[0].lines[0].text = "night"; }, 100);
   differs([](PictureInput& in) { in.reasoning[1].lines[1].label = "car"; }, 50);
@@ -196,7 +243,7 @@ TEST(Picture, AReasoningShowsInLinesAndKeepsToItsPlace) {
   differs([](PictureInput& in) { in.reasoning[1].note.clear(); }, 50);
   differs([](PictureInput& in) { in.reasoning[1].lines.pop_back(); }, 500);
   // However much is said, behaviour, trajectory, explanation and statistics stand where they stood, and nothing leaves the panel.
-  const Image long_one = draw_picture(reasoned(40)), longer = draw_picture(reasoned(60));
+  const Image long_one = drawn(reasoned(40)), longer = drawn(reasoned(60));
   keep(long_one, "reasoning-long");
   EXPECT_EQ(changed(long_one, longer, 0, 1600, 0, 900), 0);
   EXPECT_EQ(changed(image, long_one, 1000, 1600, 800, 900), 0) << "statistics";
@@ -204,18 +251,18 @@ TEST(Picture, AReasoningShowsInLinesAndKeepsToItsPlace) {
 }
 
 TEST(Picture, WhatMattersLeastOfAReasoningIsLeftOutFirst) {
-  PictureInput in = reasoned(3);  // more than there is room for
-  const Image image = draw_picture(in);
+  PictureInput in = reasoned(6);  // more than there is room for
+  const Image image = drawn(in);
   in.reasoning[0].lines[5].text = "red";  // the heaviest weight: not shown
-  EXPECT_EQ(changed(image, draw_picture(in), 0, 1600, 0, 900), 0);
+  EXPECT_EQ(changed(image, drawn(in), 0, 1600, 0, 900), 0);
   in.reasoning[1].lines[2].more = "far away";  // weight 0
-  EXPECT_GT(changed(image, draw_picture(in), 0, 1600, 0, 900), 100);
+  EXPECT_GT(changed(image, drawn(in), 0, 1600, 0, 900), 100);
 }
 
 TEST(Picture, AStreetSeenFromAnotherPlaceOfTheWorldLooksTheSame) {
   PictureInput in = full();
   in.images.clear();
-  const Image here = draw_picture(in);
+  const Image here = drawn(in);
   sim::Moment& m = *in.moment;
   const auto move = [](auto& p) {  // a quarter turn and a shift
     const double x = p.x;
@@ -229,7 +276,7 @@ TEST(Picture, AStreetSeenFromAnotherPlaceOfTheWorldLooksTheSame) {
   for (auto& l : m.lights) move_pose(l.pose);
   for (auto& s : m.signs) move_pose(s.pose);
   for (auto& s : m.scenery) move_pose(s.pose);
-  const Image there = draw_picture(in);
+  const Image there = drawn(in);
   int most = 0;
   for (size_t i = 0; i < here.rgb.size(); ++i) most = std::max(most, std::abs(int{here.rgb[i]} - int{there.rgb[i]}));
   EXPECT_LE(most, 1) << "rounding of the coordinates may tip one level";
@@ -238,21 +285,21 @@ TEST(Picture, AStreetSeenFromAnotherPlaceOfTheWorldLooksTheSame) {
 TEST(Picture, APlanThatStandsStillIsSaidInTheFrontCamera) {
   PictureInput in = full();
   in.path.assign(20, {0.01, 0}), in.waypoints.assign(5, {0.01, 0}), in.truth_path.clear();
-  const Image still = draw_picture(in);
+  const Image still = drawn(in);
   keep(still, "still");
   in.path.clear(), in.waypoints.clear();
-  EXPECT_GT(changed(still, draw_picture(in), 392, 740, 54, 446), 2000);
+  EXPECT_GT(changed(still, drawn(in), 392, 740, 54, 446), 2000);
 }
 
 TEST(Picture, NothingGivenStillDraws) {
-  const Image image = draw_picture({});
+  const Image image = drawn({});
   EXPECT_TRUE(is_whole(image));
   keep(image, "empty");
 }
 
 TEST(Picture, BrokenNumbersAreSkipped) {
   PictureInput in = full();
-  const Image clean = draw_picture(in);
+  const Image clean = drawn(in);
   in.path.insert(in.path.begin() + 5, {{kNan, 1}, {kInfinity, kInfinity}, {1e300, -1e300}});
   in.truth_path.push_back({kNan, kNan});
   in.history.push_back({-kInfinity, kNan});
@@ -261,11 +308,11 @@ TEST(Picture, BrokenNumbersAreSkipped) {
   in.moment->agents.push_back(agent(sim::AgentType::kCar, kNan, 0, kInfinity, kNan, 4, 2, 1));
   in.moment->scenery.push_back({sim::SceneryKind::kTree, {kNan, 0, 0}, kInfinity, kNan, 8, {}});
   in.moment->lights.push_back({{kNan, 1e300, 0}, 4.5, sim::LightState::kRed});
-  const Image broken = draw_picture(in);
+  const Image broken = drawn(in);
   EXPECT_EQ(changed(clean, broken, 0, 1118, 0, 900), 0);
   in.moment->ego = {kNan, kInfinity, kNan};
   in.waypoints = {{kNan, kNan}, {1e300, 0}};
-  EXPECT_TRUE(is_whole(draw_picture(in)));
+  EXPECT_TRUE(is_whole(drawn(in)));
 }
 
 TEST(Picture, ExtremeInputStaysInItsPlace) {
@@ -282,14 +329,13 @@ TEST(Picture, ExtremeInputStaysInItsPlace) {
   in.waypoints.assign(30, {0, 0});
   in.path.clear();
   for (int i = 0; i < 400; ++i) in.path.push_back({2.0 * i, 30 * std::sin(0.05 * i)});
-  in.images = {blank_image_of(1, 1),     blank_image_of(3000, 10), blank_image_of(10, 3000),
-               blank_image_of(640, 480), Image{5, 5, {1, 2, 3}},   Image{},
-               blank_image_of(420, 448), blank_image_of(420, 448), blank_image_of(99, 50)};
-  const Image image = draw_picture(in);
+  in.images = {plain_image(1, 1), plain_image(3000, 10), plain_image(10, 3000), plain_image(640, 480), Image{5, 5, {1, 2, 3}},
+               Image{},           plain_image(420, 448), plain_image(420, 448), plain_image(99, 50)};
+  const Image image = drawn(in);
   EXPECT_TRUE(is_whole(image));
   keep(image, "extreme");
   for (int y = 0; y < 900; ++y) {  // the margins and the space between the columns stay empty
-    for (const int x : {0, 19, 1581, 1599, 1124}) {
+    for (const int x : {0, 18, 1581, 1599, 1124}) {
       const auto i = static_cast<size_t>(3 * (y * 1600 + x));
       const bool in_title = x == 1124 && y < 50;
       ASSERT_TRUE(in_title || image.rgb[i] == 17) << x << ", " << y;
@@ -310,7 +356,7 @@ TEST(Picture, ATurnAndANightKeepTheirPlaces) {
   in.truth_objects.clear();
   in.explanation = std::string(12, 'a');
   for (int i = 0; i < 60; ++i) in.explanation += " the car waits";
-  const Image image = draw_picture(in);
+  const Image image = drawn(in);
   EXPECT_TRUE(is_whole(image));
   keep(image, "turn");
 }
@@ -321,8 +367,8 @@ TEST(Picture, DrawsOneToSixPhotographs) {
     in.moment.reset();
     in.simulated_cameras = false;
     in.images.clear();
-    for (int i = 0; i < n; ++i) in.images.push_back(blank_image_of(960, 540));
-    const Image image = draw_picture(in);
+    for (int i = 0; i < n; ++i) in.images.push_back(plain_image(960, 540));
+    const Image image = drawn(in);
     EXPECT_TRUE(is_whole(image));
     keep(image, "photographs-" + std::to_string(n));
   }

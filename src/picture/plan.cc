@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan from above: the road, who is on it, what was driven, the plan and the truth, on a grid in metres. The scale follows
-// what there is to see. It is drawn into a picture of its own and copied, which clips it.
+// what there is to see.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "picture/parts.h"
-#include "picture/shapes.h"
 #include "picture/text.h"
 #include "sim/world.h"
 
@@ -91,7 +90,7 @@ Colour agent_colour(sim::AgentType type) {
 
 class PlanDrawing {
  public:
-  PlanDrawing(Image& image, const PlanView& view) : pen_(image), view_(view), coverage_(image.width, image.height) {}
+  PlanDrawing(Pen& pen, const PlanView& view) : pen_(pen), view_(view) {}
 
   void grid(double step_m, double opacity) {
     const double x1 = view_.x0 + pen_.width() / view_.scale, y1 = view_.y0 - pen_.height() / view_.scale;
@@ -106,9 +105,9 @@ class PlanDrawing {
     for (size_t i = 0; i < m.ground.size(); ++i) {
       std::vector<Point> corners;
       for (const Vec2& c : m.ground[i].corners) corners.push_back(view_(to_ego(m.ego, c)));
-      if (corners.size() >= 3 && finite(corners)) coverage_.add(corners);
+      pen_.add_polygon(corners);
       const sim::Ground kind = m.ground[i].kind;
-      if (i + 1 == m.ground.size() || m.ground[i + 1].kind != kind) coverage_.paint(pen_, ground_colour(kind));
+      if (i + 1 == m.ground.size() || m.ground[i + 1].kind != kind) pen_.fill(ground_colour(kind));
     }
   }
 
@@ -138,7 +137,7 @@ class PlanDrawing {
       // Where it will be after one second at this speed.
       if (a.speed_mps > 0.3 && a.speed_mps < 80) {
         const sim::Pose nose = ahead_of(p, a.length / 2), there = ahead_of(p, a.length / 2 + a.speed_mps);
-        pen_.line(view_({nose.x, nose.y}), view_({there.x, there.y}), 2, colour, 0.75);
+        pen_.line(std::array{view_({nose.x, nose.y}), view_({there.x, there.y})}, 2, colour, 0.75);
       }
     }
     for (const sim::TrafficLight& l : m.lights) {
@@ -163,18 +162,14 @@ class PlanDrawing {
     box({middle - 0.3 * length, 0, 0}, 0.1 * length, 0.74 * width, {70, 84, 100}, 1);
   }
 
+  /// Under the line the width that the car takes.
   void path(std::span<const Vec2> points, Colour colour, bool ribbon) {
-    const auto place = [&](Vec2 p) { return std::optional<Point>(view_(p)); };
-    const auto samples = sample_path(points);
-    if (ribbon) {
-      add_strip(coverage_, samples, -0.8, 0.8, 1e6, place);
-      coverage_.paint(pen_, colour, 0.28);
-    }
-    const double half = 1.5 / view_.scale;
-    add_strip(coverage_, samples, -half, half, 1e6, place);
-    coverage_.paint(pen_, colour);
+    std::vector<Point> line{view_({})};
     for (const Vec2& p : points)
-      if (usable(p)) pen_.disc(view_(p), 3.2, colour);
+      if (usable(p)) line.push_back(view_(p));
+    if (ribbon) pen_.line(line, 1.6 * view_.scale, colour, 0.28);
+    pen_.line(line, 3, colour);
+    for (const Point& p : std::span(line).subspan(1)) pen_.disc(p, 3.2, colour);
   }
 
   void past(std::span<const Vec2> points) {
@@ -196,9 +191,6 @@ class PlanDrawing {
     return {at.x, at.y, p.yaw - ego.yaw};
   }
   static sim::Pose ahead_of(const sim::Pose& p, double m) { return {p.x + m * std::cos(p.yaw), p.y + m * std::sin(p.yaw), p.yaw}; }
-  static bool finite(std::span<const Point> points) {
-    return std::all_of(points.begin(), points.end(), [](const Point& p) { return std::abs(p.x) < 1e9 && std::abs(p.y) < 1e9; });
-  }
   void box(const sim::Pose& pose, double length, double width, Colour colour, double opacity) {
     const double c = std::cos(pose.yaw), s = std::sin(pose.yaw), l = length / 2, w = width / 2;
     std::array<Point, 4> corners;
@@ -206,18 +198,17 @@ class PlanDrawing {
       const double u = i == 0 || i == 3 ? -l : l, v = i < 2 ? -w : w;
       corners[i] = view_({pose.x + u * c - v * s, pose.y + u * s + v * c});
     }
-    if (!finite(corners)) return;
-    coverage_.add(corners);
-    coverage_.paint(pen_, colour, opacity);
+    pen_.add_polygon(corners);
+    pen_.fill(colour, opacity);
   }
 
-  Canvas pen_;
+  Pen& pen_;
   PlanView view_;
-  Coverage coverage_;
 };
 
-void draw_plan_header(Canvas& canvas, const PictureInput& in, Box area) {
-  write(canvas, area.x + kPad, area.y + 9, "FROM ABOVE", kDim);
+void draw_plan_header(Pen& pen, const PictureInput& in, Box area) {
+  const std::string_view title = "FROM ABOVE";
+  pen.write(area.x + kPad, area.y + 9, title, kDim);
   struct Entry {
     std::string_view name;
     Colour colour;
@@ -239,10 +230,10 @@ void draw_plan_header(Canvas& canvas, const PictureInput& in, Box area) {
   int x = area.x + area.w - kPad;
   for (auto e = entries.rbegin(); e != entries.rend(); ++e) {
     if (!e->shown) continue;
-    x -= width_of(e->name, kText);
-    write(canvas, x, area.y + 9, e->name, kNormal);
+    x -= pen.width_of(e->name);
+    pen.write(x, area.y + 9, e->name, kNormal);
     x -= 20;
-    canvas.disc({x + 7.0, area.y + 16.0}, 5, e->colour);
+    pen.disc({x + 7.0, area.y + 16.0}, 5, e->colour);
     x -= 14;
   }
   if (in.moment) {
@@ -252,52 +243,53 @@ void draw_plan_header(Canvas& canvas, const PictureInput& in, Box area) {
     const auto weather = std::min<size_t>(static_cast<size_t>(in.moment->env.weather), 3);
     std::string now = number(in.moment->ego_speed_mps, 1) + " m/s, ";
     now.append(kLighting[lighting]).append(", ").append(kWeather[weather]);
-    const int from = area.x + kPad + 108, room = x - from;  // what the legend leaves
-    if (room >= width_of("0.0 m/s...", kText)) write(canvas, from, area.y + 9, cut(now, room, kText), kNormal);
+    const int from = area.x + kPad + pen.width_of(title) + 18, room = x - from;  // what the legend leaves
+    if (room >= pen.width_of("0.0 m/s...")) pen.write(from, area.y + 9, cut(pen, now, room), kNormal);
   }
 }
 
 /// The grid's numbers, along the bottom and at the left.
-void draw_axes(Canvas& canvas, const PlanView& view, double step, Box inner) {
+void draw_axes(Pen& pen, const PlanView& view, double step, Box inner) {
   const int base = inner.y + inner.h + 8;
   const std::string unit = "m ahead";
-  write_right(canvas, inner.x + inner.w, base, unit, kDim);
+  pen.write_right(inner.x + inner.w, base, unit, kDim);
   const double x1 = view.x0 + inner.w / view.scale, y1 = view.y0 - inner.h / view.scale;
   for (double x = std::ceil(view.x0 / step) * step; x <= x1; x += step) {
     const std::string label = number(x + 0.0, 0);
-    const int w = width_of(label, kText), at = inner.x + static_cast<int>(view({x, 0}).x) - w / 2;
-    if (at >= inner.x && at + w < inner.x + inner.w - width_of(unit, kText) - 12) write(canvas, at, base, label, kDim);
+    const int w = pen.width_of(label), at = inner.x + static_cast<int>(view({x, 0}).x) - w / 2;
+    if (at >= inner.x && at + w < inner.x + inner.w - pen.width_of(unit) - 12) pen.write(at, base, label, kDim);
   }
   for (double y = std::ceil(y1 / step) * step; y <= view.y0; y += step) {
     const int at = inner.y + static_cast<int>(view({0, y}).y) - 7;
-    if (at >= inner.y + 20 && at + 15 <= inner.y + inner.h) write_right(canvas, inner.x - 6, at, number(y + 0.0, 0), kDim);
+    if (at >= inner.y + 20 && at + 15 <= inner.y + inner.h) pen.write_right(inner.x - 6, at, number(y + 0.0, 0), kDim);
   }
-  write_right(canvas, inner.x - 6, inner.y + 2, "left", kDim);
+  pen.write_right(inner.x - 6, inner.y + 2, "left", kDim);
 }
 
 }  // namespace
 
-void draw_plan(Canvas& canvas, const PictureInput& in, Box area) {
-  canvas.rectangle(area.x, area.y, area.w, area.h, kPanel);
-  draw_plan_header(canvas, in, area);
+void draw_plan(Pen& pen, const PictureInput& in, Box area) {
+  pen.rectangle(area.x, area.y, area.w, area.h, kPanel);
+  draw_plan_header(pen, in, area);
   const Box inner{area.x + 52, area.y + 32, area.w - 52 - kPad, area.h - 32 - 30};
-  Image picture = blank_image(inner.w, inner.h, in.moment ? ground_colour(sim::Ground::kGrass) : Colour{20, 23, 28});
   const PlanView view = fit_plan(in, inner.w, inner.h);
-  PlanDrawing plan(picture, view);
-  if (in.moment) plan.ground(*in.moment), plan.scenery(*in.moment);
   double step = 1;
   for (const double s : {2.0, 5.0, 10.0, 20.0, 50.0})
     if (step * view.scale < 55) step = s;
-  plan.grid(step, 0.16);
-  if (in.moment) plan.agents(*in.moment);
-  plan.past(in.history);
-  plan.path(in.path.empty() ? in.waypoints : in.path, kPlan, true);
-  plan.path(in.truth_path, kTruth, false);
-  plan.ego();
-  plan.waypoints(in.waypoints);
-  canvas.blit(picture, inner.x, inner.y);
-  canvas.outline(inner.x - 1, inner.y - 1, inner.w + 2, inner.h + 2, kRule);
-  draw_axes(canvas, view, step, inner);
+  pen.inside(inner, [&](Pen& p) {
+    p.rectangle(0, 0, inner.w, inner.h, in.moment ? ground_colour(sim::Ground::kGrass) : Colour{20, 23, 28});
+    PlanDrawing plan(p, view);
+    if (in.moment) plan.ground(*in.moment), plan.scenery(*in.moment);
+    plan.grid(step, 0.16);
+    if (in.moment) plan.agents(*in.moment);
+    plan.past(in.history);
+    plan.path(in.path.empty() ? in.waypoints : in.path, kPlan, true);
+    plan.path(in.truth_path, kTruth, false);
+    plan.ego();
+    plan.waypoints(in.waypoints);
+  });
+  pen.outline(inner.x - 1, inner.y - 1, inner.w + 2, inner.h + 2, kRule);
+  draw_axes(pen, view, step, inner);
 }
 
 }  // namespace slip::picture

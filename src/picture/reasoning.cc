@@ -12,7 +12,7 @@ namespace slip::picture {
 
 namespace {
 
-constexpr int kRow = 18, kIndent = 12, kMostLabel = 16;  // pixels, pixels, characters
+constexpr int kRow = 18, kIndent = 12, kMostLabel = 144;  // pixels
 
 struct Row {
   std::string label, text;
@@ -23,20 +23,20 @@ struct Group {
   std::vector<Row> rows;
 };
 
-std::string label_of(const PictureLine& l) { return cut(plain(l.label), kMostLabel * width_of("x", kText), kText); }
+std::string label_of(const Pen& pen, const PictureLine& l) { return cut(pen, plain(l.label), kMostLabel); }
 
 /// The lines, wrapped.
-std::vector<Group> laid_out(const std::vector<PictureGroup>& groups, int width) {
+std::vector<Group> laid_out(const Pen& pen, const std::vector<PictureGroup>& groups, int width) {
   std::vector<Group> out;
   for (const PictureGroup& g : groups) {
     Group group{plain(g.heading), plain(g.note), {}};
     int labels = 0;
-    for (const PictureLine& l : g.lines) labels = std::max(labels, width_of(label_of(l), kText));
+    for (const PictureLine& l : g.lines) labels = std::max(labels, pen.width_of(label_of(pen, l)));
     const int room = width - labels - kIndent;
     for (const PictureLine& l : g.lines) {
-      std::string label = label_of(l);
+      std::string label = label_of(pen, l);
       const auto add = [&](const std::string& text, Colour colour) {
-        for (std::string& part : wrap(plain(text), room, kText)) {
+        for (std::string& part : wrap(pen, plain(text), room)) {
           group.rows.push_back({label, std::move(part), colour});
           label.clear();
         }
@@ -80,13 +80,13 @@ void shorten(std::vector<Group>& groups, int height) {
   }
 }
 
-int draw_group(Canvas& canvas, const Group& g, Box area) {
-  draw_heading(canvas, area.x, area.y, area.w, g.heading, g.note, kTruth);
+int draw_group(Pen& pen, const Group& g, Box area) {
+  draw_heading(pen, area.x, area.y, area.w, g.heading, g.note, kTruth);
   int labels = 0, y = area.y + kHeading;
-  for (const Row& r : g.rows) labels = std::max(labels, width_of(r.label, kText));
+  for (const Row& r : g.rows) labels = std::max(labels, pen.width_of(r.label));
   for (const Row& r : g.rows) {
-    write(canvas, area.x, y, r.label, kDim);
-    write(canvas, area.x + labels + kIndent, y, r.text, r.colour);
+    pen.write(area.x, y, r.label, kDim);
+    pen.write(area.x + labels + kIndent, y, r.text, r.colour);
     y += kRow;
   }
   return y + kBetween - area.y;
@@ -94,13 +94,13 @@ int draw_group(Canvas& canvas, const Group& g, Box area) {
 
 }  // namespace
 
-int draw_reasoning(Canvas& canvas, const std::vector<PictureGroup>& groups, Box area) {
+int draw_reasoning(Pen& pen, const std::vector<PictureGroup>& groups, Box area) {
   std::vector<PictureGroup> kept = groups;
-  std::vector<Group> shown = laid_out(kept, area.w);
-  while (height_of(shown) > area.h && drop_one(kept)) shown = laid_out(kept, area.w);
+  std::vector<Group> shown = laid_out(pen, kept, area.w);
+  while (height_of(shown) > area.h && drop_one(kept)) shown = laid_out(pen, kept, area.w);
   shorten(shown, area.h);
   int taken = 0;
-  for (const Group& g : shown) taken += draw_group(canvas, g, {area.x, area.y + taken, area.w, area.h - taken});
+  for (const Group& g : shown) taken += draw_group(pen, g, {area.x, area.y + taken, area.w, area.h - taken});
   return taken;
 }
 

@@ -1,57 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes in half pixels: an even one is the font itself, enlarged; an odd one is drawn twice as large and averaged.
+// See text.h.
 #include "picture/text.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 
 #include "picture/parts.h"
+#include "text/tokenizer.h"
 
 namespace slip::picture {
 
-std::string plain(std::string_view s) {
-  std::string out;
-  for (size_t i = 0; i < s.size(); ++i) {
-    const auto c = static_cast<unsigned char>(s[i]);
-    if (c < 0x80) {
-      out += c < 0x20 || c == 0x7F ? ' ' : s[i];
-    } else if (s.substr(i, 2) == "\xE2\x80" && i + 2 < s.size()) {
-      const auto last = static_cast<unsigned char>(s[i + 2]);
-      out += last >= 0x90 && last <= 0x95 ? '-' : last == 0x98 || last == 0x99 ? '\'' : last == 0x9C || last == 0x9D ? '"' : '?';
-    } else if (c >= 0xC0) {
-      out += '?';
-    }
+namespace {
+
+size_t first_length(std::string_view s) {  // bytes of a code point
+  size_t n = 1;
+  while (n < s.size() && (static_cast<unsigned char>(s[n]) & 0xC0) == 0x80) ++n;
+  return n;
+}
+
+/// As many code points as the width has room for.
+std::string_view beginning(const Pen& pen, std::string_view s, int width, int size) {
+  size_t end = 0;
+  for (int x = 0; end < s.size();) {
+    const size_t n = first_length(s.substr(end));
+    x += pen.width_of(s.substr(end, n), size);
+    if (x > width) break;
+    end += n;
   }
+  return s.substr(0, end);
+}
+
+}  // namespace
+
+std::string plain(std::string_view s) {
+  std::string out = to_valid_utf8(s);
+  for (char& c : out)
+    if ((c >= 0 && c < 0x20) || c == 0x7F) c = ' ';
   return out;
 }
 
-std::string cut(std::string_view s, int width, int size) {
-  const auto most = static_cast<size_t>(std::max(0, width / width_of("x", size)));
-  if (s.size() <= most) return std::string(s);
-  return most < 4 ? std::string(s.substr(0, most)) : std::string(s.substr(0, most - 3)) + "...";
+std::string cut(const Pen& pen, std::string_view s, int width, int size, std::string_view end) {
+  if (beginning(pen, s, width, size).size() == s.size()) return std::string(s);
+  return std::string(beginning(pen, s, width - pen.width_of(end, size), size)).append(beginning(pen, end, width, size));
 }
 
-std::vector<std::string> wrap(std::string_view text, int width, int size) {
-  const auto most = static_cast<size_t>(std::max(1, width / width_of("x", size)));
+std::vector<std::string> wrap(const Pen& pen, std::string_view text, int width, int size) {
   std::vector<std::string> lines;
-  std::string line;
-  const auto end_line = [&] {
-    if (!line.empty()) lines.push_back(line);
-    line.clear();
-  };
   while (!text.empty()) {
-    const size_t space = std::min(text.find(' '), text.size());
-    std::string_view word = text.substr(0, space);
-    text.remove_prefix(std::min(space + 1, text.size()));
-    if (!line.empty() && line.size() + 1 + word.size() > most) end_line();
-    for (; word.size() > most; word.remove_prefix(most)) lines.emplace_back(word.substr(0, most));
-    if (word.empty()) continue;
-    if (!line.empty()) line += ' ';
-    line += word;
+    if (text.front() == ' ') {
+      text.remove_prefix(1);
+      continue;
+    }
+    std::string_view line = beginning(pen, text, width, size);
+    if (line.empty()) line = text.substr(0, first_length(text));
+    const bool in_word = line.size() < text.size() && text[line.size()] != ' ';
+    if (in_word) line = line.substr(0, line.rfind(' '));  // the whole line where it has no space
+    lines.emplace_back(line);
+    text.remove_prefix(line.size());
   }
-  end_line();
   return lines;
 }
 
@@ -60,28 +67,6 @@ std::string number(double v, int digits, bool sign) {
   std::array<char, 32> out{};
   std::snprintf(out.data(), out.size(), sign ? "%+.*f" : "%.*f", digits, v);
   return out.data();
-}
-
-void write(Canvas& canvas, int x, int y, std::string_view s, Colour c, int size) {
-  if (size % 2 == 0) {
-    canvas.text(x, y, s, c, size / 2);
-    return;
-  }
-  // Drawn twice as large, then averaged over 2 x 2.
-  if (s.empty()) return;
-  Image large = blank_image(Canvas::text_width(s, size) + 2, Canvas::kGlyphHeight * size + 2, {0, 0, 0});
-  Canvas pen(large);
-  pen.text(0, 0, s, {255, 255, 255}, size);
-  for (int v = 0; v + 1 < large.height; v += 2) {
-    for (int u = 0; u + 1 < large.width; u += 2) {
-      const int sum = pen.at(u, v).r + pen.at(u + 1, v).r + pen.at(u, v + 1).r + pen.at(u + 1, v + 1).r;
-      if (sum > 0) canvas.rectangle(x + u / 2, y + v / 2, 1, 1, c, sum / 1020.0);
-    }
-  }
-}
-
-void write_right(Canvas& canvas, int right, int y, std::string_view s, Colour c, int size) {
-  write(canvas, right - width_of(s, size), y, s, c, size);
 }
 
 }  // namespace slip::picture

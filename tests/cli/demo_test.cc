@@ -118,6 +118,8 @@ TEST_F(Demo, RolloutsTraceAndPictureAreWritten) {
   ASSERT_TRUE(trace);
   EXPECT_GT(trace->at("traceEvents").as_array().size(), 4u);
   EXPECT_TRUE(read_bytes(path("picture.png")).starts_with("\x89PNG"));
+  run_json(ask({"--record", path("set") + ":0", "--picture", path("picture.svg")}));
+  EXPECT_NE(read_bytes(path("picture.svg")).find("<svg"), std::string::npos);
   refused(ask({"--record", path("set") + ":0", "--picture", "/dev/null/where.png"}), 3, "where.png");
 }
 

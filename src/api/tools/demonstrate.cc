@@ -123,8 +123,9 @@ Status show(const std::string& folder, const slipstream::DemonstrateOptions& o, 
   if (!o.png.empty()) {
     std::error_code ec;
     std::filesystem::create_directories(std::filesystem::path(o.png).parent_path(), ec);
-    SLIP_TRY(const std::string png, last.to_png());
-    SLIP_TRY_(write_file(o.png, png));
+    const bool svg = std::filesystem::path(o.png).extension() == ".svg";
+    SLIP_TRY(const std::string picture, svg ? last.to_svg() : last.to_png());
+    SLIP_TRY_(write_file(o.png, picture));
   }
   out.json = line_of(json::object{{"seed", truth.seed}, {"answer", last.text}, {"decoders", std::move(shows.lines)}});
   out.text += shown_answer(last.impl->answer, truth) + shows.table;
