@@ -295,17 +295,23 @@ struct LimitsOptions {
   std::string machine;  // h100, h100-nvl, h200, a100, thor, orin or a JSON file; empty: this machine, its ceilings measured now
   std::string dtype = "auto";
   int32_t threads = 0;
-  int32_t keys = 512;         // that a pass stands behind
-  int32_t prompt_rows = 512;  // that decoders stand behind
-  double acceptance = -1;     // of tested drafts; below 0: the folder's width.json
-  bool measure = false;       // run what this machine can run, and put it beside the prediction
-  int64_t scenes = 2;         // with `measure`: held-out scenes that each decoder answers twice
-  int64_t light = 0;          // answers whose blocks are searched for the fewest passes that diffusion could take
-  std::string records;        // with `light`: the set whose first records are answered; empty: held-out scenes
-  std::string out;            // folder for the tables as CSV and limits.json; empty: none
+  int32_t keys = 512;                         // that a pass stands behind
+  int32_t prompt_rows = 0;                    // 0: the task's prompt, or 512 where the folder does not tell it, and its pictures
+  int32_t images = -1;                        // that the vision tower reads; below 0: the task's
+  int32_t image_width = 0, image_height = 0;  // of each, pixels; 0: the task's pictures
+  int32_t answer_tokens = 48;                 // of an answer in free text
+  std::string draft_model;                    // folder or config.json of a second model, for decoder draft-model
+  double acceptance = -1;                     // of tested drafts; below 0: the folder's width.json
+  bool measure = false;                       // run what this machine can run, and put it beside the prediction
+  int64_t scenes = 2;                         // with `measure`: held-out scenes that each decoder answers twice
+  int64_t light = 0;                          // answers whose blocks are searched for the fewest passes that diffusion could take
+  std::string records;                        // with `light`: the set whose first records are answered; empty: held-out scenes
+  std::string out;                            // folder for the tables as CSV and limits.json; empty: none
+  std::string figure, decoder_figure;         // .png or .svg: passes by their rows; decoders
 };
-/// What a machine could do at best with a model (empty: tables that need none): each operation, pass and decoder by max(arithmetic, bytes),
-/// break-even acceptance, the landscape of (alpha, gamma, c), answers of finite length, a published report's table.
+/// What a machine could do at best with a model (empty: tables that need none): each operation, stage, pass and decoder by max(arithmetic,
+/// bytes), break-even acceptance, the landscape of (alpha, gamma, c), answers of finite length, a published report's table. `folder`: a
+/// model folder or a config.json; only `measure` and `light` need weights (kBadInput without them).
 Result<Report> limits(const std::string& folder, const LimitsOptions& options = {}, const Progress& progress = {},
                       const CancelToken& cancel = {});
 

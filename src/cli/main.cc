@@ -105,7 +105,7 @@ void run_command(CLI::App& app, Chosen& chosen) {
   c->get_option("--log-forced")->needs("--json");
   c->add_flag("--verbose", o.verbose, "say which decoder --decoder auto took, and what it expected of the others")->group("Output");
   c->add_option("--trace", o.trace, "Chrome trace JSON to write: every pass with its own time")->group("Output");
-  c->add_option("--picture", o.picture, "PNG to write: cameras with the plan, the form, the plan from above")->group("Output");
+  c->add_option("--picture", o.picture, "PNG (or .svg) to write: cameras with the plan, the form, the plan from above")->group("Output");
   c->add_flag("--stream", o.stream,
               "show the answer as it grows: free text as it comes, a form's fields as they are decided "
               "(free text on a terminal does so by itself)")
@@ -130,7 +130,7 @@ void demo_command(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("demo", "a held-out simulated scene, answered by several decoders");
   add_model_flag(c, o.model, true);
   c->add_option("--seed", o.options.seed, "which scene; 0: a chosen one")->check(seed_number());
-  c->add_option("--picture", o.options.png, "PNG to write; without it none is drawn");
+  c->add_option("--picture", o.options.png, "PNG (or .svg) to write; without it none is drawn");
   c->add_option(
        "--grow", o.grow,
        "over the model grown so many times (1, 4, 16, 64; 0: as it is): what passes and rows cost, predicted and measured speed-up")
@@ -254,9 +254,9 @@ void eval_command(CLI::App& app, Chosen& chosen) {
       ->check(whole(1, 64));
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
   c->add_option("--trajectory-head", o.options.trajectory_head, "folder of a trajectory head, whose plans are measured");
-  c->add_option("--shard", o.shard, "I/N: records I, I + N, ... alone, as one task of an array")->type_name("I/N");
-  c->add_flag("--resume", o.options.resume, "what --out has already is not answered again");
-  c->add_option("--csv", o.options.csv, "the table of several decoders as CSV");
+  c->add_option("--shard", o.shard, "I/N: records I, I + N, ... alone, as one task of an array; prompts run whole")->type_name("I/N");
+  c->add_flag("--resume", o.options.resume, "what --out has already is not answered again; prompts run whole");
+  c->add_option("--csv", o.options.csv, "the table as CSV");
   auto* merge = c->add_option("--merge", o.merge, "files that --out wrote, of shards: their table, without answering anything");
   c->add_option("--calibrate", o.options.calibrate,
                 "width.json to write: how often drafts held, how long fields were, what passes cost here (for --width measured)");
@@ -339,21 +339,31 @@ void limits_command(CLI::App& app, Chosen& chosen) {
   static LimitsCommand o;
   slipstream::LimitsOptions& l = o.options;
   auto* c = app.add_subcommand("limits",
-                               "what a machine could do at best: operations, passes, decoders, break-even; beside measurements");
-  add_model_flag(c, o.model, false);
+                               "what a machine could do at best: operations, stages, decoders, break-even; beside measurements");
+  c->add_option("-m,--model", o.model, "Hugging Face folder, or a config.json alone: only what is run needs weights")
+      ->type_name("MODEL");
   c->add_option("--machine", l.machine,
                 "h100, h100-nvl, h200, a100, thor, orin (published figures) or a JSON file (default: this machine, measured now)");
-  c->add_flag("--measure", l.measure, "run what this machine can run, and print it beside the prediction");
+  c->add_flag("--measure", l.measure, "run what this machine can run, and print it beside the prediction (needs weights)");
   c->add_option("--scenes", l.scenes, "with --measure: held-out scenes that each decoder answers twice")->check(whole(1, 1000));
-  c->add_option("--speed-of-light", l.light, "answers whose blocks are searched for the fewest passes that diffusion could take")
+  c->add_option("--speed-of-light", l.light,
+                "answers whose blocks are searched for the fewest passes that diffusion could take (needs weights)")
       ->check(whole(1, 1000));
   c->add_option("--records", l.records,
                 "with --speed-of-light: the set whose first records are answered (default: held-out scenes)");
   c->add_option("--acceptance", l.acceptance, "share of tested drafts that hold (default: the folder's width.json)")
       ->check(number(0, 1));
   c->add_option("--keys", l.keys, "keys in the cache before a pass")->check(whole(1, 1 << 20));
-  c->add_option("--prompt-rows", l.prompt_rows, "rows of the prompt that decoders stand behind")->check(whole(1, 1 << 20));
+  c->add_option("--prompt-rows", l.prompt_rows, "rows of the prompt (default: the task's, or 512 and those of the pictures)")
+      ->check(whole(1, 1 << 20));
+  c->add_option("--images", l.images, "pictures that the vision tower reads (default: the task's)")->check(whole(0, 1000));
+  c->add_option("--image-width", l.image_width, "of each, pixels (default: the task's pictures)")->check(whole(1, 1 << 16));
+  c->add_option("--image-height", l.image_height, "likewise")->check(whole(1, 1 << 16));
+  c->add_option("--answer-tokens", l.answer_tokens, "of an answer in free text")->check(whole(2, 1 << 16));
+  c->add_option("--draft-model", l.draft_model, "folder or config.json of a second model, for decoder draft-model");
   c->add_option("--out", l.out, "folder to write: the tables as CSV, and limits.json");
+  c->add_option("--figure", l.figure, "passes by their rows, .png or .svg");
+  c->add_option("--decoder-figure", l.decoder_figure, "milliseconds of every decoder, .png or .svg");
   add_dtype(c, l.dtype, true);
   add_threads(c, l.threads);
   add_json(c, o.json);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "limits/machine.h"
 
+#include <fmt/ranges.h>
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +12,14 @@ namespace slip {
 double Machine::flops_per_ms(std::string_view type) const {
   const double f32 = f32_tflops > 0 ? f32_tflops : bf16_tflops / 2, int8 = int8_tops > 0 ? int8_tops : bf16_tflops * 2;
   return (type == "f32" ? f32 : type == "bf16" ? bf16_tflops : int8) * 1e9 * efficiency;
+}
+
+Result<double> bytes_of(std::string_view type) {
+  if (type == "f32") return 4.0;
+  if (type == "bf16") return 2.0;
+  if (type == "int8") return 1.0;
+  if (type == "int4") return 4.125 / 8;
+  return usage_error("limits: expected f32, bf16, int8 or int4, got {}", type);
 }
 
 std::span<const Machine> published_machines() {
@@ -71,6 +81,16 @@ Status check(const Machine& m, const std::string& where) {
   return {};
 }
 
+/// A misspelt key would leave a figure at its default without a word.
+Status check_keys(const json::object& o, const std::string& where) {
+  static constexpr std::array<std::string_view, 8> kKeys = {"name",       "source",    "gb_per_s",   "bf16_tflops",
+                                                            "f32_tflops", "int8_tops", "efficiency", "pass_us"};
+  for (const auto& [key, value] : o)
+    if (std::find(kKeys.begin(), kKeys.end(), std::string_view(key)) == kKeys.end())
+      return bad_input("{}: expected keys among {}, got {}", where, fmt::join(kKeys, ", "), std::string_view(key));
+  return {};
+}
+
 }  // namespace
 
 Result<Machine> machine_named(const std::string& name) {
@@ -85,6 +105,7 @@ Result<Machine> machine_named(const std::string& name) {
   SLIP_TRY(const json::value v, read_json(name));
   if (!v.is_object()) return bad_input("{}: expected an object, got another type", name);
   const json::object& o = v.get_object();
+  SLIP_TRY_(check_keys(o, name));
   Machine m;
   SLIP_TRY(m.name, string_or(o, "name", std::filesystem::path(name).stem().string(), name));
   SLIP_TRY(m.source, string_or(o, "source", name, name));
@@ -96,6 +117,11 @@ Result<Machine> machine_named(const std::string& name) {
   SLIP_TRY(m.pass_us, number_or(o, "pass_us", 0, name));
   SLIP_TRY_(check(m, name));
   return m;
+}
+
+double turning_rows(const Machine& m, std::string_view type) {
+  const auto bytes = bytes_of(type);
+  return bytes ? *bytes * m.flops_per_ms(type) / (2 * m.bytes_per_ms()) : 0;
 }
 
 json::object machine_json(const Machine& m) {

@@ -24,10 +24,16 @@ struct Machine {
   double bytes_per_ms() const { return gb_per_s * 1e6 * efficiency; }
 };
 
+/// What a number takes as weight, bytes: f32 4, bf16 2, int8 1, int4 0.515625 (4.125 bits). kUsage for another word.
+Result<double> bytes_of(std::string_view type);
+/// Rows at which a product with weights of this type stops being bound by their bytes: 2 rows / peak = bytes a weight / bandwidth. 0 for an
+/// unknown type.
+double turning_rows(const Machine& machine, std::string_view type);
+
 /// h100, h200, thor, orin, a100, h100-nvl: dense figures of the vendors' data sheets, at an efficiency of 1. Sources are in the structs.
 std::span<const Machine> published_machines();
 /// A published one's name, or a JSON file {"name", "gb_per_s", "bf16_tflops", "f32_tflops"?, "int8_tops"?, "efficiency"?, "pass_us"?,
-/// "source"?}. kUsage for neither, kBadInput for numbers that are none.
+/// "source"?}. kUsage for neither, kBadInput for numbers that are none and for other keys.
 Result<Machine> machine_named(const std::string& name_or_file);
 json::object machine_json(const Machine& machine);
 

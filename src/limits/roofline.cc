@@ -11,26 +11,16 @@ namespace {
 constexpr double kOnChipGbPerS = 18000;  // GenZ's
 constexpr double kGigabyte = 1024.0 * 1024.0 * 1024.0;
 
-void close(PassTime& pass) {
-  for (const Operation& o : pass.operations) pass.total_ms += o.ms * static_cast<double>(o.repeat);
-}
-
 double d(int64_t n) { return static_cast<double>(n); }
 
 class Plain {
  public:
   Plain(const Machine& machine, const PassShape& pass) : machine_(machine), type_(pass.type) {}
   void add(std::string name, int64_t repeat, double flops, double bytes) {
-    Operation o{.name = std::move(name), .repeat = repeat, .flops = flops, .bytes = bytes};
-    o.compute_ms = flops / machine_.flops_per_ms(type_);
-    o.memory_ms = bytes / machine_.bytes_per_ms();
-    o.ms = std::max(o.compute_ms, o.memory_ms);
-    out_.operations.push_back(std::move(o));
+    out_.add(std::move(name), repeat, flops, bytes, machine_, type_);
   }
   PassTime take() {
-    if (machine_.pass_us > 0)
-      out_.operations.push_back({.name = "pass", .memory_ms = machine_.pass_us * 1e-3, .ms = machine_.pass_us * 1e-3});
-    close(out_);
+    if (machine_.pass_us > 0) out_.add({.name = "pass", .memory_ms = machine_.pass_us * 1e-3, .ms = machine_.pass_us * 1e-3});
     return std::move(out_);
   }
 
@@ -55,12 +45,9 @@ class Genz {
     o.compute_ms = o.flops / machine_.flops_per_ms(type_);
     o.memory_ms = ms / machine_.efficiency;
     o.ms = std::max(o.compute_ms, o.memory_ms);
-    out_.operations.push_back(std::move(o));
+    out_.add(std::move(o));
   }
-  PassTime take() {
-    close(out_);
-    return std::move(out_);
-  }
+  PassTime take() { return std::move(out_); }
 
  private:
   const Machine& machine_;
@@ -76,16 +63,21 @@ Status check(std::string_view type) {
 
 }  // namespace
 
-int64_t DecoderShape::weights() const {
-  return layers * (hidden * (heads + 2 * kv_heads) * head_dim + heads * head_dim * hidden + 3 * hidden * ffn) + hidden * vocab;
+void PassTime::add(Operation o) {
+  total_ms += o.ms * static_cast<double>(o.repeat);
+  operations.push_back(std::move(o));
 }
 
-Result<double> bytes_of(std::string_view type) {
-  if (type == "f32") return 4.0;
-  if (type == "bf16") return 2.0;
-  if (type == "int8") return 1.0;
-  if (type == "int4") return 4.125 / 8;
-  return usage_error("limits: expected f32, bf16, int8 or int4, got {}", type);
+void PassTime::add(std::string name, int64_t repeat, double flops, double bytes, const Machine& machine, std::string_view type) {
+  Operation o{.name = std::move(name), .repeat = repeat, .flops = flops, .bytes = bytes};
+  o.compute_ms = flops / machine.flops_per_ms(type);
+  o.memory_ms = bytes / machine.bytes_per_ms();
+  o.ms = std::max(o.compute_ms, o.memory_ms);
+  add(std::move(o));
+}
+
+int64_t DecoderShape::weights() const {
+  return layers * (hidden * (heads + 2 * kv_heads) * head_dim + heads * head_dim * hidden + 3 * hidden * ffn) + hidden * vocab;
 }
 
 Result<PassTime> plain_pass(const DecoderShape& s, const Machine& machine, const PassShape& p) {

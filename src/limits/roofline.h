@@ -31,10 +31,10 @@ struct Operation {
 struct PassTime {
   std::vector<Operation> operations;
   double total_ms = 0;
+  void add(Operation operation);
+  /// One that takes max(flops / peak of the type, bytes / bandwidth), `repeat` times.
+  void add(std::string name, int64_t repeat, double flops, double bytes, const Machine& machine, std::string_view type);
 };
-
-/// What a number takes as weight, bytes: f32 4, bf16 2, int8 1, int4 0.515625 (4.125 bits). kUsage for another word.
-Result<double> bytes_of(std::string_view type);
 
 struct PassShape {
   int64_t rows = 1;     // of this pass

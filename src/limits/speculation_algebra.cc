@@ -17,6 +17,7 @@ double speculative_speedup(double alpha, int gamma, double c) { return expected_
 
 std::optional<double> break_even_alpha(int gamma, double c, double speedup) {
   if (speculative_speedup(1, gamma, c) < speedup) return std::nullopt;
+  if (speculative_speedup(0, gamma, c) >= speedup) return 0;  // halving would only come near it
   double low = 0, high = 1;
   for (int i = 0; i < 200; ++i) {  // far past the resolution of a double
     const double middle = (low + high) / 2;

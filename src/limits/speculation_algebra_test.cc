@@ -34,6 +34,10 @@ TEST(SpeculationAlgebra, FindsWhereItBreaksEven) {
   }
 }
 
+TEST(SpeculationAlgebra, DraftsThatCostNothingBreakEvenAtNoAcceptance) {
+  for (const int gamma : {1, 6, 16}) EXPECT_EQ(break_even_alpha(gamma, 0, 1), 0.0);
+}
+
 TEST(SpeculationAlgebra, ChoosesTheBestDraftLength) {
   const json::value fixture = plan_fixture("speculation_algebra.json");
   for (const json::value& c : fixture.at("best_gamma").as_array()) {

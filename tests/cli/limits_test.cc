@@ -9,11 +9,29 @@ namespace {
 
 double number(const json::value& v) { return v.to_number<double>(); }
 
+json::object by_name(const json::value& rows, const char* key) {
+  json::object out;
+  for (const json::value& row : rows.as_array()) out[row.at(key).as_string()] = row;
+  return out;
+}
+
 TEST_F(Demo, LimitsWithoutAModelGivesTheAlgebraAndTheReport) {
   const json::value v = run_json({"limits"});
   ASSERT_EQ(missing_keys(v, {"break_even", "landscape", "finite_answers", "report"}), "");
   for (const json::value& row : v.at("report").as_array())
     EXPECT_NEAR(number(row.at("ratio")), 1, 0.2) << json::serialize(row);  // the papers' tables within 20 %
+}
+
+TEST_F(Demo, LimitsWithoutAModelTellsTheMachineThatWasNamed) {
+  const json::value v = run_json({"limits", "--machine", "h100"});
+  EXPECT_EQ(v.at("machine").at("name"), "h100");
+  EXPECT_EQ(number(v.at("machine").at("gb_per_s")), 3350);
+  for (const json::value& row : v.at("machine_peaks").as_array())
+    if (row.at("type") == "bf16") {
+      EXPECT_NEAR(number(row.at("turning_rows")), 989e3 / 3350, 1e-6);
+    }
+  EXPECT_TRUE(run({"limits", "--machine", "h100"}).out.find("3350 GB/s") != std::string::npos);
+  EXPECT_EQ(number(v.at("break_even").at(0).at("c=0")), 0) << "drafts that cost nothing pay at once";
 }
 
 TEST_F(Demo, LimitsOfAPublishedMachineFollowItsFigures) {
@@ -49,6 +67,12 @@ TEST_F(Demo, LimitsPutsMeasurementsBesidePredictionsAndWritesTables) {
       EXPECT_GT(number(row.at("measured_passes")), 0);
     }
   EXPECT_TRUE(measured);
+  // What is lossy is counted, since no calibration foretells its passes; stages stand beside what they took.
+  const json::object decoders = by_name(v.at("decoders"), "decoder"), stages = by_name(v.at("stages"), "stage");
+  ASSERT_TRUE(decoders.contains("section-diffusion"));
+  EXPECT_EQ(decoders.at("section-diffusion").at("passes"), decoders.at("section-diffusion").at("measured_passes"));
+  EXPECT_GT(number(decoders.at("dflash").at("measured_ms")), 0);
+  for (const char* stage : {"vision tower", "prompt"}) EXPECT_GT(number(stages.at(stage).at("measured_ms")), 0) << stage;
   for (const char* name : {"operations.csv", "passes.csv", "decoders.csv", "break_even.csv", "landscape.csv", "limits.json"})
     EXPECT_FALSE(read_bytes(path("tables") + "/" + name).empty()) << name;
   // What draws one token a pass takes exactly the passes that were foreseen: a form of fixed size.
@@ -56,6 +80,100 @@ TEST_F(Demo, LimitsPutsMeasurementsBesidePredictionsAndWritesTables) {
     if (row.at("decoder") == "scaffold-ar") {
       EXPECT_NEAR(number(row.at("passes")), number(row.at("measured_passes")), 1e-6);
     }
+}
+
+TEST_F(Demo, LimitsNeedsNoWeightsToPredict) {
+  // All of a folder but its weights, and config.json alone: the first says what the whole folder says.
+  const fs::path bare = path("bare");
+  fs::create_directories(bare);
+  for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json", "preprocessor_config.json", "width.json"})
+    fs::copy_file(fs::path(model_) / name, bare / name);
+  for (const char* name : {"dflash", "linear_spec_lora"}) {
+    fs::create_directories(bare / name);
+    for (const auto& file : fs::directory_iterator(fs::path(model_) / name))
+      if (file.path().extension() == ".json") fs::copy_file(file.path(), bare / name / file.path().filename());
+  }
+  const json::value whole = run_json({"limits", "--machine", "thor", "--model", model_}),
+                    shapes = run_json({"limits", "--machine", "thor", "--model", bare.string()});
+  for (const char* table : {"operations", "passes", "tower", "prompt", "stages", "decoders", "answers", "left_out"})
+    EXPECT_EQ(whole.at(table), shapes.at(table)) << table;
+  fs::create_directories(path("alone"));
+  const std::string alone = write("alone/config.json", read_bytes((bare / "config.json").string()));
+  const json::value v = run_json({"limits", "--machine", "thor", "--model", alone});
+  EXPECT_EQ(v.at("passes"), whole.at("passes"));
+  EXPECT_NE(json::serialize(v.at("notes")).find("expected tokenizer.json"), std::string::npos);
+  EXPECT_EQ(number(v.at("decoders").at(0).at("passes")), 48) << "free text in place of the form";
+  const std::string renamed = write("shapes.json", read_bytes((bare / "config.json").string()));
+  EXPECT_EQ(run_json({"limits", "--machine", "thor", "--model", renamed}).at("passes"), whole.at("passes"));
+  refused({"limits", "--measure", "--model", bare.string()}, 3, "--measure: expected weights beside config.json");
+  refused({"limits", "--speed-of-light", "1", "--model", alone}, 3, "--speed-of-light: expected weights");
+}
+
+TEST_F(Demo, LimitsTellsWholeAnswersByStage) {
+  const json::value v = run_json({"limits", "--machine", "h100", "--model", model_});
+  double tower = 0, prompt = 0;
+  for (const json::value& row : v.at("tower").as_array()) {
+    EXPECT_NEAR(number(row.at("ms")), std::max(number(row.at("arithmetic_ms")), number(row.at("bytes_ms"))), 1e-12);
+    tower += number(row.at("ms"));
+  }
+  for (const json::value& row : v.at("prompt").as_array()) prompt += number(row.at("ms"));
+  const json::object stages = by_name(v.at("stages"), "stage");
+  EXPECT_NEAR(number(stages.at("vision tower").at("predicted_ms")), tower, 1e-12);
+  EXPECT_NEAR(number(stages.at("prompt").at("predicted_ms")), prompt, 1e-12);
+  EXPECT_EQ(stages.at("vision tower").at("rows"), 168) << "three pictures of 56 feature rows";
+  const json::object decoders = by_name(v.at("decoders"), "decoder");
+  for (const json::value& row : v.at("answers").as_array()) {
+    EXPECT_NEAR(number(row.at("answer_ms")), tower + prompt + number(row.at("drafter_prompt_ms")) + number(row.at("decode_ms")),
+                1e-9);
+    EXPECT_EQ(row.at("decode_ms"), decoders.at(row.at("decoder").as_string()).at("predicted_ms"));
+  }
+  // The rows of an answer are the task's prompt, whose numbers differ a little from scene to scene, and what the decoder adds.
+  const json::value answer = run_json(ask({"--record", simulate(1) + ":0", "--decoder", "scaffold-ar"}));
+  EXPECT_NEAR(number(stages.at("prompt").at("rows")) + number(decoders.at("scaffold-ar").at("rows")),
+              number(answer.at("statistics").at("rows")), 12);
+  const json::value one = run_json({"limits", "--machine", "h100", "--model", model_, "--images", "1", "--image-width", "210"});
+  EXPECT_LT(number(one.at("stages").at(0).at("predicted_ms")), tower);
+}
+
+TEST_F(Demo, LimitsNamesEveryDecoderOrWhyNot) {
+  const json::value v = run_json({"limits", "--machine", "h100", "--model", model_});
+  const json::object forecast = by_name(v.at("decoders"), "decoder"), left = by_name(v.at("left_out"), "decoder");
+  for (const char* name : {"ar", "self-spec", "self-spec-quadratic", "dflash", "scaffold-ar", "scaffold-spec"})
+    EXPECT_TRUE(forecast.contains(name)) << name;
+  for (const auto& [name, why] : {std::pair{"draft-model", "--draft-model"},
+                                  {"section-diffusion", "lossy"},
+                                  {"text-diffusion", "free text"},
+                                  {"fields", "graph"}}) {
+    ASSERT_TRUE(left.contains(name)) << name;
+    EXPECT_NE(left.at(name).at("reason").as_string().find(why), std::string::npos) << name;
+  }
+  // A second model: (n - 1) tokens behind the prompt's pass, by the closed form.
+  const std::string pair = (fs::path(model_).parent_path() / "pair-").string();
+  const auto with = [&](const char* odds) {
+    const json::value w = run_json(
+        {"limits", "--machine", "h100", "--model", pair + "target", "--draft-model", pair + "draft", "--acceptance", odds});
+    return by_name(w.at("decoders"), "decoder").at("draft-model");
+  };
+  EXPECT_NEAR(number(with("0").at("passes")), 8, 1e-9) << "an action of eight tokens, one a pass";
+  EXPECT_NEAR(number(with("1").at("passes")), 3, 1e-9) << "five and two behind the first";
+  EXPECT_LT(number(with("1").at("predicted_ms")), number(with("0").at("predicted_ms")));
+}
+
+TEST_F(Demo, LimitsDrawsPassesAndDecoders) {
+  const auto draw = [&](const std::string& ending) {
+    return run(
+        {"limits", "--machine", "orin", "--model", model_, "--figure", path("p" + ending), "--decoder-figure", path("d" + ending)});
+  };
+  const Ran drawn = draw(".png");
+  if (drawn.code == 4) GTEST_SKIP() << "built without Cairo";
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_EQ(draw(".svg").code, 0);
+  for (const char* name : {"p", "d"}) {
+    EXPECT_EQ(read_bytes(path(std::string(name) + ".png")).substr(1, 3), "PNG");
+    EXPECT_NE(read_bytes(path(std::string(name) + ".svg")).find("<svg"), std::string::npos);
+  }
+  refused({"limits", "--figure", path("p.png")}, 2, "--figure: expected a model");
+  refused({"limits", "--model", model_, "--decoder-figure", path("d.pdf")}, 2, "--decoder-figure: expected a name that ends");
 }
 
 TEST_F(Demo, LimitsMeasuresModelsOfTextByFreeText) {
@@ -87,9 +205,14 @@ TEST_F(Demo, LimitsRefusesWhatItCannotSay) {
   refused({"limits", "--machine", "warp", "--model", model_}, 2, "--machine: expected h100");
   refused({"limits", "--machine", write("m.json", R"({"gb_per_s": -1, "bf16_tflops": 1})"), "--model", model_}, 3, "gb_per_s");
   refused({"limits", "--machine", write("m.json", "{"), "--model", model_}, 3, "m.json");
+  refused({"limits", "--machine", write("m.json", R"({"gb_per_s": 1, "bf16_tflops": 1, "eficiency": 1})")}, 3, "got eficiency");
+  refused({"limits", "--measure", "--model", model_, "--images", "1"}, 2, "--measure: expected the prompts and pictures");
+  refused({"limits", "--model", (fs::path(model_).parent_path() / "tri").string(), "--machine", "h100", "--images", "1"}, 2,
+          "--images: expected a model with a vision tower");
   refused({"limits", "--measure"}, 2, "--measure: expected a model");
   refused({"limits", "--measure", "--machine", "h100", "--model", model_}, 2, "--measure: expected this machine");
   refused({"limits", "--model", path("nowhere")}, 3, "nowhere");
+  refused({"limits", "--model", path("nowhere.json")}, 3, "nowhere.json: expected");
 }
 
 }  // namespace

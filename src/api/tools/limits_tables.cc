@@ -50,8 +50,12 @@ std::string Table::to_text() const {
   }
   std::string out = title + "\n";
   const auto line = [&](const auto& cell) {
-    for (size_t i = 0; i < columns.size(); ++i)
-      out += i == 0 ? fmt::format("  {:<{}}", cell(i), width[i]) : fmt::format("  {:>{}}", cell(i), width[i]);
+    for (size_t i = 0; i < columns.size(); ++i) {
+      if (columns[i] == "reason")  // a sentence, and the last cell
+        out += "  " + cell(i);
+      else
+        out += i == 0 ? fmt::format("  {:<{}}", cell(i), width[i]) : fmt::format("  {:>{}}", cell(i), width[i]);
+    }
     out += "\n";
   };
   line([&](size_t i) { return columns[i]; });
@@ -95,6 +99,36 @@ Table operations_table(const std::vector<std::pair<std::string, PassTime>>& pass
   }
   t.rows.push_back(std::move(total));
   return t;
+}
+
+Table stage_table(std::string name, std::string title, const PassTime& stage) {
+  Table t{.name = std::move(name),
+          .title = std::move(title),
+          .columns = {"operation", "times", "gflop", "megabytes", "arithmetic_ms", "bytes_ms", "ms", "bound"},
+          .rows = {}};
+  for (const Operation& o : stage.operations) {
+    const auto n = static_cast<double>(o.repeat);
+    t.rows.push_back({json::string(o.name), o.repeat, n * o.flops * 1e-9, n * o.bytes * 1e-6, n * o.compute_ms, n * o.memory_ms,
+                      n * o.ms, o.compute_bound() ? "arithmetic" : "bytes"});
+  }
+  return t;
+}
+
+Table machine_table(const Machine& machine) {
+  Table t{
+      .name = "machine_peaks",
+      .title = fmt::format("Peaks of {}, and the rows at which a product stops being bound by its weights' bytes:", machine.name),
+      .columns = {"type", "tera_operations_per_s", "gb_per_s", "turning_rows"},
+      .rows = {}};
+  for (const std::string_view type : {"f32", "bf16", "int8", "int4"})
+    t.rows.push_back(
+        {json::string(type), machine.flops_per_ms(type) * 1e-9, machine.bytes_per_ms() * 1e-6, turning_rows(machine, type)});
+  return t;
+}
+
+std::string machine_words(const Machine& m) {
+  return fmt::format("{}: {}\n  {:.4g} GB/s, {:.4g} bf16 TFLOP/s, {:.4g} f32, {:.4g} int8 TOP/s\n", m.name, m.source, m.gb_per_s,
+                     m.bf16_tflops, m.flops_per_ms("f32") / m.efficiency * 1e-9, m.flops_per_ms("int8") / m.efficiency * 1e-9);
 }
 
 std::vector<Table> algebra_tables() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "api/tools/limits/case.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/measure.h"
@@ -77,22 +78,13 @@ Result<EncodedPictures> encode_pictures(Model& model, std::span<const PictureByt
 
 namespace {
 
-/// Multiplications and additions of the tower's products over `patches` patches, and of its attention.
-struct TowerWork {
-  double products = 0, attention = 0;
-};
-TowerWork work_of(const VisionConfig& c, std::span<const PatchGrid> grids) {
-  TowerWork w;
-  const double d = c.width, f = c.mlp_width, unit = double{1} * c.merge * c.merge;
-  for (const PatchGrid& g : grids) {
-    const int32_t side = c.window / c.patch;  // of a window, in whole patches
-    const double patches = g.patches(), window = double{1} * side * side;
-    const double full = static_cast<double>(c.full_attention_blocks.size()), depth = c.depth;
-    w.products += 2 * patches * (d * c.patch_numbers() + depth * (4 * d * d + 3 * d * f));
-    w.products += 2 * patches / unit * (d * unit * d * unit + d * unit * c.out_width);
-    w.attention += 4 * patches * d * (full * double{1} * g.h * g.w + (depth - full) * window);
-  }
-  return w;
+/// Multiplications and additions of the tower over these pictures, whatever the machine.
+Result<TowerWork> work_of(const VisionConfig& config, std::span<const PatchGrid> grids) {
+  std::vector<TowerGrid> pictures;
+  for (const PatchGrid& g : grids) pictures.push_back({.rows = g.h, .columns = g.w, .frames = g.t});
+  SLIP_TRY(const PassTime pass,
+           tower_pass(api::tower_shape_of(config), Machine{.gb_per_s = 1, .bf16_tflops = 1}, pictures, "bf16"));
+  return tower_work(pass);
 }
 
 struct VisionRuns {
@@ -151,7 +143,7 @@ Status bench_vision(const BenchVisionOptions& o) {
   SLIP_TRY(const std::vector<PictureBytes> pictures, driving_pictures(o.images, o.cameras, o.width, o.height));
   SLIP_TRY(const VisionRuns runs, measure(model, pictures, o));
   const std::vector<PatchGrid>& grids = runs.runs.front().grids;
-  const TowerWork work = work_of(*model.config().vision, grids);
+  SLIP_TRY(const TowerWork work, work_of(*model.config().vision, grids));
   int patches = 0;
   for (const PatchGrid& g : grids) patches += g.patches();
   const json::object ms = runs.ms();

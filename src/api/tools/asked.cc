@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// See asked.h. Tests: Asked.*
+#include "api/tools/asked.h"
+
+#include <algorithm>
+#include <fstream>
+#include <vector>
+
+#include "base/content_hash.h"
+#include "base/json/shown.h"
+
+namespace slip::api {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool differ(const json::value& a, const json::value& b) {
+  return a.is_number() && b.is_number() ? a.to_number<double>() != b.to_number<double>() : a != b;
+}
+
+std::string told(const json::value& v) { return v.is_double() ? fmt::format("{}", v.get_double()) : shown_json(v); }
+
+/// The file's size and pieces of it.
+uint64_t sampled(const fs::path& file, uint64_t h) {
+  constexpr uint64_t kPieces = 16, kPiece = 4096;
+  std::error_code ec;
+  const uintmax_t size = fs::file_size(file, ec);
+  if (ec) return h;
+  h = fnv1a(fmt::format("{} {}", file.filename().string(), size), h);
+  std::ifstream in(file, std::ios::binary);
+  std::string piece(kPiece, '\0');
+  for (uint64_t i = 0; i < kPieces && in; ++i) {
+    const uint64_t last = size > kPiece ? size - kPiece : 0;
+    in.seekg(static_cast<std::streamoff>(last * i / (kPieces - 1)));
+    in.read(piece.data(), static_cast<std::streamsize>(kPiece));
+    h = fnv1a(std::string_view(piece).substr(0, static_cast<size_t>(in.gcount())), h);
+    in.clear();
+  }
+  return h;
+}
+
+}  // namespace
+
+std::string weights_mark(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(folder, ec))
+    if (entry.path().extension() == ".safetensors" || entry.path().filename() == "config.json") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  uint64_t h = kFnvStart;
+  for (const fs::path& file : files) h = sampled(file, h);
+  return fmt::format("{:016x}", h);
+}
+
+json::object asked_of_model(const fs::path& folder, const slipstream::EngineOptions& how) {
+  if (folder.empty()) return {};
+  return {{"weights", weights_mark(folder)}, {"dtype", how.dtype}, {"kv", how.kv_type}, {"device", how.device}};
+}
+
+std::string choice_line(const slipstream::DecoderChoice& choice) {
+  std::string out = choice.preset.empty() ? "auto" : choice.preset;
+  for (const auto& [name, part] : {std::pair{"schedule", &choice.schedule},
+                                   {"drafter", &choice.drafter},
+                                   {"verifier", &choice.verifier},
+                                   {"width", &choice.width}})
+    if (!part->empty()) out += fmt::format(" --{} {}", name, *part);
+  return out;
+}
+
+Status check_asked(const json::object& line, const json::object& asked, std::string_view where) {
+  const json::value* its = line.if_contains("asked");
+  if (!its || !its->is_object()) return {};
+  for (const auto& [key, value] : asked) {
+    const json::value* other = its->get_object().if_contains(key);
+    if (!other || !differ(*other, value)) continue;
+    return bad_input("{}: {}: expected a line that was asked for with {}, got one with {}", where, std::string_view(key),
+                     told(value), told(*other));
+  }
+  return {};
+}
+
+}  // namespace slip::api

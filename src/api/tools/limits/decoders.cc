@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// See decoders.h. Tests: tests/cli/limits_test.cc
+#include "api/tools/limits/decoders.h"
+
+#include <algorithm>
+
+#include "api/tools/limits/measure.h"
+#include "decode/types/presets.h"
+#include "engine/resources.h"
+#include "forecast/automatic.h"
+#include "limits/speculation_algebra.h"
+
+namespace slip::api {
+
+namespace {
+
+/// Where nothing was calibrated: of a form's drafts half hold, of free text's a third, as `auto` assumes (engine/automatic.cc).
+constexpr double kFormOdds = 0.5, kTextOdds = 1.0 / 3;
+constexpr int32_t kGamma = 4;  // of preset draft-model
+
+/// Survival that says one share of every draft.
+DraftLengthModel with_odds(double kept, CostTable pass, const Form* form) {
+  constexpr int64_t kMany = 10'000'000;
+  DraftLengthModel m = DraftLengthModel::uninformed(std::move(pass), form);
+  m.survival = Survival(m.survival.fields());  // nothing else is known: every cell leans on these
+  for (int32_t top = 0; top < Survival::kTop; ++top)
+    m.survival.add({.top = top}, {static_cast<int64_t>(std::lround(kept * kMany)), kMany});
+  m.survival.fit();
+  return m;
+}
+
+/// How drafts of the model itself, of its adapter and of its head hold.
+struct Profile {
+  DraftLengthModel own;
+  std::optional<DraftLengthModel> adapter, head;
+  bool head_calibrated = true;
+  double odds = kFormOdds;  // where one number stands for all
+  std::string words;
+};
+
+Result<Profile> profile_of(const LimitsWork& w, const CostTable& pass, const CostTable* rounds) {
+  const Form* form = w.model.plain_form();
+  const double asked = w.options.acceptance;
+  Profile p;
+  p.odds = asked >= 0 ? asked : form ? kFormOdds : kTextOdds;
+  p.words = asked >= 0 ? fmt::format("{:.3g} of tested drafts hold", asked)
+                       : fmt::format("{:.3g} of tested drafts hold, a guess: nothing was calibrated (eval --calibrate)", p.odds);
+  p.own = with_odds(p.odds, pass, form);
+  const auto stored = [&](const std::filesystem::path& folder) -> std::optional<DraftLengthModel> {
+    auto found = w.model.lone ? Result<std::optional<DraftLengthModel>>(std::optional<DraftLengthModel>())
+                              : calibration_in(folder / "width.json", form);
+    if (!found) p.words += "; " + found.error().message;
+    if (!found || !*found) return std::nullopt;
+    (**found).pass = pass;
+    return std::move(*found);
+  };
+  if (auto own = stored(w.model.folder)) {
+    if (asked < 0) {
+      p.own = std::move(*own);
+      p.words = "the folder's width.json";
+    } else {
+      p.own.lengths = own->lengths;
+    }
+  }
+  if (!w.model.adapter.empty()) {
+    if (asked < 0) p.adapter = stored(w.model.adapter);
+    if (asked >= 0) {
+      p.adapter = p.own;
+      p.adapter->drafter = "diffusion:lora";  // no surer than what was asked for
+    }
+  }
+  if (!w.model.head || !rounds) return p;
+  if (asked < 0) p.head = stored(w.model.head->folder);
+  p.head_calibrated = asked >= 0 || p.head.has_value();
+  if (!p.head) {
+    p.head = with_odds(p.odds, pass, form);
+    p.head->lengths = p.own.lengths;
+  }
+  p.head->draft = *rounds;
+  p.head->most_drafts = std::min(p.head->most_drafts, std::max(1, w.model.head->block - 1));
+  return p;
+}
+
+// ---- what is forecast
+
+Candidate candidate_of(std::string_view name, Method method) {
+  return {.method = std::move(method), .name = std::string(name), .expected = {}};
+}
+
+/// The exact ones that `auto` chooses among, then every preset that is not there yet.
+std::vector<Candidate> candidates_of(const LimitsWork& w, const OwnHead* head) {
+  const bool form = w.model.form.has_value();
+  std::vector<Candidate> all = exact_candidates(w.model.info, form, w.model.task.visibility, false, head);
+  if (form) all.insert(all.begin(), candidate_of("ar", *method_of("ar")));
+  for (const Preset& p : kPresets) {
+    const auto known = [&](const Candidate& c) { return c.name == p.name; };
+    if (std::ranges::none_of(all, known)) all.push_back(candidate_of(p.name, *method_of(p.name)));
+  }
+  return all;
+}
+
+Result<CostTable> head_costs(const LimitsWork& w) {
+  std::vector<int32_t> rows;
+  std::vector<double> ms;
+  for (const int32_t n : {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512}) {
+    SLIP_TRY(const PassTime t, draft_head_round(w.model.head->shape, w.machine, w.pass_of(w.model, n, w.options.keys, n)));
+    rows.push_back(n);
+    ms.push_back(t.total_ms);
+  }
+  return CostTable::make(std::move(rows), std::move(ms), "limits");
+}
+
+/// Of the head: the prompt's rows as its context.
+Result<double> head_prompt_ms(const LimitsWork& w) {
+  const HeadCase& h = *w.model.head;
+  const int64_t pictures = h.image_context ? 0 : w.model.pictures.count * w.model.pictures.rows;
+  const int64_t rows = std::max<int64_t>(1, w.model.prompt_rows - pictures);
+  SLIP_TRY(const PassTime t, draft_head_context(h.shape, w.machine, w.pass_of(w.model, rows, 0, 1)));
+  return t.total_ms;
+}
+
+/// Forecasts at some prices of passes.
+struct Prices {
+  Profile profile;
+  ForecastSettings settings;
+  double head_prompt_ms = 0;
+};
+
+/// Points into itself: filled in place.
+Status fill_prices(const LimitsWork& w, const CostTable& pass, const CostTable* rounds, double head_prompt, int32_t text_tokens,
+                   Prices& to) {
+  SLIP_TRY(to.profile, profile_of(w, pass, rounds));
+  to.head_prompt_ms = head_prompt;
+  to.settings = {.info = w.model.info,
+                 .form = w.model.plain_form(),
+                 .options = {.visibility = w.model.task.visibility},
+                 .prompt_rows = w.model.prompt_rows,
+                 .text_tokens = text_tokens,
+                 .model = &to.profile.own,
+                 .adapter = to.profile.adapter ? &*to.profile.adapter : nullptr,
+                 .cancel = w.cancel};
+  if (!to.profile.head) return {};
+  to.settings.head = OwnHead{.folder = w.model.head->folder,
+                             .block = w.model.head->block,
+                             .model = &*to.profile.head,
+                             .calibrated = to.profile.head_calibrated};
+  return {};
+}
+
+struct Predicted {
+  double passes = 0, rows = 0, decode_ms = 0, drafter_ms = 0;  // drafter_ms: of the prompt, by a drafter of its own
+  double tokens = 0;
+};
+
+Result<Predicted> predict(const Method& method, const Prices& prices) {
+  SLIP_TRY(const Forecast x, forecast(method, prices.settings));
+  const int32_t prompt = prices.settings.prompt_rows;
+  const bool by_head = std::holds_alternative<DFlashSpec>(method.drafter);
+  return Predicted{.passes = x.forwards,
+                   .rows = x.rows - prompt,
+                   .decode_ms = x.ms - prices.settings.model->pass.ms(prompt),
+                   .drafter_ms = by_head ? prices.head_prompt_ms : 0,
+                   .tokens = x.tokens};
+}
+
+/// A second model: prices of its steps, and of its own tower and prompt.
+struct SecondModel {
+  CostTable steps;
+  double before_ms = 0;
+};
+
+Result<std::optional<SecondModel>> second_model(const LimitsWork& w) {
+  if (w.options.draft_model.empty()) return std::optional<SecondModel>();
+  SLIP_TRY(const LimitsCase draft, LimitsCase::load(w.options.draft_model, w.options));
+  SecondModel out;
+  SLIP_TRY(out.steps, roofline_costs(w, draft));
+  SLIP_TRY(const PassTime tower, tower_of(w, draft));
+  SLIP_TRY(const PassTime prompt, prompt_of(w, draft));
+  out.before_ms = tower.total_ms + prompt.total_ms;
+  return std::optional(std::move(out));
+}
+
+Predicted predict_second(const Prices& prices, const CostTable& steps, double before_ms, double tokens) {
+  const int n = std::max(1, static_cast<int>(std::lround(tokens)) - 1);  // the prompt's pass gives the first
+  const FiniteRun run = finite_run(n, prices.profile.odds, kGamma);
+  return {.passes = run.rounds + 1,
+          .rows = run.rounds + run.draft_steps,
+          .decode_ms = run.rounds * prices.settings.model->pass.ms(kGamma + 1) + run.draft_steps * steps.ms(1),
+          .drafter_ms = before_ms,
+          .tokens = tokens};
+}
+
+// ---- tables
+
+struct DecoderTables {
+  Table decoders, answers, left_out;
+  double first_ms = 0, first_tokens = 0;
+};
+
+DecoderTables empty_tables(const LimitsWork& w, const Prices& prices) {
+  const Form* f = w.model.plain_form();
+  DecoderTables t;
+  t.decoders = {.name = "decoders",
+                .title = fmt::format(
+                    "Decoders over {}, behind a prompt of {} rows; {}{}:",
+                    f ? f->name() : fmt::format("free text of {} tokens", prices.settings.text_tokens), w.model.prompt_rows,
+                    prices.profile.words,
+                    w.options.draft_model.empty() ? "" : fmt::format("; draft-model: {:.3g} of drafts hold", prices.profile.odds)),
+                .columns = {"decoder", "lossy", "passes", "rows", "predicted_ms", "speed_up", "at_measured_costs_ms",
+                            "measured_passes", "measured_ms", std::string(kPredictedOverMeasured)},
+                .rows = {}};
+  t.answers = {.name = "answers",
+               .title = "Whole answers by stage, predicted milliseconds:",
+               .columns = {"decoder", "tower_ms", "prompt_ms", "drafter_prompt_ms", "decode_ms", "answer_ms", "of_decoding"},
+               .rows = {}};
+  t.left_out = {
+      .name = "left_out", .title = "Decoders that were not forecast, and why:", .columns = {"decoder", "reason"}, .rows = {}};
+  return t;
+}
+
+void add_prediction(const Candidate& c, const Predicted& p, const AnswerStages& stages, DecoderTables& t) {
+  if (t.first_ms == 0) t.first_ms = p.decode_ms;
+  if (t.first_tokens == 0) t.first_tokens = p.tokens;
+  t.decoders.rows.push_back({json::string(c.name), c.method.lossy() ? "lossy" : "exact", p.passes, p.rows, p.decode_ms,
+                             t.first_ms / p.decode_ms, nullptr, nullptr, nullptr, nullptr});
+  const double whole = stages.tower_ms + stages.prompt_ms + p.drafter_ms + p.decode_ms;
+  t.answers.rows.push_back(
+      {json::string(c.name), stages.tower_ms, stages.prompt_ms, p.drafter_ms, p.decode_ms, whole, p.decode_ms / whole});
+}
+
+/// The last row's measured cells.
+void add_measurement(const MeasuredDecoder& m, const Predicted& at_costs, DecoderTables& t) {
+  json::array& row = t.decoders.rows.back();
+  row[6] = at_costs.decode_ms;
+  row[7] = m.forwards;
+  row[8] = m.ms;
+  row[9] = at_costs.decode_ms / m.ms;
+}
+
+/// Why a decoder is not run over the stand-in; empty: it is.
+std::string refusal_of(const Candidate& c, const LimitsWork& w, bool head) {
+  if (std::holds_alternative<DFlashSpec>(c.method.drafter) && !head)
+    return "expected a draft head in the model's folder (dflash), got none";
+  if (c.method.schedule == Schedule::kFields && w.model.form && w.model.task.visibility != Visibility::kGraph)
+    return "expected a model that was trained for graph visibility, got one of chain visibility";
+  return "";
+}
+
+bool counted_alone(const Method& m) { return std::holds_alternative<ConfidenceSpec>(m.verifier); }
+
+/// Passes and rows as counted, at some prices.
+Predicted priced(const MeasuredDecoder& m, const Prices& prices) {
+  const double prompt = prices.settings.prompt_rows, rows = std::max(1.0, m.rows - prompt);
+  return {.passes = m.forwards,
+          .rows = rows,
+          .decode_ms = shared_ms(m.forwards - 1, rows, prices.settings.model->pass),
+          .drafter_ms = 0,
+          .tokens = m.tokens};
+}
+
+class Predicting {
+ public:
+  Predicting(LimitsWork& w, const CostTable* measured, AnswerStages& stages) : w_(w), measured_(measured), stages_(stages) {}
+
+  Result<std::string> run() {
+    SLIP_TRY_(prepare());
+    tables_ = empty_tables(w_, predicted_);
+    const std::vector<Candidate> all = candidates_of(w_, predicted_.settings.head ? &*predicted_.settings.head : nullptr);
+    for (size_t i = 0; i < all.size(); ++i) {
+      w_.tell("predicting", static_cast<int64_t>(i), static_cast<int64_t>(all.size()));
+      SLIP_TRY_(w_.cancel.check("limits", static_cast<int64_t>(i), "decoders"));
+      SLIP_TRY_(one(all[i]));
+    }
+    w_.tables.push_back(std::move(tables_.decoders));
+    w_.tables.push_back(std::move(tables_.answers));
+    if (!tables_.left_out.rows.empty()) w_.tables.push_back(std::move(tables_.left_out));
+    return predicted_.profile.words;
+  }
+
+ private:
+  Status prepare() {
+    SLIP_TRY(const CostTable pass, roofline_costs(w_, w_.model));
+    std::optional<CostTable> rounds, rounds_here;
+    double head_prompt = 0;
+    if (w_.model.head) {
+      SLIP_TRY(rounds, head_costs(w_));
+      SLIP_TRY(head_prompt, head_prompt_ms(w_));
+    }
+    int32_t tokens = w_.options.answer_tokens;
+    if (measured_ && !w_.model.form) {
+      SLIP_TRY(tokens, measured_text_tokens(w_));
+    }
+    SLIP_TRY_(fill_prices(w_, pass, rounds ? &*rounds : nullptr, head_prompt, tokens, predicted_));
+    SLIP_TRY(second_, second_model(w_));
+    if (!measured_) return {};
+    if (w_.model.head) {
+      SLIP_TRY(rounds_here, measure_head(w_));
+    }
+    here_.emplace();
+    SLIP_TRY_(fill_prices(w_, *measured_, rounds_here ? &*rounds_here : nullptr, head_prompt, tokens, *here_));
+    if (second_) {
+      SLIP_TRY(steps_here_, measure_draft_model(w_));
+    }
+    return {};
+  }
+
+  void leave_out(const Candidate& c, std::string reason) {
+    tables_.left_out.rows.push_back({json::string(c.name), json::string(reason)});
+  }
+
+  /// A method that this model or form cannot run is named with the decoder's own reason.
+  Status one(const Candidate& c) {
+    if (std::holds_alternative<ModelSpec>(c.method.drafter)) return second(c);
+    if (const std::string why = refusal_of(c, w_, predicted_.settings.head.has_value()); !why.empty()) {
+      leave_out(c, why);
+      return {};
+    }
+    const auto x = predict(c.method, predicted_);
+    if (!x && (x.error().kind == ErrorKind::kUnsupported || x.error().kind == ErrorKind::kUsage)) {
+      leave_out(c, x.error().message);
+      return {};
+    }
+    if (!x) return x.error();
+    if (counted_alone(c.method)) return counted(c);
+    add_prediction(c, *x, stages_, tables_);
+    if (!here_) return {};
+    SLIP_TRY(const Predicted y, predict(c.method, *here_));
+    SLIP_TRY(const MeasuredDecoder m, measured(c));
+    add_measurement(m, y, tables_);
+    return {};
+  }
+
+  Result<MeasuredDecoder> measured(const Candidate& c) {
+    Method method = c.method;
+    if (auto* d = std::get_if<DFlashSpec>(&method.drafter)) d->name = w_.model.head->folder;
+    if (auto* d = std::get_if<ModelSpec>(&method.drafter)) d->name = w_.options.draft_model;
+    const bool by_head = std::holds_alternative<DFlashSpec>(method.drafter);
+    SLIP_TRY(const MeasuredDecoder m, measure_decoder(w_, method, by_head ? *here_->profile.head : here_->profile.own));
+    if (!stages_.measured_prompt_ms && !method.drafts()) stages_.measured_prompt_ms = m.prompt_ms;
+    return m;
+  }
+
+  Status counted(const Candidate& c) {
+    if (!here_) {
+      leave_out(c, "lossy: its passes hang on confidences that no calibration holds; --measure counts them");
+      return {};
+    }
+    SLIP_TRY(const MeasuredDecoder m, measured(c));
+    add_prediction(c, priced(m, predicted_), stages_, tables_);
+    add_measurement(m, priced(m, *here_), tables_);
+    return {};
+  }
+
+  Status second(const Candidate& c) {
+    if (!second_ || tables_.first_tokens == 0) {
+      leave_out(c, "expected a second model (--draft-model), got none");
+      return {};
+    }
+    add_prediction(c, predict_second(predicted_, second_->steps, second_->before_ms, tables_.first_tokens), stages_, tables_);
+    if (!here_) return {};
+    SLIP_TRY(const MeasuredDecoder m, measured(c));
+    add_measurement(m, predict_second(*here_, *steps_here_, second_->before_ms, tables_.first_tokens), tables_);
+    return {};
+  }
+
+  LimitsWork& w_;
+  const CostTable* measured_;
+  AnswerStages& stages_;
+  Prices predicted_;
+  std::optional<Prices> here_;
+  std::optional<SecondModel> second_;
+  std::optional<CostTable> steps_here_;
+  DecoderTables tables_;
+};
+
+}  // namespace
+
+Result<std::string> predict_decoders(LimitsWork& w, const CostTable* measured, AnswerStages& stages) {
+  return Predicting(w, measured, stages).run();
+}
+
+}  // namespace slip::api

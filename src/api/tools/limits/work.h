@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of slipstream::limits share: the case, the machine, the engine where something is run, and the tables so far.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/tools/limits/case.h"
+#include "api/tools/limits_tables.h"
+#include "decode/draft_length/costs.h"
+#include "engine/engine.h"
+#include "limits/machine.h"
+
+namespace slip::api {
+
+inline constexpr std::string_view kPredictedOverMeasured = "predicted_over_measured";
+
+struct LimitsWork {
+  const slipstream::LimitsOptions& options;
+  const slipstream::Progress& progress;
+  const slipstream::CancelToken& cancel;
+  LimitsCase model;
+  Machine machine;
+  std::unique_ptr<Engine> engine = nullptr;  // null where nothing is run
+  std::vector<Request> scenes = {};          // to be answered here
+  std::vector<Table> tables = {};
+
+  void tell(std::string_view stage, int64_t done, int64_t total) const {
+    if (progress) progress(stage, done, total);
+  }
+  /// Numbers of activations and keys as this engine keeps them, where the machine is this one; else as the weights.
+  double activation_bytes() const { return machine.measured ? 4 : 0; }
+  PassShape pass_of(const LimitsCase& c, int64_t rows, int64_t keys, int64_t answers) const {
+    return {.rows = rows,
+            .keys = keys,
+            .answers = answers,
+            .type = c.type,
+            .activation_bytes = activation_bytes(),
+            .key_bytes = !machine.measured ? 0
+                         : c.type == "f32" ? 4.0
+                                           : 2.0};
+  }
+};
+
+/// Milliseconds of the vision towers of a case over its pictures, and of its prompt's pass, by operation.
+Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c);
+Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c);
+/// Passes behind --keys keys, all rows asked.
+Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c);
+
+}  // namespace slip::api
