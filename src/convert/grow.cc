@@ -379,6 +379,13 @@ Result<Grown> grow(const fs::path& model, const fs::path& out, const GrowOptions
   }
   SLIP_TRY_(write_rest(model, folder.path(), grown_config(stored.get_object(), shape, model.filename().string()), grown, shape));
   SLIP_TRY_(check_made(folder.path(), shape));
+  for (const fs::directory_entry& entry : fs::directory_iterator(model, none)) {
+    const std::string name = entry.path().filename().string();
+    const bool head =
+        entry.is_directory(none) ? fs::exists(entry.path() / "config.json", none) && name != kAdapter : name.ends_with(".bin");
+    if (head) grown.left_behind.push_back(name);
+  }
+  std::sort(grown.left_behind.begin(), grown.left_behind.end());
   SLIP_TRY_(folder.commit());
   return grown;
 }

@@ -15,6 +15,8 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "base/cancel.h"
 #include "base/result.h"
@@ -31,6 +33,7 @@ struct GrowOptions {
 struct Grown {
   int64_t parameters = 0, parameters_before = 0, bytes = 0, tensors = 0;
   bool same_bits_avx2 = false, same_bits_avx512 = false;  // f32, bf16 and int8; else to rounding. AMX: as AVX-512
+  std::vector<std::string> left_behind;                   // heads of the small model: folders and .bin files that are not grown
 };
 
 /// Writes beside `out` and renames. kUsage for other factors; kBadInput: not a model folder, packed, `out` exists; kUnsupported for an

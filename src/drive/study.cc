@@ -33,7 +33,9 @@ constexpr std::array<Column, 13> kColumns = {{{"score", &EpisodeScore::score},
 
 json::value delay_json(const Delay& d) {
   if (!d.costs) return d.fixed_ms;
-  return json::array{d.costs->encode, d.costs->row, d.costs->pass, d.costs->decode_row, d.costs->plan};
+  json::array out{d.costs->encode, d.costs->row, d.costs->pass, d.costs->decode_row, d.costs->plan};
+  if (d.costs->drafter_pass > 0) out.emplace_back(d.costs->drafter_pass);
+  return out;
 }
 
 std::string family_name(uint32_t f) { return std::string(sim::family_names()[f]); }

@@ -26,8 +26,6 @@ constexpr size_t kRounds = 3;       // of all points, so that a pass that was di
 constexpr double kMostMs = 600;     // ... where that takes no longer
 constexpr int32_t kMostRows = 128;  // prompts beyond are the same for every candidate
 constexpr int32_t kLeastKeys = 64, kMostKeys = 4096;
-/// A cached table whose prices are off by this factor is of another machine's state than this one's.
-constexpr double kOff = 4;
 /// Tests that stand for "not calibrated": of a form's drafts half hold, of free text's a third. Drafts must earn their rows first.
 constexpr int64_t kDoubt = 60;
 /// Is a change of persistence worth a forecast? The nearer to 1, the more a hundredth does.
@@ -83,16 +81,24 @@ std::string identity(const fs::path& file) {
   return fmt::format("{} {} {}.{:09}", file.string(), s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
 }
 
+/// The library, or the program itself, which dladdr knows by how it was called: a name that PATH found is no file here.
 std::string this_build() {
   Dl_info info{};
-  return dladdr(reinterpret_cast<const void*>(&guessed_costs), &info) && info.dli_fname ? identity(info.dli_fname) : "?";
+  if (!dladdr(reinterpret_cast<const void*>(&guessed_costs), &info) || !info.dli_fname) return "?";
+  std::error_code ec;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ec);
+  const bool library = std::string_view(info.dli_fname).find(".so") != std::string_view::npos;
+  return identity(library || ec ? fs::path(info.dli_fname) : program);
 }
 
+/// What tells one processor from the next of the same name: clouds call several generations alike.
 std::string processor() {
   std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 1));
-  return "processor";
+  std::string out;
+  for (std::string line; std::getline(in, line) && !line.empty();)
+    for (const std::string_view key : {"cpu family", "model", "stepping", "cache size", "CPU implementer", "CPU part"})
+      if (line.starts_with(key)) out += line.substr(std::min(line.size(), line.find(':') + 1));
+  return out.empty() ? "processor" : out;
 }
 
 std::string this_model(const fs::path& folder) {
@@ -326,8 +332,9 @@ void Automatic::ran(KindOfRequest& kind, const Decoded& answer, const PreviousAn
   if (kind.rollouts == 1) kind.choice->ran(s, rows);  // of several, how many rows were whose is not told
   if (!alone || !costs_) return;
   const double took = s.ms.prefill + s.ms.draft + s.ms.verify, priced = priced_ms(s, *costs_, rows);
-  if (costs_from_ != "kept from an earlier run" || (took < kOff * priced && priced < kOff * took)) return;
-  log(LogLevel::kInfo, "auto: kept costs say {:.2f} ms, the answer took {:.2f}: they will be measured again", priced, took);
+  if (!watch_.disproved(took, priced, costs_from_ == "kept from an earlier run")) return;
+  watch_.renewed();
+  log(LogLevel::kInfo, "auto: costs say {:.2f} ms, the answer took {:.2f}: they will be measured again", priced, took);
   CostStore::of_user().drop(costs_key_);
   if (rounds_) CostStore::of_user().drop(rounds_key_);
   costs_.reset();

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "forecast/automatic.h"
 #include "forecast/cost_store.h"
+#include "forecast/price_watch.h"
 
 namespace slip {
 
@@ -68,6 +69,7 @@ class Automatic {
   std::optional<CostTable> costs_, lent_, rounds_;  // rounds_: of the model's own draft head
   std::string costs_key_, rounds_key_, costs_from_;
   CostTimes times_;  // of a measurement that was cancelled
+  PriceWatch watch_;
 };
 
 }  // namespace slip

@@ -66,7 +66,8 @@ Result<Evaluated> evaluate_record(Engine& engine, const sim::Labels& labels, std
                      images.size());
   Request request = request_of(labels, images, settings);
   SLIP_TRY(const FormPtr form, engine.form_of(request));
-  // When the last field outside the trajectory is decided, reasoning is over.
+  // When the last field outside the trajectory is decided, reasoning is over. An action model's numbers are all of its answer.
+  const bool plans = std::ranges::any_of(form->form.sections(), [](const Section& s) { return s.name == "trajectory"; });
   const auto start = Clock::now();
   double reasoning_ms = 0;
   request.context.on_field = [&](int32_t field, std::span<const TokenId>) {
@@ -76,7 +77,7 @@ Result<Evaluated> evaluate_record(Engine& engine, const sim::Labels& labels, std
   SLIP_TRY(Answer answer, engine.run(request));
   SLIP_TRY(RecordMeasures m, measure_record(labels, answer, *engine.model().tokenizer()));
   m.decoder = settings.label.empty() ? settings.method.preset : settings.label;
-  if (reasoning_ms > 0) {
+  if (plans && reasoning_ms > 0) {
     const double before =
         answer.stages.encode_ms + answer.stages.form_ms + answer.stages.choice_ms + answer.decoded.statistics.ms.prefill;
     m.set("ms_reasoning", std::max(0.0, reasoning_ms - before));

@@ -55,6 +55,8 @@ fs::path CostStore::file_of(const std::string& key) const { return folder_ / fmt
 std::optional<CostTable> CostStore::find(const std::string& key, Days today) const {
   if (folder_.empty()) return std::nullopt;
   const std::string where = file_of(key).string();
+  std::error_code ec;
+  if (!fs::is_regular_file(where, ec)) return std::nullopt;  // a pipe would wait for a writer
   const auto read = read_json(where, kMostBytes);
   if (!read || !read->is_object()) return std::nullopt;
   const json::object& o = read->get_object();

@@ -2,8 +2,10 @@
 #include "forecast/cost_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
+#include "forecast/price_watch.h"
 
 namespace slip {
 namespace {
@@ -61,6 +63,29 @@ TEST_F(CostStoreTest, AFolderThatCannotBeWrittenKeepsNothing) {
   const CostStore none{std::filesystem::path()};
   none.keep("a", table_, day_);
   EXPECT_FALSE(none.find("a", day_));
+}
+
+TEST_F(CostStoreTest, TakesNothingFromAPipe) {
+  const CostStore store(folder_);
+  std::filesystem::create_directories(folder_);
+  ASSERT_EQ(mkfifo(store.file_of("a").c_str(), 0600), 0);
+  EXPECT_FALSE(store.find("a", day_));
+}
+
+TEST(PriceWatch, DisprovesByOneAnswerThatIsFarOffOrBySeveralThatAreOff) {
+  PriceWatch one;
+  EXPECT_FALSE(one.disproved(3.9, 1, true));
+  EXPECT_TRUE(PriceWatch().disproved(4.1, 1, true));
+  EXPECT_TRUE(PriceWatch().disproved(1, 4.1, true));
+  EXPECT_FALSE(PriceWatch().disproved(4.1, 1, false)) << "measured now: the answer may have been disturbed";
+  EXPECT_FALSE(PriceWatch().disproved(0, 1, true));
+  PriceWatch many, right;
+  for (int i = 0; i < 7; ++i) EXPECT_FALSE(many.disproved(1, 2.2, false)) << i;
+  EXPECT_TRUE(many.disproved(1, 2.2, false));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(right.disproved(i % 2 ? 1.9 : 0.6, 1, false)) << i;
+  many.renewed();
+  for (int i = 0; i < 63; ++i) EXPECT_FALSE(many.disproved(1, 2.2, false)) << i;
+  EXPECT_TRUE(many.disproved(1, 2.2, false)) << "on a machine that is never quiet it takes longer";
 }
 
 }  // namespace

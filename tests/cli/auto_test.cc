@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/must_testing.h"
 #include "tests/cli/answer.h"
 
 namespace slip::test {
@@ -61,6 +62,25 @@ TEST_F(Auto, MeasuresOnceAndKeepsWhatItFound) {
   EXPECT_GT(read_bytes(file).size(), whole.size() / 2);
   EXPECT_EQ(run_json(over({"--threads", "1"})).at("decoder").at("chosen").at("costs"), "measured now") << "other threads";
   EXPECT_EQ(kept().size(), 2u);
+}
+
+/// A program that PATH finds is known by its file, not by the word that it was called by: a new one measures anew.
+TEST_F(Auto, MeasuresAnewWhereTheProgramIsAnother) {
+  fs::create_directories(path("bin"));
+  const fs::path own = path("bin/slipstream");
+  fs::copy_file(SLIP_BINARY, own);
+  std::string line = "PATH=" + path("bin") + ":$PATH slipstream";
+  for (const std::string& word : over({"--json"})) line += " '" + word + "'";
+  line += " > " + path("out.json");
+  const auto costs = [&] {
+    EXPECT_EQ(std::system(line.c_str()), 0) << line;
+    const json::value v = must(parse_json(read_bytes(path("out.json")), "out.json"));
+    return std::string(v.at("decoder").at("chosen").at("costs").as_string());
+  };
+  EXPECT_EQ(costs(), "measured now");
+  EXPECT_EQ(costs(), "kept from an earlier run");
+  fs::last_write_time(own, fs::last_write_time(own) + std::chrono::seconds(1));
+  EXPECT_EQ(costs(), "measured now");
 }
 
 TEST_F(Auto, RunsWhereNothingCanBeKept) {

@@ -160,15 +160,42 @@ TEST_F(EvalTables, ShardsAddUpToTheWhole) {
   const auto refused_beside = [&](const std::string& lines, std::string_view names) {
     refused({"eval", "--merge", path("a.jsonl"), lines}, 3, names);
   };
-  refused_beside(other("b.jsonl", "\"model_folder\":\"", "\"model_folder\":\"another/"), "expected a line of model");
-  const std::string warm = other("b.jsonl", "\"temperature\":0E0", "\"temperature\":1E0");
-  refused_beside(warm, "expected a line of temperature 0");
-  const std::string hot = other("a.jsonl", "\"temperature\":0E0", "\"temperature\":1E0");
+  refused_beside(other("b.jsonl", "\"model\":\"", "\"model\":\"another/"), "model: expected a line that was asked for with");
+  const std::string warm = other("b.jsonl", "\"temperature\":0E0", "\"seed\":0,\"temperature\":1E0");
+  refused_beside(warm, "temperature: expected a line that was asked for with 0, got one with 1");
+  const std::string hot = other("a.jsonl", "\"temperature\":0E0", "\"seed\":0,\"temperature\":1E0");
   EXPECT_EQ(run({"eval", "--merge", hot, warm}).code, 0);
   fs::rename(warm, path("b.jsonl"));
-  refused({"eval", "--merge", hot, other("b.jsonl", "\"sampling_seed\":0", "\"sampling_seed\":5")}, 3,
-          "drawn with --seed 0, got one with 5");
+  refused({"eval", "--merge", hot, other("b.jsonl", "\"seed\":0,", "\"seed\":5,")}, 3,
+          "seed: expected a line that was asked for with 0");
   refused({"eval", "--count", "1"}, 2, "--model");
+}
+
+TEST_F(EvalTables, LinesOfOtherSettingsAreNotGoneOnWith) {
+  const Words words{"eval",      "--model",       model_,  "--count",           "1",
+                    "--decoder", "scaffold-spec", "--out", path("lines.jsonl"), "--resume"};
+  ASSERT_EQ(run(words).code, 0);
+  const auto refused_with = [&](const Words& more, std::string_view names) { refused(joined(words, more), 3, names); };
+  refused_with({"--blank-images"}, "blank_images: expected a line that was asked for with true, got one with false");
+  refused_with({"--rollouts", "2", "--temperature", "0.5"}, "expected a line that was asked for with");
+  refused_with({"--width", "fixed:4"}, "decoder: expected a line that was asked for with \"scaffold-spec --width fixed:4\"");
+  refused_with({"--dtype", "int8"}, "dtype");
+  EXPECT_EQ(run(words).code, 0);
+  refused({"eval", "--model", model_, "--count", "1", "--rollouts", "2"}, 2, "greedy answers are all the same");
+  refused({"eval", "--merge", path("lines.jsonl"), "--out", path("other.jsonl")}, 2, "--merge: expected");
+  ASSERT_EQ(run({"eval", "--model", model_, "--count", "1", "--decoder", "scaffold-ar", "--csv", path("one.csv")}).code, 0);
+  EXPECT_NE(read_bytes(path("one.csv")).find("\"scaffold-ar\",1.0"), std::string::npos);
+}
+
+TEST_F(Drive, LinesOfOtherSettingsAreNotGoneOnWith) {
+  ASSERT_EQ(run(drive({"--baselines", "idm", "--out", path("lines.jsonl")})).code, 0);
+  refused(drive({"--baselines", "idm", "--out", path("lines.jsonl"), "--no-reactive"}), 3,
+          "reactive: expected a line that was asked for with false, got one with true");
+  refused(drive({"--baselines", "idm", "--replay", path("replay.json"), "--out", path("lines.jsonl")}), 2, "expected no --out");
+  refused({"drive", "--baselines", "idm", "--family", "curve,curve"}, 2, "got curve twice");
+  const std::string typo = write("typo.json", R"({"version": 1, "decoders": {"*": {"encode_ms": 1, "row_ms": 1, "pass_ms": 1,
+    "decode_row_ms": 1, "plan_ms": 1, "drafter_pas_ms": 50}}})");
+  refused(drive({"--model", model_, "--latency", typo}), 3, "got drafter_pas_ms");
 }
 
 TEST_F(Drive, RecordsOfDisturbedDrivesAreTheSameOnAnyNumberOfThreads) {

@@ -9,14 +9,15 @@
 #include "api/choice.h"
 #include "api/engines.h"
 #include "api/slots.h"
+#include "api/tools/asked.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
 #include "base/line_file.h"
 #include "decode/types/usual_preset.h"
 #include "drive/ensemble.h"
-#include "drive/stop_margin.h"
 #include "drive/model_planner.h"
 #include "drive/replay.h"
+#include "drive/stop_margin.h"
 #include "drive/study.h"
 #include "kernels/kernels.h"
 #include "sim/record.h"
@@ -40,6 +41,7 @@ Result<std::vector<uint32_t>> families_of(const std::vector<std::string>& wanted
     const auto at = std::find(names.begin(), names.end(), name);
     if (at == names.end()) return bad_input("--family: expected one of `slipstream simulate --list-families`, got {}", name);
     out.push_back(static_cast<uint32_t>(at - names.begin()));
+    if (std::count(out.begin(), out.end(), out.back()) > 1) return usage_error("--family: expected each once, got {} twice", name);
     return {};
   };
   if (wanted.empty())
@@ -185,7 +187,8 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
     if (o.delays_ms.empty() && !(file && of_model)) out.push_back({name, "", drive::Mode::kSync, {}});
   }
   if (o.ensemble_s > 0 && decoders.empty()) return usage_error("--ensemble: expected a model whose plans are averaged, got none");
-  if (o.stop_margin_m > 0 && decoders.empty()) return usage_error("--stop-margin: expected a model whose plans are shortened, got none");
+  if (o.stop_margin_m > 0 && decoders.empty())
+    return usage_error("--stop-margin: expected a model whose plans are shortened, got none");
   std::vector<std::string> followed;
   if (o.ensemble_s > 0) followed.push_back(fmt::format("temporal-ensemble:{}", o.ensemble_s));
   if (o.stop_margin_m > 0) followed.push_back(fmt::format("stop-margin:{}", o.stop_margin_m));
@@ -201,8 +204,12 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
 /// Lines that are there are read; new ones are appended whole, one after another. A disk that fills costs the lines, not the drives.
 class DriveLines {
  public:
-  static Result<DriveLines> open(const std::string& file, drive::Study& study, std::string& remarks) {
+  /// `asked`: of all drivers, and `of_model` of a model's.
+  static Result<DriveLines> open(const std::string& file, json::object asked, json::object of_model, drive::Study& study,
+                                 std::string& remarks) {
     DriveLines out;
+    out.asked_ = std::move(asked), out.of_model_ = std::move(of_model);
+    for (const auto& [key, value] : out.asked_) out.of_model_[key] = value;
     if (file.empty()) return out;
     int64_t known = 0;
     SLIP_TRY(LineFile lines, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
@@ -210,18 +217,26 @@ class DriveLines {
                SLIP_TRY(const json::value v, parse_json(line, where));
                if (!v.is_object()) return bad_input("{}: expected an object, got another type", where);
                ++known;
-               return study.take(v.get_object(), where);
+               SLIP_TRY_(study.take(v.get_object(), where));
+               return check_asked(v.get_object(), out.asked_of(v.get_object()), where);
              }));
     if (known > 0) remarks += fmt::format("{}: {} drives are there already\n", file, known);
     out.file_.emplace(std::move(lines));
     return out;
   }
-  void add(const json::object& line) {
+  void add(json::object line) {
+    line["asked"] = asked_of(line);
     if (file_ && status_) status_ = file_->add(line_of(line));
   }
   Status finish() { return status_; }
 
  private:
+  const json::object& asked_of(const json::object& line) const {
+    const json::value* model = line.if_contains("model");
+    return model && model->is_string() && !model->get_string().empty() ? of_model_ : asked_;
+  }
+
+  json::object asked_, of_model_;
   std::optional<LineFile> file_;
   Status status_;
 };
@@ -269,6 +284,9 @@ Result<slipstream::Report> show_one(const slipstream::DriveOptions& o, Planners&
   if (families.size() != 1 || o.count != 1 || entrants.size() != 1)
     return usage_error("--replay, --video, --picture: expected one driver in one scene (--family, --count 1), got {} in {}",
                        entrants.size(), static_cast<int64_t>(families.size()) * o.count);
+  if (!o.out.empty() || !o.csv.empty() || !o.figure.empty())
+    return usage_error(
+        "--replay, --video, --picture: expected no --out, --csv or --figure beside them, which are of many drives, got one");
   drive::EpisodeSettings settings{
       .seed = o.first_seed, .family = families.front(), .mode = drive::Mode::kSync, .delay = {}, .reactive = o.reactive};
   settings.record = true;
@@ -335,7 +353,7 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   drive::Study study({.families = families, .first_seed = o.first_seed, .seeds = o.count, .reactive = o.reactive},
                      std::move(entrants));
   std::string remarks;
-  SLIP_TRY(DriveLines lines, DriveLines::open(o.out, study, remarks));
+  SLIP_TRY(DriveLines lines, DriveLines::open(o.out, {{"reactive", o.reactive}}, asked_of_model(folder, how), study, remarks));
   int64_t done = 0;
   SLIP_TRY_(study.run([&](const drive::Entrant& e) { return planners.of(e); },
                       [&](const drive::Drove& d) {

@@ -15,6 +15,7 @@
 #include "api/engines.h"
 #include "api/requests.h"
 #include "api/slots.h"
+#include "api/tools/asked.h"
 #include "api/tools/reports.h"
 #include "base/beside.h"
 #include "base/file.h"
@@ -67,24 +68,34 @@ class Records {
   int64_t size_ = 0;
 };
 
-/// What all lines of a table have in common.
+/// What all lines of a table have in common, and what those of a decoder have.
 struct AskedOfAll {
-  json::value model, temperature, seed;  // null: a line does not say
-  static AskedOfAll of(const slipstream::EvaluateOptions& o, const std::string& folder) {
-    return {json::value(folder), json::value(o.temperature), json::value(o.seed)};
+  json::object common;
+  std::map<std::string, std::string> choice_of;  // by the name that lines give their decoder
+  static AskedOfAll of(const slipstream::EvaluateOptions& o, const slipstream::EngineOptions& how, const std::string& folder) {
+    AskedOfAll out{asked_of_model(folder, how), {}};
+    json::object& all = out.common;
+    all["model"] = folder;
+    all["temperature"] = o.temperature;
+    if (o.temperature > 0 || !o.section_temperatures.empty()) all["seed"] = o.seed;
+    json::object sections;
+    for (const auto& [section, temperature] : o.section_temperatures) sections[section] = temperature;
+    all["section_temperature"] = std::move(sections);
+    all["rollouts"] = o.rollouts;
+    all["blank_images"] = o.blank_images;
+    return out;
   }
-  static AskedOfAll of(const json::object& line) {
-    const auto value = [&](const char* key) { return line.contains(key) ? line.at(key) : json::value(); };
-    return {value("model_folder"), value("temperature"), value("sampling_seed")};
+  json::object of(const std::string& decoder) const {
+    json::object out = common;
+    if (const auto at = choice_of.find(decoder); at != choice_of.end()) out["decoder"] = at->second;
+    return out;
   }
 };
 
-json::object record_line(const Evaluated& e, const AskedOfAll& asked) {
+json::object record_line(const Evaluated& e, json::object asked) {
   const Answer& a = e.answer;
   json::object out = e.measures.to_json();
-  out["model_folder"] = asked.model;
-  out["temperature"] = asked.temperature;
-  out["sampling_seed"] = asked.seed;
+  out["asked"] = std::move(asked);
   out["fields"] = values_to_json(a.form->form, a.values);
   out["statistics"] = statistics_json(a);
   out["decoder"] = decoder_json(a.method, a.form.get(), &a.chosen);
@@ -106,29 +117,10 @@ Result<json::object> object_of_line(std::string_view line, const std::string& wh
   return std::move(v.get_object());
 }
 
-bool differ(const json::value& a, const json::value& b) {
-  if (a.is_null() || b.is_null()) return false;
-  return a.is_number() && b.is_number() ? a.to_number<double>() != b.to_number<double>() : a != b;
-}
-
-/// One table is of one model, temperature and, where that draws, seed. What a line does not say is taken.
-Status is_of(const json::object& line, const std::string& where, const AskedOfAll& asked) {
-  const AskedOfAll its = AskedOfAll::of(line);
-  if (differ(its.model, asked.model))
-    return bad_input("{}: expected a line of model {}, got one of {}", where, shown_json(asked.model), shown_json(its.model));
-  if (differ(its.temperature, asked.temperature))
-    return bad_input("{}: expected a line of temperature {}, got one of {}", where, shown_json(asked.temperature),
-                     shown_json(its.temperature));
-  const bool draws = differ(asked.temperature, json::value(0));
-  if (draws && differ(its.seed, asked.seed))
-    return bad_input("{}: expected a line drawn with --seed {}, got one with {}", where, shown_json(asked.seed),
-                     shown_json(its.seed));
-  return {};
-}
-
 /// A line per record. A disk that fills costs the lines, not the evaluation: the first failure is kept for its end.
 class Lines {
  public:
+  AskedOfAll asked;
   Status open(const std::string& file) {
     if (is_being_written(file))
       return bad_input("{}: expected a file that nobody else is writing to, got one that another process is", file);
@@ -137,12 +129,12 @@ class Lines {
     return {};
   }
   /// What is there stays and is known; new lines go behind it at once, so that the next interruption loses none.
-  Status resume(const std::string& file, const AskedOfAll& asked) {
+  Status resume(const std::string& file) {
     SLIP_TRY(LineFile opened, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
                const std::string where = fmt::format("{}, line {}", file, number);
                SLIP_TRY(const json::object o, object_of_line(line, where));
-               SLIP_TRY_(is_of(o, where, asked));
                SLIP_TRY(RecordMeasures m, measures_from(o, where));
+               SLIP_TRY_(check_asked(o, asked.of(m.decoder), where));
                const LineKey key = key_of(m);
                known_.emplace(key, std::move(m));
                return {};
@@ -215,7 +207,7 @@ Status evaluate_all(Evaluating& work, const Records& records, EvalSettings setti
       const Answer& answer = done.answer;
       if (collector && !warm) collector->answered(answer.decoded);
       previous = {answer.form->form.name(), answer.decoded.fields, answer.decoded.tokens};
-      if (!warm) lines.add(record_line(done, AskedOfAll::of(o, work.folder)));
+      if (!warm) lines.add(record_line(done, lines.asked.of(settings.label)));
     }
     if (work.progress) work.progress("evaluating", i + 1, records.size());
   }
@@ -250,6 +242,9 @@ Status check_options(const slipstream::EvaluateOptions& o, const slipstream::Dec
   if (o.every_s > 0 && !o.records.empty()) return usage_error("eval: --every: expected simulated scenes, got a record set");
   if (o.every_s * (o.frames - 1) > sim::kMostFrameS)
     return usage_error("eval: --every: expected the last frame within {} s, got {}", sim::kMostFrameS, o.every_s * (o.frames - 1));
+  if (o.rollouts > 1 && o.temperature <= 0 && o.section_temperatures.empty())
+    return usage_error(
+        "eval: --rollouts: expected --temperature or --section-temperature beside it, got none: greedy answers are all the same");
   if (o.resume && o.out.empty()) return usage_error("eval: --resume: expected --out beside it, got none");
   if (o.resume && o.decoder.drafter == "previous")
     return usage_error("eval: --resume: expected answers that do not go by the frame before, got --drafter previous");
@@ -274,14 +269,15 @@ struct Files {
   Lines lines;
 };
 
-Result<Files> open_files(const slipstream::EvaluateOptions& o, const std::string& folder) {
+Result<Files> open_files(const slipstream::EvaluateOptions& o, AskedOfAll asked) {
   Files files;
+  files.lines.asked = std::move(asked);
   if (!o.require.empty()) {
     SLIP_TRY(json::value limits, read_json(o.require));
     SLIP_TRY_(check_limit_shapes(limits, o.require));
     files.limits = std::move(limits.get_object());
   }
-  if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out, AskedOfAll::of(o, folder)) : files.lines.open(o.out));
+  if (!o.out.empty()) SLIP_TRY_(o.resume ? files.lines.resume(o.out) : files.lines.open(o.out));
   // Written by another hand later: can it be? (A pipe that is opened and closed here would be at its end for its reader.)
   std::error_code ec;
   if (!o.calibrate.empty() && !std::filesystem::is_fifo(o.calibrate, ec)) {
@@ -307,7 +303,7 @@ EvalSettings settings_of(const Evaluating& work, const Method& method) {
                    .seed = o.seed,
                    .context = {.cancel = work.cancel},
                    .blank_images = o.blank_images,
-                   .reuse_prompt = o.reuse_prompt,
+                   .reuse_prompt = o.reuse_prompt && !o.resume && o.shards == 1,  // rows do not depend on who asked before
                    .trajectory_head = o.trajectory_head};
   for (const auto& [section, temperature] : o.section_temperatures)
     out.section_temperatures.emplace_back(section, static_cast<float>(temperature));
@@ -367,6 +363,7 @@ Result<slipstream::Report> report(Evaluating& work, const slipstream::DecoderCho
   if (o.count > records.size())
     remarks = fmt::format("records: {} are asked for, and {} evaluated, which is all of {}\n", o.count, records.size(), o.records);
   Status done = conclude(work, collector, method, result, files, remarks);
+  if (done && !o.csv.empty()) done = write_file(o.csv, comparison_csv({{settings.label, sums}}));
   slipstream::Report out = report_of(result, evaluation_table(sums, &method), std::move(done));
   out.remarks = std::move(remarks);
   return out;
@@ -388,15 +385,20 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
   if (files.empty()) return usage_error("eval: --merge: expected files of lines, got none");
   Evaluations all;
   std::set<LineKey> seen;
-  std::optional<AskedOfAll> asked;
+  json::object common;
+  std::map<std::string, json::object> asked_of;  // by decoder, as its first line says
   for (const std::string& file : files) {
     SLIP_TRY(const std::string text, read_file(file));
     const auto take = [&](std::string_view line, int64_t number) -> Status {
       const std::string where = fmt::format("{}, line {}", file, number);
       SLIP_TRY(const json::object o, object_of_line(line, where));
-      if (!asked) asked = AskedOfAll::of(o);
-      SLIP_TRY_(is_of(o, where, *asked));
       SLIP_TRY(const RecordMeasures m, measures_from(o, where));
+      SLIP_TRY_(check_asked(o, common, where));
+      SLIP_TRY_(check_asked(o, asked_of[m.decoder], where));
+      if (const json::value* asked = o.if_contains("asked"); asked && asked->is_object()) {
+        if (asked_of[m.decoder].empty()) asked_of[m.decoder] = asked->get_object();
+        if (common.empty()) common = asked->get_object(), common.erase("decoder");
+      }
       if (!seen.insert(key_of(m)).second)
         return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
       auto at = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.first == m.decoder; });
@@ -421,7 +423,13 @@ Result<slipstream::Report> evaluate(const std::string& folder, const slipstream:
   if (!o.calibrate.empty() && any)  // what is calibrated is how drafts hold, with windows that see the most
     decoder.preset = usual_preset(true, visibility_of_folder(folder) == Visibility::kGraph, true);
   SLIP_TRY_(check_options(o, decoder));
-  SLIP_TRY(Files files, open_files(o, folder));
+  AskedOfAll asked = AskedOfAll::of(o, how, folder);
+  for (const std::string& preset : o.decoders) asked.choice_of[preset + head_words(o.trajectory_head)] = preset;
+  if (o.decoders.empty()) {
+    SLIP_TRY(const Method method, method_from(decoder, visibility_of_folder(folder), nullptr, true));
+    asked.choice_of[method.preset + head_words(o.trajectory_head)] = choice_line(decoder);
+  }
+  SLIP_TRY(Files files, open_files(o, std::move(asked)));
   SLIP_TRY(const Records records, Records::open(o));
   const EngineOptions options{.dtype = how.dtype,
                               .threads = how.threads,

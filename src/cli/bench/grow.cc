@@ -2,6 +2,7 @@
 // `grow` and `demo --grow`: measuring shapes (convert/grow.h), and what they show: what a pass and its rows cost, and the speed-up that
 // passes and rows predict at these prices beside the one by the clock. Behind the public headers as benchmarks are: a grown model is for nothing
 // but measuring.
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -134,6 +135,7 @@ Status grow(const GrowCommand& o) {
                             {"parameters_before", made.parameters_before},
                             {"tensors", made.tensors},
                             {"bytes", made.bytes},
+                            {"left_behind", json::value_from(made.left_behind)},
                             {"same_bits", {{"avx2", made.same_bits_avx2}, {"avx512", made.same_bits_avx512}}}});
     return {};
   }
@@ -143,6 +145,8 @@ Status grow(const GrowCommand& o) {
                   "a multiple of 32\n",
                   o.out, static_cast<double>(made.parameters) * 1e-6, static_cast<double>(made.parameters_before) * 1e-6,
                   bits(made.same_bits_avx2), bits(made.same_bits_avx512)));
+  if (!made.left_behind.empty())
+    print_text(fmt::format("left behind, since they are heads of the small model: {}\n", fmt::join(made.left_behind, ", ")));
   return {};
 }
 
