@@ -10,6 +10,7 @@
 #   ROUNDS=3          alternations   ROWS="1 8 32 512"   TYPES="bf16 int8 int4"   THREADS=2
 #   SLIPSTREAM=...    the binary     RUN=...   a prefix for every measuring command (a lock, a priority)
 #   IK_LLAMA=DIR      a built checkout of ik_llama.cpp (build/ggml/src/libggml.so), which no package has; without it, it is left out
+#   ISA=avx2          all of them by AVX2 alone: llama.cpp's backends for later processors are put aside, oneDNN is told so
 #   MODEL=DIR         a synthesized folder to use in place of making one   MIRROR=URL   of Debian; else the one that apt uses
 #
 # Like for like: one pass of so many rows behind no keys, logits of the last row. llama.cpp's nearest types: BF16, Q8_0, Q4_0 (its own
@@ -34,10 +35,23 @@ if [ ! -x "$chroot/usr/bin/llama-bench" ]; then
     > "$work/debootstrap.log" 2>&1 || have_llama=0
 fi
 [ $have_llama = 1 ] || echo "compare: llama.cpp: expected Debian forky's package in $chroot, got no installation ($work/debootstrap.log)" >&2
-[ -x "$work/random_gguf" ] || c++ -O2 -std=c++20 -o "$work/random_gguf" "$here/random_gguf.cc"
+[ -x "$work/random_gguf" ] || c++ -O2 -std=c++20 -o "$work/random_gguf" "$here/random_gguf.cc" || { have_llama=0; echo "compare: llama.cpp: expected a compiler that makes random_gguf.cc, got an error" >&2; }
 have_dnnl=1
 [ -x "$work/onednn_products" ] || c++ -O2 -std=c++20 -o "$work/onednn_products" "$here/onednn_products.cc" -ldnnl || have_dnnl=0
 [ $have_dnnl = 1 ] || echo "compare: oneDNN: expected libdnnl-dev, got none" >&2
+
+if [ "${ISA:-}" = avx2 ]; then
+  export SLIPSTREAM_ISA=avx2 ONEDNN_MAX_CPU_ISA=AVX2
+  backends=$(dirname "$(find "$chroot/usr/lib" -name libggml-cpu-haswell.so | head -1)")
+  mkdir -p "$work/aside"
+  trap 'mv "$work"/aside/*.so "$backends"/ 2> /dev/null || true' EXIT
+  for later in zen4 skylakex cannonlake cascadelake icelake cooperlake sapphirerapids alderlake; do
+    mv "$backends/libggml-cpu-$later.so" "$work/aside/" 2> /dev/null || true
+  done
+elif [ -n "${ISA:-}" ]; then
+  echo "compare: ISA: expected avx2 or nothing, got $ISA" >&2
+  exit 2
+fi
 
 have_ik=0
 if [ -n "${IK_LLAMA:-}" ]; then
