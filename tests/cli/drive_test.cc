@@ -187,6 +187,24 @@ TEST_F(EvalTables, LinesOfOtherSettingsAreNotGoneOnWith) {
   EXPECT_NE(read_bytes(path("one.csv")).find("\"scaffold-ar\",1.0"), std::string::npos);
 }
 
+TEST_F(EvalTables, LinesOfOtherWeightsUnderTheSameNameAreNotGoneOnWith) {
+  const fs::path folder = path("model");
+  fs::create_directories(folder);
+  for (const auto& file : fs::directory_iterator(model_))
+    if (file.is_regular_file()) fs::copy_file(file.path(), folder / file.path().filename());
+  const Words words{"eval",      "--model",     folder.string(), "--count",           "1",
+                    "--decoder", "scaffold-ar", "--out",         path("lines.jsonl"), "--resume"};
+  ASSERT_EQ(run(words).code, 0);
+  const fs::path weights = folder / "model.safetensors";
+  const auto written = fs::last_write_time(weights);
+  fs::last_write_time(weights, written + std::chrono::hours(1));
+  EXPECT_EQ(run(words).code, 0) << "a copy has another time";
+  std::string bytes = read_bytes(weights);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_bytes(weights, bytes);
+  refused(words, 3, "weights: expected a line that was asked for with");
+}
+
 TEST_F(Drive, LinesOfOtherSettingsAreNotGoneOnWith) {
   ASSERT_EQ(run(drive({"--baselines", "idm", "--out", path("lines.jsonl")})).code, 0);
   refused(drive({"--baselines", "idm", "--out", path("lines.jsonl"), "--no-reactive"}), 3,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See asked.h. Tests: Asked.*
+// See asked.h. Tests: tests/cli/drive_test.cc
 #include "api/tools/asked.h"
 
 #include <algorithm>
