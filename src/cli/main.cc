@@ -105,7 +105,8 @@ void run_command(CLI::App& app, Chosen& chosen) {
   c->get_option("--log-forced")->needs("--json");
   c->add_flag("--verbose", o.verbose, "say which decoder --decoder auto took, and what it expected of the others")->group("Output");
   c->add_option("--trace", o.trace, "Chrome trace JSON to write: every pass with its own time")->group("Output");
-  c->add_option("--picture", o.picture, "PNG (or .svg) to write: cameras with the plan, the form, the plan from above")->group("Output");
+  c->add_option("--picture", o.picture, "PNG (or .svg) to write: cameras with the plan, the form, the plan from above")
+      ->group("Output");
   c->add_flag("--stream", o.stream,
               "show the answer as it grows: free text as it comes, a form's fields as they are decided "
               "(free text on a terminal does so by itself)")
@@ -254,7 +255,8 @@ void eval_command(CLI::App& app, Chosen& chosen) {
       ->check(whole(1, 64));
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: that section alone");
   c->add_option("--trajectory-head", o.options.trajectory_head, "folder of a trajectory head, whose plans are measured");
-  c->add_option("--shard", o.shard, "I/N: records I, I + N, ... alone, as one task of an array; prompts run whole")->type_name("I/N");
+  c->add_option("--shard", o.shard, "I/N: records I, I + N, ... alone, as one task of an array; prompts run whole")
+      ->type_name("I/N");
   c->add_flag("--resume", o.options.resume, "what --out has already is not answered again; prompts run whole");
   c->add_option("--csv", o.options.csv, "the table as CSV");
   auto* merge = c->add_option("--merge", o.merge, "files that --out wrote, of shards: their table, without answering anything");

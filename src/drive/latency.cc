@@ -41,10 +41,11 @@ Result<Costs> costs_from(const json::value& v, const std::string& where) {
     if (!(ms >= 0 && ms <= kMostMs)) return bad_input("{}: {}: expected 0 to {} ms, got {}", where, name, kMostMs, ms);
     out.*member = ms;
   }
-  for (const auto& [name, value] : v.get_object())
-    if (std::ranges::none_of(kCosts, [&](const auto& known) { return known.first == std::string_view(name); }))
-      return bad_input("{}: expected encode_ms, row_ms, pass_ms, decode_row_ms, plan_ms and drafter_pass_ms, got {}", where,
-                       std::string_view(name));
+  for (const auto& entry : v.get_object()) {
+    const std::string_view name = entry.key();
+    if (std::ranges::none_of(kCosts, [&](const auto& known) { return known.first == name; }))
+      return bad_input("{}: expected encode_ms, row_ms, pass_ms, decode_row_ms, plan_ms and drafter_pass_ms, got {}", where, name);
+  }
   return out;
 }
 
