@@ -200,9 +200,12 @@ Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeCont
   Lm& lm = engine.model().lm();
   const ModelOptions& o = engine.model().options();
   const int32_t visible = visible_keys(prompt, lm.info().slots);
-  const std::string key = fmt::format(
-      "{}|{}|{}|{}|{}|{}|{}|{} threads|{} keys", processor(), isa_choice().reason, this_build(), this_model(engine.folder()),
-      word_of_type(o.type), o.kv_type ? static_cast<int>(*o.kv_type) : -1, o.device, engine.model().pool().threads(), visible);
+  // Of this machine, program and model: some tenths of a millisecond of looking up, which no answer pays twice.
+  if (here_.empty())
+    here_ = fmt::format("{}|{}|{}|{}", processor(), isa_choice().reason, this_build(), this_model(engine.folder()));
+  const std::string key =
+      fmt::format("{}|{}|{}|{}|{} threads|{} keys", here_, word_of_type(o.type), o.kv_type ? static_cast<int>(*o.kv_type) : -1,
+                  o.device, engine.model().pool().threads(), visible);
   if (costs_ && key == costs_key_) return {};
   known_.clear();
   rounds_.reset();

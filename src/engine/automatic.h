@@ -67,7 +67,7 @@ class Automatic {
 
   std::map<std::string, std::shared_ptr<KindOfRequest>, std::less<>> known_;
   std::optional<CostTable> costs_, lent_, rounds_;  // rounds_: of the model's own draft head
-  std::string costs_key_, rounds_key_, costs_from_;
+  std::string here_, costs_key_, rounds_key_, costs_from_;
   CostTimes times_;  // of a measurement that was cancelled
   PriceWatch watch_;
 };

@@ -76,7 +76,6 @@ TEST_F(Drive, WordsThatAreWrongAreRefusedBeforeAnybodyDrives) {
   refused(drive({"--baselines", "superhuman"}), 2, "superhuman");
   refused(drive({"--baselines", "grey-images"}), 2, "expected a model beside it");
   refused(drive({"--baselines", "steady-history"}), 2, "expected a model beside it");
-  refused(drive({"--baselines", "idm", "--stop-margin", "2"}), 2, "--stop-margin: expected a model");
   refused(drive({"--baselines", "expert,expert"}), 2, "twice");
   refused(drive({"--baselines", "expert", "--mode", "stream"}), 2, "expected --latency or --delays");
   refused({"drive", "--baselines", "expert", "--family", "moon"}, 3, "moon");
@@ -86,16 +85,16 @@ TEST_F(Drive, WordsThatAreWrongAreRefusedBeforeAnybodyDrives) {
   refused(drive({"--baselines", "expert,idm", "--picture", path("picture.png")}), 2, "expected one driver in one scene");
 }
 
-TEST_F(Drive, AModelStopsEarlierAndIsToldOfASteadyPast) {
+TEST_F(Drive, AModelIsToldOfASteadyPast) {
   const Ran ran = run(drive({"--model", model_, "--decoder", "scaffold-ar", "--baselines", "steady-history,expert", "--ensemble",
-                             "3", "--stop-margin", "2", "--delays", "1600", "--json"}));
+                             "3", "--delays", "1600", "--json"}));
   ASSERT_EQ(ran.code, 0) << ran.err;
   const auto v = parse_json(ran.out, "result");
   ASSERT_TRUE(v);
   std::vector<std::string> drivers;
   for (const json::value& row : v->at("rows").as_array()) drivers.emplace_back(row.at("entrant").as_string());
-  EXPECT_EQ(drivers, (std::vector<std::string>{"scaffold-ar temporal-ensemble:3 stop-margin:2, 1600 ms",
-                                               "steady-history temporal-ensemble:3 stop-margin:2, 1600 ms", "expert, 1600 ms"}));
+  EXPECT_EQ(drivers, (std::vector<std::string>{"scaffold-ar temporal-ensemble:3, 1600 ms",
+                                               "steady-history temporal-ensemble:3, 1600 ms", "expert, 1600 ms"}));
 }
 
 TEST_F(Drive, OneDriveIsLookedAtFromAboveAndStepByStep) {

@@ -17,7 +17,6 @@
 #include "drive/ensemble.h"
 #include "drive/model_planner.h"
 #include "drive/replay.h"
-#include "drive/stop_margin.h"
 #include "drive/study.h"
 #include "kernels/kernels.h"
 #include "sim/record.h"
@@ -108,20 +107,16 @@ class Planners {
       planners_[std::string(kShuffled)] = planner(drive::Ablation::kShuffledHistory);
       planners_[std::string(kSteady)] = planner(drive::Ablation::kSteadyHistory);
     }
-    for (const auto& [name, planner] : planners_) {
-      drive::Planner* followed = planner.get();
-      const auto behind = [&](std::unique_ptr<drive::Planner> next) { followed = wrapped_.emplace_back(std::move(next)).get(); };
-      if (o.ensemble_s > 0) behind(std::make_unique<drive::EnsemblePlanner>(*followed, o.ensemble_s));
-      if (o.stop_margin_m > 0) behind(std::make_unique<drive::StopMarginPlanner>(*followed, o.stop_margin_m));
-      if (followed != planner.get()) followed_[name] = followed;
-    }
+    if (o.ensemble_s > 0)
+      for (const auto& [name, planner] : planners_)
+        ensembles_[name] = std::make_unique<drive::EnsemblePlanner>(*planner, o.ensemble_s);
     return {};
   }
   const std::vector<std::string>& names() const { return names_; }
   Engine& engine() { return *engine_; }
   drive::ModelPlanner* model(const std::string& name) { return static_cast<drive::ModelPlanner*>(planners_.at(name).get()); }
   Result<drive::Planner*> of(const drive::Entrant& e) {
-    if (const auto at = followed_.find(e.driver); at != followed_.end()) return at->second;
+    if (const auto at = ensembles_.find(e.driver); at != ensembles_.end()) return at->second.get();
     auto& planner = planners_[e.driver];
     if (!planner) planner = drive::baseline(e.driver);
     if (!planner) return usage_error("drive: expected a decoder or a baseline, got {}", e.driver);
@@ -150,8 +145,7 @@ class Planners {
   std::unique_ptr<Engine> engine_;
   std::vector<std::string> names_;
   std::map<std::string, std::unique_ptr<drive::Planner>> planners_;
-  std::vector<std::unique_ptr<drive::Planner>> wrapped_;  // over the model's, which stay as they are
-  std::map<std::string, drive::Planner*> followed_;       // the outermost of them, by driver
+  std::map<std::string, std::unique_ptr<drive::Planner>> ensembles_;  // over the model's, which stay as they are
 };
 
 /// Everybody with every latency: priced by the file, or the same number of milliseconds for all.
@@ -187,13 +181,8 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
     if (o.delays_ms.empty() && !(file && of_model)) out.push_back({name, "", drive::Mode::kSync, {}});
   }
   if (o.ensemble_s > 0 && decoders.empty()) return usage_error("--ensemble: expected a model whose plans are averaged, got none");
-  if (o.stop_margin_m > 0 && decoders.empty())
-    return usage_error("--stop-margin: expected a model whose plans are shortened, got none");
-  std::vector<std::string> followed;
-  if (o.ensemble_s > 0) followed.push_back(fmt::format("temporal-ensemble:{}", o.ensemble_s));
-  if (o.stop_margin_m > 0) followed.push_back(fmt::format("stop-margin:{}", o.stop_margin_m));
   for (drive::Entrant& e : out)
-    if (!is_baseline(e.driver)) e.followed = fmt::format("{}", fmt::join(followed, " "));
+    if (o.ensemble_s > 0 && !is_baseline(e.driver)) e.followed = fmt::format("temporal-ensemble:{}", o.ensemble_s);
   for (size_t i = 0; i < out.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (out[i].label() == out[j].label()) return usage_error("drive: expected each driver once, got {} twice", out[i].label());
@@ -326,8 +315,6 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   }
   SLIP_TRY(const std::vector<uint32_t> families, families_of(o.families));
   if (!(o.ensemble_s >= 0 && o.ensemble_s <= 10)) return usage_error("--ensemble: expected 0 to 10 seconds, got {}", o.ensemble_s);
-  if (!(o.stop_margin_m >= 0 && o.stop_margin_m <= 10))
-    return usage_error("--stop-margin: expected 0 to 10 metres, got {}", o.stop_margin_m);
   if (o.rollouts < 1 || o.rollouts > 64) return usage_error("--rollouts: expected 1 to 64, got {}", o.rollouts);
   if (o.rollouts > 1 && o.section_temperatures.empty())
     return usage_error(
