@@ -40,9 +40,10 @@ have_dnnl=1
 [ -x "$work/onednn_products" ] || c++ -O2 -std=c++20 -o "$work/onednn_products" "$here/onednn_products.cc" -ldnnl || have_dnnl=0
 [ $have_dnnl = 1 ] || echo "compare: oneDNN: expected libdnnl-dev, got none" >&2
 
+backends=$(dirname "$(find "$chroot/usr/lib" -name libggml-cpu-haswell.so 2> /dev/null | head -1)")
+mv "$work"/aside/*.so "$backends"/ 2> /dev/null || true  # of a run that was killed
 if [ "${ISA:-}" = avx2 ]; then
   export SLIPSTREAM_ISA=avx2 ONEDNN_MAX_CPU_ISA=AVX2
-  backends=$(dirname "$(find "$chroot/usr/lib" -name libggml-cpu-haswell.so | head -1)")
   mkdir -p "$work/aside"
   trap 'mv "$work"/aside/*.so "$backends"/ 2> /dev/null || true' EXIT
   for later in zen4 skylakex cannonlake cascadelake icelake cooperlake sapphirerapids alderlake; do

@@ -248,7 +248,7 @@ struct EvaluateOptions {
   std::string require;          // JSON file of limits: Report::outcome is kCheckFailed where one is missed
   std::string out;              // JSON lines, one a record and decoder
   bool resume = false;          // what `out` has already is not answered again
-  std::string csv;              // the table of several decoders as CSV
+  std::string csv;              // the table as CSV
   std::string calibrate;        // width.json to write: how often drafts held, how long fields were, what passes cost
 };
 /// Metrics of a decoder over records.

@@ -39,7 +39,7 @@ const CostTable& guessed_costs() {
   return table;
 }
 
-/// What passes cost, each measured `kRounds` times where there is time for that: the prices of one round alone differ by half where anything
+/// What passes cost, each measured about `kRounds` times where there is time for that: the prices of one round alone differ by half where anything
 /// else runs.
 Result<CostTable> measured_passes(Lm& lm, CostSettings s) {
   SLIP_TRY(CostTable table, measure_costs(lm, s));
@@ -87,7 +87,7 @@ std::string this_build() {
   if (!dladdr(reinterpret_cast<const void*>(&guessed_costs), &info) || !info.dli_fname) return "?";
   std::error_code ec;
   const fs::path program = fs::read_symlink("/proc/self/exe", ec);
-  const bool library = std::string_view(info.dli_fname).find(".so") != std::string_view::npos;
+  const bool library = fs::path(info.dli_fname).filename().string().find(".so") != std::string::npos;
   return identity(library || ec ? fs::path(info.dli_fname) : program);
 }
 
@@ -207,6 +207,7 @@ Status Automatic::measure(Engine& engine, const Prompt& prompt, const DecodeCont
       fmt::format("{}|{}|{}|{}|{} threads|{} keys", here_, word_of_type(o.type), o.kv_type ? static_cast<int>(*o.kv_type) : -1,
                   o.device, engine.model().pool().threads(), visible);
   if (costs_ && key == costs_key_) return {};
+  watch_.other_prices();
   known_.clear();
   rounds_.reset();
   costs_key_ = key;
@@ -332,8 +333,8 @@ void Automatic::ran(KindOfRequest& kind, const Decoded& answer, const PreviousAn
   const auto rows = static_cast<int32_t>(prompt.inputs.size());
   const Form* form = kind.form ? &kind.form->form : nullptr;
   if (previous && is_of(*previous, form)) kind.stays.saw(*previous, answer, form);
-  if (kind.rollouts == 1) kind.choice->ran(s, rows);  // of several, how many rows were whose is not told
-  if (!alone || !costs_) return;
+  if (kind.rollouts == 1) kind.choice->ran(s, rows);    // of several, how many rows were whose is not told
+  if (!alone || !costs_ || costs_key_.empty()) return;  // a guess is measured as soon as there is time
   const double took = s.ms.prefill + s.ms.draft + s.ms.verify, priced = priced_ms(s, *costs_, rows);
   if (!watch_.disproved(took, priced, costs_from_ == "kept from an earlier run")) return;
   watch_.renewed();

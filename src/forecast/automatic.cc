@@ -19,8 +19,8 @@ constexpr double kPlainBonusInDoubt = 0.8;
 constexpr double kDoubtOfHead = 1 / kPlainBonusInDoubt;
 /// The same where passes are shared, which are fuller: there a forecast that thinks drafts a tenth too good costs everybody rows.
 constexpr double kPlainBonusShared = 0.9;
-/// How frames hang together shows only where one is drafted from the other. Where most fields stay, what does so is tried so many times even
-/// if its forecast is up to a sixth dearer.
+/// How frames hang together shows only where one is drafted from the other. Where most fields stay, what does so is tried so many times, and again
+/// after every change of how much stays, even if its forecast is up to a sixth dearer.
 constexpr double kUntried = 0.85, kMostStay = 0.5;
 constexpr int64_t kTries = 3;
 /// Candidates that a first look puts within this factor of the best are looked at again. Forecasting takes time that the answer waits for.

@@ -17,9 +17,11 @@ class PriceWatch {
     off_ += (off - off_) * std::max(kNewest, 1 / static_cast<double>(++answers_));
     return (kept && std::abs(off) > std::log(kOnce)) || (answers_ >= wait_ && std::abs(off_) > std::log(kOften));
   }
+  /// Others are looked at from now on, of prompts of another length.
+  void other_prices() { off_ = 0, answers_ = 0; }
   /// They have been measured again. A machine that is never quiet gets no third table for long: the wait grows by eight each time.
   void renewed() {
-    off_ = 0, answers_ = 0;
+    other_prices();
     wait_ = std::min<int64_t>(wait_ * 8, 1 << 20);
   }
 

@@ -173,7 +173,9 @@ TEST_F(EvalTables, ShardsAddUpToTheWhole) {
   const auto refused_beside = [&](const std::string& lines, std::string_view names) {
     refused({"eval", "--merge", path("a.jsonl"), lines}, 3, names);
   };
-  refused_beside(other("b.jsonl", "\"model\":\"", "\"model\":\"another/"), "model: expected a line that was asked for with");
+  const std::string moved = other("b.jsonl", "\"model\":\"", "\"model\":\"another/");
+  EXPECT_EQ(run({"eval", "--merge", path("a.jsonl"), moved}).code, 0) << "the same weights in another folder";
+  refused_beside(other("b.jsonl", "\"weights\":\"", "\"weights\":\"0"), "weights: expected a line that was asked for with");
   const std::string warm = other("b.jsonl", "\"temperature\":0E0", "\"seed\":0,\"temperature\":1E0");
   refused_beside(warm, "temperature: expected a line that was asked for with 0, got one with 1");
   const std::string hot = other("a.jsonl", "\"temperature\":0E0", "\"seed\":0,\"temperature\":1E0");
@@ -216,6 +218,22 @@ TEST_F(EvalTables, LinesOfOtherWeightsUnderTheSameNameAreNotGoneOnWith) {
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_bytes(weights, bytes);
   refused(words, 3, "weights: expected a line that was asked for with");
+}
+
+TEST_F(EvalTables, EveryStateOfADriveIsARecordOfItsOwn) {
+  ASSERT_EQ(run({"simulate", "--seed", "7", "--driven", "3", "--count", "3", "--out", path("set")}).code, 0);
+  const Words words{"eval",  "--model",           model_,     "--records", path("set"), "--decoder", "scaffold-ar",
+                    "--out", path("lines.jsonl"), "--resume", "--json"};
+  const Ran first = run(words), again = run(words);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const auto a = parse_json(first.out, "first"), b = parse_json(again.out, "again");
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(a->at("measures").at("ade_5s"), b->at("measures").at("ade_5s")) << "each state's own line, not its drive's first";
+  EXPECT_EQ(run({"eval", "--merge", path("lines.jsonl")}).code, 0);
+  ASSERT_EQ(run({"simulate", "--seed", "8", "--driven", "3", "--count", "3", "--out", path("other")}).code, 0);
+  refused(
+      {"eval", "--model", model_, "--records", path("other"), "--decoder", "scaffold-ar", "--out", path("lines.jsonl"), "--resume"},
+      3, "records: expected a line that was asked for with");
 }
 
 TEST_F(Drive, LinesOfOtherSettingsAreNotGoneOnWith) {

@@ -3,6 +3,7 @@
 #include "api/tools/asked.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <vector>
 
@@ -45,17 +46,43 @@ uint64_t sampled(const fs::path& file, uint64_t h) {
 std::string weights_mark(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code ec;
-  for (const auto& entry : fs::directory_iterator(folder, ec))
-    if (entry.path().extension() == ".safetensors" || entry.path().filename() == "config.json") files.push_back(entry.path());
+  for (fs::recursive_directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
+    if (at.depth() > 0) at.disable_recursion_pending();  // dflash, linear_spec_lora, commit_sampler
+    const fs::path ending = at->path().extension();
+    const std::string name = at->path().filename().string();
+    constexpr std::array kSaid = {"golden.json", "trainer.json"};  // of the model, not by it
+    if (ending == ".safetensors" || ending == ".bin" || ending == ".jinja" ||
+        (ending == ".json" && std::ranges::find(kSaid, name) == kSaid.end()))
+      files.push_back(at->path());
+  }
   std::sort(files.begin(), files.end());
   uint64_t h = kFnvStart;
   for (const fs::path& file : files) h = sampled(file, h);
   return fmt::format("{:016x}", h);
 }
 
-json::object asked_of_model(const fs::path& folder, const slipstream::EngineOptions& how) {
+std::string set_mark(const fs::path& folder) { return fmt::format("{:016x}", sampled(folder / "index.json", kFnvStart)); }
+
+json::object asked_of_model(const fs::path& folder, const slipstream::EngineOptions& how,
+                            const std::vector<slipstream::DecoderChoice>& choices, const std::string& trajectory_head) {
   if (folder.empty()) return {};
-  return {{"weights", weights_mark(folder)}, {"dtype", how.dtype}, {"kv", how.kv_type}, {"device", how.device}};
+  json::object parts;
+  std::error_code ec;
+  const auto part = [&](const std::string& word) {
+    const size_t colon = word.find(':');
+    const fs::path named = colon == std::string::npos ? fs::path(word) : fs::path(word.substr(colon + 1));
+    if (!named.empty() && fs::is_directory(named, ec))
+      parts[fs::weakly_canonical(named, ec).filename().string()] = weights_mark(named);
+  };
+  for (const slipstream::DecoderChoice& c : choices)
+    for (const std::string* word : {&c.drafter, &c.verifier, &c.width})
+      if (word->find(':') != std::string::npos) part(*word);
+  part(trajectory_head);
+  return {{"weights", weights_mark(folder)},
+          {"dtype", how.dtype},
+          {"kv", how.kv_type},
+          {"device", how.device},
+          {"parts", std::move(parts)}};
 }
 
 std::string choice_line(const slipstream::DecoderChoice& choice) {
@@ -71,7 +98,9 @@ std::string choice_line(const slipstream::DecoderChoice& choice) {
 Status check_asked(const json::object& line, const json::object& asked, std::string_view where) {
   const json::value* its = line.if_contains("asked");
   if (!its || !its->is_object()) return {};
+  const bool weighed = asked.contains("weights") && its->get_object().contains("weights");
   for (const auto& [key, value] : asked) {
+    if (weighed && key == "model") continue;
     const json::value* other = its->get_object().if_contains(key);
     if (!other || !differ(*other, value)) continue;
     return bad_input("{}: {}: expected a line that was asked for with {}, got one with {}", where, std::string_view(key),

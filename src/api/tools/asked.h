@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -11,16 +12,22 @@
 
 namespace slip::api {
 
-/// 16 hex digits that tell a folder's weights from others of the same shape, the same wherever the folder lies: FNV-1a of config.json, and of
-/// each .safetensors file's name, size and sixteen pieces of 4 KiB, evenly spaced. Not a checksum: a change between the pieces is not seen.
+/// 16 hex digits that tell a model from others of the same shape, the same wherever the folder lies: FNV-1a of the name, the size and sixteen pieces of
+/// 4 KiB, evenly spaced, of each file of weights and of what answers go by (configurations, tokenizer, calibrations), heads and adapter in folders
+/// of its own with it. Not a checksum: a change between the pieces is not seen.
 std::string weights_mark(const std::filesystem::path& folder);
+/// The same of a record set's index.
+std::string set_mark(const std::filesystem::path& folder);
 
-/// {"weights", "dtype", "kv", "device"} of a model under these options.
-json::object asked_of_model(const std::filesystem::path& folder, const slipstream::EngineOptions& how);
+/// {"weights", "dtype", "kv", "device", "parts"} of a model under these options; parts: marks of the folders that choices and head name. Threads and
+/// instruction set are left out: the first changes no bit, and files of different machines may be merged.
+json::object asked_of_model(const std::filesystem::path& folder, const slipstream::EngineOptions& how,
+                            const std::vector<slipstream::DecoderChoice>& choices = {}, const std::string& trajectory_head = {});
 /// The parts of a choice as options would say them: "scaffold-spec --width fixed:4".
 std::string choice_line(const slipstream::DecoderChoice& choice);
 
-/// kBadInput, which names the first setting where the line's "asked" differs from `asked`. What a line does not say is taken: files of before.
+/// kBadInput, which names the first setting where the line's "asked" differs from `asked`. What a line does not say is taken: files of before. A model's
+/// path counts only where nothing is said of its weights.
 Status check_asked(const json::object& line, const json::object& asked, std::string_view where);
 
 }  // namespace slip::api

@@ -193,12 +193,14 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
 /// Lines that are there are read; new ones are appended whole, one after another. A disk that fills costs the lines, not the drives.
 class DriveLines {
  public:
-  /// `asked`: of all drivers, and `of_model` of a model's.
-  static Result<DriveLines> open(const std::string& file, json::object asked, json::object of_model, drive::Study& study,
-                                 std::string& remarks) {
+  /// `asked`: of all drivers, `of_model` of a model's; `decoder`: what the model's ablations run.
+  static Result<DriveLines> open(const std::string& file, json::object asked, json::object of_model, const std::string& decoder,
+                                 drive::Study& study, std::string& remarks) {
     DriveLines out;
     out.asked_ = std::move(asked), out.of_model_ = std::move(of_model);
     for (const auto& [key, value] : out.asked_) out.of_model_[key] = value;
+    out.of_ablation_ = out.of_model_;
+    out.of_ablation_["decoder"] = decoder;
     if (file.empty()) return out;
     int64_t known = 0;
     SLIP_TRY(LineFile lines, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
@@ -221,11 +223,14 @@ class DriveLines {
 
  private:
   const json::object& asked_of(const json::object& line) const {
-    const json::value* model = line.if_contains("model");
-    return model && model->is_string() && !model->get_string().empty() ? of_model_ : asked_;
+    const std::string model = string_or(line, "model", "", "line").value_or(""),
+                      entrant = string_or(line, "entrant", "", "line").value_or("");
+    for (const std::string_view ablation : {kGrey, kShuffled, kSteady})
+      if (entrant.starts_with(ablation)) return of_ablation_;
+    return model.empty() ? asked_ : of_model_;
   }
 
-  json::object asked_, of_model_;
+  json::object asked_, of_model_, of_ablation_;
   std::optional<LineFile> file_;
   Status status_;
 };
@@ -340,7 +345,9 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   drive::Study study({.families = families, .first_seed = o.first_seed, .seeds = o.count, .reactive = o.reactive},
                      std::move(entrants));
   std::string remarks;
-  SLIP_TRY(DriveLines lines, DriveLines::open(o.out, {{"reactive", o.reactive}}, asked_of_model(folder, how), study, remarks));
+  SLIP_TRY(DriveLines lines,
+           DriveLines::open(o.out, {{"reactive", o.reactive}}, asked_of_model(folder, how, choices, o.trajectory_head),
+                            planners.names().empty() ? "" : planners.names().front(), study, remarks));
   int64_t done = 0;
   SLIP_TRY_(study.run([&](const drive::Entrant& e) { return planners.of(e); },
                       [&](const drive::Drove& d) {

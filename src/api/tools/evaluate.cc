@@ -73,9 +73,10 @@ struct AskedOfAll {
   json::object common;
   std::map<std::string, std::string> choice_of;  // by the name that lines give their decoder
   static AskedOfAll of(const slipstream::EvaluateOptions& o, const slipstream::EngineOptions& how, const std::string& folder) {
-    AskedOfAll out{asked_of_model(folder, how), {}};
+    AskedOfAll out{asked_of_model(folder, how, {o.decoder}, o.trajectory_head), {}};
     json::object& all = out.common;
     all["model"] = folder;
+    if (!o.records.empty()) all["records"] = set_mark(o.records);
     all["temperature"] = o.temperature;
     if (o.temperature > 0 || !o.section_temperatures.empty()) all["seed"] = o.seed;
     json::object sections;
@@ -107,9 +108,12 @@ json::object record_line(const Evaluated& e, json::object asked) {
   return out;
 }
 
-/// A record under a decoder: what lines are told apart by.
-using LineKey = std::tuple<std::string, uint64_t, double>;
-LineKey key_of(const RecordMeasures& m) { return {m.decoder, m.seed, m.frame_s}; }
+/// A record under a decoder: what lines are told apart by. Of a set, whose seeds may stand for several states, its number in it; else -1.
+using LineKey = std::tuple<std::string, uint64_t, double, int64_t>;
+LineKey key_of(const RecordMeasures& m, const json::object& line) {
+  const json::value* record = line.if_contains("record");
+  return {m.decoder, m.seed, m.frame_s, record && record->is_int64() ? record->get_int64() : -1};
+}
 
 Result<json::object> object_of_line(std::string_view line, const std::string& where) {
   SLIP_TRY(json::value v, parse_json(line, where));
@@ -135,7 +139,7 @@ class Lines {
                SLIP_TRY(const json::object o, object_of_line(line, where));
                SLIP_TRY(RecordMeasures m, measures_from(o, where));
                SLIP_TRY_(check_asked(o, asked.of(m.decoder), where));
-               const LineKey key = key_of(m);
+               const LineKey key = key_of(m, o);
                known_.emplace(key, std::move(m));
                return {};
              }));
@@ -192,7 +196,7 @@ Status evaluate_all(Evaluating& work, const Records& records, EvalSettings setti
     for (int frame = 0; frame < frames; ++frame) {
       SLIP_TRY_(work.cancel.check("evaluate", i, "records"));
       SLIP_TRY(const uint64_t seed, records.seed(i));
-      const LineKey key{settings.label, seed, frame_time(frame, o.every_s)};
+      const LineKey key{settings.label, seed, frame_time(frame, o.every_s), o.records.empty() ? -1 : i};
       if (const RecordMeasures* known = from_previous ? nullptr : lines.known(key)) {
         sums.add(*known);
         continue;
@@ -200,14 +204,17 @@ Status evaluate_all(Evaluating& work, const Records& records, EvalSettings setti
       SLIP_TRY(const sim::Record r, records.get(i, frame, o.every_s));
       const bool warm = from_previous && frame == 0;
       Evaluation aside;
-      settings.context.previous = warm ? nullptr : &previous;
+      settings.context.previous = from_previous && !warm ? &previous : nullptr;  // another scene's answer is none of this one's
       settings.context.draft_length_observer = warm ? nullptr : collector;
       if (collector) collector->begin(i);
       SLIP_TRY(const Evaluated done, evaluate_record(engine, r.labels, r.images, warm ? first : settings, warm ? aside : sums));
       const Answer& answer = done.answer;
       if (collector && !warm) collector->answered(answer.decoded);
       previous = {answer.form->form.name(), answer.decoded.fields, answer.decoded.tokens};
-      if (!warm) lines.add(record_line(done, lines.asked.of(settings.label)));
+      if (warm) continue;
+      json::object line = record_line(done, lines.asked.of(settings.label));
+      if (!o.records.empty()) line["record"] = i;
+      lines.add(line);
     }
     if (work.progress) work.progress("evaluating", i + 1, records.size());
   }
@@ -399,7 +406,7 @@ Result<slipstream::Report> merge(const std::vector<std::string>& files, const st
         if (asked_of[m.decoder].empty()) asked_of[m.decoder] = asked->get_object();
         if (common.empty()) common = asked->get_object(), common.erase("decoder");
       }
-      if (!seen.insert(key_of(m)).second)
+      if (!seen.insert(key_of(m, o)).second)
         return bad_input("{}: expected each record once under a decoder, got seed {} twice under {}", where, m.seed, m.decoder);
       auto at = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.first == m.decoder; });
       if (at == all.end()) at = all.insert(at, {m.decoder, {}});

@@ -184,8 +184,8 @@ class LevelsDraftLength : public DraftLengthPolicy {
   /// Do `own` rows pay, of which `lost` are run in vain, in a pass that has `rows` others? With odds `all` they save the pass that would
   /// run them: all (C(own) - own s) >= lost s, where a row more costs s = (C(rows + own) - C(rows)) / own here.
   bool pays(int32_t rows, double own, double lost, double all) const {
-    const auto n = static_cast<int32_t>(std::lround(own));
-    if (n < 1) return true;
+    if (own <= 0) return true;
+    const auto n = std::max(1, static_cast<int32_t>(std::lround(own)));
     const double row = std::max(0.0, table_.ms(rows + n) - table_.ms(rows)) / n;
     return all * std::max(0.0, table_.ms(n) - n * row) >= lost * row;
   }
