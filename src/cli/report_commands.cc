@@ -148,8 +148,11 @@ Status limits(const LimitsCommand& o) {
 
 Status eval(const EvalCommand& o) {
   slipstream::EvaluateOptions options = o.options;
-  if (!o.merge.empty() && !(o.model.empty() && options.records.empty() && options.out.empty() && options.require.empty()))
-    return usage_error("--merge: expected --csv and --json alone beside it, got --model, --records, --out or --require");
+  const bool answers =
+      !(o.model.empty() && options.records.empty() && options.out.empty() && options.require.empty() && options.calibrate.empty() &&
+        options.decoders.empty() && options.decoder.preset.empty() && !options.resume);
+  if (!o.merge.empty() && answers)
+    return usage_error("--merge: expected --csv and --json alone beside it, got options of an evaluation");
   if (!o.merge.empty()) return print(slipstream::merge_evaluations(o.merge, o.options.csv), o.json);
   options.first_seed = options.seed = o.seed;
   SLIP_TRY_(take_shard(o.shard, options));

@@ -198,6 +198,7 @@ TEST_F(EvalTables, LinesOfOtherSettingsAreNotGoneOnWith) {
   EXPECT_EQ(run(words).code, 0);
   refused({"eval", "--model", model_, "--count", "1", "--rollouts", "2"}, 2, "greedy answers are all the same");
   refused({"eval", "--merge", path("lines.jsonl"), "--out", path("other.jsonl")}, 2, "--merge: expected");
+  refused({"eval", "--merge", path("lines.jsonl"), "--decoder", "ar"}, 2, "--merge: expected");
   ASSERT_EQ(run({"eval", "--model", model_, "--count", "1", "--decoder", "scaffold-ar", "--csv", path("one.csv")}).code, 0);
   EXPECT_NE(read_bytes(path("one.csv")).find("\"scaffold-ar\",1.0"), std::string::npos);
 }

@@ -162,6 +162,7 @@ Result<std::optional<CostTable>> measured_passes(LimitsWork& w, std::string& tex
   text += fmt::format("  an empty pass, fitted at one row: {:.1f} us\n", w.machine.pass_us);
   SLIP_TRY(w.scenes, limits_scenes(w, w.options.scenes, {}));
   SLIP_TRY(const Prompt prompt, w.engine->prompt(w.scenes.front()));
+  if (w.scenes.front().images.empty()) w.model.pictures.count = 0;  // questions in text alone use no tower
   w.model.prompt_rows = static_cast<int32_t>(prompt.inputs.size());
   w.model.prompt_words = "of the first scene";
   return std::optional(std::move(measured));
