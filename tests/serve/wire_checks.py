@@ -70,12 +70,20 @@ def a_kind_is_not_locked_out_by_longer_ones(server):
         status, _, data = server.post("/v1/completions", {"prompt": prompt, "max_tokens": 4, **more})
         return status, 1000 * (time.time() - begin), data
 
-    short = min(took(f"{i} go")[1] for i in range(5))
-    long = min(took(f"{i} " + "go on " * 400)[1] for i in range(20))
-    if long < 4 * short:
-        raise Skipped("short and long texts take alike on this machine")
-    refused = sum(took(f"{i} stop", slipstream={"deadline_ms": (short + long) / 2})[0] == 503 for i in range(10))
-    expect(refused <= 3, f"{refused} of 10 texts of {short:.0f} ms refused behind texts of {long:.0f} ms, with a deadline in between")
+    # By the clock, so that whatever else runs may spoil a trial: the server rightly foresees what short texts took meanwhile.
+    spoilt = []
+    for trial in range(3):
+        short = sorted(took(f"{trial} {i} go")[1] for i in range(9))[4]
+        long = min(took(f"{trial} {i} " + "go on " * 400)[1] for i in range(20))
+        if long < 4 * short:
+            continue
+        refused = sum(took(f"{trial} {i} stop", slipstream={"deadline_ms": (short + long) / 2})[0] == 503 for i in range(10))
+        if refused <= 3:
+            return
+        spoilt.append(f"{refused} of 10 texts of {short:.0f} ms refused behind texts of {long:.0f} ms, with a deadline in between")
+    if len(spoilt) < 2:
+        raise Skipped("short and long texts take alike on this machine, or did while this ran")
+    expect(False, "; ".join(spoilt))
 
 
 @check
