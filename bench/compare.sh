@@ -28,6 +28,14 @@ model=${MODEL:-$work/thin-3b-$layers}
 chroot=$work/forky
 width=2048 heads=16 kv_heads=2 mlp=11008 vocab=151936
 
+case "${ISA:-}" in
+  "") ;;
+  avx2)
+    [ -z "${IK_LLAMA:-}" ] || { echo "compare: ISA: expected no IK_LLAMA beside it, which is built for one processor, got one" >&2; exit 2; }
+    export SLIPSTREAM_ISA=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ;;
+  *) echo "compare: ISA: expected avx2 or nothing, got $ISA" >&2; exit 2 ;;
+esac
+
 [ -d "$model" ] || "$slip" synthesize --like qwen2.5-vl-3b --layers "$layers" --dtype bf16 --out "$model"
 have_llama=1
 if [ ! -x "$chroot/usr/bin/llama-bench" ]; then
@@ -40,18 +48,19 @@ have_dnnl=1
 [ -x "$work/onednn_products" ] || c++ -O2 -std=c++20 -o "$work/onednn_products" "$here/onednn_products.cc" -ldnnl || have_dnnl=0
 [ $have_dnnl = 1 ] || echo "compare: oneDNN: expected libdnnl-dev, got none" >&2
 
-backends=$(dirname "$(find "$chroot/usr/lib" -name libggml-cpu-haswell.so 2> /dev/null | head -1)")
-mv "$work"/aside/*.so "$backends"/ 2> /dev/null || true  # of a run that was killed
-if [ "${ISA:-}" = avx2 ]; then
-  export SLIPSTREAM_ISA=avx2 ONEDNN_MAX_CPU_ISA=AVX2
-  mkdir -p "$work/aside"
-  trap 'mv "$work"/aside/*.so "$backends"/ 2> /dev/null || true' EXIT
-  for later in zen4 skylakex cannonlake cascadelake icelake cooperlake sapphirerapids alderlake; do
-    mv "$backends/libggml-cpu-$later.so" "$work/aside/" 2> /dev/null || true
-  done
-elif [ -n "${ISA:-}" ]; then
-  echo "compare: ISA: expected avx2 or nothing, got $ISA" >&2
-  exit 2
+if [ $have_llama = 1 ]; then
+  haswell=$(find "$chroot/usr/lib" -name libggml-cpu-haswell.so)
+  backends=$(dirname "$haswell")
+  put_back() { for lib in "$work"/aside/*.so; do [ ! -e "$lib" ] || mv "$lib" "$backends/"; done; }
+  if [ -n "$haswell" ]; then put_back; fi  # of a run that was killed
+  if [ "${ISA:-}" = avx2 ]; then
+    [ -n "$haswell" ] || { echo "compare: ISA: expected libggml-cpu-haswell.so in $chroot, got none" >&2; exit 5; }
+    mkdir -p "$work/aside"
+    trap put_back EXIT
+    for later in zen4 skylakex cannonlake cascadelake icelake cooperlake sapphirerapids alderlake; do
+      [ ! -e "$backends/libggml-cpu-$later.so" ] || mv "$backends/libggml-cpu-$later.so" "$work/aside/"
+    done
+  fi
 fi
 
 have_ik=0
