@@ -289,6 +289,24 @@ std::vector<std::string> drive_baselines();
 Result<Report> drive(const std::string& folder, const EngineOptions& engine, const DriveOptions& options,
                      const Progress& progress = {}, const CancelToken& cancel = {});
 
+/// Who reaches in reach, how often, and what is written.
+struct ReachOptions {
+  std::string draft_model;  // folder of a second model that drafts
+  std::vector<std::string>
+      decoders;                 // presets; empty: draft-model with a draft model, else scaffold-spec. ar comes first in any case
+  std::vector<int64_t> radii;   // bins by which a kept draft may be off; 0: exact. Empty: exact alone
+  std::vector<int64_t> drafts;  // of a round. Empty: 4
+  uint64_t first_seed = 900'300'000;  // of the episodes; training seeds lie below 100 million
+  int64_t episodes = 20;
+  std::string csv;     // the table as CSV
+  std::string replay;  // one episode as JSON: every step's state, action and passes
+};
+/// An arm reaches for an object, grasps and lifts it by a model's actions: success by decoder, radius and number of drafts, with passes, the
+/// acceptance of drafts, measured milliseconds, and what formulas of speculative decoding say of them. `folder`: a model whose config.json
+/// says "body": "arm". Success and counts depend on no clock; milliseconds are this machine's.
+Result<Report> reach(const std::string& folder, const EngineOptions& engine, const ReachOptions& options,
+                     const Progress& progress = {}, const CancelToken& cancel = {});
+
 /// The machine and the case that limits computes.
 struct LimitsOptions {
   std::string machine;  // h100, h100-nvl, h200, a100, thor, orin or a JSON file; empty: this machine, its ceilings measured now

@@ -169,6 +169,14 @@ struct DriveCommand {
 };
 Status drive(const DriveCommand& o);
 
+struct ReachCommand {
+  std::string model;
+  slipstream::EngineOptions engine;
+  slipstream::ReachOptions options;
+  bool json = false;
+};
+Status reach(const ReachCommand& o);
+
 struct TrainOptions {
   std::string config, resume, out;
   double max_minutes = 0;

@@ -335,6 +335,35 @@ void drive_command(CLI::App& app, Chosen& chosen) {
   c->callback([&chosen] { chosen = {[] { return drive(o); }, &o.json}; });
 }
 
+void reach_command(CLI::App& app, Chosen& chosen) {
+  static ReachCommand o;
+  slipstream::ReachOptions& r = o.options;
+  auto* c =
+      app.add_subcommand("reach", "an arm reaches, grasps and lifts by a model's actions: success by decoder, radius and drafts");
+  add_model_flag(c, o.model, true);
+  c->add_option("--draft-model", r.draft_model, "a second model, which drafts (decoder draft-model)");
+  c->add_option(
+       "--decoders", r.decoders,
+       "presets, separated by commas; ar comes first in any case (default: draft-model with --draft-model, else scaffold-spec)")
+      ->delimiter(',');
+  c->add_option("--drafts", r.drafts, "drafts of a round, several separated by commas (default: 4)")
+      ->delimiter(',')
+      ->check(whole(int64_t{1}, int64_t{64}));
+  c->add_option("--radius", r.radii, "bins by which a kept draft may be off, several separated by commas (default: 0, exact)")
+      ->delimiter(',')
+      ->check(whole(int64_t{0}, int64_t{255}));
+  c->add_option("--episodes", r.episodes, "episodes of every decoder, the same ones")->check(whole(int64_t{1}, int64_t{1000000}));
+  c->add_option("--seed", r.first_seed, "of the first episode")->check(seed_number());
+  c->add_option("--csv", r.csv, "the table as CSV");
+  c->add_option("--replay", r.replay, "one decoder's one episode as JSON: state, action and passes of every step");
+  add_dtype(c, o.engine.dtype, true);
+  add_device(c, o.engine.device);
+  add_kv(c, o.engine.kv_type);
+  add_threads(c, o.engine.threads);
+  add_json(c, o.json);
+  c->callback([&chosen] { chosen = {[] { return reach(o); }, &o.json}; });
+}
+
 void limits_command(CLI::App& app, Chosen& chosen) {
   static LimitsCommand o;
   slipstream::LimitsOptions& l = o.options;
@@ -434,6 +463,7 @@ int main_checked(int argc, char** argv) {
   grow_command(app, chosen);
   eval_command(app, chosen);
   drive_command(app, chosen);
+  reach_command(app, chosen);
   limits_command(app, chosen);
   train_command(app, chosen, argv[0]);
   study_command(app, chosen, argv[0]);

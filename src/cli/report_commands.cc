@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The commands that are one call of the library and a report: inspect, preprocess, forward, form, demo, verify, simulate, codebook, import, export,
-// quantize, convert, synthesize, eval, drive.
+// quantize, convert, synthesize, eval, drive, reach.
 #include <charconv>
 #include <filesystem>
 
@@ -166,6 +166,11 @@ Status drive(const DriveCommand& o) {
   for (const std::string& text : o.section_temperatures) SLIP_TRY_(take_section_temperature(text, options.section_temperatures));
   return print_with_bars(
       o.json, [&](auto progress, auto cancel) { return slipstream::drive(o.model, o.engine, options, progress, cancel); });
+}
+
+Status reach(const ReachCommand& o) {
+  return print_with_bars(
+      o.json, [&](auto progress, auto cancel) { return slipstream::reach(o.model, o.engine, o.options, progress, cancel); });
 }
 
 }  // namespace slip::cli

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include "base/cancel.h"
@@ -57,6 +58,23 @@ TEST(Driven, StatesAreOnesThatNoSceneBeginsIn) {
   EXPECT_GT(braking, all / 20);
   EXPECT_GT(standing, all / 40);
   EXPECT_GT(turned, all / 10);
+}
+
+// What drive-cot would say there: of this state, not of the scene's beginning.
+TEST(Driven, RecordsSayInWordsWhatIsTrueWhereTheEgoIs) {
+  std::set<std::string> positions;
+  int named = 0;
+  for (uint64_t seed = kSeed; seed < kSeed + 10; ++seed)
+    for (const sim::Record& r : records(seed)) {
+      ASSERT_TRUE(r.labels.cot);
+      const sim::CotLabels& cot = *r.labels.cot;
+      EXPECT_TRUE(cot.ego_behavior.starts_with(sim::words(r.labels.longitudinal))) << cot.ego_behavior;
+      if (cot.object[0].position == sim::kCotNone) continue;
+      ++named;
+      positions.insert(fmt::format("{} {}", seed, cot.object[0].position));
+    }
+  EXPECT_GT(named, 15);
+  EXPECT_GT(positions.size(), 15U);  // the same object is near and far
 }
 
 TEST(Driven, ARecordsFutureIsTheExpertsFromWhereTheEgoIs) {

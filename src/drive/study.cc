@@ -42,6 +42,8 @@ std::string family_name(uint32_t f) { return std::string(sim::family_names()[f])
 
 }  // namespace
 
+json::object interval_json(const Interval& i) { return {{"mean", i.mean}, {"low", i.low}, {"high", i.high}}; }
+
 std::vector<std::string_view> critical_families() {
   return {"lead_brake",          "lead_stopped",    "red_light",          "stop_sign",  "pedestrian_crosswalk",
           "pedestrian_midblock", "cyclist_ahead",   "construction_taper", "debris",     "cut_in",
@@ -166,8 +168,6 @@ double mean_of(const std::vector<double>& v) {
   for (const double x : v) sum += x;
   return v.empty() ? 0 : sum / static_cast<double>(v.size());
 }
-
-json::object interval_json(const Interval& i) { return {{"mean", i.mean}, {"low", i.low}, {"high", i.high}}; }
 
 double successes(const std::vector<const Drove*>& drives) {
   const auto n = std::count_if(drives.begin(), drives.end(), [](const Drove* d) { return d->score.success; });

@@ -10,9 +10,13 @@
 
 #include "base/json.h"
 #include "drive/episode.h"
+#include "drive/score/bootstrap.h"
 #include "plot/chart.h"
 
 namespace slip::drive {
+
+/// {"mean", "low", "high"}.
+json::object interval_json(const Interval& interval);
 
 /// The 12 families in which somebody has to act, and the 2 that training never shows.
 std::vector<std::string_view> critical_families();

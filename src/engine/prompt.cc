@@ -92,6 +92,10 @@ Result<std::vector<VideoPatches>> Answering::preprocess(std::span<const VideoCli
 
 Result<Prompt> Answering::encode() {
   const OperationScope making("prompt text and rows");
+  if (request_.ego && engine_.task().body == Body::kArm)
+    return unsupported(
+        "{}: expected --prompt with the state of an arm, which this model moves (slipstream reach), got an ego history",
+        model_.folder().string());
   std::vector<PatchGrid> grids;
   const bool blind = request_.ego && !engine_.task().cameras;  // records bring pictures that this model was not trained to see
   if (!blind && !request_.grids.empty()) {

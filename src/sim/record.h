@@ -4,12 +4,14 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/cot_labels.h"
 #include "sim/scene.h"
 
 namespace slip::sim {
@@ -86,6 +88,8 @@ struct Labels {
   uint32_t unknown = 0;  // of Unknown
   /// What stands around the ego (record/seen.h), where the scene that `seed` makes does not tell; of others it is made when asked for.
   std::optional<std::vector<SeenBody>> bodies;
+  /// The texts of drive-cot (cot.h), where the seed does not tell and somebody did; beside bodies alone.
+  std::shared_ptr<const CotLabels> cot;
 };
 /// Future position at t seconds (linear between the 10 Hz samples), t in (0, 6.4].
 Vec2 future_at(const Labels& l, double t_s);

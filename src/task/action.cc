@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "sim/record/make.h"
+#include "task/arm_prompt.h"
 #include "text/train_bpe.h"
 
 namespace slip {
@@ -11,6 +12,13 @@ namespace slip {
 namespace {
 
 std::string bin_token(const ActionOptions& o, int i) { return fmt::format("<|{}_{}|>", o.tokens, i); }
+
+Result<std::string> question(const ActionTokenizerOptions& o, uint64_t seed) {
+  if (o.body == Body::kArm) return arm_prompt(sim::arm_state(seed));
+  SLIP_TRY(const sim::Record r, sim::make_record(seed, {}, false));
+  const PromptText prompt = prompt_text(o.prompt, ego_of(r.labels), TaskForm::kAction);
+  return prompt.before_images + prompt.after_images;
+}
 
 }  // namespace
 
@@ -50,10 +58,9 @@ Status make_action_tokenizer(const std::filesystem::path& folder, const ActionTo
   std::vector<std::string> texts;
   for (int64_t i = 0; i < o.records; ++i) {
     SLIP_TRY_(o.cancel.check("tokenizer", i, "records"));
-    SLIP_TRY(const sim::Record r, sim::make_record(o.first_seed + static_cast<uint64_t>(i), {}, false));
-    const PromptText prompt = prompt_text(o.prompt, ego_of(r.labels), TaskForm::kAction);
-    texts.push_back("<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n" + prompt.before_images +
-                    prompt.after_images + "<|im_end|>\n<|im_start|>assistant\n");
+    SLIP_TRY(const std::string asked, question(o, o.first_seed + static_cast<uint64_t>(i)));
+    texts.push_back("<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n" + asked +
+                    "<|im_end|>\n<|im_start|>assistant\n");
   }
   std::vector<std::string> bins;
   bins.reserve(static_cast<size_t>(std::max(0, o.action.bins)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driving task answered by one action, in the shape of OpenVLA's [docs/notes/checkpoints.md#openvla]: n numbers, the mean
-// acceleration in each of the next n half seconds in m/s^2, every one an id out of a range of bins. Two models may number and spell
+// acceleration in each of the next n half seconds in m/s^2 (of an arm the seven numbers of sim/reach.h), every one an id out of a range of bins. Two models may number and spell
 // the bins differently: the bins are what a draft model and its target have in common.
 #pragma once
 #include <filesystem>
@@ -26,6 +26,7 @@ std::vector<double> action_of(const sim::Labels& labels, int n);
 struct ActionTokenizerOptions {
   ActionOptions action;
   PromptStyle prompt = PromptStyle::kCompact;
+  Body body = Body::kCar;
   int32_t vocab = 640;      // everything counted: 256 bytes, merges, special tokens, bins
   bool bins_last = true;    // OpenVLA: the vocabulary's last ids; else before the special tokens
   uint64_t first_seed = 0;  // scenes whose prompts are learned from

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/json/shown.h"
 #include "sim/cot.h"
+#include "sim/reach/reach.h"
 #include "task/action.h"
 
 namespace slip {
@@ -225,6 +226,19 @@ Status read_action(const json::object& slipstream, std::string_view where, Actio
   return {};
 }
 
+Status read_body(const json::object& slipstream, std::string_view where, TaskOptions& out) {
+  SLIP_TRY(const std::string body, string_or(slipstream, "body", "car", where));
+  if (body == "car") return {};
+  if (body != "arm") return bad_input("{}: body: expected car or arm, got {}", where, shown(body));
+  out.body = Body::kArm;
+  if (out.form != TaskForm::kAction || out.cameras || out.action.dimensions != sim::kArmNumbers || out.action.low != -1 ||
+      out.action.high != 1)
+    return unsupported(
+        "{}: body: expected form action, \"cameras\": false, and an action of {} dimensions from -1 to 1 beside arm, got others",
+        where, sim::kArmNumbers);
+  return {};
+}
+
 }  // namespace
 
 Result<TaskOptions> task_options(const json::object& config, std::string_view file) {
@@ -264,6 +278,7 @@ Result<TaskOptions> task_options(const json::object& config, std::string_view fi
   SLIP_TRY(out.drive_cot.reasoning, bool_or(o, "reasoning", true, where));
   SLIP_TRY_(read_codes(o, where, out));
   SLIP_TRY_(read_action(o, where, out.action));
+  SLIP_TRY_(read_body(o, where, out));
   out.drive_cot.block_size = out.block_size;
   return out;
 }

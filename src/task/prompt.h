@@ -58,13 +58,16 @@ enum class PromptStyle { kFull, kCompact, kIntent };
 enum class TaskForm : uint8_t { kWodE2e, kDriveCot, kAction };
 std::string_view words(TaskForm v);  // "wod-e2e", "drive-cot", "action"
 
+/// Whose actions a model of the form `action` gives: a car's accelerations, or the steps of the arm of sim/reach.h.
+enum class Body : uint8_t { kCar, kArm };
+
 /// An answer of one action (task/action.h). Its bins are the tokens <|NAME_0|> .. <|NAME_255|>, neighbours in the vocabulary.
 struct ActionOptions {
   int dimensions = 7;
   int bins = 256;
   std::string tokens = "action";  // NAME
   bool descending = true;         // OpenVLA: the largest value has the smallest id
-  double low = -6, high = 6;      // m/s^2
+  double low = -6, high = 6;      // m/s^2; of an arm -1 and 1
 };
 
 /// How a model folder was trained for the task: object "slipstream" of its config.json,
@@ -73,6 +76,7 @@ struct ActionOptions {
 ///   with "codes": {"count": 6, "values": 512, "tokens": "code", "book": "codebook.json"} a trajectory of so many codes (task/codes.h)
 /// {"form": "action", "prompt": "compact", "cameras": false, "action": {"dimensions": 7, "bins": 256, "tokens": "action",
 ///                                                                      "descending": true, "low": -6, "high": 6}}
+///   with "body": "arm" seven numbers of an arm's step in -1 .. 1, asked for by task/arm_prompt.h and never by an ego history
 /// Without cameras (any form) a record's pictures are not shown to the model. `budgets` names fields of DriveCotOptions without
 /// their "_budget". Visibility is the form's own where none is given; "law" is its old name.
 struct TaskOptions {
@@ -81,6 +85,7 @@ struct TaskOptions {
   int behaviour_budget = 3;
   int block_size = 32;
   TaskForm form = TaskForm::kWodE2e;
+  Body body = Body::kCar;
   Visibility visibility = Visibility::kChain;
   bool cameras = true;
   std::string weights;            // the type that the model is meant to run in (`--dtype auto`); empty: as stored

@@ -64,11 +64,14 @@ std::string_view behaviour_truth(const sim::Labels& labels, std::string_view fie
 
 namespace {
 
-/// Texts of drive-cot are told of the scene that a seed makes.
-Status require_simulated(const sim::Labels& labels) {
-  if ((labels.unknown & (sim::kImported | sim::kMoved)) == 0) return {};
-  return bad_input("record {}: expected a scene as its seed makes it for the texts of drive-cot, got {}", labels.seed,
-                   (labels.unknown & sim::kImported) != 0 ? "an imported record" : "one with the ego elsewhere");
+/// Texts of drive-cot: the record's own, or of the scene that its seed makes.
+Result<sim::CotLabels> cot_of(const sim::Labels& labels) {
+  if (labels.cot) return *labels.cot;
+  if ((labels.unknown & (sim::kImported | sim::kMoved)) != 0)
+    return bad_input(
+        "record {}: expected a scene as its seed makes it for the texts of drive-cot, or its texts, got {}", labels.seed,
+        (labels.unknown & sim::kImported) != 0 ? "an imported record" : "one with the ego elsewhere, of before texts were kept");
+  return sim::cot_labels(labels.seed, labels.family, labels.frame_s);
 }
 
 /// Field by field; the scene's texts are made when the first field asks for them.
@@ -128,8 +131,7 @@ class Truth {
       return bad_input("form {}: field {}: expected a field that records have a truth for, got another", form_.form.name(),
                        field.name);
     if (!cot_) {
-      SLIP_TRY_(require_simulated(labels_));
-      SLIP_TRY(cot_, sim::cot_labels(labels_.seed, labels_.family, labels_.frame_s));
+      SLIP_TRY(cot_, cot_of(labels_));
     }
     const std::string* own = cot_->find(field.name);
     const std::string text(own ? *own : std::string(sim::kCotNone));
@@ -187,8 +189,7 @@ std::string wod_text(const sim::Labels& labels, double waypoint_step_m) {
 
 // The form's lines: "label: content", the label being the field's name in words.
 Result<std::string> cot_text(const sim::Labels& labels, double waypoint_step_m) {
-  SLIP_TRY_(require_simulated(labels));
-  SLIP_TRY(const sim::CotLabels cot, sim::cot_labels(labels.seed, labels.family, labels.frame_s));
+  SLIP_TRY(const sim::CotLabels cot, cot_of(labels));
   std::string out;
   const auto line = [&](const std::string& name) {
     std::string label = name;

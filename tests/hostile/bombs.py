@@ -237,7 +237,7 @@ TEMPLATES = {"run": ["--section-temperature trajectory=%", "--verifier relaxed:%
 BASES = {"forward": "-m {m}/tri --rows {i}/rows.json --out o", "run": "-m {m}/tri --form none -p hi --max-tokens 3", "demo": "-m {m}/demo-cot --seed 3 --grow 0",
          "serve": "-m {m}/tri --port 0", "verify": "-m {m}/tri --max-width 2", "simulate": "--count 1 --out o", "import": "comma2k19 {i} --out o",
          "quantize": "{m}/tri --type int8 --out o --records 0", "synthesize": "--like qwen2.5-vl-3b --tiny --out o --layers 1", "grow": "{m}/tri --out o",
-         "eval": "-m {m}/pair-target --records {i}/set --count 1", "drive": "--baselines stay --family cut_in --count 1", "limits": "--machine h100 -m {m}/tri",
+         "eval": "-m {m}/pair-target --records {i}/set --count 1", "drive": "--baselines stay --family cut_in --count 1", "reach": "-m {m}/reach-target --episodes 1", "limits": "--machine h100 -m {m}/tri",
          "train": "--config {i}/train.json --steps 1 --out o", "bench forward": "-m {m}/tri --widths 1 --seconds 0.01",
          "bench prefill": "-m {m}/tri --widths 8 --seconds 0.01",
          "bench vision": "-m {m}/demo --repeats 1 --width 64 --height 64", "bench answer": "-m {m}/demo --repeats 1 --decoders fields",

@@ -146,6 +146,8 @@ COMMANDS = [
     Command("eval table", "eval -q -m {m}/demo-cot --count 4 --decoders ar,fields --csv e.csv", ("e.csv",), free=True, heavy=True),
     Command("drive", "drive -q -m {m}/demo --family free_flow --count 1 --out d.jsonl --csv d.csv", ("d.jsonl", "d.csv"), heavy=True, free=True),
     Command("drive baselines", "drive -q --baselines stay,expert --family cut_in --count 2 --out d.jsonl --csv d.csv", ("d.jsonl", "d.csv")),
+    Command("reach", "reach -q -m {m}/reach-target --episodes 2 --csv r.csv", ("r.csv",), heavy=True, free=True),
+    Command("reach replay", "reach -q -m {m}/reach-target --draft-model {m}/reach-draft --episodes 1 --replay r.json", ("r.json",)),
     Command("simulate", "simulate -q --seed 5 --count 24 --out made --threads 2", ("made",)),
     Command("simulate picture", "simulate -q --seed 5 --picture s.png", ("s.png",)),
     Command("codebook", "codebook -q --records {i}/set --codes 8 --out b.json", ("b.json",)),

@@ -16,6 +16,7 @@
 #include "models/weights/packed_folder.h"
 #include "sim/record/make.h"
 #include "slipstream/engine.h"
+#include "task/arm_prompt.h"
 
 namespace slip::api {
 
@@ -54,13 +55,23 @@ Result<Check> check_golden(const std::filesystem::path& folder, std::string_view
   return check;
 }
 
+/// What the model was trained to be asked: a scene, or an arm's state.
+Request question(const Engine& engine, const sim::Record& record, const EvalSettings& settings) {
+  Request out = request_of(record.labels, record.images, settings);
+  if (engine.task().body != Body::kArm) return out;
+  out.ego.reset();
+  out.images.clear();
+  out.prompt = arm_prompt(sim::arm_state(kHeldOutScene));
+  return out;
+}
+
 // A preset that needs a folder beside the model, over the scene's form, against ar.
 Result<Check> check_helper(Engine& engine, std::string_view preset, const std::string& drafter, const sim::Record& record,
                            const CancelToken& cancel) {
   Check check{.name = std::string(preset), .compared = fmt::format("{} against ar, greedy and a seed at temperature 0.8", drafter)};
   for (const float temperature : {0.0F, 0.8F}) {
-    Request request = request_of(record.labels, record.images,
-                                 {.temperature = temperature, .seed = 1, .context = {.cancel = cancel}, .reuse_prompt = false});
+    Request request =
+        question(engine, record, {.temperature = temperature, .seed = 1, .context = {.cancel = cancel}, .reuse_prompt = false});
     SLIP_TRY(request.method, method_of("ar"));
     SLIP_TRY(const Answer slow, engine.run(request));
     SLIP_TRY(request.method, with_parts(*method_of(preset), "", drafter, "", ""));
@@ -73,7 +84,7 @@ Result<Check> check_helper(Engine& engine, std::string_view preset, const std::s
   return check;
 }
 
-// A simulated record over the driving form, or a form of two fields; free text besides.
+// A simulated record or an arm's state over the form that the model was trained for, or a form of two fields; free text besides.
 Status check_answers(Engine& engine, const slipstream::VerifyOptions& o, const slipstream::Progress& progress,
                      const CancelToken& cancel, std::vector<Check>& checks) {
   Model& model = engine.model();
@@ -87,7 +98,7 @@ Status check_answers(Engine& engine, const slipstream::VerifyOptions& o, const s
   if (model.tokenizer() && was_trained_for_driving(model.folder())) {
     SLIP_TRY(const sim::Record record, sim::make_record(kHeldOutScene));
     SLIP_TRY(const FormPtr form, engine.form("model"));
-    SLIP_TRY(const Prompt prompt, engine.prompt(request_of(record.labels, record.images, {.context = context})));
+    SLIP_TRY(const Prompt prompt, engine.prompt(question(engine, record, {.context = context})));
     SLIP_TRY(Check check, check_decoders(model.lm(), prompt, &form->form, options, context));
     checks.push_back(std::move(check));
     for (const auto& [preset, drafter, folder] :

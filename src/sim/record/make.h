@@ -30,7 +30,7 @@ static_assert(kMoved == 2 * kImported);
 Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family = {}, bool with_images = true);
 
 /// make_perturbed for that share of all seeds, make_record for the rest: whichever it is, a seed's record does not depend on the set it is in.
-/// With a share above 0 all records tell the bodies around, so that those of a set are of one size.
+/// With a share above 0 all records tell the bodies around and the texts of drive-cot, so that those of a set are of one size.
 Result<Record> make_mixed(uint64_t seed, double perturbed, std::optional<uint32_t> family = {}, bool with_images = true);
 
 }  // namespace slip::sim

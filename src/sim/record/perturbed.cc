@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "sim/builder.h"
+#include "sim/cot.h"
 #include "sim/labels.h"
 #include "sim/math.h"
 #include "sim/record/make.h"
@@ -61,6 +62,7 @@ Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family, boo
     r.labels.family = d.labels.family;
     const Moment moment = moment_of(d.scene, 0, start.pose, start.v);
     r.labels.bodies = seen_bodies(moment);
+    r.labels.cot = std::make_shared<const CotLabels>(describe_scene(sc, r.labels));
     if (with_images) {
       r.images.resize(kCameras * kImageBytes);
       render_all(moment, r.images);
@@ -76,6 +78,8 @@ Result<Record> make_mixed(uint64_t seed, double perturbed, std::optional<uint32_
   if (perturbed > 0 && !r.labels.bodies) {
     SLIP_TRY(const Moment moment, moment_at(seed, family));
     r.labels.bodies = seen_bodies(moment);
+    SLIP_TRY(CotLabels cot, cot_labels(seed, family));
+    r.labels.cot = std::make_shared<const CotLabels>(std::move(cot));
   }
   return r;
 }

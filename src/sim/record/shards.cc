@@ -2,8 +2,8 @@
 // Record sets on disk. A shard is a 64-byte header, then records of one size, little endian:
 //   header: magic "SLIPREC1", u32 version (kSimVersion), u32 records, u64 record bytes, u64 label bytes, u64 image bytes,
 //           u64 FNV-1a of all label blocks, 16 bytes of zero
-//   record: label block (fixed size: kLabelBytes, and kBodyBytes where the records tell the bodies around), then kCameras * kImageBytes
-//           pixels, or none
+//   record: blocks of fixed size (label_blocks.h: the labels, and where records tell them the bodies around and the texts of drive-cot),
+//           then kCameras * kImageBytes pixels, or none
 // index.json lists the shards in order with their counts. A shard's size must match its header to the byte. Opening reads headers
 // only (summing the labels of a 40 GB set took 21 s from a cold disk): a shard's sum is checked when its labels are first asked for.
 #include <sys/mman.h>
@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <mutex>
 
@@ -21,7 +20,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "sim/record.h"
-#include "sim/record/make.h"
+#include "sim/record/label_blocks.h"
 #include "sim/record/seen.h"
 #include "sim/record/shards.h"
 
@@ -31,11 +30,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "shards are mapped as they lie");
 
 constexpr std::array<char, 8> kMagic = {'S', 'L', 'I', 'P', 'R', 'E', 'C', '1'};
-constexpr size_t kTextBytes = 600;
 constexpr std::string_view kSetFormat = "slipstream record set";
 constexpr int64_t kPerShard = 1000;
-constexpr float kMostBodySize = 1e4F;  // m
-constexpr uint32_t kMostUnknown = 2 * kMoved - 1;
 
 struct Header {
   std::array<char, 8> magic = kMagic;
@@ -45,122 +41,8 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-struct LabelBlock {
-  uint64_t seed;
-  uint32_t family;
-  uint8_t intent, longitudinal, lateral, pre_onset;
-  float v0;
-  uint16_t critical, visible, causal, text_bytes;
-  uint32_t unknown;  // of sim::Unknown
-  float history[16][7];
-  float future[64][6];
-  char text[kTextBytes];
-};
-constexpr size_t kLabelBytes = sizeof(LabelBlock);
-static_assert(kLabelBytes == 32 + 448 + 1536 + 600);
-
-struct BodyBlock {
-  uint32_t count;
-  uint8_t what[kMostBodies];
-  float box[kMostBodies][7];
-};
-constexpr size_t kBodyBytes = sizeof(BodyBlock);
-static_assert(kBodyBytes == 4 + 64 + 1792);
-
-uint16_t mask_of(const std::array<bool, 12>& b) {
-  uint16_t m = 0;
-  for (size_t i = 0; i < 12; ++i) m = static_cast<uint16_t>(m | (b[i] ? 1U << i : 0U));
-  return m;
-}
-void unmask(uint16_t m, std::array<bool, 12>& b) {
-  for (size_t i = 0; i < 12; ++i) b[i] = ((m >> i) & 1U) != 0;
-}
-
-LabelBlock pack(const Labels& l) {
-  LabelBlock b{};
-  b.seed = l.seed;
-  b.family = l.family;
-  b.intent = static_cast<uint8_t>(l.intent);
-  b.longitudinal = static_cast<uint8_t>(l.longitudinal);
-  b.lateral = static_cast<uint8_t>(l.lateral);
-  b.pre_onset = l.pre_onset ? 1 : 0;
-  b.v0 = l.v0_mps;
-  b.unknown = l.unknown;
-  b.critical = mask_of(l.critical);
-  b.visible = mask_of(l.visible);
-  b.causal = mask_of(l.causal);
-  b.text_bytes = static_cast<uint16_t>(std::min(l.explanation.size(), kTextBytes));
-  for (size_t i = 0; i < 16; ++i) {
-    const EgoState& e = l.history[i];
-    const float row[7] = {e.t_s, e.x, e.y, e.vx, e.vy, e.ax, e.ay};
-    std::memcpy(b.history[i], row, sizeof row);
-  }
-  for (size_t i = 0; i < 64; ++i) {
-    const FutureState& f = l.future[i];
-    const float row[6] = {f.x, f.y, f.yaw, f.v, f.a, f.kappa};
-    std::memcpy(b.future[i], row, sizeof row);
-  }
-  std::memcpy(b.text, l.explanation.data(), b.text_bytes);
-  return b;
-}
-
-Result<Labels> unpack(const LabelBlock& b, const std::string& name) {
-  if (b.intent > 2 || b.longitudinal > 3 || b.lateral > 5 || b.text_bytes > kTextBytes || b.family >= family_names().size() ||
-      b.unknown > kMostUnknown)
-    return bad_input("{}: record of seed {}: expected enumerators and lengths in range, got others", name, b.seed);
-  const auto finite = [](const float* from, size_t n) {
-    return std::all_of(from, from + n, [](float v) { return std::isfinite(v); });
-  };
-  if (!finite(&b.v0, 1) || !finite(&b.history[0][0], 16 * 7) || !finite(&b.future[0][0], 64 * 6))
-    return bad_input("{}: record of seed {}: expected finite speeds, history and future, got others", name, b.seed);
-  Labels l;
-  l.seed = b.seed;
-  l.family = b.family;
-  l.intent = static_cast<Intent>(b.intent);
-  l.longitudinal = static_cast<Longitudinal>(b.longitudinal);
-  l.lateral = static_cast<Lateral>(b.lateral);
-  l.pre_onset = b.pre_onset != 0;
-  l.v0_mps = b.v0;
-  l.unknown = b.unknown;
-  unmask(b.critical, l.critical);
-  unmask(b.visible, l.visible);
-  unmask(b.causal, l.causal);
-  l.explanation.assign(b.text, b.text_bytes);
-  for (size_t i = 0; i < 16; ++i) {
-    const float* r = b.history[i];
-    l.history[i] = {r[0], r[1], r[2], r[3], r[4], r[5], r[6]};
-  }
-  for (size_t i = 0; i < 64; ++i) {
-    const float* r = b.future[i];
-    l.future[i] = {r[0], r[1], r[2], r[3], r[4], r[5]};
-  }
-  return l;
-}
-
-BodyBlock pack(std::span<const SeenBody> bodies) {
-  BodyBlock b{};
-  b.count = static_cast<uint32_t>(bodies.size());
-  for (size_t i = 0; i < bodies.size(); ++i) {
-    const SeenBody& x = bodies[i];
-    const float box[7] = {x.x, x.y, x.yaw, x.length, x.width, x.low, x.high};
-    b.what[i] = static_cast<uint8_t>(x.what);
-    std::memcpy(b.box[i], box, sizeof box);
-  }
-  return b;
-}
-
-Result<std::vector<SeenBody>> unpack(const BodyBlock& b, const std::string& name, uint64_t seed) {
-  std::vector<SeenBody> out;
-  if (b.count > kMostBodies)
-    return bad_input("{}: record of seed {}: expected at most {} bodies, got {}", name, seed, kMostBodies, b.count);
-  for (size_t i = 0; i < b.count; ++i) {
-    const float* r = b.box[i];
-    if (b.what[i] >= kSeenKinds || !std::all_of(r, r + 7, [](float v) { return std::abs(v) < kMostBodySize; }))
-      return bad_input("{}: record of seed {}: expected bodies with kinds and sizes in range, got others", name, seed);
-    out.push_back({static_cast<Seen>(b.what[i]), r[0], r[1], r[2], r[3], r[4], r[5], r[6]});
-  }
-  return out;
-}
+constexpr size_t kLabelBytes = sizeof(LabelBlock), kWithBodies = kLabelBytes + sizeof(BodyBlock),
+                 kWithCot = kWithBodies + sizeof(CotBlock);
 
 struct Shard {
   MappedFile map;
@@ -185,9 +67,9 @@ Result<Shard> open_shard(const std::filesystem::path& file) {
   std::memcpy(&h, bytes.data(), sizeof h);
   if (h.magic != kMagic) return bad_input("{}: expected a record shard (magic SLIPREC1), got another file", name);
   if (h.version != kSimVersion) return bad_input("{}: expected simulator version {}, got {}", name, kSimVersion, h.version);
-  if ((h.label_bytes != kLabelBytes && h.label_bytes != kLabelBytes + kBodyBytes) ||
+  if ((h.label_bytes != kLabelBytes && h.label_bytes != kWithBodies && h.label_bytes != kWithCot) ||
       (h.image_bytes != 0 && h.image_bytes != kCameras * kImageBytes) || h.record_bytes != h.label_bytes + h.image_bytes)
-    return bad_input("{}: expected records of {} or {} + {} bytes, got {} + {}", name, kLabelBytes, kLabelBytes + kBodyBytes,
+    return bad_input("{}: expected records of {}, {} or {} + {} bytes, got {} + {}", name, kLabelBytes, kWithBodies, kWithCot,
                      kCameras * kImageBytes, h.label_bytes, h.image_bytes);
   const uint64_t want = sizeof(Header) + uint64_t{h.records} * h.record_bytes;
   if (bytes.size() != want) return bad_input("{}: expected {} bytes for {} records, got {}", name, want, h.records, bytes.size());
@@ -239,11 +121,11 @@ struct RecordSetWriter::Impl {
     open.reset();
     return {};
   }
-  Status begin(size_t image_bytes, bool bodies) {
+  Status begin(size_t image_bytes, size_t label_bytes) {
     const std::string name = fmt::format("shard-{:05}.slip", shards.size());
     SLIP_TRY(AtomicFile file, AtomicFile::create(dir / name));
     header = Header{};
-    header.label_bytes = kLabelBytes + (bodies ? kBodyBytes : 0);
+    header.label_bytes = label_bytes;
     header.image_bytes = image_bytes;
     header.record_bytes = header.label_bytes + image_bytes;
     header.checksum = kFnvStart;
@@ -251,6 +133,12 @@ struct RecordSetWriter::Impl {
     open.emplace(std::move(file));
     shards.emplace_back(name, 0);
     return {};
+  }
+  /// A block, and its part of the sum.
+  template <class Block>
+  Status put(const Block& b) {
+    header.checksum = fnv1a(std::as_bytes(std::span(&b, 1)), header.checksum);
+    return open->write(&b, sizeof b);
   }
 };
 
@@ -291,25 +179,23 @@ Status RecordSetWriter::add(const Record& r) {
                      r.images.size());
   if (r.labels.frame_s != 0)
     return bad_input("record of seed {}: expected a scene's first frame, got that of {} s", r.labels.seed, r.labels.frame_s);
-  if (r.labels.explanation.size() > kTextBytes)
-    return bad_input("record of seed {}: expected an explanation of at most {} bytes, got {}", r.labels.seed, kTextBytes,
+  if (r.labels.explanation.size() > kExplanationBytes)
+    return bad_input("record of seed {}: expected an explanation of at most {} bytes, got {}", r.labels.seed, kExplanationBytes,
                      r.labels.explanation.size());
-  const bool bodies = r.labels.bodies.has_value();
+  const bool bodies = r.labels.bodies.has_value(), cot = bodies && r.labels.cot;
   if (bodies && r.labels.bodies->size() > kMostBodies)
     return bad_input("record of seed {}: expected at most {} bodies, got {}", r.labels.seed, kMostBodies, r.labels.bodies->size());
-  const bool fits = w.header.records < kPerShard && (w.header.label_bytes > kLabelBytes) == bodies;
-  if (w.open && !fits) SLIP_TRY_(w.close());
-  if (!w.open) SLIP_TRY_(w.begin(r.images.size(), bodies));
+  const size_t label_bytes = cot ? kWithCot : bodies ? kWithBodies : kLabelBytes;
+  if (w.open && (w.header.records >= kPerShard || w.header.label_bytes != label_bytes)) SLIP_TRY_(w.close());
+  if (!w.open) SLIP_TRY_(w.begin(r.images.size(), label_bytes));
   if (w.header.image_bytes != r.images.size())
     return bad_input("record of seed {}: expected {} image bytes like its shard, got {}", r.labels.seed, w.header.image_bytes,
                      r.images.size());
-  const LabelBlock b = pack(r.labels);
-  w.header.checksum = fnv1a(std::as_bytes(std::span(&b, 1)), w.header.checksum);
-  SLIP_TRY_(w.open->write(&b, sizeof b));
-  if (bodies) {
-    const BodyBlock around = pack(*r.labels.bodies);
-    w.header.checksum = fnv1a(std::as_bytes(std::span(&around, 1)), w.header.checksum);
-    SLIP_TRY_(w.open->write(&around, sizeof around));
+  SLIP_TRY_(w.put(label_block(r.labels)));
+  if (bodies) SLIP_TRY_(w.put(body_block(*r.labels.bodies)));
+  if (cot) {
+    SLIP_TRY(const CotBlock texts, cot_block(*r.labels.cot, r.labels.seed));
+    SLIP_TRY_(w.put(texts));
   }
   if (!r.images.empty()) SLIP_TRY_(w.open->write(r.images.data(), r.images.size()));
   ++w.header.records;
@@ -386,13 +272,21 @@ Result<Labels> RecordSet::labels(int64_t i) const {
   if (i < 0 || i >= size()) return bad_input("record: expected an index below {}, got {}", size(), i);
   const Shard& s = impl_->of(i);
   SLIP_TRY_(check_labels(s));
-  LabelBlock b;
-  std::memcpy(&b, s.record(i - s.first), sizeof b);
-  SLIP_TRY(Labels l, unpack(b, s.map.path().string()));
-  if (s.header.label_bytes == kLabelBytes) return l;
-  BodyBlock around;
-  std::memcpy(&around, s.record(i - s.first) + kLabelBytes, sizeof around);
-  SLIP_TRY(l.bodies, unpack(around, s.map.path().string(), l.seed));
+  const std::byte* at = s.record(i - s.first);
+  const auto block = [&at]<class Block>(Block b) {
+    std::memcpy(&b, at, sizeof b);
+    at += sizeof b;
+    return b;
+  };
+  const std::string name = s.map.path().string();
+  SLIP_TRY(Labels l, labels_in(block(LabelBlock{}), name));
+  if (s.header.label_bytes >= kWithBodies) {
+    SLIP_TRY(l.bodies, bodies_in(block(BodyBlock{}), name, l.seed));
+  }
+  if (s.header.label_bytes >= kWithCot) {
+    SLIP_TRY(CotLabels cot, cot_in(block(CotBlock{}), name, l.seed));
+    l.cot = std::make_shared<const CotLabels>(std::move(cot));
+  }
   return l;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "sim/record.h"
+#include "sim/record/label_blocks.h"
 #include "sim/record/make.h"
 #include "sim/record/seen.h"
 #include "sim/record/shards.h"
@@ -129,6 +130,48 @@ TEST_F(Shards, BodiesComeBackAsTheyWere) {
     all += want.bodies->size();
   }
   EXPECT_GT(all, 8U);
+}
+
+TEST_F(Shards, TextsOfMovedEgosComeBackAsTheyWere) {
+  auto w = RecordSetWriter::create(dir_, 40, 4, {});
+  ASSERT_TRUE(w);
+  std::vector<Record> written;
+  for (uint64_t seed = 40; seed < 44; ++seed) {
+    written.push_back(*make_mixed(seed, 0.5, {}, false));
+    ASSERT_TRUE(written.back().labels.cot);
+    if (seed == 42) written.back().labels.cot = nullptr;  // of before texts were kept: a shard of its own
+    ASSERT_TRUE(w->add(written.back()));
+  }
+  ASSERT_TRUE(w->finish());
+  const auto set = RecordSet::open(dir_);
+  ASSERT_TRUE(set) << set.error().message;
+  for (int64_t i = 0; i < 4; ++i) {
+    const auto got = set->labels(i);
+    ASSERT_TRUE(got) << got.error().message;
+    const auto& want = written[static_cast<size_t>(i)].labels;
+    ASSERT_EQ(got->cot != nullptr, want.cot != nullptr) << i;
+    if (want.cot) EXPECT_EQ(*got->cot, *want.cot) << i;
+    EXPECT_EQ(*got->bodies, *want.bodies) << i;
+  }
+}
+
+TEST_F(Shards, TextsThatDoNotFitOrAreNotWholeAreRefused) {
+  Record r = *make_mixed(40, 1, {}, false);
+  CotLabels large = *r.labels.cot;
+  large.lanes = std::string(kCotBytes, 'x');
+  r.labels.cot = std::make_shared<const CotLabels>(large);
+  auto w = RecordSetWriter::create(dir_, 40, 1, {});
+  ASSERT_TRUE(w);
+  const Status added = w->add(r);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().kind, ErrorKind::kBadInput);
+  EXPECT_NE(added.error().message.find("expected texts of at most"), std::string::npos) << added.error().message;
+  CotBlock block = *cot_block(CotLabels{}, 40);
+  EXPECT_TRUE(cot_in(block, "set", 40));
+  --block.text_bytes;
+  EXPECT_FALSE(cot_in(block, "set", 40));
+  block.text_bytes = kCotBytes + 1;
+  EXPECT_FALSE(cot_in(block, "set", 40));
 }
 
 TEST_F(Shards, BodiesOutOfRangeAreRefused) {

@@ -10,6 +10,7 @@
 #include "sim/record.h"
 #include "sim/record/make.h"
 #include "task/action.h"
+#include "task/arm_prompt.h"
 #include "task/wod.h"
 #include "text/chat.h"
 
@@ -37,29 +38,37 @@ class ActionSource : public SampleSource {
  public:
   explicit ActionSource(Parts parts) : p_(std::move(parts)) {}
 
-  Result<Sample> get(int64_t index) override {
+  Result<Sample> get(int64_t index) override { return p_.task.body == Body::kArm ? arm_sample(index) : car_sample(index); }
+
+ private:
+  Result<Sample> arm_sample(int64_t index) const {
+    const sim::ArmSight sight = sim::arm_state(p_.first_seed + static_cast<uint64_t>(index % p_.count));
+    const sim::ArmStep step = sim::arm_expert(sight);
+    return sample(arm_prompt(sight), {FieldValue(std::vector<double>(step.begin(), step.end()))});
+  }
+
+  Result<Sample> car_sample(int64_t index) const {
     PhiloxStream draw(kFrameSeed, static_cast<uint64_t>(index));
     const double t_s = kFrameS * draw.below(kFrames);
     SLIP_TRY(const sim::Record r, sim::make_frame(p_.first_seed + static_cast<uint64_t>(index % p_.count), {}, t_s, false));
     const PromptText text = prompt_text(p_.task.prompt, ego_of(r.labels), p_.task.form);
-    const ChatMessage message{"user", {TextItem{text.before_images + text.after_images}}};
-    SLIP_TRY(const ChatPrompt prompt, make_prompt(*p_.chat, *p_.tokenizer, std::vector{message}));
     SLIP_TRY(std::vector<FieldValue> values, truth_values(r.labels, *p_.form, *p_.tokenizer));
     if (p_.step > 0)
       for (double& a : std::get<std::vector<double>>(values[0])) a = rounded(a);
-    SLIP_TRY(std::vector<TokenId> answer, render(*p_.form, values, *p_.tokenizer));
-    Sample s = sample(prompt, answer);
+    SLIP_TRY(Sample s, sample(text.before_images + text.after_images, values));
     s.future = future_steps(r.labels);
     return s;
   }
 
- private:
   double rounded(double a) const {
     const auto& bins = std::get<BinsMeaning>(p_.form->meanings[0]);
     return std::clamp(std::round(a / p_.step) * p_.step, bins.low, bins.high);
   }
 
-  Sample sample(const ChatPrompt& prompt, std::span<const TokenId> answer) const {
+  Result<Sample> sample(std::string text, const std::vector<FieldValue>& values) const {
+    const ChatMessage message{"user", {TextItem{std::move(text)}}};
+    SLIP_TRY(const ChatPrompt prompt, make_prompt(*p_.chat, *p_.tokenizer, std::vector{message}));
+    SLIP_TRY(const std::vector<TokenId> answer, render(*p_.form, values, *p_.tokenizer));
     Sample out;
     const size_t n = prompt.ids.size();
     out.mask_token = p_.mask;
@@ -92,7 +101,7 @@ Status make_missing_tokenizer(const json::object& data, const std::string& folde
   if (vocab == 0) return {};
   if (vocab < 0 || vocab > 65536) return bad_input("data: tokenizer_vocab: expected at most 65536, got {}", vocab);
   SLIP_TRY(const int64_t seed, int_or(data, "tokenizer_seed", 0, "data"));
-  ActionTokenizerOptions o{.action = task.action, .prompt = task.prompt, .vocab = static_cast<int32_t>(vocab)};
+  ActionTokenizerOptions o{.action = task.action, .prompt = task.prompt, .body = task.body, .vocab = static_cast<int32_t>(vocab)};
   o.first_seed = static_cast<uint64_t>(seed);
   o.cancel = CancelToken::of_process();
   SLIP_TRY(o.bins_last, bool_or(data, "bins_last", true, "data"));

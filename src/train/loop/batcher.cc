@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -113,36 +113,50 @@ Result<StepBatches> make_validation(SampleSource& source, const TrainConfig& con
 struct Batcher::Impl {
   SampleSource& source;
   const TrainConfig& config;
-  int64_t step;
+  int64_t asked;  // the step that `next` gives
+  int64_t begun;  // the step that the next free thread makes
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Result<StepBatches>> ready;
+  std::map<int64_t, Result<StepBatches>> ready;
   bool stop = false;
-  std::thread thread;
+  std::vector<std::thread> threads;
 
-  static constexpr size_t kAhead = 3;
+  int64_t ahead() const { return std::max<int64_t>(3, 2 * config.data_threads); }
 
-  void work() {
+  Result<StepBatches> make(SampleSource* from, int64_t step) const {
+    try {
+      return make_step(*from, config, step);
+    } catch (const std::bad_alloc&) {
+      return resource_error("step {}: expected memory for its batches, got none", step);
+    } catch (const std::exception& e) {  // CheckFailure, and whatever a library throws: this thread has nobody above it
+      return Error{ErrorKind::kInternal, e.what()};
+    }
+  }
+
+  void work(bool first) {
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 5);  // this thread only: the products must not wait for the renderer
+    std::unique_ptr<SampleSource> own;
+    Status opened;
+    if (!first) {
+      Result<std::unique_ptr<SampleSource>> made = make_source(config.data, config.tokenizer);
+      if (made)
+        own = std::move(*made);
+      else
+        opened = made.error();
+    }
     for (;;) {
+      int64_t step = 0;
       {
         std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return stop || ready.size() < kAhead; });
+        changed.wait(lock, [&] { return stop || begun < asked + ahead(); });
         if (stop) return;
+        step = begun++;
       }
-      Result<StepBatches> made = [&]() -> Result<StepBatches> {
-        try {
-          return make_step(source, config, step++);
-        } catch (const std::bad_alloc&) {
-          return resource_error("step {}: expected memory for its batches, got none", step - 1);
-        } catch (const std::exception& e) {  // CheckFailure, and whatever a library throws: this thread has nobody above it
-          return Error{ErrorKind::kInternal, e.what()};
-        }
-      }();
+      Result<StepBatches> made = opened ? make(first ? &source : own.get(), step) : Result<StepBatches>(opened.error());
       const bool failed = !made;
       {
         const std::lock_guard lock(mutex);
-        ready.push_back(std::move(made));
+        ready.emplace(step, std::move(made));
       }
       changed.notify_all();
       if (failed) return;
@@ -151,8 +165,8 @@ struct Batcher::Impl {
 };
 
 Batcher::Batcher(SampleSource& source, const TrainConfig& config, int64_t first_step)
-    : impl_(new Impl{.source = source, .config = config, .step = first_step}) {
-  impl_->thread = std::thread([this] { impl_->work(); });
+    : impl_(new Impl{.source = source, .config = config, .asked = first_step, .begun = first_step}) {
+  for (int i = 0; i < config.data_threads; ++i) impl_->threads.emplace_back([this, i] { impl_->work(i == 0); });
 }
 
 Batcher::~Batcher() {
@@ -161,17 +175,17 @@ Batcher::~Batcher() {
     impl_->stop = true;
   }
   impl_->changed.notify_all();
-  impl_->thread.join();
+  for (std::thread& t : impl_->threads) t.join();
 }
 
 Result<StepBatches> Batcher::next() {
   std::unique_lock lock(impl_->mutex);
-  impl_->changed.wait(lock, [&] { return !impl_->ready.empty(); });
-  Result<StepBatches> out = std::move(impl_->ready.front());
-  if (out)
-    impl_->ready.pop_front();
-  else
-    return out.error();
+  impl_->changed.wait(lock, [&] { return impl_->ready.contains(impl_->asked); });
+  const auto at = impl_->ready.find(impl_->asked);
+  if (!at->second) return at->second.error();  // stays: whoever asks again is told again
+  Result<StepBatches> out = std::move(at->second);
+  impl_->ready.erase(at);
+  ++impl_->asked;
   impl_->changed.notify_all();
   return out;
 }

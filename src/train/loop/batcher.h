@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches ahead of the trainer: one background thread of low priority reads samples, draws their noise and lays out the rows.
-// A step's batches are a function of (config, step) alone, however far ahead they were made.
+// Batches ahead of the trainer: background threads of low priority read samples, draw their noise and lay out the rows, a step each at a time.
+// A step's batches are a function of (config, step) alone, however far ahead and by whichever thread they were made.
 #pragma once
 #include <memory>
 #include <optional>
@@ -26,7 +26,8 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& config, i
 
 class Batcher {
  public:
-  /// Starts at `first_step`; source and config outlive the batcher.
+  /// Starts at `first_step`; source and config outlive the batcher. The first of config.data_threads asks `source`, every further one
+  /// another source of config.data.
   Batcher(SampleSource& source, const TrainConfig& config, int64_t first_step);
   ~Batcher();
   Result<StepBatches> next();

@@ -366,6 +366,9 @@ Status read_counts(const json::object& root, TrainConfig& c, const std::string& 
   SLIP_TRY(const int64_t threads, int_or(root, "threads", 0, where));
   SLIP_TRY_(within(threads, 0, kMostThreads, "threads", where));
   c.threads = static_cast<int>(threads);
+  SLIP_TRY(const int64_t data_threads, int_or(root, "data_threads", 1, where));
+  SLIP_TRY_(within(data_threads, 1, kMostThreads, "data_threads", where));
+  c.data_threads = static_cast<int>(data_threads);
   SLIP_TRY(c.shards, int_or(root, "shards", c.shards, where));
   SLIP_TRY_(within(c.shards, 1, kMostShards, "shards", where));
   if ((c.shards & (c.shards - 1)) != 0) return bad_input("{}: shards: expected a power of two, got {}", where, c.shards);
@@ -400,11 +403,11 @@ std::string_view word_of(ObjectiveKind kind) {
 }
 
 Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::string& where) {
-  SLIP_TRY_(only(root, {"kind",         "model",      "target",     "init",       "init_tokenizer", "init_deviation",
-                        "tokenizer",    "data",       "objective",  "seed",       "rank",           "steps",
-                        "batch",        "accumulate", "optimizer",  "schedule",   "ema_decay",      "precision",
-                        "first_sample", "store",      "out",        "save_every", "keep",           "log_every",
-                        "max_minutes",  "threads",    "validation", "shards",     "recompute",      "device"},
+  SLIP_TRY_(only(root, {"kind",       "model",     "target",    "init",        "init_tokenizer", "init_deviation", "tokenizer",
+                        "data",       "objective", "seed",      "rank",        "steps",          "batch",          "accumulate",
+                        "optimizer",  "schedule",  "ema_decay", "precision",   "first_sample",   "store",          "out",
+                        "save_every", "keep",      "log_every", "max_minutes", "threads",        "data_threads",   "validation",
+                        "shards",     "recompute", "device"},
                  where));
   TrainConfig c;
   c.source = root;

@@ -37,7 +37,7 @@
 //    "device": "cpu" | "cuda" | "cuda:N", where the model computes; the optimizer stays on the processor. Kinds sasd, nld, graph and lora
 //    "ema_decay": 0,                      > 0: checkpoints hold the average, training goes on with the raw weights
 //    "precision": "f32" | "bf16", "store": "f32" | "bf16",
-//    "out": "DIR", "save_every": 0, "keep": 2, "log_every": 10, "max_minutes": 0, "threads": 0}
+//    "out": "DIR", "save_every": 0, "keep": 2, "log_every": 10, "max_minutes": 0, "threads": 0, "data_threads": 1}
 //
 // save_every 0: only at the end. keep: how many step-N folders stay (0: all). max_minutes > 0: stops then. Schedule "by" (default
 // "steps"): with "time" the decay follows the larger of time (of max_minutes, which it needs) and step progress, at the price of
@@ -100,6 +100,8 @@ struct TrainConfig {
   int64_t save_every = 0, keep = 2, log_every = 10;
   double max_minutes = 0;
   int threads = 0;  // 0: all usable cores
+  int data_threads =
+      1;  // that read samples and lay out rows, each with a source of its own: for devices, which are quicker than one
   int64_t shards = 8;
   bool recompute = false;
   std::string device = "cpu";

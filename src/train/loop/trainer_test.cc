@@ -274,6 +274,24 @@ TEST(Batcher, ReportsWhatASourceThrows) {
   EXPECT_EQ(error_of_batches<std::bad_exception>().message, std::bad_exception().what());
 }
 
+// A step is the same by whichever thread it was made.
+TEST(Batcher, SeveralThreadsGiveTheSameStepsInOrder) {
+  const test::TemporaryFolder out;
+  const TrainConfig one = must(TrainConfig::parse(tiny_config(out.path), "test"));
+  TrainConfig many = one;
+  many.data_threads = 4;
+  const auto source = must(make_source(one.data, one.tokenizer));
+  Batcher a(*source, one, 1);
+  const auto other = must(make_source(one.data, one.tokenizer));
+  Batcher b(*other, many, 1);
+  for (int step = 1; step <= 20; ++step) {
+    const StepBatches x = must(a.next()), y = must(b.next());
+    ASSERT_EQ(x.parts.size(), y.parts.size()) << step;
+    for (size_t i = 0; i < x.parts.size(); ++i) EXPECT_EQ(x.parts[i].tokens, y.parts[i].tokens) << step;
+    EXPECT_EQ(x.count, y.count) << step;
+  }
+}
+
 // The binary, interrupted while it trains: a checkpoint, exit code 130, nothing half written.
 TEST(TrainerBinary, WritesACheckpointOnInterruptAndExits130) {
   const test::TemporaryFolder out;

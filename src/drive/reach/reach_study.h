@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reach and grasp by a model's actions, with several decoders over the same episodes: success, counts and milliseconds of each, and what the
+// formulas of speculative decoding say of them. Counts and successes depend on no clock.
+#pragma once
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/engine.h"
+#include "limits/speculation_algebra.h"
+#include "sim/reach/reach.h"
+
+namespace slip::drive {
+
+/// Somebody who reaches: a decoder with so many drafts a round and a radius.
+struct Reacher {
+  std::string decoder;  // its preset
+  int32_t drafts = 0;   // a round; 0: one token a pass
+  int32_t radius = 0;   // bins; 0: exact
+  bool second_model = false;
+  Method method;
+};
+
+/// What a reacher's actions took together.
+struct ReachCounts {
+  int64_t actions = 0, passes = 0, draft_passes = 0, rounds = 0, tested = 0, accepted = 0, invalid = 0;
+  double ms = 0, prompt_ms = 0, decode_ms = 0, draft_ms = 0, draft_prompt_ms = 0;  // ms: whole answers
+};
+
+/// One step of an episode, for a replay.
+struct ReachMoment {
+  sim::ToolPose tool, object;
+  bool holds = false;
+  sim::ArmStep step{};
+  int64_t passes = 0, accepted = 0;
+};
+
+struct ReachEpisode {
+  sim::ReachEnd end = sim::ReachEnd::kGoesOn;
+  ReachCounts counts;
+  std::vector<ReachMoment> moments;  // behind the wait
+};
+/// `seed` says where tool and object begin. Errors of the engine; kCancelled between answers.
+Result<ReachEpisode> reach_episode(Engine& engine, const Reacher& who, uint64_t seed, const CancelToken& cancel);
+
+/// All episodes of one reacher.
+struct Reached {
+  Reacher who;
+  ReachCounts counts;
+  std::vector<double> successes;  // 1 or 0, an episode each
+  std::map<std::string_view, int64_t> ends;
+  void add(const ReachEpisode& e);
+  double alpha() const;  // of tested drafts, those that were kept
+};
+
+/// The times of an action as the robot papers' table 5 has them, out of what was measured: the target's from `plain` (one token a pass), the
+/// draft model's from `drafted`.
+ActionTimes action_times(const Reached& plain, const Reached& drafted);
+
+/// The study's table. The first of `all` decodes one token a pass, and the others are told relative to it. Intervals are 95 % bootstrap over
+/// episodes, differences paired.
+json::object reach_json(const std::vector<Reached>& all);
+std::string reach_table(const json::object& study);
+std::string reach_csv(const json::object& study);
+json::object replay_json(const ReachEpisode& e, const Reacher& who, uint64_t seed);
+
+}  // namespace slip::drive
