@@ -293,9 +293,9 @@ Result<Report> drive(const std::string& folder, const EngineOptions& engine, con
 struct ReachOptions {
   std::string draft_model;  // folder of a second model that drafts
   std::vector<std::string>
-      decoders;                 // presets; empty: draft-model with a draft model, else scaffold-spec. ar comes first in any case
-  std::vector<int64_t> radii;   // bins by which a kept draft may be off; 0: exact. Empty: exact alone
-  std::vector<int64_t> drafts;  // of a round. Empty: 4
+      decoders;  // presets; empty: draft-model with a draft model, else scaffold-spec. scaffold-ar comes first in any case
+  std::vector<int64_t> radii;         // bins by which a kept draft may be off; 0: exact. Empty: exact alone
+  std::vector<int64_t> drafts;        // of a round. Empty: 4
   uint64_t first_seed = 900'300'000;  // of the episodes; training seeds lie below 100 million
   int64_t episodes = 20;
   std::string csv;     // the table as CSV
@@ -312,7 +312,7 @@ struct LimitsOptions {
   std::string machine;  // h100, h100-nvl, h200, a100, thor, orin or a JSON file; empty: this machine, its ceilings measured now
   std::string dtype = "auto";
   int32_t threads = 0;
-  int32_t keys = 512;                         // that a pass stands behind
+  int32_t keys = 0;                           // that a pass stands behind; 0: the prompt's and 128 of the answer
   int32_t prompt_rows = 0;                    // 0: the task's prompt, or 512 where the folder does not tell it, and its pictures
   int32_t images = -1;                        // that the vision tower reads; below 0: the task's
   int32_t image_width = 0, image_height = 0;  // of each, pixels; 0: the task's pictures

@@ -342,20 +342,20 @@ void reach_command(CLI::App& app, Chosen& chosen) {
       app.add_subcommand("reach", "an arm reaches, grasps and lifts by a model's actions: success by decoder, radius and drafts");
   add_model_flag(c, o.model, true);
   c->add_option("--draft-model", r.draft_model, "a second model, which drafts (decoder draft-model)");
-  c->add_option(
-       "--decoders", r.decoders,
-       "presets, separated by commas; ar comes first in any case (default: draft-model with --draft-model, else scaffold-spec)")
+  c->add_option("--decoders", r.decoders,
+                "presets, separated by commas; scaffold-ar, one number a pass, comes first in any case (default: draft-model with "
+                "--draft-model, else scaffold-spec)")
       ->delimiter(',');
   c->add_option("--drafts", r.drafts, "drafts of a round, several separated by commas (default: 4)")
       ->delimiter(',')
-      ->check(whole(int64_t{1}, int64_t{64}));
+      ->check(whole(int64_t{1}, int64_t{7}));
   c->add_option("--radius", r.radii, "bins by which a kept draft may be off, several separated by commas (default: 0, exact)")
       ->delimiter(',')
       ->check(whole(int64_t{0}, int64_t{255}));
   c->add_option("--episodes", r.episodes, "episodes of every decoder, the same ones")->check(whole(int64_t{1}, int64_t{1000000}));
   c->add_option("--seed", r.first_seed, "of the first episode")->check(seed_number());
   c->add_option("--csv", r.csv, "the table as CSV");
-  c->add_option("--replay", r.replay, "one decoder's one episode as JSON: state, action and passes of every step");
+  c->add_option("--replay", r.replay, "one decoder's one episode (--episodes 1) as JSON: state, action and passes of every step");
   add_dtype(c, o.engine.dtype, true);
   add_device(c, o.engine.device);
   add_kv(c, o.engine.kv_type);
@@ -382,7 +382,8 @@ void limits_command(CLI::App& app, Chosen& chosen) {
                 "with --speed-of-light: the set whose first records are answered (default: held-out scenes)");
   c->add_option("--acceptance", l.acceptance, "share of tested drafts that hold (default: the folder's width.json)")
       ->check(number(0, 1));
-  c->add_option("--keys", l.keys, "keys in the cache before a pass")->check(whole(1, 1 << 20));
+  c->add_option("--keys", l.keys, "keys in the cache before a pass; 0: the prompt's and 128 of the answer")
+      ->check(whole(0, 1 << 20));
   c->add_option("--prompt-rows", l.prompt_rows, "rows of the prompt (default: the task's, or 512 and those of the pictures)")
       ->check(whole(1, 1 << 20));
   c->add_option("--images", l.images, "pictures that the vision tower reads (default: the task's)")->check(whole(0, 1000));

@@ -117,7 +117,7 @@ class Disturbed : public Planner {
     r.labels.family = family_;
     const sim::Moment moment = s.world.moment(static_cast<double>(s.time_ms) / 1000, s.ego);
     r.labels.bodies = sim::seen_bodies(moment);
-    r.labels.cot = std::make_shared<const sim::CotLabels>(sim::describe_scene(seen, r.labels));
+    r.labels.cot = std::make_shared<const sim::CotLabels>(sim::describe_scene(seen, r.labels, true));
     if (images_) {
       r.images.resize(sim::kCameras * sim::kImageBytes);
       sim::render_all(moment, r.images);

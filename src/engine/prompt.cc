@@ -93,9 +93,8 @@ Result<std::vector<VideoPatches>> Answering::preprocess(std::span<const VideoCli
 Result<Prompt> Answering::encode() {
   const OperationScope making("prompt text and rows");
   if (request_.ego && engine_.task().body == Body::kArm)
-    return unsupported(
-        "{}: expected --prompt with the state of an arm, which this model moves (slipstream reach), got an ego history",
-        model_.folder().string());
+    return unsupported("{}: expected a model of a car, got one of an arm: slipstream reach moves it, and --prompt tells it a state",
+                       model_.folder().string());
   std::vector<PatchGrid> grids;
   const bool blind = request_.ego && !engine_.task().cameras;  // records bring pictures that this model was not trained to see
   if (!blind && !request_.grids.empty()) {

@@ -66,6 +66,9 @@ Result<VocabularyMaps> map_vocabularies(const Tokenizer& target, int32_t target_
     if (!draft_bins || draft_bins->size() != target_bins->size())
       return bad_input("draft model: expected {} action bins as the target has, got {}", target_bins->size(),
                        draft_bins ? draft_bins->size() : 0);
+    if (draft_bins->count != target_bins->count || draft_bins->low != target_bins->low || draft_bins->high != target_bins->high)
+      return bad_input("draft model: expected {} numbers from {} to {} as the target has, got {} from {} to {}", target_bins->count,
+                       target_bins->low, target_bins->high, draft_bins->count, draft_bins->low, draft_bins->high);
     map_bins(*target_bins, *draft_bins, maps);
   } else if (shared == 0) {
     return bad_input("draft model: expected a vocabulary that shares tokens with the target's {}, got none of {}", target.size(),
@@ -183,6 +186,9 @@ struct Resources::Parts {
     Model &target = engine.model(), &small = draft_engine->model();
     if (!target.tokenizer() || !small.tokenizer())
       return bad_input("{}: expected a tokenizer in both models' folders, got one without", name);
+    if (engine.task().body != draft_engine->task().body)
+      return bad_input("{}: expected a draft model of the target's task, {}, got one of {}", name, words(engine.task().body),
+                       words(draft_engine->task().body));
     if (!draft.lm || mapped_for != form) {
       const CompiledForm* own = nullptr;
       if (bins_of(form.get())) {

@@ -177,19 +177,21 @@ std::string interactive_of(const Scene& sc, const Labels& l, std::span<const See
   return out;
 }
 
-/// The decisive thing: what the expert would do otherwise without, the nearest first; rules before the road, the road before air.
-std::string reason_of(const Scene& sc, const Labels& l, const CotLabels& c, std::span<const SeenObject> objects) {
+/// The decisive thing: what the expert would do otherwise without, the nearest first; rules before the road, the road before air. `moved`: within a
+/// drive, where what only delays is no reason to speed up: who stood at a stop sign goes on because the way is free.
+std::string reason_of(const Scene& sc, const Labels& l, const CotLabels& c, std::span<const SeenObject> objects, bool moved) {
   const auto causal = [&](Class k) { return l.causal[static_cast<size_t>(k)] && l.visible[static_cast<size_t>(k)]; };
-  const bool object = !objects.empty() && objects[0].causal;
-  if (causal(Class::kTraffic) && (!object || sc.stop_s < objects[0].actor->track[0].s)) {
+  const bool aside = l.lateral == Lateral::kChangeLeft || l.lateral == Lateral::kChangeRight;
+  const bool goes_on = moved && l.longitudinal == Longitudinal::kSpeedUp && !aside;
+  const bool object = !goes_on && !objects.empty() && objects[0].causal;
+  if (!goes_on && causal(Class::kTraffic) && (!object || sc.stop_s < objects[0].actor->track[0].s)) {
     if (sc.stop == StopKind::kSign) return "we reach a stop sign";
     return sc.stop == StopKind::kYellow ? "the light is yellow" : "the light is red";
   }
   if (object) return fmt::format("the {} {}", objects[0].name, first_clause(objects[0].justification));
   if (l.lateral == Lateral::kTurnLeft || l.lateral == Lateral::kTurnRight)
     return fmt::format("the route turns {}", l.lateral == Lateral::kTurnLeft ? "left" : "right");
-  if (sc.shift != 0 && (l.lateral == Lateral::kChangeLeft || l.lateral == Lateral::kChangeRight))
-    return fmt::format("the route needs the {} lane", side_of(sc.shift));
+  if (sc.shift != 0 && aside) return fmt::format("the route needs the {} lane", side_of(sc.shift));
   for (const std::string& lane : c.lane)
     if (lane.starts_with("our lane curves")) return "the road curves " + lane.substr(lane.rfind(' ') + 1);
   if (causal(Class::kWeather)) return fmt::format("{} limits us", first_clause(c.weather));
@@ -206,7 +208,7 @@ std::string distance_band(double m) {
   return "60 m";
 }
 
-CotLabels describe_scene(const Scene& sc, const Labels& l) {
+CotLabels describe_scene(const Scene& sc, const Labels& l, bool moved) {
   CotLabels out;
   out.lighting = lighting_of(sc.env);
   out.road_condition = road_condition_of(sc.env);
@@ -222,7 +224,8 @@ CotLabels describe_scene(const Scene& sc, const Labels& l) {
   out.traffic_regulation = traffic_regulation_of(out);
   out.non_interactive = non_interactive_of(out);
   out.interactive = interactive_of(sc, l, objects);
-  out.ego_behavior = fmt::format("{} and {} because {}", words(l.longitudinal), words(l.lateral), reason_of(sc, l, out, objects));
+  out.ego_behavior =
+      fmt::format("{} and {} because {}", words(l.longitudinal), words(l.lateral), reason_of(sc, l, out, objects, moved));
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driving task answered by one action, in the shape of OpenVLA's [docs/notes/checkpoints.md#openvla]: n numbers, the mean
-// acceleration in each of the next n half seconds in m/s^2 (of an arm the seven numbers of sim/reach.h), every one an id out of a range of bins. Two models may number and spell
+// acceleration in each of the next n half seconds in m/s^2 (of an arm the seven numbers of sim/reach/reach.h), every one an id out of a range of bins. Two models may number and spell
 // the bins differently: the bins are what a draft model and its target have in common.
 #pragma once
 #include <filesystem>

@@ -16,10 +16,10 @@ std::string arm_prompt(const sim::ArmSight& sight) {
 }
 
 Status check_arm_model(const TaskOptions& task, std::string_view folder) {
-  if (task.form == TaskForm::kAction && task.body == Body::kArm) return {};
+  if (task.body == Body::kArm) return {};
   return unsupported(
-      "{}: expected a model of an arm (config.json: slipstream: \"form\": \"action\", \"body\": \"arm\"), got form {} of a car",
-      folder, words(task.form));
+      "{}: expected a model of an arm (config.json: slipstream: \"form\": \"action\", \"body\": \"arm\"), got one of another task",
+      folder);
 }
 
 }  // namespace slip

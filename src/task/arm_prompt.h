@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an arm's model is asked: the state of sim/reach.h in words, as a detector and the joints' encoders would tell it. No picture: what is
+// What an arm's model is asked: the state of sim/reach/reach.h in words, as a detector and the joints' encoders would tell it. No picture: what is
 // measured here is what wrong numbers of an action do, and not how well a small tower sees.
 #pragma once
 #include <string>
@@ -13,7 +13,7 @@ namespace slip {
 /// numbers of four digits and a sign.
 std::string arm_prompt(const sim::ArmSight& sight);
 
-/// Is it a model of this arm: form action, "body": "arm", seven numbers in -1 .. 1? kUnsupported says what it is instead.
+/// Is it a model of this arm, "body": "arm" of its config.json? kUnsupported where it is not.
 Status check_arm_model(const TaskOptions& task, std::string_view folder);
 
 }  // namespace slip

@@ -133,6 +133,7 @@ Result<sim::Intent> intent_named(std::string_view word, std::string_view where) 
 namespace {
 constexpr std::array<std::string_view, 3> kForms = {"wod-e2e", "drive-cot", "action"};  // in the order of TaskForm
 }
+std::string_view words(Body v) { return v == Body::kArm ? "an arm" : "a car"; }
 std::string_view words(TaskForm v) { return kForms[static_cast<size_t>(v)]; }
 
 namespace {
@@ -229,13 +230,16 @@ Status read_action(const json::object& slipstream, std::string_view where, Actio
 Status read_body(const json::object& slipstream, std::string_view where, TaskOptions& out) {
   SLIP_TRY(const std::string body, string_or(slipstream, "body", "car", where));
   if (body == "car") return {};
-  if (body != "arm") return bad_input("{}: body: expected car or arm, got {}", where, shown(body));
+  if (body != "arm") return bad_input("{}: body: expected car or arm, got \"{}\"", where, shown(body));
   out.body = Body::kArm;
-  if (out.form != TaskForm::kAction || out.cameras || out.action.dimensions != sim::kArmNumbers || out.action.low != -1 ||
-      out.action.high != 1)
-    return unsupported(
-        "{}: body: expected form action, \"cameras\": false, and an action of {} dimensions from -1 to 1 beside arm, got others",
-        where, sim::kArmNumbers);
+  const auto refuse = [&](std::string_view expected, auto got) {
+    return unsupported("{}: body: expected {} beside arm, got {}", where, expected, got);
+  };
+  if (out.form != TaskForm::kAction) return refuse("form action", words(out.form));
+  if (out.cameras) return refuse("\"cameras\": false", "cameras");
+  if (out.action.dimensions != sim::kArmNumbers) return refuse("an action of 7 dimensions", out.action.dimensions);
+  if (out.action.low != -1 || out.action.high != 1)
+    return refuse("an action from -1 to 1", fmt::format("{} to {}", out.action.low, out.action.high));
   return {};
 }
 

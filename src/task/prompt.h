@@ -58,8 +58,9 @@ enum class PromptStyle { kFull, kCompact, kIntent };
 enum class TaskForm : uint8_t { kWodE2e, kDriveCot, kAction };
 std::string_view words(TaskForm v);  // "wod-e2e", "drive-cot", "action"
 
-/// Whose actions a model of the form `action` gives: a car's accelerations, or the steps of the arm of sim/reach.h.
+/// Whose actions a model of the form `action` gives: a car's accelerations, or the steps of the arm of sim/reach/reach.h.
 enum class Body : uint8_t { kCar, kArm };
+std::string_view words(Body v);  // "a car", "an arm"
 
 /// An answer of one action (task/action.h). Its bins are the tokens <|NAME_0|> .. <|NAME_255|>, neighbours in the vocabulary.
 struct ActionOptions {

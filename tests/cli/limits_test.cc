@@ -99,12 +99,14 @@ TEST_F(Demo, LimitsNeedsNoWeightsToPredict) {
     EXPECT_EQ(whole.at(table), shapes.at(table)) << table;
   fs::create_directories(path("alone"));
   const std::string alone = write("alone/config.json", read_bytes((bare / "config.json").string()));
-  const json::value v = run_json({"limits", "--machine", "thor", "--model", alone});
+  // How long the prompt is says its tokenizer, and behind so many keys passes stand.
+  const std::string keys = std::to_string(static_cast<int>(number(whole.at("keys"))));
+  const json::value v = run_json({"limits", "--machine", "thor", "--model", alone, "--keys", keys});
   EXPECT_EQ(v.at("passes"), whole.at("passes"));
   EXPECT_NE(json::serialize(v.at("notes")).find("expected tokenizer.json"), std::string::npos);
   EXPECT_EQ(number(v.at("decoders").at(0).at("passes")), 48) << "free text in place of the form";
   const std::string renamed = write("shapes.json", read_bytes((bare / "config.json").string()));
-  EXPECT_EQ(run_json({"limits", "--machine", "thor", "--model", renamed}).at("passes"), whole.at("passes"));
+  EXPECT_EQ(run_json({"limits", "--machine", "thor", "--model", renamed, "--keys", keys}).at("passes"), whole.at("passes"));
   refused({"limits", "--measure", "--model", bare.string()}, 3, "--measure: expected weights beside config.json");
   refused({"limits", "--speed-of-light", "1", "--model", alone}, 3, "--speed-of-light: expected weights");
 }

@@ -27,16 +27,18 @@ std::string counts_of(const json::value& study) {
 }
 
 TEST_F(ReachCommand, ExactDecodersReachAlikeAndTwoRunsCountAlike) {
-  const Words words = reach({"--draft-model", draft_, "--decoders", "scaffold-ar,scaffold-spec,draft-model", "--drafts", "3",
-                             "--radius", "0,32", "--episodes", "6", "--csv", path("reach.csv"), "--json"});
+  const Words words = reach({"--draft-model", draft_, "--decoders", "ar,scaffold-spec,draft-model", "--drafts", "3", "--radius",
+                             "0,32", "--episodes", "6", "--csv", path("reach.csv"), "--json"});
   const Ran first = run(words), second = run(words);
   ASSERT_EQ(first.code, 0) << first.err;
   const auto a = parse_json(first.out, "first"), b = parse_json(second.out, "second");
   ASSERT_TRUE(a && b);
   EXPECT_EQ(counts_of(*a), counts_of(*b));
   const json::array& rows = a->at("rows").as_array();
-  ASSERT_EQ(rows.size(), 6U);  // ar, scaffold-ar, and two radii of each drafter
-  EXPECT_EQ(rows[0].at("decoder"), "ar");
+  ASSERT_EQ(rows.size(), 6U);  // scaffold-ar, ar, and two radii of each drafter
+  EXPECT_EQ(rows[0].at("decoder"), "scaffold-ar");
+  EXPECT_EQ(rows[0].at("passes").as_double(), 7);
+  EXPECT_EQ(rows[1].at("passes").as_double(), 8) << "the form's own token is decoded too";
   for (const json::value& row : rows) {
     if (row.at("radius_bins").to_number<int>() > 0) continue;
     EXPECT_EQ(row.at("ends"), rows[0].at("ends")) << json::serialize(row.at("decoder"));
@@ -74,6 +76,9 @@ TEST_F(ReachCommand, SaysWhatIsWrong) {
   refused(reach({"--decoders", "nobody"}), 2, "nobody");
   refused(reach({"--drafts", "4,4"}), 2, "--drafts");
   refused(reach({"--drafts", "0"}), 2, "--drafts");
+  refused(reach({"--drafts", "8"}), 2, "--drafts");
+  refused(reach({"--draft-model", std::string(SLIP_SOURCE_DIR) + "/models/pair-draft"}), 3, "an arm, got one of a car");
+  refused(reach({"--csv", path("")}), 3, path(""));
   refused(reach({"--radius", "256"}), 2, "--radius");
   refused(reach({"--episodes", "2", "--replay", path("r.json")}), 2, "--replay");
   refused(reach({"--draft-model", path("nowhere")}), 3, "nowhere");

@@ -19,6 +19,7 @@ done
 for model in "${models[@]}"; do
   [[ "$model" != /* && -d "$model" ]] || refuse "expected a model's folder, relative to $PWD, got $model"
 done
+[[ ! -e "$folder" || -f "$folder/commit" ]] || refuse "expected a new folder or an earlier pack's, got $folder"
 rm -rf "$folder" "$folder.tar.xz"
 mkdir -p "$folder"/{archives,objects,lib,third_party}
 scratch=$(mktemp -d)
@@ -108,7 +109,7 @@ strip --strip-unneeded "$folder"/lib/*
 
 cp -r configs "$folder/"
 for model in "${models[@]}"; do cp -rL --parents "$model" "$folder/"; done
-cp tools/gpu/build_trainer.sh tools/gpu/train_on_device.sh "$folder/"
+cp tools/gpu/{build_trainer,train_on_device,teach}.sh "$folder/"
 git describe --always --dirty --abbrev=40 --exclude '*' >"$folder/commit"
 tar -C "$(dirname "$folder")" -c "$(basename "$folder")" | xz -9 >"$folder.tar.xz"
 echo "pack_trainer: $(($(stat -c %s "$folder.tar.xz") >> 10)) KiB in $folder.tar.xz; $(wc -l <"$folder/sources") files to compile there"

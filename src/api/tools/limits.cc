@@ -37,7 +37,7 @@ Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c) {
   std::vector<int32_t> rows;
   std::vector<double> ms;
   for (const int32_t n : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048}) {
-    SLIP_TRY(const PassTime t, plain_pass(c.shape, w.machine, w.pass_of(c, n, w.options.keys, n)));
+    SLIP_TRY(const PassTime t, plain_pass(c.shape, w.machine, w.pass_of(c, n, w.keys(), n)));
     rows.push_back(n);
     ms.push_back(t.total_ms);
   }
@@ -49,7 +49,7 @@ namespace {
 constexpr int32_t kWidths[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128};
 
 Status predict_passes(LimitsWork& w, const CostTable* measured) {
-  const auto pass = [&](int64_t n) { return plain_pass(w.model.shape, w.machine, w.pass_of(w.model, n, w.options.keys, n)); };
+  const auto pass = [&](int64_t n) { return plain_pass(w.model.shape, w.machine, w.pass_of(w.model, n, w.keys(), n)); };
   std::vector<std::pair<std::string, PassTime>> passes;
   for (const int64_t n : {int64_t{1}, int64_t{8}, int64_t{32}}) {
     SLIP_TRY(PassTime t, pass(n));
@@ -57,7 +57,7 @@ Status predict_passes(LimitsWork& w, const CostTable* measured) {
   }
   w.tables.push_back(operations_table(passes));
   Table t{.name = "passes",
-          .title = fmt::format("Passes behind {} keys, all rows asked:", w.options.keys),
+          .title = fmt::format("Passes behind {} keys, all rows asked:", w.keys()),
           .columns = {"rows", "predicted_ms", "ms_a_row", "over_one_row", "measured_ms", std::string(kPredictedOverMeasured)},
           .rows = {}};
   double one = 0;
@@ -147,7 +147,7 @@ Status load_engine_for_runs(LimitsWork& w) {
   if (!o.measure && o.light == 0) return {};
   SLIP_TRY_(w.model.need_weights(o.measure ? "--measure" : "--speed-of-light"));
   SLIP_TRY(w.engine,
-           Engine::load(w.model.folder, {.dtype = o.dtype, .threads = o.threads, .slots = std::max(kDefaultSlots, o.keys + 512)},
+           Engine::load(w.model.folder, {.dtype = o.dtype, .threads = o.threads, .slots = std::max(kDefaultSlots, w.keys() + 512)},
                         load_progress(w.progress, w.cancel)));
   return {};
 }
@@ -155,16 +155,16 @@ Status load_engine_for_runs(LimitsWork& w) {
 Result<std::optional<CostTable>> measured_passes(LimitsWork& w, std::string& text) {
   if (!w.options.measure) return std::optional<CostTable>();
   w.tell("measuring", 0, 0);
-  const CostSettings settings{.visible = w.options.keys, .most_rows = 128, .budget_ms = 600, .cancel = w.cancel};
-  SLIP_TRY(CostTable measured, measure_costs(w.engine->model().lm(), settings));
-  SLIP_TRY(const PassTime one, plain_pass(w.model.shape, w.machine, w.pass_of(w.model, 1, w.options.keys, 1)));
-  w.machine.pass_us = std::max(0.0, (measured.ms(1) - one.total_ms) * 1e3);
-  text += fmt::format("  an empty pass, fitted at one row: {:.1f} us\n", w.machine.pass_us);
   SLIP_TRY(w.scenes, limits_scenes(w, w.options.scenes, {}));
   SLIP_TRY(const Prompt prompt, w.engine->prompt(w.scenes.front()));
   if (w.scenes.front().images.empty()) w.model.pictures.count = 0;  // questions in text alone use no tower
   w.model.prompt_rows = static_cast<int32_t>(prompt.inputs.size());
   w.model.prompt_words = "of the first scene";
+  const CostSettings settings{.visible = w.keys(), .most_rows = 128, .budget_ms = 600, .cancel = w.cancel};
+  SLIP_TRY(CostTable measured, measure_costs(w.engine->model().lm(), settings));
+  SLIP_TRY(const PassTime one, plain_pass(w.model.shape, w.machine, w.pass_of(w.model, 1, w.keys(), 1)));
+  w.machine.pass_us = std::max(0.0, (measured.ms(1) - one.total_ms) * 1e3);
+  text += fmt::format("  an empty pass, fitted at one row: {:.1f} us\n", w.machine.pass_us);
   return std::optional(std::move(measured));
 }
 
@@ -183,6 +183,7 @@ Status model_tables(LimitsWork& w, json::object& head, std::string& text) {
   }
   head["type"] = w.model.type;
   head["weights"] = w.model.shape.weights();
+  head["keys"] = w.keys();
   head["acceptance"] = profile;
   json::array notes;
   for (const std::string& note : w.model.notes) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream::reach: several decoders reach for the same objects.
 #include <algorithm>
+#include <filesystem>
 
 #include "api/boundary.h"
 #include "api/choice.h"
@@ -17,7 +18,8 @@ namespace slip::api {
 
 namespace {
 
-constexpr int64_t kMostDrafts = 64, kMostRadius = 255;
+constexpr int64_t kMostDrafts = sim::kArmNumbers, kMostRadius = 255;
+constexpr std::string_view kPlain = "scaffold-ar";  // one number a pass; `ar` pays for the form's own token as well
 
 Status check_numbers(const std::vector<int64_t>& numbers, int64_t least, int64_t most, std::string_view option) {
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -51,6 +53,11 @@ Status check_options(const std::string& folder, const slipstream::ReachOptions& 
   SLIP_TRY_(check_numbers(o.drafts, 1, kMostDrafts, "--drafts"));
   SLIP_TRY_(check_numbers(o.radii, 0, kMostRadius, "--radius"));
   if (o.episodes < 1) return usage_error("--episodes: expected at least 1, got {}", o.episodes);
+  if (!o.replay.empty() && (o.episodes != 1 || !o.csv.empty()))
+    return usage_error("--replay: expected one episode (--episodes 1) without --csv, got {}",
+                       o.episodes != 1 ? fmt::format("{} episodes", o.episodes) : std::string("--csv"));
+  for (const std::string* file : {&o.csv, &o.replay})  // before the work, not behind it
+    if (!file->empty() && !std::filesystem::is_fifo(*file)) SLIP_TRY_(AtomicFile::create(*file));
   const std::vector<std::string> decoders = decoders_of(o);
   const bool second = std::find(decoders.begin(), decoders.end(), "draft-model") != decoders.end();
   if (second != !o.draft_model.empty())
@@ -63,7 +70,7 @@ Status check_options(const std::string& folder, const slipstream::ReachOptions& 
   return {};
 }
 
-/// One token a pass first; then every decoder with all numbers of drafts and all radii, where it drafts.
+/// One number a pass first; then every decoder with all numbers of drafts and all radii, where it drafts.
 Result<std::vector<drive::Reached>> reachers_of(const slipstream::ReachOptions& o, Engine& engine) {
   std::vector<drive::Reached> out;
   const auto add = [&](const std::string& preset, int64_t drafts, int64_t radius) -> Status {
@@ -76,13 +83,13 @@ Result<std::vector<drive::Reached>> reachers_of(const slipstream::ReachOptions& 
     out.push_back({std::move(who), {}, {}, {}});
     return {};
   };
-  SLIP_TRY_(add("ar", 0, 0));
+  SLIP_TRY_(add(std::string(kPlain), 0, 0));
   const std::vector<int64_t> drafts = o.drafts.empty() ? std::vector<int64_t>{4} : o.drafts,
                              radii = o.radii.empty() ? std::vector<int64_t>{0} : o.radii;
   for (const std::string& preset : decoders_of(o)) {
-    if (preset == "ar") continue;
+    if (preset == kPlain) continue;
     SLIP_TRY(const Method method, method_from(choice_of(o, preset, 0, 0), {}, &engine, true));
-    if (!method.drafts()) {
+    if (method.schedule == Schedule::kSections || !method.drafts()) {  // sections commit in blocks of their own
       SLIP_TRY_(add(preset, 0, 0));
       continue;
     }
@@ -116,9 +123,8 @@ Result<slipstream::Report> reach_all(const std::string& folder, const slipstream
   SLIP_TRY_(check_arm_model(engine->task(), folder));
   SLIP_TRY(std::vector<drive::Reached> all, reachers_of(o, *engine));
   if (!o.replay.empty()) {
-    if (all.size() > 2 || o.episodes != 1 || !o.csv.empty())
-      return usage_error("--replay: expected one decoder in one episode (--episodes 1) and no --csv, got {} in {}", all.size() - 1,
-                         o.episodes);
+    if (all.size() > 2)
+      return usage_error("--replay: expected one decoder with one number of drafts and one radius, got {} of them", all.size() - 1);
     SLIP_TRY(const drive::ReachEpisode e, drive::reach_episode(*engine, all.back().who, o.first_seed, cancel));
     const json::object replay = drive::replay_json(e, all.back().who, o.first_seed);
     SLIP_TRY_(write_file(o.replay, line_of(replay) + "\n"));
@@ -138,9 +144,8 @@ Result<slipstream::Report> reach_all(const std::string& folder, const slipstream
   if (!o.draft_model.empty()) result["draft_model"] = o.draft_model;
   result["first_seed"] = o.first_seed;
   result["isa"] = isa_choice().reason;
-  if (!o.csv.empty()) SLIP_TRY_(write_file(o.csv, drive::reach_csv(result)));
-  const std::string table = drive::reach_table(result);
-  return report_of(result, table);
+  const Status written = o.csv.empty() ? Status() : write_file(o.csv, drive::reach_csv(result));
+  return report_of(result, drive::reach_table(result), written);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "drive/score/bootstrap.h"
 #include "engine/engine.h"
 #include "limits/speculation_algebra.h"
 #include "sim/reach/reach.h"
@@ -17,7 +18,7 @@ namespace slip::drive {
 /// Somebody who reaches: a decoder with so many drafts a round and a radius.
 struct Reacher {
   std::string decoder;  // its preset
-  int32_t drafts = 0;   // a round; 0: one token a pass
+  int32_t drafts = 0;   // a round; 0: none
   int32_t radius = 0;   // bins; 0: exact
   bool second_model = false;
   Method method;
@@ -55,12 +56,20 @@ struct Reached {
   double alpha() const;  // of tested drafts, those that were kept
 };
 
-/// The times of an action as the robot papers' table 5 has them, out of what was measured: the target's from `plain` (one token a pass), the
+/// The times of an action as the robot papers' table 5 has them, out of what was measured: the target's from `plain` (one drawn number a pass), the
 /// draft model's from `drafted`.
 ActionTimes action_times(const Reached& plain, const Reached& drafted);
 
-/// The study's table. The first of `all` decodes one token a pass, and the others are told relative to it. Intervals are 95 % bootstrap over
-/// episodes, differences paired.
+/// What speed-up an action of n numbers has: (prefill + (n - 1) step) over (both prefills + (R - 1) step + D draft steps), with R rounds and D draft
+/// steps that emitting n numbers takes on average at this alpha (finite_run). Unlike speculative_action_ms it has the first round's drafts in
+/// the prompt's pass, as this engine has.
+double action_speedup(const ActionTimes& times, int numbers, double alpha, int gamma);
+
+/// Wilson's 95 % interval of a share: k successes of n.
+Interval wilson_interval(int64_t successes, int64_t n);
+
+/// The study's table. The first of `all` decodes one number a pass, the scaffold for nothing, and the others are told relative to it. Intervals
+/// are 95 %: Wilson's of successes, of differences a paired bootstrap over episodes.
 json::object reach_json(const std::vector<Reached>& all);
 std::string reach_table(const json::object& study);
 std::string reach_csv(const json::object& study);

@@ -9,9 +9,9 @@ namespace {
 
 ReachEpisode episode(sim::ReachEnd end, const ReachCounts& counts) { return {end, counts, {}}; }
 
-/// 20 actions of 7 passes at 4 ms behind a prompt's 10; and 20 by two rounds of four drafts.
+/// 20 actions of 7 passes: a prompt's 10 ms and six of 4 ms; and 20 by two rounds of four drafts.
 std::vector<Reached> known() {
-  Reached plain{{.decoder = "ar", .method = {}}, {}, {}, {}};
+  Reached plain{{.decoder = "scaffold-ar", .method = {}}, {}, {}, {}};
   Reached drafted{{.decoder = "draft-model", .drafts = 4, .radius = 2, .second_model = true, .method = {}}, {}, {}, {}};
   for (const bool good : {true, false}) {
     plain.add(episode(sim::ReachEnd::kSuccess, {.actions = 10, .passes = 70, .ms = 400, .prompt_ms = 100, .decode_ms = 240}));
@@ -47,10 +47,11 @@ TEST(ReachStudy, RowsHaveWhatWasMeasuredAndWhatFormulasSay) {
   EXPECT_DOUBLE_EQ(number("passes"), 3);
   EXPECT_DOUBLE_EQ(number("ms"), 25);
   EXPECT_DOUBLE_EQ(number("speed"), 1.6);
-  EXPECT_DOUBLE_EQ(number("speed_behind_prompts"), 480.0 / (160 + 70));
   EXPECT_DOUBLE_EQ(number("c"), 0.125);
   // 1 + .75 + .75^2 + .75^3 + .75^4 over 1 + 4 / 8.
   EXPECT_NEAR(number("formula"), 3.05078125 / 1.5, 1e-9);
+  const FiniteRun run = finite_run(7, 0.75, 4);
+  EXPECT_NEAR(number("formula_of_an_action"), 34 / (10 + 1 + (run.rounds - 1) * 4 + run.draft_steps * 0.5), 1e-9);
   // Two passes a round: two rounds of 4 ms more an action.
   EXPECT_NEAR(number("speed_two_passes"), 40.0 / 33, 1e-9);
   EXPECT_DOUBLE_EQ(row.at("success").at("mean").as_double(), 0.5);
@@ -61,12 +62,27 @@ TEST(ReachStudy, RowsHaveWhatWasMeasuredAndWhatFormulasSay) {
   EXPECT_FALSE(first.contains("less_the_first"));
 }
 
+// All drafts hold and cost nothing: one round, whose drafts are in the prompt's pass.
+TEST(ReachStudy, AnActionOfOneRoundIsThePromptsPass) {
+  EXPECT_NEAR(action_speedup({.target_prefill_ms = 10, .target_step_ms = 4}, 7, 1, 6), 3.4, 1e-12);
+  EXPECT_NEAR(action_speedup({.target_prefill_ms = 10, .target_step_ms = 4}, 7, 0, 6), 1, 1e-12);
+}
+
+TEST(ReachStudy, WilsonsIntervalKnowsHowManyThereWere) {
+  const Interval all = wilson_interval(10, 10), half = wilson_interval(50, 100);
+  EXPECT_NEAR(all.low, 0.7225, 5e-5);  // [Wilson 1927]; n / (n + z^2)
+  EXPECT_NEAR(all.high, 1, 1e-12);
+  EXPECT_NEAR(half.low, 0.4038, 5e-5);
+  EXPECT_NEAR(half.high, 0.5962, 5e-5);
+  EXPECT_EQ(wilson_interval(0, 0).high, 1);
+}
+
 TEST(ReachStudy, TheTableAndTheCsvHaveALineEach) {
   const json::object study = reach_json(known());
   const std::string table = reach_table(study), csv = reach_csv(study);
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
   EXPECT_NE(table.find("draft-model"), std::string::npos);
-  EXPECT_EQ(csv.substr(csv.find('\n') + 1, 14), "ar,0,,2,1.0000");
+  EXPECT_EQ(csv.substr(csv.find('\n') + 1, 14), "scaffold-ar,0,");
   EXPECT_NE(csv.find("draft-model,4,2,2,0.5000"), std::string::npos);
   EXPECT_NE(csv.find("1 hit; 1 success"), std::string::npos);
 }

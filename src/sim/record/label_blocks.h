@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of record sets: labels as blocks of fixed size, little endian. A record has the labels' own; then, where its ego is not where its seed
-// puts it, what stands around and what drive-cot would say.
+// Inside of record sets: labels as blocks of fixed size, little endian. A record has the labels' own; then, in sets whose egos may be elsewhere than
+// where their seeds put them, what stands around and what drive-cot would say.
 #pragma once
 #include <span>
 #include <string>

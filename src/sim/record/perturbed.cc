@@ -62,7 +62,7 @@ Result<Record> make_perturbed(uint64_t seed, std::optional<uint32_t> family, boo
     r.labels.family = d.labels.family;
     const Moment moment = moment_of(d.scene, 0, start.pose, start.v);
     r.labels.bodies = seen_bodies(moment);
-    r.labels.cot = std::make_shared<const CotLabels>(describe_scene(sc, r.labels));
+    r.labels.cot = std::make_shared<const CotLabels>(describe_scene(sc, r.labels, true));
     if (with_images) {
       r.images.resize(kCameras * kImageBytes);
       render_all(moment, r.images);

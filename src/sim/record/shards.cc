@@ -185,6 +185,10 @@ Status RecordSetWriter::add(const Record& r) {
   const bool bodies = r.labels.bodies.has_value(), cot = bodies && r.labels.cot;
   if (bodies && r.labels.bodies->size() > kMostBodies)
     return bad_input("record of seed {}: expected at most {} bodies, got {}", r.labels.seed, kMostBodies, r.labels.bodies->size());
+  CotBlock texts{};  // made before anything is written: what is refused leaves no part of a record
+  if (cot) {
+    SLIP_TRY(texts, cot_block(*r.labels.cot, r.labels.seed));
+  }
   const size_t label_bytes = cot ? kWithCot : bodies ? kWithBodies : kLabelBytes;
   if (w.open && (w.header.records >= kPerShard || w.header.label_bytes != label_bytes)) SLIP_TRY_(w.close());
   if (!w.open) SLIP_TRY_(w.begin(r.images.size(), label_bytes));
@@ -193,10 +197,7 @@ Status RecordSetWriter::add(const Record& r) {
                      r.images.size());
   SLIP_TRY_(w.put(label_block(r.labels)));
   if (bodies) SLIP_TRY_(w.put(body_block(*r.labels.bodies)));
-  if (cot) {
-    SLIP_TRY(const CotBlock texts, cot_block(*r.labels.cot, r.labels.seed));
-    SLIP_TRY_(w.put(texts));
-  }
+  if (cot) SLIP_TRY_(w.put(texts));
   if (!r.images.empty()) SLIP_TRY_(w.open->write(r.images.data(), r.images.size()));
   ++w.header.records;
   ++w.added;

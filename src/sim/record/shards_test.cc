@@ -150,7 +150,9 @@ TEST_F(Shards, TextsOfMovedEgosComeBackAsTheyWere) {
     ASSERT_TRUE(got) << got.error().message;
     const auto& want = written[static_cast<size_t>(i)].labels;
     ASSERT_EQ(got->cot != nullptr, want.cot != nullptr) << i;
-    if (want.cot) EXPECT_EQ(*got->cot, *want.cot) << i;
+    if (want.cot) {
+      EXPECT_EQ(*got->cot, *want.cot) << i;
+    }
     EXPECT_EQ(*got->bodies, *want.bodies) << i;
   }
 }

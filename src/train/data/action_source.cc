@@ -137,6 +137,10 @@ Result<std::unique_ptr<SampleSource>> make_action_source(const json::object& dat
   SLIP_TRY(const std::string kind, get_string(data, "kind", "data"));
   if (kind != "simulated") return unsupported("data: kind: expected simulated for the form action, got {}", kind);
   SLIP_TRY(const std::string model, get_string(data, "model", "data"));
+  for (const char* key : {"grounding", "steady_history", "waypoint_step_m", "perturbed"})
+    if (data.contains(key)) return bad_input("data: {}: expected none with the form action, got one", key);
+  if (task.body == Body::kArm && data.contains("action_step"))
+    return bad_input("data: action_step: expected none of an arm, got one");
   if (task.cameras) return unsupported("{}: expected \"cameras\": false with the form action, got cameras", model);
   Parts p{.tokenizer = {}, .chat = {}, .form = {}, .task = task, .mask = {}, .im_end = {}};
   SLIP_TRY_(read_numbers(data, p));

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 
 namespace slip {
@@ -42,12 +43,18 @@ Status check_for_model(const Sample& s, const TrainConfig& c, int64_t index) {
   return {};
 }
 
-Result<StepBatches> make_examples(SampleSource& source, const TrainConfig& c, int64_t step) {
+Status wanted(const std::atomic<bool>* stop, int64_t step) {
+  if (stop && *stop) return Error{ErrorKind::kCancelled, fmt::format("step {}: nobody waits for its batches any more", step)};
+  return {};
+}
+
+Result<StepBatches> make_examples(SampleSource& source, const TrainConfig& c, int64_t step, const std::atomic<bool>* stop) {
   StepBatches out;
   const int64_t samples = c.batch * c.accumulate;
   const ShardRange range = c.range();
   for (int64_t i = range.sample_begin(range.first, samples); i < range.sample_begin(range.last, samples); ++i) {
     const int64_t index = c.first_sample + (step - 1) * samples + i;
+    SLIP_TRY_(wanted(stop, step));
     SLIP_TRY(const Sample s, source.get(index));
     SLIP_TRY_(check_for_model(s, c, index));
     SLIP_TRY(LoraTask task, lora_task(s));
@@ -62,8 +69,8 @@ Result<StepBatches> make_examples(SampleSource& source, const TrainConfig& c, in
 
 }  // namespace
 
-Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step) {
-  if (c.objective == ObjectiveKind::kLora) return make_examples(source, c, step);
+Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_t step, const std::atomic<bool>* stop) {
+  if (c.objective == ObjectiveKind::kLora) return make_examples(source, c, step, stop);
   StepBatches out;
   const VisionShape vision = c.shape.vision_rows();
   const int64_t per_step = c.batch * c.accumulate;
@@ -75,6 +82,7 @@ Result<StepBatches> make_step(SampleSource& source, const TrainConfig& c, int64_
     const int64_t last = std::min(first + c.batch, range.sample_begin(shard + 1, per_step));
     for (int64_t in_step = first; in_step < last; ++in_step) {
       const int64_t index = c.first_sample + (step - 1) * per_step + in_step;
+      SLIP_TRY_(wanted(stop, step));
       SLIP_TRY(const Sample s, source.get(index));
       SLIP_TRY_(check_for_model(s, c, index));
       const NoiseKey key{c.seed, c.rank, static_cast<uint32_t>(step), static_cast<uint32_t>(in_step)};
@@ -118,17 +126,20 @@ struct Batcher::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<int64_t, Result<StepBatches>> ready;
-  bool stop = false;
+  std::atomic<bool> stop = false;  // set under the mutex
   std::vector<std::thread> threads;
+  std::optional<Error> refused = {};  // a thread that could not be started
 
   int64_t ahead() const { return std::max<int64_t>(3, 2 * config.data_threads); }
 
-  Result<StepBatches> make(SampleSource* from, int64_t step) const {
+  /// What `work` gives, or the error of what it throws: these threads have nobody above them.
+  template <class Work>
+  auto guarded(int64_t step, Work&& work) const -> decltype(work()) {
     try {
-      return make_step(*from, config, step);
+      return work();
     } catch (const std::bad_alloc&) {
       return resource_error("step {}: expected memory for its batches, got none", step);
-    } catch (const std::exception& e) {  // CheckFailure, and whatever a library throws: this thread has nobody above it
+    } catch (const std::exception& e) {  // CheckFailure, and whatever a library throws
       return Error{ErrorKind::kInternal, e.what()};
     }
   }
@@ -138,7 +149,7 @@ struct Batcher::Impl {
     std::unique_ptr<SampleSource> own;
     Status opened;
     if (!first) {
-      Result<std::unique_ptr<SampleSource>> made = make_source(config.data, config.tokenizer);
+      auto made = guarded(begun, [&] { return make_source(config.data, config.tokenizer); });
       if (made)
         own = std::move(*made);
       else
@@ -152,7 +163,8 @@ struct Batcher::Impl {
         if (stop) return;
         step = begun++;
       }
-      Result<StepBatches> made = opened ? make(first ? &source : own.get(), step) : Result<StepBatches>(opened.error());
+      Result<StepBatches> made = opened ? guarded(step, [&] { return make_step(first ? source : *own, config, step, &stop); })
+                                        : Result<StepBatches>(opened.error());
       const bool failed = !made;
       {
         const std::lock_guard lock(mutex);
@@ -162,11 +174,26 @@ struct Batcher::Impl {
       if (failed) return;
     }
   }
+
+  void start() {
+    for (int i = 0; i < config.data_threads; ++i) {
+      try {
+        threads.emplace_back([this, i] { work(i == 0); });
+      } catch (const std::system_error& e) {
+        const std::lock_guard lock(mutex);
+        stop = true;
+        refused =
+            resource_error("data_threads: expected {} threads that make samples, got {}: {}", config.data_threads, i, e.what());
+        break;
+      }
+    }
+    if (refused) changed.notify_all();
+  }
 };
 
 Batcher::Batcher(SampleSource& source, const TrainConfig& config, int64_t first_step)
     : impl_(new Impl{.source = source, .config = config, .asked = first_step, .begun = first_step}) {
-  for (int i = 0; i < config.data_threads; ++i) impl_->threads.emplace_back([this, i] { impl_->work(i == 0); });
+  impl_->start();
 }
 
 Batcher::~Batcher() {
@@ -180,6 +207,7 @@ Batcher::~Batcher() {
 
 Result<StepBatches> Batcher::next() {
   std::unique_lock lock(impl_->mutex);
+  if (impl_->refused) return *impl_->refused;
   impl_->changed.wait(lock, [&] { return impl_->ready.contains(impl_->asked); });
   const auto at = impl_->ready.find(impl_->asked);
   if (!at->second) return at->second.error();  // stays: whoever asks again is told again

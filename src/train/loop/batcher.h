@@ -2,6 +2,7 @@
 // Batches ahead of the trainer: background threads of low priority read samples, draw their noise and lay out the rows, a step each at a time.
 // A step's batches are a function of (config, step) alone, however far ahead and by whichever thread they were made.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -21,13 +22,15 @@ struct StepBatches {
   int64_t samples = 0;
 };
 
-/// The batches of step 1, 2, ... made here and now. A part holds at most `batch` samples of one shard.
-Result<StepBatches> make_step(SampleSource& source, const TrainConfig& config, int64_t step);
+/// The batches of step 1, 2, ... made here and now. A part holds at most `batch` samples of one shard. kCancelled once `stop` is true, which is
+/// looked at between samples.
+Result<StepBatches> make_step(SampleSource& source, const TrainConfig& config, int64_t step,
+                              const std::atomic<bool>* stop = nullptr);
 
 class Batcher {
  public:
   /// Starts at `first_step`; source and config outlive the batcher. The first of config.data_threads asks `source`, every further one
-  /// another source of config.data.
+  /// another source of config.data. A thread that the system refuses is an error of the first step.
   Batcher(SampleSource& source, const TrainConfig& config, int64_t first_step);
   ~Batcher();
   Result<StepBatches> next();

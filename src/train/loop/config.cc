@@ -32,7 +32,7 @@ Status within(int64_t value, int64_t least, int64_t most, std::string_view key, 
 
 // Sample numbers are first_sample + steps * batch * accumulate: with these bounds below 2^62. Steps fit the noise key's 32 bits.
 constexpr int64_t kMostSteps = (int64_t{1} << 31) - 1, kMostBatch = int64_t{1} << 15, kMostFirst = int64_t{1} << 61;
-constexpr int64_t kMostThreads = 4096, kMostShards = 1024;
+constexpr int64_t kMostThreads = 4096, kMostDataThreads = 256, kMostShards = 1024;
 
 Result<std::array<double, 2>> pair_of(const json::object& o, std::string_view key, std::array<double, 2> other,
                                       const std::string& where) {
@@ -367,7 +367,7 @@ Status read_counts(const json::object& root, TrainConfig& c, const std::string& 
   SLIP_TRY_(within(threads, 0, kMostThreads, "threads", where));
   c.threads = static_cast<int>(threads);
   SLIP_TRY(const int64_t data_threads, int_or(root, "data_threads", 1, where));
-  SLIP_TRY_(within(data_threads, 1, kMostThreads, "data_threads", where));
+  SLIP_TRY_(within(data_threads, 1, kMostDataThreads, "data_threads", where));
   c.data_threads = static_cast<int>(data_threads);
   SLIP_TRY(c.shards, int_or(root, "shards", c.shards, where));
   SLIP_TRY_(within(c.shards, 1, kMostShards, "shards", where));
@@ -377,6 +377,33 @@ Status read_counts(const json::object& root, TrainConfig& c, const std::string& 
   SLIP_TRY_(check_train_device(c.device, where));
   if (c.device != "cpu" && c.objective > ObjectiveKind::kGraph && c.objective != ObjectiveKind::kLoraAll)
     return unsupported("{}: device: expected cpu for kind {}, got {}", where, word_of(c.objective), c.device);
+  if (c.data_threads > 1 && trains_a_head(c.objective))
+    return unsupported("{}: data_threads: expected 1 for kind {}, whose samples are made one after the other, got {}", where,
+                       word_of(c.objective), c.data_threads);
+  return {};
+}
+
+/// What a config.json says of the task; a note to readers left out.
+json::object task_in(const json::object& config) {
+  const json::value* v = config.if_contains("slipstream");
+  json::object out = v && v->is_object() ? v->get_object() : json::object{};
+  out.erase("note");
+  return out;
+}
+
+/// Samples are made for the model that `data` names, and the model that is trained would learn another's task in silence.
+Status check_data_model(const json::object& data, const json::object& model, const std::string& where) {
+  const json::value *named = data.if_contains("model"), *parts = data.if_contains("parts");
+  if (named && named->is_string()) {
+    const Result<json::value> config = read_json(std::filesystem::path(std::string(named->get_string())));
+    if (config && config->is_object() && task_in(config->get_object()) != task_in(model))
+      return bad_input(
+          "{}: data: model: expected the task of the model that is trained (\"slipstream\" of its config.json), got that of {}",
+          where, std::string_view(named->get_string()));
+  }
+  if (parts && parts->is_array())
+    for (const json::value& part : parts->get_array())
+      if (part.is_object()) SLIP_TRY_(check_data_model(part.get_object(), model, where));
   return {};
 }
 
@@ -422,6 +449,7 @@ Result<TrainConfig> TrainConfig::parse(const json::object& root, const std::stri
                      c.init.empty() ? "init" : "tokenizer");
   SLIP_TRY(const json::object* data, get_object(root, "data", where));
   c.data = *data;
+  if (!trains_a_head(c.objective) && !c.model.empty()) SLIP_TRY_(check_data_model(c.data, c.model, where));
   SLIP_TRY_(read_counts(root, c, where));
   SLIP_TRY_(read_objective(root, c, where));
   SLIP_TRY_(read_optimizer(root, c, where));

@@ -103,7 +103,7 @@ Result<CostTable> head_costs(const LimitsWork& w) {
   std::vector<int32_t> rows;
   std::vector<double> ms;
   for (const int32_t n : {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512}) {
-    SLIP_TRY(const PassTime t, draft_head_round(w.model.head->shape, w.machine, w.pass_of(w.model, n, w.options.keys, n)));
+    SLIP_TRY(const PassTime t, draft_head_round(w.model.head->shape, w.machine, w.pass_of(w.model, n, w.keys(), n)));
     rows.push_back(n);
     ms.push_back(t.total_ms);
   }

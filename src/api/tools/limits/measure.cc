@@ -140,19 +140,18 @@ Result<CostTable> measure_head(LimitsWork& w) {
   constexpr int32_t kBlockRows = 256;
   Model& model = w.engine->model();
   SLIP_TRY(const std::unique_ptr<DFlashHead> head, load_dflash(w.model.head->folder, model, kBlockRows));
-  CostSettings s{.visible = w.options.keys, .budget_ms = 300, .cancel = w.cancel};
+  CostSettings s{.visible = w.keys(), .budget_ms = 300, .cancel = w.cancel};
   s.most_rows = std::max(1, std::min({s.most_rows, head->info().block_slots, head->info().context_slots - s.visible}));
   return measure_costs(*head, 0, s);
 }
 
 Result<CostTable> measure_draft_model(LimitsWork& w) {
   constexpr int32_t kMostRows = 8;  // a step is a row, and what was accepted before it
-  SLIP_TRY(
-      const std::unique_ptr<Engine> draft,
-      Engine::load(w.options.draft_model,
-                   {.dtype = w.options.dtype, .threads = w.options.threads, .slots = std::max(kDefaultSlots, w.options.keys + 512)},
-                   load_progress(w.progress, w.cancel)));
-  const CostSettings s{.visible = w.options.keys, .most_rows = kMostRows, .budget_ms = 200, .cancel = w.cancel};
+  SLIP_TRY(const std::unique_ptr<Engine> draft,
+           Engine::load(w.options.draft_model,
+                        {.dtype = w.options.dtype, .threads = w.options.threads, .slots = std::max(kDefaultSlots, w.keys() + 512)},
+                        load_progress(w.progress, w.cancel)));
+  const CostSettings s{.visible = w.keys(), .most_rows = kMostRows, .budget_ms = 200, .cancel = w.cancel};
   return measure_costs(draft->model().lm(), s);
 }
 

@@ -9,6 +9,7 @@
 #include "api/tools/limits_tables.h"
 #include "decode/draft_length/costs.h"
 #include "engine/engine.h"
+#include "engine/resources.h"
 #include "limits/machine.h"
 
 namespace slip::api {
@@ -28,6 +29,8 @@ struct LimitsWork {
   void tell(std::string_view stage, int64_t done, int64_t total) const {
     if (progress) progress(stage, done, total);
   }
+  /// That a pass stands behind: those asked for, or the prompt's and what a row sees half-way through an answer.
+  int32_t keys() const { return options.keys > 0 ? options.keys : model.prompt_rows + kAnswerKeys; }
   /// Numbers of activations and keys as this engine keeps them, where the machine is this one; else as the weights.
   double activation_bytes() const { return machine.measured ? 4 : 0; }
   PassShape pass_of(const LimitsCase& c, int64_t rows, int64_t keys, int64_t answers) const {
@@ -45,7 +48,7 @@ struct LimitsWork {
 /// Milliseconds of the vision towers of a case over its pictures, and of its prompt's pass, by operation.
 Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c);
 Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c);
-/// Passes behind --keys keys, all rows asked.
+/// Passes behind keys() keys, all rows asked.
 Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c);
 
 }  // namespace slip::api
