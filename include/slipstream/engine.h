@@ -292,8 +292,8 @@ Result<Report> drive(const std::string& folder, const EngineOptions& engine, con
 /// Who reaches in reach, how often, and what is written.
 struct ReachOptions {
   std::string draft_model;  // folder of a second model that drafts
-  std::vector<std::string>
-      decoders;  // presets; empty: draft-model with a draft model, else scaffold-spec. scaffold-ar comes first in any case
+  /// Presets. Empty: draft-model with a draft model, else scaffold-spec. scaffold-ar comes first in any case.
+  std::vector<std::string> decoders;
   std::vector<int64_t> radii;         // bins by which a kept draft may be off; 0: exact. Empty: exact alone
   std::vector<int64_t> drafts;        // of a round. Empty: 4
   uint64_t first_seed = 900'300'000;  // of the episodes; training seeds lie below 100 million

@@ -273,10 +273,7 @@ void eval_command(CLI::App& app, Chosen& chosen) {
   c->add_flag_callback(
       "--no-reuse", [] { o.options.reuse_prompt = false; },
       "run every prompt whole, though its first rows are those of the record before");
-  add_dtype(c, o.engine.dtype, true);
-  add_device(c, o.engine.device);
-  add_kv(c, o.engine.kv_type);
-  add_threads(c, o.engine.threads);
+  add_engine(c, o.engine);
   add_json(c, o.json);
   c->callback([&chosen, merge] {
     if (o.model.empty() && merge->count() == 0) throw CLI::RequiredError("--model");
@@ -327,10 +324,7 @@ void drive_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--video", d.video, "one drive as a folder of PNG frames of the cameras, ten a second; FILE.mcap: for Foxglove");
   c->add_option("--picture", d.picture, "one drive from above beside the expert's, a PNG or SVG to write");
   c->add_option("--figure", d.figure, "score over latency, a PNG or SVG to write");
-  add_dtype(c, o.engine.dtype, true);
-  add_device(c, o.engine.device);
-  add_kv(c, o.engine.kv_type);
-  add_threads(c, o.engine.threads);
+  add_engine(c, o.engine);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return drive(o); }, &o.json}; });
 }
@@ -356,10 +350,7 @@ void reach_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--seed", r.first_seed, "of the first episode")->check(seed_number());
   c->add_option("--csv", r.csv, "the table as CSV");
   c->add_option("--replay", r.replay, "one decoder's one episode (--episodes 1) as JSON: state, action and passes of every step");
-  add_dtype(c, o.engine.dtype, true);
-  add_device(c, o.engine.device);
-  add_kv(c, o.engine.kv_type);
-  add_threads(c, o.engine.threads);
+  add_engine(c, o.engine);
   add_json(c, o.json);
   c->callback([&chosen] { chosen = {[] { return reach(o); }, &o.json}; });
 }

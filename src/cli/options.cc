@@ -59,6 +59,13 @@ void add_threads(CLI::App* c, int& threads) {
   c->add_option("--threads", threads, "0: every core this process may use")->check(whole(0, 1024));
 }
 
+void add_engine(CLI::App* c, slipstream::EngineOptions& o) {
+  add_dtype(c, o.dtype, true);
+  add_device(c, o.device);
+  add_kv(c, o.kv_type);
+  add_threads(c, o.threads);
+}
+
 std::string forms_help() {
   return fmt::format("`model` (the one that the model folder was trained for), {}, or a JSON Schema file",
                      fmt::join(slipstream::builtin_forms(), ", "));
@@ -160,10 +167,7 @@ void add_machine_options(CLI::App* c, RunOptions& o) {
   std::vector<CLI::Option*> before = c->get_options();
   c->add_option("--slots", o.engine.slots, "rows that the key/value cache holds; 0: enough for this request")
       ->check(whole(0, 1 << 24));
-  add_dtype(c, o.engine.dtype, true);
-  add_device(c, o.engine.device);
-  add_kv(c, o.engine.kv_type);
-  add_threads(c, o.engine.threads);
+  add_engine(c, o.engine);
   for (CLI::Option* option : c->get_options())
     if (std::find(before.begin(), before.end(), option) == before.end()) option->group(kMachine);
 }

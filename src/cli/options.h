@@ -50,6 +50,8 @@ void add_model_flag(CLI::App* c, std::string& model, bool required);
 void add_dtype(CLI::App* c, std::string& dtype, bool automatic);
 void add_device(CLI::App* c, std::string& device);
 void add_kv(CLI::App* c, std::string& kv);
+/// The four of how a model is loaded: dtype, device, kv, threads.
+void add_engine(CLI::App* c, slipstream::EngineOptions& o);
 void add_threads(CLI::App* c, int& threads);
 std::string forms_help();
 void add_method_options(CLI::App* c, slipstream::DecoderChoice& decoder);

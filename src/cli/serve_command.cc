@@ -32,10 +32,7 @@ void serve_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--slots", o.engine.slots, "rows of the key/value cache; 0: 32768")->check(whole(0, 1 << 24));
   c->add_option("--workers", o.workers, "threads that read requests and images")->check(whole(1, 64));
   add_method_options(c, o.decoder);
-  add_dtype(c, o.engine.dtype, true);
-  add_device(c, o.engine.device);
-  add_kv(c, o.engine.kv_type);
-  add_threads(c, o.engine.threads);
+  add_engine(c, o.engine);
   c->callback([&chosen] {
     chosen = {[] {
                 Bars bars;

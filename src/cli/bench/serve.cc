@@ -257,6 +257,7 @@ Status bench_serve(const BenchServeOptions& o) {
     std::vector<json::object> lines;
     lines.reserve(decoders.size());
     for (const std::string& decoder : decoders) lines.push_back(point_json(decoder, of, at, points[decoder]));
+    SLIP_TRY_(cancel.check("bench", o.turns, "turns"));
     // Clients who wait for their answers get some from any model that can be asked so.
     int64_t answered = 0;
     for (const json::object& line : lines) answered += line.at("answers").to_number<int64_t>();

@@ -134,11 +134,11 @@ struct Batcher::Impl {
 
   /// What `work` gives, or the error of what it throws: these threads have nobody above them.
   template <class Work>
-  auto guarded(int64_t step, Work&& work) const -> decltype(work()) {
+  static auto guarded(std::string_view what, Work&& work) -> decltype(work()) {
     try {
       return work();
     } catch (const std::bad_alloc&) {
-      return resource_error("step {}: expected memory for its batches, got none", step);
+      return resource_error("{}: expected memory for its batches, got none", what);
     } catch (const std::exception& e) {  // CheckFailure, and whatever a library throws
       return Error{ErrorKind::kInternal, e.what()};
     }
@@ -149,7 +149,7 @@ struct Batcher::Impl {
     std::unique_ptr<SampleSource> own;
     Status opened;
     if (!first) {
-      auto made = guarded(begun, [&] { return make_source(config.data, config.tokenizer); });
+      auto made = guarded("data", [&] { return make_source(config.data, config.tokenizer); });
       if (made)
         own = std::move(*made);
       else
@@ -163,8 +163,9 @@ struct Batcher::Impl {
         if (stop) return;
         step = begun++;
       }
-      Result<StepBatches> made = opened ? guarded(step, [&] { return make_step(first ? source : *own, config, step, &stop); })
-                                        : Result<StepBatches>(opened.error());
+      Result<StepBatches> made =
+          opened ? guarded(fmt::format("step {}", step), [&] { return make_step(first ? source : *own, config, step, &stop); })
+                 : Result<StepBatches>(opened.error());
       const bool failed = !made;
       {
         const std::lock_guard lock(mutex);

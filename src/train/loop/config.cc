@@ -383,11 +383,11 @@ Status read_counts(const json::object& root, TrainConfig& c, const std::string& 
   return {};
 }
 
-/// What a config.json says of the task; a note to readers left out.
+/// What a config.json says of the task. Left out: a note to readers, and the type that a model is meant to run in.
 json::object task_in(const json::object& config) {
   const json::value* v = config.if_contains("slipstream");
   json::object out = v && v->is_object() ? v->get_object() : json::object{};
-  out.erase("note");
+  for (const char* key : {"note", "weights"}) out.erase(key);
   return out;
 }
 

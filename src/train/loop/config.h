@@ -100,8 +100,8 @@ struct TrainConfig {
   int64_t save_every = 0, keep = 2, log_every = 10;
   double max_minutes = 0;
   int threads = 0;  // 0: all usable cores
-  int data_threads =
-      1;  // that read samples and lay out rows, each with a source of its own: for devices, which are quicker than one
+  /// That read samples and lay out rows, each with a source of its own: for devices, which are quicker than one.
+  int data_threads = 1;
   int64_t shards = 8;
   bool recompute = false;
   std::string device = "cpu";
