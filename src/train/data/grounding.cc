@@ -19,6 +19,12 @@ constexpr int kMostAlong = 24, kMostAcross = 6, kHeights = 3;
 
 }  // namespace
 
+double near_end_m(const sim::SeenBody& body) {
+  const double c = std::cos(body.yaw), s = std::sin(body.yaw);
+  const double along = std::abs(c * body.x + s * body.y), across = std::abs(c * body.y - s * body.x);
+  return std::hypot(std::max(along - body.length / 2.0, 0.0), std::max(across - body.width / 2.0, 0.0));
+}
+
 int range_letter(double distance_m) {
   constexpr double kNearest_m = 3, kFarthest_m = sim::kFarthestBody_m;
   const double letters = (kRangeLetters - 1) * std::log(distance_m / kNearest_m) / std::log(kFarthest_m / kNearest_m);
@@ -28,7 +34,7 @@ int range_letter(double distance_m) {
 std::vector<SeenCell> seen_in_cells(std::span<const sim::SeenBody> bodies, const sim::Camera& camera, int rows, int columns) {
   std::vector<SeenCell> out(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   for (const sim::SeenBody& b : bodies) {
-    const double c = std::cos(b.yaw), s = std::sin(b.yaw), distance_m = std::hypot(b.x, b.y);
+    const double c = std::cos(b.yaw), s = std::sin(b.yaw), distance_m = near_end_m(b);
     const double length = b.length, width = b.width, low = b.low, high = b.high;
     const int along = std::clamp(static_cast<int>(length * kPointsPerMetre), 1, kMostAlong);
     const int across = std::clamp(static_cast<int>(width * kPointsPerMetre), 1, kMostAcross);

@@ -24,9 +24,13 @@ constexpr int kRangeLetters = 20;
 /// The letter's number for a distance in metres; at most 3 m is 0.
 int range_letter(double distance_m);
 
+/// From the ego's origin to the nearest point of a body's footprint, metres over the ground: 0 within it. What a car would hit is a body's near end, and
+/// the middle of a bus of 12 m lies 6 m behind it.
+double near_end_m(const sim::SeenBody& body);
+
 struct SeenCell {
   sim::Seen what = sim::Seen::kNothing;
-  double distance_m = 0;  // from the ego's origin to the body's centre, over the ground; 0 with kNothing
+  double distance_m = 0;  // to the body's near end; 0 with kNothing
 };
 
 /// Cells of one camera, row-major, rows x columns over the whole picture; later bodies win (sim/record/seen.h: nearer ones). Occlusion is not

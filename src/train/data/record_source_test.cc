@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "base/file.h"
 #include "base/folder_testing.h"
@@ -192,6 +193,20 @@ TEST(SimulatedSource, GivesAModelOfGraphVisibilityContentsOfItsForm) {
   EXPECT_GT(items, 100);
   EXPECT_EQ(g.rows.count, items + drafts);  // cells are not counted, as in the dual stream
   EXPECT_EQ(static_cast<double>(g.rows.terms.size()), items + drafts + cells);
+}
+
+TEST(Grounding, ABodyIsAsFarAsItsNearEnd) {
+  sim::SeenBody bus;
+  bus.x = 20, bus.y = 0, bus.length = 12, bus.width = 2.5F;
+  EXPECT_DOUBLE_EQ(near_end_m(bus), 14);  // from behind
+  bus.yaw = std::numbers::pi_v<float>;
+  EXPECT_NEAR(near_end_m(bus), 14, 1e-5);
+  bus.yaw = std::numbers::pi_v<float> / 2;  // across the road
+  EXPECT_NEAR(near_end_m(bus), 18.75, 1e-5);
+  bus.y = 9;  // its corner is 3 m to the side
+  EXPECT_NEAR(near_end_m(bus), std::hypot(18.75, 3), 1e-5);
+  bus.x = 1, bus.y = 0;
+  EXPECT_EQ(near_end_m(bus), 0);
 }
 
 TEST(Grounding, EverySecondCellThatShowsSomethingSaysHowFarItIs) {
