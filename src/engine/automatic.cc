@@ -149,7 +149,7 @@ void Automatic::lend(const CostTable& costs) {
 
 DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& folder, const DraftLengthModel& own, const Form* form,
                                     bool& calibrated) {
-  const fs::path file = fs::path(folder) / "width.json";
+  const fs::path file = calibration_file(folder, form);
   std::error_code ec;
   auto stored = fs::exists(file, ec) ? stored_draft_length_model(engine, file.string(), form) : std::optional<DraftLengthModel>();
   if (!stored) log(LogLevel::kInfo, "auto: {}", stored.error().message);
@@ -165,7 +165,7 @@ DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& fol
 std::optional<DraftLengthModel> acceptance_of_adapter(const Engine& engine, const CostTable& costs, const Form* form) {
   const std::string folder = own_adapter_folder(engine);
   if (folder.empty()) return std::nullopt;
-  auto stored = calibration_in(fs::path(folder) / "width.json", form);
+  auto stored = calibration_in(calibration_file(folder, form), form);
   if (!stored) log(LogLevel::kInfo, "auto: {}", stored.error().message);
   if (!stored || !*stored) return std::nullopt;
   (*stored)->pass = costs;

@@ -132,15 +132,21 @@ std::string own_adapter_folder(const Engine& engine) {
   return std::filesystem::is_directory(own, ec) ? own.string() : std::string();
 }
 
+std::filesystem::path calibration_file(const std::filesystem::path& folder, const Form* form) {
+  const std::filesystem::path text = folder / "text.width.json";
+  std::error_code ec;
+  return !form && std::filesystem::exists(text, ec) ? text : folder / "width.json";
+}
+
 Result<std::optional<DraftLengthModel>> calibration_of(const Engine& engine, const Method& method, const Form* form) {
   const auto* head = std::get_if<DFlashSpec>(&method.drafter);
   const auto* diffusion = std::get_if<DiffusionSpec>(&method.drafter);
   const std::string beside = head ? head->name : diffusion && diffusion->adapter ? own_adapter_folder(engine) : std::string();
   if (!beside.empty()) {
-    SLIP_TRY(std::optional<DraftLengthModel> own, calibration_in(std::filesystem::path(beside) / "width.json", form));
+    SLIP_TRY(std::optional<DraftLengthModel> own, calibration_in(calibration_file(beside, form), form));
     if (own) return own;
   }
-  return calibration_in(engine.folder() / "width.json", form);
+  return calibration_in(calibration_file(engine.folder(), form), form);
 }
 
 struct Resources::Parts {
@@ -325,7 +331,7 @@ Result<std::optional<DraftLengthModel>> calibration_in(const std::filesystem::pa
 }
 
 Result<std::optional<DraftLengthModel>> stored_draft_length_model(const Engine& engine, const std::string& name, const Form* form) {
-  if (name.empty()) return calibration_in(engine.folder() / "width.json", form);
+  if (name.empty()) return calibration_in(calibration_file(engine.folder(), form), form);
   SLIP_TRY(DraftLengthModel model, read_draft_length_model(name));
   if (const Status fits = check_draft_length_model(model, form); !fits) return bad_input("{}: {}", name, fits.error().message);
   return std::optional(std::move(model));

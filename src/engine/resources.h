@@ -60,6 +60,8 @@ std::string own_head_folder(const Engine& engine);
 
 /// Where the model's own draft adapter lies; empty where there is none.
 std::string own_adapter_folder(const Engine& engine);
+/// Where a folder keeps how its drafts hold: text.width.json (`bench text --calibrate`) for free text where it is there, else width.json.
+std::filesystem::path calibration_file(const std::filesystem::path& folder, const Form* form);
 /// What a calibration says of this form; nothing where the file is not there or was made for another form.
 Result<std::optional<DraftLengthModel>> calibration_in(const std::filesystem::path& file, const Form* form);
 /// That of a method's drafts: beside its adapter or head, where one of this form is there, else beside the model.

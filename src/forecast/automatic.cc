@@ -19,6 +19,8 @@ constexpr double kPlainBonusInDoubt = 0.8;
 constexpr double kDoubtOfHead = 1 / kPlainBonusInDoubt;
 /// The same where passes are shared, which are fuller: there a forecast that thinks drafts a tenth too good costs everybody rows.
 constexpr double kPlainBonusShared = 0.9;
+/// The same of free text: one is not like the next, as a form's answers are, and a calibration is a mean over all.
+constexpr double kPlainBonusText = 0.85;
 /// How frames hang together shows only where one is drafted from the other. Where most fields stay, what does so is tried so many times, and again
 /// after every change of how much stays, even if its forecast is up to a sixth dearer.
 constexpr double kUntried = 0.85, kMostStay = 0.5;
@@ -100,6 +102,9 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
   look.answers = std::max(1, answers_of(s) / 4);
   std::vector<Candidate> all =
       exact_candidates(s.info, s.form != nullptr, s.options.visibility, earlier, s.head ? &*s.head : nullptr);
+  // Text is calibrated by the drafts of a pass of their own; beside what they verify, fewer hold where nothing was taught (docs/lab/0021-auto.md).
+  if (!s.form && s.calibrated)
+    std::erase_if(all, [](const Candidate& c) { return std::holds_alternative<QuadraticSpec>(c.method.drafter); });
   const auto fitting = std::stable_partition(all.begin(), all.end(), [&](const Candidate& c) { return !fits || fits(c.method); });
   all.erase(fitting == all.begin() ? std::next(fitting) : fitting,
             all.end());  // where none fits, the plainest says itself what it lacks
@@ -133,7 +138,11 @@ void AutomaticChoice::choose() {
   const auto price = [&](const Candidate& c) {
     const bool plain = std::holds_alternative<NoDraftSpec>(c.method.drafter);
     const double behind = expected_ms(c) - prompt_ms_;
-    if (plain) return behind * (!calibrated_ ? kPlainBonusInDoubt : shared_ ? kPlainBonusShared : kPlainBonus);
+    if (plain)
+      return behind * (!calibrated_      ? kPlainBonusInDoubt
+                       : !settings_.form ? kPlainBonusText
+                       : shared_         ? kPlainBonusShared
+                                         : kPlainBonus);
     const bool untried = !shared_ && c.answers < kTries && settings_.persistence.with_parents > kMostStay &&
                          std::holds_alternative<PreviousSpec>(c.method.drafter);
     return behind * (c.method.draft_length.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1) *

@@ -46,6 +46,9 @@ struct BenchTextOptions {
   std::string model;
   std::vector<std::string> decoders = {"ar", "self-spec", "self-spec-quadratic", "text-diffusion",
                                        "text-diffusion/confidence:0.99"};
+  std::string prompts =
+      "questions";        // whose answers are known; scenes: of driving, without a form; else a file of {"prompt": TEXT} a line
+  std::string calibrate;  // text.width.json to write, of one decoder that drafts
   int64_t first_seed = 900000000, count = 100;
   int max_tokens = 128, threads = 0;
   bool json = false;

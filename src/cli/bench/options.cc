@@ -133,8 +133,15 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   bench_vision_command(bench, chosen);
   bench_answer_command(bench, chosen);
   static BenchTextOptions t;
-  auto* x = bench->add_subcommand("text", "questions about simulated scenes with known answers, by several decoders");
+  auto* x = bench->add_subcommand(
+      "text", "free text by several decoders: questions about simulated scenes with known answers, or any prompts");
   add_model_flag(x, t.model, true);
+  x->add_option("--prompts", t.prompts,
+                "questions (whose answers are known), scenes (what a driving model is told, without its form), or a file with a "
+                "line {\"prompt\": TEXT} each");
+  x->add_option(
+      "--calibrate", t.calibrate,
+      "write how often the drafts of --decoders, one that drafts, held; `auto` finds it as text.width.json in MODEL's folder");
   x->add_option(
        "--decoders", t.decoders,
        "PRESET[/VERIFIER[/WIDTH]], greedy (default ar self-spec self-spec-quadratic text-diffusion text-diffusion/confidence:0.99)")

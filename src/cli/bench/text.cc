@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bench text`: texts about simulated scenes whose right answers are known (task/scene_text.h), asked of one model by several decoders: how
-// many answers are exactly right, tokens per forward pass, milliseconds. For models/tri, which has one folder for three modes.
+// `bench text`: free text by several decoders. Of texts about simulated scenes (task/scene_text.h) the right answers are known: how many are exactly
+// right, tokens per forward pass, milliseconds. Of other prompts the rest is measured. `--calibrate` writes down how often drafts held.
 #include <algorithm>
 
+#include "base/file.h"
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "cli/bench/commands.h"
 #include "cli/output.h"
 #include "cli/study.h"
 #include "decode/decoder.h"
-#include "models/model.h"
+#include "decode/draft_length/collect.h"
+#include "decode/draft_length/model_file.h"
+#include "engine/engine.h"
+#include "eval/evaluate.h"
+#include "kernels/kernels.h"
+#include "sim/record/make.h"
 #include "task/scene_text.h"
 
 namespace slip::cli {
@@ -23,24 +30,59 @@ struct Tally {
 
 struct Question {
   Prompt prompt;
-  std::string answer;
+  std::optional<std::string> answer;  // where it is known
 };
 
-Result<std::vector<Question>> questions(Model& model, const BenchTextOptions& o) {
+Result<Prompt> as_chat(Model& model, std::string text) {
+  return model.build_prompt(std::vector{ChatMessage{"user", {TextItem{std::move(text)}}}});
+}
+
+Result<Question> known_question(Model& model, const BenchTextOptions& o, int64_t i) {
+  SLIP_TRY(SceneText text, scene_text_at(static_cast<uint64_t>(o.first_seed), i));
+  SLIP_TRY(Prompt prompt, as_chat(model, std::move(text.prompt)));
+  return Question{std::move(prompt), std::move(text.answer)};
+}
+
+Result<Question> scene(Engine& engine, const BenchTextOptions& o, int64_t i) {
+  SLIP_TRY(const sim::Record record, sim::make_record(static_cast<uint64_t>(o.first_seed + i)));
+  SLIP_TRY(Prompt prompt, engine.prompt(request_of(record.labels, record.images, {})));
+  return Question{std::move(prompt), std::nullopt};
+}
+
+Result<std::vector<Question>> questions_of_file(Model& model, const BenchTextOptions& o) {
+  SLIP_TRY(const std::string text, read_input(o.prompts, kMostTextBytes));
+  std::vector<Question> out;
+  size_t begin = 0;
+  for (int64_t number = 1; begin < text.size() && std::ssize(out) < o.count; ++number) {
+    SLIP_TRY_(check_interrupt());
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin), where = fmt::format("{}, line {}", o.prompts, number);
+    begin = end + 1;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    SLIP_TRY(const json::value v, parse_json(line, where));
+    const json::value* prompt = v.is_object() ? v.get_object().if_contains("prompt") : nullptr;
+    if (!prompt || !prompt->is_string()) return bad_input("{}: expected {{\"prompt\": TEXT}}, got {}", where, line.substr(0, 80));
+    SLIP_TRY(Prompt built, as_chat(model, std::string(prompt->get_string())));
+    out.push_back({std::move(built), std::nullopt});
+  }
+  if (out.empty()) return bad_input("{}: expected lines {{\"prompt\": TEXT}}, got none", o.prompts);
+  return out;
+}
+
+Result<std::vector<Question>> questions(Engine& engine, const BenchTextOptions& o) {
+  if (o.prompts != "questions" && o.prompts != "scenes") return questions_of_file(engine.model(), o);
   std::vector<Question> out;
   for (int64_t i = 0; i < o.count; ++i) {
     SLIP_TRY_(check_interrupt());
-    SLIP_TRY(SceneText text, scene_text_at(static_cast<uint64_t>(o.first_seed), i));
-    const ChatMessage message{"user", {TextItem{text.prompt}}};
-    SLIP_TRY(Prompt prompt, model.build_prompt(std::vector{message}));
-    out.push_back({std::move(prompt), std::move(text.answer)});
+    SLIP_TRY(Question q, o.prompts == "scenes" ? scene(engine, o, i) : known_question(engine.model(), o, i));
+    out.push_back(std::move(q));
   }
   return out;
 }
 
 /// Greedy answers of one decoder; `first`: those of the first decoder, filled where it is empty.
 Result<Tally> ask_all(Model& model, const Method& method, std::span<const Question> asked, int32_t limit,
-                      std::vector<std::string>& first) {
+                      std::vector<std::string>& first, DraftLengthCollector* collector = nullptr) {
   SLIP_TRY(const Tokenizer* tokenizer, model.need_tokenizer());
   Decoder decoder(model.lm(), method);
   DecodeOptions options;
@@ -49,7 +91,10 @@ Result<Tally> ask_all(Model& model, const Method& method, std::span<const Questi
   const bool leads = first.empty();
   Tally t;
   for (size_t i = 0; i < asked.size(); ++i) {
-    SLIP_TRY(const Decoded d, decoder.decode(asked[i].prompt, nullptr, options, {.cancel = CancelToken::of_process()}));
+    if (collector) collector->begin(static_cast<int64_t>(i));
+    SLIP_TRY(const Decoded d, decoder.decode(asked[i].prompt, nullptr, options,
+                                             {.draft_length_observer = collector, .cancel = CancelToken::of_process()}));
+    if (collector) collector->answered(d);
     const std::string text = tokenizer->decode(d.tokens, true);
     if (leads) first.push_back(text);
     t.right += text == asked[i].answer;
@@ -61,11 +106,8 @@ Result<Tally> ask_all(Model& model, const Method& method, std::span<const Questi
   return t;
 }
 
-Result<std::unique_ptr<Model>> load(const std::string& folder, int threads) {
-  ModelOptions options;
-  options.threads = threads;
-  options.slots = 1024;
-  return load_model(folder, options);
+Result<std::unique_ptr<Engine>> load(const std::string& folder, int threads) {
+  return Engine::load(folder, {.threads = threads, .slots = 1024});
 }
 
 double tokens_per_forward(const Tally& t) {
@@ -78,13 +120,13 @@ Result<json::value> text_answers(const std::string& folder, const StudyMode& mod
   const slipstream::DecoderChoice& c = mode.options.decoder;
   SLIP_TRY(Method method, method_of(c.preset));
   SLIP_TRY(method, with_parts(method, "", c.drafter, c.verifier, c.width));
-  SLIP_TRY(auto model, load(folder, 0));
+  SLIP_TRY(const auto engine, load(folder, 0));
   BenchTextOptions o;
   o.count = mode.options.count;
   o.first_seed = static_cast<int64_t>(mode.options.first_seed);
-  SLIP_TRY(const std::vector<Question> asked, questions(*model, o));
+  SLIP_TRY(const std::vector<Question> asked, questions(*engine, o));
   std::vector<std::string> first;
-  SLIP_TRY(const Tally t, ask_all(*model, method, asked, o.max_tokens, first));
+  SLIP_TRY(const Tally t, ask_all(engine->model(), method, asked, o.max_tokens, first));
   const auto n = static_cast<double>(asked.size());
   return json::value{{"texts", asked.size()},
                      {"right", static_cast<double>(t.right) / n},
@@ -92,30 +134,76 @@ Result<json::value> text_answers(const std::string& folder, const StudyMode& mod
                      {"ms", t.ms / n}};
 }
 
+namespace {
+
+/// PRESET, PRESET/VERIFIER or PRESET/VERIFIER/WIDTH.
+Result<Method> method_named(const std::string& words) {
+  const size_t a = words.find('/'), b = a == std::string::npos ? a : words.find('/', a + 1);
+  SLIP_TRY(Method method, method_of(words.substr(0, a)));
+  const std::string verifier = a == std::string::npos ? "" : words.substr(a + 1, b == std::string::npos ? b : b - a - 1);
+  return with_parts(method, "", "", verifier, b == std::string::npos ? "" : words.substr(b + 1));
+}
+
+Status check_calibration(const BenchTextOptions& o) {
+  if (o.calibrate.empty()) return {};
+  if (o.decoders.size() != 1) return usage_error("bench text: --calibrate: expected one of --decoders, got {}", o.decoders.size());
+  SLIP_TRY(const Method method, method_named(o.decoders.front()));
+  if (std::holds_alternative<NoDraftSpec>(method.drafter) || method.lossy())
+    return usage_error("bench text: --calibrate: expected an exact decoder that drafts, got {}", o.decoders.front());
+  std::error_code ec;
+  if (std::filesystem::is_fifo(o.calibrate, ec)) return {};
+  SLIP_TRY(const AtomicFile trial, AtomicFile::create(o.calibrate));  // hours may lie between this and its writing
+  return {};
+}
+
+Status write_calibration(Engine& engine, const DraftLengthCollector& collector, const Method& method, const BenchTextOptions& o) {
+  SLIP_TRY(Calibration found, collector.finish());
+  constexpr int32_t kVisible = 512;
+  SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = kVisible, .cancel = CancelToken::of_process()}));
+  DraftLengthModel w = DraftLengthModel::uninformed(std::move(cost), nullptr);
+  w.model = std::filesystem::path(o.model).filename().string();
+  w.drafter = words_of(method).drafter;
+  w.machine = isa_choice().reason;
+  w.visible = kVisible;
+  w.survival = std::move(found.survival);
+  w.ece = found.ece;
+  w.most_drafts = method.draft_length.kind == DraftLengthSpec::Kind::kFixed ? method.draft_length.tokens : 32;
+  if (!is_quiet())
+    fmt::print(stderr, "calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested, found.ece,
+               found.held_out);
+  return write_draft_length_model(w, o.calibrate);
+}
+
+void print_line(const std::string& words, const Tally& t, const Method& method, size_t texts, bool known, bool json) {
+  const double n = static_cast<double>(texts), per = tokens_per_forward(t), right = static_cast<double>(t.right) / n;
+  if (json)
+    return print_json({{"decoder", words},
+                       {"texts", texts},
+                       {"right", known ? json::value(right) : json::value()},
+                       {"as_first", static_cast<double>(t.same) / n},
+                       {"tokens_per_forward", per},
+                       {"ms", t.ms / n},
+                       {"lossy", method.lossy()}});
+  print_text(fmt::format("{:<28} {:>8} {:>10.3f} {:>16.2f} {:>12.2f}\n", words, known ? fmt::format("{:.3f}", right) : "-",
+                         static_cast<double>(t.same) / n, per, t.ms / n));
+}
+
+}  // namespace
+
 Status bench_text(const BenchTextOptions& o) {
-  SLIP_TRY(auto model, load(o.model, o.threads));
-  SLIP_TRY(const std::vector<Question> asked, questions(*model, o));
+  SLIP_TRY_(check_calibration(o));
+  SLIP_TRY(const auto engine, load(o.model, o.threads));
+  SLIP_TRY(const std::vector<Question> asked, questions(*engine, o));
   std::vector<std::string> first;
   if (!o.json)
     print_text(fmt::format("{:<28} {:>8} {:>10} {:>16} {:>12}\n", "decoder", "right", "as first", "tokens/forward", "ms/answer"));
-  for (const std::string& words : o.decoders) {  // PRESET or PRESET/VERIFIER or PRESET/VERIFIER/WIDTH
-    const size_t a = words.find('/'), b = a == std::string::npos ? a : words.find('/', a + 1);
-    SLIP_TRY(Method method, method_of(words.substr(0, a)));
-    const std::string verifier = a == std::string::npos ? "" : words.substr(a + 1, b == std::string::npos ? b : b - a - 1);
-    SLIP_TRY(method, with_parts(method, "", "", verifier, b == std::string::npos ? "" : words.substr(b + 1)));
-    SLIP_TRY(const Tally t, ask_all(*model, method, asked, o.max_tokens, first));
-    const double n = static_cast<double>(asked.size()), per = tokens_per_forward(t);
-    if (o.json)
-      print_json({{"decoder", words},
-                  {"texts", asked.size()},
-                  {"right", static_cast<double>(t.right) / n},
-                  {"as_first", static_cast<double>(t.same) / n},
-                  {"tokens_per_forward", per},
-                  {"ms", t.ms / n},
-                  {"lossy", method.lossy()}});
-    else
-      print_text(fmt::format("{:<28} {:>8.3f} {:>10.3f} {:>16.2f} {:>12.2f}\n", words, static_cast<double>(t.right) / n,
-                             static_cast<double>(t.same) / n, per, t.ms / n));
+  for (const std::string& words : o.decoders) {
+    SLIP_TRY(const Method method, method_named(words));
+    DraftLengthCollector collector(nullptr);
+    DraftLengthCollector* const watching = o.calibrate.empty() ? nullptr : &collector;
+    SLIP_TRY(const Tally t, ask_all(engine->model(), method, asked, o.max_tokens, first, watching));
+    print_line(words, t, method, asked.size(), asked.front().answer.has_value(), o.json);
+    if (watching) SLIP_TRY_(write_calibration(*engine, collector, method, o));
   }
   return {};
 }

@@ -48,7 +48,7 @@ Result<Profile> profile_of(const LimitsWork& w, const CostTable& pass, const Cos
   p.own = with_odds(p.odds, pass, form);
   const auto stored = [&](const std::filesystem::path& folder) -> std::optional<DraftLengthModel> {
     auto found = w.model.lone ? Result<std::optional<DraftLengthModel>>(std::optional<DraftLengthModel>())
-                              : calibration_in(folder / "width.json", form);
+                              : calibration_in(calibration_file(folder, form), form);
     if (!found) p.words += "; " + found.error().message;
     if (!found || !*found) return std::nullopt;
     (**found).pass = pass;
@@ -57,7 +57,7 @@ Result<Profile> profile_of(const LimitsWork& w, const CostTable& pass, const Cos
   if (auto own = stored(w.model.folder)) {
     if (asked < 0) {
       p.own = std::move(*own);
-      p.words = "the folder's width.json";
+      p.words = "the folder's " + calibration_file(w.model.folder, form).filename().string();
     } else {
       p.own.lengths = own->lengths;
     }
