@@ -61,7 +61,7 @@ enum class WeightType : uint8_t { kF32, kBF16, kI8, kI4 };
 constexpr int kWeightTypeCount = 4;
 
 /// Version of the bytes in PackedMatrix::blob(). A stored blob of another version has to be packed again.
-constexpr uint32_t kPackedVersion = 1;
+constexpr uint32_t kPackedVersion = 2;
 constexpr size_t kPackedAlignment = 64;  // of a blob in memory, and of everything inside
 
 /// A weight matrix w_NK in the layout of the product kernels: one blob of bytes (packed_layout.h), made by pack_matrix or lying in

@@ -92,53 +92,79 @@ void product_int4(const ProductArgs& a) {
 }
 #else
 #if defined(__AVX2__) || defined(__ARM_FEATURE_DOTPROD)
+/// The tables of two columns, at 32 * (8 * code of the upper + code of the lower).
+struct Int4Pairs {
+  alignas(64) int8_t at[kInt4Codes * kInt4Codes * 32];
+};
+constexpr Int4Pairs kInt4Pairs = [] {
+  Int4Pairs out{};
+  for (int pair = 0; pair < kInt4Codes * kInt4Codes; pair++)
+    for (int level = 0; level < 16; level++) {
+      out.at[32 * pair + level] = kInt4Values.at[16 * (pair % kInt4Codes) + level];
+      out.at[32 * pair + 16 + level] = kInt4Values.at[16 * (pair / kInt4Codes) + level];
+    }
+  return out;
+}();
+
+/// A group of a chunk, as one row takes it.
+struct Int4Group {
+  Int4Row row;
+  uint16_t pairs[kBlockColumns / 2];  // int4_pairs
+};
+
 /// One row, 8 columns of a chunk: the words of 4 lines are transposed, so that 16 bytes belong to one column and find their numbers in
-/// a table of 16. A sum's parts lie in the four words of half a vector until the end.
-template <bool kFetch>
-inline Words int4_columns(const Words* x_even, const Words* x_odd, const char* chunk, int64_t steps, int64_t column,
-                          const char* ahead) {
+/// a table of 16. A sum's parts lie in the four words of half a vector until the end. Where a number of the row is negative its weight's
+/// level is turned about instead (Int4Row), 64 of them by one instruction, which saves the sign in each product. kFits: of all groups' rows.
+template <bool kFits, bool kFetch>
+inline Words int4_columns(const Int4Group* groups, int64_t count, const char* line, int64_t column, const char* ahead) {
   Words sums[4] = {no_words(), no_words(), no_words(), no_words()};
-  const char* line = chunk + int4_code_bytes(steps) + column * 4;
-  const auto* codes = reinterpret_cast<const unsigned char*>(chunk) + column % 32;
-  const int shift = column < 32 ? 4 : 0;  // 16 * code is where its table begins
-  for (int64_t g = 0; g < steps / kInt4GroupSteps; g++, line += 4 * 256) {
-    if constexpr (kFetch) {
-      __builtin_prefetch(ahead + g * 128);
-      __builtin_prefetch(ahead + g * 128 + 64);
+  for (int64_t g = 0; g < count; g++, line += 4 * 256) {
+    if constexpr (kFetch) {  // the next chunk into the L1, the one behind it into the L2
+      const char* next = ahead + g * 128;
+      __builtin_prefetch(next);
+      __builtin_prefetch(next + 64);
+      __builtin_prefetch(next + 2 * int4_chunk_bytes(kChunkSteps), 0, 2);
+      __builtin_prefetch(next + 2 * int4_chunk_bytes(kChunkSteps) + 64, 0, 2);
     }
     Words q[4] = {load_words(line), load_words(line + 256), load_words(line + 512), load_words(line + 768)};
     transpose_halves(q);
+    const uint16_t* pairs = groups[g].pairs + column / 2;
 #pragma GCC unroll 4
     for (int64_t i = 0; i < 4; i++) {
-      const Words table = two_halves(kInt4Values.at + (codes[g * 32 + i] << shift & 0x70),
-                                     kInt4Values.at + (codes[g * 32 + i + 4] << shift & 0x70));
-      sums[i] = DotWeightI8::dot(sums[i], x_even[g], look_up_low(table, q[i]));
-      sums[i] = DotWeightI8::dot(sums[i], x_odd[g], look_up_high(table, q[i]));
+      const Words table = load_words(kInt4Pairs.at + pairs[i]), levels = int4_turned(q[i], groups[g].row);
+      sums[i] = add_turned<kFits>(sums[i], groups[g].row, look_up_low(table, levels), look_up_high(table, levels));
     }
   }
   return add_across_halves(sums);
 }
 
+/// All columns of a chunk. Eight turns over them fetch what a chunk has: 2 lines of 64 bytes per step.
+template <bool kFits>
+void int4_chunk(const ProductArgs& a, const Int4Group* groups, int64_t count, const char* lines, const char* ahead, bool fresh) {
+  for (int64_t c = 0; c < a.columns; c += kLanes) {
+    const char* line = lines + c * 4;
+    const Words sum = ahead ? int4_columns<kFits, true>(groups, count, line, c, ahead + c * 2 * count * kInt4GroupSteps)
+                            : int4_columns<kFits, false>(groups, count, line, c, nullptr);
+    store_words(a.sums + c, fresh ? sum : add_words(load_words(a.sums + c), sum));
+  }
+}
+
 void product_int4_row(const ProductArgs& a) {
-  constexpr int64_t kGroups = kChunkSteps / kInt4GroupSteps;
   const char* chunk = static_cast<const char*>(a.w);
   for (int64_t s = 0; s < a.steps; s += kChunkSteps) {
-    const int64_t steps = a.steps - s < kChunkSteps ? a.steps - s : kChunkSteps;
+    const int64_t steps = a.steps - s < kChunkSteps ? a.steps - s : kChunkSteps, count = steps / kInt4GroupSteps;
     const Word* x = a.x + s / kChunkSteps * a.chunk;
-    Words x_even[kGroups], x_odd[kGroups];
-    for (int64_t g = 0; g < steps / kInt4GroupSteps; g++) {
-      x_even[g] = every_other(x + g * kInt4GroupSteps, false);
-      x_odd[g] = every_other(x + g * kInt4GroupSteps, true);
+    Int4Group groups[kChunkSteps / kInt4GroupSteps];
+    bool fits = true;
+    for (int64_t g = 0; g < count; g++) {
+      groups[g].row = int4_row(every_other(x + g * kInt4GroupSteps, false), every_other(x + g * kInt4GroupSteps, true));
+      int4_pairs(chunk + g * 32, groups[g].pairs);
+      fits = fits && groups[g].row.fits;
     }
-    const char* after = s + steps == a.steps ? static_cast<const char*>(a.next) : chunk + int4_chunk_bytes(steps);
-    for (int64_t c = 0; c < a.columns; c += kLanes) {
-      // Eight turns over the columns fetch what a chunk has: 2 lines of 64 bytes per step.
-      const Words sum = after ? int4_columns<true>(x_even, x_odd, chunk, steps, c, after + c * 2 * steps)
-                              : int4_columns<false>(x_even, x_odd, chunk, steps, c, after);
-      Word* out = a.sums + c;
-      store_words(out, s == 0 ? sum : add_words(load_words(out), sum));
-    }
-    chunk += int4_chunk_bytes(steps);
+    const char* after = chunk + int4_chunk_bytes(steps);
+    const char* ahead = s + steps == a.steps ? static_cast<const char*>(a.next) : after;
+    (fits ? int4_chunk<true> : int4_chunk<false>)(a, groups, count, chunk + int4_code_bytes(steps), ahead, s == 0);
+    chunk = after;
   }
 }
 void product_int4(const ProductArgs& a) { a.rows == 1 ? product_int4_row(a) : product_int4_unpacked(a); }

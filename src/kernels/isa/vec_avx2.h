@@ -176,9 +176,15 @@ inline void transpose_halves(Words* r) {
   r[2] = _mm256_unpacklo_epi64(AB, CD);
   r[3] = _mm256_unpackhi_epi64(AB, CD);
 }
-/// 16 bytes from each of two places.
-inline Words two_halves(const void* low, const void* high) {
-  return _mm256_loadu2_m128i(static_cast<const __m128i*>(high), static_cast<const __m128i*>(low));
+/// Where the tables of columns i and i + 4 of each eight begin in kInt4Pairs, for the 64 columns of a group.
+inline void int4_pairs(const char* codes, uint16_t* pairs) {
+  const Words both = load_words(codes), seven = _mm256_set1_epi8(7), low_byte = _mm256_set1_epi16(0xff);
+  const Words order = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15));
+  for (int half = 0; half < 2; half++) {
+    const Words two = _mm256_shuffle_epi8(_mm256_and_si256(half ? _mm256_srli_epi16(both, 4) : both, seven), order);
+    const Words lower = _mm256_slli_epi16(_mm256_and_si256(two, low_byte), 5);
+    store_words(pairs + 16 * half, _mm256_or_si256(lower, _mm256_andnot_si256(low_byte, two)));
+  }
 }
 /// Words 0, 2, 4, 6 of eight in both halves; with words 1, 3, 5, 7 for `odd`.
 inline Words every_other(const Word* x, bool odd) {
@@ -188,6 +194,31 @@ inline Words every_other(const Word* x, bool odd) {
 /// Bytes of each half's table, by the lower and by the upper four bits of q.
 inline Words look_up_low(Words table, Words q) { return _mm256_shuffle_epi8(table, _mm256_and_si256(q, _mm256_set1_epi8(15))); }
 inline Words look_up_high(Words table, Words q) { return look_up_low(table, _mm256_srli_epi16(q, 4)); }
+/// One row's numbers as int4_columns takes them: how large they are, and, where one is negative, the bits that turn its weight's level about.
+struct Int4Row {
+  Words even, odd, flips;
+  bool fits;  // four products with weights of at most 127 are a number of 16 bits
+};
+inline Int4Row int4_row(Words even, Words odd) {
+  const Words none = no_words(), low = _mm256_set1_epi8(0x0f);
+  const Words lower = _mm256_and_si256(low, _mm256_cmpgt_epi8(none, even));
+  const Words upper = _mm256_andnot_si256(low, _mm256_cmpgt_epi8(none, odd));
+  const Words e = _mm256_abs_epi8(even), o = _mm256_abs_epi8(odd), one = _mm256_set1_epi8(1);
+  const Words four = _mm256_add_epi16(_mm256_maddubs_epi16(e, one), _mm256_maddubs_epi16(o, one));
+  return {e, o, _mm256_or_si256(lower, upper), _mm256_movemask_epi8(_mm256_cmpgt_epi16(four, _mm256_set1_epi16(32767 / 127))) == 0};
+}
+inline Words int4_turned(Words q, const Int4Row& x) { return _mm256_xor_si256(q, x.flips); }
+/// Products with weights whose levels were turned: four of them added as numbers of 16 bits where they fit.
+template <bool kFits>
+inline Words add_turned(Words sum, const Int4Row& x, Words even, Words odd) {
+#if defined(__AVXVNNI__)
+  return _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(sum, x.even, even), x.odd, odd);
+#else
+  const Words one = _mm256_set1_epi16(1), a = _mm256_maddubs_epi16(x.even, even), b = _mm256_maddubs_epi16(x.odd, odd);
+  if (kFits) return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_add_epi16(a, b), one));
+  return _mm256_add_epi32(sum, _mm256_add_epi32(_mm256_madd_epi16(a, one), _mm256_madd_epi16(b, one)));
+#endif
+}
 /// Word i of each half: the sum of the words in that half of v[i].
 inline Words add_across_halves(const Words* v) {
   return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));

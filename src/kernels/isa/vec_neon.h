@@ -227,10 +227,15 @@ inline void transpose_halves(Words* r) {
   transposed(r[0].low, r[1].low, r[2].low, r[3].low);
   transposed(r[0].high, r[1].high, r[2].high, r[3].high);
 }
-/// 16 bytes from each of two places.
-inline Words two_halves(const void* low, const void* high) {
-  return {vreinterpretq_u32_u8(vld1q_u8(static_cast<const uint8_t*>(low))),
-          vreinterpretq_u32_u8(vld1q_u8(static_cast<const uint8_t*>(high)))};
+/// Where the tables of columns i and i + 4 of each eight begin in kInt4Pairs, for the 64 columns of a group.
+inline void int4_pairs(const char* codes, uint16_t* pairs) {
+  constexpr uint8_t kOrder[16] = {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15};
+  for (int i = 0; i < 4; i++) {
+    const uint8x16_t both = vld1q_u8(reinterpret_cast<const uint8_t*>(codes) + 16 * (i % 2));
+    const uint8x16_t code = vandq_u8(i < 2 ? both : vshrq_n_u8(both, 4), vdupq_n_u8(7));
+    const uint16x8_t two = vreinterpretq_u16_u8(vqtbl1q_u8(code, vld1q_u8(kOrder)));
+    vst1q_u16(pairs + 8 * i, vorrq_u16(vshlq_n_u16(vandq_u16(two, vdupq_n_u16(0xff)), 5), vbicq_u16(two, vdupq_n_u16(0xff))));
+  }
 }
 /// Words 0, 2, 4, 6 of eight in both halves; with words 1, 3, 5, 7 for `odd`.
 inline Words every_other(const Word* x, bool odd) {
@@ -249,6 +254,17 @@ inline Words look_up_low(Words table, Words q) {
 inline Words look_up_high(Words table, Words q) {
   return {look_up(table.low, vshrq_n_u8(vreinterpretq_u8_u32(q.low), 4)),
           look_up(table.high, vshrq_n_u8(vreinterpretq_u8_u32(q.high), 4))};
+}
+/// One row's numbers as int4_columns takes them: as they are, for dot products of signed bytes.
+struct Int4Row {
+  Words even, odd;
+  static constexpr bool fits = true;
+};
+inline Int4Row int4_row(Words even, Words odd) { return {even, odd}; }
+inline Words int4_turned(Words q, const Int4Row&) { return q; }
+template <bool kFits>
+inline Words add_turned(Words sum, const Int4Row& x, Words even, Words odd) {
+  return DotWeightI8::dot(DotWeightI8::dot(sum, x.even, even), x.odd, odd);
 }
 /// Word i of each half: the sum of the words in that half of v[i].
 inline Words add_across_halves(const Words* v) {

@@ -155,6 +155,36 @@ TEST(Matmul, Int8RowOfZerosGivesTheBias) {
   });
 }
 
+// One row has ways of its own (body/int4.h): numbers so large that four products do not fit 16 bits, in both signs, beside chunks in which they do.
+TEST(Matmul, Int4RowOfTheLargestNumbersIsExact) {
+  const int64_t n = 70, k = 1025, rows = 9;
+  ThreadPool pool(1);
+  const auto weights = numbers(n * k, 13);
+  const PackedMatrix w = pack_matrix(WeightType::kI4, n, k, weights.data(), pool);
+  std::mt19937 engine(14);
+  std::vector<float> x(static_cast<size_t>(rows * k));
+  for (size_t i = 0; i < x.size(); i++) {
+    const bool large = i / 256 % 2 == 0;
+    x[i] = (engine() % 2 ? 1.0F : -1.0F) * (large ? 127.0F : static_cast<float>(engine() % 8));
+  }
+  for (int64_t t = 0; t < rows; t++) x[static_cast<size_t>(t * k)] = 127;  // so that a row's scale is 1
+  on_every_isa([&](Isa) {
+    const auto together = product(w, x, rows, nullptr, pool);
+    std::vector<float> w_K(static_cast<size_t>(k));
+    for (int64_t t = 0; t < rows; t++) {
+      const auto alone = product(w, {x.begin() + t * k, x.begin() + (t + 1) * k}, 1, nullptr, pool);
+      ASSERT_TRUE(same_bits(alone, {together.data() + t * n, static_cast<size_t>(n)})) << "row " << t;
+      for (int64_t c = 0; c < n; c++) {
+        w.row(c, w_K);
+        const double scale = w.scales()[c];
+        double sum = 0;
+        for (int64_t i = 0; i < k; i++) sum += std::round(w_K[static_cast<size_t>(i)] / scale) * x[static_cast<size_t>(t * k + i)];
+        ASSERT_EQ(alone[static_cast<size_t>(c)], static_cast<float>(sum) * w.scales()[c]) << "row " << t << " column " << c;
+      }
+    }
+  });
+}
+
 TEST(PackedMatrix, GivesBackWhatWasStored) {
   ThreadPool pool(2);
   const int64_t n = 131, k = 45;
