@@ -289,15 +289,15 @@ Status write_rest(const fs::path& model, const fs::path& to, const json::object&
     const std::string name = entry.path().filename().string();
     std::error_code failed;
     const bool text = name.ends_with(".json") || name.ends_with(".jinja") || name == "merges.txt" || name == "tokenizer.model";
-    const bool own = name == "config.json" || name == "width.json" || name == "golden.json" || name == "trainer.json" ||
-                     name.ends_with(".index.json");
+    const bool own = name == "config.json" || name == "width.json" || name == "text.width.json" || name == "golden.json" ||
+                     name == "trainer.json" || name.ends_with(".index.json");
     if (!text || own || name.starts_with('.') || !entry.is_regular_file(failed)) continue;
     fs::copy_file(entry.path(), to / name, failed);
     if (failed) return bad_input("{}: expected a file that can be copied, got: {}", entry.path().string(), failed.message());
   }
   if (ec) return bad_input("{}: expected a readable folder, got: {}", model.string(), ec.message());
   const double ratio = static_cast<double>(grown.parameters) / static_cast<double>(std::max<int64_t>(1, grown.parameters_before));
-  SLIP_TRY_(write_calibration(model / "width.json", to / "width.json", ratio));
+  for (const char* name : {"width.json", "text.width.json"}) SLIP_TRY_(write_calibration(model / name, to / name, ratio));
   SLIP_TRY_(write_golden(model / "golden.json", to / "golden.json", grown));
   return write_file(
       to / "README.md",

@@ -133,7 +133,9 @@ bool is_of(const PreviousAnswer& previous, const Form* form) {
 
 DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTable costs, bool& calibrated) {
   auto stored = stored_draft_length_model(engine, "", form);
-  if (!stored) log(LogLevel::kInfo, "auto: {}", stored.error().message);  // one that does not fit says nothing of this form
+  if (!stored)
+    log(LogLevel::kWarn, "auto: goes without a calibration: {}",
+        stored.error().message);  // one that does not fit says nothing of this form
   calibrated = stored && *stored;
   DraftLengthModel model = calibrated ? std::move(**stored) : DraftLengthModel::uninformed(costs, form);
   model.pass = std::move(costs);
@@ -152,7 +154,7 @@ DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& fol
   const fs::path file = calibration_file(folder, form);
   std::error_code ec;
   auto stored = fs::exists(file, ec) ? stored_draft_length_model(engine, file.string(), form) : std::optional<DraftLengthModel>();
-  if (!stored) log(LogLevel::kInfo, "auto: {}", stored.error().message);
+  if (!stored) log(LogLevel::kWarn, "auto: goes without a calibration: {}", stored.error().message);
   calibrated = stored && *stored;
   DraftLengthModel model = calibrated ? std::move(**stored) : DraftLengthModel::uninformed(own.pass, form);
   if (!calibrated) {
@@ -166,7 +168,7 @@ std::optional<DraftLengthModel> acceptance_of_adapter(const Engine& engine, cons
   const std::string folder = own_adapter_folder(engine);
   if (folder.empty()) return std::nullopt;
   auto stored = calibration_in(calibration_file(folder, form), form);
-  if (!stored) log(LogLevel::kInfo, "auto: {}", stored.error().message);
+  if (!stored) log(LogLevel::kWarn, "auto: goes without a calibration: {}", stored.error().message);
   if (!stored || !*stored) return std::nullopt;
   (*stored)->pass = costs;
   return std::move(*stored);

@@ -19,8 +19,8 @@ constexpr double kPlainBonusInDoubt = 0.8;
 constexpr double kDoubtOfHead = 1 / kPlainBonusInDoubt;
 /// The same where passes are shared, which are fuller: there a forecast that thinks drafts a tenth too good costs everybody rows.
 constexpr double kPlainBonusShared = 0.9;
-/// The same of free text: one is not like the next, as a form's answers are, and a calibration is a mean over all.
-constexpr double kPlainBonusText = 0.85;
+/// And of free text whose drafts are calibrated: one text is not like the next, as a form's answers are, and a calibration is a mean over all.
+constexpr double kPlainBonusText = 0.92;
 /// How frames hang together shows only where one is drafted from the other. Where most fields stay, what does so is tried so many times, and again
 /// after every change of how much stays, even if its forecast is up to a sixth dearer.
 constexpr double kUntried = 0.85, kMostStay = 0.5;
@@ -29,6 +29,8 @@ constexpr int64_t kTries = 3;
 constexpr double kNear = 1.3;
 /// The forecast weighs as much as so many answers; the newest one never less than this.
 constexpr double kForecast = 4, kNewest = 0.1;
+/// The same of free text, whose answers differ more: a decoder that was left by chance would not be tried again.
+constexpr double kNewestText = 0.02;
 
 class List {
  public:
@@ -158,14 +160,17 @@ void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {
   const double rounds = c.expected.drafter_forwards > 0
                             ? static_cast<double>(statistics.drafter_forwards) * c.expected.drafter_ms / c.expected.drafter_forwards
                             : 0;
-  const double weight = std::max(kNewest, 1 / (kForecast + 1 + static_cast<double>(c.answers)));
+  const double weight = std::max(settings_.form ? kNewest : kNewestText, 1 / (kForecast + 1 + static_cast<double>(c.answers)));
   if (settings_.mixed) kept_rows_ += kNewest * (static_cast<double>(statistics.reused_rows) - kept_rows_);
   const double took =
       settings_.mixed ? shared_ms(static_cast<double>(statistics.forwards), static_cast<double>(statistics.rows), *costs_) + rounds
                       : priced_ms(statistics, *costs_, prompt_rows) + rounds - prompt;
   const double expected = forecast_ms(c) - prompt_ms_;
   if (!(expected > 0) || !(took > 0)) return;
-  c.learned += weight * (std::clamp(took / expected, 0.05, 20.0) - c.learned);
+  // Text is as long as it is, by whatever decoder: what is learned of one is what it takes for a token.
+  const bool text = !settings_.form && c.expected.tokens > 0 && statistics.tokens > 0;
+  const double longer = text ? static_cast<double>(statistics.tokens) / c.expected.tokens : 1;
+  c.learned += weight * (std::clamp(took / (expected * longer), 0.05, 20.0) - c.learned);
   ++c.answers;
   choose();
 }

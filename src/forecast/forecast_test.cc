@@ -267,6 +267,25 @@ TEST(Automatic, LeavesACandidateWhoseAnswersTakeMoreThanWasExpected) {
   EXPECT_NE(a->why().find(first), std::string::npos);
 }
 
+TEST(Automatic, LearnsOfTextWhatATokenTakes) {
+  DraftLengthModel model = DraftLengthModel::uninformed(costs(4, 1), nullptr);
+  sure(model.survival, 10000, 100000);
+  const ForecastSettings s{.info = info_with_mask(), .prompt_rows = 10, .model = &model};
+  auto a = AutomaticChoice::make(s, false, {});
+  ASSERT_TRUE(a);
+  const Candidate& plain = a->best();
+  ASSERT_TRUE(std::holds_alternative<NoDraftSpec>(plain.method.drafter)) << a->why();
+  const double expected = a->expected_ms(plain);
+  for (const int tokens : {9, 400, 9, 400}) {  // each in as many passes of one row, the first token in the prompt's
+    Statistics one_by_one;
+    one_by_one.tokens = one_by_one.forwards = tokens;
+    one_by_one.rows = 10 + tokens - 1;
+    a->ran(one_by_one, 10);
+    EXPECT_TRUE(std::holds_alternative<NoDraftSpec>(a->best().method.drafter)) << a->why();
+  }
+  EXPECT_NEAR(a->expected_ms(a->best()) / expected, 1, 0.1);
+}
+
 /// A model whose own drafts seldom hold, with a head whose drafts hold so often and whose round costs so much.
 Result<AutomaticChoice> beside_a_head(const Form& form, DraftLengthModel& of_head, int64_t kept, double round_ms, bool calibrated) {
   static DraftLengthModel model;

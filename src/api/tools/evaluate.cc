@@ -227,14 +227,16 @@ Status write_calibration(Evaluating& work, const DraftLengthCollector& collector
   SLIP_TRY(const FormPtr form, engine.form("model"));
   SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = 512, .cancel = work.cancel}));
   DraftLengthModel w = DraftLengthModel::uninformed(std::move(cost), &form->form);
-  w.model = to_valid_utf8(std::filesystem::path(work.folder).filename().string());
+  std::error_code ec;
+  w.model = to_valid_utf8(std::filesystem::weakly_canonical(work.folder, ec).filename().string());
   w.drafter = to_valid_utf8(words_of(method).drafter);
   w.machine = isa_choice().reason;
   w.visible = 512;
   w.survival = std::move(found.survival);
   w.lengths = std::move(found.lengths);
   w.ece = found.ece;
-  w.most_drafts = method.draft_length.kind == DraftLengthSpec::Kind::kFixed ? method.draft_length.tokens : 32;
+  w.most_drafts =
+      method.draft_length.kind == DraftLengthSpec::Kind::kFixed ? std::min(method.draft_length.tokens, kMostDraftsKept) : 32;
   remarks += fmt::format("calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested,
                          found.ece, found.held_out);
   return write_draft_length_model(w, work.options.calibrate);

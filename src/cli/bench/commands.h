@@ -49,7 +49,7 @@ struct BenchTextOptions {
   std::string prompts =
       "questions";        // whose answers are known; scenes: of driving, without a form; else a file of {"prompt": TEXT} a line
   std::string calibrate;  // text.width.json to write, of one decoder that drafts
-  int64_t first_seed = 900000000, count = 100;
+  int64_t first_seed = 900000000, count = 0;  // 0: 100, or every line of a file
   int max_tokens = 128, threads = 0;
   bool json = false;
 };

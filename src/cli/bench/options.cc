@@ -148,7 +148,7 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
       ->delimiter(',');
   x->add_option("--first-seed", t.first_seed, "of the scenes; from 900000000 on held out")
       ->check(whole(int64_t{0}, int64_t{1} << 62));
-  x->add_option("--count", t.count, "texts")->check(whole(1, 1 << 20));
+  x->add_option("--count", t.count, "texts (0: 100, or every line of a file)")->check(whole(0, 1 << 20));
   x->add_option("--max-tokens", t.max_tokens, "of an answer")->check(whole(1, 1 << 16));
   add_threads(x, t.threads);
   add_json(x, t.json);

@@ -37,6 +37,15 @@ Result<Prompt> as_chat(Model& model, std::string text) {
   return model.build_prompt(std::vector{ChatMessage{"user", {TextItem{std::move(text)}}}});
 }
 
+/// Prompt, answer and drafts have to fit the cache; said before anything is asked.
+Status check_room(const Model& model, const Prompt& prompt, const BenchTextOptions& o, std::string_view where) {
+  constexpr int64_t kDrafts = 128;
+  const int64_t rows = std::ssize(prompt.inputs), slots = model.options().slots;
+  if (rows + o.max_tokens + kDrafts <= slots) return {};
+  return bad_input("{}: expected a prompt of at most {} rows beside --max-tokens {}, got {}", where,
+                   std::max<int64_t>(0, slots - o.max_tokens - kDrafts), o.max_tokens, rows);
+}
+
 Result<Question> known_question(Model& model, const BenchTextOptions& o, int64_t i) {
   SLIP_TRY(SceneText text, scene_text_at(static_cast<uint64_t>(o.first_seed), i));
   SLIP_TRY(Prompt prompt, as_chat(model, std::move(text.prompt)));
@@ -53,7 +62,7 @@ Result<std::vector<Question>> questions_of_file(Model& model, const BenchTextOpt
   SLIP_TRY(const std::string text, read_input(o.prompts, kMostTextBytes));
   std::vector<Question> out;
   size_t begin = 0;
-  for (int64_t number = 1; begin < text.size() && std::ssize(out) < o.count; ++number) {
+  for (int64_t number = 1; begin < text.size() && (o.count == 0 || std::ssize(out) < o.count); ++number) {
     SLIP_TRY_(check_interrupt());
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string line = text.substr(begin, end - begin), where = fmt::format("{}, line {}", o.prompts, number);
@@ -63,6 +72,7 @@ Result<std::vector<Question>> questions_of_file(Model& model, const BenchTextOpt
     const json::value* prompt = v.is_object() ? v.get_object().if_contains("prompt") : nullptr;
     if (!prompt || !prompt->is_string()) return bad_input("{}: expected {{\"prompt\": TEXT}}, got {}", where, line.substr(0, 80));
     SLIP_TRY(Prompt built, as_chat(model, std::string(prompt->get_string())));
+    SLIP_TRY_(check_room(model, built, o, where));
     out.push_back({std::move(built), std::nullopt});
   }
   if (out.empty()) return bad_input("{}: expected lines {{\"prompt\": TEXT}}, got none", o.prompts);
@@ -72,9 +82,11 @@ Result<std::vector<Question>> questions_of_file(Model& model, const BenchTextOpt
 Result<std::vector<Question>> questions(Engine& engine, const BenchTextOptions& o) {
   if (o.prompts != "questions" && o.prompts != "scenes") return questions_of_file(engine.model(), o);
   std::vector<Question> out;
-  for (int64_t i = 0; i < o.count; ++i) {
+  constexpr int64_t kUsual = 100;
+  for (int64_t i = 0; i < (o.count ? o.count : kUsual); ++i) {
     SLIP_TRY_(check_interrupt());
     SLIP_TRY(Question q, o.prompts == "scenes" ? scene(engine, o, i) : known_question(engine.model(), o, i));
+    SLIP_TRY_(check_room(engine.model(), q.prompt, o, fmt::format("{}, number {}", o.prompts, i + 1)));
     out.push_back(std::move(q));
   }
   return out;
@@ -106,9 +118,7 @@ Result<Tally> ask_all(Model& model, const Method& method, std::span<const Questi
   return t;
 }
 
-Result<std::unique_ptr<Engine>> load(const std::string& folder, int threads) {
-  return Engine::load(folder, {.threads = threads, .slots = 1024});
-}
+Result<std::unique_ptr<Engine>> load(const std::string& folder, int threads) { return Engine::load(folder, {.threads = threads}); }
 
 double tokens_per_forward(const Tally& t) {
   return static_cast<double>(t.tokens) / static_cast<double>(std::max<int64_t>(1, t.forwards));
@@ -148,8 +158,9 @@ Status check_calibration(const BenchTextOptions& o) {
   if (o.calibrate.empty()) return {};
   if (o.decoders.size() != 1) return usage_error("bench text: --calibrate: expected one of --decoders, got {}", o.decoders.size());
   SLIP_TRY(const Method method, method_named(o.decoders.front()));
-  if (std::holds_alternative<NoDraftSpec>(method.drafter) || method.lossy())
-    return usage_error("bench text: --calibrate: expected an exact decoder that drafts, got {}", o.decoders.front());
+  if (!std::holds_alternative<DiffusionSpec>(method.drafter) || !std::holds_alternative<ExactSpec>(method.verifier))
+    return usage_error("bench text: --calibrate: expected self-spec, exact, whose drafts have a pass of their own, got {}",
+                       o.decoders.front());
   std::error_code ec;
   if (std::filesystem::is_fifo(o.calibrate, ec)) return {};
   SLIP_TRY(const AtomicFile trial, AtomicFile::create(o.calibrate));  // hours may lie between this and its writing
@@ -161,13 +172,15 @@ Status write_calibration(Engine& engine, const DraftLengthCollector& collector, 
   constexpr int32_t kVisible = 512;
   SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = kVisible, .cancel = CancelToken::of_process()}));
   DraftLengthModel w = DraftLengthModel::uninformed(std::move(cost), nullptr);
-  w.model = std::filesystem::path(o.model).filename().string();
+  std::error_code ec;
+  w.model = std::filesystem::weakly_canonical(o.model, ec).filename().string();
   w.drafter = words_of(method).drafter;
   w.machine = isa_choice().reason;
   w.visible = kVisible;
   w.survival = std::move(found.survival);
   w.ece = found.ece;
-  w.most_drafts = method.draft_length.kind == DraftLengthSpec::Kind::kFixed ? method.draft_length.tokens : 32;
+  w.most_drafts =
+      method.draft_length.kind == DraftLengthSpec::Kind::kFixed ? std::min(method.draft_length.tokens, kMostDraftsKept) : 32;
   if (!is_quiet())
     fmt::print(stderr, "calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested, found.ece,
                found.held_out);
@@ -192,17 +205,22 @@ void print_line(const std::string& words, const Tally& t, const Method& method, 
 
 Status bench_text(const BenchTextOptions& o) {
   SLIP_TRY_(check_calibration(o));
+  std::vector<Method> methods;
+  for (const std::string& words : o.decoders) {
+    SLIP_TRY(Method method, method_named(words));
+    methods.push_back(std::move(method));
+  }
   SLIP_TRY(const auto engine, load(o.model, o.threads));
   SLIP_TRY(const std::vector<Question> asked, questions(*engine, o));
   std::vector<std::string> first;
   if (!o.json)
     print_text(fmt::format("{:<28} {:>8} {:>10} {:>16} {:>12}\n", "decoder", "right", "as first", "tokens/forward", "ms/answer"));
-  for (const std::string& words : o.decoders) {
-    SLIP_TRY(const Method method, method_named(words));
+  for (size_t i = 0; i < methods.size(); ++i) {
+    const Method& method = methods[i];
     DraftLengthCollector collector(nullptr);
     DraftLengthCollector* const watching = o.calibrate.empty() ? nullptr : &collector;
     SLIP_TRY(const Tally t, ask_all(engine->model(), method, asked, o.max_tokens, first, watching));
-    print_line(words, t, method, asked.size(), asked.front().answer.has_value(), o.json);
+    print_line(o.decoders[i], t, method, asked.size(), asked.front().answer.has_value(), o.json);
     if (watching) SLIP_TRY_(write_calibration(*engine, collector, method, o));
   }
   return {};

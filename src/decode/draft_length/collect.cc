@@ -56,7 +56,7 @@ Result<Calibration> DraftLengthCollector::finish(int64_t least) const {
       half.add(s.cell, {s.kept, 1});
   }
   if (std::min(c.held_out, c.tested - c.held_out) < least)
-    return bad_input("calibrate: expected at least {} tested drafts in drives of odd and of even number, got {} and {}", least,
+    return bad_input("calibrate: expected at least {} tested drafts in requests of odd and of even number, got {} and {}", least,
                      c.held_out, c.tested - c.held_out);
   c.survival.fit();
   half.fit();

@@ -265,7 +265,8 @@ TEST(MeasuredDraftLength, SaysWhatItNeeds) {
     const auto d = Decoder(lm, with("fields-spec", DiffusionSpec{}, w)).decode(prompt, &form, {}, context);
     return d ? std::string() : d.error().message;
   };
-  EXPECT_THAT(error(kMeasured, {}), HasSubstr("expected a width.json beside the model (eval --calibrate FILE makes one)"));
+  EXPECT_THAT(error(kMeasured, {}),
+              HasSubstr("expected a calibration (eval --calibrate FILE, or of free text bench text --calibrate FILE, makes one)"));
   DraftLengthModel other = DraftLengthModel::uninformed(random_costs(r), &form);
   other.form = "other";
   EXPECT_THAT(error(kMeasured, {.draft_length_model = &other}), HasSubstr("got one for other"));

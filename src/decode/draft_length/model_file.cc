@@ -138,7 +138,7 @@ Result<DraftLengthModel> read_draft_length_model(const std::filesystem::path& pa
     return static_cast<int32_t>(n);
   };
   SLIP_TRY(m.visible, number("visible", 0, 1 << 30));
-  SLIP_TRY(m.most_drafts, number("most_draws", 1, 64));
+  SLIP_TRY(m.most_drafts, number("most_draws", 1, kMostDraftsKept));
   SLIP_TRY(m.static_draft_length, number("static_width", 1, 64));
   SLIP_TRY(const int32_t ece, number("ece_per_million", 0, 1000000));
   m.ece = ece / 1e6;

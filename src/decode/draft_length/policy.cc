@@ -63,7 +63,9 @@ Result<std::unique_ptr<DraftLengthPolicy>> make_draft_length(const Method& m, co
       return std::unique_ptr<DraftLengthPolicy>(std::make_unique<FormBlocks>(*form));
     case DraftLengthSpec::Kind::kMeasured:
       if (!context.draft_length_model)
-        return usage_error("--width measured: expected a width.json beside the model (eval --calibrate FILE makes one), got none");
+        return usage_error(
+            "--width measured: expected a calibration (eval --calibrate FILE, or of free text bench text --calibrate FILE, makes "
+            "one), got none");
       SLIP_TRY_(check_draft_length_model(*context.draft_length_model, form));
       if (form && m.diffusion() && m.diffusion()->ahead)
         return make_levels_draft_length(m, *form, *context.draft_length_model, basis_of(m, o, context));
