@@ -19,6 +19,9 @@ constexpr double kPlainBonusInDoubt = 0.8;
 constexpr double kDoubtOfHead = 1 / kPlainBonusInDoubt;
 /// The same where passes are shared, which are fuller: there a forecast that thinks drafts a tenth too good costs everybody rows.
 constexpr double kPlainBonusShared = 0.9;
+/// Where passes are shared, drafts with the adapter and without it have passes of their own: a mixture of both costs everybody more than either. So
+/// the one gives way to the other only where that is a tenth cheaper.
+constexpr double kOtherPasses = 1.1;
 /// And of free text whose drafts are calibrated: one text is not like the next, as a form's answers are, and a calibration is a mean over all.
 constexpr double kPlainBonusText = 0.92;
 /// How frames hang together shows only where one is drafted from the other. Where most fields stay, what does so is tried so many times, and again
@@ -128,12 +131,21 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
     SLIP_TRY(c.expected, forecast(c.method, s));
   }
   out.choose();
+  out.settled_ = true;
   return out;
 }
 
 double AutomaticChoice::forecast_ms(const Candidate& c) const {
   if (!settings_.mixed) return c.expected.ms;
   return shared_ms(c.expected.forwards, c.expected.rows - kept_rows_, *costs_) + c.expected.drafter_ms;
+}
+
+bool AutomaticChoice::leaves_the_others(const Candidate& c) const {
+  const auto by_adapter = [](const Candidate& k) {
+    const auto* diffusion = std::get_if<DiffusionSpec>(&k.method.drafter);
+    return diffusion && diffusion->adapter;
+  };
+  return settings_.mixed && settled_ && by_adapter(c) != by_adapter(best());
 }
 
 void AutomaticChoice::choose() {
@@ -150,8 +162,11 @@ void AutomaticChoice::choose() {
     return behind * (c.method.draft_length.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1) *
            (c.guessed ? kDoubtOfHead : 1) * (untried ? kUntried : 1);
   };
+  size_t chosen = best_;
+  const auto asked = [&](const Candidate& c) { return price(c) * (leaves_the_others(c) ? kOtherPasses : 1); };
   for (size_t i = 0; i < candidates_.size(); ++i)
-    if (price(candidates_[i]) < price(candidates_[best_])) best_ = i;
+    if (asked(candidates_[i]) < asked(candidates_[chosen])) chosen = i;
+  best_ = chosen;
 }
 
 void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {

@@ -47,11 +47,12 @@ class AutomaticChoice {
  private:
   void choose();
   double forecast_ms(const Candidate& c) const;
+  bool leaves_the_others(const Candidate& c) const;
   ForecastSettings settings_;
   const CostTable* costs_ = nullptr;
   std::vector<Candidate> candidates_;
   size_t best_ = 0;
-  bool calibrated_ = true, shared_ = false;
+  bool calibrated_ = true, shared_ = false, settled_ = false;
   double prompt_ms_ = 0;  // that every candidate pays; 0 where requests share passes, whose prompts fill others'
   double kept_rows_ = 0;  // of a prompt that were found and not run, in the mean of the answers so far; of shared passes
 };
