@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--decoder auto` for a loaded model: what passes cost here (measured once and kept in the user's cache), what is known of acceptance (the
-// folder's width.json, and the answers so far), and by them the quickest exact decoder for each kind of request.
+// folder's calibration, and the answers so far), and by them the quickest exact decoder for each kind of request.
 #pragma once
 #include <map>
 #include <memory>
@@ -15,15 +15,15 @@
 
 namespace slip {
 
-/// How often drafts of this form (null: free text) hold: from the folder's width.json, or, where it has none (`calibrated` false), even odds
-/// until answers correct them.
+/// How often drafts of this form (null: free text) hold: from the folder's calibration (calibration_file), or, where it has none
+/// (`calibrated` false), from doubt until answers correct it: half of a form's hold, a third of a text's.
 DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTable costs, bool& calibrated);
 
-/// The same of a head's drafts, from width.json in the head's folder; `own` is the model's.
+/// The same of a head's drafts, from the calibration in the head's folder; `own` is the model's.
 DraftLengthModel acceptance_of_head(const Engine& engine, const std::string& folder, const DraftLengthModel& own, const Form* form,
                                     bool& calibrated);
 
-/// The same of the draft adapter's drafts, from width.json in its folder; nothing where there is none of this form.
+/// The same of the draft adapter's drafts, from the calibration in its folder; nothing where there is none of this form.
 std::optional<DraftLengthModel> acceptance_of_adapter(const Engine& engine, const CostTable& costs, const Form* form);
 
 /// What is known of requests that differ in their words and pictures alone. Answers under way hold on to it.

@@ -99,7 +99,7 @@ std::string_view word_of(Finish finish);  // "end", "stop", "length"
 struct ChosenDecoder {
   std::string name;         // a preset with the parts that differ; empty: nothing was to be chosen
   std::string costs;        // where the prices of passes come from
-  bool calibrated = false;  // acceptance from the folder's width.json; otherwise from doubt and the answers so far
+  bool calibrated = false;  // acceptance from the folder's calibration; otherwise from doubt and the answers so far
   double expected_ms = 0;   // of decoding, the prompt's pass included
   std::string why;          // one line
   std::vector<std::pair<std::string, double>> considered;  // milliseconds expected

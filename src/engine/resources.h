@@ -30,7 +30,7 @@ class Resources {
 
   /// Points `context` at what the request's method needs; valid until the next call.
   Status attach(Engine& engine, const Request& request, const FormPtr& form, DecodeContext& context);
-  /// Draft length `measured`: the width.json of the adapter, the head or the model (or the one that the method names), or, where there is
+  /// Draft length `measured`: the calibration (calibration_file) of the adapter, the head or the model (or the one that the method names), or, where there is
   /// none, an uninformed one; costs are measured on this machine once, behind the prompt of the first request; a second model's or a draft
   /// head's with them. The tracker follows from answer to answer, whichever file an earlier answer comes from. kCancelled between
   /// measurements as `context` says; the next call goes on from there.
