@@ -133,9 +133,7 @@ bool is_of(const PreviousAnswer& previous, const Form* form) {
 
 DraftLengthModel known_acceptance(const Engine& engine, const Form* form, CostTable costs, bool& calibrated) {
   auto stored = stored_draft_length_model(engine, "", form);
-  if (!stored)
-    log(LogLevel::kWarn, "auto: goes without a calibration: {}",
-        stored.error().message);  // one that does not fit says nothing of this form
+  if (!stored) log(LogLevel::kWarn, "auto: goes without a calibration: {}", stored.error().message);
   calibrated = stored && *stored;
   DraftLengthModel model = calibrated ? std::move(**stored) : DraftLengthModel::uninformed(costs, form);
   model.pass = std::move(costs);

@@ -19,11 +19,12 @@ constexpr double kPlainBonusInDoubt = 0.8;
 constexpr double kDoubtOfHead = 1 / kPlainBonusInDoubt;
 /// The same where passes are shared, which are fuller: there a forecast that thinks drafts a tenth too good costs everybody rows.
 constexpr double kPlainBonusShared = 0.9;
+/// The same of what drafts nothing in free text whose drafts are calibrated: one text is not like the next, as a form's answers are, and a
+/// calibration is a mean over all.
+constexpr double kPlainBonusText = 0.92;
 /// Where passes are shared, drafts with the adapter and without it have passes of their own: a mixture of both costs everybody more than either. So
 /// the one gives way to the other only where that is a tenth cheaper.
 constexpr double kOtherPasses = 1.1;
-/// And of free text whose drafts are calibrated: one text is not like the next, as a form's answers are, and a calibration is a mean over all.
-constexpr double kPlainBonusText = 0.92;
 /// How frames hang together shows only where one is drafted from the other. Where most fields stay, what does so is tried so many times, and again
 /// after every change of how much stays, even if its forecast is up to a sixth dearer.
 constexpr double kUntried = 0.85, kMostStay = 0.5;

@@ -226,19 +226,14 @@ Status write_calibration(Evaluating& work, const DraftLengthCollector& collector
   SLIP_TRY(Calibration found, collector.finish());
   SLIP_TRY(const FormPtr form, engine.form("model"));
   SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = 512, .cancel = work.cancel}));
-  DraftLengthModel w = DraftLengthModel::uninformed(std::move(cost), &form->form);
-  std::error_code ec;
-  w.model = to_valid_utf8(std::filesystem::weakly_canonical(work.folder, ec).filename().string());
-  w.drafter = to_valid_utf8(words_of(method).drafter);
-  w.machine = isa_choice().reason;
-  w.visible = 512;
-  w.survival = std::move(found.survival);
-  w.lengths = std::move(found.lengths);
-  w.ece = found.ece;
-  w.most_drafts =
-      method.draft_length.kind == DraftLengthSpec::Kind::kFixed ? std::min(method.draft_length.tokens, kMostDraftsKept) : 32;
   remarks += fmt::format("calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested,
                          found.ece, found.held_out);
+  DraftLengthModel w = model_of(std::move(found), std::move(cost), &form->form, method);
+  std::error_code ec;
+  w.model = to_valid_utf8(std::filesystem::weakly_canonical(work.folder, ec).filename().string());
+  w.drafter = to_valid_utf8(std::move(w.drafter));
+  w.machine = isa_choice().reason;
+  w.visible = 512;
   return write_draft_length_model(w, work.options.calibrate);
 }
 

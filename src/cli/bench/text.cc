@@ -37,13 +37,14 @@ Result<Prompt> as_chat(Model& model, std::string text) {
   return model.build_prompt(std::vector{ChatMessage{"user", {TextItem{std::move(text)}}}});
 }
 
-/// Prompt, answer and drafts have to fit the cache; said before anything is asked.
+/// Prompt and answer have to fit the positions that the model was made for, and with drafts the cache; said before anything is asked.
 Status check_room(const Model& model, const Prompt& prompt, const BenchTextOptions& o, std::string_view where) {
   constexpr int64_t kDrafts = 128;
-  const int64_t rows = std::ssize(prompt.inputs), slots = model.options().slots;
-  if (rows + o.max_tokens + kDrafts <= slots) return {};
-  return bad_input("{}: expected a prompt of at most {} rows beside --max-tokens {}, got {}", where,
-                   std::max<int64_t>(0, slots - o.max_tokens - kDrafts), o.max_tokens, rows);
+  const int64_t rows = std::ssize(prompt.inputs);
+  const int64_t most = std::min<int64_t>(model.config().max_positions, model.options().slots - kDrafts) - o.max_tokens;
+  if (rows <= most) return {};
+  return bad_input("{}: expected a prompt of at most {} rows beside --max-tokens {}, got {}", where, std::max<int64_t>(0, most),
+                   o.max_tokens, rows);
 }
 
 Result<Question> known_question(Model& model, const BenchTextOptions& o, int64_t i) {
@@ -171,19 +172,14 @@ Status write_calibration(Engine& engine, const DraftLengthCollector& collector, 
   SLIP_TRY(Calibration found, collector.finish());
   constexpr int32_t kVisible = 512;
   SLIP_TRY(CostTable cost, measure_costs(engine.model().lm(), {.visible = kVisible, .cancel = CancelToken::of_process()}));
-  DraftLengthModel w = DraftLengthModel::uninformed(std::move(cost), nullptr);
-  std::error_code ec;
-  w.model = std::filesystem::weakly_canonical(o.model, ec).filename().string();
-  w.drafter = words_of(method).drafter;
-  w.machine = isa_choice().reason;
-  w.visible = kVisible;
-  w.survival = std::move(found.survival);
-  w.ece = found.ece;
-  w.most_drafts =
-      method.draft_length.kind == DraftLengthSpec::Kind::kFixed ? std::min(method.draft_length.tokens, kMostDraftsKept) : 32;
   if (!is_quiet())
     fmt::print(stderr, "calibration: {} drafts tested, expected calibration error {:.3f} on {} held out\n", found.tested, found.ece,
                found.held_out);
+  DraftLengthModel w = model_of(std::move(found), std::move(cost), nullptr, method);
+  std::error_code ec;
+  w.model = std::filesystem::weakly_canonical(o.model, ec).filename().string();
+  w.machine = isa_choice().reason;
+  w.visible = kVisible;
   return write_draft_length_model(w, o.calibrate);
 }
 

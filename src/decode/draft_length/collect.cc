@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "decode/draft_length/model_file.h"
+
 namespace slip {
 namespace {
 
@@ -65,6 +67,18 @@ Result<Calibration> DraftLengthCollector::finish(int64_t least) const {
     if (s.held_out) error.add(half.kept(s.facts), s.kept);
   c.ece = error.value();
   return c;
+}
+
+DraftLengthModel model_of(Calibration calibration, CostTable costs, const Form* form, const Method& method) {
+  constexpr int32_t kUsual = 32;
+  DraftLengthModel out = DraftLengthModel::uninformed(std::move(costs), form);
+  out.drafter = words_of(method).drafter;
+  out.survival = std::move(calibration.survival);
+  if (form) out.lengths = std::move(calibration.lengths);
+  out.ece = calibration.ece;
+  const bool fixed = method.draft_length.kind == DraftLengthSpec::Kind::kFixed;
+  out.most_drafts = fixed ? std::min(method.draft_length.tokens, kMostDraftsKept) : kUsual;
+  return out;
 }
 
 }  // namespace slip

@@ -11,6 +11,7 @@
 
 #include "decode/draft_length/model.h"
 #include "decode/draft_length/observer.h"
+#include "decode/types/method.h"
 #include "decode/types/options.h"
 #include "decode/types/result.h"
 
@@ -22,6 +23,9 @@ struct Calibration {
   double ece = 0;  // of one half's survival on the other half
   int64_t tested = 0, held_out = 0;
 };
+
+/// What a file keeps of it (model_file.h), made by a method with passes of such costs; null: free text. Model, machine and visible keys are the caller's.
+DraftLengthModel model_of(Calibration calibration, CostTable costs, const Form* form, const Method& method);
 
 class DraftLengthCollector : public DraftLengthObserver {
  public:
