@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with packed weights, plain and fused (pieces.h says how they are cut).
+#include <unistd.h>
+
 #include "base/check.h"
 #include "base/clock/operation_clock.h"
 #include "kernels/pieces.h"
@@ -10,6 +12,15 @@ namespace {
 constexpr int64_t kPackNumbers = 32 << 10;  // of activations in a piece: 1.7 us
 constexpr int64_t kAloneNumbers = 8 << 10;  // below, the gates of all rows cost less than handing them out
 constexpr int kSlotGateUp = 63;             // of matmul_swiglu where blocks of gate and up do not match
+
+int64_t l1_bytes() {
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+  static const int64_t bytes = ::sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  return bytes;
+#else
+  return 0;
+#endif
+}
 
 void check_input(const PackedMatrix& w, const ProductInput& x) {
   SLIP_CHECK(x.ldx >= w.k() || x.rows == 1, "rows of x do not overlap");
@@ -89,6 +100,7 @@ void block_sums(const PackedMatrix& w, const PackedLayout& layout, const PackedI
                                              .columns = std::min(kBlockColumns, w.n() - block * kBlockColumns),
                                              .w = data + block * layout.block_bytes,
                                              .next = next < 0 ? nullptr : data + next * layout.block_bytes,
+                                             .l1_bytes = l1_bytes(),
                                              .sums = sums});
 }
 

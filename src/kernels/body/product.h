@@ -68,9 +68,8 @@ inline void add_step(Words (&a)[kRows][kVectors], const Word* x, int64_t ldx, co
   }
 }
 
-/// sums[r][v] += x[r][s] . w[s][v] for s ascending; from zero when `fresh`. Fetches kFetch lines of 64 bytes per step from
-/// `ahead`: one line (several row tiles share the weights) into the L2, else into the L1, where the next chunk is read but once or
-/// twice (docs/lab/0007: the other way round costs 2 % at 32 rows and 10 % at 8).
+/// sums[r][v] += x[r][s] . w[s][v] for s ascending; from zero when `fresh`. Fetches |kFetch| lines of 64 bytes per step from
+/// `ahead`, into the L1 where kFetch is above 0, else into the L2.
 template <class Dot, int kRows, int kVectors, int kFetch>
 [[gnu::noinline]] void tile(Word* sums, int64_t lds, const Word* x, int64_t ldx, const Word* w, int64_t ldw, int64_t steps,
                             bool fresh, const char* ahead) {
@@ -80,8 +79,9 @@ template <class Dot, int kRows, int kVectors, int kFetch>
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; v++) a[r][v] = fresh ? no_words() : load_words(sums + r * lds + v * kLanes);
   for (int64_t s = 0; s < steps; s++) {
+    constexpr int kLines = kFetch < 0 ? -kFetch : kFetch;
 #pragma GCC unroll 4
-    for (int f = 0; f < kFetch; f++) __builtin_prefetch(ahead + (s * kFetch + f) * 64, 0, kFetch == 1 ? 2 : 3);
+    for (int f = 0; f < kLines; f++) __builtin_prefetch(ahead + (s * kLines + f) * 64, 0, kFetch < 0 ? 2 : 3);
     add_step<Dot>(a, x, ldx, w + s * ldw, s);
   }
 #pragma GCC unroll 8
@@ -133,13 +133,18 @@ inline int fetched_lines(int64_t index, int64_t count, int lines) {
 template <class Dot>
 constexpr int kRowsOf = InHalves<Dot> ? 6 : kTileRows;
 
+/// One line a step goes into the L2: several row tiles share the weights. Two and four go into the L1, where the next chunk is read but
+/// once or twice, if it finds room there beside this one (docs/lab/0007).
 template <class Dot>
-Tile fetching_tile(int64_t rows, int fetch) {
-  if (fetch == 4) return tile_of_rows<Dot, kTileVectors, 4, kRowsOf<Dot>>(rows);
-  if (fetch == 2) return tile_of_rows<Dot, kTileVectors, 2, kRowsOf<Dot>>(rows);
-  if (fetch == 1) return tile_of_rows<Dot, kTileVectors, 1, kRowsOf<Dot>>(rows);
-  return tile_of_rows<Dot, kTileVectors, 0, kRowsOf<Dot>>(rows);
+Tile fetching_tile(int64_t rows, int fetch, bool room) {
+  constexpr int kMost = kRowsOf<Dot>;
+  if (fetch == 4) return (room ? tile_of_rows<Dot, kTileVectors, 4, kMost> : tile_of_rows<Dot, kTileVectors, -4, kMost>)(rows);
+  if (fetch == 2) return (room ? tile_of_rows<Dot, kTileVectors, 2, kMost> : tile_of_rows<Dot, kTileVectors, -2, kMost>)(rows);
+  if (fetch == 1) return tile_of_rows<Dot, kTileVectors, -1, kMost>(rows);
+  return tile_of_rows<Dot, kTileVectors, 0, kMost>(rows);
 }
+/// Two chunks of weights are 32 KB. A first-level cache that is no larger keeps both only beside the few sums of a single tile of four rows.
+inline bool room_for_two_chunks(const ProductArgs& a) { return a.rows <= 4 || a.l1_bytes > 2 * kChunkSteps * kBlockColumns * 4; }
 
 /// Rows cut into tiles. A tile of 1 to 3 rows takes about as long as one of 4 (the latency of a dot product), so where
 /// registers allow, 9 rows go as 5 + 4, not 4 + 4 + 1. `halves`: as high tiles as there are, as evenly as can be.
@@ -189,12 +194,13 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w
     }
   const RowTiles tiles(a.rows, InHalves<Dot>);
   const int64_t count = tiles.count * ((a.columns + kTileVectors * kLanes - 1) / (kTileVectors * kLanes));
+  const bool room = room_for_two_chunks(a);
   int64_t i = 0;
   for (int64_t t = 0; t < tiles.count; t++) {
     const int64_t r = tiles.first(t), n = tiles.size(t);
     for (int64_t c = 0; c < a.columns; c += kTileVectors * kLanes, i++) {
       const int fetch = ahead ? fetched_lines(i, count, lines) : 0;
-      const Tile f = fetching_tile<Dot>(n, fetch);
+      const Tile f = fetching_tile<Dot>(n, fetch, room);
       f(a.sums + r * kBlockColumns + c, kBlockColumns, x + r * a.ldx, a.ldx, w + c, kBlockColumns, steps, s == 0,
         fetch ? ahead + i * fetch * steps * 64 : nullptr);
     }

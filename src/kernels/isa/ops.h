@@ -28,6 +28,7 @@ struct ProductArgs {
   int64_t rows = 0, steps = 0, columns = kBlockColumns;
   const void* w = nullptr;     // one block (packed_layout.h)
   const void* next = nullptr;  // what this thread reads after the block: prefetched; may be null
+  int64_t l1_bytes = 0;        // of this processor's first-level data cache; 0: not known, small
   Word* sums = nullptr;        // [rows, up to a multiple of 16][64]
 };
 

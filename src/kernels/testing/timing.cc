@@ -2,7 +2,7 @@
 // `kernels_timing`: what each operation of a pass costs at the shapes of the demonstration model, by rows; for
 // docs/lab. Shortest of many repeats, because a shared machine only ever adds time:
 //
-//   kernels_timing [threads] [rows,rows,...] [filter]
+//   kernels_timing [threads] [rows,rows,...] [filter] [bf16|int8|int4|f32]
 //
 // One line per operation: microseconds per pass of a whole model (5 layers), and per row. To compare two versions, build
 // both and run them in alternation.
@@ -74,11 +74,11 @@ struct Cache {
 };
 
 /// One matrix per layer, so that weights come from where they come from in a pass.
-std::vector<PackedMatrix> layers_of(int64_t n, int64_t k, ThreadPool& pool) {
+std::vector<PackedMatrix> layers_of(WeightType type, int64_t n, int64_t k, ThreadPool& pool) {
   std::vector<PackedMatrix> out;
   const auto w = numbers(n * k, 1);
   out.reserve(kLayers);
-  for (int i = 0; i < kLayers; i++) out.push_back(pack_matrix(WeightType::kBF16, n, k, w.data(), pool));
+  for (int i = 0; i < kLayers; i++) out.push_back(pack_matrix(type, n, k, w.data(), pool));
   return out;
 }
 
@@ -92,14 +92,14 @@ struct Timing {
   std::vector<Cache> caches;
   RopeFrequencies rope;
 
-  Timing(int threads, std::string only)
+  Timing(int threads, std::string only, WeightType type)
       : pool(threads),
         filter(std::move(only)),
-        qkv(layers_of(kWidth + 2 * kHeadWidth, kWidth, pool)),
-        o(layers_of(kWidth, kWidth, pool)),
-        gate_up(layers_of(2 * kMlp, kWidth, pool)),
-        down(layers_of(kWidth, kMlp, pool)),
-        head(pack_matrix(WeightType::kBF16, kVocab, kWidth, numbers(kVocab * kWidth, 2).data(), pool)),
+        qkv(layers_of(type, kWidth + 2 * kHeadWidth, kWidth, pool)),
+        o(layers_of(type, kWidth, kWidth, pool)),
+        gate_up(layers_of(type, 2 * kMlp, kWidth, pool)),
+        down(layers_of(type, kWidth, kMlp, pool)),
+        head(pack_matrix(type, kVocab, kWidth, numbers(kVocab * kWidth, 2).data(), pool)),
         x(numbers(512 * 2 * kMlp, 3)),
         y(512 * 2 * kMlp),
         wide(512 * 2 * kMlp),
@@ -225,7 +225,10 @@ struct Timing {
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
   std::stringstream rows_list(argc > 2 ? argv[2] : "1,4,8,16,32,64");
-  slip::Timing timing(threads, argc > 3 ? argv[3] : "");
+  constexpr std::string_view kTypes[] = {"f32", "bf16", "int8", "int4"};
+  const auto type = std::ranges::find(kTypes, argc > 4 ? std::string_view(argv[4]) : "bf16");
+  if (type == std::end(kTypes)) return std::fprintf(stderr, "expected f32, bf16, int8 or int4, got %s\n", argv[4]), 2;
+  slip::Timing timing(threads, argc > 3 ? argv[3] : "", static_cast<slip::WeightType>(type - std::begin(kTypes)));
   for (std::string word; std::getline(rows_list, word, ',');) {
     const int64_t rows = std::clamp<int64_t>(std::atoll(word.c_str()), 1, 512);
     timing.products(rows);
