@@ -123,11 +123,11 @@ void multiply(Word* sums, int64_t lds, int64_t rows, int64_t vectors, const Word
   }
 }
 
-/// Tile number `index` of `count` also fetches its share of the next chunk, which has `lines` (2 or 4) of 64 bytes per step: all of
-/// one, half of two or three, one of more.
-inline int fetched_lines(int64_t index, int64_t count, int lines) {
-  const int each = count == 1 ? lines : count < 4 ? (lines + 1) / 2 : 1;
-  return index * each < lines ? each : 0;
+/// Tile number `index` of `count` also fetches its share of the next chunk, of which `lines` of 64 bytes come to a step of this one: all
+/// of one, half of two or three, one of more, and at most four.
+inline int fetched_lines(int64_t index, int64_t count, int64_t lines) {
+  const int64_t share = count == 1 ? lines : count < 4 ? (lines + 1) / 2 : 1, each = share > 2 ? 4 : share;
+  return index * each < lines ? static_cast<int>(each) : 0;
 }
 /// Rows of the highest tile: in halves, 12 sums, one half of two vectors of weights and a row's number fill 16 registers.
 template <class Dot>
@@ -164,7 +164,7 @@ struct RowTiles {
 /// Steps [s, s + steps) of a block, whose words are at w; `ahead` (may be null) is what the next chunk will read, `lines` of 64
 /// bytes per step.
 template <class Dot>
-void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w, const char* ahead, int lines) {
+void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w, const char* ahead, int64_t lines) {
   const Word* x = a.x + s / kChunkSteps * a.chunk;
   if (kTileVectors == 4 && a.columns <= 2 * kLanes) {  // a ragged last block: half the columns, twice the rows
     for (int64_t r = 0; r < a.rows; r += 8) {
@@ -175,8 +175,7 @@ void product_chunk(const ProductArgs& a, int64_t s, int64_t steps, const Word* w
     return;
   }
   if constexpr (kTileVectors == 2) {
-    // One row of the narrow tile would be two chains of dot products. (Two lines per step: int4, bound by its unpacking.)
-    if (a.rows == 1 && lines == 4) {
+    if (a.rows == 1) {  // of the narrow tile it would be two chains of dot products
       for (int64_t c = 0; c < a.columns; c += 8 * kLanes)
         (c == 0 && ahead ? tile<Dot, 1, 8, 4> : tile<Dot, 1, 8, 0>)(a.sums + c, kBlockColumns, x, a.ldx, w + c, kBlockColumns,
                                                                     steps, s == 0, ahead);
@@ -213,8 +212,11 @@ void product(const ProductArgs& a) {
   for (int64_t s = 0; s < a.steps; s += kChunkSteps) {
     const int64_t steps = a.steps - s < kChunkSteps ? a.steps - s : kChunkSteps;
     const Word* chunk = w + s * kBlockColumns;
-    const void* after = s + steps == a.steps ? a.next : chunk + steps * kBlockColumns;
-    product_chunk<Dot>(a, s, steps, chunk, static_cast<const char*>(after), 4);
+    const bool last = s + steps == a.steps;
+    const void* after = last ? a.next : chunk + steps * kBlockColumns;
+    // The next chunk may be a whole one behind a short one: a block of 896 numbers ends with half a chunk.
+    const int64_t rest = last ? a.steps : a.steps - s - steps, next = rest < kChunkSteps ? rest : kChunkSteps;
+    product_chunk<Dot>(a, s, steps, chunk, static_cast<const char*>(after), (4 * next + steps - 1) / steps);
   }
 }
 
