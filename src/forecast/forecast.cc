@@ -152,6 +152,8 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
                                 .cancel = s.cancel};
     SLIP_TRY(const Decoded d, Decoder(lm, method).decode(prompt, form, options, context));
     add(d.statistics, lm.ms(), head.ms(), 1.0 / answers, out);
+    out.first_ms += lm.first_ms() / answers;
+    out.first_rows += static_cast<double>(lm.first_rows()) / answers;
   }
   if (by_head) out.ms += s.head->prompt_ms;
   return out;

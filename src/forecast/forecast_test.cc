@@ -142,6 +142,8 @@ TEST(Forecast, CountsThePassesOfDecodingWithoutDrafts) {
     // 7 + END and 2 + END draws, one a pass; the first comes from the pass that carries the prompt.
     EXPECT_NEAR(f->forwards, 11, 1e-9) << graph;
     EXPECT_NEAR(f->ms, 11 * 4 + f->rows, 1e-9) << graph;
+    EXPECT_NEAR(f->first_rows, 10 + (graph ? 4 : 2), 1e-9) << "the whole scaffold of a graph, the first run of a chain";
+    EXPECT_NEAR(f->first_ms, 4 + f->first_rows, 1e-9) << graph;
   }
 }
 

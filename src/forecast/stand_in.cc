@@ -188,6 +188,7 @@ void StandInLm::lay_out(const Pass& pass, PassOutput& out) {
 Status StandInLm::forward(const Pass& pass, PassOutput& out) {
   ++passes_;
   ms_ += costs_.ms(static_cast<int32_t>(pass.rows.size()));
+  if (first_rows_ == 0) first_rows_ = static_cast<int64_t>(pass.rows.size()), first_ms_ = ms_;
   lay_out(pass, out);
   int32_t ahead = 0;
   std::optional<Place> before;  // of the draft before, where one stands before the row

@@ -44,6 +44,9 @@ class StandInLm final : public Lm {
   Status set_taps(std::span<const int32_t> layers) override;
   uint64_t passes() const override { return passes_; }
   double ms() const { return ms_; }
+  /// Of the first pass: the prompt, and what of the answer runs with it.
+  double first_ms() const { return first_ms_; }
+  int64_t first_rows() const { return first_rows_; }
   /// What a head drafts in its blocks: a mask's own row says what stands there. Costs nothing here.
   void draft_blocks(const Pass& pass, PassOutput& out);
 
@@ -65,7 +68,8 @@ class StandInLm final : public Lm {
   const CostTable& costs_;
   int32_t first_position_;
   uint64_t seed_, passes_ = 0;
-  double ms_ = 0;
+  double ms_ = 0, first_ms_ = 0;
+  int64_t first_rows_ = 0;
   std::optional<int32_t> first_mask_;  // row number of the pass's first mask, on a chain
   std::vector<uint32_t> attempts_;
   std::vector<double> tops_;  // cumulative, by row_of_field, draws ahead, index and top

@@ -153,11 +153,15 @@ void matmul_swiglu(const PackedMatrix& gate_up, const ProductInput& x, const flo
   float* both = workspace.get<float>(kSlotGateUp, static_cast<size_t>(x.rows * 2 * f));
   matmul(gate_up, x, {.out_TN = both, .ldo = 2 * f, .bias_N = bias_2F}, pool, workspace);
   const OperationScope gating("activation");
-  const auto row = [&](int64_t t) { ops().swiglu(both + t * 2 * f, both + t * 2 * f + f, f, out_TF + t * ldo); };
-  if (x.rows * f < kAloneNumbers)
-    for (int64_t t = 0; t < x.rows; t++) row(t);
+  const int64_t each = std::max<int64_t>(1, kAloneNumbers / f), pieces = (x.rows + each - 1) / each;
+  const auto some = [&](int64_t i) {
+    for (int64_t t = i * each; t < std::min(x.rows, (i + 1) * each); t++)
+      ops().swiglu(both + t * 2 * f, both + t * 2 * f + f, f, out_TF + t * ldo);
+  };
+  if (pieces == 1)
+    some(0);
   else
-    pool.run(x.rows, row);
+    pool.run(pieces, some);
 }
 
 }  // namespace slip

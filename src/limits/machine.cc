@@ -14,6 +14,16 @@ double Machine::flops_per_ms(std::string_view type) const {
   return (type == "f32" ? f32 : type == "bf16" ? bf16_tflops : int8) * 1e9 * efficiency;
 }
 
+double KernelRates::at(const std::vector<double>& rates, double n) const {
+  const auto above = std::lower_bound(rows.begin(), rows.end(), n);
+  if (above == rows.end()) return rates.back();
+  const auto i = static_cast<size_t>(above - rows.begin());
+  if (i == 0) return rates.front();
+  // Of one operation a row: r / rate is what r rows take.
+  const double low = rows[i - 1] / rates[i - 1], high = rows[i] / rates[i];
+  return n / (low + (high - low) * (n - rows[i - 1]) / (rows[i] - rows[i - 1]));
+}
+
 Result<double> bytes_of(std::string_view type) {
   if (type == "f32") return 4.0;
   if (type == "bf16") return 2.0;
@@ -67,6 +77,8 @@ std::span<const Machine> published_machines() {
 
 namespace {
 
+constexpr double kPerMs = 1e9;  // operations a millisecond at 1e12 a second
+
 Status check(const Machine& m, const std::string& where) {
   const auto positive = [&](std::string_view key, double x) -> Status {
     if (x > 0 && std::isfinite(x)) return {};
@@ -83,12 +95,39 @@ Status check(const Machine& m, const std::string& where) {
 
 /// A misspelt key would leave a figure at its default without a word.
 Status check_keys(const json::object& o, const std::string& where) {
-  static constexpr std::array<std::string_view, 8> kKeys = {"name",       "source",    "gb_per_s",   "bf16_tflops",
-                                                            "f32_tflops", "int8_tops", "efficiency", "pass_us"};
+  static constexpr std::array<std::string_view, 10> kKeys = {"name",      "source",     "gb_per_s", "bf16_tflops", "f32_tflops",
+                                                             "int8_tops", "efficiency", "pass_us",  "measured",    "kernels"};
   for (const auto& [key, value] : o)
     if (std::find(kKeys.begin(), kKeys.end(), std::string_view(key)) == kKeys.end())
       return bad_input("{}: expected keys among {}, got {}", where, fmt::join(kKeys, ", "), std::string_view(key));
   return {};
+}
+
+/// Numbers above 0, as many as `count` (0: any).
+Result<std::vector<double>> rates(const json::object& o, std::string_view key, size_t count, const std::string& where) {
+  SLIP_TRY(const json::array* const all, get_array(o, key, where));
+  std::vector<double> out;
+  for (const json::value& v : *all) {
+    if (!v.is_number() || !(v.to_number<double>() > 0) || !std::isfinite(v.to_number<double>()))
+      return bad_input("{}: {}: expected numbers above 0, got {}", where, key, json::serialize(v));
+    out.push_back(v.to_number<double>());
+  }
+  if (out.empty() || (count > 0 && out.size() != count))
+    return bad_input("{}: {}: expected {} numbers, got {}", where, key, count > 0 ? std::to_string(count) : "some", out.size());
+  return out;
+}
+
+Result<KernelRates> kernels_of(const json::object& o, const std::string& where) {
+  KernelRates k;
+  SLIP_TRY(k.rows, rates(o, "rows", 0, where));
+  SLIP_TRY(k.product, rates(o, "product_tops", k.rows.size(), where));
+  SLIP_TRY(k.attention, rates(o, "attention_tops", k.rows.size(), where));
+  for (size_t i = 0; i < k.rows.size(); ++i) {
+    if (i > 0 && k.rows[i] <= k.rows[i - 1])
+      return bad_input("{}: rows: expected ascending numbers, got {} after {}", where, k.rows[i], k.rows[i - 1]);
+    k.product[i] *= kPerMs, k.attention[i] *= kPerMs;
+  }
+  return k;
 }
 
 }  // namespace
@@ -115,6 +154,11 @@ Result<Machine> machine_named(const std::string& name) {
   SLIP_TRY(m.int8_tops, number_or(o, "int8_tops", 0, name));
   SLIP_TRY(m.efficiency, number_or(o, "efficiency", 1, name));
   SLIP_TRY(m.pass_us, number_or(o, "pass_us", 0, name));
+  SLIP_TRY(m.measured, bool_or(o, "measured", false, name));
+  if (o.contains("kernels")) {
+    SLIP_TRY(const json::object* const kernels, get_object(o, "kernels", name));
+    SLIP_TRY(m.kernels, kernels_of(*kernels, name + ": kernels"));
+  }
   SLIP_TRY_(check(m, name));
   return m;
 }
@@ -125,15 +169,25 @@ double turning_rows(const Machine& m, std::string_view type) {
 }
 
 json::object machine_json(const Machine& m) {
-  return {{"name", m.name},
-          {"source", m.source},
-          {"gb_per_s", m.gb_per_s},
-          {"bf16_tflops", m.bf16_tflops},
-          {"f32_tflops", m.flops_per_ms("f32") / m.efficiency * 1e-9},
-          {"int8_tops", m.flops_per_ms("int8") / m.efficiency * 1e-9},
-          {"efficiency", m.efficiency},
-          {"pass_us", m.pass_us},
-          {"measured", m.measured}};
+  json::object out = {{"name", m.name},
+                      {"source", m.source},
+                      {"gb_per_s", m.gb_per_s},
+                      {"bf16_tflops", m.bf16_tflops},
+                      {"f32_tflops", m.flops_per_ms("f32") / m.efficiency * 1e-9},
+                      {"int8_tops", m.flops_per_ms("int8") / m.efficiency * 1e-9},
+                      {"efficiency", m.efficiency},
+                      {"pass_us", m.pass_us},
+                      {"measured", m.measured}};
+  if (m.kernels.empty()) return out;
+  const auto all = [](const std::vector<double>& x, double scale) {
+    json::array numbers;
+    for (const double v : x) numbers.push_back(v * scale);
+    return numbers;
+  };
+  out["kernels"] = json::object{{"rows", all(m.kernels.rows, 1)},
+                                {"product_tops", all(m.kernels.product, 1 / kPerMs)},
+                                {"attention_tops", all(m.kernels.attention, 1 / kPerMs)}};
+  return out;
 }
 
 }  // namespace slip

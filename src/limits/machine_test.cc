@@ -28,5 +28,40 @@ TEST(Machines, TurnFromBytesToArithmeticWhereTheCeilingsMeet) {
   EXPECT_EQ(turning_rows(m, "int3"), 0);
 }
 
+TEST(Machines, TheRateOfARowLiesOnALineOfTimes) {
+  const KernelRates k{{1, 4}, {10, 20}, {1, 1}};  // a row takes 0.1, four take 0.2
+  EXPECT_DOUBLE_EQ(k.product_at(1), 10);
+  EXPECT_DOUBLE_EQ(2 / k.product_at(2), 0.1 + 0.1 / 3);
+  EXPECT_DOUBLE_EQ(k.product_at(4), 20);
+  EXPECT_DOUBLE_EQ(k.product_at(400), 20) << "behind the last the rate stays";
+  EXPECT_DOUBLE_EQ(k.attention_at(3), 1);
+}
+
+TEST(MachineFiles, WhatWasMeasuredIsReadAsItWasWritten) {
+  Machine m{.name = "here", .source = "measured", .gb_per_s = 50, .bf16_tflops = 0.5, .measured = true};
+  m.kernels = {{1, 8, 64}, {1e8, 3e8, 4e8}, {1e7, 2e7, 2.5e7}};
+  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / fmt::format("machine-kernels-{}.json", getpid());
+  ASSERT_TRUE(write_file(file, pretty(machine_json(m))));
+  const auto read = machine_named(file.string());
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE(read->measured);
+  EXPECT_EQ(read->kernels.rows, m.kernels.rows);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(read->kernels.product[i], m.kernels.product[i], 1);
+    EXPECT_NEAR(read->kernels.attention[i], m.kernels.attention[i], 1);
+  }
+  for (const auto& [bad, says] :
+       {std::pair{R"({"rows": [1, 1], "product_tops": [1, 1], "attention_tops": [1, 1]})", "ascending"},
+        {R"({"rows": [1, 2], "product_tops": [1], "attention_tops": [1, 1]})", "expected 2 numbers, got 1"},
+        {R"({"rows": [1], "product_tops": [0], "attention_tops": [1]})", "above 0"},
+        {R"({"rows": [1], "product_tops": [1]})", "attention_tops"}}) {
+    ASSERT_TRUE(write_file(file, fmt::format(R"({{"gb_per_s": 50, "bf16_tflops": 1, "kernels": {}}})", bad)));
+    const auto refused = machine_named(file.string());
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_NE(refused.error().message.find(says), std::string::npos) << refused.error().message;
+  }
+  std::filesystem::remove(file);
+}
+
 }  // namespace
 }  // namespace slip

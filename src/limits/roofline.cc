@@ -15,9 +15,12 @@ double d(int64_t n) { return static_cast<double>(n); }
 
 class Plain {
  public:
-  Plain(const Machine& machine, const PassShape& pass) : machine_(machine), type_(pass.type) {}
-  void add(std::string name, int64_t repeat, double flops, double bytes) {
-    out_.add(std::move(name), repeat, flops, bytes, machine_, type_);
+  Plain(const Machine& machine, const PassShape& pass) : machine_(machine), pass_(pass) {}
+  void product(std::string name, int64_t repeat, double rows, double flops, double bytes) {
+    out_.add(std::move(name), repeat, flops, bytes, machine_, machine_.product_flops_per_ms(pass_.type, rows));
+  }
+  void attention(int64_t repeat, double flops, double bytes) {
+    out_.add("attention", repeat, flops, bytes, machine_, machine_.attention_flops_per_ms(pass_.type, d(pass_.rows)));
   }
   PassTime take() {
     if (machine_.pass_us > 0) out_.add({.name = "pass", .memory_ms = machine_.pass_us * 1e-3, .ms = machine_.pass_us * 1e-3});
@@ -26,7 +29,7 @@ class Plain {
 
  private:
   const Machine& machine_;
-  const std::string& type_;
+  const PassShape& pass_;
   PassTime out_;
 };
 
@@ -68,9 +71,9 @@ void PassTime::add(Operation o) {
   operations.push_back(std::move(o));
 }
 
-void PassTime::add(std::string name, int64_t repeat, double flops, double bytes, const Machine& machine, std::string_view type) {
+void PassTime::add(std::string name, int64_t repeat, double flops, double bytes, const Machine& machine, double flops_per_ms) {
   Operation o{.name = std::move(name), .repeat = repeat, .flops = flops, .bytes = bytes};
-  o.compute_ms = flops / machine.flops_per_ms(type);
+  o.compute_ms = flops / flops_per_ms;
   o.memory_ms = bytes / machine.bytes_per_ms();
   o.ms = std::max(o.compute_ms, o.memory_ms);
   add(std::move(o));
@@ -86,13 +89,14 @@ Result<PassTime> plain_pass(const DecoderShape& s, const Machine& machine, const
   const double n = d(p.rows), answers = d(p.answers > 0 ? p.answers : p.rows), seen = d(p.keys + p.rows);
   const double H = d(s.hidden), F = d(s.ffn), V = d(s.vocab), Q = d(s.heads * s.head_dim), G = d(s.kv_heads * s.head_dim);
   Plain out(machine, p);
-  out.add("embed", 1, 0, weight * n * H);
-  out.add("qkv", s.layers, 2 * n * H * (Q + 2 * G), weight * H * (Q + 2 * G) + act * n * (H + Q + 2 * G));
-  out.add("attention", s.layers, 4 * Q * n * seen, act * 2 * n * Q + key * 2 * seen * G);
-  out.add("o", s.layers, 2 * n * H * Q, weight * H * Q + act * n * (Q + H));
-  out.add("gate_up", s.layers, 4 * n * H * F, weight * 2 * H * F + act * n * (H + 2 * F));
-  out.add("down", s.layers, 2 * n * H * F, weight * H * F + act * n * (F + H));
-  out.add("head", 1, 2 * answers * H * V, weight * H * V + act * answers * (H + V));
+  const double met = machine.kernels.empty() ? seen : d(p.keys) + (n + 1) / 2;
+  out.product("embed", 1, n, 0, weight * n * H);
+  out.product("qkv", s.layers, n, 2 * n * H * (Q + 2 * G), weight * H * (Q + 2 * G) + act * n * (H + Q + 2 * G));
+  out.attention(s.layers, 4 * Q * n * met, act * 2 * n * Q + key * 2 * seen * G);
+  out.product("o", s.layers, n, 2 * n * H * Q, weight * H * Q + act * n * (Q + H));
+  out.product("gate_up", s.layers, n, 4 * n * H * F, weight * 2 * H * F + act * n * (H + 2 * F));
+  out.product("down", s.layers, n, 2 * n * H * F, weight * H * F + act * n * (F + H));
+  out.product("head", 1, answers, 2 * answers * H * V, weight * H * V + act * answers * (H + V));
   return out.take();
 }
 

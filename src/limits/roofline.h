@@ -2,7 +2,8 @@
 // Times of a text decoder's operations by the roofline: each takes the longer of its arithmetic and its bytes.
 //
 // plain: our reading. Weights and keys are read once a pass, activations once in and once out, the embedding is looked up, only rows that
-// ask have logits; every row meets all keys of its pass (no causal half, an upper bound that is small below some thousand rows).
+// ask have logits; every row meets all keys of its pass (no causal half, an upper bound that is small below some thousand rows). Where a machine's
+// kernels were measured, their rates stand for its peaks, and rows meet the keys before them.
 // genz: GenZ-LLM-Analyzer's formulas [as paper 004 uses them], to compare with its numbers and no further: GB/s of 2^30 bytes, an embedding
 // as a product of one-hot rows, logits of all rows in the prefill, no causal half, intermediate tensors on the chip at 18,000 GB/s.
 #pragma once
@@ -32,8 +33,8 @@ struct PassTime {
   std::vector<Operation> operations;
   double total_ms = 0;
   void add(Operation operation);
-  /// One that takes max(flops / peak of the type, bytes / bandwidth), `repeat` times.
-  void add(std::string name, int64_t repeat, double flops, double bytes, const Machine& machine, std::string_view type);
+  /// One that takes max(flops / flops_per_ms, bytes / bandwidth), `repeat` times.
+  void add(std::string name, int64_t repeat, double flops, double bytes, const Machine& machine, double flops_per_ms);
 };
 
 struct PassShape {

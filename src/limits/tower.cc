@@ -23,15 +23,15 @@ Result<PassTime> tower_pass(const TowerShape& s, const Machine& machine, std::sp
     pairs_full += frame * frame * d(g.frames);
   }
   PassTime out;
-  const auto add = [&](std::string_view name, int64_t repeat, double flops, double bytes) {
-    out.add(s.name + std::string(name), repeat, flops, bytes, machine, type);
+  const auto add = [&](std::string_view name, int64_t repeat, double flops, double bytes, double flops_per_ms) {
+    out.add(s.name + std::string(name), repeat, flops, bytes, machine, flops_per_ms);
   };
   // `from` numbers of `n` rows become `to`, by one matrix.
   const auto product = [&](std::string_view name, int64_t repeat, double n, double from, double to) {
-    add(name, repeat, 2 * n * from * to, weight * from * to + act * n * (from + to));
+    add(name, repeat, 2 * n * from * to, weight * from * to + act * n * (from + to), machine.product_flops_per_ms(type, n));
   };
   const auto attend = [&](std::string_view name, int64_t blocks, double pairs) {
-    if (blocks > 0) add(name, blocks, 4 * D * pairs, act * 4 * rows * D);
+    if (blocks > 0) add(name, blocks, 4 * D * pairs, act * 4 * rows * D, machine.attention_flops_per_ms(type, rows));
   };
   product("patch_embed", 1, patches, d(s.patch_numbers), D);
   product("qkv", s.depth, rows, D, 3 * D);

@@ -14,7 +14,7 @@ namespace slip {
 
 struct TowerShape {
   std::string name;  // before its operations' names, where there are several towers
-  int64_t depth = 0, width = 0, mlp_width = 0;
+  int64_t depth = 0, width = 0, mlp_width = 0, heads = 0;
   int64_t patch_numbers = 0;       // that a patch's embedding reads
   int64_t full_blocks = 0;         // that attend within frames; the others within windows
   int64_t window_patches = 0;      // of a whole window

@@ -19,9 +19,6 @@ namespace {
 constexpr int64_t kCopyRows = 64;
 // The MLP runs in slices of rows, so that 3,000 rows of a prompt at F = 11,008 need 23 MB between the products, not 132.
 constexpr int64_t kMlpRows = 512;
-// Weights up to here are read by every thread for its own rows: half of a third-level cache of 32 MB.
-constexpr size_t kCachedBytes = 16 << 20;
-constexpr int64_t kShareRows = 4;  // rows per thread below which threads share the products instead
 
 template <class F>
 void for_rows(ThreadPool& pool, int64_t rows, F&& f) {

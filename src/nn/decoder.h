@@ -86,6 +86,10 @@ struct DecoderWeights {
 /// Gets named activations as they arise ("embeds_TD", "layer_<i>_TD", "final_norm_TD"), all rows of the pass in order.
 using ActivationTap = std::function<void(std::string_view name, std::span<const float> x, int64_t width)>;
 
+/// Weights up to here are read by every thread for its own rows: half of a third-level cache of 32 MB.
+constexpr size_t kCachedBytes = 16 << 20;
+constexpr int64_t kShareRows = 4;  // rows per thread below which threads share the products instead
+
 class DecoderLm final : public Lm {
  public:
   /// `pool` must outlive it. `keys`: type of the cache; none: kv_type_of the weights. kResource when the arena cannot be had,

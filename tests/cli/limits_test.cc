@@ -73,6 +73,10 @@ TEST_F(Demo, LimitsPutsMeasurementsBesidePredictionsAndWritesTables) {
   EXPECT_EQ(decoders.at("section-diffusion").at("passes"), decoders.at("section-diffusion").at("measured_passes"));
   EXPECT_GT(number(decoders.at("dflash").at("measured_ms")), 0);
   for (const char* stage : {"vision tower", "prompt"}) EXPECT_GT(number(stages.at(stage).at("measured_ms")), 0) << stage;
+  // What was measured of this machine can be read again, and says the same of the model.
+  const json::value again = run_json({"limits", "--machine", path("tables") + "/machine.json", "--model", model_, "--keys", "64"});
+  for (size_t i = 0; i < again.at("passes").as_array().size(); ++i)
+    EXPECT_NEAR(number(again.at("passes").at(i).at("predicted_ms")), number(v.at("passes").at(i).at("predicted_ms")), 1e-6);
   for (const char* name : {"operations.csv", "passes.csv", "decoders.csv", "break_even.csv", "landscape.csv", "limits.json"})
     EXPECT_FALSE(read_bytes(path("tables") + "/" + name).empty()) << name;
   // What draws one token a pass takes exactly the passes that were foreseen: a form of fixed size.

@@ -10,6 +10,7 @@
 #include "api/tools/light.h"
 #include "api/tools/limits/decoders.h"
 #include "api/tools/limits/figures.h"
+#include "api/tools/limits/kernel_rates.h"
 #include "api/tools/limits/measure.h"
 #include "api/tools/reports.h"
 #include "base/file.h"
@@ -22,15 +23,17 @@ Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c) {
   PassTime out;
   if (c.pictures.count == 0) return out;
   const std::vector<TowerGrid> pictures(static_cast<size_t>(c.pictures.count), c.pictures.grid);
-  for (const TowerShape& shape : c.towers) {
-    SLIP_TRY(PassTime tower, tower_pass(shape, w.machine, pictures, c.type, w.activation_bytes()));
+  for (size_t i = 0; i < c.towers.size(); ++i) {
+    Machine machine = w.machine;
+    if (&c == &w.model && i < w.tower_kernels.size()) machine.kernels = w.tower_kernels[i];
+    SLIP_TRY(PassTime tower, tower_pass(c.towers[i], machine, pictures, c.type, w.activation_bytes()));
     for (Operation& o : tower.operations) out.add(std::move(o));
   }
   return out;
 }
 
-Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c) {
-  return plain_pass(c.shape, w.machine, w.pass_of(c, c.prompt_rows, 0, 1));
+Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c, int32_t scaffold_rows) {
+  return plain_pass(c.shape, w.machine, w.pass_of(c, c.prompt_rows + scaffold_rows, 0, 1));
 }
 
 Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c) {
@@ -47,6 +50,16 @@ Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c) {
 namespace {
 
 constexpr int32_t kWidths[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128};
+
+/// Behind the prompt whose rows are known by now.
+Status measure_kernels(LimitsWork& w, ThreadPool& pool) {
+  SLIP_TRY(w.machine.kernels, measured_kernels(w.model, w.keys(), pool, w.cancel));
+  for (const TowerShape& tower : w.model.towers) {
+    SLIP_TRY(KernelRates rates, measured_kernels(tower, w.model.type, w.model.pictures.grid, pool));
+    w.tower_kernels.push_back(std::move(rates));
+  }
+  return {};
+}
 
 Status predict_passes(LimitsWork& w, const CostTable* measured) {
   const auto pass = [&](int64_t n) { return plain_pass(w.model.shape, w.machine, w.pass_of(w.model, n, w.keys(), n)); };
@@ -79,15 +92,22 @@ std::string tower_words(const LimitsCase& c) {
                      p.width, p.height, p.grid.patches());
 }
 
+std::string prompt_title(const LimitsWork& w) {
+  const std::string prompt = fmt::format("Prompt of {} rows ({})", w.model.prompt_rows, w.model.prompt_words);
+  return w.scaffold_rows > 0 ? fmt::format("{}, and {} of the form's scaffold in its pass:", prompt, w.scaffold_rows)
+                             : prompt + ":";
+}
+
 /// Vision towers and the prompt's pass: their operations, and a line for each stage beside what was measured.
 Status predict_stages(LimitsWork& w, AnswerStages& stages, std::vector<Table>& out) {
   SLIP_TRY(const PassTime tower, tower_of(w, w.model));
-  SLIP_TRY(const PassTime prompt, prompt_of(w, w.model));
+  SLIP_TRY(w.scaffold_rows, scaffold_rows_of(w));
+  SLIP_TRY(const PassTime prompt, prompt_of(w, w.model, w.scaffold_rows));
   stages.tower_ms = tower.total_ms;
   stages.prompt_ms = prompt.total_ms;
   if (!tower.operations.empty())
     out.push_back(stage_table("tower", fmt::format("Vision tower over {}:", tower_words(w.model)), tower));
-  out.push_back(stage_table("prompt", fmt::format("Prompt of {} rows ({}):", w.model.prompt_rows, w.model.prompt_words), prompt));
+  out.push_back(stage_table("prompt", prompt_title(w), prompt));
   return {};
 }
 
@@ -105,7 +125,7 @@ Status stage_lines(LimitsWork& w, const AnswerStages& stages) {
     SLIP_TRY(tower, measure_tower(w));
   }
   if (stages.tower_ms > 0) add("vision tower", w.model.pictures.count * w.model.pictures.rows, stages.tower_ms, tower);
-  add("prompt", w.model.prompt_rows, stages.prompt_ms, stages.measured_prompt_ms);
+  add("prompt", w.model.prompt_rows + w.scaffold_rows, stages.prompt_ms, stages.measured_prompt_ms);
   w.tables.push_back(std::move(t));
   return {};
 }
@@ -160,6 +180,7 @@ Result<std::optional<CostTable>> measured_passes(LimitsWork& w, std::string& tex
   if (w.scenes.front().images.empty()) w.model.pictures.count = 0;  // questions in text alone use no tower
   w.model.prompt_rows = static_cast<int32_t>(prompt.inputs.size());
   w.model.prompt_words = "of the first scene";
+  SLIP_TRY_(measure_kernels(w, w.engine->model().pool()));
   const CostSettings settings{.visible = w.keys(), .most_rows = 128, .budget_ms = 600, .cancel = w.cancel};
   SLIP_TRY(CostTable measured, measure_costs(w.engine->model().lm(), settings));
   SLIP_TRY(const PassTime one, plain_pass(w.model.shape, w.machine, w.pass_of(w.model, 1, w.keys(), 1)));
@@ -227,6 +248,8 @@ Result<slipstream::Report> finish(const LimitsWork& w, json::object head, std::s
   if (!w.options.out.empty()) {
     for (const Table& t : w.tables) SLIP_TRY_(write_file(std::filesystem::path(w.options.out) / (t.name + ".csv"), t.to_csv()));
     SLIP_TRY_(write_file(std::filesystem::path(w.options.out) / "limits.json", pretty(head)));
+    if (w.machine.measured)
+      SLIP_TRY_(write_file(std::filesystem::path(w.options.out) / "machine.json", pretty(machine_json(w.machine))));
   }
   return report_of(head, std::move(text));
 }
@@ -248,7 +271,9 @@ Result<slipstream::Report> limits(const std::string& model, const slipstream::Li
     if (o.machine.empty()) {
       std::optional<ThreadPool> own;
       if (!w.engine) own.emplace(o.threads > 0 ? o.threads : usable_threads());
-      w.machine = measured_machine(w.model, w.engine ? w.engine->model().pool() : *own);
+      ThreadPool& pool = w.engine ? w.engine->model().pool() : *own;
+      w.machine = measured_machine(w.model, pool);
+      if (!o.measure) SLIP_TRY_(measure_kernels(w, pool));
     }
   }
   if (!w.machine.name.empty()) {

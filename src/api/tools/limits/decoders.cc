@@ -34,6 +34,7 @@ struct Profile {
   DraftLengthModel own;
   std::optional<DraftLengthModel> adapter, head;
   bool head_calibrated = true;
+  bool guessed = true;      // how the model's own drafts hold: neither calibrated nor asked for
   double odds = kFormOdds;  // where one number stands for all
   std::string words;
 };
@@ -42,6 +43,7 @@ Result<Profile> profile_of(const LimitsWork& w, const CostTable& pass, const Cos
   const Form* form = w.model.plain_form();
   const double asked = w.options.acceptance;
   Profile p;
+  p.guessed = asked < 0;
   p.odds = asked >= 0 ? asked : form ? kFormOdds : kTextOdds;
   p.words = asked >= 0 ? fmt::format("{:.3g} of tested drafts hold", asked)
                        : fmt::format("{:.3g} of tested drafts hold, a guess: nothing was calibrated (eval --calibrate)", p.odds);
@@ -56,6 +58,7 @@ Result<Profile> profile_of(const LimitsWork& w, const CostTable& pass, const Cos
   };
   if (auto own = stored(w.model.folder)) {
     if (asked < 0) {
+      p.guessed = false;
       p.own = std::move(*own);
       p.words = "the folder's " + calibration_file(w.model.folder, form).filename().string();
     } else {
@@ -154,11 +157,10 @@ struct Predicted {
 
 Result<Predicted> predict(const Method& method, const Prices& prices) {
   SLIP_TRY(const Forecast x, forecast(method, prices.settings));
-  const int32_t prompt = prices.settings.prompt_rows;
   const bool by_head = std::holds_alternative<DFlashSpec>(method.drafter);
   return Predicted{.passes = x.forwards,
-                   .rows = x.rows - prompt,
-                   .decode_ms = x.ms - prices.settings.model->pass.ms(prompt),
+                   .rows = x.rows - x.first_rows,
+                   .decode_ms = x.ms - x.first_ms,
                    .drafter_ms = by_head ? prices.head_prompt_ms : 0,
                    .tokens = x.tokens};
 }
@@ -175,7 +177,7 @@ Result<std::optional<SecondModel>> second_model(const LimitsWork& w) {
   SecondModel out;
   SLIP_TRY(out.steps, roofline_costs(w, draft));
   SLIP_TRY(const PassTime tower, tower_of(w, draft));
-  SLIP_TRY(const PassTime prompt, prompt_of(w, draft));
+  SLIP_TRY(const PassTime prompt, prompt_of(w, draft, 0));
   out.before_ms = tower.total_ms + prompt.total_ms;
   return std::optional(std::move(out));
 }
@@ -321,13 +323,18 @@ class Predicting {
       return {};
     }
     if (!x) return x.error();
-    if (counted_alone(c.method)) return counted(c);
+    if (counted_alone(c.method) || (here_ && guesses(c.method))) return counted(c);
     add_prediction(c, *x, stages_, tables_);
     if (!here_) return {};
     SLIP_TRY(const Predicted y, predict(c.method, *here_));
     SLIP_TRY(const MeasuredDecoder m, measured(c));
     add_measurement(m, y, tables_);
     return {};
+  }
+
+  /// Where nothing says how its drafts hold, what it takes here is counted too.
+  bool guesses(const Method& m) const {
+    return predicted_.profile.guessed && m.drafts() && !std::holds_alternative<DFlashSpec>(m.drafter);
   }
 
   Result<MeasuredDecoder> measured(const Candidate& c) {
@@ -374,6 +381,18 @@ class Predicting {
 };
 
 }  // namespace
+
+Result<int32_t> scaffold_rows_of(const LimitsWork& w) {
+  if (!w.model.form) return 0;
+  SLIP_TRY(CostTable flat, CostTable::make({1, 2}, {1, 1}, "limits"));
+  Prices prices;
+  SLIP_TRY_(fill_prices(w, flat, nullptr, 0, 0, prices));
+  prices.settings.head.reset();
+  prices.settings.answers = 1;
+  SLIP_TRY(const Method ar, method_of("ar"));
+  SLIP_TRY(const Forecast x, forecast(ar, prices.settings));
+  return std::max(0, static_cast<int32_t>(std::lround(x.first_rows)) - w.model.prompt_rows);
+}
 
 Result<std::string> predict_decoders(LimitsWork& w, const CostTable* measured, AnswerStages& stages) {
   return Predicting(w, measured, stages).run();

@@ -21,7 +21,7 @@ struct MeasuredDecoder {
 };
 /// The scenes answered by one decoder here, each twice, of which the quicker counts.
 Result<MeasuredDecoder> measure_decoder(LimitsWork& w, const Method& method, const DraftLengthModel& model);
-/// The towers over the pictures of the first scene, the quicker of two; nothing where a scene has none.
+/// The towers over the pictures of the first scene, the quickest of some; nothing where a scene has none.
 Result<std::optional<double>> measure_tower(LimitsWork& w);
 /// A round of the model's own draft head behind --keys rows of context, and a step of a second model behind as many keys.
 Result<CostTable> measure_head(LimitsWork& w);

@@ -22,9 +22,11 @@ struct LimitsWork {
   const slipstream::CancelToken& cancel;
   LimitsCase model;
   Machine machine;
-  std::unique_ptr<Engine> engine = nullptr;  // null where nothing is run
-  std::vector<Request> scenes = {};          // to be answered here
+  std::vector<KernelRates> tower_kernels = {};  // of the model's towers; empty: the machine's count
+  std::unique_ptr<Engine> engine = nullptr;     // null where nothing is run
+  std::vector<Request> scenes = {};             // to be answered here
   std::vector<Table> tables = {};
+  int32_t scaffold_rows = 0;  // of the form, that run in the prompt's pass
 
   void tell(std::string_view stage, int64_t done, int64_t total) const {
     if (progress) progress(stage, done, total);
@@ -45,9 +47,9 @@ struct LimitsWork {
   }
 };
 
-/// Milliseconds of the vision towers of a case over its pictures, and of its prompt's pass, by operation.
+/// Milliseconds of the vision towers of a case over its pictures, and of its prompt's pass (with rows of a form behind the prompt), by operation.
 Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c);
-Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c);
+Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c, int32_t scaffold_rows);
 /// Passes behind keys() keys, all rows asked.
 Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c);
 

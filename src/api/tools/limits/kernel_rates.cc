@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// See kernel_rates.h.
+#include "api/tools/limits/kernel_rates.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/measure.h"
+#include "kernels/kernels.h"
+#include "nn/decoder.h"
+
+namespace slip::api {
+
+namespace {
+
+constexpr int32_t kRows[] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+constexpr int32_t kMostRows = 128, kMostTowerRows = 1024;
+constexpr size_t kMostBytes = 128 << 20;  // of weights: several times a cache
+constexpr double kPointMs = 25;           // of measuring, at least
+constexpr int kLeastRuns = 5, kMostRuns = 200;
+constexpr double kLongerMs = 150;  // where the least counts
+
+WeightType type_of(std::string_view word) {
+  return word == "f32" ? WeightType::kF32 : word == "bf16" ? WeightType::kBF16 : word == "int8" ? WeightType::kI8 : WeightType::kI4;
+}
+
+/// A matrix whose bytes are one word again and again: a small number as f32, as bf16, as a scale, and any bytes as integers.
+Result<PackedMatrix> some_matrix(WeightType type, int64_t n, int64_t k) {
+  constexpr uint32_t kWord = 0x3a83126f;
+  const size_t bytes = PackedMatrix::packed_bytes(type, n, k);
+  std::shared_ptr<uint32_t> memory(static_cast<uint32_t*>(std::aligned_alloc(kPackedAlignment, bytes)),
+                                   [](uint32_t* p) { std::free(p); });
+  if (!memory) return resource_error("limits: expected {} bytes of memory for a matrix, got none", bytes);
+  std::fill_n(memory.get(), bytes / sizeof(uint32_t), kWord);
+  return PackedMatrix::view(type, n, k, {reinterpret_cast<const std::byte*>(memory.get()), bytes}, memory);
+}
+
+enum class Of : uint8_t { kMedian, kLeast };
+
+/// Milliseconds of a call, the median or the least as what is predicted is measured; the first call grows buffers.
+template <class F>
+double ms_of(Of of, const F& f) {
+  f();
+  std::vector<double> runs;
+  const auto start = Clock::now();
+  while (static_cast<int>(runs.size()) < kLeastRuns ||
+         (ms_since(start) < (of == Of::kLeast ? kLongerMs : kPointMs) && static_cast<int>(runs.size()) < kMostRuns)) {
+    const auto before = Clock::now();
+    f();
+    runs.push_back(ms_since(before));
+  }
+  return of == Of::kMedian ? median(runs) : *std::ranges::min_element(runs);
+}
+
+/// A pass cut as DecoderLm cuts it: rows of their own for each thread of a small model, else all threads over every operation.
+class Lanes {
+ public:
+  Lanes(ThreadPool& pool, bool small) : pool_(pool) {
+    if (small && pool.threads() > 1)
+      for (int i = 0; i < pool.threads(); ++i) alone_.push_back(std::make_unique<Alone>());
+  }
+  template <class F>  // f(first row, rows, pool, workspace)
+  void run(int32_t rows, const F& f) {
+    const auto threads = static_cast<int32_t>(alone_.size());
+    if (threads == 0 || rows < kShareRows * threads) return f(0, rows, pool_, workspace_);
+    pool_.run(threads, [&](int64_t i) {
+      const auto at = static_cast<int32_t>(i);
+      const int32_t first = rows * at / threads;
+      f(first, rows * (at + 1) / threads - first, alone_[static_cast<size_t>(i)]->pool, alone_[static_cast<size_t>(i)]->workspace);
+    });
+  }
+
+ private:
+  struct Alone {
+    ThreadPool pool{1};
+    Workspace workspace;
+  };
+  ThreadPool& pool_;
+  Workspace workspace_;
+  std::vector<std::unique_ptr<Alone>> alone_;
+};
+
+/// The first half of an MLP: [norm,] gate and up, or up alone, and the function behind it.
+struct Mlp {
+  WeightType type;
+  int64_t width, ffn;
+  bool gated;
+  int64_t layers;  // of a model; as many as fit kMostBytes are made
+};
+
+class Products {
+ public:
+  static Result<Products> of(const Mlp& mlp, int32_t most_rows) {
+    Products p(mlp, most_rows);
+    const int64_t columns = mlp.gated ? 2 * mlp.ffn : mlp.ffn;
+    const auto most =
+        static_cast<int64_t>(kMostBytes / std::max<size_t>(PackedMatrix::packed_bytes(mlp.type, columns, mlp.width), 1));
+    for (int64_t i = 0; i < std::clamp<int64_t>(most, 1, mlp.layers); ++i) {
+      SLIP_TRY(PackedMatrix m, some_matrix(mlp.type, columns, mlp.width));
+      p.layers_.push_back(std::move(m));
+    }
+    return p;
+  }
+  double flops_per_ms(int32_t rows, Lanes& lanes, Of of) {
+    const double ms = ms_of(of, [&] {
+      lanes.run(rows, [&](int64_t first, int64_t n, ThreadPool& pool, Workspace& workspace) {
+        for (const PackedMatrix& m : layers_) one(m, first, n, pool, workspace);
+      });
+    });
+    return (mlp_.gated ? 4.0 : 2.0) * rows * static_cast<double>(mlp_.width * mlp_.ffn) * static_cast<double>(layers_.size()) / ms;
+  }
+
+ private:
+  Products(const Mlp& mlp, int32_t most_rows)
+      : mlp_(mlp),
+        x_TD_(static_cast<size_t>(most_rows * mlp.width), 0.5F),
+        gain_D_(static_cast<size_t>(mlp.width), 1),
+        out_TF_(static_cast<size_t>(most_rows * mlp.ffn)) {
+    for (size_t i = 0; i < x_TD_.size(); i += 3) x_TD_[i] = -0.25F;
+  }
+  void one(const PackedMatrix& m, int64_t first, int64_t n, ThreadPool& pool, Workspace& workspace) {
+    const ProductInput x{x_TD_.data() + first * mlp_.width, n, mlp_.width, gain_D_.data(), 1e-6F};
+    float* out = out_TF_.data() + first * mlp_.ffn;
+    if (mlp_.gated) return matmul_swiglu(m, x, nullptr, out, mlp_.ffn, pool, workspace);
+    matmul(m, x, {.out_TN = out, .ldo = mlp_.ffn}, pool, workspace);
+    gelu(out, n, mlp_.ffn, false, pool);
+  }
+
+  Mlp mlp_;
+  std::vector<PackedMatrix> layers_;
+  std::vector<float> x_TD_, gain_D_, out_TF_;
+};
+
+/// Rows that see `keys` keys, and in a decoder the rows before them and themselves; every layer has keys of its own.
+struct Heads {
+  KvType type;
+  int64_t heads, kv_heads, head_dim, layers;
+  bool causal;
+};
+
+class Attention {
+ public:
+  Attention(const Heads& heads, int32_t keys, int32_t most_rows)
+      : h_(heads),
+        keys_(keys),
+        layer_bytes_(static_cast<size_t>((keys + most_rows) * h_.kv_heads * h_.head_dim) * size_of(h_.type)) {
+    constexpr std::byte kQuiet{0x3c};  // as f32 and as bf16 a number near 0.01
+    cache_.assign(static_cast<size_t>(2 * h_.layers) * layer_bytes_, kQuiet);
+    q_TE_.assign(static_cast<size_t>(most_rows * line()), 0.1F);
+    out_TE_.resize(q_TE_.size());
+    for (int32_t t = 0; t < most_rows; ++t) {
+      row_spans_.push_back({h_.causal ? static_cast<uint32_t>(t) : 0, 1});
+      spans_.push_back({0, h_.causal ? keys + t + 1 : keys});
+    }
+  }
+  double flops_per_ms(int32_t rows, Lanes& lanes, Of of) {
+    const double ms = ms_of(of, [&] {
+      lanes.run(rows, [&](int64_t first, int64_t n, ThreadPool& pool, Workspace& workspace) {
+        for (int64_t layer = 0; layer < h_.layers; ++layer) attend(layer, first, n, pool, workspace);
+      });
+    });
+    return 4.0 * static_cast<double>(line() * h_.layers) * rows * (keys_ + (h_.causal ? (rows + 1) / 2.0 : 0)) / ms;
+  }
+
+ private:
+  int64_t line() const { return h_.heads * h_.head_dim; }
+  void attend(int64_t layer, int64_t first, int64_t n, ThreadPool& pool, Workspace& workspace) {
+    const std::byte* at = cache_.data() + static_cast<size_t>(2 * layer) * layer_bytes_;
+    AttentionArgs a;
+    a.q_THK = q_TE_.data() + first * line();
+    a.kv_type = h_.type;
+    a.keys_SGK = at;
+    a.values_SGK = at + layer_bytes_;
+    a.out_THK = out_TE_.data() + first * line();
+    a.rows = n;
+    a.heads = static_cast<int32_t>(h_.heads), a.kv_heads = static_cast<int32_t>(h_.kv_heads);
+    a.head_width = static_cast<int32_t>(h_.head_dim);
+    a.scale = 0.125F;
+    a.row_spans = std::span(row_spans_).subspan(static_cast<size_t>(first), static_cast<size_t>(n));
+    a.spans = spans_;
+    attention(a, pool, workspace);
+  }
+
+  Heads h_;
+  int32_t keys_;
+  size_t layer_bytes_;
+  std::vector<std::byte> cache_;  // of all layers: keys, then values
+  std::vector<float> q_TE_, out_TE_;
+  std::vector<RowSpans> row_spans_;
+  std::vector<SlotSpan> spans_;
+};
+
+KvType keys_of(std::string_view type) { return type == "f32" ? KvType::kF32 : KvType::kBF16; }
+
+}  // namespace
+
+Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, ThreadPool& pool, const CancelToken& cancel) {
+  const DecoderShape& s = model.shape;
+  const double bytes = static_cast<double>(s.weights() - s.hidden * s.vocab) * bytes_of(model.type).value_or(2);
+  Lanes lanes(pool, bytes <= static_cast<double>(kCachedBytes));
+  SLIP_TRY(Products products, Products::of({type_of(model.type), s.hidden, s.ffn, true, s.layers}, kMostRows));
+  Attention attention({keys_of(model.type), s.heads, s.kv_heads, s.head_dim, s.layers, true}, keys, kMostRows);
+  KernelRates out;
+  for (const int32_t rows : kRows) {
+    SLIP_TRY_(cancel.check("limits", static_cast<int64_t>(out.rows.size()), "widths"));
+    out.rows.push_back(rows);
+    out.product.push_back(products.flops_per_ms(rows, lanes, Of::kMedian));
+    out.attention.push_back(attention.flops_per_ms(rows, lanes, Of::kMedian));
+  }
+  return out;
+}
+
+Result<KernelRates> measured_kernels(const TowerShape& s, std::string_view type, const TowerGrid& grid, ThreadPool& pool) {
+  const auto patches = static_cast<int32_t>(grid.rows * grid.columns + s.prefix_rows);
+  if (s.heads <= 0 || patches <= 0) return KernelRates{};
+  const int32_t rows = std::min(patches, kMostTowerRows);
+  Lanes lanes(pool, false);
+  SLIP_TRY(Products products, Products::of({type_of(type), s.width, s.mlp_width, s.gated, s.depth}, rows));
+  Attention attention({keys_of(type), s.heads, s.heads, s.width / s.heads, 1, false}, patches, rows);
+  return KernelRates{{1}, {products.flops_per_ms(rows, lanes, Of::kLeast)}, {attention.flops_per_ms(rows, lanes, Of::kLeast)}};
+}
+
+}  // namespace slip::api

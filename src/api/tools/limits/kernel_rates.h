@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels reach on this machine at a model's shapes: the rates that stand for its peaks in predictions.
+#pragma once
+#include "api/tools/limits/case.h"
+#include "limits/machine.h"
+
+namespace slip::api {
+
+/// Gate and up (with the norm before and the gate behind) of as many layers as a model has, up to 128 MB of numbers that are nobody's, and its
+/// attention behind `keys` keys, for passes of 1 to 128 rows: about a second. kCancelled between rows.
+Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, ThreadPool& pool, const CancelToken& cancel);
+
+/// The same of a tower over one picture, at its rows alone.
+Result<KernelRates> measured_kernels(const TowerShape& tower, std::string_view type, const TowerGrid& picture, ThreadPool& pool);
+
+}  // namespace slip::api
