@@ -298,6 +298,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::choose(Engine& engine, const R
     SLIP_TRY(head, head_for(engine, prompt, context));
   }
   SLIP_TRY(const std::shared_ptr<KindOfRequest> used, known(engine, request, form, prompt, options, earlier, head, context));
+  if (!form) SLIP_TRY_(used->choice->follow_lengths());
   if (earlier && is_another(used->stays.all(), used->chosen_at)) {
     used->chosen_at = used->stays.all();
     used->model.repeats = used->shared.repeats = used->chosen_at.with_parents;

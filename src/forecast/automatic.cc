@@ -35,6 +35,10 @@ constexpr double kNear = 1.3;
 constexpr double kForecast = 4, kNewest = 0.1;
 /// The same of free text, whose answers differ more: a decoder that was left by chance would not be tried again.
 constexpr double kNewestText = 0.02;
+/// Texts are foretold as long as they were, anew when that has become another length by this factor, and not before so many: a forecast of other
+/// candidates takes milliseconds. The newest text counts so much; what comes behind so many tokens is like what was before them.
+constexpr double kOtherLength = 1.5, kNewestLength = 0.1, kMostTextTokens = 128;
+constexpr int64_t kLeastTexts = 2;
 
 class List {
  public:
@@ -186,9 +190,27 @@ void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {
   // Text is as long as it is, by whatever decoder: what is learned of one is what it takes for a token.
   const bool text = !settings_.form && c.expected.tokens > 0 && statistics.tokens > 0;
   const double longer = text ? static_cast<double>(statistics.tokens) / c.expected.tokens : 1;
+  if (text) {
+    text_tokens_ +=
+        std::max(kNewestLength, 1 / static_cast<double>(texts_ + 1)) * (static_cast<double>(statistics.tokens) - text_tokens_);
+    ++texts_;
+  }
   c.learned += weight * (std::clamp(took / (expected * longer), 0.05, 20.0) - c.learned);
   ++c.answers;
   choose();
+}
+
+Status AutomaticChoice::follow_lengths() {
+  if (texts_ < kLeastTexts) return {};
+  const double now = std::clamp(text_tokens_, 2.0, kMostTextTokens), taken = settings_.text_tokens;
+  if (now < kOtherLength * taken && taken < kOtherLength * now) return {};
+  settings_.text_tokens = std::min(static_cast<int32_t>(now + 0.5), settings_.options.limit);
+  for (Candidate& c : candidates_) {
+    SLIP_TRY_(pause_point());
+    SLIP_TRY(c.expected, forecast(c.method, settings_));
+  }
+  choose();
+  return {};
 }
 
 Status AutomaticChoice::persist(const Persistence& persistence) {

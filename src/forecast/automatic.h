@@ -41,6 +41,9 @@ class AutomaticChoice {
   void ran(const Statistics& statistics, int32_t prompt_rows);
   /// Forecasts the candidates that draft from an earlier answer anew: so many of its fields stay (ForecastSettings::persistence).
   Status persist(const Persistence& persistence);
+  /// Forecasts all candidates anew where free text turned out much longer or shorter than it was taken to be: the first tokens of an answer and its
+  /// last block cost more than those between. To be called between answers.
+  Status follow_lengths();
   /// "fields with drafts ahead (measured width): 3.1 ms expected, 12 passes; fields 4.0, ..."
   std::string why() const;
 
@@ -53,7 +56,9 @@ class AutomaticChoice {
   std::vector<Candidate> candidates_;
   size_t best_ = 0;
   bool calibrated_ = true, shared_ = false, settled_ = false;
-  double prompt_ms_ = 0;  // that every candidate pays; 0 where requests share passes, whose prompts fill others'
+  double prompt_ms_ = 0;    // that every candidate pays; 0 where requests share passes, whose prompts fill others'
+  double text_tokens_ = 0;  // of free text, in the mean of the answers so far
+  int64_t texts_ = 0;
   double kept_rows_ = 0;  // of a prompt that were found and not run, in the mean of the answers so far; of shared passes
 };
 

@@ -288,6 +288,36 @@ TEST(Automatic, LearnsOfTextWhatATokenTakes) {
   EXPECT_NEAR(a->expected_ms(a->best()) / expected, 1, 0.1);
 }
 
+TEST(Automatic, ForetellsTextsAsLongAsTheyWere) {
+  DraftLengthModel model = DraftLengthModel::uninformed(costs(4, 1), nullptr);
+  sure(model.survival, 90000, 100000);
+  const ForecastSettings s{.info = info_with_mask(), .prompt_rows = 10, .model = &model};
+  auto a = AutomaticChoice::make(s, false, {});
+  ASSERT_TRUE(a);
+  const std::string first = a->best().name;
+  ASSERT_FALSE(std::holds_alternative<NoDraftSpec>(a->best().method.drafter)) << a->why();
+  ASSERT_EQ(a->best().expected.tokens, 48);
+  Statistics as_foretold;  // what a text of 48 tokens takes, twice
+  as_foretold.tokens = 48;
+  as_foretold.forwards = static_cast<int64_t>(a->best().expected.forwards);
+  as_foretold.rows = static_cast<int64_t>(a->best().expected.rows);
+  for (int i = 0; i < 2; ++i) {
+    a->ran(as_foretold, 10);
+    ASSERT_TRUE(a->follow_lengths());
+    EXPECT_EQ(a->best().name, first) << a->why();
+  }
+  Statistics a_word;  // its block was drafted, and two tokens of it were the answer
+  a_word.tokens = 2;
+  a_word.forwards = 2;
+  a_word.rows = 10 + 16;
+  for (int i = 0; i < 30; ++i) {
+    a->ran(a_word, 10);
+    ASSERT_TRUE(a->follow_lengths());
+  }
+  EXPECT_LT(a->best().expected.tokens, 5);
+  EXPECT_TRUE(std::holds_alternative<NoDraftSpec>(a->best().method.drafter)) << a->why();
+}
+
 /// A model whose own drafts seldom hold, with a head whose drafts hold so often and whose round costs so much.
 Result<AutomaticChoice> beside_a_head(const Form& form, DraftLengthModel& of_head, int64_t kept, double round_ms, bool calibrated) {
   static DraftLengthModel model;
