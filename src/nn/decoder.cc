@@ -120,18 +120,47 @@ void DecoderLm::for_shares(F&& f) {
   const auto threads = static_cast<int64_t>(alone_.size());
   if (threads == 0 || tap_ || rows_ < kShareRows * threads || rows_ > kMlpRows) return f(Share{0, rows_, pool_, workspace_});
   pool_.run(threads, [&](int64_t i) {
-    const int64_t first = rows_ * i / threads;
-    Alone& alone = *alone_[static_cast<size_t>(i)];
-    f(Share{first, rows_ * (i + 1) / threads - first, alone.pool, alone.workspace});
+    const auto at = static_cast<size_t>(i);
+    f(Share{a_.share_first[at], a_.share_first[at + 1] - a_.share_first[at], alone_[at]->pool, alone_[at]->workspace});
   });
+}
+
+/// Where each thread's rows begin. A prompt's last rows see far more keys than its first ones; the rows of a pass of decoding see about as many.
+void DecoderLm::share_out(const Pass& pass) {
+  constexpr int64_t kUnequalRows = 128;
+  const auto threads = static_cast<int64_t>(alone_.size());
+  a_.share_first.assign(static_cast<size_t>(threads) + 1, rows_);
+  if (rows_ < kUnequalRows) {
+    for (int64_t i = 0; i < threads; ++i) a_.share_first[static_cast<size_t>(i)] = rows_ * i / threads;
+    return;
+  }
+  const DecoderOptions& o = options_;
+  const int64_t q = int64_t{o.heads} * o.head_width, kv = int64_t{o.kv_heads} * o.head_width;
+  // A row's products in keys: 2 q numbers each, and attention runs at about half of the products' rate.
+  const int64_t products = int64_t{o.width} * (2 * q + 2 * kv + 3 * int64_t{o.mlp_width}) / (4 * q);
+  a_.cost_before_T.assign(1, 0);
+  for (int64_t t = 0; t < rows_; ++t) {
+    const RowSpans& r = a_.row_spans_T[static_cast<size_t>(t)];
+    int64_t keys = 0;
+    for (const SlotSpan& s : pass.spans.subspan(r.first, r.count)) keys += s.end - s.begin;
+    a_.cost_before_T.push_back(a_.cost_before_T.back() + products + keys);
+  }
+  for (int64_t i = 0; i < threads; ++i) {
+    const int64_t before = a_.cost_before_T.back() * i / threads;
+    a_.share_first[static_cast<size_t>(i)] = std::ranges::lower_bound(a_.cost_before_T, before) - a_.cost_before_T.begin();
+  }
 }
 
 // A run ends where rows need each other's keys: it is the second half of a layer and the first half of the next.
 void DecoderLm::layers(const Pass& pass, PassOutput& out) {
   const int32_t last = options_.layers - 1;
+  share_out(pass);
   for_shares([&](const Share& s) { project(0, s); });
   for (int32_t layer = 0; layer <= last; ++layer) {
-    if (layer == last && !needs_every_row(pass)) keep_wanted();
+    if (layer == last && !needs_every_row(pass)) {
+      keep_wanted();
+      share_out(pass);
+    }
     if (rows_ == 0 || pool_.stopped()) return;
     if (pass.watch && pass.watch->tell) pass.watch->tell(layer, last + 1);
     for_shares([&](const Share& s) {

@@ -118,7 +118,8 @@ class DecoderLm final : public Lm {
     std::vector<int32_t> slots_T;
     std::vector<float> q_scale_T;
     std::vector<RowSpans> row_spans_T;
-    std::vector<RowSpans> window_spans_T;  // the same for layers that slide, into windowed
+    std::vector<int64_t> share_first, cost_before_T;  // where each thread's rows begin; running costs of rows
+    std::vector<RowSpans> window_spans_T;             // the same for layers that slide, into windowed
     std::vector<SlotSpan> windowed;
     RowsByWant by_want;
     std::vector<TokenId> best_N;
@@ -137,6 +138,7 @@ class DecoderLm final : public Lm {
     ThreadPool& pool;
     Workspace& workspace;
   };
+  void share_out(const Pass& pass);
   template <class F>
   void for_shares(F&& f);
   void layers(const Pass& pass, PassOutput& out);
