@@ -190,6 +190,19 @@ class Attention {
   std::vector<SlotSpan> spans_;
 };
 
+constexpr int32_t kMostKeys = 4096;  // more keys take as long each
+
+/// As many layers as have room for their keys.
+int64_t layers_for(const DecoderShape& s, int32_t keys) {
+  const int64_t layer = 2 * (int64_t{keys} + kMostRows) * s.kv_heads * s.head_dim * int64_t{sizeof(float)};
+  return std::clamp<int64_t>(static_cast<int64_t>(kMostBytes) / std::max<int64_t>(layer, 1), 1, s.layers);
+}
+
+/// Heads that the engine's attention takes; a configuration that is only read may have others.
+bool usual_heads(int64_t heads, int64_t kv_heads, int64_t head_dim) {
+  return kv_heads > 0 && heads > 0 && heads % kv_heads == 0 && head_dim > 0 && head_dim % 2 == 0 && head_dim <= kMaxHeadWidth;
+}
+
 KvType keys_of(std::string_view type) { return type == "f32" ? KvType::kF32 : KvType::kBF16; }
 
 }  // namespace
@@ -198,9 +211,12 @@ Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, Thre
   const DecoderShape& s = model.shape;
   const double bytes = static_cast<double>(s.weights() - s.hidden * s.vocab) * bytes_of(model.type).value_or(2);
   Lanes lanes(pool, bytes <= static_cast<double>(kCachedBytes));
-  SLIP_TRY(Products products, Products::of({type_of(model.type), s.hidden, s.ffn, true, s.layers}, kMostRows));
-  Attention attention({keys_of(model.type), s.heads, s.kv_heads, s.head_dim, s.layers, true}, keys, kMostRows);
   KernelRates out;
+  auto made = Products::of({type_of(model.type), s.hidden, s.ffn, true, s.layers}, kMostRows);
+  if (!usual_heads(s.heads, s.kv_heads, s.head_dim) || (!made && made.error().kind == ErrorKind::kBadInput)) return out;
+  SLIP_TRY(Products products, std::move(made));
+  const int32_t behind = std::min(keys, kMostKeys);
+  Attention attention({keys_of(model.type), s.heads, s.kv_heads, s.head_dim, layers_for(s, behind), true}, behind, kMostRows);
   for (const int32_t rows : kRows) {
     SLIP_TRY_(cancel.check("limits", static_cast<int64_t>(out.rows.size()), "widths"));
     out.rows.push_back(rows);
@@ -212,11 +228,13 @@ Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, Thre
 
 Result<KernelRates> measured_kernels(const TowerShape& s, std::string_view type, const TowerGrid& grid, ThreadPool& pool) {
   const auto patches = static_cast<int32_t>(grid.rows * grid.columns + s.prefix_rows);
-  if (s.heads <= 0 || patches <= 0) return KernelRates{};
-  const int32_t rows = std::min(patches, kMostTowerRows);
+  if (patches <= 0 || s.heads <= 0 || !usual_heads(s.heads, s.heads, s.width / s.heads)) return KernelRates{};
+  const int32_t rows = std::min(patches, kMostTowerRows), seen = std::min(patches, kMostKeys);
   Lanes lanes(pool, false);
-  SLIP_TRY(Products products, Products::of({type_of(type), s.width, s.mlp_width, s.gated, s.depth}, rows));
-  Attention attention({keys_of(type), s.heads, s.heads, s.width / s.heads, 1, false}, patches, rows);
+  auto made = Products::of({type_of(type), s.width, s.mlp_width, s.gated, s.depth}, rows);
+  if (!made && made.error().kind == ErrorKind::kBadInput) return KernelRates{};
+  SLIP_TRY(Products products, std::move(made));
+  Attention attention({keys_of(type), s.heads, s.heads, s.width / s.heads, 1, false}, seen, rows);
   return KernelRates{{1}, {products.flops_per_ms(rows, lanes, Of::kLeast)}, {attention.flops_per_ms(rows, lanes, Of::kLeast)}};
 }
 

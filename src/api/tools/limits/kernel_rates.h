@@ -7,7 +7,7 @@
 namespace slip::api {
 
 /// Gate and up (with the norm before and the gate behind) of as many layers as a model has, up to 128 MB of numbers that are nobody's, and its
-/// attention behind `keys` keys, for passes of 1 to 128 rows: about a second. kCancelled between rows.
+/// attention behind `keys` keys, for passes of 1 to 128 rows: about a second. kCancelled between rows. Nothing for shapes that the engine does not run.
 Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, ThreadPool& pool, const CancelToken& cancel);
 
 /// The same of a tower over one picture, at its rows alone.
