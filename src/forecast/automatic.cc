@@ -3,6 +3,7 @@
 #include "forecast/automatic.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/pause.h"
@@ -204,7 +205,7 @@ Status AutomaticChoice::follow_lengths() {
   if (texts_ < kLeastTexts) return {};
   const double now = std::clamp(text_tokens_, 2.0, kMostTextTokens), taken = settings_.text_tokens;
   if (now < kOtherLength * taken && taken < kOtherLength * now) return {};
-  settings_.text_tokens = static_cast<int32_t>(now + 0.5);
+  settings_.text_tokens = static_cast<int32_t>(std::lround(now));
   for (Candidate& c : candidates_) {
     SLIP_TRY_(pause_point());
     SLIP_TRY(c.expected, forecast(c.method, settings_));
