@@ -382,7 +382,8 @@ void limits_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--image-height", l.image_height, "likewise")->check(whole(1, 1 << 16));
   c->add_option("--answer-tokens", l.answer_tokens, "of an answer in free text")->check(whole(2, 1 << 16));
   c->add_option("--draft-model", l.draft_model, "folder or config.json of a second model, for decoder draft-model");
-  c->add_option("--out", l.out, "folder to write: the tables as CSV, and limits.json");
+  c->add_option("--out", l.out,
+                "folder to write: the tables as CSV, limits.json, and machine.json where this machine was measured");
   c->add_option("--figure", l.figure, "passes by their rows, .png or .svg");
   c->add_option("--decoder-figure", l.decoder_figure, "milliseconds of every decoder, .png or .svg");
   add_dtype(c, l.dtype, true);

@@ -43,9 +43,8 @@ struct ForecastSettings {
 };
 
 struct Forecast {
-  double ms = 0;  // mean, the prompt's pass included
-  double first_ms = 0,
-         first_rows = 0;  // of the prompt's pass, in which rows of the form may run: its scaffold under graph visibility
+  double ms = 0;                                // mean, the prompt's pass included
+  double first_ms = 0, first_rows = 0;          // of the prompt's pass, and of what of the form runs in it
   double drafter_ms = 0, drafter_forwards = 0;  // of that: a draft head's rounds
   double forwards = 0, draft_forwards = 0, rows = 0, tokens = 0, tested = 0, accepted = 0;
 };

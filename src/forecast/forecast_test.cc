@@ -269,11 +269,16 @@ TEST(Automatic, LeavesACandidateWhoseAnswersTakeMoreThanWasExpected) {
   EXPECT_NE(a->why().find(first), std::string::npos);
 }
 
+/// Free text of which so many of 100,000 drafts held; `model` outlives it.
+Result<AutomaticChoice> over_text(DraftLengthModel& model, int64_t kept) {
+  model = DraftLengthModel::uninformed(costs(4, 1), nullptr);
+  sure(model.survival, kept, 100000);
+  return AutomaticChoice::make({.info = info_with_mask(), .prompt_rows = 10, .model = &model}, false, {});
+}
+
 TEST(Automatic, LearnsOfTextWhatATokenTakes) {
-  DraftLengthModel model = DraftLengthModel::uninformed(costs(4, 1), nullptr);
-  sure(model.survival, 10000, 100000);
-  const ForecastSettings s{.info = info_with_mask(), .prompt_rows = 10, .model = &model};
-  auto a = AutomaticChoice::make(s, false, {});
+  DraftLengthModel model;
+  auto a = over_text(model, 10000);
   ASSERT_TRUE(a);
   const Candidate& plain = a->best();
   ASSERT_TRUE(std::holds_alternative<NoDraftSpec>(plain.method.drafter)) << a->why();
@@ -289,10 +294,8 @@ TEST(Automatic, LearnsOfTextWhatATokenTakes) {
 }
 
 TEST(Automatic, ForetellsTextsAsLongAsTheyWere) {
-  DraftLengthModel model = DraftLengthModel::uninformed(costs(4, 1), nullptr);
-  sure(model.survival, 90000, 100000);
-  const ForecastSettings s{.info = info_with_mask(), .prompt_rows = 10, .model = &model};
-  auto a = AutomaticChoice::make(s, false, {});
+  DraftLengthModel model;
+  auto a = over_text(model, 90000);
   ASSERT_TRUE(a);
   const std::string first = a->best().name;
   ASSERT_FALSE(std::holds_alternative<NoDraftSpec>(a->best().method.drafter)) << a->why();

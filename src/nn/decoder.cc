@@ -117,17 +117,22 @@ Status DecoderLm::forward(const Pass& pass, PassOutput& out) {
 /// Calls f with shares that cover all rows: one for each thread, or one with all threads.
 template <class F>
 void DecoderLm::for_shares(F&& f) {
-  const auto threads = static_cast<int64_t>(alone_.size());
-  if (threads == 0 || tap_ || rows_ < kShareRows * threads || rows_ > kMlpRows) return f(Share{0, rows_, pool_, workspace_});
-  pool_.run(threads, [&](int64_t i) {
+  if (!shares_rows()) return f(Share{0, rows_, pool_, workspace_});
+  pool_.run(static_cast<int64_t>(alone_.size()), [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     f(Share{a_.share_first[at], a_.share_first[at + 1] - a_.share_first[at], alone_[at]->pool, alone_[at]->workspace});
   });
 }
 
+bool DecoderLm::shares_rows() const {
+  const auto threads = static_cast<int64_t>(alone_.size());
+  return threads > 0 && !tap_ && rows_ >= kShareRows * threads && rows_ <= kMlpRows;
+}
+
 /// Where each thread's rows begin. A prompt's last rows see far more keys than its first ones; the rows of a pass of decoding see about as many.
 void DecoderLm::share_out(const Pass& pass) {
   constexpr int64_t kUnequalRows = 128;
+  if (!shares_rows()) return;
   const auto threads = static_cast<int64_t>(alone_.size());
   a_.share_first.assign(static_cast<size_t>(threads) + 1, rows_);
   if (rows_ < kUnequalRows) {

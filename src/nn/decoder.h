@@ -138,6 +138,7 @@ class DecoderLm final : public Lm {
     ThreadPool& pool;
     Workspace& workspace;
   };
+  bool shares_rows() const;
   void share_out(const Pass& pass);
   template <class F>
   void for_shares(F&& f);

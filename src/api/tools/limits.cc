@@ -54,6 +54,7 @@ constexpr int32_t kWidths[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128};
 /// Behind the prompt whose rows are known by now.
 Status measure_kernels(LimitsWork& w, ThreadPool& pool) {
   SLIP_TRY(w.machine.kernels, measured_kernels(w.model, w.keys(), pool, w.cancel));
+  if (w.model.pictures.count == 0) return {};
   for (const TowerShape& tower : w.model.towers) {
     SLIP_TRY(KernelRates rates, measured_kernels(tower, w.model.type, w.model.pictures.grid, pool));
     w.tower_kernels.push_back(std::move(rates));

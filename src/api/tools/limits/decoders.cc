@@ -250,9 +250,9 @@ std::string refusal_of(const Candidate& c, const LimitsWork& w, bool head) {
 
 bool counted_alone(const Method& m) { return std::holds_alternative<ConfidenceSpec>(m.verifier); }
 
-/// Passes and rows as counted, at some prices.
-Predicted priced(const MeasuredDecoder& m, const Prices& prices) {
-  const double prompt = prices.settings.prompt_rows, rows = std::max(1.0, m.rows - prompt);
+/// Passes and rows as counted, those of the prompt's pass left out, at some prices.
+Predicted priced(const MeasuredDecoder& m, int32_t first_rows, const Prices& prices) {
+  const double rows = std::max(1.0, m.rows - first_rows);
   return {.passes = m.forwards,
           .rows = rows,
           .decode_ms = shared_ms(m.forwards - 1, rows, prices.settings.model->pass),
@@ -353,8 +353,9 @@ class Predicting {
       return {};
     }
     SLIP_TRY(const MeasuredDecoder m, measured(c));
-    add_prediction(c, priced(m, predicted_), stages_, tables_);
-    add_measurement(m, priced(m, *here_), tables_);
+    const int32_t first_rows = w_.model.prompt_rows + w_.scaffold_rows;
+    add_prediction(c, priced(m, first_rows, predicted_), stages_, tables_);
+    add_measurement(m, priced(m, first_rows, *here_), tables_);
     return {};
   }
 
