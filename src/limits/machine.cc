@@ -77,39 +77,48 @@ std::span<const Machine> published_machines() {
 
 namespace {
 
-constexpr double kPerMs = 1e9;  // operations a millisecond at 1e12 a second
+constexpr double kPerMs = 1e9;                // operations a millisecond at 1e12 a second
+constexpr double kLeast = 1e-6, kMost = 1e9;  // of a figure: what a machine can have, and by far more
+
+Status in_range(std::string_view key, double x, const std::string& where) {
+  if (x >= kLeast && x <= kMost) return {};
+  return bad_input("{}: {}: expected a number from {} to {}, got {}", where, key, kLeast, kMost, x);
+}
 
 Status check(const Machine& m, const std::string& where) {
-  const auto positive = [&](std::string_view key, double x) -> Status {
-    if (x > 0 && std::isfinite(x)) return {};
-    return bad_input("{}: {}: expected a number above 0, got {}", where, key, x);
-  };
-  SLIP_TRY_(positive("gb_per_s", m.gb_per_s));
-  SLIP_TRY_(positive("bf16_tflops", m.bf16_tflops));
-  SLIP_TRY_(positive("efficiency", m.efficiency));
+  SLIP_TRY_(in_range("gb_per_s", m.gb_per_s, where));
+  SLIP_TRY_(in_range("bf16_tflops", m.bf16_tflops, where));
+  SLIP_TRY_(in_range("efficiency", m.efficiency, where));
   for (const auto& [key, x] : {std::pair{"f32_tflops", m.f32_tflops}, {"int8_tops", m.int8_tops}, {"pass_us", m.pass_us}})
-    if (x < 0 || !std::isfinite(x)) return bad_input("{}: {}: expected a number of at least 0, got {}", where, key, x);
+    if (x != 0) SLIP_TRY_(in_range(key, x, where));
   if (m.efficiency > 1) return bad_input("{}: efficiency: expected at most 1, got {}", where, m.efficiency);
+  for (const auto& [key, text] : {std::pair{"name", &m.name}, {"source", &m.source}})
+    if (std::ranges::any_of(*text, [](unsigned char c) { return c < ' ' || c == 0x7f; }))
+      return bad_input("{}: {}: expected one line of text, got a control character", where, key);
+  if (m.name.empty()) return bad_input("{}: name: expected a text, got none", where);
   return {};
 }
 
 /// A misspelt key would leave a figure at its default without a word.
-Status check_keys(const json::object& o, const std::string& where) {
-  static constexpr std::array<std::string_view, 10> kKeys = {"name",      "source",     "gb_per_s", "bf16_tflops", "f32_tflops",
-                                                             "int8_tops", "efficiency", "pass_us",  "measured",    "kernels"};
+Status check_keys(const json::object& o, std::span<const std::string_view> keys, const std::string& where) {
   for (const auto& [key, value] : o)
-    if (std::find(kKeys.begin(), kKeys.end(), std::string_view(key)) == kKeys.end())
-      return bad_input("{}: expected keys among {}, got {}", where, fmt::join(kKeys, ", "), std::string_view(key));
+    if (std::ranges::find(keys, std::string_view(key)) == keys.end())
+      return bad_input("{}: expected keys among {}, got {}", where, fmt::join(keys, ", "), std::string_view(key));
   return {};
 }
 
-/// Numbers above 0, as many as `count` (0: any).
+constexpr std::array<std::string_view, 11> kMachineKeys = {"name",       "source",    "gb_per_s",     "bf16_tflops",
+                                                           "f32_tflops", "int8_tops", "efficiency",   "pass_us",
+                                                           "measured",   "kernels",   "tower_kernels"};
+constexpr std::array<std::string_view, 6> kKernelKeys = {"rows", "product_tops", "attention_tops", "type", "width", "ffn"};
+
+/// Figures of a machine, as many as `count` (0: any).
 Result<std::vector<double>> rates(const json::object& o, std::string_view key, size_t count, const std::string& where) {
   SLIP_TRY(const json::array* const all, get_array(o, key, where));
   std::vector<double> out;
   for (const json::value& v : *all) {
-    if (!v.is_number() || !(v.to_number<double>() > 0) || !std::isfinite(v.to_number<double>()))
-      return bad_input("{}: {}: expected numbers above 0, got {}", where, key, json::serialize(v));
+    if (!v.is_number()) return bad_input("{}: {}: expected numbers, got {}", where, key, json::serialize(v));
+    SLIP_TRY_(in_range(key, v.to_number<double>(), where));
     out.push_back(v.to_number<double>());
   }
   if (out.empty() || (count > 0 && out.size() != count))
@@ -118,7 +127,12 @@ Result<std::vector<double>> rates(const json::object& o, std::string_view key, s
 }
 
 Result<KernelRates> kernels_of(const json::object& o, const std::string& where) {
+  SLIP_TRY_(check_keys(o, kKernelKeys, where));
   KernelRates k;
+  SLIP_TRY(k.type, string_or(o, "type", "", where));
+  if (!k.type.empty()) SLIP_TRY_(bytes_of(k.type));
+  SLIP_TRY(k.width, int_or(o, "width", 0, where));
+  SLIP_TRY(k.ffn, int_or(o, "ffn", 0, where));
   SLIP_TRY(k.rows, rates(o, "rows", 0, where));
   SLIP_TRY(k.product, rates(o, "product_tops", k.rows.size(), where));
   SLIP_TRY(k.attention, rates(o, "attention_tops", k.rows.size(), where));
@@ -128,6 +142,20 @@ Result<KernelRates> kernels_of(const json::object& o, const std::string& where) 
     k.product[i] *= kPerMs, k.attention[i] *= kPerMs;
   }
   return k;
+}
+
+json::object kernels_json(const KernelRates& k) {
+  const auto all = [](const std::vector<double>& x, double scale) {
+    json::array numbers;
+    for (const double v : x) numbers.push_back(v / scale);
+    return numbers;
+  };
+  json::object out{
+      {"rows", all(k.rows, 1)}, {"product_tops", all(k.product, kPerMs)}, {"attention_tops", all(k.attention, kPerMs)}};
+  if (!k.type.empty()) out["type"] = k.type;
+  if (k.width > 0) out["width"] = k.width;
+  if (k.ffn > 0) out["ffn"] = k.ffn;
+  return out;
 }
 
 }  // namespace
@@ -144,7 +172,7 @@ Result<Machine> machine_named(const std::string& name) {
   SLIP_TRY(const json::value v, read_json(name));
   if (!v.is_object()) return bad_input("{}: expected an object, got another type", name);
   const json::object& o = v.get_object();
-  SLIP_TRY_(check_keys(o, name));
+  SLIP_TRY_(check_keys(o, kMachineKeys, name));
   Machine m;
   SLIP_TRY(m.name, string_or(o, "name", std::filesystem::path(name).stem().string(), name));
   SLIP_TRY(m.source, string_or(o, "source", name, name));
@@ -158,6 +186,14 @@ Result<Machine> machine_named(const std::string& name) {
   if (o.contains("kernels")) {
     SLIP_TRY(const json::object* const kernels, get_object(o, "kernels", name));
     SLIP_TRY(m.kernels, kernels_of(*kernels, name + ": kernels"));
+  }
+  if (o.contains("tower_kernels")) {
+    SLIP_TRY(const json::array* const towers, get_array(o, "tower_kernels", name));
+    for (const json::value& v : *towers) {
+      if (!v.is_object()) return bad_input("{}: tower_kernels: expected objects, got another type", name);
+      SLIP_TRY(KernelRates k, kernels_of(v.get_object(), name + ": tower_kernels"));
+      m.tower_kernels.push_back(std::move(k));
+    }
   }
   SLIP_TRY_(check(m, name));
   return m;
@@ -178,15 +214,10 @@ json::object machine_json(const Machine& m) {
                       {"efficiency", m.efficiency},
                       {"pass_us", m.pass_us},
                       {"measured", m.measured}};
-  if (m.kernels.empty()) return out;
-  const auto all = [](const std::vector<double>& x, double scale) {
-    json::array numbers;
-    for (const double v : x) numbers.push_back(v * scale);
-    return numbers;
-  };
-  out["kernels"] = json::object{{"rows", all(m.kernels.rows, 1)},
-                                {"product_tops", all(m.kernels.product, 1 / kPerMs)},
-                                {"attention_tops", all(m.kernels.attention, 1 / kPerMs)}};
+  if (!m.kernels.empty()) out["kernels"] = kernels_json(m.kernels);
+  json::array towers;
+  for (const KernelRates& k : m.tower_kernels) towers.push_back(kernels_json(k));
+  if (!towers.empty()) out["tower_kernels"] = std::move(towers);
   return out;
 }
 

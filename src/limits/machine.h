@@ -16,6 +16,8 @@ namespace slip {
 /// is a line, behind the last the rate stays.
 struct KernelRates {
   std::vector<double> rows, product, attention;
+  std::string type = {};       // of the weights; empty: any
+  int64_t width = 0, ffn = 0;  // of the layers; 0: unknown
   bool empty() const { return rows.empty(); }
   double product_at(double n) const { return at(product, n); }
   double attention_at(double n) const { return at(attention, n); }
@@ -32,17 +34,20 @@ struct Machine {
   double efficiency = 1;                 // of both peaks, where they are not measured ones
   double pass_us = 0;                    // of a pass whatever it holds: launches, hand-overs
   bool measured = false;
-  KernelRates kernels = {};  // of the machine and the model that are measured here; empty: the peaks count
+  KernelRates kernels = {};                     // of the machine and the model that are measured here; empty: the peaks count
+  std::vector<KernelRates> tower_kernels = {};  // of its vision towers, at a picture's rows; empty: the peaks count
 
   /// Multiplications and additions a millisecond for a type's products: "f32", "bf16", "int8", "int4" (as int8).
   double flops_per_ms(std::string_view type) const;
   /// The same of a pass of so many rows: what kernels reach, where that is known.
   double product_flops_per_ms(std::string_view type, double rows) const {
-    return kernels.empty() ? flops_per_ms(type) : kernels.product_at(rows);
+    return knows(type) ? kernels.product_at(rows) : flops_per_ms(type);
   }
   double attention_flops_per_ms(std::string_view type, double rows) const {
-    return kernels.empty() ? flops_per_ms(type) : kernels.attention_at(rows);
+    return knows(type) ? kernels.attention_at(rows) : flops_per_ms(type);
   }
+  /// Is it known what kernels reach with weights of this type?
+  bool knows(std::string_view type) const { return !kernels.empty() && (kernels.type.empty() || kernels.type == type); }
   double bytes_per_ms() const { return gb_per_s * 1e6 * efficiency; }
 };
 
@@ -55,7 +60,8 @@ double turning_rows(const Machine& machine, std::string_view type);
 /// h100, h200, thor, orin, a100, h100-nvl: dense figures of the vendors' data sheets, at an efficiency of 1. Sources are in the structs.
 std::span<const Machine> published_machines();
 /// A published one's name, or a JSON file {"name", "gb_per_s", "bf16_tflops", "f32_tflops"?, "int8_tops"?, "efficiency"?, "pass_us"?,
-/// "source"?, "measured"?, "kernels"? {"rows", "product_tops", "attention_tops"}}, which machine_json writes. kUsage for neither, kBadInput for numbers that are none and for other keys.
+/// "source"?, "measured"?, "kernels"?, "tower_kernels"?}, which machine_json writes; kernels are {"rows", "product_tops", "attention_tops", "type"?, "width"?, "ffn"?},
+/// and tower_kernels an array of such. kUsage for neither, kBadInput for numbers that are none, for figures that no machine has, and for other keys.
 Result<Machine> machine_named(const std::string& name_or_file);
 json::object machine_json(const Machine& machine);
 

@@ -39,7 +39,8 @@ TEST(Machines, TheRateOfARowLiesOnALineOfTimes) {
 
 TEST(MachineFiles, WhatWasMeasuredIsReadAsItWasWritten) {
   Machine m{.name = "here", .source = "measured", .gb_per_s = 50, .bf16_tflops = 0.5, .measured = true};
-  m.kernels = {{1, 8, 64}, {1e8, 3e8, 4e8}, {1e7, 2e7, 2.5e7}};
+  m.kernels = {{1, 8, 64}, {1e8, 3e8, 4e8}, {1e7, 2e7, 2.5e7}, "bf16", 224, 608};
+  m.tower_kernels = {{{1}, {5e8}, {1e8}, "bf16", 128, 352}};
   const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / fmt::format("machine-kernels-{}.json", getpid());
   ASSERT_TRUE(write_file(file, pretty(machine_json(m))));
   const auto read = machine_named(file.string());
@@ -50,10 +51,18 @@ TEST(MachineFiles, WhatWasMeasuredIsReadAsItWasWritten) {
     EXPECT_NEAR(read->kernels.product[i], m.kernels.product[i], 1);
     EXPECT_NEAR(read->kernels.attention[i], m.kernels.attention[i], 1);
   }
+  EXPECT_EQ(read->kernels.type, "bf16");
+  EXPECT_EQ(read->kernels.ffn, 608);
+  ASSERT_EQ(read->tower_kernels.size(), 1U);
+  EXPECT_NEAR(read->tower_kernels[0].product[0], 5e8, 1);
+  EXPECT_EQ(read->tower_kernels[0].width, 128);
   for (const auto& [bad, says] :
        {std::pair{R"({"rows": [1, 1], "product_tops": [1, 1], "attention_tops": [1, 1]})", "ascending"},
         {R"({"rows": [1, 2], "product_tops": [1], "attention_tops": [1, 1]})", "expected 2 numbers, got 1"},
-        {R"({"rows": [1], "product_tops": [0], "attention_tops": [1]})", "above 0"},
+        {R"({"rows": [1], "product_tops": [0], "attention_tops": [1]})", "expected a number from"},
+        {R"({"rows": [1], "product_tops": [1e300], "attention_tops": [1]})", "expected a number from"},
+        {R"({"rows": [1], "product_tops": [1], "attention_tops": [1], "typ": "bf16"})", "got typ"},
+        {R"({"rows": [1], "product_tops": [1], "attention_tops": [1], "type": "fp3"})", "got fp3"},
         {R"({"rows": [1], "product_tops": [1]})", "attention_tops"}}) {
     ASSERT_TRUE(write_file(file, fmt::format(R"({{"gb_per_s": 50, "bf16_tflops": 1, "kernels": {}}})", bad)));
     const auto refused = machine_named(file.string());
@@ -61,6 +70,32 @@ TEST(MachineFiles, WhatWasMeasuredIsReadAsItWasWritten) {
     EXPECT_NE(refused.error().message.find(says), std::string::npos) << refused.error().message;
   }
   std::filesystem::remove(file);
+}
+
+TEST(MachineFiles, FiguresThatNoMachineHasAreRefusedByTheirName) {
+  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / fmt::format("machine-figures-{}.json", getpid());
+  for (const auto& [figures, says] : {std::pair{R"("gb_per_s": 1e300, "bf16_tflops": 1)", "gb_per_s"},
+                                      {R"("gb_per_s": 1e-300, "bf16_tflops": 1)", "gb_per_s"},
+                                      {R"("gb_per_s": 1, "bf16_tflops": 1e200)", "bf16_tflops"},
+                                      {R"("gb_per_s": 1, "bf16_tflops": 1, "pass_us": 1e200)", "pass_us"},
+                                      {R"("gb_per_s": 1, "bf16_tflops": 1, "efficiency": 1e-300)", "efficiency"},
+                                      {R"("gb_per_s": 1, "bf16_tflops": 1, "name": "")", "name: expected a text"},
+                                      {R"("gb_per_s": 1, "bf16_tflops": 1, "name": "a\nb")", "name: expected one line"}}) {
+    ASSERT_TRUE(write_file(file, fmt::format("{{{}}}", figures)));
+    const auto refused = machine_named(file.string());
+    ASSERT_FALSE(refused) << figures;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput);
+    EXPECT_NE(refused.error().message.find(says), std::string::npos) << refused.error().message;
+  }
+  std::filesystem::remove(file);
+}
+
+TEST(Machines, RatesOfKernelsAreThoseOfTheirTypeAlone) {
+  Machine m{.name = "m", .source = "", .gb_per_s = 100, .bf16_tflops = 2};
+  m.kernels = {{1}, {1e9}, {0.5e9}, "bf16"};
+  EXPECT_DOUBLE_EQ(m.product_flops_per_ms("bf16", 4), 1e9);
+  EXPECT_DOUBLE_EQ(m.product_flops_per_ms("f32", 4), m.flops_per_ms("f32"));
+  EXPECT_DOUBLE_EQ(m.attention_flops_per_ms("int8", 4), m.flops_per_ms("int8"));
 }
 
 }  // namespace

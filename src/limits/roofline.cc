@@ -89,7 +89,7 @@ Result<PassTime> plain_pass(const DecoderShape& s, const Machine& machine, const
   const double n = d(p.rows), answers = d(p.answers > 0 ? p.answers : p.rows), seen = d(p.keys + p.rows);
   const double H = d(s.hidden), F = d(s.ffn), V = d(s.vocab), Q = d(s.heads * s.head_dim), G = d(s.kv_heads * s.head_dim);
   Plain out(machine, p);
-  const double met = machine.kernels.empty() ? seen : d(p.keys) + (n + 1) / 2;
+  const double met = !machine.knows(p.type) ? seen : d(p.keys) + (n + 1) / 2;
   out.product("embed", 1, n, 0, weight * n * H);
   out.product("qkv", s.layers, n, 2 * n * H * (Q + 2 * G), weight * H * (Q + 2 * G) + act * n * (H + Q + 2 * G));
   out.attention(s.layers, 4 * Q * n * met, act * 2 * n * Q + key * 2 * seen * G);

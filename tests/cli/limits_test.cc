@@ -77,6 +77,8 @@ TEST_F(Demo, LimitsPutsMeasurementsBesidePredictionsAndWritesTables) {
   const json::value again = run_json({"limits", "--machine", path("tables") + "/machine.json", "--model", model_, "--keys", "64"});
   for (size_t i = 0; i < again.at("passes").as_array().size(); ++i)
     EXPECT_NEAR(number(again.at("passes").at(i).at("predicted_ms")), number(v.at("passes").at(i).at("predicted_ms")), 1e-6);
+  for (size_t i = 0; i < v.at("tower").as_array().size(); ++i)
+    EXPECT_NEAR(number(again.at("tower").at(i).at("ms")), number(v.at("tower").at(i).at("ms")), 1e-6);
   for (const char* name : {"operations.csv", "passes.csv", "decoders.csv", "break_even.csv", "landscape.csv", "limits.json"})
     EXPECT_FALSE(read_bytes(path("tables") + "/" + name).empty()) << name;
   // What draws one token a pass takes exactly the passes that were foreseen: a form of fixed size.
@@ -187,6 +189,9 @@ TEST_F(Demo, LimitsMeasuresModelsOfTextByFreeText) {
   int measured = 0;
   for (const json::value& row : v.at("decoders").as_array()) measured += !row.at("measured_ms").is_null();
   EXPECT_GT(measured, 2);
+  for (const json::value& row : v.at("decoders").as_array())
+    EXPECT_TRUE(row.at("predicted_over_measured").is_null()) << "answers stand behind their own prompts";
+  EXPECT_FALSE(v.at("passes").at(0).at("predicted_over_measured").is_null());
   EXPECT_EQ(v.at("decoders").as_array().front().at("decoder"), "ar");
 }
 
@@ -214,6 +219,10 @@ TEST_F(Demo, LimitsRefusesWhatItCannotSay) {
   refused({"limits", "--measure", "--model", model_, "--images", "1"}, 2, "--measure: expected the prompts and pictures");
   refused({"limits", "--model", (fs::path(model_).parent_path() / "tri").string(), "--machine", "h100", "--images", "1"}, 2,
           "--images: expected a model with a vision tower");
+  refused({"limits", "--model", (fs::path(model_).parent_path() / "tri").string(), "--measure", "--keys", "6000"}, 2,
+          "--keys: expected at most 896 beside --measure");
+  refused({"limits", "--machine", "h100", "--model", model_, "--out", write("taken", "") + "/tables"}, 3,
+          "expected a folder that can be made");
   refused({"limits", "--measure"}, 2, "--measure: expected a model");
   refused({"limits", "--measure", "--machine", "h100", "--model", model_}, 2, "--measure: expected this machine");
   refused({"limits", "--model", path("nowhere")}, 3, "nowhere");

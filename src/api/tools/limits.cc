@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // slipstream::limits: a machine x a model's shape -> time of each operation, stage, pass and decoder; beside what was measured here where
-// that is asked for. What is fitted is said: the time of an empty pass, at one row. Everything else of a prediction comes from two ceilings.
+// that is asked for. What is fitted is said: the time of an empty pass, at one row. Everything else of a prediction comes from what reading
+// takes and what arithmetic takes: by peaks, or by what the kernels reach at the model's shapes (limits/kernel_rates.h).
 // Shapes come from config.json (limits/case.h); weights are loaded for what is run alone.
 #include <algorithm>
 #include <filesystem>
@@ -19,28 +20,30 @@
 
 namespace slip::api {
 
-Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c) {
+Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c, const Machine& of) {
   PassTime out;
   if (c.pictures.count == 0) return out;
   const std::vector<TowerGrid> pictures(static_cast<size_t>(c.pictures.count), c.pictures.grid);
   for (size_t i = 0; i < c.towers.size(); ++i) {
-    Machine machine = w.machine;
-    if (&c == &w.model && i < w.tower_kernels.size()) machine.kernels = w.tower_kernels[i];
+    Machine machine = of;
+    const bool known =
+        i < of.tower_kernels.size() && (of.tower_kernels[i].width == 0 || of.tower_kernels[i].width == c.towers[i].width);
+    machine.kernels = known ? of.tower_kernels[i] : KernelRates{};
     SLIP_TRY(PassTime tower, tower_pass(c.towers[i], machine, pictures, c.type, w.activation_bytes()));
     for (Operation& o : tower.operations) out.add(std::move(o));
   }
   return out;
 }
 
-Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c, int32_t scaffold_rows) {
-  return plain_pass(c.shape, w.machine, w.pass_of(c, c.prompt_rows + scaffold_rows, 0, 1));
+Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c, const Machine& machine, int32_t scaffold_rows) {
+  return plain_pass(c.shape, machine, w.pass_of(c, c.prompt_rows + scaffold_rows, 0, 1));
 }
 
-Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c) {
+Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c, const Machine& machine) {
   std::vector<int32_t> rows;
   std::vector<double> ms;
   for (const int32_t n : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048}) {
-    SLIP_TRY(const PassTime t, plain_pass(c.shape, w.machine, w.pass_of(c, n, w.keys(), n)));
+    SLIP_TRY(const PassTime t, plain_pass(c.shape, machine, w.pass_of(c, n, w.keys(), n)));
     rows.push_back(n);
     ms.push_back(t.total_ms);
   }
@@ -49,18 +52,30 @@ Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c) {
 
 namespace {
 
-constexpr int32_t kWidths[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128};
-
-/// Behind the prompt whose rows are known by now.
-Status measure_kernels(LimitsWork& w, ThreadPool& pool) {
-  SLIP_TRY(w.machine.kernels, measured_kernels(w.model, w.keys(), pool, w.cancel));
-  if (w.model.pictures.count == 0) return {};
-  for (const TowerShape& tower : w.model.towers) {
-    SLIP_TRY(KernelRates rates, measured_kernels(tower, w.model.type, w.model.pictures.grid, pool));
-    w.tower_kernels.push_back(std::move(rates));
+/// Of the decoder behind the prompt whose rows are known by now, and of its towers.
+Status measure_kernels(LimitsWork& w, const LimitsCase& c, ThreadPool& pool, Machine& to) {
+  SLIP_TRY(to.kernels, measured_kernels(c, w.keys(), pool, w.cancel));
+  to.tower_kernels.clear();
+  if (c.pictures.count == 0) return {};
+  for (const TowerShape& tower : c.towers) {
+    SLIP_TRY(KernelRates rates, measured_kernels(tower, c.type, c.pictures.grid, pool, w.cancel));
+    to.tower_kernels.push_back(std::move(rates));
   }
   return {};
 }
+
+}  // namespace
+
+Result<Machine> machine_for(LimitsWork& w, const LimitsCase& c) {
+  Machine out = w.machine;
+  out.pass_us *= static_cast<double>(c.shape.layers) / static_cast<double>(std::max<int64_t>(1, w.model.shape.layers));
+  if (ThreadPool* const pool = w.pool()) SLIP_TRY_(measure_kernels(w, c, *pool, out));
+  return out;
+}
+
+namespace {
+
+constexpr int32_t kWidths[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128}, kMostMeasuredRows = 128;
 
 Status predict_passes(LimitsWork& w, const CostTable* measured) {
   const auto pass = [&](int64_t n) { return plain_pass(w.model.shape, w.machine, w.pass_of(w.model, n, w.keys(), n)); };
@@ -101,9 +116,9 @@ std::string prompt_title(const LimitsWork& w) {
 
 /// Vision towers and the prompt's pass: their operations, and a line for each stage beside what was measured.
 Status predict_stages(LimitsWork& w, AnswerStages& stages, std::vector<Table>& out) {
-  SLIP_TRY(const PassTime tower, tower_of(w, w.model));
+  SLIP_TRY(const PassTime tower, tower_of(w, w.model, w.machine));
   SLIP_TRY(w.scaffold_rows, scaffold_rows_of(w));
-  SLIP_TRY(const PassTime prompt, prompt_of(w, w.model, w.scaffold_rows));
+  SLIP_TRY(const PassTime prompt, prompt_of(w, w.model, w.machine, w.scaffold_rows));
   stages.tower_ms = tower.total_ms;
   stages.prompt_ms = prompt.total_ms;
   if (!tower.operations.empty())
@@ -140,13 +155,21 @@ std::optional<double> median_error(const Table& t) {
   return errors.empty() ? std::nullopt : std::optional(median(errors));
 }
 
+/// Can it be written? Minutes may lie between this and its writing.
+Status check_target(const std::filesystem::path& file) {
+  std::error_code ec;
+  if (std::filesystem::is_fifo(file, ec)) return {};
+  SLIP_TRY(const AtomicFile trial, AtomicFile::create(file));
+  return {};
+}
+
 Status check_figure(std::string_view option, const std::string& file, bool model) {
   if (file.empty()) return {};
   const std::string ending = std::filesystem::path(file).extension().string();
   if (ending != ".png" && ending != ".svg")
     return usage_error("{}: expected a name that ends in .png or .svg, got {}", option, file);
   if (!model) return usage_error("{}: expected a model (--model), got none", option);
-  return {};
+  return check_target(file);
 }
 
 Status check(const slipstream::LimitsOptions& o, const std::string& model) {
@@ -158,6 +181,7 @@ Status check(const slipstream::LimitsOptions& o, const std::string& model) {
   if (o.light == 0 && !o.records.empty()) return usage_error("--records: expected --speed-of-light beside it, got none");
   if (!o.draft_model.empty() && model.empty()) return usage_error("--draft-model: expected a model (--model), got none");
   if (o.acceptance > 1) return usage_error("--acceptance: expected 0 to 1, got {}", o.acceptance);
+  if (!o.out.empty()) SLIP_TRY_(check_target(std::filesystem::path(o.out) / "limits.json"));
   SLIP_TRY_(check_figure("--figure", o.figure, !model.empty()));
   return check_figure("--decoder-figure", o.decoder_figure, !model.empty());
 }
@@ -167,6 +191,14 @@ Status load_engine_for_runs(LimitsWork& w) {
   const slipstream::LimitsOptions& o = w.options;
   if (!o.measure && o.light == 0) return {};
   SLIP_TRY_(w.model.need_weights(o.measure ? "--measure" : "--speed-of-light"));
+  if (o.measure && !o.draft_model.empty()) {
+    SLIP_TRY(const LimitsCase draft, LimitsCase::load(o.draft_model, o));
+    SLIP_TRY_(draft.need_weights("--measure with --draft-model"));
+  }
+  const int64_t positions = w.model.config.max_positions;
+  if (o.measure && positions > 0 && o.keys > positions - kMostMeasuredRows)
+    return usage_error("--keys: expected at most {} beside --measure, since the model has {} positions, got {}",
+                       std::max<int64_t>(0, positions - kMostMeasuredRows), positions, o.keys);
   SLIP_TRY(w.engine,
            Engine::load(w.model.folder, {.dtype = o.dtype, .threads = o.threads, .slots = std::max(kDefaultSlots, w.keys() + 512)},
                         load_progress(w.progress, w.cancel)));
@@ -181,8 +213,8 @@ Result<std::optional<CostTable>> measured_passes(LimitsWork& w, std::string& tex
   if (w.scenes.front().images.empty()) w.model.pictures.count = 0;  // questions in text alone use no tower
   w.model.prompt_rows = static_cast<int32_t>(prompt.inputs.size());
   w.model.prompt_words = "of the first scene";
-  SLIP_TRY_(measure_kernels(w, w.engine->model().pool()));
-  const CostSettings settings{.visible = w.keys(), .most_rows = 128, .budget_ms = 600, .cancel = w.cancel};
+  SLIP_TRY_(measure_kernels(w, w.model, *w.pool(), w.machine));
+  const CostSettings settings{.visible = w.keys(), .most_rows = kMostMeasuredRows, .budget_ms = 600, .cancel = w.cancel};
   SLIP_TRY(CostTable measured, measure_costs(w.engine->model().lm(), settings));
   SLIP_TRY(const PassTime one, plain_pass(w.model.shape, w.machine, w.pass_of(w.model, 1, w.keys(), 1)));
   w.machine.pass_us = std::max(0.0, (measured.ms(1) - one.total_ms) * 1e3);
@@ -255,6 +287,21 @@ Result<slipstream::Report> finish(const LimitsWork& w, json::object head, std::s
   return report_of(head, std::move(text));
 }
 
+/// A machine that was measured with another model, or with weights of another type.
+void note_foreign_rates(LimitsWork& w) {
+  const KernelRates& k = w.machine.kernels;
+  if (k.empty()) return;
+  if (!w.machine.knows(w.model.type))
+    w.model.notes.push_back(
+        fmt::format("{}: its kernels were measured with {} weights; for {} its peaks count, which no kernel reaches",
+                    w.machine.name, k.type, w.model.type));
+  else if ((k.width > 0 && k.width != w.model.shape.hidden) || (k.ffn > 0 && k.ffn != w.model.shape.ffn))
+    w.model.notes.push_back(
+        fmt::format("{}: its kernels were measured at a width of {} and {} numbers in the MLP; for {} and {} "
+                    "their rates are a guess",
+                    w.machine.name, k.width, k.ffn, w.model.shape.hidden, w.model.shape.ffn));
+}
+
 Result<slipstream::Report> limits(const std::string& model, const slipstream::LimitsOptions& o,
                                   const slipstream::Progress& progress, const slipstream::CancelToken& cancel) {
   SLIP_TRY_(check(o, model));
@@ -262,22 +309,22 @@ Result<slipstream::Report> limits(const std::string& model, const slipstream::Li
   if (!o.machine.empty()) {
     SLIP_TRY(w.machine, machine_named(o.machine));
   }
+  const bool machine_known = !o.machine.empty() || !model.empty();
   json::object head;
   std::string text;
   if (!model.empty()) {
     SLIP_TRY(w.model, LimitsCase::load(model, o));
     if (o.images > 0 && w.model.towers.empty())
       return usage_error("--images: expected a model with a vision tower, got {}, which has none", model);
+    note_foreign_rates(w);
     SLIP_TRY_(load_engine_for_runs(w));
     if (o.machine.empty()) {
-      std::optional<ThreadPool> own;
-      if (!w.engine) own.emplace(o.threads > 0 ? o.threads : usable_threads());
-      ThreadPool& pool = w.engine ? w.engine->model().pool() : *own;
-      w.machine = measured_machine(w.model, pool);
-      if (!o.measure) SLIP_TRY_(measure_kernels(w, pool));
+      if (!w.engine) w.own_pool.emplace(o.threads > 0 ? o.threads : usable_threads());
+      w.machine = measured_machine(w.model, *w.pool());
+      if (!o.measure) SLIP_TRY_(measure_kernels(w, w.model, *w.pool(), w.machine));
     }
   }
-  if (!w.machine.name.empty()) {
+  if (machine_known) {
     text = machine_words(w.machine);
     w.tables.push_back(machine_table(w.machine));
   }
@@ -285,7 +332,7 @@ Result<slipstream::Report> limits(const std::string& model, const slipstream::Li
     SLIP_TRY_(model_tables(w, head, text));
     head["model"] = model;
   }
-  if (!w.machine.name.empty()) head["machine"] = machine_json(w.machine);
+  if (machine_known) head["machine"] = machine_json(w.machine);
   SLIP_TRY_(draw_figures(w, model));
   for (Table& t : algebra_tables()) w.tables.push_back(std::move(t));
   w.tables.push_back(report_table());

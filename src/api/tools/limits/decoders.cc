@@ -171,13 +171,14 @@ struct SecondModel {
   double before_ms = 0;
 };
 
-Result<std::optional<SecondModel>> second_model(const LimitsWork& w) {
+Result<std::optional<SecondModel>> second_model(LimitsWork& w) {
   if (w.options.draft_model.empty()) return std::optional<SecondModel>();
   SLIP_TRY(const LimitsCase draft, LimitsCase::load(w.options.draft_model, w.options));
+  SLIP_TRY(const Machine machine, machine_for(w, draft));
   SecondModel out;
-  SLIP_TRY(out.steps, roofline_costs(w, draft));
-  SLIP_TRY(const PassTime tower, tower_of(w, draft));
-  SLIP_TRY(const PassTime prompt, prompt_of(w, draft, 0));
+  SLIP_TRY(out.steps, roofline_costs(w, draft, machine));
+  SLIP_TRY(const PassTime tower, tower_of(w, draft, machine));
+  SLIP_TRY(const PassTime prompt, prompt_of(w, draft, machine, 0));
   out.before_ms = tower.total_ms + prompt.total_ms;
   return std::optional(std::move(out));
 }
@@ -196,8 +197,12 @@ Predicted predict_second(const Prices& prices, const CostTable& steps, double be
 
 struct DecoderTables {
   Table decoders, answers, left_out;
-  double first_ms = 0, first_tokens = 0;
+  std::optional<double> first_ms;
+  double first_tokens = 0;
 };
+
+/// Nothing where there is nothing to divide by: an answer of one token is not decoded.
+json::value ratio(double part, double whole) { return whole > 0 ? json::value(part / whole) : json::value(nullptr); }
 
 DecoderTables empty_tables(const LimitsWork& w, const Prices& prices) {
   const Form* f = w.model.plain_form();
@@ -221,22 +226,22 @@ DecoderTables empty_tables(const LimitsWork& w, const Prices& prices) {
 }
 
 void add_prediction(const Candidate& c, const Predicted& p, const AnswerStages& stages, DecoderTables& t) {
-  if (t.first_ms == 0) t.first_ms = p.decode_ms;
+  if (!t.first_ms) t.first_ms = p.decode_ms;
   if (t.first_tokens == 0) t.first_tokens = p.tokens;
   t.decoders.rows.push_back({json::string(c.name), c.method.lossy() ? "lossy" : "exact", p.passes, p.rows, p.decode_ms,
-                             t.first_ms / p.decode_ms, nullptr, nullptr, nullptr, nullptr});
+                             ratio(*t.first_ms, p.decode_ms), nullptr, nullptr, nullptr, nullptr});
   const double whole = stages.tower_ms + stages.prompt_ms + p.drafter_ms + p.decode_ms;
   t.answers.rows.push_back(
-      {json::string(c.name), stages.tower_ms, stages.prompt_ms, p.drafter_ms, p.decode_ms, whole, p.decode_ms / whole});
+      {json::string(c.name), stages.tower_ms, stages.prompt_ms, p.drafter_ms, p.decode_ms, whole, ratio(p.decode_ms, whole)});
 }
 
-/// The last row's measured cells.
-void add_measurement(const MeasuredDecoder& m, const Predicted& at_costs, DecoderTables& t) {
+/// The last row's measured cells. Answers stand behind their own prompts: prices behind other keys (--keys) are not compared with them.
+void add_measurement(const MeasuredDecoder& m, const Predicted& at_costs, bool same_keys, DecoderTables& t) {
   json::array& row = t.decoders.rows.back();
   row[6] = at_costs.decode_ms;
   row[7] = m.forwards;
   row[8] = m.ms;
-  row[9] = at_costs.decode_ms / m.ms;
+  if (same_keys && at_costs.decode_ms > 0) row[9] = ratio(at_costs.decode_ms, m.ms);
 }
 
 /// Why a decoder is not run over the stand-in; empty: it is.
@@ -281,7 +286,7 @@ class Predicting {
 
  private:
   Status prepare() {
-    SLIP_TRY(const CostTable pass, roofline_costs(w_, w_.model));
+    SLIP_TRY(const CostTable pass, roofline_costs(w_, w_.model, w_.machine));
     std::optional<CostTable> rounds, rounds_here;
     double head_prompt = 0;
     if (w_.model.head) {
@@ -328,7 +333,7 @@ class Predicting {
     if (!here_) return {};
     SLIP_TRY(const Predicted y, predict(c.method, *here_));
     SLIP_TRY(const MeasuredDecoder m, measured(c));
-    add_measurement(m, y, tables_);
+    add_measurement(m, y, same_keys(), tables_);
     return {};
   }
 
@@ -355,7 +360,7 @@ class Predicting {
     SLIP_TRY(const MeasuredDecoder m, measured(c));
     const int32_t first_rows = w_.model.prompt_rows + w_.scaffold_rows;
     add_prediction(c, priced(m, first_rows, predicted_), stages_, tables_);
-    add_measurement(m, priced(m, first_rows, *here_), tables_);
+    add_measurement(m, priced(m, first_rows, *here_), same_keys(), tables_);
     return {};
   }
 
@@ -367,9 +372,10 @@ class Predicting {
     add_prediction(c, predict_second(predicted_, second_->steps, second_->before_ms, tables_.first_tokens), stages_, tables_);
     if (!here_) return {};
     SLIP_TRY(const MeasuredDecoder m, measured(c));
-    add_measurement(m, predict_second(*here_, *steps_here_, second_->before_ms, tables_.first_tokens), tables_);
+    add_measurement(m, predict_second(*here_, *steps_here_, second_->before_ms, tables_.first_tokens), same_keys(), tables_);
     return {};
   }
+  bool same_keys() const { return w_.options.keys == 0; }
 
   LimitsWork& w_;
   const CostTable* measured_;

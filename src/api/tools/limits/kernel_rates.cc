@@ -90,11 +90,16 @@ struct Mlp {
 
 class Products {
  public:
-  static Result<Products> of(const Mlp& mlp, int32_t most_rows) {
+  static Result<Products> of(Mlp mlp, int32_t most_rows) {
+    // Of a layer that is wider than that, as many columns as fit: the rate is that of a column.
+    const double whole = bytes_of(mlp, mlp.ffn);
+    if (whole > static_cast<double>(kMostBytes))
+      mlp.ffn =
+          std::max<int64_t>(kColumns, static_cast<int64_t>(static_cast<double>(mlp.ffn) * static_cast<double>(kMostBytes) / whole) /
+                                          kColumns * kColumns);
     Products p(mlp, most_rows);
     const int64_t columns = mlp.gated ? 2 * mlp.ffn : mlp.ffn;
-    const auto most =
-        static_cast<int64_t>(kMostBytes / std::max<size_t>(PackedMatrix::packed_bytes(mlp.type, columns, mlp.width), 1));
+    const auto most = static_cast<int64_t>(static_cast<double>(kMostBytes) / std::max(bytes_of(mlp, mlp.ffn), 1.0));
     for (int64_t i = 0; i < std::clamp<int64_t>(most, 1, mlp.layers); ++i) {
       SLIP_TRY(PackedMatrix m, some_matrix(mlp.type, columns, mlp.width));
       p.layers_.push_back(std::move(m));
@@ -111,6 +116,11 @@ class Products {
   }
 
  private:
+  static constexpr int64_t kColumns = 64;  // of a block
+  static double bytes_of(const Mlp& mlp, int64_t ffn) {
+    const double number = mlp.type == WeightType::kF32 ? 4 : mlp.type == WeightType::kBF16 ? 2 : 1;
+    return number * static_cast<double>(mlp.gated ? 2 * ffn : ffn) * static_cast<double>(mlp.width);
+  }
   Products(const Mlp& mlp, int32_t most_rows)
       : mlp_(mlp),
         x_TD_(static_cast<size_t>(most_rows * mlp.width), 0.5F),
@@ -143,9 +153,14 @@ class Attention {
   Attention(const Heads& heads, int32_t keys, int32_t most_rows)
       : h_(heads),
         keys_(keys),
-        layer_bytes_(static_cast<size_t>((keys + most_rows) * h_.kv_heads * h_.head_dim) * size_of(h_.type)) {
+        layer_bytes_((static_cast<size_t>((keys + most_rows) * h_.kv_heads * h_.head_dim) * size_of(h_.type) + kLine - 1) / kLine *
+                     kLine) {
     constexpr std::byte kQuiet{0x3c};  // as f32 and as bf16 a number near 0.01
-    cache_.assign(static_cast<size_t>(2 * h_.layers) * layer_bytes_, kQuiet);
+    // At a line's beginning, as a model's are: a matrix unit takes 2.6 times as long over numbers that straddle lines.
+    cache_.assign(static_cast<size_t>(2 * h_.layers) * layer_bytes_ + kLine, kQuiet);
+    void* first = cache_.data();
+    size_t room = cache_.size();
+    keys_at_ = static_cast<const std::byte*>(std::align(kLine, kLine, first, room));
     q_TE_.assign(static_cast<size_t>(most_rows * line()), 0.1F);
     out_TE_.resize(q_TE_.size());
     for (int32_t t = 0; t < most_rows; ++t) {
@@ -165,7 +180,7 @@ class Attention {
  private:
   int64_t line() const { return h_.heads * h_.head_dim; }
   void attend(int64_t layer, int64_t first, int64_t n, ThreadPool& pool, Workspace& workspace) {
-    const std::byte* at = cache_.data() + static_cast<size_t>(2 * layer) * layer_bytes_;
+    const std::byte* at = keys_at_ + static_cast<size_t>(2 * layer) * layer_bytes_;
     AttentionArgs a;
     a.q_THK = q_TE_.data() + first * line();
     a.kv_type = h_.type;
@@ -184,7 +199,9 @@ class Attention {
   Heads h_;
   int32_t keys_;
   size_t layer_bytes_;
+  static constexpr size_t kLine = 64;
   std::vector<std::byte> cache_;  // of all layers: keys, then values
+  const std::byte* keys_at_ = nullptr;
   std::vector<float> q_TE_, out_TE_;
   std::vector<RowSpans> row_spans_;
   std::vector<SlotSpan> spans_;
@@ -201,6 +218,12 @@ int64_t layers_for(const DecoderShape& s, int32_t keys) {
 /// Heads that the engine's attention takes; a configuration that is only read may have others.
 bool usual_heads(int64_t heads, int64_t kv_heads, int64_t head_dim) {
   return kv_heads > 0 && heads > 0 && heads % kv_heads == 0 && head_dim > 0 && head_dim % 2 == 0 && head_dim <= kMaxHeadWidth;
+}
+
+/// A pass of more rows takes no less: what was disturbed at fewer rows cannot have taken more. `work`: of n rows, in any unit.
+template <class F>
+void level(std::vector<double>& rates, const std::vector<double>& rows, const F& work) {
+  for (size_t i = rates.size() - 1; i-- > 0;) rates[i] = std::max(rates[i], work(rows[i]) * rates[i + 1] / work(rows[i + 1]));
 }
 
 KvType keys_of(std::string_view type) { return type == "f32" ? KvType::kF32 : KvType::kBF16; }
@@ -223,10 +246,15 @@ Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, Thre
     out.product.push_back(products.flops_per_ms(rows, lanes, Of::kMedian));
     out.attention.push_back(attention.flops_per_ms(rows, lanes, Of::kMedian));
   }
+  level(out.product, out.rows, [](double n) { return n; });
+  level(out.attention, out.rows, [&](double n) { return n * (behind + (n + 1) / 2); });
+  out.type = model.type;
+  out.width = s.hidden, out.ffn = s.ffn;
   return out;
 }
 
-Result<KernelRates> measured_kernels(const TowerShape& s, std::string_view type, const TowerGrid& grid, ThreadPool& pool) {
+Result<KernelRates> measured_kernels(const TowerShape& s, std::string_view type, const TowerGrid& grid, ThreadPool& pool,
+                                     const CancelToken& cancel) {
   const auto patches = static_cast<int32_t>(grid.rows * grid.columns + s.prefix_rows);
   if (patches <= 0 || s.heads <= 0 || !usual_heads(s.heads, s.heads, s.width / s.heads)) return KernelRates{};
   const int32_t rows = std::min(patches, kMostTowerRows), seen = std::min(patches, kMostKeys);
@@ -234,8 +262,11 @@ Result<KernelRates> measured_kernels(const TowerShape& s, std::string_view type,
   auto made = Products::of({type_of(type), s.width, s.mlp_width, s.gated, s.depth}, rows);
   if (!made && made.error().kind == ErrorKind::kBadInput) return KernelRates{};
   SLIP_TRY(Products products, std::move(made));
+  SLIP_TRY_(cancel.check("limits", 0, "widths"));
   Attention attention({keys_of(type), s.heads, s.heads, s.width / s.heads, 1, false}, seen, rows);
-  return KernelRates{{1}, {products.flops_per_ms(rows, lanes, Of::kLeast)}, {attention.flops_per_ms(rows, lanes, Of::kLeast)}};
+  const double product = products.flops_per_ms(rows, lanes, Of::kLeast);
+  SLIP_TRY_(cancel.check("limits", 1, "widths"));
+  return KernelRates{{1}, {product}, {attention.flops_per_ms(rows, lanes, Of::kLeast)}, std::string(type), s.width, s.mlp_width};
 }
 
 }  // namespace slip::api

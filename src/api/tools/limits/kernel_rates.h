@@ -6,11 +6,12 @@
 
 namespace slip::api {
 
-/// Gate and up (with the norm before and the gate behind) of as many layers as a model has, up to 128 MB of numbers that are nobody's, and its
+/// Gate and up (with the norm before and the gate behind) of as many layers as a model has, up to 128 MB of numbers (of wider layers some columns) that are nobody's, and its
 /// attention behind `keys` keys, for passes of 1 to 128 rows: about a second. kCancelled between rows. Nothing for shapes that the engine does not run.
 Result<KernelRates> measured_kernels(const LimitsCase& model, int32_t keys, ThreadPool& pool, const CancelToken& cancel);
 
 /// The same of a tower over one picture, at its rows alone.
-Result<KernelRates> measured_kernels(const TowerShape& tower, std::string_view type, const TowerGrid& picture, ThreadPool& pool);
+Result<KernelRates> measured_kernels(const TowerShape& tower, std::string_view type, const TowerGrid& picture, ThreadPool& pool,
+                                     const CancelToken& cancel);
 
 }  // namespace slip::api

@@ -2,6 +2,7 @@
 // What the parts of slipstream::limits share: the case, the machine, the engine where something is run, and the tables so far.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,9 @@ struct LimitsWork {
   const slipstream::CancelToken& cancel;
   LimitsCase model;
   Machine machine;
-  std::vector<KernelRates> tower_kernels = {};  // of the model's towers; empty: the machine's count
-  std::unique_ptr<Engine> engine = nullptr;     // null where nothing is run
-  std::vector<Request> scenes = {};             // to be answered here
+  std::unique_ptr<Engine> engine = nullptr;  // null where nothing is run
+  std::optional<ThreadPool> own_pool = {};   // to measure with, where there is no engine
+  std::vector<Request> scenes = {};          // to be answered here
   std::vector<Table> tables = {};
   int32_t scaffold_rows = 0;  // of the form, that run in the prompt's pass
 
@@ -33,6 +34,8 @@ struct LimitsWork {
   }
   /// That a pass stands behind: those asked for, or the prompt's and what a row sees half-way through an answer.
   int32_t keys() const { return options.keys > 0 ? options.keys : model.prompt_rows + kAnswerKeys; }
+  /// That kernels are measured with; null where another machine is asked for.
+  ThreadPool* pool() { return engine ? &engine->model().pool() : own_pool ? &*own_pool : nullptr; }
   /// Numbers of activations and keys as this engine keeps them, where the machine is this one; else as the weights.
   double activation_bytes() const { return machine.measured ? 4 : 0; }
   PassShape pass_of(const LimitsCase& c, int64_t rows, int64_t keys, int64_t answers) const {
@@ -48,9 +51,11 @@ struct LimitsWork {
 };
 
 /// Milliseconds of the vision towers of a case over its pictures, and of its prompt's pass (with rows of a form behind the prompt), by operation.
-Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c);
-Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c, int32_t scaffold_rows);
-/// Passes behind keys() keys, all rows asked.
-Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c);
+Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c, const Machine& machine);
+Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c, const Machine& machine, int32_t scaffold_rows);
+/// Passes behind keys() keys, all rows asked; `machine`: with the rates of this case.
+Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c, const Machine& machine);
+/// The machine as another model meets it: its own rates where this machine is measured, and as many hand-overs a pass as it has layers.
+Result<Machine> machine_for(LimitsWork& w, const LimitsCase& c);
 
 }  // namespace slip::api
