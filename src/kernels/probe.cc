@@ -52,16 +52,39 @@ double ReadProbe::gbps(double seconds) {
 
 double read_bandwidth_gbps(ThreadPool& pool) { return ReadProbe(pool).gbps(0.05); }
 
+namespace {
+
+struct alignas(64) Line {
+  uint32_t words[16];
+};
+
+/// Any bits as integers; of f32 and bf16 small numbers of either sign. Aligned as a packed matrix is.
+std::vector<Line> some_words(WeightType type, int64_t count) {
+  const uint32_t keep = type == WeightType::kF32 ? 0x807fffffU : type == WeightType::kBF16 ? 0x807f807fU : ~0U;
+  const uint32_t set = type == WeightType::kF32 ? 0x3c000000U : type == WeightType::kBF16 ? 0x3c003c00U : 0;
+  std::vector<Line> out(static_cast<size_t>(count) / std::size(Line{}.words));
+  uint64_t state = 0x9e3779b97f4a7c15U;
+  for (Line& line : out)
+    for (uint32_t& word : line.words) {
+      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+      word = (static_cast<uint32_t>(state >> 16) & keep) | set;
+    }
+  return out;
+}
+
+}  // namespace
+
 double dot_gops(WeightType type, ThreadPool& pool) {
   constexpr int64_t kRows = 16, kRepeats = 2000, kSteps = kChunkSteps;
   // The peak of int4 is that of the int8 dot products that it is made of.
   const auto product = ops().product[static_cast<int>(type == WeightType::kI4 ? WeightType::kI8 : type)];
-  const std::vector<uint32_t> w(kSteps * kBlockColumns), x(kRows * kSteps * 2);
+  // Numbers as products have them: with zeros a matrix unit runs half as fast again (docs/lab/0028-amx.md).
+  const std::vector<Line> w = some_words(type, kSteps * kBlockColumns), x = some_words(type, kRows * kSteps * 2);
   const double best = shortest(0.05, [&] {
     pool.run(pool.threads(), [&](int64_t) {
       alignas(64) Word sums[kRows * kBlockColumns];
       for (int64_t i = 0; i < kRepeats; i++)
-        product({.x = x.data(),
+        product({.x = x.front().words,
                  .ldx = kSteps * ops().x_words[static_cast<int>(type)],
                  .rows = kRows,
                  .steps = kSteps,
