@@ -125,5 +125,19 @@ TEST_F(Bench, AnswerLeavesOutTheRowsOfTheFrameBefore) {
   EXPECT_EQ(rest.at(0).at("rows").as_int64(), whole.at(0).at("rows").as_int64() - reused);
 }
 
+TEST_F(Bench, TextIsAskedOfAutoAndWithMeasuredLengthsToo) {
+  const auto all = lines({"bench", "text", "--model", SLIP_SOURCE_DIR "/models/tri", "--decoders",
+                          "ar,auto,self-spec/exact/measured", "--count", "6", "--json"});
+  ASSERT_EQ(all.size(), 3U);
+  for (const json::value& v : all) {
+    EXPECT_EQ(number(v, "as_first"), 1) << "exact decoders have the same texts: " << json::serialize(v);
+    EXPECT_GT(number(v, "right"), 0.5);
+  }
+  EXPECT_TRUE(all[0].at("chosen").is_null());
+  EXPECT_FALSE(all[1].at("chosen").as_string().empty());
+  EXPECT_GT(number(all[2], "tokens_per_forward"), 1.5);
+  refused({"bench", "text", "--model", SLIP_SOURCE_DIR "/models/tri", "--decoders", "nonsense"}, 2, "got 'nonsense'");
+}
+
 }  // namespace
 }  // namespace slip::test

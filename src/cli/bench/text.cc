@@ -3,6 +3,7 @@
 // right, tokens per forward pass, milliseconds. Of other prompts the rest is measured. `--calibrate` writes down how often drafts held.
 #include <algorithm>
 
+#include "api/choice.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -26,20 +27,25 @@ struct Tally {
   int64_t right = 0, same = 0;  // as the truth; as the first decoder
   int64_t tokens = 0, forwards = 0;
   double ms = 0;
+  ChosenDecoder chosen;  // by `auto`, for the last text
 };
 
 struct Question {
-  Prompt prompt;
+  Request request;
   std::optional<std::string> answer;  // where it is known
 };
 
-Result<Prompt> as_chat(Model& model, std::string text) {
-  return model.build_prompt(std::vector{ChatMessage{"user", {TextItem{std::move(text)}}}});
+Request as_chat(std::string text) {
+  Request r;
+  r.messages = {ChatMessage{"user", {TextItem{std::move(text)}}}};
+  return r;
 }
 
 /// Prompt and answer have to fit the positions that the model was made for, and with drafts the cache; said before anything is asked.
-Status check_room(const Model& model, const Prompt& prompt, const BenchTextOptions& o, std::string_view where) {
+Status check_room(Engine& engine, const Request& request, const BenchTextOptions& o, std::string_view where) {
   constexpr int64_t kDrafts = 128;
+  SLIP_TRY(const Prompt prompt, engine.prompt(request));
+  const Model& model = engine.model();
   const int64_t rows = std::ssize(prompt.inputs);
   const int64_t most = std::min<int64_t>(model.config().max_positions, model.options().slots - kDrafts) - o.max_tokens;
   if (rows <= most) return {};
@@ -47,19 +53,17 @@ Status check_room(const Model& model, const Prompt& prompt, const BenchTextOptio
                    o.max_tokens, rows);
 }
 
-Result<Question> known_question(Model& model, const BenchTextOptions& o, int64_t i) {
+Result<Question> known_question(const BenchTextOptions& o, int64_t i) {
   SLIP_TRY(SceneText text, scene_text_at(static_cast<uint64_t>(o.first_seed), i));
-  SLIP_TRY(Prompt prompt, as_chat(model, std::move(text.prompt)));
-  return Question{std::move(prompt), std::move(text.answer)};
+  return Question{as_chat(std::move(text.prompt)), std::move(text.answer)};
 }
 
-Result<Question> scene(Engine& engine, const BenchTextOptions& o, int64_t i) {
+Result<Question> scene(const BenchTextOptions& o, int64_t i) {
   SLIP_TRY(const sim::Record record, sim::make_record(static_cast<uint64_t>(o.first_seed + i)));
-  SLIP_TRY(Prompt prompt, engine.prompt(request_of(record.labels, record.images, {})));
-  return Question{std::move(prompt), std::nullopt};
+  return Question{request_of(record.labels, record.images, {}), std::nullopt};
 }
 
-Result<std::vector<Question>> questions_of_file(Model& model, const BenchTextOptions& o) {
+Result<std::vector<Question>> questions_of_file(Engine& engine, const BenchTextOptions& o) {
   SLIP_TRY(const std::string text, read_input(o.prompts, kMostTextBytes));
   std::vector<Question> out;
   size_t begin = 0;
@@ -72,49 +76,50 @@ Result<std::vector<Question>> questions_of_file(Model& model, const BenchTextOpt
     SLIP_TRY(const json::value v, parse_json(line, where));
     const json::value* prompt = v.is_object() ? v.get_object().if_contains("prompt") : nullptr;
     if (!prompt || !prompt->is_string()) return bad_input("{}: expected {{\"prompt\": TEXT}}, got {}", where, line.substr(0, 80));
-    SLIP_TRY(Prompt built, as_chat(model, std::string(prompt->get_string())));
-    SLIP_TRY_(check_room(model, built, o, where));
-    out.push_back({std::move(built), std::nullopt});
+    Request request = as_chat(std::string(prompt->get_string()));
+    SLIP_TRY_(check_room(engine, request, o, where));
+    out.push_back({std::move(request), std::nullopt});
   }
   if (out.empty()) return bad_input("{}: expected lines {{\"prompt\": TEXT}}, got none", o.prompts);
   return out;
 }
 
 Result<std::vector<Question>> questions(Engine& engine, const BenchTextOptions& o) {
-  if (o.prompts != "questions" && o.prompts != "scenes") return questions_of_file(engine.model(), o);
+  if (o.prompts != "questions" && o.prompts != "scenes") return questions_of_file(engine, o);
   std::vector<Question> out;
   constexpr int64_t kUsual = 100;
   for (int64_t i = 0; i < (o.count ? o.count : kUsual); ++i) {
     SLIP_TRY_(check_interrupt());
-    SLIP_TRY(Question q, o.prompts == "scenes" ? scene(engine, o, i) : known_question(engine.model(), o, i));
-    SLIP_TRY_(check_room(engine.model(), q.prompt, o, fmt::format("{}, number {}", o.prompts, i + 1)));
+    SLIP_TRY(Question q, o.prompts == "scenes" ? scene(o, i) : known_question(o, i));
+    SLIP_TRY_(check_room(engine, q.request, o, fmt::format("{}, number {}", o.prompts, i + 1)));
     out.push_back(std::move(q));
   }
   return out;
 }
 
 /// Greedy answers of one decoder; `first`: those of the first decoder, filled where it is empty.
-Result<Tally> ask_all(Model& model, const Method& method, std::span<const Question> asked, int32_t limit,
+Result<Tally> ask_all(Engine& engine, const Method& method, std::span<const Question> asked, int32_t limit,
                       std::vector<std::string>& first, DraftLengthCollector* collector = nullptr) {
-  SLIP_TRY(const Tokenizer* tokenizer, model.need_tokenizer());
-  Decoder decoder(model.lm(), method);
-  DecodeOptions options;
-  options.limit = limit;
-  options.end_tokens = model.config().eos;
   const bool leads = first.empty();
   Tally t;
   for (size_t i = 0; i < asked.size(); ++i) {
     if (collector) collector->begin(static_cast<int64_t>(i));
-    SLIP_TRY(const Decoded d, decoder.decode(asked[i].prompt, nullptr, options,
-                                             {.draft_length_observer = collector, .cancel = CancelToken::of_process()}));
-    if (collector) collector->answered(d);
-    const std::string text = tokenizer->decode(d.tokens, true);
-    if (leads) first.push_back(text);
-    t.right += text == asked[i].answer;
-    t.same += text == first[i];
-    t.tokens += d.statistics.tokens;
-    t.forwards += d.statistics.forwards;
-    t.ms += d.statistics.ms.total;
+    Request request = asked[i].request;
+    request.form.clear();
+    request.method = method;
+    request.decode.limit = limit;
+    request.context.draft_length_observer = collector;
+    request.context.cancel = CancelToken::of_process();
+    request.reuse_prompt = false;
+    SLIP_TRY(const Answer a, engine.run(request));
+    if (collector) collector->answered(a.decoded);
+    if (leads) first.push_back(a.text);
+    t.right += a.text == asked[i].answer;
+    t.same += a.text == first[i];
+    t.tokens += a.decoded.statistics.tokens;
+    t.forwards += a.decoded.statistics.forwards;
+    t.ms += a.decoded.statistics.ms.total;
+    t.chosen = a.chosen;
   }
   return t;
 }
@@ -129,15 +134,14 @@ double tokens_per_forward(const Tally& t) {
 
 Result<json::value> text_answers(const std::string& folder, const StudyMode& mode) {
   const slipstream::DecoderChoice& c = mode.options.decoder;
-  SLIP_TRY(Method method, method_of(c.preset));
-  SLIP_TRY(method, with_parts(method, "", c.drafter, c.verifier, c.width));
   SLIP_TRY(const auto engine, load(folder, 0));
+  SLIP_TRY(const Method method, api::method_from(c, {}, engine.get(), false));
   BenchTextOptions o;
   o.count = mode.options.count;
   o.first_seed = static_cast<int64_t>(mode.options.first_seed);
   SLIP_TRY(const std::vector<Question> asked, questions(*engine, o));
   std::vector<std::string> first;
-  SLIP_TRY(const Tally t, ask_all(engine->model(), method, asked, o.max_tokens, first));
+  SLIP_TRY(const Tally t, ask_all(*engine, method, asked, o.max_tokens, first));
   const auto n = static_cast<double>(asked.size());
   return json::value{{"texts", asked.size()},
                      {"right", static_cast<double>(t.right) / n},
@@ -148,17 +152,30 @@ Result<json::value> text_answers(const std::string& folder, const StudyMode& mod
 namespace {
 
 /// PRESET, PRESET/VERIFIER or PRESET/VERIFIER/WIDTH.
-Result<Method> method_named(const std::string& words) {
+slipstream::DecoderChoice choice_named(const std::string& words) {
   const size_t a = words.find('/'), b = a == std::string::npos ? a : words.find('/', a + 1);
-  SLIP_TRY(Method method, method_of(words.substr(0, a)));
-  const std::string verifier = a == std::string::npos ? "" : words.substr(a + 1, b == std::string::npos ? b : b - a - 1);
-  return with_parts(method, "", "", verifier, b == std::string::npos ? "" : words.substr(b + 1));
+  slipstream::DecoderChoice out;
+  out.preset = words.substr(0, a);
+  if (a != std::string::npos) out.verifier = words.substr(a + 1, b == std::string::npos ? b : b - a - 1);
+  if (b != std::string::npos) out.width = words.substr(b + 1);
+  return out;
+}
+
+/// Without an engine the words are checked, so that a mistake is said before a model is loaded.
+Result<std::vector<Method>> methods_of(const BenchTextOptions& o, Engine* engine) {
+  std::vector<Method> out;
+  for (const std::string& words : o.decoders) {
+    SLIP_TRY(Method method, api::method_from(choice_named(words), {}, engine, false));
+    out.push_back(std::move(method));
+  }
+  return out;
 }
 
 Status check_calibration(const BenchTextOptions& o) {
   if (o.calibrate.empty()) return {};
   if (o.decoders.size() != 1) return usage_error("bench text: --calibrate: expected one of --decoders, got {}", o.decoders.size());
-  SLIP_TRY(const Method method, method_named(o.decoders.front()));
+  SLIP_TRY(const std::vector<Method> methods, methods_of(o, nullptr));
+  const Method& method = methods.front();
   if (!std::holds_alternative<DiffusionSpec>(method.drafter) || !std::holds_alternative<ExactSpec>(method.verifier))
     return usage_error("bench text: --calibrate: expected self-spec, exact, whose drafts have a pass of their own, got {}",
                        o.decoders.front());
@@ -192,21 +209,20 @@ void print_line(const std::string& words, const Tally& t, const Method& method, 
                        {"as_first", static_cast<double>(t.same) / n},
                        {"tokens_per_forward", per},
                        {"ms", t.ms / n},
-                       {"lossy", method.lossy()}});
+                       {"lossy", method.lossy()},
+                       {"chosen", method.automatic ? json::value(t.chosen.name) : json::value()}});
   print_text(fmt::format("{:<28} {:>8} {:>10.3f} {:>16.2f} {:>12.2f}\n", words, known ? fmt::format("{:.3f}", right) : "-",
                          static_cast<double>(t.same) / n, per, t.ms / n));
+  if (method.automatic) print_text(fmt::format("    for the last text: {}\n", t.chosen.why));
 }
 
 }  // namespace
 
 Status bench_text(const BenchTextOptions& o) {
   SLIP_TRY_(check_calibration(o));
-  std::vector<Method> methods;
-  for (const std::string& words : o.decoders) {
-    SLIP_TRY(Method method, method_named(words));
-    methods.push_back(std::move(method));
-  }
+  SLIP_TRY_(methods_of(o, nullptr));
   SLIP_TRY(const auto engine, load(o.model, o.threads));
+  SLIP_TRY(const std::vector<Method> methods, methods_of(o, engine.get()));
   SLIP_TRY(const std::vector<Question> asked, questions(*engine, o));
   std::vector<std::string> first;
   if (!o.json)
@@ -215,7 +231,7 @@ Status bench_text(const BenchTextOptions& o) {
     const Method& method = methods[i];
     DraftLengthCollector collector(nullptr);
     DraftLengthCollector* const watching = o.calibrate.empty() ? nullptr : &collector;
-    SLIP_TRY(const Tally t, ask_all(engine->model(), method, asked, o.max_tokens, first, watching));
+    SLIP_TRY(const Tally t, ask_all(*engine, method, asked, o.max_tokens, first, watching));
     print_line(o.decoders[i], t, method, asked.size(), asked.front().answer.has_value(), o.json);
     if (watching) SLIP_TRY_(write_calibration(*engine, collector, method, o));
   }
