@@ -135,7 +135,7 @@ void DecoderLm::share_out(const Pass& pass) {
   if (!shares_rows()) return;
   const auto threads = static_cast<int64_t>(alone_.size());
   a_.share_first.assign(static_cast<size_t>(threads) + 1, rows_);
-  if (rows_ < kUnequalRows) {
+  if (rows_ < kUnequalRows || options_.window > 0) {  // where layers slide, keys tell little
     for (int64_t i = 0; i < threads; ++i) a_.share_first[static_cast<size_t>(i)] = rows_ * i / threads;
     return;
   }
