@@ -130,9 +130,11 @@ Result<KernelRates> kernels_of(const json::object& o, const std::string& where) 
   SLIP_TRY_(check_keys(o, kKernelKeys, where));
   KernelRates k;
   SLIP_TRY(k.type, string_or(o, "type", "", where));
-  if (!k.type.empty()) SLIP_TRY_(bytes_of(k.type));
+  if (!k.type.empty() && !bytes_of(k.type)) return bad_input("{}: type: expected f32, bf16, int8 or int4, got {}", where, k.type);
   SLIP_TRY(k.width, int_or(o, "width", 0, where));
   SLIP_TRY(k.ffn, int_or(o, "ffn", 0, where));
+  if (k.width < 0 || k.ffn < 0)
+    return bad_input("{}: width and ffn: expected numbers of at least 0, got {} and {}", where, k.width, k.ffn);
   SLIP_TRY(k.rows, rates(o, "rows", 0, where));
   SLIP_TRY(k.product, rates(o, "product_tops", k.rows.size(), where));
   SLIP_TRY(k.attention, rates(o, "attention_tops", k.rows.size(), where));
@@ -190,6 +192,10 @@ Result<Machine> machine_named(const std::string& name) {
   if (o.contains("tower_kernels")) {
     SLIP_TRY(const json::array* const towers, get_array(o, "tower_kernels", name));
     for (const json::value& v : *towers) {
+      if (v.is_null()) {  // a tower of which nothing was measured
+        m.tower_kernels.emplace_back();
+        continue;
+      }
       if (!v.is_object()) return bad_input("{}: tower_kernels: expected objects, got another type", name);
       SLIP_TRY(KernelRates k, kernels_of(v.get_object(), name + ": tower_kernels"));
       m.tower_kernels.push_back(std::move(k));
@@ -216,7 +222,7 @@ json::object machine_json(const Machine& m) {
                       {"measured", m.measured}};
   if (!m.kernels.empty()) out["kernels"] = kernels_json(m.kernels);
   json::array towers;
-  for (const KernelRates& k : m.tower_kernels) towers.push_back(kernels_json(k));
+  for (const KernelRates& k : m.tower_kernels) towers.push_back(k.empty() ? json::value() : json::value(kernels_json(k)));
   if (!towers.empty()) out["tower_kernels"] = std::move(towers);
   return out;
 }

@@ -61,7 +61,7 @@ double turning_rows(const Machine& machine, std::string_view type);
 std::span<const Machine> published_machines();
 /// A published one's name, or a JSON file {"name", "gb_per_s", "bf16_tflops", "f32_tflops"?, "int8_tops"?, "efficiency"?, "pass_us"?,
 /// "source"?, "measured"?, "kernels"?, "tower_kernels"?}, which machine_json writes; kernels are {"rows", "product_tops", "attention_tops", "type"?, "width"?, "ffn"?},
-/// and tower_kernels an array of such. kUsage for neither, kBadInput for numbers that are none, for figures that no machine has, and for other keys.
+/// and tower_kernels an array of such or null. kUsage for neither, kBadInput for numbers that are none, for figures that no machine has, and for other keys.
 Result<Machine> machine_named(const std::string& name_or_file);
 json::object machine_json(const Machine& machine);
 

@@ -40,7 +40,7 @@ TEST(Machines, TheRateOfARowLiesOnALineOfTimes) {
 TEST(MachineFiles, WhatWasMeasuredIsReadAsItWasWritten) {
   Machine m{.name = "here", .source = "measured", .gb_per_s = 50, .bf16_tflops = 0.5, .measured = true};
   m.kernels = {{1, 8, 64}, {1e8, 3e8, 4e8}, {1e7, 2e7, 2.5e7}, "bf16", 224, 608};
-  m.tower_kernels = {{{1}, {5e8}, {1e8}, "bf16", 128, 352}};
+  m.tower_kernels = {{}, {{1}, {5e8}, {1e8}, "bf16", 128, 352}};
   const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / fmt::format("machine-kernels-{}.json", getpid());
   ASSERT_TRUE(write_file(file, pretty(machine_json(m))));
   const auto read = machine_named(file.string());
@@ -53,9 +53,10 @@ TEST(MachineFiles, WhatWasMeasuredIsReadAsItWasWritten) {
   }
   EXPECT_EQ(read->kernels.type, "bf16");
   EXPECT_EQ(read->kernels.ffn, 608);
-  ASSERT_EQ(read->tower_kernels.size(), 1U);
-  EXPECT_NEAR(read->tower_kernels[0].product[0], 5e8, 1);
-  EXPECT_EQ(read->tower_kernels[0].width, 128);
+  ASSERT_EQ(read->tower_kernels.size(), 2U);
+  EXPECT_TRUE(read->tower_kernels[0].empty()) << "nothing was measured of the first";
+  EXPECT_NEAR(read->tower_kernels[1].product[0], 5e8, 1);
+  EXPECT_EQ(read->tower_kernels[1].width, 128);
   for (const auto& [bad, says] :
        {std::pair{R"({"rows": [1, 1], "product_tops": [1, 1], "attention_tops": [1, 1]})", "ascending"},
         {R"({"rows": [1, 2], "product_tops": [1], "attention_tops": [1, 1]})", "expected 2 numbers, got 1"},
@@ -67,6 +68,7 @@ TEST(MachineFiles, WhatWasMeasuredIsReadAsItWasWritten) {
     ASSERT_TRUE(write_file(file, fmt::format(R"({{"gb_per_s": 50, "bf16_tflops": 1, "kernels": {}}})", bad)));
     const auto refused = machine_named(file.string());
     ASSERT_FALSE(refused) << bad;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kBadInput) << bad;
     EXPECT_NE(refused.error().message.find(says), std::string::npos) << refused.error().message;
   }
   std::filesystem::remove(file);

@@ -137,6 +137,9 @@ TEST_F(Bench, TextIsAskedOfAutoAndWithMeasuredLengthsToo) {
   EXPECT_FALSE(all[1].at("chosen").as_string().empty());
   EXPECT_GT(number(all[2], "tokens_per_forward"), 1.5);
   refused({"bench", "text", "--model", SLIP_SOURCE_DIR "/models/tri", "--decoders", "nonsense"}, 2, "got 'nonsense'");
+  refused({"bench", "text", "--model", SLIP_SOURCE_DIR "/models/tri", "--decoders", "self-spec/exact/measured", "--calibrate",
+           path("w.json")},
+          2, "expected a fixed draft length");
 }
 
 }  // namespace

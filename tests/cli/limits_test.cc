@@ -117,6 +117,27 @@ TEST_F(Demo, LimitsNeedsNoWeightsToPredict) {
   refused({"limits", "--speed-of-light", "1", "--model", alone}, 3, "--speed-of-light: expected weights");
 }
 
+TEST_F(Demo, LimitsPricesASecondModelByTheMachineThatIsAskedFor) {
+  const std::string target = SLIP_SOURCE_DIR "/models/pair-target", draft = SLIP_SOURCE_DIR "/models/pair-draft";
+  const auto asked = [&](const std::string& machine, const std::string& more, const std::string& value) {
+    std::vector<std::string> words{"limits", "--machine", machine, "--model", target, "--draft-model", draft};
+    if (!more.empty()) words.insert(words.end(), {more, value});
+    return run_json(words);
+  };
+  const auto draft_ms = [&](const json::value& v) {
+    return by_name(v.at("answers"), "decoder").at("draft-model").at("drafter_prompt_ms");
+  };
+  EXPECT_EQ(draft_ms(asked("h100", "", "")), draft_ms(asked("h100", "--speed-of-light", "1")))
+      << "an engine that runs here prices nothing there";
+  // A time of an empty pass that somebody gives is that of any pass.
+  const std::string slow = write("slow.json", R"({"gb_per_s": 1000, "bf16_tflops": 100, "pass_us": 300})");
+  EXPECT_GT(number(draft_ms(asked(slow, "", ""))), 0.3);
+  const std::string foreign =
+      write("foreign.json", R"({"gb_per_s": 1000, "bf16_tflops": 100, "kernels": {"rows": [1], "product_tops": [1],
+    "attention_tops": [1], "type": "int8", "width": 64, "ffn": 64}})");
+  EXPECT_EQ(asked(foreign, "", "").at("notes").as_array().size(), 2U) << "one for either model";
+}
+
 TEST_F(Demo, LimitsTellsWholeAnswersByStage) {
   const json::value v = run_json({"limits", "--machine", "h100", "--model", model_});
   double tower = 0, prompt = 0;

@@ -20,15 +20,25 @@
 
 namespace slip::api {
 
+namespace {
+
+/// What was measured of this very tower; null: nothing.
+const KernelRates* rates_of_tower(const Machine& m, const TowerShape& tower, size_t i) {
+  if (i >= m.tower_kernels.size() || m.tower_kernels[i].empty()) return nullptr;
+  const KernelRates& k = m.tower_kernels[i];
+  return (k.width == 0 || k.width == tower.width) && (k.ffn == 0 || k.ffn == tower.mlp_width) ? &k : nullptr;
+}
+
+}  // namespace
+
 Result<PassTime> tower_of(const LimitsWork& w, const LimitsCase& c, const Machine& of) {
   PassTime out;
   if (c.pictures.count == 0) return out;
   const std::vector<TowerGrid> pictures(static_cast<size_t>(c.pictures.count), c.pictures.grid);
   for (size_t i = 0; i < c.towers.size(); ++i) {
     Machine machine = of;
-    const bool known =
-        i < of.tower_kernels.size() && (of.tower_kernels[i].width == 0 || of.tower_kernels[i].width == c.towers[i].width);
-    machine.kernels = known ? of.tower_kernels[i] : KernelRates{};
+    const KernelRates* const known = rates_of_tower(of, c.towers[i], i);
+    machine.kernels = known ? *known : KernelRates{};
     SLIP_TRY(PassTime tower, tower_pass(c.towers[i], machine, pictures, c.type, w.activation_bytes()));
     for (Operation& o : tower.operations) out.add(std::move(o));
   }
@@ -66,9 +76,28 @@ Status measure_kernels(LimitsWork& w, const LimitsCase& c, ThreadPool& pool, Mac
 
 }  // namespace
 
+void note_foreign_rates(LimitsWork& w, const LimitsCase& c) {
+  const KernelRates& k = w.machine.kernels;
+  if (k.empty() || w.pool()) return;
+  const auto note = [&](std::string words) {
+    w.model.notes.push_back(fmt::format("{}, for {}: {}", w.machine.name, c.folder.filename().string(), words));
+  };
+  if (!w.machine.knows(c.type))
+    note(fmt::format("its kernels were measured with {} weights; for {} its peaks count, which no kernel reaches", k.type, c.type));
+  else if ((k.width > 0 && k.width != c.shape.hidden) || (k.ffn > 0 && k.ffn != c.shape.ffn))
+    note(fmt::format("its kernels were measured at a width of {} and {} numbers in the MLP; for {} and {} their rates are a guess",
+                     k.width, k.ffn, c.shape.hidden, c.shape.ffn));
+  if (c.pictures.count == 0) return;
+  for (size_t i = 0; i < c.towers.size(); ++i)
+    if (!rates_of_tower(w.machine, c.towers[i], i))
+      return note("no such vision tower was measured there; its peaks count, which no kernel reaches");
+}
+
 Result<Machine> machine_for(LimitsWork& w, const LimitsCase& c) {
   Machine out = w.machine;
-  out.pass_us *= static_cast<double>(c.shape.layers) / static_cast<double>(std::max<int64_t>(1, w.model.shape.layers));
+  // What was fitted to the model's pass; a time that somebody gives is that of any pass.
+  if (out.measured)
+    out.pass_us *= static_cast<double>(c.shape.layers) / static_cast<double>(std::max<int64_t>(1, w.model.shape.layers));
   if (ThreadPool* const pool = w.pool()) SLIP_TRY_(measure_kernels(w, c, *pool, out));
   return out;
 }
@@ -196,7 +225,7 @@ Status load_engine_for_runs(LimitsWork& w) {
     SLIP_TRY_(draft.need_weights("--measure with --draft-model"));
   }
   const int64_t positions = w.model.config.max_positions;
-  if (o.measure && positions > 0 && o.keys > positions - kMostMeasuredRows)
+  if (o.measure && o.keys > 0 && positions > 0 && o.keys > positions - kMostMeasuredRows)
     return usage_error("--keys: expected at most {} beside --measure, since the model has {} positions, got {}",
                        std::max<int64_t>(0, positions - kMostMeasuredRows), positions, o.keys);
   SLIP_TRY(w.engine,
@@ -287,21 +316,6 @@ Result<slipstream::Report> finish(const LimitsWork& w, json::object head, std::s
   return report_of(head, std::move(text));
 }
 
-/// A machine that was measured with another model, or with weights of another type.
-void note_foreign_rates(LimitsWork& w) {
-  const KernelRates& k = w.machine.kernels;
-  if (k.empty()) return;
-  if (!w.machine.knows(w.model.type))
-    w.model.notes.push_back(
-        fmt::format("{}: its kernels were measured with {} weights; for {} its peaks count, which no kernel reaches",
-                    w.machine.name, k.type, w.model.type));
-  else if ((k.width > 0 && k.width != w.model.shape.hidden) || (k.ffn > 0 && k.ffn != w.model.shape.ffn))
-    w.model.notes.push_back(
-        fmt::format("{}: its kernels were measured at a width of {} and {} numbers in the MLP; for {} and {} "
-                    "their rates are a guess",
-                    w.machine.name, k.width, k.ffn, w.model.shape.hidden, w.model.shape.ffn));
-}
-
 Result<slipstream::Report> limits(const std::string& model, const slipstream::LimitsOptions& o,
                                   const slipstream::Progress& progress, const slipstream::CancelToken& cancel) {
   SLIP_TRY_(check(o, model));
@@ -316,7 +330,7 @@ Result<slipstream::Report> limits(const std::string& model, const slipstream::Li
     SLIP_TRY(w.model, LimitsCase::load(model, o));
     if (o.images > 0 && w.model.towers.empty())
       return usage_error("--images: expected a model with a vision tower, got {}, which has none", model);
-    note_foreign_rates(w);
+    note_foreign_rates(w, w.model);
     SLIP_TRY_(load_engine_for_runs(w));
     if (o.machine.empty()) {
       if (!w.engine) w.own_pool.emplace(o.threads > 0 ? o.threads : usable_threads());

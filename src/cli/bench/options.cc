@@ -142,9 +142,9 @@ void bench_commands(CLI::App& app, Chosen& chosen) {
   x->add_option(
       "--calibrate", t.calibrate,
       "write how often the drafts of --decoders, one that drafts, held; `auto` finds it as text.width.json in MODEL's folder");
-  x->add_option(
-       "--decoders", t.decoders,
-       "PRESET[/VERIFIER[/WIDTH]], greedy (default ar self-spec self-spec-quadratic text-diffusion text-diffusion/confidence:0.99)")
+  x->add_option("--decoders", t.decoders,
+                "PRESET[/VERIFIER[/WIDTH]], greedy; what `auto` takes to choose is not in its milliseconds (default ar self-spec "
+                "self-spec-quadratic text-diffusion text-diffusion/confidence:0.99)")
       ->delimiter(',');
   x->add_option("--first-seed", t.first_seed, "of the scenes; from 900000000 on held out")
       ->check(whole(int64_t{0}, int64_t{1} << 62));

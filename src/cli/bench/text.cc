@@ -179,6 +179,11 @@ Status check_calibration(const BenchTextOptions& o) {
   if (!std::holds_alternative<DiffusionSpec>(method.drafter) || !std::holds_alternative<ExactSpec>(method.verifier))
     return usage_error("bench text: --calibrate: expected self-spec, exact, whose drafts have a pass of their own, got {}",
                        o.decoders.front());
+  if (method.draft_length.kind == DraftLengthSpec::Kind::kMeasured)
+    return usage_error(
+        "bench text: --calibrate: expected a fixed draft length (self-spec/exact/fixed:32), got {}, whose drafts are cut by the "
+        "calibration of before",
+        o.decoders.front());
   std::error_code ec;
   if (std::filesystem::is_fifo(o.calibrate, ec)) return {};
   SLIP_TRY(const AtomicFile trial, AtomicFile::create(o.calibrate));  // hours may lie between this and its writing

@@ -10,8 +10,8 @@
 namespace slip {
 namespace {
 
-// Below, integers go by the dot products of AVX-512: the same sums. Of int4 a chunk is unpacked whole before a tile can take it, which pays for
-// more rows alone.
+// Below, integers go by the dot products of AVX-512: the same sums. Of int4 a chunk is unpacked whole before a tile can take it, which pays from
+// about 15 rows on (docs/lab/0028-amx.md).
 constexpr int64_t kTilesFrom = 9, kInt4TilesFrom = 15;
 
 void product_int8(const ProductArgs& a) { a.rows < kTilesFrom ? product<DotWeightI8>(a) : product_tiles<TilesI8>(a); }

@@ -175,6 +175,7 @@ Result<std::optional<SecondModel>> second_model(LimitsWork& w) {
   if (w.options.draft_model.empty()) return std::optional<SecondModel>();
   SLIP_TRY(const LimitsCase draft, LimitsCase::load(w.options.draft_model, w.options));
   SLIP_TRY(const Machine machine, machine_for(w, draft));
+  note_foreign_rates(w, draft);
   SecondModel out;
   SLIP_TRY(out.steps, roofline_costs(w, draft, machine));
   SLIP_TRY(const PassTime tower, tower_of(w, draft, machine));
@@ -183,7 +184,11 @@ Result<std::optional<SecondModel>> second_model(LimitsWork& w) {
   return std::optional(std::move(out));
 }
 
+/// An answer of one token is the prompt's.
+constexpr double kOneToken = 1.5;
+
 Predicted predict_second(const Prices& prices, const CostTable& steps, double before_ms, double tokens) {
+  if (tokens < kOneToken) return {.passes = 1, .rows = 0, .decode_ms = 0, .drafter_ms = before_ms, .tokens = tokens};
   const int n = std::max(1, static_cast<int>(std::lround(tokens)) - 1);  // the prompt's pass gives the first
   const FiniteRun run = finite_run(n, prices.profile.odds, kGamma);
   return {.passes = run.rounds + 1,
@@ -260,7 +265,7 @@ Predicted priced(const MeasuredDecoder& m, int32_t first_rows, const Prices& pri
   const double rows = std::max(1.0, m.rows - first_rows);
   return {.passes = m.forwards,
           .rows = rows,
-          .decode_ms = shared_ms(m.forwards - 1, rows, prices.settings.model->pass),
+          .decode_ms = m.tokens < kOneToken ? 0 : shared_ms(m.forwards - 1, rows, prices.settings.model->pass),
           .drafter_ms = 0,
           .tokens = m.tokens};
 }

@@ -150,6 +150,7 @@ struct Heads {
 
 class Attention {
  public:
+  Attention(const Attention&) = delete;  // it knows where its own memory begins
   Attention(const Heads& heads, int32_t keys, int32_t most_rows)
       : h_(heads),
         keys_(keys),
@@ -220,7 +221,7 @@ bool usual_heads(int64_t heads, int64_t kv_heads, int64_t head_dim) {
   return kv_heads > 0 && heads > 0 && heads % kv_heads == 0 && head_dim > 0 && head_dim % 2 == 0 && head_dim <= kMaxHeadWidth;
 }
 
-/// A pass of more rows takes no less: what was disturbed at fewer rows cannot have taken more. `work`: of n rows, in any unit.
+/// A pass of more rows is taken to take no less: what was disturbed at fewer rows cannot have taken more. `work`: of n rows, in any unit.
 template <class F>
 void level(std::vector<double>& rates, const std::vector<double>& rows, const F& work) {
   for (size_t i = rates.size() - 1; i-- > 0;) rates[i] = std::max(rates[i], work(rows[i]) * rates[i + 1] / work(rows[i + 1]));

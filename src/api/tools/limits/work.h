@@ -35,7 +35,10 @@ struct LimitsWork {
   /// That a pass stands behind: those asked for, or the prompt's and what a row sees half-way through an answer.
   int32_t keys() const { return options.keys > 0 ? options.keys : model.prompt_rows + kAnswerKeys; }
   /// That kernels are measured with; null where another machine is asked for.
-  ThreadPool* pool() { return engine ? &engine->model().pool() : own_pool ? &*own_pool : nullptr; }
+  ThreadPool* pool() {
+    if (!options.machine.empty()) return nullptr;
+    return engine ? &engine->model().pool() : own_pool ? &*own_pool : nullptr;
+  }
   /// Numbers of activations and keys as this engine keeps them, where the machine is this one; else as the weights.
   double activation_bytes() const { return machine.measured ? 4 : 0; }
   PassShape pass_of(const LimitsCase& c, int64_t rows, int64_t keys, int64_t answers) const {
@@ -57,5 +60,7 @@ Result<PassTime> prompt_of(const LimitsWork& w, const LimitsCase& c, const Machi
 Result<CostTable> roofline_costs(const LimitsWork& w, const LimitsCase& c, const Machine& machine);
 /// The machine as another model meets it: its own rates where this machine is measured, and as many hand-overs a pass as it has layers.
 Result<Machine> machine_for(LimitsWork& w, const LimitsCase& c);
+/// Notes where another machine's kernels were measured with weights of another type, or at other sizes than this case's.
+void note_foreign_rates(LimitsWork& w, const LimitsCase& c);
 
 }  // namespace slip::api
