@@ -274,6 +274,7 @@ struct DriveOptions {
   std::vector<std::pair<std::string, double>> section_temperatures;  // what they are drawn at
   double ensemble_s =
       0;  // > 0: a model's plan is averaged with those of its answers in so many seconds before; newer ones count more
+  bool careful = false;         // with ensemble_s: plans that would go further than both of the two newest count less
   std::string trajectory_head;  // whose plans are driven, in place of the answers' own (Request::trajectory_head)
   std::string out;              // JSON lines, one a drive; lines that are there are not driven again
   std::string csv;              // the table as CSV

@@ -301,6 +301,7 @@ void drive_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--section-temperature", o.section_temperatures, "SECTION=T, repeatable: what they are drawn at (trajectory=0.7)");
   c->add_option("--ensemble", d.ensemble_s, "averages each plan with those of the last SECONDS (0: each is followed alone)")
       ->check(number(0, 10));
+  c->add_flag("--careful", d.careful, "with --ensemble: plans that would go further than both of the two newest ones count less");
   c->add_option("--trajectory-head", d.trajectory_head, "folder of a trajectory head, whose plans are driven");
   c->add_option("--baselines", d.baselines, fmt::format("{}", fmt::join(slipstream::drive_baselines(), ", ")))->delimiter(',');
   c->add_option("--family", d.families, "scene families, separated by commas (default: 12 critical ones and the 2 held out)")

@@ -54,5 +54,40 @@ TEST_F(Ensemble, ForgetsOldPlansThoseOfAnotherDriveAndAnswersWithoutOne) {
   EXPECT_EQ(ask(planner, other_, 0, {{5, 0}, {5, 0}}).points[0].x, 5) << "the same scene from its start";
 }
 
+std::vector<sim::Vec2> straight(double v, double from) {
+  std::vector<sim::Vec2> out;
+  for (int i = 0; i < 6; ++i) out.push_back({from + v * i, 0});
+  return out;
+}
+
+TEST_F(Ensemble, ACarefulOneForgetsWhatTwoPlansInARowContradict) {
+  for (const bool careful : {false, true}) {
+    EnsemblePlanner planner(told_, 3, careful);
+    for (int64_t t = 0; t < 1000; t += 100) ask(planner, world_, t, straight(10, static_cast<double>(t) / 100));
+    // One plan that stands is one of many; two in a row are believed.
+    const auto one = ask(planner, world_, 1000, straight(0, 10)), two = ask(planner, world_, 1100, straight(0, 10));
+    const double after_one = one.points[2].x - one.points[0].x, after_two = two.points[2].x - two.points[0].x;
+    EXPECT_GT(after_one, 15) << "20 m in two seconds before";
+    if (careful)
+      EXPECT_NEAR(after_two, 0, 1e-9);
+    else
+      EXPECT_GT(after_two, 14);
+  }
+}
+
+TEST_F(Ensemble, ACarefulOneKeepsWhatIsMoreCareful) {
+  EnsemblePlanner planner(told_, 3, true), mean(told_, 3);
+  for (int64_t t = 0; t < 500; t += 100) ask(planner, world_, t, straight(5, 0)), ask(mean, world_, t, straight(5, 0));
+  const auto a = ask(planner, world_, 500, straight(10, 0)), b = ask(mean, world_, 500, straight(10, 0));
+  for (size_t i = 0; i < a.points.size(); ++i) EXPECT_EQ(a.points[i].x, b.points[i].x);
+  // Half of a metre ahead in two seconds counts whole, one and a half no more.
+  EnsemblePlanner other(told_, 4, true);
+  ask(other, world_, 0, straight(5.5, 0));
+  ask(other, world_, 1000, straight(5, 5.5));
+  const auto c = ask(other, world_, 2000, straight(5, 10.5));
+  const double old = 0.5 * 0.5, before = 0.75;  // a metre ahead in two seconds: half of its weight
+  EXPECT_NEAR(c.points[1].x, (15.5 + old * 16.5 + before * 15.5) / (1 + old + before), 1e-9);
+}
+
 }  // namespace
 }  // namespace slip::drive

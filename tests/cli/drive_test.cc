@@ -83,18 +83,19 @@ TEST_F(Drive, WordsThatAreWrongAreRefusedBeforeAnybodyDrives) {
   refused(drive({"--baselines", "expert", "--figure", path("figure.gif")}), 2, "--figure");
   refused(drive({"--baselines", "expert", "--picture", path("picture.gif")}), 2, "--picture");
   refused(drive({"--baselines", "expert,idm", "--picture", path("picture.png")}), 2, "expected one driver in one scene");
+  refused(drive({"--model", model_, "--careful"}), 2, "--careful: expected --ensemble");
 }
 
 TEST_F(Drive, AModelIsToldOfASteadyPast) {
   const Ran ran = run(drive({"--model", model_, "--decoder", "scaffold-ar", "--baselines", "steady-history,expert", "--ensemble",
-                             "3", "--delays", "1600", "--json"}));
+                             "3", "--careful", "--delays", "1600", "--json"}));
   ASSERT_EQ(ran.code, 0) << ran.err;
   const auto v = parse_json(ran.out, "result");
   ASSERT_TRUE(v);
   std::vector<std::string> drivers;
   for (const json::value& row : v->at("rows").as_array()) drivers.emplace_back(row.at("entrant").as_string());
-  EXPECT_EQ(drivers, (std::vector<std::string>{"scaffold-ar temporal-ensemble:3, 1600 ms",
-                                               "steady-history temporal-ensemble:3, 1600 ms", "expert, 1600 ms"}));
+  EXPECT_EQ(drivers, (std::vector<std::string>{"scaffold-ar temporal-ensemble:3,careful, 1600 ms",
+                                               "steady-history temporal-ensemble:3,careful, 1600 ms", "expert, 1600 ms"}));
 }
 
 TEST_F(Drive, OneDriveIsLookedAtFromAboveAndStepByStep) {

@@ -109,7 +109,7 @@ class Planners {
     }
     if (o.ensemble_s > 0)
       for (const auto& [name, planner] : planners_)
-        ensembles_[name] = std::make_unique<drive::EnsemblePlanner>(*planner, o.ensemble_s);
+        ensembles_[name] = std::make_unique<drive::EnsemblePlanner>(*planner, o.ensemble_s, o.careful);
     return {};
   }
   const std::vector<std::string>& names() const { return names_; }
@@ -182,7 +182,8 @@ Result<std::vector<drive::Entrant>> entrants_of(const slipstream::DriveOptions& 
   }
   if (o.ensemble_s > 0 && decoders.empty()) return usage_error("--ensemble: expected a model whose plans are averaged, got none");
   for (drive::Entrant& e : out)
-    if (o.ensemble_s > 0 && !is_baseline(e.driver)) e.followed = fmt::format("temporal-ensemble:{}", o.ensemble_s);
+    if (o.ensemble_s > 0 && !is_baseline(e.driver))
+      e.followed = fmt::format("temporal-ensemble:{}{}", o.ensemble_s, o.careful ? ",careful" : "");
   for (size_t i = 0; i < out.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (out[i].label() == out[j].label()) return usage_error("drive: expected each driver once, got {} twice", out[i].label());
@@ -320,6 +321,7 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   }
   SLIP_TRY(const std::vector<uint32_t> families, families_of(o.families));
   if (!(o.ensemble_s >= 0 && o.ensemble_s <= 10)) return usage_error("--ensemble: expected 0 to 10 seconds, got {}", o.ensemble_s);
+  if (o.careful && o.ensemble_s == 0) return usage_error("--careful: expected --ensemble beside it, got none");
   if (o.rollouts < 1 || o.rollouts > 64) return usage_error("--rollouts: expected 1 to 64, got {}", o.rollouts);
   if (o.rollouts > 1 && o.section_temperatures.empty())
     return usage_error(
