@@ -4,6 +4,7 @@
 // takes and what arithmetic takes: by peaks, or by what the kernels reach at the model's shapes (limits/kernel_rates.h).
 // Shapes come from config.json (limits/case.h); weights are loaded for what is run alone.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "api/boundary.h"
@@ -246,7 +247,7 @@ Result<std::optional<CostTable>> measured_passes(LimitsWork& w, std::string& tex
   const CostSettings settings{.visible = w.keys(), .most_rows = kMostMeasuredRows, .budget_ms = 600, .cancel = w.cancel};
   SLIP_TRY(CostTable measured, measure_costs(w.engine->model().lm(), settings));
   SLIP_TRY(const PassTime one, plain_pass(w.model.shape, w.machine, w.pass_of(w.model, 1, w.keys(), 1)));
-  w.machine.pass_us = std::max(0.0, (measured.ms(1) - one.total_ms) * 1e3);
+  w.machine.pass_us = std::max(0.0, std::round((measured.ms(1) - one.total_ms) * 1e6) / 1e3);  // whole nanoseconds
   text += fmt::format("  an empty pass, fitted at one row: {:.1f} us\n", w.machine.pass_us);
   return std::optional(std::move(measured));
 }
