@@ -2,6 +2,7 @@
 // See kernel_rates.h.
 #include "api/tools/limits/kernel_rates.h"
 
+#include <unistd.h>
 #include <algorithm>
 #include <cstdlib>
 
@@ -15,10 +16,20 @@ namespace {
 
 constexpr int32_t kRows[] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 constexpr int32_t kMostRows = 128, kMostTowerRows = 1024;
-constexpr size_t kMostBytes = 128 << 20;  // of weights: several times a cache
-constexpr double kPointMs = 25;           // of measuring, at least
+constexpr size_t kLeastBytes = 128 << 20, kMostBytes = 512 << 20;
+constexpr double kPointMs = 25;  // of measuring, at least
 constexpr int kLeastRuns = 5, kMostRuns = 200;
 constexpr double kLongerMs = 150;  // where the least counts
+
+/// Of weights, at most: more than the last cache holds, so that those of a large model come from memory here too.
+size_t weight_bytes() {
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  const auto l3 = static_cast<size_t>(std::max<long>(0, ::sysconf(_SC_LEVEL3_CACHE_SIZE)));
+#else
+  constexpr size_t l3 = 0;
+#endif
+  return std::clamp(l3 + l3 / 2, kLeastBytes, kMostBytes);
+}
 
 WeightType type_of(std::string_view word) {
   return word == "f32" ? WeightType::kF32 : word == "bf16" ? WeightType::kBF16 : word == "int8" ? WeightType::kI8 : WeightType::kI4;
@@ -92,14 +103,14 @@ class Products {
  public:
   static Result<Products> of(Mlp mlp, int32_t most_rows) {
     // Of a layer that is wider than that, as many columns as fit: the rate is that of a column.
+    const auto most_bytes = static_cast<double>(weight_bytes());
     const double whole = bytes_of(mlp, mlp.ffn);
-    if (whole > static_cast<double>(kMostBytes))
-      mlp.ffn =
-          std::max<int64_t>(kColumns, static_cast<int64_t>(static_cast<double>(mlp.ffn) * static_cast<double>(kMostBytes) / whole) /
-                                          kColumns * kColumns);
+    if (whole > most_bytes)
+      mlp.ffn = std::max<int64_t>(kColumns,
+                                  static_cast<int64_t>(static_cast<double>(mlp.ffn) * most_bytes / whole) / kColumns * kColumns);
     Products p(mlp, most_rows);
     const int64_t columns = mlp.gated ? 2 * mlp.ffn : mlp.ffn;
-    const auto most = static_cast<int64_t>(static_cast<double>(kMostBytes) / std::max(bytes_of(mlp, mlp.ffn), 1.0));
+    const auto most = static_cast<int64_t>(most_bytes / std::max(bytes_of(mlp, mlp.ffn), 1.0));
     for (int64_t i = 0; i < std::clamp<int64_t>(most, 1, mlp.layers); ++i) {
       SLIP_TRY(PackedMatrix m, some_matrix(mlp.type, columns, mlp.width));
       p.layers_.push_back(std::move(m));
@@ -213,7 +224,7 @@ constexpr int32_t kMostKeys = 4096;  // more keys take as long each
 /// As many layers as have room for their keys.
 int64_t layers_for(const DecoderShape& s, int32_t keys) {
   const int64_t layer = 2 * (int64_t{keys} + kMostRows) * s.kv_heads * s.head_dim * int64_t{sizeof(float)};
-  return std::clamp<int64_t>(static_cast<int64_t>(kMostBytes) / std::max<int64_t>(layer, 1), 1, s.layers);
+  return std::clamp<int64_t>(static_cast<int64_t>(kLeastBytes) / std::max<int64_t>(layer, 1), 1, s.layers);
 }
 
 /// Heads that the engine's attention takes; a configuration that is only read may have others.
