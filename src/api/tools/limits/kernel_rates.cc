@@ -104,13 +104,13 @@ class Products {
   static Result<Products> of(Mlp mlp, int32_t most_rows) {
     // Of a layer that is wider than that, as many columns as fit: the rate is that of a column.
     const auto most_bytes = static_cast<double>(weight_bytes());
-    const double whole = bytes_of(mlp, mlp.ffn);
+    const double whole = bytes_of(mlp);
     if (whole > most_bytes)
       mlp.ffn = std::max<int64_t>(kColumns,
                                   static_cast<int64_t>(static_cast<double>(mlp.ffn) * most_bytes / whole) / kColumns * kColumns);
     Products p(mlp, most_rows);
     const int64_t columns = mlp.gated ? 2 * mlp.ffn : mlp.ffn;
-    const auto most = static_cast<int64_t>(most_bytes / std::max(bytes_of(mlp, mlp.ffn), 1.0));
+    const auto most = static_cast<int64_t>(most_bytes / std::max(bytes_of(mlp), 1.0));
     for (int64_t i = 0; i < std::clamp<int64_t>(most, 1, mlp.layers); ++i) {
       SLIP_TRY(PackedMatrix m, some_matrix(mlp.type, columns, mlp.width));
       p.layers_.push_back(std::move(m));
@@ -128,9 +128,8 @@ class Products {
 
  private:
   static constexpr int64_t kColumns = 64;  // of a block
-  static double bytes_of(const Mlp& mlp, int64_t ffn) {
-    const double number = mlp.type == WeightType::kF32 ? 4 : mlp.type == WeightType::kBF16 ? 2 : 1;
-    return number * static_cast<double>(mlp.gated ? 2 * ffn : ffn) * static_cast<double>(mlp.width);
+  static double bytes_of(const Mlp& m) {   // of a layer
+    return static_cast<double>(PackedMatrix::packed_bytes(m.type, m.gated ? 2 * m.ffn : m.ffn, m.width));
   }
   Products(const Mlp& mlp, int32_t most_rows)
       : mlp_(mlp),
@@ -168,7 +167,7 @@ class Attention {
         layer_bytes_((static_cast<size_t>((keys + most_rows) * h_.kv_heads * h_.head_dim) * size_of(h_.type) + kLine - 1) / kLine *
                      kLine) {
     constexpr std::byte kQuiet{0x3c};  // as f32 and as bf16 a number near 0.01
-    // At a line's beginning, as a model's are: a matrix unit takes 2.6 times as long over numbers that straddle lines.
+    // At a line's beginning, as a model's are: a matrix unit is slower over numbers that straddle lines.
     cache_.assign(static_cast<size_t>(2 * h_.layers) * layer_bytes_ + kLine, kQuiet);
     void* first = cache_.data();
     size_t room = cache_.size();
