@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "decode/testing/keeping_lm_testing.h"
+
 namespace slip {
 namespace {
 
@@ -89,6 +91,25 @@ TEST(Verify, FindsAnArgmaxThatDependsOnTheWidth) { EXPECT_EQ(first_failure(Fault
 TEST(Verify, FindsDependenceOnSlots) { EXPECT_EQ(first_failure(Fault::kSlots), "layouts"); }
 TEST(Verify, FindsDependenceOnThreads) { EXPECT_EQ(first_failure(Fault::kThreads), "threads"); }
 TEST(Verify, FindsDependenceOnCompany) { EXPECT_EQ(first_failure(Fault::kCompany), "company"); }
+
+TEST(Verify, ReadsLogitsThatTheModelKeepsItself) {
+  struct Kept : Lm {
+    explicit Kept(std::unique_ptr<Model> m) : model(std::move(m)) {}
+    const LmInfo& info() const override { return keeping.info(); }
+    Status forward(const Pass& pass, PassOutput& out) override { return keeping.forward(pass, out); }
+    std::unique_ptr<Model> model;
+    test::KeepingLm keeping{model->lm()};
+  };
+  const LmFactory factory = [](int threads) -> Result<std::shared_ptr<Lm>> {
+    SLIP_TRY(std::unique_ptr<Model> model, load_model(kModels / "shift", {WeightType::kF32, threads, 512}));
+    return std::shared_ptr<Lm>(std::make_shared<Kept>(std::move(model)));
+  };
+  const auto kept = prove_rows(factory, kThreads, {.prompt_rows = 48, .max_width = 24});
+  const auto own = prove_rows(with(Fault::kNone), kThreads, {.prompt_rows = 48, .max_width = 24});
+  ASSERT_TRUE(kept && own);
+  for (const Check& c : kept->checks) EXPECT_TRUE(c.passed) << c.name << ": " << c.difference;
+  EXPECT_EQ(kept->alone.hash(48), own->alone.hash(48));
+}
 
 TEST(Verify, NamesTheFirstDifferenceInHex) {
   const auto proof = prove_rows(with(Fault::kWidth), std::array{1}, {.prompt_rows = 48, .max_width = 24});

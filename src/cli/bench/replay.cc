@@ -49,6 +49,7 @@ void ReplayLm::say_nothing(const Pass& pass, PassOutput& out) const {
   int32_t lines = 0;
   for (size_t i = 0; i < pass.rows.size(); ++i)
     if (pass.rows[i].want == Want::kLogits) out.logits_row[i] = lines++;
+  out.kept_NV = nullptr;
   out.logits_NV.assign(static_cast<size_t>(lines) * static_cast<size_t>(info_.vocab), 0);
 }
 
@@ -73,8 +74,8 @@ void ReplayLm::say_recorded(const Pass& pass, bool drafts, PassOutput& out) {
     const std::span<const TokenId> allowed = allowed_of(pass, r);
     out.argmax[i] = allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), says) ? says : allowed.front();
     if (out.logits_row[i] < 0) continue;
-    const size_t line = static_cast<size_t>(out.logits_row[i]) * static_cast<size_t>(out.vocab);
-    out.logits_NV[line + static_cast<size_t>(out.argmax[i].value)] = kSure;
+    // Wherever the line is, in the output or with the Lm that ran the pass, nobody reads it after this pass.
+    const_cast<float*>(out.logits_V(i).data())[out.argmax[i].value] = kSure;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "cli/bench/recorded_acceptance.h"
 #include "decode/decoder.h"
 #include "decode/testing/hash_lm_testing.h"
+#include "decode/testing/keeping_lm_testing.h"
 #include "forecast/stand_in.h"
 
 namespace slip::cli {
@@ -96,6 +97,21 @@ TEST(Replay, RunsTheRealPassesAndSkipsNoneButThoseOfOneRow) {
   for (const ReplayPass& p : run(*answer, "scaffold-ar", 0, nullptr, 4).log) ones += p.rows == 1, ran += p.ran;
   EXPECT_GT(ones, 100);
   EXPECT_EQ(ran, 0) << "without a model nothing runs";
+}
+
+// A model on a device keeps its logits where the device can write them.
+TEST(Replay, SaysTheRecordedAnswerWhereverTheModelKeepsItsLogits) {
+  const auto answer = fast_ddrive_answer();
+  ASSERT_TRUE(answer);
+  test::HashLm real({.vocab = ReplayIds::kAll, .slots = 2048});
+  test::KeepingLm keeping(real);
+  for (const int every : {1, 4}) {
+    test::HashLm plain({.vocab = ReplayIds::kAll, .slots = 2048});
+    const Ran here = run(*answer, "scaffold-spec", 0.8F, &keeping, every),
+              there = run(*answer, "scaffold-spec", 0.8F, &plain, every);
+    EXPECT_EQ(here.decoded.fields, answer->contents) << every;
+    EXPECT_EQ(here.decoded.statistics.forwards, there.decoded.statistics.forwards) << every;
+  }
 }
 
 // ---- drafts that hold as calibration saw it
