@@ -17,4 +17,12 @@ Result<Memory> Device::allocate_host(size_t bytes) {
   return m;
 }
 
+Result<void*> Device::staging(size_t bytes) {
+  if (staging_.bytes() < bytes) {
+    staging_ = {};
+    SLIP_TRY(staging_, allocate_host(bytes));
+  }
+  return staging_.data();
+}
+
 }  // namespace slip::cuda

@@ -55,6 +55,10 @@ class Device {
   /// Zeroed; `what` is for the message.
   Result<Memory> allocate(size_t bytes, std::string_view what);
   Result<Memory> allocate_host(size_t bytes);
+  /// At least so much page-locked memory for what is on its way; drop_staging() gives it back.
+  Result<void*> staging(size_t bytes);
+  size_t staging_bytes() const { return staging_.bytes(); }
+  void drop_staging() { staging_ = {}; }
   /// Behind everything that was asked for before. `from` stays as it is until the next wait.
   virtual Status copy_in(void* to, const void* from, size_t bytes) = 0;
   virtual Status copy_out(void* to, const void* from, size_t bytes) = 0;
@@ -66,6 +70,9 @@ class Device {
 
  protected:
   virtual Result<std::shared_ptr<void>> get(size_t bytes, bool host, std::string_view what) = 0;
+
+ private:
+  Memory staging_;
 };
 
 }  // namespace slip::cuda

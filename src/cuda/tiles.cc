@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/tiles.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "core/dtype.h"
 
 namespace slip::cuda {
 namespace {
+
+/// Tiles of weights on their way: halves of page-locked memory, one of which is filled while the other's copy runs.
+constexpr size_t kStagingBytes = size_t{64} << 20;
 
 /// `source(n)`: the channel of w that stands at place n of the tiles, or -1.
 Result<DeviceMatrix> upload_as(Device& device, const PackedMatrix& w, int64_t places, const std::function<int64_t(int64_t)>& source,
@@ -16,21 +22,31 @@ Result<DeviceMatrix> upload_as(Device& device, const PackedMatrix& w, int64_t pl
   t.steps = static_cast<int32_t>((w.k() + kInnerStep - 1) / kInnerStep);
   const auto whole = static_cast<int32_t>((places + kTileChannels - 1) / kTileChannels);
   t.tiles = (whole + 1) / 2 * 2;
-  std::vector<uint16_t> host(static_cast<size_t>(t.tiles) * static_cast<size_t>(t.steps) * kTileNumbers, 0);
-  pool.run(whole, [&](int64_t tile) {
+  const size_t line = static_cast<size_t>(t.steps) * kTileNumbers, line_bytes = line * sizeof(uint16_t);
+  SLIP_TRY(m.memory, device.allocate(static_cast<size_t>(t.tiles) * line_bytes, "weights"));
+  SLIP_TRY(void* const staging, device.staging(std::max(kStagingBytes, 2 * line_bytes)));
+  const auto each = static_cast<int64_t>(device.staging_bytes() / 2 / line_bytes);
+  const auto fill = [&](int64_t tile, uint16_t* to) {
+    std::memset(to, 0, line_bytes);
     std::vector<float> row(static_cast<size_t>(w.k()));
     for (int c = 0; c < kTileChannels; ++c) {
       const int64_t n = tile * kTileChannels + c, from = n < places ? source(n) : -1;
       if (from < 0) continue;
       w.row(from, row);
-      uint16_t* to = host.data() + tile * t.steps * kTileNumbers + c * kInnerStep;
+      uint16_t* channel = to + c * kInnerStep;
       for (int64_t k = 0; k < w.k(); ++k)
-        to[k / kInnerStep * kTileNumbers + line_place(c, static_cast<int>(k % kInnerStep))] =
+        channel[k / kInnerStep * kTileNumbers + line_place(c, static_cast<int>(k % kInnerStep))] =
             to_bf16(row[static_cast<size_t>(k)]).bits;
     }
-  });
-  SLIP_TRY(m.memory, device.allocate(host.size() * sizeof(uint16_t), "weights"));
-  SLIP_TRY_(device.copy_in(m.memory.data(), host.data(), host.size() * sizeof(uint16_t)));
+  };
+  for (int64_t first = 0, turn = 0; first < whole; first += each, ++turn) {
+    auto* half = static_cast<uint16_t*>(staging) + static_cast<size_t>(turn % 2) * static_cast<size_t>(each) * line;
+    const int64_t tiles = std::min(each, whole - first);
+    pool.run(tiles, [&](int64_t i) { fill(first + i, half + static_cast<size_t>(i) * line); });
+    SLIP_TRY_(device.wait());  // the other half's copy: it is the next to be filled
+    SLIP_TRY_(device.copy_in(m.memory.data<char>() + static_cast<size_t>(first) * line_bytes, half,
+                             static_cast<size_t>(tiles) * line_bytes));
+  }
   SLIP_TRY_(device.wait());
   t.data = m.memory.data();
   return m;
