@@ -292,6 +292,16 @@ struct Facts {
   size_t place[kQueries];
 };
 
+/// The threads of a unit. Each has a barrier that its instruction names: of one that a register names, tools that look for races know nothing.
+template <int kUnitThreads>
+__device__ inline void sync_unit(int unit) {
+  static_assert(kUnits == 4);
+  if (unit == 0) sync_group(1, kUnitThreads);
+  if (unit == 1) sync_group(2, kUnitThreads);
+  if (unit == 2) sync_group(3, kUnitThreads);
+  if (unit == 3) sync_group(4, kUnitThreads);
+}
+
 /// Up to 16 kTiles queries: a warp takes 16 queries and a unit.
 template <int kSteps, int kTiles>
 __global__ void __launch_bounds__(32 * kUnits * kTiles, 1) attend_units_kernel(AttendArgs a) {
@@ -309,16 +319,18 @@ __global__ void __launch_bounds__(32 * kUnits * kTiles, 1) attend_units_kernel(A
   for (int i = thread(); i < job.item.slots; i += kBlockThreads) facts.slots[i] = a.slots[job.item.first_slot + i];
   if (thread() < job.queries) facts.place[thread()] = place_of(a, job, thread());
   sync_block();
-  wait_for_previous();
   Bf16* unit = units + u * S::kUnitNumbers;
-  const bool works = u < n && first < job.queries;
+  const bool works = u < n && first < job.queries, fresh = (job.item.fresh >> u & 1) != 0;
   float sums[kValueTiles][4];
-  if (u < n) load_unit<kSteps, kUnitThreads, 8>(a, job, facts.slots, u, unit, me);
+  // What was there before this pass comes in while the kernel before ends.
+  if (u < n && !fresh) load_unit<kSteps, kUnitThreads, 8>(a, job, facts.slots, u, unit, me);
+  wait_for_previous();
+  if (u < n && fresh) load_unit<kSteps, kUnitThreads, 8>(a, job, facts.slots, u, unit, me);
   if (works) {
     const Queries<kSteps> queries = load_queries<kSteps>(a, job, first);
     wait_for_groups<0>();
     if (kTiles > 1)
-      sync_group(1 + u, kUnitThreads);
+      sync_unit<kUnitThreads>(u);
     else
       sync_warp();
     Chances chances;
@@ -331,7 +343,7 @@ __global__ void __launch_bounds__(32 * kUnits * kTiles, 1) attend_units_kernel(A
       }
   } else if (u < n) {
     wait_for_groups<0>();
-    sync_group(1 + u, kUnitThreads);
+    sync_unit<kUnitThreads>(u);
   }
   sync_block();  // keys and values are not needed any more: the sums take their place
   if (works) {

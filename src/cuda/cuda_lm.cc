@@ -48,8 +48,12 @@ Result<std::unique_ptr<CudaLm>> CudaLm::create(std::unique_ptr<Device> device, c
   if (options.heads / options.kv_heads > kMostQueries)
     return unsupported("{} on {}: expected at most {} query heads per key head, got {}", options.name, device->name(), kMostQueries,
                        options.heads / options.kv_heads);
+  if (options.head_width > kWidestHead)
+    return unsupported("{} on {}: expected heads of at most {} numbers, got {}", options.name, device->name(), kWidestHead,
+                       options.head_width);
   std::unique_ptr<CudaLm> lm(new CudaLm(std::move(device), options, slots));
   SLIP_TRY_(lm->upload_weights(weights, pool));
+  lm->device_->drop_staging();
   return lm;
 }
 

@@ -9,8 +9,7 @@
 namespace slip::cuda {
 namespace {
 
-constexpr int kHeadStep = 32;  // numbers of a head come in so many at a time
-constexpr int kWidestHead = 256;
+constexpr int kHeadStep = 32;               // numbers of a head come in so many at a time
 constexpr int64_t kMostPartials = 1 << 17;  // of a piece of attention: 800 MB of sums for 16 heads of 80
 
 template <class T>
@@ -23,6 +22,14 @@ Status grow(Device& device, Memory& m, size_t bytes) {
   if (bytes <= m.bytes()) return {};
   m = {};
   SLIP_TRY(m, device.allocate(bytes, "the vision tower's activations"));
+  return {};
+}
+
+/// The same, page-locked and the host's: copies to and from other memory take several times as long.
+Status grow_host(Device& device, Memory& m, size_t bytes) {
+  if (bytes <= m.bytes()) return {};
+  m = {};
+  SLIP_TRY(m, device.allocate_host(bytes));
   return {};
 }
 
@@ -53,6 +60,7 @@ Result<std::unique_ptr<CudaVision>> CudaVision::create(std::unique_ptr<Device> d
                        head);
   std::unique_ptr<CudaVision> vision(new CudaVision(std::move(device)));
   SLIP_TRY_(vision->upload_weights(w, pool));
+  vision->device_->drop_staging();
   return vision;
 }
 
@@ -152,6 +160,7 @@ Status CudaVision::plan(std::span<const RowSpans> spans_P, std::span<const SlotS
     }
     planner_.plan({rows_, spans}, plan.host);
     for (ItemRow& row : plan.host.item_rows) row.row += static_cast<int32_t>(first);
+    for (Item& item : plan.host.items) item.fresh = ~0U;  // all keys are of this call
     plan.first_row = static_cast<int32_t>(first);
     plan.rows = static_cast<int32_t>(rows_.size());
     first += rows_.size();
@@ -233,7 +242,12 @@ void CudaVision::launch_merger(int rows, int cells) {
   product(second, cells, stream);
 }
 
-Status CudaVision::run(const DeviceVisionPass& pass, std::vector<float>& features_CE) {
+Result<std::span<float>> CudaVision::pixel_room(size_t numbers) {
+  SLIP_TRY_(grow_host(*device_, pixels_host_, numbers * sizeof(float)));
+  return std::span<float>(pixels_host_.data<float>(), numbers);
+}
+
+Status CudaVision::run(const DeviceVisionPass& pass) {
   const auto rows = static_cast<int>(pass.source_P.size()), cells = rows / cell_patches_;
   SLIP_TRY_(plan(pass.windows_P, pass.windows, windows_));
   SLIP_TRY_(plan(pass.frames_P, pass.frames, frames_));
@@ -249,15 +263,18 @@ Status CudaVision::run(const DeviceVisionPass& pass, std::vector<float>& feature
   product(embedding, rows, device_->stream());
   for (const Block& block : blocks_) launch_block(block, block.sees_frames ? frames_ : windows_, rows);
   launch_merger(rows, cells);
-  features_CE.resize(static_cast<size_t>(cells) * static_cast<size_t>(out_width_));
-  return device_->copy_out(features_CE.data(), b_.features_CE.data(), features_CE.size() * sizeof(float));
+  const size_t bytes = static_cast<size_t>(cells) * static_cast<size_t>(out_width_) * sizeof(float);
+  SLIP_TRY_(grow_host(*device_, features_host_, bytes));
+  return device_->copy_out(features_host_.data(), b_.features_CE.data(), bytes);
 }
 
-Status CudaVision::encode(const DeviceVisionPass& pass, std::vector<float>& features_CE) {
-  const Status ran = run(pass, features_CE);
+Result<std::span<const float>> CudaVision::encode(const DeviceVisionPass& pass) {
+  const Status ran = run(pass);
   const Status ended = device_->wait();  // after a failure too: what is on its way reads the host's memory
   SLIP_TRY_(ran);
-  return ended;
+  SLIP_TRY_(ended);
+  return std::span<const float>(features_host_.data<float>(),
+                                pass.source_P.size() / static_cast<size_t>(cell_patches_) * static_cast<size_t>(out_width_));
 }
 
 }  // namespace slip::cuda

@@ -18,7 +18,8 @@ class CudaVision final : public DeviceVision {
   /// a width that is no multiple of 8.
   static Result<std::unique_ptr<CudaVision>> create(std::unique_ptr<Device> device, const DeviceVisionWeights& weights,
                                                     ThreadPool& pool);
-  Status encode(const DeviceVisionPass& pass, std::vector<float>& features_CE) override;
+  Result<std::span<float>> pixel_room(size_t numbers) override;
+  Result<std::span<const float>> encode(const DeviceVisionPass& pass) override;
 
  private:
   struct Block {
@@ -46,7 +47,7 @@ class CudaVision final : public DeviceVision {
   Status send(const DeviceVisionPass& pass, int32_t cells);
   Status plan(std::span<const RowSpans> spans_P, std::span<const SlotSpan> spans, Plans& plans);
   Status send_plan(Plan& plan);
-  Status run(const DeviceVisionPass& pass, std::vector<float>& features_CE);
+  Status run(const DeviceVisionPass& pass);
   void launch_attention(const Plans& plans, int rows);
   void launch_block(const Block& block, const Plans& plans, int rows);
   void launch_merger(int rows, int cells);
@@ -64,6 +65,7 @@ class CudaVision final : public DeviceVision {
   std::vector<int32_t> slots_;
   PassCounts counts_;
   Buffers b_;
+  Memory pixels_host_, features_host_;
 };
 
 }  // namespace slip::cuda

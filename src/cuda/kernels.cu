@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(EmbedArgs a) {
   }
 }
 
-/// One head: norm, rotation, factor. `lane` of a warp does numbers lane, lane + 32 ...; x and out may not overlap.
+/// One head: norm, rotation, factor. `lane` of a warp turns pairs lane, lane + 32 ... (numbers k and k + half); x and out may not overlap.
 __device__ inline void turn_head(const PlaceArgs& a, const float* x_K, const float* gain_K, const float* cosine, const float* sine,
                                  float factor, Bf16* out) {
   const int lane = thread() % 32;
@@ -119,16 +119,12 @@ __device__ inline void turn_head(const PlaceArgs& a, const float* x_K, const flo
     norm_by = reciprocal_root(squares / static_cast<float>(a.width) + a.eps);
   }
   const auto value = [&](int k) { return gain_K ? x_K[k] * norm_by * gain_K[k] : x_K[k]; };
-  for (int k = lane; k < a.padded; k += 32) {
-    float v = 0;
-    if (k < a.half)
-      v = value(k) * cosine[k] - value(k + a.half) * sine[k];
-    else if (k < 2 * a.half)
-      v = value(k) * cosine[k - a.half] + value(k - a.half) * sine[k - a.half];
-    else if (k < a.width)
-      v = value(k);
-    out[k] = to_bf16(v * factor);
+  for (int k = lane; k < a.half; k += 32) {
+    const float low = value(k), high = value(k + a.half), c = cosine[k], s = sine[k];
+    out[k] = to_bf16((low * c - high * s) * factor);
+    out[k + a.half] = to_bf16((high * c + low * s) * factor);
   }
+  for (int k = 2 * a.half + lane; k < a.padded; k += 32) out[k] = to_bf16((k < a.width ? value(k) : 0.0F) * factor);
 }
 
 constexpr int kPlaceWarps = 4;  // heads of a block

@@ -23,6 +23,7 @@ constexpr int kStreamRows = 128;  // up to so many rows a product is done run by
 constexpr int kKeyUnit = 64;
 constexpr int kKeyChunk = 256;  // keys of one piece of attention; partial sums of 33 floats per 256 keys and head width 32
 constexpr int kMostQueries = 64, kFewQueries = 16;
+constexpr int kWidestHead = 256;
 
 /// Pieces of 16 bytes are permuted within their line so that eight lines' pieces c meet all banks: piece c of line r stands at c ^ (r % 8).
 constexpr int line_place(int line, int k) { return (((k / 8) ^ (line % 8)) * 8) + k % 8; }
@@ -140,6 +141,7 @@ struct PlaceArgs {
 /// A piece of attention: up to 256 slots, and the rows that see them or their beginning.
 struct Item {
   int32_t first_slot, slots, first_row, rows;
+  uint32_t fresh = ~0U;  // bit u: a key of unit u is of this pass; the others' were there before it
 };
 struct ItemRow {
   int32_t row, sees, partial;  // `partial`: where the sums go

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <numeric>
 
 namespace slip::cuda {
 
@@ -30,9 +32,12 @@ int32_t common(std::span<const SlotSpan> a, std::span<const SlotSpan> b) {
 void expand(std::span<const SlotSpan> spans, int32_t first, int32_t n, std::vector<int32_t>& out) {
   out.clear();
   for (const SlotSpan s : spans) {
-    const int32_t size = s.end - s.begin;
-    for (int32_t i = std::min(first, size); i < size && n > 0; ++i, --n) out.push_back(s.begin + i);
-    first = std::max(0, first - size);
+    const int32_t size = s.end - s.begin, skipped = std::min(first, size), taken = std::min(size - skipped, n);
+    const size_t at = out.size();
+    out.resize(at + static_cast<size_t>(taken));
+    std::iota(out.begin() + static_cast<ptrdiff_t>(at), out.end(), s.begin + skipped);
+    n -= taken;
+    first -= skipped;
   }
 }
 
@@ -68,6 +73,44 @@ void AttentionPlanner::plan(const Pass& pass, AttentionPlan& out) {
     out.item_rows.insert(out.item_rows.end(), rows_of_[i].begin(), rows_of_[i].end());
     out.most_rows = std::max(out.most_rows, out.items[i].rows);
   }
+  mark_fresh(pass, out);
+}
+
+/// Which units of 64 keys have one of this pass.
+void AttentionPlanner::mark_fresh(const Pass& pass, AttentionPlan& out) {
+  int32_t most = -1;
+  for (const Row& row : pass.rows) most = std::max(most, row.slot);
+  is_fresh_.resize(std::max(is_fresh_.size(), static_cast<size_t>(most + 1)));
+  for (const Row& row : pass.rows) is_fresh_[static_cast<size_t>(row.slot)] = 1;
+  fresh_places_.resize(out.slots.size());
+  for (size_t i = 0; i < out.slots.size(); ++i)
+    fresh_places_[i] = out.slots[i] <= most ? is_fresh_[static_cast<size_t>(out.slots[i])] : uint8_t{0};
+  for (const Row& row : pass.rows) is_fresh_[static_cast<size_t>(row.slot)] = 0;
+  for (Item& item : out.items) {
+    item.fresh = 0;
+    for (int32_t unit = 0; unit * kKeyUnit < item.slots; ++unit) {
+      const auto keys = static_cast<size_t>(std::min(kKeyUnit, item.slots - unit * kKeyUnit));
+      if (std::memchr(fresh_places_.data() + item.first_slot + unit * kKeyUnit, 1, keys) != nullptr) item.fresh |= 1U << unit;
+    }
+  }
+}
+
+/// Where the slots of a chunk stand that no open item takes: among those of the item before where they are equal, as far as they go, or anew.
+int32_t AttentionPlanner::place_slots(std::span<const SlotSpan> sees, const Chunk& chunk, int32_t before, AttentionPlan& out) {
+  if (before >= 0) {
+    const Item& item = out.items[static_cast<size_t>(before)];
+    const int32_t both = std::min(chunk.slots, item.slots);
+    const bool last = item.first_slot + item.slots == static_cast<int32_t>(out.slots.size());
+    if (chunk.known >= both && (chunk.slots <= item.slots || last)) {
+      expand(sees, chunk.first + both, chunk.slots - both, chunk_slots_);
+      out.slots.insert(out.slots.end(), chunk_slots_.begin(), chunk_slots_.end());
+      return item.first_slot;
+    }
+  }
+  const auto first = static_cast<int32_t>(out.slots.size());
+  expand(sees, chunk.first, chunk.slots, chunk_slots_);
+  out.slots.insert(out.slots.end(), chunk_slots_.begin(), chunk_slots_.end());
+  return first;
 }
 
 void AttentionPlanner::add_chunk(std::span<const SlotSpan> sees, const Chunk& chunk, AttentionPlan& out) {
@@ -91,10 +134,9 @@ void AttentionPlanner::add_chunk(std::span<const SlotSpan> sees, const Chunk& ch
       return;
     }
   }
+  const int32_t first_slot = place_slots(sees, chunk, open, out);
   open = static_cast<int32_t>(out.items.size());
-  expand(sees, chunk.first, chunk.slots, chunk_slots_);
-  out.items.push_back({static_cast<int32_t>(out.slots.size()), chunk.slots, 0, 0});
-  out.slots.insert(out.slots.end(), chunk_slots_.begin(), chunk_slots_.end());
+  out.items.push_back({first_slot, chunk.slots, 0, 0, 0});
   if (rows_of_.size() < out.items.size()) rows_of_.emplace_back();
   rows_of_[static_cast<size_t>(open)].push_back({chunk.row, chunk.slots, chunk.partial});
 }

@@ -35,9 +35,13 @@ class AttentionPlanner {
   struct Chunk {
     int32_t row, number, first, slots, known, partial;
   };
+  void mark_fresh(const Pass& pass, AttentionPlan& out);
+  int32_t place_slots(std::span<const SlotSpan> sees, const Chunk& chunk, int32_t before, AttentionPlan& out);
   void add_chunk(std::span<const SlotSpan> sees, const Chunk& chunk, AttentionPlan& out);
   int heads_per_group_, most_rows_ = 1;
   std::vector<int32_t> chunk_slots_;
+  std::vector<uint8_t> is_fresh_;              // by slot: 1 where it is a row's; between passes all zero
+  std::vector<uint8_t> fresh_places_;          // by place in AttentionPlan::slots
   std::vector<int32_t> open_;                  // per chunk number: the item that may take more rows, or -1
   std::vector<std::vector<ItemRow>> rows_of_;  // per item
 };

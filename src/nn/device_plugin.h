@@ -13,7 +13,7 @@
 namespace slip {
 
 /// Changes with every change of a type that crosses.
-inline constexpr uint32_t kDeviceAbi = 5;
+inline constexpr uint32_t kDeviceAbi = 6;
 
 /// Of a device, measured on it.
 struct DeviceCeilings {

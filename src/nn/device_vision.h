@@ -40,8 +40,10 @@ struct DeviceVisionPass {
 class DeviceVision {
  public:
   virtual ~DeviceVision() = default;
-  /// features_CE: a row per cell, in the order of the work. kResource for anything about the device.
-  virtual Status encode(const DeviceVisionPass& pass, std::vector<float>& features_CE) = 0;
+  /// Room for a call's pixels, from where the device reads them quickest; the caller writes them. kResource for anything about the device.
+  virtual Result<std::span<float>> pixel_room(size_t numbers) = 0;
+  /// Features, a row per cell in the order of the work; they stay until the next call.
+  virtual Result<std::span<const float>> encode(const DeviceVisionPass& pass) = 0;
 };
 
 }  // namespace slip

@@ -321,23 +321,23 @@ DeviceVisionWeights QwenVision::device_weights() const {
 
 Status QwenVision::encode_on_device(std::span<const PatchGrid> images, const Layout& layout, std::vector<float>& features_ND) {
   const OperationScope there("tower on the device");
-  std::vector<float> joined;
-  if (images.size() > 1) joined.reserve(count(layout.patches, config_.patch_numbers()));
-  for (size_t i = 0; images.size() > 1 && i < images.size(); ++i)
-    joined.insert(joined.end(), images[i].values.begin(), images[i].values.end());
-  const std::span<const float> pixels =
-      images.size() > 1 ? std::span<const float>(joined) : std::span<const float>(images[0].values);
+  const int64_t patch = config_.patch_numbers();
+  SLIP_TRY(const std::span<float> pixels, device_->pixel_room(count(layout.patches, patch)));
+  int64_t first = 0;
+  for (const PatchGrid& image : images) {
+    for_rows(pool_, image.patches(),
+             [&](int64_t p) { copy_floats(pixels.data() + (first + p) * patch, image.values.data() + p * patch, patch); });
+    first += image.patches();
+  }
   const size_t table = count(layout.patches, config_.head_width() / 2);
-  std::vector<float> gathered;
-  SLIP_TRY_(device_->encode({pixels,
-                             layout.source_P,
-                             {cos_.data(), table},
-                             {sin_.data(), table},
-                             layout.window_of_P,
-                             layout.frame_of_P,
-                             layout.windows,
-                             layout.frames},
-                            gathered));
+  SLIP_TRY(const std::span<const float> gathered, device_->encode({pixels,
+                                                                   layout.source_P,
+                                                                   {cos_.data(), table},
+                                                                   {sin_.data(), table},
+                                                                   layout.window_of_P,
+                                                                   layout.frame_of_P,
+                                                                   layout.windows,
+                                                                   layout.frames}));
   const int64_t unit = int64_t{config_.merge} * config_.merge, cells = layout.patches / unit, out = config_.out_width;
   features_ND.resize(count(cells, out));
   for_rows(pool_, cells, [&](int64_t c) {
