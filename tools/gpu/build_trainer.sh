@@ -70,6 +70,9 @@ ${CXX:-g++} -fopenmp -o built/slipstream-train objects/*.o built/*.o -Wl,--start
 linked=$(date +%s%N)
 missing=$(ldd built/slipstream-train | grep 'not found' || true)
 [[ -z "$missing" ]] || echo "build_trainer: beware: $missing" >&2
-built/slipstream-train --help >built/help.log 2>&1 || { tail -n 5 built/help.log >&2; refuse "expected the trainer to start"; }
+code=0
+built/slipstream-train --help >built/help.log 2>&1 || code=$?
+grep -q -- --config built/help.log || { tail -n 5 built/help.log >&2; refuse "expected the trainer to start"; }
+((code == 0)) || echo "build_trainer: beware: the trainer's process ended with exit code $code after its work was done: $(tail -n 1 built/help.log)" >&2
 echo "$identity" >built/identity
 echo "build_trainer: $(seconds "$began") ($(awk -v a="$began" -v b="$compiled" -v c="$linked" 'BEGIN { printf "compiling %.1f, linking %.1f", (b - a) / 1e9, (c - b) / 1e9 }')), ${#torch_libraries[@]} libraries of torch: $here/built/slipstream-train"

@@ -17,7 +17,7 @@ for file in "${programs[@]}" "$plugin"; do strip -o "$folder/$(basename "$file")
 # The C and C++ libraries are the machine's.
 ldd "${programs[@]}" "$plugin" | awk '$2 == "=>" { print $3 }' | sort -u |
   grep -vE '/(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+)\.so' | xargs -I{} cp -L {} "$folder/lib/"
-for model in llama3 ministral3 ministral3_ramp nemotron_labs_diffusion qwen2 qwen3; do
+for model in llama3 ministral3 ministral3_ramp nemotron_labs_diffusion qwen2 qwen2_5_vl qwen3; do
   cp -rL "tests/fixtures/models/$model" "$folder/fixtures/models/"
 done
 cp tools/gpu/*.sh tools/gpu/*.py "$folder/"

@@ -2,6 +2,8 @@
 // The networks on torch; formulas in their headers.
 #include "train/heads/network_torch.h"
 
+#include <c10/core/GradMode.h>
+
 #include "train/heads/commit_network.h"
 #include "train/heads/dflash_network.h"
 #include "train/heads/flow_network.h"
