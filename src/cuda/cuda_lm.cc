@@ -108,8 +108,10 @@ Status CudaLm::upload_weights(const DecoderWeights& weights, ThreadPool& pool) {
 }
 
 Status CudaLm::make_room(const Pass& pass, const Room& room) {
-  const Room most{std::max(room.rows, largest_.rows), std::max(room.items, largest_.items),
-                  std::max(room.item_rows, largest_.item_rows), std::max(room.slots, largest_.slots)};
+  Room most = planner_.usual();  // at once: what grows later drops all graphs
+  for (const Room& r : {room, largest_})
+    most = {std::max(most.rows, r.rows), std::max(most.items, r.items), std::max(most.item_rows, r.item_rows),
+            std::max(most.slots, r.slots)};
   const size_t features = pass.features_ND.size_bytes();
   if (features > b_.features_ND.bytes()) {
     SLIP_TRY_(device_->wait());
@@ -185,7 +187,7 @@ Status CudaLm::write_pass(const Pass& pass, const PassLayout& layout) {
   put(layout.slots, plan_.slots);
   if (!pass.features_ND.empty())
     SLIP_TRY_(device_->copy_in(b_.features_ND.data(), pass.features_ND.data(), pass.features_ND.size_bytes()));
-  return device_->copy_in(pass_memory_.data(), host, layout.bytes);
+  return device_->copy_in(pass_memory_.data(), host, layout.used(plan_));
 }
 
 /// A product of a pass's rows.
@@ -329,7 +331,8 @@ Status CudaLm::write_allowed(const Pass& pass) {
   const auto lists = static_cast<size_t>(std::ranges::count_if(list_of_, [](int32_t line) { return line >= 0; }));
   if (lists == 0) return {};
   const auto words = static_cast<size_t>(words_of(options_.vocab));
-  if (const size_t bytes = std::bit_ceil(lists) * words * sizeof(uint32_t); bytes > b_.allowed_LW.bytes()) {
+  if (const size_t bytes = std::bit_ceil(std::max<size_t>(lists, kRowGroup)) * words * sizeof(uint32_t);
+      bytes > b_.allowed_LW.bytes()) {
     SLIP_TRY_(device_->wait());
     graphs_.clear();
     SLIP_TRY(b_.allowed_LW, device_->allocate(bytes, "allowed ids"));
@@ -410,7 +413,7 @@ Status CudaLm::forward(const Pass& pass, PassOutput& out) {
 }
 
 Status CudaLm::send_and_run(const Pass& pass, PassOutput& out) {
-  const Room room = room_for(pass.rows.size(), plan_);
+  const Room room = planner_.room(pass, plan_);
   SLIP_TRY_(make_room(pass, room));
   SLIP_TRY_(make_room_for_logits());
   const PassLayout layout(room, rope_.half());
@@ -419,8 +422,7 @@ Status CudaLm::send_and_run(const Pass& pass, PassOutput& out) {
   const size_t asked = wanted_N_.size();
   const int wanted = asked == 0 ? 0 : pass.rows.size() <= kRowGroup ? room.rows : static_cast<int>(asked);
   const bool logits = !by_want_.logits_N.empty();
-  const Shape shape{
-      room, rounded_queries(plan_.most_rows * (options_.heads / options_.kv_heads)), wanted, pass.draft_adapter, pass.taps, logits};
+  const Shape shape{room, rounded_queries(planner_.queries(pass.rows.size())), wanted, pass.draft_adapter, pass.taps, logits};
   SLIP_TRY_(run(pass, shape, layout));
   return logits ? copy_logits(out) : Status{};
 }

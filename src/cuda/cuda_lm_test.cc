@@ -174,6 +174,20 @@ TEST(CudaLm, PicksWhatTheLogitsSayThroughCapturedGraphs) {
   EXPECT_EQ(lm->graphs(), graphs) << "passes of like size share a graph";
 }
 
+TEST(CudaLm, TakesTheSameGraphHoweverManyKeysThereAre) {
+  ThreadPool pool(1);
+  const auto lm = on_device("qwen3", pool);
+  for (const int32_t rows : {3, 12, 20}) {
+    for (int again = 0; again < 2; ++again) picks(*lm, 40, rows, Want::kArgmax);
+    const int graphs = lm->graphs();
+    picks(*lm, 0, 300, Want::kNothing);
+    picks(*lm, 300, rows, Want::kArgmax);
+    picks(*lm, 560, rows, Want::kArgmax);
+    EXPECT_EQ(lm->graphs(), graphs) << rows;
+    EXPECT_GE(graphs, 1);
+  }
+}
+
 // Rows that name a list of ids, or ask for statistics, or both, beside rows that do neither: what comes back is what their logits say.
 TEST(CudaLm, ChoosesAmongListsAndTellsStatisticsWithoutLogits) {
   ThreadPool pool(1);

@@ -51,8 +51,7 @@ void AttentionPlanner::plan(const Pass& pass, AttentionPlan& out) {
   out.most_rows = 0;
   for (auto& rows : rows_of_) rows.clear();
   std::fill(open_.begin(), open_.end(), -1);
-  const int queries = pass.rows.size() <= kFewRows ? kFewQueries : kMostQueries;
-  most_rows_ = std::max(1, queries / heads_per_group_);
+  most_rows_ = rows_of_item(pass.rows.size());
   int32_t partial = 0;
   std::span<const SlotSpan> before;
   for (size_t t = 0; t < pass.rows.size(); ++t) {
@@ -141,10 +140,35 @@ void AttentionPlanner::add_chunk(std::span<const SlotSpan> sees, const Chunk& ch
   rows_of_[static_cast<size_t>(open)].push_back({chunk.row, chunk.slots, chunk.partial});
 }
 
-Room room_for(size_t rows, const AttentionPlan& plan) {
-  const auto power = [](size_t n, size_t least) { return static_cast<int32_t>(std::bit_ceil(std::max(n, least))); };
+int AttentionPlanner::rows_of_item(size_t rows) const {
+  return std::max(1, (rows <= kFewRows ? kFewQueries : kMostQueries) / heads_per_group_);
+}
+
+Room AttentionPlanner::captured_room(int32_t rows, int32_t chunks) const {
+  const int32_t each = rows_of_item(static_cast<size_t>(rows)), groups = (rows + each - 1) / each;
   Room r;
-  r.rows = rows <= kRowGroup ? power(rows, 8) : static_cast<int32_t>((rows + kRowGroup - 1) / kRowGroup * kRowGroup);
+  r.rows = rows;
+  r.items = groups * chunks + rows;
+  r.item_rows = rows * chunks;
+  r.slots = r.items * kKeyChunk;
+  return r;
+}
+
+Room AttentionPlanner::room(const Pass& pass, const AttentionPlan& plan) const {
+  const auto power = [](size_t n, size_t least) { return static_cast<int32_t>(std::bit_ceil(std::max(n, least))); };
+  const size_t rows = pass.rows.size();
+  if (rows <= kRowGroup) {
+    int32_t chunks = kUsualChunks;
+    for (size_t t = 0; t < rows; ++t) chunks = std::max(chunks, plan.first_partial_T[t + 1] - plan.first_partial_T[t]);
+    Room r = captured_room(power(rows, 8), power(static_cast<size_t>(chunks), 1));
+    if (plan.items.size() > static_cast<size_t>(r.items)) {
+      r.items = power(plan.items.size(), 1);
+      r.slots = r.items * kKeyChunk;
+    }
+    return r;
+  }
+  Room r;
+  r.rows = static_cast<int32_t>((rows + kRowGroup - 1) / kRowGroup * kRowGroup);
   r.items = power(plan.items.size(), 16);
   r.item_rows = power(plan.item_rows.size(), 64);
   r.slots = power(plan.slots.size(), 1024);

@@ -24,17 +24,33 @@ struct AttentionPlan {
   int most_rows = 0;                     // of an item
 };
 
+/// Capacities of a pass's block of memory.
+struct Room {
+  int32_t rows = 0, items = 0, item_rows = 0, slots = 0;
+  auto operator<=>(const Room&) const = default;
+};
+
 class AttentionPlanner {
  public:
   explicit AttentionPlanner(int heads_per_group) : heads_per_group_(heads_per_group) {}
   /// Allocates only while sizes grow.
   void plan(const Pass& pass, AttentionPlan& out);
+  /// Room for a pass. Of up to 64 rows: 8, 16, 32 or 64 of them, behind up to 4,096 keys or a power of two, so that few captured graphs serve all that
+  /// an answer needs; of more, what it takes, in powers of two.
+  Room room(const Pass& pass, const AttentionPlan& plan) const;
+  /// The most of an item of a pass of so many rows.
+  int queries(size_t rows) const { return rows_of_item(rows) * heads_per_group_; }
+  /// Room for any pass of up to 64 rows behind up to 4,096 keys whose rows share what they see, but for the last 256 keys of each.
+  Room usual() const { return captured_room(kRowGroup, kUsualChunks); }
 
  private:
   /// Slots first .. first + slots - 1 of what a row sees, for its partial; `known`: how many of them the row before has as well.
   struct Chunk {
     int32_t row, number, first, slots, known, partial;
   };
+  static constexpr int32_t kUsualChunks = 4096 / kKeyChunk;
+  int rows_of_item(size_t rows) const;
+  Room captured_room(int32_t rows, int32_t chunks) const;
   void mark_fresh(const Pass& pass, AttentionPlan& out);
   int32_t place_slots(std::span<const SlotSpan> sees, const Chunk& chunk, int32_t before, AttentionPlan& out);
   void add_chunk(std::span<const SlotSpan> sees, const Chunk& chunk, AttentionPlan& out);
@@ -46,17 +62,10 @@ class AttentionPlanner {
   std::vector<std::vector<ItemRow>> rows_of_;  // per item
 };
 
-/// Capacities of a pass's block of memory.
-struct Room {
-  int32_t rows = 0, items = 0, item_rows = 0, slots = 0;
-  auto operator<=>(const Room&) const = default;
-};
-/// The smallest room of powers of two that holds them; rows: 8, 16, 32, 64, then multiples of 64.
-Room room_for(size_t rows, const AttentionPlan& plan);
-
-/// Byte offsets in the block.
+/// Byte offsets in the block. Slots come last: a pass sends only those that it has.
 struct PassLayout {
   PassLayout(const Room& room, int32_t half);
+  size_t used(const AttentionPlan& plan) const { return slots + plan.slots.size() * sizeof(int32_t); }
   size_t counts, inputs, slots_of_rows, cosines, sines, q_scales, wanted, allowed, first_partial, items, item_rows, slots, bytes;
 };
 
