@@ -292,14 +292,14 @@ struct Facts {
   size_t place[kQueries];
 };
 
-/// The threads of a unit. Each has a barrier that its instruction names: of one that a register names, tools that look for races know nothing.
+/// The threads of a unit. Each has a barrier that its instruction names: of one that a register names, a tool that looks for races may know nothing.
 template <int kUnitThreads>
 __device__ inline void sync_unit(int unit) {
   static_assert(kUnits == 4);
-  if (unit == 0) sync_group(1, kUnitThreads);
-  if (unit == 1) sync_group(2, kUnitThreads);
-  if (unit == 2) sync_group(3, kUnitThreads);
-  if (unit == 3) sync_group(4, kUnitThreads);
+  if (unit == 0) sync_group<1>(kUnitThreads);
+  if (unit == 1) sync_group<2>(kUnitThreads);
+  if (unit == 2) sync_group<3>(kUnitThreads);
+  if (unit == 3) sync_group<4>(kUnitThreads);
 }
 
 /// Up to 16 kTiles queries: a warp takes 16 queries and a unit.
@@ -425,12 +425,12 @@ bool launch_units(const AttendArgs& args, int columns, int rows, StreamHandle st
 }
 
 template <int kSteps>
-void launch_attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int most_unit_blocks) {
+void launch_attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int typical, int most_unit_blocks) {
   using S = Sizes<kSteps>;
   const int rows = args.kv_heads * S::kParts;
   if (queries <= kFewQueries && launch_units<kSteps, 1>(args, items, rows, stream)) return;
   if constexpr (kSteps < 16)  // the widest heads would not fit the registers
-    if (items * rows <= most_unit_blocks && launch_units<kSteps, 4>(args, items, rows, stream)) return;
+    if (typical * rows <= most_unit_blocks && launch_units<kSteps, 4>(args, items, rows, stream)) return;
   constexpr size_t kUnitBytes = S::kUnitNumbers * sizeof(Bf16), kSlotBytes = kKeyChunk * sizeof(int);
   // There are more blocks than processors: several to a processor hide each other's waits.
   int buffers = kUnits / 2;
@@ -441,10 +441,10 @@ void launch_attend(const AttendArgs& args, int items, int queries, StreamHandle 
 
 }  // namespace
 
-void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int most_unit_blocks) {
-  if (args.padded <= 64) return launch_attend<4>(args, items, queries, stream, most_unit_blocks);
-  if (args.padded <= 128) return launch_attend<8>(args, items, queries, stream, most_unit_blocks);
-  launch_attend<16>(args, items, queries, stream, most_unit_blocks);
+void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int typical, int most_unit_blocks) {
+  if (args.padded <= 64) return launch_attend<4>(args, items, queries, stream, typical, most_unit_blocks);
+  if (args.padded <= 128) return launch_attend<8>(args, items, queries, stream, typical, most_unit_blocks);
+  launch_attend<16>(args, items, queries, stream, typical, most_unit_blocks);
 }
 
 void join(const JoinArgs& args, int rows, StreamHandle stream) {

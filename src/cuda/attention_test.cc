@@ -65,7 +65,8 @@ class Attention : public testing::TestWithParam<Case> {
     const PassCounts counts{rows, 0, static_cast<int32_t>(plan.items.size()), 0};
     attend({&counts, plan.items.data(), plan.item_rows.data(), plan.slots.data(), q_.data(), keys_.data(), values_.data(), c.heads,
             c.kv_heads, padded_, sums.data(), tops.data(), totals.data()},
-           static_cast<int>(plan.items.size()), plan.most_rows * (c.heads / c.kv_heads), nullptr, most_unit_blocks);
+           static_cast<int>(plan.items.size()), plan.most_rows * (c.heads / c.kv_heads), nullptr,
+           static_cast<int>(plan.items.size()), most_unit_blocks);
     const int room = (rows + 7) / 8 * 8, all = c.heads * c.width;
     std::vector<uint16_t> tiles(static_cast<size_t>((all + kInnerStep - 1) / kInnerStep * room * kInnerStep), 0x7fff);
     const RowTiles out{tiles.data(), room};

@@ -211,7 +211,7 @@ void CudaLm::launch_attention(int32_t number, const Shape& shape, const PassLayo
   attend(
       {counts, in_pass<Item>(layout.items), in_pass<ItemRow>(layout.item_rows), in_pass<int32_t>(layout.slots), as<Bf16>(b_.q_THP),
        keys, values, o.heads, o.kv_heads, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
-      shape.room.items, shape.queries, device_->stream());
+      shape.room.items, shape.queries, device_->stream(), static_cast<int>(plan_.items.size()));
   join({counts, in_pass<int32_t>(layout.first_partial), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH),
         o.heads, o.head_width, padded_, row_tiles(b_.attended_THK, shape.room.rows)},
        shape.room.rows, device_->stream());

@@ -196,7 +196,7 @@ void CudaVision::launch_attention(const Plans& plans, int rows) {
     const auto* counts = as<const PassCounts>(p.counts);
     attend({counts, as<Item>(p.items), as<ItemRow>(p.item_rows), as<int32_t>(p.slots), as<Bf16>(b_.q_PHP), as<Bf16>(b_.keys),
             as<Bf16>(b_.values), heads_, heads_, padded_, as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH)},
-           static_cast<int>(p.host.items.size()), p.host.most_rows, stream);
+           static_cast<int>(p.host.items.size()), p.host.most_rows, stream, static_cast<int>(p.host.items.size()));
     join({counts, as<int32_t>(p.first_partial_P), as<float>(b_.sums_NHP), as<float>(b_.tops_NH), as<float>(b_.totals_NH), heads_,
           head_width, padded_, row_tiles(b_.attended_PD, rows), p.first_row},
          p.rows, stream);

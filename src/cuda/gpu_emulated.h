@@ -47,6 +47,10 @@ void load_matrix_4_transposed(uint32_t (&r)[4], const void* shared_row);
 void load_matrix_4(uint32_t (&r)[4], const void* shared_row);
 /// `threads` threads of the block that name this barrier (1 to 15).
 void sync_group(int barrier, int threads);
+template <int kBarrier>
+void sync_group(int threads) {
+  sync_group(kBarrier, threads);
+}
 void sync_warp();
 
 /// Adds, and gives what was there; orders what this thread wrote before it and reads after it among all blocks.

@@ -72,6 +72,11 @@ __device__ inline void load_matrix_4(uint32_t (&r)[4], const void* shared_row) {
 __device__ inline void sync_group(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
+/// The same, of a number that the instruction names.
+template <int kBarrier>
+__device__ inline void sync_group(int threads) {
+  asm volatile("bar.sync %0, %1;\n" ::"n"(kBarrier), "r"(threads) : "memory");
+}
 
 /// Adds, and gives what was there; orders what this thread wrote before it and reads after it among all blocks.
 __device__ inline int add_in_turn(int* to, int n) {

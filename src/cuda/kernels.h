@@ -207,8 +207,9 @@ void embed(const EmbedArgs& args, int rows, StreamHandle stream);
 void norm(const NormArgs& args, int rows, StreamHandle stream);
 void product(const ProductArgs& args, int rows, StreamHandle stream);
 void place(const PlaceArgs& args, int rows, StreamHandle stream);
-// Attention: up to `most_unit_blocks` blocks give a unit of keys to a warp, more of them let a warp walk the units; the sums are the same.
-void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int most_unit_blocks = 4 * kRuns);
+// Attention: where some `typical` items make up to `most_unit_blocks` blocks, a warp has a unit of keys, where more, it walks the units; the sums are
+// the same.
+void attend(const AttendArgs& args, int items, int queries, StreamHandle stream, int typical, int most_unit_blocks = 4 * kRuns);
 void join(const JoinArgs& args, int rows, StreamHandle stream);
 void gather(const GatherArgs& args, int rows, StreamHandle stream);
 void round(const RoundArgs& args, int rows, StreamHandle stream);

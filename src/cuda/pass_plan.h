@@ -40,7 +40,7 @@ class AttentionPlanner {
   Room room(const Pass& pass, const AttentionPlan& plan) const;
   /// The most of an item of a pass of so many rows.
   int queries(size_t rows) const { return rows_of_item(rows) * heads_per_group_; }
-  /// Room for any pass of up to 64 rows behind up to 4,096 keys whose rows share what they see, but for the last 256 keys of each.
+  /// Room for any pass of up to 64 rows behind up to 4,096 keys whose rows share what they see, but for the last chunk of each.
   Room usual() const { return captured_room(kRowGroup, kUsualChunks); }
 
  private:

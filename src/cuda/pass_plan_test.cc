@@ -87,6 +87,47 @@ TEST(AttentionPlan, GivesEveryRowItsKeysInOrder) {
   }
 }
 
+// Also rows that share nothing, and more chunks than usual.
+TEST(AttentionPlan, EveryPlanFitsItsRoom) {
+  std::mt19937 random(5);
+  const auto dice = [&](int n) { return static_cast<int32_t>(random() % static_cast<unsigned>(n)); };
+  for (int trial = 0; trial < 300; ++trial) {
+    Rows rows;
+    const int n = 1 + dice(90), group = 1 << dice(7);
+    const int32_t most = trial % 10 == 0 ? 9000 : 900;
+    for (int t = 0; t < n; ++t) {
+      const int32_t begin = trial % 3 == 0 ? dice(most) : 0;
+      rows.add({{begin, begin + 1 + dice(most)}});
+    }
+    AttentionPlanner planner(group);
+    AttentionPlan plan;
+    planner.plan(rows.pass(), plan);
+    const Room room = planner.room(rows.pass(), plan);
+    ASSERT_GE(room.rows, n);
+    ASSERT_GE(room.items, static_cast<int32_t>(plan.items.size()));
+    ASSERT_GE(room.item_rows, static_cast<int32_t>(plan.item_rows.size()));
+    ASSERT_GE(room.slots, static_cast<int32_t>(plan.slots.size()));
+    ASSERT_LE(PassLayout(room, 32).used(plan), PassLayout(room, 32).bytes);
+    ASSERT_LE(plan.most_rows * group, std::max(planner.queries(rows.rows.size()), group));
+  }
+}
+
+TEST(AttentionPlan, ItsRoomIsTheSameBehindAnyNumberOfKeysTo4096) {
+  for (const int n : {1, 8, 12, 27, 64}) {
+    std::vector<Room> rooms;
+    for (const int32_t keys : {1, 300, 1500, 4000}) {
+      Rows rows;
+      rows.first_slot = keys;
+      for (int32_t t = 0; t < n; ++t) rows.add({{0, keys + t + 1}});
+      AttentionPlanner planner(8);
+      AttentionPlan plan;
+      planner.plan(rows.pass(), plan);
+      rooms.push_back(planner.room(rows.pass(), plan));
+    }
+    for (const Room& r : rooms) EXPECT_EQ(r, rooms.front()) << n;
+  }
+}
+
 TEST(AttentionPlan, RowsBehindOnePromptShareItsKeys) {
   Rows rows;
   rows.first_slot = 1024;

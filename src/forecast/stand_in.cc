@@ -182,6 +182,7 @@ void StandInLm::lay_out(const Pass& pass, PassOutput& out) {
     if (pass.rows[i].want == Want::kLogits) out.logits_row[i] = lines++;
     if (!first_mask_ && pass.rows[i].input == RowInput{info_.rule.mask}) first_mask_ = pass.rows[i].position.t - first_position_;
   }
+  out.kept_NV = nullptr;  // another model may have answered into this output
   out.logits_NV.assign(static_cast<size_t>(lines) * static_cast<size_t>(info_.vocab), kNever);
 }
 

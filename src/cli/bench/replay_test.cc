@@ -118,8 +118,9 @@ TEST(Replay, SaysTheRecordedAnswerWhereverTheModelKeepsItsLogits) {
 
 std::filesystem::path demo_cot() { return std::filesystem::path(SLIP_SOURCE_DIR) / "models/demo-cot"; }
 
-Decoded run_as_seen(const RecordedAcceptance& seen, const Method& method, const PreviousAnswer* earlier = nullptr) {
-  ReplayLm lm(nullptr, info(), record(seen.answer, 0));
+Decoded run_as_seen(const RecordedAcceptance& seen, const Method& method, const PreviousAnswer* earlier = nullptr,
+                    Lm* inner = nullptr) {
+  ReplayLm lm(inner, info(), record(seen.answer, 0));
   StandInLm says(info(), StandInAnswer::of_form(seen.answer.form, seen.answer.contents, seen.visibility == Visibility::kChain),
                  {.survival = &seen.model.survival}, seen.model.pass, kPromptRows, 1);
   lm.say_by(says);
@@ -152,6 +153,19 @@ TEST(RecordedAcceptance, DraftsHoldAsTheFileSaysAndEveryDecoderGivesTheAnswer) {
     EXPECT_NEAR(share, kept / tested, 0.05) << preset;
     EXPECT_GT(d.statistics.tested, 200) << preset;
   }
+}
+
+TEST(RecordedAcceptance, DraftsHoldTheSameWhereverTheModelKeepsItsLogits) {
+  const auto seen = recorded_acceptance(demo_cot(), *CostTable::make({1, 128}, {10, 20}, "test"));
+  ASSERT_TRUE(seen) << seen.error().message;
+  const auto method = method_of("fields-spec");
+  ASSERT_TRUE(method);
+  test::HashLm real({.vocab = ReplayIds::kAll, .slots = 2048});
+  test::KeepingLm keeping(real);
+  const Decoded alone = run_as_seen(*seen, *method), behind = run_as_seen(*seen, *method, nullptr, &keeping);
+  EXPECT_EQ(behind.fields, seen->answer.contents);
+  EXPECT_EQ(behind.statistics.forwards, alone.statistics.forwards);
+  EXPECT_EQ(behind.statistics.accepted, alone.statistics.accepted);
 }
 
 TEST(RecordedAcceptance, AutoDraftsWhereWeightsComeFromMemory) {
