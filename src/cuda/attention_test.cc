@@ -3,11 +3,13 @@
 // them, for heads of all widths that have a kernel.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include "core/dtype.h"
+#include "cuda/gpu_emulated.h"
 #include "cuda/pass_plan.h"
 
 namespace slip::cuda {
@@ -80,6 +82,23 @@ class Attention : public testing::TestWithParam<Case> {
     return flat;
   }
 
+  /// The same while the kernel before still runs: it writes queries, and the rows' own keys and values.
+  std::vector<uint16_t> attended_early(int most_unit_blocks, int rows) {
+    const std::vector<uint16_t> q = q_, keys = keys_, values = values_;
+    const auto own = static_cast<ptrdiff_t>(kPrompt * GetParam().kv_heads * padded_);
+    constexpr uint16_t kNan = 0x7fc0;
+    gpu::overlap_with(
+        [&] {
+          std::fill(q_.begin(), q_.end(), kNan);
+          std::fill(keys_.begin() + own, keys_.end(), kNan);
+          std::fill(values_.begin() + own, values_.end(), kNan);
+        },
+        [&] { q_ = q, keys_ = keys, values_ = values; });
+    std::vector<uint16_t> out = attended(most_unit_blocks, rows);
+    gpu::overlap_with({}, {});
+    return out;
+  }
+
   double number(const std::vector<uint16_t>& of, size_t line, int k) const {
     return to_float(BF16{of[line * static_cast<size_t>(padded_) + static_cast<size_t>(k)]});
   }
@@ -118,6 +137,11 @@ TEST_P(Attention, HasTheSameBitsHoweverUnitsAreSpread) {
   EXPECT_EQ(attended(1 << 20, all), whole);
   const std::vector<uint16_t> part = attended(0, few);
   EXPECT_EQ(part, std::vector<uint16_t>(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(part.size())));
+}
+
+TEST_P(Attention, ReadsAheadOnlyWhatWasThereBeforeThePass) {
+  for (const int rows : {12, GetParam().rows})
+    for (const int most : {0, 1 << 20}) EXPECT_EQ(attended_early(most, rows), attended(most, rows)) << rows << " rows, " << most;
 }
 
 INSTANTIATE_TEST_SUITE_P(OfAllWidths, Attention,

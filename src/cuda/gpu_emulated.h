@@ -100,7 +100,10 @@ inline void copy_16_or_clear(void* to, const void* from, bool there) {
 inline void commit_copies() {}
 template <int kLeft>
 inline void wait_for_groups() {}
-inline void wait_for_previous() {}
+void wait_for_previous();
+/// For tests: what the kernel before writes. Each block begins when it is not there, and it is when all threads of the block have come to
+/// wait_for_previous(). Until overlap_with({}, {}).
+void overlap_with(std::function<void()> take_away, std::function<void()> write);
 inline void let_next_start() {}
 
 inline float reciprocal_root(float x) { return 1 / std::sqrt(x); }

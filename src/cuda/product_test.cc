@@ -3,12 +3,14 @@
 // 192 rows.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
 
 #include "core/dtype.h"
+#include "cuda/gpu_emulated.h"
 #include "cuda/kernels.h"
 
 namespace slip::cuda {
@@ -44,7 +46,7 @@ class Products : public testing::TestWithParam<Case> {
   }
 
   /// Rows first .. first + rows - 1 in one product.
-  std::vector<float> multiply(int first, int rows) {
+  std::vector<float> multiply(int first, int rows, bool early = false) {
     const int room = (rows + 7) / 8 * 8;
     std::vector<uint16_t> tiles(static_cast<size_t>(GetParam().steps * room + 192) * kInnerStep, 0);
     const RowTiles x{tiles.data(), room};
@@ -61,7 +63,10 @@ class Products : public testing::TestWithParam<Case> {
     args.out = out.data();
     args.ldo = n_;
     args.shares = {shares.data(), arrivals.data()};
+    const std::vector<uint16_t> written = tiles;
+    if (early) gpu::overlap_with([&] { std::fill(tiles.begin(), tiles.end(), 0x7fc0); }, [&] { tiles = written; });
     product(args, rows, nullptr);
+    gpu::overlap_with({}, {});
     EXPECT_EQ(arrivals, std::vector<int32_t>(arrivals.size(), 0)) << "left for the next product";
     return out;
   }
@@ -94,6 +99,12 @@ TEST_P(Products, GiveARowTheSameBitsInAnyCompany) {
     const std::vector<float> part = multiply(first, n);
     EXPECT_EQ(std::memcmp(part.data(), whole.data() + static_cast<ptrdiff_t>(first) * n_, part.size() * sizeof(float)), 0) << each;
   }
+}
+
+// Weights come in while the kernel before still writes the rows.
+TEST_P(Products, WaitForTheirRows) {
+  const int rows = GetParam().rows;
+  for (const int n : {rows, 64, 9, 1}) EXPECT_EQ(multiply(0, std::min(n, rows), true), multiply(0, std::min(n, rows))) << n;
 }
 
 // 132 tiles and 384 rows: one round of blocks of 192 rows, two of blocks of 128.

@@ -41,6 +41,7 @@ struct Warp {
 
 struct Block {
   int x = 0, y = 0, columns = 0, threads = 0, current = 0;
+  int begun = -1, waited = -1;  // the block whose beginning, and whose wait, the kernel before was told of
   Barrier barrier;
   std::array<Barrier, 16> groups;  // by sync_group's number
   std::vector<Warp> warps;
@@ -51,6 +52,11 @@ struct Block {
 };
 
 thread_local Block* block = nullptr;
+
+struct Overlap {
+  std::function<void()> take_away, write;
+};
+thread_local Overlap overlap;
 
 void yield() {
   const int me = block->current;
@@ -111,6 +117,14 @@ int block_y() { return block->y; }
 int blocks_x() { return block->columns; }
 void sync_block() { wait(block->barrier, block->threads); }
 void sync_group(int barrier, int threads) { wait(block->groups[static_cast<size_t>(barrier)], threads); }
+void overlap_with(std::function<void()> take_away, std::function<void()> write) {
+  overlap = {std::move(take_away), std::move(write)};
+}
+void wait_for_previous() {
+  if (!overlap.write) return;
+  yield();  // the block's others come to here meanwhile, or to a barrier
+  if (const int at = block->y * block->columns + block->x; std::exchange(block->waited, at) != at) overlap.write();
+}
 void sync_warp() {
   together([](Lane&) {}, [](auto&) {});
 }
@@ -243,6 +257,7 @@ void run_blocks(int columns, int rows, int threads, size_t shared_bytes, const s
       for (int at = 0; at < columns * rows; ++at) {
         b.x = at % columns;
         b.y = at / columns;
+        if (overlap.take_away && std::exchange(b.begun, at) != at) overlap.take_away();
         kernel();
         sync_block();
       }
