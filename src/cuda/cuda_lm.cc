@@ -148,11 +148,11 @@ Status CudaLm::make_room(const Pass& pass, const Room& room) {
   SLIP_TRY_(get(b_.shares, share_numbers(most.rows) * sizeof(float)));
   SLIP_TRY_(get(b_.arrivals, static_cast<size_t>(most_tiles_) * sizeof(int32_t)));
   SLIP_TRY_(get(b_.taps_TE, rows * taps_width() * sizeof(float)));
-  SLIP_TRY(taps_host_, device_->allocate_host(rows * taps_width() * sizeof(float)));
+  SLIP_TRY(taps_host_, device_->allocate_host(rows * taps_width() * sizeof(float), "hidden states"));
   const size_t bytes = PassLayout(most, rope_.half()).bytes;
   SLIP_TRY_(get(pass_memory_, bytes));
-  SLIP_TRY(pass_host_, device_->allocate_host(bytes));
-  SLIP_TRY(choice_host_, device_->allocate_host(rows * sizeof(Choice)));
+  SLIP_TRY(pass_host_, device_->allocate_host(bytes, "a pass's rows"));
+  SLIP_TRY(choice_host_, device_->allocate_host(rows * sizeof(Choice), "choices"));
   largest_ = most;
   return {};
 }
@@ -336,7 +336,7 @@ Status CudaLm::write_allowed(const Pass& pass) {
     SLIP_TRY_(device_->wait());
     graphs_.clear();
     SLIP_TRY(b_.allowed_LW, device_->allocate(bytes, "allowed ids"));
-    SLIP_TRY(allowed_host_, device_->allocate_host(bytes));
+    SLIP_TRY(allowed_host_, device_->allocate_host(bytes, "allowed ids"));
   }
   auto* bits_LW = allowed_host_.data<uint32_t>();
   std::fill_n(bits_LW, lists * words, 0U);
@@ -373,7 +373,7 @@ Status CudaLm::make_room_for_logits() {
   const size_t rows = std::max<size_t>(wanted, kRowGroup);
   SLIP_TRY(b_.logits_TV, device_->allocate(rows * line, "logits"));
   if (logits_host_.bytes() == 0) {  // page-locked: a copy to other memory takes ten times as long
-    SLIP_TRY(logits_host_, device_->allocate_host(kRowGroup * line));
+    SLIP_TRY(logits_host_, device_->allocate_host(kRowGroup * line, "logits"));
   }
   return {};
 }

@@ -29,7 +29,7 @@ Status grow(Device& device, Memory& m, size_t bytes) {
 Status grow_host(Device& device, Memory& m, size_t bytes) {
   if (bytes <= m.bytes()) return {};
   m = {};
-  SLIP_TRY(m, device.allocate_host(bytes));
+  SLIP_TRY(m, device.allocate_host(bytes, "pixels and features"));
   return {};
 }
 

@@ -28,9 +28,8 @@ int32_t common(std::span<const SlotSpan> a, std::span<const SlotSpan> b) {
   return n;
 }
 
-/// Slots first .. first + n - 1 of a sequence.
-void expand(std::span<const SlotSpan> spans, int32_t first, int32_t n, std::vector<int32_t>& out) {
-  out.clear();
+/// Slots first .. first + n - 1 of a sequence, behind what is there.
+void append(std::span<const SlotSpan> spans, int32_t first, int32_t n, std::vector<int32_t>& out) {
   for (const SlotSpan s : spans) {
     const int32_t size = s.end - s.begin, skipped = std::min(first, size), taken = std::min(size - skipped, n);
     const size_t at = out.size();
@@ -94,49 +93,35 @@ void AttentionPlanner::mark_fresh(const Pass& pass, AttentionPlan& out) {
   }
 }
 
-/// Where the slots of a chunk stand that no open item takes: among those of the item before where they are equal, as far as they go, or anew.
-int32_t AttentionPlanner::place_slots(std::span<const SlotSpan> sees, const Chunk& chunk, int32_t before, AttentionPlan& out) {
-  if (before >= 0) {
-    const Item& item = out.items[static_cast<size_t>(before)];
-    const int32_t both = std::min(chunk.slots, item.slots);
-    const bool last = item.first_slot + item.slots == static_cast<int32_t>(out.slots.size());
-    if (chunk.known >= both && (chunk.slots <= item.slots || last)) {
-      expand(sees, chunk.first + both, chunk.slots - both, chunk_slots_);
-      out.slots.insert(out.slots.end(), chunk_slots_.begin(), chunk_slots_.end());
-      return item.first_slot;
-    }
-  }
-  const auto first = static_cast<int32_t>(out.slots.size());
-  expand(sees, chunk.first, chunk.slots, chunk_slots_);
-  out.slots.insert(out.slots.end(), chunk_slots_.begin(), chunk_slots_.end());
-  return first;
+/// Whether the slots of a chunk and of an item are the same as far as both go, and the longer of the two can stand where the item's do: what the chunk
+/// has more is behind all slots then.
+bool AttentionPlanner::shares(std::span<const SlotSpan> sees, const Chunk& chunk, const Item& item, const AttentionPlan& plan) {
+  const int32_t both = std::min(chunk.slots, item.slots);
+  if (chunk.slots > item.slots && item.first_slot + item.slots != static_cast<int32_t>(plan.slots.size())) return false;
+  // The item holds the chunk of the row before: what that row has as well need not be compared.
+  if (chunk.known >= both) return true;
+  chunk_slots_.clear();
+  append(sees, chunk.first, both, chunk_slots_);
+  return std::equal(chunk_slots_.begin(), chunk_slots_.end(), plan.slots.begin() + item.first_slot);
 }
 
 void AttentionPlanner::add_chunk(std::span<const SlotSpan> sees, const Chunk& chunk, AttentionPlan& out) {
   const auto number = static_cast<size_t>(chunk.number);
   if (open_.size() <= number) open_.resize(number + 1, -1);
   int32_t& open = open_[number];
-  if (open >= 0 && static_cast<int>(rows_of_[static_cast<size_t>(open)].size()) < most_rows_) {
+  const bool shared = open >= 0 && shares(sees, chunk, out.items[static_cast<size_t>(open)], out);
+  const bool takes = shared && static_cast<int>(rows_of_[static_cast<size_t>(open)].size()) < most_rows_;
+  const int32_t there = shared ? std::min(chunk.slots, out.items[static_cast<size_t>(open)].slots) : 0;
+  const int32_t first_slot = shared ? out.items[static_cast<size_t>(open)].first_slot : static_cast<int32_t>(out.slots.size());
+  append(sees, chunk.first + there, chunk.slots - there, out.slots);
+  if (takes) {
     Item& item = out.items[static_cast<size_t>(open)];
-    const int32_t both = std::min(chunk.slots, item.slots);
-    const bool last = item.first_slot + item.slots == static_cast<int32_t>(out.slots.size());
-    // The open item holds the chunk of the row before: what that row has as well need not be compared.
-    const bool fits = chunk.known >= both || [&] {
-      expand(sees, chunk.first, both, chunk_slots_);
-      return std::equal(chunk_slots_.begin(), chunk_slots_.end(), out.slots.begin() + item.first_slot);
-    }();
-    if (fits && (chunk.slots <= item.slots || last)) {
-      expand(sees, chunk.first + both, chunk.slots - both, chunk_slots_);
-      out.slots.insert(out.slots.end(), chunk_slots_.begin(), chunk_slots_.end());
-      item.slots = std::max(item.slots, chunk.slots);
-      rows_of_[static_cast<size_t>(open)].push_back({chunk.row, chunk.slots, chunk.partial});
-      return;
-    }
+    item.slots = std::max(item.slots, chunk.slots);
+  } else {
+    open = static_cast<int32_t>(out.items.size());
+    out.items.push_back({first_slot, chunk.slots, 0, 0, 0});
+    if (rows_of_.size() < out.items.size()) rows_of_.emplace_back();
   }
-  const int32_t first_slot = place_slots(sees, chunk, open, out);
-  open = static_cast<int32_t>(out.items.size());
-  out.items.push_back({first_slot, chunk.slots, 0, 0, 0});
-  if (rows_of_.size() < out.items.size()) rows_of_.emplace_back();
   rows_of_[static_cast<size_t>(open)].push_back({chunk.row, chunk.slots, chunk.partial});
 }
 

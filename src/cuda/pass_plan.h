@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pass as the device gets it: one block of memory with everything that changes from pass to pass, laid out by capacities that are powers of
-// two, so that passes of like size share one captured graph; and attention's work cut into items that share keys among rows.
+// A pass as the device gets it: one block of memory with everything that changes from pass to pass, laid out by a few capacities, so that
+// passes of like size share one captured graph; and attention's work cut into items that share keys among rows.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace slip::cuda {
 /// queries at most, so that there are enough of them.
 struct AttentionPlan {
   std::vector<Item> items;
-  std::vector<ItemRow> item_rows;  // an item's rows side by side
-  std::vector<int32_t> slots;
+  std::vector<ItemRow> item_rows;        // an item's rows side by side
+  std::vector<int32_t> slots;            // lists that items name; items may name one, or the beginning of one
   std::vector<int32_t> first_partial_T;  // rows + 1 numbers
   int most_rows = 0;                     // of an item
 };
@@ -52,7 +52,7 @@ class AttentionPlanner {
   int rows_of_item(size_t rows) const;
   Room captured_room(int32_t rows, int32_t chunks) const;
   void mark_fresh(const Pass& pass, AttentionPlan& out);
-  int32_t place_slots(std::span<const SlotSpan> sees, const Chunk& chunk, int32_t before, AttentionPlan& out);
+  bool shares(std::span<const SlotSpan> sees, const Chunk& chunk, const Item& item, const AttentionPlan& plan);
   void add_chunk(std::span<const SlotSpan> sees, const Chunk& chunk, AttentionPlan& out);
   int heads_per_group_, most_rows_ = 1;
   std::vector<int32_t> chunk_slots_;

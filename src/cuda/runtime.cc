@@ -10,9 +10,9 @@ Result<Memory> Device::allocate(size_t bytes, std::string_view what) {
   return m;
 }
 
-Result<Memory> Device::allocate_host(size_t bytes) {
+Result<Memory> Device::allocate_host(size_t bytes, std::string_view what) {
   Memory m;
-  SLIP_TRY(m.data_, get(bytes > 0 ? bytes : 1, true, "a pass's rows"));
+  SLIP_TRY(m.data_, get(bytes > 0 ? bytes : 1, true, what));
   m.bytes_ = bytes;
   return m;
 }
@@ -20,7 +20,7 @@ Result<Memory> Device::allocate_host(size_t bytes) {
 Result<void*> Device::staging(size_t bytes) {
   if (staging_.bytes() < bytes) {
     staging_ = {};
-    SLIP_TRY(staging_, allocate_host(bytes));
+    SLIP_TRY(staging_, allocate_host(bytes, "weights on their way"));
   }
   return staging_.data();
 }

@@ -54,7 +54,7 @@ class Device {
 
   /// Zeroed; `what` is for the message.
   Result<Memory> allocate(size_t bytes, std::string_view what);
-  Result<Memory> allocate_host(size_t bytes);
+  Result<Memory> allocate_host(size_t bytes, std::string_view what);
   /// At least so much page-locked memory for what is on its way; drop_staging() gives it back.
   Result<void*> staging(size_t bytes);
   size_t staging_bytes() const { return staging_.bytes(); }
