@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/content_hash.h"
+#include "lm/pass_answers.h"
 
 namespace slip {
 namespace {
@@ -162,28 +163,21 @@ void StandInLm::write(const Pass& pass, size_t i, const Said& said, PassOutput& 
   const float top = std::log(said.top), second = std::log(std::max(next, 1e-9F));
   if (r.statistics) out.statistics[i] = {top, second, 0};
   if (r.want != Want::kLogits) return;
-  const auto line = out.logits_NV.begin() + out.logits_row[i] * info_.vocab;
+  const std::span<float> line_V = out.logits_V(i);
   const float rest = (1 - said.top - next) / static_cast<float>(std::max(1, info_.vocab - 2));
-  if (rest > 0) std::fill_n(line, info_.vocab, std::log(rest));
-  line[said.other.value] = second;
-  line[out.argmax[i].value] = top;
+  if (rest > 0) std::ranges::fill(line_V, std::log(rest));
+  line_V[static_cast<size_t>(said.other.value)] = second;
+  line_V[static_cast<size_t>(out.argmax[i].value)] = top;
 }
 
 void StandInLm::lay_out(const Pass& pass, PassOutput& out) {
-  out.vocab = info_.vocab;
-  out.argmax.assign(pass.rows.size(), TokenId{});
-  out.logits_row.assign(pass.rows.size(), -1);
+  begin_output(pass, info_, out);
+  lay_out_logits(pass, kNever, out);
   out.statistics.assign(pass.rows.size(), {});
-  out.nan_rows = 0;
-  out.taps_NE.assign(pass.taps ? pass.rows.size() * info_.tap_layers.size() * static_cast<size_t>(info_.hidden_size) : 0, 0.0F);
-  int32_t lines = 0;
+  std::ranges::fill(out.taps_NE, 0.0F);
   first_mask_.reset();
-  for (size_t i = 0; i < pass.rows.size(); ++i) {
-    if (pass.rows[i].want == Want::kLogits) out.logits_row[i] = lines++;
-    if (!first_mask_ && pass.rows[i].input == RowInput{info_.rule.mask}) first_mask_ = pass.rows[i].position.t - first_position_;
-  }
-  out.kept_NV = nullptr;  // another model may have answered into this output
-  out.logits_NV.assign(static_cast<size_t>(lines) * static_cast<size_t>(info_.vocab), kNever);
+  for (const Row& row : pass.rows)
+    if (!first_mask_ && row.input == RowInput{info_.rule.mask}) first_mask_ = row.position.t - first_position_;
 }
 
 Status StandInLm::forward(const Pass& pass, PassOutput& out) {

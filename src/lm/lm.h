@@ -70,15 +70,20 @@ struct PassOutput {
   std::vector<TokenId> argmax;      // per row; meaningful where want != kNothing
   std::vector<int32_t> logits_row;  // per row: line of logits, or -1
   std::vector<float> logits_NV;     // lines in the order of the rows that want kLogits
-  const float* kept_NV = nullptr;   // where an Lm keeps these lines itself, until its next pass; null: in logits_NV
+  float* kept_NV = nullptr;         // where an Lm keeps these lines itself, until its next pass; null: in logits_NV
   int32_t vocab = 0;
   std::vector<RowStatistics> statistics;  // per row, meaningful where asked for; empty where no row asks
   std::vector<float> taps_NE;  // with Pass::taps: per row the hidden states behind LmInfo::tap_layers, joined; E = layers x D
   int64_t nan_rows = 0;        // rows that want something and whose activations or largest logit are not finite
   std::span<const float> logits_V(size_t row) const {
-    const float* lines_NV = kept_NV != nullptr ? kept_NV : logits_NV.data();
-    return {lines_NV + static_cast<size_t>(logits_row[row]) * static_cast<size_t>(vocab), static_cast<size_t>(vocab)};
+    return {(kept_NV != nullptr ? kept_NV : logits_NV.data()) + first_of(row), static_cast<size_t>(vocab)};
   }
+  std::span<float> logits_V(size_t row) {
+    return {(kept_NV != nullptr ? kept_NV : logits_NV.data()) + first_of(row), static_cast<size_t>(vocab)};
+  }
+
+ private:
+  size_t first_of(size_t row) const { return static_cast<size_t>(logits_row[row]) * static_cast<size_t>(vocab); }
 };
 
 /// For implementations that have the logits: a row's argmax and statistics, as the row wants them.

@@ -26,4 +26,13 @@ void begin_output(const Pass& pass, const LmInfo& info, PassOutput& out) {
   out.nan_rows = 0;
 }
 
+void lay_out_logits(const Pass& pass, float fill, PassOutput& out) {
+  out.logits_row.assign(pass.rows.size(), -1);
+  int32_t lines = 0;
+  for (size_t t = 0; t < pass.rows.size(); ++t)
+    if (pass.rows[t].want == Want::kLogits) out.logits_row[t] = lines++;
+  out.logits_NV.assign(static_cast<size_t>(lines) * static_cast<size_t>(out.vocab), fill);
+  out.kept_NV = nullptr;
+}
+
 }  // namespace slip

@@ -19,5 +19,7 @@ inline int64_t taps_width(const LmInfo& info) { return int64_t{info.hidden_size}
 
 /// Nothing of the pass before is left in `out`, and what has a line for every row has its size; taps' numbers are undefined.
 void begin_output(const Pass& pass, const LmInfo& info, PassOutput& out);
+/// A line of `out.vocab` numbers in `out.logits_NV` for every row that wants logits, all of them `fill`; other rows have none.
+void lay_out_logits(const Pass& pass, float fill, PassOutput& out);
 
 }  // namespace slip

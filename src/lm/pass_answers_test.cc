@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace slip {
 namespace {
 
@@ -41,6 +43,21 @@ TEST(BeginOutput, LeavesNothingOfThePassBefore) {
   EXPECT_EQ(out.nan_rows, 0);
   begin_output({rows, {}}, info, out);
   EXPECT_TRUE(out.taps_NE.empty()) << "a pass without taps hands out none";
+}
+
+TEST(LayOutLogits, GivesALineToEveryRowThatWantsOneWhereverTheLinesWereBefore) {
+  const std::vector<Row> rows = {wanting(Want::kArgmax), wanting(Want::kLogits), wanting(Want::kNothing), wanting(Want::kLogits)};
+  float kept_elsewhere = 9;
+  PassOutput out;
+  out.vocab = 3;
+  out.kept_NV = &kept_elsewhere;
+  lay_out_logits({rows, {}}, -2, out);
+  EXPECT_EQ(out.logits_row, (std::vector<int32_t>{-1, 0, -1, 1}));
+  EXPECT_EQ(out.logits_NV, std::vector<float>(6, -2));
+  out.logits_V(3)[1] = 5;
+  EXPECT_EQ(std::as_const(out).logits_V(3)[1], 5);
+  EXPECT_EQ(out.logits_NV, (std::vector<float>{-2, -2, -2, -2, 5, -2}));
+  EXPECT_EQ(kept_elsewhere, 9);
 }
 
 }  // namespace

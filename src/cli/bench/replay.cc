@@ -6,6 +6,7 @@
 
 #include "base/content_hash.h"
 #include "base/measure.h"
+#include "lm/pass_answers.h"
 
 namespace slip::cli {
 namespace {
@@ -31,7 +32,8 @@ Status ReplayLm::run(const Pass& pass, ReplayPass& entry, PassOutput& out) {
   entry.ran = inner_ && (!one || ones_++ % static_cast<uint64_t>(every_) == 0);
   if (!entry.ran) {
     entry.ms = inner_ ? last_one_ms_ : 0;
-    say_nothing(pass, out);
+    begin_output(pass, info_, out);
+    lay_out_logits(pass, 0, out);
     return {};
   }
   const auto start = Clock::now();
@@ -39,18 +41,6 @@ Status ReplayLm::run(const Pass& pass, ReplayPass& entry, PassOutput& out) {
   entry.ms = ms_since(start);
   if (one) last_one_ms_ = entry.ms;
   return {};
-}
-
-void ReplayLm::say_nothing(const Pass& pass, PassOutput& out) const {
-  out.vocab = info_.vocab;
-  out.argmax.assign(pass.rows.size(), TokenId{});
-  out.logits_row.assign(pass.rows.size(), -1);
-  out.nan_rows = 0;
-  int32_t lines = 0;
-  for (size_t i = 0; i < pass.rows.size(); ++i)
-    if (pass.rows[i].want == Want::kLogits) out.logits_row[i] = lines++;
-  out.kept_NV = nullptr;
-  out.logits_NV.assign(static_cast<size_t>(lines) * static_cast<size_t>(info_.vocab), 0);
 }
 
 TokenId ReplayLm::said(int32_t u, bool draft) {
@@ -73,9 +63,7 @@ void ReplayLm::say_recorded(const Pass& pass, bool drafts, PassOutput& out) {
     const TokenId says = said(r.position.t + (own ? 0 : 1) - recording_.first_position, drafts);
     const std::span<const TokenId> allowed = allowed_of(pass, r);
     out.argmax[i] = allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), says) ? says : allowed.front();
-    if (out.logits_row[i] < 0) continue;
-    // Wherever the line is, in the output or with the Lm that ran the pass, nobody reads it after this pass.
-    const_cast<float*>(out.logits_V(i).data())[out.argmax[i].value] = kSure;
+    if (out.logits_row[i] >= 0) out.logits_V(i)[static_cast<size_t>(out.argmax[i].value)] = kSure;
   }
 }
 

@@ -61,7 +61,6 @@ class ReplayLm final : public Lm {
 
  private:
   Status run(const Pass& pass, ReplayPass& entry, PassOutput& out);
-  void say_nothing(const Pass& pass, PassOutput& out) const;
   void say_recorded(const Pass& pass, bool drafts, PassOutput& out);
   TokenId said(int32_t u, bool draft);
   Lm* inner_;

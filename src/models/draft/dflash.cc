@@ -6,7 +6,9 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <utility>
 
+#include "lm/pass_answers.h"
 #include "models/draft/dflash_config.h"
 
 namespace slip {
@@ -205,22 +207,19 @@ Status DFlashHead::forward(const Pass& pass, PassOutput& out) {
 
 // Rows of the short vocabulary -> ids of the target.
 void DFlashHead::scatter(const Pass& pass, PassOutput& out) const {
-  const auto vocab = static_cast<size_t>(info_.vocab);
   out.vocab = info_.vocab;
-  out.nan_rows = short_.nan_rows;
+  out.argmax.assign(pass.rows.size(), TokenId{});
+  lay_out_logits(pass, -std::numeric_limits<float>::infinity(), out);
   out.taps_NE.clear();
-  out.logits_row = short_.logits_row;
+  out.nan_rows = short_.nan_rows;
   out.statistics = short_.statistics;
-  out.argmax.resize(pass.rows.size());
-  const size_t lines = short_.logits_NV.size() / draft_vocab_.size();
-  out.logits_NV.assign(lines * vocab, -std::numeric_limits<float>::infinity());
   for (size_t t = 0; t < pass.rows.size(); ++t) {
-    const bool wanted = pass.rows[t].want != Want::kNothing;
-    out.argmax[t] = wanted ? draft_vocab_[static_cast<size_t>(short_.argmax[t].value)] : TokenId{};
+    if (pass.rows[t].want != Want::kNothing) out.argmax[t] = draft_vocab_[static_cast<size_t>(short_.argmax[t].value)];
+    if (short_.logits_row[t] < 0) continue;
+    const auto from_J = std::as_const(short_).logits_V(t);
+    const auto to_V = out.logits_V(t);
+    for (size_t j = 0; j < draft_vocab_.size(); ++j) to_V[static_cast<size_t>(draft_vocab_[j].value)] = from_J[j];
   }
-  for (size_t n = 0; n < lines; ++n)
-    for (size_t i = 0; i < draft_vocab_.size(); ++i)
-      out.logits_NV[n * vocab + static_cast<size_t>(draft_vocab_[i].value)] = short_.logits_NV[n * draft_vocab_.size() + i];
 }
 
 void DFlashHead::set_tap(ActivationTap tap) {
