@@ -194,6 +194,7 @@ struct SimulateOptions {
   std::string driver;  // with `driven`: the model that leads the drives astray, by its own plans; empty: made-up wrong plans
   double ensemble_s =
       0;  // with `driver`: its plans are averaged with those of so many seconds before, as by DriveOptions::ensemble_s
+  bool careful = false;  // with `ensemble_s`, as DriveOptions::careful
 };
 /// Names that SimulateOptions::family takes.
 std::vector<std::string> scene_families();

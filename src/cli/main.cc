@@ -178,6 +178,8 @@ void simulate_command(CLI::App& app, Chosen& chosen) {
   c->add_option("--ensemble", o.options.ensemble_s,
                 "with --driver: averages each plan with those of the last SECONDS, as drive does")
       ->check(number(0, 10));
+  c->add_flag("--careful", o.options.careful,
+              "with --ensemble: plans that would go further than both of the two newest ones count less");
   c->add_option("--picture", o.picture, "draw the record of --seed as a PNG instead of writing a set")->excludes(count);
   auto* list = c->add_flag("--list-families", o.list_families, "print the families and stop");
   add_threads(c, o.options.threads);

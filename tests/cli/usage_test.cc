@@ -215,6 +215,11 @@ TEST_F(Cli, AModelLeadsDrivesAstray) {
   EXPECT_EQ(first, made("again", {"--driver", demo_model() + "/", "--threads", "1"}));
   EXPECT_NE(read_bytes(fs::path(path("again")) / "index.json").find("--driver demo"), std::string::npos);
   EXPECT_NE(first, made("other", {}));
+  EXPECT_NE(made("averaged", {"--driver", demo_model(), "--ensemble", "3"}),
+            made("careful", {"--driver", demo_model(), "--ensemble", "3", "--careful"}));
+  EXPECT_NE(read_bytes(fs::path(path("careful")) / "index.json").find("--ensemble 3 --careful"), std::string::npos);
+  refused({"simulate", "--seed", "1", "--count", "1", "--driven", "3", "--driver", demo_model(), "--careful", "--out", path("x")},
+          2, "--careful: expected --ensemble");
   refused({"simulate", "--seed", "1", "--count", "1", "--driver", demo_model(), "--out", path("x")}, 2,
           "--driver: expected --driven");
   refused({"simulate", "--seed", "1", "--count", "1", "--driven", "3", "--driver", path("none"), "--out", path("x")}, 3, "none");

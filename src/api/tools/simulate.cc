@@ -92,7 +92,7 @@ class OrderedMaker {
       learner.emplace(*driver_, std::move(method));
     }
     std::optional<drive::EnsemblePlanner> averaged;
-    if (learner && o_.ensemble_s > 0) averaged.emplace(*learner, o_.ensemble_s);
+    if (learner && o_.ensemble_s > 0) averaged.emplace(*learner, o_.ensemble_s, o_.careful);
     drive::Planner* leads = averaged ? static_cast<drive::Planner*>(&*averaged) : learner ? &*learner : nullptr;
     SLIP_TRY_(drive::driven_records(seed, family_, o_.driven, true, leads, take, cancel_));
     return out;
@@ -171,7 +171,7 @@ std::string command_of(const slipstream::SimulateOptions& o) {
   std::filesystem::path driver = std::filesystem::path(o.driver).lexically_normal();
   if (!driver.has_filename()) driver = driver.parent_path();
   if (!o.driver.empty()) out += " --driver " + driver.filename().string();
-  if (o.ensemble_s > 0) out += fmt::format(" --ensemble {}", o.ensemble_s);
+  if (o.ensemble_s > 0) out += fmt::format(" --ensemble {}{}", o.ensemble_s, o.careful ? " --careful" : "");
   if (!o.family.empty()) out += " --family " + o.family;
   return out;
 }
@@ -195,6 +195,7 @@ Result<slipstream::Report> simulate(const std::string& out, const slipstream::Si
   if (o.driven == 0 && !o.driver.empty()) return usage_error("--driver: expected --driven with it, got none");
   if (o.ensemble_s != 0 && o.driver.empty()) return usage_error("--ensemble: expected --driver with it, got none");
   if (!(o.ensemble_s >= 0 && o.ensemble_s <= 10)) return usage_error("--ensemble: expected 0 to 10 seconds, got {}", o.ensemble_s);
+  if (o.careful && o.ensemble_s == 0) return usage_error("--careful: expected --ensemble beside it, got none");
   SLIP_TRY(const std::unique_ptr<Engine> driver, driver_of(o));
   SLIP_TRY(sim::RecordSetWriter writer, o.driven == 0 ? sim::RecordSetWriter::create(out, o.first_seed, o.count, family)
                                                       : sim::RecordSetWriter::create(out, command_of(o)));
