@@ -86,6 +86,7 @@ void bench_answer_command(CLI::App* bench, Chosen& chosen) {
   add_device(e, a.device);
   add_threads(e, a.threads);
   add_json(e, a.json);
+  e->footer("On a device each decoder answers three times and the third is shown: the passes of the first two are being captured.");
   e->callback([&chosen, e] {
     for (const char* of_recorded : {"--rows", "--tokens-per-pass", "--acceptance", "--every"})
       a.recorded |= e->count(of_recorded) > 0;
