@@ -14,7 +14,8 @@
 #   MODEL=DIR         a synthesized folder to use in place of making one   MIRROR=URL   of Debian; else the one that apt uses
 #
 # Like for like: one pass of so many rows behind no keys, logits of the last row. llama.cpp's nearest types: BF16, Q8_0, Q4_0 (its own
-# kernels, weights repacked as its CPU backend does by default). oneDNN and ik_llama.cpp's ggml are compared with the matrix products
+# kernels, weights repacked as its CPU backend does by default). Q4_0 is measured twice: all of it Q4_0, and with a head of Q6_K as llama.cpp's own quantizer
+# writes it; our int4 has a head of int8. oneDNN and ik_llama.cpp's ggml are compared with the matrix products
 # alone, head on all rows. Our run stands before and after every other's; a pair that memory binds and between whose runs the read bandwidth changed by
 # more than 12 % says nothing and is left out.
 set -euo pipefail
@@ -72,17 +73,16 @@ if [ -n "${IK_LLAMA:-}" ]; then
 fi
 
 declare -A gguf=([bf16]=bf16 [int8]=q8_0 [int4]=q4_0)
-gguf_of() { echo "random-$layers-${gguf[$1]}.gguf"; }
 list() { echo "$rows" | tr ' ' ','; }
 ours() { # TYPE COMMAND: a line per width, marked with what it is
   $run "$slip" bench "$2" --model "$model" --dtype "$1" --widths "$(list)" --threads "$threads" --seconds 0.05 --json \
     ${3:-} | sed "s/^{/{\"engine\": \"slipstream\", \"round\": $round, /" >> "$out"
 }
-llama() { # TYPE
-  local file; file=$(gguf_of "$1")
-  [ -f "$chroot/$file" ] || "$work/random_gguf" "$chroot/$file" "${gguf[$1]}" "$layers" $width $heads $kv_heads $mlp $vocab
+llama() { # TYPE FILETYPE ENGINE
+  local file=random-$layers-$2.gguf
+  [ -f "$chroot/$file" ] || "$work/random_gguf" "$chroot/$file" "$2" "$layers" $width $heads $kv_heads $mlp $vocab
   $run chroot "$chroot" llama-bench -m "/$file" -p "$(list)" -n 0 -r 3 -t "$threads" -b 2048 -ub 2048 -o jsonl 2>> "$work/llama.log" |
-    sed "s/^{/{\"engine\": \"llama.cpp\", \"type\": \"$1\", \"round\": $round, \"layers\": $layers, /" >> "$out"
+    sed "s/^{/{\"engine\": \"$3\", \"type\": \"$1\", \"round\": $round, \"layers\": $layers, /" >> "$out"
 }
 dnnl() { # TYPE
   OMP_NUM_THREADS=$threads $run "$work/onednn_products" "$1" "$layers" $width $((width / heads * kv_heads)) $mlp $vocab 5 $rows |
@@ -101,8 +101,12 @@ for round in $(seq 1 "$rounds"); do
   for type in $types; do
     if [ $have_llama = 1 ]; then
       ours "$type" prefill
-      llama "$type"
+      llama "$type" "${gguf[$type]}" llama.cpp
       ours "$type" prefill
+      if [ "$type" = int4 ]; then
+        llama int4 q4_0_q6_k "llama.cpp, Q6_K head"
+        ours int4 prefill
+      fi
     fi
     if [ $have_dnnl = 1 ] && [ "$type" != int4 ]; then
       ours "$type" forward "--keys 0"

@@ -28,11 +28,11 @@ def groups(lines):
 
 
 def l_rows(line):
-    return line["n_prompt"] if line["engine"] == "llama.cpp" else line["rows"]
+    return line["n_prompt"] if line["engine"].startswith("llama.cpp") else line["rows"]
 
 
 def other_ms(line):
-    if line["engine"] == "llama.cpp":
+    if line["engine"].startswith("llama.cpp"):
         return statistics.median(line["samples_ns"]) * 1e-6
     return line["ms"]
 
@@ -60,15 +60,15 @@ def main():
             if gbps[1] - gbps[0] > STEADY * gbps[1] and a["bound"] == "memory":
                 dropped += 1
                 continue
-            key = "ms" if engine == "llama.cpp" else "products_ms"
+            key = "ms" if engine.startswith("llama.cpp") else "products_ms"
             ours = (a[key] + b[key]) / 2
             found.setdefault((engine, line["type"], rows), []).append((other_ms(line) / ours, ours, other_ms(line), sum(gbps) / 2))
     layers = sorted({x["layers"] for x in lines if "layers" in x})
     print(f"layers of the shape: {', '.join(map(str, layers))} (Qwen2.5-VL-3B has 36); pairs left out for the bandwidth: {dropped}\n")
-    print(f"  {'engine':<11} {'type':<5} {'rows':>5} {'pairs':>5} {'ours ms':>9} {'its ms':>9} {'GB/s':>6} {'times longer':>13}")
+    print(f"  {'engine':<21} {'type':<5} {'rows':>5} {'pairs':>5} {'ours ms':>9} {'its ms':>9} {'GB/s':>6} {'times longer':>13}")
     for (engine, kind, rows), pairs in sorted(found.items()):
         ratio, ours, its, gbps = (statistics.median(p[i] for p in pairs) for i in range(4))
-        print(f"  {engine:<11} {kind:<5} {rows:>5} {len(pairs):>5} {ours:>9.2f} {its:>9.2f} {gbps:>6.1f} {ratio:>12.2f}x")
+        print(f"  {engine:<21} {kind:<5} {rows:>5} {len(pairs):>5} {ours:>9.2f} {its:>9.2f} {gbps:>6.1f} {ratio:>12.2f}x")
         print(json.dumps({"compare": engine, "type": kind, "rows": rows, "pairs": len(pairs), "ours_ms": ours, "ms": its,
                           "read_gbps": gbps, "ratio": ratio}), file=sys.stderr)
 

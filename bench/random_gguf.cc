@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a GGUF file of random weights in the shape of a Qwen2 text decoder, so that llama.cpp can be measured without a download:
 //
-//   random_gguf OUT TYPE LAYERS WIDTH HEADS KV_HEADS MLP VOCAB       TYPE: bf16 q8_0 q4_0
+//   random_gguf OUT TYPE LAYERS WIDTH HEADS KV_HEADS MLP VOCAB       TYPE: bf16 q8_0 q4_0 q4_0_q6_k
 //
+// q4_0_q6_k: Q4_0 with a head of Q6_K, which is what llama.cpp's own quantizer writes when it is asked for Q4_0 (--pure keeps Q4_0).
 // Head width is WIDTH / HEADS, the head is the embedding (tied), norms are ones, biases zeros, no vocabulary is stored. Format: GGUF
 // version 3 [ggml, gguf.md]: header, key/value pairs, tensor infos, then data at multiples of 32 bytes.
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace {
 
-enum Type : uint32_t { kF32 = 0, kQ40 = 2, kQ80 = 8, kBF16 = 30 };
+enum Type : uint32_t { kF32 = 0, kQ40 = 2, kQ80 = 8, kQ6K = 14, kBF16 = 30 };
 constexpr uint64_t kAlign = 32;
 
 struct Tensor {
@@ -37,6 +38,8 @@ struct Tensor {
         return numbers() / 32 * 34;
       case kQ40:
         return numbers() / 32 * 18;
+      case kQ6K:
+        return numbers() / 256 * 210;
     }
     return 0;
   }
@@ -71,7 +74,7 @@ struct Writer {
   }
 };
 
-// Random bits between fixed scales: bf16 of about 1/100, blocks whose scale is 2^-13 (q8_0) or 2^-9 (q4_0).
+// Random bits between fixed scales: bf16 of about 1/100, blocks whose scale is 2^-13 (q8_0), 2^-9 (q4_0) or 2^-14 (q6_k, times 16 random bytes).
 void fill(const Tensor& t, std::vector<uint8_t>& block, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes; i += 8) {
     const uint64_t r = random64();
@@ -81,6 +84,7 @@ void fill(const Tensor& t, std::vector<uint8_t>& block, uint64_t bytes) {
     for (uint64_t i = 0; i < bytes; i += 2) block[i + 1] = static_cast<uint8_t>((block[i + 1] & 0x80) | 0x3C);
   const uint64_t step = t.type == kQ80 ? 34 : t.type == kQ40 ? 18 : 0;
   for (uint64_t i = 0; step > 0 && i < bytes; i += step) block[i] = 0, block[i + 1] = t.type == kQ80 ? 0x08 : 0x18;
+  for (uint64_t i = 208; t.type == kQ6K && i < bytes; i += 210) block[i] = 0, block[i + 1] = 0x04;  // the scale stands last
   if (t.type == kF32)
     for (uint64_t i = 0; i < bytes; i += 4) std::memcpy(block.data() + i, &t.value, 4);
 }
@@ -88,13 +92,14 @@ void fill(const Tensor& t, std::vector<uint8_t>& block, uint64_t bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 9) return std::fprintf(stderr, "random_gguf OUT bf16|q8_0|q4_0 LAYERS WIDTH HEADS KV_HEADS MLP VOCAB\n"), 2;
+  if (argc != 9) return std::fprintf(stderr, "random_gguf OUT bf16|q8_0|q4_0|q4_0_q6_k LAYERS WIDTH HEADS KV_HEADS MLP VOCAB\n"), 2;
   const std::string word = argv[2];
   const Type type = word == "bf16" ? kBF16 : word == "q8_0" ? kQ80 : kQ40;
   const auto number = [&](int i) { return static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)); };
   const uint32_t layers = number(3), width = number(4), heads = number(5), kv_heads = number(6), mlp = number(7), vocab = number(8);
   const uint64_t kv = uint64_t{width} / heads * kv_heads;
-  std::vector<Tensor> tensors{{"token_embd.weight", {width, vocab}, type}, {"output_norm.weight", {width}, kF32, 1}};
+  const Type head = word == "q4_0_q6_k" ? kQ6K : type;
+  std::vector<Tensor> tensors{{"token_embd.weight", {width, vocab}, head}, {"output_norm.weight", {width}, kF32, 1}};
   for (uint32_t l = 0; l < layers; ++l) {
     const std::string p = "blk." + std::to_string(l) + ".";
     const auto matrix = [&](const char* name, uint64_t in, uint64_t out) {
@@ -123,7 +128,7 @@ int main(int argc, char** argv) {
     offset += (t.bytes() + kAlign - 1) / kAlign * kAlign;
   }
   w.pad();
-  constexpr uint64_t kBlock = 34 * 18 * 8192;  // whole blocks of every type
+  constexpr uint64_t kBlock = 34 * 9 * 35 * 1024;  // whole blocks of every type: of 2, 34, 18 and 210 bytes
   std::vector<uint8_t> block(kBlock + 8);
   for (const Tensor& t : tensors) {
     for (uint64_t at = 0; at < t.bytes(); at += kBlock) {
