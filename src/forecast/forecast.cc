@@ -103,9 +103,9 @@ PreviousAnswer earlier_of(const Form* form, const Contents& contents, const Stan
   return out;
 }
 
-// So many that their draws say what drafts are worth: the standard error of 600 at odds of .8 is .016.
+// So many that their draws say what drafts are worth: the standard error of 2,400 at odds of .8 is .008.
 int32_t answers_of(const ForecastSettings& s) {
-  constexpr int32_t kDraws = 600, kLeast = 3, kMost = 64;
+  constexpr int32_t kDraws = 2400, kLeast = 3, kMost = 64;
   if (s.answers > 0) return s.answers;
   int32_t draws = s.form ? 0 : s.text_tokens;
   for (size_t f = 0; s.form && f < s.form->fields().size(); ++f) draws += s.form->fields()[f].budget;

@@ -34,7 +34,7 @@ struct ForecastSettings {
   bool calibrated = true;                       // acceptance was seen, not assumed
   bool shared = false;                          // the model's costs are a share of passes that others are in: rollouts, requests
   bool mixed = false;                           // these are requests, each at its own place: shared_ms
-  int32_t answers = 0;                          // typical answers that are decoded; 0: as many as some 600 draws take
+  int32_t answers = 0;                          // typical answers that are decoded; 0: as many as some 2,400 draws take
   uint64_t seed = 1;
   Persistence persistence;                     // how much of an earlier answer stays
   std::optional<OwnHead> head = std::nullopt;  // for drafter dflash
