@@ -49,16 +49,23 @@ double lift_of(const Method& m, const DraftLengthModel& model) {
   return by_adapter(m) && model.drafter.find("lora") == std::string::npos ? kAdapterLift : 1;
 }
 
-void add(const Statistics& s, double ms, double drafter_ms, double share, Forecast& to) {
-  to.ms += share * (ms + drafter_ms);
-  to.drafter_ms += share * drafter_ms;
-  to.drafter_forwards += share * static_cast<double>(s.drafter_forwards);
-  to.forwards += share * static_cast<double>(s.forwards);
-  to.draft_forwards += share * static_cast<double>(s.draft_forwards);
-  to.rows += share * static_cast<double>(s.rows);
-  to.tokens += share * static_cast<double>(s.tokens);
-  to.tested += share * static_cast<double>(s.tested);
-  to.accepted += share * static_cast<double>(s.accepted);
+void add(const Statistics& s, double ms, double drafter_ms, Forecast& to) {
+  to.ms += ms + drafter_ms;
+  to.drafter_ms += drafter_ms;
+  to.drafter_forwards += static_cast<double>(s.drafter_forwards);
+  to.forwards += static_cast<double>(s.forwards);
+  to.draft_forwards += static_cast<double>(s.draft_forwards);
+  to.rows += static_cast<double>(s.rows);
+  to.tokens += static_cast<double>(s.tokens);
+  to.tested += static_cast<double>(s.tested);
+  to.accepted += static_cast<double>(s.accepted);
+}
+
+/// Sums over `answers` to means. The mean of equal counts is that count, which a sum of shares is not.
+void divide(int32_t answers, Forecast& sums) {
+  for (double* x : {&sums.ms, &sums.drafter_ms, &sums.drafter_forwards, &sums.forwards, &sums.draft_forwards, &sums.rows,
+                    &sums.tokens, &sums.tested, &sums.accepted, &sums.first_ms, &sums.first_rows})
+    *x /= answers;
 }
 
 constexpr int32_t kTextVocab = 128;
@@ -151,10 +158,11 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
                                 .draft_length_tracker = &tracker,
                                 .cancel = s.cancel};
     SLIP_TRY(const Decoded d, Decoder(lm, method).decode(prompt, form, options, context));
-    add(d.statistics, lm.ms(), head.ms(), 1.0 / answers, out);
-    out.first_ms += lm.first_ms() / answers;
-    out.first_rows += static_cast<double>(lm.first_rows()) / answers;
+    add(d.statistics, lm.ms(), head.ms(), out);
+    out.first_ms += lm.first_ms();
+    out.first_rows += static_cast<double>(lm.first_rows());
   }
+  divide(answers, out);
   if (by_head) out.ms += s.head->prompt_ms;
   return out;
 }
