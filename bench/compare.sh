@@ -15,7 +15,7 @@
 #
 # Like for like: one pass of so many rows behind no keys, logits of the last row. llama.cpp's nearest types: BF16, Q8_0, Q4_0 (its own
 # kernels, weights repacked as its CPU backend does by default). Q4_0 is measured twice: all of it Q4_0, and with a head of Q6_K as llama.cpp's own quantizer
-# writes it; our int4 has a head of int8. oneDNN and ik_llama.cpp's ggml are compared with the matrix products
+# (llama-quant.cpp, without --pure) writes it; our int4 has a head of int8. oneDNN and ik_llama.cpp's ggml are compared with the matrix products
 # alone, head on all rows. Our run stands before and after every other's; a pair that memory binds and between whose runs the read bandwidth changed by
 # more than 12 % says nothing and is left out.
 set -euo pipefail
