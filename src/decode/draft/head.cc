@@ -23,11 +23,11 @@ namespace {
 
 class HeadDrafter : public Drafter {
  public:
-  HeadDrafter(DraftHead& head, int32_t slots, Passes& passes)
+  HeadDrafter(DraftHead& head, Passes& passes)
       : head_(head), info_(head.info()), passes_(passes), request_(passes.request()), chooser_(passes.chooser()) {
-    is_stored_.assign(static_cast<size_t>(slots), 0);
     const Prompt& p = passes.request().prompt;
-    for (size_t i = 0; i < static_cast<size_t>(passes.prefill().cached_rows()); ++i) is_stored_[i] = is_context(p.inputs[i]);
+    for (int32_t i = 0; i < passes.prefill().cached_rows(); ++i)
+      if (is_context(p.inputs[static_cast<size_t>(i)])) set_stored(i);
   }
 
   bool wants_taps() const override { return true; }
@@ -52,7 +52,7 @@ class HeadDrafter : public Drafter {
       if (!is_context(row.input)) continue;
       slots_.push_back(row.slot);
       positions_.push_back(row.position.t);
-      is_stored_[static_cast<size_t>(row.slot)] = 1;
+      set_stored(row.slot);
       if (!info_.image_context)
         kept_taps_NE_.insert(kept_taps_NE_.end(), taps_NE.begin() + static_cast<ptrdiff_t>(i * width),
                              taps_NE.begin() + static_cast<ptrdiff_t>((i + 1) * width));
@@ -69,7 +69,17 @@ class HeadDrafter : public Drafter {
 
   /// Rows from `first` on do not hold, or hold what the next pass writes anew.
   void forget(const Strand& s, int32_t first) {
-    for (int32_t i = first; i < s.round.fed; ++i) is_stored_[static_cast<size_t>(s.first_slot + i)] = 0;
+    for (int32_t i = first; i < s.round.fed; ++i)
+      if (is_stored(s.first_slot + i)) is_stored_[static_cast<size_t>(s.first_slot + i)] = 0;
+  }
+  bool is_stored(int32_t slot) const {
+    const auto at = static_cast<size_t>(slot);
+    return at < is_stored_.size() && is_stored_[at] != 0;
+  }
+  void set_stored(int32_t slot) {
+    const auto at = static_cast<size_t>(slot);
+    if (at >= is_stored_.size()) is_stored_.resize(std::max(at + 1, 2 * is_stored_.size()), 0);
+    is_stored_[at] = 1;
   }
 
   /// A strand's block: known tokens from row `begin` on, then form positions up to `end`.
@@ -142,7 +152,7 @@ class HeadDrafter : public Drafter {
   /// The parts of a span that are stored.
   void add_stored(const SlotSpan& span, uint32_t first) {
     for (int32_t slot = span.begin; slot < span.end; ++slot) {
-      if (!is_stored_[static_cast<size_t>(slot)]) continue;
+      if (!is_stored(slot)) continue;
       if (spans_.size() > first && spans_.back().end == slot)
         ++spans_.back().end;
       else
@@ -167,7 +177,8 @@ class HeadDrafter : public Drafter {
   Passes& passes_;
   const DecodeRequest& request_;
   Chooser& chooser_;
-  std::vector<uint8_t> is_stored_;  // by slot: the head's context there is of the row that the target has there
+  // By slot: the head's context there is of the row that the target has there. Slots behind its end were never stored: an arena may have millions.
+  std::vector<uint8_t> is_stored_;
   std::vector<Row> rows_;
   std::vector<SlotSpan> spans_;
   std::vector<Block> blocks_;
@@ -191,7 +202,7 @@ Result<std::unique_ptr<Drafter>> make_head_drafter(DraftHead* head, const LmInfo
   if (info.context_slots < target.slots || info.block_slots < info.block)
     return resource_error("draft head {}: expected an arena of at least {} slots and {} for a block, got {} and {}", info.name,
                           target.slots, info.block, info.context_slots, info.block_slots);
-  return std::unique_ptr<Drafter>(std::make_unique<HeadDrafter>(*head, target.slots, passes));
+  return std::unique_ptr<Drafter>(std::make_unique<HeadDrafter>(*head, passes));
 }
 
 }  // namespace slip
