@@ -44,6 +44,14 @@ TEST(ClosedLoop, TheExpertDrivesTheCriticalScenes) {
   EXPECT_GE(sum / n, 0.9);
 }
 
+TEST(ClosedLoop, TheExpertKeepsToTheRoadInEveryFamily) {
+  for (const std::string_view name : sim::family_names())
+    for (uint64_t seed = kSeed; seed < kSeed + 2; ++seed) {
+      const Episode e = driven("expert", name, 0, seed);
+      EXPECT_EQ(score_episode(e, e).dac, 1) << name << " " << seed;
+    }
+}
+
 TEST(ClosedLoop, TheExpertStandsWhereHeMeansTo) {
   // Below 1 m/s no stop asks for much of the brake: who decides anew ten times a second must not creep over the line.
   for (const char* where : {"lead_stopped", "red_light", "night_debris"})

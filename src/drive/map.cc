@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scene's road as polygons: lanes, what may be driven on, junctions, the area behind a red light.
+#include <algorithm>
+#include <cmath>
+
 #include "drive/world.h"
 #include "sim/math.h"
 
@@ -11,19 +14,17 @@ namespace {
 
 constexpr double kBehind = -30, kAhead = 300, kArm = 200, kPiece = 20;
 
-/// A band along a path, from d0 (right) to d1 (left).
+/// A band along a path, from d0 (right) to d1 (left), with points at most 2 m apart, the ends among them.
 Polygon band(const sim::Path& path, double from, double to, double d0, double d1) {
-  Polygon out;
   constexpr double kEvery = 2;
-  for (double s = from; s <= to; s += kEvery) {
-    const sim::Pose p = path.at(s, d0);
-    out.push_back({p.x, p.y});
-  }
-  const size_t n = out.size();
-  for (size_t i = n; i-- > 0;) {
-    const sim::Pose p = path.at(from + kEvery * static_cast<double>(i), d1);
-    out.push_back({p.x, p.y});
-  }
+  const int pieces = std::max(1, static_cast<int>(std::ceil((to - from) / kEvery - 1e-9)));
+  const auto at = [&](int i, double d) {
+    const sim::Pose p = path.at(from + (to - from) * i / pieces, d);
+    return Vec2{p.x, p.y};
+  };
+  Polygon out;
+  for (int i = 0; i <= pieces; ++i) out.push_back(at(i, d0));
+  for (int i = pieces; i >= 0; --i) out.push_back(at(i, d1));
   return out;
 }
 

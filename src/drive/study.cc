@@ -213,9 +213,9 @@ json::object Study::to_json() const {
 }
 
 std::string Study::table() const {
-  std::string out =
-      fmt::format("{:<34} {:>6} {:>22} {:>22} {:>7} {:>6} {:>6} {:>6} {:>6} {:>5} {:>8} {:>7}\n", "driver", "scenes",
-                  "score (95 %)", "less the first (95 %)", "success", "NC", "TTC", "EP", "C", "NCAP", "latency", "age");
+  std::string out = fmt::format("{:<34} {:>6} {:>22} {:>22} {:>7} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>5} {:>8} {:>7}\n",
+                                "driver", "scenes", "score (95 %)", "less the first (95 %)", "success", "NC", "DAC", "TLC", "TTC",
+                                "EP", "C", "NCAP", "latency", "age");
   const auto interval = [](const json::value& v) {
     const json::object& o = v.get_object();
     return fmt::format("{:.3f} [{:.3f}, {:.3f}]", o.at("mean").as_double(), o.at("low").as_double(), o.at("high").as_double());
@@ -224,11 +224,13 @@ std::string Study::table() const {
   for (const json::value& v : all.at("rows").as_array()) {
     const json::object& r = v.get_object();
     const auto number = [&](std::string_view key) { return r.at(key).to_number<double>(); };
+    const bool never = number("latency_ms") > 0 && number("age_ms") == 0;  // no plan was there within the scenes
     const json::value *score = r.if_contains("score_interval"), *less = r.if_contains("less_first");
-    out += fmt::format("{:<34} {:>6} {:>22} {:>22} {:>7.3f} {:>6.3f} {:>6.3f} {:>6.3f} {:>6.3f} {:>5.2f} {:>5.0f} ms {:>4.0f} ms\n",
-                       std::string_view(r.at("entrant").as_string()), r.at("scenes").to_number<int64_t>(),
-                       score ? interval(*score) : "-", less ? interval(*less) : "-", number("success"), number("nc"), number("ttc"),
-                       number("ep"), number("comfort"), number("ncap"), number("latency_ms"), number("age_ms"));
+    out += fmt::format(
+        "{:<34} {:>6} {:>22} {:>22} {:>7.3f} {:>6.3f} {:>6.3f} {:>6.3f} {:>6.3f} {:>6.3f} {:>6.3f} {:>5.2f} {:>5.0f} ms {:>7}\n",
+        std::string_view(r.at("entrant").as_string()), r.at("scenes").to_number<int64_t>(), score ? interval(*score) : "-",
+        less ? interval(*less) : "-", number("success"), number("nc"), number("dac"), number("tlc"), number("ttc"), number("ep"),
+        number("comfort"), number("ncap"), number("latency_ms"), never ? "-" : fmt::format("{:.0f} ms", number("age_ms")));
   }
   return out;
 }

@@ -16,9 +16,9 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900, 520, 60, 250, 40, 60
 LEAST, MOST = 10.0, 30000.0  # milliseconds; 0 stands at LEAST
 TICKS = (10, 20, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600)
 LINES = {"expert": "#222", "idm": "#888", "stay": "#bbb", "constant-velocity": "#999", "models/demo": "#1668b8"}
-COLOURS = {"demo-zen3": "#1668b8", "05b-zen4": "#c2410c", "3b-zen5": "#7c2d12", "3b-h100": "#15803d", "3b-thor": "#7e22ce",
+COLOURS = {"demo-amx": "#1668b8", "demo-zen3": "#0891b2", "05b-zen4": "#c2410c", "3b-zen5": "#7c2d12", "3b-h100": "#15803d", "3b-thor": "#7e22ce",
            "3b-orin": "#be185d"}
-NAMES = {"demo-zen3": "models/demo, its own (Zen 3)", "05b-zen4": "0.5B, two cores (Zen 4), priced", "3b-zen5": "3B, two cores (Zen 5), priced",
+NAMES = {"demo-amx": "models/demo, its own (AMX)", "demo-zen3": "models/demo, its own (Zen 3)", "05b-zen4": "0.5B, two cores (Zen 4), priced", "3b-zen5": "3B, two cores (Zen 5), priced",
          "3b-h100": "3B, H100, priced", "3b-thor": "3B, Thor, priced", "3b-orin": "3B, Orin, priced"}
 MARKS = {"ar": "square", "scaffold-ar": "diamond", "self-spec": "up", "scaffold-spec": "disc", "scaffold-spec, adapter": "ring",
          "section-diffusion": "cross"}
