@@ -25,7 +25,7 @@ Result<size_t> whole_lines(std::string_view text, const TakeLine& take) {
   return whole;
 }
 
-Result<LineFile> LineFile::open(const std::filesystem::path& file, const TakeLine& take) {
+Result<LineFile> LineFile::open(const std::filesystem::path& file, std::string_view beginning, const TakeLine& take) {
   LineFile out;
   out.file_ = file;
   const auto unwritable = [&] { return bad_input("{}: expected a writable file, got: {}", file.string(), std::strerror(errno)); };
@@ -48,7 +48,10 @@ Result<LineFile> LineFile::open(const std::filesystem::path& file, const TakeLin
     return bad_input("{}: expected a file that nobody else is writing to, got one that another process is", file.string());
   SLIP_TRY(const std::string text, read_file(file));
   SLIP_TRY(const size_t whole, whole_lines(text, take));
-  if (whole < text.size() && ::ftruncate(out.held_.fd(), static_cast<off_t>(whole)) != 0) return unwritable();
+  const std::string_view tail = std::string_view(text).substr(whole);
+  if (!tail.starts_with(beginning) && !beginning.starts_with(tail))
+    return bad_input("{}: expected lines of an earlier run, or an empty file, got an end that is none of its lines", file.string());
+  if (!tail.empty() && ::ftruncate(out.held_.fd(), static_cast<off_t>(whole)) != 0) return unwritable();
   return out;
 }
 

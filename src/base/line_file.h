@@ -18,10 +18,10 @@ Result<size_t> whole_lines(std::string_view text, const TakeLine& take);
 
 class LineFile {
  public:
-  /// Makes the file and its folders where they are missing. A last line without an end, which a kill has left, is cut off. A pipe or a device
-  /// is written to and has no lines. `take` gets the lines that are there. kBadInput where the file cannot be written, or another process is
-  /// writing it; what `take` returns.
-  static Result<LineFile> open(const std::filesystem::path& file, const TakeLine& take);
+  /// Makes the file and its folders where they are missing. A last line without an end, which a kill has left, is cut off if it begins as all lines
+  /// do (`beginning`: as far as it goes). A pipe or a device is written to and has no lines. `take` gets the lines that are there. kBadInput where the
+  /// file cannot be written, another process is writing it, or its end is nothing that a kill left; what `take` returns.
+  static Result<LineFile> open(const std::filesystem::path& file, std::string_view beginning, const TakeLine& take);
   /// Appends a line and hands it to the system at once, whole. kResource where that fails.
   Status add(std::string_view line);
   /// Has the disk keep what was added.

@@ -145,25 +145,34 @@ TEST_F(Files, LinesGoOnBehindThoseThatAreThere) {
     return {};
   };
   {
-    auto lines = LineFile::open(file, take);
+    auto lines = LineFile::open(file, "t", take);
     ASSERT_TRUE(lines) << lines.error().message;
-    EXPECT_TRUE(lines->add("one"));
+    EXPECT_TRUE(lines->add("ton"));
     EXPECT_TRUE(lines->add("two"));
     EXPECT_TRUE(lines->sync());
-    const auto second = LineFile::open(file, take);
+    const auto second = LineFile::open(file, "t", take);
     ASSERT_FALSE(second);
     EXPECT_NE(second.error().message.find("nobody else is writing to"), std::string::npos);
   }
   std::ofstream(file, std::ios::app) << "thr";           // cut off by a kill
   const fs::path leftover = file.string() + ".tmp-1-0";  // of a killed run that was to write it whole
   std::ofstream(leftover) << "half";
-  auto lines = LineFile::open(file, take);
+  auto lines = LineFile::open(file, "t", take);
   ASSERT_TRUE(lines) << lines.error().message;
-  EXPECT_EQ(seen, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(seen, (std::vector<std::string>{"ton", "two"}));
   EXPECT_FALSE(fs::exists(leftover));
   EXPECT_TRUE(lines->add("three"));
-  EXPECT_EQ(*read_file(file), "one\ntwo\nthree\n");
-  EXPECT_FALSE(LineFile::open(folder_, take)) << "a folder";
+  EXPECT_EQ(*read_file(file), "ton\ntwo\nthree\n");
+  EXPECT_FALSE(LineFile::open(folder_, "t", take)) << "a folder";
+}
+
+TEST_F(Files, AFileOfOthersIsNoCutOffLine) {
+  const fs::path file = folder_ / "theirs.txt";
+  std::ofstream(file) << "precious, and without a line's end";
+  const auto lines = LineFile::open(file, "{\"entrant\":", [](std::string_view, int64_t) -> Status { return {}; });
+  ASSERT_FALSE(lines);
+  EXPECT_NE(lines.error().message.find("expected lines of an earlier run"), std::string::npos);
+  EXPECT_EQ(*read_file(file), "precious, and without a line's end");
 }
 
 TEST_F(Files, AStreamIsReadToItsEnd) {

@@ -31,7 +31,7 @@ class Lines {
     lines.out_ = out;
     std::error_code ec;
     if (!fs::path(out).has_filename() || fs::is_directory(out, ec)) return bad_input("{}: expected a file, got a folder", out);
-    SLIP_TRY(lines.file_, LineFile::open(out + ".partial", [&](std::string_view text, int64_t number) -> Status {
+    SLIP_TRY(lines.file_, LineFile::open(out + ".partial", "{", [&](std::string_view text, int64_t number) -> Status {
                const std::string where = fmt::format("{}.partial, line {}", out, number);
                SLIP_TRY(const json::value line, parse_json(text, where));
                if (!line.is_object()) return bad_input("{}: expected an answer of a run before, got another value", where);

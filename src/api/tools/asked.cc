@@ -109,4 +109,20 @@ Status check_asked(const json::object& line, const json::object& asked, std::str
   return {};
 }
 
+Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>& files) {
+  for (size_t i = 0; i < files.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      if (files[i].second.empty() || files[j].second.empty()) continue;
+      std::error_code failed;
+      if (std::filesystem::weakly_canonical(files[i].second, failed) != std::filesystem::weakly_canonical(files[j].second, failed))
+        continue;
+      const auto& device = files[i].second;
+      if (std::filesystem::exists(device, failed) && !std::filesystem::is_regular_file(device, failed) &&
+          !std::filesystem::is_directory(device, failed))
+        continue;
+      return usage_error("{} and {}: expected two files, got {} for both", files[j].first, files[i].first, files[i].second);
+    }
+  return {};
+}
+
 }  // namespace slip::api

@@ -30,4 +30,7 @@ std::string choice_line(const slipstream::DecoderChoice& choice);
 /// path counts only where nothing is said of its weights.
 Status check_asked(const json::object& line, const json::object& asked, std::string_view where);
 
+/// kUsage where two outputs of one command are one file. Those that are empty are not asked for.
+Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>& files);
+
 }  // namespace slip::api

@@ -97,6 +97,11 @@ class Planners {
       if (method.automatic && priced)
         return usage_error(
             "drive: expected a decoder whose passes are the same ones in every run, got auto, which goes by the clock");
+      if (!o.latency.empty() && method.draft_length.kind == DraftLengthSpec::Kind::kMeasured)
+        return usage_error(
+            "drive: --latency: expected a decoder whose passes are the same ones in every run, got --width measured, which goes by "
+            "what "
+            "passes take here");
       const auto planner = [&](drive::Ablation ablation) {
         return std::make_unique<drive::ModelPlanner>(*engine_, method, ablation, drawn);
       };
@@ -204,7 +209,7 @@ class DriveLines {
     out.of_ablation_["decoder"] = decoder;
     if (file.empty()) return out;
     int64_t known = 0;
-    SLIP_TRY(LineFile lines, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
+    SLIP_TRY(LineFile lines, LineFile::open(file, R"({"entrant":")", [&](std::string_view line, int64_t number) -> Status {
                const std::string where = fmt::format("{}, line {}", file, number);
                SLIP_TRY(const json::value v, parse_json(line, where));
                if (!v.is_object()) return bad_input("{}: expected an object, got another type", where);
@@ -310,6 +315,27 @@ Result<slipstream::Report> show_one(const slipstream::DriveOptions& o, Planners&
   return report_of(result, pretty(result));
 }
 
+/// What is a model's is refused where there is none.
+Status check_without_model(const slipstream::EngineOptions& how, const slipstream::DriveOptions& o) {
+  const slipstream::DecoderChoice& d = o.decoder;
+  const slipstream::EngineOptions usual;
+  for (const auto& [option, given] : {std::pair{"--decoder", !d.preset.empty()},
+                                      {"--schedule", !d.schedule.empty()},
+                                      {"--drafter", !d.drafter.empty()},
+                                      {"--verifier", !d.verifier.empty()},
+                                      {"--width", !d.width.empty()},
+                                      {"--verifiers", !o.verifiers.empty()},
+                                      {"--widths", !o.widths.empty()},
+                                      {"--trajectory-head", !o.trajectory_head.empty()},
+                                      {"--section-temperature", !o.section_temperatures.empty()},
+                                      {"--latency", !o.latency.empty()},
+                                      {"--dtype", how.dtype != usual.dtype},
+                                      {"--kv", how.kv_type != usual.kv_type},
+                                      {"--device", how.device != usual.device}})
+    if (given) return usage_error("drive: {}: expected --model beside it, got none", option);
+  return {};
+}
+
 Result<slipstream::Report> drive_all(const std::string& folder, const slipstream::EngineOptions& how,
                                      const slipstream::DriveOptions& o, const slipstream::Progress& progress,
                                      const slipstream::CancelToken& cancel) {
@@ -331,9 +357,21 @@ Result<slipstream::Report> drive_all(const std::string& folder, const slipstream
   for (const auto& c : choices) SLIP_TRY_(check_words(c));
   if (folder.empty() && (!o.decoders.empty() || !o.measure_latency.empty()))
     return usage_error("drive: expected --model with --decoders and --measure-latency, got none");
+  SLIP_TRY_(check_outputs({{"--out", o.out},
+                           {"--csv", o.csv},
+                           {"--figure", o.figure},
+                           {"--replay", o.replay},
+                           {"--video", o.video},
+                           {"--picture", o.picture},
+                           {"--measure-latency", o.measure_latency}}));
+  if (folder.empty()) SLIP_TRY_(check_without_model(how, o));
   Planners planners;
-  if (mode != drive::Mode::kSync && mode != drive::Mode::kAsync && o.latency.empty() && o.delays_ms.empty())
+  const bool late = !o.latency.empty() || !o.delays_ms.empty();
+  if (mode != drive::Mode::kSync && mode != drive::Mode::kAsync && !late)
     return usage_error("--mode {}: expected --latency or --delays beside it, got neither", o.mode);
+  if (mode == drive::Mode::kSync && late)
+    return usage_error("--mode sync: expected no --latency or --delays beside it, since its world waits for answers, got {}",
+                       o.latency.empty() ? "--delays" : "--latency");
   if (!folder.empty()) SLIP_TRY_(planners.load(folder, how, choices, o, progress, cancel));
   json::object result;
   if (!o.measure_latency.empty()) {

@@ -134,7 +134,7 @@ class Lines {
   }
   /// What is there stays and is known; new lines go behind it at once, so that the next interruption loses none.
   Status resume(const std::string& file) {
-    SLIP_TRY(LineFile opened, LineFile::open(file, [&](std::string_view line, int64_t number) -> Status {
+    SLIP_TRY(LineFile opened, LineFile::open(file, R"({"seed":)", [&](std::string_view line, int64_t number) -> Status {
                const std::string where = fmt::format("{}, line {}", file, number);
                SLIP_TRY(const json::object o, object_of_line(line, where));
                SLIP_TRY(RecordMeasures m, measures_from(o, where));
@@ -250,6 +250,7 @@ Status check_options(const slipstream::EvaluateOptions& o, const slipstream::Dec
     return usage_error(
         "eval: --rollouts: expected --temperature or --section-temperature beside it, got none: greedy answers are all the same");
   if (o.resume && o.out.empty()) return usage_error("eval: --resume: expected --out beside it, got none");
+  SLIP_TRY_(check_outputs({{"--out", o.out}, {"--csv", o.csv}, {"--calibrate", o.calibrate}}));
   if (o.resume && o.decoder.drafter == "previous")
     return usage_error("eval: --resume: expected answers that do not go by the frame before, got --drafter previous");
   if (!o.decoders.empty() && !o.calibrate.empty()) return usage_error("eval: --calibrate: expected one decoder, got --decoders");

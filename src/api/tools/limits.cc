@@ -9,6 +9,7 @@
 
 #include "api/boundary.h"
 #include "api/engines.h"
+#include "api/tools/asked.h"
 #include "api/tools/light.h"
 #include "api/tools/limits/decoders.h"
 #include "api/tools/limits/figures.h"
@@ -212,6 +213,7 @@ Status check(const slipstream::LimitsOptions& o, const std::string& model) {
   if (!o.draft_model.empty() && model.empty()) return usage_error("--draft-model: expected a model (--model), got none");
   if (o.acceptance > 1) return usage_error("--acceptance: expected 0 to 1, got {}", o.acceptance);
   if (!o.out.empty()) SLIP_TRY_(check_target(std::filesystem::path(o.out) / "limits.json"));
+  SLIP_TRY_(check_outputs({{"--figure", o.figure}, {"--decoder-figure", o.decoder_figure}}));
   SLIP_TRY_(check_figure("--figure", o.figure, !model.empty()));
   return check_figure("--decoder-figure", o.decoder_figure, !model.empty());
 }
