@@ -68,6 +68,15 @@ CostTable share_of(const CostTable& costs, int32_t company) {
   return table ? std::move(*table) : costs;
 }
 
+/// Whether rollouts part at their first field. Where that is greedy they are one strand up to the first section that is drawn, and then
+/// go token by token together, whichever decoder drafts without a head: what lies before decides, and that is one answer's.
+bool parts_at_once(const DecodeOptions& o, const Form* form) {
+  if (!form || form->fields().empty()) return o.temperature > 0;
+  for (const auto& [section, t] : o.section_temperature)
+    if (section == form->fields().front().section) return t > 0;
+  return o.temperature > 0;
+}
+
 /// Powers of two: the choice is worth making anew when the load is another, not whenever it changes.
 int32_t level_of(const double* company) {
   if (!company || *company < 1.5) return 1;
@@ -240,9 +249,10 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   constexpr size_t kMostKinds = 256;  // forms come from whoever asks
   const Form* f = form ? &form->form : nullptr;
   const int32_t level = level_of(context.company);
-  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form_schema, request.unnorm_key,
-                                      static_cast<int>(options.visibility), options.most_rows, options.activation, earlier,
-                                      request.rollouts, level, head != nullptr);
+  const bool parted = request.rollouts > 1 && parts_at_once(options, f);
+  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form_schema,
+                                      request.unnorm_key, static_cast<int>(options.visibility), options.most_rows,
+                                      options.activation, earlier, request.rollouts, parted, level, head != nullptr);
   if (const auto at = known_.find(key); at != known_.end()) return at->second;
   auto fresh = std::make_shared<KindOfRequest>();
   KindOfRequest& k = *fresh;
@@ -250,7 +260,8 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   k.model = known_acceptance(engine, f, *costs_, k.calibrated);
   k.shared = k.model;
   k.rollouts = std::max(1, request.rollouts);
-  const int32_t sharing = level * k.rollouts;  // rollouts go through their passes together
+  const int32_t together = parted ? k.rollouts : 1;  // rollouts go through their passes together
+  const int32_t sharing = level * together;
   k.shared.pass = share_of(*costs_, sharing);
   const LmInfo& info = engine.model().lm().info();
   const auto fits = [&](const Method& m) {
@@ -278,7 +289,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
     OwnHead own{.folder = own_head_folder(engine), .block = head->info().block, .prompt_ms = rounds_->ms(kept_rows(*head, prompt))};
     k.of_head = acceptance_of_head(engine, own.folder, k.model, f, own.calibrated);
     k.of_head->pass = k.shared.pass;
-    k.of_head->draft = share_of(*rounds_, k.rollouts);
+    k.of_head->draft = share_of(*rounds_, together);
     k.of_head->most_drafts = std::min(k.of_head->most_drafts, std::max(1, own.block - 1));
     own.model = &*k.of_head;
     s.head = std::move(own);

@@ -51,5 +51,29 @@ TEST(ForkedRollouts, DraftOnWhereRowsAreCheap) {
   EXPECT_EQ(four.texts, plain.texts);
 }
 
+// Greedy up to the trajectory, four rollouts are one answer's passes up to there: `auto` must not give them up as if all four ran all of them.
+TEST(Rollouts, AreDecodedAsOneAnswerIsUpToTheSectionThatIsDrawn) {
+  const auto engine = Engine::load(SLIP_SOURCE_DIR "/models/demo", {.threads = 2, .slots = 8192});
+  ASSERT_TRUE(engine) << engine.error().message;
+  (*engine)->use_costs(*CostTable::make({1, 8, 32, 128}, {134, 151, 247, 700}, "3b"));
+  const sim::Record record = *sim::make_record(900'000'000);
+  const auto chosen = [&](int rollouts, const char* section) {
+    Request r;
+    r.ego = ego_of(record.labels);
+    r.images = camera_images(record.images);
+    r.method = *method_of("auto");
+    r.rollouts = rollouts;
+    r.section_temperatures = {{section, 0.5F}};
+    r.reuse_prompt = false;
+    const auto a = (*engine)->run(r);
+    EXPECT_TRUE(a) << (a ? "" : a.error().message);
+    return a ? a->chosen : ChosenDecoder{};
+  };
+  const ChosenDecoder one = chosen(1, "trajectory"), four = chosen(4, "trajectory"), all = chosen(4, "critical_objects");
+  EXPECT_EQ(four.name, one.name);
+  EXPECT_EQ(four.expected_ms, one.expected_ms);
+  EXPECT_NE(all.expected_ms, one.expected_ms) << "rollouts that part at once share every pass from its beginning on";
+}
+
 }  // namespace
 }  // namespace slip
