@@ -63,7 +63,7 @@ def curves():
         if r["mode"] == "async":
             out.setdefault(who, []).append((float(delay.split()[0]), float(r["score"])))
     for r in rows("drive-decoders.csv"):
-        if r["costs"] == "injected" and r["mode"] == "async" and r["scenes"] == "14":
+        if r["costs"] == "injected" and r["mode"] == "async" and r["scenes"] == "42":
             out.setdefault("models/demo", []).append((float(r["latency_ms"]), float(r["score"])))
     return out
 
