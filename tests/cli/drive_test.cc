@@ -244,6 +244,21 @@ TEST_F(Drive, LinesOfOtherSettingsAreNotGoneOnWith) {
           "reactive: expected a line that was asked for with false, got one with true");
   refused(drive({"--baselines", "idm", "--replay", path("replay.json"), "--out", path("lines.jsonl")}), 2, "expected no --out");
   refused({"drive", "--baselines", "idm", "--family", "curve,curve"}, 2, "got curve twice");
+  // What would be taken and have no effect, or another one in every run.
+  constexpr std::string_view kCosts =
+      R"({"version": 1, "decoders": {"*": {"encode_ms": 1, "row_ms": 1, "pass_ms": 1, "decode_row_ms": 1, "plan_ms": 1}}})";
+  const std::vector<std::string> idm = {"drive", "--baselines", "idm", "--family", "curve"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), idm.begin(), idm.end());
+    return more;
+  };
+  refused(with({"--mode", "sync", "--delays", "400"}), 2, "its world waits for answers");
+  refused(with({"--decoder", "ar"}), 2, "--decoder: expected --model");
+  refused(with({"--dtype", "int8"}), 2, "--dtype: expected --model");
+  refused(with({"--out", path("one"), "--csv", path("./one")}), 2, "expected two files");
+  refused(with({"--out", write("theirs", "precious, and no line's end")}), 3, "none of its lines");
+  refused(drive({"--model", model_, "--decoder", "scaffold-spec", "--width", "measured", "--latency", write("costs.json", kCosts)}),
+          2, "expected a decoder whose passes are the same ones in every run");
   const std::string typo = write("typo.json", R"({"version": 1, "decoders": {"*": {"encode_ms": 1, "row_ms": 1, "pass_ms": 1,
     "decode_row_ms": 1, "plan_ms": 1, "drafter_pas_ms": 50}}})");
   refused(drive({"--model", model_, "--latency", typo}), 3, "got drafter_pas_ms");

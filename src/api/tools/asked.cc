@@ -114,8 +114,10 @@ Status check_outputs(const std::vector<std::pair<std::string_view, std::string>>
     for (size_t j = 0; j < i; ++j) {
       if (files[i].second.empty() || files[j].second.empty()) continue;
       std::error_code failed;
-      if (std::filesystem::weakly_canonical(files[i].second, failed) != std::filesystem::weakly_canonical(files[j].second, failed))
-        continue;
+      const auto place = [&](const std::string& file) {
+        return std::filesystem::weakly_canonical(std::filesystem::absolute(file, failed), failed);
+      };
+      if (place(files[i].second) != place(files[j].second)) continue;
       const auto& device = files[i].second;
       if (std::filesystem::exists(device, failed) && !std::filesystem::is_regular_file(device, failed) &&
           !std::filesystem::is_directory(device, failed))
