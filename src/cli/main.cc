@@ -289,6 +289,11 @@ void drive_command(CLI::App& app, Chosen& chosen) {
   auto* c = app.add_subcommand("drive", "the closed loop: scores of driving with plans that come as late as they are computed");
   add_model_flag(c, o.model, false);
   add_method_options(c, d.decoder);
+  c->get_option("--decoder")
+      ->description(
+          fmt::format("preset: {} (default: scaffold-spec, fields-spec for a model with a graph; auto goes by the clock and is "
+                      "refused with --latency and --measure-latency)",
+                      slipstream::decoder_words("preset")));
   c->add_option("--decoders", d.decoders, "several presets, separated by commas: each drives the same scenes")
       ->delimiter(',')
       ->excludes("--decoder");

@@ -68,8 +68,8 @@ CostTable share_of(const CostTable& costs, int32_t company) {
   return table ? std::move(*table) : costs;
 }
 
-/// Whether rollouts part at their first field. Where that is greedy they are one strand up to the first section that is drawn, and then
-/// go token by token together, whichever decoder drafts without a head: what lies before decides, and that is one answer's.
+/// Whether rollouts part at their first field. Where that is greedy they are one strand up to the first section that is drawn, and the choice is that
+/// of one answer. Behind the fork a head drafts on, and others only where rows are cheap: that is in no forecast yet (docs/lab/0021-auto.md).
 bool parts_at_once(const DecodeOptions& o, const Form* form) {
   if (!form || form->fields().empty()) return o.temperature > 0;
   for (const auto& [section, t] : o.section_temperature)

@@ -100,8 +100,8 @@ class Planners {
       if (!o.latency.empty() && method.draft_length.kind == DraftLengthSpec::Kind::kMeasured)
         return usage_error(
             "drive: --latency: expected a decoder whose passes are the same ones in every run, got --width measured, which goes by "
-            "what "
-            "passes take here");
+            "the "
+            "clock");
       const auto planner = [&](drive::Ablation ablation) {
         return std::make_unique<drive::ModelPlanner>(*engine_, method, ablation, drawn);
       };
