@@ -68,13 +68,11 @@ CostTable share_of(const CostTable& costs, int32_t company) {
   return table ? std::move(*table) : costs;
 }
 
-/// Whether rollouts part at their first field. Where that is greedy they are one strand up to the first section that is drawn, and the choice is that
-/// of one answer. Behind the fork a head drafts on, and others only where rows are cheap: that is in no forecast yet (docs/lab/0021-auto.md).
-bool parts_at_once(const DecodeOptions& o, const Form* form) {
-  if (!form || form->fields().empty()) return o.temperature > 0;
-  for (const auto& [section, t] : o.section_temperature)
-    if (section == form->fields().front().section) return t > 0;
-  return o.temperature > 0;
+/// What is drawn, in words: where rollouts part decides what is quick.
+std::string drawn_in(const DecodeOptions& o) {
+  std::string out = o.temperature > 0 ? "all" : "none";
+  for (const auto& [section, t] : o.section_temperature) out += fmt::format(",{}{}", t > 0 ? "" : "not ", section);
+  return out;
 }
 
 /// Powers of two: the choice is worth making anew when the load is another, not whenever it changes.
@@ -249,10 +247,10 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   constexpr size_t kMostKinds = 256;  // forms come from whoever asks
   const Form* f = form ? &form->form : nullptr;
   const int32_t level = level_of(context.company);
-  const bool parted = request.rollouts > 1 && parts_at_once(options, f);
-  const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form_schema,
-                                      request.unnorm_key, static_cast<int>(options.visibility), options.most_rows,
-                                      options.activation, earlier, request.rollouts, parted, level, head != nullptr);
+  const std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", f ? f->name() : "", request.form_schema, request.unnorm_key,
+                  static_cast<int>(options.visibility), options.most_rows, options.activation, earlier, request.rollouts,
+                  request.rollouts > 1 ? drawn_in(options) : "", level, head != nullptr);
   if (const auto at = known_.find(key); at != known_.end()) return at->second;
   auto fresh = std::make_shared<KindOfRequest>();
   KindOfRequest& k = *fresh;
@@ -260,9 +258,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   k.model = known_acceptance(engine, f, *costs_, k.calibrated);
   k.shared = k.model;
   k.rollouts = std::max(1, request.rollouts);
-  const int32_t together = parted ? k.rollouts : 1;  // rollouts go through their passes together
-  const int32_t sharing = level * together;
-  k.shared.pass = share_of(*costs_, sharing);
+  k.shared.pass = share_of(*costs_, level);
   const LmInfo& info = engine.model().lm().info();
   const auto fits = [&](const Method& m) {
     const FormSize size{f ? f->length() : 0, f ? static_cast<int64_t>(f->fields().size()) : 0};
@@ -272,11 +268,11 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
   ForecastSettings s{.info = info,
                      .form = f,
                      .options = options,
+                     .rollouts = k.rollouts,
                      .prompt_rows = static_cast<int32_t>(prompt.inputs.size()),
                      .model = &k.shared,
                      .calibrated = k.calibrated,
-                     .shared = sharing > 1,
-                     .mixed = level > 1,
+                     .shared = level > 1,
                      .cancel = context.cancel};
   s.text_tokens = std::min(s.text_tokens, options.limit);
   if (info.has_draft_adapter) k.of_adapter = acceptance_of_adapter(engine, k.model.pass, f);
@@ -289,7 +285,7 @@ Result<std::shared_ptr<KindOfRequest>> Automatic::known(Engine& engine, const Re
     OwnHead own{.folder = own_head_folder(engine), .block = head->info().block, .prompt_ms = rounds_->ms(kept_rows(*head, prompt))};
     k.of_head = acceptance_of_head(engine, own.folder, k.model, f, own.calibrated);
     k.of_head->pass = k.shared.pass;
-    k.of_head->draft = share_of(*rounds_, together);
+    k.of_head->draft = *rounds_;
     k.of_head->most_drafts = std::min(k.of_head->most_drafts, std::max(1, own.block - 1));
     own.model = &*k.of_head;
     s.head = std::move(own);

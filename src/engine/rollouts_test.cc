@@ -65,14 +65,16 @@ TEST(Rollouts, AreDecodedAsOneAnswerIsUpToTheSectionThatIsDrawn) {
     r.rollouts = rollouts;
     r.section_temperatures = {{section, 0.5F}};
     r.reuse_prompt = false;
+    const double alone = 1;
+    r.context.company = &alone;  // the prices that were lent
     const auto a = (*engine)->run(r);
     EXPECT_TRUE(a) << (a ? "" : a.error().message);
     return a ? a->chosen : ChosenDecoder{};
   };
   const ChosenDecoder one = chosen(1, "trajectory"), four = chosen(4, "trajectory"), all = chosen(4, "critical_objects");
-  EXPECT_EQ(four.name, one.name);
-  EXPECT_EQ(four.expected_ms, one.expected_ms);
-  EXPECT_NE(all.expected_ms, one.expected_ms) << "rollouts that part at once share every pass from its beginning on";
+  EXPECT_GT(four.expected_ms, one.expected_ms);
+  EXPECT_LT(four.expected_ms, 1.5 * one.expected_ms) << one.name << ", of four " << four.name;
+  EXPECT_GT(all.expected_ms, four.expected_ms) << "rollouts that part at once have rows of their own in every pass";
 }
 
 }  // namespace

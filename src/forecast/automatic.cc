@@ -107,8 +107,7 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
   out.settings_.cancel = {};  // of the request that asked first
   out.costs_ = &s.model->pass;
   out.calibrated_ = s.calibrated;
-  out.shared_ = s.shared;
-  if (!s.mixed) out.prompt_ms_ = s.model->pass.ms(s.prompt_rows);
+  if (!s.shared) out.prompt_ms_ = s.model->pass.ms(s.prompt_rows);
   ForecastSettings look = s;  // a quarter of the answers; those that come near the best get all
   look.answers = std::max(1, answers_of(s) / 4);
   std::vector<Candidate> all =
@@ -142,7 +141,7 @@ Result<AutomaticChoice> AutomaticChoice::make(const ForecastSettings& s, bool ea
 }
 
 double AutomaticChoice::forecast_ms(const Candidate& c) const {
-  if (!settings_.mixed) return c.expected.ms;
+  if (!settings_.shared) return c.expected.ms;
   return shared_ms(c.expected.forwards, c.expected.rows - kept_rows_, *costs_) + c.expected.drafter_ms;
 }
 
@@ -151,7 +150,7 @@ bool AutomaticChoice::leaves_the_others(const Candidate& c) const {
     const auto* diffusion = std::get_if<DiffusionSpec>(&k.method.drafter);
     return diffusion && diffusion->adapter;
   };
-  return settings_.mixed && settled_ && by_adapter(c) != by_adapter(best());
+  return settings_.shared && settled_ && by_adapter(c) != by_adapter(best());
 }
 
 void AutomaticChoice::choose() {
@@ -159,12 +158,12 @@ void AutomaticChoice::choose() {
     const bool plain = std::holds_alternative<NoDraftSpec>(c.method.drafter);
     const double behind = expected_ms(c) - prompt_ms_;
     if (plain)
-      return behind * (!calibrated_      ? kPlainBonusInDoubt
-                       : !settings_.form ? kPlainBonusText
-                       : shared_         ? kPlainBonusShared
-                                         : kPlainBonus);
-    const bool untried = !shared_ && c.answers < kTries && settings_.persistence.with_parents > kMostStay &&
-                         std::holds_alternative<PreviousSpec>(c.method.drafter);
+      return behind * (!calibrated_       ? kPlainBonusInDoubt
+                       : !settings_.form  ? kPlainBonusText
+                       : settings_.shared ? kPlainBonusShared
+                                          : kPlainBonus);
+    const bool untried = !settings_.shared && settings_.rollouts == 1 && c.answers < kTries &&
+                         settings_.persistence.with_parents > kMostStay && std::holds_alternative<PreviousSpec>(c.method.drafter);
     return behind * (c.method.draft_length.kind == DraftLengthSpec::Kind::kMeasured ? kAdaptiveBonus : 1) *
            (c.guessed ? kDoubtOfHead : 1) * (untried ? kUntried : 1);
   };
@@ -182,10 +181,10 @@ void AutomaticChoice::ran(const Statistics& statistics, int32_t prompt_rows) {
                             ? static_cast<double>(statistics.drafter_forwards) * c.expected.drafter_ms / c.expected.drafter_forwards
                             : 0;
   const double weight = std::max(settings_.form ? kNewest : kNewestText, 1 / (kForecast + 1 + static_cast<double>(c.answers)));
-  if (settings_.mixed) kept_rows_ += kNewest * (static_cast<double>(statistics.reused_rows) - kept_rows_);
+  if (settings_.shared) kept_rows_ += kNewest * (static_cast<double>(statistics.reused_rows) - kept_rows_);
   const double took =
-      settings_.mixed ? shared_ms(static_cast<double>(statistics.forwards), static_cast<double>(statistics.rows), *costs_) + rounds
-                      : priced_ms(statistics, *costs_, prompt_rows) + rounds - prompt;
+      settings_.shared ? shared_ms(static_cast<double>(statistics.forwards), static_cast<double>(statistics.rows), *costs_) + rounds
+                       : priced_ms(statistics, *costs_, prompt_rows) + rounds - prompt;
   const double expected = forecast_ms(c) - prompt_ms_;
   if (!(expected > 0) || !(took > 0)) return;
   // Text is as long as it is, by whatever decoder: what is learned of one is what it takes for a token.

@@ -55,7 +55,7 @@ class AutomaticChoice {
   const CostTable* costs_ = nullptr;
   std::vector<Candidate> candidates_;
   size_t best_ = 0;
-  bool calibrated_ = true, shared_ = false, settled_ = false;
+  bool calibrated_ = true, settled_ = false;
   double prompt_ms_ = 0;    // that every candidate pays; 0 where requests share passes, whose prompts fill others'
   double text_tokens_ = 0;  // of free text, in the mean of the answers so far
   int64_t texts_ = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -25,11 +26,13 @@ Prompt plain_prompt(int32_t rows) {
 
 constexpr TokenId kEnd{2};  // of free text
 
-/// Greedy, and nothing that only costs.
+/// Greedy but for what makes rollouts part, and nothing that only costs.
 DecodeOptions options_of(const ForecastSettings& s) {
   DecodeOptions o = s.options;
-  o.temperature = 0;
-  o.section_temperature.clear();
+  if (s.rollouts == 1) {
+    o.temperature = 0;
+    o.section_temperature.clear();
+  }
   o.sampling = {};
   o.forced = s.form != nullptr;
   o.reuse_prompt = o.trace = o.log_forced = false;
@@ -86,6 +89,33 @@ std::vector<size_t> parents_first(const Form& form) {
   return order;
 }
 
+bool is_drawn(const DecodeOptions& o, int32_t section) {
+  for (const auto& [s, t] : o.section_temperature)
+    if (s == section) return t > 0;
+  return o.temperature > 0;
+}
+
+/// Where rollouts part, by form position: at the first token that is drawn. Along a graph in every such field that hangs on none of these.
+std::vector<uint8_t> parts_of(const Form* form, const StandInAnswer& answer, const DecodeOptions& o) {
+  std::vector<uint8_t> out(answer.target.size(), 0);
+  if (!form && !out.empty()) out[0] = o.temperature > 0;
+  if (!form) return out;
+  const size_t n = form->fields().size();
+  const bool chain = o.visibility == Visibility::kChain;
+  std::vector<uint8_t> apart(n, 0);
+  std::vector<size_t> order(n);
+  std::iota(order.begin(), order.end(), size_t{0});
+  for (const size_t f : chain ? order : parents_first(*form)) {
+    const Field& x = form->fields()[f];
+    for (const int32_t q : x.parents) apart[f] |= apart[static_cast<size_t>(q)];
+    const auto start = static_cast<size_t>(x.start);
+    if ((apart[f] && !chain) || !answer.drawn[start] || !is_drawn(o, x.section)) continue;
+    apart[f] = out[start] = 1;
+    if (chain) break;
+  }
+  return out;
+}
+
 }  // namespace
 
 PreviousAnswer earlier_of(const Form* form, const Contents& contents, const StandInAnswer& answer, const Persistence& persistence,
@@ -116,7 +146,7 @@ int32_t answers_of(const ForecastSettings& s) {
   if (s.answers > 0) return s.answers;
   int32_t draws = s.form ? 0 : s.text_tokens;
   for (size_t f = 0; s.form && f < s.form->fields().size(); ++f) draws += s.form->fields()[f].budget;
-  return std::clamp(kDraws / std::max(1, draws), kLeast, kMost);
+  return std::clamp(kDraws / std::max(1, draws * s.rollouts), kLeast, kMost);
 }
 
 Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
@@ -136,16 +166,18 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
   info.vocab = small ? small->vocab : kTextVocab;
   info.rule.mask = {info.vocab - 1};
   info.hidden_size = 1;  // nobody reads what taps bring
-  const DecodeOptions options = options_of(s);
+  DecodeOptions options = options_of(s);
   Forecast out;
   for (int32_t n = 0; n < answers; ++n) {
     PhiloxStream random(s.seed, static_cast<uint64_t>(n));
+    options.seed = s.seed + static_cast<uint64_t>(n);  // rollouts part in other ways in every answer
     Contents contents;
     StandInAnswer answer = StandInAnswer::of_text(form ? 0 : s.text_tokens, info.vocab, kEnd);
     if (form) {
       contents = typical_contents(*form, model.lengths, model.survival, info.vocab, info.rule.mask, random);
       answer = StandInAnswer::of_form(*form, contents, options.visibility == Visibility::kChain);
     }
+    if (s.rollouts > 1) answer.parts = parts_of(form, answer, options);
     PreviousAnswer earlier;
     if (std::holds_alternative<PreviousSpec>(method.drafter)) earlier = earlier_of(form, contents, answer, s.persistence, random);
     StandInLm lm(info, std::move(answer), {&model.survival, s.tracker, lift_of(method, model)}, model.pass, prompt.next_position,
@@ -157,8 +189,8 @@ Result<Forecast> forecast(const Method& method, const ForecastSettings& s) {
                                 .draft_length_model = &model,
                                 .draft_length_tracker = &tracker,
                                 .cancel = s.cancel};
-    SLIP_TRY(const Decoded d, Decoder(lm, method).decode(prompt, form, options, context));
-    add(d.statistics, lm.ms(), head.ms(), out);
+    SLIP_TRY(const std::vector<Decoded> d, Decoder(lm, method).rollouts(prompt, form, options, s.rollouts, context));
+    add(d.front().statistics, lm.ms(), head.ms(), out);
     out.first_ms += lm.first_ms();
     out.first_rows += static_cast<double>(lm.first_rows());
   }

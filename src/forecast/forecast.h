@@ -26,15 +26,16 @@ struct OwnHead {
 struct ForecastSettings {
   LmInfo info;                 // vocabulary, draft rule, adapter; its slots are not asked
   const Form* form = nullptr;  // null: free text
-  DecodeOptions options;       // visibility, activation, row limit; greedy whatever it says
+  DecodeOptions
+      options;  // visibility, activation, row limit; of one answer greedy whatever it says, of rollouts drawn where it says
+  int32_t rollouts = 1;  // of a request, together
   int32_t prompt_rows = 512;
   int32_t text_tokens = 48;                     // of free text
   const DraftLengthModel* model = nullptr;      // costs, survival, lengths; for this form (or none in particular)
   const DraftLengthTracker* tracker = nullptr;  // what the answers so far have corrected; may be null
   bool calibrated = true;                       // acceptance was seen, not assumed
-  bool shared = false;                          // the model's costs are a share of passes that others are in: rollouts, requests
-  bool mixed = false;                           // these are requests, each at its own place: shared_ms
-  int32_t answers = 0;                          // typical answers that are decoded; 0: as many as some 2,400 draws take
+  bool shared = false;  // the model's costs are a share of passes that other requests are in, each at its own place: shared_ms
+  int32_t answers = 0;  // typical answers that are decoded; 0: as many as some 2,400 draws take
   uint64_t seed = 1;
   Persistence persistence;                     // how much of an earlier answer stays
   std::optional<OwnHead> head = std::nullopt;  // for drafter dflash
@@ -43,7 +44,7 @@ struct ForecastSettings {
 };
 
 struct Forecast {
-  double ms = 0;                                // mean, the prompt's pass included
+  double ms = 0;                                // mean, the prompt's pass included; of a request's rollouts together
   double first_ms = 0, first_rows = 0;          // of the prompt's pass, and of what of the form runs in it
   double drafter_ms = 0, drafter_forwards = 0;  // of that: a draft head's rounds
   double forwards = 0, draft_forwards = 0, rows = 0, tokens = 0, tested = 0, accepted = 0;

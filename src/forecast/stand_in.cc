@@ -118,7 +118,7 @@ size_t StandInLm::first_top(const Survival::Cell& c) {
 }
 
 /// The form position whose token the row gives, its `own` or the one behind it; none before the answer and behind it.
-std::optional<size_t> StandInLm::place_of(const Row& row, bool drafts, bool own) const {
+std::optional<size_t> StandInLm::place_of(const Row& row, const Stand& stand, bool own) const {
   const int32_t number = row.position.t - first_position_;
   const auto within = [&](int32_t u) -> std::optional<size_t> {
     const auto at = static_cast<size_t>(u);
@@ -129,9 +129,9 @@ std::optional<size_t> StandInLm::place_of(const Row& row, bool drafts, bool own)
     const auto last = static_cast<int32_t>(answer_.place_behind.size()) - 1;
     return n < 0 ? 0 : answer_.place_behind[static_cast<size_t>(std::min(n, last))] + std::max(0, n - last);
   };
-  if (!drafts || !first_mask_ || number < *first_mask_) return within(behind(number));
-  return within(behind(*first_mask_ - 1) + number - *first_mask_ +
-                (own ? 0 : 1));  // behind what is known budgets are laid out whole
+  const std::optional<int32_t> mask = stand.first_mask;
+  if (!mask || number < *mask) return within(behind(number));
+  return within(behind(*mask - 1) + number - *mask + (own ? 0 : 1));  // behind what is known budgets are laid out whole
 }
 
 double StandInLm::top_of(std::optional<int32_t> field, int32_t ahead, int32_t index, uint64_t dice) const {
@@ -170,44 +170,64 @@ void StandInLm::write(const Pass& pass, size_t i, const Said& said, PassOutput& 
   line_V[static_cast<size_t>(out.argmax[i].value)] = top;
 }
 
-void StandInLm::lay_out(const Pass& pass, PassOutput& out) {
+/// Where every id is as likely as the next.
+void StandInLm::write_any(const Pass& pass, size_t i, TokenId first, PassOutput& out) const {
+  write(pass, i, {first, first, 1}, out);
+  if (pass.rows[i].want == Want::kLogits) std::ranges::fill(out.logits_V(i), 0.0F);
+}
+
+void StandInLm::lay_out(const Pass& pass, bool blocks, PassOutput& out) {
   begin_output(pass, info_, out);
   lay_out_logits(pass, kNever, out);
   out.statistics.assign(pass.rows.size(), {});
   std::ranges::fill(out.taps_NE, 0.0F);
-  first_mask_.reset();
-  for (const Row& row : pass.rows)
-    if (!first_mask_ && row.input == RowInput{info_.rule.mask}) first_mask_ = row.position.t - first_position_;
+  stands_.assign(pass.rows.size(), {});
+  size_t first = 0;  // of these rows
+  for (size_t i = 0; i < pass.rows.size(); ++i) {
+    const Row& row = pass.rows[i];
+    Stand& s = stands_[i];
+    const bool mask = row.input == RowInput{info_.rule.mask};
+    s.drafts = blocks || (info_.rule.has_mask && (mask || looks_ahead(pass, row)));
+    s.begins = i == 0 || row.position.t != pass.rows[i - 1].position.t + 1 || stands_[i - 1].drafts != s.drafts;
+    if (s.begins) first = i;
+    if (!s.begins) s.first_mask = stands_[i - 1].first_mask;
+    if (!mask || s.first_mask) continue;
+    for (size_t k = first; k <= i; ++k) stands_[k].first_mask = row.position.t - first_position_;
+  }
 }
 
 Status StandInLm::forward(const Pass& pass, PassOutput& out) {
   ++passes_;
   ms_ += costs_.ms(static_cast<int32_t>(pass.rows.size()));
   if (first_rows_ == 0) first_rows_ = static_cast<int64_t>(pass.rows.size()), first_ms_ = ms_;
-  lay_out(pass, out);
+  lay_out(pass, false, out);
+  answer_rows(pass, out);
+  return {};
+}
+
+void StandInLm::answer_rows(const Pass& pass, PassOutput& out) {
   int32_t ahead = 0;
   std::optional<Place> before;  // of the draft before, where one stands before the row
   for (size_t i = 0; i < pass.rows.size(); ++i) {
     const Row& r = pass.rows[i];
-    const bool drafts = info_.rule.has_mask && (r.input == RowInput{info_.rule.mask} || looks_ahead(pass, r));
-    if (!drafts) before.reset();
+    const Stand& stand = stands_[i];
+    if (stand.begins) before.reset();
     if (r.want == Want::kNothing) continue;
-    const std::optional<size_t> at = place_of(r, drafts, !info_.rule.shift && r.input == RowInput{info_.rule.mask});
+    const std::optional<size_t> at = place_of(r, stand, !info_.rule.shift && r.input == RowInput{info_.rule.mask});
     const auto place = at ? answer_.drawn[*at] : std::nullopt;
     if (!place) {
       write(pass, i, {at ? answer_.target[*at] : TokenId{0}, TokenId{1}, 0.5F}, out);
-      continue;
+    } else if (!stand.drafts && parts_at(*at)) {
+      write_any(pass, i, answer_.target[*at], out);
+    } else if (!stand.drafts) {
+      write(pass, i, {answer_.target[*at], answer_.other[*at], answer_.parts.empty() ? 0.9F : 1}, out);
+    } else {
+      const bool goes_on = before && (!answer_.place_behind.empty() || place->field == before->field);
+      ahead = goes_on ? ahead + 1 : 0;
+      before = place;
+      write(pass, i, draft(*at, *place, ahead), out);
     }
-    if (!drafts) {
-      write(pass, i, {answer_.target[*at], answer_.other[*at], 0.9F}, out);
-      continue;
-    }
-    const bool goes_on = before && (!answer_.place_behind.empty() || place->field == before->field);
-    ahead = goes_on ? ahead + 1 : 0;
-    before = place;
-    write(pass, i, draft(*at, *place, ahead), out);
   }
-  return {};
 }
 
 Status StandInLm::set_taps(std::span<const int32_t> layers) {
@@ -216,12 +236,13 @@ Status StandInLm::set_taps(std::span<const int32_t> layers) {
 }
 
 void StandInLm::draft_blocks(const Pass& pass, PassOutput& out) {
-  lay_out(pass, out);
+  lay_out(pass, true, out);
   int32_t ahead = 0;
   for (size_t i = 0; i < pass.rows.size(); ++i) {
     const Row& r = pass.rows[i];
+    if (stands_[i].begins) ahead = 0;
     if (r.want == Want::kNothing) continue;
-    const std::optional<size_t> at = place_of(r, true, true);
+    const std::optional<size_t> at = place_of(r, stands_[i], true);
     const auto place = at ? answer_.drawn[*at] : std::nullopt;
     if (place)
       write(pass, i, draft(*at, *place, ahead++), out);

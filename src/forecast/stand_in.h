@@ -4,7 +4,7 @@
 //
 // A row drafts where it is a mask or sees rows behind itself; all others give the answer's own token. How sure the drafts look is drawn
 // as calibration saw it, so that draft lengths cut as they would. Positions are the answer's: a chain's rows are counted without holes, a
-// graph's with every budget reserved.
+// graph's with every budget reserved. Rollouts part at the first token of what is drawn, and every one then says the answer's own tokens on.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -24,6 +24,7 @@ struct StandInAnswer {
   std::vector<TokenId> target, other;
   std::vector<std::optional<Place>> drawn;
   std::vector<int32_t> place_behind;  // by row number on a chain: the form position behind it; empty: row number plus 1
+  std::vector<uint8_t> parts;         // here every id is as likely as the next; empty: nowhere
   static StandInAnswer of_form(const Form& form, const Contents& contents, bool chain);
   static StandInAnswer of_text(int32_t tokens, int32_t vocab, TokenId end);
 };
@@ -55,12 +56,21 @@ class StandInLm final : public Lm {
     TokenId token, other;
     float top = 1;
   };
-  void lay_out(const Pass& pass, PassOutput& out);
-  std::optional<size_t> place_of(const Row& row, bool drafts, bool own) const;
+  /// What a row is among those of its pass.
+  struct Stand {
+    bool drafts = false;                // it is a mask or sees rows behind itself
+    bool begins = true;                 // with it a strand's rows begin, or a group of masks behind another of its rows
+    std::optional<int32_t> first_mask;  // row number of the first mask of these rows, on a chain
+  };
+  void lay_out(const Pass& pass, bool blocks, PassOutput& out);
+  void answer_rows(const Pass& pass, PassOutput& out);
+  std::optional<size_t> place_of(const Row& row, const Stand& stand, bool own) const;
+  bool parts_at(size_t at) const { return !answer_.parts.empty() && answer_.parts[at] != 0; }
   Said draft(size_t at, const Place& place, int32_t ahead);
   double top_of(std::optional<int32_t> field, int32_t ahead, int32_t index, uint64_t dice) const;
   static size_t first_top(const Survival::Cell& cell);
   void write(const Pass& pass, size_t i, const Said& said, PassOutput& out) const;
+  void write_any(const Pass& pass, size_t i, TokenId first, PassOutput& out) const;
 
   LmInfo info_;
   StandInAnswer answer_;
@@ -70,7 +80,7 @@ class StandInLm final : public Lm {
   uint64_t seed_, passes_ = 0;
   double ms_ = 0, first_ms_ = 0;
   int64_t first_rows_ = 0;
-  std::optional<int32_t> first_mask_;  // row number of the pass's first mask, on a chain
+  std::vector<Stand> stands_;  // by row of the pass
   std::vector<uint32_t> attempts_;
   std::vector<double> tops_;  // cumulative, by row_of_field, draws ahead, index and top
 };
